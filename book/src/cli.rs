@@ -1,0 +1,41 @@
+//! The command line of `cargo run -p book`.
+
+use clap::{CommandFactory, Parser};
+
+/// Check the book's pages, build the book into target/book and say where it is.
+///
+/// A broken link, a missing include or anchor, or a generated part that is out of date
+/// is an error with its page and line, and then nothing is built.
+#[derive(Clone, Debug, Parser)]
+#[command(
+    name = "book",
+    bin_name = "cargo run -p book --",
+    version,
+    verbatim_doc_comment
+)]
+pub struct Cli {
+    /// Open the book in the browser
+    #[arg(long)]
+    pub open: bool,
+
+    /// Serve the book on this machine, and build and reload at every change
+    #[arg(long)]
+    pub serve: bool,
+
+    /// Port to serve on; 0 takes a free one
+    #[arg(long, value_name = "N", default_value_t = 3000, requires = "serve")]
+    pub port: u16,
+
+    /// Check the pages and that they render, and keep no output
+    #[arg(long, conflicts_with_all = ["open", "serve", "update"])]
+    pub check: bool,
+
+    /// Rewrite the generated parts of the pages first
+    #[arg(long)]
+    pub update: bool,
+}
+
+/// What `-h` prints, for the page that shows it.
+pub fn help() -> String {
+    Cli::command().render_help().to_string()
+}

@@ -1,0 +1,178 @@
+//! The book of the course: what checks its pages, renders them and serves them.
+//!
+//! The pages are Markdown in `book/pages`; mdBook, used as a library, renders them. mdBook only warns about a missing
+//! include and says nothing of a broken link, so [`check`] reads the pages first and any problem stops the build.
+//!
+//! - [`outline`]: what one page offers (headings, ids) and asks for (links)
+//! - [`mod@include`]: code taken from the phases' sources, by anchor
+//! - [`generated`]: parts of a page that are produced from records or sources, between markers
+//! - [`check`]: all rules over all pages
+//! - [`serve`]: a local server that reloads on change
+//! - [`cli`]: the command line
+
+pub mod check;
+pub mod cli;
+pub mod generated;
+pub mod include;
+pub mod outline;
+pub mod serve;
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use mdbook_driver::{MDBook, config::Config};
+
+use check::{Problem, Report};
+use generated::Generator;
+
+/// Why the book could not be built.
+#[derive(Debug, thiserror::Error)]
+pub enum BookError {
+    /// A file or folder could not be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// What was read.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A page could not be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// What was written.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The pages break the book's own rules.
+    #[error("{}", check::listing(.0))]
+    Problems(Vec<Problem>),
+    /// mdBook refused `book.toml` or failed to render.
+    #[error("mdBook: {0:#}")]
+    Render(mdbook_driver::errors::Error),
+    /// The server could not listen.
+    #[error("cannot serve on 127.0.0.1:{port}: {reason}")]
+    Listen {
+        /// The port asked for.
+        port: u16,
+        /// The system's reason.
+        reason: String,
+    },
+}
+
+/// A book on disk: the folder that holds its `book.toml`.
+#[derive(Clone, Debug)]
+pub struct Book {
+    root: PathBuf,
+    config: Config,
+    generators: &'static [Generator],
+}
+
+impl Book {
+    /// This course's book, found where the crate was compiled, with [`generated::GENERATORS`].
+    ///
+    /// # Errors
+    /// As [`Book::open`].
+    pub fn of_course() -> Result<Book, BookError> {
+        Book::open(Path::new(env!("CARGO_MANIFEST_DIR")), generated::GENERATORS)
+    }
+
+    /// Opens the book in `root`.
+    ///
+    /// # Errors
+    /// [`BookError::Render`] if `book.toml` is absent or malformed.
+    pub fn open(root: &Path, generators: &'static [Generator]) -> Result<Book, BookError> {
+        let config = Config::from_disk(root.join("book.toml")).map_err(BookError::Render)?;
+        Ok(Book {
+            root: root.to_owned(),
+            config,
+            generators,
+        })
+    }
+
+    /// Where the book is rendered unless told otherwise: `target/book` of the workspace.
+    pub fn default_output(&self) -> PathBuf {
+        self.workspace().join("target").join("book")
+    }
+
+    /// The folder of the Markdown pages.
+    pub fn pages(&self) -> PathBuf {
+        self.root.join(&self.config.book.src)
+    }
+
+    /// The folder that holds the book's folder; generators look for records and sources below it.
+    fn workspace(&self) -> PathBuf {
+        self.root.parent().unwrap_or(&self.root).to_owned()
+    }
+
+    /// Applies every rule to every page.
+    ///
+    /// # Errors
+    /// [`BookError::Read`] if the pages can't be read at all; broken rules are in the report.
+    pub fn check(&self) -> Result<Report, BookError> {
+        let mut report = check::check(&self.pages(), &self.workspace(), self.generators)?;
+        let html = self.config.html_config().unwrap_or_default();
+        report.files.insert(self.root.join("book.toml"));
+        report
+            .files
+            .extend(html.additional_css.iter().map(|css| self.root.join(css)));
+        Ok(report)
+    }
+
+    /// Checks the pages, then renders them into `output`.
+    ///
+    /// # Errors
+    /// [`BookError::Problems`] with all problems found, and then nothing is rendered; else as [`Book::render`].
+    pub fn build(&self, output: &Path) -> Result<Report, BookError> {
+        let report = self.check()?;
+        if !report.problems.is_empty() {
+            return Err(BookError::Problems(report.problems));
+        }
+        self.render(output)?;
+        Ok(report)
+    }
+
+    /// Renders the pages, checked or not, into `output`, whose old content mdBook removes.
+    ///
+    /// # Errors
+    /// mdBook's own.
+    pub fn render(&self, output: &Path) -> Result<(), BookError> {
+        let mut config = self.config.clone();
+        config.build.build_dir = output.to_owned();
+        MDBook::load_with_config(&self.root, config)
+            .and_then(|book| book.build())
+            .map_err(BookError::Render)
+    }
+
+    /// Rewrites the generated parts of all pages and returns the pages that changed.
+    ///
+    /// # Errors
+    /// [`BookError::Problems`] if a marker is malformed or a generator fails; pages before it stay updated.
+    pub fn update(&self) -> Result<Vec<PathBuf>, BookError> {
+        let mut changed = Vec::new();
+        for page in check::pages_below(&self.pages())? {
+            let path = self.pages().join(&page);
+            let text = read(&path)?;
+            let fresh = generated::refresh(&text, self.generators, &self.workspace()).map_err(
+                |(line, reason)| BookError::Problems(vec![Problem { page, line, reason }]),
+            )?;
+            if fresh != text {
+                fs::write(&path, fresh).map_err(|source| BookError::Write {
+                    path: path.clone(),
+                    source,
+                })?;
+                changed.push(path);
+            }
+        }
+        Ok(changed)
+    }
+}
+
+fn read(path: &Path) -> Result<String, BookError> {
+    fs::read_to_string(path).map_err(|source| BookError::Read {
+        path: path.to_owned(),
+        source,
+    })
+}

@@ -1,0 +1,446 @@
+//! The device as a program sees it: memory, modules, launches.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::error::LoadError;
+use crate::exec;
+use crate::fault::Fault;
+use crate::ir::ConstantValue;
+use crate::memory::{DevicePtr, Memory, MemoryError, MemoryInfo};
+use crate::module::{KernelInfo, Module};
+
+/// Threads that a block may have at most.
+pub const MAX_THREADS: u32 = 1024;
+/// Bytes of shared memory that a block may have at most: what a device of compute capability 9.0 allows.
+pub const MAX_SHARED: u32 = 227 * 1024;
+/// Blocks that a grid may have along each axis.
+pub const MAX_GRID: [u32; 3] = [i32::MAX as u32, 65535, 65535];
+/// Threads that a block may have along each axis.
+pub const MAX_BLOCK: [u32; 3] = [1024, 1024, 64];
+/// Warp instructions that a launch may execute if [`LaunchConfig::budget`] does not say.
+pub const DEFAULT_BUDGET: u64 = 100_000_000_000;
+
+/// How a simulated device is made.
+#[derive(Clone, Debug)]
+pub struct DeviceConfig {
+    /// Bytes of memory. Host memory is taken as allocations are touched.
+    pub total_memory: u64,
+    /// Host threads that run blocks; 0 takes all there are.
+    pub workers: usize,
+}
+
+impl Default for DeviceConfig {
+    fn default() -> Self {
+        Self { total_memory: 8 << 30, workers: 0 }
+    }
+}
+
+/// A simulated CUDA device. Share it in an [`Arc`].
+#[derive(Debug)]
+pub struct Device {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    memory: Memory,
+    workers: usize,
+    output: Mutex<String>,
+    started: std::time::Instant,
+}
+
+impl Device {
+    /// A device with nothing in its memory.
+    #[must_use]
+    pub fn new(config: DeviceConfig) -> Self {
+        let workers = match config.workers {
+            0 => rayon::current_num_threads(),
+            workers => workers,
+        };
+        let inner = Inner {
+            memory: Memory::new(config.total_memory),
+            workers,
+            output: Mutex::new(String::new()),
+            started: std::time::Instant::now(),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Allocates zeroed memory, aligned to 256 bytes. `label` is what diagnostics call it.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfMemory`] if the device is full.
+    pub fn alloc(&self, bytes: u64, label: &str) -> Result<DevicePtr, MemoryError> {
+        self.inner.memory.alloc(bytes, label, false).map(|allocation| DevicePtr(allocation.base))
+    }
+
+    /// Frees an allocation. Its address is never given out again, so that a late access is recognised.
+    ///
+    /// # Errors
+    /// If `pointer` is not the start of a live allocation.
+    pub fn free(&self, pointer: DevicePtr) -> Result<(), MemoryError> {
+        self.inner.memory.free(pointer)
+    }
+
+    /// Copies host bytes to the device.
+    ///
+    /// # Errors
+    /// If the range is not inside one live allocation.
+    pub fn write(&self, pointer: DevicePtr, bytes: &[u8]) -> Result<(), MemoryError> {
+        let (allocation, offset) = self.inner.memory.range(pointer, bytes.len() as u64)?;
+        allocation.write(offset, bytes);
+        Ok(())
+    }
+
+    /// Copies device bytes to the host.
+    ///
+    /// # Errors
+    /// If the range is not inside one live allocation.
+    pub fn read(&self, pointer: DevicePtr, bytes: &mut [u8]) -> Result<(), MemoryError> {
+        let (allocation, offset) = self.inner.memory.range(pointer, bytes.len() as u64)?;
+        allocation.read(offset, bytes);
+        Ok(())
+    }
+
+    /// Copies `bytes` bytes on the device. The ranges may overlap.
+    ///
+    /// # Errors
+    /// If one of the ranges is not inside one live allocation.
+    pub fn copy(&self, to: DevicePtr, from: DevicePtr, bytes: u64) -> Result<(), MemoryError> {
+        let (source, source_offset) = self.inner.memory.range(from, bytes)?;
+        let (target, target_offset) = self.inner.memory.range(to, bytes)?;
+        if Arc::ptr_eq(&source, &target) {
+            let mut held = vec![0; bytes as usize];
+            source.read(source_offset, &mut held);
+            target.write(target_offset, &held);
+            return Ok(());
+        }
+        let mut held = [0; 4096];
+        let mut done = 0;
+        while done < bytes {
+            let part = &mut held[..((bytes - done) as usize).min(4096)];
+            source.read(source_offset + done, part);
+            target.write(target_offset + done, part);
+            done += part.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Sets `bytes` bytes to `value`.
+    ///
+    /// # Errors
+    /// If the range is not inside one live allocation.
+    pub fn fill(&self, pointer: DevicePtr, value: u8, bytes: u64) -> Result<(), MemoryError> {
+        let (allocation, offset) = self.inner.memory.range(pointer, bytes)?;
+        let part = [value; 4096];
+        let mut done = 0;
+        while done < bytes {
+            let length = (bytes - done).min(4096);
+            allocation.write(offset + done, &part[..length as usize]);
+            done += length;
+        }
+        Ok(())
+    }
+
+    /// How much memory is in use.
+    #[must_use]
+    pub fn memory(&self) -> MemoryInfo {
+        self.inner.memory.info()
+    }
+
+    /// What kernels have printed since the last call.
+    #[must_use]
+    pub fn take_output(&self) -> String {
+        std::mem::take(&mut *self.inner.output.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Puts a module's variables into the device's memory.
+    ///
+    /// # Errors
+    /// [`LoadError::Memory`] if they do not fit.
+    pub fn load(&self, module: &Module) -> Result<LoadedModule, LoadError> {
+        let program = module.program();
+        let memory = &self.inner.memory;
+        let mut loaded = Loaded {
+            device: Arc::clone(&self.inner),
+            module: module.clone(),
+            globals: Vec::with_capacity(program.globals.len()),
+        };
+        for global in &program.globals {
+            let allocation = memory
+                .alloc(global.bytes, &global.name, global.constant)
+                .map_err(|source| LoadError::Memory { file: module.name().to_owned(), source })?;
+            allocation.write(0, &global.init);
+            loaded.globals.push(allocation.base);
+        }
+        for (global, base) in program.globals.iter().zip(&loaded.globals) {
+            for (offset, bytes, value) in &global.relocations {
+                let value = match value {
+                    ConstantValue::Bits(bits) => *bits,
+                    ConstantValue::Global(index, offset) => {
+                        loaded.globals[*index as usize].wrapping_add(*offset as u64)
+                    }
+                    ConstantValue::Shared(..) => 0,
+                };
+                let pointer = DevicePtr(base + offset);
+                let target = memory.range(pointer, u64::from(*bytes));
+                if let Ok((allocation, offset)) = target {
+                    allocation.write(offset, &value.to_le_bytes()[..usize::from(*bytes).min(8)]);
+                }
+            }
+        }
+        Ok(LoadedModule { loaded: Arc::new(loaded) })
+    }
+}
+
+#[derive(Debug)]
+struct Loaded {
+    device: Arc<Inner>,
+    module: Module,
+    /// Address of each module variable.
+    globals: Vec<u64>,
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        for base in &self.globals {
+            // A failure here would mean that the address is not ours, which cannot be helped while dropping.
+            let _ = self.device.memory.free(DevicePtr(*base));
+        }
+    }
+}
+
+/// A module whose variables live on a device. They are freed with its last clone.
+#[derive(Clone, Debug)]
+pub struct LoadedModule {
+    loaded: Arc<Loaded>,
+}
+
+impl LoadedModule {
+    /// The kernel of that name.
+    ///
+    /// # Errors
+    /// [`LoadError::UnknownKernel`], which lists those there are; [`LoadError::Unsupported`] if the kernel or a function that
+    /// it calls has instructions which the simulator does not know: all of them are listed.
+    pub fn kernel(&self, name: &str) -> Result<Kernel, LoadError> {
+        let module = &self.loaded.module;
+        let Some(index) = module.parts().iter().position(|part| part.info.name == name) else {
+            return Err(LoadError::UnknownKernel {
+                kernel: name.to_owned(),
+                file: module.name().to_owned(),
+                known: module.kernels().map(|kernel| kernel.name.clone()).collect(),
+            });
+        };
+        let items = &module.parts()[index].info.unsupported;
+        if !items.is_empty() {
+            let file = module.name().to_owned();
+            return Err(LoadError::Unsupported { kernel: name.to_owned(), file, items: items.clone() });
+        }
+        Ok(Kernel { loaded: Arc::clone(&self.loaded), index })
+    }
+
+    /// Address and size in bytes of a `__device__` or `__constant__` variable, by its name in the PTX.
+    #[must_use]
+    pub fn global(&self, name: &str) -> Option<(DevicePtr, u64)> {
+        let globals = &self.loaded.module.program().globals;
+        let index = globals.iter().position(|global| global.name == name)?;
+        Some((DevicePtr(self.loaded.globals[index]), globals[index].bytes))
+    }
+}
+
+/// Shape of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaunchConfig {
+    /// Blocks along x, y, z.
+    pub grid: [u32; 3],
+    /// Threads of a block along x, y, z.
+    pub block: [u32; 3],
+    /// Bytes of dynamic shared memory a block.
+    pub shared_bytes: u32,
+    /// Warp instructions it may execute, all blocks together; [`DEFAULT_BUDGET`] if `None`.
+    pub budget: Option<u64>,
+}
+
+impl Default for LaunchConfig {
+    /// One thread.
+    fn default() -> Self {
+        Self { grid: [1; 3], block: [1; 3], shared_bytes: 0, budget: None }
+    }
+}
+
+/// The bytes of one kernel parameter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arg(Vec<u8>);
+
+impl Arg {
+    /// A parameter of any type, as the kernel sees it in memory.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Self {
+        Self(bytes.to_vec())
+    }
+}
+
+macro_rules! arg_from {
+    ($($ty:ty),*) => {
+        $(impl From<$ty> for Arg {
+            fn from(value: $ty) -> Self {
+                Self(value.to_le_bytes().to_vec())
+            }
+        })*
+    };
+}
+arg_from!(u8, i8, u16, i16, u32, i32, u64, i64, f32, f64);
+
+impl From<DevicePtr> for Arg {
+    fn from(pointer: DevicePtr) -> Self {
+        pointer.0.into()
+    }
+}
+
+/// What a launch counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LaunchReport {
+    /// Instructions that warps executed; one that a predicate switched off in all lanes counts too.
+    pub warp_instructions: u64,
+    /// The same, each counted once for every lane that was active.
+    pub lane_instructions: u64,
+}
+
+/// Why a launch did not happen, or did not end well.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LaunchError {
+    /// The arguments do not match the kernel's parameters.
+    #[error("kernel `{kernel}`: {message}")]
+    Arguments {
+        /// The kernel.
+        kernel: String,
+        /// Which argument, and what was expected.
+        message: String,
+    },
+    /// The device cannot run a grid or block of that shape.
+    #[error("kernel `{kernel}`: {message}")]
+    Config {
+        /// The kernel.
+        kernel: String,
+        /// Which limit is exceeded, by how much.
+        message: String,
+    },
+    /// The kernel did something that it must not.
+    #[error(transparent)]
+    Fault(Box<Fault>),
+}
+
+/// A kernel that can be launched.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    loaded: Arc<Loaded>,
+    index: usize,
+}
+
+impl Kernel {
+    /// Its name, parameters and static needs.
+    #[must_use]
+    pub fn info(&self) -> &KernelInfo {
+        &self.loaded.module.parts()[self.index].info
+    }
+
+    /// Runs the kernel to its end.
+    ///
+    /// # Errors
+    /// [`LaunchError::Arguments`] and [`LaunchError::Config`] before anything ran; [`LaunchError::Fault`] if the kernel broke a
+    /// rule, with memory as it was then.
+    pub fn launch(&self, config: &LaunchConfig, args: &[Arg]) -> Result<LaunchReport, LaunchError> {
+        self.check(config)?;
+        let params = self.params(args)?;
+        let module = &self.loaded.module;
+        let device = &self.loaded.device;
+        let launch = exec::Launch {
+            program: module.program(),
+            kernel: &module.parts()[self.index],
+            grid: config.grid,
+            block: config.block,
+            dynamic_shared: config.shared_bytes,
+            params,
+            memory: device.memory.snapshot(),
+            globals: &self.loaded.globals,
+            source: module.source(),
+            file: module.name(),
+            budget: config.budget.unwrap_or(DEFAULT_BUDGET),
+            output: &device.output,
+            started: device.started,
+        };
+        let counts = exec::run::<exec::Plain>(&launch, device.workers).map_err(LaunchError::Fault)?;
+        Ok(LaunchReport { warp_instructions: counts.warp_instructions, lane_instructions: counts.lane_instructions })
+    }
+
+    fn check(&self, config: &LaunchConfig) -> Result<(), LaunchError> {
+        let part = &self.loaded.module.parts()[self.index];
+        let fail = |message: String| Err(LaunchError::Config { kernel: part.info.name.clone(), message });
+        let axes = ["x", "y", "z"];
+        for (what, extents, limits) in [("grid", config.grid, MAX_GRID), ("block", config.block, MAX_BLOCK)] {
+            for ((axis, extent), limit) in axes.iter().zip(extents).zip(limits) {
+                if extent == 0 || extent > limit {
+                    return fail(format!("the {what} has {extent} along {axis}, where 1 to {limit} are possible"));
+                }
+            }
+        }
+        let threads: u32 = config.block.iter().product();
+        if threads > MAX_THREADS {
+            return fail(format!("a block of {threads} threads, where {MAX_THREADS} are possible"));
+        }
+        if let Some(shape) = part.required_threads
+            && shape != config.block
+        {
+            return fail(format!("a block of {:?} threads, where the kernel requires {shape:?}", config.block));
+        }
+        if let Some(limit) = part.info.max_threads
+            && threads > limit
+        {
+            return fail(format!(
+                "a block of {threads} threads, where the kernel allows {limit} (`__launch_bounds__`)"
+            ));
+        }
+        let fixed = part.info.static_shared;
+        let shared = u64::from(fixed) + u64::from(config.shared_bytes);
+        if shared > u64::from(MAX_SHARED) {
+            return fail(format!(
+                "{shared} bytes of shared memory a block ({fixed} static, {} dynamic), where {MAX_SHARED} are possible",
+                config.shared_bytes
+            ));
+        }
+        Ok(())
+    }
+
+    /// The parameters as one block of memory.
+    fn params(&self, args: &[Arg]) -> Result<Vec<u8>, LaunchError> {
+        let part = &self.loaded.module.parts()[self.index];
+        let fail = |message: String| Err(LaunchError::Arguments { kernel: part.info.name.clone(), message });
+        let expected = &part.info.params;
+        if args.len() != expected.len() {
+            let types: Vec<&str> = expected.iter().map(|param| param.ty.as_str()).collect();
+            return fail(format!(
+                "{} arguments are given, where it takes {} ({})",
+                args.len(),
+                types.len(),
+                types.join(", ")
+            ));
+        }
+        let mut params = vec![0; part.param_bytes as usize];
+        for (at, (arg, param)) in args.iter().zip(expected).enumerate() {
+            if arg.0.len() != param.size as usize {
+                return fail(format!(
+                    "argument {} has {} bytes, where parameter `{}` is a .{} of {} bytes",
+                    at + 1,
+                    arg.0.len(),
+                    param.name,
+                    param.ty,
+                    param.size
+                ));
+            }
+            let offset = param.offset as usize;
+            params[offset..offset + arg.0.len()].copy_from_slice(&arg.0);
+        }
+        Ok(params)
+    }
+}

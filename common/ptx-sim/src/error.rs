@@ -1,0 +1,105 @@
+//! What can go wrong before a kernel runs, as values; [`crate::report`] turns them into text.
+
+use crate::report;
+use crate::span::Span;
+
+/// A place in the PTX text that cannot be read, without the text itself.
+#[derive(Debug, Clone)]
+pub(crate) struct SyntaxError {
+    pub span: Span,
+    pub message: String,
+}
+
+impl SyntaxError {
+    pub(crate) fn new(span: Span, message: impl Into<String>) -> Self {
+        Self { span, message: message.into() }
+    }
+}
+
+/// An instruction that this simulator does not know, which says nothing about whether the kernel is right.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unsupported {
+    /// 1-based line of the PTX file.
+    pub line: u32,
+    /// The instruction as written.
+    pub text: String,
+    /// What of it is not known: a modifier, a type, or the whole opcode.
+    pub reason: String,
+}
+
+/// Why a PTX file cannot be loaded, or a kernel of it cannot be had.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// The text is not PTX.
+    #[error("{file}:{line}: not valid PTX: {message}")]
+    Syntax {
+        /// The name given to [`crate::Module::from_ptx`].
+        file: String,
+        /// 1-based line.
+        line: u32,
+        /// What was expected and what was found.
+        message: String,
+        /// That line as written, and the bytes of it that are meant.
+        snippet: (String, std::ops::Range<usize>),
+    },
+    /// A limit of the simulator: the kernel, or a function it calls, has instructions it does not know.
+    #[error("the simulator does not support {} of kernel `{kernel}`: {}", count(items.len()), list(items))]
+    Unsupported {
+        /// The kernel asked for.
+        kernel: String,
+        /// The name of the PTX file.
+        file: String,
+        /// All of them, in order of line.
+        items: Vec<Unsupported>,
+    },
+    /// No kernel of that name.
+    #[error("there is no kernel `{kernel}` in {file}; it has {}", if known.is_empty() { "none".into() } else { known.join(", ") })]
+    UnknownKernel {
+        /// The name asked for.
+        kernel: String,
+        /// The name of the PTX file.
+        file: String,
+        /// The kernels that are there.
+        known: Vec<String>,
+    },
+    /// The module's own variables do not fit the device's memory.
+    #[error("loading {file}: {source}")]
+    Memory {
+        /// The name of the PTX file.
+        file: String,
+        /// What the allocation said.
+        source: crate::MemoryError,
+    },
+}
+
+fn count(items: usize) -> String {
+    if items == 1 { "an instruction".into() } else { format!("{items} instructions") }
+}
+
+fn list(items: &[Unsupported]) -> String {
+    let lines: Vec<_> =
+        items.iter().map(|item| format!("line {}: {} ({})", item.line, item.text, item.reason)).collect();
+    lines.join("; ")
+}
+
+impl LoadError {
+    pub(crate) fn syntax(error: &SyntaxError, source: &str, file: &str) -> Self {
+        let start = (error.span.start as usize).min(source.len());
+        let line_start = source[..start].rfind('\n').map_or(0, |at| at + 1);
+        let line_end = source[start..].find('\n').map_or(source.len(), |at| start + at);
+        let end = (error.span.end as usize).clamp(start, line_end);
+        Self::Syntax {
+            file: file.to_owned(),
+            line: source[..start].matches('\n').count() as u32 + 1,
+            message: error.message.clone(),
+            snippet: (source[line_start..line_end].to_owned(), start - line_start..end - line_start),
+        }
+    }
+
+    /// The error as a compiler shows it: title, file, line, the text with a caret, and what to do.
+    #[must_use]
+    pub fn render(&self, colour: bool) -> String {
+        report::load_error(self, colour)
+    }
+}

@@ -1,0 +1,727 @@
+//! Loads, stores, atomics and asynchronous copies.
+//!
+//! An access is checked for all its lanes before any lane touches memory: where it points, whether it is aligned, whether
+//! it is inside. What a check finds is a [`Problem`] that names the first lane, the address and the nearest allocation.
+
+use super::lanes::{Rows, lanes, mask_of};
+use super::warp::Context;
+use super::{Block, Launch, Problem};
+use crate::fault::FaultKind;
+use crate::ir::*;
+use crate::memory::{self, Allocation};
+
+type Checked<T> = Result<T, Box<Problem>>;
+
+/// Local memory of a warp's 32 threads, each with the same number of bytes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Local {
+    /// Bytes a thread has.
+    bytes: u32,
+    data: Vec<u8>,
+}
+
+impl Local {
+    pub(crate) fn reset(&mut self, bytes: u32) {
+        self.bytes = bytes;
+        self.data.clear();
+        self.data.resize(bytes as usize * 32, 0);
+    }
+
+    /// Makes room for `bytes` bytes a thread; what was there stays.
+    pub(crate) fn grow(&mut self, bytes: u32) {
+        if bytes <= self.bytes {
+            return;
+        }
+        let new = bytes.max(self.bytes.saturating_mul(2));
+        let mut data = vec![0; new as usize * 32];
+        if self.bytes != 0 {
+            for (from, to) in self.data.chunks(self.bytes as usize).zip(data.chunks_mut(new as usize)) {
+                to[..from.len()].copy_from_slice(from);
+            }
+        }
+        *self = Self { bytes: new, data };
+    }
+
+    fn of(&mut self, lane: usize) -> &mut [u8] {
+        let bytes = self.bytes as usize;
+        &mut self.data[lane * bytes..(lane + 1) * bytes]
+    }
+
+    pub(crate) fn read(&mut self, lane: usize, at: u32, into: &mut [u8]) {
+        into.copy_from_slice(&self.of(lane)[at as usize..at as usize + into.len()]);
+    }
+
+    pub(crate) fn write(&mut self, lane: usize, at: u32, from: &[u8]) {
+        self.of(lane)[at as usize..at as usize + from.len()].copy_from_slice(from);
+    }
+
+    pub(crate) fn copy(&mut self, lane: usize, from: u32, to: u32, bytes: u32) {
+        self.of(lane).copy_within(from as usize..(from + bytes) as usize, to as usize);
+    }
+}
+
+/// `cp.async` copies under way. They happen as late as PTX allows, when a wait asks for them, so that a kernel that
+/// forgets to wait reads what was there before: on hardware it would only sometimes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Copies {
+    pending: Vec<Copy>,
+    /// Groups that each lane has committed.
+    committed: [u32; 32],
+}
+
+#[derive(Clone, Debug)]
+struct Copy {
+    lane: usize,
+    /// The lane's group it belongs to.
+    group: u32,
+    /// Offset in shared memory.
+    to: u32,
+    /// Index of the allocation and offset there.
+    from: (usize, u64),
+    bytes: u8,
+    /// Bytes read; the rest is zeros.
+    read: u8,
+}
+
+impl Copies {
+    pub(crate) fn commit(&mut self, mask: u32) {
+        lanes(mask).for_each(|lane| self.committed[lane] += 1);
+    }
+}
+
+/// The space that a generic address lies in.
+#[inline(always)]
+pub(crate) fn space_of(address: u64) -> MemSpace {
+    match address / memory::WINDOW {
+        1 => MemSpace::Shared,
+        2 => MemSpace::Local,
+        3 => MemSpace::Param,
+        _ => MemSpace::Global,
+    }
+}
+
+/// Whether a generic address is that of a `.const` variable.
+pub(crate) fn is_constant(context: &Context<'_, '_>, address: u64) -> bool {
+    let snapshot = &context.launch.memory;
+    let before = snapshot.partition_point(|allocation| allocation.base <= address);
+    before.checked_sub(1).is_some_and(|at| {
+        let allocation = &snapshot[at];
+        allocation.constant && address - allocation.base < allocation.bytes
+    })
+}
+
+#[inline(always)]
+fn addresses(context: &Context<'_, '_>, rows: Rows, address: &Address) -> [u64; 32] {
+    let offset = address.offset as u64;
+    match address.base {
+        Base::Row64(row) => {
+            let base = rows.get64(row);
+            std::array::from_fn(|lane| base[lane].wrapping_add(offset))
+        }
+        Base::Row32(row) => {
+            let base = rows.get(row);
+            std::array::from_fn(|lane| u64::from(base[lane]).wrapping_add(offset))
+        }
+        Base::None => [offset; 32],
+        Base::Frame => [u64::from(context.frame_local()).wrapping_add(offset); 32],
+    }
+}
+
+/// Lanes of `mask` that lie in one place.
+struct Part<'p> {
+    mask: u32,
+    place: Place<'p>,
+    /// What the lanes' addresses count from.
+    base: u64,
+}
+
+enum Place<'p> {
+    Allocation(&'p Allocation),
+    Shared,
+    Local,
+    Param,
+}
+
+fn plural(bytes: u64) -> String {
+    if bytes == 1 { "1 byte".into() } else { format!("{bytes} bytes") }
+}
+
+/// The lanes whose access of `bytes` at `base + …` leaves `[base, base + length)` or is not aligned.
+#[inline(always)]
+fn outside(addresses: &[u64; 32], base: u64, length: u64, bytes: u64, align: u64) -> u32 {
+    let room = length.wrapping_sub(bytes);
+    let fits = length >= bytes;
+    mask_of(|lane| {
+        let offset = addresses[lane].wrapping_sub(base);
+        (offset > room) | (offset & (align - 1) != 0) | !fits
+    })
+}
+
+/// Splits the lanes by where their addresses lie, checks each part, and hands it to `action`.
+#[inline(always)]
+fn for_parts<'l>(
+    context: &mut Context<'_, 'l>,
+    space: MemSpace,
+    addresses: &[u64; 32],
+    mask: u32,
+    bytes: u64,
+    write: bool,
+    mut action: impl FnMut(&mut Context<'_, 'l>, &Part<'_>),
+) -> Checked<()> {
+    let launch = context.launch;
+    let mut rest = mask;
+    while rest != 0 {
+        let first = rest.trailing_zeros() as usize;
+        let space_here = if space == MemSpace::Generic { space_of(addresses[first]) } else { space };
+        let (lanes_here, window) = if space == MemSpace::Generic {
+            let same = mask_of(|lane| space_of(addresses[lane]) == space_here) & rest;
+            (same, memory::window(space_here))
+        } else {
+            (rest, 0)
+        };
+        let (base, length, place) = match space_here {
+            MemSpace::Shared => (window, u64::from(launch.shared_bytes()), Place::Shared),
+            MemSpace::Local => (window, context.warp.local.bytes.into(), Place::Local),
+            MemSpace::Param => (window, launch.params.len() as u64, Place::Param),
+            MemSpace::Global | MemSpace::Generic => {
+                let allocation = find(context.warp, launch, addresses[first]);
+                let Some(allocation) = allocation else {
+                    return Err(stray(context, addresses, 1 << first, bytes, write));
+                };
+                (allocation.base, allocation.bytes, Place::Allocation(allocation))
+            }
+        };
+        let bad = outside(addresses, base, length, bytes, bytes) & lanes_here;
+        let mut good = lanes_here & !bad;
+        if bad != 0 {
+            // Lanes in other allocations get a turn of their own; the first lane has none but this.
+            if good >> first & 1 == 0 || !matches!(place, Place::Allocation(_)) {
+                return Err(refuse(context, space_here, addresses, bad, base, length, bytes, write));
+            }
+        } else {
+            good = lanes_here;
+        }
+        if let Place::Allocation(allocation) = &place
+            && write
+            && allocation.constant
+        {
+            let message = format!("write to the constant `{}`", allocation.label);
+            return Err(Problem::new(FaultKind::ReadOnly, good, message).at(addresses[first]));
+        }
+        action(context, &Part { mask: good, place, base });
+        rest &= !good;
+    }
+    Ok(())
+}
+
+/// The live allocation that holds `address`.
+#[inline(always)]
+fn find<'l>(warp: &mut super::warp::Warp, launch: &'l Launch<'_>, address: u64) -> Option<&'l Allocation> {
+    let snapshot = &launch.memory;
+    let holds = |at: usize| {
+        let allocation = snapshot.get(at)?;
+        (address.wrapping_sub(allocation.base) < allocation.bytes && !allocation.is_freed()).then_some(&**allocation)
+    };
+    if let Some(found) = holds(warp.last_allocation) {
+        return Some(found);
+    }
+    let at = snapshot.partition_point(|allocation| allocation.base <= address).checked_sub(1)?;
+    let found = holds(at)?;
+    warp.last_allocation = at;
+    Some(found)
+}
+
+fn verb(write: bool) -> (&'static str, &'static str) {
+    if write { ("write", "to") } else { ("read", "from") }
+}
+
+/// The problem of global accesses that hit no allocation.
+#[cold]
+#[inline(never)]
+fn stray(context: &Context<'_, '_>, addresses: &[u64; 32], lanes: u32, bytes: u64, write: bool) -> Box<Problem> {
+    let address = addresses[lanes.trailing_zeros() as usize];
+    let (verb, preposition) = verb(write);
+    let nearest = memory::nearest(&context.launch.memory, address);
+    if let Some(allocation) = nearest
+        && allocation.is_freed()
+        && address.wrapping_sub(allocation.base) < allocation.bytes
+    {
+        let message = format!("{verb} of {} {preposition} freed memory", plural(bytes));
+        let note = format!("address {address:#x} is {}, which has been freed", allocation.describe(address));
+        return Problem::new(FaultKind::UseAfterFree, lanes, message).at(address).note(note);
+    }
+    let message = format!("out-of-bounds {verb} of {}", plural(bytes));
+    let problem = Problem::new(FaultKind::OutOfBounds, lanes, message).at(address);
+    match nearest {
+        _ if address < 4096 => problem.note(format!("address {address:#x} is a null pointer, or nearly one")),
+        Some(allocation) => problem.note(format!("address {address:#x} is {}", allocation.describe(address))),
+        None => problem.note(format!("address {address:#x}; nothing is allocated")),
+    }
+}
+
+/// The problem of accesses that leave their place or are not aligned.
+#[cold]
+#[inline(never)]
+#[expect(clippy::too_many_arguments, reason = "one place draws up all refusals")]
+fn refuse(
+    context: &Context<'_, '_>,
+    space: MemSpace,
+    addresses: &[u64; 32],
+    bad: u32,
+    base: u64,
+    length: u64,
+    bytes: u64,
+    write: bool,
+) -> Box<Problem> {
+    let address = addresses[bad.trailing_zeros() as usize];
+    let (verb, _) = verb(write);
+    let offset = address.wrapping_sub(base);
+    let inside = |lane: usize| {
+        let offset = addresses[lane].wrapping_sub(base);
+        offset < length && length - offset >= bytes
+    };
+    if inside(bad.trailing_zeros() as usize) {
+        let lanes = mask_of(|lane| bad >> lane & 1 == 1 && inside(lane));
+        let message = format!("misaligned {verb} of {}", plural(bytes));
+        let note = format!("address {address:#x} is {} past a multiple of {bytes}", plural(address % bytes));
+        return Problem::new(FaultKind::Misaligned, lanes, message).at(address).note(note);
+    }
+    if space == MemSpace::Global {
+        return stray(context, addresses, mask_of(|lane| bad >> lane & 1 == 1 && !inside(lane)), bytes, write);
+    }
+    let what = match space {
+        MemSpace::Shared => "shared memory",
+        MemSpace::Local => "local memory",
+        _ => "the kernel's parameters",
+    };
+    let message = format!("out-of-bounds {verb} of {} in {what}", plural(bytes));
+    let whose = if space == MemSpace::Shared { "the block has" } else { "the thread has" };
+    let past = if (offset as i64) < 0 {
+        format!("{} before the start of", plural(offset.wrapping_neg()))
+    } else if offset >= length {
+        format!("{} past the end of", plural(offset - length))
+    } else {
+        format!("{} from the end of", plural(length - offset))
+    };
+    let lanes = mask_of(|lane| bad >> lane & 1 == 1 && !inside(lane));
+    let note = format!("offset {offset:#x} is {past} {what}; {whose} {}", plural(length));
+    Problem::new(FaultKind::OutOfBounds, lanes, message).at(address).note(note)
+}
+
+/// A block's shared memory as bytes.
+#[inline(always)]
+fn shared_bytes(block: &mut Block) -> *mut u8 {
+    block.shared.as_mut_ptr().cast()
+}
+
+/// One element of shared memory.
+///
+/// # Safety
+/// `offset + bytes` lies in the block's shared memory, and `offset` is a multiple of `bytes` (1, 2, 4 or 8).
+#[inline(always)]
+unsafe fn read_shared(memory: *const u8, offset: u64, bytes: u8) -> u64 {
+    // SAFETY: by the caller's promise; shared memory is aligned to 16.
+    unsafe {
+        let at = memory.add(offset as usize);
+        match bytes {
+            1 => u64::from(*at),
+            2 => u64::from(*at.cast::<u16>()),
+            4 => u64::from(*at.cast::<u32>()),
+            _ => *at.cast::<u64>(),
+        }
+    }
+}
+
+/// # Safety
+/// As for [`read_shared`].
+#[inline(always)]
+unsafe fn write_shared(memory: *mut u8, offset: u64, bytes: u8, value: u64) {
+    // SAFETY: by the caller's promise; shared memory is aligned to 16.
+    unsafe {
+        let at = memory.add(offset as usize);
+        match bytes {
+            1 => *at = value as u8,
+            2 => *at.cast::<u16>() = value as u16,
+            4 => *at.cast::<u32>() = value as u32,
+            _ => *at.cast::<u64>() = value,
+        }
+    }
+}
+
+/// Reads one element for each lane of a part; other lanes get 0.
+#[inline(always)]
+fn gather(context: &mut Context<'_, '_>, part: &Part<'_>, addresses: &[u64; 32], at: u64, bytes: u8) -> [u64; 32] {
+    let mut values = [0; 32];
+    let offset = |lane: usize| addresses[lane].wrapping_sub(part.base).wrapping_add(at);
+    match part.place {
+        Place::Allocation(allocation) => {
+            for lane in lanes(part.mask) {
+                // SAFETY: `for_parts` checked range and alignment of each lane of the part.
+                values[lane] = unsafe { allocation.load(offset(lane), bytes) };
+            }
+        }
+        Place::Shared => {
+            let memory = shared_bytes(context.block);
+            for lane in lanes(part.mask) {
+                // SAFETY: as above.
+                values[lane] = unsafe { read_shared(memory, offset(lane), bytes) };
+            }
+        }
+        Place::Local => {
+            for lane in lanes(part.mask) {
+                let mut raw = [0; 8];
+                context.warp.local.read(lane, offset(lane) as u32, &mut raw[..usize::from(bytes)]);
+                values[lane] = u64::from_le_bytes(raw);
+            }
+        }
+        Place::Param => {
+            for lane in lanes(part.mask) {
+                let mut raw = [0; 8];
+                let from = offset(lane) as usize;
+                raw[..usize::from(bytes)].copy_from_slice(&context.launch.params[from..from + usize::from(bytes)]);
+                values[lane] = u64::from_le_bytes(raw);
+            }
+        }
+    }
+    values
+}
+
+#[inline(always)]
+fn scatter(
+    context: &mut Context<'_, '_>,
+    part: &Part<'_>,
+    addresses: &[u64; 32],
+    at: u64,
+    bytes: u8,
+    value: impl Fn(usize) -> u64,
+) {
+    let offset = |lane: usize| addresses[lane].wrapping_sub(part.base).wrapping_add(at);
+    match part.place {
+        Place::Allocation(allocation) => {
+            for lane in lanes(part.mask) {
+                // SAFETY: `for_parts` checked range and alignment of each lane of the part.
+                unsafe { allocation.store(offset(lane), bytes, value(lane)) };
+            }
+        }
+        Place::Shared => {
+            let memory = shared_bytes(context.block);
+            for lane in lanes(part.mask) {
+                // SAFETY: as above.
+                unsafe { write_shared(memory, offset(lane), bytes, value(lane)) };
+            }
+        }
+        Place::Local => {
+            for lane in lanes(part.mask) {
+                context.warp.local.write(lane, offset(lane) as u32, &value(lane).to_le_bytes()[..usize::from(bytes)]);
+            }
+        }
+        // A kernel's parameters cannot be written: `st.param` names a call's, which are local memory.
+        Place::Param => {}
+    }
+}
+
+#[inline(always)]
+fn fence(order: Order, here: Order) {
+    if order == here {
+        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+    }
+}
+
+#[inline(always)]
+pub(crate) fn load(context: &mut Context<'_, '_>, rows: Rows, access: &Access, mask: u32) -> Checked<()> {
+    if access.address.space == MemSpace::Shared && access.bytes == 4 && access.count == 1 && !access.wide {
+        return load_shared32(context, rows, access, mask);
+    }
+    load_any(context, rows, access, mask)
+}
+
+/// The commonest load of all: `ld.shared.b32`.
+#[inline(always)]
+fn load_shared32(context: &mut Context<'_, '_>, rows: Rows, access: &Access, mask: u32) -> Checked<()> {
+    let addresses = addresses(context, rows, &access.address);
+    let length = u64::from(context.launch.shared_bytes());
+    let bad = outside(&addresses, 0, length, 4, 4) & mask;
+    if bad != 0 {
+        return Err(refuse(context, MemSpace::Shared, &addresses, bad, 0, length, 4, false));
+    }
+    if access.rows[0] == R::MAX {
+        return Ok(());
+    }
+    let memory = shared_bytes(context.block).cast_const();
+    let values: [u32; 32] = if mask == u32::MAX {
+        // SAFETY: range and alignment of every lane were checked.
+        std::array::from_fn(|lane| unsafe { *memory.add(addresses[lane] as usize).cast::<u32>() })
+    } else {
+        let mut values = [0; 32];
+        for lane in lanes(mask) {
+            // SAFETY: as above, for the lanes of the mask.
+            values[lane] = unsafe { *memory.add(addresses[lane] as usize).cast::<u32>() };
+        }
+        values
+    };
+    rows.set(access.rows[0], mask, values);
+    Ok(())
+}
+
+#[inline(never)]
+fn load_any(context: &mut Context<'_, '_>, rows: Rows, access: &Access, mask: u32) -> Checked<()> {
+    let addresses = addresses(context, rows, &access.address);
+    let bytes = u64::from(access.bytes);
+    let total = bytes * u64::from(access.count);
+    for_parts(context, access.address.space, &addresses, mask, total, false, |context, part| {
+        for at in 0..usize::from(access.count) {
+            let d = access.rows[at];
+            if d == R::MAX {
+                continue;
+            }
+            let mut values = gather(context, part, &addresses, at as u64 * bytes, access.bytes);
+            if access.signed && access.bytes < 8 {
+                let shift = 64 - 8 * u32::from(access.bytes);
+                values = values.map(|value| ((value << shift) as i64 >> shift) as u64);
+                if access.bytes < 4 && !access.wide {
+                    // A 16-bit register stands zero-extended; a 32-bit one takes the whole.
+                    let keep = if access.narrow { 0xffff } else { u64::MAX };
+                    values = values.map(|value| value & keep);
+                }
+            }
+            if access.wide {
+                rows.set64(d, part.mask, values);
+            } else {
+                rows.set(d, part.mask, values.map(|value| value as u32));
+            }
+        }
+    })?;
+    fence(access.order, Order::Acquire);
+    Ok(())
+}
+
+#[inline(never)]
+pub(crate) fn store(context: &mut Context<'_, '_>, rows: Rows, access: &Access, mask: u32) -> Checked<()> {
+    fence(access.order, Order::Release);
+    let addresses = addresses(context, rows, &access.address);
+    let bytes = u64::from(access.bytes);
+    let total = bytes * u64::from(access.count);
+    for_parts(context, access.address.space, &addresses, mask, total, true, |context, part| {
+        for at in 0..usize::from(access.count) {
+            let row = access.rows[at];
+            scatter(context, part, &addresses, at as u64 * bytes, access.bytes, |lane| {
+                rows.lane_of(row, access.wide, lane)
+            });
+        }
+    })
+}
+
+/// The value that an atomic leaves behind.
+fn atomic_result(atomic: &Atomic, old: u64, a: u64, b: u64) -> u64 {
+    let bits = u32::from(atomic.bytes) * 8;
+    let sign = |value: u64| ((value << (64 - bits)) as i64) >> (64 - bits);
+    let value = match atomic.op {
+        AtomOp::And => old & a,
+        AtomOp::Or => old | a,
+        AtomOp::Xor => old ^ a,
+        AtomOp::Exch => a,
+        AtomOp::Cas => {
+            if old == a {
+                b
+            } else {
+                old
+            }
+        }
+        AtomOp::Add => old.wrapping_add(a),
+        AtomOp::Inc => {
+            if old >= a {
+                0
+            } else {
+                old + 1
+            }
+        }
+        AtomOp::Dec => {
+            if old == 0 || old > a {
+                a
+            } else {
+                old - 1
+            }
+        }
+        AtomOp::MinU => old.min(a),
+        AtomOp::MaxU => old.max(a),
+        AtomOp::MinS => sign(old).min(sign(a)) as u64,
+        AtomOp::MaxS => sign(old).max(sign(a)) as u64,
+        AtomOp::Float(f) => f(atomic.mode, old, a, 0),
+    };
+    if bits == 64 { value } else { value & ((1 << bits) - 1) }
+}
+
+/// Lane after lane, lowest first.
+#[inline(never)]
+pub(crate) fn atomic(context: &mut Context<'_, '_>, rows: Rows, atomic: &Atomic, mask: u32) -> Checked<()> {
+    if atomic.bytes == 16 {
+        return atomic128(context, rows, atomic, mask);
+    }
+    let addresses = addresses(context, rows, &atomic.address);
+    let wide = atomic.bytes == 8;
+    let mut old = [0; 32];
+    for_parts(context, atomic.address.space, &addresses, mask, u64::from(atomic.bytes), true, |context, part| {
+        for lane in lanes(part.mask) {
+            let a = rows.lane_of(atomic.a, wide, lane);
+            let b = if matches!(atomic.op, AtomOp::Cas) { rows.lane_of(atomic.b, wide, lane) } else { 0 };
+            if let Place::Allocation(allocation) = part.place {
+                let offset = addresses[lane] - part.base;
+                // SAFETY: `for_parts` checked range and alignment of each lane of the part.
+                old[lane] = unsafe { allocation.update(offset, atomic.bytes, |old| atomic_result(atomic, old, a, b)) };
+            } else {
+                let one = Part { mask: 1 << lane, place: part.place.again(), base: part.base };
+                old[lane] = gather(context, &one, &addresses, 0, atomic.bytes)[lane];
+                let new = atomic_result(atomic, old[lane], a, b);
+                scatter(context, &one, &addresses, 0, atomic.bytes, |_| new);
+            }
+        }
+    })?;
+    if let Some(d) = atomic.result {
+        lanes(mask).for_each(|lane| rows.set_lane_of(d, wide, lane, old[lane]));
+    }
+    Ok(())
+}
+
+/// `atom.exch.b128` and `atom.cas.b128`, one at a time on the whole host: it has no atomics of 16 bytes.
+#[cold]
+fn atomic128(context: &mut Context<'_, '_>, rows: Rows, atomic: &Atomic, mask: u32) -> Checked<()> {
+    static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let addresses = addresses(context, rows, &atomic.address);
+    let space = atomic.address.space;
+    let pair = |row: R, lane: usize| [rows.lane_of(row, true, lane), rows.lane_of(row + 2, true, lane)];
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    for lane in lanes(mask) {
+        let mut old = [0; 2];
+        read_lane(context, space, lane, addresses[lane], 8, &mut old)?;
+        let a = pair(atomic.a, lane);
+        let new = match atomic.op {
+            AtomOp::Cas if old == a => pair(atomic.b, lane),
+            AtomOp::Cas => old,
+            _ => a,
+        };
+        write_lane(context, space, lane, addresses[lane], 8, &new)?;
+        if let Some(d) = atomic.result {
+            rows.set_lane_of(d, true, lane, old[0]);
+            rows.set_lane_of(d + 2, true, lane, old[1]);
+        }
+    }
+    Ok(())
+}
+
+impl Place<'_> {
+    fn again(&self) -> Place<'_> {
+        match self {
+            Self::Allocation(allocation) => Place::Allocation(allocation),
+            Self::Shared => Place::Shared,
+            Self::Local => Place::Local,
+            Self::Param => Place::Param,
+        }
+    }
+}
+
+/// Notes the copy; [`cp_async_wait`] makes it.
+#[inline(never)]
+pub(crate) fn cp_async(context: &mut Context<'_, '_>, rows: Rows, copy: &CpAsync, mask: u32) -> Checked<()> {
+    let to = addresses(context, rows, &copy.dst);
+    let from = addresses(context, rows, &copy.src);
+    let bytes = copy.bytes;
+    let ignored = copy.ignore.map_or(0, |(p, negated)| {
+        let bits = *context.predicate(p);
+        if negated { !bits } else { bits }
+    });
+    let read = |lane: usize| match copy.src_bytes {
+        _ if ignored >> lane & 1 == 1 => 0,
+        Some(row) => rows.lane(row, lane).min(u32::from(bytes)) as u8,
+        None => bytes,
+    };
+    for_parts(context, MemSpace::Shared, &to, mask, u64::from(bytes), true, |_, _| {})?;
+    // A lane that reads nothing may hold any address.
+    let reading = mask_of(|lane| read(lane) != 0) & mask;
+    let mut sources = [(0, 0); 32];
+    for_parts(context, MemSpace::Global, &from, reading, u64::from(bytes), false, |context, part| {
+        if let Place::Allocation(allocation) = part.place {
+            let snapshot = &context.launch.memory;
+            let index = snapshot.partition_point(|other| other.base < allocation.base);
+            lanes(part.mask).for_each(|lane| sources[lane] = (index, from[lane] - part.base));
+        }
+    })?;
+    let copies = &mut context.warp.copies;
+    for lane in lanes(mask) {
+        let group = copies.committed[lane];
+        copies.pending.push(Copy { lane, group, to: to[lane] as u32, from: sources[lane], bytes, read: read(lane) });
+    }
+    Ok(())
+}
+
+/// Makes the copies of all but the latest `n` groups that the lanes have committed; `None`: all copies.
+#[inline(never)]
+pub(crate) fn cp_async_wait(context: &mut Context<'_, '_>, n: Option<u32>, mask: u32) {
+    let Copies { mut pending, committed } = std::mem::take(&mut context.warp.copies);
+    let memory = shared_bytes(context.block);
+    pending.retain(|copy| {
+        let due = match n {
+            None => true,
+            Some(n) => copy.group < committed[copy.lane].saturating_sub(n),
+        };
+        if mask >> copy.lane & 1 == 0 || !due {
+            return true;
+        }
+        for byte in 0..u64::from(copy.bytes) {
+            let value = if byte < u64::from(copy.read) {
+                let allocation = &context.launch.memory[copy.from.0];
+                // SAFETY: `cp_async` checked the range that is read.
+                unsafe { allocation.load(copy.from.1 + byte, 1) }
+            } else {
+                0
+            };
+            // SAFETY: `cp_async` checked the range that is written.
+            unsafe { write_shared(memory, u64::from(copy.to) + byte, 1, value) };
+        }
+        false
+    });
+    context.warp.copies = Copies { pending, committed };
+}
+
+/// Reads `values.len()` elements of `bytes` each at one address of one lane: for instructions that address memory by lane.
+pub(crate) fn read_lane(
+    context: &mut Context<'_, '_>,
+    space: MemSpace,
+    lane: usize,
+    address: u64,
+    bytes: u8,
+    values: &mut [u64],
+) -> Checked<()> {
+    let mut addresses = [0; 32];
+    addresses[lane] = address;
+    let total = u64::from(bytes) * values.len() as u64;
+    for_parts(context, space, &addresses, 1 << lane, total, false, |context, part| {
+        for (at, value) in values.iter_mut().enumerate() {
+            *value = gather(context, part, &addresses, at as u64 * u64::from(bytes), bytes)[lane];
+        }
+    })
+}
+
+/// Writes elements at one address of one lane.
+pub(crate) fn write_lane(
+    context: &mut Context<'_, '_>,
+    space: MemSpace,
+    lane: usize,
+    address: u64,
+    bytes: u8,
+    values: &[u64],
+) -> Checked<()> {
+    let mut addresses = [0; 32];
+    addresses[lane] = address;
+    let total = u64::from(bytes) * values.len() as u64;
+    for_parts(context, space, &addresses, 1 << lane, total, true, |context, part| {
+        for (at, value) in values.iter().enumerate() {
+            scatter(context, part, &addresses, at as u64 * u64::from(bytes), bytes, |_| *value);
+        }
+    })
+}
+
+/// The addresses that the lanes of a warp give.
+pub(crate) fn lane_addresses(context: &mut Context<'_, '_>, address: &Address) -> [u64; 32] {
+    let rows = context.rows();
+    addresses(context, rows, address)
+}

@@ -1,0 +1,209 @@
+//! A warp's registers, 32 lanes at a time.
+//!
+//! Every loop here has 32 iterations, no branches and no calls, so that the compiler turns it into vector instructions
+//! of whatever function it is inlined into. That is why all of it is `inline(always)`: the executor's loop is compiled
+//! once for the machine's baseline and once with AVX2 and FMA (`super::warp`), and these helpers become part of each.
+
+use crate::ir::R;
+
+/// 32 lanes of 4 bytes.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C, align(32))]
+pub(crate) struct Row(pub [u32; 32]);
+
+/// The rows of a function's frame. Row numbers come from the lowering, which counted them.
+#[derive(Clone, Copy)]
+pub(crate) struct Rows(*mut Row);
+
+impl Rows {
+    /// # Safety
+    /// `base` is followed by at least as many rows as the function that the frame belongs to has, and nothing else
+    /// refers to them while this is in use.
+    pub(crate) unsafe fn new(base: *mut Row) -> Self {
+        Self(base)
+    }
+
+    #[inline(always)]
+    pub(crate) fn get(self, row: R) -> [u32; 32] {
+        // SAFETY: `row` is one of the frame's rows (see `new`).
+        unsafe { (*self.0.add(row as usize)).0 }
+    }
+
+    #[inline(always)]
+    pub(crate) fn get64(self, row: R) -> [u64; 32] {
+        // SAFETY: a 64-bit register is two consecutive rows of the frame, and rows are aligned to 32 bytes.
+        unsafe { *self.0.add(row as usize).cast::<[u64; 32]>() }
+    }
+
+    #[inline(always)]
+    pub(crate) fn lane(self, row: R, lane: usize) -> u32 {
+        // SAFETY: as for `get`.
+        unsafe { (*self.0.add(row as usize)).0[lane] }
+    }
+
+    /// One lane of a register of 4 or 8 bytes.
+    #[inline(always)]
+    pub(crate) fn lane_of(self, row: R, wide: bool, lane: usize) -> u64 {
+        if wide {
+            // SAFETY: as for `get64`.
+            unsafe { (*self.0.add(row as usize).cast::<[u64; 32]>())[lane] }
+        } else {
+            u64::from(self.lane(row, lane))
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_lane_of(self, row: R, wide: bool, lane: usize, value: u64) {
+        // SAFETY: as for `get` and `get64`.
+        unsafe {
+            if wide {
+                (*self.0.add(row as usize).cast::<[u64; 32]>())[lane] = value;
+            } else {
+                (*self.0.add(row as usize)).0[lane] = value as u32;
+            }
+        }
+    }
+
+    /// Writes the lanes of `mask`.
+    #[inline(always)]
+    pub(crate) fn set(self, row: R, mask: u32, values: [u32; 32]) {
+        // SAFETY: as for `get`.
+        let to = unsafe { &mut (*self.0.add(row as usize)).0 };
+        if mask == u32::MAX {
+            *to = values;
+        } else {
+            for lane in 0..32 {
+                let keep = (mask >> lane & 1).wrapping_sub(1); // all ones where the lane is not in the mask
+                to[lane] = to[lane] & keep | values[lane] & !keep;
+            }
+        }
+    }
+
+    /// Writes the lanes of `mask` of a 64-bit register.
+    #[inline(always)]
+    pub(crate) fn set64(self, row: R, mask: u32, values: [u64; 32]) {
+        // SAFETY: as for `get64`.
+        let to = unsafe { &mut *self.0.add(row as usize).cast::<[u64; 32]>() };
+        if mask == u32::MAX {
+            *to = values;
+        } else {
+            for lane in 0..32 {
+                let keep = u64::from(mask >> lane & 1).wrapping_sub(1);
+                to[lane] = to[lane] & keep | values[lane] & !keep;
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn map1(self, d: R, a: R, mask: u32, f: impl Fn(u32) -> u32) {
+        let a = self.get(a);
+        self.set(d, mask, std::array::from_fn(|lane| f(a[lane])));
+    }
+
+    #[inline(always)]
+    pub(crate) fn map2(self, d: R, a: R, b: R, mask: u32, f: impl Fn(u32, u32) -> u32) {
+        let (a, b) = (self.get(a), self.get(b));
+        self.set(d, mask, std::array::from_fn(|lane| f(a[lane], b[lane])));
+    }
+
+    #[inline(always)]
+    pub(crate) fn map3(self, d: R, [a, b, c]: [R; 3], mask: u32, f: impl Fn(u32, u32, u32) -> u32) {
+        let (a, b, c) = (self.get(a), self.get(b), self.get(c));
+        self.set(d, mask, std::array::from_fn(|lane| f(a[lane], b[lane], c[lane])));
+    }
+
+    #[inline(always)]
+    pub(crate) fn wide1(self, d: R, a: R, mask: u32, f: impl Fn(u64) -> u64) {
+        let a = self.get64(a);
+        self.set64(d, mask, std::array::from_fn(|lane| f(a[lane])));
+    }
+
+    #[inline(always)]
+    pub(crate) fn wide2(self, d: R, a: R, b: R, mask: u32, f: impl Fn(u64, u64) -> u64) {
+        let (a, b) = (self.get64(a), self.get64(b));
+        self.set64(d, mask, std::array::from_fn(|lane| f(a[lane], b[lane])));
+    }
+
+    #[inline(always)]
+    pub(crate) fn wide3(self, d: R, [a, b, c]: [R; 3], mask: u32, f: impl Fn(u64, u64, u64) -> u64) {
+        let (a, b, c) = (self.get64(a), self.get64(b), self.get64(c));
+        self.set64(d, mask, std::array::from_fn(|lane| f(a[lane], b[lane], c[lane])));
+    }
+
+    /// 64-bit lanes shifted by 32-bit ones.
+    #[inline(always)]
+    pub(crate) fn shift64(self, d: R, a: R, b: R, mask: u32, f: impl Fn(u64, u32) -> u64) {
+        let (a, b) = (self.get64(a), self.get(b));
+        self.set64(d, mask, std::array::from_fn(|lane| f(a[lane], b[lane])));
+    }
+
+    /// 32-bit lanes to 64-bit ones.
+    #[inline(always)]
+    pub(crate) fn widen2(self, d: R, a: R, b: R, mask: u32, f: impl Fn(u32, u32) -> u64) {
+        let (a, b) = (self.get(a), self.get(b));
+        self.set64(d, mask, std::array::from_fn(|lane| f(a[lane], b[lane])));
+    }
+
+    #[inline(always)]
+    pub(crate) fn f32_1(self, d: R, a: R, mask: u32, f: impl Fn(f32) -> f32) {
+        self.map1(d, a, mask, |a| canonical(f(f32::from_bits(a))));
+    }
+
+    #[inline(always)]
+    pub(crate) fn f32_2(self, d: R, a: R, b: R, mask: u32, ftz: bool, f: impl Fn(f32, f32) -> f32) {
+        if ftz {
+            self.map2(d, a, b, mask, |a, b| flush(canonical(f(flushed(a), flushed(b)))));
+        } else {
+            self.map2(d, a, b, mask, |a, b| canonical(f(f32::from_bits(a), f32::from_bits(b))));
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn f32_3(self, d: R, sources: [R; 3], mask: u32, ftz: bool, f: impl Fn(f32, f32, f32) -> f32) {
+        if ftz {
+            self.map3(d, sources, mask, |a, b, c| flush(canonical(f(flushed(a), flushed(b), flushed(c)))));
+        } else {
+            self.map3(d, sources, mask, |a, b, c| {
+                canonical(f(f32::from_bits(a), f32::from_bits(b), f32::from_bits(c)))
+            });
+        }
+    }
+}
+
+/// The bits of a result, NaN made canonical as hardware makes it.
+#[inline(always)]
+fn canonical(x: f32) -> u32 {
+    if x.is_nan() { 0x7fff_ffff } else { x.to_bits() }
+}
+
+/// Subnormals become zero of the same sign.
+#[inline(always)]
+fn flush(bits: u32) -> u32 {
+    if bits & 0x7f80_0000 == 0 { bits & 0x8000_0000 } else { bits }
+}
+
+#[inline(always)]
+fn flushed(bits: u32) -> f32 {
+    f32::from_bits(flush(bits))
+}
+
+/// The lanes for which `f` holds.
+#[inline(always)]
+pub(crate) fn mask_of(f: impl Fn(usize) -> bool) -> u32 {
+    let mut mask = 0;
+    for lane in 0..32 {
+        mask |= u32::from(f(lane)) << lane;
+    }
+    mask
+}
+
+/// The lanes of `mask`, lowest first.
+pub(crate) fn lanes(mut mask: u32) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        (mask != 0).then(|| {
+            let lane = mask.trailing_zeros();
+            mask &= mask - 1;
+            lane as usize
+        })
+    })
+}

@@ -1,0 +1,433 @@
+//! Running a kernel: blocks over the host's cores, warps of a block in turn, lanes of a warp together.
+//!
+//! A block is run by one host thread at a time, so its shared memory needs no locks and its order is always the same.
+//! Blocks take turns too: one that has run long without ending goes to the back of the queue, so that blocks which wait
+//! for each other through global memory all move, whatever the number of cores.
+
+mod access;
+pub(crate) mod lanes;
+mod printf;
+mod together;
+mod warp;
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::fault::{Fault, FaultKind};
+use crate::ir::{ConstantValue, Program};
+use crate::lower::KernelPart;
+use crate::memory::Snapshot;
+use warp::Warp;
+
+/// Warp instructions after which a warp lets the next one run.
+const WARP_QUANTUM: u32 = 1 << 14;
+/// Turns of all its warps after which a block lets others run.
+const BLOCK_QUANTUM: u32 = 64;
+/// Named barriers of a block.
+pub(crate) const BARRIERS: usize = 16;
+
+/// What watches a launch. The plain monitor does nothing and costs nothing: the executor is compiled for each monitor.
+pub(crate) trait Monitor: Default + Send {
+    /// A warp is about to execute the instruction at `pc` with the lanes of `active`.
+    #[inline(always)]
+    fn issue(&mut self, _pc: usize, _active: u32) {}
+}
+
+/// Watches nothing.
+#[derive(Default)]
+pub(crate) struct Plain;
+
+impl Monitor for Plain {}
+
+/// A kernel with everything a launch fixes.
+pub(crate) struct Launch<'a> {
+    pub program: &'a Program,
+    pub kernel: &'a KernelPart,
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    pub dynamic_shared: u32,
+    pub params: Vec<u8>,
+    pub memory: Arc<Snapshot>,
+    /// Addresses of the module's variables.
+    pub globals: &'a [u64],
+    /// The PTX text and the name of its file, for faults.
+    pub source: &'a str,
+    pub file: &'a str,
+    pub budget: u64,
+    /// What kernels print.
+    pub output: &'a Mutex<String>,
+    pub started: std::time::Instant,
+}
+
+/// What a launch counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub warp_instructions: u64,
+    pub lane_instructions: u64,
+}
+
+impl Launch<'_> {
+    pub(crate) fn threads(&self) -> u32 {
+        self.block.iter().product()
+    }
+
+    pub(crate) fn shared_bytes(&self) -> u32 {
+        self.kernel.info.static_shared.next_multiple_of(16) + self.dynamic_shared
+    }
+
+    /// The value of a constant row.
+    pub(crate) fn constant(&self, value: ConstantValue) -> u64 {
+        match value {
+            ConstantValue::Bits(bits) => bits,
+            ConstantValue::Global(index, offset) => self.globals[index as usize].wrapping_add(offset as u64),
+            ConstantValue::Shared(index, offset) => {
+                let at = self.kernel.shared.get(&index).copied().unwrap_or(0);
+                u64::from(at).wrapping_add(offset as u64)
+            }
+        }
+    }
+
+    /// Block number in launch order to `blockIdx`.
+    fn block_index(&self, number: u64) -> [u32; 3] {
+        let [x, y, _] = self.grid.map(u64::from);
+        [(number % x) as u32, (number / x % y) as u32, (number / (x * y)) as u32]
+    }
+
+    /// The fault of `lanes` of a warp at `pc`.
+    pub(crate) fn fault(&self, problem: Problem, pc: usize, block: [u32; 3], warp: u32) -> Fault {
+        let place = self.program.places.get(pc).copied().unwrap_or_default();
+        let path = |number: u64| {
+            let found = self.program.files.iter().find(|(index, _)| *index == number);
+            found.map(|(_, path)| path.clone())
+        };
+        let mut notes = problem.notes;
+        let mut file = place.loc.and_then(|loc| path(loc.file));
+        let mut at = place.loc.map(|loc| (loc.line, loc.column));
+        // A line of a header that was inlined says little: show the line that called it.
+        if let Some((number, line, column)) = place.loc.and_then(|loc| loc.inlined_at)
+            && let Some(caller) = path(number)
+        {
+            if let (Some(inner), Some((inner_line, _))) = (&file, at) {
+                notes.push(format!("inlined from {inner}:{inner_line}"));
+            }
+            file = Some(caller);
+            at = Some((line, column));
+        }
+        let instruction = self.source.lines().nth((place.ptx_line as usize).saturating_sub(1)).unwrap_or_default();
+        let lane = problem.lanes.trailing_zeros().min(31);
+        Fault {
+            kind: problem.kind,
+            message: problem.message,
+            kernel: self.kernel.info.name.clone(),
+            line: file.as_ref().and(at).map(|(line, _)| line),
+            column: file.as_ref().and(at).map_or(0, |(_, column)| column),
+            file,
+            ptx: (self.file.to_owned(), place.ptx_line),
+            instruction: instruction.split_whitespace().collect::<Vec<_>>().join(" "),
+            block,
+            thread: self.thread_index(warp * 32 + lane),
+            threads: problem.lanes.count_ones(),
+            address: problem.address,
+            notes,
+        }
+    }
+
+    /// Thread number in the block to `threadIdx`.
+    pub(crate) fn thread_index(&self, number: u32) -> [u32; 3] {
+        let [x, y, _] = self.block;
+        [number % x, number / x % y, number / (x * y)]
+    }
+}
+
+/// What went wrong in a warp, before it is known where that is.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    pub kind: FaultKind,
+    pub message: String,
+    pub lanes: u32,
+    pub address: Option<u64>,
+    pub notes: Vec<String>,
+}
+
+impl Problem {
+    pub(crate) fn new(kind: FaultKind, lanes: u32, message: impl Into<String>) -> Box<Self> {
+        Box::new(Self { kind, message: message.into(), lanes, address: None, notes: Vec::new() })
+    }
+
+    pub(crate) fn note(mut self: Box<Self>, note: impl Into<String>) -> Box<Self> {
+        self.notes.push(note.into());
+        self
+    }
+
+    pub(crate) fn at(mut self: Box<Self>, address: u64) -> Box<Self> {
+        self.address = Some(address);
+        self
+    }
+}
+
+/// A numbered barrier of a block.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct BarrierState {
+    /// Threads that have come, those that only arrived included.
+    pub arrived: u32,
+    /// Threads that are expected; 0 stands for all live threads of the block.
+    pub expected: u32,
+    /// Predicates of `.red`: true ones.
+    pub trues: u32,
+    /// Threads whose predicate was asked for.
+    pub voters: u32,
+}
+
+/// A block that is being run.
+pub(crate) struct Block {
+    pub number: u64,
+    pub index: [u32; 3],
+    /// Shared memory, in words for its alignment.
+    pub shared: Vec<u128>,
+    pub warps: Vec<Warp>,
+    pub barriers: [BarrierState; BARRIERS],
+    /// Threads that have not exited.
+    pub live: u32,
+    /// A thread exited or came to a barrier since completion was last looked for.
+    pub barriers_touched: bool,
+    pub counts: Counts,
+}
+
+enum Outcome {
+    Done,
+    /// The block used up its turns; more than one block may be waiting for another.
+    Yielded,
+}
+
+impl Block {
+    fn new() -> Self {
+        Self {
+            number: 0,
+            index: [0; 3],
+            shared: Vec::new(),
+            warps: Vec::new(),
+            barriers: Default::default(),
+            live: 0,
+            barriers_touched: false,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Makes this the block of that number, about to begin.
+    fn reset(&mut self, launch: &Launch<'_>, number: u64) {
+        self.number = number;
+        self.index = launch.block_index(number);
+        self.shared.clear();
+        self.shared.resize((launch.shared_bytes() as usize).div_ceil(16), 0);
+        let threads = launch.threads();
+        self.warps.resize_with(threads.div_ceil(32) as usize, Warp::default);
+        for (number, warp) in self.warps.iter_mut().enumerate() {
+            let lanes = (threads - number as u32 * 32).min(32);
+            warp.reset(launch, number as u32, lanes);
+        }
+        self.barriers = Default::default();
+        self.live = threads;
+        self.counts = Counts::default();
+    }
+
+    /// Gives each warp a turn, over and over, until all are done or the block's turns are used up.
+    fn run<M: Monitor>(
+        &mut self,
+        launch: &Launch<'_>,
+        spent: &AtomicU64,
+        monitor: &mut M,
+    ) -> Result<Outcome, Box<Fault>> {
+        for _ in 0..BLOCK_QUANTUM {
+            let before = self.counts.warp_instructions;
+            let mut done = true;
+            let mut moved = false;
+            for number in 0..self.warps.len() {
+                let mut warp = std::mem::take(&mut self.warps[number]);
+                let result = warp::run(&mut warp, self, launch, monitor);
+                done &= warp.is_done();
+                self.warps[number] = warp;
+                moved |= result?;
+                if self.barriers_touched {
+                    self.barriers_touched = false;
+                    moved |= self.complete_barriers(launch);
+                }
+            }
+            let used = self.counts.warp_instructions - before;
+            let total = spent.fetch_add(used, Ordering::Relaxed) + used;
+            if done {
+                return Ok(Outcome::Done);
+            }
+            if !moved {
+                return Err(self.deadlock(launch));
+            }
+            if total > launch.budget {
+                return Err(self.over_budget(launch));
+            }
+        }
+        Ok(Outcome::Yielded)
+    }
+
+    /// Lets go the warps whose barrier is full; says whether there was one.
+    fn complete_barriers(&mut self, launch: &Launch<'_>) -> bool {
+        let mut any = false;
+        for id in 0..BARRIERS {
+            let barrier = self.barriers[id];
+            let expected = if barrier.expected == 0 { self.live } else { barrier.expected };
+            if barrier.arrived == 0 || barrier.arrived < expected {
+                continue;
+            }
+            any = true;
+            self.barriers[id] = BarrierState::default();
+            for warp in &mut self.warps {
+                warp.release(launch, id as u32, barrier);
+            }
+        }
+        any
+    }
+
+    /// Nothing can move: somebody waits for a barrier that others never reach.
+    fn deadlock(&self, launch: &Launch<'_>) -> Box<Fault> {
+        let waiting = self.warps.iter().find_map(|warp| Some((warp, warp.waiting()?)));
+        let Some((warp, waiting)) = waiting else {
+            let problem = Problem::new(FaultKind::BarrierDivergence, 1, "the block cannot go on");
+            return Box::new(launch.fault(*problem, 0, self.index, 0));
+        };
+        let mut problem = match waiting.barrier {
+            Some(id) => {
+                let barrier = self.barriers[id as usize];
+                let expected = if barrier.expected == 0 { self.live } else { barrier.expected };
+                let message = format!(
+                    "barrier {id} is reached by {} of {expected} threads, and the others never come",
+                    barrier.arrived
+                );
+                let threads = launch.threads();
+                let mut problem = Problem::new(FaultKind::BarrierDivergence, waiting.lanes, message);
+                if self.live < threads {
+                    problem =
+                        problem.note(format!("{} of {threads} threads of the block have exited", threads - self.live));
+                }
+                problem
+            }
+            None => {
+                let missing = waiting.members & !waiting.lanes;
+                let message =
+                    format!("a warp-level instruction names lanes that never reach it (mask {missing:#010x})");
+                Problem::new(FaultKind::InvalidMask, waiting.lanes, message)
+            }
+        };
+        // Where one of the others is.
+        for other in &self.warps {
+            if let Some(elsewhere) = other.elsewhere(waiting.pc) {
+                let place = launch.fault(
+                    *Problem::new(FaultKind::BarrierDivergence, elsewhere.1, ""),
+                    elsewhere.0,
+                    self.index,
+                    other.number,
+                );
+                let [x, y, z] = place.thread;
+                let at = match (&place.file, place.line) {
+                    (Some(file), Some(line)) => format!("{file}:{line}"),
+                    _ => format!("{}:{}", place.ptx.0, place.ptx.1),
+                };
+                problem = problem.note(format!("thread ({x}, {y}, {z}) waits at {at}"));
+                break;
+            }
+        }
+        Box::new(launch.fault(*problem, waiting.pc, self.index, warp.number))
+    }
+
+    fn over_budget(&self, launch: &Launch<'_>) -> Box<Fault> {
+        let (warp, pc, lanes) = self
+            .warps
+            .iter()
+            .find_map(|warp| warp.position().map(|(pc, lanes)| (warp.number, pc, lanes)))
+            .unwrap_or((0, 0, 1));
+        let message = format!("more than {} warp instructions were executed", launch.budget);
+        Box::new(launch.fault(*Problem::new(FaultKind::Budget, lanes, message), pc, self.index, warp))
+    }
+}
+
+/// Blocks that still have to run.
+struct Queue {
+    next: AtomicU64,
+    total: u64,
+    /// Blocks that had a turn and are not done.
+    begun: Mutex<VecDeque<Block>>,
+    stop: AtomicBool,
+    spent: AtomicU64,
+    /// The fault of the lowest block.
+    fault: Mutex<Option<(u64, Box<Fault>)>>,
+    counts: Mutex<Counts>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs all blocks of a launch.
+pub(crate) fn run<M: Monitor>(launch: &Launch<'_>, workers: usize) -> Result<Counts, Box<Fault>> {
+    let total = launch.grid.iter().map(|extent| u64::from(*extent)).product();
+    let queue = Queue {
+        next: AtomicU64::new(0),
+        total,
+        begun: Mutex::new(VecDeque::new()),
+        stop: AtomicBool::new(false),
+        spent: AtomicU64::new(0),
+        fault: Mutex::new(None),
+        counts: Mutex::new(Counts::default()),
+    };
+    let workers = workers.min(usize::try_from(total).unwrap_or(usize::MAX));
+    if workers <= 1 {
+        work::<M>(launch, &queue);
+    } else {
+        rayon::scope(|scope| {
+            for _ in 0..workers {
+                scope.spawn(|_| work::<M>(launch, &queue));
+            }
+        });
+    }
+    match lock(&queue.fault).take() {
+        Some((_, fault)) => Err(fault),
+        None => Ok(*lock(&queue.counts)),
+    }
+}
+
+/// One worker: fresh blocks first, then those that had a turn.
+fn work<M: Monitor>(launch: &Launch<'_>, queue: &Queue) {
+    let mut spare = Some(Block::new());
+    let mut counts = Counts::default();
+    let mut monitor = M::default();
+    while !queue.stop.load(Ordering::Relaxed) {
+        let number = queue.next.fetch_add(1, Ordering::Relaxed);
+        let mut block = if number < queue.total {
+            let mut block = spare.take().unwrap_or_else(Block::new);
+            block.reset(launch, number);
+            block
+        } else {
+            queue.next.store(queue.total, Ordering::Relaxed); // it must not wrap round
+            match lock(&queue.begun).pop_front() {
+                Some(block) => block,
+                None => break,
+            }
+        };
+        match block.run(launch, &queue.spent, &mut monitor) {
+            Ok(Outcome::Done) => {
+                counts.warp_instructions += block.counts.warp_instructions;
+                counts.lane_instructions += block.counts.lane_instructions;
+                spare = Some(block);
+            }
+            Ok(Outcome::Yielded) => lock(&queue.begun).push_back(block),
+            Err(fault) => {
+                let mut first = lock(&queue.fault);
+                if first.as_ref().is_none_or(|(number, _)| block.number < *number) {
+                    *first = Some((block.number, fault));
+                }
+                queue.stop.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+    let mut sum = lock(&queue.counts);
+    sum.warp_instructions += counts.warp_instructions;
+    sum.lane_instructions += counts.lane_instructions;
+}

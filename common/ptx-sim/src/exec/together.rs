@@ -1,0 +1,248 @@
+//! Instructions that the lanes of a warp execute together: shuffles, votes, matches, reductions, matrix products.
+
+use super::Problem;
+use super::access;
+use super::lanes::{Rows, lanes, mask_of};
+use super::warp::{Context, Warp};
+use crate::fault::FaultKind;
+use crate::ir::*;
+use crate::matrix::{Lanes, collect, distribute};
+
+/// Whether the lanes of `active` must wait for others; if so, the lanes that have to come.
+#[inline(always)]
+pub(crate) fn missing(warp: &Warp, rows: Rows, op: &Together, active: u32) -> Result<Option<u32>, Box<Problem>> {
+    let Some(row) = op.members else {
+        return Ok((warp.live & !active != 0).then_some(warp.live));
+    };
+    let mut rest = active;
+    while rest != 0 {
+        let members = rows.lane(row, rest.trailing_zeros() as usize);
+        let group = mask_of(|lane| rows.lane(row, lane) == members) & rest;
+        let outside = group & !members;
+        if outside != 0 {
+            return Err(outsider(outside, members));
+        }
+        if members & warp.live & !active != 0 {
+            return Ok(Some(members));
+        }
+        rest &= !group;
+    }
+    Ok(None)
+}
+
+#[cold]
+fn outsider(lanes: u32, members: u32) -> Box<Problem> {
+    let lane = lanes.trailing_zeros();
+    let message = format!("lane {lane} executes a warp-level instruction whose mask {members:#010x} does not name it");
+    Problem::new(FaultKind::InvalidMask, lanes, message)
+}
+
+/// Executes `op` for the lanes of `active`, all of whose partners have come. Lanes with different member masks form
+/// groups of their own.
+#[inline(always)]
+pub(crate) fn execute(context: &mut Context<'_, '_>, op: &Together, active: u32) -> Result<(), Box<Problem>> {
+    let rows = context.rows();
+    let Some(row) = op.members else { return execute_group(context, rows, &op.op, active) };
+    let mut rest = active;
+    while rest != 0 {
+        let members = rows.lane(row, rest.trailing_zeros() as usize);
+        let group = mask_of(|lane| rows.lane(row, lane) == members) & rest;
+        execute_group(context, rows, &op.op, group)?;
+        rest &= !group;
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn execute_group(context: &mut Context<'_, '_>, rows: Rows, op: &TogetherOp, group: u32) -> Result<(), Box<Problem>> {
+    match op {
+        TogetherOp::Sync => {}
+        TogetherOp::Shfl { mode, d, valid, a, b, c } => {
+            let found = shuffle(rows, *mode, [*d, *a, *b, *c], group);
+            if let Some(valid) = valid {
+                let bits = context.predicate(*valid);
+                *bits = *bits & !group | found & group;
+            }
+        }
+        TogetherOp::Vote { mode, d, a, negated } => {
+            let bits = *context.predicate(*a);
+            let votes = (if *negated { !bits } else { bits }) & group;
+            let result = match mode {
+                VoteMode::All => u32::from(votes == group),
+                VoteMode::Any => u32::from(votes != 0),
+                VoteMode::Uni => u32::from(votes == group || votes == 0),
+                VoteMode::Ballot => votes,
+            };
+            rows.set(*d, group, [result; 32]);
+        }
+        TogetherOp::MatchAny { d, a, wide } => {
+            let values: [u64; 32] = std::array::from_fn(|lane| rows.lane_of(*a, *wide, lane));
+            let same = |lane: usize| mask_of(|other| values[other] == values[lane]) & group;
+            rows.set(*d, group, std::array::from_fn(same));
+        }
+        TogetherOp::MatchAll { d, all, a, wide } => {
+            let first = rows.lane_of(*a, *wide, group.trailing_zeros() as usize);
+            let same = mask_of(|lane| rows.lane_of(*a, *wide, lane) == first) & group == group;
+            rows.set(*d, group, [if same { group } else { 0 }; 32]);
+            if let Some(all) = all {
+                let bits = context.predicate(*all);
+                *bits = *bits & !group | if same { group } else { 0 };
+            }
+        }
+        TogetherOp::Redux { op, d, a } => {
+            let values = lanes(group).map(|lane| rows.lane(*a, lane));
+            let signed = |f: fn(i32, i32) -> i32| move |x: u32, y: u32| f(x as i32, y as i32) as u32;
+            let result = match op {
+                ReduxOp::Add => values.reduce(u32::wrapping_add),
+                ReduxOp::MinU => values.reduce(u32::min),
+                ReduxOp::MaxU => values.reduce(u32::max),
+                ReduxOp::MinS => values.reduce(signed(i32::min)),
+                ReduxOp::MaxS => values.reduce(signed(i32::max)),
+                ReduxOp::And => values.reduce(|x, y| x & y),
+                ReduxOp::Or => values.reduce(|x, y| x | y),
+                ReduxOp::Xor => values.reduce(|x, y| x ^ y),
+            };
+            rows.set(*d, group, [result.unwrap_or(0); 32]);
+        }
+        TogetherOp::Elect { d, elected } => {
+            let leader = group.trailing_zeros();
+            if let Some(d) = d {
+                rows.set(*d, group, [leader; 32]);
+            }
+            let bits = context.predicate(*elected);
+            *bits = *bits & !group | 1 << leader;
+        }
+        TogetherOp::Mma(op) => multiply(rows, op, group),
+        TogetherOp::WmmaLoad(memory) => return wmma_load(context, rows, memory, group),
+        TogetherOp::WmmaStore(memory) => return wmma_store(context, rows, memory, group),
+        TogetherOp::LdMatrix(moves) => return ldmatrix(context, rows, moves, group),
+        TogetherOp::StMatrix(moves) => return stmatrix(context, rows, moves, group),
+    }
+    Ok(())
+}
+
+/// `shfl.sync` (PTX ISA, "shfl.sync"): returns the lanes whose source was in range.
+#[inline(always)]
+fn shuffle(rows: Rows, mode: ShflMode, [d, a, b, c]: [R; 4], group: u32) -> u32 {
+    let (values, b, c) = (rows.get(a), rows.get(b), rows.get(c));
+    let mut valid = 0;
+    let mut result = [0; 32];
+    for lane in 0..32 {
+        let at = lane as u32;
+        let (offset, clamp, segment) = (b[lane] & 31, c[lane] & 31, c[lane] >> 8 & 31);
+        let max = (at & segment) | (clamp & !segment);
+        let min = at & segment;
+        let (source, inside) = match mode {
+            ShflMode::Up => (at.wrapping_sub(offset), at as i32 - offset as i32 >= max as i32),
+            ShflMode::Down => (at + offset, at + offset <= max),
+            ShflMode::Bfly => (at ^ offset, at ^ offset <= max),
+            ShflMode::Idx => {
+                let source = min | (offset & !segment);
+                (source, source <= max)
+            }
+        };
+        let source = if inside { source & 31 } else { at };
+        valid |= u32::from(inside) << lane;
+        result[lane] = values[source as usize];
+    }
+    rows.set(d, group, result);
+    valid
+}
+
+/// The registers of a fragment.
+fn registers(rows: Rows, list: &[R], wide: bool) -> Vec<Lanes> {
+    list.iter().map(|row| std::array::from_fn(|lane| rows.lane_of(*row, wide, lane))).collect()
+}
+
+fn set_registers(rows: Rows, list: &[R], wide: bool, group: u32, values: &[Lanes]) {
+    for (row, values) in list.iter().zip(values) {
+        if wide {
+            rows.set64(*row, group, *values);
+        } else {
+            rows.set(*row, group, values.map(|value| value as u32));
+        }
+    }
+}
+
+fn multiply(rows: Rows, op: &MmaOp, group: u32) {
+    let [wide_d, wide_a, wide_b, wide_c] = op.wide;
+    let a = registers(rows, &op.a, wide_a);
+    let b = registers(rows, &op.b, wide_b);
+    let c = registers(rows, &op.c, wide_c);
+    let mut d = vec![[0; 32]; op.d.len()];
+    op.mma.execute(&a, &b, &c, &mut d);
+    set_registers(rows, &op.d, wide_d, group, &d);
+}
+
+/// First address of the matrix, the same in all lanes, and the stride in elements.
+fn matrix_at(context: &mut Context<'_, '_>, rows: Rows, memory: &WmmaMemory, group: u32) -> (u64, u64) {
+    let lane = group.trailing_zeros() as usize;
+    let base = access::lane_addresses(context, &memory.address)[lane];
+    let stride = memory.stride.map_or(memory.access.default_stride(), |row| u64::from(rows.lane(row, lane)));
+    (base, stride)
+}
+
+fn wmma_load(context: &mut Context<'_, '_>, rows: Rows, memory: &WmmaMemory, group: u32) -> Result<(), Box<Problem>> {
+    let (base, stride) = matrix_at(context, rows, memory, group);
+    let bytes = memory.access.part_bytes();
+    let mut values = vec![[0; 32]; memory.rows.len()];
+    for lane in lanes(group) {
+        for (register, value) in values.iter_mut().enumerate() {
+            for part in 0..memory.access.parts() {
+                let address = base.wrapping_add(memory.access.offset(lane, register, part, stride));
+                let mut element = [0];
+                access::read_lane(context, memory.address.space, lane, address, bytes as u8, &mut element)?;
+                value[lane] |= element[0] << (part * bytes * 8);
+            }
+        }
+    }
+    set_registers(rows, &memory.rows, memory.wide, group, &values);
+    Ok(())
+}
+
+fn wmma_store(context: &mut Context<'_, '_>, rows: Rows, memory: &WmmaMemory, group: u32) -> Result<(), Box<Problem>> {
+    let (base, stride) = matrix_at(context, rows, memory, group);
+    let bytes = memory.access.part_bytes();
+    let values = registers(rows, &memory.rows, memory.wide);
+    for lane in lanes(group) {
+        for (register, value) in values.iter().enumerate() {
+            for part in 0..memory.access.parts() {
+                let address = base.wrapping_add(memory.access.offset(lane, register, part, stride));
+                let element = value[lane] >> (part * bytes * 8);
+                access::write_lane(context, memory.address.space, lane, address, bytes as u8, &[element])?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `ldmatrix`: lane 8·i + r gives the address of row r of matrix i.
+fn ldmatrix(context: &mut Context<'_, '_>, rows: Rows, moves: &MatrixMove, group: u32) -> Result<(), Box<Problem>> {
+    let addresses = access::lane_addresses(context, &moves.address);
+    let mut bytes = vec![[0; 16]; moves.rows.len() * 8];
+    for (lane, row) in bytes.iter_mut().enumerate() {
+        let mut words = [0; 4];
+        access::read_lane(context, moves.address.space, lane, addresses[lane], 4, &mut words)?;
+        for (to, word) in row.chunks_mut(4).zip(words) {
+            to.copy_from_slice(&(word as u32).to_le_bytes());
+        }
+    }
+    let mut values = vec![[0; 32]; moves.rows.len()];
+    distribute(&bytes, moves.transposed, &mut values);
+    set_registers(rows, &moves.rows, false, group, &values);
+    Ok(())
+}
+
+fn stmatrix(context: &mut Context<'_, '_>, rows: Rows, moves: &MatrixMove, group: u32) -> Result<(), Box<Problem>> {
+    let addresses = access::lane_addresses(context, &moves.address);
+    let values = registers(rows, &moves.rows, false);
+    let mut bytes = vec![[0; 16]; moves.rows.len() * 8];
+    collect(&values, moves.transposed, &mut bytes);
+    let _ = group;
+    for (lane, row) in bytes.iter().enumerate() {
+        let words: Vec<u64> =
+            row.chunks(4).map(|word| word.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte))).collect();
+        access::write_lane(context, moves.address.space, lane, addresses[lane], 4, &words)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,146 @@
+//! What a kernel did wrong, as a value that knows where; [`crate::report`] draws it.
+
+use crate::report;
+
+/// Which rule a kernel broke.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FaultKind {
+    /// An access outside every allocation, or past the end of shared or local memory.
+    OutOfBounds,
+    /// An address that is not a multiple of the access's size.
+    Misaligned,
+    /// An access to an allocation that has been freed.
+    UseAfterFree,
+    /// A write to `__constant__` memory.
+    ReadOnly,
+    /// A barrier that some live thread of the block never reaches.
+    BarrierDivergence,
+    /// A barrier number or thread count that the hardware does not have.
+    InvalidBarrier,
+    /// A warp-level instruction executed by a lane outside its member mask, or waiting for lanes that never come.
+    InvalidMask,
+    /// The launch executed more warp instructions than its budget.
+    Budget,
+    /// `trap`.
+    Trap,
+    /// `assert(…)` failed.
+    Assertion,
+    /// Calls nested too deeply.
+    StackOverflow,
+    /// A call through a pointer that is not a function's address.
+    InvalidCall,
+    /// `brx.idx` with an index beyond its list.
+    InvalidBranch,
+}
+
+impl FaultKind {
+    /// The name that `--json` gives it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::OutOfBounds => "out-of-bounds",
+            Self::Misaligned => "misaligned",
+            Self::UseAfterFree => "use-after-free",
+            Self::ReadOnly => "read-only",
+            Self::BarrierDivergence => "barrier-divergence",
+            Self::InvalidBarrier => "invalid-barrier",
+            Self::InvalidMask => "invalid-mask",
+            Self::Budget => "budget",
+            Self::Trap => "trap",
+            Self::Assertion => "assertion",
+            Self::StackOverflow => "stack-overflow",
+            Self::InvalidCall => "invalid-call",
+            Self::InvalidBranch => "invalid-branch",
+        }
+    }
+
+    /// What usually causes it.
+    pub(crate) fn help(self) -> &'static str {
+        match self {
+            Self::OutOfBounds => {
+                "is the index checked against the size? The last block of a grid usually hangs over the edge"
+            }
+            Self::Misaligned => "a vector access (float4, v4) needs an address that is a multiple of its whole size",
+            Self::UseAfterFree => "the buffer was freed before this kernel ran, or a pointer to it was kept",
+            Self::ReadOnly => "`__constant__` memory is written from the host only",
+            Self::BarrierDivergence => {
+                "every thread that has not returned must reach the same `__syncthreads()`: none may stand in a branch or loop that \
+                 only some threads enter"
+            }
+            Self::InvalidBarrier => "a block has barriers 0 to 15, and a thread count must be a multiple of 32",
+            Self::InvalidMask => {
+                "the mask of a `_sync` function names exactly the lanes that call it together; take it before the branch with \
+                 `__ballot_sync`, or move the call out of the branch"
+            }
+            Self::Budget => "the loop may never end; a longer kernel needs a larger budget",
+            Self::Trap => "the kernel stopped itself with `__trap()` or an unreachable path",
+            Self::Assertion => "the kernel's own `assert` does not hold for this thread",
+            Self::StackOverflow => "does the recursion end for every input?",
+            Self::InvalidCall => "the function pointer was never set, or points to something else",
+            Self::InvalidBranch => "the index of a jump table is beyond its end",
+        }
+    }
+}
+
+/// A kernel's fault: what, where, and by which thread.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    /// The rule that was broken.
+    pub kind: FaultKind,
+    /// One sentence without the place.
+    pub message: String,
+    /// Name of the kernel.
+    pub kernel: String,
+    /// CUDA source file, from `.loc`; `None` where the PTX has no line information.
+    pub file: Option<String>,
+    /// 1-based line of `file`; of the PTX file where there is none.
+    pub line: Option<u32>,
+    /// 1-based column of `file`; 0 if unknown.
+    pub column: u32,
+    /// The name of the PTX file and the 1-based line in it.
+    pub ptx: (String, u32),
+    /// The instruction as written in the PTX file.
+    pub instruction: String,
+    /// `blockIdx`.
+    pub block: [u32; 3],
+    /// `threadIdx` of the first thread that is at fault.
+    pub thread: [u32; 3],
+    /// How many threads of its warp did the same.
+    pub threads: u32,
+    /// The address, where one is at fault.
+    pub address: Option<u64>,
+    /// More that helps to understand it: the nearest allocation, where other threads are.
+    pub notes: Vec<String>,
+}
+
+impl Fault {
+    /// The fault as a compiler shows an error: title, source line with a caret, notes and a hint.
+    ///
+    /// `source` is the text of the CUDA file; without it the file that `.loc` names is read, and where that is not to be
+    /// had the PTX line is shown.
+    #[must_use]
+    pub fn render(&self, source: Option<&str>, colour: bool) -> String {
+        report::fault(self, source, colour)
+    }
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (file, line) = match (&self.file, self.line) {
+            (Some(file), Some(line)) => (file.as_str(), line),
+            _ => (self.ptx.0.as_str(), self.ptx.1),
+        };
+        let ([bx, by, bz], [tx, ty, tz]) = (self.block, self.thread);
+        write!(
+            f,
+            "{}: {} in kernel `{}` at {file}:{line}, block ({bx}, {by}, {bz}), thread ({tx}, {ty}, {tz})",
+            self.kind.name(),
+            self.message,
+            self.kernel
+        )?;
+        self.notes.iter().try_for_each(|note| write!(f, "; {note}"))
+    }
+}
+
+impl std::error::Error for Fault {}

@@ -1,0 +1,932 @@
+//! What the executor runs: one [`Op`] an instruction, names resolved to rows.
+//!
+//! # Registers are rows
+//! A warp's register is a *row* of 32 lanes, 4 bytes a lane; a 64-bit register takes two consecutive rows, as 32
+//! 8-byte lanes. An operand is always a row ([`R`]), counted from the base of the function's frame: immediates and
+//! addresses of module variables are rows too, filled once when the frame is set up ([`Constant`]), so that no arm asks
+//! what kind its operand is. 8- and 16-bit values stand zero-extended in a 4-byte lane. Predicates are one 32-bit mask a
+//! warp ([`P`]).
+//!
+//! # Control
+//! Code is one vector for the whole module and a target is an index into it. [`Op::Join`] stands where lanes that a
+//! branch may have parted come together again: at the branch's immediate post-dominator.
+//!
+//! # Hot and cold
+//! Instructions in which kernels spend their time have an arm of their own, written as a loop over 32 lanes for the
+//! compiler to vectorise. The rest of the arithmetic is [`Op::Map`]: a function of [`crate::scalar`] called lane by lane.
+
+use crate::ast::Loc;
+use crate::matrix::{Mma, WmmaAccess};
+use crate::scalar::{CarryFn, CompareFn, LaneFn, Mode};
+
+/// A row: a register, an immediate or an address, relative to the frame.
+pub(crate) type R = u32;
+/// A predicate, relative to the frame.
+pub(crate) type P = u32;
+
+/// One instruction and the predicate that guards it.
+#[derive(Clone, Debug)]
+pub(crate) struct Inst {
+    pub op: Op,
+    pub guard: Guard,
+}
+
+/// `@%p` / `@!%p`, packed: 0 is none, otherwise `(predicate + 1) << 1 | negated`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Guard(pub u32);
+
+impl Guard {
+    pub(crate) fn new(predicate: P, negated: bool) -> Self {
+        Self((predicate + 1) << 1 | u32::from(negated))
+    }
+
+    pub(crate) fn predicate(self) -> Option<(P, bool)> {
+        (self.0 != 0).then(|| ((self.0 >> 1) - 1, self.0 & 1 == 1))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cmp {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+}
+
+/// The operand types whose comparison has an arm of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CmpType {
+    U32,
+    S32,
+    U64,
+    S64,
+    F32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BoolOp {
+    And,
+    Or,
+    Xor,
+}
+
+/// Index (0 = x, 1 = y, 2 = z) where the register is a vector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Special {
+    Tid(u8),
+    Ntid(u8),
+    Ctaid(u8),
+    Nctaid(u8),
+    LaneId,
+    WarpId,
+    NWarpId,
+    LanemaskEq,
+    LanemaskLt,
+    LanemaskLe,
+    LanemaskGt,
+    LanemaskGe,
+    SmId,
+    NSmId,
+    GridId,
+    Clock,
+    ClockHi,
+    Clock64,
+    GlobalTimer,
+    GlobalTimerLo,
+    GlobalTimerHi,
+    DynamicSharedSize,
+    TotalSharedSize,
+    /// A constant: `%envreg<n>`, cluster registers of a launch without clusters, …
+    Fixed(u32),
+}
+
+/// A state space that memory instructions name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MemSpace {
+    Generic,
+    /// Global and const: both are allocations of the device.
+    Global,
+    Shared,
+    Local,
+    /// A kernel's parameters.
+    Param,
+}
+
+/// `[base + offset]`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Address {
+    pub space: MemSpace,
+    pub base: Base,
+    pub offset: i64,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Base {
+    /// `offset` is the address.
+    None,
+    /// A 32-bit row, zero-extended.
+    Row32(R),
+    /// A 64-bit row.
+    Row64(R),
+    /// The function's frame in local memory.
+    Frame,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    Weak,
+    Acquire,
+    Release,
+}
+
+/// `ld` and `st`: `rows.len()` elements of `bytes` each.
+#[derive(Clone, Debug)]
+pub(crate) struct Access {
+    pub address: Address,
+    /// Bytes of one element in memory: 1, 2, 4, 8 or 16.
+    pub bytes: u8,
+    /// Elements of the vector: 1, 2, 4 or 8.
+    pub count: u8,
+    /// Destination or source rows; `R::MAX` for the sink `_`.
+    pub rows: [R; 8],
+    /// Whether a register of the instruction takes two rows (or, for `b128`, four).
+    pub wide: bool,
+    /// A load extends the sign of its element to the register's width.
+    pub signed: bool,
+    /// The registers have 16 bits.
+    pub narrow: bool,
+    pub order: Order,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum AtomOp {
+    And,
+    Or,
+    Xor,
+    Exch,
+    Cas,
+    Add,
+    Inc,
+    Dec,
+    MinU,
+    MinS,
+    MaxU,
+    MaxS,
+    /// Floating-point add, min or max: a function of [`crate::scalar`].
+    Float(LaneFn),
+}
+
+/// `atom` and `red`.
+#[derive(Clone, Debug)]
+pub(crate) struct Atomic {
+    pub address: Address,
+    pub op: AtomOp,
+    pub mode: Mode,
+    /// 2, 4, 8 or 16.
+    pub bytes: u8,
+    /// The row of the old value; `None` for `red` and the sink.
+    pub result: Option<R>,
+    pub a: R,
+    /// The new value of `cas`.
+    pub b: R,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ShflMode {
+    Up,
+    Down,
+    Bfly,
+    Idx,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum VoteMode {
+    All,
+    Any,
+    Uni,
+    Ballot,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReduxOp {
+    Add,
+    MinU,
+    MinS,
+    MaxU,
+    MaxS,
+    And,
+    Or,
+    Xor,
+}
+
+/// An instruction that the lanes named in a mask execute together.
+#[derive(Clone, Debug)]
+pub(crate) struct Together {
+    /// The row of the member mask; `None` means all live lanes of the warp (`.aligned` matrix instructions).
+    pub members: Option<R>,
+    pub op: TogetherOp,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum TogetherOp {
+    /// `bar.warp.sync`: lanes may meet at different ones.
+    Sync,
+    Shfl {
+        mode: ShflMode,
+        d: R,
+        valid: Option<P>,
+        a: R,
+        b: R,
+        c: R,
+    },
+    Vote {
+        mode: VoteMode,
+        d: R,
+        a: P,
+        negated: bool,
+    },
+    MatchAny {
+        d: R,
+        a: R,
+        wide: bool,
+    },
+    MatchAll {
+        d: R,
+        all: Option<P>,
+        a: R,
+        wide: bool,
+    },
+    Redux {
+        op: ReduxOp,
+        d: R,
+        a: R,
+    },
+    Elect {
+        d: Option<R>,
+        elected: P,
+    },
+    Mma(Box<MmaOp>),
+    WmmaLoad(Box<WmmaMemory>),
+    WmmaStore(Box<WmmaMemory>),
+    LdMatrix(Box<MatrixMove>),
+    StMatrix(Box<MatrixMove>),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct MmaOp {
+    pub mma: Mma,
+    /// Whether the registers of d, a, b and c take two rows.
+    pub wide: [bool; 4],
+    pub d: Vec<R>,
+    pub a: Vec<R>,
+    pub b: Vec<R>,
+    pub c: Vec<R>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct WmmaMemory {
+    pub access: WmmaAccess,
+    pub address: Address,
+    pub wide: bool,
+    pub rows: Vec<R>,
+    /// The stride in elements; `None`: the fragment's own extent.
+    pub stride: Option<R>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct MatrixMove {
+    pub address: Address,
+    pub rows: Vec<R>,
+    pub transposed: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BarrierKind {
+    Sync,
+    Arrive,
+    RedAnd,
+    RedOr,
+    RedPopc,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Barrier {
+    pub kind: BarrierKind,
+    /// Row of the barrier's number.
+    pub id: R,
+    /// Row of the thread count; `None`: all threads of the block.
+    pub count: Option<R>,
+    /// The predicate that `.red` reduces, and whether it is negated.
+    pub source: Option<(P, bool)>,
+    /// Destination of `.red.popc`.
+    pub d: Option<R>,
+    /// Destination of `.red.and`/`.red.or`.
+    pub p: Option<P>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct CpAsync {
+    pub dst: Address,
+    pub src: Address,
+    /// 4, 8 or 16.
+    pub bytes: u8,
+    /// Row of the number of bytes to read; the rest is zeros.
+    pub src_bytes: Option<R>,
+    /// `ignore-src` predicate: all zeros where it is true.
+    pub ignore: Option<(P, bool)>,
+}
+
+/// A slot of parameter space, copied between frames by a call: offset in the frame's local memory, bytes.
+pub(crate) type Slot = (u32, u32);
+
+/// Where an argument or result lives in a frame.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place {
+    /// `.param`: bytes of the frame's local memory.
+    Memory(Slot),
+    /// `.reg`: a row, or two.
+    Row {
+        row: R,
+        wide: bool,
+    },
+    Predicate(P),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Callee {
+    /// Index into the module's functions.
+    Function(u32),
+    /// A 64-bit row holding a function's address.
+    Indirect(R),
+    Vprintf,
+    AssertFail,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub callee: Callee,
+    pub args: Vec<Place>,
+    pub results: Vec<Place>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct SetpFull {
+    pub compare: CompareFn,
+    pub ftz: bool,
+    pub a: R,
+    pub b: R,
+    /// Width of the operands in bytes: 2, 4 or 8.
+    pub bytes: u8,
+    pub combine: Option<(BoolOp, P, bool)>,
+    pub result: SetResult,
+}
+
+/// `setp` writes `p` and, if named, its complement `q`; `set` writes a row of ones and zeros.
+#[derive(Clone, Debug)]
+pub(crate) enum SetResult {
+    Predicates {
+        p: Option<P>,
+        q: Option<P>,
+    },
+    Row {
+        d: R,
+        when_true: u32,
+    },
+    /// `setp.f16x2` and `set.f16x2`: one result a half
+    PredicatePair {
+        p: Option<P>,
+        q: Option<P>,
+    },
+    RowPair {
+        d: R,
+        when_true: u16,
+    },
+}
+
+/// Arithmetic that has no arm of its own.
+#[derive(Clone, Debug)]
+pub(crate) struct Map {
+    pub f: LaneFn,
+    pub mode: Mode,
+    /// Sources; unused ones are `R::MAX`.
+    pub sources: [R; 3],
+    /// Width of each source in bytes: 1, 2, 4 or 8.
+    pub source_bytes: [u8; 3],
+    /// Whether each source stands in two rows.
+    pub source_wide: [bool; 3],
+    pub d: R,
+    pub d_wide: bool,
+    /// The result's sign bit is extended from this many bits to the register's width; 0: zero-extended.
+    pub sign_from: u8,
+}
+
+/// The instructions. `d` is the destination; `a`, `b`, `c` are the sources in PTX's order.
+#[derive(Clone, Debug)]
+pub(crate) enum Op {
+    // Moves
+    Mov32 {
+        d: R,
+        a: R,
+    },
+    Mov64 {
+        d: R,
+        a: R,
+    },
+    Special {
+        d: R,
+        what: Special,
+        wide: bool,
+    },
+    /// The address of something in the frame's local memory, in its own space or (`generic`) in the generic one.
+    FrameAddress {
+        d: R,
+        offset: u32,
+        wide: bool,
+    },
+    /// Bits of `a` from `shift` on, `mask` wide: unpacking (`mov.b32 {lo, hi}, a`).
+    Unpack32 {
+        d: R,
+        a: R,
+        shift: u8,
+        mask: u32,
+    },
+    Unpack64 {
+        d: R,
+        a: R,
+        shift: u8,
+        mask: u32,
+    },
+    /// `parts` low to high, each `bits` wide, into one register.
+    Pack(Box<Pack>),
+    /// Sign or zero extension of 32-bit lanes to 64, truncation of 64 to 32.
+    Sext64 {
+        d: R,
+        a: R,
+    },
+    Zext64 {
+        d: R,
+        a: R,
+    },
+    Trunc32 {
+        d: R,
+        a: R,
+    },
+
+    // 32-bit integers
+    Add32 {
+        d: R,
+        a: R,
+        b: R,
+    },
+    Sub32 {
+        d: R,
+        a: R,
+        b: R,
+    },
+    Mul32 {
+        d: R,
+        a: R,
+        b: R,
+    },
+    MulHiU32 {
+        d: R,
+        a: R,
+        b: R,
+    },
+    MulHiS32 {
+        d: R,
+        a: R,
+        b: R,
+    },
+    Mad32 {
+        d: R,
+        a: R,
+        b: R,
+        c: R,
+    },
+    And32 {
+        d: R,
+        a: R,
+        b: R,
+    },
+    Or32 {
+        d: R,
+        a: R,
+        b: R,
+    },
+    Xor32 {
+        d: R,
+        a: R,
+        b: R,
+    },
+    Not32 {
+        d: R,
+        a: R,
+    },
+    Lop3 {
+        d: R,
+        a: R,
+        b: R,
+        c: R,
+        table: u8,
+    },
+    Shl32 {
+        d: R,
+        a: R,
+        b: R,
+    },
+    ShrU32 {
+        d: R,
+        a: R,
+        b: R,
+    },
+    ShrS32 {
+        d: R,
+        a: R,
+        b: R,
+    },
+    MinU32 {
+        d: R,
+        a: R,
+        b: R,
+    },
+    MinS32 {
+        d: R,
+        a: R,
+        b: R,
+    },
+    MaxU32 {
+        d: R,
+        a: R,
+        b: R,
+    },
+    MaxS32 {
+        d: R,
+        a: R,
+        b: R,
+    },
+    Neg32 {
+        d: R,
+        a: R,
+    },
+
+    // 64-bit integers
+    MulWideU32 {
+        d: R,
+        a: R,
+        b: R,
+    },
+    MulWideS32 {
+        d: R,
+        a: R,
+        b: R,
+    },
+    MadWideU32 {
+        d: R,
+        a: R,
+        b: R,
+        c: R,
+    },
+    MadWideS32 {
+        d: R,
+        a: R,
+        b: R,
+        c: R,
+    },
+    Add64 {
+        d: R,
+        a: R,
+        b: R,
+    },
+    Sub64 {
+        d: R,
+        a: R,
+        b: R,
+    },
+    Mul64 {
+        d: R,
+        a: R,
+        b: R,
+    },
+    Mad64 {
+        d: R,
+        a: R,
+        b: R,
+        c: R,
+    },
+    And64 {
+        d: R,
+        a: R,
+        b: R,
+    },
+    Or64 {
+        d: R,
+        a: R,
+        b: R,
+    },
+    Xor64 {
+        d: R,
+        a: R,
+        b: R,
+    },
+    Not64 {
+        d: R,
+        a: R,
+    },
+    Shl64 {
+        d: R,
+        a: R,
+        b: R,
+    },
+    ShrU64 {
+        d: R,
+        a: R,
+        b: R,
+    },
+    ShrS64 {
+        d: R,
+        a: R,
+        b: R,
+    },
+
+    /// `add.cc`, `addc`, `addc.cc`, `sub…`, `madc…`: the carry flag is a mask a warp.
+    Carry(Box<Carry>),
+
+    // f32, rounding to nearest
+    AddF32 {
+        d: R,
+        a: R,
+        b: R,
+        ftz: bool,
+    },
+    SubF32 {
+        d: R,
+        a: R,
+        b: R,
+        ftz: bool,
+    },
+    MulF32 {
+        d: R,
+        a: R,
+        b: R,
+        ftz: bool,
+    },
+    FmaF32 {
+        d: R,
+        a: R,
+        b: R,
+        c: R,
+        ftz: bool,
+    },
+    DivF32 {
+        d: R,
+        a: R,
+        b: R,
+    },
+    SqrtF32 {
+        d: R,
+        a: R,
+    },
+    MinF32 {
+        d: R,
+        a: R,
+        b: R,
+        ftz: bool,
+    },
+    MaxF32 {
+        d: R,
+        a: R,
+        b: R,
+        ftz: bool,
+    },
+    // f64, rounding to nearest
+    AddF64 {
+        d: R,
+        a: R,
+        b: R,
+    },
+    SubF64 {
+        d: R,
+        a: R,
+        b: R,
+    },
+    MulF64 {
+        d: R,
+        a: R,
+        b: R,
+    },
+    FmaF64 {
+        d: R,
+        a: R,
+        b: R,
+        c: R,
+    },
+    // Conversions, rounding to nearest (to zero for an integer result)
+    S32ToF32 {
+        d: R,
+        a: R,
+    },
+    U32ToF32 {
+        d: R,
+        a: R,
+    },
+    F32ToS32 {
+        d: R,
+        a: R,
+    },
+
+    /// Everything else, lane by lane.
+    Map(Box<Map>),
+
+    // Predicates and selection
+    Setp {
+        ty: CmpType,
+        cmp: Cmp,
+        d: P,
+        a: R,
+        b: R,
+    },
+    SetpFull(Box<SetpFull>),
+    PredSet {
+        d: P,
+        value: bool,
+    },
+    PredMov {
+        d: P,
+        a: P,
+        negated: bool,
+    },
+    PredLogic {
+        op: BoolOp,
+        d: P,
+        a: P,
+        b: P,
+        not_a: bool,
+        not_b: bool,
+    },
+    Selp32 {
+        d: R,
+        a: R,
+        b: R,
+        p: P,
+        negated: bool,
+    },
+    Selp64 {
+        d: R,
+        a: R,
+        b: R,
+        p: P,
+        negated: bool,
+    },
+    /// Non-zero lanes to a predicate.
+    RowToPred {
+        d: P,
+        a: R,
+    },
+
+    // Memory
+    Load(Box<Access>),
+    Store(Box<Access>),
+    Atomic(Box<Atomic>),
+    CpAsync(Box<CpAsync>),
+    CpAsyncCommit,
+    /// All but the latest `n` groups (`None`: everything, committed or not).
+    CpAsyncWait {
+        n: Option<u32>,
+    },
+    Fence,
+    /// `cvta`, both ways: adds or subtracts the window of a space.
+    Cvta {
+        d: R,
+        a: R,
+        wide: bool,
+        delta: u64,
+    },
+    IsSpace { d: P, a: R, wide: bool, space: MemSpace, constant: bool },
+    /// `prefetch`, `discard` and the like: no effect that a program can see.
+    Nop,
+
+    // Control
+    Bra {
+        target: u32,
+        /// where parted lanes meet again: an [`Op::Join`], or `u32::MAX`
+        join: u32,
+    },
+    Join,
+    BrxIdx(Box<BrxIdx>),
+    Call(Box<Call>),
+    Ret,
+    Exit,
+    Trap,
+    Nanosleep,
+    Activemask {
+        d: R,
+    },
+    Barrier(Box<Barrier>),
+    Together(Box<Together>),
+
+    /// Not known to the simulator: a kernel that could reach one is refused when it is loaded.
+    Unsupported,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Pack {
+    pub d: R,
+    pub d_wide: bool,
+    pub bits: u8,
+    pub parts: Vec<R>,
+    pub part_wide: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct BrxIdx {
+    pub index: R,
+    pub targets: Vec<u32>,
+    pub join: u32,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Carry {
+    pub f: CarryFn,
+    pub wide: bool,
+    /// `addc`, `subc`, `madc`: the carry flag is added (subtracted).
+    pub carry_in: bool,
+    /// `.cc`: the carry flag is written.
+    pub carry_out: bool,
+    pub d: R,
+    pub a: R,
+    pub b: R,
+    pub c: R,
+}
+
+/// A row that does not change while the frame lives.
+#[derive(Clone, Debug)]
+pub(crate) struct Constant {
+    pub row: R,
+    pub wide: bool,
+    pub value: ConstantValue,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum ConstantValue {
+    Bits(u64),
+    /// Address of a module variable (index into [`Program::globals`]) plus an offset; known once the module is loaded.
+    Global(u32, i64),
+    /// Offset of a shared variable plus an offset; known for each kernel ([`crate::lower::KernelPart::shared`]).
+    Shared(u32, i64),
+}
+
+/// A function or kernel, lowered.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Function {
+    pub name: String,
+    pub kernel: bool,
+    /// Its code is `Program::code[start..end]`.
+    pub start: u32,
+    pub end: u32,
+    pub rows: u32,
+    pub predicates: u32,
+    pub constants: Vec<Constant>,
+    /// Bytes of local memory its frame takes, parameters of calls included.
+    pub local_bytes: u32,
+    pub params: Vec<Place>,
+    pub returns: Vec<Place>,
+    /// Functions it calls directly, and whether it calls through a pointer (then any function may be meant).
+    pub calls: Vec<u32>,
+    pub calls_indirectly: bool,
+    pub unsupported: Vec<crate::error::Unsupported>,
+    /// Whether it has a body.
+    pub defined: bool,
+}
+
+/// A module-scope `.global` or `.const` variable.
+#[derive(Clone, Debug)]
+pub(crate) struct Global {
+    pub name: String,
+    pub bytes: u64,
+    pub constant: bool,
+    /// Initial contents; shorter than `bytes` where the rest is zeros.
+    pub init: Vec<u8>,
+    /// Addresses written into it when it is loaded: (offset, bytes, value).
+    pub relocations: Vec<(u64, u8, ConstantValue)>,
+}
+
+/// A whole module, ready to run.
+#[derive(Debug, Default)]
+pub(crate) struct Program {
+    pub code: Vec<Inst>,
+    /// PTX line and `.loc` of each instruction.
+    pub places: Vec<CodePlace>,
+    pub functions: Vec<Function>,
+    pub globals: Vec<Global>,
+    /// `.file` table.
+    pub files: Vec<(u64, String)>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CodePlace {
+    pub ptx_line: u32,
+    pub loc: Option<Loc>,
+}

@@ -1,0 +1,77 @@
+//! A simulated CUDA device: it runs PTX, the assembly that CUDA compilers produce, on the CPU.
+//!
+//! The kernels are the real ones, instruction by instruction: 32 lanes a warp, divergence and reconvergence, shared
+//! memory, barriers, shuffles, atomics, tensor-core products. What a GPU would do silently wrong, an index past the end, a
+//! barrier that not everybody reaches, is a [`Fault`] that names the line of CUDA source, the block and the thread.
+//!
+//! ```
+//! use ptx_sim::{Arg, Device, LaunchConfig, Module};
+//!
+//! let ptx = r"
+//!     .version 8.0
+//!     .target sm_80
+//!     .address_size 64
+//!     .visible .entry twice(.param .u64 data) {
+//!         .reg .b32 %r<3>;
+//!         .reg .b64 %rd<4>;
+//!         ld.param.u64 %rd1, [data];
+//!         mov.u32 %r1, %tid.x;
+//!         mul.wide.u32 %rd2, %r1, 4;
+//!         add.s64 %rd3, %rd1, %rd2;
+//!         ld.global.u32 %r2, [%rd3];
+//!         add.u32 %r2, %r2, %r2;
+//!         st.global.u32 [%rd3], %r2;
+//!         ret;
+//!     }";
+//! let device = Device::new(Default::default());
+//! let module = device.load(&Module::from_ptx(ptx, "twice.ptx")?)?;
+//! let data = device.alloc(8, "data")?;
+//! device.write(data, &[1, 0, 0, 0, 21, 0, 0, 0])?;
+//! let config = LaunchConfig { block: [2, 1, 1], ..Default::default() };
+//! module.kernel("twice")?.launch(&config, &[Arg::from(data)])?;
+//! let mut bytes = [0; 8];
+//! device.read(data, &mut bytes)?;
+//! assert_eq!(bytes, [2, 0, 0, 0, 42, 0, 0, 0]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # From text to results
+//! | module | what it does |
+//! | --- | --- |
+//! | `lex`, `parse`, `ast` | PTX text to a tree, names unresolved |
+//! | `lower` | names to rows, opcodes to operations, branches to the places where lanes meet again |
+//! | `ir` | the operations, one arm an instruction; its documentation is their specification |
+//! | `scalar`, `matrix` | what one lane computes, and what a warp's matrix instructions compute |
+//! | `memory` | allocations that know their bounds |
+//! | `exec` | blocks on host threads, warps in turn, lanes together |
+//! | `fault`, `error`, `report` | what can go wrong, as values and as text |
+//!
+//! # Limits
+//! Instructions that the simulator does not know are listed when a kernel is asked for ([`LoadError::Unsupported`]). Times
+//! are not simulated: a launch has counts ([`LaunchReport`]), not milliseconds. Approximate functions (`ex2.approx`,
+//! `sin.approx` …) are within the error that PTX documents, not bit-equal to hardware; everything else is.
+
+mod ast;
+mod device;
+mod error;
+mod exec;
+mod fault;
+mod ir;
+mod lex;
+mod lower;
+mod matrix;
+mod memory;
+mod module;
+mod parse;
+mod report;
+pub mod scalar;
+mod span;
+
+pub use device::{
+    Arg, DEFAULT_BUDGET, Device, DeviceConfig, Kernel, LaunchConfig, LaunchError, LaunchReport, LoadedModule,
+    MAX_BLOCK, MAX_GRID, MAX_SHARED, MAX_THREADS,
+};
+pub use error::{LoadError, Unsupported};
+pub use fault::{Fault, FaultKind};
+pub use memory::{DevicePtr, MemoryError, MemoryInfo};
+pub use module::{KernelInfo, Module, ParamInfo};

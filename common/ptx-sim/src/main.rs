@@ -1,0 +1,265 @@
+//! `ptx-sim`: runs a kernel of a PTX file on the simulated device, or says what is in the file.
+
+mod cli;
+
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Parser;
+use cli::{Argument, Check, Cli, Command, Contents, Element, Run};
+use ptx_sim::{Arg, Device, DevicePtr, Fault, KernelInfo, LaunchConfig, LaunchError, LaunchReport, LoadError, MemoryError, Module};
+use serde_json::{Value, json};
+
+/// Why the command fails.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("cannot read `{path}`: {source}")]
+    Read { path: String, source: io::Error },
+    #[error("`{path}` is not text: byte {at} is not UTF-8")]
+    NotText { path: String, at: usize },
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error("argument {number}: {source}")]
+    Memory { number: usize, source: MemoryError },
+    /// The launch was asked for in a way that this kernel or the device does not have.
+    #[error("{0}")]
+    Usage(LaunchError),
+    #[error(transparent)]
+    Fault(Box<Fault>),
+    #[error("cannot write the results: {0}")]
+    Write(#[from] io::Error),
+}
+
+impl Failure {
+    fn code(&self) -> u8 {
+        if matches!(self, Self::Usage(_)) { 2 } else { 1 }
+    }
+
+    fn render(&self, colour: bool) -> String {
+        match self {
+            Self::Load(error) => error.render(colour),
+            Self::Fault(fault) => fault.render(None, colour),
+            _ => format!("error: {self}"),
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match &cli.command {
+        Command::Run(options) => run(options),
+        Command::Check(options) => check(options),
+    };
+    let failure = match result {
+        Ok(code) => return code,
+        // Whoever reads our output has had enough.
+        Err(Failure::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => return ExitCode::SUCCESS,
+        Err(failure) => failure,
+    };
+    let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let colour = io::stderr().is_terminal() && !no_colour;
+    // There is nobody left to tell if stderr is closed.
+    let _ = writeln!(io::stderr(), "{}", failure.render(colour).trim_end());
+    ExitCode::from(failure.code())
+}
+
+fn load(file: &Path) -> Result<Module, Failure> {
+    let path = file.display().to_string();
+    let bytes = std::fs::read(file).map_err(|source| Failure::Read { path: path.clone(), source })?;
+    let source = String::from_utf8(bytes)
+        .map_err(|error| Failure::NotText { path: path.clone(), at: error.utf8_error().valid_up_to() })?;
+    Ok(Module::from_ptx(&source, &path)?)
+}
+
+/// A buffer to print after the launch.
+struct Shown {
+    pointer: DevicePtr,
+    bytes: u64,
+    element: Element,
+}
+
+/// Allocates and fills the buffers; returns the kernel's arguments and the buffers to print.
+fn arguments(device: &Device, arguments: &[Argument]) -> Result<(Vec<Arg>, Vec<Shown>), Failure> {
+    let mut args = Vec::new();
+    let mut shown_buffers = Vec::new();
+    for (number, argument) in (1..).zip(arguments) {
+        let failed = |source| Failure::Memory { number, source };
+        args.push(match argument {
+            Argument::Scalar(bytes) => Arg::from_bytes(bytes),
+            Argument::Buffer { element, contents, shown } => {
+                let label = format!("argument {number}");
+                let bytes = match contents {
+                    Contents::Bytes(bytes) => bytes.len() as u64,
+                    Contents::Zeros(bytes) => *bytes,
+                };
+                let pointer = device.alloc(bytes, &label).map_err(failed)?;
+                if let Contents::Bytes(bytes) = contents {
+                    device.write(pointer, bytes).map_err(failed)?;
+                }
+                if *shown {
+                    shown_buffers.push(Shown { pointer, bytes, element: *element });
+                }
+                Arg::from(pointer)
+            }
+        });
+    }
+    Ok((args, shown_buffers))
+}
+
+fn run(options: &Run) -> Result<ExitCode, Failure> {
+    let module = load(&options.file)?;
+    let device = Device::new(Default::default());
+    let kernel = device.load(&module)?.kernel(&options.kernel)?;
+    let (args, shown) = arguments(&device, &options.args)?;
+    let config = LaunchConfig {
+        grid: options.grid,
+        block: options.block,
+        shared_bytes: options.shared,
+        budget: options.budget,
+    };
+    let launched = kernel.launch(&config, &args);
+    let printed = device.take_output();
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    match launched {
+        Ok(report) => {
+            let mut buffers = Vec::new();
+            for buffer in &shown {
+                let mut bytes = vec![0; buffer.bytes as usize];
+                device.read(buffer.pointer, &mut bytes).expect("it was allocated with this size and never freed");
+                buffers.push((buffer.element, bytes));
+            }
+            if options.json {
+                writeln!(out, "{}", results_json(&buffers, report, &printed))?;
+            } else {
+                write_results(&mut out, &buffers, &printed)?;
+            }
+            out.flush()?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(LaunchError::Fault(fault)) => {
+            // What the kernel said before it failed helps to see why; a closed pipe must not hide the fault.
+            let _ = if options.json {
+                writeln!(out, "{}", fault_json(&fault, &printed))
+            } else {
+                out.write_all(printed.as_bytes())
+            };
+            let _ = out.flush();
+            Err(Failure::Fault(fault))
+        }
+        Err(error) => Err(Failure::Usage(error)),
+    }
+}
+
+fn write_results(out: &mut impl Write, buffers: &[(Element, Vec<u8>)], printed: &str) -> io::Result<()> {
+    out.write_all(printed.as_bytes())?;
+    if !printed.is_empty() && !printed.ends_with('\n') {
+        writeln!(out)?; // the buffers begin on a line of their own
+    }
+    for (element, bytes) in buffers {
+        for (at, bits) in element.elements(bytes).enumerate() {
+            let comma = if at == 0 { "" } else { "," };
+            write!(out, "{comma}{}", element.text(bits))?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+fn results_json(buffers: &[(Element, Vec<u8>)], report: LaunchReport, printed: &str) -> Value {
+    let lists: Vec<Value> =
+        buffers.iter().map(|(element, bytes)| element.elements(bytes).map(|bits| element.json(bits)).collect()).collect();
+    let mut object = json!({
+        "buffers": lists,
+        "instructions": report.warp_instructions,
+        "lane_instructions": report.lane_instructions,
+    });
+    if !printed.is_empty() {
+        object["output"] = json!(printed);
+    }
+    object
+}
+
+fn fault_json(fault: &Fault, printed: &str) -> Value {
+    let mut object = json!({
+        "fault": {
+            "kind": fault.kind.name(),
+            "message": fault.message,
+            "kernel": fault.kernel,
+            "file": fault.file,
+            "line": fault.line,
+            "ptx_file": fault.ptx.0,
+            "ptx_line": fault.ptx.1,
+            "instruction": fault.instruction,
+            "block": fault.block,
+            "thread": fault.thread,
+            "threads": fault.threads,
+            "address": fault.address,
+            "notes": fault.notes,
+        },
+    });
+    if !printed.is_empty() {
+        object["output"] = json!(printed);
+    }
+    object
+}
+
+fn check(options: &Check) -> Result<ExitCode, Failure> {
+    let module = load(&options.file)?;
+    let kernels: Vec<&KernelInfo> = module.kernels().collect();
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    if options.json {
+        let kernels: Vec<Value> = kernels.iter().map(|kernel| kernel_json(kernel)).collect();
+        writeln!(out, "{}", json!({ "kernels": kernels }))?;
+    } else {
+        if kernels.is_empty() {
+            writeln!(out, "{} has no kernels", module.name())?;
+        }
+        kernels.iter().try_for_each(|kernel| write_kernel(&mut out, kernel))?;
+    }
+    out.flush()?;
+    let known = kernels.iter().all(|kernel| kernel.unsupported.is_empty());
+    Ok(if known { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn write_kernel(out: &mut impl Write, kernel: &KernelInfo) -> io::Result<()> {
+    writeln!(out, "kernel {}", kernel.name)?;
+    let width = kernel.params.iter().map(|param| param.ty.len()).max().unwrap_or(0);
+    for (number, param) in (1..).zip(&kernel.params) {
+        writeln!(out, "  parameter {number}: {:width$}  {}  offset {}", param.ty, param.name, param.offset)?;
+    }
+    writeln!(out, "  static shared memory: {} bytes", kernel.static_shared)?;
+    match kernel.max_threads {
+        Some(threads) => writeln!(out, "  launch bounds: at most {threads} threads a block")?,
+        None => writeln!(out, "  launch bounds: none")?,
+    }
+    if kernel.unsupported.is_empty() {
+        return writeln!(out, "  unsupported instructions: none");
+    }
+    writeln!(out, "  unsupported instructions: {}", kernel.unsupported.len())?;
+    for item in &kernel.unsupported {
+        let place = if item.line == 0 { String::new() } else { format!("line {}: ", item.line) };
+        writeln!(out, "    {place}{} ({})", item.text, item.reason)?;
+    }
+    Ok(())
+}
+
+fn kernel_json(kernel: &KernelInfo) -> Value {
+    let params: Vec<Value> = kernel
+        .params
+        .iter()
+        .map(|param| json!({ "name": param.name, "type": param.ty, "offset": param.offset, "size": param.size }))
+        .collect();
+    let unsupported: Vec<Value> = kernel
+        .unsupported
+        .iter()
+        .map(|item| json!({ "line": item.line, "text": item.text, "reason": item.reason }))
+        .collect();
+    json!({
+        "name": kernel.name,
+        "params": params,
+        "static_shared": kernel.static_shared,
+        "max_threads": kernel.max_threads,
+        "unsupported": unsupported,
+    })
+}

@@ -1,0 +1,141 @@
+//! The warp-level matrix instructions as pure functions over register lanes: `mma.sync`, `wmma.{load, mma, store}`,
+//! `ldmatrix` and `stmatrix` (PTX ISA, "Warp Level Matrix Multiply-Accumulate Instructions"). No memory and no executor
+//! here: [`WmmaAccess`] says where in memory an element lies, [`Mma`] computes, [`distribute`] and [`collect`] are
+//! `ldmatrix` and `stmatrix` without their addresses.
+//!
+//! # Fragments
+//! A warp holds a matrix together; what one lane has of it is its *fragment*. Nearly every fragment is built of blocks
+//! of one kind, in which a lane's place is its group, g = lane / 4, and its number in the group, t = lane % 4:
+//!
+//! ```text
+//!   A: 8 rows × 128 bits of k       B: 128 bits of k × 8 columns       C and D: 8 × 8
+//!
+//!          k = t →                         column = g →                     column / 2 = t →
+//!   row  ┌────┬────┬────┬────┐        k  ┌────┬────┬─────┬────┐      row  ┌─────┬─────┬─────┬─────┐
+//!    = g │  0 │  1 │  2 │  3 │       = t │  0 │  4 │ ··· │ 28 │       = g │ 0 0 │ 1 1 │ 2 2 │ 3 3 │
+//!     ↓  │  4 │  5 │  6 │  7 │        ↓  │  1 │  5 │ ··· │ 29 │        ↓  │ 4 4 │ 5 5 │ 6 6 │ 7 7 │
+//!        │  ⋮ │  ⋮ │  ⋮ │  ⋮ │           │  2 │  6 │ ··· │ 30 │           │  ⋮  │  ⋮  │  ⋮  │  ⋮  │
+//!        │ 28 │ 29 │ 30 │ 31 │           │  3 │  7 │ ··· │ 31 │           │28 28│29 29│30 30│31 31│
+//!        └────┴────┴────┴────┘           └────┴────┴─────┴────┘           └─────┴─────┴─────┴─────┘
+//!   a cell: one register of the lane       a cell: one register         two elements of the lane
+//! ```
+//!
+//! A register of A or B holds 32 b1, 8 s4, 4 s8, 2 f16 or 1 tf32, lowest k in the lowest bits (f64 has 64-bit registers
+//! and 256 bits of k). Larger operands take several blocks, in this order: A down the rows first and then along k; B
+//! along k first and then across the columns; C and D down the rows first and then across the columns. The four
+//! registers of an f16 A of `m16n8k16`, for one, are (rows 0…7, k 0…7), (8…15, 0…7), (0…7, 8…15), (8…15, 8…15). This
+//! one rule reproduces all tables under "Matrix Fragments for mma.…"; the tests have those tables written out. The
+//! exception is `mma.m8n8k4` with f16: four products at once, by four groups of eight lanes (see `layout`).
+//!
+//! # wmma
+//! PTX leaves wmma's fragments open. Programs rely on load, mma and store agreeing, on every element of a fragment
+//! being one of the matrix, and on accumulators of one shape having the same element at the same index whatever their
+//! type. The same blocks in the same order are used here. For `m16n16k16` that is what sm_80 does, including the two
+//! copies of an f16 multiplicand: its 8 registers are 16 elements a lane, the second eight of which repeat the first.
+//! For the other shapes it is this module's own choice. Products read the first copy.
+//!
+//! # Numbers
+//! Products of f16, bf16, tf32 and fp8 are exact. Hardware adds them and C in an accumulator that it truncates, in an
+//! order that NVIDIA does not document; here the sum is in f64 and is rounded once, to nearest. So compare with
+//! hardware within a bound. tf32 operands lose the 13 bits below their significand. NaN results are canonical in f16
+//! and f32. f64 is a chain of fused multiply-adds in the order of k, rounded as the instruction says. Integer sums are
+//! exact, then wrap, or clamp under `.satfinite`.
+
+mod access;
+mod layout;
+mod number;
+mod product;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use access::{WmmaAccess, collect, distribute};
+pub(crate) use product::Mma;
+
+use crate::scalar::Rounding;
+use number::Number;
+
+/// One PTX register of a warp as raw bits: 32-bit registers are zero-extended, f64 registers take all 64.
+pub(crate) type Lanes = [u64; 32];
+
+/// D (m × n) = A (m × k) · B (k × n) + C.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Shape {
+    m: usize,
+    n: usize,
+    k: usize,
+}
+
+impl Shape {
+    /// `m16n8k16`
+    fn parse(text: &str) -> Option<Self> {
+        let (m, rest) = text.strip_prefix('m')?.split_once('n')?;
+        let (n, k) = rest.split_once('k')?;
+        Some(Self { m: m.parse().ok()?, n: n.parse().ok()?, k: k.parse().ok()? })
+    }
+
+    fn is(self, m: usize, n: usize, k: usize) -> bool {
+        self == Self { m, n, k }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Major {
+    Row,
+    Column,
+}
+
+/// What single-bit products are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum BitOp {
+    Xor,
+    And,
+}
+
+/// The modifiers of a matrix instruction, sorted by kind: ptxas takes the kinds in any order, and within a kind order
+/// counts.
+#[derive(Default)]
+struct Modifiers {
+    shape: Option<Shape>,
+    majors: Vec<Major>,
+    numbers: Vec<Number>,
+    saturate: bool,
+    bit_op: Option<BitOp>,
+    popc: bool,
+    rounding: Option<Rounding>,
+}
+
+impl Modifiers {
+    fn parse(modifiers: &[&str]) -> Result<Self, String> {
+        let mut found = Self::default();
+        for &text in modifiers {
+            match text {
+                "sync" | "aligned" => {}
+                "row" => found.majors.push(Major::Row),
+                "col" => found.majors.push(Major::Column),
+                "satfinite" => found.saturate = true,
+                "xor" => found.bit_op = Some(BitOp::Xor),
+                "and" => found.bit_op = Some(BitOp::And),
+                "popc" => found.popc = true,
+                "rn" => found.rounding = Some(Rounding::Nearest),
+                "rz" => found.rounding = Some(Rounding::Zero),
+                "rm" => found.rounding = Some(Rounding::Down),
+                "rp" => found.rounding = Some(Rounding::Up),
+                _ => {
+                    if let Some(number) = Number::parse(text) {
+                        found.numbers.push(number);
+                    } else if let (None, Some(shape)) = (found.shape, Shape::parse(text)) {
+                        found.shape = Some(shape);
+                    } else {
+                        return Err(format!("modifier `.{text}`"));
+                    }
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// What to call a known set of modifiers that does not exist together.
+fn combination(modifiers: &[&str]) -> String {
+    format!("combination `.{}`", modifiers.join("."))
+}

@@ -1,0 +1,150 @@
+//! Element types: their width, their decoding to the type that is computed in, and the encoding of results.
+
+use crate::scalar::half::{Bf16, F16, Half};
+use crate::scalar::single::canonical;
+
+/// The type of a matrix element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Number {
+    F16,
+    Bf16,
+    Tf32,
+    E4m3,
+    E5m2,
+    F32,
+    F64,
+    S8,
+    U8,
+    S4,
+    U4,
+    B1,
+    S32,
+}
+
+impl Number {
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        Some(match text {
+            "f16" => Self::F16,
+            "bf16" => Self::Bf16,
+            "tf32" => Self::Tf32,
+            "e4m3" => Self::E4m3,
+            "e5m2" => Self::E5m2,
+            "f32" => Self::F32,
+            "f64" => Self::F64,
+            "s8" => Self::S8,
+            "u8" => Self::U8,
+            "s4" => Self::S4,
+            "u4" => Self::U4,
+            "b1" => Self::B1,
+            "s32" => Self::S32,
+            _ => return None,
+        })
+    }
+
+    /// Bits of an element in memory.
+    pub(super) const fn bits(self) -> usize {
+        match self {
+            Self::B1 => 1,
+            Self::S4 | Self::U4 => 4,
+            Self::S8 | Self::U8 | Self::E4m3 | Self::E5m2 => 8,
+            Self::F16 | Self::Bf16 => 16,
+            Self::Tf32 | Self::F32 | Self::S32 => 32,
+            Self::F64 => 64,
+        }
+    }
+
+    /// Elements handled as one: the bits of a word are never taken apart.
+    pub(super) const fn elements_a_unit(self) -> usize {
+        if matches!(self, Self::B1) { 32 } else { 1 }
+    }
+
+    /// Units in a register.
+    pub(super) const fn units_a_register(self) -> usize {
+        match self {
+            Self::F64 => 1,
+            _ => 32 / (self.bits() * self.elements_a_unit()),
+        }
+    }
+
+    /// The two types that one instruction may mix as `.atype` and `.btype` are of one family.
+    pub(super) const fn family(self) -> Self {
+        match self {
+            Self::U8 => Self::S8,
+            Self::U4 => Self::S4,
+            Self::E5m2 => Self::E4m3,
+            other => other,
+        }
+    }
+}
+
+/// Lowest byte: sign, 4 bits of exponent, 3 of fraction; no infinities, and NaN is all ones.
+pub(super) fn e4m3(word: u64) -> f64 {
+    let magnitude = match (word >> 3 & 0xf, word & 7) {
+        (15, 7) => f64::NAN,
+        // 2⁻⁹ is the weight of a subnormal's lowest bit.
+        (0, fraction) => fraction as f64 / 512.0,
+        (exponent, fraction) => f64::from_bits((exponent + 1023 - 7) << 52 | fraction << 49),
+    };
+    if word & 0x80 == 0 { magnitude } else { -magnitude }
+}
+
+/// Lowest byte: the upper half of an f16.
+pub(super) fn e5m2(word: u64) -> f64 {
+    f16((word & 0xff) << 8)
+}
+
+/// Low 16 bits.
+pub(super) fn f16(word: u64) -> f64 {
+    F16::widen(word & 0xffff).into()
+}
+
+/// Low 16 bits.
+pub(super) fn bf16(word: u64) -> f64 {
+    Bf16::widen(word & 0xffff).into()
+}
+
+/// Low 32 bits, without the 13 that tf32 lacks.
+pub(super) fn tf32(word: u64) -> f64 {
+    f32(word & 0xffff_e000)
+}
+
+/// Low 32 bits.
+pub(super) fn f32(word: u64) -> f64 {
+    f32::from_bits(word as u32).into()
+}
+
+/// Low nibble.
+pub(super) fn s4(word: u64) -> i32 {
+    (word as i32) << 28 >> 28
+}
+
+/// Low nibble.
+pub(super) fn u4(word: u64) -> i32 {
+    (word & 0xf) as i32
+}
+
+/// Lowest byte.
+pub(super) fn s8(word: u64) -> i32 {
+    (word as i8).into()
+}
+
+/// Lowest byte.
+pub(super) fn u8(word: u64) -> i32 {
+    (word as u8).into()
+}
+
+/// Rounded to nearest; NaN is canonical.
+pub(super) fn to_f32(value: f64) -> u64 {
+    canonical(value as f32).into()
+}
+
+/// Rounded to nearest, once; NaN is canonical.
+pub(super) fn to_f16(value: f64) -> u64 {
+    /// The bits that an f64 has below those of an f32.
+    const LOST: u64 = (1 << 29) - 1;
+    let bits = value.to_bits();
+    // The f32's last bit stands for all below it, so that only the narrowing to f16 rounds. Where an f32 would be
+    // subnormal, the result is zero anyway.
+    let sticky = if bits & LOST == 0 { 0 } else { LOST + 1 };
+    F16::narrow(f64::from_bits(bits & !LOST | sticky) as f32)
+}

@@ -1,0 +1,336 @@
+//! `mma.sync` and `wmma.mma.sync`: fragments to dense arrays, the product, and back.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use super::access::multiplicand;
+use super::layout::Fragment;
+use super::number::{self, Number};
+use super::{BitOp, Lanes, Major, Modifiers, Shape, combination};
+use crate::scalar::{Mode, Rounding, double};
+
+/// `mma.sync` or `wmma.mma.sync`: D = A · B + C by a warp (PTX ISA, "mma", "wmma.mma"). Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Mma(Arc<Plan>);
+
+impl Mma {
+    /// From the modifiers after `mma`. The error names what is not known.
+    pub(crate) fn parse_mma(modifiers: &[&str]) -> Result<Self, String> {
+        let found = Modifiers::parse(modifiers)?;
+        let (Some(shape), &[a_major, b_major], &[d, a, b, c]) = (found.shape, &*found.majors, &*found.numbers) else {
+            return Err(combination(modifiers));
+        };
+        let quads = a == Number::F16 && shape.is(8, 8, 4);
+        let accumulators = match a.family() {
+            // Only the four products at once take an f16 C into an f32 D, and neither takes an f32 C into an f16 D.
+            Number::F16 if quads && (d, c) == (Number::F32, Number::F16) => true,
+            Number::F16 | Number::E4m3 => d == c && matches!(d, Number::F16 | Number::F32),
+            family => [d, c] == [accumulator_of(family); 2],
+        };
+        let majors = quads || (a_major, b_major) == (Major::Row, Major::Column);
+        if !mma_shapes(a).contains(&shape) || a.family() != b.family() || !accumulators || !majors {
+            return Err(combination(modifiers));
+        }
+        let fragments = if quads { Fragments::Quads(a_major, b_major) } else { Fragments::Mma };
+        Self::new(modifiers, &found, Spec { shape, fragments, d, a, b, c, arithmetic: Arithmetic::Float })
+    }
+
+    /// From the modifiers after `wmma`, with or without `mma`. The error names what is not known.
+    pub(crate) fn parse_wmma(modifiers: &[&str]) -> Result<Self, String> {
+        let rest = modifiers.strip_prefix(&["mma"]).unwrap_or(modifiers);
+        let found = Modifiers::parse(rest)?;
+        let (Some(shape), &[a_major, b_major]) = (found.shape, &*found.majors) else {
+            return Err(combination(modifiers));
+        };
+        let (d, a, b, c) = match *found.numbers {
+            [d @ (Number::F16 | Number::F32), c @ (Number::F16 | Number::F32)] => (d, Number::F16, Number::F16, c),
+            [d, a, b, c] if a != Number::F16 && [d, c] == [accumulator_of(a.family()); 2] => (d, a, b, c),
+            _ => return Err(combination(modifiers)),
+        };
+        let majors = a.bits() >= 8 || (a_major, b_major) == (Major::Row, Major::Column);
+        if !wmma_shapes(a).contains(&shape) || a != b || !majors {
+            return Err(combination(modifiers));
+        }
+        Self::new(
+            modifiers,
+            &found,
+            Spec { shape, fragments: Fragments::Wmma, d, a, b, c, arithmetic: Arithmetic::Float },
+        )
+    }
+
+    /// Settles the arithmetic, and shares one plan among all instructions of its kind.
+    fn new(modifiers: &[&str], found: &Modifiers, mut spec: Spec) -> Result<Self, String> {
+        static PLANS: LazyLock<Mutex<HashMap<Spec, Arc<Plan>>>> = LazyLock::new(Mutex::default);
+        let Modifiers { saturate, bit_op, popc, rounding, .. } = *found;
+        spec.arithmetic = match (spec.a.family(), saturate, bit_op, popc, rounding) {
+            (Number::B1, false, Some(op), true, None) => Arithmetic::Bits(op),
+            (Number::S8 | Number::S4, saturate, None, false, None) => Arithmetic::Integer { saturate },
+            (Number::F64, false, None, false, rounding) => Arithmetic::Double(rounding.unwrap_or_default()),
+            (Number::F16 | Number::Bf16 | Number::Tf32 | Number::E4m3, false, None, false, None) => Arithmetic::Float,
+            _ => return Err(combination(modifiers)),
+        };
+        let mut plans = PLANS.lock().unwrap_or_else(PoisonError::into_inner);
+        let plan = plans.entry(spec).or_insert_with(|| Arc::new(Plan::new(spec)));
+        Ok(Self(Arc::clone(plan)))
+    }
+
+    /// How many PTX registers d, a, b and c have: 64-bit ones for f64, otherwise 32-bit ones.
+    pub(crate) fn registers(&self) -> [usize; 4] {
+        [&self.0.d, &self.0.a, &self.0.b, &self.0.c].map(|operand| operand.registers)
+    }
+
+    /// All slices are as long as [`Mma::registers`] says.
+    pub(crate) fn execute(&self, a: &[Lanes], b: &[Lanes], c: &[Lanes], d: &mut [Lanes]) {
+        debug_assert_eq!(self.registers(), [d.len(), a.len(), b.len(), c.len()]);
+        let plan = &*self.0;
+        match plan.arithmetic {
+            Arithmetic::Float => plan.float(a, b, c, d),
+            Arithmetic::Double(rounding) => plan.double(rounding, a, b, c, d),
+            Arithmetic::Integer { saturate } => plan.integer(saturate, a, b, c, d),
+            Arithmetic::Bits(BitOp::Xor) => plan.bits(|a, b| a ^ b, a, b, c, d),
+            Arithmetic::Bits(BitOp::And) => plan.bits(|a, b| a & b, a, b, c, d),
+        }
+    }
+}
+
+/// The C and D of a family of multiplicands that takes only one type.
+fn accumulator_of(family: Number) -> Number {
+    match family {
+        Number::Bf16 | Number::Tf32 => Number::F32,
+        Number::F64 => Number::F64,
+        _ => Number::S32,
+    }
+}
+
+const fn shape(m: usize, n: usize, k: usize) -> Shape {
+    Shape { m, n, k }
+}
+
+/// The shapes that `mma` has with such multiplicands.
+fn mma_shapes(multiplicand: Number) -> &'static [Shape] {
+    match multiplicand.family() {
+        Number::F16 => const { &[shape(8, 8, 4), shape(16, 8, 8), shape(16, 8, 16)] },
+        Number::Bf16 => const { &[shape(16, 8, 8), shape(16, 8, 16)] },
+        Number::Tf32 => const { &[shape(16, 8, 4), shape(16, 8, 8)] },
+        Number::E4m3 => const { &[shape(16, 8, 16), shape(16, 8, 32)] },
+        Number::F64 => const { &[shape(8, 8, 4), shape(16, 8, 4), shape(16, 8, 8), shape(16, 8, 16)] },
+        Number::S8 => const { &[shape(8, 8, 16), shape(16, 8, 16), shape(16, 8, 32)] },
+        Number::S4 => const { &[shape(8, 8, 32), shape(16, 8, 32), shape(16, 8, 64)] },
+        Number::B1 => const { &[shape(8, 8, 128), shape(16, 8, 128), shape(16, 8, 256)] },
+        _ => &[],
+    }
+}
+
+/// The shapes that `wmma` has with such multiplicands.
+pub(super) fn wmma_shapes(multiplicand: Number) -> &'static [Shape] {
+    match multiplicand.family() {
+        Number::F16 | Number::Bf16 | Number::S8 => const { &[shape(16, 16, 16), shape(8, 32, 16), shape(32, 8, 16)] },
+        Number::Tf32 => const { &[shape(16, 16, 8)] },
+        Number::F64 => const { &[shape(8, 8, 4)] },
+        Number::S4 => const { &[shape(8, 8, 32)] },
+        Number::B1 => const { &[shape(8, 8, 128)] },
+        _ => &[],
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Fragments {
+    Mma,
+    Wmma,
+    /// Four products: how A and B are laid out in the registers.
+    Quads(Major, Major),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Arithmetic {
+    Float,
+    Double(Rounding),
+    Integer { saturate: bool },
+    Bits(BitOp),
+}
+
+/// All that distinguishes one instruction of this module from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Spec {
+    shape: Shape,
+    fragments: Fragments,
+    d: Number,
+    a: Number,
+    b: Number,
+    c: Number,
+    arithmetic: Arithmetic,
+}
+
+/// Elements of the largest A, B and C there are, in floats (m32n8k16, m8n32k16, m16n16) …
+const FLOATS: [usize; 3] = [512, 512, 256];
+/// … and in integers (s4 m16n8k64, m8n32k16, m16n16).
+const INTEGERS: [usize; 3] = [1024, 512, 256];
+
+/// A fragment with the places of its elements in a dense array.
+#[derive(Debug)]
+struct Operand {
+    number: Number,
+    registers: usize,
+    /// [register, lane, part], for the first copy.
+    indices: Vec<u16>,
+}
+
+/// An instruction, ready to run. Its dense arrays are A [m, k], B [n / 8, k, 8] and C [n / 8, m, 8]: the innermost
+/// loop runs over eight columns. Four products are one with n = 32 whose A moves on with the columns.
+#[derive(Debug)]
+struct Plan {
+    arithmetic: Arithmetic,
+    m: usize,
+    n: usize,
+    /// In units: bits come by the word.
+    k: usize,
+    /// From the A of one eight columns to that of the next.
+    a_step: usize,
+    d: Operand,
+    a: Operand,
+    b: Operand,
+    c: Operand,
+}
+
+impl Plan {
+    fn new(Spec { shape, fragments, d, a, b, c, arithmetic }: Spec) -> Self {
+        let Shape { m, n, k } = shape;
+        let k = k / a.elements_a_unit();
+        let parts = Number::units_a_register;
+        let quads = matches!(fragments, Fragments::Quads(..));
+        let (fragment_a, fragment_b) = match fragments {
+            Fragments::Mma => (Fragment::multiplicand_a(m, k, parts(a)), Fragment::multiplicand_b(k, n, parts(b))),
+            Fragments::Wmma => (multiplicand(shape, a, true), multiplicand(shape, b, false)),
+            Fragments::Quads(a_major, b_major) => (Fragment::quads_a(a_major), Fragment::quads_b(b_major)),
+        };
+        let accumulator = |number| {
+            let parts = parts(number);
+            if quads { Fragment::quads_accumulator(parts) } else { Fragment::accumulator(m, n, parts) }
+        };
+        let operand = |number, fragment: Fragment, index: &dyn Fn(usize, usize) -> usize| Operand {
+            number,
+            registers: fragment.registers,
+            indices: fragment.places.iter().map(|&[row, column]| index(row.into(), column.into()) as u16).collect(),
+        };
+        // Tiles of eight columns.
+        let tiled = |rows: usize| move |row, column| (column / 8 * rows + row) * 8 + column % 8;
+        Self {
+            arithmetic,
+            m,
+            n: if quads { 32 } else { n },
+            k,
+            a_step: if quads { m * k } else { 0 },
+            d: operand(d, accumulator(d), &tiled(m)),
+            a: operand(a, fragment_a, &|row, column| row * k + column),
+            b: operand(b, fragment_b, &tiled(k)),
+            c: operand(c, accumulator(c), &tiled(m)),
+        }
+    }
+
+    fn float(&self, a: &[Lanes], b: &[Lanes], c: &[Lanes], d: &mut [Lanes]) {
+        let (mut dense_a, mut dense_b, mut sums) = ([0.0; FLOATS[0]], [0.0; FLOATS[1]], [0.0; FLOATS[2]]);
+        self.a.gather_floats(a, &mut dense_a);
+        self.b.gather_floats(b, &mut dense_b);
+        self.c.gather_floats(c, &mut sums);
+        self.multiply(&dense_a, &dense_b, &mut sums, |sum, a, b| sum + a * b);
+        match self.d.number {
+            Number::F16 => self.d.scatter::<_, 2>(&sums, d, number::to_f16),
+            _ => self.d.scatter::<_, 1>(&sums, d, number::to_f32),
+        }
+    }
+
+    fn double(&self, rounding: Rounding, a: &[Lanes], b: &[Lanes], c: &[Lanes], d: &mut [Lanes]) {
+        let (mut dense_a, mut dense_b, mut sums) = ([0; FLOATS[0]], [0; FLOATS[1]], [0; FLOATS[2]]);
+        self.a.gather::<_, 1>(a, &mut dense_a, |word| word);
+        self.b.gather::<_, 1>(b, &mut dense_b, |word| word);
+        self.c.gather::<_, 1>(c, &mut sums, |word| word);
+        let mode = Mode { rounding, ..Mode::default() };
+        self.multiply(&dense_a, &dense_b, &mut sums, |sum, a, b| double::fma(mode, a, b, sum));
+        self.d.scatter::<_, 1>(&sums, d, |sum| sum);
+    }
+
+    fn integer(&self, saturate: bool, a: &[Lanes], b: &[Lanes], c: &[Lanes], d: &mut [Lanes]) {
+        let (mut dense_a, mut dense_b, mut sums) = ([0; INTEGERS[0]], [0; INTEGERS[1]], [0; INTEGERS[2]]);
+        self.a.gather_integers(a, &mut dense_a);
+        self.b.gather_integers(b, &mut dense_b);
+        // |sum| ≤ 64 · 255 · 255, so that only adding C can overflow.
+        self.multiply(&dense_a, &dense_b, &mut sums, |sum: i32, a: i32, b| sum.wrapping_add(a.wrapping_mul(b)));
+        self.add_and_scatter(&mut sums, if saturate { i32::saturating_add } else { i32::wrapping_add }, c, d);
+    }
+
+    fn bits(&self, op: impl Fn(u32, u32) -> u32, a: &[Lanes], b: &[Lanes], c: &[Lanes], d: &mut [Lanes]) {
+        let (mut dense_a, mut dense_b, mut sums) = ([0; INTEGERS[0]], [0; INTEGERS[1]], [0; INTEGERS[2]]);
+        self.a.gather::<_, 1>(a, &mut dense_a, |word| word as u32);
+        self.b.gather::<_, 1>(b, &mut dense_b, |word| word as u32);
+        self.multiply(&dense_a, &dense_b, &mut sums, |sum: i32, a, b| sum.wrapping_add(op(a, b).count_ones() as i32));
+        self.add_and_scatter(&mut sums, i32::wrapping_add, c, d);
+    }
+
+    fn add_and_scatter(&self, sums: &mut [i32], add: fn(i32, i32) -> i32, c: &[Lanes], d: &mut [Lanes]) {
+        let mut dense_c = [0; INTEGERS[2]];
+        self.c.gather::<_, 1>(c, &mut dense_c, |word| word as i32);
+        for (sum, c) in sums.iter_mut().zip(dense_c) {
+            *sum = add(*sum, c);
+        }
+        self.d.scatter::<_, 1>(sums, d, |sum| u64::from(sum as u32));
+    }
+
+    /// `sums` += A · B, k innermost and increasing for each sum.
+    fn multiply<T: Copy, S: Copy>(&self, a: &[T], b: &[T], sums: &mut [S], step: impl Fn(S, T, T) -> S) {
+        let tiles = b[..self.n * self.k].chunks_exact(8 * self.k).zip(sums.chunks_exact_mut(8 * self.m));
+        for (tile, (b, sums)) in tiles.enumerate() {
+            let a = a[tile * self.a_step..].chunks_exact(self.k);
+            for (a, sums) in a.zip(sums.as_chunks_mut::<8>().0) {
+                let mut row = *sums;
+                for (&a, b) in a.iter().zip(b.as_chunks::<8>().0) {
+                    for (sum, &b) in row.iter_mut().zip(b) {
+                        *sum = step(*sum, a, b);
+                    }
+                }
+                *sums = row;
+            }
+        }
+    }
+}
+
+impl Operand {
+    fn gather_floats(&self, registers: &[Lanes], dense: &mut [f64]) {
+        match self.number {
+            Number::F16 => self.gather::<_, 2>(registers, dense, number::f16),
+            Number::Bf16 => self.gather::<_, 2>(registers, dense, number::bf16),
+            Number::Tf32 => self.gather::<_, 1>(registers, dense, number::tf32),
+            Number::E4m3 => self.gather::<_, 4>(registers, dense, number::e4m3),
+            Number::E5m2 => self.gather::<_, 4>(registers, dense, number::e5m2),
+            _ => self.gather::<_, 1>(registers, dense, number::f32),
+        }
+    }
+
+    fn gather_integers(&self, registers: &[Lanes], dense: &mut [i32]) {
+        match self.number {
+            Number::S8 => self.gather::<_, 4>(registers, dense, number::s8),
+            Number::U8 => self.gather::<_, 4>(registers, dense, number::u8),
+            Number::S4 => self.gather::<_, 8>(registers, dense, number::s4),
+            _ => self.gather::<_, 8>(registers, dense, number::u4),
+        }
+    }
+
+    /// `decode` finds the element in the low bits of what it gets; the bits above are those of the next ones.
+    fn gather<T, const PARTS: usize>(&self, registers: &[Lanes], dense: &mut [T], decode: impl Fn(u64) -> T) {
+        let places = self.indices.as_chunks::<PARTS>().0;
+        for (word, places) in registers.as_flattened().iter().zip(places) {
+            for (part, &place) in places.iter().enumerate() {
+                dense[usize::from(place)] = decode(word >> (32 / PARTS * part));
+            }
+        }
+    }
+
+    fn scatter<T: Copy, const PARTS: usize>(&self, dense: &[T], registers: &mut [Lanes], encode: impl Fn(T) -> u64) {
+        let places = self.indices.as_chunks::<PARTS>().0;
+        for (word, places) in registers.as_flattened_mut().iter_mut().zip(places) {
+            *word = 0;
+            for (part, &place) in places.iter().enumerate() {
+                *word |= encode(dense[usize::from(place)]) << (32 / PARTS * part);
+            }
+        }
+    }
+}

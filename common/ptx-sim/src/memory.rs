@@ -1,0 +1,409 @@
+//! The device's memory: allocations that know their bounds, in one address space that is never reused.
+//!
+//! Because an address belongs to one allocation for ever, a stray pointer is told apart from a freed one, and both from
+//! one past the end: no two mistakes look alike. Kernels read and write through relaxed atomics: a kernel with a data
+//! race gets some value, as on a GPU, and the host stays sound.
+
+use std::cell::UnsafeCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, RwLock};
+
+use crate::ir::MemSpace;
+
+/// Where generic addresses of shared memory begin.
+pub(crate) const SHARED_WINDOW: u64 = 0x0100_0000_0000;
+/// Where generic addresses of a thread's local memory begin.
+pub(crate) const LOCAL_WINDOW: u64 = 0x0200_0000_0000;
+/// Where generic addresses of a kernel's parameters begin.
+pub(crate) const PARAM_WINDOW: u64 = 0x0300_0000_0000;
+/// Where the addresses of functions begin.
+pub(crate) const FUNCTION_WINDOW: u64 = 0x0400_0000_0000;
+/// Bytes of each window.
+pub(crate) const WINDOW: u64 = 0x0100_0000_0000;
+/// Address of the first allocation.
+const FIRST: u64 = 0x7f00_0000_0000;
+/// Alignment of allocations, as `cudaMalloc` promises.
+const ALIGN: u64 = 256;
+/// Addresses left free between allocations, so that the end of one is not the start of the next.
+const GAP: u64 = 4096;
+
+pub(crate) fn window(space: MemSpace) -> u64 {
+    match space {
+        MemSpace::Shared => SHARED_WINDOW,
+        MemSpace::Local => LOCAL_WINDOW,
+        MemSpace::Param => PARAM_WINDOW,
+        MemSpace::Generic | MemSpace::Global => 0,
+    }
+}
+
+/// An address in a device's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DevicePtr(pub u64);
+
+impl DevicePtr {
+    /// The address `bytes` further on.
+    #[must_use]
+    pub fn offset(self, bytes: u64) -> Self {
+        Self(self.0.wrapping_add(bytes))
+    }
+}
+
+/// How much of a device's memory is in use. All in bytes but the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryInfo {
+    /// Allocated now.
+    pub in_use: u64,
+    /// The most that was ever allocated at a time.
+    pub peak: u64,
+    /// What the device has.
+    pub total: u64,
+    /// Number of live allocations.
+    pub allocations: usize,
+}
+
+/// Why the host's request for memory cannot be met.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MemoryError {
+    /// The device is full.
+    #[error("out of memory: {requested} bytes asked for, {} of {total} free", total - in_use)]
+    OutOfMemory {
+        /// Bytes asked for.
+        requested: u64,
+        /// Bytes in use.
+        in_use: u64,
+        /// Bytes the device has.
+        total: u64,
+    },
+    /// The host itself has no memory left to hold the device's.
+    #[error("the host has no room for a device allocation of {requested} bytes")]
+    HostOutOfMemory {
+        /// Bytes asked for.
+        requested: u64,
+    },
+    /// The address was never that of an allocation.
+    #[error("{address:#x} is not an address of this device")]
+    InvalidPointer {
+        /// The address.
+        address: u64,
+    },
+    /// The address is inside an allocation, where its start is needed.
+    #[error("{address:#x} is not the start of `{label}`")]
+    NotAStart {
+        /// The address.
+        address: u64,
+        /// The allocation it is in.
+        label: String,
+    },
+    /// The range leaves its allocation.
+    #[error("{bytes} bytes at {address:#x} do not fit `{label}`, which has {available} there")]
+    OutOfBounds {
+        /// First address of the range.
+        address: u64,
+        /// Length of the range.
+        bytes: u64,
+        /// The allocation it begins in.
+        label: String,
+        /// Bytes from the address to the allocation's end.
+        available: u64,
+    },
+    /// The allocation has been freed.
+    #[error("`{label}` at {address:#x} has been freed")]
+    UseAfterFree {
+        /// The address.
+        address: u64,
+        /// The allocation.
+        label: String,
+    },
+}
+
+/// One allocation and its bytes.
+pub(crate) struct Allocation {
+    pub base: u64,
+    /// Bytes asked for; the memory behind them is rounded up to words.
+    pub bytes: u64,
+    pub label: String,
+    /// A module's `.const` variable: kernels must not write it.
+    pub constant: bool,
+    freed: AtomicBool,
+    words: Box<[UnsafeCell<u64>]>,
+}
+
+// SAFETY: the words are only reached through atomic operations (`Allocation::load` …), never through references.
+unsafe impl Sync for Allocation {}
+
+/// Calls `$action` with the atomic of `$bytes` bytes at `$pointer`.
+macro_rules! atomic_at {
+    ($pointer:expr, $bytes:expr, $atomic:ident => $action:expr) => {
+        match $bytes {
+            // SAFETY: the caller has checked that the bytes lie in the allocation and are aligned, and all other accesses
+            // to them are atomic too.
+            1 => { let $atomic = unsafe { AtomicU8::from_ptr($pointer.cast()) }; $action }
+            // SAFETY: as above
+            2 => { let $atomic = unsafe { AtomicU16::from_ptr($pointer.cast()) }; $action }
+            // SAFETY: as above
+            4 => { let $atomic = unsafe { AtomicU32::from_ptr($pointer.cast()) }; $action }
+            // SAFETY: as above
+            _ => { let $atomic = unsafe { AtomicU64::from_ptr($pointer.cast()) }; $action }
+        }
+    };
+}
+
+impl Allocation {
+    /// A host pointer to the byte at `offset`.
+    #[inline(always)]
+    fn at(&self, offset: u64) -> *mut u8 {
+        debug_assert!(offset <= self.bytes);
+        // SAFETY: an offset into the words, or one past them.
+        unsafe { self.words.as_ptr().cast::<u8>().cast_mut().add(offset as usize) }
+    }
+
+    /// Reads `bytes` (1, 2, 4 or 8) at `offset`.
+    ///
+    /// # Safety
+    /// `offset + bytes` is at most `self.bytes`, and `offset` is a multiple of `bytes`.
+    #[inline(always)]
+    pub(crate) unsafe fn load(&self, offset: u64, bytes: u8) -> u64 {
+        atomic_at!(self.at(offset), bytes, atomic => u64::from(atomic.load(Ordering::Relaxed)))
+    }
+
+    /// Writes the low `bytes` (1, 2, 4 or 8) of `value` at `offset`.
+    ///
+    /// # Safety
+    /// As for [`Self::load`].
+    #[inline(always)]
+    pub(crate) unsafe fn store(&self, offset: u64, bytes: u8, value: u64) {
+        atomic_at!(self.at(offset), bytes, atomic => atomic.store(value as _, Ordering::Relaxed));
+    }
+
+    /// Replaces the value at `offset` by `new` of it, atomically; returns the old one.
+    ///
+    /// # Safety
+    /// As for [`Self::load`].
+    pub(crate) unsafe fn update(&self, offset: u64, bytes: u8, new: impl Fn(u64) -> u64) -> u64 {
+        atomic_at!(self.at(offset), bytes, atomic => {
+            let mut old = atomic.load(Ordering::Relaxed);
+            loop {
+                let next = new(u64::from(old)) as _;
+                match atomic.compare_exchange_weak(old, next, Ordering::SeqCst, Ordering::Relaxed) {
+                    Ok(_) => return u64::from(old),
+                    Err(found) => old = found,
+                }
+            }
+        })
+    }
+
+    /// Copies bytes out, whatever their alignment.
+    pub(crate) fn read(&self, offset: u64, into: &mut [u8]) {
+        debug_assert!(offset + into.len() as u64 <= self.bytes);
+        let mut at = offset;
+        let mut rest = into;
+        while !rest.is_empty() {
+            let bytes = if at.is_multiple_of(8) && rest.len() >= 8 { 8 } else { 1 };
+            let (now, later) = rest.split_at_mut(bytes);
+            // SAFETY: inside the allocation by this function's contract, and aligned by the choice of `bytes`.
+            let value = unsafe { self.load(at, bytes as u8) };
+            now.copy_from_slice(&value.to_le_bytes()[..bytes]);
+            at += bytes as u64;
+            rest = later;
+        }
+    }
+
+    /// Copies bytes in, whatever their alignment.
+    pub(crate) fn write(&self, offset: u64, from: &[u8]) {
+        debug_assert!(offset + from.len() as u64 <= self.bytes);
+        let mut at = offset;
+        let mut rest = from;
+        while !rest.is_empty() {
+            let bytes = if at.is_multiple_of(8) && rest.len() >= 8 { 8 } else { 1 };
+            let (now, later) = rest.split_at(bytes);
+            let mut value = [0; 8];
+            value[..bytes].copy_from_slice(now);
+            // SAFETY: inside the allocation by this function's contract, and aligned by the choice of `bytes`.
+            unsafe { self.store(at, bytes as u8, u64::from_le_bytes(value)) };
+            at += bytes as u64;
+            rest = later;
+        }
+    }
+
+    pub(crate) fn is_freed(&self) -> bool {
+        self.freed.load(Ordering::Relaxed)
+    }
+
+    /// How `address` lies to this allocation, in words: "16 bytes past the end of `out`".
+    pub(crate) fn describe(&self, address: u64) -> String {
+        let name = format!("`{}` ({} bytes at {:#x})", self.label, self.bytes, self.base);
+        let end = self.base + self.bytes;
+        let plural = |bytes: u64| if bytes == 1 { "1 byte".to_owned() } else { format!("{bytes} bytes") };
+        match address {
+            _ if address < self.base => format!("{} before {name}", plural(self.base - address)),
+            _ if address >= end => format!("{} past the end of {name}", plural(address - end)),
+            _ => format!("{} into {name}", plural(address - self.base)),
+        }
+    }
+}
+
+impl std::fmt::Debug for Allocation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({} bytes at {:#x})", self.label, self.bytes, self.base)
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Live and freed allocations by base address; a freed one keeps its place but not its bytes.
+    by_base: BTreeMap<u64, Arc<Allocation>>,
+    next: u64,
+    in_use: u64,
+    peak: u64,
+    live: usize,
+    /// Freed allocations, oldest first: the last [`GRAVES`] are remembered.
+    graves: VecDeque<u64>,
+    /// What a launch gets, until an allocation comes or goes.
+    snapshot: Option<Arc<Snapshot>>,
+}
+
+/// All allocations of a device.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    total: u64,
+    state: RwLock<State>,
+}
+
+/// The allocations as a launch sees them, sorted by address.
+pub(crate) type Snapshot = Vec<Arc<Allocation>>;
+
+/// Freed allocations whose addresses are still recognised.
+const GRAVES: usize = 4096;
+
+impl Memory {
+    pub(crate) fn new(total: u64) -> Self {
+        Self { total, state: RwLock::new(State { next: FIRST, ..State::default() }) }
+    }
+
+    fn read_state(&self) -> std::sync::RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    pub(crate) fn alloc(&self, bytes: u64, label: &str, constant: bool) -> Result<Arc<Allocation>, MemoryError> {
+        let mut state = self.state.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if bytes > self.total - state.in_use {
+            return Err(MemoryError::OutOfMemory { requested: bytes, in_use: state.in_use, total: self.total });
+        }
+        let words = zeroed_words(bytes.div_ceil(8)).ok_or(MemoryError::HostOutOfMemory { requested: bytes })?;
+        let base = state.next;
+        let freed = AtomicBool::new(false);
+        let allocation = Arc::new(Allocation { base, bytes, label: label.to_owned(), constant, freed, words });
+        state.next = (base + bytes + GAP).next_multiple_of(ALIGN);
+        state.in_use += bytes;
+        state.peak = state.peak.max(state.in_use);
+        state.live += 1;
+        state.snapshot = None;
+        state.by_base.insert(base, Arc::clone(&allocation));
+        Ok(allocation)
+    }
+
+    pub(crate) fn free(&self, pointer: DevicePtr) -> Result<(), MemoryError> {
+        let allocation = self.find(pointer.0)?;
+        if allocation.base != pointer.0 {
+            return Err(MemoryError::NotAStart { address: pointer.0, label: allocation.label.clone() });
+        }
+        let mut state = self.state.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if allocation.freed.swap(true, Ordering::Relaxed) {
+            return Err(MemoryError::UseAfterFree { address: pointer.0, label: allocation.label.clone() });
+        }
+        state.in_use -= allocation.bytes;
+        state.live -= 1;
+        // What was there is remembered, to name it when something reaches for it; its bytes go.
+        let grave = Allocation {
+            base: allocation.base,
+            bytes: allocation.bytes,
+            label: allocation.label.clone(),
+            constant: allocation.constant,
+            freed: AtomicBool::new(true),
+            words: Box::new([]),
+        };
+        state.by_base.insert(allocation.base, Arc::new(grave));
+        state.snapshot = None;
+        state.graves.push_back(allocation.base);
+        if state.graves.len() > GRAVES
+            && let Some(oldest) = state.graves.pop_front()
+        {
+            state.by_base.remove(&oldest);
+        }
+        Ok(())
+    }
+
+    /// The live allocation around `address`.
+    fn find(&self, address: u64) -> Result<Arc<Allocation>, MemoryError> {
+        let state = self.read_state();
+        let (_, allocation) = state
+            .by_base
+            .range((Bound::Unbounded, Bound::Included(address)))
+            .next_back()
+            .filter(|(_, found)| address - found.base <= found.bytes)
+            .ok_or(MemoryError::InvalidPointer { address })?;
+        if allocation.is_freed() {
+            return Err(MemoryError::UseAfterFree { address, label: allocation.label.clone() });
+        }
+        Ok(Arc::clone(allocation))
+    }
+
+    /// The allocation that holds `bytes` bytes at `pointer`, and the offset there.
+    pub(crate) fn range(&self, pointer: DevicePtr, bytes: u64) -> Result<(Arc<Allocation>, u64), MemoryError> {
+        let allocation = self.find(pointer.0)?;
+        let offset = pointer.0 - allocation.base;
+        let available = allocation.bytes - offset;
+        if bytes > available {
+            let label = allocation.label.clone();
+            return Err(MemoryError::OutOfBounds { address: pointer.0, bytes, label, available });
+        }
+        Ok((allocation, offset))
+    }
+
+    pub(crate) fn info(&self) -> MemoryInfo {
+        let state = self.read_state();
+        MemoryInfo { in_use: state.in_use, peak: state.peak, total: self.total, allocations: state.live }
+    }
+
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        if let Some(snapshot) = &self.read_state().snapshot {
+            return Arc::clone(snapshot);
+        }
+        let mut state = self.state.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let snapshot = Arc::new(state.by_base.values().cloned().collect::<Snapshot>());
+        state.snapshot = Some(Arc::clone(&snapshot));
+        snapshot
+    }
+}
+
+/// Zeroed words, or `None` where the host has no room. The pages behind them are not touched yet.
+fn zeroed_words(count: u64) -> Option<Box<[UnsafeCell<u64>]>> {
+    let layout = std::alloc::Layout::array::<u64>(usize::try_from(count).ok()?).ok()?;
+    if layout.size() == 0 {
+        return Some(Box::new([]));
+    }
+    // SAFETY: the layout is not empty.
+    let pointer = unsafe { std::alloc::alloc_zeroed(layout) }.cast::<UnsafeCell<u64>>();
+    if pointer.is_null() {
+        return None;
+    }
+    // SAFETY: `count` words of zeros, allocated with the layout that a boxed slice of them has.
+    Some(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(pointer, count as usize)) })
+}
+
+/// Which allocation an address belongs to, or is nearest to.
+pub(crate) fn nearest(snapshot: &Snapshot, address: u64) -> Option<&Arc<Allocation>> {
+    let after = snapshot.partition_point(|allocation| allocation.base <= address);
+    let before = after.checked_sub(1).map(|at| &snapshot[at]);
+    let after = snapshot.get(after);
+    match (before, after) {
+        (Some(before), Some(after)) => {
+            let past = address.saturating_sub(before.base + before.bytes);
+            Some(if past <= after.base - address { before } else { after })
+        }
+        (before, after) => before.or(after),
+    }
+}

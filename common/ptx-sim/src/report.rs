@@ -1,0 +1,138 @@
+//! Faults and load errors as text, drawn as rustc draws its errors.
+
+use std::path::Path;
+
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+
+use crate::error::LoadError;
+use crate::fault::Fault;
+
+fn draw(report: &[Group<'_>], colour: bool) -> String {
+    let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
+    renderer.render(report)
+}
+
+/// Byte range of a 1-based line without its blanks on the left, from `column` (1-based; 0: the whole line) on.
+fn line_range(source: &str, line: u32, column: u32) -> Option<std::ops::Range<usize>> {
+    let mut start = 0;
+    for (number, text) in (1..).zip(source.split_inclusive('\n')) {
+        if number == line {
+            let text = text.trim_end();
+            let blanks = text.len() - text.trim_start().len();
+            let from = match column {
+                0 => blanks,
+                column => (column as usize - 1).clamp(blanks, text.len()),
+            };
+            let from = (0..=from).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+            return Some(start + from..start + text.len().max(from));
+        }
+        start += text.len();
+    }
+    None
+}
+
+/// Largest source file that is read for a diagnostic.
+const MAX_SOURCE: u64 = 16 << 20;
+
+/// The text of a CUDA source file. The path comes from the PTX, which may be a stranger's: nothing is read that does not
+/// look like source, so that no diagnostic shows a line of another file or waits for a device.
+fn cuda_source(path: &Path) -> Option<String> {
+    let extension = path.extension()?.to_str()?;
+    let is_source = ["cu", "cuh", "h", "hpp", "inl"].contains(&extension);
+    let metadata = std::fs::metadata(path).ok()?;
+    if !is_source || !metadata.is_file() || metadata.len() > MAX_SOURCE {
+        return None;
+    }
+    std::fs::read_to_string(path).ok()
+}
+
+pub(crate) fn fault(fault: &Fault, source: Option<&str>, colour: bool) -> String {
+    let title = format!("{} in kernel `{}`", fault.message, fault.kernel);
+    let read;
+    let source = match (source, &fault.file) {
+        (Some(source), _) => Some(source),
+        (None, Some(path)) => {
+            read = cuda_source(Path::new(path)).or_else(|| {
+                let name = Path::new(path).file_name()?;
+                cuda_source(&Path::new(&fault.ptx.0).with_file_name(name))
+            });
+            read.as_deref()
+        }
+        _ => None,
+    };
+    let mut group = Group::with_title(Level::ERROR.primary_title(&title).id(fault.kind.name()));
+    let ([bx, by, bz], [tx, ty, tz]) = (fault.block, fault.thread);
+    let others = match fault.threads {
+        0 | 1 => String::new(),
+        2 => " and another thread of its warp".into(),
+        count => format!(" and {} more threads of its warp", count - 1),
+    };
+    let who = format!("block ({bx}, {by}, {bz}), thread ({tx}, {ty}, {tz}){others}");
+    let place = match (&fault.file, fault.line) {
+        (Some(path), Some(line)) => {
+            let range = source.and_then(|source| Some((source, line_range(source, line, fault.column)?)));
+            range.map(|(source, range)| (path.as_str(), source, range))
+        }
+        _ => None,
+    };
+    let instruction_line;
+    match place {
+        Some((path, source, range)) => {
+            let snippet =
+                Snippet::source(source).path(path).annotation(AnnotationKind::Primary.span(range).label(&who));
+            group = group.element(snippet);
+        }
+        None => {
+            let (path, line) = match (&fault.file, fault.line) {
+                (Some(path), Some(line)) => (path.as_str(), line),
+                _ => (fault.ptx.0.as_str(), fault.ptx.1),
+            };
+            instruction_line = fault.instruction.clone();
+            let snippet = Snippet::source(&instruction_line)
+                .path(path)
+                .line_start(line as usize)
+                .annotation(AnnotationKind::Primary.span(0..instruction_line.len()).label(&who));
+            group = group.element(snippet);
+        }
+    }
+    for note in &fault.notes {
+        group = group.element(Level::NOTE.message(note));
+    }
+    if fault.file.is_some() {
+        let note = format!("the instruction is `{}` ({}:{})", fault.instruction, fault.ptx.0, fault.ptx.1);
+        group = group.element(Level::NOTE.message(note));
+    }
+    group = group.element(Level::HELP.message(fault.kind.help()));
+    draw(&[group], colour)
+}
+
+pub(crate) fn load_error(error: &LoadError, colour: bool) -> String {
+    match error {
+        LoadError::Syntax { file, line, message, snippet: (text, range) } => {
+            let title = format!("not valid PTX: {message}");
+            let snippet = Snippet::source(text.as_str())
+                .path(file.as_str())
+                .line_start(*line as usize)
+                .annotation(AnnotationKind::Primary.span(range.clone()));
+            let group = Level::ERROR.primary_title(&title).element(snippet);
+            draw(&[group], colour)
+        }
+        LoadError::Unsupported { kernel, file, items } => {
+            let title = format!("limit of the simulator: kernel `{kernel}` has instructions that it does not know");
+            let lines: Vec<String> =
+                items.iter().map(|item| format!("{file}:{}: `{}`: {}", item.line, item.text, item.reason)).collect();
+            let mut group = Group::with_title(Level::ERROR.primary_title(&title));
+            for line in &lines {
+                group = group.element(Level::NOTE.message(line));
+            }
+            group = group.element(
+                Level::HELP.message("this says nothing about the kernel, which may be right: run it on a GPU"),
+            );
+            draw(&[group], colour)
+        }
+        LoadError::UnknownKernel { .. } | LoadError::Memory { .. } => {
+            let title = error.to_string();
+            draw(&[Group::with_title(Level::ERROR.primary_title(&title))], colour)
+        }
+    }
+}

@@ -1,0 +1,826 @@
+//! `cvt` (PTX ISA, "Data Movement and Conversion Instructions: cvt"): every conversion decodes its source to an exact
+//! number and rounds that once. The few that kernels spend time in have shorter ways.
+
+use super::half::{Bf16, F16, Half};
+use super::int::Word;
+use super::soft::{Finite, Format, Value, pack, round_to_integral, unpack};
+use super::{LaneFn, Mode, Rounding, double, single};
+
+/// `Mode::immediate` of a `cvt` whose `Mode::saturate` stands for `.satfinite` (clamp at the largest finite number), not
+/// for `.sat` (clamp to [0, 1]). Only f16 and bf16 results have both; to the others it makes no difference.
+pub const SATFINITE: u32 = 1;
+
+/// A type that `cvt` reads or writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CvtType {
+    /// `.u8`
+    U8,
+    /// `.s8`
+    S8,
+    /// `.u16`
+    U16,
+    /// `.s16`
+    S16,
+    /// `.u32`
+    U32,
+    /// `.s32`
+    S32,
+    /// `.u64`
+    U64,
+    /// `.s64`
+    S64,
+    /// `.f16`
+    F16,
+    /// `.bf16`
+    Bf16,
+    /// `.f32`
+    F32,
+    /// `.f64`
+    F64,
+    /// `.tf32`: an f32 whose low 13 bits are zero.
+    Tf32,
+    /// `.f16x2`
+    F16x2,
+    /// `.bf16x2`
+    Bf16x2,
+    /// `.e4m3x2`, 16 bits
+    E4m3x2,
+    /// `.e5m2x2`, 16 bits
+    E5m2x2,
+    /// `.e2m3x2`, 16 bits: each number in the low six of eight.
+    E2m3x2,
+    /// `.e3m2x2`, 16 bits: each number in the low six of eight.
+    E3m2x2,
+    /// `.e2m1x2`, 8 bits
+    E2m1x2,
+}
+
+/// A source: what its bits mean.
+trait Source {
+    /// NaN converts to integers in a way of its own.
+    const DOUBLE: bool = false;
+    /// Floating point; `.ftz` and integral rounding apply.
+    const FLOAT: bool = false;
+    fn value(mode: Mode, raw: u64) -> Value;
+}
+
+/// A destination: how a number becomes its bits.
+trait Target {
+    fn bits<S: Source>(mode: Mode, value: Value) -> u64;
+}
+
+struct Int<T>(T);
+struct Single;
+struct Double;
+
+/// A byte: PTX converts bytes but does not compute with them, so they are no [`Word`].
+struct Byte<const SIGNED: bool>;
+
+fn integer(value: i128) -> Value {
+    Value::Finite(Finite { negative: value < 0, significand: value.unsigned_abs(), exponent: 0 })
+}
+
+impl<T: Word> Source for Int<T> {
+    #[inline]
+    fn value(_: Mode, raw: u64) -> Value {
+        integer(T::of(raw).value())
+    }
+}
+
+impl<const SIGNED: bool> Source for Byte<SIGNED> {
+    #[inline]
+    fn value(_: Mode, raw: u64) -> Value {
+        integer(if SIGNED { i128::from(raw as i8) } else { i128::from(raw as u8) })
+    }
+}
+
+impl Source for Single {
+    const FLOAT: bool = true;
+    #[inline]
+    fn value(mode: Mode, raw: u64) -> Value {
+        unpack(Format::F32, single::operand(mode, raw).to_bits().into())
+    }
+}
+
+impl Source for Double {
+    const FLOAT: bool = true;
+    const DOUBLE: bool = true;
+    #[inline]
+    fn value(_: Mode, raw: u64) -> Value {
+        unpack(Format::F64, raw)
+    }
+}
+
+impl<H: Half> Source for H {
+    const FLOAT: bool = true;
+    #[inline]
+    fn value(_: Mode, raw: u64) -> Value {
+        unpack(H::FORMAT, raw)
+    }
+}
+
+/// What NaN becomes as an integer of `width` bits (PTX ISA, "cvt"): 0, but the highest bit alone if the source is f64
+/// or the destination has 64 bits.
+fn nan_as_integer(width: u32, from_double: bool) -> u64 {
+    if from_double || width == 64 { 1 << (width - 1) } else { 0 }
+}
+
+/// To an integer in `[least, most]`. Floating-point sources saturate always, integers with `.sat` only.
+fn to_integer<S: Source>(mode: Mode, value: Value, width: u32, least: i128, most: i128) -> u64 {
+    let number = match value {
+        Value::Nan => return nan_as_integer(width, S::DOUBLE),
+        Value::Infinite(true) => least,
+        Value::Infinite(false) => most,
+        Value::Finite(x) => {
+            let Finite { negative, significand, exponent } = round_to_integral(mode.rounding, x);
+            // What is beyond 2⁶⁴ saturates in any case: the shift must only not overflow.
+            let magnitude = if exponent > 64 && significand != 0 {
+                i128::from(u64::MAX) + 1
+            } else {
+                (significand << exponent.clamp(0, 64)) as i128
+            };
+            if negative { -magnitude } else { magnitude }
+        }
+    };
+    let number = if S::FLOAT || mode.saturate { number.clamp(least, most) } else { number };
+    number as u64 & (u64::MAX >> (64 - width))
+}
+
+impl<T: Word> Target for Int<T> {
+    #[inline]
+    fn bits<S: Source>(mode: Mode, value: Value) -> u64 {
+        let (least, most) = (T::clamped(i128::MIN).value(), T::clamped(i128::MAX).value());
+        to_integer::<S>(mode, value, T::BITS, least, most)
+    }
+}
+
+impl<const SIGNED: bool> Target for Byte<SIGNED> {
+    #[inline]
+    fn bits<S: Source>(mode: Mode, value: Value) -> u64 {
+        let (least, most) = if SIGNED { (-128, 127) } else { (0, 255) };
+        to_integer::<S>(mode, value, 8, least, most)
+    }
+}
+
+/// To a floating-point format: integral rounding, `.relu`, `.sat`, `.satfinite`.
+fn to_float(mode: Mode, format: Format, value: Value) -> u64 {
+    let unit_range = mode.saturate && mode.immediate != SATFINITE;
+    let finite = mode.saturate && mode.immediate == SATFINITE;
+    let bits = match value {
+        Value::Nan if unit_range => 0,
+        Value::Nan => return format.nan.unwrap_or(format.largest),
+        Value::Infinite(negative) => {
+            // One more than the largest is infinity, where there is one; the clamp below sees to the rest.
+            let magnitude = format.largest + u64::from(format.infinities);
+            magnitude | if negative { format.sign() } else { 0 }
+        }
+        Value::Finite(x) if mode.to_integral => pack(format, mode.rounding, round_to_integral(mode.rounding, x)),
+        Value::Finite(x) => pack(format, mode.rounding, x),
+    };
+    let negative = bits & format.sign() != 0;
+    if negative && (mode.relu || unit_range) {
+        return 0;
+    }
+    let magnitude = bits & (format.sign() - 1);
+    let one = ((1 << (format.exponent_bits - 1)) - 1) << format.fraction_bits;
+    let clamped = match (unit_range, finite) {
+        (true, _) => magnitude.min(one),
+        (_, true) => magnitude.min(format.largest),
+        _ => magnitude,
+    };
+    bits & format.sign() | clamped
+}
+
+impl Target for Single {
+    #[inline]
+    fn bits<S: Source>(mode: Mode, value: Value) -> u64 {
+        let bits = to_float(mode, Format::F32, value);
+        if mode.ftz { single::flush(bits as u32).into() } else { bits }
+    }
+}
+
+impl Target for Double {
+    #[inline]
+    fn bits<S: Source>(mode: Mode, value: Value) -> u64 {
+        to_float(mode, Format::F64, value)
+    }
+}
+
+impl<H: Half> Target for H {
+    #[inline]
+    fn bits<S: Source>(mode: Mode, value: Value) -> u64 {
+        to_float(mode, H::FORMAT, value)
+    }
+}
+
+fn cvt<D: Target, S: Source>(mode: Mode, a: u64, _: u64, _: u64) -> u64 {
+    D::bits::<S>(mode, S::value(mode, a))
+}
+
+/// A mode under which `.sat…` is `.satfinite`.
+fn satfinite(mode: Mode) -> Mode {
+    Mode { immediate: SATFINITE, ..mode }
+}
+
+/// Two f32, `a` to the upper half, to a pair of 16-bit numbers.
+fn pack_halves<H: Half>(mode: Mode, a: u64, b: u64, _: u64) -> u64 {
+    let one = |x| to_float(satfinite(mode), H::FORMAT, Single::value(mode, x));
+    one(a) << 16 | one(b)
+}
+
+/// The small formats, stored in slots of eight bits, or of four.
+trait Small {
+    const FORMAT: Format;
+    const SLOT: u32 = 8;
+}
+
+macro_rules! small {
+    ($($name:ident: $format:ident, $slot:literal;)*) => {
+        $(
+            struct $name;
+            impl Small for $name {
+                const FORMAT: Format = Format::$format;
+                const SLOT: u32 = $slot;
+            }
+        )*
+    };
+}
+small! {
+    E4m3: E4M3, 8;
+    E5m2: E5M2, 8;
+    E2m3: E2M3, 8;
+    E3m2: E3M2, 8;
+    E2m1: E2M1, 4;
+}
+
+/// `.satfinite` is not optional for these.
+fn to_small<F: Small>(mode: Mode, high: Value, low: Value) -> u64 {
+    let mode = Mode { saturate: true, ..satfinite(mode) };
+    to_float(mode, F::FORMAT, high) << F::SLOT | to_float(mode, F::FORMAT, low)
+}
+
+fn small_from_singles<F: Small>(mode: Mode, a: u64, b: u64, _: u64) -> u64 {
+    to_small::<F>(mode, Single::value(mode, a), Single::value(mode, b))
+}
+
+fn small_from_halves<F: Small>(mode: Mode, a: u64, _: u64, _: u64) -> u64 {
+    to_small::<F>(mode, unpack(Format::F16, a >> 16), unpack(Format::F16, a & 0xffff))
+}
+
+fn halves_from_small<F: Small>(mode: Mode, a: u64, _: u64, _: u64) -> u64 {
+    let encoding = F::FORMAT.sign() * 2 - 1;
+    let one = |bits: u64| to_float(mode, Format::F16, unpack(F::FORMAT, bits & encoding));
+    one(a >> F::SLOT) << 16 | one(a)
+}
+
+fn small<F: Small>(source: CvtType) -> Option<LaneFn> {
+    match source {
+        CvtType::F32 => Some(small_from_singles::<F>),
+        CvtType::F16x2 => Some(small_from_halves::<F>),
+        _ => None,
+    }
+}
+
+/// `cvt.….tf32.f32`. With `.rna`, ptxas adds half of the last place to the bits and cuts them, and only cuts what is not
+/// finite: so does this.
+fn to_tf32(mode: Mode, a: u64, _: u64, _: u64) -> u64 {
+    const CUT: u64 = !0x1fff;
+    if mode.rounding == Rounding::NearestAway && !mode.saturate {
+        let finite = f32::from_bits(a as u32).is_finite();
+        return if finite { a + 0x1000 } else { a } & CUT;
+    }
+    match Single::value(mode, a) {
+        Value::Nan => single::NAN.into(),
+        value => to_float(satfinite(mode), Format::TF32, value) << 13,
+    }
+}
+
+/// `cvt.f32.bf16`: a shift, which keeps the payload of NaN.
+fn single_from_bf16(mode: Mode, a: u64, _: u64, _: u64) -> u64 {
+    let plain = !(mode.ftz || mode.saturate || mode.relu || mode.to_integral);
+    if plain { a << 16 } else { cvt::<Single, Bf16>(mode, a, 0, 0) }
+}
+
+/// `cvt.f32.f16`
+fn single_from_f16(mode: Mode, a: u64, _: u64, _: u64) -> u64 {
+    if mode.to_integral { cvt::<Single, F16>(mode, a, 0, 0) } else { single::result(mode, F16::widen(a)) }
+}
+
+/// `cvt.f64.f32`: exact. NaN keeps its payload.
+fn double_from_single(mode: Mode, a: u64, _: u64, _: u64) -> u64 {
+    let x = single::operand(mode, a);
+    if x.is_nan() && !mode.saturate {
+        let bits = a << 32;
+        return double::nan(&[bits & (1 << 63) | 0x7ff << 52 | (a & 0x7f_ffff) << 29]);
+    }
+    if mode.saturate {
+        return cvt::<Double, Single>(mode, a, 0, 0);
+    }
+    f64::from(x).to_bits()
+}
+
+/// `cvt.….f64.s32`, `cvt.….f64.u32`: exact.
+fn double_from_word<T: Word + Into<f64>>(mode: Mode, a: u64, _: u64, _: u64) -> u64 {
+    let x: f64 = T::of(a).into();
+    if mode.saturate { x.clamp(0.0, 1.0) } else { x }.to_bits()
+}
+
+/// `cvt.….f64.f64`: integral rounding and `.sat`. NaN keeps its payload.
+fn double_from_double(mode: Mode, a: u64, _: u64, _: u64) -> u64 {
+    if f64::from_bits(a).is_nan() && !mode.saturate { double::nan(&[a]) } else { cvt::<Double, Double>(mode, a, 0, 0) }
+}
+
+/// `cvt.rn.f16.f32` without saturation takes the short way.
+fn half_from_single<H: Half>(mode: Mode, a: u64, _: u64, _: u64) -> u64 {
+    if mode.rounding != Rounding::Nearest || mode.saturate || mode.relu || mode.to_integral {
+        return cvt::<H, Single>(mode, a, 0, 0);
+    }
+    H::narrow(single::operand(mode, a))
+}
+
+/// `cvt.rn.f16x2.f32` without saturation takes the short way.
+fn halves_from_singles<H: Half>(mode: Mode, a: u64, b: u64, _: u64) -> u64 {
+    if mode.rounding != Rounding::Nearest || mode.saturate || mode.relu {
+        return pack_halves::<H>(mode, a, b, 0);
+    }
+    H::narrow(single::operand(mode, a)) << 16 | H::narrow(single::operand(mode, b))
+}
+
+/// To f32 from a number that f64 holds: `.rn` takes the short way.
+#[inline]
+fn single_from_exact(mode: Mode, x: f64) -> u64 {
+    single::result(mode, single::narrow(mode.rounding, x))
+}
+
+/// `cvt.….f32.s32`, `cvt.….f32.u32` and narrower: exact in f64.
+fn single_from_word<T: Word + Into<f64>>(mode: Mode, a: u64, _: u64, _: u64) -> u64 {
+    single_from_exact(mode, T::of(a).into())
+}
+
+/// `cvt.….f32.f64`
+fn single_from_double(mode: Mode, a: u64, _: u64, _: u64) -> u64 {
+    if mode.to_integral {
+        return cvt::<Single, Double>(mode, a, 0, 0);
+    }
+    single_from_exact(mode, f64::from_bits(a))
+}
+
+#[inline]
+fn integral(rounding: Rounding, x: f32) -> f32 {
+    match rounding {
+        Rounding::Nearest => x.round_ties_even(),
+        Rounding::NearestAway => x.round(),
+        Rounding::Zero => x.trunc(),
+        Rounding::Down => x.floor(),
+        Rounding::Up => x.ceil(),
+    }
+}
+
+/// `cvt.….s32.f32`: Rust's cast saturates and takes NaN to 0, as PTX has it.
+fn s32_from_single(mode: Mode, a: u64, _: u64, _: u64) -> u64 {
+    (integral(mode.rounding, single::operand(mode, a)) as i32).raw()
+}
+
+/// `cvt.….u32.f32`, likewise.
+fn u32_from_single(mode: Mode, a: u64, _: u64, _: u64) -> u64 {
+    (integral(mode.rounding, single::operand(mode, a)) as u32).raw()
+}
+
+/// `cvt.….f32.f32`: integral rounding, `.ftz`, `.sat`.
+fn single_from_single(mode: Mode, a: u64, _: u64, _: u64) -> u64 {
+    let x = single::operand(mode, a);
+    single::result(mode, if mode.to_integral { integral(mode.rounding, x) } else { x })
+}
+
+fn to<D: Target>(source: CvtType) -> Option<LaneFn> {
+    let f: LaneFn = match source {
+        CvtType::U8 => cvt::<D, Byte<false>>,
+        CvtType::S8 => cvt::<D, Byte<true>>,
+        CvtType::U16 => cvt::<D, Int<u16>>,
+        CvtType::S16 => cvt::<D, Int<i16>>,
+        CvtType::U32 => cvt::<D, Int<u32>>,
+        CvtType::S32 => cvt::<D, Int<i32>>,
+        CvtType::U64 => cvt::<D, Int<u64>>,
+        CvtType::S64 => cvt::<D, Int<i64>>,
+        CvtType::F16 => cvt::<D, F16>,
+        CvtType::Bf16 => cvt::<D, Bf16>,
+        CvtType::F32 => cvt::<D, Single>,
+        CvtType::F64 => cvt::<D, Double>,
+        _ => return None,
+    };
+    Some(f)
+}
+
+/// The conversion from `source` to `target`; `None` where PTX has no such form.
+///
+/// A pair takes its upper number from operand `a` and its lower one from `b`; a packed source is all in `a`. The result
+/// is zero-extended to 64 bits: where a signed one goes to a wider register, sign-extending it is the caller's.
+pub fn convert(target: CvtType, source: CvtType) -> Option<LaneFn> {
+    let short: LaneFn = match (target, source) {
+        (CvtType::F32, CvtType::F16) => single_from_f16,
+        (CvtType::F32, CvtType::Bf16) => single_from_bf16,
+        (CvtType::F16, CvtType::F32) => half_from_single::<F16>,
+        (CvtType::Bf16, CvtType::F32) => half_from_single::<Bf16>,
+        (CvtType::F16x2, CvtType::F32) => halves_from_singles::<F16>,
+        (CvtType::Bf16x2, CvtType::F32) => halves_from_singles::<Bf16>,
+        (CvtType::F32, CvtType::U32) => single_from_word::<u32>,
+        (CvtType::F32, CvtType::S32) => single_from_word::<i32>,
+        (CvtType::F32, CvtType::F32) => single_from_single,
+        (CvtType::F32, CvtType::F64) => single_from_double,
+        (CvtType::S32, CvtType::F32) => s32_from_single,
+        (CvtType::U32, CvtType::F32) => u32_from_single,
+        (CvtType::F64, CvtType::F32) => double_from_single,
+        (CvtType::F64, CvtType::F64) => double_from_double,
+        (CvtType::F64, CvtType::U32) => double_from_word::<u32>,
+        (CvtType::F64, CvtType::S32) => double_from_word::<i32>,
+        (CvtType::Tf32, CvtType::F32) => to_tf32,
+        (CvtType::F16x2, CvtType::E4m3x2) => halves_from_small::<E4m3>,
+        (CvtType::F16x2, CvtType::E5m2x2) => halves_from_small::<E5m2>,
+        (CvtType::F16x2, CvtType::E2m3x2) => halves_from_small::<E2m3>,
+        (CvtType::F16x2, CvtType::E3m2x2) => halves_from_small::<E3m2>,
+        (CvtType::F16x2, CvtType::E2m1x2) => halves_from_small::<E2m1>,
+        _ => return general(target, source),
+    };
+    Some(short)
+}
+
+fn general(target: CvtType, source: CvtType) -> Option<LaneFn> {
+    match target {
+        CvtType::U8 => to::<Byte<false>>(source),
+        CvtType::S8 => to::<Byte<true>>(source),
+        CvtType::U16 => to::<Int<u16>>(source),
+        CvtType::S16 => to::<Int<i16>>(source),
+        CvtType::U32 => to::<Int<u32>>(source),
+        CvtType::S32 => to::<Int<i32>>(source),
+        CvtType::U64 => to::<Int<u64>>(source),
+        CvtType::S64 => to::<Int<i64>>(source),
+        CvtType::F16 => to::<F16>(source),
+        CvtType::Bf16 => to::<Bf16>(source),
+        CvtType::F32 => to::<Single>(source),
+        CvtType::F64 => to::<Double>(source),
+        CvtType::E4m3x2 => small::<E4m3>(source),
+        CvtType::E5m2x2 => small::<E5m2>(source),
+        CvtType::E2m3x2 => small::<E2m3>(source),
+        CvtType::E3m2x2 => small::<E3m2>(source),
+        CvtType::E2m1x2 => small::<E2m1>(source),
+        CvtType::Tf32 | CvtType::F16x2 | CvtType::Bf16x2 => None,
+    }
+}
+
+/// `cvt.pack.sat`: `a` and `b`, s32, clamped to a type whose bits and signedness are in `immediate` ([`pack_mode`]), side
+/// by side below `c` (PTX ISA, "cvt.pack").
+pub fn pack_saturated(mode: Mode, a: u64, b: u64, c: u64) -> u64 {
+    let (bits, signed) = (mode.immediate & 0xff, mode.immediate >> 8 == 1);
+    let (low, high) = if signed { (-1i64 << (bits - 1), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) };
+    let clamped = |value: u64| (i64::from(value as u32 as i32).clamp(low, high) as u64) & ((1 << bits) - 1);
+    let rest = if bits == 16 { 0 } else { (c as u32) << (2 * bits) };
+    u64::from(rest) | clamped(a) << bits | clamped(b)
+}
+
+/// The mode of [`pack_saturated`] to a type of `bits` bits.
+pub fn pack_mode(bits: u32, signed: bool) -> Mode {
+    Mode { immediate: bits | u32::from(signed) << 8, ..Mode::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustc_apfloat::ieee::{self, Float8E4M3FN, Float8E5M2};
+    use rustc_apfloat::{Float, FloatConvert};
+
+    use super::super::testing::{DIRECTED, Random, mode, round};
+    use super::*;
+
+    const FLOATS: [(CvtType, Format); 4] = [
+        (CvtType::F16, Format::F16),
+        (CvtType::Bf16, Format::BF16),
+        (CvtType::F32, Format::F32),
+        (CvtType::F64, Format::F64),
+    ];
+    const INTEGERS: [(CvtType, u32, bool); 8] = [
+        (CvtType::U8, 8, false),
+        (CvtType::S8, 8, true),
+        (CvtType::U16, 16, false),
+        (CvtType::S16, 16, true),
+        (CvtType::U32, 32, false),
+        (CvtType::S32, 32, true),
+        (CvtType::U64, 64, false),
+        (CvtType::S64, 64, true),
+    ];
+
+    fn function(target: CvtType, source: CvtType) -> LaneFn {
+        convert(target, source).unwrap_or_else(|| panic!("no cvt from {source:?} to {target:?}"))
+    }
+
+    fn bits(x: f32) -> u64 {
+        x.to_bits().into()
+    }
+
+    /// LLVM's conversion; `None` is NaN.
+    fn reference<S>(target: CvtType, rounding: Rounding, a: u64) -> Option<u64>
+    where
+        S: Float
+            + FloatConvert<ieee::Half>
+            + FloatConvert<ieee::BFloat>
+            + FloatConvert<ieee::Single>
+            + FloatConvert<ieee::Double>
+            + FloatConvert<Float8E4M3FN>
+            + FloatConvert<Float8E5M2>,
+    {
+        fn raw<T: Float>(x: T) -> Option<u64> {
+            (!x.is_nan()).then(|| x.to_bits() as u64)
+        }
+        let (x, round, lost) = (S::from_bits(a.into()), round(rounding), &mut false);
+        match target {
+            CvtType::F16 => raw::<ieee::Half>(x.convert_r(round, lost).value),
+            CvtType::Bf16 => raw::<ieee::BFloat>(x.convert_r(round, lost).value),
+            CvtType::F32 => raw::<ieee::Single>(x.convert_r(round, lost).value),
+            CvtType::F64 => raw::<ieee::Double>(x.convert_r(round, lost).value),
+            CvtType::E4m3x2 => raw::<Float8E4M3FN>(x.convert_r(round, lost).value),
+            CvtType::E5m2x2 => raw::<Float8E5M2>(x.convert_r(round, lost).value),
+            _ => unreachable!("LLVM has no {target:?}"),
+        }
+    }
+
+    fn reference_from(source: CvtType, target: CvtType, rounding: Rounding, a: u64) -> Option<u64> {
+        match source {
+            CvtType::F16 => reference::<ieee::Half>(target, rounding, a),
+            CvtType::Bf16 => reference::<ieee::BFloat>(target, rounding, a),
+            CvtType::F32 => reference::<ieee::Single>(target, rounding, a),
+            _ => reference::<ieee::Double>(target, rounding, a),
+        }
+    }
+
+    #[test]
+    fn between_floats_agrees_with_llvm_in_every_rounding() {
+        let mut random = Random(10);
+        for (source, from) in FLOATS {
+            for (target, to) in FLOATS {
+                let f = function(target, source);
+                let check = |a: u64| {
+                    for rounding in DIRECTED {
+                        let ours = f(mode(rounding), a, 0, 0);
+                        match reference_from(source, target, rounding, a) {
+                            Some(theirs) => {
+                                assert_eq!(ours, theirs, "{source:?} to {target:?} {rounding:?} {a:#x}");
+                            }
+                            None => assert_eq!(unpack(to, ours), Value::Nan, "{source:?} to {target:?} {a:#x}"),
+                        }
+                    }
+                };
+                if from.sign() == 0x8000 {
+                    (0..=0xffff).for_each(check);
+                } else {
+                    (0..100_000).for_each(|_| check(random.number(from)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn from_integers_agrees_with_llvm_in_every_rounding() {
+        fn check<F: Float>(target: CvtType) {
+            let mut random = Random(11);
+            for (source, width, signed) in INTEGERS {
+                let f = function(target, source);
+                for _ in 0..30_000 {
+                    // All lengths.
+                    let shift = random.bits() % u64::from(width);
+                    let raw = random.bits() & (u64::MAX >> (64 - width)) >> shift;
+                    let raw = if random.bits() & 1 == 0 { raw } else { raw.wrapping_neg() & u64::MAX >> (64 - width) };
+                    let value =
+                        if signed { i128::from((raw << (64 - width)) as i64 >> (64 - width)) } else { raw.into() };
+                    for rounding in DIRECTED {
+                        let theirs = F::from_i128_r(value, round(rounding)).value.to_bits() as u64;
+                        assert_eq!(
+                            f(mode(rounding), raw, 0, 0),
+                            theirs,
+                            "{source:?} to {target:?} {rounding:?} {value}"
+                        );
+                    }
+                }
+            }
+        }
+        check::<ieee::Half>(CvtType::F16);
+        check::<ieee::BFloat>(CvtType::Bf16);
+        check::<ieee::Single>(CvtType::F32);
+        check::<ieee::Double>(CvtType::F64);
+    }
+
+    #[test]
+    fn to_integers_agrees_with_llvm_in_every_rounding() {
+        fn check<F: Float>(source: CvtType, format: Format) {
+            let mut random = Random(12);
+            for (target, width, signed) in INTEGERS {
+                let f = function(target, source);
+                for _ in 0..30_000 {
+                    // Values of all magnitudes up to 2⁶⁶ or so, and the extremes.
+                    let any = random.number(format);
+                    let bias = (1 << (format.exponent_bits - 1)) - 1;
+                    let exponent = (bias - 2 + random.bits() % 68) << format.fraction_bits & (format.sign() - 1);
+                    let near = any & (format.sign() | ((1 << format.fraction_bits) - 1)) | exponent;
+                    let a = if random.bits() & 3 == 0 { any } else { near };
+                    let x = F::from_bits(a.into());
+                    for rounding in DIRECTED {
+                        let theirs = match (x.is_nan(), signed) {
+                            (true, _) if source == CvtType::F64 || width == 64 => 1 << (width - 1),
+                            (true, _) => 0,
+                            (_, true) => x.to_i128_r(width as usize, round(rounding), &mut false).value as u64,
+                            (_, false) => x.to_u128_r(width as usize, round(rounding), &mut false).value as u64,
+                        };
+                        let theirs = theirs & u64::MAX >> (64 - width);
+                        let ours = f(Mode { to_integral: true, ..mode(rounding) }, a, 0, 0);
+                        assert_eq!(ours, theirs, "{source:?} to {target:?} {rounding:?} {a:#x}");
+                    }
+                }
+            }
+        }
+        check::<ieee::Half>(CvtType::F16, Format::F16);
+        check::<ieee::BFloat>(CvtType::Bf16, Format::BF16);
+        check::<ieee::Single>(CvtType::F32, Format::F32);
+        check::<ieee::Double>(CvtType::F64, Format::F64);
+    }
+
+    #[test]
+    fn integral_rounding_agrees_with_llvm() {
+        fn check<F: Float>(ty: CvtType, format: Format) {
+            let mut random = Random(13);
+            let f = function(ty, ty);
+            for _ in 0..100_000 {
+                let a = random.number(format);
+                for rounding in DIRECTED {
+                    let theirs = F::from_bits(a.into()).round_to_integral(round(rounding)).value;
+                    let ours = f(Mode { to_integral: true, ..mode(rounding) }, a, 0, 0);
+                    if theirs.is_nan() {
+                        assert_eq!(unpack(format, ours), Value::Nan);
+                    } else {
+                        assert_eq!(ours, theirs.to_bits() as u64, "{ty:?} {rounding:?} {a:#x}");
+                    }
+                }
+            }
+        }
+        check::<ieee::Half>(CvtType::F16, Format::F16);
+        check::<ieee::BFloat>(CvtType::Bf16, Format::BF16);
+        check::<ieee::Single>(CvtType::F32, Format::F32);
+        check::<ieee::Double>(CvtType::F64, Format::F64);
+    }
+
+    #[test]
+    fn between_integers_wraps_or_saturates() {
+        let mut random = Random(14);
+        for (source, from, from_signed) in INTEGERS {
+            for (target, to, to_signed) in INTEGERS {
+                let f = function(target, source);
+                for _ in 0..1_000 {
+                    let raw = random.bits() & u64::MAX >> (64 - from);
+                    let value =
+                        if from_signed { i128::from((raw << (64 - from)) as i64 >> (64 - from)) } else { raw.into() };
+                    let mask = u64::MAX >> (64 - to);
+                    assert_eq!(f(Mode::default(), raw, 0, 0), value as u64 & mask, "{source:?} to {target:?} {value}");
+                    let (least, most) =
+                        if to_signed { (-1 << (to - 1), (1 << (to - 1)) - 1) } else { (0, i128::from(mask)) };
+                    let saturated = value.clamp(least, most) as u64 & mask;
+                    let sat = Mode { saturate: true, ..Mode::default() };
+                    assert_eq!(f(sat, raw, 0, 0), saturated, "sat {source:?} to {target:?} {value}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn short_ways_agree_with_the_general_one() {
+        let mut random = Random(15);
+        let pairs: [(CvtType, CvtType, Format, LaneFn); 8] = [
+            (CvtType::F32, CvtType::F16, Format::F16, cvt::<Single, F16>),
+            (CvtType::F32, CvtType::Bf16, Format::BF16, cvt::<Single, Bf16>),
+            (CvtType::F16, CvtType::F32, Format::F32, cvt::<F16, Single>),
+            (CvtType::Bf16, CvtType::F32, Format::F32, cvt::<Bf16, Single>),
+            (CvtType::F32, CvtType::F32, Format::F32, cvt::<Single, Single>),
+            (CvtType::F32, CvtType::F64, Format::F64, cvt::<Single, Double>),
+            (CvtType::S32, CvtType::F32, Format::F32, cvt::<Int<i32>, Single>),
+            (CvtType::U32, CvtType::F32, Format::F32, cvt::<Int<u32>, Single>),
+        ];
+        for (target, source, format, general) in pairs {
+            let short = function(target, source);
+            for _ in 0..200_000 {
+                let a = random.number(format);
+                if unpack(format, a) == Value::Nan && source == CvtType::Bf16 {
+                    continue;
+                }
+                let flags = random.bits();
+                let flag = |bit: u32| flags >> bit & 1 == 1;
+                let to_integral = flag(0) || matches!(target, CvtType::S32 | CvtType::U32);
+                let rounding = DIRECTED[flags as usize >> 8 & 3];
+                let mode = Mode { rounding, to_integral, ftz: flag(1), saturate: flag(2), ..Mode::default() };
+                assert_eq!(short(mode, a, 0, 0), general(mode, a, 0, 0), "{source:?} to {target:?} {a:#x} {mode:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn small_formats_agree_with_llvm_and_saturate() {
+        let mut random = Random(16);
+        for (target, format) in [(CvtType::E4m3x2, Format::E4M3), (CvtType::E5m2x2, Format::E5M2)] {
+            let from_singles = function(target, CvtType::F32);
+            let from_halves = function(target, CvtType::F16x2);
+            let expected = |source: CvtType, a: u64| {
+                match reference_from(source, target, Rounding::Nearest, a) {
+                    // Beyond the largest lies infinity, or NaN where there is none.
+                    Some(bits) if bits & 0x7f <= format.largest => bits,
+                    _ => match unpack(if source == CvtType::F32 { Format::F32 } else { Format::F16 }, a) {
+                        Value::Nan => 0x7f,
+                        value => {
+                            let negative =
+                                matches!(value, Value::Infinite(true) | Value::Finite(Finite { negative: true, .. }));
+                            format.largest | if negative { 0x80 } else { 0 }
+                        }
+                    },
+                }
+            };
+            for _ in 0..200_000 {
+                // Magnitudes that the small formats can tell apart.
+                let pick = |random: &mut Random| match random.bits() & 3 {
+                    0 => random.number(Format::F32),
+                    _ => random.bits() & 0x807f_ffff | (127 - 20 + random.bits() % 40) << 23,
+                };
+                let (a, b) = (pick(&mut random), pick(&mut random));
+                let pair = expected(CvtType::F32, a) << 8 | expected(CvtType::F32, b);
+                assert_eq!(from_singles(Mode::default(), a, b, 0), pair, "{target:?} {a:#x} {b:#x}");
+            }
+            for a in 0..=0xffff {
+                let pair = expected(CvtType::F16, a) << 8 | expected(CvtType::F16, 0x3c00);
+                assert_eq!(from_halves(Mode::default(), a << 16 | 0x3c00, 0, 0), pair, "{target:?} {a:#x}");
+            }
+        }
+    }
+
+    #[test]
+    fn small_formats_widen_exactly() {
+        let widen = |source, a| function(CvtType::F16x2, source)(Mode::default(), a, 0, 0);
+        assert_eq!(widen(CvtType::E4m3x2, 0x38b8), 0x3c00_bc00);
+        assert_eq!(widen(CvtType::E4m3x2, 0x7e7f), 0x5f00_7fff);
+        assert_eq!(widen(CvtType::E5m2x2, 0x7cbc), 0x7c00_bc00);
+        assert_eq!(widen(CvtType::E2m3x2, 0x083f), 0x3c00_c780);
+        assert_eq!(widen(CvtType::E3m2x2, 0x0c1f), 0x3c00_4f00);
+        assert_eq!(widen(CvtType::E2m1x2, 0x2f), 0x3c00_c600);
+        let f = function(CvtType::E2m1x2, CvtType::F32);
+        assert_eq!(f(Mode::default(), bits(1.0), bits(-100.0), 0), 0x2f);
+        assert_eq!(f(Mode::default(), bits(0.25), bits(f32::NAN), 0), 0x07);
+        let f = function(CvtType::E3m2x2, CvtType::F32);
+        assert_eq!(f(Mode::default(), bits(1.0), bits(f32::INFINITY), 0), 0x0c1f);
+    }
+
+    #[test]
+    fn tf32_keeps_ten_bits_of_fraction() {
+        let f = function(CvtType::Tf32, CvtType::F32);
+        let mut random = Random(17);
+        for _ in 0..200_000 {
+            let a = random.number(Format::F32);
+            let x = f32::from_bits(a as u32);
+            if !x.is_finite() {
+                continue;
+            }
+            assert_eq!(f(mode(Rounding::NearestAway), a, 0, 0), (a + 0x1000) & !0x1fff);
+            assert_eq!(f(mode(Rounding::Nearest), a, 0, 0), (a + 0xfff + (a >> 13 & 1)) & !0x1fff);
+            assert_eq!(f(mode(Rounding::Zero), a, 0, 0), a & !0x1fff);
+        }
+        let satfinite = Mode { saturate: true, ..mode(Rounding::Nearest) };
+        assert_eq!(f(satfinite, bits(f32::MAX), 0, 0), 0x7f7f_e000);
+        assert_eq!(f(satfinite, bits(f32::NEG_INFINITY), 0, 0), 0xff7f_e000);
+        assert_eq!(f(satfinite, 0x7f80_0001, 0, 0), 0x7fff_ffff);
+        assert_eq!(f(Mode { relu: true, ..mode(Rounding::Zero) }, bits(-2.5), 0, 0), 0);
+    }
+
+    #[test]
+    fn modifiers_rectify_and_saturate() {
+        let plain = Mode::default();
+        let f = function(CvtType::F16x2, CvtType::F32);
+        assert_eq!(f(plain, bits(1.0), bits(-2.0), 0), 0x3c00_c000);
+        assert_eq!(f(Mode { relu: true, ..plain }, bits(f32::NAN), bits(-2.0), 0), 0x7fff_0000);
+        let finite = Mode { saturate: true, ..plain };
+        assert_eq!(f(finite, bits(1e9), bits(f32::NEG_INFINITY), 0), 0x7bff_fbff);
+        assert_eq!(f(Mode { rounding: Rounding::Zero, ..plain }, bits(65535.0), bits(1.0), 0), 0x7bff_3c00);
+        let f = function(CvtType::F16, CvtType::F32);
+        assert_eq!(f(Mode { immediate: SATFINITE, ..finite }, bits(1e9), 0, 0), 0x7bff);
+        assert_eq!(f(finite, bits(1e9), 0, 0), 0x3c00);
+        assert_eq!(f(finite, bits(f32::NAN), 0, 0), 0);
+        assert_eq!(f(Mode { immediate: SATFINITE, ..finite }, bits(f32::NAN), 0, 0), 0x7fff);
+        let f = function(CvtType::F32, CvtType::F64);
+        let ftz = Mode { ftz: true, ..plain };
+        assert_eq!(f(ftz, (-1e-40f64).to_bits(), 0, 0), bits(-0.0));
+        assert_eq!(f(finite, (-0.5f64).to_bits(), 0, 0), 0);
+        let f = function(CvtType::F64, CvtType::F32);
+        assert_eq!(f(ftz, bits(1e-40), 0, 0), 0);
+        assert_eq!(f(plain, 0x7fc0_0001, 0, 0), 0x7ff8_0000_2000_0000);
+        let f = function(CvtType::F64, CvtType::S32);
+        assert_eq!(f(finite, 7, 0, 0), 1f64.to_bits());
+        assert_eq!(function(CvtType::F32, CvtType::Bf16)(plain, 0xffc1, 0, 0), 0xffc1_0000);
+    }
+
+    #[test]
+    fn forms_that_ptx_lacks_are_refused() {
+        assert!(convert(CvtType::Tf32, CvtType::F64).is_none());
+        assert!(convert(CvtType::F32, CvtType::E4m3x2).is_none());
+        assert!(convert(CvtType::F16x2, CvtType::F64).is_none());
+        assert!(convert(CvtType::E5m2x2, CvtType::Bf16x2).is_none());
+    }
+}

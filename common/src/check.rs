@@ -1,0 +1,249 @@
+//! Comparison of results: NaN never passes, and tolerances are derived rather than guessed.
+
+use std::fmt;
+
+/// Unit round-off of f32: half the distance from 1 to the next value.
+pub const F32_ROUND_OFF: f64 = 1.0 / (1u64 << 24) as f64;
+
+/// How far a value may be from the expected one: `absolute + relative · |expected|`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tolerance {
+    /// In the values' own unit.
+    pub absolute: f64,
+    /// As a part of the expected value.
+    pub relative: f64,
+}
+
+impl Tolerance {
+    /// `absolute + relative · |expected|`.
+    pub fn new(absolute: f64, relative: f64) -> Tolerance {
+        Tolerance { absolute, relative }
+    }
+
+    /// No difference at all (−0 equals 0).
+    pub fn exact() -> Tolerance {
+        Tolerance::new(0.0, 0.0)
+    }
+
+    /// A fixed distance.
+    pub fn absolute(absolute: f64) -> Tolerance {
+        Tolerance::new(absolute, 0.0)
+    }
+
+    /// A part of the expected value.
+    pub fn relative(relative: f64) -> Tolerance {
+        Tolerance::new(0.0, relative)
+    }
+
+    /// For an f32 sum of `terms` products in any order, fused or not, whose absolute values add up to at most `magnitude`:
+    /// |error| ≤ γ(terms) · Σ|aᵢ·bᵢ| with γ(n) = n·u / (1 − n·u) and u = 2⁻²⁴ (Higham, "Accuracy and Stability of Numerical
+    /// Algorithms", 2nd ed., section 3.1).
+    pub fn dot(terms: usize, magnitude: f64) -> Tolerance {
+        Tolerance::absolute(gamma(terms) * magnitude)
+    }
+
+    /// For `operations` f32 operations after each other on values of at most `magnitude`.
+    pub fn elementwise(operations: usize, magnitude: f64) -> Tolerance {
+        Tolerance::absolute(gamma(operations) * magnitude)
+    }
+
+    /// The distance allowed from `expected`; none from an infinity.
+    pub fn at(&self, expected: f64) -> f64 {
+        match expected.is_infinite() {
+            true => 0.0,
+            false => self.absolute + self.relative * expected.abs(),
+        }
+    }
+}
+
+fn gamma(n: usize) -> f64 {
+    let nu = n as f64 * F32_ROUND_OFF;
+    nu / (1.0 - nu)
+}
+
+/// How two lists of values differ.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// Values compared.
+    pub count: usize,
+    /// Largest absolute difference; NaN if one of the two is NaN or they are infinities apart.
+    pub max_abs: f64,
+    /// Where it is.
+    pub max_abs_index: usize,
+    /// Largest |difference| / |expected|, where expected is not zero.
+    pub max_rel: f64,
+    /// Where it is.
+    pub max_rel_index: usize,
+    /// Mean absolute difference.
+    pub mean_abs: f64,
+    /// The distance allowed at `max_abs_index`.
+    pub allowed: f64,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "max |Δ| {:.3e} at {} (allowed {:.3e}), max relative {:.3e} at {}, mean {:.3e}, {} values",
+            self.max_abs, self.max_abs_index, self.allowed, self.max_rel, self.max_rel_index, self.mean_abs, self.count
+        )
+    }
+}
+
+/// Why a comparison failed.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Mismatch {
+    /// The lists are not of the same length.
+    #[error("{actual} values where {expected} are expected")]
+    Length {
+        /// Values found.
+        actual: usize,
+        /// Values expected.
+        expected: usize,
+    },
+    /// Values out of tolerance.
+    #[error("{wrong} of {} values are wrong, the first at {first}: {actual} instead of {expected} (allowed ±{allowed:.3e}); {report}", .report.count)]
+    Values {
+        /// How many.
+        wrong: usize,
+        /// Index of the first.
+        first: usize,
+        /// Found there.
+        actual: f64,
+        /// Expected there.
+        expected: f64,
+        /// The distance allowed there.
+        allowed: f64,
+        /// All of the comparison.
+        report: Report,
+    },
+}
+
+/// Compares value by value. Equal values pass, infinities of one sign too; NaN passes nowhere, not even where NaN is expected.
+///
+/// # Errors
+/// [`Mismatch`] with the first wrong value and the whole [`Report`].
+pub fn compare<A, E>(actual: &[A], expected: &[E], tolerance: Tolerance) -> Result<Report, Mismatch>
+where
+    A: Copy + Into<f64>,
+    E: Copy + Into<f64>,
+{
+    if actual.len() != expected.len() {
+        return Err(Mismatch::Length { actual: actual.len(), expected: expected.len() });
+    }
+    let mut report = Report {
+        count: actual.len(),
+        max_abs: 0.0,
+        max_abs_index: 0,
+        max_rel: 0.0,
+        max_rel_index: 0,
+        mean_abs: 0.0,
+        allowed: 0.0,
+    };
+    let mut first = None;
+    let (mut wrong, mut sum) = (0, 0.0);
+    for (i, (&a, &e)) in actual.iter().zip(expected).enumerate() {
+        let (a, e): (f64, f64) = (a.into(), e.into());
+        // The difference of two infinities would be NaN.
+        let difference = if a == e { 0.0 } else { (a - e).abs() };
+        let allowed = tolerance.at(e);
+        // Not `>`: a NaN compares false with everything.
+        #[allow(clippy::neg_cmp_op_on_partial_ord)]
+        if !(difference <= allowed) {
+            wrong += 1;
+            first.get_or_insert((i, a, e, allowed));
+        }
+        sum += difference;
+        if i == 0 || difference > report.max_abs || difference.is_nan() && !report.max_abs.is_nan() {
+            (report.max_abs, report.max_abs_index) = (difference, i);
+            report.allowed = allowed;
+        }
+        let relative = difference / e.abs();
+        if e != 0.0 && (relative > report.max_rel || relative.is_nan() && !report.max_rel.is_nan()) {
+            (report.max_rel, report.max_rel_index) = (relative, i);
+        }
+    }
+    report.mean_abs = if report.count == 0 { 0.0 } else { sum / report.count as f64 };
+    match first {
+        None => Ok(report),
+        Some((first, actual, expected, allowed)) => {
+            Err(Mismatch::Values { wrong, first, actual, expected, allowed, report })
+        }
+    }
+}
+
+/// [`compare`] for tests.
+///
+/// # Panics
+/// With the mismatch, if there is one.
+#[track_caller]
+pub fn assert_close<A, E>(actual: &[A], expected: &[E], tolerance: Tolerance)
+where
+    A: Copy + Into<f64>,
+    E: Copy + Into<f64>,
+{
+    if let Err(mismatch) = compare(actual, expected, tolerance) {
+        panic!("{mismatch}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nan_passes_nowhere() {
+        let nan = f32::NAN;
+        let loose = Tolerance::absolute(f64::INFINITY);
+        for (actual, expected) in [(nan, 1.0), (1.0, nan), (nan, nan)] {
+            let result = compare(&[0.0, actual], &[0.0, expected], loose);
+            assert!(matches!(result, Err(Mismatch::Values { wrong: 1, first: 1, .. })));
+        }
+        let Err(Mismatch::Values { report, .. }) = compare(&[5.0, nan, 9.0], &[0.0f32; 3], loose) else {
+            panic!("NaN passed")
+        };
+        assert!(report.max_abs.is_nan());
+        assert_eq!(report.max_abs_index, 1);
+        assert!(report.mean_abs.is_nan());
+    }
+
+    #[test]
+    fn the_report_names_the_worst_and_the_first() {
+        let result = compare(&[1.0f32, 2.5, 3.0, 0.0], &[1.0f64, 2.0, 4.0, 0.0], Tolerance::absolute(0.25));
+        let Err(Mismatch::Values { wrong, first, report, .. }) = result else { panic!("passed") };
+        assert_eq!((wrong, first), (2, 1));
+        assert_eq!((report.max_abs, report.max_abs_index), (1.0, 2));
+        assert_eq!((report.max_rel, report.max_rel_index), (0.25, 1));
+        assert_eq!(report.mean_abs, 1.5 / 4.0);
+    }
+
+    #[test]
+    fn infinities_lengths_and_empty_lists() {
+        let inf = f32::INFINITY;
+        assert!(compare(&[inf], &[inf], Tolerance::exact()).is_ok());
+        assert!(compare(&[inf], &[-inf], Tolerance::absolute(1e30)).is_err());
+        assert!(compare(&[1.0f32], &[inf], Tolerance::relative(0.1)).is_err());
+        assert!(compare(&[0.0f32], &[-0.0f32], Tolerance::exact()).is_ok());
+        assert!(compare::<f32, f32>(&[], &[], Tolerance::exact()).is_ok());
+        assert_eq!(
+            compare(&[1.0f32], &[1.0f32, 2.0], Tolerance::exact()).unwrap_err().to_string(),
+            "1 values where 2 are expected"
+        );
+    }
+
+    #[test]
+    fn the_bound_of_a_sum_holds_and_is_not_generous() {
+        // 4096 products of 0.1 · 0.1, summed in f32 one after the other: the worst order.
+        let n = 4096;
+        let (mut sum, mut exact) = (0.0f32, 0.0f64);
+        for _ in 0..n {
+            sum += 0.1 * 0.1;
+            exact += f64::from(0.1f32) * f64::from(0.1f32);
+        }
+        let tolerance = Tolerance::dot(n, exact);
+        assert!(compare(&[sum], &[exact], tolerance).is_ok());
+        // One term more or less is found out.
+        assert!(compare(&[sum + 0.01], &[exact], Tolerance::dot(16, exact)).is_err());
+        assert!(tolerance.absolute < 0.011 * 1.0);
+    }
+}

@@ -1,0 +1,480 @@
+//! From a `.cu` file to code that a device loads.
+//!
+//! [`kernel_source!`] embeds a kernel's CUDA C and the PTX shipped beside it. When a device needs it, the file on disk wins
+//! over the embedded text, so a reader edits the `.cu` and runs again without rebuilding.
+//!
+//! | device | NVRTC installed | not installed |
+//! | --- | --- | --- |
+//! | GPU | compiled for this very GPU (cubin), kept in the [disk cache](directory) | the shipped PTX, if it matches the source |
+//! | simulator | the shipped PTX if it matches the source, else compiled to PTX | the shipped PTX, if it matches the source |
+//!
+//! A line `// nvrtc: OPTION…` in the `.cu` adds compiler options; `--gpu-architecture=compute_80` there is the oldest
+//! architecture that the kernel runs on ([`DEFAULT_ARCHITECTURE`] unless said). Kernels are `extern "C" __global__`.
+//!
+//! Shipped PTX is made and checked by [`ship`], behind `cargo run -p common --bin ship-ptx`.
+
+mod cache;
+mod nvrtc;
+pub mod ptx;
+pub mod ship;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+use crate::error::{Error, Result};
+use crate::probe;
+use nvrtc::{Nvrtc, Output};
+
+pub use cache::directory;
+
+/// The oldest architecture that the course supports, and what shipped PTX is compiled for.
+pub const DEFAULT_ARCHITECTURE: &str = "compute_75";
+
+/// Passed to every compilation. `.loc` lines cost nothing at run time, and diagnostics and profilers name CUDA lines by them.
+const BASE_OPTIONS: &[&str] = &["-lineinfo"];
+
+/// A kernel file: its CUDA C, the PTX shipped with it, and where both lie.
+#[derive(Clone, Debug)]
+pub struct KernelSource {
+    /// The file's name without `.cu`.
+    pub name: Cow<'static, str>,
+    /// The directory, relative to the crate: `kernels`.
+    pub dir: Cow<'static, str>,
+    /// The crate's directory when it was built.
+    pub manifest_dir: Cow<'static, str>,
+    /// The embedded CUDA C.
+    pub source: Cow<'static, str>,
+    /// The embedded PTX.
+    pub ptx: Option<Cow<'static, str>>,
+}
+
+/// Embeds `kernels/NAME.cu` and `kernels/ptx/NAME.ptx` of the calling crate as a [`KernelSource`]; with two arguments the
+/// directory is the first.
+///
+/// A new kernel's PTX must exist before its crate builds: `cargo run -p common --bin ship-ptx` makes it.
+#[macro_export]
+macro_rules! kernel_source {
+    ($name:literal) => {
+        $crate::kernel_source!("kernels", $name)
+    };
+    ($dir:literal, $name:literal) => {
+        $crate::compile::KernelSource {
+            name: ::std::borrow::Cow::Borrowed($name),
+            dir: ::std::borrow::Cow::Borrowed($dir),
+            manifest_dir: ::std::borrow::Cow::Borrowed(env!("CARGO_MANIFEST_DIR")),
+            source: ::std::borrow::Cow::Borrowed(include_str!(concat!(
+                env!("CARGO_MANIFEST_DIR"),
+                "/",
+                $dir,
+                "/",
+                $name,
+                ".cu"
+            ))),
+            ptx: ::std::option::Option::Some(::std::borrow::Cow::Borrowed(include_str!(concat!(
+                env!("CARGO_MANIFEST_DIR"),
+                "/",
+                $dir,
+                "/ptx/",
+                $name,
+                ".ptx"
+            )))),
+        }
+    };
+}
+
+/// What a kernel is compiled from, as one hash: text, headers beside it, options.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Fingerprint(String);
+
+/// What to compile for.
+#[derive(Clone, Debug)]
+#[cfg_attr(not(feature = "cuda"), expect(dead_code))]
+pub(crate) enum Target {
+    Simulator,
+    Gpu { device: String, capability: (u32, u32) },
+}
+
+/// Code that a device can load.
+#[derive(Clone, Debug)]
+pub(crate) struct Compiled {
+    /// What messages call it.
+    pub(crate) name: String,
+    /// Machine code, if it was compiled for a real architecture.
+    #[cfg_attr(not(feature = "cuda"), expect(dead_code))]
+    pub(crate) cubin: Option<Vec<u8>>,
+    /// Always there: for the simulator, for a driver that has no cubin, and for the kernels' parameter lists.
+    pub(crate) ptx: String,
+    pub(crate) origin: Origin,
+    /// The CUDA C, for diagnostics.
+    pub(crate) source: Option<Arc<str>>,
+}
+
+/// Where a module's code came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Compiled just now.
+    Nvrtc {
+        /// NVRTC's version.
+        version: (i32, i32),
+        /// `sm_90`, `compute_75`.
+        architecture: String,
+    },
+    /// Compiled by an earlier run, with the same NVRTC for the same architecture.
+    Cache {
+        /// `sm_90`, `compute_75`.
+        architecture: String,
+    },
+    /// The PTX in the repository.
+    Shipped,
+    /// PTX text given as such.
+    Text,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Nvrtc { version: (major, minor), architecture } => {
+                write!(f, "compiled by NVRTC {major}.{minor} for {architecture}")
+            }
+            Origin::Cache { architecture } => write!(f, "compiled earlier for {architecture}"),
+            Origin::Shipped => f.write_str("shipped PTX"),
+            Origin::Text => f.write_str("PTX text"),
+        }
+    }
+}
+
+impl Compiled {
+    pub(crate) fn from_ptx(ptx: &str, name: &str) -> Compiled {
+        Compiled { name: name.to_owned(), cubin: None, ptx: ptx.to_owned(), origin: Origin::Text, source: None }
+    }
+}
+
+impl KernelSource {
+    /// A kernel made up at run time, with no file.
+    pub fn from_text(name: impl Into<String>, source: impl Into<String>) -> KernelSource {
+        KernelSource {
+            name: Cow::Owned(name.into()),
+            dir: Cow::Borrowed(""),
+            manifest_dir: Cow::Borrowed(""),
+            source: Cow::Owned(source.into()),
+            ptx: None,
+        }
+    }
+
+    /// A kernel file that was not there at build time, such as a reader's own.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if it cannot be read.
+    pub fn from_file(path: impl AsRef<Path>) -> Result<KernelSource> {
+        let path = path.as_ref();
+        let source = std::fs::read_to_string(path).map_err(Error::io(path))?;
+        let absolute = std::path::absolute(path).map_err(Error::io(path))?;
+        let parent = absolute.parent().unwrap_or(Path::new(""));
+        Ok(KernelSource {
+            name: Cow::Owned(path.file_stem().unwrap_or_default().to_string_lossy().into_owned()),
+            dir: Cow::Borrowed(""),
+            manifest_dir: Cow::Owned(parent.to_string_lossy().into_owned()),
+            source: Cow::Owned(source),
+            ptx: None,
+        })
+    }
+
+    /// Where the `.cu` is expected; `None` for text without a file.
+    pub fn path(&self) -> Option<PathBuf> {
+        if self.manifest_dir.is_empty() {
+            return None;
+        }
+        let dir = Path::new(&*self.manifest_dir).join(&*self.dir);
+        Some(dir.join(format!("{}.cu", self.name)))
+    }
+
+    /// The CUDA C as it is now: the file's, if it exists, else the embedded text.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the file exists and cannot be read.
+    pub fn text(&self) -> Result<String> {
+        Ok(self.current()?.text)
+    }
+
+    /// What messages call the kernel's file: its path inside the repository.
+    pub fn label(&self) -> String {
+        match self.path() {
+            None => format!("{}.cu", self.name),
+            Some(path) => {
+                let crate_dir = Path::new(&*self.manifest_dir);
+                let root = ship::workspace_root(crate_dir).or_else(|| crate_dir.parent().map(Path::to_owned));
+                let relative = root.and_then(|root| path.strip_prefix(root).ok().map(Path::to_owned));
+                forward_slashes(&relative.unwrap_or(path))
+            }
+        }
+    }
+
+    pub(crate) fn fingerprint(&self) -> Result<Fingerprint> {
+        let current = self.current()?;
+        Ok(Fingerprint(format!("{} {}", self.label(), current.hash())))
+    }
+
+    fn current(&self) -> Result<Current> {
+        match self.path().filter(|path| path.is_file()) {
+            Some(path) => Current::read(&path),
+            None => Ok(Current { text: unix_lines(&self.source), path: None, headers: BTreeMap::new() }),
+        }
+    }
+
+    /// The shipped PTX: the file's, if it exists, else the embedded text.
+    fn shipped(&self) -> Option<String> {
+        let path = self.path()?;
+        std::fs::read_to_string(ship::shipped_path(&path))
+            .ok()
+            .or_else(|| self.ptx.as_ref().map(|ptx| ptx.clone().into_owned()))
+    }
+}
+
+/// A kernel's text and the headers it includes from its own directory, as they are now.
+pub(crate) struct Current {
+    pub(crate) text: String,
+    pub(crate) path: Option<PathBuf>,
+    /// By the name in the `#include "…"`.
+    pub(crate) headers: BTreeMap<String, String>,
+}
+
+impl Current {
+    pub(crate) fn read(path: &Path) -> Result<Current> {
+        let text = unix_lines(&std::fs::read_to_string(path).map_err(Error::io(path))?);
+        let dir = path.parent().unwrap_or(Path::new(""));
+        let mut headers = BTreeMap::new();
+        let mut wanted: Vec<String> = includes(&text, '"').map(str::to_owned).collect();
+        while let Some(name) = wanted.pop() {
+            // A header that is not there is NVRTC's to report.
+            if let Ok(header) = std::fs::read_to_string(dir.join(&name))
+                && !headers.contains_key(&name)
+            {
+                let header = unix_lines(&header);
+                wanted.extend(includes(&header, '"').map(str::to_owned));
+                headers.insert(name, header);
+            }
+        }
+        Ok(Current { text, path: Some(path.to_owned()), headers })
+    }
+
+    /// Of everything that the PTX depends on but the compiler itself. Line ends do not count, since git may change them.
+    pub(crate) fn hash(&self) -> String {
+        let mut hasher = Sha256::new();
+        let mut add = |part: &str| {
+            hasher.update((part.len() as u64).to_le_bytes());
+            hasher.update(part);
+        };
+        add(&self.text);
+        for (name, text) in &self.headers {
+            add(name);
+            add(text);
+        }
+        for option in BASE_OPTIONS {
+            add(option);
+        }
+        hex(&hasher.finalize())
+    }
+
+    pub(crate) fn directives(&self) -> Directives {
+        let mut directives = Directives { architecture: DEFAULT_ARCHITECTURE.to_owned(), options: Vec::new() };
+        let lines = self.text.lines().filter_map(|line| line.strip_prefix("// nvrtc:"));
+        for option in lines.flat_map(str::split_whitespace) {
+            match option.split_once('=') {
+                Some(("--gpu-architecture" | "-arch", architecture)) => {
+                    directives.architecture = architecture.to_owned();
+                }
+                _ => directives.options.push(option.to_owned()),
+            }
+        }
+        directives
+    }
+
+    /// NVRTC's options for this kernel.
+    fn options(&self, architecture: &str) -> Vec<String> {
+        let mut options: Vec<String> = BASE_OPTIONS.iter().map(|&option| option.into()).collect();
+        options.push(format!("--gpu-architecture={architecture}"));
+        options.extend(self.directives().options);
+        if let Some(dir) = self.path.as_deref().and_then(Path::parent)
+            && !self.headers.is_empty()
+        {
+            options.push(format!("--include-path={}", dir.display()));
+        }
+        if self.needs_cuda_headers() {
+            for dir in probe::include_dirs() {
+                options.push(format!("--include-path={}", dir.display()));
+            }
+        }
+        options
+    }
+
+    fn needs_cuda_headers(&self) -> bool {
+        let texts = std::iter::once(&self.text).chain(self.headers.values());
+        texts.into_iter().any(|text| includes(text, '<').next().is_some())
+    }
+}
+
+/// What a kernel's `// nvrtc:` lines ask for.
+pub(crate) struct Directives {
+    /// `compute_80`: the oldest architecture that it runs on.
+    pub(crate) architecture: String,
+    pub(crate) options: Vec<String>,
+}
+
+/// The names in `#include "…"` or `#include <…>`.
+fn includes(text: &str, open: char) -> impl Iterator<Item = &str> {
+    let close = if open == '<' { '>' } else { open };
+    text.lines().filter_map(move |line| {
+        let line = line.trim_start().strip_prefix('#')?.trim_start();
+        let name = line.strip_prefix("include")?.trim_start().strip_prefix(open)?;
+        name.split_once(close).map(|(name, _)| name)
+    })
+}
+
+/// `compute_90a` → (90, "a").
+fn parse_architecture(architecture: &str) -> Option<(u32, &str)> {
+    let number = architecture.strip_prefix("compute_").or_else(|| architecture.strip_prefix("sm_"))?;
+    let digits = number.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    Some((digits.parse().ok()?, &number[digits.len()..]))
+}
+
+/// Compiles `source` for `target`, or finds it compiled.
+pub(crate) fn compile(source: &KernelSource, target: &Target) -> Result<Compiled> {
+    compile_with(source, target, nvrtc::nvrtc())
+}
+
+/// [`compile`] with a given NVRTC, or with the reason why there is none.
+fn compile_with(source: &KernelSource, target: &Target, nvrtc: Result<&Nvrtc, &str>) -> Result<Compiled> {
+    let current = source.current()?;
+    let directives = current.directives();
+    let label = source.label();
+    let (minimum, variant) = parse_architecture(&directives.architecture).ok_or_else(|| {
+        Error::Invalid(format!(
+            "{label}: `{}` is no architecture (compute_75, compute_80, compute_90a, …)",
+            directives.architecture
+        ))
+    })?;
+    if let Target::Gpu { device, capability } = target {
+        let capability = capability.0 * 10 + capability.1;
+        // An architecture-specific variant such as 90a runs on that architecture alone.
+        let runs = match variant {
+            "" => capability >= minimum,
+            _ => capability == minimum,
+        };
+        if !runs {
+            return Err(Error::Unsupported {
+                what: label,
+                device: device.clone(),
+                reason: format!(
+                    "it needs {}, this GPU is sm_{capability}",
+                    directives.architecture.replace("compute_", "sm_")
+                ),
+            });
+        }
+    }
+
+    let fresh = fresh_ptx(source, &current);
+    let shipped = |ptx: String| Compiled {
+        name: label.clone(),
+        cubin: None,
+        ptx,
+        origin: Origin::Shipped,
+        source: Some(current.text.as_str().into()),
+    };
+    match (nvrtc, fresh) {
+        (_, Ok(ptx)) if matches!(target, Target::Simulator) => Ok(shipped(ptx)),
+        (Err(_), Ok(ptx)) => Ok(shipped(ptx)),
+        (Err(_), Err(why)) => Err(Error::NvrtcMissing {
+            file: label,
+            why: why.to_owned(),
+            remedy: probe::Library::Nvrtc.remedy().to_owned(),
+        }),
+        (Ok(nvrtc), _) => {
+            let architecture = match target {
+                Target::Simulator => directives.architecture.clone(),
+                Target::Gpu { capability, .. } => {
+                    let wanted = capability.0 * 10 + capability.1;
+                    let known = nvrtc.architectures();
+                    match known.iter().rev().find(|&&known| known <= wanted) {
+                        Some(&known) if known < wanted => format!("compute_{known}"),
+                        _ => format!("sm_{wanted}{variant}"),
+                    }
+                }
+            };
+            let options = current.options(&architecture);
+            let name = match &current.path {
+                Some(path) => path.to_string_lossy().into_owned(),
+                None => label.clone(),
+            };
+            let key = cache_key(&current, &name, &options, nvrtc);
+            let (output, origin) = match cache::load(&key) {
+                Some(output) => (output, Origin::Cache { architecture }),
+                None => {
+                    let output = run_nvrtc(nvrtc, &current, &label, &name, &options)?;
+                    cache::store(&key, &output);
+                    let version = nvrtc.version;
+                    let origin = Origin::Nvrtc { version, architecture };
+                    (output, origin)
+                }
+            };
+            Ok(Compiled {
+                name: label,
+                cubin: output.cubin,
+                ptx: output.ptx,
+                origin,
+                source: Some(current.text.into()),
+            })
+        }
+    }
+}
+
+fn run_nvrtc(nvrtc: &Nvrtc, current: &Current, label: &str, name: &str, options: &[String]) -> Result<Output> {
+    nvrtc.compile(&current.text, name, options).map_err(|mut log| {
+        if log.contains("cannot open source file") && current.needs_cuda_headers() {
+            log.push_str("\nCUDA's headers come with:\n    ");
+            log.push_str(probe::HEADERS_REMEDY);
+        }
+        Error::Compile { file: label.to_owned(), log }
+    })
+}
+
+fn cache_key(current: &Current, name: &str, options: &[String], nvrtc: &Nvrtc) -> String {
+    let mut hasher = Sha256::new();
+    for part in [current.hash().as_str(), name, &options.join("\0"), &format!("{:?}", nvrtc.version)] {
+        hasher.update((part.len() as u64).to_le_bytes());
+        hasher.update(part);
+    }
+    hex(&hasher.finalize())
+}
+
+/// The shipped PTX if it was made from this very source; else why it does not serve.
+fn fresh_ptx(source: &KernelSource, current: &Current) -> Result<String, &'static str> {
+    let ptx = source.shipped().ok_or("no PTX is shipped with it")?;
+    match ship::source_hash(&ptx) {
+        // Without the file on disk its headers are not at hand either, and text and PTX were embedded together.
+        Some(_) if current.path.is_none() && includes(&current.text, '"').next().is_some() => Ok(ptx),
+        Some(hash) if hash == current.hash() => Ok(ptx),
+        Some(_) => Err("the source has changed since its PTX was shipped"),
+        None => Err("the shipped PTX does not say which source it was made from"),
+    }
+}
+
+fn unix_lines(text: &str) -> String {
+    text.replace("\r\n", "\n")
+}
+
+fn forward_slashes(path: &Path) -> String {
+    path.to_string_lossy().replace('\\', "/")
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use fmt::Write;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

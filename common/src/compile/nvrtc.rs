@@ -1,0 +1,188 @@
+//! NVRTC: CUDA C to PTX and cubin, inside this process.
+//!
+//! Bound by hand, with the eleven functions that compiling takes, so that it is the library that [`crate::probe`] found, works
+//! without the `cuda` feature (a simulator's kernels need no GPU to be compiled), and is an error where it is absent.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::path::Path;
+use std::sync::OnceLock;
+
+use crate::probe;
+
+/// A loaded NVRTC.
+pub(crate) struct Nvrtc {
+    /// (major, minor).
+    pub(crate) version: (i32, i32),
+    path: &'static Path,
+    functions: Functions,
+}
+
+/// What a successful compilation gives.
+pub(crate) struct Output {
+    pub(crate) ptx: String,
+    /// Machine code, if the architecture was a real one (`sm_90`).
+    pub(crate) cubin: Option<Vec<u8>>,
+}
+
+type Program = *mut c_void;
+type Status = c_int;
+
+/// The C functions, with the signatures of `nvrtc.h`.
+struct Functions {
+    version: unsafe extern "C" fn(*mut c_int, *mut c_int) -> Status,
+    error_string: unsafe extern "C" fn(Status) -> *const c_char,
+    supported_count: unsafe extern "C" fn(*mut c_int) -> Status,
+    supported: unsafe extern "C" fn(*mut c_int) -> Status,
+    create: unsafe extern "C" fn(
+        *mut Program,
+        *const c_char,
+        *const c_char,
+        c_int,
+        *const *const c_char,
+        *const *const c_char,
+    ) -> Status,
+    destroy: unsafe extern "C" fn(*mut Program) -> Status,
+    compile: unsafe extern "C" fn(Program, c_int, *const *const c_char) -> Status,
+    log: Text,
+    ptx: Text,
+    cubin: Text,
+}
+
+/// A pair of functions that tell the size of a text and copy it.
+struct Text {
+    size: unsafe extern "C" fn(Program, *mut usize) -> Status,
+    copy: unsafe extern "C" fn(Program, *mut c_char) -> Status,
+}
+
+/// The NVRTC of this machine, loaded once; `Err` says where it was looked for.
+pub(crate) fn nvrtc() -> Result<&'static Nvrtc, &'static str> {
+    static NVRTC: OnceLock<Result<Nvrtc, String>> = OnceLock::new();
+    NVRTC.get_or_init(Nvrtc::load).as_ref().map_err(String::as_str)
+}
+
+impl Nvrtc {
+    fn load() -> Result<Nvrtc, String> {
+        let opened = probe::Library::Nvrtc.open()?;
+        macro_rules! symbol {
+            ($name:literal) => {
+                // SAFETY: the type of the field that receives it is the function's signature in `nvrtc.h`, and the library
+                // is never unloaded.
+                *unsafe { opened.library.get(concat!($name, "\0").as_bytes()) }
+                    .map_err(|error| format!("{}: {error}", opened.path.display()))?
+            };
+        }
+        let functions = Functions {
+            version: symbol!("nvrtcVersion"),
+            error_string: symbol!("nvrtcGetErrorString"),
+            supported_count: symbol!("nvrtcGetNumSupportedArchs"),
+            supported: symbol!("nvrtcGetSupportedArchs"),
+            create: symbol!("nvrtcCreateProgram"),
+            destroy: symbol!("nvrtcDestroyProgram"),
+            compile: symbol!("nvrtcCompileProgram"),
+            log: Text { size: symbol!("nvrtcGetProgramLogSize"), copy: symbol!("nvrtcGetProgramLog") },
+            ptx: Text { size: symbol!("nvrtcGetPTXSize"), copy: symbol!("nvrtcGetPTX") },
+            cubin: Text { size: symbol!("nvrtcGetCUBINSize"), copy: symbol!("nvrtcGetCUBIN") },
+        };
+        let (mut major, mut minor) = (0, 0);
+        // SAFETY: two out-parameters, as declared.
+        unsafe { (functions.version)(&mut major, &mut minor) };
+        Ok(Nvrtc { version: (major, minor), path: &opened.path, functions })
+    }
+
+    /// Architectures it can compile for, as 75, 80, …; ascending.
+    pub(crate) fn architectures(&self) -> Vec<u32> {
+        let mut count = 0;
+        // SAFETY: one out-parameter, as declared.
+        unsafe { (self.functions.supported_count)(&mut count) };
+        let mut architectures = vec![0; count.max(0) as usize];
+        // SAFETY: the array has the length that the library asked for.
+        unsafe { (self.functions.supported)(architectures.as_mut_ptr()) };
+        let mut architectures: Vec<u32> = architectures.into_iter().map(|a| a as u32).collect();
+        architectures.sort_unstable();
+        architectures
+    }
+
+    /// Compiles `source`, which messages call `name`. `Err` is the compiler's log.
+    pub(crate) fn compile(&self, source: &str, name: &str, options: &[String]) -> Result<Output, String> {
+        let zero = |_| "a zero byte in the source, its name or an option".to_owned();
+        let source = CString::new(source).map_err(zero)?;
+        let name = CString::new(name).map_err(zero)?;
+        let options =
+            options.iter().map(|option| CString::new(option.as_str()).map_err(zero)).collect::<Result<Vec<_>, _>>()?;
+        let option_ptrs: Vec<_> = options.iter().map(|option| option.as_ptr()).collect();
+
+        let mut program = Owned { program: std::ptr::null_mut(), nvrtc: self };
+        // SAFETY: the strings outlive the program, which is destroyed at the end of this function; no headers are passed.
+        let status = unsafe {
+            (self.functions.create)(
+                &mut program.program,
+                source.as_ptr(),
+                name.as_ptr(),
+                0,
+                std::ptr::null(),
+                std::ptr::null(),
+            )
+        };
+        self.check(status)?;
+        // SAFETY: the program was created, and the array holds as many strings as is said.
+        let status =
+            unsafe { (self.functions.compile)(program.program, option_ptrs.len() as c_int, option_ptrs.as_ptr()) };
+        if status != 0 {
+            let log = program.text(&self.functions.log)?;
+            let log = String::from_utf8_lossy(&log);
+            let log = log.trim_end_matches(['\0', '\n']);
+            return Err(match log {
+                "" => self.message(status),
+                _ => log.to_owned(),
+            });
+        }
+        let mut ptx = program.text(&self.functions.ptx)?;
+        ptx.truncate(ptx.iter().position(|&byte| byte == 0).unwrap_or(ptx.len()));
+        let cubin = program.text(&self.functions.cubin)?;
+        Ok(Output { ptx: String::from_utf8_lossy(&ptx).into_owned(), cubin: (!cubin.is_empty()).then_some(cubin) })
+    }
+
+    fn check(&self, status: Status) -> Result<(), String> {
+        match status {
+            0 => Ok(()),
+            _ => Err(self.message(status)),
+        }
+    }
+
+    fn message(&self, status: Status) -> String {
+        // SAFETY: NVRTC returns a static string for every status.
+        let text = unsafe { CStr::from_ptr((self.functions.error_string)(status)) };
+        format!("{} ({})", text.to_string_lossy(), self.path.display())
+    }
+}
+
+/// A program that destroys itself.
+struct Owned<'a> {
+    program: Program,
+    nvrtc: &'a Nvrtc,
+}
+
+impl Owned<'_> {
+    fn text(&self, text: &Text) -> Result<Vec<u8>, String> {
+        let mut size = 0;
+        // SAFETY: the program is alive.
+        let status = unsafe { (text.size)(self.program, &mut size) };
+        self.nvrtc.check(status)?;
+        let mut bytes = vec![0u8; size];
+        if size > 0 {
+            // SAFETY: the buffer has the size that the library asked for.
+            let status = unsafe { (text.copy)(self.program, bytes.as_mut_ptr().cast()) };
+            self.nvrtc.check(status)?;
+        }
+        Ok(bytes)
+    }
+}
+
+impl Drop for Owned<'_> {
+    fn drop(&mut self) {
+        if !self.program.is_null() {
+            // SAFETY: created once, destroyed once.
+            unsafe { (self.nvrtc.functions.destroy)(&mut self.program) };
+        }
+    }
+}

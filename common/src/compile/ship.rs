@@ -1,0 +1,231 @@
+//! The PTX in the repository: made once with NVRTC, checked against its source ever after.
+//!
+//! Beside `kernels/NAME.cu` lies `kernels/ptx/NAME.ptx`, with a head that says which source it was made from. It runs where
+//! there is no NVRTC, and it is the same text whoever makes it: paths are relative to the workspace.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::nvrtc::{self, Nvrtc};
+use super::{Current, forward_slashes, run_nvrtc};
+use crate::error::{Error, Result};
+use crate::probe;
+
+/// How a kernel's shipped PTX stands to its source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Made from this source.
+    Fresh,
+    /// There is none.
+    Missing,
+    /// The source has changed since.
+    Stale,
+    /// The head names this source, but the same compiler makes something else of it.
+    Differs,
+}
+
+impl Status {
+    /// One word for a table.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Status::Fresh => "fresh",
+            Status::Missing => "missing",
+            Status::Stale => "stale",
+            Status::Differs => "differs",
+        }
+    }
+}
+
+/// The nearest directory from `start` upwards whose `Cargo.toml` is a workspace's.
+pub fn workspace_root(start: &Path) -> Option<PathBuf> {
+    start
+        .ancestors()
+        .find(|dir| {
+            fs::read_to_string(dir.join("Cargo.toml"))
+                .is_ok_and(|text| text.lines().any(|line| line.trim() == "[workspace]"))
+        })
+        .map(Path::to_owned)
+}
+
+/// Where the PTX of a kernel file is shipped: `kernels/ptx/NAME.ptx` for `kernels/NAME.cu`.
+pub fn shipped_path(kernel: &Path) -> PathBuf {
+    let name = Path::new(kernel.file_stem().unwrap_or_default()).with_extension("ptx");
+    kernel.with_file_name("ptx").join(name)
+}
+
+/// Every `.cu` in a directory called `kernels` below `root`, in order.
+///
+/// # Errors
+/// [`Error::Io`] if a directory cannot be read.
+pub fn kernels(root: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut pending = vec![root.to_owned()];
+    while let Some(dir) = pending.pop() {
+        for entry in fs::read_dir(&dir).map_err(Error::io(&dir))? {
+            let path = entry.map_err(Error::io(&dir))?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if path.is_dir() {
+                if !name.starts_with('.') && name != "target" {
+                    pending.push(path);
+                }
+            } else if path.extension().is_some_and(|extension| extension == "cu")
+                && dir.file_name().is_some_and(|name| name == "kernels")
+            {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// The hash of the source that shipped PTX was made from, as its head says.
+pub(crate) fn source_hash(ptx: &str) -> Option<&str> {
+    ptx.lines()
+        .take_while(|line| line.starts_with("//"))
+        .find_map(|line| line.strip_prefix("// sha256: "))
+        .map(str::trim)
+}
+
+/// The text to ship for `kernel`, a file inside the workspace at `root`.
+///
+/// # Errors
+/// [`Error::NvrtcMissing`], [`Error::Compile`], [`Error::Io`].
+pub fn generate(kernel: &Path, root: &Path) -> Result<String> {
+    let nvrtc = nvrtc::nvrtc().map_err(|_| Error::NvrtcMissing {
+        file: kernel.display().to_string(),
+        why: "its PTX is to be shipped".to_owned(),
+        remedy: probe::Library::Nvrtc.remedy().to_owned(),
+    })?;
+    generate_with(nvrtc, kernel, root)
+}
+
+fn generate_with(nvrtc: &Nvrtc, kernel: &Path, root: &Path) -> Result<String> {
+    let current = Current::read(kernel)?;
+    let directives = current.directives();
+    let label = forward_slashes(kernel.strip_prefix(root).unwrap_or(kernel));
+    let options = current.options(&directives.architecture);
+    // By its relative name, so that `__FILE__` in an assertion is the same on every machine.
+    let output = run_nvrtc(nvrtc, &current, &label, &label, &options)?;
+    let (major, minor) = nvrtc.version;
+    let shown: Vec<_> =
+        options.iter().filter(|option| !option.starts_with("--include-path")).map(String::as_str).collect();
+    Ok(format!(
+        "// {label}, compiled by `cargo run -p common --bin ship-ptx`. Edit the .cu, not this.\n\
+         // sha256: {}\n\
+         // compiler: NVRTC {major}.{minor} {}\n{}",
+        current.hash(),
+        shown.join(" "),
+        relative_files(&output.ptx, &label, root)
+    ))
+}
+
+/// Compares what is shipped for `kernel` with its source and, if the NVRTC here is the one that made it, with what that
+/// makes of it now.
+///
+/// # Errors
+/// [`Error::Compile`], [`Error::Io`].
+pub fn check(kernel: &Path, root: &Path) -> Result<Status> {
+    let Ok(shipped) = fs::read_to_string(shipped_path(kernel)) else {
+        return Ok(Status::Missing);
+    };
+    let shipped = super::unix_lines(&shipped);
+    if source_hash(&shipped) != Some(&Current::read(kernel)?.hash()) {
+        return Ok(Status::Stale);
+    }
+    let maker = |text: &str| build_line(text).map(str::to_owned);
+    match nvrtc::nvrtc() {
+        Err(_) => Ok(Status::Fresh),
+        Ok(nvrtc) => {
+            let made = generate_with(nvrtc, kernel, root)?;
+            Ok(match made == shipped || maker(&made) != maker(&shipped) {
+                true => Status::Fresh,
+                false => Status::Differs,
+            })
+        }
+    }
+}
+
+/// `Cuda compilation tools, release 13.0, V13.0.88`.
+fn build_line(ptx: &str) -> Option<&str> {
+    ptx.lines().find(|line| line.starts_with("// Cuda compilation tools"))
+}
+
+/// Writes `text` as the PTX of `kernel`; true if that changed the file.
+///
+/// # Errors
+/// [`Error::Io`].
+pub fn write(kernel: &Path, text: &str) -> Result<bool> {
+    let path = shipped_path(kernel);
+    if fs::read_to_string(&path).is_ok_and(|present| present == text) {
+        return Ok(false);
+    }
+    let dir = path.parent().unwrap_or(&path);
+    fs::create_dir_all(dir).map_err(Error::io(dir))?;
+    fs::write(&path, text).map_err(Error::io(&path))?;
+    Ok(true)
+}
+
+/// Makes the paths of `.file` lines relative: the kernel's own is its label, a header's is relative to the workspace or to the
+/// directory of CUDA's headers, and any other is a bare name.
+fn relative_files(ptx: &str, label: &str, root: &Path) -> String {
+    let bases: Vec<String> = std::iter::once(root)
+        .chain(probe::include_dirs().iter().map(PathBuf::as_path))
+        .map(|dir| format!("{}/", forward_slashes(dir).trim_end_matches('/')))
+        .collect();
+    // NVRTC puts the current directory before the label.
+    let own = format!("/{label}");
+    let mut out = String::with_capacity(ptx.len());
+    for line in ptx.lines() {
+        let parts = line
+            .trim_start()
+            .strip_prefix(".file")
+            .and_then(|rest| rest.split_once('"'))
+            .and_then(|(index, rest)| Some((index.trim(), rest.rsplit_once('"')?)));
+        match parts {
+            Some((index, (path, rest))) => {
+                let path = path.replace("\\\\", "/").replace('\\', "/");
+                let relative = match path.ends_with(&own) {
+                    true => label,
+                    false => bases
+                        .iter()
+                        .find_map(|base| path.strip_prefix(base.as_str()))
+                        .unwrap_or_else(|| path.rsplit('/').next().unwrap_or(&path)),
+                };
+                out.push_str(&format!("\t.file\t{index} \"{relative}\"{rest}\n"));
+            }
+            None => {
+                out.push_str(line);
+                out.push('\n');
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_paths_become_relative_and_other_lines_stay() {
+        let root = Path::new("/home/someone/warp");
+        let ptx = "\tmov.u32 %r1, \"a/b\";\n\
+                   \t.file\t1 \"/somewhere/else/phase1/kernels/a.cu\"\n\
+                   \t.file\t2 \"/home/someone/warp/phase1/kernels/a.h\"\n\
+                   \t.file\t3 \"C:\\\\x\\\\b.h\", 1, 2\n";
+        assert_eq!(
+            relative_files(ptx, "phase1/kernels/a.cu", root),
+            "\tmov.u32 %r1, \"a/b\";\n\
+             \t.file\t1 \"phase1/kernels/a.cu\"\n\
+             \t.file\t2 \"phase1/kernels/a.h\"\n\
+             \t.file\t3 \"b.h\", 1, 2\n"
+        );
+    }
+
+    #[test]
+    fn the_hash_is_read_from_the_head_alone() {
+        assert_eq!(source_hash("// a.cu\n// sha256: 12ab \n.version 9.0"), Some("12ab"));
+        assert_eq!(source_hash(".version 9.0\n// sha256: 12ab\n"), None);
+    }
+}

@@ -1,0 +1,81 @@
+//! Which device a command runs on: `--device` and `WARP_DEVICE`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::Device;
+use crate::error::{Error, Result};
+
+/// A device by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DeviceChoice {
+    /// The first GPU if there is one, else the simulator.
+    #[default]
+    Auto,
+    /// The simulator.
+    Sim,
+    /// The GPU of this number.
+    Cuda(usize),
+}
+
+impl FromStr for DeviceChoice {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<DeviceChoice> {
+        match name {
+            "auto" => Ok(DeviceChoice::Auto),
+            "sim" => Ok(DeviceChoice::Sim),
+            "cuda" => Ok(DeviceChoice::Cuda(0)),
+            _ => name
+                .strip_prefix("cuda:")
+                .and_then(|ordinal| ordinal.parse().ok())
+                .map(DeviceChoice::Cuda)
+                .ok_or_else(|| Error::DeviceName(name.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for DeviceChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DeviceChoice::Auto => f.write_str("auto"),
+            DeviceChoice::Sim => f.write_str("sim"),
+            DeviceChoice::Cuda(ordinal) => write!(f, "cuda:{ordinal}"),
+        }
+    }
+}
+
+/// The `--device` option of every command, for `#[command(flatten)]`.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct DeviceArgs {
+    /// Where kernels run: auto (a GPU if there is one), sim, cuda or cuda:N
+    #[arg(long, env = "WARP_DEVICE", default_value_t, value_name = "DEVICE", global = true)]
+    pub device: DeviceChoice,
+}
+
+impl DeviceArgs {
+    /// Opens the chosen device.
+    ///
+    /// # Errors
+    /// As [`Device::open`].
+    pub fn open(&self) -> Result<Device> {
+        Device::open(self.device)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip_and_others_are_refused() {
+        for name in ["auto", "sim", "cuda:0", "cuda:12"] {
+            assert_eq!(name.parse::<DeviceChoice>().unwrap().to_string(), name);
+        }
+        assert_eq!("cuda".parse::<DeviceChoice>().unwrap(), DeviceChoice::Cuda(0));
+        for name in ["", "gpu", "cuda:", "cuda:-1", "cuda:x", "Sim"] {
+            let error = name.parse::<DeviceChoice>().unwrap_err().to_string();
+            assert_eq!(error, format!("no such device: `{name}` (use auto, sim, cuda or cuda:N)"));
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! A CUDA GPU or the simulator, behind one interface in cudarc's words.
+//!
+//! Work goes to a [`Stream`] of a [`Device`]: buffers come from it, copies and launches are queued on it in order, and
+//! [`Stream::synchronize`] waits for all of it. On the simulator each operation is finished when its call returns, which
+//! is one of the orders that a GPU may choose. What one side cannot do is [`Error::Unsupported`] with the reason.
+
+mod buffer;
+mod choice;
+#[cfg(feature = "cuda")]
+mod cuda;
+mod element;
+mod kernel;
+mod memory;
+mod properties;
+mod sim;
+mod stream;
+
+pub use buffer::{Buffer, DeviceSlice, DeviceSliceMut, PinnedBuffer, View, ViewMut};
+pub use choice::{DeviceArgs, DeviceChoice};
+#[cfg(feature = "cuda")]
+pub use cuda::CudaDevice;
+pub use element::{DeviceElement, HostSlice, HostSliceMut};
+pub use kernel::{Kernel, KernelArg, KernelAttributes, LaunchArgs, LaunchConfig, Module};
+pub use memory::MemoryInfo;
+pub use properties::Properties;
+pub use sim::{Counts, SimDevice, SimOptions};
+pub use stream::{Event, Stream};
+
+use crate::compile::{self, KernelSource, Target};
+use crate::error::{Error, Result};
+
+/// A device to run kernels on. Cheap to clone; all clones are the same device.
+#[derive(Clone)]
+pub enum Device {
+    /// An NVIDIA GPU.
+    #[cfg(feature = "cuda")]
+    Cuda(CudaDevice),
+    /// The simulator in `common/ptx-sim`.
+    Sim(SimDevice),
+}
+
+/// Tells devices apart without keeping them alive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum DeviceId {
+    #[cfg(feature = "cuda")]
+    Cuda(usize),
+    Sim(u64),
+}
+
+impl Device {
+    /// Opens the chosen device. `Auto` takes the first GPU if a driver answers, else the simulator;
+    /// [`Device::describe`] says which and why.
+    ///
+    /// # Errors
+    /// [`Error::NoDevice`] if a GPU was asked for by name and does not answer.
+    pub fn open(choice: DeviceChoice) -> Result<Device> {
+        match choice {
+            DeviceChoice::Sim => Ok(Device::sim()),
+            DeviceChoice::Cuda(ordinal) => Device::cuda(ordinal),
+            DeviceChoice::Auto => Ok(Device::cuda(0).unwrap_or_else(|error| {
+                let reason = match error {
+                    Error::NoDevice { reason, .. } => reason,
+                    other => other.to_string(),
+                };
+                Device::Sim(SimDevice::new(SimOptions::default(), reason))
+            })),
+        }
+    }
+
+    /// Opens the device that the environment variable `WARP_DEVICE` names, `auto` if it is not set.
+    ///
+    /// # Errors
+    /// As [`Device::open`], and [`Error::DeviceName`] for a name that is none.
+    pub fn from_env() -> Result<Device> {
+        match std::env::var("WARP_DEVICE") {
+            Ok(name) => Device::open(name.parse()?),
+            Err(_) => Device::open(DeviceChoice::Auto),
+        }
+    }
+
+    /// A simulator of its own, with memory that no other shares.
+    pub fn sim() -> Device {
+        Device::sim_with(SimOptions::default())
+    }
+
+    /// [`Device::sim`] with a memory size, worker count or instruction budget of your choice.
+    pub fn sim_with(options: SimOptions) -> Device {
+        Device::Sim(SimDevice::new(options, "chosen".to_owned()))
+    }
+
+    /// The GPU with this number.
+    ///
+    /// # Errors
+    /// [`Error::NoDevice`] with the reason: built without the `cuda` feature, no driver, no such GPU.
+    pub fn cuda(ordinal: usize) -> Result<Device> {
+        #[cfg(feature = "cuda")]
+        return CudaDevice::open(ordinal).map(Device::Cuda);
+        #[cfg(not(feature = "cuda"))]
+        Err(Error::NoDevice {
+            device: format!("cuda:{ordinal}"),
+            reason: "this program was built without the `cuda` feature".to_owned(),
+        })
+    }
+
+    /// Which device this is and, for the simulator, why: `cuda:0 NVIDIA H200 (sm_90)`.
+    pub fn describe(&self) -> String {
+        match self {
+            #[cfg(feature = "cuda")]
+            Device::Cuda(cuda) => {
+                let properties = cuda.properties();
+                let (major, minor) = cuda.compute_capability();
+                format!("cuda:{} {} (sm_{major}{minor})", cuda.ordinal(), properties.name)
+            }
+            Device::Sim(sim) => format!("sim ({})", sim.reason()),
+        }
+    }
+
+    /// The name that `--device` takes: `cuda:0` or `sim`.
+    pub fn short_name(&self) -> String {
+        match self {
+            #[cfg(feature = "cuda")]
+            Device::Cuda(cuda) => format!("cuda:{}", cuda.ordinal()),
+            Device::Sim(_) => "sim".to_owned(),
+        }
+    }
+
+    /// True for the simulator.
+    pub fn is_sim(&self) -> bool {
+        matches!(self, Device::Sim(_))
+    }
+
+    /// True for a GPU.
+    pub fn is_cuda(&self) -> bool {
+        !self.is_sim()
+    }
+
+    /// The GPU, for what cudarc offers beyond this interface.
+    #[cfg(feature = "cuda")]
+    pub fn as_cuda(&self) -> Option<&CudaDevice> {
+        match self {
+            Device::Cuda(cuda) => Some(cuda),
+            Device::Sim(_) => None,
+        }
+    }
+
+    /// The simulator, for what it offers beyond this interface.
+    pub fn as_sim(&self) -> Option<&SimDevice> {
+        match self {
+            #[cfg(feature = "cuda")]
+            Device::Cuda(_) => None,
+            Device::Sim(sim) => Some(sim),
+        }
+    }
+
+    /// What the device is made of.
+    pub fn properties(&self) -> &Properties {
+        match self {
+            #[cfg(feature = "cuda")]
+            Device::Cuda(cuda) => cuda.properties(),
+            Device::Sim(sim) => sim.properties(),
+        }
+    }
+
+    /// Memory in our own buffers, and what the device has left.
+    pub fn memory(&self) -> MemoryInfo {
+        match self {
+            #[cfg(feature = "cuda")]
+            Device::Cuda(cuda) => cuda.memory(),
+            Device::Sim(sim) => sim.memory(),
+        }
+    }
+
+    /// Makes [`MemoryInfo::peak`] start again from what is in use now.
+    pub fn reset_peak_memory(&self) {
+        match self {
+            #[cfg(feature = "cuda")]
+            Device::Cuda(cuda) => cuda.ledger().reset_peak(),
+            Device::Sim(sim) => sim.ledger().reset_peak(),
+        }
+    }
+
+    /// The default stream.
+    pub fn stream(&self) -> Stream {
+        Stream::default_of(self)
+    }
+
+    /// A stream whose work may overlap with that of others. Buffers used on several streams are ordered by events that
+    /// cudarc records, so a copy never overtakes the kernel that made its data.
+    ///
+    /// # Errors
+    /// What the driver reports.
+    pub fn new_stream(&self) -> Result<Stream> {
+        Stream::new_on(self)
+    }
+
+    /// Waits for all work on all streams.
+    ///
+    /// # Errors
+    /// What went wrong in that work; a kernel's fault on a GPU surfaces here.
+    pub fn synchronize(&self) -> Result<()> {
+        match self {
+            #[cfg(feature = "cuda")]
+            Device::Cuda(cuda) => cuda.synchronize(),
+            Device::Sim(_) => Ok(()),
+        }
+    }
+
+    /// What the simulator has executed so far; `None` on a GPU, which does not count.
+    pub fn counts(&self) -> Option<Counts> {
+        self.as_sim().map(SimDevice::counts)
+    }
+
+    /// What kernels have printed since the last call. A GPU prints to the standard output by itself.
+    pub fn take_output(&self) -> String {
+        self.as_sim().map(|sim| sim.device().take_output()).unwrap_or_default()
+    }
+
+    /// Compiles `source` for this device, or finds it compiled, and loads it. A second call returns the same module, unless
+    /// the file on disk has changed.
+    ///
+    /// # Errors
+    /// [`Error::Compile`] with NVRTC's log, [`Error::NvrtcMissing`], [`Error::Unsupported`] if the kernel needs a newer GPU,
+    /// [`Error::Load`].
+    pub fn load(&self, source: &KernelSource) -> Result<Module> {
+        let target = match self {
+            #[cfg(feature = "cuda")]
+            Device::Cuda(cuda) => Target::Gpu { device: self.short_name(), capability: cuda.compute_capability() },
+            Device::Sim(_) => Target::Simulator,
+        };
+        let key = source.fingerprint()?;
+        let modules = match self {
+            #[cfg(feature = "cuda")]
+            Device::Cuda(cuda) => cuda.modules(),
+            Device::Sim(sim) => sim.modules(),
+        };
+        if let Some(module) = modules.get(&key) {
+            return Ok(module);
+        }
+        let module = Module::load(self, compile::compile(source, &target)?)?;
+        modules.insert(key, &module);
+        Ok(module)
+    }
+
+    /// [`Device::load`], then the kernel of that name.
+    ///
+    /// # Errors
+    /// As [`Device::load`], and [`Error::NoSuchKernel`].
+    pub fn kernel(&self, source: &KernelSource, name: &str) -> Result<Kernel> {
+        self.load(source)?.kernel(name)
+    }
+
+    /// Loads PTX text as it is; `name` is what messages call it. A GPU's driver compiles it for its architecture.
+    ///
+    /// # Errors
+    /// [`Error::Load`] with the loader's words.
+    pub fn load_ptx(&self, ptx: &str, name: &str) -> Result<Module> {
+        Module::load(self, compile::Compiled::from_ptx(ptx, name))
+    }
+
+    /// Page-locked host memory of `len` zeros.
+    ///
+    /// # Errors
+    /// What the driver reports, for instance that the host has not so much memory to lock.
+    pub fn alloc_pinned<T: DeviceElement>(&self, len: usize) -> Result<PinnedBuffer<T>> {
+        match self {
+            #[cfg(feature = "cuda")]
+            Device::Cuda(cuda) => cuda.alloc_pinned(len),
+            Device::Sim(_) => Ok(PinnedBuffer::on_host(len)),
+        }
+    }
+
+    pub(crate) fn id(&self) -> DeviceId {
+        match self {
+            #[cfg(feature = "cuda")]
+            Device::Cuda(cuda) => DeviceId::Cuda(cuda.ordinal()),
+            Device::Sim(sim) => DeviceId::Sim(sim.id()),
+        }
+    }
+}
+
+impl PartialEq for Device {
+    fn eq(&self, other: &Device) -> bool {
+        self.id() == other.id()
+    }
+}
+
+impl Eq for Device {}
+
+impl std::fmt::Debug for Device {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.describe())
+    }
+}

@@ -1,0 +1,47 @@
+//! What a device is made of.
+
+/// The figures that launches and tables need. `None` where the device has no such thing: a simulator has no clock.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Properties {
+    /// Marketing name.
+    pub name: String,
+    /// (major, minor): 9.0 for an H200. The simulator runs PTX itself and has none.
+    pub compute_capability: Option<(u32, u32)>,
+    /// Streaming multiprocessors.
+    pub multiprocessors: Option<u32>,
+    /// Bytes of device memory.
+    pub total_memory: u64,
+    /// Bytes of shared memory that a block may have without asking.
+    pub shared_per_block: u32,
+    /// Bytes of shared memory that a block may have at most; launches ask for more than `shared_per_block` by themselves.
+    pub shared_per_block_optin: u32,
+    /// Threads that a block may have.
+    pub max_threads_per_block: u32,
+    /// Blocks of a grid in x, y, z.
+    pub max_grid: [u32; 3],
+    /// Threads of a block in x, y, z.
+    pub max_block: [u32; 3],
+    /// Lanes of a warp.
+    pub warp_size: u32,
+    /// 32-bit registers of a multiprocessor.
+    pub registers_per_multiprocessor: Option<u32>,
+    /// Threads that a multiprocessor holds at once.
+    pub max_threads_per_multiprocessor: Option<u32>,
+    /// Bytes of L2 cache.
+    pub l2_bytes: Option<u64>,
+    /// Peak clock of the multiprocessors in kHz.
+    pub clock_khz: Option<u32>,
+    /// Peak clock of the memory in kHz.
+    pub memory_clock_khz: Option<u32>,
+    /// Width of the memory bus in bits.
+    pub memory_bus_bits: Option<u32>,
+}
+
+impl Properties {
+    /// Peak memory bandwidth in bytes/s: two transfers a clock over the width of the bus.
+    pub fn memory_bandwidth(&self) -> Option<f64> {
+        let clock = f64::from(self.memory_clock_khz?) * 1e3;
+        let bytes = f64::from(self.memory_bus_bits?) / 8.0;
+        Some(2.0 * clock * bytes)
+    }
+}

@@ -1,0 +1,212 @@
+//! One error type for the whole crate; each message says what was attempted, on what, and what to do about it.
+
+use std::path::PathBuf;
+
+/// Shorthand for results of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Everything that can go wrong between a lesson and its device.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A device name that [`crate::device::DeviceChoice`] does not know.
+    #[error("no such device: `{0}` (use auto, sim, cuda or cuda:N)")]
+    DeviceName(String),
+
+    /// The device asked for does not answer.
+    #[error("{device} cannot be used: {reason}")]
+    NoDevice {
+        /// As the user named it.
+        device: String,
+        /// What the driver, or its absence, said.
+        reason: String,
+    },
+
+    /// This device cannot do it, by its nature; tables show it as a dash with the reason.
+    #[error("{what} is not possible on {device}: {reason}")]
+    Unsupported {
+        /// What was asked for.
+        what: String,
+        /// The device's short name.
+        device: String,
+        /// Why, and if there is another way, which.
+        reason: String,
+    },
+
+    /// A buffer, kernel or event met a stream of another device.
+    #[error("{operation}: the {what} belongs to {found}, but the stream is one of {expected}")]
+    WrongDevice {
+        /// The operation that was refused.
+        operation: &'static str,
+        /// "buffer", "kernel" or "event".
+        what: &'static str,
+        /// The stream's device.
+        expected: String,
+        /// Where the object lives.
+        found: String,
+    },
+
+    /// The device has not enough memory left.
+    #[error(
+        "out of memory on {device}: {requested} bytes asked for, {free} of {total} are free ({in_use} are in our own buffers)"
+    )]
+    OutOfMemory {
+        /// The device's short name.
+        device: String,
+        /// Bytes asked for.
+        requested: u64,
+        /// Bytes free when the request failed.
+        free: u64,
+        /// Bytes that the device has.
+        total: u64,
+        /// Bytes in live buffers of this process.
+        in_use: u64,
+    },
+
+    /// Two lengths that must agree do not.
+    #[error("{operation}: the source holds {source_len} elements, the destination {destination_len}")]
+    Length {
+        /// The copy that was refused.
+        operation: &'static str,
+        /// Elements in the source.
+        source_len: usize,
+        /// Elements in the destination.
+        destination_len: usize,
+    },
+
+    /// Shapes that do not fit an operation.
+    #[error("{operation}: {detail}")]
+    Shape {
+        /// The operation that was refused.
+        operation: String,
+        /// Both shapes, and the rule they break.
+        detail: String,
+    },
+
+    /// A launch whose arguments do not match the kernel's parameters.
+    #[error("kernel `{kernel}`: {detail}")]
+    Arguments {
+        /// The kernel's name.
+        kernel: String,
+        /// The mismatch, with the kernel's own parameter list.
+        detail: String,
+    },
+
+    /// A launch geometry that the kernel or the device cannot run.
+    #[error("kernel `{kernel}` cannot be launched so: {detail}")]
+    LaunchConfig {
+        /// The kernel's name.
+        kernel: String,
+        /// The limit and the value that exceeds it.
+        detail: String,
+    },
+
+    /// A kernel did something wrong while the simulator watched.
+    #[error("{rendered}")]
+    Fault {
+        /// The kind, for programs to match on.
+        fault: Box<ptx_sim::Fault>,
+        /// The diagnostic, with the CUDA source line.
+        rendered: String,
+    },
+
+    /// PTX that a device refused to load.
+    #[error("cannot load `{module}` on {device}: {detail}")]
+    Load {
+        /// File or name of the module.
+        module: String,
+        /// The device's short name.
+        device: String,
+        /// The loader's own words.
+        detail: String,
+    },
+
+    /// A module without the kernel asked for.
+    #[error("`{module}` has no kernel `{kernel}`; it has {}", list(.available))]
+    NoSuchKernel {
+        /// File or name of the module.
+        module: String,
+        /// The name asked for.
+        kernel: String,
+        /// The names it has.
+        available: Vec<String>,
+    },
+
+    /// NVRTC rejected a kernel.
+    #[error("{file} does not compile:\n{log}")]
+    Compile {
+        /// The kernel's file.
+        file: String,
+        /// NVRTC's log: file, line, message.
+        log: String,
+    },
+
+    /// A kernel must be compiled and there is no NVRTC to do it.
+    #[error("{file} has to be compiled ({why}), and NVRTC is not installed. Install it with:\n    {remedy}")]
+    NvrtcMissing {
+        /// The kernel's file.
+        file: String,
+        /// Why the shipped PTX does not serve.
+        why: String,
+        /// The one command that installs NVRTC.
+        remedy: String,
+    },
+
+    /// The CUDA driver reported an error.
+    #[error("{operation} failed on {device}: {message}")]
+    Cuda {
+        /// What was attempted. A kernel's fault surfaces at the next synchronisation.
+        operation: String,
+        /// The device's short name.
+        device: String,
+        /// The driver's name for it and its description.
+        message: String,
+    },
+
+    /// The simulator's memory rejected an access from the host.
+    #[error("{operation} failed on {device}: {source}")]
+    SimMemory {
+        /// What was attempted.
+        operation: &'static str,
+        /// The device's short name.
+        device: String,
+        /// What the simulator said.
+        source: ptx_sim::MemoryError,
+    },
+
+    /// A file that could not be read or written.
+    #[error("{}: {source}", .path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+
+    /// Something wrong in an input, told in one sentence.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+impl Error {
+    /// True if the device lacks the ability, rather than something having failed.
+    pub fn is_unsupported(&self) -> bool {
+        matches!(self, Error::Unsupported { .. })
+    }
+
+    pub(crate) fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Error {
+        let path = path.into();
+        move |source| Error::Io { path, source }
+    }
+
+    pub(crate) fn shape(operation: impl Into<String>, detail: impl Into<String>) -> Error {
+        Error::Shape { operation: operation.into(), detail: detail.into() }
+    }
+}
+
+fn list(names: &[String]) -> String {
+    match names {
+        [] => "none".to_owned(),
+        _ => names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "),
+    }
+}

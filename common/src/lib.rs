@@ -1,0 +1,65 @@
+//! What every phase shares, from the device up to the printed table.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`device`] | [`Device`]: a CUDA GPU or the simulator behind one interface; streams, buffers, events, launches |
+//! | [`compile`] | from a `.cu` file to a loaded kernel: NVRTC, the disk cache, the PTX shipped beside the source |
+//! | [`probe`] | which of NVIDIA's libraries this machine has, and what to do about those it lacks |
+//! | [`tensor`] | [`Tensor`]: a shape and its f32 values, on the host or on a device |
+//! | [`reference`](mod@reference) | CPU references that accumulate in f64, and naive f32 baselines |
+//! | [`check`] | comparison that a NaN cannot pass, with derived tolerances |
+//! | [`timing`] | measurements that carry the clock they were taken with |
+//! | [`table`] | results as text, Markdown, CSV and JSON |
+//! | [`progress`] | a bar for long work |
+//! | [`device_test!`] | one test body, run on both devices |
+//!
+//! The host side of a lesson reads as it would with cudarc, and runs on either device:
+//!
+//! ```
+//! use common::prelude::*;
+//!
+//! fn main() -> common::Result<()> {
+//!     let device = Device::open(DeviceChoice::Sim)?;
+//!     let stream = device.stream();
+//!     let x = stream.clone_htod(&[1.0f32, 2.0, 3.0])?;
+//!     let mut y = stream.alloc_poisoned::<f32>(3)?;
+//!     stream.memcpy_dtod(&x, &mut y)?;
+//!     assert_eq!(stream.clone_dtoh(&y)?, [1.0, 2.0, 3.0]);
+//!     Ok(())
+//! }
+//! ```
+
+pub mod check;
+pub mod compile;
+pub mod device;
+mod error;
+pub mod probe;
+pub mod progress;
+pub mod reference;
+pub mod table;
+pub mod tensor;
+mod testing;
+pub mod timing;
+
+pub use device::Device;
+pub use error::{Error, Result};
+pub use tensor::Tensor;
+
+/// The names that nearly every lesson uses.
+pub mod prelude {
+    pub use crate::compile::KernelSource;
+    pub use crate::device::{
+        Buffer, Device, DeviceArgs, DeviceChoice, DeviceElement, DeviceSlice, DeviceSliceMut, Event, Kernel,
+        LaunchConfig, PinnedBuffer, Stream,
+    };
+    pub use crate::error::{Error, Result};
+    pub use crate::kernel_source;
+    pub use crate::tensor::Tensor;
+}
+
+/// What the macros of this crate expand to; not an interface.
+#[doc(hidden)]
+pub mod private {
+    pub use crate::testing::cuda_for_test;
+    pub use pastey::paste;
+}

@@ -1,0 +1,438 @@
+//! Which of NVIDIA's libraries this machine has.
+//!
+//! Each is opened by absolute path where that is known: from the `nvidia-*` wheels of a Python environment, from
+//! `CUDA_PATH`/`CUDA_HOME`, from `/usr/local/cuda`; then by the system's own search. A library that is open is found again by
+//! its name, so cudarc (which searches by name alone, and panics where it finds nothing) then finds it too. Nothing here
+//! panics, and nothing needs the `cuda` feature.
+
+use std::ffi::c_int;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use libloading::Library as Handle;
+
+/// File name of the driver's library.
+pub(crate) const DRIVER_LIBRARY: &str = if cfg!(windows) { "nvcuda.dll" } else { "libcuda.so.1" };
+
+/// The command that installs CUDA's headers.
+pub(crate) const HEADERS_REMEDY: &str =
+    "pip install 'nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-crt==13.0.*' 'nvidia-cuda-cccl==13.0.*'";
+
+/// A library that the course uses where it is present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Library {
+    /// The GPU driver.
+    Driver,
+    /// The run-time compiler of CUDA C.
+    Nvrtc,
+    /// Dense linear algebra.
+    Cublas,
+    /// Matrix products with fused epilogues.
+    CublasLt,
+    /// Neural network layers.
+    Cudnn,
+    /// Communication between GPUs.
+    Nccl,
+}
+
+/// A loaded library; it stays loaded until the program ends.
+pub struct Opened {
+    /// For looking up symbols.
+    pub library: Handle,
+    /// The file, or its bare name if the system found it by itself.
+    pub path: PathBuf,
+}
+
+/// One row of `doctor`: what is there, and what to do if it is not.
+#[derive(Clone, Debug)]
+pub struct Component {
+    /// What it is: `NVRTC`.
+    pub name: &'static str,
+    /// Whether it could be opened.
+    pub present: bool,
+    /// As it says itself.
+    pub version: Option<String>,
+    /// The file.
+    pub path: Option<PathBuf>,
+    /// If it is absent: where it was looked for, or what went wrong.
+    pub detail: Option<String>,
+    /// What is not possible without it.
+    pub without: &'static str,
+    /// The one command that installs it.
+    pub remedy: &'static str,
+}
+
+impl Library {
+    /// All of them, in the order that they build on each other.
+    pub const ALL: [Library; 6] =
+        [Library::Driver, Library::Nvrtc, Library::Cublas, Library::CublasLt, Library::Cudnn, Library::Nccl];
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Library::Driver => "NVIDIA driver",
+            Library::Nvrtc => "NVRTC",
+            Library::Cublas => "cuBLAS",
+            Library::CublasLt => "cuBLASLt",
+            Library::Cudnn => "cuDNN",
+            Library::Nccl => "NCCL",
+        }
+    }
+
+    /// What is not possible without it.
+    pub fn without(self) -> &'static str {
+        match self {
+            Library::Driver => "no GPU: everything runs on the simulator, with counts in place of times",
+            Library::Nvrtc => "edited kernels cannot be compiled; unedited ones run from the PTX shipped with them",
+            Library::Cublas => "no cuBLAS row to compare matrix products with",
+            Library::CublasLt => "no cuBLASLt row to compare fused linear layers with",
+            Library::Cudnn => "no cuDNN row to compare convolutions with",
+            Library::Nccl => "several GPUs exchange data by plain copies",
+        }
+    }
+
+    /// The one command that installs it.
+    pub fn remedy(self) -> &'static str {
+        match self {
+            Library::Driver if cfg!(windows) => "winget install Nvidia.GeForceExperience",
+            Library::Driver => "sudo apt install nvidia-driver-580",
+            Library::Nvrtc => "pip install 'nvidia-cuda-nvrtc==13.0.*'",
+            Library::Cublas | Library::CublasLt => "pip install 'nvidia-cublas==13.0.*'",
+            Library::Cudnn => "pip install nvidia-cudnn-cu13",
+            Library::Nccl => "pip install nvidia-nccl-cu13",
+        }
+    }
+
+    /// Opens it, once for the whole program; `Err` says what was tried.
+    ///
+    /// # Errors
+    /// A sentence with the places searched.
+    pub fn open(self) -> Result<&'static Opened, String> {
+        static OPENED: [OnceLock<Result<Opened, String>>; 6] = [const { OnceLock::new() }; 6];
+        OPENED[self as usize].get_or_init(|| self.find()).as_ref().map_err(String::clone)
+    }
+
+    /// True if it can be opened.
+    pub fn is_present(self) -> bool {
+        self.open().is_ok()
+    }
+
+    /// Whether a file of this name is the library.
+    fn is_file(self, name: &str) -> bool {
+        self != Library::Driver && is_library(name, self.stem())
+    }
+
+    fn stem(self) -> &'static str {
+        match self {
+            Library::Driver => "cuda",
+            Library::Nvrtc => "nvrtc",
+            Library::Cublas => "cublas",
+            Library::CublasLt => "cublasLt",
+            Library::Cudnn => "cudnn",
+            Library::Nccl => "nccl",
+        }
+    }
+
+    /// Names by which the system may find it.
+    fn system_names(self) -> Vec<String> {
+        let versions: &[u32] = match self {
+            Library::Driver => return vec![DRIVER_LIBRARY.to_owned()],
+            Library::Cudnn => &[9],
+            Library::Nccl => &[2],
+            _ => &[13, 12],
+        };
+        let stem = self.stem();
+        let name = |version: &u32| match (cfg!(windows), self) {
+            (true, Library::Nvrtc) => format!("nvrtc64_{version}0_0.dll"),
+            (true, _) => format!("{stem}64_{version}.dll"),
+            (false, _) => format!("lib{stem}.so.{version}"),
+        };
+        versions.iter().map(name).collect()
+    }
+
+    fn find(self) -> Result<Opened, String> {
+        let mut failures = Vec::new();
+        for dir in library_dirs() {
+            let mut names = file_names(dir);
+            names.retain(|name| self.is_file(name));
+            for name in names {
+                let path = dir.join(name);
+                self.open_companions(dir);
+                match open(&path) {
+                    Ok(library) => return Ok(Opened { library, path }),
+                    Err(error) => failures.push(error.to_string()),
+                }
+            }
+        }
+        for name in self.system_names() {
+            let path = PathBuf::from(name);
+            match open(&path) {
+                Ok(library) => return Ok(Opened { library, path }),
+                Err(error) => failures.push(error.to_string()),
+            }
+        }
+        Err(failures.join("; "))
+    }
+
+    /// Opens what the library itself opens by bare name later, which would not be found there.
+    fn open_companions(self, dir: &Path) {
+        let stem = match self {
+            Library::Nvrtc => "nvrtc-builtins",
+            Library::Cublas => "cublasLt",
+            _ => return,
+        };
+        for name in file_names(dir) {
+            if is_library(&name, stem)
+                && let Ok(companion) = open(&dir.join(name))
+            {
+                // Kept open for the rest of the program.
+                std::mem::forget(companion);
+            }
+        }
+    }
+
+    fn version(self, opened: &Opened) -> Option<String> {
+        let library = &opened.library;
+        let one = |symbol: &[u8]| {
+            let mut version: c_int = 0;
+            // SAFETY: cuDriverGetVersion and ncclGetVersion both take one `int *` and return a status.
+            let status = unsafe {
+                let get = library.get::<unsafe extern "C" fn(*mut c_int) -> c_int>(symbol).ok()?;
+                get(&mut version)
+            };
+            (status == 0).then_some(version)
+        };
+        let long = |symbol: &[u8]| {
+            // SAFETY: cublasLtGetVersion and cudnnGetVersion take nothing and return a `size_t`.
+            Some(unsafe { library.get::<unsafe extern "C" fn() -> usize>(symbol).ok()?() })
+        };
+        Some(match self {
+            Library::Driver => {
+                let version = one(b"cuDriverGetVersion\0")?;
+                let cuda = format!("CUDA {}.{}", version / 1000, version % 1000 / 10);
+                match kernel_driver_version() {
+                    Some(driver) => format!("{driver} ({cuda})"),
+                    None => cuda,
+                }
+            }
+            Library::Nvrtc => {
+                let (mut major, mut minor): (c_int, c_int) = (0, 0);
+                // SAFETY: nvrtcVersion takes two `int *`.
+                unsafe {
+                    let get =
+                        library.get::<unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int>(b"nvrtcVersion\0").ok()?;
+                    get(&mut major, &mut minor);
+                }
+                format!("{major}.{minor}")
+            }
+            Library::Cublas => {
+                // SAFETY: cublasGetProperty takes a libraryPropertyType (0 major, 1 minor, 2 patch) and an `int *`.
+                let get = unsafe {
+                    library.get::<unsafe extern "C" fn(c_int, *mut c_int) -> c_int>(b"cublasGetProperty\0").ok()?
+                };
+                let property = |which| {
+                    let mut value = 0;
+                    // SAFETY: as above.
+                    unsafe { get(which, &mut value) };
+                    value
+                };
+                format!("{}.{}.{}", property(0), property(1), property(2))
+            }
+            Library::CublasLt => {
+                let version = long(b"cublasLtGetVersion\0")?;
+                match version {
+                    // 130002 = 13.0.2; from 100000 on it is major · 10000 + minor · 100 + patch.
+                    100_000.. => dotted([version / 10_000, version / 100 % 100, version % 100]),
+                    _ => dotted([version / 1000, version / 100 % 10, version % 100]),
+                }
+            }
+            Library::Cudnn => {
+                let version = long(b"cudnnGetVersion\0")?;
+                match version {
+                    // 91002 = 9.10.2; before cuDNN 9 it was major · 1000.
+                    10_000.. => dotted([version / 10_000, version / 100 % 100, version % 100]),
+                    _ => dotted([version / 1000, version / 100 % 10, version % 100]),
+                }
+            }
+            Library::Nccl => {
+                let version = one(b"ncclGetVersion\0")? as usize;
+                dotted([version / 10_000, version / 100 % 100, version % 100])
+            }
+        })
+    }
+}
+
+/// What this machine has, one row for each [`Library`], and one for CUDA's headers.
+pub fn report() -> Vec<Component> {
+    let mut components: Vec<Component> = Library::ALL.map(component).into();
+    let headers = include_dirs().first();
+    components.push(Component {
+        name: "CUDA headers",
+        present: headers.is_some(),
+        version: None,
+        path: headers.cloned(),
+        detail: headers.is_none().then(|| "no directory with cuda_fp16.h".to_owned()),
+        without: "kernels that include cuda_fp16.h or mma.h cannot be recompiled",
+        remedy: HEADERS_REMEDY,
+    });
+    components
+}
+
+fn component(library: Library) -> Component {
+    let opened = library.open();
+    Component {
+        name: library.name(),
+        present: opened.is_ok(),
+        version: opened.as_ref().ok().and_then(|opened| library.version(opened)),
+        path: opened.as_ref().ok().map(|opened| opened.path.clone()),
+        detail: opened.err(),
+        without: library.without(),
+        remedy: library.remedy(),
+    }
+}
+
+fn dotted(parts: [usize; 3]) -> String {
+    parts.map(|part| part.to_string()).join(".")
+}
+
+/// `580.65.06`, which the driver's kernel module tells on Linux.
+fn kernel_driver_version() -> Option<String> {
+    let text = fs::read_to_string("/sys/module/nvidia/version").ok()?;
+    Some(text.trim().to_owned())
+}
+
+/// `libNAME.so`, `libNAME.so.13`, `NAME64_13.dll`, `NAME.dll`; not `libNAMELt.so`, `libNAME-builtins.so`, `libNAME.alt.so`.
+fn is_library(name: &str, stem: &str) -> bool {
+    let after = |prefix: &str| name.strip_prefix(prefix)?.strip_prefix(stem);
+    match cfg!(windows) {
+        true => after("")
+            .and_then(|rest| rest.strip_suffix(".dll"))
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with("64_")),
+        false => after("lib").is_some_and(|rest| rest == ".so" || rest.starts_with(".so.")),
+    }
+}
+
+fn open(path: &Path) -> Result<Handle, libloading::Error> {
+    #[cfg(unix)]
+    {
+        use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
+        // SAFETY: NVIDIA's libraries may be loaded at any time, in any order. Global, because NVRTC and cuDNN look their parts
+        // up by name.
+        unsafe { Library::open(Some(path), RTLD_NOW | RTLD_GLOBAL) }.map(Handle::from)
+    }
+    #[cfg(windows)]
+    {
+        use libloading::os::windows::{LOAD_LIBRARY_SEARCH_DEFAULT_DIRS, LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR, Library};
+        let flags = match path.is_absolute() {
+            true => LOAD_LIBRARY_SEARCH_DEFAULT_DIRS | LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR,
+            false => 0,
+        };
+        // SAFETY: NVIDIA's libraries may be loaded at any time, in any order.
+        unsafe { Library::load_with_flags(path, flags) }.map(Handle::from)
+    }
+}
+
+/// Sorted; empty for a directory that cannot be read.
+fn file_names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+fn directories(dir: &Path) -> Vec<PathBuf> {
+    let names = file_names(dir).into_iter().map(|name| dir.join(name));
+    names.filter(|path| path.is_dir()).collect()
+}
+
+/// Directories that may hold NVIDIA's libraries, the most specific first.
+fn library_dirs() -> &'static [PathBuf] {
+    static DIRS: OnceLock<Vec<PathBuf>> = OnceLock::new();
+    DIRS.get_or_init(|| {
+        let parts = ["lib", "lib64", "bin", "bin/x86_64", "bin/x64", "lib/x64"];
+        existing(roots().iter().flat_map(|root| parts.map(|part| root.join(part))))
+    })
+}
+
+/// Directories with CUDA's headers: that of `cuda_fp16.h`, and CCCL's beside it.
+pub(crate) fn include_dirs() -> &'static [PathBuf] {
+    static DIRS: OnceLock<Vec<PathBuf>> = OnceLock::new();
+    DIRS.get_or_init(|| {
+        let mut bases = roots().into_iter().map(|root| root.join("include"));
+        let base = bases.find(|dir| dir.join("cuda_fp16.h").is_file());
+        existing(base.iter().flat_map(|dir| [dir.clone(), dir.join("cccl")]))
+    })
+}
+
+fn existing(dirs: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = Vec::new();
+    for dir in dirs {
+        if dir.is_dir() && !found.contains(&dir) {
+            found.push(dir);
+        }
+    }
+    found
+}
+
+/// What contains `lib` and `include`: the parts of wheels, then toolkits.
+fn roots() -> Vec<PathBuf> {
+    let var = |name| std::env::var_os(name).map(PathBuf::from);
+    let mut environments: Vec<PathBuf> = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(var).collect();
+    if let Ok(here) = std::env::current_dir() {
+        for dir in here.ancestors() {
+            environments.extend([dir.join(".venv"), dir.join("venv"), dir.join("target/venv")]);
+        }
+    }
+    environments.extend(var("HOME").map(|home| home.join(".local")));
+    environments.extend(["/usr/local", "/usr"].map(PathBuf::from));
+
+    let mut roots = Vec::new();
+    for environment in environments {
+        // lib/python3.12/site-packages on Unix, Lib\site-packages on Windows, dist-packages on Debian.
+        let mut libraries = vec![environment.join("Lib")];
+        libraries.extend(
+            directories(&environment.join("lib"))
+                .into_iter()
+                .filter(|dir| dir.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python3"))),
+        );
+        for library in libraries {
+            for packages in ["site-packages", "dist-packages"] {
+                roots.extend(directories(&library.join(packages).join("nvidia")));
+            }
+        }
+    }
+    roots.extend(["CUDA_PATH", "CUDA_HOME", "CONDA_PREFIX"].into_iter().filter_map(var));
+    roots.push("/usr/local/cuda".into());
+    roots
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(not(windows))]
+    fn a_library_is_told_from_its_companions() {
+        assert!(Library::Nvrtc.is_file("libnvrtc.so.13"));
+        assert!(Library::Nvrtc.is_file("libnvrtc.so"));
+        assert!(!Library::Nvrtc.is_file("libnvrtc-builtins.so.13.0"));
+        assert!(!Library::Nvrtc.is_file("libnvrtc.alt.so.13"));
+        assert!(!Library::Nvrtc.is_file("libnvrtc_static.a"));
+        assert!(Library::Cublas.is_file("libcublas.so.13"));
+        assert!(!Library::Cublas.is_file("libcublasLt.so.13"));
+        assert!(Library::CublasLt.is_file("libcublasLt.so.13"));
+        assert!(Library::Cudnn.is_file("libcudnn.so.9"));
+        assert!(!Library::Cudnn.is_file("libcudnn_ops.so.9"));
+    }
+
+    #[test]
+    fn the_report_has_a_row_for_everything_and_never_panics() {
+        let report = report();
+        assert_eq!(report.len(), Library::ALL.len() + 1);
+        for row in report {
+            assert_eq!(row.present, row.path.is_some(), "{}", row.name);
+            assert_eq!(row.present, row.detail.is_none(), "{}", row.name);
+        }
+    }
+}

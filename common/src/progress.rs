@@ -1,0 +1,48 @@
+//! A bar for work that takes a while. It goes to stderr, and is not there when that is no terminal.
+
+use std::borrow::Cow;
+use std::io::IsTerminal;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Progress towards a known number of steps; it leaves no trace when it goes.
+pub struct Progress(ProgressBar);
+
+impl Progress {
+    /// A bar of `len` steps. `message` says what is being done.
+    pub fn new(len: u64, message: impl Into<Cow<'static, str>>) -> Progress {
+        let target = match std::io::stderr().is_terminal() {
+            true => ProgressDrawTarget::stderr(),
+            false => ProgressDrawTarget::hidden(),
+        };
+        let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} {msg}")
+            .unwrap_or_else(|_| ProgressStyle::default_bar());
+        let bar = ProgressBar::with_draw_target(Some(len), target).with_style(style);
+        bar.set_message(message);
+        Progress(bar)
+    }
+
+    /// `steps` more are done.
+    pub fn inc(&self, steps: u64) {
+        self.0.inc(steps);
+    }
+
+    /// Says what is being done now.
+    pub fn set_message(&self, message: impl Into<Cow<'static, str>>) {
+        self.0.set_message(message);
+    }
+
+    /// A line on stderr, above the bar if there is one.
+    pub fn println(&self, line: impl AsRef<str>) {
+        self.0.suspend(|| eprintln!("{}", line.as_ref()));
+    }
+
+    /// Takes the bar away; dropping it does so too.
+    pub fn finish(self) {}
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}

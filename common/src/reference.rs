@@ -1,0 +1,468 @@
+//! What is right: operations on the CPU that accumulate in f64, and the naive f32 versions that a beginner would write, as the
+//! CPU's row in the tables.
+//!
+//! A [`Reference`] carries the bound on the rounding error that any f32 implementation may have, so no test guesses one.
+
+use rayon::prelude::*;
+
+use crate::Tensor;
+use crate::check::Tolerance;
+use crate::error::{Error, Result};
+
+/// Values computed in f64, and what an f32 implementation's error is bounded by.
+#[derive(Clone, Debug)]
+pub struct Reference {
+    /// The results, in the order of the operation's output.
+    pub values: Vec<f64>,
+    /// The most terms that are added up for one of them.
+    pub terms: usize,
+    /// The largest sum of the absolute values of those terms.
+    pub magnitude: f64,
+}
+
+impl Reference {
+    /// What f32 arithmetic may be off by, in any order of summation: [`Tolerance::dot`].
+    pub fn tolerance(&self) -> Tolerance {
+        Tolerance::dot(self.terms, self.magnitude)
+    }
+
+    /// Computes each value and the absolute sum of its terms.
+    fn collect(len: usize, terms: usize, term: impl Fn(usize) -> Sum + Sync + Send) -> Reference {
+        let sums: Vec<Sum> = (0..len).into_par_iter().map(term).collect();
+        Reference {
+            magnitude: sums.iter().map(|sum| sum.magnitude).fold(0.0, f64::max),
+            values: sums.into_iter().map(|sum| sum.value).collect(),
+            terms,
+        }
+    }
+}
+
+/// A sum and the sum of its terms' absolute values.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    value: f64,
+    magnitude: f64,
+}
+
+impl Sum {
+    fn add(&mut self, term: f64) {
+        self.value += term;
+        self.magnitude += term.abs();
+    }
+}
+
+/// a + b, element by element.
+///
+/// # Errors
+/// [`Error::Shape`] if the lengths differ.
+pub fn vector_add(a: &[f32], b: &[f32]) -> Result<Reference> {
+    if a.len() != b.len() {
+        return Err(Error::shape("vector_add", format!("{} values and {} values cannot be added", a.len(), b.len())));
+    }
+    Ok(Reference::collect(a.len(), 1, |i| {
+        let mut sum = Sum::default();
+        sum.add(f64::from(a[i]));
+        sum.add(f64::from(b[i]));
+        sum
+    }))
+}
+
+/// C = A·B with A \[M, K\], B \[K, N\], C \[M, N\], all row-major.
+///
+/// # Errors
+/// [`Error::Shape`] if a slice has not the length that M, N, K say.
+pub fn matmul(a: &[f32], b: &[f32], m: usize, n: usize, k: usize) -> Result<Reference> {
+    if a.len() != m * k || b.len() != k * n {
+        return Err(Error::shape(
+            "matmul",
+            format!(
+                "A has {} values and B has {}, but M = {m}, N = {n}, K = {k} need {} and {}",
+                a.len(),
+                b.len(),
+                m * k,
+                k * n
+            ),
+        ));
+    }
+    // A row at a time, with B read row by row: the order in which it lies in memory.
+    let rows: Vec<Vec<Sum>> = (0..m)
+        .into_par_iter()
+        .map(|row| {
+            let mut sums = vec![Sum::default(); n];
+            for (&a, b) in a[row * k..(row + 1) * k].iter().zip(b.chunks_exact(n.max(1))) {
+                for (sum, &b) in sums.iter_mut().zip(b) {
+                    sum.add(f64::from(a) * f64::from(b));
+                }
+            }
+            sums
+        })
+        .collect();
+    let sums = rows.concat();
+    Ok(Reference {
+        magnitude: sums.iter().map(|sum| sum.magnitude).fold(0.0, f64::max),
+        values: sums.into_iter().map(|sum| sum.value).collect(),
+        terms: k,
+    })
+}
+
+/// The geometry of a 2-D convolution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conv2dParams {
+    /// Step of the window, in y and x.
+    pub stride: [usize; 2],
+    /// Zeros around the image, in y and x.
+    pub padding: [usize; 2],
+    /// Distance of the window's taps, in y and x.
+    pub dilation: [usize; 2],
+    /// Parts that channels are divided into; each output channel sees its own part.
+    pub groups: usize,
+}
+
+impl Default for Conv2dParams {
+    /// Stride 1, no padding, no dilation, one group.
+    fn default() -> Conv2dParams {
+        Conv2dParams { stride: [1, 1], padding: [0, 0], dilation: [1, 1], groups: 1 }
+    }
+}
+
+impl Conv2dParams {
+    /// The same stride and padding in y and x.
+    pub fn new(stride: usize, padding: usize) -> Conv2dParams {
+        Conv2dParams { stride: [stride, stride], padding: [padding, padding], ..Conv2dParams::default() }
+    }
+
+    /// \[N, out_channels, out_height, out_width\] for an input \[N, C, H, W\] and a weight \[out_channels, C / groups, R, S\]:
+    /// ⌊(H + 2·padding − dilation·(R − 1) − 1) / stride⌋ + 1, as PyTorch's `Conv2d` documents it.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if channels and groups do not fit, or the window is larger than the padded image.
+    pub fn output_shape(&self, input: &Tensor, weight: &Tensor) -> Result<[usize; 4]> {
+        let wrong = |why: &str| {
+            Err(Error::shape(
+                "conv2d",
+                format!("input {:?} and weight {:?} with {} groups: {why}", input.shape(), weight.shape(), self.groups),
+            ))
+        };
+        let (Ok([n, c, h, w]), Ok([k, c_group, r, s])) = (input.dims4(), weight.dims4()) else {
+            return wrong("both need four dimensions");
+        };
+        if self.groups == 0 || c % self.groups != 0 || k % self.groups != 0 {
+            return wrong("the groups do not divide the channels");
+        }
+        if c_group != c / self.groups {
+            return wrong("the weight's channels are not the input's divided by the groups");
+        }
+        if self.stride.contains(&0) || self.dilation.contains(&0) || r == 0 || s == 0 {
+            return wrong("stride, dilation and window must not be 0");
+        }
+        let mut out = [0; 2];
+        for (axis, (size, window)) in [(h, r), (w, s)].into_iter().enumerate() {
+            let padded = size + 2 * self.padding[axis];
+            let reach = self.dilation[axis] * (window - 1) + 1;
+            if reach > padded {
+                return wrong("the window is larger than the padded image");
+            }
+            out[axis] = (padded - reach) / self.stride[axis] + 1;
+        }
+        Ok([n, k, out[0], out[1]])
+    }
+}
+
+/// A convolution's loops, written once for the f64 reference and the f32 baseline.
+struct Conv2d<'a> {
+    params: Conv2dParams,
+    input: &'a [f32],
+    weight: &'a [f32],
+    bias: Option<&'a [f32]>,
+    /// N is not needed.
+    in_dims: [usize; 3],
+    /// Output channels, C / groups, R, S.
+    weight_dims: [usize; 4],
+    out_dims: [usize; 4],
+}
+
+impl<'a> Conv2d<'a> {
+    fn new(
+        input: &'a Tensor,
+        weight: &'a Tensor,
+        bias: Option<&'a Tensor>,
+        params: Conv2dParams,
+    ) -> Result<Conv2d<'a>> {
+        let out_dims = params.output_shape(input, weight)?;
+        if let Some(bias) = bias {
+            bias.expect_shape("conv2d's bias", &[out_dims[1]])?;
+        }
+        let [_, c, h, w] = input.dims4()?;
+        Ok(Conv2d {
+            params,
+            input: input.as_slice()?,
+            weight: weight.as_slice()?,
+            bias: bias.map(Tensor::as_slice).transpose()?,
+            in_dims: [c, h, w],
+            weight_dims: weight.dims4()?,
+            out_dims,
+        })
+    }
+
+    fn len(&self) -> usize {
+        self.out_dims.iter().product()
+    }
+
+    /// Calls `term` with input and weight for each tap of the window that lies inside the image, and returns the output
+    /// channel of position `i`.
+    fn taps(&self, i: usize, mut term: impl FnMut(f32, f32)) -> usize {
+        let [_, k, out_h, out_w] = self.out_dims;
+        let [c, h, w] = self.in_dims;
+        let [_, c_group, r, s] = self.weight_dims;
+        let (x, y) = (i % out_w, i / out_w % out_h);
+        let (channel, image) = (i / (out_w * out_h) % k, i / (out_w * out_h * k));
+        let first_channel = channel / (k / self.params.groups) * c_group;
+        for ci in 0..c_group {
+            for ri in 0..r {
+                // The image begins `padding` rows below the padded one.
+                let row = y * self.params.stride[0] + ri * self.params.dilation[0];
+                let Some(row) = row.checked_sub(self.params.padding[0]).filter(|&row| row < h) else {
+                    continue;
+                };
+                for si in 0..s {
+                    let column = x * self.params.stride[1] + si * self.params.dilation[1];
+                    let Some(column) = column.checked_sub(self.params.padding[1]).filter(|&column| column < w) else {
+                        continue;
+                    };
+                    let at = ((image * c + first_channel + ci) * h + row) * w + column;
+                    term(self.input[at], self.weight[((channel * c_group + ci) * r + ri) * s + si]);
+                }
+            }
+        }
+        channel
+    }
+}
+
+/// The convolution (cross-correlation) of an input \[N, C, H, W\] with a weight \[out_channels, C / groups, R, S\].
+///
+/// # Errors
+/// [`Error::Shape`], as [`Conv2dParams::output_shape`]; [`Error::Invalid`] if a tensor is on a device.
+pub fn conv2d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, params: Conv2dParams) -> Result<Reference> {
+    let conv = Conv2d::new(input, weight, bias, params)?;
+    let [_, c_group, r, s] = conv.weight_dims;
+    let terms = c_group * r * s + usize::from(bias.is_some());
+    Ok(Reference::collect(conv.len(), terms, |i| {
+        let mut sum = Sum::default();
+        let channel = conv.taps(i, |x, w| sum.add(f64::from(x) * f64::from(w)));
+        if let Some(bias) = conv.bias {
+            sum.add(f64::from(bias[channel]));
+        }
+        sum
+    }))
+}
+
+/// [`conv2d`] in plain f32 on every core: the CPU's row, one loop a dimension.
+///
+/// # Errors
+/// As [`conv2d`].
+pub fn conv2d_f32(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, params: Conv2dParams) -> Result<Tensor> {
+    let conv = Conv2d::new(input, weight, bias, params)?;
+    let values = (0..conv.len())
+        .into_par_iter()
+        .map(|i| {
+            let mut sum = 0.0f32;
+            let channel = conv.taps(i, |x, w| sum += x * w);
+            sum + conv.bias.map_or(0.0, |bias| bias[channel])
+        })
+        .collect();
+    Tensor::from_vec(&conv.out_dims, values)
+}
+
+/// A BatchNorm layer as inference uses it: one value a channel.
+#[derive(Clone, Copy, Debug)]
+pub struct BatchNorm<'a> {
+    /// γ.
+    pub weight: &'a Tensor,
+    /// β.
+    pub bias: &'a Tensor,
+    /// Running mean.
+    pub mean: &'a Tensor,
+    /// Running variance.
+    pub variance: &'a Tensor,
+    /// Added to the variance; PyTorch's default is 1e-5.
+    pub eps: f32,
+}
+
+impl BatchNorm<'_> {
+    /// For each channel: γ, β, mean, variance.
+    fn channels(&self, input: &Tensor) -> Result<Vec<[f32; 4]>> {
+        let [_, channels, _, _] = input.dims4()?;
+        let parts = [self.weight, self.bias, self.mean, self.variance];
+        for part in parts {
+            part.expect_shape("batch_norm", &[channels])?;
+        }
+        let [weight, bias, mean, variance] = parts.map(Tensor::as_slice);
+        let (weight, bias, mean, variance) = (weight?, bias?, mean?, variance?);
+        Ok((0..channels).map(|c| [weight[c], bias[c], mean[c], variance[c]]).collect())
+    }
+}
+
+/// (x − mean) / √(variance + eps) · γ + β, for an input \[N, C, H, W\] (Ioffe and Szegedy, 2015, with running statistics).
+///
+/// # Errors
+/// [`Error::Shape`] if a parameter has not one value a channel; [`Error::Invalid`] if a tensor is on a device.
+pub fn batch_norm(input: &Tensor, norm: &BatchNorm<'_>) -> Result<Reference> {
+    let channels = norm.channels(input)?;
+    let values = input.as_slice()?;
+    let [_, c, h, w] = input.dims4()?;
+    // Seven roundings: subtraction, sum with eps, root, division, product, sum, and one for a folded scale.
+    Ok(Reference::collect(values.len(), 7, |i| {
+        let [weight, bias, mean, variance] = channels[i / (h * w) % c].map(f64::from);
+        let scale = weight / (variance + f64::from(norm.eps)).sqrt();
+        let mut sum = Sum::default();
+        sum.add(f64::from(values[i]) * scale);
+        sum.add(-mean * scale);
+        sum.add(bias);
+        sum
+    }))
+}
+
+/// [`batch_norm`] in plain f32.
+///
+/// # Errors
+/// As [`batch_norm`].
+pub fn batch_norm_f32(input: &Tensor, norm: &BatchNorm<'_>) -> Result<Tensor> {
+    let channels = norm.channels(input)?;
+    let [_, c, h, w] = input.dims4()?;
+    let values = input
+        .as_slice()?
+        .par_iter()
+        .enumerate()
+        .map(|(i, x)| {
+            let [weight, bias, mean, variance] = channels[i / (h * w) % c];
+            (x - mean) / (variance + norm.eps).sqrt() * weight + bias
+        })
+        .collect();
+    Tensor::from_vec(input.shape(), values)
+}
+
+/// max(x, 0); NaN stays NaN, as in PyTorch.
+///
+/// # Errors
+/// [`Error::Invalid`] if the tensor is on a device.
+pub fn relu(input: &Tensor) -> Result<Reference> {
+    let values = input.as_slice()?;
+    // Nothing is rounded.
+    Ok(Reference { values: values.iter().map(|&x| f64::from(relu_of(x))).collect(), terms: 0, magnitude: 0.0 })
+}
+
+/// [`relu`] in plain f32.
+///
+/// # Errors
+/// As [`relu`].
+pub fn relu_f32(input: &Tensor) -> Result<Tensor> {
+    let values = input.as_slice()?.par_iter().map(|&x| relu_of(x)).collect();
+    Tensor::from_vec(input.shape(), values)
+}
+
+fn relu_of(x: f32) -> f32 {
+    if x < 0.0 { 0.0 } else { x }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::assert_close;
+
+    #[test]
+    fn matmul_by_hand_and_empty() {
+        let a = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+        let b = [7.0, 8.0, 9.0, 10.0, 11.0, -12.0];
+        let c = matmul(&a, &b, 2, 2, 3).unwrap();
+        assert_eq!(c.values, [58.0, -8.0, 139.0, 10.0]);
+        assert_eq!((c.terms, c.magnitude), (3, 154.0));
+        assert_eq!(matmul(&[], &[], 2, 2, 0).unwrap().values, [0.0; 4]);
+        assert!(matmul(&[], &[1.0], 0, 1, 1).unwrap().values.is_empty());
+        assert_eq!(
+            matmul(&a, &b, 2, 2, 2).unwrap_err().to_string(),
+            "matmul: A has 6 values and B has 6, but M = 2, N = 2, K = 2 need 4 and 4"
+        );
+    }
+
+    #[test]
+    fn conv2d_by_hand() {
+        // A 3×3 image and a 2×2 window that picks corners.
+        let image = Tensor::from_fn(&[1, 1, 3, 3], |i| (3 * i[2] + i[3] + 1) as f32);
+        let window = Tensor::from_vec(&[1, 1, 2, 2], vec![1.0, 0.0, 0.0, 10.0]).unwrap();
+        let bias = Tensor::full(&[1], 0.5);
+        let plain = conv2d(&image, &window, Some(&bias), Conv2dParams::default()).unwrap();
+        assert_eq!(plain.values, [51.5, 62.5, 84.5, 95.5]);
+        // Stride 2 and padding 1: windows at rows and columns −1 and 1.
+        let params = Conv2dParams::new(2, 1);
+        let padded = conv2d(&image, &window, None, params).unwrap();
+        assert_eq!(padded.values, [10.0, 30.0, 70.0, 95.0]);
+        // Dilation 2: the corners of the whole image.
+        let params = Conv2dParams { dilation: [2, 2], ..Conv2dParams::default() };
+        assert_eq!(conv2d(&image, &window, None, params).unwrap().values, [91.0]);
+    }
+
+    #[test]
+    fn groups_see_their_own_channels() {
+        // 1×1 windows: output channel 0 doubles channel 0, output channel 1 triples channel 1.
+        let image = Tensor::from_fn(&[2, 2, 1, 1], |i| (10 * i[0] + i[1] + 1) as f32);
+        let weight = Tensor::from_vec(&[2, 1, 1, 1], vec![2.0, 3.0]).unwrap();
+        let params = Conv2dParams { groups: 2, ..Conv2dParams::default() };
+        let out = conv2d(&image, &weight, None, params).unwrap();
+        assert_eq!(out.values, [2.0, 6.0, 22.0, 36.0]);
+    }
+
+    #[test]
+    fn the_f32_versions_stay_within_the_derived_tolerance() {
+        let image = Tensor::random(&[2, 6, 9, 7], 1);
+        let weight = Tensor::random(&[4, 3, 3, 2], 2);
+        let bias = Tensor::random(&[4], 3);
+        let params = Conv2dParams { stride: [2, 1], padding: [1, 2], dilation: [1, 2], groups: 2 };
+        let expected = conv2d(&image, &weight, Some(&bias), params).unwrap();
+        let actual = conv2d_f32(&image, &weight, Some(&bias), params).unwrap();
+        assert_eq!(actual.shape(), [2, 4, 5, 9]);
+        assert_close(actual.as_slice().unwrap(), &expected.values, expected.tolerance());
+
+        let positive = |seed| {
+            Tensor::from_vec(
+                &[6],
+                Tensor::random(&[6], seed).into_vec().unwrap().iter().map(|v| v.abs() + 0.1).collect(),
+            )
+            .unwrap()
+        };
+        let (weight, bias) = (Tensor::random(&[6], 4), Tensor::random(&[6], 5));
+        let (mean, variance) = (Tensor::random(&[6], 6), positive(7));
+        let norm = BatchNorm { weight: &weight, bias: &bias, mean: &mean, variance: &variance, eps: 1e-5 };
+        let expected = batch_norm(&image, &norm).unwrap();
+        let actual = batch_norm_f32(&image, &norm).unwrap();
+        assert_close(actual.as_slice().unwrap(), &expected.values, expected.tolerance());
+
+        let expected = relu(&image).unwrap();
+        let actual = relu_f32(&image).unwrap();
+        assert_close(actual.as_slice().unwrap(), &expected.values, expected.tolerance());
+        assert!(expected.values.contains(&0.0));
+    }
+
+    #[test]
+    fn shapes_that_do_not_fit_are_refused_with_both() {
+        let image = Tensor::zeros(&[1, 3, 8, 8]);
+        let weight = Tensor::zeros(&[4, 2, 3, 3]);
+        let message = |params| conv2d(&image, &weight, None, params).unwrap_err().to_string();
+        assert_eq!(
+            message(Conv2dParams::default()),
+            "conv2d: input [1, 3, 8, 8] and weight [4, 2, 3, 3] with 1 groups: the weight's channels are not the input's divided by the groups"
+        );
+        let params = Conv2dParams { groups: 2, ..Conv2dParams::default() };
+        assert!(message(params).ends_with("the groups do not divide the channels"));
+        let large = Tensor::zeros(&[4, 3, 9, 9]);
+        let error = conv2d(&image, &large, None, Conv2dParams::default()).unwrap_err();
+        assert!(error.to_string().ends_with("the window is larger than the padded image"));
+    }
+
+    #[test]
+    fn relu_keeps_nan() {
+        let input = Tensor::from_vec(&[3], vec![f32::NAN, -1.0, 2.0]).unwrap();
+        let out = relu(&input).unwrap().values;
+        assert!(out[0].is_nan());
+        assert_eq!(out[1..], [0.0, 2.0]);
+    }
+}

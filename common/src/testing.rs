@@ -1,0 +1,70 @@
+//! One test body for both devices.
+
+use crate::Device;
+
+/// Defines tests that run on both devices: `fn name(device) { … }` becomes the tests `name_sim` and `name_cuda`. The body ends
+/// with a `common::Result<()>`, so that it can use `?`.
+///
+/// Without a GPU the second one passes and prints why it was skipped; with `REQUIRE_CUDA=1` in the environment it fails.
+///
+/// ```
+/// use common::prelude::*;
+///
+/// common::device_test! {
+///     /// What was copied to the device comes back.
+///     fn round_trip(device) {
+///         let stream = device.stream();
+///         let values = stream.clone_htod(&[1.0f32, 2.0])?;
+///         assert_eq!(stream.clone_dtoh(&values)?, [1.0, 2.0]);
+///         Ok(())
+///     }
+/// }
+/// # fn main() {}
+/// ```
+#[macro_export]
+macro_rules! device_test {
+    ($($(#[$attribute:meta])* fn $name:ident($device:ident) $body:block)+) => {
+        $(
+            $crate::private::paste! {
+                $(#[$attribute])*
+                #[test]
+                fn [<$name _sim>]() {
+                    [<$name _on>]($crate::Device::sim());
+                }
+
+                $(#[$attribute])*
+                #[test]
+                fn [<$name _cuda>]() {
+                    if let Some(device) = $crate::private::cuda_for_test(stringify!($name)) {
+                        [<$name _on>](device);
+                    }
+                }
+
+                fn [<$name _on>]($device: $crate::Device) {
+                    // A closure, so that `?` works in a test that returns nothing.
+                    let body = || -> $crate::Result<()> { $body };
+                    if let Err(error) = body() {
+                        panic!("on {}: {error}", $device.describe());
+                    }
+                }
+            }
+        )+
+    };
+}
+
+/// The first GPU, or `None` after saying why the test is skipped.
+///
+/// # Panics
+/// If there is none and `REQUIRE_CUDA=1`.
+#[doc(hidden)]
+pub fn cuda_for_test(test: &str) -> Option<Device> {
+    match Device::cuda(0) {
+        Ok(device) => Some(device),
+        Err(error) => {
+            let required = std::env::var("REQUIRE_CUDA").is_ok_and(|value| value == "1");
+            assert!(!required, "{test}: REQUIRE_CUDA=1, but {error}");
+            println!("{test}: skipped, since {error}");
+            None
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Measurements that carry the clock they were taken with, so that no table prints one as another.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::device::{Counts, Stream};
+use crate::error::{Error, Result};
+
+/// What a [`Timing`] was measured with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Clock {
+    /// Events in a GPU's stream: what the GPU took, without the host's part.
+    DeviceEvents,
+    /// The host's monotonic clock.
+    HostMonotonic,
+    /// The simulator's instruction counts; there is no time.
+    Counts,
+}
+
+/// Repeated measurements of one thing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Timing {
+    clock: Clock,
+    /// Milliseconds, ascending; empty for counts.
+    samples_ms: Vec<f64>,
+    counts: Option<Counts>,
+}
+
+/// How to measure: warm-up runs that do not count, then repetitions that do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bench {
+    /// Runs before the measurement: code gets loaded, caches warm, clocks go up.
+    pub warm_up: usize,
+    /// Runs that are measured, each on its own.
+    pub repeats: usize,
+    /// No further repetition begins after this long.
+    pub limit: Duration,
+}
+
+impl Default for Bench {
+    /// 3 warm-up runs, 20 repetitions, 10 seconds.
+    fn default() -> Bench {
+        Bench { warm_up: 3, repeats: 20, limit: Duration::from_secs(10) }
+    }
+}
+
+impl Bench {
+    /// Measures what `work` queues on `stream`: by events on a GPU; by counts on the simulator, of one run, since every run
+    /// counts the same.
+    ///
+    /// # Errors
+    /// The first error of `work` or of the device.
+    pub fn measure(&self, stream: &Stream, mut work: impl FnMut() -> Result<()>) -> Result<Timing> {
+        if stream.device().is_sim() {
+            let start = stream.record_event()?;
+            work()?;
+            let counts = start.counts_until(&stream.record_event()?);
+            return Ok(Timing { clock: Clock::Counts, samples_ms: Vec::new(), counts });
+        }
+        for _ in 0..self.warm_up {
+            work()?;
+        }
+        stream.synchronize()?;
+        self.repeat(Clock::DeviceEvents, || {
+            let start = stream.record_event()?;
+            work()?;
+            let end = stream.record_event()?;
+            Ok(f64::from(start.elapsed_ms(&end)?))
+        })
+    }
+
+    /// Measures what `work` takes on the host, by the monotonic clock. Work on a device must be synchronised inside `work`.
+    ///
+    /// # Errors
+    /// The first error of `work`.
+    pub fn measure_host(&self, mut work: impl FnMut() -> Result<()>) -> Result<Timing> {
+        for _ in 0..self.warm_up {
+            work()?;
+        }
+        self.repeat(Clock::HostMonotonic, || {
+            let start = Instant::now();
+            work()?;
+            Ok(start.elapsed().as_secs_f64() * 1e3)
+        })
+    }
+
+    fn repeat(&self, clock: Clock, mut once: impl FnMut() -> Result<f64>) -> Result<Timing> {
+        let begin = Instant::now();
+        let mut samples_ms = Vec::with_capacity(self.repeats);
+        while samples_ms.len() < self.repeats.max(1) && (samples_ms.is_empty() || begin.elapsed() < self.limit) {
+            samples_ms.push(once()?);
+        }
+        Timing::from_samples(clock, samples_ms)
+    }
+}
+
+impl Timing {
+    /// A timing from samples in milliseconds.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if there is none, or one is no number.
+    pub fn from_samples(clock: Clock, mut samples_ms: Vec<f64>) -> Result<Timing> {
+        if samples_ms.is_empty() || samples_ms.iter().any(|sample| !sample.is_finite()) {
+            return Err(Error::Invalid("a timing needs finite samples".to_owned()));
+        }
+        samples_ms.sort_by(f64::total_cmp);
+        Ok(Timing { clock, samples_ms, counts: None })
+    }
+
+    /// What it was measured with.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// What the simulator executed; `None` for times.
+    pub fn counts(&self) -> Option<Counts> {
+        self.counts
+    }
+
+    /// Number of repetitions; 0 for counts.
+    pub fn repeats(&self) -> usize {
+        self.samples_ms.len()
+    }
+
+    /// Median in milliseconds; `None` for counts.
+    pub fn median_ms(&self) -> Option<f64> {
+        self.quantile(0.5)
+    }
+
+    /// First and third quartile in milliseconds; `None` for counts.
+    pub fn quartiles_ms(&self) -> Option<(f64, f64)> {
+        Some((self.quantile(0.25)?, self.quantile(0.75)?))
+    }
+
+    /// Shortest repetition in milliseconds; `None` for counts.
+    pub fn min_ms(&self) -> Option<f64> {
+        self.samples_ms.first().copied()
+    }
+
+    /// `amount` (bytes, operations) per second, at the median; `None` for counts.
+    pub fn rate(&self, amount: f64) -> Option<f64> {
+        Some(amount / (self.median_ms()? * 1e-3))
+    }
+
+    /// Between neighbouring samples linearly, as NumPy's default.
+    fn quantile(&self, q: f64) -> Option<f64> {
+        let last = self.samples_ms.len().checked_sub(1)?;
+        let at = q * last as f64;
+        let (below, above) = (at.floor() as usize, at.ceil() as usize);
+        let part = at - below as f64;
+        Some(self.samples_ms[below] * (1.0 - part) + self.samples_ms[above] * part)
+    }
+}
+
+impl fmt::Display for Timing {
+    /// `1.234 ms (1.230–1.250)`, or `5.1 M lane instructions`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.median_ms(), self.quartiles_ms(), self.counts) {
+            (Some(median), Some((low, high)), _) => {
+                write!(f, "{median:.4} ms ({low:.4}–{high:.4})")
+            }
+            (_, _, Some(counts)) => write!(f, "{} lane instructions", si(counts.lane_instructions as f64)),
+            _ => f.write_str("nothing measured"),
+        }
+    }
+}
+
+/// A number with three or four digits and the prefix of its thousands: `5.12 M`.
+pub fn si(value: f64) -> String {
+    const PREFIXES: [&str; 6] = ["", " k", " M", " G", " T", " P"];
+    let mut scaled = value;
+    let mut prefix = 0;
+    while scaled.abs() >= 1000.0 && prefix + 1 < PREFIXES.len() {
+        scaled /= 1000.0;
+        prefix += 1;
+    }
+    match prefix {
+        0 if value.fract() == 0.0 => format!("{value}"),
+        _ => format!("{scaled:.2}{}", PREFIXES[prefix]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn median_and_quartiles_by_hand() {
+        let timing = Timing::from_samples(Clock::HostMonotonic, vec![4.0, 1.0, 2.0, 3.0]).unwrap();
+        assert_eq!(timing.median_ms(), Some(2.5));
+        assert_eq!(timing.quartiles_ms(), Some((1.75, 3.25)));
+        assert_eq!(timing.min_ms(), Some(1.0));
+        assert_eq!(timing.rate(5.0), Some(2000.0));
+        assert_eq!(timing.to_string(), "2.5000 ms (1.7500–3.2500)");
+        assert!(Timing::from_samples(Clock::HostMonotonic, vec![]).is_err());
+        assert!(Timing::from_samples(Clock::HostMonotonic, vec![f64::NAN]).is_err());
+    }
+
+    #[test]
+    fn the_host_clock_measures_what_work_takes() {
+        let bench = Bench { warm_up: 1, repeats: 3, ..Bench::default() };
+        let mut runs = 0;
+        let timing = bench
+            .measure_host(|| {
+                runs += 1;
+                std::thread::sleep(Duration::from_millis(5));
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!((runs, timing.repeats(), timing.clock()), (4, 3, Clock::HostMonotonic));
+        assert!(timing.min_ms().unwrap() >= 5.0);
+    }
+
+    #[test]
+    fn large_numbers_are_shortened() {
+        assert_eq!(si(0.0), "0");
+        assert_eq!(si(999.0), "999");
+        assert_eq!(si(1234.0), "1.23 k");
+        assert_eq!(si(5.12e9), "5.12 G");
+    }
+}

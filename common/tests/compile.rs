@@ -1,0 +1,235 @@
+//! From the `.cu` to the device: what is compiled when, what an edit does, and what a mistake says.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+
+use common::compile::Origin;
+use common::compile::ship;
+use common::prelude::*;
+use common::{device_test, probe};
+use half::f16;
+
+const SCALE_ADD: KernelSource = kernel_source!("tests/kernels", "scale_add");
+const HALF_OFFSET: KernelSource = kernel_source!("tests/kernels", "half_offset");
+
+fn has_nvrtc() -> bool {
+    probe::Library::Nvrtc.is_present()
+}
+
+/// `out = a·x + y` of one element.
+fn scale_add(device: &Device, source: &KernelSource, a: f32, x: f32, y: f32) -> Result<f32> {
+    let stream = device.stream();
+    let kernel = device.kernel(source, "scale_add")?;
+    let (x, y) = (stream.clone_htod(&[x])?, stream.clone_htod(&[y])?);
+    let mut out = stream.alloc_poisoned::<f32>(1)?;
+    // SAFETY: all three buffers hold the one value that n allows.
+    unsafe {
+        stream
+            .launch_builder(&kernel)
+            .arg(&x)
+            .arg(&y)
+            .arg(&mut out)
+            .arg(&a)
+            .arg(&1u32)
+            .launch(LaunchConfig::linear(1, 32))?;
+    }
+    Ok(stream.clone_dtoh(&out)?[0])
+}
+
+device_test! {
+    fn an_edited_kernel_runs_without_a_rebuild(device) {
+        let crate_dir = tempfile::tempdir().unwrap();
+        let kernels = crate_dir.path().join("kernels");
+        fs::create_dir(&kernels).unwrap();
+        let file = kernels.join("scale_add.cu");
+        let source = KernelSource {
+            manifest_dir: crate_dir.path().to_string_lossy().into_owned().into(),
+            dir: "kernels".into(),
+            ..SCALE_ADD
+        };
+        // No file there: the embedded text is used.
+        assert_eq!(scale_add(&device, &source, 2.0, 3.0, 4.0)?, 10.0);
+        // The same text in a file, with the line ends that git makes on Windows: still the embedded PTX's source.
+        fs::write(&file, SCALE_ADD.source.replace('\n', "\r\n")).unwrap();
+        assert_eq!(scale_add(&device, &source, 2.0, 3.0, 4.0)?, 10.0);
+        if device.is_sim() {
+            assert_eq!(device.load(&source)?.origin(), &Origin::Shipped);
+        }
+        // An edit.
+        fs::write(&file, SCALE_ADD.source.replace("a * x[i] + y[i]", "a * x[i] - y[i]")).unwrap();
+        match scale_add(&device, &source, 2.0, 3.0, 4.0) {
+            Ok(out) => {
+                assert!(has_nvrtc());
+                assert_eq!(out, 2.0);
+            }
+            Err(error) => {
+                assert!(!has_nvrtc(), "{error}");
+                assert!(matches!(error, Error::NvrtcMissing { .. }), "{error}");
+                let text = error.to_string();
+                assert!(text.contains("the source has changed since its PTX was shipped"), "{text}");
+                assert!(text.contains("pip install"), "{text}");
+            }
+        }
+        Ok(())
+    }
+
+    fn a_mistake_is_shown_with_file_and_line(device) {
+        let source = KernelSource::from_text(
+            "broken",
+            "extern \"C\" __global__ void broken(float *out) {\n    out[0] = undefined_name;\n}\n",
+        );
+        let error = device.kernel(&source, "broken").unwrap_err();
+        let text = error.to_string();
+        if has_nvrtc() {
+            assert!(matches!(error, Error::Compile { .. }), "{text}");
+            assert!(text.starts_with("broken.cu does not compile:\n"), "{text}");
+            assert!(text.contains("broken.cu(2): error: identifier \"undefined_name\" is undefined"), "{text}");
+        } else {
+            assert!(text.contains("no PTX is shipped with it"), "{text}");
+        }
+        Ok(())
+    }
+
+    fn headers_beside_the_kernel_and_of_cuda_are_found(device) {
+        // On a GPU this compiles, which takes CUDA's own headers; the simulator takes the PTX shipped.
+        if device.is_cuda() && has_nvrtc() && !probe::report().iter().any(|c| c.name == "CUDA headers" && c.present) {
+            let text = device.load(&HALF_OFFSET).unwrap_err().to_string();
+            assert!(text.contains("cuda_fp16.h") && text.contains("pip install"), "{text}");
+            return Ok(());
+        }
+        let stream = device.stream();
+        let kernel = device.kernel(&HALF_OFFSET, "half_offset")?;
+        let x = stream.clone_htod(&[f16::from_f32(1.25), f16::from_f32(-3.0)])?;
+        let mut out = stream.alloc_poisoned::<f32>(2)?;
+        // SAFETY: both buffers hold two values.
+        unsafe {
+            stream
+                .launch_builder(&kernel)
+                .arg(&x)
+                .arg(&mut out)
+                .arg(&2u32)
+                .launch(LaunchConfig::linear(2, 32))?;
+        }
+        assert_eq!(stream.clone_dtoh(&out)?, [1.75, -2.5]);
+        Ok(())
+    }
+
+    fn the_second_compilation_is_found_on_disk(device) {
+        if !has_nvrtc() {
+            println!("skipped, since there is no NVRTC");
+            return Ok(());
+        }
+        let source = KernelSource::from_text("cached", "extern \"C\" __global__ void cached() {}\n");
+        device.load(&source)?;
+        let again = match device.is_sim() {
+            true => Device::sim(),
+            false => Device::cuda(0)?,
+        };
+        let origin = again.load(&source)?.origin().clone();
+        assert!(matches!(origin, Origin::Cache { .. }), "{origin}");
+        Ok(())
+    }
+
+    fn a_kernel_for_newer_gpus_is_unsupported_with_the_reason(device) {
+        let source = KernelSource::from_text(
+            "future",
+            "// nvrtc: --gpu-architecture=compute_999\nextern \"C\" __global__ void future() {}\n",
+        );
+        if let Some((major, minor)) = device.properties().compute_capability {
+            let error = device.load(&source).unwrap_err();
+            assert!(error.is_unsupported(), "{error}");
+            let text = error.to_string();
+            assert!(text.ends_with(&format!("it needs sm_999, this GPU is sm_{major}{minor}")), "{text}");
+        }
+        let nonsense = KernelSource::from_text("nonsense", "// nvrtc: --gpu-architecture=fast\n");
+        assert_eq!(
+            device.load(&nonsense).unwrap_err().to_string(),
+            "nonsense.cu: `fast` is no architecture (compute_75, compute_80, compute_90a, …)"
+        );
+        Ok(())
+    }
+
+    fn a_module_is_loaded_once(device) {
+        let first = device.kernel(&SCALE_ADD, "increment")?;
+        let before = device.counts();
+        let second = device.kernel(&SCALE_ADD, "increment")?;
+        assert_eq!(first.params(), second.params());
+        assert_eq!(device.counts(), before);
+        assert!(device.load(&SCALE_ADD)?.kernel_names().eq(["scale_add", "increment"]));
+        Ok(())
+    }
+}
+
+#[test]
+fn shipped_ptx_says_what_it_was_made_from_and_no_machine() {
+    for source in [&SCALE_ADD, &HALF_OFFSET] {
+        let ptx = source.ptx.as_ref().unwrap();
+        assert!(ptx.contains(".target sm_75"));
+        assert!(ptx.contains(&format!("\"{}\"", source.label())), "no .file of {}", source.label());
+        for line in ptx.lines().filter(|line| line.contains(".file")) {
+            assert!(!line.contains("\"/") && !line.contains(':'), "{line}");
+        }
+        let path = source.path().unwrap();
+        let root = ship::workspace_root(&path).unwrap();
+        assert_eq!(ship::check(&path, &root).unwrap(), ship::Status::Fresh);
+    }
+}
+
+#[test]
+fn the_command_finds_what_is_missing_stale_and_wrong() {
+    let workspace = tempfile::tempdir().unwrap();
+    let kernels = workspace.path().join("some-crate/kernels");
+    fs::create_dir_all(&kernels).unwrap();
+    fs::write(workspace.path().join("Cargo.toml"), "[workspace]\n").unwrap();
+    let file = kernels.join("one.cu");
+    fs::write(&file, "extern \"C\" __global__ void one(int *x) { *x = 1; }\n").unwrap();
+    let run = |args: &[&str]| {
+        let output = assert_cmd::Command::cargo_bin("ship-ptx")
+            .unwrap()
+            .current_dir(workspace.path())
+            .args(args)
+            .output()
+            .unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(text).unwrap())
+    };
+    let one = std::path::Path::new("some-crate").join("kernels").join("one.cu");
+    let (code, text) = run(&["--check"]);
+    assert_eq!(code, Some(1));
+    assert!(text.contains(&format!("missing: {}", one.display())), "{text}");
+
+    let (code, text) = run(&[]);
+    if !has_nvrtc() {
+        assert_eq!(code, Some(1));
+        assert!(text.contains("pip install"), "{text}");
+        return;
+    }
+    assert_eq!((code, text.contains("1 compiled")), (Some(0), true), "{text}");
+    let shipped = fs::read_to_string(kernels.join("ptx/one.ptx")).unwrap();
+    assert!(shipped.contains(".file\t1 \"some-crate/kernels/one.cu\""), "{shipped}");
+    assert_eq!(run(&["--check"]).0, Some(0));
+
+    // The PTX changed by hand.
+    fs::write(kernels.join("ptx/one.ptx"), shipped.replace("mov", "cvt")).unwrap();
+    let (code, text) = run(&["--check"]);
+    assert_eq!(code, Some(1));
+    assert!(text.contains("differs: "), "{text}");
+
+    // The source changed.
+    fs::write(&file, "extern \"C\" __global__ void one(int *x) { *x = 2; }\n").unwrap();
+    let (code, text) = run(&["--check"]);
+    assert_eq!(code, Some(1));
+    assert!(text.contains("stale: "), "{text}");
+    assert_eq!(run(&[]).0, Some(0));
+    assert_eq!(run(&["--check"]).0, Some(0));
+
+    // A mistake in it.
+    fs::write(&file, "extern \"C\" __global__ void one(int *x) { *x = ; }\n").unwrap();
+    let (code, text) = run(&[]);
+    assert_eq!(code, Some(1));
+    assert!(text.contains("one.cu(1): error: expected an expression"), "{text}");
+
+    let (code, text) = run(&["no-such.cu"]);
+    assert_eq!(code, Some(1));
+    assert!(text.contains("no-such.cu"), "{text}");
+}
