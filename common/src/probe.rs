@@ -95,7 +95,7 @@ impl Library {
     /// The one command that installs it.
     pub fn remedy(self) -> &'static str {
         match self {
-            Library::Driver if cfg!(windows) => "winget install Nvidia.GeForceExperience",
+            Library::Driver if cfg!(windows) => "start https://www.nvidia.com/drivers",
             Library::Driver => "sudo apt install nvidia-driver-580",
             Library::Nvrtc => "pip install 'nvidia-cuda-nvrtc==13.0.*'",
             Library::Cublas | Library::CublasLt => "pip install 'nvidia-cublas==13.0.*'",
@@ -154,25 +154,26 @@ impl Library {
     fn find(self) -> Result<Opened, String> {
         let mut failures = Vec::new();
         for dir in library_dirs() {
-            let mut names = file_names(dir);
-            names.retain(|name| self.is_file(name));
-            for name in names {
+            for name in file_names(dir).into_iter().filter(|name| self.is_file(name)) {
                 let path = dir.join(name);
                 self.open_companions(dir);
                 match open(&path) {
                     Ok(library) => return Ok(Opened { library, path }),
-                    Err(error) => failures.push(error.to_string()),
+                    Err(error) => failures.push(format!("{}: {}", path.display(), cause(&error))),
                 }
             }
         }
-        for name in self.system_names() {
-            let path = PathBuf::from(name);
-            match open(&path) {
-                Ok(library) => return Ok(Opened { library, path }),
-                Err(error) => failures.push(error.to_string()),
+        let names = self.system_names();
+        for path in names.iter().map(PathBuf::from) {
+            // An error here is nearly always that there is no such file, which is said below.
+            if let Ok(library) = open(&path) {
+                return Ok(Opened { library, path });
             }
         }
-        Err(failures.join("; "))
+        Err(match failures.is_empty() {
+            true => format!("{} not found", names.join(", ")),
+            false => failures.join("; "),
+        })
     }
 
     /// Opens what the library itself opens by bare name later, which would not be found there.
@@ -330,6 +331,14 @@ fn open(path: &Path) -> Result<Handle, libloading::Error> {
         };
         // SAFETY: NVIDIA's libraries may be loaded at any time, in any order.
         unsafe { Library::load_with_flags(path, flags) }.map(Handle::from)
+    }
+}
+
+/// libloading's own message says only which call failed; the loader's sentence is behind it.
+fn cause(error: &libloading::Error) -> String {
+    match std::error::Error::source(error) {
+        Some(source) => source.to_string(),
+        None => error.to_string(),
     }
 }
 

@@ -1,1 +1,207 @@
-//! x
+//! Phase 1: what lies between a Rust program and a kernel, one step at a time.
+//!
+//! Each step is one file: a question, a table that answers it, and in its doc what to expect and what to look at. The files
+//! read in this order:
+//!
+//! | step | kernel | what it is about |
+//! | --- | --- | --- |
+//! | [`step01_device_query`] | | the figures of the device that later steps argue with |
+//! | [`step02_memory`] | | allocate, copy, free, and what is in use; the end of memory |
+//! | [`step03_transfers`] | | pageable against pinned host memory, in both directions and inside the device |
+//! | [`step04_vector_add`] | `01_vector_add.cu` | the first kernel: one thread an element, and a ragged last block |
+//! | [`step05_grid_stride`] | `02_grid_stride.cu` | a grid of fixed size for any n |
+//! | [`step06_launch_overhead`] | `03_empty.cu` | what a launch costs when the kernel does nothing |
+//! | [`step07_streams`] | `04_iterate.cu` | copies and kernels that overlap, ordered by events |
+//! | [`step08_transfer_test`] | | layers on the CPU, data through the device: why phase 1 is slower than no GPU at all |
+//! | [`step09_errors`] | `05_mistakes.cu` | what a wrong launch says |
+//! | [`doctor`] | | what is installed here, and what to do about what is not |
+//!
+//! [`STEPS`] lists them for the command, `src/main.rs`. Every step runs on a GPU and on the simulator from the same lines. A
+//! GPU gives times; the simulator has no clock and gives counts; tables have a column for each and a dash where there is none.
+
+use common::table::{Cell, Table};
+use common::timing::Timing;
+use common::{Device, Error, Result};
+
+pub mod doctor;
+pub mod step01_device_query;
+pub mod step02_memory;
+pub mod step03_transfers;
+pub mod step04_vector_add;
+pub mod step05_grid_stride;
+pub mod step06_launch_overhead;
+pub mod step07_streams;
+pub mod step08_transfer_test;
+pub mod step09_errors;
+
+/// One entry of the command.
+#[derive(Clone, Copy, Debug)]
+pub struct Step {
+    /// As the command line takes it.
+    pub name: &'static str,
+    /// What its tables answer.
+    pub question: &'static str,
+    /// What it runs.
+    pub run: Run,
+}
+
+/// What a step needs.
+#[derive(Clone, Copy, Debug)]
+pub enum Run {
+    /// A device; part of a run without names.
+    OnDevice(fn(&Device) -> Result<Vec<Table>>),
+    /// Nothing, so that it answers even where no device does; run by name only.
+    Anywhere(fn() -> Result<Vec<Table>>),
+}
+
+/// All steps, in the order in which they are read.
+pub static STEPS: [Step; 10] = [
+    Step {
+        name: "device-query",
+        question: "What is this device made of?",
+        run: Run::OnDevice(step01_device_query::run),
+    },
+    Step {
+        name: "memory",
+        question: "What does device memory hold, and when is it free again?",
+        run: Run::OnDevice(step02_memory::run),
+    },
+    Step {
+        name: "transfers",
+        question: "How fast do bytes travel from pageable and from pinned host memory?",
+        run: Run::OnDevice(step03_transfers::run),
+    },
+    Step {
+        name: "vector-add",
+        question: "What does the first kernel need, and what becomes of the last block?",
+        run: Run::OnDevice(step04_vector_add::run),
+    },
+    Step {
+        name: "grid-stride",
+        question: "How many blocks are enough?",
+        run: Run::OnDevice(step05_grid_stride::run),
+    },
+    Step {
+        name: "launch-overhead",
+        question: "What does a launch cost if the kernel does nothing?",
+        run: Run::OnDevice(step06_launch_overhead::run),
+    },
+    Step {
+        name: "streams",
+        question: "Can copies hide behind kernels?",
+        run: Run::OnDevice(step07_streams::run),
+    },
+    Step {
+        name: "transfer-test",
+        question: "Why is a GPU that only stores the data slower than no GPU?",
+        run: Run::OnDevice(step08_transfer_test::run),
+    },
+    Step {
+        name: "errors",
+        question: "What does a wrong launch say?",
+        run: Run::OnDevice(step09_errors::run),
+    },
+    Step {
+        name: "doctor",
+        question: "What is installed here, and what mends the rest? (only when named)",
+        run: Run::Anywhere(doctor::run),
+    },
+];
+
+/// The one length that all buffers of an element-wise kernel share, as its 32-bit parameter.
+///
+/// # Errors
+/// [`Error::Shape`] if the lengths differ, or reach 2³¹: with fewer elements no index of such a kernel wraps round.
+pub fn common_length(operation: &str, lengths: &[usize]) -> Result<u32> {
+    let wrong = |detail| Err(Error::Shape { operation: operation.to_owned(), detail });
+    let n = lengths.first().copied().unwrap_or(0);
+    if lengths.iter().any(|&length| length != n) {
+        return wrong(format!("buffers of {lengths:?} elements, all must be equal"));
+    }
+    match i32::try_from(n) {
+        Ok(n) => Ok(n.unsigned_abs()),
+        Err(_) => wrong(format!("{n} elements, this kernel counts to 2³¹ − 1")),
+    }
+}
+
+/// Behind a dash in a column of times.
+pub(crate) const NO_CLOCK: &str = "no time: the simulator has no clock, so this takes a GPU";
+/// Behind a dash in a column of counts.
+pub(crate) const NO_COUNTS: &str = "no count: a GPU does not count instructions, the simulator does";
+
+/// Milliseconds, GB/s for the `bytes` that one run moves, and lane instructions for each of its `elements`.
+pub(crate) fn timing_cells(timing: &Timing, bytes: usize, elements: usize) -> [Cell; 3] {
+    let instructions = timing.counts().map(|counts| counts.lane_instructions as f64 / elements.max(1) as f64);
+    [
+        Cell::or_absent(timing.median_ms(), NO_CLOCK),
+        Cell::or_absent(timing.rate(bytes as f64).map(|rate| rate / 1e9), NO_CLOCK),
+        Cell::or_absent(instructions, NO_COUNTS),
+    ]
+}
+
+/// `text` in lines of at most `width` characters where its words allow, so that a table fits a terminal. Line ends stay.
+pub(crate) fn wrap(text: &str, width: usize) -> String {
+    let mut out = String::new();
+    for (i, line) in text.trim_end().lines().enumerate() {
+        if i > 0 {
+            out.push('\n');
+        }
+        if line.chars().count() <= width {
+            // As it is: in a diagnostic, spaces are the drawing.
+            out += line;
+            continue;
+        }
+        let indent = &line[..line.len() - line.trim_start().len()];
+        let mut column = 0;
+        for word in line.split_whitespace() {
+            let length = word.chars().count();
+            if column == 0 {
+                out += indent;
+                column = indent.chars().count();
+            } else if column + 1 + length > width {
+                out.push('\n');
+                out += indent;
+                column = indent.chars().count();
+            } else {
+                out.push(' ');
+                column += 1;
+            }
+            out += word;
+            column += length;
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_must_agree_and_fit() {
+        assert_eq!(common_length("add", &[]).unwrap(), 0);
+        assert_eq!(common_length("add", &[5, 5, 5]).unwrap(), 5);
+        assert_eq!(common_length("add", &[i32::MAX as usize]).unwrap(), i32::MAX.unsigned_abs());
+        assert_eq!(
+            common_length("add", &[5, 4]).unwrap_err().to_string(),
+            "add: buffers of [5, 4] elements, all must be equal"
+        );
+        let error = common_length("add", &[1 << 31]).unwrap_err().to_string();
+        assert_eq!(error, "add: 2147483648 elements, this kernel counts to 2³¹ − 1");
+    }
+
+    #[test]
+    fn long_lines_are_wrapped_and_short_ones_left_alone() {
+        assert_eq!(wrap("one two three\n  a   b\n", 8), "one two\nthree\n  a   b");
+        assert_eq!(wrap("  alpha beta", 8), "  alpha\n  beta");
+        assert_eq!(wrap("unbreakable!", 4), "unbreakable!");
+        assert_eq!(wrap("", 4), "");
+    }
+
+    #[test]
+    fn step_names_are_unique() {
+        let mut names = STEPS.map(|step| step.name);
+        names.sort_unstable();
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
+    }
+}

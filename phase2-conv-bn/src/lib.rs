@@ -1,1 +1,18 @@
-//! x
+//! Phase 2 — convolution and BatchNorm on the device.
+//!
+//! What is here now are the three layers that open ResNet18, each as the kernel one would write first:
+//!
+//! | step | kernel | the idea |
+//! | --- | --- | --- |
+//! | [`steps::step01_conv2d_naive`] | `01_conv2d_naive.cu` | one thread computes one output element |
+//! | [`steps::step02_batch_norm`] | `02_batch_norm.cu` | one thread normalises one element |
+//! | [`steps::step03_relu`] | `03_relu.cu` | one thread clips one element, in place |
+//!
+//! They are the yardstick for what follows, and phase 5's `layers` table measures them. The ladders that make matrix product
+//! and convolution fast (tiling, shared memory, registers, implicit GEMM) are the body of phase 2 and have not been written
+//! yet.
+//!
+//! `cargo run -p phase2-conv-bn` runs all three on a small shape and compares them with the f64 reference.
+
+pub mod report;
+pub mod steps;

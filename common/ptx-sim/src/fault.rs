@@ -59,7 +59,9 @@ impl FaultKind {
     pub(crate) fn help(self) -> &'static str {
         match self {
             Self::OutOfBounds => {
-                "is the index checked against the size? The last block of a grid usually hangs over the edge"
+                {
+                "is every index checked against the size? In the last block of a grid, and at the edge of a tile, it may be past the end"
+            }
             }
             Self::Misaligned => "a vector access (float4, v4) needs an address that is a multiple of its whole size",
             Self::UseAfterFree => "the buffer was freed before this kernel ran, or a pointer to it was kept",
@@ -134,10 +136,10 @@ impl std::fmt::Display for Fault {
         let ([bx, by, bz], [tx, ty, tz]) = (self.block, self.thread);
         write!(
             f,
-            "{}: {} in kernel `{}` at {file}:{line}, block ({bx}, {by}, {bz}), thread ({tx}, {ty}, {tz})",
+            "{}: kernel `{}` at {file}:{line}, block ({bx}, {by}, {bz}), thread ({tx}, {ty}, {tz}): {}",
             self.kind.name(),
-            self.message,
-            self.kernel
+            self.kernel,
+            self.message
         )?;
         self.notes.iter().try_for_each(|note| write!(f, "; {note}"))
     }

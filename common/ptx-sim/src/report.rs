@@ -47,7 +47,7 @@ fn cuda_source(path: &Path) -> Option<String> {
 }
 
 pub(crate) fn fault(fault: &Fault, source: Option<&str>, colour: bool) -> String {
-    let title = format!("{} in kernel `{}`", fault.message, fault.kernel);
+    let title = format!("kernel `{}`: {}", fault.kernel, fault.message);
     let read;
     let source = match (source, &fault.file) {
         (Some(source), _) => Some(source),
@@ -106,6 +106,11 @@ pub(crate) fn fault(fault: &Fault, source: Option<&str>, colour: bool) -> String
     draw(&[group], colour)
 }
 
+/// A call of a function that the file only declares has no line.
+fn place(file: &str, line: u32) -> String {
+    if line == 0 { file.to_owned() } else { format!("{file}:{line}") }
+}
+
 pub(crate) fn load_error(error: &LoadError, colour: bool) -> String {
     match error {
         LoadError::Syntax { file, line, message, snippet: (text, range) } => {
@@ -120,7 +125,7 @@ pub(crate) fn load_error(error: &LoadError, colour: bool) -> String {
         LoadError::Unsupported { kernel, file, items } => {
             let title = format!("limit of the simulator: kernel `{kernel}` has instructions that it does not know");
             let lines: Vec<String> =
-                items.iter().map(|item| format!("{file}:{}: `{}`: {}", item.line, item.text, item.reason)).collect();
+                items.iter().map(|item| format!("{}: `{}`: {}", place(file, item.line), item.text, item.reason)).collect();
             let mut group = Group::with_title(Level::ERROR.primary_title(&title));
             for line in &lines {
                 group = group.element(Level::NOTE.message(line));

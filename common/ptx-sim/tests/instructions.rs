@@ -61,10 +61,9 @@ fn run(device: &Device, module: &LoadedModule, case: &Case) -> Result<(), String
 #[test]
 fn every_case_gives_the_expected_bits() {
     let cases = instruction_cases::load(&folder()).expect("the heads are well formed");
-    let mut by_file: BTreeMap<String, Vec<&Case>> = BTreeMap::new();
+    let mut by_file: BTreeMap<&str, Vec<&Case>> = BTreeMap::new();
     for case in &cases {
-        let file = case.name.split("::").next().unwrap_or_default();
-        by_file.entry(file.to_owned()).or_default().push(case);
+        by_file.entry(&case.file).or_default().push(case);
     }
     let mut failures = Vec::new();
     for (file, of_file) in &by_file {
@@ -106,8 +105,7 @@ fn a_wrong_result_is_reported() {
 /// Opcodes with their modifiers, as the files write them.
 fn forms() -> BTreeSet<String> {
     let cases = instruction_cases::load(&folder()).expect("the heads are well formed");
-    let sources: BTreeMap<String, Arc<str>> =
-        cases.into_iter().map(|case| (case.name.split("::").next().unwrap_or_default().to_owned(), case.ptx)).collect();
+    let sources: BTreeMap<String, Arc<str>> = cases.into_iter().map(|case| (case.file, case.ptx)).collect();
     let mut forms = BTreeSet::new();
     for source in sources.values() {
         let code = source.lines().map(|line| line.split("//").next().unwrap_or_default());

@@ -1,6 +1,6 @@
 //! From a `.cu` file to code that a device loads.
 //!
-//! [`kernel_source!`] embeds a kernel's CUDA C and the PTX shipped beside it. When a device needs it, the file on disk wins
+//! [`kernel_source!`](crate::kernel_source) embeds a kernel's CUDA C and the PTX shipped beside it. When a device needs it, the file on disk wins
 //! over the embedded text, so a reader edits the `.cu` and runs again without rebuilding.
 //!
 //! | device | NVRTC installed | not installed |
@@ -93,7 +93,7 @@ pub(crate) struct Fingerprint(String);
 
 /// What to compile for.
 #[derive(Clone, Debug)]
-#[cfg_attr(not(feature = "cuda"), expect(dead_code))]
+#[cfg_attr(not(feature = "cuda"), allow(dead_code))]
 pub(crate) enum Target {
     Simulator,
     Gpu { device: String, capability: (u32, u32) },
@@ -105,7 +105,7 @@ pub(crate) struct Compiled {
     /// What messages call it.
     pub(crate) name: String,
     /// Machine code, if it was compiled for a real architecture.
-    #[cfg_attr(not(feature = "cuda"), expect(dead_code))]
+    #[cfg_attr(not(feature = "cuda"), allow(dead_code))]
     pub(crate) cubin: Option<Vec<u8>>,
     /// Always there: for the simulator, for a driver that has no cubin, and for the kernels' parameter lists.
     pub(crate) ptx: String,
@@ -149,6 +149,15 @@ impl fmt::Display for Origin {
 }
 
 impl Compiled {
+    /// What messages call the PTX, apart from the CUDA C.
+    pub(crate) fn ptx_name(&self) -> String {
+        match self.origin {
+            Origin::Text => self.name.clone(),
+            Origin::Shipped => forward_slashes(&ship::shipped_path(Path::new(&self.name))),
+            Origin::Nvrtc { .. } | Origin::Cache { .. } => format!("the PTX of {}", self.name),
+        }
+    }
+
     pub(crate) fn from_ptx(ptx: &str, name: &str) -> Compiled {
         Compiled { name: name.to_owned(), cubin: None, ptx: ptx.to_owned(), origin: Origin::Text, source: None }
     }
@@ -477,4 +486,106 @@ fn hex(bytes: &[u8]) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCALE_ADD: KernelSource = crate::kernel_source!("tests/kernels", "scale_add");
+
+    fn gpu(major: u32, minor: u32) -> Target {
+        Target::Gpu { device: "cuda:0".to_owned(), capability: (major, minor) }
+    }
+
+    /// A kernel file of its own, with `ptx` beside it.
+    fn on_disk(source: &str, ptx: &str) -> (tempfile::TempDir, KernelSource) {
+        let crate_dir = tempfile::tempdir().unwrap();
+        let path = crate_dir.path().join("kernels/scale_add.cu");
+        std::fs::create_dir_all(ship::shipped_path(&path).parent().unwrap()).unwrap();
+        std::fs::write(&path, source).unwrap();
+        std::fs::write(ship::shipped_path(&path), ptx).unwrap();
+        let manifest_dir = crate_dir.path().to_string_lossy().into_owned().into();
+        (crate_dir, KernelSource { manifest_dir, dir: "kernels".into(), ..SCALE_ADD })
+    }
+
+    #[test]
+    fn without_nvrtc_only_ptx_of_this_very_source_is_used() {
+        let ptx = SCALE_ADD.ptx.clone().unwrap();
+        for target in [Target::Simulator, gpu(9, 0)] {
+            let compiled = compile_with(&SCALE_ADD, &target, Err("none")).unwrap();
+            assert_eq!(compiled.origin, Origin::Shipped);
+            assert_eq!((compiled.cubin.is_none(), &*compiled.ptx), (true, &*ptx));
+
+            let edited = SCALE_ADD.source.replace("a * x[i]", "x[i]");
+            let unsigned = ptx.replace("// sha256", "// sum");
+            for (source, ptx, why) in [
+                (&*edited, &*ptx, "the source has changed since its PTX was shipped"),
+                (&SCALE_ADD.source, &unsigned, "the shipped PTX does not say which source it was made from"),
+            ] {
+                let (_dir, source) = on_disk(source, ptx);
+                let error = compile_with(&source, &target, Err("none")).unwrap_err();
+                assert_eq!(
+                    error.to_string(),
+                    format!(
+                        "{} has to be compiled ({why}), and NVRTC is not installed. Install it with:\n    {}",
+                        source.label(),
+                        probe::Library::Nvrtc.remedy()
+                    )
+                );
+            }
+            let unshipped = KernelSource::from_text("new", SCALE_ADD.source.clone());
+            let error = compile_with(&unshipped, &target, Err("none")).unwrap_err();
+            assert!(error.to_string().starts_with("new.cu has to be compiled (no PTX is shipped with it)"), "{error}");
+        }
+    }
+
+    #[test]
+    fn with_nvrtc_a_gpu_gets_machine_code_of_its_own_and_a_newer_one_ptx() {
+        let Ok(nvrtc) = nvrtc::nvrtc() else {
+            println!("skipped, since there is no NVRTC");
+            return;
+        };
+        let compiled = compile_with(&SCALE_ADD, &gpu(9, 0), Ok(nvrtc)).unwrap();
+        assert!(compiled.cubin.unwrap().starts_with(b"\x7fELF"));
+        assert!(compiled.ptx.contains(".target sm_90"));
+        assert_eq!(ptx::entries(&compiled.ptx), ptx::entries(&SCALE_ADD.ptx.clone().unwrap()));
+
+        let newest = nvrtc.architectures().pop().unwrap();
+        let compiled = compile_with(&SCALE_ADD, &gpu(99, 0), Ok(nvrtc)).unwrap();
+        assert!(compiled.cubin.is_none());
+        assert!(compiled.ptx.contains(&format!(".target sm_{newest}")));
+    }
+
+    #[test]
+    fn directives_add_options_and_set_the_oldest_architecture() {
+        let text = "// a kernel\n// nvrtc: --use_fast_math --gpu-architecture=compute_90a\n// nvrtc: -DN=4\nint x;\n";
+        let current = Current { text: text.to_owned(), path: None, headers: BTreeMap::new() };
+        let directives = current.directives();
+        assert_eq!(directives.architecture, "compute_90a");
+        assert_eq!(directives.options, ["--use_fast_math", "-DN=4"]);
+
+        let source = KernelSource::from_text("variant", text);
+        for (capability, runs) in [((8, 0), false), ((9, 0), true), ((10, 0), false)] {
+            let target = gpu(capability.0, capability.1);
+            let result = compile_with(&source, &target, Err("none"));
+            let unsupported = matches!(result, Err(Error::Unsupported { .. }));
+            assert_eq!(unsupported, !runs, "{capability:?}: {result:?}");
+        }
+    }
+
+    #[test]
+    fn headers_beside_the_kernel_are_part_of_its_hash() {
+        let dir = tempfile::tempdir().unwrap();
+        let kernel = dir.path().join("a.cu");
+        std::fs::write(&kernel, "#include <cuda_fp16.h>\n  # include \"b.h\"\n").unwrap();
+        std::fs::write(dir.path().join("b.h"), "#include \"c.h\"\n#include \"b.h\"\n").unwrap();
+        let before = Current::read(&kernel).unwrap();
+        assert_eq!(before.headers.keys().collect::<Vec<_>>(), ["b.h"]);
+        assert!(before.needs_cuda_headers());
+        std::fs::write(dir.path().join("c.h"), "// new\n").unwrap();
+        let after = Current::read(&kernel).unwrap();
+        assert_eq!(after.headers.keys().collect::<Vec<_>>(), ["b.h", "c.h"]);
+        assert_ne!(before.hash(), after.hash());
+    }
 }

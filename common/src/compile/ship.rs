@@ -62,9 +62,11 @@ pub fn kernels(root: &Path) -> Result<Vec<PathBuf>> {
     let mut pending = vec![root.to_owned()];
     while let Some(dir) = pending.pop() {
         for entry in fs::read_dir(&dir).map_err(Error::io(&dir))? {
-            let path = entry.map_err(Error::io(&dir))?.path();
+            let entry = entry.map_err(Error::io(&dir))?;
+            let path = entry.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            if path.is_dir() {
+            // Not followed if it is a link, which could lead back here.
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 if !name.starts_with('.') && name != "target" {
                     pending.push(path);
                 }

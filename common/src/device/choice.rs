@@ -78,4 +78,19 @@ mod tests {
             assert_eq!(error, format!("no such device: `{name}` (use auto, sim, cuda or cuda:N)"));
         }
     }
+
+    #[test]
+    fn the_option_takes_a_name_and_explains_a_wrong_one() {
+        use clap::Parser;
+        #[derive(Parser)]
+        struct Command {
+            #[command(flatten)]
+            device: DeviceArgs,
+        }
+        let parse = |name| Command::try_parse_from(["command", "--device", name]).map(|c| c.device.device);
+        assert_eq!(parse("cuda:1").unwrap(), DeviceChoice::Cuda(1));
+        assert!(parse("sim").is_ok_and(|choice| Device::open(choice).is_ok_and(|device| device.is_sim())));
+        let error = parse("gpu").unwrap_err().to_string();
+        assert!(error.contains("no such device: `gpu` (use auto, sim, cuda or cuda:N)"), "{error}");
+    }
 }

@@ -58,12 +58,26 @@ pub(crate) fn error(operation: &str, context: &CudaContext, error: DriverError) 
     }
 }
 
-/// `CUDA_ERROR_INVALID_VALUE (invalid argument)`.
+/// `CUDA_ERROR_INVALID_VALUE (invalid argument)`; for what a kernel did wrong, also how to find out where.
 fn describe(error: DriverError) -> String {
+    use sys::CUresult::*;
     let name = format!("{:?}", error.0);
-    match error.error_string().ok().and_then(|text| text.to_str().ok()) {
+    let text = match error.error_string().ok().and_then(|text| text.to_str().ok()) {
         Some(text) => format!("{name} ({text})"),
         None => name,
+    };
+    match error.0 {
+        CUDA_ERROR_ILLEGAL_ADDRESS
+        | CUDA_ERROR_MISALIGNED_ADDRESS
+        | CUDA_ERROR_ILLEGAL_INSTRUCTION
+        | CUDA_ERROR_INVALID_ADDRESS_SPACE
+        | CUDA_ERROR_ASSERT
+        | CUDA_ERROR_LAUNCH_FAILED => {
+            format!(
+                "{text}: a kernel went wrong, and the GPU does not say where; run it on the simulator (--device sim), which does"
+            )
+        }
+        _ => text,
     }
 }
 

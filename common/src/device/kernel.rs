@@ -72,7 +72,7 @@ impl Module {
                 Loaded::Cuda(cuda.load_module(image).map_err(refused)?)
             }
             Device::Sim(sim) => {
-                let module = ptx_sim::Module::from_ptx(&compiled.ptx, &compiled.name)
+                let module = ptx_sim::Module::from_ptx(&compiled.ptx, &compiled.ptx_name())
                     .map_err(|error| refused(error.render(false)))?;
                 let loaded = sim.device().load(&module);
                 Loaded::Sim(loaded.map_err(|error| refused(error.render(false)))?)

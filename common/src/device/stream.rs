@@ -89,7 +89,11 @@ impl Stream {
         let raw = match (&self.device, &self.backend) {
             #[cfg(feature = "cuda")]
             (Device::Cuda(device), StreamBackend::Cuda(stream)) => device.alloc(stream, bytes)?,
-            (Device::Sim(sim), _) => sim.alloc(bytes, std::any::type_name::<T>())?,
+            (Device::Sim(sim), _) => {
+                // What the simulator's diagnostics call it.
+                let element = std::any::type_name::<T>().rsplit("::").next().unwrap_or_default();
+                sim.alloc(bytes, &format!("buffer of {len} {element}"))?
+            }
             #[cfg(feature = "cuda")]
             (Device::Cuda(_), StreamBackend::Sim) => {
                 unreachable!("a GPU's stream is made with its own kind")
@@ -134,7 +138,7 @@ impl Stream {
     /// # Errors
     /// [`Error::WrongDevice`], or what earlier work on the stream ran into.
     pub fn clone_dtoh<T: DeviceElement>(&self, source: &impl DeviceSlice<T>) -> Result<Vec<T>> {
-        let mut values = vec![T::zeroed(); source.len()];
+        let mut values = bytemuck::zeroed_vec(source.len());
         self.memcpy_dtoh(source, &mut values)?;
         Ok(values)
     }

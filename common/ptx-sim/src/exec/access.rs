@@ -3,7 +3,7 @@
 //! An access is checked for all its lanes before any lane touches memory: where it points, whether it is aligned, whether
 //! it is inside. What a check finds is a [`Problem`] that names the first lane, the address and the nearest allocation.
 
-use super::lanes::{Rows, lanes, mask_of};
+use super::lanes::{Rows, each, lanes, mask_of};
 use super::warp::Context;
 use super::{Block, Launch, Problem};
 use crate::fault::FaultKind;
@@ -116,11 +116,11 @@ fn addresses(context: &Context<'_, '_>, rows: Rows, address: &Address) -> [u64; 
     match address.base {
         Base::Row64(row) => {
             let base = rows.get64(row);
-            std::array::from_fn(|lane| base[lane].wrapping_add(offset))
+            each(|lane| base[lane].wrapping_add(offset))
         }
         Base::Row32(row) => {
             let base = rows.get(row);
-            std::array::from_fn(|lane| u64::from(base[lane]).wrapping_add(offset))
+            each(|lane| u64::from(base[lane]).wrapping_add(offset))
         }
         Base::None => [offset; 32],
         Base::Frame => [u64::from(context.frame_local()).wrapping_add(offset); 32],
@@ -427,40 +427,124 @@ fn fence(order: Order, here: Order) {
     }
 }
 
+/// Loads of 32-bit registers from shared and global memory whose lanes are all in order take a short way; every other
+/// load, and whatever a check finds, goes through [`load_any`]. `AVX2`: this is compiled for a processor that has it.
 #[inline(always)]
-pub(crate) fn load(context: &mut Context<'_, '_>, rows: Rows, access: &Access, mask: u32) -> Checked<()> {
-    if access.address.space == MemSpace::Shared && access.bytes == 4 && access.count == 1 && !access.wide {
-        return load_shared32(context, rows, access, mask);
+pub(crate) fn load<const AVX2: bool>(
+    context: &mut Context<'_, '_>,
+    rows: Rows,
+    access: &Access,
+    mask: u32,
+) -> Checked<()> {
+    let simple = access.bytes == 4 && !access.wide && access.order == Order::Weak;
+    let bytes = 4 * u64::from(access.count);
+    match access.address.space {
+        MemSpace::Shared if simple => {
+            let room = u64::from(context.launch.shared_bytes());
+            let addresses = addresses(context, rows, &access.address);
+            if let Some(offsets) = in_order(&addresses, 0, room, bytes, mask) {
+                let memory = shared_bytes(context.block).cast_const();
+                for at in 0..usize::from(access.count) {
+                    if access.rows[at] != R::MAX {
+                        // SAFETY: `in_order` checked range and alignment of every lane; lanes outside the mask read offset 0.
+                        let values = unsafe { gather32::<AVX2>(memory.add(at * 4), &offsets) };
+                        rows.set(access.rows[at], mask, values);
+                    }
+                }
+                return Ok(());
+            }
+        }
+        MemSpace::Global if simple => {
+            let addresses = addresses(context, rows, &access.address);
+            let first = addresses[mask.trailing_zeros() as usize];
+            if let Some(allocation) = find(context.warp, context.launch, first)
+                && let Some(offsets) = in_order(&addresses, allocation.base, allocation.bytes, bytes, mask)
+            {
+                for at in 0..usize::from(access.count) {
+                    if access.rows[at] != R::MAX {
+                        let offset = |lane: usize| u64::from(offsets[lane]) + at as u64 * 4;
+                        // SAFETY: as above.
+                        let value = |lane| unsafe { allocation.load(offset(lane), 4) } as u32;
+                        rows.set(access.rows[at], mask, each(value));
+                    }
+                }
+                return Ok(());
+            }
+        }
+        _ => {}
     }
     load_any(context, rows, access, mask)
 }
 
-/// The commonest load of all: `ld.shared.b32`.
+/// Offsets from `base` of the lanes of `mask`, if all of them lie in its first 2 GiB, inside `length` and aligned; other
+/// lanes get offset 0.
 #[inline(always)]
-fn load_shared32(context: &mut Context<'_, '_>, rows: Rows, access: &Access, mask: u32) -> Checked<()> {
-    let addresses = addresses(context, rows, &access.address);
-    let length = u64::from(context.launch.shared_bytes());
-    let bad = outside(&addresses, 0, length, 4, 4) & mask;
-    if bad != 0 {
-        return Err(refuse(context, MemSpace::Shared, &addresses, bad, 0, length, 4, false));
+fn in_order(addresses: &[u64; 32], base: u64, length: u64, bytes: u64, mask: u32) -> Option<[u32; 32]> {
+    if length < bytes || length - bytes > i32::MAX as u64 {
+        return None;
     }
-    if access.rows[0] == R::MAX {
-        return Ok(());
+    let last = (length - bytes) as u32;
+    let mut offsets: [u64; 32] = each(|lane| addresses[lane].wrapping_sub(base));
+    if mask != u32::MAX {
+        offsets = each(|lane| offsets[lane] & u64::from(mask >> lane & 1).wrapping_neg());
     }
-    let memory = shared_bytes(context.block).cast_const();
-    let values: [u32; 32] = if mask == u32::MAX {
-        // SAFETY: range and alignment of every lane were checked.
-        std::array::from_fn(|lane| unsafe { *memory.add(addresses[lane] as usize).cast::<u32>() })
-    } else {
+    let narrow: [u32; 32] = each(|lane| offsets[lane] as u32);
+    // The top bit of `past` tells whether an offset is beyond `last`, or beyond 2 GiB.
+    let past: [u32; 32] = each(|lane| last.wrapping_sub(narrow[lane]) | narrow[lane]);
+    let any = all_bits64(&offsets);
+    (any >> 32 == 0 && any & (bytes - 1) == 0 && all_bits(&past) >> 31 == 0).then_some(narrow)
+}
+
+/// The bits that any lane has. Halving keeps the sums in vector registers until the last few.
+#[inline(always)]
+fn all_bits(values: &[u32; 32]) -> u32 {
+    let mut half = [0; 16];
+    for at in 0..16 {
+        half[at] = values[at] | values[at + 16];
+    }
+    let mut quarter = [0; 8];
+    for at in 0..8 {
+        quarter[at] = half[at] | half[at + 8];
+    }
+    quarter.iter().fold(0, |sum, bits| sum | bits)
+}
+
+/// As [`all_bits`].
+#[inline(always)]
+fn all_bits64(values: &[u64; 32]) -> u64 {
+    let mut half = [0; 16];
+    for at in 0..16 {
+        half[at] = values[at] | values[at + 16];
+    }
+    let mut quarter = [0; 8];
+    for at in 0..8 {
+        quarter[at] = half[at] | half[at + 8];
+    }
+    quarter.iter().fold(0, |sum, bits| sum | bits)
+}
+
+/// 32 words at byte offsets from `memory`.
+///
+/// # Safety
+/// Each offset is that of a readable, aligned word, and `AVX2` is true only in code for processors that have it.
+#[inline(always)]
+unsafe fn gather32<const AVX2: bool>(memory: *const u8, offsets: &[u32; 32]) -> [u32; 32] {
+    #[cfg(target_arch = "x86_64")]
+    if AVX2 {
+        use std::arch::x86_64::{__m256i, _mm256_i32gather_epi32, _mm256_loadu_si256, _mm256_storeu_si256};
         let mut values = [0; 32];
-        for lane in lanes(mask) {
-            // SAFETY: as above, for the lanes of the mask.
-            values[lane] = unsafe { *memory.add(addresses[lane] as usize).cast::<u32>() };
+        for at in (0..32).step_by(8) {
+            // SAFETY: by the caller's promise; the loads and stores take any alignment.
+            unsafe {
+                let index = _mm256_loadu_si256(offsets.as_ptr().add(at).cast::<__m256i>());
+                let found = _mm256_i32gather_epi32::<1>(memory.cast(), index);
+                _mm256_storeu_si256(values.as_mut_ptr().add(at).cast::<__m256i>(), found);
+            }
         }
-        values
-    };
-    rows.set(access.rows[0], mask, values);
-    Ok(())
+        return values;
+    }
+    // SAFETY: by the caller's promise.
+    each(|lane| unsafe { *memory.add(offsets[lane] as usize).cast::<u32>() })
 }
 
 #[inline(never)]
@@ -495,8 +579,52 @@ fn load_any(context: &mut Context<'_, '_>, rows: Rows, access: &Access, mask: u3
     Ok(())
 }
 
-#[inline(never)]
+/// Stores of 32-bit registers to shared and global memory whose lanes are all in order take a short way, as [`load`].
+#[inline(always)]
 pub(crate) fn store(context: &mut Context<'_, '_>, rows: Rows, access: &Access, mask: u32) -> Checked<()> {
+    let simple = access.bytes == 4 && !access.wide && access.order == Order::Weak;
+    let bytes = 4 * u64::from(access.count);
+    match access.address.space {
+        MemSpace::Shared if simple => {
+            let room = u64::from(context.launch.shared_bytes());
+            let addresses = addresses(context, rows, &access.address);
+            if let Some(offsets) = in_order(&addresses, 0, room, bytes, mask) {
+                let memory = shared_bytes(context.block);
+                for at in 0..usize::from(access.count) {
+                    let values = rows.get(access.rows[at]);
+                    for lane in lanes(mask) {
+                        // SAFETY: `in_order` checked range and alignment of every lane of the mask.
+                        unsafe { *memory.add(offsets[lane] as usize + at * 4).cast::<u32>() = values[lane] };
+                    }
+                }
+                return Ok(());
+            }
+        }
+        MemSpace::Global if simple => {
+            let addresses = addresses(context, rows, &access.address);
+            let first = addresses[mask.trailing_zeros() as usize];
+            if let Some(allocation) = find(context.warp, context.launch, first)
+                && !allocation.constant
+                && let Some(offsets) = in_order(&addresses, allocation.base, allocation.bytes, bytes, mask)
+            {
+                for at in 0..usize::from(access.count) {
+                    let values = rows.get(access.rows[at]);
+                    for lane in lanes(mask) {
+                        let offset = u64::from(offsets[lane]) + at as u64 * 4;
+                        // SAFETY: as above.
+                        unsafe { allocation.store(offset, 4, values[lane].into()) };
+                    }
+                }
+                return Ok(());
+            }
+        }
+        _ => {}
+    }
+    store_any(context, rows, access, mask)
+}
+
+#[inline(never)]
+fn store_any(context: &mut Context<'_, '_>, rows: Rows, access: &Access, mask: u32) -> Checked<()> {
     fence(access.order, Order::Release);
     let addresses = addresses(context, rows, &access.address);
     let bytes = u64::from(access.bytes);

@@ -97,51 +97,51 @@ impl Rows {
     #[inline(always)]
     pub(crate) fn map1(self, d: R, a: R, mask: u32, f: impl Fn(u32) -> u32) {
         let a = self.get(a);
-        self.set(d, mask, std::array::from_fn(|lane| f(a[lane])));
+        self.set(d, mask, each(|lane| f(a[lane])));
     }
 
     #[inline(always)]
     pub(crate) fn map2(self, d: R, a: R, b: R, mask: u32, f: impl Fn(u32, u32) -> u32) {
         let (a, b) = (self.get(a), self.get(b));
-        self.set(d, mask, std::array::from_fn(|lane| f(a[lane], b[lane])));
+        self.set(d, mask, each(|lane| f(a[lane], b[lane])));
     }
 
     #[inline(always)]
     pub(crate) fn map3(self, d: R, [a, b, c]: [R; 3], mask: u32, f: impl Fn(u32, u32, u32) -> u32) {
         let (a, b, c) = (self.get(a), self.get(b), self.get(c));
-        self.set(d, mask, std::array::from_fn(|lane| f(a[lane], b[lane], c[lane])));
+        self.set(d, mask, each(|lane| f(a[lane], b[lane], c[lane])));
     }
 
     #[inline(always)]
     pub(crate) fn wide1(self, d: R, a: R, mask: u32, f: impl Fn(u64) -> u64) {
         let a = self.get64(a);
-        self.set64(d, mask, std::array::from_fn(|lane| f(a[lane])));
+        self.set64(d, mask, each(|lane| f(a[lane])));
     }
 
     #[inline(always)]
     pub(crate) fn wide2(self, d: R, a: R, b: R, mask: u32, f: impl Fn(u64, u64) -> u64) {
         let (a, b) = (self.get64(a), self.get64(b));
-        self.set64(d, mask, std::array::from_fn(|lane| f(a[lane], b[lane])));
+        self.set64(d, mask, each(|lane| f(a[lane], b[lane])));
     }
 
     #[inline(always)]
     pub(crate) fn wide3(self, d: R, [a, b, c]: [R; 3], mask: u32, f: impl Fn(u64, u64, u64) -> u64) {
         let (a, b, c) = (self.get64(a), self.get64(b), self.get64(c));
-        self.set64(d, mask, std::array::from_fn(|lane| f(a[lane], b[lane], c[lane])));
+        self.set64(d, mask, each(|lane| f(a[lane], b[lane], c[lane])));
     }
 
     /// 64-bit lanes shifted by 32-bit ones.
     #[inline(always)]
     pub(crate) fn shift64(self, d: R, a: R, b: R, mask: u32, f: impl Fn(u64, u32) -> u64) {
         let (a, b) = (self.get64(a), self.get(b));
-        self.set64(d, mask, std::array::from_fn(|lane| f(a[lane], b[lane])));
+        self.set64(d, mask, each(|lane| f(a[lane], b[lane])));
     }
 
     /// 32-bit lanes to 64-bit ones.
     #[inline(always)]
     pub(crate) fn widen2(self, d: R, a: R, b: R, mask: u32, f: impl Fn(u32, u32) -> u64) {
         let (a, b) = (self.get(a), self.get(b));
-        self.set64(d, mask, std::array::from_fn(|lane| f(a[lane], b[lane])));
+        self.set64(d, mask, each(|lane| f(a[lane], b[lane])));
     }
 
     #[inline(always)]
@@ -168,6 +168,16 @@ impl Rows {
             });
         }
     }
+}
+
+/// `f` of each lane. `std::array::from_fn` would do, were it always inlined.
+#[inline(always)]
+pub(crate) fn each<T: Copy + Default>(f: impl Fn(usize) -> T) -> [T; 32] {
+    let mut values = [T::default(); 32];
+    for (lane, value) in values.iter_mut().enumerate() {
+        *value = f(lane);
+    }
+    values
 }
 
 /// The bits of a result, NaN made canonical as hardware makes it.

@@ -14,7 +14,7 @@
 //! (`crate::scalar`), exactly but several times slower. NEON has fused multiply-add, so AArch64 needs no second version.
 
 use super::access;
-use super::lanes::{Row, Rows, lanes, mask_of};
+use super::lanes::{Row, Rows, each, lanes, mask_of};
 use super::{Block, Launch, Monitor, Problem, WARP_QUANTUM, printf, together};
 use crate::fault::{Fault, FaultKind};
 use crate::ir::*;
@@ -482,7 +482,7 @@ fn interpret_here<M: Monitor>(
             monitor: &mut M,
             turn: u32,
         ) -> Result<Stop, Fail> {
-            interpret::<M, true>(warp, split, block, launch, monitor, turn)
+            interpret::<M, true, true>(warp, split, block, launch, monitor, turn)
         }
         if is_x86_feature_detected!("avx2")
             && is_x86_feature_detected!("fma")
@@ -494,15 +494,16 @@ fn interpret_here<M: Monitor>(
             // SAFETY: the processor has been asked for each of the features.
             return unsafe { with_avx2(warp, split, block, launch, monitor, turn) };
         }
-        interpret::<M, false>(warp, split, block, launch, monitor, turn)
+        interpret::<M, false, false>(warp, split, block, launch, monitor, turn)
     }
     #[cfg(not(target_arch = "x86_64"))]
-    interpret::<M, { cfg!(target_arch = "aarch64") }>(warp, split, block, launch, monitor, turn)
+    interpret::<M, { cfg!(target_arch = "aarch64") }, false>(warp, split, block, launch, monitor, turn)
 }
 
-/// The executor's loop: at most `turn` instructions of one split. `FMA`: `f32::mul_add` is one instruction here.
+/// The executor's loop: at most `turn` instructions of one split. `FMA`: `f32::mul_add` is one instruction here; `AVX2`:
+/// the loop is compiled for a processor that has it.
 #[inline(always)]
-fn interpret<M: Monitor, const FMA: bool>(
+fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
     warp: &mut Warp,
     split: &mut Split,
     block: &mut Block,
@@ -573,20 +574,20 @@ fn interpret<M: Monitor, const FMA: bool>(
             Op::Unpack32 { d, a, shift, mask } => rows.map1(*d, *a, active, |a| a >> shift & mask),
             Op::Unpack64 { d, a, shift, mask } => {
                 let a = rows.get64(*a);
-                rows.set(*d, active, std::array::from_fn(|lane| (a[lane] >> shift) as u32 & mask));
+                rows.set(*d, active, each(|lane| (a[lane] >> shift) as u32 & mask));
             }
             Op::Pack(pack) => run_pack(rows, pack, active),
             Op::Sext64 { d, a } => {
                 let a = rows.get(*a);
-                rows.set64(*d, active, std::array::from_fn(|lane| i64::from(a[lane] as i32) as u64));
+                rows.set64(*d, active, each(|lane| i64::from(a[lane] as i32) as u64));
             }
             Op::Zext64 { d, a } => {
                 let a = rows.get(*a);
-                rows.set64(*d, active, std::array::from_fn(|lane| u64::from(a[lane])));
+                rows.set64(*d, active, each(|lane| u64::from(a[lane])));
             }
             Op::Trunc32 { d, a } => {
                 let a = rows.get64(*a);
-                rows.set(*d, active, std::array::from_fn(|lane| a[lane] as u32));
+                rows.set(*d, active, each(|lane| a[lane] as u32));
             }
 
             Op::Add32 { d, a, b } => rows.map2(*d, *a, *b, active, u32::wrapping_add),
@@ -624,12 +625,12 @@ fn interpret<M: Monitor, const FMA: bool>(
             Op::MadWideU32 { d, a, b, c } => {
                 let (a, b, c) = (rows.get(*a), rows.get(*b), rows.get64(*c));
                 let f = |lane: usize| u64::from(a[lane]).wrapping_mul(u64::from(b[lane])).wrapping_add(c[lane]);
-                rows.set64(*d, active, std::array::from_fn(f));
+                rows.set64(*d, active, each(f));
             }
             Op::MadWideS32 { d, a, b, c } => {
                 let (a, b, c) = (rows.get(*a), rows.get(*b), rows.get64(*c));
                 let f = |lane: usize| (signed(a[lane]).wrapping_mul(signed(b[lane])) as u64).wrapping_add(c[lane]);
-                rows.set64(*d, active, std::array::from_fn(f));
+                rows.set64(*d, active, each(f));
             }
             Op::Add64 { d, a, b } => rows.wide2(*d, *a, *b, active, u64::wrapping_add),
             Op::Sub64 { d, a, b } => rows.wide2(*d, *a, *b, active, u64::wrapping_sub),
@@ -686,13 +687,13 @@ fn interpret<M: Monitor, const FMA: bool>(
                     let not = (choose >> lane & 1).wrapping_sub(1);
                     a[lane] & !not | b[lane] & not
                 };
-                rows.set(*d, active, std::array::from_fn(f));
+                rows.set(*d, active, each(f));
             }
             Op::Selp64 { d, a, b, p, negated } => {
                 let choose = predicate!(*p) ^ if *negated { u32::MAX } else { 0 };
                 let (a, b) = (rows.get64(*a), rows.get64(*b));
                 let f = |lane: usize| if choose >> lane & 1 == 1 { a[lane] } else { b[lane] };
-                rows.set64(*d, active, std::array::from_fn(f));
+                rows.set64(*d, active, each(f));
             }
             Op::RowToPred { d, a } => {
                 let a = rows.get(*a);
@@ -700,7 +701,7 @@ fn interpret<M: Monitor, const FMA: bool>(
             }
 
             Op::Load(access) => {
-                if let Err(problem) = access::load(&mut context!(), rows, access, active) {
+                if let Err(problem) = access::load::<AVX2>(&mut context!(), rows, access, active) {
                     break Err(problem);
                 }
             }
@@ -973,10 +974,10 @@ fn special(context: &Context<'_, '_>, rows: Rows, d: R, what: Special, wide: boo
     let first = warp.number * 32;
     let uniform = |value: u64| [value; 32];
     let axis = |extents: [u32; 3], axis: u8| uniform(u64::from(extents.get(usize::from(axis)).copied().unwrap_or(0)));
-    let by_lane = |f: fn(u64) -> u64| std::array::from_fn(|lane| f(lane as u64) & 0xffff_ffff);
+    let by_lane = |f: fn(u64) -> u64| each(|lane| f(lane as u64) & 0xffff_ffff);
     let nanoseconds = || launch.started.elapsed().as_nanos() as u64;
     let values: [u64; 32] = match what {
-        Special::Tid(at) => std::array::from_fn(|lane| {
+        Special::Tid(at) => each(|lane| {
             let thread = launch.thread_index(first + lane as u32);
             u64::from(thread.get(usize::from(at)).copied().unwrap_or(0))
         }),
@@ -1095,7 +1096,7 @@ fn set_full(context: &mut Context<'_, '_>, rows: Rows, setp: &SetpFull, mask: u3
         }
         SetResult::Row { d, when_true } => {
             let found = combined(compared(0));
-            rows.set(d, mask, std::array::from_fn(|lane| if found >> lane & 1 == 1 { when_true } else { 0 }));
+            rows.set(d, mask, each(|lane| if found >> lane & 1 == 1 { when_true } else { 0 }));
         }
         SetResult::RowPair { d, when_true } => {
             let low = combined(halves_compared(rows, setp, mask, 0));
@@ -1104,7 +1105,7 @@ fn set_full(context: &mut Context<'_, '_>, rows: Rows, setp: &SetpFull, mask: u3
                 let half = |bits: u32| if bits >> lane & 1 == 1 { u32::from(when_true) } else { 0 };
                 half(low) | half(high) << 16
             };
-            rows.set(d, mask, std::array::from_fn(f));
+            rows.set(d, mask, each(f));
         }
     }
 }

@@ -201,6 +201,30 @@ fn doubled(ty: Scalar) -> Scalar {
 
 const UNUSED: R = R::MAX;
 
+/// Operands that an integer instruction reads.
+fn sources_of(op: IntOp) -> usize {
+    match op {
+        IntOp::Abs
+        | IntOp::Neg
+        | IntOp::Not
+        | IntOp::Cnot
+        | IntOp::Bfind
+        | IntOp::Brev
+        | IntOp::Clz
+        | IntOp::Popc => 1,
+        IntOp::MadLo
+        | IntOp::MadHi
+        | IntOp::MadWide
+        | IntOp::Mad24Lo
+        | IntOp::Mad24Hi
+        | IntOp::Sad
+        | IntOp::Prmt
+        | IntOp::Bfe
+        | IntOp::Fns => 3,
+        _ => 2,
+    }
+}
+
 impl<'a> FunctionLowering<'_, 'a> {
     pub(super) fn opcode(&mut self, instruction: &ast::Instruction<'a>) -> Lower<()> {
         let mut parts = instruction.opcode.split('.');
@@ -441,7 +465,7 @@ impl<'a> FunctionLowering<'_, 'a> {
             _ => return unsupported(format!("{name} of pairs of halves")),
         };
         let Some(f) = int_op(op, ty) else { return unsupported(format!("{name} of pairs of halves")) };
-        self.emit_map(f, mode, Scalar::B32, [Scalar::B32; 3], ops)
+        self.emit_map(f, mode, Scalar::B32, [Scalar::B32; 3], sources_of(op), ops)
     }
 
     fn carry(&mut self, name: &str, ty: Scalar, half: Option<Half>, cc: bool, ops: &[Operand<'a>]) -> Lower<()> {
@@ -503,9 +527,9 @@ impl<'a> FunctionLowering<'_, 'a> {
         let result = if wide { doubled(ty) } else { ty };
         let third = if op == IntOp::Sad && ty.signed() { unsigned_of(ty.size()) } else { result };
         if mode != Mode::default() {
-            return self.emit_map(f, mode, result, [ty, ty, third], ops);
+            return self.emit_map(f, mode, result, [ty, ty, third], sources_of(op), ops);
         }
-        let (d, [a, b, c]) = self.rows(result, [ty, ty, third], ops)?;
+        let (d, [a, b, c]) = self.rows(result, [ty, ty, third], sources_of(op), ops)?;
         let hot = match (op, ty) {
             (IntOp::Add, Scalar::U32 | Scalar::S32) => Op::Add32 { d, a, b },
             (IntOp::Sub, Scalar::U32 | Scalar::S32) => Op::Sub32 { d, a, b },
@@ -532,10 +556,10 @@ impl<'a> FunctionLowering<'_, 'a> {
         Ok(())
     }
 
-    /// Destination and sources of an instruction with one to three sources.
-    fn rows(&mut self, result: Scalar, types: [Scalar; 3], ops: &[Operand<'a>]) -> Lower<(R, [R; 3])> {
-        if ops.len() < 2 || ops.len() > 4 {
-            return invalid("wrong number of operands");
+    /// Destination and sources of an instruction with one to three `sources`.
+    fn rows(&mut self, result: Scalar, types: [Scalar; 3], sources: usize, ops: &[Operand<'a>]) -> Lower<(R, [R; 3])> {
+        if ops.len() != sources + 1 {
+            return invalid(format!("a destination and {sources} sources are expected, not {} operands", ops.len()));
         }
         let d = self.dst(&ops[0], result)?;
         let mut rows = [UNUSED; 3];
@@ -551,9 +575,10 @@ impl<'a> FunctionLowering<'_, 'a> {
         mode: Mode,
         result: Scalar,
         types: [Scalar; 3],
+        sources: usize,
         ops: &[Operand<'a>],
     ) -> Lower<()> {
-        let (d, rows) = self.rows(result, types, ops)?;
+        let (d, rows) = self.rows(result, types, sources, ops)?;
         self.emit(map(f, mode, d, result, rows, types));
         Ok(())
     }
@@ -568,7 +593,10 @@ impl<'a> FunctionLowering<'_, 'a> {
                 let _ = m.ty()?;
                 m.finish()?;
                 let Some(Operand::Int(table)) = ops.get(4) else { return invalid("lop3 needs a table of 8 bits") };
-                let (d, [a, b, c]) = self.rows(Scalar::B32, [Scalar::B32; 3], &ops[..4])?;
+                if ops.len() != 5 {
+                    return invalid("lop3 takes three sources and a table");
+                }
+                let (d, [a, b, c]) = self.rows(Scalar::B32, [Scalar::B32; 3], 3, &ops[..4])?;
                 self.emit(Op::Lop3 { d, a, b, c, table: *table as u8 });
                 return Ok(());
             }
@@ -584,7 +612,7 @@ impl<'a> FunctionLowering<'_, 'a> {
                 let Some(f) = int_op(if left { IntOp::ShfL } else { IntOp::ShfR }, IntType::B32) else {
                     return unsupported("shf");
                 };
-                return self.emit_map(f, mode, Scalar::B32, [Scalar::B32, Scalar::B32, Scalar::U32], ops);
+                return self.emit_map(f, mode, Scalar::B32, [Scalar::B32, Scalar::B32, Scalar::U32], 3, ops);
             }
             "dp4a" | "dp2a" => {
                 let high = m.flag("hi");
@@ -600,7 +628,7 @@ impl<'a> FunctionLowering<'_, 'a> {
                 };
                 let ty = if a_signed || b_signed { IntType::S32 } else { IntType::U32 };
                 let Some(f) = int_op(op, ty) else { return unsupported(name) };
-                return self.emit_map(f, mode, Scalar::B32, [Scalar::B32; 3], ops);
+                return self.emit_map(f, mode, Scalar::B32, [Scalar::B32; 3], 3, ops);
             }
             _ => {}
         }
@@ -667,7 +695,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         let Some(f) = int_type(ty).and_then(|ty| int_op(op, ty)) else {
             return unsupported(format!("{name} of .{}", ty.name()));
         };
-        let (d, rows) = self.rows(result, types, ops)?;
+        let (d, rows) = self.rows(result, types, sources_of(op), ops)?;
         let [a, b, _] = rows;
         let hot = match (op, ty.size(), ty.signed()) {
             (IntOp::And, 4, _) => Op::And32 { d, a, b },
@@ -811,10 +839,11 @@ impl<'a> FunctionLowering<'_, 'a> {
         if !m.flag("s32") {
             return unsupported("cvt.pack of another type than s32");
         }
-        m.flag("b32");
+        let sources = 2 + usize::from(m.flag("b32")); // the third one's lower part follows the packed two
         m.finish()?;
         let word = Scalar::B32;
-        self.emit_map(crate::scalar::pack_saturated, crate::scalar::pack_mode(bits, signed), word, [word; 3], ops)
+        let mode = crate::scalar::pack_mode(bits, signed);
+        self.emit_map(crate::scalar::pack_saturated, mode, word, [word; 3], sources, ops)
     }
 
     fn mov(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {

@@ -179,6 +179,8 @@ impl Bound {
 pub struct Case {
     /// `file::kernel`, for reports.
     pub name: String,
+    /// The file without its extension.
+    pub file: String,
     /// The whole source; cases of one file share it, so a runner may load it once.
     pub ptx: Arc<str>,
     /// The `.entry` to launch.
@@ -319,6 +321,7 @@ pub fn parse(stem: &str, source: &str) -> Result<Vec<Case>, String> {
             }
             "kernel" => cases.push(Case {
                 name: format!("{stem}::{value}"),
+                file: stem.into(),
                 ptx: ptx.clone(),
                 kernel: value.into(),
                 grid: [1; 3],

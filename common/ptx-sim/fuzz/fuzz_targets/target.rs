@@ -1,0 +1,49 @@
+//! What both fuzzers do with a text: `fuzz/` guided by coverage, `tests/fuzz_smoke.rs` in every test run.
+
+use ptx_sim::{Arg, Device, DeviceConfig, LaunchConfig, Module};
+
+/// Reads the text, and if it is PTX runs every kernel for a moment. Says whether it was PTX. Must never panic, hang or
+/// take much memory.
+pub fn exercise(source: &str) -> bool {
+    let module = match Module::from_ptx(source, "fuzz.ptx") {
+        Ok(module) => module,
+        Err(error) => {
+            let _ = (error.to_string(), error.render(false));
+            return false;
+        }
+    };
+    let device = Device::new(DeviceConfig { total_memory: 64 << 20, workers: 1 });
+    let Ok(loaded) = device.load(&module) else { return true };
+    let Ok(buffer) = device.alloc(1 << 16, "buffer") else { return true };
+    for info in module.kernels() {
+        let kernel = match loaded.kernel(&info.name) {
+            Ok(kernel) => kernel,
+            Err(error) => {
+                let _ = (error.to_string(), error.render(false));
+                continue;
+            }
+        };
+        // Parameters of 8 bytes are most often pointers, the others small numbers.
+        let args: Vec<Arg> = info
+            .params
+            .iter()
+            .map(|param| match param.size {
+                8 => buffer.into(),
+                size => {
+                    let mut bytes = vec![0; size as usize];
+                    bytes.iter_mut().take(1).for_each(|byte| *byte = 3);
+                    Arg::from_bytes(&bytes)
+                }
+            })
+            .collect();
+        let config = LaunchConfig { grid: [2, 1, 1], block: [40, 1, 1], shared_bytes: 256, budget: Some(20_000) };
+        if let Err(error) = kernel.launch(&config, &args) {
+            let _ = error.to_string();
+            if let ptx_sim::LaunchError::Fault(fault) = error {
+                let _ = fault.render(None, false);
+            }
+        }
+        let _ = device.take_output();
+    }
+    true
+}

@@ -1,0 +1,46 @@
+"""Compiles the .cu files named (or those of the tests and benchmarks) to .ptx beside them, with the NVRTC of CUDA 13.0.
+
+    pip install nvidia-cuda-nvrtc==13.0.*
+    python compile.py [FILE.cu ...]
+"""
+
+import ctypes
+import pathlib
+import re
+import sys
+
+OPTIONS = ["--gpu-architecture=compute_75", "--generate-line-info"]
+
+
+def open_nvrtc():
+    import nvidia.cu13
+
+    libraries = pathlib.Path(list(nvidia.cu13.__path__)[0]) / "lib"
+    ctypes.CDLL(str(libraries / "libnvrtc-builtins.so.13.0"), ctypes.RTLD_GLOBAL)
+    return ctypes.CDLL(str(libraries / "libnvrtc.so.13"))
+
+
+def text_of(nvrtc, what, program):
+    size = ctypes.c_size_t()
+    getattr(nvrtc, f"nvrtcGet{what}Size")(program, ctypes.byref(size))
+    text = ctypes.create_string_buffer(size.value)
+    getattr(nvrtc, f"nvrtcGet{what}")(program, text)
+    return text.value.decode()
+
+
+def compile_file(nvrtc, path):
+    program = ctypes.c_void_p()
+    nvrtc.nvrtcCreateProgram(ctypes.byref(program), path.read_bytes(), path.name.encode(), 0, None, None)
+    options = (ctypes.c_char_p * len(OPTIONS))(*[option.encode() for option in OPTIONS])
+    if nvrtc.nvrtcCompileProgram(program, len(OPTIONS), options):
+        sys.exit(text_of(nvrtc, "ProgramLog", program))
+    # NVRTC writes absolute paths; what is kept must not depend on where it was made.
+    ptx = re.sub(r'(\.file\s+\d+\s+")[^"]*/', r"\1", text_of(nvrtc, "PTX", program))
+    path.with_suffix(".ptx").write_text(ptx)
+
+
+here = pathlib.Path(__file__).parent
+files = [pathlib.Path(name) for name in sys.argv[1:]] or [*here.glob("*.cu"), *(here / "../../benches").glob("*.cu")]
+nvrtc = open_nvrtc()
+for file in files:
+    compile_file(nvrtc, file)

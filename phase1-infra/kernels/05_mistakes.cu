@@ -1,0 +1,19 @@
+// Two classics, to be run on the simulator: a GPU would end the first with the whole context, and the second never.
+
+// ANCHOR: off_by_one
+// `<=` where `<` is meant: thread n writes behind the last element.
+extern "C" __global__ void off_by_one(float *values, unsigned n) {
+    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i <= n) {
+        values[i] = 1.0f;
+    }
+}
+// ANCHOR_END: off_by_one
+
+// ANCHOR: endless
+// Waits for a flag that nobody sets.
+extern "C" __global__ void endless(volatile unsigned *flag) {
+    while (*flag == 0) {
+    }
+}
+// ANCHOR_END: endless

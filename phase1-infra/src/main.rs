@@ -1,0 +1,124 @@
+//! `cargo run -p phase1-infra [-- STEP…]`: runs the steps and prints their tables.
+
+use std::io::{self, ErrorKind, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use common::prelude::*;
+use common::progress::Progress;
+use common::table::{Column, Format, Table};
+use phase1_infra::{Run, STEPS, Step};
+
+/// Phase 1: device, memory, transfers, launches, streams and errors, one step at a time
+#[derive(Parser)]
+struct Args {
+    /// Steps to run; all but doctor if none is named
+    #[arg(value_name = "STEP", value_parser = step_names())]
+    steps: Vec<String>,
+    /// Only list the steps
+    #[arg(long)]
+    list: bool,
+    /// How tables are written; json is one list of tables
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    #[command(flatten)]
+    device: DeviceArgs,
+}
+
+fn step_names() -> PossibleValuesParser {
+    STEPS.iter().map(|step| PossibleValue::new(step.name).help(step.question)).into()
+}
+
+fn main() -> ExitCode {
+    let outcome = run(&Args::parse(), &mut io::stdout().lock());
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        // The reader, such as `head`, has seen enough.
+        Err(Error::Io { source, .. }) if source.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args, out: &mut impl Write) -> Result<()> {
+    if args.list {
+        return Printer::new(args.format, out).print_all(vec![list()]);
+    }
+    let chosen: Vec<&Step> = match args.steps.is_empty() {
+        true => STEPS.iter().filter(|step| matches!(step.run, Run::OnDevice(_))).collect(),
+        false => args.steps.iter().filter_map(|name| STEPS.iter().find(|step| step.name == name)).collect(),
+    };
+    let device = match chosen.iter().any(|step| matches!(step.run, Run::OnDevice(_))) {
+        true => Some(args.device.open()?),
+        false => None,
+    };
+    if let Some(device) = &device {
+        eprintln!("device: {}", device.describe());
+    }
+    let mut printer = Printer::new(args.format, out);
+    for (i, step) in chosen.iter().enumerate() {
+        // The bar is gone when the tables come.
+        let progress = Progress::new(chosen.len() as u64, step.name);
+        progress.inc(i as u64);
+        let tables = match (step.run, &device) {
+            (Run::OnDevice(run), Some(device)) => run(device)?,
+            (Run::Anywhere(run), _) => run()?,
+            (Run::OnDevice(_), None) => unreachable!("a device is opened if any step needs one"),
+        };
+        progress.finish();
+        printer.tables(tables)?;
+    }
+    printer.end()
+}
+
+fn list() -> Table {
+    let mut table = Table::new("phase 1", [Column::text("step"), Column::text("question")]);
+    for step in &STEPS {
+        table.row([step.name.into(), step.question.into()]);
+    }
+    table
+}
+
+/// Writes tables as they come, with a blank line between; as JSON, the elements of one list.
+struct Printer<'a, W: Write> {
+    format: Format,
+    out: &'a mut W,
+    printed: usize,
+}
+
+impl<'a, W: Write> Printer<'a, W> {
+    fn new(format: Format, out: &'a mut W) -> Printer<'a, W> {
+        Printer { format, out, printed: 0 }
+    }
+
+    fn print_all(mut self, tables: Vec<Table>) -> Result<()> {
+        self.tables(tables)?;
+        self.end()
+    }
+
+    fn tables(&mut self, tables: Vec<Table>) -> Result<()> {
+        for table in tables {
+            let before = match (self.format, self.printed) {
+                (Format::Json, 0) => "[\n",
+                (Format::Json, _) => ",\n",
+                (_, 0) => "",
+                _ => "\n",
+            };
+            self.write(&format!("{before}{}", table.render(self.format)))?;
+            self.printed += 1;
+        }
+        Ok(())
+    }
+
+    fn end(mut self) -> Result<()> {
+        self.write(if self.format == Format::Json { "]\n" } else { "" })
+    }
+
+    fn write(&mut self, text: &str) -> Result<()> {
+        let written = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
+        written.map_err(|source| Error::Io { path: "standard output".into(), source })
+    }
+}

@@ -1,0 +1,89 @@
+//! Step 1: what is this device made of?
+//!
+//! **Hypothesis.** A handful of figures decides most of what follows: how many threads run at once, how much shared memory a
+//! block may have, and how many bytes memory moves in a second.
+//!
+//! **Change.** None yet; the driver is asked for them.
+//!
+//! **Look at** the threads in flight: that many elements at least must be worked on at a time to keep the device busy. Then
+//! divide the bandwidth by 4 bytes: an addition a value is far below what the arithmetic units could do, so a kernel that
+//! touches each value once is limited by memory.
+
+use common::table::{Cell, Column, Table};
+use common::timing::si;
+use common::{Device, Result};
+
+/// The device's figures and what each decides.
+///
+/// # Errors
+/// None on either device.
+pub fn run(device: &Device) -> Result<Vec<Table>> {
+    let p = device.properties();
+    let memory = device.memory();
+    let bytes = |n: u64| Some(format!("{}B", binary(n as f64)));
+    let count = |n: Option<u32>| n.map(|n| n.to_string());
+    let in_flight = p.multiprocessors.zip(p.max_threads_per_multiprocessor).map(|(m, t)| u64::from(m) * u64::from(t));
+
+    let rows: [(&str, Option<String>, &str); 15] = [
+        ("name", Some(p.name.clone()), ""),
+        (
+            "compute capability",
+            p.compute_capability.map(|(major, minor)| format!("{major}.{minor}")),
+            "which instructions there are",
+        ),
+        ("multiprocessors (SM)", count(p.multiprocessors), "blocks that run side by side, at least"),
+        ("threads an SM", count(p.max_threads_per_multiprocessor), "how much latency an SM can hide"),
+        ("threads in flight", in_flight.map(|n| n.to_string()), "elements to work on at a time, at least"),
+        ("warp", Some(format!("{} lanes", p.warp_size)), "threads that share an instruction"),
+        ("threads a block", Some(p.max_threads_per_block.to_string()), "the largest block"),
+        ("registers an SM", count(p.registers_per_multiprocessor), "shared out among its threads"),
+        ("shared memory a block", bytes(p.shared_per_block.into()), "the largest tile"),
+        ("… if asked for", bytes(p.shared_per_block_optin.into()), "the largest tile, with fewer blocks an SM"),
+        ("L2 cache", p.l2_bytes.and_then(bytes), "what stays on the chip between kernels"),
+        ("memory", bytes(memory.total), "model, activations and batch must fit"),
+        ("… free", bytes(memory.free), "what other programs and the driver have left"),
+        (
+            "clock",
+            p.clock_khz.map(|khz| format!("{}Hz", si(f64::from(khz) * 1e3))),
+            "SMs × lanes × 2 × clock = peak FLOP/s",
+        ),
+        (
+            "memory bandwidth",
+            p.memory_bandwidth().map(|rate| format!("{}B/s", si(rate))),
+            "the limit of every kernel in phase 1",
+        ),
+    ];
+    let title = format!("device-query on {}", device.describe());
+    let mut table = Table::new(title, [Column::text("figure"), Column::text("value"), Column::text("what it decides")]);
+    for (figure, value, decides) in rows {
+        let value = value.map_or_else(|| Cell::absent("the simulator runs PTX itself and has no such part"), Cell::from);
+        table.row([figure.into(), value, decides.into()]);
+    }
+    Ok(vec![table])
+}
+
+/// `48 Ki`, `1.5 Gi`: powers of 1024, as memory is counted.
+pub(crate) fn binary(bytes: f64) -> String {
+    let mut scaled = bytes;
+    let mut prefixes = ["", "Ki", "Mi", "Gi"].iter();
+    let mut prefix = prefixes.next();
+    while scaled >= 1024.0
+        && let Some(next) = prefixes.next()
+    {
+        scaled /= 1024.0;
+        prefix = Some(next);
+    }
+    let decimals = usize::from(scaled.fract() != 0.0);
+    format!("{scaled:.decimals$} {}", prefix.copied().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::binary;
+
+    #[test]
+    fn bytes_are_shown_in_powers_of_1024() {
+        let shown = [0.0, 1023.0, 1024.0, 1536.0, 49152.0, (5u64 << 40) as f64].map(binary);
+        assert_eq!(shown, ["0 ", "1023 ", "1 Ki", "1.5 Ki", "48 Ki", "5120 Gi"]);
+    }
+}

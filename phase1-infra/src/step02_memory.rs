@@ -1,0 +1,87 @@
+//! Step 2: allocate, copy, free, and what is in use.
+//!
+//! **Hypothesis.** Device memory is a second heap: a buffer takes its bytes when it is made and gives them back when it is
+//! dropped, and nothing on the host may read it without a copy.
+//!
+//! **Change.** One operation a row, with the allocator's count after it; the last request asks for more than there is.
+//!
+//! **Look at** the bytes in use: they end where they began. The peak remembers, and is what decides whether a model fits. What
+//! a GPU reports as free moves in larger steps, since the driver keeps a pool.
+
+use common::device::MemoryInfo;
+use common::prelude::*;
+use common::table::{Column, Table};
+
+/// One operation and the memory after it.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// What was done.
+    pub action: String,
+    /// The allocator's count and the device's own after it.
+    pub memory: MemoryInfo,
+}
+
+/// Elements of the first buffer: 4 MiB of f32.
+pub const ELEMENTS: usize = 1 << 20;
+
+/// Allocates, copies and frees, and records each.
+///
+/// # Errors
+/// What the device reports; [`Error::Invalid`] if a copy came back changed, or a request for twice the device's memory was
+/// granted.
+pub fn record(device: &Device) -> Result<Vec<Entry>> {
+    let stream = device.stream();
+    device.reset_peak_memory();
+    let mut entries = Vec::new();
+    let mut note = |action: &str| entries.push(Entry { action: action.to_owned(), memory: device.memory() });
+
+    note("nothing yet");
+    // ANCHOR: buffers
+    let host: Vec<f32> = (0..ELEMENTS).map(|i| i as f32).collect();
+    let first = stream.clone_htod(&host)?; // allocates, then copies host to device
+    note("clone_htod: 4 MiB from the host");
+    let second = stream.clone_dtod(&first)?; // a copy that never leaves the device
+    note("clone_dtod: the same again, inside the device");
+    let zeros = stream.alloc_zeros::<u8>(1000)?;
+    note("alloc_zeros: 1000 bytes");
+    drop(first); // Rust's ownership frees device memory too
+    note("drop the first");
+    let back = stream.clone_dtoh(&second)?; // device to host; complete when it returns
+    drop((second, zeros));
+    note("clone_dtoh, drop the rest");
+    // ANCHOR_END: buffers
+    if back != host {
+        return Err(Error::Invalid("memory: the copy came back changed".to_owned()));
+    }
+
+    let too_much = 2 * device.memory().total as usize;
+    match stream.alloc_uninit::<u8>(too_much) {
+        Err(error @ Error::OutOfMemory { .. }) => note(&crate::wrap(&error.to_string(), 60)),
+        Err(error) => return Err(error),
+        Ok(_) => return Err(Error::Invalid(format!("memory: {too_much} bytes were granted, twice what there is"))),
+    }
+    Ok(entries)
+}
+
+/// The record as a table.
+///
+/// # Errors
+/// As [`record`].
+pub fn run(device: &Device) -> Result<Vec<Table>> {
+    let columns = [
+        Column::text("action"),
+        Column::number("buffers", 0),
+        Column::number("in use, bytes", 0),
+        Column::number("peak, bytes", 0),
+        Column::number("free on the device, MiB", 0),
+    ];
+    let mut table = Table::new(format!("memory on {}", device.describe()), columns);
+    for Entry { action, memory } in record(device)? {
+        let free = memory.free as f64 / f64::from(1 << 20);
+        table.row([action.into(), memory.allocations.into(), memory.in_use.into(), memory.peak.into(), free.into()]);
+    }
+    if device.is_cuda() {
+        table.note("Dropped buffers go back to the driver's pool once their stream has passed, so `free` lags behind.");
+    }
+    Ok(vec![table])
+}

@@ -1,0 +1,176 @@
+//! Step 3: pageable against pinned host memory.
+//!
+//! **Hypothesis.** The copy engine can only read host memory that the operating system has promised not to move. From
+//! ordinary, pageable memory the driver therefore copies twice, by way of a small pinned buffer of its own:
+//!
+//! ```text
+//! pageable:  Vec ──CPU──▶ driver's buffer ──copy engine──▶ device
+//! pinned:    PinnedBuffer ────────────────copy engine──▶ device
+//! ```
+//!
+//! **Change.** The same bytes, from a `Vec` and from [`Device::alloc_pinned`].
+//!
+//! **Look at** the rates at the largest size: pinned should come near the link's limit, and pageable stay well below. At the
+//! smallest size neither does, since a copy has a fixed cost of some microseconds. Then compare the link with the copy inside
+//! the device: that gap is why data should stay where it is. Events see what the GPU did, the host clock what the program
+//! waited for.
+
+use common::prelude::*;
+use common::table::{Cell, Column, Table};
+use common::timing::{Bench, Timing};
+
+use crate::NO_CLOCK;
+
+/// From where to where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Path {
+    /// From a `Vec` to the device.
+    PageableToDevice,
+    /// From a pinned buffer to the device.
+    PinnedToDevice,
+    /// From the device to a `Vec`.
+    DeviceToPageable,
+    /// From the device to a pinned buffer.
+    DeviceToPinned,
+    /// Between two buffers of the device. Each byte is read and written: memory moves twice what is copied.
+    DeviceToDevice,
+}
+
+impl Path {
+    /// All of them.
+    pub const ALL: [Path; 5] = [
+        Path::PageableToDevice,
+        Path::PinnedToDevice,
+        Path::DeviceToPageable,
+        Path::DeviceToPinned,
+        Path::DeviceToDevice,
+    ];
+
+    /// As tables call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Path::PageableToDevice => "pageable → device",
+            Path::PinnedToDevice => "pinned → device",
+            Path::DeviceToPageable => "device → pageable",
+            Path::DeviceToPinned => "device → pinned",
+            Path::DeviceToDevice => "device → device",
+        }
+    }
+}
+
+/// One path's copy, checked byte by byte, and what it took.
+#[derive(Clone, Debug)]
+pub struct Transfer {
+    /// From where to where.
+    pub path: Path,
+    /// Bytes of one copy.
+    pub bytes: usize,
+    /// Between two events in the stream; `None` on the simulator.
+    pub events: Option<Timing>,
+    /// By the host's clock until the copy was complete; `None` on the simulator.
+    pub host: Option<Timing>,
+}
+
+/// Copies `bytes` bytes along `path`, compares every one with what was sent, and measures the copy on a GPU. On the simulator
+/// a copy is the host's own and its time would say nothing of a GPU, so there it is only checked.
+///
+/// # Errors
+/// What the device reports; [`Error::Invalid`] if a byte arrived changed.
+pub fn measure(stream: &Stream, path: Path, bytes: usize, bench: &Bench) -> Result<Transfer> {
+    let sent = pattern(bytes);
+    let ((events, host), arrived) = match path {
+        Path::PageableToDevice => {
+            // ANCHOR: pageable
+            let pageable: Vec<u8> = sent.clone();
+            let mut dst = stream.alloc_poisoned::<u8>(bytes)?;
+            let times = timed(stream, bench, || stream.memcpy_htod(&pageable, &mut dst))?;
+            // ANCHOR_END: pageable
+            (times, stream.clone_dtoh(&dst)?)
+        }
+        Path::PinnedToDevice => {
+            // ANCHOR: pinned
+            let mut pinned = stream.device().alloc_pinned::<u8>(bytes)?;
+            pinned.as_mut_slice()?.copy_from_slice(&sent);
+            let mut dst = stream.alloc_poisoned::<u8>(bytes)?;
+            let times = timed(stream, bench, || stream.memcpy_htod(&pinned, &mut dst))?;
+            // ANCHOR_END: pinned
+            (times, stream.clone_dtoh(&dst)?)
+        }
+        Path::DeviceToPageable => {
+            let source = stream.clone_htod(&sent)?;
+            let mut pageable = vec![0xFF; bytes];
+            let times = timed(stream, bench, || stream.memcpy_dtoh(&source, &mut pageable))?;
+            (times, pageable)
+        }
+        Path::DeviceToPinned => {
+            let source = stream.clone_htod(&sent)?;
+            let mut pinned = stream.device().alloc_pinned::<u8>(bytes)?;
+            let times = timed(stream, bench, || stream.memcpy_dtoh(&source, &mut pinned))?;
+            (times, pinned.as_slice()?.to_vec())
+        }
+        Path::DeviceToDevice => {
+            let source = stream.clone_htod(&sent)?;
+            let mut dst = stream.alloc_poisoned::<u8>(bytes)?;
+            let times = timed(stream, bench, || stream.memcpy_dtod(&source, &mut dst))?;
+            (times, stream.clone_dtoh(&dst)?)
+        }
+    };
+    match sent.iter().zip(&arrived).position(|(sent, arrived)| sent != arrived) {
+        None => Ok(Transfer { path, bytes, events, host }),
+        Some(at) => Err(Error::Invalid(format!("{}: byte {at} of {bytes} arrived changed", path.name()))),
+    }
+}
+
+/// By events and by the host's clock; on the simulator `copy` runs once, untimed.
+fn timed(
+    stream: &Stream,
+    bench: &Bench,
+    mut copy: impl FnMut() -> Result<()>,
+) -> Result<(Option<Timing>, Option<Timing>)> {
+    if stream.device().is_sim() {
+        copy()?;
+        return Ok((None, None));
+    }
+    let events = bench.measure(stream, &mut copy)?;
+    // A copy from pinned memory is only queued when its call returns.
+    let host = bench.measure_host(|| copy().and_then(|()| stream.synchronize()))?;
+    Ok((Some(events), Some(host)))
+}
+
+/// Bytes that differ from their neighbours and at every power of two: a copy that is short or shifted is found out.
+fn pattern(bytes: usize) -> Vec<u8> {
+    (0..bytes as u32).map(|i| (i.wrapping_mul(0x9E37_79B1) >> 24) as u8).collect()
+}
+
+/// Every path at three sizes.
+///
+/// # Errors
+/// As [`measure`].
+pub fn run(device: &Device) -> Result<Vec<Table>> {
+    let sizes: [usize; 3] = match device.is_sim() {
+        true => [1 << 10, 1 << 16, 1 << 22],
+        false => [1 << 16, 1 << 22, 1 << 28],
+    };
+    let bench = Bench { warm_up: 2, repeats: 10, ..Bench::default() };
+    let columns = [
+        Column::text("path"),
+        Column::number("KiB", 0),
+        Column::number("GB/s, events", 2),
+        Column::number("GB/s, host clock", 2),
+        Column::text("check"),
+    ];
+    let mut table = Table::new(format!("transfers on {}", device.describe()), columns);
+    for bytes in sizes {
+        for path in Path::ALL {
+            let transfer = measure(&device.stream(), path, bytes, &bench)?;
+            let rate = |timing: &Option<Timing>| {
+                let rate = timing.as_ref().and_then(|timing| timing.rate(bytes as f64));
+                Cell::or_absent(rate.map(|rate| rate / 1e9), NO_CLOCK)
+            };
+            let kib = (bytes >> 10).into();
+            let check = format!("{bytes} bytes equal").into();
+            table.row([path.name().into(), kib, rate(&transfer.events), rate(&transfer.host), check]);
+        }
+    }
+    Ok(vec![table])
+}

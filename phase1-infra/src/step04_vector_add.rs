@@ -1,0 +1,103 @@
+//! Step 4: the first kernel.
+//!
+//! **Hypothesis.** Adding two vectors is one line of work that thousands of threads can do at once, each at its own index.
+//!
+//! **Change.** The loop over elements becomes a grid of threads, [`LaunchConfig::for_num_elems`]: ⌈n / 256⌉ blocks of 256. Since
+//! n is rarely a multiple of 256, the last block reaches past the end, and its threads there must do nothing.
+//!
+//! **Look at** the idle threads, and at the largest difference: the sum of two floats is rounded once on either device, as on
+//! the CPU. On a GPU, compare GB/s with the bandwidth that `device-query` shows: the small sizes are all launch, the large
+//! one should come near it. On the simulator, the instructions an element are what each thread pays to find its index, load,
+//! add and store.
+//!
+//! Next: `grid-stride`, where the grid no longer grows with n.
+
+use common::check::compare;
+use common::prelude::*;
+use common::reference;
+use common::table::{Column, Table};
+use common::timing::Bench;
+
+use crate::{common_length, timing_cells};
+
+/// `kernels/01_vector_add.cu`.
+pub const SOURCE: KernelSource = kernel_source!("01_vector_add");
+
+/// Bytes that one element moves: two are read, one is written.
+pub const BYTES_PER_ELEMENT: usize = 3 * size_of::<f32>();
+
+// ANCHOR: launch
+/// c = a + b, with `kernel` from [`SOURCE`].
+///
+/// # Errors
+/// [`Error::Shape`] if the lengths differ or exceed 2³¹ − 1, or what the launch reports.
+pub fn vector_add(
+    stream: &Stream,
+    kernel: &Kernel,
+    a: &Buffer<f32>,
+    b: &Buffer<f32>,
+    c: &mut Buffer<f32>,
+) -> Result<()> {
+    let n = common_length("vector_add", &[a.len(), b.len(), c.len()])?;
+    // SAFETY: the kernel compares its index with n, and all three buffers hold n elements.
+    unsafe {
+        stream.launch_builder(kernel).arg(a).arg(b).arg(c).arg(&n).launch(LaunchConfig::for_num_elems(n))
+    }
+}
+// ANCHOR_END: launch
+
+/// The whole way of two vectors to the device and of their sum back.
+///
+/// # Errors
+/// As [`vector_add`], and what compiling, allocating and copying report.
+// ANCHOR: round_trip
+pub fn add_on(device: &Device, a: &[f32], b: &[f32]) -> Result<Vec<f32>> {
+    let kernel = device.kernel(&SOURCE, "vector_add")?;
+    let stream = device.stream();
+    let a = stream.clone_htod(a)?;
+    let b = stream.clone_htod(b)?;
+    let mut c = stream.alloc_poisoned::<f32>(a.len())?; // NaN until the kernel has written
+    vector_add(&stream, &kernel, &a, &b, &mut c)?;
+    stream.clone_dtoh(&c) // waits for the kernel: same stream
+}
+// ANCHOR_END: round_trip
+
+/// The sum at sizes around a block's, checked, and at a large one measured.
+///
+/// # Errors
+/// What the device reports; [`Error::Invalid`] if a sum is wrong.
+pub fn run(device: &Device) -> Result<Vec<Table>> {
+    let large = if device.is_sim() { 1 << 18 } else { 1 << 26 };
+    let columns = [
+        Column::number("n", 0),
+        Column::number("blocks", 0),
+        Column::number("idle threads", 0),
+        Column::number("max |Δ|", 1),
+        Column::number("ms", 4),
+        Column::number("GB/s", 1),
+        Column::number("lane instructions an element", 1),
+    ];
+    let mut table = Table::new(format!("vector-add on {}", device.describe()), columns);
+    let stream = device.stream();
+    let kernel = device.kernel(&SOURCE, "vector_add")?;
+    for n in [1, 255, 256, 257, 100_003, large] {
+        let host = [1, 2].map(|seed| Tensor::random(&[n], seed));
+        let (a, b) = (host[0].as_slice()?, host[1].as_slice()?);
+        let (a_dev, b_dev) = (stream.clone_htod(a)?, stream.clone_htod(b)?);
+        let mut c = stream.alloc_poisoned::<f32>(n)?;
+        let timing = Bench::default().measure(&stream, || vector_add(&stream, &kernel, &a_dev, &b_dev, &mut c))?;
+
+        let expected = reference::vector_add(a, b)?;
+        let report = compare(&stream.clone_dtoh(&c)?, &expected.values, expected.tolerance())
+            .map_err(|mismatch| Error::Invalid(format!("vector-add, n = {n}: {mismatch}")))?;
+        let blocks = LaunchConfig::for_num_elems(n as u32).grid_dim.0 as usize;
+        let [ms, rate, instructions] = timing_cells(&timing, BYTES_PER_ELEMENT * n, n);
+        let idle = (blocks * 256 - n).into();
+        table.row([n.into(), blocks.into(), idle, report.max_abs.into(), ms, rate, instructions]);
+    }
+    table.note("max |Δ|: to the sum in f64, which f32 must round once.");
+    if device.is_cuda() {
+        table.note("All but the largest size fit in the L2 cache and are warm there.");
+    }
+    Ok(vec![table])
+}

@@ -1,0 +1,102 @@
+//! What the command shows: the three layers on a small shape, each against the f64 reference.
+
+use common::check::compare;
+use common::prelude::*;
+use common::reference::{self, BatchNorm, Conv2dParams, Reference};
+use common::table::{Cell, Column, Table};
+use common::timing::Bench;
+
+use crate::steps::step01_conv2d_naive::Conv2dNaive;
+use crate::steps::step02_batch_norm::BatchNormNaive;
+use crate::steps::step03_relu::Relu;
+
+/// A table, and what in it is wrong.
+#[derive(Debug)]
+pub struct Report {
+    /// One row a layer.
+    pub table: Table,
+    /// One sentence for each layer whose result is out of tolerance.
+    pub wrong: Vec<String>,
+}
+
+/// Runs convolution, BatchNorm and ReLU on `device`, each on the result of the one before.
+///
+/// # Errors
+/// What the device reports.
+pub fn run(device: &Device) -> Result<Report> {
+    let stream = device.stream();
+    // Ragged on purpose: 45 outputs a plane leave a block half empty, and stride, padding, dilation differ in y and x.
+    let params = Conv2dParams { stride: [2, 1], padding: [1, 2], dilation: [1, 2], groups: 2 };
+    let (input, weight) = (Tensor::random(&[2, 4, 9, 9], 1), Tensor::random(&[6, 2, 3, 3], 2));
+    let bias = Tensor::random(&[6], 3);
+    let (gamma, beta, mean) = (Tensor::random(&[6], 4), Tensor::random(&[6], 5), Tensor::random(&[6], 6));
+    let variance = Tensor::from_fn(&[6], |i| 0.5 + i[0] as f32);
+
+    let title =
+        format!("phase 2: input {:?}, weight {:?}, 2 groups, on {}", input.shape(), weight.shape(), device.describe());
+    let columns = [
+        Column::text("step"),
+        Column::number("outputs", 0),
+        Column::number("ms", 4),
+        Column::number("lane instructions", 0),
+        Column::number("max |Δ|", 10),
+        Column::number("allowed", 10),
+        Column::text("check"),
+    ];
+    let mut report = Report { table: Table::new(title, columns), wrong: Vec::new() };
+    report.table.note("|Δ|: to the reference, which accumulates in f64; allowed: what f32 rounding may cost, derived.");
+    let bench = Bench::default();
+
+    let conv = Conv2dNaive::load(device)?;
+    let (x, w, b) = (input.to_device(device)?, weight.to_device(device)?, bias.to_device(device)?);
+    let mut y = Tensor::empty_on(device, &params.output_shape(&x, &w)?)?;
+    let timing = bench.measure(&stream, || conv.launch(&stream, &x, &w, Some(&b), params, &mut y))?;
+    let convolved = y.to_host()?;
+    report.row("01 conv2d_naive", &timing, &convolved, &reference::conv2d(&input, &weight, Some(&bias), params)?)?;
+
+    let norm = BatchNormNaive::load(device)?;
+    let parts = [&gamma, &beta, &mean, &variance];
+    let [dw, db, dm, dv] = parts.map(|part| part.to_device(device));
+    let (dw, db, dm, dv) = (dw?, db?, dm?, dv?);
+    let on_device = BatchNorm { weight: &dw, bias: &db, mean: &dm, variance: &dv, eps: 1e-5 };
+    let on_host = BatchNorm { weight: &gamma, bias: &beta, mean: &mean, variance: &variance, eps: 1e-5 };
+    let mut z = Tensor::empty_on(device, y.shape())?;
+    let timing = bench.measure(&stream, || norm.launch(&stream, &y, &on_device, &mut z))?;
+    let normalised = z.to_host()?;
+    report.row("02 batch_norm", &timing, &normalised, &reference::batch_norm(&convolved, &on_host)?)?;
+
+    let relu = Relu::load(device)?;
+    let timing = bench.measure(&stream, || relu.launch(&stream, &mut z))?;
+    report.row("03 relu", &timing, &z.to_host()?, &reference::relu(&normalised)?)?;
+    Ok(report)
+}
+
+impl Report {
+    fn row(
+        &mut self,
+        step: &str,
+        timing: &common::timing::Timing,
+        actual: &Tensor,
+        expected: &Reference,
+    ) -> Result<()> {
+        let tolerance = expected.tolerance();
+        let (max_abs, verdict) = match compare(actual.as_slice()?, &expected.values, tolerance) {
+            Ok(report) => (Cell::Number(report.max_abs), "ok"),
+            Err(mismatch) => {
+                self.wrong.push(format!("{step}: {mismatch}"));
+                (Cell::absent("see the message"), "WRONG")
+            }
+        };
+        let lanes = timing.counts().map(|counts| counts.lane_instructions as f64);
+        self.table.row([
+            step.into(),
+            actual.len().into(),
+            Cell::or_absent(timing.median_ms(), "the simulator counts instructions and has no clock"),
+            Cell::or_absent(lanes, "a GPU does not count instructions"),
+            max_abs,
+            tolerance.absolute.into(),
+            verdict.into(),
+        ]);
+        Ok(())
+    }
+}
