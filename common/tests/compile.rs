@@ -183,6 +183,9 @@ fn the_command_finds_what_is_missing_stale_and_wrong() {
     fs::write(workspace.path().join("Cargo.toml"), "[workspace]\n").unwrap();
     let file = kernels.join("one.cu");
     fs::write(&file, "extern \"C\" __global__ void one(int *x) { *x = 1; }\n").unwrap();
+    // Compiled by other means: its PTX is beside it.
+    fs::write(kernels.join("other.cu"), "").unwrap();
+    fs::write(kernels.join("other.ptx"), "").unwrap();
     let run = |args: &[&str]| {
         let output = assert_cmd::Command::cargo_bin("ship-ptx")
             .unwrap()
@@ -196,7 +199,7 @@ fn the_command_finds_what_is_missing_stale_and_wrong() {
     let one = std::path::Path::new("some-crate").join("kernels").join("one.cu");
     let (code, text) = run(&["--check"]);
     assert_eq!(code, Some(1));
-    assert!(text.contains(&format!("missing: {}", one.display())), "{text}");
+    assert!(text.contains(&format!("missing: {}", one.display())) && !text.contains("other"), "{text}");
 
     let (code, text) = run(&[]);
     if !has_nvrtc() {

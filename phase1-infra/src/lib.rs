@@ -76,31 +76,19 @@ pub static STEPS: [Step; 10] = [
         question: "What does the first kernel need, and what becomes of the last block?",
         run: Run::OnDevice(step04_vector_add::run),
     },
-    Step {
-        name: "grid-stride",
-        question: "How many blocks are enough?",
-        run: Run::OnDevice(step05_grid_stride::run),
-    },
+    Step { name: "grid-stride", question: "How many blocks are enough?", run: Run::OnDevice(step05_grid_stride::run) },
     Step {
         name: "launch-overhead",
         question: "What does a launch cost if the kernel does nothing?",
         run: Run::OnDevice(step06_launch_overhead::run),
     },
-    Step {
-        name: "streams",
-        question: "Can copies hide behind kernels?",
-        run: Run::OnDevice(step07_streams::run),
-    },
+    Step { name: "streams", question: "Can copies hide behind kernels?", run: Run::OnDevice(step07_streams::run) },
     Step {
         name: "transfer-test",
         question: "Why is a GPU that only stores the data slower than no GPU?",
         run: Run::OnDevice(step08_transfer_test::run),
     },
-    Step {
-        name: "errors",
-        question: "What does a wrong launch say?",
-        run: Run::OnDevice(step09_errors::run),
-    },
+    Step { name: "errors", question: "What does a wrong launch say?", run: Run::OnDevice(step09_errors::run) },
     Step {
         name: "doctor",
         question: "What is installed here, and what mends the rest? (only when named)",

@@ -56,7 +56,8 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
     let title = format!("device-query on {}", device.describe());
     let mut table = Table::new(title, [Column::text("figure"), Column::text("value"), Column::text("what it decides")]);
     for (figure, value, decides) in rows {
-        let value = value.map_or_else(|| Cell::absent("the simulator runs PTX itself and has no such part"), Cell::from);
+        let value =
+            value.map_or_else(|| Cell::absent("the simulator runs PTX itself and has no such part"), Cell::from);
         table.row([figure.into(), value, decides.into()]);
     }
     Ok(vec![table])

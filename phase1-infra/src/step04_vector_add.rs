@@ -40,9 +40,7 @@ pub fn vector_add(
 ) -> Result<()> {
     let n = common_length("vector_add", &[a.len(), b.len(), c.len()])?;
     // SAFETY: the kernel compares its index with n, and all three buffers hold n elements.
-    unsafe {
-        stream.launch_builder(kernel).arg(a).arg(b).arg(c).arg(&n).launch(LaunchConfig::for_num_elems(n))
-    }
+    unsafe { stream.launch_builder(kernel).arg(a).arg(b).arg(c).arg(&n).launch(LaunchConfig::for_num_elems(n)) }
 }
 // ANCHOR_END: launch
 

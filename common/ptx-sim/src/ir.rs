@@ -316,6 +316,8 @@ pub(crate) struct Barrier {
     pub kind: BarrierKind,
     /// Row of the barrier's number.
     pub id: R,
+    /// `barrier.cluster`: a launch without clusters has a block in each, so it is one more barrier of the block.
+    pub cluster: bool,
     /// Row of the thread count; `None`: all threads of the block.
     pub count: Option<R>,
     /// The predicate that `.red` reduces, and whether it is negated.

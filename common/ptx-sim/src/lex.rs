@@ -109,8 +109,12 @@ impl<'a> Lexer<'a> {
 
     fn word(&mut self) -> Token<'a> {
         let start = self.at;
+        let directive = self.peek(0) == b'.';
         self.at += 1;
         loop {
+            if directive && self.peek(0) == b'.' {
+                return Token::Word(&self.source[start..self.at]); // `.reg.b16` are two
+            }
             if is_word(self.peek(0)) {
                 self.at += 1;
             } else if self.peek(0) == b':' && self.peek(1) == b':' {

@@ -349,14 +349,11 @@ impl<'a> Parser<'a> {
                 "v4" => vector = 4,
                 "v8" => vector = 8,
                 // `.ptr.global.align 16` of a kernel parameter: a hint about what it points to
-                _ if directive == "ptr" || directive.starts_with("ptr.") => {
+                "ptr" => {
                     while let Token::Word(".global" | ".const" | ".shared" | ".local" | ".align") = self.token {
                         if self.bump()? == Token::Word(".align") {
                             self.unsigned("an alignment")?;
                         }
-                    }
-                    if directive.ends_with(".align") {
-                        self.unsigned("an alignment")?;
                     }
                 }
                 "attribute" => {

@@ -75,32 +75,26 @@ pub(crate) fn fault(fault: &Fault, source: Option<&str>, colour: bool) -> String
         }
         _ => None,
     };
-    let instruction_line;
-    match place {
+    let (ptx_file, ptx_line) = &fault.ptx;
+    match &place {
         Some((path, source, range)) => {
-            let snippet =
-                Snippet::source(source).path(path).annotation(AnnotationKind::Primary.span(range).label(&who));
-            group = group.element(snippet);
+            let annotation = AnnotationKind::Primary.span(range.clone()).label(&who);
+            group = group.element(Snippet::source(*source).path(*path).annotation(annotation));
         }
         None => {
-            let (path, line) = match (&fault.file, fault.line) {
-                (Some(path), Some(line)) => (path.as_str(), line),
-                _ => (fault.ptx.0.as_str(), fault.ptx.1),
-            };
-            instruction_line = fault.instruction.clone();
-            let snippet = Snippet::source(&instruction_line)
-                .path(path)
-                .line_start(line as usize)
-                .annotation(AnnotationKind::Primary.span(0..instruction_line.len()).label(&who));
-            group = group.element(snippet);
+            let annotation = AnnotationKind::Primary.span(0..fault.instruction.len()).label(&who);
+            let snippet = Snippet::source(&fault.instruction).path(ptx_file).line_start(*ptx_line as usize);
+            group = group.element(snippet.annotation(annotation));
         }
     }
     for note in &fault.notes {
         group = group.element(Level::NOTE.message(note));
     }
-    if fault.file.is_some() {
-        let note = format!("the instruction is `{}` ({}:{})", fault.instruction, fault.ptx.0, fault.ptx.1);
+    if place.is_some() {
+        let note = format!("the instruction is `{}` ({ptx_file}:{ptx_line})", fault.instruction);
         group = group.element(Level::NOTE.message(note));
+    } else if let (Some(path), Some(line)) = (&fault.file, fault.line) {
+        group = group.element(Level::NOTE.message(format!("this comes from {path}:{line}, which cannot be read")));
     }
     group = group.element(Level::HELP.message(fault.kind.help()));
     draw(&[group], colour)

@@ -53,7 +53,8 @@ pub fn shipped_path(kernel: &Path) -> PathBuf {
     kernel.with_file_name("ptx").join(name)
 }
 
-/// Every `.cu` in a directory called `kernels` below `root`, in order.
+/// Every `.cu` in a directory called `kernels` below `root`, in order; not those with their `.ptx` right beside them, which
+/// come with a script of their own.
 ///
 /// # Errors
 /// [`Error::Io`] if a directory cannot be read.
@@ -72,6 +73,7 @@ pub fn kernels(root: &Path) -> Result<Vec<PathBuf>> {
                 }
             } else if path.extension().is_some_and(|extension| extension == "cu")
                 && dir.file_name().is_some_and(|name| name == "kernels")
+                && !path.with_extension("ptx").exists()
             {
                 found.push(path);
             }

@@ -24,8 +24,12 @@ use warp::Warp;
 const WARP_QUANTUM: u32 = 1 << 14;
 /// Turns of all its warps after which a block lets others run.
 const BLOCK_QUANTUM: u32 = 64;
-/// Named barriers of a block.
-pub(crate) const BARRIERS: usize = 16;
+/// Numbered barriers of a block.
+const NUMBERED: u32 = 16;
+/// The barrier of the block's cluster, behind the numbered ones.
+pub(crate) const CLUSTER_BARRIER: u32 = NUMBERED;
+/// All barriers of a block.
+const BARRIERS: usize = NUMBERED as usize + 1;
 
 /// What watches a launch. The plain monitor does nothing and costs nothing: the executor is compiled for each monitor.
 pub(crate) trait Monitor: Default + Send {

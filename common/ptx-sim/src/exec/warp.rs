@@ -1159,7 +1159,7 @@ fn arrive(context: &mut Context<'_, '_>, rows: Rows, barrier: &Barrier, mask: u3
     let id = rows.lane(barrier.id, first);
     let count = barrier.count.map_or(0, |row| rows.lane(row, first));
     let fail = |message: String| Err(Problem::new(FaultKind::InvalidBarrier, mask, message));
-    if id as usize >= super::BARRIERS {
+    if id >= super::NUMBERED && !barrier.cluster {
         return fail(format!("barrier {id} does not exist"));
     }
     if barrier.count.is_some() && (count == 0 || !count.is_multiple_of(32)) {

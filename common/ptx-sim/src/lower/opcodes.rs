@@ -1527,7 +1527,17 @@ impl<'a> FunctionLowering<'_, 'a> {
             return Ok(());
         }
         if m.flag("cluster") {
-            return unsupported(format!("{name}.cluster"));
+            m.ignore(&["acquire", "release", "relaxed"]);
+            if m.flag("arrive") {
+                return self.plain(m, Op::Nop); // the wait that follows counts
+            }
+            m.flag("wait");
+            m.finish()?;
+            let id = self.bits(crate::exec::CLUSTER_BARRIER.into(), false);
+            let kind = BarrierKind::Sync;
+            let barrier = Barrier { kind, id, cluster: true, count: None, source: None, d: None, p: None };
+            self.emit(Op::Barrier(Box::new(barrier)));
+            return Ok(());
         }
         let kind = if m.flag("sync") {
             BarrierKind::Sync
@@ -1550,7 +1560,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         };
         m.ignore(&["pred", "u32"]);
         m.finish()?;
-        let mut barrier = Barrier { kind, id: UNUSED, count: None, source: None, d: None, p: None };
+        let mut barrier = Barrier { kind, id: UNUSED, cluster: false, count: None, source: None, d: None, p: None };
         let mut rest = ops;
         if matches!(kind, BarrierKind::RedAnd | BarrierKind::RedOr | BarrierKind::RedPopc) {
             let [d, middle @ .., source] = ops else { return invalid("bar.red takes a destination and a predicate") };

@@ -1,0 +1,48 @@
+//! What is installed on this machine, what each absence means, and the one command that mends it.
+//!
+//! Only Rust is needed: whatever is absent costs a row in some table, never the course. So this never fails.
+
+use common::Result;
+use common::compile;
+use common::device::{Device, DeviceChoice};
+use common::probe::{Component, report};
+use common::table::{Column, Table};
+
+use crate::wrap;
+
+/// The report as a table.
+///
+/// # Errors
+/// None.
+pub fn run() -> Result<Vec<Table>> {
+    let mut table = table(&report());
+    table.note(match Device::open(DeviceChoice::Auto) {
+        Ok(device) => format!("--device auto takes {}.", device.describe()),
+        Err(error) => format!("--device auto fails: {error}."),
+    });
+    table.note(format!("Compiled kernels are kept in {}.", compile::directory().display()));
+    Ok(vec![table])
+}
+
+/// One row a component: the file if it is there, else what to do.
+pub fn table(components: &[Component]) -> Table {
+    let columns = [
+        Column::text("component"),
+        Column::text("version"),
+        Column::text("where; or what its absence means, and the command that mends it"),
+    ];
+    let mut table = Table::new("doctor", columns);
+    for component in components {
+        let version = match (component.present, &component.version) {
+            (true, Some(version)) => version.clone(),
+            (true, None) => "present".to_owned(),
+            (false, _) => "absent".to_owned(),
+        };
+        let place = match &component.path {
+            Some(path) => path.display().to_string(),
+            None => format!("{}\n$ {}", wrap(component.without, 84), component.remedy),
+        };
+        table.row([component.name.into(), version.into(), place.into()]);
+    }
+    table
+}

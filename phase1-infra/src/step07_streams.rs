@@ -1,0 +1,282 @@
+//! Step 7: can copies hide behind kernels?
+//!
+//! **Hypothesis.** A GPU has engines for copies in each direction beside its multiprocessors. In one stream they take turns;
+//! in several, one chunk's kernel can run while the next comes in and the last goes out:
+//!
+//! ```text
+//! one stream     in0 kernel0 out0 in1 kernel1 out1 in2 kernel2 out2
+//! three streams  in0 kernel0 out0
+//!                    in1     kernel1 out1
+//!                            in2     kernel2 out2
+//! ```
+//!
+//! **Change.** The data is cut into chunks, dealt out to 1 to 4 streams. Three things have to be right: the host memory is
+//! pinned, or each copy blocks the host; each chunk has its own device buffer, since uses of one buffer are kept in order; and
+//! the streams begin and end with an event, which is how one stream waits for another.
+//!
+//! **Look at** the times: the best possible is the longest of the three parts alone, the worst their sum. Then at the timeline,
+//! drawn from the events behind each operation: with one stream the letters follow each other, with several they
+//! overlap. The simulator finishes each operation before the next begins, which is one of the orders that a GPU may choose:
+//! there the table shows that results don't depend on the order, and that counts grow from event to event.
+
+use common::check::{F32_ROUND_OFF, Tolerance, compare};
+use common::device::Counts;
+use common::prelude::*;
+use common::table::{Cell, Column, Table};
+use common::timing::{Bench, Timing};
+
+use crate::{NO_CLOCK, NO_COUNTS, common_length};
+
+/// `kernels/04_iterate.cu`.
+pub const SOURCE: KernelSource = kernel_source!("04_iterate");
+
+/// The factor of the iteration. With |a| = ½ neither values nor rounding errors grow beyond twice their size.
+pub const FACTOR: f32 = -0.5;
+
+/// y ← a·y + x on each element, `rounds` times, beginning with y = x; `kernel` is from [`SOURCE`].
+///
+/// # Errors
+/// [`Error::Shape`] for more than 2³¹ − 1 elements, or what the launch reports.
+// ANCHOR: launch
+pub fn iterate(stream: &Stream, kernel: &Kernel, values: &mut Buffer<f32>, rounds: u32) -> Result<()> {
+    let n = common_length("iterate", &[values.len()])?;
+    // SAFETY: the kernel compares its index with n, the buffer's length.
+    unsafe {
+        let mut launch = stream.launch_builder(kernel);
+        launch.arg(values).arg(&FACTOR).arg(&rounds).arg(&n).launch(LaunchConfig::for_num_elems(n))
+    }
+}
+// ANCHOR_END: launch
+
+/// What [`iterate`] computes, in f64.
+pub fn iterate_reference(values: &[f32], rounds: u32) -> Vec<f64> {
+    let step = |x: f64| (0..rounds).fold(x, |y, _| f64::from(FACTOR) * y + x);
+    values.iter().map(|&x| step(x.into())).collect()
+}
+
+/// For |x| ≤ 1: |y| ≤ 2, a round adds two roundings (one if fused) of at most 2·2u in all, and halves what was there, so the
+/// error stays below twice that.
+pub fn iterate_tolerance() -> Tolerance {
+    Tolerance::absolute(8.0 * F32_ROUND_OFF)
+}
+
+/// A part of the data with memory of its own on both sides.
+pub struct Chunk {
+    /// Page-locked, so that the copy needs no help of the host.
+    pub input: PinnedBuffer<f32>,
+    /// On the device.
+    pub values: Buffer<f32>,
+    /// Page-locked.
+    pub output: PinnedBuffer<f32>,
+}
+
+/// `count` chunks of `len` distinct values each.
+///
+/// # Errors
+/// What the device reports.
+pub fn chunks(device: &Device, count: usize, len: usize) -> Result<Vec<Chunk>> {
+    let stream = device.stream();
+    let chunk = |i: usize| -> Result<Chunk> {
+        let mut input = device.alloc_pinned(len)?;
+        input.as_mut_slice()?.copy_from_slice(Tensor::random(&[len], i as u64).as_slice()?);
+        let mut output = device.alloc_pinned(len)?;
+        output.as_mut_slice()?.fill(f32::NAN);
+        Ok(Chunk { input, values: stream.alloc_poisoned(len)?, output })
+    };
+    let chunks = (0..count).map(chunk).collect();
+    stream.synchronize()?;
+    chunks
+}
+
+/// The events of one chunk, in the order of its stream: before the copy in, after it, after the kernel, after the copy out.
+pub type Marks = [Event; 4];
+
+/// Queues every chunk's copy in, kernel and copy out on `workers` in turn, between what `main` has now and what it gets next.
+///
+/// # Errors
+/// What the device reports.
+// ANCHOR: pipeline
+pub fn pipeline(
+    main: &Stream,
+    workers: &[Stream],
+    kernel: &Kernel,
+    rounds: u32,
+    chunks: &mut [Chunk],
+) -> Result<Vec<Marks>> {
+    let begin = main.record_event()?;
+    for worker in workers {
+        worker.wait(&begin)?; // nothing begins before `main` is here
+    }
+    let mut marks = Vec::new();
+    for (chunk, worker) in chunks.iter_mut().zip(workers.iter().cycle()) {
+        let before = worker.record_event()?;
+        worker.memcpy_htod(&chunk.input, &mut chunk.values)?; // returns at once: pinned
+        let copied_in = worker.record_event()?;
+        iterate(worker, kernel, &mut chunk.values, rounds)?;
+        let computed = worker.record_event()?;
+        worker.memcpy_dtoh(&chunk.values, &mut chunk.output)?;
+        marks.push([before, copied_in, computed, worker.record_event()?]);
+    }
+    for worker in workers {
+        main.join(worker)?; // `main` goes on when all are done
+    }
+    Ok(marks)
+}
+// ANCHOR_END: pipeline
+
+/// Compares each chunk's output with the reference.
+///
+/// # Errors
+/// [`Error::Invalid`] if one is wrong, or what the device reports.
+pub fn check(chunks: &[Chunk], rounds: u32) -> Result<()> {
+    for (i, chunk) in chunks.iter().enumerate() {
+        let expected = iterate_reference(chunk.input.as_slice()?, rounds);
+        compare(chunk.output.as_slice()?, &expected, iterate_tolerance())
+            .map_err(|mismatch| Error::Invalid(format!("streams, chunk {i}: {mismatch}")))?;
+    }
+    Ok(())
+}
+
+/// The three parts alone, then all of them on 1 to 4 streams, then the timeline of the last.
+///
+/// # Errors
+/// What the device reports; [`Error::Invalid`] if a result is wrong.
+pub fn run(device: &Device) -> Result<Vec<Table>> {
+    // 8 chunks of 8 MiB on a GPU.
+    let (count, len) = if device.is_sim() { (8, 4 << 10) } else { (8, 2 << 20) };
+    let main = device.stream();
+    let kernel = device.kernel(&SOURCE, "iterate")?;
+    let mut chunks = chunks(device, count, len)?;
+    let bench = Bench { warm_up: 2, repeats: 10, ..Bench::default() };
+
+    let copy_in =
+        bench.measure(&main, || chunks.iter_mut().try_for_each(|c| main.memcpy_htod(&c.input, &mut c.values)))?;
+    let copy_out =
+        bench.measure(&main, || chunks.iter_mut().try_for_each(|c| main.memcpy_dtoh(&c.values, &mut c.output)))?;
+    let mut compute = |rounds| {
+        bench.measure(&main, || chunks.iter_mut().try_for_each(|c| iterate(&main, &kernel, &mut c.values, rounds)))
+    };
+    // As many rounds as make the kernel about as long as a copy: then there is most to gain.
+    const TRIAL: u32 = 1024;
+    let rounds = match (copy_in.median_ms(), compute(TRIAL)?.median_ms()) {
+        (Some(copy), Some(trial)) => (f64::from(TRIAL) * copy / trial).clamp(1.0, 1e6) as u32,
+        _ => 8,
+    };
+    let kernels = compute(rounds)?;
+
+    let columns = [
+        Column::text("what"),
+        Column::number("streams", 0),
+        Column::number("ms", 3),
+        Column::number("of one stream, ×", 2),
+        Column::number("lane instructions", 0),
+        Column::text("check"),
+    ];
+    let mib = (count * len * size_of::<f32>()) >> 10;
+    let title = format!("streams: {count} chunks, {mib} KiB each way, {rounds} rounds, on {}", device.describe());
+    let mut table = Table::new(title, columns);
+    let counts =
+        |timing: &Timing| Cell::or_absent(timing.counts().map(|counts| counts.lane_instructions as f64), NO_COUNTS);
+    for (part, timing) in [("copies in alone", &copy_in), ("kernels alone", &kernels), ("copies out alone", &copy_out)]
+    {
+        let ms = Cell::or_absent(timing.median_ms(), NO_CLOCK);
+        table.row([part.into(), 1usize.into(), ms, "".into(), counts(timing), "".into()]);
+    }
+    let workers = (0..4).map(|_| device.new_stream()).collect::<Result<Vec<_>>>()?;
+    let mut one_stream = None;
+    let mut marks = Vec::new();
+    let mut timelines = Vec::new();
+    for streams in 1..=workers.len() {
+        for chunk in &mut chunks {
+            chunk.output.as_mut_slice()?.fill(f32::NAN);
+        }
+        let timing = bench.measure(&main, || {
+            marks = pipeline(&main, &workers[..streams], &kernel, rounds, &mut chunks)?;
+            Ok(())
+        })?;
+        check(&chunks, rounds)?;
+        if streams == 1 || streams == 3 {
+            timelines.push(timeline(streams, &marks, device)?);
+        }
+        let ms = timing.median_ms();
+        one_stream = one_stream.or(ms);
+        let gain = one_stream.zip(ms).map(|(one, ms)| one / ms);
+        table.row([
+            "copy in, kernel, copy out".into(),
+            streams.into(),
+            Cell::or_absent(ms, NO_CLOCK),
+            Cell::or_absent(gain, NO_CLOCK),
+            counts(&timing),
+            format!("{} values", count * len).into(),
+        ]);
+    }
+    timelines.insert(0, table);
+    Ok(timelines)
+}
+
+/// When each chunk was copied in, computed and copied out, by its events.
+fn timeline(streams: usize, marks: &[Marks], device: &Device) -> Result<Table> {
+    let columns = [
+        Column::number("chunk", 0),
+        Column::number("stream", 0),
+        Column::number("begins, ms", 3),
+        Column::number("ends, ms", 3),
+        Column::text("i: copy in, k: kernel, o: copy out"),
+        Column::number("lane instructions until its end", 0),
+    ];
+    let mut table = Table::new(format!("timeline with {streams} of the streams on {}", device.short_name()), columns);
+    let first = &marks[0][0];
+    // [chunk][mark] in ms since the first chunk began; empty on the simulator.
+    let times: Vec<[f32; 4]> = match device.is_sim() {
+        true => Vec::new(),
+        false => marks.iter().map(|marks| since(first, marks)).collect::<Result<_>>()?,
+    };
+    let end = times.iter().map(|times| times[3]).fold(0.0, f32::max);
+    for (i, marks) in marks.iter().enumerate() {
+        let time = times.get(i);
+        let at = |mark: usize| Cell::or_absent(time.map(|time| time[mark].into()), NO_CLOCK);
+        let drawing = time.map_or_else(|| Cell::absent(NO_CLOCK), |time| draw(time, end).into());
+        let counts = first.counts_until(&marks[3]).map(|Counts { lane_instructions, .. }| lane_instructions as f64);
+        table.row([i.into(), (i % streams).into(), at(0), at(3), drawing, Cell::or_absent(counts, NO_COUNTS)]);
+    }
+    Ok(table)
+}
+
+fn since(first: &Event, marks: &Marks) -> Result<[f32; 4]> {
+    let mut times = [0.0; 4];
+    for (time, mark) in times.iter_mut().zip(marks) {
+        *time = first.elapsed_ms(mark)?;
+    }
+    Ok(times)
+}
+
+/// `···iiikkkooo·····` for the marks of a chunk, on a scale that ends at `end`.
+fn draw(times: &[f32; 4], end: f32) -> String {
+    const WIDTH: usize = 48;
+    let place = |time: f32| ((time / end.max(f32::MIN_POSITIVE)) * WIDTH as f32).round() as usize;
+    let places = times.map(place);
+    let letter = |column: usize| match places.iter().filter(|&&place| place <= column).count() {
+        1 => 'i',
+        2 => 'k',
+        3 => 'o',
+        _ => '·',
+    };
+    (0..WIDTH).map(letter).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::draw;
+
+    #[test]
+    fn a_chunk_is_drawn_where_its_events_were() {
+        let drawing = draw(&[1.0, 2.0, 5.0, 6.0], 8.0);
+        assert_eq!(
+            drawing,
+            format!("{}{}{}{}{}", "·".repeat(6), "i".repeat(6), "k".repeat(18), "o".repeat(6), "·".repeat(12))
+        );
+        // A part too short to be seen takes no room, and no time at all is no division by zero.
+        assert_eq!(draw(&[0.0, 0.0, 8.0, 8.0], 8.0), "k".repeat(48));
+        assert_eq!(draw(&[0.0; 4], 0.0), "·".repeat(48));
+    }
+}

@@ -1,0 +1,143 @@
+//! Step 9: what does a wrong launch say?
+//!
+//! **Hypothesis.** Most wrong launches can be told before anything runs, since the kernel's parameters and the device's limits
+//! are known. What only shows while the kernel runs is another matter: a GPU reports it late, at the next synchronisation,
+//! without a line, and by then the context is lost with all of its memory.
+//!
+//! **Change.** One mistake a row, each made on purpose.
+//!
+//! **Look at** what each sentence names: the limit and the value, the parameters, the file and line. The two mistakes inside
+//! a kernel run on a simulator of their own, also where there is a GPU: the first would end this program's context, the second
+//! would never end.
+
+use common::compile::KernelSource;
+use common::device::SimOptions;
+use common::prelude::*;
+use common::table::{Column, Table};
+
+use crate::{step01_device_query::binary, step04_vector_add, step06_launch_overhead, wrap};
+
+/// `kernels/05_mistakes.cu`.
+pub const SOURCE: KernelSource = kernel_source!("05_mistakes");
+
+/// A mistake and what came of it.
+#[derive(Debug)]
+pub struct Observed {
+    /// What was done wrong.
+    pub mistake: &'static str,
+    /// The device on which it was made.
+    pub device: String,
+    /// What it said.
+    pub error: Error,
+}
+
+/// Makes each mistake once.
+type Mistake = (&'static str, fn(&Device) -> Result<()>);
+
+/// Mistakes that do no harm on any device.
+const ANYWHERE: [Mistake; 8] = [
+    ("too many threads in a block", |device| {
+        launch_empty(device, LaunchConfig { grid_dim: (1, 1, 1), block_dim: (2048, 1, 1), shared_mem_bytes: 0 })
+    }),
+    ("a grid without blocks", |device| {
+        launch_empty(device, LaunchConfig { grid_dim: (0, 1, 1), block_dim: (256, 1, 1), shared_mem_bytes: 0 })
+    }),
+    ("more shared memory than a block can have", |device| {
+        launch_empty(device, LaunchConfig { grid_dim: (1, 1, 1), block_dim: (256, 1, 1), shared_mem_bytes: 1 << 20 })
+    }),
+    ("one argument too few", |device| {
+        let (stream, kernel, mut buffer) = off_by_one(device)?;
+        // SAFETY: refused before anything runs.
+        unsafe { stream.launch_builder(&kernel).arg(&mut buffer).launch(LaunchConfig::for_num_elems(8)) }
+    }),
+    ("an argument of the wrong size: u64 for unsigned", |device| {
+        let (stream, kernel, mut buffer) = off_by_one(device)?;
+        // SAFETY: refused before anything runs.
+        unsafe { stream.launch_builder(&kernel).arg(&mut buffer).arg(&8u64).launch(LaunchConfig::for_num_elems(8)) }
+    }),
+    ("a buffer of another device", |device| {
+        let (stream, kernel, _) = off_by_one(device)?;
+        let mut elsewhere = Device::sim().stream().alloc_zeros::<f32>(8)?;
+        // SAFETY: refused before anything runs.
+        unsafe { stream.launch_builder(&kernel).arg(&mut elsewhere).arg(&8u32).launch(LaunchConfig::for_num_elems(8)) }
+    }),
+    ("a copy between different lengths", |device| {
+        let mut buffer = device.stream().alloc_zeros::<f32>(8)?;
+        device.stream().memcpy_htod(&[1.0f32; 9], &mut buffer)
+    }),
+    ("a kernel that is not in the file", |device| device.kernel(&step04_vector_add::SOURCE, "vector_sub").map(drop)),
+];
+
+/// Mistakes inside a kernel, for a simulator.
+const INSIDE: [Mistake; 2] = [
+    ("a kernel that writes behind the end", |sim| {
+        let (stream, kernel, mut buffer) = off_by_one(sim)?;
+        // SAFETY: the simulator stops the stray write.
+        unsafe { stream.launch_builder(&kernel).arg(&mut buffer).arg(&8u32).launch(LaunchConfig::for_num_elems(8)) }
+    }),
+    ("a kernel that never ends", |sim| {
+        let stream = sim.stream();
+        let kernel = sim.kernel(&SOURCE, "endless")?;
+        let flag = stream.alloc_zeros::<u32>(1)?;
+        // SAFETY: the kernel reads the one flag, and the simulator's budget stops it.
+        unsafe { stream.launch_builder(&kernel).arg(&flag).launch(LaunchConfig::linear(1, 1)) }
+    }),
+];
+
+/// Mistakes in the source, for the compiler.
+const IN_SOURCE: Mistake = ("a kernel that is no CUDA C", |device| {
+    // ANCHOR: syntax_error
+    let source =
+        KernelSource::from_text("broken", "extern \"C\" __global__ void broken(float *x) {\n    x[0] = 1.0f\n}\n");
+    device.load(&source).map(drop)
+    // ANCHOR_END: syntax_error
+});
+
+fn launch_empty(device: &Device, config: LaunchConfig) -> Result<()> {
+    let kernel = device.kernel(&step06_launch_overhead::SOURCE, "empty")?;
+    // SAFETY: the kernel touches no memory.
+    unsafe { device.stream().launch_builder(&kernel).launch(config) }
+}
+
+/// The kernel `off_by_one`, and eight floats for it.
+fn off_by_one(device: &Device) -> Result<(Stream, Kernel, Buffer<f32>)> {
+    let stream = device.stream();
+    let buffer = stream.alloc_zeros(8)?;
+    Ok((stream, device.kernel(&SOURCE, "off_by_one")?, buffer))
+}
+
+/// Makes every mistake.
+///
+/// # Errors
+/// [`Error::Invalid`] if one of them was not noticed.
+pub fn observe(device: &Device) -> Result<Vec<Observed>> {
+    // A budget that takes no time, and far more than these kernels need.
+    let sim = Device::sim_with(SimOptions { budget: Some(1 << 20), ..SimOptions::default() });
+    let here = ANYWHERE.iter().chain([&IN_SOURCE]).map(|mistake| (device, mistake));
+    let simulated = INSIDE.iter().map(|mistake| (&sim, mistake));
+    here.chain(simulated)
+        .map(|(device, &(mistake, make))| match make(device) {
+            Err(error) => Ok(Observed { mistake, device: device.short_name(), error }),
+            Ok(()) => Err(Error::Invalid(format!("{mistake}: nobody noticed"))),
+        })
+        .collect()
+}
+
+/// What each mistake says.
+///
+/// # Errors
+/// As [`observe`].
+pub fn run(device: &Device) -> Result<Vec<Table>> {
+    let columns = [Column::text("mistake"), Column::text("on"), Column::text("what it says")];
+    let mut table = Table::new(format!("errors on {}", device.describe()), columns);
+    for Observed { mistake, device, error } in observe(device)? {
+        table.row([wrap(mistake, 24).into(), device.into(), wrap(&error.to_string(), 84).into()]);
+    }
+    table.note("The last two run on a simulator everywhere: a GPU would lose its context over the first, and never return from the second.");
+    let shared = binary(device.properties().shared_per_block_optin.into());
+    table.note(format!(
+        "A block here may have {} threads and {shared}B of shared memory.",
+        device.properties().max_threads_per_block
+    ));
+    Ok(vec![table])
+}

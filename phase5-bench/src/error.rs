@@ -1,0 +1,58 @@
+//! What can go wrong, each in one sentence.
+
+use std::path::PathBuf;
+
+/// Shorthand for results of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Everything that ends the command or a table.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The device, a kernel or a shape.
+    #[error(transparent)]
+    Common(#[from] common::Error),
+
+    /// A table that the course does not have.
+    #[error("no such table: `{name}`; there are {}", .known.join(", "))]
+    UnknownTable {
+        /// The name asked for.
+        name: String,
+        /// Those there are.
+        known: Vec<&'static str>,
+    },
+
+    /// A table that the course will have.
+    #[error("the table `{name}` is not here yet: it arrives with {phase}; `--list` says which are")]
+    NotYet {
+        /// The name asked for.
+        name: &'static str,
+        /// The phase that brings it.
+        phase: &'static str,
+    },
+
+    /// A file that cannot be read as a photo.
+    #[error("cannot use {} as a photo: {reason}", .path.display())]
+    Photo {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+
+    /// A file that cannot be read as a record of an earlier run, or written.
+    #[error("{}: {reason}", .path.display())]
+    Record {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+impl Error {
+    /// True if the command line asked for something that there is not, rather than something having failed.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, Error::UnknownTable { .. } | Error::NotYet { .. })
+    }
+}
