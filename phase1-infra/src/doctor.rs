@@ -10,6 +10,9 @@ use common::table::{Column, Table};
 
 use crate::wrap;
 
+/// Characters of the widest column, where its words allow.
+const WIDTH: usize = 84;
+
 /// The report as a table.
 ///
 /// # Errors
@@ -40,7 +43,14 @@ pub fn table(components: &[Component]) -> Table {
         };
         let place = match &component.path {
             Some(path) => path.display().to_string(),
-            None => format!("{}\n$ {}", wrap(component.without, 84), component.remedy),
+            None => {
+                let mut lines = vec![wrap(component.without, WIDTH), format!("$ {}", component.remedy)];
+                // Of everything that was tried, the first is the most specific.
+                if let Some(tried) = component.detail.as_deref().and_then(|detail| detail.split("; ").next()) {
+                    lines.push(wrap(&format!("({tried})"), WIDTH));
+                }
+                lines.join("\n")
+            }
         };
         table.row([component.name.into(), version.into(), place.into()]);
     }

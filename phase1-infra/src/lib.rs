@@ -112,6 +112,14 @@ pub fn common_length(operation: &str, lengths: &[usize]) -> Result<u32> {
     }
 }
 
+/// `streams on cuda:0 NVIDIA H200 (sm_90)`.
+pub(crate) fn title(what: &str, device: &Device) -> String {
+    match device.is_sim() {
+        true => format!("{what} on the simulator"),
+        false => format!("{what} on {}", device.describe()),
+    }
+}
+
 /// Behind a dash in a column of times.
 pub(crate) const NO_CLOCK: &str = "no time: the simulator has no clock, so this takes a GPU";
 /// Behind a dash in a column of counts.

@@ -13,6 +13,8 @@ use common::table::{Cell, Column, Table};
 use common::timing::si;
 use common::{Device, Result};
 
+use crate::title;
+
 /// The device's figures and what each decides.
 ///
 /// # Errors
@@ -53,8 +55,8 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
             "the limit of every kernel in phase 1",
         ),
     ];
-    let title = format!("device-query on {}", device.describe());
-    let mut table = Table::new(title, [Column::text("figure"), Column::text("value"), Column::text("what it decides")]);
+    let columns = [Column::text("figure"), Column::text("value"), Column::text("what it decides")];
+    let mut table = Table::new(title("device-query", device), columns);
     for (figure, value, decides) in rows {
         let value =
             value.map_or_else(|| Cell::absent("the simulator runs PTX itself and has no such part"), Cell::from);

@@ -12,6 +12,8 @@ use common::device::MemoryInfo;
 use common::prelude::*;
 use common::table::{Column, Table};
 
+use crate::{title, wrap};
+
 /// One operation and the memory after it.
 #[derive(Clone, Debug)]
 pub struct Entry {
@@ -56,7 +58,7 @@ pub fn record(device: &Device) -> Result<Vec<Entry>> {
 
     let too_much = 2 * device.memory().total as usize;
     match stream.alloc_uninit::<u8>(too_much) {
-        Err(error @ Error::OutOfMemory { .. }) => note(&crate::wrap(&error.to_string(), 60)),
+        Err(error @ Error::OutOfMemory { .. }) => note(&wrap(&error.to_string(), 60)),
         Err(error) => return Err(error),
         Ok(_) => return Err(Error::Invalid(format!("memory: {too_much} bytes were granted, twice what there is"))),
     }
@@ -75,7 +77,7 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
         Column::number("peak, bytes", 0),
         Column::number("free on the device, MiB", 0),
     ];
-    let mut table = Table::new(format!("memory on {}", device.describe()), columns);
+    let mut table = Table::new(title("memory", device), columns);
     for Entry { action, memory } in record(device)? {
         let free = memory.free as f64 / f64::from(1 << 20);
         table.row([action.into(), memory.allocations.into(), memory.in_use.into(), memory.peak.into(), free.into()]);

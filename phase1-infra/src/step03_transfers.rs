@@ -19,7 +19,7 @@ use common::prelude::*;
 use common::table::{Cell, Column, Table};
 use common::timing::{Bench, Timing};
 
-use crate::NO_CLOCK;
+use crate::{NO_CLOCK, title};
 
 /// From where to where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,7 +159,7 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
         Column::number("GB/s, host clock", 2),
         Column::text("check"),
     ];
-    let mut table = Table::new(format!("transfers on {}", device.describe()), columns);
+    let mut table = Table::new(title("transfers", device), columns);
     for bytes in sizes {
         for path in Path::ALL {
             let transfer = measure(&device.stream(), path, bytes, &bench)?;

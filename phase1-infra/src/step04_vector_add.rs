@@ -18,7 +18,7 @@ use common::reference;
 use common::table::{Column, Table};
 use common::timing::Bench;
 
-use crate::{common_length, timing_cells};
+use crate::{common_length, timing_cells, title};
 
 /// `kernels/01_vector_add.cu`.
 pub const SOURCE: KernelSource = kernel_source!("01_vector_add");
@@ -65,7 +65,7 @@ pub fn add_on(device: &Device, a: &[f32], b: &[f32]) -> Result<Vec<f32>> {
 /// # Errors
 /// What the device reports; [`Error::Invalid`] if a sum is wrong.
 pub fn run(device: &Device) -> Result<Vec<Table>> {
-    let large = if device.is_sim() { 1 << 18 } else { 1 << 26 };
+    let large = if device.is_sim() { 1 << 18 } else { 1 << 25 };
     let columns = [
         Column::number("n", 0),
         Column::number("blocks", 0),
@@ -75,7 +75,7 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
         Column::number("GB/s", 1),
         Column::number("lane instructions an element", 1),
     ];
-    let mut table = Table::new(format!("vector-add on {}", device.describe()), columns);
+    let mut table = Table::new(title("vector-add", device), columns);
     let stream = device.stream();
     let kernel = device.kernel(&SOURCE, "vector_add")?;
     for n in [1, 255, 256, 257, 100_003, large] {

@@ -16,7 +16,7 @@ use common::table::{Column, Table};
 use common::timing::Bench;
 
 use crate::step04_vector_add::BYTES_PER_ELEMENT;
-use crate::{common_length, timing_cells};
+use crate::{common_length, timing_cells, title};
 
 /// `kernels/02_grid_stride.cu`.
 pub const SOURCE: KernelSource = kernel_source!("02_grid_stride");
@@ -52,7 +52,7 @@ pub fn grid_stride_add(
 /// What the device reports; [`Error::Invalid`] if a sum is wrong.
 pub fn run(device: &Device) -> Result<Vec<Table>> {
     // Not a multiple of anything.
-    let n = if device.is_sim() { (1 << 18) + 3 } else { (1 << 26) + 3 };
+    let n = if device.is_sim() { (1 << 18) + 3 } else { (1 << 25) + 3 };
     let full = LaunchConfig::linear(n as u32, BLOCK).grid_dim.0;
     // Blocks that are resident at a time.
     let properties = device.properties();
@@ -67,7 +67,7 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
         Column::number("GB/s", 1),
         Column::number("lane instructions an element", 2),
     ];
-    let mut table = Table::new(format!("grid-stride, n = {n}, on {}", device.describe()), columns);
+    let mut table = Table::new(title(&format!("grid-stride, n = {n}"), device), columns);
     let stream = device.stream();
     let kernel = device.kernel(&SOURCE, "grid_stride_add")?;
     let host = [1, 2].map(|seed| Tensor::random(&[n], seed));

@@ -16,7 +16,7 @@ use common::prelude::*;
 use common::table::{Cell, Column, Table};
 use common::timing::{Bench, Clock, Timing, si};
 
-use crate::{NO_CLOCK, NO_COUNTS};
+use crate::{NO_CLOCK, NO_COUNTS, title};
 
 /// `kernels/03_empty.cu`.
 pub const SOURCE: KernelSource = kernel_source!("03_empty");
@@ -111,12 +111,12 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
     let columns = [
         Column::text("way"),
         Column::number("launches", 0),
-        Column::number("µs a launch, median", 2),
-        Column::number("lower quartile", 2),
-        Column::number("upper quartile", 2),
-        Column::number("warp instructions a launch", 0),
+        Column::number("µs a launch", 2),
+        Column::number("quartile 1", 2),
+        Column::number("quartile 3", 2),
+        Column::number("instructions a launch", 0),
     ];
-    let mut table = Table::new(format!("launch-overhead on {}", device.describe()), columns);
+    let mut table = Table::new(title("launch-overhead", device), columns);
     let stream = device.stream();
     let kernel = device.kernel(&SOURCE, "empty")?;
     for way in Way::ALL {

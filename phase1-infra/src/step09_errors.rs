@@ -15,7 +15,7 @@ use common::device::SimOptions;
 use common::prelude::*;
 use common::table::{Column, Table};
 
-use crate::{step01_device_query::binary, step04_vector_add, step06_launch_overhead, wrap};
+use crate::{step01_device_query::binary, step04_vector_add, step06_launch_overhead, title, wrap};
 
 /// `kernels/05_mistakes.cu`.
 pub const SOURCE: KernelSource = kernel_source!("05_mistakes");
@@ -129,7 +129,7 @@ pub fn observe(device: &Device) -> Result<Vec<Observed>> {
 /// As [`observe`].
 pub fn run(device: &Device) -> Result<Vec<Table>> {
     let columns = [Column::text("mistake"), Column::text("on"), Column::text("what it says")];
-    let mut table = Table::new(format!("errors on {}", device.describe()), columns);
+    let mut table = Table::new(title("errors", device), columns);
     for Observed { mistake, device, error } in observe(device)? {
         table.row([wrap(mistake, 24).into(), device.into(), wrap(&error.to_string(), 84).into()]);
     }

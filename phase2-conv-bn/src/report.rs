@@ -32,15 +32,14 @@ pub fn run(device: &Device) -> Result<Report> {
     let (gamma, beta, mean) = (Tensor::random(&[6], 4), Tensor::random(&[6], 5), Tensor::random(&[6], 6));
     let variance = Tensor::from_fn(&[6], |i| 0.5 + i[0] as f32);
 
-    let title =
-        format!("phase 2: input {:?}, weight {:?}, 2 groups, on {}", input.shape(), weight.shape(), device.describe());
+    let title = format!("phase 2: {:?} * {:?}, 2 groups, on {}", input.shape(), weight.shape(), device.short_name());
     let columns = [
         Column::text("step"),
         Column::number("outputs", 0),
         Column::number("ms", 4),
         Column::number("lane instructions", 0),
-        Column::number("max |Δ|", 10),
-        Column::number("allowed", 10),
+        Column::number("max |Δ|", 3),
+        Column::number("allowed", 3),
         Column::text("check"),
     ];
     let mut report = Report { table: Table::new(title, columns), wrong: Vec::new() };

@@ -31,6 +31,9 @@ pub struct Record {
     pub commit: String,
     /// In the order of the course.
     pub tables: Vec<Named>,
+    /// With an earlier run, if one was asked for; they are shown and not saved.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub comparisons: Vec<Table>,
 }
 
 /// A table with its name on the command line.
@@ -54,6 +57,7 @@ impl Record {
             date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
             commit: commit(),
             tables: Vec::new(),
+            comparisons: Vec::new(),
         }
     }
 
@@ -71,7 +75,8 @@ impl Record {
     /// As JSON. A number that is not finite becomes absent, since JSON has none.
     pub fn to_json(&self) -> String {
         let mut record = self.clone();
-        for cell in record.tables.iter_mut().flat_map(|named| named.table.rows.iter_mut().flatten()) {
+        let tables = record.tables.iter_mut().map(|named| &mut named.table).chain(&mut record.comparisons);
+        for cell in tables.flat_map(|table| table.rows.iter_mut().flatten()) {
             if let Cell::Number(value) = cell
                 && !value.is_finite()
             {

@@ -27,11 +27,17 @@ pub fn merge(table: &Table, name: &str, records: &[Record]) -> Table {
         records.iter().filter_map(|record| Some((record, record.table(name)?))).collect();
     let mut rows = table.rows.clone();
     for (_, source) in &sources {
+        // A row that only the record has comes behind the one it follows there.
+        let mut next = 0;
         for row in &source.rows {
-            if rows.iter().all(|other| key(other, table) != key(row, source)) {
-                let texts = key(row, source).into_iter().map(Cell::from);
-                let rest = std::iter::repeat(Cell::absent("not run on this device"));
-                rows.push(texts.chain(rest).take(table.columns.len()).collect());
+            match rows.iter().position(|other| key(other, table) == key(row, source)) {
+                Some(at) => next = at + 1,
+                None => {
+                    let texts = key(row, source).into_iter().map(Cell::from);
+                    let rest = std::iter::repeat(Cell::absent("not run on this device"));
+                    rows.insert(next, texts.chain(rest).take(table.columns.len()).collect());
+                    next += 1;
+                }
             }
         }
     }
@@ -113,8 +119,8 @@ mod tests {
         let names: Vec<_> = merged.columns.iter().map(|column| column.name.as_str()).collect();
         assert_eq!(names, ["layer", "recorded H200 ms", "lanes"]);
         assert_eq!(merged.rows[0], ["Conv2D".into(), 0.5.into(), 100.0.into()]);
-        assert_eq!(merged.rows[1], ["ReLU".into(), Cell::absent("not in the record"), 10.0.into()]);
-        assert_eq!(merged.rows[2], ["Linear".into(), 0.25.into(), Cell::absent("not run on this device")]);
+        assert_eq!(merged.rows[1], ["Linear".into(), 0.25.into(), Cell::absent("not run on this device")]);
+        assert_eq!(merged.rows[2], ["ReLU".into(), Cell::absent("not in the record"), 10.0.into()]);
         assert!(merged.notes[0].contains("not measured here, but on NVIDIA H200, 2026-03-01, commit 0123abc"));
     }
 

@@ -148,7 +148,9 @@ mod tests {
     #[test]
     fn a_name_that_is_none_and_one_that_is_not_here_yet_are_told_apart() {
         let error = |name: &str| select(&[name.to_owned()]).map(drop).unwrap_err();
-        assert!(error("gemmm").to_string().starts_with("no such table: `gemmm`; there are transfer, gemm, conv, layers,"));
+        assert!(
+            error("gemmm").to_string().starts_with("no such table: `gemmm`; there are transfer, gemm, conv, layers,")
+        );
         assert_eq!(
             error("gemm").to_string(),
             "the table `gemm` is not here yet: it arrives with phase 2; `--list` says which are"

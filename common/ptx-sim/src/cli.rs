@@ -58,16 +58,16 @@ pub(crate) struct Run {
     #[arg(long, value_name = "NAME")]
     pub kernel: String,
     /// Blocks along x, y and z
-    #[arg(long, value_name = "X[,Y[,Z]]", default_value = "1", value_parser = extents)]
+    #[arg(long, value_name = "X[,Y[,Z]]", default_value = "1", allow_negative_numbers = true, value_parser = extents)]
     pub grid: [u32; 3],
     /// Threads of a block along x, y and z
-    #[arg(long, value_name = "X[,Y[,Z]]", default_value = "1", value_parser = extents)]
+    #[arg(long, value_name = "X[,Y[,Z]]", default_value = "1", allow_negative_numbers = true, value_parser = extents)]
     pub block: [u32; 3],
     /// Bytes of dynamic shared memory a block
-    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    #[arg(long, value_name = "BYTES", default_value_t = 0, allow_negative_numbers = true)]
     pub shared: u32,
     /// Instructions that all warps together may execute before the kernel is stopped [default: 100 billion]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]
     pub budget: Option<u64>,
     /// Print one JSON object instead of text
     #[arg(long)]

@@ -351,9 +351,10 @@ impl<'a> LaunchArgs<'a> {
                 let properties = self.stream.device().properties();
                 let shared = config.shared_mem_bytes;
                 if kernel.attributes.static_shared + shared > properties.shared_per_block
-                    && kernel.dynamic_shared_asked.fetch_max(shared, Ordering::Relaxed) < shared
+                    && kernel.dynamic_shared_asked.load(Ordering::Acquire) < shared
                 {
                     function.allow_dynamic_shared(shared)?;
+                    kernel.dynamic_shared_asked.fetch_max(shared, Ordering::Release);
                 }
                 // One pointer a buffer, at an address that stays while `params` points to it.
                 let mut pointers = vec![0u64; self.args.len()];

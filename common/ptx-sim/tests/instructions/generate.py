@@ -884,7 +884,7 @@ def conversions():
         texts = []
         for bits in column:
             x = here.decode(bits)
-            if ftz and source == 'f32':
+            if ftz and source == 'f32' and target != 'f16':  # as sm_90 does it
                 x = here.flush(x)
             if whole and x[0] == 'fin':
                 x = ('fin', x[1], Fraction(exact.round_integer(x[2], x[1], whole)))

@@ -1,0 +1,73 @@
+//! How fast the simulator is, in lane-instructions a second: a tiled f32 matrix product and a vector addition, on one
+//! worker and on all of them.
+//!
+//! `cargo bench -p ptx-sim --bench tiled`
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use ptx_sim::{Arg, Device, DeviceConfig, DevicePtr, Kernel, LaunchConfig, LaunchReport, Module};
+
+const PTX: &str = include_str!("kernels.ptx");
+/// Rows and columns of the matrices.
+const N: u32 = 256;
+const TILE: u32 = 32;
+/// Elements of the vectors.
+const LENGTH: u32 = 1 << 20;
+
+/// A kernel with its arguments.
+struct Case {
+    name: &'static str,
+    kernel: Kernel,
+    config: LaunchConfig,
+    args: Vec<Arg>,
+}
+
+impl Case {
+    fn launch(&self) -> LaunchReport {
+        self.kernel.launch(&self.config, &self.args).expect("the kernel is right")
+    }
+}
+
+/// A buffer of distinct small values.
+fn buffer(device: &Device, elements: u32) -> DevicePtr {
+    let bytes: Vec<u8> = (0..elements).flat_map(|at| ((at % 1021) as f32 / 64.0 - 7.0).to_le_bytes()).collect();
+    let pointer = device.alloc(bytes.len() as u64, "buffer").expect("it fits");
+    device.write(pointer, &bytes).expect("it was just allocated");
+    pointer
+}
+
+fn cases(device: &Device) -> [Case; 2] {
+    let module = Module::from_ptx(PTX, "kernels.ptx").expect("it is valid PTX");
+    let module = device.load(&module).expect("it fits");
+    let case = |name, elements, last: Arg, grid, block| {
+        let mut args: Vec<Arg> = (0..3).map(|_| buffer(device, elements).into()).collect();
+        args.push(last);
+        let kernel = module.kernel(name).expect("the simulator knows its instructions");
+        Case { name, kernel, config: LaunchConfig { grid, block, ..Default::default() }, args }
+    };
+    [
+        case("tiled", N * N, (N as i32).into(), [N / TILE, N / TILE, 1], [TILE, TILE, 1]),
+        case("vector_add", LENGTH, LENGTH.into(), [LENGTH / 256, 1, 1], [256, 1, 1]),
+    ]
+}
+
+fn rates(criterion: &mut Criterion) {
+    for (workers, name) in [(1, "one worker"), (0, "all workers")] {
+        let device = Device::new(DeviceConfig { workers, ..Default::default() });
+        let mut group = criterion.benchmark_group(name);
+        for case in &cases(&device) {
+            group.throughput(Throughput::Elements(case.launch().lane_instructions));
+            group.bench_function(case.name, |bencher| bencher.iter(|| black_box(case.launch())));
+        }
+        group.finish();
+    }
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default().sample_size(15).warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(3));
+    targets = rates
+}
+criterion_main!(benches);

@@ -1,0 +1,122 @@
+//! The kernels against f64 references, on both devices, at sizes around a warp's, a block's and a grid's.
+
+use common::check::assert_close;
+use common::device_test;
+use common::prelude::*;
+use common::reference;
+use phase1_infra::step04_vector_add::{self, vector_add};
+use phase1_infra::step05_grid_stride::{self, grid_stride_add};
+use phase1_infra::step06_launch_overhead::{self, empty};
+use phase1_infra::step07_streams::{self, iterate, iterate_reference, iterate_tolerance};
+
+const SIZES: [usize; 9] = [0, 1, 31, 32, 33, 255, 256, 257, 100_003];
+
+/// Two vectors of distinct values.
+fn operands(n: usize) -> Result<(Vec<f32>, Vec<f32>)> {
+    Ok((Tensor::random(&[n], 1).into_vec()?, Tensor::random(&[n], 2).into_vec()?))
+}
+
+device_test! {
+    fn vector_add_is_right_at_every_size(device) {
+        for n in SIZES {
+            let (a, b) = operands(n)?;
+            let expected = reference::vector_add(&a, &b)?;
+            assert_close(&step04_vector_add::add_on(&device, &a, &b)?, &expected.values, expected.tolerance());
+        }
+        Ok(())
+    }
+
+    fn grid_stride_add_is_right_for_any_grid(device) {
+        let stream = device.stream();
+        let kernel = device.kernel(&step05_grid_stride::SOURCE, "grid_stride_add")?;
+        for n in SIZES {
+            let (a, b) = operands(n)?;
+            let expected = reference::vector_add(&a, &b)?;
+            let (a, b) = (stream.clone_htod(&a)?, stream.clone_htod(&b)?);
+            // One block, a few that divide nothing, and more than there is work for.
+            for blocks in [1, 3, 7, u32::MAX] {
+                let mut c = stream.alloc_poisoned::<f32>(n)?;
+                grid_stride_add(&stream, &kernel, blocks, &a, &b, &mut c)?;
+                assert_close(&stream.clone_dtoh(&c)?, &expected.values, expected.tolerance());
+            }
+        }
+        Ok(())
+    }
+
+    /// The kernels take n from the buffers, so the guard element has to lie behind a view; it is launched by hand.
+    fn nothing_is_written_behind_the_end(device) {
+        let stream = device.stream();
+        let sources = [(&step04_vector_add::SOURCE, "vector_add"), (&step05_grid_stride::SOURCE, "grid_stride_add")];
+        for (source, name) in sources {
+            let kernel = device.kernel(source, name)?;
+            for n in SIZES {
+                let zeros = stream.alloc_zeros::<f32>(n)?;
+                let mut c = stream.alloc_poisoned::<f32>(n + 300)?;
+                let count = n as u32;
+                // SAFETY: the kernel compares its index with n; the buffers hold n elements or more.
+                unsafe {
+                    stream
+                        .launch_builder(&kernel)
+                        .arg(&zeros)
+                        .arg(&zeros)
+                        .arg(&mut c)
+                        .arg(&count)
+                        .launch(LaunchConfig::for_num_elems(count))?;
+                }
+                let c = stream.clone_dtoh(&c)?;
+                assert!(c[..n].iter().all(|&value| value == 0.0), "{name}, n = {n}");
+                assert!(c[n..].iter().all(|value| value.is_nan()), "{name} wrote behind n = {n}");
+            }
+        }
+        Ok(())
+    }
+
+    fn iterate_does_the_rounds_it_is_told(device) {
+        let stream = device.stream();
+        let kernel = device.kernel(&step07_streams::SOURCE, "iterate")?;
+        for n in SIZES {
+            let x = Tensor::random(&[n], 3).into_vec()?;
+            for rounds in [0, 1, 2, 5, 64] {
+                let mut values = stream.clone_htod(&x)?;
+                iterate(&stream, &kernel, &mut values, rounds)?;
+                assert_close(&stream.clone_dtoh(&values)?, &iterate_reference(&x, rounds), iterate_tolerance());
+            }
+        }
+        Ok(())
+    }
+
+    fn the_empty_kernel_runs(device) {
+        let stream = device.stream();
+        empty(&stream, &device.kernel(&step06_launch_overhead::SOURCE, "empty")?)?;
+        stream.synchronize()?;
+        if let Some(counts) = device.counts() {
+            assert_eq!((counts.launches, counts.warp_instructions), (1, 1));
+        }
+        Ok(())
+    }
+
+    fn lengths_that_differ_and_grids_without_blocks_are_refused(device) {
+        let stream = device.stream();
+        let kernel = device.kernel(&step04_vector_add::SOURCE, "vector_add")?;
+        let four = stream.alloc_zeros::<f32>(4)?;
+        let mut five = stream.alloc_zeros::<f32>(5)?;
+        let error = vector_add(&stream, &kernel, &four, &four, &mut five).unwrap_err();
+        assert_eq!(error.to_string(), "vector_add: buffers of [4, 4, 5] elements, all must be equal");
+
+        let kernel = device.kernel(&step05_grid_stride::SOURCE, "grid_stride_add")?;
+        let mut c = stream.alloc_zeros::<f32>(4)?;
+        let error = grid_stride_add(&stream, &kernel, 0, &four, &four, &mut c).unwrap_err();
+        assert!(matches!(error, Error::LaunchConfig { .. }), "{error}");
+        Ok(())
+    }
+}
+
+/// Values of −1 to 1 in an iteration with the factor −½: were a round left out, the difference would be far beyond the tolerance.
+#[test]
+fn the_tolerance_of_iterate_tells_rounds_apart() {
+    let x = [1.0f32, -0.5];
+    for rounds in 0..6 {
+        let (now, next) = (iterate_reference(&x, rounds), iterate_reference(&x, rounds + 1));
+        assert!(common::check::compare(&now, &next, iterate_tolerance()).is_err(), "{rounds}");
+    }
+}

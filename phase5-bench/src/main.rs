@@ -1,0 +1,173 @@
+//! `cargo run -p phase5-bench`: the course's tables, measured here.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Parser;
+use common::device::DeviceArgs;
+use common::table::{Format, Table};
+use phase5_bench::photo::Photo;
+use phase5_bench::record::{Named, Record};
+use phase5_bench::tables::{self, Context, State};
+use phase5_bench::{Error, Result, recorded, terminal};
+
+/// Measure the course's comparison tables on this machine
+///
+/// Each result is compared with an f64 reference before it is timed; a wrong one is an error. On a GPU times come from events.
+/// The simulator has no clock: its tables show counts and the check, and times recorded on a GPU where the course has them,
+/// under a heading that says so.
+#[derive(Parser)]
+#[command(after_help = "Examples:
+  cargo run -p phase5-bench                                all tables that are here
+  cargo run -p phase5-bench -- --list                      what tables there are
+  cargo run -p phase5-bench -- layers --photo cat.jpg      one table, on your photo
+  cargo run -p phase5-bench -- transfer --save today.json  keep a run,
+  cargo run -p phase5-bench -- transfer --compare today.json  and compare a later one with it
+
+Exit status: 0 if all is well, 1 if something failed or a result is wrong, 2 for a command line that asks for what there is not.")]
+struct Args {
+    /// The tables to make; all that are here if none is named
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// Say which tables there are, and when those arrive that are not here yet
+    #[arg(long, conflicts_with_all = ["names", "save", "compare", "photo"])]
+    list: bool,
+    /// How tables are written
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    /// Keep the run in a file, with device, date and commit (WARP_COMMIT, where there is no git repository)
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+    /// Show beside each number what it was in a run that --save kept, and the ratio
+    #[arg(long, value_name = "FILE")]
+    compare: Option<PathBuf>,
+    /// The photo that networks look at, JPEG or PNG; one comes with the course
+    #[arg(long, value_name = "FILE")]
+    photo: Option<PathBuf>,
+    #[command(flatten)]
+    device: DeviceArgs,
+}
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(if error.is_usage() { 2 } else { 1 })
+        }
+    }
+}
+
+/// True if every table was made and every check passed.
+fn run(args: &Args) -> Result<bool> {
+    if args.list {
+        print!("{}", shown(&tables::list(), args.format));
+        return Ok(true);
+    }
+    // All that can be refused is refused before minutes of measuring.
+    let entries = tables::select(&args.names)?;
+    let earlier = args.compare.as_deref().map(Record::open).transpose()?;
+    if let Some(path) = &args.save {
+        check_can_be_saved(path)?;
+    }
+    let photo = args.photo.as_deref().map_or_else(|| Ok(Photo::built_in()), Photo::open)?;
+    let device = args.device.open()?;
+    eprintln!("device: {}", device.describe());
+    let recorded = match device.is_sim() {
+        true => recorded::records().unwrap_or_else(|error| {
+            eprintln!("warning: no recorded numbers are shown: {error}");
+            Vec::new()
+        }),
+        false => Vec::new(),
+    };
+
+    let mut record = Record::begin(&device);
+    let context = Context { device, photo };
+    let mut printer = Printer { format: args.format, first: true };
+    let (mut all_well, mut comparisons) = (true, Vec::new());
+    for entry in entries {
+        let State::Here(make, _) = entry.state else { continue };
+        eprintln!("measuring: {}", entry.name);
+        let outcome = match make(&context) {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                eprintln!("error: table `{}`: {error}", entry.name);
+                all_well = false;
+                continue;
+            }
+        };
+        for wrong in &outcome.wrong {
+            eprintln!("error: table `{}`: {wrong}", entry.name);
+            all_well = false;
+        }
+        printer.print(&recorded::merge(&outcome.table, entry.name, &recorded));
+        record.tables.push(Named { name: entry.name.to_owned(), table: outcome.table });
+        match earlier.as_ref().map(|earlier| record.compare(earlier, entry.name)) {
+            Some(Some(comparison)) => {
+                printer.print(&comparison);
+                comparisons.push(comparison);
+            }
+            Some(None) => eprintln!("the earlier run has no table `{}`", entry.name),
+            None => {}
+        }
+    }
+    if args.format == Format::Json {
+        print!("{}", json(&record, &recorded, &comparisons));
+    }
+    if let Some(path) = &args.save {
+        match all_well {
+            true => {
+                record.save(path)?;
+                eprintln!("saved: {}", path.display());
+            }
+            false => eprintln!("not saved, since something failed: {}", path.display()),
+        }
+    }
+    Ok(all_well)
+}
+
+fn check_can_be_saved(path: &Path) -> Result<()> {
+    let fail = |reason: &str| Err(Error::Record { path: path.to_owned(), reason: reason.to_owned() });
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match (path.is_dir(), parent.is_dir()) {
+        (true, _) => fail("it is a directory; --save needs a file's name"),
+        (_, false) => fail("its directory does not exist"),
+        _ => Ok(()),
+    }
+}
+
+/// Prints tables as they are finished, with an empty line between; JSON waits for the end, to be one document.
+struct Printer {
+    format: Format,
+    first: bool,
+}
+
+impl Printer {
+    fn print(&mut self, table: &Table) {
+        if self.format == Format::Json {
+            return;
+        }
+        if !std::mem::take(&mut self.first) {
+            println!();
+        }
+        print!("{}", shown(table, self.format));
+    }
+}
+
+fn shown(table: &Table, format: Format) -> String {
+    match format {
+        Format::Text => terminal::text(table),
+        _ => table.render(format),
+    }
+}
+
+/// The run as `--save` writes it, with recorded columns where the text has them, and the comparisons.
+fn json(record: &Record, recorded: &[Record], comparisons: &[Table]) -> String {
+    let mut record = record.clone();
+    for Named { name, table } in &mut record.tables {
+        *table = recorded::merge(table, name, recorded);
+    }
+    record.comparisons = comparisons.to_vec();
+    record.to_json()
+}
