@@ -47,19 +47,22 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
         (
             "clock",
             p.clock_khz.map(|khz| format!("{}Hz", si(f64::from(khz) * 1e3))),
-            "SMs × lanes × 2 × clock = peak FLOP/s",
+            "SMs × f32 units × 2 × clock = peak FLOP/s",
         ),
         (
             "memory bandwidth",
             p.memory_bandwidth().map(|rate| format!("{}B/s", si(rate))),
-            "the limit of every kernel in phase 1",
+            "the limit of a kernel that touches each value once",
         ),
     ];
     let columns = [Column::text("figure"), Column::text("value"), Column::text("what it decides")];
     let mut table = Table::new(title("device-query", device), columns);
+    let absent = match device.is_sim() {
+        true => "the simulator runs PTX itself and has no such part",
+        false => "this driver does not say",
+    };
     for (figure, value, decides) in rows {
-        let value =
-            value.map_or_else(|| Cell::absent("the simulator runs PTX itself and has no such part"), Cell::from);
+        let value = value.map_or_else(|| Cell::absent(absent), Cell::from);
         table.row([figure.into(), value, decides.into()]);
     }
     Ok(vec![table])

@@ -58,7 +58,7 @@ pub fn record(device: &Device) -> Result<Vec<Entry>> {
 
     let too_much = 2 * device.memory().total as usize;
     match stream.alloc_uninit::<u8>(too_much) {
-        Err(error @ Error::OutOfMemory { .. }) => note(&wrap(&error.to_string(), 60)),
+        Err(error @ Error::OutOfMemory { .. }) => note(&wrap(&error.to_string(), 48)),
         Err(error) => return Err(error),
         Ok(_) => return Err(Error::Invalid(format!("memory: {too_much} bytes were granted, twice what there is"))),
     }

@@ -26,11 +26,11 @@ pub const SOURCE: KernelSource = kernel_source!("01_vector_add");
 /// Bytes that one element moves: two are read, one is written.
 pub const BYTES_PER_ELEMENT: usize = 3 * size_of::<f32>();
 
-// ANCHOR: launch
 /// c = a + b, with `kernel` from [`SOURCE`].
 ///
 /// # Errors
 /// [`Error::Shape`] if the lengths differ or exceed 2³¹ − 1, or what the launch reports.
+// ANCHOR: launch
 pub fn vector_add(
     stream: &Stream,
     kernel: &Kernel,

@@ -93,6 +93,7 @@ pub fn chunks(device: &Device, count: usize, len: usize) -> Result<Vec<Chunk>> {
 pub type Marks = [Event; 4];
 
 /// Queues every chunk's copy in, kernel and copy out on `workers` in turn, between what `main` has now and what it gets next.
+/// Without workers there is nobody to do it, and nothing is queued.
 ///
 /// # Errors
 /// What the device reports.

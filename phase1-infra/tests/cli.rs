@@ -1,4 +1,5 @@
 //! The command: every step on the simulator, its formats, and what bad input says.
+#![allow(clippy::unwrap_used)]
 
 use std::process::Output;
 

@@ -1,4 +1,5 @@
 //! What the steps promise beyond their kernels, on both devices.
+#![allow(clippy::unwrap_used)]
 
 use common::device::{Counts, SimOptions};
 use common::device_test;

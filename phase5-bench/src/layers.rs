@@ -3,6 +3,8 @@
 //! So far its opening: convolution 7×7/2 with padding 3 (3 → 64 channels), BatchNorm, ReLU, in phase 2's naive kernels. The
 //! weights are seeded, since their values change neither time nor check.
 
+use std::time::Duration;
+
 use common::check::{F32_ROUND_OFF, Tolerance, compare};
 use common::prelude::*;
 use common::progress::Progress;
@@ -103,29 +105,39 @@ struct Expected {
 /// # Errors
 /// What the device reports.
 pub fn run(context: &Context) -> crate::Result<Outcome> {
-    let device = &context.device;
-    let progress = Progress::new(13, "layers");
+    let bench = Bench { warm_up: 1, repeats: 5, limit: Duration::from_secs(4) };
+    let progress = Progress::new(9, "layers");
     let step = |what: &'static str| {
         progress.set_message(what);
         progress.inc(1);
     };
     let input = context.photo.to_tensor();
     let weights = Weights::seeded()?;
-    let on_cpu = on_cpu(&input, &weights, &step)?;
-    let on_device = on_device(device, &input, &weights, &step)?;
-
+    let on_cpu = on_cpu(&input, &weights, &bench, &step)?;
+    let on_device = on_device(&context.device, &input, &weights, &step)?;
     step("layers: f64 reference");
-    let convolved = reference::conv2d(&input, &weights.conv, None, params())?;
-    let total = together(&convolved, on_device[0].output.shape(), &weights)?;
+    tabulate(context, &input, &weights, &on_cpu, &on_device)
+}
+
+/// Compares both sides with the reference and writes down what they took.
+fn tabulate(
+    context: &Context,
+    input: &Tensor,
+    weights: &Weights,
+    on_cpu: &Layers,
+    on_device: &Layers,
+) -> crate::Result<Outcome> {
+    let device = &context.device;
+    let convolved = reference::conv2d(input, &weights.conv, None, params())?;
+    let total = together(&convolved, on_device[0].output.shape(), weights)?;
     let mut wrong = Vec::new();
     // The baseline too: a speed-up over a wrong result is none.
-    let expected = expected(&convolved, &total, &on_cpu, &weights)?;
-    for ((name, layer), expected) in NAMES.iter().zip(&on_cpu).zip(expected) {
+    let of_cpu = expected(&convolved, &total, on_cpu, weights)?;
+    for ((name, layer), expected) in NAMES.iter().zip(on_cpu).zip(of_cpu) {
         let result = compare(layer.output.as_slice()?, &expected.values, expected.tolerance);
         verdict(&format!("{name} on the CPU"), result, &mut wrong);
     }
-    let expected = self::expected(&convolved, &total, &on_device, &weights)?;
-    progress.finish();
+    let expected = expected(&convolved, &total, on_device, weights)?;
 
     let title = format!(
         "layers: ResNet18's opening on {} ({} × {}), naive kernels, on {}",
@@ -136,7 +148,7 @@ pub fn run(context: &Context) -> crate::Result<Outcome> {
     );
     let mut columns = vec![
         Column::text("layer"),
-        Column::number("CPU ms", 3),
+        Column::number("CPU ms", 2),
         Column::number("device ms", 4),
         Column::number("speed-up", 1),
         Column::number("launches", 0),
@@ -145,7 +157,7 @@ pub fn run(context: &Context) -> crate::Result<Outcome> {
         Column::text("check"),
     ];
     if device.is_sim() {
-        columns.splice(4..4, [Column::number("warp M", 3), Column::number("lane M", 1)]);
+        columns.splice(4..4, [Column::number("warp M", 2), Column::number("lane M", 1)]);
     }
     let mut table = Table::new(title, columns);
     for (i, expected) in expected.into_iter().enumerate() {
@@ -176,7 +188,7 @@ pub fn run(context: &Context) -> crate::Result<Outcome> {
         }
         table.row(cells);
     }
-    table.note(format!("CPU ms: plain f32 loops on one thread, {}.", spread(&on_cpu)));
+    table.note(format!("CPU ms: plain f32 loops on one thread, {}.", spread(on_cpu)));
     table.note(match device.is_sim() {
         true => {
             "warp M, lane M: millions of instructions that the simulator executed, a warp's counted once or by lane."
@@ -184,7 +196,7 @@ pub fn run(context: &Context) -> crate::Result<Outcome> {
         }
         false => format!(
             "device ms: by events, without copies, with the tensors (3 MB each) warm in the L2 cache, {}.",
-            spread(&on_device)
+            spread(on_device)
         ),
     });
     table.note(
@@ -207,8 +219,12 @@ fn spread(layers: &Layers) -> String {
 }
 
 /// The naive f32 loops on one thread. Each layer's input is what the one before put out.
-fn on_cpu(input: &Tensor, weights: &Weights, step: &(impl Fn(&'static str) + Sync)) -> crate::Result<Layers> {
-    let bench = Bench { warm_up: 1, repeats: 5, limit: std::time::Duration::from_secs(4) };
+fn on_cpu(
+    input: &Tensor,
+    weights: &Weights,
+    bench: &Bench,
+    step: &(impl Fn(&'static str) + Sync),
+) -> crate::Result<Layers> {
     let layer = |work: &(dyn Fn() -> common::Result<Tensor> + Sync)| -> common::Result<Layer> {
         let mut output = Err(common::Error::Invalid("nothing was measured".to_owned()));
         let timing = bench.measure_host(|| {
@@ -304,4 +320,75 @@ fn together(convolved: &Reference, shape: &[usize], weights: &Weights) -> common
         tolerance: Tolerance::absolute(weights.gain()? * before + normalised.tolerance().absolute),
         values: normalised.values.iter().map(|value| value.max(0.0)).collect(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::photo::Photo;
+
+    fn column(table: &Table, name: &str) -> Vec<Cell> {
+        let at = table.columns.iter().position(|column| column.name == name).unwrap();
+        table.rows.iter().map(|row| row[at].clone()).collect()
+    }
+
+    /// Both sides on one small crop of time: one run on the CPU, and the device's.
+    fn sides(device: &Device) -> (Context, Tensor, Weights, Layers, Layers) {
+        let context = Context { device: device.clone(), photo: Photo::built_in() };
+        let (input, weights) = (context.photo.to_tensor(), Weights::seeded().unwrap());
+        let bench = Bench { warm_up: 0, repeats: 1, ..Bench::default() };
+        let cpu = on_cpu(&input, &weights, &bench, &|_| ()).unwrap();
+        let device = on_device(device, &input, &weights, &|_| ()).unwrap();
+        (context, input, weights, cpu, device)
+    }
+
+    common::device_test! {
+        fn both_sides_pass_and_a_planted_wrong_value_does_not(device) {
+            let (context, input, weights, mut on_cpu, mut on_device) = sides(&device);
+            let outcome = tabulate(&context, &input, &weights, &on_cpu, &on_device).unwrap();
+            assert!(outcome.wrong.is_empty(), "{:?}", outcome.wrong);
+            assert_eq!(column(&outcome.table, "check"), ["ok", "ok", "ok", "ok"].map(Cell::from));
+            assert!(column(&outcome.table, "CPU ms").iter().all(|cell| matches!(cell, Cell::Number(ms) if *ms > 0.0)));
+            for (cell, layer) in column(&outcome.table, "device ms").iter().zip(&on_device) {
+                assert_eq!(matches!(cell, Cell::Number(_)), device.is_cuda(), "no time without a clock");
+                if let Some(counts) = layer.timing.counts() {
+                    assert!(counts.warp_instructions > 0 && counts.lane_instructions > counts.warp_instructions);
+                }
+            }
+            if device.is_sim() {
+                let counted: Vec<u64> =
+                    on_device.iter().filter_map(|layer| Some(layer.timing.counts()?.launches)).collect();
+                assert_eq!(counted, LAUNCHES.map(|launches| launches as u64));
+            }
+
+            // A hundredth of a value's usual size, one value of 800 thousand.
+            on_device[1].output.as_mut_slice()?[777_777] += 0.01;
+            on_cpu[3].output.as_mut_slice()?[5] = f32::NAN;
+            let outcome = tabulate(&context, &input, &weights, &on_cpu, &on_device).unwrap();
+            let checks = column(&outcome.table, "check");
+            assert_eq!((&checks[0], &checks[1], &checks[3]), (&"ok".into(), &"WRONG".into(), &"ok".into()));
+            assert!(outcome.wrong[0].starts_with("total on the CPU: 1 of 802816 values are wrong, the first at 5: NaN"));
+            let planted = format!("BatchNorm on {}: 1 of 802816 values are wrong, the first at 777777", device.short_name());
+            assert!(outcome.wrong[1].starts_with(&planted), "{:?}", outcome.wrong);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn the_bound_of_the_whole_holds_for_a_sloppy_convolution_and_not_for_a_wrong_one() {
+        let weights = Weights::seeded().unwrap();
+        let image = Tensor::random(&[1, 3, 12, 12], 9);
+        let convolved = reference::conv2d(&image, &weights.conv, None, params()).unwrap();
+        let shape = [1, CHANNELS, 6, 6];
+        let expected = together(&convolved, &shape, &weights).unwrap();
+        let after = |error: f64| {
+            let values = convolved.values.iter().map(|value| (value + error) as f32).collect();
+            let normalised =
+                reference::batch_norm_f32(&Tensor::from_vec(&shape, values).unwrap(), &weights.norm()).unwrap();
+            reference::relu_f32(&normalised).unwrap().into_vec().unwrap()
+        };
+        let allowed = convolved.tolerance().absolute;
+        assert!(compare(&after(allowed), &expected.values, expected.tolerance).is_ok());
+        assert!(compare(&after(10.0 * allowed), &expected.values, expected.tolerance).is_err());
+    }
 }

@@ -16,7 +16,7 @@ const FORMAT: &str = "phase5-bench 1";
 /// A run, as `--save` writes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    format: String,
+    pub(crate) format: String,
     /// Which device, as the command names it: `cuda:0 NVIDIA H200 (sm_90)`.
     pub device: String,
     /// The device's own name: `NVIDIA H200`.

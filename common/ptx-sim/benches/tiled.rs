@@ -6,7 +6,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
 use ptx_sim::{Arg, Device, DeviceConfig, DevicePtr, Kernel, LaunchConfig, LaunchReport, Module};
 
 const PTX: &str = include_str!("kernels.ptx");
@@ -57,6 +57,7 @@ fn rates(criterion: &mut Criterion) {
     for (workers, name) in [(1, "one worker"), (0, "all workers")] {
         let device = Device::new(DeviceConfig { workers, ..Default::default() });
         let mut group = criterion.benchmark_group(name);
+        group.sampling_mode(SamplingMode::Flat);
         for case in &cases(&device) {
             group.throughput(Throughput::Elements(case.launch().lane_instructions));
             group.bench_function(case.name, |bencher| bencher.iter(|| black_box(case.launch())));

@@ -905,6 +905,11 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
         }
     }
 
+    /// A device function's parameters are part of its frame; a kernel's have a space of their own.
+    fn param_space(&self, space: MemSpace) -> MemSpace {
+        if space == MemSpace::Param && !self.kernel { MemSpace::Local } else { space }
+    }
+
     /// `[base + offset]` in `space`.
     fn address(&mut self, operand: &Operand<'a>, space: MemSpace) -> Lower<Address> {
         let Operand::Address(base, offset) = operand else { return invalid("an address in brackets is expected") };
@@ -916,7 +921,7 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
                 8 => Base::Row64(row),
                 _ => return invalid(format!("`{name}` cannot hold an address")),
             };
-            return Ok(Address { space, base, offset });
+            return Ok(Address { space: self.param_space(space), base, offset });
         }
         let generic = space == MemSpace::Generic;
         Ok(match self.lookup(name) {

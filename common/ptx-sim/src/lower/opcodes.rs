@@ -1348,7 +1348,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         let [d, a] = ops else { return invalid("cvta takes a destination and a source") };
         let d = self.dst(d, ty)?;
         let a = self.src(a, ty)?;
-        let window = crate::memory::window(space);
+        let window = crate::memory::window(self.param_space(space));
         let delta = if to { window.wrapping_neg() } else { window };
         self.emit(Op::Cvta { d, a, wide: ty.size() == 8, delta });
         Ok(())

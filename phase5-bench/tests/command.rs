@@ -1,0 +1,188 @@
+//! `cargo run -p phase5-bench`, as people type it.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+
+use assert_cmd::Command;
+
+/// On the simulator, wherever the test runs.
+fn bench(args: &[&str]) -> Output {
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("phase5-bench"));
+    command.env("WARP_DEVICE", "sim").args(args).output().unwrap()
+}
+
+fn succeeds(args: &[&str]) -> (String, String) {
+    let output = bench(args);
+    let (stdout, stderr) = texts(&output);
+    assert!(output.status.success(), "{args:?}: {stderr}");
+    (stdout, stderr)
+}
+
+/// What it says on stderr, with nothing on stdout.
+fn fails(args: &[&str], code: i32) -> String {
+    let output = bench(args);
+    let (stdout, stderr) = texts(&output);
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {stderr}");
+    assert_eq!(stdout, "", "{args:?}");
+    stderr
+}
+
+fn texts(output: &Output) -> (String, String) {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    (text(&output.stdout), text(&output.stderr))
+}
+
+fn json(text: &str) -> serde_json::Value {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn the_list_has_every_table_and_says_when_the_others_arrive() {
+    let (text, _) = succeeds(&["--list"]);
+    for name in [
+        "transfer",
+        "gemm",
+        "conv",
+        "layers",
+        "resnet-single",
+        "resnet-batch",
+        "memory",
+        "accuracy",
+        "linear-relu",
+        "autoencoder",
+        "attention",
+        "fusion",
+        "ptx",
+        "streams",
+        "video",
+        "claims",
+        "multi-gpu",
+    ] {
+        assert!(text.contains(&format!("│ {name} ")), "{name} is missing:\n{text}");
+    }
+    assert!(text.contains("phase 2") && text.contains("phase 4"));
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    let (csv, _) = succeeds(&["--list", "--format", "csv"]);
+    assert_eq!(csv.lines().count(), 18);
+}
+
+#[test]
+fn what_there_is_not_is_refused_before_anything_is_measured() {
+    let stderr = fails(&["transfer", "nonsense"], 2);
+    assert!(stderr.starts_with("error: no such table: `nonsense`; there are transfer, gemm,"), "{stderr}");
+    let stderr = fails(&["gemm"], 2);
+    assert!(stderr.starts_with("error: the table `gemm` is not here yet: it arrives with phase 2"), "{stderr}");
+    let stderr = fails(&["--format", "yaml"], 2);
+    assert!(stderr.contains("invalid value 'yaml'") && stderr.contains("text, markdown, csv, json"), "{stderr}");
+    let stderr = fails(&["--device", "gpu", "transfer"], 2);
+    assert!(stderr.contains("no such device: `gpu` (use auto, sim, cuda or cuda:N)"), "{stderr}");
+    let stderr = fails(&["--device", "cuda:99", "transfer"], 1);
+    assert!(stderr.starts_with("error: cuda:99 cannot be used: "), "{stderr}");
+}
+
+#[test]
+fn a_photo_that_is_none_is_refused_with_the_reason() {
+    let dir = tempfile::tempdir().unwrap();
+    let refused = |name: &str, contents: Option<&[u8]>| {
+        let path = dir.path().join(name);
+        if let Some(contents) = contents {
+            fs::write(&path, contents).unwrap();
+        }
+        let stderr = fails(&["layers", "--photo", path.to_str().unwrap()], 1);
+        assert!(stderr.starts_with(&format!("error: cannot use {} as a photo: ", path.display())), "{stderr}");
+        stderr
+    };
+    assert!(refused("letter.jpg", Some(b"Dear Sir or Madam")).contains("it is neither a JPEG nor a PNG image"));
+    assert!(refused("empty.png", Some(b"")).contains("the file is empty"));
+    assert!(refused("cut.jpg", Some(b"\xFF\xD8\xFF\xE0\x00\x10JFIF\x00")).contains("it cannot be decoded"));
+    refused("missing.jpg", None);
+    refused(".", None);
+    // An image header that claims 0 × 0 pixels.
+    let mut png = b"\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR".to_vec();
+    png.extend([0, 0, 0, 0, 0, 0, 0, 0, 8, 2, 0, 0, 0]);
+    png.extend(0xAC74_6DE4u32.to_be_bytes());
+    assert!(refused("nothing.png", Some(&png)).contains("it cannot be decoded"));
+}
+
+#[test]
+fn a_run_is_kept_and_compared_with_a_later_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("run.json");
+    let file = file.to_str().unwrap();
+    let (_, stderr) = succeeds(&["transfer", "--save", file]);
+    assert!(stderr.contains("device: sim") && stderr.contains(&format!("saved: {file}")), "{stderr}");
+    let saved = json(&fs::read_to_string(file).unwrap());
+    assert_eq!(saved["device_name"], "ptx-sim");
+    assert_eq!(saved["simulated"], true);
+    assert!(saved["date"].as_str().unwrap().ends_with('Z') && !saved["commit"].as_str().unwrap().is_empty());
+    assert_eq!(saved["tables"][0]["name"], "transfer");
+
+    // As if it had been measured by a clock: what there is no number for now stands beside a dash.
+    let mut edited = saved.clone();
+    edited["tables"][0]["table"]["rows"][0][3] = serde_json::json!({ "number": 12.5 });
+    fs::write(file, edited.to_string()).unwrap();
+    let (stdout, _) = succeeds(&["transfer", "--compare", file]);
+    let row = stdout.lines().find(|line| line.contains("12.500")).unwrap_or_else(|| panic!("{stdout}"));
+    assert!(row.contains("H2D pageable 1 KiB") && row.contains("GB/s") && row.contains('–'), "{row}");
+    let (stdout, _) = succeeds(&["transfer", "--compare", file, "--format", "json"]);
+    assert_eq!(json(&stdout)["comparisons"].as_array().unwrap().len(), 1);
+
+    let (_, stderr) = {
+        edited["tables"] = serde_json::json!([]);
+        fs::write(file, edited.to_string()).unwrap();
+        succeeds(&["transfer", "--compare", file])
+    };
+    assert!(stderr.contains("the earlier run has no table `transfer`"), "{stderr}");
+}
+
+#[test]
+fn files_that_are_no_record_or_cannot_be_written_are_refused_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    fs::write(at("text.json"), "no JSON").unwrap();
+    fs::write(at("other.json"), r#"{"name": "something else"}"#).unwrap();
+    for name in ["text.json", "other.json"] {
+        let stderr = fails(&["transfer", "--compare", &at(name)], 1);
+        assert!(stderr.contains(name) && stderr.contains("no run saved by `phase5-bench --save`"), "{stderr}");
+    }
+    assert!(fails(&["transfer", "--compare", &at("missing.json")], 1).contains("missing.json: "));
+    let stderr = fails(&["transfer", "--save", &at("no/such/run.json")], 1);
+    assert!(stderr.contains("its directory does not exist"), "{stderr}");
+    let stderr = fails(&["transfer", "--save", dir.path().to_str().unwrap()], 1);
+    assert!(stderr.contains("it is a directory"), "{stderr}");
+    assert!(!Path::new(&at("no")).exists());
+}
+
+#[test]
+fn every_format_is_what_it_says() {
+    let (text, _) = succeeds(&["transfer"]);
+    assert!(text.starts_with("transfer on sim\n╭"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    let (markdown, _) = succeeds(&["transfer", "--format", "markdown"]);
+    assert!(markdown.starts_with("**transfer on sim**\n\n| copy | host memory | size |"), "{markdown}");
+    let (csv, _) = succeeds(&["transfer", "--format", "csv"]);
+    assert!(csv.starts_with("copy,host memory,size,"), "{csv}");
+    // Seven sizes up to 4 MiB for each of five copies, and a record may add more.
+    assert!(csv.lines().filter(|line| line.ends_with(",equal")).count() == 35, "{csv}");
+    let (text, _) = succeeds(&["transfer", "--format", "json"]);
+    assert_eq!(json(&text)["tables"][0]["table"]["title"], "transfer on sim");
+}
+
+#[test]
+fn all_tables_that_are_here_are_made_by_default() {
+    let (text, stderr) = succeeds(&[]);
+    assert!(text.contains("transfer on sim") && text.contains("layers: ResNet18's opening on china.jpg"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    assert_eq!(text.matches("│ ok ").count(), 4, "{text}");
+    assert!(stderr.contains("device: sim") && stderr.contains("measuring: layers"), "{stderr}");
+}
+
+#[test]
+fn help_says_how_to_use_it() {
+    let (help, _) = succeeds(&["--help"]);
+    for word in ["--list", "--format", "--save", "--compare", "--photo", "--device", "Examples", "Exit status"] {
+        assert!(help.contains(word), "{word} is missing:\n{help}");
+    }
+}
