@@ -136,11 +136,7 @@ fn anchors_there(known: &str) -> String {
 }
 
 fn html_hint(target: &str) -> &'static str {
-    if target.contains(".html") {
-        " (link to the page's .md file)"
-    } else {
-        ""
-    }
+    if target.contains(".html") { " (link to the page's .md file)" } else { "" }
 }
 
 /// A broken rule and where.
@@ -183,37 +179,24 @@ pub fn listing(problems: &[Problem]) -> String {
 /// [`BookError::Read`].
 pub fn pages_below(pages: &Path) -> Result<Vec<String>, BookError> {
     let files = files_below(pages)?;
-    Ok(files
-        .into_iter()
-        .filter(|file| file.ends_with(".md"))
-        .collect())
+    Ok(files.into_iter().filter(|file| file.ends_with(".md")).collect())
 }
 
 /// Applies every rule to the pages below `pages`; generators read from `workspace`.
 ///
 /// # Errors
 /// [`BookError::Read`] if a page can't be read.
-pub fn check(
-    pages: &Path,
-    workspace: &Path,
-    generators: &[Generator],
-) -> Result<Report, BookError> {
+pub fn check(pages: &Path, workspace: &Path, generators: &[Generator]) -> Result<Report, BookError> {
     let files = files_below(pages)?;
     let mut texts = BTreeMap::new();
     for page in files.iter().filter(|file| file.ends_with(".md")) {
         texts.insert(page.as_str(), read(&pages.join(page))?);
     }
-    let outlines: BTreeMap<&str, Outline> = texts
-        .iter()
-        .map(|(&page, text)| (page, outline::outline(text)))
-        .collect();
+    let outlines: BTreeMap<&str, Outline> = texts.iter().map(|(&page, text)| (page, outline::outline(text))).collect();
 
     let mut report = Report {
         pages: texts.keys().filter(|&&page| page != SUMMARY).count(),
-        files: files
-            .iter()
-            .flat_map(|file| with_folder(pages.join(file)))
-            .collect(),
+        files: files.iter().flat_map(|file| with_folder(pages.join(file))).collect(),
         ..Report::default()
     };
     let mut listed = BTreeSet::from([SUMMARY.to_owned()]);
@@ -243,32 +226,20 @@ pub fn check(
         if !outline.has_body {
             found.push((1, Reason::Empty));
         }
-        let problem = |(line, reason)| Problem {
-            page: page.to_owned(),
-            line,
-            reason,
-        };
+        let problem = |(line, reason)| Problem { page: page.to_owned(), line, reason };
         report.problems.extend(found.into_iter().map(problem));
     }
     let orphan = |&&page: &&&str| !listed.contains(page);
-    report
-        .problems
-        .extend(texts.keys().filter(orphan).map(|&page| Problem {
-            page: page.to_owned(),
-            line: 1,
-            reason: Reason::Orphan,
-        }));
-    report
-        .problems
-        .sort_by(|a, b| (&a.page, a.line).cmp(&(&b.page, b.line)));
+    report.problems.extend(texts.keys().filter(orphan).map(|&page| Problem {
+        page: page.to_owned(),
+        line: 1,
+        reason: Reason::Orphan,
+    }));
+    report.problems.sort_by(|a, b| (&a.page, a.line).cmp(&(&b.page, b.line)));
     Ok(report)
 }
 
-fn check_helper(
-    helper: &include::Helper<'_>,
-    page: &Path,
-    files: &mut BTreeSet<PathBuf>,
-) -> Result<(), Reason> {
+fn check_helper(helper: &include::Helper<'_>, page: &Path, files: &mut BTreeSet<PathBuf>) -> Result<(), Reason> {
     match helper.name {
         "title" => return Ok(()),
         "include" => {}
@@ -281,10 +252,7 @@ fn check_helper(
     let path = page.parent().unwrap_or(page).join(file);
     let source = fs::read_to_string(&path);
     files.insert(path);
-    let source = source.map_err(|error| Reason::MissingFile {
-        file: file.to_owned(),
-        error: error.to_string(),
-    })?;
+    let source = source.map_err(|error| Reason::MissingFile { file: file.to_owned(), error: error.to_string() })?;
     include::check_anchor(file, &source, anchor)
 }
 
@@ -299,11 +267,7 @@ fn check_link(
         return Ok(None);
     }
     if target.is_empty() {
-        return Err(if page == SUMMARY {
-            Reason::Draft
-        } else {
-            Reason::MissingTarget(String::new())
-        });
+        return Err(if page == SUMMARY { Reason::Draft } else { Reason::MissingTarget(String::new()) });
     }
     let (path, fragment) = match target.split_once('#') {
         Some((path, fragment)) => (path, Some(fragment)),
@@ -322,11 +286,9 @@ fn check_link(
         return Ok(None);
     };
     match fragment {
-        Some(fragment) if !outline.ids.contains(fragment) => Err(Reason::MissingHeading {
-            target: target.to_owned(),
-            fragment: fragment.to_owned(),
-            page: file,
-        }),
+        Some(fragment) if !outline.ids.contains(fragment) => {
+            Err(Reason::MissingHeading { target: target.to_owned(), fragment: fragment.to_owned(), page: file })
+        }
         _ => Ok(Some(file)),
     }
 }
@@ -335,9 +297,7 @@ fn check_link(
 fn has_scheme(target: &str) -> bool {
     target.split_once(':').is_some_and(|(scheme, _)| {
         scheme.starts_with(|c: char| c.is_ascii_lowercase())
-            && scheme
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || "+.-".contains(c))
+            && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+.-".contains(c))
     })
 }
 
@@ -369,10 +329,7 @@ fn files_below(root: &Path) -> Result<BTreeSet<String>, BookError> {
     let mut files = BTreeSet::new();
     let mut folders = vec![(root.to_owned(), String::new())];
     while let Some((folder, prefix)) = folders.pop() {
-        let error = |source| BookError::Read {
-            path: folder.clone(),
-            source,
-        };
+        let error = |source| BookError::Read { path: folder.clone(), source };
         for entry in fs::read_dir(&folder).map_err(error)? {
             let entry = entry.map_err(error)?;
             let name = entry.file_name().to_string_lossy().into_owned();

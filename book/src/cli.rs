@@ -7,12 +7,7 @@ use clap::{CommandFactory, Parser};
 /// A broken link, a missing include or anchor, or a generated part that is out of date
 /// is an error with its page and line, and then nothing is built.
 #[derive(Clone, Debug, Parser)]
-#[command(
-    name = "book",
-    bin_name = "cargo run -p book --",
-    version,
-    verbatim_doc_comment
-)]
+#[command(name = "book", bin_name = "cargo run -p book --", version, verbatim_doc_comment)]
 pub struct Cli {
     /// Open the book in the browser
     #[arg(long)]

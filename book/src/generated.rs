@@ -23,10 +23,8 @@ pub struct Generator {
 }
 
 /// All generators of the course's book.
-pub const GENERATORS: &[Generator] = &[Generator {
-    name: "book-help",
-    produce: |_| Ok(format!("```text\n{}\n```", cli::help().trim_end())),
-}];
+pub const GENERATORS: &[Generator] =
+    &[Generator { name: "book-help", produce: |_| Ok(format!("```text\n{}\n```", cli::help().trim_end())) }];
 
 /// One pair of markers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,20 +49,13 @@ pub fn regions(markdown: &str) -> Result<Vec<Region<'_>>, (usize, Reason)> {
         let line = n + 1;
         let next = offset + text.len();
         if let Some(name) = marker(text, "BEGIN") {
-            let region = Region {
-                line,
-                name,
-                body: next..next,
-            };
+            let region = Region { line, name, body: next..next };
             if let Some(before) = open.replace(region) {
                 return Err((before.line, Reason::UnpairedMarker(before.name.to_owned())));
             }
         } else if let Some(name) = marker(text, "END") {
             let unpaired = || (line, Reason::UnpairedMarker(name.to_owned()));
-            let mut region = open
-                .take()
-                .filter(|begun| begun.name == name)
-                .ok_or_else(unpaired)?;
+            let mut region = open.take().filter(|begun| begun.name == name).ok_or_else(unpaired)?;
             region.body.end = offset;
             found.push(region);
         }
@@ -80,16 +71,11 @@ pub fn regions(markdown: &str) -> Result<Vec<Region<'_>>, (usize, Reason)> {
 ///
 /// # Errors
 /// Line and reason of the first bad marker, unknown name or failing generator.
-pub fn refresh(
-    markdown: &str,
-    generators: &[Generator],
-    workspace: &Path,
-) -> Result<String, (usize, Reason)> {
+pub fn refresh(markdown: &str, generators: &[Generator], workspace: &Path) -> Result<String, (usize, Reason)> {
     let mut fresh = String::with_capacity(markdown.len());
     let mut copied = 0;
     for region in regions(markdown)? {
-        let content =
-            content(&region, generators, workspace).map_err(|reason| (region.line, reason))?;
+        let content = content(&region, generators, workspace).map_err(|reason| (region.line, reason))?;
         fresh.push_str(&markdown[copied..region.body.start]);
         // Untouched if in step, so that a checkout with CRLF line ends stays as it is.
         if same_lines(&markdown[region.body.clone()], &content) {
@@ -118,20 +104,14 @@ pub fn stale(markdown: &str, generators: &[Generator], workspace: &Path) -> Vec<
     regions.into_iter().filter_map(judge).collect()
 }
 
-fn content(
-    region: &Region<'_>,
-    generators: &[Generator],
-    workspace: &Path,
-) -> Result<String, Reason> {
+fn content(region: &Region<'_>, generators: &[Generator], workspace: &Path) -> Result<String, Reason> {
     let name = region.name;
     let generator = generators
         .iter()
         .find(|generator| generator.name == name)
         .ok_or_else(|| Reason::UnknownGenerator(name.to_owned()))?;
-    (generator.produce)(workspace).map_err(|error| Reason::GeneratorFailed {
-        name: name.to_owned(),
-        error: error.to_string(),
-    })
+    (generator.produce)(workspace)
+        .map_err(|error| Reason::GeneratorFailed { name: name.to_owned(), error: error.to_string() })
 }
 
 fn same_lines(a: &str, b: &str) -> bool {
@@ -140,18 +120,8 @@ fn same_lines(a: &str, b: &str) -> bool {
 
 /// The name in `<!-- KIND generated: NAME -->`, if the line is that marker.
 fn marker<'a>(line: &'a str, kind: &str) -> Option<&'a str> {
-    let inner = line
-        .trim()
-        .strip_prefix("<!--")?
-        .strip_suffix("-->")?
-        .trim();
-    Some(
-        inner
-            .strip_prefix(kind)?
-            .trim_start()
-            .strip_prefix("generated:")?
-            .trim(),
-    )
+    let inner = line.trim().strip_prefix("<!--")?.strip_suffix("-->")?.trim();
+    Some(inner.strip_prefix(kind)?.trim_start().strip_prefix("generated:")?.trim())
 }
 
 #[cfg(test)]
@@ -159,20 +129,12 @@ mod tests {
     use super::*;
 
     const TABLE: &[Generator] = &[
-        Generator {
-            name: "two",
-            produce: |_| Ok("1\n2".into()),
-        },
-        Generator {
-            name: "broken",
-            produce: |_| Err("no record".into()),
-        },
+        Generator { name: "two", produce: |_| Ok("1\n2".into()) },
+        Generator { name: "broken", produce: |_| Err("no record".into()) },
     ];
 
     fn page(name: &str, body: &str) -> String {
-        format!(
-            "text\n<!-- BEGIN generated: {name} -->\n{body}<!-- END generated: {name} -->\nmore\n"
-        )
+        format!("text\n<!-- BEGIN generated: {name} -->\n{body}<!-- END generated: {name} -->\nmore\n")
     }
 
     #[test]
@@ -187,23 +149,14 @@ mod tests {
     fn a_checkout_with_crlf_is_in_step() {
         let windows = page("two", "1\n2\n").replace('\n', "\r\n");
         assert_eq!(stale(&windows, TABLE, Path::new(".")), []);
-        assert_eq!(
-            refresh(&windows, TABLE, Path::new(".")),
-            Ok(windows.clone())
-        );
+        assert_eq!(refresh(&windows, TABLE, Path::new(".")), Ok(windows.clone()));
     }
 
     #[test]
     fn stale_unknown_failing_and_unpaired_parts_are_problems() {
         let reasons = |text: &str| stale(text, TABLE, Path::new("."));
-        assert_eq!(
-            reasons(&page("two", "1\n3\n")),
-            [(2, Reason::Stale("two".into()))]
-        );
-        assert_eq!(
-            reasons(&page("three", "")),
-            [(2, Reason::UnknownGenerator("three".into()))]
-        );
+        assert_eq!(reasons(&page("two", "1\n3\n")), [(2, Reason::Stale("two".into()))]);
+        assert_eq!(reasons(&page("three", "")), [(2, Reason::UnknownGenerator("three".into()))]);
         assert!(
             matches!(&reasons(&page("broken", ""))[..], [(2, Reason::GeneratorFailed { error, .. })] if error == "no record")
         );
@@ -213,10 +166,7 @@ mod tests {
             "<!-- BEGIN generated: two -->\n<!-- END generated: one -->\n",
             "<!-- BEGIN generated: two -->\n<!-- BEGIN generated: two -->\n<!-- END generated: two -->\n",
         ] {
-            assert!(
-                matches!(&reasons(text)[..], [(_, Reason::UnpairedMarker(_))]),
-                "{text}"
-            );
+            assert!(matches!(&reasons(text)[..], [(_, Reason::UnpairedMarker(_))]), "{text}");
         }
     }
 }

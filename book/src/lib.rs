@@ -85,11 +85,7 @@ impl Book {
     /// [`BookError::Render`] if `book.toml` is absent or malformed.
     pub fn open(root: &Path, generators: &'static [Generator]) -> Result<Book, BookError> {
         let config = Config::from_disk(root.join("book.toml")).map_err(BookError::Render)?;
-        Ok(Book {
-            root: root.to_owned(),
-            config,
-            generators,
-        })
+        Ok(Book { root: root.to_owned(), config, generators })
     }
 
     /// Where the book is rendered unless told otherwise: `target/book` of the workspace.
@@ -115,9 +111,7 @@ impl Book {
         let mut report = check::check(&self.pages(), &self.workspace(), self.generators)?;
         let html = self.config.html_config().unwrap_or_default();
         report.files.insert(self.root.join("book.toml"));
-        report
-            .files
-            .extend(html.additional_css.iter().map(|css| self.root.join(css)));
+        report.files.extend(html.additional_css.iter().map(|css| self.root.join(css)));
         Ok(report)
     }
 
@@ -141,9 +135,7 @@ impl Book {
     pub fn render(&self, output: &Path) -> Result<(), BookError> {
         let mut config = self.config.clone();
         config.build.build_dir = output.to_owned();
-        MDBook::load_with_config(&self.root, config)
-            .and_then(|book| book.build())
-            .map_err(BookError::Render)
+        MDBook::load_with_config(&self.root, config).and_then(|book| book.build()).map_err(BookError::Render)
     }
 
     /// Rewrites the generated parts of all pages and returns the pages that changed.
@@ -155,14 +147,10 @@ impl Book {
         for page in check::pages_below(&self.pages())? {
             let path = self.pages().join(&page);
             let text = read(&path)?;
-            let fresh = generated::refresh(&text, self.generators, &self.workspace()).map_err(
-                |(line, reason)| BookError::Problems(vec![Problem { page, line, reason }]),
-            )?;
+            let fresh = generated::refresh(&text, self.generators, &self.workspace())
+                .map_err(|(line, reason)| BookError::Problems(vec![Problem { page, line, reason }]))?;
             if fresh != text {
-                fs::write(&path, fresh).map_err(|source| BookError::Write {
-                    path: path.clone(),
-                    source,
-                })?;
+                fs::write(&path, fresh).map_err(|source| BookError::Write { path: path.clone(), source })?;
                 changed.push(path);
             }
         }
@@ -171,8 +159,5 @@ impl Book {
 }
 
 fn read(path: &Path) -> Result<String, BookError> {
-    fs::read_to_string(path).map_err(|source| BookError::Read {
-        path: path.to_owned(),
-        source,
-    })
+    fs::read_to_string(path).map_err(|source| BookError::Read { path: path.to_owned(), source })
 }

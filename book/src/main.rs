@@ -52,9 +52,6 @@ fn show(target: impl AsRef<OsStr>) -> io::Result<()> {
     let target = target.as_ref();
     open::that_detached(target).map_err(|error| {
         let name = target.display();
-        io::Error::new(
-            error.kind(),
-            format!("cannot open {name} in a browser: {error}"),
-        )
+        io::Error::new(error.kind(), format!("cannot open {name} in a browser: {error}"))
     })
 }

@@ -42,14 +42,8 @@ pub fn outline(markdown: &str) -> Outline {
     let mut undefined_labels = Vec::new();
     let mut undefined = |link: BrokenLink<'_>| {
         // `[x]` alone is far more often an array index than a forgotten link.
-        if !matches!(
-            link.link_type,
-            LinkType::Shortcut | LinkType::ShortcutUnknown
-        ) {
-            undefined_labels.push(Place {
-                line: line_at(markdown, link.span.start),
-                text: link.reference.to_string(),
-            });
+        if !matches!(link.link_type, LinkType::Shortcut | LinkType::ShortcutUnknown) {
+            undefined_labels.push(Place { line: line_at(markdown, link.span.start), text: link.reference.to_string() });
         }
         None
     };
@@ -70,20 +64,12 @@ pub fn outline(markdown: &str) -> Outline {
                 outline.ids.insert(id);
             }
             Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
-                outline.links.push(Place {
-                    line,
-                    text: dest_url.into_string(),
-                });
+                outline.links.push(Place { line, text: dest_url.into_string() });
             }
             Event::Html(html) | Event::InlineHtml(html) => {
-                outline
-                    .ids
-                    .extend(attributes(&html, "id").map(str::to_owned));
+                outline.ids.extend(attributes(&html, "id").map(str::to_owned));
                 let targets = attributes(&html, "href").chain(attributes(&html, "src"));
-                outline.links.extend(targets.map(|target| Place {
-                    line,
-                    text: target.to_owned(),
-                }));
+                outline.links.extend(targets.map(|target| Place { line, text: target.to_owned() }));
             }
             Event::Text(text) | Event::Code(text) => match &mut titled {
                 Some((_, title)) => title.push_str(&text),
@@ -131,10 +117,7 @@ fn attributes<'a>(html: &'a str, name: &'a str) -> impl Iterator<Item = &'a str>
     html.match_indices(name).filter_map(move |(at, _)| {
         let whole_word = html[..at].ends_with(|c: char| c.is_whitespace() || c == ':');
         let value = html[at + name.len()..].strip_prefix("=\"")?;
-        value
-            .split_once('"')
-            .map(|(value, _)| value)
-            .filter(|_| whole_word)
+        value.split_once('"').map(|(value, _)| value).filter(|_| whole_word)
     })
 }
 
@@ -147,21 +130,13 @@ mod tests {
         let page = "# Don't `__syncthreads()` -- twice!\n\n## Warp\n\n## Warp\n\n## Own {#mine}\n\nTerm\n: meaning\n";
         let mut ids: Vec<_> = outline(page).ids.into_iter().collect();
         ids.sort();
-        assert_eq!(
-            ids,
-            [
-                "dont-__syncthreads--twice",
-                "mine",
-                "term",
-                "warp",
-                "warp-1"
-            ]
-        );
+        assert_eq!(ids, ["dont-__syncthreads--twice", "mine", "term", "warp", "warp-1"]);
     }
 
     #[test]
     fn links_are_found_in_markdown_and_html_but_not_in_code() {
-        let page = "see [a](a.md#x)\n\n![b](b.svg)\n\n<a class=\"k\" href=\"c.md\">c</a> `[d](d.md)`\n\n```\n[e](e.md)\n```\n";
+        let page =
+            "see [a](a.md#x)\n\n![b](b.svg)\n\n<a class=\"k\" href=\"c.md\">c</a> `[d](d.md)`\n\n```\n[e](e.md)\n```\n";
         let links = outline(page).links;
         let found: Vec<_> = links.iter().map(|l| (l.line, l.text.as_str())).collect();
         assert_eq!(found, [(1, "a.md#x"), (3, "b.svg"), (5, "c.md")]);

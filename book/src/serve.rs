@@ -51,20 +51,11 @@ impl Server {
     /// # Errors
     /// As [`Book::build`], and [`BookError::Listen`] if the port can't be had.
     pub fn start(book: Book, output: PathBuf, port: u16) -> Result<Server, BookError> {
-        let http =
-            tiny_http::Server::http(("127.0.0.1", port)).map_err(|error| BookError::Listen {
-                port,
-                reason: error.to_string(),
-            })?;
+        let http = tiny_http::Server::http(("127.0.0.1", port))
+            .map_err(|error| BookError::Listen { port, reason: error.to_string() })?;
         let files = book.build(&output)?.files;
         let url = format!("http://{}/", http.server_addr());
-        Ok(Server {
-            http,
-            url,
-            book,
-            output,
-            files,
-        })
+        Ok(Server { http, url, book, output, files })
     }
 
     /// Where the browser finds the book.
@@ -74,13 +65,7 @@ impl Server {
 
     /// Watches and answers until the process ends.
     pub fn run(self) {
-        let Server {
-            http,
-            book,
-            output,
-            files,
-            ..
-        } = self;
+        let Server { http, book, output, files, .. } = self;
         let builds = Arc::new(AtomicU64::new(1));
         let watcher = {
             let (builds, output) = (Arc::clone(&builds), output.clone());
@@ -137,12 +122,8 @@ fn answer(request: Request, output: &Path, builds: u64) -> std::io::Result<()> {
     let Some(file) = file_for(path).map(|file| output.join(file)) else {
         return request.respond(Response::from_string("not a page").with_status_code(404));
     };
-    let header =
-        Header::from_bytes("Content-Type", content_type(&file)).expect("content types are ASCII");
-    if file
-        .extension()
-        .is_some_and(|extension| extension == "html")
-    {
+    let header = Header::from_bytes("Content-Type", content_type(&file)).expect("content types are ASCII");
+    if file.extension().is_some_and(|extension| extension == "html") {
         return match fs::read_to_string(&file) {
             Ok(page) => {
                 let page = page.replacen("</body>", &format!("{RELOAD}</body>"), 1);
@@ -164,16 +145,11 @@ fn file_for(path: &str) -> Option<PathBuf> {
     let plain = |part: &str| {
         !part.is_empty()
             && !part.starts_with('.')
-            && part
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
+            && part.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
     };
     match path.strip_suffix('/').unwrap_or(path) {
         "" => Some(PathBuf::from("index.html")),
-        folder if path.ends_with('/') => folder
-            .split('/')
-            .all(plain)
-            .then(|| Path::new(folder).join("index.html")),
+        folder if path.ends_with('/') => folder.split('/').all(plain).then(|| Path::new(folder).join("index.html")),
         file => file.split('/').all(plain).then(|| PathBuf::from(file)),
     }
 }
@@ -198,16 +174,8 @@ mod tests {
 
     #[test]
     fn a_request_never_leaves_the_output_folder() {
-        for path in [
-            "/../secret",
-            "/a/../../b",
-            "/C:/x",
-            "/a\\b",
-            "/%2e%2e/x",
-            "//etc/passwd",
-            "relative",
-            "/.builds2",
-        ] {
+        for path in ["/../secret", "/a/../../b", "/C:/x", "/a\\b", "/%2e%2e/x", "//etc/passwd", "relative", "/.builds2"]
+        {
             assert_eq!(file_for(path), None, "{path}");
         }
         assert_eq!(file_for("/"), Some("index.html".into()));

@@ -40,19 +40,14 @@ fn every_relative_link_of_the_rendered_book_leads_somewhere() {
     let mut pages = BTreeMap::new();
     for entry in fs::read_dir(output.path()).unwrap() {
         let path = entry.unwrap().path();
-        if path
-            .extension()
-            .is_some_and(|extension| extension == "html")
-        {
+        if path.extension().is_some_and(|extension| extension == "html") {
             pages.insert(path.clone(), fs::read_to_string(path).unwrap());
         }
     }
     let mut followed = 0;
     let mut broken = BTreeSet::new();
     for (page, html) in &pages {
-        let links = ["href=\"", "src=\""]
-            .into_iter()
-            .flat_map(|start| html.split(start).skip(1));
+        let links = ["href=\"", "src=\""].into_iter().flat_map(|start| html.split(start).skip(1));
         for target in links.filter_map(|rest| rest.split('"').next()) {
             if target.contains(':') || target.starts_with('/') {
                 continue;
@@ -64,9 +59,7 @@ fn every_relative_link_of_the_rendered_book_leads_somewhere() {
             };
             let there = file.is_file()
                 && (fragment.is_empty()
-                    || pages
-                        .get(&file)
-                        .is_some_and(|html| html.contains(&format!("id=\"{fragment}\""))));
+                    || pages.get(&file).is_some_and(|html| html.contains(&format!("id=\"{fragment}\""))));
             if !there {
                 broken.insert(format!("{}: {target}", page.display()));
             }
@@ -81,44 +74,25 @@ fn every_relative_link_of_the_rendered_book_leads_somewhere() {
 fn the_server_shows_pages_and_builds_again_after_an_edit() {
     let workspace = TempDir::new().unwrap();
     let root = workspace.path().join("book");
-    copy(
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("book.toml"),
-        root.join("book.toml"),
-    );
-    copy(
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("style.css"),
-        root.join("style.css"),
-    );
+    copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("book.toml"), root.join("book.toml"));
+    copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("style.css"), root.join("style.css"));
     fs::create_dir(root.join("pages")).unwrap();
     fs::write(root.join("pages/SUMMARY.md"), "# S\n\n- [One](one.md)\n").unwrap();
     fs::write(root.join("pages/one.md"), "# One\n\nbefore\n").unwrap();
 
     let book = Book::open(&root, &[]).unwrap();
     let server = Server::start(book, workspace.path().join("out"), 0).unwrap();
-    let address = server
-        .url()
-        .trim_start_matches("http://")
-        .trim_end_matches('/')
-        .to_owned();
+    let address = server.url().trim_start_matches("http://").trim_end_matches('/').to_owned();
     thread::spawn(move || server.run());
 
     let page = get(&address, "/one.html");
-    assert!(
-        page.starts_with("HTTP/1.1 200")
-            && page.contains("before")
-            && page.contains("location.reload"),
-        "{page}"
-    );
+    assert!(page.starts_with("HTTP/1.1 200") && page.contains("before") && page.contains("location.reload"), "{page}");
     assert!(get(&address, "/").starts_with("HTTP/1.1 200"));
     assert!(get(&address, "/none.html").starts_with("HTTP/1.1 404"));
     assert!(get(&address, "/../book/book.toml").starts_with("HTTP/1.1 404"));
 
     // A chapter listed before its page exists fails to build; writing the page mends it.
-    fs::write(
-        root.join("pages/SUMMARY.md"),
-        "# S\n\n- [One](one.md)\n- [Two](two.md)\n",
-    )
-    .unwrap();
+    fs::write(root.join("pages/SUMMARY.md"), "# S\n\n- [One](one.md)\n- [Two](two.md)\n").unwrap();
     thread::sleep(Duration::from_millis(700));
     assert!(get(&address, "/two.html").starts_with("HTTP/1.1 404"));
     fs::write(root.join("pages/two.md"), "# Two\n\nafter\n").unwrap();
@@ -136,11 +110,7 @@ fn copy(from: PathBuf, to: PathBuf) {
 
 fn get(address: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
-    write!(
-        stream,
-        "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
-    )
-    .unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();
     String::from_utf8_lossy(&answer).into_owned()

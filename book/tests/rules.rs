@@ -6,10 +6,8 @@ use std::{fs, path::Path};
 use book::{Book, BookError, check::Reason, generated::Generator};
 use tempfile::TempDir;
 
-const GENERATORS: &[Generator] = &[Generator {
-    name: "answer",
-    produce: |workspace| Ok(fs::read_to_string(workspace.join("answer.txt"))?),
-}];
+const GENERATORS: &[Generator] =
+    &[Generator { name: "answer", produce: |workspace| Ok(fs::read_to_string(workspace.join("answer.txt"))?) }];
 
 /// A sound book with an include, links of every kind and a generated part.
 fn sound() -> TempDir {
@@ -25,14 +23,8 @@ fn sound() -> TempDir {
         "// ANCHOR: kernel\nint x;\n// ANCHOR_END: kernel\n// ANCHOR: nothing\n// ANCHOR_END: nothing\n",
     );
     write("book/book.toml", "[book]\ntitle = \"T\"\nsrc = \"pages\"\n");
-    write(
-        "book/pages/SUMMARY.md",
-        "# Summary\n\n- [One](one.md)\n- [Two](part/two.md)\n",
-    );
-    write(
-        "book/pages/dot.svg",
-        "<svg xmlns=\"http://www.w3.org/2000/svg\"/>\n",
-    );
+    write("book/pages/SUMMARY.md", "# Summary\n\n- [One](one.md)\n- [Two](part/two.md)\n");
+    write("book/pages/dot.svg", "<svg xmlns=\"http://www.w3.org/2000/svg\"/>\n");
     write(
         "book/pages/one.md",
         "# One\n\n[two](part/two.md#deep-end) ![dot](dot.svg) [web](https://example.org)\n\n\
@@ -71,86 +63,43 @@ fn the_sound_book_has_no_problems_and_builds() {
     let output = workspace.path().join("out");
     assert_eq!(open(&workspace).build(&output).unwrap().pages, 2);
     let page = fs::read_to_string(output.join("one.html")).unwrap();
-    assert!(
-        page.contains("int x;") && !page.contains("ANCHOR"),
-        "{page}"
-    );
+    assert!(page.contains("int x;") && !page.contains("ANCHOR"), "{page}");
 }
 
 #[test]
 fn planted_breakages_are_reported_with_page_and_line() {
     let cases = [
-        (
-            "{{#include ../../kernels/gone.cu:kernel}}",
-            "cannot include `../../kernels/gone.cu`: ",
-        ),
+        ("{{#include ../../kernels/gone.cu:kernel}}", "cannot include `../../kernels/gone.cu`: "),
         (
             "{{#include ../../kernels/add.cu:kernal}}",
             "`../../kernels/add.cu` has no `ANCHOR: kernal` (it has: kernel, nothing)",
         ),
-        (
-            "{{#include ../../kernels/add.cu:nothing}}",
-            "`ANCHOR: nothing` in `../../kernels/add.cu` encloses no lines",
-        ),
-        (
-            "{{#include ../../kernels/add.cu}}",
-            "`../../kernels/add.cu` has ANCHOR comments",
-        ),
-        (
-            "{{#include ../../kernels/add.cu:1:2}}",
-            "`../../kernels/add.cu:1:2` includes by line numbers",
-        ),
+        ("{{#include ../../kernels/add.cu:nothing}}", "`ANCHOR: nothing` in `../../kernels/add.cu` encloses no lines"),
+        ("{{#include ../../kernels/add.cu}}", "`../../kernels/add.cu` has ANCHOR comments"),
+        ("{{#include ../../kernels/add.cu:1:2}}", "`../../kernels/add.cu:1:2` includes by line numbers"),
         ("{{#include part/two.md}}", "`part/two.md` is Markdown"),
-        (
-            "{{#playground ../../kernels/add.cu}}",
-            "`{{#playground}}` is not used",
-        ),
-        (
-            "[x](three.md)",
-            "link to `three.md`: no such file in the book",
-        ),
+        ("{{#playground ../../kernels/add.cu}}", "`{{#playground}}` is not used"),
+        ("[x](three.md)", "link to `three.md`: no such file in the book"),
         ("[x](One.md)", "link to `One.md`: no such file in the book"),
-        (
-            "[x](part/two.html)",
-            "link to `part/two.html`: no such file in the book (link to the page's .md file)",
-        ),
+        ("[x](part/two.html)", "link to `part/two.html`: no such file in the book (link to the page's .md file)"),
         (
             "[x](part/two.md#shallow-end)",
             "link to `part/two.md#shallow-end`: part/two.md has no heading or id `shallow-end`",
         ),
-        (
-            "[x](#two)",
-            "link to `#two`: one.md has no heading or id `two`",
-        ),
+        ("[x](#two)", "link to `#two`: one.md has no heading or id `two`"),
         ("![x](gone.svg)", "link to `gone.svg`: no such file"),
-        (
-            "<a href=\"gone.md\">x</a>",
-            "link to `gone.md`: no such file",
-        ),
-        (
-            "[x](../../kernels/add.cu)",
-            "link to `../../kernels/add.cu` leaves the book",
-        ),
+        ("<a href=\"gone.md\">x</a>", "link to `gone.md`: no such file"),
+        ("[x](../../kernels/add.cu)", "link to `../../kernels/add.cu` leaves the book"),
         ("[x](/one.md)", "link to `/one.md` leaves the book"),
         ("[x][y]", "`[…][y]` has no definition"),
-        (
-            "<!-- BEGIN generated: answer -->",
-            "generated part `answer` lacks",
-        ),
+        ("<!-- BEGIN generated: answer -->", "generated part `answer` lacks"),
     ];
     for (line, expected) in cases {
         let found = with_line(line);
         assert_eq!(found.len(), 1, "{line}: {found:?}");
-        assert!(
-            found[0].starts_with(&format!("one.md:8: {expected}")),
-            "{line}: {}",
-            found[0]
-        );
+        assert!(found[0].starts_with(&format!("one.md:8: {expected}")), "{line}: {}", found[0]);
     }
-    assert_eq!(
-        with_line("\\{{#include as.written}} `[x](y.md)` <https://example.org> x[3]"),
-        [""; 0]
-    );
+    assert_eq!(with_line("\\{{#include as.written}} `[x](y.md)` <https://example.org> x[3]"), [""; 0]);
 }
 
 #[test]
@@ -159,15 +108,10 @@ fn pages_and_the_table_of_contents_agree() {
     let pages = workspace.path().join("book/pages");
     fs::write(pages.join("lost.md"), "# Lost\n\n[one](one.md)\n").unwrap();
     fs::write(pages.join("part/empty.md"), "# Empty\n").unwrap();
-    fs::write(
-        pages.join("part/README.md"),
-        "# Read me\n\n[one](../one.md)\n",
-    )
-    .unwrap();
+    fs::write(pages.join("part/README.md"), "# Read me\n\n[one](../one.md)\n").unwrap();
     let summary = fs::read_to_string(pages.join("SUMMARY.md")).unwrap();
-    let summary = format!(
-        "{summary}- [Empty](part/empty.md)\n- [Read me](part/README.md)\n- [Gone](gone.md)\n- [Draft]()\n"
-    );
+    let summary =
+        format!("{summary}- [Empty](part/empty.md)\n- [Read me](part/README.md)\n- [Gone](gone.md)\n- [Draft]()\n");
     fs::write(pages.join("SUMMARY.md"), summary).unwrap();
     assert_eq!(
         problems(&workspace),
@@ -184,11 +128,7 @@ fn pages_and_the_table_of_contents_agree() {
 #[test]
 fn a_broken_book_is_not_rendered_and_the_error_lists_every_problem() {
     let workspace = sound();
-    fs::write(
-        workspace.path().join("book/pages/one.md"),
-        "# One\n\n[a](b.md)\n\n[c](d.md)\n",
-    )
-    .unwrap();
+    fs::write(workspace.path().join("book/pages/one.md"), "# One\n\n[a](b.md)\n\n[c](d.md)\n").unwrap();
     let output = workspace.path().join("out");
     let error = open(&workspace).build(&output).unwrap_err();
     assert_eq!(
@@ -209,10 +149,7 @@ fn a_stale_generated_part_fails_the_check_until_it_is_updated() {
         matches!(&report.problems[..], [p] if p.page == "part/two.md" && p.line == 7 && p.reason == Reason::Stale("answer".into()))
     );
     let changed = book.update().unwrap();
-    assert!(
-        changed.len() == 1 && changed[0].ends_with(Path::new("part/two.md")),
-        "{changed:?}"
-    );
+    assert!(changed.len() == 1 && changed[0].ends_with(Path::new("part/two.md")), "{changed:?}");
     assert_eq!(problems(&workspace), [""; 0]);
     assert!(book.update().unwrap().is_empty());
 
@@ -225,8 +162,6 @@ fn a_stale_generated_part_fails_the_check_until_it_is_updated() {
 #[test]
 fn a_folder_without_a_book_is_an_error_with_its_path() {
     let nowhere = TempDir::new().unwrap();
-    let error = Book::open(nowhere.path(), GENERATORS)
-        .unwrap_err()
-        .to_string();
+    let error = Book::open(nowhere.path(), GENERATORS).unwrap_err().to_string();
     assert!(error.contains("book.toml"), "{error}");
 }

@@ -191,7 +191,7 @@ impl Table {
     /// For a document.
     pub fn to_markdown(&self) -> String {
         let line = |cells: Vec<String>| {
-            let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
+            let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|").replace('\n', "<br>")).collect();
             format!("| {} |\n", cells.join(" | "))
         };
         let (rows, notes) = self.shown();

@@ -77,7 +77,7 @@ impl Weights {
     fn gain(&self) -> common::Result<f64> {
         let scales = self.gamma.as_slice()?.iter().zip(self.variance.as_slice()?);
         Ok(scales
-            .map(|(gamma, variance)| f64::from(gamma.abs()) / f64::from(variance + EPS).sqrt())
+            .map(|(gamma, variance)| f64::from(gamma.abs()) / (f64::from(*variance) + f64::from(EPS)).sqrt())
             .fold(0.0, f64::max))
     }
 }
@@ -106,7 +106,7 @@ struct Expected {
 /// What the device reports.
 pub fn run(context: &Context) -> crate::Result<Outcome> {
     let bench = Bench { warm_up: 1, repeats: 5, limit: Duration::from_secs(4) };
-    let progress = Progress::new(9, "layers");
+    let progress = Progress::new(10, "layers");
     let step = |what: &'static str| {
         progress.set_message(what);
         progress.inc(1);
@@ -332,7 +332,7 @@ mod tests {
         table.rows.iter().map(|row| row[at].clone()).collect()
     }
 
-    /// Both sides on one small crop of time: one run on the CPU, and the device's.
+    /// What both sides compute, with a single run on the CPU.
     fn sides(device: &Device) -> (Context, Tensor, Weights, Layers, Layers) {
         let context = Context { device: device.clone(), photo: Photo::built_in() };
         let (input, weights) = (context.photo.to_tensor(), Weights::seeded().unwrap());

@@ -12,11 +12,18 @@ pub fn text(table: &Table) -> String {
     if text.lines().filter(|line| is_frame(line)).any(|line| line.chars().count() > WIDTH) {
         let mut narrow = table.clone();
         for column in &mut narrow.columns {
-            column.name = column.name.replace(' ', "\n").replace('-', "-\n");
+            column.name = broken(&column.name);
         }
         text = narrow.to_text();
     }
     text.lines().map(|line| if is_frame(line) { format!("{line}\n") } else { wrap(line) }).collect()
+}
+
+/// A word a line, each in the middle.
+fn broken(heading: &str) -> String {
+    let words: Vec<&str> = heading.split(' ').flat_map(|word| word.split_inclusive('-')).collect();
+    let width = words.iter().map(|word| word.chars().count()).max().unwrap_or(0);
+    words.iter().map(|word| format!("{word:^width$}")).collect::<Vec<_>>().join("\n")
 }
 
 fn is_frame(line: &str) -> bool {
@@ -56,7 +63,7 @@ mod tests {
         wide.note("word ".repeat(60).trim_end());
         let shown = text(&wide);
         assert!(shown.lines().all(|line| line.chars().count() <= WIDTH), "{shown}");
-        assert!(shown.contains(" twenty- "), "{shown}");
+        assert!(shown.contains("│ twenty- │"), "{shown}");
         assert_eq!(shown.matches("word").count(), 60);
 
         let mut narrow = Table::new("t", columns(2));

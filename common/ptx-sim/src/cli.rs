@@ -78,7 +78,9 @@ pub(crate) struct Run {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Exit status: 0 all instructions are known, 1 some are not or the file cannot be loaded, 2 wrong usage.")]
+#[command(
+    after_help = "Exit status: 0 all instructions are known, 1 some are not or the file cannot be loaded, 2 wrong usage."
+)]
 pub(crate) struct Check {
     /// The PTX file
     #[arg(value_name = "FILE.ptx")]
@@ -229,7 +231,8 @@ impl Element {
             false => (0, (1i128 << bits) - 1),
         };
         if !(low..=high).contains(&value) {
-            let advice = if self.is_signed() && digits.is_some() { format!("; for bits write b{bits}") } else { String::new() };
+            let advice =
+                if self.is_signed() && digits.is_some() { format!("; for bits write b{bits}") } else { String::new() };
             return Err(format!("`{text}` is not a {}, which is {low} to {high}{advice}", self.name()));
         }
         Ok(value as u64)

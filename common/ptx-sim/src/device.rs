@@ -18,7 +18,7 @@ pub const MAX_GRID: [u32; 3] = [i32::MAX as u32, 65535, 65535];
 /// Threads that a block may have along each axis.
 pub const MAX_BLOCK: [u32; 3] = [1024, 1024, 64];
 /// Warp instructions that a launch may execute if [`LaunchConfig::budget`] does not say.
-pub const DEFAULT_BUDGET: u64 = 100_000_000_000;
+pub const DEFAULT_BUDGET: u64 = 10_000_000_000;
 
 /// How a simulated device is made.
 #[derive(Clone, Debug)]

@@ -59,9 +59,7 @@ impl FaultKind {
     pub(crate) fn help(self) -> &'static str {
         match self {
             Self::OutOfBounds => {
-                {
                 "is every index checked against the size? In the last block of a grid, and at the edge of a tile, it may be past the end"
-            }
             }
             Self::Misaligned => "a vector access (float4, v4) needs an address that is a multiple of its whole size",
             Self::UseAfterFree => "the buffer was freed before this kernel ran, or a pointer to it was kept",

@@ -806,7 +806,13 @@ pub(crate) enum Op {
         wide: bool,
         delta: u64,
     },
-    IsSpace { d: P, a: R, wide: bool, space: MemSpace, constant: bool },
+    IsSpace {
+        d: P,
+        a: R,
+        wide: bool,
+        space: MemSpace,
+        constant: bool,
+    },
     /// `prefetch`, `discard` and the like: no effect that a program can see.
     Nop,
 

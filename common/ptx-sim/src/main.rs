@@ -8,7 +8,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use cli::{Argument, Check, Cli, Command, Contents, Element, Run};
-use ptx_sim::{Arg, Device, DevicePtr, Fault, KernelInfo, LaunchConfig, LaunchError, LaunchReport, LoadError, MemoryError, Module};
+use ptx_sim::{
+    Arg, Device, DevicePtr, Fault, KernelInfo, LaunchConfig, LaunchError, LaunchReport, LoadError, MemoryError, Module,
+};
 use serde_json::{Value, json};
 
 /// Why the command fails.
@@ -112,12 +114,8 @@ fn run(options: &Run) -> Result<ExitCode, Failure> {
     let device = Device::new(Default::default());
     let kernel = device.load(&module)?.kernel(&options.kernel)?;
     let (args, shown) = arguments(&device, &options.args)?;
-    let config = LaunchConfig {
-        grid: options.grid,
-        block: options.block,
-        shared_bytes: options.shared,
-        budget: options.budget,
-    };
+    let config =
+        LaunchConfig { grid: options.grid, block: options.block, shared_bytes: options.shared, budget: options.budget };
     let launched = kernel.launch(&config, &args);
     let printed = device.take_output();
     let mut out = io::BufWriter::new(io::stdout().lock());
@@ -167,8 +165,10 @@ fn write_results(out: &mut impl Write, buffers: &[(Element, Vec<u8>)], printed: 
 }
 
 fn results_json(buffers: &[(Element, Vec<u8>)], report: LaunchReport, printed: &str) -> Value {
-    let lists: Vec<Value> =
-        buffers.iter().map(|(element, bytes)| element.elements(bytes).map(|bits| element.json(bits)).collect()).collect();
+    let lists: Vec<Value> = buffers
+        .iter()
+        .map(|(element, bytes)| element.elements(bytes).map(|bits| element.json(bits)).collect())
+        .collect();
     let mut object = json!({
         "buffers": lists,
         "instructions": report.warp_instructions,

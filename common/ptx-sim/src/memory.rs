@@ -151,6 +151,7 @@ macro_rules! atomic_at {
     };
 }
 
+#[expect(clippy::useless_conversion, reason = "the macro has one body for four widths, and one of them is u64")]
 impl Allocation {
     /// A host pointer to the byte at `offset`.
     #[inline(always)]

@@ -118,8 +118,10 @@ pub(crate) fn load_error(error: &LoadError, colour: bool) -> String {
         }
         LoadError::Unsupported { kernel, file, items } => {
             let title = format!("limit of the simulator: kernel `{kernel}` has instructions that it does not know");
-            let lines: Vec<String> =
-                items.iter().map(|item| format!("{}: `{}`: {}", place(file, item.line), item.text, item.reason)).collect();
+            let lines: Vec<String> = items
+                .iter()
+                .map(|item| format!("{}: `{}`: {}", place(file, item.line), item.text, item.reason))
+                .collect();
             let mut group = Group::with_title(Level::ERROR.primary_title(&title));
             for line in &lines {
                 group = group.element(Level::NOTE.message(line));

@@ -45,7 +45,10 @@ const ADD: &str = "run features.ptx --kernel adds";
 #[test]
 fn buffers_are_printed_in_order() {
     prints(&format!("{ADD} --block 4 in:f32:1,2,3,4 in:f32:10,20,30,40.5 out:f32:4 u32:4"), "11,22,33,44.5\n");
-    prints(&format!("{ADD} --grid 2 --block 2 inout:f32:1,2,3 in:f32:-1,1e-3,nan out:f32:4 u32:3"), "1,2,3\n0,2.001,nan,0\n");
+    prints(
+        &format!("{ADD} --grid 2 --block 2 inout:f32:1,2,3 in:f32:-1,1e-3,nan out:f32:4 u32:3"),
+        "1,2,3\n0,2.001,nan,0\n",
+    );
     prints(&format!("{ADD} in:f32:0x3f800000 in:f32:-inf out:b32:1 u32:1"), "0xff800000\n");
     prints(&format!("{ADD} in:f32:0f3F800000 in:f32:1 out:f32:0 u32:0"), "\n");
     prints("run features.ptx --kernel sums_dynamic_shared --block 4 --shared 16 in:u32:1,2,3,0xa out:s32:1", "16\n");
@@ -61,7 +64,11 @@ fn lists_are_read_from_files() {
     let run = |list: &str| {
         let mut command = command(&format!("{ADD} --block 2"));
         let output = command.args([&format!("in:f32:{list}"), "in:f32:1,1", "out:f32:2", "u32:2"]).output().unwrap();
-        (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+        (
+            output.status.code().unwrap(),
+            String::from_utf8(output.stdout).unwrap(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
     };
     assert_eq!(run(&at(&path)), (0, "2.5,3.5\n".into(), String::new()));
     std::fs::write(&path, [0; 7]).unwrap();
@@ -78,7 +85,9 @@ fn json_has_buffers_and_counts() {
     let (warp, lane) = (result["instructions"].as_u64().unwrap(), result["lane_instructions"].as_u64().unwrap());
     assert!(warp > 5 && lane > warp && lane <= 32 * warp, "{result}");
     assert!(result.get("output").is_none());
-    let result = json_of("run features.ptx --kernel sums_dynamic_shared --json --block 2 --shared 8 in:u32:1,4294967295 out:b32:1");
+    let result = json_of(
+        "run features.ptx --kernel sums_dynamic_shared --json --block 2 --shared 8 in:u32:1,4294967295 out:b32:1",
+    );
     assert_eq!(result["buffers"], json!([[0]]));
 }
 
@@ -109,8 +118,13 @@ fn a_fault_is_drawn_and_exits_1() {
     fails("run faults.ptx --kernel endless --budget 1000 in:s32:0", 1, "error[budget]");
     fails("run faults.ptx --kernel traps in:s32:-1", 1, "error[trap]");
     // found from another folder too
-    let output = command("").current_dir(std::env::temp_dir()).arg("run").arg(kernels().join("faults.ptx"))
-        .args(["--kernel", "traps", "in:s32:-1"]).output().unwrap();
+    let output = command("")
+        .current_dir(std::env::temp_dir())
+        .arg("run")
+        .arg(kernels().join("faults.ptx"))
+        .args(["--kernel", "traps", "in:s32:-1"])
+        .output()
+        .unwrap();
     assert!(String::from_utf8_lossy(&output.stderr).contains("if (sizes[threadIdx.x] < 0) __trap();"));
 }
 
@@ -199,7 +213,8 @@ kernel takes_a_struct
     let result: Value = serde_json::from_str(&stdout).unwrap();
     let first = &result["kernels"][0];
     assert_eq!(first["params"], json!([{ "name": "out", "type": "u64", "offset": 0, "size": 8 }]));
-    let lines: Vec<u64> = first["unsupported"].as_array().unwrap().iter().map(|item| item["line"].as_u64().unwrap()).collect();
+    let lines: Vec<u64> =
+        first["unsupported"].as_array().unwrap().iter().map(|item| item["line"].as_u64().unwrap()).collect();
     assert_eq!(lines, [8, 9, 18, 19, 20]);
     assert_eq!(result["kernels"][1]["unsupported"], json!([]));
 }

@@ -28,7 +28,14 @@ enum Input {
 
 use Input::{Buffer, Freed, Value};
 
-fn launch(device: &Device, ptx: &str, name: &str, kernel: &str, config: LaunchConfig, inputs: Vec<Input>) -> Box<Fault> {
+fn launch(
+    device: &Device,
+    ptx: &str,
+    name: &str,
+    kernel: &str,
+    config: LaunchConfig,
+    inputs: Vec<Input>,
+) -> Box<Fault> {
     let module = Module::from_ptx(ptx, name).expect("it is valid PTX");
     let kernel = device.load(&module).expect("it fits").kernel(kernel).expect("the simulator knows its instructions");
     let labels = ["first", "second", "third"];
@@ -72,7 +79,10 @@ fn rendered(fault: &Fault) -> String {
 fn out_of_bounds_read_of_global_memory() {
     let config = LaunchConfig { grid: [2, 1, 1], ..block(32) };
     let fault = fault("read_past_the_end", config, vec![Buffer(40), Buffer(40), Value(40u32.into())]);
-    assert_eq!((fault.kind, fault.line, fault.block, fault.thread), (FaultKind::OutOfBounds, Some(5), [1, 0, 0], [8, 0, 0]));
+    assert_eq!(
+        (fault.kind, fault.line, fault.block, fault.thread),
+        (FaultKind::OutOfBounds, Some(5), [1, 0, 0], [8, 0, 0])
+    );
     insta::assert_snapshot!(rendered(&fault));
     insta::assert_snapshot!("one_line", without_addresses(&fault.to_string()));
 }
@@ -216,7 +226,10 @@ fn without_line_information() {
         ("jump_table", "    mov.u32 %r1, 2;\ntable: .branchtargets L0, L1;\n    brx.idx %r1, table;\nL0:\nL1:\n"),
         ("wild_address", "    mov.u64 %rd1, 0x123456789abc;\n    ld.u8 %r1, [%rd1];\n"),
     ] {
-        insta::assert_snapshot!(name, without_addresses(&launch(&device(), &ptx(body), "k.ptx", "k", block(1), vec![]).render(None, false)));
+        insta::assert_snapshot!(
+            name,
+            without_addresses(&launch(&device(), &ptx(body), "k.ptx", "k", block(1), vec![]).render(None, false))
+        );
     }
 }
 
@@ -234,7 +247,8 @@ fn unsupported_instructions_are_all_listed() {
     insta::assert_snapshot!(error.render(false));
     insta::assert_snapshot!("unsupported_one_line", error.to_string());
     let LoadError::Unsupported { items, .. } = error else { panic!("a limit of the simulator, not {error:?}") };
-    let lines: Vec<&str> = items.iter().map(|item| ptx.lines().nth(item.line as usize - 1).unwrap_or("").trim()).collect();
+    let lines: Vec<&str> =
+        items.iter().map(|item| ptx.lines().nth(item.line as usize - 1).unwrap_or("").trim()).collect();
     assert_eq!(lines, items.iter().map(|item| item.text.as_str()).collect::<Vec<_>>());
     let module = device().load(&Module::from_ptx(ptx, "file.ptx").unwrap()).unwrap();
     assert!(module.kernel("second").is_ok(), "what one kernel needs does not concern the other");
@@ -248,7 +262,9 @@ fn unknown_kernel() {
 #[test]
 fn text_that_is_not_ptx() {
     let head = ".version 8.0\n.target sm_80\n.address_size 64\n";
-    let body = |text: &str| format!("{head}.visible .entry k(.param .u64 p)\n{{\n    .reg .b32 %r<4>;\n    .reg .pred %p<2>;\n{text}}}\n");
+    let body = |text: &str| {
+        format!("{head}.visible .entry k(.param .u64 p)\n{{\n    .reg .b32 %r<4>;\n    .reg .pred %p<2>;\n{text}}}\n")
+    };
     for (name, ptx) in [
         ("empty", String::new()),
         ("garbage", "\u{7f}ELF\u{2}\u{1}".into()),

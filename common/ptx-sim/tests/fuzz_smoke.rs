@@ -63,9 +63,30 @@ fn tokens(text: &str) -> Vec<std::ops::Range<usize>> {
 
 /// Values at the edges of what fits somewhere, and words that mean something everywhere.
 const INTERESTING: [&str; 24] = [
-    "0", "1", "-1", "16", "33", "255", "65536", "2147483647", "4294967295", "4294967296", "9223372036854775807",
-    "18446744073709551615", "-9223372036854775808", "0x7fffffffffffffff", "0f7FFFFFFF", "0d7FF0000000000000", "_", "%tid.x", "{", "}",
-    ".shared", ".param", ".v4", "WARP_SZ",
+    "0",
+    "1",
+    "-1",
+    "16",
+    "33",
+    "255",
+    "65536",
+    "2147483647",
+    "4294967295",
+    "4294967296",
+    "9223372036854775807",
+    "18446744073709551615",
+    "-9223372036854775808",
+    "0x7fffffffffffffff",
+    "0f7FFFFFFF",
+    "0d7FF0000000000000",
+    "_",
+    "%tid.x",
+    "{",
+    "}",
+    ".shared",
+    ".param",
+    ".v4",
+    "WARP_SZ",
 ];
 
 fn mutate(source: &str, other: &str, random: &mut Random) -> String {

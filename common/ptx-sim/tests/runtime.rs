@@ -1,6 +1,8 @@
 //! The library on kernels that are right but hard, and on launches and copies that are wrong.
 
-use ptx_sim::{Arg, Device, DeviceConfig, DevicePtr, FaultKind, Kernel, LaunchConfig, LaunchError, LoadError, MemoryError, Module};
+use ptx_sim::{
+    Arg, Device, DeviceConfig, DevicePtr, FaultKind, Kernel, LaunchConfig, LaunchError, LoadError, MemoryError, Module,
+};
 
 const FEATURES: &str = include_str!("kernels/features.ptx");
 
@@ -20,7 +22,7 @@ fn shape(grid: u32, block: u32) -> LaunchConfig {
 fn words(device: &Device, pointer: DevicePtr, count: usize) -> Vec<i32> {
     let mut bytes = vec![0; count * 4];
     device.read(pointer, &mut bytes).expect("it is there");
-    bytes.chunks_exact(4).map(|word| i32::from_le_bytes(word.try_into().unwrap())).collect()
+    bytes.chunks_exact(4).map(|word| i32::from_le_bytes(word.try_into().expect("4 bytes"))).collect()
 }
 
 /// Launches with a buffer of zeros behind each count and returns the buffers.
@@ -75,10 +77,10 @@ fn lanes_call_different_functions_through_one_pointer() {
 /// More blocks than workers, each waiting for the one that starts after it.
 #[test]
 fn blocks_that_wait_for_later_blocks_all_move() {
-    for workers in [1, 2, 7] {
-        let expected: Vec<i32> = (0..24).rev().collect();
-        let buffers = run(&device(workers), "chain", shape(24, 32), &[1, 24], &[]);
-        assert_eq!(buffers, [vec![24], expected], "{workers} workers");
+    for workers in [1, 2, 5] {
+        let expected: Vec<i32> = (0..12).rev().collect();
+        let buffers = run(&device(workers), "chain", shape(12, 32), &[1, 12], &[]);
+        assert_eq!(buffers, [vec![12], expected], "{workers} workers");
     }
 }
 
@@ -140,7 +142,10 @@ fn counts_do_not_depend_on_the_number_of_workers() {
         .collect();
     assert!(reports.windows(2).all(|pair| pair[0] == pair[1]), "{reports:?}");
     let report = reports[0];
-    assert!(report.lane_instructions > report.warp_instructions && report.lane_instructions <= 32 * report.warp_instructions);
+    assert!(
+        report.lane_instructions > report.warp_instructions
+            && report.lane_instructions <= 32 * report.warp_instructions
+    );
 }
 
 #[test]
@@ -253,7 +258,8 @@ fn one_device_serves_many_threads() {
                 device.write(buffers[0], &bytes).unwrap();
                 device.write(buffers[1], &bytes).unwrap();
                 for _ in 0..20 {
-                    let args = [Arg::from(buffers[0]), Arg::from(buffers[1]), Arg::from(buffers[2]), Arg::from(1024u32)];
+                    let args =
+                        [Arg::from(buffers[0]), Arg::from(buffers[1]), Arg::from(buffers[2]), Arg::from(1024u32)];
                     adds.launch(&shape(8, 128), &args).unwrap();
                 }
                 let mut out = vec![0; 4096];

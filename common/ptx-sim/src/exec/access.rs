@@ -747,6 +747,9 @@ impl Place<'_> {
     }
 }
 
+/// Copies that a warp may have under way before they are made unasked.
+const MAX_COPIES: usize = 1 << 16;
+
 /// Notes the copy; [`cp_async_wait`] makes it.
 #[inline(never)]
 pub(crate) fn cp_async(context: &mut Context<'_, '_>, rows: Rows, copy: &CpAsync, mask: u32) -> Checked<()> {
@@ -763,6 +766,9 @@ pub(crate) fn cp_async(context: &mut Context<'_, '_>, rows: Rows, copy: &CpAsync
         None => bytes,
     };
     for_parts(context, MemSpace::Shared, &to, mask, u64::from(bytes), true, |_, _| {})?;
+    if context.warp.copies.pending.len() >= MAX_COPIES {
+        cp_async_wait(context, None, u32::MAX);
+    }
     // A lane that reads nothing may hold any address.
     let reading = mask_of(|lane| read(lane) != 0) & mask;
     let mut sources = [(0, 0); 32];

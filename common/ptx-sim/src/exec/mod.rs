@@ -8,7 +8,7 @@ mod access;
 pub(crate) mod lanes;
 mod printf;
 mod together;
-mod warp;
+pub(crate) mod warp;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,6 +24,8 @@ use warp::Warp;
 const WARP_QUANTUM: u32 = 1 << 14;
 /// Turns of all its warps after which a block lets others run.
 const BLOCK_QUANTUM: u32 = 64;
+/// Blocks that may have begun and not ended; hardware has a limit too. More would cost memory without end.
+const MAX_BEGUN: usize = 1024;
 /// Numbered barriers of a block.
 const NUMBERED: u32 = 16;
 /// The barrier of the block's cluster, behind the numbered ones.
@@ -354,6 +356,7 @@ impl Block {
 
 /// Blocks that still have to run.
 struct Queue {
+    /// The next fresh block; changed under the lock of `begun`.
     next: AtomicU64,
     total: u64,
     /// Blocks that had a turn and are not done.
@@ -363,6 +366,24 @@ struct Queue {
     /// The fault of the lowest block.
     fault: Mutex<Option<(u64, Box<Fault>)>>,
     counts: Mutex<Counts>,
+}
+
+impl Queue {
+    /// The next block to run: a fresh one, unless too many have begun.
+    fn take(&self, launch: &Launch<'_>, spare: &mut Option<Block>) -> Option<Block> {
+        let mut begun = lock(&self.begun);
+        if begun.len() < MAX_BEGUN {
+            let number = self.next.load(Ordering::Relaxed);
+            if number < self.total {
+                self.next.store(number + 1, Ordering::Relaxed);
+                drop(begun);
+                let mut block = spare.take().unwrap_or_else(Block::new);
+                block.reset(launch, number);
+                return Some(block);
+            }
+        }
+        begun.pop_front()
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -403,18 +424,7 @@ fn work<M: Monitor>(launch: &Launch<'_>, queue: &Queue) {
     let mut counts = Counts::default();
     let mut monitor = M::default();
     while !queue.stop.load(Ordering::Relaxed) {
-        let number = queue.next.fetch_add(1, Ordering::Relaxed);
-        let mut block = if number < queue.total {
-            let mut block = spare.take().unwrap_or_else(Block::new);
-            block.reset(launch, number);
-            block
-        } else {
-            queue.next.store(queue.total, Ordering::Relaxed); // it must not wrap round
-            match lock(&queue.begun).pop_front() {
-                Some(block) => block,
-                None => break,
-            }
-        };
+        let Some(mut block) = queue.take(launch, &mut spare) else { break };
         match block.run(launch, &queue.spent, &mut monitor) {
             Ok(Outcome::Done) => {
                 counts.warp_instructions += block.counts.warp_instructions;

@@ -11,6 +11,8 @@ use crate::ir::{Call, MemSpace, Place};
 
 /// Longest string that is read from a kernel.
 const MAX_STRING: u64 = 4096;
+/// Bytes that are kept until the host takes them; what is printed beyond is dropped, as a GPU's buffer drops it.
+const MAX_OUTPUT: usize = 16 << 20;
 
 /// A 64-bit argument of a call, in one lane.
 fn argument(context: &mut Context<'_, '_>, call: &Call, at: usize, lane: usize) -> u64 {
@@ -46,7 +48,11 @@ pub(crate) fn vprintf(context: &mut Context<'_, '_>, call: &Call, mask: u32) -> 
         let format = string(context, lane, format_address)?;
         let arguments = argument(context, call, 1, lane);
         let (text, count) = formatted(context, lane, &format, arguments)?;
-        context.launch.output.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push_str(&text);
+        let mut output = context.launch.output.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if output.len() + text.len() <= MAX_OUTPUT {
+            output.push_str(&text);
+        }
+        drop(output);
         match call.results.first() {
             Some(Place::Memory((offset, _))) => {
                 let to = context.frame_local() + offset;

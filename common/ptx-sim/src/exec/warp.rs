@@ -20,10 +20,10 @@ use crate::fault::{Fault, FaultKind};
 use crate::ir::*;
 use crate::memory;
 
-/// Rows of registers that one warp may have, all frames of a recursion together.
-const MAX_ROWS: usize = 1 << 18;
-/// Bytes of local memory a thread may have.
-const MAX_LOCAL: u64 = 16 << 20;
+/// Rows of registers that one warp may have, all frames of a recursion together: 8 MiB.
+pub(crate) const MAX_ROWS: usize = 1 << 16;
+/// Bytes of local memory a thread may have, as on hardware.
+pub(crate) const MAX_LOCAL: u64 = 512 << 10;
 /// Calls that may be nested.
 const MAX_DEPTH: usize = 1 << 14;
 

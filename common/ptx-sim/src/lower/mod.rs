@@ -8,11 +8,9 @@ use std::collections::HashMap;
 
 use crate::ast::{self, Ast, Init, Operand, Scalar, Space, Statement, Variable};
 use crate::error::{SyntaxError, Unsupported};
+use crate::exec::warp::{MAX_LOCAL, MAX_ROWS};
 use crate::ir::*;
 use crate::span::{Lines, Span};
-
-/// Local memory one function's frame may take.
-const MAX_FRAME: u64 = 16 << 20;
 
 /// A kernel as a caller sees it, and its part of shared memory.
 #[derive(Debug)]
@@ -502,8 +500,8 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
                 self.local_bytes = align_up(self.local_bytes, align_of(variable));
                 let offset = self.local_bytes;
                 self.local_bytes += bytes;
-                if self.local_bytes > MAX_FRAME {
-                    let message = format!("a thread's frame is limited to {MAX_FRAME} bytes");
+                if self.local_bytes > MAX_LOCAL {
+                    let message = format!("a thread's frame is limited to {MAX_LOCAL} bytes");
                     return Err(SyntaxError::new(variable.span, message));
                 }
                 Symbol::Frame(offset as u32, bytes as u32)
@@ -669,6 +667,11 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
 
     /// Resolves labels, puts a [`Op::Join`] where lanes meet again, and moves the code into the module's.
     fn finish(mut self) -> Result<(), SyntaxError> {
+        if self.rows as usize > MAX_ROWS {
+            let message =
+                format!("`{}` has {} registers, where {MAX_ROWS} are possible", self.function.name, self.rows);
+            return Err(SyntaxError::new(Span::default(), message));
+        }
         for inst in &mut self.code {
             match &mut inst.op {
                 Op::Bra { target, .. } => *target = self.labels[*target as usize],

@@ -204,14 +204,7 @@ const UNUSED: R = R::MAX;
 /// Operands that an integer instruction reads.
 fn sources_of(op: IntOp) -> usize {
     match op {
-        IntOp::Abs
-        | IntOp::Neg
-        | IntOp::Not
-        | IntOp::Cnot
-        | IntOp::Bfind
-        | IntOp::Brev
-        | IntOp::Clz
-        | IntOp::Popc => 1,
+        IntOp::Abs | IntOp::Neg | IntOp::Not | IntOp::Cnot | IntOp::Bfind | IntOp::Brev | IntOp::Clz | IntOp::Popc => 1,
         IntOp::MadLo
         | IntOp::MadHi
         | IntOp::MadWide
