@@ -11,7 +11,7 @@ mod together;
 pub(crate) mod warp;
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::fault::{Fault, FaultKind};
@@ -361,7 +361,8 @@ struct Queue {
     total: u64,
     /// Blocks that had a turn and are not done.
     begun: Mutex<VecDeque<Block>>,
-    stop: AtomicBool,
+    /// The lowest block that is known to be at fault: those below it still run, so that the same one is reported each time.
+    faulty: AtomicU64,
     spent: AtomicU64,
     /// The fault of the lowest block.
     fault: Mutex<Option<(u64, Box<Fault>)>>,
@@ -374,7 +375,7 @@ impl Queue {
         let mut begun = lock(&self.begun);
         if begun.len() < MAX_BEGUN {
             let number = self.next.load(Ordering::Relaxed);
-            if number < self.total {
+            if number < self.total.min(self.faulty.load(Ordering::Relaxed)) {
                 self.next.store(number + 1, Ordering::Relaxed);
                 drop(begun);
                 let mut block = spare.take().unwrap_or_else(Block::new);
@@ -397,7 +398,7 @@ pub(crate) fn run<M: Monitor>(launch: &Launch<'_>, workers: usize) -> Result<Cou
         next: AtomicU64::new(0),
         total,
         begun: Mutex::new(VecDeque::new()),
-        stop: AtomicBool::new(false),
+        faulty: AtomicU64::new(u64::MAX),
         spent: AtomicU64::new(0),
         fault: Mutex::new(None),
         counts: Mutex::new(Counts::default()),
@@ -423,8 +424,10 @@ fn work<M: Monitor>(launch: &Launch<'_>, queue: &Queue) {
     let mut spare = Some(Block::new());
     let mut counts = Counts::default();
     let mut monitor = M::default();
-    while !queue.stop.load(Ordering::Relaxed) {
-        let Some(mut block) = queue.take(launch, &mut spare) else { break };
+    while let Some(mut block) = queue.take(launch, &mut spare) {
+        if block.number > queue.faulty.load(Ordering::Relaxed) {
+            continue;
+        }
         match block.run(launch, &queue.spent, &mut monitor) {
             Ok(Outcome::Done) => {
                 counts.warp_instructions += block.counts.warp_instructions;
@@ -437,7 +440,7 @@ fn work<M: Monitor>(launch: &Launch<'_>, queue: &Queue) {
                 if first.as_ref().is_none_or(|(number, _)| block.number < *number) {
                     *first = Some((block.number, fault));
                 }
-                queue.stop.store(true, Ordering::Relaxed);
+                queue.faulty.fetch_min(block.number, Ordering::Relaxed);
             }
         }
     }
