@@ -123,6 +123,9 @@ pub enum Reason {
         /// Its reason.
         error: String,
     },
+    /// A number's marker where Markdown would take the line for HTML.
+    #[error("`figure: {0}` begins its line, so that Markdown would show the line as written: let a word come first")]
+    FigureBeginsLine(String),
     /// A marker of generated content without its partner.
     #[error("generated part `{0}` lacks its BEGIN or END marker")]
     UnpairedMarker(String),

@@ -1,40 +1,58 @@
 //! Parts of a page that a program writes, so that no number in the book is typed by hand.
 //!
 //! ```text
-//! <!-- BEGIN generated: NAME -->
+//! <!-- BEGIN generated: NAME ARGUMENT -->
 //! …
 //! <!-- END generated: NAME -->
 //! ```
-//! `NAME` is looked up in [`GENERATORS`]. `cargo run -p book -- --update` rewrites what stands between the markers; the
-//! build fails while it differs from what the generator produces.
+//! `NAME` is looked up in [`GENERATORS`]; what the argument means, if there is one, the generator says. A number within a
+//! sentence has markers within its line:
+//!
+//! ```text
+//! that is <!-- figure: phase1-infra/transfers["pinned → device" "262144" : "GB/s, events"] -->55.30<!-- /figure --> GB/s
+//! ```
+//! `cargo run -p book -- --update` rewrites what stands between the markers; the build fails while it differs from what the
+//! generator produces.
 
 use std::{error::Error, ops::Range, path::Path};
 
-use crate::{check::Reason, cli};
+use crate::{check::Reason, cli, figure, record};
 
 /// Produces one kind of generated content.
 #[derive(Clone, Copy, Debug)]
 pub struct Generator {
     /// The name in the markers.
     pub name: &'static str,
-    /// Markdown for the workspace in the given folder. Must depend on files of the workspace only, never on the
-    /// machine, or the check would fail elsewhere.
-    pub produce: fn(&Path) -> Result<String, Box<dyn Error + Send + Sync>>,
+    /// Markdown for the workspace in the given folder and the marker's argument, which is empty if there is none. Must
+    /// depend on files of the workspace only, never on the machine, or the check would fail elsewhere.
+    pub produce: fn(&Path, &str) -> Result<String, Box<dyn Error + Send + Sync>>,
 }
 
 /// All generators of the course's book.
-pub const GENERATORS: &[Generator] =
-    &[Generator { name: "book-help", produce: |_| Ok(format!("```text\n{}\n```", cli::help().trim_end())) }];
+pub const GENERATORS: &[Generator] = &[
+    Generator { name: "book-help", produce: |_, _| Ok(format!("```text\n{}\n```", cli::help().trim_end())) },
+    Generator { name: "record", produce: |workspace, argument| Ok(record::markdown(workspace, argument)?) },
+    Generator { name: FIGURE, produce: |workspace, argument| Ok(figure::text(workspace, argument)?) },
+];
+
+/// The generator of numbers within a sentence.
+const FIGURE: &str = "figure";
+/// The end of such a number.
+const FIGURE_END: &str = "<!-- /figure -->";
 
 /// One pair of markers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Region<'a> {
     /// 1-based line of the first marker.
     pub line: usize,
-    /// The name in both markers.
+    /// The generator.
     pub name: &'a str,
-    /// Byte range of the lines between them.
+    /// What follows its name.
+    pub argument: &'a str,
+    /// Byte range of what is between them.
     pub body: Range<usize>,
+    /// Whether it is a part of one line.
+    inline: bool,
 }
 
 /// Finds the marked parts of a page, in order.
@@ -48,8 +66,9 @@ pub fn regions(markdown: &str) -> Result<Vec<Region<'_>>, (usize, Reason)> {
     for (n, text) in markdown.split_inclusive('\n').enumerate() {
         let line = n + 1;
         let next = offset + text.len();
-        if let Some(name) = marker(text, "BEGIN") {
-            let region = Region { line, name, body: next..next };
+        if let Some(begun) = marker(text, "BEGIN") {
+            let (name, argument) = begun.split_once(char::is_whitespace).unwrap_or((begun, ""));
+            let region = Region { line, name, argument: argument.trim(), body: next..next, inline: false };
             if let Some(before) = open.replace(region) {
                 return Err((before.line, Reason::UnpairedMarker(before.name.to_owned())));
             }
@@ -58,6 +77,8 @@ pub fn regions(markdown: &str) -> Result<Vec<Region<'_>>, (usize, Reason)> {
             let mut region = open.take().filter(|begun| begun.name == name).ok_or_else(unpaired)?;
             region.body.end = offset;
             found.push(region);
+        } else {
+            figures(text, line, offset, &mut found)?;
         }
         offset = next;
     }
@@ -65,6 +86,28 @@ pub fn regions(markdown: &str) -> Result<Vec<Region<'_>>, (usize, Reason)> {
         Some(begun) => Err((begun.line, Reason::UnpairedMarker(begun.name.to_owned()))),
         None => Ok(found),
     }
+}
+
+/// Finds the numbers within a line that begins at `offset`.
+fn figures<'a>(text: &'a str, line: usize, offset: usize, found: &mut Vec<Region<'a>>) -> Result<(), (usize, Reason)> {
+    let mut at = 0;
+    while let Some(begin) = text[at..].find("<!--").map(|begin| at + begin) {
+        let inner = begin + "<!--".len();
+        let Some(length) = text[inner..].find("-->") else { break };
+        at = inner + length + "-->".len();
+        let Some(argument) = text[inner..inner + length].trim().strip_prefix("figure:") else { continue };
+        let argument = argument.trim();
+        // Markdown takes such a line for a block of HTML and shows the rest of it as written.
+        if !text[..begin].contains(char::is_alphabetic) && !text[..begin].contains('|') {
+            return Err((line, Reason::FigureBeginsLine(argument.to_owned())));
+        }
+        let Some(end) = text[at..].find(FIGURE_END).map(|end| at + end) else {
+            return Err((line, Reason::UnpairedMarker(FIGURE.to_owned())));
+        };
+        found.push(Region { line, name: FIGURE, argument, body: offset + at..offset + end, inline: true });
+        at = end + FIGURE_END.len();
+    }
+    Ok(())
 }
 
 /// The page with every marked part produced anew.
@@ -82,7 +125,9 @@ pub fn refresh(markdown: &str, generators: &[Generator], workspace: &Path) -> Re
             fresh.push_str(&markdown[region.body.clone()]);
         } else {
             fresh.push_str(content.trim_end());
-            fresh.push('\n');
+            if !region.inline {
+                fresh.push('\n');
+            }
         }
         copied = region.body.end;
     }
@@ -98,10 +143,17 @@ pub fn stale(markdown: &str, generators: &[Generator], workspace: &Path) -> Vec<
     };
     let judge = |region: Region<'_>| match content(&region, generators, workspace) {
         Ok(content) if same_lines(&markdown[region.body.clone()], &content) => None,
-        Ok(_) => Some((region.line, Reason::Stale(region.name.to_owned()))),
+        Ok(_) => Some((region.line, Reason::Stale(region.title()))),
         Err(reason) => Some((region.line, reason)),
     };
     regions.into_iter().filter_map(judge).collect()
+}
+
+impl Region<'_> {
+    /// As problems call it.
+    fn title(&self) -> String {
+        format!("{} {}", self.name, self.argument).trim_end().to_owned()
+    }
 }
 
 fn content(region: &Region<'_>, generators: &[Generator], workspace: &Path) -> Result<String, Reason> {
@@ -110,8 +162,8 @@ fn content(region: &Region<'_>, generators: &[Generator], workspace: &Path) -> R
         .iter()
         .find(|generator| generator.name == name)
         .ok_or_else(|| Reason::UnknownGenerator(name.to_owned()))?;
-    (generator.produce)(workspace)
-        .map_err(|error| Reason::GeneratorFailed { name: name.to_owned(), error: error.to_string() })
+    (generator.produce)(workspace, region.argument)
+        .map_err(|error| Reason::GeneratorFailed { name: region.title(), error: error.to_string() })
 }
 
 fn same_lines(a: &str, b: &str) -> bool {
@@ -129,8 +181,8 @@ mod tests {
     use super::*;
 
     const TABLE: &[Generator] = &[
-        Generator { name: "two", produce: |_| Ok("1\n2".into()) },
-        Generator { name: "broken", produce: |_| Err("no record".into()) },
+        Generator { name: "two", produce: |_, _| Ok("1\n2".into()) },
+        Generator { name: "broken", produce: |_, _| Err("no record".into()) },
     ];
 
     fn page(name: &str, body: &str) -> String {

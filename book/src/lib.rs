@@ -6,15 +6,19 @@
 //! - [`outline`]: what one page offers (headings, ids) and asks for (links)
 //! - [`mod@include`]: code taken from the phases' sources, by anchor
 //! - [`generated`]: parts of a page that are produced from records or sources, between markers
+//! - [`record`]: tables that a GPU measured or the simulator counted, for such parts
+//! - [`figure`]: single numbers of those tables, for sentences
 //! - [`check`]: all rules over all pages
 //! - [`serve`]: a local server that reloads on change
 //! - [`cli`]: the command line
 
 pub mod check;
 pub mod cli;
+pub mod figure;
 pub mod generated;
 pub mod include;
 pub mod outline;
+pub mod record;
 pub mod serve;
 
 use std::{

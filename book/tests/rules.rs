@@ -7,7 +7,7 @@ use book::{Book, BookError, check::Reason, generated::Generator};
 use tempfile::TempDir;
 
 const GENERATORS: &[Generator] =
-    &[Generator { name: "answer", produce: |workspace| Ok(fs::read_to_string(workspace.join("answer.txt"))?) }];
+    &[Generator { name: "answer", produce: |workspace, _| Ok(fs::read_to_string(workspace.join("answer.txt"))?) }];
 
 /// A sound book with an include, links of every kind and a generated part.
 fn sound() -> TempDir {
@@ -93,6 +93,9 @@ fn planted_breakages_are_reported_with_page_and_line() {
         ("[x](/one.md)", "link to `/one.md` leaves the book"),
         ("[x][y]", "`[…][y]` has no definition"),
         ("<!-- BEGIN generated: answer -->", "generated part `answer` lacks"),
+        ("is <!-- figure: x -->41<!-- /figure -->", "generated part `figure x` is out of date"),
+        ("is <!-- figure: x -->42", "generated part `figure` lacks"),
+        ("<!-- figure: x -->42<!-- /figure -->", "`figure: x` begins its line"),
     ];
     for (line, expected) in cases {
         let found = with_line(line);

@@ -420,7 +420,7 @@ impl Kernel {
         if args.len() != expected.len() {
             let types: Vec<&str> = expected.iter().map(|param| param.ty.as_str()).collect();
             return fail(format!(
-                "{} arguments are given, where it takes {} ({})",
+                "{} given, where it takes {} ({})",
                 args.len(),
                 types.len(),
                 types.join(", ")

@@ -240,7 +240,8 @@ impl Allocation {
         let plural = |bytes: u64| if bytes == 1 { "1 byte".to_owned() } else { format!("{bytes} bytes") };
         match address {
             _ if address < self.base => format!("{} before {name}", plural(self.base - address)),
-            _ if address >= end => format!("{} past the end of {name}", plural(address - end)),
+            _ if address == end => format!("just past the end of {name}"),
+            _ if address > end => format!("{} past the end of {name}", plural(address - end)),
             _ => format!("{} into {name}", plural(address - self.base)),
         }
     }

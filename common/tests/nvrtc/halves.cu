@@ -22,7 +22,6 @@ __device__ void exact_rows(T a, T b, T c, T *out, int n) {
     put(hrint(a));
     put(__hgt(a, b) ? a : c);
     put(__hle(a, b) ? a : c);
-    put(a + b * c);
 }
 
 extern "C" __global__ void f16_exact(const __half *x, const __half *y, const __half *z, __half *out, int n) {

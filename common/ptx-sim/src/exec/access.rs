@@ -186,7 +186,9 @@ fn for_parts<'l>(
             MemSpace::Global | MemSpace::Generic => {
                 let allocation = find(context.warp, launch, addresses[first]);
                 let Some(allocation) = allocation else {
-                    return Err(stray(context, addresses, 1 << first, bytes, write));
+                    let mut nowhere = |lane: usize| find(context.warp, launch, addresses[lane]).is_none();
+                    let lost = lanes(rest).filter(|lane| nowhere(*lane)).fold(0, |lost, lane| lost | 1 << lane);
+                    return Err(stray(context, addresses, lost, bytes, write));
                 };
                 (allocation.base, allocation.bytes, Place::Allocation(allocation))
             }
@@ -284,7 +286,13 @@ fn refuse(
         let lanes = mask_of(|lane| bad >> lane & 1 == 1 && inside(lane));
         let message = format!("misaligned {verb} of {}", plural(bytes));
         let note = format!("address {address:#x} is {} past a multiple of {bytes}", plural(address % bytes));
-        return Problem::new(FaultKind::Misaligned, lanes, message).at(address).note(note);
+        let mut problem = Problem::new(FaultKind::Misaligned, lanes, message).at(address).note(note);
+        if space == MemSpace::Global
+            && let Some(allocation) = memory::nearest(&context.launch.memory, address)
+        {
+            problem = problem.note(format!("it is {}", allocation.describe(address)));
+        }
+        return problem;
     }
     if space == MemSpace::Global {
         return stray(context, addresses, mask_of(|lane| bad >> lane & 1 == 1 && !inside(lane)), bytes, write);
@@ -298,7 +306,9 @@ fn refuse(
     let whose = if space == MemSpace::Shared { "the block has" } else { "the thread has" };
     let past = if (offset as i64) < 0 {
         format!("{} before the start of", plural(offset.wrapping_neg()))
-    } else if offset >= length {
+    } else if offset == length {
+        "just past the end of".to_owned()
+    } else if offset > length {
         format!("{} past the end of", plural(offset - length))
     } else {
         format!("{} from the end of", plural(length - offset))

@@ -11,42 +11,60 @@ use crate::ir::R;
 #[repr(C, align(32))]
 pub(crate) struct Row(pub [u32; 32]);
 
-/// The rows of a function's frame. Row numbers come from the lowering, which counted them.
+/// The rows of a function's frame. Every access is checked: the lowering counts its rows, and should it ever miscount, a
+/// stranger's kernel must not reach the host's memory.
 #[derive(Clone, Copy)]
-pub(crate) struct Rows(*mut Row);
+pub(crate) struct Rows {
+    base: *mut Row,
+    count: u32,
+}
 
 impl Rows {
     /// # Safety
-    /// `base` is followed by at least as many rows as the function that the frame belongs to has, and nothing else
-    /// refers to them while this is in use.
-    pub(crate) unsafe fn new(base: *mut Row) -> Self {
-        Self(base)
+    /// `base` is followed by at least `count` rows, and nothing else refers to them while this is in use.
+    pub(crate) unsafe fn new(base: *mut Row, count: u32) -> Self {
+        Self { base, count }
+    }
+
+    #[inline(always)]
+    fn narrow(self, row: R) -> *mut [u32; 32] {
+        assert!(row < self.count, "row {row} of {}", self.count);
+        // SAFETY: checked to be one of the rows (see `new`).
+        unsafe { &raw mut (*self.base.add(row as usize)).0 }
+    }
+
+    /// A 64-bit register: two consecutive rows, aligned as rows are.
+    #[inline(always)]
+    fn wide(self, row: R) -> *mut [u64; 32] {
+        assert!(row < self.count.saturating_sub(1), "rows {row} and the next of {}", self.count);
+        // SAFETY: both rows were checked.
+        unsafe { self.base.add(row as usize).cast() }
     }
 
     #[inline(always)]
     pub(crate) fn get(self, row: R) -> [u32; 32] {
-        // SAFETY: `row` is one of the frame's rows (see `new`).
-        unsafe { (*self.0.add(row as usize)).0 }
+        // SAFETY: `narrow` points to a row.
+        unsafe { *self.narrow(row) }
     }
 
     #[inline(always)]
     pub(crate) fn get64(self, row: R) -> [u64; 32] {
-        // SAFETY: a 64-bit register is two consecutive rows of the frame, and rows are aligned to 32 bytes.
-        unsafe { *self.0.add(row as usize).cast::<[u64; 32]>() }
+        // SAFETY: `wide` points to two rows.
+        unsafe { *self.wide(row) }
     }
 
     #[inline(always)]
     pub(crate) fn lane(self, row: R, lane: usize) -> u32 {
-        // SAFETY: as for `get`.
-        unsafe { (*self.0.add(row as usize)).0[lane] }
+        // SAFETY: `narrow` points to a row.
+        unsafe { (*self.narrow(row))[lane] }
     }
 
     /// One lane of a register of 4 or 8 bytes.
     #[inline(always)]
     pub(crate) fn lane_of(self, row: R, wide: bool, lane: usize) -> u64 {
         if wide {
-            // SAFETY: as for `get64`.
-            unsafe { (*self.0.add(row as usize).cast::<[u64; 32]>())[lane] }
+            // SAFETY: `wide` points to two rows.
+            unsafe { (*self.wide(row))[lane] }
         } else {
             u64::from(self.lane(row, lane))
         }
@@ -54,12 +72,12 @@ impl Rows {
 
     #[inline(always)]
     pub(crate) fn set_lane_of(self, row: R, wide: bool, lane: usize, value: u64) {
-        // SAFETY: as for `get` and `get64`.
+        // SAFETY: `wide` points to two rows, `narrow` to one.
         unsafe {
             if wide {
-                (*self.0.add(row as usize).cast::<[u64; 32]>())[lane] = value;
+                (*self.wide(row))[lane] = value;
             } else {
-                (*self.0.add(row as usize)).0[lane] = value as u32;
+                (*self.narrow(row))[lane] = value as u32;
             }
         }
     }
@@ -67,8 +85,8 @@ impl Rows {
     /// Writes the lanes of `mask`.
     #[inline(always)]
     pub(crate) fn set(self, row: R, mask: u32, values: [u32; 32]) {
-        // SAFETY: as for `get`.
-        let to = unsafe { &mut (*self.0.add(row as usize)).0 };
+        // SAFETY: `narrow` points to a row.
+        let to = unsafe { &mut *self.narrow(row) };
         if mask == u32::MAX {
             *to = values;
         } else {
@@ -82,8 +100,8 @@ impl Rows {
     /// Writes the lanes of `mask` of a 64-bit register.
     #[inline(always)]
     pub(crate) fn set64(self, row: R, mask: u32, values: [u64; 32]) {
-        // SAFETY: as for `get64`.
-        let to = unsafe { &mut *self.0.add(row as usize).cast::<[u64; 32]>() };
+        // SAFETY: `wide` points to two rows.
+        let to = unsafe { &mut *self.wide(row) };
         if mask == u32::MAX {
             *to = values;
         } else {

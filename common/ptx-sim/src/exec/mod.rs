@@ -21,7 +21,10 @@ use crate::memory::Snapshot;
 use warp::Warp;
 
 /// Warp instructions after which a warp lets the next one run.
-const WARP_QUANTUM: u32 = 1 << 14;
+const WARP_QUANTUM: u32 = 1 << 11;
+/// Warp instructions after which lanes that a branch parted from others let those run: one side may be spinning until the
+/// other gives up a lock.
+const SPLIT_QUANTUM: u32 = 1 << 7;
 /// Turns of all its warps after which a block lets others run.
 const BLOCK_QUANTUM: u32 = 64;
 /// Blocks that may have begun and not ended; hardware has a limit too. More would cost memory without end.

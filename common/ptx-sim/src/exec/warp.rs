@@ -15,7 +15,7 @@
 
 use super::access;
 use super::lanes::{Row, Rows, each, lanes, mask_of};
-use super::{Block, Launch, Monitor, Problem, WARP_QUANTUM, printf, together};
+use super::{Block, Launch, Monitor, Problem, SPLIT_QUANTUM, WARP_QUANTUM, printf, together};
 use crate::fault::{Fault, FaultKind};
 use crate::ir::*;
 use crate::memory;
@@ -25,7 +25,7 @@ pub(crate) const MAX_ROWS: usize = 1 << 16;
 /// Bytes of local memory a thread may have, as on hardware.
 pub(crate) const MAX_LOCAL: u64 = 512 << 10;
 /// Calls that may be nested.
-const MAX_DEPTH: usize = 1 << 14;
+const MAX_DEPTH: usize = 1 << 12;
 
 const NONE: u32 = u32::MAX;
 
@@ -149,8 +149,9 @@ impl Warp {
     }
 
     fn frame_rows(&mut self, frame: Frame) -> Rows {
-        // SAFETY: `rows` was made long enough for the function when its frame was (`reset`, `call`).
-        unsafe { Rows::new(self.rows.as_mut_ptr().add(frame.rows as usize)) }
+        let rows = &mut self.rows[frame.rows as usize..];
+        // SAFETY: the slice's own rows; they move only in `call`, after which the caller asks again.
+        unsafe { Rows::new(rows.as_mut_ptr(), rows.len() as u32) }
     }
 
     pub(crate) fn is_done(&self) -> bool {
@@ -447,7 +448,7 @@ pub(crate) fn run<M: Monitor>(
         moved = true;
         let mut split = warp.splits.swap_remove(at);
         let alone = warp.splits.is_empty();
-        let turn = if alone { steps } else { steps.min(WARP_QUANTUM / 16) };
+        let turn = if alone { steps } else { steps.min(SPLIT_QUANTUM) };
         let before = block.counts.warp_instructions;
         let stop = interpret_here(warp, &mut split, block, launch, monitor, turn);
         steps = steps.saturating_sub((block.counts.warp_instructions - before).max(1) as u32);

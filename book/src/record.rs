@@ -1,0 +1,386 @@
+//! Tables that were measured on a GPU, or counted on the simulator, as parts of a page.
+//!
+//! ```text
+//! record PHASE/TABLE[@sim] [as list] [columns "NAME"…] [rows "CELL"…]
+//! ```
+//! `PHASE/TABLE` is the table of that name in `PHASE/records/nvidia-h200.json`. With `@sim`, the phase's step of that name is
+//! run on the simulator: its counts are the same on every machine. Columns are shown in the order named; a row is shown if
+//! one of its cells reads as one of those named, or as `COLUMN=CELL` for a cell of that column. A list shows each row's last text as a block of its own, for texts of
+//! several lines.
+
+use std::{
+    collections::HashMap,
+    fs,
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
+
+use common::{
+    Device,
+    table::{Cell, Column, Table},
+};
+use phase1_infra::{Run, STEPS};
+use serde::Deserialize;
+
+/// The machine that the book's measurements are from.
+const MACHINE: &str = "nvidia-h200";
+
+/// Why a table or a number can't be shown.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The record can't be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// The record.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// The file is no record.
+    #[error("{} is no record: {source}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: serde_json::Error,
+    },
+    /// A record, or the simulator, has no such table.
+    #[error("no table `{name}` in {place}; it has: {known}")]
+    NoTable {
+        /// As asked for.
+        name: String,
+        /// Where it was looked for.
+        place: String,
+        /// What there is.
+        known: String,
+    },
+    /// A table has no such column.
+    #[error("no column `{name}`; there are: {known}")]
+    NoColumn {
+        /// As asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// Not exactly one row was meant.
+    #[error("{found} rows have the cells {cells:?}, exactly one must")]
+    Rows {
+        /// How many.
+        found: usize,
+        /// As asked for.
+        cells: Vec<String>,
+    },
+    /// The step failed on the simulator.
+    #[error("on the simulator: {0}")]
+    Simulator(#[from] common::Error),
+    /// The marker's argument is malformed.
+    #[error("{0}")]
+    Syntax(String),
+}
+
+/// A record's file: what is shown of it.
+#[derive(Deserialize)]
+struct Record {
+    device_name: String,
+    host: String,
+    date: String,
+    commit: String,
+    tables: Vec<Named>,
+}
+
+#[derive(Clone, Deserialize)]
+struct Named {
+    name: String,
+    table: Table,
+}
+
+/// A table and where it is from.
+pub struct Found {
+    /// As recorded or counted.
+    pub table: Table,
+    /// `Measured on an NVIDIA H200, …`
+    caption: String,
+}
+
+/// The table `PHASE/TABLE[@sim]`.
+///
+/// # Errors
+/// As the variants of [`RecordError`] say.
+pub fn find(workspace: &Path, name: &str) -> Result<Found, RecordError> {
+    let Some((phase, table)) = name.split_once('/') else {
+        return Err(RecordError::Syntax(format!("`{name}` is no table: write PHASE/TABLE or PHASE/TABLE@sim")));
+    };
+    if let Some(step) = table.strip_suffix("@sim") {
+        let table = pick(simulated(step)?, step, "the steps that the simulator can run")?;
+        return Ok(Found { table, caption: "Counted on the simulator.".to_owned() });
+    }
+    let path = workspace.join(phase).join("records").join(MACHINE).with_extension("json");
+    let json = fs::read_to_string(&path).map_err(|source| RecordError::Read { path: path.clone(), source })?;
+    let record: Record =
+        serde_json::from_str(&json).map_err(|source| RecordError::Malformed { path: path.clone(), source })?;
+    let day = record.date.split('T').next().unwrap_or_default();
+    let caption =
+        format!("Measured on an {}; host {}; {day}, commit {}.", record.device_name, record.host, record.commit);
+    let place = path.display().to_string();
+    Ok(Found { table: pick(record.tables, table, &place)?, caption })
+}
+
+fn pick(tables: Vec<Named>, name: &str, place: &str) -> Result<Table, RecordError> {
+    let known = tables.iter().map(|table| table.name.as_str()).collect::<Vec<_>>().join(", ");
+    let no_table = || RecordError::NoTable { name: name.to_owned(), place: place.to_owned(), known };
+    tables.into_iter().find(|table| table.name == name).map(|found| found.table).ok_or_else(no_table)
+}
+
+/// The tables of a phase-1 step on the simulator: `streams`, `streams 2`, …. Each step runs once a process.
+fn simulated(name: &str) -> Result<Vec<Named>, RecordError> {
+    static RUN: Mutex<Option<HashMap<&str, Vec<Named>>>> = Mutex::new(None);
+    let runnable = STEPS.iter().filter_map(|step| match step.run {
+        Run::OnDevice(run) => Some((step.name, run)),
+        Run::Anywhere(_) => None,
+    });
+    let Some((step, run)) = runnable.clone().find(|(step, _)| name.split(' ').next() == Some(step)) else {
+        let none = |(step, _): (&str, _)| Named { name: step.to_owned(), table: Table::new("", []) };
+        return Ok(runnable.map(none).collect());
+    };
+    let mut tables = RUN.lock().unwrap_or_else(PoisonError::into_inner);
+    let tables = tables.get_or_insert_default();
+    if let Some(known) = tables.get(step) {
+        return Ok(known.clone());
+    }
+    let name = |i: usize| if i == 0 { step.to_owned() } else { format!("{step} {}", i + 1) };
+    let named: Vec<Named> =
+        run(&Device::sim())?.into_iter().enumerate().map(|(i, table)| Named { name: name(i), table }).collect();
+    tables.insert(step, named.clone());
+    Ok(named)
+}
+
+/// What stands between the markers of `record ARGUMENT`.
+///
+/// # Errors
+/// As [`find`], and for unknown columns and rows.
+pub fn markdown(workspace: &Path, argument: &str) -> Result<String, RecordError> {
+    let request = Request::parse(argument)?;
+    let Found { table, caption } = find(workspace, &request.table)?;
+    let shown = request.apply(&table)?;
+    let (body, notes) = match request.list {
+        true => (list(&shown), shown.notes.clone()),
+        false => {
+            // Title, table and notes have an empty line between them.
+            let markdown = shown.to_markdown();
+            let mut parts = markdown.split("\n\n").skip(1);
+            let body = parts.next().unwrap_or_default().to_owned();
+            (body, parts.map(|note| note.trim().to_owned()).collect())
+        }
+    };
+    let caption = std::iter::once(caption).chain(notes).collect::<Vec<_>>().join(" ");
+    let body = body.trim_end();
+    Ok(format!("<figure class=\"record\">\n\n{body}\n\n<figcaption>{}</figcaption>\n</figure>", escape(&caption)))
+}
+
+fn list(table: &Table) -> String {
+    let mut out = String::new();
+    for row in &table.rows {
+        let mut texts: Vec<String> = row.iter().zip(&table.columns).map(|(cell, column)| text(cell, column)).collect();
+        let last = texts.pop().unwrap_or_default();
+        let head = texts.iter().map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "));
+        out += &format!("{}\n\n```text\n{last}\n```\n\n", head.collect::<Vec<_>>().join(" · "));
+    }
+    out
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// A cell as tables and sentences show it; nothing for one that is absent.
+pub fn text(cell: &Cell, column: &Column) -> String {
+    match cell {
+        Cell::Text(text) => text.clone(),
+        Cell::Number(value) => format!("{value:.*}", column.decimals.unwrap_or_default()),
+        Cell::Absent(_) => String::new(),
+    }
+}
+
+/// The column of that name.
+///
+/// # Errors
+/// [`RecordError::NoColumn`].
+pub fn column(table: &Table, name: &str) -> Result<usize, RecordError> {
+    let known = || table.columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>().join(", ");
+    let no_column = || RecordError::NoColumn { name: name.to_owned(), known: known() };
+    table.columns.iter().position(|column| column.name == name).ok_or_else(no_column)
+}
+
+/// Whether a cell of the row reads so; `COLUMN=TEXT` asks one column only.
+pub fn has(table: &Table, row: &[Cell], wanted: &str) -> bool {
+    let (only, wanted) = match wanted.split_once('=') {
+        Some((name, text)) if table.columns.iter().any(|column| column.name == name) => (Some(name), text),
+        _ => (None, wanted),
+    };
+    let asked = |column: &Column| only.is_none_or(|name| column.name == name);
+    row.iter().zip(&table.columns).any(|(cell, column)| asked(column) && text(cell, column) == wanted)
+}
+
+/// An argument, taken apart.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Request {
+    table: String,
+    list: bool,
+    columns: Vec<String>,
+    rows: Vec<String>,
+}
+
+impl Request {
+    fn parse(argument: &str) -> Result<Request, RecordError> {
+        let mut words = words(argument)?.into_iter();
+        let mut request = Request::default();
+        match words.next() {
+            Some(Word::Bare(table) | Word::Quoted(table)) => request.table = table.to_owned(),
+            None => return Err(RecordError::Syntax("which table? Write PHASE/TABLE".to_owned())),
+        }
+        let mut open: Option<&mut Vec<String>> = None;
+        while let Some(word) = words.next() {
+            match (word, &mut open) {
+                (Word::Quoted(text), Some(open)) => open.push(text.to_owned()),
+                (Word::Bare("columns"), _) => open = Some(&mut request.columns),
+                (Word::Bare("rows"), _) => open = Some(&mut request.rows),
+                (Word::Bare("as"), _) if words.next() == Some(Word::Bare("list")) => request.list = true,
+                (Word::Bare(text) | Word::Quoted(text), _) => {
+                    let expected = "`as list`, `columns \"…\"` or `rows \"…\"`";
+                    return Err(RecordError::Syntax(format!(
+                        "`{text}` is not understood: {expected} may follow a table"
+                    )));
+                }
+            }
+        }
+        Ok(request)
+    }
+
+    fn apply(&self, table: &Table) -> Result<Table, RecordError> {
+        let columns: Vec<usize> = match self.columns.as_slice() {
+            [] => (0..table.columns.len()).collect(),
+            names => names.iter().map(|name| column(table, name)).collect::<Result<_, _>>()?,
+        };
+        for wanted in &self.rows {
+            if !table.rows.iter().any(|row| has(table, row, wanted)) {
+                return Err(RecordError::Rows { found: 0, cells: vec![wanted.clone()] });
+            }
+        }
+        let mut shown = Table::new("", columns.iter().map(|&at| table.columns[at].clone()));
+        let wanted = |row: &&Vec<Cell>| self.rows.is_empty() || self.rows.iter().any(|text| has(table, row, text));
+        for row in table.rows.iter().filter(wanted) {
+            shown.row(columns.iter().map(|&at| row[at].clone()));
+        }
+        shown.notes.clone_from(&table.notes);
+        Ok(shown)
+    }
+}
+
+/// A part of an argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Word<'a> {
+    /// Up to the next space.
+    Bare(&'a str),
+    /// Between quotation marks.
+    Quoted(&'a str),
+}
+
+/// Splits at spaces, except between quotation marks.
+///
+/// # Errors
+/// [`RecordError::Syntax`] for a mark without its partner.
+pub fn words(text: &str) -> Result<Vec<Word<'_>>, RecordError> {
+    let mut found = Vec::new();
+    let mut rest = text.trim_start();
+    while !rest.is_empty() {
+        let (word, after) = match rest.strip_prefix('"') {
+            Some(quoted) => {
+                let (quoted, after) = quoted
+                    .split_once('"')
+                    .ok_or_else(|| RecordError::Syntax(format!("`\"{quoted}` has no closing quotation mark")))?;
+                (Word::Quoted(quoted), after)
+            }
+            None => {
+                let (bare, after) = rest.split_at(rest.find([' ', '"']).unwrap_or(rest.len()));
+                (Word::Bare(bare), after)
+            }
+        };
+        found.push(word);
+        rest = after.trim_start();
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn workspace() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        let columns = [Column::text("path"), Column::number("KiB", 0), Column::number("GB/s", 2)];
+        let mut table = Table::new("transfers", columns);
+        table.row(["up | down".into(), 64usize.into(), 12.345.into()]);
+        table.row(["up".into(), 128usize.into(), Cell::absent("no clock")]);
+        table.note("a < b");
+        let table = table.to_json();
+        let record = format!(
+            r#"{{"format": "x", "device": "cuda:0", "device_name": "NVIDIA H200", "host": "CPU", "date": "2026-01-02T03:04:05Z",
+            "commit": "abc", "tables": [{{"name": "transfers", "table": {table}}}]}}"#
+        );
+        fs::create_dir_all(folder.path().join("p/records")).unwrap();
+        fs::write(folder.path().join("p/records/nvidia-h200.json"), record).unwrap();
+        folder
+    }
+
+    #[test]
+    fn a_recorded_table_is_shown_with_its_origin() {
+        let folder = workspace();
+        let caption = "Measured on an NVIDIA H200; host CPU; 2026-01-02, commit abc.";
+        assert_eq!(
+            markdown(folder.path(), "p/transfers").unwrap(),
+            format!(
+                "<figure class=\"record\">\n\n| path | KiB | GB/s |\n| --- | ---: | ---: |\n| up \\| down | 64 | 12.35 |\n\
+                 | up | 128 | – |\n\n<figcaption>{caption} – no clock a &lt; b</figcaption>\n</figure>"
+            )
+        );
+        assert_eq!(
+            markdown(folder.path(), r#"p/transfers columns "GB/s" "path" rows "64""#).unwrap(),
+            format!(
+                "<figure class=\"record\">\n\n| GB/s | path |\n| ---: | --- |\n| 12.35 | up \\| down |\n\n\
+                 <figcaption>{caption} a &lt; b</figcaption>\n</figure>"
+            )
+        );
+        assert_eq!(
+            markdown(folder.path(), r#"p/transfers as list columns "KiB" "path" rows "up""#).unwrap(),
+            format!(
+                "<figure class=\"record\">\n\n128\n\n```text\nup\n```\n\n\
+                 <figcaption>{caption} a &lt; b</figcaption>\n</figure>"
+            )
+        );
+    }
+
+    #[test]
+    fn what_is_not_there_is_an_error() {
+        let folder = workspace();
+        let error = |argument: &str| markdown(folder.path(), argument).unwrap_err().to_string();
+        assert!(error("q/transfers").starts_with("cannot read "), "{}", error("q/transfers"));
+        assert!(error("p/streams").contains("no table `streams`") && error("p/streams").ends_with("it has: transfers"));
+        assert_eq!(error(r#"p/transfers columns "ms""#), "no column `ms`; there are: path, KiB, GB/s");
+        assert_eq!(error(r#"p/transfers rows "65""#), "0 rows have the cells [\"65\"], exactly one must");
+        assert!(error("").starts_with("which table?"));
+        assert!(error("transfers").starts_with("`transfers` is no table"));
+        assert!(error("p/transfers columns ms").starts_with("`ms` is not understood"));
+        assert!(error("p/transfers columns \"ms").ends_with("has no closing quotation mark"));
+        assert!(error("phase1-infra/vector-sub@sim").contains("it has: device-query, memory"));
+        fs::write(folder.path().join("p/records/nvidia-h200.json"), "{}").unwrap();
+        assert!(error("p/transfers").contains("is no record: missing field"));
+    }
+
+    #[test]
+    fn the_simulator_counts_for_the_book() {
+        let table = find(Path::new("."), "phase1-infra/launch-overhead@sim").unwrap().table;
+        let at = column(&table, "instructions a launch").unwrap();
+        assert!(table.rows.iter().all(|row| row[at] == Cell::Number(1.0)), "{table:?}");
+        assert!(find(Path::new("."), "phase1-infra/streams 2@sim").unwrap().table.title.starts_with("timeline"));
+    }
+}
