@@ -211,14 +211,15 @@ pub fn column(table: &Table, name: &str) -> Result<usize, RecordError> {
     table.columns.iter().position(|column| column.name == name).ok_or_else(no_column)
 }
 
-/// Whether a cell of the row reads so; `COLUMN=TEXT` asks one column only.
+/// Whether a cell of the row reads so; `COLUMN=TEXT` asks one column only. Line ends count as spaces.
 pub fn has(table: &Table, row: &[Cell], wanted: &str) -> bool {
     let (only, wanted) = match wanted.split_once('=') {
         Some((name, text)) if table.columns.iter().any(|column| column.name == name) => (Some(name), text),
         _ => (None, wanted),
     };
     let asked = |column: &Column| only.is_none_or(|name| column.name == name);
-    row.iter().zip(&table.columns).any(|(cell, column)| asked(column) && text(cell, column) == wanted)
+    let reads = |text: String| text.split_whitespace().eq(wanted.split_whitespace());
+    row.iter().zip(&table.columns).any(|(cell, column)| asked(column) && reads(text(cell, column)))
 }
 
 /// An argument, taken apart.

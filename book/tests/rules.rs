@@ -6,8 +6,10 @@ use std::{fs, path::Path};
 use book::{Book, BookError, check::Reason, generated::Generator};
 use tempfile::TempDir;
 
-const GENERATORS: &[Generator] =
-    &[Generator { name: "answer", produce: |workspace, _| Ok(fs::read_to_string(workspace.join("answer.txt"))?) }];
+const GENERATORS: &[Generator] = &[
+    Generator { name: "answer", produce: |workspace, _| Ok(fs::read_to_string(workspace.join("answer.txt"))?) },
+    Generator { name: "figure", produce: |_, argument| Ok(argument.parse::<u32>()?.to_string()) },
+];
 
 /// A sound book with an include, links of every kind and a generated part.
 fn sound() -> TempDir {
@@ -93,15 +95,17 @@ fn planted_breakages_are_reported_with_page_and_line() {
         ("[x](/one.md)", "link to `/one.md` leaves the book"),
         ("[x][y]", "`[…][y]` has no definition"),
         ("<!-- BEGIN generated: answer -->", "generated part `answer` lacks"),
-        ("is <!-- figure: x -->41<!-- /figure -->", "generated part `figure x` is out of date"),
-        ("is <!-- figure: x -->42", "generated part `figure` lacks"),
-        ("<!-- figure: x -->42<!-- /figure -->", "`figure: x` begins its line"),
+        ("is <!-- figure: 7 -->6<!-- /figure -->", "generated part `figure 7` is out of date"),
+        ("is <!-- figure: x -->6<!-- /figure -->", "cannot generate `figure x`: invalid digit"),
+        ("is <!-- figure: 7 -->7", "generated part `figure` lacks"),
+        ("<!-- figure: 7 -->7<!-- /figure -->", "`figure: 7` begins its line"),
     ];
     for (line, expected) in cases {
         let found = with_line(line);
         assert_eq!(found.len(), 1, "{line}: {found:?}");
         assert!(found[0].starts_with(&format!("one.md:8: {expected}")), "{line}: {}", found[0]);
     }
+    assert_eq!(with_line("7 is <!-- figure: 7 -->7<!-- /figure -->, not <!-- figure: 8 -->8<!-- /figure -->"), [""; 0]);
     assert_eq!(with_line("\\{{#include as.written}} `[x](y.md)` <https://example.org> x[3]"), [""; 0]);
 }
 
@@ -146,13 +150,18 @@ fn a_broken_book_is_not_rendered_and_the_error_lists_every_problem() {
 fn a_stale_generated_part_fails_the_check_until_it_is_updated() {
     let workspace = sound();
     fs::write(workspace.path().join("answer.txt"), "43").unwrap();
+    let one = workspace.path().join("book/pages/one.md");
+    let sentence =
+        |number: u32| format!("# One\n\nis <!-- figure: 7 -->{number}<!-- /figure -->, [two](part/two.md)\n");
+    fs::write(&one, sentence(6)).unwrap();
     let book = open(&workspace);
     let report = book.check().unwrap();
-    assert!(
-        matches!(&report.problems[..], [p] if p.page == "part/two.md" && p.line == 7 && p.reason == Reason::Stale("answer".into()))
-    );
+    assert!(matches!(&report.problems[..], [one, two]
+            if one.page == "one.md" && one.line == 3 && one.reason == Reason::Stale("figure 7".into())
+            && two.page == "part/two.md" && two.line == 7 && two.reason == Reason::Stale("answer".into())));
     let changed = book.update().unwrap();
-    assert!(changed.len() == 1 && changed[0].ends_with(Path::new("part/two.md")), "{changed:?}");
+    assert!(changed.len() == 2 && changed[1].ends_with(Path::new("part/two.md")), "{changed:?}");
+    assert_eq!(fs::read_to_string(&one).unwrap(), sentence(7));
     assert_eq!(problems(&workspace), [""; 0]);
     assert!(book.update().unwrap().is_empty());
 

@@ -183,6 +183,15 @@ pub enum Error {
         source: std::io::Error,
     },
 
+    /// A file that is no record of a run, or cannot become one.
+    #[error("{}: {reason}", .path.display())]
+    Record {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+
     /// Something wrong in an input, told in one sentence.
     #[error("{0}")]
     Invalid(String),

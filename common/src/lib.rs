@@ -10,6 +10,7 @@
 //! | [`check`] | comparison that a NaN cannot pass, with derived tolerances |
 //! | [`timing`] | measurements that carry the clock they were taken with |
 //! | [`table`] | results as text, Markdown, CSV and JSON |
+//! | [`record`] | a run saved with device, date and commit; compared, or shown where this machine has no number |
 //! | [`progress`] | a bar for long work |
 //! | [`device_test!`] | one test body, run on both devices |
 //!
@@ -35,6 +36,7 @@ pub mod device;
 mod error;
 pub mod probe;
 pub mod progress;
+pub mod record;
 pub mod reference;
 pub mod table;
 pub mod tensor;

@@ -157,14 +157,20 @@ impl Conv2dParams {
         }
         let mut out = [0; 2];
         for (axis, (size, window)) in [(h, r), (w, s)].into_iter().enumerate() {
-            let padded = size + 2 * self.padding[axis];
-            let reach = self.dilation[axis] * (window - 1) + 1;
+            let padded = self.padding[axis].checked_mul(2).and_then(|zeros| zeros.checked_add(size));
+            let reach = self.dilation[axis].checked_mul(window - 1).and_then(|reach| reach.checked_add(1));
+            let (Some(padded), Some(reach)) = (padded, reach) else {
+                return wrong("padding or dilation is so large that the padded image or the window's reach overflows");
+            };
             if reach > padded {
                 return wrong("the window is larger than the padded image");
             }
             out[axis] = (padded - reach) / self.stride[axis] + 1;
         }
-        Ok([n, k, out[0], out[1]])
+        match element_count(&[n, k, out[0], out[1]]) {
+            Some(_) => Ok([n, k, out[0], out[1]]),
+            None => wrong("the output would have more values than can be counted"),
+        }
     }
 }
 

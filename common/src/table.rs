@@ -1,4 +1,4 @@
-//! Tables of results: filled once, printed as text, Markdown, CSV or JSON, saved and compared.
+//! Tables of results: filled once, printed as text, Markdown, CSV or JSON. [`crate::record`] saves and compares them.
 
 use std::fmt::Write;
 
@@ -8,6 +8,9 @@ use tabled::settings::object::{Columns, Rows};
 use tabled::settings::{Alignment, Style};
 
 use crate::error::{Error, Result};
+
+/// The columns of the terminal that tables are made for.
+pub const WIDTH: usize = 100;
 
 /// A title, columns, rows, and notes below.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,6 +32,9 @@ pub struct Column {
     pub name: String,
     /// Digits behind the point; `None` for text.
     pub decimals: Option<usize>,
+    /// True if its numbers say what a row is about, such as a size, and are not measured.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub key: bool,
 }
 
 /// What stands in one place of a table.
@@ -60,12 +66,17 @@ pub enum Format {
 impl Column {
     /// A column of words.
     pub fn text(name: impl Into<String>) -> Column {
-        Column { name: name.into(), decimals: None }
+        Column { name: name.into(), decimals: None, key: false }
     }
 
     /// A column of numbers.
     pub fn number(name: impl Into<String>, decimals: usize) -> Column {
-        Column { name: name.into(), decimals: Some(decimals) }
+        Column { name: name.into(), decimals: Some(decimals), key: false }
+    }
+
+    /// A column of whole numbers that say what a row is about: `n`, `KiB`, `streams`.
+    pub fn key(name: impl Into<String>) -> Column {
+        Column { key: true, ..Column::number(name, 0) }
     }
 }
 
@@ -165,11 +176,23 @@ impl Table {
         }
     }
 
-    /// For the terminal.
+    /// For a terminal of [`WIDTH`] columns: headings that would make the table wider are broken at spaces and hyphens, and
+    /// title and notes where they would be longer.
     pub fn to_text(&self) -> String {
-        let mut builder = Builder::default();
-        builder.push_record(self.columns.iter().map(|column| column.name.clone()));
         let (rows, notes) = self.shown();
+        let mut frame = self.frame(&rows, |column| column.name.clone());
+        if frame.lines().any(|line| line.chars().count() > WIDTH) {
+            frame = self.frame(&rows, |column| broken(&column.name));
+        }
+        // The rest of a sentence is indented, to tell it from the next one.
+        let sentence = |text: &str| wrap(text, WIDTH - 2).replace('\n', "\n  ") + "\n";
+        let notes: String = notes.iter().map(|note| sentence(note)).collect();
+        format!("{}{frame}\n{notes}", sentence(&self.title))
+    }
+
+    fn frame(&self, rows: &[Vec<String>], heading: impl Fn(&Column) -> String) -> String {
+        let mut builder = Builder::default();
+        builder.push_record(self.columns.iter().map(heading));
         for row in rows {
             builder.push_record(row);
         }
@@ -181,11 +204,7 @@ impl Table {
             }
         }
         table.modify(Rows::first(), Alignment::center());
-        let mut out = format!("{}\n{table}\n", self.title);
-        for note in notes {
-            let _ = writeln!(out, "{note}");
-        }
-        out
+        table.to_string()
     }
 
     /// For a document.
@@ -235,13 +254,7 @@ impl Table {
     /// Everything, to be read again by [`Table::from_json`]. A number that is not finite becomes absent, since JSON has none.
     pub fn to_json(&self) -> String {
         let mut table = self.clone();
-        for cell in table.rows.iter_mut().flatten() {
-            if let Cell::Number(value) = cell
-                && !value.is_finite()
-            {
-                *cell = Cell::absent(format!("the value was {value}"));
-            }
-        }
+        table.drop_non_finite();
         serde_json::to_string_pretty(&table).expect("strings and finite numbers are valid JSON")
     }
 
@@ -252,60 +265,34 @@ impl Table {
     pub fn from_json(json: &str) -> Result<Table> {
         let table: Table =
             serde_json::from_str(json).map_err(|error| Error::Invalid(format!("this is no saved table: {error}")))?;
-        match table.rows.iter().position(|row| row.len() != table.columns.len()) {
+        match table.ragged() {
             None => Ok(table),
-            Some(row) => Err(Error::Invalid(format!(
-                "this is no saved table: row {row} has {} cells for {} columns",
-                table.rows[row].len(),
-                table.columns.len()
-            ))),
+            Some(ragged) => Err(Error::Invalid(format!("this is no saved table: {ragged}"))),
         }
     }
 
-    /// This table beside an earlier one: for each number, what it was and by how many percent it has changed. Rows are matched
-    /// by their texts, columns by their headings.
-    pub fn compare(&self, earlier: &Table) -> Table {
-        let key = |row: &[Cell]| -> Vec<String> {
-            let texts = row.iter().filter_map(|cell| match cell {
-                Cell::Text(text) => Some(text.clone()),
-                _ => None,
-            });
-            texts.collect()
-        };
-        let column_in = |table: &Table, name: &str| table.columns.iter().position(|c| c.name == name);
-        let mut columns = Vec::new();
-        for column in &self.columns {
-            columns.push(column.clone());
-            if column.decimals.is_some() {
-                columns.push(Column { name: format!("{} before", column.name), ..column.clone() });
-                columns.push(Column::number("change %", 1));
+    /// JSON has no numbers that are not finite: they become absent.
+    pub(crate) fn drop_non_finite(&mut self) {
+        for cell in self.rows.iter_mut().flatten() {
+            if let Cell::Number(value) = cell
+                && !value.is_finite()
+            {
+                *cell = Cell::absent(format!("the value was {value}"));
             }
         }
-        let mut table = Table::new(format!("{}, compared with {}", self.title, earlier.title), columns);
-        for row in &self.rows {
-            let before = earlier.rows.iter().find(|candidate| key(candidate) == key(row));
-            let mut cells = Vec::new();
-            for (cell, column) in row.iter().zip(&self.columns) {
-                cells.push(cell.clone());
-                if column.decimals.is_none() {
-                    continue;
-                }
-                let then = before.zip(column_in(earlier, &column.name)).map(|(row, at)| row[at].clone());
-                let change = match (cell, &then) {
-                    (Cell::Number(now), Some(Cell::Number(then))) if *then != 0.0 => {
-                        Cell::Number((now / then - 1.0) * 100.0)
-                    }
-                    _ => Cell::absent("not in both runs"),
-                };
-                cells.push(then.unwrap_or_else(|| Cell::absent("not in both runs")));
-                cells.push(change);
-            }
-            table.rows.push(cells);
-        }
-        for note in self.notes.iter().chain(&earlier.notes) {
-            table.note(note.clone());
-        }
-        table
+    }
+
+    /// The first row that has not one cell a column.
+    pub(crate) fn ragged(&self) -> Option<String> {
+        let row = self.rows.iter().position(|row| row.len() != self.columns.len())?;
+        Some(format!("row {row} has {} cells for {} columns", self.rows[row].len(), self.columns.len()))
+    }
+
+    /// A row's leading cells, up to the first column that was measured: what the row is about. (Texts behind that are results,
+    /// such as that of a check.)
+    pub(crate) fn key<'a>(&self, row: &'a [Cell]) -> &'a [Cell] {
+        let about = |column: &&Column| column.key || column.decimals.is_none();
+        &row[..self.columns.iter().take_while(about).count()]
     }
 
     /// The cells as texts, and the notes with the reasons of what is absent. One reason is given plainly; several are numbered,
@@ -341,8 +328,49 @@ impl Table {
     }
 }
 
+/// A heading with a word a line, each in the middle.
+fn broken(heading: &str) -> String {
+    let words: Vec<&str> = heading.split(' ').flat_map(|word| word.split_inclusive('-')).collect();
+    let width = words.iter().map(|word| word.chars().count()).max().unwrap_or(0);
+    words.iter().map(|word| format!("{word:^width$}")).collect::<Vec<_>>().join("\n")
+}
+
+/// `text` in lines of at most `width` characters where its words allow, as for a cell of a table. Line ends stay.
+pub fn wrap(text: &str, width: usize) -> String {
+    let mut out = String::new();
+    for (i, line) in text.trim_end().lines().enumerate() {
+        if i > 0 {
+            out.push('\n');
+        }
+        if line.chars().count() <= width {
+            // As it is: in a diagnostic, spaces are the drawing.
+            out += line;
+            continue;
+        }
+        let indent = &line[..line.len() - line.trim_start().len()];
+        let mut column = 0;
+        for word in line.split_whitespace() {
+            let length = word.chars().count();
+            if column == 0 {
+                out += indent;
+                column = indent.chars().count();
+            } else if column + 1 + length > width {
+                out.push('\n');
+                out += indent;
+                column = indent.chars().count();
+            } else {
+                out.push(' ');
+                column += 1;
+            }
+            out += word;
+            column += length;
+        }
+    }
+    out
+}
+
 /// With the column's decimals; a value that they would show as 0, and none at all, in scientific notation.
-fn number(value: f64, decimals: Option<usize>) -> String {
+pub(crate) fn number(value: f64, decimals: Option<usize>) -> String {
     match decimals {
         None if value.fract() == 0.0 && value.abs() < 1e15 => format!("{value}"),
         None => format!("{value:.4e}"),
@@ -412,15 +440,31 @@ mod tests {
     }
 
     #[test]
-    fn comparison_matches_rows_by_their_texts() {
-        let mut now = sample();
-        now.rows.swap(0, 1);
-        now.rows[1][1] = Cell::Number(24.69);
-        let compared = now.compare(&sample());
-        assert_eq!(compared.columns.len(), 4);
-        assert_eq!(compared.rows[1][2], Cell::Number(12.345));
-        let Cell::Number(change) = compared.rows[1][3] else { panic!("no change") };
-        assert!((change - 100.0).abs() < 1e-9);
-        assert!(matches!(compared.rows[0][3], Cell::Absent(_)));
+    fn long_lines_are_wrapped_and_short_ones_left_alone() {
+        assert_eq!(wrap("one two three\n  a   b\n", 8), "one two\nthree\n  a   b");
+        assert_eq!(wrap("  alpha beta", 8), "  alpha\n  beta");
+        assert_eq!(wrap("unbreakable!", 4), "unbreakable!");
+        assert_eq!(wrap("", 4), "");
+    }
+
+    #[test]
+    fn wide_headings_and_long_sentences_are_broken() {
+        let columns = (0..6).map(|i| Column::number(format!("column number {i} twenty-one"), 1));
+        let mut wide = Table::new("title ".repeat(30).trim_end(), columns);
+        wide.row((0..6).map(|i| f64::from(i).into()));
+        wide.note("word ".repeat(60).trim_end());
+        let shown = wide.to_text();
+        assert!(shown.lines().all(|line| line.chars().count() <= WIDTH), "{shown}");
+        assert!(shown.contains("│ twenty- │"), "{shown}");
+        assert_eq!((shown.matches("title").count(), shown.matches("word").count()), (30, 60));
+    }
+
+    #[test]
+    fn a_row_is_about_what_stands_before_its_first_measured_number() {
+        let columns = [Column::text("path"), Column::key("KiB"), Column::number("ms", 1), Column::text("check")];
+        let mut table = Table::new("t", columns);
+        table.row(["up".into(), 64usize.into(), 1.0.into(), "ok".into()]);
+        assert_eq!(table.key(&table.rows[0]), ["up".into(), 64usize.into()]);
+        assert_eq!(Table::from_json(&table.to_json()).unwrap(), table);
     }
 }

@@ -249,7 +249,8 @@ impl Tensor {
     }
 }
 
-fn element_count(shape: &[usize]) -> Option<usize> {
+/// The product of the dimensions, unless it overflows.
+pub(crate) fn element_count(shape: &[usize]) -> Option<usize> {
     shape.iter().try_fold(1usize, |count, &dim| count.checked_mul(dim))
 }
 

@@ -135,40 +135,6 @@ pub(crate) fn timing_cells(timing: &Timing, bytes: usize, elements: usize) -> [C
     ]
 }
 
-/// `text` in lines of at most `width` characters where its words allow, so that a table fits a terminal. Line ends stay.
-pub(crate) fn wrap(text: &str, width: usize) -> String {
-    let mut out = String::new();
-    for (i, line) in text.trim_end().lines().enumerate() {
-        if i > 0 {
-            out.push('\n');
-        }
-        if line.chars().count() <= width {
-            // As it is: in a diagnostic, spaces are the drawing.
-            out += line;
-            continue;
-        }
-        let indent = &line[..line.len() - line.trim_start().len()];
-        let mut column = 0;
-        for word in line.split_whitespace() {
-            let length = word.chars().count();
-            if column == 0 {
-                out += indent;
-                column = indent.chars().count();
-            } else if column + 1 + length > width {
-                out.push('\n');
-                out += indent;
-                column = indent.chars().count();
-            } else {
-                out.push(' ');
-                column += 1;
-            }
-            out += word;
-            column += length;
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -184,14 +150,6 @@ mod tests {
         );
         let error = common_length("add", &[1 << 31]).unwrap_err().to_string();
         assert_eq!(error, "add: 2147483648 elements, this kernel counts to 2³¹ − 1");
-    }
-
-    #[test]
-    fn long_lines_are_wrapped_and_short_ones_left_alone() {
-        assert_eq!(wrap("one two three\n  a   b\n", 8), "one two\nthree\n  a   b");
-        assert_eq!(wrap("  alpha beta", 8), "  alpha\n  beta");
-        assert_eq!(wrap("unbreakable!", 4), "unbreakable!");
-        assert_eq!(wrap("", 4), "");
     }
 
     #[test]

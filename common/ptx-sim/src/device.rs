@@ -389,7 +389,7 @@ impl Kernel {
         if threads > MAX_THREADS {
             return fail(format!("a block of {threads} threads, where {MAX_THREADS} are possible"));
         }
-        if let Some(shape) = part.required_threads
+        if let Some(shape) = part.info.required_threads
             && shape != config.block
         {
             return fail(format!("a block of {:?} threads, where the kernel requires {shape:?}", config.block));
@@ -420,8 +420,9 @@ impl Kernel {
         if args.len() != expected.len() {
             let types: Vec<&str> = expected.iter().map(|param| param.ty.as_str()).collect();
             return fail(format!(
-                "{} given, where it takes {} ({})",
+                "{} argument{} given, where it takes {} ({})",
                 args.len(),
+                if args.len() == 1 { " is" } else { "s are" },
                 types.len(),
                 types.join(", ")
             ));

@@ -229,9 +229,10 @@ fn write_kernel(out: &mut impl Write, kernel: &KernelInfo) -> io::Result<()> {
         writeln!(out, "  parameter {number}: {:width$}  {}  offset {}", param.ty, param.name, param.offset)?;
     }
     writeln!(out, "  static shared memory: {} bytes", kernel.static_shared)?;
-    match kernel.max_threads {
-        Some(threads) => writeln!(out, "  launch bounds: at most {threads} threads a block")?,
-        None => writeln!(out, "  launch bounds: none")?,
+    match (kernel.required_threads, kernel.max_threads) {
+        (Some([x, y, z]), _) => writeln!(out, "  launch bounds: a block of {x} × {y} × {z} threads")?,
+        (None, Some(threads)) => writeln!(out, "  launch bounds: at most {threads} threads a block")?,
+        (None, None) => writeln!(out, "  launch bounds: none")?,
     }
     if kernel.unsupported.is_empty() {
         return writeln!(out, "  unsupported instructions: none");
@@ -260,6 +261,7 @@ fn kernel_json(kernel: &KernelInfo) -> Value {
         "params": params,
         "static_shared": kernel.static_shared,
         "max_threads": kernel.max_threads,
+        "required_threads": kernel.required_threads,
         "unsupported": unsupported,
     })
 }

@@ -18,6 +18,8 @@ pub struct KernelInfo {
     pub static_shared: u32,
     /// The most threads a block may have, from `__launch_bounds__`.
     pub max_threads: Option<u32>,
+    /// The one shape that a block may have, from `.reqntid`.
+    pub required_threads: Option<[u32; 3]>,
     /// Instructions of the kernel, or of functions it calls, that the simulator does not know.
     pub unsupported: Vec<Unsupported>,
 }

@@ -173,7 +173,7 @@ fn launches_that_no_device_can_do_are_refused() {
     let message = refused("takes_a_struct", shape(1, 65), &structure);
     assert!(message.contains("65 threads") && message.contains("__launch_bounds__"), "{message}");
     for (args, reason) in [
-        (&two[..1], "1 arguments are given, where it takes 2 (u64, u64)"),
+        (&two[..1], "1 argument is given, where it takes 2 (u64, u64)"),
         (&[], "0 arguments are given"),
         (&[two[0].clone(), Arg::from(5u32)], "argument 2 has 4 bytes"),
         (&[Arg::from_bytes(&[0; 9]), two[1].clone()], "argument 1 has 9 bytes"),

@@ -3,7 +3,7 @@
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
 
-// Correctly rounded, so exact: the same operations for both 16-bit types.
+// Correctly rounded, so exact: the same operations for both 16-bit types (bfloat16 has a fused multiply-add from compute_80 on).
 template <typename T>
 __device__ void exact_rows(T a, T b, T c, T *out, int n) {
     int row = 0;
@@ -29,11 +29,13 @@ extern "C" __global__ void f16_exact(const __half *x, const __half *y, const __h
     if (i < n) exact_rows(x[i], y[i], z[i], out + i, n);
 }
 
+#if __CUDA_ARCH__ >= 800
 extern "C" __global__ void bf16_exact(const __nv_bfloat16 *x, const __nv_bfloat16 *y, const __nv_bfloat16 *z,
                                       __nv_bfloat16 *out, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) exact_rows(x[i], y[i], z[i], out + i, n);
 }
+#endif
 
 // Two lanes in a word; n pairs.
 template <typename T2>
@@ -58,6 +60,7 @@ extern "C" __global__ void f16_pairs(const __half2 *x, const __half2 *y, const _
     out[9 * n + i] = __halves2half2(__high2half(x[i]), __low2half(y[i]));
 }
 
+#if __CUDA_ARCH__ >= 800
 extern "C" __global__ void bf16_pairs(const __nv_bfloat162 *x, const __nv_bfloat162 *y, const __nv_bfloat162 *z,
                                       __nv_bfloat162 *out, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -66,6 +69,7 @@ extern "C" __global__ void bf16_pairs(const __nv_bfloat162 *x, const __nv_bfloat
     out[8 * n + i] = __lows2bfloat162(x[i], y[i]);
     out[9 * n + i] = __halves2bfloat162(__high2bfloat16(x[i]), __low2bfloat16(y[i]));
 }
+#endif
 
 extern "C" __global__ void half_conversions(const float *x, const int *y, unsigned short *out, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;

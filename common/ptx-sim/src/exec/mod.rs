@@ -123,7 +123,10 @@ impl Launch<'_> {
             file = Some(caller);
             at = Some((line, column));
         }
-        let instruction = self.source.lines().nth((place.ptx_line as usize).saturating_sub(1)).unwrap_or_default();
+        // An instruction may take several lines: up to its semicolon.
+        let lines = self.source.split_inclusive('\n').skip((place.ptx_line as usize).saturating_sub(1)).take(16);
+        let text: String = lines.collect();
+        let instruction = text.find(';').map_or(text.as_str(), |end| &text[..=end]);
         let lane = problem.lanes.trailing_zeros().min(31);
         Fault {
             kind: problem.kind,

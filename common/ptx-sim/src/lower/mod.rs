@@ -17,7 +17,6 @@ use crate::span::{Lines, Span};
 pub(crate) struct KernelPart {
     pub info: crate::KernelInfo,
     pub function: u32,
-    pub required_threads: Option<[u32; 3]>,
     /// Bytes of all parameters together.
     pub param_bytes: u32,
     /// Offset of each shared variable that the kernel can reach, by index.
@@ -310,10 +309,10 @@ impl<'a> Module<'a> {
                 params,
                 static_shared,
                 max_threads: function.max_threads,
+                required_threads: function.required_threads,
                 unsupported,
             },
             function: index,
-            required_threads: function.required_threads,
             param_bytes: offset as u32,
             shared,
         })
