@@ -29,14 +29,31 @@ impl Random {
 /// The files of the tests that are there, sorted by path so that a seed always means the same.
 fn corpus() -> Vec<(PathBuf, String)> {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
-    let mut files: Vec<PathBuf> = ["instructions", "kernels"]
-        .iter()
-        .filter_map(|folder| std::fs::read_dir(tests.join(folder)).ok())
+    let mut files = Vec::new();
+    for folder in ["instructions", "kernels", "regressions"] {
+        files.extend(ptx_files(&tests.join(folder)));
+    }
+    files.into_iter().map(|path| (path.clone(), std::fs::read_to_string(path).expect("it is text"))).collect()
+}
+
+fn ptx_files(folder: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
+        .into_iter()
         .flat_map(|entries| entries.filter_map(|entry| Some(entry.ok()?.path())))
         .filter(|path| path.extension().is_some_and(|extension| extension == "ptx"))
         .collect();
     files.sort();
-    files.into_iter().map(|path| (path.clone(), std::fs::read_to_string(path).expect("it is text"))).collect()
+    files
+}
+
+/// What the fuzzers have found, once and for all.
+#[test]
+fn what_once_crashed_does_not() {
+    let found = ptx_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/regressions"));
+    assert!(!found.is_empty());
+    for path in found {
+        target::exercise(&std::fs::read_to_string(path).expect("it is text"));
+    }
 }
 
 /// Byte ranges of words, numbers, strings and punctuation.

@@ -854,6 +854,9 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
 
     /// A source that is not a register of the function.
     fn value(&mut self, operand: &Operand<'a>, ty: Scalar) -> Lower<R> {
+        if ty == Scalar::B128 {
+            return invalid("a value of 128 bits has to be in a register");
+        }
         let wide = rows_of(ty) == 2;
         let mask = if ty.size() >= 8 { u64::MAX } else { (1 << (ty.size() * 8)) - 1 };
         let bits = match operand {

@@ -131,6 +131,13 @@ pub enum IntOp {
         /// `b` holds signed bytes.
         b_signed: bool,
     },
+    /// Absolute differences of the unsigned bytes or halves of `a` and `b`: in their places, or added up with `c`.
+    AbsDiffPacked {
+        /// Two halves, not four bytes.
+        halves: bool,
+        /// `.add`: summed, with `c`.
+        sum: bool,
+    },
 }
 
 /// How `prmt` reads its control operand (PTX ISA, "prmt").
@@ -629,6 +636,17 @@ pub fn dp2a<const HIGH: bool, const A_SIGNED: bool, const B_SIGNED: bool>(_: Mod
     sum.raw()
 }
 
+/// `vabsdiff2`, `vabsdiff4` of unsigned elements, each `WIDTH` bits.
+#[inline]
+pub fn abs_diff_packed<const WIDTH: u32, const SUM: bool>(_: Mode, a: u64, b: u64, c: u64) -> u64 {
+    let mut result = if SUM { c as u32 } else { 0 };
+    for i in 0..32 / WIDTH {
+        let difference = element(a, i, WIDTH, false).abs_diff(element(b, i, WIDTH, false));
+        result = result.wrapping_add(if SUM { difference } else { difference << (WIDTH * i) });
+    }
+    result.raw()
+}
+
 /// Both halves of packed operands.
 #[inline]
 fn halves(f: LaneFn, mode: Mode, a: u64, b: u64, c: u64) -> u64 {
@@ -663,6 +681,10 @@ fn typed<T: Word>(op: IntOp) -> Option<LaneFn> {
         Bfind if T::BITS >= 32 => bfind::<T>,
         Szext if T::BITS == 32 => szext::<T>,
         Dp4a { .. } | Dp2a { .. } if T::BITS == 32 => return dot_product(op),
+        AbsDiffPacked { halves: false, sum: false } if T::BITS == 32 => abs_diff_packed::<8, false>,
+        AbsDiffPacked { halves: false, sum: true } if T::BITS == 32 => abs_diff_packed::<8, true>,
+        AbsDiffPacked { halves: true, sum: false } if T::BITS == 32 => abs_diff_packed::<16, false>,
+        AbsDiffPacked { halves: true, sum: true } if T::BITS == 32 => abs_diff_packed::<16, true>,
         _ => return None,
     };
     Some(f)
@@ -1032,6 +1054,16 @@ mod tests {
         }
         let signs = run(IntOp::Prmt, IntType::B32, [0x80_7f, 0, 0x9898]);
         assert_eq!(signs, 0xff00_ff00);
+    }
+
+    #[test]
+    fn absolute_differences_of_elements() {
+        let (a, b) = (0xff02_80fe, 0x0103_ff05);
+        let run = |halves, sum| run(IntOp::AbsDiffPacked { halves, sum }, IntType::U32, [a, b, 1000]);
+        assert_eq!(run(false, false), 0xfe01_7ff9);
+        assert_eq!(run(false, true), 1000 + 0xfe + 0x01 + 0x7f + 0xf9);
+        assert_eq!(run(true, false), 0xfdff_7e07);
+        assert_eq!(run(true, true), 1000 + 0xfdff + 0x7e07);
     }
 
     #[test]
