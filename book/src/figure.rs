@@ -109,7 +109,7 @@ mod tests {
     const IDLE: &str = r#"phase1-infra/vector-add@sim["257" : "idle threads"]"#;
 
     fn shown(expression: &str) -> String {
-        text(Path::new("."), expression).map_or_else(|error| error.to_string(), |text| text)
+        text(Path::new("."), expression).unwrap_or_else(|error| error.to_string())
     }
 
     #[test]

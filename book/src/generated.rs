@@ -25,8 +25,11 @@ pub struct Generator {
     pub name: &'static str,
     /// Markdown for the workspace in the given folder and the marker's argument, which is empty if there is none. Must
     /// depend on files of the workspace only, never on the machine, or the check would fail elsewhere.
-    pub produce: fn(&Path, &str) -> Result<String, Box<dyn Error + Send + Sync>>,
+    pub produce: fn(&Path, &str) -> Produced,
 }
+
+/// Markdown, or why there is none.
+pub type Produced = Result<String, Box<dyn Error + Send + Sync>>;
 
 /// All generators of the course's book.
 pub const GENERATORS: &[Generator] = &[

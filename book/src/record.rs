@@ -1,26 +1,25 @@
 //! Tables that were measured on a GPU, or counted on the simulator, as parts of a page.
 //!
 //! ```text
-//! record PHASE/TABLE[@sim] [as list] [columns "NAME"…] [rows "CELL"…]
+//! record PHASE/TABLE[@sim] [as list] [without notes] [columns "NAME"…] [rows "CELL"…] [code "NAME"…]
 //! ```
-//! `PHASE/TABLE` is the table of that name in `PHASE/records/nvidia-h200.json`. With `@sim`, the phase's step of that name is
-//! run on the simulator: its counts are the same on every machine. Columns are shown in the order named; a row is shown if
+//! `PHASE/TABLE` is the table of that name in `PHASE/records/nvidia-h200.json`. With `@sim`, the step of
+//! phase 1 that makes the table (or all of phase 2, for `phase2-conv-bn/layers`) is run on the simulator: its counts are the same on every machine. Columns are shown in the order named; a row is shown if
 //! one of its cells reads as one of those named, or as `COLUMN=CELL` for a cell of that column. A list shows each row's last text as a block of its own, for texts of
-//! several lines.
+//! several lines. Columns of code, such as drawings, keep one width for each letter.
 
 use std::{
     collections::HashMap,
-    fs,
-    path::{Path, PathBuf},
+    path::Path,
     sync::{Mutex, PoisonError},
 };
 
 use common::{
     Device,
+    record::Record,
     table::{Cell, Column, Table},
 };
-use phase1_infra::{Run, STEPS};
-use serde::Deserialize;
+use phase1_infra::{Run, STEPS, Step};
 
 /// The machine that the book's measurements are from.
 const MACHINE: &str = "nvidia-h200";
@@ -28,22 +27,6 @@ const MACHINE: &str = "nvidia-h200";
 /// Why a table or a number can't be shown.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// The record can't be read.
-    #[error("cannot read {}: {source}", path.display())]
-    Read {
-        /// The record.
-        path: PathBuf,
-        /// The system's reason.
-        source: std::io::Error,
-    },
-    /// The file is no record.
-    #[error("{} is no record: {source}", path.display())]
-    Malformed {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        source: serde_json::Error,
-    },
     /// A record, or the simulator, has no such table.
     #[error("no table `{name}` in {place}; it has: {known}")]
     NoTable {
@@ -70,35 +53,19 @@ pub enum RecordError {
         /// As asked for.
         cells: Vec<String>,
     },
-    /// The step failed on the simulator.
-    #[error("on the simulator: {0}")]
-    Simulator(#[from] common::Error),
+    /// The record can't be read, or a step failed on the simulator.
+    #[error(transparent)]
+    Common(#[from] common::Error),
     /// The marker's argument is malformed.
     #[error("{0}")]
     Syntax(String),
-}
-
-/// A record's file: what is shown of it.
-#[derive(Deserialize)]
-struct Record {
-    device_name: String,
-    host: String,
-    date: String,
-    commit: String,
-    tables: Vec<Named>,
-}
-
-#[derive(Clone, Deserialize)]
-struct Named {
-    name: String,
-    table: Table,
 }
 
 /// A table and where it is from.
 pub struct Found {
     /// As recorded or counted.
     pub table: Table,
-    /// `Measured on an NVIDIA H200, …`
+    /// `Recorded: NVIDIA H200, …`
     caption: String,
 }
 
@@ -110,48 +77,45 @@ pub fn find(workspace: &Path, name: &str) -> Result<Found, RecordError> {
     let Some((phase, table)) = name.split_once('/') else {
         return Err(RecordError::Syntax(format!("`{name}` is no table: write PHASE/TABLE or PHASE/TABLE@sim")));
     };
-    if let Some(step) = table.strip_suffix("@sim") {
-        let table = pick(simulated(step)?, step, "the steps that the simulator can run")?;
-        return Ok(Found { table, caption: "Counted on the simulator.".to_owned() });
+    if let Some(table) = table.strip_suffix("@sim") {
+        return Ok(Found { table: simulated(phase, table)?, caption: "On the simulator.".to_owned() });
     }
     let path = workspace.join(phase).join("records").join(MACHINE).with_extension("json");
-    let json = fs::read_to_string(&path).map_err(|source| RecordError::Read { path: path.clone(), source })?;
-    let record: Record =
-        serde_json::from_str(&json).map_err(|source| RecordError::Malformed { path: path.clone(), source })?;
-    let day = record.date.split('T').next().unwrap_or_default();
-    let caption =
-        format!("Measured on an {}; host {}; {day}, commit {}.", record.device_name, record.host, record.commit);
-    let place = path.display().to_string();
-    Ok(Found { table: pick(record.tables, table, &place)?, caption })
-}
-
-fn pick(tables: Vec<Named>, name: &str, place: &str) -> Result<Table, RecordError> {
-    let known = tables.iter().map(|table| table.name.as_str()).collect::<Vec<_>>().join(", ");
-    let no_table = || RecordError::NoTable { name: name.to_owned(), place: place.to_owned(), known };
-    tables.into_iter().find(|table| table.name == name).map(|found| found.table).ok_or_else(no_table)
-}
-
-/// The tables of a phase-1 step on the simulator: `streams`, `streams 2`, …. Each step runs once a process.
-fn simulated(name: &str) -> Result<Vec<Named>, RecordError> {
-    static RUN: Mutex<Option<HashMap<&str, Vec<Named>>>> = Mutex::new(None);
-    let runnable = STEPS.iter().filter_map(|step| match step.run {
-        Run::OnDevice(run) => Some((step.name, run)),
-        Run::Anywhere(_) => None,
-    });
-    let Some((step, run)) = runnable.clone().find(|(step, _)| name.split(' ').next() == Some(step)) else {
-        let none = |(step, _): (&str, _)| Named { name: step.to_owned(), table: Table::new("", []) };
-        return Ok(runnable.map(none).collect());
+    let record = Record::open(&path)?;
+    let Some(found) = record.table(table) else {
+        let known = record.tables.iter().map(|named| named.name.as_str());
+        return Err(no_table(table, path.display().to_string(), known));
     };
-    let mut tables = RUN.lock().unwrap_or_else(PoisonError::into_inner);
-    let tables = tables.get_or_insert_default();
-    if let Some(known) = tables.get(step) {
-        return Ok(known.clone());
+    let host = match record.host.as_str() {
+        "unknown" => String::new(),
+        host => format!("; host {host}"),
+    };
+    Ok(Found { table: found.clone(), caption: format!("Recorded: {}{host}.", record.provenance()) })
+}
+
+fn no_table<'a>(name: &str, place: String, known: impl Iterator<Item = &'a str>) -> RecordError {
+    RecordError::NoTable { name: name.to_owned(), place, known: known.collect::<Vec<_>>().join(", ") }
+}
+
+/// A table of a phase-1 step on the simulator, or phase 2's own. Each step of phase 1 runs once a process.
+fn simulated(phase: &str, name: &str) -> Result<Table, RecordError> {
+    static KNOWN: Mutex<Option<HashMap<&str, Table>>> = Mutex::new(None);
+    if (phase, name) == ("phase2-conv-bn", "layers") {
+        return Ok(phase2_conv_bn::report::run(&Device::sim())?.table);
     }
-    let name = |i: usize| if i == 0 { step.to_owned() } else { format!("{step} {}", i + 1) };
-    let named: Vec<Named> =
-        run(&Device::sim())?.into_iter().enumerate().map(|(i, table)| Named { name: name(i), table }).collect();
-    tables.insert(step, named.clone());
-    Ok(named)
+    let steps = || STEPS.iter().filter(|_| phase == "phase1-infra");
+    let step = steps().find(|step| step.tables.contains(&name));
+    let Some(Step { run: Run::OnDevice(run), tables: names, .. }) = step else {
+        let known = steps().filter(|step| matches!(step.run, Run::OnDevice(_))).flat_map(|step| step.tables);
+        return Err(no_table(name, format!("{phase} on the simulator"), known.copied()));
+    };
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = known.get_or_insert_default();
+    if !known.contains_key(name) {
+        known.extend(names.iter().copied().zip(run(&Device::sim())?));
+    }
+    let missing = || no_table(name, format!("what the step makes on {}", Device::sim().describe()), [].into_iter());
+    known.get(name).cloned().ok_or_else(missing)
 }
 
 /// What stands between the markers of `record ARGUMENT`.
@@ -227,8 +191,10 @@ pub fn has(table: &Table, row: &[Cell], wanted: &str) -> bool {
 struct Request {
     table: String,
     list: bool,
+    without_notes: bool,
     columns: Vec<String>,
     rows: Vec<String>,
+    code: Vec<String>,
 }
 
 impl Request {
@@ -245,9 +211,11 @@ impl Request {
                 (Word::Quoted(text), Some(open)) => open.push(text.to_owned()),
                 (Word::Bare("columns"), _) => open = Some(&mut request.columns),
                 (Word::Bare("rows"), _) => open = Some(&mut request.rows),
+                (Word::Bare("code"), _) => open = Some(&mut request.code),
+                (Word::Bare("without"), _) if words.next() == Some(Word::Bare("notes")) => request.without_notes = true,
                 (Word::Bare("as"), _) if words.next() == Some(Word::Bare("list")) => request.list = true,
                 (Word::Bare(text) | Word::Quoted(text), _) => {
-                    let expected = "`as list`, `columns \"…\"` or `rows \"…\"`";
+                    let expected = "`as list`, `without notes`, `columns`, `rows` or `code` with \"…\"";
                     return Err(RecordError::Syntax(format!(
                         "`{text}` is not understood: {expected} may follow a table"
                     )));
@@ -270,9 +238,17 @@ impl Request {
         let mut shown = Table::new("", columns.iter().map(|&at| table.columns[at].clone()));
         let wanted = |row: &&Vec<Cell>| self.rows.is_empty() || self.rows.iter().any(|text| has(table, row, text));
         for row in table.rows.iter().filter(wanted) {
-            shown.row(columns.iter().map(|&at| row[at].clone()));
+            shown.row(columns.iter().map(|&at| match &row[at] {
+                Cell::Text(text) if self.code.contains(&table.columns[at].name) => format!("`{text}`").into(),
+                cell => cell.clone(),
+            }));
         }
-        shown.notes.clone_from(&table.notes);
+        for name in &self.code {
+            column(table, name)?;
+        }
+        if !self.without_notes {
+            shown.notes.clone_from(&table.notes);
+        }
         Ok(shown)
     }
 }
@@ -314,6 +290,8 @@ pub fn words(text: &str) -> Result<Vec<Word<'_>>, RecordError> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn workspace() -> tempfile::TempDir {
@@ -323,20 +301,21 @@ mod tests {
         table.row(["up | down".into(), 64usize.into(), 12.345.into()]);
         table.row(["up".into(), 128usize.into(), Cell::absent("no clock")]);
         table.note("a < b");
-        let table = table.to_json();
-        let record = format!(
-            r#"{{"format": "x", "device": "cuda:0", "device_name": "NVIDIA H200", "host": "CPU", "date": "2026-01-02T03:04:05Z",
-            "commit": "abc", "tables": [{{"name": "transfers", "table": {table}}}]}}"#
-        );
+        let mut record = Record::begin(&Device::sim());
+        record.push("transfers", table);
+        record.device_name = "NVIDIA H200".into();
+        record.host = "CPU".into();
+        record.date = "2026-01-02T03:04:05Z".into();
+        record.commit = "abc".into();
         fs::create_dir_all(folder.path().join("p/records")).unwrap();
-        fs::write(folder.path().join("p/records/nvidia-h200.json"), record).unwrap();
+        fs::write(folder.path().join("p/records/nvidia-h200.json"), record.to_json()).unwrap();
         folder
     }
 
     #[test]
     fn a_recorded_table_is_shown_with_its_origin() {
         let folder = workspace();
-        let caption = "Measured on an NVIDIA H200; host CPU; 2026-01-02, commit abc.";
+        let caption = "Recorded: NVIDIA H200, 2026-01-02, commit abc; host CPU.";
         assert_eq!(
             markdown(folder.path(), "p/transfers").unwrap(),
             format!(
@@ -351,6 +330,11 @@ mod tests {
                  <figcaption>{caption} a &lt; b</figcaption>\n</figure>"
             )
         );
+        assert!(
+            markdown(folder.path(), r#"p/transfers without notes rows "64" code "path""#)
+                .unwrap()
+                .ends_with(&format!("| `up \\| down` | 64 | 12.35 |\n\n<figcaption>{caption}</figcaption>\n</figure>"))
+        );
         assert_eq!(
             markdown(folder.path(), r#"p/transfers as list columns "KiB" "path" rows "up""#).unwrap(),
             format!(
@@ -364,7 +348,7 @@ mod tests {
     fn what_is_not_there_is_an_error() {
         let folder = workspace();
         let error = |argument: &str| markdown(folder.path(), argument).unwrap_err().to_string();
-        assert!(error("q/transfers").starts_with("cannot read "), "{}", error("q/transfers"));
+        assert!(error("q/transfers").contains("nvidia-h200.json"), "{}", error("q/transfers"));
         assert!(error("p/streams").contains("no table `streams`") && error("p/streams").ends_with("it has: transfers"));
         assert_eq!(error(r#"p/transfers columns "ms""#), "no column `ms`; there are: path, KiB, GB/s");
         assert_eq!(error(r#"p/transfers rows "65""#), "0 rows have the cells [\"65\"], exactly one must");
@@ -374,7 +358,7 @@ mod tests {
         assert!(error("p/transfers columns \"ms").ends_with("has no closing quotation mark"));
         assert!(error("phase1-infra/vector-sub@sim").contains("it has: device-query, memory"));
         fs::write(folder.path().join("p/records/nvidia-h200.json"), "{}").unwrap();
-        assert!(error("p/transfers").contains("is no record: missing field"));
+        assert!(error("p/transfers").contains("nvidia-h200.json"), "{}", error("p/transfers"));
     }
 
     #[test]
@@ -382,6 +366,7 @@ mod tests {
         let table = find(Path::new("."), "phase1-infra/launch-overhead@sim").unwrap().table;
         let at = column(&table, "instructions a launch").unwrap();
         assert!(table.rows.iter().all(|row| row[at] == Cell::Number(1.0)), "{table:?}");
-        assert!(find(Path::new("."), "phase1-infra/streams 2@sim").unwrap().table.title.starts_with("timeline"));
+        let timeline = find(Path::new("."), "phase1-infra/streams-timeline-3@sim").unwrap().table;
+        assert!(timeline.title.starts_with("timeline"), "{timeline:?}");
     }
 }

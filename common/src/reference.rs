@@ -8,6 +8,7 @@ use rayon::prelude::*;
 use crate::Tensor;
 use crate::check::Tolerance;
 use crate::error::{Error, Result};
+use crate::tensor::element_count;
 
 /// Values computed in f64, and what an f32 implementation's error is bounded by.
 #[derive(Clone, Debug)]
@@ -462,6 +463,16 @@ mod tests {
         let large = Tensor::zeros(&[4, 3, 9, 9]);
         let error = conv2d(&image, &large, None, Conv2dParams::default()).unwrap_err();
         assert!(error.to_string().ends_with("the window is larger than the padded image"));
+        let weight = Tensor::zeros(&[4, 3, 3, 3]);
+        let message = |params| conv2d(&image, &weight, None, params).unwrap_err().to_string();
+        for params in [
+            Conv2dParams::new(1, usize::MAX),
+            Conv2dParams::new(1, usize::MAX / 2),
+            Conv2dParams { dilation: [usize::MAX; 2], ..Conv2dParams::default() },
+        ] {
+            assert!(message(params).ends_with("the window's reach overflows"), "{}", message(params));
+        }
+        assert!(message(Conv2dParams::new(1, usize::MAX / 4)).ends_with("more values than can be counted"));
     }
 
     #[test]

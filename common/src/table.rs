@@ -176,13 +176,16 @@ impl Table {
         }
     }
 
-    /// For a terminal of [`WIDTH`] columns: headings that would make the table wider are broken at spaces and hyphens, and
-    /// title and notes where they would be longer.
+    /// For a terminal of [`WIDTH`] columns: headings that would make the table wider are broken between words, no more than
+    /// needed; title and notes too. Cells stay as they are.
     pub fn to_text(&self) -> String {
         let (rows, notes) = self.shown();
-        let mut frame = self.frame(&rows, |column| column.name.clone());
-        if frame.lines().any(|line| line.chars().count() > WIDTH) {
-            frame = self.frame(&rows, |column| broken(&column.name));
+        let mut frame = self.frame(&rows, WIDTH);
+        for heading in [32, 24, 16, 12, 8, 0] {
+            if frame.lines().all(|line| line.chars().count() <= WIDTH) {
+                break;
+            }
+            frame = self.frame(&rows, heading);
         }
         // The rest of a sentence is indented, to tell it from the next one.
         let sentence = |text: &str| wrap(text, WIDTH - 2).replace('\n', "\n  ") + "\n";
@@ -190,9 +193,14 @@ impl Table {
         format!("{}{frame}\n{notes}", sentence(&self.title))
     }
 
-    fn frame(&self, rows: &[Vec<String>], heading: impl Fn(&Column) -> String) -> String {
+    /// The table with headings of at most `heading` characters a line, or as wide as their column.
+    fn frame(&self, rows: &[Vec<String>], heading: usize) -> String {
         let mut builder = Builder::default();
-        builder.push_record(self.columns.iter().map(heading));
+        builder.push_record(self.columns.iter().enumerate().map(|(at, column)| {
+            let lines = rows.iter().flat_map(|row| row[at].lines());
+            let widest = lines.map(|line| line.chars().count()).max().unwrap_or(0);
+            centred(&wrap(&column.name, heading.max(widest)))
+        }));
         for row in rows {
             builder.push_record(row);
         }
@@ -328,11 +336,10 @@ impl Table {
     }
 }
 
-/// A heading with a word a line, each in the middle.
-fn broken(heading: &str) -> String {
-    let words: Vec<&str> = heading.split(' ').flat_map(|word| word.split_inclusive('-')).collect();
-    let width = words.iter().map(|word| word.chars().count()).max().unwrap_or(0);
-    words.iter().map(|word| format!("{word:^width$}")).collect::<Vec<_>>().join("\n")
+/// Each line in the middle of the widest.
+fn centred(lines: &str) -> String {
+    let width = lines.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+    lines.lines().map(|line| format!("{line:^width$}")).collect::<Vec<_>>().join("\n")
 }
 
 /// `text` in lines of at most `width` characters where its words allow, as for a cell of a table. Line ends stay.
@@ -449,13 +456,13 @@ mod tests {
 
     #[test]
     fn wide_headings_and_long_sentences_are_broken() {
-        let columns = (0..6).map(|i| Column::number(format!("column number {i} twenty-one"), 1));
+        let columns = (0..6).map(|i| Column::number(format!("column number {i} of twenty"), 1));
         let mut wide = Table::new("title ".repeat(30).trim_end(), columns);
         wide.row((0..6).map(|i| f64::from(i).into()));
         wide.note("word ".repeat(60).trim_end());
         let shown = wide.to_text();
         assert!(shown.lines().all(|line| line.chars().count() <= WIDTH), "{shown}");
-        assert!(shown.contains("│ twenty- │"), "{shown}");
+        assert!(shown.contains("│   twenty    │"), "{shown}");
         assert_eq!((shown.matches("title").count(), shown.matches("word").count()), (30, 60));
     }
 

@@ -6,12 +6,10 @@ use common::Result;
 use common::compile;
 use common::device::{Device, DeviceChoice};
 use common::probe::{Component, report};
-use common::table::{Column, Table};
+use common::table::{Column, Table, wrap};
 
-use crate::wrap;
-
-/// Characters of the widest column, where its words allow.
-const WIDTH: usize = 84;
+/// Characters of the widest column, where its words allow. (Commands and paths stay whole.)
+const WIDTH: usize = 70;
 
 /// The report as a table.
 ///

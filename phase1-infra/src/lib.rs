@@ -17,8 +17,10 @@
 //! | [`doctor`] | | what is installed here, and what to do about what is not |
 //!
 //! [`STEPS`] lists them for the command, `src/main.rs`. Every step runs on a GPU and on the simulator from the same lines. A
-//! GPU gives times; the simulator has no clock and gives counts; tables have a column for each and a dash where there is none.
+//! GPU gives times; the simulator has no clock and gives counts; tables have a column for each
+//! and a dash where there is none. On the simulator, times recorded on a GPU stand in for those, marked as such.
 
+use common::record::{Record, merge};
 use common::table::{Cell, Table};
 use common::timing::Timing;
 use common::{Device, Error, Result};
@@ -43,6 +45,43 @@ pub struct Step {
     pub question: &'static str,
     /// What it runs.
     pub run: Run,
+    /// The names of its tables in a record: the same on each device and in each run, as their titles are not.
+    pub tables: &'static [&'static str],
+    /// What of a recorded run the simulator shows.
+    pub recorded: Recorded,
+}
+
+/// What is shown of a run on a GPU where there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recorded {
+    /// Nothing: the simulator says it all.
+    Nothing,
+    /// Its columns, in place of dashes: both devices do the same work.
+    Columns,
+    /// Its table below the simulator's: a GPU has far more to do.
+    Table,
+}
+
+impl Step {
+    /// What is printed for the table `name` of this step.
+    pub fn shown(&self, name: &str, table: &Table, records: &[Record]) -> Vec<Table> {
+        match self.recorded {
+            Recorded::Nothing => vec![table.clone()],
+            Recorded::Columns => vec![merge(table, name, records)],
+            Recorded::Table => {
+                let quoted = records.iter().filter_map(|record| record.quote(name));
+                std::iter::once(table.clone()).chain(quoted).collect()
+            }
+        }
+    }
+}
+
+/// The runs kept in `records/`.
+///
+/// # Errors
+/// [`Error::Record`] with the file that is no record.
+pub fn records() -> Result<Vec<Record>> {
+    common::records!("nvidia-h200.json")
 }
 
 /// What a step needs.
@@ -60,39 +99,71 @@ pub static STEPS: [Step; 10] = [
         name: "device-query",
         question: "What is this device made of?",
         run: Run::OnDevice(step01_device_query::run),
+        tables: &["device-query"],
+        recorded: Recorded::Table,
     },
     Step {
         name: "memory",
         question: "What does device memory hold, and when is it free again?",
         run: Run::OnDevice(step02_memory::run),
+        tables: &["memory"],
+        recorded: Recorded::Nothing,
     },
     Step {
         name: "transfers",
         question: "How fast do bytes travel from pageable and from pinned host memory?",
         run: Run::OnDevice(step03_transfers::run),
+        tables: &["transfers"],
+        recorded: Recorded::Columns,
     },
     Step {
         name: "vector-add",
         question: "What does the first kernel need, and what becomes of the last block?",
         run: Run::OnDevice(step04_vector_add::run),
+        tables: &["vector-add"],
+        recorded: Recorded::Columns,
     },
-    Step { name: "grid-stride", question: "How many blocks are enough?", run: Run::OnDevice(step05_grid_stride::run) },
+    Step {
+        name: "grid-stride",
+        question: "How many blocks are enough?",
+        run: Run::OnDevice(step05_grid_stride::run),
+        tables: &["grid-stride"],
+        recorded: Recorded::Table,
+    },
     Step {
         name: "launch-overhead",
         question: "What does a launch cost if the kernel does nothing?",
         run: Run::OnDevice(step06_launch_overhead::run),
+        tables: &["launch-overhead"],
+        recorded: Recorded::Columns,
     },
-    Step { name: "streams", question: "Can copies hide behind kernels?", run: Run::OnDevice(step07_streams::run) },
+    Step {
+        name: "streams",
+        question: "Can copies hide behind kernels?",
+        run: Run::OnDevice(step07_streams::run),
+        tables: &["streams", "streams-timeline-1", "streams-timeline-3"],
+        recorded: Recorded::Table,
+    },
     Step {
         name: "transfer-test",
         question: "Why is a GPU that only stores the data slower than no GPU?",
         run: Run::OnDevice(step08_transfer_test::run),
+        tables: &["transfer-test"],
+        recorded: Recorded::Table,
     },
-    Step { name: "errors", question: "What does a wrong launch say?", run: Run::OnDevice(step09_errors::run) },
+    Step {
+        name: "errors",
+        question: "What does a wrong launch say?",
+        run: Run::OnDevice(step09_errors::run),
+        tables: &["errors"],
+        recorded: Recorded::Nothing,
+    },
     Step {
         name: "doctor",
         question: "What is installed here, and what mends the rest? (only when named)",
         run: Run::Anywhere(doctor::run),
+        tables: &["doctor"],
+        recorded: Recorded::Nothing,
     },
 ];
 
@@ -153,9 +224,25 @@ mod tests {
     }
 
     #[test]
-    fn step_names_are_unique() {
-        let mut names = STEPS.map(|step| step.name);
-        names.sort_unstable();
-        assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
+    fn names_of_steps_and_of_tables_are_unique() {
+        for mut names in [STEPS.map(|step| step.name).to_vec(), STEPS.map(|step| step.tables).concat()] {
+            names.sort_unstable();
+            assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
+        }
+    }
+
+    #[test]
+    fn every_record_in_the_folder_is_built_in_and_has_every_table() {
+        let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/records")).unwrap();
+        let files = folder.filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|e| e == "json"));
+        let records = records().unwrap();
+        assert_eq!(records.len(), files.count());
+        for record in &records {
+            for name in STEPS.iter().filter(|step| matches!(step.run, Run::OnDevice(_))).flat_map(|step| step.tables) {
+                let table = record.table(name).unwrap_or_else(|| panic!("{} has no `{name}`", record.provenance()));
+                let text = table.to_text();
+                assert!(text.lines().all(|line| line.chars().count() <= common::table::WIDTH), "{text}");
+            }
+        }
     }
 }

@@ -1,14 +1,16 @@
 //! `cargo run -p phase1-infra [-- STEP…]`: runs the steps and prints their tables.
 
 use std::io::{self, ErrorKind, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use common::prelude::*;
 use common::progress::Progress;
+use common::record::Record;
 use common::table::{Column, Format, Table};
-use phase1_infra::{Run, STEPS, Step};
+use phase1_infra::{Run, STEPS, Step, records};
 
 /// Phase 1: device, memory, transfers, launches, streams and errors, one step at a time
 #[derive(Parser)]
@@ -17,8 +19,11 @@ struct Args {
     #[arg(value_name = "STEP", value_parser = step_names())]
     steps: Vec<String>,
     /// Only list the steps
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["steps", "save"])]
     list: bool,
+    /// Keep the run in a file, with device, date and commit (WARP_COMMIT, where there is no git repository); without doctor
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
     /// How tables are written; json is one list of tables
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -51,6 +56,9 @@ fn run(args: &Args, out: &mut impl Write) -> Result<()> {
         true => STEPS.iter().filter(|step| matches!(step.run, Run::OnDevice(_))).collect(),
         false => args.steps.iter().filter_map(|name| STEPS.iter().find(|step| step.name == name)).collect(),
     };
+    if let Some(path) = &args.save {
+        Record::can_be_saved(path)?;
+    }
     let device = match chosen.iter().any(|step| matches!(step.run, Run::OnDevice(_))) {
         true => Some(args.device.open()?),
         false => None,
@@ -58,6 +66,11 @@ fn run(args: &Args, out: &mut impl Write) -> Result<()> {
     if let Some(device) = &device {
         eprintln!("device: {}", device.describe());
     }
+    let recorded = match &device {
+        Some(device) if device.is_sim() => records()?,
+        _ => Vec::new(),
+    };
+    let mut record = device.as_ref().map(Record::begin);
     let mut printer = Printer::new(args.format, out);
     for (i, step) in chosen.iter().enumerate() {
         // The bar is gone when the tables come.
@@ -69,9 +82,23 @@ fn run(args: &Args, out: &mut impl Write) -> Result<()> {
             (Run::OnDevice(_), None) => unreachable!("a device is opened if any step needs one"),
         };
         progress.finish();
-        printer.tables(tables)?;
+        for (name, table) in step.tables.iter().zip(tables) {
+            printer.tables(step.shown(name, &table, &recorded))?;
+            if let (Run::OnDevice(_), Some(record)) = (step.run, &mut record) {
+                record.push(*name, table);
+            }
+        }
     }
-    printer.end()
+    printer.end()?;
+    match (&args.save, record) {
+        (Some(path), Some(record)) => {
+            record.save(path)?;
+            eprintln!("saved: {}", path.display());
+        }
+        (Some(path), None) => eprintln!("not saved, since no step ran on a device: {}", path.display()),
+        (None, _) => {}
+    }
+    Ok(())
 }
 
 fn list() -> Table {

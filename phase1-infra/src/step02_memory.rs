@@ -10,9 +10,9 @@
 
 use common::device::MemoryInfo;
 use common::prelude::*;
-use common::table::{Column, Table};
+use common::table::{Column, Table, wrap};
 
-use crate::{title, wrap};
+use crate::title;
 
 /// One operation and the memory after it.
 #[derive(Clone, Debug)]

@@ -142,25 +142,26 @@ fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes as u32).map(|i| (i.wrapping_mul(0x9E37_79B1) >> 24) as u8).collect()
 }
 
-/// Every path at three sizes.
+/// Every path at several sizes.
 ///
 /// # Errors
 /// As [`measure`].
 pub fn run(device: &Device) -> Result<Vec<Table>> {
-    let sizes: [usize; 3] = match device.is_sim() {
-        true => [1 << 10, 1 << 16, 1 << 22],
-        false => [1 << 16, 1 << 22, 1 << 28],
+    // On the simulator the largest takes its time and shows nothing that the others do not.
+    let sizes: &[usize] = match device.is_sim() {
+        true => &[1 << 16, 1 << 22],
+        false => &[1 << 16, 1 << 22, 1 << 28],
     };
     let bench = Bench { warm_up: 2, repeats: 10, ..Bench::default() };
     let columns = [
         Column::text("path"),
-        Column::number("KiB", 0),
+        Column::key("KiB"),
         Column::number("GB/s, events", 2),
         Column::number("GB/s, host clock", 2),
         Column::text("check"),
     ];
     let mut table = Table::new(title("transfers", device), columns);
-    for bytes in sizes {
+    for &bytes in sizes {
         for path in Path::ALL {
             let transfer = measure(&device.stream(), path, bytes, &bench)?;
             let rate = |timing: &Option<Timing>| {

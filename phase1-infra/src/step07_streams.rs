@@ -168,7 +168,7 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
 
     let columns = [
         Column::text("what"),
-        Column::number("streams", 0),
+        Column::key("streams"),
         Column::number("ms", 3),
         Column::number("of one stream, ×", 2),
         Column::number("lane instructions", 0),
@@ -198,7 +198,7 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
         })?;
         check(&chunks, rounds)?;
         // Three: one for each kind of engine. One, to compare its times with.
-        if streams == 3 || (streams == 1 && device.is_cuda()) {
+        if streams == 1 || streams == 3 {
             timelines.push(timeline(streams, &marks, device)?);
         }
         let ms = timing.median_ms();
@@ -220,8 +220,8 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
 /// When each chunk was copied in, computed and copied out, by its events.
 fn timeline(streams: usize, marks: &[Marks], device: &Device) -> Result<Table> {
     let columns = [
-        Column::number("chunk", 0),
-        Column::number("stream", 0),
+        Column::key("chunk"),
+        Column::key("stream"),
         Column::number("begins, ms", 3),
         Column::number("ends, ms", 3),
         Column::text("i: copy in, k: kernel, o: copy out"),
@@ -255,7 +255,7 @@ fn since(first: &Event, marks: &Marks) -> Result<[f32; 4]> {
 
 /// `···iiikkkooo·····` for the marks of a chunk, on a scale that ends at `end`.
 fn draw(times: &[f32; 4], end: f32) -> String {
-    const WIDTH: usize = 48;
+    const WIDTH: usize = 44;
     let place = |time: f32| ((time / end.max(f32::MIN_POSITIVE)) * WIDTH as f32).round() as usize;
     let places = times.map(place);
     let letter = |column: usize| match places.iter().filter(|&&place| place <= column).count() {
@@ -273,13 +273,11 @@ mod tests {
 
     #[test]
     fn a_chunk_is_drawn_where_its_events_were() {
-        let drawing = draw(&[1.0, 2.0, 5.0, 6.0], 8.0);
-        assert_eq!(
-            drawing,
-            format!("{}{}{}{}{}", "·".repeat(6), "i".repeat(6), "k".repeat(18), "o".repeat(6), "·".repeat(12))
-        );
+        let parts = [('·', 5), ('i', 10), ('k', 10), ('o', 5), ('·', 14)];
+        let expected: String = parts.map(|(letter, count)| letter.to_string().repeat(count)).concat();
+        assert_eq!(draw(&[1.0, 3.0, 5.0, 6.0], 8.8), expected);
         // A part too short to be seen takes no room, and no time at all is no division by zero.
-        assert_eq!(draw(&[0.0, 0.0, 8.0, 8.0], 8.0), "k".repeat(48));
-        assert_eq!(draw(&[0.0; 4], 0.0), "·".repeat(48));
+        assert_eq!(draw(&[0.0, 0.0, 8.0, 8.0], 8.0), "k".repeat(44));
+        assert_eq!(draw(&[0.0; 4], 0.0), "·".repeat(44));
     }
 }

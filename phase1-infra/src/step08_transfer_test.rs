@@ -152,7 +152,7 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
 
     let columns = [
         Column::text("layer"),
-        Column::number("bytes, both ways", 0),
+        Column::key("bytes, both ways"),
         Column::number("CPU, ms", 2),
         Column::number("transfers, ms", 2),
         Column::number("transfers' share, %", 1),

@@ -13,9 +13,9 @@
 use common::compile::KernelSource;
 use common::device::SimOptions;
 use common::prelude::*;
-use common::table::{Column, Table};
+use common::table::{Column, Table, wrap};
 
-use crate::{step01_device_query::binary, step04_vector_add, step06_launch_overhead, title, wrap};
+use crate::{step01_device_query::binary, step04_vector_add, step06_launch_overhead, title};
 
 /// `kernels/05_mistakes.cu`.
 pub const SOURCE: KernelSource = kernel_source!("05_mistakes");
@@ -131,7 +131,7 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
     let columns = [Column::text("mistake"), Column::text("on"), Column::text("what it says")];
     let mut table = Table::new(title("errors", device), columns);
     for Observed { mistake, device, error } in observe(device)? {
-        table.row([wrap(mistake, 24).into(), device.into(), wrap(&error.to_string(), 84).into()]);
+        table.row([wrap(mistake, 18).into(), device.into(), wrap(&error.to_string(), 66).into()]);
     }
     table.note("The last two run on a simulator everywhere: a GPU would lose its context over the first, and never return from the second.");
     let shared = binary(device.properties().shared_per_block_optin.into());

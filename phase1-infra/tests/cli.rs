@@ -5,6 +5,7 @@ use std::process::Output;
 
 use assert_cmd::Command;
 use common::prelude::*;
+use common::record::Record;
 use common::table::Table;
 use phase1_infra::STEPS;
 
@@ -50,6 +51,46 @@ fn without_names_every_step_but_doctor_runs_in_order() {
         rest = &rest[at..];
     }
     assert!(!stdout(&output).contains("doctor"));
+    assert!(stdout(&output).lines().all(|line| line.chars().count() <= 100), "{}", stdout(&output));
+}
+
+#[test]
+fn the_simulator_shows_what_a_gpu_recorded_and_says_so() {
+    let of = |step: &str| tables(&phase1(&[step, "--device", "sim", "--format", "json"]));
+    let merged = of("transfers");
+    assert!(merged[0].columns.iter().any(|column| column.name.starts_with("recorded ")), "{:?}", merged[0].columns);
+    assert!(merged[0].notes.iter().any(|note| note.contains("not measured here, but on ")), "{:?}", merged[0].notes);
+    let beside = of("streams");
+    let titles: Vec<_> = beside.iter().map(|table| table.title.split(" on ").next().unwrap()).collect();
+    assert!(
+        titles.contains(&"timeline, streams: 3") && titles.contains(&"recorded: timeline, streams: 3"),
+        "{titles:?}"
+    );
+}
+
+#[test]
+fn a_run_is_kept_under_stable_names_and_without_recorded_numbers() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run.json");
+    let output = phase1(&["transfers", "streams", "doctor", "--device", "sim", "--save", path.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).ends_with(&format!("saved: {}\n", path.display())), "{}", stderr(&output));
+    let record = Record::open(&path).unwrap();
+    let names: Vec<_> = record.tables.iter().map(|named| named.name.as_str()).collect();
+    assert_eq!(names, ["transfers", "streams", "streams-timeline-1", "streams-timeline-3"]);
+    assert!(record.simulated && !record.to_json().contains("recorded"));
+}
+
+#[test]
+fn a_run_that_cannot_be_kept_is_refused_at_once_or_said_to_be_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let output = phase1(&["memory", "--device", "sim", "--save", &at("no/run.json")]);
+    assert_eq!((output.status.code(), stdout(&output)), (Some(1), ""));
+    assert!(stderr(&output).ends_with("run.json: its directory does not exist\n"), "{}", stderr(&output));
+    let output = phase1(&["doctor", "--save", &at("run.json")]);
+    assert!(stderr(&output).starts_with("not saved, since no step ran on a device"), "{}", stderr(&output));
+    assert!(!dir.path().join("run.json").exists());
 }
 
 #[test]

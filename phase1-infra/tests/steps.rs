@@ -145,7 +145,9 @@ device_test! {
         let run = |name: &str| -> Result<Vec<Table>> {
             let step = STEPS.iter().find(|step| step.name == name).unwrap();
             let Run::OnDevice(run) = step.run else { panic!("{name} runs anywhere") };
-            run(&device)
+            let tables = run(&device)?;
+            assert_eq!(tables.len(), step.tables.len(), "{name}");
+            Ok(tables)
         };
         for (step, table, times, counts) in [
             ("transfers", 0, vec!["GB/s, events", "GB/s, host clock"], vec![]),

@@ -39,15 +39,6 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
-
-    /// A file that cannot be read as a record of an earlier run, or written.
-    #[error("{}: {reason}", .path.display())]
-    Record {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
 }
 
 impl Error {

@@ -6,20 +6,32 @@
 //! | [`transfer`] | `transfer`: copies between host and device |
 //! | [`layers`] | `layers`: ResNet18's opening layers on a real photo (more layers come with phase 3) |
 //! | [`photo`] | from a photo file to the network's input |
-//! | [`record`] | a run saved with device, date and commit, and compared with a later one |
-//! | [`recorded`] | runs recorded on other machines, shown where this one has no number |
-//! | [`terminal`] | tables that fit a terminal of 100 columns |
 //!
 //! A table's check comes before its clock: results are compared with the f64 reference, and a wrong one fails the command.
-//! Numbers are measured here, or recorded and shown as such; none is estimated.
+//! Numbers are measured here, or recorded on another machine and shown as such ([`common::record`]); none is estimated.
 
 mod error;
 pub mod layers;
 pub mod photo;
-pub mod record;
-pub mod recorded;
 pub mod tables;
-pub mod terminal;
 pub mod transfer;
 
 pub use error::{Error, Result};
+
+/// The runs kept in `records/`, for columns that the simulator has no numbers for.
+///
+/// # Errors
+/// [`common::Error::Record`] with the file that is no record.
+pub fn records() -> common::Result<Vec<common::record::Record>> {
+    common::records!()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_record_in_the_folder_is_built_in() {
+        let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/records")).unwrap();
+        let files = folder.filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|e| e == "json"));
+        assert_eq!(super::records().unwrap().len(), files.count());
+    }
+}

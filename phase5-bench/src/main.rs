@@ -1,15 +1,15 @@
 //! `cargo run -p phase5-bench`: the course's tables, measured here.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
 use common::device::DeviceArgs;
+use common::record::{Named, Record, merge};
 use common::table::{Format, Table};
 use phase5_bench::photo::Photo;
-use phase5_bench::record::{Named, Record};
 use phase5_bench::tables::{self, Context, State};
-use phase5_bench::{Error, Result, recorded, terminal};
+use phase5_bench::{Result, records};
 
 /// Measure the course's comparison tables on this machine
 ///
@@ -62,20 +62,20 @@ fn main() -> ExitCode {
 /// True if every table was made and every check passed.
 fn run(args: &Args) -> Result<bool> {
     if args.list {
-        print!("{}", shown(&tables::list(), args.format));
+        print!("{}", tables::list().render(args.format));
         return Ok(true);
     }
     // All that can be refused is refused before minutes of measuring.
     let entries = tables::select(&args.names)?;
     let earlier = args.compare.as_deref().map(Record::open).transpose()?;
     if let Some(path) = &args.save {
-        check_can_be_saved(path)?;
+        Record::can_be_saved(path)?;
     }
     let photo = args.photo.as_deref().map_or_else(|| Ok(Photo::built_in()), Photo::open)?;
     let device = args.device.open()?;
     eprintln!("device: {}", device.describe());
     let recorded = match device.is_sim() {
-        true => recorded::records().unwrap_or_else(|error| {
+        true => records().unwrap_or_else(|error| {
             eprintln!("warning: no recorded numbers are shown: {error}");
             Vec::new()
         }),
@@ -101,8 +101,8 @@ fn run(args: &Args) -> Result<bool> {
             eprintln!("error: table `{}`: {wrong}", entry.name);
             all_well = false;
         }
-        printer.print(&recorded::merge(&outcome.table, entry.name, &recorded));
-        record.tables.push(Named { name: entry.name.to_owned(), table: outcome.table });
+        printer.print(&merge(&outcome.table, entry.name, &recorded));
+        record.push(entry.name, outcome.table);
         match earlier.as_ref().map(|earlier| record.compare(earlier, entry.name)) {
             Some(Some(comparison)) => {
                 printer.print(&comparison);
@@ -127,16 +127,6 @@ fn run(args: &Args) -> Result<bool> {
     Ok(all_well)
 }
 
-fn check_can_be_saved(path: &Path) -> Result<()> {
-    let fail = |reason: &str| Err(Error::Record { path: path.to_owned(), reason: reason.to_owned() });
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    match (path.is_dir(), parent.is_dir()) {
-        (true, _) => fail("it is a directory; --save needs a file's name"),
-        (_, false) => fail("its directory does not exist"),
-        _ => Ok(()),
-    }
-}
-
 /// Prints tables as they are finished, with an empty line between; JSON waits for the end, to be one document.
 struct Printer {
     format: Format,
@@ -151,14 +141,7 @@ impl Printer {
         if !std::mem::take(&mut self.first) {
             println!();
         }
-        print!("{}", shown(table, self.format));
-    }
-}
-
-fn shown(table: &Table, format: Format) -> String {
-    match format {
-        Format::Text => terminal::text(table),
-        _ => table.render(format),
+        print!("{}", table.render(self.format));
     }
 }
 
@@ -166,7 +149,7 @@ fn shown(table: &Table, format: Format) -> String {
 fn json(record: &Record, recorded: &[Record], comparisons: &[Table]) -> String {
     let mut record = record.clone();
     for Named { name, table } in &mut record.tables {
-        *table = recorded::merge(table, name, recorded);
+        *table = merge(table, name, recorded);
     }
     record.comparisons = comparisons.to_vec();
     record.to_json()

@@ -115,7 +115,7 @@ extern "C" __global__ void conversions(const float *x, const double *y, const lo
     put(__double_as_longlong(__hiloint2double((int)c, 7)));
     put(__float_as_int(__double2float_rz(b)));
     put(isnan(a) + 2 * isinf(b) + 4 * isfinite(a));
-    put((short)a);
+    put((short)fminf(fmaxf(a, -30000.0f), 30000.0f));
     put((unsigned char)__float2uint_rz(fminf(fabsf(a), 255.0f)));
 }
 

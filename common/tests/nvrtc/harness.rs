@@ -38,6 +38,8 @@ struct Exact {
     bytes: Vec<u8>,
 }
 
+struct Anything;
+
 /// A value and how far from it a result may be.
 #[derive(Clone, Copy, Debug)]
 pub struct Near {
@@ -153,6 +155,12 @@ impl Case {
         self.exact(bytemuck::cast_slice(start).to_vec(), &[], expected)
     }
 
+    /// A buffer whose contents afterwards depend on the order of threads.
+    pub fn scratch(mut self, bytes: usize) -> Case {
+        self.args.push(Argument::Out { start: vec![0xff; bytes], expected: Box::new(Anything) });
+        self
+    }
+
     fn exact<T: Pod>(mut self, start: Vec<u8>, rows: &'static [&'static str], expected: &[T]) -> Case {
         assert!(rows.is_empty() || expected.len().is_multiple_of(rows.len()), "{}", self.kernel);
         let bytes = bytemuck::cast_slice(expected).to_vec();
@@ -245,6 +253,12 @@ impl Expected for Exact {
     }
 }
 
+impl Expected for Anything {
+    fn differences(&self, _bytes: &[u8], _fast: bool) -> Vec<String> {
+        Vec::new()
+    }
+}
+
 impl Expected for Close {
     fn differences(&self, bytes: &[u8], fast: bool) -> Vec<String> {
         let pairs = (self.read)(bytes).into_iter().zip(&self.values).enumerate();
@@ -256,7 +270,10 @@ impl Expected for Close {
                 let passes = difference <= bound;
                 (!passes).then(|| {
                     let place = place(&self.rows, self.values.len(), i);
-                    format!("{place}: {actual:e} instead of {:e} (off by {difference:.2e}, allowed {bound:.2e})", near.value)
+                    format!(
+                        "{place}: {actual:e} instead of {:e} (off by {difference:.2e}, allowed {bound:.2e})",
+                        near.value
+                    )
                 })
             })
             .take(6)

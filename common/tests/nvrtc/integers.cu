@@ -120,6 +120,9 @@ extern "C" __global__ void packed(const unsigned *x, const unsigned *y, unsigned
     put(__vsetltu4(a, b));
     put(__vneg2(a));
     put(__vsadu4(a, b));
+    put(__vsadu2(a, b));
+    put(__vsads4(a, b));
+    put(__vabsdiffs2(a, b));
     put(__viaddmax_s32(a, b, 4));
     put(__vimax3_s32(a, b, 77));
     put(__vimin_s32_relu(a, b));

@@ -230,8 +230,8 @@ impl<'a> FunctionLowering<'_, 'a> {
             | "rsqrt" | "rcp" | "ex2" | "lg2" | "sin" | "cos" | "tanh" | "mul24" | "mad24" | "copysign" | "addc"
             | "subc" | "madc" => self.arithmetic(name, m, ops),
             "and" | "or" | "xor" | "not" | "cnot" | "shl" | "shr" | "shf" | "lop3" | "prmt" | "bfe" | "bfi"
-            | "bfind" | "brev" | "clz" | "popc" | "fns" | "bmsk" | "szext" | "dp4a" | "dp2a"
-            | "vabsdiff2" | "vabsdiff4" => self.bitwise(name, m, ops),
+            | "bfind" | "brev" | "clz" | "popc" | "fns" | "bmsk" | "szext" | "dp4a" | "dp2a" | "vabsdiff2"
+            | "vabsdiff4" => self.bitwise(name, m, ops),
             "cvt" => self.cvt(m, ops),
             "mov" => self.mov(m, ops),
             "selp" => self.selp(m, ops),

@@ -1,0 +1,482 @@
+//! A run saved as JSON: its tables with device, date and commit; the comparison of two; and runs that were recorded on a GPU
+//! and are kept in a phase's `records/`, for readers who have none.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::table::{Cell, Column, Table, number};
+
+/// What a record's `format` says; another one is another program's file, or a later version's.
+const FORMAT: &str = "warp-by-warp 1";
+
+/// A run, as `--save` writes it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    format: String,
+    /// Which device, as the command names it: `cuda:0 NVIDIA H200 (sm_90)`.
+    pub device: String,
+    /// The device's own name: `NVIDIA H200`.
+    pub device_name: String,
+    /// True if its numbers are counts of the simulator.
+    pub simulated: bool,
+    /// The host's processor, which CPU columns were measured on.
+    pub host: String,
+    /// When it began, in UTC: `2026-03-01T12:00:00Z`.
+    pub date: String,
+    /// The repository's commit, with `-dirty` if files had changed; `unknown` where there is no repository.
+    pub commit: String,
+    /// In the order of the run.
+    pub tables: Vec<Named>,
+    /// With an earlier run, if one was asked for; they are shown and not saved.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub comparisons: Vec<Table>,
+}
+
+/// A table with a name that does not change from run to run, as its title may.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Named {
+    /// `layers`.
+    pub name: String,
+    /// As measured; recorded columns of other machines are not part of it.
+    pub table: Table,
+}
+
+impl Record {
+    /// A record without tables, of this machine and moment.
+    pub fn begin(device: &Device) -> Record {
+        Record {
+            format: FORMAT.to_owned(),
+            device: device.describe(),
+            device_name: device.properties().name.clone(),
+            simulated: device.is_sim(),
+            host: host(),
+            date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+            commit: commit(),
+            tables: Vec::new(),
+            comparisons: Vec::new(),
+        }
+    }
+
+    /// Appends a table.
+    pub fn push(&mut self, name: impl Into<String>, table: Table) {
+        self.tables.push(Named { name: name.into(), table });
+    }
+
+    /// The table of that name.
+    pub fn table(&self, name: &str) -> Option<&Table> {
+        self.tables.iter().find(|named| named.name == name).map(|named| &named.table)
+    }
+
+    /// Where and when: `NVIDIA H200, 2026-03-01, commit 14aedc2`.
+    pub fn provenance(&self) -> String {
+        let day = self.date.split('T').next().unwrap_or_default();
+        format!("{}, {day}, commit {}", self.device_name, self.commit)
+    }
+
+    /// As JSON. A number that is not finite becomes absent, since JSON has none.
+    pub fn to_json(&self) -> String {
+        let mut record = self.clone();
+        record.tables.iter_mut().map(|named| &mut named.table).for_each(Table::drop_non_finite);
+        record.comparisons.iter_mut().for_each(Table::drop_non_finite);
+        serde_json::to_string_pretty(&record).expect("strings and finite numbers are valid JSON") + "\n"
+    }
+
+    /// Reads what [`Record::to_json`] wrote; `path` is where it is from.
+    ///
+    /// # Errors
+    /// [`Error::Record`] if it is no such record.
+    pub fn from_json(path: impl AsRef<Path>, json: &str) -> Result<Record> {
+        let fail = |reason| Err(Error::Record { path: path.as_ref().to_owned(), reason });
+        let record: Record = match serde_json::from_str(json) {
+            Ok(record) => record,
+            Err(error) => return fail(format!("this is no run saved by `--save`: {error}")),
+        };
+        if record.format != FORMAT {
+            return fail(format!("its format is `{}`, this program reads `{FORMAT}`", record.format));
+        }
+        for Named { name, table } in &record.tables {
+            if let Some(ragged) = table.ragged() {
+                return fail(format!("table `{name}`: {ragged}"));
+            }
+        }
+        Ok(record)
+    }
+
+    /// Reads a saved run.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the file cannot be read, [`Error::Record`] if it is no such record.
+    pub fn open(path: &Path) -> Result<Record> {
+        Record::from_json(path, &std::fs::read_to_string(path).map_err(Error::io(path))?)
+    }
+
+    /// Writes the run to a file.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if it cannot be written.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        std::fs::write(path, self.to_json()).map_err(Error::io(path))
+    }
+
+    /// Whether [`Record::save`] has a place to write to: to be asked before minutes of measuring.
+    ///
+    /// # Errors
+    /// [`Error::Record`] if `path` is a directory, or in none.
+    pub fn can_be_saved(path: &Path) -> Result<()> {
+        let fail = |reason: &str| Err(Error::Record { path: path.to_owned(), reason: reason.to_owned() });
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        match (path.is_dir(), parent.is_dir()) {
+            (true, _) => fail("it is a directory; --save needs a file's name"),
+            (_, false) => fail("its directory does not exist"),
+            _ => Ok(()),
+        }
+    }
+
+    /// The table `name` of this run beside that of an earlier one: each number now, then, and the ratio. `None` if the earlier
+    /// run has no such table.
+    pub fn compare(&self, earlier: &Record, name: &str) -> Option<Table> {
+        let (now, before) = (self.table(name)?, earlier.table(name)?);
+        let columns = [
+            Column::text("row"),
+            Column::text("what"),
+            Column::number("now", 3),
+            Column::number("before", 3),
+            Column::number("now / before", 3),
+        ];
+        let mut table = Table::new(format!("{name}, compared with an earlier run"), columns);
+        let measured = |column: &Column| column.decimals.is_some() && !column.key;
+        for row in &now.rows {
+            let then = find(before, now.key(row));
+            for (cell, column) in row.iter().zip(&now.columns).filter(|(_, column)| measured(column)) {
+                let at = before.columns.iter().position(|other| other.name == column.name);
+                let then = match then.zip(at) {
+                    Some((then, at)) => then[at].clone(),
+                    None => Cell::absent("not in the earlier run"),
+                };
+                let ratio = match (cell, &then) {
+                    (Cell::Absent(_), Cell::Absent(_)) => continue,
+                    (Cell::Number(now), Cell::Number(then)) if *then != 0.0 => Cell::Number(now / then),
+                    (Cell::Number(_), Cell::Number(_)) => Cell::absent("it was 0"),
+                    _ => Cell::absent("not in both runs"),
+                };
+                table.row([about(now, row).into(), column.name.as_str().into(), cell.clone(), then, ratio]);
+            }
+        }
+        table.note(format!("now: {}; host: {}", self.provenance(), self.host));
+        table.note(format!("before: {}; host: {}", earlier.provenance(), earlier.host));
+        Some(table)
+    }
+
+    /// The table `name` as it is shown on another machine: marked as recorded. `None` if there is none.
+    pub fn quote(&self, name: &str) -> Option<Table> {
+        let mut table = self.table(name)?.clone();
+        table.title = format!("recorded: {}", table.title);
+        table.note(self.note());
+        Some(table)
+    }
+
+    fn note(&self) -> String {
+        format!(
+            "recorded {}: not measured here, but on {} (host: {}).",
+            self.short_name(),
+            self.provenance(),
+            self.host
+        )
+    }
+
+    fn short_name(&self) -> &str {
+        self.device_name.strip_prefix("NVIDIA ").unwrap_or(&self.device_name)
+    }
+}
+
+/// The row that is about the same.
+fn find<'a>(table: &'a Table, key: &[Cell]) -> Option<&'a Vec<Cell>> {
+    table.rows.iter().find(|row| table.key(row) == key)
+}
+
+/// What a row is about, in words: `pinned → device KiB 64`.
+fn about(table: &Table, row: &[Cell]) -> String {
+    let parts = table.key(row).iter().zip(&table.columns).filter_map(|(cell, column)| match cell {
+        Cell::Text(text) => Some(text.clone()),
+        Cell::Number(value) => Some(format!("{} {}", column.name, number(*value, column.decimals))),
+        Cell::Absent(_) => None,
+    });
+    parts.collect::<Vec<_>>().join(" ")
+}
+
+/// `table` with its empty columns replaced by those of the records that have the table `name`, and with rows that only a record
+/// has; as it is, if there is nothing to replace. On the simulator a column of times is empty; its heading and a note then say
+/// which device, day and commit the numbers are from.
+pub fn merge(table: &Table, name: &str, records: &[Record]) -> Table {
+    let replacements: Vec<Vec<(&Record, &Table, usize)>> = (0..table.columns.len())
+        .map(|at| {
+            let column = &table.columns[at];
+            if column.decimals.is_none() || table.rows.iter().any(|row| !matches!(row[at], Cell::Absent(_))) {
+                return Vec::new();
+            }
+            let recorded = records.iter().filter_map(|record| {
+                let source = record.table(name)?;
+                let from = source.columns.iter().position(|other| other.name == column.name)?;
+                let has_numbers = source.rows.iter().any(|row| matches!(row[from], Cell::Number(_)));
+                has_numbers.then_some((record, source, from))
+            });
+            recorded.collect()
+        })
+        .collect();
+    if replacements.iter().all(Vec::is_empty) {
+        return table.clone();
+    }
+    let rows = rows_of_all(table, records.iter().filter_map(|record| record.table(name)));
+    let mut merged = Table { columns: Vec::new(), rows: vec![Vec::new(); rows.len()], ..table.clone() };
+    for ((at, column), replacements) in table.columns.iter().enumerate().zip(replacements) {
+        if replacements.is_empty() {
+            merged.columns.push(column.clone());
+            for (row, whole) in merged.rows.iter_mut().zip(&rows) {
+                row.push(whole[at].clone());
+            }
+        }
+        for (record, source, from) in replacements {
+            let quantity = column.name.strip_prefix("device ").unwrap_or(&column.name);
+            let heading = format!("recorded {} {quantity}", record.short_name());
+            merged.columns.push(Column { name: heading, ..column.clone() });
+            for (row, whole) in merged.rows.iter_mut().zip(&rows) {
+                let recorded = find(source, table.key(whole));
+                row.push(recorded.map_or_else(|| Cell::absent("not in the record"), |other| other[from].clone()));
+            }
+            merged.note(record.note());
+        }
+    }
+    merged
+}
+
+/// The rows of `table`, and those that only a source has: each behind the one it follows there.
+fn rows_of_all<'a>(table: &Table, sources: impl Iterator<Item = &'a Table>) -> Vec<Vec<Cell>> {
+    let mut rows = table.rows.clone();
+    for source in sources {
+        let mut next = 0;
+        for row in &source.rows {
+            let key = source.key(row);
+            match rows.iter().position(|other| table.key(other) == key) {
+                Some(at) => next = at + 1,
+                None => {
+                    // Behind what only this machine has at that place, such as its own largest size.
+                    while rows.get(next).is_some_and(|other| find(source, table.key(other)).is_none()) {
+                        next += 1;
+                    }
+                    let rest = std::iter::repeat(Cell::absent("not run on this device"));
+                    rows.insert(next, key.iter().cloned().chain(rest).take(table.columns.len()).collect());
+                    next += 1;
+                }
+            }
+        }
+    }
+    rows
+}
+
+/// The recorded runs among `files`, given by name and text; those of simulators are left out, since a simulator is here.
+///
+/// # Errors
+/// [`Error::Record`] with the file that is no record.
+pub fn recorded(files: &[(&str, &str)]) -> Result<Vec<Record>> {
+    let records = files.iter().map(|(name, json)| Record::from_json(name, json)).collect::<Result<Vec<_>>>()?;
+    Ok(records.into_iter().filter(|record| !record.simulated).collect())
+}
+
+/// The [`recorded`] runs of the calling crate, built in: `records!("nvidia-h200.json")` reads `records/nvidia-h200.json` of it.
+#[macro_export]
+macro_rules! records {
+    ($($name:literal),* $(,)?) => {
+        $crate::record::recorded(&[$((
+            concat!("records/", $name),
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/records/", $name)),
+        )),*])
+    };
+}
+
+/// `git describe` of the sources this was built from; `WARP_COMMIT` says it where the sources came without a repository.
+fn commit() -> String {
+    let git = Command::new("git")
+        .args(["-C", env!("CARGO_MANIFEST_DIR"), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"])
+        .output();
+    let described = git.ok().filter(|output| output.status.success()).and_then(|output| {
+        let text = String::from_utf8(output.stdout).ok()?.trim().to_owned();
+        (!text.is_empty()).then_some(text)
+    });
+    described
+        .or_else(|| std::env::var("WARP_COMMIT").ok().filter(|commit| !commit.is_empty()))
+        .unwrap_or_else(|| "unknown".to_owned())
+}
+
+/// The processor's name, where Linux tells it, and how many threads it runs at once.
+fn host() -> String {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let name = std::fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| {
+        let line = text.lines().find(|line| line.starts_with("model name"))?;
+        Some(line.split_once(':')?.1.trim().to_owned())
+    });
+    format!("{}, {threads} threads", name.as_deref().unwrap_or(std::env::consts::ARCH))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Record {
+        let mut table = Table::new("layers", [Column::text("layer"), Column::number("ms", 2), Column::text("check")]);
+        table.row(["Conv2D".into(), 2.0.into(), "ok".into()]);
+        table.row(["ReLU".into(), Cell::absent("no clock"), "ok".into()]);
+        table.row(["total".into(), 4.0.into(), "ok".into()]);
+        let mut record = Record { device_name: "NVIDIA H200".to_owned(), ..Record::begin(&Device::sim()) };
+        record.push("layers", table);
+        record
+    }
+
+    fn read(json: &str) -> Result<Record> {
+        Record::from_json("run.json", json)
+    }
+
+    #[test]
+    fn a_record_comes_back_as_it_was() {
+        let record = sample();
+        assert_eq!(read(&record.to_json()).unwrap(), record);
+        assert!(humantime::parse_rfc3339(&record.date).is_ok());
+        assert!(!record.commit.is_empty() && record.simulated);
+    }
+
+    #[test]
+    fn numbers_that_json_has_not_become_absent() {
+        let mut record = sample();
+        record.tables[0].table.rows[0][1] = f64::NAN.into();
+        let read = read(&record.to_json()).unwrap();
+        assert_eq!(read.tables[0].table.rows[0][1], Cell::absent("the value was NaN"));
+    }
+
+    #[test]
+    fn what_is_no_record_is_refused() {
+        let error = |json: &str| read(json).unwrap_err().to_string();
+        for rubbish in ["", "not JSON", "{}", "[]", r#"{"format": "warp-by-warp 1"}"#] {
+            assert!(error(rubbish).starts_with("run.json: this is no run saved by `--save`"), "{}", error(rubbish));
+        }
+        assert_eq!(
+            error(&sample().to_json().replace(FORMAT, "warp-by-warp 99")),
+            "run.json: its format is `warp-by-warp 99`, this program reads `warp-by-warp 1`"
+        );
+        let mut ragged = sample();
+        ragged.tables[0].table.rows[1].pop();
+        assert_eq!(error(&ragged.to_json()), "run.json: table `layers`: row 1 has 2 cells for 3 columns");
+    }
+
+    #[test]
+    fn a_record_is_saved_and_opened_and_a_place_without_a_directory_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("run.json");
+        Record::can_be_saved(&path).unwrap();
+        sample().save(&path).unwrap();
+        assert_eq!(Record::open(&path).unwrap().tables, sample().tables);
+        assert!(matches!(Record::open(&dir.path().join("other.json")), Err(Error::Io { .. })));
+        for path in [dir.path(), &dir.path().join("no/run.json")] {
+            assert!(matches!(Record::can_be_saved(path), Err(Error::Record { .. })));
+        }
+    }
+
+    #[test]
+    fn comparison_finds_rows_by_name_though_their_check_has_changed() {
+        let (mut now, earlier) = (sample(), sample());
+        let rows = &mut now.tables[0].table.rows;
+        rows[0][1] = 3.0.into();
+        rows[0][2] = "WRONG".into();
+        rows.swap(0, 2);
+        rows.push(vec!["Linear".into(), 1.0.into(), "ok".into()]);
+        let table = now.compare(&earlier, "layers").unwrap();
+        let rows: Vec<_> = table.rows.iter().map(|row| (row[0].clone(), row[2..].to_vec())).collect();
+        // ReLU has no number in either run, so it is left out.
+        assert_eq!(rows.len(), 3);
+        assert_eq!(rows[0], ("total".into(), vec![4.0.into(), 4.0.into(), 1.0.into()]));
+        assert_eq!(rows[1], ("Conv2D".into(), vec![3.0.into(), 2.0.into(), 1.5.into()]));
+        assert_eq!(rows[2].0, "Linear".into());
+        assert!(matches!(rows[2].1[1..], [Cell::Absent(_), Cell::Absent(_)]));
+        assert!(now.compare(&earlier, "gemm").is_none());
+    }
+
+    fn here() -> Table {
+        let columns = [Column::text("layer"), Column::number("device ms", 3), Column::number("lanes", 0)];
+        let mut table = Table::new("layers", columns);
+        table.row(["Conv2D".into(), Cell::absent("no clock"), 100.0.into()]);
+        table.row(["ReLU".into(), Cell::absent("no clock"), 10.0.into()]);
+        table
+    }
+
+    fn on_gpu() -> Record {
+        let mut table = here();
+        table.rows[0] = vec!["Conv2D".into(), 0.5.into(), Cell::absent("no counts")];
+        table.rows[1] = vec!["Linear".into(), 0.25.into(), Cell::absent("no counts")];
+        Record {
+            simulated: false,
+            date: "2026-03-01T12:00:00Z".to_owned(),
+            commit: "0123abc".to_owned(),
+            tables: vec![Named { name: "layers".to_owned(), table }],
+            ..sample()
+        }
+    }
+
+    #[test]
+    fn an_empty_column_gives_way_to_the_recorded_one_and_says_so() {
+        let merged = merge(&here(), "layers", &[on_gpu()]);
+        let names: Vec<_> = merged.columns.iter().map(|column| column.name.as_str()).collect();
+        assert_eq!(names, ["layer", "recorded H200 ms", "lanes"]);
+        assert_eq!(merged.rows[0], ["Conv2D".into(), 0.5.into(), 100.0.into()]);
+        assert_eq!(merged.rows[1], ["ReLU".into(), Cell::absent("not in the record"), 10.0.into()]);
+        assert_eq!(merged.rows[2], ["Linear".into(), 0.25.into(), Cell::absent("not run on this device")]);
+        assert!(merged.notes[0].contains("not measured here, but on NVIDIA H200, 2026-03-01, commit 0123abc"));
+    }
+
+    #[test]
+    fn rows_of_one_name_are_told_apart_by_their_key_columns() {
+        let table = |sizes: [usize; 2], ms: [Cell; 2]| {
+            let mut table = Table::new("copies", [Column::text("path"), Column::key("KiB"), Column::number("ms", 1)]);
+            for (size, ms) in sizes.into_iter().zip(ms) {
+                table.row(["up".into(), size.into(), ms]);
+            }
+            table
+        };
+        let mut gpu = Record { tables: Vec::new(), ..on_gpu() };
+        gpu.push("copies", table([64, 1024], [1.0.into(), 2.0.into()]));
+        let here = table([4, 64], [Cell::absent("no clock"), Cell::absent("no clock")]);
+        let merged = merge(&here, "copies", &[gpu.clone()]);
+        let row = |size: usize, ms: Cell| vec![Cell::from("up"), size.into(), ms];
+        assert_eq!(
+            merged.rows,
+            [row(4, Cell::absent("not in the record")), row(64, 1.0.into()), row(1024, 2.0.into())]
+        );
+        let compared = gpu.compare(&gpu, "copies").unwrap();
+        assert_eq!(compared.rows[1][..2], ["up KiB 1024".into(), "ms".into()]);
+    }
+
+    #[test]
+    fn measured_columns_and_other_tables_are_left_as_they_are() {
+        assert_eq!(merge(&here(), "gemm", &[on_gpu()]), here());
+        let mut measured = here();
+        measured.rows[0][1] = 7.0.into();
+        assert_eq!(merge(&measured, "layers", &[on_gpu()]), measured);
+    }
+
+    #[test]
+    fn a_quoted_table_says_where_it_is_from() {
+        let quoted = on_gpu().quote("layers").unwrap();
+        assert_eq!(quoted.title, "recorded: layers");
+        assert!(quoted.notes[0].starts_with("recorded H200: not measured here"), "{:?}", quoted.notes);
+        assert_eq!(on_gpu().quote("gemm"), None);
+    }
+
+    #[test]
+    fn recorded_runs_of_a_simulator_are_left_out_and_rubbish_is_named() {
+        let (gpu, sim) = (on_gpu().to_json(), sample().to_json());
+        assert_eq!(recorded(&[("a.json", &gpu), ("b.json", &sim)]).unwrap(), [on_gpu()]);
+        assert!(recorded(&[("c.json", "{}")]).unwrap_err().to_string().starts_with("c.json: this is no run"));
+    }
+}
