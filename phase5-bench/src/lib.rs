@@ -23,7 +23,7 @@ pub use error::{Error, Result};
 /// # Errors
 /// [`common::Error::Record`] with the file that is no record.
 pub fn records() -> common::Result<Vec<common::record::Record>> {
-    common::records!()
+    common::records!("nvidia-h200.json")
 }
 
 #[cfg(test)]

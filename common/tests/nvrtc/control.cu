@@ -135,7 +135,7 @@ extern "C" __global__ void clocks(int *out) {
     long long start = clock64();
     unsigned ticks = clock();
     __nanosleep(20);
-    out[threadIdx.x] = (clock64() >= start) + 2 * (clock() - ticks < 1u << 30);
+    out[threadIdx.x] = (clock64() >= start) + 2 * ((unsigned)clock() - ticks < 1u << 30);
 }
 
 extern "C" __global__ void inline_ptx(const unsigned *x, const float *f, unsigned *out, float *sums) {

@@ -552,7 +552,9 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
         };
         executed += 1;
         lane_count += u64::from(active.count_ones());
-        monitor.issue(pc, active);
+        if !matches!(inst.op, Op::Join) {
+            monitor.issue(pc, active);
+        }
         if active == 0 {
             pc += 1;
             continue;
@@ -756,6 +758,9 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
                 continue;
             }
             Op::Join => {
+                // a mark of the lowering, not an instruction of the kernel
+                executed -= 1;
+                lane_count -= u64::from(active.count_ones());
                 if warp.meets(split.join, pc as u32, split.callers.len())
                     && let Some(join) = &mut warp.joins[split.join as usize]
                 {
