@@ -66,9 +66,9 @@ pub(crate) struct Run {
     /// Bytes of dynamic shared memory a block
     #[arg(long, value_name = "BYTES", default_value_t = 0, allow_negative_numbers = true)]
     pub shared: u32,
-    /// Instructions that all warps together may execute before the kernel is stopped [default: 100 billion]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]
-    pub budget: Option<u64>,
+    /// Instructions that all warps together may execute before the kernel is stopped; a billion are under a minute
+    #[arg(long, value_name = "N", default_value_t = 1_000_000_000, allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]
+    pub budget: u64,
     /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,

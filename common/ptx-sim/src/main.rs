@@ -114,8 +114,12 @@ fn run(options: &Run) -> Result<ExitCode, Failure> {
     let device = Device::new(Default::default());
     let kernel = device.load(&module)?.kernel(&options.kernel)?;
     let (args, shown) = arguments(&device, &options.args)?;
-    let config =
-        LaunchConfig { grid: options.grid, block: options.block, shared_bytes: options.shared, budget: options.budget };
+    let config = LaunchConfig {
+        grid: options.grid,
+        block: options.block,
+        shared_bytes: options.shared,
+        budget: Some(options.budget),
+    };
     let launched = kernel.launch(&config, &args);
     let printed = device.take_output();
     let mut out = io::BufWriter::new(io::stdout().lock());
