@@ -152,11 +152,10 @@ pub(crate) enum Init<'a> {
     Int(i128),
     F32(u32),
     F64(u64),
-    /// A symbol's address plus an offset; `generic(sym)` means the generic one.
+    /// A symbol's address plus an offset. `generic(sym)` is the same: a variable has one address, generic or not.
     Symbol {
         name: &'a str,
         offset: i64,
-        generic: bool,
     },
     List(Vec<Init<'a>>),
 }

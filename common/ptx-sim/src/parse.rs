@@ -409,11 +409,11 @@ impl<'a> Parser<'a> {
                 let inner = self.signed_offset()?;
                 self.expect(b')')?;
                 let outer = self.signed_offset()?;
-                Ok(Init::Symbol { name, offset: inner.wrapping_add(outer), generic: true })
+                Ok(Init::Symbol { name, offset: inner.wrapping_add(outer) })
             }
             Token::Word(name) => {
                 self.bump()?;
-                Ok(Init::Symbol { name, offset: self.signed_offset()?, generic: false })
+                Ok(Init::Symbol { name, offset: self.signed_offset()? })
             }
             _ => Ok(match self.number()? {
                 Operand::Int(value) => Init::Int(value),

@@ -116,7 +116,7 @@ fn execute_group(context: &mut Context<'_, '_>, rows: Rows, op: &TogetherOp, gro
         TogetherOp::WmmaLoad(memory) => return wmma_load(context, rows, memory, group),
         TogetherOp::WmmaStore(memory) => return wmma_store(context, rows, memory, group),
         TogetherOp::LdMatrix(moves) => return ldmatrix(context, rows, moves, group),
-        TogetherOp::StMatrix(moves) => return stmatrix(context, rows, moves, group),
+        TogetherOp::StMatrix(moves) => return stmatrix(context, rows, moves),
     }
     Ok(())
 }
@@ -233,12 +233,11 @@ fn ldmatrix(context: &mut Context<'_, '_>, rows: Rows, moves: &MatrixMove, group
     Ok(())
 }
 
-fn stmatrix(context: &mut Context<'_, '_>, rows: Rows, moves: &MatrixMove, group: u32) -> Result<(), Box<Problem>> {
+fn stmatrix(context: &mut Context<'_, '_>, rows: Rows, moves: &MatrixMove) -> Result<(), Box<Problem>> {
     let addresses = access::lane_addresses(context, &moves.address);
     let values = registers(rows, &moves.rows, false);
     let mut bytes = vec![[0; 16]; moves.rows.len() * 8];
     collect(&values, moves.transposed, &mut bytes);
-    let _ = group;
     for (lane, row) in bytes.iter().enumerate() {
         let words: Vec<u64> =
             row.chunks(4).map(|word| word.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte))).collect();

@@ -350,7 +350,7 @@ impl<'a> InitWriter<'_, 'a> {
             Init::F32(bits) => u128::from(*bits),
             Init::F64(bits) if self.element == Scalar::F32 => u128::from((f64::from_bits(*bits) as f32).to_bits()),
             Init::F64(bits) => u128::from(*bits),
-            Init::Symbol { name, offset, generic } => {
+            Init::Symbol { name, offset } => {
                 let value = match (self.module.names.get(name), self.module.function_names.get(name)) {
                     (Some(Symbol::Global(index)), _) => ConstantValue::Global(*index, *offset),
                     (Some(Symbol::Shared(_)), _) => {
@@ -359,7 +359,6 @@ impl<'a> InitWriter<'_, 'a> {
                     (_, Some(index)) => ConstantValue::Bits(function_address(*index)),
                     _ => return fail(format!("nothing is called `{name}`")),
                 };
-                let _ = generic; // global and const variables have one address, generic or not
                 self.relocations.push((at * size, size as u8, value));
                 0
             }

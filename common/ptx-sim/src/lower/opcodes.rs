@@ -309,8 +309,8 @@ impl<'a> FunctionLowering<'_, 'a> {
             "match" => self.match_(m, ops),
             "redux" => self.redux(m, ops),
             "elect" => self.elect(m, ops),
-            "mma" => self.mma(instruction.opcode, m, ops),
-            "wmma" => self.wmma(instruction.opcode, m, ops),
+            "mma" => self.mma(m, ops),
+            "wmma" => self.wmma(m, ops),
             "ldmatrix" | "stmatrix" => self.ldmatrix(name, m, ops),
             _ => unsupported(format!("the instruction {name}")),
         }
@@ -1743,7 +1743,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         Ok((rows, wide))
     }
 
-    fn mma(&mut self, _opcode: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+    fn mma(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         let mma = Mma::parse_mma(&m.0).map_err(Stop::Unsupported)?;
         self.mma_with(mma, ops)
     }
@@ -1759,7 +1759,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         self.together(None, TogetherOp::Mma(Box::new(MmaOp { mma, wide, d, a, b, c })))
     }
 
-    fn wmma(&mut self, _opcode: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+    fn wmma(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         if m.flag("mma") {
             let mma = Mma::parse_wmma(&m.0).map_err(Stop::Unsupported)?;
             return self.mma_with(mma, ops);
