@@ -64,13 +64,13 @@ impl Local {
 /// forgets to wait reads what was there before: on hardware it would only sometimes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Copies {
-    pending: Vec<Copy>,
+    pending: Vec<PendingCopy>,
     /// Groups that each lane has committed.
     committed: [u32; 32],
 }
 
 #[derive(Clone, Debug)]
-struct Copy {
+struct PendingCopy {
     lane: usize,
     /// The lane's group it belongs to.
     group: u32,
@@ -194,14 +194,10 @@ fn for_parts<'l>(
             }
         };
         let bad = outside(addresses, base, length, bytes, bytes) & lanes_here;
-        let mut good = lanes_here & !bad;
-        if bad != 0 {
-            // Lanes in other allocations get a turn of their own; the first lane has none but this.
-            if good >> first & 1 == 0 || !matches!(place, Place::Allocation(_)) {
-                return Err(refuse(context, space_here, addresses, bad, base, length, bytes, write));
-            }
-        } else {
-            good = lanes_here;
+        let good = lanes_here & !bad;
+        // Lanes in other allocations get a turn of their own; the first lane has none but this.
+        if bad != 0 && (good >> first & 1 == 0 || !matches!(place, Place::Allocation(_))) {
+            return Err(refuse(context, space_here, addresses, bad, base, length, bytes, write));
         }
         if let Place::Allocation(allocation) = &place
             && write
@@ -501,36 +497,22 @@ fn in_order(addresses: &[u64; 32], base: u64, length: u64, bytes: u64, mask: u32
     let narrow: [u32; 32] = each(|lane| offsets[lane] as u32);
     // The top bit of `past` tells whether an offset is beyond `last`, or beyond 2 GiB.
     let past: [u32; 32] = each(|lane| last.wrapping_sub(narrow[lane]) | narrow[lane]);
-    let any = all_bits64(&offsets);
+    let any = all_bits(&offsets);
     (any >> 32 == 0 && any & (bytes - 1) == 0 && all_bits(&past) >> 31 == 0).then_some(narrow)
 }
 
 /// The bits that any lane has. Halving keeps the sums in vector registers until the last few.
 #[inline(always)]
-fn all_bits(values: &[u32; 32]) -> u32 {
-    let mut half = [0; 16];
+fn all_bits<T: Copy + Default + std::ops::BitOr<Output = T>>(values: &[T; 32]) -> T {
+    let mut half = [T::default(); 16];
     for at in 0..16 {
         half[at] = values[at] | values[at + 16];
     }
-    let mut quarter = [0; 8];
+    let mut quarter = [T::default(); 8];
     for at in 0..8 {
         quarter[at] = half[at] | half[at + 8];
     }
-    quarter.iter().fold(0, |sum, bits| sum | bits)
-}
-
-/// As [`all_bits`].
-#[inline(always)]
-fn all_bits64(values: &[u64; 32]) -> u64 {
-    let mut half = [0; 16];
-    for at in 0..16 {
-        half[at] = values[at] | values[at + 16];
-    }
-    let mut quarter = [0; 8];
-    for at in 0..8 {
-        quarter[at] = half[at] | half[at + 8];
-    }
-    quarter.iter().fold(0, |sum, bits| sum | bits)
+    quarter.iter().fold(T::default(), |sum, bits| sum | *bits)
 }
 
 /// 32 words at byte offsets from `memory`.
@@ -792,7 +774,14 @@ pub(crate) fn cp_async(context: &mut Context<'_, '_>, rows: Rows, copy: &CpAsync
     let copies = &mut context.warp.copies;
     for lane in lanes(mask) {
         let group = copies.committed[lane];
-        copies.pending.push(Copy { lane, group, to: to[lane] as u32, from: sources[lane], bytes, read: read(lane) });
+        copies.pending.push(PendingCopy {
+            lane,
+            group,
+            to: to[lane] as u32,
+            from: sources[lane],
+            bytes,
+            read: read(lane),
+        });
     }
     Ok(())
 }
