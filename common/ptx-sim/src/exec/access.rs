@@ -146,9 +146,34 @@ fn plural(bytes: u64) -> String {
     if bytes == 1 { "1 byte".into() } else { format!("{bytes} bytes") }
 }
 
-/// The lanes whose access of `bytes` at `base + …` leaves `[base, base + length)` or is not aligned.
+/// What each lane of an access does at its address.
+#[derive(Clone, Copy)]
+struct Reach {
+    /// Bytes from the address on.
+    bytes: u64,
+    /// What the address must be a multiple of: a power of two.
+    align: u64,
+    write: bool,
+}
+
+impl Reach {
+    fn read(bytes: u64) -> Self {
+        Self { bytes, align: bytes, write: false }
+    }
+
+    fn write(bytes: u64) -> Self {
+        Self { bytes, align: bytes, write: true }
+    }
+
+    /// The verb of a report, and its preposition.
+    fn verb(self) -> (&'static str, &'static str) {
+        if self.write { ("write", "to") } else { ("read", "from") }
+    }
+}
+
+/// The lanes whose access leaves `[base, base + length)` or is not aligned.
 #[inline(always)]
-fn outside(addresses: &[u64; 32], base: u64, length: u64, bytes: u64, align: u64) -> u32 {
+fn outside(addresses: &[u64; 32], base: u64, length: u64, Reach { bytes, align, .. }: Reach) -> u32 {
     let room = length.wrapping_sub(bytes);
     let fits = length >= bytes;
     mask_of(|lane| {
@@ -164,8 +189,7 @@ fn for_parts<'l>(
     space: MemSpace,
     addresses: &[u64; 32],
     mask: u32,
-    bytes: u64,
-    write: bool,
+    reach: Reach,
     mut action: impl FnMut(&mut Context<'_, 'l>, &Part<'_>),
 ) -> Checked<()> {
     let launch = context.launch;
@@ -188,19 +212,19 @@ fn for_parts<'l>(
                 let Some(allocation) = allocation else {
                     let mut nowhere = |lane: usize| find(context.warp, launch, addresses[lane]).is_none();
                     let lost = lanes(rest).filter(|lane| nowhere(*lane)).fold(0, |lost, lane| lost | 1 << lane);
-                    return Err(stray(context, addresses, lost, bytes, write));
+                    return Err(stray(context, addresses, lost, reach));
                 };
                 (allocation.base, allocation.bytes, Place::Allocation(allocation))
             }
         };
-        let bad = outside(addresses, base, length, bytes, bytes) & lanes_here;
+        let bad = outside(addresses, base, length, reach) & lanes_here;
         let good = lanes_here & !bad;
         // Lanes in other allocations get a turn of their own; the first lane has none but this.
         if bad != 0 && (good >> first & 1 == 0 || !matches!(place, Place::Allocation(_))) {
-            return Err(refuse(context, space_here, addresses, bad, base, length, bytes, write));
+            return Err(refuse(context, space_here, addresses, bad, base, length, reach));
         }
         if let Place::Allocation(allocation) = &place
-            && write
+            && reach.write
             && allocation.constant
         {
             let message = format!("write to the constant `{}`", allocation.label);
@@ -229,16 +253,13 @@ fn find<'l>(warp: &mut super::warp::Warp, launch: &'l Launch<'_>, address: u64) 
     Some(found)
 }
 
-fn verb(write: bool) -> (&'static str, &'static str) {
-    if write { ("write", "to") } else { ("read", "from") }
-}
-
 /// The problem of global accesses that hit no allocation.
 #[cold]
 #[inline(never)]
-fn stray(context: &Context<'_, '_>, addresses: &[u64; 32], lanes: u32, bytes: u64, write: bool) -> Box<Problem> {
+fn stray(context: &Context<'_, '_>, addresses: &[u64; 32], lanes: u32, reach: Reach) -> Box<Problem> {
     let address = addresses[lanes.trailing_zeros() as usize];
-    let (verb, preposition) = verb(write);
+    let bytes = reach.bytes;
+    let (verb, preposition) = reach.verb();
     let nearest = memory::nearest(&context.launch.memory, address);
     if let Some(allocation) = nearest
         && allocation.is_freed()
@@ -260,7 +281,6 @@ fn stray(context: &Context<'_, '_>, addresses: &[u64; 32], lanes: u32, bytes: u6
 /// The problem of accesses that leave their place or are not aligned.
 #[cold]
 #[inline(never)]
-#[expect(clippy::too_many_arguments, reason = "one place draws up all refusals")]
 fn refuse(
     context: &Context<'_, '_>,
     space: MemSpace,
@@ -268,11 +288,11 @@ fn refuse(
     bad: u32,
     base: u64,
     length: u64,
-    bytes: u64,
-    write: bool,
+    reach: Reach,
 ) -> Box<Problem> {
     let address = addresses[bad.trailing_zeros() as usize];
-    let (verb, _) = verb(write);
+    let Reach { bytes, align, .. } = reach;
+    let (verb, _) = reach.verb();
     let offset = address.wrapping_sub(base);
     let inside = |lane: usize| {
         let offset = addresses[lane].wrapping_sub(base);
@@ -281,7 +301,7 @@ fn refuse(
     if inside(bad.trailing_zeros() as usize) {
         let lanes = mask_of(|lane| bad >> lane & 1 == 1 && inside(lane));
         let message = format!("misaligned {verb} of {}", plural(bytes));
-        let note = format!("address {address:#x} is {} past a multiple of {bytes}", plural(address % bytes));
+        let note = format!("address {address:#x} is {} past a multiple of {align}", plural(address % align));
         let mut problem = Problem::new(FaultKind::Misaligned, lanes, message).at(address).note(note);
         if space == MemSpace::Global
             && let Some(allocation) = memory::nearest(&context.launch.memory, address)
@@ -291,7 +311,7 @@ fn refuse(
         return problem;
     }
     if space == MemSpace::Global {
-        return stray(context, addresses, mask_of(|lane| bad >> lane & 1 == 1 && !inside(lane)), bytes, write);
+        return stray(context, addresses, mask_of(|lane| bad >> lane & 1 == 1 && !inside(lane)), reach);
     }
     let what = match space {
         MemSpace::Shared => "shared memory",
@@ -544,7 +564,7 @@ fn load_any(context: &mut Context<'_, '_>, rows: Rows, access: &Access, mask: u3
     let addresses = addresses(context, rows, &access.address);
     let bytes = u64::from(access.bytes);
     let total = bytes * u64::from(access.count);
-    for_parts(context, access.address.space, &addresses, mask, total, false, |context, part| {
+    for_parts(context, access.address.space, &addresses, mask, Reach::read(total), |context, part| {
         for at in 0..usize::from(access.count) {
             let d = access.rows[at];
             if d == R::MAX {
@@ -621,7 +641,7 @@ fn store_any(context: &mut Context<'_, '_>, rows: Rows, access: &Access, mask: u
     let addresses = addresses(context, rows, &access.address);
     let bytes = u64::from(access.bytes);
     let total = bytes * u64::from(access.count);
-    for_parts(context, access.address.space, &addresses, mask, total, true, |context, part| {
+    for_parts(context, access.address.space, &addresses, mask, Reach::write(total), |context, part| {
         for at in 0..usize::from(access.count) {
             let row = access.rows[at];
             scatter(context, part, &addresses, at as u64 * bytes, access.bytes, |lane| {
@@ -680,7 +700,7 @@ pub(crate) fn atomic(context: &mut Context<'_, '_>, rows: Rows, atomic: &Atomic,
     let addresses = addresses(context, rows, &atomic.address);
     let wide = atomic.bytes == 8;
     let mut old = [0; 32];
-    for_parts(context, atomic.address.space, &addresses, mask, u64::from(atomic.bytes), true, |context, part| {
+    for_parts(context, atomic.address.space, &addresses, mask, Reach::write(atomic.bytes.into()), |context, part| {
         for lane in lanes(part.mask) {
             let a = rows.lane_of(atomic.a, wide, lane);
             let b = if matches!(atomic.op, AtomOp::Cas) { rows.lane_of(atomic.b, wide, lane) } else { 0 };
@@ -757,20 +777,26 @@ pub(crate) fn cp_async(context: &mut Context<'_, '_>, rows: Rows, copy: &CpAsync
         Some(row) => rows.lane(row, lane).min(u32::from(bytes)) as u8,
         None => bytes,
     };
-    for_parts(context, MemSpace::Shared, &to, mask, u64::from(bytes), true, |_, _| {})?;
+    for_parts(context, MemSpace::Shared, &to, mask, Reach::write(bytes.into()), |_, _| {})?;
     if context.warp.copies.pending.len() >= MAX_COPIES {
         cp_async_wait(context, None, u32::MAX);
     }
-    // A lane that reads nothing may hold any address.
-    let reading = mask_of(|lane| read(lane) != 0) & mask;
+    // A lane reads only as far as its source is long, aligned as the whole copy; one that reads nothing may hold any address.
     let mut sources = [(0, 0); 32];
-    for_parts(context, MemSpace::Global, &from, reading, u64::from(bytes), false, |context, part| {
-        if let Place::Allocation(allocation) = part.place {
-            let snapshot = &context.launch.memory;
-            let index = snapshot.partition_point(|other| other.base < allocation.base);
-            lanes(part.mask).for_each(|lane| sources[lane] = (index, from[lane] - part.base));
-        }
-    })?;
+    let mut rest = mask_of(|lane| read(lane) != 0) & mask;
+    while rest != 0 {
+        let length = read(rest.trailing_zeros() as usize);
+        let alike = mask_of(|lane| read(lane) == length) & rest;
+        rest &= !alike;
+        let reach = Reach { bytes: length.into(), align: bytes.into(), write: false };
+        for_parts(context, MemSpace::Global, &from, alike, reach, |context, part| {
+            if let Place::Allocation(allocation) = part.place {
+                let snapshot = &context.launch.memory;
+                let index = snapshot.partition_point(|other| other.base < allocation.base);
+                lanes(part.mask).for_each(|lane| sources[lane] = (index, from[lane] - part.base));
+            }
+        })?;
+    }
     let copies = &mut context.warp.copies;
     for lane in lanes(mask) {
         let group = copies.committed[lane];
@@ -827,7 +853,7 @@ pub(crate) fn read_lane(
     let mut addresses = [0; 32];
     addresses[lane] = address;
     let total = u64::from(bytes) * values.len() as u64;
-    for_parts(context, space, &addresses, 1 << lane, total, false, |context, part| {
+    for_parts(context, space, &addresses, 1 << lane, Reach::read(total), |context, part| {
         for (at, value) in values.iter_mut().enumerate() {
             *value = gather(context, part, &addresses, at as u64 * u64::from(bytes), bytes)[lane];
         }
@@ -846,7 +872,7 @@ pub(crate) fn write_lane(
     let mut addresses = [0; 32];
     addresses[lane] = address;
     let total = u64::from(bytes) * values.len() as u64;
-    for_parts(context, space, &addresses, 1 << lane, total, true, |context, part| {
+    for_parts(context, space, &addresses, 1 << lane, Reach::write(total), |context, part| {
         for (at, value) in values.iter().enumerate() {
             scatter(context, part, &addresses, at as u64 * u64::from(bytes), bytes, |_| *value);
         }
