@@ -269,3 +269,25 @@ fn one_device_serves_many_threads() {
         }
     });
 }
+
+#[test]
+fn an_asynchronous_copy_reads_only_what_its_source_has() {
+    let device = Device::new(DeviceConfig::default());
+    let module = Module::from_ptx(include_str!("kernels/cp_async_ragged.ptx"), "cp_async_ragged.ptx").unwrap();
+    let kernel = device.load(&module).unwrap().kernel("last_bytes").unwrap();
+    let words: Vec<u8> = (11..17u32).flat_map(u32::to_le_bytes).collect();
+    let input = device.alloc(24, "input").unwrap();
+    let output = device.alloc(32, "output").unwrap();
+    device.write(input, &words).unwrap();
+    device.fill(output, 0xff, 32).unwrap();
+    let config = LaunchConfig { block: [2, 1, 1], ..LaunchConfig::default() };
+    kernel.launch(&config, &[input.into(), output.into()]).unwrap();
+    let mut found = [0; 32];
+    device.read(output, &mut found).unwrap();
+    assert_eq!(found[..24], words);
+    assert_eq!(found[24..], [0; 8]);
+    // One word less, and the second thread's eight bytes are not all there.
+    let short = device.alloc(20, "short").unwrap();
+    let error = kernel.launch(&config, &[short.into(), output.into()]).unwrap_err().to_string();
+    assert!(error.contains("out-of-bounds read of 8 bytes"), "{error}");
+}
