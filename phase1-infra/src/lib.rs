@@ -25,6 +25,7 @@ use common::table::{Cell, Table};
 use common::timing::Timing;
 use common::{Device, Error, Result};
 
+pub mod broken;
 pub mod doctor;
 pub mod step01_device_query;
 pub mod step02_memory;

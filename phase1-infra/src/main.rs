@@ -1,19 +1,22 @@
-//! `cargo run -p phase1-infra [-- STEP…]`: runs the steps and prints their tables.
+//! `cargo run -p phase1-infra [-- STEP…]`: runs the steps and prints their tables; `… -- broken [KERNEL]`: the gallery of broken
+//! kernels.
 
 use std::io::{self, ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Parser;
-use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Parser, Subcommand};
 use common::prelude::*;
 use common::progress::Progress;
 use common::record::Record;
 use common::table::{Column, Format, Table};
+use phase1_infra::broken::{self, BROKEN, Broken, Version};
 use phase1_infra::{Run, STEPS, Step, records};
 
 /// Phase 1: device, memory, transfers, launches, streams and errors, one step at a time
 #[derive(Parser)]
+#[command(args_conflicts_with_subcommands = true)]
 struct Args {
     /// Steps to run; all but doctor if none is named
     #[arg(value_name = "STEP", value_parser = step_names())]
@@ -29,16 +32,38 @@ struct Args {
     format: Format,
     #[command(flatten)]
     device: DeviceArgs,
+    #[command(subcommand)]
+    gallery: Option<Gallery>,
+}
+
+#[derive(Subcommand)]
+enum Gallery {
+    /// Twelve broken kernels: list them, or run one and say what came out; fails unless it is right
+    Broken {
+        /// One of them, by number or name; a list of all if left out
+        #[arg(value_name = "KERNEL", value_parser = broken_names())]
+        kernel: Option<&'static Broken>,
+        /// Run its repaired version
+        #[arg(long, requires = "kernel")]
+        repaired: bool,
+    },
 }
 
 fn step_names() -> PossibleValuesParser {
     STEPS.iter().map(|step| PossibleValue::new(step.name).help(step.question)).into()
 }
 
+fn broken_names() -> impl TypedValueParser<Value = &'static Broken> {
+    let value = |entry: &Broken| PossibleValue::new(entry.number).aliases(entry.keys()).help(entry.name);
+    let names: PossibleValuesParser = BROKEN.iter().map(value).into();
+    names.try_map(|name| Broken::find(&name).ok_or("not in the gallery"))
+}
+
 fn main() -> ExitCode {
     let outcome = run(&Args::parse(), &mut io::stdout().lock());
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
         // The reader, such as `head`, has seen enough.
         Err(Error::Io { source, .. }) if source.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
@@ -48,10 +73,37 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(args: &Args, out: &mut impl Write) -> Result<()> {
-    if args.list {
-        return Printer::new(args.format, out).print_all(vec![list()]);
+/// False if a broken kernel was run and did not give the right result.
+fn run(args: &Args, out: &mut impl Write) -> Result<bool> {
+    match args.gallery {
+        Some(Gallery::Broken { kernel: Some(entry), repaired }) => {
+            let version = if repaired { Version::Repaired } else { Version::Broken };
+            return run_broken(entry, version, &args.device.open()?, out);
+        }
+        Some(Gallery::Broken { kernel: None, .. }) => {
+            Printer::new(Format::Text, out).print_all(vec![broken::list()])?
+        }
+        None if args.list => Printer::new(args.format, out).print_all(vec![list()])?,
+        None => run_steps(args, out)?,
     }
+    Ok(true)
+}
+
+/// Says what came of one version, and is true if it is right.
+fn run_broken(entry: &Broken, version: Version, device: &Device, out: &mut impl Write) -> Result<bool> {
+    eprintln!("device: {}", device.describe());
+    let outcome = entry.run(device, version, entry.sizes[0])?;
+    let mut printer = Printer::new(Format::Text, out);
+    printer.write(&format!("{} {}, {version}: {outcome}\n", entry.number, entry.name))?;
+    if entry.slow
+        && let Some(counts) = broken::counters(device, entry)?
+    {
+        printer.print_all(vec![counts])?;
+    }
+    Ok(outcome.is_right())
+}
+
+fn run_steps(args: &Args, out: &mut impl Write) -> Result<()> {
     let chosen: Vec<&Step> = match args.steps.is_empty() {
         true => STEPS.iter().filter(|step| matches!(step.run, Run::OnDevice(_))).collect(),
         false => args.steps.iter().filter_map(|name| STEPS.iter().find(|step| step.name == name)).collect(),

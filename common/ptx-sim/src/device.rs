@@ -6,7 +6,7 @@ use crate::error::LoadError;
 use crate::exec;
 use crate::fault::Fault;
 use crate::ir::ConstantValue;
-use crate::memory::{DevicePtr, Memory, MemoryError, MemoryInfo};
+use crate::memory::{Allocation, DevicePtr, Memory, MemoryError, MemoryInfo, Role};
 use crate::module::{KernelInfo, Module};
 
 /// Threads that a block may have at most.
@@ -27,11 +27,15 @@ pub struct DeviceConfig {
     pub total_memory: u64,
     /// Host threads that run blocks; 0 takes all there are.
     pub workers: usize,
+    /// Every launch is sanitised: [`Kernel::launch`] fails with [`LaunchError::Findings`] if the kernel read what nobody
+    /// wrote, raced, or broke another rule, wherever that happened. Such a launch has one worker and is several times
+    /// slower.
+    pub sanitize: bool,
 }
 
 impl Default for DeviceConfig {
     fn default() -> Self {
-        Self { total_memory: 8 << 30, workers: 0 }
+        Self { total_memory: 8 << 30, workers: 0, sanitize: false }
     }
 }
 
@@ -58,7 +62,7 @@ impl Device {
             workers => workers,
         };
         let inner = Inner {
-            memory: Memory::new(config.total_memory),
+            memory: Memory::new(config.total_memory, config.sanitize),
             workers,
             output: Mutex::new(String::new()),
             started: std::time::Instant::now(),
@@ -66,12 +70,13 @@ impl Device {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Allocates zeroed memory, aligned to 256 bytes. `label` is what diagnostics call it.
+    /// Allocates zeroed memory, aligned to 256 bytes. `label` is what diagnostics call it. To a sanitiser the zeros do not
+    /// count: on a GPU anything may be there.
     ///
     /// # Errors
     /// [`MemoryError::OutOfMemory`] if the device is full.
     pub fn alloc(&self, bytes: u64, label: &str) -> Result<DevicePtr, MemoryError> {
-        self.inner.memory.alloc(bytes, label, false).map(|allocation| DevicePtr(allocation.base))
+        self.inner.memory.alloc(bytes, label, Role::Buffer).map(|allocation| DevicePtr(allocation.base))
     }
 
     /// Frees an allocation. Its address is never given out again, so that a late access is recognised.
@@ -112,7 +117,8 @@ impl Device {
         if Arc::ptr_eq(&source, &target) {
             let mut held = vec![0; bytes as usize];
             source.read(source_offset, &mut held);
-            target.write(target_offset, &held);
+            target.write_unmarked(target_offset, &held);
+            target.mark_like(target_offset, &source, source_offset, bytes);
             return Ok(());
         }
         let mut held = [0; 4096];
@@ -120,9 +126,10 @@ impl Device {
         while done < bytes {
             let part = &mut held[..((bytes - done) as usize).min(4096)];
             source.read(source_offset + done, part);
-            target.write(target_offset + done, part);
+            target.write_unmarked(target_offset + done, part);
             done += part.len() as u64;
         }
+        target.mark_like(target_offset, &source, source_offset, bytes);
         Ok(())
     }
 
@@ -140,6 +147,18 @@ impl Device {
             done += length;
         }
         Ok(())
+    }
+
+    /// Allocations that have not been freed, in order of their addresses. Variables of loaded modules are not among them.
+    #[must_use]
+    pub fn leaks(&self) -> Vec<Leak> {
+        let live = self.inner.memory.live().into_iter();
+        let leak = |allocation: Arc<Allocation>| Leak {
+            pointer: DevicePtr(allocation.base),
+            bytes: allocation.bytes,
+            label: allocation.label.clone(),
+        };
+        live.filter(|allocation| allocation.role == Role::Buffer).map(leak).collect()
     }
 
     /// How much memory is in use.
@@ -167,10 +186,12 @@ impl Device {
             globals: Vec::with_capacity(program.globals.len()),
         };
         for global in &program.globals {
+            let role = if global.constant { Role::Constant } else { Role::Variable };
             let allocation = memory
-                .alloc(global.bytes, &global.name, global.constant)
+                .alloc(global.bytes, &global.name, role)
                 .map_err(|source| LoadError::Memory { file: module.name().to_owned(), source })?;
             allocation.write(0, &global.init);
+            allocation.mark(0, global.bytes, true); // what has no initial value begins at zero
             loaded.globals.push(allocation.base);
         }
         for (global, base) in program.globals.iter().zip(&loaded.globals) {
@@ -306,6 +327,31 @@ pub struct LaunchReport {
     pub lane_instructions: u64,
 }
 
+/// Memory that was allocated and not freed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("leak: `{label}` ({bytes} bytes at {:#x}) was never freed", pointer.0)]
+pub struct Leak {
+    /// Where it begins.
+    pub pointer: DevicePtr,
+    /// Its size.
+    pub bytes: u64,
+    /// What it was called when it was allocated.
+    pub label: String,
+}
+
+/// What else to find out about a launch.
+#[derive(Clone, Debug, Default)]
+pub struct Observe {}
+
+/// What was found out about a launch.
+#[derive(Clone, Debug, Default)]
+pub struct Observation {
+    /// What it counted.
+    pub report: LaunchReport,
+    /// What the sanitiser found, in order of occurrence; empty unless the device sanitises ([`DeviceConfig::sanitize`]).
+    pub findings: Vec<Fault>,
+}
+
 /// Why a launch did not happen, or did not end well.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -329,6 +375,9 @@ pub enum LaunchError {
     /// The kernel did something that it must not.
     #[error(transparent)]
     Fault(Box<Fault>),
+    /// What the sanitiser found: at least one fault. The launch went on past each as far as that was possible.
+    #[error("{}", .0.iter().map(Fault::to_string).collect::<Vec<_>>().join("\n"))]
+    Findings(Vec<Fault>),
 }
 
 /// A kernel that can be launched.
@@ -349,8 +398,22 @@ impl Kernel {
     ///
     /// # Errors
     /// [`LaunchError::Arguments`] and [`LaunchError::Config`] before anything ran; [`LaunchError::Fault`] if the kernel broke a
-    /// rule, with memory as it was then.
+    /// rule, with memory as it was then; on a device that sanitises, [`LaunchError::Findings`] for all that it found.
     pub fn launch(&self, config: &LaunchConfig, args: &[Arg]) -> Result<LaunchReport, LaunchError> {
+        let observation = self.observe(config, args, &Observe::default())?;
+        if observation.findings.is_empty() {
+            Ok(observation.report)
+        } else {
+            Err(LaunchError::Findings(observation.findings))
+        }
+    }
+
+    /// Runs the kernel to its end and says what there was to see. On a device that sanitises, findings are part of that and
+    /// no error.
+    ///
+    /// # Errors
+    /// As [`Self::launch`], but for findings.
+    pub fn observe(&self, config: &LaunchConfig, args: &[Arg], _observe: &Observe) -> Result<Observation, LaunchError> {
         self.check(config)?;
         let params = self.params(args)?;
         let module = &self.loaded.module;
@@ -367,11 +430,24 @@ impl Kernel {
             source: module.source(),
             file: module.name(),
             budget: config.budget.unwrap_or(DEFAULT_BUDGET),
+            sanitised: device.memory.sanitised(),
             output: &device.output,
             started: device.started,
         };
-        let counts = exec::run::<exec::Plain>(&launch, device.workers).map_err(LaunchError::Fault)?;
-        Ok(LaunchReport { warp_instructions: counts.warp_instructions, lane_instructions: counts.lane_instructions })
+        if !launch.sanitised {
+            let (counts, _, fault) = exec::run(&launch, device.workers, || exec::Plain);
+            return match fault {
+                Some(fault) => Err(LaunchError::Fault(fault)),
+                None => Ok(Observation { report: counts.into(), findings: Vec::new() }),
+            };
+        }
+        let monitor = || exec::Watch { sanitiser: Some(Box::new(exec::sanitise::Sanitiser::new(&launch))) };
+        let (counts, monitors, _) = exec::run(&launch, 1, monitor);
+        let findings = monitors
+            .into_iter()
+            .filter_map(|monitor| monitor.sanitiser)
+            .flat_map(|sanitiser| sanitiser.into_findings());
+        Ok(Observation { report: counts.into(), findings: findings.collect() })
     }
 
     fn check(&self, config: &LaunchConfig) -> Result<(), LaunchError> {

@@ -32,6 +32,14 @@ pub enum FaultKind {
     InvalidCall,
     /// `brx.idx` with an index beyond its list.
     InvalidBranch,
+    /// A read of bytes that nobody wrote.
+    UninitialisedRead,
+    /// Two threads of a block at the same bytes of shared memory, one of them writing, with nothing that orders them.
+    SharedRace,
+    /// The same in global memory, of any two threads of a launch.
+    GlobalRace,
+    /// An allocation that was never freed.
+    Leak,
 }
 
 impl FaultKind {
@@ -52,6 +60,10 @@ impl FaultKind {
             Self::StackOverflow => "stack-overflow",
             Self::InvalidCall => "invalid-call",
             Self::InvalidBranch => "invalid-branch",
+            Self::UninitialisedRead => "uninitialised-read",
+            Self::SharedRace => "shared-race",
+            Self::GlobalRace => "global-race",
+            Self::Leak => "leak",
         }
     }
 
@@ -79,6 +91,19 @@ impl FaultKind {
             Self::StackOverflow => "does the recursion end for every input?",
             Self::InvalidCall => "the function pointer was never set, or points to something else",
             Self::InvalidBranch => "the index of a jump table is beyond its end",
+            Self::UninitialisedRead => {
+                "is every element set before it is read? An accumulator starts at zero only if somebody writes the zero, and \
+                 a tile's edge must be filled too"
+            }
+            Self::SharedRace => {
+                "put a `__syncthreads()` between the write and the accesses of other threads: before the first read, and again \
+                 before the buffer is written anew. Among lanes of one warp `__syncwarp()` is enough"
+            }
+            Self::GlobalRace => {
+                "nothing orders threads of different blocks within a launch: combine with `atomicAdd`, hand over with \
+                 `__threadfence()` and an atomic flag, or split the work into two kernels"
+            }
+            Self::Leak => "free what was allocated, or let its owner free it when it goes out of scope",
         }
     }
 }
@@ -112,6 +137,29 @@ pub struct Fault {
     pub address: Option<u64>,
     /// More that helps to understand it: the nearest allocation, where other threads are.
     pub notes: Vec<String>,
+    /// The other access of a race, which came first.
+    pub other: Option<Box<OtherAccess>>,
+    /// How often it happened: once a thread and execution of the line. A launch without sanitiser ends at the first.
+    pub count: u64,
+}
+
+/// The access that a race is with.
+#[derive(Clone, Debug)]
+pub struct OtherAccess {
+    /// `read`, `write`, `atomic` or `asynchronous copy`.
+    pub what: &'static str,
+    /// CUDA source file, from `.loc`.
+    pub file: Option<String>,
+    /// 1-based line of `file`.
+    pub line: Option<u32>,
+    /// 1-based column; 0 if unknown.
+    pub column: u32,
+    /// The name of the PTX file and the 1-based line in it.
+    pub ptx: (String, u32),
+    /// `blockIdx`.
+    pub block: [u32; 3],
+    /// `threadIdx`.
+    pub thread: [u32; 3],
 }
 
 impl Fault {

@@ -134,11 +134,22 @@ pub(crate) enum Base {
     Frame,
 }
 
+/// How an access takes part in the order of memory (PTX ISA, "Memory Consistency Model"). All but `Weak` are *strong*:
+/// two of them at one place are no race. `.volatile` counts as `Relaxed`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     Weak,
+    Relaxed,
     Acquire,
     Release,
+    AcquireRelease,
+}
+
+impl Order {
+    /// Whether what the thread did before is ordered before the access, by the access itself.
+    pub(crate) fn releases(self) -> bool {
+        matches!(self, Self::Release | Self::AcquireRelease)
+    }
 }
 
 /// `ld` and `st`: `rows.len()` elements of `bytes` each.
@@ -183,6 +194,7 @@ pub(crate) enum AtomOp {
 pub(crate) struct Atomic {
     pub address: Address,
     pub op: AtomOp,
+    pub order: Order,
     pub mode: Mode,
     /// 2, 4, 8 or 16.
     pub bytes: u8,
@@ -316,6 +328,8 @@ pub(crate) struct Barrier {
     pub kind: BarrierKind,
     /// Row of the barrier's number.
     pub id: R,
+    /// `bar` and `.aligned`: all threads of a warp must execute the same one.
+    pub aligned: bool,
     /// `barrier.cluster`: a launch without clusters has a block in each, so it is one more barrier of the block.
     pub cluster: bool,
     /// Row of the thread count; `None`: all threads of the block.
@@ -798,7 +812,10 @@ pub(crate) enum Op {
     CpAsyncWait {
         n: Option<u32>,
     },
-    Fence,
+    /// `device`: its scope is wider than the block.
+    Fence {
+        device: bool,
+    },
     /// `cvta`, both ways: adds or subtracts the window of a space.
     Cvta {
         d: R,

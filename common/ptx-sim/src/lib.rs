@@ -68,10 +68,10 @@ pub mod scalar;
 mod span;
 
 pub use device::{
-    Arg, DEFAULT_BUDGET, Device, DeviceConfig, Kernel, LaunchConfig, LaunchError, LaunchReport, LoadedModule,
-    MAX_BLOCK, MAX_GRID, MAX_SHARED, MAX_THREADS,
+    Arg, DEFAULT_BUDGET, Device, DeviceConfig, Kernel, LaunchConfig, LaunchError, LaunchReport, Leak, LoadedModule,
+    MAX_BLOCK, MAX_GRID, MAX_SHARED, MAX_THREADS, Observation, Observe,
 };
 pub use error::{LoadError, Unsupported};
-pub use fault::{Fault, FaultKind};
+pub use fault::{Fault, FaultKind, OtherAccess};
 pub use memory::{DevicePtr, MemoryError, MemoryInfo};
 pub use module::{KernelInfo, Module, ParamInfo};

@@ -27,7 +27,10 @@ const FIRST: u64 = 0x7f00_0000_0000;
 /// Alignment of allocations, as `cudaMalloc` promises.
 const ALIGN: u64 = 256;
 /// Addresses left free between allocations, so that the end of one is not the start of the next.
-const GAP: u64 = 4096;
+/// No product of a 32-bit index and the size of an element reaches across.
+const GAP: u64 = 64 << 30;
+/// The gap where addresses become scarce, after some 60 million allocations.
+const SMALL_GAP: u64 = 4096;
 
 pub(crate) fn window(space: MemSpace) -> u64 {
     match space {
@@ -119,16 +122,59 @@ pub enum MemoryError {
     },
 }
 
+/// What an allocation is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// The host asked for it.
+    Buffer,
+    /// A module's `.global` variable.
+    Variable,
+    /// A module's `.const` variable: kernels must not write it.
+    Constant,
+}
+
 /// One allocation and its bytes.
 pub(crate) struct Allocation {
     pub base: u64,
     /// Bytes asked for; the memory behind them is rounded up to words.
     pub bytes: u64,
     pub label: String,
-    /// A module's `.const` variable: kernels must not write it.
-    pub constant: bool,
+    pub role: Role,
     freed: AtomicBool,
     words: Box<[UnsafeCell<u64>]>,
+    /// Which bytes were ever written, where somebody wants to know.
+    written: Option<Bits>,
+}
+
+/// A bit for each byte of an allocation.
+pub(crate) struct Bits(Box<[AtomicU64]>);
+
+impl Bits {
+    fn new(count: u64) -> Self {
+        Self((0..count.div_ceil(64)).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    pub(crate) fn word(&self, at: u64) -> u64 {
+        self.0[at as usize].load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_word(&self, at: u64, bits: u64) {
+        if self.word(at) & bits != bits {
+            self.0[at as usize].fetch_or(bits, Ordering::Relaxed);
+        }
+    }
+
+    /// Sets or clears the bits `at..at + count`.
+    fn fill(&self, at: u64, count: u64, value: impl Fn(u64) -> bool) {
+        for bit in at..at + count {
+            let word = &self.0[(bit / 64) as usize];
+            if value(bit - at) {
+                word.fetch_or(1 << (bit % 64), Ordering::Relaxed);
+            } else {
+                word.fetch_and(!(1 << (bit % 64)), Ordering::Relaxed);
+            }
+        }
+    }
 }
 
 // SAFETY: the words are only reached through atomic operations (`Allocation::load` …), never through references.
@@ -212,8 +258,45 @@ impl Allocation {
         }
     }
 
+    pub(crate) fn written(&self) -> Option<&Bits> {
+        self.written.as_ref()
+    }
+
+    /// All bytes of the range count as written, or as not.
+    pub(crate) fn mark(&self, offset: u64, bytes: u64, written: bool) {
+        let Some(bits) = &self.written else { return };
+        let (first, last) = (offset.next_multiple_of(64), (offset + bytes) / 64 * 64);
+        if first >= last {
+            return bits.fill(offset, bytes, |_| written);
+        }
+        bits.fill(offset, first - offset, |_| written);
+        for word in first / 64..last / 64 {
+            bits.0[word as usize].store(if written { u64::MAX } else { 0 }, Ordering::Relaxed);
+        }
+        bits.fill(last, offset + bytes - last, |_| written);
+    }
+
+    /// Bytes from `offset` on count as written where those of `source` do.
+    pub(crate) fn mark_like(&self, offset: u64, source: &Self, source_offset: u64, bytes: u64) {
+        match (&self.written, &source.written) {
+            (Some(to), Some(from)) => {
+                // The ranges may overlap in one allocation.
+                let has = |at: u64| from.word(at / 64) >> (at % 64) & 1 == 1;
+                let all: Vec<bool> = (source_offset..source_offset + bytes).map(has).collect();
+                to.fill(offset, bytes, |at| all[at as usize]);
+            }
+            _ => self.mark(offset, bytes, true),
+        }
+    }
+
     /// Copies bytes in, whatever their alignment.
     pub(crate) fn write(&self, offset: u64, from: &[u8]) {
+        self.write_unmarked(offset, from);
+        self.mark(offset, from.len() as u64, true);
+    }
+
+    /// [`Self::write`] that leaves it to the caller to say which bytes count as written.
+    pub(crate) fn write_unmarked(&self, offset: u64, from: &[u8]) {
         debug_assert!(offset + from.len() as u64 <= self.bytes);
         let mut at = offset;
         let mut rest = from;
@@ -271,6 +354,8 @@ struct State {
 #[derive(Debug)]
 pub(crate) struct Memory {
     total: u64,
+    /// Which bytes were written is kept track of.
+    sanitised: bool,
     state: RwLock<State>,
 }
 
@@ -281,15 +366,15 @@ pub(crate) type Snapshot = Vec<Arc<Allocation>>;
 const GRAVES: usize = 4096;
 
 impl Memory {
-    pub(crate) fn new(total: u64) -> Self {
-        Self { total, state: RwLock::new(State { next: FIRST, ..State::default() }) }
+    pub(crate) fn new(total: u64, sanitised: bool) -> Self {
+        Self { total, sanitised, state: RwLock::new(State { next: FIRST, ..State::default() }) }
     }
 
     fn read_state(&self) -> std::sync::RwLockReadGuard<'_, State> {
         self.state.read().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    pub(crate) fn alloc(&self, bytes: u64, label: &str, constant: bool) -> Result<Arc<Allocation>, MemoryError> {
+    pub(crate) fn alloc(&self, bytes: u64, label: &str, role: Role) -> Result<Arc<Allocation>, MemoryError> {
         let mut state = self.state.write().unwrap_or_else(std::sync::PoisonError::into_inner);
         if bytes > self.total - state.in_use {
             return Err(MemoryError::OutOfMemory { requested: bytes, in_use: state.in_use, total: self.total });
@@ -297,8 +382,10 @@ impl Memory {
         let words = zeroed_words(bytes.div_ceil(8)).ok_or(MemoryError::HostOutOfMemory { requested: bytes })?;
         let base = state.next;
         let freed = AtomicBool::new(false);
-        let allocation = Arc::new(Allocation { base, bytes, label: label.to_owned(), constant, freed, words });
-        state.next = (base + bytes + GAP).next_multiple_of(ALIGN);
+        let written = self.sanitised.then(|| Bits::new(bytes));
+        let allocation = Arc::new(Allocation { base, bytes, label: label.to_owned(), role, freed, words, written });
+        let gap = if base < 1 << 62 { GAP } else { SMALL_GAP };
+        state.next = (base + bytes + gap).next_multiple_of(ALIGN);
         state.in_use += bytes;
         state.peak = state.peak.max(state.in_use);
         state.live += 1;
@@ -323,9 +410,10 @@ impl Memory {
             base: allocation.base,
             bytes: allocation.bytes,
             label: allocation.label.clone(),
-            constant: allocation.constant,
+            role: allocation.role,
             freed: AtomicBool::new(true),
             words: Box::new([]),
+            written: None,
         };
         state.by_base.insert(allocation.base, Arc::new(grave));
         state.snapshot = None;
@@ -363,6 +451,15 @@ impl Memory {
             return Err(MemoryError::OutOfBounds { address: pointer.0, bytes, label, available });
         }
         Ok((allocation, offset))
+    }
+
+    pub(crate) fn sanitised(&self) -> bool {
+        self.sanitised
+    }
+
+    /// What has been allocated and not freed.
+    pub(crate) fn live(&self) -> Vec<Arc<Allocation>> {
+        self.read_state().by_base.values().filter(|allocation| !allocation.is_freed()).cloned().collect()
     }
 
     pub(crate) fn info(&self) -> MemoryInfo {

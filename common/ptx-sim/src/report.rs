@@ -5,7 +5,7 @@ use std::path::Path;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
 use crate::error::LoadError;
-use crate::fault::Fault;
+use crate::fault::{Fault, OtherAccess};
 
 fn draw(report: &[Group<'_>], colour: bool) -> String {
     let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
@@ -76,16 +76,34 @@ pub(crate) fn fault(fault: &Fault, source: Option<&str>, colour: bool) -> String
         _ => None,
     };
     let (ptx_file, ptx_line) = &fault.ptx;
+    let other = fault.other.as_deref();
+    let other_who = other.map_or_else(String::new, other_in_words);
+    let mut other_shown = false;
     match &place {
         Some((path, source, range)) => {
             let annotation = AnnotationKind::Primary.span(range.clone()).label(&who);
-            group = group.element(Snippet::source(*source).path(*path).annotation(annotation));
+            let mut snippet = Snippet::source(*source).path(*path).annotation(annotation);
+            if let Some(other) = other
+                && other.file.as_deref() == Some(path)
+                && let Some(range) = other.line.and_then(|line| line_range(source, line, other.column))
+            {
+                snippet = snippet.annotation(AnnotationKind::Context.span(range).label(&other_who));
+                other_shown = true;
+            }
+            group = group.element(snippet);
         }
         None => {
             let annotation = AnnotationKind::Primary.span(0..fault.instruction.len()).label(&who);
             let snippet = Snippet::source(&fault.instruction).path(ptx_file).line_start(*ptx_line as usize);
             group = group.element(snippet.annotation(annotation));
         }
+    }
+    if let Some(other) = other.filter(|_| !other_shown) {
+        let (file, line) = match (&other.file, other.line) {
+            (Some(file), Some(line)) => (file.as_str(), line),
+            _ => (other.ptx.0.as_str(), other.ptx.1),
+        };
+        group = group.element(Level::NOTE.message(format!("{other_who} at {file}:{line}")));
     }
     for note in &fault.notes {
         group = group.element(Level::NOTE.message(note));
@@ -96,8 +114,17 @@ pub(crate) fn fault(fault: &Fault, source: Option<&str>, colour: bool) -> String
     } else if let (Some(path), Some(line)) = (&fault.file, fault.line) {
         group = group.element(Level::NOTE.message(format!("this comes from {path}:{line}, which cannot be read")));
     }
+    if fault.count > u64::from(fault.threads) {
+        let note = format!("this line did so {} times in the launch; the first is shown", fault.count);
+        group = group.element(Level::NOTE.message(note));
+    }
     group = group.element(Level::HELP.message(fault.kind.help()));
     draw(&[group], colour)
+}
+
+fn other_in_words(other: &OtherAccess) -> String {
+    let ([bx, by, bz], [tx, ty, tz]) = (other.block, other.thread);
+    format!("earlier: {} by block ({bx}, {by}, {bz}), thread ({tx}, {ty}, {tz})", other.what)
 }
 
 /// A call of a function that the file only declares has no line.

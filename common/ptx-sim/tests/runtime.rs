@@ -185,7 +185,7 @@ fn launches_that_no_device_can_do_are_refused() {
 
 #[test]
 fn memory_is_accounted_for_and_guarded() {
-    let device = Device::new(DeviceConfig { total_memory: 1 << 20, workers: 1 });
+    let device = Device::new(DeviceConfig { total_memory: 1 << 20, workers: 1, ..Default::default() });
     let a = device.alloc(1 << 19, "a").unwrap();
     assert_eq!(a.0 % 256, 0);
     let b = device.alloc(100, "b").unwrap();
@@ -240,7 +240,7 @@ fn a_module_gives_its_variables_back() {
     assert!(loaded.global("nothing").is_none());
     drop(loaded);
     assert_eq!(device.memory().in_use, 0);
-    let small = Device::new(DeviceConfig { total_memory: 8, workers: 1 });
+    let small = Device::new(DeviceConfig { total_memory: 8, workers: 1, ..Default::default() });
     assert!(matches!(small.load(&module), Err(LoadError::Memory { .. })));
 }
 

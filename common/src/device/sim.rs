@@ -69,7 +69,8 @@ impl std::ops::Sub for Counts {
 impl SimDevice {
     pub(crate) fn new(options: SimOptions, reason: String) -> SimDevice {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
-        let config = ptx_sim::DeviceConfig { total_memory: options.memory, workers: options.workers };
+        let config =
+            ptx_sim::DeviceConfig { total_memory: options.memory, workers: options.workers, ..Default::default() };
         SimDevice(Arc::new(Inner {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             device: Arc::new(ptx_sim::Device::new(config)),

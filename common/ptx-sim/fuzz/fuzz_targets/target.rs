@@ -12,7 +12,7 @@ pub fn exercise(source: &str) -> bool {
             return false;
         }
     };
-    let device = Device::new(DeviceConfig { total_memory: 64 << 20, workers: 1 });
+    let device = Device::new(DeviceConfig { total_memory: 64 << 20, workers: 1, ..Default::default() });
     let Ok(loaded) = device.load(&module) else { return true };
     let Ok(buffer) = device.alloc(1 << 16, "buffer") else { return true };
     for info in module.kernels() {

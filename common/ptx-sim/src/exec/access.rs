@@ -5,10 +5,10 @@
 
 use super::lanes::{Rows, each, lanes, mask_of};
 use super::warp::Context;
-use super::{Block, Launch, Problem};
+use super::{Block, Launch, Monitor, Problem, plural};
 use crate::fault::FaultKind;
 use crate::ir::*;
-use crate::memory::{self, Allocation};
+use crate::memory::{self, Allocation, Role};
 
 type Checked<T> = Result<T, Box<Problem>>;
 
@@ -18,13 +18,19 @@ pub(crate) struct Local {
     /// Bytes a thread has.
     bytes: u32,
     data: Vec<u8>,
+    /// Whether each byte was ever written; empty unless a sanitiser asks.
+    written: Vec<bool>,
+    sanitised: bool,
 }
 
 impl Local {
-    pub(crate) fn reset(&mut self, bytes: u32) {
+    pub(crate) fn reset(&mut self, bytes: u32, sanitised: bool) {
         self.bytes = bytes;
         self.data.clear();
         self.data.resize(bytes as usize * 32, 0);
+        self.sanitised = sanitised;
+        self.written.clear();
+        self.written.resize(if sanitised { self.data.len() } else { 0 }, false);
     }
 
     /// Makes room for `bytes` bytes a thread; what was there stays.
@@ -33,30 +39,61 @@ impl Local {
             return;
         }
         let new = bytes.max(self.bytes.saturating_mul(2));
-        let mut data = vec![0; new as usize * 32];
-        if self.bytes != 0 {
-            for (from, to) in self.data.chunks(self.bytes as usize).zip(data.chunks_mut(new as usize)) {
-                to[..from.len()].copy_from_slice(from);
+        fn spread<T: Copy + Default>(old: &[T], bytes: u32, new: u32) -> Vec<T> {
+            let mut all = vec![T::default(); new as usize * 32];
+            if bytes != 0 {
+                for (from, to) in old.chunks(bytes as usize).zip(all.chunks_mut(new as usize)) {
+                    to[..from.len()].copy_from_slice(from);
+                }
+            }
+            all
+        }
+        self.data = spread(&self.data, self.bytes, new);
+        if self.sanitised {
+            self.written = spread(&self.written, self.bytes, new);
+        }
+        self.bytes = new;
+    }
+
+    fn span(&self, lane: usize, at: u32, bytes: usize) -> std::ops::Range<usize> {
+        assert!(at as usize + bytes <= self.bytes as usize, "local memory of {} bytes", self.bytes);
+        let start = lane * self.bytes as usize + at as usize;
+        start..start + bytes
+    }
+
+    /// The bytes at `at` are those of a new frame: nobody has written them.
+    pub(crate) fn forget(&mut self, mask: u32, at: u32, bytes: u32) {
+        if self.sanitised {
+            for lane in lanes(mask) {
+                let span = self.span(lane, at, bytes as usize);
+                self.written[span].fill(false);
             }
         }
-        *self = Self { bytes: new, data };
     }
 
-    fn of(&mut self, lane: usize) -> &mut [u8] {
-        let bytes = self.bytes as usize;
-        &mut self.data[lane * bytes..(lane + 1) * bytes]
+    /// Whether all those bytes were written, as far as anybody keeps track.
+    pub(crate) fn is_written(&self, lane: usize, at: u32, bytes: usize) -> bool {
+        !self.sanitised || self.written[self.span(lane, at, bytes)].iter().all(|written| *written)
     }
 
-    pub(crate) fn read(&mut self, lane: usize, at: u32, into: &mut [u8]) {
-        into.copy_from_slice(&self.of(lane)[at as usize..at as usize + into.len()]);
+    pub(crate) fn read(&self, lane: usize, at: u32, into: &mut [u8]) {
+        into.copy_from_slice(&self.data[self.span(lane, at, into.len())]);
     }
 
     pub(crate) fn write(&mut self, lane: usize, at: u32, from: &[u8]) {
-        self.of(lane)[at as usize..at as usize + from.len()].copy_from_slice(from);
+        let span = self.span(lane, at, from.len());
+        if self.sanitised {
+            self.written[span.clone()].fill(true);
+        }
+        self.data[span].copy_from_slice(from);
     }
 
     pub(crate) fn copy(&mut self, lane: usize, from: u32, to: u32, bytes: u32) {
-        self.of(lane).copy_within(from as usize..(from + bytes) as usize, to as usize);
+        let (from, to) = (self.span(lane, from, bytes as usize), self.span(lane, to, bytes as usize));
+        if self.sanitised {
+            self.written.copy_within(from.clone(), to.start);
+        }
+        self.data.copy_within(from, to.start);
     }
 }
 
@@ -101,17 +138,17 @@ pub(crate) fn space_of(address: u64) -> MemSpace {
 }
 
 /// Whether a generic address is that of a `.const` variable.
-pub(crate) fn is_constant(context: &Context<'_, '_>, address: u64) -> bool {
-    let snapshot = &context.launch.memory;
+pub(crate) fn is_constant(launch: &Launch<'_>, address: u64) -> bool {
+    let snapshot = &launch.memory;
     let before = snapshot.partition_point(|allocation| allocation.base <= address);
     before.checked_sub(1).is_some_and(|at| {
         let allocation = &snapshot[at];
-        allocation.constant && address - allocation.base < allocation.bytes
+        allocation.role == Role::Constant && address - allocation.base < allocation.bytes
     })
 }
 
 #[inline(always)]
-fn addresses(context: &Context<'_, '_>, rows: Rows, address: &Address) -> [u64; 32] {
+pub(crate) fn addresses(rows: Rows, frame_local: u32, address: &Address) -> [u64; 32] {
     let offset = address.offset as u64;
     match address.base {
         Base::Row64(row) => {
@@ -123,57 +160,71 @@ fn addresses(context: &Context<'_, '_>, rows: Rows, address: &Address) -> [u64; 
             each(|lane| u64::from(base[lane]).wrapping_add(offset))
         }
         Base::None => [offset; 32],
-        Base::Frame => [u64::from(context.frame_local()).wrapping_add(offset); 32],
+        Base::Frame => [u64::from(frame_local).wrapping_add(offset); 32],
     }
 }
 
 /// Lanes of `mask` that lie in one place.
-struct Part<'p> {
-    mask: u32,
-    place: Place<'p>,
+pub(crate) struct Part<'p> {
+    pub mask: u32,
+    pub place: Place<'p>,
     /// What the lanes' addresses count from.
-    base: u64,
+    pub base: u64,
 }
 
-enum Place<'p> {
+#[derive(Clone, Copy)]
+pub(crate) enum Place<'p> {
     Allocation(&'p Allocation),
     Shared,
     Local,
     Param,
 }
 
-fn plural(bytes: u64) -> String {
-    if bytes == 1 { "1 byte".into() } else { format!("{bytes} bytes") }
+/// What an access does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Read,
+    Write,
+    /// Reads and writes in one.
+    Atomic,
+    /// The write of an asynchronous copy, which happens later.
+    Copy,
 }
+
+/// The bytes that a lane is about to write.
+type Values<'v> = &'v dyn Fn(usize) -> [u8; 32];
 
 /// What each lane of an access does at its address.
 #[derive(Clone, Copy)]
-struct Reach {
+pub(crate) struct Reach<'v> {
+    pub kind: Kind,
+    pub order: Order,
     /// Bytes from the address on.
-    bytes: u64,
+    pub bytes: u64,
     /// What the address must be a multiple of: a power of two.
     align: u64,
-    write: bool,
+    /// Known for stores.
+    pub values: Option<Values<'v>>,
 }
 
-impl Reach {
-    fn read(bytes: u64) -> Self {
-        Self { bytes, align: bytes, write: false }
+impl Reach<'_> {
+    fn new(kind: Kind, bytes: u64) -> Self {
+        Self { kind, order: Order::Weak, bytes, align: bytes, values: None }
     }
 
-    fn write(bytes: u64) -> Self {
-        Self { bytes, align: bytes, write: true }
+    fn writes(self) -> bool {
+        self.kind != Kind::Read
     }
 
     /// The verb of a report, and its preposition.
     fn verb(self) -> (&'static str, &'static str) {
-        if self.write { ("write", "to") } else { ("read", "from") }
+        if self.writes() { ("write", "to") } else { ("read", "from") }
     }
 }
 
 /// The lanes whose access leaves `[base, base + length)` or is not aligned.
 #[inline(always)]
-fn outside(addresses: &[u64; 32], base: u64, length: u64, Reach { bytes, align, .. }: Reach) -> u32 {
+fn outside(addresses: &[u64; 32], base: u64, length: u64, Reach { bytes, align, .. }: Reach<'_>) -> u32 {
     let room = length.wrapping_sub(bytes);
     let fits = length >= bytes;
     mask_of(|lane| {
@@ -182,17 +233,19 @@ fn outside(addresses: &[u64; 32], base: u64, length: u64, Reach { bytes, align, 
     })
 }
 
-/// Splits the lanes by where their addresses lie, checks each part, and hands it to `action`.
+/// Splits the lanes by where their addresses lie, checks each part, and hands it to `action`. What a check finds ends the
+/// launch, unless a sanitiser collects it: then the lanes at fault are left out and returned.
 #[inline(always)]
-fn for_parts<'l>(
-    context: &mut Context<'_, 'l>,
+fn for_parts<'l, M: Monitor>(
+    context: &mut Context<'_, 'l, M>,
     space: MemSpace,
     addresses: &[u64; 32],
     mask: u32,
-    reach: Reach,
-    mut action: impl FnMut(&mut Context<'_, 'l>, &Part<'_>),
-) -> Checked<()> {
+    reach: Reach<'_>,
+    mut action: impl FnMut(&mut Context<'_, 'l, M>, &Part<'_>),
+) -> Checked<u32> {
     let launch = context.launch;
+    let mut refused = 0;
     let mut rest = mask;
     while rest != 0 {
         let first = rest.trailing_zeros() as usize;
@@ -203,6 +256,11 @@ fn for_parts<'l>(
         } else {
             (rest, 0)
         };
+        let mut refuse = |context: &mut Context<'_, 'l, M>, problem: Box<Problem>| {
+            refused |= problem.lanes;
+            rest &= !problem.lanes;
+            context.report(problem)
+        };
         let (base, length, place) = match space_here {
             MemSpace::Shared => (window, u64::from(launch.shared_bytes()), Place::Shared),
             MemSpace::Local => (window, context.warp.local.bytes.into(), Place::Local),
@@ -211,8 +269,9 @@ fn for_parts<'l>(
                 let allocation = find(context.warp, launch, addresses[first]);
                 let Some(allocation) = allocation else {
                     let mut nowhere = |lane: usize| find(context.warp, launch, addresses[lane]).is_none();
-                    let lost = lanes(rest).filter(|lane| nowhere(*lane)).fold(0, |lost, lane| lost | 1 << lane);
-                    return Err(stray(context, addresses, lost, reach));
+                    let lost = lanes(lanes_here).filter(|lane| nowhere(*lane)).fold(0, |lost, lane| lost | 1 << lane);
+                    refuse(context, stray(launch, addresses, lost, reach))?;
+                    continue;
                 };
                 (allocation.base, allocation.bytes, Place::Allocation(allocation))
             }
@@ -221,19 +280,28 @@ fn for_parts<'l>(
         let good = lanes_here & !bad;
         // Lanes in other allocations get a turn of their own; the first lane has none but this.
         if bad != 0 && (good >> first & 1 == 0 || !matches!(place, Place::Allocation(_))) {
-            return Err(refuse(context, space_here, addresses, bad, base, length, reach));
+            let problem = misplaced(launch, space_here, addresses, bad, base, length, reach);
+            refuse(context, problem)?;
+            continue;
         }
         if let Place::Allocation(allocation) = &place
-            && reach.write
-            && allocation.constant
+            && reach.writes()
+            && allocation.role == Role::Constant
         {
             let message = format!("write to the constant `{}`", allocation.label);
-            return Err(Problem::new(FaultKind::ReadOnly, good, message).at(addresses[first]));
+            refuse(context, Problem::new(FaultKind::ReadOnly, good, message).at(addresses[first]))?;
+            continue;
         }
-        action(context, &Part { mask: good, place, base });
         rest &= !good;
+        let mut part = Part { mask: good, place, base };
+        if let Some(sanitiser) = context.monitor.sanitiser() {
+            let stray = sanitiser.inspect(launch, context.block, context.warp, context.pc, &part, addresses, reach);
+            part.mask &= !stray;
+            refused |= stray;
+        }
+        action(context, &part);
     }
-    Ok(())
+    Ok(refused)
 }
 
 /// The live allocation that holds `address`.
@@ -256,11 +324,11 @@ fn find<'l>(warp: &mut super::warp::Warp, launch: &'l Launch<'_>, address: u64) 
 /// The problem of global accesses that hit no allocation.
 #[cold]
 #[inline(never)]
-fn stray(context: &Context<'_, '_>, addresses: &[u64; 32], lanes: u32, reach: Reach) -> Box<Problem> {
+fn stray(launch: &Launch<'_>, addresses: &[u64; 32], lanes: u32, reach: Reach<'_>) -> Box<Problem> {
     let address = addresses[lanes.trailing_zeros() as usize];
     let bytes = reach.bytes;
     let (verb, preposition) = reach.verb();
-    let nearest = memory::nearest(&context.launch.memory, address);
+    let nearest = memory::nearest(&launch.memory, address);
     if let Some(allocation) = nearest
         && allocation.is_freed()
         && address.wrapping_sub(allocation.base) < allocation.bytes
@@ -281,14 +349,14 @@ fn stray(context: &Context<'_, '_>, addresses: &[u64; 32], lanes: u32, reach: Re
 /// The problem of accesses that leave their place or are not aligned.
 #[cold]
 #[inline(never)]
-fn refuse(
-    context: &Context<'_, '_>,
+fn misplaced(
+    launch: &Launch<'_>,
     space: MemSpace,
     addresses: &[u64; 32],
     bad: u32,
     base: u64,
     length: u64,
-    reach: Reach,
+    reach: Reach<'_>,
 ) -> Box<Problem> {
     let address = addresses[bad.trailing_zeros() as usize];
     let Reach { bytes, align, .. } = reach;
@@ -304,14 +372,14 @@ fn refuse(
         let note = format!("address {address:#x} is {} past a multiple of {align}", plural(address % align));
         let mut problem = Problem::new(FaultKind::Misaligned, lanes, message).at(address).note(note);
         if space == MemSpace::Global
-            && let Some(allocation) = memory::nearest(&context.launch.memory, address)
+            && let Some(allocation) = memory::nearest(&launch.memory, address)
         {
             problem = problem.note(format!("it is {}", allocation.describe(address)));
         }
         return problem;
     }
     if space == MemSpace::Global {
-        return stray(context, addresses, mask_of(|lane| bad >> lane & 1 == 1 && !inside(lane)), reach);
+        return stray(launch, addresses, mask_of(|lane| bad >> lane & 1 == 1 && !inside(lane)), reach);
     }
     let what = match space {
         MemSpace::Shared => "shared memory",
@@ -376,7 +444,13 @@ unsafe fn write_shared(memory: *mut u8, offset: u64, bytes: u8, value: u64) {
 
 /// Reads one element for each lane of a part; other lanes get 0.
 #[inline(always)]
-fn gather(context: &mut Context<'_, '_>, part: &Part<'_>, addresses: &[u64; 32], at: u64, bytes: u8) -> [u64; 32] {
+fn gather<M: Monitor>(
+    context: &mut Context<'_, '_, M>,
+    part: &Part<'_>,
+    addresses: &[u64; 32],
+    at: u64,
+    bytes: u8,
+) -> [u64; 32] {
     let mut values = [0; 32];
     let offset = |lane: usize| addresses[lane].wrapping_sub(part.base).wrapping_add(at);
     match part.place {
@@ -413,8 +487,8 @@ fn gather(context: &mut Context<'_, '_>, part: &Part<'_>, addresses: &[u64; 32],
 }
 
 #[inline(always)]
-fn scatter(
-    context: &mut Context<'_, '_>,
+fn scatter<M: Monitor>(
+    context: &mut Context<'_, '_, M>,
     part: &Part<'_>,
     addresses: &[u64; 32],
     at: u64,
@@ -447,8 +521,8 @@ fn scatter(
 }
 
 #[inline(always)]
-fn fence(order: Order, here: Order) {
-    if order == here {
+fn fence(order: Order) {
+    if !matches!(order, Order::Weak | Order::Relaxed) {
         std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
     }
 }
@@ -456,18 +530,19 @@ fn fence(order: Order, here: Order) {
 /// Loads of 32-bit registers from shared and global memory whose lanes are all in order take a short way; every other
 /// load, and whatever a check finds, goes through [`load_any`]. `AVX2`: this is compiled for a processor that has it.
 #[inline(always)]
-pub(crate) fn load<const AVX2: bool>(
-    context: &mut Context<'_, '_>,
+pub(crate) fn load<M: Monitor, const AVX2: bool>(
+    context: &mut Context<'_, '_, M>,
     rows: Rows,
     access: &Access,
     mask: u32,
 ) -> Checked<()> {
-    let simple = access.bytes == 4 && !access.wide && access.order == Order::Weak;
+    let simple =
+        access.bytes == 4 && !access.wide && access.order == Order::Weak && context.monitor.sanitiser().is_none();
     let bytes = 4 * u64::from(access.count);
     match access.address.space {
         MemSpace::Shared if simple => {
             let room = u64::from(context.launch.shared_bytes());
-            let addresses = addresses(context, rows, &access.address);
+            let addresses = addresses(rows, context.frame_local(), &access.address);
             if let Some(offsets) = in_order(&addresses, 0, room, bytes, mask) {
                 let memory = shared_bytes(context.block).cast_const();
                 for at in 0..usize::from(access.count) {
@@ -481,7 +556,7 @@ pub(crate) fn load<const AVX2: bool>(
             }
         }
         MemSpace::Global if simple => {
-            let addresses = addresses(context, rows, &access.address);
+            let addresses = addresses(rows, context.frame_local(), &access.address);
             let first = addresses[mask.trailing_zeros() as usize];
             if let Some(allocation) = find(context.warp, context.launch, first)
                 && let Some(offsets) = in_order(&addresses, allocation.base, allocation.bytes, bytes, mask)
@@ -560,11 +635,12 @@ unsafe fn gather32<const AVX2: bool>(memory: *const u8, offsets: &[u32; 32]) -> 
 }
 
 #[inline(never)]
-fn load_any(context: &mut Context<'_, '_>, rows: Rows, access: &Access, mask: u32) -> Checked<()> {
-    let addresses = addresses(context, rows, &access.address);
+fn load_any<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, access: &Access, mask: u32) -> Checked<()> {
+    let addresses = addresses(rows, context.frame_local(), &access.address);
     let bytes = u64::from(access.bytes);
     let total = bytes * u64::from(access.count);
-    for_parts(context, access.address.space, &addresses, mask, Reach::read(total), |context, part| {
+    let reach = Reach { order: access.order, ..Reach::new(Kind::Read, total) };
+    let refused = for_parts(context, access.address.space, &addresses, mask, reach, |context, part| {
         for at in 0..usize::from(access.count) {
             let d = access.rows[at];
             if d == R::MAX {
@@ -587,19 +663,30 @@ fn load_any(context: &mut Context<'_, '_>, rows: Rows, access: &Access, mask: u3
             }
         }
     })?;
-    fence(access.order, Order::Acquire);
+    if refused != 0 {
+        for d in access.rows.iter().take(usize::from(access.count)).filter(|d| **d != R::MAX) {
+            lanes(refused).for_each(|lane| rows.set_lane_of(*d, access.wide, lane, 0));
+        }
+    }
+    fence(access.order);
     Ok(())
 }
 
 /// Stores of 32-bit registers to shared and global memory whose lanes are all in order take a short way, as [`load`].
 #[inline(always)]
-pub(crate) fn store(context: &mut Context<'_, '_>, rows: Rows, access: &Access, mask: u32) -> Checked<()> {
-    let simple = access.bytes == 4 && !access.wide && access.order == Order::Weak;
+pub(crate) fn store<M: Monitor>(
+    context: &mut Context<'_, '_, M>,
+    rows: Rows,
+    access: &Access,
+    mask: u32,
+) -> Checked<()> {
+    let simple =
+        access.bytes == 4 && !access.wide && access.order == Order::Weak && context.monitor.sanitiser().is_none();
     let bytes = 4 * u64::from(access.count);
     match access.address.space {
         MemSpace::Shared if simple => {
             let room = u64::from(context.launch.shared_bytes());
-            let addresses = addresses(context, rows, &access.address);
+            let addresses = addresses(rows, context.frame_local(), &access.address);
             if let Some(offsets) = in_order(&addresses, 0, room, bytes, mask) {
                 let memory = shared_bytes(context.block);
                 for at in 0..usize::from(access.count) {
@@ -613,10 +700,10 @@ pub(crate) fn store(context: &mut Context<'_, '_>, rows: Rows, access: &Access, 
             }
         }
         MemSpace::Global if simple => {
-            let addresses = addresses(context, rows, &access.address);
+            let addresses = addresses(rows, context.frame_local(), &access.address);
             let first = addresses[mask.trailing_zeros() as usize];
             if let Some(allocation) = find(context.warp, context.launch, first)
-                && !allocation.constant
+                && allocation.role != Role::Constant
                 && let Some(offsets) = in_order(&addresses, allocation.base, allocation.bytes, bytes, mask)
             {
                 for at in 0..usize::from(access.count) {
@@ -636,19 +723,29 @@ pub(crate) fn store(context: &mut Context<'_, '_>, rows: Rows, access: &Access, 
 }
 
 #[inline(never)]
-fn store_any(context: &mut Context<'_, '_>, rows: Rows, access: &Access, mask: u32) -> Checked<()> {
-    fence(access.order, Order::Release);
-    let addresses = addresses(context, rows, &access.address);
+fn store_any<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, access: &Access, mask: u32) -> Checked<()> {
+    fence(access.order);
+    let addresses = addresses(rows, context.frame_local(), &access.address);
     let bytes = u64::from(access.bytes);
     let total = bytes * u64::from(access.count);
-    for_parts(context, access.address.space, &addresses, mask, Reach::write(total), |context, part| {
+    let values = |lane: usize| {
+        let mut all = [0; 32];
+        for (at, to) in all.chunks_exact_mut(access.bytes.into()).take(access.count.into()).enumerate() {
+            let value = rows.lane_of(access.rows[at], access.wide, lane).to_le_bytes();
+            to.copy_from_slice(&value[..to.len()]);
+        }
+        all
+    };
+    let reach = Reach { order: access.order, values: Some(&values), ..Reach::new(Kind::Write, total) };
+    for_parts(context, access.address.space, &addresses, mask, reach, |context, part| {
         for at in 0..usize::from(access.count) {
             let row = access.rows[at];
             scatter(context, part, &addresses, at as u64 * bytes, access.bytes, |lane| {
                 rows.lane_of(row, access.wide, lane)
             });
         }
-    })
+    })?;
+    Ok(())
 }
 
 /// The value that an atomic leaves behind.
@@ -693,14 +790,20 @@ fn atomic_result(atomic: &Atomic, old: u64, a: u64, b: u64) -> u64 {
 
 /// Lane after lane, lowest first.
 #[inline(never)]
-pub(crate) fn atomic(context: &mut Context<'_, '_>, rows: Rows, atomic: &Atomic, mask: u32) -> Checked<()> {
+pub(crate) fn atomic<M: Monitor>(
+    context: &mut Context<'_, '_, M>,
+    rows: Rows,
+    atomic: &Atomic,
+    mask: u32,
+) -> Checked<()> {
     if atomic.bytes == 16 {
         return atomic128(context, rows, atomic, mask);
     }
-    let addresses = addresses(context, rows, &atomic.address);
+    let addresses = addresses(rows, context.frame_local(), &atomic.address);
     let wide = atomic.bytes == 8;
     let mut old = [0; 32];
-    for_parts(context, atomic.address.space, &addresses, mask, Reach::write(atomic.bytes.into()), |context, part| {
+    let reach = Reach { order: atomic.order, ..Reach::new(Kind::Atomic, atomic.bytes.into()) };
+    for_parts(context, atomic.address.space, &addresses, mask, reach, |context, part| {
         for lane in lanes(part.mask) {
             let a = rows.lane_of(atomic.a, wide, lane);
             let b = if matches!(atomic.op, AtomOp::Cas) { rows.lane_of(atomic.b, wide, lane) } else { 0 };
@@ -709,7 +812,7 @@ pub(crate) fn atomic(context: &mut Context<'_, '_>, rows: Rows, atomic: &Atomic,
                 // SAFETY: `for_parts` checked range and alignment of each lane of the part.
                 old[lane] = unsafe { allocation.update(offset, atomic.bytes, |old| atomic_result(atomic, old, a, b)) };
             } else {
-                let one = Part { mask: 1 << lane, place: part.place.again(), base: part.base };
+                let one = Part { mask: 1 << lane, place: part.place, base: part.base };
                 old[lane] = gather(context, &one, &addresses, 0, atomic.bytes)[lane];
                 let new = atomic_result(atomic, old[lane], a, b);
                 scatter(context, &one, &addresses, 0, atomic.bytes, |_| new);
@@ -724,9 +827,9 @@ pub(crate) fn atomic(context: &mut Context<'_, '_>, rows: Rows, atomic: &Atomic,
 
 /// `atom.exch.b128` and `atom.cas.b128`, one at a time on the whole host: it has no atomics of 16 bytes.
 #[cold]
-fn atomic128(context: &mut Context<'_, '_>, rows: Rows, atomic: &Atomic, mask: u32) -> Checked<()> {
+fn atomic128<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, atomic: &Atomic, mask: u32) -> Checked<()> {
     static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    let addresses = addresses(context, rows, &atomic.address);
+    let addresses = addresses(rows, context.frame_local(), &atomic.address);
     let space = atomic.address.space;
     let pair = |row: R, lane: usize| [rows.lane_of(row, true, lane), rows.lane_of(row + 2, true, lane)];
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -748,25 +851,19 @@ fn atomic128(context: &mut Context<'_, '_>, rows: Rows, atomic: &Atomic, mask: u
     Ok(())
 }
 
-impl Place<'_> {
-    fn again(&self) -> Place<'_> {
-        match self {
-            Self::Allocation(allocation) => Place::Allocation(allocation),
-            Self::Shared => Place::Shared,
-            Self::Local => Place::Local,
-            Self::Param => Place::Param,
-        }
-    }
-}
-
 /// Copies that a warp may have under way before they are made unasked.
 const MAX_COPIES: usize = 1 << 16;
 
 /// Notes the copy; [`cp_async_wait`] makes it.
 #[inline(never)]
-pub(crate) fn cp_async(context: &mut Context<'_, '_>, rows: Rows, copy: &CpAsync, mask: u32) -> Checked<()> {
-    let to = addresses(context, rows, &copy.dst);
-    let from = addresses(context, rows, &copy.src);
+pub(crate) fn cp_async<M: Monitor>(
+    context: &mut Context<'_, '_, M>,
+    rows: Rows,
+    copy: &CpAsync,
+    mask: u32,
+) -> Checked<()> {
+    let to = addresses(rows, context.frame_local(), &copy.dst);
+    let from = addresses(rows, context.frame_local(), &copy.src);
     let bytes = copy.bytes;
     let ignored = copy.ignore.map_or(0, |(p, negated)| {
         let bits = *context.predicate(p);
@@ -777,7 +874,8 @@ pub(crate) fn cp_async(context: &mut Context<'_, '_>, rows: Rows, copy: &CpAsync
         Some(row) => rows.lane(row, lane).min(u32::from(bytes)) as u8,
         None => bytes,
     };
-    for_parts(context, MemSpace::Shared, &to, mask, Reach::write(bytes.into()), |_, _| {})?;
+    let refused = for_parts(context, MemSpace::Shared, &to, mask, Reach::new(Kind::Copy, bytes.into()), |_, _| {})?;
+    let mut mask = mask & !refused;
     if context.warp.copies.pending.len() >= MAX_COPIES {
         cp_async_wait(context, None, u32::MAX);
     }
@@ -788,8 +886,8 @@ pub(crate) fn cp_async(context: &mut Context<'_, '_>, rows: Rows, copy: &CpAsync
         let length = read(rest.trailing_zeros() as usize);
         let alike = mask_of(|lane| read(lane) == length) & rest;
         rest &= !alike;
-        let reach = Reach { bytes: length.into(), align: bytes.into(), write: false };
-        for_parts(context, MemSpace::Global, &from, alike, reach, |context, part| {
+        let reach = Reach { align: bytes.into(), ..Reach::new(Kind::Read, length.into()) };
+        mask &= !for_parts(context, MemSpace::Global, &from, alike, reach, |context, part| {
             if let Place::Allocation(allocation) = part.place {
                 let snapshot = &context.launch.memory;
                 let index = snapshot.partition_point(|other| other.base < allocation.base);
@@ -814,7 +912,7 @@ pub(crate) fn cp_async(context: &mut Context<'_, '_>, rows: Rows, copy: &CpAsync
 
 /// Makes the copies of all but the latest `n` groups that the lanes have committed; `None`: all copies.
 #[inline(never)]
-pub(crate) fn cp_async_wait(context: &mut Context<'_, '_>, n: Option<u32>, mask: u32) {
+pub(crate) fn cp_async_wait<M: Monitor>(context: &mut Context<'_, '_, M>, n: Option<u32>, mask: u32) {
     let Copies { mut pending, committed } = std::mem::take(&mut context.warp.copies);
     let memory = shared_bytes(context.block);
     pending.retain(|copy| {
@@ -836,14 +934,17 @@ pub(crate) fn cp_async_wait(context: &mut Context<'_, '_>, n: Option<u32>, mask:
             // SAFETY: `cp_async` checked the range that is written.
             unsafe { write_shared(memory, u64::from(copy.to) + byte, 1, value) };
         }
+        if let Some(sanitiser) = context.monitor.sanitiser() {
+            sanitiser.copied(context.block, context.warp.number, copy.lane, copy.to, copy.bytes);
+        }
         false
     });
     context.warp.copies = Copies { pending, committed };
 }
 
 /// Reads `values.len()` elements of `bytes` each at one address of one lane: for instructions that address memory by lane.
-pub(crate) fn read_lane(
-    context: &mut Context<'_, '_>,
+pub(crate) fn read_lane<M: Monitor>(
+    context: &mut Context<'_, '_, M>,
     space: MemSpace,
     lane: usize,
     address: u64,
@@ -853,16 +954,17 @@ pub(crate) fn read_lane(
     let mut addresses = [0; 32];
     addresses[lane] = address;
     let total = u64::from(bytes) * values.len() as u64;
-    for_parts(context, space, &addresses, 1 << lane, Reach::read(total), |context, part| {
+    for_parts(context, space, &addresses, 1 << lane, Reach::new(Kind::Read, total), |context, part| {
         for (at, value) in values.iter_mut().enumerate() {
             *value = gather(context, part, &addresses, at as u64 * u64::from(bytes), bytes)[lane];
         }
-    })
+    })?;
+    Ok(())
 }
 
 /// Writes elements at one address of one lane.
-pub(crate) fn write_lane(
-    context: &mut Context<'_, '_>,
+pub(crate) fn write_lane<M: Monitor>(
+    context: &mut Context<'_, '_, M>,
     space: MemSpace,
     lane: usize,
     address: u64,
@@ -872,15 +974,18 @@ pub(crate) fn write_lane(
     let mut addresses = [0; 32];
     addresses[lane] = address;
     let total = u64::from(bytes) * values.len() as u64;
-    for_parts(context, space, &addresses, 1 << lane, Reach::write(total), |context, part| {
+    let written = |_: usize| {
+        let mut all = [0; 32];
+        for (to, value) in all.chunks_exact_mut(bytes.into()).zip(values) {
+            to.copy_from_slice(&value.to_le_bytes()[..usize::from(bytes)]);
+        }
+        all
+    };
+    let reach = Reach { values: Some(&written), ..Reach::new(Kind::Write, total) };
+    for_parts(context, space, &addresses, 1 << lane, reach, |context, part| {
         for (at, value) in values.iter().enumerate() {
             scatter(context, part, &addresses, at as u64 * u64::from(bytes), bytes, |_| *value);
         }
-    })
-}
-
-/// The addresses that the lanes of a warp give.
-pub(crate) fn lane_addresses(context: &mut Context<'_, '_>, address: &Address) -> [u64; 32] {
-    let rows = context.rows();
-    addresses(context, rows, address)
+    })?;
+    Ok(())
 }

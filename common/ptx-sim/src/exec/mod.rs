@@ -6,7 +6,9 @@
 
 mod access;
 pub(crate) mod lanes;
+mod monitor;
 mod printf;
+pub(crate) mod sanitise;
 mod together;
 pub(crate) mod warp;
 
@@ -14,10 +16,12 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::fault::{Fault, FaultKind};
+use crate::fault::{Fault, FaultKind, OtherAccess};
 use crate::ir::{ConstantValue, Program};
 use crate::lower::KernelPart;
 use crate::memory::Snapshot;
+pub(crate) use monitor::{Monitor, Plain, Scene, Watch};
+use sanitise::BlockShadow;
 use warp::Warp;
 
 /// Warp instructions after which a warp lets the next one run.
@@ -36,19 +40,6 @@ pub(crate) const CLUSTER_BARRIER: u32 = NUMBERED;
 /// All barriers of a block.
 const BARRIERS: usize = NUMBERED as usize + 1;
 
-/// What watches a launch. The plain monitor does nothing and costs nothing: the executor is compiled for each monitor.
-pub(crate) trait Monitor: Default + Send {
-    /// A warp is about to execute the instruction at `pc` with the lanes of `active`.
-    #[inline(always)]
-    fn issue(&mut self, _pc: usize, _active: u32) {}
-}
-
-/// Watches nothing.
-#[derive(Default)]
-pub(crate) struct Plain;
-
-impl Monitor for Plain {}
-
 /// A kernel with everything a launch fixes.
 pub(crate) struct Launch<'a> {
     pub program: &'a Program,
@@ -64,6 +55,8 @@ pub(crate) struct Launch<'a> {
     pub source: &'a str,
     pub file: &'a str,
     pub budget: u64,
+    /// A sanitiser watches: shared variables stand apart, and what is written is kept track of.
+    pub sanitised: bool,
     /// What kernels print.
     pub output: &'a Mutex<String>,
     pub started: std::time::Instant,
@@ -76,13 +69,34 @@ pub(crate) struct Counts {
     pub lane_instructions: u64,
 }
 
+impl From<Counts> for crate::LaunchReport {
+    fn from(counts: Counts) -> Self {
+        Self { warp_instructions: counts.warp_instructions, lane_instructions: counts.lane_instructions }
+    }
+}
+
 impl Launch<'_> {
     pub(crate) fn threads(&self) -> u32 {
         self.block.iter().product()
     }
 
     pub(crate) fn shared_bytes(&self) -> u32 {
-        self.kernel.info.static_shared.next_multiple_of(16) + self.dynamic_shared
+        self.kernel.info.static_shared.next_multiple_of(16) + self.red_zones() + self.dynamic_shared
+    }
+
+    /// Bytes of all red zones between shared variables together.
+    fn red_zones(&self) -> u32 {
+        if self.sanitised { self.kernel.static_variables.len() as u32 * sanitise::RED_ZONE } else { 0 }
+    }
+
+    /// Where a shared variable stands in this launch that begins at `offset` in the kernel's layout.
+    pub(crate) fn shared_offset(&self, offset: u32) -> u32 {
+        if !self.sanitised {
+            return offset;
+        }
+        let statics = &self.kernel.static_variables;
+        let before = statics.partition_point(|variable| variable.offset + variable.bytes <= offset);
+        offset + before as u32 * sanitise::RED_ZONE
     }
 
     /// The value of a constant row.
@@ -92,7 +106,7 @@ impl Launch<'_> {
             ConstantValue::Global(index, offset) => self.globals[index as usize].wrapping_add(offset as u64),
             ConstantValue::Shared(index, offset) => {
                 let at = self.kernel.shared.get(&index).copied().unwrap_or(0);
-                u64::from(at).wrapping_add(offset as u64)
+                u64::from(self.shared_offset(at)).wrapping_add(offset as u64)
             }
         }
     }
@@ -142,6 +156,59 @@ impl Launch<'_> {
             threads: problem.lanes.count_ones(),
             address: problem.address,
             notes,
+            other: problem.other.map(|other| Box::new(self.other(other))),
+            count: u64::from(problem.lanes.count_ones()),
+        }
+    }
+
+    /// The other access of a race.
+    fn other(&self, other: sanitise::Earlier) -> OtherAccess {
+        let threads = u64::from(self.threads());
+        let warp = (other.thread % threads / 32) as u32;
+        let mut problem = Problem::new(FaultKind::SharedRace, 1 << (other.thread % threads % 32), "");
+        problem.notes.clear();
+        let place = self.fault(*problem, other.pc, self.block_index(other.thread / threads), warp);
+        OtherAccess {
+            what: other.what,
+            file: place.file,
+            line: place.line,
+            column: place.column,
+            ptx: place.ptx,
+            block: place.block,
+            thread: place.thread,
+        }
+    }
+
+    /// In words, where the first of `lanes` is: "thread (0, 0, 0) waits at reduce.cu:12".
+    pub(crate) fn whereabouts(&self, pc: usize, block: [u32; 3], warp: u32, lanes: u32, verb: &str) -> String {
+        let place = self.fault(*Problem::new(FaultKind::BarrierDivergence, lanes, ""), pc, block, warp);
+        let [x, y, z] = place.thread;
+        let at = match (&place.file, place.line) {
+            (Some(file), Some(line)) => format!("{file}:{line}"),
+            _ => format!("{}:{}", place.ptx.0, place.ptx.1),
+        };
+        format!("thread ({x}, {y}, {z}) {verb} at {at}")
+    }
+
+    /// How an offset lies to the variables of shared memory, in words.
+    pub(crate) fn describe_shared(&self, offset: u64) -> String {
+        let variables = self.kernel.static_variables.iter().map(|variable| {
+            (u64::from(self.shared_offset(variable.offset)), variable.bytes, source_name(&variable.name))
+        });
+        let dynamic = u64::from(self.shared_bytes() - self.dynamic_shared);
+        let all = variables.chain((self.dynamic_shared != 0).then_some((
+            dynamic,
+            self.dynamic_shared,
+            "dynamic shared memory",
+        )));
+        let Some((start, bytes, name)) = all.filter(|(start, ..)| *start <= offset).last() else {
+            return format!("{} before the first variable", plural(offset));
+        };
+        let (into, bytes) = (offset - start, u64::from(bytes));
+        match into {
+            _ if into < bytes => format!("{} into `{name}` ({bytes} bytes of shared memory)", plural(into)),
+            _ if into == bytes => format!("just past the end of `{name}` ({bytes} bytes of shared memory)"),
+            _ => format!("{} past the end of `{name}` ({bytes} bytes of shared memory)", plural(into - bytes)),
         }
     }
 
@@ -152,6 +219,21 @@ impl Launch<'_> {
     }
 }
 
+fn plural(bytes: u64) -> String {
+    if bytes == 1 { "1 byte".into() } else { format!("{bytes} bytes") }
+}
+
+/// The name that a variable of a function has in CUDA C++: `tile` for `_ZZ6reduceE4tile`.
+fn source_name(name: &str) -> &str {
+    let digits = |at: usize| name[..at].bytes().rev().take_while(u8::is_ascii_digit).count();
+    let names = |at: &usize| {
+        let count = digits(*at);
+        (1..=count).any(|count| name[at - count..*at].parse() == Ok(name.len() - at))
+    };
+    let found = name.starts_with("_ZZ").then(|| (1..name.len()).find(names)).flatten();
+    found.map_or(name, |at| &name[at..])
+}
+
 /// What went wrong in a warp, before it is known where that is.
 #[derive(Debug)]
 pub(crate) struct Problem {
@@ -160,11 +242,13 @@ pub(crate) struct Problem {
     pub lanes: u32,
     pub address: Option<u64>,
     pub notes: Vec<String>,
+    /// The other access of a race.
+    pub other: Option<sanitise::Earlier>,
 }
 
 impl Problem {
     pub(crate) fn new(kind: FaultKind, lanes: u32, message: impl Into<String>) -> Box<Self> {
-        Box::new(Self { kind, message: message.into(), lanes, address: None, notes: Vec::new() })
+        Box::new(Self { kind, message: message.into(), lanes, address: None, notes: Vec::new(), other: None })
     }
 
     pub(crate) fn note(mut self: Box<Self>, note: impl Into<String>) -> Box<Self> {
@@ -204,6 +288,8 @@ pub(crate) struct Block {
     /// A thread exited or came to a barrier since completion was last looked for.
     pub barriers_touched: bool,
     pub counts: Counts,
+    /// What a sanitiser knows of the block.
+    pub shadow: Option<Box<BlockShadow>>,
 }
 
 enum Outcome {
@@ -223,6 +309,7 @@ impl Block {
             live: 0,
             barriers_touched: false,
             counts: Counts::default(),
+            shadow: None,
         }
     }
 
@@ -241,6 +328,9 @@ impl Block {
         self.barriers = Default::default();
         self.live = threads;
         self.counts = Counts::default();
+        if launch.sanitised {
+            self.shadow.get_or_insert_default().reset(launch, number);
+        }
     }
 
     /// Gives each warp a turn, over and over, until all are done or the block's turns are used up.
@@ -262,7 +352,7 @@ impl Block {
                 moved |= result?;
                 if self.barriers_touched {
                     self.barriers_touched = false;
-                    moved |= self.complete_barriers(launch);
+                    moved |= self.complete_barriers(launch, monitor);
                 }
             }
             let used = self.counts.warp_instructions - before;
@@ -281,7 +371,7 @@ impl Block {
     }
 
     /// Lets go the warps whose barrier is full; says whether there was one.
-    fn complete_barriers(&mut self, launch: &Launch<'_>) -> bool {
+    fn complete_barriers<M: Monitor>(&mut self, launch: &Launch<'_>, monitor: &mut M) -> bool {
         let mut any = false;
         for id in 0..BARRIERS {
             let barrier = self.barriers[id];
@@ -291,8 +381,18 @@ impl Block {
             }
             any = true;
             self.barriers[id] = BarrierState::default();
-            for warp in &mut self.warps {
-                warp.release(launch, id as u32, barrier);
+            let mut warps = std::mem::take(&mut self.warps);
+            for warp in &mut warps {
+                let released = warp.release(launch, id as u32, barrier);
+                if released != 0
+                    && let Some(sanitiser) = monitor.sanitiser()
+                {
+                    sanitiser.released(self, warp.number, released, id as u32, barrier.expected == 0);
+                }
+            }
+            self.warps = warps;
+            if let Some(sanitiser) = monitor.sanitiser() {
+                sanitiser.completed(self, id as u32, barrier.expected == 0);
             }
         }
         any
@@ -330,19 +430,8 @@ impl Block {
         };
         // Where one of the others is.
         for other in &self.warps {
-            if let Some(elsewhere) = other.elsewhere(waiting.pc) {
-                let place = launch.fault(
-                    *Problem::new(FaultKind::BarrierDivergence, elsewhere.1, ""),
-                    elsewhere.0,
-                    self.index,
-                    other.number,
-                );
-                let [x, y, z] = place.thread;
-                let at = match (&place.file, place.line) {
-                    (Some(file), Some(line)) => format!("{file}:{line}"),
-                    _ => format!("{}:{}", place.ptx.0, place.ptx.1),
-                };
-                problem = problem.note(format!("thread ({x}, {y}, {z}) waits at {at}"));
+            if let Some((pc, lanes)) = other.elsewhere(waiting.pc) {
+                problem = problem.note(launch.whereabouts(pc, self.index, other.number, lanes, "waits"));
                 break;
             }
         }
@@ -397,8 +486,13 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs all blocks of a launch.
-pub(crate) fn run<M: Monitor>(launch: &Launch<'_>, workers: usize) -> Result<Counts, Box<Fault>> {
+/// Runs all blocks of a launch, each worker with a monitor of its own, and returns those with the counts and the fault
+/// that ended it, if one did.
+pub(crate) fn run<M: Monitor>(
+    launch: &Launch<'_>,
+    workers: usize,
+    monitor: impl Fn() -> M + Sync,
+) -> (Counts, Vec<M>, Option<Box<Fault>>) {
     let total = launch.grid.iter().map(|extent| u64::from(*extent)).product();
     let queue = Queue {
         next: AtomicU64::new(0),
@@ -410,31 +504,35 @@ pub(crate) fn run<M: Monitor>(launch: &Launch<'_>, workers: usize) -> Result<Cou
         counts: Mutex::new(Counts::default()),
     };
     let workers = workers.min(usize::try_from(total).unwrap_or(usize::MAX));
+    let monitors = Mutex::new(Vec::new());
+    let work = || {
+        let mut monitor = monitor();
+        work(launch, &queue, &mut monitor);
+        lock(&monitors).push(monitor);
+    };
     if workers <= 1 {
-        work::<M>(launch, &queue);
+        work();
     } else {
         rayon::scope(|scope| {
             for _ in 0..workers {
-                scope.spawn(|_| work::<M>(launch, &queue));
+                scope.spawn(|_| work());
             }
         });
     }
-    match lock(&queue.fault).take() {
-        Some((_, fault)) => Err(fault),
-        None => Ok(*lock(&queue.counts)),
-    }
+    let fault = lock(&queue.fault).take().map(|(_, fault)| fault);
+    let monitors = monitors.into_inner().unwrap_or_else(PoisonError::into_inner);
+    (*lock(&queue.counts), monitors, fault)
 }
 
 /// One worker: fresh blocks first, then those that had a turn.
-fn work<M: Monitor>(launch: &Launch<'_>, queue: &Queue) {
+fn work<M: Monitor>(launch: &Launch<'_>, queue: &Queue, monitor: &mut M) {
     let mut spare = Some(Block::new());
     let mut counts = Counts::default();
-    let mut monitor = M::default();
     while let Some(mut block) = queue.take(launch, &mut spare) {
         if block.number > queue.faulty.load(Ordering::Relaxed) {
             continue;
         }
-        match block.run(launch, &queue.spent, &mut monitor) {
+        match block.run(launch, &queue.spent, monitor) {
             Ok(Outcome::Done) => {
                 counts.warp_instructions += block.counts.warp_instructions;
                 counts.lane_instructions += block.counts.lane_instructions;
@@ -442,6 +540,16 @@ fn work<M: Monitor>(launch: &Launch<'_>, queue: &Queue) {
             }
             Ok(Outcome::Yielded) => lock(&queue.begun).push_back(block),
             Err(fault) => {
+                if let Some(sanitiser) = monitor.sanitiser() {
+                    // This block is over. The others go on, unless the launch has run too long.
+                    let over = fault.kind == FaultKind::Budget;
+                    sanitiser.collect(*fault);
+                    if over {
+                        break;
+                    }
+                    spare = Some(block);
+                    continue;
+                }
                 let mut first = lock(&queue.fault);
                 if first.as_ref().is_none_or(|(number, _)| block.number < *number) {
                     *first = Some((block.number, fault));

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::Problem;
 use super::access;
 use super::lanes::lanes;
 use super::warp::Context;
+use super::{Monitor, Problem};
 use crate::fault::FaultKind;
 use crate::ir::{Call, MemSpace, Place};
 
@@ -15,7 +15,7 @@ const MAX_STRING: u64 = 4096;
 const MAX_OUTPUT: usize = 16 << 20;
 
 /// A 64-bit argument of a call, in one lane.
-fn argument(context: &mut Context<'_, '_>, call: &Call, at: usize, lane: usize) -> u64 {
+fn argument<M: Monitor>(context: &mut Context<'_, '_, M>, call: &Call, at: usize, lane: usize) -> u64 {
     match call.args.get(at) {
         Some(Place::Memory((offset, bytes))) => {
             let mut raw = [0; 8];
@@ -28,7 +28,7 @@ fn argument(context: &mut Context<'_, '_>, call: &Call, at: usize, lane: usize) 
     }
 }
 
-fn string(context: &mut Context<'_, '_>, lane: usize, address: u64) -> Result<String, Box<Problem>> {
+fn string<M: Monitor>(context: &mut Context<'_, '_, M>, lane: usize, address: u64) -> Result<String, Box<Problem>> {
     let mut bytes = Vec::new();
     for at in 0..MAX_STRING {
         let mut byte = [0];
@@ -42,7 +42,11 @@ fn string(context: &mut Context<'_, '_>, lane: usize, address: u64) -> Result<St
 }
 
 /// `vprintf(format, arguments)`, for each lane in turn; returns the number of arguments, or -1.
-pub(crate) fn vprintf(context: &mut Context<'_, '_>, call: &Call, mask: u32) -> Result<(), Box<Problem>> {
+pub(crate) fn vprintf<M: Monitor>(
+    context: &mut Context<'_, '_, M>,
+    call: &Call,
+    mask: u32,
+) -> Result<(), Box<Problem>> {
     for lane in lanes(mask) {
         let format_address = argument(context, call, 0, lane);
         let format = string(context, lane, format_address)?;
@@ -66,8 +70,8 @@ pub(crate) fn vprintf(context: &mut Context<'_, '_>, call: &Call, mask: u32) -> 
 }
 
 /// The arguments lie one after another, each at its own alignment: 4 bytes for an int, 8 for the rest.
-fn formatted(
-    context: &mut Context<'_, '_>,
+fn formatted<M: Monitor>(
+    context: &mut Context<'_, '_, M>,
     lane: usize,
     format: &str,
     arguments: u64,
@@ -75,7 +79,7 @@ fn formatted(
     let mut out = String::new();
     let mut count = 0;
     let mut offset = 0;
-    let mut next = |context: &mut Context<'_, '_>, bytes: u64| -> Result<u64, Box<Problem>> {
+    let mut next = |context: &mut Context<'_, '_, M>, bytes: u64| -> Result<u64, Box<Problem>> {
         offset = u64::next_multiple_of(offset, bytes);
         let mut value = [0];
         access::read_lane(context, MemSpace::Generic, lane, arguments + offset, bytes as u8, &mut value)?;
@@ -281,7 +285,7 @@ fn hexadecimal(value: f64) -> String {
 }
 
 /// `__assertfail(message, file, line, function, charSize)`
-pub(crate) fn assertion(context: &mut Context<'_, '_>, call: &Call, mask: u32) -> Box<Problem> {
+pub(crate) fn assertion<M: Monitor>(context: &mut Context<'_, '_, M>, call: &Call, mask: u32) -> Box<Problem> {
     let lane = mask.trailing_zeros() as usize;
     let mut text = |at: usize| {
         let address = argument(context, call, at, lane);

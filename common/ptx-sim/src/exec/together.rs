@@ -1,18 +1,24 @@
 //! Instructions that the lanes of a warp execute together: shuffles, votes, matches, reductions, matrix products.
 
-use super::Problem;
 use super::access;
 use super::lanes::{Rows, lanes, mask_of};
-use super::warp::{Context, Warp};
+use super::warp::Context;
+use super::{Monitor, Problem};
 use crate::fault::FaultKind;
 use crate::ir::*;
 use crate::matrix::{Lanes, collect, distribute};
 
 /// Whether the lanes of `active` must wait for others; if so, the lanes that have to come.
 #[inline(always)]
-pub(crate) fn missing(warp: &Warp, rows: Rows, op: &Together, active: u32) -> Result<Option<u32>, Box<Problem>> {
+pub(crate) fn missing<M: Monitor>(
+    context: &mut Context<'_, '_, M>,
+    rows: Rows,
+    op: &Together,
+    active: u32,
+) -> Result<Option<u32>, Box<Problem>> {
+    let live = context.warp.live;
     let Some(row) = op.members else {
-        return Ok((warp.live & !active != 0).then_some(warp.live));
+        return Ok((live & !active != 0).then_some(live));
     };
     let mut rest = active;
     while rest != 0 {
@@ -20,9 +26,9 @@ pub(crate) fn missing(warp: &Warp, rows: Rows, op: &Together, active: u32) -> Re
         let group = mask_of(|lane| rows.lane(row, lane) == members) & rest;
         let outside = group & !members;
         if outside != 0 {
-            return Err(outsider(outside, members));
+            context.report(outsider(outside, members))?;
         }
-        if members & warp.live & !active != 0 {
+        if members & live & !active != 0 {
             return Ok(Some(members));
         }
         rest &= !group;
@@ -40,25 +46,42 @@ fn outsider(lanes: u32, members: u32) -> Box<Problem> {
 /// Executes `op` for the lanes of `active`, all of whose partners have come. Lanes with different member masks form
 /// groups of their own.
 #[inline(always)]
-pub(crate) fn execute(context: &mut Context<'_, '_>, op: &Together, active: u32) -> Result<(), Box<Problem>> {
+pub(crate) fn execute<M: Monitor>(
+    context: &mut Context<'_, '_, M>,
+    op: &Together,
+    active: u32,
+) -> Result<(), Box<Problem>> {
     let rows = context.rows();
-    let Some(row) = op.members else { return execute_group(context, rows, &op.op, active) };
+    let Some(row) = op.members else { return execute_group(context, rows, &op.op, active, active) };
     let mut rest = active;
     while rest != 0 {
         let members = rows.lane(row, rest.trailing_zeros() as usize);
         let group = mask_of(|lane| rows.lane(row, lane) == members) & rest;
-        execute_group(context, rows, &op.op, group)?;
+        execute_group(context, rows, &op.op, group, members)?;
         rest &= !group;
     }
     Ok(())
 }
 
 #[inline(never)]
-fn execute_group(context: &mut Context<'_, '_>, rows: Rows, op: &TogetherOp, group: u32) -> Result<(), Box<Problem>> {
+fn execute_group<M: Monitor>(
+    context: &mut Context<'_, '_, M>,
+    rows: Rows,
+    op: &TogetherOp,
+    group: u32,
+    members: u32,
+) -> Result<(), Box<Problem>> {
     match op {
-        TogetherOp::Sync => {}
+        TogetherOp::Sync => {
+            if let Some(sanitiser) = context.monitor.sanitiser() {
+                sanitiser.warp_met(context.block, context.warp.number, group);
+            }
+        }
         TogetherOp::Shfl { mode, d, valid, a, b, c } => {
-            let found = shuffle(rows, *mode, [*d, *a, *b, *c], group);
+            let (found, absent) = shuffle(rows, *mode, [*d, *a, *b, *c], group);
+            if absent & members != 0 && context.monitor.sanitiser().is_some() {
+                context.report(reads_absent(absent & members, group, members))?;
+            }
             if let Some(valid) = valid {
                 let bits = context.predicate(*valid);
                 *bits = *bits & !group | found & group;
@@ -121,11 +144,22 @@ fn execute_group(context: &mut Context<'_, '_>, rows: Rows, op: &TogetherOp, gro
     Ok(())
 }
 
-/// `shfl.sync` (PTX ISA, "shfl.sync"): returns the lanes whose source was in range.
+#[cold]
+fn reads_absent(absent: u32, group: u32, members: u32) -> Box<Problem> {
+    let lane = absent.trailing_zeros();
+    let message =
+        format!("a shuffle reads from lane {lane}, which its mask {members:#010x} names but which is not there");
+    Problem::new(FaultKind::InvalidMask, group, message)
+        .note(format!("lanes {absent:#010x} have exited, or the block has no such threads: what is read is undefined"))
+}
+
+/// `shfl.sync` (PTX ISA, "shfl.sync"): returns the lanes whose source was in range, and the lanes outside the group that
+/// were read.
 #[inline(always)]
-fn shuffle(rows: Rows, mode: ShflMode, [d, a, b, c]: [R; 4], group: u32) -> u32 {
+fn shuffle(rows: Rows, mode: ShflMode, [d, a, b, c]: [R; 4], group: u32) -> (u32, u32) {
     let (values, b, c) = (rows.get(a), rows.get(b), rows.get(c));
     let mut valid = 0;
+    let mut read = 0;
     let mut result = [0; 32];
     for lane in 0..32 {
         let at = lane as u32;
@@ -143,10 +177,11 @@ fn shuffle(rows: Rows, mode: ShflMode, [d, a, b, c]: [R; 4], group: u32) -> u32 
         };
         let source = if inside { source & 31 } else { at };
         valid |= u32::from(inside) << lane;
+        read |= (group >> lane & 1) << source;
         result[lane] = values[source as usize];
     }
     rows.set(d, group, result);
-    valid
+    (valid, read & !group)
 }
 
 /// The registers of a fragment.
@@ -175,14 +210,19 @@ fn multiply(rows: Rows, op: &MmaOp, group: u32) {
 }
 
 /// First address of the matrix, the same in all lanes, and the stride in elements.
-fn matrix_at(context: &mut Context<'_, '_>, rows: Rows, memory: &WmmaMemory, group: u32) -> (u64, u64) {
+fn matrix_at<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, memory: &WmmaMemory, group: u32) -> (u64, u64) {
     let lane = group.trailing_zeros() as usize;
-    let base = access::lane_addresses(context, &memory.address)[lane];
+    let base = access::addresses(rows, context.frame_local(), &memory.address)[lane];
     let stride = memory.stride.map_or(memory.access.default_stride(), |row| u64::from(rows.lane(row, lane)));
     (base, stride)
 }
 
-fn wmma_load(context: &mut Context<'_, '_>, rows: Rows, memory: &WmmaMemory, group: u32) -> Result<(), Box<Problem>> {
+fn wmma_load<M: Monitor>(
+    context: &mut Context<'_, '_, M>,
+    rows: Rows,
+    memory: &WmmaMemory,
+    group: u32,
+) -> Result<(), Box<Problem>> {
     let (base, stride) = matrix_at(context, rows, memory, group);
     let bytes = memory.access.part_bytes();
     let mut values = vec![[0; 32]; memory.rows.len()];
@@ -200,7 +240,12 @@ fn wmma_load(context: &mut Context<'_, '_>, rows: Rows, memory: &WmmaMemory, gro
     Ok(())
 }
 
-fn wmma_store(context: &mut Context<'_, '_>, rows: Rows, memory: &WmmaMemory, group: u32) -> Result<(), Box<Problem>> {
+fn wmma_store<M: Monitor>(
+    context: &mut Context<'_, '_, M>,
+    rows: Rows,
+    memory: &WmmaMemory,
+    group: u32,
+) -> Result<(), Box<Problem>> {
     let (base, stride) = matrix_at(context, rows, memory, group);
     let bytes = memory.access.part_bytes();
     let values = registers(rows, &memory.rows, memory.wide);
@@ -217,8 +262,13 @@ fn wmma_store(context: &mut Context<'_, '_>, rows: Rows, memory: &WmmaMemory, gr
 }
 
 /// `ldmatrix`: lane 8·i + r gives the address of row r of matrix i.
-fn ldmatrix(context: &mut Context<'_, '_>, rows: Rows, moves: &MatrixMove, group: u32) -> Result<(), Box<Problem>> {
-    let addresses = access::lane_addresses(context, &moves.address);
+fn ldmatrix<M: Monitor>(
+    context: &mut Context<'_, '_, M>,
+    rows: Rows,
+    moves: &MatrixMove,
+    group: u32,
+) -> Result<(), Box<Problem>> {
+    let addresses = access::addresses(rows, context.frame_local(), &moves.address);
     let mut bytes = vec![[0; 16]; moves.rows.len() * 8];
     for (lane, row) in bytes.iter_mut().enumerate() {
         let mut words = [0; 4];
@@ -233,8 +283,8 @@ fn ldmatrix(context: &mut Context<'_, '_>, rows: Rows, moves: &MatrixMove, group
     Ok(())
 }
 
-fn stmatrix(context: &mut Context<'_, '_>, rows: Rows, moves: &MatrixMove) -> Result<(), Box<Problem>> {
-    let addresses = access::lane_addresses(context, &moves.address);
+fn stmatrix<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, moves: &MatrixMove) -> Result<(), Box<Problem>> {
+    let addresses = access::addresses(rows, context.frame_local(), &moves.address);
     let values = registers(rows, &moves.rows, false);
     let mut bytes = vec![[0; 16]; moves.rows.len() * 8];
     collect(&values, moves.transposed, &mut bytes);

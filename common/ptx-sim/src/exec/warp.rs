@@ -15,7 +15,7 @@
 
 use super::access;
 use super::lanes::{Row, Rows, each, lanes, mask_of};
-use super::{Block, Launch, Monitor, Problem, SPLIT_QUANTUM, WARP_QUANTUM, printf, together};
+use super::{Block, Launch, Monitor, Problem, SPLIT_QUANTUM, Scene, WARP_QUANTUM, printf, together};
 use crate::fault::{Fault, FaultKind};
 use crate::ir::*;
 use crate::memory;
@@ -127,7 +127,7 @@ impl Warp {
         self.live = if lanes == 32 { u32::MAX } else { (1 << lanes) - 1 };
         self.splits.clear();
         self.joins.clear();
-        self.local.reset(function.local_bytes);
+        self.local.reset(function.local_bytes, launch.sanitised);
         self.copies = access::Copies::default();
         self.last_allocation = 0;
         self.clock = 0;
@@ -158,8 +158,9 @@ impl Warp {
         self.live == 0
     }
 
-    /// Lets the lanes that wait at barrier `id` go on, with what the barrier returns.
-    pub(crate) fn release(&mut self, launch: &Launch<'_>, id: u32, result: super::BarrierState) {
+    /// Lets the lanes that wait at barrier `id` go on, with what the barrier returns. Says which lanes they are.
+    pub(crate) fn release(&mut self, launch: &Launch<'_>, id: u32, result: super::BarrierState) -> u32 {
+        let mut released = 0;
         for at in 0..self.splits.len() {
             let Split { pc, mask, frame, state, .. } = self.splits[at];
             if state != State::Barrier(id) {
@@ -167,6 +168,7 @@ impl Warp {
             }
             self.splits[at].state = State::Ready;
             self.splits[at].pc = pc + 1;
+            released |= mask;
             let Op::Barrier(barrier) = &launch.program.code[pc as usize].op else { continue };
             if let Some(d) = barrier.d {
                 self.frame_rows(frame).set(d, mask, [result.trues; 32]);
@@ -180,6 +182,7 @@ impl Warp {
                 *bits = *bits & !mask | if value { mask } else { 0 };
             }
         }
+        released
     }
 
     /// Where the first split that waits does so.
@@ -302,6 +305,7 @@ impl Warp {
             self.predicates.resize(predicates, 0);
         }
         self.local.grow(local as u32);
+        self.local.forget(split.mask, frame.local, callee.local_bytes);
         self.set_constants(launch, frame, split.mask);
         for (arg, param) in call.args.iter().zip(&callee.params) {
             self.copy_place((split.frame, *arg), (frame, *param), split.mask);
@@ -370,7 +374,7 @@ impl Warp {
     // Lanes together
 
     /// Lets splits that wait for each other at a warp-level instruction go on, if all the lanes it names have come.
-    fn meet(&mut self, block: &mut Block, launch: &Launch<'_>) -> Result<bool, Fail> {
+    fn meet<M: Monitor>(&mut self, block: &mut Block, launch: &Launch<'_>, monitor: &mut M) -> Result<bool, Fail> {
         for first in 0..self.splits.len() {
             let State::Together { members } = self.splits[first].state else { continue };
             let Split { pc, frame, .. } = self.splits[first];
@@ -386,9 +390,14 @@ impl Warp {
             if members & self.live & !union != 0 {
                 continue;
             }
-            if !sync {
-                let mut context = Context { warp: self, block, launch, frame };
-                together::execute(&mut context, op, union).map_err(|problem| (problem, pc as usize))?;
+            let pc = pc as usize;
+            if sync {
+                if let Some(sanitiser) = monitor.sanitiser() {
+                    sanitiser.warp_met(block, self.number, union);
+                }
+            } else {
+                let mut context = Context { warp: self, block, launch, frame, monitor, pc };
+                together::execute(&mut context, op, union).map_err(|problem| (problem, pc))?;
             }
             for split in self.splits.iter_mut().filter(|split| is_with(split)) {
                 split.pc += 1;
@@ -404,14 +413,29 @@ impl Warp {
 type Fail = (Box<Problem>, usize);
 
 /// What an instruction that is not plain arithmetic may need.
-pub(crate) struct Context<'c, 'l> {
+pub(crate) struct Context<'c, 'l, M> {
     pub warp: &'c mut Warp,
     pub block: &'c mut Block,
     pub launch: &'c Launch<'l>,
     pub frame: Frame,
+    pub monitor: &'c mut M,
+    pub pc: usize,
 }
 
-impl Context<'_, '_> {
+impl<M: Monitor> Context<'_, '_, M> {
+    /// Hands a problem to the sanitiser, which goes on; without one it is an error.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn report(&mut self, problem: Box<Problem>) -> Result<(), Box<Problem>> {
+        match self.monitor.sanitiser() {
+            Some(sanitiser) => {
+                sanitiser.report(self.launch, self.block.index, self.warp.number, self.pc, *problem);
+                Ok(())
+            }
+            None => Err(problem),
+        }
+    }
+
     pub(crate) fn rows(&mut self) -> Rows {
         self.warp.frame_rows(self.frame)
     }
@@ -438,7 +462,7 @@ pub(crate) fn run<M: Monitor>(
     let located = |(problem, pc): Fail, index, number| Box::new(launch.fault(*problem, pc, index, number));
     while steps > 0 {
         let Some(at) = warp.splits.iter().rposition(|split| split.state == State::Ready) else {
-            match warp.meet(block, launch) {
+            match warp.meet(block, launch, monitor) {
                 Ok(true) => moved = true,
                 Ok(false) => break,
                 Err(fail) => return Err(located(fail, block.index, warp.number)),
@@ -533,7 +557,7 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
     }
     macro_rules! context {
         () => {
-            Context { warp: &mut *warp, block: &mut *block, launch, frame: split.frame }
+            Context { warp: &mut *warp, block: &mut *block, launch, frame: split.frame, monitor: &mut *monitor, pc }
         };
     }
     // Leaves the loop with the split up to date.
@@ -553,7 +577,7 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
         executed += 1;
         lane_count += u64::from(active.count_ones());
         if !matches!(inst.op, Op::Join) {
-            monitor.issue(pc, active);
+            monitor.issue(&Scene { launch, block, warp, rows, frame_local: split.frame.local, pc, mask, active });
         }
         if active == 0 {
             pc += 1;
@@ -704,7 +728,7 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
             }
 
             Op::Load(access) => {
-                if let Err(problem) = access::load::<AVX2>(&mut context!(), rows, access, active) {
+                if let Err(problem) = access::load::<M, AVX2>(&mut context!(), rows, access, active) {
                     break Err(problem);
                 }
             }
@@ -725,7 +749,12 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
             }
             Op::CpAsyncCommit => warp.copies.commit(active),
             Op::CpAsyncWait { n } => access::cp_async_wait(&mut context!(), *n, active),
-            Op::Fence => std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst),
+            Op::Fence { device } => {
+                std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+                if let Some(sanitiser) = monitor.sanitiser() {
+                    sanitiser.fenced(block, *device);
+                }
+            }
             Op::Cvta { d, a, wide, delta } => {
                 if *wide {
                     rows.wide1(*d, *a, active, |a| a.wrapping_add(*delta));
@@ -736,8 +765,7 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
             Op::IsSpace { d, a, wide, space, constant } => {
                 let address = |lane| rows.lane_of(*a, *wide, lane);
                 let found = if *constant {
-                    let context = context!();
-                    mask_of(|lane| access::is_constant(&context, address(lane)))
+                    mask_of(|lane| access::is_constant(launch, address(lane)))
                 } else {
                     mask_of(|lane| access::space_of(address(lane)) == *space)
                 };
@@ -854,7 +882,7 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
                     break Ok(Stop::Wait);
                 }
             }
-            Op::Together(op) => match together::missing(warp, rows, op, active) {
+            Op::Together(op) => match together::missing(&mut context!(), rows, op, active) {
                 Err(problem) => break Err(problem),
                 Ok(None) => {
                     if let Err(problem) = together::execute(&mut context!(), op, active) {
@@ -975,7 +1003,15 @@ fn lop3(rows: Rows, d: R, sources: [R; 3], table: u8, mask: u32) {
 // What follows is rare enough to be called rather than inlined.
 
 #[inline(never)]
-fn special(context: &Context<'_, '_>, rows: Rows, d: R, what: Special, wide: bool, mask: u32, clock: u64) {
+fn special<M: Monitor>(
+    context: &Context<'_, '_, M>,
+    rows: Rows,
+    d: R,
+    what: Special,
+    wide: bool,
+    mask: u32,
+    clock: u64,
+) {
     let Context { warp, block, launch, .. } = context;
     let first = warp.number * 32;
     let uniform = |value: u64| [value; 32];
@@ -1069,7 +1105,7 @@ fn run_map(rows: Rows, map: &Map, mask: u32) {
 }
 
 #[inline(never)]
-fn set_full(context: &mut Context<'_, '_>, rows: Rows, setp: &SetpFull, mask: u32) {
+fn set_full<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, setp: &SetpFull, mask: u32) {
     let combine = setp.combine.map(|(op, p, negated)| {
         let bits = *context.predicate(p);
         (op, if negated { !bits } else { bits })
@@ -1126,7 +1162,12 @@ fn halves_compared(rows: Rows, setp: &SetpFull, mask: u32, half: u32) -> u32 {
 
 /// `call`: a built-in function is done at once; otherwise `split` enters the function.
 #[inline(never)]
-fn enter(context: &mut Context<'_, '_>, rows: Rows, split: &mut Split, call: &Call) -> Result<(), Box<Problem>> {
+fn enter<M: Monitor>(
+    context: &mut Context<'_, '_, M>,
+    rows: Rows,
+    split: &mut Split,
+    call: &Call,
+) -> Result<(), Box<Problem>> {
     match call.callee {
         Callee::Vprintf => {
             printf::vprintf(context, call, split.mask)?;
@@ -1160,7 +1201,12 @@ fn enter(context: &mut Context<'_, '_>, rows: Rows, split: &mut Split, call: &Ca
 
 /// Lanes come to a barrier of the block.
 #[inline(never)]
-fn arrive(context: &mut Context<'_, '_>, rows: Rows, barrier: &Barrier, mask: u32) -> Result<(), Box<Problem>> {
+fn arrive<M: Monitor>(
+    context: &mut Context<'_, '_, M>,
+    rows: Rows,
+    barrier: &Barrier,
+    mask: u32,
+) -> Result<(), Box<Problem>> {
     let first = mask.trailing_zeros() as usize;
     let id = rows.lane(barrier.id, first);
     let count = barrier.count.map_or(0, |row| rows.lane(row, first));
@@ -1188,5 +1234,8 @@ fn arrive(context: &mut Context<'_, '_>, rows: Rows, barrier: &Barrier, mask: u3
         state.voters += mask.count_ones();
     }
     context.block.barriers_touched = true;
+    if let Some(sanitiser) = context.monitor.sanitiser() {
+        sanitiser.arrived(context.launch, context.block, context.warp, context.pc, barrier, id, mask);
+    }
     Ok(())
 }

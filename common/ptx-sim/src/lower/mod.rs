@@ -21,11 +21,23 @@ pub(crate) struct KernelPart {
     pub param_bytes: u32,
     /// Offset of each shared variable that the kernel can reach, by index.
     pub shared: HashMap<u32, u32>,
+    /// The static ones, in order of their offsets.
+    pub static_variables: Vec<StaticVariable>,
+}
+
+/// A `.shared` variable of fixed size, as one kernel has it.
+#[derive(Clone, Debug)]
+pub(crate) struct StaticVariable {
+    /// Its name in the PTX.
+    pub name: String,
+    pub offset: u32,
+    pub bytes: u32,
 }
 
 /// A `.shared` variable; where it stands depends on the kernel.
 #[derive(Debug, Clone)]
 struct SharedVariable {
+    name: String,
     bytes: u64,
     align: u64,
     /// `.extern .shared x[]`: begins where the static variables end.
@@ -178,7 +190,8 @@ impl<'a> Module<'a> {
         let align = align_of(variable);
         if variable.space == Space::Shared {
             let dynamic = variable.external;
-            self.shared.push(SharedVariable { bytes, align, dynamic, function });
+            let name = variable.name.to_owned();
+            self.shared.push(SharedVariable { name, bytes, align, dynamic, function });
             return Ok(Symbol::Shared(self.shared.len() as u32 - 1));
         }
         self.program.globals.push(Global {
@@ -253,6 +266,7 @@ impl<'a> Module<'a> {
             })
         };
         let mut shared = HashMap::new();
+        let mut static_variables = Vec::new();
         let mut top = 0;
         let mut dynamic = Vec::new();
         for (at, variable) in self.shared.iter().enumerate() {
@@ -266,6 +280,8 @@ impl<'a> Module<'a> {
             }
             top = align_up(top, variable.align);
             shared.insert(at, top as u32);
+            let (name, bytes) = (variable.name.clone(), variable.bytes as u32);
+            static_variables.push(StaticVariable { name, offset: top as u32, bytes });
             top = top.saturating_add(variable.bytes);
         }
         let static_shared = u32::try_from(top).map_err(|_| {
@@ -315,6 +331,7 @@ impl<'a> Module<'a> {
             function: index,
             param_bytes: offset as u32,
             shared,
+            static_variables,
         })
     }
 }

@@ -168,8 +168,6 @@ fn ignore_hints(modifiers: &mut Modifiers<'_>) {
                 | "cluster"
                 | "gpu"
                 | "sys"
-                | "relaxed"
-                | "volatile"
                 | "weak"
                 | "mmio"
                 | "unified"
@@ -252,13 +250,15 @@ impl<'a> FunctionLowering<'_, 'a> {
                 Ok(())
             }
             "fence" | "membar" => {
-                m.ignore(&["sc", "acq_rel", "acquire", "release", "cta", "cluster", "gpu", "sys", "gl"]);
+                m.ignore(&["sc", "acq_rel", "acquire", "release"]);
+                let device = ["cluster", "gpu", "sys", "gl"].into_iter().any(|scope| m.flag(scope));
+                m.flag("cta");
                 // Every access goes to one memory: a proxy fence has nothing left to order.
                 if m.flag("proxy") {
                     m.ignore(&["alias", "async", "async::generic", "async::global", "async::shared::cta", "generic"]);
                 }
                 m.finish()?;
-                self.emit(Op::Fence);
+                self.emit(Op::Fence { device });
                 Ok(())
             }
             "cp" => self.cp_async(m, ops),
@@ -1159,13 +1159,16 @@ impl<'a> FunctionLowering<'_, 'a> {
     // Memory
 
     fn order(&self, m: &mut Modifiers<'_>) -> Order {
-        if m.flag("acquire") {
-            Order::Acquire
-        } else if m.flag("release") {
-            Order::Release
-        } else {
-            Order::Weak
-        }
+        let named = m.one(|name| {
+            Some(match name {
+                "acquire" => Order::Acquire,
+                "release" => Order::Release,
+                "acq_rel" => Order::AcquireRelease,
+                "relaxed" | "volatile" => Order::Relaxed,
+                _ => return None,
+            })
+        });
+        named.unwrap_or(Order::Weak)
     }
 
     fn access(
@@ -1273,7 +1276,11 @@ impl<'a> FunctionLowering<'_, 'a> {
     }
 
     fn atomic(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
-        m.ignore(&["acquire", "release", "acq_rel", "noftz"]);
+        let order = match self.order(m) {
+            Order::Weak => Order::Relaxed,
+            order => order,
+        };
+        m.flag("noftz");
         let space = m.one(space_named).unwrap_or(MemSpace::Generic);
         ignore_hints(m);
         let Some(op) = m.one(|name| {
@@ -1335,6 +1342,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         self.emit(Op::Atomic(Box::new(Atomic {
             address,
             op,
+            order,
             // Atomic adds of f32 to global memory flush nothing on hardware of today (PTX ISA, "atom").
             mode: Mode::default(),
             bytes: ty.size() as u8,
@@ -1523,7 +1531,8 @@ impl<'a> FunctionLowering<'_, 'a> {
     }
 
     fn barrier(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
-        m.ignore(&["cta", "aligned"]);
+        m.flag("cta");
+        let aligned = m.flag("aligned") || name == "bar";
         if m.flag("warp") {
             m.flag("sync");
             m.finish()?;
@@ -1540,7 +1549,7 @@ impl<'a> FunctionLowering<'_, 'a> {
             m.finish()?;
             let id = self.bits(crate::exec::CLUSTER_BARRIER.into(), false);
             let kind = BarrierKind::Sync;
-            let barrier = Barrier { kind, id, cluster: true, count: None, source: None, d: None, p: None };
+            let barrier = Barrier { kind, id, aligned, cluster: true, count: None, source: None, d: None, p: None };
             self.emit(Op::Barrier(Box::new(barrier)));
             return Ok(());
         }
@@ -1565,7 +1574,8 @@ impl<'a> FunctionLowering<'_, 'a> {
         };
         m.ignore(&["pred", "u32"]);
         m.finish()?;
-        let mut barrier = Barrier { kind, id: UNUSED, cluster: false, count: None, source: None, d: None, p: None };
+        let (id, source, d, p) = (UNUSED, None, None, None);
+        let mut barrier = Barrier { kind, id, aligned, cluster: false, count: None, source, d, p };
         let mut rest = ops;
         if matches!(kind, BarrierKind::RedAnd | BarrierKind::RedOr | BarrierKind::RedPopc) {
             let [d, middle @ .., source] = ops else { return invalid("bar.red takes a destination and a predicate") };

@@ -1,0 +1,797 @@
+//! The sanitiser: what a launch does wrong that its results may hide.
+//!
+//! It collects findings instead of ending the launch at the first. Accesses that cannot be made are left out (a load gives
+//! zero), everything else goes on. A sanitised launch has one worker, so that it finds the same each time.
+//!
+//! # Initialisation
+//! A bit for each byte says whether it was ever written: in global memory for the life of an allocation, in shared
+//! memory for a block, in local memory for a frame. A read of any byte that was not is a finding.
+//!
+//! # Races
+//! Two accesses of different threads to the same bytes, at least one of which writes, race unless one *happens before* the
+//! other (PTX ISA, "Memory Consistency Model"). Each cell of memory (4 bytes, or as many as the smallest access has)
+//! remembers its last write and two readers since. A moment is the number of accesses and meetings before it. What a
+//! thread knows of the others:
+//! - everything up to the last barrier of its whole block;
+//! - of its warp's lanes, everything up to the last `__syncwarp` with them;
+//! - what another thread released and it has acquired: a *release* is a strong write (atomic, volatile, relaxed …) after a
+//!   fence, a barrier with a thread count, or a `.release`; an *acquire* is a strong read of the same address later.
+//!   A fence after the read is not asked for, and any fence of the block since the access counts: NVIDIA's own examples
+//!   rely on less, and a correct kernel must not be blamed.
+//!
+//! Two strong accesses never race, nor do writes of the value that is there already: hardware leaves one of the values.
+
+use std::collections::HashMap;
+
+use super::access::{Kind, Part, Place, Reach};
+use super::lanes::lanes;
+use super::warp::Warp;
+use super::{Block, Launch, Problem};
+use crate::fault::{Fault, FaultKind};
+use crate::ir::{Barrier, Order};
+use crate::memory::Bits;
+
+/// Bytes between shared variables of a sanitised launch. A multiple of 128, so that every variable keeps its banks.
+pub(crate) const RED_ZONE: u32 = 256;
+/// Bytes of a cell where no smaller access has been seen.
+const CELL: u32 = 4;
+/// Releases of one thread that a place remembers; older ones are merged.
+const MAX_RELEASES: usize = 16;
+/// Places that the question who knows of an access follows; beyond, the answer is yes.
+const MAX_STEPS: usize = 64;
+
+/// An access that was made earlier in the launch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Earlier {
+    pub what: &'static str,
+    /// Number of the thread in the launch.
+    pub thread: u64,
+    pub pc: usize,
+}
+
+/// [thread in the launch + 1, moment, pc and flags]; all zeros: no access. An array, so that a fresh shadow costs no
+/// memory until it is touched.
+type Record = [u32; 3];
+/// The last write, and two readers since.
+type Cell = [Record; 3];
+
+const NO_RECORD: Record = [0; 3];
+/// Flags of a record, below the pc.
+const STRONG: u32 = 1;
+const PENDING: u32 = 2;
+const WRITE: u32 = 4;
+const READ: u32 = 8;
+const FLAGS: u32 = 4;
+
+fn what(record: Record) -> &'static str {
+    match record[2] & (PENDING | WRITE | READ | STRONG) {
+        flags if flags & PENDING != 0 => "asynchronous copy",
+        flags if flags & (WRITE | READ) == WRITE | READ => "atomic",
+        flags if flags & WRITE != 0 => "write",
+        _ => "read",
+    }
+}
+
+/// What has been done to each cell of an allocation or of a block's shared memory.
+#[derive(Debug, Default)]
+struct Shadow {
+    /// Bytes of a cell: 4, 2 or 1.
+    cell: u32,
+    cells: Vec<Cell>,
+}
+
+impl Shadow {
+    fn new(bytes: u64) -> Self {
+        Self { cell: CELL, cells: vec![[NO_RECORD; 3]; bytes.div_ceil(CELL.into()) as usize] }
+    }
+
+    /// Makes cells small enough for an access of `bytes` bytes.
+    fn refine(&mut self, bytes: u64) {
+        while !bytes.is_multiple_of(self.cell.into()) {
+            self.cells = self.cells.iter().flat_map(|cell| [*cell; 2]).collect();
+            self.cell /= 2;
+        }
+    }
+}
+
+/// What a thread knows of another's accesses by way of a place in memory: all released there up to that moment.
+type Acquired = Vec<(u32, u32)>;
+
+fn acquire(list: &mut Acquired, place: u32, now: u32) {
+    match list.iter_mut().find(|(known, _)| *known == place) {
+        Some((_, moment)) => *moment = (*moment).max(now),
+        None => list.push((place, now)),
+    }
+}
+
+/// What a sanitiser knows of a block that is being run.
+#[derive(Debug, Default)]
+pub(crate) struct BlockShadow {
+    /// Number of the block's first thread in the launch.
+    first: u64,
+    threads: u32,
+    /// Everything up to here is known to all threads of the block: its start, or its last full barrier.
+    base: u32,
+    /// Last fence of any of its threads: at least of block scope, of device scope.
+    fences: [u32; 2],
+    memory: Shadow,
+    written: Vec<u64>,
+    warps: Vec<WarpShadow>,
+    acquired: Acquired,
+    /// The barrier instruction at which the block's threads gather.
+    gathering: HashMap<u32, usize>,
+}
+
+#[derive(Debug, Default)]
+struct WarpShadow {
+    /// For each lane, up to when it knows what the other lanes did; empty before the first `__syncwarp`.
+    mates: Vec<[u32; 32]>,
+    /// For each lane; empty before the first acquire.
+    acquired: Vec<Acquired>,
+}
+
+impl BlockShadow {
+    /// `now`: nothing before concerns the block.
+    pub(crate) fn reset(&mut self, launch: &Launch<'_>, number: u64) {
+        let bytes = launch.shared_bytes();
+        self.threads = launch.threads();
+        self.first = number * u64::from(self.threads);
+        self.base = u32::MAX; // the block's first access sets it
+        self.fences = [0; 2];
+        if self.memory.cells.is_empty() {
+            self.memory = Shadow::new(bytes.into());
+        }
+        self.written.clear();
+        self.written.resize((bytes as usize).div_ceil(64), 0);
+        self.warps.clear();
+        self.warps.resize_with(self.threads.div_ceil(32) as usize, WarpShadow::default);
+        self.acquired.clear();
+        self.gathering.clear();
+    }
+
+    fn mates(&mut self, warp: u32) -> &mut Vec<[u32; 32]> {
+        let mates = &mut self.warps[warp as usize].mates;
+        if mates.is_empty() {
+            mates.resize(32, [0; 32]);
+        }
+        mates
+    }
+
+    fn acquired(&mut self, warp: u32, lane: usize) -> &mut Acquired {
+        let acquired = &mut self.warps[warp as usize].acquired;
+        if acquired.is_empty() {
+            acquired.resize(32, Vec::new());
+        }
+        &mut acquired[lane]
+    }
+}
+
+/// What a thread made known to whoever reads the place later.
+#[derive(Clone, Debug)]
+struct Release {
+    at: u32,
+    thread: u64,
+    /// All of the block's accesses up to here.
+    base: u32,
+    /// Of the thread's warp: the first thread, and up to when each lane's accesses are known.
+    warp: u64,
+    mates: [u32; 32],
+    /// Only what was done before: a fence of at least block scope, of device scope.
+    fences: [u32; 2],
+    acquired: Acquired,
+}
+
+impl Release {
+    fn covers(&self, thread: u64, moment: u32, same_block: bool) -> bool {
+        let mate = thread.wrapping_sub(self.warp);
+        let known = moment <= self.base || mate < 32 && moment <= self.mates[mate as usize];
+        known && moment <= self.fences[usize::from(!same_block)]
+    }
+}
+
+/// A place through which threads hand over: an address, or a barrier of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Handover {
+    Global(u64),
+    Shared(u64, u64),
+    Barrier(u64, u32),
+}
+
+/// The releases at a place, by block.
+type Releases = HashMap<u64, Vec<Release>>;
+
+/// Finds and collects what a launch does wrong.
+#[derive(Debug, Default)]
+pub(crate) struct Sanitiser {
+    findings: Vec<Fault>,
+    /// Where the finding of a kind is, by instruction and, for a race, the other instruction.
+    known: HashMap<(FaultKind, usize, Option<usize>), usize>,
+    /// Moments so far.
+    now: u32,
+    /// Shadows of global memory, by index of the allocation.
+    global: HashMap<u64, Shadow>,
+    places: HashMap<Handover, u32>,
+    releases: Vec<Releases>,
+    /// Bytes of shared memory that belong to a variable.
+    variables: Vec<u64>,
+}
+
+impl Sanitiser {
+    pub(crate) fn new(launch: &Launch<'_>) -> Self {
+        let bytes = launch.shared_bytes();
+        let mut variables = vec![0u64; (bytes as usize).div_ceil(64)];
+        let mut mark = |range: std::ops::Range<u32>| {
+            range.for_each(|byte| variables[byte as usize / 64] |= 1 << (byte % 64));
+        };
+        for variable in &launch.kernel.static_variables {
+            let start = launch.shared_offset(variable.offset);
+            mark(start..start + variable.bytes);
+        }
+        mark(launch.shared_offset(launch.kernel.info.static_shared)..bytes);
+        Self { now: 1, variables, ..Self::default() }
+    }
+
+    pub(crate) fn into_findings(self) -> Vec<Fault> {
+        self.findings
+    }
+
+    fn tick(&mut self) -> u32 {
+        self.now = self.now.saturating_add(1);
+        self.now
+    }
+
+    /// Notes a problem of the lanes of a warp. Each line is kept once for each kind, and counted.
+    pub(crate) fn report(&mut self, launch: &Launch<'_>, block: [u32; 3], warp: u32, pc: usize, problem: Problem) {
+        let count = u64::from(problem.lanes.count_ones());
+        let key = (problem.kind, pc, problem.other.map(|other| other.pc));
+        if let Some(at) = self.known.get(&key) {
+            self.findings[*at].count += count;
+            return;
+        }
+        let at = self.collect(launch.fault(problem, pc, block, warp));
+        self.known.insert(key, at);
+    }
+
+    /// Adds a finding, or counts it where its line has one already. Returns its place.
+    pub(crate) fn collect(&mut self, finding: Fault) -> usize {
+        let line = |fault: &Fault| match (&fault.file, fault.line) {
+            (Some(file), Some(line)) => (file.clone(), line),
+            _ => fault.ptx.clone(),
+        };
+        let here = line(&finding);
+        match self.findings.iter().position(|known| known.kind == finding.kind && line(known) == here) {
+            Some(at) => {
+                self.findings[at].count += finding.count;
+                at
+            }
+            None => {
+                self.findings.push(finding);
+                self.findings.len() - 1
+            }
+        }
+    }
+
+    /// Looks at the lanes of a part of an access that is about to be made. Returns those that must not make it.
+    #[expect(clippy::too_many_arguments, reason = "an access has that many sides")]
+    pub(crate) fn inspect(
+        &mut self,
+        launch: &Launch<'_>,
+        block: &mut Block,
+        warp: &Warp,
+        pc: usize,
+        part: &Part<'_>,
+        addresses: &[u64; 32],
+        reach: Reach<'_>,
+    ) -> u32 {
+        self.tick();
+        let index = block.index;
+        let offset = |lane: usize| addresses[lane].wrapping_sub(part.base);
+        let offsets: [u64; 32] = super::lanes::each(offset);
+        match part.place {
+            Place::Param => 0,
+            Place::Local => {
+                if matches!(reach.kind, Kind::Read | Kind::Atomic) {
+                    let unwritten = lanes(part.mask)
+                        .filter(|lane| !warp.local.is_written(*lane, offsets[*lane] as u32, reach.bytes as usize))
+                        .fold(0, |all, lane| all | 1 << lane);
+                    if unwritten != 0 {
+                        let problem = unwritten_problem(launch, part, addresses, unwritten, reach);
+                        self.report(launch, index, warp.number, pc, problem);
+                    }
+                }
+                0
+            }
+            Place::Shared => {
+                let bits = bits_of(reach.bytes);
+                let lacks = |map: &[u64], lane: usize| {
+                    let at = offsets[lane];
+                    !map[(at / 64) as usize] >> (at % 64) & bits != 0
+                };
+                let stray = lanes(part.mask)
+                    .filter(|lane| lacks(&self.variables, *lane))
+                    .fold(0, |stray, lane| stray | 1 << lane);
+                if stray != 0 {
+                    let problem = between_variables(launch, &offsets, stray, reach);
+                    self.report(launch, index, warp.number, pc, problem);
+                }
+                let mask = part.mask & !stray;
+                let Some(mut shadow) = block.shadow.take() else { return stray };
+                if shadow.base == u32::MAX {
+                    shadow.base = self.now - 1;
+                }
+                if matches!(reach.kind, Kind::Read | Kind::Atomic) {
+                    let unwritten = lanes(mask)
+                        .filter(|lane| lacks(&shadow.written, *lane))
+                        .fold(0, |unwritten, lane| unwritten | 1 << lane);
+                    if unwritten != 0 {
+                        let problem = unwritten_problem(launch, part, addresses, unwritten, reach);
+                        self.report(launch, index, warp.number, pc, problem);
+                    }
+                }
+                if matches!(reach.kind, Kind::Write | Kind::Atomic) {
+                    for lane in lanes(mask) {
+                        shadow.written[(offsets[lane] / 64) as usize] |= bits << (offsets[lane] % 64);
+                    }
+                }
+                let mut memory = std::mem::take(&mut shadow.memory);
+                let number = block.number;
+                let held = |at: u64, bytes: usize, value: &[u8]| {
+                    // SAFETY: shared memory is plain bytes, and `at + bytes` was checked to lie in it.
+                    let all = unsafe {
+                        let shared: &[u128] = &block.shared;
+                        std::slice::from_raw_parts(shared.as_ptr().cast::<u8>(), std::mem::size_of_val(shared))
+                    };
+                    all[at as usize..at as usize + bytes] == value[..bytes]
+                };
+                let place = |at: u64| Handover::Shared(number, at);
+                let races = self.races(&mut shadow, &mut memory, (warp.number, pc), mask, &offsets, reach, held, place);
+                for (lane, record) in races {
+                    let problem = race_problem(FaultKind::SharedRace, launch, lane, record, addresses[lane], reach);
+                    self.report(launch, index, warp.number, pc, problem);
+                }
+                shadow.memory = memory;
+                block.shadow = Some(shadow);
+                stray
+            }
+            Place::Allocation(allocation) => {
+                let Some(mut shadow) = block.shadow.take() else { return 0 };
+                if shadow.base == u32::MAX {
+                    shadow.base = self.now - 1;
+                }
+                if let Some(written) = allocation.written() {
+                    if reach.kind != Kind::Write {
+                        let unwritten = lanes(part.mask)
+                            .filter(|lane| !written.has_all(offsets[*lane], reach.bytes))
+                            .fold(0, |unwritten, lane| unwritten | 1 << lane);
+                        if unwritten != 0 {
+                            let problem = unwritten_problem(launch, part, addresses, unwritten, reach);
+                            self.report(launch, index, warp.number, pc, problem);
+                        }
+                    }
+                    if reach.kind != Kind::Read {
+                        lanes(part.mask).for_each(|lane| written.set(offsets[lane], reach.bytes));
+                    }
+                }
+                let base = allocation.base;
+                let fresh = || Shadow::new(allocation.bytes);
+                let mut memory = std::mem::take(self.global.entry(base).or_insert_with(fresh));
+                let held = |at: u64, bytes: usize, value: &[u8]| {
+                    let mut found = [0; 32];
+                    allocation.read(at, &mut found[..bytes]);
+                    found[..bytes] == value[..bytes]
+                };
+                let place = |at: u64| Handover::Global(base + at);
+                let site = (warp.number, pc);
+                let races = self.races(&mut shadow, &mut memory, site, part.mask, &offsets, reach, held, place);
+                self.global.insert(base, memory);
+                for (lane, record) in races {
+                    let mut problem = race_problem(FaultKind::GlobalRace, launch, lane, record, addresses[lane], reach);
+                    problem.notes.push(format!("the address is {}", allocation.describe(addresses[lane])));
+                    self.report(launch, index, warp.number, pc, problem);
+                }
+                block.shadow = Some(shadow);
+                0
+            }
+        }
+    }
+
+    /// The lanes that race with an earlier access, and with which. Enters the access into the shadow.
+    #[expect(clippy::too_many_arguments, reason = "an access has that many sides")]
+    fn races(
+        &mut self,
+        shadow: &mut BlockShadow,
+        memory: &mut Shadow,
+        (warp, pc): (u32, usize),
+        mask: u32,
+        offsets: &[u64; 32],
+        reach: Reach<'_>,
+        held: impl Fn(u64, usize, &[u8]) -> bool,
+        place: impl Fn(u64) -> Handover,
+    ) -> Vec<(usize, Record)> {
+        memory.refine(reach.bytes);
+        let mut found = Vec::new();
+        let strong = reach.order != Order::Weak;
+        let reads = matches!(reach.kind, Kind::Read | Kind::Atomic);
+        let writes = reach.kind != Kind::Read;
+        let flags = if strong { STRONG } else { 0 }
+            | if reach.kind == Kind::Copy { PENDING } else { 0 }
+            | if reads { READ } else { 0 }
+            | if writes { WRITE } else { 0 };
+        let cells = (reach.bytes / u64::from(memory.cell)) as usize;
+        for lane in lanes(mask) {
+            let thread = shadow.first + u64::from(warp * 32) + lane as u64;
+            let record = [(thread as u32).wrapping_add(1), self.now, (pc as u32) << FLAGS | flags];
+            if strong && reads {
+                self.take_over(shadow, warp, lane, place(offsets[lane]));
+            }
+            let mut race = None;
+            let first = (offsets[lane] / u64::from(memory.cell)) as usize;
+            for at in first..first + cells {
+                let cell = &mut memory.cells[at];
+                let [write, old, older] = *cell;
+                let conflicts = |with: Record, race: &Option<Record>| {
+                    with[0] != 0
+                        && race.is_none()
+                        && (with[0] != record[0] || with[2] & PENDING != 0)
+                        && !(strong && with[2] & STRONG != 0)
+                        && !self.happens_before(shadow, with, warp, lane)
+                };
+                if conflicts(write, &race) {
+                    race = Some(write);
+                } else if writes && conflicts(old, &race) {
+                    race = Some(old);
+                } else if writes && conflicts(older, &race) {
+                    race = Some(older);
+                }
+                if writes {
+                    *cell = [record, NO_RECORD, NO_RECORD];
+                } else if old[1] != self.now {
+                    cell[1] = record;
+                    if old[0] != record[0] {
+                        cell[2] = old;
+                    }
+                } else if older[1] != self.now && old[0] != record[0] {
+                    cell[2] = record;
+                }
+            }
+            if let Some(with) = race {
+                // A write of what is there already, over a write, changes nothing.
+                let same = with[2] & (WRITE | READ | PENDING) == WRITE
+                    && reach.kind == Kind::Write
+                    && reach.values.is_some_and(|values| {
+                        let value = values(lane);
+                        let written_now = with[1] == self.now;
+                        if written_now {
+                            let other = (with[0] - 1) as usize % 32;
+                            offsets[other] == offsets[lane] && values(other) == value
+                        } else {
+                            held(offsets[lane], reach.bytes as usize, &value)
+                        }
+                    });
+                if !same {
+                    found.push((lane, with));
+                }
+            }
+            if strong && writes {
+                self.hand_over(shadow, warp, lane, place(offsets[lane]), reach.order.releases());
+            }
+        }
+        found
+    }
+
+    /// Whether what `earlier` did is known to the thread: it happens before what the thread does now.
+    fn happens_before(&self, shadow: &BlockShadow, earlier: Record, warp: u32, lane: usize) -> bool {
+        let [thread, moment, flags] = earlier;
+        if flags & PENDING != 0 {
+            return false; // a copy that is under way is known to nobody
+        }
+        let thread = u64::from(thread) - 1;
+        let in_block = thread.wrapping_sub(shadow.first);
+        let same_block = in_block < u64::from(shadow.threads);
+        let own = &shadow.warps[warp as usize];
+        if same_block {
+            if moment <= shadow.base {
+                return true;
+            }
+            if in_block / 32 == u64::from(warp)
+                && own.mates.get(lane).is_some_and(|mates| moment <= mates[(in_block % 32) as usize])
+            {
+                return true;
+            }
+        } else if moment <= shadow.base && shadow.acquired.is_empty() && own.acquired.is_empty() {
+            return false;
+        }
+        // Breadth first through what the thread acquired, what those it acquired from had acquired …
+        let mut steps: Acquired = shadow.acquired.clone();
+        if let Some(acquired) = own.acquired.get(lane) {
+            acquired.iter().for_each(|(place, moment)| acquire(&mut steps, *place, *moment));
+        }
+        let block = thread / u64::from(shadow.threads);
+        let mut at = 0;
+        while let Some(&(place, until)) = steps.get(at) {
+            at += 1;
+            if at > MAX_STEPS {
+                return true;
+            }
+            let releases = &self.releases[place as usize];
+            let by_block = releases.get(&block).into_iter().flatten();
+            if by_block.filter(|release| release.at <= until).any(|release| release.covers(thread, moment, same_block))
+            {
+                return true;
+            }
+            for release in releases.values().flatten().filter(|release| release.at <= until) {
+                for &(further, then) in &release.acquired {
+                    if !steps.iter().any(|(known, moment)| *known == further && *moment >= then) {
+                        steps.push((further, then));
+                    }
+                }
+            }
+        }
+        false
+    }
+
+    /// The lane has read what others wrote there.
+    fn take_over(&mut self, shadow: &mut BlockShadow, warp: u32, lane: usize, place: Handover) {
+        if let Some(place) = self.places.get(&place) {
+            acquire(shadow.acquired(warp, lane), *place, self.now);
+        }
+    }
+
+    /// The lane lets others know what it did before, as far as a fence stands behind it (`ordered`: needs none).
+    fn hand_over(&mut self, shadow: &mut BlockShadow, warp: u32, lane: usize, place: Handover, ordered: bool) {
+        let fences = if ordered { [self.now; 2] } else { shadow.fences };
+        if fences == [0; 2] {
+            return;
+        }
+        let mut mates = shadow.warps[warp as usize].mates.get(lane).copied().unwrap_or_default();
+        mates[lane] = self.now;
+        self.release(shadow, warp, lane, place, mates, fences);
+    }
+
+    fn release(
+        &mut self,
+        shadow: &BlockShadow,
+        warp: u32,
+        lane: usize,
+        place: Handover,
+        mates: [u32; 32],
+        fences: [u32; 2],
+    ) {
+        let next = self.releases.len() as u32;
+        let index = *self.places.entry(place).or_insert(next);
+        if index == next {
+            self.releases.push(Releases::default());
+        }
+        let mut acquired = shadow.acquired.clone();
+        if let Some(own) = shadow.warps[warp as usize].acquired.get(lane) {
+            own.iter().for_each(|(place, moment)| acquire(&mut acquired, *place, *moment));
+        }
+        acquired.retain(|(place, _)| *place != index);
+        let first = shadow.first + u64::from(warp * 32);
+        let thread = first + lane as u64;
+        let block = shadow.first / u64::from(shadow.threads);
+        let release = Release { at: self.now, thread, base: shadow.base, warp: first, mates, fences, acquired };
+        let list = self.releases[index as usize].entry(block).or_default();
+        let mut own = (0..list.len()).rev().filter(|at| list[*at].thread == thread);
+        if let Some(last) = own.next()
+            && (list[last].base, list[last].fences) == (release.base, release.fences)
+            && release.acquired.len() == list[last].acquired.len()
+        {
+            return; // a lock that is tried again and again
+        }
+        let (count, oldest) = (list.iter().filter(|known| known.thread == thread).count(), own.last());
+        if count >= MAX_RELEASES
+            && let Some(oldest) = oldest
+        {
+            let at = list.remove(oldest).at;
+            if let Some(next) = list.iter_mut().find(|known| known.thread == thread) {
+                next.at = at;
+            }
+        }
+        list.push(release);
+    }
+
+    /// A lane's asynchronous copy to shared memory has been waited for.
+    pub(crate) fn copied(&mut self, block: &mut Block, warp: u32, lane: usize, to: u32, bytes: u8) {
+        let now = self.tick();
+        let Some(shadow) = &mut block.shadow else { return };
+        let bits = bits_of(bytes.into());
+        shadow.written[(to / 64) as usize] |= bits << (to % 64);
+        let thread = (shadow.first + u64::from(warp * 32) + lane as u64) as u32 + 1;
+        let cell = shadow.memory.cell.max(1);
+        for at in to / cell..(to + u32::from(bytes)).div_ceil(cell) {
+            let [write, ..] = &mut shadow.memory.cells[at as usize];
+            if write[0] == thread && write[2] & PENDING != 0 {
+                write[1] = now;
+                write[2] &= !PENDING;
+            }
+        }
+    }
+
+    /// The lanes of `group` met at a `__syncwarp`: each knows now what the others know.
+    pub(crate) fn warp_met(&mut self, block: &mut Block, warp: u32, group: u32) {
+        let now = self.now;
+        self.tick();
+        let Some(shadow) = &mut block.shadow else { return };
+        let mates = shadow.mates(warp);
+        let mut known = [0; 32];
+        for lane in lanes(group) {
+            for (known, moment) in known.iter_mut().zip(mates[lane]) {
+                *known = moment.max(*known);
+            }
+        }
+        for lane in lanes(group) {
+            known[lane] = now;
+        }
+        for lane in lanes(group) {
+            mates[lane] = known;
+        }
+        let acquired = &mut shadow.warps[warp as usize].acquired;
+        if !acquired.is_empty() {
+            let mut all = Acquired::new();
+            for lane in lanes(group) {
+                acquired[lane].iter().for_each(|(place, moment)| acquire(&mut all, *place, *moment));
+            }
+            for lane in lanes(group) {
+                acquired[lane].clone_from(&all);
+            }
+        }
+    }
+
+    /// A thread of the block executed a fence.
+    pub(crate) fn fenced(&mut self, block: &mut Block, device: bool) {
+        let now = self.now;
+        self.tick();
+        if let Some(shadow) = &mut block.shadow {
+            shadow.fences[0] = now;
+            if device {
+                shadow.fences[1] = now;
+            }
+        }
+    }
+
+    /// Lanes came to a barrier of the block.
+    #[expect(clippy::too_many_arguments, reason = "a barrier has that many sides")]
+    pub(crate) fn arrived(
+        &mut self,
+        launch: &Launch<'_>,
+        block: &mut Block,
+        warp: &Warp,
+        pc: usize,
+        barrier: &Barrier,
+        id: u32,
+        mask: u32,
+    ) {
+        if barrier.aligned && mask != warp.live {
+            let (here, all) = (mask.count_ones(), warp.live.count_ones());
+            let message =
+                format!("the barrier is reached by {here} of the {all} threads of the warp, apart from the rest");
+            let mut problem = Problem::new(FaultKind::BarrierDivergence, mask, message);
+            if let Some((elsewhere, lanes)) = warp.elsewhere(pc) {
+                problem = problem.note(launch.whereabouts(elsewhere, block.index, warp.number, lanes, "is"));
+            }
+            self.report(launch, block.index, warp.number, pc, *problem);
+        }
+        let number = block.number;
+        let Some(mut shadow) = block.shadow.take() else { return };
+        if barrier.count.is_some() {
+            let mut mates = shadow.mates(warp.number)[mask.trailing_zeros() as usize];
+            lanes(mask).for_each(|lane| mates[lane] = self.now);
+            let (lane, place) = (mask.trailing_zeros() as usize, Handover::Barrier(number, id));
+            self.release(&shadow, warp.number, lane, place, mates, [u32::MAX; 2]);
+            self.tick();
+        } else if barrier.aligned {
+            let first = *shadow.gathering.entry(id).or_insert(pc);
+            let line = |pc: usize| launch.program.places[pc].loc.map(|loc| (loc.file, loc.line));
+            if first != pc && (line(first) != line(pc) || line(pc).is_none()) {
+                let message = "threads of the block wait at different barriers for each other".to_owned();
+                let mut problem = Problem::new(FaultKind::BarrierDivergence, mask, message);
+                problem = problem.note(launch.whereabouts(first, block.index, 0, 1, "or another came first: it waits"));
+                self.report(launch, block.index, warp.number, pc, *problem);
+            }
+        }
+        block.shadow = Some(shadow);
+    }
+
+    /// A barrier let lanes go on that had waited there; `all`: it is one for the whole block.
+    pub(crate) fn released(&mut self, block: &mut Block, warp: u32, lanes_here: u32, id: u32, all: bool) {
+        if all {
+            return;
+        }
+        let place = Handover::Barrier(block.number, id);
+        if let (Some(shadow), Some(place)) = (&mut block.shadow, self.places.get(&place)) {
+            lanes(lanes_here).for_each(|lane| acquire(shadow.acquired(warp, lane), *place, self.now));
+        }
+    }
+
+    /// A barrier is full and has let everybody go.
+    pub(crate) fn completed(&mut self, block: &mut Block, id: u32, all: bool) {
+        let now = self.now;
+        self.tick();
+        let Some(shadow) = &mut block.shadow else { return };
+        shadow.gathering.remove(&id);
+        if all {
+            shadow.base = now;
+            for warp in &mut shadow.warps {
+                warp.mates.clear();
+                for (place, moment) in warp.acquired.drain(..).flatten() {
+                    acquire(&mut shadow.acquired, place, moment);
+                }
+            }
+        }
+    }
+}
+
+/// As many low bits as an access has bytes.
+fn bits_of(bytes: u64) -> u64 {
+    if bytes >= 64 { u64::MAX } else { (1 << bytes) - 1 }
+}
+
+fn unwritten_problem(
+    launch: &Launch<'_>,
+    part: &Part<'_>,
+    addresses: &[u64; 32],
+    lanes: u32,
+    reach: Reach<'_>,
+) -> Problem {
+    let address = addresses[lanes.trailing_zeros() as usize];
+    let (space, place) = match part.place {
+        Place::Allocation(allocation) => ("global", allocation.describe(address)),
+        Place::Shared => ("shared", launch.describe_shared(address.wrapping_sub(part.base))),
+        Place::Local => ("local", format!("byte {} of the thread's local memory", address.wrapping_sub(part.base))),
+        Place::Param => ("parameter", String::new()),
+    };
+    let message = format!("read of {} bytes of {space} memory that were never written", reach.bytes);
+    *Problem::new(FaultKind::UninitialisedRead, lanes, message).at(address).note(format!("the address is {place}"))
+}
+
+fn between_variables(launch: &Launch<'_>, offsets: &[u64; 32], lanes: u32, reach: Reach<'_>) -> Problem {
+    let offset = offsets[lanes.trailing_zeros() as usize];
+    let verb = if reach.kind == Kind::Read { "read" } else { "write" };
+    let message = format!("out-of-bounds {verb} of {} bytes in shared memory", reach.bytes);
+    let note = format!("the address is {}", launch.describe_shared(offset));
+    *Problem::new(FaultKind::OutOfBounds, lanes, message).at(offset).note(note)
+}
+
+fn race_problem(
+    kind: FaultKind,
+    launch: &Launch<'_>,
+    lane: usize,
+    with: Record,
+    address: u64,
+    reach: Reach<'_>,
+) -> Problem {
+    let now = match reach.kind {
+        Kind::Read => "read",
+        Kind::Write => "write",
+        Kind::Atomic => "atomic",
+        Kind::Copy => "asynchronous copy",
+    };
+    let space = if kind == FaultKind::SharedRace { "shared" } else { "global" };
+    let earlier = what(with);
+    let other = Earlier { what: earlier, thread: u64::from(with[0]) - 1, pc: (with[2] >> FLAGS) as usize };
+    let message = format!("race in {space} memory: nothing orders this {now} after another thread's {earlier}");
+    let message = if with[2] & PENDING != 0 {
+        format!("race in {space} memory: this {now} does not wait for an asynchronous copy")
+    } else {
+        message
+    };
+    let mut problem = *Problem::new(kind, 1 << lane, message).at(address);
+    if kind == FaultKind::SharedRace {
+        problem.notes.push(format!("the address is {}", launch.describe_shared(address & 0xffff_ffff)));
+    }
+    problem.other = Some(other);
+    problem
+}
+
+/// A bit for each byte of an allocation.
+impl Bits {
+    /// Whether all bits of `at..at + count` are set; `count` ≤ 32, and the range does not cross a word of 64.
+    fn has_all(&self, at: u64, count: u64) -> bool {
+        !self.word(at / 64) >> (at % 64) & bits_of(count) == 0
+    }
+
+    fn set(&self, at: u64, count: u64) {
+        self.set_word(at / 64, bits_of(count) << (at % 64));
+    }
+}

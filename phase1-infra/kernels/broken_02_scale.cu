@@ -1,0 +1,12 @@
+// y = factor · x: four elements a thread, so that there are fewer threads to start.
+
+// ANCHOR: kernel
+extern "C" __global__ void scale(const float *x, float *y, float factor, unsigned n) {
+    unsigned first = 4 * (blockIdx.x * blockDim.x + threadIdx.x);
+    if (first < n) {
+        for (unsigned i = first; i < first + 4; ++i) {
+            y[i] = factor * x[i];
+        }
+    }
+}
+// ANCHOR_END: kernel

@@ -1,0 +1,19 @@
+// The transpose of a row-major matrix, tile by tile through shared memory: both matrices are walked along their rows.
+
+// ANCHOR: kernel
+// Blocks of 32 × 32 threads.
+extern "C" __global__ void transpose(const float *x, float *y, unsigned rows, unsigned columns) {
+    __shared__ float tile[32][32];
+    unsigned row = blockIdx.y * 32 + threadIdx.y; // of x
+    unsigned column = blockIdx.x * 32 + threadIdx.x;
+    if (row < rows && column < columns) {
+        tile[threadIdx.y][threadIdx.x] = x[row * columns + column];
+    }
+    __syncthreads();
+    row = blockIdx.x * 32 + threadIdx.y; // of y
+    column = blockIdx.y * 32 + threadIdx.x;
+    if (row < columns && column < rows) {
+        y[row * rows + column] = tile[threadIdx.x][threadIdx.y];
+    }
+}
+// ANCHOR_END: kernel

@@ -1,0 +1,12 @@
+// Each row of a row-major matrix times a factor of its own: a thread a row.
+
+// ANCHOR: kernel
+extern "C" __global__ void scale_rows(const float *x, const float *factors, float *y, unsigned rows, unsigned columns) {
+    unsigned row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row < rows) {
+        for (unsigned column = 0; column < columns; ++column) {
+            y[row * columns + column] = factors[row] * x[row * columns + column];
+        }
+    }
+}
+// ANCHOR_END: kernel

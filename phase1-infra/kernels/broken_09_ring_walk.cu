@@ -1,0 +1,11 @@
+// y[i] = x[(i · step) mod n]: a walk round a ring of n values, which meets each once if step and n have no common factor.
+
+// ANCHOR: kernel
+extern "C" __global__ void ring_walk(const float *x, float *y, int step, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        int at = i * step % n;
+        y[i] = x[at];
+    }
+}
+// ANCHOR_END: kernel

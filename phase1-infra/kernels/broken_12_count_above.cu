@@ -1,0 +1,11 @@
+// How many values are above a threshold: each block counts its own and adds them to the count of all.
+
+// ANCHOR: kernel
+extern "C" __global__ void count_above(const float *x, float threshold, unsigned *count, unsigned n) {
+    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    unsigned above = __syncthreads_count(i < n && x[i] > threshold); // of the block
+    if (threadIdx.x == 0) {
+        *count += above;
+    }
+}
+// ANCHOR_END: kernel

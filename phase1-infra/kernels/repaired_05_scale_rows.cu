@@ -1,0 +1,14 @@
+// Each row of a row-major matrix times a factor of its own: a thread a column.
+
+// ANCHOR: kernel
+extern "C" __global__ void scale_rows(const float *x, const float *factors, float *y, unsigned rows, unsigned columns) {
+    // ANCHOR: repair
+    unsigned column = blockIdx.x * blockDim.x + threadIdx.x;
+    if (column < columns) {
+        for (unsigned row = 0; row < rows; ++row) {
+            // ANCHOR_END: repair
+            y[row * columns + column] = factors[row] * x[row * columns + column];
+        }
+    }
+}
+// ANCHOR_END: kernel

@@ -1,0 +1,14 @@
+// A frame of a signal, y[k] = x[start + k]: four samples a thread in one load and one store.
+
+// ANCHOR: kernel
+// x and y are aligned for float4, as every allocation is.
+extern "C" __global__ void frame(const float *x, float *y, unsigned start, unsigned quads) {
+    unsigned quad = blockIdx.x * blockDim.x + threadIdx.x;
+    if (quad < quads) {
+        // ANCHOR: repair
+        const float *from = x + start + 4 * quad; // aligned for a float, wherever the frame starts
+        reinterpret_cast<float4 *>(y)[quad] = make_float4(from[0], from[1], from[2], from[3]);
+        // ANCHOR_END: repair
+    }
+}
+// ANCHOR_END: kernel

@@ -1,0 +1,540 @@
+//! The gallery of broken kernels: twelve with one mistake each, beside their repairs.
+//!
+//! Each kernel comes as `kernels/broken_NN_name.cu` and `kernels/repaired_NN_name.cu`, which differ in the mistake alone, and with
+//! one function here that launches either version and compares the result with a reference. The files are named after what they
+//! compute: to find the mistake is the reader's part.
+//!
+//! On a GPU many of the broken versions give the right result, at least the first time; others end the CUDA context, which is
+//! why a process should run one of them and no more.
+
+use std::fmt;
+
+use common::check::{Mismatch, Report, Tolerance, compare};
+use common::device::{Counts, LaunchArgs};
+use common::prelude::*;
+use common::table::{Column, Table};
+
+use crate::title;
+
+/// A kernel with a mistake, and its repair.
+pub struct Broken {
+    /// Its place in the gallery, as in the names of its files: `07`.
+    pub number: &'static str,
+    /// What it computes, in one or two words.
+    pub name: &'static str,
+    /// The mistake in a few words: not to be shown before the reader has had a look.
+    pub title: &'static str,
+    /// Where to look.
+    pub question: &'static str,
+    /// True if the result is right and only the way to it is wrong, so that counts tell the versions apart and values don't.
+    pub slow: bool,
+    /// Sizes to run it at, in the unit that its function takes. The mistake shows at the first.
+    pub sizes: &'static [usize],
+    broken: KernelSource,
+    repaired: KernelSource,
+    run: fn(&Case, usize) -> Result<Compared>,
+}
+
+/// Which of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// With the mistake.
+    Broken,
+    /// Without.
+    Repaired,
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The values are as they should be.
+    Right(Report),
+    /// They are not.
+    Wrong(Mismatch),
+    /// There are none: the simulator's diagnostic, or what the CUDA driver said.
+    Stopped(Error),
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Version::Broken => "broken",
+            Version::Repaired => "repaired",
+        })
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Outcome::Right(report) => {
+                write!(f, "right: {} value{}", report.count, if report.count == 1 { "" } else { "s" })
+            }
+            Outcome::Wrong(mismatch) => write!(f, "wrong: {mismatch}"),
+            Outcome::Stopped(error) => write!(f, "stopped: {error}"),
+        }
+    }
+}
+
+impl Outcome {
+    /// True if the values are as they should be.
+    pub fn is_right(&self) -> bool {
+        matches!(self, Outcome::Right(_))
+    }
+}
+
+impl Broken {
+    /// The file of one version.
+    pub fn source(&self, version: Version) -> &KernelSource {
+        match version {
+            Version::Broken => &self.broken,
+            Version::Repaired => &self.repaired,
+        }
+    }
+
+    /// Launches one version on `device` and compares what it computed with a reference; `size` is one of [`Broken::sizes`].
+    ///
+    /// # Errors
+    /// What keeps the kernel from being launched, such as [`Error::NvrtcMissing`]. What goes wrong in it is an outcome.
+    pub fn run(&self, device: &Device, version: Version, size: usize) -> Result<Outcome> {
+        let case = Case { device, stream: device.stream(), version, source: self.source(version) };
+        match (self.run)(&case, size) {
+            Ok(Ok(report)) => Ok(Outcome::Right(report)),
+            Ok(Err(mismatch)) => Ok(Outcome::Wrong(mismatch)),
+            Err(error @ (Error::Fault { .. } | Error::Cuda { .. })) => Ok(Outcome::Stopped(error)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The entry with this number or name: `07`, `7` or `warp-sum`.
+    pub fn find(wanted: &str) -> Option<&'static Broken> {
+        BROKEN.iter().find(|entry| entry.keys().contains(&wanted))
+    }
+
+    /// What [`Broken::find`] knows it by.
+    pub fn keys(&self) -> [&'static str; 3] {
+        [self.name, self.number, self.number.trim_start_matches('0')]
+    }
+}
+
+/// The gallery.
+pub static BROKEN: [Broken; 12] = [
+    Broken {
+        number: "01",
+        name: "difference",
+        title: "a missing barrier",
+        question: "Who wrote the left neighbour, and when?",
+        slow: false,
+        sizes: &[200, 1, 2, 31, 32, 33, 255, 256],
+        broken: kernel_source!("broken_01_difference"),
+        repaired: kernel_source!("repaired_01_difference"),
+        run: difference,
+    },
+    Broken {
+        number: "02",
+        name: "scale",
+        title: "a bound that covers one element of four",
+        question: "What does the last thread do?",
+        slow: false,
+        sizes: &[1001, 0, 1, 2, 3, 4, 5, 1023, 1024, 1025],
+        broken: kernel_source!("broken_02_scale"),
+        repaired: kernel_source!("repaired_02_scale"),
+        run: scale,
+    },
+    Broken {
+        number: "03",
+        name: "column-sums",
+        title: "an accumulator that nobody set to zero",
+        question: "What do the sums begin with?",
+        slow: false,
+        sizes: &[100, 0, 1, 2, 33, 257],
+        broken: kernel_source!("broken_03_column_sums"),
+        repaired: kernel_source!("repaired_03_column_sums"),
+        run: column_sums,
+    },
+    Broken {
+        number: "04",
+        name: "transpose",
+        title: "bank conflicts",
+        question: "How many turns does a warp need to read its part of the tile?",
+        slow: true,
+        sizes: &[100, 1, 31, 32, 33, 65],
+        broken: kernel_source!("broken_04_transpose"),
+        repaired: kernel_source!("repaired_04_transpose"),
+        run: transpose,
+    },
+    Broken {
+        number: "05",
+        name: "scale-rows",
+        title: "uncoalesced accesses",
+        question: "How far apart are the values that a warp loads together?",
+        slow: true,
+        sizes: &[100, 1, 31, 32, 33, 257],
+        broken: kernel_source!("broken_05_scale_rows"),
+        repaired: kernel_source!("repaired_05_scale_rows"),
+        run: scale_rows,
+    },
+    Broken {
+        number: "06",
+        name: "block-sum",
+        title: "a barrier that only some threads reach",
+        question: "Who waits for whom?",
+        slow: false,
+        sizes: &[1000, 0, 1, 2, 255, 256, 257],
+        broken: kernel_source!("broken_06_block_sum"),
+        repaired: kernel_source!("repaired_06_block_sum"),
+        run: block_sum,
+    },
+    Broken {
+        number: "07",
+        name: "warp-sum",
+        title: "a shuffle whose mask names absent lanes",
+        question: "Whom does the mask promise, and who comes?",
+        slow: false,
+        sizes: &[1000, 0, 1, 2, 31, 32, 33, 257],
+        broken: kernel_source!("broken_07_warp_sum"),
+        repaired: kernel_source!("repaired_07_warp_sum"),
+        run: warp_sum,
+    },
+    Broken {
+        number: "08",
+        name: "rank-of",
+        title: "a buffer used again too soon",
+        question: "Two buffers: is that enough?",
+        slow: false,
+        sizes: &[1000, 0, 1, 127, 128, 129, 257],
+        broken: kernel_source!("broken_08_rank_of"),
+        repaired: kernel_source!("repaired_08_rank_of"),
+        run: rank_of,
+    },
+    Broken {
+        number: "09",
+        name: "ring-walk",
+        title: "an index that overflows",
+        question: "How large does the product become?",
+        slow: false,
+        sizes: &[100_003, 0, 1, 2, 255, 256, 257, 34_749],
+        broken: kernel_source!("broken_09_ring_walk"),
+        repaired: kernel_source!("repaired_09_ring_walk"),
+        run: ring_walk,
+    },
+    Broken {
+        number: "10",
+        name: "frame",
+        title: "a vector load that is not aligned",
+        question: "Which values of `start` are fine?",
+        slow: false,
+        sizes: &[75, 0, 1, 255, 256, 257],
+        broken: kernel_source!("broken_10_frame"),
+        repaired: kernel_source!("repaired_10_frame"),
+        run: frame,
+    },
+    Broken {
+        number: "11",
+        name: "add-rows",
+        title: "a pointer to memory that has been freed",
+        question: "Nothing is wrong with the kernels. Who owns the rows?",
+        slow: false,
+        sizes: &[1000, 1, 2, 255, 256, 257],
+        // The mistake is on the host: one file for both.
+        broken: kernel_source!("broken_11_add_rows"),
+        repaired: kernel_source!("broken_11_add_rows"),
+        run: add_rows,
+    },
+    Broken {
+        number: "12",
+        name: "count-above",
+        title: "a race between blocks",
+        question: "What happens between the load and the store of `+=`?",
+        slow: false,
+        sizes: &[100_003, 0, 1, 255, 256, 257],
+        broken: kernel_source!("broken_12_count_above"),
+        repaired: kernel_source!("repaired_12_count_above"),
+        run: count_above,
+    },
+];
+
+/// The gallery as a table, without the mistakes.
+pub fn list() -> Table {
+    let columns = [Column::text("number"), Column::text("name"), Column::text("question")];
+    let mut table = Table::new("twelve broken kernels", columns);
+    for entry in &BROKEN {
+        table.row([entry.number.into(), entry.name.into(), entry.question.into()]);
+    }
+    table
+}
+
+/// What `device` counts while it runs each version at the first size; `None` if it does not count. For the entries that are
+/// [slow](Broken::slow), whose broken version can be run beside its repair.
+///
+/// # Errors
+/// As [`Broken::run`].
+pub fn counters(device: &Device, entry: &Broken) -> Result<Option<Table>> {
+    let columns =
+        [Column::text("version"), Column::number("warp instructions", 0), Column::number("lane instructions", 0)];
+    let mut table = Table::new(title(entry.name, device), columns);
+    for version in [Version::Broken, Version::Repaired] {
+        let Some(before) = device.counts() else { return Ok(None) };
+        entry.run(device, version, entry.sizes[0])?;
+        let Some(after) = device.counts() else { return Ok(None) };
+        let Counts { warp_instructions, lane_instructions, .. } = after - before;
+        table.row([version.to_string().into(), warp_instructions.into(), lane_instructions.into()]);
+    }
+    Ok(Some(table))
+}
+
+/// What a comparison says.
+type Compared = std::result::Result<Report, Mismatch>;
+
+/// One version of an entry, and where it runs.
+struct Case<'a> {
+    device: &'a Device,
+    stream: Stream,
+    version: Version,
+    source: &'a KernelSource,
+}
+
+impl Case<'_> {
+    fn kernel(&self, name: &str) -> Result<Kernel> {
+        self.device.kernel(self.source, name)
+    }
+
+    /// Launches one of the gallery's kernels with the arguments that `push` appends, which must be what its file asks for.
+    fn launch<'k>(
+        &'k self,
+        kernel: &'k Kernel,
+        config: LaunchConfig,
+        push: impl FnOnce(&mut LaunchArgs<'k>),
+    ) -> Result<()> {
+        let mut args = self.stream.launch_builder(kernel);
+        push(&mut args);
+        // SAFETY: the repaired kernels stay inside buffers of the sizes given here. Of the broken ones, only `scale` writes
+        // outside, up to 12 bytes behind y but not past the next multiple of 16, which is padding on every device. What others
+        // read outside, misaligned or too late is at worst a fault, an outcome like any other.
+        unsafe { args.launch(config) }
+    }
+}
+
+/// Distinct values in (−1, 1).
+fn values(n: usize, seed: u64) -> Result<Vec<f32>> {
+    Tensor::random(&[n], seed).into_vec()
+}
+
+/// For sums of `terms` values in (−1, 1).
+fn sum_tolerance(terms: usize) -> Tolerance {
+    Tolerance::dot(terms, terms as f64)
+}
+
+fn sum(values: impl IntoIterator<Item = f32>) -> f64 {
+    values.into_iter().map(f64::from).sum()
+}
+
+/// A matrix that is neither square nor a multiple of a tile.
+fn columns_for(rows: usize) -> usize {
+    rows / 2 + 3
+}
+
+fn difference(case: &Case, columns: usize) -> Result<Compared> {
+    const ROWS: usize = 5;
+    let x = values(ROWS * columns, 1)?;
+    let kernel = case.kernel("difference")?;
+    let x_dev = case.stream.clone_htod(&x)?;
+    let mut y = case.stream.alloc_poisoned::<f32>(x.len())?;
+    let config = LaunchConfig { grid_dim: (ROWS as u32, 1, 1), block_dim: (256, 1, 1), shared_mem_bytes: 0 };
+    case.launch(&kernel, config, |args| {
+        args.arg(&x_dev).arg(&mut y).arg(&(columns as u32));
+    })?;
+    // One subtraction: the very bits.
+    let left = |i: usize| if i.is_multiple_of(columns) { 0.0 } else { x[i - 1] };
+    let expected: Vec<f32> = (0..x.len()).map(|i| x[i] - left(i)).collect();
+    Ok(compare(&case.stream.clone_dtoh(&y)?, &expected, Tolerance::exact()))
+}
+
+fn scale(case: &Case, n: usize) -> Result<Compared> {
+    const FACTOR: f32 = 0.7;
+    let x = values(n, 1)?;
+    let kernel = case.kernel("scale")?;
+    let x_dev = case.stream.clone_htod(&x)?;
+    let mut y = case.stream.alloc_poisoned::<f32>(n)?;
+    let config = LaunchConfig::for_num_elems(n.div_ceil(4) as u32);
+    case.launch(&kernel, config, |args| {
+        args.arg(&x_dev).arg(&mut y).arg(&FACTOR).arg(&(n as u32));
+    })?;
+    let expected: Vec<f32> = x.iter().map(|x| FACTOR * x).collect();
+    Ok(compare(&case.stream.clone_dtoh(&y)?, &expected, Tolerance::exact()))
+}
+
+fn column_sums(case: &Case, rows: usize) -> Result<Compared> {
+    let columns = columns_for(rows);
+    let matrix = values(rows * columns, 1)?;
+    let kernel = case.kernel("column_sums")?;
+    let matrix_dev = case.stream.clone_htod(&matrix)?;
+    let mut sums = match case.version {
+        // As it comes: poison would be a value, which no tool could tell from one that was meant.
+        Version::Broken => case.stream.alloc_uninit::<f32>(columns)?,
+        Version::Repaired => case.stream.alloc_poisoned::<f32>(columns)?,
+    };
+    case.launch(&kernel, LaunchConfig::for_num_elems(columns as u32), |args| {
+        args.arg(&matrix_dev).arg(&mut sums).arg(&(rows as u32)).arg(&(columns as u32));
+    })?;
+    let column = |column: usize| (0..rows).map(move |row| row * columns + column);
+    let expected: Vec<f64> = (0..columns).map(|at| sum(column(at).map(|i| matrix[i]))).collect();
+    Ok(compare(&case.stream.clone_dtoh(&sums)?, &expected, sum_tolerance(rows)))
+}
+
+fn transpose(case: &Case, rows: usize) -> Result<Compared> {
+    let columns = columns_for(rows);
+    let x = values(rows * columns, 1)?;
+    let kernel = case.kernel("transpose")?;
+    let x_dev = case.stream.clone_htod(&x)?;
+    let mut y = case.stream.alloc_poisoned::<f32>(x.len())?;
+    let tiles = |n: usize| n.div_ceil(32) as u32;
+    let config =
+        LaunchConfig { grid_dim: (tiles(columns), tiles(rows), 1), block_dim: (32, 32, 1), shared_mem_bytes: 0 };
+    case.launch(&kernel, config, |args| {
+        args.arg(&x_dev).arg(&mut y).arg(&(rows as u32)).arg(&(columns as u32));
+    })?;
+    let expected: Vec<f32> = (0..x.len()).map(|i| x[i % rows * columns + i / rows]).collect();
+    Ok(compare(&case.stream.clone_dtoh(&y)?, &expected, Tolerance::exact()))
+}
+
+fn scale_rows(case: &Case, rows: usize) -> Result<Compared> {
+    let columns = columns_for(rows);
+    let (x, factors) = (values(rows * columns, 1)?, values(rows, 2)?);
+    let kernel = case.kernel("scale_rows")?;
+    let (x_dev, factors_dev) = (case.stream.clone_htod(&x)?, case.stream.clone_htod(&factors)?);
+    let mut y = case.stream.alloc_poisoned::<f32>(x.len())?;
+    let threads = match case.version {
+        Version::Broken => rows,
+        Version::Repaired => columns,
+    };
+    case.launch(&kernel, LaunchConfig::for_num_elems(threads as u32), |args| {
+        args.arg(&x_dev).arg(&factors_dev).arg(&mut y).arg(&(rows as u32)).arg(&(columns as u32));
+    })?;
+    let expected: Vec<f32> = (0..x.len()).map(|i| factors[i / columns] * x[i]).collect();
+    Ok(compare(&case.stream.clone_dtoh(&y)?, &expected, Tolerance::exact()))
+}
+
+fn block_sum(case: &Case, n: usize) -> Result<Compared> {
+    sums_of_runs(case, "block_sum", n, 256)
+}
+
+fn warp_sum(case: &Case, n: usize) -> Result<Compared> {
+    sums_of_runs(case, "warp_sum", n, 32)
+}
+
+/// A kernel that adds up runs of `run` of its n values, by blocks of 256 threads.
+fn sums_of_runs(case: &Case, name: &str, n: usize, run: usize) -> Result<Compared> {
+    let x = values(n, 1)?;
+    let kernel = case.kernel(name)?;
+    let x_dev = case.stream.clone_htod(&x)?;
+    // No values still are one block, which says that their sum is 0.
+    let mut sums = case.stream.alloc_poisoned::<f32>(n.div_ceil(run).max(1))?;
+    case.launch(&kernel, LaunchConfig::for_num_elems(n as u32), |args| {
+        args.arg(&x_dev).arg(&mut sums).arg(&(n as u32));
+    })?;
+    let expected: Vec<f64> = x.chunks(run).map(|run| sum(run.iter().copied())).collect();
+    Ok(compare(&case.stream.clone_dtoh(&sums.slice(..expected.len()))?, &expected, sum_tolerance(run)))
+}
+
+fn rank_of(case: &Case, n: usize) -> Result<Compared> {
+    let x = values(n, 1)?;
+    let kernel = case.kernel("rank_of")?;
+    let x_dev = case.stream.clone_htod(&x)?;
+    let mut ranks = case.stream.alloc_poisoned::<u32>(n)?;
+    case.launch(&kernel, LaunchConfig::linear(n as u32, 128), |args| {
+        args.arg(&x_dev).arg(&mut ranks).arg(&(n as u32));
+    })?;
+    let mut sorted = x.clone();
+    sorted.sort_by(f32::total_cmp);
+    let expected: Vec<u32> = x.iter().map(|x| sorted.partition_point(|other| other < x) as u32).collect();
+    Ok(compare(&case.stream.clone_dtoh(&ranks)?, &expected, Tolerance::exact()))
+}
+
+fn ring_walk(case: &Case, n: usize) -> Result<Compared> {
+    // With this step the product passes 2³¹ from i = 34 748 on.
+    const STEP: i32 = 61_803;
+    let x = values(n, 1)?;
+    let kernel = case.kernel("ring_walk")?;
+    let x_dev = case.stream.clone_htod(&x)?;
+    let mut y = case.stream.alloc_poisoned::<f32>(n)?;
+    case.launch(&kernel, LaunchConfig::for_num_elems(n as u32), |args| {
+        args.arg(&x_dev).arg(&mut y).arg(&STEP).arg(&(n as i32));
+    })?;
+    let expected: Vec<f32> = (0..n as u64).map(|i| x[(i * STEP as u64 % n as u64) as usize]).collect();
+    Ok(compare(&case.stream.clone_dtoh(&y)?, &expected, Tolerance::exact()))
+}
+
+fn frame(case: &Case, quads: usize) -> Result<Compared> {
+    // 10 ms at 44.1 kHz.
+    const START: usize = 441;
+    let x = values(START + 4 * quads, 1)?;
+    let kernel = case.kernel("frame")?;
+    let x_dev = case.stream.clone_htod(&x)?;
+    let mut y = case.stream.alloc_poisoned::<f32>(4 * quads)?;
+    case.launch(&kernel, LaunchConfig::for_num_elems(quads as u32), |args| {
+        args.arg(&x_dev).arg(&mut y).arg(&(START as u32)).arg(&(quads as u32));
+    })?;
+    Ok(compare(&case.stream.clone_dtoh(&y)?, &x[START..], Tolerance::exact()))
+}
+
+fn add_rows(case: &Case, columns: usize) -> Result<Compared> {
+    let rows = [1, 2, 3].map(|seed| Tensor::random(&[columns], seed));
+    let sums = match case.version {
+        Version::Broken => {
+            // ANCHOR: freed
+            let (table, _) = upload(case, &rows)?;
+            add(case, &table, rows.len(), columns)?
+            // ANCHOR_END: freed
+        }
+        Version::Repaired => {
+            // ANCHOR: kept
+            let (table, _rows) = upload(case, &rows)?;
+            add(case, &table, rows.len(), columns)?
+            // ANCHOR_END: kept
+        }
+    };
+    let host = rows.iter().map(Tensor::as_slice).collect::<Result<Vec<_>>>()?;
+    let expected: Vec<f64> = (0..columns).map(|column| sum(host.iter().map(|row| row[column]))).collect();
+    Ok(compare(&sums, &expected, sum_tolerance(rows.len())))
+}
+
+// ANCHOR: upload
+/// A buffer for each row, and the table of their addresses.
+fn upload(case: &Case, rows: &[Tensor]) -> Result<(Buffer<u64>, Vec<Buffer<f32>>)> {
+    let set_row = case.kernel("set_row")?;
+    let mut table = case.stream.alloc_zeros::<u64>(rows.len())?;
+    let mut buffers = Vec::new();
+    for (i, row) in rows.iter().enumerate() {
+        let buffer = case.stream.clone_htod(row.as_slice()?)?;
+        case.launch(&set_row, LaunchConfig::linear(1, 1), |args| {
+            args.arg(&mut table).arg(&(i as u32)).arg(&buffer);
+        })?;
+        buffers.push(buffer);
+    }
+    Ok((table, buffers))
+}
+// ANCHOR_END: upload
+
+/// The sum of the rows that `table` points to.
+fn add(case: &Case, table: &Buffer<u64>, rows: usize, columns: usize) -> Result<Vec<f32>> {
+    let add_rows = case.kernel("add_rows")?;
+    let mut sums = case.stream.alloc_poisoned::<f32>(columns)?;
+    case.launch(&add_rows, LaunchConfig::for_num_elems(columns as u32), |args| {
+        args.arg(table).arg(&mut sums).arg(&(rows as u32)).arg(&(columns as u32));
+    })?;
+    case.stream.clone_dtoh(&sums)
+}
+
+fn count_above(case: &Case, n: usize) -> Result<Compared> {
+    const THRESHOLD: f32 = 0.25;
+    let x = values(n, 1)?;
+    let kernel = case.kernel("count_above")?;
+    let x_dev = case.stream.clone_htod(&x)?;
+    let mut count = case.stream.alloc_zeros::<u32>(1)?;
+    case.launch(&kernel, LaunchConfig::for_num_elems(n as u32), |args| {
+        args.arg(&x_dev).arg(&THRESHOLD).arg(&mut count).arg(&(n as u32));
+    })?;
+    let expected = x.iter().filter(|&&x| x > THRESHOLD).count() as u32;
+    Ok(compare(&case.stream.clone_dtoh(&count)?, &[expected], Tolerance::exact()))
+}

@@ -1,0 +1,174 @@
+//! The gallery of broken kernels: every repair is right, every mistake that the simulator stops is the one meant.
+#![allow(clippy::unwrap_used)]
+
+use std::process::Output;
+
+use assert_cmd::Command;
+use common::check::Mismatch;
+use common::compile::ptx::entries;
+use common::device_test;
+use common::prelude::*;
+use common::table::Cell;
+use phase1_infra::broken::{BROKEN, Broken, Outcome, Version, counters, list};
+
+fn entry(name: &str) -> &'static Broken {
+    Broken::find(name).unwrap()
+}
+
+device_test! {
+    fn every_repaired_kernel_is_right_at_every_size(device) {
+        for entry in &BROKEN {
+            for &size in entry.sizes {
+                let outcome = entry.run(&device, Version::Repaired, size)?;
+                assert!(outcome.is_right(), "{}, size {size}: {outcome}", entry.name);
+            }
+        }
+        Ok(())
+    }
+
+    /// Their mistakes cost time and nothing else.
+    fn the_slow_kernels_are_right_at_every_size(device) {
+        for entry in BROKEN.iter().filter(|entry| entry.slow) {
+            for &size in entry.sizes {
+                let outcome = entry.run(&device, Version::Broken, size)?;
+                assert!(outcome.is_right(), "{}, size {size}: {outcome}", entry.name);
+            }
+            assert_eq!(counters(&device, entry)?.is_some(), device.is_sim());
+        }
+        Ok(())
+    }
+
+    /// Sizes at which a mistake does no harm on any device, which is how it gets through a test.
+    fn some_mistakes_wait_for_a_size(device) {
+        for (name, sizes) in [("scale", [0, 4, 1024]), ("ring-walk", [0, 257, 34_748])] {
+            for size in sizes {
+                let outcome = entry(name).run(&device, Version::Broken, size)?;
+                assert!(outcome.is_right(), "{name}, size {size}: {outcome}");
+            }
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn the_simulator_stops_six_of_the_broken_kernels_at_the_line_of_the_mistake() {
+    use ptx_sim::FaultKind::{BarrierDivergence, InvalidMask, Misaligned, OutOfBounds, UseAfterFree};
+    for (name, kind, code) in [
+        ("scale", OutOfBounds, "y[i] = factor * x[i]"),
+        ("block-sum", BarrierDivergence, "__syncthreads();"),
+        ("warp-sum", InvalidMask, "__shfl_down_sync"),
+        ("ring-walk", OutOfBounds, "y[i] = x[at]"),
+        ("frame", Misaligned, "reinterpret_cast<const float4 *>(x + start)"),
+        ("add-rows", UseAfterFree, "sum += table[row][column]"),
+    ] {
+        let entry = entry(name);
+        // A device of its own: a fault is no reason to trust what else it does.
+        let outcome = entry.run(&Device::sim(), Version::Broken, entry.sizes[0]).unwrap();
+        let Outcome::Stopped(Error::Fault { fault, rendered }) = outcome else { panic!("{name}: {outcome}") };
+        assert_eq!(fault.kind, kind, "{name}");
+        let file = format!("kernels/broken_{}_{}.cu:", entry.number, name.replace('-', "_"));
+        assert!(rendered.contains(&file) && rendered.contains(code), "{name}: {rendered}");
+    }
+}
+
+/// Warps take turns on the simulator, so that one finds the next tile before the others have filled it.
+#[test]
+fn the_simulator_does_not_hide_a_buffer_that_is_used_too_soon() {
+    let entry = entry("rank-of");
+    let outcome = entry.run(&Device::sim(), Version::Broken, entry.sizes[0]).unwrap();
+    assert!(!outcome.is_right(), "{outcome}");
+}
+
+#[test]
+fn the_two_versions_of_a_kernel_are_called_alike_and_differ_in_few_lines() {
+    for (i, entry) in BROKEN.iter().enumerate() {
+        assert_eq!(entry.number, format!("{:02}", i + 1));
+        let [broken, repaired] = [Version::Broken, Version::Repaired].map(|version| entry.source(version));
+        let suffix = format!("_{}_{}", entry.number, entry.name.replace('-', "_"));
+        assert_eq!(broken.name, format!("broken{suffix}"));
+        let kernels = |source: &KernelSource| entries(source.ptx.as_deref().unwrap());
+        assert_eq!(kernels(broken), kernels(repaired), "{}", entry.name);
+        if entry.number == "11" {
+            assert_eq!(broken.source, repaired.source);
+            continue;
+        }
+        assert_eq!(repaired.name, format!("repaired{suffix}"));
+        let changed = broken.source.lines().filter(|line| repaired.source.lines().all(|other| other != *line)).count();
+        // The head of one of them and the three lines that turn its loops round.
+        assert!(broken.source != repaired.source && changed <= 4, "{}: {changed} lines", entry.name);
+    }
+}
+
+#[test]
+fn entries_are_found_by_number_and_by_name() {
+    for entry in &BROKEN {
+        for key in entry.keys() {
+            assert_eq!(Broken::find(key).map(|found| found.name), Some(entry.name), "{key}");
+        }
+    }
+    assert!(["", "0", "00", "13", "warp", "Scale"].iter().all(|wanted| Broken::find(wanted).is_none()));
+}
+
+/// The list poses questions; it gives no answers.
+#[test]
+fn the_list_does_not_name_the_mistakes() {
+    let text = list().to_text();
+    for entry in &BROKEN {
+        assert!(text.contains(entry.question) && !text.contains(entry.title), "{}", entry.name);
+    }
+}
+
+#[test]
+fn a_padded_tile_costs_no_instruction_so_that_only_banks_tell_it_apart() {
+    let table = counters(&Device::sim(), entry("transpose")).unwrap().unwrap();
+    assert_eq!(table.rows.len(), 2);
+    assert_eq!(table.rows[0][1..], table.rows[1][1..]);
+    assert!(matches!(table.rows[0][1], Cell::Number(count) if count > 0.0));
+}
+
+#[test]
+fn outcomes_are_said_in_a_sentence() {
+    let compared = |values: &[f32]| common::check::compare(values, &[1.0, 2.0], common::check::Tolerance::exact());
+    let right = Outcome::Right(compared(&[1.0, 2.0]).unwrap());
+    assert_eq!((right.to_string(), right.is_right()), ("right: 2 values".to_owned(), true));
+    let wrong = Outcome::Wrong(compared(&[1.0, f32::NAN]).unwrap_err());
+    assert!(wrong.to_string().starts_with("wrong: 1 of 2 values are wrong, the first at 1: NaN"), "{wrong}");
+    assert!(!wrong.is_right());
+    let lost = Outcome::Wrong(Mismatch::Length { actual: 1, expected: 2 });
+    assert_eq!(lost.to_string(), "wrong: 1 values where 2 are expected");
+}
+
+fn phase1(args: &[&str]) -> Output {
+    let mut command = Command::cargo_bin("phase1-infra").unwrap();
+    command.env("WARP_DEVICE", "sim").arg("broken").args(args).output().unwrap()
+}
+
+fn stdout(output: &Output) -> &str {
+    std::str::from_utf8(&output.stdout).unwrap()
+}
+
+#[test]
+fn the_command_fails_for_a_broken_kernel_and_succeeds_for_its_repair() {
+    let output = phase1(&["02"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stdout(&output).starts_with("02 scale, broken: stopped: error[out-of-bounds]"), "{}", stdout(&output));
+
+    let output = phase1(&["scale", "--repaired"]);
+    assert_eq!((output.status.code(), stdout(&output)), (Some(0), "02 scale, repaired: right: 1001 values\n"));
+
+    let output = phase1(&["4", "--repaired"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(stdout(&output).contains("transpose on the simulator"), "{}", stdout(&output));
+}
+
+#[test]
+fn the_command_lists_the_gallery_and_answers_an_unknown_name_with_it() {
+    let output = phase1(&[]);
+    assert_eq!((output.status.code(), stdout(&output)), (Some(0), list().to_text().as_str()));
+    let output = phase1(&["13"]);
+    assert_eq!(output.status.code(), Some(2));
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(BROKEN.iter().all(|entry| error.contains(entry.number)), "{error}");
+    // There is nothing to repair in a list.
+    assert_eq!(phase1(&["--repaired"]).status.code(), Some(2));
+}
