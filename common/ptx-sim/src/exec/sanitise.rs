@@ -78,11 +78,13 @@ struct Shadow {
     /// Bytes of a cell: 4, 2 or 1.
     cell: u32,
     cells: Vec<Cell>,
+    /// Records up to this moment are those of an earlier block.
+    since: u32,
 }
 
 impl Shadow {
     fn new(bytes: u64) -> Self {
-        Self { cell: CELL, cells: vec![[NO_RECORD; 3]; bytes.div_ceil(CELL.into()) as usize] }
+        Self { cell: CELL, cells: vec![[NO_RECORD; 3]; bytes.div_ceil(CELL.into()) as usize], since: 0 }
     }
 
     /// Makes cells small enough for an access of `bytes` bytes.
@@ -131,7 +133,6 @@ struct WarpShadow {
 }
 
 impl BlockShadow {
-    /// `now`: nothing before concerns the block.
     pub(crate) fn reset(&mut self, launch: &Launch<'_>, number: u64) {
         let bytes = launch.shared_bytes();
         self.threads = launch.threads();
@@ -147,6 +148,14 @@ impl BlockShadow {
         self.warps.resize_with(self.threads.div_ceil(32) as usize, WarpShadow::default);
         self.acquired.clear();
         self.gathering.clear();
+    }
+
+    /// At the block's first access.
+    fn begin(&mut self, now: u32) {
+        if self.base == u32::MAX {
+            self.base = now - 1;
+            self.memory.since = now - 1;
+        }
     }
 
     fn mates(&mut self, warp: u32) -> &mut Vec<[u32; 32]> {
@@ -244,15 +253,20 @@ impl Sanitiser {
     pub(crate) fn report(&mut self, launch: &Launch<'_>, block: [u32; 3], warp: u32, pc: usize, problem: Problem) {
         let count = u64::from(problem.lanes.count_ones());
         let key = (problem.kind, pc, problem.other.map(|other| other.pc));
-        if let Some(at) = self.known.get(&key) {
-            self.findings[*at].count += count;
-            return;
-        }
-        let at = self.collect(launch.fault(problem, pc, block, warp));
-        self.known.insert(key, at);
+        let at = match self.known.get(&key) {
+            Some(at) => *at,
+            None => {
+                let mut finding = launch.fault(problem, pc, block, warp);
+                finding.count = 0;
+                let at = self.collect(finding);
+                self.known.insert(key, at);
+                at
+            }
+        };
+        self.findings[at].count += count;
     }
 
-    /// Adds a finding, or counts it where its line has one already. Returns its place.
+    /// Adds a finding, unless its line has one already. Returns its place.
     pub(crate) fn collect(&mut self, finding: Fault) -> usize {
         let line = |fault: &Fault| match (&fault.file, fault.line) {
             (Some(file), Some(line)) => (file.clone(), line),
@@ -260,10 +274,7 @@ impl Sanitiser {
         };
         let here = line(&finding);
         match self.findings.iter().position(|known| known.kind == finding.kind && line(known) == here) {
-            Some(at) => {
-                self.findings[at].count += finding.count;
-                at
-            }
+            Some(at) => at,
             None => {
                 self.findings.push(finding);
                 self.findings.len() - 1
@@ -316,9 +327,7 @@ impl Sanitiser {
                 }
                 let mask = part.mask & !stray;
                 let Some(mut shadow) = block.shadow.take() else { return stray };
-                if shadow.base == u32::MAX {
-                    shadow.base = self.now - 1;
-                }
+                shadow.begin(self.now);
                 if matches!(reach.kind, Kind::Read | Kind::Atomic) {
                     let unwritten = lanes(mask)
                         .filter(|lane| lacks(&shadow.written, *lane))
@@ -355,9 +364,7 @@ impl Sanitiser {
             }
             Place::Allocation(allocation) => {
                 let Some(mut shadow) = block.shadow.take() else { return 0 };
-                if shadow.base == u32::MAX {
-                    shadow.base = self.now - 1;
-                }
+                shadow.begin(self.now);
                 if let Some(written) = allocation.written() {
                     if reach.kind != Kind::Write {
                         let unwritten = lanes(part.mask)
@@ -429,18 +436,18 @@ impl Sanitiser {
             for at in first..first + cells {
                 let cell = &mut memory.cells[at];
                 let [write, old, older] = *cell;
-                let conflicts = |with: Record, race: &Option<Record>| {
-                    with[0] != 0
+                let conflicts = |with: Record, race: Option<Record>| {
+                    with[1] > memory.since
                         && race.is_none()
                         && (with[0] != record[0] || with[2] & PENDING != 0)
                         && !(strong && with[2] & STRONG != 0)
                         && !self.happens_before(shadow, with, warp, lane)
                 };
-                if conflicts(write, &race) {
+                if conflicts(write, race) {
                     race = Some(write);
-                } else if writes && conflicts(old, &race) {
+                } else if writes && conflicts(old, race) {
                     race = Some(old);
-                } else if writes && conflicts(older, &race) {
+                } else if writes && conflicts(older, race) {
                     race = Some(older);
                 }
                 if writes {
@@ -498,7 +505,8 @@ impl Sanitiser {
             {
                 return true;
             }
-        } else if moment <= shadow.base && shadow.acquired.is_empty() && own.acquired.is_empty() {
+        }
+        if shadow.acquired.is_empty() && own.acquired.is_empty() {
             return false;
         }
         // Breadth first through what the thread acquired, what those it acquired from had acquired …
@@ -531,7 +539,7 @@ impl Sanitiser {
     }
 
     /// The lane has read what others wrote there.
-    fn take_over(&mut self, shadow: &mut BlockShadow, warp: u32, lane: usize, place: Handover) {
+    fn take_over(&self, shadow: &mut BlockShadow, warp: u32, lane: usize, place: Handover) {
         if let Some(place) = self.places.get(&place) {
             acquire(shadow.acquired(warp, lane), *place, self.now);
         }
@@ -678,7 +686,7 @@ impl Sanitiser {
             let mut mates = shadow.mates(warp.number)[mask.trailing_zeros() as usize];
             lanes(mask).for_each(|lane| mates[lane] = self.now);
             let (lane, place) = (mask.trailing_zeros() as usize, Handover::Barrier(number, id));
-            self.release(&shadow, warp.number, lane, place, mates, [u32::MAX; 2]);
+            self.release(&shadow, warp.number, lane, place, mates, [self.now; 2]);
             self.tick();
         } else if barrier.aligned {
             let first = *shadow.gathering.entry(id).or_insert(pc);
