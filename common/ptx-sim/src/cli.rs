@@ -40,13 +40,19 @@ With --json one object:
   instructions        instructions that warps executed, and lane_instructions the same for each active lane
   output              what the kernel printed, if it did
   fault               instead of buffers and counts, if the kernel broke a rule: kind, message, kernel, file, line, block, thread, …
+  findings            with --sanitize: a list of all that was found, each as a fault, with the count of its occurrences
+
+With --sanitize the kernel goes on past what it does wrong: an access that cannot be made is left out, and a load gives 0. Each
+finding goes to stderr once, however often it occurs. An out buffer holds zeros but counts as never written. Kinds: out-of-bounds,
+misaligned, use-after-free, uninitialised-read, shared-race, global-race, barrier-divergence, invalid-mask, leak, budget, and others.
 
 Exit status: 0 done, 1 the kernel broke a rule or the file cannot be loaded, 2 wrong usage.
 
 Examples:
   ptx-sim run add.ptx --kernel add --block 4 in:f32:1,2,3,4 in:f32:10,20,30,40 out:f32:4 u32:4
   ptx-sim run scale.ptx --kernel scale --grid 8,8 --block 16,16 inout:f32:@image.bin f32:0.5
-  ptx-sim run sum.ptx --kernel sum --block 256 --shared 1024 --json in:u32:@values.bin out:u32:1";
+  ptx-sim run sum.ptx --kernel sum --block 256 --shared 1024 --json in:u32:@values.bin out:u32:1
+  ptx-sim run sum.ptx --kernel sum --block 256 --shared 1024 --sanitize in:u32:@values.bin out:u32:1";
 
 #[derive(Debug, Args)]
 #[command(after_help = RUN_HELP)]
@@ -69,6 +75,9 @@ pub(crate) struct Run {
     /// Instructions that all warps together may execute before the kernel is stopped; a billion are under a minute
     #[arg(long, value_name = "N", default_value_t = 1_000_000_000, allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]
     pub budget: u64,
+    /// Look for what results may hide: races, reads of what nobody wrote, barriers and masks that not all follow
+    #[arg(long, visible_alias = "sanitise")]
+    pub sanitize: bool,
     /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,
