@@ -40,7 +40,7 @@ device_test! {
 
     /// Sizes at which a mistake does no harm on any device, which is how it gets through a test.
     fn some_mistakes_wait_for_a_size(device) {
-        for (name, sizes) in [("scale", [0, 4, 1024]), ("ring-walk", [0, 257, 34_748])] {
+        for (name, sizes) in [("scale", [0, 4, 1024]), ("warp-sum", [0, 32, 1024]), ("ring-walk", [0, 257, 34_748])] {
             for size in sizes {
                 let outcome = entry(name).run(&device, Version::Broken, size)?;
                 assert!(outcome.is_right(), "{name}, size {size}: {outcome}");

@@ -157,7 +157,11 @@ fn run(options: &Run) -> Result<ExitCode, Failure> {
                 write_results(&mut out, &buffers, &printed)?;
             }
             out.flush()?;
-            if observation.findings.is_empty() { Ok(ExitCode::SUCCESS) } else { Err(Failure::Findings(observation.findings)) }
+            if observation.findings.is_empty() {
+                Ok(ExitCode::SUCCESS)
+            } else {
+                Err(Failure::Findings(observation.findings))
+            }
         }
         Err(LaunchError::Fault(fault)) => {
             // What the kernel said before it failed helps to see why; a closed pipe must not hide the fault.

@@ -263,7 +263,9 @@ fn the_sanitiser_reports_all_findings_and_prints_what_was_computed() {
     let object: Value = serde_json::from_str(&stdout).unwrap();
     assert_eq!((status, &object["buffers"]), (1, &json!([[6.0]])));
     let finding = &object["findings"][0];
-    let line = include_str!("kernels/sanitise.cu").lines().position(|line| line.contains("atomicAdd(sum, in[i])")).unwrap() + 1;
+    let line =
+        include_str!("kernels/sanitise.cu").lines().position(|line| line.contains("atomicAdd(sum, in[i])")).unwrap()
+            + 1;
     for (key, expected) in [
         ("kind", json!("uninitialised-read")),
         ("file", json!("sanitise.cu")),
