@@ -1,6 +1,7 @@
 //! `ptx-sim`: runs a kernel of a PTX file on the simulated device, or says what is in the file.
 
 mod cli;
+mod ptxas;
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -9,7 +10,8 @@ use std::process::ExitCode;
 use clap::Parser;
 use cli::{Argument, Check, Cli, Command, Contents, Element, Run};
 use ptx_sim::{
-    Arg, Device, DevicePtr, Fault, KernelInfo, LaunchConfig, LaunchError, LaunchReport, LoadError, MemoryError, Module,
+    Arg, Device, DevicePtr, Fault, KernelInfo, LaunchConfig, LaunchError, LaunchReport, Limits, LoadError, MemoryError,
+    Module, Observe, Occupancy, Profile,
 };
 use serde_json::{Value, json};
 
@@ -120,21 +122,33 @@ fn run(options: &Run) -> Result<ExitCode, Failure> {
         shared_bytes: options.shared,
         budget: Some(options.budget),
     };
-    let launched = kernel.launch(&config, &args);
+    let launched = kernel.observe(&config, &args, &Observe { profile: options.profile });
     let printed = device.take_output();
     let mut out = io::BufWriter::new(io::stdout().lock());
     match launched {
-        Ok(report) => {
+        Ok(observation) => {
             let mut buffers = Vec::new();
             for buffer in &shown {
                 let mut bytes = vec![0; buffer.bytes as usize];
                 device.read(buffer.pointer, &mut bytes).expect("it was allocated with this size and never freed");
                 buffers.push((buffer.element, bytes));
             }
+            let profile = observation.profile.map(|profile| {
+                let residence = Residence::of(&profile, options);
+                (profile, residence)
+            });
             if options.json {
-                writeln!(out, "{}", results_json(&buffers, report, &printed))?;
+                let mut object = results_json(&buffers, observation.report, &printed);
+                if let Some((profile, residence)) = profile {
+                    object["profile"] = profile.to_json();
+                    object["profile"]["occupancy"] = residence.json();
+                }
+                writeln!(out, "{object}")?;
             } else {
                 write_results(&mut out, &buffers, &printed)?;
+                if let Some((profile, residence)) = profile {
+                    write!(out, "{}\n{}", profile.render(TOP_LINES), residence.text())?;
+                }
             }
             out.flush()?;
             Ok(ExitCode::SUCCESS)
@@ -150,6 +164,58 @@ fn run(options: &Run) -> Result<ExitCode, Failure> {
             Err(Failure::Fault(fault))
         }
         Err(error) => Err(Failure::Usage(error)),
+    }
+}
+
+/// Lines of a profile that are shown.
+const TOP_LINES: usize = 20;
+
+/// A kernel's occupancy of one architecture.
+struct Residence {
+    arch: String,
+    occupancy: Occupancy,
+    /// Registers a thread, or why they are not known.
+    registers: Result<u32, String>,
+}
+
+impl Residence {
+    fn of(profile: &Profile, options: &Run) -> Self {
+        let registers = ptxas::registers(&options.file, &options.arch, &options.kernel);
+        let limits = Limits::of(&options.arch).expect("`cli::architecture` let it pass");
+        let known = registers.as_ref().ok().copied();
+        let occupancy = Occupancy::of(&limits, profile.threads, profile.shared_bytes, known);
+        Self { arch: options.arch.clone(), occupancy, registers }
+    }
+
+    fn text(&self) -> String {
+        let Occupancy { blocks, warps, max_warps, limiter } = self.occupancy;
+        let registers = match &self.registers {
+            Ok(registers) => format!("{registers} registers a thread"),
+            Err(reason) => format!("registers unknown: {reason}"),
+        };
+        let share = 100.0 * self.occupancy.share();
+        format!(
+            "occupancy on {}: {share:.1}% ({warps} of {max_warps} warps in {blocks} blocks, limited by {}; {registers})\n",
+            self.arch,
+            limiter.name()
+        )
+    }
+
+    fn json(&self) -> Value {
+        let Occupancy { blocks, warps, max_warps, limiter } = self.occupancy;
+        let mut object = json!({
+            "arch": self.arch,
+            "blocks": blocks,
+            "warps": warps,
+            "max_warps": max_warps,
+            "share": self.occupancy.share(),
+            "limiter": limiter.name(),
+            "registers": self.registers.as_ref().ok(),
+        });
+        if let Err(reason) = &self.registers {
+            object["registers_unknown"] = json!(reason);
+        }
+        object
     }
 }
 
