@@ -1,5 +1,5 @@
 //! How fast the simulator is, in lane-instructions a second: a tiled f32 matrix product and a vector addition, on one
-//! worker and on all of them.
+//! worker and on all of them, and on one worker with a profiler and with a sanitiser.
 //!
 //! `cargo bench -p ptx-sim --bench tiled`
 
@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
-use ptx_sim::{Arg, Device, DeviceConfig, DevicePtr, Kernel, LaunchConfig, LaunchReport, Module};
+use ptx_sim::{Arg, Device, DeviceConfig, DevicePtr, Kernel, LaunchConfig, LaunchReport, Module, Observe};
 
 const PTX: &str = include_str!("kernels.ptx");
 /// Rows and columns of the matrices.
@@ -25,8 +25,8 @@ struct Case {
 }
 
 impl Case {
-    fn launch(&self) -> LaunchReport {
-        self.kernel.launch(&self.config, &self.args).expect("the kernel is right")
+    fn launch(&self, observe: &Observe) -> LaunchReport {
+        self.kernel.observe(&self.config, &self.args, observe).expect("the kernel is right").report
     }
 }
 
@@ -54,13 +54,19 @@ fn cases(device: &Device) -> [Case; 2] {
 }
 
 fn rates(criterion: &mut Criterion) {
-    for (workers, name) in [(1, "one worker"), (0, "all workers")] {
-        let device = Device::new(DeviceConfig { workers, ..Default::default() });
+    for (name, workers, profile, sanitize) in [
+        ("one worker", 1, false, false),
+        ("all workers", 0, false, false),
+        ("profiled", 1, true, false),
+        ("sanitised", 1, false, true),
+    ] {
+        let device = Device::new(DeviceConfig { workers, sanitize, ..Default::default() });
+        let observe = Observe { profile };
         let mut group = criterion.benchmark_group(name);
         group.sampling_mode(SamplingMode::Flat);
         for case in &cases(&device) {
-            group.throughput(Throughput::Elements(case.launch().lane_instructions));
-            group.bench_function(case.name, |bencher| bencher.iter(|| black_box(case.launch())));
+            group.throughput(Throughput::Elements(case.launch(&observe).lane_instructions));
+            group.bench_function(case.name, |bencher| bencher.iter(|| black_box(case.launch(&observe))));
         }
         group.finish();
     }

@@ -39,6 +39,7 @@ With --json one object:
   buffers             a list for each buffer; nan, inf and -inf are the strings \"nan\", \"inf\", \"-inf\"; bits are integers
   instructions        instructions that warps executed, and lane_instructions the same for each active lane
   output              what the kernel printed, if it did
+  profile             with --profile: see there
   fault               instead of buffers and counts, if the kernel broke a rule: kind, message, kernel, file, line, block, thread, …
   findings            with --sanitize: a list of all that was found, each as a fault, with the count of its occurrences
 
@@ -46,13 +47,25 @@ With --sanitize the kernel goes on past what it does wrong: an access that canno
 finding goes to stderr once, however often it occurs. An out buffer holds zeros but counts as never written. Kinds: out-of-bounds,
 misaligned, use-after-free, uninitialised-read, shared-race, global-race, barrier-divergence, invalid-mask, leak, budget, and others.
 
+Profile: with --profile, after the buffers, counters of the kernel (those that are not 0, with Nsight Compute's name beside them), its
+occupancy on ARCH (threads, shared memory, and registers if there is a ptxas to ask), and the 20 lines that cost most. With --json, `profile`:
+  COUNTER: N          each counter: warp_instructions, lane_instructions, global_load_requests, global_load_sectors, …, barriers
+  active_lanes        mean of all instructions
+  classes             instructions by class, of warps and of lanes: memory, f32, f64, f16, tensor, integer, conversion, control, …
+  flops               additions and multiplications 1, fused multiply-adds 2; flops_per_unique_byte and flops_per_requested_byte
+  unique_load_bytes   bytes of the different 32-byte sectors read, and unique_store_bytes of those written
+  occupancy           blocks, warps, max_warps, share, limiter, arch, registers (null if not known) and registers_unknown (why not)
+  lines               a list: file, line, the same counters, active_lanes, classes, flops
+  metrics             Nsight Compute's names and the values of the counters that carry them
+
 Exit status: 0 done, 1 the kernel broke a rule or the file cannot be loaded, 2 wrong usage.
 
 Examples:
   ptx-sim run add.ptx --kernel add --block 4 in:f32:1,2,3,4 in:f32:10,20,30,40 out:f32:4 u32:4
   ptx-sim run scale.ptx --kernel scale --grid 8,8 --block 16,16 inout:f32:@image.bin f32:0.5
   ptx-sim run sum.ptx --kernel sum --block 256 --shared 1024 --json in:u32:@values.bin out:u32:1
-  ptx-sim run sum.ptx --kernel sum --block 256 --shared 1024 --sanitize in:u32:@values.bin out:u32:1";
+  ptx-sim run sum.ptx --kernel sum --block 256 --shared 1024 --sanitize in:u32:@values.bin out:u32:1
+  ptx-sim run add.ptx --kernel add --block 256 --profile --arch sm_80 in:f32:@a.bin in:f32:@b.bin out:f32:256 u32:256";
 
 #[derive(Debug, Args)]
 #[command(after_help = RUN_HELP)]
@@ -78,6 +91,12 @@ pub(crate) struct Run {
     /// Look for what results may hide: races, reads of what nobody wrote, barriers and masks that not all follow
     #[arg(long, visible_alias = "sanitise")]
     pub sanitize: bool,
+    /// Count what the kernel asks of the hardware, by source line, see below; costs about half of the speed
+    #[arg(long)]
+    pub profile: bool,
+    /// The architecture whose occupancy the profile has
+    #[arg(long, value_name = "ARCH", default_value = "sm_90", requires = "profile", value_parser = architecture)]
+    pub arch: String,
     /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,
@@ -127,6 +146,13 @@ const ELEMENTS: [(&str, Element); 16] = [
     ("u64", Element::U64), ("s64", Element::S64), ("f16", Element::F16), ("bf16", Element::Bf16), ("f32", Element::F32), ("f64", Element::F64),
     ("b8", Element::B8), ("b16", Element::B16), ("b32", Element::B32), ("b64", Element::B64),
 ];
+
+fn architecture(text: &str) -> Result<String, String> {
+    match ptx_sim::Limits::of(text) {
+        Some(_) => Ok(text.to_owned()),
+        None => Err(format!("the architectures are {}", ptx_sim::Limits::known().join(", "))),
+    }
+}
 
 fn extents(text: &str) -> Result<[u32; 3], String> {
     let mut extents = [1; 3];

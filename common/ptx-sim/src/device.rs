@@ -8,6 +8,7 @@ use crate::fault::Fault;
 use crate::ir::ConstantValue;
 use crate::memory::{Allocation, DevicePtr, Memory, MemoryError, MemoryInfo, Role};
 use crate::module::{KernelInfo, Module};
+use crate::profile::Profile;
 
 /// Threads that a block may have at most.
 pub const MAX_THREADS: u32 = 1024;
@@ -341,7 +342,10 @@ pub struct Leak {
 
 /// What else to find out about a launch.
 #[derive(Clone, Debug, Default)]
-pub struct Observe {}
+pub struct Observe {
+    /// Count what the kernel asks of the hardware, line by line. Costs about half of the simulator's speed.
+    pub profile: bool,
+}
 
 /// What was found out about a launch.
 #[derive(Clone, Debug, Default)]
@@ -350,6 +354,8 @@ pub struct Observation {
     pub report: LaunchReport,
     /// What the sanitiser found, in order of occurrence; empty unless the device sanitises ([`DeviceConfig::sanitize`]).
     pub findings: Vec<Fault>,
+    /// What the kernel asked of the hardware, if that was to be observed ([`Observe::profile`]).
+    pub profile: Option<Profile>,
 }
 
 /// Why a launch did not happen, or did not end well.
@@ -413,7 +419,7 @@ impl Kernel {
     ///
     /// # Errors
     /// As [`Self::launch`], but for findings.
-    pub fn observe(&self, config: &LaunchConfig, args: &[Arg], _observe: &Observe) -> Result<Observation, LaunchError> {
+    pub fn observe(&self, config: &LaunchConfig, args: &[Arg], observe: &Observe) -> Result<Observation, LaunchError> {
         self.check(config)?;
         let params = self.params(args)?;
         let module = &self.loaded.module;
@@ -434,20 +440,30 @@ impl Kernel {
             output: &device.output,
             started: device.started,
         };
-        if !launch.sanitised {
+        if !launch.sanitised && !observe.profile {
             let (counts, _, fault) = exec::run(&launch, device.workers, || exec::Plain);
             return match fault {
                 Some(fault) => Err(LaunchError::Fault(fault)),
-                None => Ok(Observation { report: counts.into(), findings: Vec::new() }),
+                None => Ok(Observation { report: counts.into(), ..Observation::default() }),
             };
         }
-        let monitor = || exec::Watch { sanitiser: Some(Box::new(exec::sanitise::Sanitiser::new(&launch))) };
-        let (counts, monitors, _) = exec::run(&launch, 1, monitor);
-        let findings = monitors
-            .into_iter()
-            .filter_map(|monitor| monitor.sanitiser)
-            .flat_map(|sanitiser| sanitiser.into_findings());
-        Ok(Observation { report: counts.into(), findings: findings.collect() })
+        let workers = if launch.sanitised { 1 } else { device.workers };
+        let monitor = || exec::Watch {
+            sanitiser: launch.sanitised.then(|| Box::new(exec::sanitise::Sanitiser::new(&launch))),
+            profiler: observe.profile.then(|| Box::new(exec::profiler::Profiler::new(&launch))),
+        };
+        let (counts, monitors, fault) = exec::run(&launch, workers, monitor);
+        if let Some(fault) = fault {
+            return Err(LaunchError::Fault(fault));
+        }
+        let mut observation = Observation { report: counts.into(), ..Observation::default() };
+        let mut profilers = Vec::new();
+        for exec::Watch { sanitiser, profiler } in monitors {
+            observation.findings.extend(sanitiser.into_iter().flat_map(|sanitiser| sanitiser.into_findings()));
+            profilers.extend(profiler.map(|profiler| *profiler));
+        }
+        observation.profile = observe.profile.then(|| exec::profiler::profile(&launch, profilers));
+        Ok(observation)
     }
 
     fn check(&self, config: &LaunchConfig) -> Result<(), LaunchError> {

@@ -953,5 +953,7 @@ pub(crate) struct Program {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CodePlace {
     pub ptx_line: u32,
+    /// Byte of the PTX at which the instruction begins, its guard included.
+    pub ptx_at: u32,
     pub loc: Option<Loc>,
 }

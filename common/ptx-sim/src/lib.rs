@@ -44,6 +44,7 @@
 //! | `scalar`, `matrix` | what one lane computes, and what a warp's matrix instructions compute |
 //! | `memory` | allocations that know their bounds |
 //! | `exec` | blocks on host threads, warps in turn, lanes together |
+//! | `profile`, `occupancy` | what a launch asked of the hardware, by line; how many blocks a multiprocessor holds |
 //! | `fault`, `error`, `report` | what can go wrong, as values and as text |
 //!
 //! # Limits
@@ -62,7 +63,9 @@ mod lower;
 mod matrix;
 mod memory;
 mod module;
+mod occupancy;
 mod parse;
+mod profile;
 mod report;
 pub mod scalar;
 mod span;
@@ -75,3 +78,5 @@ pub use error::{LoadError, Unsupported};
 pub use fault::{Fault, FaultKind, OtherAccess};
 pub use memory::{DevicePtr, MemoryError, MemoryInfo};
 pub use module::{KernelInfo, Module, ParamInfo};
+pub use occupancy::{Limiter, Limits, Occupancy};
+pub use profile::{Class, Counters, Issued, LineProfile, Profile};

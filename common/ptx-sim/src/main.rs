@@ -1,6 +1,7 @@
 //! `ptx-sim`: runs a kernel of a PTX file on the simulated device, or says what is in the file.
 
 mod cli;
+mod ptxas;
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -9,8 +10,8 @@ use std::process::ExitCode;
 use clap::Parser;
 use cli::{Argument, Check, Cli, Command, Contents, Element, Run};
 use ptx_sim::{
-    Arg, Device, DeviceConfig, DevicePtr, Fault, KernelInfo, LaunchConfig, LaunchError, LoadError, MemoryError, Module,
-    Observation, Observe,
+    Arg, Device, DeviceConfig, DevicePtr, Fault, KernelInfo, LaunchConfig, LaunchError, LaunchReport, Limits,
+    LoadError, MemoryError, Module, Observe, Occupancy, Profile,
 };
 use serde_json::{Value, json};
 
@@ -136,7 +137,7 @@ fn run(options: &Run) -> Result<ExitCode, Failure> {
         shared_bytes: options.shared,
         budget: Some(options.budget),
     };
-    let launched = kernel.observe(&config, &args, &Observe::default());
+    let launched = kernel.observe(&config, &args, &Observe { profile: options.profile });
     let printed = device.take_output();
     let mut out = io::BufWriter::new(io::stdout().lock());
     match launched {
@@ -147,14 +148,25 @@ fn run(options: &Run) -> Result<ExitCode, Failure> {
                 device.read(buffer.pointer, &mut bytes).expect("it was allocated with this size and never freed");
                 buffers.push((buffer.element, bytes));
             }
+            let profile = observation.profile.map(|profile| {
+                let residence = Residence::of(&profile, options);
+                (profile, residence)
+            });
             if options.json {
-                let mut object = results_json(&buffers, &observation, &printed);
+                let mut object = results_json(&buffers, observation.report, &printed);
+                if let Some((profile, residence)) = profile {
+                    object["profile"] = profile.to_json();
+                    object["profile"]["occupancy"] = residence.json();
+                }
                 if options.sanitize {
                     object["findings"] = observation.findings.iter().map(finding_json).collect();
                 }
                 writeln!(out, "{object}")?;
             } else {
                 write_results(&mut out, &buffers, &printed)?;
+                if let Some((profile, residence)) = profile {
+                    write!(out, "{}\n{}", profile.render(TOP_LINES), residence.text())?;
+                }
             }
             out.flush()?;
             if observation.findings.is_empty() {
@@ -177,6 +189,58 @@ fn run(options: &Run) -> Result<ExitCode, Failure> {
     }
 }
 
+/// Lines of a profile that are shown.
+const TOP_LINES: usize = 20;
+
+/// A kernel's occupancy of one architecture.
+struct Residence {
+    arch: String,
+    occupancy: Occupancy,
+    /// Registers a thread, or why they are not known.
+    registers: Result<u32, String>,
+}
+
+impl Residence {
+    fn of(profile: &Profile, options: &Run) -> Self {
+        let registers = ptxas::registers(&options.file, &options.arch, &options.kernel);
+        let limits = Limits::of(&options.arch).expect("`cli::architecture` let it pass");
+        let known = registers.as_ref().ok().copied();
+        let occupancy = Occupancy::of(&limits, profile.threads, profile.shared_bytes, known);
+        Self { arch: options.arch.clone(), occupancy, registers }
+    }
+
+    fn text(&self) -> String {
+        let Occupancy { blocks, warps, max_warps, limiter } = self.occupancy;
+        let registers = match &self.registers {
+            Ok(registers) => format!("{registers} registers a thread"),
+            Err(reason) => format!("registers unknown: {reason}"),
+        };
+        let share = 100.0 * self.occupancy.share();
+        format!(
+            "occupancy on {}: {share:.1}% ({warps} of {max_warps} warps in {blocks} blocks, limited by {}; {registers})\n",
+            self.arch,
+            limiter.name()
+        )
+    }
+
+    fn json(&self) -> Value {
+        let Occupancy { blocks, warps, max_warps, limiter } = self.occupancy;
+        let mut object = json!({
+            "arch": self.arch,
+            "blocks": blocks,
+            "warps": warps,
+            "max_warps": max_warps,
+            "share": self.occupancy.share(),
+            "limiter": limiter.name(),
+            "registers": self.registers.as_ref().ok(),
+        });
+        if let Err(reason) = &self.registers {
+            object["registers_unknown"] = json!(reason);
+        }
+        object
+    }
+}
+
 fn write_results(out: &mut impl Write, buffers: &[(Element, Vec<u8>)], printed: &str) -> io::Result<()> {
     out.write_all(printed.as_bytes())?;
     if !printed.is_empty() && !printed.ends_with('\n') {
@@ -192,15 +256,15 @@ fn write_results(out: &mut impl Write, buffers: &[(Element, Vec<u8>)], printed: 
     Ok(())
 }
 
-fn results_json(buffers: &[(Element, Vec<u8>)], observation: &Observation, printed: &str) -> Value {
+fn results_json(buffers: &[(Element, Vec<u8>)], report: LaunchReport, printed: &str) -> Value {
     let lists: Vec<Value> = buffers
         .iter()
         .map(|(element, bytes)| element.elements(bytes).map(|bits| element.json(bits)).collect())
         .collect();
     let mut object = json!({
         "buffers": lists,
-        "instructions": observation.report.warp_instructions,
-        "lane_instructions": observation.report.lane_instructions,
+        "instructions": report.warp_instructions,
+        "lane_instructions": report.lane_instructions,
     });
     if !printed.is_empty() {
         object["output"] = json!(printed);

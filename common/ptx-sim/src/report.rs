@@ -46,16 +46,19 @@ fn cuda_source(path: &Path) -> Option<String> {
     std::fs::read_to_string(path).ok()
 }
 
+/// The text of a CUDA source file: `path` as the PTX file `ptx` names it, or a file of that name beside the PTX.
+pub(crate) fn source_near(path: &str, ptx: &str) -> Option<String> {
+    let path = Path::new(path);
+    cuda_source(path).or_else(|| cuda_source(&Path::new(ptx).with_file_name(path.file_name()?)))
+}
+
 pub(crate) fn fault(fault: &Fault, source: Option<&str>, colour: bool) -> String {
     let title = format!("kernel `{}`: {}", fault.kernel, fault.message);
     let read;
     let source = match (source, &fault.file) {
         (Some(source), _) => Some(source),
         (None, Some(path)) => {
-            read = cuda_source(Path::new(path)).or_else(|| {
-                let name = Path::new(path).file_name()?;
-                cuda_source(&Path::new(&fault.ptx.0).with_file_name(name))
-            });
+            read = source_near(path, &fault.ptx.0);
             read.as_deref()
         }
         _ => None,

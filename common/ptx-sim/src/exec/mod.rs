@@ -8,6 +8,7 @@ mod access;
 pub(crate) mod lanes;
 mod monitor;
 mod printf;
+pub(crate) mod profiler;
 pub(crate) mod sanitise;
 mod together;
 pub(crate) mod warp;

@@ -2,12 +2,13 @@
 //! plain launch pays for none of it.
 
 use super::lanes::Rows;
+use super::profiler::Profiler;
 use super::sanitise::Sanitiser;
 use super::warp::Warp;
 use super::{Block, Launch};
 
 /// A warp about to execute an instruction.
-#[expect(dead_code, reason = "the profiler reads them")]
+#[expect(dead_code, reason = "a trace reads the rest")]
 pub(crate) struct Scene<'s, 'l> {
     pub launch: &'s Launch<'l>,
     pub block: &'s Block,
@@ -49,11 +50,16 @@ impl Monitor for Plain {
 #[derive(Default)]
 pub(crate) struct Watch {
     pub sanitiser: Option<Box<Sanitiser>>,
+    pub profiler: Option<Box<Profiler>>,
 }
 
 impl Monitor for Watch {
     #[inline(always)]
-    fn issue(&mut self, _scene: &Scene<'_, '_>) {}
+    fn issue(&mut self, scene: &Scene<'_, '_>) {
+        if let Some(profiler) = &mut self.profiler {
+            profiler.issue(scene);
+        }
+    }
 
     #[inline(always)]
     fn sanitiser(&mut self) -> Option<&mut Sanitiser> {

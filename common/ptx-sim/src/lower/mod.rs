@@ -620,6 +620,7 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
 
     fn instruction(&mut self, instruction: &ast::Instruction<'a>) -> Result<(), SyntaxError> {
         self.place.ptx_line = self.module.lines.line(instruction.span);
+        self.place.ptx_at = instruction.span.start;
         let lowered = self.guard_of(instruction).and_then(|guard| {
             self.guard = guard;
             self.opcode(instruction)

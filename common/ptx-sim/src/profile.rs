@@ -1,0 +1,434 @@
+//! What a launch asked of the hardware: counters, for the kernel and for each line of its source.
+//!
+//! How they are counted is said in `exec::profiler`; here they are named, added up and shown. A counter that Nsight Compute
+//! has too carries its name there ([`Profile::metrics`]). Requests, sectors and wavefronts are properties of addresses and
+//! are the hardware's; instructions are those of the PTX, of which the hardware runs a translation.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use crate::report;
+
+/// Declares [`Counters`]: documentation, name, and Nsight Compute's name where it has one.
+macro_rules! counters {
+    ($($(#[doc = $doc:literal])+ $name:ident $(= $metric:literal)?;)*) => {
+        /// Sums over all instructions of a kernel or a line.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Counters {
+            $($(#[doc = $doc])+ pub $name: u64,)*
+        }
+
+        impl Counters {
+            /// Each counter: its name, Nsight Compute's name if there is one, and its value.
+            #[must_use]
+            pub fn named(&self) -> Vec<(&'static str, Option<&'static str>, u64)> {
+                vec![$((stringify!($name), None$(.or(Some($metric)))?, self.$name)),*]
+            }
+        }
+
+        impl std::ops::AddAssign for Counters {
+            fn add_assign(&mut self, more: Self) {
+                $(self.$name += more.$name;)*
+            }
+        }
+    };
+}
+
+counters! {
+    /// Instructions that warps executed; one that a predicate switched off in all lanes counts too.
+    warp_instructions = "smsp__inst_executed.sum";
+    /// The same, each counted once for every active lane.
+    lane_instructions = "smsp__thread_inst_executed_pred_on.sum";
+    /// Loads from global memory by a warp with at least one active lane.
+    global_load_requests = "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum";
+    /// 32-byte sectors that they touched.
+    global_load_sectors = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum";
+    /// Sectors that the same bytes would fill.
+    global_load_sectors_ideal;
+    /// Bytes that lanes asked for.
+    global_load_bytes;
+    /// Stores to global memory.
+    global_store_requests = "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum";
+    /// 32-byte sectors that they touched.
+    global_store_sectors = "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum";
+    /// Sectors that the same bytes would fill.
+    global_store_sectors_ideal;
+    /// Bytes that lanes wrote.
+    global_store_bytes;
+    /// Atomics on global memory whose old value is used.
+    global_atomic_requests = "l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum";
+    /// 32-byte sectors that they touched.
+    global_atomic_sectors = "l1tex__t_sectors_pipe_lsu_mem_global_op_atom.sum";
+    /// Atomics on global memory whose old value nobody reads.
+    global_reduction_requests = "l1tex__t_requests_pipe_lsu_mem_global_op_red.sum";
+    /// 32-byte sectors that they touched.
+    global_reduction_sectors = "l1tex__t_sectors_pipe_lsu_mem_global_op_red.sum";
+    /// Atomics on shared memory.
+    shared_atomic_requests = "smsp__inst_executed_op_shared_atom.sum";
+    /// Atomics of any kind, by a warp with at least one active lane.
+    atomics;
+    /// Lanes of an atomic that found another lane of the warp at their address.
+    atomic_collisions;
+    /// `cp.async` from global to shared memory.
+    async_copy_requests = "l1tex__t_requests_pipe_lsu_mem_global_op_ldgsts.sum";
+    /// 32-byte sectors of global memory that they touched.
+    async_copy_sectors = "l1tex__t_sectors_pipe_lsu_mem_global_op_ldgsts.sum";
+    /// Sectors that the same bytes would fill.
+    async_copy_sectors_ideal;
+    /// Bytes that lanes copied.
+    async_copy_bytes;
+    /// Passes through shared memory that their writes take.
+    async_copy_wavefronts;
+    /// Loads from shared memory, `ldmatrix` included.
+    shared_load_requests = "smsp__inst_executed_op_shared_ld.sum";
+    /// Passes that they take: one each without bank conflicts and with 4 bytes a lane.
+    shared_load_wavefronts = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum";
+    /// Those of them that are there because words in one bank were asked for.
+    shared_load_conflicts = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum";
+    /// Stores to shared memory, `stmatrix` included.
+    shared_store_requests = "smsp__inst_executed_op_shared_st.sum";
+    /// Passes that they take.
+    shared_store_wavefronts = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum";
+    /// Those of them that are there because of bank conflicts.
+    shared_store_conflicts = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum";
+    /// `ldmatrix`.
+    matrix_load_requests = "smsp__inst_executed_op_ldsm.sum";
+    /// `stmatrix`.
+    matrix_store_requests;
+    /// Loads from local memory: a thread's own arrays.
+    local_load_requests = "l1tex__t_requests_pipe_lsu_mem_local_op_ld.sum";
+    /// 32-byte sectors that they touched.
+    local_load_sectors = "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum";
+    /// Stores to local memory.
+    local_store_requests = "l1tex__t_requests_pipe_lsu_mem_local_op_st.sum";
+    /// 32-byte sectors that they touched.
+    local_store_sectors = "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum";
+    /// Loads from `__constant__` variables.
+    constant_load_requests;
+    /// Conditional branches, jump tables included; a branch that nothing guards does not count.
+    branches = "smsp__sass_branch_targets.sum";
+    /// Those of them at which lanes of a warp parted.
+    divergent_branches = "smsp__sass_branch_targets_threads_divergent.sum";
+    /// Arrivals of a warp at a barrier of its block.
+    barriers;
+}
+
+/// What an instruction is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Loads, stores, atomics and copies; arguments of kernels and calls do not count.
+    Memory,
+    /// f32 arithmetic and comparisons.
+    F32,
+    /// f64 arithmetic and comparisons.
+    F64,
+    /// f16 and bf16 arithmetic and comparisons.
+    F16,
+    /// Matrix products.
+    Tensor,
+    /// Integer arithmetic, logic and comparisons.
+    Integer,
+    /// Conversions between types.
+    Conversion,
+    /// Branches, calls and ends.
+    Control,
+    /// Barriers and fences.
+    Barrier,
+    /// Shuffles, votes and matches.
+    Communication,
+    /// Moves, selections, special registers, predicate logic.
+    Other,
+}
+
+impl Class {
+    /// All of them, in the order of [`LineProfile::classes`].
+    pub const ALL: [Self; 11] = [
+        Self::Memory,
+        Self::F32,
+        Self::F64,
+        Self::F16,
+        Self::Tensor,
+        Self::Integer,
+        Self::Conversion,
+        Self::Control,
+        Self::Barrier,
+        Self::Communication,
+        Self::Other,
+    ];
+
+    /// Its name in reports and JSON.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::F32 => "f32",
+            Self::F64 => "f64",
+            Self::F16 => "f16",
+            Self::Tensor => "tensor",
+            Self::Integer => "integer",
+            Self::Conversion => "conversion",
+            Self::Control => "control",
+            Self::Barrier => "barrier",
+            Self::Communication => "communication",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// Instructions of one class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Issued {
+    /// That warps executed.
+    pub warp: u64,
+    /// Each counted once for every active lane.
+    pub lane: u64,
+}
+
+/// What the instructions of one source line asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LineProfile {
+    /// The CUDA source as the PTX names it; the PTX file itself where the PTX has no line information.
+    pub file: String,
+    /// 1-based line.
+    pub line: u32,
+    /// The counters.
+    pub counters: Counters,
+    /// Instructions by class, in the order of [`Class::ALL`].
+    pub classes: [Issued; Class::ALL.len()],
+    /// Floating-point operations: additions and multiplications count 1, fused multiply-adds 2, others nothing.
+    pub flops: u64,
+}
+
+impl LineProfile {
+    pub(crate) fn add(&mut self, counters: Counters, class: Class, issued: Issued, flops: u64) {
+        self.counters += counters;
+        let of_class = &mut self.classes[class as usize];
+        of_class.warp += issued.warp;
+        of_class.lane += issued.lane;
+        self.flops += flops;
+    }
+
+    /// What the lines are sorted by: turns of the units that issue instructions (one a warp instruction), look up sectors
+    /// and read or write shared memory. Not a time.
+    #[must_use]
+    pub fn cost(&self) -> u64 {
+        let counters = &self.counters;
+        counters.warp_instructions
+            + counters.global_load_sectors
+            + counters.global_store_sectors
+            + counters.global_atomic_sectors
+            + counters.global_reduction_sectors
+            + counters.async_copy_sectors
+            + counters.shared_load_wavefronts
+            + counters.shared_store_wavefronts
+            + counters.async_copy_wavefronts
+    }
+}
+
+impl Counters {
+    /// Mean number of active lanes of a warp's instructions: at most 32.
+    #[must_use]
+    pub fn active_lanes(&self) -> f64 {
+        ratio(self.lane_instructions, self.warp_instructions)
+    }
+
+    /// Requests to global memory (loads, stores, `cp.async`), the sectors they touched, and the sectors they would touch
+    /// if their bytes were dense.
+    #[must_use]
+    pub fn global(&self) -> [u64; 3] {
+        [
+            self.global_load_requests + self.global_store_requests + self.async_copy_requests,
+            self.global_load_sectors + self.global_store_sectors + self.async_copy_sectors,
+            self.global_load_sectors_ideal + self.global_store_sectors_ideal + self.async_copy_sectors_ideal,
+        ]
+    }
+
+    /// Mean ways of bank conflicts at shared memory: passes per pass that was needed anyway; 1 is none, `None` no access.
+    #[must_use]
+    pub fn conflict_ways(&self) -> Option<f64> {
+        let passes = self.shared_load_wavefronts + self.shared_store_wavefronts;
+        let conflicts = self.shared_load_conflicts + self.shared_store_conflicts;
+        (passes != 0).then(|| ratio(passes, passes - conflicts))
+    }
+
+    fn json(&self) -> Map<String, Value> {
+        let named = self.named().into_iter().map(|(name, _, value)| (name.to_owned(), json!(value)));
+        named.chain([("active_lanes".to_owned(), json!(self.active_lanes()))]).collect()
+    }
+}
+
+/// What a kernel's launch asked for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Profile {
+    /// The kernel's name in the PTX.
+    pub kernel: String,
+    /// Name of the PTX file.
+    pub ptx: String,
+    /// Threads of a block.
+    pub threads: u32,
+    /// Bytes of shared memory of a block, static and dynamic.
+    pub shared_bytes: u32,
+    /// Sums over all lines.
+    pub counters: Counters,
+    /// Instructions by class, in the order of [`Class::ALL`].
+    pub classes: [Issued; Class::ALL.len()],
+    /// Floating-point operations (see [`LineProfile::flops`]).
+    pub flops: u64,
+    /// Bytes of the different sectors of global memory that were read: what an infinite cache would read of DRAM.
+    pub unique_load_bytes: u64,
+    /// Bytes of the different sectors that were written.
+    pub unique_store_bytes: u64,
+    /// In order of files and lines.
+    pub lines: Vec<LineProfile>,
+}
+
+impl Profile {
+    /// Floating-point operations for each byte that has to come from or go to DRAM at least once. `None`: no such byte.
+    #[must_use]
+    pub fn flops_per_unique_byte(&self) -> Option<f64> {
+        let bytes = self.unique_load_bytes + self.unique_store_bytes;
+        (bytes != 0).then(|| ratio(self.flops, bytes))
+    }
+
+    /// Floating-point operations for each byte that lanes asked of global memory. `None`: they asked for none.
+    #[must_use]
+    pub fn flops_per_requested_byte(&self) -> Option<f64> {
+        let Counters { global_load_bytes, global_store_bytes, async_copy_bytes, .. } = self.counters;
+        let bytes = global_load_bytes + global_store_bytes + async_copy_bytes;
+        (bytes != 0).then(|| ratio(self.flops, bytes))
+    }
+
+    /// Nsight Compute's names for what the simulator counts, with the values.
+    pub fn metrics(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.counters.named().into_iter().filter_map(|(_, metric, value)| Some((metric?, value)))
+    }
+
+    /// Lines, the most expensive first ([`LineProfile::cost`]).
+    #[must_use]
+    pub fn by_cost(&self) -> Vec<&LineProfile> {
+        let mut lines: Vec<&LineProfile> = self.lines.iter().collect();
+        lines.sort_by_key(|line| std::cmp::Reverse(line.cost()));
+        lines
+    }
+
+    /// One object: the counters by name, `classes`, `flops`, `unique_load_bytes`, `unique_store_bytes`, both arithmetic
+    /// intensities (`null` where nothing was accessed), `lines` and `metrics`.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let mut object = self.counters.json();
+        let line = |line: &LineProfile| {
+            let mut object = line.counters.json();
+            object.insert("file".into(), json!(line.file));
+            object.insert("line".into(), json!(line.line));
+            object.insert("classes".into(), classes_json(&line.classes));
+            object.insert("flops".into(), json!(line.flops));
+            Value::Object(object)
+        };
+        let metrics: Map<String, Value> = self.metrics().map(|(name, value)| (name.to_owned(), json!(value))).collect();
+        object.insert("classes".into(), classes_json(&self.classes));
+        object.insert("flops".into(), json!(self.flops));
+        object.insert("unique_load_bytes".into(), json!(self.unique_load_bytes));
+        object.insert("unique_store_bytes".into(), json!(self.unique_store_bytes));
+        object.insert("flops_per_unique_byte".into(), json!(self.flops_per_unique_byte()));
+        object.insert("flops_per_requested_byte".into(), json!(self.flops_per_requested_byte()));
+        object.insert("lines".into(), self.lines.iter().map(line).collect());
+        object.insert("metrics".into(), Value::Object(metrics));
+        Value::Object(object)
+    }
+
+    /// The profile as text: the kernel's counters that are not 0, then its `top` most expensive lines. Source lines are
+    /// read from the file that the PTX names, or from one of that name beside the PTX file.
+    #[must_use]
+    pub fn render(&self, top: usize) -> String {
+        let mut text = format!("profile of `{}`\n", self.kernel);
+        self.render_kernel(&mut text);
+        self.render_lines(&mut text, top);
+        text
+    }
+
+    fn render_kernel(&self, text: &mut String) {
+        let mut rows: Vec<[String; 3]> = Vec::new();
+        for (name, metric, value) in self.counters.named() {
+            if value != 0 {
+                rows.push([name.to_owned(), value.to_string(), metric.unwrap_or_default().to_owned()]);
+            }
+            if name == "lane_instructions" {
+                rows.push(["active_lanes".into(), format!("{:.2}", self.counters.active_lanes()), String::new()]);
+                for (class, issued) in Class::ALL.into_iter().zip(self.classes).filter(|(_, issued)| issued.warp != 0) {
+                    rows.push([format!("  {}", class.name()), issued.warp.to_string(), String::new()]);
+                }
+            }
+        }
+        let mut row =
+            |name: &str, value: Option<String>| rows.extend(value.map(|value| [name.to_owned(), value, String::new()]));
+        row("unique_load_bytes", Some(self.unique_load_bytes.to_string()));
+        row("unique_store_bytes", Some(self.unique_store_bytes.to_string()));
+        row("flops", Some(self.flops.to_string()));
+        row("flops_per_unique_byte", self.flops_per_unique_byte().map(|value| format!("{value:.2}")));
+        row("flops_per_requested_byte", self.flops_per_requested_byte().map(|value| format!("{value:.2}")));
+        rows.insert(0, ["counter".into(), "value".into(), "Nsight Compute".into()]);
+        let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
+        let (names, values) = (width(0), width(1));
+        for [name, value, metric] in &rows {
+            push_line(text, &format!("  {name:names$}  {value:>values$}  {metric}"));
+        }
+    }
+
+    fn render_lines(&self, text: &mut String, top: usize) {
+        let mut sources: HashMap<&str, Option<String>> = HashMap::new();
+        let lines = self.by_cost();
+        let shown = &lines[..top.min(lines.len())];
+        let _ = writeln!(text, "\nlines by cost, {} of {}", shown.len(), lines.len());
+        push_line(text, "   line  instructions  lanes  sectors/request (ideal)  bank ways  divergent  source");
+        for line in shown {
+            let counters = &line.counters;
+            let [requests, sectors, ideal] = counters.global();
+            let sectors = match requests {
+                0 => "-".to_owned(),
+                _ => format!("{:.1} ({:.1})", ratio(sectors, requests), ratio(ideal, requests)),
+            };
+            let ways = counters.conflict_ways().map_or("-".to_owned(), |ways| format!("{ways:.1}"));
+            let divergent = match counters.branches {
+                0 => "-".to_owned(),
+                _ => format!("{}/{}", counters.divergent_branches, counters.branches),
+            };
+            let share = 100.0 * ratio(counters.warp_instructions, self.counters.warp_instructions);
+            let source = sources.entry(&line.file).or_insert_with(|| report::source_near(&line.file, &self.ptx));
+            let written = source.as_deref().and_then(|source| source.lines().nth((line.line as usize).checked_sub(1)?));
+            let written = match written {
+                Some(written) => written.trim().to_owned(),
+                None => Path::new(&line.file).file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            };
+            push_line(
+                text,
+                &format!(
+                    "  {:>5}  {:>6} {share:>4.1}%  {:>5.1}  {sectors:>23}  {ways:>9}  {divergent:>9}  {written}",
+                    line.line,
+                    counters.warp_instructions,
+                    counters.active_lanes()
+                ),
+            );
+        }
+    }
+}
+
+fn classes_json(classes: &[Issued; Class::ALL.len()]) -> Value {
+    let classes = Class::ALL.into_iter().zip(classes);
+    let object: Map<String, Value> = classes
+        .map(|(class, issued)| (class.name().to_owned(), json!({ "warp": issued.warp, "lane": issued.lane })))
+        .collect();
+    Value::Object(object)
+}
+
+fn push_line(text: &mut String, line: &str) {
+    text.push_str(line.trim_end());
+    text.push('\n');
+}
+
+/// 0 of nothing is 0.
+fn ratio(a: u64, b: u64) -> f64 {
+    if b == 0 { 0.0 } else { a as f64 / b as f64 }
+}
