@@ -1,9 +1,9 @@
 //! What both fuzzers do with a text: `fuzz/` guided by coverage, `tests/fuzz_smoke.rs` in every test run.
 
-use ptx_sim::{Arg, Device, DeviceConfig, LaunchConfig, Module};
+use ptx_sim::{Arg, Device, DeviceConfig, LaunchConfig, LaunchError, Module, Observe};
 
-/// Reads the text, and if it is PTX runs every kernel for a moment. Says whether it was PTX. Must never panic, hang or
-/// take much memory.
+/// Reads the text, and if it is PTX runs every kernel for a moment, plain and with everything watched. Says whether it was
+/// PTX. Must never panic, hang or take much memory.
 pub fn exercise(source: &str) -> bool {
     let module = match Module::from_ptx(source, "fuzz.ptx") {
         Ok(module) => module,
@@ -12,9 +12,16 @@ pub fn exercise(source: &str) -> bool {
             return false;
         }
     };
-    let device = Device::new(DeviceConfig { total_memory: 64 << 20, workers: 1, ..Default::default() });
-    let Ok(loaded) = device.load(&module) else { return true };
-    let Ok(buffer) = device.alloc(1 << 16, "buffer") else { return true };
+    run(&module, false);
+    run(&module, true);
+    true
+}
+
+fn run(module: &Module, watched: bool) {
+    let config = DeviceConfig { total_memory: 64 << 20, workers: 1, sanitize: watched };
+    let device = Device::new(config);
+    let Ok(loaded) = device.load(module) else { return };
+    let Ok(buffer) = device.alloc(1 << 16, "buffer") else { return };
     for info in module.kernels() {
         let kernel = match loaded.kernel(&info.name) {
             Ok(kernel) => kernel,
@@ -37,13 +44,14 @@ pub fn exercise(source: &str) -> bool {
             })
             .collect();
         let config = LaunchConfig { grid: [2, 1, 1], block: [40, 1, 1], shared_bytes: 256, budget: Some(20_000) };
-        if let Err(error) = kernel.launch(&config, &args) {
-            let _ = error.to_string();
-            if let ptx_sim::LaunchError::Fault(fault) = error {
-                let _ = fault.render(None, false);
+        match kernel.observe(&config, &args, &Observe { profile: watched }) {
+            Ok(observation) => {
+                observation.findings.iter().for_each(|finding| drop(finding.render(None, false)));
+                observation.profile.iter().for_each(|profile| drop(profile.to_json()));
             }
+            Err(LaunchError::Fault(fault)) => drop(fault.render(None, false)),
+            Err(error) => drop(error.to_string()),
         }
         let _ = device.take_output();
     }
-    true
 }

@@ -435,8 +435,11 @@ impl Sanitiser {
         held: impl Fn(u64, usize, &[u8]) -> bool,
         place: impl Fn(u64) -> Handover,
     ) -> Vec<(usize, Record)> {
-        memory.refine(reach.bytes);
         let mut found = Vec::new();
+        if mask == 0 {
+            return found;
+        }
+        memory.refine(reach.bytes);
         let strong = reach.order != Order::Weak;
         let reads = matches!(reach.kind, Kind::Read | Kind::Atomic);
         let writes = reach.kind != Kind::Read;
