@@ -17,7 +17,7 @@ fn folder() -> PathBuf {
 const BUDGET: u64 = 1_000_000;
 
 fn load(file: &str, case: &Case) -> Result<(Device, LoadedModule), String> {
-    let device = Device::new(DeviceConfig::default());
+    let device = Device::new(DeviceConfig { sanitize: true, ..Default::default() });
     let module = Module::from_ptx(&case.ptx, &format!("{file}.ptx")).map_err(|error| error.to_string())?;
     let module = device.load(&module).map_err(|error| error.to_string())?;
     Ok((device, module))

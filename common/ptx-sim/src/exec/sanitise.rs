@@ -507,7 +507,7 @@ impl Sanitiser {
                         let value = values(lane);
                         let written_now = with[1] == self.now;
                         if written_now {
-                            let other = (with[0] - 1) as usize % 32;
+                            let other = with[0].wrapping_sub(first_thread) as usize; // a lane of this instruction
                             offsets[other] == offsets[lane] && values(other) == value
                         } else {
                             held(offsets[lane], reach.bytes as usize, &value)
