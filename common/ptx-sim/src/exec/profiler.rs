@@ -65,6 +65,7 @@ impl Profiler {
         let counters = &mut self.counters[scene.pc];
         counters.warp_instructions += 1;
         counters.lane_instructions += u64::from(scene.active.count_ones());
+        counters.issued_lanes += u64::from(scene.mask.count_ones());
         let inst = &scene.launch.program.code[scene.pc];
         match &inst.op {
             Op::Bra { .. } if inst.guard.predicate().is_some() => {
@@ -332,9 +333,8 @@ fn sectors(addresses: &[u64; 32], mask: u32) -> u64 {
 /// Sectors of local memory: word w of lane l lies at word 32 w + l, so that a warp whose lanes are at one offset touches
 /// 4 sectors for each word.
 fn local_sectors(addresses: &[u64; 32], bytes: u64, mask: u32) -> u64 {
-    (0..bytes.div_ceil(4))
-        .map(|word| distinct(&each(|lane| (addresses[lane] / 4 + word) * 4 + lane as u64 / 8), mask, 0))
-        .sum()
+    let of_word = |word| distinct(&each(|lane| (addresses[lane] / 4 + word) << 2 | lane as u64 / 8), mask, 0);
+    (0..bytes.div_ceil(4)).map(of_word).sum()
 }
 
 /// Wavefronts of a request to shared memory, and the fewest it could take. The memory has 32 banks of 4 bytes, and a
@@ -363,12 +363,10 @@ fn matrix_wavefronts(addresses: &[u64; 32], matrices: usize, mask: u32) -> [u64;
 
 /// The most different words that any bank has to give, where each active lane wants `count` words from its first on.
 fn ways(first_words: &[u32], count: u32, active: u32) -> u64 {
-    let (mut low, mut high) = (u32::MAX, 0);
-    for lane in lanes(active) {
-        low = low.min(first_words[lane]);
-        high = high.max(first_words[lane]);
-    }
-    if high - low + count <= 32 {
+    let first = first_words[active.trailing_zeros() as usize];
+    let apart = |lane: usize| (first_words[lane] ^ first) & (active >> lane & 1).wrapping_neg();
+    // one row of all banks, for most accesses
+    if (0..first_words.len()).fold(0, |bits, lane| bits | apart(lane)) < 32 && first % 32 + count <= 32 {
         return 1;
     }
     // The words seen so far, chained by bank.
@@ -376,7 +374,7 @@ fn ways(first_words: &[u32], count: u32, active: u32) -> u64 {
     let (mut words, mut next, mut used) = ([0; 32], [END; 32], 0);
     let (mut heads, mut sizes) = ([END; 32], [0u8; 32]);
     for lane in lanes(active) {
-        for word in first_words[lane]..first_words[lane] + count {
+        for word in (0..count).map(|word| first_words[lane].wrapping_add(word)) {
             let bank = word as usize % 32;
             let mut at = heads[bank];
             while at != END && words[usize::from(at)] != word {

@@ -127,11 +127,13 @@ extern "C" __global__ void shared_atomic(int* out, int distinct) {
 
 // Lane i goes round i + 1 times; the volatile store keeps the loop one.
 extern "C" __global__ void divergent_loop(volatile int* out) {
+#pragma unroll 1
     for (int i = 0; i <= (int)threadIdx.x; ++i) out[threadIdx.x] = i;
 }
 
 // Every lane goes round `count` times.
 extern "C" __global__ void uniform_loop(volatile int* out, int count) {
+#pragma unroll 1
     for (int i = 0; i < count; ++i) out[threadIdx.x] = i;
 }
 
