@@ -332,6 +332,51 @@ fn floating_point_operations_make_the_intensity() {
     assert_eq!((f32s.warp, f32s.lane), (2 * 12, 64 * 12));
 }
 
+/// Instructions that no compiler of the tests writes: [matrix products, a fragment's load, a jump table].
+const BY_HAND: &str = r"
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry by_hand() {
+    .reg .b32 %r<24>;
+    .reg .f32 %f<8>;
+    .shared .align 16 .b8 tile[512];
+    targets: .branchtargets even, odd;
+    mov.u32 %r20, tile;
+    wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}, [%r20], 16;
+    mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f0, %f1, %f2, %f3}, {%r1, %r2, %r3, %r4}, {%r1, %r2}, {%f4, %f5, %f6, %f7};
+    mov.u32 %r21, %tid.x;
+    and.b32 %r21, %r21, 1;
+    brx.idx %r21, targets;
+even:
+odd:
+    ret;
+}";
+
+#[test]
+fn fragments_and_jump_tables_are_counted_too() {
+    let device = Device::new(Default::default());
+    let module = device.load(&Module::from_ptx(BY_HAND, "by_hand.ptx").unwrap()).unwrap();
+    let kernel = module.kernel("by_hand").unwrap();
+    for (threads, divergent) in [(32, 1), (64, 2)] {
+        let config = LaunchConfig { block: [threads, 1, 1], ..Default::default() };
+        let observation = kernel.observe(&config, &[], &Observe { profile: true }).unwrap();
+        let profile = observation.profile.unwrap();
+        let warps = u64::from(threads / 32);
+        let expected = [
+            ("shared_load_requests", 4 * warps),   // of eight registers, four are copies
+            ("shared_load_wavefronts", 8 * warps), // 8 rows of 32 bytes, 16 of each asked for: rows 0 and 4 share banks
+            ("branches", warps),
+            ("divergent_branches", divergent),
+        ];
+        counts(&profile, &expected, "by hand");
+        assert_eq!(profile.flops, warps * 2 * 16 * 8 * 16);
+        assert_eq!(profile.classes[Class::Tensor as usize].warp, warps);
+        // without line information the lines are those of the PTX
+        assert!(profile.lines.iter().all(|line| line.file == "by_hand.ptx" && line.line > 8));
+    }
+}
+
 #[test]
 fn lines_have_counters_of_their_own() {
     let profile = profile("shared_atomic", 32, &[Buffer, Value(4)]);

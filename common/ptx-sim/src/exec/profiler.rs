@@ -562,3 +562,51 @@ pub(crate) fn profile(launch: &Launch<'_>, profilers: Vec<Profiler>) -> Profile 
         lines: lines.into_values().collect(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn opcodes_have_a_class_and_operations() {
+        for (text, class, flops) in [
+            ("fma.rn.f32 %f1, %f2, %f3, %f4;", Class::F32, 2),
+            ("add.f32 %f1, %f2, %f3;", Class::F32, 1),
+            ("@%p1 mul.rn.f64 %fd1, %fd2, %fd3;", Class::F64, 1),
+            ("fma.rn.f16x2 %r1, %r2, %r3, %r4;", Class::F16, 4),
+            ("{add.bf16 %h1, %h2, %h3;", Class::F16, 1),
+            ("@!%p2\tdiv.approx.f32 %f1, %f2, %f3;", Class::F32, 0),
+            ("ex2.approx.ftz.f32 %f1, %f2;", Class::F32, 0),
+            ("setp.lt.f32 %p1, %f1, %f2;", Class::F32, 0),
+            ("mad.lo.s32 %r1, %r2, %r3, %r4;", Class::Integer, 0),
+            ("@ !%p2 and.b32 %r1, %r2, %r3;", Class::Integer, 0),
+            ("and.pred %p1, %p2, %p3;", Class::Other, 0),
+            ("cvt.rn.f32.s32 %f1, %r1;", Class::Conversion, 0),
+            ("ld.param.u64 %rd1, [a];", Class::Other, 0),
+            ("ld.global.v4.f32 {%f1, %f2, %f3, %f4}, [%rd1];", Class::Memory, 0),
+            ("wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {%r1}, [%r2];", Class::Memory, 0),
+            ("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 {%f1};", Class::Tensor, 256),
+            ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1};", Class::Tensor, 128),
+            ("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%fd1};", Class::Tensor, 16),
+            ("mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 {%f1};", Class::Tensor, 64),
+            ("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%r1};", Class::Tensor, 0),
+            ("shfl.sync.bfly.b32 %r1|%p1, %r2, 1, 31, -1;", Class::Communication, 0),
+            ("bar.sync 0;", Class::Barrier, 0),
+            ("@%p1 bra $L__BB0_2;", Class::Control, 0),
+            ("ret;", Class::Control, 0),
+        ] {
+            let at = text.find(|first| first != '{').unwrap_or(0) as u32;
+            let op = Op::Map(Box::new(Map {
+                f: |_, a, _, _| a,
+                mode: crate::scalar::Mode::default(),
+                sources: [0; 3],
+                source_bytes: [4; 3],
+                source_wide: [false; 3],
+                d: 0,
+                d_wide: false,
+                sign_from: 0,
+            }));
+            assert_eq!(Work::of(&op, opcode(text, at)), Work { class, flops }, "{text}");
+        }
+    }
+}
