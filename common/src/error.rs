@@ -110,6 +110,15 @@ pub enum Error {
         rendered: String,
     },
 
+    /// What the simulator's sanitiser found in a launch.
+    #[error("{rendered}")]
+    Findings {
+        /// At least one, in order of occurrence.
+        findings: Vec<ptx_sim::Fault>,
+        /// The diagnostics, with the CUDA source lines.
+        rendered: String,
+    },
+
     /// PTX that a device refused to load.
     #[error("cannot load `{module}` on {device}: {detail}")]
     Load {

@@ -62,6 +62,6 @@ pub mod prelude {
 /// What the macros of this crate expand to; not an interface.
 #[doc(hidden)]
 pub mod private {
-    pub use crate::testing::cuda_for_test;
+    pub use crate::testing::{cuda_for_test, sim_for_test};
     pub use pastey::paste;
 }

@@ -1,9 +1,11 @@
 //! One test body for both devices.
 
 use crate::Device;
+use crate::device::SimOptions;
 
 /// Defines tests that run on both devices: `fn name(device) { … }` becomes the tests `name_sim` and `name_cuda`. The body ends
-/// with a `common::Result<()>`, so that it can use `?`.
+/// with a `common::Result<()>`, so that it can use `?`. The simulator sanitises: a race, or a read of what nobody wrote,
+/// fails the test.
 ///
 /// Without a GPU the second one passes and prints why it was skipped; with `REQUIRE_CUDA=1` in the environment it fails.
 ///
@@ -29,7 +31,7 @@ macro_rules! device_test {
                 $(#[$attribute])*
                 #[test]
                 fn [<$name _sim>]() {
-                    [<$name _on>]($crate::Device::sim());
+                    [<$name _on>]($crate::private::sim_for_test());
                 }
 
                 $(#[$attribute])*
@@ -50,6 +52,12 @@ macro_rules! device_test {
             }
         )+
     };
+}
+
+/// A simulator that sanitises every launch.
+#[doc(hidden)]
+pub fn sim_for_test() -> Device {
+    Device::sim_with(SimOptions { sanitize: true, ..SimOptions::default() })
 }
 
 /// The first GPU, or `None` after saying why the test is skipped.

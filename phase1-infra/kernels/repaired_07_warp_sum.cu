@@ -1,18 +1,21 @@
 // The sum of each run of 32 values, one warp a run: in each round the upper half of the lanes hands its values down.
 
 // ANCHOR: kernel
-// Blocks of whole warps.
+// Blocks of one warp.
 extern "C" __global__ void warp_sum(const float *x, float *sums, unsigned n) {
-    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
-    unsigned lane = threadIdx.x % 32;
-    float sum = i < n ? x[i] : 0.0f;
-    for (unsigned offset = 16; offset > 0; offset /= 2) {
+    unsigned lane = threadIdx.x;
+    unsigned i = blockIdx.x * 32 + lane;
+    float sum = 0.0f;
+    if (i < n) {
+        sum = x[i];
         // ANCHOR: repair
-        sum += __shfl_down_sync(0xffffffff, sum, offset); // every lane that the mask names; only lane 0's sum counts
-        // ANCHOR_END: repair
     }
-    if (lane == 0 && i < n) {
-        sums[i / 32] = sum;
+    for (unsigned offset = 16; offset > 0; offset /= 2) {
+        sum += __shfl_down_sync(0xffffffff, sum, offset); // lanes without a value bring a zero
+    }
+    // ANCHOR_END: repair
+    if (lane == 0) {
+        sums[blockIdx.x] = sum;
     }
 }
 // ANCHOR_END: kernel

@@ -16,6 +16,9 @@
 //! | [`step09_errors`] | `05_mistakes.cu` | what a wrong launch says |
 //! | [`doctor`] | | what is installed here, and what to do about what is not |
 //!
+//! Beside the steps there is [`broken`], a gallery of twelve kernels with one mistake each (`broken_NN_….cu`) and their repairs
+//! (`repaired_NN_….cu`).
+//!
 //! [`STEPS`] lists them for the command, `src/main.rs`. Every step runs on a GPU and on the simulator from the same lines. A
 //! GPU gives times; the simulator has no clock and gives counts; tables have a column for each
 //! and a dash where there is none. On the simulator, times recorded on a GPU stand in for those, marked as such.

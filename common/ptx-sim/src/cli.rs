@@ -41,6 +41,11 @@ With --json one object:
   output              what the kernel printed, if it did
   profile             with --profile: see there
   fault               instead of buffers and counts, if the kernel broke a rule: kind, message, kernel, file, line, block, thread, …
+  findings            with --sanitize: a list of all that was found, each as a fault, with the count of its occurrences
+
+With --sanitize the kernel goes on past what it does wrong: an access that cannot be made is left out, and a load gives 0. Each
+finding goes to stderr once, however often it occurs. An out buffer holds zeros but counts as never written. Kinds: out-of-bounds,
+misaligned, use-after-free, uninitialised-read, shared-race, global-race, barrier-divergence, invalid-mask, leak, budget, and others.
 
 Profile: with --profile, after the buffers, counters of the kernel (those that are not 0, with Nsight Compute's name beside them), its
 occupancy on ARCH (threads, shared memory, and registers if there is a ptxas to ask), and the 20 lines that cost most. With --json, `profile`:
@@ -59,6 +64,7 @@ Examples:
   ptx-sim run add.ptx --kernel add --block 4 in:f32:1,2,3,4 in:f32:10,20,30,40 out:f32:4 u32:4
   ptx-sim run scale.ptx --kernel scale --grid 8,8 --block 16,16 inout:f32:@image.bin f32:0.5
   ptx-sim run sum.ptx --kernel sum --block 256 --shared 1024 --json in:u32:@values.bin out:u32:1
+  ptx-sim run sum.ptx --kernel sum --block 256 --shared 1024 --sanitize in:u32:@values.bin out:u32:1
   ptx-sim run add.ptx --kernel add --block 256 --profile --arch sm_80 in:f32:@a.bin in:f32:@b.bin out:f32:256 u32:256";
 
 #[derive(Debug, Args)]
@@ -82,6 +88,9 @@ pub(crate) struct Run {
     /// Instructions that all warps together may execute before the kernel is stopped; a billion are under a minute
     #[arg(long, value_name = "N", default_value_t = 1_000_000_000, allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]
     pub budget: u64,
+    /// Look for what results may hide: races, reads of what nobody wrote, barriers and masks that not all follow
+    #[arg(long, visible_alias = "sanitise")]
+    pub sanitize: bool,
     /// Count what the kernel asks of the hardware, by source line, see below; costs about half of the speed
     #[arg(long)]
     pub profile: bool,

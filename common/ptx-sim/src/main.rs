@@ -10,8 +10,8 @@ use std::process::ExitCode;
 use clap::Parser;
 use cli::{Argument, Check, Cli, Command, Contents, Element, Run};
 use ptx_sim::{
-    Arg, Device, DevicePtr, Fault, KernelInfo, LaunchConfig, LaunchError, LaunchReport, Limits, LoadError, MemoryError,
-    Module, Observe, Occupancy, Profile,
+    Arg, Device, DeviceConfig, DevicePtr, Fault, KernelInfo, LaunchConfig, LaunchError, LaunchReport, Limits,
+    LoadError, MemoryError, Module, Observe, Occupancy, Profile,
 };
 use serde_json::{Value, json};
 
@@ -31,6 +31,9 @@ enum Failure {
     Usage(LaunchError),
     #[error(transparent)]
     Fault(Box<Fault>),
+    /// What the sanitiser found.
+    #[error("{} findings", .0.len())]
+    Findings(Vec<Fault>),
     #[error("cannot write the results: {0}")]
     Write(#[from] io::Error),
 }
@@ -44,6 +47,10 @@ impl Failure {
         match self {
             Self::Load(error) => error.render(colour),
             Self::Fault(fault) => fault.render(None, colour),
+            Self::Findings(findings) => {
+                let all: Vec<String> = findings.iter().map(|finding| finding.render(None, colour)).collect();
+                format!("{}\n\n{}", all.join("\n\n"), summary(findings))
+            }
             _ => format!("error: {self}"),
         }
     }
@@ -66,6 +73,14 @@ fn main() -> ExitCode {
     // There is nobody left to tell if stderr is closed.
     let _ = writeln!(io::stderr(), "{}", failure.render(colour).trim_end());
     ExitCode::from(failure.code())
+}
+
+/// "2 findings: out-of-bounds (4), shared-race (31)", each with its number of occurrences.
+fn summary(findings: &[Fault]) -> String {
+    let kinds: Vec<String> =
+        findings.iter().map(|finding| format!("{} ({})", finding.kind.name(), finding.count)).collect();
+    let plural = if findings.len() == 1 { "" } else { "s" };
+    format!("{} finding{plural}: {}", findings.len(), kinds.join(", "))
 }
 
 fn load(file: &Path) -> Result<Module, Failure> {
@@ -113,7 +128,7 @@ fn arguments(device: &Device, arguments: &[Argument]) -> Result<(Vec<Arg>, Vec<S
 
 fn run(options: &Run) -> Result<ExitCode, Failure> {
     let module = load(&options.file)?;
-    let device = Device::new(Default::default());
+    let device = Device::new(DeviceConfig { sanitize: options.sanitize, ..Default::default() });
     let kernel = device.load(&module)?.kernel(&options.kernel)?;
     let (args, shown) = arguments(&device, &options.args)?;
     let config = LaunchConfig {
@@ -143,6 +158,9 @@ fn run(options: &Run) -> Result<ExitCode, Failure> {
                     object["profile"] = profile.to_json();
                     object["profile"]["occupancy"] = residence.json();
                 }
+                if options.sanitize {
+                    object["findings"] = observation.findings.iter().map(finding_json).collect();
+                }
                 writeln!(out, "{object}")?;
             } else {
                 write_results(&mut out, &buffers, &printed)?;
@@ -151,7 +169,11 @@ fn run(options: &Run) -> Result<ExitCode, Failure> {
                 }
             }
             out.flush()?;
-            Ok(ExitCode::SUCCESS)
+            if observation.findings.is_empty() {
+                Ok(ExitCode::SUCCESS)
+            } else {
+                Err(Failure::Findings(observation.findings))
+            }
         }
         Err(LaunchError::Fault(fault)) => {
             // What the kernel said before it failed helps to see why; a closed pipe must not hide the fault.
@@ -251,25 +273,47 @@ fn results_json(buffers: &[(Element, Vec<u8>)], report: LaunchReport, printed: &
 }
 
 fn fault_json(fault: &Fault, printed: &str) -> Value {
-    let mut object = json!({
-        "fault": {
-            "kind": fault.kind.name(),
-            "message": fault.message,
-            "kernel": fault.kernel,
-            "file": fault.file,
-            "line": fault.line,
-            "ptx_file": fault.ptx.0,
-            "ptx_line": fault.ptx.1,
-            "instruction": fault.instruction,
-            "block": fault.block,
-            "thread": fault.thread,
-            "threads": fault.threads,
-            "address": fault.address,
-            "notes": fault.notes,
-        },
-    });
+    let mut object = json!({ "fault": one_fault_json(fault) });
     if !printed.is_empty() {
         object["output"] = json!(printed);
+    }
+    object
+}
+
+fn one_fault_json(fault: &Fault) -> Value {
+    json!({
+        "kind": fault.kind.name(),
+        "message": fault.message,
+        "kernel": fault.kernel,
+        "file": fault.file,
+        "line": fault.line,
+        "ptx_file": fault.ptx.0,
+        "ptx_line": fault.ptx.1,
+        "instruction": fault.instruction,
+        "block": fault.block,
+        "thread": fault.thread,
+        "threads": fault.threads,
+        "address": fault.address,
+        "notes": fault.notes,
+    })
+}
+
+/// A finding always has a line: that of the PTX file where no CUDA source is known.
+fn finding_json(finding: &Fault) -> Value {
+    let place = |file: &Option<String>, line: Option<u32>, ptx: &(String, u32)| match (file, line) {
+        (Some(file), Some(line)) => (file.clone(), line),
+        _ => ptx.clone(),
+    };
+    let mut object = one_fault_json(finding);
+    let (file, line) = place(&finding.file, finding.line, &finding.ptx);
+    object["file"] = json!(file);
+    object["line"] = json!(line);
+    object["count"] = json!(finding.count);
+    if let Some(other) = &finding.other {
+        let (file, line) = place(&other.file, other.line, &other.ptx);
+        object["other"] = json!({
+            "access": other.what, "file": file, "line": line, "block": other.block, "thread": other.thread,
+        });
     }
     object
 }

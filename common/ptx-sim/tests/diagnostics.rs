@@ -9,7 +9,7 @@ const FAULTS_CU: &str = include_str!("kernels/faults.cu");
 
 /// Device addresses depend on what else a module allocates: only their place in their allocation matters here.
 fn without_addresses(text: &str) -> String {
-    let mut parts = text.split("0x7f0");
+    let mut parts = text.split("0x7f");
     let mut out = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         out.push_str("0x7f…");

@@ -44,7 +44,7 @@ fn findings(kernel: &str, grid: u32, block: u32, inputs: &[Input]) -> Vec<Fault>
         })
         .collect();
     let config =
-        LaunchConfig { grid: [grid, 1, 1], block: [block, 1, 1], budget: Some(1_000_000), ..Default::default() };
+        LaunchConfig { grid: [grid, 1, 1], block: [block, 1, 1], budget: Some(20_000_000), ..Default::default() };
     match module.kernel(kernel).unwrap().launch(&config, &args) {
         Ok(_) => Vec::new(),
         Err(LaunchError::Findings(findings)) => findings,
@@ -75,18 +75,141 @@ fn passes(kernel: &str, grid: u32, block: u32, inputs: &[Input]) {
 }
 
 #[test]
-fn a_missing_barrier_is_a_race() {
-    let at = "out[threadIdx.x] = tile[63 - threadIdx.x];";
-    // Warp 0 reads what warp 1 has not written yet: that is an uninitialised read; warp 1's read is the race.
+fn races_in_shared_memory() {
+    let (write, read) = ("tile[threadIdx.x] = threadIdx.x;", "out[threadIdx.x] = tile[63 - threadIdx.x];");
+    // Warp 0 reads what warp 1 has yet to write; then warp 1 writes it, and reads what warp 0 wrote.
     finds(
         "missing_barrier",
         1,
         64,
         &[Unwritten(64)],
         &[
-            (FaultKind::UninitialisedRead, at, 32),
-            (FaultKind::SharedRace, "tile[threadIdx.x] = threadIdx.x;", 32),
-            (FaultKind::SharedRace, at, 32),
+            (FaultKind::UninitialisedRead, read, 32),
+            (FaultKind::SharedRace, write, 32),
+            (FaultKind::SharedRace, read, 32),
         ],
     );
+    let read = "out[threadIdx.x] = tile[31 - threadIdx.x];";
+    finds("missing_warp_barrier", 1, 32, &[Unwritten(32)], &[(FaultKind::SharedRace, read, 32)]);
+    let write = "tile[threadIdx.x] = in[i * 64 + threadIdx.x];";
+    let found = findings("buffer_reused_too_soon", 1, 64, &[Words(256), Unwritten(64), Value(4)]);
+    assert!(found.iter().any(|finding| finding.kind == FaultKind::SharedRace && line(finding) == write), "{found:?}");
+    let read = "out[threadIdx.x] = tile[63 - threadIdx.x];";
+    let found = findings("copy_not_waited_for", 1, 64, &[Words(64), Unwritten(64)]);
+    assert!(found.iter().any(|finding| finding.kind == FaultKind::SharedRace && line(finding) == read), "{found:?}");
+}
+
+#[test]
+fn races_in_global_memory() {
+    let at = "extern \"C\" __global__ void adds_without_atomic(float* sum) { *sum += 1.0f; }";
+    finds("adds_without_atomic", 2, 1, &[Zeros(1)], &[(FaultKind::GlobalRace, at, 2)]);
+    let at = "extern \"C\" __global__ void writes_different_values(int* out) { out[0] = blockIdx.x; }";
+    finds("writes_different_values", 3, 1, &[Unwritten(1)], &[(FaultKind::GlobalRace, at, 2)]);
+    let at = "for (int i = 0; i < gridDim.x; ++i) all += ((volatile float*)partial)[i];";
+    finds("last_block_without_fence", 4, 32, &[Unwritten(4), Zeros(1), Zeros(1)], &[(FaultKind::GlobalRace, at, 3)]);
+}
+
+#[test]
+fn a_race_names_both_accesses() {
+    let found = findings("adds_without_atomic", 2, 1, &[Zeros(1)]);
+    let other = found[0].other.as_ref().expect("a race has two sides");
+    assert_eq!((found[0].block, other.block, other.thread), ([1, 0, 0], [0, 0, 0], [0, 0, 0]));
+    assert_eq!((other.what, other.line), ("write", found[0].line));
+}
+
+#[test]
+fn reads_of_what_nobody_wrote() {
+    let at = "if (i < n) atomicAdd(sum, in[i]);";
+    finds("poisoned_sum", 2, 64, &[Words(100), Unwritten(1), Value(100)], &[(FaultKind::UninitialisedRead, at, 32)]);
+    passes("poisoned_sum", 2, 64, &[Words(100), Zeros(1), Value(100)]);
+    let at = "out[threadIdx.x] = tile[threadIdx.x];";
+    finds("shared_never_written", 1, 64, &[Unwritten(64)], &[(FaultKind::UninitialisedRead, at, 1)]);
+    let at = "for (int i = 0; i < n; ++i) sum += values[(i * 3) % 8];";
+    finds("local_never_written", 1, 5, &[Unwritten(5), Value(8)], &[(FaultKind::UninitialisedRead, at, 5)]);
+}
+
+#[test]
+fn shared_variables_stand_apart() {
+    let at = "out[threadIdx.x] = first[threadIdx.x + 1] + second[threadIdx.x];";
+    finds("into_the_neighbour", 1, 32, &[Unwritten(32)], &[(FaultKind::OutOfBounds, at, 1)]);
+    let found = findings("into_the_neighbour", 1, 32, &[Unwritten(32)]);
+    assert_eq!(found[0].notes, ["the address is just past the end of `first` (128 bytes of shared memory)"]);
+}
+
+#[test]
+fn barriers_that_not_all_reach() {
+    let at = "if (threadIdx.x < 16) __syncthreads();";
+    finds("barrier_in_a_branch", 1, 32, &[Unwritten(32)], &[(FaultKind::BarrierDivergence, at, 16)]);
+    finds("different_barriers", 1, 64, &[Unwritten(64)], &[(FaultKind::BarrierDivergence, "__syncthreads();", 32)]);
+}
+
+#[test]
+fn shuffles_from_lanes_that_are_not_there() {
+    let at = "for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_down_sync(0xffffffff, sum, offset);";
+    finds("shuffle_from_nobody", 1, 20, &[Unwritten(20)], &[(FaultKind::InvalidMask, at, 27)]);
+    passes("shuffle_from_nobody", 1, 64, &[Unwritten(64)]);
+}
+
+#[test]
+fn all_findings_of_a_launch_are_collected() {
+    let (read, write) = ("float value = in[i];", "if (i <= n) out[i] = value;");
+    finds(
+        "two_mistakes",
+        2,
+        32,
+        &[Words(60), Unwritten(60), Value(60)],
+        &[(FaultKind::OutOfBounds, read, 1), (FaultKind::OutOfBounds, write, 1)],
+    );
+}
+
+#[test]
+fn correct_kernels_stay_clean() {
+    passes("warp_sums", 3, 96, &[Words(250), Unwritten(3), Value(250)]);
+    passes("double_buffer", 1, 64, &[Words(320), Unwritten(64), Value(5)]);
+    passes("async_double_buffer", 1, 64, &[Words(320), Unwritten(64), Value(5)]);
+    passes("histogram", 3, 96, &[Words(250), Zeros(256), Value(1000)]);
+    passes("some_leave_early", 2, 64, &[Words(100), Unwritten(100), Value(100)]);
+    passes("warp_barriers", 1, 64, &[Unwritten(64)]);
+    passes("half_warps", 1, 32, &[Unwritten(32)]);
+    passes("last_block", 5, 64, &[Unwritten(5), Zeros(1), Zeros(1)]);
+    passes("last_block_of_many_writers", 5, 64, &[Unwritten(320), Zeros(1), Zeros(1)]);
+    passes("chain", 6, 32, &[Zeros(1), Zeros(1)]);
+    passes("lock", 6, 32, &[Zeros(1), Zeros(1)]);
+    passes("grid_barrier", 4, 64, &[Zeros(1), Words(512), Value(5)]);
+    passes("everybody_sets_the_flag", 3, 64, &[Unwritten(1)]);
+    passes("producer_and_consumer", 1, 64, &[Words(160), Unwritten(160), Value(5)]);
+    passes("flag_in_shared_memory", 1, 64, &[Unwritten(32)]);
+    passes("bytes_of_words", 1, 128, &[Unwritten(128)]);
+    passes("in_place_neighbours", 1, 64, &[Words(64), Value(64)]);
+}
+
+#[test]
+fn a_kernel_that_is_sanitised_gives_the_same_results() {
+    let run = |sanitize| {
+        let device = Device::new(DeviceConfig { sanitize, ..Default::default() });
+        let module = device.load(&Module::from_ptx(PTX, "sanitise.ptx").unwrap()).unwrap();
+        let (input, out) = (device.alloc(1280, "in").unwrap(), device.alloc(256, "out").unwrap());
+        let bytes: Vec<u8> = (0..320).flat_map(|at| (at as f32 * 0.75).to_le_bytes()).collect();
+        device.write(input, &bytes).unwrap();
+        let config = LaunchConfig { block: [64, 1, 1], ..Default::default() };
+        let report = module
+            .kernel("async_double_buffer")
+            .unwrap()
+            .launch(&config, &[input.into(), out.into(), 5.into()])
+            .unwrap();
+        let mut sums = [0; 256];
+        device.read(out, &mut sums).unwrap();
+        (report, sums)
+    };
+    assert_eq!(run(true), run(false));
+}
+
+#[test]
+fn what_was_never_freed_leaks() {
+    let device = device();
+    let (kept, freed) = (device.alloc(12, "kept").unwrap(), device.alloc(8, "freed").unwrap());
+    device.free(freed).unwrap();
+    let leaks = device.leaks();
+    assert_eq!(leaks.iter().map(|leak| (leak.pointer, leak.bytes)).collect::<Vec<_>>(), [(kept, 12)]);
+    assert!(leaks[0].to_string().contains("`kept` (12 bytes"));
 }

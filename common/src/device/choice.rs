@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::Device;
+use super::{Device, SimOptions};
 use crate::error::{Error, Result};
 
 /// A device by name.
@@ -51,15 +51,26 @@ pub struct DeviceArgs {
     /// Where kernels run: auto (a GPU if there is one), sim, cuda or cuda:N
     #[arg(long, env = "WARP_DEVICE", default_value_t, value_name = "DEVICE", global = true)]
     pub device: DeviceChoice,
+    /// Simulated kernels are checked for races, reads of what nobody wrote, mismatched barriers and more (implies sim)
+    #[arg(long, visible_alias = "sanitise", global = true)]
+    pub sanitize: bool,
 }
 
 impl DeviceArgs {
     /// Opens the chosen device.
     ///
     /// # Errors
-    /// As [`Device::open`].
+    /// As [`Device::open`]; [`Error::Unsupported`] if a GPU is asked to sanitise.
     pub fn open(&self) -> Result<Device> {
-        Device::open(self.device)
+        match self.device {
+            choice if !self.sanitize => Device::open(choice),
+            DeviceChoice::Cuda(_) => Err(Error::Unsupported {
+                what: "--sanitize".to_owned(),
+                device: self.device.to_string(),
+                reason: "it is the simulator's; on a GPU run the command under compute-sanitizer".to_owned(),
+            }),
+            _ => Device::open_with(DeviceChoice::Sim, SimOptions { sanitize: true, ..SimOptions::default() }),
+        }
     }
 }
 

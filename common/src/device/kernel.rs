@@ -433,6 +433,11 @@ impl<'a> LaunchArgs<'a> {
                 let source = self.kernel.0.module.0.source.as_deref();
                 Error::Fault { rendered: fault.render(source, false), fault }
             }
+            ptx_sim::LaunchError::Findings(findings) => {
+                let source = self.kernel.0.module.0.source.as_deref();
+                let rendered: Vec<String> = findings.iter().map(|finding| finding.render(source, false)).collect();
+                Error::Findings { rendered: rendered.join("\n\n"), findings }
+            }
             ptx_sim::LaunchError::Arguments { .. } => Error::Arguments { kernel, detail: error.to_string() },
             other => Error::LaunchConfig { kernel, detail: other.to_string() },
         }

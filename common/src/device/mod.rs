@@ -54,15 +54,23 @@ impl Device {
     /// # Errors
     /// [`Error::NoDevice`] if a GPU was asked for by name and does not answer.
     pub fn open(choice: DeviceChoice) -> Result<Device> {
+        Device::open_with(choice, SimOptions::default())
+    }
+
+    /// [`Device::open`]; if it is the simulator, as `options` say.
+    ///
+    /// # Errors
+    /// As [`Device::open`].
+    pub fn open_with(choice: DeviceChoice, options: SimOptions) -> Result<Device> {
         match choice {
-            DeviceChoice::Sim => Ok(Device::sim()),
+            DeviceChoice::Sim => Ok(Device::sim_with(options)),
             DeviceChoice::Cuda(ordinal) => Device::cuda(ordinal),
             DeviceChoice::Auto => Ok(Device::cuda(0).unwrap_or_else(|error| {
                 let reason = match error {
                     Error::NoDevice { reason, .. } => reason,
                     other => other.to_string(),
                 };
-                Device::Sim(SimDevice::new(SimOptions::default(), reason))
+                Device::Sim(SimDevice::new(options, reason))
             })),
         }
     }

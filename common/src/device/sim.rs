@@ -33,13 +33,16 @@ pub struct SimOptions {
     pub workers: usize,
     /// Warp instructions after which a launch is stopped as endless; `None` lets it run.
     pub budget: Option<u64>,
+    /// Every launch is sanitised: races, reads of what nobody wrote, mismatched barriers … are errors
+    /// ([`Error::Findings`]). Several times slower, on one core.
+    pub sanitize: bool,
 }
 
 impl Default for SimOptions {
     /// 8 GiB, every core, and 2³⁶ warp instructions a launch (some 10 minutes of two cores) or what `WARP_SIM_BUDGET` says.
     fn default() -> SimOptions {
         let budget = std::env::var("WARP_SIM_BUDGET").ok().and_then(|value| value.parse().ok()).unwrap_or(1 << 36);
-        SimOptions { memory: 8 << 30, workers: 0, budget: Some(budget) }
+        SimOptions { memory: 8 << 30, workers: 0, budget: Some(budget), sanitize: false }
     }
 }
 
@@ -69,8 +72,8 @@ impl std::ops::Sub for Counts {
 impl SimDevice {
     pub(crate) fn new(options: SimOptions, reason: String) -> SimDevice {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
-        let config =
-            ptx_sim::DeviceConfig { total_memory: options.memory, workers: options.workers, ..Default::default() };
+        let SimOptions { memory: total_memory, workers, sanitize, .. } = options;
+        let config = ptx_sim::DeviceConfig { total_memory, workers, sanitize };
         SimDevice(Arc::new(Inner {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             device: Arc::new(ptx_sim::Device::new(config)),

@@ -119,8 +119,8 @@ impl Emitter {
                     self.line(&format!("bra{uni} {join};"));
                     self.line(&format!("{other}:"));
                     if apart && masked {
-                        self.line(&format!("xor.b32 %m{}, %m{}, %m{mask};", mask + 1, mask + 1));
-                        // The complement of the mask of those who went the other way, which these lanes computed too.
+                        // These lanes voted too: what they know is the mask of the others.
+                        self.line(&format!("xor.b32 %m{0}, %m{0}, %m{mask};", mask + 1));
                     }
                     self.block(otherwise, inside);
                 }
@@ -178,16 +178,14 @@ impl Emitter {
     }
 }
 
-const DECLARATIONS: &str = "\
-    .reg .b32 %t<8>, %m<8>, %n<8>, %lin, %threads, %blk, %gtid, %lane, %slot;
-    .reg .b64 %u<4>, %in, %out, %scratch, %cells;
+const DECLARATIONS: &str = "    .reg .b32 %t<8>, %m<8>, %n<8>, %lin, %threads, %blk, %gtid, %lane, %slot;
+    .reg .b64 %u<4>, %start, %in, %out, %scratch, %cells;
     .reg .b16 %w<8>;
     .reg .pred %q<8>;
 ";
 
-/// Where the thread is: its number in the block and in the grid, its lane, and the lanes of its warp.
-const POSITION: &str = "\
-    mov.u32 %t0, %tid.x;
+/// Where the thread is: its number in the block and in the grid, its lane, the lanes of its warp, and where it begins to read.
+const POSITION: &str = "    mov.u32 %t0, %tid.x;
     mov.u32 %t1, %tid.y;
     mov.u32 %t2, %ntid.x;
     mov.u32 %t3, %ntid.y;
@@ -205,14 +203,17 @@ const POSITION: &str = "\
     mov.u32 %t1, 1;
     shl.b32 %m0, %t1, %t0;
     sub.u32 %m0, %m0, 1;
+    mul.lo.u32 %t0, %gtid, 40;
+    and.b32 %t0, %t0, 248;
+    cvt.u64.u32 %start, %t0;
+    add.u64 %start, %in, %start;
 ";
 
-/// `cells` in shared memory, filled by the block's first thread; the barrier is passed by all.
-const FILL_CELLS: &str = "\
-    setp.ne.u32 %q0, %lin, 0;
+/// `block_cells` in shared memory, filled by the block's first thread; the barrier is passed by all.
+const FILL_CELLS: &str = "    setp.ne.u32 %q0, %lin, 0;
     @%q0 bra FILLED;
     mov.u32 %t0, 0;
-    mov.u32 %t1, cells;
+    mov.u32 %t1, block_cells;
     mov.b64 %u0, %in;
 FILL:
     ld.global.b32 %t2, [%u0];
@@ -227,12 +228,11 @@ FILLED:
 ";
 
 /// What the block's cells hold at the end, after those of the grid and the blocks before.
-const FLUSH_CELLS: &str = "\
-    bar.sync 0;
+const FLUSH_CELLS: &str = "    bar.sync 0;
     setp.ne.u32 %q0, %lin, 0;
     @%q0 bra FLUSHED;
     mov.u32 %t0, 0;
-    mov.u32 %t1, cells;
+    mov.u32 %t1, block_cells;
     mad.wide.u32 %u0, %blk, 256, %cells;
 FLUSH:
     ld.shared.b32 %t2, [%t1];
@@ -247,7 +247,8 @@ FLUSHED:
 
 /// The text names this register, not merely one that begins alike.
 fn names(text: &str, name: &str) -> bool {
-    text.match_indices(name).any(|(at, _)| !text[at + name.len()..].starts_with(|next: char| next.is_ascii_alphanumeric()))
+    text.match_indices(name)
+        .any(|(at, _)| !text[at + name.len()..].starts_with(|next: char| next.is_ascii_alphanumeric()))
 }
 
 fn kernel(program: &Program) -> String {
@@ -256,11 +257,12 @@ fn kernel(program: &Program) -> String {
     body.block(&program.body, Place { mask: 0, end: None, masked: false });
     let body = body.text;
     let used = |reg: &Reg| program.outputs.contains(reg) || names(&body, &reg.to_string());
-    let [shared, local, cells] = [names(&body, "%slot"), names(&body, "own_local"), names(&body, "cells")];
+    let [shared, local, cells] = [names(&body, "%slot"), names(&body, "own_local"), names(&body, "block_cells")];
 
     let mut out = Emitter::default();
     if body.contains("constants") {
-        let words = program.input[..64].chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().expect("4 bytes")));
+        let words =
+            program.input[..64].chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().expect("4 bytes")));
         let words: Vec<String> = words.map(|word| format!("{word:#x}")).collect();
         out.text += &format!(".const .align 16 .b32 constants{}[16] = {{{}}};\n", program.seed, words.join(", "));
     }
@@ -274,7 +276,7 @@ fn kernel(program: &Program) -> String {
         out.line(&format!(".shared .align 16 .b8 own_shared[{}];", program.threads_per_block() * OWN));
     }
     if cells {
-        out.line(&format!(".shared .align 16 .b8 cells[{CELLS}];"));
+        out.line(&format!(".shared .align 16 .b8 block_cells[{CELLS}];"));
     }
     if local {
         out.line(&format!(".local .align 16 .b8 own_local[{OWN}];"));
@@ -353,22 +355,13 @@ fn pools() -> String {
 
 /// The first value of a kernel's register, from a place of the input that depends on the thread.
 fn initial(reg: Reg, number: u32) -> Vec<String> {
-    let Region { offset, bytes } = Region::of(reg.0);
-    let step = reg.0.bytes();
-    let mut lines = vec![
-        format!("mad.lo.u32 %t0, %gtid, {}, {};", step * (2 * number + 1), step * 11 * number),
-        format!("and.b32 %t0, %t0, {};", bytes - step),
-        "cvt.u64.u32 %u0, %t0;".to_owned(),
-        "add.u64 %u0, %in, %u0;".to_owned(),
-    ];
+    let place = format!("%start+{}", Region::of(reg.0).offset + 24 * number % 256);
     if reg.0 == Kind::Predicate {
-        lines.push(format!("ld.global.b32 %t0, [%u0+{offset}];"));
-        lines.push("and.b32 %t0, %t0, 1;".to_owned());
-        lines.push(format!("setp.ne.u32 {reg}, %t0, 0;"));
-    } else {
-        lines.push(format!("ld.global.b{} {reg}, [%u0+{offset}];", 8 * step));
-        lines.extend(canonical(reg));
+        let load = format!("ld.global.b32 %t0, [{place}];");
+        return vec![load, "and.b32 %t0, %t0, 1;".to_owned(), format!("setp.ne.u32 {reg}, %t0, 0;")];
     }
+    let mut lines = vec![format!("ld.global.b{} {reg}, [{place}];", 8 * reg.0.bytes())];
+    lines.extend(canonical(reg));
     lines
 }
 
@@ -384,13 +377,13 @@ fn function(program: &Program, index: usize) -> String {
     }
     for reg in Reg::all().filter(|reg| !TAKES.contains(reg)) {
         let Reg(kind, at) = reg;
-        let (odd, before) = (u32::from(at) * 0x9e37_79b8 + 0x85eb_ca6b, u32::from(at).saturating_sub(1));
+        let (odd, before) = (0x85eb_ca6bu32.rotate_left(at.into()) | 1, at.saturating_sub(1));
         out.line(&match kind {
             Kind::Word => format!("mad.lo.u32 {reg}, %r0, {odd}, {at};"),
             Kind::Long => format!("mad.lo.u64 {reg}, %l0, {odd}, {at};"),
             Kind::Short => format!("cvt.u16.u32 {reg}, %r{at};"),
             Kind::Single => format!("add.rn.f32 {reg}, %f{before}, 0f3F800000;"),
-            Kind::Double => format!("cvt.rn.f64.s32 {reg}, %r{at};"),
+            Kind::Double => format!("cvt.rn.f64.s64 {reg}, %l{at};"),
             Kind::Half => format!("cvt.rn.f16.f32 {reg}, %f{at};"),
             Kind::Brain => format!("cvt.rn.bf16.f32 {reg}, %f{at};"),
             Kind::HalfPair => format!("cvt.rn.f16x2.f32 {reg}, %f{at}, %f0;"),

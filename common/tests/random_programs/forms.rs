@@ -49,7 +49,9 @@ fn alternatives(pattern: &str) -> Vec<String> {
 /// `cvt.sat` between integers where every source value fits the destination, which PTX refuses.
 fn saturates_in_vain(opcode: &str) -> bool {
     let range = |ty: &str| Some((ty.starts_with('s'), ty.strip_prefix(['s', 'u'])?.parse::<u32>().ok()?));
-    let Some((to, from)) = opcode.strip_prefix("cvt.sat.").and_then(|types| types.split_once('.')) else { return false };
+    let Some((to, from)) = opcode.strip_prefix("cvt.sat.").and_then(|types| types.split_once('.')) else {
+        return false;
+    };
     match (range(to), range(from)) {
         (Some((false, _)), Some((true, _))) => false,
         (Some((to_signed, to)), Some((from_signed, from))) => to >= from + u32::from(to_signed != from_signed),

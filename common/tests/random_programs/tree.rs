@@ -230,10 +230,7 @@ impl Region {
 /// The lines that make a NaN in `reg` the canonical one.
 pub fn canonical(reg: Reg) -> Vec<String> {
     let scalar = |ty: &str, bits: &str, nan: &str, name: &str| {
-        vec![
-            format!("setp.nan.{ty} %q7, {name}, {name};"),
-            format!("selp.{bits} {name}, {nan}, {name}, %q7;"),
-        ]
+        vec![format!("setp.nan.{ty} %q7, {name}, {name};"), format!("selp.{bits} {name}, {nan}, {name}, %q7;")]
     };
     let pair = |ty: &str| {
         let mut lines = vec![format!("mov.b32 {{%w6, %w7}}, {reg};")];

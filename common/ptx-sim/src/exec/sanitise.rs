@@ -75,21 +75,23 @@ fn what(record: Record) -> &'static str {
 /// What has been done to each cell of an allocation or of a block's shared memory.
 #[derive(Debug, Default)]
 struct Shadow {
-    /// Bytes of a cell: 4, 2 or 1.
-    cell: u32,
+    /// Bytes of a cell are two to the power of this: 4, 2 or 1.
+    log: u32,
     cells: Vec<Cell>,
+    /// Records up to this moment are those of an earlier block.
+    since: u32,
 }
 
 impl Shadow {
     fn new(bytes: u64) -> Self {
-        Self { cell: CELL, cells: vec![[NO_RECORD; 3]; bytes.div_ceil(CELL.into()) as usize] }
+        Self { log: CELL.ilog2(), cells: vec![[NO_RECORD; 3]; bytes.div_ceil(CELL.into()) as usize], since: 0 }
     }
 
     /// Makes cells small enough for an access of `bytes` bytes.
     fn refine(&mut self, bytes: u64) {
-        while !bytes.is_multiple_of(self.cell.into()) {
+        while !bytes.is_multiple_of(1 << self.log) {
             self.cells = self.cells.iter().flat_map(|cell| [*cell; 2]).collect();
-            self.cell /= 2;
+            self.log -= 1;
         }
     }
 }
@@ -131,7 +133,6 @@ struct WarpShadow {
 }
 
 impl BlockShadow {
-    /// `now`: nothing before concerns the block.
     pub(crate) fn reset(&mut self, launch: &Launch<'_>, number: u64) {
         let bytes = launch.shared_bytes();
         self.threads = launch.threads();
@@ -147,6 +148,24 @@ impl BlockShadow {
         self.warps.resize_with(self.threads.div_ceil(32) as usize, WarpShadow::default);
         self.acquired.clear();
         self.gathering.clear();
+    }
+
+    /// Whether no access of this block's threads from now on can race with that of `record`.
+    #[inline(always)]
+    fn is_past(&self, record: Record, since: u32) -> bool {
+        let moment = record[1];
+        moment <= since
+            || moment <= self.base
+                && record[2] & PENDING == 0
+                && u64::from(record[0] - 1).wrapping_sub(self.first) < u64::from(self.threads)
+    }
+
+    /// At the block's first access.
+    fn begin(&mut self, now: u32) {
+        if self.base == u32::MAX {
+            self.base = now - 1;
+            self.memory.since = now - 1;
+        }
     }
 
     fn mates(&mut self, warp: u32) -> &mut Vec<[u32; 32]> {
@@ -208,26 +227,25 @@ pub(crate) struct Sanitiser {
     known: HashMap<(FaultKind, usize, Option<usize>), usize>,
     /// Moments so far.
     now: u32,
-    /// Shadows of global memory, by index of the allocation.
-    global: HashMap<u64, Shadow>,
+    /// Shadows of allocations, by address.
+    global: Vec<(u64, Shadow)>,
+    /// The one that was used last.
+    last: usize,
     places: HashMap<Handover, u32>,
     releases: Vec<Releases>,
-    /// Bytes of shared memory that belong to a variable.
-    variables: Vec<u64>,
+    /// Where variables begin and end in shared memory, in order.
+    variables: Vec<(u64, u64)>,
 }
 
 impl Sanitiser {
     pub(crate) fn new(launch: &Launch<'_>) -> Self {
-        let bytes = launch.shared_bytes();
-        let mut variables = vec![0u64; (bytes as usize).div_ceil(64)];
-        let mut mark = |range: std::ops::Range<u32>| {
-            range.for_each(|byte| variables[byte as usize / 64] |= 1 << (byte % 64));
-        };
-        for variable in &launch.kernel.static_variables {
-            let start = launch.shared_offset(variable.offset);
-            mark(start..start + variable.bytes);
-        }
-        mark(launch.shared_offset(launch.kernel.info.static_shared)..bytes);
+        let statics = launch.kernel.static_variables.iter().map(|variable| {
+            let start = u64::from(launch.shared_offset(variable.offset));
+            (start, start + u64::from(variable.bytes))
+        });
+        // What follows the last variable is dynamic, and the rest of 16 bytes before it belongs to nobody who could miss it.
+        let dynamic = u64::from(launch.shared_offset(launch.kernel.info.static_shared));
+        let variables = statics.chain([(dynamic, launch.shared_bytes().into())]).collect();
         Self { now: 1, variables, ..Self::default() }
     }
 
@@ -244,15 +262,20 @@ impl Sanitiser {
     pub(crate) fn report(&mut self, launch: &Launch<'_>, block: [u32; 3], warp: u32, pc: usize, problem: Problem) {
         let count = u64::from(problem.lanes.count_ones());
         let key = (problem.kind, pc, problem.other.map(|other| other.pc));
-        if let Some(at) = self.known.get(&key) {
-            self.findings[*at].count += count;
-            return;
-        }
-        let at = self.collect(launch.fault(problem, pc, block, warp));
-        self.known.insert(key, at);
+        let at = match self.known.get(&key) {
+            Some(at) => *at,
+            None => {
+                let mut finding = launch.fault(problem, pc, block, warp);
+                finding.count = 0;
+                let at = self.collect(finding);
+                self.known.insert(key, at);
+                at
+            }
+        };
+        self.findings[at].count += count;
     }
 
-    /// Adds a finding, or counts it where its line has one already. Returns its place.
+    /// Adds a finding, unless its line has one already. Returns its place.
     pub(crate) fn collect(&mut self, finding: Fault) -> usize {
         let line = |fault: &Fault| match (&fault.file, fault.line) {
             (Some(file), Some(line)) => (file.clone(), line),
@@ -260,10 +283,7 @@ impl Sanitiser {
         };
         let here = line(&finding);
         match self.findings.iter().position(|known| known.kind == finding.kind && line(known) == here) {
-            Some(at) => {
-                self.findings[at].count += finding.count;
-                at
-            }
+            Some(at) => at,
             None => {
                 self.findings.push(finding);
                 self.findings.len() - 1
@@ -303,26 +323,30 @@ impl Sanitiser {
             }
             Place::Shared => {
                 let bits = bits_of(reach.bytes);
-                let lacks = |map: &[u64], lane: usize| {
-                    let at = offsets[lane];
-                    !map[(at / 64) as usize] >> (at % 64) & bits != 0
+                let lacks = |map: &[u64], at: u64| !map[(at / 64) as usize] >> (at % 64) & bits != 0;
+                // Nearly always all lanes are in one variable.
+                let around = |at: u64| self.variables.iter().find(|(_, end)| at < *end).copied().unwrap_or((0, 0));
+                let outside = |(start, end): (u64, u64)| {
+                    super::lanes::mask_of(|lane| offsets[lane] < start || offsets[lane] + reach.bytes > end)
                 };
-                let stray = lanes(part.mask)
-                    .filter(|lane| lacks(&self.variables, *lane))
-                    .fold(0, |stray, lane| stray | 1 << lane);
+                let mut stray = outside(around(offsets[part.mask.trailing_zeros() as usize])) & part.mask;
+                for lane in lanes(stray) {
+                    if outside(around(offsets[lane])) >> lane & 1 == 0 {
+                        stray &= !(1 << lane);
+                    }
+                }
                 if stray != 0 {
                     let problem = between_variables(launch, &offsets, stray, reach);
                     self.report(launch, index, warp.number, pc, problem);
                 }
                 let mask = part.mask & !stray;
                 let Some(mut shadow) = block.shadow.take() else { return stray };
-                if shadow.base == u32::MAX {
-                    shadow.base = self.now - 1;
-                }
+                shadow.begin(self.now);
                 if matches!(reach.kind, Kind::Read | Kind::Atomic) {
-                    let unwritten = lanes(mask)
-                        .filter(|lane| lacks(&shadow.written, *lane))
-                        .fold(0, |unwritten, lane| unwritten | 1 << lane);
+                    let mut unwritten = 0;
+                    for lane in lanes(mask) {
+                        unwritten |= u32::from(lacks(&shadow.written, offsets[lane])) << lane;
+                    }
                     if unwritten != 0 {
                         let problem = unwritten_problem(launch, part, addresses, unwritten, reach);
                         self.report(launch, index, warp.number, pc, problem);
@@ -355,9 +379,7 @@ impl Sanitiser {
             }
             Place::Allocation(allocation) => {
                 let Some(mut shadow) = block.shadow.take() else { return 0 };
-                if shadow.base == u32::MAX {
-                    shadow.base = self.now - 1;
-                }
+                shadow.begin(self.now);
                 if let Some(written) = allocation.written() {
                     if reach.kind != Kind::Write {
                         let unwritten = lanes(part.mask)
@@ -373,8 +395,13 @@ impl Sanitiser {
                     }
                 }
                 let base = allocation.base;
-                let fresh = || Shadow::new(allocation.bytes);
-                let mut memory = std::mem::take(self.global.entry(base).or_insert_with(fresh));
+                if self.global.get(self.last).is_none_or(|(known, _)| *known != base) {
+                    self.last = self.global.iter().position(|(known, _)| *known == base).unwrap_or_else(|| {
+                        self.global.push((base, Shadow::new(allocation.bytes)));
+                        self.global.len() - 1
+                    });
+                }
+                let mut memory = std::mem::take(&mut self.global[self.last].1);
                 let held = |at: u64, bytes: usize, value: &[u8]| {
                     let mut found = [0; 32];
                     allocation.read(at, &mut found[..bytes]);
@@ -383,7 +410,7 @@ impl Sanitiser {
                 let place = |at: u64| Handover::Global(base + at);
                 let site = (warp.number, pc);
                 let races = self.races(&mut shadow, &mut memory, site, part.mask, &offsets, reach, held, place);
-                self.global.insert(base, memory);
+                self.global[self.last].1 = memory;
                 for (lane, record) in races {
                     let mut problem = race_problem(FaultKind::GlobalRace, launch, lane, record, addresses[lane], reach);
                     problem.notes.push(format!("the address is {}", allocation.describe(addresses[lane])));
@@ -417,41 +444,56 @@ impl Sanitiser {
             | if reach.kind == Kind::Copy { PENDING } else { 0 }
             | if reads { READ } else { 0 }
             | if writes { WRITE } else { 0 };
-        let cells = (reach.bytes / u64::from(memory.cell)) as usize;
+        let cells = (reach.bytes >> memory.log) as usize;
+        // Where all lanes read one place that nobody can have written meanwhile, two of them stand for all.
+        let mut mask = mask;
+        let start = offsets[mask.trailing_zeros() as usize];
+        if !writes && !strong && mask.count_ones() > 2 && lanes(mask).all(|lane| offsets[lane] == start) {
+            let first = (start >> memory.log) as usize;
+            if memory.cells[first..first + cells].iter().all(|cell| shadow.is_past(cell[0], memory.since)) {
+                let second = mask & (mask - 1);
+                mask &= !(second & (second - 1));
+            }
+        }
+        let first_thread = (shadow.first as u32).wrapping_add(warp * 32 + 1);
         for lane in lanes(mask) {
-            let thread = shadow.first + u64::from(warp * 32) + lane as u64;
-            let record = [(thread as u32).wrapping_add(1), self.now, (pc as u32) << FLAGS | flags];
+            let me = first_thread.wrapping_add(lane as u32);
+            let record = [me, self.now, (pc as u32) << FLAGS | flags];
             if strong && reads {
                 self.take_over(shadow, warp, lane, place(offsets[lane]));
             }
             let mut race = None;
-            let first = (offsets[lane] / u64::from(memory.cell)) as usize;
-            for at in first..first + cells {
-                let cell = &mut memory.cells[at];
-                let [write, old, older] = *cell;
-                let conflicts = |with: Record, race: &Option<Record>| {
-                    with[0] != 0
-                        && race.is_none()
-                        && (with[0] != record[0] || with[2] & PENDING != 0)
+            let first = (offsets[lane] >> memory.log) as usize;
+            for cell in &mut memory.cells[first..first + cells] {
+                let conflicts = |with: Record| {
+                    !shadow.is_past(with, memory.since)
+                        && (with[0] != me || with[2] & PENDING != 0)
                         && !(strong && with[2] & STRONG != 0)
                         && !self.happens_before(shadow, with, warp, lane)
                 };
-                if conflicts(write, &race) {
-                    race = Some(write);
-                } else if writes && conflicts(old, &race) {
-                    race = Some(old);
-                } else if writes && conflicts(older, &race) {
-                    race = Some(older);
+                if race.is_none() && conflicts(cell[0]) {
+                    race = Some(cell[0]);
                 }
                 if writes {
-                    *cell = [record, NO_RECORD, NO_RECORD];
-                } else if old[1] != self.now {
-                    cell[1] = record;
-                    if old[0] != record[0] {
-                        cell[2] = old;
+                    if race.is_none() {
+                        race = cell[1..].iter().copied().find(|reader| conflicts(*reader));
                     }
-                } else if older[1] != self.now && old[0] != record[0] {
-                    cell[2] = record;
+                    *cell = [record, NO_RECORD, NO_RECORD];
+                } else {
+                    let [_, one, other] = cell;
+                    if shadow.is_past(*one, memory.since) || one[0] == me {
+                        *one = record;
+                    } else if shadow.is_past(*other, memory.since) || other[0] == me {
+                        *other = record;
+                    } else if one[1] != self.now || other[1] != self.now {
+                        // Who reads later knows more, in a warp; and two warps tell more than one.
+                        let warp_of = |thread: u32| thread.wrapping_sub(first_thread) / 32;
+                        if warp_of(one[0]) == 0 {
+                            *one = record;
+                        } else if warp_of(other[0]) == 0 || warp_of(one[0]) == warp_of(other[0]) {
+                            *other = record;
+                        }
+                    }
                 }
             }
             if let Some(with) = race {
@@ -498,7 +540,8 @@ impl Sanitiser {
             {
                 return true;
             }
-        } else if moment <= shadow.base && shadow.acquired.is_empty() && own.acquired.is_empty() {
+        }
+        if shadow.acquired.is_empty() && own.acquired.is_empty() {
             return false;
         }
         // Breadth first through what the thread acquired, what those it acquired from had acquired …
@@ -531,7 +574,7 @@ impl Sanitiser {
     }
 
     /// The lane has read what others wrote there.
-    fn take_over(&mut self, shadow: &mut BlockShadow, warp: u32, lane: usize, place: Handover) {
+    fn take_over(&self, shadow: &mut BlockShadow, warp: u32, lane: usize, place: Handover) {
         if let Some(place) = self.places.get(&place) {
             acquire(shadow.acquired(warp, lane), *place, self.now);
         }
@@ -598,8 +641,8 @@ impl Sanitiser {
         let bits = bits_of(bytes.into());
         shadow.written[(to / 64) as usize] |= bits << (to % 64);
         let thread = (shadow.first + u64::from(warp * 32) + lane as u64) as u32 + 1;
-        let cell = shadow.memory.cell.max(1);
-        for at in to / cell..(to + u32::from(bytes)).div_ceil(cell) {
+        let log = shadow.memory.log;
+        for at in to >> log..(to + u32::from(bytes)).div_ceil(1 << log) {
             let [write, ..] = &mut shadow.memory.cells[at as usize];
             if write[0] == thread && write[2] & PENDING != 0 {
                 write[1] = now;
@@ -678,7 +721,7 @@ impl Sanitiser {
             let mut mates = shadow.mates(warp.number)[mask.trailing_zeros() as usize];
             lanes(mask).for_each(|lane| mates[lane] = self.now);
             let (lane, place) = (mask.trailing_zeros() as usize, Handover::Barrier(number, id));
-            self.release(&shadow, warp.number, lane, place, mates, [u32::MAX; 2]);
+            self.release(&shadow, warp.number, lane, place, mates, [self.now; 2]);
             self.tick();
         } else if barrier.aligned {
             let first = *shadow.gathering.entry(id).or_insert(pc);

@@ -78,9 +78,10 @@ fn execute_group<M: Monitor>(
             }
         }
         TogetherOp::Shfl { mode, d, valid, a, b, c } => {
-            let (found, absent) = shuffle(rows, *mode, [*d, *a, *b, *c], group);
-            if absent & members != 0 && context.monitor.sanitiser().is_some() {
-                context.report(reads_absent(absent & members, group, members))?;
+            let absent = if context.monitor.sanitiser().is_some() { members & !group } else { 0 };
+            let (found, strays) = shuffle(rows, *mode, [*d, *a, *b, *c], group, absent);
+            if strays != 0 {
+                context.report(reads_absent(strays, absent, members))?;
             }
             if let Some(valid) = valid {
                 let bits = context.predicate(*valid);
@@ -145,21 +146,19 @@ fn execute_group<M: Monitor>(
 }
 
 #[cold]
-fn reads_absent(absent: u32, group: u32, members: u32) -> Box<Problem> {
-    let lane = absent.trailing_zeros();
-    let message =
-        format!("a shuffle reads from lane {lane}, which its mask {members:#010x} names but which is not there");
-    Problem::new(FaultKind::InvalidMask, group, message)
-        .note(format!("lanes {absent:#010x} have exited, or the block has no such threads: what is read is undefined"))
+fn reads_absent(strays: u32, absent: u32, members: u32) -> Box<Problem> {
+    let message = format!("a shuffle reads from lanes that its mask {members:#010x} names but that are not there");
+    let note = format!("lanes {absent:#010x} have exited, or the block has no such threads: what is read is undefined");
+    Problem::new(FaultKind::InvalidMask, strays, message).note(note)
 }
 
-/// `shfl.sync` (PTX ISA, "shfl.sync"): returns the lanes whose source was in range, and the lanes outside the group that
-/// were read.
+/// `shfl.sync` (PTX ISA, "shfl.sync"): returns the lanes whose source was in range, and those whose source is one of
+/// `absent`.
 #[inline(always)]
-fn shuffle(rows: Rows, mode: ShflMode, [d, a, b, c]: [R; 4], group: u32) -> (u32, u32) {
+fn shuffle(rows: Rows, mode: ShflMode, [d, a, b, c]: [R; 4], group: u32, absent: u32) -> (u32, u32) {
     let (values, b, c) = (rows.get(a), rows.get(b), rows.get(c));
     let mut valid = 0;
-    let mut read = 0;
+    let mut strays = 0;
     let mut result = [0; 32];
     for lane in 0..32 {
         let at = lane as u32;
@@ -177,11 +176,11 @@ fn shuffle(rows: Rows, mode: ShflMode, [d, a, b, c]: [R; 4], group: u32) -> (u32
         };
         let source = if inside { source & 31 } else { at };
         valid |= u32::from(inside) << lane;
-        read |= (group >> lane & 1) << source;
+        strays |= (absent >> source & 1) << lane;
         result[lane] = values[source as usize];
     }
     rows.set(d, group, result);
-    (valid, read & !group)
+    (valid, strays & group)
 }
 
 /// The registers of a fragment.

@@ -86,7 +86,7 @@ impl Blocks {
             NONE => None,
             block => Some(block as usize),
         };
-        let mut next = match &inst.op {
+        match &inst.op {
             Op::Bra { target, .. } => {
                 let mut next = vec![at(*target as usize)];
                 if inst.guard.predicate().is_some() {
@@ -97,14 +97,42 @@ impl Blocks {
             Op::BrxIdx(brx) => brx.targets.iter().map(|target| at(*target as usize)).collect(),
             Op::Exit | Op::Ret | Op::Trap if inst.guard.predicate().is_none() => vec![None],
             _ => vec![at(end)],
-        };
-        if next.len() > 1 {
-            let stays = |next: &Option<usize>| next.is_none_or(|block| !self.leaves(code, block));
+        }
+    }
+
+    /// [`Self::successors`] of all blocks without the edges that only leave the kernel; the number of blocks stands for the
+    /// function's end. A loop that ends the kernel when it ends keeps such an edge: without it, it would never end.
+    fn staying(&self, code: &[Inst]) -> Vec<Vec<usize>> {
+        let end = self.starts.len();
+        let all: Vec<Vec<usize>> = (0..end)
+            .map(|block| self.successors(code, block).into_iter().map(|next| next.unwrap_or(end)).collect())
+            .collect();
+        let mut kept = all.clone();
+        for next in kept.iter_mut().filter(|next| next.len() > 1) {
+            let stays = |block: &usize| *block == end || !self.leaves(code, *block);
             if next.iter().any(stays) {
                 next.retain(stays);
             }
         }
-        next
+        let predecessors = reversed(&kept);
+        let mut ends = vec![false; end + 1];
+        let mark = |block: usize, ends: &mut Vec<bool>| {
+            let mut stack = vec![block];
+            while let Some(block) = stack.pop() {
+                if !std::mem::replace(&mut ends[block], true) {
+                    stack.extend(&predecessors[block]);
+                }
+            }
+        };
+        mark(end, &mut ends);
+        // Blocks deep in the graph come first, so that a loop's own edge is put back and not one before the loop.
+        for block in post_order(0, &kept) {
+            if !ends[block] && kept[block].len() < all[block].len() {
+                kept[block].clone_from(&all[block]);
+                mark(block, &mut ends);
+            }
+        }
+        kept
     }
 
     /// Immediate post-dominator of each block; the number of blocks stands for the function's end. The algorithm is
@@ -112,32 +140,11 @@ impl Blocks {
     fn post_dominators(&self, code: &[Inst]) -> Vec<Option<usize>> {
         let count = self.starts.len();
         let end = count;
-        let successors: Vec<Vec<usize>> = (0..count)
-            .map(|block| self.successors(code, block).into_iter().map(|next| next.unwrap_or(end)).collect())
-            .collect();
-        let mut predecessors = vec![Vec::new(); count + 1];
-        for (block, next) in successors.iter().enumerate() {
-            next.iter().for_each(|next| predecessors[*next].push(block));
-        }
-        // Post-order of the reversed graph from the end, without recursion.
-        let mut order = Vec::with_capacity(count + 1);
+        let successors = self.staying(code);
+        let order = post_order(end, &reversed(&successors));
         let mut number = vec![usize::MAX; count + 1];
-        let mut seen = vec![false; count + 1];
-        let mut stack = vec![(end, 0)];
-        seen[end] = true;
-        while let Some((block, child)) = stack.pop() {
-            match predecessors[block].get(child) {
-                Some(&next) => {
-                    stack.push((block, child + 1));
-                    if !std::mem::replace(&mut seen[next], true) {
-                        stack.push((next, 0));
-                    }
-                }
-                None => {
-                    number[block] = order.len();
-                    order.push(block);
-                }
-            }
+        for (at, block) in order.iter().enumerate() {
+            number[*block] = at;
         }
         let mut dominator = vec![None; count + 1];
         dominator[end] = Some(end);
@@ -175,4 +182,33 @@ impl Blocks {
         dominator.truncate(count);
         dominator
     }
+}
+
+/// The graph with its edges turned round; one node more than it has lists stands for the end.
+fn reversed(graph: &[Vec<usize>]) -> Vec<Vec<usize>> {
+    let mut turned = vec![Vec::new(); graph.len() + 1];
+    for (from, next) in graph.iter().enumerate() {
+        next.iter().for_each(|to| turned[*to].push(from));
+    }
+    turned
+}
+
+/// Nodes that `first` reaches, each after those it leads to; without recursion.
+fn post_order(first: usize, graph: &[Vec<usize>]) -> Vec<usize> {
+    let mut order = Vec::new();
+    let mut seen = vec![false; graph.len() + 1];
+    let mut stack = vec![(first, 0)];
+    seen[first] = true;
+    while let Some((node, child)) = stack.pop() {
+        match graph.get(node).and_then(|next| next.get(child)) {
+            Some(&next) => {
+                stack.push((node, child + 1));
+                if !std::mem::replace(&mut seen[next], true) {
+                    stack.push((next, 0));
+                }
+            }
+            None => order.push(node),
+        }
+    }
+    order
 }

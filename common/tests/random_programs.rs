@@ -1,0 +1,280 @@
+//! Random programs give the same bits on the simulator and on a GPU.
+//!
+//! The instruction tests ask for what we thought of; these ask for what nobody did. A generator makes typed PTX from a seed:
+//! some 1,900 instruction forms in straight lines, branches, loops, switches and calls, with memory of every space, atomics,
+//! barriers and instructions of several lanes. Every program ends, stays inside its buffers and gives the same in whatever order
+//! its threads run, and every register it has is in its output; so a wrong bit anywhere is a difference. Its memory is checked by
+//! the simulator, which would report an access that is out of bounds.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `random_programs/forms.rs` | the instructions on registers, as a table |
+//! | `random_programs/tree.rs` | what a program is: a tree from which anything may be taken away |
+//! | `random_programs/generate.rs` | from a seed to a tree, and what PTX leaves open and is therefore kept out |
+//! | `random_programs/emit.rs` | from a tree to PTX |
+//! | `random_programs/shrink.rs` | from a program that fails to a small one |
+//! | `random_programs/run.rs` | launches, the record, files of failures |
+//! | `random_programs/nvidia-h200.json` | the record: for each seed the hash of what an H200 gave |
+//! | `random_programs/found/*.ptx` | programs that once failed, shrunk, with the GPU's output; a file put there is a test |
+//!
+//! Without a GPU the simulator is held to the record. With one, both run and every byte is compared:
+//!
+//! ```text
+//! REQUIRE_CUDA=1 cargo test -p common --test random_programs -- --nocapture
+//! WARP_RANDOM_SEED=1000000 WARP_RANDOM_PROGRAMS=20000 cargo test -p common --test random_programs agree_cuda -- --nocapture
+//! ```
+//!
+//! A program that differs is shrunk, printed, and written to `target/random-programs` (or `WARP_RANDOM_FAILURES`), ready for
+//! `found/`. After a change of the generator, record again, on a GPU of compute capability 9.0:
+//!
+//! ```text
+//! REQUIRE_CUDA=1 WARP_RANDOM_RECORD=tests/random_programs/nvidia-h200.json \
+//!     cargo test -p common --test random_programs agree_cuda -- --nocapture
+//! ```
+//!
+//! (`cargo test` runs in the package's folder.) `WARP_RANDOM_DUMP=FOLDER` writes the programs as files for `ptxas`.
+#![allow(clippy::unwrap_used)]
+
+#[path = "random_programs/emit.rs"]
+mod emit;
+#[path = "random_programs/forms.rs"]
+mod forms;
+#[path = "random_programs/generate.rs"]
+mod generate;
+#[path = "../ptx-sim/tests/instruction_cases/mod.rs"]
+mod instruction_cases;
+#[path = "random_programs/random.rs"]
+mod random;
+#[path = "random_programs/run.rs"]
+mod run;
+#[path = "random_programs/shrink.rs"]
+mod shrink;
+#[path = "random_programs/tree.rs"]
+mod tree;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use common::prelude::*;
+use instruction_cases::Case;
+use rayon::prelude::*;
+use run::{Outputs, Record};
+use tree::Program;
+
+/// Instruction forms that the recorded programs hold at least; an opcode with all its modifiers is one form.
+const FORMS_AT_LEAST: usize = 1900;
+
+/// Failures that are shrunk and written; of more than these only the seeds are listed.
+const SHRUNK: usize = 5;
+
+fn number(variable: &str, default: u64) -> u64 {
+    match std::env::var(variable) {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{variable}={text} is no number")),
+        Err(_) => default,
+    }
+}
+
+/// `WARP_RANDOM_PROGRAMS` seeds from `WARP_RANDOM_SEED`.
+fn chosen_seeds() -> Vec<u64> {
+    let first = number("WARP_RANDOM_SEED", 1);
+    (first..first + number("WARP_RANDOM_PROGRAMS", 2000)).collect()
+}
+
+#[test]
+fn every_recorded_program_gives_the_bits_of_the_gpu_sim() {
+    let record = Record::open().unwrap_or_else(|error| panic!("{error}"));
+    let (programs, hash) = run::programs(&record.seeds());
+    assert!(
+        record.generator == generate::VERSION && record.programs == hash,
+        "the generator makes other programs than those recorded (version {}, now {}; programs {}, now {hash}): record again, as \
+         the head of tests/random_programs.rs says",
+        record.generator,
+        generate::VERSION,
+        record.programs
+    );
+    let failures: Vec<String> = programs
+        .par_iter()
+        .zip(&record.results)
+        .filter_map(|(program, (seed, expected))| match run::simulate(program) {
+            Ok(outputs) if run::hash(&outputs) == *expected => None,
+            Ok(_) => Some(format!("seed {seed}: the output is not what {} gave", record.device)),
+            Err(error) => Some(format!("seed {seed}: {error}")),
+        })
+        .collect();
+    let shown = failures.iter().take(20).cloned().collect::<Vec<_>>().join("\n");
+    assert!(failures.is_empty(), "{shown}\n{} of {} programs fail", failures.len(), programs.len());
+}
+
+#[test]
+fn random_programs_agree_cuda() {
+    let Some(device) = common::private::cuda_for_test("random_programs") else { return };
+    let capability = device.properties().compute_capability.unwrap_or_default();
+    if capability < (9, 0) {
+        println!(
+            "random_programs: skipped, since the programs are for compute capability 9.0, and this GPU has {capability:?}"
+        );
+        assert_ne!(std::env::var("REQUIRE_CUDA").as_deref(), Ok("1"), "REQUIRE_CUDA=1");
+        return;
+    }
+    let seeds = chosen_seeds();
+    let (programs, hash) = run::programs(&seeds);
+    let (mut results, mut failing) = (Vec::new(), Vec::new());
+    for batch in programs.chunks(run::BATCH) {
+        let module = run::load(&device, batch).unwrap();
+        let simulated: Vec<Result<Outputs>> = batch.par_iter().map(run::simulate).collect();
+        for (program, ours) in batch.iter().zip(simulated) {
+            let theirs = run::run_in(&device, &module, program);
+            let theirs = theirs.unwrap_or_else(|error| panic!("seed {} on the GPU: {error}", program.seed));
+            results.push((program.seed, run::hash(&theirs)));
+            match ours {
+                Ok(ours) if ours == theirs => {}
+                Ok(ours) => failing.push((program, run::difference(&ours, &theirs))),
+                Err(error) => failing.push((program, format!("the simulator says: {error}"))),
+            }
+        }
+    }
+    println!("{} programs on {}, {} fail", programs.len(), device.describe(), failing.len());
+    if let Ok(path) = std::env::var("WARP_RANDOM_RECORD") {
+        let run = common::record::Record::begin(&device);
+        let (generator, driver) = (generate::VERSION, driver());
+        let record = Record {
+            device: run.device,
+            driver,
+            date: run.date,
+            commit: run.commit,
+            generator,
+            programs: hash,
+            results,
+        };
+        record.save(Path::new(&path)).unwrap_or_else(|error| panic!("{path}: {error}"));
+        println!("recorded in {path}");
+    }
+    for (program, what) in failing.iter().take(SHRUNK) {
+        report(&device, program, what);
+    }
+    let seeds: Vec<String> = failing.iter().map(|(program, what)| format!("seed {}: {what}", program.seed)).collect();
+    assert!(failing.is_empty(), "{}\n{} of {} programs differ", seeds.join("\n"), failing.len(), programs.len());
+}
+
+/// Shrinks a program that the two devices do not agree on, prints it, and writes it as a file for `found/`.
+fn report(device: &Device, program: &Program, what: &str) {
+    let differs = |program: &Program| {
+        let theirs = run::run_text(device, &program.ptx(), program).unwrap();
+        run::simulate(program).map_or(true, |ours| ours != theirs)
+    };
+    let small = shrink::shrink(program.clone(), &mut |program| differs(program));
+    let theirs = run::run_text(device, &small.ptx(), &small).unwrap();
+    let now = run::simulate(&small).map_or_else(|error| error.to_string(), |ours| run::difference(&ours, &theirs));
+    let text = run::as_case(&small, &theirs, &format!("Seed {}, shrunk: {now}", program.seed));
+    println!("seed {}: {what}\nshrunk to {} statements: {now}\n{}", program.seed, small.size(), small.ptx());
+    let default = || Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("random-programs");
+    let folder = std::env::var_os("WARP_RANDOM_FAILURES").map_or_else(default, PathBuf::from);
+    let path = folder.join(format!("seed_{}.ptx", program.seed));
+    std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(&path, text)).unwrap();
+    println!("written to {}", path.display());
+}
+
+/// The CUDA version that the driver speaks: `CUDA 13.0`.
+fn driver() -> String {
+    #[cfg(feature = "cuda")]
+    {
+        let mut version = 0;
+        // SAFETY: a device is open, so the driver's library is loaded; the call writes one integer.
+        let status = unsafe { cudarc::driver::sys::cuDriverGetVersion(&raw mut version) };
+        assert_eq!(status, cudarc::driver::sys::CUresult::CUDA_SUCCESS);
+        format!("CUDA {}.{}", version / 1000, version % 1000 / 10)
+    }
+    #[cfg(not(feature = "cuda"))]
+    unreachable!("there is no GPU without the feature `cuda`")
+}
+
+/// The programs that failed once.
+fn found() -> Vec<Case> {
+    let folder = run::folder().join("found");
+    if folder.is_dir() { instruction_cases::load(&folder).unwrap() } else { Vec::new() }
+}
+
+fn check_found(device: &Device) {
+    let failures: Vec<String> = found().iter().filter_map(|case| run::check_case(device, case).err()).collect();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn programs_once_found_give_the_bits_of_the_gpu_sim() {
+    check_found(&run::simulator());
+}
+
+#[test]
+fn programs_once_found_give_the_bits_of_the_gpu_cuda() {
+    if let Some(device) = common::private::cuda_for_test("programs_once_found") {
+        check_found(&device);
+    }
+}
+
+/// What a machine gives that takes `brev` for `not`.
+fn with_a_bug(program: &Program) -> Outputs {
+    run::run_text(&run::simulator(), &program.ptx().replace("brev.b32", "not.b32"), program).unwrap()
+}
+
+#[test]
+fn a_planted_bug_is_found_and_shrunk_to_its_instruction() {
+    let differs = |program: &Program| run::simulate(program).unwrap() != with_a_bug(program);
+    let failing = (1..).map(generate::program).find(differs).unwrap();
+    assert!(failing.size() > 20, "the first is no small one: {} statements", failing.size());
+
+    let small = shrink::shrink(failing, &mut |program| differs(program));
+    let text = small.ptx();
+    assert_eq!((small.size(), small.outputs.len(), small.threads()), (1, 1, 1), "{text}");
+    assert_eq!(text.matches("brev.b32").count(), 1, "{text}");
+
+    // As a file it passes with the right output, and not with the other.
+    let check = |outputs: &Outputs| {
+        let cases = instruction_cases::parse("planted", &run::as_case(&small, outputs, "A planted bug.")).unwrap();
+        run::check_case(&run::simulator(), &cases[0])
+    };
+    check(&run::simulate(&small).unwrap()).unwrap();
+    check(&with_a_bug(&small)).unwrap_err();
+}
+
+/// The opcodes of a text, without operands and guards.
+fn opcodes(ptx: &str) -> BTreeSet<&str> {
+    ptx.lines()
+        .filter(|line| line.ends_with(';') && line.starts_with("    "))
+        .filter_map(|line| line.split_whitespace().find(|word| !word.starts_with('@')))
+        .filter(|word| !word.starts_with('.') && !word.ends_with(':'))
+        .map(|word| word.trim_end_matches(';'))
+        .collect()
+}
+
+#[test]
+fn the_programs_hold_every_form_and_the_simulator_knows_them() {
+    let seeds = Record::open().map_or_else(|_| chosen_seeds(), |record| record.seeds());
+    let (programs, _) = run::programs(&seeds);
+    if let Some(folder) = std::env::var_os("WARP_RANDOM_DUMP").map(PathBuf::from) {
+        for (number, batch) in programs.chunks(run::BATCH).enumerate() {
+            std::fs::write(folder.join(format!("batch{number:03}.ptx")), emit::module(batch)).unwrap();
+        }
+    }
+    let mut seen: BTreeSet<String> = BTreeSet::new();
+    for program in &programs {
+        let text = program.ptx();
+        let new: Vec<&str> = opcodes(&text).into_iter().filter(|opcode| !seen.contains(*opcode)).collect();
+        if new.is_empty() {
+            continue;
+        }
+        let known =
+            run::load(&run::simulator(), std::slice::from_ref(program)).and_then(|m| m.kernel(&program.kernel_name()));
+        assert!(known.is_ok(), "seed {}: {}", program.seed, known.unwrap_err());
+        seen.extend(new.into_iter().map(str::to_owned));
+    }
+    println!("{} forms in {} programs", seen.len(), programs.len());
+    let table = [&forms::FORMS, &forms::BARE_SUMS, &forms::BARE_PRODUCTS];
+    let missing: Vec<&str> = table
+        .iter()
+        .flat_map(|table| table.iter().flatten())
+        .map(|form| form.opcode.as_str())
+        .filter(|opcode| !seen.contains(*opcode))
+        .collect();
+    assert!(missing.is_empty(), "no program holds {}", missing.join(", "));
+    assert!(seen.len() >= FORMS_AT_LEAST, "{} forms", seen.len());
+}

@@ -1,0 +1,122 @@
+//! From a program that fails to a small one that fails alike: delta debugging over the tree.
+
+use crate::tree::{Program, Stmt, size};
+
+/// The smallest program found for which `fails` still holds; it must hold for `program`.
+pub fn shrink(program: Program, fails: &mut dyn FnMut(&Program) -> bool) -> Program {
+    let mut best = program;
+    loop {
+        let before = weight(&best);
+        for (grid, block) in [([1, 1], best.block), (best.grid, [32, 1]), (best.grid, [2, 1]), (best.grid, [1, 1])] {
+            let candidate = Program { grid, block, ..best.clone() };
+            attempt(&mut best, candidate, fails);
+        }
+        remove_ranges(&mut best, Program::size, without_statements, fails);
+        unwrap(&mut best, fails);
+        remove_ranges(&mut best, |program| program.outputs.len(), without_outputs, fails);
+        if weight(&best) == before {
+            return best;
+        }
+    }
+}
+
+/// What each round must lessen.
+fn weight(program: &Program) -> (u32, usize, usize) {
+    (program.threads(), program.size(), program.outputs.len())
+}
+
+fn attempt(best: &mut Program, candidate: Program, fails: &mut dyn FnMut(&Program) -> bool) -> bool {
+    let smaller = weight(&candidate) < weight(best) && fails(&candidate);
+    if smaller {
+        *best = candidate;
+    }
+    smaller
+}
+
+/// Leaves out ranges of what `count` counts: halves first, single ones last.
+fn remove_ranges(
+    best: &mut Program,
+    count: impl Fn(&Program) -> usize,
+    without: impl Fn(&Program, std::ops::Range<usize>) -> Program,
+    fails: &mut dyn FnMut(&Program) -> bool,
+) {
+    let mut length = count(best);
+    while length > 0 {
+        // From the end, so that what is left out does not move what is still to be tried.
+        let mut end = count(best);
+        while end > 0 {
+            let start = end.saturating_sub(length);
+            attempt(best, without(best, start..end), fails);
+            end = start.min(count(best));
+        }
+        length /= 2;
+    }
+}
+
+fn without_outputs(program: &Program, range: std::ops::Range<usize>) -> Program {
+    let mut smaller = program.clone();
+    smaller.outputs.drain(range);
+    smaller
+}
+
+/// Without the statements whose numbers, counted in order of the text, are in `range`, and all that is inside these.
+fn without_statements(program: &Program, range: std::ops::Range<usize>) -> Program {
+    fn filter(block: &mut Vec<Stmt>, next: &mut usize, range: &std::ops::Range<usize>) {
+        block.retain_mut(|stmt| {
+            if range.contains(next) {
+                *next += stmt.size();
+                return false;
+            }
+            *next += 1;
+            stmt.blocks_mut().into_iter().for_each(|block| filter(block, next, range));
+            true
+        });
+    }
+    let mut smaller = program.clone();
+    let mut next = 0;
+    blocks_of(&mut smaller).into_iter().for_each(|block| filter(block, &mut next, &range));
+    smaller
+}
+
+fn blocks_of(program: &mut Program) -> Vec<&mut Vec<Stmt>> {
+    program.functions.iter_mut().chain([&mut program.body]).collect()
+}
+
+/// Puts what is in a branch, loop or switch in its place.
+fn unwrap(best: &mut Program, fails: &mut dyn FnMut(&Program) -> bool) {
+    let mut number = 0;
+    while number < best.size() {
+        let mut candidate = best.clone();
+        let mut next = 0;
+        let found = blocks_of(&mut candidate).into_iter().any(|block| unwrap_in(block, &mut next, number));
+        // If it is smaller, another statement has this number now.
+        if !(found && attempt(best, candidate, fails)) {
+            number += 1;
+        }
+    }
+}
+
+fn unwrap_in(block: &mut Vec<Stmt>, next: &mut usize, number: usize) -> bool {
+    for at in 0..block.len() {
+        if *next == number {
+            let inside: Vec<Stmt> = block[at].blocks_mut().into_iter().flat_map(std::mem::take).collect();
+            // A way out of this loop would become one out of the next.
+            let inside = inside.into_iter().filter(|stmt| !matches!(stmt, Stmt::Leave(_)));
+            let compound = !matches!(block[at], Stmt::Unit(_) | Stmt::Leave(_));
+            *next += 1;
+            if compound {
+                block.splice(at..=at, inside);
+            }
+            return compound;
+        }
+        *next += 1;
+        for inner in block[at].blocks_mut() {
+            let past = *next + size(inner);
+            if number < past {
+                return unwrap_in(inner, next, number);
+            }
+            *next = past;
+        }
+    }
+    false
+}
