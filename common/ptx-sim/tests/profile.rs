@@ -10,23 +10,26 @@ use serde_json::Value as Json;
 const PTX: &str = include_str!("kernels/profile.ptx");
 const CU: &str = include_str!("kernels/profile.cu");
 
+/// A word for each lane.
+type Word = fn(i32) -> i32;
+
 /// A kernel's arguments.
 #[derive(Clone, Copy)]
 enum Input {
     /// A buffer of zeros, larger than any kernel here needs.
     Buffer,
     /// A buffer of 32-bit integers: this function of the lane.
-    Words(fn(i32) -> i32),
+    Words(Word),
     Value(i32),
 }
 
 use Input::{Buffer, Value, Words};
 
 fn profile_on(device: &Device, kernel: &str, grid: [u32; 3], block: [u32; 3], inputs: &[Input]) -> Profile {
-    let module = device.load(&Module::from_ptx(PTX, "profile.ptx").unwrap()).unwrap();
+    let module = device.load(&Module::from_ptx(PTX, "profile.ptx").expect("it is PTX")).expect("it fits");
     let buffer = |bytes: &[u8]| {
-        let pointer = device.alloc(bytes.len() as u64, "buffer").unwrap();
-        device.write(pointer, bytes).unwrap();
+        let pointer = device.alloc(bytes.len() as u64, "buffer").expect("it fits");
+        device.write(pointer, bytes).expect("it was just allocated");
         Arg::from(pointer)
     };
     let args: Vec<Arg> = inputs
@@ -39,7 +42,8 @@ fn profile_on(device: &Device, kernel: &str, grid: [u32; 3], block: [u32; 3], in
         .collect();
     let config = LaunchConfig { grid, block, ..Default::default() };
     let observe = Observe { profile: true };
-    let observation = module.kernel(kernel).unwrap().observe(&config, &args, &observe).unwrap();
+    let observation =
+        module.kernel(kernel).expect("it is there").observe(&config, &args, &observe).expect("it is right");
     let profile = observation.profile.expect("it was asked for");
     // what holds for every profile
     let report = observation.report;
@@ -198,7 +202,7 @@ fn shared_accesses_take_a_wavefront_for_each_word_of_the_busiest_bank() {
         let profile = profile(kernel, 32, &[Buffer, Value(stride), Value(lanes)]);
         counts(&profile, &[("shared_load_wavefronts", wavefronts)], why);
     }
-    let cases: [(&str, fn(i32) -> i32, u64, &str); 7] = [
+    let cases: [(&str, Word, u64, &str); 7] = [
         ("shared_gather_4", |lane| lane / 2, 1, "pairs share a word"),
         ("shared_gather_4", |lane| lane % 2 * 32, 2, "two words of one bank"),
         ("shared_gather_4", |lane| 31 - lane, 1, "any order"),
@@ -332,6 +336,11 @@ fn floating_point_operations_make_the_intensity() {
     assert_eq!((f32s.warp, f32s.lane), (2 * 12, 64 * 12));
 }
 
+/// 1-based number of a line of the CUDA source.
+fn line_number(text: &str) -> u32 {
+    CU.lines().position(|line| line.trim() == text).expect("it is a line of the file") as u32 + 1
+}
+
 /// Instructions that no compiler of the tests writes: [matrix products, a fragment's load, a jump table].
 const BY_HAND: &str = r"
 .version 8.0
@@ -381,7 +390,7 @@ fn fragments_and_jump_tables_are_counted_too() {
 fn lines_have_counters_of_their_own() {
     let profile = profile("shared_atomic", 32, &[Buffer, Value(4)]);
     let line = |text: &str| {
-        let number = CU.lines().position(|line| line.trim() == text).expect("it is a line of the file") as u32 + 1;
+        let number = line_number(text);
         let found = profile.lines.iter().find(|line| line.line == number);
         found.unwrap_or_else(|| panic!("line {number} was not counted")).counters
     };
@@ -428,9 +437,10 @@ fn ptx_sim(args: &str) -> (i32, String, String) {
     ["PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "CUDA_PATH", "CUDA_HOME"].iter().for_each(|name| {
         command.env_remove(name);
     });
-    let Output { status, stdout, stderr } = command.args(args.split_whitespace()).output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (status.code().unwrap(), text(stdout), text(stderr))
+    let Output { status, stdout, stderr } =
+        command.args(args.split_whitespace()).output().expect("the command can be started");
+    let text = |bytes| String::from_utf8(bytes).expect("output is text");
+    (status.code().expect("the command ends by itself"), text(stdout), text(stderr))
 }
 
 const RUN: &str = "run profile.ptx --kernel shared_atomic --block 32";
@@ -443,12 +453,13 @@ fn the_command_reports_after_the_buffers() {
     let squeezed: Vec<String> =
         report.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
     assert!(buffer.starts_with("2,2,2,") && report.starts_with("profile of `shared_atomic`\n"), "{stdout}");
+    let (add, write) = ("atomicAdd(&counts[threadIdx.x % distinct], 1);", "out[threadIdx.x] = counts[threadIdx.x];");
     for line in [
         "barriers 2",
         "global_store_requests 1 l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
         "lines by cost, 7 of 7",
-        "123 4 21.1% 32.0 - - - atomicAdd(&counts[threadIdx.x % distinct], 1);",
-        "125 3 15.8% 32.0 4.0 (4.0) 1.0 - out[threadIdx.x] = counts[threadIdx.x];",
+        &format!("{} 4 21.1% 32.0 - - - {add}", line_number(add)),
+        &format!("{} 3 15.8% 32.0 4.0 (4.0) 1.0 - {write}", line_number(write)),
         "occupancy on sm_90: 50.0% (32 of 64 warps in 32 blocks, limited by blocks; registers unknown: no ptxas \
          found on PATH, in CUDA_PATH, CUDA_HOME or a Python environment)",
     ] {

@@ -333,7 +333,7 @@ fn sectors(addresses: &[u64; 32], mask: u32) -> u64 {
 /// Sectors of local memory: word w of lane l lies at word 32 w + l, so that a warp whose lanes are at one offset touches
 /// 4 sectors for each word.
 fn local_sectors(addresses: &[u64; 32], bytes: u64, mask: u32) -> u64 {
-    let of_word = |word| distinct(&each(|lane| (addresses[lane] / 4 + word) << 2 | lane as u64 / 8), mask, 0);
+    let of_word = |word| distinct(&each(|lane| ((addresses[lane] / 4 + word) << 2) | (lane as u64 / 8)), mask, 0);
     (0..bytes.div_ceil(4)).map(of_word).sum()
 }
 
