@@ -50,7 +50,7 @@ misaligned, use-after-free, uninitialised-read, shared-race, global-race, barrie
 Profile: with --profile, after the buffers, counters of the kernel (those that are not 0, with Nsight Compute's name beside them), its
 occupancy on ARCH (threads, shared memory, and registers if there is a ptxas to ask), and the 20 lines that cost most. With --json, `profile`:
   COUNTER: N          each counter: warp_instructions, lane_instructions, global_load_requests, global_load_sectors, …, barriers
-  active_lanes        mean of all instructions
+  active_lanes        lanes that a warp runs together, mean of all instructions
   classes             instructions by class, of warps and of lanes: memory, f32, f64, f16, tensor, integer, conversion, control, …
   flops               additions and multiplications 1, fused multiply-adds 2; flops_per_unique_byte and flops_per_requested_byte
   unique_load_bytes   bytes of the different 32-byte sectors read, and unique_store_bytes of those written

@@ -42,6 +42,8 @@ counters! {
     warp_instructions = "smsp__inst_executed.sum";
     /// The same, each counted once for every active lane.
     lane_instructions = "smsp__thread_inst_executed_pred_on.sum";
+    /// The same for every lane that came there, whether the instruction's predicate lets it take part or not.
+    issued_lanes = "smsp__thread_inst_executed.sum";
     /// Loads from global memory by a warp with at least one active lane.
     global_load_requests = "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum";
     /// 32-byte sectors that they touched.
@@ -229,10 +231,10 @@ impl LineProfile {
 }
 
 impl Counters {
-    /// Mean number of active lanes of a warp's instructions: at most 32.
+    /// Mean number of lanes that a warp runs together, 1 to 32: fewer than its threads where it diverged.
     #[must_use]
     pub fn active_lanes(&self) -> f64 {
-        ratio(self.lane_instructions, self.warp_instructions)
+        ratio(self.issued_lanes, self.warp_instructions)
     }
 
     /// Requests to global memory (loads, stores, `cp.async`), the sectors they touched, and the sectors they would touch
@@ -355,7 +357,7 @@ impl Profile {
             if value != 0 {
                 rows.push([name.to_owned(), value.to_string(), metric.unwrap_or_default().to_owned()]);
             }
-            if name == "lane_instructions" {
+            if name == "issued_lanes" {
                 rows.push(["active_lanes".into(), format!("{:.2}", self.counters.active_lanes()), String::new()]);
                 for (class, issued) in Class::ALL.into_iter().zip(self.classes).filter(|(_, issued)| issued.warp != 0) {
                     rows.push([format!("  {}", class.name()), issued.warp.to_string(), String::new()]);

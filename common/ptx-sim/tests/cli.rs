@@ -225,7 +225,7 @@ fn help_is_enough_to_use_it() {
         assert_eq!(ptx_sim(args).0, 0, "{args}");
     }
     let (_, help, _) = ptx_sim("run --help");
-    for part in ["inout:TYPE:LIST", "@FILE", "bf16", "Exit status", "Examples:", "nan"] {
+    for part in ["inout:TYPE:LIST", "@FILE", "bf16", "Exit status", "Examples:", "nan", "--profile", "metrics"] {
         assert!(help.contains(part), "{part}: {help}");
     }
 }

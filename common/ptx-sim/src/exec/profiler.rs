@@ -65,6 +65,7 @@ impl Profiler {
         let counters = &mut self.counters[scene.pc];
         counters.warp_instructions += 1;
         counters.lane_instructions += u64::from(scene.active.count_ones());
+        counters.issued_lanes += u64::from(scene.mask.count_ones());
         let inst = &scene.launch.program.code[scene.pc];
         match &inst.op {
             Op::Bra { .. } if inst.guard.predicate().is_some() => {
@@ -332,9 +333,8 @@ fn sectors(addresses: &[u64; 32], mask: u32) -> u64 {
 /// Sectors of local memory: word w of lane l lies at word 32 w + l, so that a warp whose lanes are at one offset touches
 /// 4 sectors for each word.
 fn local_sectors(addresses: &[u64; 32], bytes: u64, mask: u32) -> u64 {
-    (0..bytes.div_ceil(4))
-        .map(|word| distinct(&each(|lane| (addresses[lane] / 4 + word) * 4 + lane as u64 / 8), mask, 0))
-        .sum()
+    let of_word = |word| distinct(&each(|lane| ((addresses[lane] / 4 + word) << 2) | (lane as u64 / 8)), mask, 0);
+    (0..bytes.div_ceil(4)).map(of_word).sum()
 }
 
 /// Wavefronts of a request to shared memory, and the fewest it could take. The memory has 32 banks of 4 bytes, and a
@@ -363,12 +363,10 @@ fn matrix_wavefronts(addresses: &[u64; 32], matrices: usize, mask: u32) -> [u64;
 
 /// The most different words that any bank has to give, where each active lane wants `count` words from its first on.
 fn ways(first_words: &[u32], count: u32, active: u32) -> u64 {
-    let (mut low, mut high) = (u32::MAX, 0);
-    for lane in lanes(active) {
-        low = low.min(first_words[lane]);
-        high = high.max(first_words[lane]);
-    }
-    if high - low + count <= 32 {
+    let first = first_words[active.trailing_zeros() as usize];
+    let apart = |lane: usize| (first_words[lane] ^ first) & (active >> lane & 1).wrapping_neg();
+    // one row of all banks, for most accesses
+    if (0..first_words.len()).fold(0, |bits, lane| bits | apart(lane)) < 32 && first % 32 + count <= 32 {
         return 1;
     }
     // The words seen so far, chained by bank.
@@ -376,7 +374,7 @@ fn ways(first_words: &[u32], count: u32, active: u32) -> u64 {
     let (mut words, mut next, mut used) = ([0; 32], [END; 32], 0);
     let (mut heads, mut sizes) = ([END; 32], [0u8; 32]);
     for lane in lanes(active) {
-        for word in first_words[lane]..first_words[lane] + count {
+        for word in (0..count).map(|word| first_words[lane].wrapping_add(word)) {
             let bank = word as usize % 32;
             let mut at = heads[bank];
             while at != END && words[usize::from(at)] != word {
@@ -562,5 +560,53 @@ pub(crate) fn profile(launch: &Launch<'_>, profilers: Vec<Profiler>) -> Profile 
         unique_load_bytes: unique[0],
         unique_store_bytes: unique[1],
         lines: lines.into_values().collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn opcodes_have_a_class_and_operations() {
+        for (text, class, flops) in [
+            ("fma.rn.f32 %f1, %f2, %f3, %f4;", Class::F32, 2),
+            ("add.f32 %f1, %f2, %f3;", Class::F32, 1),
+            ("@%p1 mul.rn.f64 %fd1, %fd2, %fd3;", Class::F64, 1),
+            ("fma.rn.f16x2 %r1, %r2, %r3, %r4;", Class::F16, 4),
+            ("{add.bf16 %h1, %h2, %h3;", Class::F16, 1),
+            ("@!%p2\tdiv.approx.f32 %f1, %f2, %f3;", Class::F32, 0),
+            ("ex2.approx.ftz.f32 %f1, %f2;", Class::F32, 0),
+            ("setp.lt.f32 %p1, %f1, %f2;", Class::F32, 0),
+            ("mad.lo.s32 %r1, %r2, %r3, %r4;", Class::Integer, 0),
+            ("@ !%p2 and.b32 %r1, %r2, %r3;", Class::Integer, 0),
+            ("and.pred %p1, %p2, %p3;", Class::Other, 0),
+            ("cvt.rn.f32.s32 %f1, %r1;", Class::Conversion, 0),
+            ("ld.param.u64 %rd1, [a];", Class::Other, 0),
+            ("ld.global.v4.f32 {%f1, %f2, %f3, %f4}, [%rd1];", Class::Memory, 0),
+            ("wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {%r1}, [%r2];", Class::Memory, 0),
+            ("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 {%f1};", Class::Tensor, 256),
+            ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1};", Class::Tensor, 128),
+            ("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%fd1};", Class::Tensor, 16),
+            ("mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 {%f1};", Class::Tensor, 64),
+            ("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%r1};", Class::Tensor, 0),
+            ("shfl.sync.bfly.b32 %r1|%p1, %r2, 1, 31, -1;", Class::Communication, 0),
+            ("bar.sync 0;", Class::Barrier, 0),
+            ("@%p1 bra $L__BB0_2;", Class::Control, 0),
+            ("ret;", Class::Control, 0),
+        ] {
+            let at = text.find(|first| first != '{').unwrap_or(0) as u32;
+            let op = Op::Map(Box::new(Map {
+                f: |_, a, _, _| a,
+                mode: crate::scalar::Mode::default(),
+                sources: [0; 3],
+                source_bytes: [4; 3],
+                source_wide: [false; 3],
+                d: 0,
+                d_wide: false,
+                sign_from: 0,
+            }));
+            assert_eq!(Work::of(&op, opcode(text, at)), Work { class, flops }, "{text}");
+        }
     }
 }

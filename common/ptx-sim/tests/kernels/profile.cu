@@ -80,17 +80,16 @@ SHARED_GATHER(shared_gather_4, 4, "ld.shared.f32 %0, [%1];", "=f"(value[0]))
 SHARED_GATHER(shared_gather_8, 8, "ld.shared.v2.f32 {%0, %1}, [%2];", "=f"(value[0]), "=f"(value[1]))
 SHARED_GATHER(shared_gather_16, 16, "ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];", QUAD)
 
-// A 32 × 32 tile, one warp a row; without padding its columns lie in one bank.
-#define TRANSPOSE(name, pitch)                                                                     \
-    extern "C" __global__ void name(const float* in, float* out, int n) {                          \
-        __shared__ float tile[32][pitch];                                                          \
-        int x = threadIdx.x, y = threadIdx.y;                                                      \
-        tile[y][x] = in[(blockIdx.y * 32 + y) * n + blockIdx.x * 32 + x];                          \
-        __syncthreads();                                                                           \
-        out[(blockIdx.x * 32 + y) * n + blockIdx.y * 32 + x] = tile[x][y];                         \
-    }
-TRANSPOSE(transpose, 32)
-TRANSPOSE(transpose_padded, 33)
+// A 32 × 32 tile, one warp a row; with a pitch of 32 words its columns lie in one bank.
+template <int PITCH> __device__ __forceinline__ void transpose_tile(const float* in, float* out, int n) {
+    __shared__ float tile[32][PITCH];
+    int x = threadIdx.x, y = threadIdx.y;
+    tile[y][x] = in[(blockIdx.y * 32 + y) * n + blockIdx.x * 32 + x];
+    __syncthreads();
+    out[(blockIdx.x * 32 + y) * n + blockIdx.y * 32 + x] = tile[x][y];
+}
+extern "C" __global__ void transpose(const float* in, float* out, int n) { transpose_tile<32>(in, out, n); }
+extern "C" __global__ void transpose_padded(const float* in, float* out, int n) { transpose_tile<33>(in, out, n); }
 
 // Four 8 × 8 matrices of f16: lane 8 i + r points to row r of matrix i, `pitch` bytes after the row before.
 extern "C" __global__ void ldmatrix_x4(float* sink, int pitch) {
@@ -127,11 +126,13 @@ extern "C" __global__ void shared_atomic(int* out, int distinct) {
 
 // Lane i goes round i + 1 times; the volatile store keeps the loop one.
 extern "C" __global__ void divergent_loop(volatile int* out) {
+#pragma unroll 1
     for (int i = 0; i <= (int)threadIdx.x; ++i) out[threadIdx.x] = i;
 }
 
 // Every lane goes round `count` times.
 extern "C" __global__ void uniform_loop(volatile int* out, int count) {
+#pragma unroll 1
     for (int i = 0; i < count; ++i) out[threadIdx.x] = i;
 }
 
