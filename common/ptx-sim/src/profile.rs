@@ -44,7 +44,7 @@ counters! {
     lane_instructions = "smsp__thread_inst_executed_pred_on.sum";
     /// The same for every lane that came there, whether the instruction's predicate lets it take part or not.
     issued_lanes = "smsp__thread_inst_executed.sum";
-    /// Loads from global memory by a warp with at least one active lane.
+    /// Loads from global memory by a warp with at least one active lane, `cp.async` included.
     global_load_requests = "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum";
     /// 32-byte sectors that they touched.
     global_load_sectors = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum";
@@ -75,9 +75,9 @@ counters! {
     /// Lanes of an atomic that found another lane of the warp at their address.
     atomic_collisions;
     /// `cp.async` from global to shared memory.
-    async_copy_requests = "l1tex__t_requests_pipe_lsu_mem_global_op_ldgsts.sum";
+    async_copy_requests = "l1tex__t_requests_pipe_lsu_mem_global_op_ldgsts_cache_access.sum";
     /// 32-byte sectors of global memory that they touched.
-    async_copy_sectors = "l1tex__t_sectors_pipe_lsu_mem_global_op_ldgsts.sum";
+    async_copy_sectors = "l1tex__t_sectors_pipe_lsu_mem_global_op_ldgsts_cache_access.sum";
     /// Sectors that the same bytes would fill.
     async_copy_sectors_ideal;
     /// Bytes that lanes copied.

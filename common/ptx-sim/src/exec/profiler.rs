@@ -112,7 +112,7 @@ impl Profiler {
                 self.access(scene, kind, atomic.address.space, &addresses, atomic.bytes.into(), scene.active);
             }
             Op::CpAsync(copy) => {
-                counters.async_copy_wavefronts += wavefronts(&at(&copy.dst), copy.bytes.into(), scene.active)[0];
+                counters.async_copy_wavefronts += wavefronts(&at(&copy.dst), copy.bytes.into(), scene.active, false)[0];
                 counters.async_copy_requests += 1;
                 let reads = copy.src_bytes.map_or(scene.active, |row| {
                     let bytes = scene.rows.get(row);
@@ -224,11 +224,17 @@ impl Profiler {
         let least = (distinct(addresses, mask, 0) * bytes).div_ceil(32);
         let total = u64::from(mask.count_ones()) * bytes;
         match kind {
-            Kind::Load => {
+            // An asynchronous copy is a load as well: the hardware's counters of loads have it too.
+            Kind::Load | Kind::Copy => {
                 counters.global_load_requests += 1;
                 counters.global_load_sectors += touched;
                 counters.global_load_sectors_ideal += least;
                 counters.global_load_bytes += total;
+                if kind == Kind::Copy {
+                    counters.async_copy_sectors += touched;
+                    counters.async_copy_sectors_ideal += least;
+                    counters.async_copy_bytes += total;
+                }
             }
             Kind::Store => {
                 counters.global_store_requests += 1;
@@ -238,16 +244,11 @@ impl Profiler {
             }
             Kind::Atomic => {
                 counters.global_atomic_requests += 1;
-                counters.global_atomic_sectors += touched;
+                counters.global_atomic_sectors += atomic_sectors(addresses, mask);
             }
             Kind::Reduction => {
                 counters.global_reduction_requests += 1;
-                counters.global_reduction_sectors += touched;
-            }
-            Kind::Copy => {
-                counters.async_copy_sectors += touched;
-                counters.async_copy_sectors_ideal += least;
-                counters.async_copy_bytes += total;
+                counters.global_reduction_sectors += atomic_sectors(addresses, mask);
             }
         }
         if matches!(kind, Kind::Load | Kind::Copy | Kind::Atomic | Kind::Reduction) {
@@ -285,7 +286,7 @@ impl Profiler {
             counters.shared_atomic_requests += 1;
             return;
         }
-        let [passes, least] = wavefronts(addresses, bytes, mask);
+        let [passes, least] = wavefronts(addresses, bytes, mask, kind == Kind::Load);
         if kind == Kind::Load {
             counters.shared_load_requests += 1;
             counters.shared_load_wavefronts += passes;
@@ -330,6 +331,24 @@ fn sectors(addresses: &[u64; 32], mask: u32) -> u64 {
     distinct(addresses, mask, 5)
 }
 
+/// Sectors of an atomic: lanes that share an address take turns, and each turn touches its sectors anew.
+fn atomic_sectors(addresses: &[u64; 32], mask: u32) -> u64 {
+    let mut rest = mask;
+    let mut total = 0;
+    while rest != 0 {
+        let mut turn = rest;
+        for lane in lanes(rest) {
+            let same = mask_of(|other| addresses[other] == addresses[lane]) & rest;
+            if same.trailing_zeros() as usize != lane {
+                turn &= !(1 << lane);
+            }
+        }
+        total += sectors(addresses, turn);
+        rest &= !turn;
+    }
+    total
+}
+
 /// Sectors of local memory: word w of lane l lies at word 32 w + l, so that a warp whose lanes are at one offset touches
 /// 4 sectors for each word.
 fn local_sectors(addresses: &[u64; 32], bytes: u64, mask: u32) -> u64 {
@@ -339,18 +358,31 @@ fn local_sectors(addresses: &[u64; 32], bytes: u64, mask: u32) -> u64 {
 
 /// Wavefronts of a request to shared memory, and the fewest it could take. The memory has 32 banks of 4 bytes, and a
 /// wavefront gets one word from each; lanes that want the same word share it. A warp with accesses of 8 bytes a lane
-/// goes in two halves, with 16 bytes in four quarters; one without an active lane is free.
-fn wavefronts(addresses: &[u64; 32], bytes: u64, mask: u32) -> [u64; 2] {
+/// goes in two halves, with 16 bytes in four quarters; one without an active lane is free. Two neighbouring groups of a
+/// load (`pairs`) go as one if every lane there wants what its neighbour wants, or every lane what the one after its
+/// neighbour does; measured on an H200, stores don't.
+fn wavefronts(addresses: &[u64; 32], bytes: u64, mask: u32, pairs: bool) -> [u64; 2] {
     let words = bytes.div_ceil(4).clamp(1, 8) as usize;
     let group = 32 / words;
     let first_words = each(|lane| (addresses[lane] / 4) as u32);
     let mut total = [0; 2];
-    for start in (0..32).step_by(group) {
+    let mut start = 0;
+    while start < 32 {
+        let pair = start..start + 2 * group;
+        let alike = |apart: usize| {
+            let same = |lane: usize| {
+                mask >> lane & mask >> (lane ^ apart) & 1 == 0 || first_words[lane] == first_words[lane ^ apart]
+            };
+            pair.clone().all(same)
+        };
+        let group =
+            if pairs && words > 1 && start % (2 * group) == 0 && (alike(1) || alike(2)) { 2 * group } else { group };
         let active = mask >> start & (u32::MAX >> (32 - group));
         if active != 0 {
             total[0] += ways(&first_words[start..start + group], words as u32, active);
             total[1] += 1;
         }
+        start += group;
     }
     total
 }
@@ -358,7 +390,7 @@ fn wavefronts(addresses: &[u64; 32], bytes: u64, mask: u32) -> [u64; 2] {
 /// Wavefronts of `ldmatrix` and `stmatrix`, and the fewest: each matrix of eight 16-byte rows, whose addresses eight lanes
 /// give, is one wavefront if its rows lie in different banks.
 fn matrix_wavefronts(addresses: &[u64; 32], matrices: usize, mask: u32) -> [u64; 2] {
-    wavefronts(addresses, 16, mask & (u32::MAX >> (32 - 8 * matrices.clamp(1, 4))))
+    wavefronts(addresses, 16, mask & (u32::MAX >> (32 - 8 * matrices.clamp(1, 4))), false)
 }
 
 /// The most different words that any bank has to give, where each active lane wants `count` words from its first on.
