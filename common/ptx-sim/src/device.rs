@@ -8,6 +8,8 @@ use crate::fault::Fault;
 use crate::ir::ConstantValue;
 use crate::memory::{Allocation, DevicePtr, Memory, MemoryError, MemoryInfo, Role};
 use crate::module::{KernelInfo, Module};
+use crate::trace::{Trace, TraceRequest};
+use crate::watch::WatchRequest;
 
 /// Threads that a block may have at most.
 pub const MAX_THREADS: u32 = 1024;
@@ -340,8 +342,15 @@ pub struct Leak {
 }
 
 /// What else to find out about a launch.
+///
+/// A launch that is traced or watched has one worker, so that it is the same each time.
 #[derive(Clone, Debug, Default)]
-pub struct Observe {}
+pub struct Observe {
+    /// Record what one block does: [`Observation::trace`].
+    pub trace: Option<TraceRequest>,
+    /// Tell the values of registers and memory as the kernel goes.
+    pub watch: Option<WatchRequest>,
+}
 
 /// What was found out about a launch.
 #[derive(Clone, Debug, Default)]
@@ -350,6 +359,8 @@ pub struct Observation {
     pub report: LaunchReport,
     /// What the sanitiser found, in order of occurrence; empty unless the device sanitises ([`DeviceConfig::sanitize`]).
     pub findings: Vec<Fault>,
+    /// What one block did, if that was asked for.
+    pub trace: Option<Trace>,
 }
 
 /// Why a launch did not happen, or did not end well.
@@ -370,6 +381,14 @@ pub enum LaunchError {
         /// The kernel.
         kernel: String,
         /// Which limit is exceeded, by how much.
+        message: String,
+    },
+    /// There is nothing to trace or watch at the place that was asked for.
+    #[error("kernel `{kernel}`: {message}")]
+    Observe {
+        /// The kernel.
+        kernel: String,
+        /// What there is not, and what there is.
         message: String,
     },
     /// The kernel did something that it must not.
@@ -412,8 +431,9 @@ impl Kernel {
     /// no error.
     ///
     /// # Errors
-    /// As [`Self::launch`], but for findings.
-    pub fn observe(&self, config: &LaunchConfig, args: &[Arg], _observe: &Observe) -> Result<Observation, LaunchError> {
+    /// As [`Self::launch`], but for findings; [`LaunchError::Observe`] before anything ran if what is to be observed does
+    /// not exist.
+    pub fn observe(&self, config: &LaunchConfig, args: &[Arg], observe: &Observe) -> Result<Observation, LaunchError> {
         self.check(config)?;
         let params = self.params(args)?;
         let module = &self.loaded.module;
@@ -434,20 +454,45 @@ impl Kernel {
             output: &device.output,
             started: device.started,
         };
-        if !launch.sanitised {
+        let failed = |message| LaunchError::Observe { kernel: launch.kernel.info.name.clone(), message };
+        if !launch.sanitised && observe.trace.is_none() && observe.watch.is_none() {
             let (counts, _, fault) = exec::run(&launch, device.workers, || exec::Plain);
             return match fault {
                 Some(fault) => Err(LaunchError::Fault(fault)),
-                None => Ok(Observation { report: counts.into(), findings: Vec::new() }),
+                None => Ok(Observation { report: counts.into(), ..Observation::default() }),
             };
         }
-        let monitor = || exec::Watch { sanitiser: Some(Box::new(exec::sanitise::Sanitiser::new(&launch))) };
-        let (counts, monitors, _) = exec::run(&launch, 1, monitor);
-        let findings = monitors
-            .into_iter()
-            .filter_map(|monitor| monitor.sanitiser)
-            .flat_map(|sanitiser| sanitiser.into_findings());
-        Ok(Observation { report: counts.into(), findings: findings.collect() })
+        if let Some(request) = &observe.trace {
+            launch.check_place(request.block, request.warp).map_err(failed)?;
+        }
+        let debugger = match &observe.watch {
+            Some(request) => Some(Box::new(exec::debugger::Debugger::new(&launch, request).map_err(failed)?)),
+            None => None,
+        };
+        let debugger = Mutex::new(debugger); // the one worker takes it
+        let monitor = || exec::Watch {
+            sanitiser: launch.sanitised.then(|| Box::new(exec::sanitise::Sanitiser::new(&launch))),
+            tracer: observe.trace.as_ref().map(|request| Box::new(exec::tracer::Tracer::new(&launch, request))),
+            debugger: debugger.lock().unwrap_or_else(PoisonError::into_inner).take(),
+        };
+        let (counts, monitors, fault) = exec::run(&launch, 1, monitor);
+        let mut observation = Observation { report: counts.into(), ..Observation::default() };
+        for monitor in monitors {
+            if let Some(sanitiser) = monitor.sanitiser {
+                observation.findings.extend(sanitiser.into_findings());
+            }
+            if let Some(tracer) = monitor.tracer {
+                let text_of = |file: &str| crate::report::source_of(file, module.name());
+                observation.trace = Some(tracer.into_trace(text_of));
+            }
+            if let Some(debugger) = monitor.debugger {
+                debugger.finish();
+            }
+        }
+        match fault {
+            Some(fault) => Err(LaunchError::Fault(fault)),
+            None => Ok(observation),
+        }
     }
 
     fn check(&self, config: &LaunchConfig) -> Result<(), LaunchError> {

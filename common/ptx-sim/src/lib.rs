@@ -44,6 +44,8 @@
 //! | `scalar`, `matrix` | what one lane computes, and what a warp's matrix instructions compute |
 //! | `memory` | allocations that know their bounds |
 //! | `exec` | blocks on host threads, warps in turn, lanes together |
+//! | `trace`, `picture` | what a block did, step by step, and drawings of it |
+//! | `watch` | values of registers and memory as a kernel goes: a debugger in small |
 //! | `fault`, `error`, `report` | what can go wrong, as values and as text |
 //!
 //! # Limits
@@ -63,9 +65,12 @@ mod matrix;
 mod memory;
 mod module;
 mod parse;
+mod picture;
 mod report;
 pub mod scalar;
 mod span;
+mod trace;
+mod watch;
 
 pub use device::{
     Arg, DEFAULT_BUDGET, Device, DeviceConfig, Kernel, LaunchConfig, LaunchError, LaunchReport, Leak, LoadedModule,
@@ -75,3 +80,8 @@ pub use error::{LoadError, Unsupported};
 pub use fault::{Fault, FaultKind, OtherAccess};
 pub use memory::{DevicePtr, MemoryError, MemoryInfo};
 pub use module::{KernelInfo, Module, ParamInfo};
+pub use picture::{Pick, PictureError};
+pub use trace::{
+    AccessKind, MemoryAccess, Release, Site, Space, Step, StepEvent, Touch, Trace, TraceRequest, Variable,
+};
+pub use watch::{WatchPoint, WatchRequest, WatchSink, WatchThreads, Watched};

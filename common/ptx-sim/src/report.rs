@@ -46,16 +46,21 @@ fn cuda_source(path: &Path) -> Option<String> {
     std::fs::read_to_string(path).ok()
 }
 
+/// The text of the CUDA file that `.loc` names as `file`: there, or beside the PTX file.
+pub(crate) fn source_of(file: &str, ptx: &str) -> Option<String> {
+    cuda_source(Path::new(file)).or_else(|| {
+        let name = Path::new(file).file_name()?;
+        cuda_source(&Path::new(ptx).with_file_name(name))
+    })
+}
+
 pub(crate) fn fault(fault: &Fault, source: Option<&str>, colour: bool) -> String {
     let title = format!("kernel `{}`: {}", fault.kernel, fault.message);
     let read;
     let source = match (source, &fault.file) {
         (Some(source), _) => Some(source),
         (None, Some(path)) => {
-            read = cuda_source(Path::new(path)).or_else(|| {
-                let name = Path::new(path).file_name()?;
-                cuda_source(&Path::new(&fault.ptx.0).with_file_name(name))
-            });
+            read = source_of(path, &fault.ptx.0);
             read.as_deref()
         }
         _ => None,
