@@ -174,6 +174,8 @@ pub struct Step {
 pub enum StepEvent {
     /// Nothing.
     None,
+    /// A jump: the active lanes take it, the others go on.
+    Branch,
     /// The active lanes come to a barrier of the block.
     Arrive {
         /// Its number.
@@ -312,6 +314,10 @@ impl Round {
             Some((_, lanes)) => *lanes |= 1 << lane,
             None => bank.push((word, 1 << lane)),
         }
+    }
+
+    pub(crate) fn lanes(&self) -> u32 {
+        self.banks.iter().flatten().fold(0, |all, (_, lanes)| all | lanes)
     }
 
     /// The most words that one bank has to deliver.

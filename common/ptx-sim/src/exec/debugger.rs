@@ -363,6 +363,7 @@ fn value_of(scene: &Scene<'_, '_>, ty: Scalar, bits: u64) -> Value {
     let half = |bits: u64| half::f16::from_bits(bits as u16).to_f32();
     let brain = |bits: u64| half::bf16::from_bits(bits as u16).to_f32();
     let text = |text: String| Value { number: Number::Text, text, before: String::new() };
+    let hex = text(format!("{bits:#x}"));
     let int = |value: i128| Value { number: Number::Int(value), text: value.to_string(), before: String::new() };
     match ty {
         Scalar::F16 => float(half(bits).into(), format!("{:?}", half(bits))),
@@ -380,16 +381,15 @@ fn value_of(scene: &Scene<'_, '_>, ty: Scalar, bits: u64) -> Value {
                 text: (bits - found.base).to_string(),
                 before: format!("`{}` + ", found.label),
             },
-            None if ty == Scalar::S64 => int((bits as i64).into()),
+            None if ty == Scalar::S64 && (bits as i64).unsigned_abs() >> 32 == 0 => int((bits as i64).into()),
             None if bits >> 32 == 0 => int(bits.into()),
-            None => text(format!("{bits:#x}")),
+            None => hex,
         },
         Scalar::S32 => int((bits as i32).into()),
         Scalar::S16 => int((bits as i16).into()),
         Scalar::S8 => int((bits as i8).into()),
-        Scalar::B8 | Scalar::B16 | Scalar::B32 if bits > 9 => {
-            Value { number: Number::Int(bits.into()), text: format!("{bits:#x} ({bits})"), before: String::new() }
-        }
+        // An index is small; the bits of a float or of packed halves are not.
+        Scalar::B32 if bits >> 24 != 0 => hex,
         _ => int(bits.into()),
     }
 }
@@ -463,10 +463,10 @@ fn reach(scene: &Scene<'_, '_>, access: &Touched, on: u32) -> Option<String> {
             places.push((usize::from(touch.lane), located(scene, access.space, touch.address)));
         }
     }
-    let (lane, _) = places.first()?;
+    let (lane, place) = places.first()?;
     let at = collapsed(&places);
     let address = match access.touches.iter().find(|touch| usize::from(touch.lane) == *lane) {
-        Some(touch) if places.len() == 1 => format!(" ({:#x})", touch.address),
+        Some(touch) if places.len() == 1 && place.number != Number::Text => format!(" ({:#x})", touch.address),
         _ => String::new(),
     };
     let verb = match (access.kind, access.space) {

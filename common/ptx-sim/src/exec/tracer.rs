@@ -68,6 +68,7 @@ impl Tracer {
                 barrier: scene.rows.lane(barrier.id, active.trailing_zeros() as usize),
                 waits: barrier.kind != BarrierKind::Arrive,
             },
+            Op::Bra { .. } | Op::BrxIdx(_) => StepEvent::Branch,
             Op::Exit if active != 0 => StepEvent::Exit,
             _ => StepEvent::None,
         };

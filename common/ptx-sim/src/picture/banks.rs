@@ -37,14 +37,18 @@ pub(super) fn draw(trace: &Trace, access: &MemoryAccess) -> String {
     }
     let mut y = top + 7.0;
     let mut wave = 0;
-    let mut several = false;
+    let (mut one_lane, mut several) = (false, false);
     'rounds: for round in &rounds {
         for level in 0..round.ways() {
             if wave == MAX_ROWS {
                 break 'rounds;
             }
             wave += 1;
-            svg.text("n dim e", LEFT - 8.0, y + 12.0, &format!("wavefront {wave}"));
+            let label = match level {
+                0 if rounds.len() > 1 => lanes_in_words(round.lanes()),
+                _ => format!("wavefront {wave}"),
+            };
+            svg.text("n dim e", LEFT - 8.0, y + 12.0, &label);
             for (bank, words) in round.banks.iter().enumerate() {
                 let place = [x_of(bank) + 0.5, y, COLUMN - 1.0, ROW - 1.0];
                 let Some((word, lanes)) = words.get(level) else {
@@ -52,6 +56,7 @@ pub(super) fn draw(trace: &Trace, access: &MemoryAccess) -> String {
                     continue;
                 };
                 let one = lanes.count_ones() == 1;
+                one_lane |= one && level == 0;
                 several |= !one;
                 let role = if level > 0 {
                     "warn"
@@ -74,7 +79,10 @@ pub(super) fn draw(trace: &Trace, access: &MemoryAccess) -> String {
         svg.y += 12.0;
         svg.text("dim", LEFT, svg.y, &format!("… and {}", count(waves - wave as u32, "more wavefront")));
     }
-    let mut entries = vec![("full", "word of one lane, with its number")];
+    let mut entries = Vec::new();
+    if one_lane {
+        entries.push(("full", "word of one lane, with its number"));
+    }
     if several {
         entries.push(("good", "word of several lanes: a broadcast"));
     }

@@ -8,6 +8,8 @@ const MARGIN: f64 = 12.0;
 /// Room for row numbers and operand names.
 const LABELS: f64 = 30.0;
 const GAP: f64 = 26.0;
+/// A cell that has room for lane and register beside each other.
+const WIDE: f64 = 40.0;
 /// The lane that is marked, so that the eye can follow it through the operands.
 const MARKED: u8 = 0;
 
@@ -41,7 +43,7 @@ fn held(layout: &FragmentLayout) -> String {
     format!("{}: {}{again} a lane", layout.name, count(registers(layout), "register"))
 }
 
-const READ_IT: &str = "In a cell: lane, and below it the register. Colours tell registers apart; lane 0 is framed.";
+const READ_IT: &str = "In a cell: lane and register. Colours tell registers apart; lane 0 is framed.";
 
 fn multiply(trace: &Trace, site: &Site, operands: &[FragmentLayout]) -> String {
     let heading = trace.heading(site);
@@ -54,14 +56,17 @@ fn multiply(trace: &Trace, site: &Site, operands: &[FragmentLayout]) -> String {
     let as_d = if same { " C is laid out as D." } else { "" };
     let mut svg = Svg::new(&heading, &site.instruction, &[what.clone(), format!("{READ_IT}{as_d}")]);
     let columns = (a.extent[1] + d.extent[1].max(b.extent[1])) as f64;
-    let cell = ((WIDTH - 2.0 * MARGIN - 2.0 * LABELS - GAP) / columns).min(36.0);
-    let height = if cell < 24.0 { 20.0 } else { 23.0 };
+    let cell = ((WIDTH - 2.0 * MARGIN - 2.0 * LABELS - GAP) / columns).min(46.0);
+    let height = if cell < WIDE { 26.0 } else { 21.0 };
     // B stands above D and A to its left, as in a product on paper.
     let wide = a.extent[1] as f64 * cell;
     let right = MARGIN + LABELS + wide + GAP + LABELS;
     let top = svg.y;
-    let below = top + 22.0 + b.extent[0] as f64 * height + 14.0;
-    grid(&mut svg, b, [right, top], [cell, height]);
+    // A box of B is as many rows high as its register has elements.
+    let parts = b.cells.iter().map(|(.., part)| part + 1).max().unwrap_or(1);
+    let low = (height / f64::from(parts)).max(12.0);
+    let below = top + 22.0 + b.extent[0] as f64 * low + 14.0;
+    grid(&mut svg, b, [right, top], [cell, low]);
     grid(&mut svg, d, [right, below], [cell, height]);
     grid(&mut svg, a, [MARGIN + LABELS, below], [cell, height]);
     svg.y = below + 22.0 + a.extent[0].max(d.extent[0]) as f64 * height;
@@ -87,7 +92,9 @@ fn grid(svg: &mut Svg, layout: &FragmentLayout, [left, top]: [f64; 2], [width, h
     let cell = |row: usize, column: usize| layout.cells[row * columns + column];
     let letter = layout.name.to_lowercase();
     let top = top + 22.0;
-    svg.text("s ink e", left - 6.0, top - 6.0, layout.name);
+    if letter != "r" {
+        svg.text("s ink e", left - 6.0, top - 6.0, layout.name);
+    }
     for column in 0..columns {
         svg.text("t dim m", left + (column as f64 + 0.5) * width, top - 4.0, &column.to_string());
     }
@@ -114,7 +121,7 @@ fn grid(svg: &mut Svg, layout: &FragmentLayout, [left, top]: [f64; 2], [width, h
                 marked.push([x + 1.0, y + 1.0, wide - 2.0, high - 2.0]);
             }
             let middle = x + wide / 2.0;
-            if wide >= 40.0 {
+            if wide >= WIDE {
                 svg.text("n ink e", middle - 1.0, y + high / 2.0 + 3.5, &lane.to_string());
                 svg.text("t dim", middle + 4.0, y + high / 2.0 + 3.5, &format!("{letter}{register}"));
             } else {
@@ -132,7 +139,7 @@ fn grid(svg: &mut Svg, layout: &FragmentLayout, [left, top]: [f64; 2], [width, h
 fn rows(trace: &Trace, site: &Site, matrices: usize, transposed: bool, store: bool) -> String {
     let heading = trace.heading(site);
     let layout = |register: usize| FragmentLayout {
-        name: ["first", "second", "third", "fourth"][register.min(3)],
+        name: "r",
         extent: [8, 8],
         element: "b16",
         elements_a_cell: 1,
@@ -172,8 +179,7 @@ fn rows(trace: &Trace, site: &Site, matrices: usize, transposed: bool, store: bo
 }
 
 fn matrix_cells(svg: &mut Svg, layout: &FragmentLayout, origin: [f64; 2], size: [f64; 2], register: usize) {
-    let named = FragmentLayout { name: "r", ..layout.clone() };
-    grid(svg, &named, origin, size);
-    let title = format!("{} matrix: register r{register}", layout.name);
+    grid(svg, layout, origin, size);
+    let title = format!("matrix {register}: register r{register}");
     svg.text("n dim m", origin[0] + 4.0 * size[0], origin[1] + 6.0, &title);
 }

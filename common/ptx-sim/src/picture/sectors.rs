@@ -1,6 +1,6 @@
 //! Lanes above, global memory below: a row for each line of 128 bytes, four sectors a row.
 
-use super::svg::{Svg, WIDTH};
+use super::svg::{Svg, WIDTH, shortened};
 use super::{code, count, lanes_in_words};
 use crate::trace::{LINE, MemoryAccess, SECTOR, Space, Touch, Trace};
 
@@ -10,6 +10,8 @@ const LEFT: f64 = 104.0;
 /// Width of a byte.
 const BYTE: f64 = (WIDTH - LEFT - 12.0) / LINE as f64;
 const ROW: f64 = 18.0;
+/// Height of a row where there are many.
+const LOW: f64 = 14.0;
 
 pub(super) fn draw(trace: &Trace, access: &MemoryAccess) -> String {
     let site = trace.site(access);
@@ -54,6 +56,7 @@ pub(super) fn draw(trace: &Trace, access: &MemoryAccess) -> String {
         let touch = access.touches.iter().find(|touch| (touch.address + u64::from(touch.bytes) - 1) / LINE >= line);
         touch.and_then(|touch| trace.variable(Space::Global, touch.address.max(line * LINE)))
     };
+    let high = if shown.len() > 8 { LOW } else { ROW };
     let mut rows = Vec::new();
     let mut y = lanes_y + ROW + if shown.len() > 1 { 52.0 } else { 34.0 };
     for (at, line) in shown.iter().enumerate() {
@@ -65,7 +68,7 @@ pub(super) fn draw(trace: &Trace, access: &MemoryAccess) -> String {
             y += 5.0; // memory between them is left out
         }
         rows.push((*line, y, variable, is_new));
-        y += ROW + 3.0;
+        y += high + 2.0;
     }
     for (line, y, ..) in &rows {
         for touch in parts(access, *line) {
@@ -78,23 +81,22 @@ pub(super) fn draw(trace: &Trace, access: &MemoryAccess) -> String {
     for (line, y, variable, is_new) in rows {
         let start = line * LINE;
         if let Some(variable) = variable.filter(|_| is_new) {
-            let name = super::svg::shortened(&format!("{} ({} bytes)", variable.name, variable.bytes), 17);
-            svg.text("n dim e", LEFT - 8.0, y - 4.0, &name);
+            svg.text("n dim", 12.0, y - 4.0, &shortened(&variable.name, 15));
         }
         let label = match variable {
             Some(variable) => format!("+{}", start.saturating_sub(variable.start)),
             None => format!("{start:#x}"),
         };
-        svg.text("n ink e", LEFT - 8.0, y + 13.0, &label);
+        svg.text("n ink e", LEFT - 8.0, y + high / 2.0 + 3.5, &label);
         for sector in start / SECTOR..(start + LINE) / SECTOR {
-            let place = [x_of(sector * SECTOR) + 0.5, y, SECTOR as f64 * BYTE - 1.0, ROW];
+            let place = [x_of(sector * SECTOR) + 0.5, y, SECTOR as f64 * BYTE - 1.0, high];
             if moved_sectors.contains(&sector) {
                 svg.titled_rect("pale", place, &format!("sector at {}", trace.locate(Space::Global, sector * SECTOR)));
             } else {
                 svg.rect("edge l", place);
             }
         }
-        draw_touches(&mut svg, &parts(access, line), y, x_of);
+        draw_touches(&mut svg, &parts(access, line), [y, high], x_of);
     }
     svg.y = y;
     if lines.len() > shown.len() {
@@ -102,10 +104,15 @@ pub(super) fn draw(trace: &Trace, access: &MemoryAccess) -> String {
         let rest = lines.len() - shown.len();
         svg.text("dim", LEFT, svg.y, &format!("… and {} more of 128 bytes", count(rest as u32, "line")));
     }
-    let entries =
-        [("full", "asked for, with the lane"), ("pale", "moved, not asked for"), ("edge l", "sector that stays")];
     let shared = access.touches.iter().map(|touch| u64::from(touch.bytes)).sum::<u64>() > u64::from(bytes);
-    let entries: Vec<_> = entries.into_iter().chain(shared.then_some(("good", "asked for by several lanes"))).collect();
+    let stays = lines.len() * (LINE / SECTOR) as usize > sectors as usize;
+    let entries = [
+        (true, "full", "asked for, with the lane"),
+        (shared, "good", "asked for by several lanes"),
+        (moved > bytes, "pale", "moved, not asked for"),
+        (stays, "edge l", "sector that stays"),
+    ];
+    let entries: Vec<_> = entries.iter().filter(|(used, ..)| *used).map(|(_, role, text)| (*role, *text)).collect();
     svg.legend(&entries);
     svg.finish(&format!("{heading}: {kind} of global memory"), &format!("{what} {found}"))
 }
@@ -121,7 +128,7 @@ fn parts(access: &MemoryAccess, line: u64) -> Vec<Touch> {
 }
 
 /// The bytes of a line that lanes ask for, each range once, with the lane's number where it fits.
-fn draw_touches(svg: &mut Svg, touches: &[Touch], y: f64, x_of: impl Fn(u64) -> f64) {
+fn draw_touches(svg: &mut Svg, touches: &[Touch], [y, high]: [f64; 2], x_of: impl Fn(u64) -> f64) {
     let mut ranges: Vec<((u64, u32), u32)> = Vec::new();
     for touch in touches {
         let key = (touch.address, touch.bytes);
@@ -134,11 +141,11 @@ fn draw_touches(svg: &mut Svg, touches: &[Touch], y: f64, x_of: impl Fn(u64) -> 
         let (x, width) = (x_of(address), f64::from(bytes) * BYTE);
         let one = lanes.count_ones() == 1;
         let gap = if width > 6.0 { 1.0 } else { 0.4 };
-        let place = [x + gap / 2.0, y + 2.0, width - gap, ROW - 4.0];
+        let place = [x + gap / 2.0, y + 1.5, width - gap, high - 3.0];
         svg.titled_rect(if one { "full" } else { "good" }, place, &lanes_in_words(lanes));
         let text = if one { lanes.trailing_zeros().to_string() } else { format!("×{}", lanes.count_ones()) };
         if text.chars().count() as f64 * 5.6 < width {
-            svg.text(if one { "t on-full m" } else { "t on-good m" }, x + width / 2.0, y + 12.5, &text);
+            svg.text(if one { "t on-full m" } else { "t on-good m" }, x + width / 2.0, y + high / 2.0 + 3.3, &text);
         }
     }
 }

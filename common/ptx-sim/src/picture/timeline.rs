@@ -5,7 +5,7 @@
 
 use super::svg::{Svg, WIDTH};
 use super::{count, runs};
-use crate::trace::{StepEvent, Trace};
+use crate::trace::{Step, StepEvent, Trace};
 
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 14.0;
@@ -58,6 +58,11 @@ struct Model {
     length: usize,
 }
 
+/// The lanes that a step is for: a jump concerns those that do not take it too.
+fn ran(step: &Step) -> u32 {
+    if step.event == StepEvent::Branch { step.mask } else { step.active }
+}
+
 fn model(trace: &Trace) -> Model {
     let threads: u32 = trace.threads.iter().product();
     let mut rows: Vec<Row> = Vec::new();
@@ -95,10 +100,10 @@ fn model(trace: &Trace) -> Model {
         let Some(step) = trace.steps.get(at) else { break };
         let Some(index) = row_of(&rows, step.warp) else { continue };
         let row = &mut rows[index];
-        row.steps.push(Span { start: row.now, mask: step.active, live: row.live });
+        row.steps.push(Span { start: row.now, mask: ran(step), live: row.live });
         row.now += 1;
         match step.event {
-            StepEvent::None => {}
+            StepEvent::None | StepEvent::Branch => {}
             StepEvent::Arrive { barrier, waits } => {
                 let line = trace.sites[step.site as usize].shown_line();
                 arrived.push((barrier, index, row.now, step.active, waits, line));
@@ -117,16 +122,11 @@ fn model(trace: &Trace) -> Model {
 
 pub(super) fn draw(trace: &Trace) -> String {
     let Model { mut rows, marks, length } = model(trace);
-    let partial = trace.steps.iter().zip(0..).filter(|(step, _)| step.active != 0);
-    let full_lanes = |warp: u32| {
-        let lanes = trace.threads.iter().product::<u32>().saturating_sub(warp * 32).min(32);
-        if lanes == 32 { u32::MAX } else { (1 << lanes) - 1 }
-    };
-    let diverged = partial.filter(|(step, _)| step.mask != full_lanes(step.warp)).count();
+    let parted: usize = rows.iter().map(|row| row.steps.iter().filter(|span| span.mask != span.live).count()).sum();
     let heading = format!("{}, {}: {}", trace.kernel, trace.block_name(), count(rows.len() as u32, "warp"));
     let mut summary = vec![format!(
-        "{} of warps, {diverged} of them by a part of the warp; {}; {length} steps.",
-        count(trace.steps.len() as u32, "instruction"),
+        "{}, {parted} of them by a part of the warp's lanes; {}; {length} steps.",
+        count(trace.steps.len() as u32, "warp instruction"),
         count(marks.len() as u32, "barrier")
     )];
     if trace.missed != 0 {
@@ -173,7 +173,8 @@ pub(super) fn draw(trace: &Trace) -> String {
         let shown: Vec<usize> = mark.rows.iter().copied().filter(|row| *row < rows.len()).collect();
         let (Some(first), Some(last)) = (shown.first(), shown.last()) else { continue };
         svg.line("stop", 1.4, &[[x, y_of(*first) - 4.0], [x, y_of(*last) + height + 4.0]]);
-        if mark.last < rows.len() && shown.len() > 1 {
+        let waited = |row: &Row| row.waits.iter().any(|wait| wait.to == mark.at && wait.from < wait.to);
+        if mark.last < rows.len() && rows.iter().any(waited) {
             let y = y_of(mark.last);
             svg.rect("stop-text", [x - 3.0, y + height / 2.0 - 3.0, 6.0, 6.0]);
         }
@@ -192,11 +193,16 @@ pub(super) fn draw(trace: &Trace) -> String {
         svg.text("dim", LEFT, svg.y, &format!("… and {}", count(hidden as u32, "more warp")));
     }
     let one = if per_column == 1 { String::new() } else { format!(" (a column: {per_column} steps)") };
-    let mut entries = vec![("full", "all live lanes run"), ("warn", "some run, lane 0 on top"), ("empty", "off")];
-    if !marks.is_empty() {
-        entries.push(("wait", "waits at a barrier"));
-        entries.push(("stop-text", "barrier complete; the square: last to come"));
-    }
+    let waited = rows.iter().flat_map(|row| &row.waits).any(|wait| wait.from < wait.to);
+    let complete = if waited { "barrier complete; the square: last to come" } else { "barrier complete" };
+    let entries = [
+        (true, "full", "all live lanes run"),
+        (parted > 0, "warn", "some run, lane 0 on top"),
+        (parted > 0, "empty", "off"),
+        (waited, "wait", "wait at a barrier"),
+        (!marks.is_empty(), "stop-text", complete),
+    ];
+    let entries: Vec<_> = entries.iter().filter(|(used, ..)| *used).map(|(_, role, text)| (*role, *text)).collect();
     svg.legend(&entries);
     svg.y += 17.0;
     let note = format!(

@@ -71,7 +71,7 @@ extern "C" __global__ void rounds(int* out, int count) {
             value += round;
         }
         if (threadIdx.x < 32) {
-            for (int i = 0; i < 4; ++i) value = value * 5 + i;
+            for (int i = 0; i < count; ++i) value = value * 5 + (value >> i);
         }
         found[threadIdx.x] = value;
         __syncthreads();
