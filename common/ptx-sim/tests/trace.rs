@@ -1,5 +1,7 @@
 //! Pictures: what they say of kernels whose accesses are known, and that they are SVG that any page can show.
 
+#![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 

@@ -1,5 +1,7 @@
 //! The debugger in small: what it tells is what the kernel does.
 
+#![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
+
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::{Arc, Mutex};
