@@ -16,6 +16,8 @@
 
 use std::{error::Error, ops::Range, path::Path};
 
+use phase1_infra::broken::{self, Broken, Version};
+
 use crate::{check::Reason, cli, figure, record};
 
 /// Produces one kind of generated content.
@@ -34,9 +36,17 @@ pub type Produced = Result<String, Box<dyn Error + Send + Sync>>;
 /// All generators of the course's book.
 pub const GENERATORS: &[Generator] = &[
     Generator { name: "book-help", produce: |_, _| Ok(format!("```text\n{}\n```", cli::help().trim_end())) },
+    Generator { name: "diagnostic", produce: |_, argument| diagnostic(argument) },
     Generator { name: "record", produce: |workspace, argument| Ok(record::markdown(workspace, argument)?) },
     Generator { name: FIGURE, produce: |workspace, argument| Ok(figure::text(workspace, argument)?) },
 ];
+
+/// What the simulator says of the broken kernel with that number or name.
+fn diagnostic(wanted: &str) -> Produced {
+    let entry = Broken::find(wanted).ok_or_else(|| format!("no broken kernel `{wanted}` in the gallery"))?;
+    let (_, report) = entry.report(&broken::simulator(), Version::Broken)?;
+    Ok(format!("```text\n{}\n```", report.trim_end()))
+}
 
 /// The generator of numbers within a sentence.
 const FIGURE: &str = "figure";

@@ -3,7 +3,8 @@
 //! ```text
 //! record PHASE/TABLE[@sim] [as list] [without notes] [columns "NAME"…] [rows "CELL"…] [code "NAME"…]
 //! ```
-//! `PHASE/TABLE` is the table of that name in `PHASE/records/nvidia-h200.json`. With `@sim`, the step of
+//! `PHASE/TABLE` is the table of that name in `PHASE/records/nvidia-h200.json`, or in `nvidia-h200-TABLE.json` there if it was
+//! measured by itself. With `@sim`, the step of
 //! phase 1 that makes the table (or all of phase 2, for `phase2-conv-bn/layers`) is run on the simulator: its counts are the same on every machine. Columns are shown in the order named; a row is shown if
 //! one of its cells reads as one of those named, or as `COLUMN=CELL` for a cell of that column. A list shows each row's last text as a block of its own, for texts of
 //! several lines. Columns of code, such as drawings, keep one width for each letter.
@@ -80,7 +81,9 @@ pub fn find(workspace: &Path, name: &str) -> Result<Found, RecordError> {
     if let Some(table) = table.strip_suffix("@sim") {
         return Ok(Found { table: simulated(phase, table)?, caption: "On the simulator.".to_owned() });
     }
-    let path = workspace.join(phase).join("records").join(MACHINE).with_extension("json");
+    let file = |name: &str| workspace.join(phase).join("records").join(name).with_extension("json");
+    let own = file(&format!("{MACHINE}-{table}"));
+    let path = if own.is_file() { own } else { file(MACHINE) };
     let record = Record::open(&path)?;
     let Some(found) = record.table(table) else {
         let known = record.tables.iter().map(|named| named.name.as_str());
@@ -342,6 +345,15 @@ mod tests {
                  <figcaption>{caption} a &lt; b</figcaption>\n</figure>"
             )
         );
+    }
+
+    #[test]
+    fn a_table_that_was_measured_by_itself_has_its_own_record() {
+        let folder = workspace();
+        let records = folder.path().join("p/records");
+        fs::rename(records.join("nvidia-h200.json"), records.join("nvidia-h200-transfers.json")).unwrap();
+        assert_eq!(find(folder.path(), "p/transfers").unwrap().table.rows.len(), 2);
+        assert!(find(folder.path(), "p/streams").is_err());
     }
 
     #[test]

@@ -169,7 +169,8 @@ fn profiled(case: &Case) -> Profile {
         })
         .collect();
     let config = ptx_sim::LaunchConfig { grid: case.grid, block: case.block, ..Default::default() };
-    let observed = module.kernel(case.kernel).unwrap().observe(&config, &args, &Observe { profile: true });
+    let observed =
+        module.kernel(case.kernel).unwrap().observe(&config, &args, &Observe { profile: true, ..Observe::default() });
     observed.unwrap_or_else(|error| panic!("{}: {error}", case.name)).profile.expect("it was asked for")
 }
 

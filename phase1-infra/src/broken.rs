@@ -6,11 +6,17 @@
 //!
 //! On a GPU many of the broken versions give the right result, at least the first time; others end the CUDA context, which is
 //! why a process should run one of them and no more.
+//!
+//! On the simulator they belong on a device that sanitises ([`simulator`]): it names the rule that was broken, also where the
+//! values are right. [`compare`](mod@compare) sets it beside NVIDIA's tools.
 
+pub mod compare;
+
+use std::cell::RefCell;
 use std::fmt;
 
-use common::check::{Mismatch, Report, Tolerance, compare};
-use common::device::{Counts, LaunchArgs};
+use common::check::{self, Mismatch, Report, Tolerance};
+use common::device::{Counts, LaunchArgs, SimOptions};
 use common::prelude::*;
 use common::table::{Column, Table};
 
@@ -51,9 +57,19 @@ pub enum Outcome {
     Right(Report),
     /// They are not.
     Wrong(Mismatch),
+    /// The simulator's sanitiser found rules broken, whatever became of the values.
+    Found {
+        /// [`Error::Findings`], of all launches together.
+        found: Error,
+        /// What the kernel left in memory. Threads that a finding stopped, at a mismatched barrier for instance, left nothing.
+        values: Compared,
+    },
     /// There are none: the simulator's diagnostic, or what the CUDA driver said.
     Stopped(Error),
 }
+
+/// What a comparison says.
+pub type Compared = std::result::Result<Report, Mismatch>;
 
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -71,16 +87,62 @@ impl fmt::Display for Outcome {
                 write!(f, "right: {} value{}", report.count, if report.count == 1 { "" } else { "s" })
             }
             Outcome::Wrong(mismatch) => write!(f, "wrong: {mismatch}"),
+            Outcome::Found { values, .. } => {
+                let values = if values.is_ok() { "right" } else { "wrong" };
+                write!(f, "found {}; the values are {values}", self.kinds().join(", "))
+            }
+            Outcome::Stopped(Error::Fault { fault, .. }) => write!(f, "stopped: {}", fault.kind.name()),
             Outcome::Stopped(error) => write!(f, "stopped: {error}"),
         }
     }
 }
 
 impl Outcome {
-    /// True if the values are as they should be.
+    /// True if the values are as they should be, and nobody has anything against the way to them.
     pub fn is_right(&self) -> bool {
         matches!(self, Outcome::Right(_))
     }
+
+    /// The rules that the simulator saw broken, by name, each once.
+    pub fn kinds(&self) -> Vec<&'static str> {
+        let mut kinds = Vec::new();
+        for (kind, _) in self.places() {
+            if !kinds.contains(&kind) {
+                kinds.push(kind);
+            }
+        }
+        kinds
+    }
+
+    /// What the simulator saw, in order: the rule that was broken, and the line of the kernel's file.
+    pub fn places(&self) -> Vec<(&'static str, Option<u32>)> {
+        match self {
+            Outcome::Found { found: Error::Findings { findings, .. }, .. } => {
+                findings.iter().map(|finding| (finding.kind.name(), finding.line)).collect()
+            }
+            Outcome::Stopped(Error::Fault { fault, .. }) => vec![(fault.kind.name(), fault.line)],
+            _ => Vec::new(),
+        }
+    }
+
+    /// The simulator's diagnostics, with the lines of source.
+    pub fn diagnostics(&self) -> Option<&str> {
+        match self {
+            Outcome::Found { found: Error::Findings { rendered, .. }, .. }
+            | Outcome::Stopped(Error::Fault { rendered, .. }) => Some(rendered),
+            _ => None,
+        }
+    }
+}
+
+/// A simulator that sanitises every launch: where the gallery is at home if there is no GPU.
+pub fn simulator() -> Device {
+    Device::sim_with(sanitising())
+}
+
+/// For [`Device::open_with`]: [`simulator`], should the choice fall on one.
+pub fn sanitising() -> SimOptions {
+    SimOptions { sanitize: true, ..SimOptions::default() }
 }
 
 impl Broken {
@@ -97,13 +159,33 @@ impl Broken {
     /// # Errors
     /// What keeps the kernel from being launched, such as [`Error::NvrtcMissing`]. What goes wrong in it is an outcome.
     pub fn run(&self, device: &Device, version: Version, size: usize) -> Result<Outcome> {
-        let case = Case { device, stream: device.stream(), version, source: self.source(version) };
-        match (self.run)(&case, size) {
-            Ok(Ok(report)) => Ok(Outcome::Right(report)),
-            Ok(Err(mismatch)) => Ok(Outcome::Wrong(mismatch)),
-            Err(error @ (Error::Fault { .. } | Error::Cuda { .. })) => Ok(Outcome::Stopped(error)),
-            Err(error) => Err(error),
+        let source = self.source(version);
+        let case = Case { device, stream: device.stream(), version, source, found: RefCell::default() };
+        let ended = (self.run)(&case, size);
+        match (ended, case.found.into_inner()) {
+            (Ok(values), Some(found)) => Ok(Outcome::Found { found, values }),
+            (Ok(Ok(report)), None) => Ok(Outcome::Right(report)),
+            (Ok(Err(mismatch)), None) => Ok(Outcome::Wrong(mismatch)),
+            (Err(error @ (Error::Fault { .. } | Error::Cuda { .. })), _) => Ok(Outcome::Stopped(error)),
+            (Err(error), _) => Err(error),
         }
+    }
+
+    /// What the command prints for one version at the first size: the simulator's diagnostics if there are any, then one line
+    /// with the verdict; for an entry that is [slow](Broken::slow), also what the simulator counts.
+    ///
+    /// # Errors
+    /// As [`Broken::run`].
+    pub fn report(&self, device: &Device, version: Version) -> Result<(Outcome, String)> {
+        let outcome = self.run(device, version, self.sizes[0])?;
+        let diagnostics = outcome.diagnostics().map_or_else(String::new, |text| format!("{text}\n\n"));
+        let mut report = format!("{diagnostics}{} {}, {version}: {outcome}\n", self.number, self.name);
+        if self.slow
+            && let Some(counts) = counters(device, self)?
+        {
+            report += &counts.to_text();
+        }
+        Ok((outcome, report))
     }
 
     /// The entry with this number or name: `07`, `7` or `warp-sum`.
@@ -133,7 +215,7 @@ pub static BROKEN: [Broken; 12] = [
     Broken {
         number: "02",
         name: "scale",
-        title: "a bound that covers one element of four",
+        title: "a bound for one element of four",
         question: "What does the last thread do?",
         slow: false,
         sizes: &[1001, 0, 1, 2, 3, 4, 5, 1023, 1024, 1025],
@@ -144,7 +226,7 @@ pub static BROKEN: [Broken; 12] = [
     Broken {
         number: "03",
         name: "column-sums",
-        title: "an accumulator that nobody set to zero",
+        title: "an accumulator never set to zero",
         question: "What do the sums begin with?",
         slow: false,
         sizes: &[100, 0, 1, 2, 33, 257],
@@ -177,7 +259,7 @@ pub static BROKEN: [Broken; 12] = [
     Broken {
         number: "06",
         name: "block-sum",
-        title: "a barrier that only some threads reach",
+        title: "a barrier that some never reach",
         question: "Who waits for whom?",
         slow: false,
         sizes: &[1000, 0, 1, 2, 255, 256, 257],
@@ -188,7 +270,7 @@ pub static BROKEN: [Broken; 12] = [
     Broken {
         number: "07",
         name: "warp-sum",
-        title: "a shuffle whose mask names lanes that are elsewhere",
+        title: "a mask that names absent lanes",
         question: "Who is in the mask, and who is there?",
         slow: false,
         sizes: &[1000, 0, 1, 2, 31, 32, 33, 257],
@@ -221,7 +303,7 @@ pub static BROKEN: [Broken; 12] = [
     Broken {
         number: "10",
         name: "frame",
-        title: "a vector load that is not aligned",
+        title: "a misaligned vector load",
         question: "Which values of `start` are fine?",
         slow: false,
         sizes: &[75, 0, 1, 255, 256, 257],
@@ -232,7 +314,7 @@ pub static BROKEN: [Broken; 12] = [
     Broken {
         number: "11",
         name: "add-rows",
-        title: "a pointer to memory that has been freed",
+        title: "a pointer to freed memory",
         question: "Nothing is wrong with the kernels. Who owns the rows?",
         slow: false,
         sizes: &[1000, 1, 2, 255, 256, 257],
@@ -283,15 +365,14 @@ pub fn counters(device: &Device, entry: &Broken) -> Result<Option<Table>> {
     Ok(Some(table))
 }
 
-/// What a comparison says.
-type Compared = std::result::Result<Report, Mismatch>;
-
 /// One version of an entry, and where it runs.
 struct Case<'a> {
     device: &'a Device,
     stream: Stream,
     version: Version,
     source: &'a KernelSource,
+    /// [`Error::Findings`] so far.
+    found: RefCell<Option<Error>>,
 }
 
 impl Case<'_> {
@@ -299,7 +380,8 @@ impl Case<'_> {
         self.device.kernel(self.source, name)
     }
 
-    /// Launches one of the gallery's kernels with the arguments that `push` appends, which must be what its file asks for.
+    /// Launches one of the gallery's kernels with the arguments that `push` appends, which must be what its file asks for. What
+    /// a sanitiser finds is kept: the launch has come to its end, so that there are values to compare.
     fn launch<'k>(
         &'k self,
         kernel: &'k Kernel,
@@ -311,7 +393,23 @@ impl Case<'_> {
         // SAFETY: the repaired kernels stay inside buffers of the sizes given here. Of the broken ones, only `scale` writes
         // outside, up to 12 bytes behind y but not past the next multiple of 16, which is padding on every device. What others
         // read outside, misaligned or too late is at worst a fault, an outcome like any other.
-        unsafe { args.launch(config) }
+        match unsafe { args.launch(config) } {
+            Err(error @ Error::Findings { .. }) => self.keep(error),
+            other => return other,
+        }
+        Ok(())
+    }
+
+    fn keep(&self, error: Error) {
+        let mut found = self.found.borrow_mut();
+        match (&mut *found, error) {
+            (Some(Error::Findings { findings, rendered }), Error::Findings { findings: more, rendered: text }) => {
+                findings.extend(more);
+                rendered.push_str("\n\n");
+                rendered.push_str(&text);
+            }
+            (found, error) => *found = Some(error),
+        }
     }
 }
 
@@ -347,7 +445,7 @@ fn difference(case: &Case, columns: usize) -> Result<Compared> {
     // One subtraction: the very bits.
     let left = |i: usize| if i.is_multiple_of(columns) { 0.0 } else { x[i - 1] };
     let expected: Vec<f32> = (0..x.len()).map(|i| x[i] - left(i)).collect();
-    Ok(compare(&case.stream.clone_dtoh(&y)?, &expected, Tolerance::exact()))
+    Ok(check::compare(&case.stream.clone_dtoh(&y)?, &expected, Tolerance::exact()))
 }
 
 fn scale(case: &Case, n: usize) -> Result<Compared> {
@@ -361,7 +459,7 @@ fn scale(case: &Case, n: usize) -> Result<Compared> {
         args.arg(&x_dev).arg(&mut y).arg(&FACTOR).arg(&(n as u32));
     })?;
     let expected: Vec<f32> = x.iter().map(|x| FACTOR * x).collect();
-    Ok(compare(&case.stream.clone_dtoh(&y)?, &expected, Tolerance::exact()))
+    Ok(check::compare(&case.stream.clone_dtoh(&y)?, &expected, Tolerance::exact()))
 }
 
 fn column_sums(case: &Case, rows: usize) -> Result<Compared> {
@@ -379,7 +477,7 @@ fn column_sums(case: &Case, rows: usize) -> Result<Compared> {
     })?;
     let column = |column: usize| (0..rows).map(move |row| row * columns + column);
     let expected: Vec<f64> = (0..columns).map(|at| sum(column(at).map(|i| matrix[i]))).collect();
-    Ok(compare(&case.stream.clone_dtoh(&sums)?, &expected, sum_tolerance(rows)))
+    Ok(check::compare(&case.stream.clone_dtoh(&sums)?, &expected, sum_tolerance(rows)))
 }
 
 fn transpose(case: &Case, rows: usize) -> Result<Compared> {
@@ -395,7 +493,7 @@ fn transpose(case: &Case, rows: usize) -> Result<Compared> {
         args.arg(&x_dev).arg(&mut y).arg(&(rows as u32)).arg(&(columns as u32));
     })?;
     let expected: Vec<f32> = (0..x.len()).map(|i| x[i % rows * columns + i / rows]).collect();
-    Ok(compare(&case.stream.clone_dtoh(&y)?, &expected, Tolerance::exact()))
+    Ok(check::compare(&case.stream.clone_dtoh(&y)?, &expected, Tolerance::exact()))
 }
 
 fn scale_rows(case: &Case, rows: usize) -> Result<Compared> {
@@ -412,7 +510,7 @@ fn scale_rows(case: &Case, rows: usize) -> Result<Compared> {
         args.arg(&x_dev).arg(&factors_dev).arg(&mut y).arg(&(rows as u32)).arg(&(columns as u32));
     })?;
     let expected: Vec<f32> = (0..x.len()).map(|i| factors[i / columns] * x[i]).collect();
-    Ok(compare(&case.stream.clone_dtoh(&y)?, &expected, Tolerance::exact()))
+    Ok(check::compare(&case.stream.clone_dtoh(&y)?, &expected, Tolerance::exact()))
 }
 
 fn block_sum(case: &Case, n: usize) -> Result<Compared> {
@@ -436,7 +534,7 @@ fn sums_of_runs(case: &Case, name: &str, n: usize, run: usize) -> Result<Compare
     })?;
     let block = |i: usize| &x[(i * run).min(n)..((i + 1) * run).min(n)];
     let expected: Vec<f64> = (0..sums.len()).map(|i| sum(block(i).iter().copied())).collect();
-    Ok(compare(&case.stream.clone_dtoh(&sums)?, &expected, sum_tolerance(run)))
+    Ok(check::compare(&case.stream.clone_dtoh(&sums)?, &expected, sum_tolerance(run)))
 }
 
 fn rank_of(case: &Case, n: usize) -> Result<Compared> {
@@ -450,7 +548,7 @@ fn rank_of(case: &Case, n: usize) -> Result<Compared> {
     let mut sorted = x.clone();
     sorted.sort_by(f32::total_cmp);
     let expected: Vec<u32> = x.iter().map(|x| sorted.partition_point(|other| other < x) as u32).collect();
-    Ok(compare(&case.stream.clone_dtoh(&ranks)?, &expected, Tolerance::exact()))
+    Ok(check::compare(&case.stream.clone_dtoh(&ranks)?, &expected, Tolerance::exact()))
 }
 
 fn ring_walk(case: &Case, n: usize) -> Result<Compared> {
@@ -464,7 +562,7 @@ fn ring_walk(case: &Case, n: usize) -> Result<Compared> {
         args.arg(&x_dev).arg(&mut y).arg(&STEP).arg(&(n as i32));
     })?;
     let expected: Vec<f32> = (0..n as u64).map(|i| x[(i * STEP as u64 % n as u64) as usize]).collect();
-    Ok(compare(&case.stream.clone_dtoh(&y)?, &expected, Tolerance::exact()))
+    Ok(check::compare(&case.stream.clone_dtoh(&y)?, &expected, Tolerance::exact()))
 }
 
 fn frame(case: &Case, quads: usize) -> Result<Compared> {
@@ -477,7 +575,7 @@ fn frame(case: &Case, quads: usize) -> Result<Compared> {
     case.launch(&kernel, LaunchConfig::for_num_elems(quads as u32), |args| {
         args.arg(&x_dev).arg(&mut y).arg(&(START as u32)).arg(&(quads as u32));
     })?;
-    Ok(compare(&case.stream.clone_dtoh(&y)?, &x[START..], Tolerance::exact()))
+    Ok(check::compare(&case.stream.clone_dtoh(&y)?, &x[START..], Tolerance::exact()))
 }
 
 fn add_rows(case: &Case, columns: usize) -> Result<Compared> {
@@ -498,7 +596,7 @@ fn add_rows(case: &Case, columns: usize) -> Result<Compared> {
     };
     let host = rows.iter().map(Tensor::as_slice).collect::<Result<Vec<_>>>()?;
     let expected: Vec<f64> = (0..columns).map(|column| sum(host.iter().map(|row| row[column]))).collect();
-    Ok(compare(&sums, &expected, sum_tolerance(rows.len())))
+    Ok(check::compare(&sums, &expected, sum_tolerance(rows.len())))
 }
 
 // ANCHOR: upload
@@ -538,5 +636,5 @@ fn count_above(case: &Case, n: usize) -> Result<Compared> {
         args.arg(&x_dev).arg(&THRESHOLD).arg(&mut count).arg(&(n as u32));
     })?;
     let expected = x.iter().filter(|&&x| x > THRESHOLD).count() as u32;
-    Ok(compare(&case.stream.clone_dtoh(&count)?, &[expected], Tolerance::exact()))
+    Ok(check::compare(&case.stream.clone_dtoh(&count)?, &[expected], Tolerance::exact()))
 }

@@ -1,22 +1,23 @@
 //! `cargo run -p phase1-infra [-- STEP…]`: runs the steps and prints their tables; `… -- broken [KERNEL]`: the gallery of broken
-//! kernels.
+//! kernels, and who finds their mistakes.
 
 use std::io::{self, ErrorKind, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{Parser, Subcommand};
+use clap::error::ErrorKind as Refusal;
+use clap::{CommandFactory, Parser, Subcommand};
 use common::prelude::*;
 use common::progress::Progress;
 use common::record::Record;
 use common::table::{Column, Format, Table};
+use phase1_infra::broken::compare::{TABLE, compare};
 use phase1_infra::broken::{self, BROKEN, Broken, Version};
 use phase1_infra::{Run, STEPS, Step, records};
 
 /// Phase 1: device, memory, transfers, launches, streams and errors, one step at a time
 #[derive(Parser)]
-#[command(args_conflicts_with_subcommands = true)]
 struct Args {
     /// Steps to run; all but doctor if none is named
     #[arg(value_name = "STEP", value_parser = step_names())]
@@ -28,7 +29,7 @@ struct Args {
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
     /// How tables are written; json is one list of tables
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_enum, default_value_t, global = true)]
     format: Format,
     #[command(flatten)]
     device: DeviceArgs,
@@ -38,7 +39,9 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Gallery {
-    /// Twelve broken kernels: list them, or run one and say what came out; fails unless it is right
+    /// Twelve broken kernels: list them, or run one and say what came out; fails unless all is right
+    ///
+    /// The simulator sanitises: it reports broken rules even where the values are right.
     Broken {
         /// One of them, by number or name; a list of all if left out
         #[arg(value_name = "KERNEL", value_parser = broken_names())]
@@ -46,6 +49,12 @@ enum Gallery {
         /// Run its repaired version
         #[arg(long, requires = "kernel")]
         repaired: bool,
+        /// All of them on the simulator and, if there is a GPU, there and under NVIDIA's compute-sanitizer: who finds what?
+        #[arg(long, conflicts_with = "kernel")]
+        compare: bool,
+        /// Keep the comparison in a file
+        #[arg(long, value_name = "FILE", requires = "compare")]
+        save: Option<PathBuf>,
     },
 }
 
@@ -60,7 +69,13 @@ fn broken_names() -> impl TypedValueParser<Value = &'static Broken> {
 }
 
 fn main() -> ExitCode {
-    let outcome = run(&Args::parse(), &mut io::stdout().lock());
+    let args = Args::parse();
+    // The device and the format may come before `broken`; the rest belongs to the steps.
+    if args.gallery.is_some() && (!args.steps.is_empty() || args.list || args.save.is_some()) {
+        let message = "steps, --list and --save do not go before `broken`, which has options of its own";
+        Args::command().error(Refusal::ArgumentConflict, message).exit();
+    }
+    let outcome = run(&args, &mut io::stdout().lock());
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
@@ -75,32 +90,59 @@ fn main() -> ExitCode {
 
 /// False if a broken kernel was run and did not give the right result.
 fn run(args: &Args, out: &mut impl Write) -> Result<bool> {
-    match args.gallery {
-        Some(Gallery::Broken { kernel: Some(entry), repaired }) => {
-            let version = if repaired { Version::Repaired } else { Version::Broken };
-            return run_broken(entry, version, &args.device.open()?, out);
+    match &args.gallery {
+        Some(Gallery::Broken { kernel: Some(entry), repaired, .. }) => {
+            let version = if *repaired { Version::Repaired } else { Version::Broken };
+            return run_broken(entry, version, &open_for_gallery(args)?, out);
         }
-        Some(Gallery::Broken { kernel: None, .. }) => {
-            Printer::new(Format::Text, out).print_all(vec![broken::list()])?
-        }
+        Some(Gallery::Broken { compare: true, save, .. }) => run_comparison(args, save.as_deref(), out)?,
+        Some(Gallery::Broken { .. }) => Printer::new(args.format, out).print_all(vec![broken::list()])?,
         None if args.list => Printer::new(args.format, out).print_all(vec![list()])?,
         None => run_steps(args, out)?,
     }
     Ok(true)
 }
 
+/// The chosen device; the simulator sanitises, asked or not.
+fn open_for_gallery(args: &Args) -> Result<Device> {
+    let device = match args.device.sanitize {
+        true => args.device.open()?,
+        false => Device::open_with(args.device.device, broken::sanitising())?,
+    };
+    eprintln!("device: {}", device.describe());
+    Ok(device)
+}
+
 /// Says what came of one version, and is true if it is right.
 fn run_broken(entry: &Broken, version: Version, device: &Device, out: &mut impl Write) -> Result<bool> {
-    eprintln!("device: {}", device.describe());
-    let outcome = entry.run(device, version, entry.sizes[0])?;
-    let mut printer = Printer::new(Format::Text, out);
-    printer.write(&format!("{} {}, {version}: {outcome}\n", entry.number, entry.name))?;
-    if entry.slow
-        && let Some(counts) = broken::counters(device, entry)?
-    {
-        printer.print_all(vec![counts])?;
-    }
+    let (outcome, report) = entry.report(device, version)?;
+    Printer::new(Format::Text, out).write(&report)?;
     Ok(outcome.is_right())
+}
+
+/// Who finds what: here, and where it was recorded if there is no GPU here.
+fn run_comparison(args: &Args, save: Option<&Path>, out: &mut impl Write) -> Result<()> {
+    if let Some(path) = save {
+        Record::can_be_saved(path)?;
+    }
+    let device = open_for_gallery(args)?;
+    let mut record = Record::begin(&device);
+    let program = std::env::current_exe().map_err(|source| Error::Io { path: "this program".into(), source })?;
+    let table = compare(&device, &program)?;
+    let recorded = if device.is_sim() { records()? } else { Vec::new() };
+    let quoted = recorded.iter().filter_map(|record| record.quote(TABLE));
+    Printer::new(args.format, out).print_all(std::iter::once(table.clone()).chain(quoted).collect())?;
+    record.push(TABLE, table);
+    match save {
+        Some(path) => save_to(path, &record),
+        None => Ok(()),
+    }
+}
+
+fn save_to(path: &Path, record: &Record) -> Result<()> {
+    record.save(path)?;
+    eprintln!("saved: {}", path.display());
+    Ok(())
 }
 
 fn run_steps(args: &Args, out: &mut impl Write) -> Result<()> {
@@ -143,10 +185,7 @@ fn run_steps(args: &Args, out: &mut impl Write) -> Result<()> {
     }
     printer.end()?;
     match (&args.save, record) {
-        (Some(path), Some(record)) => {
-            record.save(path)?;
-            eprintln!("saved: {}", path.display());
-        }
+        (Some(path), Some(record)) => save_to(path, &record)?,
         (Some(path), None) => eprintln!("not saved, since no step ran on a device: {}", path.display()),
         (None, _) => {}
     }

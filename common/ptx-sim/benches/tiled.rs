@@ -61,7 +61,7 @@ fn rates(criterion: &mut Criterion) {
         ("sanitised", 1, false, true),
     ] {
         let device = Device::new(DeviceConfig { workers, sanitize, ..Default::default() });
-        let observe = Observe { profile };
+        let observe = Observe { profile, ..Observe::default() };
         let mut group = criterion.benchmark_group(name);
         group.sampling_mode(SamplingMode::Flat);
         for case in &cases(&device) {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use half::{bf16, f16};
+use ptx_sim::{AccessKind, WatchPoint};
 use serde_json::{Value, json};
 
 /// Runs PTX, the assembly that CUDA compilers produce, on the CPU, and names the line that is wrong.
@@ -18,6 +19,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run one kernel and print the buffers that it wrote
     Run(Run),
+    /// Run one kernel and draw what a block of it did, as SVG
+    Trace(TraceOptions),
     /// List kernels, their parameters, and instructions that the simulator does not know
     Check(Check),
 }
@@ -67,9 +70,9 @@ Examples:
   ptx-sim run sum.ptx --kernel sum --block 256 --shared 1024 --sanitize in:u32:@values.bin out:u32:1
   ptx-sim run add.ptx --kernel add --block 256 --profile --arch sm_80 in:f32:@a.bin in:f32:@b.bin out:f32:256 u32:256";
 
+/// What to launch, and how.
 #[derive(Debug, Args)]
-#[command(after_help = RUN_HELP)]
-pub(crate) struct Run {
+pub(crate) struct Launch {
     /// The PTX file
     #[arg(value_name = "FILE.ptx")]
     pub file: PathBuf,
@@ -88,6 +91,16 @@ pub(crate) struct Run {
     /// Instructions that all warps together may execute before the kernel is stopped; a billion are under a minute
     #[arg(long, value_name = "N", default_value_t = 1_000_000_000, allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]
     pub budget: u64,
+    /// The kernel's arguments, see below
+    #[arg(value_name = "ARG", value_parser = argument)]
+    pub args: Vec<Argument>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = RUN_HELP)]
+pub(crate) struct Run {
+    #[command(flatten)]
+    pub launch: Launch,
     /// Look for what results may hide: races, reads of what nobody wrote, barriers and masks that not all follow
     #[arg(long, visible_alias = "sanitise")]
     pub sanitize: bool,
@@ -100,9 +113,118 @@ pub(crate) struct Run {
     /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,
-    /// The kernel's arguments, see below
-    #[arg(value_name = "ARG", value_parser = argument)]
-    pub args: Vec<Argument>,
+    /// Tell on stderr what a thread does at a line of the CUDA source, or whenever it writes a register: 'line 42', %r5, '%r5,%f3'
+    #[arg(long, value_name = "POINT", value_parser = watch_points)]
+    pub watch: Vec<Points>,
+    /// The thread to watch, by its threadIdx [default: 0,0,0]
+    #[arg(long, value_name = "X[,Y[,Z]]", value_parser = place, requires = "watch", conflicts_with = "warp")]
+    pub thread: Option<[u32; 3]>,
+    /// Watch all lanes of this warp of the block
+    #[arg(long, value_name = "W", requires = "watch")]
+    pub warp: Option<u32>,
+    /// The block to watch, by its blockIdx
+    #[arg(long, value_name = "X[,Y[,Z]]", default_value = "0", value_parser = place)]
+    pub at_block: [u32; 3],
+    /// Lines to tell before it is enough
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub watch_limit: u64,
+}
+
+/// The points of one `--watch`.
+#[derive(Clone, Debug)]
+pub(crate) struct Points(pub Vec<WatchPoint>);
+
+fn watch_points(text: &str) -> Result<Points, String> {
+    WatchPoint::list(text).map(Points)
+}
+
+const TRACE_HELP: &str = "\
+Pictures:
+  sectors    an access to global memory: which lane touches which bytes, and the 32-byte sectors that are moved for them
+  banks      an access to shared memory: which lane asks which bank, and who has to wait
+  fragment   a matrix instruction (mma, wmma, ldmatrix, stmatrix): which lane and register holds which element
+  timeline   the block's warps side by side: lanes that are active, barriers, who waits for whom
+They follow the reader's system, light or dark; inside a page of mdBook, its theme.
+
+Of several that fit, --nth picks one; they count in the order in which the simulator executes them, warp after warp.
+Kernel arguments are those of `ptx-sim run`, see there.
+
+Exit status: 0 done, 1 nothing to draw, or the kernel broke a rule, or the file cannot be loaded, 2 wrong usage.
+
+Examples:
+  ptx-sim trace copy.ptx --kernel copy --block 32 --show sectors in:f32:@in.bin out:f32:32 u32:32 -o copy.svg
+  ptx-sim trace tile.ptx --kernel tile --block 32,32 --show banks --line 31 --kind read in:f32:@in.bin out:f32:1024 > banks.svg
+  ptx-sim trace tile.ptx --kernel tile --block 32,32 --list in:f32:@in.bin out:f32:1024";
+
+#[derive(Debug, Args)]
+#[command(after_help = TRACE_HELP)]
+pub(crate) struct TraceOptions {
+    #[command(flatten)]
+    pub launch: Launch,
+    /// What to draw
+    #[arg(long, value_enum, required_unless_present = "list")]
+    pub show: Option<Show>,
+    /// List the accesses to memory instead
+    #[arg(long, conflicts_with = "show")]
+    pub list: bool,
+    /// Only what is at this line of the CUDA source
+    #[arg(long, value_name = "N")]
+    pub line: Option<u32>,
+    /// Only accesses that do this
+    #[arg(long, value_enum)]
+    pub kind: Option<Kind>,
+    /// Which of those that fit, from 1 on
+    #[arg(long, value_name = "I", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    pub nth: u64,
+    /// The block, by its blockIdx
+    #[arg(long, value_name = "X[,Y[,Z]]", default_value = "0", value_parser = place)]
+    pub at_block: [u32; 3],
+    /// Only this warp of the block
+    #[arg(long, value_name = "W")]
+    pub warp: Option<u32>,
+    /// Warp instructions of the block to record
+    #[arg(long, value_name = "N", default_value_t = 50_000)]
+    pub max_steps: usize,
+    /// Write the picture or the list there instead of to stdout
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// What a picture shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Show {
+    /// An access to global memory and the sectors it moves
+    Sectors,
+    /// An access to shared memory and its bank conflicts
+    Banks,
+    /// How a matrix instruction spreads its matrices over lanes and registers
+    Fragment,
+    /// The block's warps, their divergence and barriers
+    Timeline,
+}
+
+/// What an access does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Kind {
+    /// Loads
+    Read,
+    /// Stores
+    Write,
+    /// Atomics
+    Atomic,
+    /// Asynchronous copies
+    Copy,
+}
+
+impl From<Kind> for AccessKind {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Read => Self::Read,
+            Kind::Write => Self::Write,
+            Kind::Atomic => Self::Atomic,
+            Kind::Copy => Self::Copy,
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -154,19 +276,26 @@ fn architecture(text: &str) -> Result<String, String> {
     }
 }
 
-fn extents(text: &str) -> Result<[u32; 3], String> {
-    let mut extents = [1; 3];
+/// Up to three numbers; those that are not given are `rest`.
+fn axes(text: &str, rest: u32) -> Result<[u32; 3], String> {
+    let mut axes = [rest; 3];
     if text.split(',').count() > 3 {
         return Err("there are three axes: X, Y and Z".into());
     }
-    for (extent, part) in extents.iter_mut().zip(text.split(',')) {
-        *extent = match part.parse() {
-            Ok(0) => return Err("an extent is at least 1".into()),
-            Ok(value) => value,
-            Err(_) => return Err(format!("`{part}` is not a 32-bit whole number")),
-        };
+    for (axis, part) in axes.iter_mut().zip(text.split(',')) {
+        *axis = part.parse().map_err(|_| format!("`{part}` is not a 32-bit whole number"))?;
     }
-    Ok(extents)
+    Ok(axes)
+}
+
+fn extents(text: &str) -> Result<[u32; 3], String> {
+    let extents = axes(text, 1)?;
+    if extents.contains(&0) { Err("an extent is at least 1".into()) } else { Ok(extents) }
+}
+
+/// A `blockIdx` or `threadIdx`.
+fn place(text: &str) -> Result<[u32; 3], String> {
+    axes(text, 0)
 }
 
 fn argument(text: &str) -> Result<Argument, String> {

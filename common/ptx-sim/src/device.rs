@@ -9,6 +9,8 @@ use crate::ir::ConstantValue;
 use crate::memory::{Allocation, DevicePtr, Memory, MemoryError, MemoryInfo, Role};
 use crate::module::{KernelInfo, Module};
 use crate::profile::Profile;
+use crate::trace::{Trace, TraceRequest};
+use crate::watch::WatchRequest;
 
 /// Threads that a block may have at most.
 pub const MAX_THREADS: u32 = 1024;
@@ -341,10 +343,16 @@ pub struct Leak {
 }
 
 /// What else to find out about a launch.
+///
+/// A launch that is traced or watched has one worker, so that it is the same each time.
 #[derive(Clone, Debug, Default)]
 pub struct Observe {
     /// Count what the kernel asks of the hardware, line by line. Costs about half of the simulator's speed.
     pub profile: bool,
+    /// Record what one block does: [`Observation::trace`].
+    pub trace: Option<TraceRequest>,
+    /// Tell the values of registers and memory as the kernel goes.
+    pub watch: Option<WatchRequest>,
 }
 
 /// What was found out about a launch.
@@ -356,6 +364,8 @@ pub struct Observation {
     pub findings: Vec<Fault>,
     /// What the kernel asked of the hardware, if that was to be observed ([`Observe::profile`]).
     pub profile: Option<Profile>,
+    /// What one block did, if that was asked for.
+    pub trace: Option<Trace>,
 }
 
 /// Why a launch did not happen, or did not end well.
@@ -376,6 +386,14 @@ pub enum LaunchError {
         /// The kernel.
         kernel: String,
         /// Which limit is exceeded, by how much.
+        message: String,
+    },
+    /// There is nothing to trace or watch at the place that was asked for.
+    #[error("kernel `{kernel}`: {message}")]
+    Observe {
+        /// The kernel.
+        kernel: String,
+        /// What there is not, and what there is.
         message: String,
     },
     /// The kernel did something that it must not.
@@ -418,7 +436,8 @@ impl Kernel {
     /// no error.
     ///
     /// # Errors
-    /// As [`Self::launch`], but for findings.
+    /// As [`Self::launch`], but for findings; [`LaunchError::Observe`] before anything ran if what is to be observed does
+    /// not exist.
     pub fn observe(&self, config: &LaunchConfig, args: &[Arg], observe: &Observe) -> Result<Observation, LaunchError> {
         self.check(config)?;
         let params = self.params(args)?;
@@ -440,30 +459,52 @@ impl Kernel {
             output: &device.output,
             started: device.started,
         };
-        if !launch.sanitised && !observe.profile {
+        let failed = |message| LaunchError::Observe { kernel: launch.kernel.info.name.clone(), message };
+        let told = observe.trace.is_some() || observe.watch.is_some();
+        if !launch.sanitised && !observe.profile && !told {
             let (counts, _, fault) = exec::run(&launch, device.workers, || exec::Plain);
             return match fault {
                 Some(fault) => Err(LaunchError::Fault(fault)),
                 None => Ok(Observation { report: counts.into(), ..Observation::default() }),
             };
         }
-        let workers = if launch.sanitised { 1 } else { device.workers };
+        if let Some(request) = &observe.trace {
+            launch.check_place(request.block, request.warp).map_err(failed)?;
+        }
+        let debugger = match &observe.watch {
+            Some(request) => Some(Box::new(exec::debugger::Debugger::new(&launch, request).map_err(failed)?)),
+            None => None,
+        };
+        let debugger = Mutex::new(debugger); // the one worker takes it
+        let workers = if launch.sanitised || told { 1 } else { device.workers };
         let monitor = || exec::Watch {
             sanitiser: launch.sanitised.then(|| Box::new(exec::sanitise::Sanitiser::new(&launch))),
             profiler: observe.profile.then(|| Box::new(exec::profiler::Profiler::new(&launch))),
+            tracer: observe.trace.as_ref().map(|request| Box::new(exec::tracer::Tracer::new(&launch, request))),
+            debugger: debugger.lock().unwrap_or_else(PoisonError::into_inner).take(),
         };
         let (counts, monitors, fault) = exec::run(&launch, workers, monitor);
-        if let Some(fault) = fault {
-            return Err(LaunchError::Fault(fault));
-        }
         let mut observation = Observation { report: counts.into(), ..Observation::default() };
         let mut profilers = Vec::new();
-        for exec::Watch { sanitiser, profiler } in monitors {
+        for exec::Watch { sanitiser, profiler, tracer, debugger } in monitors {
             observation.findings.extend(sanitiser.into_iter().flat_map(|sanitiser| sanitiser.into_findings()));
             profilers.extend(profiler.map(|profiler| *profiler));
+            if let Some(tracer) = tracer {
+                let text_of = |file: &str| crate::report::source_near(file, module.name());
+                observation.trace = Some(tracer.into_trace(text_of));
+            }
+            if let Some(debugger) = debugger {
+                debugger.finish();
+            }
         }
-        observation.profile = observe.profile.then(|| exec::profiler::profile(&launch, profilers));
-        Ok(observation)
+        match fault {
+            // A sanitiser has it among its findings.
+            Some(fault) if !launch.sanitised => Err(LaunchError::Fault(fault)),
+            _ => {
+                observation.profile = observe.profile.then(|| exec::profiler::profile(&launch, profilers));
+                Ok(observation)
+            }
+        }
     }
 
     fn check(&self, config: &LaunchConfig) -> Result<(), LaunchError> {

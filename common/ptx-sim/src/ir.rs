@@ -15,9 +15,10 @@
 //! Instructions in which kernels spend their time have an arm of their own, written as a loop over 32 lanes for the
 //! compiler to vectorise. The rest of the arithmetic is [`Op::Map`]: a function of [`crate::scalar`] called lane by lane.
 
-use crate::ast::Loc;
+use crate::ast::{Loc, Scalar};
 use crate::matrix::{Mma, WmmaAccess};
 use crate::scalar::{CarryFn, CompareFn, LaneFn, Mode};
+use crate::span::Span;
 
 /// A row: a register, an immediate or an address, relative to the frame.
 pub(crate) type R = u32;
@@ -924,6 +925,27 @@ pub(crate) struct Function {
     pub unsupported: Vec<crate::error::Unsupported>,
     /// Whether it has a body.
     pub defined: bool,
+    /// The registers that its text names, in order of their first mention: for a debugger.
+    pub registers: Vec<NamedRegister>,
+}
+
+/// A register by the name it has in the PTX.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NamedRegister {
+    /// Where the name stands in the PTX text.
+    pub name: Span,
+    pub ty: Scalar,
+    /// Its first row; for a predicate its number.
+    pub at: u32,
+    /// Elements of a `.v2`/`.v4` register, otherwise 1.
+    pub count: u32,
+}
+
+impl NamedRegister {
+    /// Rows that one element takes; a predicate takes none.
+    pub(crate) fn rows(&self) -> u32 {
+        if self.ty == Scalar::Pred { 0 } else { self.ty.size().div_ceil(4).max(1) }
+    }
 }
 
 /// A module-scope `.global` or `.const` variable.

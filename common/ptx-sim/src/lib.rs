@@ -45,6 +45,8 @@
 //! | `memory` | allocations that know their bounds |
 //! | `exec` | blocks on host threads, warps in turn, lanes together |
 //! | `profile`, `occupancy` | what a launch asked of the hardware, by line; how many blocks a multiprocessor holds |
+//! | `trace`, `picture` | what a block did, step by step, and drawings of it |
+//! | `watch` | values of registers and memory as a kernel goes: a debugger in small |
 //! | `fault`, `error`, `report` | what can go wrong, as values and as text |
 //!
 //! # Limits
@@ -65,10 +67,13 @@ mod memory;
 mod module;
 mod occupancy;
 mod parse;
+mod picture;
 mod profile;
 mod report;
 pub mod scalar;
 mod span;
+mod trace;
+mod watch;
 
 pub use device::{
     Arg, DEFAULT_BUDGET, Device, DeviceConfig, Kernel, LaunchConfig, LaunchError, LaunchReport, Leak, LoadedModule,
@@ -79,4 +84,9 @@ pub use fault::{Fault, FaultKind, OtherAccess};
 pub use memory::{DevicePtr, MemoryError, MemoryInfo};
 pub use module::{KernelInfo, Module, ParamInfo};
 pub use occupancy::{Limiter, Limits, Occupancy};
+pub use picture::{Pick, PictureError};
 pub use profile::{Class, Counters, Issued, LineProfile, Profile};
+pub use trace::{
+    AccessKind, MemoryAccess, Release, Site, Space, Step, StepEvent, Touch, Trace, TraceRequest, Variable,
+};
+pub use watch::{WatchPoint, WatchRequest, WatchSink, WatchThreads, Watched};

@@ -6,12 +6,14 @@ mod ptxas;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::Parser;
-use cli::{Argument, Check, Cli, Command, Contents, Element, Run};
+use cli::{Argument, Check, Cli, Command, Contents, Element, Launch, Run, Show, TraceOptions};
 use ptx_sim::{
     Arg, Device, DeviceConfig, DevicePtr, Fault, KernelInfo, LaunchConfig, LaunchError, LaunchReport, Limits,
-    LoadError, MemoryError, Module, Observe, Occupancy, Profile,
+    LoadError, MemoryError, Module, Observation, Observe, Occupancy, Pick, PictureError, Profile, Space, Trace,
+    TraceRequest, WatchRequest, WatchSink, WatchThreads,
 };
 use serde_json::{Value, json};
 
@@ -34,8 +36,12 @@ enum Failure {
     /// What the sanitiser found.
     #[error("{} findings", .0.len())]
     Findings(Vec<Fault>),
+    #[error("nothing to draw: {0}")]
+    Picture(#[from] PictureError),
     #[error("cannot write the results: {0}")]
     Write(#[from] io::Error),
+    #[error("cannot write `{path}`: {source}")]
+    Save { path: String, source: io::Error },
 }
 
 impl Failure {
@@ -60,6 +66,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match &cli.command {
         Command::Run(options) => run(options),
+        Command::Trace(options) => trace(options),
         Command::Check(options) => check(options),
     };
     let failure = match result {
@@ -126,18 +133,47 @@ fn arguments(device: &Device, arguments: &[Argument]) -> Result<(Vec<Arg>, Vec<S
     Ok((args, shown_buffers))
 }
 
-fn run(options: &Run) -> Result<ExitCode, Failure> {
+/// Runs the kernel and observes it; returns also the buffers to print.
+fn launch(
+    device: &Device,
+    options: &Launch,
+    observe: &Observe,
+) -> Result<(Result<Observation, LaunchError>, Vec<Shown>), Failure> {
     let module = load(&options.file)?;
-    let device = Device::new(DeviceConfig { sanitize: options.sanitize, ..Default::default() });
     let kernel = device.load(&module)?.kernel(&options.kernel)?;
-    let (args, shown) = arguments(&device, &options.args)?;
+    let (args, shown) = arguments(device, &options.args)?;
     let config = LaunchConfig {
         grid: options.grid,
         block: options.block,
         shared_bytes: options.shared,
         budget: Some(options.budget),
     };
-    let launched = kernel.observe(&config, &args, &Observe { profile: options.profile });
+    Ok((kernel.observe(&config, &args, observe), shown))
+}
+
+/// What `--watch` asks for: lines on stderr, up to the limit.
+fn watch(options: &Run) -> Option<WatchRequest> {
+    let points: Vec<_> = options.watch.iter().flat_map(|points| points.0.clone()).collect();
+    let threads = match options.warp {
+        Some(warp) => WatchThreads::Warp(warp),
+        None => WatchThreads::Thread(options.thread.unwrap_or_default()),
+    };
+    let (limit, told) = (options.watch_limit, AtomicU64::new(0));
+    let sink = WatchSink::new(move |watched| {
+        let goes_on = told.fetch_add(1, Ordering::Relaxed) < limit;
+        let line = match goes_on {
+            true => watched.to_string(),
+            false => format!("watch: there is more after these {limit} lines (--watch-limit)"),
+        };
+        writeln!(io::stderr(), "{line}").is_ok() && goes_on
+    });
+    (!points.is_empty()).then_some(WatchRequest { points, block: options.at_block, threads, sink })
+}
+
+fn run(options: &Run) -> Result<ExitCode, Failure> {
+    let device = Device::new(DeviceConfig { sanitize: options.sanitize, ..Default::default() });
+    let observe = Observe { profile: options.profile, watch: watch(options), ..Observe::default() };
+    let (launched, shown) = launch(&device, &options.launch, &observe)?;
     let printed = device.take_output();
     let mut out = io::BufWriter::new(io::stdout().lock());
     match launched {
@@ -202,7 +238,7 @@ struct Residence {
 
 impl Residence {
     fn of(profile: &Profile, options: &Run) -> Self {
-        let registers = ptxas::registers(&options.file, &options.arch, &options.kernel);
+        let registers = ptxas::registers(&options.launch.file, &options.arch, &options.launch.kernel);
         let limits = Limits::of(&options.arch).expect("`cli::architecture` let it pass");
         let known = registers.as_ref().ok().copied();
         let occupancy = Occupancy::of(&limits, profile.threads, profile.shared_bytes, known);
@@ -239,6 +275,79 @@ impl Residence {
         }
         object
     }
+}
+
+fn trace(options: &TraceOptions) -> Result<ExitCode, Failure> {
+    let request =
+        TraceRequest { block: options.at_block, warp: options.warp, max_steps: options.max_steps, source: None };
+    let observe = Observe { trace: Some(request), ..Observe::default() };
+    let device = Device::new(Default::default());
+    let (launched, _) = launch(&device, &options.launch, &observe)?;
+    let trace = match launched {
+        Ok(observation) => observation.trace.unwrap_or_default(),
+        Err(LaunchError::Fault(fault)) => return Err(Failure::Fault(fault)),
+        Err(error) => return Err(Failure::Usage(error)),
+    };
+    let nth = usize::try_from(options.nth).unwrap_or(usize::MAX);
+    let pick = Pick { line: options.line, warp: options.warp, kind: options.kind.map(Into::into), nth };
+    let text = match options.show {
+        None => list(&trace, &pick),
+        Some(Show::Sectors) => trace.sectors(&pick)?,
+        Some(Show::Banks) => trace.banks(&pick)?,
+        Some(Show::Fragment) => trace.fragment(&pick)?,
+        Some(Show::Timeline) => trace.timeline()?,
+    };
+    match &options.output {
+        Some(path) => {
+            std::fs::write(path, text).map_err(|source| Failure::Save { path: path.display().to_string(), source })?
+        }
+        None => {
+            let mut out = io::stdout().lock();
+            out.write_all(text.as_bytes())?;
+            out.flush()?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A table of the accesses: equal ones of a line are told once, with their number.
+fn list(trace: &Trace, pick: &Pick) -> String {
+    let mut rows: Vec<([String; 6], usize, String)> = Vec::new();
+    for access in &trace.accesses {
+        let site = trace.site(access);
+        let fits = pick.line.is_none_or(|line| site.is_at(line)) && pick.kind.is_none_or(|kind| kind == access.kind);
+        if !fits {
+            continue;
+        }
+        let cost = match access.space {
+            Space::Global => format!("{} sectors, ideal {}", access.sectors(), access.ideal_sectors()),
+            Space::Shared => format!("{} wavefronts, ideal {}", access.wavefronts(), access.ideal_wavefronts()),
+            Space::Constant | Space::Local => String::new(),
+        };
+        let row = [
+            site.shown_line().to_string(),
+            access.space.to_string(),
+            access.kind.to_string(),
+            access.lanes().count_ones().to_string(),
+            access.bytes().to_string(),
+            cost,
+        ];
+        match rows.iter_mut().find(|(known, ..)| *known == row) {
+            Some((_, count, _)) => *count += 1,
+            None => rows.push((row, 1, site.text.clone().unwrap_or_else(|| site.instruction.clone()))),
+        }
+    }
+    let mut text = format!(
+        "{:>5}  {:>7}  {:8}  {:6}  {:>5}  {:>5}  {:28}  source\n",
+        "line", "times", "space", "kind", "lanes", "bytes", "cost of each"
+    );
+    for ([line, space, kind, lanes, bytes, cost], count, source) in rows {
+        text += &format!("{line:>5}  {count:>7}  {space:8}  {kind:6}  {lanes:>5}  {bytes:>5}  {cost:28}  {source}\n");
+    }
+    if trace.missed != 0 {
+        text += &format!("truncated: {} more warp instructions of the block are not in the trace\n", trace.missed);
+    }
+    text
 }
 
 fn write_results(out: &mut impl Write, buffers: &[(Element, Vec<u8>)], printed: &str) -> io::Result<()> {

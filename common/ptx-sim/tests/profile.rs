@@ -41,7 +41,7 @@ fn profile_on(device: &Device, kernel: &str, grid: [u32; 3], block: [u32; 3], in
         })
         .collect();
     let config = LaunchConfig { grid, block, ..Default::default() };
-    let observe = Observe { profile: true };
+    let observe = Observe { profile: true, ..Observe::default() };
     let observation =
         module.kernel(kernel).expect("it is there").observe(&config, &args, &observe).expect("it is right");
     let profile = observation.profile.expect("it was asked for");
@@ -378,7 +378,7 @@ fn fragments_and_jump_tables_are_counted_too() {
     let kernel = module.kernel("by_hand").unwrap();
     for (threads, divergent) in [(32, 1), (64, 2)] {
         let config = LaunchConfig { block: [threads, 1, 1], ..Default::default() };
-        let observation = kernel.observe(&config, &[], &Observe { profile: true }).unwrap();
+        let observation = kernel.observe(&config, &[], &Observe { profile: true, ..Observe::default() }).unwrap();
         let profile = observation.profile.unwrap();
         let warps = u64::from(threads / 32);
         let expected = [
@@ -434,7 +434,8 @@ fn a_fault_is_a_fault_with_a_profiler_too() {
         ("global_load_16", vec![u64::MAX.into(), Arg::from(0u64), (-7i32).into(), 3i32.into(), 32i32.into()]),
         ("local_array", vec![Arg::from(0u64), Arg::from(-5i32)]),
     ] {
-        let launched = module.kernel(kernel).unwrap().observe(&config, &args, &Observe { profile: true });
+        let launched =
+            module.kernel(kernel).unwrap().observe(&config, &args, &Observe { profile: true, ..Observe::default() });
         assert!(matches!(launched, Err(LaunchError::Fault(_))), "{kernel}: {launched:?}");
     }
 }

@@ -1,5 +1,7 @@
 //! What the sanitiser finds, and what it must not: every kernel of `kernels/sanitise.cu`.
 
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
 use ptx_sim::{Arg, Device, DeviceConfig, Fault, FaultKind, LaunchConfig, LaunchError, Module};
 
 const PTX: &str = include_str!("kernels/sanitise.ptx");
@@ -29,17 +31,14 @@ fn findings(kernel: &str, grid: u32, block: u32, inputs: &[Input]) -> Vec<Fault>
         .iter()
         .zip(["first", "second", "third"])
         .map(|(input, label)| {
-            let (words, value): (u64, Option<fn(u64) -> f32>) = match input {
-                Words(words) => (*words, Some(|at| (at % 251) as f32 + 0.5)),
-                Zeros(words) => (*words, Some(|_| 0.0)),
-                Unwritten(words) => (*words, None),
+            let (words, contents) = match input {
+                Words(words) => (*words, (0..*words).map(|at| (at % 251) as f32 + 0.5).collect()),
+                Zeros(words) => (*words, vec![0.0; *words as usize]),
+                Unwritten(words) => (*words, Vec::new()),
                 Value(value) => return Arg::from(*value),
             };
             let pointer = device.alloc(words * 4, label).unwrap();
-            if let Some(value) = value {
-                let bytes: Vec<u8> = (0..words).flat_map(|at| value(at).to_le_bytes()).collect();
-                device.write(pointer, &bytes).unwrap();
-            }
+            device.write(pointer, &contents.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>()).unwrap();
             Arg::from(pointer)
         })
         .collect();

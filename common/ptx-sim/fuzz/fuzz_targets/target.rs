@@ -44,7 +44,7 @@ fn run(module: &Module, watched: bool) {
             })
             .collect();
         let config = LaunchConfig { grid: [2, 1, 1], block: [40, 1, 1], shared_bytes: 256, budget: Some(20_000) };
-        match kernel.observe(&config, &args, &Observe { profile: watched }) {
+        match kernel.observe(&config, &args, &Observe { profile: watched, ..Observe::default() }) {
             Ok(observation) => {
                 observation.findings.iter().for_each(|finding| drop(finding.render(None, false)));
                 observation.profile.iter().for_each(|profile| drop(profile.to_json()));

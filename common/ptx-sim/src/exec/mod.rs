@@ -5,12 +5,15 @@
 //! for each other through global memory all move, whatever the number of cores.
 
 mod access;
+pub(crate) mod debugger;
 pub(crate) mod lanes;
 mod monitor;
 mod printf;
 pub(crate) mod profiler;
 pub(crate) mod sanitise;
 mod together;
+mod touches;
+pub(crate) mod tracer;
 pub(crate) mod warp;
 
 use std::collections::VecDeque;
@@ -21,6 +24,7 @@ use crate::fault::{Fault, FaultKind, OtherAccess};
 use crate::ir::{ConstantValue, Program};
 use crate::lower::KernelPart;
 use crate::memory::Snapshot;
+use crate::trace::Site;
 pub(crate) use monitor::{Monitor, Plain, Scene, Watch};
 use sanitise::BlockShadow;
 use warp::Warp;
@@ -112,46 +116,85 @@ impl Launch<'_> {
         }
     }
 
+    /// Says what is wrong with a block index or a warp's number.
+    pub(crate) fn check_place(&self, block: [u32; 3], warp: Option<u32>) -> Result<(), String> {
+        let warps = self.threads().div_ceil(32);
+        if block.iter().zip(self.grid).any(|(index, extent)| *index >= extent) {
+            let ([x, y, z], [gx, gy, gz]) = (block, self.grid);
+            return Err(format!("there is no block ({x}, {y}, {z}) in a grid of {gx} × {gy} × {gz} blocks"));
+        }
+        match warp {
+            Some(warp) if warp >= warps => {
+                let threads = self.threads();
+                Err(format!(
+                    "there is no warp {warp} in a block of {threads} threads, which has {}",
+                    match warps {
+                        1 => "warp 0 only".to_owned(),
+                        _ => format!("warps 0 to {}", warps - 1),
+                    }
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Block number in launch order to `blockIdx`.
     fn block_index(&self, number: u64) -> [u32; 3] {
         let [x, y, _] = self.grid.map(u64::from);
         [(number % x) as u32, (number / x % y) as u32, (number / (x * y)) as u32]
     }
 
-    /// The fault of `lanes` of a warp at `pc`.
-    pub(crate) fn fault(&self, problem: Problem, pc: usize, block: [u32; 3], warp: u32) -> Fault {
+    /// Where an instruction is from.
+    pub(crate) fn site(&self, pc: usize) -> Site {
         let place = self.program.places.get(pc).copied().unwrap_or_default();
         let path = |number: u64| {
             let found = self.program.files.iter().find(|(index, _)| *index == number);
             found.map(|(_, path)| path.clone())
         };
-        let mut notes = problem.notes;
+        let mut inlined_from = None;
         let mut file = place.loc.and_then(|loc| path(loc.file));
         let mut at = place.loc.map(|loc| (loc.line, loc.column));
         // A line of a header that was inlined says little: show the line that called it.
         if let Some((number, line, column)) = place.loc.and_then(|loc| loc.inlined_at)
             && let Some(caller) = path(number)
         {
-            if let (Some(inner), Some((inner_line, _))) = (&file, at) {
-                notes.push(format!("inlined from {inner}:{inner_line}"));
+            if let (Some(inner), Some((inner_line, _))) = (file, at) {
+                inlined_from = Some((inner, inner_line));
             }
             file = Some(caller);
             at = Some((line, column));
         }
         // An instruction may take several lines: up to its semicolon.
-        let lines = self.source.split_inclusive('\n').skip((place.ptx_line as usize).saturating_sub(1)).take(16);
-        let text: String = lines.collect();
-        let instruction = text.find(';').map_or(text.as_str(), |end| &text[..=end]);
+        let text = self.source.get(place.ptx_at as usize..).filter(|_| place.ptx_line != 0).unwrap_or_default();
+        let instruction = text.find(';').map_or(text, |end| &text[..=end]);
+        Site {
+            line: file.as_ref().and(at).map(|(line, _)| line),
+            column: file.as_ref().and(at).map_or(0, |(_, column)| column),
+            file,
+            inlined_from,
+            ptx_line: place.ptx_line,
+            instruction: instruction.split_whitespace().collect::<Vec<_>>().join(" "),
+            text: None,
+        }
+    }
+
+    /// The fault of `lanes` of a warp at `pc`.
+    pub(crate) fn fault(&self, problem: Problem, pc: usize, block: [u32; 3], warp: u32) -> Fault {
+        let site = self.site(pc);
+        let mut notes = problem.notes;
+        if let Some((file, line)) = site.inlined_from {
+            notes.push(format!("inlined from {file}:{line}"));
+        }
         let lane = problem.lanes.trailing_zeros().min(31);
         Fault {
             kind: problem.kind,
             message: problem.message,
             kernel: self.kernel.info.name.clone(),
-            line: file.as_ref().and(at).map(|(line, _)| line),
-            column: file.as_ref().and(at).map_or(0, |(_, column)| column),
-            file,
-            ptx: (self.file.to_owned(), place.ptx_line),
-            instruction: instruction.split_whitespace().collect::<Vec<_>>().join(" "),
+            line: site.line,
+            column: site.column,
+            file: site.file,
+            ptx: (self.file.to_owned(), site.ptx_line),
+            instruction: site.instruction,
             block,
             thread: self.thread_index(warp * 32 + lane),
             threads: problem.lanes.count_ones(),
@@ -191,18 +234,22 @@ impl Launch<'_> {
         format!("thread ({x}, {y}, {z}) {verb} at {at}")
     }
 
+    /// Name, start and size of the variables of shared memory, in order.
+    pub(crate) fn shared_variables(&self) -> impl Iterator<Item = (&str, u32, u32)> {
+        let variables = self
+            .kernel
+            .static_variables
+            .iter()
+            .map(|variable| (source_name(&variable.name), self.shared_offset(variable.offset), variable.bytes));
+        let dynamic = self.shared_bytes() - self.dynamic_shared;
+        let dynamic = ("dynamic shared memory", dynamic, self.dynamic_shared);
+        variables.chain((self.dynamic_shared != 0).then_some(dynamic))
+    }
+
     /// How an offset lies to the variables of shared memory, in words.
     pub(crate) fn describe_shared(&self, offset: u64) -> String {
-        let variables = self.kernel.static_variables.iter().map(|variable| {
-            (u64::from(self.shared_offset(variable.offset)), variable.bytes, source_name(&variable.name))
-        });
-        let dynamic = u64::from(self.shared_bytes() - self.dynamic_shared);
-        let all = variables.chain((self.dynamic_shared != 0).then_some((
-            dynamic,
-            self.dynamic_shared,
-            "dynamic shared memory",
-        )));
-        let Some((start, bytes, name)) = all.filter(|(start, ..)| *start <= offset).last() else {
+        let before = self.shared_variables().map(|(name, start, bytes)| (u64::from(start), bytes, name));
+        let Some((start, bytes, name)) = before.filter(|(start, ..)| *start <= offset).last() else {
             return format!("{} before the first variable", plural(offset));
         };
         let (into, bytes) = (offset - start, u64::from(bytes));
@@ -385,6 +432,9 @@ impl Block {
             let mut warps = std::mem::take(&mut self.warps);
             for warp in &mut warps {
                 let released = warp.release(launch, id as u32, barrier);
+                if released != 0 {
+                    monitor.released(self, warp.number, released, id as u32);
+                }
                 if released != 0
                     && let Some(sanitiser) = monitor.sanitiser()
                 {

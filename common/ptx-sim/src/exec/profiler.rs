@@ -363,20 +363,11 @@ fn local_sectors(addresses: &[u64; 32], bytes: u64, mask: u32) -> u64 {
 /// neighbour does; measured on an H200, stores don't.
 fn wavefronts(addresses: &[u64; 32], bytes: u64, mask: u32, pairs: bool) -> [u64; 2] {
     let words = bytes.div_ceil(4).clamp(1, 8) as usize;
-    let group = 32 / words;
     let first_words = each(|lane| (addresses[lane] / 4) as u32);
     let mut total = [0; 2];
     let mut start = 0;
     while start < 32 {
-        let pair = start..start + 2 * group;
-        let alike = |apart: usize| {
-            let same = |lane: usize| {
-                mask >> lane & mask >> (lane ^ apart) & 1 == 0 || first_words[lane] == first_words[lane ^ apart]
-            };
-            pair.clone().all(same)
-        };
-        let group =
-            if pairs && words > 1 && start % (2 * group) == 0 && (alike(1) || alike(2)) { 2 * group } else { group };
+        let group = served_together(&first_words, words, mask, pairs, start);
         let active = mask >> start & (u32::MAX >> (32 - group));
         if active != 0 {
             total[0] += ways(&first_words[start..start + group], words as u32, active);
@@ -385,6 +376,19 @@ fn wavefronts(addresses: &[u64; 32], bytes: u64, mask: u32, pairs: bool) -> [u64
         start += group;
     }
     total
+}
+
+/// How many lanes from `start` on shared memory serves together, see [`wavefronts`].
+pub(crate) fn served_together(first_words: &[u32; 32], words: usize, mask: u32, pairs: bool, start: usize) -> usize {
+    let group = 32 / words;
+    let alike = |apart: usize| {
+        (start..start + 2 * group).all(|lane| {
+            let both = mask >> lane & mask >> (lane ^ apart) & 1 == 1;
+            !both || first_words[lane] == first_words[lane ^ apart]
+        })
+    };
+    let pair = pairs && words > 1 && start.is_multiple_of(2 * group) && (alike(1) || alike(2));
+    if pair { 2 * group } else { group }
 }
 
 /// Wavefronts of `ldmatrix` and `stmatrix`, and the fewest: each matrix of eight 16-byte rows, whose addresses eight lanes

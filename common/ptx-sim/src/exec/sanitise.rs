@@ -618,21 +618,18 @@ impl Sanitiser {
         let block = shadow.first / u64::from(shadow.threads);
         let release = Release { at: self.now, thread, base: shadow.base, warp: first, mates, fences, acquired };
         let list = self.releases[index as usize].entry(block).or_default();
-        let mut own = (0..list.len()).rev().filter(|at| list[*at].thread == thread);
-        if let Some(last) = own.next()
-            && (list[last].base, list[last].fences) == (release.base, release.fences)
-            && release.acquired.len() == list[last].acquired.len()
+        let own: Vec<usize> = (0..list.len()).filter(|at| list[*at].thread == thread).collect();
+        if let Some(last) = own.last().map(|at| &list[*at])
+            && (last.base, last.fences) == (release.base, release.fences)
+            && last.acquired.len() == release.acquired.len()
         {
             return; // a lock that is tried again and again
         }
-        let (count, oldest) = (list.iter().filter(|known| known.thread == thread).count(), own.last());
-        if count >= MAX_RELEASES
-            && let Some(oldest) = oldest
+        if let [oldest, next, ..] = own[..]
+            && own.len() >= MAX_RELEASES
         {
-            let at = list.remove(oldest).at;
-            if let Some(next) = list.iter_mut().find(|known| known.thread == thread) {
-                next.at = at;
-            }
+            list[next].at = list[oldest].at;
+            list.remove(oldest);
         }
         list.push(release);
     }

@@ -154,6 +154,11 @@ impl Warp {
         unsafe { Rows::new(rows.as_mut_ptr(), rows.len() as u32) }
     }
 
+    /// A predicate of the frame whose predicates begin at `frame`, a bit a lane.
+    pub(crate) fn predicate(&self, frame: u32, p: P) -> u32 {
+        self.predicates.get((frame + p) as usize).copied().unwrap_or(0)
+    }
+
     pub(crate) fn is_done(&self) -> bool {
         self.live == 0
     }
@@ -398,6 +403,18 @@ impl Warp {
             } else {
                 let mut context = Context { warp: self, block, launch, frame, monitor, pc };
                 together::execute(&mut context, op, union).map_err(|problem| (problem, pc))?;
+                let rows = self.frame_rows(frame);
+                monitor.after(&Scene {
+                    launch,
+                    block,
+                    warp: self,
+                    rows,
+                    frame_predicates: frame.predicates,
+                    frame_local: frame.local,
+                    pc,
+                    mask: union,
+                    active: union,
+                });
             }
             for split in self.splits.iter_mut().filter(|split| is_with(split)) {
                 split.pc += 1;
@@ -560,6 +577,21 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
             Context { warp: &mut *warp, block: &mut *block, launch, frame: split.frame, monitor: &mut *monitor, pc }
         };
     }
+    macro_rules! scene {
+        ($active:expr) => {
+            Scene {
+                launch,
+                block: &*block,
+                warp: &*warp,
+                rows,
+                frame_predicates: base,
+                frame_local: split.frame.local,
+                pc,
+                mask,
+                active: $active,
+            }
+        };
+    }
     // Leaves the loop with the split up to date.
     let result = loop {
         if executed >= turn {
@@ -577,7 +609,7 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
         executed += 1;
         lane_count += u64::from(active.count_ones());
         if !matches!(inst.op, Op::Join) {
-            monitor.issue(&Scene { launch, block, warp, rows, frame_local: split.frame.local, pc, mask, active });
+            monitor.issue(&scene!(active));
         }
         if active == 0 {
             pc += 1;
@@ -900,6 +932,7 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
                 break Err(Problem::new(FaultKind::Trap, active, "the simulator does not know this instruction"));
             }
         }
+        monitor.after(&scene!(active));
         pc += 1;
     };
     split.pc = pc as u32;

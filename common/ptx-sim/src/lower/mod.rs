@@ -508,7 +508,7 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
                     self.scope().families.push(family);
                     return Ok(());
                 }
-                Symbol::Register(self.new_register(variable.ty, variable.vector))
+                Symbol::Register(self.new_register(variable.name, variable.ty, variable.vector))
             }
             Space::Local | Space::Param => {
                 let bytes = size_of(variable)?;
@@ -533,7 +533,11 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
         Ok(())
     }
 
-    fn new_register(&mut self, ty: Scalar, vector: u32) -> Register {
+    fn new_register(&mut self, name: &'a str, ty: Scalar, vector: u32) -> Register {
+        let start = name.as_ptr() as usize - self.module.source.as_ptr() as usize; // names are parts of the source
+        let name = Span::new(start, start + name.len());
+        let at = if ty == Scalar::Pred { self.predicates } else { self.rows };
+        self.function.registers.push(NamedRegister { name, ty, at, count: vector });
         if ty == Scalar::Pred {
             self.predicates += 1;
             return Register::Predicate(self.predicates - 1);
@@ -569,7 +573,7 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
                 (number < family.count).then_some((family.ty, family.vector))
             });
             if let Some((ty, vector)) = found {
-                let symbol = Symbol::Register(self.new_register(ty, vector));
+                let symbol = Symbol::Register(self.new_register(name, ty, vector));
                 self.scopes[depth].names.insert(name, symbol);
                 return Some(symbol);
             }

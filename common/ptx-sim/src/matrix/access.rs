@@ -4,11 +4,14 @@ use super::layout::Fragment;
 use super::number::Number;
 use super::product::wmma_shapes;
 use super::{Lanes, Major, Modifiers, Shape, combination};
+use crate::trace::FragmentLayout;
 
 /// `wmma.load.{a, b, c}` or `wmma.store.d` (PTX ISA, "wmma.load", "wmma.store"): which bytes of memory each lane's
 /// registers hold. A register is moved in equal *parts*, from its lowest bits up, each of them contiguous in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct WmmaAccess {
+    /// `A`, `B`, `C` or `D`.
+    name: &'static str,
     number: Number,
     major: Major,
     /// Rows and columns, in elements.
@@ -31,6 +34,12 @@ impl WmmaAccess {
             return Err(unknown());
         }
         let Shape { m, n, k } = shape;
+        let name = match *matrix {
+            "a" => "A",
+            "b" => "B",
+            "c" => "C",
+            _ => "D",
+        };
         let (extent, fragment) = match (*direction, *matrix) {
             ("load", "a" | "b") => {
                 let is_a = *matrix == "a";
@@ -56,12 +65,17 @@ impl WmmaAccess {
             }
             _ => return Err(unknown()),
         };
-        let mut access = Self { number, major, extent, fragment, whole: false };
+        let mut access = Self { name, number, major, extent, fragment, whole: false };
         access.whole = (0..access.fragment.registers * 32).all(|at| {
             let minor = |part| access.along_and_across(at % 32, at / 32, part).1;
             (1..access.fragment.parts).all(|part| minor(part) == minor(0) + part as u64)
         });
         Ok(access)
+    }
+
+    /// Which lane and register holds each element.
+    pub(crate) fn layout(&self) -> FragmentLayout {
+        self.fragment.layout(self.name, self.number)
     }
 
     /// PTX registers of the fragment: 64-bit ones for f64, otherwise 32-bit ones.

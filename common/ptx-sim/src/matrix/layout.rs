@@ -6,6 +6,8 @@
 //! [8, 32].
 
 use super::Major;
+use super::number::Number;
+use crate::trace::FragmentLayout;
 
 /// One of an instruction's operands as registers.
 #[derive(Clone, Debug)]
@@ -96,5 +98,25 @@ impl Fragment {
     pub(super) fn place(&self, lane: usize, register: usize, part: usize) -> [u8; 2] {
         let at = (register * 32 + lane) * self.parts + part;
         self.places[at % self.places.len()]
+    }
+
+    /// The fragment the other way round: for each place of the matrix, who holds it.
+    pub(super) fn layout(&self, name: &'static str, number: Number) -> FragmentLayout {
+        let places = || self.places.iter().map(|place| place.map(usize::from));
+        let extent = [0, 1].map(|axis| places().map(|place| place[axis] + 1).max().unwrap_or(0));
+        let mut cells = vec![(0, 0, 0); extent[0] * extent[1]];
+        for (at, [row, column]) in places().enumerate() {
+            let (lane, register, part) = (at / self.parts % 32, at / self.parts / 32, at % self.parts);
+            cells[row * extent[1] + column] = (lane as u8, register as u8, part as u8);
+        }
+        let own = self.places.len() / (32 * self.parts);
+        FragmentLayout {
+            name,
+            extent,
+            element: number.name(),
+            elements_a_cell: number.elements_a_unit(),
+            cells,
+            copies: self.registers - own,
+        }
     }
 }

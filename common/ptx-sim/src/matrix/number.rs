@@ -22,23 +22,28 @@ pub(super) enum Number {
 }
 
 impl Number {
+    const NAMES: [(&str, Self); 13] = [
+        ("f16", Self::F16),
+        ("bf16", Self::Bf16),
+        ("tf32", Self::Tf32),
+        ("e4m3", Self::E4m3),
+        ("e5m2", Self::E5m2),
+        ("f32", Self::F32),
+        ("f64", Self::F64),
+        ("s8", Self::S8),
+        ("u8", Self::U8),
+        ("s4", Self::S4),
+        ("u4", Self::U4),
+        ("b1", Self::B1),
+        ("s32", Self::S32),
+    ];
+
     pub(super) fn parse(text: &str) -> Option<Self> {
-        Some(match text {
-            "f16" => Self::F16,
-            "bf16" => Self::Bf16,
-            "tf32" => Self::Tf32,
-            "e4m3" => Self::E4m3,
-            "e5m2" => Self::E5m2,
-            "f32" => Self::F32,
-            "f64" => Self::F64,
-            "s8" => Self::S8,
-            "u8" => Self::U8,
-            "s4" => Self::S4,
-            "u4" => Self::U4,
-            "b1" => Self::B1,
-            "s32" => Self::S32,
-            _ => return None,
-        })
+        Self::NAMES.iter().find(|(name, _)| *name == text).map(|(_, number)| *number)
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(_, number)| *number == self).map_or("", |(name, _)| name)
     }
 
     /// Bits of an element in memory.

@@ -8,6 +8,7 @@ use super::layout::Fragment;
 use super::number::{self, Number};
 use super::{BitOp, Lanes, Major, Modifiers, Shape, combination};
 use crate::scalar::{Mode, Rounding, double};
+use crate::trace::FragmentLayout;
 
 /// `mma.sync` or `wmma.mma.sync`: D = A · B + C by a warp (PTX ISA, "mma", "wmma.mma"). Cheap to clone.
 #[derive(Clone, Debug)]
@@ -74,6 +75,14 @@ impl Mma {
         Ok(Self(Arc::clone(plan)))
     }
 
+    /// Which lane and register holds each element of A, B, C and D.
+    pub(crate) fn layouts(&self) -> Vec<FragmentLayout> {
+        let Spec { d, a, b, c, .. } = self.0.spec;
+        let names = [("A", a), ("B", b), ("C", c), ("D", d)];
+        let layouts = names.into_iter().zip(self.0.spec.fragments());
+        layouts.map(|((name, number), fragment)| fragment.layout(name, number)).collect()
+    }
+
     /// How many PTX registers d, a, b and c have: 64-bit ones for f64, otherwise 32-bit ones.
     pub(crate) fn registers(&self) -> [usize; 4] {
         [&self.0.d, &self.0.a, &self.0.b, &self.0.c].map(|operand| operand.registers)
@@ -83,7 +92,7 @@ impl Mma {
     pub(crate) fn execute(&self, a: &[Lanes], b: &[Lanes], c: &[Lanes], d: &mut [Lanes]) {
         debug_assert_eq!(self.registers(), [d.len(), a.len(), b.len(), c.len()]);
         let plan = &*self.0;
-        match plan.arithmetic {
+        match plan.spec.arithmetic {
             Arithmetic::Float => plan.float(a, b, c, d),
             Arithmetic::Double(rounding) => plan.double(rounding, a, b, c, d),
             Arithmetic::Integer { saturate } => plan.integer(saturate, a, b, c, d),
@@ -179,7 +188,7 @@ struct Operand {
 /// loop runs over eight columns. Four products are one with n = 32 whose A moves on with the columns.
 #[derive(Debug)]
 struct Plan {
-    arithmetic: Arithmetic,
+    spec: Spec,
     m: usize,
     n: usize,
     /// In units: bits come by the word.
@@ -192,12 +201,17 @@ struct Plan {
     c: Operand,
 }
 
-impl Plan {
-    fn new(Spec { shape, fragments, d, a, b, c, arithmetic }: Spec) -> Self {
+impl Spec {
+    fn is_quads(self) -> bool {
+        matches!(self.fragments, Fragments::Quads(..))
+    }
+
+    /// The fragments of A, B, C and D.
+    fn fragments(self) -> [Fragment; 4] {
+        let Self { shape, fragments, d, a, b, c, .. } = self;
         let Shape { m, n, k } = shape;
         let k = k / a.elements_a_unit();
         let parts = Number::units_a_register;
-        let quads = matches!(fragments, Fragments::Quads(..));
         let (fragment_a, fragment_b) = match fragments {
             Fragments::Mma => (Fragment::multiplicand_a(m, k, parts(a)), Fragment::multiplicand_b(k, n, parts(b))),
             Fragments::Wmma => (multiplicand(shape, a, true), multiplicand(shape, b, false)),
@@ -205,8 +219,18 @@ impl Plan {
         };
         let accumulator = |number| {
             let parts = parts(number);
-            if quads { Fragment::quads_accumulator(parts) } else { Fragment::accumulator(m, n, parts) }
+            if self.is_quads() { Fragment::quads_accumulator(parts) } else { Fragment::accumulator(m, n, parts) }
         };
+        [fragment_a, fragment_b, accumulator(c), accumulator(d)]
+    }
+}
+
+impl Plan {
+    fn new(spec: Spec) -> Self {
+        let Spec { shape: Shape { m, n, k }, d, a, b, c, .. } = spec;
+        let k = k / a.elements_a_unit();
+        let quads = spec.is_quads();
+        let [fragment_a, fragment_b, fragment_c, fragment_d] = spec.fragments();
         let operand = |number, fragment: Fragment, index: &dyn Fn(usize, usize) -> usize| Operand {
             number,
             registers: fragment.registers,
@@ -215,15 +239,15 @@ impl Plan {
         // Tiles of eight columns.
         let tiled = |rows: usize| move |row, column| (column / 8 * rows + row) * 8 + column % 8;
         Self {
-            arithmetic,
+            spec,
             m,
             n: if quads { 32 } else { n },
             k,
             a_step: if quads { m * k } else { 0 },
-            d: operand(d, accumulator(d), &tiled(m)),
+            d: operand(d, fragment_d, &tiled(m)),
             a: operand(a, fragment_a, &|row, column| row * k + column),
             b: operand(b, fragment_b, &tiled(k)),
-            c: operand(c, accumulator(c), &tiled(m)),
+            c: operand(c, fragment_c, &tiled(m)),
         }
     }
 

@@ -1,0 +1,131 @@
+//! The memory that an instruction is about to touch, for those who watch.
+
+use super::Scene;
+use super::access;
+use super::lanes::lanes;
+use crate::ir::*;
+use crate::memory::{self, Role};
+use crate::trace::{AccessKind, Space, Touch};
+
+/// An access, or the part of it that lies in one space.
+pub(super) struct Touched {
+    pub space: Space,
+    pub kind: AccessKind,
+    pub touches: Vec<Touch>,
+}
+
+/// The accesses of the active lanes, but for those to the kernel's parameters.
+pub(super) fn touched(scene: &Scene<'_, '_>) -> Vec<Touched> {
+    let mut all = Vec::new();
+    let of = |address: &Address| access::addresses(scene.rows, scene.frame_local, address);
+    let each = |address: &Address, bytes: u32| -> Vec<(usize, u64, u32)> {
+        let addresses = of(address);
+        lanes(scene.active).map(|lane| (lane, addresses[lane], bytes)).collect()
+    };
+    let mut add = |space: MemSpace, kind: AccessKind, touches: Vec<(usize, u64, u32)>| {
+        for (lane, address, bytes) in touches {
+            let Some((space, address)) = place(scene, space, address) else { continue };
+            let touch = Touch { lane: lane as u8, address, bytes };
+            match all.iter_mut().find(|known: &&mut Touched| known.space == space && known.kind == kind) {
+                Some(known) => known.touches.push(touch),
+                None => all.push(Touched { space, kind, touches: vec![touch] }),
+            }
+        }
+    };
+    match &scene.launch.program.code[scene.pc].op {
+        Op::Load(access) => {
+            let bytes = u32::from(access.bytes) * u32::from(access.count);
+            add(access.address.space, AccessKind::Read, each(&access.address, bytes));
+        }
+        Op::Store(access) => {
+            let bytes = u32::from(access.bytes) * u32::from(access.count);
+            add(access.address.space, AccessKind::Write, each(&access.address, bytes));
+        }
+        Op::Atomic(atomic) => {
+            add(atomic.address.space, AccessKind::Atomic, each(&atomic.address, atomic.bytes.into()));
+        }
+        Op::CpAsync(copy) => {
+            let ignored = copy.ignore.map_or(0, |(p, negated)| {
+                let bits = scene.warp.predicate(scene.frame_predicates, p);
+                if negated { !bits } else { bits }
+            });
+            let mut read = each(&copy.src, copy.bytes.into());
+            for (lane, _, bytes) in &mut read {
+                let asked = copy.src_bytes.map_or(*bytes, |row| scene.rows.lane(row, *lane));
+                *bytes = if ignored >> *lane & 1 == 1 { 0 } else { asked.min(*bytes) };
+            }
+            read.retain(|(.., bytes)| *bytes != 0);
+            add(MemSpace::Global, AccessKind::Copy, read);
+            add(MemSpace::Shared, AccessKind::Copy, each(&copy.dst, copy.bytes.into()));
+        }
+        Op::Together(together) => match &together.op {
+            TogetherOp::WmmaLoad(memory) => {
+                add(memory.address.space, AccessKind::Read, fragment(scene, memory));
+            }
+            TogetherOp::WmmaStore(memory) => {
+                add(memory.address.space, AccessKind::Write, fragment(scene, memory));
+            }
+            TogetherOp::LdMatrix(moves) => add(moves.address.space, AccessKind::Read, matrix_rows(scene, moves)),
+            TogetherOp::StMatrix(moves) => add(moves.address.space, AccessKind::Write, matrix_rows(scene, moves)),
+            _ => {}
+        },
+        _ => {}
+    }
+    all
+}
+
+/// Where a generic address points, and the address in that space; `None` for a kernel's parameters.
+pub(super) fn place(scene: &Scene<'_, '_>, space: MemSpace, address: u64) -> Option<(Space, u64)> {
+    let (space, address) = match space {
+        MemSpace::Generic => {
+            let space = access::space_of(address);
+            (space, address - memory::window(space))
+        }
+        space => (space, address),
+    };
+    let space = match space {
+        MemSpace::Shared => Space::Shared,
+        MemSpace::Local => Space::Local,
+        MemSpace::Param => return None,
+        MemSpace::Global | MemSpace::Generic => {
+            let constant = allocation(scene, address).is_some_and(|found| found.role == Role::Constant);
+            if constant { Space::Constant } else { Space::Global }
+        }
+    };
+    Some((space, address))
+}
+
+/// The allocation that holds `address`, freed or not.
+pub(super) fn allocation<'s>(scene: &Scene<'s, '_>, address: u64) -> Option<&'s memory::Allocation> {
+    let snapshot: &memory::Snapshot = &scene.launch.memory;
+    let at = snapshot.partition_point(|allocation| allocation.base <= address).checked_sub(1)?;
+    let found = &snapshot[at];
+    (address - found.base < found.bytes).then_some(found)
+}
+
+/// `wmma`: each part of each register.
+fn fragment(scene: &Scene<'_, '_>, memory: &WmmaMemory) -> Vec<(usize, u64, u32)> {
+    let Some(first) = lanes(scene.active).next() else { return Vec::new() };
+    let base = access::addresses(scene.rows, scene.frame_local, &memory.address)[first];
+    let default = memory.access.default_stride();
+    let stride = memory.stride.map_or(default, |row| u64::from(scene.rows.lane(row, first)));
+    let mut touches = Vec::new();
+    for lane in lanes(scene.active) {
+        for register in 0..memory.rows.len() {
+            for part in 0..memory.access.parts() {
+                let address = base.wrapping_add(memory.access.offset(lane, register, part, stride));
+                touches.push((lane, address, memory.access.part_bytes() as u32));
+            }
+        }
+    }
+    touches
+}
+
+/// `ldmatrix`, `stmatrix`: eight lanes for each matrix give the address of a row of 16 bytes.
+fn matrix_rows(scene: &Scene<'_, '_>, moves: &MatrixMove) -> Vec<(usize, u64, u32)> {
+    let addresses = access::addresses(scene.rows, scene.frame_local, &moves.address);
+    lanes(scene.active)
+        .take_while(|lane| *lane < moves.rows.len() * 8)
+        .map(|lane| (lane, addresses[lane], 16))
+        .collect()
+}

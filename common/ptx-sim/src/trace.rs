@@ -1,0 +1,408 @@
+//! What a block did, step by step: every instruction its warps executed, every byte they touched, every barrier.
+//! [`crate::picture`] draws it.
+
+use crate::exec::profiler::served_together;
+use std::collections::BTreeSet;
+
+/// What to record of a launch.
+#[derive(Clone, Debug)]
+pub struct TraceRequest {
+    /// `blockIdx` of the block.
+    pub block: [u32; 3],
+    /// One of its warps; `None`: all.
+    pub warp: Option<u32>,
+    /// Warp instructions to record; what comes later is only counted ([`Trace::missed`]). A step takes some 30 bytes, an
+    /// access some 800.
+    pub max_steps: usize,
+    /// The text of the CUDA file. Without it the file that `.loc` names is read, as for a fault.
+    pub source: Option<String>,
+}
+
+impl Default for TraceRequest {
+    /// All warps of the first block, 50,000 instructions.
+    fn default() -> Self {
+        Self { block: [0; 3], warp: None, max_steps: 50_000, source: None }
+    }
+}
+
+/// What one block did.
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    /// The kernel's name.
+    pub kernel: String,
+    /// `blockIdx`.
+    pub block: [u32; 3],
+    /// Threads of the block along x, y, z.
+    pub threads: [u32; 3],
+    /// The instructions that were executed, in order of the first time.
+    pub sites: Vec<Site>,
+    /// Variables in the memory that was touched, in order of their spaces and addresses.
+    pub variables: Vec<Variable>,
+    /// What the warps executed, in the simulator's order: a warp at a time, up to where it waits or its turn ends.
+    pub steps: Vec<Step>,
+    /// The accesses to memory among them; parameters of the kernel are not memory in this sense.
+    pub accesses: Vec<MemoryAccess>,
+    /// Barriers of the block that were complete.
+    pub releases: Vec<Release>,
+    /// Warp instructions that were executed after [`TraceRequest::max_steps`]: the trace is truncated if there are any.
+    pub missed: u64,
+    /// What matrix instructions do, by site.
+    pub(crate) matrices: Vec<(u32, MatrixSite)>,
+}
+
+/// An instruction of the PTX, and the line of CUDA it is from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Site {
+    /// CUDA source file, from `.loc`; `None` where the PTX has no line information.
+    pub file: Option<String>,
+    /// 1-based line of `file`: where a function was inlined, the line that calls it.
+    pub line: Option<u32>,
+    /// 1-based column; 0 if unknown.
+    pub column: u32,
+    /// Where a function was inlined: its own file and line.
+    pub inlined_from: Option<(String, u32)>,
+    /// 1-based line of the PTX file.
+    pub ptx_line: u32,
+    /// The instruction as the PTX has it.
+    pub instruction: String,
+    /// The source line without its blanks, if the source is known.
+    pub text: Option<String>,
+}
+
+impl Site {
+    /// Whether this is line `line` of the CUDA source, or of the PTX where that has no line information. A function of the
+    /// same file that was inlined counts for its own line and for the one that calls it.
+    #[must_use]
+    pub fn is_at(&self, line: u32) -> bool {
+        let own = self.inlined_from.as_ref().filter(|(file, _)| Some(file) == self.file.as_ref());
+        self.line.unwrap_or(self.ptx_line) == line || own.is_some_and(|(_, own)| *own == line)
+    }
+
+    /// The line that a reader looks for: of the CUDA source, else of the PTX.
+    #[must_use]
+    pub fn shown_line(&self) -> u32 {
+        self.line.unwrap_or(self.ptx_line)
+    }
+
+    /// Name of the CUDA file without its folders and the line, or the line of the PTX.
+    #[must_use]
+    pub fn place(&self) -> String {
+        match (&self.file, self.line) {
+            (Some(file), Some(line)) => format!("{}:{line}", file.rsplit(['/', '\\']).next().unwrap_or(file)),
+            _ => format!("PTX line {}", self.ptx_line),
+        }
+    }
+}
+
+/// A state space of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Space {
+    /// Memory of the device.
+    Global,
+    /// `__constant__` variables.
+    Constant,
+    /// Memory of the block; addresses count from its start.
+    Shared,
+    /// Memory of the thread; addresses count from its start.
+    Local,
+}
+
+impl std::fmt::Display for Space {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Self::Global => "global",
+            Self::Constant => "constant",
+            Self::Shared => "shared",
+            Self::Local => "local",
+        })
+    }
+}
+
+/// What an access does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessKind {
+    /// A load.
+    Read,
+    /// A store.
+    Write,
+    /// Both in one.
+    Atomic,
+    /// One end of an asynchronous copy: it reads where it is global and writes where it is shared.
+    Copy,
+}
+
+impl std::fmt::Display for AccessKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Atomic => "atomic",
+            Self::Copy => "copy",
+        })
+    }
+}
+
+/// A buffer or a variable that a kernel touched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variable {
+    /// Where it is.
+    pub space: Space,
+    /// The label of the allocation, or the variable's name.
+    pub name: String,
+    /// Its first address.
+    pub start: u64,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// One instruction of one warp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Number of the warp in the block.
+    pub warp: u32,
+    /// Index into [`Trace::sites`].
+    pub site: u32,
+    /// Lanes that run together, a bit a lane.
+    pub mask: u32,
+    /// Those of them that the instruction's predicate lets take part.
+    pub active: u32,
+    /// What else it means for the block.
+    pub event: StepEvent,
+}
+
+/// What an instruction means for the block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepEvent {
+    /// Nothing.
+    None,
+    /// A jump: the active lanes take it, the others go on.
+    Branch,
+    /// The active lanes come to a barrier of the block.
+    Arrive {
+        /// Its number.
+        barrier: u32,
+        /// Whether they wait there; `bar.arrive` does not.
+        waits: bool,
+    },
+    /// The active lanes end.
+    Exit,
+}
+
+/// A barrier of the block that let the threads go on which waited at it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Release {
+    /// Number of [`Trace::steps`] before it.
+    pub at: usize,
+    /// Its number.
+    pub barrier: u32,
+    /// The warps and their lanes.
+    pub warps: Vec<(u32, u32)>,
+}
+
+/// One access of one warp to memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryAccess {
+    /// Index into [`Trace::steps`].
+    pub step: usize,
+    /// Number of the warp in the block.
+    pub warp: u32,
+    /// Index into [`Trace::sites`].
+    pub site: u32,
+    /// Where.
+    pub space: Space,
+    /// What.
+    pub kind: AccessKind,
+    /// Which lane touches what, in order of the lanes; one for each lane but for `wmma`, whose registers count one by one.
+    pub touches: Vec<Touch>,
+}
+
+/// What a lane touches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Touch {
+    /// The lane, 0 to 31.
+    pub lane: u8,
+    /// First address, in the space of the access.
+    pub address: u64,
+    /// Bytes from there on.
+    pub bytes: u32,
+}
+
+/// Bytes of a sector: what global memory moves at least.
+pub(crate) const SECTOR: u64 = 32;
+/// Bytes of a line of four sectors.
+pub(crate) const LINE: u64 = 128;
+/// Banks of shared memory, each a word of 4 bytes wide.
+pub(crate) const BANKS: usize = 32;
+
+impl MemoryAccess {
+    /// The lanes that take part, a bit a lane.
+    #[must_use]
+    pub fn lanes(&self) -> u32 {
+        self.touches.iter().fold(0, |lanes, touch| lanes | 1 << touch.lane)
+    }
+
+    /// Different units of `unit` bytes that are touched, as numbers from address 0 on.
+    pub(crate) fn units(&self, unit: u64) -> BTreeSet<u64> {
+        let units = |touch: &Touch| touch.address / unit..(touch.address + u64::from(touch.bytes)).div_ceil(unit);
+        self.touches.iter().flat_map(units).collect()
+    }
+
+    /// 32-byte sectors that are touched: what global memory moves.
+    #[must_use]
+    pub fn sectors(&self) -> u32 {
+        self.units(SECTOR).len() as u32
+    }
+
+    /// Bytes that are touched, each counted once.
+    #[must_use]
+    pub fn bytes(&self) -> u32 {
+        self.units(1).len() as u32
+    }
+
+    /// Sectors that the bytes would fill if they were neighbours.
+    #[must_use]
+    pub fn ideal_sectors(&self) -> u32 {
+        self.bytes().div_ceil(SECTOR as u32)
+    }
+
+    /// Rounds in which shared memory serves the access, each with at most one word a bank.
+    #[must_use]
+    pub fn wavefronts(&self) -> u32 {
+        self.rounds().iter().map(|round| round.ways() as u32).sum()
+    }
+
+    /// Rounds without any conflict. Bytes that several lanes read count once, as a word reaches all lanes at once.
+    #[must_use]
+    pub fn ideal_wavefronts(&self) -> u32 {
+        self.rounds().len() as u32
+    }
+
+    /// The lanes that shared memory serves together: all 32 where each takes up to 4 bytes, half of them for 8, a
+    /// quarter for 16, or two such groups of a load whose lanes ask alike. What a lane touches apart, as `wmma` does, comes
+    /// one after the other.
+    pub(crate) fn rounds(&self) -> Vec<Round> {
+        let mut rounds: Vec<((usize, usize), Round)> = Vec::new();
+        let mut before = [0; 32];
+        // The first lane of those that are served with each.
+        let groups = |bytes: u32| {
+            let mut first_words = [0; 32];
+            self.touches.iter().for_each(|touch| first_words[usize::from(touch.lane)] = (touch.address / 4) as u32);
+            let words = bytes.div_ceil(4).clamp(1, 8) as usize;
+            let pairs = self.kind == AccessKind::Read;
+            let (mut groups, mut start) = ([0; 32], 0);
+            while start < 32 {
+                let count = served_together(&first_words, words, self.lanes(), pairs, start);
+                groups[start..start + count].fill(start);
+                start += count;
+            }
+            groups
+        };
+        let groups = groups(self.touches.first().map_or(4, |touch| touch.bytes));
+        for touch in &self.touches {
+            let turn = &mut before[usize::from(touch.lane)];
+            let key = (*turn, groups[usize::from(touch.lane)]);
+            *turn += 1;
+            let at = rounds.iter().position(|(known, _)| *known == key).unwrap_or_else(|| {
+                rounds.push((key, Round::default()));
+                rounds.len() - 1
+            });
+            for word in touch.address / 4..(touch.address + u64::from(touch.bytes)).div_ceil(4) {
+                rounds[at].1.add(word, touch.lane);
+            }
+        }
+        rounds.sort_by_key(|(key, _)| *key);
+        rounds.into_iter().map(|(_, round)| round).collect()
+    }
+}
+
+/// Lanes that shared memory serves together: for each bank the different words asked for, and by which lanes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Round {
+    pub banks: [Vec<(u64, u32)>; BANKS],
+}
+
+impl Round {
+    fn add(&mut self, word: u64, lane: u8) {
+        let bank = &mut self.banks[(word % BANKS as u64) as usize];
+        match bank.iter_mut().find(|(known, _)| *known == word) {
+            Some((_, lanes)) => *lanes |= 1 << lane,
+            None => bank.push((word, 1 << lane)),
+        }
+    }
+
+    pub(crate) fn lanes(&self) -> u32 {
+        self.banks.iter().flatten().fold(0, |all, (_, lanes)| all | lanes)
+    }
+
+    /// The most words that one bank has to deliver.
+    pub(crate) fn ways(&self) -> usize {
+        self.banks.iter().map(Vec::len).max().unwrap_or(0)
+    }
+}
+
+/// The operands of a matrix instruction, or the matrices that it moves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum MatrixSite {
+    /// D = A · B + C: the operands in the order A, B, C, D.
+    Multiply(Vec<FragmentLayout>),
+    /// `wmma.load` and `wmma.store`.
+    Move(FragmentLayout),
+    /// `ldmatrix` and `stmatrix`: 8 × 8 matrices of 16-bit elements.
+    Rows { matrices: usize, transposed: bool, store: bool },
+}
+
+/// Which lane and register holds each element of a matrix.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FragmentLayout {
+    /// `A`, `B`, `C`, `D`, or what a `wmma` moves.
+    pub name: &'static str,
+    /// Rows and columns, in elements that are drawn apart.
+    pub extent: [usize; 2],
+    /// The element type as PTX names it.
+    pub element: &'static str,
+    /// Elements that one drawn cell stands for.
+    pub elements_a_cell: usize,
+    /// By row and column: lane, register, place in the register.
+    pub cells: Vec<(u8, u8, u8)>,
+    /// Registers that hold copies of the first ones.
+    pub copies: usize,
+}
+
+impl Trace {
+    /// The variable that holds `address`.
+    #[must_use]
+    pub fn variable(&self, space: Space, address: u64) -> Option<&Variable> {
+        self.variables
+            .iter()
+            .find(|variable| variable.space == space && address.wrapping_sub(variable.start) < variable.bytes)
+    }
+
+    /// What is at `address`, as `tile + 64`; the bare address where nothing is known to be.
+    #[must_use]
+    pub fn locate(&self, space: Space, address: u64) -> String {
+        match self.variable(space, address) {
+            Some(variable) => format!("{} + {}", variable.name, address - variable.start),
+            None => format!("{address:#x}"),
+        }
+    }
+
+    /// The instruction of an access.
+    #[must_use]
+    pub fn site(&self, access: &MemoryAccess) -> &Site {
+        &self.sites[access.site as usize]
+    }
+
+    /// Fills in the lines of the source; `text_of` gives the text of a file.
+    pub(crate) fn fill_text(&mut self, mut text_of: impl FnMut(&str) -> Option<String>) {
+        let mut files: Vec<(String, Option<String>)> = Vec::new();
+        for site in &mut self.sites {
+            let (Some(file), Some(line)) = (&site.file, site.line) else { continue };
+            if !files.iter().any(|(known, _)| known == file) {
+                files.push((file.clone(), text_of(file)));
+            }
+            let text = files.iter().find(|(known, _)| known == file).and_then(|(_, text)| text.as_ref());
+            let line = text.and_then(|text| text.lines().nth((line as usize).saturating_sub(1)));
+            site.text = line.map(|line| line.trim().to_owned());
+        }
+    }
+}

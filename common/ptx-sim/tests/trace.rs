@@ -1,0 +1,400 @@
+//! Pictures: what they say of kernels whose accesses are known, and that they are SVG that any page can show.
+
+#![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use ptx_sim::{
+    AccessKind, Arg, Device, LaunchConfig, LaunchError, Module, Observe, Pick, PictureError, Space, StepEvent, Trace,
+    TraceRequest,
+};
+use roxmltree::{Document, Node};
+
+const PTX: &str = include_str!("kernels/trace.ptx");
+
+/// Launches one block of a kernel with buffers of 4,096 distinct words and then the numbers given.
+fn observe(
+    kernel: &str,
+    block: [u32; 3],
+    buffers: usize,
+    numbers: &[i32],
+    request: TraceRequest,
+) -> Result<Trace, LaunchError> {
+    let device = Device::new(Default::default());
+    let path = kernels().join("trace.ptx");
+    let module = device.load(&Module::from_ptx(PTX, &path.display().to_string()).unwrap()).unwrap();
+    let bytes: Vec<u8> = (0..4096).flat_map(|at| (at as f32).to_le_bytes()).collect();
+    let mut args = Vec::new();
+    for label in ["in", "out", "third"].iter().take(buffers) {
+        let pointer = device.alloc(bytes.len() as u64, label).unwrap();
+        device.write(pointer, &bytes).unwrap();
+        args.push(Arg::from(pointer));
+    }
+    args.extend(numbers.iter().map(|number| Arg::from(*number)));
+    let config = LaunchConfig { block, ..Default::default() };
+    let observe = Observe { trace: Some(request), ..Default::default() };
+    let observation = module.kernel(kernel).unwrap().observe(&config, &args, &observe)?;
+    Ok(observation.trace.expect("a trace was asked for"))
+}
+
+fn trace(kernel: &str, block: [u32; 3], buffers: usize, numbers: &[i32]) -> Trace {
+    observe(kernel, block, buffers, numbers, TraceRequest::default()).unwrap()
+}
+
+fn kernels() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join("kernels")
+}
+
+fn read() -> Pick {
+    Pick { kind: Some(AccessKind::Read), ..Pick::default() }
+}
+
+fn write() -> Pick {
+    Pick { kind: Some(AccessKind::Write), ..Pick::default() }
+}
+
+fn text_of<'d>(document: &'d Document<'_>, tag: &str) -> &'d str {
+    let found = document.root_element().children().find(|child| child.has_tag_name(tag));
+    found.and_then(|child| child.text()).unwrap_or_default()
+}
+
+fn is<'d>(class: &'static str) -> impl Fn(&Node<'d, 'd>) -> bool {
+    move |node| node.attribute("class").is_some_and(|classes| classes.split(' ').any(|one| one == class))
+}
+
+/// A picture is well formed, has what accessibility and both colour schemes need, and says `expected`.
+#[track_caller]
+fn shows(svg: &str, expected: &str) {
+    let document = Document::parse(svg).unwrap_or_else(|error| panic!("{error}: {svg}"));
+    let root = document.root_element();
+    assert_eq!(root.tag_name().name(), "svg");
+    assert_eq!(root.attribute("role"), Some("img"));
+    let size: Vec<f64> = root.attribute("viewBox").unwrap().split(' ').map(|text| text.parse().unwrap()).collect();
+    assert!(size[2] <= 900.0 && size[3] <= 1200.0, "{size:?}");
+    assert!(!text_of(&document, "title").is_empty());
+    let description = text_of(&document, "desc");
+    assert!(description.contains(expected), "{description}");
+    assert!(!svg.contains("<script") && !svg.contains("href"), "{svg}");
+
+    // Each colour is there for light and dark, by the system and by the themes of mdBook.
+    let style = text_of(&document, "style");
+    let (light, rest) = style.split_once("\n@media(prefers-color-scheme:dark){").expect("a dark sheet");
+    let themes: Vec<&str> = rest.lines().collect();
+    let [dark, light_themes, dark_themes] = themes.as_slice() else { panic!("{style}") };
+    for node in document.descendants() {
+        let Some(classes) = node.attribute("class") else { continue };
+        for class in classes.split(' ') {
+            let of_text = ["h", "s", "n", "t", "c", "m", "e", "l", "ptx-picture"].contains(&class);
+            let rule = format!(".ptx-picture .{class}{{");
+            for (name, sheet) in [("light", light), ("dark", dark), ("", light_themes), ("", dark_themes)] {
+                assert!(of_text || sheet.contains(&rule), "{class} has no {name} colour");
+            }
+        }
+        // Nothing leaves the picture on the left or right.
+        if node.has_tag_name("rect") && node.attribute("x").is_some() {
+            let number = |name: &str| node.attribute(name).unwrap().parse::<f64>().unwrap();
+            assert!(number("x") >= 0.0 && number("x") + number("width") <= size[2] + 0.01, "{node:?}");
+            assert!(number("y") + number("height") <= size[3] && number("width") > 0.0, "{node:?}");
+        }
+    }
+    for theme in [".light", ".rust", ".coal", ".navy", ".ayu"] {
+        assert!(light_themes.contains(theme) || dark_themes.contains(theme), "{theme}");
+    }
+}
+
+fn marked(svg: &str, tag: &str, class: &'static str) -> usize {
+    let document = Document::parse(svg).unwrap();
+    document.descendants().filter(|node| node.has_tag_name(tag)).filter(|node| is(class)(node)).count()
+}
+
+#[test]
+fn a_coalesced_copy_moves_what_it_asks_for() {
+    let trace = trace("copies", [32, 1, 1], 2, &[32]);
+    let svg = trace.sectors(&read()).unwrap();
+    shows(&svg, "Warp 0, lanes 0–31: read of 4 bytes each. 4 sectors (128 bytes) for 128 bytes; ideal: 4 sectors.");
+    assert_eq!((marked(&svg, "path", "wire"), marked(&svg, "rect", "edge")), (32, 0));
+    assert!(svg.contains("if (i &lt; n) out[i] = in[i];"), "the line of the source: {svg}");
+    shows(&trace.sectors(&write()).unwrap(), "write of 4 bytes each. 4 sectors");
+    // Only some lanes.
+    let trace = observe("copies", [32, 1, 1], 2, &[20], TraceRequest::default()).unwrap();
+    shows(&trace.sectors(&read()).unwrap(), "lanes 0–19: read of 4 bytes each. 3 sectors (96 bytes) for 80 bytes");
+    // 16 bytes a lane.
+    let by_four = self::trace("copies_by_four", [32, 1, 1], 2, &[]);
+    shows(&by_four.sectors(&read()).unwrap(), "16 sectors (512 bytes) for 512 bytes; ideal: 16 sectors.");
+}
+
+#[test]
+fn a_walk_down_a_column_moves_a_sector_for_each_lane() {
+    let walk = trace("sums_rows", [32, 1, 1], 2, &[32]);
+    let svg = walk.sectors(&read()).unwrap();
+    shows(&svg, "32 sectors (1024 bytes) for 128 bytes; ideal: 4 sectors.");
+    // 32 lines of 4 sectors, a quarter of them moved.
+    let legend = 1;
+    assert_eq!((marked(&svg, "rect", "pale"), marked(&svg, "rect", "edge")), (32 + legend, 96 + legend));
+    // With rows of 5 words the lanes are 20 bytes apart: 640 bytes in a row.
+    let narrow = trace("sums_rows", [32, 1, 1], 2, &[5]);
+    shows(&narrow.sectors(&Pick { nth: 2, ..read() }).unwrap(), "20 sectors (640 bytes) for 128 bytes");
+    let access = narrow.accesses.iter().find(|access| access.space == Space::Global).unwrap();
+    assert_eq!(narrow.locate(access.space, access.touches[3].address), "in + 60");
+}
+
+#[test]
+fn a_transpose_has_conflicts_unless_its_rows_are_padded() {
+    let plain = trace("transposes", [32, 32, 1], 2, &[]);
+    let svg = plain.banks(&read()).unwrap();
+    shows(&svg, "Warp 0, lanes 0–31: read of 4 bytes each. 32-way bank conflict: 32 wavefronts; ideal: 1.");
+    assert_eq!(marked(&svg, "rect", "warn"), 31 + 1); // and the legend
+    shows(&plain.banks(&write()).unwrap(), "No bank conflict: 1 wavefront; ideal: 1.");
+    let padded = trace("transposes_padded", [32, 32, 1], 2, &[]);
+    for warp in 0..32 {
+        let svg = padded.banks(&Pick { warp: Some(warp), ..read() }).unwrap();
+        shows(&svg, "No bank conflict: 1 wavefront");
+        assert_eq!(marked(&svg, "rect", "warn"), 0);
+    }
+    // float4: a quarter of the warp at a time, or a half where neighbours read the same 16 bytes.
+    let broadcast = trace("broadcasts", [64, 1, 1], 2, &[]);
+    let svg = broadcast.banks(&read()).unwrap();
+    shows(&svg, "No bank conflict: 2 wavefronts; ideal: 2.");
+    assert_eq!(marked(&svg, "rect", "good"), 8 + 1);
+}
+
+/// What the cells of a fragment's picture say: (row, column) of the box, lane, register.
+fn cells(svg: &str, letter: char) -> Vec<(usize, usize, usize, usize)> {
+    let document = Document::parse(svg).unwrap();
+    let titles = document.descendants().filter(|node| node.has_tag_name("title")).filter_map(|node| node.text());
+    titles
+        .filter_map(|title| {
+            let numbers: Vec<usize> =
+                title.split(|c: char| !c.is_ascii_digit()).filter_map(|text| text.parse().ok()).collect();
+            let [row, column, lane, register] = numbers.as_slice() else { return None };
+            let register_name = format!("register {letter}{register}");
+            title.ends_with(&register_name).then_some((*row, *column, *lane, *register))
+        })
+        .collect()
+}
+
+/// The tables of PTX ISA, "Matrix Fragments for mma.m16n8k8".
+#[test]
+fn the_fragments_of_an_mma_are_those_of_the_manual() {
+    let trace = trace("multiplies", [32, 1, 1], 3, &[]);
+    let svg = trace.fragment(&Pick { nth: 3, ..Pick::default() }).unwrap();
+    shows(&svg, "D = A · B + C: A 16 × 8 of f16; B 8 × 8 of f16; D 16 × 8 of f32.");
+    let expected = |of: &dyn Fn(usize, usize) -> (usize, usize), registers: usize| {
+        let all = (0..registers).flat_map(|register| (0..32).map(move |lane| (lane, register)));
+        let mut all: Vec<_> = all
+            .map(|(lane, register)| {
+                let (row, column) = of(lane, register);
+                (row, column, lane, register)
+            })
+            .collect();
+        all.sort_unstable();
+        all
+    };
+    // The first of two neighbours in a register of A and B.
+    assert_eq!(cells(&svg, 'a'), expected(&|lane, register| (lane / 4 + 8 * register, lane % 4 * 2), 2));
+    assert_eq!(cells(&svg, 'b'), expected(&|lane, _| (lane % 4 * 2, lane / 4), 1));
+    let of_d = |lane: usize, register: usize| (lane / 4 + 8 * (register / 2), lane % 4 * 2 + register % 2);
+    assert_eq!(cells(&svg, 'd'), expected(&of_d, 4));
+    // ldmatrix: two neighbours of a row; transposed, of a column.
+    let svg = trace.fragment(&Pick::default()).unwrap();
+    shows(&svg, "2 matrices of 8 × 8 elements of 16 bits, rows in memory to lanes.");
+    assert!(cells(&svg, 'r').contains(&(3, 4, 14, 1)), "{:?}", cells(&svg, 'r'));
+    let svg = trace.fragment(&Pick { nth: 2, ..Pick::default() }).unwrap();
+    shows(&svg, "1 matrix of 8 × 8 elements of 16 bits, rows in memory to lanes, transposed");
+    assert!(cells(&svg, 'r').contains(&(4, 3, 14, 0)), "{:?}", cells(&svg, 'r'));
+}
+
+/// One warp that executes a matrix instruction whose registers hold zeros.
+fn matrix_instruction(instruction: &str, registers: &str) -> String {
+    let ptx = format!(
+        ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 at) {{\n\
+         {registers}\n.reg .b64 %rd<2>;\nld.param.u64 %rd1, [at];\n{instruction}\nret;\n}}\n"
+    );
+    let device = Device::new(Default::default());
+    let module = device.load(&Module::from_ptx(&ptx, "k.ptx").unwrap()).unwrap();
+    let at = device.alloc(4096, "matrix").unwrap();
+    let config = LaunchConfig { block: [32, 1, 1], ..Default::default() };
+    let observe = Observe { trace: Some(TraceRequest::default()), ..Default::default() };
+    let observation = module.kernel("k").unwrap().observe(&config, &[at.into()], &observe).unwrap();
+    observation.trace.unwrap().fragment(&Pick::default()).unwrap()
+}
+
+#[test]
+fn all_kinds_of_fragments_can_be_drawn() {
+    let registers = ".reg .b32 %r<20>; .reg .f32 %f<9>; .reg .f64 %d<9>;";
+    let large = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4}, {%r1,%r2,%r3,%r4}, {%r5,%r6}, \
+                 {%f5,%f6,%f7,%f8};";
+    shows(&matrix_instruction(large, registers), "A 16 × 16 of f16; B 16 × 8 of f16; D 16 × 8 of f32. A: 4 registers");
+    let bytes = "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%r1,%r2,%r3,%r4}, {%r5,%r6,%r7,%r8}, {%r9,%r10}, \
+                 {%r1,%r2,%r3,%r4};";
+    shows(&matrix_instruction(bytes, registers), "A 16 × 32 of s8; B 32 × 8 of s8; D 16 × 8 of s32.");
+    let bits = "mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc {%r1,%r2,%r3,%r4}, {%r5,%r6,%r7,%r8}, \
+                {%r9,%r10}, {%r1,%r2,%r3,%r4};";
+    shows(&matrix_instruction(bits, registers), "A 16 × 8 of b1 (a cell: 32 elements)");
+    let double = "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%d1,%d2}, {%d3}, {%d4}, {%d1,%d2};";
+    shows(&matrix_instruction(double, registers), "A 8 × 4 of f64; B 4 × 8 of f64; D 8 × 8 of f64.");
+    let load = "wmma.load.a.sync.aligned.row.m16n16k16.f16 {%r1,%r2,%r3,%r4,%r5,%r6,%r7,%r8}, [%rd1];";
+    shows(&matrix_instruction(load, registers), "A 16 × 16 of f16; A: 4 registers and 4 that repeat them a lane.");
+    let wide = "wmma.load.b.sync.aligned.row.m8n32k16.f16 {%r1,%r2,%r3,%r4,%r5,%r6,%r7,%r8}, [%rd1];";
+    shows(&matrix_instruction(wide, registers), "B 16 × 32 of f16");
+}
+
+#[test]
+fn a_timeline_shows_who_waits_for_whom() {
+    let rounds = trace("rounds", [128, 1, 1], 1, &[3]);
+    assert_eq!(rounds.releases.len(), 6);
+    assert!(rounds.releases.iter().all(|release| release.warps.len() == 4));
+    let exits = rounds.steps.iter().filter(|step| step.event == StepEvent::Exit).count();
+    assert_eq!((exits, rounds.missed), (4, 0));
+    let svg = rounds.timeline().unwrap();
+    shows(&svg, "4 warps. ");
+    shows(&svg, "6 barriers");
+    // Warps 1 to 3 wait for warp 0 in each of three rounds, at the first barrier of two.
+    let legend = 1;
+    assert_eq!(marked(&svg, "rect", "wait"), 9 + legend);
+    assert_eq!(marked(&svg, "path", "stop"), 6);
+    assert_eq!(marked(&svg, "rect", "stop-text"), 3 + legend);
+    // In each round both sides of the branch run by themselves.
+    assert!(marked(&svg, "rect", "warn") >= 2 * 3 * 4);
+    // Without barriers and branches there is nothing of the kind; a warp need not be full.
+    let svg = trace("copies_by_four", [40, 1, 1], 2, &[]).timeline().unwrap();
+    shows(&svg, "2 warps. ");
+    assert_eq!((marked(&svg, "rect", "warn"), marked(&svg, "path", "stop")), (0, 0));
+    // Long ones are drawn with several steps a column, and many warps in lower rows.
+    shows(&trace("rounds", [128, 1, 1], 1, &[60]).timeline().unwrap(), "120 barriers");
+    shows(&trace("transposes", [32, 32, 1], 2, &[]).timeline().unwrap(), "32 warps");
+}
+
+#[test]
+fn a_trace_has_an_end() {
+    let request = TraceRequest { max_steps: 100, ..Default::default() };
+    let cut = observe("rounds", [128, 1, 1], 1, &[3], request).unwrap();
+    let whole = trace("rounds", [128, 1, 1], 1, &[3]);
+    assert_eq!((cut.steps.len(), cut.steps.len() as u64 + cut.missed), (100, whole.steps.len() as u64));
+    assert_eq!(cut.steps, whole.steps[..100]);
+    let svg = cut.timeline().unwrap();
+    shows(&svg, "Truncated:");
+    let error = cut.banks(&Pick { line: Some(1), ..Pick::default() }).unwrap_err();
+    assert!(error.to_string().contains("the trace ends"), "{error}");
+    // One warp only.
+    let request = TraceRequest { warp: Some(2), ..Default::default() };
+    let one = observe("rounds", [128, 1, 1], 1, &[3], request).unwrap();
+    assert!(one.steps.iter().all(|step| step.warp == 2) && one.steps.len() < whole.steps.len());
+    shows(&one.timeline().unwrap(), "1 warp. ");
+}
+
+#[test]
+fn both_ends_of_an_asynchronous_copy_are_recorded() {
+    let ptx = std::fs::read_to_string(kernels().join("cp_async_ragged.ptx")).unwrap();
+    let device = Device::new(Default::default());
+    let module = device.load(&Module::from_ptx(&ptx, "cp.ptx").unwrap()).unwrap();
+    let kernel = module.kernel("last_bytes").unwrap();
+    let (from, to) = (device.alloc(2048, "from").unwrap(), device.alloc(2048, "to").unwrap());
+    let args: Vec<Arg> = kernel.info().params.iter().zip([from, to]).map(|(_, pointer)| pointer.into()).collect();
+    let config = LaunchConfig { block: [2, 1, 1], ..Default::default() };
+    let observe = Observe { trace: Some(TraceRequest::default()), ..Default::default() };
+    let trace = kernel.observe(&config, &args, &observe).unwrap().trace.unwrap();
+    let copies: Vec<_> = trace.accesses.iter().filter(|access| access.kind == AccessKind::Copy).collect();
+    let ends = |space| copies.iter().filter(|access| access.space == space).count();
+    assert!(ends(Space::Global) > 0 && ends(Space::Shared) > 0, "{copies:?}");
+    let shared = copies.iter().find(|access| access.space == Space::Shared).unwrap();
+    assert!(shared.touches.iter().all(|touch| touch.bytes == 16));
+    let read = copies.iter().filter(|access| access.space == Space::Global).flat_map(|access| &access.touches);
+    assert!(read.clone().any(|touch| touch.bytes < 16) && read.clone().all(|touch| touch.bytes <= 16));
+}
+
+#[test]
+fn source_text_is_escaped_and_may_be_given() {
+    let source = "\n\n\n\nif (a < b && c > \"d\") \u{1}x;\n";
+    let request = TraceRequest { source: Some(source.into()), ..Default::default() };
+    let svg = observe("copies", [32, 1, 1], 2, &[32], request).unwrap().sectors(&read()).unwrap();
+    shows(&svg, "4 sectors");
+    assert!(svg.contains("if (a &lt; b &amp;&amp; c &gt; &quot;d&quot;) x;"), "{svg}");
+}
+
+#[test]
+fn the_same_launch_gives_the_same_bytes() {
+    let pictures = || {
+        let rounds = trace("rounds", [128, 1, 1], 1, &[5]);
+        let product = trace("multiplies", [32, 1, 1], 3, &[]);
+        [rounds.timeline(), rounds.banks(&read()), product.fragment(&Pick::default()), product.sectors(&read())]
+    };
+    assert_eq!(pictures(), pictures());
+}
+
+#[test]
+fn what_is_not_there_is_an_error_that_says_what_is() {
+    let copies = trace("copies", [32, 1, 1], 2, &[32]);
+    let at = |line| Pick { line: Some(line), ..Pick::default() };
+    let error = copies.sectors(&at(1)).unwrap_err();
+    assert_eq!(error.to_string(), "there is no global access at line 1; lines that have some, and how many: 5 (2)");
+    let error = copies.banks(&at(5)).unwrap_err();
+    assert!(matches!(&error, PictureError::Nothing { lines, .. } if lines.is_empty()), "{error}");
+    let error = copies.sectors(&Pick { nth: 3, ..at(5) }).unwrap_err();
+    assert_eq!(error, PictureError::Nth { found: 2, nth: 3, missed: 0 });
+    assert!(copies.sectors(&Pick { nth: 0, ..at(5) }).is_err());
+    for request in
+        [TraceRequest { block: [1, 0, 0], ..Default::default() }, TraceRequest { warp: Some(1), ..Default::default() }]
+    {
+        let error = observe("copies", [32, 1, 1], 2, &[32], request).unwrap_err();
+        assert!(matches!(error, LaunchError::Observe { .. }), "{error}");
+    }
+}
+
+// The command
+
+fn ptx_sim(args: &str) -> (i32, String, String) {
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("ptx-sim"));
+    let Output { status, stdout, stderr } =
+        command.current_dir(kernels()).args(args.split_whitespace()).output().expect("the command can be started");
+    let text = |bytes| String::from_utf8(bytes).expect("output is text");
+    (status.code().expect("the command ends by itself"), text(stdout), text(stderr))
+}
+
+const TRANSPOSES: &str = "trace trace.ptx --kernel transposes --block 32,32 out:f32:1024 out:f32:1024";
+
+#[test]
+fn the_command_draws_to_stdout_or_a_file() {
+    let (code, stdout, stderr) = ptx_sim(&format!("{TRANSPOSES} --show banks --kind read --warp 3"));
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    shows(&stdout, "Warp 3, lanes 0–31: read of 4 bytes each. 32-way bank conflict");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("picture.svg");
+    let (code, stdout, _) = ptx_sim(&format!("{TRANSPOSES} --show timeline -o {}", file.display()));
+    assert_eq!((code, stdout.as_str()), (0, ""));
+    shows(&std::fs::read_to_string(&file).unwrap(), "32 warps");
+    let (code, _, stderr) = ptx_sim(&format!("{TRANSPOSES} --show timeline -o {}", folder.path().display()));
+    assert!(code == 1 && stderr.contains("cannot write"), "{stderr}");
+}
+
+#[test]
+fn the_command_lists_accesses() {
+    let (code, stdout, _) = ptx_sim(&format!("{TRANSPOSES} --list"));
+    assert_eq!(code, 0);
+    insta::assert_snapshot!("trace_list", stdout);
+    let (_, stdout, _) = ptx_sim(&format!("{TRANSPOSES} --list --max-steps 20"));
+    assert!(stdout.contains("truncated: "), "{stdout}");
+}
+
+#[test]
+fn the_command_explains_what_it_cannot_draw() {
+    for (options, code, reason) in [
+        ("--show sectors --line 99", 1, "nothing to draw: there is no global access at line 99; lines that have some"),
+        ("--show fragment", 1, "there is no matrix instruction; the traced warps have none at all"),
+        ("--show banks --nth 1000", 1, "there are only 64 of these, and number 1000 is asked for"),
+        ("--show banks --nth 0", 2, "--nth"),
+        ("--show clouds", 2, "clouds"),
+        ("", 2, "--show"),
+        ("--show banks --list", 2, "--list"),
+        ("--show banks --at-block 3", 2, "there is no block (3, 0, 0) in a grid of 1 × 1 × 1 blocks"),
+        ("--show banks --warp 32", 2, "there is no warp 32 in a block of 1024 threads, which has warps 0 to 31"),
+    ] {
+        let (status, stdout, stderr) = ptx_sim(&format!("{TRANSPOSES} {options}"));
+        assert!(status == code && stderr.contains(reason) && stdout.is_empty(), "{options}: {stderr}");
+    }
+    let (code, _, stderr) =
+        ptx_sim("trace faults.ptx --kernel read_past_the_end --block 4 in:f32:1 out:f32:4 s32:4 --show timeline");
+    assert!(code == 1 && stderr.contains("error[out-of-bounds]"), "{stderr}");
+    assert_eq!(ptx_sim("trace --help").0, 0);
+}
