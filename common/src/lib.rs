@@ -45,6 +45,8 @@ pub mod timing;
 
 pub use device::Device;
 pub use error::{Error, Result};
+/// The simulator itself.
+pub use ptx_sim;
 pub use tensor::Tensor;
 
 /// The names that nearly every lesson uses.

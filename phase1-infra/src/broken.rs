@@ -16,9 +16,10 @@ use std::cell::RefCell;
 use std::fmt;
 
 use common::check::{self, Mismatch, Report, Tolerance};
-use common::device::{Counts, LaunchArgs, SimOptions};
+use common::device::{LaunchArgs, SimOptions};
 use common::prelude::*;
-use common::table::{Column, Table};
+use common::ptx_sim::Counters;
+use common::table::{Cell, Column, Table};
 
 use crate::title;
 
@@ -352,17 +353,58 @@ pub fn list() -> Table {
 /// # Errors
 /// As [`Broken::run`].
 pub fn counters(device: &Device, entry: &Broken) -> Result<Option<Table>> {
-    let columns =
-        [Column::text("version"), Column::number("warp instructions", 0), Column::number("lane instructions", 0)];
+    if !device.is_sim() {
+        return Ok(None);
+    }
+    let columns = [
+        Column::text("version"),
+        Column::number("warp instructions", 0),
+        Column::number("sectors a load", 1),
+        Column::number("sectors a store", 1),
+        Column::number("wavefronts a shared access", 1),
+    ];
     let mut table = Table::new(title(entry.name, device), columns);
     for version in [Version::Broken, Version::Repaired] {
-        let Some(before) = device.counts() else { return Ok(None) };
-        entry.run(device, version, entry.sizes[0])?;
-        let Some(after) = device.counts() else { return Ok(None) };
-        let Counts { warp_instructions, lane_instructions, .. } = after - before;
-        table.row([version.to_string().into(), warp_instructions.into(), lane_instructions.into()]);
+        let counters = profiled(entry, version)?;
+        let ratio = |total: u64, requests: u64| match requests {
+            0 => Cell::absent("no such access"),
+            requests => (total as f64 / requests as f64).into(),
+        };
+        table.row([
+            version.to_string().into(),
+            counters.warp_instructions.into(),
+            ratio(counters.global_load_sectors, counters.global_load_requests),
+            ratio(counters.global_store_sectors, counters.global_store_requests),
+            ratio(
+                counters.shared_load_wavefronts + counters.shared_store_wavefronts,
+                counters.shared_load_requests + counters.shared_store_requests,
+            ),
+        ]);
     }
     Ok(Some(table))
+}
+
+/// What the profiler counts of one version, all its launches together.
+fn profiled(entry: &Broken, version: Version) -> Result<Counters> {
+    let device = Device::sim_with(SimOptions { profile: true, ..SimOptions::default() });
+    entry.run(&device, version, entry.sizes[0])?;
+    let mut counters = Counters::default();
+    for profile in device.as_sim().map(|sim| sim.take_profiles()).unwrap_or_default() {
+        counters += profile.counters;
+    }
+    Ok(counters)
+}
+
+/// What the profiler says of a kernel that is right but slow: which of its accesses takes more than it should.
+pub(crate) fn slow_in(entry: &Broken) -> Result<Option<&'static str>> {
+    let counters = profiled(entry, Version::Broken)?;
+    let sectors = counters.global_load_sectors + counters.global_store_sectors;
+    let ideal = counters.global_load_sectors_ideal + counters.global_store_sectors_ideal;
+    Ok(match counters {
+        _ if counters.shared_load_conflicts + counters.shared_store_conflicts != 0 => Some("bank conflicts"),
+        _ if sectors > 2 * ideal => Some("uncoalesced"),
+        _ => None,
+    })
 }
 
 /// One version of an entry, and where it runs.

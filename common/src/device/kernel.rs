@@ -399,13 +399,7 @@ impl<'a> LaunchArgs<'a> {
                     budget: sim.budget(),
                 };
                 let args: Vec<_> = self.args.iter().map(|slot| self.sim_arg(slot)).collect();
-                match function.launch(&config, &args) {
-                    Ok(report) => {
-                        sim.count(&report);
-                        Ok(())
-                    }
-                    Err(error) => Err(self.launch_error(error)),
-                }
+                sim.launch(function, &config, &args).map_err(|error| self.launch_error(error))
             }
         }
     }

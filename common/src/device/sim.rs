@@ -17,6 +17,8 @@ struct Inner {
     id: u64,
     device: Arc<ptx_sim::Device>,
     budget: Option<u64>,
+    /// Profiles of the launches so far, if they are wanted.
+    profiles: Option<Mutex<Vec<ptx_sim::Profile>>>,
     reason: String,
     properties: Properties,
     ledger: Arc<Ledger>,
@@ -36,13 +38,15 @@ pub struct SimOptions {
     /// Every launch is sanitised: races, reads of what nobody wrote, mismatched barriers … are errors
     /// ([`Error::Findings`]). Several times slower, on one core.
     pub sanitize: bool,
+    /// Every launch is profiled: [`SimDevice::take_profiles`].
+    pub profile: bool,
 }
 
 impl Default for SimOptions {
     /// 8 GiB, every core, and 2³⁶ warp instructions a launch (some 10 minutes of two cores) or what `WARP_SIM_BUDGET` says.
     fn default() -> SimOptions {
         let budget = std::env::var("WARP_SIM_BUDGET").ok().and_then(|value| value.parse().ok()).unwrap_or(1 << 36);
-        SimOptions { memory: 8 << 30, workers: 0, budget: Some(budget), sanitize: false }
+        SimOptions { memory: 8 << 30, workers: 0, budget: Some(budget), sanitize: false, profile: false }
     }
 }
 
@@ -78,6 +82,7 @@ impl SimDevice {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             device: Arc::new(ptx_sim::Device::new(config)),
             budget: options.budget,
+            profiles: options.profile.then(Mutex::default),
             reason,
             properties: properties(options.memory),
             ledger: Arc::default(),
@@ -101,7 +106,35 @@ impl SimDevice {
         self.0.budget
     }
 
-    pub(crate) fn count(&self, report: &ptx_sim::LaunchReport) {
+    /// The profiles of all launches since the last call, in order; none unless the device was made to profile.
+    pub fn take_profiles(&self) -> Vec<ptx_sim::Profile> {
+        let profiles =
+            self.0.profiles.as_ref().map(|profiles| profiles.lock().expect("no holder of this lock can panic"));
+        profiles.map(|mut profiles| std::mem::take(&mut *profiles)).unwrap_or_default()
+    }
+
+    /// Launches a kernel and keeps what was to be observed.
+    pub(crate) fn launch(
+        &self,
+        kernel: &ptx_sim::Kernel,
+        config: &ptx_sim::LaunchConfig,
+        args: &[ptx_sim::Arg],
+    ) -> Result<(), ptx_sim::LaunchError> {
+        let Some(profiles) = &self.0.profiles else {
+            self.count(&kernel.launch(config, args)?);
+            return Ok(());
+        };
+        let observe = ptx_sim::Observe { profile: true, ..Default::default() };
+        let observation = kernel.observe(config, args, &observe)?;
+        profiles.lock().expect("no holder of this lock can panic").extend(observation.profile);
+        self.count(&observation.report);
+        match observation.findings {
+            findings if findings.is_empty() => Ok(()),
+            findings => Err(ptx_sim::LaunchError::Findings(findings)),
+        }
+    }
+
+    fn count(&self, report: &ptx_sim::LaunchReport) {
         let mut counts = self.0.counts.lock().expect("no holder of this lock can panic");
         counts.launches += 1;
         counts.warp_instructions += report.warp_instructions;
