@@ -171,6 +171,14 @@ pub(crate) struct Access {
     pub order: Order,
 }
 
+impl Access {
+    /// Whether words go to or come from 32-bit registers, in no particular order.
+    #[inline(always)]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.bytes == 4 && !self.wide && self.order == Order::Weak
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum AtomOp {
     And,

@@ -16,19 +16,54 @@ pub(crate) struct Row(pub [u32; 32]);
 #[derive(Clone, Copy)]
 pub(crate) struct Rows {
     base: *mut Row,
+    shapes: *mut Shape,
     count: u32,
+}
+
+/// How the addresses in a register lie.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Shape {
+    /// Nobody asked since the register was written.
+    #[default]
+    Unknown,
+    /// All lanes have the same.
+    Same,
+    /// Each lane has the next word.
+    InOrder,
+    /// Neither, but so do eight neighbouring lanes at a time, as rows of a narrow block.
+    Grouped,
+    Scattered,
 }
 
 impl Rows {
     /// # Safety
-    /// `base` is followed by at least `count` rows, and nothing else refers to them while this is in use.
-    pub(crate) unsafe fn new(base: *mut Row, count: u32) -> Self {
-        Self { base, count }
+    /// `base` and `shapes` are followed by at least `count` rows and shapes, and nothing else refers to them while this is
+    /// in use.
+    pub(crate) unsafe fn new(base: *mut Row, shapes: *mut Shape, count: u32) -> Self {
+        Self { base, shapes, count }
+    }
+
+    /// How the addresses in a register of 4 or 8 bytes lie. Most are used more often than they are computed, so the answer
+    /// is kept.
+    #[inline(always)]
+    pub(crate) fn shape(self, row: R, wide: bool) -> Shape {
+        if row >= self.count {
+            no_such_row(row, self.count);
+        }
+        // SAFETY: checked to be one of the rows.
+        let shape = unsafe { &mut *self.shapes.add(row as usize) };
+        if *shape == Shape::Unknown {
+            *shape = if wide { shape_of(&self.get64(row)) } else { shape_of(&self.get(row).map(u64::from)) };
+        }
+        *shape
     }
 
     #[inline(always)]
     fn narrow(self, row: R) -> *mut [u32; 32] {
-        assert!(row < self.count, "row {row} of {}", self.count);
+        if row >= self.count {
+            no_such_row(row, self.count);
+        }
         // SAFETY: checked to be one of the rows (see `new`).
         unsafe { &raw mut (*self.base.add(row as usize)).0 }
     }
@@ -36,9 +71,29 @@ impl Rows {
     /// A 64-bit register: two consecutive rows, aligned as rows are.
     #[inline(always)]
     fn wide(self, row: R) -> *mut [u64; 32] {
-        assert!(row < self.count.saturating_sub(1), "rows {row} and the next of {}", self.count);
+        if row >= self.count.saturating_sub(1) {
+            no_such_row(row, self.count);
+        }
         // SAFETY: both rows were checked.
         unsafe { self.base.add(row as usize).cast() }
+    }
+
+    /// A row about to be written: its shape is forgotten.
+    #[inline(always)]
+    fn written(self, row: R) -> *mut [u32; 32] {
+        let to = self.narrow(row);
+        // SAFETY: `narrow` checked the row.
+        unsafe { *self.shapes.add(row as usize) = Shape::default() };
+        to
+    }
+
+    /// Two rows about to be written as one register.
+    #[inline(always)]
+    fn written_wide(self, row: R) -> *mut [u64; 32] {
+        let to = self.wide(row);
+        // SAFETY: `wide` checked both rows.
+        unsafe { *self.shapes.add(row as usize).cast::<[Shape; 2]>() = Default::default() };
+        to
     }
 
     #[inline(always)]
@@ -75,9 +130,9 @@ impl Rows {
         // SAFETY: `wide` points to two rows, `narrow` to one.
         unsafe {
             if wide {
-                (*self.wide(row))[lane] = value;
+                (*self.written_wide(row))[lane] = value;
             } else {
-                (*self.narrow(row))[lane] = value as u32;
+                (*self.written(row))[lane] = value as u32;
             }
         }
     }
@@ -86,7 +141,7 @@ impl Rows {
     #[inline(always)]
     pub(crate) fn set(self, row: R, mask: u32, values: [u32; 32]) {
         // SAFETY: `narrow` points to a row.
-        let to = unsafe { &mut *self.narrow(row) };
+        let to = unsafe { &mut *self.written(row) };
         if mask == u32::MAX {
             *to = values;
         } else {
@@ -101,7 +156,7 @@ impl Rows {
     #[inline(always)]
     pub(crate) fn set64(self, row: R, mask: u32, values: [u64; 32]) {
         // SAFETY: `wide` points to two rows.
-        let to = unsafe { &mut *self.wide(row) };
+        let to = unsafe { &mut *self.written_wide(row) };
         if mask == u32::MAX {
             *to = values;
         } else {
@@ -185,6 +240,34 @@ impl Rows {
                 canonical(f(f32::from_bits(a), f32::from_bits(b), f32::from_bits(c)))
             });
         }
+    }
+}
+
+/// Apart, and with values for arguments: `assert!` would take addresses, and keep what it names in memory.
+#[cold]
+#[inline(never)]
+fn no_such_row(row: R, count: u32) -> ! {
+    panic!("row {row} of {count}");
+}
+
+#[inline(always)]
+fn shape_of(addresses: &[u64; 32]) -> Shape {
+    let (mut apart, mut displaced) = ([0; 4], [0; 4]);
+    for (at, group) in addresses.as_chunks::<8>().0.iter().enumerate() {
+        for lane in 0..8 {
+            apart[at] |= group[lane] ^ group[0];
+            displaced[at] |= group[lane] ^ group[0].wrapping_add(lane as u64 * 4);
+        }
+    }
+    let follow = |step: u64| (1..4).all(|at| addresses[at * 8] == addresses[0].wrapping_add(step * at as u64));
+    if apart == [0; 4] && follow(0) {
+        Shape::Same
+    } else if displaced == [0; 4] && follow(32) {
+        Shape::InOrder
+    } else if (0..4).all(|at| apart[at] == 0 || displaced[at] == 0) {
+        Shape::Grouped
+    } else {
+        Shape::Scattered
     }
 }
 

@@ -281,6 +281,8 @@ pub(crate) struct Block {
     pub index: [u32; 3],
     /// Shared memory, in words for its alignment.
     pub shared: Vec<u128>,
+    /// Its size in bytes.
+    pub shared_bytes: u64,
     pub warps: Vec<Warp>,
     pub barriers: [BarrierState; BARRIERS],
     /// Threads that have not exited.
@@ -304,6 +306,7 @@ impl Block {
             number: 0,
             index: [0; 3],
             shared: Vec::new(),
+            shared_bytes: 0,
             warps: Vec::new(),
             barriers: Default::default(),
             live: 0,
@@ -317,6 +320,7 @@ impl Block {
     fn reset(&mut self, launch: &Launch<'_>, number: u64) {
         self.number = number;
         self.index = launch.block_index(number);
+        self.shared_bytes = launch.shared_bytes().into();
         self.shared.clear();
         self.shared.resize((launch.shared_bytes() as usize).div_ceil(16), 0);
         let threads = launch.threads();

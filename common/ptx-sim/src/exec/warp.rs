@@ -14,7 +14,7 @@
 //! (`crate::scalar`), exactly but several times slower. NEON has fused multiply-add, so AArch64 needs no second version.
 
 use super::access;
-use super::lanes::{Row, Rows, each, lanes, mask_of};
+use super::lanes::{Row, Rows, Shape, each, lanes, mask_of};
 use super::{Block, Launch, Monitor, Problem, SPLIT_QUANTUM, Scene, WARP_QUANTUM, printf, together};
 use crate::fault::{Fault, FaultKind};
 use crate::ir::*;
@@ -26,6 +26,9 @@ pub(crate) const MAX_ROWS: usize = 1 << 16;
 pub(crate) const MAX_LOCAL: u64 = 512 << 10;
 /// Calls that may be nested.
 const MAX_DEPTH: usize = 1 << 12;
+
+/// Allocations that a warp remembers; a kernel seldom alternates between more.
+pub(crate) const ALLOCATIONS: usize = 8;
 
 const NONE: u32 = u32::MAX;
 
@@ -87,8 +90,12 @@ pub(crate) struct Waiting {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Warp {
     pub number: u32,
+    /// `%tid` of each lane, by axis. A launch computes it once: its blocks use the same warps again.
+    threads: Vec<[u32; 32]>,
     /// Registers of all frames.
     rows: Vec<Row>,
+    /// A shape for each.
+    shapes: Vec<Shape>,
     predicates: Vec<u32>,
     /// `CC.CF`, a bit a lane.
     carry: u32,
@@ -98,8 +105,8 @@ pub(crate) struct Warp {
     joins: Vec<Option<Join>>,
     pub local: access::Local,
     pub copies: access::Copies,
-    /// The allocation that the last access went to: the next one most likely does too.
-    pub last_allocation: usize,
+    /// The allocations that the last accesses went to, by their addresses: the next one most likely goes there too.
+    pub last_allocations: [usize; ALLOCATIONS],
     /// Instructions executed: `%clock`.
     clock: u64,
 }
@@ -118,9 +125,15 @@ impl Warp {
     /// Makes this warp number `number` of a fresh block, with the first `lanes` lanes.
     pub(crate) fn reset(&mut self, launch: &Launch<'_>, number: u32, lanes: u32) {
         let function = &launch.program.functions[launch.kernel.function as usize];
+        if self.threads.is_empty() || self.number != number {
+            let thread: [[u32; 3]; 32] = std::array::from_fn(|lane| launch.thread_index(number * 32 + lane as u32));
+            self.threads = (0..3).map(|axis| each(|lane| thread[lane][axis])).collect();
+        }
         self.number = number;
         self.rows.clear();
         self.rows.resize(function.rows as usize + 1, Row::default());
+        self.shapes.clear();
+        self.shapes.resize(self.rows.len(), Shape::default());
         self.predicates.clear();
         self.predicates.resize(function.predicates as usize, 0);
         self.carry = 0;
@@ -129,7 +142,7 @@ impl Warp {
         self.joins.clear();
         self.local.reset(function.local_bytes, launch.sanitised);
         self.copies = access::Copies::default();
-        self.last_allocation = 0;
+        self.last_allocations = [0; ALLOCATIONS];
         self.clock = 0;
         let frame = Frame { function: launch.kernel.function, ..Frame::default() };
         self.set_constants(launch, frame, u32::MAX);
@@ -150,8 +163,9 @@ impl Warp {
 
     fn frame_rows(&mut self, frame: Frame) -> Rows {
         let rows = &mut self.rows[frame.rows as usize..];
-        // SAFETY: the slice's own rows; they move only in `call`, after which the caller asks again.
-        unsafe { Rows::new(rows.as_mut_ptr(), rows.len() as u32) }
+        let shapes = &mut self.shapes[frame.rows as usize..][..rows.len()];
+        // SAFETY: the slices' own rows and shapes; they move only in `call`, after which the caller asks again.
+        unsafe { Rows::new(rows.as_mut_ptr(), shapes.as_mut_ptr(), rows.len() as u32) }
     }
 
     pub(crate) fn is_done(&self) -> bool {
@@ -299,6 +313,7 @@ impl Warp {
         }
         if self.rows.len() < rows + 1 {
             self.rows.resize(rows + 1, Row::default());
+            self.shapes.resize(rows + 1, Shape::default());
         }
         let predicates = (frame.predicates + callee.predicates) as usize;
         if self.predicates.len() < predicates {
@@ -733,7 +748,7 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
                 }
             }
             Op::Store(access) => {
-                if let Err(problem) = access::store(&mut context!(), rows, access, active) {
+                if let Err(problem) = access::store::<M, AVX2>(&mut context!(), rows, access, active) {
                     break Err(problem);
                 }
             }
@@ -1013,43 +1028,44 @@ fn special<M: Monitor>(
     clock: u64,
 ) {
     let Context { warp, block, launch, .. } = context;
-    let first = warp.number * 32;
-    let uniform = |value: u64| [value; 32];
-    let axis = |extents: [u32; 3], axis: u8| uniform(u64::from(extents.get(usize::from(axis)).copied().unwrap_or(0)));
-    let by_lane = |f: fn(u64) -> u64| each(|lane| f(lane as u64) & 0xffff_ffff);
+    let axis = |extents: [u32; 3], axis: u8| u64::from(extents.get(usize::from(axis)).copied().unwrap_or(0));
     let nanoseconds = || launch.started.elapsed().as_nanos() as u64;
-    let values: [u64; 32] = match what {
-        Special::Tid(at) => each(|lane| {
-            let thread = launch.thread_index(first + lane as u32);
-            u64::from(thread.get(usize::from(at)).copied().unwrap_or(0))
-        }),
+    let by_lane = |values: [u32; 32]| {
+        if wide {
+            rows.set64(d, mask, values.map(u64::from));
+        } else {
+            rows.set(d, mask, values);
+        }
+    };
+    let value = match what {
+        Special::Tid(at) => return by_lane(warp.threads.get(usize::from(at)).copied().unwrap_or_default()),
+        Special::LaneId => return by_lane(each(|lane| lane as u32)),
+        Special::LanemaskEq => return by_lane(each(|lane| 1 << lane)),
+        Special::LanemaskLt => return by_lane(each(|lane| (1 << lane) - 1)),
+        Special::LanemaskLe => return by_lane(each(|lane| u32::MAX >> (31 - lane))),
+        Special::LanemaskGt => return by_lane(each(|lane| !(u32::MAX >> (31 - lane)))),
+        Special::LanemaskGe => return by_lane(each(|lane| u32::MAX << lane)),
         Special::Ntid(at) => axis(launch.block, at),
         Special::Ctaid(at) => axis(block.index, at),
         Special::Nctaid(at) => axis(launch.grid, at),
-        Special::LaneId => by_lane(|lane| lane),
-        Special::WarpId => uniform(u64::from(warp.number)),
-        Special::NWarpId => uniform(u64::from(launch.threads().div_ceil(32))),
-        Special::LanemaskEq => by_lane(|lane| 1 << lane),
-        Special::LanemaskLt => by_lane(|lane| (1 << lane) - 1),
-        Special::LanemaskLe => by_lane(|lane| (2 << lane) - 1),
-        Special::LanemaskGt => by_lane(|lane| !((2 << lane) - 1)),
-        Special::LanemaskGe => by_lane(|lane| !((1 << lane) - 1)),
-        Special::SmId | Special::GridId => uniform(0),
-        Special::NSmId => uniform(1),
-        Special::Clock => uniform(clock & 0xffff_ffff),
-        Special::ClockHi => uniform(clock >> 32),
-        Special::Clock64 => uniform(clock),
-        Special::GlobalTimer => uniform(nanoseconds()),
-        Special::GlobalTimerLo => uniform(nanoseconds() & 0xffff_ffff),
-        Special::GlobalTimerHi => uniform(nanoseconds() >> 32),
-        Special::DynamicSharedSize => uniform(u64::from(launch.dynamic_shared)),
-        Special::TotalSharedSize => uniform(u64::from(launch.shared_bytes())),
-        Special::Fixed(value) => uniform(u64::from(value)),
+        Special::WarpId => u64::from(warp.number),
+        Special::NWarpId => u64::from(launch.threads().div_ceil(32)),
+        Special::SmId | Special::GridId => 0,
+        Special::NSmId => 1,
+        Special::Clock => clock & 0xffff_ffff,
+        Special::ClockHi => clock >> 32,
+        Special::Clock64 => clock,
+        Special::GlobalTimer => nanoseconds(),
+        Special::GlobalTimerLo => nanoseconds() & 0xffff_ffff,
+        Special::GlobalTimerHi => nanoseconds() >> 32,
+        Special::DynamicSharedSize => u64::from(launch.dynamic_shared),
+        Special::TotalSharedSize => u64::from(launch.shared_bytes()),
+        Special::Fixed(value) => u64::from(value),
     };
     if wide {
-        rows.set64(d, mask, values);
+        rows.set64(d, mask, [value; 32]);
     } else {
-        rows.set(d, mask, values.map(|value| value as u32));
+        rows.set(d, mask, [value as u32; 32]);
     }
 }
 
