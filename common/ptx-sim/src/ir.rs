@@ -72,6 +72,14 @@ pub(crate) enum BoolOp {
     Xor,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HalfOp {
+    Add,
+    Sub,
+    Mul,
+    Fma,
+}
+
 /// Index (0 = x, 1 = y, 2 = z) where the register is a vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Special {
@@ -724,6 +732,16 @@ pub(crate) enum Op {
         a: R,
         b: R,
         ftz: bool,
+    },
+    // Halves or pairs of halves, rounding to nearest
+    HalfMath {
+        op: HalfOp,
+        d: R,
+        a: R,
+        b: R,
+        c: R,
+        bfloat: bool,
+        packed: bool,
     },
     // f64, rounding to nearest
     AddF64 {

@@ -349,10 +349,10 @@ impl Block {
             let mut done = true;
             let mut moved = false;
             for number in 0..self.warps.len() {
-                let mut warp = std::mem::take(&mut self.warps[number]);
-                let result = warp::run(&mut warp, self, launch, monitor);
-                done &= warp.is_done();
-                self.warps[number] = warp;
+                let mut warps = std::mem::take(&mut self.warps);
+                let result = warp::run(&mut warps[number], self, launch, monitor);
+                done &= warps[number].is_done();
+                self.warps = warps;
                 moved |= result?;
                 if self.barriers_touched {
                     self.barriers_touched = false;
