@@ -1,5 +1,5 @@
-//! How fast the simulator is, in lane-instructions a second: a tiled f32 matrix product and a vector addition, on one
-//! worker and on all of them, and on one worker with a profiler and with a sanitiser.
+//! How fast the simulator is, in lane-instructions a second: matrix products, a vector addition, reductions by shuffles,
+//! half precision and tensor cores, on one worker and on all of them, and on one worker with a profiler and with a sanitiser.
 //!
 //! `cargo bench -p ptx-sim --bench tiled`
 
@@ -38,7 +38,7 @@ fn buffer(device: &Device, elements: u32) -> DevicePtr {
     pointer
 }
 
-fn cases(device: &Device) -> [Case; 2] {
+fn cases(device: &Device) -> [Case; 7] {
     let module = Module::from_ptx(PTX, "kernels.ptx").expect("it is valid PTX");
     let module = device.load(&module).expect("it fits");
     let case = |name, elements, last: Arg, grid, block| {
@@ -50,6 +50,11 @@ fn cases(device: &Device) -> [Case; 2] {
     [
         case("tiled", N * N, (N as i32).into(), [N / TILE, N / TILE, 1], [TILE, TILE, 1]),
         case("vector_add", LENGTH, LENGTH.into(), [LENGTH / 256, 1, 1], [256, 1, 1]),
+        case("naive", N * N, (N as i32).into(), [N / 16, N / 16, 1], [16, 16, 1]),
+        case("registers", N * N, (N as i32).into(), [N / 64, N / 64, 1], [256, 1, 1]),
+        case("softmax", N * N, (N as i32).into(), [N / 4, 1, 1], [128, 1, 1]),
+        case("halves", N * N, (N * N).into(), [32, 1, 1], [256, 1, 1]),
+        case("tensor", N * N, (N as i32).into(), [64, 1, 1], [32, 1, 1]),
     ]
 }
 

@@ -73,6 +73,14 @@ pub(crate) enum BoolOp {
     Xor,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HalfOp {
+    Add,
+    Sub,
+    Mul,
+    Fma,
+}
+
 /// Index (0 = x, 1 = y, 2 = z) where the register is a vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Special {
@@ -170,6 +178,14 @@ pub(crate) struct Access {
     /// The registers have 16 bits.
     pub narrow: bool,
     pub order: Order,
+}
+
+impl Access {
+    /// Whether words go to or come from 32-bit registers, in no particular order.
+    #[inline(always)]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.bytes == 4 && !self.wide && self.order == Order::Weak
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -717,6 +733,16 @@ pub(crate) enum Op {
         a: R,
         b: R,
         ftz: bool,
+    },
+    // Halves or pairs of halves, rounding to nearest
+    HalfMath {
+        op: HalfOp,
+        d: R,
+        a: R,
+        b: R,
+        c: R,
+        bfloat: bool,
+        packed: bool,
     },
     // f64, rounding to nearest
     AddF64 {

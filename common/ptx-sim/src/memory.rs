@@ -28,7 +28,7 @@ const FIRST: u64 = 0x7f00_0000_0000;
 const ALIGN: u64 = 256;
 /// Addresses left free between allocations, so that the end of one is not the start of the next.
 /// No product of a 32-bit index and the size of an element reaches across.
-const GAP: u64 = 64 << 30;
+pub(crate) const GAP: u64 = 64 << 30;
 /// The gap where addresses become scarce, after some 60 million allocations.
 const SMALL_GAP: u64 = 4096;
 
@@ -180,6 +180,41 @@ impl Bits {
 // SAFETY: the words are only reached through atomic operations (`Allocation::load` …), never through references.
 unsafe impl Sync for Allocation {}
 
+/// Eight words at a time. A vector move takes each aligned word as one, so these are eight relaxed loads or stores, which
+/// the compiler would not join: as assembly, where a data race with another worker is no matter of Rust's.
+#[cfg(target_arch = "x86_64")]
+mod words {
+    use std::arch::asm;
+    use std::arch::x86_64::__m256i;
+
+    /// # Safety
+    /// `at` points to eight aligned words that are read and written by atomic operations only.
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    pub(super) unsafe fn load(at: *const u8) -> [u32; 8] {
+        let values: __m256i;
+        // SAFETY: by the caller's promise; the two types have the same bytes.
+        unsafe {
+            asm!("vmovdqu {values}, [{at}]", at = in(reg) at, values = lateout(ymm_reg) values,
+                options(nostack, preserves_flags, readonly));
+            std::mem::transmute(values)
+        }
+    }
+
+    /// # Safety
+    /// As for [`load`].
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    pub(super) unsafe fn store(at: *mut u8, values: [u32; 8]) {
+        // SAFETY: by the caller's promise; the two types have the same bytes.
+        unsafe {
+            let values: __m256i = std::mem::transmute(values);
+            asm!("vmovdqu [{at}], {values}", at = in(reg) at, values = in(ymm_reg) values,
+                options(nostack, preserves_flags));
+        }
+    }
+}
+
 /// Calls `$action` with the atomic of `$bytes` bytes at `$pointer`.
 macro_rules! atomic_at {
     ($pointer:expr, $bytes:expr, $atomic:ident => $action:expr) => {
@@ -223,6 +258,39 @@ impl Allocation {
     #[inline(always)]
     pub(crate) unsafe fn store(&self, offset: u64, bytes: u8, value: u64) {
         atomic_at!(self.at(offset), bytes, atomic => atomic.store(value as _, Ordering::Relaxed));
+    }
+
+    /// Reads eight words at `offset`, each by itself atomic.
+    ///
+    /// # Safety
+    /// `offset + 32` is at most `self.bytes`, `offset` is a multiple of 4, and `AVX2` is true only in code for processors
+    /// that have it.
+    #[inline(always)]
+    pub(crate) unsafe fn load_words<const AVX2: bool>(&self, offset: u64) -> [u32; 8] {
+        #[cfg(target_arch = "x86_64")]
+        if AVX2 {
+            // SAFETY: by the caller's promise.
+            return unsafe { words::load(self.at(offset)) };
+        }
+        // SAFETY: by the caller's promise.
+        std::array::from_fn(|lane| unsafe { self.load(offset + lane as u64 * 4, 4) } as u32)
+    }
+
+    /// Writes eight words at `offset`, each by itself atomic.
+    ///
+    /// # Safety
+    /// As for [`Self::load_words`].
+    #[inline(always)]
+    pub(crate) unsafe fn store_words<const AVX2: bool>(&self, offset: u64, values: [u32; 8]) {
+        #[cfg(target_arch = "x86_64")]
+        if AVX2 {
+            // SAFETY: by the caller's promise.
+            return unsafe { words::store(self.at(offset), values) };
+        }
+        for (lane, value) in values.into_iter().enumerate() {
+            // SAFETY: by the caller's promise.
+            unsafe { self.store(offset + lane as u64 * 4, 4, value.into()) };
+        }
     }
 
     /// Replaces the value at `offset` by `new` of it, atomically; returns the old one.

@@ -3,8 +3,8 @@
 //! An access is checked for all its lanes before any lane touches memory: where it points, whether it is aligned, whether
 //! it is inside. What a check finds is a [`Problem`] that names the first lane, the address and the nearest allocation.
 
-use super::lanes::{Rows, each, lanes, mask_of};
-use super::warp::Context;
+use super::lanes::{Rows, Shape, each, lanes, mask_of};
+use super::warp::{self, Context};
 use super::{Block, Launch, Monitor, Problem, plural};
 use crate::fault::FaultKind;
 use crate::ir::*;
@@ -306,18 +306,19 @@ fn for_parts<'l, M: Monitor>(
 
 /// The live allocation that holds `address`.
 #[inline(always)]
-fn find<'l>(warp: &mut super::warp::Warp, launch: &'l Launch<'_>, address: u64) -> Option<&'l Allocation> {
+fn find<'l>(warp: &mut warp::Warp, launch: &'l Launch<'_>, address: u64) -> Option<&'l Allocation> {
     let snapshot = &launch.memory;
     let holds = |at: usize| {
         let allocation = snapshot.get(at)?;
         (address.wrapping_sub(allocation.base) < allocation.bytes && !allocation.is_freed()).then_some(&**allocation)
     };
-    if let Some(found) = holds(warp.last_allocation) {
+    let last = &mut warp.last_allocations[(address / memory::GAP) as usize % warp::ALLOCATIONS];
+    if let Some(found) = holds(*last) {
         return Some(found);
     }
     let at = snapshot.partition_point(|allocation| allocation.base <= address).checked_sub(1)?;
     let found = holds(at)?;
-    warp.last_allocation = at;
+    *last = at;
     Some(found)
 }
 
@@ -527,8 +528,9 @@ fn fence(order: Order) {
     }
 }
 
-/// Loads of 32-bit registers from shared and global memory whose lanes are all in order take a short way; every other
-/// load, and whatever a check finds, goes through [`load_any`]. `AVX2`: this is compiled for a processor that has it.
+/// Loads of 32-bit registers from shared and global memory whose lanes are all in order take a short way, and a shorter
+/// one where lanes read one place or neighbouring ones; every other load, and whatever a check finds, goes through
+/// [`load_any`]. `AVX2`: this is compiled for a processor that has it.
 #[inline(always)]
 pub(crate) fn load<M: Monitor, const AVX2: bool>(
     context: &mut Context<'_, '_, M>,
@@ -536,45 +538,237 @@ pub(crate) fn load<M: Monitor, const AVX2: bool>(
     access: &Access,
     mask: u32,
 ) -> Checked<()> {
-    let simple =
-        access.bytes == 4 && !access.wide && access.order == Order::Weak && context.monitor.sanitiser().is_none();
-    let bytes = 4 * u64::from(access.count);
-    match access.address.space {
-        MemSpace::Shared if simple => {
-            let room = u64::from(context.launch.shared_bytes());
-            let addresses = addresses(rows, context.frame_local(), &access.address);
-            if let Some(offsets) = in_order(&addresses, 0, room, bytes, mask) {
-                let memory = shared_bytes(context.block).cast_const();
-                for at in 0..usize::from(access.count) {
-                    if access.rows[at] != R::MAX {
-                        // SAFETY: `in_order` checked range and alignment of every lane; lanes outside the mask read offset 0.
-                        let values = unsafe { gather32::<AVX2>(memory.add(at * 4), &offsets) };
-                        rows.set(access.rows[at], mask, values);
-                    }
-                }
-                return Ok(());
+    if access.is_plain() && context.monitor.sanitiser().is_none() {
+        let loaded = match access.address.space {
+            MemSpace::Shared => {
+                let memory = SharedWords(shared_bytes(context.block));
+                load_words::<_, AVX2>(memory, rows, access, mask, 0, context.block.shared_bytes)
             }
+            MemSpace::Global => match find_first(context, rows, &access.address, mask) {
+                Some(found) => load_words::<_, AVX2>(found, rows, access, mask, found.base, found.bytes),
+                None => false,
+            },
+            _ => false,
+        };
+        if loaded {
+            return Ok(());
         }
-        MemSpace::Global if simple => {
-            let addresses = addresses(rows, context.frame_local(), &access.address);
-            let first = addresses[mask.trailing_zeros() as usize];
-            if let Some(allocation) = find(context.warp, context.launch, first)
-                && let Some(offsets) = in_order(&addresses, allocation.base, allocation.bytes, bytes, mask)
-            {
-                for at in 0..usize::from(access.count) {
-                    if access.rows[at] != R::MAX {
-                        let offset = |lane: usize| u64::from(offsets[lane]) + at as u64 * 4;
-                        // SAFETY: as above.
-                        let value = |lane| unsafe { allocation.load(offset(lane), 4) } as u32;
-                        rows.set(access.rows[at], mask, each(value));
-                    }
-                }
-                return Ok(());
-            }
-        }
-        _ => {}
+    }
+    if access.address.space == MemSpace::Param && load_param(context, rows, access, mask) {
+        return Ok(());
     }
     load_any(context, rows, access, mask)
+}
+
+/// Loads a kernel's parameter, the same for all lanes; false if the address is not fixed, or wrong.
+#[inline(never)]
+fn load_param<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, access: &Access, mask: u32) -> bool {
+    let params = &context.launch.params;
+    let (first, bytes) = (access.address.offset as usize, usize::from(access.bytes));
+    let total = bytes * usize::from(access.count);
+    if !matches!(access.address.base, Base::None)
+        || access.order != Order::Weak
+        || context.monitor.sanitiser().is_some()
+        || !first.is_multiple_of(total)
+        || first.checked_add(total).is_none_or(|end| end > params.len())
+    {
+        return false;
+    }
+    for (d, bytes) in access.rows.iter().zip(params[first..first + total].chunks_exact(bytes)) {
+        let mut raw = [0; 8];
+        raw[..bytes.len()].copy_from_slice(bytes);
+        let value = extended(access, u64::from_le_bytes(raw));
+        match *d {
+            R::MAX => {}
+            d if access.wide => rows.set64(d, mask, [value; 32]),
+            d => rows.set(d, mask, [value as u32; 32]),
+        }
+    }
+    true
+}
+
+/// A loaded element as its register holds it.
+#[inline(always)]
+fn extended(access: &Access, value: u64) -> u64 {
+    if !access.signed || access.bytes >= 8 {
+        return value;
+    }
+    let shift = 64 - 8 * u32::from(access.bytes);
+    let value = ((value << shift) as i64 >> shift) as u64;
+    // A 16-bit register stands zero-extended; a 32-bit one takes the whole.
+    if access.narrow && access.bytes < 4 && !access.wide { value & 0xffff } else { value }
+}
+
+/// The allocation that the first lane's address lies in.
+#[inline(always)]
+fn find_first<'c, M: Monitor>(
+    context: &mut Context<'c, '_, M>,
+    rows: Rows,
+    address: &Address,
+    mask: u32,
+) -> Option<&'c Allocation> {
+    let lane = mask.trailing_zeros() as usize;
+    let (row, wide) = register_of(address)?;
+    find(context.warp, context.launch, rows.lane_of(row, wide, lane).wrapping_add(address.offset as u64))
+}
+
+/// The register that an address counts from, and whether it has 64 bits.
+#[inline(always)]
+fn register_of(address: &Address) -> Option<(R, bool)> {
+    match address.base {
+        Base::Row64(row) => Some((row, true)),
+        Base::Row32(row) => Some((row, false)),
+        Base::None | Base::Frame => None,
+    }
+}
+
+/// Words of memory, by byte offset.
+///
+/// # Safety
+/// Who calls these has checked that all of the words lie in the memory and are aligned, and passes true for `AVX2` only in
+/// code for processors that have it.
+trait Words: Copy {
+    unsafe fn word(self, offset: u64) -> u32;
+    unsafe fn set_word(self, offset: u64, value: u32);
+    /// Neighbouring ones.
+    unsafe fn eight<const AVX2: bool>(self, offset: u64) -> [u32; 8];
+    unsafe fn set_eight<const AVX2: bool>(self, offset: u64, values: [u32; 8]);
+    unsafe fn gather<const AVX2: bool>(self, offsets: &[u32; 32], at: usize) -> [u32; 32];
+}
+
+/// A block's shared memory: one worker at a time uses it.
+#[derive(Clone, Copy)]
+struct SharedWords(*mut u8);
+
+impl Words for SharedWords {
+    #[inline(always)]
+    unsafe fn word(self, offset: u64) -> u32 {
+        // SAFETY: by the caller's promise, here and below.
+        unsafe { *self.0.add(offset as usize).cast() }
+    }
+
+    #[inline(always)]
+    unsafe fn set_word(self, offset: u64, value: u32) {
+        // SAFETY: as above.
+        unsafe { *self.0.add(offset as usize).cast() = value }
+    }
+
+    #[inline(always)]
+    unsafe fn eight<const AVX2: bool>(self, offset: u64) -> [u32; 8] {
+        // SAFETY: as above.
+        unsafe { *self.0.add(offset as usize).cast() }
+    }
+
+    #[inline(always)]
+    unsafe fn set_eight<const AVX2: bool>(self, offset: u64, values: [u32; 8]) {
+        // SAFETY: as above.
+        unsafe { *self.0.add(offset as usize).cast() = values }
+    }
+
+    #[inline(always)]
+    unsafe fn gather<const AVX2: bool>(self, offsets: &[u32; 32], at: usize) -> [u32; 32] {
+        // SAFETY: as above.
+        unsafe { gather32::<AVX2>(self.0.add(at * 4), offsets) }
+    }
+}
+
+impl Words for &Allocation {
+    #[inline(always)]
+    unsafe fn word(self, offset: u64) -> u32 {
+        // SAFETY: by the caller's promise, here and below.
+        unsafe { self.load(offset, 4) as u32 }
+    }
+
+    #[inline(always)]
+    unsafe fn set_word(self, offset: u64, value: u32) {
+        // SAFETY: as above.
+        unsafe { self.store(offset, 4, value.into()) }
+    }
+
+    #[inline(always)]
+    unsafe fn eight<const AVX2: bool>(self, offset: u64) -> [u32; 8] {
+        // SAFETY: as above.
+        unsafe { self.load_words::<AVX2>(offset) }
+    }
+
+    #[inline(always)]
+    unsafe fn set_eight<const AVX2: bool>(self, offset: u64, values: [u32; 8]) {
+        // SAFETY: as above.
+        unsafe { self.store_words::<AVX2>(offset, values) }
+    }
+
+    #[inline(always)]
+    unsafe fn gather<const AVX2: bool>(self, offsets: &[u32; 32], at: usize) -> [u32; 32] {
+        // SAFETY: as above.
+        each(|lane| unsafe { self.word(u64::from(offsets[lane]) + at as u64 * 4) })
+    }
+}
+
+/// Loads words of a memory that has the addresses `[base, base + length)`; false if it cannot, because of the addresses.
+#[inline(always)]
+fn load_words<W: Words, const AVX2: bool>(
+    memory: W,
+    rows: Rows,
+    access: &Access,
+    mask: u32,
+    base: u64,
+    length: u64,
+) -> bool {
+    let Some((row, wide)) = register_of(&access.address) else { return false };
+    let count = usize::from(access.count);
+    let bytes = 4 * u64::from(access.count);
+    let offset = |lane| rows.lane_of(row, wide, lane).wrapping_add(access.address.offset as u64).wrapping_sub(base);
+    let fits = |first: u64, size: u64| first < length && length - first >= size && first & (bytes - 1) == 0;
+    let shape = rows.shape(row, wide);
+    let first = offset(0);
+    if shape == Shape::Same && fits(first, bytes) {
+        for at in 0..count {
+            if access.rows[at] != R::MAX {
+                // SAFETY: checked by `fits`.
+                let value = unsafe { memory.word(first + at as u64 * 4) };
+                rows.set(access.rows[at], mask, [value; 32]);
+            }
+        }
+        return true;
+    }
+    let d = access.rows[0];
+    if shape == Shape::InOrder && count == 1 && fits(first, 128) && d != R::MAX {
+        let mut values = [0; 32];
+        for (at, eight) in values.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+            // SAFETY: checked by `fits`.
+            *eight = unsafe { memory.eight::<AVX2>(first + at as u64 * 32) };
+        }
+        rows.set(d, mask, values);
+        return true;
+    }
+    if shape == Shape::Grouped && count == 1 && d != R::MAX {
+        let mut values = [0; 32];
+        let mut all = true;
+        for (at, eight) in values.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+            let first = offset(at * 8);
+            let same = first == offset(at * 8 + 1);
+            if fits(first, if same { 4 } else { 32 }) {
+                // SAFETY: checked by `fits`.
+                *eight = if same { [unsafe { memory.word(first) }; 8] } else { unsafe { memory.eight::<AVX2>(first) } };
+            } else {
+                all = false;
+            }
+        }
+        if all {
+            rows.set(d, mask, values);
+            return true;
+        }
+    }
+    let mut addresses = if wide { rows.get64(row) } else { rows.get(row).map(u64::from) };
+    addresses = each(|lane| addresses[lane].wrapping_add(access.address.offset as u64));
+    let Some(offsets) = in_order(&addresses, base, length, bytes, mask) else { return false };
+    for at in 0..count {
+        if access.rows[at] != R::MAX {
+            // SAFETY: `in_order` checked range and alignment of every lane; lanes outside the mask read offset 0.
+            rows.set(access.rows[at], mask, unsafe { memory.gather::<AVX2>(&offsets, at) });
+        }
+    }
+    true
 }
 
 /// Offsets from `base` of the lanes of `mask`, if all of them lie in its first 2 GiB, inside `length` and aligned; other
@@ -646,16 +840,8 @@ fn load_any<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, access: &A
             if d == R::MAX {
                 continue;
             }
-            let mut values = gather(context, part, &addresses, at as u64 * bytes, access.bytes);
-            if access.signed && access.bytes < 8 {
-                let shift = 64 - 8 * u32::from(access.bytes);
-                values = values.map(|value| ((value << shift) as i64 >> shift) as u64);
-                if access.bytes < 4 && !access.wide {
-                    // A 16-bit register stands zero-extended; a 32-bit one takes the whole.
-                    let keep = if access.narrow { 0xffff } else { u64::MAX };
-                    values = values.map(|value| value & keep);
-                }
-            }
+            let values = gather(context, part, &addresses, at as u64 * bytes, access.bytes);
+            let values = values.map(|value| extended(access, value));
             if access.wide {
                 rows.set64(d, part.mask, values);
             } else {
@@ -674,52 +860,71 @@ fn load_any<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, access: &A
 
 /// Stores of 32-bit registers to shared and global memory whose lanes are all in order take a short way, as [`load`].
 #[inline(always)]
-pub(crate) fn store<M: Monitor>(
+pub(crate) fn store<M: Monitor, const AVX2: bool>(
     context: &mut Context<'_, '_, M>,
     rows: Rows,
     access: &Access,
     mask: u32,
 ) -> Checked<()> {
-    let simple =
-        access.bytes == 4 && !access.wide && access.order == Order::Weak && context.monitor.sanitiser().is_none();
-    let bytes = 4 * u64::from(access.count);
-    match access.address.space {
-        MemSpace::Shared if simple => {
-            let room = u64::from(context.launch.shared_bytes());
-            let addresses = addresses(rows, context.frame_local(), &access.address);
-            if let Some(offsets) = in_order(&addresses, 0, room, bytes, mask) {
-                let memory = shared_bytes(context.block);
-                for at in 0..usize::from(access.count) {
-                    let values = rows.get(access.rows[at]);
-                    for lane in lanes(mask) {
-                        // SAFETY: `in_order` checked range and alignment of every lane of the mask.
-                        unsafe { *memory.add(offsets[lane] as usize + at * 4).cast::<u32>() = values[lane] };
-                    }
-                }
-                return Ok(());
+    if access.is_plain() && context.monitor.sanitiser().is_none() {
+        let stored = match access.address.space {
+            MemSpace::Shared => {
+                let memory = SharedWords(shared_bytes(context.block));
+                store_words::<_, AVX2>(memory, rows, access, mask, 0, context.block.shared_bytes)
             }
-        }
-        MemSpace::Global if simple => {
-            let addresses = addresses(rows, context.frame_local(), &access.address);
-            let first = addresses[mask.trailing_zeros() as usize];
-            if let Some(allocation) = find(context.warp, context.launch, first)
-                && allocation.role != Role::Constant
-                && let Some(offsets) = in_order(&addresses, allocation.base, allocation.bytes, bytes, mask)
-            {
-                for at in 0..usize::from(access.count) {
-                    let values = rows.get(access.rows[at]);
-                    for lane in lanes(mask) {
-                        let offset = u64::from(offsets[lane]) + at as u64 * 4;
-                        // SAFETY: as above.
-                        unsafe { allocation.store(offset, 4, values[lane].into()) };
-                    }
+            MemSpace::Global => match find_first(context, rows, &access.address, mask) {
+                Some(found) if found.role != Role::Constant => {
+                    store_words::<_, AVX2>(found, rows, access, mask, found.base, found.bytes)
                 }
-                return Ok(());
-            }
+                _ => false,
+            },
+            _ => false,
+        };
+        if stored {
+            return Ok(());
         }
-        _ => {}
     }
     store_any(context, rows, access, mask)
+}
+
+/// As [`load_words`].
+#[inline(always)]
+fn store_words<W: Words, const AVX2: bool>(
+    memory: W,
+    rows: Rows,
+    access: &Access,
+    mask: u32,
+    base: u64,
+    length: u64,
+) -> bool {
+    let Some((row, wide)) = register_of(&access.address) else { return false };
+    let bytes = 4 * u64::from(access.count);
+    let mut addresses = if wide { rows.get64(row) } else { rows.get(row).map(u64::from) };
+    addresses = each(|lane| addresses[lane].wrapping_add(access.address.offset as u64));
+    let first = addresses[0].wrapping_sub(base);
+    if access.count == 1
+        && mask == u32::MAX
+        && rows.shape(row, wide) == Shape::InOrder
+        && first < length
+        && length - first >= 128
+        && first & 3 == 0
+    {
+        let values = rows.get(access.rows[0]);
+        for (at, eight) in values.as_chunks::<8>().0.iter().enumerate() {
+            // SAFETY: all 32 words were checked.
+            unsafe { memory.set_eight::<AVX2>(first + at as u64 * 32, *eight) };
+        }
+        return true;
+    }
+    let Some(offsets) = in_order(&addresses, base, length, bytes, mask) else { return false };
+    for at in 0..usize::from(access.count) {
+        let values = rows.get(access.rows[at]);
+        for lane in lanes(mask) {
+            // SAFETY: `in_order` checked range and alignment of every lane of the mask.
+            unsafe { memory.set_word(u64::from(offsets[lane]) + at as u64 * 4, values[lane]) };
+        }
+    }
+    true
 }
 
 #[inline(never)]

@@ -585,6 +585,7 @@ fn results(op: &Op) -> (Vec<R>, Vec<P>) {
         | Op::SubF64 { d, .. }
         | Op::MulF64 { d, .. }
         | Op::FmaF64 { d, .. }
+        | Op::HalfMath { d, .. }
         | Op::S32ToF32 { d, .. }
         | Op::U32ToF32 { d, .. }
         | Op::F32ToS32 { d, .. }

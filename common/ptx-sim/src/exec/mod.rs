@@ -329,6 +329,8 @@ pub(crate) struct Block {
     pub index: [u32; 3],
     /// Shared memory, in words for its alignment.
     pub shared: Vec<u128>,
+    /// Its size in bytes.
+    pub shared_bytes: u64,
     pub warps: Vec<Warp>,
     pub barriers: [BarrierState; BARRIERS],
     /// Threads that have not exited.
@@ -352,6 +354,7 @@ impl Block {
             number: 0,
             index: [0; 3],
             shared: Vec::new(),
+            shared_bytes: 0,
             warps: Vec::new(),
             barriers: Default::default(),
             live: 0,
@@ -365,6 +368,7 @@ impl Block {
     fn reset(&mut self, launch: &Launch<'_>, number: u64) {
         self.number = number;
         self.index = launch.block_index(number);
+        self.shared_bytes = launch.shared_bytes().into();
         self.shared.clear();
         self.shared.resize((launch.shared_bytes() as usize).div_ceil(16), 0);
         let threads = launch.threads();
@@ -393,10 +397,10 @@ impl Block {
             let mut done = true;
             let mut moved = false;
             for number in 0..self.warps.len() {
-                let mut warp = std::mem::take(&mut self.warps[number]);
-                let result = warp::run(&mut warp, self, launch, monitor);
-                done &= warp.is_done();
-                self.warps[number] = warp;
+                let mut warps = std::mem::take(&mut self.warps);
+                let result = warp::run(&mut warps[number], self, launch, monitor);
+                done &= warps[number].is_done();
+                self.warps = warps;
                 moved |= result?;
                 if self.barriers_touched {
                     self.barriers_touched = false;

@@ -1,7 +1,7 @@
 //! Instructions that the lanes of a warp execute together: shuffles, votes, matches, reductions, matrix products.
 
 use super::access;
-use super::lanes::{Rows, lanes, mask_of};
+use super::lanes::{Rows, Shape, lanes, mask_of};
 use super::warp::Context;
 use super::{Monitor, Problem};
 use crate::fault::FaultKind;
@@ -23,7 +23,7 @@ pub(crate) fn missing<M: Monitor>(
     let mut rest = active;
     while rest != 0 {
         let members = rows.lane(row, rest.trailing_zeros() as usize);
-        let group = mask_of(|lane| rows.lane(row, lane) == members) & rest;
+        let group = alike(rows, row, members) & rest;
         let outside = group & !members;
         if outside != 0 {
             context.report(outsider(outside, members))?;
@@ -34,6 +34,16 @@ pub(crate) fn missing<M: Monitor>(
         rest &= !group;
     }
     Ok(None)
+}
+
+/// The lanes whose member mask is that.
+#[inline(always)]
+fn alike(rows: Rows, row: R, members: u32) -> u32 {
+    if rows.shape(row, false) == Shape::Same {
+        return if rows.lane(row, 0) == members { u32::MAX } else { 0 };
+    }
+    let masks = rows.get(row);
+    mask_of(|lane| masks[lane] == members)
 }
 
 #[cold]
@@ -56,7 +66,7 @@ pub(crate) fn execute<M: Monitor>(
     let mut rest = active;
     while rest != 0 {
         let members = rows.lane(row, rest.trailing_zeros() as usize);
-        let group = mask_of(|lane| rows.lane(row, lane) == members) & rest;
+        let group = alike(rows, row, members) & rest;
         execute_group(context, rows, &op.op, group, members)?;
         rest &= !group;
     }

@@ -428,6 +428,24 @@ impl<'a> FunctionLowering<'_, 'a> {
         let ftz = mode.ftz;
         let simple = Mode { ftz: false, ..mode } == Mode::default();
         let plain = simple && !ftz;
+        let half = match op {
+            FloatOp::Add => Some(HalfOp::Add),
+            FloatOp::Sub => Some(HalfOp::Sub),
+            FloatOp::Mul => Some(HalfOp::Mul),
+            FloatOp::Fma => Some(HalfOp::Fma),
+            _ => None,
+        };
+        let format = match ty {
+            FloatType::F16 => Some((false, false)),
+            FloatType::F16x2 => Some((false, true)),
+            FloatType::Bf16 => Some((true, false)),
+            FloatType::Bf16x2 => Some((true, true)),
+            _ => None,
+        };
+        if plain && let (Some(op), Some((bfloat, packed))) = (half, format) {
+            self.emit(Op::HalfMath { op, d, a, b, c, bfloat, packed });
+            return Ok(());
+        }
         self.emit(match (op, ty) {
             (FloatOp::Add, FloatType::F32) if simple => Op::AddF32 { d, a, b, ftz },
             (FloatOp::Sub, FloatType::F32) if simple => Op::SubF32 { d, a, b, ftz },
