@@ -4,7 +4,7 @@
 //!
 //! To record, on a machine with a GPU and Nsight Compute, with `T` the test's executable (`cargo test --no-run` names it):
 //! ```sh
-//! ncu --csv --page raw --print-units base --clock-control none --metrics "$(T --exact --nocapture metrics | grep l1tex)" \
+//! ncu --csv --page raw --print-units base --clock-control none --metrics "$(T --exact --nocapture metrics | grep -o 'smsp__inst.*')" \
 //!     T --exact launches_cuda > ncu.csv
 //! WARP_NCU_CSV=ncu.csv WARP_COMMIT=… T --exact record_from_nsight_compute --nocapture
 //! ```

@@ -1,7 +1,7 @@
 //! From the tree to PTX text and to the arguments of a launch.
 
 use crate::instruction_cases::ArgSpec;
-use crate::tree::{Kind, Program, Reach, Reg, Region, Stmt, canonical};
+use crate::tree::{CHECKSUMS, Code, Kind, Program, Reg, Region, Stmt, add_to_checksum, canonical, code};
 
 /// Bytes that each thread has for itself in global, shared and local memory.
 pub const OWN: u32 = 64;
@@ -9,7 +9,7 @@ pub const OWN: u32 = 64;
 /// Bytes of cells that all threads change by atomics: of the whole grid, and of each block.
 pub const CELLS: u32 = 256;
 
-/// What a device function takes and gives; it gives its first registers, packed into 40 bytes.
+/// What a device function takes, and the registers that it gives, packed into 56 bytes with its checksums behind them.
 pub const TAKES: [Reg; 4] = [Reg(Kind::Word, 0), Reg(Kind::Long, 0), Reg(Kind::Single, 0), Reg(Kind::Double, 0)];
 pub const GIVES: [(Reg, u32); 7] = [
     (Reg(Kind::Word, 0), 0),
@@ -20,6 +20,16 @@ pub const GIVES: [(Reg, u32); 7] = [
     (Reg(Kind::Double, 0), 24),
     (Reg(Kind::Word, 1), 32),
 ];
+const GIVEN_CHECKSUMS: u32 = 40;
+
+/// After a call: the function's checksums, added to the caller's.
+pub fn given_checksums() -> [String; 3] {
+    let add = |temporary: &str, kind: Kind, offset: u32| {
+        let load = format!("ld.param.b{} {temporary}, [gives+{}];", 8 * kind.bytes(), GIVEN_CHECKSUMS + offset);
+        format!("{load} {}", add_to_checksum(temporary, kind))
+    };
+    [add("%u0", Kind::Long, 0), add("%t0", Kind::Word, 8), add("%w0", Kind::Short, 12)]
+}
 
 const HEAD: &str = ".version 8.1\n.target sm_90\n.address_size 64\n";
 
@@ -47,9 +57,9 @@ impl Program {
     }
 }
 
-/// Output: local memory, shared memory, then the registers, each with a plane of its own.
+/// Output: local memory, shared memory, checksums, then the registers, each with a plane of its own.
 fn bytes_per_thread() -> u32 {
-    2 * OWN + Reg::all().map(|reg| reg.0.bytes()).sum::<u32>()
+    2 * OWN + 16 + Reg::all().map(|reg| reg.0.bytes()).sum::<u32>()
 }
 
 /// A module with these kernels.
@@ -60,6 +70,7 @@ pub fn module(programs: &[Program]) -> String {
 #[derive(Default)]
 struct Emitter {
     text: String,
+    checksums: bool,
     labels: usize,
     loops: usize,
 }
@@ -75,16 +86,24 @@ struct Place<'a> {
     masked: bool,
 }
 
+const START: Place<'static> = Place { mask: 0, end: None, masked: false };
+
+/// Appends one line, written as for `format!`.
+macro_rules! line {
+    ($emitter:expr, $($format:tt)*) => {
+        $emitter.line(&format!($($format)*))
+    };
+}
+
 impl Emitter {
     fn line(&mut self, line: &str) {
-        self.text.push_str("    ");
-        self.text.push_str(line);
-        self.text.push('\n');
+        self.text.extend(["    ", line, "\n"]);
     }
 
-    fn lines(&mut self, lines: &[String], mask: usize) {
-        for line in lines {
-            self.line(&line.replace("%MASK", &format!("%m{mask}")));
+    fn code(&mut self, code: &[String], mask: usize) {
+        let checksums = self.checksums;
+        for instruction in code.iter().filter(|instruction| checksums || !instruction.contains("%sum")) {
+            self.line(&instruction.replace("%MASK", &format!("%m{mask}")));
         }
     }
 
@@ -94,156 +113,128 @@ impl Emitter {
     }
 
     fn block(&mut self, block: &[Stmt], place: Place<'_>) {
-        for stmt in block {
-            self.stmt(stmt, place);
-        }
+        block.iter().for_each(|stmt| self.stmt(stmt, place));
     }
 
     fn stmt(&mut self, stmt: &Stmt, place: Place<'_>) {
-        let mask = place.mask;
-        let masked = stmt.needs_mask();
+        let outer = place.mask;
         match stmt {
-            Stmt::Unit(lines) => self.lines(lines, mask),
-            Stmt::If { setup, test, reach, then, otherwise } => {
-                let (other, join) = (self.label(), self.label());
-                let apart = *reach == Reach::Apart;
-                let inside = Place { mask: mask + usize::from(apart && masked), ..place };
-                self.lines(setup, mask);
-                if apart && masked {
-                    self.line(&format!("vote.sync.ballot.b32 %m{}, {}, %m{mask};", mask + 1, test.operand(false)));
-                }
-                let (guard, uni) = (test.operand(true), if apart { "" } else { ".uni" });
-                self.line(&format!("@{guard} bra{uni} {};", if otherwise.is_empty() { &join } else { &other }));
-                self.block(then, inside);
-                if !otherwise.is_empty() {
-                    self.line(&format!("bra{uni} {join};"));
-                    self.line(&format!("{other}:"));
-                    if apart && masked {
-                        // These lanes voted too: what they know is the mask of the others.
-                        self.line(&format!("xor.b32 %m{0}, %m{0}, %m{mask};", mask + 1));
+            Stmt::Unit(code) | Stmt::Call { code, .. } => {
+                self.code(code, outer);
+                let mut written: Vec<Reg> = Vec::new();
+                for reg in code.iter().flat_map(|instruction| Reg::written(instruction)) {
+                    if self.checksums && !written.contains(&reg) {
+                        self.line(&add_to_checksum(&reg.to_string(), reg.0));
+                        written.push(reg);
                     }
-                    self.block(otherwise, inside);
-                }
-                self.line(&format!("{join}:"));
-                if apart && masked {
-                    self.line(&format!("bar.warp.sync %m{mask};"));
                 }
             }
-            Stmt::Loop { setup, reach, body } => {
+            Stmt::If { setup, test, apart, then, otherwise } => {
+                let (other, join) = (self.label(), self.label());
+                let (masked, uni) = (*apart && stmt.needs_mask(), if *apart { "" } else { ".uni" });
+                let mask = outer + usize::from(masked);
+                self.code(setup, outer);
+                if masked {
+                    line!(self, "vote.sync.ballot.b32 %m{mask}, {test}, %m{outer};");
+                }
+                line!(self, "@{} bra{uni} {};", test.negated(), if otherwise.is_empty() { &join } else { &other });
+                self.block(then, Place { mask, ..place });
+                if !otherwise.is_empty() {
+                    line!(self, "bra{uni} {join};");
+                    line!(self, "{other}:");
+                    if masked {
+                        // These lanes voted too: what they know is the mask of the others.
+                        line!(self, "xor.b32 %m{mask}, %m{mask}, %m{outer};");
+                    }
+                    self.block(otherwise, Place { mask, ..place });
+                }
+                self.join(&join, masked, outer);
+            }
+            Stmt::Loop { setup, apart, body } => {
                 let (head, end, rounds) = (self.label(), self.label(), format!("%n{}", self.loops));
-                let apart = *reach == Reach::Apart;
-                let inside = Place { mask: mask + usize::from(apart && masked), end: Some(&end), masked };
-                self.lines(setup, mask);
-                self.line(&format!("mov.b32 {rounds}, %t0;"));
-                if apart && masked {
-                    self.line(&format!("mov.b32 %m{}, %m{mask};", mask + 1));
+                let masked = *apart && stmt.needs_mask();
+                let mask = outer + usize::from(masked);
+                self.code(setup, outer);
+                line!(self, "mov.b32 {rounds}, %t0;");
+                if masked {
+                    line!(self, "mov.b32 %m{mask}, %m{outer};");
                 }
-                self.line(&format!("{head}:"));
-                self.line(&format!("setp.ne.u32 %q6, {rounds}, 0;"));
-                if apart && masked {
-                    self.line(&format!("vote.sync.ballot.b32 %m{0}, %q6, %m{0};", mask + 1));
+                line!(self, "{head}:");
+                line!(self, "setp.ne.u32 %q6, {rounds}, 0;");
+                if masked {
+                    line!(self, "vote.sync.ballot.b32 %m{mask}, %q6, %m{mask};");
                 }
-                self.line(&format!("@!%q6 bra{} {end};", if apart { "" } else { ".uni" }));
-                self.line(&format!("sub.u32 {rounds}, {rounds}, 1;"));
+                line!(self, "@!%q6 bra{} {end};", if *apart { "" } else { ".uni" });
+                line!(self, "sub.u32 {rounds}, {rounds}, 1;");
                 self.loops += 1;
-                self.block(body, inside);
+                self.block(body, Place { mask, end: Some(&end), masked });
                 self.loops -= 1;
-                self.line(&format!("bra.uni {head};"));
-                self.line(&format!("{end}:"));
-                if apart && masked {
-                    self.line(&format!("bar.warp.sync %m{mask};"));
-                }
+                line!(self, "bra.uni {head};");
+                self.join(&end, masked, outer);
             }
             Stmt::Switch { index, arms } => {
                 let join = self.label();
                 let labels: Vec<String> = arms.iter().map(|_| self.label()).collect();
-                self.line(&format!("and.b32 %t0, {index}, {};", arms.len() - 1));
-                self.line(&format!("{join}_list: .branchtargets {};", labels.join(", ")));
-                self.line(&format!("brx.idx %t0, {join}_list;"));
+                line!(self, "and.b32 %t0, {index}, {};", arms.len() - 1);
+                line!(self, "{join}_list: .branchtargets {};", labels.join(", "));
+                line!(self, "brx.idx %t0, {join}_list;");
                 for (label, arm) in labels.iter().zip(arms) {
-                    self.line(&format!("{label}:"));
+                    line!(self, "{label}:");
                     self.block(arm, place);
-                    self.line(&format!("bra {join};"));
+                    line!(self, "bra {join};");
                 }
-                self.line(&format!("{join}:"));
+                self.join(&join, false, outer);
             }
             Stmt::Leave(test) => {
                 let Some(end) = place.end else { return };
                 if place.masked {
-                    self.line(&format!("vote.sync.ballot.b32 %m{mask}, {}, %m{mask};", test.operand(true)));
+                    line!(self, "vote.sync.ballot.b32 %m{outer}, {}, %m{outer};", test.negated());
                 }
-                self.line(&format!("@{} bra {end};", test.operand(false)));
+                line!(self, "@{test} bra {end};");
             }
+        }
+    }
+
+    /// Where the lanes that `%mN` names meet again; they wait for each other if their masks have parted.
+    fn join(&mut self, label: &str, masked: bool, mask: usize) {
+        line!(self, "{label}:");
+        if masked {
+            line!(self, "bar.warp.sync %m{mask};");
         }
     }
 }
 
-const DECLARATIONS: &str = "    .reg .b32 %t<8>, %m<8>, %n<8>, %lin, %threads, %blk, %gtid, %lane, %slot;
-    .reg .b64 %u<4>, %start, %in, %out, %scratch, %cells;
-    .reg .b16 %w<8>;
+const DECLARATIONS: &str = "    .reg .b32 %t<8>, %m<8>, %n<8>, %sum32, %lin, %threads, %blk, %gtid, %lane, %slot;
+    .reg .b64 %u<4>, %start, %sum64, %in, %out, %scratch, %cells;
+    .reg .b16 %w<8>, %sum16;
     .reg .pred %q<8>;
 ";
 
+const CLEAR_CHECKSUMS: &str = "    mov.b64 %sum64, 0; mov.b32 %sum32, 0; mov.b16 %sum16, 0;\n";
+
 /// Where the thread is: its number in the block and in the grid, its lane, the lanes of its warp, and where it begins to read.
-const POSITION: &str = "    mov.u32 %t0, %tid.x;
-    mov.u32 %t1, %tid.y;
-    mov.u32 %t2, %ntid.x;
-    mov.u32 %t3, %ntid.y;
-    mad.lo.u32 %lin, %t1, %t2, %t0;
-    mul.lo.u32 %threads, %t2, %t3;
-    mov.u32 %t0, %ctaid.x;
-    mov.u32 %t1, %ctaid.y;
-    mov.u32 %t2, %nctaid.x;
-    mad.lo.u32 %blk, %t1, %t2, %t0;
-    mad.lo.u32 %gtid, %blk, %threads, %lin;
-    mov.u32 %lane, %laneid;
-    and.b32 %t0, %lin, 0xffffffe0;
-    sub.u32 %t0, %threads, %t0;
-    min.u32 %t0, %t0, 32;
-    mov.u32 %t1, 1;
-    shl.b32 %m0, %t1, %t0;
-    sub.u32 %m0, %m0, 1;
-    mul.lo.u32 %t0, %gtid, 40;
-    and.b32 %t0, %t0, 248;
-    cvt.u64.u32 %start, %t0;
-    add.u64 %start, %in, %start;
+const POSITION: &str = "    mov.u32 %t0, %tid.x; mov.u32 %t1, %tid.y; mov.u32 %t2, %ntid.x; mov.u32 %t3, %ntid.y;
+    mad.lo.u32 %lin, %t1, %t2, %t0; mul.lo.u32 %threads, %t2, %t3;
+    mov.u32 %t0, %ctaid.x; mov.u32 %t1, %ctaid.y; mov.u32 %t2, %nctaid.x;
+    mad.lo.u32 %blk, %t1, %t2, %t0; mad.lo.u32 %gtid, %blk, %threads, %lin; mov.u32 %lane, %laneid;
+    and.b32 %t0, %lin, 0xffffffe0; sub.u32 %t0, %threads, %t0; min.u32 %t0, %t0, 32;
+    mov.u32 %t1, 1; shl.b32 %m0, %t1, %t0; sub.u32 %m0, %m0, 1;
+    mul.lo.u32 %t0, %gtid, 40; and.b32 %t0, %t0, 1016; cvt.u64.u32 %start, %t0; add.u64 %start, %in, %start;
 ";
 
-/// `block_cells` in shared memory, filled by the block's first thread; the barrier is passed by all.
-const FILL_CELLS: &str = "    setp.ne.u32 %q0, %lin, 0;
-    @%q0 bra FILLED;
-    mov.u32 %t0, 0;
-    mov.u32 %t1, block_cells;
-    mov.b64 %u0, %in;
-FILL:
-    ld.global.b32 %t2, [%u0];
-    st.shared.b32 [%t1], %t2;
-    add.u32 %t1, %t1, 4;
-    add.u64 %u0, %u0, 4;
-    add.u32 %t0, %t0, 4;
-    setp.lt.u32 %q0, %t0, 256;
-    @%q0 bra FILL;
-FILLED:
-    bar.sync 0;
-";
-
-/// What the block's cells hold at the end, after those of the grid and the blocks before.
-const FLUSH_CELLS: &str = "    bar.sync 0;
-    setp.ne.u32 %q0, %lin, 0;
-    @%q0 bra FLUSHED;
-    mov.u32 %t0, 0;
-    mov.u32 %t1, block_cells;
-    mad.wide.u32 %u0, %blk, 256, %cells;
-FLUSH:
-    ld.shared.b32 %t2, [%t1];
-    st.global.b32 [%u0+256], %t2;
-    add.u32 %t1, %t1, 4;
-    add.u64 %u0, %u0, 4;
-    add.u32 %t0, %t0, 4;
-    setp.lt.u32 %q0, %t0, 256;
-    @%q0 bra FLUSH;
-FLUSHED:
-";
+/// The block's first thread moves all words of `block_cells` by `step`, between `[%t1]` in shared and `[%u0]` in global memory.
+fn move_cells(label: &str, step: &str) -> String {
+    format!(
+        "    setp.ne.u32 %q0, %lin, 0; @%q0 bra {label}_END;
+    mov.u32 %t0, 0; mov.u32 %t1, block_cells;
+{label}:
+    {step}
+    add.u32 %t1, %t1, 4; add.u64 %u0, %u0, 4; add.u32 %t0, %t0, 4;
+    setp.lt.u32 %q0, %t0, {CELLS}; @%q0 bra {label};
+{label}_END:
+"
+    )
+}
 
 /// The text names this register, not merely one that begins alike.
 fn names(text: &str, name: &str) -> bool {
@@ -252,19 +243,20 @@ fn names(text: &str, name: &str) -> bool {
 }
 
 fn kernel(program: &Program) -> String {
-    let functions: String = (0..program.functions.len()).map(|index| function(program, index)).collect();
-    let mut body = Emitter::default();
-    body.block(&program.body, Place { mask: 0, end: None, masked: false });
+    let called = (0..program.functions.len()).filter(|index| program.calls(*index));
+    let functions: String = called.map(|index| function(program, index)).collect();
+    let mut body = Emitter { checksums: program.checksums, ..Emitter::default() };
+    body.block(&program.body, START);
     let body = body.text;
     let used = |reg: &Reg| program.outputs.contains(reg) || names(&body, &reg.to_string());
     let [shared, local, cells] = [names(&body, "%slot"), names(&body, "own_local"), names(&body, "block_cells")];
 
     let mut out = Emitter::default();
     if body.contains("constants") {
-        let words =
-            program.input[..64].chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().expect("4 bytes")));
-        let words: Vec<String> = words.map(|word| format!("{word:#x}")).collect();
-        out.text += &format!(".const .align 16 .b32 constants{}[16] = {{{}}};\n", program.seed, words.join(", "));
+        let words = program.input[..64].chunks_exact(4);
+        let words = words.map(|word| format!("{:#x}", u32::from_le_bytes(word.try_into().expect("4 bytes"))));
+        let words = words.collect::<Vec<_>>().join(", ");
+        out.text += &format!(".const .align 16 .b32 constants{}[16] = {{{words}}};\n", program.seed);
     }
     out.text += &functions;
     out.text += &format!(".visible .entry {}(\n", program.kernel_name());
@@ -272,68 +264,67 @@ fn kernel(program: &Program) -> String {
     out.text += "    .param .b32 px, .param .b64 py, .param .b32 pz, .param .align 16 .b8 pblob[32])\n{\n";
     out.text += DECLARATIONS;
     out.text += &pools();
-    if shared {
-        out.line(&format!(".shared .align 16 .b8 own_shared[{}];", program.threads_per_block() * OWN));
-    }
-    if cells {
-        out.line(&format!(".shared .align 16 .b8 block_cells[{CELLS}];"));
-    }
-    if local {
-        out.line(&format!(".local .align 16 .b8 own_local[{OWN}];"));
-    }
     for name in ["in", "out", "scratch", "cells"] {
-        out.line(&format!("ld.param.u64 %{name}, [p{name}];"));
-        out.line(&format!("cvta.to.global.u64 %{name}, %{name};"));
+        line!(out, "ld.param.u64 %{name}, [p{name}]; cvta.to.global.u64 %{name}, %{name};");
     }
     out.text += POSITION;
-    out.line(&format!("mad.wide.u32 %scratch, %gtid, {OWN}, %scratch;"));
+    line!(out, "mad.wide.u32 %scratch, %gtid, {OWN}, %scratch;");
     if shared {
-        out.line("mov.u32 %slot, own_shared;");
-        out.line(&format!("mad.lo.u32 %slot, %lin, {OWN}, %slot;"));
+        line!(out, ".shared .align 16 .b8 own_shared[{}];", program.threads_per_block() * OWN);
+        line!(out, "mov.u32 %slot, own_shared; mad.lo.u32 %slot, %lin, {OWN}, %slot;");
     }
-    for (at, (space, address)) in [("shared", "%slot"), ("local", "own_local")].into_iter().enumerate() {
-        if [shared, local][at] {
-            for part in (0..OWN).step_by(16) {
-                let from = 1024 * at as u32 + part;
-                out.line(&format!("ld.global.v4.b32 {{%t0, %t1, %t2, %t3}}, [%in+{from}];"));
-                out.line("xor.b32 %t1, %t1, %gtid;");
-                out.line(&format!("st.{space}.v4.b32 [{address}+{part}], {{%t0, %t1, %t2, %t3}};"));
-            }
+    if local {
+        line!(out, ".local .align 16 .b8 own_local[{OWN}];");
+    }
+    let own = [("shared", "%slot", shared), ("local", "own_local", local)];
+    // Four words at a time: 16 bytes of each of these memories.
+    let parts = |used: bool| (0..OWN).step_by(16).filter(move |_| used);
+    for (space, address, used) in own {
+        for part in parts(used) {
+            line!(out, "ld.global.v4.b32 {{%t0, %t1, %t2, %t3}}, [%in+{part}];");
+            line!(out, "xor.b32 %t1, %t1, %gtid;");
+            line!(out, "st.{space}.v4.b32 [{address}+{part}], {{%t0, %t1, %t2, %t3}};");
         }
     }
     if cells {
-        out.text += FILL_CELLS;
+        line!(out, ".shared .align 16 .b8 block_cells[{CELLS}];");
+        line!(out, "mov.b64 %u0, %in;");
+        out.text += &move_cells("FILL", "ld.global.b32 %t2, [%u0]; st.shared.b32 [%t1], %t2;");
+        line!(out, "bar.sync 0;");
     }
     for (number, reg) in Reg::all().enumerate().filter(|(_, reg)| used(reg)) {
-        out.lines(&initial(reg, number as u32), 0);
+        out.code(&initial(reg, number as u32), 0);
+    }
+    if program.checksums {
+        out.text += CLEAR_CHECKSUMS;
     }
     out.text += &body;
     if cells {
-        out.text += FLUSH_CELLS;
+        // The grid's cells come first, then those of each block.
+        line!(out, "bar.sync 0; mad.wide.u32 %u0, %blk, {CELLS}, %cells;");
+        out.text += &move_cells("FLUSH", &format!("ld.shared.b32 %t2, [%t1]; st.global.b32 [%u0+{CELLS}], %t2;"));
     }
 
     let threads = program.threads();
-    for (at, (space, address)) in [("local", "own_local"), ("shared", "%slot")].into_iter().enumerate() {
-        if [local, shared][at] {
-            out.line(&format!("mad.wide.u32 %u0, %gtid, {OWN}, %out;"));
-            for part in (0..OWN).step_by(16) {
-                let to = threads * OWN * at as u32 + part;
-                out.line(&format!("ld.{space}.v4.b32 {{%t0, %t1, %t2, %t3}}, [{address}+{part}];"));
-                out.line(&format!("st.global.v4.b32 [%u0+{to}], {{%t0, %t1, %t2, %t3}};"));
-            }
+    let mut plane = 0;
+    for (space, address, used) in own {
+        for part in parts(used) {
+            line!(out, "ld.{space}.v4.b32 {{%t0, %t1, %t2, %t3}}, [{address}+{part}];");
+            line!(out, "mad.wide.u32 %u0, %gtid, {OWN}, %out;");
+            line!(out, "st.global.v4.b32 [%u0+{}], {{%t0, %t1, %t2, %t3}};", plane * threads + part);
         }
+        plane += OWN;
     }
-    let mut plane = 2 * OWN;
-    for reg in Reg::all() {
-        let bytes = reg.0.bytes();
-        if program.outputs.contains(&reg) {
-            out.line(&format!("mad.wide.u32 %u0, %gtid, {bytes}, %out;"));
-            let mut name = reg.to_string();
-            if reg.0 == Kind::Predicate {
-                out.line(&format!("selp.u32 %t0, 1, 0, {name};"));
+    let checksums = CHECKSUMS.into_iter().map(|(name, bytes)| (name.to_owned(), bytes, program.checksums));
+    let registers = Reg::all().map(|reg| (reg.to_string(), reg.0.bytes(), program.outputs.contains(&reg)));
+    for (mut name, bytes, written) in checksums.chain([(String::new(), 2, false)]).chain(registers) {
+        if written {
+            line!(out, "mad.wide.u32 %u0, %gtid, {bytes}, %out;");
+            if name.starts_with(Kind::Predicate.prefix()) {
+                line!(out, "selp.u32 %t0, 1, 0, {name};");
                 name = "%t0".to_owned();
             }
-            out.line(&format!("st.global.b{} [%u0+{}], {name};", 8 * bytes, plane * threads));
+            line!(out, "st.global.b{} [%u0+{}], {name};", 8 * bytes, plane * threads);
         }
         plane += bytes;
     }
@@ -354,26 +345,27 @@ fn pools() -> String {
 }
 
 /// The first value of a kernel's register, from a place of the input that depends on the thread.
-fn initial(reg: Reg, number: u32) -> Vec<String> {
-    let place = format!("%start+{}", Region::of(reg.0).offset + 24 * number % 256);
+fn initial(reg: Reg, number: u32) -> Code {
+    let place = format!("%start+{}", Region::of(reg.0).offset + 24 * number % 1024);
+    let mut code = Code::new();
     if reg.0 == Kind::Predicate {
-        let load = format!("ld.global.b32 %t0, [{place}];");
-        return vec![load, "and.b32 %t0, %t0, 1;".to_owned(), format!("setp.ne.u32 {reg}, %t0, 0;")];
+        code!(code, "ld.global.b32 %t0, [{place}]; and.b32 %t0, %t0, 1; setp.ne.u32 {reg}, %t0, 0;");
+    } else {
+        code!(code, "ld.global.b{} {reg}, [{place}];", 8 * reg.0.bytes());
+        code.extend(canonical(reg));
     }
-    let mut lines = vec![format!("ld.global.b{} {reg}, [{place}];", 8 * reg.0.bytes())];
-    lines.extend(canonical(reg));
-    lines
+    code
 }
 
 /// A device function: the pools begin with its arguments and with what is made of them.
 fn function(program: &Program, index: usize) -> String {
-    let mut out = Emitter::default();
-    out.text += &format!(".func (.param .align 8 .b8 gives[40]) f{}_{index}(", program.seed);
+    let mut out = Emitter { checksums: program.checksums, ..Emitter::default() };
+    out.text += &format!(".func (.param .align 8 .b8 gives[56]) f{}_{index}(", program.seed);
     out.text += ".param .b32 take0, .param .b64 take1, .param .b32 take2, .param .b64 take3)\n{\n";
     out.text += DECLARATIONS;
     out.text += &pools();
     for (at, reg) in TAKES.into_iter().enumerate() {
-        out.line(&format!("ld.param.b{} {reg}, [take{at}];", 8 * reg.0.bytes()));
+        line!(out, "ld.param.b{} {reg}, [take{at}];", 8 * reg.0.bytes());
     }
     for reg in Reg::all().filter(|reg| !TAKES.contains(reg)) {
         let Reg(kind, at) = reg;
@@ -391,9 +383,17 @@ fn function(program: &Program, index: usize) -> String {
             Kind::Predicate => format!("setp.lt.s32 {reg}, %r{at}, %r{};", at + 1),
         });
     }
-    out.block(&program.functions[index], Place { mask: 0, end: None, masked: false });
+    if program.checksums {
+        out.text += CLEAR_CHECKSUMS;
+    }
+    out.block(&program.functions[index], START);
     for (reg, offset) in GIVES {
-        out.line(&format!("st.param.b{} [gives+{offset}], {reg};", 8 * reg.0.bytes()));
+        line!(out, "st.param.b{} [gives+{offset}], {reg};", 8 * reg.0.bytes());
+    }
+    let mut offset = GIVEN_CHECKSUMS;
+    for (name, bytes) in CHECKSUMS.into_iter().filter(|_| program.checksums) {
+        line!(out, "st.param.b{} [gives+{offset}], {name};", 8 * bytes);
+        offset += bytes;
     }
     out.text += "    ret;\n}\n";
     out.text

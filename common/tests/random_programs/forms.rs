@@ -288,7 +288,7 @@ const TABLE: &[(&str, &str)] = &[
     ("cvt.{rn,rz}{,.relu}.tf32.f32", "f32! f32"),
     ("cvt.rn.satfinite{,.relu}.{e4m3x2,e5m2x2}.f32", "h f32 f32"),
     ("cvt.rn.satfinite{,.relu}.{e4m3x2,e5m2x2}.f16x2", "h f16x2"),
-    ("cvt.rn{,.relu}.f16x2.{e4m3x2,e5m2x2}", "f16x2 h"),
+    ("cvt.rn{,.relu}.f16x2.{e4m3x2,e5m2x2}", "f16x2! h"),
     ("cvt.{rni,rzi,rmi,rpi}{,.ftz}{,.sat}.f32.f32", "f32 f32"),
     ("cvt.{rni,rzi,rmi,rpi}{,.sat}.f64.f64", "f64! f64"),
     ("cvt.{rni,rzi,rmi,rpi}{,.sat}.f16.f16", "f16 f16"),

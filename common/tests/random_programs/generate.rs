@@ -4,12 +4,10 @@
 //! there, order among threads. Memory that several threads touch has a barrier between, or is changed only by atomics that
 //! commute and is read by nobody. Instructions of several lanes name the lanes that are here, which every branch keeps track of.
 
-use std::sync::LazyLock;
-
-use crate::emit::{GIVES, OWN, TAKES};
+use crate::emit::{GIVES, OWN, TAKES, given_checksums};
 use crate::forms::{BARE_PRODUCTS, BARE_SUMS, FORMS, Form};
 use crate::random::Random;
-use crate::tree::{Kind, Program, Reach, Reg, Region, Stmt, Test, canonical};
+use crate::tree::{Code, Kind, Program, Reg, Region, Stmt, Test, canonical, code};
 
 /// To be raised with every change of what a seed gives; the record says which it was made with.
 pub const VERSION: u32 = 1;
@@ -21,6 +19,37 @@ const ATOMICS: [&str; 22] = [
     "cas.b32", "cas.b64",
 ];
 const COMMUTING: usize = 16;
+
+const ORDERS: [&str; 8] = ["", "", ".relaxed.gpu", ".acq_rel.gpu", ".relaxed.cta", ".cta", ".gpu", ".sys"];
+
+const SPECIAL: [&str; 15] = [
+    "laneid",
+    "tid.x",
+    "tid.y",
+    "tid.z",
+    "ntid.x",
+    "ntid.y",
+    "ctaid.x",
+    "ctaid.y",
+    "nctaid.x",
+    "nctaid.y",
+    "lanemask_eq",
+    "lanemask_le",
+    "lanemask_lt",
+    "lanemask_ge",
+    "lanemask_gt",
+];
+
+/// Threads of a block in x and y; in most the last warp is not full, or rows lie across warps.
+const BLOCKS: [[u32; 2]; 11] =
+    [[32, 1], [64, 1], [96, 1], [128, 1], [33, 1], [50, 1], [100, 1], [20, 1], [16, 3], [8, 16], [7, 9]];
+
+/// What loads and stores move.
+#[rustfmt::skip]
+const IN_MEMORY: [Kind; 10] = [
+    Kind::Word, Kind::Word, Kind::Long, Kind::Short, Kind::Single, Kind::Double, Kind::Half, Kind::HalfPair, Kind::Brain,
+    Kind::BrainPair,
+];
 
 /// Forms that move their operands as they are, and `cvt` to tf32, of whose NaN PTX says nothing: no stray NaN for them.
 fn keeps_nan(form: &Form) -> bool {
@@ -44,7 +73,8 @@ struct Generator {
     random: Random,
     seed: u64,
     functions: usize,
-    bare: &'static LazyLock<Vec<Vec<Form>>>,
+    /// Forms without a rounding modifier.
+    bare: &'static [Vec<Form>],
     /// Units that may still be made.
     left: usize,
 }
@@ -52,34 +82,26 @@ struct Generator {
 /// The program of this seed.
 pub fn program(seed: u64) -> Program {
     let mut random = Random::new(seed);
-    let bare = if random.percent(50) { &BARE_SUMS } else { &BARE_PRODUCTS };
+    let bare: &'static [Vec<Form>] = if random.percent(50) { &BARE_SUMS } else { &BARE_PRODUCTS };
     let functions = random.pick(&[0, 0, 1, 2]);
     let mut generator = Generator { random, seed, functions, bare, left: 0 };
     let place = Place { block: false, mask: false, kernel: false, depth: 1, loops: 0 };
     let bodies = (0..functions).map(|_| generator.body(12, place)).collect();
     let units = 30 + generator.random.below(50);
-    let body = generator.body(units, Place { block: true, mask: true, kernel: true, depth: 0, loops: 0 });
+    let mut body = generator.body(units, Place { block: true, mask: true, kernel: true, depth: 0, loops: 0 });
+    for function in 0..functions {
+        let at = generator.random.below(body.len() + 1);
+        body.insert(at, generator.call(function));
+    }
     let random = &mut generator.random;
-    let block = random.pick(&[
-        [32, 1],
-        [64, 1],
-        [96, 1],
-        [33, 1],
-        [50, 1],
-        [100, 1],
-        [16, 3],
-        [8, 16],
-        [7, 9],
-        [20, 1],
-        [128, 1],
-    ]);
     Program {
         seed,
         grid: random.pick(&[[1, 1], [2, 1], [3, 1], [2, 2]]),
-        block,
+        block: random.pick(&BLOCKS),
         functions: bodies,
         body,
         outputs: Reg::all().collect(),
+        checksums: true,
         input: input(random),
         values: [4, 8, 4, 32].map(|bytes| (0..bytes).map(|_| random.bits() as u8).collect()),
     }
@@ -88,9 +110,8 @@ pub fn program(seed: u64) -> Program {
 /// The buffer that kernels read, region by region.
 fn input(random: &mut Random) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(Region::TOTAL);
-    let words = [(Kind::Word, 4), (Kind::Single, 4), (Kind::Double, 8), (Kind::Half, 2), (Kind::Brain, 2)];
-    for (kind, size) in words {
-        for _ in 0..Region::of(kind).bytes as usize / size {
+    for kind in [Kind::Word, Kind::Single, Kind::Double, Kind::Half, Kind::Brain] {
+        for _ in 0..Region::of(kind).bytes / kind.bytes() {
             let value = match kind {
                 Kind::Single => random.float(8, 23),
                 Kind::Double => random.float(11, 52),
@@ -98,7 +119,7 @@ fn input(random: &mut Random) -> Vec<u8> {
                 Kind::Brain => random.float(8, 7),
                 _ => random.integer(32),
             };
-            bytes.extend(&value.to_le_bytes()[..size]);
+            bytes.extend(&value.to_le_bytes()[..kind.bytes() as usize]);
         }
     }
     bytes
@@ -109,81 +130,82 @@ impl Generator {
         self.left = units;
         let mut body = Vec::new();
         while self.left > 0 {
-            body.extend(self.stmts(place));
+            body.push(self.stmt(place));
         }
         body
     }
 
-    /// One statement, or several that belong together.
-    fn stmts(&mut self, place: Place) -> Vec<Stmt> {
+    fn stmt(&mut self, place: Place) -> Stmt {
         self.left = self.left.saturating_sub(1);
+        let roll = self.random.below(100);
         if place.depth < 4 && self.left > 2 {
-            match self.random.below(100) {
-                0..=6 => return vec![self.branch(place)],
-                7..=10 if place.loops < 2 => return vec![self.repetition(place)],
-                11 => return vec![self.switch(place)],
+            match roll {
+                0..=6 => return self.branch(place),
+                7..=10 if place.loops < 2 => return self.repetition(place),
+                11 => return self.switch(place),
                 _ => {}
             }
         }
-        vec![Stmt::Unit(self.unit(place))]
+        match roll {
+            12..=15 if place.kernel && self.functions > 0 => {
+                let function = self.random.below(self.functions);
+                self.call(function)
+            }
+            16..=23 if place.block => Stmt::Unit(self.block_unit()),
+            24..=37 if place.mask => Stmt::Unit(self.warp_unit()),
+            _ => Stmt::Unit(self.unit(place)),
+        }
     }
 
     fn block(&mut self, place: Place) -> Vec<Stmt> {
         let count = 1 + self.random.below(6);
-        let place = Place { depth: place.depth + 1, ..place };
-        (0..count).flat_map(|_| self.stmts(place)).collect()
+        (0..count).map(|_| self.stmt(Place { depth: place.depth + 1, ..place })).collect()
     }
 
     /// A number that depends on the block (and, unless all of it must agree, on the warp) into `%t0`.
-    fn uniform(&mut self, block: bool) -> Vec<String> {
-        let mut lines = vec!["ld.param.u32 %t0, [px];".to_owned()];
-        lines.push(format!("mad.lo.u32 %t0, %blk, {:#x}, %t0;", self.random.integer(32) | 1));
+    fn uniform(&mut self, block: bool) -> Code {
+        let mut code = Code::new();
+        code!(code, "ld.param.u32 %t0, [px]; mad.lo.u32 %t0, %blk, {:#x}, %t0;", self.random.integer(32) | 1);
         if !block {
-            lines.push("shr.u32 %t1, %lin, 5;".to_owned());
-            lines.push(format!("mad.lo.u32 %t0, %t1, {:#x}, %t0;", self.random.integer(32) | 1));
+            code!(code, "shr.u32 %t1, %lin, 5; mad.lo.u32 %t0, %t1, {:#x}, %t0;", self.random.integer(32) | 1);
         }
-        lines.push(format!("shr.u32 %t0, %t0, {};", self.random.below(28)));
-        lines
+        code!(code, "shr.u32 %t0, %t0, {};", self.random.below(28));
+        code
     }
 
     fn branch(&mut self, place: Place) -> Stmt {
-        let together = place.kernel && self.random.percent(35);
-        let (setup, test, reach, inside) = if together {
-            let block = place.block && self.random.percent(60);
-            let mut setup = self.uniform(block);
-            setup.extend(["and.b32 %t0, %t0, 1;".to_owned(), "setp.ne.u32 %q5, %t0, 0;".to_owned()]);
-            let test = Test { predicate: "%q5".to_owned(), negated: self.random.percent(50) };
-            (setup, test, Reach::Together, Place { block, ..place })
-        } else {
-            (Vec::new(), self.test(), Reach::Apart, Place { block: false, ..place })
-        };
+        let apart = !place.kernel || self.random.percent(65);
+        let inside = Place { block: !apart && place.block && self.random.percent(60), ..place };
+        let (mut setup, mut test) = (Code::new(), self.test());
+        if !apart {
+            setup = self.uniform(inside.block);
+            code!(setup, "and.b32 %t0, %t0, 1; setp.ne.u32 %q5, %t0, 0;");
+            test = Test("%q5".to_owned());
+        }
         let then = self.block(inside);
         let otherwise = if self.random.percent(50) { self.block(inside) } else { Vec::new() };
-        Stmt::If { setup, test, reach, then, otherwise }
+        Stmt::If { setup, test, apart, then, otherwise }
     }
 
     fn repetition(&mut self, place: Place) -> Stmt {
-        let rounds = self.random.pick(&[1, 3]);
-        let mut inside = Place { block: false, loops: place.loops + 1, ..place };
-        let (setup, reach) = match self.random.below(if place.kernel { 3 } else { 2 }) {
-            0 => (vec![format!("and.b32 %t0, {}, {rounds};", self.reg(Kind::Word))], Reach::Apart),
-            1 => {
-                inside.block = place.block;
-                (vec![format!("mov.u32 %t0, {};", rounds + 1)], Reach::Together)
-            }
+        let most = self.random.pick(&[1, 3]);
+        let sort = self.random.below(if place.kernel { 3 } else { 2 });
+        let apart = sort == 0;
+        let block = place.block && (sort == 1 || sort == 2 && self.random.percent(60));
+        let mut setup = Code::new();
+        match sort {
+            0 => code!(setup, "and.b32 %t0, {}, {most};", self.reg(Kind::Word)),
+            1 => code!(setup, "mov.u32 %t0, {};", most + 1),
             _ => {
-                inside.block = place.block && self.random.percent(60);
-                let mut setup = self.uniform(inside.block);
-                setup.push(format!("and.b32 %t0, %t0, {rounds};"));
-                (setup, Reach::Together)
+                setup = self.uniform(block);
+                code!(setup, "and.b32 %t0, %t0, {most};");
             }
-        };
-        let mut body = self.block(inside);
-        if reach == Reach::Apart && self.random.percent(40) {
-            let at = self.random.below(body.len() + 1);
-            body.insert(at, Stmt::Leave(self.test()));
         }
-        Stmt::Loop { setup, reach, body }
+        let mut body = self.block(Place { block, loops: place.loops + 1, ..place });
+        if apart && self.random.percent(40) {
+            body.insert(self.random.below(body.len() + 1), Stmt::Leave(self.test()));
+        }
+        Stmt::Loop { setup, apart, body }
     }
 
     fn switch(&mut self, place: Place) -> Stmt {
@@ -204,66 +226,54 @@ impl Generator {
     }
 
     fn test(&mut self) -> Test {
-        Test { predicate: self.reg(Kind::Predicate).to_string(), negated: self.random.percent(50) }
+        let negation = self.random.pick(&["", "!"]);
+        Test(format!("{negation}{}", self.reg(Kind::Predicate)))
     }
 
-    fn unit(&mut self, place: Place) -> Vec<String> {
-        if place.block && self.random.percent(8) {
-            return self.block_unit();
-        }
-        if place.mask && self.random.percent(14) {
-            return self.warp_unit();
-        }
+    fn unit(&mut self, place: Place) -> Code {
         let mut unit = match self.random.below(if place.kernel { 100 } else { 68 }) {
-            0..=59 => self.form_unit(false),
+            0..=59 => self.form(false),
             60..=63 => self.carry_chain(),
             64..=67 => self.repack(),
-            68..=72 => self.form_unit(true),
+            68..=72 => self.form(true),
             73..=80 => self.load_input(),
             81..=88 => self.own_access(),
             89..=91 => self.own_atomic(),
-            92..=93 => self.shared_red(),
+            92..=93 => self.common_atomic(),
             94 => self.float_atomic(),
             95 => self.copy_async(),
-            96..=97 => self.small_load(),
-            _ if self.functions > 0 => return self.call(),
-            _ => self.form_unit(false),
+            _ => self.small_load(),
         };
         if self.random.percent(12) {
             let test = self.test();
-            unit.iter_mut().for_each(|line| *line = format!("@{} {line}", test.operand(false)));
+            unit.iter_mut().for_each(|instruction| *instruction = format!("@{test} {instruction}"));
         }
         unit
     }
 
     // Registers alone
 
-    fn form_unit(&mut self, stray_nan: bool) -> Vec<String> {
+    /// A form of the tables, rows and forms in turn. With `stray_nan` its floats come from memory as they are, NaNs with payload
+    /// among them.
+    fn form(&mut self, stray_nan: bool) -> Code {
         let table: &'static [Vec<Form>] = if self.random.percent(8) { self.bare } else { &FORMS };
         let form = if self.random.percent(50) {
             let row = &table[self.random.below(table.len())];
             &row[self.random.below(row.len())]
         } else {
-            let forms: usize = table.iter().map(Vec::len).sum();
-            let at = self.random.below(forms);
+            let at = self.random.below(table.iter().map(Vec::len).sum());
             table.iter().flatten().nth(at).expect("below the count")
         };
-        self.instance(form, stray_nan && !keeps_nan(form))
-    }
-
-    /// `form` with operands. With `stray_nan` its floats come from memory as they are, NaNs with payload among them.
-    fn instance(&mut self, form: &Form, stray_nan: bool) -> Vec<String> {
-        let (mut lines, mut operands, mut repair) = (Vec::new(), Vec::new(), Vec::new());
-        let last = form.operands.len() - 1;
+        let stray_nan = stray_nan && !keeps_nan(form);
+        let (mut code, mut operands, mut repair) = (Code::new(), Vec::new(), Code::new());
         for (at, word) in form.operands.iter().enumerate() {
-            let plain = word.trim_end_matches(['!', '/', '8', '5']);
-            let kind = Kind::of_word(word).or(Kind::of_word(plain));
+            let kind = Kind::of_word(word).or(Kind::of_word(word.trim_end_matches(['!', '/', '8', '5'])));
             operands.push(match (*word, kind) {
                 ("pp", _) => {
                     let pair = self.regs(Kind::Predicate, 2);
                     format!("{}|{}", pair[0], pair[1])
                 }
-                ("P", _) => self.test().operand(false),
+                ("P", _) => self.test().to_string(),
                 (_, None) => self.random.below(word[1..].parse::<usize>().expect("#N") + 1).to_string(),
                 (_, Some(kind)) if at == 0 => {
                     let reg = self.reg(kind);
@@ -272,54 +282,52 @@ impl Generator {
                     }
                     reg.to_string()
                 }
-                (_, Some(kind)) if word.ends_with('/') => self.divisor(kind, &mut lines),
-                (_, Some(kind)) if *word != kind.word() => {
-                    let bits = if word.ends_with('8') { 255 } else { 31 };
+                (_, Some(kind)) if word.ends_with('/') => self.divisor(kind, &mut code),
+                ("r8" | "r5", Some(kind)) => {
+                    let (most, usual) = if word.ends_with('8') { (255, 70) } else { (31, 32) };
                     if self.random.percent(50) {
-                        self.random.below(if bits == 255 { 70 } else { 32 }).to_string()
+                        self.random.below(usual).to_string()
                     } else {
-                        lines.push(format!("and.b32 %t{at}, {}, {bits};", self.reg(kind)));
+                        code!(code, "and.b32 %t{at}, {}, {most};", self.reg(kind));
                         format!("%t{at}")
                     }
                 }
-                (_, Some(kind)) if stray_nan && kind.is_float() => self.stray(kind, at, &mut lines),
-                (_, Some(kind)) if at == last && last > 1 && self.random.percent(20) => {
+                (_, Some(kind)) if stray_nan && kind.is_float() => self.stray(kind, at, &mut code),
+                (_, Some(kind)) if at > 1 && at + 1 == form.operands.len() && self.random.percent(20) => {
                     self.constant(kind, &form.opcode).unwrap_or_else(|| self.reg(kind).to_string())
                 }
                 (_, Some(kind)) => self.reg(kind).to_string(),
             });
         }
-        lines.push(format!("{} {};", form.opcode, operands.join(", ")));
-        lines.extend(repair);
-        lines
+        code!(code, "{} {};", form.opcode, operands.join(", "));
+        code.extend(repair);
+        code
     }
 
     /// A divisor other than 0 and -1: odd and positive, or even.
-    fn divisor(&mut self, kind: Kind, lines: &mut Vec<String>) -> String {
-        let (bits, temporary) = match kind {
-            Kind::Short => (16, "%w0"),
-            Kind::Word => (32, "%t0"),
-            _ => (64, "%u0"),
+    fn divisor(&mut self, kind: Kind, code: &mut Code) -> String {
+        let bits = 8 * kind.bytes();
+        let temporary = match kind {
+            Kind::Short => "%w0",
+            Kind::Word => "%t0",
+            _ => "%u0",
         };
-        let (mask, set) = self.random.pick(&[(u64::MAX >> 1, 1), (u64::MAX << 1, 2), (0xff, 1)]);
-        let mask = mask >> if mask == u64::MAX >> 1 { 64 - bits } else { 0 } & u64::MAX >> (64 - bits);
-        lines.push(format!("and.b{bits} {temporary}, {}, {mask:#x};", self.reg(kind)));
-        lines.push(format!("or.b{bits} {temporary}, {temporary}, {set};"));
+        let all = u64::MAX >> (64 - bits);
+        let (mask, set) = self.random.pick(&[(all >> 1, 1), (all - 1, 2), (0xff, 1)]);
+        code!(code, "and.b{bits} {temporary}, {}, {mask:#x};", self.reg(kind));
+        code!(code, "or.b{bits} {temporary}, {temporary}, {set};");
         temporary.to_owned()
     }
 
     /// A float from the input, which may be any NaN, in a temporary.
-    fn stray(&mut self, kind: Kind, at: usize, lines: &mut Vec<String>) -> String {
-        let Region { offset, bytes } = Region::of(kind);
+    fn stray(&mut self, kind: Kind, at: usize, code: &mut Code) -> String {
         let temporary = match kind.bytes() {
             2 => format!("%w{at}"),
             4 => format!("%t{at}"),
             _ => format!("%u{at}"),
         };
-        lines.push(format!("and.b32 %t7, {}, {};", self.reg(Kind::Word), bytes - kind.bytes()));
-        lines.push("cvt.u64.u32 %u0, %t7;".to_owned());
-        lines.push("add.u64 %u0, %in, %u0;".to_owned());
-        lines.push(format!("ld.global.b{} {temporary}, [%u0+{offset}];", 8 * kind.bytes()));
+        let address = self.input_address(kind, kind.bytes(), code);
+        code!(code, "ld.global.b{} {temporary}, [{address}];", 8 * kind.bytes());
         temporary
     }
 
@@ -330,12 +338,15 @@ impl Generator {
         }
         let (sort, bits) = opcode.rsplit('.').next()?.split_at_checked(1)?;
         let bits: u32 = bits.parse().ok().filter(|bits| *bits == 8 * kind.bytes())?;
-        let number = |bits: u64, infinity: u64| (bits & !(1 << 63) <= infinity).then_some(bits);
         match (kind, sort) {
             (Kind::Single, "f") => {
-                number(self.random.float(8, 23) << 32, 0xff << 55).map(|bits| format!("0f{:08X}", bits >> 32))
+                let number = self.random.float(8, 23);
+                (number & 0x7fff_ffff <= 0x7f80_0000).then(|| format!("0f{number:08X}"))
             }
-            (Kind::Double, "f") => number(self.random.float(11, 52), 0x7ff << 52).map(|bits| format!("0d{bits:016X}")),
+            (Kind::Double, "f") => {
+                let number = self.random.float(11, 52);
+                (number & u64::MAX >> 1 <= 0x7ff << 52).then(|| format!("0d{number:016X}"))
+            }
             (Kind::Short | Kind::Word | Kind::Long, "s") => {
                 Some(((self.random.integer(bits) << (64 - bits)) as i64 >> (64 - bits)).to_string())
             }
@@ -345,24 +356,24 @@ impl Generator {
     }
 
     /// Sums, differences or products of several words, with their carries.
-    fn carry_chain(&mut self) -> Vec<String> {
-        let (kind, bits) = self.random.pick(&[(Kind::Word, "32"), (Kind::Word, "32"), (Kind::Long, "64")]);
-        let ty = format!("{}{bits}", self.random.pick(&['u', 's']));
-        let product = self.random.percent(35);
-        let name = if product { "mad" } else { self.random.pick(&["add", "sub"]) };
+    fn carry_chain(&mut self) -> Code {
+        let kind = self.random.pick(&[Kind::Word, Kind::Word, Kind::Long]);
+        let ty = format!("{}{}", self.random.pick(&["u", "s"]), 8 * kind.bytes());
+        let name = self.random.pick(&["add", "sub", "mad"]);
         let count = 2 + self.random.below(3);
-        let links = (0..count).map(|at| {
-            let half = if product { self.random.pick(&[".lo", ".hi"]) } else { "" };
-            let carry_in = if at > 0 { "c" } else { "" };
-            let carry_out = if at + 1 < count { ".cc" } else { "" };
-            let sources: Vec<String> = (0..2 + usize::from(product)).map(|_| self.reg(kind).to_string()).collect();
-            format!("{name}{carry_in}{half}{carry_out}.{ty} {}, {};", self.reg(kind), sources.join(", "))
-        });
-        links.collect()
+        let mut code = Code::new();
+        for at in 0..count {
+            let half = if name == "mad" { self.random.pick(&[".lo", ".hi"]) } else { "" };
+            let (carry_in, carry_out) = (if at > 0 { "c" } else { "" }, if at + 1 < count { ".cc" } else { "" });
+            let [d, a, b, c] = [(); 4].map(|()| self.reg(kind));
+            let third = if name == "mad" { format!(", {c}") } else { String::new() };
+            code!(code, "{name}{carry_in}{half}{carry_out}.{ty} {d}, {a}, {b}{third};");
+        }
+        code
     }
 
     /// Registers put together or taken apart.
-    fn repack(&mut self) -> Vec<String> {
+    fn repack(&mut self) -> Code {
         let (whole, part, count) = self.random.pick(&[
             (Kind::Word, Kind::Short, 2),
             (Kind::Long, Kind::Word, 2),
@@ -371,389 +382,299 @@ impl Generator {
             (Kind::BrainPair, Kind::Brain, 2),
             (Kind::Double, Kind::Word, 2),
         ]);
-        let bits = 8 * whole.bytes();
-        let names = |regs: &[Reg]| regs.iter().map(Reg::to_string).collect::<Vec<_>>().join(", ");
+        let (bits, whole) = (8 * whole.bytes(), self.reg(whole));
         if self.random.percent(50) {
-            let (d, parts): (_, Vec<Reg>) = (self.reg(whole), (0..count).map(|_| self.reg(part)).collect());
-            let mut lines = vec![format!("mov.b{bits} {d}, {{{}}};", names(&parts))];
-            if whole == Kind::Double {
-                lines.extend(canonical(d));
-            }
-            return lines;
+            return vec![format!("mov.b{bits} {}, {whole};", vector(&self.regs(part, count)).1)];
         }
-        vec![format!("mov.b{bits} {{{}}}, {};", names(&self.regs(part, count)), self.reg(whole))]
+        let parts: Vec<Reg> = (0..count).map(|_| self.reg(part)).collect();
+        let mut code = vec![format!("mov.b{bits} {whole}, {};", vector(&parts).1)];
+        code.extend(canonical(whole));
+        code
     }
 
     // Memory
 
-    /// A load from the input, of one to four numbers.
-    fn load_input(&mut self) -> Vec<String> {
-        let kind = self.random.pick(&[
-            Kind::Word,
-            Kind::Long,
-            Kind::Short,
-            Kind::Single,
-            Kind::Double,
-            Kind::Half,
-            Kind::HalfPair,
-            Kind::Brain,
-            Kind::BrainPair,
-        ]);
-        let Region { offset, bytes } = Region::of(kind);
-        let space = self.random.pick(&[
-            ".global",
-            ".global",
-            ".global.nc",
-            ".global.ca",
-            ".global.cg",
-            ".volatile.global",
-            ".relaxed.gpu.global",
-            "",
-        ]);
-        let (ty, size) = self.memory_type(kind);
-        let count = self.vector(kind, size);
-        let mut lines = vec![format!("and.b32 %t0, {}, {};", self.reg(Kind::Word), bytes - size * count)];
-        lines.push("cvt.u64.u32 %u0, %t0;".to_owned());
-        lines.push("add.u64 %u0, %in, %u0;".to_owned());
-        lines.extend(self.load(space, ty, kind, count, &format!("%u0+{offset}")));
-        lines
+    /// An address in the input's region of `kind`, of `bytes` bytes, by way of `%u0`.
+    fn input_address(&mut self, kind: Kind, bytes: u32, code: &mut Code) -> String {
+        let region = Region::of(kind);
+        code!(code, "and.b32 %t7, {}, {};", self.reg(Kind::Word), region.bytes - bytes);
+        code!(code, "cvt.u64.u32 %u0, %t7; add.u64 %u0, %in, %u0;");
+        format!("%u0+{}", region.offset)
     }
 
-    /// A type that memory holds for a register of this kind, and its bytes: integers may be narrower than their registers.
-    fn memory_type(&mut self, kind: Kind) -> (&'static str, u32) {
+    /// A load from the input, of one to four numbers.
+    fn load_input(&mut self) -> Code {
+        let kind = self.random.pick(&IN_MEMORY);
+        let spaces =
+            ["", ".global", ".global.nc", ".global.ca", ".global.cg", ".volatile.global", ".relaxed.gpu.global"];
+        let space = self.random.pick(&spaces);
+        let (ty, size, count) = self.memory_type(kind);
+        let mut code = Code::new();
+        let address = self.input_address(kind, size * count, &mut code);
+        code.extend(self.load(space, ty, kind, count, &address));
+        code
+    }
+
+    /// A type that memory holds for a register of this kind, its bytes, and how many of it an access takes. Integers may be
+    /// narrower than their registers.
+    fn memory_type(&mut self, kind: Kind) -> (&'static str, u32, u32) {
         let types: &[(&str, u32)] = match kind {
             Kind::Short => &[("b16", 2), ("u16", 2), ("u8", 1), ("s8", 1)],
             Kind::Word => &[("b32", 4), ("u32", 4), ("s32", 4), ("u16", 2), ("s16", 2), ("u8", 1), ("s8", 1)],
             Kind::Long => &[("b64", 8), ("u64", 8), ("u32", 4), ("s32", 4), ("u16", 2), ("s16", 2), ("s8", 1)],
             Kind::Single => &[("f32", 4), ("b32", 4)],
             Kind::Double => &[("f64", 8), ("b64", 8)],
-            _ if kind.bytes() == 2 => &[("b16", 2)],
+            Kind::Half | Kind::Brain => &[("b16", 2)],
             _ => &[("b32", 4)],
         };
-        self.random.pick(types)
-    }
-
-    /// How many numbers of so many bytes an access takes.
-    fn vector(&mut self, kind: Kind, size: u32) -> u32 {
+        let (ty, size) = self.random.pick(types);
         let count = self.random.pick(&[1, 1, 1, 2, 4]);
-        if u32::from(kind.count()) < count || size * count > 16 { 1 } else { count }
+        (ty, size, if u32::from(kind.count()) < count || size * count > 16 { 1 } else { count })
     }
 
-    fn load(&mut self, space: &str, ty: &str, kind: Kind, count: u32, address: &str) -> Vec<String> {
+    fn load(&mut self, space: &str, ty: &str, kind: Kind, count: u32, address: &str) -> Code {
         let regs = self.regs(kind, count as usize);
-        let (vector, list) = vector_operand(&regs);
-        let mut lines = vec![format!("ld{space}{vector}.{ty} {list}, [{address}];")];
-        lines.extend(regs.into_iter().flat_map(canonical));
-        lines
+        let (suffix, list) = vector(&regs);
+        let mut code = vec![format!("ld{space}{suffix}.{ty} {list}, [{address}];")];
+        code.extend(regs.into_iter().flat_map(canonical));
+        code
     }
 
-    /// The lines that find a place of `bytes` bytes in this thread's own memory; the space and the address.
-    fn own_place(&mut self, spaces: &[&'static str], bytes: u32) -> (Vec<String>, &'static str, String) {
+    /// Finds a place of `bytes` bytes in this thread's own memory: the space as a modifier, and the address.
+    fn own_place(&mut self, spaces: &[&'static str], bytes: u32, code: &mut Code) -> (&'static str, String) {
         let space = self.random.pick(spaces);
         let base = match space {
-            "global" => "%scratch",
-            "shared" => "%slot",
+            ".global" => "%scratch",
+            ".shared" => "%slot",
             _ => "own_local",
         };
-        let modifier = match space {
-            "global" => ".global",
-            "shared" => ".shared",
-            _ => ".local",
-        };
         if self.random.percent(40) {
-            let at = self.random.below((OWN / bytes) as usize) as u32 * bytes;
-            return (Vec::new(), modifier, format!("{base}+{at}"));
+            return (space, format!("{base}+{}", self.random.below((OWN / bytes) as usize) as u32 * bytes));
         }
-        let mut lines = vec![format!("and.b32 %t0, {}, {};", self.reg(Kind::Word), OWN - bytes)];
-        if space == "shared" {
-            lines.push("add.u32 %t0, %slot, %t0;".to_owned());
-            if self.random.percent(60) {
-                return (lines, modifier, "%t0".to_owned());
+        code!(code, "and.b32 %t0, {}, {};", self.reg(Kind::Word), OWN - bytes);
+        let specific = self.random.percent(60);
+        if space == ".shared" {
+            code!(code, "add.u32 %t0, %slot, %t0;");
+            if specific && self.random.percent(50) {
+                return (space, "%t0".to_owned());
             }
-            lines.push("cvt.u64.u32 %u0, %t0;".to_owned());
+            code!(code, "cvt.u64.u32 %u0, %t0;");
         } else {
-            lines.push("cvt.u64.u32 %u0, %t0;".to_owned());
-            lines.push(format!("mov.u64 %u1, {base};"));
-            lines.push("add.u64 %u0, %u1, %u0;".to_owned());
+            code!(code, "cvt.u64.u32 %u0, %t0; mov.u64 %u1, {base}; add.u64 %u0, %u1, %u0;");
         }
-        if self.random.percent(60) {
-            return (lines, modifier, "%u0".to_owned());
+        if !specific {
+            code!(code, "cvta{space}.u64 %u0, %u0;");
         }
-        lines.push(format!("cvta.{space}.u64 %u0, %u0;"));
-        (lines, "", "%u0".to_owned())
+        (if specific { space } else { "" }, "%u0".to_owned())
     }
 
     /// A load or store in this thread's own memory.
-    fn own_access(&mut self) -> Vec<String> {
-        let kind = self.random.pick(&[
-            Kind::Word,
-            Kind::Word,
-            Kind::Long,
-            Kind::Short,
-            Kind::Single,
-            Kind::Double,
-            Kind::Half,
-            Kind::HalfPair,
-            Kind::Brain,
-            Kind::BrainPair,
-        ]);
-        let (ty, size) = self.memory_type(kind);
-        let count = self.vector(kind, size);
-        let (mut lines, space, address) = self.own_place(&["global", "shared", "local"], size * count);
+    fn own_access(&mut self) -> Code {
+        let kind = self.random.pick(&IN_MEMORY);
+        let (ty, size, count) = self.memory_type(kind);
+        let mut code = Code::new();
+        let (space, address) = self.own_place(&[".global", ".shared", ".local"], size * count, &mut code);
         if self.random.percent(50) {
-            lines.extend(self.load(space, ty, kind, count, &address));
+            code.extend(self.load(space, ty, kind, count, &address));
         } else {
             let regs: Vec<Reg> = (0..count).map(|_| self.reg(kind)).collect();
-            let (vector, list) = vector_operand(&regs);
-            lines.push(format!("st{space}{vector}.{ty} [{address}], {list};"));
+            let (suffix, list) = vector(&regs);
+            code!(code, "st{space}{suffix}.{ty} [{address}], {list};");
         }
-        lines
+        code
     }
 
     /// An atomic in this thread's own memory: nobody else is there, so what it gives is known.
-    fn own_atomic(&mut self) -> Vec<String> {
-        let op = self.random.pick(&ATOMICS);
+    fn own_atomic(&mut self) -> Code {
+        let (op, order) = (self.random.pick(&ATOMICS), self.random.pick(&ORDERS));
         let kind = if op.ends_with("64") { Kind::Long } else { Kind::Word };
-        let (mut lines, space, address) = self.own_place(&["global", "shared"], kind.bytes());
-        let order = self.random.pick(&["", "", ".relaxed.gpu", ".acq_rel.gpu", ".relaxed.cta", ".cta", ".gpu", ".sys"]);
-        let third = if op.starts_with("cas") { format!(", {}", self.reg(kind)) } else { String::new() };
-        lines.push(format!("atom{order}{space}.{op} {}, [{address}], {}{third};", self.reg(kind), self.reg(kind)));
-        lines
+        let mut code = Code::new();
+        let (space, address) = self.own_place(&[".global", ".shared"], kind.bytes(), &mut code);
+        let [d, a, b] = [(); 3].map(|()| self.reg(kind));
+        let third = if op.starts_with("cas") { format!(", {b}") } else { String::new() };
+        code!(code, "atom{order}{space}.{op} {d}, [{address}], {a}{third};");
+        code
     }
 
     /// An atomic of floats in this thread's own memory. The cell gets a number first and a repaired one afterwards.
-    fn float_atomic(&mut self) -> Vec<String> {
-        let (op, kind) = self.random.pick(&[
-            ("add.f32", Kind::Single),
-            ("add.f64", Kind::Double),
-            ("add.noftz.f16", Kind::Half),
-            ("add.noftz.f16x2", Kind::HalfPair),
-            ("add.noftz.bf16", Kind::Brain),
-            ("add.noftz.bf16x2", Kind::BrainPair),
+    fn float_atomic(&mut self) -> Code {
+        let (op, kind, spaces) = self.random.pick::<(_, _, &[&str])>(&[
+            ("add.f32", Kind::Single, &[".global", ".shared"]),
+            ("add.f64", Kind::Double, &[".global", ".shared"]),
+            ("add.noftz.f16", Kind::Half, &[".global"]),
+            ("add.noftz.f16x2", Kind::HalfPair, &[".global"]),
+            ("add.noftz.bf16", Kind::Brain, &[".global"]),
+            ("add.noftz.bf16x2", Kind::BrainPair, &[".global"]),
         ]);
-        let bits = 8 * kind.bytes();
-        let spaces: &[&str] =
-            if bits == 16 || kind.bytes() == 4 && kind != Kind::Single { &["global"] } else { &["global", "shared"] };
-        let (mut lines, space, address) = self.own_place(spaces, kind.bytes());
-        let (d, sum) = (self.reg(kind), self.reg(kind));
-        lines.push(format!("st{space}.b{bits} [{address}], {};", self.reg(kind)));
-        lines.push(format!("atom{space}.{op} {d}, [{address}], {};", self.reg(kind)));
-        lines.push(format!("ld{space}.b{bits} {sum}, [{address}];"));
-        lines.extend(canonical(sum));
-        lines.push(format!("st{space}.b{bits} [{address}], {sum};"));
-        lines
+        let (bits, regs, a, b) = (8 * kind.bytes(), self.regs(kind, 2), self.reg(kind), self.reg(kind));
+        let (d, sum) = (regs[0], regs[1]);
+        let mut code = Code::new();
+        let (space, address) = self.own_place(spaces, kind.bytes(), &mut code);
+        code!(code, "st{space}.b{bits} [{address}], {a}; atom{space}.{op} {d}, [{address}], {b};");
+        code!(code, "ld{space}.b{bits} {sum}, [{address}];");
+        code.extend(canonical(sum));
+        code!(code, "st{space}.b{bits} [{address}], {sum};");
+        code
     }
 
     /// An atomic in a cell that all threads of the block or grid change by the same operation.
-    fn shared_red(&mut self) -> Vec<String> {
+    fn common_atomic(&mut self) -> Code {
         let number = self.random.below(COMMUTING);
         let op = ATOMICS[number];
         let kind = if op.ends_with("64") { Kind::Long } else { Kind::Word };
-        let mut lines = vec![format!("and.b32 %t0, {}, {};", self.reg(Kind::Word), 16 - kind.bytes())];
-        let global = self.random.percent(50);
-        if global {
-            lines.push("cvt.u64.u32 %u0, %t0;".to_owned());
-            lines.push("add.u64 %u0, %cells, %u0;".to_owned());
+        let mut code = Code::new();
+        code!(code, "and.b32 %t0, {}, {};", self.reg(Kind::Word), 16 - kind.bytes());
+        let (space, address) = self.random.pick(&[("global", "%u0"), ("shared", "%t0")]);
+        if space == "global" {
+            code!(code, "cvt.u64.u32 %u0, %t0; add.u64 %u0, %cells, %u0;");
         } else {
-            lines.push("mov.u32 %t1, block_cells;".to_owned());
-            lines.push("add.u32 %t0, %t1, %t0;".to_owned());
+            code!(code, "mov.u32 %t1, block_cells; add.u32 %t0, %t1, %t0;");
         }
-        let (space, address) = if global { ("global", "%u0") } else { ("shared", "%t0") };
-        let call =
-            if self.random.percent(70) { format!("red.{space}.{op} ") } else { format!("atom.{space}.{op} _, ") };
-        lines.push(format!("{call}[{address}+{}], {};", 16 * number, self.reg(kind)));
-        lines
+        let (name, nothing) = self.random.pick(&[("red", ""), ("red", ""), ("atom", "_, ")]);
+        code!(code, "{name}.{space}.{op} {nothing}[{address}+{}], {};", 16 * number, self.reg(kind));
+        code
     }
 
     /// From the input to this thread's shared memory by `cp.async`. The fence is between it and what the thread did there before.
-    fn copy_async(&mut self) -> Vec<String> {
-        let bytes = self.random.pick(&[4, 8, 16]);
-        let mut lines = vec![format!("and.b32 %t0, {}, {};", self.reg(Kind::Word), 2048 - bytes)];
-        lines.push("cvt.u64.u32 %u0, %t0;".to_owned());
-        lines.push("add.u64 %u0, %in, %u0;".to_owned());
-        let at = self.random.below((OWN / bytes) as usize) as u32 * bytes;
-        let cache = if bytes == 16 { self.random.pick(&["ca", "cg"]) } else { "ca" };
-        lines.push("membar.cta;".to_owned());
-        lines.push(format!("cp.async.{cache}.shared.global [%slot+{at}], [%u0], {bytes};"));
-        if self.random.percent(50) {
-            lines.push("cp.async.wait_all;".to_owned());
-        } else {
-            lines.extend(["cp.async.commit_group;".to_owned(), "cp.async.wait_group 0;".to_owned()]);
-        }
-        lines
+    fn copy_async(&mut self) -> Code {
+        let (bytes, cache) = self.random.pick(&[(4, "ca"), (8, "ca"), (16, "ca"), (16, "cg")]);
+        let to = self.random.below((OWN / bytes) as usize) as u32 * bytes;
+        let mut code = Code::new();
+        let address = self.input_address(Kind::Word, bytes, &mut code);
+        code!(code, "membar.cta; cp.async.{cache}.shared.global [%slot+{to}], [{address}], {bytes};");
+        code!(code, "{}", self.random.pick(&["cp.async.wait_all;", "cp.async.commit_group; cp.async.wait_group 0;"]));
+        code
     }
 
     /// A constant, a parameter, or a special register.
-    fn small_load(&mut self) -> Vec<String> {
+    fn small_load(&mut self) -> Code {
         let kind = self.random.pick(&[Kind::Word, Kind::Long, Kind::Short, Kind::Single]);
-        let (ty, size) = self.memory_type(kind);
+        let (ty, size, count) = self.memory_type(kind);
+        let mut code = Code::new();
         match self.random.below(3) {
             0 => {
-                let mut lines = vec![format!("and.b32 %t0, {}, {};", self.reg(Kind::Word), 64 - size)];
-                lines.push("cvt.u64.u32 %u0, %t0;".to_owned());
-                lines.push(format!("mov.u64 %u1, constants{};", self.seed));
-                lines.push("add.u64 %u0, %u0, %u1;".to_owned());
-                lines.extend(self.load(".const", ty, kind, 1, "%u0"));
-                lines
+                code!(code, "and.b32 %t0, {}, {};", self.reg(Kind::Word), 64 - size);
+                code!(code, "cvt.u64.u32 %u0, %t0; mov.u64 %u1, constants{}; add.u64 %u0, %u0, %u1;", self.seed);
+                code.extend(self.load(".const", ty, kind, 1, "%u0"));
             }
             1 => {
-                let count = self.vector(kind, size);
                 let at = self.random.below((32 / (size * count)) as usize) as u32 * size * count;
-                let (name, at) = if size * count == 8 && kind == Kind::Long { ("py", 0) } else { ("pblob", at) };
-                self.load(".param", ty, kind, count, &format!("{name}+{at}"))
+                let address = if ty == "u64" { "py".to_owned() } else { format!("pblob+{at}") };
+                code.extend(self.load(".param", ty, kind, if ty == "u64" { 1 } else { count }, &address));
             }
-            _ => {
-                let special = self.random.pick(&[
-                    "laneid",
-                    "tid.x",
-                    "tid.y",
-                    "tid.z",
-                    "ntid.x",
-                    "ntid.y",
-                    "ctaid.x",
-                    "ctaid.y",
-                    "nctaid.x",
-                    "nctaid.y",
-                    "lanemask_eq",
-                    "lanemask_le",
-                    "lanemask_lt",
-                    "lanemask_ge",
-                    "lanemask_gt",
-                ]);
-                vec![format!("mov.u32 {}, %{special};", self.reg(Kind::Word))]
-            }
+            _ => code!(code, "mov.u32 {}, %{};", self.reg(Kind::Word), self.random.pick(&SPECIAL)),
         }
+        code
     }
 
-    fn call(&mut self) -> Vec<String> {
-        let function = format!("f{}_{}", self.seed, self.random.below(self.functions));
-        let mut lines = vec!["{".to_owned(), ".param .align 8 .b8 gives[40];".to_owned()];
-        for (at, reg) in TAKES.into_iter().enumerate() {
-            let bits = 8 * reg.0.bytes();
-            lines.push(format!(".param .b{bits} take{at};"));
-            lines.push(format!("st.param.b{bits} [take{at}], {};", self.reg(reg.0)));
+    fn call(&mut self, function: usize) -> Stmt {
+        let mut code = Code::new();
+        code!(code, "{{ .param .align 8 .b8 gives[56];");
+        for (at, Reg(kind, _)) in TAKES.into_iter().enumerate() {
+            let bits = 8 * kind.bytes();
+            code!(code, ".param .b{bits} take{at}; st.param.b{bits} [take{at}], {};", self.reg(kind));
         }
-        lines.push(format!("call (gives), {function}, (take0, take1, take2, take3);"));
-        for (reg, offset) in GIVES {
-            lines.push(format!("ld.param.b{} {}, [gives+{offset}];", 8 * reg.0.bytes(), self.reg(reg.0)));
+        code!(code, "call (gives), f{}_{function}, (take0, take1, take2, take3);", self.seed);
+        for (Reg(kind, _), offset) in GIVES {
+            code!(code, "ld.param.b{} {}, [gives+{offset}];", 8 * kind.bytes(), self.reg(kind));
         }
-        lines.push("}".to_owned());
-        lines
+        code.extend(given_checksums());
+        code.push("}".to_owned());
+        Stmt::Call { function, code }
     }
 
     // Several lanes
 
-    fn warp_unit(&mut self) -> Vec<String> {
-        let test = self.test().operand(false);
-        let [d, a] = [self.reg(Kind::Word), self.reg(Kind::Word)];
+    fn warp_unit(&mut self) -> Code {
+        let test = self.test();
+        let [d, a, b] = [(); 3].map(|()| self.reg(Kind::Word));
         let p = self.reg(Kind::Predicate);
+        let mut code = Code::new();
         match self.random.below(12) {
-            0..=4 => self.shuffle(),
-            5 => vec![format!("vote.sync.{}.pred {p}, {test}, %MASK;", self.random.pick(&["all", "any", "uni"]))],
-            6 => vec![format!("vote.sync.ballot.b32 {d}, {test}, %MASK;")],
+            0..=4 => return self.shuffle(),
+            5 => code!(code, "vote.sync.{}.pred {p}, {test}, %MASK;", self.random.pick(&["all", "any", "uni"])),
+            6 => code!(code, "vote.sync.ballot.b32 {d}, {test}, %MASK;"),
             7 => {
-                let (kind, temporary) = self.random.pick(&[(Kind::Word, "%t0"), (Kind::Long, "%u0")]);
+                let (kind, few) = self.random.pick(&[(Kind::Word, "%t0"), (Kind::Long, "%u0")]);
                 let bits = 8 * kind.bytes();
-                let few = format!("and.b{bits} {temporary}, {}, {};", self.reg(kind), self.random.pick(&[0, 1, 3, 7]));
-                let found = match self.random.percent(50) {
-                    true => format!("match.any.sync.b{bits} {d}, {temporary}, %MASK;"),
-                    false => format!("match.all.sync.b{bits} {d}|{p}, {temporary}, %MASK;"),
-                };
-                vec![few, found]
+                code!(code, "and.b{bits} {few}, {}, {};", self.reg(kind), self.random.pick(&[0, 1, 3, 7]));
+                match self.random.percent(50) {
+                    true => code!(code, "match.any.sync.b{bits} {d}, {few}, %MASK;"),
+                    false => code!(code, "match.all.sync.b{bits} {d}|{p}, {few}, %MASK;"),
+                }
             }
             8 | 9 => {
-                let op = self.random.pick(&[
-                    "add.u32", "add.s32", "min.u32", "min.s32", "max.u32", "max.s32", "and.b32", "or.b32", "xor.b32",
-                ]);
-                vec![format!("redux.sync.{op} {d}, {a}, %MASK;")]
+                let ops =
+                    ["add.u32", "add.s32", "min.u32", "min.s32", "max.u32", "max.s32", "and.b32", "or.b32", "xor.b32"];
+                code!(code, "redux.sync.{} {d}, {a}, %MASK;", self.random.pick(&ops));
             }
             // Which lanes are active together is the machine's choice, but only among those that are here.
-            10 => vec!["activemask.b32 %t0;".to_owned(), format!("or.b32 {d}, %t0, %MASK;")],
+            10 => code!(code, "activemask.b32 %t0; or.b32 {d}, %t0, %MASK;"),
+            // Each lane reads what another has written.
             _ => {
                 let at = 4 * self.random.below(OWN as usize / 4);
-                let mut lines = vec![format!("st.shared.b32 [%slot+{at}], {a};"), "bar.warp.sync %MASK;".to_owned()];
-                lines.push(format!("and.b32 %t1, {}, 31;", self.reg(Kind::Word)));
-                lines.extend(is_here("%t1"));
-                lines.push("selp.b32 %t1, %t1, %lane, %q1;".to_owned());
-                lines.push("sub.s32 %t1, %t1, %lane;".to_owned());
-                lines.push(format!("mad.lo.s32 %t1, %t1, {OWN}, %slot;"));
-                lines.push(format!("ld.shared.b32 {d}, [%t1+{at}];"));
-                lines.push("bar.warp.sync %MASK;".to_owned());
-                lines
+                code!(code, "st.shared.b32 [%slot+{at}], {a}; bar.warp.sync %MASK; and.b32 %t1, {b}, 31; {IS_HERE}");
+                code!(code, "selp.b32 %t1, %t1, %lane, %q1; sub.s32 %t1, %t1, %lane;");
+                code!(code, "mad.lo.s32 %t1, %t1, {OWN}, %slot; ld.shared.b32 {d}, [%t1+{at}]; bar.warp.sync %MASK;");
             }
         }
+        code
     }
 
     /// A shuffle. What comes from a lane that is not here is undefined: then the destination stays as it was.
-    fn shuffle(&mut self) -> Vec<String> {
+    fn shuffle(&mut self) -> Code {
         let mode = self.random.pick(&["up", "down", "bfly", "idx"]);
         let kind = self.random.pick(&[Kind::Word, Kind::Word, Kind::Single, Kind::HalfPair, Kind::BrainPair]);
-        let (d, a, b) = (self.reg(kind), self.reg(kind), self.reg(Kind::Word));
-        let any = [self.random.below(32), self.random.below(32)];
+        let (d, a, b, p) = (self.reg(kind), self.reg(kind), self.reg(Kind::Word), self.reg(Kind::Predicate));
+        let any = [(); 3].map(|()| self.random.below(32));
         let segments = self.random.pick(&[0, 0, 0, 0x10, 0x18, 0x1c, 0x1e, any[0]]);
         let clamp = self.random.pick(&[if mode == "up" { 0 } else { 31 }, any[1]]);
-        let source = if self.random.percent(40) { self.random.below(32).to_string() } else { b.to_string() };
-        let mut lines = vec![
-            format!("shfl.sync.{mode}.b32 %t2|%q0, {a}, {source}, {:#x}, %MASK;", segments << 8 | clamp),
-            format!("mov.u32 %t1, {source};"),
-            "and.b32 %t1, %t1, 31;".to_owned(),
-        ];
+        let offset = if self.random.percent(40) { any[2].to_string() } else { b.to_string() };
+        let mut code = Code::new();
+        code!(code, "shfl.sync.{mode}.b32 %t2|%q0, {a}, {offset}, {:#x}, %MASK;", segments << 8 | clamp);
+        code!(code, "mov.u32 %t1, {offset}; and.b32 %t1, %t1, 31;");
         match mode {
-            "up" => lines.push("sub.u32 %t1, %lane, %t1;".to_owned()),
-            "down" => lines.push("add.u32 %t1, %lane, %t1;".to_owned()),
-            "bfly" => lines.push("xor.b32 %t1, %lane, %t1;".to_owned()),
+            "up" => code!(code, "sub.u32 %t1, %lane, %t1;"),
+            "down" => code!(code, "add.u32 %t1, %lane, %t1;"),
+            "bfly" => code!(code, "xor.b32 %t1, %lane, %t1;"),
             _ => {
-                lines.push(format!("and.b32 %t1, %t1, {};", 31 & !segments));
-                lines.push(format!("and.b32 %t3, %lane, {segments};"));
-                lines.push("or.b32 %t1, %t1, %t3;".to_owned());
+                code!(code, "and.b32 %t1, %t1, {}; and.b32 %t3, %lane, {segments};", 31 & !segments);
+                code!(code, "or.b32 %t1, %t1, %t3;");
             }
         }
-        lines.push("selp.b32 %t1, %t1, %lane, %q0;".to_owned());
-        lines.extend(is_here("%t1"));
-        lines.push(format!("selp.b32 {d}, %t2, {d}, %q1;"));
-        lines.push(format!("mov.pred {}, %q0;", self.reg(Kind::Predicate)));
-        lines
+        code!(code, "selp.b32 %t1, %t1, %lane, %q0; {IS_HERE} selp.b32 {d}, %t2, {d}, %q1; mov.pred {p}, %q0;");
+        code
     }
 
-    fn block_unit(&mut self) -> Vec<String> {
-        let number = self.random.below(4);
-        let [d, a] = [self.reg(Kind::Word), self.reg(Kind::Word)];
-        let (p, test) = (self.reg(Kind::Predicate), self.test().operand(false));
+    fn block_unit(&mut self) -> Code {
+        let (number, test) = (self.random.below(4), self.test());
+        let mut code = Code::new();
         match self.random.below(6) {
-            0 => vec![format!("bar.red.popc.u32 {d}, {number}, {test};")],
-            1 => vec![format!("bar.red.{}.pred {p}, {number}, {test};", self.random.pick(&["and", "or"]))],
+            0 => code!(code, "bar.red.popc.u32 {}, {number}, {test};", self.reg(Kind::Word)),
+            1 => {
+                let op = self.random.pick(&["and", "or"]);
+                code!(code, "bar.red.{op}.pred {}, {number}, {test};", self.reg(Kind::Predicate));
+            }
             // Each thread reads what another has written.
             _ => {
                 let barrier = self.random.pick(&["bar.sync", "barrier.sync", "barrier.cta.sync.aligned"]);
-                let wide = self.random.percent(30);
-                let (d, a) = if wide { (self.reg(Kind::Long), self.reg(Kind::Long)) } else { (d, a) };
-                let bytes = d.0.bytes();
-                let at = bytes * self.random.below((OWN / bytes) as usize) as u32;
-                vec![
-                    format!("st.shared.b{} [%slot+{at}], {a};", 8 * bytes),
-                    format!("{barrier} {number};"),
-                    format!("rem.u32 %t0, {}, %threads;", self.reg(Kind::Word)),
-                    "mov.u32 %t1, own_shared;".to_owned(),
-                    format!("mad.lo.u32 %t0, %t0, {OWN}, %t1;"),
-                    format!("ld.shared.b{} {d}, [%t0+{at}];", 8 * bytes),
-                    format!("{barrier} {number};"),
-                ]
+                let kind = self.random.pick(&[Kind::Word, Kind::Word, Kind::Long]);
+                let (d, a, other, bytes) = (self.reg(kind), self.reg(kind), self.reg(Kind::Word), kind.bytes());
+                let (bits, at) = (8 * bytes, bytes * self.random.below((OWN / bytes) as usize) as u32);
+                code!(code, "st.shared.b{bits} [%slot+{at}], {a}; {barrier} {number};");
+                code!(code, "rem.u32 %t0, {other}, %threads; mov.u32 %t1, own_shared;");
+                code!(code, "mad.lo.u32 %t0, %t0, {OWN}, %t1; ld.shared.b{bits} {d}, [%t0+{at}]; {barrier} {number};");
             }
         }
+        code
     }
 }
 
-/// `%q1` says whether the lane that `register` names is here.
-fn is_here(register: &str) -> [String; 3] {
-    [
-        format!("shr.u32 %t0, %MASK, {register};"),
-        "and.b32 %t0, %t0, 1;".to_owned(),
-        "setp.ne.u32 %q1, %t0, 0;".to_owned(),
-    ]
-}
+/// `%q1` says whether the lane that `%t1` names is here.
+const IS_HERE: &str = "shr.u32 %t0, %MASK, %t1; and.b32 %t0, %t0, 1; setp.ne.u32 %q1, %t0, 0;";
 
 /// `.v2` and `{a, b}`, or nothing and `a`.
-fn vector_operand(regs: &[Reg]) -> (String, String) {
+fn vector(regs: &[Reg]) -> (String, String) {
     match regs {
         [reg] => (String::new(), reg.to_string()),
         regs => {

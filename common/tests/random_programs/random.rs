@@ -48,7 +48,7 @@ impl Random {
         let (whole, fraction) = ((1u64 << fraction_bits) - 1, self.bits() & ((1 << fraction_bits) - 1));
         let near = bias - 6 + self.bits() % 13;
         let magnitude = match self.below(10) {
-            0..=2 => self.bits() % top << fraction_bits | fraction,
+            0..=2 => ((self.bits() % top) << fraction_bits) | fraction,
             3..=5 => near << fraction_bits | fraction,
             6 => near << fraction_bits | fraction & !(whole >> 3),
             7 => fraction,

@@ -22,7 +22,7 @@ pub type Outputs = Vec<Vec<u8>>;
 
 /// A simulator for one program at a time: many of them run side by side.
 pub fn simulator() -> Device {
-    Device::sim_with(SimOptions { memory: 1 << 28, workers: 1, budget: Some(1 << 22) })
+    Device::sim_with(SimOptions { memory: 1 << 28, workers: 1, budget: Some(1 << 22), sanitize: true, profile: false })
 }
 
 enum Argument {
@@ -212,7 +212,7 @@ pub fn as_case(program: &Program, outputs: &Outputs, about: &str) -> String {
 
 /// `b32:0x1,0x0*7`
 fn list(bytes: &[u8]) -> String {
-    let size = if bytes.len() % 4 == 0 { 4 } else { 1 };
+    let size = if bytes.len().is_multiple_of(4) { 4 } else { 1 };
     let mut items: Vec<(String, usize)> = Vec::new();
     for chunk in bytes.chunks_exact(size) {
         let item = format!("0x{}", chunk.iter().rev().map(|byte| format!("{byte:02x}")).collect::<String>());

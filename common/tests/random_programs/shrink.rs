@@ -11,18 +11,24 @@ pub fn shrink(program: Program, fails: &mut dyn FnMut(&Program) -> bool) -> Prog
             let candidate = Program { grid, block, ..best.clone() };
             attempt(&mut best, candidate, fails);
         }
-        remove_ranges(&mut best, Program::size, without_statements, fails);
+        remove_ranges(&mut best, statements, without_statements, fails);
         unwrap(&mut best, fails);
+        let candidate = Program { checksums: false, ..best.clone() };
+        attempt(&mut best, candidate, fails);
         remove_ranges(&mut best, |program| program.outputs.len(), without_outputs, fails);
         if weight(&best) == before {
-            return best;
+            break;
         }
     }
+    remove_ranges(&mut best, |program| program.input.len() / 32, without_input, fails);
+    best
 }
 
 /// What each round must lessen.
-fn weight(program: &Program) -> (u32, usize, usize) {
-    (program.threads(), program.size(), program.outputs.len())
+fn weight(program: &Program) -> [usize; 5] {
+    let input = program.input.iter().filter(|byte| **byte != 0).count();
+    let checksums = usize::from(program.checksums);
+    [program.threads() as usize, program.size(), checksums, program.outputs.len(), input]
 }
 
 fn attempt(best: &mut Program, candidate: Program, fails: &mut dyn FnMut(&Program) -> bool) -> bool {
@@ -59,6 +65,13 @@ fn without_outputs(program: &Program, range: std::ops::Range<usize>) -> Program 
     smaller
 }
 
+/// With zeros for pieces of 32 bytes of the input.
+fn without_input(program: &Program, range: std::ops::Range<usize>) -> Program {
+    let mut smaller = program.clone();
+    smaller.input[32 * range.start..32 * range.end].fill(0);
+    smaller
+}
+
 /// Without the statements whose numbers, counted in order of the text, are in `range`, and all that is inside these.
 fn without_statements(program: &Program, range: std::ops::Range<usize>) -> Program {
     fn filter(block: &mut Vec<Stmt>, next: &mut usize, range: &std::ops::Range<usize>) {
@@ -78,17 +91,23 @@ fn without_statements(program: &Program, range: std::ops::Range<usize>) -> Progr
     smaller
 }
 
+/// How many statements [`blocks_of`] leads to.
+fn statements(program: &Program) -> usize {
+    size(&program.body) + program.functions.iter().map(|body| size(body)).sum::<usize>()
+}
+
 fn blocks_of(program: &mut Program) -> Vec<&mut Vec<Stmt>> {
     program.functions.iter_mut().chain([&mut program.body]).collect()
 }
 
-/// Puts what is in a branch, loop or switch in its place.
+/// Puts what is in a branch, loop, switch or function in its place.
 fn unwrap(best: &mut Program, fails: &mut dyn FnMut(&Program) -> bool) {
     let mut number = 0;
-    while number < best.size() {
+    while number < statements(best) {
         let mut candidate = best.clone();
         let mut next = 0;
-        let found = blocks_of(&mut candidate).into_iter().any(|block| unwrap_in(block, &mut next, number));
+        let functions = &best.functions;
+        let found = blocks_of(&mut candidate).into_iter().any(|block| unwrap_in(block, functions, &mut next, number));
         // If it is smaller, another statement has this number now.
         if !(found && attempt(best, candidate, fails)) {
             number += 1;
@@ -96,10 +115,13 @@ fn unwrap(best: &mut Program, fails: &mut dyn FnMut(&Program) -> bool) {
     }
 }
 
-fn unwrap_in(block: &mut Vec<Stmt>, next: &mut usize, number: usize) -> bool {
+fn unwrap_in(block: &mut Vec<Stmt>, functions: &[Vec<Stmt>], next: &mut usize, number: usize) -> bool {
     for at in 0..block.len() {
         if *next == number {
-            let inside: Vec<Stmt> = block[at].blocks_mut().into_iter().flat_map(std::mem::take).collect();
+            let inside: Vec<Stmt> = match &block[at] {
+                Stmt::Call { function, .. } => functions[*function].clone(),
+                stmt => stmt.blocks().into_iter().flatten().cloned().collect(),
+            };
             // A way out of this loop would become one out of the next.
             let inside = inside.into_iter().filter(|stmt| !matches!(stmt, Stmt::Leave(_)));
             let compound = !matches!(block[at], Stmt::Unit(_) | Stmt::Leave(_));
@@ -113,7 +135,7 @@ fn unwrap_in(block: &mut Vec<Stmt>, next: &mut usize, number: usize) -> bool {
         for inner in block[at].blocks_mut() {
             let past = *next + size(inner);
             if number < past {
-                return unwrap_in(inner, next, number);
+                return unwrap_in(inner, functions, next, number);
             }
             *next = past;
         }

@@ -23,17 +23,11 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// The widest first, so that the output's planes are aligned.
+    #[rustfmt::skip]
     pub const ALL: [Kind; 10] = [
-        Kind::Long,
-        Kind::Double,
-        Kind::Word,
-        Kind::Single,
-        Kind::HalfPair,
-        Kind::BrainPair,
-        Kind::Predicate,
-        Kind::Short,
-        Kind::Half,
-        Kind::Brain,
+        Kind::Long, Kind::Double, Kind::Word, Kind::Single, Kind::HalfPair, Kind::BrainPair, Kind::Predicate, Kind::Short,
+        Kind::Half, Kind::Brain,
     ];
 
     /// The word of the table of forms, the registers' name, how many there are, and their bytes in the output.
@@ -86,6 +80,23 @@ impl Reg {
     pub fn all() -> impl Iterator<Item = Reg> {
         Kind::ALL.into_iter().flat_map(|kind| (0..kind.count()).map(move |index| Reg(kind, index)))
     }
+
+    /// The registers that an instruction writes, which come first among its operands.
+    pub fn written(instruction: &str) -> Vec<Reg> {
+        let guarded = instruction.split_once(' ').filter(|_| instruction.starts_with('@'));
+        let Some((opcode, operands)) = guarded.map_or(instruction, |(_, rest)| rest).split_once(' ') else {
+            return Vec::new();
+        };
+        if ["st", "red", "bar", "cp", "call"].contains(&opcode.split('.').next().unwrap_or_default()) {
+            return Vec::new();
+        }
+        let first = match operands.strip_prefix('{') {
+            Some(list) => list.split('}').next(),
+            None => operands.split(',').next(),
+        };
+        let named = |name: &str| Reg::all().find(|reg| reg.to_string() == name);
+        first.unwrap_or_default().split([',', '|']).filter_map(|name| named(name.trim())).collect()
+    }
 }
 
 impl fmt::Display for Reg {
@@ -94,37 +105,45 @@ impl fmt::Display for Reg {
     }
 }
 
-/// A predicate as a lane reads it.
-#[derive(Clone, Debug)]
-pub struct Test {
-    pub predicate: String,
-    pub negated: bool,
+/// Instructions, each with its `;`. `%MASK` stands for the register that names the lanes which are here.
+pub type Code = Vec<String>;
+
+/// Appends instructions, written as for `format!` with a `;` after each.
+macro_rules! code {
+    ($code:expr, $($format:tt)*) => {{
+        let text = format!($($format)*);
+        $code.extend(text.split_inclusive(';').map(|instruction| instruction.trim().to_owned()));
+    }};
 }
+pub(crate) use code;
+
+/// A predicate as a lane reads it: `%p1` or `!%p1`.
+#[derive(Clone, Debug)]
+pub struct Test(pub String);
 
 impl Test {
-    /// `%p1`, or `!%p1`.
-    pub fn operand(&self, negated: bool) -> String {
-        format!("{}{}", if self.negated != negated { "!" } else { "" }, self.predicate)
+    pub fn negated(&self) -> Test {
+        Test(self.0.strip_prefix('!').map_or_else(|| format!("!{}", self.0), str::to_owned))
     }
 }
 
-/// What takes a warp's lanes apart, if anything does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
-    /// All lanes of the warp (or of the part of it that is here) go the same way.
-    Together,
-    /// Each lane for itself.
-    Apart,
+impl fmt::Display for Test {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
 }
 
+/// Where `apart` is said, each lane goes its own way; otherwise all that are here go together.
 #[derive(Clone, Debug)]
 pub enum Stmt {
-    /// Lines that belong together. `%MASK` stands for the register that names the lanes which are here.
-    Unit(Vec<String>),
+    /// Instructions that belong together.
+    Unit(Code),
+    /// The instructions that call a function of the program.
+    Call { function: usize, code: Code },
     /// `setup` computes what `test` reads.
-    If { setup: Vec<String>, test: Test, reach: Reach, then: Vec<Stmt>, otherwise: Vec<Stmt> },
+    If { setup: Code, test: Test, apart: bool, then: Vec<Stmt>, otherwise: Vec<Stmt> },
     /// `setup` puts the number of rounds into `%t0`.
-    Loop { setup: Vec<String>, reach: Reach, body: Vec<Stmt> },
+    Loop { setup: Code, apart: bool, body: Vec<Stmt> },
     /// `brx.idx` by the low bits of a register; as many arms as a power of two. No instruction of several lanes in them.
     Switch { index: Reg, arms: Vec<Vec<Stmt>> },
     /// Leaves the loop whose body this stands in; only where lanes part anyhow.
@@ -134,7 +153,7 @@ pub enum Stmt {
 impl Stmt {
     pub fn blocks(&self) -> Vec<&Vec<Stmt>> {
         match self {
-            Stmt::Unit(_) | Stmt::Leave(_) => Vec::new(),
+            Stmt::Unit(_) | Stmt::Call { .. } | Stmt::Leave(_) => Vec::new(),
             Stmt::If { then, otherwise, .. } => vec![then, otherwise],
             Stmt::Loop { body, .. } => vec![body],
             Stmt::Switch { arms, .. } => arms.iter().collect(),
@@ -143,7 +162,7 @@ impl Stmt {
 
     pub fn blocks_mut(&mut self) -> Vec<&mut Vec<Stmt>> {
         match self {
-            Stmt::Unit(_) | Stmt::Leave(_) => Vec::new(),
+            Stmt::Unit(_) | Stmt::Call { .. } | Stmt::Leave(_) => Vec::new(),
             Stmt::If { then, otherwise, .. } => vec![then, otherwise],
             Stmt::Loop { body, .. } => vec![body],
             Stmt::Switch { arms, .. } => arms.iter_mut().collect(),
@@ -158,8 +177,15 @@ impl Stmt {
     /// Something in it names the lanes that are here.
     pub fn needs_mask(&self) -> bool {
         match self {
-            Stmt::Unit(lines) => lines.iter().any(|line| line.contains("%MASK")),
+            Stmt::Unit(code) => code.iter().any(|instruction| instruction.contains("%MASK")),
             _ => self.blocks().into_iter().flatten().any(Stmt::needs_mask),
+        }
+    }
+
+    fn calls(&self, number: usize) -> bool {
+        match self {
+            Stmt::Call { function, .. } => *function == number,
+            _ => self.blocks().into_iter().flatten().any(|stmt| stmt.calls(number)),
         }
     }
 }
@@ -180,6 +206,9 @@ pub struct Program {
     pub body: Vec<Stmt>,
     /// The registers that are written to the output at the end.
     pub outputs: Vec<Reg>,
+    /// Whether every value that a unit gives is added to a checksum, one for each width, and these are written too: many
+    /// registers are overwritten before the end.
+    pub checksums: bool,
     /// The buffer that kernels read, laid out as [`Region`] says.
     pub input: Vec<u8>,
     /// The kernel's parameters by value: a word, a long, an f32 and 32 bytes.
@@ -199,8 +228,14 @@ impl Program {
         self.blocks() * self.threads_per_block()
     }
 
+    pub fn calls(&self, function: usize) -> bool {
+        self.body.iter().any(|stmt| stmt.calls(function))
+    }
+
+    /// Statements, those of functions that are called among them.
     pub fn size(&self) -> usize {
-        size(&self.body) + self.functions.iter().map(|body| size(body)).sum::<usize>()
+        let called = self.functions.iter().enumerate().filter(|(function, _)| self.calls(*function));
+        size(&self.body) + called.map(|(_, body)| size(body)).sum::<usize>()
     }
 }
 
@@ -213,38 +248,51 @@ pub struct Region {
 }
 
 impl Region {
-    pub const TOTAL: usize = 5120;
+    pub const TOTAL: usize = 12288;
 
     pub fn of(kind: Kind) -> Region {
         let (offset, bytes) = match kind {
-            Kind::Short | Kind::Word | Kind::Long | Kind::Predicate => (0, 2048),
-            Kind::Single => (2048, 1024),
-            Kind::Double => (3072, 1024),
-            Kind::Half | Kind::HalfPair => (4096, 512),
-            Kind::Brain | Kind::BrainPair => (4608, 512),
+            Kind::Short | Kind::Word | Kind::Long | Kind::Predicate => (0, 4096),
+            Kind::Single => (4096, 2048),
+            Kind::Double => (6144, 2048),
+            Kind::Half | Kind::HalfPair => (8192, 2048),
+            Kind::Brain | Kind::BrainPair => (10240, 2048),
         };
         Region { offset, bytes }
     }
 }
 
-/// The lines that make a NaN in `reg` the canonical one.
-pub fn canonical(reg: Reg) -> Vec<String> {
-    let scalar = |ty: &str, bits: &str, nan: &str, name: &str| {
-        vec![format!("setp.nan.{ty} %q7, {name}, {name};"), format!("selp.{bits} {name}, {nan}, {name}, %q7;")]
-    };
-    let pair = |ty: &str| {
-        let mut lines = vec![format!("mov.b32 {{%w6, %w7}}, {reg};")];
-        lines.extend(["%w6", "%w7"].into_iter().flat_map(|half| scalar(ty, "b16", "0x7fff", half)));
-        lines.push(format!("mov.b32 {reg}, {{%w6, %w7}};"));
-        lines
+/// The checksums, by the bytes of what is added to them.
+pub const CHECKSUMS: [(&str, u32); 3] = [("%sum64", 8), ("%sum32", 4), ("%sum16", 2)];
+
+/// The line that adds a register to the checksum of its width. The factor is odd: a difference once made is never lost.
+pub fn add_to_checksum(name: &str, kind: Kind) -> String {
+    match (kind, kind.bytes()) {
+        (Kind::Predicate, _) => format!("@{name} mad.lo.u32 %sum32, %sum32, 0x1000193, 0x5bd1e995;"),
+        (_, 8) => format!("mad.lo.u64 %sum64, %sum64, 0x100000001b3, {name};"),
+        (_, 4) => format!("mad.lo.u32 %sum32, %sum32, 0x1000193, {name};"),
+        _ => format!("mad.lo.u16 %sum16, %sum16, 0x6255, {name};"),
+    }
+}
+
+/// What makes a NaN in `reg` the canonical one.
+pub fn canonical(reg: Reg) -> Code {
+    let mut code = Code::new();
+    let mut repair = |ty: &str, bits: u32, nan: u64, name: &str| {
+        code!(code, "setp.nan.{ty} %q7, {name}, {name}; selp.b{bits} {name}, {nan:#x}, {name}, %q7;");
     };
     match reg.0 {
-        Kind::Single => scalar("f32", "b32", "0x7fffffff", &reg.to_string()),
-        Kind::Double => scalar("f64", "b64", "0x7fffffffffffffff", &reg.to_string()),
-        Kind::Half => scalar("f16", "b16", "0x7fff", &reg.to_string()),
-        Kind::Brain => scalar("bf16", "b16", "0x7fff", &reg.to_string()),
-        Kind::HalfPair => pair("f16"),
-        Kind::BrainPair => pair("bf16"),
-        _ => Vec::new(),
+        Kind::Single | Kind::Double | Kind::Half | Kind::Brain => {
+            let bits = 8 * reg.0.bytes();
+            repair(reg.0.word(), bits, u64::MAX >> (65 - bits), &reg.to_string());
+        }
+        Kind::HalfPair | Kind::BrainPair => {
+            let ty = reg.0.word().trim_end_matches("x2");
+            ["%w6", "%w7"].into_iter().for_each(|half| repair(ty, 16, 0x7fff, half));
+            code.insert(0, format!("mov.b32 {{%w6, %w7}}, {reg};"));
+            code.push(format!("mov.b32 {reg}, {{%w6, %w7}};"));
+        }
+        _ => {}
     }
+    code
 }
