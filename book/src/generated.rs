@@ -18,7 +18,7 @@ use std::{error::Error, ops::Range, path::Path};
 
 use phase1_infra::broken::{self, Broken, Version};
 
-use crate::{check::Reason, cli, figure, record};
+use crate::{check::Reason, cli, figure, record, simulator};
 
 /// Produces one kind of generated content.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +37,7 @@ pub type Produced = Result<String, Box<dyn Error + Send + Sync>>;
 pub const GENERATORS: &[Generator] = &[
     Generator { name: "book-help", produce: |_, _| Ok(format!("```text\n{}\n```", cli::help().trim_end())) },
     Generator { name: "diagnostic", produce: |_, argument| diagnostic(argument) },
+    Generator { name: "ptx-sim", produce: |workspace, argument| Ok(simulator::markdown(workspace, argument)?) },
     Generator { name: "record", produce: |workspace, argument| Ok(record::markdown(workspace, argument)?) },
     Generator { name: FIGURE, produce: |workspace, argument| Ok(figure::text(workspace, argument)?) },
 ];

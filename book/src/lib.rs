@@ -8,6 +8,7 @@
 //! - [`generated`]: parts of a page that are produced from records or sources, between markers
 //! - [`record`]: tables that a GPU measured or the simulator counted, for such parts
 //! - [`figure`]: single numbers of those tables, for sentences
+//! - [`simulator`]: what the `ptx-sim` command prints or draws, for such parts too
 //! - [`check`]: all rules over all pages
 //! - [`serve`]: a local server that reloads on change
 //! - [`cli`]: the command line
@@ -20,6 +21,7 @@ pub mod include;
 pub mod outline;
 pub mod record;
 pub mod serve;
+pub mod simulator;
 
 use std::{
     fs, io,

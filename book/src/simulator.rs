@@ -1,0 +1,199 @@
+//! What the `ptx-sim` command prints or draws, for the pages that explain it.
+//!
+//! The command runs in the workspace's root, so that paths in its arguments and in its output are relative and the same
+//! everywhere. Two things are left out: the occupancy, whose registers are known only where there is a `ptxas`, and what
+//! lies beyond the first values of a long buffer.
+
+use std::{
+    env,
+    ffi::OsString,
+    io,
+    path::Path,
+    process::{Command, Output},
+};
+
+/// Values of a buffer that are shown, if it has more than [`LONG`].
+const SHOWN: usize = 8;
+/// Values of a buffer that are all shown.
+const LONG: usize = 32;
+
+/// Characters of a command before it goes on in the next line.
+const WIDTH: usize = 100;
+
+/// Why there is no output to show.
+#[derive(Debug, thiserror::Error)]
+pub enum SimulatorError {
+    /// A quotation that the arguments do not end.
+    #[error("a {0} without its partner")]
+    Unquoted(char),
+    /// Cargo could not be started.
+    #[error("cannot run cargo: {0}")]
+    Start(#[from] io::Error),
+    /// The command failed otherwise than by finding what it was asked to look for.
+    #[error("`ptx-sim {arguments}` failed ({status}):\n{stderr}")]
+    Failed {
+        /// As in the page.
+        arguments: String,
+        /// The exit status.
+        status: String,
+        /// What it said.
+        stderr: String,
+    },
+    /// The output is not text.
+    #[error("`ptx-sim {0}` printed something else than UTF-8")]
+    NotText(String),
+}
+
+/// Markdown for `ptx-sim ARGUMENTS`: a picture as a figure, anything else as the command and its output.
+///
+/// # Errors
+/// See [`SimulatorError`].
+pub fn markdown(workspace: &Path, arguments: &str) -> Result<String, SimulatorError> {
+    let words = split(arguments)?;
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    let output = Command::new(cargo)
+        .args(["run", "--quiet", "--package", "ptx-sim", "--"])
+        .args(&words)
+        .current_dir(workspace)
+        .output()?;
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).map_err(|_| SimulatorError::NotText(arguments.to_owned()));
+    let Output { status, stdout, stderr } = output;
+    let (stdout, stderr) = (text(stdout)?, text(stderr)?);
+    let has = |options: &[&str]| words.iter().any(|word| options.contains(&word.as_str()));
+    let sanitised = has(&["--sanitize", "--sanitise"]);
+    // Findings are what a page asks for, and the status 1 with them.
+    let found = sanitised && status.code() == Some(1) && stderr.lines().next_back().is_some_and(is_summary);
+    if !status.success() && !found {
+        let (arguments, status) = (arguments.to_owned(), status.to_string());
+        return Err(SimulatorError::Failed { arguments, status, stderr: stderr.trim_end().to_owned() });
+    }
+    let stderr = if sanitised || has(&["--watch"]) { stderr } else { String::new() };
+    Ok(if stdout.starts_with("<svg") { figure(&stdout, arguments) } else { listing(arguments, &stdout, &stderr) })
+}
+
+/// Whether a line is the sanitiser's `2 findings: …`.
+fn is_summary(line: &str) -> bool {
+    line.split_once(" finding").is_some_and(|(count, _)| count.parse::<u64>().is_ok())
+}
+
+/// The command and what it printed.
+fn listing(arguments: &str, stdout: &str, stderr: &str) -> String {
+    let occupancy = |line: &&str| !line.starts_with("occupancy on ");
+    let lines: Vec<String> = stdout.lines().filter(occupancy).map(shortened).collect();
+    let parts = [lines.join("\n"), stderr.to_owned()];
+    let printed: Vec<&str> = parts.iter().map(|part| part.trim_end()).filter(|part| !part.is_empty()).collect();
+    format!("```text\n$ {}\n{}\n```", command(arguments), printed.join("\n"))
+}
+
+/// The picture, with the command below it. Without empty lines, which would end the block of HTML.
+fn figure(svg: &str, arguments: &str) -> String {
+    let svg: Vec<&str> = svg.lines().filter(|line| !line.trim().is_empty()).collect();
+    let command = command(arguments).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    format!("<figure class=\"trace\">\n{}\n<figcaption><code>{command}</code></figcaption>\n</figure>", svg.join("\n"))
+}
+
+/// The command as one types it, in lines of about [`WIDTH`] that are broken between words.
+fn command(arguments: &str) -> String {
+    let mut text = String::from("ptx-sim");
+    let (mut width, mut quote) = (text.len(), None);
+    for part in arguments.split_whitespace() {
+        // Within quotation marks a line break would be a part of the word.
+        if quote.is_none() && width + part.len() >= WIDTH {
+            text.push_str(" \\\n   ");
+            width = 3;
+        }
+        text.push(' ');
+        text.push_str(part);
+        width += 1 + part.len();
+        for c in part.chars() {
+            match quote {
+                Some(mark) if c == mark => quote = None,
+                None if c == '\'' || c == '"' => quote = Some(c),
+                _ => {}
+            }
+        }
+    }
+    text
+}
+
+/// A line of many values with the first of them only.
+fn shortened(line: &str) -> String {
+    let values: Vec<&str> = line.split(',').collect();
+    if values.len() <= LONG || values.iter().any(|value| value.contains(char::is_whitespace)) {
+        return line.to_owned();
+    }
+    format!("{},… ({} values)", values[..SHOWN].join(","), values.len())
+}
+
+/// Splits arguments as a shell does, with both kinds of quotation marks but no escapes or variables.
+///
+/// # Errors
+/// [`SimulatorError::Unquoted`].
+pub fn split(arguments: &str) -> Result<Vec<String>, SimulatorError> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    for c in arguments.chars() {
+        match quote {
+            Some(mark) if c == mark => quote = None,
+            Some(_) => word.get_or_insert_default().push(c),
+            None if c == '\'' || c == '"' => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            None if c.is_whitespace() => words.extend(word.take()),
+            None => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    quote.map_or(Ok(words), |mark| Err(SimulatorError::Unquoted(mark)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_split_as_in_a_shell() {
+        let cases: [(&str, &[&str]); 5] = [
+            ("", &[]),
+            (" run  a.ptx ", &["run", "a.ptx"]),
+            ("--watch 'line 16' %r1", &["--watch", "line 16", "%r1"]),
+            ("a\"b 'c\"'d\"e'", &["ab 'cd\"e"]),
+            ("'' x", &["", "x"]),
+        ];
+        for (arguments, words) in cases {
+            assert_eq!(split(arguments).unwrap(), words, "{arguments}");
+        }
+        assert!(matches!(split("run 'a b"), Err(SimulatorError::Unquoted('\''))));
+    }
+
+    #[test]
+    fn a_listing_has_long_buffers_cut_and_no_occupancy() {
+        let (short, long) = (["1"; LONG].join(","), ["2"; LONG + 1].join(","));
+        let text = listing("run k", &format!("{short}\n{long}\noccupancy on sm_90: 50%\n"), "told\n");
+        assert_eq!(text, format!("```text\n$ ptx-sim run k\n{short}\n2,2,2,2,2,2,2,2,… (33 values)\ntold\n```"));
+    }
+
+    #[test]
+    fn a_long_command_is_broken_between_words() {
+        let (long, quoted) = ("x".repeat(WIDTH), "y".repeat(WIDTH));
+        assert_eq!(
+            command(&format!("run {long} 'a {quoted} b' c")),
+            format!("ptx-sim run \\\n    {long} \\\n    'a {quoted} b' \\\n    c")
+        );
+    }
+
+    #[test]
+    fn a_picture_is_one_block_of_html() {
+        let text = figure("<svg>\n\n</svg>\n", "trace --kernel a<b>");
+        assert!(!text.contains("\n\n") && text.contains("<code>ptx-sim trace --kernel a&lt;b&gt;</code>"), "{text}");
+    }
+
+    #[test]
+    fn a_command_that_fails_says_why() {
+        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let error = markdown(workspace, "run no-such-file.ptx --kernel k").unwrap_err().to_string();
+        assert!(error.contains("no-such-file.ptx --kernel k` failed") && error.contains("cannot read"), "{error}");
+    }
+}
