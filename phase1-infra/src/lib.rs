@@ -85,7 +85,7 @@ impl Step {
 /// # Errors
 /// [`Error::Record`] with the file that is no record.
 pub fn records() -> Result<Vec<Record>> {
-    common::records!("nvidia-h200.json")
+    common::records!("nvidia-h200.json", "nvidia-h200-broken.json")
 }
 
 /// What a step needs.

@@ -213,6 +213,8 @@ pub(crate) struct Atomic {
     pub op: AtomOp,
     pub order: Order,
     pub mode: Mode,
+    /// An f32 addition: in global memory it flushes subnormals, in shared memory it does not (PTX ISA, "atom").
+    pub flushes: bool,
     /// 2, 4, 8 or 16.
     pub bytes: u8,
     /// The row of the old value; `None` for `red` and the sink.

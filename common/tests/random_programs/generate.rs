@@ -10,7 +10,7 @@ use crate::random::Random;
 use crate::tree::{Code, Kind, Program, Reg, Region, Stmt, Test, canonical, code};
 
 /// To be raised with every change of what a seed gives; the record says which it was made with.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Integer atomics, as `op.type`; all but the last six give the same in any order.
 const ATOMICS: [&str; 22] = [
@@ -244,7 +244,10 @@ impl Generator {
             95 => self.copy_async(),
             _ => self.small_load(),
         };
-        if self.random.percent(12) {
+        // The driver's compiler makes several instructions of these and guards only the first, so that `@false set.f32 d, …`
+        // changes `d`: on such programs a GPU says nothing about PTX.
+        let split = |instruction: &String| ["set.", "testp."].iter().any(|name| instruction.starts_with(name));
+        if self.random.percent(12) && !unit.iter().any(split) {
             let test = self.test();
             unit.iter_mut().for_each(|instruction| *instruction = format!("@{test} {instruction}"));
         }

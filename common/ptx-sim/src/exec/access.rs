@@ -9,6 +9,7 @@ use super::{Block, Launch, Monitor, Problem, plural};
 use crate::fault::FaultKind;
 use crate::ir::*;
 use crate::memory::{self, Allocation, Role};
+use crate::scalar::Mode;
 
 type Checked<T> = Result<T, Box<Problem>>;
 
@@ -954,7 +955,7 @@ fn store_any<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, access: &
 }
 
 /// The value that an atomic leaves behind.
-fn atomic_result(atomic: &Atomic, old: u64, a: u64, b: u64) -> u64 {
+fn atomic_result(atomic: &Atomic, mode: Mode, old: u64, a: u64, b: u64) -> u64 {
     let bits = u32::from(atomic.bytes) * 8;
     let sign = |value: u64| ((value << (64 - bits)) as i64) >> (64 - bits);
     let value = match atomic.op {
@@ -988,7 +989,7 @@ fn atomic_result(atomic: &Atomic, old: u64, a: u64, b: u64) -> u64 {
         AtomOp::MaxU => old.max(a),
         AtomOp::MinS => sign(old).min(sign(a)) as u64,
         AtomOp::MaxS => sign(old).max(sign(a)) as u64,
-        AtomOp::Float(f) => f(atomic.mode, old, a, 0),
+        AtomOp::Float(f) => f(mode, old, a, 0),
     };
     if bits == 64 { value } else { value & ((1 << bits) - 1) }
 }
@@ -1006,6 +1007,7 @@ pub(crate) fn atomic<M: Monitor>(
     }
     let addresses = addresses(rows, context.frame_local(), &atomic.address);
     let wide = atomic.bytes == 8;
+    let in_global = Mode { ftz: atomic.flushes, ..atomic.mode };
     let mut old = [0; 32];
     let reach = Reach { order: atomic.order, ..Reach::new(Kind::Atomic, atomic.bytes.into()) };
     for_parts(context, atomic.address.space, &addresses, mask, reach, |context, part| {
@@ -1015,11 +1017,13 @@ pub(crate) fn atomic<M: Monitor>(
             if let Place::Allocation(allocation) = part.place {
                 let offset = addresses[lane] - part.base;
                 // SAFETY: `for_parts` checked range and alignment of each lane of the part.
-                old[lane] = unsafe { allocation.update(offset, atomic.bytes, |old| atomic_result(atomic, old, a, b)) };
+                old[lane] = unsafe {
+                    allocation.update(offset, atomic.bytes, |old| atomic_result(atomic, in_global, old, a, b))
+                };
             } else {
                 let one = Part { mask: 1 << lane, place: part.place, base: part.base };
                 old[lane] = gather(context, &one, &addresses, 0, atomic.bytes)[lane];
-                let new = atomic_result(atomic, old[lane], a, b);
+                let new = atomic_result(atomic, atomic.mode, old[lane], a, b);
                 scatter(context, &one, &addresses, 0, atomic.bytes, |_| new);
             }
         }

@@ -1308,6 +1308,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         };
         let ty = m.ty()?;
         m.finish()?;
+        let adds = op == "add";
         let float = |op| match float_type(ty).and_then(|ty| float_op(op, ty)) {
             Some(f) => Ok(AtomOp::Float(f)),
             None => unsupported(format!("atomics of .{}", ty.name())),
@@ -1361,7 +1362,7 @@ impl<'a> FunctionLowering<'_, 'a> {
             address,
             op,
             order,
-            // Atomic adds of f32 to global memory flush nothing on hardware of today (PTX ISA, "atom").
+            flushes: ty == Scalar::F32 && adds,
             mode: Mode::default(),
             bytes: ty.size() as u8,
             result,
