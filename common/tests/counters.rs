@@ -9,6 +9,8 @@
 //! WARP_NCU_CSV=ncu.csv WARP_COMMIT=… T --exact record_from_nsight_compute --nocapture
 //! ```
 
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -92,7 +94,8 @@ fn cases() -> Vec<Case> {
         warp(&format!("{kernel}, nine lanes"), kernel, &[Float(2.0), Int(1), Int(9)]);
     }
     // Patterns that tell how lanes of wide accesses share a pass; each word is a multiple of 4.
-    let patterns: [(&str, fn(i32) -> i32); 8] = [
+    type Pattern = (&'static str, fn(i32) -> i32);
+    let patterns: [Pattern; 8] = [
         ("halves alike", |lane| lane % 16 * 4),
         ("quarters alike", |lane| lane % 8 * 4),
         ("neighbours alike", |lane| lane / 2 * 4),
@@ -142,6 +145,7 @@ fn cases() -> Vec<Case> {
 }
 
 /// The PTX for a GPU: `cp.async` and others need a newer target than the compiler was told.
+#[cfg(feature = "cuda")]
 fn for_gpu(ptx: &str) -> String {
     ptx.replace(".target sm_75", ".target sm_90")
 }
