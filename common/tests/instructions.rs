@@ -4,6 +4,8 @@
 
 #[path = "../ptx-sim/tests/instruction_cases/mod.rs"]
 mod instruction_cases;
+#[path = "launch_case/mod.rs"]
+mod launch;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,56 +13,13 @@ use std::sync::Arc;
 
 use common::device::Module;
 use common::prelude::*;
-use instruction_cases::{ArgSpec, Case, POISON};
-
-/// What a parameter of a case is on the device.
-enum Argument {
-    Value(Vec<u8>),
-    Buffer { buffer: Buffer<u8>, read_back: bool },
-}
+use instruction_cases::Case;
+use launch::{Shape, launch};
 
 fn run(device: &Device, module: &Module, case: &Case) -> Result<(), String> {
-    let outputs = launch(device, module, case).map_err(|error| format!("{}: {error}", case.name))?;
+    let outputs = launch(device, module, &case.kernel, Shape::of(case), &case.args)
+        .map_err(|error| format!("{}: {error}", case.name))?;
     case.check(&outputs)
-}
-
-/// The `inout` and `out` buffers after the launch, in order.
-fn launch(device: &Device, module: &Module, case: &Case) -> Result<Vec<Vec<u8>>> {
-    let stream = device.stream();
-    let kernel = module.kernel(&case.kernel)?;
-    let mut arguments = Vec::new();
-    for spec in &case.args {
-        let (contents, read_back) = match spec {
-            ArgSpec::Value(bytes) => {
-                arguments.push(Argument::Value(bytes.clone()));
-                continue;
-            }
-            ArgSpec::In(bytes) => (bytes.clone(), false),
-            ArgSpec::InOut(bytes) => (bytes.clone(), true),
-            ArgSpec::Out(length) => (vec![POISON; *length], true),
-        };
-        let buffer = stream.clone_htod(&contents)?;
-        arguments.push(Argument::Buffer { buffer, read_back });
-    }
-    let mut launch = stream.launch_builder(&kernel);
-    for argument in &mut arguments {
-        match argument {
-            Argument::Value(bytes) => launch.arg_bytes(bytes),
-            Argument::Buffer { buffer, .. } => launch.arg(buffer),
-        };
-    }
-    let ([gx, gy, gz], [bx, by, bz]) = (case.grid, case.block);
-    let config = LaunchConfig { grid_dim: (gx, gy, gz), block_dim: (bx, by, bz), shared_mem_bytes: case.shared };
-    // SAFETY: each case is written for the buffers in its head, and the simulator, which watches every access, runs it clean.
-    unsafe { launch.launch(config)? };
-    stream.synchronize()?;
-    arguments
-        .iter()
-        .filter_map(|argument| match argument {
-            Argument::Buffer { buffer, read_back: true } => Some(stream.clone_dtoh(buffer)),
-            _ => None,
-        })
-        .collect()
 }
 
 #[test]

@@ -43,6 +43,8 @@ mod forms;
 mod generate;
 #[path = "../ptx-sim/tests/instruction_cases/mod.rs"]
 mod instruction_cases;
+#[path = "launch_case/mod.rs"]
+mod launch;
 #[path = "random_programs/random.rs"]
 mod random;
 #[path = "random_programs/run.rs"]
@@ -57,8 +59,9 @@ use std::path::{Path, PathBuf};
 
 use common::prelude::*;
 use instruction_cases::Case;
+use launch::Outputs;
 use rayon::prelude::*;
-use run::{Outputs, Record};
+use run::Record;
 use tree::Program;
 
 /// Instruction forms that the recorded programs hold at least; an opcode with all its modifiers is one form.

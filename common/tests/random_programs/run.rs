@@ -10,75 +10,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::emit::module;
 use crate::generate;
-use crate::instruction_cases::{ArgSpec, Case, POISON};
+use crate::instruction_cases::{ArgSpec, Case};
+use crate::launch::{Outputs, Shape, launch};
 use crate::random::Hash;
 use crate::tree::Program;
 
 /// Programs that are compiled together: a driver takes longer over many modules than over few.
 pub const BATCH: usize = 50;
 
-/// The buffers that a kernel may change, in order.
-pub type Outputs = Vec<Vec<u8>>;
-
 /// A simulator for one program at a time: many of them run side by side.
 pub fn simulator() -> Device {
     Device::sim_with(SimOptions { memory: 1 << 28, workers: 1, budget: Some(1 << 22), sanitize: true, profile: false })
 }
 
-enum Argument {
-    Value(Vec<u8>),
-    Buffer { buffer: Buffer<u8>, read_back: bool },
-}
-
-/// Launches a kernel and reads its `inout` and `out` buffers.
-///
-/// # Errors
-/// What the device says, as text.
-pub fn launch(
-    device: &Device,
-    module: &Module,
-    name: &str,
-    grid: [u32; 3],
-    block: [u32; 3],
-    args: &[ArgSpec],
-) -> Result<Outputs> {
-    let stream = device.stream();
-    let kernel = module.kernel(name)?;
-    let mut arguments = Vec::new();
-    for spec in args {
-        let (contents, read_back) = match spec {
-            ArgSpec::Value(bytes) => {
-                arguments.push(Argument::Value(bytes.clone()));
-                continue;
-            }
-            ArgSpec::In(bytes) => (bytes.clone(), false),
-            ArgSpec::InOut(bytes) => (bytes.clone(), true),
-            ArgSpec::Out(length) => (vec![POISON; *length], true),
-        };
-        arguments.push(Argument::Buffer { buffer: stream.clone_htod(&contents)?, read_back });
-    }
-    let mut launch = stream.launch_builder(&kernel);
-    for argument in &mut arguments {
-        match argument {
-            Argument::Value(bytes) => launch.arg_bytes(bytes),
-            Argument::Buffer { buffer, .. } => launch.arg(buffer),
-        };
-    }
-    let config = LaunchConfig { grid_dim: grid.into(), block_dim: block.into(), shared_mem_bytes: 0 };
-    // SAFETY: the generator keeps every access inside the buffers, and the simulator, which watches each, runs the programs clean.
-    unsafe { launch.launch(config)? };
-    stream.synchronize()?;
-    let read = |argument: &Argument| match argument {
-        Argument::Buffer { buffer, read_back: true } => Some(stream.clone_dtoh(buffer)),
-        _ => None,
-    };
-    arguments.iter().filter_map(read).collect()
-}
-
 /// Runs `program` out of a module that has its kernel.
 pub fn run_in(device: &Device, module: &Module, program: &Program) -> Result<Outputs> {
     let ([gx, gy], [bx, by]) = (program.grid, program.block);
-    launch(device, module, &program.kernel_name(), [gx, gy, 1], [bx, by, 1], &program.args())
+    let shape = Shape { grid: [gx, gy, 1], block: [bx, by, 1], shared: 0 };
+    launch(device, module, &program.kernel_name(), shape, &program.args())
 }
 
 /// Runs `program` as a module of its own, whose text may have been changed.
@@ -229,6 +178,6 @@ fn list(bytes: &[u8]) -> String {
 pub fn check_case(device: &Device, case: &Case) -> std::result::Result<(), String> {
     let said = |error: common::Error| format!("{}: {error}", case.name);
     let module = device.load_ptx(&case.ptx, &format!("{}.ptx", case.file)).map_err(said)?;
-    let outputs = launch(device, &module, &case.kernel, case.grid, case.block, &case.args).map_err(said)?;
+    let outputs = launch(device, &module, &case.kernel, Shape::of(case), &case.args).map_err(said)?;
     case.check(&outputs)
 }

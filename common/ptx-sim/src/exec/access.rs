@@ -3,7 +3,7 @@
 //! An access is checked for all its lanes before any lane touches memory: where it points, whether it is aligned, whether
 //! it is inside. What a check finds is a [`Problem`] that names the first lane, the address and the nearest allocation.
 
-use super::lanes::{Rows, Shape, each, lanes, mask_of};
+use super::lanes::{Rows, Shape, each, lanes, lanes_where, mask_of};
 use super::warp::{self, Context};
 use super::{Block, Launch, Monitor, Problem, plural};
 use crate::fault::FaultKind;
@@ -269,8 +269,7 @@ fn for_parts<'l, M: Monitor>(
             MemSpace::Global | MemSpace::Generic => {
                 let allocation = find(context.warp, launch, addresses[first]);
                 let Some(allocation) = allocation else {
-                    let mut nowhere = |lane: usize| find(context.warp, launch, addresses[lane]).is_none();
-                    let lost = lanes(lanes_here).filter(|lane| nowhere(*lane)).fold(0, |lost, lane| lost | 1 << lane);
+                    let lost = lanes_where(lanes_here, |lane| find(context.warp, launch, addresses[lane]).is_none());
                     refuse(context, stray(launch, addresses, lost, reach))?;
                     continue;
                 };

@@ -331,6 +331,11 @@ pub(crate) fn lanes(mut mask: u32) -> impl Iterator<Item = usize> {
     })
 }
 
+/// The lanes of `mask` for which `f` holds; it is not asked of others.
+pub(crate) fn lanes_where(mask: u32, mut f: impl FnMut(usize) -> bool) -> u32 {
+    lanes(mask).fold(0, |found, lane| found | u32::from(f(lane)) << lane)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

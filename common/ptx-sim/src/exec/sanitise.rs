@@ -24,7 +24,7 @@
 use std::collections::HashMap;
 
 use super::access::{Kind, Part, Place, Reach};
-use super::lanes::lanes;
+use super::lanes::{each, lanes, lanes_where, mask_of};
 use super::warp::Warp;
 use super::{Block, Launch, Problem};
 use crate::fault::{Fault, FaultKind};
@@ -306,14 +306,14 @@ impl Sanitiser {
         self.tick();
         let index = block.index;
         let offset = |lane: usize| addresses[lane].wrapping_sub(part.base);
-        let offsets: [u64; 32] = super::lanes::each(offset);
+        let offsets: [u64; 32] = each(offset);
         match part.place {
             Place::Param => 0,
             Place::Local => {
                 if matches!(reach.kind, Kind::Read | Kind::Atomic) {
-                    let unwritten = lanes(part.mask)
-                        .filter(|lane| !warp.local.is_written(*lane, offsets[*lane] as u32, reach.bytes as usize))
-                        .fold(0, |all, lane| all | 1 << lane);
+                    let length = reach.bytes as usize;
+                    let unwritten =
+                        lanes_where(part.mask, |lane| !warp.local.is_written(lane, offsets[lane] as u32, length));
                     if unwritten != 0 {
                         let problem = unwritten_problem(launch, part, addresses, unwritten, reach);
                         self.report(launch, index, warp.number, pc, problem);
@@ -327,14 +327,10 @@ impl Sanitiser {
                 // Nearly always all lanes are in one variable.
                 let around = |at: u64| self.variables.iter().find(|(_, end)| at < *end).copied().unwrap_or((0, 0));
                 let outside = |(start, end): (u64, u64)| {
-                    super::lanes::mask_of(|lane| offsets[lane] < start || offsets[lane] + reach.bytes > end)
+                    mask_of(|lane| offsets[lane] < start || offsets[lane] + reach.bytes > end)
                 };
                 let mut stray = outside(around(offsets[part.mask.trailing_zeros() as usize])) & part.mask;
-                for lane in lanes(stray) {
-                    if outside(around(offsets[lane])) >> lane & 1 == 0 {
-                        stray &= !(1 << lane);
-                    }
-                }
+                stray = lanes_where(stray, |lane| outside(around(offsets[lane])) >> lane & 1 == 1);
                 if stray != 0 {
                     let problem = between_variables(launch, &offsets, stray, reach);
                     self.report(launch, index, warp.number, pc, problem);
@@ -343,10 +339,7 @@ impl Sanitiser {
                 let Some(mut shadow) = block.shadow.take() else { return stray };
                 shadow.begin(self.now);
                 if matches!(reach.kind, Kind::Read | Kind::Atomic) {
-                    let mut unwritten = 0;
-                    for lane in lanes(mask) {
-                        unwritten |= u32::from(lacks(&shadow.written, offsets[lane])) << lane;
-                    }
+                    let unwritten = lanes_where(mask, |lane| lacks(&shadow.written, offsets[lane]));
                     if unwritten != 0 {
                         let problem = unwritten_problem(launch, part, addresses, unwritten, reach);
                         self.report(launch, index, warp.number, pc, problem);
@@ -382,9 +375,7 @@ impl Sanitiser {
                 shadow.begin(self.now);
                 if let Some(written) = allocation.written() {
                     if reach.kind != Kind::Write {
-                        let unwritten = lanes(part.mask)
-                            .filter(|lane| !written.has_all(offsets[*lane], reach.bytes))
-                            .fold(0, |unwritten, lane| unwritten | 1 << lane);
+                        let unwritten = lanes_where(part.mask, |lane| !written.has_all(offsets[lane], reach.bytes));
                         if unwritten != 0 {
                             let problem = unwritten_problem(launch, part, addresses, unwritten, reach);
                             self.report(launch, index, warp.number, pc, problem);
