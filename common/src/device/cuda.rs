@@ -203,8 +203,9 @@ impl CudaDevice {
         }
     }
 
-    /// Loads a cubin, or PTX text for the driver to compile; the error is the loader's log.
-    pub(crate) fn load_module(&self, image: &[u8]) -> Result<CudaModule, String> {
+    /// Loads a cubin, or PTX text for the driver to compile with its optimiser at `level`, 0 to 4 (its own choice is 4); the
+    /// error is the loader's log.
+    pub(crate) fn load_module(&self, image: &[u8], level: u32) -> Result<CudaModule, String> {
         // The driver reads PTX up to a zero byte; a cubin carries its own length, and one more byte does it no harm.
         let mut terminated = Vec::with_capacity(image.len() + 1);
         terminated.extend_from_slice(image);
@@ -215,15 +216,17 @@ impl CudaDevice {
             sys::CUjit_option::CU_JIT_ERROR_LOG_BUFFER,
             sys::CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
             sys::CUjit_option::CU_JIT_GENERATE_LINE_INFO,
+            sys::CUjit_option::CU_JIT_OPTIMIZATION_LEVEL,
         ];
         // Each value is passed in the bits of a pointer.
         let mut values = [
             log.as_mut_ptr().cast::<c_void>(),
             std::ptr::without_provenance_mut(log.len()),
             std::ptr::without_provenance_mut(1),
+            std::ptr::without_provenance_mut(level as usize),
         ];
         let mut module = std::ptr::null_mut();
-        // SAFETY: the image ends with a zero byte, the log buffer outlives the call, and both arrays have three entries.
+        // SAFETY: the image ends with a zero byte, the log buffer outlives the call, and both arrays have four entries.
         let loaded = unsafe {
             sys::cuModuleLoadDataEx(
                 &mut module,

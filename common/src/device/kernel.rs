@@ -61,7 +61,9 @@ impl ModuleCache {
 }
 
 impl Module {
-    pub(crate) fn load(device: &Device, compiled: Compiled) -> Result<Module> {
+    /// Loads what was compiled. PTX is compiled once more, by a GPU's driver, with its optimiser at level `optimiser`.
+    #[cfg_attr(not(feature = "cuda"), expect(unused_variables))]
+    pub(crate) fn load(device: &Device, compiled: Compiled, optimiser: u32) -> Result<Module> {
         let refused =
             |detail: String| Error::Load { module: compiled.name.clone(), device: device.short_name(), detail };
         let loaded = match device {
@@ -69,7 +71,7 @@ impl Module {
             Device::Cuda(cuda) => {
                 let image = compiled.cubin.as_deref();
                 let image = image.unwrap_or(compiled.ptx.as_bytes());
-                Loaded::Cuda(cuda.load_module(image).map_err(refused)?)
+                Loaded::Cuda(cuda.load_module(image, optimiser).map_err(refused)?)
             }
             Device::Sim(sim) => {
                 let module = ptx_sim::Module::from_ptx(&compiled.ptx, &compiled.ptx_name())

@@ -29,6 +29,9 @@ pub use stream::{Event, Stream};
 use crate::compile::{self, KernelSource, Target};
 use crate::error::{Error, Result};
 
+/// The level of the driver's optimiser, unless someone asks for none: its own choice.
+const OPTIMISED: u32 = 4;
+
 /// A device to run kernels on. Cheap to clone; all clones are the same device.
 #[derive(Clone)]
 pub enum Device {
@@ -244,7 +247,7 @@ impl Device {
         if let Some(module) = modules.get(&key) {
             return Ok(module);
         }
-        let module = Module::load(self, compile::compile(source, &target)?)?;
+        let module = Module::load(self, compile::compile(source, &target)?, OPTIMISED)?;
         modules.insert(key, &module);
         Ok(module)
     }
@@ -262,7 +265,16 @@ impl Device {
     /// # Errors
     /// [`Error::Load`] with the loader's words.
     pub fn load_ptx(&self, ptx: &str, name: &str) -> Result<Module> {
-        Module::load(self, compile::Compiled::from_ptx(ptx, name))
+        Module::load(self, compile::Compiled::from_ptx(ptx, name), OPTIMISED)
+    }
+
+    /// [`Device::load_ptx`], compiled by the driver without optimisations: slow code, and a second opinion where the result is
+    /// in doubt. The simulator has no optimiser.
+    ///
+    /// # Errors
+    /// As [`Device::load_ptx`].
+    pub fn load_ptx_unoptimised(&self, ptx: &str, name: &str) -> Result<Module> {
+        Module::load(self, compile::Compiled::from_ptx(ptx, name), 0)
     }
 
     /// Page-locked host memory of `len` zeros.

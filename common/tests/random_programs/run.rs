@@ -35,6 +35,12 @@ pub fn run_text(device: &Device, text: &str, program: &Program) -> Result<Output
     run_in(device, &device.load_ptx(text, &format!("{}.ptx", program.kernel_name()))?, program)
 }
 
+/// Runs `program` as a module of its own that the driver compiled without optimisations.
+pub fn run_unoptimised(device: &Device, program: &Program) -> Result<Outputs> {
+    let module = device.load_ptx_unoptimised(&program.ptx(), &format!("{}.ptx", program.kernel_name()))?;
+    run_in(device, &module, program)
+}
+
 /// Runs `program` on a simulator.
 pub fn simulate(program: &Program) -> Result<Outputs> {
     run_text(&simulator(), &program.ptx(), program)
@@ -74,6 +80,8 @@ pub struct Record {
     pub programs: String,
     /// Seed and hash of the output.
     pub results: Vec<(u64, String)>,
+    /// The seeds whose output is that of the kernel compiled without optimisations, since optimised it gives something else.
+    pub unoptimised: Vec<u64>,
 }
 
 impl Record {
@@ -102,6 +110,7 @@ impl Record {
         let _ = writeln!(text, "  \"generator\": {},\n  \"programs\": {},", self.generator, quoted(&self.programs));
         let lines: Vec<String> =
             self.results.iter().map(|(seed, hash)| format!("    [{seed}, {}]", quoted(hash))).collect();
+        let _ = writeln!(text, "  \"unoptimised\": {:?},", self.unoptimised);
         let _ = writeln!(text, "  \"results\": [\n{}\n  ]\n}}", lines.join(",\n"));
         std::fs::write(path, text)
     }
@@ -174,10 +183,13 @@ fn list(bytes: &[u8]) -> String {
     format!("b{}:{}", 8 * size, items.collect::<Vec<_>>().join(","))
 }
 
+/// Loads PTX text under a name: [`Device::load_ptx`] or [`Device::load_ptx_unoptimised`].
+pub type Load = fn(&Device, &str, &str) -> Result<Module>;
+
 /// Runs a case of a file and compares.
-pub fn check_case(device: &Device, case: &Case) -> std::result::Result<(), String> {
+pub fn check_case(device: &Device, case: &Case, load: Load) -> std::result::Result<(), String> {
     let said = |error: common::Error| format!("{}: {error}", case.name);
-    let module = device.load_ptx(&case.ptx, &format!("{}.ptx", case.file)).map_err(said)?;
+    let module = load(device, &case.ptx, &format!("{}.ptx", case.file)).map_err(said)?;
     let outputs = launch(device, &module, &case.kernel, Shape::of(case), &case.args).map_err(said)?;
     case.check(&outputs)
 }

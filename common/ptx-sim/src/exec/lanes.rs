@@ -5,6 +5,21 @@
 //! once for the machine's baseline and once with AVX2 and FMA (`super::warp`), and these helpers become part of each.
 
 use crate::ir::R;
+use crate::scalar::single::flush_tiny;
+use crate::scalar::{Mode, Rounding};
+
+/// Of arithmetic with `.ftz` that rounds to nearest.
+const FLUSHING: Mode = Mode {
+    rounding: Rounding::Nearest,
+    to_integral: false,
+    ftz: true,
+    saturate: false,
+    approx: false,
+    relu: false,
+    propagate_nan: false,
+    xorsign_abs: false,
+    immediate: 0,
+};
 
 /// 32 lanes of 4 bytes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -233,14 +248,31 @@ impl Rows {
         }
     }
 
+    /// `f` rounds what `exact` has in f64, a sum's last bit sticky: with `.ftz` that decides whether a result is tiny.
     #[inline(always)]
-    pub(crate) fn f32_3(self, d: R, sources: [R; 3], mask: u32, ftz: bool, f: impl Fn(f32, f32, f32) -> f32) {
-        if ftz {
-            self.map3(d, sources, mask, |a, b, c| flush(canonical(f(flushed(a), flushed(b), flushed(c)))));
-        } else {
-            let [a, b, c] = sources.map(|row| self.get(row).map(f32::from_bits));
+    pub(crate) fn f32_3(
+        self,
+        d: R,
+        sources: [R; 3],
+        mask: u32,
+        ftz: bool,
+        f: impl Fn(f32, f32, f32) -> f32,
+        exact: impl Fn(f64, f64, f64) -> f64,
+    ) {
+        let [a, b, c] = sources.map(|row| self.get(row));
+        if !ftz {
+            let [a, b, c] = [a, b, c].map(|row| row.map(f32::from_bits));
             self.set(d, mask, all_canonical(each(|lane| f(a[lane], b[lane], c[lane]))));
+            return;
         }
+        let [a, b, c] = [a, b, c].map(|row| row.map(flushed));
+        let mut values = each(|lane| f(a[lane], b[lane], c[lane]));
+        if any(|lane| values[lane].abs() == f32::MIN_POSITIVE) {
+            for (lane, value) in values.iter_mut().enumerate() {
+                *value = flush_tiny(FLUSHING, *value, exact(a[lane].into(), b[lane].into(), c[lane].into()));
+            }
+        }
+        self.set(d, mask, all_canonical(values).map(flush));
     }
 }
 
@@ -288,15 +320,24 @@ fn canonical(x: f32) -> u32 {
     if x.is_nan() { 0x7fff_ffff } else { x.to_bits() }
 }
 
-/// [`canonical`] of all lanes. That there is a NaN at all is rare, and asked of two lanes at a time: a product in registers
-/// gains 7 %.
+/// [`canonical`] of all lanes. That there is a NaN at all is rare, and asked once for all: a product in registers gains 7 %.
 #[inline(always)]
 fn all_canonical(values: [f32; 32]) -> [u32; 32] {
+    if any(|lane| values[lane].is_nan()) {
+        each(|lane| canonical(values[lane]))
+    } else {
+        each(|lane| values[lane].to_bits())
+    }
+}
+
+/// Whether `f` holds for a lane; asked of two lanes at a time.
+#[inline(always)]
+fn any(f: impl Fn(usize) -> bool) -> bool {
     let mut any = false;
     for lane in 0..16 {
-        any |= values[lane].is_nan() | values[lane + 16].is_nan();
+        any |= f(lane) | f(lane + 16);
     }
-    if any { each(|lane| canonical(values[lane])) } else { each(|lane| values[lane].to_bits()) }
+    any
 }
 
 /// Subnormals become zero of the same sign.

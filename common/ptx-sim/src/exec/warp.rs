@@ -20,6 +20,7 @@ use crate::fault::{Fault, FaultKind};
 use crate::ir::*;
 use crate::memory;
 use crate::scalar::half::{Bf16, F16, Half};
+use crate::scalar::single::sum_to_odd;
 
 /// Rows of registers that one warp may have, all frames of a recursion together: 8 MiB.
 pub(crate) const MAX_ROWS: usize = 1 << 16;
@@ -296,6 +297,24 @@ impl Warp {
 
     // Calls
 
+    /// Where the frame of `function` may begin, from `rows` on, so that no lanes elsewhere have another function's registers
+    /// there: a wide register holds lanes 0 to 15 in one row and the rest in the next, so two functions that share rows
+    /// would write into each other's lanes. Frames of one function at one place have the same layout, and share it.
+    fn free_rows(&self, mut rows: u32, function: u32, count: u32, program: &Program) -> u32 {
+        let elsewhere = self.splits.iter().map(|split| (&split.frame, &split.callers));
+        let joins = self.joins.iter().flatten().map(|join| (&join.frame, &join.callers));
+        let frames: Vec<Frame> =
+            elsewhere.chain(joins).flat_map(|(frame, callers)| callers.iter().chain([frame]).copied()).collect();
+        let in_the_way = |frame: &&Frame, rows: u32| {
+            let end = frame.rows + program.functions[frame.function as usize].rows;
+            frame.rows < rows + count && rows < end && (frame.function, frame.rows) != (function, rows)
+        };
+        while let Some(frame) = frames.iter().find(|frame| in_the_way(frame, rows)) {
+            rows = frame.rows + program.functions[frame.function as usize].rows;
+        }
+        rows
+    }
+
     /// Enters `function` with the lanes of `split`.
     fn call(&mut self, launch: &Launch<'_>, split: &mut Split, function: u32, call: &Call) -> Result<(), Box<Problem>> {
         let program = launch.program;
@@ -304,7 +323,7 @@ impl Warp {
         let frame = Frame {
             function,
             back: split.pc + 1,
-            rows: split.frame.rows + caller.rows,
+            rows: self.free_rows(split.frame.rows + caller.rows, function, callee.rows, program),
             predicates: split.frame.predicates + caller.predicates,
             local: split.frame.local + caller.local_bytes,
         };
@@ -726,8 +745,12 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
 
             Op::AddF32 { d, a, b, ftz } => rows.f32_2(*d, *a, *b, active, *ftz, |a, b| a + b),
             Op::SubF32 { d, a, b, ftz } => rows.f32_2(*d, *a, *b, active, *ftz, |a, b| a - b),
-            Op::MulF32 { d, a, b, ftz } => rows.f32_2(*d, *a, *b, active, *ftz, |a, b| a * b),
-            Op::FmaF32 { d, a, b, c, ftz } => rows.f32_3(*d, [*a, *b, *c], active, *ftz, fma::<FMA>),
+            Op::MulF32 { d, a, b, ftz } => {
+                rows.f32_3(*d, [*a, *b, *b], active, *ftz, |a, b, _| a * b, |a, b, _| a * b);
+            }
+            Op::FmaF32 { d, a, b, c, ftz } => {
+                rows.f32_3(*d, [*a, *b, *c], active, *ftz, fma::<FMA>, |a, b, c| sum_to_odd(a * b, c));
+            }
             Op::DivF32 { d, a, b } => rows.f32_2(*d, *a, *b, active, false, |a, b| a / b),
             Op::SqrtF32 { d, a } => rows.f32_1(*d, *a, active, f32::sqrt),
             Op::MinF32 { d, a, b, ftz } => rows.f32_2(*d, *a, *b, active, *ftz, min),

@@ -354,7 +354,7 @@ fn halves_from_singles<H: Half>(mode: Mode, a: u64, b: u64, _: u64) -> u64 {
 /// To f32 from a number that f64 holds: `.rn` takes the short way.
 #[inline]
 fn single_from_exact(mode: Mode, x: f64) -> u64 {
-    single::result(mode, single::narrow(mode.rounding, x))
+    single::result(mode, single::flush_tiny(mode, single::narrow(mode.rounding, x), x))
 }
 
 /// `cvt.….f32.s32`, `cvt.….f32.u32` and narrower: exact in f64.

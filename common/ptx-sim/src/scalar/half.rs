@@ -9,6 +9,9 @@ use super::{LaneFn, Mode};
 pub trait Half {
     /// The encoding.
     const FORMAT: Format;
+    /// What `.ftz` flushes is smaller: halfway from the greatest fraction below the least normal number to that number, so that
+    /// what rounds up to it, were the exponent without bound, is kept.
+    const FLUSHED_BELOW: f32;
     /// Exact value. NaN stays NaN, of any payload.
     fn widen(bits: u64) -> f32;
     /// Rounds to nearest even; NaN is canonical, 0x7fff.
@@ -27,6 +30,7 @@ pub struct Bf16;
 
 impl Half for F16 {
     const FORMAT: Format = Format::F16;
+    const FLUSHED_BELOW: f32 = (1.0 - 1.0 / 4096.0) / 16384.0;
 
     #[inline(always)]
     fn widen(bits: u64) -> f32 {
@@ -60,6 +64,7 @@ impl Half for F16 {
 
 impl Half for Bf16 {
     const FORMAT: Format = Format::BF16;
+    const FLUSHED_BELOW: f32 = f32::MIN_POSITIVE - f32::MIN_POSITIVE / 512.0;
 
     #[inline(always)]
     fn widen(bits: u64) -> f32 {
@@ -102,13 +107,15 @@ pub fn operand<H: Half>(mode: Mode, raw: u64) -> f32 {
     H::widen(flush::<H>(mode, raw))
 }
 
-/// A result, from an f32 whose last bit may be sticky: `.sat`, `.relu`, rounding to nearest, canonical NaN, `.ftz`.
+/// A result, from an f32 whose last bit may be sticky: `.sat`, `.relu`, `.ftz`, rounding to nearest, canonical NaN.
+/// As IEEE 754 has it when tininess is told after rounding, `.ftz` goes by what the result were with an exponent without bound.
 #[inline(always)]
 pub fn result<H: Half>(mode: Mode, x: f32) -> u64 {
     // Zero and one are representable, so clamping before rounding is clamping after it.
     let x = if mode.relu && x <= 0.0 { 0.0 } else { x };
     let x = if mode.saturate { unit(x) } else { x };
-    flush::<H>(mode, H::narrow(x))
+    let x = if mode.ftz && x.abs() < H::FLUSHED_BELOW { 0.0f32.copysign(x) } else { x };
+    H::narrow(x)
 }
 
 /// `add`

@@ -43,6 +43,18 @@ pub fn result(mode: Mode, x: f32) -> u64 {
     u64::from(if mode.ftz { flush(bits) } else { bits })
 }
 
+/// `x` was rounded from `exact`, whose last bit may be sticky. If it is the least normal number, but would be smaller had the
+/// exponent no bound, it is tiny, and `.ftz` makes it zero: hardware flushes by the rule of IEEE 754, 7.5, "after rounding".
+#[inline(always)]
+pub fn flush_tiny(mode: Mode, x: f32, exact: f64) -> f32 {
+    const SCALE: f64 = (1u128 << 64) as f64;
+    let least = x.abs() == f32::MIN_POSITIVE;
+    let tiny = mode.ftz
+        && least
+        && f64::from(narrow(mode.rounding, exact * SCALE).abs()) < f64::from(f32::MIN_POSITIVE) * SCALE;
+    if tiny { 0f32.copysign(x) } else { x }
+}
+
 /// `.sat`: clamped to [0, 1]; NaN is 0.
 #[inline(always)]
 pub fn unit(x: f32) -> f32 {
@@ -141,7 +153,7 @@ pub fn mul(mode: Mode, a: u64, b: u64, _: u64) -> u64 {
         Rounding::Nearest => a * b,
         rounding => narrow(rounding, f64::from(a) * f64::from(b)),
     };
-    result(mode, product)
+    result(mode, flush_tiny(mode, product, f64::from(a) * f64::from(b)))
 }
 
 /// `fma`, and `mad` of f32, which has been the same since sm_20.
@@ -153,7 +165,7 @@ pub fn fma(mode: Mode, a: u64, b: u64, c: u64) -> u64 {
         Rounding::Nearest => f32::from_bits(fma_f32_soft(a, b, c)),
         rounding => rounded_sum(rounding, f64::from(a) * f64::from(b), c.into()),
     };
-    result(mode, fused)
+    result(mode, flush_tiny(mode, fused, sum_to_odd(f64::from(a) * f64::from(b), c.into())))
 }
 
 /// `div.rnd`
@@ -164,7 +176,7 @@ pub fn div(mode: Mode, a: u64, b: u64, _: u64) -> u64 {
         Rounding::Nearest => a / b,
         rounding => narrow(rounding, f64::from(a) / f64::from(b)),
     };
-    result(mode, quotient)
+    result(mode, flush_tiny(mode, quotient, f64::from(a) / f64::from(b)))
 }
 
 /// `rcp.rnd`
