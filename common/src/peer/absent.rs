@@ -1,18 +1,20 @@
 //! What a program built without CUDA has in place of the libraries: types without values, and the reason why.
 
+use std::convert::Infallible;
+
 use crate::device::Stream;
 use crate::error::{Error, Result};
 use crate::reference::{BatchNorm, Conv2dParams};
 use crate::tensor::Tensor;
 
 /// cuBLAS, which this program was built without.
-pub enum Cublas {}
+pub struct Cublas(Infallible);
 
 /// cuDNN, which this program was built without.
-pub enum Cudnn {}
+pub struct Cudnn(Infallible);
 
 /// A convolution by cuDNN, which this program was built without.
-pub enum CudnnConv2d {}
+pub struct CudnnConv2d(Infallible);
 
 fn absent(what: &str, stream: &Stream) -> Error {
     Error::Unsupported {
@@ -36,7 +38,7 @@ impl Cublas {
     /// # Errors
     /// None.
     pub fn gemm(&self, _: &Tensor, _: &Tensor, _: bool, _: f32, _: f32, _: &mut Tensor) -> Result<()> {
-        match *self {}
+        match self.0 {}
     }
 }
 
@@ -54,7 +56,7 @@ impl Cudnn {
     /// # Errors
     /// None.
     pub fn conv2d(&self, _: &Tensor, _: &Tensor, _: Conv2dParams, _: &mut Tensor) -> Result<CudnnConv2d> {
-        match *self {}
+        match self.0 {}
     }
 
     /// Never called: there is no value of this type.
@@ -62,19 +64,19 @@ impl Cudnn {
     /// # Errors
     /// None.
     pub fn batch_norm(&self, _: &Tensor, _: &BatchNorm<'_>, _: &mut Tensor) -> Result<()> {
-        match *self {}
+        match self.0 {}
     }
 }
 
 impl CudnnConv2d {
     /// Never called: there is no value of this type.
     pub fn algorithm(&self) -> String {
-        match *self {}
+        match self.0 {}
     }
 
     /// Never called: there is no value of this type.
     pub fn workspace_bytes(&self) -> usize {
-        match *self {}
+        match self.0 {}
     }
 
     /// Never called: there is no value of this type.
@@ -82,6 +84,6 @@ impl CudnnConv2d {
     /// # Errors
     /// None.
     pub fn launch(&mut self, _: &Tensor, _: &Tensor, _: Option<&Tensor>, _: &mut Tensor) -> Result<()> {
-        match *self {}
+        match self.0 {}
     }
 }
