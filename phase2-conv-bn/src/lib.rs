@@ -5,8 +5,8 @@
 //! | step | kernel | the idea |
 //! | --- | --- | --- |
 //! | [`steps::step01_conv2d_naive`] | `01_conv2d_naive.cu` | one thread computes one output element |
-//! | [`steps::step02_batch_norm`] | `02_batch_norm.cu` | one thread normalises one element |
-//! | [`steps::step03_relu`] | `03_relu.cu` | one thread clips one element, in place |
+//! | [`norm::batch_norm::NAIVE`] | `norm_01_batch_norm.cu` | one thread normalises one element |
+//! | [`norm::relu::NAIVE`] | `relu_01_naive.cu` | one thread clips one element, in place |
 //!
 //! They are the yardstick for what follows, and phase 5's `layers` table measures them. The ladders that make matrix product
 //! and convolution fast (tiling, shared memory, registers, implicit GEMM) are the body of phase 2 and have not been written
@@ -16,5 +16,6 @@
 
 pub mod gemm;
 mod limits;
+pub mod norm;
 pub mod report;
 pub mod steps;

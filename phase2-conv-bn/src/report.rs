@@ -6,9 +6,8 @@ use common::reference::{self, BatchNorm, Conv2dParams, Reference};
 use common::table::{Cell, Column, Table};
 use common::timing::Bench;
 
+use crate::norm::{batch_norm, relu};
 use crate::steps::step01_conv2d_naive::Conv2dNaive;
-use crate::steps::step02_batch_norm::BatchNormNaive;
-use crate::steps::step03_relu::Relu;
 
 /// A table, and what in it is wrong.
 #[derive(Debug)]
@@ -53,19 +52,20 @@ pub fn run(device: &Device) -> Result<Report> {
     let convolved = y.to_host()?;
     report.row("01 conv2d_naive", &timing, &convolved, &reference::conv2d(&input, &weight, Some(&bias), params)?)?;
 
-    let norm = BatchNormNaive::load(device)?;
+    let norm = batch_norm::NAIVE.load(device)?;
     let parts = [&gamma, &beta, &mean, &variance];
     let [dw, db, dm, dv] = parts.map(|part| part.to_device(device));
     let (dw, db, dm, dv) = (dw?, db?, dm?, dv?);
     let on_device = BatchNorm { weight: &dw, bias: &db, mean: &dm, variance: &dv, eps: 1e-5 };
     let on_host = BatchNorm { weight: &gamma, bias: &beta, mean: &mean, variance: &variance, eps: 1e-5 };
     let mut z = Tensor::empty_on(device, y.shape())?;
-    let timing = bench.measure(&stream, || norm.launch(&stream, &y, &on_device, &mut z))?;
+    let norm = norm.layer(&stream, &on_device)?;
+    let timing = bench.measure(&stream, || norm.launch(&stream, &y, &mut z))?;
     let normalised = z.to_host()?;
     report.row("02 batch_norm", &timing, &normalised, &reference::batch_norm(&convolved, &on_host)?)?;
 
-    let relu = Relu::load(device)?;
-    let timing = bench.measure(&stream, || relu.launch(&stream, &mut z))?;
+    let relu = relu::NAIVE.load(device)?;
+    let timing = bench.measure(&stream, || relu.launch_in_place(&stream, &mut z))?;
     report.row("03 relu", &timing, &z.to_host()?, &reference::relu(&normalised)?)?;
     Ok(report)
 }

@@ -8,6 +8,12 @@
 //! | [`step01_uncoalesced`] | `gemm_01_uncoalesced.cu` | one thread an element, lanes down a column |
 //! | [`step02_coalesced`] | `gemm_02_coalesced.cu` | lanes along a row |
 //! | [`step03_shared_tile`] | `gemm_03_shared_tile.cu` | tiles in shared memory, fetched once a block |
+//! | [`step04_register_column`] | `gemm_04_register_column.cu` | a column of C a thread, in registers |
+//! | [`step05_register_tile`] | `gemm_05_register_tile.cu` | a square of C a thread |
+//! | [`step06_vectors`] | `gemm_06_vectors.cu` | 16 bytes a load, A transposed in shared memory |
+//! | [`step07_no_conflicts`] | `gemm_07_no_conflicts.cu` | every lane its own bank |
+//! | [`step08_warp_tiles`] | `gemm_08_warp_tiles.cu` | a nearly square part of C a warp |
+//! | [`step09_double_buffer`] | `gemm_09_double_buffer.cu` | the next tiles on their way while these are multiplied |
 //!
 //! [`Tuned`] chooses among them by the size of the problem.
 
@@ -16,9 +22,25 @@ use common::prelude::*;
 pub mod step01_uncoalesced;
 pub mod step02_coalesced;
 pub mod step03_shared_tile;
+pub mod step04_register_column;
+pub mod step05_register_tile;
+pub mod step06_vectors;
+pub mod step07_no_conflicts;
+pub mod step08_warp_tiles;
+pub mod step09_double_buffer;
 
 /// All steps, in the order in which they are read.
-pub static LADDER: &[Step] = &[step01_uncoalesced::STEP, step02_coalesced::STEP, step03_shared_tile::STEP];
+pub static LADDER: &[Step] = &[
+    step01_uncoalesced::STEP,
+    step02_coalesced::STEP,
+    step03_shared_tile::STEP,
+    step04_register_column::STEP,
+    step05_register_tile::STEP,
+    step06_vectors::STEP,
+    step07_no_conflicts::STEP,
+    step08_warp_tiles::STEP,
+    step09_double_buffer::STEP,
+];
 
 /// M, N and K up to here: the kernels' sums of an index and a tile's size then fit 31 bits.
 pub const LARGEST: usize = 1 << 30;

@@ -2,7 +2,7 @@
 //!
 //! Hypothesis: in a block of 32×32 elements each value of A and B is fetched by 32 threads; fetched once into shared memory, it
 //! asks the caches for a thirty-second. Change: the loop along K in steps of 32, with a barrier before and after the use of the
-//! tiles. Measured: global requests, shared wavefronts and time in the `gemm` table.
+//! tiles. Measured: global sectors, shared wavefronts and time, in the `gemm` table.
 
 use common::kernel_source;
 
