@@ -101,6 +101,18 @@ pub enum Mismatch {
         /// Values expected.
         expected: usize,
     },
+    /// Values that are infinite or no number, where none can be: poison that nobody overwrote, for instance.
+    #[error("{wrong} of {count} values are not finite, the first at {first}: {actual}")]
+    NotFinite {
+        /// How many.
+        wrong: usize,
+        /// Of how many.
+        count: usize,
+        /// Index of the first.
+        first: usize,
+        /// Found there.
+        actual: f64,
+    },
     /// Values out of tolerance.
     #[error("{wrong} of {} values are wrong, the first at {first}: {actual} instead of {expected} (allowed ±{allowed:.3e}); {report}", .report.count)]
     Values {

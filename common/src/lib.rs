@@ -8,6 +8,7 @@
 //! | [`tensor`] | [`Tensor`]: a shape and its f32 values, on the host or on a device |
 //! | [`reference`](mod@reference) | CPU references that accumulate in f64, and naive f32 baselines |
 //! | [`check`] | comparison that a NaN cannot pass, with derived tolerances |
+//! | [`ladder`] | the runner of every ladder: poison, check, then time; step × shape × device |
 //! | [`timing`] | measurements that carry the clock they were taken with |
 //! | [`table`] | results as text, Markdown, CSV and JSON |
 //! | [`record`] | a run saved with device, date and commit; compared, or shown where this machine has no number |
@@ -34,6 +35,7 @@ pub mod check;
 pub mod compile;
 pub mod device;
 mod error;
+pub mod ladder;
 pub mod probe;
 pub mod progress;
 pub mod record;

@@ -29,7 +29,10 @@ impl Reference {
 
     /// Computes each value and the absolute sum of its terms.
     fn collect(len: usize, terms: usize, term: impl Fn(usize) -> Sum + Sync + Send) -> Reference {
-        let sums: Vec<Sum> = (0..len).into_par_iter().map(term).collect();
+        Reference::from_sums((0..len).into_par_iter().map(term).collect(), terms)
+    }
+
+    fn from_sums(sums: Vec<Sum>, terms: usize) -> Reference {
         Reference {
             magnitude: sums.iter().map(|sum| sum.magnitude).fold(0.0, f64::max),
             values: sums.into_iter().map(|sum| sum.value).collect(),
@@ -73,37 +76,149 @@ pub fn vector_add(a: &[f32], b: &[f32]) -> Result<Reference> {
 /// # Errors
 /// [`Error::Shape`] if a slice has not the length that M, N, K say.
 pub fn matmul(a: &[f32], b: &[f32], m: usize, n: usize, k: usize) -> Result<Reference> {
-    if a.len() != m * k || b.len() != k * n {
-        return Err(Error::shape(
-            "matmul",
-            format!(
-                "A has {} values and B has {}, but M = {m}, N = {n}, K = {k} need {} and {}",
-                a.len(),
-                b.len(),
-                m * k,
-                k * n
-            ),
-        ));
+    Gemm::new(a, b, m, n, k).all()
+}
+
+/// C = relu(alpha·A·B + beta·C + bias), all row-major, with A \[M, K\], B \[K, N\] or as a linear layer has it \[N, K\], C \[M, N\],
+/// bias \[N\].
+#[derive(Clone, Copy, Debug)]
+pub struct Gemm<'a> {
+    /// \[M, K\].
+    pub a: &'a [f32],
+    /// \[K, N\], or \[N, K\] if `transposed`.
+    pub b: &'a [f32],
+    /// Rows of A and C.
+    pub m: usize,
+    /// Columns of C.
+    pub n: usize,
+    /// Columns of A.
+    pub k: usize,
+    /// True for x·Wᵀ.
+    pub transposed: bool,
+    /// Multiplies A·B.
+    pub alpha: f32,
+    /// Multiplies C; at 0 C is not read.
+    pub beta: f32,
+    /// \[M, N\] before; needed if `beta` is not 0.
+    pub c: Option<&'a [f32]>,
+    /// \[N\].
+    pub bias: Option<&'a [f32]>,
+    /// Clips negative results at the end.
+    pub relu: bool,
+}
+
+impl<'a> Gemm<'a> {
+    /// C = A·B with B \[K, N\] and nothing else.
+    pub fn new(a: &'a [f32], b: &'a [f32], m: usize, n: usize, k: usize) -> Gemm<'a> {
+        let (alpha, beta, c, bias, relu) = (1.0, 0.0, None, None, false);
+        Gemm { a, b, m, n, k, transposed: false, alpha, beta, c, bias, relu }
     }
-    // A row at a time, with B read row by row: the order in which it lies in memory.
-    let rows: Vec<Vec<Sum>> = (0..m)
-        .into_par_iter()
-        .map(|row| {
-            let mut sums = vec![Sum::default(); n];
-            for (&a, b) in a[row * k..(row + 1) * k].iter().zip(b.chunks_exact(n.max(1))) {
-                for (sum, &b) in sums.iter_mut().zip(b) {
-                    sum.add(f64::from(a) * f64::from(b));
+
+    /// Every output.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if a slice has not the length that M, N, K say.
+    pub fn all(&self) -> Result<Reference> {
+        self.check()?;
+        let rows: Vec<Vec<Sum>> = (0..self.m).into_par_iter().map(|row| self.row(row)).collect();
+        Ok(self.finish(rows.concat()))
+    }
+
+    /// The outputs at `indices` of C.
+    ///
+    /// # Errors
+    /// As [`Gemm::all`], or if an index is not one of C.
+    pub fn at(&self, indices: &[usize]) -> Result<Reference> {
+        self.check()?;
+        check_indices("gemm", indices, self.m * self.n)?;
+        let one = |&i: &usize| {
+            let (row, column) = (i / self.n, i % self.n);
+            let mut sum = Sum::default();
+            for (i, &a) in self.a_row(row).iter().enumerate() {
+                let b = if self.transposed { self.b[column * self.k + i] } else { self.b[i * self.n + column] };
+                sum.add(f64::from(a) * f64::from(b));
+            }
+            self.epilogue(sum, row, column)
+        };
+        Ok(self.finish(indices.par_iter().map(one).collect()))
+    }
+
+    fn check(&self) -> Result<()> {
+        let (m, n, k) = (self.m, self.n, self.k);
+        if Some(self.a.len()) != m.checked_mul(k) || Some(self.b.len()) != k.checked_mul(n) {
+            return Err(Error::shape(
+                "matmul",
+                format!(
+                    "A has {} values and B has {}, but M = {m}, N = {n}, K = {k} need {} and {}",
+                    self.a.len(),
+                    self.b.len(),
+                    m.saturating_mul(k),
+                    k.saturating_mul(n)
+                ),
+            ));
+        }
+        let wrong = |what: &str, len: usize, needed: usize| {
+            Err(Error::shape("matmul", format!("{what} has {len} values, but M = {m}, N = {n} need {needed}")))
+        };
+        match (self.c, self.bias) {
+            (Some(c), _) if c.len() != m * n => wrong("C", c.len(), m * n),
+            (None, _) if self.beta != 0.0 => wrong("C", 0, m * n),
+            (_, Some(bias)) if bias.len() != n => wrong("the bias", bias.len(), n),
+            _ => Ok(()),
+        }
+    }
+
+    fn a_row(&self, row: usize) -> &'a [f32] {
+        &self.a[row * self.k..(row + 1) * self.k]
+    }
+
+    /// With B read row by row: the order in which it lies in memory.
+    fn row(&self, row: usize) -> Vec<Sum> {
+        let mut sums = vec![Sum::default(); self.n];
+        let a = self.a_row(row);
+        match self.transposed {
+            true => {
+                for (sum, b) in sums.iter_mut().zip(self.b.chunks_exact(self.k.max(1))) {
+                    a.iter().zip(b).for_each(|(&a, &b)| sum.add(f64::from(a) * f64::from(b)));
                 }
             }
-            sums
-        })
-        .collect();
-    let sums = rows.concat();
-    Ok(Reference {
-        magnitude: sums.iter().map(|sum| sum.magnitude).fold(0.0, f64::max),
-        values: sums.into_iter().map(|sum| sum.value).collect(),
-        terms: k,
-    })
+            false => {
+                for (&a, b) in a.iter().zip(self.b.chunks_exact(self.n.max(1))) {
+                    sums.iter_mut().zip(b).for_each(|(sum, &b)| sum.add(f64::from(a) * f64::from(b)));
+                }
+            }
+        }
+        let finished = sums.into_iter().enumerate().map(|(column, sum)| self.epilogue(sum, row, column));
+        finished.collect()
+    }
+
+    fn epilogue(&self, product: Sum, row: usize, column: usize) -> Sum {
+        let alpha = f64::from(self.alpha);
+        let mut sum = Sum { value: alpha * product.value, magnitude: alpha.abs() * product.magnitude };
+        if let Some(c) = self.c.filter(|_| self.beta != 0.0) {
+            sum.add(f64::from(self.beta) * f64::from(c[row * self.n + column]));
+        }
+        if let Some(bias) = self.bias {
+            sum.add(f64::from(bias[column]));
+        }
+        // Clipping enlarges no difference, so the magnitude stays; a NaN stays too.
+        if self.relu && sum.value < 0.0 {
+            sum.value = 0.0;
+        }
+        sum
+    }
+
+    fn finish(&self, sums: Vec<Sum>) -> Reference {
+        let more = [self.alpha != 1.0, self.beta != 0.0, self.bias.is_some()];
+        Reference::from_sums(sums, self.k + more.into_iter().filter(|&term| term).count())
+    }
+}
+
+fn check_indices(operation: &str, indices: &[usize], len: usize) -> Result<()> {
+    match indices.iter().find(|&&index| index >= len) {
+        Some(index) => Err(Error::shape(operation, format!("there is no output {index} of {len}"))),
+        None => Ok(()),
+    }
 }
 
 /// The geometry of a 2-D convolution.
@@ -215,6 +330,21 @@ impl<'a> Conv2d<'a> {
         self.out_dims.iter().product()
     }
 
+    /// Terms of one output: the products of its window, and the bias.
+    fn terms(&self) -> usize {
+        self.weight_dims[1..].iter().product::<usize>() + usize::from(self.bias.is_some())
+    }
+
+    /// Output `i` in f64.
+    fn sum(&self, i: usize) -> Sum {
+        let mut sum = Sum::default();
+        let channel = self.taps(i, |x, w| sum.add(f64::from(x) * f64::from(w)));
+        if let Some(bias) = self.bias {
+            sum.add(f64::from(bias[channel]));
+        }
+        sum
+    }
+
     /// Calls `term` with input and weight for each tap of the window that lies inside the image, and returns the output
     /// channel of position `i`.
     fn taps(&self, i: usize, mut term: impl FnMut(f32, f32)) -> usize {
@@ -251,16 +381,23 @@ impl<'a> Conv2d<'a> {
 /// [`Error::Shape`], as [`Conv2dParams::output_shape`]; [`Error::Invalid`] if a tensor is on a device.
 pub fn conv2d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, params: Conv2dParams) -> Result<Reference> {
     let conv = Conv2d::new(input, weight, bias, params)?;
-    let [_, c_group, r, s] = conv.weight_dims;
-    let terms = c_group * r * s + usize::from(bias.is_some());
-    Ok(Reference::collect(conv.len(), terms, |i| {
-        let mut sum = Sum::default();
-        let channel = conv.taps(i, |x, w| sum.add(f64::from(x) * f64::from(w)));
-        if let Some(bias) = conv.bias {
-            sum.add(f64::from(bias[channel]));
-        }
-        sum
-    }))
+    Ok(Reference::collect(conv.len(), conv.terms(), |i| conv.sum(i)))
+}
+
+/// The outputs of [`conv2d`] at `indices` of the output.
+///
+/// # Errors
+/// As [`conv2d`], or if an index is not one of the output.
+pub fn conv2d_at(
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    params: Conv2dParams,
+    indices: &[usize],
+) -> Result<Reference> {
+    let conv = Conv2d::new(input, weight, bias, params)?;
+    check_indices("conv2d", indices, conv.len())?;
+    Ok(Reference::collect(indices.len(), conv.terms(), |i| conv.sum(indices[i])))
 }
 
 /// [`conv2d`] in plain f32 on every core: the CPU's row, one loop a dimension.

@@ -256,14 +256,14 @@ pub(crate) fn element_count(shape: &[usize]) -> Option<usize> {
 
 /// A bijection of [0, n): a four-round Feistel network on the next even number of bits, walked until it lands below n (Black
 /// and Rogaway, "Ciphers with Arbitrary Finite Domains", 2002). Each element is found without the others.
-struct Permutation {
+pub(crate) struct Permutation {
     n: u64,
     half_bits: u32,
     keys: [u64; 4],
 }
 
 impl Permutation {
-    fn new(n: u64, seed: u64) -> Permutation {
+    pub(crate) fn new(n: u64, seed: u64) -> Permutation {
         let bits = u64::BITS - n.saturating_sub(1).leading_zeros();
         let mut state = seed;
         Permutation {
@@ -276,7 +276,7 @@ impl Permutation {
         }
     }
 
-    fn apply(&self, i: u64) -> u64 {
+    pub(crate) fn apply(&self, i: u64) -> u64 {
         let mask = (1u64 << self.half_bits) - 1;
         let mut x = i;
         loop {

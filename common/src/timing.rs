@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::device::{Counts, Stream};
+use crate::device::{Buffer, Counts, Stream};
 use crate::error::{Error, Result};
 
 /// What a [`Timing`] was measured with.
@@ -28,6 +28,20 @@ pub struct Timing {
     counts: Option<Counts>,
 }
 
+/// What a GPU is doing when a measured run begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Queue {
+    /// Nothing: it waits for the host to launch, and that wait is measured too. What a program sees that needs each result
+    /// before it goes on.
+    #[default]
+    Empty,
+    /// A long filling of memory, then an unmeasured run, both queued with the measured one: the device alone, with the caches as
+    /// one run leaves them to the next.
+    Warm,
+    /// A filling of more memory than the L2 cache holds: the device alone, and every input comes from memory.
+    Cold,
+}
+
 /// How to measure: warm-up runs that do not count, then repetitions that do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bench {
@@ -37,12 +51,14 @@ pub struct Bench {
     pub repeats: usize,
     /// No further repetition begins after this long.
     pub limit: Duration,
+    /// What a GPU does before each repetition of [`Bench::measure`].
+    pub queue: Queue,
 }
 
 impl Default for Bench {
-    /// 3 warm-up runs, 20 repetitions, 10 seconds.
+    /// 3 warm-up runs, 20 repetitions, 10 seconds, an empty queue.
     fn default() -> Bench {
-        Bench { warm_up: 3, repeats: 20, limit: Duration::from_secs(10) }
+        Bench { warm_up: 3, repeats: 20, limit: Duration::from_secs(10), queue: Queue::Empty }
     }
 }
 
@@ -62,8 +78,18 @@ impl Bench {
         for _ in 0..self.warm_up {
             work()?;
         }
+        let mut filler = match self.queue {
+            Queue::Empty => None,
+            Queue::Warm | Queue::Cold => Some(Filler::new(stream)?),
+        };
         stream.synchronize()?;
         self.repeat(Clock::DeviceEvents, || {
+            if let Some(filler) = &mut filler {
+                stream.poison(&mut filler.0)?;
+            }
+            if self.queue == Queue::Warm {
+                work()?;
+            }
             let start = stream.record_event()?;
             work()?;
             let end = stream.record_event()?;
@@ -93,6 +119,19 @@ impl Bench {
             samples_ms.push(once()?);
         }
         Timing::from_samples(clock, samples_ms)
+    }
+}
+
+/// Memory whose filling keeps a GPU busy while the host queues what is measured.
+struct Filler(Buffer<u8>);
+
+impl Filler {
+    /// 512 MB take the fastest memory 0.1 ms, which is several launches, and are ten times the largest L2 cache.
+    const BYTES: u64 = 512 << 20;
+
+    fn new(stream: &Stream) -> Result<Filler> {
+        let bytes = Filler::BYTES.min(stream.device().memory().free / 4);
+        Ok(Filler(stream.alloc_uninit(bytes as usize)?))
     }
 }
 

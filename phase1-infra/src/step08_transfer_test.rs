@@ -132,7 +132,7 @@ pub fn measure(device: &Device, layers: &[Layer], input: Tensor) -> Result<(Vec<
         let mut output = None;
         // A convolution takes so long that one run must do.
         let limit = Duration::from_millis(300);
-        let cpu = Bench { warm_up: 0, repeats: 3, limit }.measure_host(|| {
+        let cpu = Bench { warm_up: 0, repeats: 3, limit, ..Bench::default() }.measure_host(|| {
             output = Some(layer.forward(&travelled[0], &travelled[1..])?);
             Ok(())
         })?;

@@ -14,6 +14,7 @@
 //!
 //! `cargo run -p phase2-conv-bn` runs all three on a small shape and compares them with the f64 reference.
 
+pub mod gemm;
 mod limits;
 pub mod norm;
 pub mod report;

@@ -104,7 +104,7 @@ struct Expected {
 /// # Errors
 /// What the device reports.
 pub fn run(context: &Context) -> crate::Result<Outcome> {
-    let bench = Bench { warm_up: 1, repeats: 5, limit: Duration::from_secs(4) };
+    let bench = Bench { warm_up: 1, repeats: 5, limit: Duration::from_secs(4), ..Bench::default() };
     let progress = Progress::new(10, "layers");
     let step = |what: &'static str| {
         progress.set_message(what);

@@ -125,7 +125,7 @@ pub(crate) fn verdict(what: &str, result: Result<Report, Mismatch>, wrong: &mut 
             wrong.push(format!("{what}: {mismatch}"));
             let max_abs = match mismatch {
                 Mismatch::Values { report, .. } => report.max_abs,
-                Mismatch::Length { .. } => f64::NAN,
+                Mismatch::Length { .. } | Mismatch::NotFinite { .. } => f64::NAN,
             };
             (max_abs, "WRONG")
         }

@@ -48,7 +48,8 @@ With --json one object:
 
 With --sanitize the kernel goes on past what it does wrong: an access that cannot be made is left out, and a load gives 0. Each
 finding goes to stderr once, however often it occurs. An out buffer holds zeros but counts as never written. Kinds: out-of-bounds,
-misaligned, use-after-free, uninitialised-read, shared-race, global-race, barrier-divergence, invalid-mask, leak, budget, and others.
+misaligned, use-after-free, uninitialised-read, shared-race, global-race, barrier-divergence, invalid-mask, budget, invalid-free, leak
+(what the kernel takes with malloc or new and never frees), and others.
 
 Profile: with --profile, after the buffers, counters of the kernel (those that are not 0, with Nsight Compute's name beside them), its
 occupancy on ARCH (threads, shared memory, and registers if there is a ptxas to ask), and the 20 lines that cost most. With --json, `profile`:
@@ -101,7 +102,7 @@ pub(crate) struct Launch {
 pub(crate) struct Run {
     #[command(flatten)]
     pub launch: Launch,
-    /// Look for what results may hide: races, reads of what nobody wrote, barriers and masks that not all follow
+    /// Look for what results may hide: races, reads of what nobody wrote, barriers and masks that not all follow, leaks
     #[arg(long, visible_alias = "sanitise")]
     pub sanitize: bool,
     /// Count what the kernel asks of the hardware, by source line, see below; costs about half of the speed

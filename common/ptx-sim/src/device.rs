@@ -6,7 +6,7 @@ use crate::error::LoadError;
 use crate::exec;
 use crate::fault::Fault;
 use crate::ir::ConstantValue;
-use crate::memory::{Allocation, DevicePtr, Memory, MemoryError, MemoryInfo, Role};
+use crate::memory::{Allocation, DevicePtr, Memory, MemoryError, MemoryInfo, Origin, Role, plural};
 use crate::module::{KernelInfo, Module};
 use crate::profile::Profile;
 use crate::trace::{Trace, TraceRequest};
@@ -152,16 +152,43 @@ impl Device {
         Ok(())
     }
 
-    /// Allocations that have not been freed, in order of their addresses. Variables of loaded modules are not among them.
+    /// Allocations that have not been freed, in order of their addresses: those of the host, and what kernels took from the
+    /// heap with `malloc` or `new`. Variables of loaded modules are not among them.
     #[must_use]
     pub fn leaks(&self) -> Vec<Leak> {
-        let live = self.inner.memory.live().into_iter();
-        let leak = |allocation: Arc<Allocation>| Leak {
-            pointer: DevicePtr(allocation.base),
-            bytes: allocation.bytes,
-            label: allocation.label.clone(),
-        };
-        live.filter(|allocation| allocation.role == Role::Buffer).map(leak).collect()
+        let memory = &self.inner.memory;
+        let mut live = memory.live();
+        live.retain(|allocation| allocation.role == Role::Buffer);
+        live.extend(memory.heap().live());
+        live.sort_by_key(|allocation| allocation.base);
+        live.iter().map(|allocation| Leak::of(allocation)).collect()
+    }
+
+    /// What kernels took from the heap and nobody freed, as findings of kind [`crate::FaultKind::Leak`]: one for each line that
+    /// asked, with its first block and the number of blocks. A later launch may yet free them, so no launch has them among its
+    /// own findings: ask when the last is over.
+    #[must_use]
+    pub fn heap_findings(&self) -> Vec<Fault> {
+        let mut findings = Vec::new();
+        let mut bytes = Vec::new();
+        for block in self.inner.memory.heap().live() {
+            match block.origin.as_ref().and_then(|origin| origin.leak.line_in(&findings)) {
+                Some(at) => {
+                    findings[at].count += 1;
+                    bytes[at] += block.bytes;
+                }
+                None => {
+                    findings.extend(Leak::of(&block).finding.map(|finding| *finding));
+                    bytes.push(block.bytes);
+                }
+            }
+        }
+        for (finding, bytes) in findings.iter_mut().zip(bytes) {
+            if finding.count > 1 {
+                finding.notes.push(format!("the {} blocks of this line have {bytes} bytes together", finding.count));
+            }
+        }
+        findings
     }
 
     /// How much memory is in use.
@@ -332,14 +359,34 @@ pub struct LaunchReport {
 
 /// Memory that was allocated and not freed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("leak: `{label}` ({bytes} bytes at {:#x}) was never freed", pointer.0)]
+#[error("leak: `{label}` ({bytes} bytes at {:#x}) was never freed{}", pointer.0, whose(finding.as_deref()))]
 pub struct Leak {
     /// Where it begins.
     pub pointer: DevicePtr,
     /// Its size.
     pub bytes: u64,
-    /// What it was called when it was allocated.
+    /// What it was called when it was allocated; of a kernel's, where that was.
     pub label: String,
+    /// If a kernel allocated it: the leak as a finding, which has its name, the source line, block and thread.
+    pub finding: Option<Box<Fault>>,
+}
+
+impl Leak {
+    fn of(allocation: &Allocation) -> Self {
+        let finding = allocation.origin.as_ref().map(|Origin { leak, block, thread }| {
+            let message = format!("{} of the heap that nobody frees", plural(allocation.bytes));
+            let leak = Fault::clone(leak);
+            Box::new(Fault { message, block: *block, thread: *thread, address: Some(allocation.base), ..leak })
+        });
+        let pointer = DevicePtr(allocation.base);
+        Self { pointer, bytes: allocation.bytes, label: allocation.label.to_string(), finding }
+    }
+}
+
+fn whose(finding: Option<&Fault>) -> String {
+    finding.map_or_else(String::new, |Fault { kernel, block: [bx, by, bz], thread: [tx, ty, tz], .. }| {
+        format!("; kernel `{kernel}`, block ({bx}, {by}, {bz}), thread ({tx}, {ty}, {tz}) allocated it")
+    })
 }
 
 /// What else to find out about a launch.
@@ -451,6 +498,7 @@ impl Kernel {
             dynamic_shared: config.shared_bytes,
             params,
             memory: device.memory.snapshot(),
+            heap: exec::heap::LaunchHeap::new(device.memory.heap()),
             globals: &self.loaded.globals,
             source: module.source(),
             file: module.name(),

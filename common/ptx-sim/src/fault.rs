@@ -38,7 +38,9 @@ pub enum FaultKind {
     SharedRace,
     /// The same in global memory, of any two threads of a launch.
     GlobalRace,
-    /// An allocation that was never freed.
+    /// `free` of what `malloc` did not return, or a second time.
+    InvalidFree,
+    /// A block of the heap that nobody freed.
     Leak,
 }
 
@@ -63,6 +65,7 @@ impl FaultKind {
             Self::UninitialisedRead => "uninitialised-read",
             Self::SharedRace => "shared-race",
             Self::GlobalRace => "global-race",
+            Self::InvalidFree => "invalid-free",
             Self::Leak => "leak",
         }
     }
@@ -103,13 +106,20 @@ impl FaultKind {
                 "nothing orders threads of different blocks within a launch: combine with `atomicAdd`, hand over with \
                  `__threadfence()` and an atomic flag, or split the work into two kernels"
             }
-            Self::Leak => "free what was allocated, or let its owner free it when it goes out of scope",
+            Self::InvalidFree => {
+                "`free` takes exactly what `malloc` returned, once: no address inside it, and nothing that the host allocated. Which \
+                 thread frees it?"
+            }
+            Self::Leak => {
+                "every `malloc` or `new` needs its `free` or `delete`, on each way out of the kernel, or in a later one that is handed \
+                 the pointer"
+            }
         }
     }
 }
 
 /// A kernel's fault: what, where, and by which thread.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The rule that was broken.
     pub kind: FaultKind,
@@ -144,7 +154,7 @@ pub struct Fault {
 }
 
 /// The access that a race is with.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtherAccess {
     /// `read`, `write`, `atomic` or `asynchronous copy`.
     pub what: &'static str,
@@ -171,14 +181,25 @@ impl Fault {
     pub fn render(&self, source: Option<&str>, colour: bool) -> String {
         report::fault(self, source, colour)
     }
+
+    /// The file and 1-based line that a reader looks for: of the CUDA source, else of the PTX.
+    #[must_use]
+    pub fn place(&self) -> (&str, u32) {
+        match (&self.file, self.line) {
+            (Some(file), Some(line)) => (file, line),
+            _ => (&self.ptx.0, self.ptx.1),
+        }
+    }
+
+    /// Which of `findings` is of the same kind and line: they are told as one.
+    pub(crate) fn line_in(&self, findings: &[Self]) -> Option<usize> {
+        findings.iter().position(|known| known.kind == self.kind && known.place() == self.place())
+    }
 }
 
 impl std::fmt::Display for Fault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (file, line) = match (&self.file, self.line) {
-            (Some(file), Some(line)) => (file.as_str(), line),
-            _ => (self.ptx.0.as_str(), self.ptx.1),
-        };
+        let (file, line) = self.place();
         let ([bx, by, bz], [tx, ty, tz]) = (self.block, self.thread);
         write!(
             f,

@@ -397,6 +397,9 @@ pub(crate) enum Callee {
     Indirect(R),
     Vprintf,
     AssertFail,
+    /// With a second argument: the alignment.
+    Malloc,
+    Free,
 }
 
 #[derive(Clone, Debug)]

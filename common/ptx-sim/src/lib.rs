@@ -42,7 +42,7 @@
 //! | `lower` | names to rows, opcodes to operations, branches to the places where lanes meet again |
 //! | `ir` | the operations, one arm an instruction; its documentation is their specification |
 //! | `scalar`, `matrix` | what one lane computes, and what a warp's matrix instructions compute |
-//! | `memory` | allocations that know their bounds |
+//! | `memory`, `heap` | allocations that know their bounds, of the host and of kernels |
 //! | `exec` | blocks on host threads, warps in turn, lanes together |
 //! | `profile`, `occupancy` | what a launch asked of the hardware, by line; how many blocks a multiprocessor holds |
 //! | `trace`, `picture` | what a block did, step by step, and drawings of it |
@@ -59,6 +59,7 @@ mod device;
 mod error;
 mod exec;
 mod fault;
+mod heap;
 mod ir;
 mod lex;
 mod lower;
@@ -81,6 +82,7 @@ pub use device::{
 };
 pub use error::{LoadError, Unsupported};
 pub use fault::{Fault, FaultKind, OtherAccess};
+pub use heap::HEAP_BYTES;
 pub use memory::{DevicePtr, MemoryError, MemoryInfo};
 pub use module::{KernelInfo, Module, ParamInfo};
 pub use occupancy::{Limiter, Limits, Occupancy};

@@ -177,7 +177,10 @@ fn run(options: &Run) -> Result<ExitCode, Failure> {
     let printed = device.take_output();
     let mut out = io::BufWriter::new(io::stdout().lock());
     match launched {
-        Ok(observation) => {
+        Ok(mut observation) => {
+            if options.sanitize {
+                observation.findings.extend(device.heap_findings());
+            }
             let mut buffers = Vec::new();
             for buffer in &shown {
                 let mut bytes = vec![0; buffer.bytes as usize];

@@ -10,6 +10,8 @@ use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
+use crate::fault::Fault;
+use crate::heap::Heap;
 use crate::ir::MemSpace;
 
 /// Where generic addresses of shared memory begin.
@@ -41,6 +43,11 @@ pub(crate) fn window(space: MemSpace) -> u64 {
     }
 }
 
+/// A number of bytes in words.
+pub(crate) fn plural(bytes: u64) -> String {
+    if bytes == 1 { "1 byte".to_owned() } else { format!("{bytes} bytes") }
+}
+
 /// An address in a device's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DevicePtr(pub u64);
@@ -53,7 +60,8 @@ impl DevicePtr {
     }
 }
 
-/// How much of a device's memory is in use. All in bytes but the last.
+/// How much of a device's memory is in use. All in bytes but the last. The heap of kernels has room of its own
+/// ([`crate::HEAP_BYTES`]) and is not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryInfo {
     /// Allocated now.
@@ -127,10 +135,24 @@ pub enum MemoryError {
 pub(crate) enum Role {
     /// The host asked for it.
     Buffer,
+    /// A thread of a kernel asked for it: a block of the heap.
+    Block,
     /// A module's `.global` variable.
     Variable,
     /// A module's `.const` variable: kernels must not write it.
     Constant,
+}
+
+/// The thread that asked for a block of the heap.
+#[derive(Clone, Debug)]
+pub(crate) struct Origin {
+    /// Where it did, shared by all blocks of the place: the finding that it becomes if nobody frees it, but for thread,
+    /// address and message.
+    pub leak: Arc<Fault>,
+    /// `blockIdx`.
+    pub block: [u32; 3],
+    /// `threadIdx`.
+    pub thread: [u32; 3],
 }
 
 /// One allocation and its bytes.
@@ -138,8 +160,10 @@ pub(crate) struct Allocation {
     pub base: u64,
     /// Bytes asked for; the memory behind them is rounded up to words.
     pub bytes: u64,
-    pub label: String,
+    pub label: Arc<str>,
     pub role: Role,
+    /// Who asked for it, if a kernel did.
+    pub origin: Option<Origin>,
     freed: AtomicBool,
     words: Box<[UnsafeCell<u64>]>,
     /// Which bytes were ever written, where somebody wants to know.
@@ -234,6 +258,34 @@ macro_rules! atomic_at {
 
 #[expect(clippy::useless_conversion, reason = "the macro has one body for four widths, and one of them is u64")]
 impl Allocation {
+    /// Zeroed memory; `None` where the host has no room. `sanitised`: what was written is kept track of.
+    pub(crate) fn new(
+        base: u64,
+        bytes: u64,
+        label: Arc<str>,
+        role: Role,
+        origin: Option<Origin>,
+        sanitised: bool,
+    ) -> Option<Self> {
+        let words = zeroed_words(bytes.div_ceil(8))?;
+        let written = sanitised.then(|| Bits::new(bytes));
+        Some(Self { base, bytes, label, role, origin, freed: AtomicBool::new(false), words, written })
+    }
+
+    /// What remains of it when it has been freed, to name it when something reaches for it: all but its bytes.
+    fn grave(&self) -> Self {
+        Self {
+            base: self.base,
+            bytes: self.bytes,
+            label: Arc::clone(&self.label),
+            role: self.role,
+            origin: self.origin.clone(),
+            freed: AtomicBool::new(true),
+            words: Box::new([]),
+            written: None,
+        }
+    }
+
     /// A host pointer to the byte at `offset`.
     #[inline(always)]
     fn at(&self, offset: u64) -> *mut u8 {
@@ -386,9 +438,12 @@ impl Allocation {
 
     /// How `address` lies to this allocation, in words: "16 bytes past the end of `out`".
     pub(crate) fn describe(&self, address: u64) -> String {
-        let name = format!("`{}` ({} bytes at {:#x})", self.label, self.bytes, self.base);
+        let asked = self.origin.as_ref().map_or_else(String::new, |Origin { block, thread, .. }| {
+            let ([bx, by, bz], [tx, ty, tz]) = (block, thread);
+            format!(" by block ({bx}, {by}, {bz}), thread ({tx}, {ty}, {tz})")
+        });
+        let name = format!("`{}`{asked} ({} at {:#x})", self.label, plural(self.bytes), self.base);
         let end = self.base + self.bytes;
-        let plural = |bytes: u64| if bytes == 1 { "1 byte".to_owned() } else { format!("{bytes} bytes") };
         match address {
             _ if address < self.base => format!("{} before {name}", plural(self.base - address)),
             _ if address == end => format!("just past the end of {name}"),
@@ -404,27 +459,89 @@ impl std::fmt::Debug for Allocation {
     }
 }
 
+/// Allocations by address: the live ones and the last [`GRAVES`] that were freed, without their bytes.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    by_base: BTreeMap<u64, Arc<Allocation>>,
+    /// Addresses of the freed ones, oldest first.
+    graves: VecDeque<u64>,
+}
+
+impl Table {
+    pub(crate) fn insert(&mut self, allocation: Arc<Allocation>) {
+        self.by_base.insert(allocation.base, allocation);
+    }
+
+    /// The last allocation that begins at `address` or before.
+    pub(crate) fn before(&self, address: u64) -> Option<&Arc<Allocation>> {
+        self.by_base.range(..=address).next_back().map(|(_, found)| found)
+    }
+
+    /// The first allocation that begins after `address`.
+    pub(crate) fn after(&self, address: u64) -> Option<&Arc<Allocation>> {
+        self.by_base.range((Bound::Excluded(address), Bound::Unbounded)).next().map(|(_, found)| found)
+    }
+
+    /// Marks an allocation as freed; false if it was before.
+    pub(crate) fn bury(&mut self, allocation: &Allocation) -> bool {
+        if allocation.freed.swap(true, Ordering::Relaxed) {
+            return false;
+        }
+        self.insert(Arc::new(allocation.grave()));
+        self.graves.push_back(allocation.base);
+        if self.graves.len() > GRAVES
+            && let Some(oldest) = self.graves.pop_front()
+        {
+            self.by_base.remove(&oldest);
+        }
+        true
+    }
+
+    pub(crate) fn live(&self) -> impl Iterator<Item = &Arc<Allocation>> {
+        self.by_base.values().filter(|allocation| !allocation.is_freed())
+    }
+}
+
+/// Hands out addresses, each to one allocation for ever.
+#[derive(Debug)]
+pub(crate) struct Addresses(AtomicU64);
+
+impl Addresses {
+    /// The address of an allocation of `bytes` bytes, a multiple of `align`, which is a power of two.
+    pub(crate) fn claim(&self, bytes: u64, align: u64) -> u64 {
+        let mut next = self.0.load(Ordering::Relaxed);
+        loop {
+            let base = next.next_multiple_of(align.max(ALIGN));
+            let gap = if base < 1 << 62 { GAP } else { SMALL_GAP };
+            match self.0.compare_exchange_weak(next, base + bytes + gap, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return base,
+                Err(found) => next = found,
+            }
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 struct State {
-    /// Live and freed allocations by base address; a freed one keeps its place but not its bytes.
-    by_base: BTreeMap<u64, Arc<Allocation>>,
-    next: u64,
+    allocations: Table,
     in_use: u64,
     peak: u64,
     live: usize,
-    /// Freed allocations, oldest first: the last [`GRAVES`] are remembered.
-    graves: VecDeque<u64>,
     /// What a launch gets, until an allocation comes or goes.
     snapshot: Option<Arc<Snapshot>>,
 }
 
-/// All allocations of a device.
+/// All memory of a device.
 #[derive(Debug)]
 pub(crate) struct Memory {
     total: u64,
     /// Which bytes were written is kept track of.
     sanitised: bool,
+    addresses: Arc<Addresses>,
+    /// What the host allocates.
     state: RwLock<State>,
+    /// What kernels allocate.
+    heap: Heap,
 }
 
 /// The allocations as a launch sees them, sorted by address.
@@ -435,7 +552,9 @@ const GRAVES: usize = 4096;
 
 impl Memory {
     pub(crate) fn new(total: u64, sanitised: bool) -> Self {
-        Self { total, sanitised, state: RwLock::new(State { next: FIRST, ..State::default() }) }
+        let addresses = Arc::new(Addresses(AtomicU64::new(FIRST)));
+        let heap = Heap::new(Arc::clone(&addresses), sanitised);
+        Self { total, sanitised, addresses, state: RwLock::default(), heap }
     }
 
     fn read_state(&self) -> std::sync::RwLockReadGuard<'_, State> {
@@ -447,64 +566,43 @@ impl Memory {
         if bytes > self.total - state.in_use {
             return Err(MemoryError::OutOfMemory { requested: bytes, in_use: state.in_use, total: self.total });
         }
-        let words = zeroed_words(bytes.div_ceil(8)).ok_or(MemoryError::HostOutOfMemory { requested: bytes })?;
-        let base = state.next;
-        let freed = AtomicBool::new(false);
-        let written = self.sanitised.then(|| Bits::new(bytes));
-        let allocation = Arc::new(Allocation { base, bytes, label: label.to_owned(), role, freed, words, written });
-        let gap = if base < 1 << 62 { GAP } else { SMALL_GAP };
-        state.next = (base + bytes + gap).next_multiple_of(ALIGN);
+        let base = self.addresses.claim(bytes, ALIGN);
+        let allocation = Allocation::new(base, bytes, label.into(), role, None, self.sanitised);
+        let allocation = Arc::new(allocation.ok_or(MemoryError::HostOutOfMemory { requested: bytes })?);
         state.in_use += bytes;
         state.peak = state.peak.max(state.in_use);
         state.live += 1;
         state.snapshot = None;
-        state.by_base.insert(base, Arc::clone(&allocation));
+        state.allocations.insert(Arc::clone(&allocation));
         Ok(allocation)
     }
 
     pub(crate) fn free(&self, pointer: DevicePtr) -> Result<(), MemoryError> {
         let allocation = self.find(pointer.0)?;
+        let label = || allocation.label.to_string();
         if allocation.base != pointer.0 {
-            return Err(MemoryError::NotAStart { address: pointer.0, label: allocation.label.clone() });
+            return Err(MemoryError::NotAStart { address: pointer.0, label: label() });
         }
         let mut state = self.state.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if allocation.freed.swap(true, Ordering::Relaxed) {
-            return Err(MemoryError::UseAfterFree { address: pointer.0, label: allocation.label.clone() });
+        if !state.allocations.bury(&allocation) {
+            return Err(MemoryError::UseAfterFree { address: pointer.0, label: label() });
         }
         state.in_use -= allocation.bytes;
         state.live -= 1;
-        // What was there is remembered, to name it when something reaches for it; its bytes go.
-        let grave = Allocation {
-            base: allocation.base,
-            bytes: allocation.bytes,
-            label: allocation.label.clone(),
-            role: allocation.role,
-            freed: AtomicBool::new(true),
-            words: Box::new([]),
-            written: None,
-        };
-        state.by_base.insert(allocation.base, Arc::new(grave));
         state.snapshot = None;
-        state.graves.push_back(allocation.base);
-        if state.graves.len() > GRAVES
-            && let Some(oldest) = state.graves.pop_front()
-        {
-            state.by_base.remove(&oldest);
-        }
         Ok(())
     }
 
     /// The live allocation around `address`.
     fn find(&self, address: u64) -> Result<Arc<Allocation>, MemoryError> {
         let state = self.read_state();
-        let (_, allocation) = state
-            .by_base
-            .range((Bound::Unbounded, Bound::Included(address)))
-            .next_back()
-            .filter(|(_, found)| address - found.base <= found.bytes)
+        let allocation = state
+            .allocations
+            .before(address)
+            .filter(|found| address - found.base <= found.bytes)
             .ok_or(MemoryError::InvalidPointer { address })?;
         if allocation.is_freed() {
-            return Err(MemoryError::UseAfterFree { address, label: allocation.label.clone() });
+            return Err(MemoryError::UseAfterFree { address, label: allocation.label.to_string() });
         }
         Ok(Arc::clone(allocation))
     }
@@ -515,7 +613,7 @@ impl Memory {
         let offset = pointer.0 - allocation.base;
         let available = allocation.bytes - offset;
         if bytes > available {
-            let label = allocation.label.clone();
+            let label = allocation.label.to_string();
             return Err(MemoryError::OutOfBounds { address: pointer.0, bytes, label, available });
         }
         Ok((allocation, offset))
@@ -527,7 +625,11 @@ impl Memory {
 
     /// What has been allocated and not freed.
     pub(crate) fn live(&self) -> Vec<Arc<Allocation>> {
-        self.read_state().by_base.values().filter(|allocation| !allocation.is_freed()).cloned().collect()
+        self.read_state().allocations.live().cloned().collect()
+    }
+
+    pub(crate) fn heap(&self) -> &Heap {
+        &self.heap
     }
 
     pub(crate) fn info(&self) -> MemoryInfo {
@@ -540,7 +642,7 @@ impl Memory {
             return Arc::clone(snapshot);
         }
         let mut state = self.state.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let snapshot = Arc::new(state.by_base.values().cloned().collect::<Snapshot>());
+        let snapshot = Arc::new(state.allocations.by_base.values().cloned().collect::<Snapshot>());
         state.snapshot = Some(Arc::clone(&snapshot));
         snapshot
     }
@@ -562,15 +664,14 @@ fn zeroed_words(count: u64) -> Option<Box<[UnsafeCell<u64>]>> {
 }
 
 /// Which allocation an address belongs to, or is nearest to.
-pub(crate) fn nearest(snapshot: &Snapshot, address: u64) -> Option<&Arc<Allocation>> {
+pub(crate) fn nearest(snapshot: &Snapshot, heap: &Heap, address: u64) -> Option<Arc<Allocation>> {
     let after = snapshot.partition_point(|allocation| allocation.base <= address);
-    let before = after.checked_sub(1).map(|at| &snapshot[at]);
-    let after = snapshot.get(after);
-    match (before, after) {
-        (Some(before), Some(after)) => {
-            let past = address.saturating_sub(before.base + before.bytes);
-            Some(if past <= after.base - address { before } else { after })
-        }
-        (before, after) => before.or(after),
-    }
+    let before = after.checked_sub(1).map(|at| Arc::clone(&snapshot[at]));
+    let [block_before, block_after] = heap.around(address);
+    let all = [before, block_before, snapshot.get(after).cloned(), block_after];
+    // Of two as near as each other, the one that ends before the address.
+    all.into_iter().flatten().min_by_key(|found| match address.checked_sub(found.base) {
+        Some(offset) => offset.saturating_sub(found.bytes),
+        None => found.base - address,
+    })
 }

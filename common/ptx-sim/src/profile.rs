@@ -279,7 +279,8 @@ pub struct Profile {
     pub classes: [Issued; Class::ALL.len()],
     /// Floating-point operations (see [`LineProfile::flops`]).
     pub flops: u64,
-    /// Bytes of the different sectors of global memory that were read: what an infinite cache would read of DRAM.
+    /// Bytes of the different sectors of global memory that were read: what an infinite cache would read of DRAM. Blocks that
+    /// the kernel allocates itself are not among it.
     pub unique_load_bytes: u64,
     /// Bytes of the different sectors that were written.
     pub unique_store_bytes: u64,

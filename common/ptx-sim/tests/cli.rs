@@ -291,6 +291,35 @@ fn the_sanitiser_names_the_other_access_of_a_race() {
 }
 
 #[test]
+fn the_sanitiser_finds_what_a_kernel_never_frees() {
+    const KEEPS: &str = "run heap.ptx --kernel keeps_some --grid 2 --block 3 out:s32:3";
+    prints(KEEPS, "0,2,4\n");
+    let (status, stdout, stderr) = ptx_sim(&format!("{KEEPS} --sanitize"));
+    assert_eq!((status, stdout.as_str()), (1, "0,2,4\n"));
+    insta::assert_snapshot!("leak", stderr);
+    let (status, stdout, stderr_with_json) = ptx_sim(&format!("{KEEPS} --sanitize --json"));
+    assert_eq!((status, stderr_with_json), (1, stderr));
+    let findings = &serde_json::from_str::<Value>(&stdout).unwrap()["findings"];
+    let finding = &findings[0];
+    let line = include_str!("kernels/heap.cu").lines().position(|line| line.contains("malloc(2 * ")).unwrap() + 1;
+    for (key, expected) in [
+        ("kind", json!("leak")),
+        ("message", json!("8 bytes of the heap that nobody frees")),
+        ("kernel", json!("keeps_some")),
+        ("file", json!("heap.cu")),
+        ("line", json!(line)),
+        ("block", json!([0, 0, 0])),
+        ("thread", json!([0, 0, 0])),
+        ("count", json!(4)),
+    ] {
+        assert_eq!(finding[key], expected, "{key}");
+    }
+    assert!(finding["address"].is_u64() && findings.as_array().unwrap().len() == 1);
+    let clean = "run heap.ptx --kernel round_trip --block 3 --sanitize --json out:s32:3 s32:4";
+    assert_eq!(json_of(clean)["findings"], json!([]));
+}
+
+#[test]
 fn the_sanitiser_ends_what_never_ends() {
     let args = "run sanitise.ptx --kernel lock --sanitize --budget 100000 inout:s32:1 inout:f32:0";
     let (status, stdout, stderr) = ptx_sim(args);

@@ -189,6 +189,22 @@ fn call_through_a_null_pointer() {
     insta::assert_snapshot!(rendered(&fault("calls_nothing", block(1), vec![Value(0u64.into()), Buffer(1)])));
 }
 
+/// Blocks that kernels allocate.
+#[test]
+fn misuse_of_the_heap() {
+    let cu = include_str!("kernels/heap.cu");
+    for (name, kernel, args) in [
+        ("heap_past_the_end", "past_the_end", vec![Buffer(16), Value(4.into())]),
+        ("heap_double_free", "twice", vec![Buffer(16)]),
+        ("heap_use_after_free", "too_late", vec![Buffer(16)]),
+        ("heap_free_of_an_address_inside", "inside", vec![Buffer(16), Value(4.into())]),
+        ("heap_free_of_a_buffer", "frees_a_buffer", vec![Buffer(16)]),
+    ] {
+        let fault = launch(&device(), include_str!("kernels/heap.ptx"), "heap.ptx", kernel, block(3), args);
+        insta::assert_snapshot!(name, without_addresses(&fault.render(Some(cu), false)));
+    }
+}
+
 #[test]
 fn without_the_source_the_instruction_is_shown() {
     let fault = fault("write_past_the_end", block(64), vec![Buffer(40)]);

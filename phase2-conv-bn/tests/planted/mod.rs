@@ -1,24 +1,37 @@
-//! Kernels with a mistake, which the checks must reject: a check that passes them is no check.
+//! Kernels with one mistake planted, which the checks must find: what tests the tests.
 
-use common::check::{Mismatch, Report};
-use common::device::SimOptions;
 use common::prelude::*;
 
-/// `source` with its one `from` replaced by `to`.
-pub fn mutate(source: &KernelSource, from: &str, to: &str) -> KernelSource {
-    let text = source.text().unwrap();
-    assert_eq!(text.matches(from).count(), 1, "`{from}` in {}", source.label());
-    KernelSource::from_text(format!("{} with `{to}`", source.name), text.replace(from, to))
+/// The kernel with `wrong` in place of `right`, and its headers written into its text, since a text has no directory.
+///
+/// # Panics
+/// If `right` does not stand there exactly once: the kernel has changed, and the mistake must be planted anew.
+pub fn planted(source: &KernelSource, right: &str, wrong: &str) -> KernelSource {
+    let dir = source.path().and_then(|path| Some(path.parent()?.to_owned())).expect("a kernel in a file");
+    let header = |name: &str| std::fs::read_to_string(dir.join(name)).expect("a header beside the kernel");
+    let mut text = source.text().expect("the kernel can be read");
+    while let Some((name, line)) = text.lines().find_map(|line| {
+        let name = line.strip_prefix("#include \"")?.split_once('"')?.0;
+        Some((name.to_owned(), line.to_owned()))
+    }) {
+        text = text.replacen(&line, &header(&name), 1);
+        // A header that is included twice is there already.
+        text = text.replace(&line, "");
+    }
+    assert_eq!(text.matches(right).count(), 1, "`{right}` in {}", source.label());
+    KernelSource::from_text(format!("planted_{}", source.name), text.replace(right, wrong))
 }
 
-/// Runs `check` on a sanitising simulator, where a wrong access harms nothing. It must fail: by the sanitiser's words or by
-/// values that differ.
-pub fn must_be_rejected(mistake: &str, check: impl FnOnce(&Device) -> Result<Result<Report, Mismatch>>) {
-    let device = Device::sim_with(SimOptions { sanitize: true, ..SimOptions::default() });
-    match check(&device) {
-        Err(Error::NvrtcMissing { .. }) => println!("{mistake}: skipped, since a changed kernel takes NVRTC"),
-        Err(Error::Fault { .. } | Error::Findings { .. }) | Ok(Err(_)) => {}
-        Err(other) => panic!("{mistake}: {other}"),
-        Ok(Ok(report)) => panic!("{mistake}: passed the check with {report}"),
+/// True if kernels can be compiled here; a skip says so, and `REQUIRE_NVRTC=1` makes it a failure.
+pub fn compiler(device: &Device, test: &str) -> bool {
+    let source = KernelSource::from_text("probe", "extern \"C\" __global__ void probe() {}");
+    match device.load(&source) {
+        Ok(_) => true,
+        Err(error) => {
+            assert!(matches!(error, Error::NvrtcMissing { .. }), "{error}");
+            assert!(std::env::var("REQUIRE_NVRTC").is_err(), "{test}: REQUIRE_NVRTC is set, but {error}");
+            println!("{test}: skipped, since {error}");
+            false
+        }
     }
 }

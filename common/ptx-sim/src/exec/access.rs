@@ -3,6 +3,8 @@
 //! An access is checked for all its lanes before any lane touches memory: where it points, whether it is aligned, whether
 //! it is inside. What a check finds is a [`Problem`] that names the first lane, the address and the nearest allocation.
 
+use std::sync::Arc;
+
 use super::lanes::{Rows, Shape, each, lanes, lanes_where, mask_of};
 use super::warp::{self, Context};
 use super::{Block, Launch, Monitor, Problem, plural};
@@ -114,11 +116,19 @@ struct PendingCopy {
     group: u32,
     /// Offset in shared memory.
     to: u32,
-    /// Index of the allocation and offset there.
-    from: (usize, u64),
+    /// What is read, and the offset there.
+    from: (Source, u64),
     bytes: u8,
     /// Bytes read; the rest is zeros.
     read: u8,
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    /// Index in the launch's snapshot.
+    Buffer(usize),
+    /// Of the heap.
+    Block(Arc<Allocation>),
 }
 
 impl Copies {
@@ -166,9 +176,12 @@ pub(crate) fn addresses(rows: Rows, frame_local: u32, address: &Address) -> [u64
 }
 
 /// Lanes of `mask` that lie in one place.
+#[derive(Clone, Copy)]
 pub(crate) struct Part<'p> {
     pub mask: u32,
     pub place: Place<'p>,
+    /// The place, if it is a block of the heap.
+    block: Option<&'p Arc<Allocation>>,
     /// What the lanes' addresses count from.
     pub base: u64,
 }
@@ -262,16 +275,25 @@ fn for_parts<'l, M: Monitor>(
             rest &= !problem.lanes;
             context.report(problem)
         };
+        let mut block = None; // of the heap: held while it is used
         let (base, length, place) = match space_here {
             MemSpace::Shared => (window, u64::from(launch.shared_bytes()), Place::Shared),
             MemSpace::Local => (window, context.warp.local.bytes.into(), Place::Local),
             MemSpace::Param => (window, launch.params.len() as u64, Place::Param),
             MemSpace::Global | MemSpace::Generic => {
-                let allocation = find(context.warp, launch, addresses[first]);
-                let Some(allocation) = allocation else {
-                    let lost = lanes_where(lanes_here, |lane| find(context.warp, launch, addresses[lane]).is_none());
-                    refuse(context, stray(launch, addresses, lost, reach))?;
-                    continue;
+                let address = addresses[first];
+                let allocation = match find(context.warp, launch, address) {
+                    Some(buffer) => buffer,
+                    None => {
+                        block = launch.heap.find(address);
+                        let Some(block) = &block else {
+                            let lost =
+                                lanes_where(lanes_here, |lane| !is_mapped(context.warp, launch, addresses[lane]));
+                            refuse(context, stray(launch, addresses, lost, reach))?;
+                            continue;
+                        };
+                        block
+                    }
                 };
                 (allocation.base, allocation.bytes, Place::Allocation(allocation))
             }
@@ -293,7 +315,7 @@ fn for_parts<'l, M: Monitor>(
             continue;
         }
         rest &= !good;
-        let mut part = Part { mask: good, place, base };
+        let mut part = Part { mask: good, place, block: block.as_ref(), base };
         if let Some(sanitiser) = context.monitor.sanitiser() {
             let stray = sanitiser.inspect(launch, context.block, context.warp, context.pc, &part, addresses, reach);
             part.mask &= !stray;
@@ -322,6 +344,24 @@ fn find<'l>(warp: &mut warp::Warp, launch: &'l Launch<'_>, address: u64) -> Opti
     Some(found)
 }
 
+/// Whether `address` is in a live allocation, or a block of the heap.
+fn is_mapped(warp: &mut warp::Warp, launch: &Launch<'_>, address: u64) -> bool {
+    find(warp, launch, address).is_some() || launch.heap.find(address).is_some()
+}
+
+/// What is at a global address, or nearest to it, in words.
+#[cold]
+pub(super) fn whereabouts(launch: &Launch<'_>, address: u64) -> String {
+    match memory::nearest(&launch.memory, launch.heap.heap, address) {
+        _ if address < 4096 => format!("address {address:#x} is a null pointer, or nearly one"),
+        Some(found) => {
+            let freed = if found.is_freed() { ", which has been freed" } else { "" };
+            format!("address {address:#x} is {}{freed}", found.describe(address))
+        }
+        None => format!("address {address:#x}; nothing is allocated"),
+    }
+}
+
 /// The problem of global accesses that hit no allocation.
 #[cold]
 #[inline(never)]
@@ -329,22 +369,14 @@ fn stray(launch: &Launch<'_>, addresses: &[u64; 32], lanes: u32, reach: Reach<'_
     let address = addresses[lanes.trailing_zeros() as usize];
     let bytes = reach.bytes;
     let (verb, preposition) = reach.verb();
-    let nearest = memory::nearest(&launch.memory, address);
-    if let Some(allocation) = nearest
-        && allocation.is_freed()
-        && address.wrapping_sub(allocation.base) < allocation.bytes
-    {
-        let message = format!("{verb} of {} {preposition} freed memory", plural(bytes));
-        let note = format!("address {address:#x} is {}, which has been freed", allocation.describe(address));
-        return Problem::new(FaultKind::UseAfterFree, lanes, message).at(address).note(note);
-    }
-    let message = format!("out-of-bounds {verb} of {}", plural(bytes));
-    let problem = Problem::new(FaultKind::OutOfBounds, lanes, message).at(address);
-    match nearest {
-        _ if address < 4096 => problem.note(format!("address {address:#x} is a null pointer, or nearly one")),
-        Some(allocation) => problem.note(format!("address {address:#x} is {}", allocation.describe(address))),
-        None => problem.note(format!("address {address:#x}; nothing is allocated")),
-    }
+    let nearest = memory::nearest(&launch.memory, launch.heap.heap, address);
+    let (kind, message) = match nearest {
+        Some(found) if found.is_freed() && address.wrapping_sub(found.base) < found.bytes => {
+            (FaultKind::UseAfterFree, format!("{verb} of {} {preposition} freed memory", plural(bytes)))
+        }
+        _ => (FaultKind::OutOfBounds, format!("out-of-bounds {verb} of {}", plural(bytes))),
+    };
+    Problem::new(kind, lanes, message).at(address).note(whereabouts(launch, address))
 }
 
 /// The problem of accesses that leave their place or are not aligned.
@@ -373,7 +405,7 @@ fn misplaced(
         let note = format!("address {address:#x} is {} past a multiple of {align}", plural(address % align));
         let mut problem = Problem::new(FaultKind::Misaligned, lanes, message).at(address).note(note);
         if space == MemSpace::Global
-            && let Some(allocation) = memory::nearest(&launch.memory, address)
+            && let Some(allocation) = memory::nearest(&launch.memory, launch.heap.heap, address)
         {
             problem = problem.note(format!("it is {}", allocation.describe(address)));
         }
@@ -1020,7 +1052,7 @@ pub(crate) fn atomic<M: Monitor>(
                     allocation.update(offset, atomic.bytes, |old| atomic_result(atomic, in_global, old, a, b))
                 };
             } else {
-                let one = Part { mask: 1 << lane, place: part.place, base: part.base };
+                let one = Part { mask: 1 << lane, ..*part };
                 old[lane] = gather(context, &one, &addresses, 0, atomic.bytes)[lane];
                 let new = atomic_result(atomic, atomic.mode, old[lane], a, b);
                 scatter(context, &one, &addresses, 0, atomic.bytes, |_| new);
@@ -1088,7 +1120,7 @@ pub(crate) fn cp_async<M: Monitor>(
         cp_async_wait(context, None, u32::MAX);
     }
     // A lane reads only as far as its source is long, aligned as the whole copy; one that reads nothing may hold any address.
-    let mut sources = [(0, 0); 32];
+    let mut sources: [(Source, u64); 32] = std::array::from_fn(|_| (Source::Buffer(0), 0));
     let mut rest = mask_of(|lane| read(lane) != 0) & mask;
     while rest != 0 {
         let length = read(rest.trailing_zeros() as usize);
@@ -1099,7 +1131,8 @@ pub(crate) fn cp_async<M: Monitor>(
             if let Place::Allocation(allocation) = part.place {
                 let snapshot = &context.launch.memory;
                 let index = snapshot.partition_point(|other| other.base < allocation.base);
-                lanes(part.mask).for_each(|lane| sources[lane] = (index, from[lane] - part.base));
+                let source = part.block.map_or(Source::Buffer(index), |block| Source::Block(Arc::clone(block)));
+                lanes(part.mask).for_each(|lane| sources[lane] = (source.clone(), from[lane] - part.base));
             }
         })?;
     }
@@ -1110,7 +1143,7 @@ pub(crate) fn cp_async<M: Monitor>(
             lane,
             group,
             to: to[lane] as u32,
-            from: sources[lane],
+            from: sources[lane].clone(),
             bytes,
             read: read(lane),
         });
@@ -1133,7 +1166,10 @@ pub(crate) fn cp_async_wait<M: Monitor>(context: &mut Context<'_, '_, M>, n: Opt
         }
         for byte in 0..u64::from(copy.bytes) {
             let value = if byte < u64::from(copy.read) {
-                let allocation = &context.launch.memory[copy.from.0];
+                let allocation = match &copy.from.0 {
+                    Source::Buffer(index) => &context.launch.memory[*index],
+                    Source::Block(block) => block,
+                };
                 // SAFETY: `cp_async` checked the range that is read.
                 unsafe { allocation.load(copy.from.1 + byte, 1) }
             } else {

@@ -5,7 +5,9 @@
 //! for each other through global memory all move, whatever the number of cores.
 
 mod access;
+mod builtin;
 pub(crate) mod debugger;
+pub(crate) mod heap;
 pub(crate) mod lanes;
 mod monitor;
 mod printf;
@@ -23,7 +25,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::fault::{Fault, FaultKind, OtherAccess};
 use crate::ir::{ConstantValue, Program};
 use crate::lower::KernelPart;
-use crate::memory::Snapshot;
+use crate::memory::{Snapshot, plural};
 use crate::trace::Site;
 pub(crate) use monitor::{Monitor, Plain, Scene, Watch};
 use sanitise::BlockShadow;
@@ -54,6 +56,8 @@ pub(crate) struct Launch<'a> {
     pub dynamic_shared: u32,
     pub params: Vec<u8>,
     pub memory: Arc<Snapshot>,
+    /// What kernels allocate while they run.
+    pub heap: heap::LaunchHeap<'a>,
     /// Addresses of the module's variables.
     pub globals: &'a [u64],
     /// The PTX text and the name of its file, for faults.
@@ -265,10 +269,6 @@ impl Launch<'_> {
         let [x, y, _] = self.block;
         [number % x, number / x % y, number / (x * y)]
     }
-}
-
-fn plural(bytes: u64) -> String {
-    if bytes == 1 { "1 byte".into() } else { format!("{bytes} bytes") }
 }
 
 /// The name that a variable of a function has in CUDA C++: `tile` for `_ZZ6reduceE4tile`.

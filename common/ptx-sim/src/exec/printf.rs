@@ -3,30 +3,17 @@
 use std::fmt::Write as _;
 
 use super::access;
+use super::builtin::{argument, set_result};
 use super::lanes::lanes;
 use super::warp::Context;
 use super::{Monitor, Problem};
 use crate::fault::FaultKind;
-use crate::ir::{Call, MemSpace, Place};
+use crate::ir::{Call, MemSpace};
 
 /// Longest string that is read from a kernel.
 const MAX_STRING: u64 = 4096;
 /// Bytes that are kept until the host takes them; what is printed beyond is dropped, as a GPU's buffer drops it.
 const MAX_OUTPUT: usize = 16 << 20;
-
-/// A 64-bit argument of a call, in one lane.
-fn argument<M: Monitor>(context: &mut Context<'_, '_, M>, call: &Call, at: usize, lane: usize) -> u64 {
-    match call.args.get(at) {
-        Some(Place::Memory((offset, bytes))) => {
-            let mut raw = [0; 8];
-            let from = context.frame_local() + offset;
-            context.warp.local.read(lane, from, &mut raw[..(*bytes as usize).min(8)]);
-            u64::from_le_bytes(raw)
-        }
-        Some(Place::Row { row, wide }) => context.rows().lane_of(*row, *wide, lane),
-        _ => 0,
-    }
-}
 
 fn string<M: Monitor>(context: &mut Context<'_, '_, M>, lane: usize, address: u64) -> Result<String, Box<Problem>> {
     let mut bytes = Vec::new();
@@ -57,14 +44,7 @@ pub(crate) fn vprintf<M: Monitor>(
             output.push_str(&text);
         }
         drop(output);
-        match call.results.first() {
-            Some(Place::Memory((offset, _))) => {
-                let to = context.frame_local() + offset;
-                context.warp.local.write(lane, to, &count.to_le_bytes());
-            }
-            Some(Place::Row { row, wide }) => context.rows().set_lane_of(*row, *wide, lane, u64::from(count)),
-            _ => {}
-        }
+        set_result(context, call, lane, count.into());
     }
     Ok(())
 }

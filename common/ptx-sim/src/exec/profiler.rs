@@ -259,7 +259,8 @@ impl Profiler {
         }
     }
 
-    /// Remembers the sectors as read (0) or written (1). Addresses outside any allocation are a fault to come.
+    /// Remembers the sectors as read (0) or written (1). Addresses outside any buffer are those of
+    /// the heap, whose blocks are never at the same place again, or a fault to come.
     fn touch(&mut self, launch: &Launch<'_>, which: usize, addresses: &[u64; 32], mask: u32) {
         let mut last = u64::MAX;
         for lane in lanes(mask) {

@@ -21,7 +21,7 @@
 //!
 //! Two strong accesses never race, nor do writes of the value that is there already: hardware leaves one of the values.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::access::{Kind, Part, Place, Reach};
 use super::lanes::{each, lanes, lanes_where, mask_of};
@@ -37,6 +37,9 @@ pub(crate) const RED_ZONE: u32 = 256;
 const CELL: u32 = 4;
 /// Releases of one thread that a place remembers; older ones are merged.
 const MAX_RELEASES: usize = 16;
+/// Places through which threads hand over that are remembered. A kernel that frees what it allocates never runs out of new
+/// ones; beyond, nobody is blamed for what others may have handed over.
+const MAX_PLACES: usize = 1 << 18;
 /// Places that the question who knows of an access follows; beyond, the answer is yes.
 const MAX_STEPS: usize = 64;
 
@@ -228,11 +231,11 @@ pub(crate) struct Sanitiser {
     /// Moments so far.
     now: u32,
     /// Shadows of allocations, by address.
-    global: Vec<(u64, Shadow)>,
-    /// The one that was used last.
-    last: usize,
+    global: BTreeMap<u64, Shadow>,
     places: HashMap<Handover, u32>,
     releases: Vec<Releases>,
+    /// There were more than [`MAX_PLACES`].
+    places_missing: bool,
     /// Where variables begin and end in shared memory, in order.
     variables: Vec<(u64, u64)>,
 }
@@ -277,18 +280,15 @@ impl Sanitiser {
 
     /// Adds a finding, unless its line has one already. Returns its place.
     pub(crate) fn collect(&mut self, finding: Fault) -> usize {
-        let line = |fault: &Fault| match (&fault.file, fault.line) {
-            (Some(file), Some(line)) => (file.clone(), line),
-            _ => fault.ptx.clone(),
-        };
-        let here = line(&finding);
-        match self.findings.iter().position(|known| known.kind == finding.kind && line(known) == here) {
-            Some(at) => at,
-            None => {
-                self.findings.push(finding);
-                self.findings.len() - 1
-            }
-        }
+        finding.line_in(&self.findings).unwrap_or_else(|| {
+            self.findings.push(finding);
+            self.findings.len() - 1
+        })
+    }
+
+    /// A block of the heap is no more.
+    pub(crate) fn freed(&mut self, base: u64) {
+        self.global.remove(&base);
     }
 
     /// Looks at the lanes of a part of an access that is about to be made. Returns those that must not make it.
@@ -386,13 +386,8 @@ impl Sanitiser {
                     }
                 }
                 let base = allocation.base;
-                if self.global.get(self.last).is_none_or(|(known, _)| *known != base) {
-                    self.last = self.global.iter().position(|(known, _)| *known == base).unwrap_or_else(|| {
-                        self.global.push((base, Shadow::new(allocation.bytes)));
-                        self.global.len() - 1
-                    });
-                }
-                let mut memory = std::mem::take(&mut self.global[self.last].1);
+                let memory = self.global.entry(base).or_insert_with(|| Shadow::new(allocation.bytes));
+                let mut memory = std::mem::take(memory);
                 let held = |at: u64, bytes: usize, value: &[u8]| {
                     let mut found = [0; 32];
                     allocation.read(at, &mut found[..bytes]);
@@ -401,7 +396,7 @@ impl Sanitiser {
                 let place = |at: u64| Handover::Global(base + at);
                 let site = (warp.number, pc);
                 let races = self.races(&mut shadow, &mut memory, site, part.mask, &offsets, reach, held, place);
-                self.global[self.last].1 = memory;
+                self.global.insert(base, memory);
                 for (lane, record) in races {
                     let mut problem = race_problem(FaultKind::GlobalRace, launch, lane, record, addresses[lane], reach);
                     problem.notes.push(format!("the address is {}", allocation.describe(addresses[lane])));
@@ -535,6 +530,9 @@ impl Sanitiser {
                 return true;
             }
         }
+        if self.places_missing {
+            return true;
+        }
         if shadow.acquired.is_empty() && own.acquired.is_empty() {
             return false;
         }
@@ -594,6 +592,10 @@ impl Sanitiser {
         mates: [u32; 32],
         fences: [u32; 2],
     ) {
+        if self.releases.len() >= MAX_PLACES && !self.places.contains_key(&place) {
+            self.places_missing = true;
+            return;
+        }
         let next = self.releases.len() as u32;
         let index = *self.places.entry(place).or_insert(next);
         if index == next {

@@ -1,5 +1,7 @@
 //! The memory that an instruction is about to touch, for those who watch.
 
+use std::sync::Arc;
+
 use super::Scene;
 use super::access;
 use super::lanes::lanes;
@@ -96,11 +98,11 @@ pub(super) fn place(scene: &Scene<'_, '_>, space: MemSpace, address: u64) -> Opt
 }
 
 /// The allocation that holds `address`, freed or not.
-pub(super) fn allocation<'s>(scene: &Scene<'s, '_>, address: u64) -> Option<&'s memory::Allocation> {
-    let snapshot: &memory::Snapshot = &scene.launch.memory;
-    let at = snapshot.partition_point(|allocation| allocation.base <= address).checked_sub(1)?;
-    let found = &snapshot[at];
-    (address - found.base < found.bytes).then_some(found)
+pub(super) fn allocation(scene: &Scene<'_, '_>, address: u64) -> Option<Arc<memory::Allocation>> {
+    let snapshot = &scene.launch.memory;
+    let before = snapshot.partition_point(|allocation| allocation.base <= address).checked_sub(1);
+    let found = before.map(|at| &snapshot[at]).filter(|found| address - found.base < found.bytes);
+    found.cloned().or_else(|| scene.launch.heap.heap.block(address))
 }
 
 /// `wmma`: each part of each register.

@@ -1,6 +1,6 @@
 //! Records what one block does ([`Trace`]).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::touches::{allocation, touched};
 use super::{Block, Launch, Scene};
@@ -11,6 +11,8 @@ use crate::trace::*;
 pub(crate) struct Tracer {
     request: TraceRequest,
     trace: Trace,
+    /// Allocations among [`Trace::variables`], by address.
+    allocations: HashSet<u64>,
     /// Place in [`Trace::sites`] of each instruction.
     sites: HashMap<usize, u32>,
 }
@@ -30,7 +32,7 @@ impl Tracer {
             variables: variables.collect(),
             ..Trace::default()
         };
-        Self { request: request.clone(), trace, sites: HashMap::new() }
+        Self { request: request.clone(), trace, allocations: HashSet::new(), sites: HashMap::new() }
     }
 
     /// The trace, with the text of its lines; `text_of` gives the text of a CUDA file.
@@ -86,8 +88,8 @@ impl Tracer {
                 }
                 let Some(found) = allocation(scene, touch.address) else { continue };
                 known = Some((found.base, found.bytes));
-                if !self.trace.variables.iter().any(|variable| variable.start == found.base) {
-                    let (name, start, bytes) = (found.label.clone(), found.base, found.bytes);
+                if self.allocations.insert(found.base) {
+                    let (name, start, bytes) = (found.label.to_string(), found.base, found.bytes);
                     self.trace.variables.push(Variable { space: access.space, name, start, bytes });
                 }
             }

@@ -15,7 +15,7 @@
 
 use super::access;
 use super::lanes::{Row, Rows, Shape, each, lanes, mask_of};
-use super::{Block, Launch, Monitor, Problem, SPLIT_QUANTUM, Scene, WARP_QUANTUM, printf, together};
+use super::{Block, Launch, Monitor, Problem, SPLIT_QUANTUM, Scene, WARP_QUANTUM, heap, printf, together};
 use crate::fault::{Fault, FaultKind};
 use crate::ir::*;
 use crate::memory;
@@ -1293,6 +1293,16 @@ fn enter<M: Monitor>(
     match call.callee {
         Callee::Vprintf => {
             printf::vprintf(context, call, split.mask)?;
+            split.pc += 1;
+            Ok(())
+        }
+        Callee::Malloc => {
+            heap::malloc(context, call, split.mask);
+            split.pc += 1;
+            Ok(())
+        }
+        Callee::Free => {
+            heap::free(context, call, split.mask)?;
             split.pc += 1;
             Ok(())
         }

@@ -4,7 +4,7 @@
 mod cfg;
 mod opcodes;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::ast::{self, Ast, Init, Operand, Scalar, Space, Statement, Variable};
 use crate::error::{SyntaxError, Unsupported};
@@ -108,6 +108,7 @@ pub(crate) fn lower(ast: &Ast<'_>, source: &str) -> Result<Lowered, SyntaxError>
     let mut module = Module {
         names: HashMap::new(),
         function_names: HashMap::new(),
+        bodies: ast.functions.iter().filter(|function| function.body.is_some()).map(|function| function.name).collect(),
         shared: Vec::new(),
         program: Program::default(),
         lines: Lines::new(source),
@@ -146,6 +147,8 @@ pub(crate) fn lower(ast: &Ast<'_>, source: &str) -> Result<Lowered, SyntaxError>
 struct Module<'a> {
     names: HashMap<&'a str, Symbol>,
     function_names: HashMap<&'a str, u32>,
+    /// The functions that are more than declared.
+    bodies: HashSet<&'a str>,
     shared: Vec<SharedVariable>,
     program: Program,
     lines: Lines,

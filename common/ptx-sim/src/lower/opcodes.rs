@@ -141,6 +141,18 @@ fn bool_op(name: &str) -> Option<BoolOp> {
     })
 }
 
+/// The functions that a CUDA compiler declares and the device brings with it.
+fn builtin(name: &str) -> Option<Callee> {
+    Some(match name {
+        "vprintf" => Callee::Vprintf,
+        "__assertfail" => Callee::AssertFail,
+        // `new` of a type that is aligned to more than 16 bytes takes the second
+        "malloc" | "__cuda_syscall_aligned_malloc" => Callee::Malloc,
+        "free" => Callee::Free,
+        _ => return None,
+    })
+}
+
 fn space_named(name: &str) -> Option<MemSpace> {
     Some(match name {
         "global" | "const" => MemSpace::Global,
@@ -1499,9 +1511,8 @@ impl<'a> FunctionLowering<'_, 'a> {
             _ => return invalid("call takes a function"),
         };
         let callee = match self.lookup(callee) {
-            Some(Symbol::Function(index)) => match callee {
-                "vprintf" => Callee::Vprintf,
-                "__assertfail" => Callee::AssertFail,
+            Some(Symbol::Function(index)) => match builtin(callee) {
+                Some(builtin) if !self.module.bodies.contains(callee) => builtin,
                 _ => {
                     if !self.function.calls.contains(&index) {
                         self.function.calls.push(index);

@@ -1,0 +1,116 @@
+//! The heap that `malloc` and `new` of a kernel take from: blocks that live from launch to launch until a kernel frees them.
+//!
+//! A block is an [`Allocation`] with an address of its own, as a buffer of the host is, so that what goes past its end or
+//! comes too late is found as there. Launches look up buffers in a snapshot, which never changes; an address that is in none
+//! of them is looked up here.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use crate::memory::{Addresses, Allocation, Origin, Role, Table};
+
+/// Bytes that all blocks of a device may have together: what CUDA reserves if nobody sets `cudaLimitMallocHeapSize`.
+pub const HEAP_BYTES: u64 = 8 << 20;
+/// Alignment of blocks, and what they are rounded up to when the heap's room is counted.
+const ALIGN: u64 = 16;
+
+#[derive(Debug, Default)]
+struct Blocks {
+    table: Table,
+    in_use: u64,
+}
+
+/// All blocks of a device. Any number of threads may use it at a time.
+#[derive(Debug)]
+pub(crate) struct Heap {
+    addresses: Arc<Addresses>,
+    sanitised: bool,
+    blocks: RwLock<Blocks>,
+}
+
+/// What a pointer that cannot be freed is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BadFree {
+    /// A block that has been freed.
+    Freed,
+    /// Not the start of a block.
+    NoBlock,
+}
+
+/// Bytes that a block takes of the heap: an empty one has an address too.
+fn cost(bytes: u64) -> u64 {
+    bytes.checked_next_multiple_of(ALIGN).unwrap_or(u64::MAX).max(ALIGN)
+}
+
+impl Heap {
+    pub(crate) fn new(addresses: Arc<Addresses>, sanitised: bool) -> Self {
+        Self { addresses, sanitised, blocks: RwLock::default() }
+    }
+
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, Blocks> {
+        self.blocks.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, Blocks> {
+        self.blocks.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The address of a new block, a multiple of `align` and at least of 16; `None` if there is no room, or `align` is no
+    /// power of two.
+    pub(crate) fn alloc(&self, bytes: u64, align: u64, label: &Arc<str>, origin: Origin) -> Option<u64> {
+        if !align.is_power_of_two() || align > HEAP_BYTES {
+            return None;
+        }
+        {
+            let mut blocks = self.write();
+            blocks.in_use = blocks.in_use.checked_add(cost(bytes)).filter(|in_use| *in_use <= HEAP_BYTES)?;
+        }
+        // The host's own allocator is asked while nobody waits for it.
+        let base = self.addresses.claim(bytes, align);
+        let block = Allocation::new(base, bytes, Arc::clone(label), Role::Block, Some(origin), self.sanitised);
+        let mut blocks = self.write();
+        match block {
+            Some(block) => {
+                blocks.table.insert(Arc::new(block));
+                Some(base)
+            }
+            None => {
+                blocks.in_use -= cost(bytes);
+                None
+            }
+        }
+    }
+
+    /// Frees the block that begins at `address`. Who is using it at this moment, on another worker, keeps it until then.
+    pub(crate) fn free(&self, address: u64) -> Result<(), BadFree> {
+        let mut blocks = self.write();
+        let found = blocks.table.before(address).filter(|block| block.base == address);
+        let block = Arc::clone(found.ok_or(BadFree::NoBlock)?);
+        if !blocks.table.bury(&block) {
+            return Err(BadFree::Freed);
+        }
+        blocks.in_use -= cost(block.bytes);
+        Ok(())
+    }
+
+    /// The block that holds `address`, freed or not.
+    pub(crate) fn block(&self, address: u64) -> Option<Arc<Allocation>> {
+        let blocks = self.read();
+        blocks.table.before(address).filter(|block| address - block.base < block.bytes).cloned()
+    }
+
+    /// The live block that holds `address`.
+    pub(crate) fn live_block(&self, address: u64) -> Option<Arc<Allocation>> {
+        self.block(address).filter(|block| !block.is_freed())
+    }
+
+    /// The blocks before and behind `address`, freed or not.
+    pub(crate) fn around(&self, address: u64) -> [Option<Arc<Allocation>>; 2] {
+        let blocks = self.read();
+        [blocks.table.before(address).cloned(), blocks.table.after(address).cloned()]
+    }
+
+    /// All blocks that have not been freed, by address.
+    pub(crate) fn live(&self) -> Vec<Arc<Allocation>> {
+        self.read().table.live().cloned().collect()
+    }
+}

@@ -1,0 +1,33 @@
+// GEMM, one thread an element of C, and neighbouring lanes in neighbouring columns.
+//
+//      B                          lane 0 … 31 of a warp: one row of C, 32 columns.
+//      ║║║║ 32 neighbours          A: one value for all, one sector
+//     ─┼──────────────             B: 32 neighbours, 4 sectors, all of them used (given transposed: still 32 sectors)
+//  A ─ │ C C C C …                 C: 32 neighbours, 4 sectors
+//
+// Limited by loads: two for each multiply-add, and nothing that one thread fetches serves another but by the cache.
+#include "gemm.cuh"
+
+constexpr int TILE = 32;  // rows and columns of C a block
+
+// ANCHOR: kernel
+template <Layout LAYOUT>
+__device__ void gemm(const float *a, const float *b, const float *bias, float *c, int m, int n, int k,
+                     Epilogue epilogue) {
+    int tiles = (n + TILE - 1) / TILE;  // in a row of tiles
+    int row = blockIdx.x / tiles * TILE + threadIdx.x / TILE;
+    int column = blockIdx.x % tiles * TILE + threadIdx.x % TILE;
+    if (row >= m || column >= n) {
+        return;
+    }
+    float sum = 0.0f;
+    for (int i = 0; i < k; i++) {
+        sum += a[(size_t)row * k + i] * b[place_in_b<LAYOUT>(i, column, n, k)];
+    }
+    float *out = c + (size_t)row * n + column;
+    *out = epilogue.apply(sum, bias_at(bias, column), out);
+}
+// ANCHOR_END: kernel
+
+GEMM_KERNEL(gemm_nn, TILE * TILE, gemm<ROW_MAJOR>)
+GEMM_KERNEL(gemm_nt, TILE * TILE, gemm<TRANSPOSED>)

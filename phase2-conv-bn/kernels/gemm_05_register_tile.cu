@@ -1,0 +1,77 @@
+// GEMM with a square of C a thread: TM × TN elements from TM values of A and TN of B, all in registers.
+//
+//           b₀ … b₇              For each i a thread loads TM + TN values and does TM · TN multiply-adds:
+//     a₀  ┌─────────┐            16 loads for 64, a quarter each.
+//     …   │ 64 sums │            The sums alone take 64 registers, so fewer warps fit a multiprocessor;
+//     a₇  └─────────┘            a thread's own independent multiply-adds hide what they hid.
+//
+// Limited by shared memory still: loads of one word, and lanes that meet in one bank.
+#include "gemm.cuh"
+
+constexpr int BM = 128, BN = 128;  // rows and columns of C a block
+constexpr int BK = 16;             // step along K
+constexpr int TM = 8, TN = 8;      // rows and columns of C a thread
+constexpr int THREADS = BM * BN / (TM * TN);
+
+// ANCHOR: kernel
+template <Layout LAYOUT>
+__device__ void gemm(const float *a, const float *b, const float *bias, float *c, int m, int n, int k,
+                     Epilogue epilogue) {
+    __shared__ float a_tile[BM][BK];  // [row][i]
+    __shared__ float b_tile[BK][BN];  // [i][column]
+    int tiles = (n + BN - 1) / BN;
+    int first_row = blockIdx.x / tiles * BM;
+    int first_column = blockIdx.x % tiles * BN;
+    int y = threadIdx.x / (BN / TN) * TM;  // this thread's rows and columns in the tile of C
+    int x = threadIdx.x % (BN / TN) * TN;
+
+    float sums[TM][TN] = {};
+    for (int first = 0; first < k; first += BK) {
+        for (int at = threadIdx.x; at < BM * BK; at += THREADS) {
+            int row = at / BK;
+            int i = at % BK;
+            bool inside = first_row + row < m && first + i < k;
+            a_tile[row][i] = inside ? a[(size_t)(first_row + row) * k + first + i] : 0.0f;
+        }
+        for (int at = threadIdx.x; at < BK * BN; at += THREADS) {
+            int i = LAYOUT == ROW_MAJOR ? at / BN : at % BK;
+            int column = LAYOUT == ROW_MAJOR ? at % BN : at / BK;
+            bool inside = first + i < k && first_column + column < n;
+            b_tile[i][column] = inside ? b[place_in_b<LAYOUT>(first + i, first_column + column, n, k)] : 0.0f;
+        }
+        __syncthreads();  // the tiles are complete
+
+        for (int i = 0; i < BK; i++) {
+            float rows[TM], columns[TN];
+            for (int r = 0; r < TM; r++) {
+                rows[r] = a_tile[y + r][i];
+            }
+            for (int s = 0; s < TN; s++) {
+                columns[s] = b_tile[i][x + s];
+            }
+            for (int r = 0; r < TM; r++) {
+                for (int s = 0; s < TN; s++) {
+                    sums[r][s] += rows[r] * columns[s];
+                }
+            }
+        }
+        __syncthreads();  // nobody needs them any more
+    }
+
+#pragma unroll  // so that the sums are registers and no array in memory
+    for (int r = 0; r < TM; r++) {
+#pragma unroll
+        for (int s = 0; s < TN; s++) {
+            int row = first_row + y + r;
+            int column = first_column + x + s;
+            if (row < m && column < n) {
+                float *out = c + (size_t)row * n + column;
+                *out = epilogue.apply(sums[r][s], bias_at(bias, column), out);
+            }
+        }
+    }
+}
+// ANCHOR_END: kernel
+
+GEMM_KERNEL(gemm_nn, THREADS, gemm<ROW_MAJOR>)
+GEMM_KERNEL(gemm_nt, THREADS, gemm<TRANSPOSED>)

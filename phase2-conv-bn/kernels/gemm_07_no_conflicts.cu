@@ -1,0 +1,102 @@
+// GEMM without bank conflicts: the same loads and stores, at places in shared memory that lie in different banks.
+//
+//     storing A transposed   two lanes a row, 16 rows a warp, and rows of the tile 4 floats longer: bank = 16·(lane % 2) +
+//                            lane / 2 + a constant, each of the 32 once (before: four lanes a row met in one bank)
+//     reading B              a thread's 8 columns in two groups of 4, half a tile apart, so that neighbouring lanes read
+//                            neighbouring 16 bytes (before: 32 bytes apart, so that every fifth lane met the first)
+//
+// Limited by wavefronts: reading B takes four for each load, since a warp wants 16 different places of 16 bytes.
+#include "gemm.cuh"
+#include "vectors.cuh"
+
+constexpr int BM = 128, BN = 128;  // rows and columns of C a block
+constexpr int BK = 16;             // step along K
+constexpr int TM = 8, TN = 8;      // rows and columns of C a thread, in groups of 4, half a tile apart
+constexpr int PAD = 4;             // floats behind each row of a tile; 4, so that rows begin at multiples of 16 bytes
+constexpr int THREADS = BM * BN / (TM * TN);
+static_assert(THREADS == 2 * BM && BM == BN, "the tiles of A and B are fetched by the same functions");
+
+// ANCHOR: fetch
+// The tile of a row-major matrix [rows, k] from row `first_row` and column `first` on, transposed: [i][row].
+template <bool ALIGNED>
+__device__ void fetch_transposed(float (*tile)[BM + PAD], const float *from, int first_row, int rows, int first, int k) {
+    int row = threadIdx.x / 2;
+    for (int i = threadIdx.x % 2 * 4; i < BK; i += 8) {
+        const float *whole_row = from + (size_t)(first_row + row) * k;
+        float4 four = load4<ALIGNED>(whole_row, first + i, first_row + row < rows ? k : 0);
+        tile[i][row] = four.x;
+        tile[i + 1][row] = four.y;
+        tile[i + 2][row] = four.z;
+        tile[i + 3][row] = four.w;
+    }
+}
+
+// The tile of a row-major matrix [k, columns] from row `first` and column `first_column` on: [i][column].
+template <bool ALIGNED>
+__device__ void fetch(float (*tile)[BN + PAD], const float *from, int first_column, int columns, int first, int k) {
+    for (int at = threadIdx.x; at < BK * BN / 4; at += THREADS) {
+        int i = at / (BN / 4);
+        int column = at % (BN / 4) * 4;
+        const float *whole_row = from + (size_t)(first + i) * columns;
+        float4 four = load4<ALIGNED>(whole_row, first_column + column, first + i < k ? columns : 0);
+        *reinterpret_cast<float4 *>(&tile[i][column]) = four;
+    }
+}
+// ANCHOR_END: fetch
+
+// ANCHOR: kernel
+template <Layout LAYOUT, bool ALIGNED>
+__device__ void gemm(const float *a, const float *b, const float *bias, float *c, int m, int n, int k,
+                     Epilogue epilogue) {
+    __shared__ __align__(16) float a_tile[BK][BM + PAD];  // [i][row]
+    __shared__ __align__(16) float b_tile[BK][BN + PAD];  // [i][column]
+    int tiles = (n + BN - 1) / BN;
+    int first_row = blockIdx.x / tiles * BM;
+    int first_column = blockIdx.x % tiles * BN;
+    int y = threadIdx.x / (BN / TN) * 4;  // the first group of this thread's rows and columns in the tile of C
+    int x = threadIdx.x % (BN / TN) * 4;
+
+    float sums[TM][TN] = {};
+    for (int first = 0; first < k; first += BK) {
+        fetch_transposed<ALIGNED>(a_tile, a, first_row, m, first, k);
+        if (LAYOUT == ROW_MAJOR) {
+            fetch<ALIGNED>(b_tile, b, first_column, n, first, k);
+        } else {
+            fetch_transposed<ALIGNED>(b_tile, b, first_column, n, first, k);
+        }
+        __syncthreads();  // the tiles are complete
+
+        for (int i = 0; i < BK; i++) {
+            float rows[TM], columns[TN];
+            for (int r = 0; r < TM; r += 4) {
+                read4(&rows[r], &a_tile[i][y + r / 4 * (BM / 2)]);
+            }
+            for (int s = 0; s < TN; s += 4) {
+                read4(&columns[s], &b_tile[i][x + s / 4 * (BN / 2)]);
+            }
+            for (int r = 0; r < TM; r++) {
+                for (int s = 0; s < TN; s++) {
+                    sums[r][s] += rows[r] * columns[s];
+                }
+            }
+        }
+        __syncthreads();  // nobody needs them any more
+    }
+
+#pragma unroll  // so that the sums are registers and no array in memory
+    for (int r = 0; r < TM; r++) {
+        int row = first_row + y + r / 4 * (BM / 2) + r % 4;
+#pragma unroll
+        for (int s = 0; s < TN; s += 4) {
+            int column = first_column + x + s / 4 * (BN / 2);
+            float4 four = make_float4(sums[r][s], sums[r][s + 1], sums[r][s + 2], sums[r][s + 3]);
+            finish4<ALIGNED>(epilogue, four, bias, c + (size_t)row * n, column, row < m ? n : 0);
+        }
+    }
+}
+// ANCHOR_END: kernel
+
+GEMM_KERNEL(gemm_nn, THREADS, gemm<ROW_MAJOR, true>)
+GEMM_KERNEL(gemm_nt, THREADS, gemm<TRANSPOSED, true>)
+GEMM_KERNEL(gemm_nn_any, THREADS, gemm<ROW_MAJOR, false>)
+GEMM_KERNEL(gemm_nt_any, THREADS, gemm<TRANSPOSED, false>)

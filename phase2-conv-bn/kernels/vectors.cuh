@@ -1,0 +1,41 @@
+// Four floats at once: 16 bytes, the most that one load or store of a thread moves. ALIGNED says that rows begin at
+// multiples of 16 bytes (their length is a multiple of 4); otherwise the four are moved one by one.
+#pragma once
+
+#include "epilogue.cuh"
+
+// The four of a row from `at` on, a multiple of 4; zeros from `length` on.
+template <bool ALIGNED> __device__ float4 load4(const float *row, int at, int length) {
+    if (ALIGNED) {
+        return at < length ? *reinterpret_cast<const float4 *>(row + at) : float4();
+    }
+    return make_float4(at < length ? row[at] : 0.0f, at + 1 < length ? row[at + 1] : 0.0f,
+                       at + 2 < length ? row[at + 2] : 0.0f, at + 3 < length ? row[at + 3] : 0.0f);
+}
+
+// Finishes four sums that are neighbours in a row of C, which has `length` elements, and writes those that lie inside.
+template <bool ALIGNED>
+__device__ void finish4(const Epilogue &epilogue, float4 sums, const float *bias, float *row, int at, int length) {
+    if (ALIGNED) {
+        if (at < length) {
+            *reinterpret_cast<float4 *>(row + at) = epilogue.apply(sums, bias4_at(bias, at), row + at);
+        }
+        return;
+    }
+    const float each[4] = {sums.x, sums.y, sums.z, sums.w};
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        if (at + i < length) {
+            row[at + i] = epilogue.apply(each[i], bias_at(bias, at + i), row + at + i);
+        }
+    }
+}
+
+// Four neighbours in shared memory, at a multiple of 16 bytes.
+__device__ inline void read4(float *to, const float *from) {
+    float4 four = *reinterpret_cast<const float4 *>(from);
+    to[0] = four.x;
+    to[1] = four.y;
+    to[2] = four.z;
+    to[3] = four.w;
+}

@@ -1,0 +1,20 @@
+//! Step 1: one thread an element of C, and the lanes of a warp down a column.
+//!
+//! Hypothesis: a thread an element is enough parallelism, and it does not matter which thread takes which element. Change: none,
+//! this is where the ladder begins. Measured: sectors a request and time, in the `gemm` table of
+//! `cargo run -p phase2-conv-bn -- gemm`.
+
+use common::kernel_source;
+
+use super::Step;
+
+/// `kernels/gemm_01_uncoalesced.cu`.
+pub const STEP: Step = Step {
+    number: 1,
+    name: "uncoalesced",
+    idea: "one thread an element, lanes down a column of C",
+    source: kernel_source!("gemm_01_uncoalesced"),
+    tile: [32, 32],
+    threads: 1024,
+    vectors: false,
+};

@@ -1,0 +1,20 @@
+//! Step 3: tiles of A and B in shared memory.
+//!
+//! Hypothesis: in a block of 32×32 elements each value of A and B is fetched by 32 threads; fetched once into shared memory, it
+//! asks the caches for a thirty-second. Change: the loop along K in steps of 32, with a barrier before and after the use of the
+//! tiles. Measured: global sectors, shared wavefronts and time, in the `gemm` table.
+
+use common::kernel_source;
+
+use super::Step;
+
+/// `kernels/gemm_03_shared_tile.cu`.
+pub const STEP: Step = Step {
+    number: 3,
+    name: "shared tile",
+    idea: "tiles of A and B in shared memory, fetched once a block",
+    source: kernel_source!("gemm_03_shared_tile"),
+    tile: [32, 32],
+    threads: 1024,
+    vectors: false,
+};

@@ -1,0 +1,20 @@
+//! Step 5: a square of 8×8 elements of C a thread.
+//!
+//! Hypothesis: 16 loads serve 64 multiply-adds, a quarter each in place of step 4's nine eighths. The price is registers: at up to
+//! 128 a thread, a multiprocessor holds 16 warps in place of up to 64. Change: 8×8 sums a thread, tiles of 128×128×16. Measured:
+//! shared wavefronts and time, in the `gemm` table; registers, in the `resources` table.
+
+use common::kernel_source;
+
+use super::Step;
+
+/// `kernels/gemm_05_register_tile.cu`.
+pub const STEP: Step = Step {
+    number: 5,
+    name: "register tile",
+    idea: "a square of 8×8 elements a thread",
+    source: kernel_source!("gemm_05_register_tile"),
+    tile: [128, 128],
+    threads: 256,
+    vectors: false,
+};

@@ -1,0 +1,20 @@
+//! Step 7: the same accesses, at places that lie in different banks.
+//!
+//! Hypothesis: in step 6 the four lanes that store a row of A meet in one bank, and every fifth lane that reads B meets the first;
+//! rows of the tile 4 floats longer, and columns of a thread in two groups, spread both over all banks. Change: padding, and
+//! who takes which part. Measured: bank conflicts before and after, in the `gemm` table (none are left; a test asserts it), and time.
+
+use common::kernel_source;
+
+use super::Step;
+
+/// `kernels/gemm_07_no_conflicts.cu`.
+pub const STEP: Step = Step {
+    number: 7,
+    name: "no bank conflicts",
+    idea: "padded rows, groups of columns: every lane its own bank",
+    source: kernel_source!("gemm_07_no_conflicts"),
+    tile: [128, 128],
+    threads: 256,
+    vectors: true,
+};

@@ -1,0 +1,20 @@
+//! Step 8: the threads of a warp take a part of C that is nearly square.
+//!
+//! Hypothesis: for each i a warp of step 7 wants 16 + 128 values for its 16×128 elements; for 64×32 it wants 64 + 32, and if lanes
+//! that want the same are neighbours, shared memory serves sixteen of them at a time: 8 wavefronts in place of 12. Change: the
+//! place of a thread in the tile, from bits of its number. Measured: shared wavefronts and time, in the `gemm` table.
+
+use common::kernel_source;
+
+use super::Step;
+
+/// `kernels/gemm_08_warp_tiles.cu`.
+pub const STEP: Step = Step {
+    number: 8,
+    name: "warp tiles",
+    idea: "64×32 of C a warp, lanes that want the same side by side",
+    source: kernel_source!("gemm_08_warp_tiles"),
+    tile: [128, 128],
+    threads: 256,
+    vectors: true,
+};

@@ -1,0 +1,21 @@
+//! Step 9: two tiles of each matrix, the next on its way while one is multiplied. Compute capability 8.0 and up, for `cp.async`.
+//!
+//! Hypothesis: in step 8 all warps of a block wait for the tiles at the same time, and only the other block of the
+//! multiprocessor works meanwhile; with loads that are asked for before the multiply-adds and needed after them nobody waits.
+//! Change: two tiles of each matrix in shared memory, one barrier for each step along K; B by `cp.async`, A through registers,
+//! since it is transposed on the way. Measured: time, in the `gemm` table; the counts hardly change.
+
+use common::kernel_source;
+
+use super::Step;
+
+/// `kernels/gemm_09_double_buffer.cu`.
+pub const STEP: Step = Step {
+    number: 9,
+    name: "double buffer",
+    idea: "the next tiles on their way (cp.async) while these are multiplied",
+    source: kernel_source!("gemm_09_double_buffer"),
+    tile: [128, 128],
+    threads: 256,
+    vectors: true,
+};
