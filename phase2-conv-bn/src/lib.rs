@@ -4,7 +4,7 @@
 //!
 //! | step | kernel | the idea |
 //! | --- | --- | --- |
-//! | [`steps::step01_conv2d_naive`] | `01_conv2d_naive.cu` | one thread computes one output element |
+//! | [`conv::step01_direct`] | `conv_01_direct.cu` | one thread computes one output element |
 //! | [`steps::step02_batch_norm`] | `02_batch_norm.cu` | one thread normalises one element |
 //! | [`steps::step03_relu`] | `03_relu.cu` | one thread clips one element, in place |
 //!
@@ -14,5 +14,7 @@
 //!
 //! `cargo run -p phase2-conv-bn` runs all three on a small shape and compares them with the f64 reference.
 
+pub mod conv;
+mod limits;
 pub mod report;
 pub mod steps;

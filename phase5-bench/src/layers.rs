@@ -11,7 +11,7 @@ use common::progress::Progress;
 use common::reference::{self, BatchNorm, Conv2dParams, Reference};
 use common::table::{Cell, Column, Table};
 use common::timing::{Bench, Timing};
-use phase2_conv_bn::steps::step01_conv2d_naive::Conv2dNaive;
+use phase2_conv_bn::conv;
 use phase2_conv_bn::steps::step02_batch_norm::BatchNormNaive;
 use phase2_conv_bn::steps::step03_relu::Relu;
 
@@ -263,7 +263,8 @@ fn on_device(
     step("layers: loading kernels");
     let stream = device.stream();
     let bench = Bench::default();
-    let (conv, norm, relu) = (Conv2dNaive::load(device)?, BatchNormNaive::load(device)?, Relu::load(device)?);
+    let (conv, norm, relu) =
+        (conv::step01_direct::STEP.load(device)?, BatchNormNaive::load(device)?, Relu::load(device)?);
     let (x, weights) = (input.to_device(device)?, weights.to_device(device)?);
     let shape = params().output_shape(&x, &weights.conv)?;
     let mut y = Tensor::empty_on(device, &shape)?;

@@ -1,18 +1,4 @@
 //! The steps, each the host side of one kernel file: which shapes it takes, and the geometry of its launch.
 
-pub mod step01_conv2d_naive;
 pub mod step02_batch_norm;
 pub mod step03_relu;
-
-use common::{Error, Result};
-
-/// `value` as the 32-bit integer that the kernels count in.
-fn fits_i32(operation: &'static str, what: &str, value: Option<usize>) -> Result<i32> {
-    value.and_then(|value| i32::try_from(value).ok()).ok_or_else(|| Error::Shape {
-        operation: operation.to_owned(),
-        detail: match value {
-            Some(value) => format!("{what} is {value}, and the kernel counts in 32 bits (up to {})", i32::MAX),
-            None => format!("{what} is beyond 64 bits, and the kernel counts in 32 (up to {})", i32::MAX),
-        },
-    })
-}

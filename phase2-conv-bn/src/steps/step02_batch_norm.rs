@@ -6,7 +6,7 @@
 use common::prelude::*;
 use common::reference::BatchNorm;
 
-use super::fits_i32;
+use crate::limits::fits_i32;
 
 /// `kernels/02_batch_norm.cu`.
 pub const SOURCE: KernelSource = kernel_source!("02_batch_norm");

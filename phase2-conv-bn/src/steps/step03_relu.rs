@@ -5,7 +5,7 @@
 
 use common::prelude::*;
 
-use super::fits_i32;
+use crate::limits::fits_i32;
 
 /// `kernels/03_relu.cu`.
 pub const SOURCE: KernelSource = kernel_source!("03_relu");
