@@ -16,6 +16,7 @@
 
 pub mod gemm;
 mod limits;
+pub mod linear;
 pub mod norm;
 pub mod report;
 pub mod steps;
