@@ -28,8 +28,8 @@ struct Slot {
     unsigned first, end;  // [first, end) are inside
 };
 
-// Slot `slot` of the plane that begins at x[begin].
 // ANCHOR: take
+// Slot `slot` of the plane that begins at x[begin].
 __device__ Slot take(const float *x, size_t begin, unsigned plane, unsigned slot) {
     unsigned before = begin % 4;  // values between the boundary and the plane
     unsigned at = 4 * slot;       // both from the boundary
@@ -54,12 +54,26 @@ __device__ Slot take(const float *x, size_t begin, unsigned plane, unsigned slot
 }
 // ANCHOR_END: take
 
-// In lane 0: the sum over all lanes. All 32 take part.
 // ANCHOR: warp
+// In lane 0: the sum over all lanes. All 32 take part.
 __device__ Sums across_warp(Sums sums) {
     for (int offset = 16; offset > 0; offset /= 2) {
         sums.sum += __shfl_down_sync(0xffffffff, sums.sum, offset);
         sums.squares += __shfl_down_sync(0xffffffff, sums.squares, offset);
+    }
+    return sums;
+}
+
+// In thread 0: the sum over the block. Each warp adds by itself, then the first adds theirs: one barrier.
+__device__ Sums across_block(Sums sums) {
+    __shared__ Sums of_warps[WARPS];
+    sums = across_warp(sums);
+    if (threadIdx.x % 32 == 0) {
+        of_warps[threadIdx.x / 32] = sums;
+    }
+    __syncthreads();
+    if (threadIdx.x < 32) {
+        sums = across_warp(threadIdx.x < WARPS ? of_warps[threadIdx.x] : Sums{0.0f, 0.0f});
     }
     return sums;
 }
@@ -97,38 +111,27 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             }
         }
     }
-    __shared__ Sums of_warps[WARPS];
-    sums = across_warp(sums);
-    if (threadIdx.x % 32 == 0) {
-        of_warps[threadIdx.x / 32] = sums;
-    }
-    __syncthreads();
-    if (threadIdx.x < 32) {
-        sums = across_warp(threadIdx.x < WARPS ? of_warps[threadIdx.x] : Sums{0.0f, 0.0f});
-        if (threadIdx.x == 0) {
-            partial[blockIdx.x] = sums;
-        }
+    sums = across_block(sums);
+    if (threadIdx.x == 0) {
+        partial[blockIdx.x] = sums;
     }
 }
 // ANCHOR_END: kernel
 
-// A warp a channel, its lanes striding through the channel's `splits` partial sums.
+// A block a channel, whose threads stride through the channel's `splits` partial sums.
 // ANCHOR: finish
-extern "C" __global__ void stats_finish(const Sums *partial, float *mean, float *variance, unsigned channels,
-                                        unsigned splits, float count  // M
-) {
-    unsigned c = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
-    if (c >= channels) {
-        return;
-    }
+extern "C" __global__ void __launch_bounds__(THREADS)
+    stats_finish(const Sums *partial, float *mean, float *variance, unsigned splits, float count  // M
+    ) {
+    unsigned c = blockIdx.x;
     Sums sums = {0.0f, 0.0f};
-    for (unsigned s = threadIdx.x % 32; s < splits; s += 32) {
+    for (unsigned s = threadIdx.x; s < splits; s += THREADS) {
         Sums more = partial[(size_t)c * splits + s];
         sums.sum += more.sum;
         sums.squares += more.squares;
     }
-    sums = across_warp(sums);
-    if (threadIdx.x % 32 == 0) {
+    sums = across_block(sums);
+    if (threadIdx.x == 0) {
         float m = sums.sum / count;
         mean[c] = m;
         variance[c] = sums.squares / count - m * m;

@@ -30,8 +30,8 @@ struct Slot {
     unsigned first, end;  // [first, end) are inside
 };
 
-// Slot `slot` of the plane that begins at x[begin].
 // ANCHOR: take
+// Slot `slot` of the plane that begins at x[begin].
 __device__ Slot take(const float *x, size_t begin, unsigned plane, unsigned slot) {
     unsigned before = begin % 4;  // values between the boundary and the plane
     unsigned at = 4 * slot;       // both from the boundary
@@ -82,6 +82,20 @@ __device__ Moments across_warp(Moments moments) {
     return moments;
 }
 
+// In thread 0: the block merged.
+__device__ Moments across_block(Moments moments) {
+    __shared__ Moments of_warps[WARPS];
+    moments = across_warp(moments);
+    if (threadIdx.x % 32 == 0) {
+        of_warps[threadIdx.x / 32] = moments;
+    }
+    __syncthreads();
+    if (threadIdx.x < 32) {
+        moments = across_warp(threadIdx.x < WARPS ? of_warps[threadIdx.x] : Moments{0.0f, 0.0f, 0.0f});
+    }
+    return moments;
+}
+
 // partial: [channels, gridDim.x / channels], written once each. The parameters are those of stats_03_shuffle.cu.
 // ANCHOR: kernel
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -123,34 +137,23 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             }
         }
     }
-    __shared__ Moments of_warps[WARPS];
-    moments = across_warp(moments);
-    if (threadIdx.x % 32 == 0) {
-        of_warps[threadIdx.x / 32] = moments;
-    }
-    __syncthreads();
-    if (threadIdx.x < 32) {
-        moments = across_warp(threadIdx.x < WARPS ? of_warps[threadIdx.x] : Moments{0.0f, 0.0f, 0.0f});
-        if (threadIdx.x == 0) {
-            partial[blockIdx.x] = moments;
-        }
+    moments = across_block(moments);
+    if (threadIdx.x == 0) {
+        partial[blockIdx.x] = moments;
     }
 }
 // ANCHOR_END: kernel
 
-// A warp a channel, its lanes striding through the channel's `splits` partial results.
-extern "C" __global__ void stats_finish(const Moments *partial, float *mean, float *variance, unsigned channels,
-                                        unsigned splits) {
-    unsigned c = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
-    if (c >= channels) {
-        return;
-    }
+// A block a channel, whose threads stride through the channel's `splits` partial results.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    stats_finish(const Moments *partial, float *mean, float *variance, unsigned splits) {
+    unsigned c = blockIdx.x;
     Moments moments = {0.0f, 0.0f, 0.0f};
-    for (unsigned s = threadIdx.x % 32; s < splits; s += 32) {
+    for (unsigned s = threadIdx.x; s < splits; s += THREADS) {
         merge(moments, partial[(size_t)c * splits + s]);
     }
-    moments = across_warp(moments);
-    if (threadIdx.x % 32 == 0) {
+    moments = across_block(moments);
+    if (threadIdx.x == 0) {
         mean[c] = moments.mean;
         variance[c] = moments.m2 / moments.count;
     }

@@ -4,7 +4,7 @@
 //!
 //! | step | kernel | the idea |
 //! | --- | --- | --- |
-//! | [`steps::step01_conv2d_naive`] | `01_conv2d_naive.cu` | one thread computes one output element |
+//! | [`conv::step01_direct`] | `conv_01_direct.cu` | one thread computes one output element |
 //! | [`norm::batch_norm::NAIVE`] | `norm_01_batch_norm.cu` | one thread normalises one element |
 //! | [`norm::relu::NAIVE`] | `relu_01_naive.cu` | one thread clips one element, in place |
 //!
@@ -14,8 +14,9 @@
 //!
 //! `cargo run -p phase2-conv-bn` runs all three on a small shape and compares them with the f64 reference.
 
+pub mod conv;
 pub mod gemm;
 mod limits;
+pub mod linear;
 pub mod norm;
 pub mod report;
-pub mod steps;

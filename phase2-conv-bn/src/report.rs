@@ -6,8 +6,8 @@ use common::reference::{self, BatchNorm, Conv2dParams, Reference};
 use common::table::{Cell, Column, Table};
 use common::timing::Bench;
 
+use crate::conv;
 use crate::norm::{batch_norm, relu};
-use crate::steps::step01_conv2d_naive::Conv2dNaive;
 
 /// A table, and what in it is wrong.
 #[derive(Debug)]
@@ -45,12 +45,12 @@ pub fn run(device: &Device) -> Result<Report> {
     report.table.note("|Δ|: to the reference, which accumulates in f64; allowed: what f32 rounding may cost, derived.");
     let bench = Bench::default();
 
-    let conv = Conv2dNaive::load(device)?;
+    let conv = conv::step01_direct::STEP.load(device)?;
     let (x, w, b) = (input.to_device(device)?, weight.to_device(device)?, bias.to_device(device)?);
     let mut y = Tensor::empty_on(device, &params.output_shape(&x, &w)?)?;
     let timing = bench.measure(&stream, || conv.launch(&stream, &x, &w, Some(&b), params, &mut y))?;
     let convolved = y.to_host()?;
-    report.row("01 conv2d_naive", &timing, &convolved, &reference::conv2d(&input, &weight, Some(&bias), params)?)?;
+    report.row("conv 01 direct", &timing, &convolved, &reference::conv2d(&input, &weight, Some(&bias), params)?)?;
 
     let norm = batch_norm::NAIVE.load(device)?;
     let parts = [&gamma, &beta, &mean, &variance];

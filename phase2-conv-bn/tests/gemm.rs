@@ -248,8 +248,68 @@ device_test! {
     }
 }
 
+/// Step, tile, and sizes: whole tiles, several of them, and cut along K; then ragged, for kernels that take it.
+const TILES: [(u32, [usize; 2], &[Size]); 4] = [
+    (10, [128, 256], &[[128, 256, 32], [256, 256, 96]]),
+    (10, [64, 128], &[[64, 128, 16], [128, 128, 80], [65, 132, 36]]),
+    (10, [32, 64], &[[32, 64, 32], [64, 192, 160], [70, 65, 33]]),
+    (11, [64, 64], &[[64, 64, 16], [64, 128, 512], [70, 66, 530], [130, 61, 260]]),
+];
+
+device_test! {
+    fn every_tile_is_right_for_whole_and_ragged_products(device) {
+        for (number, tile, sizes) in TILES {
+            let gemm = LADDER[number as usize - 1].load(&device)?.with_tile(tile).unwrap();
+            for (&size, epilogue) in sizes.iter().zip(EPILOGUES.into_iter().cycle()) {
+                for layout in Layout::ALL {
+                    let case = Case::new(size, layout, epilogue);
+                    let (values, tolerance) = case.expected();
+                    println!("{number} {tile:?} {}", case.describe());
+                    // Twice: what a launch leaves in its workspace must not harm the next.
+                    for _ in 0..2 {
+                        assert_close(&case.run(&device, &gemm)?, &values, tolerance);
+                    }
+                }
+            }
+        }
+        let none = LADDER[9].load(&device)?;
+        assert!(none.with_tile([1, 1]).is_none());
+        let large = none.with_tile([128, 256]).unwrap();
+        let case = Case::new([128, 255, 32], Layout::RowMajor, EPILOGUES[0]);
+        assert!(case.run(&device, &large).unwrap_err().is_unsupported());
+        Ok(())
+    }
+
+    /// Cut along K, with several blocks a tile, a product has the same bits every time.
+    fn a_cut_product_is_the_same_every_time(device) {
+        let gemm = LADDER[10].load(&device)?;
+        let case = Case::new([64, 64, 4096], Layout::Transposed, EPILOGUES[0]);
+        let first = case.run(&device, &gemm)?;
+        for _ in 0..3 {
+            assert_eq!(case.run(&device, &gemm)?, first);
+        }
+        Ok(())
+    }
+}
+
 /// A step's number, its text, and the mistake in place of it.
-const PLANTED: [(u32, &str, &str); 3] = [
+const PLANTED: [(u32, &str, &str); 7] = [
+    // The next step's values are read before they are there.
+    (
+        10,
+        "                    __syncthreads();  // the next step's values are there, and nobody needs the free stage's any more\n",
+        "",
+    ),
+    // The edge: rows beyond the last of A are read.
+    (10, "bool inside = first_row + across + c * APART < m && a_i < k;", "bool inside = a_i < k;"),
+    // Groups of columns exchanged.
+    (
+        10,
+        "const float *s = &sums[g / (TN / 4)][g % (TN / 4) * 4];",
+        "const float *s = &sums[g / (TN / 4)][(TN / 4 - 1 - g % (TN / 4)) * 4];",
+    ),
+    // The parts are added before all are there.
+    (11, "bool last = *before == (unsigned)(to - from);", "bool last = *before == 0;"),
     // The edge: the last column is read from the next row.
     (3, "bool in_a = first_row + y < m && first + x < k;", "bool in_a = first_row + y < m && first + x <= k;"),
     // The tiles are overwritten while others still read them.

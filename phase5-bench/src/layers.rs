@@ -11,8 +11,8 @@ use common::progress::Progress;
 use common::reference::{self, BatchNorm, Conv2dParams, Reference};
 use common::table::{Cell, Column, Table};
 use common::timing::{Bench, Timing};
+use phase2_conv_bn::conv;
 use phase2_conv_bn::norm::{batch_norm, relu};
-use phase2_conv_bn::steps::step01_conv2d_naive::Conv2dNaive;
 
 use crate::Error;
 use crate::tables::{Context, Outcome, verdict};
@@ -262,7 +262,7 @@ fn on_device(
     step("layers: loading kernels");
     let stream = device.stream();
     let bench = Bench::default();
-    let (conv, relu) = (Conv2dNaive::load(device)?, relu::NAIVE.load(device)?);
+    let (conv, relu) = (conv::step01_direct::STEP.load(device)?, relu::NAIVE.load(device)?);
     let (x, weights) = (input.to_device(device)?, weights.to_device(device)?);
     let norm = batch_norm::NAIVE.load(device)?.layer(&stream, &weights.norm())?;
     let shape = params().output_shape(&x, &weights.conv)?;

@@ -7,9 +7,14 @@
 //! | 3 | `norm_03_vectorised.cu` | 16-byte vectors, four loads in flight a thread |
 //! | [`relu`] 1 | `relu_01_naive.cu` | one thread clips one element, in place |
 //! | 2 | `relu_02_vectorised.cu` | 16-byte vectors, four loads in flight a thread |
+//! | [`statistics`] 1 | `stats_01_naive.cu` | one thread a channel |
+//! | 2 | `stats_02_shared.cu` | one block a channel, a tree of sums in shared memory |
+//! | 3 | `stats_03_shuffle.cu` | many blocks a channel, vectors, warp shuffles, a second stage |
+//! | 4 | `stats_04_welford.cu` | means and squared distances merged in place of sums |
 
 pub mod batch_norm;
 pub mod relu;
+pub mod statistics;
 
 use common::prelude::{KernelSource, LaunchConfig};
 
@@ -56,6 +61,6 @@ const THREADS: u32 = 256;
 const VALUES_IN_FLIGHT: u32 = 16;
 
 /// A thread for each [`VALUES_IN_FLIGHT`] of `n` values.
-fn vectors_config(n: u32) -> LaunchConfig {
+pub(crate) fn vectors_config(n: u32) -> LaunchConfig {
     LaunchConfig::linear(n.div_ceil(VALUES_IN_FLIGHT), THREADS)
 }

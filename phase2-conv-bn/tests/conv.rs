@@ -1,11 +1,11 @@
-//! The naive convolution on both devices: every kind of shape, against the f64 reference.
+//! Every step of the convolution ladder on both devices: every kind of shape, against the f64 reference.
 #![allow(clippy::unwrap_used)]
 
 use common::check::assert_close;
 use common::device_test;
 use common::prelude::*;
 use common::reference::{self, Conv2dParams};
-use phase2_conv_bn::steps::step01_conv2d_naive::Conv2dNaive;
+use phase2_conv_bn::conv::{self, LADDER};
 
 struct Case {
     name: &'static str,
@@ -49,9 +49,9 @@ fn cases() -> Vec<Case> {
 }
 
 device_test! {
-    fn convolution_matches_the_reference_for_every_kind_of_shape(device) {
+    fn every_step_matches_the_reference_for_every_kind_of_shape(device) {
         let stream = device.stream();
-        let conv = Conv2dNaive::load(&device)?;
+        let steps = LADDER.iter().map(|step| step.load(&device)).collect::<Result<Vec<_>>>()?;
         for (seed, Case { name, input, weight, params }) in (0..).step_by(3).zip(cases()) {
             println!("{name}: {input:?} * {weight:?}, {params:?}");
             let (x, w) = (Tensor::random(&input, seed), Tensor::random(&weight, seed + 1));
@@ -60,9 +60,15 @@ device_test! {
             for bias in [None, Some((&b, &b_dev))] {
                 let expected = reference::conv2d(&x, &w, bias.map(|(host, _)| host), params)?;
                 let bias = bias.map(|(_, dev)| dev);
-                let output = conv.forward(&stream, &x_dev, &w_dev, bias, params)?.to_host()?;
-                assert_eq!(output.shape(), params.output_shape(&x, &w)?);
-                assert_close(output.as_slice()?, &expected.values, expected.tolerance());
+                for step in &steps {
+                    let output = match step.forward(&stream, &x_dev, &w_dev, bias, params) {
+                        Err(error) if error.is_unsupported() => continue,
+                        output => output?.to_host()?,
+                    };
+                    println!("  {}", step.name());
+                    assert_eq!(output.shape(), params.output_shape(&x, &w)?);
+                    assert_close(output.as_slice()?, &expected.values, expected.tolerance());
+                }
             }
         }
         Ok(())
@@ -70,7 +76,7 @@ device_test! {
 
     fn shapes_that_do_not_fit_are_refused_with_both(device) {
         let stream = device.stream();
-        let conv = Conv2dNaive::load(&device)?;
+        let conv = conv::step01_direct::STEP.load(&device)?;
         let x = Tensor::random(&[1, 3, 8, 8], 1).to_device(&device)?;
         let w = Tensor::random(&[4, 3, 3, 3], 2).to_device(&device)?;
         let params = Conv2dParams::new(1, 1);
@@ -85,20 +91,20 @@ device_test! {
         let bias = Tensor::random(&[5], 4).to_device(&device)?;
         assert_eq!(
             message(conv.forward(&stream, &x, &w, Some(&bias), params)),
-            "conv2d_naive's bias: expected the shape [4], got [5]"
+            "the convolution's bias: expected the shape [4], got [5]"
         );
         let mut small = Tensor::empty_on(&device, &[1, 4, 7, 8])?;
         assert_eq!(
             conv.launch(&stream, &x, &w, None, params, &mut small).unwrap_err().to_string(),
-            "conv2d_naive's output: expected the shape [1, 4, 8, 8], got [1, 4, 7, 8]"
+            "the convolution's output: expected the shape [1, 4, 8, 8], got [1, 4, 7, 8]"
         );
         assert_eq!(
             message(conv.forward(&stream, &x, &w, None, Conv2dParams::new(1, 1 << 20))),
-            "conv2d_naive: the number of outputs is 17592286707856, and the kernel counts in 32 bits (up to 2147483647)"
+            "convolution: the number of outputs is 17592286707856, and the kernel counts in 32 bits (up to 2147483647)"
         );
         assert_eq!(
             message(conv.forward(&stream, &x, &w, None, Conv2dParams { stride: [1 << 31; 2], ..Conv2dParams::new(1, 1 << 30) })),
-            "conv2d_naive: the padded size is 2147483656, and the kernel counts in 32 bits (up to 2147483647)"
+            "convolution: the padded size is 2147483656, and the kernel counts in 32 bits (up to 2147483647)"
         );
         let on_host = Tensor::random(&[4, 3, 3, 3], 2);
         assert_eq!(
