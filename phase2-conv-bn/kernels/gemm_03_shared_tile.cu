@@ -44,11 +44,10 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
     int row = first_row + y;
     int column = first_column + x;
     if (row < m && column < n) {
-        float *out = c + (size_t)row * n + column;
-        *out = epilogue.apply(sum, bias_at(bias, column), out);
+        epilogue.finish(c + (size_t)row * n + column, sum, bias_at(bias, column));
     }
 }
 // ANCHOR_END: kernel
 
-GEMM_KERNEL(gemm_nn, TILE * TILE, gemm<ROW_MAJOR>)
-GEMM_KERNEL(gemm_nt, TILE * TILE, gemm<TRANSPOSED>)
+GEMM_KERNEL(gemm_nn, TILE * TILE, 2, gemm<ROW_MAJOR>)
+GEMM_KERNEL(gemm_nt, TILE * TILE, 2, gemm<TRANSPOSED>)

@@ -56,12 +56,11 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
     for (int r = 0; r < TM; r++) {
         int row = first_row + y + r;
         if (row < m && column < n) {
-            float *out = c + (size_t)row * n + column;
-            *out = epilogue.apply(sums[r], bias_at(bias, column), out);
+            epilogue.finish(c + (size_t)row * n + column, sums[r], bias_at(bias, column));
         }
     }
 }
 // ANCHOR_END: kernel
 
-GEMM_KERNEL(gemm_nn, THREADS, gemm<ROW_MAJOR>)
-GEMM_KERNEL(gemm_nt, THREADS, gemm<TRANSPOSED>)
+GEMM_KERNEL(gemm_nn, THREADS, 2, gemm<ROW_MAJOR>)
+GEMM_KERNEL(gemm_nt, THREADS, 2, gemm<TRANSPOSED>)

@@ -101,10 +101,17 @@ impl Default for Epilogue<'_> {
 struct Scalars {
     alpha: f32,
     beta: f32,
-    relu: i32,
+    /// What is below becomes it.
+    floor: f32,
 }
 
-// SAFETY: `repr(C)` with 32-bit numbers only, so there is no padding and every bit pattern is valid.
+impl From<&Epilogue<'_>> for Scalars {
+    fn from(&Epilogue { alpha, beta, relu, .. }: &Epilogue<'_>) -> Scalars {
+        Scalars { alpha, beta, floor: if relu { 0.0 } else { f32::NEG_INFINITY } }
+    }
+}
+
+// SAFETY: `repr(C)` with f32 only, so there is no padding and every bit pattern is valid.
 unsafe impl bytemuck::Zeroable for Scalars {}
 // SAFETY: as above.
 unsafe impl bytemuck::Pod for Scalars {}
@@ -132,6 +139,11 @@ impl Step {
     /// What tables call it.
     pub fn name(&self) -> &'static str {
         self.name
+    }
+
+    /// `07 no conflicts`.
+    pub fn title(&self) -> String {
+        format!("{:02} {}", self.number, self.name)
     }
 
     /// What is new in it, in a few words.
@@ -222,7 +234,7 @@ impl Gemm {
         };
         // Rows of A and B then begin at multiples of 16 bytes, as tensors themselves do.
         let kernel = if k % 4 == 0 && n % 4 == 0 { &kernels.aligned } else { &kernels.any };
-        let scalars = Scalars { alpha: epilogue.alpha, beta: epilogue.beta, relu: epilogue.relu.into() };
+        let scalars = Scalars::from(epilogue);
         let mut launch = stream.launch_builder(kernel);
         launch.arg(a.buffer()?).arg(b.buffer()?);
         match epilogue.bias {
@@ -267,16 +279,26 @@ impl Size {
 /// The best step for each size of problem.
 #[derive(Clone, Debug)]
 pub struct Tuned {
-    best: Gemm,
+    /// Tiles of 64×64, so that a small C has several blocks.
+    small: Gemm,
+    large: Gemm,
 }
 
 impl Tuned {
+    /// Up to so many elements of C there are too few tiles of 128×128 to go round.
+    const SMALL: usize = 512 * 512;
+
     /// Loads the steps that it chooses from.
     ///
     /// # Errors
     /// As [`Step::load`].
     pub fn load(device: &Device) -> Result<Tuned> {
-        Ok(Tuned { best: step03_shared_tile::STEP.load(device)? })
+        let large = match step09_double_buffer::STEP.load(device) {
+            // Before compute capability 8.0.
+            Err(error) if error.is_unsupported() => step08_warp_tiles::STEP.load(device)?,
+            loaded => loaded?,
+        };
+        Ok(Tuned { small: step04_register_column::STEP.load(device)?, large })
     }
 
     /// [`Gemm::launch`] of the step for this size.
@@ -292,6 +314,7 @@ impl Tuned {
         epilogue: &Epilogue<'_>,
         c: &mut Tensor,
     ) -> Result<()> {
-        self.best.launch(stream, a, b, layout, epilogue, c)
+        let gemm = if c.len() <= Tuned::SMALL { &self.small } else { &self.large };
+        gemm.launch(stream, a, b, layout, epilogue, c)
     }
 }
