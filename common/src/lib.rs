@@ -9,6 +9,7 @@
 //! | [`reference`](mod@reference) | CPU references that accumulate in f64, and naive f32 baselines |
 //! | [`check`] | comparison that a NaN cannot pass, with derived tolerances |
 //! | [`ladder`] | the runner of every ladder: poison, check, then time; step × shape × device |
+//! | [`peer`] | cuBLAS and cuDNN, where they are installed |
 //! | [`timing`] | measurements that carry the clock they were taken with |
 //! | [`table`] | results as text, Markdown, CSV and JSON |
 //! | [`record`] | a run saved with device, date and commit; compared, or shown where this machine has no number |
@@ -36,6 +37,7 @@ pub mod compile;
 pub mod device;
 mod error;
 pub mod ladder;
+pub mod peer;
 pub mod probe;
 pub mod progress;
 pub mod record;

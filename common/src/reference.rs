@@ -485,6 +485,72 @@ pub fn batch_norm_f32(input: &Tensor, norm: &BatchNorm<'_>) -> Result<Tensor> {
     Tensor::from_vec(input.shape(), values)
 }
 
+/// Mean and variance of each channel, and what f32 may be off by: see [`statistics`].
+#[derive(Clone, Debug)]
+pub struct Statistics {
+    /// Σ x / M over the M = N·H·W values of a channel.
+    pub mean: Vec<f64>,
+    /// Σ (x − mean)² / M: biased, as normalisation takes it.
+    pub variance: Vec<f64>,
+    /// The largest |x|.
+    largest: f64,
+}
+
+impl Statistics {
+    /// For means, by sums or by merging, where a value takes part in at most `depth` additions or merges: a merge rounds the
+    /// running mean, of at most max |x|, three times; a sum is rounded once an addition and once at its division.
+    pub fn mean_tolerance(&self, depth: usize) -> Tolerance {
+        Tolerance::elementwise(3 * depth + 3, self.largest)
+    }
+
+    /// For variances as Σ x² / M − mean², where a value takes part in at most `depth` additions. Both terms are of the size of
+    /// max x², and so are the errors, however small their difference is: a square and `depth` additions for the first, a mean
+    /// that is off by `depth + 1` and squared for the second, and the difference.
+    pub fn variance_tolerance_of_squares(&self, depth: usize) -> Tolerance {
+        Tolerance::elementwise(3 * depth + 8, self.largest * self.largest)
+    }
+
+    /// For variances by merging counts, means and squared distances (Welford; Chan, Golub and LeVeque, "Algorithms for Computing
+    /// the Sample Variance", 1983), where a value takes part in at most `depth` merges.
+    ///
+    /// Each mean is off by at most η = [`Statistics::mean_tolerance`]. Merging parts of a and b values at a distance δ adds w·δ²,
+    /// w = a·b / (a + b), and all these add up to M·variance. Each δ is off by 2η at most, so the sum is off by
+    /// Σ w·(4·|δ|·η + 4·η²) ≤ M·(4η·√(t·variance) + 4t·η²), by Cauchy and Schwarz, with Σ w ≤ t·M: t = 1 for appending to a
+    /// running result, ½ for each level of a tree. The roundings of the sum itself come on top.
+    pub fn variance_tolerance_merged(&self, depth: usize) -> Tolerance {
+        let eta = self.mean_tolerance(depth).absolute;
+        let variance = self.variance.iter().copied().fold(0.0, f64::max);
+        let t = 1.0 + depth as f64 / 2.0;
+        let own = Tolerance::elementwise(5 * depth + 5, variance).absolute;
+        Tolerance::absolute(4.0 * eta * (t * variance).sqrt() + 4.0 * t * eta * eta + own)
+    }
+}
+
+/// Mean and variance of each channel over N, H and W of an input \[N, C, H, W\], by two passes in f64. Channels without values have
+/// neither: both are NaN.
+///
+/// # Errors
+/// [`Error::Shape`] if the input has not four dimensions, [`Error::Invalid`] if it is on a device.
+pub fn statistics(input: &Tensor) -> Result<Statistics> {
+    let [_, channels, height, width] = input.dims4()?;
+    let values = input.as_slice()?;
+    let plane = (height * width).max(1);
+    let of_channel = |c: usize| {
+        let planes = values.chunks_exact(plane).skip(c).step_by(channels);
+        planes.flatten().map(|&value| f64::from(value))
+    };
+    let (mean, variance) = (0..channels)
+        .into_par_iter()
+        .map(|c| {
+            let count = of_channel(c).count() as f64;
+            let mean = of_channel(c).sum::<f64>() / count;
+            (mean, of_channel(c).map(|value| (value - mean).powi(2)).sum::<f64>() / count)
+        })
+        .unzip();
+    let largest = values.iter().map(|value| f64::from(value.abs())).fold(0.0, f64::max);
+    Ok(Statistics { mean, variance, largest })
+}
+
 /// max(x, 0); NaN stays NaN, as in PyTorch.
 ///
 /// # Errors
@@ -610,6 +676,45 @@ mod tests {
             assert!(message(params).ends_with("the window's reach overflows"), "{}", message(params));
         }
         assert!(message(Conv2dParams::new(1, usize::MAX / 4)).ends_with("more values than can be counted"));
+    }
+
+    #[test]
+    fn statistics_by_hand_and_of_nothing() {
+        // Channel 0 holds 1, 2, 3, 6, channel 1 holds 10 four times.
+        let input = Tensor::from_vec(&[2, 2, 1, 2], vec![1.0, 2.0, 10.0, 10.0, 3.0, 6.0, 10.0, 10.0]).unwrap();
+        let expected = statistics(&input).unwrap();
+        assert_eq!(expected.mean, [3.0, 10.0]);
+        assert_eq!(expected.variance, [3.5, 0.0]);
+        assert!(statistics(&Tensor::zeros(&[0, 3, 2, 2])).unwrap().mean.iter().all(|mean| mean.is_nan()));
+        assert!(statistics(&Tensor::zeros(&[2, 0, 2, 2])).unwrap().mean.is_empty());
+    }
+
+    /// Both methods in f32, one value after another, at a mean of 0 and at one of 4096 standard deviations.
+    #[test]
+    fn squares_lose_the_variance_at_a_large_mean_and_merging_does_not() {
+        for (centre, squares_are_good) in [(0.0, true), (2048.0, false)] {
+            let values = Tensor::random(&[1, 1, 20, 50], 1).into_vec().unwrap();
+            let input = Tensor::from_vec(&[1, 1, 20, 50], values.iter().map(|v| centre + v).collect()).unwrap();
+            let expected = statistics(&input).unwrap();
+            let (mut sum, mut squares) = (0.0f32, 0.0f32);
+            let (mut count, mut mean, mut m2) = (0.0f32, 0.0f32, 0.0f32);
+            for &x in input.as_slice().unwrap() {
+                sum += x;
+                squares += x * x;
+                count += 1.0;
+                let delta = x - mean;
+                mean += delta / count;
+                m2 += delta * (x - mean);
+            }
+            assert_close(&[sum / count], &expected.mean, expected.mean_tolerance(1000));
+            assert_close(&[mean], &expected.mean, expected.mean_tolerance(1000));
+            let by_squares = [squares / count - (sum / count) * (sum / count)];
+            assert_close(&by_squares, &expected.variance, expected.variance_tolerance_of_squares(1000));
+            assert_close(&[m2 / count], &expected.variance, expected.variance_tolerance_merged(1000));
+            let close = |variance: f32| (f64::from(variance) / expected.variance[0] - 1.0).abs() < 0.01;
+            assert!(close(m2 / count));
+            assert_eq!(close(by_squares[0]), squares_are_good);
+        }
     }
 
     #[test]

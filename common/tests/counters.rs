@@ -20,8 +20,8 @@ use serde_json::{Value, json};
 const PROFILE: &str = include_str!("../ptx-sim/tests/kernels/profile.ptx");
 const TILED: &str = include_str!("../ptx-sim/benches/kernels.ptx");
 const VECTOR_ADD: &str = include_str!("../../phase1-infra/kernels/ptx/01_vector_add.ptx");
-const BATCH_NORM: &str = include_str!("../../phase2-conv-bn/kernels/ptx/02_batch_norm.ptx");
-const RELU: &str = include_str!("../../phase2-conv-bn/kernels/ptx/03_relu.ptx");
+const BATCH_NORM: &str = include_str!("../../phase2-conv-bn/kernels/ptx/norm_01_batch_norm.ptx");
+const RELU: &str = include_str!("../../phase2-conv-bn/kernels/ptx/relu_01_naive.ptx");
 
 /// An argument of a case.
 #[derive(Clone, Copy)]

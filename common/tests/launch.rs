@@ -55,6 +55,21 @@ device_test! {
         Ok(())
     }
 
+    fn a_buffer_given_again_is_read_and_written_in_place(device) {
+        let stream = device.stream();
+        let kernel = device.kernel(&SCALE_ADD, "scale_add")?;
+        let x = Tensor::random(&[300], 1).into_vec()?;
+        let y = Tensor::random(&[300], 2).into_vec()?;
+        let (x_dev, mut y_dev) = (stream.clone_htod(&x)?, stream.clone_htod(&y)?);
+        let mut launch = stream.launch_builder(&kernel);
+        launch.arg(&x_dev).arg(&mut y_dev).arg_again(1).arg(&1.0f32).arg(&300u32);
+        // SAFETY: the kernel compares its index with 300; a thread writes only the value that it has read.
+        unsafe { launch.launch(LaunchConfig::for_num_elems(300))? };
+        let expected = reference::vector_add(&x, &y)?;
+        assert_close(&stream.clone_dtoh(&y_dev)?, &expected.values, expected.tolerance());
+        Ok(())
+    }
+
     fn launches_on_a_stream_run_in_order_and_views_are_arguments(device) {
         let stream = device.stream();
         let kernel = device.kernel(&SCALE_ADD, "increment")?;

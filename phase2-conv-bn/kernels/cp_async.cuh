@@ -17,6 +17,26 @@ __device__ inline void copy4(float *to, const float *from, bool inside) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(place), "l"(from), "r"(bytes) : "memory");
 }
 
+// The same for what is inside anyway.
+__device__ inline void copy16(float *to, const float *from) {
+    unsigned place = (unsigned)__cvta_generic_to_shared(to);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from) : "memory");
+}
+__device__ inline void copy4(float *to, const float *from) {
+    unsigned place = (unsigned)__cvta_generic_to_shared(to);
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(place), "l"(from) : "memory");
+}
+
+// Ends a group: the copies that this thread asked for since the last one.
+__device__ inline void end_copy_group() {
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+// Waits until at most the last PENDING groups of this thread are on their way.
+template <int PENDING> __device__ void copy_groups_arrived() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+}
+
 // Waits for all copies of this thread.
 __device__ inline void copies_arrived() {
     asm volatile("cp.async.wait_all;" ::: "memory");

@@ -15,10 +15,13 @@ template <Layout LAYOUT> __device__ size_t place_in_b(int i, int column, int n, 
     return LAYOUT == ROW_MAJOR ? (size_t)i * n + column : (size_t)column * k + i;
 }
 
-// A kernel `name` for blocks of `threads`, so many `blocks` of which fit a multiprocessor at a time (which limits the
-// registers of a thread to 65,536 / (threads · blocks)), whose body is the function given last.
-#define GEMM_KERNEL(name, threads, blocks, ...)                                                                       \
-    extern "C" __global__ void __launch_bounds__(threads, blocks)                                                     \
+// A kernel `name` for blocks of `threads`, whose body is the function given last.
+#define GEMM_KERNEL(name, threads, ...) GEMM_KERNEL_BOUNDED(name, (threads), __VA_ARGS__)
+
+// The same with the whole of `__launch_bounds__`: (threads, blocks that fit a multiprocessor at a time), which limits the
+// registers of a thread to 65,536 / (threads · blocks).
+#define GEMM_KERNEL_BOUNDED(name, bounds, ...)                                                                        \
+    extern "C" __global__ void __launch_bounds__ bounds                                                               \
         name(const float *__restrict__ a, const float *__restrict__ b, const float *__restrict__ bias,                \
              float *__restrict__ c, int m, int n, int k, Epilogue epilogue) {                                         \
         __VA_ARGS__(a, b, bias, c, m, n, k, epilogue);                                                                \

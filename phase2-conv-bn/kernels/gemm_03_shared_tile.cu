@@ -49,5 +49,5 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
 }
 // ANCHOR_END: kernel
 
-GEMM_KERNEL(gemm_nn, TILE * TILE, 2, gemm<ROW_MAJOR>)
-GEMM_KERNEL(gemm_nt, TILE * TILE, 2, gemm<TRANSPOSED>)
+GEMM_KERNEL(gemm_nn, TILE * TILE, gemm<ROW_MAJOR>)
+GEMM_KERNEL(gemm_nt, TILE * TILE, gemm<TRANSPOSED>)

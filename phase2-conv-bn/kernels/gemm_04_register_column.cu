@@ -62,5 +62,5 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
 }
 // ANCHOR_END: kernel
 
-GEMM_KERNEL(gemm_nn, THREADS, 2, gemm<ROW_MAJOR>)
-GEMM_KERNEL(gemm_nt, THREADS, 2, gemm<TRANSPOSED>)
+GEMM_KERNEL(gemm_nn, THREADS, gemm<ROW_MAJOR>)
+GEMM_KERNEL(gemm_nt, THREADS, gemm<TRANSPOSED>)

@@ -97,7 +97,7 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
 }
 // ANCHOR_END: kernel
 
-GEMM_KERNEL(gemm_nn, THREADS, BLOCKS, gemm<ROW_MAJOR, true>)
-GEMM_KERNEL(gemm_nt, THREADS, BLOCKS, gemm<TRANSPOSED, true>)
-GEMM_KERNEL(gemm_nn_any, THREADS, BLOCKS, gemm<ROW_MAJOR, false>)
-GEMM_KERNEL(gemm_nt_any, THREADS, BLOCKS, gemm<TRANSPOSED, false>)
+GEMM_KERNEL_BOUNDED(gemm_nn, (THREADS, BLOCKS), gemm<ROW_MAJOR, true>)
+GEMM_KERNEL_BOUNDED(gemm_nt, (THREADS, BLOCKS), gemm<TRANSPOSED, true>)
+GEMM_KERNEL_BOUNDED(gemm_nn_any, (THREADS, BLOCKS), gemm<ROW_MAJOR, false>)
+GEMM_KERNEL_BOUNDED(gemm_nt_any, (THREADS, BLOCKS), gemm<TRANSPOSED, false>)

@@ -229,8 +229,50 @@ device_test! {
     }
 }
 
+/// Step, tile, and sizes: whole tiles, several of them, and cut along K; then ragged, for kernels that take it.
+const TILES: [(usize, [usize; 2], &[Size]); 4] = [
+    (10, [128, 256], &[[128, 256, 32], [256, 256, 96]]),
+    (10, [64, 128], &[[64, 128, 16], [128, 128, 80], [65, 132, 36]]),
+    (10, [32, 64], &[[32, 64, 32], [64, 192, 160], [70, 65, 33]]),
+    (11, [64, 64], &[[64, 64, 16], [64, 128, 512], [70, 66, 530], [130, 61, 260]]),
+];
+
+device_test! {
+    fn every_tile_is_right_for_whole_and_ragged_products(device) {
+        for (number, tile, sizes) in TILES {
+            let gemm = LADDER[number - 1].load(&device)?.with_tile(tile).unwrap();
+            for (&size, epilogue) in sizes.iter().zip(EPILOGUES.into_iter().cycle()) {
+                for layout in Layout::ALL {
+                    let case = Case::new(size, layout, epilogue);
+                    println!("{number} {tile:?}");
+                    // Twice: what a launch leaves in its workspace must not harm the next.
+                    check(&device, &gemm, &case)?;
+                    check(&device, &gemm, &case)?;
+                }
+            }
+        }
+        let none = LADDER[9].load(&device)?;
+        assert!(none.with_tile([1, 1]).is_none());
+        let large = none.with_tile([128, 256]).unwrap();
+        let case = Case::new([128, 255, 32], Layout::RowMajor, EPILOGUES[0]);
+        assert!(case.run(&device, &large).unwrap_err().is_unsupported());
+        Ok(())
+    }
+
+    /// Cut along K, with several blocks a tile, a product has the same bits every time.
+    fn a_cut_product_is_the_same_every_time(device) {
+        let gemm = LADDER[10].load(&device)?;
+        let case = Case::new([64, 64, 4096], Layout::Transposed, EPILOGUES[0]);
+        let first = case.run(&device, &gemm)?;
+        for _ in 0..3 {
+            assert_eq!(case.run(&device, &gemm)?, first);
+        }
+        Ok(())
+    }
+}
+
 /// A step's number, its text, and the mistake in place of it.
-const PLANTED: [(usize, &str, &str); 9] = [
+const PLANTED: [(usize, &str, &str); 13] = [
     // The edge: a row of A is read one too far.
     (3, "bool in_a = first_row + y < m && first + x < k;", "bool in_a = first_row + y < m && first + x <= k;"),
     // The tiles are overwritten while others still read them.
@@ -249,6 +291,22 @@ const PLANTED: [(usize, &str, &str); 9] = [
     (9, "            copies_arrived();\n        }\n        __syncthreads();", "        }\n        __syncthreads();"),
     // The next tile is written over the one that is read.
     (9, "copy<LAYOUT, ALIGNED>(b_tiles[which ^ 1]", "copy<LAYOUT, ALIGNED>(b_tiles[which]"),
+    // The next step's values are read before they are there.
+    (
+        10,
+        "                    __syncthreads();  // the next step's values are there, and nobody needs the free stage's any more\n",
+        "",
+    ),
+    // The edge: rows beyond the last of A are read.
+    (10, "bool inside = first_row + across + c * APART < m && a_i < k;", "bool inside = a_i < k;"),
+    // Groups of columns exchanged.
+    (
+        10,
+        "const float *s = &sums[g / (TN / 4)][g % (TN / 4) * 4];",
+        "const float *s = &sums[g / (TN / 4)][(TN / 4 - 1 - g % (TN / 4)) * 4];",
+    ),
+    // The parts are added before all are there.
+    (11, "bool last = *before == (unsigned)(to - from);", "bool last = *before == 0;"),
 ];
 
 #[test]
@@ -260,7 +318,9 @@ fn planted_mistakes_are_found() {
     for (number, right, wrong) in PLANTED {
         let step = &LADDER[number - 1];
         let gemm = step.with_source(planted::planted(step.source(), right, wrong)).load(&device).unwrap();
-        let passes = cases().all(|case| {
+        // The last is cut along K where a step does that.
+        let cut = Case::new([24, 40, 272], Layout::RowMajor, EPILOGUES[1]);
+        let passes = cases().chain([cut]).all(|case| {
             // An error is a finding of the sanitiser.
             case.run(&device, &gemm).is_ok_and(|c| case.expected().check(&c).is_ok())
         });

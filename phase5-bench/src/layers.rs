@@ -11,9 +11,8 @@ use common::progress::Progress;
 use common::reference::{self, BatchNorm, Conv2dParams, Reference};
 use common::table::{Cell, Column, Table};
 use common::timing::{Bench, Timing};
-use phase2_conv_bn::steps::step01_conv2d_naive::Conv2dNaive;
-use phase2_conv_bn::steps::step02_batch_norm::BatchNormNaive;
-use phase2_conv_bn::steps::step03_relu::Relu;
+use phase2_conv_bn::conv;
+use phase2_conv_bn::norm::{batch_norm, relu};
 
 use crate::Error;
 use crate::tables::{Context, Outcome, verdict};
@@ -263,8 +262,9 @@ fn on_device(
     step("layers: loading kernels");
     let stream = device.stream();
     let bench = Bench::default();
-    let (conv, norm, relu) = (Conv2dNaive::load(device)?, BatchNormNaive::load(device)?, Relu::load(device)?);
+    let (conv, relu) = (conv::step01_direct::STEP.load(device)?, relu::NAIVE.load(device)?);
     let (x, weights) = (input.to_device(device)?, weights.to_device(device)?);
+    let norm = batch_norm::NAIVE.load(device)?.layer(&stream, &weights.norm())?;
     let shape = params().output_shape(&x, &weights.conv)?;
     let mut y = Tensor::empty_on(device, &shape)?;
     let mut z = Tensor::empty_on(device, &shape)?;
@@ -274,12 +274,12 @@ fn on_device(
     let convolved = Layer { timing, output: y.to_host()? };
 
     step("layers: BatchNorm on the device");
-    let timing = bench.measure(&stream, || norm.launch(&stream, &y, &weights.norm(), &mut z))?;
+    let timing = bench.measure(&stream, || norm.launch(&stream, &y, &mut z))?;
     let normalised = Layer { timing, output: z.to_host()? };
 
     step("layers: ReLU on the device");
     // In place, so all runs but the first clip what is clipped already: the same reads and writes.
-    let timing = bench.measure(&stream, || relu.launch(&stream, &mut z))?;
+    let timing = bench.measure(&stream, || relu.launch_in_place(&stream, &mut z))?;
     let clipped = Layer { timing, output: z.to_host()? };
 
     step("layers: all on the device");
@@ -287,8 +287,8 @@ fn on_device(
     stream.poison(z.buffer_mut()?)?;
     let timing = bench.measure(&stream, || {
         conv.launch(&stream, &x, &weights.conv, None, params(), &mut y)?;
-        norm.launch(&stream, &y, &weights.norm(), &mut z)?;
-        relu.launch(&stream, &mut z)
+        norm.launch(&stream, &y, &mut z)?;
+        relu.launch_in_place(&stream, &mut z)
     })?;
     let total = Layer { timing, output: z.to_host()? };
     Ok([convolved, normalised, clipped, total])

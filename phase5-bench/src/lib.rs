@@ -5,6 +5,7 @@
 //! | [`tables`] | the list of all tables: what each shows, and whether it is here yet |
 //! | [`transfer`] | `transfer`: copies between host and device |
 //! | [`layers`] | `layers`: ResNet18's opening layers on a real photo (more layers come with phase 3) |
+//! | [`torch`] | PyTorch beside our kernels, in a process of its own |
 //! | [`photo`] | from a photo file to the network's input |
 //!
 //! A table's check comes before its clock: results are compared with the f64 reference, and a wrong one fails the command.
@@ -14,6 +15,7 @@ mod error;
 pub mod layers;
 pub mod photo;
 pub mod tables;
+pub mod torch;
 pub mod transfer;
 
 pub use error::{Error, Result};

@@ -18,6 +18,7 @@ use {
     super::stream::StreamBackend,
     cudarc::driver::sys::CUfunction_attribute as Attribute,
     cudarc::driver::{DevicePtr, DevicePtrMut},
+    std::cell::Cell,
     std::sync::atomic::{AtomicU32, Ordering},
 };
 
@@ -259,9 +260,14 @@ pub struct LaunchArgs<'a> {
 }
 
 enum Slot<'a> {
-    Value { at: usize, bytes: usize },
+    Value {
+        at: usize,
+        bytes: usize,
+    },
     Read(Region<'a>),
     Write(RegionMut<'a>),
+    /// The buffer of the argument with this index, once more.
+    Again(usize),
 }
 
 /// What a kernel can be given: `&T` for a scalar or a `#[repr(C)]` struct, `&Buffer` or `&View` to read, `&mut Buffer` or
@@ -322,6 +328,18 @@ impl<'a> LaunchArgs<'a> {
         self
     }
 
+    /// Appends the buffer of argument `index` (from 0) once more: a kernel that reads one and writes the other then works in
+    /// place.
+    ///
+    /// # Panics
+    /// If there is no such argument yet, or it is no buffer.
+    pub fn arg_again(&mut self, index: usize) -> &mut Self {
+        let buffer = matches!(self.args.get(index), Some(Slot::Read(_) | Slot::Write(_)));
+        assert!(buffer, "argument {index} is no buffer given before");
+        self.args.push(Slot::Again(index));
+        self
+    }
+
     /// Queues the launch. The number and sizes of the arguments, the devices of kernel and buffers, and the geometry are
     /// compared with what the kernel and the device take before anything runs.
     ///
@@ -359,14 +377,18 @@ impl<'a> LaunchArgs<'a> {
                     kernel.dynamic_shared_asked.fetch_max(shared, Ordering::Release);
                 }
                 // One pointer a buffer, at an address that stays while `params` points to it.
-                let mut pointers = vec![0u64; self.args.len()];
+                let pointers = vec![Cell::new(0u64); self.args.len()];
                 let mut params = Vec::with_capacity(self.args.len());
                 // Kept until the launch is queued: each then marks its buffer as read or written at this point of the stream.
                 let mut marks = Vec::new();
-                for (slot, pointer) in self.args.iter_mut().zip(&mut pointers) {
+                for (slot, pointer) in self.args.iter_mut().zip(&pointers) {
                     let (ptr, offset, mark) = match slot {
                         Slot::Value { at, .. } => {
                             params.push(self.values[*at..].as_ptr().cast_mut().cast());
+                            continue;
+                        }
+                        Slot::Again(index) => {
+                            params.push(pointers[*index].as_ptr().cast());
                             continue;
                         }
                         Slot::Read(region) => {
@@ -384,8 +406,8 @@ impl<'a> LaunchArgs<'a> {
                             (ptr, region.offset, mark)
                         }
                     };
-                    *pointer = ptr + offset as u64;
-                    params.push((&raw mut *pointer).cast());
+                    pointer.set(ptr + offset as u64);
+                    params.push(pointer.as_ptr().cast());
                     marks.push(mark);
                 }
                 // SAFETY: `check_arguments` compared number and sizes; the rest is the caller's promise.
@@ -414,6 +436,7 @@ impl<'a> LaunchArgs<'a> {
             }
             Slot::Read(region) => (region.raw, region.offset),
             Slot::Write(region) => (&*region.raw, region.offset),
+            Slot::Again(index) => return self.sim_arg(&self.args[*index]),
         };
         match &raw.storage {
             Storage::Sim(allocation) => ptx_sim::Arg::from(allocation.ptr.0 + offset as u64),
@@ -467,6 +490,7 @@ impl<'a> LaunchArgs<'a> {
         for (i, (slot, param)) in self.args.iter().zip(params).enumerate() {
             let (what, bytes) = match slot {
                 Slot::Value { bytes, .. } => ("a value", *bytes),
+                Slot::Again(_) => ("a buffer's address", 8),
                 Slot::Read(region) => {
                     self.stream.check_device(OPERATION, region.raw)?;
                     ("a buffer's address", 8)

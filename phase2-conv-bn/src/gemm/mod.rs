@@ -14,10 +14,19 @@
 //! | [`step07_no_conflicts`] | `gemm_07_no_conflicts.cu` | every lane its own bank |
 //! | [`step08_warp_tiles`] | `gemm_08_warp_tiles.cu` | a nearly square part of C a warp |
 //! | [`step09_double_buffer`] | `gemm_09_double_buffer.cu` | the next tiles on their way while these are multiplied |
+//! | [`step10_tuned`] | `gemm_10_tuned.cu` | the tile that fits the size, three steps ahead |
+//! | [`step11_split_k`] | `gemm_11_split_k.cu` | K cut where there are few tiles |
 //!
 //! [`Tuned`] chooses among them by the size of the problem.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use common::prelude::*;
+
+mod tiles;
+
+pub use tiles::TileShape;
+use tiles::{LoadedTile, Workspace};
 
 pub mod step01_uncoalesced;
 pub mod step02_coalesced;
@@ -28,6 +37,8 @@ pub mod step06_vectors;
 pub mod step07_no_conflicts;
 pub mod step08_warp_tiles;
 pub mod step09_double_buffer;
+pub mod step10_tuned;
+pub mod step11_split_k;
 
 /// All steps, in the order in which they are read.
 pub static LADDER: &[Step] = &[
@@ -40,6 +51,8 @@ pub static LADDER: &[Step] = &[
     step07_no_conflicts::STEP,
     step08_warp_tiles::STEP,
     step09_double_buffer::STEP,
+    step10_tuned::STEP,
+    step11_split_k::STEP,
 ];
 
 /// M, N and K up to here: the kernels' sums of an index and a tile's size then fit 31 bits.
@@ -128,6 +141,10 @@ pub struct Step {
     threads: u32,
     /// Whether there are kernels with accesses of 16 bytes, for K and N that are multiples of 4, beside those for any.
     vectors: bool,
+    /// The tiles it chooses from by the size of the product, largest first; none if it has the one above.
+    tiles: &'static [TileShape],
+    /// Whether K is cut where there are few tiles.
+    splits: bool,
 }
 
 impl Step {
@@ -166,18 +183,27 @@ impl Step {
     /// # Errors
     /// As [`Device::kernel`]; [`Error::Unsupported`] if the step needs a newer GPU.
     pub fn load(&self, device: &Device) -> Result<Gemm> {
-        let kernel = |layout: Layout, aligned: bool| {
-            let any = if self.vectors && !aligned { "_any" } else { "" };
-            device.kernel(&self.source, &format!("gemm_{}{any}", layout.suffix()))
+        // A device that has not its number of multiprocessors to tell is a small one.
+        let processors = device.properties().multiprocessors.unwrap_or(1) as usize;
+        let kernels = if self.tiles.is_empty() {
+            let kernel = |layout: Layout, aligned: bool| {
+                let any = if self.vectors && !aligned { "_any" } else { "" };
+                device.kernel(&self.source, &format!("gemm_{}{any}", layout.suffix()))
+            };
+            let both = |layout| Ok::<_, Error>(Kernels { aligned: kernel(layout, true)?, any: kernel(layout, false)? });
+            Loaded::One {
+                tile: self.tile,
+                threads: self.threads,
+                row_major: both(Layout::RowMajor)?,
+                transposed: both(Layout::Transposed)?,
+            }
+        } else {
+            let tiles =
+                self.tiles.iter().map(|shape| LoadedTile::load(device, &self.source, *shape)).collect::<Result<_>>()?;
+            let workspace = self.splits.then(|| Workspace::new(device, self.tiles, 2 * processors)).transpose()?;
+            Loaded::Tiles { tiles, workspace }
         };
-        let both = |layout| Ok::<_, Error>(Kernels { aligned: kernel(layout, true)?, any: kernel(layout, false)? });
-        Ok(Gemm {
-            name: self.name,
-            tile: self.tile,
-            threads: self.threads,
-            row_major: both(Layout::RowMajor)?,
-            transposed: both(Layout::Transposed)?,
-        })
+        Ok(Gemm { name: self.name, processors, kernels })
     }
 }
 
@@ -189,23 +215,50 @@ struct Kernels {
     any: Kernel,
 }
 
+#[derive(Clone, Debug)]
+enum Loaded {
+    /// One tile for all products.
+    One { tile: [usize; 2], threads: u32, row_major: Kernels, transposed: Kernels },
+    /// A choice of tiles.
+    Tiles { tiles: Vec<LoadedTile>, workspace: Option<Arc<Mutex<Workspace>>> },
+}
+
 /// A step, loaded on a device. It takes every M, N and K from 0 to [`LARGEST`].
+///
+/// A step that cuts K has a workspace, which clones share: its launches must follow each other, as they do on one stream.
 #[derive(Clone, Debug)]
 pub struct Gemm {
     name: &'static str,
-    tile: [usize; 2],
+    processors: usize,
+    kernels: Loaded,
+}
+
+/// How a product is launched.
+struct Plan<'a> {
+    kernel: &'a Kernel,
+    blocks: usize,
     threads: u32,
-    row_major: Kernels,
-    transposed: Kernels,
+    shared_bytes: u32,
+    workspace: Option<&'a Mutex<Workspace>>,
 }
 
 impl Gemm {
+    /// The same with one of its tiles alone, whatever the size of the product; `None` if it has no choice of that.
+    pub fn with_tile(&self, tile: [usize; 2]) -> Option<Gemm> {
+        let Loaded::Tiles { tiles, workspace } = &self.kernels else { return None };
+        let mut only = tiles.iter().find(|loaded| loaded.shape.tile == tile)?.clone();
+        only.shape.tiles_each = 0.0;
+        let kernels = Loaded::Tiles { tiles: vec![only], workspace: workspace.clone() };
+        Some(Gemm { kernels, ..self.clone() })
+    }
+
     /// Queues C = relu(alpha·A·B + beta·C + bias) with `a` \[M, K\], `b` as `layout` says and `c` \[M, N\], all on the stream's
     /// device.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the shapes do not fit one another, [`Error::Unsupported`] if one of M, N, K is beyond [`LARGEST`],
-    /// [`Error::Invalid`] if a tensor is on the host, [`Error::WrongDevice`].
+    /// [`Error::Shape`] if the shapes do not fit one another, [`Error::Unsupported`] if one of M, N, K is beyond [`LARGEST`], or
+    /// the one tile of [`Gemm::with_tile`] is for whole tiles; [`Error::Invalid`] if a tensor is on the host,
+    /// [`Error::WrongDevice`].
     pub fn launch(
         &self,
         stream: &Stream,
@@ -215,27 +268,27 @@ impl Gemm {
         epilogue: &Epilogue<'_>,
         c: &mut Tensor,
     ) -> Result<()> {
-        let Size { m, n, k } = Size::of(a, b, layout, epilogue, c)?;
+        let size = Size::of(a, b, layout, epilogue, c)?;
+        let Size { m, n, k } = size;
         let counts = [m, n, k].map(|size| i32::try_from(size).ok().filter(|_| size <= LARGEST));
-        let blocks = u32::try_from(m.div_ceil(self.tile[0]) * n.div_ceil(self.tile[1])).ok();
-        let ([Some(rows), Some(columns), Some(depth)], Some(blocks)) = (counts, blocks) else {
+        let plan = self.plan(size, layout);
+        let blocks = plan.as_ref().and_then(|plan| u32::try_from(plan.blocks).ok());
+        let ([Some(rows), Some(columns), Some(depth)], Some(plan), Some(blocks)) = (counts, plan, blocks) else {
             return Err(Error::Unsupported {
                 what: format!("GEMM `{}` of M = {m}, N = {n}, K = {k}", self.name),
                 device: stream.device().short_name(),
-                reason: format!("the kernel counts to {LARGEST} in each of them"),
+                reason: match counts.contains(&None) {
+                    true => format!("the kernel counts to {LARGEST} in each of them"),
+                    false => "it has no kernel for so many tiles, or for a part of one".to_owned(),
+                },
             });
         };
         if blocks == 0 {
             return Ok(());
         }
-        let kernels = match layout {
-            Layout::RowMajor => &self.row_major,
-            Layout::Transposed => &self.transposed,
-        };
-        // Rows of A and B then begin at multiples of 16 bytes, as tensors themselves do.
-        let kernel = if k % 4 == 0 && n % 4 == 0 { &kernels.aligned } else { &kernels.any };
         let scalars = Scalars::from(epilogue);
-        let mut launch = stream.launch_builder(kernel);
+        let mut workspace = plan.workspace.map(|workspace| workspace.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut launch = stream.launch_builder(plan.kernel);
         launch.arg(a.buffer()?).arg(b.buffer()?);
         match epilogue.bias {
             Some(bias) => launch.arg(bias.buffer()?),
@@ -243,10 +296,55 @@ impl Gemm {
             None => launch.arg(&0u64),
         };
         launch.arg(c.buffer_mut()?).arg(&rows).arg(&columns).arg(&depth).arg(&scalars);
-        let config = LaunchConfig { grid_dim: (blocks, 1, 1), block_dim: (self.threads, 1, 1), shared_mem_bytes: 0 };
+        if let Some(workspace) = &mut workspace {
+            let Workspace { parts, arrived } = &mut **workspace;
+            launch.arg(parts).arg(arrived);
+        }
+        let config = LaunchConfig {
+            grid_dim: (blocks, 1, 1),
+            block_dim: (plan.threads, 1, 1),
+            shared_mem_bytes: plan.shared_bytes,
+        };
         // SAFETY: the kernel writes C [M, N] and reads A [M, K], B [K, N] and the bias [N] alone, whose shapes were compared;
-        // there is one block for each tile of C.
+        // there is one block for each tile of C, or the workspace has two parts for each block and a counter for each tile.
         unsafe { launch.launch(config) }
+    }
+
+    /// The kernel for this product and its launch; `None` if there are too many tiles to count.
+    fn plan(&self, size: Size, layout: Layout) -> Option<Plan<'_>> {
+        match &self.kernels {
+            Loaded::One { tile, threads, row_major, transposed } => {
+                let kernels = match layout {
+                    Layout::RowMajor => row_major,
+                    Layout::Transposed => transposed,
+                };
+                Some(Plan {
+                    // Rows of A and B then begin at multiples of 16 bytes, as tensors themselves do.
+                    kernel: if size.k.is_multiple_of(4) && size.n.is_multiple_of(4) {
+                        &kernels.aligned
+                    } else {
+                        &kernels.any
+                    },
+                    blocks: size.m.div_ceil(tile[0]).checked_mul(size.n.div_ceil(tile[1]))?,
+                    threads: *threads,
+                    shared_bytes: 0,
+                    workspace: None,
+                })
+            }
+            Loaded::Tiles { tiles, workspace } => {
+                let (tile, kernel) = tiles::choose(tiles, size, layout, self.processors)?;
+                let count = tile.shape.count(size);
+                // With fewer than four steps a part costs more to hand over than it saves.
+                let cuts = (2 * self.processors / count.max(1)).min(size.k.div_ceil(tile.shape.step) / 4).max(1);
+                Some(Plan {
+                    kernel,
+                    blocks: if workspace.is_some() { count * cuts } else { count },
+                    threads: tile.shape.threads,
+                    shared_bytes: tile.shape.shared_bytes(),
+                    workspace: workspace.as_deref(),
+                })
+            }
+        }
     }
 }
 
@@ -276,29 +374,27 @@ impl Size {
     }
 }
 
-/// The best step for each size of problem.
+/// The best step for each size of product.
 #[derive(Clone, Debug)]
 pub struct Tuned {
-    /// Tiles of 64×64, so that a small C has several blocks.
-    small: Gemm,
-    large: Gemm,
+    tiles: Gemm,
+    /// Where the GPU has `cp.async`.
+    split: Option<Gemm>,
 }
 
 impl Tuned {
-    /// Up to so many elements of C there are too few tiles of 128×128 to go round.
-    const SMALL: usize = 512 * 512;
-
-    /// Loads the steps that it chooses from.
+    /// Loads the steps that it chooses from: those with tuned tiles and with cut K, or step 8 on GPUs before compute capability 8.0.
     ///
     /// # Errors
     /// As [`Step::load`].
     pub fn load(device: &Device) -> Result<Tuned> {
-        let large = match step09_double_buffer::STEP.load(device) {
-            // Before compute capability 8.0.
-            Err(error) if error.is_unsupported() => step08_warp_tiles::STEP.load(device)?,
-            loaded => loaded?,
-        };
-        Ok(Tuned { small: step04_register_column::STEP.load(device)?, large })
+        match step10_tuned::STEP.load(device) {
+            Ok(tiles) => Ok(Tuned { tiles, split: Some(step11_split_k::STEP.load(device)?) }),
+            Err(error) if error.is_unsupported() => {
+                Ok(Tuned { tiles: step08_warp_tiles::STEP.load(device)?, split: None })
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// [`Gemm::launch`] of the step for this size.
@@ -314,7 +410,17 @@ impl Tuned {
         epilogue: &Epilogue<'_>,
         c: &mut Tensor,
     ) -> Result<()> {
-        let gemm = if c.len() <= Tuned::SMALL { &self.small } else { &self.large };
+        let size = Size::of(a, b, layout, epilogue, c)?;
+        // With the smallest tiles there is a block for every second multiprocessor at most, and K is long: cutting it pays.
+        let smallest = step10_tuned::STEP.tiles.last();
+        let few = smallest.is_some_and(|shape| 2 * shape.count(size) <= self.tiles.processors);
+        let gemm = match &self.split {
+            Some(split) if few && size.k >= CUT_FROM => split,
+            _ => &self.tiles,
+        };
         gemm.launch(stream, a, b, layout, epilogue, c)
     }
 }
+
+/// [`Tuned`] cuts K from here on.
+const CUT_FROM: usize = 512;

@@ -18,4 +18,6 @@ pub const STEP: Step = Step {
     tile: [32, 32],
     threads: 1024,
     vectors: false,
+    tiles: &[],
+    splits: false,
 };

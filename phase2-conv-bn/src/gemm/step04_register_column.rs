@@ -17,4 +17,6 @@ pub const STEP: Step = Step {
     tile: [64, 64],
     threads: 512,
     vectors: false,
+    tiles: &[],
+    splits: false,
 };

@@ -17,4 +17,6 @@ pub const STEP: Step = Step {
     tile: [128, 128],
     threads: 256,
     vectors: true,
+    tiles: &[],
+    splits: false,
 };

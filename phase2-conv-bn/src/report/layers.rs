@@ -7,9 +7,8 @@ use common::table::{Cell, Column, Table};
 use common::timing::Bench;
 
 use super::{NO_CLOCK, NO_COUNTS, Part, Report};
-use crate::steps::step01_conv2d_naive::Conv2dNaive;
-use crate::steps::step02_batch_norm::BatchNormNaive;
-use crate::steps::step03_relu::Relu;
+use crate::conv;
+use crate::norm::{batch_norm, relu};
 
 /// `cargo run -p phase2-conv-bn -- layers`.
 pub const PART: Part = Part {
@@ -44,26 +43,27 @@ fn run(device: &Device) -> Result<Report> {
     report.table.note("|Δ|: to the reference, which accumulates in f64; allowed: what f32 rounding may cost, derived.");
     let bench = Bench::default();
 
-    let conv = Conv2dNaive::load(device)?;
+    let conv = conv::step01_direct::STEP.load(device)?;
     let (x, w, b) = (input.to_device(device)?, weight.to_device(device)?, bias.to_device(device)?);
     let mut y = Tensor::empty_on(device, &params.output_shape(&x, &w)?)?;
     let timing = bench.measure(&stream, || conv.launch(&stream, &x, &w, Some(&b), params, &mut y))?;
     let convolved = y.to_host()?;
-    report.row("01 conv2d_naive", &timing, &convolved, &reference::conv2d(&input, &weight, Some(&bias), params)?)?;
+    report.row("conv 01 direct", &timing, &convolved, &reference::conv2d(&input, &weight, Some(&bias), params)?)?;
 
-    let norm = BatchNormNaive::load(device)?;
+    let norm = batch_norm::NAIVE.load(device)?;
     let parts = [&gamma, &beta, &mean, &variance];
     let [dw, db, dm, dv] = parts.map(|part| part.to_device(device));
     let (dw, db, dm, dv) = (dw?, db?, dm?, dv?);
     let on_device = BatchNorm { weight: &dw, bias: &db, mean: &dm, variance: &dv, eps: 1e-5 };
     let on_host = BatchNorm { weight: &gamma, bias: &beta, mean: &mean, variance: &variance, eps: 1e-5 };
     let mut z = Tensor::empty_on(device, y.shape())?;
-    let timing = bench.measure(&stream, || norm.launch(&stream, &y, &on_device, &mut z))?;
+    let norm = norm.layer(&stream, &on_device)?;
+    let timing = bench.measure(&stream, || norm.launch(&stream, &y, &mut z))?;
     let normalised = z.to_host()?;
     report.row("02 batch_norm", &timing, &normalised, &reference::batch_norm(&convolved, &on_host)?)?;
 
-    let relu = Relu::load(device)?;
-    let timing = bench.measure(&stream, || relu.launch(&stream, &mut z))?;
+    let relu = relu::NAIVE.load(device)?;
+    let timing = bench.measure(&stream, || relu.launch_in_place(&stream, &mut z))?;
     report.row("03 relu", &timing, &z.to_host()?, &reference::relu(&normalised)?)?;
     // The profiles are of no use here, and not to be counted as those of the next part.
     device.as_sim().map(|sim| sim.take_profiles());

@@ -7,8 +7,8 @@ use common::ptx_sim::ptxas;
 use common::table::{Cell, Column, Table};
 
 use super::{Part, Report};
-use crate::gemm;
-use crate::steps::{step01_conv2d_naive, step02_batch_norm, step03_relu};
+use crate::norm::{batch_norm, relu, statistics};
+use crate::{conv, gemm, norm};
 
 /// `cargo run -p phase2-conv-bn -- resources`.
 pub const PART: Part = Part {
@@ -24,8 +24,12 @@ const ARCHITECTURE: &str = "sm_90";
 
 /// The kernel files of this phase.
 fn sources() -> impl Iterator<Item = &'static KernelSource> {
-    static OTHERS: [KernelSource; 3] = [step01_conv2d_naive::SOURCE, step02_batch_norm::SOURCE, step03_relu::SOURCE];
-    gemm::LADDER.iter().map(gemm::Step::source).chain(&OTHERS)
+    let gemm = gemm::LADDER.iter().map(gemm::Step::source);
+    let conv = conv::LADDER.iter().map(conv::Step::source);
+    let batch_norm = batch_norm::LADDER.iter().map(norm::Step::source);
+    let relu = relu::LADDER.iter().map(norm::Step::source);
+    let statistics = statistics::LADDER.iter().map(norm::Step::source);
+    gemm.chain(conv).chain(batch_norm).chain(relu).chain(statistics)
 }
 
 /// The table, for the GPU at hand.

@@ -1,5 +1,9 @@
 //! Kernels with one mistake planted, which the checks must find: what tests the tests.
 
+#![allow(dead_code)] // each test file uses some of it
+
+use common::check::{Mismatch, Report};
+use common::device::SimOptions;
 use common::prelude::*;
 
 /// The kernel with `wrong` in place of `right`, and its headers written into its text, since a text has no directory.
@@ -40,5 +44,17 @@ pub fn compiler(device: &Device, test: &str) -> bool {
             println!("{test}: skipped, since {error}");
             false
         }
+    }
+}
+
+/// Runs `check` on a sanitising simulator, where a wrong access harms nothing. It must fail: by the sanitiser's words or by
+/// values that differ.
+pub fn must_be_rejected(mistake: &str, check: impl FnOnce(&Device) -> Result<Result<Report, Mismatch>>) {
+    let device = Device::sim_with(SimOptions { sanitize: true, ..SimOptions::default() });
+    match check(&device) {
+        Err(Error::NvrtcMissing { .. }) => println!("{mistake}: skipped, since a changed kernel takes NVRTC"),
+        Err(Error::Fault { .. } | Error::Findings { .. }) | Ok(Err(_)) => {}
+        Err(other) => panic!("{mistake}: {other}"),
+        Ok(Ok(report)) => panic!("{mistake}: passed the check with {report}"),
     }
 }

@@ -10,23 +10,12 @@
 // Limited by loads: each tap fetches two values for one multiply-add, and each input value is fetched again by every
 // output channel and every window that covers it. Nothing is shared between threads; that is what the ladder is for.
 
-// Passed by value: a launch copies it to constant memory, where all lanes read it at once.
-struct Conv2d {
-    unsigned outputs;           // N·K·P·Q
-    int channels, height, width;  // C, H, W
-    int out_channels;           // K
-    int window_y, window_x;     // R, S
-    int out_height, out_width;  // P, Q
-    int stride_y, stride_x;
-    int padding_y, padding_x;
-    int dilation_y, dilation_x;
-    int groups;
-};
+#include "conv.cuh"
 
 // bias: [K], or null for none.
 // ANCHOR: kernel
-extern "C" __global__ void conv2d_naive(const float *input, const float *weight, const float *bias, float *output,
-                                        Conv2d conv) {
+extern "C" __global__ void conv_direct(const float *input, const float *weight, const float *bias, float *output,
+                                       Conv2d conv) {
     unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= conv.outputs) {
         return;

@@ -1,0 +1,89 @@
+//! What a program built without CUDA has in place of the libraries: types without values, and the reason why.
+
+use std::convert::Infallible;
+
+use crate::device::Stream;
+use crate::error::{Error, Result};
+use crate::reference::{BatchNorm, Conv2dParams};
+use crate::tensor::Tensor;
+
+/// cuBLAS, which this program was built without.
+pub struct Cublas(Infallible);
+
+/// cuDNN, which this program was built without.
+pub struct Cudnn(Infallible);
+
+/// A convolution by cuDNN, which this program was built without.
+pub struct CudnnConv2d(Infallible);
+
+fn absent(what: &str, stream: &Stream) -> Error {
+    Error::Unsupported {
+        what: what.to_owned(),
+        device: stream.device().short_name(),
+        reason: "this program was built without the `cuda` feature".to_owned(),
+    }
+}
+
+impl Cublas {
+    /// Refuses.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`].
+    pub fn open(stream: &Stream) -> Result<Cublas> {
+        Err(absent("cuBLAS", stream))
+    }
+
+    /// Never called: there is no value of this type.
+    ///
+    /// # Errors
+    /// None.
+    pub fn gemm(&self, _: &Tensor, _: &Tensor, _: bool, _: f32, _: f32, _: &mut Tensor) -> Result<()> {
+        match self.0 {}
+    }
+}
+
+impl Cudnn {
+    /// Refuses.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`].
+    pub fn open(stream: &Stream) -> Result<Cudnn> {
+        Err(absent("cuDNN", stream))
+    }
+
+    /// Never called: there is no value of this type.
+    ///
+    /// # Errors
+    /// None.
+    pub fn conv2d(&self, _: &Tensor, _: &Tensor, _: Conv2dParams, _: &mut Tensor) -> Result<CudnnConv2d> {
+        match self.0 {}
+    }
+
+    /// Never called: there is no value of this type.
+    ///
+    /// # Errors
+    /// None.
+    pub fn batch_norm(&self, _: &Tensor, _: &BatchNorm<'_>, _: &mut Tensor) -> Result<()> {
+        match self.0 {}
+    }
+}
+
+impl CudnnConv2d {
+    /// Never called: there is no value of this type.
+    pub fn algorithm(&self) -> String {
+        match self.0 {}
+    }
+
+    /// Never called: there is no value of this type.
+    pub fn workspace_bytes(&self) -> usize {
+        match self.0 {}
+    }
+
+    /// Never called: there is no value of this type.
+    ///
+    /// # Errors
+    /// None.
+    pub fn launch(&mut self, _: &Tensor, _: &Tensor, _: Option<&Tensor>, _: &mut Tensor) -> Result<()> {
+        match self.0 {}
+    }
+}

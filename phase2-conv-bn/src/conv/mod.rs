@@ -1,0 +1,249 @@
+//! The convolution ladder: NCHW, f32, any stride, padding, dilation and number of groups, with or without a bias.
+//!
+//! | step | kernel | the idea |
+//! | --- | --- | --- |
+//! | [`step01_direct`] | `conv_01_direct.cu` | one thread computes one output element |
+//!
+//! What a call has to satisfy is written once, in [`Conv::launch`]; a step adds its kernels, their geometry, and which shapes
+//! it does not take.
+
+use std::fmt;
+
+use common::device::LaunchArgs;
+use common::prelude::*;
+use common::reference::Conv2dParams;
+
+use crate::limits::fits_i32;
+
+pub mod step01_direct;
+
+/// All steps, in the order in which they are read.
+pub static LADDER: &[Step] = &[step01_direct::STEP];
+
+/// Makes an algorithm from its kernel file.
+type Load = fn(&Device, &KernelSource) -> Result<Box<dyn Algorithm>>;
+
+/// A step of the ladder.
+#[derive(Clone, Debug)]
+pub struct Step {
+    number: u32,
+    name: &'static str,
+    idea: &'static str,
+    source: KernelSource,
+    load: Load,
+}
+
+impl Step {
+    /// Its place in the ladder, from 1.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// What tables call it.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// What is new in it, in a few words.
+    pub fn idea(&self) -> &'static str {
+        self.idea
+    }
+
+    /// The kernel file.
+    pub fn source(&self) -> &KernelSource {
+        &self.source
+    }
+
+    /// The same host side for another text, such as a kernel with a mistake that a check must find.
+    pub fn with_source(&self, source: KernelSource) -> Step {
+        Step { source, ..self.clone() }
+    }
+
+    /// Loads the kernels.
+    ///
+    /// # Errors
+    /// As [`Device::kernel`].
+    pub fn load(&self, device: &Device) -> Result<Conv> {
+        Ok(Conv { name: self.name, algorithm: (self.load)(device, &self.source)? })
+    }
+}
+
+/// A step, loaded on a device.
+///
+/// A step that needs a workspace (partial sums, transformed weights, tables of offsets) owns it, makes it as large as its
+/// largest call has needed, and keeps it until it is dropped; see [`Conv::workspace_bytes`].
+#[derive(Debug)]
+pub struct Conv {
+    name: &'static str,
+    algorithm: Box<dyn Algorithm>,
+}
+
+/// What the steps differ in.
+trait Algorithm: fmt::Debug + Send + Sync {
+    /// Queues a convolution with at least one output.
+    fn queue(&self, call: Call<'_>) -> Result<()>;
+
+    /// Bytes of device memory that a call needs beside its tensors.
+    fn workspace_bytes(&self, _: &Geometry) -> usize {
+        0
+    }
+}
+
+/// A convolution whose shapes fit one another.
+struct Call<'a> {
+    stream: &'a Stream,
+    input: &'a Buffer<f32>,
+    weight: &'a Buffer<f32>,
+    bias: Option<&'a Buffer<f32>>,
+    geometry: Geometry,
+    output: &'a mut Buffer<f32>,
+}
+
+impl<'a> Call<'a> {
+    /// The bias as a kernel's argument: an address, or null for none.
+    fn push_bias(&self, launch: &mut LaunchArgs<'a>) {
+        match self.bias {
+            Some(bias) => launch.arg(bias),
+            None => launch.arg(&0u64),
+        };
+    }
+}
+
+/// What a kernel has to know of the shapes: `Conv2d` of `conv.cuh`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(C)]
+struct Geometry {
+    outputs: u32,
+    images: i32,
+    channels: i32,
+    height: i32,
+    width: i32,
+    out_channels: i32,
+    window: [i32; 2],
+    out_size: [i32; 2],
+    stride: [i32; 2],
+    padding: [i32; 2],
+    dilation: [i32; 2],
+    groups: i32,
+    group_channels: i32,
+    group_outputs: i32,
+    plane: i32,
+    pixels: i32,
+    taps: i32,
+}
+
+// SAFETY: `repr(C)` with 32-bit integers only, so there is no padding and every bit pattern is valid.
+unsafe impl bytemuck::Zeroable for Geometry {}
+// SAFETY: as above.
+unsafe impl bytemuck::Pod for Geometry {}
+
+impl Geometry {
+    fn new(input: &Tensor, weight: &Tensor, params: Conv2dParams, out: [usize; 4]) -> Result<Geometry> {
+        const OPERATION: &str = "convolution";
+        let [images, channels, height, width] = input.dims4()?;
+        let [out_channels, group_channels, r, s] = weight.dims4()?;
+        let number = |what: &str, value: usize| fits_i32(OPERATION, what, Some(value));
+        let product = |what: &str, factors: &[usize]| {
+            fits_i32(OPERATION, what, factors.iter().try_fold(1usize, |product, &factor| product.checked_mul(factor)))
+        };
+        let pair = |what: &str, [y, x]: [usize; 2]| Ok::<_, Error>([number(what, y)?, number(what, x)?]);
+        // The kernels' offsets into the tensors, and their rows and columns, padding included, are ints.
+        product("the number of input values", input.shape())?;
+        product("the number of weights", weight.shape())?;
+        let outputs = product("the number of outputs", &out)?;
+        for (size, padding) in [(height, params.padding[0]), (width, params.padding[1])] {
+            let padded = padding.checked_mul(2).and_then(|both| both.checked_add(size));
+            fits_i32(OPERATION, "the padded size", padded)?;
+        }
+        Ok(Geometry {
+            outputs: outputs.unsigned_abs(),
+            images: number("the number of images", images)?,
+            channels: number("the number of channels", channels)?,
+            height: number("the height", height)?,
+            width: number("the width", width)?,
+            out_channels: number("the number of output channels", out_channels)?,
+            window: pair("the window", [r, s])?,
+            out_size: pair("the output's size", [out[2], out[3]])?,
+            stride: pair("the stride", params.stride)?,
+            padding: pair("the padding", params.padding)?,
+            dilation: pair("the dilation", params.dilation)?,
+            groups: number("the number of groups", params.groups)?,
+            group_channels: number("the channels of a group", group_channels)?,
+            group_outputs: number("the output channels of a group", out_channels / params.groups)?,
+            plane: product("the outputs of a channel", &out[2..])?,
+            pixels: product("the outputs of a channel in all images", &[out[0], out[2], out[3]])?,
+            taps: product("the window in all channels", &[group_channels, r, s])?,
+        })
+    }
+}
+
+impl Conv {
+    /// What tables call the step.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Queues the convolution of `input` \[N, C, H, W\] with `weight` \[K, C / groups, R, S\] and `bias` \[K\] into `output`, all
+    /// on the stream's device.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if the shapes do not fit one another, `output` has not [`Conv2dParams::output_shape`], or a count is
+    /// beyond 31 bits; [`Error::Unsupported`] if the step does not take the shape; [`Error::Invalid`] if a tensor is on the
+    /// host; [`Error::WrongDevice`]; [`Error::OutOfMemory`] for the workspace.
+    pub fn launch(
+        &self,
+        stream: &Stream,
+        input: &Tensor,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        params: Conv2dParams,
+        output: &mut Tensor,
+    ) -> Result<()> {
+        let out = params.output_shape(input, weight)?;
+        output.expect_shape("the convolution's output", &out)?;
+        if let Some(bias) = bias {
+            bias.expect_shape("the convolution's bias", &out[1..2])?;
+        }
+        let call = Call {
+            stream,
+            geometry: Geometry::new(input, weight, params, out)?,
+            input: input.buffer()?,
+            weight: weight.buffer()?,
+            bias: bias.map(Tensor::buffer).transpose()?,
+            output: output.buffer_mut()?,
+        };
+        if call.geometry.outputs == 0 {
+            return Ok(());
+        }
+        self.algorithm.queue(call)
+    }
+
+    /// [`Conv::launch`] into a new tensor.
+    ///
+    /// # Errors
+    /// As [`Conv::launch`], and [`Error::OutOfMemory`].
+    pub fn forward(
+        &self,
+        stream: &Stream,
+        input: &Tensor,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        params: Conv2dParams,
+    ) -> Result<Tensor> {
+        let shape = params.output_shape(input, weight)?;
+        // Before a tensor of that size is asked for.
+        Geometry::new(input, weight, params, shape)?;
+        let mut output = Tensor::empty_on(stream.device(), &shape)?;
+        self.launch(stream, input, weight, bias, params, &mut output)?;
+        Ok(output)
+    }
+
+    /// Bytes of device memory that [`Conv::launch`] needs beside its tensors.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], as [`Conv::launch`].
+    pub fn workspace_bytes(&self, input: &Tensor, weight: &Tensor, params: Conv2dParams) -> Result<usize> {
+        let out = params.output_shape(input, weight)?;
+        Ok(self.algorithm.workspace_bytes(&Geometry::new(input, weight, params, out)?))
+    }
+}

@@ -1,0 +1,102 @@
+//! ReLU in two steps.
+
+use common::prelude::*;
+
+use super::{Step, vectors_config};
+use crate::limits::fits_i32;
+
+/// All steps, in the order in which they are read.
+pub static LADDER: &[Step<Method>] = &[NAIVE, VECTORISED];
+
+/// Step 1, in place alone. Hypothesis: the arithmetic is nothing, so it costs what reading and writing the tensor costs. Change:
+/// none, this is the first version. Measured: the `norm` table of `cargo run -p phase2-conv-bn`.
+pub const NAIVE: Step<Method> = Step {
+    number: 1,
+    name: "naive",
+    idea: "one thread an element",
+    source: kernel_source!("relu_01_naive"),
+    method: Method::Naive,
+};
+
+/// Step 2. Hypothesis: as for BatchNorm, more bytes in flight come nearer to the memory's speed. Change: 16-byte vectors, four loads
+/// before the first use. Measured: as step 1.
+pub const VECTORISED: Step<Method> = Step {
+    number: 2,
+    name: "vectorised",
+    idea: "16-byte vectors, four in flight a thread",
+    source: kernel_source!("relu_02_vectorised"),
+    method: Method::Vectorised,
+};
+
+/// What a step's kernel needs of its host side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// One pointer, a thread an element.
+    Naive,
+    /// Two pointers, vectors.
+    Vectorised,
+}
+
+impl Step<Method> {
+    /// Loads the kernel.
+    ///
+    /// # Errors
+    /// As [`Device::kernel`].
+    pub fn load(&self, device: &Device) -> Result<Relu> {
+        let name = match self.method {
+            Method::Naive => "relu",
+            Method::Vectorised => "relu_vectors",
+        };
+        Ok(Relu { kernel: device.kernel(&self.source, name)?, method: self.method })
+    }
+}
+
+/// A step, loaded on a device: max(x, 0), where NaN stays NaN. It takes every shape of up to 2³¹ − 1 values.
+#[derive(Clone, Debug)]
+pub struct Relu {
+    kernel: Kernel,
+    method: Method,
+}
+
+impl Relu {
+    /// Queues max(`input`, 0) into `output` of the same shape, both on the stream's device.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if the shapes differ or have too many values, [`Error::Unsupported`] from step 1, [`Error::Invalid`] if a
+    /// tensor is on the host, [`Error::WrongDevice`].
+    pub fn launch(&self, stream: &Stream, input: &Tensor, output: &mut Tensor) -> Result<()> {
+        if self.method == Method::Naive {
+            return Err(Error::Unsupported {
+                what: "ReLU into another tensor".to_owned(),
+                device: stream.device().short_name(),
+                reason: "this kernel works in place".to_owned(),
+            });
+        }
+        output.expect_shape("relu's output", input.shape())?;
+        let n = fits_i32("relu", "the number of values", Some(input.len()))?.unsigned_abs();
+        let mut launch = stream.launch_builder(&self.kernel);
+        launch.arg(input.buffer()?).arg(output.buffer_mut()?).arg(&n);
+        // SAFETY: the kernel reads x[i] and writes y[i] for i < n, which both hold.
+        unsafe { launch.launch(vectors_config(n)) }
+    }
+
+    /// Queues max(x, 0) over the values of `x`, which is on the stream's device.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if there are too many, [`Error::Invalid`] if `x` is on the host, [`Error::WrongDevice`].
+    pub fn launch_in_place(&self, stream: &Stream, x: &mut Tensor) -> Result<()> {
+        let n = fits_i32("relu", "the number of values", Some(x.len()))?.unsigned_abs();
+        let mut launch = stream.launch_builder(&self.kernel);
+        launch.arg(x.buffer_mut()?);
+        let config = match self.method {
+            Method::Naive => LaunchConfig::for_num_elems(n),
+            Method::Vectorised => {
+                launch.arg_again(0);
+                vectors_config(n)
+            }
+        };
+        launch.arg(&n);
+        // SAFETY: the kernel reads and writes x[i] for i < n, which `x` holds, and a thread writes only what it has read itself.
+        unsafe { launch.launch(config) }
+    }
+}

@@ -1,0 +1,251 @@
+//! Mean and variance of each channel over N, H and W, as BatchNorm needs them in training, in four steps.
+
+use common::check::Tolerance;
+use common::prelude::*;
+use common::reference;
+
+use super::{Step, THREADS};
+use crate::limits::fits_i32;
+
+/// All steps, in the order in which they are read.
+pub static LADDER: &[Step<Method>] = &[NAIVE, SHARED, SHUFFLE, WELFORD];
+
+/// Step 1. Hypothesis: the input is read once, so a pass costs what reading costs. Change: none, this is the first version.
+/// Measured: the `norm` table of `cargo run -p phase2-conv-bn`.
+pub const NAIVE: Step<Method> = Step {
+    number: 1,
+    name: "naive",
+    idea: "one thread a channel",
+    source: kernel_source!("stats_01_naive"),
+    method: Method::Naive,
+};
+
+/// Step 2. Hypothesis: step 1 uses as many threads as there are channels; 256 times as many, with neighbours reading neighbours, are
+/// far faster. Change: a block a channel, a tree in shared memory. Measured: as step 1.
+pub const SHARED: Step<Method> = Step {
+    number: 2,
+    name: "shared memory",
+    idea: "one block a channel, a tree of sums",
+    source: kernel_source!("stats_02_shared"),
+    method: Method::Shared,
+};
+
+/// Step 3. Hypothesis: 64 blocks leave half an H200 idle; with a channel split over many, and more bytes in flight in each, the
+/// pass runs at the memory's speed. Change: blocks share a channel, 16-byte loads, shuffles for the tree, a second kernel for
+/// what the blocks found. Measured: as step 1.
+pub const SHUFFLE: Step<Method> = Step {
+    number: 3,
+    name: "shuffles",
+    idea: "many blocks a channel, vectors, warp shuffles",
+    source: kernel_source!("stats_03_shuffle"),
+    method: Method::Shuffle,
+};
+
+/// Step 4. Hypothesis: (count, mean, m2) merged in place of sums added costs arithmetic that hides behind the loads, and gives a
+/// variance that is right for any mean. Change: what is merged. Measured: as step 1, and the variance at a large mean in
+/// `tests/statistics.rs`.
+pub const WELFORD: Step<Method> = Step {
+    number: 4,
+    name: "Welford",
+    idea: "means and squared distances merged, not sums",
+    source: kernel_source!("stats_04_welford"),
+    method: Method::Welford,
+};
+
+/// What a step's kernel needs of its host side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// A thread a channel.
+    Naive,
+    /// A block a channel.
+    Shared,
+    /// Blocks a channel, sums, two stages.
+    Shuffle,
+    /// Blocks a channel, moments, two stages.
+    Welford,
+}
+
+impl Method {
+    /// Floats that a block of the first stage leaves for the second.
+    fn partial_len(self) -> usize {
+        match self {
+            Method::Naive | Method::Shared => 0,
+            Method::Shuffle => 2,
+            Method::Welford => 3,
+        }
+    }
+}
+
+/// The problem's size.
+#[derive(Clone, Copy, Debug)]
+struct Size {
+    images: u32,
+    channels: u32,
+    /// H·W.
+    plane: u32,
+}
+
+/// How a channel is divided among the blocks of the first stage. It depends on the shape alone, so every device adds in the
+/// same order.
+#[derive(Clone, Copy, Debug)]
+struct Split {
+    /// Vectors that a plane touches, wherever it begins.
+    slots: u32,
+    /// Of them a block.
+    share: u32,
+    /// Blocks a channel.
+    blocks: u32,
+}
+
+impl Split {
+    /// Slots that a block's threads take in a round: four each.
+    const ROUND: u32 = 4 * THREADS;
+    /// Blocks of a grid that are enough for any GPU: several times what an H200 holds at once.
+    const ENOUGH: u32 = 8192;
+    /// Blocks a channel, at most: what the second stage reads in four rounds.
+    const MOST: u32 = 4 * THREADS;
+
+    fn new(size: Size) -> Split {
+        let Size { images, channels, plane } = size;
+        // A plane that begins anywhere may have three values' room before it in its first vector.
+        let slots = if plane.is_multiple_of(4) { plane / 4 } else { (plane + 3).div_ceil(4) };
+        let slots_of_channel = images * slots;
+        let wanted = Split::ENOUGH.div_ceil(channels.max(1)).min(Split::MOST);
+        let share = slots_of_channel.div_ceil(wanted).max(1).next_multiple_of(Split::ROUND);
+        Split { slots, share, blocks: slots_of_channel.div_ceil(share) }
+    }
+}
+
+impl Step<Method> {
+    /// Loads the kernels.
+    ///
+    /// # Errors
+    /// As [`Device::kernel`].
+    pub fn load(&self, device: &Device) -> Result<Statistics> {
+        let kernel = |name| device.kernel(&self.source, name);
+        let (first, second) = match self.method {
+            Method::Naive => (kernel("stats_naive")?, None),
+            Method::Shared => (kernel("stats_shared")?, None),
+            Method::Shuffle | Method::Welford => (kernel("stats_partial")?, Some(kernel("stats_finish")?)),
+        };
+        Ok(Statistics { method: self.method, first, second, partial: None })
+    }
+
+    /// How far means and variances may be from `expected` for an input \[N, C, H, W\], given this step's order of additions.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if the input has not four dimensions or too many values.
+    pub fn tolerances(&self, expected: &reference::Statistics, input: &Tensor) -> Result<[Tolerance; 2]> {
+        let size = Size::of(input)?;
+        let depth = self.depth(size) as usize;
+        let variance = match self.method {
+            Method::Welford => expected.variance_tolerance_merged(depth),
+            Method::Naive | Method::Shared | Method::Shuffle => expected.variance_tolerance_of_squares(depth),
+        };
+        Ok([expected.mean_tolerance(depth), variance])
+    }
+
+    /// The most additions or merges that a value takes part in.
+    fn depth(&self, size: Size) -> u32 {
+        let count = size.images * size.plane;
+        match self.method {
+            Method::Naive => count,
+            // Then the tree.
+            Method::Shared => count.div_ceil(THREADS) + 8,
+            // Up to four a slot, then the warp and the block in each stage.
+            Method::Shuffle | Method::Welford => {
+                let Split { share, blocks, .. } = Split::new(size);
+                4 * (share / THREADS) + 10 + blocks.div_ceil(THREADS) + 10
+            }
+        }
+    }
+}
+
+impl Size {
+    fn of(input: &Tensor) -> Result<Size> {
+        let [images, channels, height, width] = input.dims4()?;
+        // What indices are made of fits as well, unless a dimension is 0.
+        fits_i32("statistics", "the number of values", Some(input.len()))?;
+        let fits = |what, value| Ok::<_, Error>(fits_i32("statistics", what, value)?.unsigned_abs());
+        Ok(Size {
+            images: fits("the number of images", Some(images))?,
+            channels: fits("the number of channels", Some(channels))?,
+            plane: fits("the size of a plane", height.checked_mul(width))?,
+        })
+    }
+}
+
+/// A step, loaded on a device. It takes every \[N, C, H, W\] of up to 2³¹ − 1 values, but not channels without values, whose mean
+/// does not exist.
+#[derive(Debug)]
+pub struct Statistics {
+    method: Method,
+    first: Kernel,
+    second: Option<Kernel>,
+    /// What the blocks of the first stage found; grows to the largest input so far.
+    partial: Option<Buffer<f32>>,
+}
+
+impl Statistics {
+    /// Queues the mean and the biased variance (divided by N·H·W, as normalisation in training takes it) of each channel of
+    /// `input` \[N, C, H, W\] into `mean` and `variance`, \[C\] each. All are on the stream's device.
+    ///
+    /// Steps 3 and 4 keep a workspace of at most 200 KB, or 12 bytes a channel for more than 8192 of them; the first launch
+    /// allocates it, and one that needs more.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if a shape does not fit or N·H·W is 0 and C is not, [`Error::Invalid`] if a tensor is on the host,
+    /// [`Error::WrongDevice`], [`Error::OutOfMemory`].
+    pub fn launch(&mut self, stream: &Stream, input: &Tensor, mean: &mut Tensor, variance: &mut Tensor) -> Result<()> {
+        let size = Size::of(input)?;
+        let Size { images, channels, plane } = size;
+        mean.expect_shape("the mean", &[channels as usize])?;
+        variance.expect_shape("the variance", &[channels as usize])?;
+        if channels == 0 {
+            return Ok(());
+        }
+        if input.is_empty() {
+            let detail = format!("{:?} has channels without values, whose mean does not exist", input.shape());
+            return Err(Error::Shape { operation: "statistics".to_owned(), detail });
+        }
+        let split = Split::new(size);
+        let Some(second) = &self.second else {
+            let mut launch = stream.launch_builder(&self.first);
+            launch.arg(input.buffer()?).arg(mean.buffer_mut()?).arg(variance.buffer_mut()?);
+            launch.arg(&images).arg(&channels).arg(&plane);
+            let config = match self.method {
+                Method::Naive => LaunchConfig::for_num_elems(channels),
+                _ => LaunchConfig { grid_dim: (channels, 1, 1), ..LaunchConfig::linear(0, THREADS) },
+            };
+            // SAFETY: the kernels read the input's values alone and write [c] of both results for c < channels.
+            return unsafe { launch.launch(config) };
+        };
+        let grid =
+            fits_i32("statistics", "the number of blocks", (channels as usize).checked_mul(split.blocks as usize))?;
+        let needed = grid as usize * self.method.partial_len();
+        let partial = match self
+            .partial
+            .take()
+            .filter(|partial| partial.len() >= needed && partial.device() == stream.device())
+        {
+            Some(partial) => self.partial.insert(partial),
+            None => self.partial.insert(stream.alloc_uninit(needed)?),
+        };
+        let mut launch = stream.launch_builder(&self.first);
+        launch.arg(input.buffer()?).arg(&mut *partial);
+        launch.arg(&images).arg(&channels).arg(&plane).arg(&split.slots).arg(&split.share);
+        let config = LaunchConfig { grid_dim: (grid.unsigned_abs(), 1, 1), ..LaunchConfig::linear(0, THREADS) };
+        // SAFETY: the kernel reads values inside the planes alone, and each block writes its own partial result.
+        unsafe { launch.launch(config) }?;
+
+        let count = images as f32 * plane as f32;
+        let mut launch = stream.launch_builder(second);
+        launch.arg(&*partial).arg(mean.buffer_mut()?).arg(variance.buffer_mut()?).arg(&split.blocks);
+        if self.method == Method::Shuffle {
+            launch.arg(&count);
+        }
+        let config = LaunchConfig { grid_dim: (channels, 1, 1), ..LaunchConfig::linear(0, THREADS) };
+        // SAFETY: the kernel reads the partial results that the first one wrote and writes [c] of both results for c < channels.
+        unsafe { launch.launch(config) }
+    }
+}

@@ -1,0 +1,144 @@
+"""PyTorch beside the course's kernels: reads a request as JSON on stdin, writes medians as JSON on stdout.
+
+Request:  {"device": 0, "queue": "empty" | "warm" | "cold", "warm_up": 3, "repeats": 20, "limit_s": 10.0,
+           "work": [{"op": "gemm",        "shape": [M, N, K], "transposed": true | false},
+                    {"op": "linear_relu", "shape": [batch, in, out], "backward": true | false},
+                    {"op": "conv2d",      "shape": [N, C, H, W], "weight": [K, C / groups, R, S],
+                                          "stride": [y, x], "padding": [y, x], "dilation": [y, x], "groups": g},
+                    {"op": "batch_norm",  "shape": [N, C, H, W]},
+                    {"op": "relu",        "shape": [...]}],
+           each with "mode": "eager" | "compiled" | "graph"}
+Response: {"version": "2.9.0", "device": "NVIDIA H200", "results": [{"samples_ms": [...]} or {"absent": "why"}, ...]}
+          or {"absent": "why"} for all of it.
+
+All is f32, without TF32, with cuDNN's own tuning. What is measured is measured as `common::timing::Bench` does it: by events, each
+run on its own; behind a filling of 512 MB and, if warm, an unmeasured run, all queued before the first of them ends, so that the
+interpreter's share is not part of it; or on an idle GPU (`empty`), where it is.
+"""
+
+import json
+import os
+import sys
+import time
+
+
+def main():
+    # What libraries print must not end up in the response.
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    request = json.load(sys.stdin)
+    json.dump(respond(request), out)
+    out.flush()
+
+
+def respond(request):
+    try:
+        import torch
+    except ImportError as error:
+        return {"absent": f"Python has no PyTorch: {error}"}
+    if not torch.cuda.is_available():
+        return {"absent": f"PyTorch {torch.__version__} sees no GPU"}
+    torch.cuda.set_device(request["device"])
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.benchmark = True
+    results = []
+    for work in request["work"]:
+        try:
+            results.append({"samples_ms": measure(torch, request, prepare(torch, work))})
+        except Exception as error:  # One that fails must not take the others with it.
+            results.append({"absent": f"PyTorch: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"})
+        torch.cuda.empty_cache()
+    return {"version": torch.__version__, "device": torch.cuda.get_device_name(), "results": results}
+
+
+def prepare(torch, work):
+    """A function without arguments that queues the work."""
+    run = operation(torch, work)
+    mode = work["mode"]
+    if mode == "eager":
+        return run
+    if mode == "compiled":
+        torch._dynamo.reset()
+        return torch.compile(run)
+    if mode == "graph":
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                run()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            run()
+        return graph.replay
+    raise ValueError(f"no such mode: {mode}")
+
+
+def operation(torch, work):
+    functional = torch.nn.functional
+
+    def random(*shape):
+        return torch.rand(*shape, device="cuda", dtype=torch.float32) * 2 - 1
+
+    op, shape = work["op"], work["shape"]
+    if op == "gemm":
+        m, n, k = shape
+        a = random(m, k)
+        b = random(n, k).t() if work["transposed"] else random(k, n)
+        c = torch.empty(m, n, device="cuda")
+        return inference(torch, lambda: torch.mm(a, b, out=c))
+    if op == "linear_relu":
+        batch, inputs, outputs = shape
+        x, w, b = random(batch, inputs), random(outputs, inputs), random(outputs)
+        if not work["backward"]:
+            return inference(torch, lambda: functional.relu(functional.linear(x, w, b)))
+        for tensor in (x, w, b):
+            tensor.requires_grad_()
+        y, dy = functional.relu(functional.linear(x, w, b)), random(batch, outputs)
+        return lambda: torch.autograd.grad(y, (x, w, b), dy, retain_graph=True)
+    if op == "conv2d":
+        x, w = random(*shape), random(*work["weight"])
+        geometry = {name: work[name] for name in ("stride", "padding", "dilation", "groups")}
+        return inference(torch, lambda: functional.conv2d(x, w, None, **geometry))
+    if op == "batch_norm":
+        x = random(*shape)
+        weight, bias, mean, variance = (random(shape[1]) for _ in range(4))
+        variance = variance.abs() + 0.5
+        return inference(torch, lambda: functional.batch_norm(x, mean, variance, weight, bias, False, 0.0, 1e-5))
+    if op == "relu":
+        x = random(*shape)
+        return inference(torch, lambda: functional.relu_(x))
+    raise ValueError(f"no such operation: {op}")
+
+
+def inference(torch, run):
+    def without_gradients():
+        with torch.no_grad():
+            return run()
+
+    return without_gradients
+
+
+def measure(torch, request, run):
+    for _ in range(max(request["warm_up"], 1)):
+        run()
+    queue = request["queue"]
+    filler = None if queue == "empty" else torch.empty(512 << 20, dtype=torch.uint8, device="cuda")
+    torch.cuda.synchronize()
+    samples, begin = [], time.monotonic()
+    while len(samples) < request["repeats"] and (not samples or time.monotonic() - begin < request["limit_s"]):
+        if filler is not None:
+            filler.fill_(255)
+        if queue == "warm":
+            run()
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        run()
+        end.record()
+        end.synchronize()
+        samples.append(start.elapsed_time(end))
+    return samples
+
+
+main()

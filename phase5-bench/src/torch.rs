@@ -1,0 +1,319 @@
+//! PyTorch as a peer: `peers/torch_peer.py` in a process of its own, where a Python with PyTorch is found.
+//!
+//! `WARP_PYTHON` names the interpreter; without it `python3` and `python` are tried, first those of the virtual environments that
+//! [`common::probe`] would look into. What it cannot measure is a sentence that tables show beside a dash.
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use common::Device;
+use common::reference::Conv2dParams;
+use common::timing::{Bench, Clock, Queue, Timing};
+use serde::{Deserialize, Serialize};
+
+/// The script, which says what it reads and writes.
+const SCRIPT: &str = include_str!("../peers/torch_peer.py");
+
+/// Whether an interpreter has PyTorch is answered by a lookup, without loading it.
+const PROBE: &str = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)";
+const PROBE_LIMIT: Duration = Duration::from_secs(10);
+
+/// Loading PyTorch and compiling take their time; a request that takes longer than this is given up.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// How PyTorch runs an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Operation by operation.
+    Eager,
+    /// By `torch.compile`.
+    Compiled,
+    /// Captured once as a CUDA graph, and replayed.
+    Graph,
+}
+
+/// What to measure; f32, without TF32.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Work {
+    #[serde(flatten)]
+    operation: Operation,
+    mode: Mode,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+enum Operation {
+    Gemm { shape: [usize; 3], transposed: bool },
+    LinearRelu { shape: [usize; 3], backward: bool },
+    Conv2d {
+        shape: [usize; 4],
+        weight: [usize; 4],
+        stride: [usize; 2],
+        padding: [usize; 2],
+        dilation: [usize; 2],
+        groups: usize,
+    },
+    BatchNorm { shape: [usize; 4] },
+    Relu { shape: [usize; 4] },
+}
+
+impl Work {
+    /// A·B with A \[M, K\] and B \[K, N\], or A·Bᵀ with B \[N, K\].
+    pub fn gemm([m, n, k]: [usize; 3], transposed: bool, mode: Mode) -> Work {
+        Work { operation: Operation::Gemm { shape: [m, n, k], transposed }, mode }
+    }
+
+    /// relu(x·Wᵀ + b) of `[batch, in, out]`, or its gradients.
+    pub fn linear_relu(shape: [usize; 3], backward: bool, mode: Mode) -> Work {
+        Work { operation: Operation::LinearRelu { shape, backward }, mode }
+    }
+
+    /// A convolution without bias.
+    pub fn conv2d(shape: [usize; 4], weight: [usize; 4], params: Conv2dParams, mode: Mode) -> Work {
+        let Conv2dParams { stride, padding, dilation, groups } = params;
+        Work { operation: Operation::Conv2d { shape, weight, stride, padding, dilation, groups }, mode }
+    }
+
+    /// BatchNorm with running statistics.
+    pub fn batch_norm(shape: [usize; 4], mode: Mode) -> Work {
+        Work { operation: Operation::BatchNorm { shape }, mode }
+    }
+
+    /// ReLU in place.
+    pub fn relu(shape: [usize; 4], mode: Mode) -> Work {
+        Work { operation: Operation::Relu { shape }, mode }
+    }
+}
+
+#[derive(Serialize)]
+struct Request<'a> {
+    device: usize,
+    queue: &'static str,
+    warm_up: usize,
+    repeats: usize,
+    limit_s: f64,
+    work: &'a [Work],
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Response {
+    Measured { version: String, results: Vec<Sampled> },
+    Absent { absent: String },
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Sampled {
+    Samples { samples_ms: Vec<f64> },
+    Absent { absent: String },
+}
+
+/// What PyTorch took for each piece of work, or why there is no number.
+pub struct Measured {
+    /// As PyTorch says it: `2.9.0+cu130`; none where it does not run.
+    pub version: Option<String>,
+    /// In the order of the work.
+    pub timings: Vec<Result<Timing, String>>,
+}
+
+/// Measures all of `work` in one process, as `bench` says. It never fails: what is not there has a reason.
+pub fn measure(device: &Device, bench: &Bench, work: &[Work]) -> Measured {
+    let all = |reason: String| Measured { version: None, timings: vec![Err(reason); work.len()] };
+    let Some(device) = ordinal(device) else {
+        return all("PyTorch is measured on GPUs only".to_owned());
+    };
+    let request = Request {
+        device,
+        queue: match bench.queue {
+            Queue::Empty => "empty",
+            Queue::Warm => "warm",
+            Queue::Cold => "cold",
+        },
+        warm_up: bench.warm_up,
+        repeats: bench.repeats,
+        limit_s: bench.limit.as_secs_f64(),
+        work,
+    };
+    match python().and_then(|python| ask(&python, &request)) {
+        Ok(Response::Measured { version, results }) if results.len() == work.len() => Measured {
+            version: Some(version),
+            timings: results
+                .into_iter()
+                .map(|result| match result {
+                    Sampled::Samples { samples_ms } => Timing::from_samples(Clock::DeviceEvents, samples_ms)
+                        .map_err(|error| format!("PyTorch: {error}")),
+                    Sampled::Absent { absent } => Err(absent),
+                })
+                .collect(),
+        },
+        Ok(Response::Measured { results, .. }) => {
+            all(format!("PyTorch's script returned {} results for {} requests", results.len(), work.len()))
+        }
+        Ok(Response::Absent { absent }) => all(absent),
+        Err(reason) => all(reason),
+    }
+}
+
+#[cfg(feature = "cuda")]
+fn ordinal(device: &Device) -> Option<usize> {
+    device.as_cuda().map(|cuda| cuda.ordinal())
+}
+
+#[cfg(not(feature = "cuda"))]
+fn ordinal(_: &Device) -> Option<usize> {
+    None
+}
+
+/// The interpreter that has PyTorch, looked for once.
+fn python() -> Result<PathBuf, String> {
+    static FOUND: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let find = || {
+        let named = std::env::var_os("WARP_PYTHON").map(PathBuf::from);
+        let candidates = named.map_or_else(candidates, |python| vec![python]);
+        let has_torch = |python: &PathBuf| run(python, &["-c", PROBE], "", PROBE_LIMIT).is_ok();
+        candidates.iter().find(|python| has_torch(python)).cloned().ok_or_else(|| {
+            let names: Vec<String> = candidates.iter().map(|python| format!("`{}`", python.display())).collect();
+            format!("no PyTorch: none of {} has it; WARP_PYTHON names a Python that has", names.join(", "))
+        })
+    };
+    FOUND.get_or_init(find).clone()
+}
+
+fn candidates() -> Vec<PathBuf> {
+    let inside = |environment: PathBuf| match cfg!(windows) {
+        true => environment.join("Scripts").join("python.exe"),
+        false => environment.join("bin").join("python3"),
+    };
+    let active = std::env::var_os("VIRTUAL_ENV").map(PathBuf::from).map(inside);
+    active.into_iter().chain(["python3", "python"].map(PathBuf::from)).collect()
+}
+
+fn ask(python: &Path, request: &Request<'_>) -> Result<Response, String> {
+    let script = tempfile::Builder::new()
+        .prefix("torch_peer")
+        .suffix(".py")
+        .tempfile()
+        .and_then(|mut file| file.write_all(SCRIPT.as_bytes()).map(|()| file.into_temp_path()))
+        .map_err(|error| format!("PyTorch's script cannot be written to a temporary file: {error}"))?;
+    let path = script.to_str().ok_or("the temporary directory's name is no UTF-8")?;
+    let request = serde_json::to_string(request).map_err(|error| format!("PyTorch's request: {error}"))?;
+    let response = run(python, &[path], &request, LIMIT)?;
+    serde_json::from_str(&response).map_err(|error| format!("PyTorch's script answered no JSON: {error}"))
+}
+
+/// What the program writes to its standard output, if it succeeds in time.
+fn run(program: &Path, args: &[&str], input: &str, limit: Duration) -> Result<String, String> {
+    let name = program.display();
+    let mut child = Command::new(program)
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("`{name}` does not start: {error}"))?;
+    // Each pipe is served by a thread of its own, so that none fills up while another is waited for.
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    std::thread::scope(|scope| {
+        scope.spawn(move || stdin.map(|mut pipe| pipe.write_all(input.as_bytes())));
+        let stdout = scope.spawn(move || text(stdout));
+        let stderr = scope.spawn(move || text(stderr));
+        let ended = wait(&mut child, limit);
+        let (stdout, stderr) = (stdout.join().unwrap_or_default(), stderr.join().unwrap_or_default());
+        match ended {
+            Some(true) => Ok(stdout),
+            Some(false) => Err(format!("`{name}` failed: {}", stderr.trim().lines().last().unwrap_or("no message"))),
+            None => Err(format!("`{name}` took longer than {} s", limit.as_secs())),
+        }
+    })
+}
+
+/// Whether it succeeded; `None`, after ending it, if it took longer than `limit`.
+fn wait(child: &mut Child, limit: Duration) -> Option<bool> {
+    let begin = Instant::now();
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return Some(status.success()),
+            Ok(None) if begin.elapsed() < limit => std::thread::sleep(Duration::from_millis(10)),
+            _ => {
+                // It may have ended by itself in the meantime: then there is nothing left to do.
+                let _ = child.kill();
+                let _ = child.wait();
+                return None;
+            }
+        }
+    }
+}
+
+fn text(pipe: Option<impl Read>) -> String {
+    let mut bytes = Vec::new();
+    if let Some(mut pipe) = pipe {
+        // What was read until an error is all there is.
+        let _ = pipe.read_to_end(&mut bytes);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_says_what_the_script_reads() {
+        let work = [
+            Work::gemm([2, 3, 4], true, Mode::Eager),
+            Work::conv2d([1, 2, 8, 8], [4, 2, 3, 3], Conv2dParams::new(2, 1), Mode::Graph),
+        ];
+        let json = serde_json::to_value(&work).unwrap();
+        assert_eq!(
+            json,
+            serde_json::json!([
+                { "op": "gemm", "shape": [2, 3, 4], "transposed": true, "mode": "eager" },
+                { "op": "conv2d", "shape": [1, 2, 8, 8], "weight": [4, 2, 3, 3], "stride": [2, 2], "padding": [1, 1],
+                  "dilation": [1, 1], "groups": 1, "mode": "graph" }
+            ])
+        );
+    }
+
+    #[test]
+    fn without_a_gpu_every_piece_of_work_has_the_reason() {
+        let work = [Work::relu([1, 1, 2, 2], Mode::Eager), Work::batch_norm([1, 1, 2, 2], Mode::Compiled)];
+        let measured = measure(&Device::sim(), &Bench::default(), &work);
+        assert_eq!(measured.version, None);
+        assert_eq!(measured.timings, vec![Err("PyTorch is measured on GPUs only".to_owned()); 2]);
+    }
+
+    #[test]
+    fn programs_that_are_not_there_fail_or_hang_are_sentences() {
+        let missing = run(Path::new("no-such-python"), &[], "", LIMIT).unwrap_err();
+        assert!(missing.starts_with("`no-such-python` does not start: "), "{missing}");
+        let Some(python) = candidates().into_iter().find(|python| run(python, &["-c", ""], "", LIMIT).is_ok()) else {
+            println!("skipped the rest: no Python on this machine");
+            return;
+        };
+        let echo = "import sys; sys.stdout.write(sys.stdin.read())";
+        let long = "x".repeat(1 << 20);
+        assert_eq!(run(&python, &["-c", echo], &long, LIMIT).unwrap(), long);
+        let failed = run(&python, &["-c", "raise ValueError('a reason')"], "", LIMIT).unwrap_err();
+        assert!(failed.ends_with("failed: ValueError: a reason"), "{failed}");
+        let hangs = run(&python, &["-c", "import time; time.sleep(60)"], "", Duration::from_millis(200)).unwrap_err();
+        assert!(hangs.ends_with("took longer than 0 s"), "{hangs}");
+    }
+
+    #[test]
+    fn the_script_answers_in_json_whether_pytorch_is_there_or_not() {
+        let request = Request { device: 0, queue: "warm", warm_up: 1, repeats: 1, limit_s: 1.0, work: &[] };
+        let Some(python) = candidates().into_iter().find(|python| run(python, &["-c", ""], "", LIMIT).is_ok()) else {
+            println!("skipped: no Python on this machine");
+            return;
+        };
+        match ask(&python, &request).unwrap() {
+            Response::Absent { absent } => assert!(absent.contains("PyTorch"), "{absent}"),
+            Response::Measured { version, results } => assert!(!version.is_empty() && results.is_empty()),
+        }
+    }
+}
