@@ -4,6 +4,7 @@
 //! | --- | --- | --- |
 //! | [`step01_direct`] | `conv_01_direct.cu` | one thread computes one output element |
 //! | [`step05_implicit`] | `conv_05_implicit.cu` | im2col's matrix is computed where a tile asks for it |
+//! | [`step06_implicit_tiled`] | `conv_06_implicit_tiled.cu` | register tiles, a table of offsets, taps cut for small images |
 //!
 //! What a call has to satisfy is written once, in [`Conv::launch`]; a step adds its kernels, their geometry, and which shapes
 //! it does not take.
@@ -16,14 +17,18 @@ use common::reference::Conv2dParams;
 
 use crate::limits::fits_i32;
 
+mod parts;
+
 pub mod step01_direct;
 pub mod step05_implicit;
+pub mod step06_implicit_tiled;
 
 /// All steps, in the order in which they are read.
 #[rustfmt::skip] // one line a step
 pub static LADDER: &[Step] = &[
     step01_direct::STEP,
     step05_implicit::STEP,
+    step06_implicit_tiled::STEP,
 ];
 
 /// Makes an algorithm from its kernel file.
