@@ -3,6 +3,10 @@
 //! | step | kernel | the idea |
 //! | --- | --- | --- |
 //! | [`step01_direct`] | `conv_01_direct.cu` | one thread computes one output element |
+//! | [`step02_halo`] | `conv_02_halo.cu` | the input of a block of outputs in shared memory |
+//! | [`step03_registers`] | `conv_03_registers.cu` | 8 output channels × 4 pixels a thread |
+//! | [`step04_im2col`] | `conv_04_im2col.cu` | windows written out as columns, then a matrix product |
+//! | [`step08_pointwise`] | `conv_08_pointwise.cu` | 1×1: a matrix product on the input as it lies |
 //!
 //! What a call has to satisfy is written once, in [`Conv::launch`]; a step adds its kernels, their geometry, and which shapes
 //! it does not take.
@@ -16,9 +20,20 @@ use common::reference::Conv2dParams;
 use crate::limits::fits_i32;
 
 pub mod step01_direct;
+pub mod step02_halo;
+pub mod step03_registers;
+pub mod step04_im2col;
+pub mod step08_pointwise;
 
 /// All steps, in the order in which they are read.
-pub static LADDER: &[Step] = &[step01_direct::STEP];
+#[rustfmt::skip] // one line a step
+pub static LADDER: &[Step] = &[
+    step01_direct::STEP,
+    step02_halo::STEP,
+    step03_registers::STEP,
+    step04_im2col::STEP,
+    step08_pointwise::STEP,
+];
 
 /// Makes an algorithm from its kernel file.
 type Load = fn(&Device, &KernelSource) -> Result<Box<dyn Algorithm>>;
@@ -106,6 +121,15 @@ impl<'a> Call<'a> {
             Some(bias) => launch.arg(bias),
             None => launch.arg(&0u64),
         };
+    }
+}
+
+/// That a step does not take a shape, and why.
+fn refuse(step: &Step, call: &Call<'_>, reason: String) -> Error {
+    Error::Unsupported {
+        what: format!("convolution `{}`", step.name),
+        device: call.stream.device().short_name(),
+        reason,
     }
 }
 
