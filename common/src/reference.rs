@@ -221,6 +221,56 @@ fn check_indices(operation: &str, indices: &[usize], len: usize) -> Result<()> {
     }
 }
 
+/// relu(x·Wᵀ + bias) with x \[batch, in\], W \[out, in\], bias \[out\].
+///
+/// # Errors
+/// [`Error::Shape`] if the shapes do not fit one another, [`Error::Invalid`] if a tensor is on a device.
+pub fn linear_relu(x: &Tensor, weight: &Tensor, bias: &Tensor) -> Result<Reference> {
+    let [batch, inputs, outputs] = linear_size(x, weight)?;
+    bias.expect_shape("linear's bias", &[outputs])?;
+    let product = Gemm::new(x.as_slice()?, weight.as_slice()?, batch, outputs, inputs);
+    Gemm { transposed: true, bias: Some(bias.as_slice()?), relu: true, ..product }.all()
+}
+
+/// The gradients of a linear layer with ReLU.
+#[derive(Clone, Debug)]
+pub struct LinearGradients {
+    /// \[batch, in\]: g·W, with g = dy where y > 0 and 0 elsewhere.
+    pub input: Reference,
+    /// \[out, in\]: gᵀ·x.
+    pub weight: Reference,
+    /// \[out\]: the sums of g's columns.
+    pub bias: Reference,
+}
+
+/// The gradients of [`linear_relu`] for its result `y` and that one's gradient `dy`, \[batch, out\] both.
+///
+/// # Errors
+/// As [`linear_relu`].
+pub fn linear_relu_backward(x: &Tensor, weight: &Tensor, y: &Tensor, dy: &Tensor) -> Result<LinearGradients> {
+    let [batch, inputs, outputs] = linear_size(x, weight)?;
+    y.expect_shape("linear's y", &[batch, outputs])?;
+    dy.expect_shape("linear's dy", &[batch, outputs])?;
+    let passed = dy.as_slice()?.iter().zip(y.as_slice()?);
+    let g: Vec<f32> = passed.map(|(&dy, &y)| if y > 0.0 { dy } else { 0.0 }).collect();
+    let transposed: Vec<f32> = (0..g.len()).map(|i| g[i % batch * outputs + i / batch]).collect();
+    Ok(LinearGradients {
+        input: matmul(&g, weight.as_slice()?, batch, inputs, outputs)?,
+        weight: matmul(&transposed, x.as_slice()?, outputs, inputs, batch)?,
+        bias: matmul(&transposed, &vec![1.0; batch], outputs, 1, batch)?,
+    })
+}
+
+/// Batch, inputs, outputs.
+fn linear_size(x: &Tensor, weight: &Tensor) -> Result<[usize; 3]> {
+    match (x.shape(), weight.shape()) {
+        (&[batch, inputs], &[outputs, same]) if same == inputs => Ok([batch, inputs, outputs]),
+        (x, weight) => {
+            Err(Error::shape("linear", format!("x {x:?} and weight {weight:?} do not fit [batch, in], [out, in]")))
+        }
+    }
+}
+
 /// The geometry of a 2-D convolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conv2dParams {
@@ -592,6 +642,23 @@ mod tests {
             matmul(&a, &b, 2, 2, 2).unwrap_err().to_string(),
             "matmul: A has 6 values and B has 6, but M = 2, N = 2, K = 2 need 4 and 4"
         );
+    }
+
+    #[test]
+    fn linear_and_its_gradients_by_hand() {
+        let tensor = |shape: &[usize], values: &[f32]| Tensor::from_vec(shape, values.to_vec()).unwrap();
+        let (x, weight) = (tensor(&[2, 2], &[1.0, 2.0, 3.0, -4.0]), tensor(&[3, 2], &[1.0, 1.0, 0.0, 2.0, 5.0, 0.0]));
+        let y = linear_relu(&x, &weight, &tensor(&[3], &[0.5, -10.0, 0.0])).unwrap();
+        assert_eq!(y.values, [3.5, 0.0, 5.0, 0.0, 0.0, 15.0]);
+        let y = tensor(&[2, 3], &y.values.iter().map(|&value| value as f32).collect::<Vec<_>>());
+        let dy = tensor(&[2, 3], &[1.0, 10.0, 100.0, 2.0, 20.0, 200.0]);
+        let gradients = linear_relu_backward(&x, &weight, &y, &dy).unwrap();
+        // g is [1, 0, 100], [0, 0, 200].
+        assert_eq!(gradients.input.values, [501.0, 1.0, 1000.0, 0.0]);
+        assert_eq!(gradients.weight.values, [1.0, 2.0, 0.0, 0.0, 700.0, -600.0]);
+        assert_eq!(gradients.bias.values, [1.0, 0.0, 300.0]);
+        let error = linear_relu(&x, &tensor(&[2, 3], &[0.0; 6]), &y).unwrap_err().to_string();
+        assert_eq!(error, "linear: x [2, 2] and weight [2, 3] do not fit [batch, in], [out, in]");
     }
 
     #[test]

@@ -334,7 +334,7 @@ mod tests {
 
     /// What both sides compute, with a single run on the CPU.
     fn sides(device: &Device) -> (Context, Tensor, Weights, Layers, Layers) {
-        let context = Context { device: device.clone(), photo: Photo::built_in() };
+        let context = Context::new(device.clone(), Photo::built_in());
         let (input, weights) = (context.photo.to_tensor(), Weights::seeded().unwrap());
         let bench = Bench { warm_up: 0, repeats: 1, ..Bench::default() };
         let cpu = on_cpu(&input, &weights, &bench, &|_| ()).unwrap();

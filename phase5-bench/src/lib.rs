@@ -4,15 +4,20 @@
 //! | --- | --- |
 //! | [`tables`] | the list of all tables: what each shows, and whether it is here yet |
 //! | [`transfer`] | `transfer`: copies between host and device |
+//! | [`gemm`] | `gemm`: the matrix product's ladder over sizes, beside cuBLAS and PyTorch |
 //! | [`layers`] | `layers`: ResNet18's opening layers on a real photo (more layers come with phase 3) |
+//! | [`limits`] | what this device can do at most, measured |
 //! | [`torch`] | PyTorch beside our kernels, in a process of its own |
 //! | [`photo`] | from a photo file to the network's input |
 //!
 //! A table's check comes before its clock: results are compared with the f64 reference, and a wrong one fails the command.
 //! Numbers are measured here, or recorded on another machine and shown as such ([`common::record`]); none is estimated.
 
+mod board;
 mod error;
+pub mod gemm;
 pub mod layers;
+pub mod limits;
 pub mod photo;
 pub mod tables;
 pub mod torch;

@@ -83,7 +83,7 @@ fn run(args: &Args) -> Result<bool> {
     };
 
     let mut record = Record::begin(&device);
-    let context = Context { device, photo };
+    let context = Context::new(device, photo);
     let mut printer = Printer { format: args.format, first: true };
     let (mut all_well, mut comparisons) = (true, Vec::new());
     for entry in entries {

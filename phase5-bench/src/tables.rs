@@ -1,11 +1,14 @@
 //! The list of all tables of the course.
 
+use std::cell::OnceCell;
+
 use common::check::{Mismatch, Report};
 use common::prelude::*;
 use common::table::{Column, Table};
 
+use crate::limits::Limits;
 use crate::photo::Photo;
-use crate::{Error, Result, layers, transfer};
+use crate::{Error, Result, gemm, layers, transfer};
 
 /// What a table is made with.
 pub struct Context {
@@ -13,6 +16,26 @@ pub struct Context {
     pub device: Device,
     /// What the network looks at.
     pub photo: Photo,
+    limits: OnceCell<Option<Limits>>,
+}
+
+impl Context {
+    /// For tables on this device.
+    pub fn new(device: Device, photo: Photo) -> Context {
+        Context { device, photo, limits: OnceCell::new() }
+    }
+
+    /// The device's limits, measured once; `None` on the simulator.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn limits(&self) -> Result<Option<Limits>> {
+        if let Some(limits) = self.limits.get() {
+            return Ok(*limits);
+        }
+        let limits = Limits::measure(&self.device)?;
+        Ok(*self.limits.get_or_init(|| limits))
+    }
 }
 
 /// A finished table, and what in it is wrong.
@@ -53,7 +76,11 @@ pub const TABLES: &[Entry] = &[
         shows: "copies of 1 KiB to 1 GiB, host and device: GB/s, % of the limit",
         state: State::Here(transfer::run, ""),
     },
-    later("gemm", "each step of the matrix product × sizes: ms, TFLOP/s, % of cuBLAS", "phase 2"),
+    Entry {
+        name: "gemm",
+        shows: "each step of the matrix product × sizes: ms, TFLOP/s, % of cuBLAS",
+        state: State::Here(gemm::run, ""),
+    },
     later("conv", "each step of the convolution × shapes: ms, TFLOP/s, % of cuDNN", "phase 2"),
     Entry {
         name: "layers",
@@ -140,7 +167,7 @@ mod tests {
     #[test]
     fn no_name_selects_all_that_are_here_and_names_keep_the_order_of_the_course() {
         let names = |entries: Vec<&Entry>| entries.iter().map(|entry| entry.name).collect::<Vec<_>>();
-        assert_eq!(names(select(&[]).unwrap()), ["transfer", "layers"]);
+        assert_eq!(names(select(&[]).unwrap()), ["transfer", "gemm", "layers"]);
         let asked = ["layers", "transfer", "layers"].map(str::to_owned);
         assert_eq!(names(select(&asked).unwrap()), ["transfer", "layers"]);
     }
@@ -152,10 +179,10 @@ mod tests {
             error("gemmm").to_string().starts_with("no such table: `gemmm`; there are transfer, gemm, conv, layers,")
         );
         assert_eq!(
-            error("gemm").to_string(),
-            "the table `gemm` is not here yet: it arrives with phase 2; `--list` says which are"
+            error("attention").to_string(),
+            "the table `attention` is not here yet: it arrives with phase 4; `--list` says which are"
         );
-        assert!(error("gemmm").is_usage() && error("gemm").is_usage());
+        assert!(error("gemmm").is_usage() && error("attention").is_usage());
     }
 
     #[test]

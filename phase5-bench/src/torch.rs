@@ -47,8 +47,14 @@ pub struct Work {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 enum Operation {
-    Gemm { shape: [usize; 3], transposed: bool },
-    LinearRelu { shape: [usize; 3], backward: bool },
+    Gemm {
+        shape: [usize; 3],
+        transposed: bool,
+    },
+    LinearRelu {
+        shape: [usize; 3],
+        backward: bool,
+    },
     Conv2d {
         shape: [usize; 4],
         weight: [usize; 4],
@@ -57,8 +63,12 @@ enum Operation {
         dilation: [usize; 2],
         groups: usize,
     },
-    BatchNorm { shape: [usize; 4] },
-    Relu { shape: [usize; 4] },
+    BatchNorm {
+        shape: [usize; 4],
+    },
+    Relu {
+        shape: [usize; 4],
+    },
 }
 
 impl Work {

@@ -1,8 +1,7 @@
 //! What a block did, step by step: every instruction its warps executed, every byte they touched, every barrier.
 //! [`crate::picture`] draws it.
 
-use crate::exec::profiler::served_together;
-use std::collections::BTreeSet;
+use crate::exec::profiler::{distinct, served_together};
 
 /// What to record of a launch.
 #[derive(Clone, Debug)]
@@ -241,22 +240,22 @@ impl MemoryAccess {
         self.touches.iter().fold(0, |lanes, touch| lanes | 1 << touch.lane)
     }
 
-    /// Different units of `unit` bytes that are touched, as numbers from address 0 on.
-    pub(crate) fn units(&self, unit: u64) -> BTreeSet<u64> {
-        let units = |touch: &Touch| touch.address / unit..(touch.address + u64::from(touch.bytes)).div_ceil(unit);
-        self.touches.iter().flat_map(units).collect()
+    /// The units of `unit` bytes that each touch is in, as numbers from address 0 on.
+    pub(crate) fn units(&self, unit: u64) -> impl Iterator<Item = u64> {
+        let units = move |touch: &Touch| touch.address / unit..(touch.address + u64::from(touch.bytes)).div_ceil(unit);
+        self.touches.iter().flat_map(units)
     }
 
     /// 32-byte sectors that are touched: what global memory moves.
     #[must_use]
     pub fn sectors(&self) -> u32 {
-        self.units(SECTOR).len() as u32
+        distinct(&mut self.units(SECTOR).collect::<Vec<_>>()) as u32
     }
 
     /// Bytes that are touched, each counted once.
     #[must_use]
     pub fn bytes(&self) -> u32 {
-        self.units(1).len() as u32
+        distinct(&mut self.units(1).collect::<Vec<_>>()) as u32
     }
 
     /// Sectors that the bytes would fill if they were neighbours.

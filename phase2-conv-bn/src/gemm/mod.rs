@@ -308,7 +308,11 @@ impl Gemm {
                 };
                 Some(Plan {
                     // Rows of A and B then begin at multiples of 16 bytes, as tensors themselves do.
-                    kernel: if size.k.is_multiple_of(4) && size.n.is_multiple_of(4) { &kernels.aligned } else { &kernels.any },
+                    kernel: if size.k.is_multiple_of(4) && size.n.is_multiple_of(4) {
+                        &kernels.aligned
+                    } else {
+                        &kernels.any
+                    },
                     blocks: size.m.div_ceil(tile[0]).checked_mul(size.n.div_ceil(tile[1]))?,
                     threads: *threads,
                     shared_bytes: 0,

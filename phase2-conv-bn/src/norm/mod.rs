@@ -61,6 +61,6 @@ const THREADS: u32 = 256;
 const VALUES_IN_FLIGHT: u32 = 16;
 
 /// A thread for each [`VALUES_IN_FLIGHT`] of `n` values.
-fn vectors_config(n: u32) -> LaunchConfig {
+pub(crate) fn vectors_config(n: u32) -> LaunchConfig {
     LaunchConfig::linear(n.div_ceil(VALUES_IN_FLIGHT), THREADS)
 }

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use super::lanes::{Rows, Shape, each, lanes, lanes_where, mask_of};
+use super::sanitise::Visit;
 use super::warp::{self, Context};
 use super::{Block, Launch, Monitor, Problem, plural};
 use crate::fault::FaultKind;
@@ -226,7 +227,11 @@ impl Reach<'_> {
         Self { kind, order: Order::Weak, bytes, align: bytes, values: None }
     }
 
-    fn writes(self) -> bool {
+    pub(crate) fn reads(self) -> bool {
+        matches!(self.kind, Kind::Read | Kind::Atomic)
+    }
+
+    pub(crate) fn writes(self) -> bool {
         self.kind != Kind::Read
     }
 
@@ -316,8 +321,10 @@ fn for_parts<'l, M: Monitor>(
         }
         rest &= !good;
         let mut part = Part { mask: good, place, block: block.as_ref(), base };
+        let at = context.at();
         if let Some(sanitiser) = context.monitor.sanitiser() {
-            let stray = sanitiser.inspect(launch, context.block, context.warp, context.pc, &part, addresses, reach);
+            let visit = Visit { at, part: &part, addresses, reach };
+            let stray = sanitiser.inspect(context.block, context.warp, &visit);
             part.mask &= !stray;
             refused |= stray;
         }

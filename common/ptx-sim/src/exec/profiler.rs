@@ -24,6 +24,7 @@ use super::{Launch, Scene};
 use crate::ir::*;
 use crate::memory::Role;
 use crate::profile::{Class, Counters, Issued, LineProfile, Profile};
+use crate::trace::SECTOR;
 
 /// What an access does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +108,7 @@ impl Profiler {
                 let addresses = at(&atomic.address);
                 counters.atomics += 1;
                 counters.atomic_collisions +=
-                    u64::from(scene.active.count_ones()) - distinct(&addresses, scene.active, 0);
+                    u64::from(scene.active.count_ones()) - pieces::<1>(&addresses, scene.active);
                 let kind = if atomic.result.is_some() { Kind::Atomic } else { Kind::Reduction };
                 self.access(scene, kind, atomic.address.space, &addresses, atomic.bytes.into(), scene.active);
             }
@@ -221,7 +222,7 @@ impl Profiler {
             return;
         }
         let touched = sectors(addresses, mask);
-        let least = (distinct(addresses, mask, 0) * bytes).div_ceil(32);
+        let least = (pieces::<1>(addresses, mask) * bytes).div_ceil(SECTOR);
         let total = u64::from(mask.count_ones()) * bytes;
         match kind {
             // An asynchronous copy is a load as well: the hardware's counters of loads have it too.
@@ -264,7 +265,7 @@ impl Profiler {
     fn touch(&mut self, launch: &Launch<'_>, which: usize, addresses: &[u64; 32], mask: u32) {
         let mut last = u64::MAX;
         for lane in lanes(mask) {
-            let sector = addresses[lane] / 32;
+            let sector = addresses[lane] / SECTOR;
             if sector == last {
                 continue;
             }
@@ -273,10 +274,10 @@ impl Profiler {
             let allocation = &launch.memory[at];
             let bits = &mut self.touched[which][at];
             if bits.is_empty() {
-                bits.resize(allocation.bytes.div_ceil(32 * 64) as usize, 0);
+                bits.resize(allocation.bytes.div_ceil(SECTOR * 64) as usize, 0);
             }
             // allocations begin at a multiple of 256
-            let sector = (addresses[lane] - allocation.base) / 32;
+            let sector = (addresses[lane] - allocation.base) / SECTOR;
             bits[(sector / 64) as usize] |= 1 << (sector % 64);
         }
     }
@@ -314,22 +315,25 @@ fn find(launch: &Launch<'_>, last: &mut usize, address: u64) -> Option<usize> {
     Some(*last)
 }
 
-/// How many different values `addresses >> shift` has in the lanes of `mask`, which is not empty.
-fn distinct(addresses: &[u64; 32], mask: u32, shift: u32) -> u64 {
-    let first = addresses[mask.trailing_zeros() as usize];
-    let values = each(|lane| if mask >> lane & 1 == 1 { addresses[lane] } else { first } >> shift);
-    let rising = (1..32).all(|lane| values[lane - 1] <= values[lane]);
-    let mut sorted = values;
-    if !rising {
-        sorted.sort_unstable();
+/// How many different values there are; sorts them. Those of a warp mostly rise from lane to lane as they are.
+#[inline(always)]
+pub(crate) fn distinct(values: &mut [u64]) -> u64 {
+    if !values.is_sorted() {
+        values.sort_unstable();
     }
-    1 + (1..32).map(|lane| u64::from(sorted[lane - 1] != sorted[lane])).sum::<u64>()
+    u64::from(!values.is_empty()) + values.windows(2).map(|pair| u64::from(pair[0] != pair[1])).sum::<u64>()
+}
+
+/// How many different pieces of `UNIT` bytes the addresses of the lanes of `mask`, which is not empty, are in.
+fn pieces<const UNIT: u64>(addresses: &[u64; 32], mask: u32) -> u64 {
+    let first = addresses[mask.trailing_zeros() as usize];
+    distinct(&mut each(|lane| if mask >> lane & 1 == 1 { addresses[lane] } else { first } / UNIT))
 }
 
 /// Sectors of global memory that a request touches: the different 32-byte pieces that hold any byte of any lane, over the
 /// whole warp, however wide the lanes' accesses are. An aligned access of up to 32 bytes lies in one sector.
 fn sectors(addresses: &[u64; 32], mask: u32) -> u64 {
-    distinct(addresses, mask, 5)
+    pieces::<SECTOR>(addresses, mask)
 }
 
 /// Sectors of an atomic: lanes that share an address take turns, and each turn touches its sectors anew.
@@ -353,7 +357,7 @@ fn atomic_sectors(addresses: &[u64; 32], mask: u32) -> u64 {
 /// Sectors of local memory: word w of lane l lies at word 32 w + l, so that a warp whose lanes are at one offset touches
 /// 4 sectors for each word.
 fn local_sectors(addresses: &[u64; 32], bytes: u64, mask: u32) -> u64 {
-    let of_word = |word| distinct(&each(|lane| ((addresses[lane] / 4 + word) << 2) | (lane as u64 / 8)), mask, 0);
+    let of_word = |word| pieces::<1>(&each(|lane| ((addresses[lane] / 4 + word) << 2) | (lane as u64 / 8)), mask);
     (0..bytes.div_ceil(4)).map(of_word).sum()
 }
 
@@ -585,7 +589,7 @@ pub(crate) fn profile(launch: &Launch<'_>, profilers: Vec<Profiler>) -> Profile 
         }
     }
     let unique =
-        touched.map(|touched| touched.iter().flatten().map(|word| u64::from(word.count_ones())).sum::<u64>() * 32);
+        touched.map(|touched| touched.iter().flatten().map(|word| u64::from(word.count_ones())).sum::<u64>() * SECTOR);
     Profile {
         kernel: launch.kernel.info.name.clone(),
         ptx: launch.file.to_owned(),

@@ -222,6 +222,32 @@ enum Handover {
 /// The releases at a place, by block.
 type Releases = HashMap<u64, Vec<Release>>;
 
+/// An instruction that a warp is at.
+#[derive(Clone, Copy)]
+pub(crate) struct At<'l> {
+    pub launch: &'l Launch<'l>,
+    /// `blockIdx`.
+    pub block: [u32; 3],
+    /// Number of the warp in the block.
+    pub warp: u32,
+    pub pc: usize,
+}
+
+/// The part of an access that lies in one place.
+pub(crate) struct Visit<'a> {
+    pub at: At<'a>,
+    pub part: &'a Part<'a>,
+    pub addresses: &'a [u64; 32],
+    pub reach: Reach<'a>,
+}
+
+impl Visit<'_> {
+    /// The addresses, counted from where the place begins.
+    fn offsets(&self) -> [u64; 32] {
+        each(|lane| self.addresses[lane].wrapping_sub(self.part.base))
+    }
+}
+
 /// Finds and collects what a launch does wrong.
 #[derive(Debug, Default)]
 pub(crate) struct Sanitiser {
@@ -262,20 +288,20 @@ impl Sanitiser {
     }
 
     /// Notes a problem of the lanes of a warp. Each line is kept once for each kind, and counted.
-    pub(crate) fn report(&mut self, launch: &Launch<'_>, block: [u32; 3], warp: u32, pc: usize, problem: Problem) {
+    pub(crate) fn report(&mut self, at: At<'_>, problem: Problem) {
         let count = u64::from(problem.lanes.count_ones());
-        let key = (problem.kind, pc, problem.other.map(|other| other.pc));
-        let at = match self.known.get(&key) {
-            Some(at) => *at,
+        let key = (problem.kind, at.pc, problem.other.map(|other| other.pc));
+        let known = match self.known.get(&key) {
+            Some(known) => *known,
             None => {
-                let mut finding = launch.fault(problem, pc, block, warp);
+                let mut finding = at.launch.fault(problem, at.pc, at.block, at.warp);
                 finding.count = 0;
-                let at = self.collect(finding);
-                self.known.insert(key, at);
-                at
+                let known = self.collect(finding);
+                self.known.insert(key, known);
+                known
             }
         };
-        self.findings[at].count += count;
+        self.findings[known].count += count;
     }
 
     /// Adds a finding, unless its line has one already. Returns its place.
@@ -291,39 +317,20 @@ impl Sanitiser {
         self.global.remove(&base);
     }
 
-    /// Looks at the lanes of a part of an access that is about to be made. Returns those that must not make it.
-    #[expect(clippy::too_many_arguments, reason = "an access has that many sides")]
-    pub(crate) fn inspect(
-        &mut self,
-        launch: &Launch<'_>,
-        block: &mut Block,
-        warp: &Warp,
-        pc: usize,
-        part: &Part<'_>,
-        addresses: &[u64; 32],
-        reach: Reach<'_>,
-    ) -> u32 {
+    /// Looks at an access that the warp is about to make. Returns the lanes that must not make it.
+    pub(crate) fn inspect(&mut self, block: &mut Block, warp: &Warp, visit: &Visit<'_>) -> u32 {
         self.tick();
-        let index = block.index;
-        let offset = |lane: usize| addresses[lane].wrapping_sub(part.base);
-        let offsets: [u64; 32] = each(offset);
+        let Visit { at, part, addresses, reach } = *visit;
+        let offsets = visit.offsets();
         match part.place {
             Place::Param => 0,
             Place::Local => {
-                if matches!(reach.kind, Kind::Read | Kind::Atomic) {
-                    let length = reach.bytes as usize;
-                    let unwritten =
-                        lanes_where(part.mask, |lane| !warp.local.is_written(lane, offsets[lane] as u32, length));
-                    if unwritten != 0 {
-                        let problem = unwritten_problem(launch, part, addresses, unwritten, reach);
-                        self.report(launch, index, warp.number, pc, problem);
-                    }
-                }
+                let length = reach.bytes as usize;
+                let is_written = |lane: usize| warp.local.is_written(lane, offsets[lane] as u32, length);
+                self.check_written(visit, part.mask, is_written);
                 0
             }
             Place::Shared => {
-                let bits = bits_of(reach.bytes);
-                let lacks = |map: &[u64], at: u64| !map[(at / 64) as usize] >> (at % 64) & bits != 0;
                 // Nearly always all lanes are in one variable.
                 let around = |at: u64| self.variables.iter().find(|(_, end)| at < *end).copied().unwrap_or((0, 0));
                 let outside = |(start, end): (u64, u64)| {
@@ -332,19 +339,15 @@ impl Sanitiser {
                 let mut stray = outside(around(offsets[part.mask.trailing_zeros() as usize])) & part.mask;
                 stray = lanes_where(stray, |lane| outside(around(offsets[lane])) >> lane & 1 == 1);
                 if stray != 0 {
-                    let problem = between_variables(launch, &offsets, stray, reach);
-                    self.report(launch, index, warp.number, pc, problem);
+                    self.report(at, between_variables(visit, stray));
                 }
                 let mask = part.mask & !stray;
                 let Some(mut shadow) = block.shadow.take() else { return stray };
                 shadow.begin(self.now);
-                if matches!(reach.kind, Kind::Read | Kind::Atomic) {
-                    let unwritten = lanes_where(mask, |lane| lacks(&shadow.written, offsets[lane]));
-                    if unwritten != 0 {
-                        let problem = unwritten_problem(launch, part, addresses, unwritten, reach);
-                        self.report(launch, index, warp.number, pc, problem);
-                    }
-                }
+                let bits = bits_of(reach.bytes);
+                let lacks = |at: u64| !shadow.written[(at / 64) as usize] >> (at % 64) & bits != 0;
+                self.check_written(visit, mask, |lane| !lacks(offsets[lane]));
+                // A copy counts when it is made.
                 if matches!(reach.kind, Kind::Write | Kind::Atomic) {
                     for lane in lanes(mask) {
                         shadow.written[(offsets[lane] / 64) as usize] |= bits << (offsets[lane] % 64);
@@ -361,10 +364,8 @@ impl Sanitiser {
                     all[at as usize..at as usize + bytes] == value[..bytes]
                 };
                 let place = |at: u64| Handover::Shared(number, at);
-                let races = self.races(&mut shadow, &mut memory, (warp.number, pc), mask, &offsets, reach, held, place);
-                for (lane, record) in races {
-                    let problem = race_problem(FaultKind::SharedRace, launch, lane, record, addresses[lane], reach);
-                    self.report(launch, index, warp.number, pc, problem);
+                for (lane, record) in self.races(&mut shadow, &mut memory, visit, mask, held, place) {
+                    self.report(at, race_problem(FaultKind::SharedRace, visit, lane, record));
                 }
                 shadow.memory = memory;
                 block.shadow = Some(shadow);
@@ -374,14 +375,8 @@ impl Sanitiser {
                 let Some(mut shadow) = block.shadow.take() else { return 0 };
                 shadow.begin(self.now);
                 if let Some(written) = allocation.written() {
-                    if reach.kind != Kind::Write {
-                        let unwritten = lanes_where(part.mask, |lane| !written.has_all(offsets[lane], reach.bytes));
-                        if unwritten != 0 {
-                            let problem = unwritten_problem(launch, part, addresses, unwritten, reach);
-                            self.report(launch, index, warp.number, pc, problem);
-                        }
-                    }
-                    if reach.kind != Kind::Read {
+                    self.check_written(visit, part.mask, |lane| written.has_all(offsets[lane], reach.bytes));
+                    if reach.writes() {
                         lanes(part.mask).for_each(|lane| written.set(offsets[lane], reach.bytes));
                     }
                 }
@@ -394,13 +389,12 @@ impl Sanitiser {
                     found[..bytes] == value[..bytes]
                 };
                 let place = |at: u64| Handover::Global(base + at);
-                let site = (warp.number, pc);
-                let races = self.races(&mut shadow, &mut memory, site, part.mask, &offsets, reach, held, place);
+                let races = self.races(&mut shadow, &mut memory, visit, part.mask, held, place);
                 self.global.insert(base, memory);
                 for (lane, record) in races {
-                    let mut problem = race_problem(FaultKind::GlobalRace, launch, lane, record, addresses[lane], reach);
+                    let mut problem = race_problem(FaultKind::GlobalRace, visit, lane, record);
                     problem.notes.push(format!("the address is {}", allocation.describe(addresses[lane])));
-                    self.report(launch, index, warp.number, pc, problem);
+                    self.report(at, problem);
                 }
                 block.shadow = Some(shadow);
                 0
@@ -408,16 +402,24 @@ impl Sanitiser {
         }
     }
 
+    /// Reports the lanes of `mask` that read bytes which nobody wrote.
+    fn check_written(&mut self, visit: &Visit<'_>, mask: u32, is_written: impl Fn(usize) -> bool) {
+        if !visit.reach.reads() {
+            return;
+        }
+        let unwritten = lanes_where(mask, |lane| !is_written(lane));
+        if unwritten != 0 {
+            self.report(visit.at, unwritten_problem(visit, unwritten));
+        }
+    }
+
     /// The lanes that race with an earlier access, and with which. Enters the access into the shadow.
-    #[expect(clippy::too_many_arguments, reason = "an access has that many sides")]
     fn races(
         &mut self,
         shadow: &mut BlockShadow,
         memory: &mut Shadow,
-        (warp, pc): (u32, usize),
+        visit: &Visit<'_>,
         mask: u32,
-        offsets: &[u64; 32],
-        reach: Reach<'_>,
         held: impl Fn(u64, usize, &[u8]) -> bool,
         place: impl Fn(u64) -> Handover,
     ) -> Vec<(usize, Record)> {
@@ -425,10 +427,11 @@ impl Sanitiser {
         if mask == 0 {
             return found;
         }
+        let Visit { at: At { warp, pc, .. }, reach, .. } = *visit;
+        let offsets = visit.offsets();
         memory.refine(reach.bytes);
         let strong = reach.order != Order::Weak;
-        let reads = matches!(reach.kind, Kind::Read | Kind::Atomic);
-        let writes = reach.kind != Kind::Read;
+        let (reads, writes) = (reach.reads(), reach.writes());
         let flags = if strong { STRONG } else { 0 }
             | if reach.kind == Kind::Copy { PENDING } else { 0 }
             | if reads { READ } else { 0 }
@@ -687,17 +690,16 @@ impl Sanitiser {
     }
 
     /// Lanes came to a barrier of the block.
-    #[expect(clippy::too_many_arguments, reason = "a barrier has that many sides")]
     pub(crate) fn arrived(
         &mut self,
-        launch: &Launch<'_>,
+        at: At<'_>,
         block: &mut Block,
         warp: &Warp,
-        pc: usize,
         barrier: &Barrier,
         id: u32,
         mask: u32,
     ) {
+        let At { launch, pc, .. } = at;
         if barrier.aligned && mask != warp.live {
             let (here, all) = (mask.count_ones(), warp.live.count_ones());
             let message =
@@ -706,7 +708,7 @@ impl Sanitiser {
             if let Some((elsewhere, lanes)) = warp.elsewhere(pc) {
                 problem = problem.note(launch.whereabouts(elsewhere, block.index, warp.number, lanes, "is"));
             }
-            self.report(launch, block.index, warp.number, pc, *problem);
+            self.report(at, *problem);
         }
         let number = block.number;
         let Some(mut shadow) = block.shadow.take() else { return };
@@ -723,7 +725,7 @@ impl Sanitiser {
                 let message = "threads of the block wait at different barriers for each other".to_owned();
                 let mut problem = Problem::new(FaultKind::BarrierDivergence, mask, message);
                 problem = problem.note(launch.whereabouts(first, block.index, 0, 1, "or another came first: it waits"));
-                self.report(launch, block.index, warp.number, pc, *problem);
+                self.report(at, *problem);
             }
         }
         block.shadow = Some(shadow);
@@ -763,13 +765,8 @@ fn bits_of(bytes: u64) -> u64 {
     if bytes >= 64 { u64::MAX } else { (1 << bytes) - 1 }
 }
 
-fn unwritten_problem(
-    launch: &Launch<'_>,
-    part: &Part<'_>,
-    addresses: &[u64; 32],
-    lanes: u32,
-    reach: Reach<'_>,
-) -> Problem {
+fn unwritten_problem(visit: &Visit<'_>, lanes: u32) -> Problem {
+    let Visit { at: At { launch, .. }, part, addresses, reach } = *visit;
     let address = addresses[lanes.trailing_zeros() as usize];
     let (space, place) = match part.place {
         Place::Allocation(allocation) => ("global", allocation.describe(address)),
@@ -781,23 +778,18 @@ fn unwritten_problem(
     *Problem::new(FaultKind::UninitialisedRead, lanes, message).at(address).note(format!("the address is {place}"))
 }
 
-fn between_variables(launch: &Launch<'_>, offsets: &[u64; 32], lanes: u32, reach: Reach<'_>) -> Problem {
-    let offset = offsets[lanes.trailing_zeros() as usize];
+fn between_variables(visit: &Visit<'_>, lanes: u32) -> Problem {
+    let Visit { at: At { launch, .. }, reach, .. } = *visit;
+    let offset = visit.offsets()[lanes.trailing_zeros() as usize];
     let verb = if reach.kind == Kind::Read { "read" } else { "write" };
     let message = format!("out-of-bounds {verb} of {} bytes in shared memory", reach.bytes);
     let note = format!("the address is {}", launch.describe_shared(offset));
     *Problem::new(FaultKind::OutOfBounds, lanes, message).at(offset).note(note)
 }
 
-fn race_problem(
-    kind: FaultKind,
-    launch: &Launch<'_>,
-    lane: usize,
-    with: Record,
-    address: u64,
-    reach: Reach<'_>,
-) -> Problem {
-    let now = match reach.kind {
+fn race_problem(kind: FaultKind, visit: &Visit<'_>, lane: usize, with: Record) -> Problem {
+    let address = visit.addresses[lane];
+    let now = match visit.reach.kind {
         Kind::Read => "read",
         Kind::Write => "write",
         Kind::Atomic => "atomic",
@@ -814,7 +806,7 @@ fn race_problem(
     };
     let mut problem = *Problem::new(kind, 1 << lane, message).at(address);
     if kind == FaultKind::SharedRace {
-        problem.notes.push(format!("the address is {}", launch.describe_shared(address & 0xffff_ffff)));
+        problem.notes.push(format!("the address is {}", visit.at.launch.describe_shared(address & 0xffff_ffff)));
     }
     problem.other = Some(other);
     problem

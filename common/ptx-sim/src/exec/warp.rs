@@ -15,6 +15,7 @@
 
 use super::access;
 use super::lanes::{Row, Rows, Shape, each, lanes, mask_of};
+use super::sanitise::At;
 use super::{Block, Launch, Monitor, Problem, SPLIT_QUANTUM, Scene, WARP_QUANTUM, heap, printf, together};
 use crate::fault::{Fault, FaultKind};
 use crate::ir::*;
@@ -475,14 +476,20 @@ pub(crate) struct Context<'c, 'l, M> {
     pub pc: usize,
 }
 
-impl<M: Monitor> Context<'_, '_, M> {
+impl<'c, M: Monitor> Context<'c, '_, M> {
+    #[inline(always)]
+    pub(crate) fn at(&self) -> At<'c> {
+        At { launch: self.launch, block: self.block.index, warp: self.warp.number, pc: self.pc }
+    }
+
     /// Hands a problem to the sanitiser, which goes on; without one it is an error.
     #[cold]
     #[inline(never)]
     pub(crate) fn report(&mut self, problem: Box<Problem>) -> Result<(), Box<Problem>> {
+        let at = self.at();
         match self.monitor.sanitiser() {
             Some(sanitiser) => {
-                sanitiser.report(self.launch, self.block.index, self.warp.number, self.pc, *problem);
+                sanitiser.report(at, *problem);
                 Ok(())
             }
             None => Err(problem),
@@ -1366,8 +1373,9 @@ fn arrive<M: Monitor>(
         state.voters += mask.count_ones();
     }
     context.block.barriers_touched = true;
+    let at = context.at();
     if let Some(sanitiser) = context.monitor.sanitiser() {
-        sanitiser.arrived(context.launch, context.block, context.warp, context.pc, barrier, id, mask);
+        sanitiser.arrived(at, context.block, context.warp, barrier, id, mask);
     }
     Ok(())
 }

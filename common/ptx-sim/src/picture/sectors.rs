@@ -1,5 +1,7 @@
 //! Lanes above, global memory below: a row for each line of 128 bytes, four sectors a row.
 
+use std::collections::BTreeSet;
+
 use super::svg::{Svg, WIDTH, shortened};
 use super::{code, count, lanes_in_words};
 use crate::trace::{LINE, MemoryAccess, SECTOR, Space, Touch, Trace};
@@ -50,7 +52,7 @@ pub(super) fn draw(trace: &Trace, access: &MemoryAccess) -> String {
     }
 
     // Where the rows will stand; wires are drawn first, so that they pass behind them.
-    let lines: Vec<u64> = access.units(LINE).into_iter().collect();
+    let lines: Vec<u64> = access.units(LINE).collect::<BTreeSet<_>>().into_iter().collect();
     let shown = &lines[..lines.len().min(MAX_LINES)];
     let owner = |line: u64| {
         let touch = access.touches.iter().find(|touch| (touch.address + u64::from(touch.bytes) - 1) / LINE >= line);
@@ -77,7 +79,7 @@ pub(super) fn draw(trace: &Trace, access: &MemoryAccess) -> String {
             svg.line("wire", 0.7, &[[x + width / 2.0, lanes_y + ROW], [to, *y]]);
         }
     }
-    let moved_sectors = access.units(SECTOR);
+    let moved_sectors: BTreeSet<u64> = access.units(SECTOR).collect();
     for (line, y, variable, is_new) in rows {
         let start = line * LINE;
         if let Some(variable) = variable.filter(|_| is_new) {

@@ -1,0 +1,215 @@
+//! The gradients of y = relu(x·Wᵀ + bias), given dy: with g = dy where y > 0 and 0 elsewhere,
+//!
+//! dx = g·W, dW = gᵀ·x, dbias = the sums of g's columns.
+//!
+//! Hypothesis: a kernel that writes g, for the products to read, moves g's bytes three more times and needs memory for it; masking
+//! while dy is loaded does neither. Change: the mask in the products' loads. Measured: the `linear-relu` table of
+//! `cargo run -p phase5-bench`, fused and [`separate`](Backward::separate).
+
+use common::prelude::*;
+
+use super::Size;
+use crate::gemm::LARGEST;
+use crate::limits::fits_i32;
+
+/// `kernels/linear_03_backward.cu`.
+pub const SOURCE: KernelSource = kernel_source!("linear_03_backward");
+
+/// Both tile shapes, the larger one first: rows and columns of a block's tile, and its threads.
+const TILES: [(usize, u32); 2] = [(128, 256), (64, 128)];
+
+/// Blocks that fill an H200: two on each multiprocessor. With fewer large tiles than this, small ones are taken. The choice
+/// changes no result: every element is one sum over K in order.
+pub const ENOUGH: usize = 2 * 132;
+
+/// The kernels, loaded.
+#[derive(Clone, Debug)]
+pub struct Backward {
+    input: [Tiled; 2],
+    weight: [Tiled; 2],
+    mask: Kernel,
+    enough: usize,
+}
+
+/// The kernels of one tile shape.
+#[derive(Clone, Debug)]
+struct Tiled {
+    /// For rows that begin at multiples of 16 bytes.
+    aligned: Kernel,
+    any: Kernel,
+}
+
+impl Backward {
+    /// Loads the kernels.
+    ///
+    /// # Errors
+    /// As [`Device::kernel`].
+    pub fn load(device: &Device) -> Result<Backward> {
+        Backward::load_from(device, &SOURCE)
+    }
+
+    /// [`Backward::load`] from another text, such as a kernel with a mistake that a check must find.
+    ///
+    /// # Errors
+    /// As [`Device::kernel`].
+    pub fn load_from(device: &Device, source: &KernelSource) -> Result<Backward> {
+        let tiled = |name: &str, tile: usize| -> Result<Tiled> {
+            Ok(Tiled {
+                aligned: device.kernel(source, &format!("backward_{name}_{tile}"))?,
+                any: device.kernel(source, &format!("backward_{name}_{tile}_any"))?,
+            })
+        };
+        let both = |name: &str| Ok::<_, Error>([tiled(name, TILES[0].0)?, tiled(name, TILES[1].0)?]);
+        Ok(Backward {
+            input: both("input")?,
+            weight: both("weight")?,
+            mask: device.kernel(source, "mask")?,
+            enough: ENOUGH,
+        })
+    }
+
+    /// The same, with large tiles from so many of them on, in place of [`ENOUGH`].
+    pub fn with_enough(self, enough: usize) -> Backward {
+        Backward { enough, ..self }
+    }
+
+    /// The kernel for a result \[m, n\], and its launch; `aligned` if rows of all matrices begin at multiples of 16 bytes.
+    fn choose<'a>(
+        &self,
+        kernels: &'a [Tiled; 2],
+        [m, n]: [i32; 2],
+        aligned: bool,
+    ) -> Result<(&'a Kernel, LaunchConfig)> {
+        let [m, n] = [m, n].map(|size| size.unsigned_abs() as usize);
+        // A matrix without columns takes blocks all the same: the sums of g's columns come with dW.
+        let blocks = |tile: usize| m.div_ceil(tile) * n.div_ceil(tile).max(1);
+        let which = usize::from(blocks(TILES[0].0) < self.enough);
+        let (tile, threads) = TILES[which];
+        let kernel = if aligned { &kernels[which].aligned } else { &kernels[which].any };
+        let grid = fits_i32("linear's backward", "the number of tiles", Some(blocks(tile)))?;
+        Ok((kernel, LaunchConfig { grid_dim: (grid.unsigned_abs(), 1, 1), ..LaunchConfig::linear(0, threads) }))
+    }
+
+    /// Queues dx \[batch, in\] from `dy` and `y` \[batch, out\] and `weight` \[out, in\]; nothing is allocated.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if the shapes do not fit one another or a count does not fit the kernel, [`Error::Unsupported`] if a
+    /// dimension is beyond [`LARGEST`], [`Error::Invalid`] if a tensor is on the host, [`Error::WrongDevice`].
+    pub fn input(&self, stream: &Stream, dy: &Tensor, y: &Tensor, weight: &Tensor, dx: &mut Tensor) -> Result<()> {
+        y.expect_shape("linear's y", dy.shape())?;
+        self.input_of(stream, dy, Some(y), weight, dx)
+    }
+
+    /// Queues dW \[out, in\] and dbias \[out\] from `dy` and `y` \[batch, out\] and `x` \[batch, in\]; nothing is allocated.
+    ///
+    /// # Errors
+    /// As [`Backward::input`].
+    pub fn parameters(
+        &self,
+        stream: &Stream,
+        dy: &Tensor,
+        y: &Tensor,
+        x: &Tensor,
+        dweight: &mut Tensor,
+        dbias: &mut Tensor,
+    ) -> Result<()> {
+        y.expect_shape("linear's y", dy.shape())?;
+        self.parameters_of(stream, dy, Some(y), x, dweight, dbias)
+    }
+
+    /// Queues all three gradients as separate kernels would: g is allocated and written, and both products read it.
+    ///
+    /// # Errors
+    /// As [`Backward::input`], and [`Error::OutOfMemory`].
+    #[expect(clippy::too_many_arguments, reason = "four tensors in, three out")]
+    pub fn separate(
+        &self,
+        stream: &Stream,
+        dy: &Tensor,
+        y: &Tensor,
+        x: &Tensor,
+        weight: &Tensor,
+        dx: &mut Tensor,
+        dweight: &mut Tensor,
+        dbias: &mut Tensor,
+    ) -> Result<()> {
+        let Size { outputs, .. } = Size::of(x, weight, y)?;
+        dy.expect_shape("linear's dy", y.shape())?;
+        let mut g = Tensor::empty_on(stream.device(), dy.shape())?;
+        let mut launch = stream.launch_builder(&self.mask);
+        launch.arg(dy.buffer()?).arg(y.buffer()?).arg(g.buffer_mut()?).arg(&outputs);
+        // SAFETY: the kernel reads dy[i] and y[i] and writes g[i] for i < outputs, which all three hold.
+        unsafe { launch.launch(LaunchConfig::for_num_elems(outputs)) }?;
+        self.input_of(stream, &g, None, weight, dx)?;
+        self.parameters_of(stream, &g, None, x, dweight, dbias)
+    }
+
+    fn input_of(
+        &self,
+        stream: &Stream,
+        dy: &Tensor,
+        y: Option<&Tensor>,
+        weight: &Tensor,
+        dx: &mut Tensor,
+    ) -> Result<()> {
+        let Size { batch, inputs, columns, .. } = Size::of(dx, weight, dy)?;
+        let [batch, inputs, columns] = counts(stream, [batch, inputs, columns])?;
+        if dx.is_empty() {
+            return Ok(());
+        }
+        let (kernel, config) = self.choose(&self.input, [batch, inputs], columns % 4 == 0 && inputs % 4 == 0)?;
+        let mut launch = stream.launch_builder(kernel);
+        launch.arg(dy.buffer()?);
+        match y {
+            Some(y) => launch.arg(y.buffer()?),
+            // A null pointer: dy is masked already.
+            None => launch.arg(&0u64),
+        };
+        launch.arg(weight.buffer()?).arg(dx.buffer_mut()?).arg(&batch).arg(&inputs).arg(&columns);
+        // SAFETY: the kernel writes dx [batch, in] and reads dy and y [batch, out] and W [out, in] alone, whose shapes were
+        // compared; there is one block for each tile of dx.
+        unsafe { launch.launch(config) }
+    }
+
+    fn parameters_of(
+        &self,
+        stream: &Stream,
+        dy: &Tensor,
+        y: Option<&Tensor>,
+        x: &Tensor,
+        dweight: &mut Tensor,
+        dbias: &mut Tensor,
+    ) -> Result<()> {
+        let Size { batch, inputs, columns, .. } = Size::of(x, dweight, dy)?;
+        dbias.expect_shape("linear's dbias", &[columns as usize])?;
+        let [batch, inputs, columns] = counts(stream, [batch, inputs, columns])?;
+        if dbias.is_empty() {
+            return Ok(());
+        }
+        let (kernel, config) = self.choose(&self.weight, [columns, inputs], columns % 4 == 0 && inputs % 4 == 0)?;
+        let mut launch = stream.launch_builder(kernel);
+        launch.arg(dy.buffer()?);
+        match y {
+            Some(y) => launch.arg(y.buffer()?),
+            // A null pointer: dy is masked already.
+            None => launch.arg(&0u64),
+        };
+        launch.arg(x.buffer()?).arg(dweight.buffer_mut()?).arg(dbias.buffer_mut()?);
+        launch.arg(&batch).arg(&inputs).arg(&columns);
+        // SAFETY: the kernel writes dW [out, in] and dbias [out] and reads dy and y [batch, out] and x [batch, in] alone, whose
+        // shapes were compared; there is one block for each tile of dW, and one in each row of tiles if it has no columns.
+        unsafe { launch.launch(config) }
+    }
+}
+
+/// The kernels add a tile's size to an index, and count in ints.
+fn counts(stream: &Stream, sizes: [u32; 3]) -> Result<[i32; 3]> {
+    match sizes.iter().all(|&size| size as usize <= LARGEST) {
+        true => Ok(sizes.map(|size| size as i32)),
+        false => Err(Error::Unsupported {
+            what: format!("the backward pass of a linear layer of {sizes:?} (batch, in, out)"),
+            device: stream.device().short_name(),
+            reason: format!("the kernel counts to {LARGEST} in each of them"),
+        }),
+    }
+}

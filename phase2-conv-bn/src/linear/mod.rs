@@ -1,0 +1,190 @@
+//! A linear layer with ReLU, y = relu(x·Wᵀ + bias): the naive fused kernel, the GEMM ladder's best with the same epilogue, and a
+//! library's product followed by a kernel of its own for bias and ReLU.
+//!
+//! | step | kernel | the idea |
+//! | --- | --- | --- |
+//! | [`NAIVE`] | `linear_01_naive.cu` | one thread an output; everything fused, and slow |
+//! | [`TUNED`] | those of [`crate::gemm`] | bias and ReLU as the epilogue of a good product |
+//! | [`LIBRARY`] | cuBLAS, `linear_02_bias_relu.cu` | a very good product, and a second pass over y |
+//!
+//! [`backward`] has the gradients, `linear_03_backward.cu`; [`traffic`] counts the bytes that each version moves.
+
+pub mod backward;
+pub mod traffic;
+
+use common::peer::Cublas;
+use common::prelude::*;
+
+use crate::gemm::{Epilogue, Layout, Tuned};
+use crate::limits::fits_i32;
+
+/// All steps, in the order in which they are read.
+pub static LADDER: &[Step] = &[NAIVE, TUNED, LIBRARY];
+
+/// Step 1. Hypothesis: one launch in place of two, no intermediate tensor, so fusing must pay. Change: none, this is the first
+/// version. Measured: the `linear-relu` table of `cargo run -p phase5-bench`; it does not pay.
+pub const NAIVE: Step = Step {
+    number: 1,
+    name: "naive",
+    idea: "one thread an output, fused",
+    source: Some(kernel_source!("linear_01_naive")),
+};
+
+/// Step 2. Hypothesis: step 1 is slow as a product, not as a fusion; the ladder's product takes the same epilogue for nothing.
+/// Change: the product. Measured: as step 1.
+pub const TUNED: Step =
+    Step { number: 2, name: "tuned", idea: "the GEMM ladder's best with its epilogue", source: None };
+
+/// The yardstick: cuBLAS's product, then bias and ReLU in place. Measured: as step 1.
+pub const LIBRARY: Step = Step {
+    number: 3,
+    name: "cuBLAS + ReLU",
+    idea: "a library's product, a second kernel for bias and ReLU",
+    source: Some(kernel_source!("linear_02_bias_relu")),
+};
+
+/// A version of the layer.
+#[derive(Clone, Debug)]
+pub struct Step {
+    number: u32,
+    name: &'static str,
+    idea: &'static str,
+    /// Its own kernel file, if it has one.
+    source: Option<KernelSource>,
+}
+
+impl Step {
+    /// Its place in the ladder, from 1.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// What tables call it.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// What is new in it, in a few words.
+    pub fn idea(&self) -> &'static str {
+        self.idea
+    }
+
+    /// Its own kernel file, if it has one.
+    pub fn source(&self) -> Option<&KernelSource> {
+        self.source.as_ref()
+    }
+
+    /// The same step with another text, such as a kernel with a mistake that a check must find.
+    pub fn with_source(&self, source: KernelSource) -> Step {
+        Step { source: Some(source), ..self.clone() }
+    }
+
+    /// Loads what the step needs. [`LIBRARY`] queues its product on the device's default stream.
+    ///
+    /// # Errors
+    /// As [`Device::kernel`] and [`Tuned::load`]; [`Error::Unsupported`] from [`LIBRARY`] where the library is absent.
+    pub fn load(&self, device: &Device) -> Result<LinearRelu> {
+        let method = match &self.source {
+            Some(source) if self.number == LIBRARY.number => {
+                Method::Library(Box::new(Cublas::open(&device.stream())?), device.kernel(source, "bias_relu")?)
+            }
+            Some(source) => Method::Naive(device.kernel(source, "linear_relu_naive")?),
+            None => Method::Tuned(Tuned::load(device)?),
+        };
+        Ok(LinearRelu { method })
+    }
+}
+
+/// A step, loaded on a device. Batch, inputs and outputs may be anything from 0, as long as there are no more than 2³¹ − 1 values
+/// in y, and 2³⁰ in a dimension.
+pub struct LinearRelu {
+    method: Method,
+}
+
+enum Method {
+    Naive(Kernel),
+    Tuned(Tuned),
+    Library(Box<Cublas>, Kernel),
+}
+
+impl LinearRelu {
+    /// Queues y = relu(x·Wᵀ + bias) with `x` \[batch, in\], `weight` \[out, in\], `bias` \[out\] and `y` \[batch, out\], all on the
+    /// stream's device.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if the shapes do not fit one another or a count does not fit the kernel, [`Error::Unsupported`] if a
+    /// dimension does not, [`Error::Invalid`] if a tensor is on the host, [`Error::WrongDevice`].
+    pub fn launch(&self, stream: &Stream, x: &Tensor, weight: &Tensor, bias: &Tensor, y: &mut Tensor) -> Result<()> {
+        let Size { outputs, inputs, columns, .. } = Size::of(x, weight, y)?;
+        bias.expect_shape("linear's bias", &[columns as usize])?;
+        match &self.method {
+            Method::Naive(kernel) => {
+                let mut launch = stream.launch_builder(kernel);
+                launch.arg(x.buffer()?).arg(weight.buffer()?).arg(bias.buffer()?).arg(y.buffer_mut()?);
+                launch.arg(&outputs).arg(&inputs).arg(&columns);
+                // SAFETY: the kernel writes y[i] for i < outputs and reads the rows of x and W that i belongs to.
+                unsafe { launch.launch(LaunchConfig::for_num_elems(outputs)) }
+            }
+            Method::Tuned(gemm) => {
+                let epilogue = Epilogue { bias: Some(bias), relu: true, ..Epilogue::default() };
+                gemm.launch(stream, x, weight, Layout::Transposed, &epilogue, y)
+            }
+            Method::Library(blas, kernel) => {
+                blas.gemm(x, weight, true, 1.0, 0.0, y)?;
+                add_bias_and_clip(stream, kernel, bias, y)
+            }
+        }
+    }
+}
+
+/// Queues y = relu(y + bias) in place, with `kernel` from [`LIBRARY`]'s source, `y` \[batch, out\] and `bias` \[out\].
+///
+/// # Errors
+/// [`Error::Shape`] if the shapes do not fit or there are too many values, [`Error::Invalid`] if a tensor is on the host,
+/// [`Error::WrongDevice`].
+pub fn add_bias_and_clip(stream: &Stream, kernel: &Kernel, bias: &Tensor, y: &mut Tensor) -> Result<()> {
+    let &[_, out] = y.shape() else {
+        let detail = format!("{:?} has not two dimensions", y.shape());
+        return Err(Error::Shape { operation: "bias and ReLU".to_owned(), detail });
+    };
+    bias.expect_shape("the bias", &[out])?;
+    let n = fits_i32("bias and ReLU", "the number of values", Some(y.len()))?.unsigned_abs();
+    if n == 0 {
+        return Ok(());
+    }
+    // At most n.
+    let out = out as u32;
+    let mut launch = stream.launch_builder(kernel);
+    launch.arg(y.buffer_mut()?).arg(bias.buffer()?).arg(&out).arg(&n);
+    // SAFETY: the kernel reads and writes y[i] for i < n and reads bias[i % out].
+    unsafe { launch.launch(crate::norm::vectors_config(n)) }
+}
+
+/// The problem's size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Size {
+    batch: u32,
+    inputs: u32,
+    columns: u32,
+    /// Batch times columns.
+    outputs: u32,
+}
+
+impl Size {
+    /// The size of tensors that fit one another.
+    fn of(x: &Tensor, weight: &Tensor, y: &Tensor) -> Result<Size> {
+        let (&[batch, inputs], &[_, columns]) = (x.shape(), y.shape()) else {
+            let detail = format!("x {:?} and y {:?} must have two dimensions each", x.shape(), y.shape());
+            return Err(Error::Shape { operation: "linear".to_owned(), detail });
+        };
+        y.expect_shape("linear's y", &[batch, columns])?;
+        weight.expect_shape("linear's weight", &[columns, inputs])?;
+        let count = |what, value| Ok::<_, Error>(fits_i32("linear", what, Some(value))?.unsigned_abs());
+        Ok(Size {
+            batch: count("the batch", batch)?,
+            inputs: count("the number of inputs", inputs)?,
+            columns: count("the number of outputs", columns)?,
+            outputs: count("the number of values of y", y.len())?,
+        })
+    }
+}

@@ -1,0 +1,56 @@
+//! The bytes that a version moves, counted by the simulator's profiler, beside what the problem needs.
+
+use common::device::SimOptions;
+use common::prelude::*;
+use common::ptx_sim::Profile;
+
+use super::Step;
+
+/// Bytes that a launch, or all of a step's launches, moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// That lanes asked for: each value as often as it is fetched or stored.
+    pub requested: u64,
+    /// Of the sectors that their accesses touched: what the L1 cache and what is behind it have to move. Each has 32 bytes.
+    pub sectors: u64,
+    /// Of the different sectors of each launch: what an unlimited cache would have to move from and to memory.
+    pub unique: u64,
+    /// Floating-point operations.
+    pub flops: u64,
+}
+
+impl Traffic {
+    /// What y = relu(x·Wᵀ + bias) needs at least: each input read once, each output written once, 4 bytes each.
+    pub fn ideal(batch: usize, inputs: usize, outputs: usize) -> u64 {
+        4 * (batch * inputs + outputs * inputs + outputs + batch * outputs) as u64
+    }
+
+    /// Of some launches together.
+    pub fn of(profiles: &[Profile]) -> Traffic {
+        let mut traffic = Traffic::default();
+        for profile in profiles {
+            let counters = &profile.counters;
+            traffic.requested += counters.global_load_bytes + counters.global_store_bytes + counters.async_copy_bytes;
+            traffic.sectors +=
+                32 * (counters.global_load_sectors + counters.global_store_sectors + counters.async_copy_sectors);
+            traffic.unique += profile.unique_load_bytes + profile.unique_store_bytes;
+            traffic.flops += profile.flops;
+        }
+        traffic
+    }
+
+    /// What `step` moves for x \[batch, in\] and W \[out, in\], on a simulator of its own.
+    ///
+    /// # Errors
+    /// As [`Step::load`], [`Error::Unsupported`] for a step that does not run on the simulator.
+    pub fn measure(step: &Step, batch: usize, inputs: usize, outputs: usize) -> Result<Traffic> {
+        let device = Device::sim_with(SimOptions { profile: true, ..SimOptions::default() });
+        let linear = step.load(&device)?;
+        let [x, weight, bias] = [&[batch, inputs][..], &[outputs, inputs], &[outputs]]
+            .map(|shape| Tensor::random(shape, shape.len() as u64).to_device(&device));
+        let mut y = Tensor::empty_on(&device, &[batch, outputs])?;
+        linear.launch(&device.stream(), &x?, &weight?, &bias?, &mut y)?;
+        let profiles = device.as_sim().map(|sim| sim.take_profiles()).unwrap_or_default();
+        Ok(Traffic::of(&profiles))
+    }
+}
