@@ -3,8 +3,12 @@
 //! | step | kernel | the idea |
 //! | --- | --- | --- |
 //! | [`step01_direct`] | `conv_01_direct.cu` | one thread computes one output element |
+//! | [`step02_halo`] | `conv_02_halo.cu` | the input of a block of outputs in shared memory |
+//! | [`step03_registers`] | `conv_03_registers.cu` | 8 output channels × 4 pixels a thread |
+//! | [`step04_im2col`] | `conv_04_im2col.cu` | windows written out as columns, then a matrix product |
 //! | [`step05_implicit`] | `conv_05_implicit.cu` | im2col's matrix is computed where a tile asks for it |
 //! | [`step06_implicit_tiled`] | `conv_06_implicit_tiled.cu` | register tiles, a table of offsets, taps cut for small images |
+//! | [`step08_pointwise`] | `conv_08_pointwise.cu` | 1×1: a matrix product on the input as it lies |
 //!
 //! What a call has to satisfy is written once, in [`Conv::launch`]; a step adds its kernels, their geometry, and which shapes
 //! it does not take.
@@ -20,15 +24,23 @@ use crate::limits::fits_i32;
 mod parts;
 
 pub mod step01_direct;
+pub mod step02_halo;
+pub mod step03_registers;
+pub mod step04_im2col;
 pub mod step05_implicit;
 pub mod step06_implicit_tiled;
+pub mod step08_pointwise;
 
 /// All steps, in the order in which they are read.
 #[rustfmt::skip] // one line a step
 pub static LADDER: &[Step] = &[
     step01_direct::STEP,
+    step02_halo::STEP,
+    step03_registers::STEP,
+    step04_im2col::STEP,
     step05_implicit::STEP,
     step06_implicit_tiled::STEP,
+    step08_pointwise::STEP,
 ];
 
 /// Makes an algorithm from its kernel file.
@@ -117,6 +129,15 @@ impl<'a> Call<'a> {
             Some(bias) => launch.arg(bias),
             None => launch.arg(&0u64),
         };
+    }
+}
+
+/// That a step does not take a shape, and why.
+fn refuse(step: &Step, call: &Call<'_>, reason: String) -> Error {
+    Error::Unsupported {
+        what: format!("convolution `{}`", step.name),
+        device: call.stream.device().short_name(),
+        reason,
     }
 }
 
