@@ -8,7 +8,10 @@
 //! | [`step04_im2col`] | `conv_04_im2col.cu` | windows written out as columns, then a matrix product |
 //! | [`step05_implicit`] | `conv_05_implicit.cu` | im2col's matrix is computed where a tile asks for it |
 //! | [`step06_implicit_tiled`] | `conv_06_implicit_tiled.cu` | register tiles, a table of offsets, taps cut for small images |
+//! | [`step07_winograd`] | `conv_07_winograd.cu` | four outputs of a 3×3 window for 16 multiplications instead of 36 |
 //! | [`step08_pointwise`] | `conv_08_pointwise.cu` | 1×1: a matrix product on the input as it lies |
+//!
+//! [`Tuned`] chooses among them by the shape.
 //!
 //! What a call has to satisfy is written once, in [`Conv::launch`]; a step adds its kernels, their geometry, and which shapes
 //! it does not take.
@@ -22,6 +25,10 @@ use common::reference::Conv2dParams;
 use crate::limits::fits_i32;
 
 mod parts;
+mod tuned;
+
+pub use step07_winograd::Prepared;
+pub use tuned::Tuned;
 
 pub mod step01_direct;
 pub mod step02_halo;
@@ -29,6 +36,7 @@ pub mod step03_registers;
 pub mod step04_im2col;
 pub mod step05_implicit;
 pub mod step06_implicit_tiled;
+pub mod step07_winograd;
 pub mod step08_pointwise;
 
 /// All steps, in the order in which they are read.
@@ -40,6 +48,7 @@ pub static LADDER: &[Step] = &[
     step04_im2col::STEP,
     step05_implicit::STEP,
     step06_implicit_tiled::STEP,
+    step07_winograd::STEP,
     step08_pointwise::STEP,
 ];
 
@@ -123,6 +132,30 @@ struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
+    /// What [`Conv::launch`] is given, compared.
+    fn new(
+        stream: &'a Stream,
+        input: &'a Tensor,
+        weight: &'a Tensor,
+        bias: Option<&'a Tensor>,
+        params: Conv2dParams,
+        output: &'a mut Tensor,
+    ) -> Result<Call<'a>> {
+        let out = params.output_shape(input, weight)?;
+        output.expect_shape("the convolution's output", &out)?;
+        if let Some(bias) = bias {
+            bias.expect_shape("the convolution's bias", &out[1..2])?;
+        }
+        Ok(Call {
+            stream,
+            geometry: Geometry::new(input, weight, params, out)?,
+            input: input.buffer()?,
+            weight: weight.buffer()?,
+            bias: bias.map(Tensor::buffer).transpose()?,
+            output: output.buffer_mut()?,
+        })
+    }
+
     /// The bias as a kernel's argument: an address, or null for none.
     fn push_bias(&self, launch: &mut LaunchArgs<'a>) {
         match self.bias {
@@ -255,19 +288,7 @@ impl Conv {
         params: Conv2dParams,
         output: &mut Tensor,
     ) -> Result<()> {
-        let out = params.output_shape(input, weight)?;
-        output.expect_shape("the convolution's output", &out)?;
-        if let Some(bias) = bias {
-            bias.expect_shape("the convolution's bias", &out[1..2])?;
-        }
-        let call = Call {
-            stream,
-            geometry: Geometry::new(input, weight, params, out)?,
-            input: input.buffer()?,
-            weight: weight.buffer()?,
-            bias: bias.map(Tensor::buffer).transpose()?,
-            output: output.buffer_mut()?,
-        };
+        let call = Call::new(stream, input, weight, bias, params, output)?;
         if call.geometry.outputs == 0 {
             return Ok(());
         }
