@@ -11,6 +11,9 @@ struct Epilogue {
     float beta;   // 0: C is not read, so it may hold anything
     float floor;  // what is below becomes it: 0 for ReLU, −∞ for nothing
 
+    // The sum as it is.
+    __device__ static Epilogue nothing() { return {1.0f, 0.0f, __int_as_float(0xff800000)}; }
+
     __device__ float apply(float sum, float bias, float old) const {
         float value = alpha * sum + bias + beta * old;
         // Not fmaxf: that would turn NaN into the floor and hide what went wrong before.

@@ -152,7 +152,7 @@ __device__ void product(const float *dy, const float *y, const float *b, float *
         which ^= 1;
     }
 
-    Epilogue plain = {1.0f, 0.0f, 0};
+    Epilogue plain = Epilogue::nothing();
 #pragma unroll
     for (int r = 0; r < TM; r++) {
         int row = first_row + row_of_thread + r / 4 * 16 + r % 4;

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`gemm`] | the ladder of matrix products, from one thread an element to tiles that keep the arithmetic units busy |
 //! | [`conv`] | the ladder of convolutions |
+//! | [`linear`] | Linear+ReLU as one kernel, and its gradients |
 //! | [`norm`] | BatchNorm, ReLU and the statistics of a channel: what is limited by memory alone |
 //! | [`report`] | what `cargo run -p phase2-conv-bn` shows: every step checked, counted on the simulator, timed on a GPU |
 //!

@@ -311,21 +311,29 @@ const PLANTED: [(usize, &str, &str); 13] = [
 
 #[test]
 fn planted_mistakes_are_found() {
-    let device = common::private::sim_for_test();
-    if !planted::compiler(&device, "planted_mistakes_are_found") {
+    if !planted::compiler(&common::private::sim_for_test(), "planted_mistakes_are_found") {
         return;
     }
-    for (number, right, wrong) in PLANTED {
-        let step = &LADDER[number - 1];
-        let gemm = step.with_source(planted::planted(step.source(), right, wrong)).load(&device).unwrap();
-        // The last is cut along K where a step does that.
-        let cut = Case::new([24, 40, 272], Layout::RowMajor, EPILOGUES[1]);
-        let passes = cases().chain([cut]).all(|case| {
-            // An error is a finding of the sanitiser.
-            case.run(&device, &gemm).is_ok_and(|c| case.expected().check(&c).is_ok())
-        });
-        assert!(!passes, "step {number}: `{wrong}` in place of `{right}` passes");
-    }
+    // Most of the time goes into compiling them.
+    std::thread::scope(|scope| {
+        for half in PLANTED.chunks(PLANTED.len().div_ceil(2)) {
+            scope.spawn(|| half.iter().for_each(|&(number, right, wrong)| is_found(number, right, wrong)));
+        }
+    });
+}
+
+/// Fails if step `number` passes every case with `wrong` in place of `right`.
+fn is_found(number: usize, right: &str, wrong: &str) {
+    let device = common::private::sim_for_test();
+    let step = &LADDER[number - 1];
+    let gemm = step.with_source(planted::planted(step.source(), right, wrong)).load(&device).unwrap();
+    // The last is cut along K where a step does that.
+    let cut = Case::new([24, 40, 272], Layout::RowMajor, EPILOGUES[1]);
+    let passes = cases().chain([cut]).all(|case| {
+        // An error is a finding of the sanitiser.
+        case.run(&device, &gemm).is_ok_and(|c| case.expected().check(&c).is_ok())
+    });
+    assert!(!passes, "step {number}: `{wrong}` in place of `{right}` passes");
 }
 
 /// What a product of 128 × 128 × 64 asks of shared memory: wavefronts, conflicts of loads, conflicts of stores.

@@ -8,7 +8,7 @@ use common::table::{Cell, Column, Table};
 
 use super::{Part, Report};
 use crate::norm::{batch_norm, relu, statistics};
-use crate::{conv, gemm, norm};
+use crate::{conv, gemm, linear, norm};
 
 /// `cargo run -p phase2-conv-bn -- resources`.
 pub const PART: Part = Part {
@@ -29,7 +29,9 @@ fn sources() -> impl Iterator<Item = &'static KernelSource> {
     let batch_norm = batch_norm::LADDER.iter().map(norm::Step::source);
     let relu = relu::LADDER.iter().map(norm::Step::source);
     let statistics = statistics::LADDER.iter().map(norm::Step::source);
-    gemm.chain(conv).chain(batch_norm).chain(relu).chain(statistics)
+    static BACKWARD: KernelSource = linear::backward::SOURCE;
+    let linear = linear::LADDER.iter().filter_map(linear::Step::source).chain([&BACKWARD]);
+    gemm.chain(conv).chain(linear).chain(batch_norm).chain(relu).chain(statistics)
 }
 
 /// The table, for the GPU at hand.
