@@ -11,12 +11,13 @@ use common::timing::{Bench, Queue};
 use phase2_conv_bn::conv::LADDER;
 
 use crate::board::{Board, Entry, Patience, Problem, faster, if_supported};
+use crate::plot::Work as Needs;
 use crate::tables::{Context, Outcome};
 use crate::torch::{self, Mode, Work};
 
 /// A square convolution without bias.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shape {
+struct Shape {
     batch: usize,
     channels: usize,
     out_channels: usize,
@@ -60,21 +61,22 @@ const SIMULATED: [Shape; 4] =
 impl Shape {
     /// All that a GPU is measured with.
     fn all() -> Vec<Shape> {
-        let of = |shapes: &[Shape], batch| shapes.iter().map(move |&shape| Shape { batch, ..shape }).collect::<Vec<_>>();
+        let of =
+            |shapes: &[Shape], batch| shapes.iter().map(move |&shape| Shape { batch, ..shape }).collect::<Vec<_>>();
         let mut all: Vec<Shape> = RESNET18_BATCHES.into_iter().flat_map(|batch| of(&RESNET18, batch)).collect();
         all.extend(of(&U_NET, U_NET_BATCH));
         all
     }
 
     /// As the note explains it: `256→512 3/2 @14 ×32`.
-    pub fn name(self) -> String {
+    fn name(self) -> String {
         let Shape { batch, channels, out_channels, window, stride, size, .. } = self;
         let stride = if stride == 1 { String::new() } else { format!("/{stride}") };
         format!("{channels}→{out_channels} {window}{stride} @{size} ×{batch}")
     }
 
     /// The measured shape of this name.
-    pub fn from_name(name: &str) -> Option<Shape> {
+    fn from_name(name: &str) -> Option<Shape> {
         Shape::all().into_iter().find(|shape| shape.name() == name)
     }
 
@@ -96,16 +98,21 @@ impl Shape {
     }
 
     /// Two a multiply-add, padding counted as any value.
-    pub fn flops(self) -> f64 {
+    fn flops(self) -> f64 {
         let outputs: usize = self.output().iter().product();
         2.0 * outputs as f64 * (self.channels * self.window * self.window) as f64
     }
 
     /// Of input, weight and output, each once.
-    pub fn bytes(self) -> f64 {
+    fn bytes(self) -> f64 {
         let values = |shape: [usize; 4]| shape.iter().product::<usize>() as f64;
         4.0 * (values(self.input()) + values(self.weight()) + values(self.output()))
     }
+}
+
+/// What the measured convolution of this name needs.
+pub(crate) fn work(name: &str) -> Option<Needs> {
+    Shape::from_name(name).map(|shape| Needs { flops: shape.flops(), bytes: shape.bytes() })
 }
 
 /// Makes the table.
@@ -124,14 +131,14 @@ pub fn run(context: &Context) -> crate::Result<Outcome> {
         .collect::<common::Result<Vec<_>>>()?;
     let progress = Progress::new((shapes.len() * (LADDER.len() + 2)) as u64, "conv");
     progress.set_message("conv: PyTorch");
-    let work: Vec<Work> = shapes
-        .iter()
-        .map(|shape| Work::conv2d(shape.input(), shape.weight(), shape.params(), Mode::Eager))
-        .collect();
+    let work: Vec<Work> =
+        shapes.iter().map(|shape| Work::conv2d(shape.input(), shape.weight(), shape.params(), Mode::Eager)).collect();
     let pytorch = torch::measure(device, &bench, &work);
 
     let mut board = Board::new(context, "conv: convolutions in f32, NCHW", "convolution", "cuDNN")?;
-    board.note("C→K R/s @H ×N: a window R × R with stride s (1, if none is said) over N images of C × H × H, padding R / 2.");
+    board.note(
+        "C→K R/s @H ×N: a window R × R with stride s (1, if none is said) over N images of C × H × H, padding R / 2.",
+    );
     let mut chosen = Vec::new();
     let mut patience = Patience::default();
     for (&shape, pytorch) in shapes.iter().zip(pytorch.timings) {
@@ -171,8 +178,7 @@ pub fn run(context: &Context) -> crate::Result<Outcome> {
         }
         entries.push(("PyTorch eager", Entry::Elsewhere(pytorch)));
         let library = Entry::Checked(faster(before, library(&mut y)?));
-        let problem =
-            Problem { name: &name, flops: shape.flops(), peer_ms: library.median_ms(), no_peer: &no_peer };
+        let problem = Problem { name: &name, flops: shape.flops(), peer_ms: library.median_ms(), no_peer: &no_peer };
         board.row(&problem, "cuDNN", &library);
         for (step, entry) in &entries {
             board.row(&problem, step, entry);

@@ -14,6 +14,7 @@ use phase2_conv_bn::linear::traffic::Traffic;
 use phase2_conv_bn::linear::{LIBRARY, NAIVE, Step, TUNED, add_bias_and_clip};
 
 use crate::board::{NO_CLOCK, if_supported};
+use crate::plot::Work as Needs;
 use crate::tables::{Context, Outcome, verdict};
 use crate::torch::{self, Mode, Work};
 
@@ -36,6 +37,12 @@ pub(crate) fn from_name(label: &str) -> Option<Size> {
 
 pub(crate) fn flops([batch, inputs, outputs]: Size) -> f64 {
     2.0 * batch as f64 * inputs as f64 * outputs as f64
+}
+
+/// What the measured problem of this name needs, forward.
+pub(crate) fn work(name: &str) -> Option<Needs> {
+    let size @ [batch, inputs, outputs] = from_name(name)?;
+    Some(Needs { flops: flops(size), bytes: Traffic::ideal(batch, inputs, outputs) as f64 })
 }
 
 /// The versions, as the table calls them; other tables look for them.
@@ -190,7 +197,8 @@ impl Measure<'_> {
             .iter()
             .flat_map(|&size| ROWS.map(|(_, backward, mode)| Work::linear_relu(size, backward, mode)))
             .collect();
-        let (warm, idle) = (torch::measure(self.device, &self.warm, &work), torch::measure(self.device, &self.idle, &work));
+        let (warm, idle) =
+            (torch::measure(self.device, &self.warm, &work), torch::measure(self.device, &self.idle, &work));
         let ms = |timing: &Result<Timing, String>| timing.as_ref().map_err(String::clone).and_then(ms);
         let elsewhere = || "measured in a process of its own, which was asked for the total".to_owned();
         let timings = warm.timings.chunks(ROWS.len()).zip(idle.timings.chunks(ROWS.len()));
@@ -327,7 +335,9 @@ impl Measure<'_> {
             // Checked here, timed below, and the same kernels with the same inputs both times.
             let (warm, idle) = (self.warm.measure(&stream, &mut launch)?, self.idle.measure(&stream, &mut launch)?);
             let mut check = "ok";
-            for (what, (gradient, expected)) in ["dx", "dW", "db"].iter().zip([&dx, &dw, &db].into_iter().zip(&expected)) {
+            for (what, (gradient, expected)) in
+                ["dx", "dW", "db"].iter().zip([&dx, &dw, &db].into_iter().zip(&expected))
+            {
                 let result = expected.check(gradient.to_host()?.as_slice()?);
                 let (_, word) = verdict(&format!("{what} of {version} at {}", name(size)), result, &mut self.wrong);
                 check = if word == "ok" { check } else { word };
