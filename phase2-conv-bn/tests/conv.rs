@@ -5,7 +5,7 @@ use common::check::assert_close;
 use common::device_test;
 use common::prelude::*;
 use common::reference::{self, Conv2dParams};
-use phase2_conv_bn::conv::{self, LADDER};
+use phase2_conv_bn::conv::{self, LADDER, step06_implicit_tiled};
 
 struct Case {
     name: &'static str,
@@ -71,6 +71,34 @@ device_test! {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Several tiles in each dimension, whole and ragged; every tile, in one part and in several.
+    fn every_tile_is_right_whole_and_cut(device) {
+        let stream = device.stream();
+        let new = Conv2dParams::new;
+        let cases = [
+            case("ragged", [2, 9, 11, 9], [70, 9, 3, 3], new(1, 1)),
+            case("vectors", [2, 20, 8, 10], [68, 20, 2, 2], Conv2dParams { dilation: [1, 2], ..new(1, 1) }),
+            case("groups", [1, 24, 12, 13], [6, 12, 3, 3], Conv2dParams { groups: 2, ..new(2, 1) }),
+        ];
+        for (seed, Case { name, input, weight, params }) in (100..).step_by(3).zip(cases) {
+            let (x, w) = (Tensor::random(&input, seed), Tensor::random(&weight, seed + 1));
+            let b = Tensor::random(&weight[..1], seed + 2);
+            let expected = reference::conv2d(&x, &w, Some(&b), params)?;
+            let (x, w, b) = (x.to_device(&device)?, w.to_device(&device)?, b.to_device(&device)?);
+            for (tile, cuts) in step06_implicit_tiled::TILES.into_iter().flat_map(|tile| [1, 3].map(|cuts| (tile, cuts))) {
+                println!("{name}, {tile}, {cuts} cuts");
+                let conv = step06_implicit_tiled::load_with(&device, step06_implicit_tiled::STEP.source(), tile, cuts)?;
+                // Twice: what a launch leaves in its workspace must not harm the next.
+                for _ in 0..2 {
+                    let output = conv.forward(&stream, &x, &w, Some(&b), params)?.into_vec()?;
+                    assert_close(&output, &expected.values, expected.tolerance());
+                }
+            }
+        }
+        assert!(step06_implicit_tiled::load_with(&device, step06_implicit_tiled::STEP.source(), "1x1", 1).is_err());
         Ok(())
     }
 

@@ -28,6 +28,7 @@ pub(crate) enum Command {
 const RUN_HELP: &str = "\
 Kernel arguments, one for each parameter, in order:
   TYPE:VALUE          a number                                 u32:256  f32:-1e-3  b32:0x3f800000
+  TYPE:VALUE,VALUE…   a struct of several                      f32:1,0,-inf
   in:TYPE:LIST        a buffer the kernel reads                in:f32:1,2,3
   inout:TYPE:LIST     a buffer it reads and writes; printed    inout:s32:0,0,0,0
   out:TYPE:COUNT      a buffer of COUNT zeros; printed         out:f32:1024
@@ -244,7 +245,7 @@ pub(crate) struct Check {
 /// One argument of a kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Argument {
-    /// The bytes of a scalar.
+    /// The bytes of a number, or of a struct.
     Scalar(Vec<u8>),
     /// A buffer with these contents; `shown` afterwards or not.
     Buffer { element: Element, contents: Contents, shown: bool },
@@ -304,7 +305,8 @@ fn argument(text: &str) -> Result<Argument, String> {
     let (kind, rest) = text.split_once(':').ok_or_else(form)?;
     if !matches!(kind, "in" | "inout" | "out") {
         let element = Element::named(kind).map_err(|error| format!("{error}; {}", form()))?;
-        return Ok(Argument::Scalar(element.bytes_of(rest)?));
+        let fields: Result<Vec<_>, _> = rest.split(',').map(|value| element.bytes_of(value)).collect();
+        return Ok(Argument::Scalar(fields?.concat()));
     }
     let (ty, list) = rest.split_once(':').ok_or_else(form)?;
     let element = Element::named(ty)?;
@@ -535,6 +537,7 @@ mod tests {
             ("f64:0d3FF0000000000000", &1f64.to_le_bytes()),
             ("b32:0x3f800000", &[0, 0, 0x80, 0x3f]),
             ("b8:9", &[9]),
+            ("s16:1,-1", &[1, 0, 255, 255]),
         ] {
             assert_eq!(argument(text), Ok(Argument::Scalar(bytes.to_vec())), "{text}");
         }
@@ -555,6 +558,7 @@ mod tests {
             ("u64:18446744073709551616", "0 to 18446744073709551615"),
             ("u64:99999999999999999999999999999999999999999999", "0 to 18446744073709551615"),
             ("u32:", "not a whole number"),
+            ("u32:1,", "not a whole number"),
             ("u32:--1", "not a whole number"),
             ("u32:0x-1", "not a whole number"),
             ("u32:1.5", "not a whole number"),

@@ -3,6 +3,8 @@
 //! | step | kernel | the idea |
 //! | --- | --- | --- |
 //! | [`step01_direct`] | `conv_01_direct.cu` | one thread computes one output element |
+//! | [`step05_implicit`] | `conv_05_implicit.cu` | im2col's matrix is computed where a tile asks for it |
+//! | [`step06_implicit_tiled`] | `conv_06_implicit_tiled.cu` | register tiles, a table of offsets, taps cut for small images |
 //!
 //! What a call has to satisfy is written once, in [`Conv::launch`]; a step adds its kernels, their geometry, and which shapes
 //! it does not take.
@@ -15,10 +17,19 @@ use common::reference::Conv2dParams;
 
 use crate::limits::fits_i32;
 
+mod parts;
+
 pub mod step01_direct;
+pub mod step05_implicit;
+pub mod step06_implicit_tiled;
 
 /// All steps, in the order in which they are read.
-pub static LADDER: &[Step] = &[step01_direct::STEP];
+#[rustfmt::skip] // one line a step
+pub static LADDER: &[Step] = &[
+    step01_direct::STEP,
+    step05_implicit::STEP,
+    step06_implicit_tiled::STEP,
+];
 
 /// Makes an algorithm from its kernel file.
 type Load = fn(&Device, &KernelSource) -> Result<Box<dyn Algorithm>>;
@@ -174,6 +185,30 @@ impl Geometry {
             pixels: product("the outputs of a channel in all images", &[out[0], out[2], out[3]])?,
             taps: product("the window in all channels", &[group_channels, r, s])?,
         })
+    }
+}
+
+impl Geometry {
+    /// Tiles of so many output channels and pixels that cover the output, group by group.
+    fn tiles(&self, [channels, pixels]: [usize; 2]) -> usize {
+        let count = |value: i32, tile: usize| (value.unsigned_abs() as usize).div_ceil(tile);
+        count(self.groups, 1) * count(self.group_outputs, channels) * count(self.pixels, pixels)
+    }
+}
+
+/// `blocks` in one dimension of a grid, where CUDA takes 2³¹ − 1.
+fn block_count(stream: &Stream, step: &'static str, blocks: usize) -> Result<u32> {
+    i32::try_from(blocks)
+        .map(i32::unsigned_abs)
+        .map_err(|_| unsupported(stream, step, format!("{blocks} blocks are more than a grid can have ({})", i32::MAX)))
+}
+
+/// Why a step does not take a shape.
+fn unsupported(stream: &Stream, step: &'static str, reason: impl Into<String>) -> Error {
+    Error::Unsupported {
+        what: format!("convolution `{step}`"),
+        device: stream.device().short_name(),
+        reason: reason.into(),
     }
 }
 
