@@ -213,13 +213,17 @@ fn about(table: &Table, row: &[Cell]) -> String {
 /// has; as it is, if there is nothing to replace. On the simulator a column of times is empty; its heading and a note then say
 /// which device, day and commit the numbers are from.
 pub fn merge(table: &Table, name: &str, records: &[Record]) -> Table {
+    // A record whose rows are about other things, as of an earlier version of the table, has nothing to put beside these.
+    let comparable =
+        |record: &&Record| record.table(name).is_some_and(|source| source.key_names() == table.key_names());
+    let records: Vec<&Record> = records.iter().filter(comparable).collect();
     let replacements: Vec<Vec<(&Record, &Table, usize)>> = (0..table.columns.len())
         .map(|at| {
             let column = &table.columns[at];
             if column.decimals.is_none() || table.rows.iter().any(|row| !matches!(row[at], Cell::Absent(_))) {
                 return Vec::new();
             }
-            let recorded = records.iter().filter_map(|record| {
+            let recorded = records.iter().copied().filter_map(|record| {
                 let source = record.table(name)?;
                 let from = source.columns.iter().position(|other| other.name == column.name)?;
                 let has_numbers = source.rows.iter().any(|row| matches!(row[from], Cell::Number(_)));
@@ -433,6 +437,13 @@ mod tests {
         assert_eq!(merged.rows[1], ["ReLU".into(), Cell::absent("not in the record"), 10.0.into()]);
         assert_eq!(merged.rows[2], ["Linear".into(), 0.25.into(), Cell::absent("not run on this device")]);
         assert!(merged.notes[0].contains("not measured here, but on NVIDIA H200, 2026-03-01, commit 0123abc"));
+    }
+
+    #[test]
+    fn a_record_of_a_table_with_other_rows_is_left_alone() {
+        let mut record = on_gpu();
+        record.tables[0].table.columns[0].name = "operation".to_owned();
+        assert_eq!(merge(&here(), "layers", &[record]), here());
     }
 
     #[test]

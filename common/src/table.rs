@@ -299,8 +299,13 @@ impl Table {
     /// A row's leading cells, up to the first column that was measured: what the row is about. (Texts behind that are results,
     /// such as that of a check.)
     pub(crate) fn key<'a>(&self, row: &'a [Cell]) -> &'a [Cell] {
+        &row[..self.key_names().len()]
+    }
+
+    /// The headings above [`Table::key`].
+    pub(crate) fn key_names(&self) -> Vec<&str> {
         let about = |column: &&Column| column.key || column.decimals.is_none();
-        &row[..self.columns.iter().take_while(about).count()]
+        self.columns.iter().take_while(about).map(|column| column.name.as_str()).collect()
     }
 
     /// The cells as texts, and the notes with the reasons of what is absent. One reason is given plainly; several are numbered,

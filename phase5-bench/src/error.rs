@@ -31,6 +31,15 @@ pub enum Error {
         phase: &'static str,
     },
 
+    /// A plot that cannot be drawn.
+    #[error("{}: {reason}", .path.display())]
+    Plot {
+        /// The file, or what it would be called.
+        path: PathBuf,
+        /// What is missing, or went wrong.
+        reason: String,
+    },
+
     /// A file that cannot be read as a photo.
     #[error("cannot use {} as a photo: {reason}", .path.display())]
     Photo {

@@ -11,6 +11,7 @@ use common::timing::{Bench, Queue};
 use phase2_conv_bn::gemm::{Epilogue, LADDER, Layout, Tuned};
 
 use crate::board::{Board, Entry, Patience, Problem, faster, if_supported};
+use crate::plot::Work as Needs;
 use crate::tables::{Context, Outcome};
 use crate::torch::{self, Mode, Work};
 
@@ -61,6 +62,13 @@ impl Size {
     fn flops(self) -> f64 {
         2.0 * self.m as f64 * self.n as f64 * self.k as f64
     }
+}
+
+/// What the measured problem of this name needs.
+pub(crate) fn work(name: &str) -> Option<Needs> {
+    let size = SIZES.into_iter().find(|size| size.name() == name)?;
+    let Size { m, n, k, .. } = size;
+    Some(Needs { flops: size.flops(), bytes: 4.0 * (m * k + k * n + m * n) as f64 })
 }
 
 /// Makes the table.

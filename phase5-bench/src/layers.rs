@@ -1,25 +1,29 @@
 //! `layers`: the layers of ResNet18 on a real photo, on the CPU and on the device.
 //!
-//! So far its opening: convolution 7×7/2 with padding 3 (3 → 64 channels), BatchNorm, ReLU, in phase 2's naive kernels. The
-//! weights are seeded, since their values change neither time nor check.
+//! So far its opening: convolution 7×7/2 with padding 3 (3 → 64 channels), BatchNorm, ReLU; by naive loops and by a CPU at its
+//! best, by phase 2's first kernels and its last, by cuDNN and PyTorch. The weights are seeded, since their values change neither
+//! time nor check.
 
 use std::time::Duration;
 
 use common::check::{F32_ROUND_OFF, Tolerance, compare};
+use common::cpu;
+use common::peer::Cudnn;
 use common::prelude::*;
 use common::progress::Progress;
 use common::reference::{self, BatchNorm, Conv2dParams, Reference};
 use common::table::{Cell, Column, Table};
-use common::timing::{Bench, Timing};
+use common::timing::{Bench, Queue, Timing};
 use phase2_conv_bn::conv;
-use phase2_conv_bn::norm::{batch_norm, relu};
+use phase2_conv_bn::norm::{self, batch_norm, relu};
 
 use crate::Error;
+use crate::board::{NO_CLOCK, if_supported};
 use crate::tables::{Context, Outcome, verdict};
+use crate::torch::{self, Mode, Work};
 
-const NO_CLOCK: &str = "the simulator counts instructions and has no clock";
-const NO_COUNTS: &str = "a GPU does not count instructions; the simulator does";
 const NO_SPEED_UP: &str = "a speed-up needs the device's time";
+const OTHER_SIDE: &str = "the CPU has its column, the device its own";
 
 /// Output channels of the first convolution.
 const CHANNELS: usize = 64;
@@ -81,17 +85,34 @@ impl Weights {
     }
 }
 
-/// What one side took for a layer, and what it computed.
+/// What a side took for a layer, and what it computed.
 struct Layer {
     timing: Timing,
     output: Tensor,
 }
 
-/// Convolution, BatchNorm, ReLU and all three after each other, on one side.
-type Layers = [Layer; 4];
+/// Convolution, BatchNorm, ReLU and all three after each other; what a side does not have is left out. Each layer's input is what
+/// the one before put out.
+type Layers = [Option<Layer>; 4];
 
 const NAMES: [&str; 4] = ["Conv2D", "BatchNorm", "ReLU", "total"];
-const LAUNCHES: [usize; 4] = [1, 1, 1, 3];
+
+/// One implementation of the layers.
+struct Side {
+    name: &'static str,
+    on_cpu: bool,
+    layers: Layers,
+}
+
+/// The sides, as the table calls them; other tables look for them.
+pub(crate) mod sides {
+    pub const NAIVE_CPU: &str = "naive loops";
+    pub const FAST_CPU: &str = "fast CPU";
+    pub const NAIVE: &str = "naive kernels";
+    pub const FAST: &str = "fast kernels";
+    pub const CUDNN: &str = "cuDNN";
+    pub const PYTORCH: &str = "PyTorch eager";
+}
 
 /// What is right: each layer for its own input, and the three together.
 struct Expected {
@@ -105,41 +126,53 @@ struct Expected {
 /// What the device reports.
 pub fn run(context: &Context) -> crate::Result<Outcome> {
     let bench = Bench { warm_up: 1, repeats: 5, limit: Duration::from_secs(4), ..Bench::default() };
-    let progress = Progress::new(10, "layers");
-    let step = |what: &'static str| {
-        progress.set_message(what);
+    let progress = Progress::new(8, "layers");
+    let step = |what: &str| {
+        progress.set_message(format!("layers: {what}"));
         progress.inc(1);
     };
+    let device = &context.device;
     let input = context.photo.to_tensor();
     let weights = Weights::seeded()?;
-    let on_cpu = on_cpu(&input, &weights, &bench, &step)?;
-    let on_device = on_device(&context.device, &input, &weights, &step)?;
-    step("layers: f64 reference");
-    tabulate(context, &input, &weights, &on_cpu, &on_device)
+    step(sides::NAIVE_CPU);
+    let mut sides = vec![naive_on_cpu(&input, &weights, &bench)?];
+    step(sides::FAST_CPU);
+    sides.push(fast_on_cpu(&input, &weights, &bench)?);
+    step(sides::NAIVE);
+    sides.push(naive_on_device(device, &input, &weights)?);
+    step(sides::FAST);
+    sides.push(fast_on_device(device, &input, &weights)?);
+    step(sides::CUDNN);
+    let without_cudnn = match if_supported(Cudnn::open(&device.stream()))? {
+        Ok(cudnn) => {
+            sides.push(by_cudnn(device, &cudnn, &input, &weights)?);
+            None
+        }
+        Err(reason) => Some(reason),
+    };
+    step("PyTorch");
+    let pytorch = by_pytorch(device, input.dims4()?);
+    step("f64 reference");
+    let mut outcome = tabulate(context, &input, &weights, &sides)?;
+    if let Some(reason) = without_cudnn {
+        for name in &NAMES[..2] {
+            outcome.table.row(unmeasured(name, sides::CUDNN, Err(reason.clone()), device.is_sim()));
+        }
+    }
+    for (name, timing) in NAMES.iter().zip(pytorch) {
+        let ms = timing.and_then(|timing| timing.median_ms().ok_or_else(|| NO_CLOCK.to_owned()));
+        outcome.table.row(unmeasured(name, sides::PYTORCH, ms, device.is_sim()));
+    }
+    Ok(outcome)
 }
 
-/// Compares both sides with the reference and writes down what they took.
-fn tabulate(
-    context: &Context,
-    input: &Tensor,
-    weights: &Weights,
-    on_cpu: &Layers,
-    on_device: &Layers,
-) -> crate::Result<Outcome> {
+/// Compares all sides with the reference and writes down what they took.
+fn tabulate(context: &Context, input: &Tensor, weights: &Weights, sides: &[Side]) -> crate::Result<Outcome> {
     let device = &context.device;
     let convolved = reference::conv2d(input, &weights.conv, None, params())?;
-    let total = together(&convolved, on_device[0].output.shape(), weights)?;
-    let mut wrong = Vec::new();
-    // The baseline too: a speed-up over a wrong result is none.
-    let of_cpu = expected(&convolved, &total, on_cpu, weights)?;
-    for ((name, layer), expected) in NAMES.iter().zip(on_cpu).zip(of_cpu) {
-        let result = compare(layer.output.as_slice()?, &expected.values, expected.tolerance);
-        verdict(&format!("{name} on the CPU"), result, &mut wrong);
-    }
-    let expected = expected(&convolved, &total, on_device, weights)?;
-
+    let total = together(&convolved, &params().output_shape(input, &weights.conv)?, weights)?;
     let title = format!(
-        "layers: ResNet18's opening on {} ({} × {}), naive kernels, on {}",
+        "layers: ResNet18's opening on {} ({} × {}), on {}",
         context.photo.name(),
         context.photo.size().0,
         context.photo.size().1,
@@ -147,68 +180,97 @@ fn tabulate(
     );
     let mut columns = vec![
         Column::text("layer"),
+        Column::text("by"),
         Column::number("CPU ms", 2),
         Column::number("device ms", 4),
-        Column::number("speed-up", 1),
-        Column::number("launches", 0),
+        Column::number("over naive", 1),
+        Column::number("over fast CPU", 1),
         Column::number("max |Δ|", 3),
-        Column::number("allowed", 3),
         Column::text("check"),
     ];
     if device.is_sim() {
-        columns.splice(4..4, [Column::number("warp M", 2), Column::number("lane M", 1)]);
+        columns.insert(6, Column::number("lane M", 1));
     }
     let mut table = Table::new(title, columns);
-    for (i, expected) in expected.into_iter().enumerate() {
-        let (cpu, layer) = (&on_cpu[i].timing, &on_device[i]);
-        let result = compare(layer.output.as_slice()?, &expected.values, expected.tolerance);
-        let (max_abs, word) = verdict(&format!("{} on {}", NAMES[i], device.short_name()), result, &mut wrong);
-        let device_ms = layer.timing.median_ms();
-        let mut cells = vec![
-            NAMES[i].into(),
-            Cell::or_absent(cpu.median_ms(), NO_CLOCK),
-            Cell::or_absent(device_ms, NO_CLOCK),
-            Cell::or_absent(cpu.median_ms().zip(device_ms).map(|(cpu, device)| cpu / device), NO_SPEED_UP),
-            LAUNCHES[i].into(),
-            max_abs.into(),
-            expected.tolerance.absolute.into(),
-            word.into(),
-        ];
-        if device.is_sim() {
-            let counts = layer.timing.counts();
-            let millions = |count: Option<u64>| Cell::or_absent(count.map(|count| count as f64 / 1e6), NO_COUNTS);
-            cells.splice(
-                4..4,
-                [
-                    millions(counts.map(|counts| counts.warp_instructions)),
-                    millions(counts.map(|counts| counts.lane_instructions)),
-                ],
-            );
+    let mut wrong = Vec::new();
+    let ms_of = |which: &str, layer: usize| {
+        let side = sides.iter().find(|side| side.name == which)?;
+        side.layers[layer].as_ref()?.timing.median_ms()
+    };
+    for (i, name) in NAMES.iter().enumerate() {
+        for side in sides {
+            let Some(layer) = &side.layers[i] else { continue };
+            let expected = expected(i, side, &convolved, &total, weights)?;
+            let result = compare(layer.output.as_slice()?, &expected.values, expected.tolerance);
+            // The baseline too: a speed-up over a wrong result is none.
+            let (max_abs, word) = verdict(&format!("{name} by {}", side.name), result, &mut wrong);
+            let ms = layer.timing.median_ms();
+            let over = |baseline: &str| match side.on_cpu {
+                true => Cell::absent(OTHER_SIDE),
+                false => Cell::or_absent(ms_of(baseline, i).zip(ms).map(|(cpu, ms)| cpu / ms), NO_SPEED_UP),
+            };
+            let (cpu, on_device) = match side.on_cpu {
+                true => (Cell::or_absent(ms, NO_CLOCK), Cell::absent(OTHER_SIDE)),
+                false => (Cell::absent(OTHER_SIDE), Cell::or_absent(ms, NO_CLOCK)),
+            };
+            let mut cells = vec![
+                (*name).into(),
+                side.name.into(),
+                cpu,
+                on_device,
+                over(sides::NAIVE_CPU),
+                over(sides::FAST_CPU),
+                max_abs.into(),
+                word.into(),
+            ];
+            if device.is_sim() {
+                let lanes = layer.timing.counts().map(|counts| counts.lane_instructions as f64 / 1e6);
+                cells.insert(6, Cell::or_absent(lanes, OTHER_SIDE));
+            }
+            table.row(cells);
         }
-        table.row(cells);
     }
-    table.note(format!("CPU ms: plain f32 loops on one thread, {}.", spread(on_cpu)));
+    let of = |on_cpu: bool| sides.iter().filter(move |side| side.on_cpu == on_cpu);
+    table.note(format!(
+        "naive loops: plain f32 on one thread. fast CPU: `common::cpu`, a tuned product and im2col on {} threads; {}.",
+        rayon::current_num_threads(),
+        spread(of(true))
+    ));
     table.note(match device.is_sim() {
-        true => {
-            "warp M, lane M: millions of instructions that the simulator executed, a warp's counted once or by lane."
-                .to_owned()
-        }
+        true => "lane M: millions of instructions that the simulator executed, counted by lane.".to_owned(),
         false => format!(
-            "device ms: by events, without copies, with the tensors (3 MB each) warm in the L2 cache, {}.",
-            spread(on_device)
+            "device ms: by events, without copies, the device alone, with the tensors (3 MB each) warm in the L2 cache, {}.",
+            spread(of(false))
         ),
     });
-    table.note(
-        "|Δ|: to the f64 reference of the same input. allowed: what f32 rounding may cost, derived. Weights: seeded.",
-    );
+    table.note("|Δ|: to the f64 reference of the same input; what f32 rounding may cost is derived. Weights: seeded.");
     Ok(Outcome { table, wrong })
 }
 
-/// `medians of 5 runs, quartiles within 3 %`, for the least and the most of several.
-fn spread(layers: &Layers) -> String {
-    let timings = || layers.iter().map(|layer| &layer.timing);
-    let runs = timings().map(Timing::repeats).min().unwrap_or(0);
-    let widest = timings()
+/// A row of what was not checked here.
+fn unmeasured(layer: &str, by: &str, ms: Result<f64, String>, simulated: bool) -> Vec<Cell> {
+    let reason = match &ms {
+        Ok(_) => "measured in a process of its own; its results are not seen here",
+        Err(reason) => reason,
+    };
+    let absent = || Cell::absent(reason);
+    let mut cells = vec![layer.into(), by.into(), absent(), absent(), absent(), absent(), absent(), absent()];
+    if simulated {
+        cells.insert(6, absent());
+    }
+    if let Ok(ms) = ms {
+        cells[3] = ms.into();
+    }
+    cells
+}
+
+/// `medians of 5 runs or more, quartiles within 3 % of them`, for the least and the most of several.
+fn spread<'a>(sides: impl Iterator<Item = &'a Side>) -> String {
+    let timings: Vec<&Timing> =
+        sides.flat_map(|side| side.layers.iter().flatten()).map(|layer| &layer.timing).collect();
+    let runs = timings.iter().map(|timing| timing.repeats()).min().unwrap_or(0);
+    let widest = timings
+        .iter()
         .filter_map(|timing| {
             let (median, (low, high)) = (timing.median_ms()?, timing.quartiles_ms()?);
             Some(100.0 * (median - low).max(high - median) / median)
@@ -217,14 +279,15 @@ fn spread(layers: &Layers) -> String {
     format!("medians of {runs} runs or more, quartiles within {widest:.0} % of them")
 }
 
-/// The naive f32 loops on one thread. Each layer's input is what the one before put out.
+/// The three operations, whatever does them, measured on the host.
 fn on_cpu(
-    input: &Tensor,
-    weights: &Weights,
+    name: &'static str,
     bench: &Bench,
-    step: &(impl Fn(&'static str) + Sync),
-) -> crate::Result<Layers> {
-    let layer = |work: &(dyn Fn() -> common::Result<Tensor> + Sync)| -> common::Result<Layer> {
+    conv: impl Fn() -> common::Result<Tensor>,
+    norm: impl Fn(&Tensor) -> common::Result<Tensor>,
+    relu: impl Fn(&Tensor) -> common::Result<Tensor>,
+) -> common::Result<Side> {
+    let layer = |work: &dyn Fn() -> common::Result<Tensor>| -> common::Result<Layer> {
         let mut output = Err(common::Error::Invalid("nothing was measured".to_owned()));
         let timing = bench.measure_host(|| {
             output = Ok(work()?);
@@ -232,82 +295,135 @@ fn on_cpu(
         })?;
         Ok(Layer { timing, output: output? })
     };
-    let conv = |x: &Tensor| reference::conv2d_f32(x, &weights.conv, None, params());
-    let norm = |x: &Tensor| reference::batch_norm_f32(x, &weights.norm());
+    let convolved = layer(&conv)?;
+    let normalised = layer(&|| norm(&convolved.output))?;
+    let clipped = layer(&|| relu(&normalised.output))?;
+    let total = layer(&|| relu(&norm(&conv()?)?))?;
+    Ok(Side { name, on_cpu: true, layers: [convolved, normalised, clipped, total].map(Some) })
+}
+
+/// The f32 loops of a beginner, on one thread.
+fn naive_on_cpu(input: &Tensor, weights: &Weights, bench: &Bench) -> crate::Result<Side> {
     // The loops spread over the threads of the pool they run in: this one has a single thread.
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(1)
         .build()
         .map_err(|error| Error::Common(common::Error::Invalid(format!("no thread for the CPU's part: {error}"))))?;
-    pool.install(|| {
-        step("layers: Conv2D on the CPU");
-        let convolved = layer(&|| conv(input))?;
-        step("layers: BatchNorm on the CPU");
-        let normalised = layer(&|| norm(&convolved.output))?;
-        step("layers: ReLU on the CPU");
-        let clipped = layer(&|| reference::relu_f32(&normalised.output))?;
-        step("layers: all on the CPU");
-        let total = layer(&|| reference::relu_f32(&norm(&conv(input)?)?))?;
-        Ok([convolved, normalised, clipped, total])
-    })
+    let conv = || reference::conv2d_f32(input, &weights.conv, None, params());
+    let norm = |x: &Tensor| reference::batch_norm_f32(x, &weights.norm());
+    Ok(pool.install(|| on_cpu(sides::NAIVE_CPU, bench, conv, norm, reference::relu_f32))?)
 }
 
-/// Phase 2's kernels. Each layer's input is what the one before put out.
+/// What the CPU can do.
+fn fast_on_cpu(input: &Tensor, weights: &Weights, bench: &Bench) -> crate::Result<Side> {
+    let conv = || cpu::conv2d(input, &weights.conv, None, params());
+    let norm = |x: &Tensor| cpu::batch_norm(x, &weights.norm());
+    Ok(on_cpu(sides::FAST_CPU, bench, conv, norm, cpu::relu)?)
+}
+
+/// The first step of each ladder.
+fn naive_on_device(device: &Device, input: &Tensor, weights: &Weights) -> crate::Result<Side> {
+    let conv = conv::step01_direct::STEP.load(device)?;
+    let launch = |stream: &Stream, x: &Tensor, w: &Tensor, y: &mut Tensor| conv.launch(stream, x, w, None, params(), y);
+    on_device(sides::NAIVE, device, input, weights, launch, &batch_norm::NAIVE, &relu::NAIVE)
+}
+
+/// The last step of each ladder.
+fn fast_on_device(device: &Device, input: &Tensor, weights: &Weights) -> crate::Result<Side> {
+    let conv = conv::LADDER.last().unwrap_or(&conv::step01_direct::STEP).load(device)?;
+    let launch = |stream: &Stream, x: &Tensor, w: &Tensor, y: &mut Tensor| conv.launch(stream, x, w, None, params(), y);
+    on_device(sides::FAST, device, input, weights, launch, &batch_norm::VECTORISED, &relu::VECTORISED)
+}
+
+/// As launches on a busy device, warm.
+fn queued() -> Bench {
+    Bench { queue: Queue::Warm, ..Bench::default() }
+}
+
 fn on_device(
+    name: &'static str,
     device: &Device,
     input: &Tensor,
     weights: &Weights,
-    step: &impl Fn(&'static str),
-) -> crate::Result<Layers> {
-    step("layers: loading kernels");
-    let stream = device.stream();
-    let bench = Bench::default();
-    let (conv, relu) = (conv::step01_direct::STEP.load(device)?, relu::NAIVE.load(device)?);
+    conv: impl Fn(&Stream, &Tensor, &Tensor, &mut Tensor) -> common::Result<()>,
+    norm: &norm::Step<batch_norm::Method>,
+    relu: &norm::Step<relu::Method>,
+) -> crate::Result<Side> {
+    let (stream, bench) = (device.stream(), queued());
     let (x, weights) = (input.to_device(device)?, weights.to_device(device)?);
-    let norm = batch_norm::NAIVE.load(device)?.layer(&stream, &weights.norm())?;
+    let (norm, relu) = (norm.load(device)?.layer(&stream, &weights.norm())?, relu.load(device)?);
     let shape = params().output_shape(&x, &weights.conv)?;
     let mut y = Tensor::empty_on(device, &shape)?;
     let mut z = Tensor::empty_on(device, &shape)?;
 
-    step("layers: Conv2D on the device");
-    let timing = bench.measure(&stream, || conv.launch(&stream, &x, &weights.conv, None, params(), &mut y))?;
+    let timing = bench.measure(&stream, || conv(&stream, &x, &weights.conv, &mut y))?;
     let convolved = Layer { timing, output: y.to_host()? };
-
-    step("layers: BatchNorm on the device");
     let timing = bench.measure(&stream, || norm.launch(&stream, &y, &mut z))?;
     let normalised = Layer { timing, output: z.to_host()? };
-
-    step("layers: ReLU on the device");
     // In place, so all runs but the first clip what is clipped already: the same reads and writes.
     let timing = bench.measure(&stream, || relu.launch_in_place(&stream, &mut z))?;
     let clipped = Layer { timing, output: z.to_host()? };
 
-    step("layers: all on the device");
     stream.poison(y.buffer_mut()?)?;
     stream.poison(z.buffer_mut()?)?;
     let timing = bench.measure(&stream, || {
-        conv.launch(&stream, &x, &weights.conv, None, params(), &mut y)?;
+        conv(&stream, &x, &weights.conv, &mut y)?;
         norm.launch(&stream, &y, &mut z)?;
         relu.launch_in_place(&stream, &mut z)
     })?;
     let total = Layer { timing, output: z.to_host()? };
-    Ok([convolved, normalised, clipped, total])
+    Ok(Side { name, on_cpu: false, layers: [convolved, normalised, clipped, total].map(Some) })
 }
 
-/// The references for one side: BatchNorm and ReLU for the inputs that they had there.
+/// Convolution and BatchNorm of the library.
+fn by_cudnn(device: &Device, cudnn: &Cudnn, input: &Tensor, weights: &Weights) -> crate::Result<Side> {
+    let (stream, bench) = (device.stream(), queued());
+    let (x, weights) = (input.to_device(device)?, weights.to_device(device)?);
+    let shape = params().output_shape(&x, &weights.conv)?;
+    let mut y = Tensor::empty_on(device, &shape)?;
+    let mut z = Tensor::empty_on(device, &shape)?;
+    let mut plan = cudnn.conv2d(&x, &weights.conv, params(), &mut y)?;
+    stream.poison(y.buffer_mut()?)?;
+    let timing = bench.measure(&stream, || plan.launch(&x, &weights.conv, None, &mut y))?;
+    let convolved = Layer { timing, output: y.to_host()? };
+    let timing = bench.measure(&stream, || cudnn.batch_norm(&y, &weights.norm(), &mut z))?;
+    let normalised = Layer { timing, output: z.to_host()? };
+    Ok(Side { name: sides::CUDNN, on_cpu: false, layers: [Some(convolved), Some(normalised), None, None] })
+}
+
+/// The first three layers; the input is `shape`, and its values do not matter.
+fn by_pytorch(device: &Device, shape: [usize; 4]) -> Vec<Result<Timing, String>> {
+    let size = |at: usize| (shape[at] + 2 * 3 - 7) / 2 + 1;
+    let output = [shape[0], CHANNELS, size(2), size(3)];
+    let work = [
+        Work::conv2d(shape, WEIGHT, params(), Mode::Eager),
+        Work::batch_norm(output, Mode::Eager),
+        Work::relu(output, Mode::Eager),
+    ];
+    torch::measure(device, &queued(), &work).timings
+}
+
+/// The reference for layer `i` of a side: BatchNorm and ReLU for the inputs that they had there.
 fn expected(
+    i: usize,
+    side: &Side,
     convolved: &Reference,
     total: &Expected,
-    layers: &Layers,
     weights: &Weights,
-) -> common::Result<[Expected; 4]> {
+) -> common::Result<Expected> {
     let own = |reference: Reference| Expected { tolerance: reference.tolerance(), values: reference.values };
-    Ok([
-        own(convolved.clone()),
-        own(reference::batch_norm(&layers[0].output, &weights.norm())?),
-        own(reference::relu(&layers[1].output)?),
-        Expected { values: total.values.clone(), tolerance: total.tolerance },
-    ])
+    let input = |at: usize| {
+        let layer = side.layers[at].as_ref();
+        layer
+            .map(|layer| &layer.output)
+            .ok_or_else(|| common::Error::Invalid(format!("{} has no {}", side.name, NAMES[at])))
+    };
+    Ok(match i {
+        0 => own(convolved.clone()),
+        1 => own(reference::batch_norm(input(0)?, &weights.norm())?),
+        2 => own(reference::relu(input(1)?)?),
+        _ => Expected { values: total.values.clone(), tolerance: total.tolerance },
+    })
 }
 
 /// All three layers from the f64 convolution. Its values are rounded to f32 once on the way; BatchNorm multiplies that error and
@@ -332,44 +448,39 @@ mod tests {
         table.rows.iter().map(|row| row[at].clone()).collect()
     }
 
-    /// What both sides compute, with a single run on the CPU.
-    fn sides(device: &Device) -> (Context, Tensor, Weights, Layers, Layers) {
-        let context = Context::new(device.clone(), Photo::built_in());
-        let (input, weights) = (context.photo.to_tensor(), Weights::seeded().unwrap());
-        let bench = Bench { warm_up: 0, repeats: 1, ..Bench::default() };
-        let cpu = on_cpu(&input, &weights, &bench, &|_| ()).unwrap();
-        let device = on_device(device, &input, &weights, &|_| ()).unwrap();
-        (context, input, weights, cpu, device)
-    }
-
     common::device_test! {
-        fn both_sides_pass_and_a_planted_wrong_value_does_not(device) {
-            let (context, input, weights, mut on_cpu, mut on_device) = sides(&device);
-            let outcome = tabulate(&context, &input, &weights, &on_cpu, &on_device).unwrap();
+        fn all_sides_pass_and_a_planted_wrong_value_does_not(device) {
+            let context = Context::new(device.clone(), Photo::built_in(), Vec::new());
+            let (input, weights) = (context.photo.to_tensor(), Weights::seeded()?);
+            let bench = Bench { warm_up: 0, repeats: 1, ..Bench::default() };
+            let mut sides = vec![
+                naive_on_cpu(&input, &weights, &bench).unwrap(),
+                fast_on_cpu(&input, &weights, &bench).unwrap(),
+                naive_on_device(&device, &input, &weights).unwrap(),
+                fast_on_device(&device, &input, &weights).unwrap(),
+            ];
+            let outcome = tabulate(&context, &input, &weights, &sides).unwrap();
             assert!(outcome.wrong.is_empty(), "{:?}", outcome.wrong);
-            assert_eq!(column(&outcome.table, "check"), ["ok", "ok", "ok", "ok"].map(Cell::from));
-            assert!(column(&outcome.table, "CPU ms").iter().all(|cell| matches!(cell, Cell::Number(ms) if *ms > 0.0)));
-            for (cell, layer) in column(&outcome.table, "device ms").iter().zip(&on_device) {
-                assert_eq!(matches!(cell, Cell::Number(_)), device.is_cuda(), "no time without a clock");
-                if let Some(counts) = layer.timing.counts() {
-                    assert!(counts.warp_instructions > 0 && counts.lane_instructions > counts.warp_instructions);
-                }
-            }
+            assert_eq!(column(&outcome.table, "check"), vec![Cell::from("ok"); 16]);
+            let measured = |name| column(&outcome.table, name).iter().filter(|cell| matches!(cell, Cell::Number(_))).count();
+            assert_eq!(measured("CPU ms"), 8);
+            assert_eq!(measured("device ms"), if device.is_cuda() { 8 } else { 0 }, "no time without a clock");
             if device.is_sim() {
-                let counted: Vec<u64> =
-                    on_device.iter().filter_map(|layer| Some(layer.timing.counts()?.launches)).collect();
-                assert_eq!(counted, LAUNCHES.map(|launches| launches as u64));
+                let launches = |layer: &Option<Layer>| layer.as_ref().unwrap().timing.counts().unwrap().launches;
+                assert_eq!(sides[2].layers.each_ref().map(launches), [1, 1, 1, 3]);
+                assert_eq!(measured("lane M"), 8);
             }
 
             // A hundredth of a value's usual size, one value of 800 thousand.
-            on_device[1].output.as_mut_slice()?[777_777] += 0.01;
-            on_cpu[3].output.as_mut_slice()?[5] = f32::NAN;
-            let outcome = tabulate(&context, &input, &weights, &on_cpu, &on_device).unwrap();
-            let checks = column(&outcome.table, "check");
-            assert_eq!((&checks[0], &checks[1], &checks[3]), (&"ok".into(), &"WRONG".into(), &"ok".into()));
-            assert!(outcome.wrong[0].starts_with("total on the CPU: 1 of 802816 values are wrong, the first at 5: NaN"));
-            let planted = format!("BatchNorm on {}: 1 of 802816 values are wrong, the first at 777777", device.short_name());
-            assert!(outcome.wrong[1].starts_with(&planted), "{:?}", outcome.wrong);
+            sides[2].layers[1].as_mut().unwrap().output.as_mut_slice()?[777_777] += 0.01;
+            sides[0].layers[3].as_mut().unwrap().output.as_mut_slice()?[5] = f32::NAN;
+            let outcome = tabulate(&context, &input, &weights, &sides).unwrap();
+            let rows = outcome.table.rows.iter().filter(|row| row.last() == Some(&"WRONG".into()));
+            let rows: Vec<&[Cell]> = rows.map(|row| &row[..2]).collect();
+            assert_eq!(rows, [["BatchNorm".into(), sides::NAIVE.into()], ["total".into(), sides::NAIVE_CPU.into()]]);
+            let planted = "BatchNorm by naive kernels: 1 of 802816 values are wrong, the first at 777777";
+            assert!(outcome.wrong[0].starts_with(planted), "{:?}", outcome.wrong);
+            assert!(outcome.wrong[1].starts_with("total by naive loops: 1 of 802816 values are wrong, the first at 5: NaN"));
             Ok(())
         }
     }

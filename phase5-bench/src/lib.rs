@@ -5,7 +5,11 @@
 //! | [`tables`] | the list of all tables: what each shows, and whether it is here yet |
 //! | [`transfer`] | `transfer`: copies between host and device |
 //! | [`gemm`] | `gemm`: the matrix product's ladder over sizes, beside cuBLAS and PyTorch |
+//! | [`conv`] | `conv`: the convolution's ladder over ResNet18's and the U-Net's shapes, beside cuDNN and PyTorch |
+//! | [`linear_relu`] | `linear-relu`: a fused layer, forward and backward, beside cuBLAS and PyTorch |
+//! | [`claims`] | `claims`: what the literature says, and what the other tables measured |
 //! | [`layers`] | `layers`: ResNet18's opening layers on a real photo (more layers come with phase 3) |
+//! | [`plot`] | the roofline: what was measured against the device's limits, as SVG and PNG |
 //! | [`limits`] | what this device can do at most, measured |
 //! | [`torch`] | PyTorch beside our kernels, in a process of its own |
 //! | [`photo`] | from a photo file to the network's input |
@@ -14,11 +18,15 @@
 //! Numbers are measured here, or recorded on another machine and shown as such ([`common::record`]); none is estimated.
 
 mod board;
+pub mod claims;
+pub mod conv;
 mod error;
 pub mod gemm;
 pub mod layers;
 pub mod limits;
+pub mod linear_relu;
 pub mod photo;
+pub mod plot;
 pub mod tables;
 pub mod torch;
 pub mod transfer;

@@ -1,6 +1,7 @@
 //! What this device can do at most, measured: multiply-adds a second, and bytes a second through its memory.
 
 use common::prelude::*;
+use common::table::{Cell, Column, Table};
 use common::timing::{Bench, Queue};
 
 /// `kernels/fma_peak.cu`.
@@ -52,6 +53,24 @@ impl Limits {
         Ok(flops.zip(bandwidth).map(|(flops, bandwidth)| Limits { flops, bandwidth }))
     }
 
+    /// As a run keeps them.
+    pub fn table(&self) -> Table {
+        let columns = [Column::text("limit"), Column::text("unit"), Column::number("measured", 3)];
+        let mut table = Table::new("limits of this device, measured", columns);
+        table.row(["multiply-adds in registers".into(), "TFLOP/s".into(), (self.flops / 1e12).into()]);
+        table.row(["copy inside the device".into(), "TB/s".into(), (self.bandwidth / 1e12).into()]);
+        table
+    }
+
+    /// What [`Limits::table`] wrote.
+    pub fn from_table(table: &Table) -> Option<Limits> {
+        let of = |row: usize| match table.rows.get(row)?.last()? {
+            Cell::Number(value) => Some(value * 1e12),
+            _ => None,
+        };
+        Some(Limits { flops: of(0)?, bandwidth: of(1)? })
+    }
+
     /// A sentence for below a table.
     pub fn note(&self) -> String {
         format!(
@@ -75,6 +94,16 @@ fn queue(stream: &Stream, kernel: &Kernel, out: &mut Buffer<f32>, blocks: u32, r
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn limits_come_back_from_their_table() {
+        let limits = Limits { flops: 61.5e12, bandwidth: 4.25e12 };
+        let back = Limits::from_table(&limits.table()).unwrap();
+        assert!(
+            (back.flops / limits.flops - 1.0).abs() < 1e-12 && (back.bandwidth / limits.bandwidth - 1.0).abs() < 1e-12
+        );
+        assert_eq!(Limits::from_table(&Table::new("limits", [])), None);
+    }
 
     common::device_test! {
         fn the_kernel_does_all_of_its_multiply_adds(device) {

@@ -7,9 +7,10 @@ use clap::Parser;
 use common::device::DeviceArgs;
 use common::record::{Named, Record, merge};
 use common::table::{Format, Table};
+use phase5_bench::limits::Limits;
 use phase5_bench::photo::Photo;
-use phase5_bench::tables::{self, Context, State};
-use phase5_bench::{Result, records};
+use phase5_bench::tables::{self, Context, LIMITS, State};
+use phase5_bench::{Result, plot, records};
 
 /// Measure the course's comparison tables on this machine
 ///
@@ -23,6 +24,7 @@ use phase5_bench::{Result, records};
   cargo run -p phase5-bench -- layers --photo cat.jpg      one table, on your photo
   cargo run -p phase5-bench -- transfer --save today.json  keep a run,
   cargo run -p phase5-bench -- transfer --compare today.json  and compare a later one with it
+  cargo run -p phase5-bench -- gemm conv --plot plots      two tables and their roofline
 
 Exit status: 0 if all is well, 1 if something failed or a result is wrong, 2 for a command line that asks for what there is not.")]
 struct Args {
@@ -30,7 +32,7 @@ struct Args {
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     /// Say which tables there are, and when those arrive that are not here yet
-    #[arg(long, conflicts_with_all = ["names", "save", "compare", "photo"])]
+    #[arg(long, conflicts_with_all = ["names", "save", "compare", "photo", "plot"])]
     list: bool,
     /// How tables are written
     #[arg(long, value_enum, default_value_t)]
@@ -41,6 +43,10 @@ struct Args {
     /// Show beside each number what it was in a run that --save kept, and the ratio
     #[arg(long, value_name = "FILE")]
     compare: Option<PathBuf>,
+    /// Draw the roofline into this directory, as SVG and PNG: what gemm, conv and linear-relu measured, against the device's
+    /// limits. On the simulator it is that of a recorded run
+    #[arg(long, value_name = "DIR")]
+    plot: Option<PathBuf>,
     /// The photo that networks look at, JPEG or PNG; one comes with the course
     #[arg(long, value_name = "FILE")]
     photo: Option<PathBuf>,
@@ -82,8 +88,8 @@ fn run(args: &Args) -> Result<bool> {
         false => Vec::new(),
     };
 
-    let mut record = Record::begin(&device);
-    let context = Context::new(device, photo);
+    let context = Context::new(device, photo, recorded);
+    let recorded = &context.recorded;
     let mut printer = Printer { format: args.format, first: true };
     let (mut all_well, mut comparisons) = (true, Vec::new());
     for entry in entries {
@@ -101,9 +107,9 @@ fn run(args: &Args) -> Result<bool> {
             eprintln!("error: table `{}`: {wrong}", entry.name);
             all_well = false;
         }
-        printer.print(&merge(&outcome.table, entry.name, &recorded));
-        record.push(entry.name, outcome.table);
-        match earlier.as_ref().map(|earlier| record.compare(earlier, entry.name)) {
+        printer.print(&merge(&outcome.table, entry.name, recorded));
+        context.run.borrow_mut().push(entry.name, outcome.table);
+        match earlier.as_ref().map(|earlier| context.run.borrow().compare(earlier, entry.name)) {
             Some(Some(comparison)) => {
                 printer.print(&comparison);
                 comparisons.push(comparison);
@@ -112,8 +118,14 @@ fn run(args: &Args) -> Result<bool> {
             None => {}
         }
     }
+    let limits = context.limits_if_measured().map(Limits::table);
+    if let Some(limits) = limits {
+        printer.print(&limits);
+        context.run.borrow_mut().push(LIMITS, limits);
+    }
+    let record = context.run.borrow();
     if args.format == Format::Json {
-        print!("{}", json(&record, &recorded, &comparisons));
+        print!("{}", json(&record, recorded, &comparisons));
     }
     if let Some(path) = &args.save {
         match all_well {
@@ -122,6 +134,13 @@ fn run(args: &Args) -> Result<bool> {
                 eprintln!("saved: {}", path.display());
             }
             false => eprintln!("not saved, since something failed: {}", path.display()),
+        }
+    }
+    if let Some(dir) = &args.plot {
+        let has_limits = |run: &&Record| run.table(LIMITS).is_some();
+        let run = if context.device.is_sim() { recorded.iter().find(has_limits) } else { None };
+        for path in plot::roofline(run.unwrap_or(&record), dir)? {
+            eprintln!("drawn: {}", path.display());
         }
     }
     Ok(all_well)

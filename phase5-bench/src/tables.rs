@@ -1,14 +1,15 @@
 //! The list of all tables of the course.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 
 use common::check::{Mismatch, Report};
 use common::prelude::*;
+use common::record::Record;
 use common::table::{Column, Table};
 
 use crate::limits::Limits;
 use crate::photo::Photo;
-use crate::{Error, Result, gemm, layers, transfer};
+use crate::{Error, Result, claims, conv, gemm, layers, linear_relu, transfer};
 
 /// What a table is made with.
 pub struct Context {
@@ -16,13 +17,51 @@ pub struct Context {
     pub device: Device,
     /// What the network looks at.
     pub photo: Photo,
+    /// Runs of other machines, for what this one cannot measure.
+    pub recorded: Vec<Record>,
+    /// The run so far.
+    pub run: RefCell<Record>,
     limits: OnceCell<Option<Limits>>,
 }
 
 impl Context {
     /// For tables on this device.
-    pub fn new(device: Device, photo: Photo) -> Context {
-        Context { device, photo, limits: OnceCell::new() }
+    pub fn new(device: Device, photo: Photo, recorded: Vec<Record>) -> Context {
+        let run = RefCell::new(Record::begin(&device));
+        Context { device, photo, recorded, run, limits: OnceCell::new() }
+    }
+
+    /// The device's limits, if a table has needed them.
+    pub fn limits_if_measured(&self) -> Option<&Limits> {
+        self.limits.get()?.as_ref()
+    }
+
+    /// A run with the tables `names`: on a GPU this one, for which those are made that it has not yet, with what is wrong in them;
+    /// on the simulator a recorded one that has them all, if there is one.
+    ///
+    /// # Errors
+    /// What the tables report.
+    pub fn measurements(&self, names: &[&str], wrong: &mut Vec<String>) -> Result<Option<Record>> {
+        if self.device.is_sim() {
+            let has_all = |record: &&Record| names.iter().all(|name| record.table(name).is_some());
+            return Ok(self.recorded.iter().find(has_all).cloned());
+        }
+        let mut run = self.run.borrow().clone();
+        for entry in TABLES
+            .iter()
+            .filter(|entry| names.contains(&entry.name) && run.table(entry.name).is_none())
+            .collect::<Vec<_>>()
+        {
+            if let State::Here(make, _) = entry.state {
+                let outcome = make(self)?;
+                wrong.extend(outcome.wrong);
+                run.push(entry.name, outcome.table);
+            }
+        }
+        if let Some(limits) = self.limits()?.filter(|_| run.table(LIMITS).is_none()) {
+            run.push(LIMITS, limits.table());
+        }
+        Ok(Some(run))
     }
 
     /// The device's limits, measured once; `None` on the simulator.
@@ -37,6 +76,9 @@ impl Context {
         Ok(*self.limits.get_or_init(|| limits))
     }
 }
+
+/// What a run calls the table of its device's limits, if they were measured for another.
+pub const LIMITS: &str = "limits";
 
 /// A finished table, and what in it is wrong.
 #[derive(Debug)]
@@ -81,7 +123,11 @@ pub const TABLES: &[Entry] = &[
         shows: "each step of the matrix product × sizes: ms, TFLOP/s, % of cuBLAS",
         state: State::Here(gemm::run, ""),
     },
-    later("conv", "each step of the convolution × shapes: ms, TFLOP/s, % of cuDNN", "phase 2"),
+    Entry {
+        name: "conv",
+        shows: "each step of the convolution × shapes: ms, TFLOP/s, % of cuDNN",
+        state: State::Here(conv::run, ""),
+    },
     Entry {
         name: "layers",
         shows: "layers of ResNet18: CPU and device ms, speed-up, check",
@@ -91,14 +137,22 @@ pub const TABLES: &[Entry] = &[
     later("resnet-batch", "ResNet18, batch 1 to 64, CPU and device: ms, images/s", "phase 4"),
     later("memory", "phases 1 to 4: peak bytes on the device", "phase 4"),
     later("accuracy", "each model and implementation: difference to the CPU, accuracy", "phase 4"),
-    later("linear-relu", "fused Linear+ReLU, forward and backward: ms, bandwidth", "phase 2"),
+    Entry {
+        name: "linear-relu",
+        shows: "fused Linear+ReLU, forward and backward: ms, bandwidth",
+        state: State::Here(linear_relu::run, ""),
+    },
     later("autoencoder", "unfused, fused, PyTorch: ms, speed-up, difference", "phase 4"),
     later("attention", "naive, tiled, flash × sequence: ms, TFLOP/s, memory", "phase 4"),
     later("fusion", "fused kernels against separate ones: ms, launches, bytes", "phase 4"),
     later("ptx", "instructions written in PTX against CUDA C", "phase 4"),
     later("streams", "overlap, graphs, persistent kernel: ms and gain", "phase 4"),
     later("video", "video U-Net unfused, fused, f16: ms a frame, frames/s", "phase 4"),
-    later("claims", "claims of the literature, measured again", "phase 5"),
+    Entry {
+        name: "claims",
+        shows: "claims of the literature, measured again",
+        state: State::Here(claims::run, "those that phase 2 can answer; others: phase 4"),
+    },
     later("multi-gpu", "1, 2, 4 GPUs: images/s, frames/s, efficiency", "phase 4"),
 ];
 
@@ -167,7 +221,7 @@ mod tests {
     #[test]
     fn no_name_selects_all_that_are_here_and_names_keep_the_order_of_the_course() {
         let names = |entries: Vec<&Entry>| entries.iter().map(|entry| entry.name).collect::<Vec<_>>();
-        assert_eq!(names(select(&[]).unwrap()), ["transfer", "gemm", "layers"]);
+        assert_eq!(names(select(&[]).unwrap()), ["transfer", "gemm", "conv", "layers", "linear-relu", "claims"]);
         let asked = ["layers", "transfer", "layers"].map(str::to_owned);
         assert_eq!(names(select(&asked).unwrap()), ["transfer", "layers"]);
     }

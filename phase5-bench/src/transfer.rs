@@ -341,7 +341,7 @@ mod tests {
     fn too_little_memory_for_a_size_is_a_dash_with_the_reason() {
         use common::device::SimOptions;
         let device = Device::sim_with(SimOptions { memory: 1 << 20, ..SimOptions::default() });
-        let outcome = run(&Context::new(device, Photo::built_in())).unwrap();
+        let outcome = run(&Context::new(device, Photo::built_in(), Vec::new())).unwrap();
         assert!(outcome.wrong.is_empty());
         let row = |size: &str| outcome.table.rows.iter().find(|row| row[2] == size.into()).unwrap().clone();
         assert_eq!(row("256 KiB")[5], "equal".into());

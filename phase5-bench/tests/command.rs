@@ -62,7 +62,7 @@ fn the_list_has_every_table_and_says_when_the_others_arrive() {
     ] {
         assert!(text.contains(&format!("│ {name} ")), "{name} is missing:\n{text}");
     }
-    assert!(text.contains("phase 2") && text.contains("phase 4"));
+    assert!(text.contains("in part") && text.contains("phase 4"));
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
     let (csv, _) = succeeds(&["--list", "--format", "csv"]);
     assert_eq!(csv.lines().count(), 18);
@@ -72,8 +72,8 @@ fn the_list_has_every_table_and_says_when_the_others_arrive() {
 fn what_there_is_not_is_refused_before_anything_is_measured() {
     let stderr = fails(&["transfer", "nonsense"], 2);
     assert!(stderr.starts_with("error: no such table: `nonsense`; there are transfer, gemm,"), "{stderr}");
-    let stderr = fails(&["gemm"], 2);
-    assert!(stderr.starts_with("error: the table `gemm` is not here yet: it arrives with phase 2"), "{stderr}");
+    let stderr = fails(&["attention"], 2);
+    assert!(stderr.starts_with("error: the table `attention` is not here yet: it arrives with phase 4"), "{stderr}");
     let stderr = fails(&["--format", "yaml"], 2);
     assert!(stderr.contains("invalid value 'yaml'") && stderr.contains("text, markdown, csv, json"), "{stderr}");
     let stderr = fails(&["--device", "gpu", "transfer"], 2);
@@ -173,16 +173,77 @@ fn every_format_is_what_it_says() {
 #[test]
 fn all_tables_that_are_here_are_made_by_default() {
     let (text, stderr) = succeeds(&[]);
-    assert!(text.contains("transfer on sim") && text.contains("layers: ResNet18's opening on china.jpg"), "{text}");
+    for title in [
+        "transfer on sim",
+        "gemm: C = A·B",
+        "conv: convolutions",
+        "layers: ResNet18's opening on china.jpg",
+        "linear-relu:",
+        "claims,",
+    ] {
+        assert!(text.contains(title), "{title} is missing:\n{text}");
+    }
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
-    assert_eq!(text.matches("│ ok ").count(), 4, "{text}");
+    assert!(!text.contains("WRONG"), "{text}");
     assert!(stderr.contains("device: sim") && stderr.contains("measuring: layers"), "{stderr}");
+}
+
+/// The rows of a table in CSV, after its heading.
+fn rows(name: &str) -> Vec<Vec<String>> {
+    let (csv, _) = succeeds(&[name, "--format", "csv"]);
+    csv.lines().skip(1).map(|line| line.split(',').map(str::to_owned).collect()).collect()
+}
+
+#[test]
+fn every_step_of_a_ladder_is_checked_and_counted_on_the_simulator() {
+    for (name, steps) in [("gemm", phase2_conv_bn::gemm::LADDER.len()), ("conv", phase2_conv_bn::conv::LADDER.len())] {
+        let rows = rows(name);
+        let numbered = |row: &&Vec<String>| row[1].starts_with(|first: char| first.is_ascii_digit());
+        let checked: Vec<&Vec<String>> =
+            rows.iter().filter(numbered).filter(|row| row.last().unwrap() == "ok").collect();
+        assert!(checked.len() > steps, "{name}: {} rows of {steps} steps", checked.len());
+        // Instructions a multiply-add: one at least, and not a hundred.
+        let lanes = |row: &Vec<String>| row[row.len() - 3].parse::<f64>().unwrap();
+        assert!(checked.iter().all(|row| (0.5..100.0).contains(&lanes(row))), "{name}: {checked:?}");
+        assert!(rows.iter().all(|row| row.last().unwrap() != "WRONG"));
+    }
+}
+
+#[test]
+fn the_versions_of_a_linear_layer_are_checked_forward_and_backward() {
+    let rows = rows("linear-relu");
+    for version in ["v1 naive", "v2 tuned", "∇ fused", "∇ separate"] {
+        let checked = rows.iter().filter(|row| row[1] == version && row.last().unwrap() == "ok").count();
+        assert_eq!(checked, 2, "{version}: {rows:?}");
+    }
+}
+
+#[test]
+fn claims_have_verdicts_from_measurements_or_dashes() {
+    let (text, _) = succeeds(&["claims"]);
+    assert!(text.contains("A naive GEMM in a") && text.contains("7.67×"), "{text}");
+    assert!(text.contains("it can be measured from phase 4 on"), "{text}");
+}
+
+#[test]
+fn a_plot_needs_measurements() {
+    let dir = tempfile::tempdir().unwrap();
+    let plots = dir.path().join("plots");
+    let output = bench(&["transfer", "--plot", plots.to_str().unwrap()]);
+    let (_, stderr) = texts(&output);
+    // Where the course has a recorded run with limits, that one is drawn.
+    match output.status.success() {
+        true => assert!(stderr.contains("roofline.svg") && plots.join("roofline.png").is_file(), "{stderr}"),
+        false => assert!(stderr.contains("error: roofline: the run has no"), "{stderr}"),
+    }
 }
 
 #[test]
 fn help_says_how_to_use_it() {
     let (help, _) = succeeds(&["--help"]);
-    for word in ["--list", "--format", "--save", "--compare", "--photo", "--device", "Examples", "Exit status"] {
+    for word in
+        ["--list", "--format", "--save", "--compare", "--photo", "--plot", "--device", "Examples", "Exit status"]
+    {
         assert!(help.contains(word), "{word} is missing:\n{help}");
     }
 }

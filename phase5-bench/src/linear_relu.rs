@@ -1,0 +1,408 @@
+//! `linear-relu`: y = relu(x·Wᵀ + b), fused and not, with its gradients, beside cuBLAS and PyTorch.
+
+use std::time::Duration;
+
+use common::ladder::{self, Expected};
+use common::peer::Cublas;
+use common::prelude::*;
+use common::progress::Progress;
+use common::reference::Gemm as Reference;
+use common::table::{Cell, Column, Table};
+use common::timing::{Bench, Queue, Timing};
+use phase2_conv_bn::linear::backward::Backward;
+use phase2_conv_bn::linear::traffic::Traffic;
+use phase2_conv_bn::linear::{LIBRARY, NAIVE, Step, TUNED, add_bias_and_clip};
+
+use crate::board::{NO_CLOCK, if_supported};
+use crate::plot::Work as Needs;
+use crate::tables::{Context, Outcome, verdict};
+use crate::torch::{self, Mode, Work};
+
+/// Batch, inputs, outputs.
+type Size = [usize; 3];
+
+const SIZES: [Size; 3] = [[256, 256, 512], [1024, 784, 2048], [8192, 4096, 4096]];
+/// On the simulator: one that tiles fill, and a ragged one.
+const SIMULATED: [Size; 2] = [[64, 64, 128], [33, 50, 67]];
+
+/// `256×256→512`, as SPEC has it.
+pub(crate) fn name([batch, inputs, outputs]: Size) -> String {
+    format!("{batch}×{inputs}→{outputs}")
+}
+
+/// The size of this name, if it is one that is measured.
+pub(crate) fn from_name(label: &str) -> Option<Size> {
+    SIZES.into_iter().find(|&size| name(size) == label)
+}
+
+pub(crate) fn flops([batch, inputs, outputs]: Size) -> f64 {
+    2.0 * batch as f64 * inputs as f64 * outputs as f64
+}
+
+/// What the measured problem of this name needs, forward.
+pub(crate) fn work(name: &str) -> Option<Needs> {
+    let size @ [batch, inputs, outputs] = from_name(name)?;
+    Some(Needs { flops: flops(size), bytes: Traffic::ideal(batch, inputs, outputs) as f64 })
+}
+
+/// The versions, as the table calls them; other tables look for them.
+pub(crate) mod versions {
+    pub const NAIVE: &str = "v1 naive";
+    pub const TUNED: &str = "v2 tuned";
+    pub const LIBRARY: &str = "library";
+    pub const EAGER: &str = "eager";
+    pub const COMPILED: &str = "compiled";
+    pub const BACKWARD: &str = "∇ fused";
+    pub const SEPARATE: &str = "∇ separate";
+    pub const BACKWARD_EAGER: &str = "∇ eager";
+    pub const BACKWARD_COMPILED: &str = "∇ compiled";
+}
+
+/// One row: what a version took, in all and in parts.
+struct Row {
+    version: &'static str,
+    gemm: Result<f64, String>,
+    relu: Result<f64, String>,
+    /// The device alone.
+    total: Result<f64, String>,
+    /// On an idle device, the launch included.
+    idle: Result<f64, String>,
+    /// That it has to move: each tensor once a kernel that touches it.
+    bytes: u64,
+    /// That its lanes asked for, on the simulator.
+    asked: Result<f64, String>,
+    check: Result<&'static str, String>,
+}
+
+/// In milliseconds, or why there are none.
+fn ms(timing: &Timing) -> Result<f64, String> {
+    timing.median_ms().ok_or_else(|| NO_CLOCK.to_owned())
+}
+
+/// Makes the table.
+///
+/// # Errors
+/// What the device reports.
+pub fn run(context: &Context) -> crate::Result<Outcome> {
+    let device = &context.device;
+    let sizes: &[Size] = if device.is_cuda() { &SIZES } else { &SIMULATED };
+    let progress = Progress::new(sizes.len() as u64 * 6 + 1, "linear-relu");
+    progress.set_message("linear-relu: PyTorch");
+    let mut measure = Measure { device, warm: bench(Queue::Warm), idle: bench(Queue::Empty), wrong: Vec::new() };
+    let pytorch = measure.pytorch(sizes);
+    progress.inc(1);
+
+    let mut columns = vec![
+        Column::text("batch×in→out"),
+        Column::text("version"),
+        Column::number("GEMM ms", 4),
+        Column::number("ReLU ms", 4),
+        Column::number("total ms", 4),
+        Column::number("idle ms", 4),
+        Column::number("× eager", 2),
+        Column::number("GB/s", 0),
+        Column::number("MB", 1),
+        Column::text("check"),
+    ];
+    if device.is_sim() {
+        columns[8] = Column::number("MB asked", 2);
+    }
+    let mut table = Table::new(format!("linear-relu: y = relu(x·Wᵀ + b) in f32 on {}", device.short_name()), columns);
+    for (&size, pytorch) in sizes.iter().zip(pytorch.rows) {
+        let mut rows = measure.forward(size, &progress)?;
+        let (forward, backward) = pytorch;
+        rows.extend(forward);
+        rows.extend(measure.backward(size, &progress)?);
+        rows.extend(backward);
+        for row in &rows {
+            let eager = if row.version.starts_with('∇') { versions::BACKWARD_EAGER } else { versions::EAGER };
+            let eager = rows.iter().find(|row| row.version == eager).map(|row| row.total.clone());
+            table.row(cells(&name(size), row, eager, device.is_sim()));
+        }
+    }
+    notes(&mut table, device, pytorch.version);
+    Ok(Outcome { table, wrong: measure.wrong })
+}
+
+fn bench(queue: Queue) -> Bench {
+    Bench { queue, limit: Duration::from_secs(2), ..Bench::default() }
+}
+
+fn cells(size: &str, row: &Row, eager: Option<Result<f64, String>>, simulated: bool) -> Vec<Cell> {
+    let cell = |value: Result<f64, String>| value.map_or_else(Cell::Absent, Cell::Number);
+    let over_eager = row.total.clone().and_then(|total| match eager {
+        Some(eager) => eager.map(|eager| eager / total),
+        None => Err(NO_CLOCK.to_owned()),
+    });
+    let rate = row.total.clone().map(|total| row.bytes as f64 / (total * 1e-3) / 1e9);
+    let bytes = match simulated {
+        true => row.asked.clone().map(|bytes| bytes / 1e6),
+        false => Ok(row.bytes as f64 / 1e6),
+    };
+    vec![
+        size.into(),
+        row.version.into(),
+        cell(row.gemm.clone()),
+        cell(row.relu.clone()),
+        cell(row.total.clone()),
+        cell(row.idle.clone()),
+        cell(over_eager),
+        cell(rate),
+        cell(bytes),
+        row.check.clone().map_or_else(Cell::Absent, Cell::from),
+    ]
+}
+
+fn notes(table: &mut Table, device: &Device, pytorch: Option<String>) {
+    table.note(
+        "v1: one thread an output, fused. v2: the GEMM ladder's best with bias and ReLU as its epilogue. library: cuBLAS, then a \
+         kernel for bias and ReLU. eager, compiled: PyTorch. ∇: the gradients of x, W and b; fused: masked as they are loaded; \
+         separate: the masked gradient is written first.",
+    );
+    match device.is_sim() {
+        true => table.note("MB asked: what the lanes of the simulator loaded and stored, 10⁶ bytes."),
+        false => table.note(
+            "total ms: medians by events of the device alone, launches queued ahead, warm. idle ms: on an idle device, the launch \
+             included. MB: each tensor once for each kernel that touches it; GB/s: that by the total.",
+        ),
+    };
+    if let Some(version) = pytorch {
+        table.note(format!("PyTorch {version}, without TF32, in a process of its own."));
+    }
+}
+
+/// What is measured with, and what was found to be wrong.
+struct Measure<'a> {
+    device: &'a Device,
+    warm: Bench,
+    idle: Bench,
+    wrong: Vec<String>,
+}
+
+/// PyTorch's rows for each size, forward and backward.
+struct PyTorch {
+    version: Option<String>,
+    rows: Vec<(Vec<Row>, Vec<Row>)>,
+}
+
+impl Measure<'_> {
+    fn pytorch(&self, sizes: &[Size]) -> PyTorch {
+        const ROWS: [(&str, bool, Mode); 4] = [
+            (versions::EAGER, false, Mode::Eager),
+            (versions::COMPILED, false, Mode::Compiled),
+            (versions::BACKWARD_EAGER, true, Mode::Eager),
+            (versions::BACKWARD_COMPILED, true, Mode::Compiled),
+        ];
+        let work: Vec<Work> = sizes
+            .iter()
+            .flat_map(|&size| ROWS.map(|(_, backward, mode)| Work::linear_relu(size, backward, mode)))
+            .collect();
+        let (warm, idle) =
+            (torch::measure(self.device, &self.warm, &work), torch::measure(self.device, &self.idle, &work));
+        let ms = |timing: &Result<Timing, String>| timing.as_ref().map_err(String::clone).and_then(ms);
+        let elsewhere = || "measured in a process of its own, which was asked for the total".to_owned();
+        let timings = warm.timings.chunks(ROWS.len()).zip(idle.timings.chunks(ROWS.len()));
+        let rows = sizes.iter().zip(timings).map(|(&size, (warm, idle))| {
+            let all = ROWS.iter().zip(warm).zip(idle).map(|((&(version, backward, _), warm), idle)| Row {
+                version,
+                gemm: Err(elsewhere()),
+                relu: Err(elsewhere()),
+                total: ms(warm),
+                idle: ms(idle),
+                bytes: if backward { backward_bytes(size, true) } else { forward_bytes(size, true) },
+                asked: Err(elsewhere()),
+                check: Err(warm.as_ref().err().cloned().unwrap_or_else(elsewhere)),
+            });
+            all.partition(|row| !row.version.starts_with('∇'))
+        });
+        PyTorch { version: warm.version, rows: rows.collect() }
+    }
+
+    fn forward(&mut self, size: Size, progress: &Progress) -> crate::Result<Vec<Row>> {
+        let [batch, inputs, outputs] = size;
+        let (device, stream) = (self.device, self.device.stream());
+        let (x, w) = (Tensor::random(&[batch, inputs], 1), Tensor::random(&[outputs, inputs], 2));
+        let b = Tensor::random(&[outputs], 3);
+        let reference = Reference {
+            transposed: true,
+            bias: Some(b.as_slice()?),
+            relu: true,
+            ..Reference::new(x.as_slice()?, w.as_slice()?, batch, outputs, inputs)
+        };
+        let expected = Expected::gemm(&reference, 4)?;
+        let (x, w, b) = (x.to_device(device)?, w.to_device(device)?, b.to_device(device)?);
+        let mut y = Tensor::empty_on(device, &[batch, outputs])?;
+        let mut rows = Vec::new();
+        for (version, step, fused) in
+            [(versions::NAIVE, &NAIVE, true), (versions::TUNED, &TUNED, true), (versions::LIBRARY, &LIBRARY, false)]
+        {
+            progress.set_message(format!("linear-relu: {version} at {}", name(size)));
+            progress.inc(1);
+            let bytes = forward_bytes(size, !fused);
+            let asked = match device.is_sim() {
+                true => if_supported(Traffic::measure(step, batch, inputs, outputs))?.map(|it| it.requested as f64),
+                false => Err("a GPU does not count; the simulator does".to_owned()),
+            };
+            let layer = match if_supported(step.load(device))? {
+                Ok(layer) => layer,
+                Err(reason) => {
+                    rows.push(Row::absent(version, bytes, &reason));
+                    continue;
+                }
+            };
+            let outcome =
+                ladder::run(&stream, &self.warm, &mut y, &expected, |y| layer.launch(&stream, &x, &w, &b, y))?;
+            let row = match outcome {
+                ladder::Outcome::Unsupported(reason) => Row::absent(version, bytes, &reason),
+                ladder::Outcome::Wrong(mismatch) => {
+                    let what = format!("{version} at {}", name(size));
+                    let (_, word) = verdict(&what, Err(mismatch), &mut self.wrong);
+                    Row { check: Ok(word), ..Row::absent(version, bytes, "it is wrong, and so was not timed") }
+                }
+                ladder::Outcome::Ran { timing, .. } => {
+                    let idle = self.idle.measure(&stream, || layer.launch(&stream, &x, &w, &b, &mut y))?;
+                    let (gemm, relu) = match fused {
+                        true => (Err("fused: one kernel".to_owned()), Err("fused: one kernel".to_owned())),
+                        false => self.parts(step, &stream, &x, &w, &b, &mut y)?,
+                    };
+                    Row { version, gemm, relu, total: ms(&timing), idle: ms(&idle), bytes, asked, check: Ok("ok") }
+                }
+            };
+            rows.push(row);
+        }
+        Ok(rows)
+    }
+
+    /// The library's product and what follows it, each alone.
+    fn parts(
+        &self,
+        step: &Step,
+        stream: &Stream,
+        x: &Tensor,
+        w: &Tensor,
+        b: &Tensor,
+        y: &mut Tensor,
+    ) -> crate::Result<(Result<f64, String>, Result<f64, String>)> {
+        let cublas = Cublas::open(stream)?;
+        let gemm = self.warm.measure(stream, || cublas.gemm(x, w, true, 1.0, 0.0, y))?;
+        let relu = match step.source() {
+            Some(source) => {
+                let kernel = self.device.kernel(source, "bias_relu")?;
+                ms(&self.warm.measure(stream, || add_bias_and_clip(stream, &kernel, b, y))?)
+            }
+            None => Err("it has no kernel of its own".to_owned()),
+        };
+        Ok((ms(&gemm), relu))
+    }
+
+    fn backward(&mut self, size: Size, progress: &Progress) -> crate::Result<Vec<Row>> {
+        let [batch, inputs, outputs] = size;
+        let (device, stream) = (self.device, self.device.stream());
+        let (x, w) = (Tensor::random(&[batch, inputs], 1), Tensor::random(&[outputs, inputs], 2));
+        let (y, dy) = (Tensor::random(&[batch, outputs], 5), Tensor::random(&[batch, outputs], 6));
+        // Whatever made y, its signs are the mask.
+        let masked: Vec<f32> =
+            y.as_slice()?.iter().zip(dy.as_slice()?).map(|(&y, &dy)| if y > 0.0 { dy } else { 0.0 }).collect();
+        let flipped: Vec<f32> =
+            (0..outputs).flat_map(|column| masked.iter().skip(column).step_by(outputs).copied()).collect();
+        let ones = vec![1.0; batch];
+        let expected = [
+            Expected::gemm(&Reference::new(&masked, w.as_slice()?, batch, inputs, outputs), 7)?,
+            Expected::gemm(&Reference::new(&flipped, x.as_slice()?, outputs, inputs, batch), 8)?,
+            Expected::gemm(&Reference::new(&flipped, &ones, outputs, 1, batch), 9)?,
+        ];
+        let [x, w, y, dy] = [&x, &w, &y, &dy].map(|tensor| tensor.to_device(device));
+        let (x, w, y, dy) = (x?, w?, y?, dy?);
+        let mut dx = Tensor::empty_on(device, &[batch, inputs])?;
+        let mut dw = Tensor::empty_on(device, &[outputs, inputs])?;
+        let mut db = Tensor::empty_on(device, &[outputs])?;
+        let kernels = Backward::load(device)?;
+        let mut rows = Vec::new();
+        for (version, fused) in [(versions::BACKWARD, true), (versions::SEPARATE, false)] {
+            progress.set_message(format!("linear-relu: {version} at {}", name(size)));
+            progress.inc(1);
+            for gradient in [&mut dx, &mut dw, &mut db] {
+                stream.poison(gradient.buffer_mut()?)?;
+            }
+            let mut launch = || match fused {
+                true => {
+                    kernels.input(&stream, &dy, &y, &w, &mut dx)?;
+                    kernels.parameters(&stream, &dy, &y, &x, &mut dw, &mut db)
+                }
+                false => kernels.separate(&stream, &dy, &y, &x, &w, &mut dx, &mut dw, &mut db),
+            };
+            launch()?;
+            // Checked here, timed below, and the same kernels with the same inputs both times.
+            let (warm, idle) = (self.warm.measure(&stream, &mut launch)?, self.idle.measure(&stream, &mut launch)?);
+            let mut check = "ok";
+            for (what, (gradient, expected)) in
+                ["dx", "dW", "db"].iter().zip([&dx, &dw, &db].into_iter().zip(&expected))
+            {
+                let result = expected.check(gradient.to_host()?.as_slice()?);
+                let (_, word) = verdict(&format!("{what} of {version} at {}", name(size)), result, &mut self.wrong);
+                check = if word == "ok" { check } else { word };
+            }
+            let one = || Err("the gradients are measured together".to_owned());
+            rows.push(Row {
+                version,
+                gemm: one(),
+                relu: one(),
+                total: ms(&warm),
+                idle: ms(&idle),
+                bytes: backward_bytes(size, !fused),
+                asked: Err("counted for the forward versions".to_owned()),
+                check: Ok(check),
+            });
+        }
+        Ok(rows)
+    }
+}
+
+impl Row {
+    /// A version that has no numbers here, all for one reason.
+    fn absent(version: &'static str, bytes: u64, reason: &str) -> Row {
+        let absent = || Err(reason.to_owned());
+        Row {
+            version,
+            gemm: absent(),
+            relu: absent(),
+            total: absent(),
+            idle: absent(),
+            bytes,
+            asked: absent(),
+            check: Err(reason.to_owned()),
+        }
+    }
+}
+
+/// x, W, b and y once; a second pass reads and writes y again.
+fn forward_bytes([batch, inputs, outputs]: Size, second_pass: bool) -> u64 {
+    let again = if second_pass { 2 * 4 * (batch * outputs) as u64 } else { 0 };
+    Traffic::ideal(batch, inputs, outputs) + again
+}
+
+/// Two products read dy and y and one more matrix each, and write theirs; or a mask is applied first, and they read what it wrote.
+fn backward_bytes([batch, inputs, outputs]: Size, separate: bool) -> u64 {
+    let (y, x, w) = (batch * outputs, batch * inputs, outputs * inputs);
+    let products = w + x + x + w + outputs;
+    let masked = if separate { 3 * y + 2 * y } else { 4 * y };
+    4 * (products + masked) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_back_to_sizes_and_bytes_are_those_of_the_tensors() {
+        assert_eq!(name([1024, 784, 2048]), "1024×784→2048");
+        assert_eq!(from_name("1024×784→2048"), Some([1024, 784, 2048]));
+        assert_eq!(from_name("1×2→3"), None);
+        // x 6, W 12, b 4, y 8 values.
+        assert_eq!(forward_bytes([2, 3, 4], false), 4 * 30);
+        assert_eq!(forward_bytes([2, 3, 4], true), 4 * 46);
+        // W in, dx out, x in, dW out, db out; dy and y twice.
+        assert_eq!(backward_bytes([2, 3, 4], false), 4 * (12 + 6 + 6 + 12 + 4 + 32));
+        assert_eq!(backward_bytes([2, 3, 4], true), 4 * (12 + 6 + 6 + 12 + 4 + 40));
+    }
+}

@@ -1,0 +1,255 @@
+//! The roofline (Williams, Waterman and Patterson, 2009): operations a second over operations a byte, measured, below what the
+//! device's arithmetic and its memory allow, measured as well. From the tables of a run, as SVG and PNG.
+
+use std::path::{Path, PathBuf};
+
+use common::record::Record;
+use common::table::{Cell, Table};
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::register_font;
+
+use crate::limits::Limits;
+use crate::linear_relu::versions;
+use crate::tables::LIMITS;
+use crate::{Error, Result, conv, gemm, linear_relu};
+
+const SIZE: (u32, u32) = (1200, 800);
+const FONT: &str = "sans-serif";
+
+/// One measurement.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Point {
+    /// Operations a byte, if each tensor passes the memory once.
+    intensity: f64,
+    /// Operations a second.
+    flops: f64,
+}
+
+/// Points of one kind.
+struct Series {
+    name: &'static str,
+    colour: RGBColor,
+    points: Vec<Point>,
+}
+
+/// What there is to draw.
+struct Roofline {
+    title: String,
+    limits: Limits,
+    series: Vec<Series>,
+}
+
+/// Writes `roofline.svg` and `roofline.png` into `dir`, which is made if it is not there, and returns their paths.
+///
+/// # Errors
+/// [`Error::Plot`] if the run has nothing to draw, or a file cannot be written.
+pub fn roofline(run: &Record, dir: &Path) -> Result<Vec<PathBuf>> {
+    let roofline = Roofline::of(run)?;
+    let fail = |path: &Path, reason: String| Error::Plot { path: path.to_owned(), reason };
+    std::fs::create_dir_all(dir).map_err(|error| fail(dir, error.to_string()))?;
+    register_font(FONT, FontStyle::Normal, dejavu::sans::regular())
+        .map_err(|_| fail(dir, "the built-in font cannot be read".to_owned()))?;
+
+    let svg = dir.join("roofline.svg");
+    let mut text = String::new();
+    roofline
+        .draw(&SVGBackend::with_string(&mut text, SIZE).into_drawing_area())
+        .map_err(|reason| fail(&svg, reason))?;
+    std::fs::write(&svg, text).map_err(|error| fail(&svg, error.to_string()))?;
+
+    let png = dir.join("roofline.png");
+    let mut pixels = vec![0; 3 * SIZE.0 as usize * SIZE.1 as usize];
+    roofline
+        .draw(&BitMapBackend::with_buffer(&mut pixels, SIZE).into_drawing_area())
+        .map_err(|reason| fail(&png, reason))?;
+    image::save_buffer(&png, &pixels, SIZE.0, SIZE.1, image::ColorType::Rgb8)
+        .map_err(|error| fail(&png, error.to_string()))?;
+    Ok(vec![svg, png])
+}
+
+impl Roofline {
+    fn of(run: &Record) -> Result<Roofline> {
+        let nothing = |reason: &str| Error::Plot { path: "roofline".into(), reason: reason.to_owned() };
+        let limits = run.table(LIMITS).and_then(Limits::from_table);
+        let limits = limits
+            .ok_or_else(|| nothing("the run has no limits of its device; the tables gemm and conv measure them"))?;
+        let of_gemm = |step: &dyn Fn(&str) -> bool| points(run.table("gemm"), "TFLOP/s", step, gemm::work);
+        let of_conv = |step: &dyn Fn(&str) -> bool| points(run.table("conv"), "TFLOP/s", step, conv::work);
+        let of_linear =
+            |version: &str| points(run.table("linear-relu"), "total ms", &|it| it == version, linear_relu::work);
+        let numbered = |step: &str| step.starts_with(|first: char| first.is_ascii_digit());
+        let series = [
+            ("GEMM, the ladder's steps", RGBColor(158, 202, 225), of_gemm(&numbered)),
+            ("GEMM, tuned", RGBColor(8, 69, 148), of_gemm(&|step| step == "tuned")),
+            ("cuBLAS", RGBColor(107, 174, 36), of_gemm(&|step| step == "cuBLAS")),
+            ("convolution, the ladder's steps", RGBColor(253, 190, 133), of_conv(&numbered)),
+            ("convolution, tuned", RGBColor(166, 54, 3), of_conv(&|step| step == "tuned")),
+            ("cuDNN", RGBColor(35, 110, 20), of_conv(&|step| step == "cuDNN")),
+            ("Linear+ReLU v1, naive", RGBColor(203, 24, 29), of_linear(versions::NAIVE)),
+            ("Linear+ReLU v2, tuned", RGBColor(106, 81, 163), of_linear(versions::TUNED)),
+        ];
+        let series: Vec<Series> = series
+            .into_iter()
+            .filter(|(.., points)| !points.is_empty())
+            .map(|(name, colour, points)| Series { name, colour, points })
+            .collect();
+        match series.is_empty() {
+            true => Err(nothing("the run has no times of gemm, conv or linear-relu")),
+            false => Ok(Roofline { title: format!("Roofline, f32: {}", run.provenance()), limits, series }),
+        }
+    }
+
+    fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> std::result::Result<(), String> {
+        let fail = |error: DrawingAreaErrorKind<B::ErrorType>| error.to_string();
+        let tera = 1e12;
+        let all = || self.series.iter().flat_map(|series| &series.points);
+        let least = |value: fn(&Point) -> f64| all().map(value).fold(f64::INFINITY, f64::min);
+        let most = |value: fn(&Point) -> f64| all().map(value).fold(0.0, f64::max);
+        let ridge = self.limits.flops / self.limits.bandwidth;
+        let x = least(|point| point.intensity).min(ridge) / 2.0..most(|point| point.intensity).max(ridge) * 2.0;
+        let y = least(|point| point.flops).min(self.limits.flops / 10.0) / tera / 2.0..self.limits.flops / tera * 1.6;
+        area.fill(&WHITE).map_err(fail)?;
+        let mut chart = ChartBuilder::on(area)
+            .caption(&self.title, (FONT, 24))
+            .margin(16)
+            .x_label_area_size(48)
+            .y_label_area_size(72)
+            .build_cartesian_2d(x.clone().log_scale(), y.clone().log_scale())
+            .map_err(fail)?;
+        chart
+            .configure_mesh()
+            .x_desc("operations a byte, each tensor passing the memory once")
+            .y_desc("TFLOP/s")
+            .label_style((FONT, 16))
+            .light_line_style(WHITE)
+            .x_label_formatter(&label)
+            .y_label_formatter(&label)
+            .draw()
+            .map_err(fail)?;
+
+        let memory = |intensity: f64| self.limits.bandwidth * intensity / tera;
+        let peak = self.limits.flops / tera;
+        let begin = x.start.max(y.start / memory(1.0));
+        let roof = [(begin, memory(begin)), (ridge, peak), (x.end, peak)];
+        chart
+            .draw_series(LineSeries::new(roof, BLACK.stroke_width(2)))
+            .map_err(fail)?
+            .label(format!(
+                "measured limits: {:.2} TB/s (copy), {peak:.1} TFLOP/s (multiply-adds)",
+                self.limits.bandwidth / tera
+            ))
+            .legend(|(x, y)| PathElement::new([(x, y), (x + 16, y)], BLACK.stroke_width(2)));
+        for Series { name, colour, points } in &self.series {
+            let colour = *colour;
+            let dots =
+                points.iter().map(|point| Circle::new((point.intensity, point.flops / tera), 4, colour.filled()));
+            chart
+                .draw_series(dots)
+                .map_err(fail)?
+                .label(*name)
+                .legend(move |(x, y)| Circle::new((x + 8, y), 4, colour.filled()));
+        }
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::LowerRight)
+            .background_style(WHITE.mix(0.9))
+            .border_style(BLACK.mix(0.3))
+            .label_font((FONT, 15))
+            .draw()
+            .map_err(fail)?;
+        area.present().map_err(fail)
+    }
+}
+
+/// Without the digits that a power of ten has too many.
+fn label(value: &f64) -> String {
+    format!("{value}")
+}
+
+/// The measurements of the steps that `step` picks. `work` knows operations and bytes of a row by its name; a column in ms is
+/// turned into a rate, one in TFLOP/s is taken as it is.
+fn points(
+    table: Option<&Table>,
+    column: &str,
+    step: &dyn Fn(&str) -> bool,
+    work: fn(&str) -> Option<Work>,
+) -> Vec<Point> {
+    let Some(table) = table else { return Vec::new() };
+    let Some(at) = table.columns.iter().position(|other| other.name == column) else { return Vec::new() };
+    let point = |row: &Vec<Cell>| match (&row[0], &row[1], &row[at]) {
+        (Cell::Text(name), Cell::Text(it), Cell::Number(value)) if step(it) => {
+            let Work { flops, bytes } = work(name)?;
+            let rate = if column.ends_with("ms") { flops / (value * 1e-3) } else { value * 1e12 };
+            Some(Point { intensity: flops / bytes, flops: rate })
+        }
+        _ => None,
+    };
+    table.rows.iter().filter_map(point).collect()
+}
+
+/// What a problem needs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Work {
+    pub flops: f64,
+    /// Of each tensor once.
+    pub bytes: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use common::Device;
+    use common::table::Column;
+
+    fn run() -> Record {
+        let mut run = Record::begin(&Device::sim());
+        let columns = [Column::text("M×N×K"), Column::text("step"), Column::number("TFLOP/s", 2)];
+        let mut gemm = Table::new("gemm", columns);
+        for (size, step, rate) in [("256³", "1 uncoalesced", 0.2), ("4096³", "tuned", 52.0), ("4096³", "cuBLAS", 51.0)]
+        {
+            gemm.row([size.into(), step.into(), rate.into()]);
+        }
+        gemm.row(["1³".into(), "tuned".into(), 1.0.into()]);
+        gemm.row(["256³".into(), "tuned".into(), Cell::absent("not measured")]);
+        run.push("gemm", gemm);
+        let columns = [Column::text("batch×in→out"), Column::text("version"), Column::number("total ms", 4)];
+        let mut linear = Table::new("linear-relu", columns);
+        linear.row(["1024×784→2048".into(), versions::NAIVE.into(), 1.0.into()]);
+        run.push("linear-relu", linear);
+        run
+    }
+
+    #[test]
+    fn points_are_where_they_were_measured() {
+        let mut run = run();
+        assert!(Roofline::of(&run).is_err(), "no limits");
+        run.push(LIMITS, Limits { flops: 60e12, bandwidth: 4e12 }.table());
+        let roofline = Roofline::of(&run).unwrap();
+        let of = |name: &str| &roofline.series.iter().find(|series| series.name == name).unwrap().points;
+        // 2·n³ operations over 3·n² values of 4 bytes.
+        let intensity = |n: f64| 2.0 * n / 12.0;
+        assert_eq!(*of("GEMM, tuned"), [Point { intensity: intensity(4096.0), flops: 52e12 }]);
+        assert_eq!(*of("GEMM, the ladder's steps"), [Point { intensity: intensity(256.0), flops: 0.2e12 }]);
+        let flops = 2.0 * 1024.0 * 784.0 * 2048.0;
+        assert_eq!(of("Linear+ReLU v1, naive")[0].flops, flops * 1e3);
+    }
+
+    #[test]
+    fn both_files_show_the_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut run = run();
+        run.push(LIMITS, Limits { flops: 60e12, bandwidth: 4e12 }.table());
+        let paths = roofline(&run, &dir.path().join("plots")).unwrap();
+        let svg = std::fs::read_to_string(&paths[0]).unwrap();
+        for text in ["Roofline, f32: ptx-sim", "TFLOP/s", "cuBLAS", "measured limits: 4.00 TB/s", "<circle"] {
+            assert!(svg.contains(text), "{text} is missing");
+        }
+        let png = image::open(&paths[1]).unwrap().to_rgb8();
+        assert_eq!(png.dimensions(), SIZE);
+        let colours = |wanted: [u8; 3]| png.pixels().filter(|pixel| pixel.0 == wanted).count();
+        // Dots of 4 pixels' radius, one on the diagram and one in the legend.
+        assert!(colours([8, 69, 148]) >= 2 * 40 && colours([203, 24, 29]) >= 2 * 40);
+        assert!(colours([255, 255, 255]) > png.pixels().len() / 2);
+    }
+}
