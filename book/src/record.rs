@@ -4,10 +4,10 @@
 //! record PHASE/TABLE[@sim] [as list] [without notes] [columns "NAME"…] [rows "CELL"…] [code "NAME"…]
 //! ```
 //! `PHASE/TABLE` is the table of that name in `PHASE/records/nvidia-h200.json`, or in `nvidia-h200-TABLE.json` there if it was
-//! measured by itself. With `@sim`, the step of
-//! phase 1 that makes the table (or all of phase 2, for `phase2-conv-bn/layers`) is run on the simulator: its counts are the same on every machine. Columns are shown in the order named; a row is shown if
-//! one of its cells reads as one of those named, or as `COLUMN=CELL` for a cell of that column. A list shows each row's last text as a block of its own, for texts of
-//! several lines. Columns of code, such as drawings, keep one width for each letter.
+//! measured by itself. With `@sim`, the step of phase 1 or the part of phase 2's report that makes the table is run on the
+//! simulator: its counts are the same on every machine. Columns are shown in the order named; a row is shown if one of its cells
+//! reads as one of those named, or as `COLUMN=CELL` for a cell of that column. A list shows each row's last text as a block of its
+//! own, for texts of several lines. Columns of code, such as drawings, keep one width for each letter.
 
 use std::{
     collections::HashMap,
@@ -17,11 +17,12 @@ use std::{
 
 use common::{
     Device,
+    device::DeviceChoice,
     record::Record,
     table::{Cell, Column, Table},
 };
-use phase1_infra::{Run, STEPS, Step};
-use phase2_conv_bn::gemm::Layout;
+use phase1_infra::{Run, STEPS};
+use phase2_conv_bn::report::{self, PARTS};
 
 /// The machine that the book's measurements are from.
 const MACHINE: &str = "nvidia-h200";
@@ -101,40 +102,45 @@ fn no_table<'a>(name: &str, place: String, known: impl Iterator<Item = &'a str>)
     RecordError::NoTable { name: name.to_owned(), place, known: known.collect::<Vec<_>>().join(", ") }
 }
 
-/// A table of a phase-1 step on the simulator, or phase 2's own. Each step of phase 1 runs once a process.
-fn simulated(phase: &str, name: &str) -> Result<Table, RecordError> {
-    static KNOWN: Mutex<Option<HashMap<&str, Table>>> = Mutex::new(None);
-    if (phase, name) == ("phase2-conv-bn", "layers") {
-        return Ok(phase2_conv_bn::report::run(&Device::sim())?.table);
-    }
-    let layout = match (phase, name) {
-        ("phase2-conv-bn", "gemm") => Some(Layout::RowMajor),
-        ("phase2-conv-bn", "gemm-transposed") => Some(Layout::Transposed),
-        _ => None,
-    };
-    if let Some(layout) = layout {
-        static COUNTED: Mutex<Vec<(Layout, Table)>> = Mutex::new(Vec::new());
-        let mut counted = COUNTED.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, table)) = counted.iter().find(|(of, _)| *of == layout) {
-            return Ok(table.clone());
+/// What makes tables on the simulator: a step of phase 1, or a part of phase 2's report.
+struct Maker {
+    phase: &'static str,
+    tables: &'static [&'static str],
+    run: Box<dyn Fn() -> common::Result<Vec<Table>>>,
+}
+
+/// All that make the same on every machine.
+fn makers() -> impl Iterator<Item = Maker> {
+    let steps = STEPS.iter().filter_map(|step| match step.run {
+        Run::OnDevice(run) => {
+            let run = Box::new(move || run(&Device::sim()));
+            Some(Maker { phase: "phase1-infra", tables: step.tables, run })
         }
-        let table = crate::ladder::counts(layout)?;
-        counted.push((layout, table.clone()));
-        return Ok(table);
-    }
-    let steps = || STEPS.iter().filter(|_| phase == "phase1-infra");
-    let step = steps().find(|step| step.tables.contains(&name));
-    let Some(Step { run: Run::OnDevice(run), tables: names, .. }) = step else {
-        let known = steps().filter(|step| matches!(step.run, Run::OnDevice(_))).flat_map(|step| step.tables);
+        Run::Anywhere(_) => None,
+    });
+    let parts = PARTS.iter().filter(|part| part.by_default).map(|part| {
+        let run = Box::new(|| Ok((part.run)(&report::open(DeviceChoice::Sim)?)?.tables));
+        Maker { phase: "phase2-conv-bn", tables: part.tables, run }
+    });
+    steps.chain(parts)
+}
+
+/// A table that the simulator fills. Each maker runs once a process.
+fn simulated(phase: &str, name: &str) -> Result<Table, RecordError> {
+    static KNOWN: Mutex<Option<HashMap<(&str, &str), Table>>> = Mutex::new(None);
+    let of_phase = || makers().filter(|maker| maker.phase == phase);
+    let Some(maker) = of_phase().find(|maker| maker.tables.contains(&name)) else {
+        let known = of_phase().flat_map(|maker| maker.tables);
         return Err(no_table(name, format!("{phase} on the simulator"), known.copied()));
     };
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let known = known.get_or_insert_default();
-    if !known.contains_key(name) {
-        known.extend(names.iter().copied().zip(run(&Device::sim())?));
+    if !known.contains_key(&(phase, name)) {
+        let names = maker.tables.iter().map(|&table| (maker.phase, table));
+        known.extend(names.zip((maker.run)()?));
     }
-    let missing = || no_table(name, format!("what the step makes on {}", Device::sim().describe()), [].into_iter());
-    known.get(name).cloned().ok_or_else(missing)
+    let missing = || no_table(name, format!("what is made on {}", Device::sim().describe()), [].into_iter());
+    known.get(&(phase, name)).cloned().ok_or_else(missing)
 }
 
 /// What stands between the markers of `record ARGUMENT`.

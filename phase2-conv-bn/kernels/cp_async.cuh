@@ -1,17 +1,20 @@
 // Copies from global to shared memory that no register sees and no thread waits for (PTX ISA, "cp.async"; compute
-// capability 8.0 and up). They are there after `copies_arrived` for the thread that asked, for others after a barrier too.
+// capability 8.0 and up). What was copied is there after `copies_arrived` for the thread that asked, and for the others of
+// the block after a barrier behind that.
 #pragma once
 
 // 16 bytes between multiples of 16, past the L1 cache; zeros, and nothing is read, unless `inside`.
 __device__ inline void copy16(float *to, const float *from, bool inside) {
     unsigned place = (unsigned)__cvta_generic_to_shared(to);
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(place), "l"(from), "r"(inside ? 16 : 0) : "memory");
+    int bytes = inside ? 16 : 0;
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(place), "l"(from), "r"(bytes) : "memory");
 }
 
 // 4 bytes between multiples of 4.
 __device__ inline void copy4(float *to, const float *from, bool inside) {
     unsigned place = (unsigned)__cvta_generic_to_shared(to);
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(place), "l"(from), "r"(inside ? 4 : 0) : "memory");
+    int bytes = inside ? 4 : 0;
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(place), "l"(from), "r"(bytes) : "memory");
 }
 
 // The same for what is inside anyway.

@@ -1,31 +1,32 @@
 // What becomes of a finished sum before it is written, the same in every kernel of this phase that ends a product:
 //
-//     C = activation(alpha · sum + bias + beta · C)
+//     C = max(floor, alpha · sum + bias + beta · C)
 //
-// The products know nothing of it: they hand over a sum, and a later phase adds to this file and not to them. Host side:
-// `gemm::Epilogue`, whose scalars come by value as this struct.
+// The products know nothing of it: they hand over a sum, and a later phase adds to this file and not to them.
+// Host side: `gemm::Epilogue`, whose scalars come by value as this struct.
 #pragma once
 
 struct Epilogue {
     float alpha;
-    float beta;  // 0: C is not read, so it may hold anything
-    int relu;
+    float beta;   // 0: C is not read, so it may hold anything
+    float floor;  // what is below becomes it: 0 for ReLU, −∞ for nothing
 
-    // One element, whose present value is at `c`.
-    __device__ float apply(float sum, float bias, const float *c) const {
-        float value = alpha * sum + bias;
-        if (beta != 0.0f) {
-            value += beta * *c;
-        }
-        // Not fmaxf: that would turn NaN into 0 and hide what went wrong before.
-        return relu && value < 0.0f ? 0.0f : value;
+    __device__ float apply(float sum, float bias, float old) const {
+        float value = alpha * sum + bias + beta * old;
+        // Not fmaxf: that would turn NaN into the floor and hide what went wrong before.
+        return value < floor ? floor : value;
     }
 
-    // Four neighbours in a row; `c` is a multiple of 16 bytes.
-    __device__ float4 apply(float4 sum, float4 bias, const float *c) const {
-        float4 old = beta != 0.0f ? *reinterpret_cast<const float4 *>(c) : float4();
-        return make_float4(apply(sum.x, bias.x, &old.x), apply(sum.y, bias.y, &old.y), apply(sum.z, bias.z, &old.z),
-                           apply(sum.w, bias.w, &old.w));
+    // Finishes one element, in its place.
+    __device__ void finish(float *place, float sum, float bias) const {
+        *place = apply(sum, bias, beta != 0.0f ? *place : 0.0f);
+    }
+
+    // Four neighbours, at a multiple of 16 bytes.
+    __device__ void finish(float4 *place, float4 sum, float4 bias) const {
+        float4 old = beta != 0.0f ? *place : float4();
+        *place = make_float4(apply(sum.x, bias.x, old.x), apply(sum.y, bias.y, old.y), apply(sum.z, bias.z, old.z),
+                             apply(sum.w, bias.w, old.w));
     }
 };
 

@@ -24,8 +24,7 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
     for (int i = 0; i < k; i++) {
         sum += a[(size_t)row * k + i] * b[place_in_b<LAYOUT>(i, column, n, k)];
     }
-    float *out = c + (size_t)row * n + column;
-    *out = epilogue.apply(sum, bias_at(bias, column), out);
+    epilogue.finish(c + (size_t)row * n + column, sum, bias_at(bias, column));
 }
 // ANCHOR_END: kernel
 

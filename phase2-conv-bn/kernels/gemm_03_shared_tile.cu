@@ -44,8 +44,7 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
     int row = first_row + y;
     int column = first_column + x;
     if (row < m && column < n) {
-        float *out = c + (size_t)row * n + column;
-        *out = epilogue.apply(sum, bias_at(bias, column), out);
+        epilogue.finish(c + (size_t)row * n + column, sum, bias_at(bias, column));
     }
 }
 // ANCHOR_END: kernel

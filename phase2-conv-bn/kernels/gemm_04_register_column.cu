@@ -56,8 +56,7 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
     for (int r = 0; r < TM; r++) {
         int row = first_row + y + r;
         if (row < m && column < n) {
-            float *out = c + (size_t)row * n + column;
-            *out = epilogue.apply(sums[r], bias_at(bias, column), out);
+            epilogue.finish(c + (size_t)row * n + column, sums[r], bias_at(bias, column));
         }
     }
 }

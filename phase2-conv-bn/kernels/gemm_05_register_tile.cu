@@ -12,6 +12,7 @@ constexpr int BM = 128, BN = 128;  // rows and columns of C a block
 constexpr int BK = 16;             // step along K
 constexpr int TM = 8, TN = 8;      // rows and columns of C a thread
 constexpr int THREADS = BM * BN / (TM * TN);
+constexpr int BLOCKS = 2;          // at a time on a multiprocessor: 128 registers a thread
 
 // ANCHOR: kernel
 template <Layout LAYOUT>
@@ -27,20 +28,23 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
 
     float sums[TM][TN] = {};
     for (int first = 0; first < k; first += BK) {
-        for (int at = threadIdx.x; at < BM * BK; at += THREADS) {
-            int row = at / BK;
-            int i = at % BK;
+#pragma unroll  // so that all loads are asked for before the first is stored
+        for (int s = 0; s < BM * BK / THREADS; s++) {
+            int row = threadIdx.x / BK + s * (THREADS / BK);
+            int i = threadIdx.x % BK;
             bool inside = first_row + row < m && first + i < k;
             a_tile[row][i] = inside ? a[(size_t)(first_row + row) * k + first + i] : 0.0f;
         }
-        for (int at = threadIdx.x; at < BK * BN; at += THREADS) {
-            int i = LAYOUT == ROW_MAJOR ? at / BN : at % BK;
-            int column = LAYOUT == ROW_MAJOR ? at % BN : at / BK;
+#pragma unroll
+        for (int s = 0; s < BK * BN / THREADS; s++) {
+            int i = LAYOUT == ROW_MAJOR ? threadIdx.x / BN + s * (THREADS / BN) : threadIdx.x % BK;
+            int column = LAYOUT == ROW_MAJOR ? threadIdx.x % BN : threadIdx.x / BK + s * (THREADS / BK);
             bool inside = first + i < k && first_column + column < n;
             b_tile[i][column] = inside ? b[place_in_b<LAYOUT>(first + i, first_column + column, n, k)] : 0.0f;
         }
         __syncthreads();  // the tiles are complete
 
+#pragma unroll  // so that the loads of the next i begin during this one
         for (int i = 0; i < BK; i++) {
             float rows[TM], columns[TN];
             for (int r = 0; r < TM; r++) {
@@ -65,13 +69,12 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
             int row = first_row + y + r;
             int column = first_column + x + s;
             if (row < m && column < n) {
-                float *out = c + (size_t)row * n + column;
-                *out = epilogue.apply(sums[r][s], bias_at(bias, column), out);
+                epilogue.finish(c + (size_t)row * n + column, sums[r][s], bias_at(bias, column));
             }
         }
     }
 }
 // ANCHOR_END: kernel
 
-GEMM_KERNEL(gemm_nn, THREADS, gemm<ROW_MAJOR>)
-GEMM_KERNEL(gemm_nt, THREADS, gemm<TRANSPOSED>)
+GEMM_KERNEL_BOUNDED(gemm_nn, (THREADS, BLOCKS), gemm<ROW_MAJOR>)
+GEMM_KERNEL_BOUNDED(gemm_nt, (THREADS, BLOCKS), gemm<TRANSPOSED>)

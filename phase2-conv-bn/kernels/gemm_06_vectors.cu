@@ -1,9 +1,9 @@
 // GEMM with accesses of 16 bytes: a quarter of the load instructions. For A's tile that takes a transposition.
 //
-//     A in memory [row][i]         The multiply-adds want, for one i, the values of 8 rows: a column of A. Transposed on its
-//     ▪▪▪▪ one load                way into shared memory it lies side by side, and two loads fetch what took eight.
-//        ↓ four stores             B [i][column] lies right already; given as its transpose, it is treated as A is.
-//     A in shared memory [i][row]
+//     A in memory [row][i]         The multiply-adds want, for one i, the values of 8 rows: a column of A.
+//     ▪▪▪▪ one load                Transposed on its way into shared memory it lies side by side, and two loads fetch
+//        ↓ four stores             what took eight. B [i][column] lies right already; given as its transpose, it is
+//     A in shared memory [i][row]  treated as A is.
 //
 // Limited by bank conflicts: the four lanes of a row store to one bank; and lanes that read 32 bytes apart meet too.
 #include "gemm.cuh"
@@ -13,15 +13,16 @@ constexpr int BM = 128, BN = 128;  // rows and columns of C a block
 constexpr int BK = 16;             // step along K
 constexpr int TM = 8, TN = 8;      // rows and columns of C a thread
 constexpr int THREADS = BM * BN / (TM * TN);
+constexpr int BLOCKS = 2;          // at a time on a multiprocessor: 128 registers a thread
 static_assert(BM == BN, "the tiles of A and B are fetched by the same functions");
 
 // ANCHOR: fetch
 // The tile of a row-major matrix [rows, k] from row `first_row` and column `first` on, transposed: [i][row].
 template <bool ALIGNED>
 __device__ void fetch_transposed(float (*tile)[BM], const float *from, int first_row, int rows, int first, int k) {
-    for (int at = threadIdx.x; at < BM * BK / 4; at += THREADS) {
-        int row = at / (BK / 4);
-        int i = at % (BK / 4) * 4;
+    int i = threadIdx.x % (BK / 4) * 4;
+#pragma unroll
+    for (int row = threadIdx.x / (BK / 4); row < BM; row += THREADS / (BK / 4)) {
         const float *whole_row = from + (size_t)(first_row + row) * k;
         float4 four = load4<ALIGNED>(whole_row, first + i, first_row + row < rows ? k : 0);
         tile[i][row] = four.x;
@@ -34,9 +35,9 @@ __device__ void fetch_transposed(float (*tile)[BM], const float *from, int first
 // The tile of a row-major matrix [k, columns] from row `first` and column `first_column` on: [i][column].
 template <bool ALIGNED>
 __device__ void fetch(float (*tile)[BN], const float *from, int first_column, int columns, int first, int k) {
-    for (int at = threadIdx.x; at < BK * BN / 4; at += THREADS) {
-        int i = at / (BN / 4);
-        int column = at % (BN / 4) * 4;
+    int column = threadIdx.x % (BN / 4) * 4;
+#pragma unroll
+    for (int i = threadIdx.x / (BN / 4); i < BK; i += THREADS / (BN / 4)) {
         const float *whole_row = from + (size_t)(first + i) * columns;
         float4 four = load4<ALIGNED>(whole_row, first_column + column, first + i < k ? columns : 0);
         *reinterpret_cast<float4 *>(&tile[i][column]) = four;
@@ -66,6 +67,7 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
         }
         __syncthreads();  // the tiles are complete
 
+#pragma unroll  // so that the loads of the next i begin during this one
         for (int i = 0; i < BK; i++) {
             float rows[TM], columns[TN];
             for (int r = 0; r < TM; r += 4) {
@@ -95,7 +97,7 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
 }
 // ANCHOR_END: kernel
 
-GEMM_KERNEL(gemm_nn, THREADS, gemm<ROW_MAJOR, true>)
-GEMM_KERNEL(gemm_nt, THREADS, gemm<TRANSPOSED, true>)
-GEMM_KERNEL(gemm_nn_any, THREADS, gemm<ROW_MAJOR, false>)
-GEMM_KERNEL(gemm_nt_any, THREADS, gemm<TRANSPOSED, false>)
+GEMM_KERNEL_BOUNDED(gemm_nn, (THREADS, BLOCKS), gemm<ROW_MAJOR, true>)
+GEMM_KERNEL_BOUNDED(gemm_nt, (THREADS, BLOCKS), gemm<TRANSPOSED, true>)
+GEMM_KERNEL_BOUNDED(gemm_nn_any, (THREADS, BLOCKS), gemm<ROW_MAJOR, false>)
+GEMM_KERNEL_BOUNDED(gemm_nt_any, (THREADS, BLOCKS), gemm<TRANSPOSED, false>)

@@ -1,9 +1,10 @@
 // GEMM without bank conflicts: the same loads and stores, at places in shared memory that lie in different banks.
 //
-//     storing A transposed   two lanes a row, 16 rows a warp, and rows of the tile 4 floats longer: bank = 16·(lane % 2) +
-//                            lane / 2 + a constant, each of the 32 once (before: four lanes a row met in one bank)
-//     reading B              a thread's 8 columns in two groups of 4, half a tile apart, so that neighbouring lanes read
-//                            neighbouring 16 bytes (before: 32 bytes apart, so that every fifth lane met the first)
+//     storing A transposed   two lanes a row, 16 rows a warp, and rows of the tile 4 floats longer: the bank is
+//                            16·(lane % 2) + lane / 2 + a constant, each of the 32 once
+//                            (before: the four lanes of a row met in one bank)
+//     reading B              a thread's 8 columns in two groups of 4, half a tile apart, so that neighbouring lanes
+//                            read neighbouring 16 bytes (before: 32 bytes apart, so every fifth lane met the first)
 //
 // Limited by wavefronts: reading B takes four for each load, since a warp wants 16 different places of 16 bytes.
 #include "gemm.cuh"
@@ -14,13 +15,16 @@ constexpr int BK = 16;             // step along K
 constexpr int TM = 8, TN = 8;      // rows and columns of C a thread, in groups of 4, half a tile apart
 constexpr int PAD = 4;             // floats behind each row of a tile; 4, so that rows begin at multiples of 16 bytes
 constexpr int THREADS = BM * BN / (TM * TN);
+constexpr int BLOCKS = 2;          // at a time on a multiprocessor: 128 registers a thread
 static_assert(THREADS == 2 * BM && BM == BN, "the tiles of A and B are fetched by the same functions");
 
 // ANCHOR: fetch
 // The tile of a row-major matrix [rows, k] from row `first_row` and column `first` on, transposed: [i][row].
 template <bool ALIGNED>
-__device__ void fetch_transposed(float (*tile)[BM + PAD], const float *from, int first_row, int rows, int first, int k) {
+__device__ void fetch_transposed(float (*tile)[BM + PAD], const float *from, int first_row, int rows, int first,
+                                 int k) {
     int row = threadIdx.x / 2;
+#pragma unroll
     for (int i = threadIdx.x % 2 * 4; i < BK; i += 8) {
         const float *whole_row = from + (size_t)(first_row + row) * k;
         float4 four = load4<ALIGNED>(whole_row, first + i, first_row + row < rows ? k : 0);
@@ -34,9 +38,9 @@ __device__ void fetch_transposed(float (*tile)[BM + PAD], const float *from, int
 // The tile of a row-major matrix [k, columns] from row `first` and column `first_column` on: [i][column].
 template <bool ALIGNED>
 __device__ void fetch(float (*tile)[BN + PAD], const float *from, int first_column, int columns, int first, int k) {
-    for (int at = threadIdx.x; at < BK * BN / 4; at += THREADS) {
-        int i = at / (BN / 4);
-        int column = at % (BN / 4) * 4;
+    int column = threadIdx.x % (BN / 4) * 4;
+#pragma unroll
+    for (int i = threadIdx.x / (BN / 4); i < BK; i += THREADS / (BN / 4)) {
         const float *whole_row = from + (size_t)(first + i) * columns;
         float4 four = load4<ALIGNED>(whole_row, first_column + column, first + i < k ? columns : 0);
         *reinterpret_cast<float4 *>(&tile[i][column]) = four;
@@ -66,6 +70,7 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
         }
         __syncthreads();  // the tiles are complete
 
+#pragma unroll  // so that the loads of the next i begin during this one
         for (int i = 0; i < BK; i++) {
             float rows[TM], columns[TN];
             for (int r = 0; r < TM; r += 4) {
@@ -96,7 +101,7 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
 }
 // ANCHOR_END: kernel
 
-GEMM_KERNEL(gemm_nn, THREADS, gemm<ROW_MAJOR, true>)
-GEMM_KERNEL(gemm_nt, THREADS, gemm<TRANSPOSED, true>)
-GEMM_KERNEL(gemm_nn_any, THREADS, gemm<ROW_MAJOR, false>)
-GEMM_KERNEL(gemm_nt_any, THREADS, gemm<TRANSPOSED, false>)
+GEMM_KERNEL_BOUNDED(gemm_nn, (THREADS, BLOCKS), gemm<ROW_MAJOR, true>)
+GEMM_KERNEL_BOUNDED(gemm_nt, (THREADS, BLOCKS), gemm<TRANSPOSED, true>)
+GEMM_KERNEL_BOUNDED(gemm_nn_any, (THREADS, BLOCKS), gemm<ROW_MAJOR, false>)
+GEMM_KERNEL_BOUNDED(gemm_nt_any, (THREADS, BLOCKS), gemm<TRANSPOSED, false>)

@@ -1,11 +1,11 @@
-// GEMM with warp tiles: the 32 threads of a warp take a part of C that is nearly square, so that together they want less.
+// GEMM with warp tiles: the threads of a warp take a part of C that is nearly square, so that together they want less.
 //
 //     a warp of step 7                            now
 //     16 rows × 128 columns: 144 values each i    64 rows × 32 columns: 96 values, for as many multiply-adds
 //
-// Which lane takes which part matters as well. Loads of 16 bytes are served for eight lanes at a time, and for sixteen if
-// every lane wants what its neighbour wants (lane ^ 1), or every lane what the one after its neighbour wants (lane ^ 2).
-// So bit 0 of the lane chooses a column (two lanes share their rows) and bit 1 a row (two lanes share their columns).
+// Which lane takes which part matters as well. Loads of 16 bytes are served for eight lanes at a time, and for sixteen
+// if every lane wants what its neighbour wants (lane ^ 1), or every lane what the one after it wants (lane ^ 2). So bit
+// 0 of the lane chooses a column (two lanes share their rows) and bit 1 a row (two lanes share their columns).
 //
 // Limited by waiting: all warps of a block fetch, wait, compute and wait together.
 #include "gemm.cuh"
@@ -17,14 +17,17 @@ constexpr int TM = 8, TN = 8;      // rows and columns of C a thread, in groups 
 constexpr int WM = 64, WN = 32;    // rows and columns of C a warp
 constexpr int PAD = 4;             // floats behind each row of a tile; 4, so that rows begin at multiples of 16 bytes
 constexpr int THREADS = BM * BN / (TM * TN);
+constexpr int BLOCKS = 2;          // at a time on a multiprocessor: 128 registers a thread
 static_assert(WM / TM * (WN / TN) == 32, "a warp's threads fill its tile");
 static_assert(THREADS == 2 * BM && BM == BN, "the tiles of A and B are fetched by the same functions");
 
 // ANCHOR: fetch
 // The tile of a row-major matrix [rows, k] from row `first_row` and column `first` on, transposed: [i][row].
 template <bool ALIGNED>
-__device__ void fetch_transposed(float (*tile)[BM + PAD], const float *from, int first_row, int rows, int first, int k) {
+__device__ void fetch_transposed(float (*tile)[BM + PAD], const float *from, int first_row, int rows, int first,
+                                 int k) {
     int row = threadIdx.x / 2;
+#pragma unroll
     for (int i = threadIdx.x % 2 * 4; i < BK; i += 8) {
         const float *whole_row = from + (size_t)(first_row + row) * k;
         float4 four = load4<ALIGNED>(whole_row, first + i, first_row + row < rows ? k : 0);
@@ -38,9 +41,9 @@ __device__ void fetch_transposed(float (*tile)[BM + PAD], const float *from, int
 // The tile of a row-major matrix [k, columns] from row `first` and column `first_column` on: [i][column].
 template <bool ALIGNED>
 __device__ void fetch(float (*tile)[BN + PAD], const float *from, int first_column, int columns, int first, int k) {
-    for (int at = threadIdx.x; at < BK * BN / 4; at += THREADS) {
-        int i = at / (BN / 4);
-        int column = at % (BN / 4) * 4;
+    int column = threadIdx.x % (BN / 4) * 4;
+#pragma unroll
+    for (int i = threadIdx.x / (BN / 4); i < BK; i += THREADS / (BN / 4)) {
         const float *whole_row = from + (size_t)(first + i) * columns;
         float4 four = load4<ALIGNED>(whole_row, first_column + column, first + i < k ? columns : 0);
         *reinterpret_cast<float4 *>(&tile[i][column]) = four;
@@ -61,7 +64,7 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
     int lane = threadIdx.x % 32;
     int lane_y = (lane >> 2 & 6) | (lane >> 1 & 1);  // bits 4, 3, 1 of the lane: 8 down
     int lane_x = (lane >> 1 & 2) | (lane & 1);       // bits 2, 0: 4 across
-    int y = warp / (BN / WN) * WM + lane_y * 4;      // the first group of this thread's rows and columns in the tile of C
+    int y = warp / (BN / WN) * WM + lane_y * 4;      // the first group of this thread's rows and columns
     int x = warp % (BN / WN) * WN + lane_x * 4;
 
     float sums[TM][TN] = {};
@@ -74,6 +77,7 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
         }
         __syncthreads();  // the tiles are complete
 
+#pragma unroll  // so that the loads of the next i begin during this one
         for (int i = 0; i < BK; i++) {
             float rows[TM], columns[TN];
             for (int r = 0; r < TM; r += 4) {
@@ -104,7 +108,7 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
 }
 // ANCHOR_END: kernel
 
-GEMM_KERNEL(gemm_nn, THREADS, gemm<ROW_MAJOR, true>)
-GEMM_KERNEL(gemm_nt, THREADS, gemm<TRANSPOSED, true>)
-GEMM_KERNEL(gemm_nn_any, THREADS, gemm<ROW_MAJOR, false>)
-GEMM_KERNEL(gemm_nt_any, THREADS, gemm<TRANSPOSED, false>)
+GEMM_KERNEL_BOUNDED(gemm_nn, (THREADS, BLOCKS), gemm<ROW_MAJOR, true>)
+GEMM_KERNEL_BOUNDED(gemm_nt, (THREADS, BLOCKS), gemm<TRANSPOSED, true>)
+GEMM_KERNEL_BOUNDED(gemm_nn_any, (THREADS, BLOCKS), gemm<ROW_MAJOR, false>)
+GEMM_KERNEL_BOUNDED(gemm_nt_any, (THREADS, BLOCKS), gemm<TRANSPOSED, false>)

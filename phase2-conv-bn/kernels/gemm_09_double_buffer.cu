@@ -16,6 +16,7 @@ constexpr int TM = 8, TN = 8;      // rows and columns of C a thread, in groups 
 constexpr int WM = 64, WN = 32;    // rows and columns of C a warp
 constexpr int PAD = 4;             // floats behind each row of a tile; 4, so that rows begin at multiples of 16 bytes
 constexpr int THREADS = BM * BN / (TM * TN);
+constexpr int BLOCKS = 2;          // at a time on a multiprocessor: 128 registers a thread
 static_assert(WM / TM * (WN / TN) == 32, "a warp's threads fill its tile");
 static_assert(THREADS == 2 * BM, "two threads fetch a row of A's tile");
 
@@ -43,25 +44,29 @@ struct Staged {
     }
 };
 
-// Sends a tile of B on its way to [i][column]. Given transposed, or with rows that do not begin at multiples of 16 bytes, it
-// travels by 4 bytes: 8 lanes along the dense dimension (a sector) and 4 across, so that they store to different banks.
+// Sends a tile of B on its way to [i][column]. Given transposed, or with rows that do not begin at multiples of 16 bytes,
+// it travels by 4 bytes; transposed, with 8 lanes along i (a sector) and 4 across, which store to 32 different banks.
 template <Layout LAYOUT, bool ALIGNED>
 __device__ void copy(float (*tile)[BN + PAD], const float *b, int first_column, int n, int first, int k) {
-    if (LAYOUT == ROW_MAJOR && ALIGNED) {
-        for (int at = threadIdx.x; at < BK * BN / 4; at += THREADS) {
-            int i = at / (BN / 4);
-            int column = at % (BN / 4) * 4;
+    if (LAYOUT == ROW_MAJOR) {
+        constexpr int WIDTH = ALIGNED ? 4 : 1;
+        int column = threadIdx.x % (BN / WIDTH) * WIDTH;
+        const float *from = b + first_column + column;
+#pragma unroll
+        for (int i = threadIdx.x / (BN / WIDTH); i < BK; i += THREADS * WIDTH / BN) {
             bool inside = first + i < k && first_column + column < n;
-            const float *from = b + place_in_b<LAYOUT>(first + i, first_column + column, n, k);
-            copy16(&tile[i][column], inside ? from : b, inside);
+            const float *place = inside ? from + (size_t)(first + i) * n : b;
+            ALIGNED ? copy16(&tile[i][column], place, inside) : copy4(&tile[i][column], place, inside);
         }
     } else {
-        for (int at = threadIdx.x; at < BK * BN; at += THREADS) {
-            int i = LAYOUT == ROW_MAJOR ? at / BN : at % 8 + at / (8 * BN) * 8;
-            int column = LAYOUT == ROW_MAJOR ? at % BN : at / 8 % BN;
-            bool inside = first + i < k && first_column + column < n;
-            const float *from = b + place_in_b<LAYOUT>(first + i, first_column + column, n, k);
-            copy4(&tile[i][column], inside ? from : b, inside);
+#pragma unroll
+        for (int column = threadIdx.x / 8; column < BN; column += THREADS / 8) {
+            const float *from = b + (size_t)(first_column + column) * k + first;
+#pragma unroll
+            for (int i = threadIdx.x % 8; i < BK; i += 8) {
+                bool inside = first + i < k && first_column + column < n;
+                copy4(&tile[i][column], inside ? from + i : b, inside);
+            }
         }
     }
 }
@@ -80,7 +85,7 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
     int lane = threadIdx.x % 32;
     int lane_y = (lane >> 2 & 6) | (lane >> 1 & 1);  // bits 4, 3, 1 of the lane: 8 down
     int lane_x = (lane >> 1 & 2) | (lane & 1);       // bits 2, 0: 4 across
-    int y = warp / (BN / WN) * WM + lane_y * 4;      // the first group of this thread's rows and columns in the tile of C
+    int y = warp / (BN / WN) * WM + lane_y * 4;      // the first group of this thread's rows and columns
     int x = warp % (BN / WN) * WN + lane_x * 4;
 
     Staged staged;
@@ -98,6 +103,7 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
             staged.load<ALIGNED>(a, first_row, m, first + BK, k);
             copy<LAYOUT, ALIGNED>(b_tiles[which ^ 1], b, first_column, n, first + BK, k);
         }
+#pragma unroll  // so that the loads of the next i begin during this one
         for (int i = 0; i < BK; i++) {
             float rows[TM], columns[TN];
             for (int r = 0; r < TM; r += 4) {
@@ -133,7 +139,7 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
 }
 // ANCHOR_END: kernel
 
-GEMM_KERNEL(gemm_nn, THREADS, gemm<ROW_MAJOR, true>)
-GEMM_KERNEL(gemm_nt, THREADS, gemm<TRANSPOSED, true>)
-GEMM_KERNEL(gemm_nn_any, THREADS, gemm<ROW_MAJOR, false>)
-GEMM_KERNEL(gemm_nt_any, THREADS, gemm<TRANSPOSED, false>)
+GEMM_KERNEL_BOUNDED(gemm_nn, (THREADS, BLOCKS), gemm<ROW_MAJOR, true>)
+GEMM_KERNEL_BOUNDED(gemm_nt, (THREADS, BLOCKS), gemm<TRANSPOSED, true>)
+GEMM_KERNEL_BOUNDED(gemm_nn_any, (THREADS, BLOCKS), gemm<ROW_MAJOR, false>)
+GEMM_KERNEL_BOUNDED(gemm_nt_any, (THREADS, BLOCKS), gemm<TRANSPOSED, false>)

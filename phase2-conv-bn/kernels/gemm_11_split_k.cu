@@ -73,12 +73,13 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
 
 template <Layout LAYOUT, bool FULL> using Square = Tile<LAYOUT, FULL, 64, 64, 16, 32, 32, 4, 4, true>;
 
-// As GEMM_KERNEL, with a workspace: parts for each block, and a counter for each tile, zero.
-#define SPLIT_KERNEL(name, TILE)                                                                                        \
-    extern "C" __global__ void __launch_bounds__(TILE::THREADS)                                                         \
-        name(const float *__restrict__ a, const float *__restrict__ b, const float *__restrict__ bias,                 \
-             float *__restrict__ c, int m, int n, int k, Epilogue epilogue, float *parts, unsigned *arrived) {          \
-        gemm<TILE>(a, b, bias, c, m, n, k, epilogue, parts, arrived);                                                   \
+// As GEMM_KERNEL, with a workspace: parts for each block, and a counter for each tile, zero. Left to itself, the compiler
+// spills registers of one of these kernels.
+#define SPLIT_KERNEL(name, TILE)                                                                                      \
+    extern "C" __global__ void __launch_bounds__(TILE::THREADS, 4)                                                    \
+        name(const float *__restrict__ a, const float *__restrict__ b, const float *__restrict__ bias,                \
+             float *__restrict__ c, int m, int n, int k, Epilogue epilogue, float *parts, unsigned *arrived) {        \
+        gemm<TILE>(a, b, bias, c, m, n, k, epilogue, parts, arrived);                                                 \
     }
 using NN = Square<ROW_MAJOR, true>;
 using NT = Square<TRANSPOSED, true>;

@@ -18,7 +18,7 @@ template <bool ALIGNED>
 __device__ void finish4(const Epilogue &epilogue, float4 sums, const float *bias, float *row, int at, int length) {
     if (ALIGNED) {
         if (at < length) {
-            *reinterpret_cast<float4 *>(row + at) = epilogue.apply(sums, bias4_at(bias, at), row + at);
+            epilogue.finish(reinterpret_cast<float4 *>(row + at), sums, bias4_at(bias, at));
         }
         return;
     }
@@ -26,7 +26,7 @@ __device__ void finish4(const Epilogue &epilogue, float4 sums, const float *bias
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         if (at + i < length) {
-            row[at + i] = epilogue.apply(each[i], bias_at(bias, at + i), row + at + i);
+            epilogue.finish(row + at + i, each[i], bias_at(bias, at + i));
         }
     }
 }

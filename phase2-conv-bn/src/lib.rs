@@ -1,18 +1,14 @@
-//! Phase 2 — convolution and BatchNorm on the device.
+//! Phase 2 — matrix products, convolution and normalisation on the device.
 //!
-//! What is here now are the three layers that open ResNet18, each as the kernel one would write first:
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`gemm`] | the ladder of matrix products, from one thread an element to tiles that keep the arithmetic units busy |
+//! | [`conv`] | the ladder of convolutions |
+//! | [`norm`] | BatchNorm, ReLU and the statistics of a channel: what is limited by memory alone |
+//! | [`report`] | what `cargo run -p phase2-conv-bn` shows: every step checked, counted on the simulator, timed on a GPU |
 //!
-//! | step | kernel | the idea |
-//! | --- | --- | --- |
-//! | [`conv::step01_direct`] | `conv_01_direct.cu` | one thread computes one output element |
-//! | [`norm::batch_norm::NAIVE`] | `norm_01_batch_norm.cu` | one thread normalises one element |
-//! | [`norm::relu::NAIVE`] | `relu_01_naive.cu` | one thread clips one element, in place |
-//!
-//! They are the yardstick for what follows, and phase 5's `layers` table measures them. The ladders that make matrix product
-//! and convolution fast (tiling, shared memory, registers, implicit GEMM) are the body of phase 2 and have not been written
-//! yet.
-//!
-//! `cargo run -p phase2-conv-bn` runs all three on a small shape and compares them with the f64 reference.
+//! A ladder is a static table of steps, each the host side of one kernel file, so that the difference between neighbouring files
+//! is the lesson.
 
 pub mod conv;
 pub mod gemm;

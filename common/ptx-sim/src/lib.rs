@@ -45,6 +45,7 @@
 //! | `memory`, `heap` | allocations that know their bounds, of the host and of kernels |
 //! | `exec` | blocks on host threads, warps in turn, lanes together |
 //! | `profile`, `occupancy` | what a launch asked of the hardware, by line; how many blocks a multiprocessor holds |
+//! | [`ptxas`] | registers and spills of a kernel, from the compiler where it is installed |
 //! | `trace`, `picture` | what a block did, step by step, and drawings of it |
 //! | `watch` | values of registers and memory as a kernel goes: a debugger in small |
 //! | `fault`, `error`, `report` | what can go wrong, as values and as text |
@@ -70,6 +71,7 @@ mod occupancy;
 mod parse;
 mod picture;
 mod profile;
+pub mod ptxas;
 mod report;
 pub mod scalar;
 mod span;

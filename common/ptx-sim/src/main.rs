@@ -1,7 +1,6 @@
 //! `ptx-sim`: runs a kernel of a PTX file on the simulated device, or says what is in the file.
 
 mod cli;
-mod ptxas;
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -13,7 +12,7 @@ use cli::{Argument, Check, Cli, Command, Contents, Element, Launch, Run, Show, T
 use ptx_sim::{
     Arg, Device, DeviceConfig, DevicePtr, Fault, KernelInfo, LaunchConfig, LaunchError, LaunchReport, Limits,
     LoadError, MemoryError, Module, Observation, Observe, Occupancy, Pick, PictureError, Profile, Space, Trace,
-    TraceRequest, WatchRequest, WatchSink, WatchThreads,
+    TraceRequest, WatchRequest, WatchSink, WatchThreads, ptxas,
 };
 use serde_json::{Value, json};
 

@@ -1,16 +1,38 @@
-//! Registers of a kernel, from `ptxas -v` where there is one: the simulator has as many as PTX names.
+//! What a kernel takes of the hardware, from `ptxas -v` where there is one: the simulator has as many registers as PTX names.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Registers a thread of `kernel` when `ptx` is compiled for `arch`. The error says why they are not known.
-pub(crate) fn registers(ptx: &Path, arch: &str, kernel: &str) -> Result<u32, String> {
+/// What the compiler gave a kernel for one architecture.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Resources {
+    /// The kernel's name.
+    pub kernel: String,
+    /// Registers a thread.
+    pub registers: u32,
+    /// Bytes of shared memory a block, declared in the source.
+    pub shared: u32,
+    /// Bytes of local memory a thread: its arrays, and what had no place in registers.
+    pub stack: u32,
+    /// Bytes of registers that are written to local memory for want of place, added up over the code.
+    pub spill_stores: u32,
+    /// Bytes that are read back.
+    pub spill_loads: u32,
+}
+
+/// The resources of every kernel in `ptx`, in its order, when it is compiled for `arch`, such as `sm_90`.
+///
+/// # Errors
+/// A sentence that says why they are not known.
+pub fn resources(ptx: &Path, arch: &str) -> Result<Vec<Resources>, String> {
     let candidates = candidates();
     let found = candidates.iter().find(|path| path.is_file());
     let ptxas = found.ok_or("no ptxas found on PATH, in CUDA_PATH, CUDA_HOME or a Python environment")?;
-    // what it compiles is not wanted, only what it says
-    let folder = std::env::temp_dir();
-    let out = folder.join(format!("ptx-sim-{}.cubin", std::process::id()));
+    // What it compiles is not wanted, only what it says.
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+    let call = CALLS.fetch_add(1, Ordering::Relaxed);
+    let out = std::env::temp_dir().join(format!("ptx-sim-{}-{call}.cubin", std::process::id()));
     let output = Command::new(ptxas).arg("-v").arg(format!("-arch={arch}")).arg("-o").arg(&out).arg(ptx).output();
     let _ = std::fs::remove_file(&out); // there is none if it failed
     let output = output.map_err(|error| format!("cannot run `{}`: {error}", ptxas.display()))?;
@@ -18,14 +40,36 @@ pub(crate) fn registers(ptx: &Path, arch: &str, kernel: &str) -> Result<u32, Str
     if !output.status.success() {
         return Err(format!("ptxas: {}", said.lines().next().unwrap_or("it failed without a word")));
     }
-    used(&said, kernel).ok_or_else(|| format!("ptxas says nothing of `{kernel}`"))
+    // It works off the kernels in the opposite order.
+    let mut all: Vec<Resources> = said.split("Compiling entry function").skip(1).filter_map(of_kernel).collect();
+    all.reverse();
+    Ok(all)
 }
 
-/// Of what `ptxas -v` says of all kernels, that one's "Used 24 registers".
-fn used(said: &str, kernel: &str) -> Option<u32> {
-    let about =
-        said.split("Compiling entry function").find(|part| part.trim_start().starts_with(&format!("'{kernel}'")))?;
-    about.split_once("Used ")?.1.split_once(" registers")?.0.parse().ok()
+/// Of what `ptxas -v` says of one kernel.
+fn of_kernel(said: &str) -> Option<Resources> {
+    let before = |unit: &str| {
+        let number = said.split_once(unit)?.0.rsplit([' ', '\n']).next()?;
+        number.parse().ok()
+    };
+    Some(Resources {
+        kernel: said.split('\'').nth(1)?.to_owned(),
+        registers: before(" registers")?,
+        shared: before(" bytes smem").unwrap_or(0),
+        stack: before(" bytes stack frame").unwrap_or(0),
+        spill_stores: before(" bytes spill stores").unwrap_or(0),
+        spill_loads: before(" bytes spill loads").unwrap_or(0),
+    })
+}
+
+/// Registers a thread of `kernel`.
+///
+/// # Errors
+/// As [`resources`], and if there is no such kernel.
+pub fn registers(ptx: &Path, arch: &str, kernel: &str) -> Result<u32, String> {
+    let all = resources(ptx, arch)?;
+    let found = all.iter().find(|resources| resources.kernel == kernel);
+    found.map(|resources| resources.registers).ok_or_else(|| format!("ptxas says nothing of `{kernel}`"))
 }
 
 fn candidates() -> Vec<PathBuf> {
@@ -49,8 +93,10 @@ fn candidates() -> Vec<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
     #[test]
-    fn each_kernel_has_registers_of_its_own() {
+    fn each_kernel_has_resources_of_its_own() {
         let said = "\
 ptxas info    : 0 bytes gmem
 ptxas info    : Compiling entry function 'scale2' for 'sm_90'
@@ -58,10 +104,20 @@ ptxas info    : Function properties for scale2
     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
 ptxas info    : Used 12 registers, used 0 barriers, 360 bytes cmem[0]
 ptxas info    : Compiling entry function 'scale' for 'sm_90'
-ptxas info    : Used 40 registers, used 1 barriers
+ptxas info    : Function properties for scale
+    264 bytes stack frame, 8 bytes spill stores, 16 bytes spill loads
+ptxas info    : Used 40 registers, used 1 barriers, 264 bytes cumulative stack size, 4096 bytes smem
 ";
-        assert_eq!(super::used(said, "scale"), Some(40));
-        assert_eq!(super::used(said, "scale2"), Some(12));
-        assert_eq!(super::used(said, "sca"), None);
+        let kernels: Vec<_> = said.split("Compiling entry function").skip(1).filter_map(of_kernel).collect();
+        let small = Resources { kernel: "scale2".to_owned(), registers: 12, ..Resources::default() };
+        let large = Resources {
+            kernel: "scale".to_owned(),
+            registers: 40,
+            shared: 4096,
+            stack: 264,
+            spill_stores: 8,
+            spill_loads: 16,
+        };
+        assert_eq!(kernels, [small, large]);
     }
 }

@@ -114,10 +114,17 @@ impl Default for Epilogue<'_> {
 struct Scalars {
     alpha: f32,
     beta: f32,
-    relu: i32,
+    /// What is below becomes it.
+    floor: f32,
 }
 
-// SAFETY: `repr(C)` with 32-bit numbers only, so there is no padding and every bit pattern is valid.
+impl From<&Epilogue<'_>> for Scalars {
+    fn from(&Epilogue { alpha, beta, relu, .. }: &Epilogue<'_>) -> Scalars {
+        Scalars { alpha, beta, floor: if relu { 0.0 } else { f32::NEG_INFINITY } }
+    }
+}
+
+// SAFETY: `repr(C)` with f32 only, so there is no padding and every bit pattern is valid.
 unsafe impl bytemuck::Zeroable for Scalars {}
 // SAFETY: as above.
 unsafe impl bytemuck::Pod for Scalars {}
@@ -149,6 +156,11 @@ impl Step {
     /// What tables call it.
     pub fn name(&self) -> &'static str {
         self.name
+    }
+
+    /// `07 no conflicts`.
+    pub fn title(&self) -> String {
+        format!("{:02} {}", self.number, self.name)
     }
 
     /// What is new in it, in a few words.
@@ -274,7 +286,7 @@ impl Gemm {
         if blocks == 0 {
             return Ok(());
         }
-        let scalars = Scalars { alpha: epilogue.alpha, beta: epilogue.beta, relu: epilogue.relu.into() };
+        let scalars = Scalars::from(epilogue);
         let mut workspace = plan.workspace.map(|workspace| workspace.lock().unwrap_or_else(PoisonError::into_inner));
         let mut launch = stream.launch_builder(plan.kernel);
         launch.arg(a.buffer()?).arg(b.buffer()?);

@@ -11,7 +11,7 @@ use super::Step;
 /// `kernels/gemm_07_no_conflicts.cu`.
 pub const STEP: Step = Step {
     number: 7,
-    name: "no bank conflicts",
+    name: "no conflicts",
     idea: "padded rows, groups of columns: every lane its own bank",
     source: kernel_source!("gemm_07_no_conflicts"),
     tile: [128, 128],

@@ -11,19 +11,26 @@ use common::prelude::*;
 /// # Panics
 /// If `right` does not stand there exactly once: the kernel has changed, and the mistake must be planted anew.
 pub fn planted(source: &KernelSource, right: &str, wrong: &str) -> KernelSource {
-    let dir = source.path().and_then(|path| Some(path.parent()?.to_owned())).expect("a kernel in a file");
-    let header = |name: &str| std::fs::read_to_string(dir.join(name)).expect("a header beside the kernel");
-    let mut text = source.text().expect("the kernel can be read");
-    while let Some((name, line)) = text.lines().find_map(|line| {
-        let name = line.strip_prefix("#include \"")?.split_once('"')?.0;
-        Some((name.to_owned(), line.to_owned()))
-    }) {
-        text = text.replacen(&line, &header(&name), 1);
-        // A header that is included twice is there already.
-        text = text.replace(&line, "");
-    }
+    let text = with_headers(source);
     assert_eq!(text.matches(right).count(), 1, "`{right}` in {}", source.label());
     KernelSource::from_text(format!("planted_{}", source.name), text.replace(right, wrong))
+}
+
+/// The kernel's text with its headers in it, each once.
+fn with_headers(source: &KernelSource) -> String {
+    let dir = source.path().and_then(|path| Some(path.parent()?.to_owned())).expect("a kernel in a file");
+    let mut text = source.text().expect("the kernel can be read");
+    let mut seen = Vec::new();
+    while let Some(line) = text.lines().find(|line| line.starts_with("#include \"")).map(str::to_owned) {
+        let name = line.split('"').nth(1).expect("a name in quotes").to_owned();
+        let header = match seen.contains(&name) {
+            true => String::new(),
+            false => std::fs::read_to_string(dir.join(&name)).expect("a header beside the kernel"),
+        };
+        text = text.replacen(&line, &header, 1);
+        seen.push(name);
+    }
+    text
 }
 
 /// True if kernels can be compiled here; a skip says so, and `REQUIRE_NVRTC=1` makes it a failure.

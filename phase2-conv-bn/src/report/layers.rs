@@ -6,23 +6,21 @@ use common::reference::{self, BatchNorm, Conv2dParams, Reference};
 use common::table::{Cell, Column, Table};
 use common::timing::Bench;
 
+use super::{NO_CLOCK, NO_COUNTS, Part, Report};
 use crate::conv;
 use crate::norm::{batch_norm, relu};
 
-/// A table, and what in it is wrong.
-#[derive(Debug)]
-pub struct Report {
-    /// One row a layer.
-    pub table: Table,
-    /// One sentence for each layer whose result is out of tolerance.
-    pub wrong: Vec<String>,
-}
+/// `cargo run -p phase2-conv-bn -- layers`.
+pub const PART: Part = Part {
+    name: "layers",
+    about: "the layers that open ResNet18, as kernels that one would write first",
+    tables: &["layers"],
+    by_default: true,
+    run,
+};
 
 /// Runs convolution, BatchNorm and ReLU on `device`, each on the result of the one before.
-///
-/// # Errors
-/// What the device reports.
-pub fn run(device: &Device) -> Result<Report> {
+fn run(device: &Device) -> Result<Report> {
     let stream = device.stream();
     // Ragged on purpose: 45 outputs a plane leave a block half empty, and stride, padding, dilation differ in y and x.
     let params = Conv2dParams { stride: [2, 1], padding: [1, 2], dilation: [1, 2], groups: 2 };
@@ -41,7 +39,7 @@ pub fn run(device: &Device) -> Result<Report> {
         Column::number("allowed", 3),
         Column::text("check"),
     ];
-    let mut report = Report { table: Table::new(title, columns), wrong: Vec::new() };
+    let mut report = Layers { table: Table::new(title, columns), wrong: Vec::new() };
     report.table.note("|Δ|: to the reference, which accumulates in f64; allowed: what f32 rounding may cost, derived.");
     let bench = Bench::default();
 
@@ -67,10 +65,18 @@ pub fn run(device: &Device) -> Result<Report> {
     let relu = relu::NAIVE.load(device)?;
     let timing = bench.measure(&stream, || relu.launch_in_place(&stream, &mut z))?;
     report.row("03 relu", &timing, &z.to_host()?, &reference::relu(&normalised)?)?;
-    Ok(report)
+    // The profiles are of no use here, and not to be counted as those of the next part.
+    device.as_sim().map(|sim| sim.take_profiles());
+    Ok(Report { tables: vec![report.table], wrong: report.wrong })
 }
 
-impl Report {
+/// The table as it grows, and what in it is wrong.
+struct Layers {
+    table: Table,
+    wrong: Vec<String>,
+}
+
+impl Layers {
     fn row(
         &mut self,
         step: &str,
@@ -90,8 +96,8 @@ impl Report {
         self.table.row([
             step.into(),
             actual.len().into(),
-            Cell::or_absent(timing.median_ms(), "the simulator counts instructions and has no clock"),
-            Cell::or_absent(lanes, "a GPU does not count instructions"),
+            Cell::or_absent(timing.median_ms(), NO_CLOCK),
+            Cell::or_absent(lanes, NO_COUNTS),
             max_abs,
             tolerance.absolute.into(),
             verdict.into(),

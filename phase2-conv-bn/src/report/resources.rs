@@ -1,0 +1,71 @@
+//! What each kernel takes of a multiprocessor, as the compiler says.
+
+use common::compile::KernelSource;
+use common::compile::ship::shipped_path;
+use common::prelude::*;
+use common::ptx_sim::ptxas;
+use common::table::{Cell, Column, Table};
+
+use super::{Part, Report};
+use crate::norm::{batch_norm, relu, statistics};
+use crate::{conv, gemm, norm};
+
+/// `cargo run -p phase2-conv-bn -- resources`.
+pub const PART: Part = Part {
+    name: "resources",
+    about: "registers, shared memory and spills of every kernel, by ptxas",
+    tables: &["resources"],
+    by_default: false,
+    run,
+};
+
+/// What the shipped PTX is compiled for where there is no GPU: an H100 or H200.
+const ARCHITECTURE: &str = "sm_90";
+
+/// The kernel files of this phase.
+fn sources() -> impl Iterator<Item = &'static KernelSource> {
+    let gemm = gemm::LADDER.iter().map(gemm::Step::source);
+    let conv = conv::LADDER.iter().map(conv::Step::source);
+    let batch_norm = batch_norm::LADDER.iter().map(norm::Step::source);
+    let relu = relu::LADDER.iter().map(norm::Step::source);
+    let statistics = statistics::LADDER.iter().map(norm::Step::source);
+    gemm.chain(conv).chain(batch_norm).chain(relu).chain(statistics)
+}
+
+/// The table, for the GPU at hand.
+fn run(device: &Device) -> Result<Report> {
+    let architecture = match device.properties().compute_capability {
+        Some((major, minor)) => format!("sm_{major}{minor}"),
+        None => ARCHITECTURE.to_owned(),
+    };
+    let columns = [
+        Column::text("kernel"),
+        Column::number("registers", 0),
+        Column::number("shared bytes", 0),
+        Column::number("stack bytes", 0),
+        Column::number("spilled bytes", 0),
+        Column::number("read back", 0),
+    ];
+    let mut table = Table::new(format!("resources of each kernel, compiled for {architecture}"), columns);
+    for source in sources() {
+        let path = source.path().map(|path| shipped_path(&path)).unwrap_or_default();
+        match ptxas::resources(&path, &architecture) {
+            Ok(kernels) => kernels.iter().for_each(|kernel| {
+                let numbers = [kernel.registers, kernel.shared, kernel.stack, kernel.spill_stores, kernel.spill_loads];
+                let numbers = numbers.map(|number| Cell::from(u64::from(number)));
+                let name = format!("{}: {}", source.name, kernel.kernel);
+                table.row([Cell::from(name)].into_iter().chain(numbers));
+            }),
+            Err(reason) => {
+                let unknown = (0..5).map(|_| Cell::absent(reason.as_str()));
+                table.row([Cell::from(&*source.name)].into_iter().chain(unknown));
+            }
+        }
+    }
+    table.note(
+        "registers, stack, spilled and read back: of a thread; shared: of a block. The stack holds arrays that the code indexes \
+         by what is known at run time only, and what had no place in registers (spilled, with the bytes stored and read \
+         back in the code). By `ptxas -v`, of the PTX shipped beside each kernel.",
+    );
+    Ok(Report { tables: vec![table], wrong: Vec::new() })
+}
