@@ -7,6 +7,7 @@
 //! | [`probe`] | which of NVIDIA's libraries this machine has, and what to do about those it lacks |
 //! | [`tensor`] | [`Tensor`]: a shape and its f32 values, on the host or on a device |
 //! | [`reference`](mod@reference) | CPU references that accumulate in f64, and naive f32 baselines |
+//! | [`cpu`] | the same layers as fast as a CPU has them |
 //! | [`check`] | comparison that a NaN cannot pass, with derived tolerances |
 //! | [`ladder`] | the runner of every ladder: poison, check, then time; step × shape × device |
 //! | [`peer`] | cuBLAS and cuDNN, where they are installed |
@@ -34,6 +35,7 @@
 
 pub mod check;
 pub mod compile;
+pub mod cpu;
 pub mod device;
 mod error;
 pub mod ladder;

@@ -232,6 +232,28 @@ pub fn linear_relu(x: &Tensor, weight: &Tensor, bias: &Tensor) -> Result<Referen
     Gemm { transposed: true, bias: Some(bias.as_slice()?), relu: true, ..product }.all()
 }
 
+/// [`linear_relu`] in plain f32, one loop a dimension.
+///
+/// # Errors
+/// As [`linear_relu`].
+pub fn linear_relu_f32(x: &Tensor, weight: &Tensor, bias: &Tensor) -> Result<Tensor> {
+    let [batch, inputs, outputs] = linear_size(x, weight)?;
+    bias.expect_shape("linear's bias", &[outputs])?;
+    let (x, weight, bias) = (x.as_slice()?, weight.as_slice()?, bias.as_slice()?);
+    let values = (0..batch * outputs)
+        .into_par_iter()
+        .map(|i| {
+            let (row, column) = (i / outputs, i % outputs);
+            let mut sum = bias[column];
+            for k in 0..inputs {
+                sum += x[row * inputs + k] * weight[column * inputs + k];
+            }
+            relu_of(sum)
+        })
+        .collect();
+    Tensor::from_vec(&[batch, outputs], values)
+}
+
 /// The gradients of a linear layer with ReLU.
 #[derive(Clone, Debug)]
 pub struct LinearGradients {
@@ -262,7 +284,7 @@ pub fn linear_relu_backward(x: &Tensor, weight: &Tensor, y: &Tensor, dy: &Tensor
 }
 
 /// Batch, inputs, outputs.
-fn linear_size(x: &Tensor, weight: &Tensor) -> Result<[usize; 3]> {
+pub(crate) fn linear_size(x: &Tensor, weight: &Tensor) -> Result<[usize; 3]> {
     match (x.shape(), weight.shape()) {
         (&[batch, inputs], &[outputs, same]) if same == inputs => Ok([batch, inputs, outputs]),
         (x, weight) => {
@@ -484,7 +506,7 @@ pub struct BatchNorm<'a> {
 
 impl BatchNorm<'_> {
     /// For each channel: γ, β, mean, variance.
-    fn channels(&self, input: &Tensor) -> Result<Vec<[f32; 4]>> {
+    pub(crate) fn channels(&self, input: &Tensor) -> Result<Vec<[f32; 4]>> {
         let [_, channels, _, _] = input.dims4()?;
         let parts = [self.weight, self.bias, self.mean, self.variance];
         for part in parts {

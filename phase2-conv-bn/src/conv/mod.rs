@@ -3,6 +3,15 @@
 //! | step | kernel | the idea |
 //! | --- | --- | --- |
 //! | [`step01_direct`] | `conv_01_direct.cu` | one thread computes one output element |
+//! | [`step02_halo`] | `conv_02_halo.cu` | the input of a block of outputs in shared memory |
+//! | [`step03_registers`] | `conv_03_registers.cu` | 8 output channels × 4 pixels a thread |
+//! | [`step04_im2col`] | `conv_04_im2col.cu` | windows written out as columns, then a matrix product |
+//! | [`step05_implicit`] | `conv_05_implicit.cu` | im2col's matrix is computed where a tile asks for it |
+//! | [`step06_implicit_tiled`] | `conv_06_implicit_tiled.cu` | register tiles, a table of offsets, taps cut for small images |
+//! | [`step07_winograd`] | `conv_07_winograd.cu` | four outputs of a 3×3 window for 16 multiplications instead of 36 |
+//! | [`step08_pointwise`] | `conv_08_pointwise.cu` | 1×1: a matrix product on the input as it lies |
+//!
+//! [`Tuned`] chooses among them by the shape.
 //!
 //! What a call has to satisfy is written once, in [`Conv::launch`]; a step adds its kernels, their geometry, and which shapes
 //! it does not take.
@@ -15,10 +24,33 @@ use common::reference::Conv2dParams;
 
 use crate::limits::fits_i32;
 
+mod parts;
+mod tuned;
+
+pub use step07_winograd::Prepared;
+pub use tuned::Tuned;
+
 pub mod step01_direct;
+pub mod step02_halo;
+pub mod step03_registers;
+pub mod step04_im2col;
+pub mod step05_implicit;
+pub mod step06_implicit_tiled;
+pub mod step07_winograd;
+pub mod step08_pointwise;
 
 /// All steps, in the order in which they are read.
-pub static LADDER: &[Step] = &[step01_direct::STEP];
+#[rustfmt::skip] // one line a step
+pub static LADDER: &[Step] = &[
+    step01_direct::STEP,
+    step02_halo::STEP,
+    step03_registers::STEP,
+    step04_im2col::STEP,
+    step05_implicit::STEP,
+    step06_implicit_tiled::STEP,
+    step07_winograd::STEP,
+    step08_pointwise::STEP,
+];
 
 /// Makes an algorithm from its kernel file.
 type Load = fn(&Device, &KernelSource) -> Result<Box<dyn Algorithm>>;
@@ -100,12 +132,45 @@ struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
+    /// What [`Conv::launch`] is given, compared.
+    fn new(
+        stream: &'a Stream,
+        input: &'a Tensor,
+        weight: &'a Tensor,
+        bias: Option<&'a Tensor>,
+        params: Conv2dParams,
+        output: &'a mut Tensor,
+    ) -> Result<Call<'a>> {
+        let out = params.output_shape(input, weight)?;
+        output.expect_shape("the convolution's output", &out)?;
+        if let Some(bias) = bias {
+            bias.expect_shape("the convolution's bias", &out[1..2])?;
+        }
+        Ok(Call {
+            stream,
+            geometry: Geometry::new(input, weight, params, out)?,
+            input: input.buffer()?,
+            weight: weight.buffer()?,
+            bias: bias.map(Tensor::buffer).transpose()?,
+            output: output.buffer_mut()?,
+        })
+    }
+
     /// The bias as a kernel's argument: an address, or null for none.
     fn push_bias(&self, launch: &mut LaunchArgs<'a>) {
         match self.bias {
             Some(bias) => launch.arg(bias),
             None => launch.arg(&0u64),
         };
+    }
+}
+
+/// That a step does not take a shape, and why.
+fn refuse(step: &Step, call: &Call<'_>, reason: String) -> Error {
+    Error::Unsupported {
+        what: format!("convolution `{}`", step.name),
+        device: call.stream.device().short_name(),
+        reason,
     }
 }
 
@@ -177,6 +242,30 @@ impl Geometry {
     }
 }
 
+impl Geometry {
+    /// Tiles of so many output channels and pixels that cover the output, group by group.
+    fn tiles(&self, [channels, pixels]: [usize; 2]) -> usize {
+        let count = |value: i32, tile: usize| (value.unsigned_abs() as usize).div_ceil(tile);
+        count(self.groups, 1) * count(self.group_outputs, channels) * count(self.pixels, pixels)
+    }
+}
+
+/// `blocks` in one dimension of a grid, where CUDA takes 2³¹ − 1.
+fn block_count(stream: &Stream, step: &'static str, blocks: usize) -> Result<u32> {
+    i32::try_from(blocks)
+        .map(i32::unsigned_abs)
+        .map_err(|_| unsupported(stream, step, format!("{blocks} blocks are more than a grid can have ({})", i32::MAX)))
+}
+
+/// Why a step does not take a shape.
+fn unsupported(stream: &Stream, step: &'static str, reason: impl Into<String>) -> Error {
+    Error::Unsupported {
+        what: format!("convolution `{step}`"),
+        device: stream.device().short_name(),
+        reason: reason.into(),
+    }
+}
+
 impl Conv {
     /// What tables call the step.
     pub fn name(&self) -> &'static str {
@@ -199,19 +288,7 @@ impl Conv {
         params: Conv2dParams,
         output: &mut Tensor,
     ) -> Result<()> {
-        let out = params.output_shape(input, weight)?;
-        output.expect_shape("the convolution's output", &out)?;
-        if let Some(bias) = bias {
-            bias.expect_shape("the convolution's bias", &out[1..2])?;
-        }
-        let call = Call {
-            stream,
-            geometry: Geometry::new(input, weight, params, out)?,
-            input: input.buffer()?,
-            weight: weight.buffer()?,
-            bias: bias.map(Tensor::buffer).transpose()?,
-            output: output.buffer_mut()?,
-        };
+        let call = Call::new(stream, input, weight, bias, params, output)?;
         if call.geometry.outputs == 0 {
             return Ok(());
         }

@@ -1,0 +1,342 @@
+//! Layers on the CPU as a careful implementation has them, so that nobody can say the CPU was set up to lose: every core, vector
+//! units, data that stays in caches.
+//!
+//! | layer | here | the story's baseline, in [`crate::reference`] |
+//! | --- | --- | --- |
+//! | matrix product | tiles of [`matrixmultiply`], packed for its vector kernels, on every core | three loops |
+//! | convolution | im2col a panel at a time, then the product (Chellapilla, Puri and Simard, 2006) | seven loops |
+//! | BatchNorm | one scale and one shift a channel | the formula |
+//! | ReLU, linear layer | as the parts they consist of | one loop, four loops |
+//!
+//! `matrixmultiply` is the product that `ndarray` uses: pure Rust, kernels for AVX-512, AVX2, NEON and others chosen at run time.
+//! Work spreads over the threads of the rayon pool that it is called in.
+
+use rayon::prelude::*;
+
+use crate::Tensor;
+use crate::error::{Error, Result};
+use crate::reference::{BatchNorm, Conv2dParams, linear_size};
+
+/// A matrix in memory: where its first element is, and how far rows and columns are apart.
+#[derive(Clone, Copy)]
+struct Matrix<P> {
+    first: P,
+    row: usize,
+    column: usize,
+}
+
+// SAFETY: used for reading memory that lives as long as the tasks do.
+unsafe impl Send for Matrix<*const f32> {}
+// SAFETY: as above.
+unsafe impl Sync for Matrix<*const f32> {}
+// SAFETY: used for writing memory that lives as long as the tasks do, each element by one task.
+unsafe impl Send for Matrix<*mut f32> {}
+// SAFETY: as above.
+unsafe impl Sync for Matrix<*mut f32> {}
+
+impl Matrix<*const f32> {
+    /// The part that begins at this row and column.
+    fn part_at(self, row: usize, column: usize) -> Self {
+        Matrix { first: self.first.wrapping_add(row * self.row + column * self.column), ..self }
+    }
+}
+
+impl Matrix<*mut f32> {
+    /// The part that begins at this row and column.
+    fn part_at(self, row: usize, column: usize) -> Self {
+        Matrix { first: self.first.wrapping_add(row * self.row + column * self.column), ..self }
+    }
+}
+
+/// C = A·B on this thread.
+///
+/// # Safety
+/// A \[m, k\] and B \[k, n\] must lie in memory that nobody writes, C \[m, n\] in memory that nobody else uses.
+unsafe fn product([m, n, k]: [usize; 3], a: Matrix<*const f32>, b: Matrix<*const f32>, c: Matrix<*mut f32>) {
+    let [ra, ca, rb, cb, rc, cc] = [a.row, a.column, b.row, b.column, c.row, c.column].map(|stride| stride as isize);
+    // SAFETY: the caller's promise. With beta 0 C is not read.
+    unsafe { matrixmultiply::sgemm(m, k, n, 1.0, a.first, ra, ca, b.first, rb, cb, 0.0, c.first, rc, cc) }
+}
+
+/// C = A·B with A \[M, K\], B \[K, N\] or, `transposed`, \[N, K\], C \[M, N\], all row-major.
+///
+/// # Errors
+/// [`Error::Shape`] if a slice has not the length that M, N, K say.
+pub fn gemm(a: &[f32], b: &[f32], m: usize, n: usize, k: usize, transposed: bool) -> Result<Vec<f32>> {
+    if Some(a.len()) != m.checked_mul(k) || Some(b.len()) != k.checked_mul(n) {
+        let detail = format!("A has {} values and B has {}, which is not M = {m}, N = {n}, K = {k}", a.len(), b.len());
+        return Err(Error::shape("gemm on the CPU", detail));
+    }
+    let mut c = vec![0.0f32; m * n];
+    let (row, column) = if transposed { (1, k) } else { (n, 1) };
+    let a = Matrix { first: a.as_ptr(), row: k, column: 1 };
+    let b = Matrix { first: b.as_ptr(), row, column };
+    let of_c = Matrix { first: c.as_mut_ptr(), row: n, column: 1 };
+    // Tiles as large as leaves each thread a few, but none so small that packing its operands is felt.
+    let (mut rows, mut columns) = (m, n);
+    let wanted = 4 * rayon::current_num_threads();
+    while m.div_ceil(rows.max(1)) * n.div_ceil(columns.max(1)) < wanted && rows.max(columns) > 128 {
+        if rows > columns { rows = rows.div_ceil(2) } else { columns = columns.div_ceil(2) }
+    }
+    let across = n.div_ceil(columns.max(1));
+    (0..m.div_ceil(rows.max(1)) * across).into_par_iter().for_each(|tile| {
+        let (row, column) = (tile / across * rows, tile % across * columns);
+        let size = [rows.min(m - row), columns.min(n - column), k];
+        // SAFETY: the tile lies inside all three, whose lengths were compared, and no two tiles of C overlap.
+        unsafe { product(size, a.part_at(row, 0), b.part_at(0, column), of_c.part_at(row, column)) };
+    });
+    Ok(c)
+}
+
+/// relu(x·Wᵀ + bias) with x \[batch, in\], W \[out, in\], bias \[out\].
+///
+/// # Errors
+/// [`Error::Shape`] if the shapes do not fit one another, [`Error::Invalid`] if a tensor is on a device.
+pub fn linear_relu(x: &Tensor, weight: &Tensor, bias: &Tensor) -> Result<Tensor> {
+    let [batch, inputs, outputs] = linear_size(x, weight)?;
+    bias.expect_shape("linear's bias", &[outputs])?;
+    let bias = bias.as_slice()?;
+    let mut y = gemm(x.as_slice()?, weight.as_slice()?, batch, outputs, inputs, true)?;
+    y.par_chunks_mut(outputs.max(1)).for_each(|row| {
+        row.iter_mut().zip(bias).for_each(|(value, bias)| *value = clip(*value + bias));
+    });
+    Tensor::from_vec(&[batch, outputs], y)
+}
+
+/// The convolution of [`crate::reference::conv2d`].
+///
+/// # Errors
+/// As there.
+pub fn conv2d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, params: Conv2dParams) -> Result<Tensor> {
+    let shape = params.output_shape(input, weight)?;
+    let [images, channels, height, width] = input.dims4()?;
+    let [out_channels, in_group, window_y, window_x] = weight.dims4()?;
+    if let Some(bias) = bias {
+        bias.expect_shape("conv2d's bias", &[out_channels])?;
+    }
+    let (values, weights, bias) = (input.as_slice()?, weight.as_slice()?, bias.map(Tensor::as_slice).transpose()?);
+    let (plane, pixels) = (height * width, shape[2] * shape[3]);
+    let (out_group, depth) = (out_channels / params.groups, in_group * window_y * window_x);
+    let mut output = vec![0.0f32; shape.iter().product()];
+    if output.is_empty() {
+        return Tensor::from_vec(&shape, output);
+    }
+    // A panel of columns of at most a megabyte, which stays in a core's cache between being made and being multiplied.
+    let panel = ((1 << 18) / depth.max(1)).clamp(64, 1024);
+    let panels = pixels.div_ceil(panel);
+    // The window of a 1×1 convolution without stride and padding is the pixel itself: the columns are the input.
+    let as_it_is = [window_y, window_x] == [1, 1] && params.stride == [1, 1] && params.padding == [0, 0];
+    let out = Matrix { first: output.as_mut_ptr(), row: pixels, column: 1 };
+    (0..images * params.groups * panels).into_par_iter().for_each_init(Vec::new, |columns, task| {
+        let (image, group, first) =
+            (task / panels / params.groups, task / panels % params.groups, task % panels * panel);
+        let count = panel.min(pixels - first);
+        let of_group = &values[(image * channels + group * in_group) * plane..][..in_group * plane];
+        let b = match as_it_is {
+            true => Matrix { first: of_group.as_ptr(), row: plane, column: 1 }.part_at(0, first),
+            false => {
+                let window =
+                    Window { size: [height, width], window: [window_y, window_x], out_width: shape[3], params };
+                window.columns(of_group, first, count, columns);
+                Matrix { first: columns.as_ptr(), row: count, column: 1 }
+            }
+        };
+        let a = Matrix { first: weights[group * out_group * depth..].as_ptr(), row: depth, column: 1 };
+        let c = out.part_at(image * out_channels + group * out_group, first);
+        // SAFETY: A is the group's rows of the weight; B is `count` columns of `depth` rows, inside the group's channels if it is
+        // the input; C is those columns of the group's rows of the image's output, which belong to this task alone.
+        unsafe { product([out_group, count, depth], a, b, c) };
+        if let Some(bias) = bias {
+            for channel in 0..out_group {
+                let row = c.part_at(channel, 0).first;
+                // SAFETY: a row of C, as above.
+                let row = unsafe { std::slice::from_raw_parts_mut(row, count) };
+                row.iter_mut().for_each(|value| *value += bias[group * out_group + channel]);
+            }
+        }
+    });
+    Tensor::from_vec(&shape, output)
+}
+
+/// What the columns of a convolution are taken from.
+struct Window {
+    /// Of the image.
+    size: [usize; 2],
+    window: [usize; 2],
+    out_width: usize,
+    params: Conv2dParams,
+}
+
+impl Window {
+    /// The windows of the outputs [first, first + count) of a plane as columns \[channels · R · S, count\], zeros where a window is
+    /// outside the image.
+    fn columns(&self, channels: &[f32], first: usize, count: usize, columns: &mut Vec<f32>) {
+        let ([height, width], [window_y, window_x]) = (self.size, self.window);
+        let Conv2dParams { stride, padding, dilation, .. } = self.params;
+        let rows = channels.len() / (height * width).max(1) * window_y * window_x;
+        columns.clear();
+        columns.resize(rows * count, 0.0);
+        for (row, values) in columns.chunks_exact_mut(count).enumerate() {
+            let (channel, r, s) = (row / (window_y * window_x), row / window_x % window_y, row % window_x);
+            let image = &channels[channel * height * width..][..height * width];
+            // One run of outputs in a row of the output after another.
+            let mut at = 0;
+            while at < count {
+                let (y, x) = ((first + at) / self.out_width, (first + at) % self.out_width);
+                let run = (self.out_width - x).min(count - at);
+                let from_row = (y * stride[0] + r * dilation[0]).checked_sub(padding[0]).filter(|&row| row < height);
+                if let Some(from_row) = from_row {
+                    let line = &image[from_row * width..][..width];
+                    // Outputs x + i whose column x·stride + i·stride + s·dilation − padding is in [0, width).
+                    let offset = x * stride[1] + s * dilation[1];
+                    let begin = padding[1].saturating_sub(offset).div_ceil(stride[1]).min(run);
+                    let end = (width + padding[1]).saturating_sub(offset).div_ceil(stride[1]).clamp(begin, run);
+                    let inside = &mut values[at + begin..at + end];
+                    if !inside.is_empty() {
+                        let line = &line[offset + begin * stride[1] - padding[1]..];
+                        match stride[1] {
+                            1 => inside.copy_from_slice(&line[..inside.len()]),
+                            step => inside.iter_mut().zip(line.iter().step_by(step)).for_each(|(to, from)| *to = *from),
+                        }
+                    }
+                }
+                at += run;
+            }
+        }
+    }
+}
+
+/// The normalisation of [`crate::reference::batch_norm`], with one multiplication and one addition a value.
+///
+/// # Errors
+/// As there.
+pub fn batch_norm(input: &Tensor, norm: &BatchNorm<'_>) -> Result<Tensor> {
+    let [_, channels, height, width] = input.dims4()?;
+    let folded: Vec<[f32; 2]> = norm
+        .channels(input)?
+        .into_iter()
+        .map(|[weight, bias, mean, variance]| {
+            let scale = weight / (variance + norm.eps).sqrt();
+            [scale, bias - mean * scale]
+        })
+        .collect();
+    let mut output = vec![0.0f32; input.len()];
+    let plane = (height * width).max(1);
+    let planes = output.par_chunks_mut(plane).zip(input.as_slice()?.par_chunks(plane)).enumerate();
+    planes.for_each(|(i, (to, from))| {
+        let [scale, shift] = folded[i % channels];
+        to.iter_mut().zip(from).for_each(|(to, from)| *to = from * scale + shift);
+    });
+    Tensor::from_vec(input.shape(), output)
+}
+
+/// max(x, 0); NaN stays NaN.
+///
+/// # Errors
+/// [`Error::Invalid`] if the tensor is on a device.
+pub fn relu(input: &Tensor) -> Result<Tensor> {
+    /// Values a task: 64 KB, in and out, fit a core's cache.
+    const PART: usize = 1 << 14;
+    let mut output = vec![0.0f32; input.len()];
+    output.par_chunks_mut(PART).zip(input.as_slice()?.par_chunks(PART)).for_each(|(to, from)| {
+        to.iter_mut().zip(from).for_each(|(to, from)| *to = clip(*from));
+    });
+    Tensor::from_vec(input.shape(), output)
+}
+
+fn clip(x: f32) -> f32 {
+    if x < 0.0 { 0.0 } else { x }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::{Tolerance, assert_close};
+    use crate::reference;
+
+    #[test]
+    fn products_of_every_size_match_the_reference() {
+        for [m, n, k] in
+            [[1, 1, 1], [3, 5, 7], [200, 300, 70], [1, 1000, 33], [500, 2, 9], [0, 3, 2], [2, 0, 3], [4, 3, 0]]
+        {
+            let (a, b) = (Tensor::random(&[m, k], 1), Tensor::random(&[k, n], 2));
+            let (a, b) = (a.as_slice().unwrap(), b.as_slice().unwrap());
+            for transposed in [false, true] {
+                let expected = reference::Gemm { transposed, ..reference::Gemm::new(a, b, m, n, k) }.all().unwrap();
+                let c = gemm(a, b, m, n, k, transposed).unwrap();
+                assert_close(&c, &expected.values, expected.tolerance());
+            }
+        }
+        let error = gemm(&[1.0; 4], &[1.0; 4], 2, 2, 3, false).unwrap_err().to_string();
+        assert_eq!(error, "gemm on the CPU: A has 4 values and B has 4, which is not M = 2, N = 2, K = 3");
+    }
+
+    #[test]
+    fn linear_matches_the_reference() {
+        for [batch, inputs, outputs] in [[1, 1, 1], [33, 70, 150], [2, 3, 0], [0, 3, 2], [3, 0, 2]] {
+            let (x, weight) = (Tensor::random(&[batch, inputs], 1), Tensor::random(&[outputs, inputs], 2));
+            let bias = Tensor::random(&[outputs], 3);
+            let expected = reference::linear_relu(&x, &weight, &bias).unwrap();
+            for y in [linear_relu(&x, &weight, &bias), reference::linear_relu_f32(&x, &weight, &bias)] {
+                let y = y.unwrap();
+                assert_eq!(y.shape(), [batch, outputs]);
+                assert_close(y.as_slice().unwrap(), &expected.values, expected.tolerance());
+            }
+        }
+    }
+
+    #[test]
+    fn convolutions_of_every_kind_match_the_reference() {
+        let new = Conv2dParams::new;
+        let cases = [
+            ([1, 1, 1, 1], [1, 1, 1, 1], new(1, 0)),
+            ([2, 5, 7, 6], [3, 5, 1, 1], new(1, 0)),
+            ([2, 5, 7, 6], [3, 5, 1, 1], new(2, 0)),
+            ([2, 5, 7, 6], [3, 5, 1, 1], new(1, 1)),
+            ([1, 3, 31, 29], [5, 3, 7, 7], new(2, 3)),
+            // More than one panel.
+            ([2, 4, 40, 37], [6, 4, 3, 3], new(1, 1)),
+            ([1, 1, 3, 3], [2, 1, 2, 2], new(1, 4)),
+            ([1, 2, 2, 3], [2, 2, 5, 5], new(1, 2)),
+            ([1, 2, 11, 11], [2, 2, 2, 2], new(5, 1)),
+            (
+                [2, 6, 9, 12],
+                [4, 3, 3, 2],
+                Conv2dParams { stride: [2, 1], padding: [1, 2], dilation: [1, 2], groups: 2 },
+            ),
+            ([1, 3, 15, 14], [4, 3, 3, 3], Conv2dParams { dilation: [2, 3], stride: [1, 2], ..new(1, 4) }),
+            ([2, 7, 8, 9], [7, 1, 3, 3], Conv2dParams { groups: 7, ..new(1, 1) }),
+            ([0, 3, 8, 8], [4, 3, 3, 3], new(1, 1)),
+            ([2, 3, 8, 8], [0, 3, 3, 3], new(1, 1)),
+            ([2, 0, 4, 4], [3, 0, 3, 3], new(1, 1)),
+        ];
+        for (seed, (input, weight, params)) in (1..).zip(cases) {
+            let (x, w) = (Tensor::random(&input, seed), Tensor::random(&weight, seed + 100));
+            let b = Tensor::random(&weight[..1], seed + 200);
+            for bias in [None, Some(&b)] {
+                let expected = reference::conv2d(&x, &w, bias, params).unwrap();
+                let y = conv2d(&x, &w, bias, params).unwrap();
+                assert_eq!(y.shape(), params.output_shape(&x, &w).unwrap());
+                assert_close(y.as_slice().unwrap(), &expected.values, expected.tolerance());
+            }
+        }
+    }
+
+    #[test]
+    fn batch_norm_and_relu_match_the_reference() {
+        for shape in [[2, 3, 5, 7], [1, 1, 1, 1], [3, 5, 64, 65], [0, 3, 4, 4], [2, 3, 0, 4]] {
+            let x = Tensor::random(&shape, 1);
+            let part = |seed| Tensor::random(&shape[1..2], seed);
+            let variance = Tensor::from_fn(&shape[1..2], |i| 0.5 + i[0] as f32);
+            let (weight, bias, mean) = (part(2), part(3), part(4));
+            let norm = BatchNorm { weight: &weight, bias: &bias, mean: &mean, variance: &variance, eps: 1e-5 };
+            let expected = reference::batch_norm(&x, &norm).unwrap();
+            assert_close(batch_norm(&x, &norm).unwrap().as_slice().unwrap(), &expected.values, expected.tolerance());
+            let expected = reference::relu(&x).unwrap();
+            assert_close(relu(&x).unwrap().as_slice().unwrap(), &expected.values, Tolerance::exact());
+        }
+        let nan = Tensor::from_vec(&[2], vec![f32::NAN, -1.0]).unwrap();
+        let nan = relu(&nan).unwrap().into_vec().unwrap();
+        assert!(nan[0].is_nan() && nan[1] == 0.0);
+    }
+}

@@ -1,0 +1,39 @@
+// Where the blocks that share a tile of the output hand over their parts: the last of them to finish adds all up, in their
+// order, so that the result does not depend on who came last. Nobody waits for anybody.
+#pragma once
+
+// FOURS: how many four sums each of the THREADS has. `mine(i)` gives this thread's four number i, `take(i, sum)` gets their
+// totals, in the last block alone. Blocks that share tile blockIdx.x of the grid differ in blockIdx.y. All threads come.
+template <int THREADS, int FOURS, class Mine, class Take>
+__device__ void add_parts(float *parts, unsigned *arrived, Mine mine, Take take) {
+    __shared__ bool last;
+    auto part = [&](int block, int i) {
+        return reinterpret_cast<float4 *>(parts) + (((size_t)block * gridDim.x + blockIdx.x) * FOURS + i) * THREADS + threadIdx.x;
+    };
+#pragma unroll
+    for (int i = 0; i < FOURS; i++) {
+        *part(blockIdx.y, i) = mine(i);
+    }
+    __threadfence();  // this thread's sums, before the news of them
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        last = atomicAdd(&arrived[blockIdx.x], 1u) == gridDim.y - 1;
+        if (last) {
+            arrived[blockIdx.x] = 0;  // for the next launch
+        }
+    }
+    __syncthreads();
+    if (!last) {
+        return;
+    }
+    __threadfence();  // the news of the others' sums, before the sums
+#pragma unroll
+    for (int i = 0; i < FOURS; i++) {
+        float4 sum = float4();
+        for (int block = 0; block < gridDim.y; block++) {
+            float4 other = __ldcg(part(block, i));
+            sum = make_float4(sum.x + other.x, sum.y + other.y, sum.z + other.z, sum.w + other.w);
+        }
+        take(i, sum);
+    }
+}

@@ -1,0 +1,82 @@
+//! Cutting a convolution's taps among blocks: how many cuts, and where the blocks hand over their parts.
+
+use common::prelude::*;
+
+/// What a block of a kernel takes, measured on an H200 (`conv` benchmark, all cuts of ResNet18's and a U-Net's shapes).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cost {
+    /// Microseconds of a multiprocessor for a step of a block, with as many blocks at the same time as hide its latency.
+    pub(super) step: f64,
+    /// The factor on that for one block on a multiprocessor, two, …; 1 for more.
+    pub(super) few: &'static [f64],
+    /// What a block takes beside its steps, in steps: to begin and to write its outputs; if its tile is cut, to hand over.
+    pub(super) whole: f64,
+    pub(super) cut: f64,
+}
+
+impl Cost {
+    /// Microseconds for so many tiles, each cut into `cuts`, of `steps_each` steps.
+    fn time(&self, tiles: usize, cuts: usize, steps_each: usize, processors: usize) -> f64 {
+        let blocks = tiles.saturating_mul(cuts).div_ceil(processors.max(1));
+        let factor = self.few.get(blocks.wrapping_sub(1)).copied().unwrap_or(1.0);
+        let more = if cuts > 1 { self.cut } else { self.whole };
+        blocks as f64 * factor * (steps_each as f64 + more) * self.step
+    }
+
+    /// The fastest cut of `steps` steps, and its microseconds.
+    pub(super) fn best(&self, tiles: usize, steps: usize, processors: usize) -> (Cuts, f64) {
+        // With more than eight blocks a multiprocessor nothing is left to fill.
+        let most = (8 * processors / tiles.max(1)).min(steps / 2).max(1);
+        let all = (1..=most).map(|cuts| {
+            let cuts = Cuts::new(steps, cuts);
+            (cuts, self.time(tiles, cuts.count, cuts.steps_each, processors))
+        });
+        all.min_by(|(_, a), (_, b)| a.total_cmp(b)).unwrap_or((Cuts::new(steps, 1), f64::INFINITY))
+    }
+}
+
+/// The taps of a tile, cut among blocks that have at least one step each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cuts {
+    pub(super) count: usize,
+    pub(super) steps_each: usize,
+}
+
+impl Cuts {
+    /// At most `count` cuts of `steps` steps.
+    pub(super) fn new(steps: usize, count: usize) -> Cuts {
+        let steps_each = steps.div_ceil(count.max(1)).max(1);
+        Cuts { count: steps.div_ceil(steps_each).max(1), steps_each }
+    }
+}
+
+/// Where blocks put the parts of tiles that several have worked on, and count them. It belongs to one launch at a time.
+#[derive(Debug, Default)]
+pub(super) struct Workspace {
+    parts: Option<Buffer<f32>>,
+    /// For each tile the parts that are there; zero between launches.
+    arrived: Option<Buffer<u32>>,
+}
+
+impl Workspace {
+    /// The two arguments for `tiles` tiles of `outputs` each in so many cuts; grows if need be. `None` if nothing is cut.
+    pub(super) fn get(
+        &mut self,
+        stream: &Stream,
+        tiles: usize,
+        cuts: usize,
+        outputs: usize,
+    ) -> Result<Option<(&mut Buffer<f32>, &mut Buffer<u32>)>> {
+        if cuts == 1 {
+            return Ok(None);
+        }
+        let parts = tiles * cuts * outputs;
+        if self.parts.as_ref().is_none_or(|buffer| buffer.len() < parts) {
+            self.parts = Some(stream.alloc_uninit(parts)?);
+        }
+        if self.arrived.as_ref().is_none_or(|buffer| buffer.len() < tiles) {
+            self.arrived = Some(stream.alloc_zeros(tiles)?);
+        }
+        Ok(self.parts.as_mut().zip(self.arrived.as_mut()))
+    }
+}

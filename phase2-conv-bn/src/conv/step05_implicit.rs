@@ -1,0 +1,44 @@
+//! Step 5: implicit GEMM. im2col's matrix is what the tiles of a GEMM are filled from, but nobody writes it.
+//!
+//! Hypothesis: with im2col the product is fast and the matrix is the cost: each input value written once and read again for
+//! every tap. A block that computes the place of a value as it fetches it needs none of that memory. Change: the tile of
+//! step 3 of the GEMM ladder, whose columns are pixels and whose loads find their tap by division. Measured: the `conv` table
+//! of `cargo run -p phase5-bench`.
+
+use common::prelude::*;
+
+use super::{Algorithm, Call, Step, block_count};
+
+/// The step. It takes every shape.
+pub const STEP: Step = Step {
+    number: 5,
+    name: "implicit GEMM",
+    idea: "im2col's matrix is computed where a tile asks for it",
+    source: kernel_source!("conv_05_implicit"),
+    load: |device, source| Ok(Box::new(Implicit { kernel: device.kernel(source, "conv_implicit")? })),
+};
+
+/// `TILE` of the kernel file.
+const TILE: usize = 32;
+
+#[derive(Debug)]
+struct Implicit {
+    kernel: Kernel,
+}
+
+impl Algorithm for Implicit {
+    fn queue(&self, call: Call<'_>) -> Result<()> {
+        let geometry = call.geometry;
+        let tiles = geometry.tiles([TILE, TILE]);
+        let blocks = block_count(call.stream, STEP.name, tiles)?;
+        let mut launch = call.stream.launch_builder(&self.kernel);
+        launch.arg(call.input).arg(call.weight);
+        call.push_bias(&mut launch);
+        launch.arg(call.output).arg(&geometry);
+        let config =
+            LaunchConfig { grid_dim: (blocks, 1, 1), block_dim: ((TILE * TILE) as u32, 1, 1), shared_mem_bytes: 0 };
+        // SAFETY: there is a block for each tile of each group's channels and pixels; the kernel compares channels, pixels and
+        // taps with the geometry, which was derived from the shapes of the tensors given.
+        unsafe { launch.launch(config) }
+    }
+}

@@ -1,0 +1,57 @@
+//! Step 8: a 1×1 window is a matrix product, with the input for its second matrix as it lies in memory.
+//!
+//! Hypothesis: without a window nothing has to be gathered, so a 1×1 convolution runs at the speed of a product of the same
+//! size; what remains to be lost is the sectors that a stride of 2 leaves half unused. Change: a GEMM of tiles of 64 × 64 and 8 × 4
+//! sums a thread, whose columns are the pixels of all images, numbered in one row. Measured: the `conv` table of
+//! `cargo run -p phase5-bench`, in the rows with 1×1 windows.
+
+use common::prelude::*;
+
+use super::{Algorithm, Call, Step, refuse};
+
+/// `kernels/conv_08_pointwise.cu`. It takes windows of 1×1 with any stride, one group, no padding.
+pub const STEP: Step = Step {
+    number: 8,
+    name: "pointwise",
+    idea: "1×1: a matrix product on the input as it lies",
+    source: kernel_source!("conv_08_pointwise"),
+    load: |device, source| Ok(Box::new(Pointwise { kernel: device.kernel(source, "conv_pointwise")? })),
+};
+
+/// Output channels and pixels of a block.
+const TILE: [u32; 2] = [64, 64];
+const THREADS: u32 = 128;
+
+#[derive(Debug)]
+struct Pointwise {
+    kernel: Kernel,
+}
+
+impl Algorithm for Pointwise {
+    fn queue(&self, call: Call<'_>) -> Result<()> {
+        let geometry = call.geometry;
+        let reason = if geometry.window != [1, 1] {
+            "the window is not 1×1"
+        } else if geometry.padding != [0, 0] {
+            "there is padding, whose zeros are in no matrix"
+        } else if geometry.groups != 1 {
+            "there are groups, each a product of its own"
+        } else {
+            ""
+        };
+        if !reason.is_empty() {
+            return Err(refuse(&STEP, &call, reason.to_owned()));
+        }
+        // No more than outputs, since each tile has one at least.
+        let blocks =
+            geometry.out_channels.unsigned_abs().div_ceil(TILE[0]) * geometry.pixels.unsigned_abs().div_ceil(TILE[1]);
+        let mut launch = call.stream.launch_builder(&self.kernel);
+        launch.arg(call.input).arg(call.weight);
+        call.push_bias(&mut launch);
+        launch.arg(call.output).arg(&geometry);
+        let config = LaunchConfig { grid_dim: (blocks, 1, 1), block_dim: (THREADS, 1, 1), shared_mem_bytes: 0 };
+        // SAFETY: a block for each tile of [K, N·P·Q], of which the kernel writes what lies inside; without padding every pixel's
+        // row and column, times the stride, lies in the image; the geometry was derived from the shapes of the tensors given.
+        unsafe { launch.launch(config) }
+    }
+}
