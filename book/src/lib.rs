@@ -18,7 +18,6 @@ pub mod cli;
 pub mod figure;
 pub mod generated;
 pub mod include;
-pub mod ladder;
 pub mod outline;
 pub mod record;
 pub mod serve;
