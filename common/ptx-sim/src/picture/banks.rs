@@ -37,7 +37,7 @@ pub(super) fn draw(trace: &Trace, access: &MemoryAccess) -> String {
     }
     let mut y = top + 7.0;
     let mut wave = 0;
-    let (mut one_lane, mut several) = (false, false);
+    let (mut one_lane, mut several, mut idle) = (false, false, false);
     'rounds: for round in &rounds {
         for level in 0..round.ways() {
             if wave == MAX_ROWS {
@@ -49,12 +49,12 @@ pub(super) fn draw(trace: &Trace, access: &MemoryAccess) -> String {
                 _ => format!("wavefront {wave}"),
             };
             svg.text("n dim e", LEFT - 8.0, y + 12.0, &label);
+            if round.banks.iter().any(|words| words.len() <= level) {
+                idle = true;
+                svg.rect("empty", [LEFT + 0.5, y, BANKS as f64 * COLUMN - 1.0, ROW - 1.0]);
+            }
             for (bank, words) in round.banks.iter().enumerate() {
-                let place = [x_of(bank) + 0.5, y, COLUMN - 1.0, ROW - 1.0];
-                let Some((word, lanes)) = words.get(level) else {
-                    svg.rect("empty", place);
-                    continue;
-                };
+                let Some((word, lanes)) = words.get(level) else { continue };
                 let one = lanes.count_ones() == 1;
                 one_lane |= one && level == 0;
                 several |= !one;
@@ -66,13 +66,19 @@ pub(super) fn draw(trace: &Trace, access: &MemoryAccess) -> String {
                     "good"
                 };
                 let title = format!("{}: {}", lanes_in_words(*lanes), trace.locate(Space::Shared, word * 4));
-                svg.titled_rect(role, place, &title);
+                svg.titled_rect(role, [x_of(bank) + 0.5, y, COLUMN - 1.0, ROW - 1.0], &title);
                 let text = if one { lanes.trailing_zeros().to_string() } else { format!("×{}", lanes.count_ones()) };
                 svg.text(&format!("n on-{role} m"), x_of(bank) + COLUMN / 2.0, y + 12.0, &text);
             }
             y += ROW;
         }
         y += 5.0;
+    }
+    if idle {
+        // What parts the banks, where one rectangle stands for all that are idle.
+        for bank in 1..BANKS {
+            svg.rect("paper", [x_of(bank) - 0.5, top + 7.0, 1.0, y - top - 7.0]);
+        }
     }
     svg.y = y;
     if wave < waves as usize {
