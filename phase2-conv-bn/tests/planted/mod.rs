@@ -2,7 +2,6 @@
 
 #![allow(dead_code)] // each test file uses some of it
 
-
 use common::check::{Mismatch, Report};
 use common::device::SimOptions;
 use common::prelude::*;
