@@ -249,7 +249,7 @@ fn planted_mistakes_are_found() {
             .and_then(Tensor::into_vec)
             .is_ok_and(|values| compare(&values, &expected.values, tolerance).is_ok())
     };
-    for step in LADDER {
+    for step in LADDER.iter().filter(|step| PLANTED.iter().any(|(number, ..)| *number == step.number())) {
         assert!(passes(step.load(&device).unwrap(), step.name()), "{} without a mistake", step.name());
     }
     for (number, right, wrong) in PLANTED {
