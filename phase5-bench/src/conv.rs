@@ -8,7 +8,7 @@ use common::prelude::*;
 use common::progress::Progress;
 use common::reference::Conv2dParams;
 use common::timing::{Bench, Queue};
-use phase2_conv_bn::conv::LADDER;
+use phase2_conv_bn::conv::{LADDER, Tuned};
 
 use crate::board::{Board, Entry, Patience, Problem, faster, if_supported};
 use crate::plot::Work as Needs;
@@ -129,7 +129,8 @@ pub fn run(context: &Context) -> crate::Result<Outcome> {
         .iter()
         .map(|step| Ok((format!("{} {}", step.number(), step.name()), if_supported(step.load(device))?)))
         .collect::<common::Result<Vec<_>>>()?;
-    let progress = Progress::new((shapes.len() * (LADDER.len() + 2)) as u64, "conv");
+    let chooser = Tuned::load(device)?;
+    let progress = Progress::new((shapes.len() * (LADDER.len() + 3)) as u64, "conv");
     progress.set_message("conv: PyTorch");
     let work: Vec<Work> =
         shapes.iter().map(|shape| Work::conv2d(shape.input(), shape.weight(), shape.params(), Mode::Eager)).collect();
@@ -176,6 +177,8 @@ pub fn run(context: &Context) -> crate::Result<Outcome> {
             };
             entries.push((step.as_str(), entry));
         }
+        let best = check("tuned", &mut y, &mut |y| chooser.launch(&stream, &x, &w, None, params, y))?;
+        entries.push(("tuned", Entry::Checked(best)));
         entries.push(("PyTorch eager", Entry::Elsewhere(pytorch)));
         let library = Entry::Checked(faster(before, library(&mut y)?));
         let problem = Problem { name: &name, flops: shape.flops(), peer_ms: library.median_ms(), no_peer: &no_peer };

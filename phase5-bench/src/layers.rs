@@ -328,9 +328,9 @@ fn naive_on_device(device: &Device, input: &Tensor, weights: &Weights) -> crate:
     on_device(sides::NAIVE, device, input, weights, launch, &batch_norm::NAIVE, &relu::NAIVE)
 }
 
-/// The last step of each ladder.
+/// The fastest convolution for the shape, and the last step of the other ladders.
 fn fast_on_device(device: &Device, input: &Tensor, weights: &Weights) -> crate::Result<Side> {
-    let conv = conv::LADDER.last().unwrap_or(&conv::step01_direct::STEP).load(device)?;
+    let conv = conv::Tuned::load(device)?;
     let launch = |stream: &Stream, x: &Tensor, w: &Tensor, y: &mut Tensor| conv.launch(stream, x, w, None, params(), y);
     on_device(sides::FAST, device, input, weights, launch, &batch_norm::VECTORISED, &relu::VECTORISED)
 }
