@@ -50,6 +50,8 @@ pub(crate) mod versions {
     pub const NAIVE: &str = "v1 naive";
     pub const TUNED: &str = "v2 tuned";
     pub const LIBRARY: &str = "library";
+    pub const LIBRARY_GEMM: &str = "· its GEMM";
+    pub const LIBRARY_RELU: &str = "· its ReLU";
     pub const EAGER: &str = "eager";
     pub const COMPILED: &str = "compiled";
     pub const BACKWARD: &str = "∇ fused";
@@ -58,11 +60,9 @@ pub(crate) mod versions {
     pub const BACKWARD_COMPILED: &str = "∇ compiled";
 }
 
-/// One row: what a version took, in all and in parts.
+/// One row: what a version took, or a part of one.
 struct Row {
     version: &'static str,
-    gemm: Result<f64, String>,
-    relu: Result<f64, String>,
     /// The device alone.
     total: Result<f64, String>,
     /// On an idle device, the launch included.
@@ -95,8 +95,6 @@ pub fn run(context: &Context) -> crate::Result<Outcome> {
     let mut columns = vec![
         Column::text("batch×in→out"),
         Column::text("version"),
-        Column::number("GEMM ms", 4),
-        Column::number("ReLU ms", 4),
         Column::number("total ms", 4),
         Column::number("idle ms", 4),
         Column::number("× eager", 2),
@@ -105,7 +103,7 @@ pub fn run(context: &Context) -> crate::Result<Outcome> {
         Column::text("check"),
     ];
     if device.is_sim() {
-        columns[8] = Column::number("MB asked", 2);
+        columns[6] = Column::number("MB asked", 2);
     }
     let mut table = Table::new(format!("linear-relu: y = relu(x·Wᵀ + b) in f32 on {}", device.short_name()), columns);
     for (&size, pytorch) in sizes.iter().zip(pytorch.rows) {
@@ -142,8 +140,6 @@ fn cells(size: &str, row: &Row, eager: Option<Result<f64, String>>, simulated: b
     vec![
         size.into(),
         row.version.into(),
-        cell(row.gemm.clone()),
-        cell(row.relu.clone()),
         cell(row.total.clone()),
         cell(row.idle.clone()),
         cell(over_eager),
@@ -205,8 +201,6 @@ impl Measure<'_> {
         let rows = sizes.iter().zip(timings).map(|(&size, (warm, idle))| {
             let all = ROWS.iter().zip(warm).zip(idle).map(|((&(version, backward, _), warm), idle)| Row {
                 version,
-                gemm: Err(elsewhere()),
-                relu: Err(elsewhere()),
                 total: ms(warm),
                 idle: ms(idle),
                 bytes: if backward { backward_bytes(size, true) } else { forward_bytes(size, true) },
@@ -252,47 +246,60 @@ impl Measure<'_> {
             };
             let outcome =
                 ladder::run(&stream, &self.warm, &mut y, &expected, |y| layer.launch(&stream, &x, &w, &b, y))?;
-            let row = match outcome {
-                ladder::Outcome::Unsupported(reason) => Row::absent(version, bytes, &reason),
+            match outcome {
+                ladder::Outcome::Unsupported(reason) => rows.push(Row::absent(version, bytes, &reason)),
                 ladder::Outcome::Wrong(mismatch) => {
                     let what = format!("{version} at {}", name(size));
                     let (_, word) = verdict(&what, Err(mismatch), &mut self.wrong);
-                    Row { check: Ok(word), ..Row::absent(version, bytes, "it is wrong, and so was not timed") }
+                    rows.push(Row {
+                        check: Ok(word),
+                        ..Row::absent(version, bytes, "it is wrong, and so was not timed")
+                    });
                 }
                 ladder::Outcome::Ran { timing, .. } => {
                     let idle = self.idle.measure(&stream, || layer.launch(&stream, &x, &w, &b, &mut y))?;
-                    let (gemm, relu) = match fused {
-                        true => (Err("fused: one kernel".to_owned()), Err("fused: one kernel".to_owned())),
-                        false => self.parts(step, &stream, &x, &w, &b, &mut y)?,
-                    };
-                    Row { version, gemm, relu, total: ms(&timing), idle: ms(&idle), bytes, asked, check: Ok("ok") }
+                    rows.push(Row { version, total: ms(&timing), idle: ms(&idle), bytes, asked, check: Ok("ok") });
+                    if !fused {
+                        rows.extend(self.parts(size, step, &stream, &x, &w, &b, &mut y)?);
+                    }
                 }
-            };
-            rows.push(row);
+            }
         }
         Ok(rows)
     }
 
     /// The library's product and what follows it, each alone.
+    #[expect(clippy::too_many_arguments, reason = "the operands of one layer")]
     fn parts(
         &self,
+        size: Size,
         step: &Step,
         stream: &Stream,
         x: &Tensor,
         w: &Tensor,
         b: &Tensor,
         y: &mut Tensor,
-    ) -> crate::Result<(Result<f64, String>, Result<f64, String>)> {
-        let cublas = Cublas::open(stream)?;
-        let gemm = self.warm.measure(stream, || cublas.gemm(x, w, true, 1.0, 0.0, y))?;
-        let relu = match step.source() {
-            Some(source) => {
-                let kernel = self.device.kernel(source, "bias_relu")?;
-                ms(&self.warm.measure(stream, || add_bias_and_clip(stream, &kernel, b, y))?)
-            }
-            None => Err("it has no kernel of its own".to_owned()),
-        };
-        Ok((ms(&gemm), relu))
+    ) -> crate::Result<Vec<Row>> {
+        let Some(source) = step.source() else { return Ok(Vec::new()) };
+        let (cublas, relu) = (Cublas::open(stream)?, self.device.kernel(source, "bias_relu")?);
+        let whole = forward_bytes(size, false);
+        let second_pass = forward_bytes(size, true) - whole;
+        let mut gemm = || cublas.gemm(x, w, true, 1.0, 0.0, y);
+        let gemm = self.part(stream, versions::LIBRARY_GEMM, whole, &mut gemm)?;
+        let mut relu = || add_bias_and_clip(stream, &relu, b, y);
+        Ok(vec![gemm, self.part(stream, versions::LIBRARY_RELU, second_pass, &mut relu)?])
+    }
+
+    fn part(
+        &self,
+        stream: &Stream,
+        version: &'static str,
+        bytes: u64,
+        launch: &mut dyn FnMut() -> common::Result<()>,
+    ) -> crate::Result<Row> {
+        let (warm, idle) = (self.warm.measure(stream, &mut *launch)?, self.idle.measure(stream, &mut *launch)?);
+        let reason = || "checked and counted as part of the whole".to_owned();
+        Ok(Row { version, total: ms(&warm), idle: ms(&idle), bytes, asked: Err(reason()), check: Err(reason()) })
     }
 
     fn backward(&mut self, size: Size, progress: &Progress) -> crate::Result<Vec<Row>> {
@@ -342,11 +349,8 @@ impl Measure<'_> {
                 let (_, word) = verdict(&format!("{what} of {version} at {}", name(size)), result, &mut self.wrong);
                 check = if word == "ok" { check } else { word };
             }
-            let one = || Err("the gradients are measured together".to_owned());
             rows.push(Row {
                 version,
-                gemm: one(),
-                relu: one(),
                 total: ms(&warm),
                 idle: ms(&idle),
                 bytes: backward_bytes(size, !fused),
@@ -362,16 +366,7 @@ impl Row {
     /// A version that has no numbers here, all for one reason.
     fn absent(version: &'static str, bytes: u64, reason: &str) -> Row {
         let absent = || Err(reason.to_owned());
-        Row {
-            version,
-            gemm: absent(),
-            relu: absent(),
-            total: absent(),
-            idle: absent(),
-            bytes,
-            asked: absent(),
-            check: Err(reason.to_owned()),
-        }
+        Row { version, total: absent(), idle: absent(), bytes, asked: absent(), check: Err(reason.to_owned()) }
     }
 }
 

@@ -206,7 +206,7 @@ mod tests {
         let mut run = Record::begin(&Device::sim());
         let columns = [Column::text("M×N×K"), Column::text("step"), Column::number("TFLOP/s", 2)];
         let mut gemm = Table::new("gemm", columns);
-        for (size, step, rate) in [("256³", "1 uncoalesced", 0.2), ("4096³", "tuned", 52.0), ("4096³", "cuBLAS", 51.0)]
+        for (size, step, rate) in [("256³", "1 uncoalesced", 0.2), ("4096³", "tuned", 52.0), ("4096³", "cuBLAS", 26.0)]
         {
             gemm.row([size.into(), step.into(), rate.into()]);
         }
@@ -249,7 +249,8 @@ mod tests {
         assert_eq!(png.dimensions(), SIZE);
         let colours = |wanted: [u8; 3]| png.pixels().filter(|pixel| pixel.0 == wanted).count();
         let dots = [colours([8, 69, 148]), colours([203, 24, 29])];
-        assert!(dots.iter().all(|&dot| dot >= 20), "{dots:?}");
+        // A dot of radius 4 where it was measured, and one in the legend.
+        assert!(dots.iter().all(|&dot| dot >= 2 * 40), "{dots:?}");
         assert!(colours([255, 255, 255]) > png.pixels().len() / 2);
     }
 }

@@ -63,7 +63,7 @@ fn the_list_has_every_table_and_says_when_the_others_arrive() {
         assert!(text.contains(&format!("│ {name} ")), "{name} is missing:\n{text}");
     }
     assert!(text.contains("in part") && text.contains("phase 4"));
-    assert!(text.lines().all(|line| line.chars().count() <= 112), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
     let (csv, _) = succeeds(&["--list", "--format", "csv"]);
     assert_eq!(csv.lines().count(), 18);
 }
@@ -159,7 +159,7 @@ fn files_that_are_no_record_or_cannot_be_written_are_refused_at_once() {
 fn every_format_is_what_it_says() {
     let (text, _) = succeeds(&["transfer"]);
     assert!(text.starts_with("transfer on sim\n╭"), "{text}");
-    assert!(text.lines().all(|line| line.chars().count() <= 112), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
     let (markdown, _) = succeeds(&["transfer", "--format", "markdown"]);
     assert!(markdown.starts_with("**transfer on sim**\n\n| copy | host memory | size |"), "{markdown}");
     let (csv, _) = succeeds(&["transfer", "--format", "csv"]);
@@ -183,7 +183,7 @@ fn all_tables_that_are_here_are_made_by_default() {
     ] {
         assert!(text.contains(title), "{title} is missing:\n{text}");
     }
-    assert!(text.lines().all(|line| line.chars().count() <= 112), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
     assert!(!text.contains("WRONG"), "{text}");
     assert!(stderr.contains("device: sim") && stderr.contains("measuring: layers"), "{stderr}");
 }
@@ -202,9 +202,10 @@ fn every_step_of_a_ladder_is_checked_and_counted_on_the_simulator() {
         let checked: Vec<&Vec<String>> =
             rows.iter().filter(numbered).filter(|row| row.last().unwrap() == "ok").collect();
         assert!(checked.len() > steps, "{name}: {} rows of {steps} steps", checked.len());
-        // Instructions a multiply-add: about one at least, and with a halo around 1×1 windows not a thousand.
+        // Instructions a multiply-add: one at least, and not a hundred; a halo's tile is mostly idle on images this small.
         let lanes = |row: &Vec<String>| row[row.len() - 3].parse::<f64>().unwrap();
-        assert!(checked.iter().all(|row| (0.5..1000.0).contains(&lanes(row))), "{name}: {checked:?}");
+        let most = |row: &Vec<String>| if row[1] == "2 halo tile" { 1000.0 } else { 100.0 };
+        assert!(checked.iter().all(|row| (0.5..most(row)).contains(&lanes(row))), "{name}: {checked:?}");
         assert!(rows.iter().all(|row| row.last().unwrap() != "WRONG"));
     }
 }

@@ -12,7 +12,7 @@ use super::{Algorithm, Call, Step, block_count};
 /// The step. It takes every shape.
 pub const STEP: Step = Step {
     number: 5,
-    name: "implicit GEMM",
+    name: "implicit",
     idea: "im2col's matrix is computed where a tile asks for it",
     source: kernel_source!("conv_05_implicit"),
     load: |device, source| Ok(Box::new(Implicit { kernel: device.kernel(source, "conv_implicit")? })),

@@ -17,7 +17,7 @@ use super::{Algorithm, Call, Conv, Geometry, Step, block_count, unsupported};
 /// The step. It takes windows of up to 16 × 15 taps.
 pub const STEP: Step = Step {
     number: 6,
-    name: "implicit GEMM tiles",
+    name: "offset table",
     idea: "register tiles, a table of offsets, taps cut for small images",
     source: kernel_source!("conv_06_implicit_tiled"),
     load: |device, source| Ok(Box::new(ImplicitTiled::load(device, source)?)),
