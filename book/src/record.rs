@@ -61,6 +61,9 @@ pub enum RecordError {
     /// The record can't be read, or a step failed on the simulator.
     #[error(transparent)]
     Common(#[from] common::Error),
+    /// A record can't be drawn.
+    #[error(transparent)]
+    Plot(#[from] phase5_bench::Error),
     /// The marker's argument is malformed.
     #[error("{0}")]
     Syntax(String),
@@ -171,6 +174,20 @@ pub fn markdown(workspace: &Path, argument: &str) -> Result<String, RecordError>
     let caption = std::iter::once(caption).chain(notes).collect::<Vec<_>>().join(" ");
     let body = body.trim_end();
     Ok(format!("<figure class=\"record\">\n\n{body}\n\n<figcaption>{}</figcaption>\n</figure>", escape(&caption)))
+}
+
+/// The roofline of phase 5's record, as a figure. Its colours are those of a light page, on a sheet of their own.
+///
+/// # Errors
+/// [`RecordError::Common`] if there is no such record, [`RecordError::Plot`] if nothing in it can be drawn.
+pub fn roofline(workspace: &Path) -> Result<String, RecordError> {
+    let path = workspace.join("phase5-bench").join("records").join(MACHINE).with_extension("json");
+    let record = Record::open(&path)?;
+    let svg = phase5_bench::plot::svg(&record)?;
+    // An empty line would end the block of HTML.
+    let lines: Vec<&str> = svg.lines().filter(|line| !line.trim().is_empty()).collect();
+    let caption = escape(&format!("Recorded: {}.", record.provenance()));
+    Ok(format!("<figure class=\"plot\">\n{}\n<figcaption>{caption}</figcaption>\n</figure>", lines.join("\n")))
 }
 
 fn list(table: &Table) -> String {
