@@ -179,7 +179,7 @@ fn the_readme_is_kept_in_step_though_it_is_no_page() {
     fs::write(&readme, text(41)).unwrap();
     let found = problems(&workspace);
     assert!(matches!(&found[..], [one] if one.starts_with("README.md:3: generated part `answer` is out of date")));
-    assert_eq!(open(&workspace).update().unwrap(), [readme.clone()]);
+    assert_eq!(open(&workspace).update().unwrap(), std::slice::from_ref(&readme));
     assert_eq!(fs::read_to_string(readme).unwrap(), text(42));
     assert_eq!(open(&workspace).check().unwrap().pages, 2);
 }
