@@ -94,7 +94,7 @@ impl Rungs {
     }
 
     /// Appends what became of a step that does `flops` operations. What the simulator counted since the last row is this
-    /// step's, however many launches it needs; it is returned, a profile a launch.
+    /// step's, however many launches it needs, and is returned.
     pub(crate) fn row(&mut self, step: String, flops: f64, allowed: f64, outcome: &Outcome) -> Vec<Profile> {
         let profiles = self.device.as_sim().map(|sim| sim.take_profiles()).unwrap_or_default();
         let (least, most) = self.allowed.unwrap_or((allowed, allowed));
