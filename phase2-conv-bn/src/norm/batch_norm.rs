@@ -13,7 +13,7 @@ use crate::limits::fits_i32;
 pub static LADDER: &[Step<Method>] = &[NAIVE, SCALE_SHIFT, VECTORISED];
 
 /// Step 1. Hypothesis: it only streams its input, so it should run at the memory's speed whatever the arithmetic. Change: none,
-/// this is the first version. Measured: the `norm` table of `cargo run -p phase2-conv-bn`.
+/// this is the first version. Measured: the `norm` table of `cargo run -p phase5-bench`.
 pub const NAIVE: Step<Method> = Step {
     number: 1,
     name: "naive",
@@ -27,7 +27,7 @@ pub const NAIVE: Step<Method> = Step {
 /// over the planes makes the channel the block's, not the thread's. Measured: as step 1; instructions an element fall to a third.
 pub const SCALE_SHIFT: Step<Method> = Step {
     number: 2,
-    name: "scale and shift",
+    name: "folded",
     idea: "the formula folded beforehand, blocks over planes",
     source: kernel_source!("norm_02_scale_shift"),
     method: Method::ScaleShift,
