@@ -226,7 +226,10 @@ mod tests {
     #[test]
     fn no_name_selects_all_that_are_here_and_names_keep_the_order_of_the_course() {
         let names = |entries: Vec<&Entry>| entries.iter().map(|entry| entry.name).collect::<Vec<_>>();
-        assert_eq!(names(select(&[]).unwrap()), ["transfer", "gemm", "conv", "norm", "layers", "linear-relu", "claims"]);
+        assert_eq!(
+            names(select(&[]).unwrap()),
+            ["transfer", "gemm", "conv", "norm", "layers", "linear-relu", "claims"]
+        );
         let asked = ["layers", "transfer", "layers"].map(str::to_owned);
         assert_eq!(names(select(&asked).unwrap()), ["transfer", "layers"]);
     }
