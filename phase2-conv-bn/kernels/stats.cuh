@@ -22,12 +22,12 @@ struct Slot {
 
 // ANCHOR: take
 // Slot `slot` of the plane that begins at x[begin].
-__device__ inline Slot take(const float *x, size_t begin, unsigned plane, unsigned slot) {
+__device__ inline Slot take(const float *x, unsigned begin, unsigned plane, unsigned slot) {
     unsigned before = begin % 4;  // values between the boundary and the plane
     unsigned at = 4 * slot;       // both from the boundary
     unsigned end = before + plane;
     Slot s = {{0.0f, 0.0f, 0.0f, 0.0f}, at < before ? before : 0, end < at ? 0 : min(end - at, 4)};
-    const float *values = x + (begin - before) + at;
+    const float *values = x + (begin - before + at);
     if (s.whole()) {
         float4 v = *reinterpret_cast<const float4 *>(values);
         s.v[0] = v.x;
@@ -47,7 +47,7 @@ __device__ inline Slot take(const float *x, size_t begin, unsigned plane, unsign
 // ANCHOR_END: take
 
 // ANCHOR: slots
-// add(slot) for each of this thread's slots.
+// add(slot) for each of this thread's slots. x has less than 2³¹ values.
 template <typename Add>
 __device__ void each_slot(const float *x, unsigned images, unsigned channels,
                           unsigned plane,  // H·W
@@ -67,7 +67,7 @@ __device__ void each_slot(const float *x, unsigned images, unsigned channels,
             unsigned image = of / slots;
             // Behind the end: a slot behind its plane, which is empty.
             unsigned slot = of < end ? of - image * slots : slots;
-            s[j] = take(x, ((size_t)image * channels + c) * plane, plane, slot);
+            s[j] = take(x, (image * channels + c) * plane, plane, slot);
         }
 #pragma unroll
         for (unsigned j = 0; j < IN_FLIGHT; j++) {

@@ -10,26 +10,21 @@ use common::ladder;
 use common::peer::Cudnn;
 use common::prelude::*;
 use common::progress::Progress;
-use common::ptx_sim::{Counters, Profile};
 use common::table::{Cell, Column, Table};
 use common::timing::{Bench, Queue};
-use phase2_conv_bn::norm::ladders::{Operation, Problem, norm};
+use phase2_conv_bn::norm::ladders::{Operation, Problem, Rung, norm, shape};
 
 use crate::board::{Entry, NO_CLOCK, cell, if_supported};
 use crate::tables::{Context, Outcome};
 use crate::torch::{self, Mode, Work};
-
-/// ResNet18's first BatchNorm over so many images that they are 2²⁶ values but for a thousandth.
-const MEASURED: [usize; 4] = [334, 64, 56, 56];
-const SIMULATED: [usize; 4] = [2, 64, 28, 28];
 
 /// One row.
 struct Row {
     operation: Operation,
     by: String,
     entry: Entry,
-    /// What the simulator counted.
-    profiles: Vec<Profile>,
+    /// The same step on a simulator that counts.
+    counted: Option<Rung>,
 }
 
 /// Makes the table.
@@ -38,7 +33,7 @@ struct Row {
 /// What the device reports.
 pub fn run(context: &Context) -> crate::Result<Outcome> {
     let device = &context.device;
-    let shape = if device.is_cuda() { MEASURED } else { SIMULATED };
+    let shape = shape(device);
     let bench = Bench { queue: Queue::Warm, limit: Duration::from_secs(2), ..Bench::default() };
     let progress = Progress::new(16, "norm");
     let step = |what: &str| {
@@ -58,19 +53,19 @@ pub fn run(context: &Context) -> crate::Result<Outcome> {
         operation: Operation::BatchNorm,
         by: "cuDNN".to_owned(),
         entry: Entry::Checked(by_cudnn(device, &bench, &problem)?),
-        profiles: Vec::new(),
+        counted: None,
     };
     let rungs = problem.run(device, &bench, |operation, title| step(&format!("{}, {title}", operation.name())))?;
     let counted = counted(device, &bench, &problem)?;
 
     let mut rows: Vec<Row> = rungs
         .into_iter()
-        .zip(counted.into_iter().chain(repeat_with(Vec::new)))
-        .map(|(rung, profiles)| Row {
+        .zip(counted.into_iter().map(Some).chain(repeat_with(|| None)))
+        .map(|(rung, counted)| Row {
             operation: rung.operation,
             by: rung.step,
             entry: Entry::Checked(rung.outcome),
-            profiles,
+            counted,
         })
         .collect();
     let of_pytorch = [Operation::BatchNorm, Operation::ReluInPlace, Operation::Statistics];
@@ -78,7 +73,7 @@ pub fn run(context: &Context) -> crate::Result<Outcome> {
         operation,
         by: "PyTorch eager".to_owned(),
         entry: Entry::Elsewhere(timing),
-        profiles: Vec::new(),
+        counted: None,
     });
     rows.extend([cudnn].into_iter().chain(peers));
     // Each peer behind the steps of its operation.
@@ -98,13 +93,13 @@ fn by_cudnn(device: &Device, bench: &Bench, problem: &Problem) -> crate::Result<
     Ok(ladder::run(&stream, bench, &mut y, problem.normalised(), launch)?)
 }
 
-/// What each step's launches asked of memory, by a simulator that profiles; nothing of a GPU, which does not.
-fn counted(device: &Device, bench: &Bench, problem: &Problem) -> crate::Result<Vec<Vec<Profile>>> {
+/// The steps once more, on a simulator that profiles; none beside a GPU, which does not count.
+fn counted(device: &Device, bench: &Bench, problem: &Problem) -> crate::Result<Vec<Rung>> {
     if device.is_cuda() {
         return Ok(Vec::new());
     }
     let device = Device::sim_with(SimOptions { profile: true, ..SimOptions::default() });
-    Ok(problem.run(&device, bench, |_, _| ())?.into_iter().map(|rung| rung.profiles).collect())
+    Ok(problem.run(&device, bench, |_, _| ())?)
 }
 
 fn tabulate(context: &Context, shape: [usize; 4], rows: &[Row], pytorch: Option<String>) -> crate::Result<Outcome> {
@@ -127,7 +122,7 @@ fn tabulate(context: &Context, shape: [usize; 4], rows: &[Row], pytorch: Option<
     let title = format!("norm: BatchNorm, ReLU, statistics of {n}×{c}×{h}×{w} in f32 on {}", device.short_name());
     let mut table = Table::new(title, columns);
     let mut wrong = Vec::new();
-    for Row { operation, by, entry, profiles } in rows {
+    for Row { operation, by, entry, counted } in rows {
         let ms = entry.ms();
         let rate = ms.clone().map(|ms| operation.bytes(values) as f64 / (ms * 1e-3));
         let of_copy = rate.clone().and_then(|rate| match limits {
@@ -137,7 +132,9 @@ fn tabulate(context: &Context, shape: [usize; 4], rows: &[Row], pytorch: Option<
         let mut cells: Vec<Cell> = vec![operation.name().into(), by.as_str().into()];
         cells.extend([cell(ms.clone()), cell(rate.map(|rate| rate / 1e9)), cell(of_copy)]);
         if device.is_sim() {
-            cells.extend(asked(profiles, &ms.err().unwrap_or_default()));
+            let reason = ms.err().unwrap_or_default();
+            let of = |count: fn(&Rung) -> Option<f64>| Cell::or_absent(counted.as_ref().and_then(count), &reason);
+            cells.extend([of(|rung| Some(rung.bytes_asked()? / 1e6)), of(Rung::sectors_a_request)]);
         }
         cells.extend(entry.check(&format!("{}, {by}", operation.name()), &mut wrong));
         table.row(cells);
@@ -166,15 +163,4 @@ fn tabulate(context: &Context, shape: [usize; 4], rows: &[Row], pytorch: Option<
         table.note(format!("PyTorch {version}, in a process of its own; its statistics are var_mean."));
     }
     Ok(Outcome { table, wrong })
-}
-
-/// The two columns of counts.
-fn asked(profiles: &[Profile], reason: &str) -> [Cell; 2] {
-    if profiles.is_empty() {
-        return [Cell::absent(reason), Cell::absent(reason)];
-    }
-    let mut sum = Counters::default();
-    profiles.iter().for_each(|profile| sum += profile.counters);
-    let sectors = sum.global_load_sectors as f64 / sum.global_load_requests.max(1) as f64;
-    [((sum.global_load_bytes + sum.global_store_bytes) as f64 / 1e6).into(), sectors.into()]
 }

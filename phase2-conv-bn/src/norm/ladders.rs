@@ -3,13 +3,22 @@
 use common::check::{Mismatch, Report, compare};
 use common::ladder::{self, Expected, Outcome};
 use common::prelude::*;
-use common::ptx_sim::Profile;
+use common::ptx_sim::Counters;
 use common::reference::{self, BatchNorm};
 use common::timing::Bench;
 
 use super::{Step, batch_norm, relu, statistics};
 
 const EPS: f32 = 1e-5;
+
+/// \[N, C, H, W\] for tables: on a GPU ResNet18's first BatchNorm over so many images that they are 2²⁶ values but for a
+/// thousandth, of which no cache holds a part that matters.
+pub fn shape(device: &Device) -> [usize; 4] {
+    match device.is_sim() {
+        true => [16, 64, 28, 28],
+        false => [334, 64, 56, 56],
+    }
+}
 
 /// What a step computes, and where it puts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,8 +182,8 @@ pub struct Rung {
     pub step: String,
     /// Whether it was right, and what it took.
     pub outcome: Outcome,
-    /// Of its launches, on a simulator that was asked to profile.
-    pub profiles: Vec<Profile>,
+    /// What its launches counted, on a simulator that was asked to profile.
+    counters: Option<Counters>,
 }
 
 impl Rung {
@@ -187,6 +196,28 @@ impl Rung {
         let profiles = || device.as_sim().map(|sim| sim.take_profiles()).unwrap_or_default();
         // What was launched before, such as a fold of parameters, is not this step's.
         profiles();
-        Ok(Rung { operation, step: step.title(), outcome: run()?, profiles: profiles() })
+        let outcome = run()?;
+        let counters = profiles().iter().fold(None, |sum: Option<Counters>, profile| {
+            let mut sum = sum.unwrap_or_default();
+            sum += profile.counters;
+            Some(sum)
+        });
+        Ok(Rung { operation, step: step.title(), outcome, counters })
+    }
+
+    /// What the simulator counted, if it was asked to profile; nothing of a GPU.
+    pub fn counters(&self) -> Option<&Counters> {
+        self.counters.as_ref()
+    }
+
+    /// Bytes that lanes loaded and stored.
+    pub fn bytes_asked(&self) -> Option<f64> {
+        self.counters().map(|counters| (counters.global_load_bytes + counters.global_store_bytes) as f64)
+    }
+
+    /// 32-byte sectors for each load of a warp.
+    pub fn sectors_a_request(&self) -> Option<f64> {
+        self.counters()
+            .map(|counters| counters.global_load_sectors as f64 / counters.global_load_requests.max(1) as f64)
     }
 }
