@@ -13,7 +13,7 @@ use phase2_conv_bn::linear::backward::Backward;
 use phase2_conv_bn::linear::traffic::Traffic;
 use phase2_conv_bn::linear::{LIBRARY, NAIVE, Step, TUNED, add_bias_and_clip};
 
-use crate::board::{NO_CLOCK, if_supported};
+use crate::board::{NO_CLOCK, cell, if_supported};
 use crate::plot::Work as Needs;
 use crate::tables::{Context, Outcome, verdict};
 use crate::torch::{self, Mode, Work};
@@ -127,7 +127,6 @@ fn bench(queue: Queue) -> Bench {
 }
 
 fn cells(size: &str, row: &Row, eager: Option<Result<f64, String>>, simulated: bool) -> Vec<Cell> {
-    let cell = |value: Result<f64, String>| value.map_or_else(Cell::Absent, Cell::Number);
     let over_eager = row.total.clone().and_then(|total| match eager {
         Some(eager) => eager.map(|eager| eager / total),
         None => Err(NO_CLOCK.to_owned()),

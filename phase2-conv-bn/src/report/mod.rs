@@ -10,6 +10,7 @@ use common::table::{Cell, Column, Table};
 pub mod gemm;
 pub mod layers;
 pub mod linear;
+pub mod norm;
 pub mod resources;
 
 /// A part of the report, as the command line names it.
@@ -28,7 +29,7 @@ pub struct Part {
 }
 
 /// All parts, in the order in which they are read.
-pub static PARTS: &[Part] = &[gemm::PART, linear::PART, layers::PART, resources::PART];
+pub static PARTS: &[Part] = &[gemm::PART, linear::PART, norm::PART, layers::PART, resources::PART];
 
 /// Tables, and what in them is wrong.
 #[derive(Debug, Default)]
