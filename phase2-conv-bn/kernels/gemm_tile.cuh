@@ -159,12 +159,9 @@ template <Layout LAYOUT, bool FULL, int BM_, int BN_, int BK, int WM, int WN, in
                     copy_groups_arrived<STAGES - 2>();
                     __syncthreads();  // the next step's values are there, and nobody needs the free stage's any more
                     // After the last step there is no next: what is read once more is not used.
-                    a_now = a_rows + stage * A_STAGE;
-                    b_now = b_columns + stage * B_STAGE;
-                    if (step + 1 == steps) {
-                        a_now = a_rows;
-                        b_now = b_columns;
-                    }
+                    int next = step + 1 < steps ? stage : 0;
+                    a_now = a_rows + next * A_STAGE;
+                    b_now = b_columns + next * B_STAGE;
                     read(0, 0);
                 }
 #pragma unroll
@@ -189,34 +186,49 @@ template <Layout LAYOUT, bool FULL, int BM_, int BN_, int BK, int WM, int WN, in
     // Adds up the slices' sums, finishes them and writes those that lie inside C.
     __device__ void finish(float *shared, const Epilogue &epilogue, const float *bias, float *c, int m, int n,
                            int first_row, int first_column) const {
+        // What is added in four columns from `column` of the tile on, if they are there for certain.
+        auto add_at = [&](int column) { return FULL ? bias4_at(bias, first_column + column) : float4(); };
+        auto write = [&](const Epilogue &epilogue, int row, int column, float4 sums, float4 add) {
+            float *to = c + (size_t)(first_row + row) * n;
+            if (FULL) {
+                epilogue.finish(reinterpret_cast<float4 *>(to + first_column + column), sums, add);
+            } else {
+                finish4<false>(epilogue, sums, bias, to, first_column + column, first_row + row < m ? n : 0);
+            }
+        };
         if (SLICES == 1) {
+            float4 add[TN / 4];
+#pragma unroll
+            for (int s = 0; s < TN / 4; s++) {
+                add[s] = add_at(column(s));
+            }
 #pragma unroll
             for (int g = 0; g < GROUPS; g++) {
-                finish_group(g, four(g), epilogue, bias, c, m, n, first_row, first_column);
+                write(epilogue, row(g), column(g), four(g), add[g % (TN / 4)]);
             }
             return;
         }
         // Times alpha already here: stored as they are, the sums would have to be in registers four by four all along.
 #pragma unroll
         for (int g = 0; g < GROUPS; g++) {
-            float4 f = four(g);
-            float4 scaled = make_float4(epilogue.alpha * f.x, epilogue.alpha * f.y, epilogue.alpha * f.z, epilogue.alpha * f.w);
+            float alpha = epilogue.alpha;
+            float4 f = four(g), scaled = make_float4(alpha * f.x, alpha * f.y, alpha * f.z, alpha * f.w);
             *reinterpret_cast<float4 *>(shared + (slice() * BM + row(g)) * B_ROW + column(g)) = scaled;
         }
         __syncthreads();  // all slices' sums are there
         Epilogue rest = epilogue;
         rest.alpha = 1.0f;
-        int at = threadIdx.x % (BN / 4) * 4;
+        int column = threadIdx.x % (BN / 4) * 4;
+        float4 add = add_at(column);
 #pragma unroll 4
-        for (int r = threadIdx.x / (BN / 4); r < BM; r += THREADS / (BN / 4)) {
+        for (int row = threadIdx.x / (BN / 4); row < BM; row += THREADS / (BN / 4)) {
             float4 sum = float4();
 #pragma unroll
             for (int s = 0; s < SLICES; s++) {
-                float4 part = *reinterpret_cast<const float4 *>(shared + (s * BM + r) * B_ROW + at);
+                float4 part = *reinterpret_cast<const float4 *>(shared + (s * BM + row) * B_ROW + column);
                 sum = make_float4(sum.x + part.x, sum.y + part.y, sum.z + part.z, sum.w + part.w);
             }
-            float *to = c + (size_t)(first_row + r) * n;
-            finish4<FULL>(rest, sum, bias, to, first_column + at, FULL || first_row + r < m ? n : 0);
+            write(rest, row, column, sum, add);
         }
     }
 };
