@@ -26,7 +26,7 @@ struct Kind {
     measured: Shape,
 }
 
-/// On the simulator 2 × 16 × 16 pixels and 64 output channels in all of them: whole tiles for every step.
+/// On the simulator 2 × 16 × 16 pixels and 64 output channels in all of them, which are whole tiles of every step.
 const KINDS: [Kind; 3] = [
     Kind { name: "3×3", simulated: shape(64, 64, 3, 1, 16).images(2), measured: shape(64, 64, 3, 1, 56).images(32) },
     Kind { name: "7×7/2", simulated: shape(3, 64, 7, 2, 32).images(2), measured: shape(3, 64, 7, 2, 224).images(32) },
@@ -41,6 +41,7 @@ const H200: u32 = 132;
 /// Behind a dash in the column of tiles.
 const ONE_TILE: &str = "the step has one tile; Winograd's is of 64 channels × 32 times 2×2 pixels";
 
+/// The steps, a table for each kind of window, their loads, and real layers.
 fn run(device: &Device) -> Result<Report> {
     let mut report = Report { tables: vec![steps()], wrong: Vec::new() };
     let mut loads = Vec::new();
