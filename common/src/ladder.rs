@@ -204,22 +204,54 @@ pub fn run(
     bench: &Bench,
     output: &mut Tensor,
     expected: &Expected,
-    mut launch: impl FnMut(&mut Tensor) -> Result<()>,
+    launch: impl FnMut(&mut Tensor) -> Result<()>,
 ) -> Result<Outcome> {
-    let mut attempt = || -> Result<Outcome> {
-        stream.poison(output.buffer_mut()?)?;
+    stream.poison(output.buffer_mut()?)?;
+    run_with(stream, bench, output, launch, |output| Ok(expected.check(output.to_host()?.as_slice()?)))
+}
+
+/// [`run`] for a step that works in place: `x` begins as a copy of `input`, both on the device. Later runs go on with what the
+/// one before has left.
+///
+/// # Errors
+/// As [`run`]; [`Error::Shape`] if `x` has another shape.
+pub fn run_in_place(
+    stream: &Stream,
+    bench: &Bench,
+    input: &Tensor,
+    x: &mut Tensor,
+    expected: &Expected,
+    launch: impl FnMut(&mut Tensor) -> Result<()>,
+) -> Result<Outcome> {
+    x.expect_shape("what is changed in place", input.shape())?;
+    stream.memcpy_dtod(input.buffer()?, x.buffer_mut()?)?;
+    run_with(stream, bench, x, launch, |x| Ok(expected.check(x.to_host()?.as_slice()?)))
+}
+
+/// [`run`] for steps with outputs of another kind, which the caller has poisoned: `check` compares them after the first launch.
+///
+/// # Errors
+/// As [`run`], and those of `check`.
+pub fn run_with<T>(
+    stream: &Stream,
+    bench: &Bench,
+    outputs: &mut T,
+    mut launch: impl FnMut(&mut T) -> Result<()>,
+    check: impl FnOnce(&T) -> Result<Result<Report, Mismatch>>,
+) -> Result<Outcome> {
+    let attempt = || -> Result<Outcome> {
         // A simulated run counts the same each time: the checked one is the counted one.
         let counted = match stream.device().is_sim() {
-            true => Some(bench.measure(stream, || launch(output))?),
-            false => launch(output).map(|()| None)?,
+            true => Some(bench.measure(stream, || launch(outputs))?),
+            false => launch(outputs).map(|()| None)?,
         };
-        let report = match expected.check(output.to_host()?.as_slice()?) {
+        let report = match check(outputs)? {
             Ok(report) => report,
             Err(mismatch) => return Ok(Outcome::Wrong(mismatch)),
         };
         let timing = match counted {
             Some(timing) => timing,
-            None => bench.measure(stream, || launch(output))?,
+            None => bench.measure(stream, || launch(outputs))?,
         };
         Ok(Outcome::Ran { timing, report })
     };
@@ -284,6 +316,23 @@ mod tests {
         let Ok(Outcome::Unsupported(reason)) = unsupported else { panic!("{unsupported:?}") };
         assert_eq!(reason, "a matrix without columns is not possible on sim: a reason");
         assert!(with(|| Error::Invalid("broken".to_owned())).is_err());
+    }
+
+    #[test]
+    fn in_place_the_first_run_begins_with_the_input_and_the_others_go_on() {
+        let device = Device::sim();
+        let stream = device.stream();
+        let x = Tensor::random(&[8], 1).to_device(&device).unwrap();
+        let expected = Expected::all(Reference { values: vec![0.0; 8], terms: 0, magnitude: 0.0 });
+        let mut y = Tensor::empty_on(&device, &[8]).unwrap();
+        let mut run = |launch: &mut dyn FnMut(&mut Tensor) -> Result<()>| {
+            run_in_place(&stream, &Bench::default(), &x, &mut y, &expected, launch).unwrap()
+        };
+        let zeros = run(&mut |y| stream.memset_zeros(y.buffer_mut()?));
+        assert!(matches!(zeros, Outcome::Ran { .. }), "{zeros:?}");
+        // Nothing is left of the run before.
+        let Outcome::Wrong(mismatch) = run(&mut |_| Ok(())) else { panic!("the input passed as the output") };
+        assert!(matches!(mismatch, Mismatch::Values { wrong: 8, .. }), "{mismatch}");
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //     y = x · scale[c] + shift[c],    scale = weight / √(variance + eps),    shift = bias − mean · scale
 //
 //     x: [N, C, H, W] is N·C planes of H·W values, one channel each
-//     block (p, q) → values [p · blockDim.x, (p + 1) · blockDim.x) of plane q: the channel is found once a block, and no
-//     thread divides
+//     block (p, q) → values [p · blockDim.x, (p + 1) · blockDim.x) of plane q: the channel is the block's. Of step 1's two
+//     divisions for the index, root and division for the value, one remainder is left
 //
 // Limited by memory, once the planes are large. A plane of 7 × 7 leaves 15 of the 64 lanes of its block idle, one of
 // 1 × 1 leaves 31 of 32; and a thread has a single 4-byte load in flight.

@@ -192,7 +192,7 @@ fn mistakes_in_relu_are_found() {
             "if (i <= n / 4) {\n            v[j]",
         ),
         ("the tail forgotten", &relu::VECTORISED, "threadIdx.x < n % 4", "threadIdx.x < n % 4 - 1"),
-        ("vectors swapped", &relu::VECTORISED, "clip(v[j].x), clip(v[j].y)", "clip(v[j].y), clip(v[j].x)"),
+        ("vectors swapped", &relu::VECTORISED, "clip(v.x), clip(v.y)", "clip(v.y), clip(v.x)"),
         ("the last block", &relu::NAIVE, "if (i < n) {", "if (i < n - 1) {"),
     ];
     for (mistake, step, from, to) in mistakes {

@@ -130,11 +130,11 @@ fn mistakes_in_statistics_are_found() {
         ("a barrier missing", &SHARED, "        }\n        __syncthreads();\n    }", "        }\n    }"),
         ("the last of a plane", &SHARED, "e < images * plane;", "e < images * plane - 1;"),
         ("the lanes of half a warp", &SHUFFLE, "int offset = 16; offset > 0", "int offset = 8; offset > 0"),
-        ("a ragged slot read as a vector", &SHUFFLE, "if (s.first == 0 && s.end == 4)", "if (s.end == 4)"),
+        ("a ragged slot read as a vector", &SHUFFLE, "if (s.whole())", "if (s.end == 4)"),
         ("a barrier missing", &SHUFFLE, "    __syncthreads();\n", ""),
         ("a slot behind the end", &SHUFFLE, "of < end ? of - image * slots : slots", "of - image * slots"),
         ("a count forgotten", &WELFORD, "delta * delta * a.count * part", "delta * delta * part"),
-        ("a ragged slot merged as four", &WELFORD, "if (s[j].first == 0 && s[j].end == 4)", "if (s[j].first == 0)"),
+        ("a ragged slot merged as four", &WELFORD, "if (slot.whole())", "if (slot.first == 0)"),
     ];
     for (mistake, step, right, wrong) in mistakes {
         let step = step.with_source(planted(step.source(), right, wrong));

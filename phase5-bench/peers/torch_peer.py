@@ -6,7 +6,8 @@ Request:  {"device": 0, "queue": "empty" | "warm" | "cold", "warm_up": 3, "repea
                     {"op": "conv2d",      "shape": [N, C, H, W], "weight": [K, C / groups, R, S],
                                           "stride": [y, x], "padding": [y, x], "dilation": [y, x], "groups": g},
                     {"op": "batch_norm",  "shape": [N, C, H, W]},
-                    {"op": "relu",        "shape": [...]}],
+                    {"op": "relu",        "shape": [...]},
+                    {"op": "statistics",  "shape": [N, C, H, W]}],
            each with "mode": "eager" | "compiled" | "graph"}
 Response: {"version": "2.9.0", "device": "NVIDIA H200", "results": [{"samples_ms": [...]} or {"absent": "why"}, ...]}
           or {"absent": "why"} for all of it.
@@ -109,6 +110,9 @@ def operation(torch, work):
     if op == "relu":
         x = random(*shape)
         return inference(torch, lambda: functional.relu_(x))
+    if op == "statistics":
+        x = random(*shape)
+        return inference(torch, lambda: torch.var_mean(x, dim=(0, 2, 3), correction=0))
     raise ValueError(f"no such operation: {op}")
 
 

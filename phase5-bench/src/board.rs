@@ -29,6 +29,38 @@ impl Entry {
             _ => None,
         }
     }
+
+    /// Milliseconds, or why there are none.
+    pub fn ms(&self) -> Result<f64, String> {
+        match self {
+            Entry::Checked(Outcome::Unsupported(reason)) | Entry::Elsewhere(Err(reason)) | Entry::LeftOut(reason) => {
+                Err(reason.clone())
+            }
+            Entry::Checked(Outcome::Wrong(_)) => Err("it is wrong, and so was not timed".to_owned()),
+            _ => self.median_ms().ok_or_else(|| NO_CLOCK.to_owned()),
+        }
+    }
+
+    /// The largest difference and the word of the check; `what` it is about is said of a wrong one.
+    pub fn check(&self, what: &str, wrong: &mut Vec<String>) -> [Cell; 2] {
+        let both = |reason: &str| [Cell::absent(reason), Cell::absent(reason)];
+        match self {
+            Entry::Checked(Outcome::Ran { report, .. }) => [report.max_abs.into(), "ok".into()],
+            Entry::Checked(Outcome::Wrong(mismatch)) => {
+                let (max_abs, word) = verdict(what, Err(mismatch.clone()), wrong);
+                [max_abs.into(), word.into()]
+            }
+            Entry::Elsewhere(Ok(_)) => both("measured in a process of its own; its results are not seen here"),
+            Entry::Checked(Outcome::Unsupported(reason)) | Entry::Elsewhere(Err(reason)) | Entry::LeftOut(reason) => {
+                both(reason)
+            }
+        }
+    }
+}
+
+/// A number, or a dash with the reason.
+pub(crate) fn cell(value: Result<f64, String>) -> Cell {
+    value.map_or_else(Cell::Absent, Cell::Number)
 }
 
 /// How long each step took for the problem before, to tell what the next one would take.
@@ -127,17 +159,7 @@ impl Board {
 
     /// Appends a row.
     pub fn row(&mut self, problem: &Problem<'_>, step: &str, entry: &Entry) {
-        let time = |entry: &Entry| -> Result<f64, String> {
-            match entry {
-                Entry::Checked(Outcome::Unsupported(reason))
-                | Entry::Elsewhere(Err(reason))
-                | Entry::LeftOut(reason) => Err(reason.clone()),
-                Entry::Checked(Outcome::Wrong(_)) => Err("it is wrong, and so was not timed".to_owned()),
-                _ => entry.median_ms().ok_or_else(|| NO_CLOCK.to_owned()),
-            }
-        };
-        let ms = time(entry);
-        let cell = |value: Result<f64, String>| value.map_or_else(Cell::Absent, Cell::Number);
+        let ms = entry.ms();
         let rate = ms.clone().map(|ms| problem.flops / (ms * 1e-3));
         let of_peer = ms.clone().and_then(|ms| match problem.peer_ms {
             Some(peer) => Ok(100.0 * peer / ms),
@@ -152,20 +174,9 @@ impl Board {
             Entry::Checked(Outcome::Ran { timing, .. }) => timing.counts(),
             _ => None,
         };
+        let what = format!("{step} at {} {}", self.table.columns[0].name, problem.name);
+        let [difference, check] = entry.check(&what, &mut self.wrong);
         let reason = || ms.clone().err().unwrap_or_default();
-        let (difference, check) = match entry {
-            Entry::Checked(Outcome::Ran { report, .. }) => (Cell::Number(report.max_abs), Cell::from("ok")),
-            Entry::Checked(Outcome::Wrong(mismatch)) => {
-                let what = format!("{step} at {} {}", self.table.columns[0].name, problem.name);
-                let (max_abs, word) = verdict(&what, Err(mismatch.clone()), &mut self.wrong);
-                (max_abs.into(), word.into())
-            }
-            Entry::Elsewhere(Ok(_)) => {
-                let reason = "measured in a process of its own; its results are not seen here";
-                (Cell::absent(reason), Cell::absent(reason))
-            }
-            _ => (Cell::Absent(reason()), Cell::Absent(reason())),
-        };
         let lanes = counts.map(|counts| counts.lane_instructions as f64 / (problem.flops / 2.0));
         self.table.row([
             problem.name.into(),

@@ -6,6 +6,7 @@
 //! | [`transfer`] | `transfer`: copies between host and device |
 //! | [`gemm`] | `gemm`: the matrix product's ladder over sizes, beside cuBLAS and PyTorch |
 //! | [`conv`] | `conv`: the convolution's ladder over ResNet18's and the U-Net's shapes, beside cuDNN and PyTorch |
+//! | [`norm`] | `norm`: BatchNorm, ReLU and the statistics of channels, beside cuDNN and PyTorch |
 //! | [`linear_relu`] | `linear-relu`: a fused layer, forward and backward, beside cuBLAS and PyTorch |
 //! | [`claims`] | `claims`: what the literature says, and what the other tables measured |
 //! | [`layers`] | `layers`: ResNet18's opening layers on a real photo (more layers come with phase 3) |
@@ -25,6 +26,7 @@ pub mod gemm;
 pub mod layers;
 pub mod limits;
 pub mod linear_relu;
+pub mod norm;
 pub mod photo;
 pub mod plot;
 pub mod tables;

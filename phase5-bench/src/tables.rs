@@ -9,7 +9,7 @@ use common::table::{Column, Table};
 
 use crate::limits::Limits;
 use crate::photo::Photo;
-use crate::{Error, Result, claims, conv, gemm, layers, linear_relu, transfer};
+use crate::{Error, Result, claims, conv, gemm, layers, linear_relu, norm, transfer};
 
 /// What a table is made with.
 pub struct Context {
@@ -129,6 +129,11 @@ pub const TABLES: &[Entry] = &[
         state: State::Here(conv::run, ""),
     },
     Entry {
+        name: "norm",
+        shows: "each step of BatchNorm, ReLU, statistics: ms, GB/s, % of a copy",
+        state: State::Here(norm::run, ""),
+    },
+    Entry {
         name: "layers",
         shows: "layers of ResNet18: CPU and device ms, speed-up, check",
         state: State::Here(layers::run, "first convolution, BatchNorm, ReLU; others: phase 3"),
@@ -221,7 +226,10 @@ mod tests {
     #[test]
     fn no_name_selects_all_that_are_here_and_names_keep_the_order_of_the_course() {
         let names = |entries: Vec<&Entry>| entries.iter().map(|entry| entry.name).collect::<Vec<_>>();
-        assert_eq!(names(select(&[]).unwrap()), ["transfer", "gemm", "conv", "layers", "linear-relu", "claims"]);
+        assert_eq!(
+            names(select(&[]).unwrap()),
+            ["transfer", "gemm", "conv", "norm", "layers", "linear-relu", "claims"]
+        );
         let asked = ["layers", "transfer", "layers"].map(str::to_owned);
         assert_eq!(names(select(&asked).unwrap()), ["transfer", "layers"]);
     }
@@ -230,7 +238,7 @@ mod tests {
     fn a_name_that_is_none_and_one_that_is_not_here_yet_are_told_apart() {
         let error = |name: &str| select(&[name.to_owned()]).map(drop).unwrap_err();
         assert!(
-            error("gemmm").to_string().starts_with("no such table: `gemmm`; there are transfer, gemm, conv, layers,")
+            error("gemmm").to_string().starts_with("no such table: `gemmm`; there are transfer, gemm, conv, norm,")
         );
         assert_eq!(
             error("attention").to_string(),

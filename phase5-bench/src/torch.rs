@@ -69,6 +69,9 @@ enum Operation {
     Relu {
         shape: [usize; 4],
     },
+    Statistics {
+        shape: [usize; 4],
+    },
 }
 
 impl Work {
@@ -96,6 +99,11 @@ impl Work {
     /// ReLU in place.
     pub fn relu(shape: [usize; 4], mode: Mode) -> Work {
         Work { operation: Operation::Relu { shape }, mode }
+    }
+
+    /// Mean and biased variance of each channel.
+    pub fn statistics(shape: [usize; 4], mode: Mode) -> Work {
+        Work { operation: Operation::Statistics { shape }, mode }
     }
 }
 
@@ -277,6 +285,7 @@ mod tests {
         let work = [
             Work::gemm([2, 3, 4], true, Mode::Eager),
             Work::conv2d([1, 2, 8, 8], [4, 2, 3, 3], Conv2dParams::new(2, 1), Mode::Graph),
+            Work::statistics([1, 2, 8, 8], Mode::Eager),
         ];
         let json = serde_json::to_value(&work).unwrap();
         assert_eq!(
@@ -284,7 +293,8 @@ mod tests {
             serde_json::json!([
                 { "op": "gemm", "shape": [2, 3, 4], "transposed": true, "mode": "eager" },
                 { "op": "conv2d", "shape": [1, 2, 8, 8], "weight": [4, 2, 3, 3], "stride": [2, 2], "padding": [1, 1],
-                  "dilation": [1, 1], "groups": 1, "mode": "graph" }
+                  "dilation": [1, 1], "groups": 1, "mode": "graph" },
+                { "op": "statistics", "shape": [1, 2, 8, 8], "mode": "eager" }
             ])
         );
     }

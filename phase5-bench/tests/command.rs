@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Output;
 
 use assert_cmd::Command;
+use phase2_conv_bn::norm::{batch_norm, relu, statistics};
 
 /// On the simulator, wherever the test runs.
 fn bench(args: &[&str]) -> Output {
@@ -45,6 +46,7 @@ fn the_list_has_every_table_and_says_when_the_others_arrive() {
         "transfer",
         "gemm",
         "conv",
+        "norm",
         "layers",
         "resnet-single",
         "resnet-batch",
@@ -65,7 +67,7 @@ fn the_list_has_every_table_and_says_when_the_others_arrive() {
     assert!(text.contains("in part") && text.contains("phase 4"));
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
     let (csv, _) = succeeds(&["--list", "--format", "csv"]);
-    assert_eq!(csv.lines().count(), 18);
+    assert_eq!(csv.lines().count(), 19);
 }
 
 #[test]
@@ -177,6 +179,7 @@ fn all_tables_that_are_here_are_made_by_default() {
         "transfer on sim",
         "gemm: C = A·B",
         "conv: convolutions",
+        "norm: BatchNorm, ReLU, statistics",
         "layers: ResNet18's opening on china.jpg",
         "linear-relu:",
         "claims,",
@@ -208,6 +211,29 @@ fn every_step_of_a_ladder_is_checked_and_counted_on_the_simulator() {
         assert!(checked.iter().all(|row| (0.5..most(row)).contains(&lanes(row))), "{name}: {checked:?}");
         assert!(rows.iter().all(|row| row.last().unwrap() != "WRONG"));
     }
+}
+
+#[test]
+fn what_memory_limits_is_checked_and_its_bytes_are_counted() {
+    let (csv, _) = succeeds(&["norm", "--format", "csv"]);
+    let (heading, rows) = csv.split_once('\n').unwrap();
+    let columns: Vec<&str> = heading.split(',').collect();
+    let asked = columns.iter().position(|name| *name == "MB asked").unwrap();
+    let sectors = columns.iter().position(|name| *name == "sectors a request").unwrap();
+    let rows: Vec<Vec<&str>> = rows.lines().map(|line| line.split(',').collect()).collect();
+    let checked: Vec<&Vec<&str>> = rows.iter().filter(|row| row.last() == Some(&"ok")).collect();
+    let steps = 2 * batch_norm::LADDER.len() + relu::LADDER.len() + statistics::LADDER.len();
+    assert_eq!(checked.len(), steps, "{csv}");
+    assert!(!csv.contains("WRONG"), "{csv}");
+    // 16·64·28·28 values are read, and all but statistics write as many; parameters come on top, once a thread at most.
+    let tensor = 4.0 * (16 * 64 * 28 * 28) as f64 / 1e6;
+    for row in &checked {
+        let (asked, sectors): (f64, f64) = (row[asked].parse().unwrap(), row[sectors].parse().unwrap());
+        let needed = if row[0] == "statistics" { tensor } else { 2.0 * tensor };
+        assert!((needed..3.1 * needed).contains(&asked), "{row:?} for {needed} MB");
+        assert!((1.0..=32.0).contains(&sectors), "{row:?}");
+    }
+    assert!(checked.iter().any(|row| row[1] == "1 naive" && row[0] == "statistics" && row[sectors].starts_with("32")));
 }
 
 #[test]

@@ -11,8 +11,11 @@
 //! | 2 | `stats_02_shared.cu` | one block a channel, a tree of sums in shared memory |
 //! | 3 | `stats_03_shuffle.cu` | many blocks a channel, vectors, warp shuffles, a second stage |
 //! | 4 | `stats_04_welford.cu` | means and squared distances merged in place of sums |
+//!
+//! [`ladders`] runs them all.
 
 pub mod batch_norm;
+pub mod ladders;
 pub mod relu;
 pub mod statistics;
 
@@ -37,6 +40,11 @@ impl<M: Copy> Step<M> {
     /// What tables call it.
     pub fn name(&self) -> &'static str {
         self.name
+    }
+
+    /// Number and name, as in a table.
+    pub fn title(&self) -> String {
+        format!("{} {}", self.number, self.name)
     }
 
     /// What is new in it, in a few words.

@@ -9,7 +9,7 @@ use crate::limits::fits_i32;
 pub static LADDER: &[Step<Method>] = &[NAIVE, VECTORISED];
 
 /// Step 1, in place alone. Hypothesis: the arithmetic is nothing, so it costs what reading and writing the tensor costs. Change:
-/// none, this is the first version. Measured: the `norm` table of `cargo run -p phase2-conv-bn`.
+/// none, this is the first version. Measured: the `norm` table of `cargo run -p phase5-bench`.
 pub const NAIVE: Step<Method> = Step {
     number: 1,
     name: "naive",

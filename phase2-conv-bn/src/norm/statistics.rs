@@ -11,7 +11,7 @@ use crate::limits::fits_i32;
 pub static LADDER: &[Step<Method>] = &[NAIVE, SHARED, SHUFFLE, WELFORD];
 
 /// Step 1. Hypothesis: the input is read once, so a pass costs what reading costs. Change: none, this is the first version.
-/// Measured: the `norm` table of `cargo run -p phase2-conv-bn`.
+/// Measured: the `norm` table of `cargo run -p phase5-bench`.
 pub const NAIVE: Step<Method> = Step {
     number: 1,
     name: "naive",

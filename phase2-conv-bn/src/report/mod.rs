@@ -10,6 +10,8 @@ use common::table::{Cell, Column, Table};
 pub mod conv;
 pub mod gemm;
 pub mod layers;
+pub mod linear;
+pub mod norm;
 pub mod resources;
 
 /// A part of the report, as the command line names it.
@@ -28,7 +30,7 @@ pub struct Part {
 }
 
 /// All parts, in the order in which they are read.
-pub static PARTS: &[Part] = &[gemm::PART, conv::PART, layers::PART, resources::PART];
+pub static PARTS: &[Part] = &[gemm::PART, conv::PART, linear::PART, norm::PART, layers::PART, resources::PART];
 
 /// Tables, and what in them is wrong.
 #[derive(Debug, Default)]

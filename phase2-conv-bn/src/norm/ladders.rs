@@ -1,0 +1,223 @@
+//! Every step of the three ladders on one tensor, each checked before it is counted or timed: the rows of the tables.
+
+use common::check::{Mismatch, Report, compare};
+use common::ladder::{self, Expected, Outcome};
+use common::prelude::*;
+use common::ptx_sim::Counters;
+use common::reference::{self, BatchNorm};
+use common::timing::Bench;
+
+use super::{Step, batch_norm, relu, statistics};
+
+const EPS: f32 = 1e-5;
+
+/// \[N, C, H, W\] for tables: on a GPU ResNet18's first BatchNorm over so many images that they are 2²⁶ values but for a
+/// thousandth, of which no cache holds a part that matters.
+pub fn shape(device: &Device) -> [usize; 4] {
+    match device.is_sim() {
+        true => [16, 64, 28, 28],
+        false => [334, 64, 56, 56],
+    }
+}
+
+/// What a step computes, and where it puts it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Into another tensor.
+    BatchNorm,
+    /// Into its own input.
+    BatchNormInPlace,
+    /// Into its own input.
+    ReluInPlace,
+    /// Mean and variance of each channel.
+    Statistics,
+}
+
+impl Operation {
+    /// As tables call it, behind one another: what is in place is so of the rows above, and ReLU always.
+    pub fn name(self) -> &'static str {
+        match self {
+            Operation::BatchNorm => "BatchNorm",
+            Operation::BatchNormInPlace => "· in place",
+            Operation::ReluInPlace => "ReLU",
+            Operation::Statistics => "statistics",
+        }
+    }
+
+    /// Bytes that must move for so many f32 values: all are read, and all but statistics write as many. What there is a value a
+    /// channel of is left out.
+    pub fn bytes(self, values: usize) -> u64 {
+        match self {
+            Operation::Statistics => 4 * values as u64,
+            Operation::BatchNorm | Operation::BatchNormInPlace | Operation::ReluInPlace => 8 * values as u64,
+        }
+    }
+}
+
+/// A tensor with the parameters of a layer, on the host, and what the steps have to make of them.
+#[derive(Debug)]
+pub struct Problem {
+    input: Tensor,
+    parameters: [Tensor; 4],
+    normalised: Expected,
+    clipped: Expected,
+    statistics: reference::Statistics,
+}
+
+impl Problem {
+    /// An input \[N, C, H, W\] of values in (−1, 1), and a layer's parameters: weights around 1, biases and means around 0,
+    /// variances around 2.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if there are too many values.
+    pub fn seeded(shape: [usize; 4]) -> Result<Problem> {
+        let input = Tensor::random(&shape, 1);
+        let around = |centre: f32, reach: f32, seed| {
+            let values = Tensor::random(&shape[1..2], seed).into_vec()?;
+            Tensor::from_vec(&shape[1..2], values.into_iter().map(|value| centre + reach * value).collect())
+        };
+        let parameters = [around(1.0, 0.25, 2)?, around(0.0, 0.25, 3)?, around(0.0, 0.5, 4)?, around(2.0, 1.0, 5)?];
+        Ok(Problem {
+            normalised: Expected::all(reference::batch_norm(&input, &norm(&parameters))?),
+            clipped: Expected::all(reference::relu(&input)?),
+            statistics: reference::statistics(&input)?,
+            input,
+            parameters,
+        })
+    }
+
+    /// \[N, C, H, W\], on the host.
+    pub fn input(&self) -> &Tensor {
+        &self.input
+    }
+
+    /// What BatchNorm has to make of the input.
+    pub fn normalised(&self) -> &Expected {
+        &self.normalised
+    }
+
+    /// The layer's parameters on a device: what [`norm`] takes.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub fn parameters(&self, device: &Device) -> Result<[Tensor; 4]> {
+        let [weight, bias, mean, variance] = self.parameters.each_ref().map(|part| part.to_device(device));
+        Ok([weight?, bias?, mean?, variance?])
+    }
+
+    /// Runs every step of every ladder on `device`. `before` is told of each, by operation and title.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn run(&self, device: &Device, bench: &Bench, mut before: impl FnMut(Operation, &str)) -> Result<Vec<Rung>> {
+        let stream = device.stream();
+        let x = self.input.to_device(device)?;
+        let mut y = Tensor::empty_on(device, x.shape())?;
+        let parameters = self.parameters(device)?;
+        let mut rungs = Vec::new();
+        for operation in [Operation::BatchNorm, Operation::BatchNormInPlace] {
+            for step in batch_norm::LADDER {
+                before(operation, &step.title());
+                let layer = step.load(device)?.layer(&stream, &norm(&parameters))?;
+                rungs.push(Rung::run(operation, step, device, || match operation {
+                    Operation::BatchNormInPlace => {
+                        let launch = |y: &mut Tensor| layer.launch_in_place(&stream, y);
+                        ladder::run_in_place(&stream, bench, &x, &mut y, &self.normalised, launch)
+                    }
+                    _ => ladder::run(&stream, bench, &mut y, &self.normalised, |y| layer.launch(&stream, &x, y)),
+                })?);
+            }
+        }
+        for step in relu::LADDER {
+            before(Operation::ReluInPlace, &step.title());
+            let relu = step.load(device)?;
+            rungs.push(Rung::run(Operation::ReluInPlace, step, device, || {
+                let launch = |y: &mut Tensor| relu.launch_in_place(&stream, y);
+                ladder::run_in_place(&stream, bench, &x, &mut y, &self.clipped, launch)
+            })?);
+        }
+        for step in statistics::LADDER {
+            before(Operation::Statistics, &step.title());
+            rungs.push(Rung::run(Operation::Statistics, step, device, || self.statistics(step, &stream, bench, &x))?);
+        }
+        Ok(rungs)
+    }
+
+    fn statistics(
+        &self,
+        step: &Step<statistics::Method>,
+        stream: &Stream,
+        bench: &Bench,
+        x: &Tensor,
+    ) -> Result<Outcome> {
+        let device = stream.device();
+        let mut statistics = step.load(device)?;
+        let channels = &x.shape()[1..2];
+        let mut outputs = [Tensor::empty_on(device, channels)?, Tensor::empty_on(device, channels)?];
+        for output in &mut outputs {
+            stream.poison(output.buffer_mut()?)?;
+        }
+        let [of_mean, of_variance] = step.tolerances(&self.statistics, &self.input)?;
+        let launch = |[mean, variance]: &mut [Tensor; 2]| statistics.launch(stream, x, mean, variance);
+        ladder::run_with(stream, bench, &mut outputs, launch, |[mean, variance]| {
+            let mean = compare(mean.to_host()?.as_slice()?, &self.statistics.mean, of_mean);
+            let variance = compare(variance.to_host()?.as_slice()?, &self.statistics.variance, of_variance);
+            let worse = |a: Report, b: Report| if a.max_abs > b.max_abs { a } else { b };
+            Ok::<Result<Report, Mismatch>, Error>(mean.and_then(|mean| Ok(worse(mean, variance?))))
+        })
+    }
+}
+
+/// Weight, bias, mean and variance as a layer takes them.
+pub fn norm([weight, bias, mean, variance]: &[Tensor; 4]) -> BatchNorm<'_> {
+    BatchNorm { weight, bias, mean, variance, eps: EPS }
+}
+
+/// What became of a step.
+#[derive(Debug)]
+pub struct Rung {
+    /// What it computed.
+    pub operation: Operation,
+    /// `3 vectorised`.
+    pub step: String,
+    /// Whether it was right, and what it took.
+    pub outcome: Outcome,
+    /// What its launches counted, on a simulator that was asked to profile.
+    counters: Option<Counters>,
+}
+
+impl Rung {
+    fn run<M: Copy>(
+        operation: Operation,
+        step: &Step<M>,
+        device: &Device,
+        run: impl FnOnce() -> Result<Outcome>,
+    ) -> Result<Rung> {
+        let profiles = || device.as_sim().map(|sim| sim.take_profiles()).unwrap_or_default();
+        // What was launched before, such as a fold of parameters, is not this step's.
+        profiles();
+        let outcome = run()?;
+        let counters = profiles().iter().fold(None, |sum: Option<Counters>, profile| {
+            let mut sum = sum.unwrap_or_default();
+            sum += profile.counters;
+            Some(sum)
+        });
+        Ok(Rung { operation, step: step.title(), outcome, counters })
+    }
+
+    /// What the simulator counted, if it was asked to profile; nothing of a GPU.
+    pub fn counters(&self) -> Option<&Counters> {
+        self.counters.as_ref()
+    }
+
+    /// Bytes that lanes loaded and stored.
+    pub fn bytes_asked(&self) -> Option<f64> {
+        self.counters().map(|counters| (counters.global_load_bytes + counters.global_store_bytes) as f64)
+    }
+
+    /// 32-byte sectors for each load of a warp.
+    pub fn sectors_a_request(&self) -> Option<f64> {
+        self.counters()
+            .map(|counters| counters.global_load_sectors as f64 / counters.global_load_requests.max(1) as f64)
+    }
+}

@@ -1,0 +1,182 @@
+//! BatchNorm, ReLU and statistics, step by step: what they ask of memory, on planes of all sizes and around all means.
+
+use common::check::compare;
+use common::ladder::Outcome;
+use common::prelude::*;
+use common::reference;
+use common::table::{Cell, Column, Table};
+use common::timing::{Bench, Queue};
+
+use super::{NO_CLOCK, NO_COUNTS, Part, Report};
+use crate::norm::ladders::{Operation, Problem, Rung};
+use crate::norm::{Step, batch_norm, ladders, relu, statistics};
+
+/// `cargo run -p phase2-conv-bn -- norm`.
+pub const PART: Part = Part {
+    name: "norm",
+    about: "BatchNorm, ReLU and the statistics of channels: what each step asks of memory, and what it takes",
+    tables: &["norm-steps", "norm", "norm-planes", "norm-means"],
+    by_default: true,
+    run,
+};
+
+/// Heights and widths of planes that end inside vectors, warps and blocks in every way.
+const PLANES: [usize; 3] = [28, 7, 1];
+/// One channel, so that a variance is one number.
+const ONE_CHANNEL: [usize; 4] = [4, 1, 28, 28];
+/// What the values of [`ONE_CHANNEL`] lie around.
+const MEANS: [f32; 5] = [0.0, 16.0, 256.0, 1024.0, 4096.0];
+
+fn run(device: &Device) -> Result<Report> {
+    let mut wrong = Vec::new();
+    let tables = vec![steps(), layers(device, &mut wrong)?, planes(device, &mut wrong)?, means(device, &mut wrong)?];
+    Ok(Report { tables, wrong })
+}
+
+fn bench() -> Bench {
+    Bench { queue: Queue::Warm, ..Bench::default() }
+}
+
+/// What is new in each step.
+fn steps() -> Table {
+    fn of<M: Copy>(table: &mut Table, operation: &str, ladder: &[Step<M>]) {
+        for step in ladder {
+            table.row([operation.into(), step.title().into(), step.idea().into()]);
+        }
+    }
+    let columns = [Column::text("operation"), Column::text("step"), Column::text("idea")];
+    let mut table = Table::new("the ladders of what memory limits", columns);
+    of(&mut table, "BatchNorm", batch_norm::LADDER);
+    of(&mut table, "ReLU", relu::LADDER);
+    of(&mut table, "statistics", statistics::LADDER);
+    table
+}
+
+/// Every step on the tensor of the device's size.
+fn layers(device: &Device, wrong: &mut Vec<String>) -> Result<Table> {
+    let shape = ladders::shape(device);
+    let [n, c, h, w] = shape;
+    let columns = [
+        Column::text("operation"),
+        Column::text("step"),
+        Column::number("lanes a value", 1),
+        Column::number("bytes a value", 1),
+        Column::number("sectors a request", 1),
+        Column::number("ms", 4),
+        Column::number("GB/s", 0),
+        Column::number("max |Δ|", 3),
+        Column::text("check"),
+    ];
+    let title = format!("BatchNorm, ReLU and statistics of {n}×{c}×{h}×{w} on {}", device.short_name());
+    let mut table = Table::new(title, columns);
+    let values = n * c * h * w;
+    for rung in Problem::seeded(shape)?.run(device, &bench(), |_, _| ())? {
+        let per_value = 1.0 / values as f64;
+        let lanes = rung.counters().map(|counters| counters.lane_instructions as f64 * per_value);
+        let bytes = rung.bytes_asked().map(|bytes| bytes * per_value);
+        let timing = match &rung.outcome {
+            Outcome::Ran { timing, .. } => Some(timing),
+            _ => None,
+        };
+        let rate = timing.and_then(|timing| timing.rate(rung.operation.bytes(values) as f64 / 1e9));
+        let mut cells = vec![rung.operation.name().into(), rung.step.as_str().into()];
+        cells.extend([lanes, bytes, rung.sectors_a_request()].map(|count| Cell::or_absent(count, NO_COUNTS)));
+        cells.push(Cell::or_absent(timing.and_then(|timing| timing.median_ms()), NO_CLOCK));
+        cells.push(Cell::or_absent(rate, NO_CLOCK));
+        cells.extend(checked(&rung, wrong));
+        table.row(cells);
+    }
+    if device.is_sim() {
+        table.note(
+            "lanes a value: instructions, each counted once a lane, for each value. bytes a value: that lanes loaded and stored. \
+             sectors a request: 32-byte sectors for each load of a warp.",
+        );
+    }
+    table.note(
+        "|Δ|: to the f64 reference; of mean and variance the larger. · in place: BatchNorm into its own input. ReLU is in place.",
+    );
+    Ok(table)
+}
+
+/// BatchNorm on planes of several sizes, as many of them.
+fn planes(device: &Device, wrong: &mut Vec<String>) -> Result<Table> {
+    let columns = [
+        Column::text("plane"),
+        Column::text("step"),
+        Column::number("lanes a value", 1),
+        Column::number("lanes at work, %", 0),
+        Column::number("sectors a request", 1),
+        Column::number("max |Δ|", 3),
+        Column::text("check"),
+    ];
+    let title = format!("BatchNorm of 16×64 planes of several sizes on {}", device.short_name());
+    let mut table = Table::new(title, columns);
+    for size in PLANES {
+        let shape = [16, 64, size, size];
+        let values = shape.iter().product::<usize>() as f64;
+        let rungs = Problem::seeded(shape)?.run(device, &bench(), |_, _| ())?;
+        for rung in rungs.iter().filter(|rung| rung.operation == Operation::BatchNorm) {
+            let counters = rung.counters();
+            let lanes = counters.map(|counters| counters.lane_instructions as f64 / values);
+            let at_work = counters
+                .map(|counters| 100.0 * counters.issued_lanes as f64 / (32.0 * counters.warp_instructions as f64));
+            let mut cells = vec![format!("{size} × {size}").into(), rung.step.as_str().into()];
+            cells.extend([lanes, at_work, rung.sectors_a_request()].map(|count| Cell::or_absent(count, NO_COUNTS)));
+            cells.extend(checked(rung, wrong));
+            table.row(cells);
+        }
+    }
+    table.note("lanes at work: of the 32 of each warp that executes an instruction, those that take part, on average.");
+    Ok(table)
+}
+
+/// The variance of the same values around larger and larger means.
+fn means(device: &Device, wrong: &mut Vec<String>) -> Result<Table> {
+    let mut columns = vec![Column::key("mean"), Column::number("in f64", 4)];
+    columns.extend(statistics::LADDER.iter().map(|step| Column::number(step.title(), 4)));
+    columns.push(Column::text("check"));
+    let title = format!("the variance of 3136 values within 1 of a mean, on {}", device.short_name());
+    let mut table = Table::new(title, columns);
+    let stream = device.stream();
+    for centre in MEANS {
+        let values = Tensor::random(&ONE_CHANNEL, 1).into_vec()?;
+        let input = Tensor::from_vec(&ONE_CHANNEL, values.into_iter().map(|value| centre + value).collect())?;
+        let expected = reference::statistics(&input)?;
+        let x = input.to_device(device)?;
+        let mut cells: Vec<Cell> = vec![f64::from(centre).into(), expected.variance[0].into()];
+        let mut check = "ok";
+        for step in statistics::LADDER {
+            let [mut mean, mut variance] = [Tensor::empty_on(device, &[1])?, Tensor::empty_on(device, &[1])?];
+            stream.poison(variance.buffer_mut()?)?;
+            step.load(device)?.launch(&stream, &x, &mut mean, &mut variance)?;
+            let [_, tolerance] = step.tolerances(&expected, &input)?;
+            let variance = variance.into_vec()?;
+            if let Err(mismatch) = compare(&variance, &expected.variance, tolerance) {
+                wrong.push(format!("the variance around {centre} by {}: {mismatch}", step.title()));
+                check = "WRONG";
+            }
+            cells.push(variance[0].into());
+        }
+        cells.push(check.into());
+        table.row(cells);
+    }
+    // The profiles are of no use here, and not to be counted as those of the next part.
+    device.as_sim().map(|sim| sim.take_profiles());
+    table.note(
+        "in f64: of the values as f32 has them. check: each step within what its own method may be off by, which at a large mean is \
+         more than the variance for all but the last.",
+    );
+    Ok(table)
+}
+
+/// The largest difference, and the word of the check.
+fn checked(rung: &Rung, wrong: &mut Vec<String>) -> [Cell; 2] {
+    match &rung.outcome {
+        Outcome::Ran { report, .. } => [report.max_abs.into(), "ok".into()],
+        Outcome::Unsupported(reason) => [Cell::absent(reason), "—".into()],
+        Outcome::Wrong(mismatch) => {
+            wrong.push(format!("{}, {}: {mismatch}", rung.operation.name(), rung.step));
+            [Cell::absent("not measured, since it is wrong: see the message"), "WRONG".into()]
+        }
+    }
+}
