@@ -12,7 +12,7 @@ use phase2_conv_bn::conv::{
     Step, step02_halo::STEP as HALO, step03_registers::STEP as REGISTERS, step04_im2col::STEP as IM2COL,
     step08_pointwise::STEP as POINTWISE,
 };
-use planted::{must_be_rejected, planted};
+use planted::{here, must_be_rejected, planted};
 
 type Shape = [usize; 4];
 
@@ -56,6 +56,9 @@ device_test! {
             (&POINTWISE, [5, 16, 7, 8], [64, 16, 1, 1], new(2, 0)),
         ];
         for (step, input, weight, params) in cases {
+            if here(&device, step.load(&device))?.is_none() {
+                continue;
+            }
             println!("{}: {input:?} * {weight:?}, {params:?}", step.name());
             let report = check(&device, step, input, weight, params)?;
             assert!(report.is_ok(), "{}", report.unwrap_err());
@@ -98,7 +101,7 @@ device_test! {
     /// 4·C·R·S·N·P·Q bytes, kept from call to call: a smaller call, then a larger one, leave no trace in the next.
     fn im2col_needs_its_matrix_and_uses_it_again(device) {
         let stream = device.stream();
-        let conv = IM2COL.load(&device)?;
+        let Some(conv) = here(&device, IM2COL.load(&device))? else { return Ok(()) };
         let params = grouped(2, Conv2dParams::new(2, 1));
         let (mut outputs, mut most) = (Vec::new(), 0);
         for (seed, input) in [(1, [2, 4, 9, 7]), (2, [1, 4, 5, 5]), (3, [3, 4, 11, 12]), (1, [2, 4, 9, 7])] {

@@ -11,7 +11,7 @@
 //! | [`step07_winograd`] | `conv_07_winograd.cu` | four outputs of a 3×3 window for 16 multiplications instead of 36 |
 //! | [`step08_pointwise`] | `conv_08_pointwise.cu` | 1×1: a matrix product on the input as it lies |
 //!
-//! [`Tuned`] chooses among them by the shape.
+//! [`Tuned`] chooses among them by the shape, [`shapes`] has those that it is measured with.
 //!
 //! What a call has to satisfy is written once, in [`Conv::launch`]; a step adds its kernels, their geometry, and which shapes
 //! it does not take.
@@ -28,8 +28,9 @@ mod parts;
 mod tuned;
 
 pub use step07_winograd::Prepared;
-pub use tuned::Tuned;
+pub use tuned::{Choice, Tuned};
 
+pub mod shapes;
 pub mod step01_direct;
 pub mod step02_halo;
 pub mod step03_registers;
@@ -76,6 +77,11 @@ impl Step {
         self.name
     }
 
+    /// `06 offset table`.
+    pub fn title(&self) -> String {
+        format!("{:02} {}", self.number, self.name)
+    }
+
     /// What is new in it, in a few words.
     pub fn idea(&self) -> &'static str {
         self.idea
@@ -112,7 +118,7 @@ pub struct Conv {
 
 /// What the steps differ in.
 trait Algorithm: fmt::Debug + Send + Sync {
-    /// Queues a convolution with at least one output.
+    /// Queues a convolution.
     fn queue(&self, call: Call<'_>) -> Result<()>;
 
     /// Bytes of device memory that a call needs beside its tensors.
@@ -121,7 +127,7 @@ trait Algorithm: fmt::Debug + Send + Sync {
     }
 }
 
-/// A convolution whose shapes fit one another.
+/// A convolution whose shapes fit one another, with at least one output.
 struct Call<'a> {
     stream: &'a Stream,
     input: &'a Buffer<f32>,
@@ -132,7 +138,7 @@ struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// What [`Conv::launch`] is given, compared.
+    /// What [`Conv::launch`] is given, compared; `None` if there is no output, so nothing to launch and nothing to refuse.
     fn new(
         stream: &'a Stream,
         input: &'a Tensor,
@@ -140,20 +146,21 @@ impl<'a> Call<'a> {
         bias: Option<&'a Tensor>,
         params: Conv2dParams,
         output: &'a mut Tensor,
-    ) -> Result<Call<'a>> {
+    ) -> Result<Option<Call<'a>>> {
         let out = params.output_shape(input, weight)?;
         output.expect_shape("the convolution's output", &out)?;
         if let Some(bias) = bias {
             bias.expect_shape("the convolution's bias", &out[1..2])?;
         }
-        Ok(Call {
+        let call = Call {
             stream,
             geometry: Geometry::new(input, weight, params, out)?,
             input: input.buffer()?,
             weight: weight.buffer()?,
             bias: bias.map(Tensor::buffer).transpose()?,
             output: output.buffer_mut()?,
-        })
+        };
+        Ok(Some(call).filter(|call| call.geometry.outputs > 0))
     }
 
     /// The bias as a kernel's argument: an address, or null for none.
@@ -162,15 +169,6 @@ impl<'a> Call<'a> {
             Some(bias) => launch.arg(bias),
             None => launch.arg(&0u64),
         };
-    }
-}
-
-/// That a step does not take a shape, and why.
-fn refuse(step: &Step, call: &Call<'_>, reason: String) -> Error {
-    Error::Unsupported {
-        what: format!("convolution `{}`", step.name),
-        device: call.stream.device().short_name(),
-        reason,
     }
 }
 
@@ -257,6 +255,11 @@ fn block_count(stream: &Stream, step: &'static str, blocks: usize) -> Result<u32
         .map_err(|_| unsupported(stream, step, format!("{blocks} blocks are more than a grid can have ({})", i32::MAX)))
 }
 
+/// Multiprocessors; a device that has no number of them to tell is a small one.
+fn processors(device: &Device) -> usize {
+    device.properties().multiprocessors.unwrap_or(1) as usize
+}
+
 /// Why a step does not take a shape.
 fn unsupported(stream: &Stream, step: &'static str, reason: impl Into<String>) -> Error {
     Error::Unsupported {
@@ -288,11 +291,10 @@ impl Conv {
         params: Conv2dParams,
         output: &mut Tensor,
     ) -> Result<()> {
-        let call = Call::new(stream, input, weight, bias, params, output)?;
-        if call.geometry.outputs == 0 {
-            return Ok(());
+        match Call::new(stream, input, weight, bias, params, output)? {
+            Some(call) => self.algorithm.queue(call),
+            None => Ok(()),
         }
-        self.algorithm.queue(call)
     }
 
     /// [`Conv::launch`] into a new tensor.

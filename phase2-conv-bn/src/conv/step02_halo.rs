@@ -7,7 +7,7 @@
 
 use common::prelude::*;
 
-use super::{Algorithm, Call, Geometry, Step, refuse};
+use super::{Algorithm, Call, Geometry, Step, unsupported};
 
 /// `kernels/conv_02_halo.cu`. It takes every shape whose halo fits a block's shared memory.
 pub const STEP: Step = Step {
@@ -47,7 +47,7 @@ impl Algorithm for Halo {
                 "{TILE}×{TILE} outputs cover {height}×{width} input values, {bytes} bytes, and a block has {most} bytes of \
                  shared memory"
             );
-            return Err(refuse(&STEP, &call, reason));
+            return Err(unsupported(call.stream, STEP.name, reason));
         };
         let tiles = |size: i32| size.unsigned_abs().div_ceil(TILE as u32);
         // No more than outputs, since each tile has one at least.

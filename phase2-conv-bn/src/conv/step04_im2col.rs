@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 use common::prelude::*;
 
-use super::{Algorithm, Call, Geometry, Step, refuse};
+use super::{Algorithm, Call, Geometry, Step, unsupported};
 use crate::gemm::LARGEST;
 
 /// `kernels/conv_04_im2col.cu`. It takes every shape with up to [`LARGEST`] pixels and 65535 groups; compute capability 8.0 and up, for
@@ -87,7 +87,7 @@ impl Algorithm for Im2col {
             String::new()
         };
         if !reason.is_empty() {
-            return Err(refuse(&STEP, &call, reason));
+            return Err(unsupported(call.stream, STEP.name, reason));
         }
         let values = rows(&geometry) * pixels;
         let mut columns = self.columns.lock().unwrap_or_else(PoisonError::into_inner);

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use common::prelude::*;
 
 use super::parts::{Cost, Cuts, Workspace};
-use super::{Algorithm, Call, Conv, Geometry, Step, block_count, unsupported};
+use super::{Algorithm, Call, Conv, Geometry, Step, block_count, processors, unsupported};
 
 /// The step. It takes windows of up to 16 × 15 taps.
 pub const STEP: Step = Step {
@@ -110,32 +110,19 @@ impl ImplicitTiled {
         };
         Ok(ImplicitTiled {
             tiles: SHAPES.iter().map(load).collect::<Result<_>>()?,
-            // A device that has not its number of multiprocessors to tell is a small one.
-            processors: device.properties().multiprocessors.unwrap_or(1) as usize,
+            processors: processors(device),
             cuts: None,
             tables: Mutex::default(),
             workspace: Mutex::default(),
         })
     }
 
-    /// The fastest tile by the model, its cuts, and its microseconds; `None` if there is no tile.
-    fn choose(&self, geometry: &Geometry) -> Option<(&LoadedTile, Cuts, f64)> {
-        let steps = (geometry.taps.unsigned_abs() as usize).div_ceil(TAPS);
-        let choices = self.tiles.iter().map(|loaded| {
-            let (cuts, time) = loaded.tile.cost.best(geometry.tiles(loaded.tile.shape), steps, self.processors);
-            (loaded, self.cuts.map_or(cuts, |count| Cuts::new(steps, count)), time)
-        });
-        choices.min_by(|(.., a), (.., b)| a.total_cmp(b))
-    }
-
-    /// Microseconds on an H200, about.
-    pub(super) fn time(&self, geometry: &Geometry) -> f64 {
-        self.choose(geometry).map_or(f64::INFINITY, |(.., time)| time)
-    }
-
-    /// Whether the bits for rows and columns of the window suffice.
-    pub(super) fn takes(geometry: &Geometry) -> bool {
-        geometry.window[0] <= 16 && geometry.window[1] <= 15
+    /// The tile and its cuts for a geometry; `None` if the step does not take it.
+    fn choose(&self, geometry: &Geometry) -> Option<(&LoadedTile, Cuts)> {
+        let tiles = self.tiles.iter().map(|loaded| loaded.tile);
+        let Estimate { tile, cuts, .. } = fastest(tiles, geometry, self.processors)?;
+        let loaded = self.tiles.iter().find(|loaded| loaded.tile.name == tile)?;
+        Some((loaded, self.cuts.map_or(cuts, |count| Cuts::new(steps(geometry), count))))
     }
 
     /// The table for this geometry: 8 bytes a tap, kept until the step is dropped.
@@ -167,6 +154,36 @@ impl ImplicitTiled {
     }
 }
 
+/// What the model expects of the fastest tile.
+pub(super) struct Estimate {
+    pub(super) tile: &'static str,
+    pub(super) cuts: Cuts,
+    /// On an H200, about.
+    pub(super) microseconds: f64,
+}
+
+/// The fastest tile by the model, on so many processors; `None` if the step does not take the geometry.
+pub(super) fn estimate(geometry: &Geometry, processors: usize) -> Option<Estimate> {
+    fastest(SHAPES.iter(), geometry, processors)
+}
+
+fn fastest(tiles: impl Iterator<Item = &'static Tile>, geometry: &Geometry, processors: usize) -> Option<Estimate> {
+    // The bits of a table's entry for rows and columns of the window must suffice.
+    if geometry.window[0] > 16 || geometry.window[1] > 15 {
+        return None;
+    }
+    let estimates = tiles.map(|tile| {
+        let (cuts, microseconds) = tile.cost.best(geometry.tiles(tile.shape), steps(geometry), processors);
+        Estimate { tile: tile.name, cuts, microseconds }
+    });
+    estimates.min_by(|a, b| a.microseconds.total_cmp(&b.microseconds))
+}
+
+/// Steps along the taps.
+fn steps(geometry: &Geometry) -> usize {
+    (geometry.taps.unsigned_abs() as usize).div_ceil(TAPS)
+}
+
 /// Entries of the table: whole steps, and those that are read ahead.
 fn table_len(geometry: &Geometry) -> usize {
     (geometry.taps.unsigned_abs() as usize).next_multiple_of(TAPS) + AHEAD * TAPS
@@ -175,8 +192,7 @@ fn table_len(geometry: &Geometry) -> usize {
 impl Algorithm for ImplicitTiled {
     fn queue(&self, call: Call<'_>) -> Result<()> {
         let geometry = call.geometry;
-        let choice = self.choose(&geometry).filter(|_| Self::takes(&geometry));
-        let Some((LoadedTile { tile, kernel, any }, cuts, _)) = choice else {
+        let Some((LoadedTile { tile, kernel, any }, cuts)) = self.choose(&geometry) else {
             return Err(unsupported(call.stream, STEP.name, "its table has bits for windows of up to 16 × 15"));
         };
         let table = self.table(call.stream, &geometry)?;
@@ -206,7 +222,7 @@ impl Algorithm for ImplicitTiled {
     }
 
     fn workspace_bytes(&self, geometry: &Geometry) -> usize {
-        let parts = self.choose(geometry).filter(|(_, cuts, _)| cuts.count > 1).map_or(0, |(loaded, cuts, _)| {
+        let parts = self.choose(geometry).filter(|(_, cuts)| cuts.count > 1).map_or(0, |(loaded, cuts)| {
             let tiles = geometry.tiles(loaded.tile.shape);
             tiles * (cuts.count * loaded.tile.shape.iter().product::<usize>() + 1) * size_of::<f32>()
         });

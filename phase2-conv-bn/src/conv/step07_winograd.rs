@@ -19,7 +19,7 @@ use common::prelude::*;
 use common::reference::Conv2dParams;
 
 use super::parts::{Cost, Cuts, Workspace};
-use super::{Algorithm, Call, Conv, Geometry, Step, block_count, unsupported};
+use super::{Algorithm, Call, Conv, Geometry, Step, block_count, processors, unsupported};
 
 /// The step. It takes windows of 3×3 with stride 1, dilation 1 and one group.
 pub const STEP: Step = Step {
@@ -87,7 +87,7 @@ impl Winograd {
         Ok(Winograd {
             weights: device.kernel(source, "winograd_weights")?,
             kernel: device.kernel(source, "conv_winograd")?,
-            processors: device.properties().multiprocessors.unwrap_or(1) as usize,
+            processors: processors(device),
             cuts: None,
             workspace: Mutex::default(),
             transformed: Mutex::default(),
@@ -126,20 +126,17 @@ impl Winograd {
         params: Conv2dParams,
         output: &mut Tensor,
     ) -> Result<()> {
-        weight.expect_shape("the prepared weights", &prepared.shape)?;
-        let call = Call::new(stream, input, weight, bias, params, output)?;
-        takes(stream, &call.geometry)?;
-        if call.geometry.outputs == 0 {
-            return Ok(());
+        prepared.expect_made_of(weight)?;
+        match Call::new(stream, input, weight, bias, params, output)? {
+            Some(call) => self.queue_prepared(call, prepared),
+            None => Ok(()),
         }
-        self.multiply(call, &prepared.values)
     }
 
-    /// Microseconds on an H200, about.
-    pub(super) fn time(&self, geometry: &Geometry, prepared: bool) -> f64 {
-        let pairs = f64::from(geometry.channels) * f64::from(geometry.out_channels);
-        let prepare = if prepared { 0.0 } else { PREPARE.0 + PREPARE.1 * pairs };
-        prepare + COST.best(tiles(geometry), steps(geometry), self.processors).1
+    /// Queues the convolution with what was made of its weights.
+    pub(super) fn queue_prepared(&self, call: Call<'_>, prepared: &Prepared) -> Result<()> {
+        takes(call.stream, &call.geometry)?;
+        self.multiply(call, &prepared.values)
     }
 
     /// Queues the weights' transform.
@@ -198,8 +195,27 @@ impl Winograd {
     }
 }
 
+impl Prepared {
+    /// Compares shapes: the values of other weights go unnoticed.
+    pub(super) fn expect_made_of(&self, weight: &Tensor) -> Result<()> {
+        weight.expect_shape("the prepared weights", &self.shape)
+    }
+}
+
+/// Cuts, and microseconds on an H200, about, with so many processors; with the weights' transform, unless they are prepared.
+/// `None` if the step does not take the geometry.
+pub(super) fn estimate(geometry: &Geometry, prepared: bool, processors: usize) -> Option<(Cuts, f64)> {
+    if !fits(geometry) {
+        return None;
+    }
+    let pairs = f64::from(geometry.channels) * f64::from(geometry.out_channels);
+    let prepare = if prepared { 0.0 } else { PREPARE.0 + PREPARE.1 * pairs };
+    let (cuts, time) = COST.best(tiles(geometry), steps(geometry), processors);
+    Some((cuts, prepare + time))
+}
+
 /// Whether the step takes this geometry.
-pub(super) fn fits(geometry: &Geometry) -> bool {
+fn fits(geometry: &Geometry) -> bool {
     let Geometry { window, stride, dilation, groups, channels, .. } = *geometry;
     window == [3, 3] && stride == [1, 1] && dilation == [1, 1] && groups == 1 && channels > 0
 }

@@ -7,7 +7,7 @@
 
 use common::prelude::*;
 
-use super::{Algorithm, Call, Step, refuse};
+use super::{Algorithm, Call, Step, unsupported};
 
 /// `kernels/conv_08_pointwise.cu`. It takes windows of 1×1 with any stride, one group, no padding.
 pub const STEP: Step = Step {
@@ -40,7 +40,7 @@ impl Algorithm for Pointwise {
             ""
         };
         if !reason.is_empty() {
-            return Err(refuse(&STEP, &call, reason.to_owned()));
+            return Err(unsupported(call.stream, STEP.name, reason));
         }
         // No more than outputs, since each tile has one at least.
         let blocks =

@@ -3,9 +3,9 @@
 use common::prelude::*;
 use common::reference::Conv2dParams;
 
-use super::step06_implicit_tiled::ImplicitTiled;
+use super::step06_implicit_tiled::{self, ImplicitTiled};
 use super::step07_winograd::{self, Prepared, Winograd};
-use super::{Algorithm, Call, Conv, step05_implicit, step06_implicit_tiled};
+use super::{Algorithm, Call, Conv, Geometry, Step, processors, step05_implicit};
 
 /// The step that is fastest for each shape, by a model of times measured on an H200: a step's time a block, and what a block
 /// takes beside its steps, for each tile of step 6 and for Winograd's step 7. Windows that neither takes, and GPUs before compute
@@ -15,6 +15,55 @@ pub struct Tuned {
     /// Steps 6 and 7, where the GPU has `cp.async`.
     fast: Option<(ImplicitTiled, Winograd)>,
     any: Conv,
+    processors: usize,
+}
+
+/// What [`Tuned`] takes for a shape, where the GPU has `cp.async`.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// The step.
+    pub step: Step,
+    /// Which of [`step06_implicit_tiled::TILES`], if it is that step.
+    pub tile: Option<&'static str>,
+    /// Among how many blocks the taps of a tile of the output are cut.
+    pub cuts: usize,
+    /// What the model expects on multiprocessors of an H200, about; `None` where it has nothing to compare.
+    pub microseconds: Option<f64>,
+}
+
+impl Choice {
+    /// By the model, for a GPU with so many multiprocessors; `prepared` says that the weights' transform is done already.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], as [`Conv::launch`].
+    pub fn new(
+        input: &Tensor,
+        weight: &Tensor,
+        params: Conv2dParams,
+        prepared: bool,
+        multiprocessors: usize,
+    ) -> Result<Choice> {
+        let out = params.output_shape(input, weight)?;
+        Ok(Choice::of(&Geometry::new(input, weight, params, out)?, prepared, multiprocessors))
+    }
+
+    fn of(geometry: &Geometry, prepared: bool, processors: usize) -> Choice {
+        let tiled = step06_implicit_tiled::estimate(geometry, processors);
+        let limit = tiled.as_ref().map_or(f64::INFINITY, |tiled| tiled.microseconds);
+        let winograd = step07_winograd::estimate(geometry, prepared, processors).filter(|(_, time)| *time < limit);
+        match (winograd, tiled) {
+            (Some((cuts, time)), _) => {
+                Choice { step: step07_winograd::STEP, tile: None, cuts: cuts.count, microseconds: Some(time) }
+            }
+            (None, Some(tiled)) => Choice {
+                step: step06_implicit_tiled::STEP,
+                tile: Some(tiled.tile),
+                cuts: tiled.cuts.count,
+                microseconds: Some(tiled.microseconds),
+            },
+            (None, None) => Choice { step: step05_implicit::STEP, tile: None, cuts: 1, microseconds: None },
+        }
+    }
 }
 
 impl Tuned {
@@ -29,7 +78,7 @@ impl Tuned {
             Err(error) if error.is_unsupported() => None,
             Err(error) => return Err(error),
         };
-        Ok(Tuned { fast, any })
+        Ok(Tuned { fast, any, processors: processors(device) })
     }
 
     /// [`Conv::launch`] of the step for this shape.
@@ -45,20 +94,7 @@ impl Tuned {
         params: Conv2dParams,
         output: &mut Tensor,
     ) -> Result<()> {
-        let call = Call::new(stream, input, weight, bias, params, output)?;
-        let geometry = call.geometry;
-        if geometry.outputs == 0 {
-            return Ok(());
-        }
-        match &self.fast {
-            Some((tiled, winograd))
-                if step07_winograd::fits(&geometry) && winograd.time(&geometry, false) < tiled.time(&geometry) =>
-            {
-                winograd.queue(call)
-            }
-            Some((tiled, _)) if ImplicitTiled::takes(&geometry) => tiled.queue(call),
-            _ => self.any.algorithm.queue(call),
-        }
+        self.launch_prepared(stream, input, weight, None, bias, params, output)
     }
 
     /// Transforms `weight` once for many launches with it; `None` if no step has a use for that.
@@ -89,14 +125,44 @@ impl Tuned {
         params: Conv2dParams,
         output: &mut Tensor,
     ) -> Result<()> {
-        let geometry = Call::new(stream, input, weight, bias, params, output)?.geometry;
-        match (&self.fast, prepared) {
-            (Some((tiled, winograd)), Some(prepared))
-                if step07_winograd::fits(&geometry) && winograd.time(&geometry, true) < tiled.time(&geometry) =>
-            {
-                winograd.launch_prepared(stream, input, weight, prepared, bias, params, output)
-            }
-            _ => self.launch(stream, input, weight, bias, params, output),
+        if let Some(prepared) = prepared {
+            prepared.expect_made_of(weight)?;
         }
+        let Some(call) = Call::new(stream, input, weight, bias, params, output)? else { return Ok(()) };
+        let Some((tiled, winograd)) = &self.fast else { return self.any.algorithm.queue(call) };
+        let step = Choice::of(&call.geometry, prepared.is_some(), self.processors).step.number;
+        match prepared {
+            Some(prepared) if step == step07_winograd::STEP.number => winograd.queue_prepared(call, prepared),
+            None if step == step07_winograd::STEP.number => winograd.queue(call),
+            _ if step == step06_implicit_tiled::STEP.number => tiled.queue(call),
+            _ => self.any.algorithm.queue(call),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::shapes::{Shape, shape};
+    use super::*;
+
+    fn choice(shape: Shape, prepared: bool) -> Result<(u32, bool)> {
+        let (x, w) = (Tensor::zeros(&shape.input()), Tensor::zeros(&shape.weight()));
+        let choice = Choice::new(&x, &w, shape.params(), prepared, 132)?;
+        assert_eq!(choice.tile.is_some(), choice.step.number == 6);
+        assert_eq!(choice.microseconds.is_some(), choice.step.number != 5);
+        Ok((choice.step.number, choice.cuts > 1))
+    }
+
+    #[test]
+    fn the_choice_is_by_window_and_size_and_whether_weights_are_prepared() -> Result<()> {
+        // A large 3×3; other windows; a small 3×3, cut, for which the weights' transform does not pay.
+        assert_eq!(choice(shape(64, 64, 3, 1, 56).images(32), false)?, (7, false));
+        assert_eq!(choice(shape(64, 128, 3, 2, 56).images(32), false)?, (6, false));
+        assert_eq!(choice(shape(3, 64, 7, 2, 224).images(32), false)?, (6, false));
+        assert_eq!(choice(shape(64, 64, 3, 1, 56), false)?, (6, true));
+        assert_eq!(choice(shape(64, 64, 3, 1, 56), true)?, (7, true));
+        // Windows beyond the table's bits.
+        assert_eq!(choice(shape(1, 1, 17, 1, 20), false)?, (5, false));
+        Ok(())
     }
 }

@@ -7,6 +7,7 @@ use common::ptx_sim::{Counters, Profile};
 use common::record::Record;
 use common::table::{Cell, Column, Table};
 
+pub mod conv;
 pub mod gemm;
 pub mod layers;
 pub mod linear;
@@ -29,7 +30,7 @@ pub struct Part {
 }
 
 /// All parts, in the order in which they are read.
-pub static PARTS: &[Part] = &[gemm::PART, linear::PART, norm::PART, layers::PART, resources::PART];
+pub static PARTS: &[Part] = &[gemm::PART, conv::PART, linear::PART, norm::PART, layers::PART, resources::PART];
 
 /// Tables, and what in them is wrong.
 #[derive(Debug, Default)]

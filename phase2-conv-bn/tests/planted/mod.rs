@@ -47,6 +47,19 @@ pub fn compiler(device: &Device, test: &str) -> bool {
     }
 }
 
+/// What was loaded; `None`, said, if the GPU has not what it needs.
+pub fn here<T>(device: &Device, loaded: Result<T>) -> Result<Option<T>> {
+    match loaded {
+        Ok(loaded) => Ok(Some(loaded)),
+        Err(error) if error.is_unsupported() => {
+            assert!(device.is_cuda(), "the simulator has everything, but {error}");
+            println!("{error}");
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
 /// Runs `check` on a sanitising simulator, where a wrong access harms nothing. It must fail: by the sanitiser's words or by
 /// values that differ.
 pub fn must_be_rejected(mistake: &str, check: impl FnOnce(&Device) -> Result<Result<Report, Mismatch>>) {
