@@ -68,6 +68,9 @@ pub enum BookError {
     },
 }
 
+/// The file that a repository's host shows first.
+const README: &str = "README.md";
+
 /// A book on disk: the folder that holds its `book.toml`.
 #[derive(Clone, Debug)]
 pub struct Book {
@@ -109,12 +112,23 @@ impl Book {
         self.root.parent().unwrap_or(&self.root).to_owned()
     }
 
-    /// Applies every rule to every page.
+    /// The workspace's README, if it has one: no page of the book, but with tables from the same records.
+    fn readme(&self) -> Option<PathBuf> {
+        Some(self.workspace().join(README)).filter(|path| path.is_file())
+    }
+
+    /// Applies every rule to every page, and to the generated parts of the README.
     ///
     /// # Errors
     /// [`BookError::Read`] if the pages can't be read at all; broken rules are in the report.
     pub fn check(&self) -> Result<Report, BookError> {
         let mut report = check::check(&self.pages(), &self.workspace(), self.generators)?;
+        if let Some(readme) = self.readme() {
+            let stale = generated::stale(&read(&readme)?, self.generators, &self.workspace());
+            let problem = |(line, reason)| Problem { page: README.to_owned(), line, reason };
+            report.problems.extend(stale.into_iter().map(problem));
+            report.files.insert(readme);
+        }
         let html = self.config.html_config().unwrap_or_default();
         report.files.insert(self.root.join("book.toml"));
         report.files.extend(html.additional_css.iter().map(|css| self.root.join(css)));
@@ -144,14 +158,14 @@ impl Book {
         MDBook::load_with_config(&self.root, config).and_then(|book| book.build()).map_err(BookError::Render)
     }
 
-    /// Rewrites the generated parts of all pages and returns the pages that changed.
+    /// Rewrites the generated parts of all pages and of the README, and returns the files that changed.
     ///
     /// # Errors
     /// [`BookError::Problems`] if a marker is malformed or a generator fails; pages before it stay updated.
     pub fn update(&self) -> Result<Vec<PathBuf>, BookError> {
         let mut changed = Vec::new();
-        for page in check::pages_below(&self.pages())? {
-            let path = self.pages().join(&page);
+        let pages = check::pages_below(&self.pages())?.into_iter().map(|page| (self.pages().join(&page), page));
+        for (path, page) in pages.chain(self.readme().map(|path| (path, README.to_owned()))) {
             let text = read(&path)?;
             let fresh = generated::refresh(&text, self.generators, &self.workspace())
                 .map_err(|(line, reason)| BookError::Problems(vec![Problem { page, line, reason }]))?;

@@ -1,13 +1,15 @@
 //! Tables that were measured on a GPU, or counted on the simulator, as parts of a page.
 //!
 //! ```text
-//! record PHASE/TABLE[@sim] [as list] [without notes] [columns "NAME"…] [rows "CELL"…] [code "NAME"…]
+//! record PHASE/TABLE[@sim] [as list] [without notes] [columns "NAME"…] [only "CELL"…] [rows "CELL"…] [code "NAME"…]
 //! ```
 //! `PHASE/TABLE` is the table of that name in `PHASE/records/nvidia-h200.json`, or in `nvidia-h200-TABLE.json` there if it was
 //! measured by itself. With `@sim`, the step of phase 1 or the part of phase 2's report that makes the table is run on the
-//! simulator: its counts are the same on every machine. Columns are shown in the order named; a row is shown if one of its cells
-//! reads as one of those named, or as `COLUMN=CELL` for a cell of that column. A list shows each row's last text as a block of its
-//! own, for texts of several lines. Columns of code, such as drawings, keep one width for each letter.
+//! simulator: its counts are the same on every machine. What a tool says, without any device, is in `PHASE/records/TABLE.json`.
+//!
+//! Columns are shown in the order named; a row is shown if one of its cells reads as one of those named, or as `COLUMN=CELL` for a
+//! cell of that column. `only` leaves the rows that have all of its cells. A list shows each row's last text as a block of its own,
+//! for texts of several lines. Columns of code, such as drawings, keep one width for each letter.
 
 use std::{
     collections::HashMap,
@@ -59,6 +61,9 @@ pub enum RecordError {
     /// The record can't be read, or a step failed on the simulator.
     #[error(transparent)]
     Common(#[from] common::Error),
+    /// A record can't be drawn.
+    #[error(transparent)]
+    Plot(#[from] phase5_bench::Error),
     /// The marker's argument is malformed.
     #[error("{0}")]
     Syntax(String),
@@ -84,13 +89,18 @@ pub fn find(workspace: &Path, name: &str) -> Result<Found, RecordError> {
         return Ok(Found { table: simulated(phase, table)?, caption: "On the simulator.".to_owned() });
     }
     let file = |name: &str| workspace.join(phase).join("records").join(name).with_extension("json");
-    let own = file(&format!("{MACHINE}-{table}"));
-    let path = if own.is_file() { own } else { file(MACHINE) };
+    let own = [file(&format!("{MACHINE}-{table}")), file(table)];
+    let path = own.into_iter().find(|path| path.is_file()).unwrap_or_else(|| file(MACHINE));
     let record = Record::open(&path)?;
     let Some(found) = record.table(table) else {
         let known = record.tables.iter().map(|named| named.name.as_str());
         return Err(no_table(table, path.display().to_string(), known));
     };
+    // Saved without a GPU: what a tool said, and no measurement of any device.
+    if record.simulated {
+        let day = record.date.split('T').next().unwrap_or_default();
+        return Ok(Found { table: found.clone(), caption: format!("Saved {day}, commit {}.", record.commit) });
+    }
     let host = match record.host.as_str() {
         "unknown" => String::new(),
         host => format!("; host {host}"),
@@ -166,6 +176,20 @@ pub fn markdown(workspace: &Path, argument: &str) -> Result<String, RecordError>
     Ok(format!("<figure class=\"record\">\n\n{body}\n\n<figcaption>{}</figcaption>\n</figure>", escape(&caption)))
 }
 
+/// The roofline of phase 5's record, as a figure. Its colours are those of a light page, on a sheet of their own.
+///
+/// # Errors
+/// [`RecordError::Common`] if there is no such record, [`RecordError::Plot`] if nothing in it can be drawn.
+pub fn roofline(workspace: &Path) -> Result<String, RecordError> {
+    let path = workspace.join("phase5-bench").join("records").join(MACHINE).with_extension("json");
+    let record = Record::open(&path)?;
+    let svg = phase5_bench::plot::svg(&record)?;
+    // An empty line would end the block of HTML.
+    let lines: Vec<&str> = svg.lines().filter(|line| !line.trim().is_empty()).collect();
+    let caption = escape(&format!("Recorded: {}.", record.provenance()));
+    Ok(format!("<figure class=\"plot\">\n{}\n<figcaption>{caption}</figcaption>\n</figure>", lines.join("\n")))
+}
+
 fn list(table: &Table) -> String {
     let mut out = String::new();
     for row in &table.rows {
@@ -218,6 +242,7 @@ struct Request {
     list: bool,
     without_notes: bool,
     columns: Vec<String>,
+    only: Vec<String>,
     rows: Vec<String>,
     code: Vec<String>,
 }
@@ -235,12 +260,13 @@ impl Request {
             match (word, &mut open) {
                 (Word::Quoted(text), Some(open)) => open.push(text.to_owned()),
                 (Word::Bare("columns"), _) => open = Some(&mut request.columns),
+                (Word::Bare("only"), _) => open = Some(&mut request.only),
                 (Word::Bare("rows"), _) => open = Some(&mut request.rows),
                 (Word::Bare("code"), _) => open = Some(&mut request.code),
                 (Word::Bare("without"), _) if words.next() == Some(Word::Bare("notes")) => request.without_notes = true,
                 (Word::Bare("as"), _) if words.next() == Some(Word::Bare("list")) => request.list = true,
                 (Word::Bare(text) | Word::Quoted(text), _) => {
-                    let expected = "`as list`, `without notes`, `columns`, `rows` or `code` with \"…\"";
+                    let expected = "`as list`, `without notes`, `columns`, `only`, `rows` or `code` with \"…\"";
                     return Err(RecordError::Syntax(format!(
                         "`{text}` is not understood: {expected} may follow a table"
                     )));
@@ -255,14 +281,19 @@ impl Request {
             [] => (0..table.columns.len()).collect(),
             names => names.iter().map(|name| column(table, name)).collect::<Result<_, _>>()?,
         };
+        let left = |row: &&Vec<Cell>| self.only.iter().all(|text| has(table, row, text));
         for wanted in &self.rows {
-            if !table.rows.iter().any(|row| has(table, row, wanted)) {
-                return Err(RecordError::Rows { found: 0, cells: vec![wanted.clone()] });
+            if !table.rows.iter().filter(left).any(|row| has(table, row, wanted)) {
+                let cells = self.only.iter().chain([wanted]).cloned().collect();
+                return Err(RecordError::Rows { found: 0, cells });
             }
+        }
+        if !self.only.is_empty() && !table.rows.iter().any(|row| left(&row)) {
+            return Err(RecordError::Rows { found: 0, cells: self.only.clone() });
         }
         let mut shown = Table::new("", columns.iter().map(|&at| table.columns[at].clone()));
         let wanted = |row: &&Vec<Cell>| self.rows.is_empty() || self.rows.iter().any(|text| has(table, row, text));
-        for row in table.rows.iter().filter(wanted) {
+        for row in table.rows.iter().filter(left).filter(wanted) {
             shown.row(columns.iter().map(|&at| match &row[at] {
                 Cell::Text(text) if self.code.contains(&table.columns[at].name) => format!("`{text}`").into(),
                 cell => cell.clone(),
@@ -329,6 +360,7 @@ mod tests {
         let mut record = Record::begin(&Device::sim());
         record.push("transfers", table);
         record.device_name = "NVIDIA H200".into();
+        record.simulated = false;
         record.host = "CPU".into();
         record.date = "2026-01-02T03:04:05Z".into();
         record.commit = "abc".into();
@@ -367,6 +399,20 @@ mod tests {
                  <figcaption>{caption} a &lt; b</figcaption>\n</figure>"
             )
         );
+        let only = markdown(folder.path(), r#"p/transfers columns "KiB" only "path=up" rows "64" "128""#);
+        assert_eq!(only.unwrap_err().to_string(), "0 rows have the cells [\"path=up\", \"64\"], exactly one must");
+        let only = markdown(folder.path(), r#"p/transfers columns "KiB" only "path=up""#).unwrap();
+        assert!(only.contains("| KiB |\n| ---: |\n| 128 |\n\n"), "{only}");
+    }
+
+    #[test]
+    fn what_a_tool_said_is_no_measurement_of_a_device() {
+        let folder = workspace();
+        let records = folder.path().join("p/records");
+        let saved = fs::read_to_string(records.join("nvidia-h200.json")).unwrap();
+        fs::write(records.join("transfers.json"), saved.replace("\"simulated\": false", "\"simulated\": true"))
+            .unwrap();
+        assert_eq!(find(folder.path(), "p/transfers").unwrap().caption, "Saved 2026-01-02, commit abc.");
     }
 
     #[test]

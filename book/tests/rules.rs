@@ -172,6 +172,19 @@ fn a_stale_generated_part_fails_the_check_until_it_is_updated() {
 }
 
 #[test]
+fn the_readme_is_kept_in_step_though_it_is_no_page() {
+    let workspace = sound();
+    let readme = workspace.path().join("README.md");
+    let text = |answer| format!("# R\n\n<!-- BEGIN generated: answer -->\n{answer}\n<!-- END generated: answer -->\n");
+    fs::write(&readme, text(41)).unwrap();
+    let found = problems(&workspace);
+    assert!(matches!(&found[..], [one] if one.starts_with("README.md:3: generated part `answer` is out of date")));
+    assert_eq!(open(&workspace).update().unwrap(), std::slice::from_ref(&readme));
+    assert_eq!(fs::read_to_string(readme).unwrap(), text(42));
+    assert_eq!(open(&workspace).check().unwrap().pages, 2);
+}
+
+#[test]
 fn a_folder_without_a_book_is_an_error_with_its_path() {
     let nowhere = TempDir::new().unwrap();
     let error = Book::open(nowhere.path(), GENERATORS).unwrap_err().to_string();

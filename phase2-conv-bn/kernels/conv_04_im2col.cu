@@ -76,8 +76,8 @@ __device__ void multiply(const float *weight, const float *columns, const float 
         multiply<__VA_ARGS__>(weight, columns, bias, output, conv);                                                     \
     }
 
-// The middle and the small tile of step 10 of the GEMM ladder.
-using Whole = Tile<ROW_MAJOR, true, 64, 128, 16, 32, 64, 4, 4, true>;
-using Any = Tile<ROW_MAJOR, false, 32, 64, 32, 16, 32, 4, 4, true>;
+// Tiles as in step 10 of the GEMM ladder.
+using Whole = Tile<ROW_MAJOR, true, 64, 128, 16, 32, 64, 1, 4>;
+using Any = Tile<ROW_MAJOR, false, 32, 64, 32, 16, 32, 1, 4>;
 MULTIPLY(im2col_multiply_whole, Whole)
 MULTIPLY(im2col_multiply_any, Any)

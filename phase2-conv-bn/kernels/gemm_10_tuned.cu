@@ -1,13 +1,15 @@
 // GEMM with the tile that fits the problem: the larger it is, the fewer bytes a multiply-add needs, and the fewer blocks there
-// are to fill the chip with.
+// are to fill the chip with. Where there is one block a multiprocessor at best, slices of its tile give it warps to change to.
 //
-//     tile          threads   sums a thread   bytes from L2 a multiply-add   a product has to have at least
-//     128 × 256         256             128                           1/21   one such tile a multiprocessor
-//      64 × 128         128              64                           1/11   …
-//      32 ×  64         128              16                            1/5   nothing
+//     tile          threads   slices   sums a thread   bytes from L2 a multiply-add   for products with, a multiprocessor
+//     128 × 256         256        1             128                           1/21   two such tiles
+//     128 × 128         256        2             128                           1/16   0.9
+//      64 × 128         256        2              64                           1/11   0.7
+//      32 ×  32         128        4              32                            1/4   fewer
 //
 // Limited by the arithmetic units: 128 multiply-adds for 6 loads from shared memory. What keeps the largest from its peak is
-// the register file, which delivers two operands a cycle and lane while a multiply-add has three.
+// the register file, which delivers two operands a cycle and lane while a multiply-add has three; and the cache of
+// instructions, which a step of 32 values of i, unrolled, overfills.
 // nvrtc: --gpu-architecture=compute_80
 #include "gemm_tile.cuh"
 
@@ -20,21 +22,24 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
     place_of_tile<Tile>(blockIdx.x, m, n, first_row, first_column);
     Tile tile;
     tile.multiply(reinterpret_cast<float *>(shared), a, b, m, n, k, first_row, first_column, 0, steps_along<Tile>(k));
-    tile.finish(epilogue, bias, c, m, n, first_row, first_column);
+    tile.finish(reinterpret_cast<float *>(shared), epilogue, bias, c, m, n, first_row, first_column);
 }
 // ANCHOR_END: kernel
 
-template <Layout LAYOUT, bool FULL> using Large = Tile<LAYOUT, FULL, 128, 256, 32, 64, 64, 4, 3, true>;
-template <Layout LAYOUT, bool FULL> using Medium = Tile<LAYOUT, FULL, 64, 128, 16, 32, 64, 4, 4, true>;
-template <Layout LAYOUT, bool FULL> using Small = Tile<LAYOUT, FULL, 32, 64, 32, 16, 32, 4, 4, true>;
+template <Layout LAYOUT, bool FULL> using Large = Tile<LAYOUT, FULL, 128, 256, 32, 64, 64, 1, 3>;
+template <Layout LAYOUT, bool FULL> using Square = Tile<LAYOUT, FULL, 128, 128, 16, 64, 64, 2, 8>;
+template <Layout LAYOUT, bool FULL> using Medium = Tile<LAYOUT, FULL, 64, 128, 32, 32, 64, 2, 3>;
+template <Layout LAYOUT, bool FULL> using Small = Tile<LAYOUT, FULL, 32, 32, 32, 32, 32, 4, 4>;
 
-GEMM_KERNEL(gemm_nn_128x256, 256, gemm<Large<ROW_MAJOR, true>>)
-GEMM_KERNEL(gemm_nt_128x256, 256, gemm<Large<TRANSPOSED, true>>)
-GEMM_KERNEL(gemm_nn_64x128, 128, gemm<Medium<ROW_MAJOR, true>>)
-GEMM_KERNEL(gemm_nt_64x128, 128, gemm<Medium<TRANSPOSED, true>>)
-GEMM_KERNEL(gemm_nn_64x128_any, 128, gemm<Medium<ROW_MAJOR, false>>)
-GEMM_KERNEL(gemm_nt_64x128_any, 128, gemm<Medium<TRANSPOSED, false>>)
-GEMM_KERNEL(gemm_nn_32x64, 128, gemm<Small<ROW_MAJOR, true>>)
-GEMM_KERNEL(gemm_nt_32x64, 128, gemm<Small<TRANSPOSED, true>>)
-GEMM_KERNEL(gemm_nn_32x64_any, 128, gemm<Small<ROW_MAJOR, false>>)
-GEMM_KERNEL(gemm_nt_32x64_any, 128, gemm<Small<TRANSPOSED, false>>)
+GEMM_KERNEL_BOUNDED(gemm_nn_128x256, (256, 1), gemm<Large<ROW_MAJOR, true>>)
+GEMM_KERNEL_BOUNDED(gemm_nt_128x256, (256, 1), gemm<Large<TRANSPOSED, true>>)
+GEMM_KERNEL_BOUNDED(gemm_nn_128x128, (256, 1), gemm<Square<ROW_MAJOR, true>>)
+GEMM_KERNEL_BOUNDED(gemm_nt_128x128, (256, 1), gemm<Square<TRANSPOSED, true>>)
+GEMM_KERNEL_BOUNDED(gemm_nn_64x128, (256, 1), gemm<Medium<ROW_MAJOR, true>>)
+GEMM_KERNEL_BOUNDED(gemm_nt_64x128, (256, 1), gemm<Medium<TRANSPOSED, true>>)
+GEMM_KERNEL_BOUNDED(gemm_nn_64x128_any, (256, 1), gemm<Medium<ROW_MAJOR, false>>)
+GEMM_KERNEL_BOUNDED(gemm_nt_64x128_any, (256, 1), gemm<Medium<TRANSPOSED, false>>)
+GEMM_KERNEL_BOUNDED(gemm_nn_32x32, (128, 1), gemm<Small<ROW_MAJOR, true>>)
+GEMM_KERNEL_BOUNDED(gemm_nt_32x32, (128, 1), gemm<Small<TRANSPOSED, true>>)
+GEMM_KERNEL_BOUNDED(gemm_nn_32x32_any, (128, 1), gemm<Small<ROW_MAJOR, false>>)
+GEMM_KERNEL_BOUNDED(gemm_nt_32x32_any, (128, 1), gemm<Small<TRANSPOSED, false>>)

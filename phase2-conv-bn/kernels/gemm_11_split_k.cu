@@ -31,7 +31,7 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
         Tile tile;
         tile.multiply(reinterpret_cast<float *>(shared), a, b, m, n, k, first_row, first_column, first, count);
         if (count == steps) {
-            tile.finish(epilogue, bias, c, m, n, first_row, first_column);
+            tile.finish(reinterpret_cast<float *>(shared), epilogue, bias, c, m, n, first_row, first_column);
             continue;
         }
 
@@ -71,7 +71,7 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
 }
 // ANCHOR_END: kernel
 
-template <Layout LAYOUT, bool FULL> using Square = Tile<LAYOUT, FULL, 64, 64, 16, 32, 32, 4, 4, true>;
+template <Layout LAYOUT, bool FULL> using Square = Tile<LAYOUT, FULL, 64, 64, 16, 32, 32, 1, 4>;
 
 // As GEMM_KERNEL, with a workspace: parts for each block, and a counter for each tile, zero. Left to itself, the compiler
 // spills registers of one of these kernels.

@@ -230,10 +230,11 @@ device_test! {
 }
 
 /// Step, tile, and sizes: whole tiles, several of them, and cut along K; then ragged, for kernels that take it.
-const TILES: [(usize, [usize; 2], &[Size]); 4] = [
+const TILES: [(usize, [usize; 2], &[Size]); 5] = [
     (10, [128, 256], &[[128, 256, 32], [256, 256, 96]]),
-    (10, [64, 128], &[[64, 128, 16], [128, 128, 80], [65, 132, 36]]),
-    (10, [32, 64], &[[32, 64, 32], [64, 192, 160], [70, 65, 33]]),
+    (10, [128, 128], &[[128, 128, 16], [256, 128, 144]]),
+    (10, [64, 128], &[[64, 128, 32], [128, 128, 96], [65, 132, 36]]),
+    (10, [32, 32], &[[32, 32, 32], [64, 96, 160], [70, 65, 33]]),
     (11, [64, 64], &[[64, 64, 16], [64, 128, 512], [70, 66, 530], [130, 61, 260]]),
 ];
 
@@ -272,7 +273,7 @@ device_test! {
 }
 
 /// A step's number, its text, and the mistake in place of it.
-const PLANTED: [(usize, &str, &str); 13] = [
+const PLANTED: [(usize, &str, &str); 14] = [
     // The edge: a row of A is read one too far.
     (3, "bool in_a = first_row + y < m && first + x < k;", "bool in_a = first_row + y < m && first + x <= k;"),
     // The tiles are overwritten while others still read them.
@@ -299,6 +300,8 @@ const PLANTED: [(usize, &str, &str); 13] = [
     ),
     // The edge: rows beyond the last of A are read.
     (10, "bool inside = first_row + across + c * APART < m && a_i < k;", "bool inside = a_i < k;"),
+    // The slices are added before all are there.
+    (10, "        __syncthreads();  // all slices' sums are there\n", ""),
     // Groups of columns exchanged.
     (
         10,

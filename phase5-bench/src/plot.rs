@@ -45,27 +45,34 @@ struct Roofline {
 /// # Errors
 /// [`Error::Plot`] if the run has nothing to draw, or a file cannot be written.
 pub fn roofline(run: &Record, dir: &Path) -> Result<Vec<PathBuf>> {
-    let roofline = Roofline::of(run)?;
+    let text = svg(run)?;
     let fail = |path: &Path, reason: String| Error::Plot { path: path.to_owned(), reason };
     std::fs::create_dir_all(dir).map_err(|error| fail(dir, error.to_string()))?;
-    register_font(FONT, FontStyle::Normal, dejavu::sans::regular())
-        .map_err(|_| fail(dir, "the built-in font cannot be read".to_owned()))?;
-
     let svg = dir.join("roofline.svg");
-    let mut text = String::new();
-    roofline
-        .draw(&SVGBackend::with_string(&mut text, SIZE).into_drawing_area())
-        .map_err(|reason| fail(&svg, reason))?;
     std::fs::write(&svg, text).map_err(|error| fail(&svg, error.to_string()))?;
 
     let png = dir.join("roofline.png");
     let mut pixels = vec![0; 3 * SIZE.0 as usize * SIZE.1 as usize];
-    roofline
+    Roofline::of(run)?
         .draw(&BitMapBackend::with_buffer(&mut pixels, SIZE).into_drawing_area())
         .map_err(|reason| fail(&png, reason))?;
     image::save_buffer(&png, &pixels, SIZE.0, SIZE.1, image::ColorType::Rgb8)
         .map_err(|error| fail(&png, error.to_string()))?;
     Ok(vec![svg, png])
+}
+
+/// The same as the text of an SVG file.
+///
+/// # Errors
+/// [`Error::Plot`] if the run has nothing to draw.
+pub fn svg(run: &Record) -> Result<String> {
+    let roofline = Roofline::of(run)?;
+    let fail = |reason: &str| Error::Plot { path: "roofline".into(), reason: reason.to_owned() };
+    register_font(FONT, FontStyle::Normal, dejavu::sans::regular())
+        .map_err(|_| fail("the built-in font cannot be read"))?;
+    let mut text = String::new();
+    roofline.draw(&SVGBackend::with_string(&mut text, SIZE).into_drawing_area()).map_err(|reason| fail(&reason))?;
+    Ok(text)
 }
 
 impl Roofline {

@@ -26,14 +26,12 @@ pub struct Resources {
 /// # Errors
 /// A sentence that says why they are not known.
 pub fn resources(ptx: &Path, arch: &str) -> Result<Vec<Resources>, String> {
-    let candidates = candidates();
-    let found = candidates.iter().find(|path| path.is_file());
-    let ptxas = found.ok_or("no ptxas found on PATH, in CUDA_PATH, CUDA_HOME or a Python environment")?;
+    let ptxas = ptxas()?;
     // What it compiles is not wanted, only what it says.
     static CALLS: AtomicU32 = AtomicU32::new(0);
     let call = CALLS.fetch_add(1, Ordering::Relaxed);
     let out = std::env::temp_dir().join(format!("ptx-sim-{}-{call}.cubin", std::process::id()));
-    let output = Command::new(ptxas).arg("-v").arg(format!("-arch={arch}")).arg("-o").arg(&out).arg(ptx).output();
+    let output = Command::new(&ptxas).arg("-v").arg(format!("-arch={arch}")).arg("-o").arg(&out).arg(ptx).output();
     let _ = std::fs::remove_file(&out); // there is none if it failed
     let output = output.map_err(|error| format!("cannot run `{}`: {error}", ptxas.display()))?;
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -72,6 +70,28 @@ pub fn registers(ptx: &Path, arch: &str, kernel: &str) -> Result<u32, String> {
     found.map(|resources| resources.registers).ok_or_else(|| format!("ptxas says nothing of `{kernel}`"))
 }
 
+/// The compiler's version: `13.0.88`.
+///
+/// # Errors
+/// As [`resources`].
+pub fn version() -> Result<String, String> {
+    let ptxas = ptxas()?;
+    let output = Command::new(&ptxas).arg("--version").output();
+    let output = output.map_err(|error| format!("cannot run `{}`: {error}", ptxas.display()))?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    of_release(&said).map(str::to_owned).ok_or_else(|| "ptxas does not say its version".to_owned())
+}
+
+/// `13.0.88` out of `Cuda compilation tools, release 13.0, V13.0.88`.
+fn of_release(said: &str) -> Option<&str> {
+    said.lines().find_map(|line| line.split_once(", release ")?.1.split_once(", V")).map(|(_, version)| version.trim())
+}
+
+fn ptxas() -> Result<PathBuf, String> {
+    let found = candidates().into_iter().find(|path| path.is_file());
+    found.ok_or_else(|| "no ptxas found on PATH, in CUDA_PATH, CUDA_HOME or a Python environment".to_owned())
+}
+
 fn candidates() -> Vec<PathBuf> {
     let name = format!("ptxas{}", std::env::consts::EXE_SUFFIX);
     let var = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
@@ -94,6 +114,14 @@ fn candidates() -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_version_is_read_as_it_is_printed() {
+        let said =
+            "ptxas: NVIDIA (R) Ptx optimizing assembler\nCuda compilation tools, release 13.0, V13.0.88\nBuild 3\n";
+        assert_eq!(of_release(said), Some("13.0.88"));
+        assert_eq!(of_release("ptxas"), None);
+    }
 
     #[test]
     fn each_kernel_has_resources_of_its_own() {

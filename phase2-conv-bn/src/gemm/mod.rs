@@ -198,8 +198,9 @@ impl Step {
                 transposed: both(Layout::Transposed)?,
             }
         } else {
-            let tiles =
-                self.tiles.iter().map(|shape| LoadedTile::load(device, &self.source, *shape)).collect::<Result<_>>()?;
+            let fits = |shape: &&TileShape| shape.shared_bytes() <= device.properties().shared_per_block_optin;
+            let load = |shape: &TileShape| LoadedTile::load(device, &self.source, *shape);
+            let tiles = self.tiles.iter().filter(fits).map(load).collect::<Result<_>>()?;
             let workspace = self.splits.then(|| Workspace::new(device, self.tiles, 2 * processors)).transpose()?;
             Loaded::Tiles { tiles, workspace }
         };
@@ -422,5 +423,5 @@ impl Tuned {
     }
 }
 
-/// [`Tuned`] cuts K from here on.
-const CUT_FROM: usize = 512;
+/// [`Tuned`] cuts K from here on: on an H200 256×256×K takes 5 µs and 9 ns for each of K whole, 10 µs and 5 ns cut.
+const CUT_FROM: usize = 1536;

@@ -125,10 +125,12 @@ impl LinearRelu {
                 // SAFETY: the kernel writes y[i] for i < outputs and reads the rows of x and W that i belongs to.
                 unsafe { launch.launch(LaunchConfig::for_num_elems(outputs)) }
             }
+            // ANCHOR: fused
             Method::Tuned(gemm) => {
                 let epilogue = Epilogue { bias: Some(bias), relu: true, ..Epilogue::default() };
                 gemm.launch(stream, x, weight, Layout::Transposed, &epilogue, y)
             }
+            // ANCHOR_END: fused
             Method::Library(blas, kernel) => {
                 blas.gemm(x, weight, true, 1.0, 0.0, y)?;
                 add_bias_and_clip(stream, kernel, bias, y)

@@ -25,6 +25,19 @@ impl Traffic {
         4 * (batch * inputs + outputs * inputs + outputs + batch * outputs) as u64
     }
 
+    /// What a second pass over y \[batch, out\] adds: y is read and written once more.
+    pub fn second_pass(batch: usize, outputs: usize) -> u64 {
+        2 * 4 * (batch * outputs) as u64
+    }
+
+    /// What the gradients of x, W and bias need from `dy` and `y`: two products that each read both, one more matrix, and write
+    /// theirs; with `separate`, a kernel of its own reads both and writes the masked gradient, and the products read that.
+    pub fn gradients(batch: usize, inputs: usize, outputs: usize, separate: bool) -> u64 {
+        let (y, x, weight) = (batch * outputs, batch * inputs, outputs * inputs);
+        let masked = if separate { 3 * y + 2 * y } else { 4 * y };
+        4 * (2 * weight + 2 * x + outputs + masked) as u64
+    }
+
     /// Of some launches together.
     pub fn of(profiles: &[Profile]) -> Traffic {
         let mut traffic = Traffic::default();
@@ -52,5 +65,20 @@ impl Traffic {
         linear.launch(&device.stream(), &x?, &weight?, &bias?, &mut y)?;
         let profiles = device.as_sim().map(|sim| sim.take_profiles()).unwrap_or_default();
         Ok(Traffic::of(&profiles))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_those_of_the_tensors() {
+        // x 6, W 12, bias 4, y 8 values.
+        assert_eq!(Traffic::ideal(2, 3, 4), 4 * 30);
+        assert_eq!(Traffic::second_pass(2, 4), 4 * 16);
+        // W in, dx out, x in, dW out, dbias out; dy and y twice.
+        assert_eq!(Traffic::gradients(2, 3, 4, false), 4 * (12 + 6 + 6 + 12 + 4 + 32));
+        assert_eq!(Traffic::gradients(2, 3, 4, true), 4 * (12 + 6 + 6 + 12 + 4 + 40));
     }
 }

@@ -9,6 +9,7 @@ use common::table::{Cell, Column, Table};
 
 pub mod gemm;
 pub mod layers;
+pub mod linear;
 pub mod norm;
 pub mod resources;
 
@@ -28,7 +29,7 @@ pub struct Part {
 }
 
 /// All parts, in the order in which they are read.
-pub static PARTS: &[Part] = &[gemm::PART, norm::PART, layers::PART, resources::PART];
+pub static PARTS: &[Part] = &[gemm::PART, linear::PART, norm::PART, layers::PART, resources::PART];
 
 /// Tables, and what in them is wrong.
 #[derive(Debug, Default)]
@@ -94,8 +95,8 @@ impl Rungs {
     }
 
     /// Appends what became of a step that does `flops` operations. What the simulator counted since the last row is this
-    /// step's, however many launches it needs.
-    pub(crate) fn row(&mut self, step: String, flops: f64, allowed: f64, outcome: &Outcome) {
+    /// step's, however many launches it needs, and is returned.
+    pub(crate) fn row(&mut self, step: String, flops: f64, allowed: f64, outcome: &Outcome) -> Vec<Profile> {
         let profiles = self.device.as_sim().map(|sim| sim.take_profiles()).unwrap_or_default();
         let (least, most) = self.allowed.unwrap_or((allowed, allowed));
         self.allowed = Some((least.min(allowed), most.max(allowed)));
@@ -118,6 +119,7 @@ impl Rungs {
             }
         }
         self.table.row(cells);
+        profiles
     }
 
     /// The table, and what is wrong in it.

@@ -65,9 +65,12 @@ fn run(device: &Device) -> Result<Report> {
         }
     }
     table.note(
-        "registers, stack, spilled and read back: of a thread; shared: of a block. The stack holds arrays that the code indexes \
-         by what is known at run time only, and what had no place in registers (spilled, with the bytes stored and read \
-         back in the code). By `ptxas -v`, of the PTX shipped beside each kernel.",
+        "registers, stack, spilled and read back: of a thread; shared: of a block, as the source declares it, where some kernels \
+         ask for their tiles at the launch. The stack holds arrays that the code indexes by what is known at run time only, and \
+         what had no place in registers (spilled, with the bytes stored and read back in the code).",
     );
+    if let Ok(version) = ptxas::version() {
+        table.note(format!("By ptxas {version} for {architecture}, of the PTX shipped beside each kernel."));
+    }
     Ok(Report { tables: vec![table], wrong: Vec::new() })
 }

@@ -1,0 +1,237 @@
+//! The linear layer with ReLU and its gradients: each version, the bytes it has to move, and those it asks for.
+
+use common::check::{self, Mismatch, Tolerance};
+use common::ladder::{self, Expected, Outcome};
+use common::prelude::*;
+use common::reference;
+use common::table::{Cell, Column, Table};
+use common::timing::{Bench, Queue};
+
+use super::{NO_COUNTS, Part, Report, Rungs};
+use crate::linear::backward::Backward;
+use crate::linear::traffic::Traffic;
+use crate::linear::{LADDER, LIBRARY, Step, add_bias_and_clip};
+
+/// `cargo run -p phase2-conv-bn -- linear`.
+pub const PART: Part = Part {
+    name: "linear",
+    about: "Linear+ReLU, fused and not, and its gradients: the bytes they need and the bytes they ask for",
+    tables: &["linear-steps", "linear", "linear-traffic"],
+    by_default: true,
+    run,
+};
+
+/// Batch, inputs and outputs on the simulator: the layer below, cut to an eighth each way.
+const SIMULATED: [usize; 3] = [128, 784, 256];
+/// On a GPU: the layer of the story.
+const MEASURED: [usize; 3] = [1024, 784, 2048];
+
+/// The versions, what they take, and the bytes.
+fn run(device: &Device) -> Result<Report> {
+    let mut versions = Versions::new(device)?;
+    for step in LADDER {
+        versions.forward(step)?;
+    }
+    versions.second_pass()?;
+    for (name, separate) in [("∇ fused", false), ("∇ separate", true)] {
+        versions.backward(name, separate)?;
+    }
+    let (rungs, wrong) = versions.rungs.finish();
+    Ok(Report { tables: vec![steps(), rungs, versions.traffic], wrong })
+}
+
+/// What is new in each version.
+fn steps() -> Table {
+    let mut table = Table::new("linear: y = relu(x·Wᵀ + b)", [Column::text("version"), Column::text("idea")]);
+    for step in LADDER {
+        table.row([title(step).into(), step.idea().into()]);
+    }
+    table.row(["∇ fused".into(), "both products mask dy while they load it; nothing is allocated".into()]);
+    table.row(["∇ separate".into(), "the masked dy is allocated and written, and both products read it".into()]);
+    table
+}
+
+/// `1 naive`.
+fn title(step: &Step) -> String {
+    format!("{} {}", step.number(), step.name())
+}
+
+/// The layer, and the tables as they grow.
+struct Versions {
+    stream: Stream,
+    bench: Bench,
+    size: [usize; 3],
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    dy: Tensor,
+    /// On the host, in this order: x, W, bias, dy.
+    operands: [Tensor; 4],
+    expected: Expected,
+    rungs: Rungs,
+    traffic: Table,
+}
+
+impl Versions {
+    fn new(device: &Device) -> Result<Versions> {
+        let size @ [batch, inputs, outputs] = if device.is_sim() { SIMULATED } else { MEASURED };
+        let operands = [
+            Tensor::random(&[batch, inputs], 1),
+            Tensor::random(&[outputs, inputs], 2),
+            Tensor::random(&[outputs], 3),
+            Tensor::random(&[batch, outputs], 4),
+        ];
+        let [x, weight, bias, dy] = &operands;
+        let product = reference::Gemm::new(x.as_slice()?, weight.as_slice()?, batch, outputs, inputs);
+        let layer = reference::Gemm { transposed: true, bias: Some(bias.as_slice()?), relu: true, ..product };
+        let name = format!("{batch} × {inputs} → {outputs}, on {}", device.short_name());
+        let columns = [
+            Column::text("version"),
+            Column::number("launches", 0),
+            Column::number("MB needed", 3),
+            Column::number("MB once a launch", 3),
+            Column::number("MB asked", 3),
+            Column::number("MB in sectors", 3),
+            Column::number("asked / needed", 1),
+        ];
+        let mut traffic = Table::new(format!("linear: bytes of {name}"), columns);
+        traffic.note(
+            "needed: each tensor once for each kernel that touches it, by its size. once a launch: the different sectors that \
+             a launch touches, counted. asked: what lanes load and store, each value as often as they do. in sectors: \
+             the 32-byte sectors that their accesses touch. MB: 10⁶ bytes.",
+        );
+        Ok(Versions {
+            stream: device.stream(),
+            bench: Bench { queue: Queue::Warm, ..Bench::default() },
+            size,
+            x: x.to_device(device)?,
+            weight: weight.to_device(device)?,
+            bias: bias.to_device(device)?,
+            dy: dy.to_device(device)?,
+            expected: Expected::gemm(&layer, 5)?,
+            rungs: Rungs::new(format!("linear: y = relu(x·Wᵀ + b), {name}"), device),
+            traffic,
+            operands,
+        })
+    }
+
+    /// Operations of one product.
+    fn flops(&self) -> f64 {
+        2.0 * self.size.iter().product::<usize>() as f64
+    }
+
+    fn empty(&self, like: &Tensor) -> Result<Tensor> {
+        Tensor::empty_on(self.stream.device(), like.shape())
+    }
+
+    fn forward(&mut self, step: &Step) -> Result<()> {
+        let [batch, inputs, outputs] = self.size;
+        let mut y = self.empty(&self.dy)?;
+        let outcome = match step.load(self.stream.device()) {
+            Ok(layer) => ladder::run(&self.stream, &self.bench, &mut y, &self.expected, |y| {
+                layer.launch(&self.stream, &self.x, &self.weight, &self.bias, y)
+            })?,
+            Err(error) if error.is_unsupported() => Outcome::Unsupported(error.to_string()),
+            Err(error) => return Err(error),
+        };
+        let again = if step.number() == LIBRARY.number() { Traffic::second_pass(batch, outputs) } else { 0 };
+        let needed = Traffic::ideal(batch, inputs, outputs) + again;
+        self.row(title(step), self.flops(), needed, self.expected.tolerance(), &outcome);
+        Ok(())
+    }
+
+    /// The kernel behind a library's product, which the simulator has too.
+    fn second_pass(&mut self) -> Result<()> {
+        let Some(source) = LIBRARY.source() else { return Ok(()) };
+        let kernel = self.stream.device().kernel(source, "bias_relu")?;
+        let [batch, inputs, outputs] = self.size;
+        let [x, weight, bias, _] = &self.operands;
+        let without = reference::Gemm {
+            transposed: true,
+            ..reference::Gemm::new(x.as_slice()?, weight.as_slice()?, batch, outputs, inputs)
+        };
+        let product: Vec<f32> = without.all()?.values.iter().map(|&value| value as f32).collect();
+        let columns = bias.as_slice()?.iter().cycle();
+        let values = product.iter().zip(columns).map(|(&sum, &bias)| f64::from((sum + bias).max(0.0))).collect();
+        // One addition, which is done here as there.
+        let expected = Expected::all(reference::Reference { values, terms: 0, magnitude: 0.0 });
+        let product = Tensor::from_vec(&[batch, outputs], product)?.to_device(self.stream.device())?;
+        let mut y = self.empty(&self.dy)?;
+        // It works in place: what is timed goes on from the result that was checked.
+        let mut copied = false;
+        let outcome = ladder::run(&self.stream, &self.bench, &mut y, &expected, |y| {
+            if !std::mem::replace(&mut copied, true) {
+                self.stream.memcpy_dtod(product.buffer()?, y.buffer_mut()?)?;
+            }
+            add_bias_and_clip(&self.stream, &kernel, &self.bias, y)
+        })?;
+        let values = batch * outputs;
+        let needed = Traffic::second_pass(batch, outputs) + 4 * outputs as u64;
+        self.row("· its second pass".to_owned(), values as f64, needed, expected.tolerance(), &outcome);
+        Ok(())
+    }
+
+    fn backward(&mut self, name: &str, separate: bool) -> Result<()> {
+        let (stream, [batch, inputs, outputs]) = (self.stream.clone(), self.size);
+        let [x, weight, _, dy] = &self.operands;
+        // Whatever made y: its signs are the mask.
+        let y = Tensor::random(&[batch, outputs], 6);
+        let reference = reference::linear_relu_backward(x, weight, &y, dy)?;
+        let expected = [reference.input, reference.weight, reference.bias].map(Expected::all);
+        let y = y.to_device(stream.device())?;
+        let (mut dx, mut dweight, mut dbias) = (self.empty(x)?, self.empty(weight)?, self.empty(&self.bias)?);
+        let kernels = Backward::load(stream.device())?;
+        stream.poison(dweight.buffer_mut()?)?;
+        stream.poison(dbias.buffer_mut()?)?;
+        let (dy, x, weight) = (&self.dy, &self.x, &self.weight);
+        let mut outcome = ladder::run(&stream, &self.bench, &mut dx, &expected[0], |dx| match separate {
+            true => kernels.separate(&stream, dy, &y, x, weight, dx, &mut dweight, &mut dbias),
+            false => {
+                kernels.input(&stream, dy, &y, weight, dx)?;
+                kernels.parameters(&stream, dy, &y, x, &mut dweight, &mut dbias)
+            }
+        })?;
+        let mut tolerance = expected[0].tolerance();
+        for (gradient, expected) in [&dweight, &dbias].into_iter().zip(&expected[1..]) {
+            outcome = worse(outcome, expected.check(gradient.to_host()?.as_slice()?));
+            tolerance.absolute = tolerance.absolute.max(expected.tolerance().absolute);
+        }
+        let needed = Traffic::gradients(batch, inputs, outputs, separate);
+        self.row(name.to_owned(), 2.0 * self.flops(), needed, tolerance, &outcome);
+        Ok(())
+    }
+
+    /// A row of both tables.
+    fn row(&mut self, name: String, flops: f64, needed: u64, tolerance: Tolerance, outcome: &Outcome) {
+        let profiles = self.rungs.row(name.clone(), flops, tolerance.absolute, outcome);
+        let traffic = Traffic::of(&profiles);
+        let counts = [traffic.unique, traffic.requested, traffic.sectors].map(|bytes| bytes as f64 / 1e6);
+        let [once, asked, sectors] = counts;
+        let reason = match outcome {
+            Outcome::Unsupported(reason) => reason,
+            _ => NO_COUNTS,
+        };
+        let counted = |count: f64| if profiles.is_empty() { Cell::absent(reason) } else { count.into() };
+        let needed = needed as f64 / 1e6;
+        self.traffic.row([
+            name.into(),
+            counted(profiles.len() as f64),
+            needed.into(),
+            counted(once),
+            counted(asked),
+            counted(sectors),
+            counted(asked / needed),
+        ]);
+    }
+}
+
+/// `outcome` with one result more.
+fn worse(outcome: Outcome, checked: std::result::Result<check::Report, Mismatch>) -> Outcome {
+    match (outcome, checked) {
+        (Outcome::Ran { timing, report }, Ok(other)) => {
+            Outcome::Ran { timing, report: if other.max_abs > report.max_abs { other } else { report } }
+        }
+        (Outcome::Ran { .. }, Err(mismatch)) => Outcome::Wrong(mismatch),
+        (outcome, _) => outcome,
+    }
+}
