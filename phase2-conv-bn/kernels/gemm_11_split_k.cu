@@ -76,7 +76,7 @@ template <Layout LAYOUT, bool FULL> using Square = Tile<LAYOUT, FULL, 64, 64, 16
 // As GEMM_KERNEL, with a workspace: parts for each block, and a counter for each tile, zero. Left to itself, the compiler
 // spills registers of one of these kernels.
 #define SPLIT_KERNEL(name, TILE)                                                                                      \
-    extern "C" __global__ void __launch_bounds__(TILE::THREADS, 4)                                                    \
+    extern "C" __global__ void __launch_bounds__(TILE::THREADS, 3)                                                    \
         name(const float *__restrict__ a, const float *__restrict__ b, const float *__restrict__ bias,                \
              float *__restrict__ c, int m, int n, int k, Epilogue epilogue, float *parts, unsigned *arrived) {        \
         gemm<TILE>(a, b, bias, c, m, n, k, epilogue, parts, arrived);                                                 \
