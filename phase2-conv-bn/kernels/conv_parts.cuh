@@ -27,13 +27,17 @@ __device__ void add_parts(float *parts, unsigned *arrived, Mine mine, Take take)
         return;
     }
     __threadfence();  // the news of the others' sums, before the sums
+    float4 sums[FOURS] = {};
+#pragma unroll (FOURS > 8 ? 2 : 4)  // enough loads on their way at a time to hide that each takes long
+    for (int block = 0; block < gridDim.y; block++) {
+#pragma unroll
+        for (int i = 0; i < FOURS; i++) {
+            float4 other = __ldcg(part(block, i));
+            sums[i] = make_float4(sums[i].x + other.x, sums[i].y + other.y, sums[i].z + other.z, sums[i].w + other.w);
+        }
+    }
 #pragma unroll
     for (int i = 0; i < FOURS; i++) {
-        float4 sum = float4();
-        for (int block = 0; block < gridDim.y; block++) {
-            float4 other = __ldcg(part(block, i));
-            sum = make_float4(sum.x + other.x, sum.y + other.y, sum.z + other.z, sum.w + other.w);
-        }
-        take(i, sum);
+        take(i, sums[i]);
     }
 }

@@ -14,13 +14,16 @@ pub(super) struct Cost {
     pub(super) cut: f64,
 }
 
+/// Microseconds of a launch beside its blocks.
+const LAUNCH: f64 = 6.0;
+
 impl Cost {
     /// Microseconds for so many tiles, each cut into `cuts`, of `steps_each` steps.
     fn time(&self, tiles: usize, cuts: usize, steps_each: usize, processors: usize) -> f64 {
         let blocks = tiles.saturating_mul(cuts).div_ceil(processors.max(1));
         let factor = self.few.get(blocks.wrapping_sub(1)).copied().unwrap_or(1.0);
         let more = if cuts > 1 { self.cut } else { self.whole };
-        blocks as f64 * factor * (steps_each as f64 + more) * self.step
+        LAUNCH + blocks as f64 * factor * (steps_each as f64 + more) * self.step
     }
 
     /// The fastest cut of `steps` steps, and its microseconds.

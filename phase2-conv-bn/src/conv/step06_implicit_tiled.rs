@@ -59,16 +59,16 @@ struct Tile {
 }
 
 const fn cost(step: f64, few: &'static [f64]) -> Cost {
-    Cost { step, few, whole: 5.0, cut: 7.0 }
+    Cost { step, few, whole: 1.0, cut: 3.7 }
 }
 
 #[rustfmt::skip] // a table
 static SHAPES: [Tile; 5] = [
-    Tile { name: TILES[0], shape: [64, 128], threads: 128, stages: 2, vectors: true, cost: cost(0.85, &[1.5, 1.15]) },
-    Tile { name: TILES[1], shape: [64, 64], threads: 128, stages: 2, vectors: true, cost: cost(0.485, &[2.0, 1.29, 1.1]) },
-    Tile { name: TILES[2], shape: [64, 128], threads: 256, stages: 3, vectors: false, cost: cost(0.9, &[1.12]) },
-    Tile { name: TILES[3], shape: [64, 64], threads: 256, stages: 4, vectors: false, cost: cost(0.575, &[1.25]) },
-    Tile { name: TILES[4], shape: [32, 64], threads: 128, stages: 4, vectors: false, cost: cost(0.31, &[2.0, 1.2, 1.05]) },
+    Tile { name: TILES[0], shape: [64, 128], threads: 128, stages: 2, vectors: true, cost: cost(0.85, &[1.35, 1.1]) },
+    Tile { name: TILES[1], shape: [64, 64], threads: 128, stages: 2, vectors: true, cost: cost(0.485, &[1.6, 1.17, 1.06]) },
+    Tile { name: TILES[2], shape: [64, 128], threads: 256, stages: 3, vectors: false, cost: cost(0.9, &[1.3, 1.06, 1.05]) },
+    Tile { name: TILES[3], shape: [64, 64], threads: 256, stages: 4, vectors: false, cost: cost(0.575, &[1.44, 1.06, 1.06]) },
+    Tile { name: TILES[4], shape: [32, 64], threads: 128, stages: 4, vectors: false, cost: cost(0.31, &[1.87, 1.29, 1.04]) },
 ];
 
 impl Tile {

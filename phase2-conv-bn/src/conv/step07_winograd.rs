@@ -54,7 +54,7 @@ const THREADS: usize = 256;
 /// Two stages of U and V; M, with 4 floats behind each row, needs less.
 const SHARED_BYTES: usize = 2 * CHANNELS * PLACES * (OUTPUTS + TILES) * size_of::<f32>();
 
-const COST: Cost = Cost { step: 2.05, few: &[], whole: 4.0, cut: 4.0 };
+const COST: Cost = Cost { step: 2.05, few: &[], whole: 4.0, cut: 3.5 };
 /// The weights' transform: microseconds to launch it, and for a pair of input and output channel (100 bytes at 2.4 TB/s).
 const PREPARE: (f64, f64) = (3.3, 4.2e-5);
 
