@@ -59,13 +59,19 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
         if (threadIdx.x == 0) {
             arrived[at] = 0;  // for the next launch
         }
-        for (int g = 0; g < Tile::GROUPS; g++) {
-            float4 sum = float4();
-            for (int block = from; block <= to; block++) {
-                float4 part = part_of(block, block == from)[g * Tile::THREADS + threadIdx.x];
-                sum = make_float4(sum.x + part.x, sum.y + part.y, sum.z + part.z, sum.w + part.w);
+        float4 sums[Tile::GROUPS] = {};
+#pragma unroll 4  // enough loads on their way at a time to hide that each takes long
+        for (int block = from; block <= to; block++) {
+            const float4 *theirs = part_of(block, block == from);
+#pragma unroll
+            for (int g = 0; g < Tile::GROUPS; g++) {
+                float4 part = theirs[g * Tile::THREADS + threadIdx.x];
+                sums[g] = make_float4(sums[g].x + part.x, sums[g].y + part.y, sums[g].z + part.z, sums[g].w + part.w);
             }
-            tile.finish_group(g, sum, epilogue, bias, c, m, n, first_row, first_column);
+        }
+#pragma unroll
+        for (int g = 0; g < Tile::GROUPS; g++) {
+            tile.finish_group(g, sums[g], epilogue, bias, c, m, n, first_row, first_column);
         }
     }
 }

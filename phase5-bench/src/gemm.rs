@@ -34,13 +34,15 @@ const fn linear(batch: usize, inputs: usize, outputs: usize) -> Size {
 }
 
 /// Ascending, so that a step that gets slow is left out of what follows.
-const SIZES: [Size; 9] = [
+const SIZES: [Size; 10] = [
     cube(256),
     cube(512),
     cube(1024),
     cube(2048),
     cube(4096),
     cube(8192),
+    // Few tiles and a long K.
+    Size { m: 256, n: 256, k: 4096, layout: Layout::RowMajor },
     linear(256, 256, 512),
     linear(1024, 784, 2048),
     linear(8192, 4096, 4096),
