@@ -17,3 +17,6 @@ mod limits;
 pub mod linear;
 pub mod norm;
 pub mod report;
+mod step;
+
+pub use step::Step;

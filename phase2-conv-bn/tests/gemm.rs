@@ -144,7 +144,7 @@ fn check(device: &Device, gemm: &dyn Launch, case: &Case) -> Result<()> {
 device_test! {
     fn every_step_is_right_for_every_kind_of_shape(device) {
         for step in LADDER {
-            println!("{:02} {}", step.number(), step.name());
+            println!("{}", step.title());
             let Some(gemm) = load(step, &device)? else { continue };
             for case in cases() {
                 check(&device, &gemm, &case)?;

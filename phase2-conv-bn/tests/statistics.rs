@@ -8,7 +8,7 @@ use common::check::{Mismatch, Report, assert_close, compare};
 use common::device_test;
 use common::prelude::*;
 use common::reference;
-use phase2_conv_bn::norm::Step;
+use phase2_conv_bn::Step;
 use phase2_conv_bn::norm::statistics::{LADDER, Method, NAIVE, SHARED, SHUFFLE, WELFORD};
 use planted::{must_be_rejected, planted};
 

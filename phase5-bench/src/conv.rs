@@ -36,7 +36,7 @@ pub fn run(context: &Context) -> crate::Result<Outcome> {
     let cudnn = if_supported(Cudnn::open(&stream))?;
     let steps = LADDER
         .iter()
-        .map(|step| Ok((format!("{} {}", step.number(), step.name()), if_supported(step.load(device))?)))
+        .map(|step| Ok((step.title(), if_supported(step.load(device))?)))
         .collect::<common::Result<Vec<_>>>()?;
     let chooser = Tuned::load(device)?;
     let progress = Progress::new((shapes.len() * (LADDER.len() + 3)) as u64, "conv");

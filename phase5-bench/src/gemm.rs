@@ -86,7 +86,7 @@ pub fn run(context: &Context) -> crate::Result<Outcome> {
     let no_cublas = cublas.as_ref().err().cloned().unwrap_or_default();
     let steps = LADDER
         .iter()
-        .map(|step| Ok((format!("{} {}", step.number(), step.name()), if_supported(step.load(device))?)))
+        .map(|step| Ok((step.title(), if_supported(step.load(device))?)))
         .collect::<common::Result<Vec<_>>>()?;
     let tuned = Tuned::load(device)?;
     let progress = Progress::new((sizes.len() * (LADDER.len() + 3)) as u64, "gemm");

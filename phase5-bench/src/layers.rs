@@ -14,8 +14,9 @@ use common::progress::Progress;
 use common::reference::{self, BatchNorm, Conv2dParams, Reference};
 use common::table::{Cell, Column, Table};
 use common::timing::{Bench, Queue, Timing};
+use phase2_conv_bn::Step;
 use phase2_conv_bn::conv;
-use phase2_conv_bn::norm::{self, batch_norm, relu};
+use phase2_conv_bn::norm::{batch_norm, relu};
 
 use crate::Error;
 use crate::board::{NO_CLOCK, if_supported};
@@ -353,8 +354,8 @@ fn on_device(
     input: &Tensor,
     weights: &Weights,
     conv: impl Fn(&Stream, &Tensor, &Tensor, &mut Tensor) -> common::Result<()>,
-    norm: &norm::Step<batch_norm::Method>,
-    relu: &norm::Step<relu::Method>,
+    norm: &Step<batch_norm::Method>,
+    relu: &Step<relu::Method>,
 ) -> crate::Result<Side> {
     let (stream, bench) = (device.stream(), queued());
     let (x, weights) = (input.to_device(device)?, weights.to_device(device)?);

@@ -54,55 +54,19 @@ pub static LADDER: &[Step] = &[
 ];
 
 /// Makes an algorithm from its kernel file.
-type Load = fn(&Device, &KernelSource) -> Result<Box<dyn Algorithm>>;
+#[derive(Clone, Copy, Debug)]
+pub struct Load(fn(&Device, &KernelSource) -> Result<Box<dyn Algorithm>>);
 
 /// A step of the ladder.
-#[derive(Clone, Debug)]
-pub struct Step {
-    number: u32,
-    name: &'static str,
-    idea: &'static str,
-    source: KernelSource,
-    load: Load,
-}
+pub type Step = crate::Step<Load>;
 
 impl Step {
-    /// Its place in the ladder, from 1.
-    pub fn number(&self) -> u32 {
-        self.number
-    }
-
-    /// What tables call it.
-    pub fn name(&self) -> &'static str {
-        self.name
-    }
-
-    /// `06 offset table`.
-    pub fn title(&self) -> String {
-        format!("{:02} {}", self.number, self.name)
-    }
-
-    /// What is new in it, in a few words.
-    pub fn idea(&self) -> &'static str {
-        self.idea
-    }
-
-    /// The kernel file.
-    pub fn source(&self) -> &KernelSource {
-        &self.source
-    }
-
-    /// The same host side for another text, such as a kernel with a mistake that a check must find.
-    pub fn with_source(&self, source: KernelSource) -> Step {
-        Step { source, ..self.clone() }
-    }
-
     /// Loads the kernels.
     ///
     /// # Errors
     /// As [`Device::kernel`].
     pub fn load(&self, device: &Device) -> Result<Conv> {
-        Ok(Conv { name: self.name, algorithm: (self.load)(device, &self.source)? })
+        Ok(Conv { name: self.name, algorithm: (self.method.0)(device, &self.source)? })
     }
 }
 

@@ -14,6 +14,8 @@ pub(super) struct Cost {
     pub(super) cut: f64,
 }
 
+/// More cuts were slower at every shape measured.
+const MOST_CUTS: usize = 24;
 /// Microseconds of a launch beside its blocks.
 const LAUNCH: f64 = 6.0;
 
@@ -28,8 +30,8 @@ impl Cost {
 
     /// The fastest cut of `steps` steps, and its microseconds.
     pub(super) fn best(&self, tiles: usize, steps: usize, processors: usize) -> (Cuts, f64) {
-        // With more than eight blocks a multiprocessor nothing is left to fill.
-        let most = (8 * processors / tiles.max(1)).min(steps / 2).max(1);
+        // With more than eight blocks a multiprocessor nothing is left to fill, and handing over more parts costs more than it saves.
+        let most = (8 * processors / tiles.max(1)).min(steps / 2).clamp(1, MOST_CUTS);
         let all = (1..=most).map(|cuts| {
             let cuts = Cuts::new(steps, cuts);
             (cuts, self.time(tiles, cuts.count, cuts.steps_each, processors))

@@ -6,7 +6,7 @@
 
 use common::prelude::*;
 
-use super::{Algorithm, Call, Step};
+use super::{Algorithm, Call, Load, Step};
 
 /// The step. It takes every shape.
 pub const STEP: Step = Step {
@@ -14,7 +14,7 @@ pub const STEP: Step = Step {
     name: "direct",
     idea: "one thread computes one output element",
     source: kernel_source!("conv_01_direct"),
-    load: |device, source| Ok(Box::new(Direct { kernel: device.kernel(source, "conv_direct")? })),
+    method: Load(|device, source| Ok(Box::new(Direct { kernel: device.kernel(source, "conv_direct")? }))),
 };
 
 #[derive(Debug)]

@@ -7,7 +7,7 @@
 
 use common::prelude::*;
 
-use super::{Algorithm, Call, Geometry, Step, unsupported};
+use super::{Algorithm, Call, Geometry, Load, Step, unsupported};
 
 /// `kernels/conv_02_halo.cu`. It takes every shape whose halo fits a block's shared memory.
 pub const STEP: Step = Step {
@@ -15,7 +15,7 @@ pub const STEP: Step = Step {
     name: "halo tile",
     idea: "the input of a block of outputs in shared memory, a channel at a time",
     source: kernel_source!("conv_02_halo"),
-    load: |device, source| Ok(Box::new(Halo { kernel: device.kernel(source, "conv_halo")? })),
+    method: Load(|device, source| Ok(Box::new(Halo { kernel: device.kernel(source, "conv_halo")? }))),
 };
 
 /// Rows and columns of the output a block.

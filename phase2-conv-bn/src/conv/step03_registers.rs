@@ -7,7 +7,7 @@
 
 use common::prelude::*;
 
-use super::{Algorithm, Call, Step};
+use super::{Algorithm, Call, Load, Step};
 
 /// `kernels/conv_03_registers.cu`. It takes every shape.
 pub const STEP: Step = Step {
@@ -15,7 +15,7 @@ pub const STEP: Step = Step {
     name: "registers",
     idea: "8 output channels × 4 pixels of a row a thread",
     source: kernel_source!("conv_03_registers"),
-    load: |device, source| Ok(Box::new(Registers { kernel: device.kernel(source, "conv_registers")? })),
+    method: Load(|device, source| Ok(Box::new(Registers { kernel: device.kernel(source, "conv_registers")? }))),
 };
 
 /// Output channels and pixels of a thread, threads of a block.

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 use common::prelude::*;
 
-use super::{Algorithm, Call, Geometry, Step, unsupported};
+use super::{Algorithm, Call, Geometry, Load, Step, unsupported};
 use crate::gemm::LARGEST;
 
 /// `kernels/conv_04_im2col.cu`. It takes every shape with up to [`LARGEST`] pixels and 65535 groups; compute capability 8.0 and up, for
@@ -20,14 +20,14 @@ pub const STEP: Step = Step {
     name: "im2col",
     idea: "windows written out as columns, then a matrix product",
     source: kernel_source!("conv_04_im2col"),
-    load: |device, source| {
+    method: Load(|device, source| {
         Ok(Box::new(Im2col {
             gather: device.kernel(source, "im2col")?,
             whole: device.kernel(source, "im2col_multiply_whole")?,
             any: device.kernel(source, "im2col_multiply_any")?,
             columns: Mutex::new(None),
         }))
-    },
+    }),
 };
 
 /// Output channels, pixels and taps of a tile.

@@ -7,7 +7,7 @@
 
 use common::prelude::*;
 
-use super::{Algorithm, Call, Step, block_count};
+use super::{Algorithm, Call, Load, Step, block_count};
 
 /// The step. It takes every shape.
 pub const STEP: Step = Step {
@@ -15,7 +15,7 @@ pub const STEP: Step = Step {
     name: "implicit",
     idea: "im2col's matrix is computed where a tile asks for it",
     source: kernel_source!("conv_05_implicit"),
-    load: |device, source| Ok(Box::new(Implicit { kernel: device.kernel(source, "conv_implicit")? })),
+    method: Load(|device, source| Ok(Box::new(Implicit { kernel: device.kernel(source, "conv_implicit")? }))),
 };
 
 /// `TILE` of the kernel file.

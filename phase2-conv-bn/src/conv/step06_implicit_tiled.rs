@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use common::prelude::*;
 
 use super::parts::{Cost, Cuts, Workspace};
-use super::{Algorithm, Call, Conv, Geometry, Step, block_count, processors, unsupported};
+use super::{Algorithm, Call, Conv, Geometry, Load, Step, block_count, processors, unsupported};
 
 /// The step. It takes windows of up to 16 × 15 taps.
 pub const STEP: Step = Step {
@@ -20,7 +20,7 @@ pub const STEP: Step = Step {
     name: "offset table",
     idea: "register tiles, a table of offsets, taps cut for small images",
     source: kernel_source!("conv_06_implicit_tiled"),
-    load: |device, source| Ok(Box::new(ImplicitTiled::load(device, source)?)),
+    method: Load(|device, source| Ok(Box::new(ImplicitTiled::load(device, source)?))),
 };
 
 /// The kernels' names, without `conv_`.

@@ -19,7 +19,7 @@ use common::prelude::*;
 use common::reference::Conv2dParams;
 
 use super::parts::{Cost, Cuts, Workspace};
-use super::{Algorithm, Call, Conv, Geometry, Step, block_count, processors, unsupported};
+use super::{Algorithm, Call, Conv, Geometry, Load, Step, block_count, processors, unsupported};
 
 /// The step. It takes windows of 3×3 with stride 1, dilation 1 and one group.
 pub const STEP: Step = Step {
@@ -27,7 +27,7 @@ pub const STEP: Step = Step {
     name: "Winograd",
     idea: "four outputs of a 3×3 window for 16 multiplications instead of 36",
     source: kernel_source!("conv_07_winograd"),
-    load: |device, source| Ok(Box::new(Winograd::load(device, source)?)),
+    method: Load(|device, source| Ok(Box::new(Winograd::load(device, source)?))),
 };
 
 /// The step with so many cuts, as far as there are channels for them; for tests and measurements.

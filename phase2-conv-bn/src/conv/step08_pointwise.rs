@@ -7,7 +7,7 @@
 
 use common::prelude::*;
 
-use super::{Algorithm, Call, Step, unsupported};
+use super::{Algorithm, Call, Load, Step, unsupported};
 
 /// `kernels/conv_08_pointwise.cu`. It takes windows of 1×1 with any stride, one group, no padding.
 pub const STEP: Step = Step {
@@ -15,7 +15,7 @@ pub const STEP: Step = Step {
     name: "pointwise",
     idea: "1×1: a matrix product on the input as it lies",
     source: kernel_source!("conv_08_pointwise"),
-    load: |device, source| Ok(Box::new(Pointwise { kernel: device.kernel(source, "conv_pointwise")? })),
+    method: Load(|device, source| Ok(Box::new(Pointwise { kernel: device.kernel(source, "conv_pointwise")? }))),
 };
 
 /// Output channels and pixels of a block.

@@ -129,13 +129,12 @@ unsafe impl bytemuck::Zeroable for Scalars {}
 // SAFETY: as above.
 unsafe impl bytemuck::Pod for Scalars {}
 
-/// A step of the ladder: a kernel file and its geometry.
-#[derive(Clone, Debug)]
-pub struct Step {
-    number: u32,
-    name: &'static str,
-    idea: &'static str,
-    source: KernelSource,
+/// A step of the ladder.
+pub type Step = crate::Step<Tiling>;
+
+/// How a step's kernels share out C.
+#[derive(Clone, Copy, Debug)]
+pub struct Tiling {
     /// Rows and columns of C that a block computes.
     tile: [usize; 2],
     threads: u32,
@@ -148,36 +147,6 @@ pub struct Step {
 }
 
 impl Step {
-    /// Its place in the ladder, from 1.
-    pub fn number(&self) -> u32 {
-        self.number
-    }
-
-    /// What tables call it.
-    pub fn name(&self) -> &'static str {
-        self.name
-    }
-
-    /// `07 no conflicts`.
-    pub fn title(&self) -> String {
-        format!("{:02} {}", self.number, self.name)
-    }
-
-    /// What is new in it, in a few words.
-    pub fn idea(&self) -> &'static str {
-        self.idea
-    }
-
-    /// The kernel file.
-    pub fn source(&self) -> &KernelSource {
-        &self.source
-    }
-
-    /// The same geometry for another text, such as a kernel with a mistake that a check must find.
-    pub fn with_source(&self, source: KernelSource) -> Step {
-        Step { source, ..self.clone() }
-    }
-
     /// Loads the kernels.
     ///
     /// # Errors
@@ -185,24 +154,19 @@ impl Step {
     pub fn load(&self, device: &Device) -> Result<Gemm> {
         // A device that has not its number of multiprocessors to tell is a small one.
         let processors = device.properties().multiprocessors.unwrap_or(1) as usize;
-        let kernels = if self.tiles.is_empty() {
+        let Tiling { tile, threads, vectors, tiles, splits } = self.method;
+        let kernels = if tiles.is_empty() {
             let kernel = |layout: Layout, aligned: bool| {
-                let any = if self.vectors && !aligned { "_any" } else { "" };
+                let any = if vectors && !aligned { "_any" } else { "" };
                 device.kernel(&self.source, &format!("gemm_{}{any}", layout.suffix()))
             };
             let both = |layout| Ok::<_, Error>(Kernels { aligned: kernel(layout, true)?, any: kernel(layout, false)? });
-            Loaded::One {
-                tile: self.tile,
-                threads: self.threads,
-                row_major: both(Layout::RowMajor)?,
-                transposed: both(Layout::Transposed)?,
-            }
+            Loaded::One { tile, threads, row_major: both(Layout::RowMajor)?, transposed: both(Layout::Transposed)? }
         } else {
             let fits = |shape: &&TileShape| shape.shared_bytes() <= device.properties().shared_per_block_optin;
             let load = |shape: &TileShape| LoadedTile::load(device, &self.source, *shape);
-            let tiles = self.tiles.iter().filter(fits).map(load).collect::<Result<_>>()?;
-            let workspace = self.splits.then(|| Workspace::new(device, self.tiles, 2 * processors)).transpose()?;
-            Loaded::Tiles { tiles, workspace }
+            let workspace = splits.then(|| Workspace::new(device, tiles, 2 * processors)).transpose()?;
+            Loaded::Tiles { tiles: tiles.iter().filter(fits).map(load).collect::<Result<_>>()?, workspace }
         };
         Ok(Gemm { name: self.name, processors, kernels })
     }
@@ -413,7 +377,7 @@ impl Tuned {
     ) -> Result<()> {
         let size = Size::of(a, b, layout, epilogue, c)?;
         // With the smallest tiles there is a block for every second multiprocessor at most, and K is long: cutting it pays.
-        let smallest = step10_tuned::STEP.tiles.last();
+        let smallest = step10_tuned::STEP.method.tiles.last();
         let few = smallest.is_some_and(|shape| 2 * shape.count(size) <= self.tiles.processors);
         let gemm = match &self.split {
             Some(split) if few && size.k >= CUT_FROM => split,

@@ -6,7 +6,7 @@
 
 use common::kernel_source;
 
-use super::Step;
+use super::{Step, Tiling};
 
 /// `kernels/gemm_01_uncoalesced.cu`.
 pub const STEP: Step = Step {
@@ -14,9 +14,5 @@ pub const STEP: Step = Step {
     name: "uncoalesced",
     idea: "one thread an element, lanes down a column of C",
     source: kernel_source!("gemm_01_uncoalesced"),
-    tile: [32, 32],
-    threads: 1024,
-    vectors: false,
-    tiles: &[],
-    splits: false,
+    method: Tiling { tile: [32, 32], threads: 1024, vectors: false, tiles: &[], splits: false },
 };

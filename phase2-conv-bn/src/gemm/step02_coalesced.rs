@@ -7,7 +7,7 @@
 
 use common::kernel_source;
 
-use super::Step;
+use super::{Step, Tiling};
 
 /// `kernels/gemm_02_coalesced.cu`.
 pub const STEP: Step = Step {
@@ -15,9 +15,5 @@ pub const STEP: Step = Step {
     name: "coalesced",
     idea: "lanes along a row of C",
     source: kernel_source!("gemm_02_coalesced"),
-    tile: [32, 32],
-    threads: 1024,
-    vectors: false,
-    tiles: &[],
-    splits: false,
+    method: Tiling { tile: [32, 32], threads: 1024, vectors: false, tiles: &[], splits: false },
 };

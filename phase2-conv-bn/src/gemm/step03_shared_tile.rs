@@ -6,7 +6,7 @@
 
 use common::kernel_source;
 
-use super::Step;
+use super::{Step, Tiling};
 
 /// `kernels/gemm_03_shared_tile.cu`.
 pub const STEP: Step = Step {
@@ -14,9 +14,5 @@ pub const STEP: Step = Step {
     name: "shared tile",
     idea: "tiles of A and B in shared memory, fetched once a block",
     source: kernel_source!("gemm_03_shared_tile"),
-    tile: [32, 32],
-    threads: 1024,
-    vectors: false,
-    tiles: &[],
-    splits: false,
+    method: Tiling { tile: [32, 32], threads: 1024, vectors: false, tiles: &[], splits: false },
 };

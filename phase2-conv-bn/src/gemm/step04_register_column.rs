@@ -6,7 +6,7 @@
 
 use common::kernel_source;
 
-use super::Step;
+use super::{Step, Tiling};
 
 /// `kernels/gemm_04_register_column.cu`.
 pub const STEP: Step = Step {
@@ -14,9 +14,5 @@ pub const STEP: Step = Step {
     name: "register column",
     idea: "a column of 8 elements a thread: a value of B used 8 times",
     source: kernel_source!("gemm_04_register_column"),
-    tile: [64, 64],
-    threads: 512,
-    vectors: false,
-    tiles: &[],
-    splits: false,
+    method: Tiling { tile: [64, 64], threads: 512, vectors: false, tiles: &[], splits: false },
 };

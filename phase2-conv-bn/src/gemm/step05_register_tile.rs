@@ -6,7 +6,7 @@
 
 use common::kernel_source;
 
-use super::Step;
+use super::{Step, Tiling};
 
 /// `kernels/gemm_05_register_tile.cu`.
 pub const STEP: Step = Step {
@@ -14,9 +14,5 @@ pub const STEP: Step = Step {
     name: "register tile",
     idea: "a square of 8×8 elements a thread",
     source: kernel_source!("gemm_05_register_tile"),
-    tile: [128, 128],
-    threads: 256,
-    vectors: false,
-    tiles: &[],
-    splits: false,
+    method: Tiling { tile: [128, 128], threads: 256, vectors: false, tiles: &[], splits: false },
 };

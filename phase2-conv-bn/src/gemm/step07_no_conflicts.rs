@@ -6,7 +6,7 @@
 
 use common::kernel_source;
 
-use super::Step;
+use super::{Step, Tiling};
 
 /// `kernels/gemm_07_no_conflicts.cu`.
 pub const STEP: Step = Step {
@@ -14,9 +14,5 @@ pub const STEP: Step = Step {
     name: "no conflicts",
     idea: "padded rows, groups of columns: every lane its own bank",
     source: kernel_source!("gemm_07_no_conflicts"),
-    tile: [128, 128],
-    threads: 256,
-    vectors: true,
-    tiles: &[],
-    splits: false,
+    method: Tiling { tile: [128, 128], threads: 256, vectors: true, tiles: &[], splits: false },
 };

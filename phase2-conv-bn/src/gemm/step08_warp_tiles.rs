@@ -7,7 +7,7 @@
 
 use common::kernel_source;
 
-use super::Step;
+use super::{Step, Tiling};
 
 /// `kernels/gemm_08_warp_tiles.cu`.
 pub const STEP: Step = Step {
@@ -15,9 +15,5 @@ pub const STEP: Step = Step {
     name: "warp tiles",
     idea: "64×32 of C a warp, lanes that want the same side by side",
     source: kernel_source!("gemm_08_warp_tiles"),
-    tile: [128, 128],
-    threads: 256,
-    vectors: true,
-    tiles: &[],
-    splits: false,
+    method: Tiling { tile: [128, 128], threads: 256, vectors: true, tiles: &[], splits: false },
 };

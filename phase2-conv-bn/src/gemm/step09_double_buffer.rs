@@ -7,7 +7,7 @@
 
 use common::kernel_source;
 
-use super::Step;
+use super::{Step, Tiling};
 
 /// `kernels/gemm_09_double_buffer.cu`.
 pub const STEP: Step = Step {
@@ -15,9 +15,5 @@ pub const STEP: Step = Step {
     name: "double buffer",
     idea: "the next tiles on their way (cp.async) while these are multiplied",
     source: kernel_source!("gemm_09_double_buffer"),
-    tile: [128, 128],
-    threads: 256,
-    vectors: true,
-    tiles: &[],
-    splits: false,
+    method: Tiling { tile: [128, 128], threads: 256, vectors: true, tiles: &[], splits: false },
 };

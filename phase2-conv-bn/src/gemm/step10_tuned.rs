@@ -9,8 +9,8 @@
 
 use common::kernel_source;
 
-use super::Step;
 use super::tiles::TileShape;
+use super::{Step, Tiling};
 
 /// `kernels/gemm_10_tuned.cu`.
 pub const STEP: Step = Step {
@@ -18,14 +18,16 @@ pub const STEP: Step = Step {
     name: "tuned tiles",
     idea: "the tile that fits the size, slices of K within it, nothing through registers",
     source: kernel_source!("gemm_10_tuned"),
-    tile: [128, 256],
-    threads: 256,
-    vectors: true,
-    tiles: &[
-        TileShape { tile: [128, 256], step: 32, stages: 3, threads: 256, tiles_each: 2.0, any: false },
-        TileShape { tile: [128, 128], step: 16, stages: 8, threads: 256, tiles_each: 0.9, any: false },
-        TileShape { tile: [64, 128], step: 32, stages: 3, threads: 256, tiles_each: 0.7, any: true },
-        TileShape { tile: [32, 32], step: 32, stages: 4, threads: 128, tiles_each: 0.0, any: true },
-    ],
-    splits: false,
+    method: Tiling {
+        tile: [128, 256],
+        threads: 256,
+        vectors: true,
+        tiles: &[
+            TileShape { tile: [128, 256], step: 32, stages: 3, threads: 256, tiles_each: 2.0, any: false },
+            TileShape { tile: [128, 128], step: 16, stages: 8, threads: 256, tiles_each: 0.9, any: false },
+            TileShape { tile: [64, 128], step: 32, stages: 3, threads: 256, tiles_each: 0.7, any: true },
+            TileShape { tile: [32, 32], step: 32, stages: 4, threads: 128, tiles_each: 0.0, any: true },
+        ],
+        splits: false,
+    },
 };

@@ -9,8 +9,8 @@
 
 use common::kernel_source;
 
-use super::Step;
 use super::tiles::TileShape;
+use super::{Step, Tiling};
 
 /// `kernels/gemm_11_split_k.cu`.
 pub const STEP: Step = Step {
@@ -18,9 +18,11 @@ pub const STEP: Step = Step {
     name: "split K",
     idea: "K is cut where there are fewer tiles than blocks could run",
     source: kernel_source!("gemm_11_split_k"),
-    tile: [64, 64],
-    threads: 128,
-    vectors: true,
-    tiles: &[TileShape { tile: [64, 64], step: 16, stages: 4, threads: 128, tiles_each: 0.0, any: true }],
-    splits: true,
+    method: Tiling {
+        tile: [64, 64],
+        threads: 128,
+        vectors: true,
+        tiles: &[TileShape { tile: [64, 64], step: 16, stages: 4, threads: 128, tiles_each: 0.0, any: true }],
+        splits: true,
+    },
 };

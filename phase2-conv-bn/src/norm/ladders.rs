@@ -7,7 +7,8 @@ use common::ptx_sim::Counters;
 use common::reference::{self, BatchNorm};
 use common::timing::Bench;
 
-use super::{Step, batch_norm, relu, statistics};
+use super::{batch_norm, relu, statistics};
+use crate::Step;
 
 const EPS: f32 = 1e-5;
 

@@ -19,49 +19,7 @@ pub mod ladders;
 pub mod relu;
 pub mod statistics;
 
-use common::prelude::{KernelSource, LaunchConfig};
-
-/// A step of one of the ladders here; `M` tells its host side apart from its neighbours'.
-#[derive(Clone, Debug)]
-pub struct Step<M> {
-    number: u32,
-    name: &'static str,
-    idea: &'static str,
-    source: KernelSource,
-    method: M,
-}
-
-impl<M: Copy> Step<M> {
-    /// Its place in the ladder, from 1.
-    pub fn number(&self) -> u32 {
-        self.number
-    }
-
-    /// What tables call it.
-    pub fn name(&self) -> &'static str {
-        self.name
-    }
-
-    /// Number and name, as in a table.
-    pub fn title(&self) -> String {
-        format!("{} {}", self.number, self.name)
-    }
-
-    /// What is new in it, in a few words.
-    pub fn idea(&self) -> &'static str {
-        self.idea
-    }
-
-    /// The kernel file.
-    pub fn source(&self) -> &KernelSource {
-        &self.source
-    }
-
-    /// The same geometry for another text, such as a kernel with a mistake that a check must find.
-    pub fn with_source(&self, source: KernelSource) -> Step<M> {
-        Step { source, ..self.clone() }
-    }
-}
+use common::prelude::LaunchConfig;
 
 /// Threads of a block of the vectorised kernels.
 const THREADS: u32 = 256;

@@ -2,7 +2,8 @@
 
 use common::prelude::*;
 
-use super::{Step, vectors_config};
+use super::vectors_config;
+use crate::Step;
 use crate::limits::fits_i32;
 
 /// All steps, in the order in which they are read.

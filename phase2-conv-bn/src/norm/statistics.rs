@@ -4,7 +4,8 @@ use common::check::Tolerance;
 use common::prelude::*;
 use common::reference;
 
-use super::{Step, THREADS};
+use super::THREADS;
+use crate::Step;
 use crate::limits::fits_i32;
 
 /// All steps, in the order in which they are read.

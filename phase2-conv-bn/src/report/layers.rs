@@ -48,7 +48,7 @@ fn run(device: &Device) -> Result<Report> {
     let mut y = Tensor::empty_on(device, &params.output_shape(&x, &w)?)?;
     let timing = bench.measure(&stream, || conv.launch(&stream, &x, &w, Some(&b), params, &mut y))?;
     let convolved = y.to_host()?;
-    report.row("conv 01 direct", &timing, &convolved, &reference::conv2d(&input, &weight, Some(&bias), params)?)?;
+    report.row("conv 1 direct", &timing, &convolved, &reference::conv2d(&input, &weight, Some(&bias), params)?)?;
 
     let norm = batch_norm::NAIVE.load(device)?;
     let parts = [&gamma, &beta, &mean, &variance];
@@ -60,11 +60,11 @@ fn run(device: &Device) -> Result<Report> {
     let norm = norm.layer(&stream, &on_device)?;
     let timing = bench.measure(&stream, || norm.launch(&stream, &y, &mut z))?;
     let normalised = z.to_host()?;
-    report.row("02 batch_norm", &timing, &normalised, &reference::batch_norm(&convolved, &on_host)?)?;
+    report.row("BatchNorm 1 naive", &timing, &normalised, &reference::batch_norm(&convolved, &on_host)?)?;
 
     let relu = relu::NAIVE.load(device)?;
     let timing = bench.measure(&stream, || relu.launch_in_place(&stream, &mut z))?;
-    report.row("03 relu", &timing, &z.to_host()?, &reference::relu(&normalised)?)?;
+    report.row("ReLU 1 naive", &timing, &z.to_host()?, &reference::relu(&normalised)?)?;
     // The profiles are of no use here, and not to be counted as those of the next part.
     device.as_sim().map(|sim| sim.take_profiles());
     Ok(Report { tables: vec![report.table], wrong: report.wrong })

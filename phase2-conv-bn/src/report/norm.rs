@@ -8,8 +8,9 @@ use common::table::{Cell, Column, Table};
 use common::timing::{Bench, Queue};
 
 use super::{NO_CLOCK, NO_COUNTS, Part, Report};
+use crate::Step;
 use crate::norm::ladders::{Operation, Problem, Rung};
-use crate::norm::{Step, batch_norm, ladders, relu, statistics};
+use crate::norm::{batch_norm, ladders, relu, statistics};
 
 /// `cargo run -p phase2-conv-bn -- norm`.
 pub const PART: Part = Part {

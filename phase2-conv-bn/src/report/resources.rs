@@ -8,7 +8,7 @@ use common::table::{Cell, Column, Table};
 
 use super::{Part, Report};
 use crate::norm::{batch_norm, relu, statistics};
-use crate::{conv, gemm, linear, norm};
+use crate::{Step, conv, gemm, linear};
 
 /// `cargo run -p phase2-conv-bn -- resources`.
 pub const PART: Part = Part {
@@ -26,9 +26,9 @@ const ARCHITECTURE: &str = "sm_90";
 fn sources() -> impl Iterator<Item = &'static KernelSource> {
     let gemm = gemm::LADDER.iter().map(gemm::Step::source);
     let conv = conv::LADDER.iter().map(conv::Step::source);
-    let batch_norm = batch_norm::LADDER.iter().map(norm::Step::source);
-    let relu = relu::LADDER.iter().map(norm::Step::source);
-    let statistics = statistics::LADDER.iter().map(norm::Step::source);
+    let batch_norm = batch_norm::LADDER.iter().map(Step::source);
+    let relu = relu::LADDER.iter().map(Step::source);
+    let statistics = statistics::LADDER.iter().map(Step::source);
     static BACKWARD: KernelSource = linear::backward::SOURCE;
     let linear = linear::LADDER.iter().filter_map(linear::Step::source).chain([&BACKWARD]);
     gemm.chain(conv).chain(linear).chain(batch_norm).chain(relu).chain(statistics)
