@@ -3,6 +3,10 @@
 //!
 //! A [`Reference`] carries the bound on the rounding error that any f32 implementation may have, so no test guesses one.
 
+mod pool;
+
+pub use pool::{MaxPool2d, adaptive_avg_pool2d, max_pool2d};
+
 use rayon::prelude::*;
 
 use crate::Tensor;

@@ -1,3 +1,15 @@
-//! Phase 3 — every layer on the device, and whole models: ResNet18, the SpectralShapeAutoencoder, the video U-Net.
+//! Phase 3 — every layer on the device, and whole models.
 //!
-//! This phase has not been written yet: the crate holds its place in the workspace and has no items.
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`layers`] | what phase 2 has not: pooling, linear layers, residual addition |
+//! | [`parameters`] | a model's tensors by name |
+//! | [`resnet`] | ResNet of basic blocks, ResNet18 among them, on the CPU and on a device |
+//! | [`workspace`] | where activations live, so that a forward pass allocates nothing after the first |
+//!
+//! The autoencoder and the video U-Net have not been written yet.
+
+pub mod layers;
+pub mod parameters;
+pub mod resnet;
+pub mod workspace;

@@ -1,0 +1,183 @@
+//! The layers that phase 2 has not.
+
+use common::prelude::*;
+use common::reference::MaxPool2d;
+use phase2_conv_bn::gemm::{Epilogue, Layout, Tuned};
+
+/// The value as a kernel takes it, or an error that names it.
+fn count<T: TryFrom<usize>>(operation: &str, what: &str, value: usize) -> Result<T> {
+    T::try_from(value).map_err(|_| Error::Shape {
+        operation: operation.to_owned(),
+        detail: format!("{what} is {value}, which is more than the kernel counts to"),
+    })
+}
+
+/// Max pooling, `max_pool_01.cu`: one thread an output.
+#[derive(Clone, Debug)]
+pub struct MaxPool {
+    kernel: Kernel,
+    pool: MaxPool2d,
+}
+
+impl MaxPool {
+    /// The kernel file.
+    pub const SOURCE: KernelSource = kernel_source!("max_pool_01");
+
+    /// Loads the kernel.
+    ///
+    /// # Errors
+    /// As [`Device::kernel`].
+    pub fn load(device: &Device, pool: MaxPool2d) -> Result<MaxPool> {
+        MaxPool::load_from(device, &MaxPool::SOURCE, pool)
+    }
+
+    /// The same from another text, such as a kernel with a mistake that a check must find.
+    ///
+    /// # Errors
+    /// As [`Device::kernel`].
+    pub fn load_from(device: &Device, source: &KernelSource, pool: MaxPool2d) -> Result<MaxPool> {
+        Ok(MaxPool { kernel: device.kernel(source, "max_pool")?, pool })
+    }
+
+    /// Queues the pooling of `input` \[N, C, H, W\] into `output` of [`MaxPool2d::output_shape`], both on the stream's device.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if a shape does not fit or a count does not fit the kernel, [`Error::Invalid`] if a tensor is on the host,
+    /// [`Error::WrongDevice`].
+    pub fn launch(&self, stream: &Stream, input: &Tensor, output: &mut Tensor) -> Result<()> {
+        let shape @ [.., out_height, out_width] = self.pool.output_shape(input)?;
+        output.expect_shape("max pooling's output", &shape)?;
+        let [.., height, width] = input.dims4()?;
+        let MaxPool2d { window, stride, padding } = self.pool;
+        let geometry = [height, width, out_height, out_width, window, stride, padding];
+        let geometry: Vec<i32> =
+            geometry.iter().map(|&size| count("max pooling", "a size", size)).collect::<Result<_>>()?;
+        let outputs: u32 = count("max pooling", "the number of outputs", output.len())?;
+        let mut launch = stream.launch_builder(&self.kernel);
+        launch.arg(input.buffer()?).arg(output.buffer_mut()?).arg(&outputs);
+        let geometry: [i32; 7] = geometry.try_into().map_err(|_| Error::Invalid("seven sizes".to_owned()))?;
+        launch.arg(&geometry);
+        // SAFETY: the kernel writes output[i] for i < outputs and reads those values of its plane that lie in the image.
+        unsafe { launch.launch(LaunchConfig::for_num_elems(outputs)) }
+    }
+}
+
+/// Adaptive average pooling, `average_pool_01.cu`: one warp an output.
+#[derive(Clone, Debug)]
+pub struct AdaptiveAvgPool {
+    kernel: Kernel,
+}
+
+impl AdaptiveAvgPool {
+    /// The kernel file.
+    pub const SOURCE: KernelSource = kernel_source!("average_pool_01");
+
+    /// Loads the kernel.
+    ///
+    /// # Errors
+    /// As [`Device::kernel`].
+    pub fn load(device: &Device) -> Result<AdaptiveAvgPool> {
+        AdaptiveAvgPool::load_from(device, &AdaptiveAvgPool::SOURCE)
+    }
+
+    /// As [`MaxPool::load_from`].
+    ///
+    /// # Errors
+    /// As [`Device::kernel`].
+    pub fn load_from(device: &Device, source: &KernelSource) -> Result<AdaptiveAvgPool> {
+        Ok(AdaptiveAvgPool { kernel: device.kernel(source, "adaptive_average_pool")? })
+    }
+
+    /// Queues the means of `input` \[N, C, H, W\] over as many cells as `output` \[N, C, out_height, out_width\] has, both on the
+    /// stream's device.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if images or channels differ, a side is 0 or a count does not fit the kernel, [`Error::Invalid`] if a
+    /// tensor is on the host, [`Error::WrongDevice`].
+    pub fn launch(&self, stream: &Stream, input: &Tensor, output: &mut Tensor) -> Result<()> {
+        const WHAT: &str = "adaptive average pooling";
+        let ([n, c, height, width], [.., out_height, out_width]) = (input.dims4()?, output.dims4()?);
+        output.expect_shape("adaptive average pooling's output", &[n, c, out_height, out_width])?;
+        let sides = [height, width, out_height, out_width];
+        if sides.contains(&0) {
+            let detail = format!("input {:?} into {:?}: no side may be 0", input.shape(), output.shape());
+            return Err(Error::Shape { operation: WHAT.to_owned(), detail });
+        }
+        // A cell's values are counted in 31 bits too.
+        count::<i32>(WHAT, "the number of values of a plane", height.saturating_mul(width))?;
+        let outputs: u32 = count(WHAT, "the number of outputs", output.len())?;
+        let threads: u32 = count(WHAT, "the number of threads", output.len().saturating_mul(32))?;
+        let mut launch = stream.launch_builder(&self.kernel);
+        launch.arg(input.buffer()?).arg(output.buffer_mut()?).arg(&outputs);
+        let [height, width, out_height, out_width] = sides.map(|side| count::<i32>(WHAT, "a side", side));
+        let (height, width, out_height, out_width) = (height?, width?, out_height?, out_width?);
+        launch.arg(&height).arg(&width).arg(&out_height).arg(&out_width);
+        // SAFETY: the kernel writes output[i] for i < outputs and reads its cell, which lies in the plane.
+        unsafe { launch.launch(LaunchConfig::for_num_elems(threads)) }
+    }
+}
+
+/// Residual addition in place, `add_01.cu`: one thread an element.
+#[derive(Clone, Debug)]
+pub struct Add {
+    kernel: Kernel,
+}
+
+impl Add {
+    /// The kernel file.
+    pub const SOURCE: KernelSource = kernel_source!("add_01");
+
+    /// Loads the kernel.
+    ///
+    /// # Errors
+    /// As [`Device::kernel`].
+    pub fn load(device: &Device) -> Result<Add> {
+        Ok(Add { kernel: device.kernel(&Add::SOURCE, "add")? })
+    }
+
+    /// Queues `y` += `x` for tensors of one shape, both on the stream's device.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if the shapes differ or have too many values, [`Error::Invalid`] if a tensor is on the host,
+    /// [`Error::WrongDevice`].
+    pub fn launch(&self, stream: &Stream, y: &mut Tensor, x: &Tensor) -> Result<()> {
+        x.expect_shape("what is added", y.shape())?;
+        let n: u32 = count("residual addition", "the number of values", y.len())?;
+        let mut launch = stream.launch_builder(&self.kernel);
+        launch.arg(y.buffer_mut()?).arg(x.buffer()?).arg(&n);
+        // SAFETY: the kernel reads x[i] and y[i] and writes y[i] for i < n, which both hold.
+        unsafe { launch.launch(LaunchConfig::for_num_elems(n)) }
+    }
+}
+
+/// A linear layer, y = x·Wᵀ + bias, by the GEMM ladder's choice.
+#[derive(Debug)]
+pub struct Linear {
+    gemm: Tuned,
+    weight: Tensor,
+    bias: Tensor,
+}
+
+impl Linear {
+    /// A layer with `weight` \[out, in\] and `bias` \[out\], which are copied to the device.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if they do not fit one another; as [`Tuned::load`] and [`Tensor::to_device`].
+    pub fn load(device: &Device, weight: &Tensor, bias: &Tensor) -> Result<Linear> {
+        let &[out, _] = weight.shape() else {
+            let detail = format!("the weight {:?} has not two dimensions", weight.shape());
+            return Err(Error::Shape { operation: "linear".to_owned(), detail });
+        };
+        bias.expect_shape("linear's bias", &[out])?;
+        Ok(Linear { gemm: Tuned::load(device)?, weight: weight.to_device(device)?, bias: bias.to_device(device)? })
+    }
+
+    /// Queues the layer for `x` \[batch, in\] and `y` \[batch, out\], both on the stream's device.
+    ///
+    /// # Errors
+    /// As [`Tuned::launch`].
+    pub fn launch(&self, stream: &Stream, x: &Tensor, y: &mut Tensor) -> Result<()> {
+        let epilogue = Epilogue { bias: Some(&self.bias), ..Epilogue::default() };
+        self.gemm.launch(stream, x, &self.weight, Layout::Transposed, &epilogue, y)
+    }
+}
