@@ -16,7 +16,7 @@ use super::{Step, Tiling};
 pub const STEP: Step = Step {
     number: 10,
     name: "tuned tiles",
-    idea: "the tile that fits the size, slices of K within it, nothing through registers",
+    idea: "the tile that fits the size, slices of K; nothing through registers",
     source: kernel_source!("gemm_10_tuned"),
     method: Tiling {
         tile: [128, 256],
