@@ -3,13 +3,20 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`layers`] | what phase 2 has not: pooling, linear layers, residual addition |
+//! | [`classify`] | `cargo run -p phase3-all-layers -- classify PHOTO…`: what a network sees in photos |
 //! | [`parameters`] | a model's tensors by name |
+//! | [`photo`] | from a photo file to the network's input |
 //! | [`resnet`] | ResNet of basic blocks, ResNet18 among them, on the CPU and on a device |
 //! | [`workspace`] | where activations live, so that a forward pass allocates nothing after the first |
 //!
 //! The autoencoder and the video U-Net have not been written yet.
 
+pub mod classify;
+mod error;
 pub mod layers;
 pub mod parameters;
+pub mod photo;
 pub mod resnet;
 pub mod workspace;
+
+pub use error::{Error, Result};

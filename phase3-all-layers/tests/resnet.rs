@@ -4,6 +4,7 @@
 use common::device_test;
 use common::prelude::*;
 use phase3_all_layers::parameters::Parameters;
+use phase3_all_layers::photo::Photo;
 use phase3_all_layers::resnet::{Config, ResNet, forward_on_cpu};
 use phase3_all_layers::workspace::Workspace;
 
@@ -33,6 +34,20 @@ device_test! {
             let off = difference(&logits, &expected);
             assert!(off <= 1e-5, "{off:e} for {shape:?}: {logits:?} against {expected:?}");
         }
+        Ok(())
+    }
+
+    fn resnet18_on_a_photo_says_the_same_on_the_device_and_on_the_cpu(device) {
+        let (config, images) = (Config::RESNET18, Photo::built_in().to_tensor());
+        let parameters = config.seeded(5);
+        let expected = forward_on_cpu(&config, &parameters, &images)?;
+        let network = ResNet::load(&device, config, &parameters)?;
+        let mut workspace = Workspace::new(&device);
+        let logits = network.forward(&device.stream(), &images.to_device(&device)?, &mut workspace)?.to_host()?;
+        let off = difference(&logits, &expected);
+        assert!(off <= 1e-5, "{off:e}");
+        // The activations of one image: conv1's output is 3.2 MB, and no two layers need more than three of its size.
+        assert!(workspace.bytes() < 16_000_000, "{}", workspace.bytes());
         Ok(())
     }
 

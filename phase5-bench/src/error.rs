@@ -40,14 +40,9 @@ pub enum Error {
         reason: String,
     },
 
-    /// A file that cannot be read as a photo.
-    #[error("cannot use {} as a photo: {reason}", .path.display())]
-    Photo {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
+    /// A photo or a network's parameters.
+    #[error(transparent)]
+    Network(#[from] phase3_all_layers::Error),
 }
 
 impl Error {

@@ -13,7 +13,6 @@
 //! | [`plot`] | the roofline: what was measured against the device's limits, as SVG and PNG |
 //! | [`limits`] | what this device can do at most, measured |
 //! | [`torch`] | PyTorch beside our kernels, in a process of its own |
-//! | [`photo`] | from a photo file to the network's input |
 //!
 //! A table's check comes before its clock: results are compared with the f64 reference, and a wrong one fails the command.
 //! Numbers are measured here, or recorded on another machine and shown as such ([`common::record`]); none is estimated.
@@ -27,7 +26,6 @@ pub mod layers;
 pub mod limits;
 pub mod linear_relu;
 pub mod norm;
-pub mod photo;
 pub mod plot;
 pub mod tables;
 pub mod torch;

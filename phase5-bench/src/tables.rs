@@ -8,8 +8,8 @@ use common::record::Record;
 use common::table::{Column, Table};
 
 use crate::limits::Limits;
-use crate::photo::Photo;
 use crate::{Error, Result, claims, conv, gemm, layers, linear_relu, norm, transfer};
+use phase3_all_layers::photo::Photo;
 
 /// What a table is made with.
 pub struct Context {

@@ -1,0 +1,46 @@
+//! `cargo run -p phase3-all-layers`.
+#![allow(clippy::unwrap_used)]
+
+use assert_cmd::Command;
+use common::table::{Cell, Table, WIDTH};
+
+fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("phase3-all-layers"));
+    command.env_remove("WARP_DEVICE").args(args);
+    command
+}
+
+#[test]
+fn two_photos_are_one_batch_and_untrained_weights_are_said_to_be() {
+    let photo = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/china.jpg");
+    let run = command(&["classify", photo, photo, "--device", "sim", "--format", "json"]).assert().success();
+    let table: Table = serde_json::from_slice(&run.get_output().stdout).unwrap();
+    assert_eq!(table.rows.len(), 10);
+    // The same photo, so the same answer.
+    assert_eq!(table.rows[..5], table.rows[5..]);
+    let percent = |row: &Vec<Cell>| if let Cell::Number(percent) = row[3] { percent } else { panic!("{row:?}") };
+    let percents: Vec<f64> = table.rows[..5].iter().map(percent).collect();
+    assert!(percents.is_sorted_by(|a, b| a >= b) && percents.iter().sum::<f64>() <= 100.0 + 1e-9, "{percents:?}");
+    assert!(table.notes.iter().any(|note| note.contains("untrained")), "{:?}", table.notes);
+    assert!(table.to_text().lines().all(|line| line.chars().count() <= WIDTH));
+}
+
+#[test]
+fn files_that_are_none_are_refused_in_a_sentence() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = dir.path().join("cat.jpg");
+    std::fs::write(&text, "not a photo").unwrap();
+    let text = text.to_str().unwrap();
+    for (args, says) in [
+        (vec!["classify", text], "cat.jpg as a photo: "),
+        (vec!["classify", "no/such/photo.png"], "photo.png as a photo: "),
+        (vec!["classify", "--weights", text], "cat.jpg: it is truncated or no .safetensors file"),
+    ] {
+        let run = command(&[args.as_slice(), &["--device", "sim"]].concat()).assert().code(1);
+        let stderr = String::from_utf8_lossy(&run.get_output().stderr).into_owned();
+        assert!(stderr.lines().any(|line| line.starts_with("error: ") && line.contains(says)), "{stderr}");
+        assert!(run.get_output().stdout.is_empty());
+    }
+    command(&[]).assert().code(2);
+    command(&["--help"]).assert().success();
+}
