@@ -49,13 +49,14 @@ impl MaxPool {
         output.expect_shape("max pooling's output", &shape)?;
         let [.., height, width] = input.dims4()?;
         let MaxPool2d { window, stride, padding } = self.pool;
-        let geometry = [height, width, out_height, out_width, window, stride, padding];
-        let geometry: Vec<i32> =
-            geometry.iter().map(|&size| count("max pooling", "a size", size)).collect::<Result<_>>()?;
+        let sizes = [height, width, out_height, out_width, window, stride, padding];
+        let mut geometry = [0i32; 7];
+        for (to, size) in geometry.iter_mut().zip(sizes) {
+            *to = count("max pooling", "a size", size)?;
+        }
         let outputs: u32 = count("max pooling", "the number of outputs", output.len())?;
         let mut launch = stream.launch_builder(&self.kernel);
         launch.arg(input.buffer()?).arg(output.buffer_mut()?).arg(&outputs);
-        let geometry: [i32; 7] = geometry.try_into().map_err(|_| Error::Invalid("seven sizes".to_owned()))?;
         launch.arg(&geometry);
         // SAFETY: the kernel writes output[i] for i < outputs and reads those values of its plane that lie in the image.
         unsafe { launch.launch(LaunchConfig::for_num_elems(outputs)) }

@@ -32,6 +32,15 @@ impl Config {
     /// ResNet18 for ImageNet: 11,689,512 parameters.
     pub const RESNET18: Config = Config { widths: [64, 128, 256, 512], blocks: [2; 4], classes: 1000 };
 
+    fn opening(&self) -> Convolution {
+        Convolution {
+            conv: "conv1".to_owned(),
+            norm: "bn1".to_owned(),
+            shape: [self.widths[0], 3, 7, 7],
+            params: OPENING,
+        }
+    }
+
     /// All blocks, in order.
     fn all_blocks(&self) -> Vec<BlockShape> {
         let mut inputs = self.widths[0];
@@ -39,7 +48,18 @@ impl Config {
         for (layer, (&width, &blocks)) in (1..).zip(self.widths.iter().zip(&self.blocks)) {
             for block in 0..blocks {
                 let stride = if layer > 1 && block == 0 { 2 } else { 1 };
-                all.push(BlockShape { name: format!("layer{layer}.{block}"), inputs, width, stride });
+                let part = |conv: &str, norm: &str, inputs, window, stride| Convolution {
+                    conv: format!("layer{layer}.{block}.{conv}"),
+                    norm: format!("layer{layer}.{block}.{norm}"),
+                    shape: [width, inputs, window, window],
+                    params: Conv2dParams::new(stride, window / 2),
+                };
+                all.push(BlockShape {
+                    first: part("conv1", "bn1", inputs, 3, stride),
+                    second: part("conv2", "bn2", width, 3, 1),
+                    shortcut: (stride != 1 || inputs != width)
+                        .then(|| part("downsample.0", "downsample.1", inputs, 1, stride)),
+                });
                 inputs = width;
             }
         }
@@ -48,20 +68,13 @@ impl Config {
 
     /// Name and shape of every tensor of the network.
     pub fn shapes(&self) -> Vec<(String, Vec<usize>)> {
+        let blocks = self.all_blocks().into_iter();
+        let convolutions = blocks.flat_map(|block| [Some(block.first), Some(block.second), block.shortcut]).flatten();
         let mut shapes = Vec::new();
-        let mut convolution = |conv: &str, norm: &str, shape: [usize; 4]| {
+        for Convolution { conv, norm, shape, .. } in std::iter::once(self.opening()).chain(convolutions) {
             shapes.push((format!("{conv}.weight"), shape.to_vec()));
             for part in ["weight", "bias", "running_mean", "running_var"] {
                 shapes.push((format!("{norm}.{part}"), vec![shape[0]]));
-            }
-        };
-        convolution("conv1", "bn1", [self.widths[0], 3, 7, 7]);
-        for BlockShape { name, inputs, width, stride } in self.all_blocks() {
-            convolution(&format!("{name}.conv1"), &format!("{name}.bn1"), [width, inputs, 3, 3]);
-            convolution(&format!("{name}.conv2"), &format!("{name}.bn2"), [width, width, 3, 3]);
-            if has_shortcut(inputs, width, stride) {
-                let [conv, norm] = [0, 1].map(|part| format!("{name}.downsample.{part}"));
-                convolution(&conv, &norm, [width, inputs, 1, 1]);
             }
         }
         shapes.push(("fc.weight".to_owned(), vec![self.classes, self.widths[3]]));
@@ -87,24 +100,34 @@ impl Config {
     }
 }
 
-/// One basic block.
+/// A convolution without bias and the BatchNorm behind it.
+struct Convolution {
+    /// Names of the two.
+    conv: String,
+    norm: String,
+    /// Of the weight.
+    shape: [usize; 4],
+    params: Conv2dParams,
+}
+
+impl Convolution {
+    fn weight<'a>(&self, parameters: &'a Parameters) -> Result<&'a Tensor> {
+        parameters.get(&format!("{}.weight", self.conv), &self.shape)
+    }
+
+    fn norm<'a>(&self, parameters: &'a Parameters) -> Result<BatchNorm<'a>> {
+        let part = |part: &str| parameters.get(&format!("{}.{part}", self.norm), &self.shape[..1]);
+        let (weight, bias, mean, variance) =
+            (part("weight")?, part("bias")?, part("running_mean")?, part("running_var")?);
+        Ok(BatchNorm { weight, bias, mean, variance, eps: EPS })
+    }
+}
+
+/// One basic block; its input passes through the shortcut, if there is one, before it is added.
 struct BlockShape {
-    name: String,
-    inputs: usize,
-    width: usize,
-    stride: usize,
-}
-
-/// Whether a block's input passes through a convolution before it is added.
-fn has_shortcut(inputs: usize, width: usize, stride: usize) -> bool {
-    stride != 1 || inputs != width
-}
-
-/// The BatchNorm of this name.
-fn norm<'a>(parameters: &'a Parameters, name: &str, channels: usize) -> Result<BatchNorm<'a>> {
-    let part = |part: &str| parameters.get(&format!("{name}.{part}"), &[channels]);
-    let (weight, bias, mean, variance) = (part("weight")?, part("bias")?, part("running_mean")?, part("running_var")?);
-    Ok(BatchNorm { weight, bias, mean, variance, eps: EPS })
+    first: Convolution,
+    second: Convolution,
+    shortcut: Option<Convolution>,
 }
 
 /// The logits \[N, classes\] of images \[N, 3, H, W\], on the CPU.
@@ -112,21 +135,18 @@ fn norm<'a>(parameters: &'a Parameters, name: &str, channels: usize) -> Result<B
 /// # Errors
 /// As [`Parameters::get`], [`cpu::conv2d`] and [`reference::max_pool2d`]; [`Error::Invalid`] if the images are on a device.
 pub fn forward_on_cpu(config: &Config, parameters: &Parameters, images: &Tensor) -> Result<Tensor> {
-    let convolve = |conv: &str, name: &str, x: &Tensor, shape: [usize; 4], params| {
-        let y = cpu::conv2d(x, parameters.get(&format!("{conv}.weight"), &shape)?, None, params)?;
-        cpu::batch_norm(&y, &norm(parameters, name, shape[0])?)
+    let convolve = |layer: &Convolution, x: &Tensor| {
+        cpu::batch_norm(&cpu::conv2d(x, layer.weight(parameters)?, None, layer.params)?, &layer.norm(parameters)?)
     };
-    let mut x = convolve("conv1", "bn1", images, [config.widths[0], 3, 7, 7], OPENING)?;
+    let mut x = convolve(&config.opening(), images)?;
     cpu::relu_in_place(&mut x)?;
     x = reference::max_pool2d(&x, POOL)?;
-    for BlockShape { name, inputs, width, stride } in config.all_blocks() {
-        let [first, second] = [1, 2].map(|part| (format!("{name}.conv{part}"), format!("{name}.bn{part}")));
-        let mut y = convolve(&first.0, &first.1, &x, [width, inputs, 3, 3], Conv2dParams::new(stride, 1))?;
+    for BlockShape { first, second, shortcut } in config.all_blocks() {
+        let mut y = convolve(&first, &x)?;
         cpu::relu_in_place(&mut y)?;
-        y = convolve(&second.0, &second.1, &y, [width, width, 3, 3], Conv2dParams::new(1, 1))?;
-        if has_shortcut(inputs, width, stride) {
-            let [conv, norm] = [0, 1].map(|part| format!("{name}.downsample.{part}"));
-            x = convolve(&conv, &norm, &x, [width, inputs, 1, 1], Conv2dParams::new(stride, 0))?;
+        y = convolve(&second, &y)?;
+        if let Some(shortcut) = shortcut {
+            x = convolve(&shortcut, &x)?;
         }
         y.as_mut_slice()?.iter_mut().zip(x.as_slice()?).for_each(|(y, x)| *y += x);
         cpu::relu_in_place(&mut y)?;
@@ -143,7 +163,7 @@ pub fn forward_on_cpu(config: &Config, parameters: &Parameters, images: &Tensor)
     Tensor::from_vec(&[count, config.classes], logits)
 }
 
-/// A convolution without bias and the BatchNorm behind it.
+/// A [`Convolution`] on a device.
 #[derive(Debug)]
 struct ConvNorm {
     weight: Tensor,
@@ -183,30 +203,22 @@ impl ResNet {
         let stream = device.stream();
         let conv = conv::Tuned::load(device)?;
         let normaliser = batch_norm::VECTORISED.load(device)?;
-        let load = |of: &str, name: &str, shape: [usize; 4], params| {
-            let weight = parameters.get(&format!("{of}.weight"), &shape)?.to_device(device)?;
-            let on_host = norm(parameters, name, shape[0])?;
-            let parts = [on_host.weight, on_host.bias, on_host.mean, on_host.variance];
-            let [weight_of_norm, bias, mean, variance] = parts.map(|part| part.to_device(device));
-            let (weight_of_norm, bias, mean, variance) = (weight_of_norm?, bias?, mean?, variance?);
-            let norm =
-                BatchNorm { weight: &weight_of_norm, bias: &bias, mean: &mean, variance: &variance, eps: on_host.eps };
-            let prepared = conv.prepare(&stream, &weight)?;
-            Ok::<_, Error>(ConvNorm { prepared, params, norm: normaliser.layer(&stream, &norm)?, weight })
+        let load = |layer: &Convolution| {
+            let on_host = layer.norm(parameters)?;
+            let parts = [layer.weight(parameters)?, on_host.weight, on_host.bias, on_host.mean, on_host.variance];
+            let [weight, scale, bias, mean, variance] = parts.map(|part| part.to_device(device));
+            let (weight, scale, bias, mean, variance) = (weight?, scale?, bias?, mean?, variance?);
+            let norm = BatchNorm { weight: &scale, bias: &bias, mean: &mean, variance: &variance, eps: EPS };
+            let (prepared, norm) = (conv.prepare(&stream, &weight)?, normaliser.layer(&stream, &norm)?);
+            Ok::<_, Error>(ConvNorm { prepared, params: layer.params, norm, weight })
         };
-        let block = |BlockShape { name, inputs, width, stride }: BlockShape| {
-            let [first, second] = [1, 2].map(|part| (format!("{name}.conv{part}"), format!("{name}.bn{part}")));
-            let [conv, norm] = [0, 1].map(|part| format!("{name}.downsample.{part}"));
-            let shortcut = || load(&conv, &norm, [width, inputs, 1, 1], Conv2dParams::new(stride, 0));
-            Ok::<_, Error>(Block {
-                first: load(&first.0, &first.1, [width, inputs, 3, 3], Conv2dParams::new(stride, 1))?,
-                second: load(&second.0, &second.1, [width, width, 3, 3], Conv2dParams::new(1, 1))?,
-                shortcut: has_shortcut(inputs, width, stride).then(shortcut).transpose()?,
-            })
+        let block = |BlockShape { first, second, shortcut }: BlockShape| {
+            let shortcut = shortcut.as_ref().map(load).transpose()?;
+            Ok::<_, Error>(Block { first: load(&first)?, second: load(&second)?, shortcut })
         };
         let weight = parameters.get("fc.weight", &[config.classes, config.widths[3]])?;
         Ok(ResNet {
-            opening: load("conv1", "bn1", [config.widths[0], 3, 7, 7], OPENING)?,
+            opening: load(&config.opening())?,
             blocks: config.all_blocks().into_iter().map(block).collect::<Result<_>>()?,
             linear: Linear::load(device, weight, parameters.get("fc.bias", &[config.classes])?)?,
             relu: relu::VECTORISED.load(device)?,
