@@ -127,6 +127,15 @@ impl<'a> Call<'a> {
         Ok(Some(call).filter(|call| call.geometry.outputs > 0))
     }
 
+    /// A launch with what most of the kernels take: input, weight, bias, output and geometry.
+    fn launch_builder(self, kernel: &'a Kernel) -> LaunchArgs<'a> {
+        let mut launch = self.stream.launch_builder(kernel);
+        launch.arg(self.input).arg(self.weight);
+        self.push_bias(&mut launch);
+        launch.arg(self.output).arg(&self.geometry);
+        launch
+    }
+
     /// The bias as a kernel's argument: an address, or null for none.
     fn push_bias(&self, launch: &mut LaunchArgs<'a>) {
         match self.bias {

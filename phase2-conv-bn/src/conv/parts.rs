@@ -1,5 +1,6 @@
 //! Cutting a convolution's taps among blocks: how many cuts, and where the blocks hand over their parts.
 
+use common::device::LaunchArgs;
 use common::prelude::*;
 
 /// What a block of a kernel takes, measured on an H200 (`conv` benchmark, all cuts of ResNet18's and a U-Net's shapes).
@@ -84,4 +85,12 @@ impl Workspace {
         }
         Ok(self.parts.as_mut().zip(self.arrived.as_mut()))
     }
+}
+
+/// What [`Workspace::get`] gave, as two arguments of a kernel: addresses, or null for nothing.
+pub(super) fn push_parts<'a>(launch: &mut LaunchArgs<'a>, parts: Option<(&'a mut Buffer<f32>, &'a mut Buffer<u32>)>) {
+    match parts {
+        Some((parts, arrived)) => launch.arg(parts).arg(arrived),
+        None => launch.arg(&0u64).arg(&0u64),
+    };
 }

@@ -24,11 +24,8 @@ struct Direct {
 
 impl Algorithm for Direct {
     fn queue(&self, call: Call<'_>) -> Result<()> {
-        let mut launch = call.stream.launch_builder(&self.kernel);
-        launch.arg(call.input).arg(call.weight);
-        call.push_bias(&mut launch);
         let geometry = call.geometry;
-        launch.arg(call.output).arg(&geometry);
+        let mut launch = call.launch_builder(&self.kernel);
         // SAFETY: the kernel writes output[i] for i < outputs, which `output` holds; the geometry was derived from the shapes
         // of the tensors given, and rows and columns outside the image are skipped.
         unsafe { launch.launch(LaunchConfig::for_num_elems(geometry.outputs)) }

@@ -56,10 +56,8 @@ impl Algorithm for Halo {
             planes_down * planes_across * geometry.out_channels.unsigned_abs() * geometry.images.unsigned_abs();
         // They fit shared memory, so an i32 too.
         let [height, width] = [height as i32, width as i32];
-        let mut launch = call.stream.launch_builder(&self.kernel);
-        launch.arg(call.input).arg(call.weight);
-        call.push_bias(&mut launch);
-        launch.arg(call.output).arg(&geometry).arg(&height).arg(&width);
+        let mut launch = call.launch_builder(&self.kernel);
+        launch.arg(&height).arg(&width);
         let config =
             LaunchConfig { grid_dim: (blocks, 1, 1), block_dim: ((TILE * TILE) as u32, 1, 1), shared_mem_bytes };
         // SAFETY: a block for each tile of each plane of the output, of which the kernel writes what lies inside; shared memory

@@ -37,10 +37,7 @@ impl Algorithm for Registers {
         let blocks = threads.div_ceil(THREADS)
             * geometry.group_outputs.unsigned_abs().div_ceil(CHANNELS)
             * geometry.groups.unsigned_abs();
-        let mut launch = call.stream.launch_builder(&self.kernel);
-        launch.arg(call.input).arg(call.weight);
-        call.push_bias(&mut launch);
-        launch.arg(call.output).arg(&geometry);
+        let mut launch = call.launch_builder(&self.kernel);
         let config = LaunchConfig { grid_dim: (blocks, 1, 1), block_dim: (THREADS, 1, 1), shared_mem_bytes: 0 };
         // SAFETY: a thread for every fourth pixel of a row and eight channels of a group; the kernel compares channels, pixels and
         // taps with the geometry, which was derived from the shapes of the tensors given, and reads only inside the image.

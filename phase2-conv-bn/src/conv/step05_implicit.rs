@@ -31,10 +31,7 @@ impl Algorithm for Implicit {
         let geometry = call.geometry;
         let tiles = geometry.tiles([TILE, TILE]);
         let blocks = block_count(call.stream, STEP.name, tiles)?;
-        let mut launch = call.stream.launch_builder(&self.kernel);
-        launch.arg(call.input).arg(call.weight);
-        call.push_bias(&mut launch);
-        launch.arg(call.output).arg(&geometry);
+        let mut launch = call.launch_builder(&self.kernel);
         let config =
             LaunchConfig { grid_dim: (blocks, 1, 1), block_dim: ((TILE * TILE) as u32, 1, 1), shared_mem_bytes: 0 };
         // SAFETY: there is a block for each tile of each group's channels and pixels; the kernel compares channels, pixels and

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use common::prelude::*;
 
-use super::parts::{Cost, Cuts, Workspace};
+use super::parts::{Cost, Cuts, Workspace, push_parts};
 use super::{Algorithm, Call, Conv, Geometry, Load, Step, block_count, processors, unsupported};
 
 /// The step. It takes windows of up to 16 × 15 taps.
@@ -205,10 +205,7 @@ impl Algorithm for ImplicitTiled {
         launch.arg(call.input).arg(call.weight);
         call.push_bias(&mut launch);
         launch.arg(call.output).arg(&*table);
-        match parts {
-            Some((parts, arrived)) => launch.arg(parts).arg(arrived),
-            None => launch.arg(&0u64).arg(&0u64),
-        };
+        push_parts(&mut launch, parts);
         launch.arg(&geometry).arg(&steps_each);
         let config = LaunchConfig {
             grid_dim: (blocks, cuts.count as u32, 1),

@@ -18,7 +18,7 @@ use common::check::Tolerance;
 use common::prelude::*;
 use common::reference::Conv2dParams;
 
-use super::parts::{Cost, Cuts, Workspace};
+use super::parts::{Cost, Cuts, Workspace, push_parts};
 use super::{Algorithm, Call, Conv, Geometry, Load, Step, block_count, processors, unsupported};
 
 /// The step. It takes windows of 3×3 with stride 1, dilation 1 and one group.
@@ -171,10 +171,7 @@ impl Winograd {
         launch.arg(call.input).arg(weights);
         call.push_bias(&mut launch);
         launch.arg(call.output);
-        match parts {
-            Some((parts, arrived)) => launch.arg(parts).arg(arrived),
-            None => launch.arg(&0u64).arg(&0u64),
-        };
+        push_parts(&mut launch, parts);
         launch.arg(&geometry).arg(&steps_each);
         let config = LaunchConfig {
             grid_dim: (blocks, cuts.count as u32, 1),

@@ -45,10 +45,7 @@ impl Algorithm for Pointwise {
         // No more than outputs, since each tile has one at least.
         let blocks =
             geometry.out_channels.unsigned_abs().div_ceil(TILE[0]) * geometry.pixels.unsigned_abs().div_ceil(TILE[1]);
-        let mut launch = call.stream.launch_builder(&self.kernel);
-        launch.arg(call.input).arg(call.weight);
-        call.push_bias(&mut launch);
-        launch.arg(call.output).arg(&geometry);
+        let mut launch = call.launch_builder(&self.kernel);
         let config = LaunchConfig { grid_dim: (blocks, 1, 1), block_dim: (THREADS, 1, 1), shared_mem_bytes: 0 };
         // SAFETY: a block for each tile of [K, N·P·Q], of which the kernel writes what lies inside; without padding every pixel's
         // row and column, times the stride, lies in the image; the geometry was derived from the shapes of the tensors given.
