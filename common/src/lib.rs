@@ -10,6 +10,7 @@
 //! | [`cpu`] | the same layers as fast as a CPU has them |
 //! | [`check`] | comparison that a NaN cannot pass, with derived tolerances |
 //! | [`ladder`] | the runner of every ladder: poison, check, then time; step × shape × device |
+//! | [`limits`] | counts that fit a kernel's 32 bits |
 //! | [`peer`] | cuBLAS and cuDNN, where they are installed |
 //! | [`timing`] | measurements that carry the clock they were taken with |
 //! | [`table`] | results as text, Markdown, CSV and JSON |
@@ -39,6 +40,7 @@ pub mod cpu;
 pub mod device;
 mod error;
 pub mod ladder;
+pub mod limits;
 pub mod peer;
 pub mod probe;
 pub mod progress;

@@ -13,7 +13,6 @@
 
 pub mod conv;
 pub mod gemm;
-mod limits;
 pub mod linear;
 pub mod norm;
 pub mod report;

@@ -19,10 +19,9 @@
 use std::fmt;
 
 use common::device::LaunchArgs;
+use common::limits::fits_i32;
 use common::prelude::*;
 use common::reference::Conv2dParams;
-
-use crate::limits::fits_i32;
 
 mod parts;
 mod tuned;

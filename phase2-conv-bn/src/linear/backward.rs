@@ -7,11 +7,11 @@
 //! `cargo run -p phase5-bench`, fused and [`separate`](Backward::separate): it saves g's memory, and no time where the products are
 //! large, since y is then loaded again with dy for each column of tiles.
 
+use common::limits::fits_i32;
 use common::prelude::*;
 
 use super::Size;
 use crate::gemm::LARGEST;
-use crate::limits::fits_i32;
 
 /// `kernels/linear_03_backward.cu`.
 pub const SOURCE: KernelSource = kernel_source!("linear_03_backward");

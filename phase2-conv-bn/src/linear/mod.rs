@@ -12,11 +12,11 @@
 pub mod backward;
 pub mod traffic;
 
+use common::limits::fits_i32;
 use common::peer::Cublas;
 use common::prelude::*;
 
 use crate::gemm::{Epilogue, Layout, Tuned};
-use crate::limits::fits_i32;
 
 /// All steps, in the order in which they are read.
 pub static LADDER: &[Step] = &[NAIVE, TUNED, LIBRARY];

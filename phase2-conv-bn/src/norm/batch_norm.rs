@@ -3,12 +3,12 @@
 //! The parameters of a layer do not change between images. So a loaded step makes a [`Layer`] of them once, with whatever it wants
 //! to compute beforehand, and the layer is launched for each image.
 
+use common::limits::fits_i32;
 use common::prelude::*;
 use common::reference::BatchNorm;
 
 use super::vectors_config;
 use crate::Step;
-use crate::limits::fits_i32;
 
 /// All steps, in the order in which they are read.
 pub static LADDER: &[Step<Method>] = &[NAIVE, SCALE_SHIFT, VECTORISED];

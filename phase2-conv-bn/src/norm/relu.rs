@@ -1,10 +1,10 @@
 //! ReLU in two steps.
 
+use common::limits::fits_i32;
 use common::prelude::*;
 
 use super::vectors_config;
 use crate::Step;
-use crate::limits::fits_i32;
 
 /// All steps, in the order in which they are read.
 pub static LADDER: &[Step<Method>] = &[NAIVE, VECTORISED];

@@ -1,12 +1,12 @@
 //! Mean and variance of each channel over N, H and W, as BatchNorm needs them in training, in four steps.
 
 use common::check::Tolerance;
+use common::limits::fits_i32;
 use common::prelude::*;
 use common::reference;
 
 use super::THREADS;
 use crate::Step;
-use crate::limits::fits_i32;
 
 /// All steps, in the order in which they are read.
 pub static LADDER: &[Step<Method>] = &[NAIVE, SHARED, SHUFFLE, WELFORD];

@@ -1,16 +1,9 @@
 //! The layers that phase 2 has not.
 
+use common::limits::fits_i32;
 use common::prelude::*;
 use common::reference::MaxPool2d;
 use phase2_conv_bn::gemm::{Epilogue, Layout, Tuned};
-
-/// The value as a kernel takes it, or an error that names it.
-fn count<T: TryFrom<usize>>(operation: &str, what: &str, value: usize) -> Result<T> {
-    T::try_from(value).map_err(|_| Error::Shape {
-        operation: operation.to_owned(),
-        detail: format!("{what} is {value}, which is more than the kernel counts to"),
-    })
-}
 
 /// Max pooling, `max_pool_01.cu`: one thread an output.
 #[derive(Clone, Debug)]
@@ -52,9 +45,9 @@ impl MaxPool {
         let sizes = [height, width, out_height, out_width, window, stride, padding];
         let mut geometry = [0i32; 7];
         for (to, size) in geometry.iter_mut().zip(sizes) {
-            *to = count("max pooling", "a size", size)?;
+            *to = fits_i32("max pooling", "a size", Some(size))?;
         }
-        let outputs: u32 = count("max pooling", "the number of outputs", output.len())?;
+        let outputs = fits_i32("max pooling", "the number of outputs", Some(output.len()))?.unsigned_abs();
         let mut launch = stream.launch_builder(&self.kernel);
         launch.arg(input.buffer()?).arg(output.buffer_mut()?).arg(&outputs);
         launch.arg(&geometry);
@@ -105,12 +98,12 @@ impl AdaptiveAvgPool {
             return Err(Error::Shape { operation: WHAT.to_owned(), detail });
         }
         // A cell's values are counted in 31 bits too.
-        count::<i32>(WHAT, "the number of values of a plane", height.saturating_mul(width))?;
-        let outputs: u32 = count(WHAT, "the number of outputs", output.len())?;
-        let threads: u32 = count(WHAT, "the number of threads", output.len().saturating_mul(32))?;
+        fits_i32(WHAT, "the number of values of a plane", height.checked_mul(width))?;
+        let outputs = fits_i32(WHAT, "the number of outputs", Some(output.len()))?.unsigned_abs();
+        let threads = fits_i32(WHAT, "the number of threads", output.len().checked_mul(32))?.unsigned_abs();
         let mut launch = stream.launch_builder(&self.kernel);
         launch.arg(input.buffer()?).arg(output.buffer_mut()?).arg(&outputs);
-        let [height, width, out_height, out_width] = sides.map(|side| count::<i32>(WHAT, "a side", side));
+        let [height, width, out_height, out_width] = sides.map(|side| fits_i32(WHAT, "a side", Some(side)));
         let (height, width, out_height, out_width) = (height?, width?, out_height?, out_width?);
         launch.arg(&height).arg(&width).arg(&out_height).arg(&out_width);
         // SAFETY: the kernel writes output[i] for i < outputs and reads its cell, which lies in the plane.
@@ -143,7 +136,7 @@ impl Add {
     /// [`Error::WrongDevice`].
     pub fn launch(&self, stream: &Stream, y: &mut Tensor, x: &Tensor) -> Result<()> {
         x.expect_shape("what is added", y.shape())?;
-        let n: u32 = count("residual addition", "the number of values", y.len())?;
+        let n = fits_i32("residual addition", "the number of values", Some(y.len()))?.unsigned_abs();
         let mut launch = stream.launch_builder(&self.kernel);
         launch.arg(y.buffer_mut()?).arg(x.buffer()?).arg(&n);
         // SAFETY: the kernel reads x[i] and y[i] and writes y[i] for i < n, which both hold.

@@ -1,9 +1,12 @@
 //! What kernels can count.
 
-use common::{Error, Result};
+use crate::{Error, Result};
 
-/// `value` as the 32-bit integer that the kernels count in.
-pub(crate) fn fits_i32(operation: &'static str, what: &str, value: Option<usize>) -> Result<i32> {
+/// `value` as the 32-bit integer that the kernels count in; `None` stands for a product that overflows.
+///
+/// # Errors
+/// [`Error::Shape`] with `operation`, and `what` the value is, if it does not fit.
+pub fn fits_i32(operation: &str, what: &str, value: Option<usize>) -> Result<i32> {
     value.and_then(|value| i32::try_from(value).ok()).ok_or_else(|| Error::Shape {
         operation: operation.to_owned(),
         detail: match value {
