@@ -2,17 +2,15 @@
 
     python goldens.py ../tests/goldens --device cuda
 
-| file | tensors |
-| --- | --- |
-| layers.safetensors | the output of each case of layers.py, by its name |
-| resnet18.safetensors | `logits`; `maxpool`, `layer1.0` … `layer4.1`: mean and L2 norm of a block's output |
-| autoencoder.safetensors | `original.1` … `xlarge.5`: the output of a stage, batch 3; of more than 4096 values the first 64 as
-`….first` and mean and L2 norm as `….summary` |
-| unet-tiny.safetensors | `output`; `input`, `down.0.0.residual`, … `up.3.2.attention`: mean and L2 norm of a block's output |
+- layers.safetensors: the output of each case of layers.py, by its name;
+- resnet18.safetensors: `logits`; `maxpool`, `layer1.0` … `layer4.1`: the summary of a block's output;
+- autoencoder.safetensors: `original.1` … `xlarge.5`: the output of a stage, batch 3; of one of more than 4096 values the first 64
+  as `….first` and the summary as `….summary`;
+- unet-tiny.safetensors: `output`; `input`, `down.0.0.residual` … `up.3.2.attention`: the summary of a block's output.
 
-Means and norms are f64, [2], summed in f64. Parameters and inputs are seeded (seeded.py), so that they are not stored. All is
-computed in f32 without TF32; goldens.json says where and with what, how far the results are from f64's (relative to the largest
-magnitude, or absolute where that is below 1), and the digest of each model's parameters.
+A summary is mean and L2 norm, f64 [2], summed in f64. Parameters and inputs are seeded (seeded.py), so that they are not stored.
+All is computed in f32 without TF32; goldens.json says where and with what, how far the results are from f64's (relative to the
+largest magnitude, or absolute where that is below 1), and the digest of each model's parameters.
 """
 
 import argparse

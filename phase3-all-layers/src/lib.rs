@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`layers`] | what phase 2 has not: pooling, linear layers, residual addition |
 //! | [`classify`] | `cargo run -p phase3-all-layers -- classify PHOTO…`: what a network sees in photos |
+//! | [`digits`] | accuracy on real images: a narrow ResNet over handwritten digits |
 //! | [`parameters`] | a model's tensors by name |
 //! | [`photo`] | from a photo file to the network's input |
 //! | [`resnet`] | ResNet of basic blocks, ResNet18 among them, on the CPU and on a device |
@@ -12,6 +13,7 @@
 //! The autoencoder and the video U-Net have not been written yet.
 
 pub mod classify;
+pub mod digits;
 mod error;
 pub mod layers;
 pub mod parameters;
