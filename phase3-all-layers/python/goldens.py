@@ -3,7 +3,7 @@
     python goldens.py ../tests/goldens --device cuda
 
 - layers.safetensors: the output of each case of layers.py, by its name;
-- resnet18.safetensors: `logits`; `maxpool`, `layer1.0` … `layer4.1`: the summary of a block's output;
+- resnet18.safetensors: `logits`; `layer1.0` … `layer4.1`: the summary of a block's output;
 - autoencoder.safetensors: `original.1` … `xlarge.5`: the output of a stage, batch 3; of one of more than 4096 values the first 64
   as `….first` and the summary as `….summary`;
 - unet-tiny.safetensors: `output`; `input`, `down.0.0.residual` … `up.3.2.attention`: the summary of a block's output.
@@ -82,8 +82,7 @@ def every_layer(device, dtype):
 def resnet18(device, dtype):
     model = models.ResNet()
     digest = seeded.digest(models.load_seeded(model))
-    blocks = {"maxpool": model.maxpool}
-    blocks |= {name: part for name, part in model.named_modules() if isinstance(part, models.BasicBlock)}
+    blocks = {name: part for name, part in model.named_modules() if isinstance(part, models.BasicBlock)}
     images = random([1, 3, 224, 224], 1, device, dtype)
     logits, golden = watched(model.to(device, dtype), blocks, images)
     return {"logits": logits} | golden, {"resnet18": f"{digest:016x}"}

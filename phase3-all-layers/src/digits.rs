@@ -5,9 +5,9 @@ use common::prelude::*;
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 
+use crate::module::{Planned, infer};
 use crate::parameters::Parameters;
 use crate::resnet::{Config, ResNet, forward_on_cpu};
-use crate::workspace::Workspace;
 
 /// The network.
 pub const CONFIG: Config = Config { widths: [8, 16, 32, 64], blocks: [2; 4], classes: 10 };
@@ -80,13 +80,29 @@ impl Digits {
     /// \[n, 3, 32, 32\].
     fn batches(&self) -> impl Iterator<Item = Tensor> + '_ {
         self.images.chunks(BATCH * SIDE * SIDE).map(|images| {
-            let side = SIDE * ENLARGED;
-            Tensor::from_fn(&[images.len() / (SIDE * SIDE), 3, side, side], |at| {
+            Tensor::from_fn(&input(images.len() / (SIDE * SIDE)), |at| {
                 let (row, column) = (at[2] / ENLARGED, at[3] / ENLARGED);
                 f32::from(images[(at[0] * SIDE + row) * SIDE + column]) / WHITE
             })
         })
     }
+
+    /// What a forward pass, from what the network sees to logits \[n, 10\], says of all images.
+    ///
+    /// # Errors
+    /// Those of the pass.
+    pub fn evaluate(&self, mut forward: impl FnMut(&Tensor) -> Result<Tensor>) -> Result<Outcome> {
+        let mut logits = Vec::new();
+        for images in self.batches() {
+            logits.extend(forward(&images)?.into_vec()?);
+        }
+        Ok(Outcome::new(logits, &self.labels))
+    }
+}
+
+/// The shape of what the network sees of `count` images.
+fn input(count: usize) -> [usize; 4] {
+    [count, 3, SIDE * ENLARGED, SIDE * ENLARGED]
 }
 
 /// What a network says of the test set.
@@ -109,30 +125,26 @@ impl Outcome {
     }
 }
 
-/// The network over the test set, on `device` or, without one, on the CPU.
+/// The network over the test set, on the CPU.
 ///
 /// # Errors
-/// As [`Digits::built_in`], [`trained`], [`ResNet::load`] and [`ResNet::forward`].
-pub fn evaluate(device: Option<&Device>) -> Result<Outcome> {
-    let (digits, parameters) = (Digits::built_in()?, trained()?);
-    let mut logits = Vec::new();
-    match device {
-        None => {
-            for images in digits.batches() {
-                logits.extend(forward_on_cpu(&CONFIG, &parameters, &images)?.into_vec()?);
-            }
-        }
-        Some(device) => {
-            let network = ResNet::load(device, CONFIG, &parameters)?;
-            let (stream, mut workspace) = (device.stream(), Workspace::new(device));
-            for images in digits.batches() {
-                let of_batch = network.forward(&stream, &images.to_device(device)?, &mut workspace)?;
-                logits.extend(of_batch.to_host()?.into_vec()?);
-                workspace.give(of_batch);
-            }
-        }
-    }
-    Ok(Outcome::new(logits, digits.labels()))
+/// As [`Digits::built_in`], [`trained`] and [`forward_on_cpu`].
+pub fn evaluate_on_cpu() -> Result<Outcome> {
+    let parameters = trained()?;
+    Digits::built_in()?.evaluate(|images| forward_on_cpu(&CONFIG, &parameters, images))
+}
+
+/// The network over the test set, all layers on `device`.
+///
+/// # Errors
+/// As [`Digits::built_in`], [`trained`], [`ResNet::load`] and [`Planned::infer`].
+pub fn evaluate_on(device: &Device) -> Result<Outcome> {
+    let (stream, network) = (device.stream(), ResNet::load(device, CONFIG, &trained()?)?);
+    let mut planned = Planned::new(device, &network, &input(BATCH))?;
+    Digits::built_in()?.evaluate(|images| match images.shape()[0] {
+        BATCH => planned.infer(&stream, images),
+        _ => infer(&stream, &network, images),
+    })
 }
 
 /// As PyTorch's `argmax`, for which NaN is larger than every number.
@@ -173,7 +185,7 @@ mod tests {
         logits[3] = 1.0;
         logits[7] = 1.0;
         logits[19] = 0.5;
-        let outcome = Outcome::new(logits, &[3, 8]);
+        let outcome = Outcome::new(logits.clone(), &[3, 8]);
         assert_eq!((outcome.predictions, outcome.accuracy), (vec![3, 9], 0.5));
         logits[16] = f32::NAN;
         assert_eq!(Outcome::new(logits, &[3, 8]).predictions, [3, 6]);

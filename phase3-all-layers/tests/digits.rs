@@ -20,12 +20,12 @@ fn says_what_pytorch_says(outcome: &Outcome) {
 
 #[test]
 fn the_cpu_says_what_pytorch_says() {
-    says_what_pytorch_says(&digits::evaluate(None).unwrap());
+    says_what_pytorch_says(&digits::evaluate_on_cpu().unwrap());
 }
 
 device_test! {
     fn the_device_says_what_pytorch_says(device) {
-        says_what_pytorch_says(&digits::evaluate(Some(&device))?);
+        says_what_pytorch_says(&digits::evaluate_on(&device)?);
         Ok(())
     }
 }

@@ -8,11 +8,13 @@ use common::prelude::*;
 use common::reference::{self, BatchNorm, Conv2dParams, Gemm, MaxPool2d, Reference};
 use common::{cpu, device_test};
 use phase2_conv_bn::conv;
+use phase2_conv_bn::gemm;
 use phase2_conv_bn::norm::{batch_norm, relu};
+use phase3_all_layers::host::Cpu;
 use phase3_all_layers::layers::{AdaptiveAvgPool, Linear, MaxPool};
+use phase3_all_layers::module::infer;
 use phase3_all_layers::parameters::Parameters;
-use phase3_all_layers::resnet::{Config, ResNet, forward_on_cpu};
-use phase3_all_layers::workspace::Workspace;
+use phase3_all_layers::resnet::{Config, ResNet, forward_on_host};
 
 /// Of BatchNorm.
 const EPS: f32 = 1e-5;
@@ -137,7 +139,8 @@ device_test! {
         let product = Gemm::new(x.as_slice()?, weight.as_slice()?, 5, 10, 33);
         let expected = Gemm { transposed: true, bias: bias_of, ..product }.all()?;
         let mut y = Tensor::empty_on(&device, &[5, 10])?;
-        Linear::load(&device, &weight, &bias)?.launch(&device.stream(), &x.to_device(&device)?, &mut y)?;
+        let layer = Linear::load(&device, &gemm::Tuned::load(&device)?, &weight, &bias)?;
+        layer.launch(&device.stream(), &x.to_device(&device)?, &mut y)?;
         agree("linear", &expected, &[y]);
         Ok(())
     }
@@ -152,17 +155,20 @@ fn resnet18_on_a_device_gives_what_pytorch_gives() {
     let gpu = common::private::cuda_for_test("resnet18_on_a_device_gives_what_pytorch_gives");
     for device in gpu.into_iter().chain([Device::sim()]) {
         let network = ResNet::load(&device, config, &parameters).unwrap();
-        let images = images.to_device(&device).unwrap();
-        let logits = network.forward(&device.stream(), &images, &mut Workspace::new(&device)).unwrap();
-        golden::assert_output("resnet18", "logits", &logits.to_host().unwrap());
+        golden::assert_output("resnet18", "logits", &infer(&device.stream(), &network, &images).unwrap());
     }
 }
 
 #[test]
-fn resnet18_on_the_cpu_gives_what_pytorch_gives() {
-    let parameters = Config::RESNET18.seeded(18);
-    let images = Tensor::random(&[1, 3, 224, 224], 1);
-    golden::assert_output("resnet18", "logits", &forward_on_cpu(&Config::RESNET18, &parameters, &images).unwrap());
+fn resnet18_on_the_cpu_gives_what_pytorch_gives_block_by_block() {
+    let (parameters, images) = (Config::RESNET18.seeded(18), Tensor::random(&[1, 3, 224, 224], 1));
+    let mut blocks = 0;
+    let logits = forward_on_host(&Config::RESNET18, &mut Cpu::new(&parameters), &images, |name, output| {
+        blocks += 1;
+        golden::assert_summary("resnet18", name, output.as_slice().unwrap());
+    });
+    assert_eq!(blocks, 8);
+    golden::assert_output("resnet18", "logits", &logits.unwrap());
 }
 
 #[test]
