@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`layers`] | what phase 2 has not: pooling, linear layers, residual addition |
 //! | [`classify`] | `cargo run -p phase3-all-layers -- classify PHOTO…`: what a network sees in photos |
+//! | [`digits`] | accuracy on real images: a narrow ResNet over handwritten digits |
 //! | [`module`] | how layers compose |
 //! | [`host`] | networks whose activations are on the host: the CPU, and two ways of using a device that cost more than they gain |
 //! | [`parameters`] | a model's tensors by name |
@@ -14,6 +15,7 @@
 //! The autoencoder and the video U-Net have not been written yet.
 
 pub mod classify;
+pub mod digits;
 mod error;
 pub mod host;
 pub mod layers;
