@@ -184,8 +184,12 @@ device_test! {
             (0, 4, 2, 4), (1, 0, 2, 4), (1, 4, 2, 0),
         ];
         for (batch, tokens, heads, d) in cases {
-            let size = format!("B = {batch}, T = {tokens}, {heads} heads of {d}");
-            attention(&device, &layer, &qkv(batch, tokens, heads, d), heads)?.unwrap_or_else(|e| panic!("{size}: {e}"));
+            // The larger tiles, the smaller ones.
+            for processors in [1, usize::MAX] {
+                let (layer, qkv) = (layer.clone().for_processors(processors), qkv(batch, tokens, heads, d));
+                attention(&device, &layer, &qkv, heads)?
+                    .unwrap_or_else(|e| panic!("B = {batch}, T = {tokens}, {heads} heads of {d}, {processors}: {e}"));
+            }
         }
         Ok(())
     }
@@ -350,7 +354,7 @@ fn planted_mistakes_in_transposition_and_attention_are_found() {
     ] {
         let source = planted(&Attention::SOURCE, right, wrong);
         must_be_rejected(&format!("`{wrong}` in place of `{right}`"), |device| {
-            let layer = Attention::load_from(device, &source)?;
+            let layer = Attention::load_from(device, &source)?.for_processors(1);
             let first = attention(device, &layer, &qkv(1, 68, 2, 12), 2)?;
             if first.is_err() { Ok(first) } else { attention(device, &layer, &qkv(1, 11, 2, 5), 2) }
         });
