@@ -4,8 +4,13 @@
 //! A [`Reference`] carries the bound on the rounding error that any f32 implementation may have, so no test guesses one.
 
 mod pool;
+mod sequence;
 
 pub use pool::{MaxPool2d, adaptive_avg_pool2d, max_pool2d};
+pub use sequence::{
+    AttentionSize, Bounded, LayerNorm, SMALLEST_NORM, attention, layer_norm, row_norm, softmax, transpose,
+};
+pub(crate) use sequence::{columns_of, dims3};
 
 use rayon::prelude::*;
 

@@ -1,5 +1,18 @@
 //! The layers that phase 2 has not.
 
+mod attention;
+mod layer_norm;
+mod row_norm;
+mod rows;
+mod softmax;
+mod transpose;
+
+pub use attention::Attention;
+pub use layer_norm::{LayerNorm, LayerNormStep};
+pub use row_norm::RowNorm;
+pub use softmax::{Softmax, SoftmaxStep};
+pub use transpose::Transpose;
+
 use common::limits::fits_i32;
 use common::prelude::*;
 use common::reference::MaxPool2d;

@@ -7,9 +7,14 @@
 //! | convolution | im2col a panel at a time, then the product (Chellapilla, Puri and Simard, 2006) | seven loops |
 //! | BatchNorm | one scale and one shift a channel | the formula |
 //! | ReLU, linear layer | as the parts they consist of | one loop, four loops |
+//! | LayerNorm, softmax, transposition, attention | rows and panels that stay in caches | |
 //!
 //! `matrixmultiply` is the product that `ndarray` uses: pure Rust, kernels for AVX-512, AVX2, NEON and others chosen at run time.
 //! Work spreads over the threads of the rayon pool that it is called in.
+
+mod sequence;
+
+pub use sequence::{attention, layer_norm, row_norm, softmax_in_place, transpose};
 
 use rayon::prelude::*;
 
