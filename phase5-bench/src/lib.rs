@@ -12,6 +12,7 @@
 //! | [`layers`] | `layers`: ResNet18's opening layers on a real photo (more layers come with phase 3) |
 //! | [`plot`] | the roofline: what was measured against the device's limits, as SVG and PNG |
 //! | [`limits`] | what this device can do at most, measured |
+//! | [`resnet`] | whole ResNet18: one photo, batches, memory |
 //! | [`torch`] | PyTorch beside our kernels, in a process of its own |
 //!
 //! A table's check comes before its clock: results are compared with the f64 reference, and a wrong one fails the command.
@@ -27,6 +28,7 @@ pub mod limits;
 pub mod linear_relu;
 pub mod norm;
 pub mod plot;
+pub mod resnet;
 pub mod tables;
 pub mod torch;
 pub mod transfer;
