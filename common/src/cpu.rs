@@ -11,6 +11,13 @@
 //! `matrixmultiply` is the product that `ndarray` uses: pure Rust, kernels for AVX-512, AVX2, NEON and others chosen at run time.
 //! Work spreads over the threads of the rayon pool that it is called in.
 
+mod elementwise;
+
+pub use elementwise::{
+    add_channel_in_place, concatenate, diffusion_step, gelu_in_place, silu_in_place, silu_sum, timestep_embedding,
+    upsample_nearest,
+};
+
 use rayon::prelude::*;
 
 use crate::Tensor;

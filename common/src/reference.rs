@@ -3,8 +3,14 @@
 //!
 //! A [`Reference`] carries the bound on the rounding error that any f32 implementation may have, so no test guesses one.
 
+mod elementwise;
 mod pool;
 
+pub(crate) use elementwise::expect_one_shape;
+pub use elementwise::{
+    DiffusionParams, Expected, add_channel, concatenate, diffusion_step, embedding_frequencies, gelu, silu, silu_sum,
+    timestep_embedding, upsample_nearest,
+};
 pub use pool::{MaxPool2d, adaptive_avg_pool2d, max_pool2d};
 
 use rayon::prelude::*;

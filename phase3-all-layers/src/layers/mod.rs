@@ -1,5 +1,15 @@
 //! The layers that phase 2 has not.
 
+mod diffusion;
+mod elementwise;
+mod embedding;
+mod image;
+
+pub use diffusion::DiffusionStep;
+pub use elementwise::{AddChannel, Gelu, Silu, SiluSum};
+pub use embedding::TimestepEmbedding;
+pub use image::{Concatenate, Upsample};
+
 use common::limits::fits_i32;
 use common::prelude::*;
 use common::reference::MaxPool2d;
