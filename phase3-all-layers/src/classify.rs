@@ -6,10 +6,10 @@ use common::prelude::*;
 use common::progress::Progress;
 use common::table::{Column, Table};
 
+use crate::module::infer;
 use crate::parameters::Parameters;
 use crate::photo::Photo;
 use crate::resnet::{Config, ResNet};
-use crate::workspace::Workspace;
 
 /// Rows for each photo.
 const TOP: usize = 5;
@@ -34,8 +34,8 @@ pub fn classify(device: &Device, photos: &[Photo], weights: Option<&Path>) -> cr
     progress.set_message(format!("a forward pass, {} of 224 × 224", photos.len()));
     let images: Vec<f32> =
         photos.iter().map(|photo| photo.to_tensor().into_vec()).collect::<common::Result<Vec<_>>>()?.concat();
-    let images = Tensor::from_vec(&[photos.len(), 3, 224, 224], images)?.to_device(device)?;
-    let logits = network.forward(&device.stream(), &images, &mut Workspace::new(device))?.into_vec()?;
+    let images = Tensor::from_vec(&[photos.len(), 3, 224, 224], images)?;
+    let logits = infer(&device.stream(), &network, &images)?.into_vec()?;
     progress.finish();
 
     let columns =

@@ -4,16 +4,20 @@
 //! | --- | --- |
 //! | [`layers`] | what phase 2 has not: pooling, linear layers, residual addition |
 //! | [`classify`] | `cargo run -p phase3-all-layers -- classify PHOTO…`: what a network sees in photos |
+//! | [`module`] | how layers compose |
+//! | [`host`] | networks whose activations are on the host: the CPU, and two ways of using a device that cost more than they gain |
 //! | [`parameters`] | a model's tensors by name |
 //! | [`photo`] | from a photo file to the network's input |
 //! | [`resnet`] | ResNet of basic blocks, ResNet18 among them, on the CPU and on a device |
-//! | [`workspace`] | where activations live, so that a forward pass allocates nothing after the first |
+//! | [`workspace`] | where activations live: planned once, so that a forward pass allocates nothing |
 //!
 //! The autoencoder and the video U-Net have not been written yet.
 
 pub mod classify;
 mod error;
+pub mod host;
 pub mod layers;
+pub mod module;
 pub mod parameters;
 pub mod photo;
 pub mod resnet;
