@@ -5,13 +5,18 @@
 
 mod elementwise;
 mod pool;
+mod sequence;
 
 pub(crate) use elementwise::expect_one_shape;
 pub use elementwise::{
-    DiffusionParams, Expected, add_channel, concatenate, diffusion_step, embedding_frequencies, gelu, silu, silu_sum,
+    DiffusionParams, add_channel, concatenate, diffusion_step, embedding_frequencies, gelu, silu, silu_sum,
     timestep_embedding, upsample_nearest,
 };
 pub use pool::{MaxPool2d, adaptive_avg_pool2d, max_pool2d};
+pub use sequence::{
+    AttentionSize, Bounded, LayerNorm, SMALLEST_NORM, attention, layer_norm, row_norm, softmax, transpose,
+};
+pub(crate) use sequence::{columns_of, dims3};
 
 use rayon::prelude::*;
 

@@ -9,7 +9,7 @@ use common::check::{Mismatch, Report, Tolerance, compare};
 use common::cpu;
 use common::device_test;
 use common::prelude::*;
-use common::reference::{self, DiffusionParams, Expected};
+use common::reference::{self, Bounded, DiffusionParams};
 use phase3_all_layers::layers::{
     AddChannel, Concatenate, DiffusionStep, Gelu, Silu, SiluSum, TimestepEmbedding, Upsample,
 };
@@ -45,14 +45,14 @@ fn compare_bits(found: Tensor, expected: Tensor) -> Comparison {
 }
 
 fn gelu(device: &Device, layer: &Gelu, x: &Tensor) -> Comparison {
-    let Expected { values, tolerance } = reference::gelu(x)?;
+    let Bounded { values, tolerance } = reference::gelu(x)?;
     let mut y = Tensor::empty_on(device, x.shape())?;
     layer.launch(&device.stream(), &x.to_device(device)?, &mut y)?;
     Ok(compare(&y.into_vec()?, &values, tolerance))
 }
 
 fn silu(device: &Device, layer: &Silu, x: &Tensor) -> Comparison {
-    let Expected { values, tolerance } = reference::silu(x)?;
+    let Bounded { values, tolerance } = reference::silu(x)?;
     let mut y = Tensor::empty_on(device, x.shape())?;
     layer.launch(&device.stream(), &x.to_device(device)?, &mut y)?;
     Ok(compare(&y.into_vec()?, &values, tolerance))
@@ -60,7 +60,7 @@ fn silu(device: &Device, layer: &Silu, x: &Tensor) -> Comparison {
 
 fn silu_sum(device: &Device, layer: &SiluSum, n: usize) -> Comparison {
     let (a, b, c) = (wide(&[n], 1, 4.0), wide(&[n], 2, 3.0), Tensor::random(&[n], 3));
-    let Expected { values, tolerance } = reference::silu_sum(&a, &b, &c)?;
+    let Bounded { values, tolerance } = reference::silu_sum(&a, &b, &c)?;
     let mut y = Tensor::empty_on(device, &[n])?;
     let (a, b, c) = (a.to_device(device)?, b.to_device(device)?, c.to_device(device)?);
     layer.launch(&device.stream(), &a, &b, &c, &mut y)?;
@@ -96,7 +96,7 @@ fn embedding(device: &Device, source: &KernelSource, steps: &Tensor, channels: u
     let mut found = Tensor::empty_on(device, &[steps.len(), channels])?;
     layer.launch(&device.stream(), &steps.to_device(device)?, &mut found)?;
     let found = found.into_vec()?;
-    let Expected { values, tolerance } = reference::timestep_embedding(steps, channels)?;
+    let Bounded { values, tolerance } = reference::timestep_embedding(steps, channels)?;
     if let Err(mismatch) = compare(&found, &values, tolerance) {
         return Ok(Err(mismatch));
     }

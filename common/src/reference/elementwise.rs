@@ -2,19 +2,10 @@
 
 use rayon::prelude::*;
 
-use super::Reference;
+use super::{Bounded, Reference};
 use crate::Tensor;
 use crate::check::{F32_ROUND_OFF, Tolerance};
 use crate::error::{Error, Result};
-
-/// Values computed in f64, and how far an f32 implementation may be from each.
-#[derive(Clone, Debug)]
-pub struct Expected {
-    /// The results, in the order of the operation's output.
-    pub values: Vec<f64>,
-    /// Derived at the operation.
-    pub tolerance: Tolerance,
-}
 
 /// Round-off of f32, the unit of the bounds below.
 const U: f64 = F32_ROUND_OFF;
@@ -28,14 +19,14 @@ const U: f64 = F32_ROUND_OFF;
 ///
 /// # Errors
 /// [`Error::Invalid`] if the tensor is on a device.
-pub fn gelu(x: &Tensor) -> Result<Expected> {
+pub fn gelu(x: &Tensor) -> Result<Bounded> {
     let gelu = |&x: &f32| {
         let x = f64::from(x);
         // 1 + erf(t) = erfc(−t), which does not cancel.
         0.5 * x * libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2)
     };
     let values = x.as_slice()?.par_iter().map(gelu).collect();
-    Ok(Expected { values, tolerance: Tolerance::new(12.0 * U, 6.0 * U) })
+    Ok(Bounded { values, tolerance: Tolerance::new(12.0 * U, 6.0 * U) })
 }
 
 /// x/(1 + e^(−x)).
@@ -45,9 +36,9 @@ pub fn gelu(x: &Tensor) -> Result<Expected> {
 ///
 /// # Errors
 /// [`Error::Invalid`] if the tensor is on a device.
-pub fn silu(x: &Tensor) -> Result<Expected> {
+pub fn silu(x: &Tensor) -> Result<Bounded> {
     let values = x.as_slice()?.par_iter().map(|&x| silu_of(f64::from(x))).collect();
-    Ok(Expected { values, tolerance: Tolerance::new(3e-37, 5.0 * U) })
+    Ok(Bounded { values, tolerance: Tolerance::new(3e-37, 5.0 * U) })
 }
 
 fn silu_of(x: f64) -> f64 {
@@ -58,7 +49,7 @@ fn silu_of(x: f64) -> f64 {
 ///
 /// # Errors
 /// [`Error::Shape`] if the shapes differ, [`Error::Invalid`] if a tensor is on a device.
-pub fn silu_sum(a: &Tensor, b: &Tensor, c: &Tensor) -> Result<Expected> {
+pub fn silu_sum(a: &Tensor, b: &Tensor, c: &Tensor) -> Result<Bounded> {
     b.expect_shape("silu(a + b·c)'s b", a.shape())?;
     c.expect_shape("silu(a + b·c)'s c", a.shape())?;
     let (a, b, c) = (a.as_slice()?, b.as_slice()?, c.as_slice()?);
@@ -73,7 +64,7 @@ pub fn silu_sum(a: &Tensor, b: &Tensor, c: &Tensor) -> Result<Expected> {
     };
     let most = (0..a.len()).map(magnitude).fold(0.0, f64::max);
     let values = (0..a.len()).into_par_iter().map(sum).collect();
-    Ok(Expected { values, tolerance: Tolerance::new(1.1 * 2.0 * U * most + 3e-37, 5.0 * U) })
+    Ok(Bounded { values, tolerance: Tolerance::new(1.1 * 2.0 * U * most + 3e-37, 5.0 * U) })
 }
 
 /// y \[N, C, H, W\] + v \[N, C\], each value of `v` added to its plane.
@@ -153,7 +144,7 @@ pub fn embedding_frequencies(channels: usize) -> Result<Vec<f32>> {
 ///
 /// # Errors
 /// [`Error::Shape`] if `steps` has not one dimension or `channels` is odd, [`Error::Invalid`] if the tensor is on a device.
-pub fn timestep_embedding(steps: &Tensor, channels: usize) -> Result<Expected> {
+pub fn timestep_embedding(steps: &Tensor, channels: usize) -> Result<Bounded> {
     let half = embedding_frequencies(channels)?.len();
     steps.expect_shape("timestep embedding's steps", &[steps.len()])?;
     let steps = steps.as_slice()?;
@@ -165,7 +156,7 @@ pub fn timestep_embedding(steps: &Tensor, channels: usize) -> Result<Expected> {
     };
     let longest = steps.iter().map(|step| f64::from(step.abs())).fold(0.0, f64::max);
     let values = (0..steps.len() * channels).map(value).collect();
-    Ok(Expected { values, tolerance: Tolerance::absolute((2.2 * longest + 2.0) * U) })
+    Ok(Bounded { values, tolerance: Tolerance::absolute((2.2 * longest + 2.0) * U) })
 }
 
 /// What a diffusion step is made with.
@@ -208,7 +199,7 @@ pub(crate) fn expect_one_shape(noisy: &Tensor, noise: &Tensor, previous: &Tensor
 ///
 /// # Errors
 /// [`Error::Shape`] if the shapes differ, [`Error::Invalid`] if a parameter is outside its range or a tensor is on a device.
-pub fn diffusion_step(noisy: &Tensor, noise: &Tensor, previous: &Tensor, params: DiffusionParams) -> Result<Expected> {
+pub fn diffusion_step(noisy: &Tensor, noise: &Tensor, previous: &Tensor, params: DiffusionParams) -> Result<Bounded> {
     expect_one_shape(noisy, noise, previous)?;
     params.factors()?;
     let (noisy, noise, previous) = (noisy.as_slice()?, noise.as_slice()?, previous.as_slice()?);
@@ -227,7 +218,7 @@ pub fn diffusion_step(noisy: &Tensor, noise: &Tensor, previous: &Tensor, params:
     };
     let most = (0..noisy.len()).map(magnitude).fold(0.0, f64::max);
     let values = (0..noisy.len()).into_par_iter().map(value).collect();
-    Ok(Expected { values, tolerance: Tolerance::elementwise(10, most) })
+    Ok(Bounded { values, tolerance: Tolerance::elementwise(10, most) })
 }
 
 #[cfg(test)]

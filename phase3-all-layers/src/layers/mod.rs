@@ -29,8 +29,14 @@ pub mod kinds {
     pub const AVERAGE_POOL: &str = "AvgPool";
     /// Residual addition.
     pub const ADD: &str = "Add";
-    /// Linear layers.
+    /// Linear layers, and products without a bias.
     pub const LINEAR: &str = "Linear";
+    /// LayerNorm.
+    pub const LAYER_NORM: &str = "LayerNorm";
+    /// GELU.
+    pub const GELU: &str = "GELU";
+    /// Whatever the device failed to do.
+    pub const ON_CPU: &str = "on the CPU";
 }
 
 /// Max pooling, `max_pool_01.cu`: one thread an output.
