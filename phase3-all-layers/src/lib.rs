@@ -2,7 +2,8 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | [`layers`] | what phase 2 has not: pooling, linear layers, residual addition |
+//! | [`autoencoder`] | the spectral shape autoencoder, on the CPU and on a device, stage by stage |
+//! | [`layers`] | what phase 2 has not, from pooling to attention |
 //! | [`classify`] | `cargo run -p phase3-all-layers -- classify PHOTO…`: what a network sees in photos |
 //! | [`module`] | how layers compose |
 //! | [`host`] | networks whose activations are on the host: the CPU, and two ways of using a device that cost more than they gain |
@@ -11,8 +12,9 @@
 //! | [`resnet`] | ResNet of basic blocks, ResNet18 among them, on the CPU and on a device |
 //! | [`workspace`] | where activations live: planned once, so that a forward pass allocates nothing |
 //!
-//! The autoencoder and the video U-Net have not been written yet.
+//! The video U-Net has not been written yet.
 
+pub mod autoencoder;
 pub mod classify;
 mod error;
 pub mod host;

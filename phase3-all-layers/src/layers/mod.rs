@@ -1,14 +1,25 @@
 //! The layers that phase 2 has not.
 
+mod attention;
 mod diffusion;
 mod elementwise;
 mod embedding;
 mod image;
+mod layer_norm;
+mod row_norm;
+mod rows;
+mod softmax;
+mod transpose;
 
+pub use attention::Attention;
 pub use diffusion::DiffusionStep;
 pub use elementwise::{AddChannel, Gelu, Silu, SiluSum};
 pub use embedding::TimestepEmbedding;
 pub use image::{Concatenate, Upsample};
+pub use layer_norm::{LayerNorm, LayerNormStep};
+pub use row_norm::RowNorm;
+pub use softmax::{Softmax, SoftmaxStep};
+pub use transpose::Transpose;
 
 use common::limits::fits_i32;
 use common::prelude::*;

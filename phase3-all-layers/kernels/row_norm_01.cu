@@ -1,0 +1,24 @@
+// Rows of length one: each row of a matrix divided by its Euclidean norm, or by 1e-12 where that is larger. One block a row.
+//
+//     y[r][c] = x[r][c] / max(√Σ x[r]², 1e-12)
+//
+// Limited by memory: a row is read twice, the second time from a cache, and the matrices that need it are small.
+#include "rows.cuh"
+
+// x, y: [gridDim.x, columns]
+// ANCHOR: kernel
+extern "C" __global__ void __launch_bounds__(THREADS)
+    row_norm(const float *__restrict__ x, float *__restrict__ y, unsigned columns) {
+    const float *from = x + (size_t)blockIdx.x * columns;
+    float squares = 0.0f;
+    for (unsigned i = threadIdx.x; i < columns; i += THREADS) {
+        squares += from[i] * from[i];
+    }
+    float norm = sqrtf(sum_across<THREADS>(squares));
+    // Not fmaxf, which would put 1e-12 in the place of NaN.
+    float divisor = norm < 1e-12f ? 1e-12f : norm;
+    for (unsigned i = threadIdx.x; i < columns; i += THREADS) {
+        y[(size_t)blockIdx.x * columns + i] = from[i] / divisor;
+    }
+}
+// ANCHOR_END: kernel

@@ -1,0 +1,30 @@
+// Softmax over the last dimension: one thread a row, in three passes.
+//
+//     y[i] = e^(x[i] − max) / Σ e^(x[j] − max)        the largest exponent is 0, so that no power overflows
+//
+// A row with NaN, with +∞, or of −∞ only becomes NaN altogether: the sum then is, or each difference.
+//
+// Limited by memory, badly used: lanes read values that lie a row apart, and each value three times.
+
+// x, y: [rows, columns]; y may be x.
+// ANCHOR: kernel
+extern "C" __global__ void softmax(const float *x, float *y, unsigned rows, unsigned columns) {
+    unsigned row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= rows) {
+        return;
+    }
+    const float *from = x + (size_t)row * columns;
+    float *to = y + (size_t)row * columns;
+    float most = from[0];
+    for (unsigned i = 1; i < columns; i++) {
+        most = fmaxf(most, from[i]);  // passes over NaN, which the sum does not
+    }
+    float sum = 0.0f;
+    for (unsigned i = 0; i < columns; i++) {
+        sum += expf(from[i] - most);
+    }
+    for (unsigned i = 0; i < columns; i++) {
+        to[i] = expf(from[i] - most) / sum;
+    }
+}
+// ANCHOR_END: kernel
