@@ -2,7 +2,8 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | [`layers`] | what phase 2 has not: pooling, linear layers, residual addition |
+//! | [`autoencoder`] | the spectral shape autoencoder, on the CPU and on a device, stage by stage |
+//! | [`layers`] | what phase 2 has not, from pooling to attention |
 //! | [`classify`] | `cargo run -p phase3-all-layers -- classify PHOTO…`: what a network sees in photos |
 //! | [`digits`] | accuracy on real images: a narrow ResNet over handwritten digits |
 //! | [`module`] | how layers compose |
@@ -12,8 +13,9 @@
 //! | [`resnet`] | ResNet of basic blocks, ResNet18 among them, on the CPU and on a device |
 //! | [`workspace`] | where activations live: planned once, so that a forward pass allocates nothing |
 //!
-//! The autoencoder and the video U-Net have not been written yet.
+//! The video U-Net has not been written yet.
 
+pub mod autoencoder;
 pub mod classify;
 pub mod digits;
 mod error;
