@@ -4,6 +4,8 @@
 //! | --- | --- |
 //! | [`layers`] | what phase 2 has not: pooling, linear layers, residual addition |
 //! | [`classify`] | `cargo run -p phase3-all-layers -- classify PHOTO…`: what a network sees in photos |
+//! | [`evaluate`] | `cargo run -p phase3-all-layers -- evaluate FOLDER`: how often it is right |
+//! | [`imagenet`] | what ImageNet's classes are called |
 //! | [`parameters`] | a model's tensors by name |
 //! | [`photo`] | from a photo file to the network's input |
 //! | [`resnet`] | ResNet of basic blocks, ResNet18 among them, on the CPU and on a device |
@@ -13,6 +15,8 @@
 
 pub mod classify;
 mod error;
+pub mod evaluate;
+pub mod imagenet;
 pub mod layers;
 pub mod parameters;
 pub mod photo;
