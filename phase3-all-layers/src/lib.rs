@@ -3,16 +3,21 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`layers`] | what phase 2 has not: pooling, linear layers, residual addition |
+//! | [`audio`] | from a WAV file to the autoencoder's input |
 //! | [`classify`] | `cargo run -p phase3-all-layers -- classify PHOTO…`: what a network sees in photos |
 //! | [`evaluate`] | `cargo run -p phase3-all-layers -- evaluate FOLDER`: how often it is right |
 //! | [`imagenet`] | what ImageNet's classes are called |
 //! | [`parameters`] | a model's tensors by name |
 //! | [`photo`] | from a photo file to the network's input |
+//! | [`plot`] | drawings as SVG and PNG files |
+//! | [`reconstruct`] | how well a model gives a sound back, frame by frame |
 //! | [`resnet`] | ResNet of basic blocks, ResNet18 among them, on the CPU and on a device |
+//! | [`video`] | from latents to pictures |
 //! | [`workspace`] | where activations live, so that a forward pass allocates nothing after the first |
 //!
 //! The autoencoder and the video U-Net have not been written yet.
 
+pub mod audio;
 pub mod classify;
 mod error;
 pub mod evaluate;
@@ -20,7 +25,10 @@ pub mod imagenet;
 pub mod layers;
 pub mod parameters;
 pub mod photo;
+pub mod plot;
+pub mod reconstruct;
 pub mod resnet;
+pub mod video;
 pub mod workspace;
 
 pub use error::{Error, Result};
