@@ -14,6 +14,7 @@ pub struct Tensor {
 enum Storage {
     Host(Vec<f32>),
     Device(Buffer<f32>),
+    Nowhere,
 }
 
 impl Tensor {
@@ -89,6 +90,11 @@ impl Tensor {
         Ok(Tensor { shape: shape.to_vec(), storage: Storage::Device(device.stream().alloc_poisoned(len)?) })
     }
 
+    /// A shape without values, with which memory is planned before any is taken; what needs values refuses it.
+    pub fn shape_only(shape: &[usize]) -> Tensor {
+        Tensor { shape: shape.to_vec(), storage: Storage::Nowhere }
+    }
+
     /// The dimensions.
     pub fn shape(&self) -> &[usize] {
         &self.shape
@@ -128,6 +134,17 @@ impl Tensor {
         Ok(Tensor { shape: shape.to_vec(), storage: self.storage })
     }
 
+    /// The memory of a tensor on a device for values of another shape, no more of them than it was made for. They are anything:
+    /// NaN, or what a kernel left there.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if there is not enough, [`Error::Invalid`] if the tensor is not on a device.
+    pub fn recycle(mut self, shape: &[usize]) -> Result<Tensor> {
+        let len = element_count(shape).ok_or_else(|| Error::shape("recycling", format!("{shape:?} overflows")))?;
+        self.buffer_mut()?.set_len(len)?;
+        Ok(Tensor { shape: shape.to_vec(), storage: self.storage })
+    }
+
     /// Fails unless the shape is `expected`.
     ///
     /// # Errors
@@ -147,7 +164,7 @@ impl Tensor {
     /// Where the values are; `None` for the host.
     pub fn device(&self) -> Option<&Device> {
         match &self.storage {
-            Storage::Host(_) => None,
+            Storage::Host(_) | Storage::Nowhere => None,
             Storage::Device(buffer) => Some(buffer.device()),
         }
     }
@@ -162,6 +179,7 @@ impl Tensor {
             Storage::Host(values) => stream.clone_htod(values)?,
             Storage::Device(buffer) if buffer.device() == device => stream.clone_dtod(buffer)?,
             Storage::Device(buffer) => stream.clone_htod(&buffer.device().stream().clone_dtoh(buffer)?)?,
+            Storage::Nowhere => return Err(nowhere(&self.shape)),
         };
         Ok(Tensor { shape: self.shape.clone(), storage: Storage::Device(buffer) })
     }
@@ -174,6 +192,7 @@ impl Tensor {
         let values = match &self.storage {
             Storage::Host(values) => values.clone(),
             Storage::Device(buffer) => buffer.device().stream().clone_dtoh(buffer)?,
+            Storage::Nowhere => return Err(nowhere(&self.shape)),
         };
         Ok(Tensor { shape: self.shape.clone(), storage: Storage::Host(values) })
     }
@@ -186,6 +205,7 @@ impl Tensor {
         match &self.storage {
             Storage::Host(values) => Ok(values),
             Storage::Device(buffer) => Err(self.elsewhere(buffer.device())),
+            Storage::Nowhere => Err(nowhere(&self.shape)),
         }
     }
 
@@ -200,6 +220,7 @@ impl Tensor {
                 "the tensor is on {}; copy it with to_host() first",
                 buffer.device().short_name()
             ))),
+            Storage::Nowhere => Err(nowhere(&self.shape)),
         }
     }
 
@@ -211,6 +232,7 @@ impl Tensor {
         match self.storage {
             Storage::Host(values) => Ok(values),
             Storage::Device(buffer) => buffer.device().stream().clone_dtoh(&buffer),
+            Storage::Nowhere => Err(nowhere(&self.shape)),
         }
     }
 
@@ -222,6 +244,7 @@ impl Tensor {
         match &self.storage {
             Storage::Device(buffer) => Ok(buffer),
             Storage::Host(_) => Err(self.on_host()),
+            Storage::Nowhere => Err(nowhere(&self.shape)),
         }
     }
 
@@ -233,6 +256,7 @@ impl Tensor {
         match self.storage {
             Storage::Device(ref mut buffer) => Ok(buffer),
             Storage::Host(_) => Err(self.on_host()),
+            Storage::Nowhere => Err(nowhere(&self.shape)),
         }
     }
 
@@ -247,6 +271,10 @@ impl Tensor {
     fn on_host(&self) -> Error {
         Error::Invalid(format!("the tensor {:?} is on the host; copy it with to_device() first", self.shape))
     }
+}
+
+fn nowhere(shape: &[usize]) -> Error {
+    Error::Invalid(format!("the tensor {shape:?} is a shape without values"))
 }
 
 /// The product of the dimensions, unless it overflows.

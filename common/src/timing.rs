@@ -85,7 +85,7 @@ impl Bench {
         stream.synchronize()?;
         self.repeat(Clock::DeviceEvents, || {
             if let Some(filler) = &mut filler {
-                stream.poison(&mut filler.0)?;
+                filler.fill(stream)?;
             }
             if self.queue == Queue::Warm {
                 work()?;
@@ -123,15 +123,28 @@ impl Bench {
 }
 
 /// Memory whose filling keeps a GPU busy while the host queues what is measured.
-struct Filler(Buffer<u8>);
+#[derive(Debug)]
+pub struct Filler(Buffer<u8>);
 
 impl Filler {
     /// 512 MB take the fastest memory 0.1 ms, which is several launches, and are ten times the largest L2 cache.
     const BYTES: u64 = 512 << 20;
 
-    fn new(stream: &Stream) -> Result<Filler> {
+    /// Takes the memory, a quarter of what is free at most.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], or what the driver reports.
+    pub fn new(stream: &Stream) -> Result<Filler> {
         let bytes = Filler::BYTES.min(stream.device().memory().free / 4);
         Ok(Filler(stream.alloc_uninit(bytes as usize)?))
+    }
+
+    /// Queues the filling.
+    ///
+    /// # Errors
+    /// What the driver reports.
+    pub fn fill(&mut self, stream: &Stream) -> Result<()> {
+        stream.poison(&mut self.0)
     }
 }
 

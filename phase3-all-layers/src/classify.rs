@@ -5,13 +5,12 @@ use std::path::Path;
 use common::prelude::*;
 use common::progress::Progress;
 use common::table::{Column, Table};
-use rayon::prelude::*;
 
 use crate::imagenet;
+use crate::module::infer;
 use crate::parameters::Parameters;
-use crate::photo::Photo;
+use crate::photo::{self, Photo};
 use crate::resnet::{Config, ResNet};
-use crate::workspace::Workspace;
 
 /// Rows for each photo.
 const TOP: usize = 5;
@@ -19,38 +18,6 @@ const TOP: usize = 5;
 const SEED: u64 = 18;
 /// Characters of a photo's name in a table.
 const NAME: usize = 32;
-
-/// A network on a device, ready for photos.
-#[derive(Debug)]
-pub struct Classifier {
-    network: ResNet,
-    device: Device,
-    workspace: Workspace,
-}
-
-impl Classifier {
-    /// Copies the parameters to the device.
-    ///
-    /// # Errors
-    /// As [`ResNet::load`].
-    pub fn load(device: &Device, config: Config, parameters: &Parameters) -> Result<Classifier> {
-        let network = ResNet::load(device, config, parameters)?;
-        Ok(Classifier { network, device: device.clone(), workspace: Workspace::new(device) })
-    }
-
-    /// The logits of photos, a batch: \[photos, classes\].
-    ///
-    /// # Errors
-    /// As [`ResNet::forward`].
-    pub fn logits(&mut self, photos: &[&Photo]) -> Result<Vec<f32>> {
-        let images = photos.par_iter().map(|photo| photo.to_tensor().into_vec()).collect::<Result<Vec<_>>>()?.concat();
-        let images = Tensor::from_vec(&[photos.len(), 3, 224, 224], images)?.to_device(&self.device)?;
-        let logits = self.network.forward(&self.device.stream(), &images, &mut self.workspace)?;
-        let values = logits.to_host()?.into_vec();
-        self.workspace.give(logits);
-        values
-    }
-}
 
 /// ResNet18 over `photos`, one batch, with the weights of a `.safetensors` file or, without, untrained ones.
 ///
@@ -65,10 +32,10 @@ pub fn classify(device: &Device, photos: &[Photo], weights: Option<&Path>) -> cr
     };
     progress.inc(1);
     progress.set_message(format!("copying ResNet18 to {}", device.short_name()));
-    let mut classifier = Classifier::load(device, config, &parameters)?;
+    let network = ResNet::load(device, config, &parameters)?;
     progress.inc(1);
     progress.set_message(format!("a forward pass, {} of 224 × 224", photos.len()));
-    let logits = classifier.logits(&photos.iter().collect::<Vec<_>>())?;
+    let logits = infer(&device.stream(), &network, &photo::batch(photos)?)?.into_vec()?;
     progress.finish();
 
     let columns = [

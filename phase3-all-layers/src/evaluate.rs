@@ -13,10 +13,10 @@ use common::progress::Progress;
 use common::table::{Column, Table};
 use rayon::prelude::*;
 
-use crate::classify::Classifier;
+use crate::module::Planned;
 use crate::parameters::Parameters;
-use crate::photo::Photo;
-use crate::resnet::Config;
+use crate::photo::{self, Photo};
+use crate::resnet::{Config, ResNet};
 use crate::{Error, Result};
 
 /// The right class among so many of the likeliest counts as found.
@@ -91,7 +91,7 @@ impl Evaluation {
 ///
 /// # Errors
 /// [`Error::Folder`] if it cannot be read, has not as many folders as the network has classes, or has no photo that can be read;
-/// else as [`Classifier::load`] and [`Classifier::logits`].
+/// else as [`ResNet::load`], [`Planned::new`] and [`Planned::infer`].
 pub fn evaluate(
     device: &Device,
     config: Config,
@@ -106,25 +106,28 @@ pub fn evaluate(
     }
     let mut found = Evaluation { empty, ..Evaluation::default() };
     let progress = Progress::new(photos.len() as u64, format!("copying parameters to {}", device.short_name()));
-    let mut classifier = Classifier::load(device, config, parameters)?;
+    let network = ResNet::load(device, config, parameters)?;
+    let mut passes = Passes { device, network: &network, planned: None };
     let start = Instant::now();
     for batch in photos.chunks(options.batch.get()) {
-        let read: Vec<_> =
-            batch.par_iter().map(|(path, class)| Photo::open(path).map(|photo| (photo, *class))).collect();
-        let mut labelled = Vec::new();
-        for photo in read {
+        let read: Vec<_> = batch.par_iter().map(|(path, class)| (Photo::open(path), *class)).collect();
+        let (mut readable, mut classes) = (Vec::new(), Vec::new());
+        for (photo, class) in read {
             match photo {
-                Ok(photo) => labelled.push(photo),
+                Ok(photo) => {
+                    readable.push(photo);
+                    classes.push(class);
+                }
                 Err(error) => {
                     progress.println(format!("left out: {error}"));
                     found.unreadable.push(error.to_string());
                 }
             }
         }
-        if !labelled.is_empty() {
-            let logits = classifier.logits(&labelled.iter().map(|(photo, _)| photo).collect::<Vec<_>>())?;
-            for ((_, class), logits) in labelled.iter().zip(logits.chunks(config.classes)) {
-                let place = place(logits, *class);
+        if !readable.is_empty() {
+            let logits = passes.logits(&photo::batch(&readable)?)?;
+            for (class, logits) in classes.into_iter().zip(logits.chunks(config.classes)) {
+                let place = place(logits, class);
                 found.photos += 1;
                 found.top1 += usize::from(place == 0);
                 found.top5 += usize::from(place < TOP);
@@ -140,6 +143,29 @@ pub fn evaluate(
         (0, Some(first)) => Err(fail(format!("none of its photos can be read: {first}"))),
         (0, None) => Err(fail("its folders hold no JPEG or PNG file".to_owned())),
         _ => Ok(found),
+    }
+}
+
+/// Passes over batches, most of which are of one size.
+struct Passes<'a> {
+    device: &'a Device,
+    network: &'a ResNet,
+    /// For so many photos.
+    planned: Option<(usize, Planned<'a, ResNet>)>,
+}
+
+impl Passes<'_> {
+    fn logits(&mut self, images: &Tensor) -> common::Result<Vec<f32>> {
+        let count = images.shape()[0];
+        // What was planned for another size gives its memory back first.
+        let (_, planned) = match self.planned.take_if(|(planned, _)| *planned == count) {
+            Some(planned) => self.planned.insert(planned),
+            None => {
+                self.planned = None;
+                self.planned.insert((count, Planned::new(self.device, self.network, images.shape())?))
+            }
+        };
+        planned.infer(&self.device.stream(), images)?.into_vec()
     }
 }
 

@@ -7,13 +7,15 @@
 //! | [`classify`] | `cargo run -p phase3-all-layers -- classify PHOTO…`: what a network sees in photos |
 //! | [`evaluate`] | `cargo run -p phase3-all-layers -- evaluate FOLDER`: how often it is right |
 //! | [`imagenet`] | what ImageNet's classes are called |
+//! | [`module`] | how layers compose |
+//! | [`host`] | networks whose activations are on the host: the CPU, and two ways of using a device that cost more than they gain |
 //! | [`parameters`] | a model's tensors by name |
 //! | [`photo`] | from a photo file to the network's input |
 //! | [`plot`] | drawings as SVG and PNG files |
 //! | [`reconstruct`] | how well a model gives a sound back, frame by frame |
 //! | [`resnet`] | ResNet of basic blocks, ResNet18 among them, on the CPU and on a device |
 //! | [`video`] | from latents to pictures |
-//! | [`workspace`] | where activations live, so that a forward pass allocates nothing after the first |
+//! | [`workspace`] | where activations live: planned once, so that a forward pass allocates nothing |
 //!
 //! The autoencoder and the video U-Net have not been written yet.
 
@@ -21,8 +23,10 @@ pub mod audio;
 pub mod classify;
 mod error;
 pub mod evaluate;
+pub mod host;
 pub mod imagenet;
 pub mod layers;
+pub mod module;
 pub mod parameters;
 pub mod photo;
 pub mod plot;

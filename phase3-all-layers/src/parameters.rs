@@ -23,6 +23,24 @@ impl Parameters {
         Parameters(tensors.into_iter().collect())
     }
 
+    /// Untrained parameters for tensors of these names and shapes, which a seed decides: weights uniform in ±√(gain / inputs), and
+    /// running statistics, scales and shifts that differ from channel to channel, so that a mix-up shows. `python/seeded.py` makes
+    /// the same bits.
+    pub fn seeded(shapes: Vec<(String, Vec<usize>)>, seed: u64, gain: f32) -> Parameters {
+        Parameters::new(shapes.into_iter().zip(0u64..).map(|((name, shape), index)| {
+            let random = Tensor::random(&shape, seed.wrapping_mul(1000).wrapping_add(index));
+            let inputs: usize = shape.iter().skip(1).product();
+            let (centre, spread) = match name.rsplit('.').next() {
+                Some("running_var") => (1.0, 0.5),
+                Some("weight") if shape.len() == 1 => (1.0, 0.25),
+                Some("weight" | "basis") => (0.0, (gain / inputs as f32).sqrt()),
+                _ => (0.0, 0.1),
+            };
+            let values = random.as_slice().unwrap_or_default().iter().map(|value| centre + spread * value).collect();
+            (name, Tensor::from_vec(&shape, values).unwrap_or(random))
+        }))
+    }
+
     /// Reads a `.safetensors` file that has the tensors of `shapes` and no others; half-precision values are widened.
     ///
     /// # Errors

@@ -17,6 +17,7 @@ use std::path::Path;
 use common::prelude::*;
 use image::imageops;
 use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits, RgbImage};
+use rayon::prelude::*;
 
 use crate::{Error, Result};
 
@@ -77,6 +78,16 @@ impl Photo {
     pub fn to_tensor(&self) -> Tensor {
         normalise(&crop(&resize(&self.image)))
     }
+}
+
+/// The network's input for several photos: \[photos, 3, 224, 224\].
+///
+/// # Errors
+/// As [`Tensor::from_vec`].
+pub fn batch(photos: &[Photo]) -> common::Result<Tensor> {
+    let each = photos.par_iter().map(|photo| photo.to_tensor().into_vec()).collect::<common::Result<Vec<_>>>()?;
+    let side = CROP as usize;
+    Tensor::from_vec(&[photos.len(), CHANNELS, side, side], each.concat())
 }
 
 fn decode(bytes: &[u8]) -> Result<RgbImage, String> {

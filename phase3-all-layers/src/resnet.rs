@@ -1,14 +1,16 @@
 //! ResNet of basic blocks (He et al., 2015), ResNet18 among them: inference in f32, NCHW, with torchvision's parameter names.
 
-use common::cpu;
 use common::prelude::*;
-use common::reference::{self, BatchNorm, Conv2dParams, MaxPool2d};
-use phase2_conv_bn::conv::{self, step07_winograd::Prepared};
+use common::reference::{BatchNorm, Conv2dParams, MaxPool2d};
+use phase2_conv_bn::conv;
+use phase2_conv_bn::gemm;
 use phase2_conv_bn::norm::{batch_norm, relu};
 
-use crate::layers::{AdaptiveAvgPool, Add, Linear, MaxPool};
+use crate::host::{ConvNorm, Cpu, HostLayers};
+use crate::layers::{AdaptiveAvgPool, Add, Linear, MaxPool, kinds};
+use crate::module::Module;
 use crate::parameters::Parameters;
-use crate::workspace::Workspace;
+use crate::workspace::{Activation, Pass};
 
 /// Added to a BatchNorm's variance.
 const EPS: f32 = 1e-5;
@@ -55,6 +57,7 @@ impl Config {
                     params: Conv2dParams::new(stride, window / 2),
                 };
                 all.push(BlockShape {
+                    name: format!("layer{layer}.{block}"),
                     first: part("conv1", "bn1", inputs, 3, stride),
                     second: part("conv2", "bn2", width, 3, 1),
                     shortcut: (stride != 1 || inputs != width)
@@ -82,40 +85,44 @@ impl Config {
         shapes
     }
 
-    /// Untrained parameters that a seed decides: weights uniform with the variance that keeps activations' (He et al., 2015), and
-    /// running statistics, scales and shifts that differ from channel to channel, so that a mix-up shows.
+    /// Untrained parameters that a seed decides, as [`Parameters::seeded`] makes them: with a gain of 6 weights keep the variance
+    /// of activations through a ReLU (He et al., "Delving Deep into Rectifiers", 2015).
     pub fn seeded(&self, seed: u64) -> Parameters {
-        Parameters::new(self.shapes().into_iter().zip(0u64..).map(|((name, shape), index)| {
-            let random = Tensor::random(&shape, seed.wrapping_mul(1000).wrapping_add(index));
-            let inputs: usize = shape.iter().skip(1).product();
-            let (centre, spread) = match name.rsplit('.').next() {
-                Some("running_var") => (1.0, 0.5),
-                Some("weight") if shape.len() == 1 => (1.0, 0.25),
-                Some("weight") => (0.0, (6.0 / inputs as f32).sqrt()),
-                _ => (0.0, 0.1),
-            };
-            let values = random.as_slice().unwrap_or_default().iter().map(|value| centre + spread * value).collect();
-            (name, Tensor::from_vec(&shape, values).unwrap_or(random))
-        }))
+        Parameters::seeded(self.shapes(), seed, 6.0)
     }
 }
 
 /// A convolution without bias and the BatchNorm behind it.
-struct Convolution {
+#[derive(Debug)]
+pub struct Convolution {
     /// Names of the two.
     conv: String,
     norm: String,
     /// Of the weight.
     shape: [usize; 4],
-    params: Conv2dParams,
+    /// The convolution's geometry.
+    pub params: Conv2dParams,
 }
 
 impl Convolution {
-    fn weight<'a>(&self, parameters: &'a Parameters) -> Result<&'a Tensor> {
+    /// The convolution's name among the parameters.
+    pub fn name(&self) -> &str {
+        &self.conv
+    }
+
+    /// The convolution's weight.
+    ///
+    /// # Errors
+    /// As [`Parameters::get`].
+    pub fn weight<'a>(&self, parameters: &'a Parameters) -> Result<&'a Tensor> {
         parameters.get(&format!("{}.weight", self.conv), &self.shape)
     }
 
-    fn norm<'a>(&self, parameters: &'a Parameters) -> Result<BatchNorm<'a>> {
+    /// What BatchNorm does.
+    ///
+    /// # Errors
+    /// As [`Parameters::get`].
+    pub fn norm<'a>(&self, parameters: &'a Parameters) -> Result<BatchNorm<'a>> {
         let part = |part: &str| parameters.get(&format!("{}.{part}", self.norm), &self.shape[..1]);
         let (weight, bias, mean, variance) =
             (part("weight")?, part("bias")?, part("running_mean")?, part("running_var")?);
@@ -125,71 +132,71 @@ impl Convolution {
 
 /// One basic block; its input passes through the shortcut, if there is one, before it is added.
 struct BlockShape {
+    name: String,
     first: Convolution,
     second: Convolution,
     shortcut: Option<Convolution>,
 }
 
+/// The logits \[N, classes\] of images \[N, 3, H, W\], with activations on the host and layers by `layers`. `observe` sees the
+/// output of each block and its name.
+///
+/// # Errors
+/// Those of the layers.
+pub fn forward_on_host(
+    config: &Config,
+    layers: &mut dyn HostLayers,
+    images: &Tensor,
+    mut observe: impl FnMut(&str, &Tensor),
+) -> Result<Tensor> {
+    let mut x = layers.conv_norm(&config.opening(), images)?;
+    layers.relu(&mut x)?;
+    x = layers.max_pool(&x, POOL)?;
+    for BlockShape { name, first, second, shortcut } in config.all_blocks() {
+        let mut y = layers.conv_norm(&first, &x)?;
+        layers.relu(&mut y)?;
+        y = layers.conv_norm(&second, &y)?;
+        if let Some(shortcut) = shortcut {
+            x = layers.conv_norm(&shortcut, &x)?;
+        }
+        layers.add(&mut y, &x)?;
+        layers.relu(&mut y)?;
+        x = y;
+        observe(&name, &x);
+    }
+    let [count, channels, ..] = x.dims4()?;
+    let means = layers.average_pool(&x)?.reshape(&[count, channels])?;
+    layers.linear("fc", &means, config.classes)
+}
+
 /// The logits \[N, classes\] of images \[N, 3, H, W\], on the CPU.
 ///
 /// # Errors
-/// As [`Parameters::get`], [`cpu::conv2d`] and [`reference::max_pool2d`]; [`Error::Invalid`] if the images are on a device.
+/// As [`Parameters::get`], [`common::cpu::conv2d`] and [`common::reference::max_pool2d`]; [`Error::Invalid`] if the images are on
+/// a device.
 pub fn forward_on_cpu(config: &Config, parameters: &Parameters, images: &Tensor) -> Result<Tensor> {
-    let convolve = |layer: &Convolution, x: &Tensor| {
-        cpu::batch_norm(&cpu::conv2d(x, layer.weight(parameters)?, None, layer.params)?, &layer.norm(parameters)?)
-    };
-    let mut x = convolve(&config.opening(), images)?;
-    cpu::relu_in_place(&mut x)?;
-    x = reference::max_pool2d(&x, POOL)?;
-    for BlockShape { first, second, shortcut } in config.all_blocks() {
-        let mut y = convolve(&first, &x)?;
-        cpu::relu_in_place(&mut y)?;
-        y = convolve(&second, &y)?;
-        if let Some(shortcut) = shortcut {
-            x = convolve(&shortcut, &x)?;
-        }
-        y.as_mut_slice()?.iter_mut().zip(x.as_slice()?).for_each(|(y, x)| *y += x);
-        cpu::relu_in_place(&mut y)?;
-        x = y;
-    }
-    let [count, channels] = [images.dims4()?[0], config.widths[3]];
-    let means: Vec<f32> = reference::adaptive_avg_pool2d(&x, [1, 1])?.values.iter().map(|&mean| mean as f32).collect();
-    let weight = parameters.get("fc.weight", &[config.classes, channels])?;
-    let bias = parameters.get("fc.bias", &[config.classes])?.as_slice()?;
-    let mut logits = cpu::gemm(&means, weight.as_slice()?, count, config.classes, channels, true)?;
-    for row in logits.chunks_mut(config.classes.max(1)) {
-        row.iter_mut().zip(bias).for_each(|(value, bias)| *value += bias);
-    }
-    Tensor::from_vec(&[count, config.classes], logits)
+    forward_on_host(config, &mut Cpu::new(parameters), images, |_, _| ())
 }
 
-/// A [`Convolution`] on a device.
-#[derive(Debug)]
-struct ConvNorm {
-    weight: Tensor,
-    /// Winograd's transform of the weight, where the chooser has a use for it.
-    prepared: Option<Prepared>,
-    params: Conv2dParams,
-    norm: batch_norm::Layer,
-}
+/// A [`Convolution`] on a device, and its geometry.
+type Loaded = (ConvNorm, Conv2dParams);
 
 #[derive(Debug)]
 struct Block {
-    first: ConvNorm,
-    second: ConvNorm,
-    shortcut: Option<ConvNorm>,
+    first: Loaded,
+    second: Loaded,
+    shortcut: Option<Loaded>,
 }
 
 /// A network on a device, each layer a kernel of its own: nothing is fused yet.
 #[derive(Debug)]
 pub struct ResNet {
-    config: Config,
     conv: conv::Tuned,
     relu: relu::Relu,
     add: Add,
     max_pool: MaxPool,
     average_pool: AdaptiveAvgPool,
-    opening: ConvNorm,
+    opening: Loaded,
     blocks: Vec<Block>,
     linear: Linear,
 }
@@ -204,15 +211,9 @@ impl ResNet {
         let conv = conv::Tuned::load(device)?;
         let normaliser = batch_norm::VECTORISED.load(device)?;
         let load = |layer: &Convolution| {
-            let on_host = layer.norm(parameters)?;
-            let parts = [layer.weight(parameters)?, on_host.weight, on_host.bias, on_host.mean, on_host.variance];
-            let [weight, scale, bias, mean, variance] = parts.map(|part| part.to_device(device));
-            let (weight, scale, bias, mean, variance) = (weight?, scale?, bias?, mean?, variance?);
-            let norm = BatchNorm { weight: &scale, bias: &bias, mean: &mean, variance: &variance, eps: EPS };
-            let (prepared, norm) = (conv.prepare(&stream, &weight)?, normaliser.layer(&stream, &norm)?);
-            Ok::<_, Error>(ConvNorm { prepared, params: layer.params, norm, weight })
+            ConvNorm::load(&stream, &conv, &normaliser, layer, parameters).map(|loaded| (loaded, layer.params))
         };
-        let block = |BlockShape { first, second, shortcut }: BlockShape| {
+        let block = |BlockShape { first, second, shortcut, .. }: BlockShape| {
             let shortcut = shortcut.as_ref().map(load).transpose()?;
             Ok::<_, Error>(Block { first: load(&first)?, second: load(&second)?, shortcut })
         };
@@ -220,59 +221,67 @@ impl ResNet {
         Ok(ResNet {
             opening: load(&config.opening())?,
             blocks: config.all_blocks().into_iter().map(block).collect::<Result<_>>()?,
-            linear: Linear::load(device, weight, parameters.get("fc.bias", &[config.classes])?)?,
+            linear: Linear::load(
+                device,
+                &gemm::Tuned::load(device)?,
+                weight,
+                parameters.get("fc.bias", &[config.classes])?,
+            )?,
             relu: relu::VECTORISED.load(device)?,
             add: Add::load(device)?,
             max_pool: MaxPool::load(device, POOL)?,
             average_pool: AdaptiveAvgPool::load(device)?,
-            config,
             conv,
         })
     }
 
-    /// Queues a pass over `images` \[N, 3, H, W\] on the stream's device. The logits \[N, classes\] are the caller's, who may give
-    /// them back to the workspace.
-    ///
-    /// # Errors
-    /// [`Error::Shape`] if the images do not fit, [`Error::Invalid`] if they are on the host, [`Error::WrongDevice`],
-    /// [`Error::OutOfMemory`] on the first pass of a shape.
-    pub fn forward(&self, stream: &Stream, images: &Tensor, workspace: &mut Workspace) -> Result<Tensor> {
-        let mut x = self.convolve(stream, &self.opening, images, workspace)?;
-        self.relu.launch_in_place(stream, &mut x)?;
-        let mut pooled = workspace.take(&POOL.output_shape(&x)?)?;
-        self.max_pool.launch(stream, &x, &mut pooled)?;
-        workspace.give(x);
-        x = pooled;
-        for Block { first, second, shortcut } in &self.blocks {
-            let mut between = self.convolve(stream, first, &x, workspace)?;
-            self.relu.launch_in_place(stream, &mut between)?;
-            let mut y = self.convolve(stream, second, &between, workspace)?;
-            workspace.give(between);
-            if let Some(shortcut) = shortcut {
-                let by_shortcut = self.convolve(stream, shortcut, &x, workspace)?;
-                workspace.give(std::mem::replace(&mut x, by_shortcut));
-            }
-            self.add.launch(stream, &mut y, &x)?;
-            self.relu.launch_in_place(stream, &mut y)?;
-            workspace.give(std::mem::replace(&mut x, y));
-        }
-        let [count, channels, ..] = x.dims4()?;
-        let mut means = workspace.take(&[count, channels, 1, 1])?;
-        self.average_pool.launch(stream, &x, &mut means)?;
-        workspace.give(x);
-        let means = means.reshape(&[count, channels])?;
-        let mut logits = workspace.take(&[count, self.config.classes])?;
-        self.linear.launch(stream, &means, &mut logits)?;
-        workspace.give(means.reshape(&[count, channels, 1, 1])?);
-        Ok(logits)
+    fn convolve(&self, pass: &Pass<'_>, layer: &Loaded, x: &Tensor) -> Result<Activation> {
+        let (ConvNorm { weight, prepared, norm }, params) = layer;
+        let mut y = pass.activation(&params.output_shape(x, weight)?)?;
+        pass.queue(kinds::CONV, |stream| {
+            self.conv.launch_prepared(stream, x, weight, prepared.as_ref(), None, *params, &mut y)
+        })?;
+        pass.queue(kinds::NORM, |stream| norm.launch_in_place(stream, &mut y))?;
+        Ok(y)
     }
 
-    fn convolve(&self, stream: &Stream, layer: &ConvNorm, x: &Tensor, workspace: &mut Workspace) -> Result<Tensor> {
-        let ConvNorm { weight, prepared, params, norm } = layer;
-        let mut y = workspace.take(&params.output_shape(x, weight)?)?;
-        self.conv.launch_prepared(stream, x, weight, prepared.as_ref(), None, *params, &mut y)?;
-        norm.launch_in_place(stream, &mut y)?;
+    fn relu(&self, pass: &Pass<'_>, x: &mut Activation) -> Result<()> {
+        pass.queue(kinds::RELU, |stream| self.relu.launch_in_place(stream, x))
+    }
+
+    fn block(&self, pass: &Pass<'_>, block: &Block, x: Activation) -> Result<Activation> {
+        let mut between = self.convolve(pass, &block.first, &x)?;
+        self.relu(pass, &mut between)?;
+        let mut y = self.convolve(pass, &block.second, &between)?;
+        drop(between);
+        let x = match &block.shortcut {
+            Some(shortcut) => self.convolve(pass, shortcut, &x)?,
+            None => x,
+        };
+        pass.queue(kinds::ADD, |stream| self.add.launch(stream, &mut y, &x))?;
+        self.relu(pass, &mut y)?;
         Ok(y)
+    }
+}
+
+impl Module for ResNet {
+    /// The logits \[N, classes\] of images \[N, 3, H, W\].
+    fn forward(&self, pass: &Pass<'_>, images: &Tensor) -> Result<Activation> {
+        let mut opened = self.convolve(pass, &self.opening, images)?;
+        self.relu(pass, &mut opened)?;
+        let mut x = pass.activation(&POOL.output_shape(&opened)?)?;
+        pass.queue(kinds::MAX_POOL, |stream| self.max_pool.launch(stream, &opened, &mut x))?;
+        drop(opened);
+        for block in &self.blocks {
+            x = self.block(pass, block, x)?;
+        }
+        let [count, channels, ..] = x.dims4()?;
+        let mut means = pass.activation(&[count, channels, 1, 1])?;
+        pass.queue(kinds::AVERAGE_POOL, |stream| self.average_pool.launch(stream, &x, &mut means))?;
+        let means = means.reshape(&[count, channels])?;
+        let mut logits = pass.activation(&[count, self.linear.outputs()])?;
+        pass.queue(kinds::LINEAR, |stream| self.linear.launch(stream, &means, &mut logits))?;
+        Ok(logits)
     }
 }
 

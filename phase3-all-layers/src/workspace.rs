@@ -1,45 +1,299 @@
-//! Where activations live between layers.
+//! Where activations live: a forward pass is walked through once with shapes alone, and memory is planned from what it asked for.
+//!
+//! A pass asks for [`Activation`]s and drops them, as Rust programs do; so the scopes of a model's code say how long each must
+//! live. [`Workspace::plan`] notes them down, lets activations whose lives do not overlap share memory, and allocates it. A
+//! pass that runs ([`Workspace::run`]) asks in the same order and allocates nothing.
 
-use std::collections::HashMap;
+use std::cell::RefCell;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use common::prelude::*;
+use common::timing::Filler;
 
-/// Tensors on a device that are free to be used again. A forward pass takes one for each result and gives it back when the last
-/// layer that reads it is queued; what is queued later on the same stream runs later. The second pass of the same shapes finds all
-/// that it needs.
+/// So often memory is filled before a pass whose layers are measured: a millisecond, in which a hundred launches are queued.
+const FILLINGS: usize = 8;
+
+/// A result between layers: a tensor of the workspace, which goes back there when it is dropped. What is queued later on the
+/// stream of the pass runs later, so that the memory can be given to another at once.
+#[derive(Debug)]
+pub struct Activation {
+    tensor: Tensor,
+    /// Its place in the order in which the pass asked.
+    index: usize,
+    state: Arc<Mutex<State>>,
+}
+
+impl Deref for Activation {
+    type Target = Tensor;
+
+    fn deref(&self) -> &Tensor {
+        &self.tensor
+    }
+}
+
+impl DerefMut for Activation {
+    fn deref_mut(&mut self) -> &mut Tensor {
+        &mut self.tensor
+    }
+}
+
+impl Activation {
+    /// The same values in another shape.
+    ///
+    /// # Errors
+    /// As [`Tensor::reshape`].
+    pub fn reshape(mut self, shape: &[usize]) -> Result<Activation> {
+        self.tensor = self.take().reshape(shape)?;
+        Ok(self)
+    }
+
+    /// The tensor; nothing is left in its place.
+    fn take(&mut self) -> Tensor {
+        std::mem::replace(&mut self.tensor, Tensor::shape_only(&[0]))
+    }
+}
+
+impl Drop for Activation {
+    fn drop(&mut self) {
+        let tensor = self.take();
+        lock(&self.state).end(self.index, tensor);
+    }
+}
+
+/// How long an activation lives, counted in activations that were asked for.
+#[derive(Clone, Copy, Debug)]
+struct Life {
+    values: usize,
+    /// It is asked for as the `begin`-th, and dropped before the `end`-th is.
+    begin: usize,
+    end: usize,
+}
+
+/// Which memory each activation uses.
+#[derive(Debug, Default)]
+struct Plan {
+    lives: Vec<Life>,
+    /// Of each activation.
+    slot_of: Vec<usize>,
+    /// Values of each slot.
+    slots: Vec<usize>,
+}
+
+impl Plan {
+    /// The largest activations choose first, the smallest slot that is free for all of their life, or a new one (greedy by size;
+    /// Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020).
+    fn of(lives: Vec<Life>) -> Plan {
+        let mut order: Vec<usize> = (0..lives.len()).collect();
+        order.sort_by_key(|&i| std::cmp::Reverse(lives[i].values));
+        let mut tenants: Vec<Vec<Life>> = Vec::new();
+        let mut plan = Plan { slot_of: vec![0; lives.len()], ..Plan::default() };
+        for i in order {
+            let life = lives[i];
+            let apart = |other: &Life| other.end <= life.begin || life.end <= other.begin;
+            // Slots were opened by ever smaller activations: the last that is free is the smallest.
+            let slot = tenants.iter().rposition(|tenants| tenants.iter().all(apart)).unwrap_or_else(|| {
+                tenants.push(Vec::new());
+                plan.slots.push(life.values);
+                plan.slots.len() - 1
+            });
+            tenants[slot].push(life);
+            plan.slot_of[i] = slot;
+        }
+        Plan { lives, ..plan }
+    }
+
+    /// Values of all slots.
+    fn values(&self) -> usize {
+        self.slots.iter().sum()
+    }
+
+    /// The most values that live at one time: no plan needs less.
+    fn floor(&self) -> usize {
+        let at = |time| self.lives.iter().filter(move |life| life.begin <= time && time < life.end);
+        (0..self.lives.len()).map(|time| at(time).map(|life| life.values).sum()).max().unwrap_or(0)
+    }
+}
+
+/// What passes and their activations share with the workspace.
+#[derive(Debug)]
+struct State {
+    plan: Plan,
+    /// The memory; `None` while an activation has it. Empty while a pass is being planned.
+    slots: Vec<Option<Tensor>>,
+    /// How many activations the pass has asked for.
+    asked: usize,
+}
+
+impl State {
+    fn end(&mut self, index: usize, tensor: Tensor) {
+        match self.plan.slot_of.get(index) {
+            Some(&slot) => self.slots[slot] = Some(tensor),
+            None => self.plan.lives[index].end = self.asked,
+        }
+    }
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    // A panic elsewhere leaves nothing half done here.
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A forward pass: where layers ask for their results' memory, and queue their work.
+#[derive(Debug)]
+pub struct Pass<'a> {
+    /// `None` while the pass is being planned.
+    stream: Option<&'a Stream>,
+    state: Arc<Mutex<State>>,
+    /// What was queued, with an event behind each; `None` if nobody wants to know.
+    marks: Option<RefCell<Vec<(&'static str, Event)>>>,
+}
+
+impl Pass<'_> {
+    /// Memory for a result of this shape. What it holds is anything.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the pass asks for another thing than it did when it was planned, or holds an activation longer.
+    pub fn activation(&self, shape: &[usize]) -> Result<Activation> {
+        let values = shape.iter().try_fold(1usize, |values, &side| values.checked_mul(side));
+        let values = values.ok_or_else(|| Error::Shape {
+            operation: "a forward pass".to_owned(),
+            detail: format!("an activation of the shape {shape:?} has more values than 64 bits count"),
+        })?;
+        let mut state = lock(&self.state);
+        let index = state.asked;
+        state.asked += 1;
+        let tensor = if self.stream.is_none() {
+            state.plan.lives.push(Life { values, begin: index, end: usize::MAX });
+            Tensor::shape_only(shape)
+        } else {
+            let planned = state.plan.lives.get(index).map(|life| life.values);
+            if planned != Some(values) {
+                let planned = planned.map_or("nothing".to_owned(), |planned| format!("{planned} values"));
+                return Err(Error::Invalid(format!(
+                    "activation {index} of the pass has the shape {shape:?}, and {planned} were planned there"
+                )));
+            }
+            let slot = state.plan.slot_of[index];
+            let held = || Error::Invalid(format!("the memory of activation {index} {shape:?} is still in use"));
+            state.slots[slot].take().ok_or_else(held)?.recycle(shape)?
+        };
+        Ok(Activation { tensor, index, state: self.state.clone() })
+    }
+
+    /// Does `work`, which queues launches and copies of a `kind` of layer, unless the pass is only being planned.
+    ///
+    /// # Errors
+    /// Those of `work`.
+    pub fn queue(&self, kind: &'static str, work: impl FnOnce(&Stream) -> Result<()>) -> Result<()> {
+        let Some(stream) = self.stream else { return Ok(()) };
+        work(stream)?;
+        if let Some(marks) = &self.marks {
+            marks.borrow_mut().push((kind, stream.record_event()?));
+        }
+        Ok(())
+    }
+}
+
+/// What layers of one kind took of a pass.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Share {
+    /// As [`Pass::queue`] was told.
+    pub kind: &'static str,
+    /// How often such a layer was queued.
+    pub launches: usize,
+    /// Milliseconds by events, on a GPU.
+    pub ms: Option<f64>,
+    /// Instructions counted by lane, on the simulator.
+    pub lane_instructions: Option<u64>,
+}
+
+/// The memory of the activations of one forward pass, for inputs of the shapes that it was planned for.
 #[derive(Debug)]
 pub struct Workspace {
-    device: Device,
-    free: HashMap<Vec<usize>, Vec<Tensor>>,
-    bytes: usize,
+    state: Arc<Mutex<State>>,
 }
 
 impl Workspace {
-    /// An empty one.
-    pub fn new(device: &Device) -> Workspace {
-        Workspace { device: device.clone(), free: HashMap::new(), bytes: 0 }
-    }
-
-    /// A tensor of this shape. What it holds is anything: NaN, or a result of before.
+    /// Walks through `forward` without queueing anything, and allocates what it asked for.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`], or what the driver reports.
-    pub fn take(&mut self, shape: &[usize]) -> Result<Tensor> {
-        if let Some(tensor) = self.free.get_mut(shape).and_then(Vec::pop) {
-            return Ok(tensor);
+    /// Those of `forward`; [`Error::OutOfMemory`] with all that the plan needs, before anything is allocated, if the device has
+    /// not so much left.
+    pub fn plan(device: &Device, forward: impl FnOnce(&Pass<'_>) -> Result<()>) -> Result<Workspace> {
+        let state = State { plan: Plan::default(), slots: Vec::new(), asked: 0 };
+        let pass = Pass { stream: None, state: Arc::new(Mutex::new(state)), marks: None };
+        forward(&pass)?;
+        let lives = std::mem::take(&mut lock(&pass.state).plan.lives);
+        let plan = Plan::of(lives);
+        let (memory, requested) = (device.memory(), bytes(plan.values()));
+        if requested > memory.free {
+            return Err(Error::OutOfMemory {
+                device: device.short_name(),
+                requested,
+                free: memory.free,
+                total: memory.total,
+                in_use: memory.in_use,
+            });
         }
-        let tensor = Tensor::empty_on(&self.device, shape)?;
-        self.bytes += tensor.len() * size_of::<f32>();
-        Ok(tensor)
+        let slots = plan.slots.iter().map(|&values| Tensor::empty_on(device, &[values]).map(Some));
+        let slots = slots.collect::<Result<_>>()?;
+        Ok(Workspace { state: Arc::new(Mutex::new(State { plan, slots, asked: 0 })) })
     }
 
-    /// Takes a tensor back that nothing queued from now on will read.
-    pub fn give(&mut self, tensor: Tensor) {
-        self.free.entry(tensor.shape().to_vec()).or_default().push(tensor);
+    /// Queues `forward` on `stream`, always the same or joined with the one before.
+    ///
+    /// # Errors
+    /// Those of `forward`; as [`Pass::activation`].
+    pub fn run<T>(&mut self, stream: &Stream, forward: impl FnOnce(&Pass<'_>) -> Result<T>) -> Result<T> {
+        lock(&self.state).asked = 0;
+        forward(&Pass { stream: Some(stream), state: self.state.clone(), marks: None })
     }
 
-    /// All that was allocated so far, in bytes.
-    pub fn bytes(&self) -> usize {
-        self.bytes
+    /// [`Workspace::run`], and what each kind of layer took of it, in the order in which they first came.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn profile(&mut self, stream: &Stream, forward: impl FnOnce(&Pass<'_>) -> Result<()>) -> Result<Vec<Share>> {
+        lock(&self.state).asked = 0;
+        // A GPU that is busy with something else does not wait for the host between the layers.
+        // It lives as long as the pass: freeing it would wait for it.
+        let mut filler = if stream.device().is_sim() { None } else { Some(Filler::new(stream)?) };
+        if let Some(filler) = &mut filler {
+            (0..FILLINGS).try_for_each(|_| filler.fill(stream))?;
+        }
+        let mut before = stream.record_event()?;
+        let pass = Pass { stream: Some(stream), state: self.state.clone(), marks: Some(RefCell::default()) };
+        forward(&pass)?;
+        stream.synchronize()?;
+        let mut shares: Vec<Share> = Vec::new();
+        for (kind, event) in pass.marks.map(RefCell::into_inner).unwrap_or_default() {
+            let position = shares.iter().position(|share| share.kind == kind).unwrap_or_else(|| {
+                shares.push(Share { kind, launches: 0, ms: None, lane_instructions: None });
+                shares.len() - 1
+            });
+            let share = &mut shares[position];
+            share.launches += 1;
+            match before.counts_until(&event) {
+                Some(counts) => *share.lane_instructions.get_or_insert(0) += counts.lane_instructions,
+                None => *share.ms.get_or_insert(0.0) += f64::from(before.elapsed_ms(&event)?),
+            }
+            before = event;
+        }
+        Ok(shares)
     }
+
+    /// Bytes of the planned memory, all of which is allocated.
+    pub fn bytes(&self) -> u64 {
+        bytes(lock(&self.state).plan.values())
+    }
+
+    /// Bytes of the activations that live at one time, at most: what the best plan could need.
+    pub fn floor_bytes(&self) -> u64 {
+        bytes(lock(&self.state).plan.floor())
+    }
+}
+
+fn bytes(values: usize) -> u64 {
+    (values * size_of::<f32>()) as u64
 }

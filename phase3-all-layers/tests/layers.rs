@@ -8,6 +8,7 @@ use common::check::{assert_close, compare};
 use common::device_test;
 use common::prelude::*;
 use common::reference::{self, MaxPool2d};
+use phase2_conv_bn::gemm::Tuned;
 use phase3_all_layers::layers::{AdaptiveAvgPool, Add, Linear, MaxPool};
 
 const fn pool(window: usize, stride: usize, padding: usize) -> MaxPool2d {
@@ -73,7 +74,8 @@ device_test! {
         let product = reference::Gemm::new(x.as_slice()?, weight.as_slice()?, 5, 10, 33);
         let expected = reference::Gemm { transposed: true, bias: bias_of, ..product }.all()?;
         let mut y = Tensor::empty_on(&device, &[5, 10])?;
-        Linear::load(&device, &weight, &bias)?.launch(&stream, &x.to_device(&device)?, &mut y)?;
+        let gemm = Tuned::load(&device)?;
+        Linear::load(&device, &gemm, &weight, &bias)?.launch(&stream, &x.to_device(&device)?, &mut y)?;
         assert_close(&y.into_vec()?, &expected.values, expected.tolerance());
         Ok(())
     }
@@ -90,7 +92,7 @@ device_test! {
         assert!(average.launch(&stream, &x, &mut Tensor::empty_on(&device, &[1, 3, 1, 1])?).is_err());
         let add = Add::load(&device)?;
         assert!(add.launch(&stream, &mut wrong, &x).is_err());
-        assert!(Linear::load(&device, &Tensor::zeros(&[3, 4]), &Tensor::zeros(&[4])).is_err());
+        assert!(Linear::load(&device, &Tuned::load(&device)?, &Tensor::zeros(&[3, 4]), &Tensor::zeros(&[4])).is_err());
         Ok(())
     }
 }

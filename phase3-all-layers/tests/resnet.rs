@@ -3,10 +3,11 @@
 
 use common::device_test;
 use common::prelude::*;
+use phase3_all_layers::host::{ConvOnDevice, Cpu, RoundTrip};
+use phase3_all_layers::module::{Planned, infer};
 use phase3_all_layers::parameters::Parameters;
 use phase3_all_layers::photo::Photo;
-use phase3_all_layers::resnet::{Config, ResNet, forward_on_cpu};
-use phase3_all_layers::workspace::Workspace;
+use phase3_all_layers::resnet::{Config, ResNet, forward_on_cpu, forward_on_host};
 
 /// The same code as ResNet18's, with few channels.
 const NARROW: Config = Config { widths: [8, 12, 16, 20], blocks: [2, 1, 2, 1], classes: 10 };
@@ -25,14 +26,33 @@ device_test! {
     fn a_network_says_the_same_on_the_device_and_on_the_cpu(device) {
         let parameters = NARROW.seeded(1);
         let network = ResNet::load(&device, NARROW, &parameters)?;
-        let (stream, mut workspace) = (device.stream(), Workspace::new(&device));
         for (seed, shape) in (2..).zip([[1, 3, 64, 64], [2, 3, 41, 50]]) {
             let images = Tensor::random(&shape, seed);
             let expected = forward_on_cpu(&NARROW, &parameters, &images)?;
-            let logits = network.forward(&stream, &images.to_device(&device)?, &mut workspace)?.to_host()?;
+            let logits = infer(&device.stream(), &network, &images)?;
             assert_eq!(logits.shape(), [shape[0], 10]);
             let off = difference(&logits, &expected);
             assert!(off <= 1e-5, "{off:e} for {shape:?}: {logits:?} against {expected:?}");
+        }
+        Ok(())
+    }
+
+    fn tensors_that_travel_are_the_same_and_convolutions_on_the_device_nearly_so(device) {
+        let parameters = NARROW.seeded(6);
+        let images = Tensor::random(&[1, 3, 40, 40], 7);
+        let mut seen = Vec::new();
+        let mut cpu = Cpu::new(&parameters);
+        let expected = forward_on_host(&NARROW, &mut cpu, &images, |name, _| seen.push(name.to_owned()))?;
+        assert_eq!(seen, ["layer1.0", "layer1.1", "layer2.0", "layer3.0", "layer3.1", "layer4.0"]);
+        let timed: Vec<&str> = cpu.times_ms().map(|(kind, _)| kind).collect();
+        assert_eq!(timed, ["Conv2D", "BatchNorm", "ReLU", "MaxPool", "Add", "AvgPool", "Linear"]);
+        let travelled = forward_on_host(&NARROW, &mut RoundTrip::new(&device, &parameters), &images, |_, _| ())?;
+        assert_eq!(travelled.as_slice()?, expected.as_slice()?);
+        let mut by_device = ConvOnDevice::load(&device, &parameters)?;
+        for _ in 0..2 {
+            let logits = forward_on_host(&NARROW, &mut by_device, &images, |_, _| ())?;
+            let off = difference(&logits, &expected);
+            assert!(off > 0.0 && off <= 1e-5, "{off:e}");
         }
         Ok(())
     }
@@ -42,26 +62,60 @@ device_test! {
         let parameters = config.seeded(5);
         let expected = forward_on_cpu(&config, &parameters, &images)?;
         let network = ResNet::load(&device, config, &parameters)?;
-        let mut workspace = Workspace::new(&device);
-        let logits = network.forward(&device.stream(), &images.to_device(&device)?, &mut workspace)?.to_host()?;
-        let off = difference(&logits, &expected);
+        let mut planned = Planned::new(&device, &network, images.shape())?;
+        // conv1's output is 3.2 MB; behind it three of 0.8 MB are alive at a time.
+        let workspace = planned.workspace();
+        assert_eq!(workspace.floor_bytes(), 4 * (64 * 112 * 112 + 64 * 56 * 56));
+        assert!(workspace.bytes() <= workspace.floor_bytes() * 5 / 4, "{}", workspace.bytes());
+        let off = difference(&planned.infer(&device.stream(), &images)?, &expected);
         assert!(off <= 1e-5, "{off:e}");
-        // The activations of one image: conv1's output is 3.2 MB, and no two layers need more than three of its size.
-        assert!(workspace.bytes() < 16_000_000, "{}", workspace.bytes());
         Ok(())
     }
 
-    fn a_second_pass_allocates_nothing_and_gives_the_same_bits(device) {
+    fn a_planned_pass_allocates_nothing_and_gives_the_same_bits(device) {
         let network = ResNet::load(&device, NARROW, &NARROW.seeded(3))?;
-        let (stream, mut workspace) = (device.stream(), Workspace::new(&device));
-        let images = Tensor::random(&[1, 3, 40, 40], 4).to_device(&device)?;
-        let first = network.forward(&stream, &images, &mut workspace)?;
-        let (bytes, values) = (workspace.bytes(), first.to_host()?.into_vec()?);
-        workspace.give(first);
-        let second = network.forward(&stream, &images, &mut workspace)?;
-        assert_eq!((workspace.bytes(), second.to_host()?.into_vec()?), (bytes, values));
+        let images = Tensor::random(&[2, 3, 40, 40], 4);
+        let mut planned = Planned::new(&device, &network, images.shape())?;
+        let first = planned.infer(&device.stream(), &images)?.into_vec()?;
+        let before = device.memory();
+        device.reset_peak_memory();
+        let second = planned.infer(&device.stream(), &images)?.into_vec()?;
+        assert_eq!(first, second);
+        let after = device.memory();
+        assert_eq!((after.peak, after.allocations), (before.in_use, before.allocations));
         Ok(())
     }
+
+    fn shares_of_a_pass_name_each_kind_of_layer(device) {
+        let network = ResNet::load(&device, NARROW, &NARROW.seeded(3))?;
+        let mut planned = Planned::new(&device, &network, &[1, 3, 40, 40])?;
+        planned.infer(&device.stream(), &Tensor::random(&[1, 3, 40, 40], 1))?;
+        let shares = planned.profile(&device.stream())?;
+        let launches: Vec<_> = shares.iter().map(|share| (share.kind, share.launches)).collect();
+        let [conv, relu] = [1 + 2 * 6 + 3, 1 + 2 * 6];
+        let rest = [("Add", 6), ("AvgPool", 1), ("Linear", 1)];
+        assert_eq!(launches[..4], [("Conv2D", conv), ("BatchNorm", conv), ("ReLU", relu), ("MaxPool", 1)]);
+        assert_eq!(launches[4..], rest);
+        for share in shares {
+            assert!(share.ms.is_some_and(|ms| ms > 0.0) || share.lane_instructions.is_some_and(|n| n > 0), "{share:?}");
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_batch_too_large_for_the_device_is_refused_and_the_next_pass_works() {
+    let device = common::private::sim_for_test();
+    let network = ResNet::load(&device, NARROW, &NARROW.seeded(3)).unwrap();
+    let before = device.memory().in_use;
+    let error = Planned::new(&device, &network, &[1 << 20, 3, 224, 224]).unwrap_err();
+    let common::Error::OutOfMemory { requested, free, .. } = error else { panic!("{error}") };
+    assert!(requested > free && free > 0, "{requested} {free}");
+    assert_eq!(device.memory().in_use, before);
+    infer(&device.stream(), &network, &Tensor::random(&[1, 3, 40, 40], 1)).unwrap();
+    // A batch of none has no logits.
+    let none = infer(&device.stream(), &network, &Tensor::random(&[0, 3, 40, 40], 1)).unwrap();
+    assert_eq!(none.shape(), [0, 10]);
 }
 
 #[test]

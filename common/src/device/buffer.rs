@@ -17,6 +17,8 @@ use cudarc::driver::{CudaSlice, PinnedHostSlice};
 pub struct Buffer<T: DeviceElement> {
     pub(crate) raw: RawBuffer,
     len: usize,
+    /// Values that the allocation has room for.
+    capacity: usize,
     element: PhantomData<T>,
 }
 
@@ -121,12 +123,22 @@ impl Drop for RawBuffer {
 
 impl<T: DeviceElement> Buffer<T> {
     pub(crate) fn new(raw: RawBuffer, len: usize) -> Buffer<T> {
-        Buffer { raw, len, element: PhantomData }
+        Buffer { raw, len, capacity: len, element: PhantomData }
     }
 
     /// Number of values.
     pub fn len(&self) -> usize {
         self.len
+    }
+
+    /// Makes it `len` values long, at most as many as it was allocated for. Values that come back are what they last were.
+    pub(crate) fn set_len(&mut self, len: usize) -> Result<()> {
+        if len > self.capacity {
+            let detail = format!("{len} values do not fit the {} that were allocated", self.capacity);
+            return Err(Error::shape("making a buffer longer", detail));
+        }
+        self.len = len;
+        Ok(())
     }
 
     /// True if there is no value.

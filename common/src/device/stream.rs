@@ -1,5 +1,7 @@
 //! Streams: queues of copies and launches that a device works off in order.
 
+use std::fmt;
+
 use super::buffer::{Buffer, DeviceSlice, DeviceSliceMut, RawBuffer, Storage, check_lengths};
 use super::element::{DeviceElement, HostSlice, HostSliceMut};
 use super::kernel::{Kernel, LaunchArgs};
@@ -414,6 +416,18 @@ pub(crate) fn wrong_device(operation: &'static str, what: &'static str, expected
 
 fn at(allocation: &super::buffer::SimAllocation, offset: usize) -> ptx_sim::DevicePtr {
     ptx_sim::DevicePtr(allocation.ptr.0 + offset as u64)
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stream(of {})", self.device.short_name())
+    }
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Event(of {})", self.device.short_name())
+    }
 }
 
 impl Event {

@@ -5,6 +5,24 @@ use common::prelude::*;
 use common::reference::MaxPool2d;
 use phase2_conv_bn::gemm::{Epilogue, Layout, Tuned};
 
+/// What tables and profiles call the kinds of layers.
+pub mod kinds {
+    /// Convolutions.
+    pub const CONV: &str = "Conv2D";
+    /// BatchNorm.
+    pub const NORM: &str = "BatchNorm";
+    /// ReLU.
+    pub const RELU: &str = "ReLU";
+    /// Max pooling.
+    pub const MAX_POOL: &str = "MaxPool";
+    /// Adaptive average pooling.
+    pub const AVERAGE_POOL: &str = "AvgPool";
+    /// Residual addition.
+    pub const ADD: &str = "Add";
+    /// Linear layers.
+    pub const LINEAR: &str = "Linear";
+}
+
 /// Max pooling, `max_pool_01.cu`: one thread an output.
 #[derive(Clone, Debug)]
 pub struct MaxPool {
@@ -153,17 +171,23 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// A layer with `weight` \[out, in\] and `bias` \[out\], which are copied to the device.
+    /// A layer with `weight` \[out, in\] and `bias` \[out\], which are copied to the device. `gemm` is shared with other layers,
+    /// as is its workspace.
     ///
     /// # Errors
-    /// [`Error::Shape`] if they do not fit one another; as [`Tuned::load`] and [`Tensor::to_device`].
-    pub fn load(device: &Device, weight: &Tensor, bias: &Tensor) -> Result<Linear> {
+    /// [`Error::Shape`] if they do not fit one another; as [`Tensor::to_device`].
+    pub fn load(device: &Device, gemm: &Tuned, weight: &Tensor, bias: &Tensor) -> Result<Linear> {
         let &[out, _] = weight.shape() else {
             let detail = format!("the weight {:?} has not two dimensions", weight.shape());
             return Err(Error::Shape { operation: "linear".to_owned(), detail });
         };
         bias.expect_shape("linear's bias", &[out])?;
-        Ok(Linear { gemm: Tuned::load(device)?, weight: weight.to_device(device)?, bias: bias.to_device(device)? })
+        Ok(Linear { gemm: gemm.clone(), weight: weight.to_device(device)?, bias: bias.to_device(device)? })
+    }
+
+    /// Number of outputs.
+    pub fn outputs(&self) -> usize {
+        self.bias.len()
     }
 
     /// Queues the layer for `x` \[batch, in\] and `y` \[batch, out\], both on the stream's device.
