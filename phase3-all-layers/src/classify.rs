@@ -22,7 +22,7 @@ const NAME: usize = 32;
 /// ResNet18 over `photos`, one batch, with the weights of a `.safetensors` file or, without, untrained ones.
 ///
 /// # Errors
-/// As [`Parameters::open`], [`ResNet::load`] and [`ResNet::forward`].
+/// As [`Parameters::open`], [`ResNet::load`] and [`infer`].
 pub fn classify(device: &Device, photos: &[Photo], weights: Option<&Path>) -> crate::Result<Table> {
     let config = Config::RESNET18;
     let progress = Progress::new(3, "weights");
