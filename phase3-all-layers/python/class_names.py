@@ -1,7 +1,7 @@
 """Writes the names of ImageNet's 1000 classes, in the order in which torchvision's networks number them, one a line.
 
     pip install torch==2.11.0 torchvision==0.26.0
-    python python/class_names.py > assets/imagenet-classes.txt
+    python phase3-all-layers/python/class_names.py > phase3-all-layers/assets/imagenet-classes.txt
 """
 
 from torchvision.models import ResNet18_Weights

@@ -1,7 +1,7 @@
 """What src/audio.rs is compared with: log-mel spectra of a made-up sound, in f64.
 
     pip install numpy
-    python python/log_mel.py > tests/goldens/log_mel.json
+    python phase3-all-layers/python/log_mel.py > phase3-all-layers/tests/goldens/log_mel.json
 
 The definition is that of torchaudio.transforms.MelSpectrogram(n_fft=1024, n_mels=..., otherwise as it comes: hop 512, periodic Hann
 window, centred with reflection, power 2, HTK's mel scale from 0 Hz to 8 kHz, no normalisation), then log(mel + 1e-6). Where

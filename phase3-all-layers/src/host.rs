@@ -15,6 +15,7 @@ use common::prelude::*;
 use common::reference::{self, BatchNorm, MaxPool2d};
 use phase2_conv_bn::conv::{self, Prepared};
 use phase2_conv_bn::norm::batch_norm::{self, Normaliser};
+use rayon::ThreadPool;
 
 use crate::layers::kinds;
 use crate::parameters::Parameters;
@@ -59,18 +60,30 @@ pub trait HostLayers {
     fn linear(&mut self, name: &str, x: &Tensor, outputs: usize) -> Result<Tensor>;
 }
 
-/// The layers at a CPU's best, and what each kind took.
+/// The layers on the CPU, and what each kind took.
 #[derive(Debug)]
 pub struct Cpu<'a> {
     parameters: &'a Parameters,
+    /// One thread, for plain loops; `None` for a CPU at its best.
+    plain: Option<ThreadPool>,
     /// By kind, in the order in which they first came.
     times: Vec<(&'static str, Duration)>,
 }
 
 impl<'a> Cpu<'a> {
-    /// With these parameters.
+    /// A CPU at its best ([`common::cpu`]), with these parameters.
     pub fn new(parameters: &'a Parameters) -> Cpu<'a> {
-        Cpu { parameters, times: Vec::new() }
+        Cpu { parameters, plain: None, times: Vec::new() }
+    }
+
+    /// The plain loops of a beginner, on one thread.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the system has no thread for it.
+    pub fn plain(parameters: &'a Parameters) -> Result<Cpu<'a>> {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
+        let pool = pool.map_err(|error| Error::Invalid(format!("no thread for the CPU's part: {error}")))?;
+        Ok(Cpu { plain: Some(pool), ..Cpu::new(parameters) })
     }
 
     /// Milliseconds that layers of each kind took so far.
@@ -78,48 +91,70 @@ impl<'a> Cpu<'a> {
         self.times.iter().map(|&(kind, time)| (kind, time.as_secs_f64() * 1e3))
     }
 
-    fn timed<T>(&mut self, kind: &'static str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    /// Does one of the two and notes its time.
+    fn timed<T: Send>(
+        &mut self,
+        kind: &'static str,
+        fast: impl FnOnce() -> Result<T> + Send,
+        plain: impl FnOnce() -> Result<T> + Send,
+    ) -> Result<T> {
         let begin = Instant::now();
-        let result = work()?;
-        let time = begin.elapsed();
+        let result = match &self.plain {
+            Some(pool) => pool.install(plain)?,
+            None => fast()?,
+        };
+        self.note(kind, begin.elapsed());
+        Ok(result)
+    }
+
+    fn note(&mut self, kind: &'static str, time: Duration) {
         match self.times.iter_mut().find(|(other, _)| *other == kind) {
             Some((_, sum)) => *sum += time,
             None => self.times.push((kind, time)),
         }
-        Ok(result)
     }
 }
 
 impl HostLayers for Cpu<'_> {
     fn conv_norm(&mut self, layer: &Convolution, x: &Tensor) -> Result<Tensor> {
-        let parameters = self.parameters;
+        let (parameters, params) = (self.parameters, layer.params);
         let (weight, norm) = (layer.weight(parameters)?, layer.norm(parameters)?);
-        let y = self.timed(kinds::CONV, || cpu::conv2d(x, weight, None, layer.params))?;
-        self.timed(kinds::NORM, || cpu::batch_norm(&y, &norm))
+        let plain = || reference::conv2d_f32(x, weight, None, params);
+        let y = self.timed(kinds::CONV, || cpu::conv2d(x, weight, None, params), plain)?;
+        self.timed(kinds::NORM, || cpu::batch_norm(&y, &norm), || reference::batch_norm_f32(&y, &norm))
     }
 
     fn relu(&mut self, x: &mut Tensor) -> Result<()> {
-        self.timed(kinds::RELU, || cpu::relu_in_place(x))
+        let begin = Instant::now();
+        match &self.plain {
+            Some(pool) => *x = pool.install(|| reference::relu_f32(x))?,
+            None => cpu::relu_in_place(x)?,
+        }
+        self.note(kinds::RELU, begin.elapsed());
+        Ok(())
     }
 
     fn max_pool(&mut self, x: &Tensor, pool: MaxPool2d) -> Result<Tensor> {
-        self.timed(kinds::MAX_POOL, || reference::max_pool2d(x, pool))
+        let pooled = || reference::max_pool2d(x, pool);
+        self.timed(kinds::MAX_POOL, pooled, pooled)
     }
 
     fn add(&mut self, y: &mut Tensor, x: &Tensor) -> Result<()> {
         x.expect_shape("what is added", y.shape())?;
-        self.timed(kinds::ADD, || {
-            y.as_mut_slice()?.iter_mut().zip(x.as_slice()?).for_each(|(y, x)| *y += x);
-            Ok(())
-        })
+        let (y, x) = (y.as_mut_slice()?, x.as_slice()?);
+        let begin = Instant::now();
+        y.iter_mut().zip(x).for_each(|(y, x)| *y += x);
+        self.note(kinds::ADD, begin.elapsed());
+        Ok(())
     }
 
     fn average_pool(&mut self, x: &Tensor) -> Result<Tensor> {
         let [count, channels, ..] = x.dims4()?;
-        self.timed(kinds::AVERAGE_POOL, || {
+        let means = || {
             let means = reference::adaptive_avg_pool2d(x, [1, 1])?.values;
             Tensor::from_vec(&[count, channels, 1, 1], means.iter().map(|&mean| mean as f32).collect())
-        })
+        };
+        self.timed(kinds::AVERAGE_POOL, means, means)
     }
 
     fn linear(&mut self, name: &str, x: &Tensor, outputs: usize) -> Result<Tensor> {
@@ -127,15 +162,24 @@ impl HostLayers for Cpu<'_> {
             let detail = format!("the input {:?} has not two dimensions", x.shape());
             return Err(Error::Shape { operation: name.to_owned(), detail });
         };
-        let weight = self.parameters.get(&format!("{name}.weight"), &[outputs, inputs])?;
+        let weight = self.parameters.get(&format!("{name}.weight"), &[outputs, inputs])?.as_slice()?;
         let bias = self.parameters.get(&format!("{name}.bias"), &[outputs])?.as_slice()?;
-        self.timed(kinds::LINEAR, || {
-            let mut y = cpu::gemm(x.as_slice()?, weight.as_slice()?, count, outputs, inputs, true)?;
+        let x = x.as_slice()?;
+        let fast = || {
+            let mut y = cpu::gemm(x, weight, count, outputs, inputs, true)?;
             for row in y.chunks_mut(outputs.max(1)) {
                 row.iter_mut().zip(bias).for_each(|(value, bias)| *value += bias);
             }
             Tensor::from_vec(&[count, outputs], y)
-        })
+        };
+        let plain = || {
+            let dot = |i: usize| {
+                let (x, weight) = (&x[i / outputs * inputs..][..inputs], &weight[i % outputs * inputs..][..inputs]);
+                x.iter().zip(weight).fold(bias[i % outputs], |sum, (x, weight)| sum + x * weight)
+            };
+            Tensor::from_vec(&[count, outputs], (0..count * outputs).map(dot).collect())
+        };
+        self.timed(kinds::LINEAR, fast, plain)
     }
 }
 
@@ -216,6 +260,11 @@ pub(crate) struct ConvNorm {
 }
 
 impl ConvNorm {
+    /// Bytes that the transformed weight takes beside the weight.
+    pub fn prepared_bytes(&self) -> usize {
+        self.prepared.as_ref().map_or(0, Prepared::num_bytes)
+    }
+
     /// Copies the parameters of `layer` to the stream's device.
     pub fn load(
         stream: &Stream,

@@ -5,6 +5,7 @@
 //! | [`layers`] | what phase 2 has not: pooling, linear layers, residual addition |
 //! | [`audio`] | from a WAV file to the autoencoder's input |
 //! | [`classify`] | `cargo run -p phase3-all-layers -- classify PHOTO…`: what a network sees in photos |
+//! | [`digits`] | accuracy on real images: a narrow ResNet over handwritten digits |
 //! | [`evaluate`] | `cargo run -p phase3-all-layers -- evaluate FOLDER`: how often it is right |
 //! | [`imagenet`] | what ImageNet's classes are called |
 //! | [`module`] | how layers compose |
@@ -21,6 +22,7 @@
 
 pub mod audio;
 pub mod classify;
+pub mod digits;
 mod error;
 pub mod evaluate;
 pub mod host;

@@ -235,6 +235,17 @@ impl ResNet {
         })
     }
 
+    /// Bytes of device memory beside parameters and activations: Winograd's transforms of the weights; and what kernels have asked
+    /// for so far, for tables and for the parts of results that several blocks share.
+    pub fn scratch_bytes(&self) -> [u64; 2] {
+        let of_block = |block: &'_ Block| {
+            let parts = [Some(&block.first), Some(&block.second), block.shortcut.as_ref()];
+            parts.into_iter().flatten().map(|(part, _)| part.prepared_bytes()).sum::<usize>()
+        };
+        let prepared = self.opening.0.prepared_bytes() + self.blocks.iter().map(of_block).sum::<usize>();
+        [prepared as u64, (self.conv.workspace_bytes() + self.linear.workspace_bytes()) as u64]
+    }
+
     fn convolve(&self, pass: &Pass<'_>, layer: &Loaded, x: &Tensor) -> Result<Activation> {
         let (ConvNorm { weight, prepared, norm }, params) = layer;
         let mut y = pass.activation(&params.output_shape(x, weight)?)?;

@@ -46,6 +46,9 @@ device_test! {
         assert_eq!(seen, ["layer1.0", "layer1.1", "layer2.0", "layer3.0", "layer3.1", "layer4.0"]);
         let timed: Vec<&str> = cpu.times_ms().map(|(kind, _)| kind).collect();
         assert_eq!(timed, ["Conv2D", "BatchNorm", "ReLU", "MaxPool", "Add", "AvgPool", "Linear"]);
+        let plain = forward_on_host(&NARROW, &mut Cpu::plain(&parameters)?, &images, |_, _| ())?;
+        let off = difference(&plain, &expected);
+        assert!(off > 0.0 && off <= 1e-5, "{off:e}");
         let travelled = forward_on_host(&NARROW, &mut RoundTrip::new(&device, &parameters), &images, |_, _| ())?;
         assert_eq!(travelled.as_slice()?, expected.as_slice()?);
         let mut by_device = ConvOnDevice::load(&device, &parameters)?;

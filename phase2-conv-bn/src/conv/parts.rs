@@ -85,6 +85,12 @@ impl Workspace {
         }
         Ok(self.parts.as_mut().zip(self.arrived.as_mut()))
     }
+
+    /// Bytes that it has taken.
+    pub(super) fn bytes(&self) -> usize {
+        let (parts, arrived) = (self.parts.as_ref(), self.arrived.as_ref());
+        parts.map_or(0, Buffer::num_bytes) + arrived.map_or(0, Buffer::num_bytes)
+    }
 }
 
 /// What [`Workspace::get`] gave, as two arguments of a kernel: addresses, or null for nothing.

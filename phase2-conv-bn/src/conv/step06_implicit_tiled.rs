@@ -117,6 +117,13 @@ impl ImplicitTiled {
         })
     }
 
+    /// Bytes that launches have made it take: the tables of offsets, and the parts of cut outputs.
+    pub(super) fn held_bytes(&self) -> usize {
+        let tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        let parts = self.workspace.lock().unwrap_or_else(PoisonError::into_inner).bytes();
+        tables.values().map(|table| table.num_bytes()).sum::<usize>() + parts
+    }
+
     /// The tile and its cuts for a geometry; `None` if the step does not take it.
     fn choose(&self, geometry: &Geometry) -> Option<(&LoadedTile, Cuts)> {
         let tiles = self.tiles.iter().map(|loaded| loaded.tile);

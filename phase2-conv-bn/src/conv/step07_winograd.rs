@@ -78,6 +78,13 @@ pub struct Prepared {
     shape: [usize; 4],
 }
 
+impl Prepared {
+    /// Bytes on the device.
+    pub fn num_bytes(&self) -> usize {
+        self.values.num_bytes()
+    }
+}
+
 impl Winograd {
     /// Loads the kernels.
     ///
@@ -92,6 +99,13 @@ impl Winograd {
             workspace: Mutex::default(),
             transformed: Mutex::default(),
         })
+    }
+
+    /// Bytes that launches have made it take: weights that it transforms itself, and the parts of cut outputs.
+    pub(super) fn held_bytes(&self) -> usize {
+        let transformed = self.transformed.lock().unwrap_or_else(PoisonError::into_inner);
+        let parts = self.workspace.lock().unwrap_or_else(PoisonError::into_inner).bytes();
+        transformed.as_ref().map_or(0, Buffer::num_bytes) + parts
     }
 
     /// Transforms `weight` \[K, C, 3, 3\] once for many launches with it, as inference has them.

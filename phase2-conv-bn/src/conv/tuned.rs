@@ -81,6 +81,11 @@ impl Tuned {
         Ok(Tuned { fast, any, processors: processors(device) })
     }
 
+    /// Bytes of the workspaces, as far as launches have asked for them.
+    pub fn workspace_bytes(&self) -> usize {
+        self.fast.as_ref().map_or(0, |(tiled, winograd)| tiled.held_bytes() + winograd.held_bytes())
+    }
+
     /// [`Conv::launch`] of the step for this shape.
     ///
     /// # Errors

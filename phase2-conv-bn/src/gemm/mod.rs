@@ -165,7 +165,7 @@ impl Step {
         } else {
             let fits = |shape: &&TileShape| shape.shared_bytes() <= device.properties().shared_per_block_optin;
             let load = |shape: &TileShape| LoadedTile::load(device, &self.source, *shape);
-            let workspace = splits.then(|| Workspace::new(device, tiles, 2 * processors)).transpose()?;
+            let workspace = splits.then(|| Workspace::new(tiles, 2 * processors));
             Loaded::Tiles { tiles: tiles.iter().filter(fits).map(load).collect::<Result<_>>()?, workspace }
         };
         Ok(Gemm { name: self.name, processors, kernels })
@@ -190,7 +190,8 @@ enum Loaded {
 
 /// A step, loaded on a device. It takes every M, N and K from 0 to [`LARGEST`].
 ///
-/// A step that cuts K has a workspace, which clones share: its launches must follow each other, as they do on one stream.
+/// A step that cuts K has a workspace, which clones share: its launches must follow each other, as they do on one stream. The
+/// first of them allocates it.
 #[derive(Clone, Debug)]
 pub struct Gemm {
     name: &'static str,
@@ -223,7 +224,7 @@ impl Gemm {
     /// # Errors
     /// [`Error::Shape`] if the shapes do not fit one another, [`Error::Unsupported`] if one of M, N, K is beyond [`LARGEST`], or
     /// the one tile of [`Gemm::with_tile`] is for whole tiles; [`Error::Invalid`] if a tensor is on the host,
-    /// [`Error::WrongDevice`].
+    /// [`Error::WrongDevice`], [`Error::OutOfMemory`] for the workspace.
     pub fn launch(
         &self,
         stream: &Stream,
@@ -262,7 +263,7 @@ impl Gemm {
         };
         launch.arg(c.buffer_mut()?).arg(&rows).arg(&columns).arg(&depth).arg(&scalars);
         if let Some(workspace) = &mut workspace {
-            let Workspace { parts, arrived } = &mut **workspace;
+            let (parts, arrived) = workspace.get(stream)?;
             launch.arg(parts).arg(arrived);
         }
         let config = LaunchConfig {
@@ -359,6 +360,16 @@ impl Tuned {
                 Ok(Tuned { tiles: step08_warp_tiles::STEP.load(device)?, split: None })
             }
             Err(error) => Err(error),
+        }
+    }
+
+    /// Bytes of the workspace, as far as launches have asked for it.
+    pub fn workspace_bytes(&self) -> usize {
+        match self.split.as_ref().map(|split| &split.kernels) {
+            Some(Loaded::Tiles { workspace: Some(workspace), .. }) => {
+                workspace.lock().unwrap_or_else(PoisonError::into_inner).bytes()
+            }
+            _ => 0,
         }
     }
 

@@ -85,20 +85,35 @@ pub(super) fn choose(
     tiles.iter().filter(|tile| enough(tile)).find_map(with_kernel)
 }
 
-/// Where blocks put the parts of tiles that several have worked on, and count them. It belongs to one launch at a time.
+/// Where blocks put the parts of tiles that several have worked on, and count them. It belongs to one launch at a time, and takes
+/// its memory for the first.
 #[derive(Debug)]
 pub(super) struct Workspace {
-    pub(super) parts: Buffer<f32>,
-    /// For each tile the parts that are there; zero between launches.
-    pub(super) arrived: Buffer<u32>,
+    blocks: usize,
+    /// Values of the largest tile.
+    largest: usize,
+    /// The parts; and for each tile how many of them are there, zero between launches.
+    memory: Option<(Buffer<f32>, Buffer<u32>)>,
 }
 
 impl Workspace {
     /// For up to `blocks` blocks of the largest of `tiles`.
-    pub(super) fn new(device: &Device, tiles: &[TileShape], blocks: usize) -> Result<Arc<Mutex<Workspace>>> {
+    pub(super) fn new(tiles: &[TileShape], blocks: usize) -> Arc<Mutex<Workspace>> {
         let largest = tiles.iter().map(|shape| shape.tile[0] * shape.tile[1]).max().unwrap_or(0);
-        let stream = device.stream();
-        let parts = stream.alloc_uninit(2 * blocks * largest)?;
-        Ok(Arc::new(Mutex::new(Workspace { parts, arrived: stream.alloc_zeros(blocks)? })))
+        Arc::new(Mutex::new(Workspace { blocks, largest, memory: None }))
+    }
+
+    /// Two parts for each block, and the counters.
+    pub(super) fn get(&mut self, stream: &Stream) -> Result<&mut (Buffer<f32>, Buffer<u32>)> {
+        let memory = match self.memory.take() {
+            Some(memory) => memory,
+            None => (stream.alloc_uninit(2 * self.blocks * self.largest)?, stream.alloc_zeros(self.blocks)?),
+        };
+        Ok(self.memory.insert(memory))
+    }
+
+    /// Bytes that it has taken.
+    pub(super) fn bytes(&self) -> usize {
+        self.memory.as_ref().map_or(0, |(parts, arrived)| parts.num_bytes() + arrived.num_bytes())
     }
 }

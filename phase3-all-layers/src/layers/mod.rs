@@ -185,6 +185,11 @@ impl Linear {
         Ok(Linear { gemm: gemm.clone(), weight: weight.to_device(device)?, bias: bias.to_device(device)? })
     }
 
+    /// Bytes of the workspace, which is shared, as far as launches have asked for it.
+    pub fn workspace_bytes(&self) -> usize {
+        self.gemm.workspace_bytes()
+    }
+
     /// Number of outputs.
     pub fn outputs(&self) -> usize {
         self.bias.len()
