@@ -463,7 +463,8 @@ impl Module for Autoencoder<'_> {
         let [first, others @ ..] = Stage::ALL;
         let mut y = self.stage(pass, first, x)?;
         for stage in others {
-            y = self.stage(pass, stage, &y.reshape(&stage.input_shape(config, batch))?)?;
+            let x = y.reshape(&stage.input_shape(config, batch))?;
+            y = self.stage(pass, stage, &x)?;
         }
         Ok(y)
     }
