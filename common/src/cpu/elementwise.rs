@@ -46,6 +46,17 @@ pub fn silu_sum(a: &Tensor, b: &Tensor, c: &Tensor) -> Result<Tensor> {
     Tensor::from_vec(a.shape(), values.into_par_iter().map(|(a, b, c)| silu(a + b * c)).collect())
 }
 
+/// `y` += `x`.
+///
+/// # Errors
+/// [`Error::Shape`] if the shapes differ, [`Error::Invalid`] if a tensor is on a device.
+pub fn add_in_place(y: &mut Tensor, x: &Tensor) -> Result<()> {
+    x.expect_shape("what is added", y.shape())?;
+    let values = x.as_slice()?;
+    y.as_mut_slice()?.iter_mut().zip(values).for_each(|(y, x)| *y += x);
+    Ok(())
+}
+
 /// `y` \[N, C, H, W\] += `v` \[N, C\], as [`reference::add_channel`].
 ///
 /// # Errors
