@@ -136,7 +136,7 @@ pub const TABLES: &[Entry] = &[
     Entry {
         name: "layers",
         shows: "layers of ResNet18: CPU and device ms, speed-up, check",
-        state: State::Here(layers::run, "first convolution, BatchNorm, ReLU; others: phase 3"),
+        state: State::Here(layers::run, ""),
     },
     Entry {
         name: "resnet-single",
