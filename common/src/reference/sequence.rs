@@ -116,7 +116,7 @@ pub fn row_norm(input: &Tensor) -> Result<Bounded> {
 
 /// e^(x − max) / Σ e^(x − max) over each row of an input \[…, C\]. Rows with NaN, with +∞ or of −∞ only become NaN, as in PyTorch.
 ///
-/// The tolerance is [`softmax_bound`] for the largest distance of a finite value from its row's maximum, plus the smallest normal
+/// The tolerance is `softmax_bound` for the largest distance of a finite value from its row's maximum, plus the smallest normal
 /// f32, below which e^x may become 0.
 ///
 /// # Errors
@@ -221,7 +221,7 @@ impl AttentionSize {
 /// the columns h·d … (h + 1)·d of the first, second and third C.
 ///
 /// A score is off by σ = γ(d + 3)·Σ|q·k| / √d at most. So the numerator and each term of the denominator of a weight are off by a
-/// factor of e^σ, and the weight by e^(2σ) and [`softmax_bound`]; the sum over T weights then by γ(T) more, of Σ weight·|v|.
+/// factor of e^σ, and the weight by e^(2σ) and `softmax_bound`; the sum over T weights then by γ(T) more, of Σ weight·|v|.
 ///
 /// # Errors
 /// [`Error::Shape`], as [`AttentionSize::of`]; [`Error::Invalid`] if the tensor is on a device.
