@@ -5,19 +5,21 @@ mod golden;
 
 use common::check::{Tolerance, assert_close};
 use common::prelude::*;
-use common::reference::{self, BatchNorm, Conv2dParams, Gemm, MaxPool2d};
+use common::reference::{self, AttentionSize, BatchNorm, Conv2dParams, Gemm, MaxPool2d};
 use common::{cpu, device_test};
 use phase2_conv_bn::conv;
 use phase2_conv_bn::gemm;
 use phase2_conv_bn::norm::{batch_norm, relu};
 use phase3_all_layers::host::Cpu;
-use phase3_all_layers::layers::{AdaptiveAvgPool, Linear, MaxPool};
+use phase3_all_layers::layers::{
+    AdaptiveAvgPool, Attention, LayerNorm, LayerNormStep, Linear, MaxPool, RowNorm, Softmax, SoftmaxStep,
+};
 use phase3_all_layers::module::infer;
 use phase3_all_layers::parameters::Parameters;
 use phase3_all_layers::resnet::{Config, ResNet, forward_on_host};
 use phase3_all_layers::unet;
 
-/// Of BatchNorm.
+/// Of BatchNorm and LayerNorm.
 const EPS: f32 = 1e-5;
 
 /// Inputs of a case, with the seeds 1, 2, 3, …
@@ -74,6 +76,14 @@ const POOLS: [(&str, [usize; 4], MaxPool2d); 2] = [
 ];
 const MEANS: [(&str, [usize; 4], [usize; 2]); 3] =
     [("2x3", [2, 3, 7, 9], [2, 3]), ("5x1", [2, 3, 7, 9], [5, 1]), ("9x7", [1, 2, 7, 9], [9, 7])];
+
+/// Inputs times a factor, in f32.
+fn scaled<const N: usize>(factor: f32, mut tensors: [Tensor; N]) -> [Tensor; N] {
+    for tensor in &mut tensors {
+        tensor.as_mut_slice().unwrap().iter_mut().for_each(|value| *value *= factor);
+    }
+    tensors
+}
 
 device_test! {
     fn convolutions_give_what_pytorch_gives(device) {
@@ -148,6 +158,59 @@ device_test! {
         Ok(())
     }
 
+
+    fn rows_give_what_pytorch_gives(device) {
+        let stream = device.stream();
+        let [x, weight, bias] = inputs([&[7, 33], &[33], &[33]]);
+        let norm = reference::LayerNorm { weight: &weight, bias: &bias, eps: EPS };
+        let expected = reference::layer_norm(&x, &norm)?;
+        let mut results = vec![cpu::layer_norm(&x, &norm)?];
+        let (on_weight, on_bias) = (weight.to_device(&device)?, bias.to_device(&device)?);
+        let on_norm = reference::LayerNorm { weight: &on_weight, bias: &on_bias, eps: EPS };
+        for step in LayerNormStep::ALL {
+            let mut y = Tensor::empty_on(&device, x.shape())?;
+            let layer = LayerNorm::load_from(&device, step, &step.source())?;
+            layer.launch(&stream, &x.to_device(&device)?, &on_norm, &mut y)?;
+            results.push(y);
+        }
+        agree("layer_norm", &expected.values, expected.tolerance, &results);
+
+        let [x] = scaled(10.0, inputs([&[5, 37]]));
+        let (expected, mut by_cpu) = (reference::softmax(&x)?, x.to_host()?);
+        cpu::softmax_in_place(&mut by_cpu)?;
+        let mut results = vec![by_cpu];
+        for step in SoftmaxStep::ALL {
+            let mut y = x.to_device(&device)?;
+            Softmax::load_from(&device, step, &step.source())?.launch_in_place(&stream, &mut y)?;
+            results.push(y);
+        }
+        agree("softmax", &expected.values, expected.tolerance, &results);
+
+        // A row of zeros, and one whose norm is below the least divisor.
+        let [mut x] = inputs([&[4, 29]]);
+        for (row, factor) in x.as_mut_slice()?.chunks_mut(29).zip([1.0, 0.0, 1e-14, 1.0]) {
+            row.iter_mut().for_each(|value| *value *= factor);
+        }
+        let expected = reference::row_norm(&x)?;
+        let mut y = Tensor::empty_on(&device, x.shape())?;
+        RowNorm::load(&device)?.launch(&stream, &x.to_device(&device)?, &mut y)?;
+        agree("normalise_rows", &expected.values, expected.tolerance, &[cpu::row_norm(&x)?, y]);
+        Ok(())
+    }
+
+    fn attention_gives_what_pytorch_gives(device) {
+        for (case, shape, heads) in [("3x8", [2, 11, 72], 3), ("2x5", [1, 33, 30], 2)] {
+            let [qkv] = scaled(3.0, inputs([&shape]));
+            let expected = reference::attention(&qkv, heads)?;
+            let mut scores = Tensor::empty_on(&device, &AttentionSize::of(&qkv, heads)?.scores_shape())?;
+            let mut y = Tensor::empty_on(&device, &[shape[0], shape[1], shape[2] / 3])?;
+            let (layer, on_device) = (Attention::load(&device)?, qkv.to_device(&device)?);
+            layer.launch(&device.stream(), &on_device, heads, &mut scores, &mut y)?;
+            let results = [cpu::attention(&qkv, heads)?, y];
+            agree(&format!("attention.{case}"), &expected.values, expected.tolerance, &results);
+        }
+        Ok(())
+    }
 }
 
 /// Not by `device_test!`, whose simulator sanitises: that takes twice as long, and tests/resnet.rs does it.

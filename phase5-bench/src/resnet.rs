@@ -246,9 +246,6 @@ pub fn batch(context: &Context) -> crate::Result<Outcome> {
         let timing = bench.measure(&stream, || planned.queue(&stream))?;
         let counted = timing.counts().map(|counts| counts.lane_instructions as f64 / 1e6 / batch as f64);
         row("phase 3", milliseconds(&Ok(timing)), counted, checked);
-        for name in ["phase 4, f32", "phase 4, tf32", "phase 4, f16"] {
-            row(name, Err(PHASE_4.to_owned()), None, [(); 2].map(|()| Cell::absent(PHASE_4)));
-        }
         for (name, timing) in [by::EAGER, by::COMPILED, by::GRAPH].iter().zip(&pytorch[1..]) {
             row(name, milliseconds(timing), None, unseen());
         }

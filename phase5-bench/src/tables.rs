@@ -8,7 +8,7 @@ use common::record::Record;
 use common::table::{Column, Table};
 
 use crate::limits::Limits;
-use crate::{Error, Result, claims, conv, gemm, layers, linear_relu, norm, resnet, transfer};
+use crate::{Error, Result, attention, claims, conv, gemm, layers, linear_relu, norm, resnet, transfer};
 use phase3_all_layers::photo::Photo;
 
 /// What a table is made with.
@@ -136,7 +136,7 @@ pub const TABLES: &[Entry] = &[
     Entry {
         name: "layers",
         shows: "layers of ResNet18: CPU and device ms, speed-up, check",
-        state: State::Here(layers::run, "first convolution, BatchNorm, ReLU; others: phase 3"),
+        state: State::Here(layers::run, ""),
     },
     Entry {
         name: "resnet-single",
@@ -160,7 +160,11 @@ pub const TABLES: &[Entry] = &[
         state: State::Here(linear_relu::run, ""),
     },
     later("autoencoder", "unfused, fused, PyTorch: ms, speed-up, difference", "phase 4"),
-    later("attention", "naive, tiled, flash × sequence: ms, TFLOP/s, memory", "phase 4"),
+    Entry {
+        name: "attention",
+        shows: "naive, tiled, flash × sequence: ms, TFLOP/s, memory",
+        state: State::Here(attention::run, "naive, and PyTorch's; tiled and flash: phase 4"),
+    },
     later("fusion", "fused kernels against separate ones: ms, launches, bytes", "phase 4"),
     later("ptx", "instructions written in PTX against CUDA C", "phase 4"),
     later("streams", "overlap, graphs, persistent kernel: ms and gain", "phase 4"),
@@ -264,10 +268,10 @@ mod tests {
             error("gemmm").to_string().starts_with("no such table: `gemmm`; there are transfer, gemm, conv, norm,")
         );
         assert_eq!(
-            error("attention").to_string(),
-            "the table `attention` is not here yet: it arrives with phase 4; `--list` says which are"
+            error("fusion").to_string(),
+            "the table `fusion` is not here yet: it arrives with phase 4; `--list` says which are"
         );
-        assert!(error("gemmm").is_usage() && error("attention").is_usage());
+        assert!(error("gemmm").is_usage() && error("fusion").is_usage());
     }
 
     #[test]
