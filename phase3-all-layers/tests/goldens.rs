@@ -237,6 +237,18 @@ fn resnet18_on_the_cpu_gives_what_pytorch_gives_block_by_block() {
     golden::assert_output("resnet18", "logits", &logits.unwrap());
 }
 
+/// On a GPU alone: the attentions over 4096 pixels take the simulator minutes.
+#[test]
+fn the_tiny_unet_on_a_gpu_gives_what_pytorch_gives() {
+    let Some(device) = common::private::cuda_for_test("the_tiny_unet_on_a_gpu_gives_what_pytorch_gives") else {
+        return;
+    };
+    let network = unet::UNet::load(&device, unet::Config::TINY, &unet::Config::TINY.seeded(8)).unwrap();
+    let module = network.at(&device, &[10.0, 700.0]).unwrap();
+    let output = infer(&device.stream(), &module, &Tensor::random(&[2, 8, 64, 64], 1)).unwrap();
+    golden::assert_output("unet-tiny", "output", &output);
+}
+
 #[test]
 fn the_tiny_unet_on_the_cpu_gives_what_pytorch_gives_block_by_block() {
     let (parameters, x) = (unet::Config::TINY.seeded(8), Tensor::random(&[2, 8, 64, 64], 1));

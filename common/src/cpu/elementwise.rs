@@ -138,6 +138,17 @@ pub fn diffusion_step(noisy: &Tensor, noise: &Tensor, previous: &Tensor, params:
     Tensor::from_vec(noisy.shape(), values.into_par_iter().map(step).collect())
 }
 
+/// Noise added to a clean image, as [`reference::add_noise`].
+///
+/// # Errors
+/// As there.
+pub fn add_noise(clean: &Tensor, noise: &Tensor, alpha_bar: f32) -> Result<Tensor> {
+    noise.expect_shape("the noise that is added", clean.shape())?;
+    let [signal_scale, noise_scale] = reference::noise_factors(alpha_bar)?;
+    let values = clean.as_slice()?.par_iter().zip(noise.as_slice()?);
+    Tensor::from_vec(clean.shape(), values.map(|(x, e)| signal_scale * x + noise_scale * e).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -216,6 +227,9 @@ mod tests {
             let params = DiffusionParams { alpha_bar, weight, threshold };
             let expected = reference::diffusion_step(&noisy, &noise, &previous, params).unwrap();
             let found = diffusion_step(&noisy, &noise, &previous, params).unwrap();
+            assert_close(found.as_slice().unwrap(), &expected.values, expected.tolerance);
+            let expected = reference::add_noise(&previous, &noise, alpha_bar).unwrap();
+            let found = add_noise(&previous, &noise, alpha_bar).unwrap();
             assert_close(found.as_slice().unwrap(), &expected.values, expected.tolerance);
         }
     }
