@@ -207,6 +207,8 @@ pub fn video(
         Some(path) => Parameters::open(path, &config.shapes())?,
         None => config.seeded(SEED),
     };
+    // A folder that cannot be written is found before the work is done.
+    write_frames(dir, [])?;
     let Options { frames, steps, side, .. } = *options;
     let message = format!("{frames} frames of {side} × {side}, {steps} steps each");
     let progress = Progress::new(frames.saturating_mul(steps) as u64, message);
