@@ -14,7 +14,7 @@ pub use elementwise::{
 };
 pub use pool::{MaxPool2d, adaptive_avg_pool2d, max_pool2d};
 pub use sequence::{
-    AttentionSize, Bounded, LayerNorm, SMALLEST_NORM, attention, layer_norm, row_norm, softmax, transpose,
+    AttentionSize, Bounded, LayerNorm, SMALLEST_NORM, attention, attention_at, layer_norm, row_norm, softmax, transpose,
 };
 pub(crate) use sequence::{columns_of, dims3};
 

@@ -7,7 +7,8 @@
 // and how far its rows are apart. 32-byte pieces of rows travel to registers while the tile before is multiplied, then,
 // transposed where need be, to the other half of shared memory: one barrier a step. A thread has 8 × 8 sums.
 //
-// Scores: K = d is small, and 4 bytes leave for each 2·d operations. Out: N = d is small, so tiles are narrow.
+// Scores: K = d is small, and 4 bytes leave for each 2·d operations. Out: N = d is small, so tiles are narrow. Tiles of
+// 64 × 64 are for so few tokens that larger ones would leave multiprocessors idle.
 //
 // Limited by the memory that the scores fill, T² · heads · B floats, which three kernels write or read four times. Flash
 // attention (phase 4) never writes them.
@@ -178,7 +179,11 @@ __device__ void multiply(const float *a, const float *b, float *c, const Operand
         multiply<bm, bn, transposed, aligned>(a, b, c, strides, heads, m, n, k, alpha);                                \
     }
 
-PRODUCT(scores, 128, 128, true, true)
-PRODUCT(scores_any, 128, 128, true, false)
-PRODUCT(weighted_values, 128, 64, false, true)
-PRODUCT(weighted_values_any, 128, 64, false, false)
+PRODUCT(scores_128x128, 128, 128, true, true)
+PRODUCT(scores_128x128_any, 128, 128, true, false)
+PRODUCT(scores_64x64, 64, 64, true, true)
+PRODUCT(scores_64x64_any, 64, 64, true, false)
+PRODUCT(values_128x64, 128, 64, false, true)
+PRODUCT(values_128x64_any, 128, 64, false, false)
+PRODUCT(values_64x64, 64, 64, false, true)
+PRODUCT(values_64x64_any, 64, 64, false, false)

@@ -6,20 +6,23 @@ use common::prelude::*;
 use common::progress::Progress;
 use common::table::{Column, Table};
 
+use crate::imagenet;
 use crate::module::infer;
 use crate::parameters::Parameters;
-use crate::photo::Photo;
+use crate::photo::{self, Photo};
 use crate::resnet::{Config, ResNet};
 
 /// Rows for each photo.
 const TOP: usize = 5;
 /// Of the untrained parameters.
 const SEED: u64 = 18;
+/// Characters of a photo's name in a table.
+const NAME: usize = 32;
 
 /// ResNet18 over `photos`, one batch, with the weights of a `.safetensors` file or, without, untrained ones.
 ///
 /// # Errors
-/// As [`Parameters::open`], [`ResNet::load`] and [`ResNet::forward`].
+/// As [`Parameters::open`], [`ResNet::load`] and [`infer`].
 pub fn classify(device: &Device, photos: &[Photo], weights: Option<&Path>) -> crate::Result<Table> {
     let config = Config::RESNET18;
     let progress = Progress::new(3, "weights");
@@ -32,30 +35,45 @@ pub fn classify(device: &Device, photos: &[Photo], weights: Option<&Path>) -> cr
     let network = ResNet::load(device, config, &parameters)?;
     progress.inc(1);
     progress.set_message(format!("a forward pass, {} of 224 × 224", photos.len()));
-    let images: Vec<f32> =
-        photos.iter().map(|photo| photo.to_tensor().into_vec()).collect::<common::Result<Vec<_>>>()?.concat();
-    let images = Tensor::from_vec(&[photos.len(), 3, 224, 224], images)?;
-    let logits = infer(&device.stream(), &network, &images)?.into_vec()?;
+    let logits = infer(&device.stream(), &network, &photo::batch(photos)?)?.into_vec()?;
     progress.finish();
 
-    let columns =
-        [Column::text("photo"), Column::number("rank", 0), Column::number("class", 0), Column::number("%", 2)];
+    let columns = [
+        Column::text("photo"),
+        Column::key("rank"),
+        Column::text("class"),
+        Column::number("number", 0),
+        Column::number("%", 2),
+    ];
     let mut table = Table::new(format!("ResNet18 on {}", device.short_name()), columns);
     for (photo, logits) in photos.iter().zip(logits.chunks(config.classes)) {
-        for (rank, (class, probability)) in (1..).zip(likeliest(logits)) {
+        for (rank, (class, probability)) in (1usize..).zip(likeliest(logits)) {
+            let name = shortened(photo.name(), NAME);
             table.row([
-                photo.name().into(),
-                f64::from(rank).into(),
-                (class as f64).into(),
+                name.into(),
+                rank.into(),
+                imagenet::NAMES[class].into(),
+                class.into(),
                 (100.0 * probability).into(),
             ]);
         }
     }
-    table.note("class: ImageNet's, counted from 0.");
+    table.note("class and number: ImageNet's, counted from 0 in torchvision's order.");
     if weights.is_none() {
         table.note("The weights are untrained, so what it says of a photo means nothing. `--weights FILE` takes torchvision's.");
     }
     Ok(table)
+}
+
+/// The text, or its beginning and its end if it has more than `most` characters.
+fn shortened(text: &str, most: usize) -> String {
+    let characters: Vec<char> = text.chars().collect();
+    if characters.len() <= most {
+        return text.to_owned();
+    }
+    let (first, last) = ((most - 1) / 2, most / 2);
+    let ends = [&characters[..first], &['…'], &characters[characters.len() - last..]];
+    ends.into_iter().flatten().collect()
 }
 
 /// Class and probability of the [`TOP`] largest logits, largest first.
@@ -80,5 +98,12 @@ mod tests {
         assert_eq!(found.iter().map(|(class, _)| *class).collect::<Vec<_>>(), [1, 3, 6, 0, 5]);
         let e = 1f64.exp();
         assert!((found[0].1 - 1.0 / (1.0 + 1.0 / e + 1.0 / (e * e))).abs() < 1e-4, "{found:?}");
+    }
+
+    #[test]
+    fn long_names_keep_both_ends() {
+        assert_eq!(shortened("cat.jpg", 7), "cat.jpg");
+        assert_eq!(shortened("a cat.jpg", 8), "a c….jpg");
+        assert_eq!(shortened("Kätzchen über Bord.jpg", 9), "Kätz….jpg");
     }
 }

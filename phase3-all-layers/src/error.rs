@@ -21,4 +21,31 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+
+    /// A file that cannot be read as sound.
+    #[error("cannot use {} as sound: {reason}", .path.display())]
+    Sound {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+
+    /// A folder of labelled photos that cannot be used.
+    #[error("cannot evaluate {}: {reason}", .path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+
+    /// A result that cannot be written.
+    #[error("cannot write {}: {reason}", .path.display())]
+    Write {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
 }

@@ -1,5 +1,6 @@
 //! `cargo run -p phase3-all-layers`: whole models.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -7,13 +8,17 @@ use clap::{Parser, Subcommand};
 use common::device::DeviceArgs;
 use common::table::Format;
 use phase3_all_layers::classify::classify;
+use phase3_all_layers::evaluate::{self, evaluate};
+use phase3_all_layers::parameters::Parameters;
 use phase3_all_layers::photo::Photo;
+use phase3_all_layers::resnet::Config;
 
 /// Phase 3: whole models on the device
 #[derive(Parser)]
 #[command(after_help = "Examples:
   cargo run -p phase3-all-layers -- classify cat.jpg dog.png
-  cargo run -p phase3-all-layers -- classify cat.jpg --weights resnet18.safetensors --device sim")]
+  cargo run -p phase3-all-layers -- classify cat.jpg --weights resnet18.safetensors --device sim
+  cargo run -p phase3-all-layers -- evaluate imagenet/val --weights resnet18.safetensors --limit 1000")]
 struct Args {
     #[command(subcommand)]
     command: Command,
@@ -35,6 +40,20 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         weights: Option<PathBuf>,
     },
+    /// How often ResNet18 is right about labelled photos: ImageNet's validation set, as FOLDER/CLASS/PHOTO.JPEG
+    Evaluate {
+        /// A folder of 1000 folders, whose sorted names give the classes' numbers
+        folder: PathBuf,
+        /// torchvision's ResNet18 as .safetensors, in f32, f16 or bf16
+        #[arg(long, value_name = "FILE")]
+        weights: PathBuf,
+        /// Photos in a forward pass
+        #[arg(long, default_value = "32")]
+        batch: NonZeroUsize,
+        /// At most so many photos, spread over the classes
+        #[arg(long, value_name = "PHOTOS")]
+        limit: Option<NonZeroUsize>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -48,13 +67,28 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> phase3_all_layers::Result<()> {
-    let Command::Classify { photos, weights } = &args.command;
-    let photos: Vec<Photo> = match photos.as_slice() {
-        [] => vec![Photo::built_in()],
-        paths => paths.iter().map(|path| Photo::open(path)).collect::<Result<_, _>>()?,
+    let open = || -> phase3_all_layers::Result<_> {
+        let device = args.device.open()?;
+        eprintln!("device: {}", device.describe());
+        Ok(device)
     };
-    let device = args.device.open()?;
-    eprintln!("device: {}", device.describe());
-    print!("{}", classify(&device, &photos, weights.as_deref())?.render(args.format));
+    let table = match &args.command {
+        Command::Classify { photos, weights } => {
+            let photos: Vec<Photo> = match photos.as_slice() {
+                [] => vec![Photo::built_in()],
+                paths => paths.iter().map(|path| Photo::open(path)).collect::<Result<_, _>>()?,
+            };
+            classify(&open()?, &photos, weights.as_deref())?
+        }
+        Command::Evaluate { folder, weights, batch, limit } => {
+            let config = Config::RESNET18;
+            let parameters = Parameters::open(weights, &config.shapes())?;
+            let device = open()?;
+            let options = evaluate::Options { batch: *batch, limit: *limit };
+            let found = evaluate(&device, config, &parameters, folder, options)?;
+            found.table(format!("ResNet18 on {}, {}", device.short_name(), folder.display()))
+        }
+    };
+    print!("{}", table.render(args.format));
     Ok(())
 }

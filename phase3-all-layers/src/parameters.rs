@@ -47,9 +47,18 @@ impl Parameters {
     /// [`Error::Invalid`] with the file and what is wrong: it cannot be read, is truncated or of another format; tensors are
     /// missing, too many, of another shape or type; or one holds a value that is no finite number.
     pub fn open(path: &Path, shapes: &[(String, Vec<usize>)]) -> Result<Parameters> {
-        let wrong = |what: String| Error::Invalid(format!("{}: {what}", path.display()));
-        let bytes = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
-        let file = SafeTensors::deserialize(&bytes)
+        let name = path.display().to_string();
+        let bytes = std::fs::read(path).map_err(|error| Error::Invalid(format!("{name}: {error}")))?;
+        Parameters::from_bytes(&name, &bytes, shapes)
+    }
+
+    /// As [`Parameters::open`], from a file that is in memory already; `name` stands in messages.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn from_bytes(name: &str, bytes: &[u8], shapes: &[(String, Vec<usize>)]) -> Result<Parameters> {
+        let wrong = |what: String| Error::Invalid(format!("{name}: {what}"));
+        let file = SafeTensors::deserialize(bytes)
             .map_err(|error| wrong(format!("it is truncated or no .safetensors file ({error})")))?;
         let missing = shapes.iter().filter(|(name, _)| file.tensor(name).is_err()).map(|(name, _)| name.as_str());
         let known = |name: &str| name.ends_with(COUNTER) || shapes.iter().any(|(other, _)| other == name);

@@ -18,9 +18,14 @@ fn two_photos_are_one_batch_and_untrained_weights_are_said_to_be() {
     assert_eq!(table.rows.len(), 10);
     // The same photo, so the same answer.
     assert_eq!(table.rows[..5], table.rows[5..]);
-    let percent = |row: &Vec<Cell>| if let Cell::Number(percent) = row[3] { percent } else { panic!("{row:?}") };
+    let percent = |row: &Vec<Cell>| if let Cell::Number(percent) = row[4] { percent } else { panic!("{row:?}") };
     let percents: Vec<f64> = table.rows[..5].iter().map(percent).collect();
     assert!(percents.is_sorted_by(|a, b| a >= b) && percents.iter().sum::<f64>() <= 100.0 + 1e-9, "{percents:?}");
+    let classes = include_str!("../assets/imagenet-classes.txt").lines().collect::<Vec<_>>();
+    for row in &table.rows {
+        let (Cell::Text(name), Cell::Number(number)) = (&row[2], &row[3]) else { panic!("{row:?}") };
+        assert_eq!(classes[*number as usize], name);
+    }
     assert!(table.notes.iter().any(|note| note.contains("untrained")), "{:?}", table.notes);
     assert!(table.to_text().lines().all(|line| line.chars().count() <= WIDTH));
 }
@@ -31,10 +36,12 @@ fn files_that_are_none_are_refused_in_a_sentence() {
     let text = dir.path().join("cat.jpg");
     std::fs::write(&text, "not a photo").unwrap();
     let text = text.to_str().unwrap();
+    let folder = dir.path().to_str().unwrap();
     for (args, says) in [
         (vec!["classify", text], "cat.jpg as a photo: "),
         (vec!["classify", "no/such/photo.png"], "photo.png as a photo: "),
         (vec!["classify", "--weights", text], "cat.jpg: it is truncated or no .safetensors file"),
+        (vec!["evaluate", folder, "--weights", text], "cat.jpg: it is truncated or no .safetensors file"),
     ] {
         let run = command(&[args.as_slice(), &["--device", "sim"]].concat()).assert().code(1);
         let stderr = String::from_utf8_lossy(&run.get_output().stderr).into_owned();
@@ -42,5 +49,7 @@ fn files_that_are_none_are_refused_in_a_sentence() {
         assert!(run.get_output().stdout.is_empty());
     }
     command(&[]).assert().code(2);
+    command(&["evaluate", folder]).assert().code(2);
+    command(&["evaluate", folder, "--weights", text, "--batch", "0"]).assert().code(2);
     command(&["--help"]).assert().success();
 }

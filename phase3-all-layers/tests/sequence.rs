@@ -1,13 +1,15 @@
-//! The layers of sequences on both devices, against the reference: odd shapes, poisoned outputs, planted mistakes.
+//! The layers of sequences on both devices, against the reference and PyTorch's results: odd shapes, poisoned outputs, planted
+//! mistakes.
 #![allow(clippy::unwrap_used)]
 
+mod golden;
 #[path = "../../phase2-conv-bn/tests/planted/mod.rs"]
 mod planted;
 
 use common::check::{Mismatch, Report, Tolerance, assert_close, compare};
-use common::device_test;
 use common::prelude::*;
-use common::reference;
+use common::reference::{self, Bounded};
+use common::{cpu, device_test};
 use phase3_all_layers::layers::{Attention, LayerNorm, LayerNormStep, RowNorm, Softmax, SoftmaxStep, Transpose};
 use planted::{must_be_rejected, planted};
 
@@ -83,7 +85,58 @@ fn qkv(batch: usize, tokens: usize, heads: usize, d: usize) -> Tensor {
     random(&[batch, tokens, 3 * heads * d], 1, [2.0, 0.0])
 }
 
+/// Holds PyTorch's values of a case of `python/layers.py` against the f64 reference, and the CPU's and a device's against them.
+#[track_caller]
+fn agree(case: &str, expected: &Bounded, results: [Tensor; 2]) {
+    println!("{case}");
+    let (golden, Tolerance { absolute, relative }) = (golden::tensor("layers", case), expected.tolerance);
+    assert_close(golden.as_slice().unwrap(), &expected.values, expected.tolerance);
+    for result in results {
+        assert_eq!(result.shape(), golden.shape(), "{case}");
+        // Both are as far from the exact value as rounding may take them.
+        let twice = Tolerance::new(2.0 * absolute, 2.0 * relative);
+        assert_close(&result.into_vec().unwrap(), golden.as_slice().unwrap(), twice);
+    }
+}
+
 device_test! {
+    fn pytorch_gives_the_same(device) {
+        let stream = device.stream();
+        let [x, weight, bias] = [Tensor::random(&[7, 33], 1), Tensor::random(&[33], 2), Tensor::random(&[33], 3)];
+        let norm = reference::LayerNorm { weight: &weight, bias: &bias, eps: 1e-5 };
+        let (on_weight, on_bias) = (weight.to_device(&device)?, bias.to_device(&device)?);
+        let on_norm = reference::LayerNorm { weight: &on_weight, bias: &on_bias, ..norm };
+        let mut y = Tensor::empty_on(&device, x.shape())?;
+        LayerNorm::load(&device)?.launch(&stream, &x.to_device(&device)?, &on_norm, &mut y)?;
+        agree("layer_norm", &reference::layer_norm(&x, &norm)?, [cpu::layer_norm(&x, &norm)?, y]);
+
+        let mut x = random(&[5, 37], 1, [10.0, 0.0]);
+        let (expected, mut y) = (reference::softmax(&x)?, x.to_device(&device)?);
+        Softmax::load(&device)?.launch_in_place(&stream, &mut y)?;
+        cpu::softmax_in_place(&mut x)?;
+        agree("softmax", &expected, [x, y]);
+
+        let mut x = Tensor::random(&[4, 29], 1);
+        for (row, factor) in x.as_mut_slice()?.chunks_mut(29).zip([1.0, 0.0, 1e-14, 1.0]) {
+            row.iter_mut().for_each(|value| *value *= factor);
+        }
+        let mut y = Tensor::empty_on(&device, x.shape())?;
+        RowNorm::load(&device)?.launch(&stream, &x.to_device(&device)?, &mut y)?;
+        agree("normalise_rows", &reference::row_norm(&x)?, [cpu::row_norm(&x)?, y]);
+
+        let layer = Attention::load(&device)?;
+        for (case, [batch, tokens, columns], heads) in
+            [("attention.3x8", [2, 11, 72], 3), ("attention.2x5", [1, 33, 30], 2)]
+        {
+            let qkv = random(&[batch, tokens, columns], 1, [3.0, 0.0]);
+            let mut scores = Tensor::empty_on(&device, &[batch * heads, tokens, tokens])?;
+            let mut y = Tensor::empty_on(&device, &[batch, tokens, columns / 3])?;
+            layer.launch(&stream, &qkv.to_device(&device)?, heads, &mut scores, &mut y)?;
+            agree(case, &reference::attention(&qkv, heads)?, [cpu::attention(&qkv, heads)?, y]);
+        }
+        Ok(())
+    }
+
     fn layer_norm_is_within_rounding(device) {
         for step in LayerNormStep::ALL {
             let layer = LayerNorm::load_from(&device, step, &step.source())?;
@@ -184,8 +237,12 @@ device_test! {
             (0, 4, 2, 4), (1, 0, 2, 4), (1, 4, 2, 0),
         ];
         for (batch, tokens, heads, d) in cases {
-            let size = format!("B = {batch}, T = {tokens}, {heads} heads of {d}");
-            attention(&device, &layer, &qkv(batch, tokens, heads, d), heads)?.unwrap_or_else(|e| panic!("{size}: {e}"));
+            // The larger tiles, the smaller ones.
+            for processors in [1, usize::MAX] {
+                let (layer, qkv) = (layer.clone().for_processors(processors), qkv(batch, tokens, heads, d));
+                attention(&device, &layer, &qkv, heads)?
+                    .unwrap_or_else(|e| panic!("B = {batch}, T = {tokens}, {heads} heads of {d}, {processors}: {e}"));
+            }
         }
         Ok(())
     }
@@ -350,7 +407,7 @@ fn planted_mistakes_in_transposition_and_attention_are_found() {
     ] {
         let source = planted(&Attention::SOURCE, right, wrong);
         must_be_rejected(&format!("`{wrong}` in place of `{right}`"), |device| {
-            let layer = Attention::load_from(device, &source)?;
+            let layer = Attention::load_from(device, &source)?.for_processors(1);
             let first = attention(device, &layer, &qkv(1, 68, 2, 12), 2)?;
             if first.is_err() { Ok(first) } else { attention(device, &layer, &qkv(1, 11, 2, 5), 2) }
         });

@@ -1,20 +1,24 @@
 """PyTorch beside the course's kernels: reads a request as JSON on stdin, writes medians as JSON on stdout.
 
-Request:  {"device": 0, "queue": "empty" | "warm" | "cold", "warm_up": 3, "repeats": 20, "limit_s": 10.0,
+Request:  {"device": 0 or null for none, "threads": 16, "queue": "empty" | "warm" | "cold", "warm_up": 3, "repeats": 20, "limit_s": 10.0,
            "work": [{"op": "gemm",        "shape": [M, N, K], "transposed": true | false},
                     {"op": "linear_relu", "shape": [batch, in, out], "backward": true | false},
                     {"op": "conv2d",      "shape": [N, C, H, W], "weight": [K, C / groups, R, S],
                                           "stride": [y, x], "padding": [y, x], "dilation": [y, x], "groups": g},
                     {"op": "batch_norm",  "shape": [N, C, H, W]},
                     {"op": "relu",        "shape": [...]},
-                    {"op": "statistics",  "shape": [N, C, H, W]}],
-           each with "mode": "eager" | "compiled" | "graph"}
-Response: {"version": "2.9.0", "device": "NVIDIA H200", "results": [{"samples_ms": [...]} or {"absent": "why"}, ...]}
+                    {"op": "statistics",  "shape": [N, C, H, W]},
+                    {"op": "resnet18",    "batch": 32},
+                    {"op": "autoencoder", "shape": [n_mels, frames, latent, slice_latent], "batch": 32},
+                    {"op": "attention",   "shape": [batch, heads, tokens, d]},
+                    {"op": "unet",        "channels": 320, "batch": 2}],
+           each with "mode": "eager" | "compiled" | "graph" | "cpu"}
+Response: {"version": "2.9.0", "results": [{"samples_ms": [...]} or {"absent": "why"}, ...]}
           or {"absent": "why"} for all of it.
 
 All is f32, without TF32, with cuDNN's own tuning. What is measured is measured as `common::timing::Bench` does it: by events, each
 run on its own; behind a filling of 512 MB and, if warm, an unmeasured run, all queued before the first of them ends, so that the
-interpreter's share is not part of it; or on an idle GPU (`empty`), where it is.
+interpreter's share is not part of it; or on an idle GPU (`empty`), where it is. On the CPU it is measured by the host's clock.
 """
 
 import json
@@ -37,27 +41,36 @@ def respond(request):
         import torch
     except ImportError as error:
         return {"absent": f"Python has no PyTorch: {error}"}
-    if not torch.cuda.is_available():
-        return {"absent": f"PyTorch {torch.__version__} sees no GPU"}
-    torch.cuda.set_device(request["device"])
+    gpu = request["device"]
+    if gpu is not None:
+        if not torch.cuda.is_available():
+            return {"absent": f"PyTorch {torch.__version__} sees no GPU"}
+        torch.cuda.set_device(gpu)
+    torch.set_num_threads(request["threads"])
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark = True
     results = []
     for work in request["work"]:
+        cpu = work["mode"] == "cpu"
+        if gpu is None and not cpu:
+            results.append({"absent": "PyTorch is measured on GPUs only"})
+            continue
         try:
-            results.append({"samples_ms": measure(torch, request, prepare(torch, work))})
+            run = prepare(torch, work)
+            results.append({"samples_ms": measure_cpu(request, run) if cpu else measure(torch, request, run)})
         except Exception as error:  # One that fails must not take the others with it.
             results.append({"absent": f"PyTorch: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"})
-        torch.cuda.empty_cache()
-    return {"version": torch.__version__, "device": torch.cuda.get_device_name(), "results": results}
+        if gpu is not None:
+            torch.cuda.empty_cache()
+    return {"version": torch.__version__, "results": results}
 
 
 def prepare(torch, work):
     """A function without arguments that queues the work."""
     run = operation(torch, work)
     mode = work["mode"]
-    if mode == "eager":
+    if mode in ("eager", "cpu"):
         return run
     if mode == "compiled":
         torch._dynamo.reset()
@@ -79,10 +92,21 @@ def prepare(torch, work):
 def operation(torch, work):
     functional = torch.nn.functional
 
-    def random(*shape):
-        return torch.rand(*shape, device="cuda", dtype=torch.float32) * 2 - 1
+    device = "cpu" if work["mode"] == "cpu" else "cuda"
 
-    op, shape = work["op"], work["shape"]
+    def random(*shape):
+        return torch.rand(*shape, device=device, dtype=torch.float32) * 2 - 1
+
+    def model(make, *inputs):
+        """Untrained weights: their values change no time."""
+        with torch.device(device):
+            network = make().eval().requires_grad_(False)
+        for parameter in network.parameters():
+            if parameter.dim() > 1:
+                torch.nn.init.kaiming_uniform_(parameter)
+        return inference(torch, lambda: network(*inputs))
+
+    op, shape = work["op"], work.get("shape")
     if op == "gemm":
         m, n, k = shape
         a = random(m, k)
@@ -113,6 +137,24 @@ def operation(torch, work):
     if op == "statistics":
         x = random(*shape)
         return inference(torch, lambda: torch.var_mean(x, dim=(0, 2, 3), correction=0))
+    if op == "resnet18":
+        import models
+
+        return model(models.ResNet, random(work["batch"], 3, 224, 224))
+    if op == "autoencoder":
+        import models
+
+        mels, frames, _, _ = shape
+        return model(lambda: models.Autoencoder(*shape), random(work["batch"], frames * mels))
+    if op == "unet":
+        import models
+
+        steps = torch.full((work["batch"],), 500, device=device)
+        network = lambda: models.UNet(work["channels"], sdpa=True)  # noqa: E731
+        return model(network, random(work["batch"], 8, 64, 64), steps)
+    if op == "attention":
+        q, k, v = random(*shape), random(*shape), random(*shape)
+        return inference(torch, lambda: functional.scaled_dot_product_attention(q, k, v))
     raise ValueError(f"no such operation: {op}")
 
 
@@ -142,6 +184,17 @@ def measure(torch, request, run):
         end.record()
         end.synchronize()
         samples.append(start.elapsed_time(end))
+    return samples
+
+
+def measure_cpu(request, run):
+    for _ in range(request["warm_up"]):
+        run()
+    samples, begin = [], time.monotonic()
+    while len(samples) < request["repeats"] and (not samples or time.monotonic() - begin < request["limit_s"]):
+        start = time.perf_counter()
+        run()
+        samples.append((time.perf_counter() - start) * 1e3)
     return samples
 
 

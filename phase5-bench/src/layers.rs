@@ -1,8 +1,8 @@
 //! `layers`: the layers of ResNet18 on a real photo, on the CPU and on the device.
 //!
-//! So far its opening: convolution 7×7/2 with padding 3 (3 → 64 channels), BatchNorm, ReLU; by naive loops and by a CPU at its
-//! best, by phase 2's first kernels and its last, by cuDNN and PyTorch. The weights are seeded, since their values change neither
-//! time nor check.
+//! First its opening: convolution 7×7/2 with padding 3 (3 → 64 channels), BatchNorm, ReLU; by naive loops and by a CPU at its
+//! best, by phase 2's first kernels and its last, by cuDNN and PyTorch. Then what layers of each kind take of a whole pass. The
+//! weights are seeded, since their values change neither time nor check.
 
 use std::time::Duration;
 
@@ -17,6 +17,9 @@ use common::timing::{Bench, Queue, Timing};
 use phase2_conv_bn::Step;
 use phase2_conv_bn::conv;
 use phase2_conv_bn::norm::{batch_norm, relu};
+use phase3_all_layers::host::Cpu;
+use phase3_all_layers::module::Planned;
+use phase3_all_layers::resnet::{Config, ResNet, forward_on_host};
 
 use crate::Error;
 use crate::board::{NO_CLOCK, if_supported};
@@ -127,7 +130,7 @@ struct Expected {
 /// What the device reports.
 pub fn run(context: &Context) -> crate::Result<Outcome> {
     let bench = Bench { warm_up: 1, repeats: 5, limit: Duration::from_secs(4), ..Bench::default() };
-    let progress = Progress::new(8, "layers");
+    let progress = Progress::new(9, "layers");
     let step = |what: &str| {
         progress.set_message(format!("layers: {what}"));
         progress.inc(1);
@@ -164,7 +167,77 @@ pub fn run(context: &Context) -> crate::Result<Outcome> {
         let ms = timing.and_then(|timing| timing.median_ms().ok_or_else(|| NO_CLOCK.to_owned()));
         outcome.table.row(unmeasured(name, sides::PYTORCH, ms, device.is_sim()));
     }
+    step("all of ResNet18");
+    whole(context, &mut outcome)?;
     Ok(outcome)
+}
+
+/// The rows of a whole pass are called so, and then as the kind of layer.
+pub(crate) const ALL: &str = "all ";
+const RUNS: usize = 5;
+
+/// What each kind of layer takes of a pass over the photo: on the CPU, plain and fast, and on the device.
+fn whole(context: &Context, outcome: &mut Outcome) -> crate::Result<()> {
+    let (device, config, images) = (&context.device, Config::RESNET18, context.photo.to_tensor());
+    let parameters = config.seeded(18);
+    let on_cpu = |mut cpu: Cpu<'_>| -> common::Result<(Vec<(&'static str, f64)>, Tensor)> {
+        let logits = forward_on_host(&config, &mut cpu, &images, |_, _| ())?;
+        Ok((cpu.times_ms().collect(), logits))
+    };
+    let (naive, _) = on_cpu(Cpu::plain(&parameters)?)?;
+    let fast = (0..RUNS).map(|_| on_cpu(Cpu::new(&parameters))).collect::<common::Result<Vec<_>>>()?;
+    let network = ResNet::load(device, config, &parameters)?;
+    let (stream, mut planned) = (device.stream(), Planned::new(device, &network, images.shape())?);
+    let logits = planned.infer(&stream, &images)?;
+    let runs = if device.is_sim() { 1 } else { RUNS };
+    let profiles = (0..runs).map(|_| planned.profile(&stream)).collect::<common::Result<Vec<_>>>()?;
+
+    let expected: Vec<f64> = fast[0].1.as_slice()?.iter().map(|&value| f64::from(value)).collect();
+    let largest = expected.iter().fold(1.0f64, |most, value| most.max(value.abs()));
+    let checked = compare(logits.as_slice()?, &expected, Tolerance::absolute(1e-5 * largest));
+    let (max_abs, word) = verdict("all of ResNet18", checked, &mut outcome.wrong);
+    // A kind's median over the runs; `None` is the sum of all kinds.
+    let median = |of: &dyn Fn(usize) -> Option<f64>, runs: usize| -> Option<f64> {
+        let mut values = (0..runs).map(of).collect::<Option<Vec<_>>>()?;
+        values.sort_by(f64::total_cmp);
+        values.get(runs / 2).copied()
+    };
+    let chosen = |kind: Option<&str>, other: &str| kind.is_none_or(|kind| kind == other);
+    let of = |times: &[(&'static str, f64)], kind: Option<&str>| -> Option<f64> {
+        Some(times.iter().filter(|(other, _)| chosen(kind, other)).map(|(_, ms)| ms).sum())
+    };
+    let kinds = profiles[0].iter().map(|share| Some(share.kind)).chain([None]);
+    for kind in kinds {
+        let layer = format!("{ALL}{}", kind.unwrap_or("layers"));
+        let naive_ms = of(&naive, kind);
+        let fast_ms = median(&|run| of(&fast[run].0, kind), RUNS);
+        let shares = |run: usize| profiles[run].iter().filter(|share| chosen(kind, share.kind));
+        let ms = median(&|run| shares(run).map(|share| share.ms).sum(), runs);
+        let counts: Option<u64> = shares(0).map(|share| share.lane_instructions).sum();
+        let other = || Cell::absent(OTHER_SIDE);
+        let mut row = |by: &str, cpu: Cell, on_device: Cell, over: [Cell; 2], counted: Cell, checked: [Cell; 2]| {
+            let mut cells = vec![layer.as_str().into(), by.into(), cpu, on_device];
+            cells.extend(over);
+            if device.is_sim() {
+                cells.push(counted);
+            }
+            cells.extend(checked);
+            outcome.table.row(cells);
+        };
+        let unchecked = || [(); 2].map(|()| Cell::absent("the pass is checked as a whole"));
+        for (by, ms) in [(sides::NAIVE_CPU, naive_ms), (sides::FAST_CPU, fast_ms)] {
+            row(by, Cell::or_absent(ms, NO_CLOCK), other(), [other(), other()], other(), unchecked());
+        }
+        let over = |cpu: Option<f64>| Cell::or_absent(cpu.zip(ms).map(|(cpu, ms)| cpu / ms), NO_SPEED_UP);
+        let checked = if kind.is_none() { [max_abs.into(), word.into()] } else { unchecked() };
+        let counted = Cell::or_absent(counts.map(|counts| counts as f64 / 1e6), OTHER_SIDE);
+        row(sides::FAST, other(), Cell::or_absent(ms, NO_CLOCK), [over(naive_ms), over(fast_ms)], counted, checked);
+    }
+    outcome.table.note(format!(
+        "all …: what layers of the kind take of one pass over the photo, by events around each on a busy GPU, medians of {RUNS}; \
+         naive loops ran once. |Δ| there: to the CPU's logits, of whose largest 1e-5 is allowed."
+    ));
+    Ok(())
 }
 
 /// Compares all sides with the reference and writes down what they took.

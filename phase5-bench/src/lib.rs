@@ -12,11 +12,14 @@
 //! | [`layers`] | `layers`: ResNet18's opening layers on a real photo (more layers come with phase 3) |
 //! | [`plot`] | the roofline: what was measured against the device's limits, as SVG and PNG |
 //! | [`limits`] | what this device can do at most, measured |
+//! | [`attention`] | attention with its scores in memory |
+//! | [`resnet`] | whole ResNet18: one photo, batches, memory |
 //! | [`torch`] | PyTorch beside our kernels, in a process of its own |
 //!
 //! A table's check comes before its clock: results are compared with the f64 reference, and a wrong one fails the command.
 //! Numbers are measured here, or recorded on another machine and shown as such ([`common::record`]); none is estimated.
 
+pub mod attention;
 mod board;
 pub mod claims;
 pub mod conv;
@@ -27,6 +30,7 @@ pub mod limits;
 pub mod linear_relu;
 pub mod norm;
 pub mod plot;
+pub mod resnet;
 pub mod tables;
 pub mod torch;
 pub mod transfer;

@@ -8,7 +8,7 @@ use common::record::Record;
 use common::table::{Column, Table};
 
 use crate::limits::Limits;
-use crate::{Error, Result, claims, conv, gemm, layers, linear_relu, norm, transfer};
+use crate::{Error, Result, attention, claims, conv, gemm, layers, linear_relu, norm, resnet, transfer};
 use phase3_all_layers::photo::Photo;
 
 /// What a table is made with.
@@ -136,11 +136,23 @@ pub const TABLES: &[Entry] = &[
     Entry {
         name: "layers",
         shows: "layers of ResNet18: CPU and device ms, speed-up, check",
-        state: State::Here(layers::run, "first convolution, BatchNorm, ReLU; others: phase 3"),
+        state: State::Here(layers::run, ""),
     },
-    later("resnet-single", "five implementations of ResNet18: ms, speed-up, difference", "phase 4"),
-    later("resnet-batch", "ResNet18, batch 1 to 64, CPU and device: ms, images/s", "phase 4"),
-    later("memory", "phases 1 to 4: peak bytes on the device", "phase 4"),
+    Entry {
+        name: "resnet-single",
+        shows: "five implementations of ResNet18: ms, speed-up, difference",
+        state: State::Here(resnet::single, "four of the five; the last: phase 4"),
+    },
+    Entry {
+        name: "resnet-batch",
+        shows: "ResNet18, batch 1 to 64, CPU and device: ms, images/s",
+        state: State::Here(resnet::batch, "f32 of phase 3; others: phase 4"),
+    },
+    Entry {
+        name: "memory",
+        shows: "phases 1 to 4: peak bytes on the device",
+        state: State::Here(resnet::memory, "phases 1 to 3"),
+    },
     later("accuracy", "each model and implementation: difference to the CPU, accuracy", "phase 4"),
     Entry {
         name: "linear-relu",
@@ -148,7 +160,11 @@ pub const TABLES: &[Entry] = &[
         state: State::Here(linear_relu::run, ""),
     },
     later("autoencoder", "unfused, fused, PyTorch: ms, speed-up, difference", "phase 4"),
-    later("attention", "naive, tiled, flash × sequence: ms, TFLOP/s, memory", "phase 4"),
+    Entry {
+        name: "attention",
+        shows: "naive, tiled, flash × sequence: ms, TFLOP/s, memory",
+        state: State::Here(attention::run, "naive, and PyTorch's; tiled and flash: phase 4"),
+    },
     later("fusion", "fused kernels against separate ones: ms, launches, bytes", "phase 4"),
     later("ptx", "instructions written in PTX against CUDA C", "phase 4"),
     later("streams", "overlap, graphs, persistent kernel: ms and gain", "phase 4"),
@@ -228,7 +244,18 @@ mod tests {
         let names = |entries: Vec<&Entry>| entries.iter().map(|entry| entry.name).collect::<Vec<_>>();
         assert_eq!(
             names(select(&[]).unwrap()),
-            ["transfer", "gemm", "conv", "norm", "layers", "linear-relu", "claims"]
+            [
+                "transfer",
+                "gemm",
+                "conv",
+                "norm",
+                "layers",
+                "resnet-single",
+                "resnet-batch",
+                "memory",
+                "linear-relu",
+                "claims"
+            ]
         );
         let asked = ["layers", "transfer", "layers"].map(str::to_owned);
         assert_eq!(names(select(&asked).unwrap()), ["transfer", "layers"]);
@@ -241,10 +268,10 @@ mod tests {
             error("gemmm").to_string().starts_with("no such table: `gemmm`; there are transfer, gemm, conv, norm,")
         );
         assert_eq!(
-            error("attention").to_string(),
-            "the table `attention` is not here yet: it arrives with phase 4; `--list` says which are"
+            error("fusion").to_string(),
+            "the table `fusion` is not here yet: it arrives with phase 4; `--list` says which are"
         );
-        assert!(error("gemmm").is_usage() && error("attention").is_usage());
+        assert!(error("gemmm").is_usage() && error("fusion").is_usage());
     }
 
     #[test]

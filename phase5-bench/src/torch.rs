@@ -12,13 +12,16 @@ use std::time::{Duration, Instant};
 use common::Device;
 use common::reference::Conv2dParams;
 use common::timing::{Bench, Clock, Queue, Timing};
+use phase3_all_layers::PYTORCH_MODELS;
 use serde::{Deserialize, Serialize};
 
 /// The script, which says what it reads and writes.
-const SCRIPT: &str = include_str!("../peers/torch_peer.py");
+const SCRIPT: (&str, &str) = ("torch_peer.py", include_str!("../peers/torch_peer.py"));
 
 /// Whether an interpreter has PyTorch is answered by a lookup, without loading it.
 const PROBE: &str = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)";
+/// Why the simulator has no figures of PyTorch beside its own.
+const ON_GPUS: &str = "PyTorch is measured on GPUs only";
 const PROBE_LIMIT: Duration = Duration::from_secs(10);
 
 /// Loading PyTorch and compiling take their time; a request that takes longer than this is given up.
@@ -34,6 +37,8 @@ pub enum Mode {
     Compiled,
     /// Captured once as a CUDA graph, and replayed.
     Graph,
+    /// Operation by operation on the CPU, with as many threads as our side has; by the host's clock.
+    Cpu,
 }
 
 /// What to measure; f32, without TF32.
@@ -72,6 +77,20 @@ enum Operation {
     Statistics {
         shape: [usize; 4],
     },
+    Resnet18 {
+        batch: usize,
+    },
+    Autoencoder {
+        shape: [usize; 4],
+        batch: usize,
+    },
+    Attention {
+        shape: [usize; 4],
+    },
+    Unet {
+        channels: usize,
+        batch: usize,
+    },
 }
 
 impl Work {
@@ -96,6 +115,26 @@ impl Work {
         Work { operation: Operation::BatchNorm { shape }, mode }
     }
 
+    /// A forward pass of ResNet18 over so many images of 224 × 224.
+    pub fn resnet18(batch: usize, mode: Mode) -> Work {
+        Work { operation: Operation::Resnet18 { batch }, mode }
+    }
+
+    /// A forward pass of the autoencoder with `[n_mels, frames, latent, slice_latent]`.
+    pub fn autoencoder(shape: [usize; 4], batch: usize, mode: Mode) -> Work {
+        Work { operation: Operation::Autoencoder { shape, batch }, mode }
+    }
+
+    /// Scaled dot-product attention of queries, keys and values `[batch, heads, tokens, d]`.
+    pub fn attention(shape: [usize; 4], mode: Mode) -> Work {
+        Work { operation: Operation::Attention { shape }, mode }
+    }
+
+    /// A forward pass of the video U-Net over `batch` latents of 64 × 64.
+    pub fn unet(channels: usize, batch: usize, mode: Mode) -> Work {
+        Work { operation: Operation::Unet { channels, batch }, mode }
+    }
+
     /// ReLU in place.
     pub fn relu(shape: [usize; 4], mode: Mode) -> Work {
         Work { operation: Operation::Relu { shape }, mode }
@@ -109,7 +148,9 @@ impl Work {
 
 #[derive(Serialize)]
 struct Request<'a> {
-    device: usize,
+    /// `None`: no GPU.
+    device: Option<usize>,
+    threads: usize,
     queue: &'static str,
     warm_up: usize,
     repeats: usize,
@@ -139,14 +180,17 @@ pub struct Measured {
     pub timings: Vec<Result<Timing, String>>,
 }
 
-/// Measures all of `work` in one process, as `bench` says. It never fails: what is not there has a reason.
+/// Measures all of `work` in one process, as `bench` says; on the simulator only what is for the CPU. It never fails: what is not
+/// there has a reason.
 pub fn measure(device: &Device, bench: &Bench, work: &[Work]) -> Measured {
     let all = |reason: String| Measured { version: None, timings: vec![Err(reason); work.len()] };
-    let Some(device) = ordinal(device) else {
-        return all("PyTorch is measured on GPUs only".to_owned());
-    };
+    let device = ordinal(device);
+    if device.is_none() && work.iter().all(|work| work.mode != Mode::Cpu) {
+        return all(ON_GPUS.to_owned());
+    }
     let request = Request {
         device,
+        threads: rayon::current_num_threads(),
         queue: match bench.queue {
             Queue::Empty => "empty",
             Queue::Warm => "warm",
@@ -162,9 +206,12 @@ pub fn measure(device: &Device, bench: &Bench, work: &[Work]) -> Measured {
             version: Some(version),
             timings: results
                 .into_iter()
-                .map(|result| match result {
-                    Sampled::Samples { samples_ms } => Timing::from_samples(Clock::DeviceEvents, samples_ms)
-                        .map_err(|error| format!("PyTorch: {error}")),
+                .zip(work)
+                .map(|(result, work)| match result {
+                    Sampled::Samples { samples_ms } => {
+                        let clock = if work.mode == Mode::Cpu { Clock::HostMonotonic } else { Clock::DeviceEvents };
+                        Timing::from_samples(clock, samples_ms).map_err(|error| format!("PyTorch: {error}"))
+                    }
                     Sampled::Absent { absent } => Err(absent),
                 })
                 .collect(),
@@ -212,13 +259,17 @@ fn candidates() -> Vec<PathBuf> {
 }
 
 fn ask(python: &Path, request: &Request<'_>) -> Result<Response, String> {
-    let script = tempfile::Builder::new()
-        .prefix("torch_peer")
-        .suffix(".py")
-        .tempfile()
-        .and_then(|mut file| file.write_all(SCRIPT.as_bytes()).map(|()| file.into_temp_path()))
-        .map_err(|error| format!("PyTorch's script cannot be written to a temporary file: {error}"))?;
-    let path = script.to_str().ok_or("the temporary directory's name is no UTF-8")?;
+    let files = PYTORCH_MODELS.iter().chain([&SCRIPT]);
+    let dir = tempfile::tempdir()
+        .and_then(|dir| {
+            for (name, text) in files {
+                std::fs::write(dir.path().join(name), text)?;
+            }
+            Ok(dir)
+        })
+        .map_err(|error| format!("PyTorch's script cannot be written to a temporary directory: {error}"))?;
+    let path = dir.path().join(SCRIPT.0);
+    let path = path.to_str().ok_or("the temporary directory's name is no UTF-8")?;
     let request = serde_json::to_string(request).map_err(|error| format!("PyTorch's request: {error}"))?;
     let response = run(python, &[path], &request, LIMIT)?;
     serde_json::from_str(&response).map_err(|error| format!("PyTorch's script answered no JSON: {error}"))
@@ -286,6 +337,8 @@ mod tests {
             Work::gemm([2, 3, 4], true, Mode::Eager),
             Work::conv2d([1, 2, 8, 8], [4, 2, 3, 3], Conv2dParams::new(2, 1), Mode::Graph),
             Work::statistics([1, 2, 8, 8], Mode::Eager),
+            Work::resnet18(4, Mode::Cpu),
+            Work::autoencoder([64, 5, 32, 64], 3, Mode::Compiled),
         ];
         let json = serde_json::to_value(&work).unwrap();
         assert_eq!(
@@ -294,7 +347,9 @@ mod tests {
                 { "op": "gemm", "shape": [2, 3, 4], "transposed": true, "mode": "eager" },
                 { "op": "conv2d", "shape": [1, 2, 8, 8], "weight": [4, 2, 3, 3], "stride": [2, 2], "padding": [1, 1],
                   "dilation": [1, 1], "groups": 1, "mode": "graph" },
-                { "op": "statistics", "shape": [1, 2, 8, 8], "mode": "eager" }
+                { "op": "statistics", "shape": [1, 2, 8, 8], "mode": "eager" },
+                { "op": "resnet18", "batch": 4, "mode": "cpu" },
+                { "op": "autoencoder", "shape": [64, 5, 32, 64], "batch": 3, "mode": "compiled" }
             ])
         );
     }
@@ -304,7 +359,7 @@ mod tests {
         let work = [Work::relu([1, 1, 2, 2], Mode::Eager), Work::batch_norm([1, 1, 2, 2], Mode::Compiled)];
         let measured = measure(&Device::sim(), &Bench::default(), &work);
         assert_eq!(measured.version, None);
-        assert_eq!(measured.timings, vec![Err("PyTorch is measured on GPUs only".to_owned()); 2]);
+        assert_eq!(measured.timings, vec![Err(ON_GPUS.to_owned()); 2]);
     }
 
     #[test]
@@ -326,7 +381,8 @@ mod tests {
 
     #[test]
     fn the_script_answers_in_json_whether_pytorch_is_there_or_not() {
-        let request = Request { device: 0, queue: "warm", warm_up: 1, repeats: 1, limit_s: 1.0, work: &[] };
+        let request =
+            Request { device: None, threads: 1, queue: "warm", warm_up: 1, repeats: 1, limit_s: 1.0, work: &[] };
         let Some(python) = candidates().into_iter().find(|python| run(python, &["-c", ""], "", LIMIT).is_ok()) else {
             println!("skipped: no Python on this machine");
             return;
@@ -335,5 +391,25 @@ mod tests {
             Response::Absent { absent } => assert!(absent.contains("PyTorch"), "{absent}"),
             Response::Measured { version, results } => assert!(!version.is_empty() && results.is_empty()),
         }
+    }
+
+    #[test]
+    fn models_run_on_the_cpu_where_pytorch_is() {
+        if python().is_err() {
+            println!("skipped: no PyTorch on this machine");
+            return;
+        }
+        let bench = Bench { warm_up: 0, repeats: 2, ..Bench::default() };
+        let work = [
+            Work::autoencoder([8, 2, 4, 6], 3, Mode::Cpu),
+            Work::attention([1, 2, 16, 8], Mode::Cpu),
+            Work::unet(16, 1, Mode::Eager),
+        ];
+        let measured = measure(&Device::sim(), &bench, &work);
+        assert!(measured.version.is_some());
+        for timing in &measured.timings[..2] {
+            assert_eq!(timing.as_ref().map(Timing::clock), Ok(Clock::HostMonotonic));
+        }
+        assert_eq!(measured.timings[2], Err(ON_GPUS.to_owned()));
     }
 }

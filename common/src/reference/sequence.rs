@@ -116,7 +116,7 @@ pub fn row_norm(input: &Tensor) -> Result<Bounded> {
 
 /// e^(x − max) / Σ e^(x − max) over each row of an input \[…, C\]. Rows with NaN, with +∞ or of −∞ only become NaN, as in PyTorch.
 ///
-/// The tolerance is [`softmax_bound`] for the largest distance of a finite value from its row's maximum, plus the smallest normal
+/// The tolerance is `softmax_bound` for the largest distance of a finite value from its row's maximum, plus the smallest normal
 /// f32, below which e^x may become 0.
 ///
 /// # Errors
@@ -221,19 +221,31 @@ impl AttentionSize {
 /// the columns h·d … (h + 1)·d of the first, second and third C.
 ///
 /// A score is off by σ = γ(d + 3)·Σ|q·k| / √d at most. So the numerator and each term of the denominator of a weight are off by a
-/// factor of e^σ, and the weight by e^(2σ) and [`softmax_bound`]; the sum over T weights then by γ(T) more, of Σ weight·|v|.
+/// factor of e^σ, and the weight by e^(2σ) and `softmax_bound`; the sum over T weights then by γ(T) more, of Σ weight·|v|.
 ///
 /// # Errors
 /// [`Error::Shape`], as [`AttentionSize::of`]; [`Error::Invalid`] if the tensor is on a device.
 pub fn attention(qkv: &Tensor, heads: usize) -> Result<Bounded> {
+    let AttentionSize { batch, tokens, .. } = AttentionSize::of(qkv, heads)?;
+    attention_at(qkv, heads, &(0..batch * tokens).collect::<Vec<_>>())
+}
+
+/// The outputs \[n, C\] of [`attention`] for n of its B · T tokens, counted over all images.
+///
+/// # Errors
+/// As there; [`Error::Shape`] if there is no such token.
+pub fn attention_at(qkv: &Tensor, heads: usize, at: &[usize]) -> Result<Bounded> {
     let size = AttentionSize::of(qkv, heads)?;
     let AttentionSize { batch, tokens, channels, .. } = size;
+    if let Some(i) = at.iter().find(|&&i| i >= batch * tokens) {
+        return Err(Error::shape("attention", format!("qkv {:?} has no token {i}", qkv.shape())));
+    }
     let (d, values) = (size.of_head(), qkv.as_slice()?);
     // Of the q, k or v (`part` 0, 1, 2) of a head.
     let of = |part: usize, image: usize, token: usize, head: usize| {
         values[((image * tokens + token) * 3 + part) * channels + head * d..][..d].iter().map(|&x| f64::from(x))
     };
-    let rows = (0..batch * tokens).into_par_iter().map(|i| {
+    let rows = at.par_iter().map(|i| {
         let (image, token) = (i / tokens, i % tokens);
         let (mut out, mut bound) = (Vec::with_capacity(channels), 0.0f64);
         for head in 0..heads {

@@ -7,17 +7,29 @@ use common::reference::AttentionSize;
 
 use super::softmax::Softmax;
 
-/// Sides of the tiles of the two products, and threads of their blocks: 8 × 8 sums each.
-const SCORES_TILE: [usize; 2] = [128, 128];
-const VALUES_TILE: [usize; 2] = [128, 64];
-
 /// softmax(Q·Kᵀ / √d)·V for each image and head, `attention_01_products.cu` and `softmax_02_online.cu`.
 #[derive(Clone, Debug)]
 pub struct Attention {
-    /// For rows that begin at multiples of 16 bytes, and for any.
-    scores: [Kernel; 2],
-    values: [Kernel; 2],
+    scores: [Tile; 2],
+    values: [Tile; 2],
     softmax: Softmax,
+    processors: usize,
+}
+
+/// A tile of a product, for large products or small ones.
+#[derive(Clone, Debug)]
+struct Tile {
+    /// Rows and columns; 8 × 8 of them a thread.
+    sides: [usize; 2],
+    /// For rows that begin at multiples of 16 bytes, and for any.
+    kernels: [Kernel; 2],
+}
+
+impl Tile {
+    fn load(device: &Device, source: &KernelSource, product: &str, sides: [usize; 2]) -> Result<Tile> {
+        let kernel = |suffix: &str| device.kernel(source, &format!("{product}_{}x{}{suffix}", sides[0], sides[1]));
+        Ok(Tile { sides, kernels: [kernel("")?, kernel("_any")?] })
+    }
 }
 
 /// From one image, head and row to the next, in floats: the kernel's `Strides`.
@@ -40,12 +52,19 @@ impl Attention {
     /// # Errors
     /// As [`Device::kernel`].
     pub fn load_from(device: &Device, source: &KernelSource) -> Result<Attention> {
-        let kernel = |name| device.kernel(source, name);
+        let tile = |product, sides| Tile::load(device, source, product, sides);
         Ok(Attention {
-            scores: [kernel("scores")?, kernel("scores_any")?],
-            values: [kernel("weighted_values")?, kernel("weighted_values_any")?],
+            scores: [tile("scores", [128, 128])?, tile("scores", [64, 64])?],
+            values: [tile("values", [128, 64])?, tile("values", [64, 64])?],
             softmax: Softmax::load(device)?,
+            processors: device.properties().multiprocessors.unwrap_or(1) as usize,
         })
+    }
+
+    /// The same with its tiles chosen for so many multiprocessors: the larger ones, if there is one for each at least.
+    #[must_use]
+    pub fn for_processors(self, processors: usize) -> Attention {
+        Attention { processors, ..self }
     }
 
     /// Queues attention over `qkv` \[B, T, 3·C\] with `heads` heads of C / heads channels into `out` \[B, T, C\], as
@@ -81,60 +100,68 @@ impl Attention {
         let in_scores = [heads * tokens * tokens, tokens * tokens, tokens].map(|stride| stride as u64);
         let in_out = [tokens * channels, d, channels].map(|stride| stride as u64);
         // Rows of qkv, scores and out then begin at multiples of 16 bytes, as tensors do, and so does a head in them.
-        let which = usize::from(!(d.is_multiple_of(4) && tokens.is_multiple_of(4)));
+        let by_16 = d.is_multiple_of(4) && tokens.is_multiple_of(4);
 
-        let counts = |product: [usize; 3], tile: [usize; 2]| Counts::new(size, product, tile);
-        let of_scores = counts([tokens, tokens, d], SCORES_TILE)?;
-        let of_values = counts([tokens, d, tokens], VALUES_TILE)?;
-        let mut launch = stream.launch_builder(&self.scores[which]);
+        let alpha = size.scale() as f32;
+        let of_scores = Plan::new(&self.scores, self.processors, size, [tokens, tokens, d], by_16)?;
+        let of_values = Plan::new(&self.values, self.processors, size, [tokens, d, tokens], by_16)?;
+        let mut launch = stream.launch_builder(of_scores.kernel);
         launch.arg(&q).arg(&k).arg(scores.buffer_mut()?);
-        let strides: [Strides; 3] = [in_qkv, in_qkv, in_scores];
-        launch.arg(&strides);
-        of_scores.push(&mut launch, &(size.scale() as f32));
+        of_scores.push(&mut launch, &[in_qkv, in_qkv, in_scores], &alpha);
         // SAFETY: there is a block for each tile of each head's scores; it reads rows of Q and K [T, d] of that head, which lie in
         // qkv, and writes inside the scores. The shapes were compared.
         unsafe { launch.launch(of_scores.config) }?;
 
         self.softmax.launch_in_place(stream, scores)?;
 
-        let mut launch = stream.launch_builder(&self.values[which]);
+        let mut launch = stream.launch_builder(of_values.kernel);
         launch.arg(scores.buffer()?).arg(&v).arg(of_out);
-        let strides: [Strides; 3] = [in_scores, in_qkv, in_out];
-        launch.arg(&strides);
-        of_values.push(&mut launch, &1.0);
+        of_values.push(&mut launch, &[in_scores, in_qkv, in_out], &1.0);
         // SAFETY: as above, for tiles of each head's columns of `out`, rows of its weights [T, T] and of its V [T, d].
         unsafe { launch.launch(of_values.config) }
     }
 }
 
-/// What a product counts, and its launch.
-struct Counts {
+/// A product's kernel, what it counts, and its launch.
+struct Plan<'a> {
+    kernel: &'a Kernel,
     heads: u32,
     /// M, N and K.
     product: [u32; 3],
     config: LaunchConfig,
 }
 
-impl Counts {
-    fn new(size: AttentionSize, product: [usize; 3], tile: [usize; 2]) -> Result<Counts> {
+impl Plan<'_> {
+    /// For `product`, M, N and K, of each image and head.
+    fn new(
+        [large, small]: &[Tile; 2],
+        processors: usize,
+        size: AttentionSize,
+        product: [usize; 3],
+        by_16: bool,
+    ) -> Result<Plan<'_>> {
         let fits = |what, value| Ok::<u32, Error>(fits_i32("attention", what, value)?.unsigned_abs());
         let [m, n, k] = product;
-        let tiles = m.div_ceil(tile[0]) * n.div_ceil(tile[1]);
-        let blocks = (size.batch * size.heads).checked_mul(tiles);
-        Ok(Counts {
+        let blocks = |tile: &Tile| {
+            let tiles = m.div_ceil(tile.sides[0]) * n.div_ceil(tile.sides[1]);
+            (size.batch * size.heads).checked_mul(tiles)
+        };
+        let tile = if blocks(large).is_some_and(|blocks| blocks < processors) { small } else { large };
+        Ok(Plan {
+            kernel: &tile.kernels[usize::from(!by_16)],
             heads: fits("the number of heads", Some(size.heads))?,
             product: [fits("M", Some(m))?, fits("N", Some(n))?, fits("K", Some(k))?],
             config: LaunchConfig {
-                grid_dim: (fits("the number of tiles", blocks)?, 1, 1),
-                block_dim: ((tile[0] * tile[1] / 64) as u32, 1, 1),
+                grid_dim: (fits("the number of tiles", blocks(tile))?, 1, 1),
+                block_dim: ((tile.sides[0] * tile.sides[1] / 64) as u32, 1, 1),
                 shared_mem_bytes: 0,
             },
         })
     }
 
-    /// The arguments behind the strides.
-    fn push(&self, launch: &mut LaunchArgs<'_>, alpha: &f32) {
+    /// The arguments behind A, B and C.
+    fn push(&self, launch: &mut LaunchArgs<'_>, strides: &[Strides; 3], alpha: &f32) {
         let [m, n, k] = &self.product;
-        launch.arg(&self.heads).arg(m).arg(n).arg(k).arg(alpha);
+        launch.arg(strides).arg(&self.heads).arg(m).arg(n).arg(k).arg(alpha);
     }
 }

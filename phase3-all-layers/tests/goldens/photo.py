@@ -1,4 +1,5 @@
-"""What src/photo.rs is compared with: a pattern, prepared as torchvision's ResNet18 transforms do it for a PIL image.
+"""What src/photo.rs is compared with: a pattern and the photo in assets, prepared as torchvision's ResNet18 transforms do it for a
+PIL image.
 
     pip install pillow numpy
     python photo.py > photo.json
@@ -8,6 +9,7 @@ and crops at int(round((side - 224) / 2)). Each 16th value of each 16th row is k
 """
 
 import json
+from pathlib import Path
 
 import numpy as np
 from PIL import Image
@@ -31,13 +33,16 @@ def prepare(image):
     return ((np.asarray(image) / 255 - MEAN) / STANDARD_DEVIATION).transpose(2, 0, 1)
 
 
-goldens = []
-for width, height in [(640, 427), (300, 411), (100, 90), (256, 256)]:
-    values = prepare(pattern(width, height))
-    goldens.append({
-        "width": width,
-        "height": height,
+def golden(image):
+    values = prepare(image)
+    return {
+        "width": image.width,
+        "height": image.height,
         "means": values.mean(axis=(1, 2)).round(6).tolist(),
         "samples": values[:, ::16, ::16].round(5).ravel().tolist(),
-    })
-print(json.dumps(goldens))
+    }
+
+
+SIZES = [(640, 427), (300, 411), (100, 90), (256, 256), (1500, 1000), (1, 3)]
+china = Image.open(Path(__file__).parents[2] / "assets" / "china.jpg").convert("RGB")
+print(json.dumps({"patterns": [golden(pattern(*size)) for size in SIZES], "china": golden(china)}))

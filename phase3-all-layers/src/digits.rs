@@ -1,0 +1,193 @@
+//! Accuracy on real, labelled images: a narrow ResNet over handwritten digits. Both come with the course, from
+//! `python/digits.py`; `assets/README.md` has the digits' authors and licence.
+
+use common::prelude::*;
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensors};
+
+use crate::module::{Planned, infer};
+use crate::parameters::Parameters;
+use crate::resnet::{Config, ResNet, forward_on_cpu};
+
+/// The network.
+pub const CONFIG: Config = Config { widths: [8, 16, 32, 64], blocks: [2; 4], classes: 10 };
+/// Images of a forward pass; the last one has those that are left.
+pub const BATCH: usize = 64;
+
+/// Side of an image in the file, in pixels.
+const SIDE: usize = 8;
+/// Each pixel is seen as so many in y and in x.
+const ENLARGED: usize = 4;
+/// The brightest a pixel can be.
+const WHITE: f32 = 16.0;
+
+static WEIGHTS: &[u8] = include_bytes!("../assets/digits.safetensors");
+static TEST: &[u8] = include_bytes!("../assets/digits-test.safetensors");
+
+/// The weights of the network, trained on other digits than those of [`Digits`].
+///
+/// # Errors
+/// As [`Parameters::from_bytes`].
+pub fn trained() -> Result<Parameters> {
+    Parameters::from_bytes("digits.safetensors", WEIGHTS, &CONFIG.shapes())
+}
+
+/// The test set.
+#[derive(Clone, Debug)]
+pub struct Digits {
+    /// \[N, 8, 8\], 0 to 16.
+    images: Vec<u8>,
+    labels: Vec<u8>,
+    logits: Vec<f32>,
+}
+
+impl Digits {
+    /// The digits that come with the course.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the file is not what it should be.
+    pub fn built_in() -> Result<Digits> {
+        let wrong = |what: String| Error::Invalid(format!("digits-test.safetensors: {what}"));
+        let file = SafeTensors::deserialize(TEST).map_err(|error| wrong(error.to_string()))?;
+        let tensor = |name: &str, dtype: Dtype, rest: &[usize]| -> Result<TensorView<'_>> {
+            let view = file.tensor(name).map_err(|error| wrong(error.to_string()))?;
+            match view.shape().split_first() {
+                Some((_, dims)) if dims == rest && view.dtype() == dtype => Ok(view),
+                _ => Err(wrong(format!("`{name}` is {:?} of the shape {:?}", view.dtype(), view.shape()))),
+            }
+        };
+        let images = tensor("images", Dtype::U8, &[SIDE, SIDE])?.data().to_vec();
+        let labels = tensor("labels", Dtype::U8, &[])?.data().to_vec();
+        let logits = tensor("logits", Dtype::F32, &[CONFIG.classes])?;
+        let logits: Vec<f32> = logits.data().as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
+        if images.len() != labels.len() * SIDE * SIDE || logits.len() != labels.len() * CONFIG.classes {
+            return Err(wrong("it has not as many images and logits as labels".to_owned()));
+        }
+        Ok(Digits { images, labels, logits })
+    }
+
+    /// What the images show, 0 to 9.
+    pub fn labels(&self) -> &[u8] {
+        &self.labels
+    }
+
+    /// PyTorch's logits of the same network, \[N, 10\].
+    pub fn pytorchs_logits(&self) -> &[f32] {
+        &self.logits
+    }
+
+    /// What the network sees of the images, [`BATCH`] at a time: values / 16, enlarged, in three equal channels,
+    /// \[n, 3, 32, 32\].
+    fn batches(&self) -> impl Iterator<Item = Tensor> + '_ {
+        self.images.chunks(BATCH * SIDE * SIDE).map(|images| {
+            Tensor::from_fn(&input(images.len() / (SIDE * SIDE)), |at| {
+                let (row, column) = (at[2] / ENLARGED, at[3] / ENLARGED);
+                f32::from(images[(at[0] * SIDE + row) * SIDE + column]) / WHITE
+            })
+        })
+    }
+
+    /// What a forward pass, from what the network sees to logits \[n, 10\], says of all images.
+    ///
+    /// # Errors
+    /// Those of the pass.
+    pub fn evaluate(&self, mut forward: impl FnMut(&Tensor) -> Result<Tensor>) -> Result<Outcome> {
+        let mut logits = Vec::new();
+        for images in self.batches() {
+            logits.extend(forward(&images)?.into_vec()?);
+        }
+        Ok(Outcome::new(logits, &self.labels))
+    }
+}
+
+/// The shape of what the network sees of `count` images.
+fn input(count: usize) -> [usize; 4] {
+    [count, 3, SIDE * ENLARGED, SIDE * ENLARGED]
+}
+
+/// What a network says of the test set.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// \[N, 10\].
+    pub logits: Vec<f32>,
+    /// For each image the class of the largest logit, the first among equals.
+    pub predictions: Vec<u8>,
+    /// Part of the images whose prediction is the label, 0 to 1.
+    pub accuracy: f64,
+}
+
+impl Outcome {
+    /// Of these logits.
+    pub fn new(logits: Vec<f32>, labels: &[u8]) -> Outcome {
+        let predictions: Vec<u8> = logits.chunks(CONFIG.classes).map(likeliest).collect();
+        let right = predictions.iter().zip(labels).filter(|(prediction, label)| prediction == label).count();
+        Outcome { accuracy: right as f64 / labels.len() as f64, predictions, logits }
+    }
+}
+
+/// The network over the test set, on the CPU.
+///
+/// # Errors
+/// As [`Digits::built_in`], [`trained`] and [`forward_on_cpu`].
+pub fn evaluate_on_cpu() -> Result<Outcome> {
+    let parameters = trained()?;
+    Digits::built_in()?.evaluate(|images| forward_on_cpu(&CONFIG, &parameters, images))
+}
+
+/// The network over the test set, all layers on `device`.
+///
+/// # Errors
+/// As [`Digits::built_in`], [`trained`], [`ResNet::load`] and [`Planned::infer`].
+pub fn evaluate_on(device: &Device) -> Result<Outcome> {
+    let (stream, network) = (device.stream(), ResNet::load(device, CONFIG, &trained()?)?);
+    let mut planned = Planned::new(device, &network, &input(BATCH))?;
+    Digits::built_in()?.evaluate(|images| match images.shape()[0] {
+        BATCH => planned.infer(&stream, images),
+        _ => infer(&stream, &network, images),
+    })
+}
+
+/// As PyTorch's `argmax`, for which NaN is larger than every number.
+fn likeliest(logits: &[f32]) -> u8 {
+    let mut best = (0, f32::NEG_INFINITY);
+    for (class, &value) in (0..).zip(logits) {
+        if value > best.1 || (value.is_nan() && !best.1.is_nan()) {
+            best = (class, value);
+        }
+    }
+    best.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_is_enlarged_in_three_equal_channels() {
+        let digits = Digits::built_in().unwrap();
+        let batches: Vec<Tensor> = digits.batches().collect();
+        let counts: Vec<usize> = batches.iter().map(|batch| batch.shape()[0]).collect();
+        assert_eq!(counts, [64, 64, 64, 64, 64, 40]);
+        let (pixels, seen) = (&digits.images[64..128], batches[0].as_slice().unwrap());
+        for (row, column) in [(0, 3), (1, 5), (7, 4)] {
+            let expected = f32::from(pixels[row * 8 + column]) / 16.0;
+            for channel in 3..6 {
+                for (y, x) in [(0, 0), (3, 0), (0, 3), (3, 3)] {
+                    assert_eq!(seen[(channel * 32 + row * 4 + y) * 32 + column * 4 + x], expected);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_of_the_largest_logits_is_the_prediction() {
+        let mut logits = vec![0.0; 20];
+        logits[3] = 1.0;
+        logits[7] = 1.0;
+        logits[19] = 0.5;
+        let outcome = Outcome::new(logits.clone(), &[3, 8]);
+        assert_eq!((outcome.predictions, outcome.accuracy), (vec![3, 9], 0.5));
+        logits[16] = f32::NAN;
+        assert_eq!(Outcome::new(logits, &[3, 8]).predictions, [3, 6]);
+    }
+}

@@ -1,0 +1,31 @@
+//! The narrow ResNet over handwritten digits says what PyTorch says of them, on the CPU and on both devices.
+#![allow(clippy::unwrap_used)]
+
+use common::check::{Tolerance, assert_close};
+use common::device_test;
+use phase3_all_layers::digits::{self, Digits, Outcome};
+
+/// The same predictions one by one, the same accuracy, and logits within 1e-5 of the largest magnitude.
+#[track_caller]
+fn says_what_pytorch_says(outcome: &Outcome) {
+    let digits = Digits::built_in().unwrap();
+    let pytorch = Outcome::new(digits.pytorchs_logits().to_vec(), digits.labels());
+    assert_eq!(digits.labels().len(), 360);
+    assert!(pytorch.accuracy >= 0.98, "{}", pytorch.accuracy);
+    assert_eq!(outcome.predictions, pytorch.predictions);
+    assert_eq!(outcome.accuracy, pytorch.accuracy);
+    let largest = pytorch.logits.iter().fold(1.0f32, |most, logit| most.max(logit.abs()));
+    assert_close(&outcome.logits, &pytorch.logits, Tolerance::absolute(1e-5 * f64::from(largest)));
+}
+
+#[test]
+fn the_cpu_says_what_pytorch_says() {
+    says_what_pytorch_says(&digits::evaluate_on_cpu().unwrap());
+}
+
+device_test! {
+    fn the_device_says_what_pytorch_says(device) {
+        says_what_pytorch_says(&digits::evaluate_on(&device)?);
+        Ok(())
+    }
+}

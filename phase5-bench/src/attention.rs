@@ -1,0 +1,127 @@
+//! `attention`: naive attention, whose scores are in memory, beside PyTorch's, whose are not.
+
+use std::time::Duration;
+
+use common::Device;
+use common::check::compare;
+use common::prelude::*;
+use common::progress::Progress;
+use common::reference;
+use common::table::{Cell, Column, Table};
+use common::timing::{Bench, Queue};
+use phase3_all_layers::layers::Attention;
+
+use crate::board::{NO_CLOCK, cell};
+use crate::tables::{Context, Outcome, verdict};
+use crate::torch::{self, Mode, Work};
+
+/// As the video U-Net has them.
+const HEADS: usize = 8;
+/// Tokens whose outputs are compared with the f64 reference.
+const SAMPLE: usize = 48;
+
+/// One problem: a single image of so many tokens, with heads of so many channels.
+#[derive(Clone, Copy, Debug)]
+struct Size {
+    tokens: usize,
+    d: usize,
+}
+
+impl Size {
+    /// Two a multiply-add of the two products; the softmax is left out, as it is by everybody.
+    fn flops(self) -> f64 {
+        4.0 * (HEADS * self.tokens * self.tokens * self.d) as f64
+    }
+
+    /// What a run has in device memory: qkv, scores and output.
+    fn bytes(self) -> f64 {
+        4.0 * (HEADS * self.tokens * (self.tokens + 4 * self.d)) as f64
+    }
+}
+
+fn sizes(device: &Device) -> Vec<Size> {
+    let (tokens, ds): (&[usize], &[usize]) = match device.is_cuda() {
+        true => (&[256, 1024, 4096, 16384], &[40, 64, 128]),
+        false => (&[64, 200], &[40, 64]),
+    };
+    tokens.iter().flat_map(|&tokens| ds.iter().map(move |&d| Size { tokens, d })).collect()
+}
+
+/// Makes the table.
+///
+/// # Errors
+/// What the device reports.
+pub fn run(context: &Context) -> crate::Result<Outcome> {
+    let device = &context.device;
+    let sizes = sizes(device);
+    let bench = Bench { queue: Queue::Warm, limit: Duration::from_secs(2), ..Bench::default() };
+    let progress = Progress::new(sizes.len() as u64 + 1, "attention");
+    progress.set_message("attention: PyTorch");
+    let work: Vec<Work> =
+        sizes.iter().map(|size| Work::attention([1, HEADS, size.tokens, size.d], Mode::Eager)).collect();
+    let pytorch = torch::measure(device, &bench, &work);
+    let mut columns = vec![
+        Column::number("tokens", 0),
+        Column::number("d", 0),
+        Column::text("by"),
+        Column::number("ms", 4),
+        Column::number("TFLOP/s", 2),
+        Column::number("MiB", 1),
+        Column::number("% of SDPA", 1),
+        Column::number("max |Δ|", 3),
+        Column::text("check"),
+    ];
+    if device.is_sim() {
+        columns.insert(7, Column::number("lanes a product", 2));
+    }
+    let mut table = Table::new(format!("attention: {HEADS} heads of d channels on {}", device.short_name()), columns);
+    let mut wrong = Vec::new();
+    let attention = Attention::load(device)?;
+    let stream = device.stream();
+    for (&size, sdpa) in sizes.iter().zip(pytorch.timings) {
+        let Size { tokens, d } = size;
+        progress.inc(1);
+        progress.set_message(format!("attention: {tokens} tokens, d = {d}"));
+        let sdpa = sdpa.and_then(|timing| timing.median_ms().ok_or_else(|| NO_CLOCK.to_owned()));
+        let mut row = |by: &str, ms: Result<f64, String>, bytes: Cell, counted: Option<f64>, checked: [Cell; 2]| {
+            let rate = ms.clone().map(|ms| size.flops() / (ms * 1e-3) / 1e12);
+            let of_sdpa = ms.clone().and_then(|ms| sdpa.clone().map(|sdpa| 100.0 * sdpa / ms));
+            let head = [(tokens as f64).into(), (d as f64).into(), by.into()].into_iter();
+            let mut cells: Vec<Cell> =
+                head.chain([cell(ms), cell(rate), bytes, cell(of_sdpa)]).chain(checked).collect();
+            if device.is_sim() {
+                cells.insert(7, Cell::or_absent(counted, "not counted here"));
+            }
+            table.row(cells);
+        };
+        let channels = HEADS * d;
+        let qkv = Tensor::random(&[1, tokens, 3 * channels], 1);
+        let sample = common::ladder::positions(tokens, SAMPLE, 2);
+        let expected = reference::attention_at(&qkv, HEADS, &sample)?;
+        let qkv = qkv.to_device(device)?;
+        let mut scores = Tensor::empty_on(device, &[HEADS, tokens, tokens])?;
+        let mut out = Tensor::empty_on(device, &[1, tokens, channels])?;
+        attention.launch(&stream, &qkv, HEADS, &mut scores, &mut out)?;
+        let values = out.to_host()?.into_vec()?;
+        let sampled: Vec<f32> = sample.iter().flat_map(|&i| &values[i * channels..][..channels]).copied().collect();
+        let what = format!("attention over {tokens} tokens, d = {d}");
+        let (max_abs, word) = verdict(&what, compare(&sampled, &expected.values, expected.tolerance), &mut wrong);
+        let timing = bench.measure(&stream, || attention.launch(&stream, &qkv, HEADS, &mut scores, &mut out))?;
+        let counted = timing.counts().map(|counts| counts.lane_instructions as f64 / (size.flops() / 2.0));
+        let ms = timing.median_ms().ok_or_else(|| NO_CLOCK.to_owned());
+        row("naive", ms, (size.bytes() / f64::from(1 << 20)).into(), counted, [max_abs.into(), word.into()]);
+        let unseen = || Cell::absent("measured in a process of its own; its memory and results are not seen here");
+        row("PyTorch SDPA", sdpa.clone(), unseen(), None, [unseen(), unseen()]);
+    }
+    table.note(
+        "naive: three launches, with the scores [heads, tokens, tokens] in memory. f32. MiB: qkv, scores and output.",
+    );
+    table.note("TFLOP/s: of the two products, 4·heads·tokens²·d operations.");
+    if let Some(version) = pytorch.version {
+        table.note(format!("PyTorch {version}: scaled_dot_product_attention in f32, without TF32, by its own choice."));
+    }
+    table.note(format!(
+        "|Δ|: to the f64 reference, of the outputs of {SAMPLE} tokens or all; the tolerance is derived."
+    ));
+    Ok(Outcome { table, wrong })
+}
