@@ -3,9 +3,15 @@
 //!
 //! A [`Reference`] carries the bound on the rounding error that any f32 implementation may have, so no test guesses one.
 
+mod elementwise;
 mod pool;
 mod sequence;
 
+pub(crate) use elementwise::expect_one_shape;
+pub use elementwise::{
+    DiffusionParams, add_channel, concatenate, diffusion_step, embedding_frequencies, gelu, silu, silu_sum,
+    timestep_embedding, upsample_nearest,
+};
 pub use pool::{MaxPool2d, adaptive_avg_pool2d, max_pool2d};
 pub use sequence::{
     AttentionSize, Bounded, LayerNorm, SMALLEST_NORM, attention, attention_at, layer_norm, row_norm, softmax, transpose,

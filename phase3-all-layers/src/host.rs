@@ -162,16 +162,10 @@ impl HostLayers for Cpu<'_> {
             let detail = format!("the input {:?} has not two dimensions", x.shape());
             return Err(Error::Shape { operation: name.to_owned(), detail });
         };
-        let weight = self.parameters.get(&format!("{name}.weight"), &[outputs, inputs])?.as_slice()?;
-        let bias = self.parameters.get(&format!("{name}.bias"), &[outputs])?.as_slice()?;
-        let x = x.as_slice()?;
-        let fast = || {
-            let mut y = cpu::gemm(x, weight, count, outputs, inputs, true)?;
-            for row in y.chunks_mut(outputs.max(1)) {
-                row.iter_mut().zip(bias).for_each(|(value, bias)| *value += bias);
-            }
-            Tensor::from_vec(&[count, outputs], y)
-        };
+        let weight = self.parameters.get(&format!("{name}.weight"), &[outputs, inputs])?;
+        let bias = self.parameters.get(&format!("{name}.bias"), &[outputs])?;
+        let fast = || cpu::linear(x, weight, bias);
+        let (x, weight, bias) = (x.as_slice()?, weight.as_slice()?, bias.as_slice()?);
         let plain = || {
             let dot = |i: usize| {
                 let (x, weight) = (&x[i / outputs * inputs..][..inputs], &weight[i % outputs * inputs..][..inputs]);

@@ -2,8 +2,9 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | [`layers`] | what phase 2 has not: pooling, linear layers, residual addition |
+//! | [`layers`] | what phase 2 has not, from pooling to attention |
 //! | [`audio`] | from a WAV file to the autoencoder's input |
+//! | [`autoencoder`] | the spectral shape autoencoder, on the CPU and on a device, stage by stage |
 //! | [`classify`] | `cargo run -p phase3-all-layers -- classify PHOTO…`: what a network sees in photos |
 //! | [`digits`] | accuracy on real images: a narrow ResNet over handwritten digits |
 //! | [`evaluate`] | `cargo run -p phase3-all-layers -- evaluate FOLDER`: how often it is right |
@@ -18,9 +19,10 @@
 //! | [`video`] | from latents to pictures |
 //! | [`workspace`] | where activations live: planned once, so that a forward pass allocates nothing |
 //!
-//! The autoencoder and the video U-Net have not been written yet.
+//! The video U-Net has not been written yet.
 
 pub mod audio;
+pub mod autoencoder;
 pub mod classify;
 pub mod digits;
 mod error;

@@ -12,8 +12,13 @@
 //! `matrixmultiply` is the product that `ndarray` uses: pure Rust, kernels for AVX-512, AVX2, NEON and others chosen at run time.
 //! Work spreads over the threads of the rayon pool that it is called in.
 
+mod elementwise;
 mod sequence;
 
+pub use elementwise::{
+    add_channel_in_place, concatenate, diffusion_step, gelu_in_place, silu_in_place, silu_sum, timestep_embedding,
+    upsample_nearest,
+};
 pub use sequence::{attention, layer_norm, row_norm, softmax_in_place, transpose};
 
 use rayon::prelude::*;
@@ -98,12 +103,24 @@ pub fn gemm(a: &[f32], b: &[f32], m: usize, n: usize, k: usize, transposed: bool
 /// # Errors
 /// [`Error::Shape`] if the shapes do not fit one another, [`Error::Invalid`] if a tensor is on a device.
 pub fn linear_relu(x: &Tensor, weight: &Tensor, bias: &Tensor) -> Result<Tensor> {
+    linear_then(x, weight, bias, clip)
+}
+
+/// x·Wᵀ + bias with x \[batch, in\], W \[out, in\], bias \[out\].
+///
+/// # Errors
+/// As [`linear_relu`].
+pub fn linear(x: &Tensor, weight: &Tensor, bias: &Tensor) -> Result<Tensor> {
+    linear_then(x, weight, bias, |value| value)
+}
+
+fn linear_then(x: &Tensor, weight: &Tensor, bias: &Tensor, then: impl Fn(f32) -> f32 + Sync) -> Result<Tensor> {
     let [batch, inputs, outputs] = linear_size(x, weight)?;
     bias.expect_shape("linear's bias", &[outputs])?;
     let bias = bias.as_slice()?;
     let mut y = gemm(x.as_slice()?, weight.as_slice()?, batch, outputs, inputs, true)?;
     y.par_chunks_mut(outputs.max(1)).for_each(|row| {
-        row.iter_mut().zip(bias).for_each(|(value, bias)| *value = clip(*value + bias));
+        row.iter_mut().zip(bias).for_each(|(value, bias)| *value = then(*value + bias));
     });
     Tensor::from_vec(&[batch, outputs], y)
 }
@@ -318,6 +335,12 @@ mod tests {
                 assert_eq!(y.shape(), [batch, outputs]);
                 assert_close(y.as_slice().unwrap(), &expected.values, expected.tolerance());
             }
+            let product =
+                reference::Gemm::new(x.as_slice().unwrap(), weight.as_slice().unwrap(), batch, outputs, inputs);
+            let bias_of = Some(bias.as_slice().unwrap());
+            let expected = reference::Gemm { transposed: true, bias: bias_of, ..product }.all().unwrap();
+            let y = linear(&x, &weight, &bias).unwrap();
+            assert_close(y.as_slice().unwrap(), &expected.values, expected.tolerance());
         }
     }
 

@@ -26,7 +26,7 @@ const THREADS: u32 = 256;
 /// Values that a thread of theirs has in flight: four vectors of four.
 const VALUES_IN_FLIGHT: u32 = 16;
 
-/// A thread for each [`VALUES_IN_FLIGHT`] of `n` values.
-pub(crate) fn vectors_config(n: u32) -> LaunchConfig {
+/// The launch of a kernel that changes `n` values by `in_flight.cuh`: a thread for every 16 of them.
+pub fn vectors_config(n: u32) -> LaunchConfig {
     LaunchConfig::linear(n.div_ceil(VALUES_IN_FLIGHT), THREADS)
 }

@@ -1,6 +1,10 @@
 //! The layers that phase 2 has not.
 
 mod attention;
+mod diffusion;
+mod elementwise;
+mod embedding;
+mod image;
 mod layer_norm;
 mod row_norm;
 mod rows;
@@ -8,6 +12,10 @@ mod softmax;
 mod transpose;
 
 pub use attention::Attention;
+pub use diffusion::DiffusionStep;
+pub use elementwise::{AddChannel, Gelu, Silu, SiluSum};
+pub use embedding::TimestepEmbedding;
+pub use image::{Concatenate, Upsample};
 pub use layer_norm::{LayerNorm, LayerNormStep};
 pub use row_norm::RowNorm;
 pub use softmax::{Softmax, SoftmaxStep};
@@ -32,8 +40,14 @@ pub mod kinds {
     pub const AVERAGE_POOL: &str = "AvgPool";
     /// Residual addition.
     pub const ADD: &str = "Add";
-    /// Linear layers.
+    /// Linear layers, and products without a bias.
     pub const LINEAR: &str = "Linear";
+    /// LayerNorm.
+    pub const LAYER_NORM: &str = "LayerNorm";
+    /// GELU.
+    pub const GELU: &str = "GELU";
+    /// Whatever the device failed to do.
+    pub const ON_CPU: &str = "on the CPU";
 }
 
 /// Max pooling, `max_pool_01.cu`: one thread an output.

@@ -1,0 +1,71 @@
+//! The diffusion step after a forward pass of the U-Net.
+
+use common::limits::fits_i32;
+use common::prelude::*;
+use common::reference::DiffusionParams;
+
+/// The step of [`common::reference::diffusion_step`], `diffusion_01.cu`: a kernel for each line of its formula. It uses IEEE
+/// operations alone: the bits are the CPU's.
+#[derive(Clone, Debug)]
+pub struct DiffusionStep {
+    denoise: Kernel,
+    blend: Kernel,
+    clamp: Kernel,
+}
+
+impl DiffusionStep {
+    /// The kernel file.
+    pub const SOURCE: KernelSource = kernel_source!("diffusion_01");
+
+    /// Loads the kernels.
+    ///
+    /// # Errors
+    /// As [`Device::kernel`].
+    pub fn load(device: &Device) -> Result<DiffusionStep> {
+        DiffusionStep::load_from(device, &DiffusionStep::SOURCE)
+    }
+
+    /// The same from another text, such as a kernel with a mistake that a check must find.
+    ///
+    /// # Errors
+    /// As [`Device::kernel`].
+    pub fn load_from(device: &Device, source: &KernelSource) -> Result<DiffusionStep> {
+        let kernel = |name| device.kernel(source, name);
+        Ok(DiffusionStep { denoise: kernel("denoise")?, blend: kernel("blend")?, clamp: kernel("clamp")? })
+    }
+
+    /// Queues the three kernels for `noisy` x, predicted `noise` ε and the `previous` frame p into `output`, all of one shape and
+    /// on the stream's device.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if the shapes differ or have too many values, [`Error::Invalid`] if a parameter is outside its range or a
+    /// tensor is on the host, [`Error::WrongDevice`].
+    pub fn launch(
+        &self,
+        stream: &Stream,
+        [noisy, noise, previous]: [&Tensor; 3],
+        params: DiffusionParams,
+        output: &mut Tensor,
+    ) -> Result<()> {
+        noise.expect_shape("diffusion step's noise", noisy.shape())?;
+        previous.expect_shape("diffusion step's previous frame", noisy.shape())?;
+        output.expect_shape("diffusion step's output", noisy.shape())?;
+        let [noise_scale, signal_scale, previous_weight] = params.factors()?;
+        let n = fits_i32("diffusion step", "the number of values", Some(noisy.len()))?.unsigned_abs();
+        let config = LaunchConfig::for_num_elems(n);
+        let mut launch = stream.launch_builder(&self.denoise);
+        launch.arg(noisy.buffer()?).arg(noise.buffer()?).arg(output.buffer_mut()?);
+        launch.arg(&noise_scale).arg(&signal_scale).arg(&n);
+        // SAFETY: the kernel reads [i] of both inputs and writes y[i] for i < n, which all hold.
+        unsafe { launch.launch(config) }?;
+        let mut launch = stream.launch_builder(&self.blend);
+        launch.arg(output.buffer_mut()?).arg(previous.buffer()?);
+        launch.arg(&params.weight).arg(&previous_weight).arg(&params.threshold).arg(&n);
+        // SAFETY: the kernel reads previous[i] and changes y[i] for i < n, which both hold.
+        unsafe { launch.launch(config) }?;
+        let mut launch = stream.launch_builder(&self.clamp);
+        launch.arg(output.buffer_mut()?).arg(&n);
+        // SAFETY: the kernel changes y[i] for i < n, which it holds.
+        unsafe { launch.launch(config) }
+    }
+}
