@@ -131,7 +131,7 @@ fn linear_then(x: &Tensor, weight: &Tensor, bias: &Tensor, then: impl Fn(f32) ->
 /// As there.
 pub fn conv2d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, params: Conv2dParams) -> Result<Tensor> {
     let shape = params.output_shape(input, weight)?;
-    let [images, channels, height, width] = input.dims4()?;
+    let [images, _, height, width] = input.dims4()?;
     let [out_channels, in_group, window_y, window_x] = weight.dims4()?;
     if let Some(bias) = bias {
         bias.expect_shape("conv2d's bias", &[out_channels])?;
