@@ -15,6 +15,7 @@ use phase3_all_layers::parameters::Parameters;
 use phase3_all_layers::photo::Photo;
 use phase3_all_layers::reconstruct::reconstruct;
 use phase3_all_layers::resnet::Config;
+use phase3_all_layers::{unet, video};
 
 /// Phase 3: whole models on the device
 #[derive(Parser)]
@@ -22,7 +23,8 @@ use phase3_all_layers::resnet::Config;
   cargo run -p phase3-all-layers -- classify cat.jpg dog.png
   cargo run -p phase3-all-layers -- classify cat.jpg --weights resnet18.safetensors --device sim
   cargo run -p phase3-all-layers -- evaluate imagenet/val --weights resnet18.safetensors --limit 1000
-  cargo run -p phase3-all-layers -- reconstruct machine.wav --plots plots")]
+  cargo run -p phase3-all-layers -- reconstruct machine.wav --plots plots
+  cargo run -p phase3-all-layers -- video --frames 4 --out frames")]
 struct Args {
     #[command(subcommand)]
     command: Command,
@@ -73,6 +75,35 @@ enum Command {
         #[arg(long, value_name = "DIR", default_value = ".")]
         plots: PathBuf,
     },
+    /// A video from noise by the diffusion U-Net: its frames as PNG files
+    Video {
+        /// The U-Net: tiny, small or production
+        #[arg(long, default_value = "tiny", value_parser = configurations())]
+        config: String,
+        /// Frames
+        #[arg(long, default_value = "4")]
+        frames: NonZeroUsize,
+        /// Steps of a frame, each a forward pass
+        #[arg(long, default_value = "4")]
+        steps: NonZeroUsize,
+        /// Sides of a frame's latents, a multiple of 8; 64 without, or 16 on the simulator
+        #[arg(long)]
+        size: Option<usize>,
+        /// Of the noise that frames are made of
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// The U-Net's parameters as .safetensors, in f32, f16 or bf16; untrained ones without
+        #[arg(long, value_name = "FILE")]
+        weights: Option<PathBuf>,
+        /// Where the frames are written
+        #[arg(long, value_name = "DIR", default_value = "frames")]
+        out: PathBuf,
+    },
+}
+
+/// The names of the U-Net's configurations.
+fn configurations() -> PossibleValuesParser {
+    PossibleValuesParser::new(unet::Config::ALL.map(|(name, _)| name))
 }
 
 fn main() -> ExitCode {
@@ -111,6 +142,13 @@ fn run(args: &Args) -> phase3_all_layers::Result<()> {
             let named = autoencoder::Config::ALL.into_iter().find(|(name, _)| name == config);
             let config = named.map_or(autoencoder::Config::ORIGINAL, |(_, config)| config);
             reconstruct(&open()?, config, weights.as_deref(), sound, plots)?
+        }
+        Command::Video { config, frames, steps, size, seed, weights, out } => {
+            let device = open()?;
+            let side = size.unwrap_or(if device.is_sim() { 16 } else { 64 });
+            let options = video::Options { frames: frames.get(), steps: steps.get(), side, seed: *seed };
+            let named = unet::Config::ALL.into_iter().find(|(name, _)| name == config).unwrap_or(unet::Config::ALL[0]);
+            video::video(&device, named, weights.as_deref(), &options, out)?
         }
     };
     print!("{}", table.render(args.format));

@@ -16,8 +16,8 @@ mod elementwise;
 mod sequence;
 
 pub use elementwise::{
-    add_channel_in_place, concatenate, diffusion_step, gelu_in_place, silu_in_place, silu_sum, timestep_embedding,
-    upsample_nearest,
+    add_channel_in_place, add_in_place, add_noise, concatenate, diffusion_step, gelu_in_place, silu_in_place, silu_sum,
+    timestep_embedding, upsample_nearest,
 };
 pub use sequence::{attention, layer_norm, row_norm, softmax_in_place, transpose};
 
