@@ -8,7 +8,10 @@ use common::record::Record;
 use common::table::{Column, Table};
 
 use crate::limits::Limits;
-use crate::{Error, Result, accuracy, attention, autoencoder, claims, conv, gemm, layers, linear_relu, norm, resnet, transfer, video};
+use crate::{
+    Error, Result, accuracy, attention, autoencoder, claims, conv, gemm, layers, linear_relu, norm, resnet, transfer,
+    video,
+};
 use phase3_all_layers::photo::Photo;
 
 /// What a table is made with.
@@ -265,7 +268,11 @@ mod tests {
                 "resnet-single",
                 "resnet-batch",
                 "memory",
+                "accuracy",
                 "linear-relu",
+                "autoencoder",
+                "attention",
+                "video",
                 "claims"
             ]
         );
