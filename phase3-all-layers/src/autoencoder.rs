@@ -125,13 +125,8 @@ impl fmt::Display for Stage {
 
 impl Stage {
     /// In the order of a pass.
-    pub const ALL: [Stage; 5] = [
-        Stage::SliceEncoding,
-        Stage::Projection,
-        Stage::Bottleneck,
-        Stage::Reconstruction,
-        Stage::SliceDecoding,
-    ];
+    pub const ALL: [Stage; 5] =
+        [Stage::SliceEncoding, Stage::Projection, Stage::Bottleneck, Stage::Reconstruction, Stage::SliceDecoding];
 
     /// Rows and columns of the input for a batch of one, and columns of the output.
     fn size(self, config: &Config) -> [usize; 3] {
@@ -266,16 +261,27 @@ impl<'a> OnCpu<'a> {
 /// What a stage needs on a device.
 #[derive(Debug)]
 enum Loaded {
-    NormLinearGelu { layer_norm: LayerNorm, weight: Tensor, bias: Tensor, linear: Linear, gelu: Gelu },
+    NormLinearGelu(Box<NormLinearGelu>),
     Basis { gemm: gemm::Tuned, basis: Arc<Tensor>, layout: Layout },
-    Linear(Linear),
+    Linear(Box<Linear>),
+}
+
+#[derive(Debug)]
+struct NormLinearGelu {
+    layer_norm: LayerNorm,
+    /// Of the LayerNorm.
+    weight: Tensor,
+    bias: Tensor,
+    linear: Linear,
+    gelu: Gelu,
 }
 
 impl Loaded {
     /// Queues the stage; `between` is of the shape of `x`, where a LayerNorm writes.
     fn queue(&self, pass: &Pass<'_>, x: &Tensor, between: Option<&mut Tensor>, y: &mut Tensor) -> Result<()> {
         match self {
-            Loaded::NormLinearGelu { layer_norm, weight, bias, linear, gelu } => {
+            Loaded::NormLinearGelu(parts) => {
+                let NormLinearGelu { layer_norm, weight, bias, linear, gelu } = &**parts;
                 let Some(between) = between else {
                     return Err(Error::Invalid("a stage with a LayerNorm has no room for its result".to_owned()));
                 };
@@ -284,8 +290,9 @@ impl Loaded {
                 pass.queue(kinds::LINEAR, |stream| linear.launch(stream, between, y))?;
                 pass.queue(kinds::GELU, |stream| gelu.launch_in_place(stream, y))
             }
-            Loaded::Basis { gemm, basis, layout } => pass
-                .queue(kinds::LINEAR, |stream| gemm.launch(stream, x, basis, *layout, &Epilogue::default(), y)),
+            Loaded::Basis { gemm, basis, layout } => {
+                pass.queue(kinds::LINEAR, |stream| gemm.launch(stream, x, basis, *layout, &Epilogue::default(), y))
+            }
             Loaded::Linear(linear) => pass.queue(kinds::LINEAR, |stream| linear.launch(stream, x, y)),
         }
     }
@@ -358,16 +365,16 @@ impl<'a> Autoencoder<'a> {
             };
             if let Some([norm, name]) = stage.norm_and_linear() {
                 let norm = layer_norm(parameters, norm, inputs)?;
-                return Ok(Loaded::NormLinearGelu {
+                return Ok(Loaded::NormLinearGelu(Box::new(NormLinearGelu {
                     layer_norm: LayerNorm::load_from(device, LayerNormStep::Shuffle, &sources.layer_norm)?,
                     weight: norm.weight.to_device(device)?,
                     bias: norm.bias.to_device(device)?,
                     linear: dense(name)?,
                     gelu: Gelu::load_from(device, &sources.gelu)?,
-                });
+                })));
             }
             if stage == Stage::SliceDecoding {
-                return Ok(Loaded::Linear(dense("slice_decoder")?));
+                return Ok(Loaded::Linear(Box::new(dense("slice_decoder")?)));
             }
             let basis = basis.as_ref().map_err(|error| Error::Invalid(error.to_string()))?.clone();
             let layout = if stage == Stage::Projection { Layout::Transposed } else { Layout::RowMajor };
@@ -429,7 +436,7 @@ impl<'a> Autoencoder<'a> {
         let mut y = pass.activation(&stage.output_shape(&self.on_cpu.config, batch))?;
         let loaded = &self.stages[stage as usize];
         let mut between = match loaded {
-            Ok(Loaded::NormLinearGelu { .. }) => Some(pass.activation(x.shape())?),
+            Ok(Loaded::NormLinearGelu(_)) => Some(pass.activation(x.shape())?),
             _ => None,
         };
         let queued = match loaded {
@@ -492,7 +499,13 @@ mod tests {
         for (name, config) in Config::ALL {
             for pair in Stage::ALL.windows(2) {
                 let (from, to) = (pair[0].output_shape(&config, 3), pair[1].input_shape(&config, 3));
-                assert_eq!(from.iter().product::<usize>(), to.iter().product::<usize>(), "{name}, {} to {}", pair[0], pair[1]);
+                assert_eq!(
+                    from.iter().product::<usize>(),
+                    to.iter().product::<usize>(),
+                    "{name}, {} to {}",
+                    pair[0],
+                    pair[1]
+                );
             }
             let ends = [Stage::SliceEncoding.input_shape(&config, 2), Stage::SliceDecoding.output_shape(&config, 2)];
             assert_eq!(ends, [[2 * config.frames, config.n_mels]; 2]);

@@ -2,9 +2,9 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | [`autoencoder`] | the spectral shape autoencoder, on the CPU and on a device, stage by stage |
 //! | [`layers`] | what phase 2 has not, from pooling to attention |
 //! | [`audio`] | from a WAV file to the autoencoder's input |
+//! | [`autoencoder`] | the spectral shape autoencoder, on the CPU and on a device, stage by stage |
 //! | [`classify`] | `cargo run -p phase3-all-layers -- classify PHOTO…`: what a network sees in photos |
 //! | [`digits`] | accuracy on real images: a narrow ResNet over handwritten digits |
 //! | [`evaluate`] | `cargo run -p phase3-all-layers -- evaluate FOLDER`: how often it is right |

@@ -8,10 +8,12 @@ use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand};
 use common::device::DeviceArgs;
 use common::table::Format;
+use phase3_all_layers::autoencoder;
 use phase3_all_layers::classify::classify;
 use phase3_all_layers::evaluate::{self, evaluate};
 use phase3_all_layers::parameters::Parameters;
 use phase3_all_layers::photo::Photo;
+use phase3_all_layers::reconstruct::reconstruct;
 use phase3_all_layers::resnet::Config;
 use phase3_all_layers::{unet, video};
 
@@ -21,6 +23,7 @@ use phase3_all_layers::{unet, video};
   cargo run -p phase3-all-layers -- classify cat.jpg dog.png
   cargo run -p phase3-all-layers -- classify cat.jpg --weights resnet18.safetensors --device sim
   cargo run -p phase3-all-layers -- evaluate imagenet/val --weights resnet18.safetensors --limit 1000
+  cargo run -p phase3-all-layers -- reconstruct machine.wav --plots plots
   cargo run -p phase3-all-layers -- video --frames 4 --out frames")]
 struct Args {
     #[command(subcommand)]
@@ -56,6 +59,21 @@ enum Command {
         /// At most so many photos, spread over the classes
         #[arg(long, value_name = "PHOTOS")]
         limit: Option<NonZeroUsize>,
+    },
+    /// How well the autoencoder gives a sound back, frame by frame: a table, and a plot beside it
+    Reconstruct {
+        /// A WAV file of 16 kHz
+        #[arg(value_name = "FILE")]
+        sound: PathBuf,
+        /// The autoencoder's size
+        #[arg(long, value_parser = PossibleValuesParser::new(autoencoder::Config::ALL.map(|(name, _)| name)), default_value = "original")]
+        config: String,
+        /// The autoencoder's parameters as .safetensors; untrained ones without
+        #[arg(long, value_name = "FILE")]
+        weights: Option<PathBuf>,
+        /// Where the plot goes, as SVG and PNG
+        #[arg(long, value_name = "DIR", default_value = ".")]
+        plots: PathBuf,
     },
     /// A video from noise by the diffusion U-Net: its frames as PNG files
     Video {
@@ -119,6 +137,11 @@ fn run(args: &Args) -> phase3_all_layers::Result<()> {
             let options = evaluate::Options { batch: *batch, limit: *limit };
             let found = evaluate(&device, config, &parameters, folder, options)?;
             found.table(format!("ResNet18 on {}, {}", device.short_name(), folder.display()))
+        }
+        Command::Reconstruct { sound, config, weights, plots } => {
+            let named = autoencoder::Config::ALL.into_iter().find(|(name, _)| name == config);
+            let config = named.map_or(autoencoder::Config::ORIGINAL, |(_, config)| config);
+            reconstruct(&open()?, config, weights.as_deref(), sound, plots)?
         }
         Command::Video { config, frames, steps, size, seed, weights, out } => {
             let device = open()?;

@@ -5,14 +5,15 @@ mod golden;
 
 use common::check::{Tolerance, assert_close};
 use common::prelude::*;
-use common::reference::{self, AttentionSize, BatchNorm, Conv2dParams, Gemm, MaxPool2d};
+use common::reference::{self, AttentionSize, BatchNorm, Conv2dParams, DiffusionParams, Gemm, MaxPool2d};
 use common::{cpu, device_test};
 use phase2_conv_bn::conv;
 use phase2_conv_bn::gemm;
 use phase2_conv_bn::norm::{batch_norm, relu};
 use phase3_all_layers::host::Cpu;
 use phase3_all_layers::layers::{
-    AdaptiveAvgPool, Attention, LayerNorm, LayerNormStep, Linear, MaxPool, RowNorm, Softmax, SoftmaxStep,
+    AdaptiveAvgPool, Attention, Concatenate, DiffusionStep, Gelu, LayerNorm, LayerNormStep, Linear, MaxPool, RowNorm,
+    Silu, SiluSum, Softmax, SoftmaxStep, TimestepEmbedding, Upsample,
 };
 use phase3_all_layers::module::infer;
 use phase3_all_layers::parameters::Parameters;
@@ -195,6 +196,69 @@ device_test! {
         let mut y = Tensor::empty_on(&device, x.shape())?;
         RowNorm::load(&device)?.launch(&stream, &x.to_device(&device)?, &mut y)?;
         agree("normalise_rows", &expected.values, expected.tolerance, &[cpu::row_norm(&x)?, y]);
+        Ok(())
+    }
+
+    fn activations_give_what_pytorch_gives(device) {
+        let stream = device.stream();
+        let [x] = scaled(6.0, inputs([&[5, 77]]));
+        let (mut by_cpu, mut y) = (x.to_host()?, x.to_device(&device)?);
+        cpu::gelu_in_place(&mut by_cpu)?;
+        Gelu::load(&device)?.launch_in_place(&stream, &mut y)?;
+        let expected = reference::gelu(&x)?;
+        agree("gelu", &expected.values, expected.tolerance, &[by_cpu, y]);
+
+        let (mut by_cpu, mut y) = (x.to_host()?, x.to_device(&device)?);
+        cpu::silu_in_place(&mut by_cpu)?;
+        Silu::load(&device)?.launch_in_place(&stream, &mut y)?;
+        let expected = reference::silu(&x)?;
+        agree("silu", &expected.values, expected.tolerance, &[by_cpu, y]);
+
+        let [a, b, c] = scaled(3.0, inputs([&[3, 5, 7]; 3]));
+        let [on_a, on_b, on_c] = [&a, &b, &c].map(|tensor| tensor.to_device(&device));
+        let mut y = Tensor::empty_on(&device, a.shape())?;
+        SiluSum::load(&device)?.launch(&stream, &on_a?, &on_b?, &on_c?, &mut y)?;
+        let expected = reference::silu_sum(&a, &b, &c)?;
+        agree("silu_add_mul", &expected.values, expected.tolerance, &[cpu::silu_sum(&a, &b, &c)?, y]);
+        Ok(())
+    }
+
+    fn embeddings_and_diffusion_steps_give_what_pytorch_gives(device) {
+        let stream = device.stream();
+        let steps = Tensor::from_vec(&[5], vec![0.0, 1.0, 10.0, 321.0, 999.0])?;
+        for channels in [16, 6] {
+            let mut y = Tensor::empty_on(&device, &[5, channels])?;
+            TimestepEmbedding::load(&device, channels)?.launch(&stream, &steps.to_device(&device)?, &mut y)?;
+            let expected = reference::timestep_embedding(&steps, channels)?;
+            let results = [cpu::timestep_embedding(&steps, channels)?, y];
+            agree(&format!("timestep_embedding.{channels}"), &expected.values, expected.tolerance, &results);
+        }
+        let [noisy, noise, previous] = inputs([&[2, 4, 5, 7]; 3]);
+        for (case, alpha_bar) in [("early", 0.25), ("late", 0.8125)] {
+            let params = DiffusionParams { alpha_bar, weight: 0.75, threshold: 0.5 };
+            let on_device = [&noisy, &noise, &previous].map(|tensor| tensor.to_device(&device));
+            let [on_noisy, on_noise, on_previous] = on_device;
+            let mut y = Tensor::empty_on(&device, noisy.shape())?;
+            let layer = DiffusionStep::load(&device)?;
+            layer.launch(&stream, [&on_noisy?, &on_noise?, &on_previous?], params, &mut y)?;
+            let expected = reference::diffusion_step(&noisy, &noise, &previous, params)?;
+            let results = [cpu::diffusion_step(&noisy, &noise, &previous, params)?, y];
+            agree(&format!("diffusion_step.{case}"), &expected.values, expected.tolerance, &results);
+        }
+        Ok(())
+    }
+
+    fn moved_values_are_what_pytorch_gives(device) {
+        let stream = device.stream();
+        let [x] = inputs([&[2, 3, 5, 7]]);
+        let layer = Upsample::load(&device, 2)?;
+        let mut y = Tensor::empty_on(&device, &layer.output_shape(&x)?)?;
+        layer.launch(&stream, &x.to_device(&device)?, &mut y)?;
+        agree_exactly("upsample_nearest", &[cpu::upsample_nearest(&x, 2)?, y]);
+        let [a, b] = inputs([&[2, 3, 5, 7], &[2, 4, 5, 7]]);
+        let mut y = Tensor::empty_on(&device, &[2, 7, 5, 7])?;
+        Concatenate::load(&device)?.launch(&stream, &a.to_device(&device)?, &b.to_device(&device)?, &mut y)?;
+        agree_exactly("cat_channels", &[cpu::concatenate(&a, &b)?, y]);
         Ok(())
     }
 

@@ -106,19 +106,13 @@ pub fn concatenate(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     Tensor::from_vec(&[n, first + second, height, width], output)
 }
 
-/// Timestep embeddings, as [`reference::timestep_embedding`] with the frequencies of [`reference::embedding_frequencies`].
+/// Timestep embeddings: those of [`reference::timestep_embedding`], rounded.
 ///
 /// # Errors
 /// As there.
 pub fn timestep_embedding(steps: &Tensor, channels: usize) -> Result<Tensor> {
-    let frequencies = reference::embedding_frequencies(channels)?;
-    steps.expect_shape("timestep embedding's steps", &[steps.len()])?;
-    let mut output = Vec::with_capacity(steps.len() * channels);
-    for step in steps.as_slice()? {
-        output.extend(frequencies.iter().map(|frequency| (step * frequency).cos()));
-        output.extend(frequencies.iter().map(|frequency| (step * frequency).sin()));
-    }
-    Tensor::from_vec(&[steps.len(), channels], output)
+    let values = reference::timestep_embedding(steps, channels)?.values;
+    Tensor::from_vec(&[steps.len(), channels], values.into_iter().map(|value| value as f32).collect())
 }
 
 /// A diffusion step, as [`reference::diffusion_step`].

@@ -131,7 +131,7 @@ fn linear_then(x: &Tensor, weight: &Tensor, bias: &Tensor, then: impl Fn(f32) ->
 /// As there.
 pub fn conv2d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, params: Conv2dParams) -> Result<Tensor> {
     let shape = params.output_shape(input, weight)?;
-    let [images, channels, height, width] = input.dims4()?;
+    let [images, _, height, width] = input.dims4()?;
     let [out_channels, in_group, window_y, window_x] = weight.dims4()?;
     if let Some(bias) = bias {
         bias.expect_shape("conv2d's bias", &[out_channels])?;
@@ -143,40 +143,76 @@ pub fn conv2d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, params: Co
     if output.is_empty() {
         return Tensor::from_vec(&shape, output);
     }
-    // A panel of columns of at most a megabyte, which stays in a core's cache between being made and being multiplied.
-    let panel = ((1 << 18) / depth.max(1)).clamp(64, 1024);
-    let panels = pixels.div_ceil(panel);
-    // The window of a 1×1 convolution without stride and padding is the pixel itself: the columns are the input.
-    let as_it_is = [window_y, window_x] == [1, 1] && params.stride == [1, 1] && params.padding == [0, 0];
+    let groups = images * params.groups;
     let out = Matrix { first: output.as_mut_ptr(), row: pixels, column: 1 };
-    (0..images * params.groups * panels).into_par_iter().for_each_init(Vec::new, |columns, task| {
-        let (image, group, first) =
-            (task / panels / params.groups, task / panels % params.groups, task % panels * panel);
-        let count = panel.min(pixels - first);
-        let of_group = &values[(image * channels + group * in_group) * plane..][..in_group * plane];
-        let b = match as_it_is {
-            true => Matrix { first: of_group.as_ptr(), row: plane, column: 1 }.part_at(0, first),
-            false => {
-                let window =
-                    Window { size: [height, width], window: [window_y, window_x], out_width: shape[3], params };
-                window.columns(of_group, first, count, columns);
-                Matrix { first: columns.as_ptr(), row: count, column: 1 }
-            }
-        };
-        let a = Matrix { first: weights[group * out_group * depth..].as_ptr(), row: depth, column: 1 };
-        let c = out.part_at(image * out_channels + group * out_group, first);
-        // SAFETY: A is the group's rows of the weight; B is `count` columns of `depth` rows, inside the group's channels if it is
-        // the input; C is those columns of the group's rows of the image's output, which belong to this task alone.
-        unsafe { product([out_group, count, depth], a, b, c) };
+    // The product of some output channels of a group with a panel of its columns, and the bias.
+    let multiply = |of: usize, rows: std::ops::Range<usize>, first: usize, count: usize, b: Matrix<*const f32>| {
+        let channel = of % params.groups * out_group + rows.start;
+        let a = Matrix { first: weights[channel * depth..].as_ptr(), row: depth, column: 1 };
+        let c = out.part_at(of * out_group + rows.start, first);
+        // SAFETY: A is rows of the weight; B is `count` columns of `depth` rows, which the caller has; C is those columns of those
+        // rows of the output, which belong to this task alone.
+        unsafe { product([rows.len(), count, depth], a, b, c) };
         if let Some(bias) = bias {
-            for channel in 0..out_group {
-                let row = c.part_at(channel, 0).first;
+            for (row, bias) in bias[channel..][..rows.len()].iter().enumerate() {
                 // SAFETY: a row of C, as above.
-                let row = unsafe { std::slice::from_raw_parts_mut(row, count) };
-                row.iter_mut().for_each(|value| *value += bias[group * out_group + channel]);
+                let row = unsafe { std::slice::from_raw_parts_mut(c.part_at(row, 0).first, count) };
+                row.iter_mut().for_each(|value| *value += bias);
             }
         }
-    });
+    };
+    let input_of = |of: usize| &values[of * in_group * plane..][..in_group * plane];
+    // The window of a 1×1 convolution without stride and padding is the pixel itself: the columns are the input.
+    let as_it_is = [window_y, window_x] == [1, 1] && params.stride == [1, 1] && params.padding == [0, 0];
+    let window = Window { size: [height, width], window: [window_y, window_x], out_width: shape[3], params };
+    // A panel of columns of at most a megabyte, which stays in a core's cache between being made and being multiplied; smaller
+    // ones, and then some of the output channels each, if there is not enough for every thread.
+    let (mut panel, mut rows) = (((1 << 18) / depth.max(1)).clamp(64, 1024), out_group);
+    let wanted = 4 * rayon::current_num_threads();
+    while groups * pixels.div_ceil(panel) < wanted && panel >= 128 {
+        panel /= 2;
+    }
+    let panels = pixels.div_ceil(panel);
+    while groups * panels * out_group.div_ceil(rows) < wanted && rows >= 64 {
+        rows = rows.div_ceil(2);
+    }
+    if rows == out_group {
+        (0..groups * panels).into_par_iter().for_each_init(Vec::new, |columns, task| {
+            let (of, first) = (task / panels, task % panels * panel);
+            let count = panel.min(pixels - first);
+            let b = match as_it_is {
+                true => Matrix { first: input_of(of).as_ptr(), row: plane, column: 1 }.part_at(0, first),
+                false => {
+                    columns.clear();
+                    columns.resize(depth * count, 0.0);
+                    window.columns(input_of(of), first, count, columns);
+                    Matrix { first: columns.as_ptr(), row: count, column: 1 }
+                }
+            };
+            multiply(of, 0..out_group, first, count, b);
+        });
+        return Tensor::from_vec(&shape, output);
+    }
+    // Several tasks read the same columns, so these are made first: of one image and group, by all threads.
+    let mut columns = vec![0.0; if as_it_is { 0 } else { depth * pixels }];
+    for of in 0..groups {
+        let b = match as_it_is {
+            true => Matrix { first: input_of(of).as_ptr(), row: plane, column: 1 },
+            false => {
+                let of_channel = columns.par_chunks_mut((window_y * window_x * pixels).max(1));
+                of_channel.zip(input_of(of).par_chunks(plane.max(1))).for_each(|(columns, channel)| {
+                    columns.fill(0.0);
+                    window.columns(channel, 0, pixels, columns);
+                });
+                Matrix { first: columns.as_ptr(), row: pixels, column: 1 }
+            }
+        };
+        (0..out_group.div_ceil(rows) * panels).into_par_iter().for_each(|task| {
+            let (row, first) = (task / panels * rows, task % panels * panel);
+            let count = panel.min(pixels - first);
+            multiply(of, row..out_group.min(row + rows), first, count, b.part_at(0, first));
+        });
+    }
     Tensor::from_vec(&shape, output)
 }
 
@@ -190,14 +226,11 @@ struct Window {
 }
 
 impl Window {
-    /// The windows of the outputs [first, first + count) of a plane as columns \[channels · R · S, count\], zeros where a window is
-    /// outside the image.
-    fn columns(&self, channels: &[f32], first: usize, count: usize, columns: &mut Vec<f32>) {
+    /// The windows of the outputs [first, first + count) of a plane into columns \[channels · R · S, count\], which hold zeros:
+    /// they stay where a window is outside the image.
+    fn columns(&self, channels: &[f32], first: usize, count: usize, columns: &mut [f32]) {
         let ([height, width], [window_y, window_x]) = (self.size, self.window);
         let Conv2dParams { stride, padding, dilation, .. } = self.params;
-        let rows = channels.len() / (height * width).max(1) * window_y * window_x;
-        columns.clear();
-        columns.resize(rows * count, 0.0);
         for (row, values) in columns.chunks_exact_mut(count).enumerate() {
             let (channel, r, s) = (row / (window_y * window_x), row / window_x % window_y, row % window_x);
             let image = &channels[channel * height * width..][..height * width];
@@ -332,6 +365,11 @@ mod tests {
             ),
             ([1, 3, 15, 14], [4, 3, 3, 3], Conv2dParams { dilation: [2, 3], stride: [1, 2], ..new(1, 4) }),
             ([2, 7, 8, 9], [7, 1, 3, 3], Conv2dParams { groups: 7, ..new(1, 1) }),
+            // Few pixels and many channels: panels are shared by tasks.
+            ([1, 70, 7, 7], [130, 70, 3, 3], new(1, 1)),
+            ([2, 96, 5, 7], [131, 96, 1, 1], new(1, 0)),
+            ([1, 8, 9, 6], [256, 4, 3, 3], Conv2dParams { groups: 2, ..new(2, 1) }),
+            ([1, 0, 4, 4], [128, 0, 3, 3], new(1, 1)),
             ([0, 3, 8, 8], [4, 3, 3, 3], new(1, 1)),
             ([2, 3, 8, 8], [0, 3, 3, 3], new(1, 1)),
             ([2, 0, 4, 4], [3, 0, 3, 3], new(1, 1)),

@@ -78,6 +78,8 @@ impl Workspace {
         }
         let parts = tiles * cuts * outputs;
         if self.parts.as_ref().is_none_or(|buffer| buffer.len() < parts) {
+            // The smaller one goes first: the two are never there together.
+            self.parts = None;
             self.parts = Some(stream.alloc_uninit(parts)?);
         }
         if self.arrived.as_ref().is_none_or(|buffer| buffer.len() < tiles) {

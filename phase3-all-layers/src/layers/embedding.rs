@@ -4,23 +4,22 @@ use common::limits::fits_i32;
 use common::prelude::*;
 use common::reference::embedding_frequencies;
 
-/// \[cos, sin\] of steps times frequencies, `timestep_01.cu`: one thread a pair. The frequencies are the CPU's
-/// ([`embedding_frequencies`]) and the angles have the CPU's bits; cosine and sine may differ in the last two.
-#[derive(Debug)]
+/// \[cos, sin\] of step·10000^(−j/(c/2)), `timestep_01.cu`: one thread a pair, in double precision and rounded once.
+#[derive(Clone, Debug)]
 pub struct TimestepEmbedding {
     kernel: Kernel,
-    /// \[channels / 2\].
-    frequencies: Tensor,
+    /// c/2.
+    frequencies: usize,
 }
 
 impl TimestepEmbedding {
     /// The kernel file.
     pub const SOURCE: KernelSource = kernel_source!("timestep_01");
 
-    /// Loads the kernel, and the frequencies of embeddings of `channels` values.
+    /// Loads the kernel, for embeddings of `channels` values.
     ///
     /// # Errors
-    /// [`Error::Shape`] if `channels` is odd; as [`Device::kernel`] and [`Tensor::to_device`].
+    /// [`Error::Shape`] if `channels` is odd; as [`Device::kernel`].
     pub fn load(device: &Device, channels: usize) -> Result<TimestepEmbedding> {
         TimestepEmbedding::load_from(device, &TimestepEmbedding::SOURCE, channels)
     }
@@ -30,9 +29,8 @@ impl TimestepEmbedding {
     /// # Errors
     /// As [`TimestepEmbedding::load`].
     pub fn load_from(device: &Device, source: &KernelSource, channels: usize) -> Result<TimestepEmbedding> {
-        let frequencies = Tensor::from_vec(&[channels / 2], embedding_frequencies(channels)?)?;
-        let kernel = device.kernel(source, "timestep_embedding")?;
-        Ok(TimestepEmbedding { kernel, frequencies: frequencies.to_device(device)? })
+        let frequencies = embedding_frequencies(channels)?;
+        Ok(TimestepEmbedding { kernel: device.kernel(source, "timestep_embedding")?, frequencies })
     }
 
     /// Queues the embeddings of `steps` \[batch\] into `output` \[batch, channels\], both on the stream's device.
@@ -42,15 +40,14 @@ impl TimestepEmbedding {
     /// [`Error::WrongDevice`].
     pub fn launch(&self, stream: &Stream, steps: &Tensor, output: &mut Tensor) -> Result<()> {
         const WHAT: &str = "timestep embedding";
-        let (batch, half) = (steps.len(), self.frequencies.len());
+        let (batch, half) = (steps.len(), self.frequencies);
         steps.expect_shape("timestep embedding's steps", &[batch])?;
         output.expect_shape("timestep embedding's output", &[batch, 2 * half])?;
         let pairs = fits_i32(WHAT, "the number of pairs", batch.checked_mul(half))?.unsigned_abs();
         let half = fits_i32(WHAT, "the number of frequencies", Some(half))?.unsigned_abs();
         let mut launch = stream.launch_builder(&self.kernel);
-        launch.arg(steps.buffer()?).arg(self.frequencies.buffer()?).arg(output.buffer_mut()?).arg(&half).arg(&pairs);
-        // SAFETY: the kernel reads steps[i / half] and frequencies[i % half] and writes those two values of a row for
-        // i < pairs = batch · half, which all hold.
+        launch.arg(steps.buffer()?).arg(output.buffer_mut()?).arg(&half).arg(&pairs);
+        // SAFETY: the kernel reads steps[i / half] and writes two values of that row for i < pairs = batch · half, which both hold.
         unsafe { launch.launch(LaunchConfig::for_num_elems(pairs)) }
     }
 }
