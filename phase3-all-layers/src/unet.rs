@@ -137,8 +137,8 @@ impl Config {
         shapes.0
     }
 
-    /// Untrained parameters that a seed decides, as [`Parameters::seeded`] makes them: with a gain of 3 weights keep the variance of
-    /// what they multiply.
+    /// Untrained parameters that a seed decides, as [`Parameters::seeded`] makes them: with a gain of 3 weights keep the
+    /// variance of what they multiply.
     pub fn seeded(&self, seed: u64) -> Parameters {
         Parameters::seeded(self.shapes(), seed, 3.0)
     }
@@ -296,8 +296,8 @@ impl<'a> Known<'a> {
     }
 }
 
-/// The predicted noise \[N, 4, H, W\] of latents and the frame before `x` \[N, 8, H, W\] at `steps` \[N\], on the CPU. `observe`
-/// sees the output of the first convolution and of each block, and its name.
+/// The predicted noise \[N, 4, H, W\] of latents and the frame before `x` \[N, 8, H, W\] at `steps` \[N\], on the CPU.
+/// `observe` sees the output of the first convolution and of each block, and its name.
 ///
 /// # Errors
 /// As [`Parameters::get`]; [`Error::Shape`] if a shape does not fit; [`Error::Invalid`] if a tensor is on a device.
@@ -572,8 +572,8 @@ impl UNet {
         Ok(AtSteps { network: self, steps: Tensor::from_vec(&[steps.len()], steps.to_vec())?.to_device(device)? })
     }
 
-    /// Bytes of device memory beside parameters and activations: Winograd's transforms of the weights; and what kernels have asked
-    /// for so far, for tables and for the parts of results that several blocks share.
+    /// Bytes of device memory beside parameters and activations: Winograd's transforms of the weights; and what kernels have
+    /// asked for so far, for tables and for the parts of results that several blocks share.
     pub fn scratch_bytes(&self) -> [u64; 2] {
         let of_blocks = self.blocks.iter().flat_map(|block| match &block.part {
             Part::Downsampling(convolution) | Part::Upsampling(convolution) => vec![convolution],
@@ -585,8 +585,8 @@ impl UNet {
         [prepared as u64, (self.conv.workspace_bytes() + self.gemm.workspace_bytes()) as u64]
     }
 
-    /// Queues the network on `pass`: the predicted noise \[N, 4, H, W\] of latents and the frame before `x` \[N, 8, H, W\] at `steps`
-    /// \[N\], both on its device.
+    /// Queues the network on `pass`: the predicted noise \[N, 4, H, W\] of latents and the frame before `x` \[N, 8, H, W\] at
+    /// `steps` \[N\], both on its device.
     ///
     /// # Errors
     /// [`Error::Shape`] if a shape does not fit; what launches report.

@@ -1,5 +1,5 @@
-//! Video from noise: frames one after the other, each by a few forward passes of the U-Net over noise, the frame before and a step of
-//! a schedule; and pictures of them.
+//! Video from noise: frames one after the other, each by a few forward passes of the U-Net over noise, the frame before and a
+//! step of a schedule; and pictures of them.
 //!
 //! ```text
 //! x = noise
@@ -9,8 +9,8 @@
 //!     x = √ᾱ·x̂ + √(1−ᾱ)·ε                         ᾱ of the next step; 1 after the last, so x is the frame
 //! ```
 //!
-//! That is the sampler without fresh noise of Song et al., "Denoising Diffusion Implicit Models", 2020. The schedule is the cosine of
-//! Nichol and Dhariwal, "Improved Denoising Diffusion Probabilistic Models", 2021.
+//! That is the sampler without fresh noise of Song et al., "Denoising Diffusion Implicit Models", 2020. The schedule is the
+//! cosine of Nichol and Dhariwal, "Improved Denoising Diffusion Probabilistic Models", 2021.
 //!
 //! A decoder of its own would turn latents into a real picture; here the first three channels are taken as red, green and blue.
 
@@ -37,8 +37,8 @@ const THRESHOLD: f32 = 0.5;
 /// Of the untrained parameters.
 const SEED: u64 = 8;
 
-/// ᾱ of the cosine schedule at timestep `t`, from 1 at 0 to 0 at 1000: cos² of (t/1000 + s)/(1 + s)·π/2 relative to that at 0. The
-/// offset s keeps the first steps from having next to no noise.
+/// ᾱ of the cosine schedule at timestep `t`, from 1 at 0 to 0 at 1000: cos² of (t/1000 + s)/(1 + s)·π/2 relative to that at 0.
+/// The offset s keeps the first steps from having next to no noise.
 fn alpha_bar(t: f64) -> f32 {
     const OFFSET: f64 = 0.008;
     let power = |t: f64| ((t / SCHEDULE + OFFSET) / (1.0 + OFFSET) * std::f64::consts::FRAC_PI_2).cos().powi(2);
@@ -192,7 +192,8 @@ pub fn generate(
     (0..frames as u64).map(|frame| sampler.frame(&noise(frame), &mut after_step)).collect()
 }
 
-/// Makes a video by a U-Net with the weights of a `.safetensors` file or, without, untrained ones, and writes its frames into `dir`.
+/// Makes a video by a U-Net with the weights of a `.safetensors` file or, without, untrained ones, and writes its frames into
+/// `dir`.
 ///
 /// # Errors
 /// As [`Parameters::open`], [`generate`] and [`write_frames`].
@@ -239,11 +240,12 @@ fn mean_and_deviation(values: &[f32]) -> [f64; 2] {
 /// Pixels of a picture for a value of a latent, in each direction.
 const SCALE: u32 = 4;
 
-/// The picture of a latent \[C, H, W\] or \[1, C, H, W\] of three channels or more, on the host: −1 is 0 and 1 is 255, and each value
-/// is a square of 4 × 4 pixels.
+/// The picture of a latent \[C, H, W\] or \[1, C, H, W\] of three channels or more, on the host: −1 is 0 and 1 is 255, and
+/// each value is a square of 4 × 4 pixels.
 ///
 /// # Errors
-/// [`common::Error::Shape`] if it has another shape, [`common::Error::Invalid`] if it is on a device or one of the values shown is NaN.
+/// [`common::Error::Shape`] if it has another shape, [`common::Error::Invalid`] if it is on a device or one of the values
+/// shown is NaN.
 pub fn picture(latent: &Tensor) -> Result<RgbImage> {
     let (&[channels, height, width] | &[1, channels, height, width]) = latent.shape() else {
         return Err(no_picture(latent));
@@ -271,8 +273,8 @@ fn no_picture(latent: &Tensor) -> common::Error {
     }
 }
 
-/// Writes the pictures of latents as `frame-0000.png`, `frame-0001.png` … into `dir`, which is made if it is not there, and returns
-/// their paths.
+/// Writes the pictures of latents as `frame-0000.png`, `frame-0001.png` … into `dir`, which is made if it is not there, and
+/// returns their paths.
 ///
 /// # Errors
 /// As [`picture`]; [`Error::Write`] if a file cannot be written.
