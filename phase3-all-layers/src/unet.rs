@@ -326,7 +326,7 @@ pub fn forward_on_cpu(
         observe(name, &y);
         Ok(y)
     })?;
-    let y = model.norm_silu("output_norm", &y)?;
+    let y = model.norm_silu("output_norm", y.to_host()?)?;
     model.convolve("output", &y, 1)
 }
 
@@ -347,17 +347,17 @@ impl OnCpu<'_> {
         cpu::conv2d(x, weight, bias, same_size(weight, stride)?)
     }
 
-    fn norm_silu(&self, name: &str, x: &Tensor) -> Result<Tensor> {
-        let mut y = cpu::batch_norm(x, &self.known.batch_norm(name)?)?;
-        cpu::silu_in_place(&mut y)?;
-        Ok(y)
+    fn norm_silu(&self, name: &str, mut x: Tensor) -> Result<Tensor> {
+        cpu::batch_norm_in_place(&mut x, &self.known.batch_norm(name)?)?;
+        cpu::silu_in_place(&mut x)?;
+        Ok(x)
     }
 
     fn residual(&self, name: &str, x: &Tensor, embedding: &Tensor) -> Result<Tensor> {
         let part = |part: &str| format!("{name}.{part}");
-        let mut y = self.norm_silu(&part("norm1"), &self.convolve(&part("conv1"), x, 1)?)?;
+        let mut y = self.norm_silu(&part("norm1"), self.convolve(&part("conv1"), x, 1)?)?;
         cpu::add_channel_in_place(&mut y, &self.linear(&part("time"), embedding)?)?;
-        let mut y = self.norm_silu(&part("norm2"), &self.convolve(&part("conv2"), &y, 1)?)?;
+        let mut y = self.norm_silu(&part("norm2"), self.convolve(&part("conv2"), &y, 1)?)?;
         match self.known.find(&part("shortcut.weight"))? {
             Some(_) => cpu::add_in_place(&mut y, &self.convolve(&part("shortcut"), x, 1)?)?,
             None => cpu::add_in_place(&mut y, x)?,
