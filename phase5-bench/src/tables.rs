@@ -187,7 +187,7 @@ pub const TABLES: &[Entry] = &[
     Entry {
         name: "claims",
         shows: "claims of the literature, measured again",
-        state: State::Here(claims::run, "those that phase 2 can answer; others: phase 4"),
+        state: State::Here(claims::run, "those that phases 1 to 3 can answer; others: phase 4"),
     },
     later("multi-gpu", "1, 2, 4 GPUs: images/s, frames/s, efficiency", "phase 4"),
 ];
