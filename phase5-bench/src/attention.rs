@@ -61,8 +61,8 @@ pub fn run(context: &Context) -> crate::Result<Outcome> {
         sizes.iter().map(|size| Work::attention([1, HEADS, size.tokens, size.d], Mode::Eager)).collect();
     let pytorch = torch::measure(device, &bench, &work);
     let mut columns = vec![
-        Column::number("tokens", 0),
-        Column::number("d", 0),
+        Column::key("tokens"),
+        Column::key("d"),
         Column::text("by"),
         Column::number("ms", 4),
         Column::number("TFLOP/s", 2),

@@ -55,7 +55,7 @@ pub fn run(context: &Context) -> crate::Result<Outcome> {
 
     let mut columns = vec![
         Column::text("configuration"),
-        Column::number("batch", 0),
+        Column::key("batch"),
         Column::text("by"),
         Column::number("ms", 4),
         Column::number("% of eager", 1),

@@ -83,7 +83,7 @@ impl Bars {
             .margin(16)
             .x_label_area_size(48)
             .y_label_area_size(120)
-            .build_cartesian_2d(0.0..most * 1.12, (0..count).into_segmented())
+            .build_cartesian_2d(0.0..most * 1.12, (0..count - 1).into_segmented())
             .map_err(fail)?;
         // The first on top.
         let name = |at: &SegmentValue<i32>| match at {

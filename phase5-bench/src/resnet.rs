@@ -200,7 +200,7 @@ pub fn batch(context: &Context) -> crate::Result<Outcome> {
 
     let mut wrong = Vec::new();
     let mut columns = vec![
-        Column::number("batch", 0),
+        Column::key("batch"),
         Column::text("by"),
         Column::number("ms", 3),
         Column::number("images/s", 0),
@@ -274,7 +274,7 @@ pub fn memory(context: &Context) -> crate::Result<Outcome> {
     let parameters = CONFIG.seeded(SEED);
     let columns = [
         Column::text("implementation"),
-        Column::number("batch", 0),
+        Column::key("batch"),
         Column::number("parameters", 1),
         Column::number("transformed", 1),
         Column::number("scratch", 1),
