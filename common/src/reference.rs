@@ -9,8 +9,8 @@ mod sequence;
 
 pub(crate) use elementwise::expect_one_shape;
 pub use elementwise::{
-    DiffusionParams, add_channel, concatenate, diffusion_step, embedding_frequencies, gelu, silu, silu_sum,
-    timestep_embedding, upsample_nearest,
+    DiffusionParams, add_channel, add_noise, concatenate, diffusion_step, embedding_frequencies, gelu, noise_factors,
+    silu, silu_sum, timestep_embedding, upsample_nearest,
 };
 pub use pool::{MaxPool2d, adaptive_avg_pool2d, max_pool2d};
 pub use sequence::{

@@ -16,10 +16,9 @@
 //! | [`plot`] | drawings as SVG and PNG files |
 //! | [`reconstruct`] | how well a model gives a sound back, frame by frame |
 //! | [`resnet`] | ResNet of basic blocks, ResNet18 among them, on the CPU and on a device |
-//! | [`video`] | from latents to pictures |
+//! | [`unet`] | the denoiser of video diffusion, on the CPU and on a device |
+//! | [`video`] | frames from noise, and pictures of them |
 //! | [`workspace`] | where activations live: planned once, so that a forward pass allocates nothing |
-//!
-//! The video U-Net has not been written yet.
 
 pub mod audio;
 pub mod autoencoder;
@@ -36,6 +35,7 @@ pub mod photo;
 pub mod plot;
 pub mod reconstruct;
 pub mod resnet;
+pub mod unet;
 pub mod video;
 pub mod workspace;
 

@@ -7,6 +7,8 @@ use common::prelude::*;
 use common::table::{Column, Table};
 
 use crate::audio::{self, Config};
+use crate::autoencoder::{self, Autoencoder};
+use crate::parameters::Parameters;
 use crate::plot::LinePlot;
 
 /// The mean squared error of each frame: B·F scores, in the order of time, of `input` and `output` \[B, F·M\] on the host.
@@ -30,12 +32,42 @@ pub fn anomaly_scores(input: &Tensor, output: &Tensor, config: &Config) -> Resul
     Ok(frames.map(error).collect())
 }
 
+/// Of the untrained parameters.
+const SEED: u64 = 5;
+
+/// The scores of a WAV file under an autoencoder with the weights of a `.safetensors` file or, without, untrained ones.
+///
+/// # Errors
+/// As [`Parameters::open`], [`Autoencoder::load`] and [`scores_of`].
+pub fn reconstruct(
+    device: &Device,
+    config: autoencoder::Config,
+    weights: Option<&Path>,
+    sound: &Path,
+    plots: &Path,
+) -> crate::Result<Table> {
+    let parameters = match weights {
+        Some(path) => Parameters::open(path, &config.shapes())?,
+        None => config.seeded(SEED),
+    };
+    let model = Autoencoder::load(device, config, &parameters)?;
+    let spectrogram = Config { mels: config.n_mels, frames: config.frames };
+    let mut table = scores_of(sound, &spectrogram, plots, |x| model.reconstruct(&device.stream(), x))?;
+    for warning in model.warnings() {
+        table.note(warning);
+    }
+    if weights.is_none() {
+        table.note("The weights are untrained, so the scores mean nothing. `--weights FILE` takes trained ones.");
+    }
+    Ok(table)
+}
+
 /// The scores of a WAV file under `model`, which turns inputs \[B, F·M\] into their reconstruction (both on the host); a plot of
 /// them is written into `plots`, by the name of the sound.
 ///
 /// # Errors
 /// As [`audio::open`], [`audio::frames`] (with the file's name), `model`, [`anomaly_scores`] and [`LinePlot::save`].
-pub fn reconstruct(
+pub fn scores_of(
     sound: &Path,
     config: &Config,
     plots: &Path,
@@ -116,7 +148,7 @@ mod tests {
         let config = Config { mels: 16, frames: 5 };
         let plots = dir.path().join("plots");
         let model = |_: &Tensor| audio::frames(&audio::open(&quiet).unwrap(), &config);
-        let table = reconstruct(&click, &config, &plots, model).unwrap();
+        let table = scores_of(&click, &config, &plots, model).unwrap();
         // 16 frames, of which one is left over.
         let scores: Vec<(f64, f64)> =
             table
@@ -141,13 +173,13 @@ mod tests {
         assert!(plots.join("click.svg").is_file() && plots.join("click.png").is_file());
 
         let too_long = Config { mels: 16, frames: 50 };
-        let error = reconstruct(&click, &too_long, &plots, model).unwrap_err().to_string();
+        let error = scores_of(&click, &too_long, &plots, model).unwrap_err().to_string();
         assert!(
             error.contains("click.wav as sound: the sound is 0.500 s long, and an input of 50 frames needs"),
             "{error}"
         );
         let broken = |input: &Tensor| Ok(Tensor::full(input.shape(), f32::NAN));
-        let error = reconstruct(&click, &config, &plots, broken).unwrap_err().to_string();
+        let error = scores_of(&click, &config, &plots, broken).unwrap_err().to_string();
         assert!(error.contains("point 0 is (0.0, NaN)"), "{error}");
     }
 }

@@ -1,21 +1,251 @@
-//! From latents to pictures, for a look at what the U-Net makes. A decoder of its own would turn latents into a real picture; here
-//! the first three channels are taken as red, green and blue.
+//! Video from noise: frames one after the other, each by a few forward passes of the U-Net over noise, the frame before and a
+//! step of a schedule; and pictures of them.
+//!
+//! ```text
+//! x = noise
+//! for t in the schedule, the noisiest step first
+//!     ε = U-Net([x, frame before], t)
+//!     x̂ = diffusion step(x, ε, frame before)      blended with the frame before where the two agree, clamped
+//!     x = √ᾱ·x̂ + √(1−ᾱ)·ε                         ᾱ of the next step; 1 after the last, so x is the frame
+//! ```
+//!
+//! That is the sampler without fresh noise of Song et al., "Denoising Diffusion Implicit Models", 2020. The schedule is the
+//! cosine of Nichol and Dhariwal, "Improved Denoising Diffusion Probabilistic Models", 2021.
+//!
+//! A decoder of its own would turn latents into a real picture; here the first three channels are taken as red, green and blue.
 
 use std::path::{Path, PathBuf};
 
 use common::prelude::*;
+use common::progress::Progress;
+use common::reference::DiffusionParams;
+use common::table::{Column, Table};
 use image::{Rgb, RgbImage};
 
 use crate::Error;
+use crate::layers::{AddNoise, Concatenate, DiffusionStep, kinds};
+use crate::parameters::Parameters;
+use crate::unet::{Config, INPUTS, LATENTS, UNet};
+use crate::workspace::{Pass, Workspace};
+
+/// Steps of the schedule that the U-Net's timesteps count.
+const SCHEDULE: f64 = 1000.0;
+/// The new frame's part in the blend with the frame before.
+const WEIGHT: f32 = 0.7;
+/// How far values of two frames may be apart to be blended.
+const THRESHOLD: f32 = 0.5;
+/// Of the untrained parameters.
+const SEED: u64 = 8;
+
+/// ᾱ of the cosine schedule at timestep `t`, from 1 at 0 to 0 at 1000: cos² of (t/1000 + s)/(1 + s)·π/2 relative to that at 0.
+/// The offset s keeps the first steps from having next to no noise.
+fn alpha_bar(t: f64) -> f32 {
+    const OFFSET: f64 = 0.008;
+    let power = |t: f64| ((t / SCHEDULE + OFFSET) / (1.0 + OFFSET) * std::f64::consts::FRAC_PI_2).cos().powi(2);
+    (power(t) / power(0.0)) as f32
+}
+
+/// The middles of so many equal parts of the schedule, the noisiest first.
+fn timesteps(steps: usize) -> impl Iterator<Item = f64> {
+    (0..steps).rev().map(move |step| SCHEDULE * (step as f64 + 0.5) / steps as f64)
+}
+
+/// Values of the normal distribution, by Box and Muller's transform of uniform ones.
+fn gaussian(shape: &[usize], seed: u64) -> Tensor {
+    let count: usize = shape.iter().product();
+    let uniform = Tensor::random(&[2 * count], seed);
+    let values = uniform.as_slice().unwrap_or_default().as_chunks::<2>().0.iter().map(|&[radius, angle]| {
+        // From (−1, 1) to (0, 1), whose lower end has no logarithm.
+        let radius = (f64::from(radius) / 2.0 + 0.5).max(1e-9);
+        ((-2.0 * radius.ln()).sqrt() * (f64::from(angle) * std::f64::consts::PI).cos()) as f32
+    });
+    let values = values.collect();
+    Tensor::from_vec(shape, values).unwrap_or(uniform)
+}
+
+/// One step of a frame.
+#[derive(Debug)]
+struct Step {
+    /// The timestep, \[1\], on the device.
+    time: Tensor,
+    alpha_bar: f32,
+    /// ᾱ of the step after it.
+    next: f32,
+}
+
+/// What a step is made of.
+#[derive(Debug)]
+struct Layers<'a> {
+    network: &'a UNet,
+    concatenate: Concatenate,
+    diffusion: DiffusionStep,
+    add_noise: AddNoise,
+}
+
+impl Layers<'_> {
+    /// Queues a step from `x` to the x of the next.
+    fn step(&self, pass: &Pass<'_>, step: &Step, weight: f32, x: &mut Tensor, previous: &Tensor) -> Result<()> {
+        let [count, _, height, width] = x.dims4()?;
+        let mut joined = pass.activation(&[count, INPUTS, height, width])?;
+        pass.queue(kinds::CONCATENATE, |stream| self.concatenate.launch(stream, x, previous, &mut joined))?;
+        let noise = self.network.forward(pass, &joined, &step.time)?;
+        drop(joined);
+        let mut clean = pass.activation(x.shape())?;
+        let params = DiffusionParams { alpha_bar: step.alpha_bar, weight, threshold: THRESHOLD };
+        pass.queue(kinds::DIFFUSION, |stream| {
+            self.diffusion.launch(stream, [x, &noise, previous], params, &mut clean)?;
+            self.add_noise.launch(stream, &clean, &noise, step.next, x)
+        })
+    }
+}
+
+/// Makes frames, with everything on the device from a frame's noise to the frame.
+#[derive(Debug)]
+pub struct Sampler<'a> {
+    layers: Layers<'a>,
+    stream: Stream,
+    workspace: Workspace,
+    steps: Vec<Step>,
+    /// \[1, 4, side, side\].
+    x: Tensor,
+    /// The frame before.
+    previous: Tensor,
+    /// The new frame's part in the blend: all of it for the first frame.
+    weight: f32,
+}
+
+impl<'a> Sampler<'a> {
+    /// For frames \[1, 4, side, side\] by so many steps each, with `network` on `device`.
+    ///
+    /// # Errors
+    /// [`common::Error::Invalid`] if there are no steps; as [`UNet::forward`], [`Workspace::plan`] and [`Device::kernel`].
+    pub fn new(device: &Device, network: &'a UNet, side: usize, steps: usize) -> Result<Sampler<'a>> {
+        let nexts = timesteps(steps).skip(1).map(alpha_bar).chain([1.0]);
+        let step = |(t, next): (f64, f32)| {
+            let time = Tensor::full(&[1], t as f32).to_device(device)?;
+            Ok(Step { time, alpha_bar: alpha_bar(t), next })
+        };
+        let steps: Vec<Step> = timesteps(steps).zip(nexts).map(step).collect::<Result<_>>()?;
+        let Some(first) = steps.first() else {
+            return Err(common::Error::Invalid("a frame takes one step or more".to_owned()));
+        };
+        let layers = Layers {
+            network,
+            concatenate: Concatenate::load(device)?,
+            diffusion: DiffusionStep::load(device)?,
+            add_noise: AddNoise::load(device)?,
+        };
+        let shape = [1, LATENTS, side, side];
+        let mut planned = Tensor::shape_only(&shape);
+        let shape_only = Tensor::shape_only(&shape);
+        let workspace = Workspace::plan(device, |pass| layers.step(pass, first, 1.0, &mut planned, &shape_only))?;
+        let (x, previous) = (Tensor::empty_on(device, &shape)?, Tensor::zeros(&shape).to_device(device)?);
+        Ok(Sampler { layers, stream: device.stream(), workspace, steps, x, previous, weight: 1.0 })
+    }
+
+    /// The next frame, from `noise` of its shape, both on the host. `after_step` is told how often a step has been queued.
+    ///
+    /// # Errors
+    /// [`common::Error::Shape`] if `noise` has another shape; what launches report.
+    pub fn frame(&mut self, noise: &Tensor, mut after_step: impl FnMut()) -> Result<Tensor> {
+        let Sampler { layers, stream, workspace, steps, x, previous, weight } = self;
+        noise.expect_shape("a frame's noise", x.shape())?;
+        stream.memcpy_htod(noise.as_slice()?, x.buffer_mut()?)?;
+        for step in steps.iter() {
+            workspace.run(stream, |pass| layers.step(pass, step, *weight, x, previous))?;
+            after_step();
+        }
+        stream.memcpy_dtod(x.buffer()?, previous.buffer_mut()?)?;
+        *weight = WEIGHT;
+        Tensor::from_vec(x.shape(), stream.clone_dtoh(x.buffer()?)?)
+    }
+}
+
+/// What a video is made with.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Frames.
+    pub frames: usize,
+    /// Steps of a frame.
+    pub steps: usize,
+    /// Sides of a frame's latents, a multiple of [`crate::unet::MULTIPLE`].
+    pub side: usize,
+    /// Of the noise.
+    pub seed: u64,
+}
+
+/// The frames \[1, 4, side, side\] of a video. `after_step` is told how often a step has been queued.
+///
+/// # Errors
+/// As [`UNet::load`], [`Sampler::new`] and [`Sampler::frame`].
+pub fn generate(
+    device: &Device,
+    config: Config,
+    parameters: &Parameters,
+    options: &Options,
+    mut after_step: impl FnMut(),
+) -> Result<Vec<Tensor>> {
+    let Options { frames, steps, side, seed } = *options;
+    let network = UNet::load(device, config, parameters)?;
+    let mut sampler = Sampler::new(device, &network, side, steps)?;
+    let noise = |frame: u64| gaussian(&[1, LATENTS, side, side], seed.wrapping_add(frame));
+    (0..frames as u64).map(|frame| sampler.frame(&noise(frame), &mut after_step)).collect()
+}
+
+/// Makes a video by a U-Net with the weights of a `.safetensors` file or, without, untrained ones, and writes its frames into
+/// `dir`.
+///
+/// # Errors
+/// As [`Parameters::open`], [`generate`] and [`write_frames`].
+pub fn video(
+    device: &Device,
+    (name, config): (&str, Config),
+    weights: Option<&Path>,
+    options: &Options,
+    dir: &Path,
+) -> crate::Result<Table> {
+    let parameters = match weights {
+        Some(path) => Parameters::open(path, &config.shapes())?,
+        None => config.seeded(SEED),
+    };
+    // A folder that cannot be written is found before the work is done.
+    write_frames(dir, [])?;
+    let Options { frames, steps, side, .. } = *options;
+    let message = format!("{frames} frames of {side} × {side}, {steps} steps each");
+    let progress = Progress::new(frames.saturating_mul(steps) as u64, message);
+    let latents = generate(device, config, &parameters, options, || progress.inc(1))?;
+    progress.finish();
+    let columns =
+        [Column::text("file"), Column::number("steps", 0), Column::number("mean", 4), Column::number("std", 4)];
+    let title = format!("Frames by the {name} U-Net on {}, {side} × {side} latents", device.short_name());
+    let mut table = Table::new(title, columns);
+    for (path, latent) in write_frames(dir, &latents)?.iter().zip(&latents) {
+        let [mean, deviation] = mean_and_deviation(latent.as_slice()?);
+        table.row([path.display().to_string().into(), (steps as f64).into(), mean.into(), deviation.into()]);
+    }
+    table.note("mean, std: of a frame's latents, all four channels.");
+    if weights.is_none() {
+        table.note("The weights are untrained, so the frames are noise that was filtered. `--weights FILE` takes trained ones.");
+    }
+    Ok(table)
+}
+
+fn mean_and_deviation(values: &[f32]) -> [f64; 2] {
+    let count = values.len() as f64;
+    let mean = values.iter().map(|&value| f64::from(value)).sum::<f64>() / count;
+    let square = values.iter().map(|&value| (f64::from(value) - mean).powi(2)).sum::<f64>() / count;
+    [mean, square.sqrt()]
+}
 
 /// Pixels of a picture for a value of a latent, in each direction.
 const SCALE: u32 = 4;
 
-/// The picture of a latent \[C, H, W\] or \[1, C, H, W\] of three channels or more, on the host: −1 is 0 and 1 is 255, and each value
-/// is a square of 4 × 4 pixels.
+/// The picture of a latent \[C, H, W\] or \[1, C, H, W\] of three channels or more, on the host: −1 is 0 and 1 is 255, and
+/// each value is a square of 4 × 4 pixels.
 ///
 /// # Errors
-/// [`common::Error::Shape`] if it has another shape, [`common::Error::Invalid`] if it is on a device or one of the values shown is NaN.
+/// [`common::Error::Shape`] if it has another shape, [`common::Error::Invalid`] if it is on a device or one of the values
+/// shown is NaN.
 pub fn picture(latent: &Tensor) -> Result<RgbImage> {
     let (&[channels, height, width] | &[1, channels, height, width]) = latent.shape() else {
         return Err(no_picture(latent));
@@ -43,8 +273,8 @@ fn no_picture(latent: &Tensor) -> common::Error {
     }
 }
 
-/// Writes the pictures of latents as `frame-0000.png`, `frame-0001.png` … into `dir`, which is made if it is not there, and returns
-/// their paths.
+/// Writes the pictures of latents as `frame-0000.png`, `frame-0001.png` … into `dir`, which is made if it is not there, and
+/// returns their paths.
 ///
 /// # Errors
 /// As [`picture`]; [`Error::Write`] if a file cannot be written.
@@ -62,6 +292,28 @@ pub fn write_frames<'a>(dir: &Path, latents: impl IntoIterator<Item = &'a Tensor
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_schedule_is_nichol_and_dhariwals() {
+        // cos²((0.5 + 0.008)/1.008·π/2) / cos²(0.008/1.008·π/2).
+        assert!((alpha_bar(500.0) - 0.493_844).abs() < 1e-5, "{}", alpha_bar(500.0));
+        assert_eq!(alpha_bar(0.0), 1.0);
+        assert!(alpha_bar(1000.0) < 1e-9);
+        assert_eq!(timesteps(4).collect::<Vec<_>>(), [875.0, 625.0, 375.0, 125.0]);
+        assert!(timesteps(50).map(alpha_bar).is_sorted_by(|a, b| a < b));
+    }
+
+    #[test]
+    fn noise_is_normal() {
+        let noise = gaussian(&[4, 128, 128], 1);
+        let values = noise.as_slice().unwrap();
+        let [mean, deviation] = mean_and_deviation(values);
+        assert!(mean.abs() < 0.02 && (deviation - 1.0).abs() < 0.02, "{mean} {deviation}");
+        // 4.55 % of a normal distribution is beyond two standard deviations.
+        let far = values.iter().filter(|value| value.abs() > 2.0).count() as f64 / values.len() as f64;
+        assert!((far - 0.0455).abs() < 0.004, "{far}");
+        assert!(values.iter().all(|value| value.is_finite()));
+    }
 
     #[test]
     fn channels_are_colours_and_values_are_squares() {

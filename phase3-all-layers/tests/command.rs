@@ -53,3 +53,24 @@ fn files_that_are_none_are_refused_in_a_sentence() {
     command(&["evaluate", folder, "--weights", text, "--batch", "0"]).assert().code(2);
     command(&["--help"]).assert().success();
 }
+
+#[test]
+fn a_video_is_written_as_pictures() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("frames");
+    let args =
+        ["video", "--frames", "2", "--steps", "1", "--size", "8", "--device", "sim", "--format", "json", "--out"];
+    let run = command(&[&args[..], &[out.to_str().unwrap()]].concat()).assert().success();
+    let table: Table = serde_json::from_slice(&run.get_output().stdout).unwrap();
+    assert_eq!(table.rows.len(), 2);
+    for (row, name) in table.rows.iter().zip(["frame-0000.png", "frame-0001.png"]) {
+        let [Cell::Text(path), Cell::Number(steps), Cell::Number(_), Cell::Number(deviation)] = &row[..] else {
+            panic!("{row:?}")
+        };
+        assert!(path.ends_with(name) && *steps == 1.0 && *deviation > 0.0, "{row:?}");
+        assert_eq!(image::image_dimensions(path).unwrap(), (32, 32));
+    }
+    assert!(table.notes.iter().any(|note| note.contains("untrained")), "{:?}", table.notes);
+    let run = command(&["video", "--size", "12", "--device", "sim"]).assert().code(1);
+    assert!(String::from_utf8_lossy(&run.get_output().stderr).contains("multiples of 8"));
+}

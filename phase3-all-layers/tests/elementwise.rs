@@ -11,7 +11,7 @@ use common::device_test;
 use common::prelude::*;
 use common::reference::{self, Bounded, DiffusionParams};
 use phase3_all_layers::layers::{
-    AddChannel, Concatenate, DiffusionStep, Gelu, Silu, SiluSum, TimestepEmbedding, Upsample,
+    AddChannel, AddNoise, Concatenate, DiffusionStep, Gelu, Silu, SiluSum, TimestepEmbedding, Upsample,
 };
 use planted::{must_be_rejected, planted};
 
@@ -107,6 +107,13 @@ fn diffusion(device: &Device, layer: &DiffusionStep, shape: &[usize], params: Di
     compare_bits(found, cpu::diffusion_step(&noisy, &noise, &previous, params)?)
 }
 
+fn add_noise(device: &Device, layer: &AddNoise, shape: &[usize], alpha_bar: f32) -> Comparison {
+    let (clean, noise) = (wide(shape, 1, 2.0), wide(shape, 2, 2.0));
+    let mut found = Tensor::empty_on(device, shape)?;
+    layer.launch(&device.stream(), &clean.to_device(device)?, &noise.to_device(device)?, alpha_bar, &mut found)?;
+    compare_bits(found, cpu::add_noise(&clean, &noise, alpha_bar)?)
+}
+
 const PARAMS: [DiffusionParams; 4] = [
     DiffusionParams { alpha_bar: 0.9, weight: 0.7, threshold: 0.5 },
     DiffusionParams { alpha_bar: 0.02, weight: 0.25, threshold: 1.5 },
@@ -175,6 +182,26 @@ device_test! {
             embedding(&device, &TimestepEmbedding::SOURCE, &steps(), channels)?.unwrap();
         }
         embedding(&device, &TimestepEmbedding::SOURCE, &Tensor::zeros(&[0]), 16)?.unwrap();
+        Ok(())
+    }
+
+    fn adding_noise_has_the_cpus_bits(device) {
+        let layer = AddNoise::load(&device)?;
+        for shape in IMAGES {
+            for alpha_bar in [0.0, 0.02, 0.9, 1.0] {
+                add_noise(&device, &layer, &shape, alpha_bar)?.unwrap();
+            }
+        }
+        let nan = Tensor::full(&[1], f32::NAN).to_device(&device)?;
+        let number = Tensor::full(&[1], 1.0).to_device(&device)?;
+        for [clean, noise] in [[&nan, &number], [&number, &nan]] {
+            let mut y = Tensor::empty_on(&device, &[1])?;
+            layer.launch(&device.stream(), clean, noise, 0.5, &mut y)?;
+            assert!(y.into_vec()?[0].is_nan());
+        }
+        let mut y = Tensor::empty_on(&device, &[1])?;
+        assert!(layer.launch(&device.stream(), &number, &number, 1.5, &mut y).is_err());
+        assert!(layer.launch(&device.stream(), &number, &Tensor::zeros(&[2]).to_device(&device)?, 0.5, &mut y).is_err());
         Ok(())
     }
 
@@ -310,6 +337,16 @@ fn planted_mistakes_in_embedding_and_diffusion_are_found() {
         let source = planted(&DiffusionStep::SOURCE, right, wrong);
         must_be_rejected(wrong, |device| {
             diffusion(device, &DiffusionStep::load_from(device, &source)?, &[2, 4, 9, 7], PARAMS[0])
+        });
+    }
+    for (right, wrong) in [
+        ("__fmul_rn(noise_scale, noise[i])", "__fmul_rn(noise_scale, clean[i])"),
+        ("__fadd_rn(", "__fsub_rn("),
+        ("if (i < n)", "if (i <= n)"),
+    ] {
+        let source = planted(&AddNoise::SOURCE, right, wrong);
+        must_be_rejected(wrong, |device| {
+            add_noise(device, &AddNoise::load_from(device, &source)?, &[2, 4, 9, 7], 0.25)
         });
     }
 }

@@ -18,6 +18,7 @@ use phase3_all_layers::layers::{
 use phase3_all_layers::module::infer;
 use phase3_all_layers::parameters::Parameters;
 use phase3_all_layers::resnet::{Config, ResNet, forward_on_host};
+use phase3_all_layers::unet;
 
 /// Of BatchNorm and LayerNorm.
 const EPS: f32 = 1e-5;
@@ -300,10 +301,37 @@ fn resnet18_on_the_cpu_gives_what_pytorch_gives_block_by_block() {
     golden::assert_output("resnet18", "logits", &logits.unwrap());
 }
 
+/// On a GPU alone: the attentions over 4096 pixels take the simulator minutes.
+#[test]
+fn the_tiny_unet_on_a_gpu_gives_what_pytorch_gives() {
+    let Some(device) = common::private::cuda_for_test("the_tiny_unet_on_a_gpu_gives_what_pytorch_gives") else {
+        return;
+    };
+    let network = unet::UNet::load(&device, unet::Config::TINY, &unet::Config::TINY.seeded(8)).unwrap();
+    let module = network.at(&device, &[10.0, 700.0]).unwrap();
+    let output = infer(&device.stream(), &module, &Tensor::random(&[2, 8, 64, 64], 1)).unwrap();
+    golden::assert_output("unet-tiny", "output", &output);
+}
+
+#[test]
+fn the_tiny_unet_on_the_cpu_gives_what_pytorch_gives_block_by_block() {
+    let (parameters, x) = (unet::Config::TINY.seeded(8), Tensor::random(&[2, 8, 64, 64], 1));
+    let steps = Tensor::from_vec(&[2], vec![10.0, 700.0]).unwrap();
+    let mut blocks = 0;
+    let output = unet::forward_on_cpu(&unet::Config::TINY, &parameters, &x, &steps, |name, output| {
+        blocks += 1;
+        golden::assert_summary("unet-tiny", name, output.as_slice().unwrap());
+    });
+    // 22 residual blocks, 23 attentions, the first convolution, three levels each way.
+    assert_eq!(blocks, 22 + 23 + 1 + 3 + 3);
+    golden::assert_output("unet-tiny", "output", &output.unwrap());
+}
+
 #[test]
 fn seeded_values_are_the_same_bits_as_in_python() {
     let samples: [(&[usize], u64); 5] = [(&[1], 3), (&[2], 3), (&[3, 3], 7), (&[65537], 0), (&[5], u64::MAX)];
     let values = samples.iter().enumerate().map(|(i, (shape, seed))| (i.to_string(), Tensor::random(shape, *seed)));
     golden::assert_digest("random", &Parameters::new(values));
     golden::assert_digest("resnet18", &Config::RESNET18.seeded(18));
+    golden::assert_digest("unet tiny", &unet::Config::TINY.seeded(8));
 }

@@ -12,6 +12,8 @@
 //! | [`layers`] | `layers`: ResNet18's opening layers on a real photo (more layers come with phase 3) |
 //! | [`plot`] | the roofline: what was measured against the device's limits, as SVG and PNG |
 //! | [`limits`] | what this device can do at most, measured |
+//! | [`accuracy`] | every model's last layer beside the CPU's; digits |
+//! | [`autoencoder`], [`video`] | the other two models |
 //! | [`attention`] | attention with its scores in memory |
 //! | [`resnet`] | whole ResNet18: one photo, batches, memory |
 //! | [`torch`] | PyTorch beside our kernels, in a process of its own |
@@ -19,10 +21,13 @@
 //! A table's check comes before its clock: results are compared with the f64 reference, and a wrong one fails the command.
 //! Numbers are measured here, or recorded on another machine and shown as such ([`common::record`]); none is estimated.
 
+pub mod accuracy;
 pub mod attention;
+pub mod autoencoder;
 mod board;
 pub mod claims;
 pub mod conv;
+mod differences;
 mod error;
 pub mod gemm;
 pub mod layers;
@@ -34,6 +39,7 @@ pub mod resnet;
 pub mod tables;
 pub mod torch;
 pub mod transfer;
+pub mod video;
 
 pub use error::{Error, Result};
 

@@ -8,7 +8,10 @@ use common::record::Record;
 use common::table::{Column, Table};
 
 use crate::limits::Limits;
-use crate::{Error, Result, attention, claims, conv, gemm, layers, linear_relu, norm, resnet, transfer};
+use crate::{
+    Error, Result, accuracy, attention, autoencoder, claims, conv, gemm, layers, linear_relu, norm, resnet, transfer,
+    video,
+};
 use phase3_all_layers::photo::Photo;
 
 /// What a table is made with.
@@ -153,13 +156,21 @@ pub const TABLES: &[Entry] = &[
         shows: "phases 1 to 4: peak bytes on the device",
         state: State::Here(resnet::memory, "phases 1 to 3"),
     },
-    later("accuracy", "each model and implementation: difference to the CPU, accuracy", "phase 4"),
+    Entry {
+        name: "accuracy",
+        shows: "each model and implementation: difference to the CPU, accuracy",
+        state: State::Here(accuracy::run, "phases 1 to 3"),
+    },
     Entry {
         name: "linear-relu",
         shows: "fused Linear+ReLU, forward and backward: ms, bandwidth",
         state: State::Here(linear_relu::run, ""),
     },
-    later("autoencoder", "unfused, fused, PyTorch: ms, speed-up, difference", "phase 4"),
+    Entry {
+        name: "autoencoder",
+        shows: "unfused, fused, PyTorch: ms, speed-up, difference",
+        state: State::Here(autoencoder::run, "unfused, and PyTorch's; fused: phase 4"),
+    },
     Entry {
         name: "attention",
         shows: "naive, tiled, flash × sequence: ms, TFLOP/s, memory",
@@ -168,11 +179,15 @@ pub const TABLES: &[Entry] = &[
     later("fusion", "fused kernels against separate ones: ms, launches, bytes", "phase 4"),
     later("ptx", "instructions written in PTX against CUDA C", "phase 4"),
     later("streams", "overlap, graphs, persistent kernel: ms and gain", "phase 4"),
-    later("video", "video U-Net unfused, fused, f16: ms a frame, frames/s", "phase 4"),
+    Entry {
+        name: "video",
+        shows: "video U-Net unfused, fused, f16: ms a frame, frames/s",
+        state: State::Here(video::run, "unfused, and PyTorch's; fused and f16: phase 4"),
+    },
     Entry {
         name: "claims",
         shows: "claims of the literature, measured again",
-        state: State::Here(claims::run, "those that phase 2 can answer; others: phase 4"),
+        state: State::Here(claims::run, "those that phases 1 to 3 can answer; others: phase 4"),
     },
     later("multi-gpu", "1, 2, 4 GPUs: images/s, frames/s, efficiency", "phase 4"),
 ];
@@ -253,7 +268,11 @@ mod tests {
                 "resnet-single",
                 "resnet-batch",
                 "memory",
+                "accuracy",
                 "linear-relu",
+                "autoencoder",
+                "attention",
+                "video",
                 "claims"
             ]
         );

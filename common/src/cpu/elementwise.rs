@@ -46,6 +46,17 @@ pub fn silu_sum(a: &Tensor, b: &Tensor, c: &Tensor) -> Result<Tensor> {
     Tensor::from_vec(a.shape(), values.into_par_iter().map(|(a, b, c)| silu(a + b * c)).collect())
 }
 
+/// `y` += `x`.
+///
+/// # Errors
+/// [`Error::Shape`] if the shapes differ, [`Error::Invalid`] if a tensor is on a device.
+pub fn add_in_place(y: &mut Tensor, x: &Tensor) -> Result<()> {
+    x.expect_shape("what is added", y.shape())?;
+    let values = x.as_slice()?;
+    y.as_mut_slice()?.iter_mut().zip(values).for_each(|(y, x)| *y += x);
+    Ok(())
+}
+
 /// `y` \[N, C, H, W\] += `v` \[N, C\], as [`reference::add_channel`].
 ///
 /// # Errors
@@ -119,6 +130,17 @@ pub fn diffusion_step(noisy: &Tensor, noise: &Tensor, previous: &Tensor, params:
         y.clamp(-1.0, 1.0)
     };
     Tensor::from_vec(noisy.shape(), values.into_par_iter().map(step).collect())
+}
+
+/// Noise added to a clean image, as [`reference::add_noise`].
+///
+/// # Errors
+/// As there.
+pub fn add_noise(clean: &Tensor, noise: &Tensor, alpha_bar: f32) -> Result<Tensor> {
+    noise.expect_shape("the noise that is added", clean.shape())?;
+    let [signal_scale, noise_scale] = reference::noise_factors(alpha_bar)?;
+    let values = clean.as_slice()?.par_iter().zip(noise.as_slice()?);
+    Tensor::from_vec(clean.shape(), values.map(|(x, e)| signal_scale * x + noise_scale * e).collect())
 }
 
 #[cfg(test)]
@@ -199,6 +221,9 @@ mod tests {
             let params = DiffusionParams { alpha_bar, weight, threshold };
             let expected = reference::diffusion_step(&noisy, &noise, &previous, params).unwrap();
             let found = diffusion_step(&noisy, &noise, &previous, params).unwrap();
+            assert_close(found.as_slice().unwrap(), &expected.values, expected.tolerance);
+            let expected = reference::add_noise(&previous, &noise, alpha_bar).unwrap();
+            let found = add_noise(&previous, &noise, alpha_bar).unwrap();
             assert_close(found.as_slice().unwrap(), &expected.values, expected.tolerance);
         }
     }

@@ -16,8 +16,8 @@ mod elementwise;
 mod sequence;
 
 pub use elementwise::{
-    add_channel_in_place, concatenate, diffusion_step, gelu_in_place, silu_in_place, silu_sum, timestep_embedding,
-    upsample_nearest,
+    add_channel_in_place, add_in_place, add_noise, concatenate, diffusion_step, gelu_in_place, silu_in_place, silu_sum,
+    timestep_embedding, upsample_nearest,
 };
 pub use sequence::{attention, layer_norm, row_norm, softmax_in_place, transpose};
 
@@ -131,7 +131,7 @@ fn linear_then(x: &Tensor, weight: &Tensor, bias: &Tensor, then: impl Fn(f32) ->
 /// As there.
 pub fn conv2d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, params: Conv2dParams) -> Result<Tensor> {
     let shape = params.output_shape(input, weight)?;
-    let [images, channels, height, width] = input.dims4()?;
+    let [images, _, height, width] = input.dims4()?;
     let [out_channels, in_group, window_y, window_x] = weight.dims4()?;
     if let Some(bias) = bias {
         bias.expect_shape("conv2d's bias", &[out_channels])?;
@@ -266,23 +266,37 @@ impl Window {
 /// # Errors
 /// As there.
 pub fn batch_norm(input: &Tensor, norm: &BatchNorm<'_>) -> Result<Tensor> {
-    let [_, channels, height, width] = input.dims4()?;
-    let folded: Vec<[f32; 2]> = norm
-        .channels(input)?
-        .into_iter()
-        .map(|[weight, bias, mean, variance]| {
-            let scale = weight / (variance + norm.eps).sqrt();
-            [scale, bias - mean * scale]
-        })
-        .collect();
+    let (folded, plane) = folded(input, norm)?;
     let mut output = vec![0.0f32; input.len()];
-    let plane = (height * width).max(1);
     let planes = output.par_chunks_mut(plane).zip(input.as_slice()?.par_chunks(plane)).enumerate();
     planes.for_each(|(i, (to, from))| {
-        let [scale, shift] = folded[i % channels];
+        let [scale, shift] = folded[i % folded.len()];
         to.iter_mut().zip(from).for_each(|(to, from)| *to = from * scale + shift);
     });
     Tensor::from_vec(input.shape(), output)
+}
+
+/// [`batch_norm`] in place, for the reason that [`relu_in_place`] gives.
+///
+/// # Errors
+/// As there.
+pub fn batch_norm_in_place(x: &mut Tensor, norm: &BatchNorm<'_>) -> Result<()> {
+    let (folded, plane) = folded(x, norm)?;
+    x.as_mut_slice()?.par_chunks_mut(plane).enumerate().for_each(|(i, plane)| {
+        let [scale, shift] = folded[i % folded.len()];
+        plane.iter_mut().for_each(|value| *value = *value * scale + shift);
+    });
+    Ok(())
+}
+
+/// What a normalisation multiplies by and adds, for each channel; and the values of a channel's plane, 1 at least.
+fn folded(x: &Tensor, norm: &BatchNorm<'_>) -> Result<(Vec<[f32; 2]>, usize)> {
+    let [_, _, height, width] = x.dims4()?;
+    let fold = |[weight, bias, mean, variance]: [f32; 4]| {
+        let scale = weight / (variance + norm.eps).sqrt();
+        [scale, bias - mean * scale]
+    };
+    Ok((norm.channels(x)?.into_iter().map(fold).collect(), (height * width).max(1)))
 }
 
 /// max(x, 0) over the values of `x`; NaN stays NaN. In place, since it has nothing else to do than to move them: memory that a
@@ -395,7 +409,11 @@ mod tests {
             let (weight, bias, mean) = (part(2), part(3), part(4));
             let norm = BatchNorm { weight: &weight, bias: &bias, mean: &mean, variance: &variance, eps: 1e-5 };
             let expected = reference::batch_norm(&x, &norm).unwrap();
-            assert_close(batch_norm(&x, &norm).unwrap().as_slice().unwrap(), &expected.values, expected.tolerance());
+            let y = batch_norm(&x, &norm).unwrap();
+            assert_close(y.as_slice().unwrap(), &expected.values, expected.tolerance());
+            let mut in_place = x.to_host().unwrap();
+            batch_norm_in_place(&mut in_place, &norm).unwrap();
+            assert_eq!(in_place.as_slice().unwrap(), y.as_slice().unwrap());
             let expected = reference::relu(&x).unwrap();
             let mut y = x.to_host().unwrap();
             relu_in_place(&mut y).unwrap();

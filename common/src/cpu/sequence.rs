@@ -104,10 +104,25 @@ fn power(x: f32) -> f32 {
 
 /// softmax(scale · row), for a positive scale.
 fn softmax_of_row(row: &mut [f32], scale: f32) {
+    let sum = powers_of_row(row, scale);
+    row.iter_mut().for_each(|x| *x /= sum);
+}
+
+/// softmax(scale · row) but for the division by its sum, which is returned.
+fn powers_of_row(row: &mut [f32], scale: f32) -> f32 {
     let most = largest(row);
     row.iter_mut().for_each(|x| *x = power((*x - most) * scale));
-    let sum = sum(row, |x| x);
-    row.iter_mut().for_each(|x| *x /= sum);
+    sum(row, |x| x)
+}
+
+/// Σ a·b, in [`LANES`] sums.
+fn dot(a: &[f32], b: &[f32]) -> f32 {
+    let mut sums = [0.0f32; LANES];
+    let ((of_a, rest_a), (of_b, rest_b)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
+    for (a, b) in of_a.iter().zip(of_b) {
+        sums.iter_mut().zip(a.iter().zip(b)).for_each(|(sum, (a, b))| *sum += a * b);
+    }
+    sums.iter().sum::<f32>() + rest_a.iter().zip(rest_b).map(|(a, b)| a * b).sum::<f32>()
 }
 
 /// \[B, R, C\] → \[B, C, R\], by squares that fit a core's cache.
@@ -143,6 +158,8 @@ pub fn transpose(input: &Tensor) -> Result<Tensor> {
 /// # Errors
 /// As there.
 pub fn attention(qkv: &Tensor, heads: usize) -> Result<Tensor> {
+    /// With no more columns of a head than this, packing the operands costs the products more than the products themselves.
+    const FEW: usize = 8;
     let size = AttentionSize::of(qkv, heads)?;
     let AttentionSize { batch, tokens, channels, .. } = size;
     let (d, scale, values) = (size.of_head(), size.scale() as f32, qkv.as_slice()?);
@@ -158,9 +175,29 @@ pub fn attention(qkv: &Tensor, heads: usize) -> Result<Tensor> {
     (0..batch * heads * panels).into_par_iter().for_each_init(Vec::new, |scores, task| {
         let (image, head, first) = (task / panels / heads, task / panels % heads, task % panels * panel);
         let rows = panel.min(tokens - first);
+        let of_image = &values[image * tokens * 3 * channels..][..tokens * 3 * channels];
+        if d <= FEW {
+            let column = |part: usize, j: usize| -> Vec<f32> {
+                of_image[part * channels + head * d + j..].iter().step_by(3 * channels).copied().collect()
+            };
+            let columns: Vec<[Vec<f32>; 2]> = (0..d).map(|j| [column(1, j), column(2, j)]).collect();
+            for row in first..first + rows {
+                scores.clear();
+                scores.resize(tokens, 0.0f32);
+                let q = &of_image[row * 3 * channels + head * d..];
+                for ([k, _], q) in columns.iter().zip(q) {
+                    scores.iter_mut().zip(k).for_each(|(score, k)| *score += q * k);
+                }
+                let sum = powers_of_row(scores, scale);
+                for (j, [_, v]) in columns.iter().enumerate() {
+                    // SAFETY: the head's columns of these rows of `out`, which lie inside it, are this task's alone.
+                    unsafe { *of_out.part_at(image * tokens + row, head * d + j).first = dot(scores, v) / sum };
+                }
+            }
+            return;
+        }
         scores.clear();
         scores.resize(rows * tokens, 0.0f32);
-        let of_image = &values[image * tokens * 3 * channels..][..tokens * 3 * channels];
         let part = |part: usize| Matrix {
             first: of_image[part * channels + head * d..].as_ptr(),
             row: 3 * channels,
@@ -236,9 +273,9 @@ mod tests {
             let (y, expected) = (transpose(&x).unwrap(), reference::transpose(&x).unwrap());
             assert_eq!((y.shape(), y.as_slice().unwrap()), (expected.shape(), expected.as_slice().unwrap()));
         }
-        // The last has several panels.
+        // The last two have several panels.
         for ([batch, tokens, d], heads) in
-            [([1, 1, 1], 1), ([2, 5, 3], 2), ([1, 70, 40], 3), ([1, 0, 4], 2), ([1, 600, 4], 1)]
+            [([1, 1, 1], 1), ([2, 5, 3], 2), ([1, 70, 40], 3), ([1, 0, 4], 2), ([1, 600, 4], 1), ([1, 600, 12], 1)]
         {
             let qkv = Tensor::random(&[batch, tokens, 3 * heads * d], 1);
             let expected = reference::attention(&qkv, heads).unwrap();

@@ -209,6 +209,35 @@ pub fn diffusion_step(noisy: &Tensor, noise: &Tensor, previous: &Tensor, params:
     Ok(Bounded { values, tolerance: Tolerance::elementwise(10, most) })
 }
 
+/// √ᾱ and √(1 − ᾱ), each operation rounded to f32: what every f32 implementation of [`add_noise`] computes with.
+///
+/// # Errors
+/// [`Error::Invalid`] if ᾱ is outside \[0, 1\].
+pub fn noise_factors(alpha_bar: f32) -> Result<[f32; 2]> {
+    if !(0.0..=1.0).contains(&alpha_bar) {
+        return Err(Error::Invalid(format!("adding noise: alpha_bar is in [0, 1], not {alpha_bar}")));
+    }
+    Ok([alpha_bar.sqrt(), (1.0 - alpha_bar).sqrt()])
+}
+
+/// √ᾱ·x + √(1−ᾱ)·ε: `clean` x at the step of a schedule that leaves ᾱ of the signal's power (Ho et al., "Denoising Diffusion
+/// Probabilistic Models", 2020, equation 4).
+///
+/// An f32 implementation has factors off by up to 2 units each, and rounds two products and a sum: 4 units of √ᾱ·|x| + √(1−ᾱ)·|ε|.
+///
+/// # Errors
+/// [`Error::Shape`] if the shapes differ, [`Error::Invalid`] if ᾱ is outside \[0, 1\] or a tensor is on a device.
+pub fn add_noise(clean: &Tensor, noise: &Tensor, alpha_bar: f32) -> Result<Bounded> {
+    noise.expect_shape("the noise that is added", clean.shape())?;
+    noise_factors(alpha_bar)?;
+    let (signal_scale, noise_scale) = (f64::from(alpha_bar).sqrt(), (1.0 - f64::from(alpha_bar)).sqrt());
+    let parts = clean.as_slice()?.iter().zip(noise.as_slice()?);
+    let parts: Vec<[f64; 2]> =
+        parts.map(|(&x, &e)| [signal_scale * f64::from(x), noise_scale * f64::from(e)]).collect();
+    let most = parts.iter().map(|[x, e]| x.abs() + e.abs()).fold(0.0, f64::max);
+    Ok(Bounded { values: parts.iter().map(|[x, e]| x + e).collect(), tolerance: Tolerance::elementwise(4, most) })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -237,6 +266,11 @@ mod tests {
         let values = diffusion_step(&noisy, &noise, &previous, params).unwrap().values;
         assert_eq!(values[..3], [0.375, 0.5, 1.0]);
         assert!(values[3].is_nan());
+        let values =
+            add_noise(&tensor(&[3.0, -1.0, 0.0, f32::NAN]), &tensor(&[4.0, 2.0, 1.0, 0.0]), 0.36).unwrap().values;
+        assert!((values[0] - 5.0).abs() < 1e-6 && (values[1] - 1.0).abs() < 1e-6 && (values[2] - 0.8).abs() < 1e-6);
+        assert!(values[3].is_nan());
+        assert!(add_noise(&noisy, &noise, 1.5).is_err());
         let wrong = DiffusionParams { alpha_bar: 0.0, ..params };
         assert!(diffusion_step(&noisy, &noise, &previous, wrong).is_err());
     }

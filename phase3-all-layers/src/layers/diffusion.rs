@@ -1,8 +1,8 @@
-//! The diffusion step after a forward pass of the U-Net.
+//! What happens to latents after a forward pass of the U-Net: the diffusion step, and the way back to a noisier one.
 
 use common::limits::fits_i32;
 use common::prelude::*;
-use common::reference::DiffusionParams;
+use common::reference::{DiffusionParams, noise_factors};
 
 /// The step of [`common::reference::diffusion_step`], `diffusion_01.cu`: a kernel for each line of its formula. It uses IEEE
 /// operations alone: the bits are the CPU's.
@@ -67,5 +67,57 @@ impl DiffusionStep {
         launch.arg(output.buffer_mut()?).arg(&n);
         // SAFETY: the kernel changes y[i] for i < n, which it holds.
         unsafe { launch.launch(config) }
+    }
+}
+
+/// The noise of a schedule's step added to a clean image, as [`common::reference::add_noise`], `add_noise_01.cu`: one thread a
+/// value. The bits are the CPU's.
+#[derive(Clone, Debug)]
+pub struct AddNoise {
+    kernel: Kernel,
+}
+
+impl AddNoise {
+    /// The kernel file.
+    pub const SOURCE: KernelSource = kernel_source!("add_noise_01");
+
+    /// Loads the kernel.
+    ///
+    /// # Errors
+    /// As [`Device::kernel`].
+    pub fn load(device: &Device) -> Result<AddNoise> {
+        AddNoise::load_from(device, &AddNoise::SOURCE)
+    }
+
+    /// As [`DiffusionStep::load_from`].
+    ///
+    /// # Errors
+    /// As [`Device::kernel`].
+    pub fn load_from(device: &Device, source: &KernelSource) -> Result<AddNoise> {
+        Ok(AddNoise { kernel: device.kernel(source, "add_noise")? })
+    }
+
+    /// Queues √ᾱ·`clean` + √(1−ᾱ)·`noise` into `output`, all of one shape and on the stream's device.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if the shapes differ or have too many values, [`Error::Invalid`] if `alpha_bar` is outside \[0, 1\] or a
+    /// tensor is on the host, [`Error::WrongDevice`].
+    pub fn launch(
+        &self,
+        stream: &Stream,
+        clean: &Tensor,
+        noise: &Tensor,
+        alpha_bar: f32,
+        output: &mut Tensor,
+    ) -> Result<()> {
+        noise.expect_shape("the noise that is added", clean.shape())?;
+        output.expect_shape("adding noise's output", clean.shape())?;
+        let [signal_scale, noise_scale] = noise_factors(alpha_bar)?;
+        let n = fits_i32("adding noise", "the number of values", Some(clean.len()))?.unsigned_abs();
+        let mut launch = stream.launch_builder(&self.kernel);
+        launch.arg(clean.buffer()?).arg(noise.buffer()?).arg(output.buffer_mut()?);
+        launch.arg(&signal_scale).arg(&noise_scale).arg(&n);
+        // SAFETY: the kernel reads [i] of both inputs and writes y[i] for i < n, which all hold.
+        unsafe { launch.launch(LaunchConfig::for_num_elems(n)) }
     }
 }

@@ -12,7 +12,7 @@ mod softmax;
 mod transpose;
 
 pub use attention::Attention;
-pub use diffusion::DiffusionStep;
+pub use diffusion::{AddNoise, DiffusionStep};
 pub use elementwise::{AddChannel, Gelu, Silu, SiluSum};
 pub use embedding::TimestepEmbedding;
 pub use image::{Concatenate, Upsample};
@@ -46,6 +46,20 @@ pub mod kinds {
     pub const LAYER_NORM: &str = "LayerNorm";
     /// GELU.
     pub const GELU: &str = "GELU";
+    /// SiLU.
+    pub const SILU: &str = "SiLU";
+    /// Timestep embedding.
+    pub const EMBEDDING: &str = "Embedding";
+    /// Nearest upsampling.
+    pub const UPSAMPLE: &str = "Upsample";
+    /// Concatenation over channels.
+    pub const CONCATENATE: &str = "Concat";
+    /// Images to tokens and back.
+    pub const TRANSPOSE: &str = "Transpose";
+    /// Both products of an attention and the softmax between.
+    pub const ATTENTION: &str = "Attention";
+    /// The diffusion step, and the noise of the next.
+    pub const DIFFUSION: &str = "Diffusion";
     /// Whatever the device failed to do.
     pub const ON_CPU: &str = "on the CPU";
 }

@@ -1,0 +1,15 @@
+// The way back to a noisier step of a diffusion schedule, for the next forward pass: one thread a value.
+//
+//     y = √ᾱ·x + √(1−ᾱ)·ε        reads 8, writes 4 bytes a value
+//
+// Limited by memory. Every operation is rounded by itself, so the host has the same bits.
+
+// ANCHOR: kernel
+extern "C" __global__ void add_noise(const float *__restrict__ clean, const float *__restrict__ noise,
+                                     float *__restrict__ y, float signal_scale, float noise_scale, unsigned n) {
+    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        y[i] = __fadd_rn(__fmul_rn(signal_scale, clean[i]), __fmul_rn(noise_scale, noise[i]));
+    }
+}
+// ANCHOR_END: kernel

@@ -1,0 +1,129 @@
+//! The tiny U-Net on both devices against the CPU.
+#![allow(clippy::unwrap_used)]
+
+use common::device_test;
+use common::prelude::*;
+use phase3_all_layers::module::{Planned, infer};
+use phase3_all_layers::parameters::Parameters;
+use phase3_all_layers::unet::{Config, UNet, forward_on_cpu};
+
+const TINY: Config = Config::TINY;
+
+/// The largest difference, relative to the largest magnitude (or to 1 below that).
+fn difference(a: &Tensor, b: &Tensor) -> f32 {
+    let (a, b) = (a.as_slice().unwrap(), b.as_slice().unwrap());
+    let largest = b.iter().fold(1.0f32, |most, value| most.max(value.abs()));
+    // NaN must not vanish in a maximum.
+    let worst =
+        a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, |most, next| if next <= most { most } else { next });
+    worst / largest
+}
+
+fn steps(values: &[f32]) -> Tensor {
+    Tensor::from_vec(&[values.len()], values.to_vec()).unwrap()
+}
+
+device_test! {
+    fn the_network_says_the_same_on_the_device_and_on_the_cpu(device) {
+        let parameters = TINY.seeded(8);
+        let network = UNet::load(&device, TINY, &parameters)?;
+        for (seed, shape, at) in [(1, [2, 8, 16, 16], &[10.0, 700.0][..]), (2, [1, 8, 8, 24], &[999.0])] {
+            let x = Tensor::random(&shape, seed);
+            let expected = forward_on_cpu(&TINY, &parameters, &x, &steps(at), |_, _| ())?;
+            let noise = infer(&device.stream(), &network.at(&device, at)?, &x)?;
+            assert_eq!(noise.shape(), [shape[0], 4, shape[2], shape[3]]);
+            let off = difference(&noise, &expected);
+            assert!(off <= 1e-5, "{off:e} for {shape:?}");
+        }
+        Ok(())
+    }
+
+    fn a_planned_pass_allocates_nothing_and_gives_the_same_bits(device) {
+        let network = UNet::load(&device, TINY, &TINY.seeded(8))?;
+        let x = Tensor::random(&[1, 8, 8, 8], 4);
+        let module = network.at(&device, &[250.0])?;
+        let mut planned = Planned::new(&device, &module, x.shape())?;
+        let first = planned.infer(&device.stream(), &x)?.into_vec()?;
+        let before = device.memory();
+        device.reset_peak_memory();
+        let second = planned.infer(&device.stream(), &x)?.into_vec()?;
+        assert_eq!(first, second);
+        let after = device.memory();
+        assert_eq!((after.peak, after.allocations), (before.in_use, before.allocations));
+        Ok(())
+    }
+
+    fn shares_of_a_pass_name_each_kind_of_layer(device) {
+        let network = UNet::load(&device, TINY, &TINY.seeded(8))?;
+        let module = network.at(&device, &[250.0])?;
+        let mut planned = Planned::new(&device, &module, &[1, 8, 8, 8])?;
+        planned.infer(&device.stream(), &Tensor::random(&[1, 8, 8, 8], 1))?;
+        let shares = planned.profile(&device.stream())?;
+        let launches = |kind: &str| shares.iter().find(|share| share.kind == kind).map(|share| share.launches);
+        let (residual, attention) = (2 * 4 + 2 + 3 * 4, 2 * 4 + 3 + 3 * 4);
+        // Input and output, three levels each way, and the shortcuts: two on the way down and all twelve on the way up.
+        for (kind, expected) in [
+            ("Embedding", 1),
+            ("Conv2D", 2 + 3 + 3 + 2 * residual + 2 + 12),
+            ("BatchNorm", 2 * residual + 1),
+            ("SiLU", 2 * residual + 2),
+            ("Add", 2 * residual + 2 * attention),
+            ("Linear", 2 + residual + 4 * attention),
+            ("LayerNorm", 2 * attention),
+            ("Attention", attention),
+            ("GELU", attention),
+            ("Transpose", 2 * attention),
+            ("Upsample", 3),
+            ("Concat", 12),
+        ] {
+            assert_eq!(launches(kind), Some(expected), "{kind}");
+        }
+        assert_eq!(shares.len(), 12);
+        Ok(())
+    }
+
+    fn planned_memory_is_near_what_lives_at_one_time(device) {
+        let network = UNet::load(&device, TINY, &TINY.seeded(8))?;
+        let module = network.at(&device, &[1.0, 2.0])?;
+        let planned = Planned::new(&device, &module, &[2, 8, 16, 16])?;
+        let workspace = planned.workspace();
+        // The scores of full resolution, 2 × 8 heads of 256 × 256, and what lives beside them.
+        let scores = 4 * 2 * 8 * 256 * 256;
+        assert!((scores..scores * 5 / 4).contains(&workspace.floor_bytes()), "{}", workspace.floor_bytes());
+        assert!(workspace.bytes() <= workspace.floor_bytes() * 21 / 20, "{}", workspace.bytes());
+        Ok(())
+    }
+
+    fn wrong_shapes_are_refused(device) {
+        let parameters = TINY.seeded(8);
+        let network = UNet::load(&device, TINY, &parameters)?;
+        let module = network.at(&device, &[1.0])?;
+        for shape in [&[1, 8, 12, 8][..], &[1, 8, 8, 0], &[1, 4, 8, 8], &[2, 8, 8, 8], &[8, 8, 8]] {
+            let on_device = Planned::new(&device, &module, shape).unwrap_err().to_string();
+            let x = Tensor::zeros(shape);
+            let on_cpu = forward_on_cpu(&TINY, &parameters, &x, &steps(&[1.0]), |_, _| ()).unwrap_err().to_string();
+            assert_eq!(on_device, on_cpu);
+        }
+        let error = Planned::new(&device, &module, &[1, 8, 12, 8]).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "the U-Net's input: expected the shape [N, 8, H, W] with H and W multiples of 8, got [1, 8, 12, 8]"
+        );
+        Ok(())
+    }
+}
+
+#[test]
+fn parameters_that_are_missing_or_misshapen_are_named() {
+    let device = common::private::sim_for_test();
+    let all = TINY.seeded(1);
+    let without = |name: &str| {
+        let copy = |tensor: &Tensor| Tensor::from_vec(tensor.shape(), tensor.as_slice().unwrap().to_vec()).unwrap();
+        let tensors = all.iter().filter(|(other, _)| *other != name);
+        Parameters::new(tensors.map(|(name, tensor)| (name.to_owned(), copy(tensor))))
+    };
+    let error = UNet::load(&device, TINY, &without("up.2.1.attention.fc1.bias")).unwrap_err().to_string();
+    assert!(error.contains("no `up.2.1.attention.fc1.bias`"), "{error}");
+    let error = UNet::load(&device, Config::SMALL, &all).unwrap_err().to_string();
+    assert!(error.contains("time.0.weight: expected the shape [320, 80], got [64, 16]"), "{error}");
+}

@@ -1,0 +1,122 @@
+//! `accuracy`: how far each implementation's last layer is from the CPU's, for every model; and how many handwritten digits a
+//! trained network gets right.
+
+use common::check::{Tolerance, compare};
+use common::prelude::*;
+use common::progress::Progress;
+use common::table::{Cell, Column, Table};
+use phase3_all_layers::autoencoder::{self, Autoencoder, OnCpu};
+use phase3_all_layers::digits::{self, Digits, Outcome as Answers};
+use phase3_all_layers::host::{ConvOnDevice, RoundTrip};
+use phase3_all_layers::module::infer;
+use phase3_all_layers::resnet::{self, ResNet, forward_on_cpu, forward_on_host};
+use phase3_all_layers::unet::{self, UNet};
+
+use crate::differences::{mean_difference, scale};
+use crate::tables::{Context, Outcome, verdict};
+
+/// Of the largest magnitude of the last layer (of 1, where all are smaller).
+const CLOSE: f64 = 1e-5;
+/// The sides of the U-Net's latents on the simulator, where time is short.
+const SMALL_SIDE: usize = 16;
+
+/// A table being filled.
+struct Board {
+    table: Table,
+    wrong: Vec<String>,
+}
+
+impl Board {
+    /// A row of what was computed against what the CPU computed.
+    fn row(&mut self, model: &str, by: &str, values: &[f32], expected: &[f32], accuracy: Cell) {
+        let scale = scale(expected);
+        let result = compare(values, expected, Tolerance::absolute(CLOSE * scale));
+        let (max, word) = verdict(&format!("{model} by {by}"), result, &mut self.wrong);
+        let mean = mean_difference(values, expected);
+        self.table.row([model.into(), by.into(), max.into(), mean.into(), (max / scale).into(), accuracy, word.into()]);
+    }
+}
+
+/// Makes the table.
+///
+/// # Errors
+/// What the device reports.
+pub fn run(context: &Context) -> crate::Result<Outcome> {
+    let device = &context.device;
+    let progress = Progress::new(4, "accuracy");
+    let step = |what: &str| {
+        progress.set_message(format!("accuracy: {what}"));
+        progress.inc(1);
+    };
+    let columns = [
+        Column::text("model"),
+        Column::text("by"),
+        Column::number("max |Δ|", 3),
+        Column::number("mean |Δ|", 3),
+        Column::number("of the largest", 3),
+        Column::number("accuracy, %", 2),
+        Column::text("check"),
+    ];
+    let table = Table::new(format!("accuracy: the last layer beside the CPU's, on {}", device.short_name()), columns);
+    let mut board = Board { table, wrong: Vec::new() };
+    let none = || Cell::absent("the weights are untrained");
+
+    step("ResNet18");
+    let (config, images) = (resnet::Config::RESNET18, context.photo.to_tensor());
+    let parameters = config.seeded(18);
+    let expected = forward_on_cpu(&config, &parameters, &images)?.into_vec()?;
+    let travelled = forward_on_host(&config, &mut RoundTrip::new(device, &parameters), &images, |_, _| ())?;
+    board.row("ResNet18", "phase 1", &travelled.into_vec()?, &expected, none());
+    let by_conv = forward_on_host(&config, &mut ConvOnDevice::load(device, &parameters)?, &images, |_, _| ())?;
+    board.row("ResNet18", "phase 2", &by_conv.into_vec()?, &expected, none());
+    let network = ResNet::load(device, config, &parameters)?;
+    let logits = infer(&device.stream(), &network, &images)?.into_vec()?;
+    board.row("ResNet18", "phase 3", &logits, &expected, none());
+    drop(network);
+
+    step("digits");
+    let digits = Digits::built_in()?;
+    let on_cpu = digits::evaluate_on_cpu()?;
+    let percent = |answers: &Answers| Cell::from(100.0 * answers.accuracy);
+    board.row("digits", "CPU", &on_cpu.logits, &on_cpu.logits, percent(&on_cpu));
+    let on_device = digits::evaluate_on(device)?;
+    let pytorch = Answers::new(digits.pytorchs_logits().to_vec(), digits.labels());
+    for (by, answers) in [("phase 3", &on_device), ("PyTorch, recorded", &pytorch)] {
+        board.row("digits", by, &answers.logits, &on_cpu.logits, percent(answers));
+        if answers.predictions != on_cpu.predictions {
+            board.wrong.push(format!("digits by {by}: not every prediction is the CPU's"));
+        }
+    }
+
+    step("autoencoder");
+    let configs = if device.is_cuda() { &autoencoder::Config::ALL[..] } else { &autoencoder::Config::ALL[..2] };
+    for &(name, config) in configs {
+        let parameters = config.seeded(5);
+        let x = Tensor::random(&[3, config.inputs()], 1);
+        let expected = OnCpu::new(config, &parameters)?.reconstruct(&x, |_, _| ())?.into_vec()?;
+        let model = Autoencoder::load(device, config, &parameters)?;
+        let y = model.reconstruct(&device.stream(), &x)?.into_vec()?;
+        board.row(&format!("autoencoder, {name}"), "phase 3", &y, &expected, none());
+        board.wrong.extend(model.warnings());
+    }
+
+    step("U-Net");
+    let side = if device.is_cuda() { 64 } else { SMALL_SIDE };
+    let (config, steps) = (unet::Config::TINY, [10.0, 700.0]);
+    let parameters = config.seeded(8);
+    let x = Tensor::random(&[2, unet::INPUTS, side, side], 1);
+    let times = Tensor::from_vec(&[2], steps.to_vec())?;
+    let expected = unet::forward_on_cpu(&config, &parameters, &x, &times, |_, _| ())?.into_vec()?;
+    let network = UNet::load(device, config, &parameters)?;
+    let y = infer(&device.stream(), &network.at(device, &steps)?, &x)?.into_vec()?;
+    board.row(&format!("U-Net tiny, {side} × {side}"), "phase 3", &y, &expected, none());
+
+    let Board { mut table, wrong } = board;
+    table.note(format!("|Δ|: to the CPU's last layer; {CLOSE:e} of the largest magnitude (1 at least) is allowed."));
+    table.note(format!(
+        "digits: a narrow ResNet18, trained in PyTorch, over {} handwritten digits that it was not trained on; each prediction \
+         has to be the CPU's. Other weights: seeded. phase 4's implementations arrive with phase 4.",
+        digits.labels().len()
+    ));
+    Ok(Outcome { table, wrong })
+}

@@ -1,0 +1,137 @@
+//! `autoencoder`: the spectral shape autoencoder, each layer a kernel of its own, beside PyTorch's; and each of its five stages.
+
+use std::time::Duration;
+
+use common::check::{Tolerance, compare};
+use common::prelude::*;
+use common::progress::Progress;
+use common::table::{Cell, Column, Table};
+use common::timing::Bench;
+use phase3_all_layers::autoencoder::{Autoencoder, Config, OnCpu, Stage};
+use phase3_all_layers::module::infer;
+
+use crate::board::{NO_CLOCK, cell};
+use crate::differences::mean_difference;
+use crate::tables::{Context, Outcome, verdict};
+use crate::torch::{self, Mode, Work};
+
+const SEED: u64 = 5;
+/// The batch for which stages are compared one by one.
+const STAGES_AT: usize = 32;
+/// What a correct kernel of the literature is off by, at most: what is allowed here too.
+const CLOSE: f64 = 5.7e-6;
+const ELSEWHERE: &str = "measured in a process of its own; its results are not seen here";
+
+/// The versions, as the table calls them; other tables look for them.
+pub(crate) mod versions {
+    pub const UNFUSED: &str = "unfused";
+    pub const EAGER: &str = "PyTorch eager";
+    pub const COMPILED: &str = "PyTorch compiled";
+    pub const GRAPH: &str = "PyTorch graph";
+}
+
+/// Makes the table.
+///
+/// # Errors
+/// What the device reports.
+pub fn run(context: &Context) -> crate::Result<Outcome> {
+    let device = &context.device;
+    let (configs, batches): (&[(&str, Config)], &[usize]) = match device.is_cuda() {
+        true => (&Config::ALL, &[1, 32, 64, 128, 256, 512, 4096]),
+        false => (&Config::ALL[..1], &[1, 32]),
+    };
+    let bench = Bench { limit: Duration::from_secs(1), ..Bench::default() };
+    let progress = Progress::new((configs.len() * batches.len() + 1) as u64, "autoencoder");
+    progress.set_message("autoencoder: PyTorch");
+    let modes = [Mode::Eager, Mode::Compiled, Mode::Graph];
+    let sizes = configs.iter().flat_map(|&(_, config)| batches.iter().map(move |&batch| (config, batch)));
+    let work: Vec<Work> = sizes
+        .flat_map(|(Config { n_mels, frames, latent, slice_latent }, batch)| {
+            modes.map(|mode| Work::autoencoder([n_mels, frames, latent, slice_latent], batch, mode))
+        })
+        .collect();
+    let pytorch = torch::measure(device, &bench, &work);
+    let mut of_pytorch = pytorch.timings.chunks(modes.len());
+
+    let mut columns = vec![
+        Column::text("configuration"),
+        Column::number("batch", 0),
+        Column::text("by"),
+        Column::number("ms", 4),
+        Column::number("% of eager", 1),
+        Column::number("max |Δ|", 3),
+        Column::number("mean |Δ|", 3),
+        Column::text("check"),
+    ];
+    if device.is_sim() {
+        columns.insert(5, Column::number("lane M", 2));
+    }
+    let mut table = Table::new(format!("autoencoder on {}", device.short_name()), columns);
+    let (mut wrong, stream) = (Vec::new(), device.stream());
+    for &(name, config) in configs {
+        let parameters = config.seeded(SEED);
+        let on_cpu = OnCpu::new(config, &parameters)?;
+        let model = Autoencoder::load(device, config, &parameters)?;
+        for &batch in batches {
+            progress.inc(1);
+            progress.set_message(format!("autoencoder: {name}, batch {batch}"));
+            let pytorch = of_pytorch.next().unwrap_or_default();
+            let milliseconds = |timing: &Result<common::timing::Timing, String>| {
+                timing.clone().and_then(|timing| timing.median_ms().ok_or_else(|| NO_CLOCK.to_owned()))
+            };
+            let eager = pytorch.first().map_or(Err(ELSEWHERE.to_owned()), milliseconds);
+            let mut row = |by: &str, ms: Result<f64, String>, counted: Option<f64>, checked: [Cell; 3]| {
+                let of_eager = ms.clone().and_then(|ms| eager.clone().map(|eager| 100.0 * eager / ms));
+                let head = [name.into(), (batch as f64).into(), by.into(), cell(ms), cell(of_eager)].into_iter();
+                let mut cells: Vec<Cell> = head.chain(checked).collect();
+                if device.is_sim() {
+                    cells.insert(5, Cell::or_absent(counted, "not counted here"));
+                }
+                table.row(cells);
+            };
+            let mut check = |what: String, y: &Tensor, expected: &Tensor| -> common::Result<[Cell; 3]> {
+                let (y, expected) = (y.as_slice()?, expected.as_slice()?);
+                let (max, word) = verdict(&what, compare(y, expected, Tolerance::absolute(CLOSE)), &mut wrong);
+                Ok([max.into(), mean_difference(y, expected).into(), word.into()])
+            };
+            let x = Tensor::random(&[batch, config.inputs()], 1);
+            let slices = x.to_host()?.reshape(&Stage::SliceEncoding.input_shape(&config, batch))?;
+            let mut stages = Vec::new();
+            let mut given = slices.to_host()?;
+            let expected = on_cpu.reconstruct(&x, |stage, y| {
+                let output = y.to_host();
+                stages.push((stage, std::mem::replace(&mut given, Tensor::zeros(&[0])), output));
+                given = y.to_host().unwrap_or_else(|_| Tensor::zeros(&[0]));
+            })?;
+            let mut planned = model.plan(device, batch)?;
+            let y = planned.infer(&stream, &slices)?.reshape(x.shape())?;
+            let checked = check(format!("the autoencoder {name}, batch {batch}"), &y, &expected)?;
+            let timing = bench.measure(&stream, || planned.queue(&stream))?;
+            let counted = timing.counts().map(|counts| counts.lane_instructions as f64 / 1e6);
+            row(versions::UNFUSED, milliseconds(&Ok(timing)), counted, checked);
+            for (by, timing) in [versions::EAGER, versions::COMPILED, versions::GRAPH].iter().zip(pytorch) {
+                row(by, milliseconds(timing), None, [(); 3].map(|()| Cell::absent(ELSEWHERE)));
+            }
+            if batch == STAGES_AT {
+                for (stage, given, output) in stages {
+                    let given = given.reshape(&stage.input_shape(&config, batch))?;
+                    let y = infer(&stream, &model.only(stage), &given)?;
+                    let checked = check(format!("{stage}, {name}, batch {batch}"), &y, &output?)?;
+                    row(&stage.to_string(), Err("a stage alone is compared, not timed".to_owned()), None, checked);
+                }
+            }
+        }
+        wrong.extend(model.warnings());
+    }
+    table.note(match device.is_sim() {
+        true => "lane M: millions of instructions that the simulator executed, counted by lane.",
+        false => "By events on a GPU that waits for the host, input and output on the device.",
+    });
+    table.note(format!(
+        "|Δ|: to the CPU's results, a stage's for the same input; {CLOSE:e} is allowed. Weights: seeded."
+    ));
+    if let Some(version) = pytorch.version {
+        table.note(format!("PyTorch {version}, f32 without TF32; it normalises the basis in each pass."));
+    }
+    Ok(Outcome { table, wrong })
+}

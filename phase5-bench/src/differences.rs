@@ -1,0 +1,24 @@
+//! What tables of whole models say of two results.
+
+/// The mean of |a − b|; NaN if one of them is.
+pub(crate) fn mean_difference(a: &[f32], b: &[f32]) -> f64 {
+    let sum: f64 = a.iter().zip(b).map(|(&a, &b)| (f64::from(a) - f64::from(b)).abs()).sum();
+    sum / a.len().max(1) as f64
+}
+
+/// The largest |x|, or 1 if all are smaller: what an error is measured against.
+pub(crate) fn scale(values: &[f32]) -> f64 {
+    values.iter().fold(1.0, |most, &value| f64::max(most, f64::from(value.abs())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_by_hand() {
+        assert_eq!(mean_difference(&[1.0, -2.0], &[2.0, 1.0]), 2.0);
+        assert!(mean_difference(&[1.0, f32::NAN], &[1.0, 1.0]).is_nan());
+        assert_eq!((scale(&[0.5, -0.1]), scale(&[0.5, -3.0])), (1.0, 3.0));
+    }
+}

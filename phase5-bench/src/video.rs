@@ -1,0 +1,162 @@
+//! `video`: a frame of the video U-Net, which is one forward pass over two latents of 64 × 64 and one diffusion step.
+
+use std::time::Duration;
+
+use common::check::{Tolerance, compare};
+use common::prelude::*;
+use common::progress::Progress;
+use common::reference::DiffusionParams;
+use common::table::{Cell, Column, Table};
+use common::timing::Bench;
+use phase3_all_layers::layers::{DiffusionStep, kinds};
+use phase3_all_layers::module::{Module, Planned};
+use phase3_all_layers::unet::{self, AtSteps, Config, UNet};
+use phase3_all_layers::workspace::{Activation, Pass};
+
+use crate::board::{NO_CLOCK, cell};
+use crate::differences::scale;
+use crate::tables::{Context, Outcome, verdict};
+use crate::torch::{self, Mode, Work};
+
+const BATCH: usize = 2;
+const SIDE: usize = 64;
+/// On the simulator, where time is short.
+const SMALL_SIDE: usize = 16;
+/// What the literature wants of the largest configuration, in ms.
+const TARGETS: [f64; 4] = [44.8, 40.0, 16.0, 11.0];
+const CLOSE: f64 = 1e-5;
+
+/// The versions, as the table calls them; other tables look for them.
+pub(crate) mod versions {
+    pub const UNFUSED: &str = "unfused";
+    pub const EAGER: &str = "PyTorch eager";
+}
+
+/// A forward pass, and the step that its result is for.
+#[derive(Debug)]
+struct Frame<'a> {
+    network: AtSteps<'a>,
+    step: DiffusionStep,
+    noisy: Tensor,
+    previous: Tensor,
+}
+
+impl Module for Frame<'_> {
+    fn forward(&self, pass: &Pass<'_>, x: &Tensor) -> common::Result<Activation> {
+        let noise = self.network.forward(pass, x)?;
+        let mut y = pass.activation(self.noisy.shape())?;
+        let params = DiffusionParams { alpha_bar: 0.5, weight: 0.7, threshold: 0.5 };
+        pass.queue(kinds::DIFFUSION, |stream| {
+            self.step.launch(stream, [&self.noisy, &noise, &self.previous], params, &mut y)
+        })?;
+        Ok(y)
+    }
+}
+
+/// Makes the table.
+///
+/// # Errors
+/// What the device reports.
+pub fn run(context: &Context) -> crate::Result<Outcome> {
+    const MIB: f64 = (1 << 20) as f64;
+    let device = &context.device;
+    let configs = if device.is_cuda() { &Config::ALL[..] } else { &Config::ALL[..1] };
+    let side = if device.is_cuda() { SIDE } else { SMALL_SIDE };
+    let bench = Bench { limit: Duration::from_secs(3), ..Bench::default() };
+    let progress = Progress::new(2 * configs.len() as u64 + 1, "video");
+    let step = |what: String| {
+        progress.set_message(format!("video: {what}"));
+        progress.inc(1);
+    };
+    step("PyTorch".to_owned());
+    let modes = [Mode::Eager, Mode::Compiled];
+    let work: Vec<Work> =
+        configs.iter().flat_map(|(_, config)| modes.map(|mode| Work::unet(config.channels, BATCH, mode))).collect();
+    let pytorch = torch::measure(device, &bench, &work);
+
+    let mut columns = vec![
+        Column::text("configuration"),
+        Column::text("by"),
+        Column::number("ms", 3),
+        Column::number("frames/s", 1),
+        Column::number("% of eager", 1),
+        Column::number("parameters", 0),
+        Column::number("activations", 0),
+        Column::number("max |Δ|", 3),
+        Column::text("check"),
+        Column::text("targets met"),
+    ];
+    if device.is_sim() {
+        columns.insert(5, Column::number("lane M", 0));
+    }
+    let title = format!("video: the U-Net, {BATCH} latents of {side} × {side}, on {}", device.short_name());
+    let mut table = Table::new(title, columns);
+    let (mut wrong, stream) = (Vec::new(), device.stream());
+    for (&(name, config), pytorch) in configs.iter().zip(pytorch.timings.chunks(modes.len())) {
+        let milliseconds = |timing: &Result<common::timing::Timing, String>| {
+            timing.clone().and_then(|timing| timing.median_ms().ok_or_else(|| NO_CLOCK.to_owned()))
+        };
+        let eager = milliseconds(&pytorch[0]);
+        let mut row = |by: &str, ms: Result<f64, String>, counted: Option<f64>, rest: [Cell; 4]| {
+            let rate = ms.clone().map(|ms| 1e3 / ms);
+            let of_eager = ms.clone().and_then(|ms| eager.clone().map(|eager| 100.0 * eager / ms));
+            let met = match (&ms, name) {
+                (Ok(ms), "production") => {
+                    let met: Vec<String> =
+                        TARGETS.iter().filter(|&target| ms <= target).map(|target| format!("{target}")).collect();
+                    if met.is_empty() { "none".into() } else { met.join(", ").into() }
+                }
+                (Err(reason), _) => Cell::absent(reason),
+                _ => Cell::absent("targets are set for the configuration production"),
+            };
+            let head = [name.into(), by.into(), cell(ms.clone()), cell(rate), cell(of_eager)].into_iter();
+            let mut cells: Vec<Cell> = head.chain(rest).chain([met]).collect();
+            if device.is_sim() {
+                cells.insert(5, Cell::or_absent(counted, "not counted here"));
+            }
+            table.row(cells);
+        };
+        step(format!("{name}, CPU"));
+        let parameters = config.seeded(8);
+        let (x, steps) = (Tensor::random(&[BATCH, unet::INPUTS, side, side], 1), [700.0; BATCH]);
+        let times = Tensor::from_vec(&[BATCH], steps.to_vec())?;
+        let expected = unet::forward_on_cpu(&config, &parameters, &x, &times, |_, _| ())?.into_vec()?;
+
+        step(format!("{name}, unfused"));
+        let network = UNet::load(device, config, &parameters)?;
+        let held = parameters.iter().map(|(_, tensor)| 4 * tensor.len() as u64).sum::<u64>();
+        drop(parameters);
+        let at = network.at(device, &steps)?;
+        let y = {
+            let mut planned = Planned::new(device, &at, x.shape())?;
+            planned.infer(&stream, &x)?.into_vec()?
+        };
+        let close = Tolerance::absolute(CLOSE * scale(&expected));
+        let (max_abs, word) = verdict(&format!("the U-Net {name}"), compare(&y, &expected, close), &mut wrong);
+        let latents = |seed| Tensor::random(&[BATCH, unet::LATENTS, side, side], seed).to_device(device);
+        let frame =
+            Frame { network: at, step: DiffusionStep::load(device)?, noisy: latents(2)?, previous: latents(3)? };
+        let mut planned = Planned::new(device, &frame, x.shape())?;
+        planned.infer(&stream, &x)?;
+        let timing = bench.measure(&stream, || planned.queue(&stream))?;
+        let counted = timing.counts().map(|counts| counts.lane_instructions as f64 / 1e6);
+        let activations = planned.workspace().bytes() as f64 / MIB;
+        let rest = [(held as f64 / MIB).into(), activations.into(), max_abs.into(), word.into()];
+        row(versions::UNFUSED, milliseconds(&Ok(timing)), counted, rest);
+        for (by, timing) in [versions::EAGER, "PyTorch compiled"].iter().zip(pytorch) {
+            let unseen = || Cell::absent("measured in a process of its own; its memory and results are not seen here");
+            row(by, milliseconds(timing), None, [(); 4].map(|()| unseen()));
+        }
+    }
+    table.note(
+        "A frame: one forward pass and one diffusion step; PyTorch's is the pass alone. By events, on an idle GPU.",
+    );
+    table.note("parameters, activations: MiB on the device, the latter planned.");
+    if let Some(version) = pytorch.version {
+        table.note(format!("PyTorch {version}, f32 without TF32, its own attention."));
+    }
+    table.note(format!(
+        "|Δ|: the noise that the pass predicts, to the CPU's; {CLOSE:e} of the largest is allowed. Weights: seeded."
+    ));
+    Ok(Outcome { table, wrong })
+}
