@@ -39,7 +39,7 @@ pub const GENERATORS: &[Generator] = &[
     Generator { name: "diagnostic", produce: |_, argument| diagnostic(argument) },
     Generator { name: "ptx-sim", produce: |workspace, argument| Ok(simulator::markdown(workspace, argument)?) },
     Generator { name: "record", produce: |workspace, argument| Ok(record::markdown(workspace, argument)?) },
-    Generator { name: "roofline", produce: |workspace, _| Ok(record::roofline(workspace)?) },
+    Generator { name: "plot", produce: |workspace, argument| Ok(record::plot(workspace, argument)?) },
     Generator { name: FIGURE, produce: |workspace, argument| Ok(figure::text(workspace, argument)?) },
 ];
 

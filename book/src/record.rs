@@ -176,14 +176,15 @@ pub fn markdown(workspace: &Path, argument: &str) -> Result<String, RecordError>
     Ok(format!("<figure class=\"record\">\n\n{body}\n\n<figcaption>{}</figcaption>\n</figure>", escape(&caption)))
 }
 
-/// The roofline of phase 5's record, as a figure. Its colours are those of a light page, on a sheet of their own.
+/// A plot of phase 5's record, as a figure. Its colours are those of a light page, on a sheet of their own.
 ///
 /// # Errors
-/// [`RecordError::Common`] if there is no such record, [`RecordError::Plot`] if nothing in it can be drawn.
-pub fn roofline(workspace: &Path) -> Result<String, RecordError> {
+/// [`RecordError::Common`] if there is no such record, [`RecordError::Plot`] if there is no plot of the name, or nothing of it in
+/// the record.
+pub fn plot(workspace: &Path, name: &str) -> Result<String, RecordError> {
     let path = workspace.join("phase5-bench").join("records").join(MACHINE).with_extension("json");
     let record = Record::open(&path)?;
-    let svg = phase5_bench::plot::svg(&record)?;
+    let svg = phase5_bench::plot::svg(&record, name)?;
     // An empty line would end the block of HTML.
     let lines: Vec<&str> = svg.lines().filter(|line| !line.trim().is_empty()).collect();
     let caption = escape(&format!("Recorded: {}.", record.provenance()));

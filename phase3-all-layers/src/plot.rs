@@ -8,9 +8,8 @@ use plotters::style::register_font;
 
 use crate::{Error, Result};
 
-/// Width and height in pixels.
-pub const SIZE: (u32, u32) = (1200, 600);
-const FONT: &str = "sans-serif";
+/// The family that the built-in font goes by.
+pub const FONT: &str = "sans-serif";
 const LINE: RGBColor = RGBColor(8, 69, 148);
 /// What the axis of values shows at least, relative to the largest: a constant is drawn as a line, not as noise.
 const LEAST_SPAN: f64 = 1e-6;
@@ -28,36 +27,55 @@ pub struct LinePlot {
     pub points: Vec<(f64, f64)>,
 }
 
-impl LinePlot {
+/// What can be drawn as an SVG and as a PNG file.
+pub trait Drawing {
+    /// Width and height in pixels.
+    const SIZE: (u32, u32);
+
+    /// Draws on the area; text is in [`FONT`], which is there by then.
+    ///
+    /// # Errors
+    /// What there is nothing to draw of, or what the area reports.
+    fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> Result<(), String>;
+
     /// Writes `NAME.svg` and `NAME.png` into `dir`, which is made if it is not there, and returns their paths.
     ///
     /// # Errors
-    /// [`Error::Write`] if there is no point, one is no finite number, or a file cannot be written.
-    pub fn save(&self, dir: &Path, name: &str) -> Result<Vec<PathBuf>> {
+    /// [`Error::Write`] if it cannot be drawn, or a file cannot be written.
+    fn save(&self, dir: &Path, name: &str) -> Result<Vec<PathBuf>> {
         let fail = |path: &Path, reason: String| Error::Write { path: path.to_owned(), reason };
         let [svg, png] = ["svg", "png"].map(|ending| dir.join(format!("{name}.{ending}")));
         let text = self.svg().map_err(|reason| fail(&svg, reason))?;
         std::fs::create_dir_all(dir).map_err(|error| fail(dir, error.to_string()))?;
         std::fs::write(&svg, text).map_err(|error| fail(&svg, error.to_string()))?;
 
-        let mut pixels = vec![0; 3 * SIZE.0 as usize * SIZE.1 as usize];
-        self.draw(&BitMapBackend::with_buffer(&mut pixels, SIZE).into_drawing_area())
+        let (width, height) = Self::SIZE;
+        let mut pixels = vec![0; 3 * width as usize * height as usize];
+        self.draw(&BitMapBackend::with_buffer(&mut pixels, Self::SIZE).into_drawing_area())
             .map_err(|reason| fail(&png, reason))?;
-        image::save_buffer(&png, &pixels, SIZE.0, SIZE.1, image::ColorType::Rgb8)
+        image::save_buffer(&png, &pixels, width, height, image::ColorType::Rgb8)
             .map_err(|error| fail(&png, error.to_string()))?;
         Ok(vec![svg, png])
     }
 
+    /// The same as the text of an SVG file.
+    ///
+    /// # Errors
+    /// As [`Drawing::draw`].
     fn svg(&self) -> Result<String, String> {
+        register_font(FONT, FontStyle::Normal, dejavu::sans::regular())
+            .map_err(|_| "the built-in font cannot be read".to_owned())?;
         let mut text = String::new();
-        self.draw(&SVGBackend::with_string(&mut text, SIZE).into_drawing_area())?;
+        self.draw(&SVGBackend::with_string(&mut text, Self::SIZE).into_drawing_area())?;
         Ok(text)
     }
+}
+
+impl Drawing for LinePlot {
+    const SIZE: (u32, u32) = (1200, 600);
 
     fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> Result<(), String> {
         let fail = |error: DrawingAreaErrorKind<B::ErrorType>| error.to_string();
-        register_font(FONT, FontStyle::Normal, dejavu::sans::regular())
-            .map_err(|_| "the built-in font cannot be read".to_owned())?;
         if let Some(at) = self.points.iter().position(|(x, y)| !(x.is_finite() && y.is_finite())) {
             return Err(format!("point {at} is {:?}", self.points[at]));
         }
@@ -96,6 +114,8 @@ impl LinePlot {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const SIZE: (u32, u32) = LinePlot::SIZE;
 
     fn plot(points: &[(f64, f64)]) -> LinePlot {
         let [title, x, y] = ["Error over time", "seconds", "score"].map(str::to_owned);

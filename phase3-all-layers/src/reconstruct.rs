@@ -9,7 +9,7 @@ use common::table::{Column, Table};
 use crate::audio::{self, Config};
 use crate::autoencoder::{self, Autoencoder};
 use crate::parameters::Parameters;
-use crate::plot::LinePlot;
+use crate::plot::{Drawing, LinePlot};
 
 /// The mean squared error of each frame: B·F scores, in the order of time, of `input` and `output` \[B, F·M\] on the host.
 ///

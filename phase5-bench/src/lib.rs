@@ -27,6 +27,7 @@ pub mod autoencoder;
 mod board;
 pub mod claims;
 pub mod conv;
+mod curves;
 mod differences;
 mod error;
 pub mod gemm;

@@ -24,7 +24,7 @@ use phase5_bench::{Result, plot, records};
   cargo run -p phase5-bench -- layers --photo cat.jpg      one table, on your photo
   cargo run -p phase5-bench -- transfer --save today.json  keep a run,
   cargo run -p phase5-bench -- transfer --compare today.json  and compare a later one with it
-  cargo run -p phase5-bench -- gemm conv --plot plots      two tables and their roofline
+  cargo run -p phase5-bench -- gemm conv --plot plots      two tables, and their plot
 
 Exit status: 0 if all is well, 1 if something failed or a result is wrong, 2 for a command line that asks for what there is not.")]
 struct Args {
@@ -43,8 +43,8 @@ struct Args {
     /// Show beside each number what it was in a run that --save kept, and the ratio
     #[arg(long, value_name = "FILE")]
     compare: Option<PathBuf>,
-    /// Draw the roofline into this directory, as SVG and PNG: what gemm, conv and linear-relu measured, against the device's
-    /// limits. On the simulator it is that of a recorded run
+    /// Draw what was measured into this directory, as SVG and PNG: the roofline (gemm, conv, linear-relu), ResNet18's layers,
+    /// its batches, attention. On the simulator it is a recorded run
     #[arg(long, value_name = "DIR")]
     plot: Option<PathBuf>,
     /// The photo that networks look at, JPEG or PNG; one comes with the course
@@ -139,7 +139,7 @@ fn run(args: &Args) -> Result<bool> {
     if let Some(dir) = &args.plot {
         let has_limits = |run: &&Record| run.table(LIMITS).is_some();
         let run = if context.device.is_sim() { recorded.iter().find(has_limits) } else { None };
-        for path in plot::roofline(run.unwrap_or(&record), dir)? {
+        for path in plot::save(run.unwrap_or(&record), dir)? {
             eprintln!("drawn: {}", path.display());
         }
     }

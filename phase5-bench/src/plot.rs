@@ -1,21 +1,19 @@
-//! The roofline (Williams, Waterman and Patterson, 2009): operations a second over operations a byte, measured, below what the
-//! device's arithmetic and its memory allow, measured as well. From the tables of a run, as SVG and PNG.
+//! Plots of a run's tables, as SVG and PNG. Here is the roofline (Williams, Waterman and Patterson, 2009): operations a second over
+//! operations a byte, measured, below what the device's arithmetic and its memory allow, measured as well.
 
 use std::path::{Path, PathBuf};
 
 use common::record::Record;
 use common::table::{Cell, Table};
+use phase3_all_layers::plot::{Drawing, FONT};
 use plotters::coord::Shift;
 use plotters::prelude::*;
-use plotters::style::register_font;
 
+use crate::curves::{Bars, Curves};
 use crate::limits::Limits;
 use crate::linear_relu::versions;
 use crate::tables::LIMITS;
 use crate::{Error, Result, conv, gemm, linear_relu};
-
-const SIZE: (u32, u32) = (1200, 800);
-const FONT: &str = "sans-serif";
 
 /// One measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,44 +38,73 @@ struct Roofline {
     series: Vec<Series>,
 }
 
-/// Writes `roofline.svg` and `roofline.png` into `dir`, which is made if it is not there, and returns their paths.
+/// Writes what a run has of the plots ([`NAMES`]) into `dir`, as SVG and PNG, and returns their paths.
 ///
 /// # Errors
-/// [`Error::Plot`] if the run has nothing to draw, or a file cannot be written.
-pub fn roofline(run: &Record, dir: &Path) -> Result<Vec<PathBuf>> {
-    let text = svg(run)?;
-    let fail = |path: &Path, reason: String| Error::Plot { path: path.to_owned(), reason };
-    std::fs::create_dir_all(dir).map_err(|error| fail(dir, error.to_string()))?;
-    let svg = dir.join("roofline.svg");
-    std::fs::write(&svg, text).map_err(|error| fail(&svg, error.to_string()))?;
-
-    let png = dir.join("roofline.png");
-    let mut pixels = vec![0; 3 * SIZE.0 as usize * SIZE.1 as usize];
-    Roofline::of(run)?
-        .draw(&BitMapBackend::with_buffer(&mut pixels, SIZE).into_drawing_area())
-        .map_err(|reason| fail(&png, reason))?;
-    image::save_buffer(&png, &pixels, SIZE.0, SIZE.1, image::ColorType::Rgb8)
-        .map_err(|error| fail(&png, error.to_string()))?;
-    Ok(vec![svg, png])
+/// [`Error::Plot`] if the run has nothing to draw, [`Error::Network`] if a file cannot be written.
+pub fn save(run: &Record, dir: &Path) -> Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    let mut nothing = None;
+    for name in NAMES {
+        match Plot::of(run, name) {
+            Ok(plot) => paths.extend(plot.save(dir, name)?),
+            Err(error) => nothing = nothing.or(Some(error)),
+        }
+    }
+    match nothing {
+        Some(error) if paths.is_empty() => Err(error),
+        _ => Ok(paths),
+    }
 }
 
-/// The same as the text of an SVG file.
+/// A plot of this name as the text of an SVG file.
 ///
 /// # Errors
-/// [`Error::Plot`] if the run has nothing to draw.
-pub fn svg(run: &Record) -> Result<String> {
-    let roofline = Roofline::of(run)?;
-    let fail = |reason: &str| Error::Plot { path: "roofline".into(), reason: reason.to_owned() };
-    register_font(FONT, FontStyle::Normal, dejavu::sans::regular())
-        .map_err(|_| fail("the built-in font cannot be read"))?;
-    let mut text = String::new();
-    roofline.draw(&SVGBackend::with_string(&mut text, SIZE).into_drawing_area()).map_err(|reason| fail(&reason))?;
-    Ok(text)
+/// [`Error::Plot`] if there is none of the name, or the run has nothing to draw.
+pub fn svg(run: &Record, name: &str) -> Result<String> {
+    Plot::of(run, name)?.svg().map_err(|reason| Error::Plot { path: name.into(), reason })
+}
+
+/// The plots there are: the roofline; what each kind of ResNet18's layers takes; images a second by batch; attention's rate.
+pub const NAMES: [&str; 4] = ["roofline", "layers", "resnet-batch", "attention"];
+
+enum Plot {
+    Roofline(Roofline),
+    Bars(Bars),
+    Curves(Curves),
+}
+
+impl Plot {
+    fn of(run: &Record, name: &str) -> Result<Plot> {
+        match name {
+            "roofline" => Ok(Plot::Roofline(Roofline::of(run)?)),
+            "layers" => Ok(Plot::Bars(Bars::of_layers(run)?)),
+            "resnet-batch" => Ok(Plot::Curves(Curves::of_batches(run)?)),
+            "attention" => Ok(Plot::Curves(Curves::of_attention(run)?)),
+            _ => Err(nothing(name, "there is no such plot")),
+        }
+    }
+}
+
+impl Drawing for Plot {
+    const SIZE: (u32, u32) = (1200, 800);
+
+    fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> std::result::Result<(), String> {
+        match self {
+            Plot::Roofline(plot) => plot.draw(area),
+            Plot::Bars(plot) => plot.draw(area),
+            Plot::Curves(plot) => plot.draw(area),
+        }
+    }
+}
+
+fn nothing(name: &str, reason: &str) -> Error {
+    Error::Plot { path: name.into(), reason: reason.to_owned() }
 }
 
 impl Roofline {
     fn of(run: &Record) -> Result<Roofline> {
-        let nothing = |reason: &str| Error::Plot { path: "roofline".into(), reason: reason.to_owned() };
+        let nothing = |reason: &str| nothing("roofline", reason);
         let limits = run.table(LIMITS).and_then(Limits::from_table);
         let limits = limits
             .ok_or_else(|| nothing("the run has no limits of its device; the tables gemm and conv measure them"))?;
@@ -247,13 +274,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut run = run();
         run.push(LIMITS, Limits { flops: 60e12, bandwidth: 4e12 }.table());
-        let paths = roofline(&run, &dir.path().join("plots")).unwrap();
+        let paths = save(&run, &dir.path().join("plots")).unwrap();
         let svg = std::fs::read_to_string(&paths[0]).unwrap();
         for text in ["Roofline, f32: ptx-sim", "TFLOP/s", "cuBLAS", "measured limits: 4.00 TB/s", "<circle"] {
             assert!(svg.contains(text), "{text} is missing");
         }
         let png = image::open(&paths[1]).unwrap().to_rgb8();
-        assert_eq!(png.dimensions(), SIZE);
+        assert_eq!(png.dimensions(), Plot::SIZE);
         let colours = |wanted: [u8; 3]| png.pixels().filter(|pixel| pixel.0 == wanted).count();
         let dots = [colours([8, 69, 148]), colours([203, 24, 29])];
         // A dot of radius 4 where it was measured, and one in the legend.
