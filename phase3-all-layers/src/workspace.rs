@@ -81,6 +81,7 @@ struct Plan {
 }
 
 impl Plan {
+    // ANCHOR: plan
     /// The largest activations choose first, the smallest slot that is free for all of their life, or a new one (greedy by size;
     /// Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020).
     fn of(lives: Vec<Life>) -> Plan {
@@ -102,6 +103,7 @@ impl Plan {
         }
         Plan { lives, ..plan }
     }
+    // ANCHOR_END: plan
 
     /// Values of all slots.
     fn values(&self) -> usize {
