@@ -80,6 +80,24 @@ device_test! {
         Ok(())
     }
 
+    fn linear_by_cublas_is_within_rounding_where_there_is_one(device) {
+        let stream = device.stream();
+        let (x, weight, bias) = (Tensor::random(&[5, 33], 3), Tensor::random(&[10, 33], 4), Tensor::random(&[10], 5));
+        let layer = match Linear::by_library(&stream, &weight, &bias) {
+            Ok(layer) => layer,
+            Err(error) => {
+                assert!(error.is_unsupported(), "{error}");
+                return Ok(());
+            }
+        };
+        let product = reference::Gemm::new(x.as_slice()?, weight.as_slice()?, 5, 10, 33);
+        let expected = reference::Gemm { transposed: true, bias: Some(bias.as_slice()?), ..product }.all()?;
+        let mut y = Tensor::empty_on(&device, &[5, 10])?;
+        layer.launch(&stream, &x.to_device(&device)?, &mut y)?;
+        assert_close(&y.into_vec()?, &expected.values, expected.tolerance());
+        Ok(())
+    }
+
     fn shapes_that_do_not_fit_are_refused(device) {
         let stream = device.stream();
         let x = Tensor::random(&[1, 2, 6, 6], 1).to_device(&device)?;

@@ -8,6 +8,7 @@ use crate::reference::{BatchNorm, Conv2dParams};
 use crate::tensor::Tensor;
 
 /// cuBLAS, which this program was built without.
+#[derive(Debug)]
 pub struct Cublas(Infallible);
 
 /// cuDNN, which this program was built without.

@@ -12,6 +12,7 @@ use crate::tensor::Tensor;
 ///
 /// Its math mode is `CUBLAS_DEFAULT_MATH`: the fastest algorithm that keeps f32's mantissa throughout, so no TF32. (The pedantic
 /// mode is the same arithmetic with fewer algorithms to choose from.) The variable `NVIDIA_TF32_OVERRIDE` must not be set.
+#[derive(Debug)]
 pub struct Cublas {
     handle: CudaBlas,
     stream: Stream,

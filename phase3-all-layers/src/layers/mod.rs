@@ -22,6 +22,7 @@ pub use softmax::{Softmax, SoftmaxStep};
 pub use transpose::Transpose;
 
 use common::limits::fits_i32;
+use common::peer::Cublas;
 use common::prelude::*;
 use common::reference::MaxPool2d;
 use phase2_conv_bn::gemm::{Epilogue, Layout, Tuned};
@@ -203,32 +204,62 @@ impl Add {
     }
 }
 
-/// A linear layer, y = x·Wᵀ + bias, by the GEMM ladder's choice.
+/// A linear layer, y = x·Wᵀ + bias, by the GEMM ladder's choice or by cuBLAS.
 #[derive(Debug)]
 pub struct Linear {
-    gemm: Tuned,
+    product: Product,
     weight: Tensor,
     bias: Tensor,
 }
 
+/// What a linear layer multiplies with.
+#[derive(Debug)]
+enum Product {
+    Own(Tuned),
+    /// cuBLAS adds to what is there, but only a matrix: `rows` fills y with the bias first.
+    Library {
+        cublas: Cublas,
+        rows: Kernel,
+    },
+}
+
 impl Linear {
+    /// The kernel file of the library's bias.
+    pub const SOURCE: KernelSource = kernel_source!("bias_rows_01");
+
     /// A layer with `weight` \[out, in\] and `bias` \[out\], which are copied to the device. `gemm` is shared with other layers,
     /// as is its workspace.
     ///
     /// # Errors
     /// [`Error::Shape`] if they do not fit one another; as [`Tensor::to_device`].
     pub fn load(device: &Device, gemm: &Tuned, weight: &Tensor, bias: &Tensor) -> Result<Linear> {
+        Linear::with(device, Product::Own(gemm.clone()), weight, bias)
+    }
+
+    /// The same by cuBLAS, for work on `stream`.
+    ///
+    /// # Errors
+    /// As [`Linear::load`] and [`Device::kernel`]; [`Error::Unsupported`] where there is no cuBLAS.
+    pub fn by_library(stream: &Stream, weight: &Tensor, bias: &Tensor) -> Result<Linear> {
+        let rows = stream.device().kernel(&Linear::SOURCE, "bias_rows")?;
+        Linear::with(stream.device(), Product::Library { cublas: Cublas::open(stream)?, rows }, weight, bias)
+    }
+
+    fn with(device: &Device, product: Product, weight: &Tensor, bias: &Tensor) -> Result<Linear> {
         let &[out, _] = weight.shape() else {
             let detail = format!("the weight {:?} has not two dimensions", weight.shape());
             return Err(Error::Shape { operation: "linear".to_owned(), detail });
         };
         bias.expect_shape("linear's bias", &[out])?;
-        Ok(Linear { gemm: gemm.clone(), weight: weight.to_device(device)?, bias: bias.to_device(device)? })
+        Ok(Linear { product, weight: weight.to_device(device)?, bias: bias.to_device(device)? })
     }
 
-    /// Bytes of the workspace, which is shared, as far as launches have asked for it.
+    /// Bytes of the workspace, which is shared, as far as launches have asked for it; cuBLAS's own is not counted.
     pub fn workspace_bytes(&self) -> usize {
-        self.gemm.workspace_bytes()
+        match &self.product {
+            Product::Own(gemm) => gemm.workspace_bytes(),
+            Product::Library { .. } => 0,
+        }
     }
 
     /// Number of outputs.
@@ -239,9 +270,58 @@ impl Linear {
     /// Queues the layer for `x` \[batch, in\] and `y` \[batch, out\], both on the stream's device.
     ///
     /// # Errors
-    /// As [`Tuned::launch`].
+    /// As [`Tuned::launch`] or [`Cublas::gemm`].
     pub fn launch(&self, stream: &Stream, x: &Tensor, y: &mut Tensor) -> Result<()> {
-        let epilogue = Epilogue { bias: Some(&self.bias), ..Epilogue::default() };
-        self.gemm.launch(stream, x, &self.weight, Layout::Transposed, &epilogue, y)
+        match &self.product {
+            Product::Own(gemm) => {
+                let epilogue = Epilogue { bias: Some(&self.bias), ..Epilogue::default() };
+                gemm.launch(stream, x, &self.weight, Layout::Transposed, &epilogue, y)
+            }
+            Product::Library { cublas, rows } => {
+                fill_rows(stream, rows, &self.bias, y)?;
+                cublas.gemm(x, &self.weight, true, 1.0, 1.0, y)
+            }
+        }
+    }
+}
+
+/// Queues `y` \[rows, out\] = `bias` \[out\] in each row.
+fn fill_rows(stream: &Stream, rows: &Kernel, bias: &Tensor, y: &mut Tensor) -> Result<()> {
+    match *y.shape() {
+        [_, out] if out == bias.len() => {}
+        _ => {
+            let detail = format!("the output {:?} has not the {} columns of the bias", y.shape(), bias.len());
+            return Err(Error::Shape { operation: "linear".to_owned(), detail });
+        }
+    }
+    let n = fits_i32("linear", "the number of values", Some(y.len()))?.unsigned_abs();
+    if n == 0 {
+        return Ok(());
+    }
+    let out = fits_i32("linear", "the number of outputs", Some(bias.len()))?.unsigned_abs();
+    let mut launch = stream.launch_builder(rows);
+    launch.arg(bias.buffer()?).arg(y.buffer_mut()?).arg(&out).arg(&n);
+    // SAFETY: the kernel reads bias[i % out] and writes y[i] for i < n, which both hold.
+    unsafe { launch.launch(LaunchConfig::for_num_elems(n)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use common::device_test;
+
+    device_test! {
+        fn every_row_is_the_bias(device) {
+            let (stream, kernel) = (device.stream(), device.kernel(&Linear::SOURCE, "bias_rows")?);
+            for [rows, out] in [[1, 1], [3, 5], [7, 300], [0, 4], [4, 0]] {
+                let bias = Tensor::random(&[out], 1);
+                let mut y = Tensor::empty_on(&device, &[rows, out])?;
+                fill_rows(&stream, &kernel, &bias.to_device(&device)?, &mut y)?;
+                assert_eq!(y.into_vec()?, bias.as_slice()?.repeat(rows));
+            }
+            let mut wrong = Tensor::empty_on(&device, &[3, 4])?;
+            assert!(fill_rows(&stream, &kernel, &Tensor::random(&[5], 1).to_device(&device)?, &mut wrong).is_err());
+            Ok(())
+        }
     }
 }

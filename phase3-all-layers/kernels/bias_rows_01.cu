@@ -1,0 +1,14 @@
+// The bias in each row of a matrix: one thread a value. A library's product then adds to it.
+//
+//     y [rows, out] row-major; value i lies in column i % out
+//
+// Limited by memory: 4 bytes a value are written, which the product reads and writes again.
+
+// ANCHOR: kernel
+extern "C" __global__ void bias_rows(const float *__restrict__ bias, float *__restrict__ y, unsigned out, unsigned n) {
+    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        y[i] = bias[i % out];
+    }
+}
+// ANCHOR_END: kernel
