@@ -11,7 +11,7 @@ use common::table::{Cell, Column, Table};
 use common::timing::{Bench, Queue};
 use phase3_all_layers::layers::Attention;
 
-use crate::board::{NO_CLOCK, cell};
+use crate::board::{cell, milliseconds};
 use crate::tables::{Context, Outcome, verdict};
 use crate::torch::{self, Mode, Work};
 
@@ -82,7 +82,7 @@ pub fn run(context: &Context) -> crate::Result<Outcome> {
         let Size { tokens, d } = size;
         progress.inc(1);
         progress.set_message(format!("attention: {tokens} tokens, d = {d}"));
-        let sdpa = sdpa.and_then(|timing| timing.median_ms().ok_or_else(|| NO_CLOCK.to_owned()));
+        let sdpa = milliseconds(&sdpa);
         let mut row = |by: &str, ms: Result<f64, String>, bytes: Cell, counted: Option<f64>, checked: [Cell; 2]| {
             let rate = ms.clone().map(|ms| size.flops() / (ms * 1e-3) / 1e12);
             let of_sdpa = ms.clone().and_then(|ms| sdpa.clone().map(|sdpa| 100.0 * sdpa / ms));
@@ -108,8 +108,13 @@ pub fn run(context: &Context) -> crate::Result<Outcome> {
         let (max_abs, word) = verdict(&what, compare(&sampled, &expected.values, expected.tolerance), &mut wrong);
         let timing = bench.measure(&stream, || attention.launch(&stream, &qkv, HEADS, &mut scores, &mut out))?;
         let counted = timing.counts().map(|counts| counts.lane_instructions as f64 / (size.flops() / 2.0));
-        let ms = timing.median_ms().ok_or_else(|| NO_CLOCK.to_owned());
-        row("naive", ms, (size.bytes() / f64::from(1 << 20)).into(), counted, [max_abs.into(), word.into()]);
+        row(
+            "naive",
+            milliseconds(&Ok(timing)),
+            (size.bytes() / f64::from(1 << 20)).into(),
+            counted,
+            [max_abs.into(), word.into()],
+        );
         let unseen = || Cell::absent("measured in a process of its own; its memory and results are not seen here");
         row("PyTorch SDPA", sdpa.clone(), unseen(), None, [unseen(), unseen()]);
     }

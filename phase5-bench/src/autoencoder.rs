@@ -10,7 +10,7 @@ use common::timing::Bench;
 use phase3_all_layers::autoencoder::{Autoencoder, Config, OnCpu, Stage};
 use phase3_all_layers::module::infer;
 
-use crate::board::{NO_CLOCK, cell};
+use crate::board::{ELSEWHERE, cell, milliseconds};
 use crate::differences::mean_difference;
 use crate::tables::{Context, Outcome, verdict};
 use crate::torch::{self, Mode, Work};
@@ -20,7 +20,6 @@ const SEED: u64 = 5;
 const STAGES_AT: usize = 32;
 /// What a correct kernel of the literature is off by, at most: what is allowed here too.
 const CLOSE: f64 = 5.7e-6;
-const ELSEWHERE: &str = "measured in a process of its own; its results are not seen here";
 
 /// The versions, as the table calls them; other tables look for them.
 pub(crate) mod versions {
@@ -76,9 +75,6 @@ pub fn run(context: &Context) -> crate::Result<Outcome> {
             progress.inc(1);
             progress.set_message(format!("autoencoder: {name}, batch {batch}"));
             let pytorch = of_pytorch.next().unwrap_or_default();
-            let milliseconds = |timing: &Result<common::timing::Timing, String>| {
-                timing.clone().and_then(|timing| timing.median_ms().ok_or_else(|| NO_CLOCK.to_owned()))
-            };
             let eager = pytorch.first().map_or(Err(ELSEWHERE.to_owned()), milliseconds);
             let mut row = |by: &str, ms: Result<f64, String>, counted: Option<f64>, checked: [Cell; 3]| {
                 let of_eager = ms.clone().and_then(|ms| eager.clone().map(|eager| 100.0 * eager / ms));

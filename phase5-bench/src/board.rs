@@ -50,10 +50,29 @@ impl Entry {
                 let (max_abs, word) = verdict(what, Err(mismatch.clone()), wrong);
                 [max_abs.into(), word.into()]
             }
-            Entry::Elsewhere(Ok(_)) => both("measured in a process of its own; its results are not seen here"),
+            Entry::Elsewhere(Ok(_)) => both(ELSEWHERE),
             Entry::Checked(Outcome::Unsupported(reason)) | Entry::Elsewhere(Err(reason)) | Entry::LeftOut(reason) => {
                 both(reason)
             }
+        }
+    }
+}
+
+/// Why there is no difference beside a time of PyTorch's.
+pub(crate) const ELSEWHERE: &str = "measured in a process of its own; its results are not seen here";
+
+/// The median, or why there is none.
+pub(crate) fn milliseconds(timing: &Result<Timing, String>) -> Result<f64, String> {
+    timing.clone().and_then(|timing| timing.median_ms().ok_or_else(|| NO_CLOCK.to_owned()))
+}
+
+/// Takes columns out: a line has 100 columns, and there are some of which a simulated device knows nothing.
+pub(crate) fn hide(table: &mut Table, names: &[&str]) {
+    for name in names {
+        let Some(at) = table.columns.iter().position(|column| column.name == *name) else { continue };
+        table.columns.remove(at);
+        for row in &mut table.rows {
+            row.remove(at);
         }
     }
 }

@@ -16,7 +16,7 @@ use phase3_all_layers::module::Planned;
 use phase3_all_layers::parameters::Parameters;
 use phase3_all_layers::resnet::{Config, ResNet, forward_on_host};
 
-use crate::board::{NO_CLOCK, cell};
+use crate::board::{ELSEWHERE, NO_CLOCK, cell, milliseconds};
 use crate::tables::{Context, Outcome, verdict};
 use crate::torch::{self, Mode, Work};
 
@@ -25,7 +25,6 @@ const SEED: u64 = 18;
 /// The most that a logit may differ from the CPU's, of the largest magnitude (of 1, where all are smaller).
 const CLOSE: f64 = 1e-5;
 const PHASE_4: &str = "it arrives with phase 4";
-const ELSEWHERE: &str = "measured in a process of its own; its results are not seen here";
 
 /// The implementations, as the tables call them; other tables look for them.
 pub(crate) mod by {
@@ -64,10 +63,6 @@ impl Expected {
 /// A few runs by the host's clock, of what takes seconds on a slow machine.
 fn by_host(repeats: usize, work: impl FnMut() -> common::Result<()>) -> common::Result<Timing> {
     Bench { warm_up: 1, repeats, limit: Duration::from_secs(4), ..Bench::default() }.measure_host(work)
-}
-
-fn milliseconds(timing: &Result<Timing, String>) -> Result<f64, String> {
-    timing.clone().and_then(|timing| timing.median_ms().ok_or_else(|| NO_CLOCK.to_owned()))
 }
 
 /// `resnet-single`: one photo, from the host's memory to the host's logits.
@@ -276,7 +271,7 @@ pub fn memory(context: &Context) -> crate::Result<Outcome> {
         Column::text("implementation"),
         Column::key("batch"),
         Column::number("parameters", 1),
-        Column::number("transformed", 1),
+        Column::number("Winograd", 1),
         Column::number("scratch", 1),
         Column::number("activations", 1),
         Column::number("sum", 1),
@@ -316,7 +311,7 @@ pub fn memory(context: &Context) -> crate::Result<Outcome> {
     }
     table.note("peak: the most that our buffers took at a time, counted where they are allocated.");
     table.note(
-        "parameters: as the model has them. transformed: 3×3 weights once more, as Winograd's step reads them. scratch: parts of \
+        "parameters: as the model has them. Winograd: 3×3 weights once more, as its step reads them. scratch: parts of \
          results and tables of offsets. activations: planned before anything is allocated, with the input.",
     );
     Ok(Outcome { table, wrong: Vec::new() })

@@ -13,7 +13,7 @@ use phase3_all_layers::module::{Module, Planned};
 use phase3_all_layers::unet::{self, AtSteps, Config, UNet};
 use phase3_all_layers::workspace::{Activation, Pass};
 
-use crate::board::{NO_CLOCK, cell};
+use crate::board::{cell, hide, milliseconds};
 use crate::differences::scale;
 use crate::tables::{Context, Outcome, verdict};
 use crate::torch::{self, Mode, Work};
@@ -93,9 +93,6 @@ pub fn run(context: &Context) -> crate::Result<Outcome> {
     let mut table = Table::new(title, columns);
     let (mut wrong, stream) = (Vec::new(), device.stream());
     for (&(name, config), pytorch) in configs.iter().zip(pytorch.timings.chunks(modes.len())) {
-        let milliseconds = |timing: &Result<common::timing::Timing, String>| {
-            timing.clone().and_then(|timing| timing.median_ms().ok_or_else(|| NO_CLOCK.to_owned()))
-        };
         let eager = milliseconds(&pytorch[0]);
         let mut row = |by: &str, ms: Result<f64, String>, counted: Option<f64>, rest: [Cell; 4]| {
             let rate = ms.clone().map(|ms| 1e3 / ms);
@@ -147,6 +144,9 @@ pub fn run(context: &Context) -> crate::Result<Outcome> {
             let unseen = || Cell::absent("measured in a process of its own; its memory and results are not seen here");
             row(by, milliseconds(timing), None, [(); 4].map(|()| unseen()));
         }
+    }
+    if device.is_sim() {
+        hide(&mut table, &["frames/s", "parameters", "targets met"]);
     }
     table.note(
         "A frame: one forward pass and one diffusion step; PyTorch's is the pass alone. By events, on an idle GPU.",
