@@ -1,7 +1,7 @@
 //! `claims`: what the literature claims, and what the other tables measured.
 //!
-//! Nothing is written down here but the claims: every figure beside them, the verdict and its reason are computed from the tables of
-//! [`NEEDED`], measured in this run, or recorded where this machine has no GPU.
+//! Nothing is written down here but the claims: every figure beside them, the verdict and its reason are computed from other
+//! tables, measured in this run, or recorded where this machine has no GPU.
 
 use common::record::Record;
 use common::table::{Cell, Column, Table, wrap};
