@@ -145,7 +145,7 @@ device_test! {
                     assert_close(&conv.forward(&stream, &x, &w, Some(&b), params)?.into_vec()?, &expected.values, tolerance);
                 }
             }
-            let prepared = winograd.prepare(&stream, &w)?;
+            let prepared = winograd.prepare(&stream, &w, params)?;
             let mut output = Tensor::full(&params.output_shape(&x, &w)?, f32::NAN).to_device(&device)?;
             winograd.launch_prepared(&stream, &x, &w, &prepared, Some(&b), params, &mut output)?;
             assert_close(&output.into_vec()?, &expected.values, tolerance);
@@ -164,7 +164,8 @@ device_test! {
             let step = if is_for_winograd(&weight, params) { "Winograd" } else { "another" };
             let tolerance = tolerance(step, &weight, &expected);
             let (x, w) = (x.to_device(&device)?, w.to_device(&device)?);
-            let prepared = tuned.prepare(&stream, &w)?;
+            let prepared = tuned.prepare(&stream, &w, params)?;
+            assert!(prepared.is_none() || is_for_winograd(&weight, params), "{name}: prepared for no use");
             for prepared in [None, prepared.as_ref()] {
                 let mut output = Tensor::full(&params.output_shape(&x, &w)?, f32::NAN).to_device(&device)?;
                 tuned.launch_prepared(&stream, &x, &w, prepared, None, params, &mut output)?;

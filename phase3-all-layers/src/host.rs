@@ -276,7 +276,7 @@ impl ConvNorm {
         let [weight, scale, bias, mean, variance] = parts.map(|part| part.to_device(stream.device()));
         let (weight, scale, bias, mean, variance) = (weight?, scale?, bias?, mean?, variance?);
         let norm = BatchNorm { weight: &scale, bias: &bias, mean: &mean, variance: &variance, eps: on_host.eps };
-        let (prepared, norm) = (conv.prepare(stream, &weight)?, normaliser.layer(stream, &norm)?);
+        let (prepared, norm) = (conv.prepare(stream, &weight, layer.params)?, normaliser.layer(stream, &norm)?);
         Ok(ConvNorm { weight, prepared, norm })
     }
 }

@@ -450,8 +450,7 @@ impl Loader<'_> {
         let (weight, bias) = self.known.convolution(name)?;
         let (device, params) = (self.stream.device(), same_size(weight, stride)?);
         let (weight, bias) = (weight.to_device(device)?, bias.map(|bias| bias.to_device(device)).transpose()?);
-        // Winograd's algorithm has no stride.
-        let prepared = if stride == 1 { self.conv.prepare(&self.stream, &weight)? } else { None };
+        let prepared = self.conv.prepare(&self.stream, &weight, params)?;
         Ok(Convolution { weight, bias, prepared, params })
     }
 

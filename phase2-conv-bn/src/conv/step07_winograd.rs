@@ -108,16 +108,16 @@ impl Winograd {
         transformed.as_ref().map_or(0, Buffer::num_bytes) + parts
     }
 
-    /// Transforms `weight` \[K, C, 3, 3\] once for many launches with it, as inference has them.
+    /// Transforms `weight` \[K, C, 3, 3\] once for many launches with it and `params`, as inference has them.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if the window is not 3×3; [`Error::Shape`], [`Error::Invalid`] and [`Error::WrongDevice`] as
+    /// [`Error::Unsupported`] if the step does not take such a convolution; [`Error::Shape`], [`Error::Invalid`] and [`Error::WrongDevice`] as
     /// [`Conv::launch`]; [`Error::OutOfMemory`].
-    pub fn prepare(&self, stream: &Stream, weight: &Tensor) -> Result<Prepared> {
+    pub fn prepare(&self, stream: &Stream, weight: &Tensor, params: Conv2dParams) -> Result<Prepared> {
         let shape @ [_, channels, r, s] = weight.dims4()?;
         // Any input that goes with these weights.
-        let input = Tensor::zeros(&[0, channels, r, s]);
-        let params = Conv2dParams::new(1, 0);
+        let [down, across] = params.dilation;
+        let input = Tensor::shape_only(&[0, channels * params.groups, down * r, across * s]);
         let geometry = Geometry::new(&input, weight, params, params.output_shape(&input, weight)?)?;
         takes(stream, &geometry)?;
         let mut values = stream.alloc_uninit(transformed_len(&geometry))?;

@@ -102,13 +102,13 @@ impl Tuned {
         self.launch_prepared(stream, input, weight, None, bias, params, output)
     }
 
-    /// Transforms `weight` once for many launches with it; `None` if no step has a use for that.
+    /// Transforms `weight` once for many launches with it and `params`; `None` if no step has a use for that.
     ///
     /// # Errors
     /// As [`Winograd::prepare`].
-    pub fn prepare(&self, stream: &Stream, weight: &Tensor) -> Result<Option<Prepared>> {
+    pub fn prepare(&self, stream: &Stream, weight: &Tensor, params: Conv2dParams) -> Result<Option<Prepared>> {
         let Some((_, winograd)) = &self.fast else { return Ok(None) };
-        match winograd.prepare(stream, weight) {
+        match winograd.prepare(stream, weight, params) {
             Ok(prepared) => Ok(Some(prepared)),
             Err(error) if error.is_unsupported() => Ok(None),
             Err(error) => Err(error),
