@@ -1,7 +1,6 @@
 //! `accuracy`: how far each implementation's last layer is from the CPU's, for every model; and how many handwritten digits a
 //! trained network gets right.
 
-use common::check::{Tolerance, compare};
 use common::prelude::*;
 use common::progress::Progress;
 use common::table::{Cell, Column, Table};
@@ -12,11 +11,9 @@ use phase3_all_layers::module::infer;
 use phase3_all_layers::resnet::{self, ResNet, forward_on_cpu, forward_on_host};
 use phase3_all_layers::unet::{self, UNet};
 
-use crate::differences::{mean_difference, scale};
-use crate::tables::{Context, Outcome, verdict};
+use crate::differences::{CLOSE, close, mean_difference, scale};
+use crate::tables::{Context, Outcome};
 
-/// Of the largest magnitude of the last layer (of 1, where all are smaller).
-const CLOSE: f64 = 1e-5;
 /// The sides of the U-Net's latents on the simulator, where time is short.
 const SMALL_SIDE: usize = 16;
 
@@ -29,11 +26,17 @@ struct Board {
 impl Board {
     /// A row of what was computed against what the CPU computed.
     fn row(&mut self, model: &str, by: &str, values: &[f32], expected: &[f32], accuracy: Cell) {
-        let scale = scale(expected);
-        let result = compare(values, expected, Tolerance::absolute(CLOSE * scale));
-        let (max, word) = verdict(&format!("{model} by {by}"), result, &mut self.wrong);
+        let (max, word) = close(&format!("{model} by {by}"), values, expected, &mut self.wrong);
         let mean = mean_difference(values, expected);
-        self.table.row([model.into(), by.into(), max.into(), mean.into(), (max / scale).into(), accuracy, word.into()]);
+        self.table.row([
+            model.into(),
+            by.into(),
+            max.into(),
+            mean.into(),
+            (max / scale(expected)).into(),
+            accuracy,
+            word.into(),
+        ]);
     }
 }
 

@@ -1,5 +1,17 @@
 //! What tables of whole models say of two results.
 
+use common::check::{Tolerance, compare};
+
+use crate::tables::verdict;
+
+/// The most that a value of a last layer may differ from the CPU's, as a part of [`scale`].
+pub(crate) const CLOSE: f64 = 1e-5;
+
+/// The largest difference from what the CPU computed, and the word of the check.
+pub(crate) fn close(what: &str, values: &[f32], cpu: &[f32], wrong: &mut Vec<String>) -> (f64, &'static str) {
+    verdict(what, compare(values, cpu, Tolerance::absolute(CLOSE * scale(cpu))), wrong)
+}
+
 /// The mean of |a − b|; NaN if one of them is.
 pub(crate) fn mean_difference(a: &[f32], b: &[f32]) -> f64 {
     let sum: f64 = a.iter().zip(b).map(|(&a, &b)| (f64::from(a) - f64::from(b)).abs()).sum();

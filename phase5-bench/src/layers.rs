@@ -23,6 +23,7 @@ use phase3_all_layers::resnet::{Config, ResNet, forward_on_host};
 
 use crate::Error;
 use crate::board::{ELSEWHERE, NO_CLOCK, hide, if_supported, milliseconds};
+use crate::differences::{CLOSE, close};
 use crate::tables::{Context, Outcome, verdict};
 use crate::torch::{self, Mode, Work};
 
@@ -195,10 +196,7 @@ fn whole(context: &Context, outcome: &mut Outcome) -> crate::Result<()> {
     let runs = if device.is_sim() { 1 } else { RUNS };
     let profiles = (0..runs).map(|_| planned.profile(&stream)).collect::<common::Result<Vec<_>>>()?;
 
-    let expected: Vec<f64> = fast[0].1.as_slice()?.iter().map(|&value| f64::from(value)).collect();
-    let largest = expected.iter().fold(1.0f64, |most, value| most.max(value.abs()));
-    let checked = compare(logits.as_slice()?, &expected, Tolerance::absolute(1e-5 * largest));
-    let (max_abs, word) = verdict("all of ResNet18", checked, &mut outcome.wrong);
+    let (max_abs, word) = close("all of ResNet18", logits.as_slice()?, fast[0].1.as_slice()?, &mut outcome.wrong);
     // A kind's median over the runs; `None` is the sum of all kinds.
     let median = |of: &dyn Fn(usize) -> Option<f64>, runs: usize| -> Option<f64> {
         let mut values = (0..runs).map(of).collect::<Option<Vec<_>>>()?;
@@ -238,7 +236,7 @@ fn whole(context: &Context, outcome: &mut Outcome) -> crate::Result<()> {
     }
     outcome.table.note(format!(
         "all …: what layers of the kind take of one pass over the photo, by events around each on a busy GPU, medians of {RUNS}; \
-         naive loops ran once. |Δ| there: to the CPU's logits, of whose largest 1e-5 is allowed."
+         naive loops ran once. |Δ| there: to the CPU's logits, of whose largest {CLOSE:e} is allowed."
     ));
     Ok(())
 }

@@ -6,7 +6,6 @@
 use std::time::Duration;
 
 use common::Device;
-use common::check::{Tolerance, compare};
 use common::prelude::*;
 use common::progress::Progress;
 use common::table::{Cell, Column, Table};
@@ -17,13 +16,12 @@ use phase3_all_layers::parameters::Parameters;
 use phase3_all_layers::resnet::{Config, ResNet, forward_on_host};
 
 use crate::board::{ELSEWHERE, NO_CLOCK, cell, milliseconds};
-use crate::tables::{Context, Outcome, verdict};
+use crate::differences::{CLOSE, close};
+use crate::tables::{Context, Outcome};
 use crate::torch::{self, Mode, Work};
 
 const CONFIG: Config = Config::RESNET18;
 const SEED: u64 = 18;
-/// The most that a logit may differ from the CPU's, of the largest magnitude (of 1, where all are smaller).
-const CLOSE: f64 = 1e-5;
 const PHASE_4: &str = "it arrives with phase 4";
 
 /// The implementations, as the tables call them; other tables look for them.
@@ -40,24 +38,10 @@ pub(crate) mod by {
     pub const GRAPH: &str = "PyTorch graph";
 }
 
-/// What the CPU says, and how near others must come.
-struct Expected {
-    logits: Vec<f64>,
-    tolerance: Tolerance,
-}
-
-impl Expected {
-    fn of(logits: &Tensor) -> common::Result<Expected> {
-        let logits: Vec<f64> = logits.as_slice()?.iter().map(|&value| f64::from(value)).collect();
-        let largest = logits.iter().fold(1.0, |most: f64, value| most.max(value.abs()));
-        Ok(Expected { logits, tolerance: Tolerance::absolute(CLOSE * largest) })
-    }
-
-    /// The difference and the word of the check.
-    fn check(&self, by: &str, logits: &Tensor, wrong: &mut Vec<String>) -> common::Result<[Cell; 2]> {
-        let (max_abs, word) = verdict(by, compare(logits.as_slice()?, &self.logits, self.tolerance), wrong);
-        Ok([max_abs.into(), word.into()])
-    }
+/// The difference of logits from the CPU's, and the word of the check.
+fn check(by: &str, logits: &Tensor, cpu: &Tensor, wrong: &mut Vec<String>) -> common::Result<[Cell; 2]> {
+    let (max_abs, word) = close(by, logits.as_slice()?, cpu.as_slice()?, wrong);
+    Ok([max_abs.into(), word.into()])
 }
 
 /// A few runs by the host's clock, of what takes seconds on a slow machine.
@@ -88,8 +72,7 @@ pub fn single(context: &Context) -> crate::Result<Outcome> {
         Ok((timing, logits))
     };
     step(by::CPU);
-    let (cpu, logits) = timed(&mut Cpu::new(&parameters), 10)?;
-    let expected = Expected::of(&logits)?;
+    let (cpu, expected) = timed(&mut Cpu::new(&parameters), 10)?;
     let on_cpu = cpu.median_ms();
     let mut columns = vec![
         Column::text("implementation"),
@@ -117,8 +100,8 @@ pub fn single(context: &Context) -> crate::Result<Outcome> {
     let begin = std::time::Instant::now();
     let plain_logits = run(&mut plain)?;
     let ms = begin.elapsed().as_secs_f64() * 1e3;
-    row(by::PLAIN, Ok(ms), None, expected.check(by::PLAIN, &plain_logits, &mut wrong)?);
-    row(by::CPU, on_cpu.ok_or_else(|| NO_CLOCK.to_owned()), None, expected.check(by::CPU, &logits, &mut wrong)?);
+    row(by::PLAIN, Ok(ms), None, check(by::PLAIN, &plain_logits, &expected, &mut wrong)?);
+    row(by::CPU, on_cpu.ok_or_else(|| NO_CLOCK.to_owned()), None, check(by::CPU, &expected, &expected, &mut wrong)?);
 
     step("PyTorch");
     let bench = Bench { limit: Duration::from_secs(4), ..Bench::default() };
@@ -142,7 +125,7 @@ pub fn single(context: &Context) -> crate::Result<Outcome> {
             }
             false => (milliseconds(&Ok(by_host(20, &mut work)?)), None),
         };
-        row(name, ms, counted, expected.check(name, &logits, &mut wrong)?);
+        row(name, ms, counted, check(name, &logits, &expected, &mut wrong)?);
         Ok(())
     };
     let mut round_trip = RoundTrip::new(device, &parameters);
@@ -222,14 +205,13 @@ pub fn batch(context: &Context) -> crate::Result<Outcome> {
         };
         let images = Tensor::random(&[batch, 3, 224, 224], 1);
         step(format!("batch {batch}, CPU"));
-        let mut logits = Tensor::zeros(&[0]);
+        let mut expected = Tensor::zeros(&[0]);
         let cpu = by_host(3, || {
-            logits = forward_on_host(&CONFIG, &mut Cpu::new(&parameters), &images, |_, _| ())?;
+            expected = forward_on_host(&CONFIG, &mut Cpu::new(&parameters), &images, |_, _| ())?;
             Ok(())
         })?;
-        let expected = Expected::of(&logits)?;
         let name = format!("CPU, batch {batch}");
-        row("CPU", milliseconds(&Ok(cpu)), None, expected.check(&name, &logits, &mut wrong)?);
+        row("CPU", milliseconds(&Ok(cpu)), None, check(&name, &expected, &expected, &mut wrong)?);
         let unseen = || [(); 2].map(|()| Cell::absent(ELSEWHERE));
         row(by::PYTORCH_CPU, milliseconds(&pytorch[0]), None, unseen());
 
@@ -237,7 +219,7 @@ pub fn batch(context: &Context) -> crate::Result<Outcome> {
         let stream = device.stream();
         let mut planned = Planned::new(device, &network, images.shape())?;
         let checked =
-            expected.check(&format!("phase 3, batch {batch}"), &planned.infer(&stream, &images)?, &mut wrong)?;
+            check(&format!("phase 3, batch {batch}"), &planned.infer(&stream, &images)?, &expected, &mut wrong)?;
         let timing = bench.measure(&stream, || planned.queue(&stream))?;
         let counted = timing.counts().map(|counts| counts.lane_instructions as f64 / 1e6 / batch as f64);
         row("phase 3", milliseconds(&Ok(timing)), counted, checked);

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use common::check::{Tolerance, compare};
 use common::prelude::*;
 use common::progress::Progress;
 use common::reference::DiffusionParams;
@@ -14,8 +13,8 @@ use phase3_all_layers::unet::{self, AtSteps, Config, UNet};
 use phase3_all_layers::workspace::{Activation, Pass};
 
 use crate::board::{cell, hide, milliseconds};
-use crate::differences::scale;
-use crate::tables::{Context, Outcome, verdict};
+use crate::differences::{CLOSE, close};
+use crate::tables::{Context, Outcome};
 use crate::torch::{self, Mode, Work};
 
 const BATCH: usize = 2;
@@ -24,7 +23,6 @@ const SIDE: usize = 64;
 const SMALL_SIDE: usize = 16;
 /// What the literature wants of the largest configuration, in ms.
 const TARGETS: [f64; 4] = [44.8, 40.0, 16.0, 11.0];
-const CLOSE: f64 = 1e-5;
 
 /// The versions, as the table calls them; other tables look for them.
 pub(crate) mod versions {
@@ -128,8 +126,7 @@ pub fn run(context: &Context) -> crate::Result<Outcome> {
             let mut planned = Planned::new(device, &at, x.shape())?;
             planned.infer(&stream, &x)?.into_vec()?
         };
-        let close = Tolerance::absolute(CLOSE * scale(&expected));
-        let (max_abs, word) = verdict(&format!("the U-Net {name}"), compare(&y, &expected, close), &mut wrong);
+        let (max_abs, word) = close(&format!("the U-Net {name}"), &y, &expected, &mut wrong);
         let latents = |seed| Tensor::random(&[BATCH, unet::LATENTS, side, side], seed).to_device(device);
         let frame =
             Frame { network: at, step: DiffusionStep::load(device)?, noisy: latents(2)?, previous: latents(3)? };
