@@ -4,9 +4,10 @@
 //! | layer | here | the story's baseline, in [`crate::reference`] |
 //! | --- | --- | --- |
 //! | matrix product | tiles of [`matrixmultiply`], packed for its vector kernels, on every core | three loops |
-//! | convolution | im2col a panel at a time, then the product (Chellapilla, Puri and Simard, 2006) | seven loops |
+//! | convolution | im2col a panel at a time, then the product (Chellapilla, Puri and Simard, 2006); of a small image, each task a part of the sums | seven loops |
 //! | BatchNorm | one scale and one shift a channel | the formula |
 //! | ReLU, linear layer | as the parts they consist of | one loop, four loops |
+//! | max pooling | of whole rows first, then along the row | one loop |
 //! | LayerNorm, softmax, transposition, attention | rows and panels that stay in caches | |
 //!
 //! `matrixmultiply` is the product that `ndarray` uses: pure Rust, kernels for AVX-512, AVX2, NEON and others chosen at run time.
@@ -25,7 +26,7 @@ use rayon::prelude::*;
 
 use crate::Tensor;
 use crate::error::{Error, Result};
-use crate::reference::{BatchNorm, Conv2dParams, linear_size};
+use crate::reference::{BatchNorm, Conv2dParams, MaxPool2d, linear_size};
 
 /// A matrix in memory: where its first element is, and how far rows and columns are apart.
 #[derive(Clone, Copy)]
@@ -144,76 +145,82 @@ pub fn conv2d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, params: Co
         return Tensor::from_vec(&shape, output);
     }
     let groups = images * params.groups;
-    let out = Matrix { first: output.as_mut_ptr(), row: pixels, column: 1 };
-    // The product of some output channels of a group with a panel of its columns, and the bias.
-    let multiply = |of: usize, rows: std::ops::Range<usize>, first: usize, count: usize, b: Matrix<*const f32>| {
-        let channel = of % params.groups * out_group + rows.start;
-        let a = Matrix { first: weights[channel * depth..].as_ptr(), row: depth, column: 1 };
-        let c = out.part_at(of * out_group + rows.start, first);
-        // SAFETY: A is rows of the weight; B is `count` columns of `depth` rows, which the caller has; C is those columns of those
-        // rows of the output, which belong to this task alone.
-        unsafe { product([rows.len(), count, depth], a, b, c) };
-        if let Some(bias) = bias {
-            for (row, bias) in bias[channel..][..rows.len()].iter().enumerate() {
-                // SAFETY: a row of C, as above.
-                let row = unsafe { std::slice::from_raw_parts_mut(c.part_at(row, 0).first, count) };
-                row.iter_mut().for_each(|value| *value += bias);
-            }
-        }
-    };
-    let input_of = |of: usize| &values[of * in_group * plane..][..in_group * plane];
     // The window of a 1×1 convolution without stride and padding is the pixel itself: the columns are the input.
     let as_it_is = [window_y, window_x] == [1, 1] && params.stride == [1, 1] && params.padding == [0, 0];
     let window = Window { size: [height, width], window: [window_y, window_x], out_width: shape[3], params };
-    // A panel of columns of at most a megabyte, which stays in a core's cache between being made and being multiplied; smaller
-    // ones, and then some of the output channels each, if there is not enough for every thread.
-    let (mut panel, mut rows) = (((1 << 18) / depth.max(1)).clamp(64, 1024), out_group);
-    let wanted = 4 * rayon::current_num_threads();
-    while groups * pixels.div_ceil(panel) < wanted && panel >= 128 {
-        panel /= 2;
-    }
-    let panels = pixels.div_ceil(panel);
-    while groups * panels * out_group.div_ceil(rows) < wanted && rows >= 64 {
-        rows = rows.div_ceil(2);
-    }
-    if rows == out_group {
-        (0..groups * panels).into_par_iter().for_each_init(Vec::new, |columns, task| {
-            let (of, first) = (task / panels, task % panels * panel);
-            let count = panel.min(pixels - first);
-            let b = match as_it_is {
-                true => Matrix { first: input_of(of).as_ptr(), row: plane, column: 1 }.part_at(0, first),
-                false => {
-                    columns.clear();
-                    columns.resize(depth * count, 0.0);
-                    window.columns(input_of(of), first, count, columns);
-                    Matrix { first: columns.as_ptr(), row: count, column: 1 }
-                }
-            };
-            multiply(of, 0..out_group, first, count, b);
-        });
-        return Tensor::from_vec(&shape, output);
-    }
-    // Several tasks read the same columns, so these are made first: of one image and group, by all threads.
-    let mut columns = vec![0.0; if as_it_is { 0 } else { depth * pixels }];
-    for of in 0..groups {
+    let split = Split::new(groups, out_group, pixels, [in_group, window_y * window_x]);
+    let [panels, parts] = [pixels.div_ceil(split.panel), in_group.div_ceil(split.channels).max(1)];
+    // Where a task's sums go: to the output, or, where there are several parts of a sum, into a part of their own.
+    let mut partial = vec![0.0f32; if parts > 1 { parts * output.len() } else { 0 }];
+    let out = if parts > 1 { &mut partial } else { &mut output };
+    let out = Matrix { first: out.as_mut_ptr(), row: pixels, column: 1 };
+    (0..groups * panels * parts).into_par_iter().for_each_init(Vec::new, |columns, task| {
+        let (of, panel, part) = (task / parts / panels, task / parts % panels, task % parts);
+        let (first, channel) = (panel * split.panel, part * split.channels);
+        let (count, channels) = (split.panel.min(pixels - first), split.channels.min(in_group - channel));
+        let size = [out_group, count, channels * window_y * window_x];
+        let input = &values[(of * in_group + channel) * plane..][..channels * plane];
         let b = match as_it_is {
-            true => Matrix { first: input_of(of).as_ptr(), row: plane, column: 1 },
+            true => Matrix { first: input.as_ptr(), row: plane, column: 1 }.part_at(0, first),
             false => {
-                let of_channel = columns.par_chunks_mut((window_y * window_x * pixels).max(1));
-                of_channel.zip(input_of(of).par_chunks(plane.max(1))).for_each(|(columns, channel)| {
-                    columns.fill(0.0);
-                    window.columns(channel, 0, pixels, columns);
-                });
-                Matrix { first: columns.as_ptr(), row: pixels, column: 1 }
+                columns.resize(size[1] * size[2], 0.0);
+                window.columns(input, first, count, columns);
+                Matrix { first: columns.as_ptr(), row: count, column: 1 }
             }
         };
-        (0..out_group.div_ceil(rows) * panels).into_par_iter().for_each(|task| {
-            let (row, first) = (task / panels * rows, task % panels * panel);
-            let count = panel.min(pixels - first);
-            multiply(of, row..out_group.min(row + rows), first, count, b.part_at(0, first));
-        });
+        let row = of % params.groups * out_group;
+        let a = Matrix { first: weights.as_ptr(), row: depth, column: 1 }.part_at(row, channel * window_y * window_x);
+        let c = out.part_at((part * groups + of) * out_group, first);
+        // SAFETY: A is the weights of this group and these channels; B is `count` columns of as many rows as A has columns; C is
+        // those columns of this group's rows of the output or of one part, which belong to this task alone.
+        unsafe { product(size, a, b, c) };
+    });
+    if parts == 1 && bias.is_none() {
+        return Tensor::from_vec(&shape, output);
     }
+    output.par_chunks_mut(pixels).enumerate().for_each(|(row, values)| {
+        for part in partial.chunks_exact(groups * out_group * pixels) {
+            values.iter_mut().zip(&part[row * pixels..]).for_each(|(sum, value)| *sum += value);
+        }
+        if let Some(bias) = bias {
+            values.iter_mut().for_each(|value| *value += bias[row % out_channels]);
+        }
+    });
     Tensor::from_vec(&shape, output)
+}
+
+/// How a convolution is cut into tasks: by its shape alone, so that sums have the same order however many threads there are.
+struct Split {
+    /// Pixels of a task.
+    panel: usize,
+    /// Input channels of a task, whose share of the sums it has.
+    channels: usize,
+}
+
+impl Split {
+    /// For so many groups of so many output channels and pixels, that each sum over [channels, values of a window].
+    fn new(groups: usize, outputs: usize, pixels: usize, [channels, window]: [usize; 2]) -> Split {
+        // What a task of this many multiplications takes is long beside handing it over: some 50 µs.
+        const ENOUGH: usize = 1 << 22;
+        const TASKS: usize = 32;
+        // Columns of at most a megabyte, which stay in a core's cache between being made and being multiplied.
+        let panel = ((1 << 18) / (channels * window).max(1)).clamp(64, 1024);
+        // Whole tiles of the product's kernels, whose widths divide 16.
+        let even = |panel: usize| pixels.div_ceil(pixels.div_ceil(panel)).next_multiple_of(16);
+        let mut split = Split { panel: even(panel), channels: channels.max(1) };
+        let tasks = |split: &Split| groups * pixels.div_ceil(split.panel) * channels.div_ceil(split.channels);
+        while tasks(&split) < TASKS && outputs * split.panel.min(pixels) * split.channels * window > ENOUGH {
+            // Few pixels read many weights again, few channels write many sums again: tasks are kept square.
+            if split.panel > 16 && (split.panel > split.channels * window || split.channels == 1) {
+                split.panel = even(split.panel / 2);
+            } else if split.channels > 1 {
+                split.channels = split.channels.div_ceil(2);
+            } else {
+                break;
+            }
+        }
+        split
+    }
 }
 
 /// What the columns of a convolution are taken from.
@@ -226,36 +233,39 @@ struct Window {
 }
 
 impl Window {
-    /// The windows of the outputs [first, first + count) of a plane into columns \[channels · R · S, count\], which hold zeros:
-    /// they stay where a window is outside the image.
+    /// The windows of the outputs [first, first + count) of a plane, zeros where a window is outside the image, into columns
+    /// \[channels · R · S, count\].
     fn columns(&self, channels: &[f32], first: usize, count: usize, columns: &mut [f32]) {
         let ([height, width], [window_y, window_x]) = (self.size, self.window);
         let Conv2dParams { stride, padding, dilation, .. } = self.params;
         for (row, values) in columns.chunks_exact_mut(count).enumerate() {
             let (channel, r, s) = (row / (window_y * window_x), row / window_x % window_y, row % window_x);
             let image = &channels[channel * height * width..][..height * width];
+            // Outputs x whose column x·stride + s·dilation − padding is in [0, width).
+            let offset = s * dilation[1];
+            let begin = padding[1].saturating_sub(offset).div_ceil(stride[1]);
+            let end = (width + padding[1]).saturating_sub(offset).div_ceil(stride[1]);
             // One run of outputs in a row of the output after another.
-            let mut at = 0;
-            while at < count {
-                let (y, x) = ((first + at) / self.out_width, (first + at) % self.out_width);
-                let run = (self.out_width - x).min(count - at);
+            let (mut y, mut x) = (first / self.out_width, first % self.out_width);
+            let mut rest = values;
+            while !rest.is_empty() {
+                let (run, after) = rest.split_at_mut((self.out_width - x).min(rest.len()));
                 let from_row = (y * stride[0] + r * dilation[0]).checked_sub(padding[0]).filter(|&row| row < height);
-                if let Some(from_row) = from_row {
+                let (begin, end) = (begin.clamp(x, x + run.len()), end.clamp(x, x + run.len()));
+                if let Some(from_row) = from_row.filter(|_| begin < end) {
                     let line = &image[from_row * width..][..width];
-                    // Outputs x + i whose column x·stride + i·stride + s·dilation − padding is in [0, width).
-                    let offset = x * stride[1] + s * dilation[1];
-                    let begin = padding[1].saturating_sub(offset).div_ceil(stride[1]).min(run);
-                    let end = (width + padding[1]).saturating_sub(offset).div_ceil(stride[1]).clamp(begin, run);
-                    let inside = &mut values[at + begin..at + end];
-                    if !inside.is_empty() {
-                        let line = &line[offset + begin * stride[1] - padding[1]..];
-                        match stride[1] {
-                            1 => inside.copy_from_slice(&line[..inside.len()]),
-                            step => inside.iter_mut().zip(line.iter().step_by(step)).for_each(|(to, from)| *to = *from),
-                        }
+                    let line = &line[begin * stride[1] + offset - padding[1]..];
+                    run[..begin - x].fill(0.0);
+                    let inside = &mut run[begin - x..end - x];
+                    match stride[1] {
+                        1 => inside.copy_from_slice(&line[..inside.len()]),
+                        step => inside.iter_mut().zip(line.iter().step_by(step)).for_each(|(to, from)| *to = *from),
                     }
+                    run[end - x..].fill(0.0);
+                } else {
+                    run.fill(0.0);
                 }
-                at += run;
+                (rest, y, x) = (after, y + 1, 0);
             }
         }
     }
@@ -309,6 +319,32 @@ pub fn relu_in_place(x: &mut Tensor) -> Result<()> {
     const PART: usize = 1 << 14;
     x.as_mut_slice()?.par_chunks_mut(PART).for_each(|part| part.iter_mut().for_each(|value| *value = clip(*value)));
     Ok(())
+}
+
+/// [`crate::reference::max_pool2d`]: of whole rows first, for vector units, then along the row.
+///
+/// # Errors
+/// As there.
+pub fn max_pool2d(input: &Tensor, pool: MaxPool2d) -> Result<Tensor> {
+    let shape = pool.output_shape(input)?;
+    let [_, _, height, width] = input.dims4()?;
+    let larger = |most: f32, value: f32| if value > most || value.is_nan() { value } else { most };
+    let mut output = vec![0.0f32; shape.iter().product()];
+    let planes = input.as_slice()?.par_chunks((height * width).max(1));
+    output.par_chunks_mut(shape[2] * shape[3]).zip(planes).for_each_init(Vec::new, |most, (to, from)| {
+        for (row, to) in to.chunks_exact_mut(shape[3]).enumerate() {
+            most.clear();
+            most.resize(width, f32::NEG_INFINITY);
+            for row in pool.span(row, height) {
+                let row = &from[row * width..][..width];
+                most.iter_mut().zip(row).for_each(|(most, value)| *most = larger(*most, *value));
+            }
+            for (column, to) in to.iter_mut().enumerate() {
+                *to = most[pool.span(column, width)].iter().copied().fold(f32::NEG_INFINITY, larger);
+            }
+        }
+    });
+    Tensor::from_vec(&shape, output)
 }
 
 fn clip(x: f32) -> f32 {
@@ -379,10 +415,13 @@ mod tests {
             ),
             ([1, 3, 15, 14], [4, 3, 3, 3], Conv2dParams { dilation: [2, 3], stride: [1, 2], ..new(1, 4) }),
             ([2, 7, 8, 9], [7, 1, 3, 3], Conv2dParams { groups: 7, ..new(1, 1) }),
-            // Few pixels and many channels: panels are shared by tasks.
-            ([1, 70, 7, 7], [130, 70, 3, 3], new(1, 1)),
-            ([2, 96, 5, 7], [131, 96, 1, 1], new(1, 0)),
-            ([1, 8, 9, 6], [256, 4, 3, 3], Conv2dParams { groups: 2, ..new(2, 1) }),
+            // Few pixels and many channels: several tasks share a sum.
+            ([1, 131, 7, 7], [130, 131, 3, 3], new(1, 1)),
+            ([2, 401, 5, 7], [530, 401, 1, 1], new(1, 0)),
+            ([1, 130, 15, 12], [400, 65, 3, 3], Conv2dParams { groups: 2, ..new(2, 1) }),
+            // One channel, and more work than one task should have.
+            ([1, 1, 40, 40], [256, 1, 8, 8], new(1, 0)),
+            ([1, 1, 7, 7], [6000, 1, 7, 7], new(1, 3)),
             ([1, 0, 4, 4], [128, 0, 3, 3], new(1, 1)),
             ([0, 3, 8, 8], [4, 3, 3, 3], new(1, 1)),
             ([2, 3, 8, 8], [0, 3, 3, 3], new(1, 1)),
@@ -398,6 +437,25 @@ mod tests {
                 assert_close(y.as_slice().unwrap(), &expected.values, expected.tolerance());
             }
         }
+    }
+
+    #[test]
+    fn max_pooling_matches_the_reference_and_keeps_nan() {
+        for (shape, window, stride, padding) in
+            [([2, 3, 9, 7], 3, 2, 1), ([1, 1, 1, 1], 1, 1, 0), ([1, 2, 8, 11], 2, 3, 0), ([0, 3, 4, 4], 3, 1, 1)]
+        {
+            let pool = MaxPool2d { window, stride, padding };
+            let mut x = Tensor::random(&shape, 1);
+            if let Some(value) = x.as_mut_slice().unwrap().get_mut(5) {
+                *value = f32::NAN;
+            }
+            let (y, expected) = (max_pool2d(&x, pool).unwrap(), reference::max_pool2d(&x, pool).unwrap());
+            assert_eq!(y.shape(), expected.shape());
+            let bits = |y: &Tensor| y.as_slice().unwrap().iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+            assert_eq!(bits(&y), bits(&expected));
+        }
+        let pool = MaxPool2d { window: 5, stride: 1, padding: 0 };
+        assert!(max_pool2d(&Tensor::random(&[1, 1, 3, 3], 1), pool).is_err());
     }
 
     #[test]

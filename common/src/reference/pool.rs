@@ -1,5 +1,7 @@
 //! Pooling.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use super::{Reference, Sum};
@@ -40,6 +42,12 @@ impl MaxPool2d {
             _ => wrong("the window is larger than the padded image"),
         }
     }
+
+    /// The pixels, of `size` in a row or a column, that the window of output `at` covers.
+    pub(crate) fn span(&self, at: usize, size: usize) -> Range<usize> {
+        let begin = (at * self.stride).saturating_sub(self.padding);
+        begin..(at * self.stride + self.window - self.padding).min(size)
+    }
 }
 
 /// The largest value of each window of an input \[N, C, H, W\], where NaN is larger than every number. Nothing is rounded, so a
@@ -51,17 +59,12 @@ pub fn max_pool2d(input: &Tensor, pool: MaxPool2d) -> Result<Tensor> {
     let shape @ [_, _, out_height, out_width] = pool.output_shape(input)?;
     let [_, _, height, width] = input.dims4()?;
     let values = input.as_slice()?;
-    // From the first to behind the last of the window that lie in the image.
-    let span = |at: usize, size: usize| {
-        let begin = (at * pool.stride).saturating_sub(pool.padding);
-        begin..(at * pool.stride + pool.window - pool.padding).min(size)
-    };
     let output = (0..shape.iter().product())
         .into_par_iter()
         .map(|i| {
             let (column, row, plane) = (i % out_width, i / out_width % out_height, i / out_width / out_height);
-            let window =
-                span(row, height).flat_map(|y| span(column, width).map(move |x| (plane * height + y) * width + x));
+            let rows = pool.span(row, height);
+            let window = rows.flat_map(|y| pool.span(column, width).map(move |x| (plane * height + y) * width + x));
             window
                 .map(|at| values[at])
                 .fold(f32::NEG_INFINITY, |most, value| if value > most || value.is_nan() { value } else { most })
