@@ -22,7 +22,7 @@ use crate::parameters::Parameters;
 use crate::resnet::Convolution;
 
 /// The layers of ResNet, for tensors on the host.
-pub trait HostLayers {
+pub trait HostLayers: Send {
     /// A convolution of `x` \[N, C, H, W\] and the BatchNorm behind it.
     ///
     /// # Errors

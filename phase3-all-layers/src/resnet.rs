@@ -147,26 +147,29 @@ pub fn forward_on_host(
     config: &Config,
     layers: &mut dyn HostLayers,
     images: &Tensor,
-    mut observe: impl FnMut(&str, &Tensor),
+    mut observe: impl FnMut(&str, &Tensor) + Send,
 ) -> Result<Tensor> {
-    let mut x = layers.conv_norm(&config.opening(), images)?;
-    layers.relu(&mut x)?;
-    x = layers.max_pool(&x, POOL)?;
-    for BlockShape { name, first, second, shortcut } in config.all_blocks() {
-        let mut y = layers.conv_norm(&first, &x)?;
-        layers.relu(&mut y)?;
-        y = layers.conv_norm(&second, &y)?;
-        if let Some(shortcut) = shortcut {
-            x = layers.conv_norm(&shortcut, &x)?;
+    // By a thread of the pool: handing each layer to it, and waiting for it, costs a small layer more than its work.
+    rayon::scope(|_| {
+        let mut x = layers.conv_norm(&config.opening(), images)?;
+        layers.relu(&mut x)?;
+        x = layers.max_pool(&x, POOL)?;
+        for BlockShape { name, first, second, shortcut } in config.all_blocks() {
+            let mut y = layers.conv_norm(&first, &x)?;
+            layers.relu(&mut y)?;
+            y = layers.conv_norm(&second, &y)?;
+            if let Some(shortcut) = shortcut {
+                x = layers.conv_norm(&shortcut, &x)?;
+            }
+            layers.add(&mut y, &x)?;
+            layers.relu(&mut y)?;
+            x = y;
+            observe(&name, &x);
         }
-        layers.add(&mut y, &x)?;
-        layers.relu(&mut y)?;
-        x = y;
-        observe(&name, &x);
-    }
-    let [count, channels, ..] = x.dims4()?;
-    let means = layers.average_pool(&x)?.reshape(&[count, channels])?;
-    layers.linear("fc", &means, config.classes)
+        let [count, channels, ..] = x.dims4()?;
+        let means = layers.average_pool(&x)?.reshape(&[count, channels])?;
+        layers.linear("fc", &means, config.classes)
+    })
 }
 
 /// The logits \[N, classes\] of images \[N, 3, H, W\], on the CPU.

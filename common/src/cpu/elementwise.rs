@@ -2,12 +2,10 @@
 
 use rayon::prelude::*;
 
+use super::PART;
 use crate::Tensor;
 use crate::error::{Error, Result};
 use crate::reference::{self, DiffusionParams};
-
-/// Values a task: 64 KB fit a core's cache.
-const PART: usize = 1 << 14;
 
 /// 0.5·x·(1 + erf(x/√2)) over the values of `x`, as [`reference::gelu`].
 ///
@@ -53,7 +51,9 @@ pub fn silu_sum(a: &Tensor, b: &Tensor, c: &Tensor) -> Result<Tensor> {
 pub fn add_in_place(y: &mut Tensor, x: &Tensor) -> Result<()> {
     x.expect_shape("what is added", y.shape())?;
     let values = x.as_slice()?;
-    y.as_mut_slice()?.iter_mut().zip(values).for_each(|(y, x)| *y += x);
+    y.as_mut_slice()?.par_chunks_mut(PART).zip(values.par_chunks(PART)).for_each(|(y, x)| {
+        y.iter_mut().zip(x).for_each(|(y, x)| *y += x);
+    });
     Ok(())
 }
 

@@ -22,11 +22,16 @@ pub use elementwise::{
 };
 pub use sequence::{attention, layer_norm, row_norm, softmax_in_place, transpose};
 
+use std::cell::RefCell;
+
 use rayon::prelude::*;
 
 use crate::Tensor;
 use crate::error::{Error, Result};
 use crate::reference::{BatchNorm, Conv2dParams, MaxPool2d, linear_size};
+
+/// Values a task where there is little to do for each: 64 KB fit a core's cache.
+const PART: usize = 1 << 14;
 
 /// A matrix in memory: where its first element is, and how far rows and columns are apart.
 #[derive(Clone, Copy)]
@@ -140,9 +145,9 @@ pub fn conv2d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, params: Co
     let (values, weights, bias) = (input.as_slice()?, weight.as_slice()?, bias.map(Tensor::as_slice).transpose()?);
     let (plane, pixels) = (height * width, shape[2] * shape[3]);
     let (out_group, depth) = (out_channels / params.groups, in_group * window_y * window_x);
-    let mut output = vec![0.0f32; shape.iter().product()];
-    if output.is_empty() {
-        return Tensor::from_vec(&shape, output);
+    let len = shape.iter().product();
+    if len == 0 {
+        return Tensor::from_vec(&shape, Vec::new());
     }
     let groups = images * params.groups;
     // The window of a 1×1 convolution without stride and padding is the pixel itself: the columns are the input.
@@ -150,43 +155,55 @@ pub fn conv2d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, params: Co
     let window = Window { size: [height, width], window: [window_y, window_x], out_width: shape[3], params };
     let split = Split::new(groups, out_group, pixels, [in_group, window_y * window_x]);
     let [panels, parts] = [pixels.div_ceil(split.panel), in_group.div_ceil(split.channels).max(1)];
-    // Where a task's sums go: to the output, or, where there are several parts of a sum, into a part of their own.
-    let mut partial = vec![0.0f32; if parts > 1 { parts * output.len() } else { 0 }];
-    let out = if parts > 1 { &mut partial } else { &mut output };
-    let out = Matrix { first: out.as_mut_ptr(), row: pixels, column: 1 };
-    (0..groups * panels * parts).into_par_iter().for_each_init(Vec::new, |columns, task| {
+    // Where the sums go: to the output, or, where there are several parts of a sum, one part behind the other. Not cleared first,
+    // which would be one thread's work before that of all.
+    let mut sums = Vec::<f32>::with_capacity(parts * len);
+    let out = Matrix { first: sums.as_mut_ptr(), row: pixels, column: 1 };
+    (0..groups * panels * parts).into_par_iter().for_each(|task| {
         let (of, panel, part) = (task / parts / panels, task / parts % panels, task % parts);
         let (first, channel) = (panel * split.panel, part * split.channels);
         let (count, channels) = (split.panel.min(pixels - first), split.channels.min(in_group - channel));
         let size = [out_group, count, channels * window_y * window_x];
-        let input = &values[(of * in_group + channel) * plane..][..channels * plane];
-        let b = match as_it_is {
-            true => Matrix { first: input.as_ptr(), row: plane, column: 1 }.part_at(0, first),
-            false => {
-                columns.resize(size[1] * size[2], 0.0);
-                window.columns(input, first, count, columns);
-                Matrix { first: columns.as_ptr(), row: count, column: 1 }
-            }
-        };
         let row = of % params.groups * out_group;
         let a = Matrix { first: weights.as_ptr(), row: depth, column: 1 }.part_at(row, channel * window_y * window_x);
         let c = out.part_at((part * groups + of) * out_group, first);
-        // SAFETY: A is the weights of this group and these channels; B is `count` columns of as many rows as A has columns; C is
-        // those columns of this group's rows of the output or of one part, which belong to this task alone.
-        unsafe { product(size, a, b, c) };
+        let input = &values[(of * in_group + channel) * plane..][..channels * plane];
+        let multiply = |b| {
+            // SAFETY: A is the weights of this group and these channels; B is `count` columns of as many rows as A has columns; C
+            // is those columns of this group's rows of one part of the sums, which belong to this task alone.
+            unsafe { product(size, a, b, c) }
+        };
+        if as_it_is {
+            return multiply(Matrix { first: input.as_ptr(), row: plane, column: 1 }.part_at(0, first));
+        }
+        COLUMNS.with_borrow_mut(|columns| {
+            columns.resize(columns.len().max(size[1] * size[2]), 0.0);
+            window.columns(input, first, count, &mut columns[..size[1] * size[2]]);
+            multiply(Matrix { first: columns.as_ptr(), row: count, column: 1 });
+        });
     });
-    if parts == 1 && bias.is_none() {
-        return Tensor::from_vec(&shape, output);
+    // SAFETY: the tasks have written every panel of every row of every part.
+    unsafe { sums.set_len(parts * len) };
+    let (output, others) = sums.split_at_mut(len);
+    if parts > 1 || bias.is_some() {
+        output.par_chunks_mut(pixels).with_min_len(PART.div_ceil(parts * pixels)).enumerate().for_each(
+            |(row, values)| {
+                for part in others.chunks_exact(len) {
+                    values.iter_mut().zip(&part[row * pixels..]).for_each(|(sum, value)| *sum += value);
+                }
+                if let Some(bias) = bias {
+                    values.iter_mut().for_each(|value| *value += bias[row % out_channels]);
+                }
+            },
+        );
     }
-    output.par_chunks_mut(pixels).enumerate().for_each(|(row, values)| {
-        for part in partial.chunks_exact(groups * out_group * pixels) {
-            values.iter_mut().zip(&part[row * pixels..]).for_each(|(sum, value)| *sum += value);
-        }
-        if let Some(bias) = bias {
-            values.iter_mut().for_each(|value| *value += bias[row % out_channels]);
-        }
-    });
-    Tensor::from_vec(&shape, output)
+    sums.truncate(len);
+    Tensor::from_vec(&shape, sums)
+}
+
+thread_local! {
+    /// The columns of the task that this thread is at, kept for the next one.
+    static COLUMNS: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
 }
 
 /// How a convolution is cut into tasks: by its shape alone, so that sums have the same order however many threads there are.
@@ -279,7 +296,7 @@ pub fn batch_norm(input: &Tensor, norm: &BatchNorm<'_>) -> Result<Tensor> {
     let (folded, plane) = folded(input, norm)?;
     let mut output = vec![0.0f32; input.len()];
     let planes = output.par_chunks_mut(plane).zip(input.as_slice()?.par_chunks(plane)).enumerate();
-    planes.for_each(|(i, (to, from))| {
+    planes.with_min_len(PART.div_ceil(plane)).for_each(|(i, (to, from))| {
         let [scale, shift] = folded[i % folded.len()];
         to.iter_mut().zip(from).for_each(|(to, from)| *to = from * scale + shift);
     });
@@ -292,7 +309,7 @@ pub fn batch_norm(input: &Tensor, norm: &BatchNorm<'_>) -> Result<Tensor> {
 /// As there.
 pub fn batch_norm_in_place(x: &mut Tensor, norm: &BatchNorm<'_>) -> Result<()> {
     let (folded, plane) = folded(x, norm)?;
-    x.as_mut_slice()?.par_chunks_mut(plane).enumerate().for_each(|(i, plane)| {
+    x.as_mut_slice()?.par_chunks_mut(plane).with_min_len(PART.div_ceil(plane)).enumerate().for_each(|(i, plane)| {
         let [scale, shift] = folded[i % folded.len()];
         plane.iter_mut().for_each(|value| *value = *value * scale + shift);
     });
@@ -315,8 +332,6 @@ fn folded(x: &Tensor, norm: &BatchNorm<'_>) -> Result<(Vec<[f32; 2]>, usize)> {
 /// # Errors
 /// [`Error::Invalid`] if the tensor is on a device.
 pub fn relu_in_place(x: &mut Tensor) -> Result<()> {
-    /// Values a task: 64 KB fit a core's cache.
-    const PART: usize = 1 << 14;
     x.as_mut_slice()?.par_chunks_mut(PART).for_each(|part| part.iter_mut().for_each(|value| *value = clip(*value)));
     Ok(())
 }
