@@ -171,7 +171,9 @@ pub fn markdown(workspace: &Path, argument: &str) -> Result<String, RecordError>
             (body, parts.map(|note| note.trim().to_owned()).collect())
         }
     };
-    let caption = std::iter::once(caption).chain(notes).collect::<Vec<_>>().join(" ");
+    // Below a terminal's table each note has lines of its own; here they are sentences of one paragraph.
+    let sentence = |note: String| if note.ends_with('.') { note } else { note + "." };
+    let caption = std::iter::once(caption).chain(notes.into_iter().map(sentence)).collect::<Vec<_>>().join(" ");
     let body = body.trim_end();
     Ok(format!("<figure class=\"record\">\n\n{body}\n\n<figcaption>{}</figcaption>\n</figure>", escape(&caption)))
 }
@@ -378,14 +380,14 @@ mod tests {
             markdown(folder.path(), "p/transfers").unwrap(),
             format!(
                 "<figure class=\"record\">\n\n| path | KiB | GB/s |\n| --- | ---: | ---: |\n| up \\| down | 64 | 12.35 |\n\
-                 | up | 128 | – |\n\n<figcaption>{caption} – no clock a &lt; b</figcaption>\n</figure>"
+                 | up | 128 | – |\n\n<figcaption>{caption} – no clock. a &lt; b.</figcaption>\n</figure>"
             )
         );
         assert_eq!(
             markdown(folder.path(), r#"p/transfers columns "GB/s" "path" rows "64""#).unwrap(),
             format!(
                 "<figure class=\"record\">\n\n| GB/s | path |\n| ---: | --- |\n| 12.35 | up \\| down |\n\n\
-                 <figcaption>{caption} a &lt; b</figcaption>\n</figure>"
+                 <figcaption>{caption} a &lt; b.</figcaption>\n</figure>"
             )
         );
         assert!(
@@ -397,7 +399,7 @@ mod tests {
             markdown(folder.path(), r#"p/transfers as list columns "KiB" "path" rows "up""#).unwrap(),
             format!(
                 "<figure class=\"record\">\n\n128\n\n```text\nup\n```\n\n\
-                 <figcaption>{caption} a &lt; b</figcaption>\n</figure>"
+                 <figcaption>{caption} a &lt; b.</figcaption>\n</figure>"
             )
         );
         let only = markdown(folder.path(), r#"p/transfers columns "KiB" only "path=up" rows "64" "128""#);
