@@ -35,6 +35,11 @@ impl Tolerance {
         Tolerance::new(0.0, relative)
     }
 
+    /// A part of the [`scale`] of what is expected: for results that are all of one network's last layer.
+    pub fn of_scale(part: f64, expected: &[f32]) -> Tolerance {
+        Tolerance::absolute(part * scale(expected))
+    }
+
     /// For an f32 sum of `terms` products in any order, fused or not, whose absolute values add up to at most `magnitude`:
     /// |error| ≤ γ(terms) · Σ|aᵢ·bᵢ| with γ(n) = n·u / (1 − n·u) and u = 2⁻²⁴ (Higham, "Accuracy and Stability of Numerical
     /// Algorithms", 2nd ed., section 3.1).
@@ -54,6 +59,11 @@ impl Tolerance {
             false => self.absolute + self.relative * expected.abs(),
         }
     }
+}
+
+/// The largest |x|, or 1 if all are smaller: what an error is measured against.
+pub fn scale(values: &[f32]) -> f64 {
+    values.iter().fold(1.0, |most, &value| f64::max(most, f64::from(value.abs())))
 }
 
 fn gamma(n: usize) -> f64 {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod golden;
+mod models;
 #[path = "../../phase2-conv-bn/tests/planted/mod.rs"]
 mod planted;
 
@@ -13,6 +14,8 @@ use phase3_all_layers::autoencoder::{Autoencoder, Config, OnCpu, Sources, Stage}
 use phase3_all_layers::layers::{Gelu, LayerNorm, RowNorm};
 use phase3_all_layers::module::infer;
 use phase3_all_layers::parameters::Parameters;
+
+use models::assert_no_allocation;
 
 const SEED: u64 = 5;
 /// What any value of a whole pass may differ by.
@@ -236,12 +239,7 @@ device_test! {
         let model = Autoencoder::load(&device, Config::ORIGINAL, &parameters)?;
         let slices = Tensor::random(&[5 * 4, 64], 1);
         let mut planned = model.plan(&device, 4)?;
-        let first = planned.infer(&device.stream(), &slices)?.into_vec()?;
-        let before = device.memory();
-        device.reset_peak_memory();
-        assert_eq!(planned.infer(&device.stream(), &slices)?.into_vec()?, first);
-        let after = device.memory();
-        assert_eq!((after.peak, after.allocations), (before.in_use, before.allocations));
+        assert_no_allocation(&mut planned, &device.stream(), &slices)?;
         let kinds: Vec<_> = planned.profile(&device.stream())?.iter().map(|share| (share.kind, share.launches)).collect();
         assert_eq!(kinds, [("LayerNorm", 2), ("Linear", 5), ("GELU", 2)]);
         let message = |result: Result<Tensor>| result.unwrap_err().to_string();

@@ -14,8 +14,7 @@ fn says_what_pytorch_says(outcome: &Outcome) {
     assert!(pytorch.accuracy >= 0.98, "{}", pytorch.accuracy);
     assert_eq!(outcome.predictions, pytorch.predictions);
     assert_eq!(outcome.accuracy, pytorch.accuracy);
-    let largest = pytorch.logits.iter().fold(1.0f32, |most, logit| most.max(logit.abs()));
-    assert_close(&outcome.logits, &pytorch.logits, Tolerance::absolute(1e-5 * f64::from(largest)));
+    assert_close(&outcome.logits, &pytorch.logits, Tolerance::of_scale(1e-5, &pytorch.logits));
 }
 
 #[test]

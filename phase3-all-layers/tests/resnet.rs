@@ -1,6 +1,8 @@
 //! A narrow ResNet on both devices against the CPU.
 #![allow(clippy::unwrap_used)]
 
+mod models;
+
 use common::device_test;
 use common::prelude::*;
 use phase3_all_layers::host::{ConvOnDevice, Cpu, RoundTrip};
@@ -9,18 +11,10 @@ use phase3_all_layers::parameters::Parameters;
 use phase3_all_layers::photo::Photo;
 use phase3_all_layers::resnet::{Config, ResNet, forward_on_cpu, forward_on_host};
 
+use models::{assert_last_layer, assert_no_allocation};
+
 /// The same code as ResNet18's, with few channels.
 const NARROW: Config = Config { widths: [8, 12, 16, 20], blocks: [2, 1, 2, 1], classes: 10 };
-
-/// The largest difference, relative to the largest magnitude (or to 1 below that).
-fn difference(a: &Tensor, b: &Tensor) -> f32 {
-    let (a, b) = (a.as_slice().unwrap(), b.as_slice().unwrap());
-    let largest = b.iter().fold(1.0f32, |most, value| most.max(value.abs()));
-    // NaN must not vanish in a maximum.
-    let worst =
-        a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, |most, next| if next <= most { most } else { next });
-    worst / largest
-}
 
 device_test! {
     fn a_network_says_the_same_on_the_device_and_on_the_cpu(device) {
@@ -31,8 +25,7 @@ device_test! {
             let expected = forward_on_cpu(&NARROW, &parameters, &images)?;
             let logits = infer(&device.stream(), &network, &images)?;
             assert_eq!(logits.shape(), [shape[0], 10]);
-            let off = difference(&logits, &expected);
-            assert!(off <= 1e-5, "{off:e} for {shape:?}: {logits:?} against {expected:?}");
+            assert_last_layer(&logits, &expected);
         }
         Ok(())
     }
@@ -47,15 +40,15 @@ device_test! {
         let timed: Vec<&str> = cpu.times_ms().map(|(kind, _)| kind).collect();
         assert_eq!(timed, ["Conv2D", "BatchNorm", "ReLU", "MaxPool", "Add", "AvgPool", "Linear"]);
         let plain = forward_on_host(&NARROW, &mut Cpu::plain(&parameters)?, &images, |_, _| ())?;
-        let off = difference(&plain, &expected);
-        assert!(off > 0.0 && off <= 1e-5, "{off:e}");
+        assert_ne!(plain.as_slice()?, expected.as_slice()?);
+        assert_last_layer(&plain, &expected);
         let travelled = forward_on_host(&NARROW, &mut RoundTrip::new(&device, &parameters), &images, |_, _| ())?;
         assert_eq!(travelled.as_slice()?, expected.as_slice()?);
         let mut by_device = ConvOnDevice::load(&device, &parameters)?;
         for _ in 0..2 {
             let logits = forward_on_host(&NARROW, &mut by_device, &images, |_, _| ())?;
-            let off = difference(&logits, &expected);
-            assert!(off > 0.0 && off <= 1e-5, "{off:e}");
+            assert_ne!(logits.as_slice()?, expected.as_slice()?);
+            assert_last_layer(&logits, &expected);
         }
         Ok(())
     }
@@ -70,23 +63,14 @@ device_test! {
         let workspace = planned.workspace();
         assert_eq!(workspace.floor_bytes(), 4 * (64 * 112 * 112 + 64 * 56 * 56));
         assert!(workspace.bytes() <= workspace.floor_bytes() * 5 / 4, "{}", workspace.bytes());
-        let off = difference(&planned.infer(&device.stream(), &images)?, &expected);
-        assert!(off <= 1e-5, "{off:e}");
+        assert_last_layer(&planned.infer(&device.stream(), &images)?, &expected);
         Ok(())
     }
 
     fn a_planned_pass_allocates_nothing_and_gives_the_same_bits(device) {
         let network = ResNet::load(&device, NARROW, &NARROW.seeded(3))?;
         let images = Tensor::random(&[2, 3, 40, 40], 4);
-        let mut planned = Planned::new(&device, &network, images.shape())?;
-        let first = planned.infer(&device.stream(), &images)?.into_vec()?;
-        let before = device.memory();
-        device.reset_peak_memory();
-        let second = planned.infer(&device.stream(), &images)?.into_vec()?;
-        assert_eq!(first, second);
-        let after = device.memory();
-        assert_eq!((after.peak, after.allocations), (before.in_use, before.allocations));
-        Ok(())
+        assert_no_allocation(&mut Planned::new(&device, &network, images.shape())?, &device.stream(), &images)
     }
 
     fn shares_of_a_pass_name_each_kind_of_layer(device) {

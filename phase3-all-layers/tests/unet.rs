@@ -1,23 +1,17 @@
 //! The tiny U-Net on both devices against the CPU.
 #![allow(clippy::unwrap_used)]
 
+mod models;
+
 use common::device_test;
 use common::prelude::*;
 use phase3_all_layers::module::{Planned, infer};
 use phase3_all_layers::parameters::Parameters;
 use phase3_all_layers::unet::{Config, UNet, forward_on_cpu};
 
-const TINY: Config = Config::TINY;
+use models::{assert_last_layer, assert_no_allocation};
 
-/// The largest difference, relative to the largest magnitude (or to 1 below that).
-fn difference(a: &Tensor, b: &Tensor) -> f32 {
-    let (a, b) = (a.as_slice().unwrap(), b.as_slice().unwrap());
-    let largest = b.iter().fold(1.0f32, |most, value| most.max(value.abs()));
-    // NaN must not vanish in a maximum.
-    let worst =
-        a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, |most, next| if next <= most { most } else { next });
-    worst / largest
-}
+const TINY: Config = Config::TINY;
 
 fn steps(values: &[f32]) -> Tensor {
     Tensor::from_vec(&[values.len()], values.to_vec()).unwrap()
@@ -32,8 +26,7 @@ device_test! {
             let expected = forward_on_cpu(&TINY, &parameters, &x, &steps(at), |_, _| ())?;
             let noise = infer(&device.stream(), &network.at(&device, at)?, &x)?;
             assert_eq!(noise.shape(), [shape[0], 4, shape[2], shape[3]]);
-            let off = difference(&noise, &expected);
-            assert!(off <= 1e-5, "{off:e} for {shape:?}");
+            assert_last_layer(&noise, &expected);
         }
         Ok(())
     }
@@ -42,15 +35,7 @@ device_test! {
         let network = UNet::load(&device, TINY, &TINY.seeded(8))?;
         let x = Tensor::random(&[1, 8, 8, 8], 4);
         let module = network.at(&device, &[250.0])?;
-        let mut planned = Planned::new(&device, &module, x.shape())?;
-        let first = planned.infer(&device.stream(), &x)?.into_vec()?;
-        let before = device.memory();
-        device.reset_peak_memory();
-        let second = planned.infer(&device.stream(), &x)?.into_vec()?;
-        assert_eq!(first, second);
-        let after = device.memory();
-        assert_eq!((after.peak, after.allocations), (before.in_use, before.allocations));
-        Ok(())
+        assert_no_allocation(&mut Planned::new(&device, &module, x.shape())?, &device.stream(), &x)
     }
 
     fn shares_of_a_pass_name_each_kind_of_layer(device) {

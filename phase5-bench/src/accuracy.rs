@@ -1,6 +1,7 @@
 //! `accuracy`: how far each implementation's last layer is from the CPU's, for every model; and how many handwritten digits a
 //! trained network gets right.
 
+use common::check::scale;
 use common::prelude::*;
 use common::progress::Progress;
 use common::table::{Cell, Column, Table};
@@ -11,7 +12,7 @@ use phase3_all_layers::module::infer;
 use phase3_all_layers::resnet::{self, ResNet, forward_on_cpu, forward_on_host};
 use phase3_all_layers::unet::{self, UNet};
 
-use crate::differences::{CLOSE, close, mean_difference, scale};
+use crate::differences::{CLOSE, close, mean_difference};
 use crate::tables::{Context, Outcome};
 
 /// The sides of the U-Net's latents on the simulator, where time is short.

@@ -219,7 +219,8 @@ impl Split {
     fn new(groups: usize, outputs: usize, pixels: usize, [channels, window]: [usize; 2]) -> Split {
         // What a task of this many multiplications takes is long beside handing it over: some 50 µs.
         const ENOUGH: usize = 1 << 22;
-        const TASKS: usize = 32;
+        // A few for each thread of a large host.
+        const TASKS: usize = 64;
         // Columns of at most a megabyte, which stay in a core's cache between being made and being multiplied.
         let panel = ((1 << 18) / (channels * window).max(1)).clamp(64, 1024);
         // Whole tiles of the product's kernels, whose widths divide 16.

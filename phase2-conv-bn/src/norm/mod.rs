@@ -19,7 +19,8 @@ pub mod ladders;
 pub mod relu;
 pub mod statistics;
 
-use common::prelude::LaunchConfig;
+use common::limits::fits_i32;
+use common::prelude::*;
 
 /// Threads of a block of the vectorised kernels.
 const THREADS: u32 = 256;
@@ -29,4 +30,42 @@ const VALUES_IN_FLIGHT: u32 = 16;
 /// The launch of a kernel that changes `n` values by `in_flight.cuh`: a thread for every 16 of them.
 pub fn vectors_config(n: u32) -> LaunchConfig {
     LaunchConfig::linear(n.div_ceil(VALUES_IN_FLIGHT), THREADS)
+}
+
+/// Queues a kernel of `in_flight.cuh` that makes each value of `output` of one of `input`, both of one shape.
+///
+/// # Errors
+/// [`Error::Shape`], naming the `operation`, if the shapes differ or have too many values; [`Error::Invalid`] if a tensor is on the
+/// host, [`Error::WrongDevice`].
+///
+/// # Safety
+/// The kernel takes (x, y, n), and reads x\[i\] and writes y\[i\] for i < n alone.
+pub unsafe fn launch_vectors(
+    operation: &str,
+    kernel: &Kernel,
+    stream: &Stream,
+    input: &Tensor,
+    output: &mut Tensor,
+) -> Result<()> {
+    output.expect_shape(&format!("{operation}'s output"), input.shape())?;
+    let n = fits_i32(operation, "the number of values", Some(input.len()))?.unsigned_abs();
+    let mut launch = stream.launch_builder(kernel);
+    launch.arg(input.buffer()?).arg(output.buffer_mut()?).arg(&n);
+    // SAFETY: the caller's promise; both hold n values.
+    unsafe { launch.launch(vectors_config(n)) }
+}
+
+/// The same over the values of `x`.
+///
+/// # Errors
+/// As [`launch_vectors`].
+///
+/// # Safety
+/// As [`launch_vectors`]; and a thread writes only what it has read itself.
+pub unsafe fn launch_vectors_in_place(operation: &str, kernel: &Kernel, stream: &Stream, x: &mut Tensor) -> Result<()> {
+    let n = fits_i32(operation, "the number of values", Some(x.len()))?.unsigned_abs();
+    let mut launch = stream.launch_builder(kernel);
+    launch.arg(x.buffer_mut()?).arg_again(0).arg(&n);
+    // SAFETY: the caller's promise; `x` holds n values.
+    unsafe { launch.launch(vectors_config(n)) }
 }

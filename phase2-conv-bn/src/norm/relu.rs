@@ -3,7 +3,7 @@
 use common::limits::fits_i32;
 use common::prelude::*;
 
-use super::vectors_config;
+use super::{launch_vectors, launch_vectors_in_place};
 use crate::Step;
 
 /// All steps, in the order in which they are read.
@@ -73,12 +73,8 @@ impl Relu {
                 reason: "this kernel works in place".to_owned(),
             });
         }
-        output.expect_shape("relu's output", input.shape())?;
-        let n = fits_i32("relu", "the number of values", Some(input.len()))?.unsigned_abs();
-        let mut launch = stream.launch_builder(&self.kernel);
-        launch.arg(input.buffer()?).arg(output.buffer_mut()?).arg(&n);
-        // SAFETY: the kernel reads x[i] and writes y[i] for i < n, which both hold.
-        unsafe { launch.launch(vectors_config(n)) }
+        // SAFETY: this kernel takes x, y and n, and a thread writes only what it has read itself.
+        unsafe { launch_vectors("relu", &self.kernel, stream, input, output) }
     }
 
     /// Queues max(x, 0) over the values of `x`, which is on the stream's device.
@@ -86,18 +82,14 @@ impl Relu {
     /// # Errors
     /// [`Error::Shape`] if there are too many, [`Error::Invalid`] if `x` is on the host, [`Error::WrongDevice`].
     pub fn launch_in_place(&self, stream: &Stream, x: &mut Tensor) -> Result<()> {
+        if self.method == Method::Vectorised {
+            // SAFETY: this kernel takes x, y and n, and a thread writes only what it has read itself.
+            return unsafe { launch_vectors_in_place("relu", &self.kernel, stream, x) };
+        }
         let n = fits_i32("relu", "the number of values", Some(x.len()))?.unsigned_abs();
         let mut launch = stream.launch_builder(&self.kernel);
-        launch.arg(x.buffer_mut()?);
-        let config = match self.method {
-            Method::Naive => LaunchConfig::for_num_elems(n),
-            Method::Vectorised => {
-                launch.arg_again(0);
-                vectors_config(n)
-            }
-        };
-        launch.arg(&n);
-        // SAFETY: the kernel reads and writes x[i] for i < n, which `x` holds, and a thread writes only what it has read itself.
-        unsafe { launch.launch(config) }
+        launch.arg(x.buffer_mut()?).arg(&n);
+        // SAFETY: the kernel reads and writes x[i] for i < n, which `x` holds, each thread its own.
+        unsafe { launch.launch(LaunchConfig::for_num_elems(n)) }
     }
 }

@@ -2,7 +2,7 @@
 
 use common::limits::fits_i32;
 use common::prelude::*;
-use phase2_conv_bn::norm::vectors_config;
+use phase2_conv_bn::norm::{launch_vectors, launch_vectors_in_place, vectors_config};
 
 /// Exact GELU, 0.5·x·(1 + erf(x/√2)), `gelu_01.cu`: 16-byte vectors.
 #[derive(Clone, Debug)]
@@ -36,7 +36,8 @@ impl Gelu {
     /// [`Error::Shape`] if the shapes differ or have too many values, [`Error::Invalid`] if a tensor is on the host,
     /// [`Error::WrongDevice`].
     pub fn launch(&self, stream: &Stream, input: &Tensor, output: &mut Tensor) -> Result<()> {
-        launch("gelu", &self.kernel, stream, input, output)
+        // SAFETY: the kernel takes x, y and n, and a thread writes only what it has read itself.
+        unsafe { launch_vectors("gelu", &self.kernel, stream, input, output) }
     }
 
     /// Queues GELU over the values of `x`, which is on the stream's device.
@@ -44,7 +45,8 @@ impl Gelu {
     /// # Errors
     /// As [`Gelu::launch`].
     pub fn launch_in_place(&self, stream: &Stream, x: &mut Tensor) -> Result<()> {
-        launch_in_place("gelu", &self.kernel, stream, x)
+        // SAFETY: the kernel takes x, y and n, and a thread writes only what it has read itself.
+        unsafe { launch_vectors_in_place("gelu", &self.kernel, stream, x) }
     }
 }
 
@@ -79,7 +81,8 @@ impl Silu {
     /// # Errors
     /// As [`Gelu::launch`].
     pub fn launch(&self, stream: &Stream, input: &Tensor, output: &mut Tensor) -> Result<()> {
-        launch("silu", &self.kernel, stream, input, output)
+        // SAFETY: the kernel takes x, y and n, and a thread writes only what it has read itself.
+        unsafe { launch_vectors("silu", &self.kernel, stream, input, output) }
     }
 
     /// Queues SiLU over the values of `x`, which is on the stream's device.
@@ -87,25 +90,9 @@ impl Silu {
     /// # Errors
     /// As [`Gelu::launch`].
     pub fn launch_in_place(&self, stream: &Stream, x: &mut Tensor) -> Result<()> {
-        launch_in_place("silu", &self.kernel, stream, x)
+        // SAFETY: the kernel takes x, y and n, and a thread writes only what it has read itself.
+        unsafe { launch_vectors_in_place("silu", &self.kernel, stream, x) }
     }
-}
-
-fn launch(operation: &str, kernel: &Kernel, stream: &Stream, input: &Tensor, output: &mut Tensor) -> Result<()> {
-    output.expect_shape(&format!("{operation}'s output"), input.shape())?;
-    let n = fits_i32(operation, "the number of values", Some(input.len()))?.unsigned_abs();
-    let mut launch = stream.launch_builder(kernel);
-    launch.arg(input.buffer()?).arg(output.buffer_mut()?).arg(&n);
-    // SAFETY: the kernel reads x[i] and writes y[i] for i < n, which both hold.
-    unsafe { launch.launch(vectors_config(n)) }
-}
-
-fn launch_in_place(operation: &str, kernel: &Kernel, stream: &Stream, x: &mut Tensor) -> Result<()> {
-    let n = fits_i32(operation, "the number of values", Some(x.len()))?.unsigned_abs();
-    let mut launch = stream.launch_builder(kernel);
-    launch.arg(x.buffer_mut()?).arg_again(0).arg(&n);
-    // SAFETY: the kernel reads and writes x[i] for i < n, which `x` holds, and a thread writes only what it has read itself.
-    unsafe { launch.launch(vectors_config(n)) }
 }
 
 /// silu(a + b·c), `silu_sum_01.cu`: three tensors in, one out.

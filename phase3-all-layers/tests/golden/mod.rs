@@ -39,9 +39,8 @@ pub fn assert_output(file: &str, name: &str, values: &Tensor) {
     let golden = tensor(file, name);
     assert_eq!(values.shape(), golden.shape(), "{name}");
     let golden = golden.as_slice().unwrap();
-    let largest = golden.iter().fold(1.0f32, |most, value| most.max(value.abs()));
     println!("{name}");
-    assert_close(values.as_slice().unwrap(), golden, Tolerance::absolute(1e-5 * f64::from(largest)));
+    assert_close(values.as_slice().unwrap(), golden, Tolerance::of_scale(1e-5, golden));
 }
 
 /// Fails unless mean and norm of `values` are a block's: each to 1e-5 of what the norm says a value is in the root mean square
