@@ -177,7 +177,8 @@ fn shipped_ptx_says_what_it_was_made_from_and_no_machine() {
 
 #[test]
 fn the_command_finds_what_is_missing_stale_and_wrong() {
-    let workspace = tempfile::tempdir().unwrap();
+    // Below this crate's own folders, so that the command looks for NVRTC where `has_nvrtc` does.
+    let workspace = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let kernels = workspace.path().join("some-crate/kernels");
     fs::create_dir_all(&kernels).unwrap();
     fs::write(workspace.path().join("Cargo.toml"), "[workspace]\n").unwrap();
