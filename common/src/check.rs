@@ -230,6 +230,12 @@ mod tests {
     }
 
     #[test]
+    fn a_scale_is_the_largest_magnitude_or_one() {
+        assert_eq!((scale(&[0.5, -0.1]), scale(&[0.5, -3.0])), (1.0, 3.0));
+        assert_eq!(Tolerance::of_scale(0.25, &[0.5, -3.0]), Tolerance::absolute(0.75));
+    }
+
+    #[test]
     fn the_report_names_the_worst_and_the_first() {
         let result = compare(&[1.0f32, 2.5, 3.0, 0.0], &[1.0f64, 2.0, 4.0, 0.0], Tolerance::absolute(0.25));
         let Err(Mismatch::Values { wrong, first, report, .. }) = result else { panic!("passed") };

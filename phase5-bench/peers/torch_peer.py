@@ -50,20 +50,21 @@ def respond(request):
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark = True
-    results = [{"absent": "PyTorch is measured on GPUs only"} for _ in request["work"]]
+    results = {}
     # The CPU's first: the compiler keeps a process for each core, and they begin while others are measured.
-    for cpu in (True, False):
-        for i, work in enumerate(request["work"]):
-            if (work["mode"] == "cpu") != cpu or (gpu is None and not cpu):
-                continue
-            try:
-                run = prepare(torch, work)
-                results[i] = {"samples_ms": measure_cpu(request, run) if cpu else measure(torch, request, run)}
-            except Exception as error:  # One that fails must not take the others with it.
-                results[i] = {"absent": f"PyTorch: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"}
-            if gpu is not None:
-                torch.cuda.empty_cache()
-    return {"version": torch.__version__, "results": results}
+    for i, work in sorted(enumerate(request["work"]), key=lambda entry: entry[1]["mode"] != "cpu"):
+        cpu = work["mode"] == "cpu"
+        if gpu is None and not cpu:
+            results[i] = {"absent": "PyTorch is measured on GPUs only"}
+            continue
+        try:
+            run = prepare(torch, work)
+            results[i] = {"samples_ms": measure_cpu(request, run) if cpu else measure(torch, request, run)}
+        except Exception as error:  # One that fails must not take the others with it.
+            results[i] = {"absent": f"PyTorch: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"}
+        if gpu is not None:
+            torch.cuda.empty_cache()
+    return {"version": torch.__version__, "results": [results[i] for i in range(len(request["work"]))]}
 
 
 def prepare(torch, work):

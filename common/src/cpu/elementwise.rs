@@ -28,7 +28,8 @@ fn silu(x: f32) -> f32 {
     x / (1.0 + (-x).exp())
 }
 
-fn change(x: &mut Tensor, of: impl Fn(f32) -> f32 + Sync) -> Result<()> {
+/// Each value of `x` in place.
+pub(super) fn change(x: &mut Tensor, of: impl Fn(f32) -> f32 + Sync) -> Result<()> {
     x.as_mut_slice()?.par_chunks_mut(PART).for_each(|part| part.iter_mut().for_each(|value| *value = of(*value)));
     Ok(())
 }

@@ -4,7 +4,7 @@
 //! | layer | here | the story's baseline, in [`crate::reference`] |
 //! | --- | --- | --- |
 //! | matrix product | tiles of [`matrixmultiply`], packed for its vector kernels, on every core | three loops |
-//! | convolution | im2col a panel at a time, then the product (Chellapilla, Puri and Simard, 2006); of a small image, each task a part of the sums | seven loops |
+//! | convolution | im2col a panel at a time, then the product (Chellapilla, Puri and Simard, 2006) | seven loops |
 //! | BatchNorm | one scale and one shift a channel | the formula |
 //! | ReLU, linear layer | as the parts they consist of | one loop, four loops |
 //! | max pooling | of whole rows first, then along the row | one loop |
@@ -198,6 +198,8 @@ pub fn conv2d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, params: Co
         );
     }
     sums.truncate(len);
+    // A result must not keep the memory of its parts.
+    sums.shrink_to_fit();
     Tensor::from_vec(&shape, sums)
 }
 
@@ -333,8 +335,7 @@ fn folded(x: &Tensor, norm: &BatchNorm<'_>) -> Result<(Vec<[f32; 2]>, usize)> {
 /// # Errors
 /// [`Error::Invalid`] if the tensor is on a device.
 pub fn relu_in_place(x: &mut Tensor) -> Result<()> {
-    x.as_mut_slice()?.par_chunks_mut(PART).for_each(|part| part.iter_mut().for_each(|value| *value = clip(*value)));
-    Ok(())
+    elementwise::change(x, clip)
 }
 
 /// [`crate::reference::max_pool2d`]: of whole rows first, for vector units, then along the row.

@@ -111,8 +111,8 @@ impl Winograd {
     /// Transforms `weight` \[K, C, 3, 3\] once for many launches with it and `params`, as inference has them.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if the step does not take such a convolution; [`Error::Shape`], [`Error::Invalid`] and [`Error::WrongDevice`] as
-    /// [`Conv::launch`]; [`Error::OutOfMemory`].
+    /// [`Error::Unsupported`] if the step does not take such a convolution; [`Error::Shape`], [`Error::Invalid`] and
+    /// [`Error::WrongDevice`] as [`Conv::launch`]; [`Error::OutOfMemory`].
     pub fn prepare(&self, stream: &Stream, weight: &Tensor, params: Conv2dParams) -> Result<Prepared> {
         let shape @ [_, channels, r, s] = weight.dims4()?;
         // Any input that goes with these weights.
