@@ -54,10 +54,23 @@ pub fn records() -> common::Result<Vec<common::record::Record>> {
 
 #[cfg(test)]
 mod tests {
+    use common::record::Named;
+
     #[test]
     fn every_record_in_the_folder_is_built_in() {
         let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/records")).unwrap();
         let files = folder.filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|e| e == "json"));
         assert_eq!(super::records().unwrap().len(), files.count());
+    }
+
+    /// The tables of a GPU have columns that the simulator's do not.
+    #[test]
+    fn every_recorded_table_fits_a_terminal() {
+        for record in super::records().unwrap() {
+            for Named { name, table } in &record.tables {
+                let text = table.to_text();
+                assert!(text.lines().all(|line| line.chars().count() <= common::table::WIDTH), "{name}:\n{text}");
+            }
+        }
     }
 }
