@@ -13,14 +13,9 @@ pub enum Error {
     #[error(transparent)]
     Common(#[from] common::Error),
 
-    /// A file that cannot be read as a photo.
-    #[error("cannot use {} as a photo: {reason}", .path.display())]
-    Photo {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
+    /// A photo that cannot be read, or a picture that cannot be written.
+    #[error(transparent)]
+    Media(#[from] media::Error),
 
     /// A file that cannot be read as sound.
     #[error("cannot use {} as sound: {reason}", .path.display())]
@@ -37,15 +32,6 @@ pub enum Error {
         /// The folder.
         path: PathBuf,
         /// What is wrong with it.
-        reason: String,
-    },
-
-    /// A result that cannot be written.
-    #[error("cannot write {}: {reason}", .path.display())]
-    Write {
-        /// The file or folder.
-        path: PathBuf,
-        /// Why not.
         reason: String,
     },
 }

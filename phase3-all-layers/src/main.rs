@@ -8,14 +8,14 @@ use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand};
 use common::device::DeviceArgs;
 use common::table::Format;
-use phase3_all_layers::autoencoder;
-use phase3_all_layers::classify::classify;
-use phase3_all_layers::evaluate::{self, evaluate};
-use phase3_all_layers::parameters::Parameters;
-use phase3_all_layers::photo::Photo;
-use phase3_all_layers::reconstruct::reconstruct;
+use media::photo::Photo;
+use phase3_all_layers::commands::classify::classify;
+use phase3_all_layers::commands::evaluate::{self, evaluate};
+use phase3_all_layers::commands::reconstruct::reconstruct;
+use phase3_all_layers::commands::video;
+use phase3_all_layers::data::parameters::Parameters;
 use phase3_all_layers::resnet::Config;
-use phase3_all_layers::{unet, video};
+use phase3_all_layers::{autoencoder, unet};
 
 /// Phase 3: whole models on the device
 #[derive(Parser)]

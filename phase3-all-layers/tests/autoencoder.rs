@@ -11,9 +11,9 @@ use common::check::{Report, Tolerance, assert_close, compare};
 use common::device_test;
 use common::prelude::*;
 use phase3_all_layers::autoencoder::{Autoencoder, Config, OnCpu, Sources, Stage};
+use phase3_all_layers::data::parameters::Parameters;
 use phase3_all_layers::layers::{Gelu, LayerNorm, RowNorm};
 use phase3_all_layers::module::infer;
-use phase3_all_layers::parameters::Parameters;
 
 use models::assert_no_allocation;
 

@@ -12,7 +12,7 @@ fn command(args: &[&str]) -> Command {
 
 #[test]
 fn two_photos_are_one_batch_and_untrained_weights_are_said_to_be() {
-    let photo = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/china.jpg");
+    let photo = concat!(env!("CARGO_MANIFEST_DIR"), "/../common/media/assets/china.jpg");
     let run = command(&["classify", photo, photo, "--device", "sim", "--format", "json"]).assert().success();
     let table: Table = serde_json::from_slice(&run.get_output().stdout).unwrap();
     assert_eq!(table.rows.len(), 10);

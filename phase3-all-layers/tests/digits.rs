@@ -3,7 +3,7 @@
 
 use common::check::{Tolerance, assert_close};
 use common::device_test;
-use phase3_all_layers::digits::{self, Digits, Outcome};
+use phase3_all_layers::data::digits::{self, Digits, Outcome};
 
 /// The same predictions one by one, the same accuracy, and logits within 1e-5 of the largest magnitude.
 #[track_caller]

@@ -8,9 +8,9 @@ use common::device_test;
 use common::prelude::*;
 use common::table::WIDTH;
 use image::RgbImage;
+use media::photo::Photo;
 use phase3_all_layers::Error;
-use phase3_all_layers::evaluate::{Evaluation, Options, evaluate};
-use phase3_all_layers::photo::Photo;
+use phase3_all_layers::commands::evaluate::{Evaluation, Options, evaluate};
 use phase3_all_layers::resnet::{Config, forward_on_cpu};
 
 const NARROW: Config = Config { widths: [4, 4, 6, 8], blocks: [1; 4], classes: 7 };

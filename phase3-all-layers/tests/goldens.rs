@@ -10,13 +10,13 @@ use common::{cpu, device_test};
 use phase2_conv_bn::conv;
 use phase2_conv_bn::gemm;
 use phase2_conv_bn::norm::{batch_norm, relu};
+use phase3_all_layers::data::parameters::Parameters;
 use phase3_all_layers::host::Cpu;
 use phase3_all_layers::layers::{
     AdaptiveAvgPool, Attention, Concatenate, DiffusionStep, Gelu, LayerNorm, LayerNormStep, Linear, MaxPool, RowNorm,
     Silu, SiluSum, Softmax, SoftmaxStep, TimestepEmbedding, Upsample,
 };
 use phase3_all_layers::module::infer;
-use phase3_all_layers::parameters::Parameters;
 use phase3_all_layers::resnet::{Config, ResNet, forward_on_host};
 use phase3_all_layers::unet;
 

@@ -5,10 +5,10 @@ mod models;
 
 use common::device_test;
 use common::prelude::*;
+use media::photo::Photo;
+use phase3_all_layers::data::parameters::Parameters;
 use phase3_all_layers::host::{ConvOnDevice, Cpu, RoundTrip};
 use phase3_all_layers::module::{Planned, infer};
-use phase3_all_layers::parameters::Parameters;
-use phase3_all_layers::photo::Photo;
 use phase3_all_layers::resnet::{Config, ResNet, forward_on_cpu, forward_on_host};
 
 use models::{assert_last_layer, assert_no_allocation};

@@ -5,8 +5,8 @@ mod models;
 
 use common::device_test;
 use common::prelude::*;
+use phase3_all_layers::data::parameters::Parameters;
 use phase3_all_layers::module::{Planned, infer};
-use phase3_all_layers::parameters::Parameters;
 use phase3_all_layers::unet::{Config, UNet, forward_on_cpu};
 
 use models::{assert_last_layer, assert_no_allocation};

@@ -6,8 +6,8 @@ use common::cpu;
 use common::device_test;
 use common::prelude::*;
 use common::reference::DiffusionParams;
+use phase3_all_layers::commands::video::{Options, Sampler, generate};
 use phase3_all_layers::unet::{Config, UNet, forward_on_cpu};
-use phase3_all_layers::video::{Options, Sampler, generate};
 
 const TINY: Config = Config::TINY;
 

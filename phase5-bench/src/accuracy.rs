@@ -6,7 +6,7 @@ use common::prelude::*;
 use common::progress::Progress;
 use common::table::{Cell, Column, Table};
 use phase3_all_layers::autoencoder::{self, Autoencoder, OnCpu};
-use phase3_all_layers::digits::{self, Digits, Outcome as Answers};
+use phase3_all_layers::data::digits::{self, Digits, Outcome as Answers};
 use phase3_all_layers::host::{ConvOnDevice, RoundTrip};
 use phase3_all_layers::module::infer;
 use phase3_all_layers::resnet::{self, ResNet, forward_on_cpu, forward_on_host};

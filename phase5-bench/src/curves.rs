@@ -2,7 +2,7 @@
 
 use common::record::Record;
 use common::table::{Cell, Table};
-use phase3_all_layers::plot::FONT;
+use media::plot::FONT;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 

@@ -40,7 +40,11 @@ pub enum Error {
         reason: String,
     },
 
-    /// A photo or a network's parameters.
+    /// A photo, or a plot's file.
+    #[error(transparent)]
+    Media(#[from] media::Error),
+
+    /// A network or its parameters.
     #[error(transparent)]
     Network(#[from] phase3_all_layers::Error),
 }

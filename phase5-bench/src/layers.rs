@@ -523,7 +523,7 @@ fn together(convolved: &Reference, shape: &[usize], weights: &Weights) -> common
 #[cfg(test)]
 mod tests {
     use super::*;
-    use phase3_all_layers::photo::Photo;
+    use media::photo::Photo;
 
     fn column(table: &Table, name: &str) -> Vec<Cell> {
         let at = table.columns.iter().position(|column| column.name == name).unwrap();

@@ -7,7 +7,7 @@ use clap::Parser;
 use common::device::DeviceArgs;
 use common::record::{Named, Record, merge};
 use common::table::{Format, Table};
-use phase3_all_layers::photo::Photo;
+use media::photo::Photo;
 use phase5_bench::limits::Limits;
 use phase5_bench::tables::{self, Context, LIMITS, State};
 use phase5_bench::{Result, plot, records};

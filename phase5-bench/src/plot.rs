@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use common::record::Record;
 use common::table::{Cell, Table};
-use phase3_all_layers::plot::{Drawing, FONT};
+use media::plot::{Drawing, FONT};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
@@ -41,7 +41,7 @@ struct Roofline {
 /// Writes what a run has of the plots ([`NAMES`]) into `dir`, as SVG and PNG, and returns their paths.
 ///
 /// # Errors
-/// [`Error::Plot`] if the run has nothing to draw, [`Error::Network`] if a file cannot be written.
+/// [`Error::Plot`] if the run has nothing to draw, [`Error::Media`] if a file cannot be written.
 pub fn save(run: &Record, dir: &Path) -> Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     let mut nothing = None;

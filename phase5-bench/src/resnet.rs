@@ -10,9 +10,9 @@ use common::prelude::*;
 use common::progress::Progress;
 use common::table::{Cell, Column, Table};
 use common::timing::{Bench, Timing};
+use phase3_all_layers::data::parameters::Parameters;
 use phase3_all_layers::host::{ConvOnDevice, Cpu, HostLayers, RoundTrip};
 use phase3_all_layers::module::Planned;
-use phase3_all_layers::parameters::Parameters;
 use phase3_all_layers::resnet::{Config, ResNet, forward_on_host};
 
 use crate::board::{ELSEWHERE, NO_CLOCK, cell, milliseconds};

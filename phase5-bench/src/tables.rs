@@ -12,7 +12,7 @@ use crate::{
     Error, Result, accuracy, attention, autoencoder, claims, conv, gemm, layers, linear_relu, norm, resnet, transfer,
     video,
 };
-use phase3_all_layers::photo::Photo;
+use media::photo::Photo;
 
 /// What a table is made with.
 pub struct Context {

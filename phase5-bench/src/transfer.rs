@@ -307,7 +307,7 @@ fn bytes(size: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use phase3_all_layers::photo::Photo;
+    use media::photo::Photo;
 
     #[test]
     fn the_words_of_a_pattern_are_distinct_and_none_is_the_other_value() {

@@ -5,8 +5,8 @@ use common::prelude::*;
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 
+use crate::data::parameters::Parameters;
 use crate::module::{Planned, infer};
-use crate::parameters::Parameters;
 use crate::resnet::{Config, ResNet, forward_on_cpu};
 
 /// The network.
@@ -21,8 +21,8 @@ const ENLARGED: usize = 4;
 /// The brightest a pixel can be.
 const WHITE: f32 = 16.0;
 
-static WEIGHTS: &[u8] = include_bytes!("../assets/digits.safetensors");
-static TEST: &[u8] = include_bytes!("../assets/digits-test.safetensors");
+static WEIGHTS: &[u8] = include_bytes!("../../assets/digits.safetensors");
+static TEST: &[u8] = include_bytes!("../../assets/digits-test.safetensors");
 
 /// The weights of the network, trained on other digits than those of [`Digits`].
 ///

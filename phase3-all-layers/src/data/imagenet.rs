@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 /// The names of the 1000 classes in torchvision's order; `assets/README.md` has their origin and licence.
 pub static NAMES: LazyLock<Vec<&str>> =
-    LazyLock::new(|| include_str!("../assets/imagenet-classes.txt").lines().collect());
+    LazyLock::new(|| include_str!("../../assets/imagenet-classes.txt").lines().collect());
 
 #[cfg(test)]
 mod tests {

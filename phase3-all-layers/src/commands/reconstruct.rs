@@ -5,11 +5,11 @@ use std::path::Path;
 
 use common::prelude::*;
 use common::table::{Column, Table};
+use media::plot::{Drawing, LinePlot};
 
-use crate::audio::{self, Config};
 use crate::autoencoder::{self, Autoencoder};
-use crate::parameters::Parameters;
-use crate::plot::{Drawing, LinePlot};
+use crate::data::audio::{self, Config};
+use crate::data::parameters::Parameters;
 
 /// The mean squared error of each frame: B·F scores, in the order of time, of `input` and `output` \[B, F·M\] on the host.
 ///

@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use common::prelude::*;
 use common::progress::Progress;
 use common::table::{Column, Table};
+use media::photo::{self, Photo};
 use rayon::prelude::*;
 
+use crate::data::parameters::Parameters;
 use crate::module::Planned;
-use crate::parameters::Parameters;
-use crate::photo::{self, Photo};
 use crate::resnet::{Config, ResNet};
 use crate::{Error, Result};
 

@@ -289,7 +289,7 @@ mod tests {
             mean: f64,
             values: Vec<f64>,
         }
-        let goldens: Vec<Golden> = serde_json::from_str(include_str!("../tests/goldens/log_mel.json")).unwrap();
+        let goldens: Vec<Golden> = serde_json::from_str(include_str!("../../tests/goldens/log_mel.json")).unwrap();
         assert_eq!(goldens.len(), 4);
         for Golden { samples, mels, columns, mean, values } in goldens {
             let input = frames(&sound(samples), &Config { mels, frames: 1 }).unwrap();

@@ -22,9 +22,8 @@ use common::reference::DiffusionParams;
 use common::table::{Column, Table};
 use image::{Rgb, RgbImage};
 
-use crate::Error;
+use crate::data::parameters::Parameters;
 use crate::layers::{AddNoise, Concatenate, DiffusionStep, kinds};
-use crate::parameters::Parameters;
 use crate::unet::{Config, INPUTS, LATENTS, UNet};
 use crate::workspace::{Pass, Workspace};
 
@@ -277,9 +276,9 @@ fn no_picture(latent: &Tensor) -> common::Error {
 /// returns their paths.
 ///
 /// # Errors
-/// As [`picture`]; [`Error::Write`] if a file cannot be written.
+/// As [`picture`]; [`media::Error::Write`] if a file cannot be written.
 pub fn write_frames<'a>(dir: &Path, latents: impl IntoIterator<Item = &'a Tensor>) -> crate::Result<Vec<PathBuf>> {
-    let fail = |path: &Path, reason: String| Error::Write { path: path.to_owned(), reason };
+    let fail = |path: &Path, reason: String| media::Error::Write { path: path.to_owned(), reason };
     std::fs::create_dir_all(dir).map_err(|error| fail(dir, error.to_string()))?;
     let write = |(number, latent)| {
         let path = dir.join(format!("frame-{number:04}.png"));

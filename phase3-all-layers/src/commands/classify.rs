@@ -5,11 +5,11 @@ use std::path::Path;
 use common::prelude::*;
 use common::progress::Progress;
 use common::table::{Column, Table};
+use media::photo::{self, Photo};
 
-use crate::imagenet;
+use crate::data::imagenet;
+use crate::data::parameters::Parameters;
 use crate::module::infer;
-use crate::parameters::Parameters;
-use crate::photo::{self, Photo};
 use crate::resnet::{Config, ResNet};
 
 /// Rows for each photo.

@@ -1,0 +1,13 @@
+//! What `cargo run -p phase3-all-layers -- COMMAND` runs.
+//!
+//! | module | command |
+//! | --- | --- |
+//! | [`classify`] | `classify PHOTO…`: what a network sees in photos |
+//! | [`evaluate`] | `evaluate FOLDER`: how often it is right |
+//! | [`reconstruct`] | `reconstruct FILE`: how well the autoencoder gives a sound back, frame by frame |
+//! | [`video`] | `video`: frames from noise, and pictures of them |
+
+pub mod classify;
+pub mod evaluate;
+pub mod reconstruct;
+pub mod video;
