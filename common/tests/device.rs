@@ -186,7 +186,7 @@ device_test! {
                     .launch_builder(&kernel)
                     .arg(&mut values)
                     .arg(&n)
-                    .launch(LaunchConfig::for_num_elems(n))?;
+                    .launch(LaunchConfig::for_threads(n))?;
             }
             other.wait(&stream.record_event()?)?;
         }
@@ -206,7 +206,7 @@ device_test! {
                 .launch_builder(&kernel)
                 .arg(&mut values)
                 .arg(&1000u32)
-                .launch(LaunchConfig::for_num_elems(1000))?;
+                .launch(LaunchConfig::for_threads(1000))?;
         }
         let end = stream.record_event()?;
         end.synchronize()?;
@@ -243,7 +243,7 @@ device_test! {
                     .launch_builder(&kernel)
                     .arg(&mut values)
                     .arg(&1000u32)
-                    .launch(LaunchConfig::for_num_elems(1000))
+                    .launch(LaunchConfig::for_threads(1000))
             }
         })?;
         match device.is_sim() {

@@ -45,7 +45,7 @@ device_test! {
                     .arg(&mut out)
                     .arg(&1.0f32)
                     .arg(&(n as u32))
-                    .launch(LaunchConfig::for_num_elems(n as u32))?;
+                    .launch(LaunchConfig::for_threads(n as u32))?;
             }
             let out = stream.clone_dtoh(&out)?;
             let expected = reference::vector_add(&x, &y)?;
@@ -64,7 +64,7 @@ device_test! {
         let mut launch = stream.launch_builder(&kernel);
         launch.arg(&x_dev).arg(&mut y_dev).arg_again(1).arg(&1.0f32).arg(&300u32);
         // SAFETY: the kernel compares its index with 300; a thread writes only the value that it has read.
-        unsafe { launch.launch(LaunchConfig::for_num_elems(300))? };
+        unsafe { launch.launch(LaunchConfig::for_threads(300))? };
         let expected = reference::vector_add(&x, &y)?;
         assert_close(&stream.clone_dtoh(&y_dev)?, &expected.values, expected.tolerance());
         Ok(())
@@ -261,9 +261,8 @@ fn the_simulator_names_the_line_of_an_access_out_of_bounds() {
     let kernel = device.kernel(&FAULTY, "out_of_bounds").unwrap();
     let mut values = stream.alloc_zeros::<f32>(100).unwrap();
     // SAFETY: the simulator stops the stray write.
-    let launched = unsafe {
-        stream.launch_builder(&kernel).arg(&mut values).arg(&100u32).launch(LaunchConfig::for_num_elems(100))
-    };
+    let launched =
+        unsafe { stream.launch_builder(&kernel).arg(&mut values).arg(&100u32).launch(LaunchConfig::for_threads(100)) };
     let error = launched.unwrap_err();
     let Error::Fault { fault, rendered } = &error else { panic!("{error}") };
     assert_eq!((fault.kernel.as_str(), fault.line), ("out_of_bounds", Some(5)));

@@ -496,7 +496,7 @@ fn scale(case: &Case, n: usize) -> Result<Compared> {
     let kernel = case.kernel("scale")?;
     let x_dev = case.stream.clone_htod(&x)?;
     let mut y = case.stream.alloc_poisoned::<f32>(n)?;
-    let config = LaunchConfig::for_num_elems(n.div_ceil(4) as u32);
+    let config = LaunchConfig::for_threads(n.div_ceil(4) as u32);
     case.launch(&kernel, config, |args| {
         args.arg(&x_dev).arg(&mut y).arg(&FACTOR).arg(&(n as u32));
     })?;
@@ -514,7 +514,7 @@ fn column_sums(case: &Case, rows: usize) -> Result<Compared> {
         Version::Broken => case.stream.alloc_uninit::<f32>(columns)?,
         Version::Repaired => case.stream.alloc_poisoned::<f32>(columns)?,
     };
-    case.launch(&kernel, LaunchConfig::for_num_elems(columns as u32), |args| {
+    case.launch(&kernel, LaunchConfig::for_threads(columns as u32), |args| {
         args.arg(&matrix_dev).arg(&mut sums).arg(&(rows as u32)).arg(&(columns as u32));
     })?;
     let column = |column: usize| (0..rows).map(move |row| row * columns + column);
@@ -548,7 +548,7 @@ fn scale_rows(case: &Case, rows: usize) -> Result<Compared> {
         Version::Broken => rows,
         Version::Repaired => columns,
     };
-    case.launch(&kernel, LaunchConfig::for_num_elems(threads as u32), |args| {
+    case.launch(&kernel, LaunchConfig::for_threads(threads as u32), |args| {
         args.arg(&x_dev).arg(&factors_dev).arg(&mut y).arg(&(rows as u32)).arg(&(columns as u32));
     })?;
     let expected: Vec<f32> = (0..x.len()).map(|i| factors[i / columns] * x[i]).collect();
@@ -600,7 +600,7 @@ fn ring_walk(case: &Case, n: usize) -> Result<Compared> {
     let kernel = case.kernel("ring_walk")?;
     let x_dev = case.stream.clone_htod(&x)?;
     let mut y = case.stream.alloc_poisoned::<f32>(n)?;
-    case.launch(&kernel, LaunchConfig::for_num_elems(n as u32), |args| {
+    case.launch(&kernel, LaunchConfig::for_threads(n as u32), |args| {
         args.arg(&x_dev).arg(&mut y).arg(&STEP).arg(&(n as i32));
     })?;
     let expected: Vec<f32> = (0..n as u64).map(|i| x[(i * STEP as u64 % n as u64) as usize]).collect();
@@ -614,7 +614,7 @@ fn frame(case: &Case, quads: usize) -> Result<Compared> {
     let kernel = case.kernel("frame")?;
     let x_dev = case.stream.clone_htod(&x)?;
     let mut y = case.stream.alloc_poisoned::<f32>(4 * quads)?;
-    case.launch(&kernel, LaunchConfig::for_num_elems(quads as u32), |args| {
+    case.launch(&kernel, LaunchConfig::for_threads(quads as u32), |args| {
         args.arg(&x_dev).arg(&mut y).arg(&(START as u32)).arg(&(quads as u32));
     })?;
     Ok(check::compare(&case.stream.clone_dtoh(&y)?, &x[START..], Tolerance::exact()))
@@ -662,7 +662,7 @@ fn upload(case: &Case, rows: &[Tensor]) -> Result<(Buffer<u64>, Vec<Buffer<f32>>
 fn add(case: &Case, table: &Buffer<u64>, rows: usize, columns: usize) -> Result<Vec<f32>> {
     let add_rows = case.kernel("add_rows")?;
     let mut sums = case.stream.alloc_poisoned::<f32>(columns)?;
-    case.launch(&add_rows, LaunchConfig::for_num_elems(columns as u32), |args| {
+    case.launch(&add_rows, LaunchConfig::for_threads(columns as u32), |args| {
         args.arg(table).arg(&mut sums).arg(&(rows as u32)).arg(&(columns as u32));
     })?;
     case.stream.clone_dtoh(&sums)
@@ -674,7 +674,7 @@ fn count_above(case: &Case, n: usize) -> Result<Compared> {
     let kernel = case.kernel("count_above")?;
     let x_dev = case.stream.clone_htod(&x)?;
     let mut count = case.stream.alloc_zeros::<u32>(1)?;
-    case.launch(&kernel, LaunchConfig::for_num_elems(n as u32), |args| {
+    case.launch(&kernel, LaunchConfig::for_threads(n as u32), |args| {
         args.arg(&x_dev).arg(&THRESHOLD).arg(&mut count).arg(&(n as u32));
     })?;
     let expected = x.iter().filter(|&&x| x > THRESHOLD).count() as u32;

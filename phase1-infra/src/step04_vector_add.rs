@@ -2,7 +2,7 @@
 //!
 //! **Hypothesis.** Adding two vectors is one line of work that thousands of threads can do at once, each at its own index.
 //!
-//! **Change.** The loop over elements becomes a grid of threads, [`LaunchConfig::for_num_elems`]: ⌈n / 256⌉ blocks of 256. Since
+//! **Change.** The loop over elements becomes a grid of threads, [`LaunchConfig::for_threads`]: ⌈n / 256⌉ blocks of 256. Since
 //! n is rarely a multiple of 256, the last block reaches past the end, and its threads there must do nothing.
 //!
 //! **Look at** the idle threads, and at the largest difference: the sum of two floats is rounded once on either device, as on
@@ -40,7 +40,7 @@ pub fn vector_add(
 ) -> Result<()> {
     let n = common_length("vector_add", &[a.len(), b.len(), c.len()])?;
     // SAFETY: the kernel compares its index with n, and all three buffers hold n elements.
-    unsafe { stream.launch_builder(kernel).arg(a).arg(b).arg(c).arg(&n).launch(LaunchConfig::for_num_elems(n)) }
+    unsafe { stream.launch_builder(kernel).arg(a).arg(b).arg(c).arg(&n).launch(LaunchConfig::for_threads(n)) }
 }
 // ANCHOR_END: launch
 
@@ -88,7 +88,7 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
         let expected = reference::vector_add(a, b)?;
         let report = compare(&stream.clone_dtoh(&c)?, &expected.values, expected.tolerance())
             .map_err(|mismatch| Error::Invalid(format!("vector-add, n = {n}: {mismatch}")))?;
-        let blocks = LaunchConfig::for_num_elems(n as u32).grid_dim.0 as usize;
+        let blocks = LaunchConfig::for_threads(n as u32).grid_dim.0 as usize;
         let [ms, rate, instructions] = timing_cells(&timing, BYTES_PER_ELEMENT * n, n);
         let idle = (blocks * 256 - n).into();
         table.row([n.into(), blocks.into(), idle, report.max_abs.into(), ms, rate, instructions]);

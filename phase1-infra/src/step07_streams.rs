@@ -43,7 +43,7 @@ pub fn iterate(stream: &Stream, kernel: &Kernel, values: &mut Buffer<f32>, round
     // SAFETY: the kernel compares its index with n, the buffer's length.
     unsafe {
         let mut launch = stream.launch_builder(kernel);
-        launch.arg(values).arg(&FACTOR).arg(&rounds).arg(&n).launch(LaunchConfig::for_num_elems(n))
+        launch.arg(values).arg(&FACTOR).arg(&rounds).arg(&n).launch(LaunchConfig::for_threads(n))
     }
 }
 // ANCHOR_END: launch

@@ -48,18 +48,18 @@ const ANYWHERE: [Mistake; 8] = [
     ("one argument too few", |device| {
         let (stream, kernel, mut buffer) = off_by_one(device)?;
         // SAFETY: refused before anything runs.
-        unsafe { stream.launch_builder(&kernel).arg(&mut buffer).launch(LaunchConfig::for_num_elems(8)) }
+        unsafe { stream.launch_builder(&kernel).arg(&mut buffer).launch(LaunchConfig::for_threads(8)) }
     }),
     ("an argument of the wrong size: u64 for unsigned", |device| {
         let (stream, kernel, mut buffer) = off_by_one(device)?;
         // SAFETY: refused before anything runs.
-        unsafe { stream.launch_builder(&kernel).arg(&mut buffer).arg(&8u64).launch(LaunchConfig::for_num_elems(8)) }
+        unsafe { stream.launch_builder(&kernel).arg(&mut buffer).arg(&8u64).launch(LaunchConfig::for_threads(8)) }
     }),
     ("a buffer of another device", |device| {
         let (stream, kernel, _) = off_by_one(device)?;
         let mut elsewhere = Device::sim().stream().alloc_zeros::<f32>(8)?;
         // SAFETY: refused before anything runs.
-        unsafe { stream.launch_builder(&kernel).arg(&mut elsewhere).arg(&8u32).launch(LaunchConfig::for_num_elems(8)) }
+        unsafe { stream.launch_builder(&kernel).arg(&mut elsewhere).arg(&8u32).launch(LaunchConfig::for_threads(8)) }
     }),
     ("a copy between different lengths", |device| {
         let mut buffer = device.stream().alloc_zeros::<f32>(8)?;
@@ -73,7 +73,7 @@ const INSIDE: [Mistake; 2] = [
     ("a kernel that writes behind the end", |sim| {
         let (stream, kernel, mut buffer) = off_by_one(sim)?;
         // SAFETY: the simulator stops the stray write.
-        unsafe { stream.launch_builder(&kernel).arg(&mut buffer).arg(&8u32).launch(LaunchConfig::for_num_elems(8)) }
+        unsafe { stream.launch_builder(&kernel).arg(&mut buffer).arg(&8u32).launch(LaunchConfig::for_threads(8)) }
     }),
     ("a kernel that never ends", |sim| {
         let stream = sim.stream();

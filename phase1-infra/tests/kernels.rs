@@ -62,7 +62,7 @@ device_test! {
                         .arg(&zeros)
                         .arg(&mut c)
                         .arg(&count)
-                        .launch(LaunchConfig::for_num_elems(count))?;
+                        .launch(LaunchConfig::for_threads(count))?;
                 }
                 let c = stream.clone_dtoh(&c)?;
                 assert!(c[..n].iter().all(|&value| value == 0.0), "{name}, n = {n}");

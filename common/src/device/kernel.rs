@@ -234,13 +234,13 @@ pub struct LaunchConfig {
 }
 
 impl LaunchConfig {
-    /// One thread for each of `n` elements, 256 in a block.
-    pub fn for_num_elems(n: u32) -> LaunchConfig {
+    /// At least `n` threads, in blocks of 256. (cudarc's `for_num_elems` takes blocks of 1024.)
+    pub fn for_threads(n: u32) -> LaunchConfig {
         LaunchConfig::linear(n, 256)
     }
 
-    /// One thread for each of `n` elements, `block` in a block; the last block may have idle threads, so the kernel compares
-    /// its index with n. No elements still give one block: CUDA has no empty grids.
+    /// At least `n` threads, in blocks of `block`. The last block may have threads to spare, so the kernel compares its index
+    /// with n. For n = 0 there is still one block: CUDA has no empty grids.
     pub fn linear(n: u32, block: u32) -> LaunchConfig {
         LaunchConfig {
             grid_dim: (n.div_ceil(block.max(1)).max(1), 1, 1),

@@ -28,6 +28,6 @@ impl Algorithm for Direct {
         let mut launch = call.launch_builder(&self.kernel);
         // SAFETY: the kernel writes output[i] for i < outputs, which `output` holds; the geometry was derived from the shapes
         // of the tensors given, and rows and columns outside the image are skipped.
-        unsafe { launch.launch(LaunchConfig::for_num_elems(geometry.outputs)) }
+        unsafe { launch.launch(LaunchConfig::for_threads(geometry.outputs)) }
     }
 }

@@ -100,7 +100,7 @@ impl Algorithm for Im2col {
 
         if values > 0 {
             let high = rows(&geometry).div_ceil(ROWS_EACH).min(HIGHEST as usize) as u32;
-            let across = LaunchConfig::for_num_elems(geometry.pixels.unsigned_abs());
+            let across = LaunchConfig::for_threads(geometry.pixels.unsigned_abs());
             let mut launch = call.stream.launch_builder(&self.gather);
             launch.arg(call.input).arg(&mut *columns).arg(&geometry);
             // SAFETY: the kernel writes [C·R·S, N·P·Q], which `columns` holds, and reads only inside the image.

@@ -140,7 +140,7 @@ impl Backward {
         let mut launch = stream.launch_builder(&self.mask);
         launch.arg(dy.buffer()?).arg(y.buffer()?).arg(g.buffer_mut()?).arg(&outputs);
         // SAFETY: the kernel reads dy[i] and y[i] and writes g[i] for i < outputs, which all three hold.
-        unsafe { launch.launch(LaunchConfig::for_num_elems(outputs)) }?;
+        unsafe { launch.launch(LaunchConfig::for_threads(outputs)) }?;
         self.input_of(stream, &g, None, weight, dx)?;
         self.parameters_of(stream, &g, None, x, dweight, dbias)
     }

@@ -123,7 +123,7 @@ impl LinearRelu {
                 launch.arg(x.buffer()?).arg(weight.buffer()?).arg(bias.buffer()?).arg(y.buffer_mut()?);
                 launch.arg(&outputs).arg(&inputs).arg(&columns);
                 // SAFETY: the kernel writes y[i] for i < outputs and reads the rows of x and W that i belongs to.
-                unsafe { launch.launch(LaunchConfig::for_num_elems(outputs)) }
+                unsafe { launch.launch(LaunchConfig::for_threads(outputs)) }
             }
             // ANCHOR: fused
             Method::Tuned(gemm) => {

@@ -124,7 +124,7 @@ impl Normaliser {
                 let mut launch = stream.launch_builder(fold);
                 launch.arg(weight).arg(bias).arg(mean).arg(variance).arg(&mut folded).arg(&norm.eps).arg(&count);
                 // SAFETY: the kernel reads [c] of the four and writes pair c for c < count, which all hold.
-                unsafe { launch.launch(LaunchConfig::for_num_elems(count)) }?;
+                unsafe { launch.launch(LaunchConfig::for_threads(count)) }?;
                 vec![folded]
             }
         };
@@ -199,7 +199,7 @@ impl Layer {
         let config = match self.method {
             Method::Naive => {
                 launch.arg(&n);
-                LaunchConfig::for_num_elems(n)
+                LaunchConfig::for_threads(n)
             }
             Method::ScaleShift => {
                 launch.arg(&planes);

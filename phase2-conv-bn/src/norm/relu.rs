@@ -90,6 +90,6 @@ impl Relu {
         let mut launch = stream.launch_builder(&self.kernel);
         launch.arg(x.buffer_mut()?).arg(&n);
         // SAFETY: the kernel reads and writes x[i] for i < n, which `x` holds, each thread its own.
-        unsafe { launch.launch(LaunchConfig::for_num_elems(n)) }
+        unsafe { launch.launch(LaunchConfig::for_threads(n)) }
     }
 }

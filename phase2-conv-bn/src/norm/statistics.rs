@@ -215,7 +215,7 @@ impl Statistics {
             launch.arg(input.buffer()?).arg(mean.buffer_mut()?).arg(variance.buffer_mut()?);
             launch.arg(&images).arg(&channels).arg(&plane);
             let config = match self.method {
-                Method::Naive => LaunchConfig::for_num_elems(channels),
+                Method::Naive => LaunchConfig::for_threads(channels),
                 _ => LaunchConfig { grid_dim: (channels, 1, 1), ..LaunchConfig::linear(0, THREADS) },
             };
             // SAFETY: the kernels read the input's values alone and write [c] of both results for c < channels.

@@ -52,7 +52,7 @@ impl DiffusionStep {
         output.expect_shape("diffusion step's output", noisy.shape())?;
         let [noise_scale, signal_scale, previous_weight] = params.factors()?;
         let n = fits_i32("diffusion step", "the number of values", Some(noisy.len()))?.unsigned_abs();
-        let config = LaunchConfig::for_num_elems(n);
+        let config = LaunchConfig::for_threads(n);
         let mut launch = stream.launch_builder(&self.denoise);
         launch.arg(noisy.buffer()?).arg(noise.buffer()?).arg(output.buffer_mut()?);
         launch.arg(&noise_scale).arg(&signal_scale).arg(&n);
@@ -118,6 +118,6 @@ impl AddNoise {
         launch.arg(clean.buffer()?).arg(noise.buffer()?).arg(output.buffer_mut()?);
         launch.arg(&signal_scale).arg(&noise_scale).arg(&n);
         // SAFETY: the kernel reads [i] of both inputs and writes y[i] for i < n, which all hold.
-        unsafe { launch.launch(LaunchConfig::for_num_elems(n)) }
+        unsafe { launch.launch(LaunchConfig::for_threads(n)) }
     }
 }

@@ -135,7 +135,7 @@ impl SiluSum {
         let mut launch = stream.launch_builder(&self.kernel);
         launch.arg(a.buffer()?).arg(b.buffer()?).arg(c.buffer()?).arg(output.buffer_mut()?).arg(&n);
         // SAFETY: the kernel reads [i] of the three and writes y[i] for i < n, which all hold.
-        unsafe { launch.launch(LaunchConfig::for_num_elems(n.div_ceil(SiluSum::VALUES))) }
+        unsafe { launch.launch(LaunchConfig::for_threads(n.div_ceil(SiluSum::VALUES))) }
     }
 }
 

@@ -48,6 +48,6 @@ impl TimestepEmbedding {
         let mut launch = stream.launch_builder(&self.kernel);
         launch.arg(steps.buffer()?).arg(output.buffer_mut()?).arg(&half).arg(&pairs);
         // SAFETY: the kernel reads steps[i / half] and writes two values of that row for i < pairs = batch · half, which both hold.
-        unsafe { launch.launch(LaunchConfig::for_num_elems(pairs)) }
+        unsafe { launch.launch(LaunchConfig::for_threads(pairs)) }
     }
 }

@@ -61,7 +61,7 @@ impl Upsample {
         let mut launch = stream.launch_builder(&self.kernel);
         launch.arg(input.buffer()?).arg(output.buffer_mut()?).arg(&outputs).arg(&height).arg(&width).arg(&factor);
         // SAFETY: the kernel writes output[i] for i < outputs and reads the pixel that it lies in.
-        unsafe { launch.launch(LaunchConfig::for_num_elems(outputs)) }
+        unsafe { launch.launch(LaunchConfig::for_threads(outputs)) }
     }
 }
 
@@ -110,6 +110,6 @@ impl Concatenate {
         let mut launch = stream.launch_builder(&self.kernel);
         launch.arg(a.buffer()?).arg(b.buffer()?).arg(output.buffer_mut()?).arg(&first).arg(&second).arg(&outputs);
         // SAFETY: the kernel writes output[i] for i < outputs and reads the one value of a or b that stands there.
-        unsafe { launch.launch(LaunchConfig::for_num_elems(outputs)) }
+        unsafe { launch.launch(LaunchConfig::for_threads(outputs)) }
     }
 }

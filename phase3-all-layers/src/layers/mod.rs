@@ -112,7 +112,7 @@ impl MaxPool {
         launch.arg(input.buffer()?).arg(output.buffer_mut()?).arg(&outputs);
         launch.arg(&geometry);
         // SAFETY: the kernel writes output[i] for i < outputs and reads those values of its plane that lie in the image.
-        unsafe { launch.launch(LaunchConfig::for_num_elems(outputs)) }
+        unsafe { launch.launch(LaunchConfig::for_threads(outputs)) }
     }
 }
 
@@ -167,7 +167,7 @@ impl AdaptiveAvgPool {
         let (height, width, out_height, out_width) = (height?, width?, out_height?, out_width?);
         launch.arg(&height).arg(&width).arg(&out_height).arg(&out_width);
         // SAFETY: the kernel writes output[i] for i < outputs and reads its cell, which lies in the plane.
-        unsafe { launch.launch(LaunchConfig::for_num_elems(threads)) }
+        unsafe { launch.launch(LaunchConfig::for_threads(threads)) }
     }
 }
 
@@ -200,7 +200,7 @@ impl Add {
         let mut launch = stream.launch_builder(&self.kernel);
         launch.arg(y.buffer_mut()?).arg(x.buffer()?).arg(&n);
         // SAFETY: the kernel reads x[i] and y[i] and writes y[i] for i < n, which both hold.
-        unsafe { launch.launch(LaunchConfig::for_num_elems(n)) }
+        unsafe { launch.launch(LaunchConfig::for_threads(n)) }
     }
 }
 
@@ -302,7 +302,7 @@ fn fill_rows(stream: &Stream, rows: &Kernel, bias: &Tensor, y: &mut Tensor) -> R
     let mut launch = stream.launch_builder(rows);
     launch.arg(bias.buffer()?).arg(y.buffer_mut()?).arg(&out).arg(&n);
     // SAFETY: the kernel reads bias[i % out] and writes y[i] for i < n, which both hold.
-    unsafe { launch.launch(LaunchConfig::for_num_elems(n)) }
+    unsafe { launch.launch(LaunchConfig::for_threads(n)) }
 }
 
 #[cfg(test)]
