@@ -14,6 +14,7 @@
 //! | [`peer`] | cuBLAS and cuDNN, where they are installed |
 //! | [`timing`] | measurements that carry the clock they were taken with |
 //! | [`table`] | results as text, Markdown, CSV and JSON |
+//! | [`text`] | names from outside made safe to show |
 //! | [`record`] | a run saved with device, date and commit; compared, or shown where this machine has no number |
 //! | [`progress`] | a bar for long work |
 //! | [`device_test!`] | one test body, run on both devices |
@@ -39,6 +40,7 @@ pub mod compile;
 pub mod cpu;
 pub mod device;
 mod error;
+mod json;
 pub mod ladder;
 pub mod limits;
 pub mod peer;
@@ -49,6 +51,7 @@ pub mod reference;
 pub mod table;
 pub mod tensor;
 mod testing;
+pub mod text;
 pub mod timing;
 
 pub use device::Device;

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::device::Device;
 use crate::error::{Error, Result};
+use crate::json;
 use crate::table::{Cell, Column, Table, number};
 
 /// What a record's `format` says; another one is another program's file, or a later version's.
@@ -78,12 +79,12 @@ impl Record {
         format!("{}, {day}, commit {}", self.device_name, self.commit)
     }
 
-    /// As JSON. A number that is not finite becomes absent, since JSON has none.
+    /// As JSON, one row per line. A number that is not finite becomes absent, since JSON has none.
     pub fn to_json(&self) -> String {
         let mut record = self.clone();
         record.tables.iter_mut().map(|named| &mut named.table).for_each(Table::drop_non_finite);
         record.comparisons.iter_mut().for_each(Table::drop_non_finite);
-        serde_json::to_string_pretty(&record).expect("strings and finite numbers are valid JSON") + "\n"
+        json::to_string(&record) + "\n"
     }
 
     /// Reads what [`Record::to_json`] wrote; `path` is where it is from.

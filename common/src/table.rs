@@ -8,6 +8,8 @@ use tabled::settings::object::{Columns, Rows};
 use tabled::settings::{Alignment, Style};
 
 use crate::error::{Error, Result};
+use crate::json;
+use crate::text::{printable, printable_lines};
 
 /// The columns of the terminal that tables are made for.
 pub const WIDTH: usize = 100;
@@ -190,7 +192,7 @@ impl Table {
         // The rest of a sentence is indented, to tell it from the next one.
         let sentence = |text: &str| wrap(text, WIDTH - 2).replace('\n', "\n  ") + "\n";
         let notes: String = notes.iter().map(|note| sentence(note)).collect();
-        format!("{}{frame}\n{notes}", sentence(&self.title))
+        format!("{}{frame}\n{notes}", sentence(&printable(&self.title)))
     }
 
     /// The table with headings of at most `heading` characters a line, or as wide as their column.
@@ -222,7 +224,7 @@ impl Table {
             format!("| {} |\n", cells.join(" | "))
         };
         let (rows, notes) = self.shown();
-        let mut out = format!("**{}**\n\n", self.title);
+        let mut out = format!("**{}**\n\n", printable(&self.title));
         out += &line(self.columns.iter().map(|column| column.name.clone()).collect());
         let rule = |column: &Column| {
             if column.decimals.is_some() { "---:" } else { "---" }
@@ -249,7 +251,7 @@ impl Table {
             out += &line(
                 row.iter()
                     .map(|cell| match cell {
-                        Cell::Text(text) => quote(text),
+                        Cell::Text(text) => quote(&printable_lines(text)),
                         Cell::Number(value) => value.to_string(),
                         Cell::Absent(_) => String::new(),
                     })
@@ -263,7 +265,7 @@ impl Table {
     pub fn to_json(&self) -> String {
         let mut table = self.clone();
         table.drop_non_finite();
-        serde_json::to_string_pretty(&table).expect("strings and finite numbers are valid JSON")
+        json::to_string(&table)
     }
 
     /// Reads what [`Table::to_json`] wrote.
@@ -320,7 +322,7 @@ impl Table {
             }
         }
         let text = |cell: &Cell, column: &Column| match cell {
-            Cell::Text(text) => text.clone(),
+            Cell::Text(text) => printable_lines(text).into_owned(),
             Cell::Number(value) => number(*value, column.decimals),
             Cell::Absent(reason) => match reasons.iter().position(|r| r == reason) {
                 Some(i) if reasons.len() > 1 => format!("– [{}]", i + 1),
@@ -337,6 +339,7 @@ impl Table {
             _ => (1..).zip(&reasons).map(|(i, reason)| format!("[{i}] {reason}")).collect(),
         };
         notes.extend(self.notes.iter().cloned());
+        let notes = notes.iter().map(|note| printable_lines(note).into_owned()).collect();
         (rows, notes)
     }
 }
@@ -436,6 +439,23 @@ mod tests {
              | tiny | 1.0e-7 |\n| x | – [2] |\n\n[1] no clock\n\n[2] no cuDNN\n\nwarm L2\n"
         );
         assert_eq!(table.to_csv(), "step,ms\n\"naive, 1\",12.345\ntiled | 2,\ntiny,0.0000001\nx,\n");
+    }
+
+    #[test]
+    fn no_format_lets_a_name_reach_the_terminal_raw() {
+        let hostile = "a\u{1b}[2J\u{202e}\u{9b}.jpg";
+        let mut table = Table::new(hostile, [Column::text("photo"), Column::number("ms", 2)]);
+        table.row([hostile.into(), Cell::absent(hostile)]);
+        table.note(hostile);
+        for format in [Format::Text, Format::Markdown, Format::Csv, Format::Json] {
+            let shown = table.render(format);
+            assert!(!shown.chars().any(|c| c != '\n' && crate::text::is_control(c)), "{shown:?}");
+            let escape =
+                if format == Format::Json { r"a\u001b[2J\u202e\u009b.jpg" } else { r"a\u{1b}[2J\u{202e}\u{9b}.jpg" };
+            let times = if format == Format::Csv { 1 } else { 4 };
+            assert_eq!(shown.matches(escape).count(), times, "{shown}");
+        }
+        assert_eq!(Table::from_json(&table.to_json()).unwrap(), table);
     }
 
     #[test]
