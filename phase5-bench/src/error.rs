@@ -50,6 +50,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// There is nothing to draw for the plot of this name, because of what the reason says.
+    pub(crate) fn nothing_to_plot(name: &str, reason: impl Into<String>) -> Error {
+        Error::Plot { path: name.into(), reason: reason.into() }
+    }
+
     /// True if the command line asked for something that there is not, rather than something having failed.
     pub fn is_usage(&self) -> bool {
         matches!(self, Error::UnknownTable { .. } | Error::NotYet { .. })

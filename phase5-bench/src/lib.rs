@@ -2,45 +2,23 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | [`tables`] | the list of all tables: what each shows, and whether it is here yet |
-//! | [`transfer`] | `transfer`: copies between host and device |
-//! | [`gemm`] | `gemm`: the matrix product's ladder over sizes, beside cuBLAS and PyTorch |
-//! | [`conv`] | `conv`: the convolution's ladder over ResNet18's and the U-Net's shapes, beside cuDNN and PyTorch |
-//! | [`norm`] | `norm`: BatchNorm, ReLU and the statistics of channels, beside cuDNN and PyTorch |
-//! | [`linear_relu`] | `linear-relu`: a fused layer, forward and backward, beside cuBLAS and PyTorch |
-//! | [`claims`] | `claims`: what the literature says, and what the other tables measured |
-//! | [`layers`] | `layers`: ResNet18's opening layers on a real photo (more layers come with phase 3) |
-//! | [`plot`] | the roofline: what was measured against the device's limits, as SVG and PNG |
-//! | [`limits`] | what this device can do at most, measured |
-//! | [`accuracy`] | every model's last layer beside the CPU's; digits |
-//! | [`autoencoder`], [`video`] | the other two models |
-//! | [`attention`] | attention with its scores in memory |
-//! | [`resnet`] | whole ResNet18: one photo, batches, memory |
+//! | [`tables`] | the registry, and each table in a file of its own |
+//! | [`spec`] | what a table is made of and made with |
+//! | [`registry`] | selects tables by name and makes them, those first that others need |
+//! | [`limits`] | the most that this device can do, measured |
 //! | [`torch`] | PyTorch beside our kernels, in a process of its own |
+//! | [`plot`] | what was measured, drawn as SVG and PNG |
 //!
 //! A table's check comes before its clock: results are compared with the f64 reference, and a wrong one fails the command.
 //! Numbers are measured here, or recorded on another machine and shown as such ([`common::record`]); none is estimated.
 
-pub mod accuracy;
-pub mod attention;
-pub mod autoencoder;
-mod board;
-pub mod claims;
-pub mod conv;
-mod curves;
-mod differences;
 mod error;
-pub mod gemm;
-pub mod layers;
 pub mod limits;
-pub mod linear_relu;
-pub mod norm;
 pub mod plot;
-pub mod resnet;
+pub mod registry;
+pub mod spec;
 pub mod tables;
 pub mod torch;
-pub mod transfer;
-pub mod video;
 
 pub use error::{Error, Result};
 

@@ -17,6 +17,18 @@ const BLOCKS: u32 = 8;
 /// Large enough that no cache holds a part of it that matters.
 const COPY_BYTES: u64 = 2 << 30;
 
+/// The table of the limits, as a run calls it if they were measured for another table.
+pub const LIMITS: &str = "limits";
+
+/// What a problem asks of a device, for the roofline.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RooflineCost {
+    /// Floating-point operations, two per multiply-add.
+    pub flops: f64,
+    /// Bytes, if each tensor passes the memory once.
+    pub bytes: f64,
+}
+
 /// The limits of one GPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {

@@ -8,8 +8,8 @@ use common::device::DeviceArgs;
 use common::record::{Named, Record, merge};
 use common::table::{Format, Table};
 use media::photo::Photo;
-use phase5_bench::limits::Limits;
-use phase5_bench::tables::{self, Context, LIMITS, State};
+use phase5_bench::limits::{LIMITS, Limits};
+use phase5_bench::registry::{self, Runner};
 use phase5_bench::{Result, plot, records};
 
 /// Measure the course's comparison tables on this machine
@@ -68,11 +68,11 @@ fn main() -> ExitCode {
 /// True if every table was made and every check passed.
 fn run(args: &Args) -> Result<bool> {
     if args.list {
-        print!("{}", tables::list().render(args.format));
+        print!("{}", registry::list().render(args.format));
         return Ok(true);
     }
     // All that can be refused is refused before minutes of measuring.
-    let entries = tables::select(&args.names)?;
+    let specs = registry::select(&args.names)?;
     let earlier = args.compare.as_deref().map(Record::open).transpose()?;
     if let Some(path) = &args.save {
         Record::can_be_saved(path)?;
@@ -88,44 +88,42 @@ fn run(args: &Args) -> Result<bool> {
         false => Vec::new(),
     };
 
-    let context = Context::new(device, photo, recorded);
-    let recorded = &context.recorded;
+    let mut record = Record::begin(&device);
+    let mut runner = Runner::new(device, photo, recorded);
     let mut printer = Printer { format: args.format, first: true };
     let (mut all_well, mut comparisons) = (true, Vec::new());
-    for entry in entries {
-        let State::Here(make, _) = entry.state else { continue };
-        eprintln!("measuring: {}", entry.name);
-        let outcome = match make(&context) {
-            Ok(outcome) => outcome,
+    for spec in specs {
+        eprintln!("measuring: {}", spec.name);
+        let finished = match runner.make(spec) {
+            Ok(finished) => finished,
             Err(error) => {
-                eprintln!("error: table `{}`: {error}", entry.name);
+                eprintln!("error: table `{}`: {error}", spec.name);
                 all_well = false;
                 continue;
             }
         };
-        for wrong in &outcome.wrong {
-            eprintln!("error: table `{}`: {wrong}", entry.name);
+        for wrong in &finished.wrong {
+            eprintln!("error: table `{}`: {wrong}", spec.name);
             all_well = false;
         }
-        printer.print(&merge(&outcome.table, entry.name, recorded));
-        context.run.borrow_mut().push(entry.name, outcome.table);
-        match earlier.as_ref().map(|earlier| context.run.borrow().compare(earlier, entry.name)) {
+        printer.print(&merge(&finished.table, spec.name, runner.recorded()));
+        record.push(spec.name, finished.table);
+        match earlier.as_ref().map(|earlier| record.compare(earlier, spec.name)) {
             Some(Some(comparison)) => {
                 printer.print(&comparison);
                 comparisons.push(comparison);
             }
-            Some(None) => eprintln!("the earlier run has no table `{}`", entry.name),
+            Some(None) => eprintln!("the earlier run has no table `{}`", spec.name),
             None => {}
         }
     }
-    let limits = context.limits_if_measured().map(Limits::table);
+    let limits = runner.limits_if_measured().map(Limits::table);
     if let Some(limits) = limits {
         printer.print(&limits);
-        context.run.borrow_mut().push(LIMITS, limits);
+        record.push(LIMITS, limits);
     }
-    let record = context.run.borrow();
     if args.format == Format::Json {
-        print!("{}", json(&record, recorded, &comparisons));
+        print!("{}", json(&record, runner.recorded(), &comparisons));
     }
     if let Some(path) = &args.save {
         match all_well {
@@ -138,7 +136,7 @@ fn run(args: &Args) -> Result<bool> {
     }
     if let Some(dir) = &args.plot {
         let has_limits = |run: &&Record| run.table(LIMITS).is_some();
-        let run = if context.device.is_sim() { recorded.iter().find(has_limits) } else { None };
+        let run = if runner.device().is_sim() { runner.recorded().iter().find(has_limits) } else { None };
         for path in plot::save(run.unwrap_or(&record), dir)? {
             eprintln!("drawn: {}", path.display());
         }

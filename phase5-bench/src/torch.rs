@@ -41,9 +41,9 @@ pub enum Mode {
     Cpu,
 }
 
-/// What to measure; f32, without TF32.
+/// One operation for PyTorch to measure; f32, without TF32.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Work {
+pub struct PeerRequest {
     #[serde(flatten)]
     operation: Operation,
     mode: Mode,
@@ -93,56 +93,56 @@ enum Operation {
     },
 }
 
-impl Work {
+impl PeerRequest {
     /// A·B with A \[M, K\] and B \[K, N\], or A·Bᵀ with B \[N, K\].
-    pub fn gemm([m, n, k]: [usize; 3], transposed: bool, mode: Mode) -> Work {
-        Work { operation: Operation::Gemm { shape: [m, n, k], transposed }, mode }
+    pub fn gemm([m, n, k]: [usize; 3], transposed: bool, mode: Mode) -> PeerRequest {
+        PeerRequest { operation: Operation::Gemm { shape: [m, n, k], transposed }, mode }
     }
 
     /// relu(x·Wᵀ + b) of `[batch, in, out]`, or its gradients.
-    pub fn linear_relu(shape: [usize; 3], backward: bool, mode: Mode) -> Work {
-        Work { operation: Operation::LinearRelu { shape, backward }, mode }
+    pub fn linear_relu(shape: [usize; 3], backward: bool, mode: Mode) -> PeerRequest {
+        PeerRequest { operation: Operation::LinearRelu { shape, backward }, mode }
     }
 
     /// A convolution without bias.
-    pub fn conv2d(shape: [usize; 4], weight: [usize; 4], params: Conv2dParams, mode: Mode) -> Work {
+    pub fn conv2d(shape: [usize; 4], weight: [usize; 4], params: Conv2dParams, mode: Mode) -> PeerRequest {
         let Conv2dParams { stride, padding, dilation, groups } = params;
-        Work { operation: Operation::Conv2d { shape, weight, stride, padding, dilation, groups }, mode }
+        PeerRequest { operation: Operation::Conv2d { shape, weight, stride, padding, dilation, groups }, mode }
     }
 
     /// BatchNorm with running statistics.
-    pub fn batch_norm(shape: [usize; 4], mode: Mode) -> Work {
-        Work { operation: Operation::BatchNorm { shape }, mode }
+    pub fn batch_norm(shape: [usize; 4], mode: Mode) -> PeerRequest {
+        PeerRequest { operation: Operation::BatchNorm { shape }, mode }
     }
 
     /// A forward pass of ResNet18 over so many images of 224 × 224.
-    pub fn resnet18(batch: usize, mode: Mode) -> Work {
-        Work { operation: Operation::Resnet18 { batch }, mode }
+    pub fn resnet18(batch: usize, mode: Mode) -> PeerRequest {
+        PeerRequest { operation: Operation::Resnet18 { batch }, mode }
     }
 
     /// A forward pass of the autoencoder with `[n_mels, frames, latent, slice_latent]`.
-    pub fn autoencoder(shape: [usize; 4], batch: usize, mode: Mode) -> Work {
-        Work { operation: Operation::Autoencoder { shape, batch }, mode }
+    pub fn autoencoder(shape: [usize; 4], batch: usize, mode: Mode) -> PeerRequest {
+        PeerRequest { operation: Operation::Autoencoder { shape, batch }, mode }
     }
 
     /// Scaled dot-product attention of queries, keys and values `[batch, heads, tokens, d]`.
-    pub fn attention(shape: [usize; 4], mode: Mode) -> Work {
-        Work { operation: Operation::Attention { shape }, mode }
+    pub fn attention(shape: [usize; 4], mode: Mode) -> PeerRequest {
+        PeerRequest { operation: Operation::Attention { shape }, mode }
     }
 
     /// A forward pass of the video U-Net over `batch` latents of 64 × 64.
-    pub fn unet(channels: usize, batch: usize, mode: Mode) -> Work {
-        Work { operation: Operation::Unet { channels, batch }, mode }
+    pub fn unet(channels: usize, batch: usize, mode: Mode) -> PeerRequest {
+        PeerRequest { operation: Operation::Unet { channels, batch }, mode }
     }
 
     /// ReLU in place.
-    pub fn relu(shape: [usize; 4], mode: Mode) -> Work {
-        Work { operation: Operation::Relu { shape }, mode }
+    pub fn relu(shape: [usize; 4], mode: Mode) -> PeerRequest {
+        PeerRequest { operation: Operation::Relu { shape }, mode }
     }
 
     /// Mean and biased variance of each channel.
-    pub fn statistics(shape: [usize; 4], mode: Mode) -> Work {
-        Work { operation: Operation::Statistics { shape }, mode }
+    pub fn statistics(shape: [usize; 4], mode: Mode) -> PeerRequest {
+        PeerRequest { operation: Operation::Statistics { shape }, mode }
     }
 }
 
@@ -155,7 +155,7 @@ struct Request<'a> {
     warm_up: usize,
     repeats: usize,
     limit_s: f64,
-    work: &'a [Work],
+    work: &'a [PeerRequest],
 }
 
 #[derive(Deserialize)]
@@ -182,7 +182,7 @@ pub struct Measured {
 
 /// Measures all of `work` in one process, as `bench` says; on the simulator only what is for the CPU. It never fails: what is not
 /// there has a reason.
-pub fn measure(device: &Device, bench: &Bench, work: &[Work]) -> Measured {
+pub fn measure(device: &Device, bench: &Bench, work: &[PeerRequest]) -> Measured {
     let all = |reason: String| Measured { version: None, timings: vec![Err(reason); work.len()] };
     let device = ordinal(device);
     if device.is_none() && work.iter().all(|work| work.mode != Mode::Cpu) {
@@ -334,11 +334,11 @@ mod tests {
     #[test]
     fn a_request_says_what_the_script_reads() {
         let work = [
-            Work::gemm([2, 3, 4], true, Mode::Eager),
-            Work::conv2d([1, 2, 8, 8], [4, 2, 3, 3], Conv2dParams::new(2, 1), Mode::Graph),
-            Work::statistics([1, 2, 8, 8], Mode::Eager),
-            Work::resnet18(4, Mode::Cpu),
-            Work::autoencoder([64, 5, 32, 64], 3, Mode::Compiled),
+            PeerRequest::gemm([2, 3, 4], true, Mode::Eager),
+            PeerRequest::conv2d([1, 2, 8, 8], [4, 2, 3, 3], Conv2dParams::new(2, 1), Mode::Graph),
+            PeerRequest::statistics([1, 2, 8, 8], Mode::Eager),
+            PeerRequest::resnet18(4, Mode::Cpu),
+            PeerRequest::autoencoder([64, 5, 32, 64], 3, Mode::Compiled),
         ];
         let json = serde_json::to_value(&work).unwrap();
         assert_eq!(
@@ -356,7 +356,8 @@ mod tests {
 
     #[test]
     fn without_a_gpu_every_piece_of_work_has_the_reason() {
-        let work = [Work::relu([1, 1, 2, 2], Mode::Eager), Work::batch_norm([1, 1, 2, 2], Mode::Compiled)];
+        let work =
+            [PeerRequest::relu([1, 1, 2, 2], Mode::Eager), PeerRequest::batch_norm([1, 1, 2, 2], Mode::Compiled)];
         let measured = measure(&Device::sim(), &Bench::default(), &work);
         assert_eq!(measured.version, None);
         assert_eq!(measured.timings, vec![Err(ON_GPUS.to_owned()); 2]);
@@ -401,9 +402,9 @@ mod tests {
         }
         let bench = Bench { warm_up: 0, repeats: 2, ..Bench::default() };
         let work = [
-            Work::autoencoder([8, 2, 4, 6], 3, Mode::Cpu),
-            Work::attention([1, 2, 16, 8], Mode::Cpu),
-            Work::unet(16, 1, Mode::Eager),
+            PeerRequest::autoencoder([8, 2, 4, 6], 3, Mode::Cpu),
+            PeerRequest::attention([1, 2, 16, 8], Mode::Cpu),
+            PeerRequest::unet(16, 1, Mode::Eager),
         ];
         let measured = measure(&Device::sim(), &bench, &work);
         assert!(measured.version.is_some());

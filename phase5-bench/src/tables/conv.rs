@@ -10,25 +10,30 @@ use common::timing::{Bench, Queue};
 use phase2_conv_bn::conv::shapes::{NOTATION, Shape, shape};
 use phase2_conv_bn::conv::{LADDER, Tuned};
 
-use crate::board::{Board, Entry, Patience, Problem, faster, if_supported};
-use crate::plot::Work as Needs;
-use crate::tables::{Context, Outcome};
-use crate::torch::{self, Mode, Work};
+use crate::limits::RooflineCost;
+use crate::spec::{Context, FinishedTable, Make, TableSpec};
+use crate::tables::board::{Board, Entry, Patience, Problem, faster, if_supported};
+use crate::torch::{self, Mode, PeerRequest};
 
 /// On the simulator: one of each kind, small.
 const SIMULATED: [Shape; 4] =
     [shape(3, 16, 7, 2, 33), shape(16, 24, 3, 1, 14), shape(16, 32, 3, 2, 14), shape(16, 32, 1, 2, 14)];
 
-/// What the measured convolution of this name needs.
-pub(crate) fn work(name: &str) -> Option<Needs> {
-    Shape::from_name(name).map(|shape| Needs { flops: shape.flops(), bytes: shape.bytes() })
+/// What the measured convolution of this name costs.
+pub(crate) fn roofline_cost(name: &str) -> Option<RooflineCost> {
+    Shape::from_name(name).map(|shape| RooflineCost { flops: shape.flops(), bytes: shape.bytes() })
 }
 
+/// The table in the registry.
+pub const TABLE: TableSpec = TableSpec {
+    name: "conv",
+    shows: "each step of the convolution × shapes: ms, TFLOP/s, % of cuDNN",
+    so_far: "",
+    make: Make::Measured(run),
+};
+
 /// Makes the table.
-///
-/// # Errors
-/// What the device reports.
-pub fn run(context: &Context) -> crate::Result<Outcome> {
+fn run(context: &Context) -> crate::Result<FinishedTable> {
     let device = &context.device;
     let shapes = if device.is_cuda() { Shape::all().collect() } else { SIMULATED.to_vec() };
     let bench = Bench { queue: Queue::Warm, limit: Duration::from_secs(2), ..Bench::default() };
@@ -41,8 +46,10 @@ pub fn run(context: &Context) -> crate::Result<Outcome> {
     let chooser = Tuned::load(device)?;
     let progress = Progress::new((shapes.len() * (LADDER.len() + 3)) as u64, "conv");
     progress.set_message("conv: PyTorch");
-    let work: Vec<Work> =
-        shapes.iter().map(|shape| Work::conv2d(shape.input(), shape.weight(), shape.params(), Mode::Eager)).collect();
+    let work: Vec<PeerRequest> = shapes
+        .iter()
+        .map(|shape| PeerRequest::conv2d(shape.input(), shape.weight(), shape.params(), Mode::Eager))
+        .collect();
     let pytorch = torch::measure(device, &bench, &work);
 
     let mut board = Board::new(context, "conv: convolutions in f32, NCHW", "convolution", "cuDNN")?;

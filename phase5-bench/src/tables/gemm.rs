@@ -10,10 +10,10 @@ use common::reference::Gemm as Reference;
 use common::timing::{Bench, Queue};
 use phase2_conv_bn::gemm::{Epilogue, LADDER, Layout, Tuned};
 
-use crate::board::{Board, Entry, Patience, Problem, faster, if_supported};
-use crate::plot::Work as Needs;
-use crate::tables::{Context, Outcome};
-use crate::torch::{self, Mode, Work};
+use crate::limits::RooflineCost;
+use crate::spec::{Context, FinishedTable, Make, TableSpec};
+use crate::tables::board::{Board, Entry, Patience, Problem, faster, if_supported};
+use crate::torch::{self, Mode, PeerRequest};
 
 /// M × N × K, and how B lies in memory.
 #[derive(Clone, Copy, Debug)]
@@ -66,18 +66,23 @@ impl Size {
     }
 }
 
-/// What the measured problem of this name needs.
-pub(crate) fn work(name: &str) -> Option<Needs> {
+/// What the measured problem of this name costs.
+pub(crate) fn roofline_cost(name: &str) -> Option<RooflineCost> {
     let size = SIZES.into_iter().find(|size| size.name() == name)?;
     let Size { m, n, k, .. } = size;
-    Some(Needs { flops: size.flops(), bytes: 4.0 * (m * k + k * n + m * n) as f64 })
+    Some(RooflineCost { flops: size.flops(), bytes: 4.0 * (m * k + k * n + m * n) as f64 })
 }
 
+/// The table in the registry.
+pub const TABLE: TableSpec = TableSpec {
+    name: "gemm",
+    shows: "each step of the matrix product × sizes: ms, TFLOP/s, % of cuBLAS",
+    so_far: "",
+    make: Make::Measured(run),
+};
+
 /// Makes the table.
-///
-/// # Errors
-/// What the device reports.
-pub fn run(context: &Context) -> crate::Result<Outcome> {
+fn run(context: &Context) -> crate::Result<FinishedTable> {
     let device = &context.device;
     let sizes: &[Size] = if device.is_cuda() { &SIZES } else { &SIMULATED };
     let bench = Bench { queue: Queue::Warm, limit: Duration::from_secs(2), ..Bench::default() };
@@ -90,9 +95,9 @@ pub fn run(context: &Context) -> crate::Result<Outcome> {
         .collect::<common::Result<Vec<_>>>()?;
     let tuned = Tuned::load(device)?;
     let progress = Progress::new((sizes.len() * (LADDER.len() + 3)) as u64, "gemm");
-    let work: Vec<Work> = sizes
+    let work: Vec<PeerRequest> = sizes
         .iter()
-        .map(|&Size { m, n, k, layout }| Work::gemm([m, n, k], layout == Layout::Transposed, Mode::Eager))
+        .map(|&Size { m, n, k, layout }| PeerRequest::gemm([m, n, k], layout == Layout::Transposed, Mode::Eager))
         .collect();
     progress.set_message("gemm: PyTorch");
     let pytorch = torch::measure(device, &bench, &work);

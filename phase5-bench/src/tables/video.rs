@@ -12,10 +12,10 @@ use phase3_all_layers::module::{Module, Planned};
 use phase3_all_layers::unet::{self, AtSteps, Config, UNet};
 use phase3_all_layers::workspace::{Activation, Pass};
 
-use crate::board::{cell, hide, milliseconds};
-use crate::differences::{CLOSE, close};
-use crate::tables::{Context, Outcome};
-use crate::torch::{self, Mode, Work};
+use crate::spec::{Context, FinishedTable, Make, TableSpec};
+use crate::tables::board::{cell, hide, milliseconds};
+use crate::tables::differences::{CLOSE, close};
+use crate::torch::{self, Mode, PeerRequest};
 
 const BATCH: usize = 2;
 const SIDE: usize = 64;
@@ -51,11 +51,16 @@ impl Module for Frame<'_> {
     }
 }
 
+/// The table in the registry.
+pub const TABLE: TableSpec = TableSpec {
+    name: "video",
+    shows: "video U-Net unfused, fused, f16: ms a frame, frames/s",
+    so_far: "unfused, and PyTorch's; fused and f16: phase 4",
+    make: Make::Measured(run),
+};
+
 /// Makes the table.
-///
-/// # Errors
-/// What the device reports.
-pub fn run(context: &Context) -> crate::Result<Outcome> {
+fn run(context: &Context) -> crate::Result<FinishedTable> {
     const MIB: f64 = (1 << 20) as f64;
     let device = &context.device;
     let configs = if device.is_cuda() { &Config::ALL[..] } else { &Config::ALL[..1] };
@@ -68,8 +73,10 @@ pub fn run(context: &Context) -> crate::Result<Outcome> {
     };
     step("PyTorch".to_owned());
     let modes = [Mode::Eager, Mode::Compiled];
-    let work: Vec<Work> =
-        configs.iter().flat_map(|(_, config)| modes.map(|mode| Work::unet(config.channels, BATCH, mode))).collect();
+    let work: Vec<PeerRequest> = configs
+        .iter()
+        .flat_map(|(_, config)| modes.map(|mode| PeerRequest::unet(config.channels, BATCH, mode)))
+        .collect();
     let pytorch = torch::measure(device, &bench, &work);
 
     let mut columns = vec![
@@ -153,5 +160,5 @@ pub fn run(context: &Context) -> crate::Result<Outcome> {
     table.note(format!(
         "|Δ|: the noise that the pass predicts, to the CPU's; {CLOSE:e} of the largest is allowed. Weights: seeded."
     ));
-    Ok(Outcome { table, wrong })
+    Ok(FinishedTable { table, wrong })
 }

@@ -9,7 +9,7 @@ use common::table::{Cell, Column, Table};
 use common::timing::{Bench, Timing};
 use rayon::prelude::*;
 
-use crate::tables::{Context, Outcome};
+use crate::spec::{Context, FinishedTable, Make, TableSpec};
 
 /// 1 KiB to 1 GiB, each four times the one before.
 const SIZES: [usize; 11] = {
@@ -74,11 +74,16 @@ struct Measured {
     equal: bool,
 }
 
+/// The table in the registry.
+pub const TABLE: TableSpec = TableSpec {
+    name: "transfer",
+    shows: "copies of 1 KiB to 1 GiB, host and device: GB/s, % of the limit",
+    so_far: "",
+    make: Make::Measured(run),
+};
+
 /// Makes the table.
-///
-/// # Errors
-/// What the device reports; too little memory for a size is a dash in its rows.
-pub fn run(context: &Context) -> crate::Result<Outcome> {
+fn run(context: &Context) -> crate::Result<FinishedTable> {
     let device = &context.device;
     let (sizes, skipped): (Vec<usize>, Vec<usize>) =
         SIZES.iter().partition(|&&size| device.is_cuda() || size <= LARGEST_SIMULATED);
@@ -178,7 +183,7 @@ pub fn run(context: &Context) -> crate::Result<Outcome> {
             list.join(", ")
         ));
     }
-    Ok(Outcome { table, wrong })
+    Ok(FinishedTable { table, wrong })
 }
 
 /// What the copies of one size work on.
@@ -341,7 +346,7 @@ mod tests {
     fn too_little_memory_for_a_size_is_a_dash_with_the_reason() {
         use common::device::SimOptions;
         let device = Device::sim_with(SimOptions { memory: 1 << 20, ..SimOptions::default() });
-        let outcome = run(&Context::new(device, Photo::built_in(), Vec::new())).unwrap();
+        let outcome = run(&Context::new(device, Photo::built_in())).unwrap();
         assert!(outcome.wrong.is_empty());
         let row = |size: &str| outcome.table.rows.iter().find(|row| row[2] == size.into()).unwrap().clone();
         assert_eq!(row("256 KiB")[5], "equal".into());

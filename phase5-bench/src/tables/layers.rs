@@ -22,10 +22,11 @@ use phase3_all_layers::module::Planned;
 use phase3_all_layers::resnet::{Config, ResNet, forward_on_host};
 
 use crate::Error;
-use crate::board::{ELSEWHERE, NO_CLOCK, hide, if_supported, milliseconds};
-use crate::differences::{CLOSE, close};
-use crate::tables::{Context, Outcome, verdict};
-use crate::torch::{self, Mode, Work};
+use crate::spec::{Context, FinishedTable, Make, TableSpec};
+use crate::tables::board::{ELSEWHERE, NO_CLOCK, hide, if_supported, milliseconds};
+use crate::tables::differences::verdict;
+use crate::tables::differences::{CLOSE, close};
+use crate::torch::{self, Mode, PeerRequest};
 
 const NO_SPEED_UP: &str = "a speed-up needs the device's time";
 const OTHER_SIDE: &str = "the CPU has its column, the device its own";
@@ -125,11 +126,16 @@ struct Expected {
     tolerance: Tolerance,
 }
 
+/// The table in the registry.
+pub const TABLE: TableSpec = TableSpec {
+    name: "layers",
+    shows: "layers of ResNet18: CPU and device ms, speed-up, check",
+    so_far: "",
+    make: Make::Measured(run),
+};
+
 /// Makes the table.
-///
-/// # Errors
-/// What the device reports.
-pub fn run(context: &Context) -> crate::Result<Outcome> {
+fn run(context: &Context) -> crate::Result<FinishedTable> {
     let bench = Bench { warm_up: 1, repeats: 5, limit: Duration::from_secs(4), ..Bench::default() };
     let progress = Progress::new(9, "layers");
     let step = |what: &str| {
@@ -181,7 +187,7 @@ pub(crate) const ALL: &str = "all ";
 const RUNS: usize = 5;
 
 /// What each kind of layer takes of a pass over the photo: on the CPU, plain and fast, and on the device.
-fn whole(context: &Context, outcome: &mut Outcome) -> crate::Result<()> {
+fn whole(context: &Context, outcome: &mut FinishedTable) -> crate::Result<()> {
     let (device, config, images) = (&context.device, Config::RESNET18, context.photo.to_tensor());
     let parameters = config.seeded(18);
     let on_cpu = |mut cpu: Cpu<'_>| -> common::Result<(Vec<(&'static str, f64)>, Tensor)> {
@@ -242,7 +248,7 @@ fn whole(context: &Context, outcome: &mut Outcome) -> crate::Result<()> {
 }
 
 /// Compares all sides with the reference and writes down what they took.
-fn tabulate(context: &Context, input: &Tensor, weights: &Weights, sides: &[Side]) -> crate::Result<Outcome> {
+fn tabulate(context: &Context, input: &Tensor, weights: &Weights, sides: &[Side]) -> crate::Result<FinishedTable> {
     let device = &context.device;
     let convolved = reference::conv2d(input, &weights.conv, None, params())?;
     let total = together(&convolved, &params().output_shape(input, &weights.conv)?, weights)?;
@@ -319,7 +325,7 @@ fn tabulate(context: &Context, input: &Tensor, weights: &Weights, sides: &[Side]
         ),
     });
     table.note("|Δ|: to the f64 reference of the same input; what f32 rounding may cost is derived. Weights: seeded.");
-    Ok(Outcome { table, wrong })
+    Ok(FinishedTable { table, wrong })
 }
 
 /// A row of what was not checked here.
@@ -478,9 +484,9 @@ fn by_pytorch(device: &Device, shape: [usize; 4]) -> Vec<Result<Timing, String>>
     let size = |at: usize| (shape[at] + 2 * 3 - 7) / 2 + 1;
     let output = [shape[0], CHANNELS, size(2), size(3)];
     let work = [
-        Work::conv2d(shape, WEIGHT, params(), Mode::Eager),
-        Work::batch_norm(output, Mode::Eager),
-        Work::relu(output, Mode::Eager),
+        PeerRequest::conv2d(shape, WEIGHT, params(), Mode::Eager),
+        PeerRequest::batch_norm(output, Mode::Eager),
+        PeerRequest::relu(output, Mode::Eager),
     ];
     torch::measure(device, &queued(), &work).timings
 }
@@ -532,7 +538,7 @@ mod tests {
 
     common::device_test! {
         fn all_sides_pass_and_a_planted_wrong_value_does_not(device) {
-            let context = Context::new(device.clone(), Photo::built_in(), Vec::new());
+            let context = Context::new(device.clone(), Photo::built_in());
             let (input, weights) = (context.photo.to_tensor(), Weights::seeded()?);
             let bench = Bench { warm_up: 0, repeats: 1, ..Bench::default() };
             let mut sides = vec![

@@ -13,10 +13,11 @@ use phase2_conv_bn::linear::backward::Backward;
 use phase2_conv_bn::linear::traffic::Traffic;
 use phase2_conv_bn::linear::{LIBRARY, NAIVE, Step, TUNED, add_bias_and_clip};
 
-use crate::board::{NO_CLOCK, cell, if_supported};
-use crate::plot::Work as Needs;
-use crate::tables::{Context, Outcome, verdict};
-use crate::torch::{self, Mode, Work};
+use crate::limits::RooflineCost;
+use crate::spec::{Context, FinishedTable, Make, TableSpec};
+use crate::tables::board::{NO_CLOCK, cell, if_supported};
+use crate::tables::differences::verdict;
+use crate::torch::{self, Mode, PeerRequest};
 
 /// Batch, inputs, outputs.
 type Size = [usize; 3];
@@ -39,10 +40,10 @@ pub(crate) fn flops([batch, inputs, outputs]: Size) -> f64 {
     2.0 * batch as f64 * inputs as f64 * outputs as f64
 }
 
-/// What the measured problem of this name needs, forward.
-pub(crate) fn work(name: &str) -> Option<Needs> {
+/// What the forward pass of the measured size of this name costs.
+pub(crate) fn roofline_cost(name: &str) -> Option<RooflineCost> {
     let size @ [batch, inputs, outputs] = from_name(name)?;
-    Some(Needs { flops: flops(size), bytes: Traffic::ideal(batch, inputs, outputs) as f64 })
+    Some(RooflineCost { flops: flops(size), bytes: Traffic::ideal(batch, inputs, outputs) as f64 })
 }
 
 /// The versions, as the table calls them; other tables look for them.
@@ -79,11 +80,16 @@ fn ms(timing: &Timing) -> Result<f64, String> {
     timing.median_ms().ok_or_else(|| NO_CLOCK.to_owned())
 }
 
+/// The table in the registry.
+pub const TABLE: TableSpec = TableSpec {
+    name: "linear-relu",
+    shows: "fused Linear+ReLU, forward and backward: ms, bandwidth",
+    so_far: "",
+    make: Make::Measured(run),
+};
+
 /// Makes the table.
-///
-/// # Errors
-/// What the device reports.
-pub fn run(context: &Context) -> crate::Result<Outcome> {
+fn run(context: &Context) -> crate::Result<FinishedTable> {
     let device = &context.device;
     let sizes: &[Size] = if device.is_cuda() { &SIZES } else { &SIMULATED };
     let progress = Progress::new(sizes.len() as u64 * 6 + 1, "linear-relu");
@@ -119,7 +125,7 @@ pub fn run(context: &Context) -> crate::Result<Outcome> {
         }
     }
     notes(&mut table, device, pytorch.version);
-    Ok(Outcome { table, wrong: measure.wrong })
+    Ok(FinishedTable { table, wrong: measure.wrong })
 }
 
 fn bench(queue: Queue) -> Bench {
@@ -188,9 +194,9 @@ impl Measure<'_> {
             (versions::BACKWARD_EAGER, true, Mode::Eager),
             (versions::BACKWARD_COMPILED, true, Mode::Compiled),
         ];
-        let work: Vec<Work> = sizes
+        let work: Vec<PeerRequest> = sizes
             .iter()
-            .flat_map(|&size| ROWS.map(|(_, backward, mode)| Work::linear_relu(size, backward, mode)))
+            .flat_map(|&size| ROWS.map(|(_, backward, mode)| PeerRequest::linear_relu(size, backward, mode)))
             .collect();
         let (warm, idle) =
             (torch::measure(self.device, &self.warm, &work), torch::measure(self.device, &self.idle, &work));

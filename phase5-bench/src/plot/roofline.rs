@@ -1,19 +1,16 @@
-//! Plots of a run's tables, as SVG and PNG. Here is the roofline (Williams, Waterman and Patterson, 2009): operations a second over
-//! operations a byte, measured, below what the device's arithmetic and its memory allow, measured as well.
-
-use std::path::{Path, PathBuf};
+//! The roofline (Williams, Waterman and Patterson, 2009): operations per second over operations per byte, measured, below what
+//! the device's arithmetic and its memory allow, measured as well.
 
 use common::record::Record;
 use common::table::{Cell, Table};
-use media::plot::{Drawing, FONT};
+use media::plot::FONT;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use crate::curves::{Bars, Curves};
-use crate::limits::Limits;
-use crate::linear_relu::versions;
-use crate::tables::LIMITS;
-use crate::{Error, Result, conv, gemm, linear_relu};
+use crate::limits::{LIMITS, Limits, RooflineCost};
+use crate::tables::linear_relu::versions;
+use crate::tables::{conv, gemm, linear_relu};
+use crate::{Error, Result};
 
 /// One measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,86 +29,23 @@ struct Series {
 }
 
 /// What there is to draw.
-struct Roofline {
+pub(crate) struct Roofline {
     title: String,
     limits: Limits,
     series: Vec<Series>,
 }
 
-/// Writes what a run has of the plots ([`NAMES`]) into `dir`, as SVG and PNG, and returns their paths.
-///
-/// # Errors
-/// [`Error::Plot`] if the run has nothing to draw, [`Error::Media`] if a file cannot be written.
-pub fn save(run: &Record, dir: &Path) -> Result<Vec<PathBuf>> {
-    let mut paths = Vec::new();
-    let mut nothing = None;
-    for name in NAMES {
-        match Plot::of(run, name) {
-            Ok(plot) => paths.extend(plot.save(dir, name)?),
-            Err(error) => nothing = nothing.or(Some(error)),
-        }
-    }
-    match nothing {
-        Some(error) if paths.is_empty() => Err(error),
-        _ => Ok(paths),
-    }
-}
-
-/// A plot of this name as the text of an SVG file.
-///
-/// # Errors
-/// [`Error::Plot`] if there is none of the name, or the run has nothing to draw.
-pub fn svg(run: &Record, name: &str) -> Result<String> {
-    Plot::of(run, name)?.svg().map_err(|reason| Error::Plot { path: name.into(), reason })
-}
-
-/// The plots there are: the roofline; what each kind of ResNet18's layers takes; images a second by batch; attention's rate.
-pub const NAMES: [&str; 4] = ["roofline", "layers", "resnet-batch", "attention"];
-
-enum Plot {
-    Roofline(Roofline),
-    Bars(Bars),
-    Curves(Curves),
-}
-
-impl Plot {
-    fn of(run: &Record, name: &str) -> Result<Plot> {
-        match name {
-            "roofline" => Ok(Plot::Roofline(Roofline::of(run)?)),
-            "layers" => Ok(Plot::Bars(Bars::of_layers(run)?)),
-            "resnet-batch" => Ok(Plot::Curves(Curves::of_batches(run)?)),
-            "attention" => Ok(Plot::Curves(Curves::of_attention(run)?)),
-            _ => Err(nothing(name, "there is no such plot")),
-        }
-    }
-}
-
-impl Drawing for Plot {
-    const SIZE: (u32, u32) = (1200, 800);
-
-    fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> std::result::Result<(), String> {
-        match self {
-            Plot::Roofline(plot) => plot.draw(area),
-            Plot::Bars(plot) => plot.draw(area),
-            Plot::Curves(plot) => plot.draw(area),
-        }
-    }
-}
-
-fn nothing(name: &str, reason: &str) -> Error {
-    Error::Plot { path: name.into(), reason: reason.to_owned() }
-}
-
 impl Roofline {
-    fn of(run: &Record) -> Result<Roofline> {
-        let nothing = |reason: &str| nothing("roofline", reason);
+    pub fn of(run: &Record) -> Result<Roofline> {
+        let nothing = |reason: &str| Error::nothing_to_plot("roofline", reason);
         let limits = run.table(LIMITS).and_then(Limits::from_table);
         let limits = limits
             .ok_or_else(|| nothing("the run has no limits of its device; the tables gemm and conv measure them"))?;
-        let of_gemm = |step: &dyn Fn(&str) -> bool| points(run.table("gemm"), "TFLOP/s", step, gemm::work);
-        let of_conv = |step: &dyn Fn(&str) -> bool| points(run.table("conv"), "TFLOP/s", step, conv::work);
-        let of_linear =
-            |version: &str| points(run.table("linear-relu"), "total ms", &|it| it == version, linear_relu::work);
+        let of_gemm = |step: &dyn Fn(&str) -> bool| points(run.table("gemm"), "TFLOP/s", step, gemm::roofline_cost);
+        let of_conv = |step: &dyn Fn(&str) -> bool| points(run.table("conv"), "TFLOP/s", step, conv::roofline_cost);
+        let of_linear = |version: &str| {
+            points(run.table("linear-relu"), "total ms", &|it| it == version, linear_relu::roofline_cost)
+        };
         let numbered = |step: &str| step.starts_with(|first: char| first.is_ascii_digit());
         let series = [
             ("GEMM, the ladder's steps", RGBColor(158, 202, 225), of_gemm(&numbered)),
@@ -134,7 +68,7 @@ impl Roofline {
         }
     }
 
-    fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> std::result::Result<(), String> {
+    pub fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> std::result::Result<(), String> {
         let fail = |error: DrawingAreaErrorKind<B::ErrorType>| error.to_string();
         let tera = 1e12;
         let all = || self.series.iter().flat_map(|series| &series.points);
@@ -201,19 +135,19 @@ fn label(value: &f64) -> String {
     format!("{value}")
 }
 
-/// The measurements of the steps that `step` picks. `work` knows operations and bytes of a row by its name; a column in ms is
+/// The measurements of the steps that `step` picks. `cost` knows operations and bytes of a row by its name; a column in ms is
 /// turned into a rate, one in TFLOP/s is taken as it is.
 fn points(
     table: Option<&Table>,
     column: &str,
     step: &dyn Fn(&str) -> bool,
-    work: fn(&str) -> Option<Work>,
+    cost: fn(&str) -> Option<RooflineCost>,
 ) -> Vec<Point> {
     let Some(table) = table else { return Vec::new() };
     let Some(at) = table.columns.iter().position(|other| other.name == column) else { return Vec::new() };
     let point = |row: &Vec<Cell>| match (&row[0], &row[1], &row[at]) {
         (Cell::Text(name), Cell::Text(it), Cell::Number(value)) if step(it) => {
-            let Work { flops, bytes } = work(name)?;
+            let RooflineCost { flops, bytes } = cost(name)?;
             let rate = if column.ends_with("ms") { flops / (value * 1e-3) } else { value * 1e12 };
             Some(Point { intensity: flops / bytes, flops: rate })
         }
@@ -222,21 +156,13 @@ fn points(
     table.rows.iter().filter_map(point).collect()
 }
 
-/// What a problem needs.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Work {
-    pub flops: f64,
-    /// Of each tensor once.
-    pub bytes: f64,
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use common::Device;
     use common::table::Column;
 
-    fn run() -> Record {
+    pub fn run() -> Record {
         let mut run = Record::begin(&Device::sim());
         let columns = [Column::text("M×N×K"), Column::text("step"), Column::number("TFLOP/s", 2)];
         let mut gemm = Table::new("gemm", columns);
@@ -267,24 +193,5 @@ mod tests {
         assert_eq!(*of("GEMM, the ladder's steps"), [Point { intensity: intensity(256.0), flops: 0.2e12 }]);
         let flops = 2.0 * 1024.0 * 784.0 * 2048.0;
         assert_eq!(of("Linear+ReLU v1, naive")[0].flops, flops * 1e3);
-    }
-
-    #[test]
-    fn both_files_show_the_whole() {
-        let dir = tempfile::tempdir().unwrap();
-        let mut run = run();
-        run.push(LIMITS, Limits { flops: 60e12, bandwidth: 4e12 }.table());
-        let paths = save(&run, &dir.path().join("plots")).unwrap();
-        let svg = std::fs::read_to_string(&paths[0]).unwrap();
-        for text in ["Roofline, f32: ptx-sim", "TFLOP/s", "cuBLAS", "measured limits: 4.00 TB/s", "<circle"] {
-            assert!(svg.contains(text), "{text} is missing");
-        }
-        let png = image::open(&paths[1]).unwrap().to_rgb8();
-        assert_eq!(png.dimensions(), Plot::SIZE);
-        let colours = |wanted: [u8; 3]| png.pixels().filter(|pixel| pixel.0 == wanted).count();
-        let dots = [colours([8, 69, 148]), colours([203, 24, 29])];
-        // A dot of radius 4 where it was measured, and one in the legend.
-        assert!(dots.iter().all(|&dot| dot >= 2 * 40), "{dots:?}");
-        assert!(colours([255, 255, 255]) > png.pixels().len() / 2);
     }
 }

@@ -10,10 +10,11 @@ use common::timing::Bench;
 use phase3_all_layers::autoencoder::{Autoencoder, Config, OnCpu, Stage};
 use phase3_all_layers::module::infer;
 
-use crate::board::{ELSEWHERE, cell, milliseconds};
-use crate::differences::mean_difference;
-use crate::tables::{Context, Outcome, verdict};
-use crate::torch::{self, Mode, Work};
+use crate::spec::{Context, FinishedTable, Make, TableSpec};
+use crate::tables::board::{ELSEWHERE, cell, milliseconds};
+use crate::tables::differences::mean_difference;
+use crate::tables::differences::verdict;
+use crate::torch::{self, Mode, PeerRequest};
 
 const SEED: u64 = 5;
 /// The batch for which stages are compared one by one.
@@ -29,11 +30,16 @@ pub(crate) mod versions {
     pub const GRAPH: &str = "PyTorch graph";
 }
 
+/// The table in the registry.
+pub const TABLE: TableSpec = TableSpec {
+    name: "autoencoder",
+    shows: "unfused, fused, PyTorch: ms, speed-up, difference",
+    so_far: "unfused, and PyTorch's; fused: phase 4",
+    make: Make::Measured(run),
+};
+
 /// Makes the table.
-///
-/// # Errors
-/// What the device reports.
-pub fn run(context: &Context) -> crate::Result<Outcome> {
+fn run(context: &Context) -> crate::Result<FinishedTable> {
     let device = &context.device;
     let (configs, batches): (&[(&str, Config)], &[usize]) = match device.is_cuda() {
         true => (&Config::ALL, &[1, 32, 64, 128, 256, 512, 4096]),
@@ -44,9 +50,9 @@ pub fn run(context: &Context) -> crate::Result<Outcome> {
     progress.set_message("autoencoder: PyTorch");
     let modes = [Mode::Eager, Mode::Compiled, Mode::Graph];
     let sizes = configs.iter().flat_map(|&(_, config)| batches.iter().map(move |&batch| (config, batch)));
-    let work: Vec<Work> = sizes
+    let work: Vec<PeerRequest> = sizes
         .flat_map(|(Config { n_mels, frames, latent, slice_latent }, batch)| {
-            modes.map(|mode| Work::autoencoder([n_mels, frames, latent, slice_latent], batch, mode))
+            modes.map(|mode| PeerRequest::autoencoder([n_mels, frames, latent, slice_latent], batch, mode))
         })
         .collect();
     let pytorch = torch::measure(device, &bench, &work);
@@ -129,5 +135,5 @@ pub fn run(context: &Context) -> crate::Result<Outcome> {
     if let Some(version) = pytorch.version {
         table.note(format!("PyTorch {version}, f32 without TF32; it normalises the basis in each pass."));
     }
-    Ok(Outcome { table, wrong })
+    Ok(FinishedTable { table, wrong })
 }

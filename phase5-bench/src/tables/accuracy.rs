@@ -12,8 +12,8 @@ use phase3_all_layers::module::infer;
 use phase3_all_layers::resnet::{self, ResNet, forward_on_cpu, forward_on_host};
 use phase3_all_layers::unet::{self, UNet};
 
-use crate::differences::{CLOSE, close, mean_difference};
-use crate::tables::{Context, Outcome};
+use crate::spec::{Context, FinishedTable, Make, TableSpec};
+use crate::tables::differences::{CLOSE, close, mean_difference};
 
 /// The sides of the U-Net's latents on the simulator, where time is short.
 const SMALL_SIDE: usize = 16;
@@ -41,11 +41,16 @@ impl Board {
     }
 }
 
+/// The table in the registry.
+pub const TABLE: TableSpec = TableSpec {
+    name: "accuracy",
+    shows: "each model and implementation: difference to the CPU, accuracy",
+    so_far: "phases 1 to 3",
+    make: Make::Measured(run),
+};
+
 /// Makes the table.
-///
-/// # Errors
-/// What the device reports.
-pub fn run(context: &Context) -> crate::Result<Outcome> {
+fn run(context: &Context) -> crate::Result<FinishedTable> {
     let device = &context.device;
     let progress = Progress::new(4, "accuracy");
     let step = |what: &str| {
@@ -122,5 +127,5 @@ pub fn run(context: &Context) -> crate::Result<Outcome> {
          has to be the CPU's. Other weights: seeded. phase 4's implementations arrive with phase 4.",
         digits.labels().len()
     ));
-    Ok(Outcome { table, wrong })
+    Ok(FinishedTable { table, wrong })
 }

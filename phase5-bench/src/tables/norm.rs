@@ -14,9 +14,9 @@ use common::table::{Cell, Column, Table};
 use common::timing::{Bench, Queue};
 use phase2_conv_bn::norm::ladders::{Operation, Problem, Rung, norm, shape};
 
-use crate::board::{Entry, NO_CLOCK, cell, if_supported};
-use crate::tables::{Context, Outcome};
-use crate::torch::{self, Mode, Work};
+use crate::spec::{Context, FinishedTable, Make, TableSpec};
+use crate::tables::board::{Entry, NO_CLOCK, cell, if_supported};
+use crate::torch::{self, Mode, PeerRequest};
 
 /// One row.
 struct Row {
@@ -27,11 +27,16 @@ struct Row {
     counted: Option<Rung>,
 }
 
+/// The table in the registry.
+pub const TABLE: TableSpec = TableSpec {
+    name: "norm",
+    shows: "each step of BatchNorm, ReLU, statistics: ms, GB/s, % of a copy",
+    so_far: "",
+    make: Make::Measured(run),
+};
+
 /// Makes the table.
-///
-/// # Errors
-/// What the device reports.
-pub fn run(context: &Context) -> crate::Result<Outcome> {
+fn run(context: &Context) -> crate::Result<FinishedTable> {
     let device = &context.device;
     let shape = shape(device);
     let bench = Bench { queue: Queue::Warm, limit: Duration::from_secs(2), ..Bench::default() };
@@ -44,7 +49,11 @@ pub fn run(context: &Context) -> crate::Result<Outcome> {
     let pytorch = torch::measure(
         device,
         &bench,
-        &[Work::batch_norm(shape, Mode::Eager), Work::relu(shape, Mode::Eager), Work::statistics(shape, Mode::Eager)],
+        &[
+            PeerRequest::batch_norm(shape, Mode::Eager),
+            PeerRequest::relu(shape, Mode::Eager),
+            PeerRequest::statistics(shape, Mode::Eager),
+        ],
     );
     step("f64 reference");
     let problem = Problem::seeded(shape)?;
@@ -102,7 +111,12 @@ fn counted(device: &Device, bench: &Bench, problem: &Problem) -> crate::Result<V
     Ok(problem.run(&device, bench, |_, _| ())?)
 }
 
-fn tabulate(context: &Context, shape: [usize; 4], rows: &[Row], pytorch: Option<String>) -> crate::Result<Outcome> {
+fn tabulate(
+    context: &Context,
+    shape: [usize; 4],
+    rows: &[Row],
+    pytorch: Option<String>,
+) -> crate::Result<FinishedTable> {
     let device = &context.device;
     let values: usize = shape.iter().product();
     let limits = context.limits()?;
@@ -162,5 +176,5 @@ fn tabulate(context: &Context, shape: [usize; 4], rows: &[Row], pytorch: Option<
     if let Some(version) = pytorch {
         table.note(format!("PyTorch {version}, in a process of its own; its statistics are var_mean."));
     }
-    Ok(Outcome { table, wrong })
+    Ok(FinishedTable { table, wrong })
 }

@@ -15,10 +15,10 @@ use phase3_all_layers::host::{ConvOnDevice, Cpu, HostLayers, RoundTrip};
 use phase3_all_layers::module::Planned;
 use phase3_all_layers::resnet::{Config, ResNet, forward_on_host};
 
-use crate::board::{ELSEWHERE, NO_CLOCK, cell, milliseconds};
-use crate::differences::{CLOSE, close};
-use crate::tables::{Context, Outcome};
-use crate::torch::{self, Mode, Work};
+use crate::spec::{Context, FinishedTable, Make, TableSpec};
+use crate::tables::board::{ELSEWHERE, NO_CLOCK, cell, milliseconds};
+use crate::tables::differences::{CLOSE, close};
+use crate::torch::{self, Mode, PeerRequest};
 
 const CONFIG: Config = Config::RESNET18;
 const SEED: u64 = 18;
@@ -49,11 +49,16 @@ fn by_host(repeats: usize, work: impl FnMut() -> common::Result<()>) -> common::
     Bench { warm_up: 1, repeats, limit: Duration::from_secs(4), ..Bench::default() }.measure_host(work)
 }
 
+/// The table in the registry.
+pub const SINGLE: TableSpec = TableSpec {
+    name: "resnet-single",
+    shows: "five implementations of ResNet18: ms, speed-up, difference",
+    so_far: "four of the five; the last: phase 4",
+    make: Make::Measured(single),
+};
+
 /// `resnet-single`: one photo, from the host's memory to the host's logits.
-///
-/// # Errors
-/// What the device reports.
-pub fn single(context: &Context) -> crate::Result<Outcome> {
+fn single(context: &Context) -> crate::Result<FinishedTable> {
     let device = &context.device;
     let progress = Progress::new(7, "resnet-single");
     let step = |what: &str| {
@@ -106,7 +111,7 @@ pub fn single(context: &Context) -> crate::Result<Outcome> {
     step("PyTorch");
     let bench = Bench { limit: Duration::from_secs(4), ..Bench::default() };
     let modes = [Mode::Cpu, Mode::Eager, Mode::Compiled, Mode::Graph];
-    let pytorch = torch::measure(device, &bench, &modes.map(|mode| Work::resnet18(1, mode)));
+    let pytorch = torch::measure(device, &bench, &modes.map(|mode| PeerRequest::resnet18(1, mode)));
     let unseen = || [(); 2].map(|()| Cell::absent(ELSEWHERE));
     row(by::PYTORCH_CPU, milliseconds(&pytorch.timings[0]), None, unseen());
 
@@ -153,14 +158,19 @@ pub fn single(context: &Context) -> crate::Result<Outcome> {
         table.note("PyTorch on the GPU: by events, the image already there; without TF32.");
     }
     table.note(format!("|Δ|: to the CPU's logits; {CLOSE:e} of the largest is allowed. Weights: seeded."));
-    Ok(Outcome { table, wrong })
+    Ok(FinishedTable { table, wrong })
 }
 
+/// The table in the registry.
+pub const BATCH: TableSpec = TableSpec {
+    name: "resnet-batch",
+    shows: "ResNet18, batch 1 to 64, CPU and device: ms, images/s",
+    so_far: "f32 of phase 3; others: phase 4",
+    make: Make::Measured(batch),
+};
+
 /// `resnet-batch`: batches from the device's memory to logits there.
-///
-/// # Errors
-/// What the device reports.
-pub fn batch(context: &Context) -> crate::Result<Outcome> {
+fn batch(context: &Context) -> crate::Result<FinishedTable> {
     let device = &context.device;
     let batches: &[usize] = if device.is_cuda() { &[1, 4, 8, 16, 32, 64] } else { &[1, 4] };
     let parameters = CONFIG.seeded(SEED);
@@ -173,7 +183,8 @@ pub fn batch(context: &Context) -> crate::Result<Outcome> {
     let bench = Bench { limit: Duration::from_secs(2), ..Bench::default() };
     step("PyTorch".to_owned());
     let modes = [Mode::Cpu, Mode::Eager, Mode::Compiled, Mode::Graph];
-    let work: Vec<Work> = batches.iter().flat_map(|&batch| modes.map(|mode| Work::resnet18(batch, mode))).collect();
+    let work: Vec<PeerRequest> =
+        batches.iter().flat_map(|&batch| modes.map(|mode| PeerRequest::resnet18(batch, mode))).collect();
     let pytorch = torch::measure(device, &bench, &work);
 
     let mut wrong = Vec::new();
@@ -237,14 +248,19 @@ pub fn batch(context: &Context) -> crate::Result<Outcome> {
         table.note(format!("PyTorch {version}, f32 without TF32."));
     }
     table.note(format!("|Δ|: to the CPU's logits; {CLOSE:e} of the largest is allowed."));
-    Ok(Outcome { table, wrong })
+    Ok(FinishedTable { table, wrong })
 }
 
+/// The table in the registry.
+pub const MEMORY: TableSpec = TableSpec {
+    name: "memory",
+    shows: "phases 1 to 4: peak bytes on the device",
+    so_far: "phases 1 to 3",
+    make: Make::Measured(memory),
+};
+
 /// `memory`: what each implementation has allocated on the device at its peak.
-///
-/// # Errors
-/// What the device reports.
-pub fn memory(context: &Context) -> crate::Result<Outcome> {
+fn memory(context: &Context) -> crate::Result<FinishedTable> {
     const MIB: f64 = (1 << 20) as f64;
     let device = &context.device;
     let batches: &[usize] = if device.is_cuda() { &[1, 32] } else { &[1] };
@@ -296,7 +312,7 @@ pub fn memory(context: &Context) -> crate::Result<Outcome> {
         "parameters: as the model has them. Winograd: 3×3 weights once more, as its step reads them. scratch: parts of \
          results and tables of offsets. activations: planned before anything is allocated, with the input.",
     );
-    Ok(Outcome { table, wrong: Vec::new() })
+    Ok(FinishedTable { table, wrong: Vec::new() })
 }
 
 fn on_host(layers: &mut dyn HostLayers, images: &Tensor) -> common::Result<()> {

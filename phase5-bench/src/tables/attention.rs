@@ -11,9 +11,10 @@ use common::table::{Cell, Column, Table};
 use common::timing::{Bench, Queue};
 use phase3_all_layers::layers::Attention;
 
-use crate::board::{cell, milliseconds};
-use crate::tables::{Context, Outcome, verdict};
-use crate::torch::{self, Mode, Work};
+use crate::spec::{Context, FinishedTable, Make, TableSpec};
+use crate::tables::board::{cell, milliseconds};
+use crate::tables::differences::verdict;
+use crate::torch::{self, Mode, PeerRequest};
 
 /// As the video U-Net has them.
 const HEADS: usize = 8;
@@ -47,18 +48,23 @@ fn sizes(device: &Device) -> Vec<Size> {
     tokens.iter().flat_map(|&tokens| ds.iter().map(move |&d| Size { tokens, d })).collect()
 }
 
+/// The table in the registry.
+pub const TABLE: TableSpec = TableSpec {
+    name: "attention",
+    shows: "naive, tiled, flash × sequence: ms, TFLOP/s, memory",
+    so_far: "naive, and PyTorch's; tiled and flash: phase 4",
+    make: Make::Measured(run),
+};
+
 /// Makes the table.
-///
-/// # Errors
-/// What the device reports.
-pub fn run(context: &Context) -> crate::Result<Outcome> {
+fn run(context: &Context) -> crate::Result<FinishedTable> {
     let device = &context.device;
     let sizes = sizes(device);
     let bench = Bench { queue: Queue::Warm, limit: Duration::from_secs(2), ..Bench::default() };
     let progress = Progress::new(sizes.len() as u64 + 1, "attention");
     progress.set_message("attention: PyTorch");
-    let work: Vec<Work> =
-        sizes.iter().map(|size| Work::attention([1, HEADS, size.tokens, size.d], Mode::Eager)).collect();
+    let work: Vec<PeerRequest> =
+        sizes.iter().map(|size| PeerRequest::attention([1, HEADS, size.tokens, size.d], Mode::Eager)).collect();
     let pytorch = torch::measure(device, &bench, &work);
     let mut columns = vec![
         Column::key("tokens"),
@@ -128,5 +134,5 @@ pub fn run(context: &Context) -> crate::Result<Outcome> {
     table.note(format!(
         "|Δ|: to the f64 reference, of the outputs of {SAMPLE} tokens or all; the tolerance is derived."
     ));
-    Ok(Outcome { table, wrong })
+    Ok(FinishedTable { table, wrong })
 }

@@ -6,10 +6,10 @@
 use common::record::Record;
 use common::table::{Cell, Column, Table, wrap};
 
-use crate::layers::{ALL, sides};
-use crate::linear_relu::{self, versions};
-use crate::resnet::by;
-use crate::tables::{Context, Outcome};
+use crate::spec::{FinishedTable, Make, TableSpec};
+use crate::tables::layers::{ALL, sides};
+use crate::tables::linear_relu::{self, versions};
+use crate::tables::resnet::by;
 
 /// Characters of a cell's line.
 const CELL: usize = 17;
@@ -18,7 +18,7 @@ const CELL: usize = 17;
 const CLOSE: f64 = 1.5;
 
 /// The tables that claims are measured by.
-const NEEDED: [&str; 7] = ["linear-relu", "layers", "resnet-single", "resnet-batch", "memory", "accuracy", "video"];
+const NEEDS: [&str; 7] = ["linear-relu", "layers", "resnet-single", "resnet-batch", "memory", "accuracy", "video"];
 
 const NOT_YET: [(&str, &str, &str); 4] = [
     ("One fused kernel for the autoencoder: parity", "0.97–1.02× PyTorch, batch 32 to 512", "phase 4"),
@@ -34,18 +34,21 @@ struct Finding {
     why: String,
 }
 
-/// Makes the table.
-///
-/// # Errors
-/// What the tables that it needs report.
-pub fn run(context: &Context) -> crate::Result<Outcome> {
-    let mut wrong = Vec::new();
-    let source = context.measurements(&NEEDED, &mut wrong)?;
-    let mut table = tabulate(source.as_ref());
+/// The table in the registry.
+pub const TABLE: TableSpec = TableSpec {
+    name: "claims",
+    shows: "claims of the literature, measured again",
+    so_far: "those that phases 1 to 3 can answer; others: phase 4",
+    make: Make::Derived { needs: &NEEDS, from: run },
+};
+
+/// Makes the table from a finished run.
+fn run(source: Option<&Record>) -> crate::Result<FinishedTable> {
+    let mut table = tabulate(source);
     if source.is_none() {
         table.note("There is no GPU here, and no record of one is in the repository.");
     }
-    Ok(Outcome { table, wrong })
+    Ok(FinishedTable { table, wrong: Vec::new() })
 }
 
 fn tabulate(source: Option<&Record>) -> Table {
@@ -325,7 +328,7 @@ fn memory(rows: &Rows<'_>) -> Option<Finding> {
 }
 
 fn video(rows: &Rows<'_>) -> Option<Finding> {
-    use crate::video::versions;
+    use crate::tables::video::versions;
     let ms = |by| rows.number("production", by, "ms");
     let (unfused, eager) = (ms(versions::UNFUSED)?, ms(versions::EAGER)?);
     Some(Finding {

@@ -5,7 +5,8 @@ use common::table::{Cell, Column, Table};
 use common::timing::Timing;
 
 use crate::limits::Limits;
-use crate::tables::{self, Context, verdict};
+use crate::spec::{Context, FinishedTable};
+use crate::tables::differences::verdict;
 
 pub(crate) const NO_CLOCK: &str = "the simulator counts instructions and has no clock";
 
@@ -210,8 +211,8 @@ impl Board {
     }
 
     /// The table, and what in it is wrong.
-    pub fn finish(self) -> tables::Outcome {
-        tables::Outcome { table: self.table, wrong: self.wrong }
+    pub fn finish(self) -> FinishedTable {
+        FinishedTable { table: self.table, wrong: self.wrong }
     }
 }
 

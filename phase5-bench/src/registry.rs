@@ -1,0 +1,238 @@
+//! Finds tables by their names and makes them, those first that others are made from.
+
+use common::prelude::*;
+use common::record::Record;
+use common::table::{Column, Table};
+use media::photo::Photo;
+
+use crate::limits::{LIMITS, Limits};
+use crate::spec::{Context, FinishedTable, Make, TableSpec};
+use crate::tables::TABLES;
+use crate::{Error, Result};
+
+/// The tables called `names`, in the order of the course; all that are here if there is no name.
+///
+/// # Errors
+/// [`Error::UnknownTable`], [`Error::NotYet`].
+pub fn select(names: &[String]) -> Result<Vec<&'static TableSpec>> {
+    for name in names {
+        if let TableSpec { name, make: Make::ArrivesWith(phase), .. } = find(TABLES, name)? {
+            return Err(Error::NotYet { name, phase });
+        }
+    }
+    let chosen = |spec: &&TableSpec| {
+        if names.is_empty() { spec.is_here() } else { names.iter().any(|name| name == spec.name) }
+    };
+    Ok(TABLES.iter().filter(chosen).collect())
+}
+
+fn find<'a>(tables: &'a [TableSpec], name: &str) -> Result<&'a TableSpec> {
+    let unknown =
+        || Error::UnknownTable { name: name.to_owned(), known: tables.iter().map(|spec| spec.name).collect() };
+    tables.iter().find(|spec| spec.name == name).ok_or_else(unknown)
+}
+
+/// The list itself as a table.
+pub fn list() -> Table {
+    let columns = [Column::text("name"), Column::text("shows"), Column::text("here")];
+    let mut table = Table::new("tables of `cargo run -p phase5-bench`", columns);
+    for TableSpec { name, shows, so_far, make } in TABLES {
+        let here = match make {
+            Make::ArrivesWith(phase) => phase,
+            _ if so_far.is_empty() => "yes",
+            _ => "in part",
+        };
+        table.row([(*name).into(), (*shows).into(), here.into()]);
+        if !so_far.is_empty() {
+            table.note(format!("{name}: {so_far}"));
+        }
+    }
+    table.note("A phase under `here`: the table arrives with it.");
+    table
+}
+
+/// Makes tables, each once.
+pub struct Runner {
+    tables: &'static [TableSpec],
+    context: Context,
+    /// Runs of other machines, for what this one cannot measure.
+    recorded: Vec<Record>,
+    finished: Vec<(&'static str, FinishedTable)>,
+}
+
+impl Runner {
+    /// For tables on this device.
+    pub fn new(device: Device, photo: Photo, recorded: Vec<Record>) -> Runner {
+        Runner { tables: TABLES, context: Context::new(device, photo), recorded, finished: Vec::new() }
+    }
+
+    /// Makes a table, unless another one needed it and it is made already.
+    ///
+    /// # Errors
+    /// What the table reports, or one that it needs.
+    pub fn make(&mut self, spec: &TableSpec) -> Result<FinishedTable> {
+        if let Some((_, finished)) = self.finished.iter().find(|(name, _)| *name == spec.name) {
+            return Ok(finished.clone());
+        }
+        let finished = match spec.make {
+            Make::Measured(make) => make(&self.context)?,
+            Make::Derived { needs, from } => {
+                let mut wrong = Vec::new();
+                let run = self.run_with(needs, &mut wrong)?;
+                let mut finished = from(run.as_ref())?;
+                finished.wrong.splice(0..0, wrong);
+                finished
+            }
+            Make::ArrivesWith(phase) => return Err(Error::NotYet { name: spec.name, phase }),
+        };
+        self.finished.push((spec.name, finished.clone()));
+        Ok(finished)
+    }
+
+    /// A run with the tables `needs`: this one on a GPU; on the simulator, which has no times, a recorded one.
+    fn run_with(&mut self, needs: &[&str], wrong: &mut Vec<String>) -> Result<Option<Record>> {
+        if self.context.device.is_sim() {
+            let has_all = |record: &&Record| needs.iter().all(|name| record.table(name).is_some());
+            return Ok(self.recorded.iter().find(has_all).cloned());
+        }
+        let mut run = self.with_finished(needs, wrong)?;
+        if let Some(limits) = self.context.limits()? {
+            run.push(LIMITS, limits.table());
+        }
+        Ok(Some(run))
+    }
+
+    /// This run with the tables `needs`. Those that were not there are made, and what in them is wrong is said.
+    fn with_finished(&mut self, needs: &[&str], wrong: &mut Vec<String>) -> Result<Record> {
+        let mut run = Record::begin(&self.context.device);
+        for need in needs {
+            let spec = find(self.tables, need)?;
+            let is_new = !self.finished.iter().any(|(name, _)| *name == spec.name);
+            let finished = self.make(spec)?;
+            if is_new {
+                wrong.extend(finished.wrong);
+            }
+            run.push(spec.name, finished.table);
+        }
+        Ok(run)
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.context.device
+    }
+
+    /// Runs of other machines.
+    pub fn recorded(&self) -> &[Record] {
+        &self.recorded
+    }
+
+    /// The device's limits, if a table has needed them.
+    pub fn limits_if_measured(&self) -> Option<&Limits> {
+        self.context.limits_if_measured()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use common::table::Column;
+
+    use super::*;
+
+    #[test]
+    fn no_name_selects_all_that_are_here_and_names_keep_the_order_of_the_course() {
+        let names = |specs: Vec<&TableSpec>| specs.iter().map(|spec| spec.name).collect::<Vec<_>>();
+        assert_eq!(
+            names(select(&[]).unwrap()),
+            [
+                "transfer",
+                "gemm",
+                "conv",
+                "norm",
+                "layers",
+                "resnet-single",
+                "resnet-batch",
+                "memory",
+                "accuracy",
+                "linear-relu",
+                "autoencoder",
+                "attention",
+                "video",
+                "claims"
+            ]
+        );
+        let asked = ["layers", "transfer", "layers"].map(str::to_owned);
+        assert_eq!(names(select(&asked).unwrap()), ["transfer", "layers"]);
+    }
+
+    #[test]
+    fn a_name_that_is_none_and_one_that_is_not_here_yet_are_told_apart() {
+        let error = |name: &str| select(&[name.to_owned()]).map(drop).unwrap_err();
+        assert!(
+            error("gemmm").to_string().starts_with("no such table: `gemmm`; there are transfer, gemm, conv, norm,")
+        );
+        assert_eq!(
+            error("fusion").to_string(),
+            "the table `fusion` is not here yet: it arrives with phase 4; `--list` says which are"
+        );
+        assert!(error("gemmm").is_usage() && error("fusion").is_usage());
+    }
+
+    const fn measured(name: &'static str, make: fn(&Context) -> Result<FinishedTable>) -> TableSpec {
+        TableSpec { name, shows: "", so_far: "", make: Make::Measured(make) }
+    }
+
+    /// A table of one number, how often it was made: `what` is wrong with it.
+    fn counted(count: &AtomicUsize, what: &str) -> Result<FinishedTable> {
+        let mut table = Table::new("count", [Column::number("times", 0)]);
+        table.row([(count.fetch_add(1, Ordering::Relaxed) + 1).into()]);
+        Ok(FinishedTable { table, wrong: vec![what.to_owned()] })
+    }
+
+    #[test]
+    fn what_a_table_needs_is_made_before_it_and_once() {
+        static TIMES: AtomicUsize = AtomicUsize::new(0);
+        static SPECS: [TableSpec; 4] = [
+            TableSpec {
+                name: "sum",
+                shows: "",
+                so_far: "",
+                make: Make::Derived {
+                    needs: &["a", "b"],
+                    from: |run| {
+                        let run = run.expect("both are made");
+                        assert!(run.table("a").is_some() && run.table("b").is_some() && run.table("c").is_none());
+                        Ok(FinishedTable { table: Table::new("sum", []), wrong: vec!["sum".to_owned()] })
+                    },
+                },
+            },
+            measured("a", |_| counted(&TIMES, "a")),
+            measured("b", |_| counted(&TIMES, "b")),
+            measured("c", |_| counted(&TIMES, "c")),
+        ];
+        let mut runner = Runner { tables: &SPECS, ..Runner::new(Device::sim(), Photo::built_in(), Vec::new()) };
+        let mut wrong = Vec::new();
+        let run = runner.with_finished(&["b"], &mut wrong).unwrap();
+        assert_eq!(run.table("b").unwrap().rows, [[1usize.into()]]);
+        // On a simulator only a record has what a table can be derived from; here the run takes its place.
+        let run = runner.with_finished(&["a", "b"], &mut wrong).unwrap();
+        assert_eq!(run.table("a").unwrap().rows, [[2usize.into()]]);
+        assert_eq!(wrong, ["b", "a"], "each is told once");
+        let Make::Derived { from, .. } = SPECS[0].make else { panic!() };
+        assert_eq!(from(Some(&run)).unwrap().wrong, ["sum"]);
+        assert_eq!(runner.make(&SPECS[1]).unwrap().table.rows, [[2usize.into()]], "made once");
+        assert_eq!(runner.make(&SPECS[3]).unwrap().table.rows, [[3usize.into()]]);
+    }
+
+    #[test]
+    fn what_tables_need_is_measured_by_others() {
+        for spec in TABLES {
+            for need in spec.needs() {
+                let needed = find(TABLES, need).unwrap();
+                assert!(matches!(needed.make, Make::Measured(_)), "{} needs {need}", spec.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What every table is made of and made with. Tables know this module and none of the others' list, [`crate::registry`].
+
+use std::cell::OnceCell;
+
+use common::prelude::*;
+use common::record::Record;
+use common::table::Table;
+use media::photo::Photo;
+
+use crate::Result;
+use crate::limits::Limits;
+
+/// One table of the course.
+pub struct TableSpec {
+    /// Its name on the command line and in records.
+    pub name: &'static str,
+    /// What it shows, in a few words.
+    pub shows: &'static str,
+    /// The part of it that a later phase still owes; empty if it is complete.
+    pub so_far: &'static str,
+    /// How it is made.
+    pub make: Make,
+}
+
+/// How a table is made.
+pub enum Make {
+    /// By measuring.
+    Measured(fn(&Context) -> Result<FinishedTable>),
+    /// From other tables, which the runner finishes first.
+    Derived {
+        /// Their names.
+        needs: &'static [&'static str],
+        /// Takes a run that has them all: this one on a GPU, a recorded one on the simulator. `None` if there is no such run.
+        from: fn(Option<&Record>) -> Result<FinishedTable>,
+    },
+    /// Not yet: it arrives with this phase.
+    ArrivesWith(&'static str),
+}
+
+/// A table's numbers, and what in them is wrong.
+#[derive(Clone, Debug)]
+pub struct FinishedTable {
+    /// The numbers.
+    pub table: Table,
+    /// One sentence for each result that failed its check; empty if all is well.
+    pub wrong: Vec<String>,
+}
+
+/// What a table is measured with.
+pub struct Context {
+    /// Where the kernels run.
+    pub device: Device,
+    /// What networks look at.
+    pub photo: Photo,
+    limits: OnceCell<Option<Limits>>,
+}
+
+impl TableSpec {
+    /// A table that a later phase brings.
+    pub const fn later(name: &'static str, shows: &'static str, phase: &'static str) -> TableSpec {
+        TableSpec { name, shows, so_far: "", make: Make::ArrivesWith(phase) }
+    }
+
+    /// Whether this version of the course can make it.
+    pub fn is_here(&self) -> bool {
+        !matches!(self.make, Make::ArrivesWith(_))
+    }
+
+    /// The tables that it is made from.
+    pub fn needs(&self) -> &'static [&'static str] {
+        if let Make::Derived { needs, .. } = self.make { needs } else { &[] }
+    }
+}
+
+impl Context {
+    /// For tables on this device.
+    pub fn new(device: Device, photo: Photo) -> Context {
+        Context { device, photo, limits: OnceCell::new() }
+    }
+
+    /// The device's limits, measured once; `None` on the simulator.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn limits(&self) -> Result<Option<Limits>> {
+        if let Some(limits) = self.limits.get() {
+            return Ok(*limits);
+        }
+        let limits = Limits::measure(&self.device)?;
+        Ok(*self.limits.get_or_init(|| limits))
+    }
+
+    /// The device's limits, if a table has needed them.
+    pub fn limits_if_measured(&self) -> Option<&Limits> {
+        self.limits.get()?.as_ref()
+    }
+}
