@@ -74,13 +74,13 @@ pub enum Error {
         destination_len: usize,
     },
 
-    /// Shapes that do not fit an operation.
+    /// Shapes that do not fit an operation; [`Error::shape`] makes one.
     #[error("{operation}: {detail}")]
     Shape {
         /// The operation that was refused.
         operation: String,
-        /// Both shapes, and the rule they break.
-        detail: String,
+        /// What was expected, and the shape that came.
+        detail: ShapeError,
     },
 
     /// A launch whose arguments do not match the kernel's parameters.
@@ -217,8 +217,78 @@ impl Error {
         move |source| Error::Io { path, source }
     }
 
-    pub(crate) fn shape(operation: impl Into<String>, detail: impl Into<String>) -> Error {
+    /// [`Error::Shape`] in `operation`; `detail` may be a sentence.
+    pub fn shape(operation: impl Into<String>, detail: impl Into<ShapeError>) -> Error {
         Error::Shape { operation: operation.into(), detail: detail.into() }
+    }
+}
+
+/// What is wrong with a shape.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ShapeError {
+    /// Too many or too few dimensions.
+    #[error("expected {expected} dimension{}, got shape {got:?}", if *.expected == 1 { "" } else { "s" })]
+    Rank {
+        /// Number of dimensions needed.
+        expected: usize,
+        /// The shape.
+        got: Vec<usize>,
+    },
+
+    /// Another shape than the one needed.
+    #[error("expected the shape {expected}, got {got:?}")]
+    Mismatch {
+        /// The shape needed; a letter stands for a dimension of any size: `[B, 320]`.
+        expected: String,
+        /// The shape.
+        got: Vec<usize>,
+    },
+
+    /// A number of values that does not fill a shape.
+    #[error("the shape {shape:?} takes {}, got {got}", count(*.expected))]
+    Values {
+        /// The shape to fill.
+        shape: Vec<usize>,
+        /// The values it takes; `None` if that is more than 64 bits can count.
+        expected: Option<usize>,
+        /// The values there are.
+        got: usize,
+    },
+
+    /// A shape with more values than 64 bits can count.
+    #[error("the shape {0:?} has more values than 64 bits can count")]
+    Overflow(Vec<usize>),
+
+    /// Another rule, with the shapes that break it.
+    #[error("{0}")]
+    Rule(String),
+}
+
+impl ShapeError {
+    /// `got`, where `expected` is needed: a shape, or a pattern such as `[B, 320]`.
+    pub fn mismatch(expected: impl Into<String>, got: &[usize]) -> ShapeError {
+        ShapeError::Mismatch { expected: expected.into(), got: got.to_vec() }
+    }
+}
+
+impl From<String> for ShapeError {
+    fn from(rule: String) -> ShapeError {
+        ShapeError::Rule(rule)
+    }
+}
+
+impl From<&str> for ShapeError {
+    fn from(rule: &str) -> ShapeError {
+        ShapeError::Rule(rule.to_owned())
+    }
+}
+
+fn count(values: Option<usize>) -> String {
+    match values {
+        Some(1) => "1 value".to_owned(),
+        Some(values) => format!("{values} values"),
+        None => "more values than 64 bits can count".to_owned(),
     }
 }
 

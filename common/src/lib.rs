@@ -55,7 +55,7 @@ pub mod text;
 pub mod timing;
 
 pub use device::Device;
-pub use error::{Error, Result};
+pub use error::{Error, Result, ShapeError};
 /// The simulator itself.
 pub use ptx_sim;
 pub use tensor::Tensor;
@@ -67,7 +67,7 @@ pub mod prelude {
         Buffer, Device, DeviceArgs, DeviceChoice, DeviceElement, DeviceSlice, DeviceSliceMut, Event, Kernel,
         LaunchConfig, PinnedBuffer, Stream,
     };
-    pub use crate::error::{Error, Result};
+    pub use crate::error::{Error, Result, ShapeError};
     pub use crate::kernel_source;
     pub use crate::tensor::Tensor;
 }

@@ -7,11 +7,8 @@ use crate::{Error, Result};
 /// # Errors
 /// [`Error::Shape`] with `operation`, and `what` the value is, if it does not fit.
 pub fn fits_i32(operation: &str, what: &str, value: Option<usize>) -> Result<i32> {
-    value.and_then(|value| i32::try_from(value).ok()).ok_or_else(|| Error::Shape {
-        operation: operation.to_owned(),
-        detail: match value {
-            Some(value) => format!("{what} is {value}, and the kernel counts in 32 bits (up to {})", i32::MAX),
-            None => format!("{what} is beyond 64 bits, and the kernel counts in 32 (up to {})", i32::MAX),
-        },
+    value.and_then(|value| i32::try_from(value).ok()).ok_or_else(|| {
+        let value = value.map_or("beyond 64 bits".to_owned(), |value| value.to_string());
+        Error::shape(operation, format!("{what} is {value}, and the kernel counts in 32 bits (up to {})", i32::MAX))
     })
 }

@@ -13,10 +13,10 @@ pub use elementwise::{
     silu, silu_sum, timestep_embedding, upsample_nearest,
 };
 pub use pool::{MaxPool2d, adaptive_avg_pool2d, max_pool2d};
+pub(crate) use sequence::columns_of;
 pub use sequence::{
     AttentionSize, Bounded, LayerNorm, SMALLEST_NORM, attention, attention_at, layer_norm, row_norm, softmax, transpose,
 };
-pub(crate) use sequence::{columns_of, dims3};
 
 use rayon::prelude::*;
 
@@ -346,9 +346,8 @@ impl Conv2dParams {
                 format!("input {:?} and weight {:?} with {} groups: {why}", input.shape(), weight.shape(), self.groups),
             ))
         };
-        let (Ok([n, c, h, w]), Ok([k, c_group, r, s])) = (input.dims4(), weight.dims4()) else {
-            return wrong("both need four dimensions");
-        };
+        let [n, c, h, w] = input.dims("conv2d's input")?;
+        let [k, c_group, r, s] = weight.dims("conv2d's weight")?;
         if self.groups == 0 || c % self.groups != 0 || k % self.groups != 0 {
             return wrong("the groups do not divide the channels");
         }
@@ -617,7 +616,7 @@ impl Statistics {
 /// neither: both are NaN.
 ///
 /// # Errors
-/// [`Error::Shape`] if the input has not four dimensions, [`Error::Invalid`] if it is on a device.
+/// [`Error::Shape`] unless the input has 4 dimensions, [`Error::Invalid`] if it is on a device.
 pub fn statistics(input: &Tensor) -> Result<Statistics> {
     let [_, channels, height, width] = input.dims4()?;
     let values = input.as_slice()?;

@@ -1,7 +1,7 @@
 //! [`Tensor`]: f32 values with a shape, in row-major order, on the host or on a device.
 
 use crate::device::{Buffer, Device};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, ShapeError};
 
 /// Values in row-major order: the last dimension is the one whose neighbours lie side by side. Images are NCHW.
 #[derive(Debug)]
@@ -23,12 +23,7 @@ impl Tensor {
     /// # Errors
     /// [`Error::Shape`] if their number is not the product of the dimensions.
     pub fn from_vec(shape: &[usize], values: Vec<f32>) -> Result<Tensor> {
-        if element_count(shape) != Some(values.len()) {
-            return Err(Error::shape(
-                "making a tensor",
-                format!("{} values do not fill the shape {shape:?}", values.len()),
-            ));
-        }
+        expect_values("making a tensor", shape, values.len())?;
         Ok(Tensor { shape: shape.to_vec(), storage: Storage::Host(values) })
     }
 
@@ -85,8 +80,7 @@ impl Tensor {
     /// # Errors
     /// [`Error::OutOfMemory`], or what the driver reports.
     pub fn empty_on(device: &Device, shape: &[usize]) -> Result<Tensor> {
-        let len = element_count(shape)
-            .ok_or_else(|| Error::shape("making a tensor", format!("the shape {shape:?} overflows")))?;
+        let len = checked_len("making a tensor", shape)?;
         Ok(Tensor { shape: shape.to_vec(), storage: Storage::Device(device.stream().alloc_poisoned(len)?) })
     }
 
@@ -113,11 +107,18 @@ impl Tensor {
     /// N, C, H, W.
     ///
     /// # Errors
-    /// [`Error::Shape`] if there are not four dimensions.
+    /// [`Error::Shape`] unless there are 4 dimensions.
     pub fn dims4(&self) -> Result<[usize; 4]> {
-        self.shape.as_slice().try_into().map_err(|_| {
-            Error::shape("reading N, C, H, W", format!("the shape {:?} has not four dimensions", self.shape))
-        })
+        self.dims("reading N, C, H, W")
+    }
+
+    /// The dimensions, if there are D of them.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] in `operation` if there are more or fewer.
+    pub fn dims<const D: usize>(&self, operation: &str) -> Result<[usize; D]> {
+        let wrong = |_| Error::shape(operation, ShapeError::Rank { expected: D, got: self.shape.clone() });
+        self.shape.as_slice().try_into().map_err(wrong)
     }
 
     /// The same values in another shape, without a copy.
@@ -125,12 +126,7 @@ impl Tensor {
     /// # Errors
     /// [`Error::Shape`] if the number of values differs.
     pub fn reshape(self, shape: &[usize]) -> Result<Tensor> {
-        if element_count(shape) != Some(self.len()) {
-            return Err(Error::shape(
-                "reshape",
-                format!("{:?} has {} values, {shape:?} has another number", self.shape, self.len()),
-            ));
-        }
+        expect_values("reshape", shape, self.len())?;
         Ok(Tensor { shape: shape.to_vec(), storage: self.storage })
     }
 
@@ -140,7 +136,7 @@ impl Tensor {
     /// # Errors
     /// [`Error::Shape`] if there is not enough, [`Error::Invalid`] if the tensor is not on a device.
     pub fn recycle(mut self, shape: &[usize]) -> Result<Tensor> {
-        let len = element_count(shape).ok_or_else(|| Error::shape("recycling", format!("{shape:?} overflows")))?;
+        let len = checked_len("recycling", shape)?;
         self.buffer_mut()?.set_len(len)?;
         Ok(Tensor { shape: shape.to_vec(), storage: self.storage })
     }
@@ -153,7 +149,7 @@ impl Tensor {
         if self.shape == expected {
             return Ok(());
         }
-        Err(Error::shape(operation, format!("expected the shape {expected:?}, got {:?}", self.shape)))
+        Err(Error::shape(operation, ShapeError::mismatch(format!("{expected:?}"), &self.shape)))
     }
 
     /// True if the values are in device memory.
@@ -282,6 +278,19 @@ pub(crate) fn element_count(shape: &[usize]) -> Option<usize> {
     shape.iter().try_fold(1usize, |count, &dim| count.checked_mul(dim))
 }
 
+fn checked_len(operation: &str, shape: &[usize]) -> Result<usize> {
+    element_count(shape).ok_or_else(|| Error::shape(operation, ShapeError::Overflow(shape.to_vec())))
+}
+
+/// Fails unless `values` values fill the shape.
+fn expect_values(operation: &str, shape: &[usize], values: usize) -> Result<()> {
+    let expected = element_count(shape);
+    if expected == Some(values) {
+        return Ok(());
+    }
+    Err(Error::shape(operation, ShapeError::Values { shape: shape.to_vec(), expected, got: values }))
+}
+
 /// A bijection of [0, n): a four-round Feistel network on the next even number of bits, walked until it lands below n (Black
 /// and Rogaway, "Ciphers with Arbitrary Finite Domains", 2002). Each element is found without the others.
 pub(crate) struct Permutation {
@@ -367,16 +376,33 @@ mod tests {
         let message = |result: Result<()>| result.unwrap_err().to_string();
         assert_eq!(
             message(Tensor::from_vec(&[2, 3], vec![0.0; 5]).map(drop)),
-            "making a tensor: 5 values do not fill the shape [2, 3]"
+            "making a tensor: the shape [2, 3] takes 6 values, got 5"
         );
         assert_eq!(
             message(Tensor::zeros(&[2, 3]).reshape(&[7]).map(drop)),
-            "reshape: [2, 3] has 6 values, [7] has another number"
+            "reshape: the shape [7] takes 7 values, got 6"
         );
         assert_eq!(
             message(Tensor::zeros(&[2, 3]).expect_shape("linear", &[3, 2])),
             "linear: expected the shape [3, 2], got [2, 3]"
         );
-        assert!(Tensor::from_vec(&[usize::MAX, 2], vec![]).is_err());
+        assert_eq!(
+            message(Tensor::zeros(&[2, 3]).dims4().map(drop)),
+            "reading N, C, H, W: expected 4 dimensions, got shape [2, 3]"
+        );
+        assert_eq!(
+            message(Tensor::zeros(&[2, 3]).dims::<1>("bias").map(drop)),
+            "bias: expected 1 dimension, got shape [2, 3]"
+        );
+        assert_eq!(Tensor::zeros(&[2, 3]).dims("matmul").unwrap(), [2, 3]);
+        let huge = [usize::MAX, 2];
+        assert_eq!(
+            message(Tensor::from_vec(&huge, vec![]).map(drop)),
+            format!("making a tensor: the shape {huge:?} takes more values than 64 bits can count, got 0")
+        );
+        assert_eq!(
+            message(Tensor::empty_on(&Device::sim(), &huge).map(drop)),
+            format!("making a tensor: the shape {huge:?} has more values than 64 bits can count")
+        );
     }
 }

@@ -11,6 +11,23 @@ const ARGUMENTS: KernelSource = kernel_source!("tests/kernels", "arguments");
 const SHARED: KernelSource = kernel_source!("tests/kernels", "shared");
 const FAULTY: KernelSource = kernel_source!("tests/kernels", "faulty");
 
+/// out[0] = 1 if `pointer` is null, else 0.
+const IS_NULL: &str = "
+    .version 7.0
+    .target sm_70
+    .address_size 64
+    .visible .entry is_null(.param .u64 out, .param .u64 pointer) {
+        .reg .pred %p<2>;
+        .reg .b32 %r<2>;
+        .reg .b64 %rd<3>;
+        ld.param.u64 %rd1, [out];
+        ld.param.u64 %rd2, [pointer];
+        setp.eq.u64 %p1, %rd2, 0;
+        selp.u32 %r1, 1, 0, %p1;
+        st.global.u32 [%rd1], %r1;
+        ret;
+    }";
+
 /// As `arguments.cu` has it.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -115,6 +132,30 @@ device_test! {
         }
         let expected = [-3.0, 65_535.0, -1e5, (1u64 << 50) as f64, 1.5, -2.5, -7.0, 0.25, 1e100, -128.0];
         assert_eq!(stream.clone_dtoh(&out)?, expected);
+        Ok(())
+    }
+
+    fn an_absent_buffer_is_a_null_pointer(device) {
+        let stream = device.stream();
+        let kernel = device.load_ptx(IS_NULL, "is_null.ptx")?.kernel("is_null")?;
+        let values = stream.clone_htod(&[7u32])?;
+        let mut out = stream.alloc_poisoned::<u32>(1)?;
+        for (buffer, expected) in [(None, 1), (Some(&values), 0)] {
+            let mut launch = stream.launch_builder(&kernel);
+            launch.arg(Some(&mut out)).arg(buffer);
+            // SAFETY: the kernel writes one value to its first argument and compares the second with null.
+            unsafe { launch.launch(LaunchConfig::linear(1, 1))? };
+            assert_eq!(stream.clone_dtoh(&out)?, [expected]);
+        }
+        let increment = device.kernel(&SCALE_ADD, "increment")?;
+        let mut launch = stream.launch_builder(&increment);
+        launch.arg(&mut out).arg(None::<&Buffer<u32>>);
+        // SAFETY: refused.
+        let error = unsafe { launch.launch(LaunchConfig::linear(1, 1)) }.unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "kernel `increment`: argument 1 is a null pointer of 8 bytes, the parameter has 4; it takes (u64, u32)"
+        );
         Ok(())
     }
 

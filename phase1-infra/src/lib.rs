@@ -176,7 +176,7 @@ pub static STEPS: [Step; 10] = [
 /// # Errors
 /// [`Error::Shape`] if the lengths differ, or reach 2³¹: with fewer elements no index of such a kernel wraps round.
 pub fn common_length(operation: &str, lengths: &[usize]) -> Result<u32> {
-    let wrong = |detail| Err(Error::Shape { operation: operation.to_owned(), detail });
+    let wrong = |detail: String| Err(Error::shape(operation, detail));
     let n = lengths.first().copied().unwrap_or(0);
     if lengths.iter().any(|&length| length != n) {
         return wrong(format!("buffers of {lengths:?} elements, all must be equal"));

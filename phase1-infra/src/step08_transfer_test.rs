@@ -59,10 +59,7 @@ impl Layer {
                 batch_norm_f32(input, &BatchNorm { weight, bias, mean, variance, eps: 1e-5 })
             }
             (Operation::Relu, []) => relu_f32(input),
-            (_, other) => Err(Error::Shape {
-                operation: self.name.to_owned(),
-                detail: format!("{} parameters are not its own", other.len()),
-            }),
+            (_, other) => Err(Error::shape(self.name, format!("{} parameters are not its own", other.len()))),
         }
     }
 }

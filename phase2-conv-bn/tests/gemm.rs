@@ -204,7 +204,7 @@ device_test! {
         );
         assert_eq!(
             refused(&a, &b, Layout::RowMajor, &plain, &mut on_device(&[8])?),
-            "gemm: A [2, 3] and C [8] must have two dimensions each"
+            "gemm's C: expected 2 dimensions, got shape [8]"
         );
         let bias = on_device(&[3])?;
         assert_eq!(

@@ -140,7 +140,7 @@ device_test! {
             let mut flat = Tensor::random(&[8, 8], 7).to_device(&device)?;
             assert_eq!(
                 message(layer.launch_in_place(&stream, &mut flat)),
-                "reading N, C, H, W: the shape [8, 8] has not four dimensions"
+                "reading N, C, H, W: expected 4 dimensions, got shape [8, 8]"
             );
             let mut host = Tensor::random(&[1, 3, 2, 2], 8);
             assert!(message(layer.launch_in_place(&stream, &mut host)).contains("is on the host"));

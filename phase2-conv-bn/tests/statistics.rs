@@ -117,7 +117,7 @@ device_test! {
                 launch(&[2, 3, 0, 4], [3, 3])?,
                 "statistics: [2, 3, 0, 4] has channels without values, whose mean does not exist"
             );
-            assert_eq!(launch(&[2, 3], [3, 3])?, "reading N, C, H, W: the shape [2, 3] has not four dimensions");
+            assert_eq!(launch(&[2, 3], [3, 3])?, "reading N, C, H, W: expected 4 dimensions, got shape [2, 3]");
         }
         Ok(())
     }

@@ -159,8 +159,8 @@ impl Stage {
             [all, same] if same == columns && rows > 0 && all.is_multiple_of(rows) => Ok(all / rows),
             _ => {
                 let rows = if rows == 1 { "B".to_owned() } else { format!("B·{rows}") };
-                let detail = format!("expected the shape [{rows}, {columns}], got {:?}", x.shape());
-                Err(Error::Shape { operation: format!("the autoencoder's {self}"), detail })
+                let detail = ShapeError::mismatch(format!("[{rows}, {columns}]"), x.shape());
+                Err(Error::shape(format!("the autoencoder's {self}"), detail))
             }
         }
     }
@@ -180,8 +180,8 @@ fn batch_of(config: &Config, x: &Tensor) -> Result<usize> {
     match *x.shape() {
         [batch, values] if values == config.inputs() => Ok(batch),
         _ => {
-            let detail = format!("expected the shape [B, {}], got {:?}", config.inputs(), x.shape());
-            Err(Error::Shape { operation: "the autoencoder".to_owned(), detail })
+            let detail = ShapeError::mismatch(format!("[B, {}]", config.inputs()), x.shape());
+            Err(Error::shape("the autoencoder", detail))
         }
     }
 }

@@ -161,10 +161,7 @@ impl HostLayers for Cpu<'_> {
     }
 
     fn linear(&mut self, name: &str, x: &Tensor, outputs: usize) -> Result<Tensor> {
-        let &[count, inputs] = x.shape() else {
-            let detail = format!("the input {:?} has not two dimensions", x.shape());
-            return Err(Error::Shape { operation: name.to_owned(), detail });
-        };
+        let [count, inputs] = x.dims(name)?;
         let weight = self.parameters.get(&format!("{name}.weight"), &[outputs, inputs])?;
         let bias = self.parameters.get(&format!("{name}.bias"), &[outputs])?;
         let fast = || cpu::linear(x, weight, bias);

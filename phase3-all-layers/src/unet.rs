@@ -147,11 +147,9 @@ impl Config {
     fn expect_inputs(&self, x: &Tensor, steps: &Tensor) -> Result<()> {
         let [count, channels, height, width] = x.dims4()?;
         if channels != INPUTS || [height, width].iter().any(|side| *side == 0 || !side.is_multiple_of(MULTIPLE)) {
-            let detail = format!(
-                "expected the shape [N, {INPUTS}, H, W] with H and W multiples of {MULTIPLE}, got {:?}",
-                x.shape()
-            );
-            return Err(Error::Shape { operation: "the U-Net's input".to_owned(), detail });
+            let expected = format!("[N, {INPUTS}, H, W] with H and W multiples of {MULTIPLE}");
+            let detail = ShapeError::mismatch(expected, x.shape());
+            return Err(Error::shape("the U-Net's input", detail));
         }
         steps.expect_shape("the U-Net's steps", &[count])
     }
@@ -619,10 +617,7 @@ impl UNet {
 
     /// `x` \[rows, in\] → \[rows, out\].
     fn linear(&self, pass: &Pass<'_>, layer: &Linear, x: &Tensor) -> Result<Activation> {
-        let &[rows, _] = x.shape() else {
-            let detail = format!("the input {:?} has not two dimensions", x.shape());
-            return Err(Error::Shape { operation: "linear".to_owned(), detail });
-        };
+        let [rows, _] = x.dims("linear")?;
         let mut y = pass.activation(&[rows, layer.outputs()])?;
         pass.queue(kinds::LINEAR, |stream| layer.launch(stream, x, &mut y))?;
         Ok(y)

@@ -158,10 +158,7 @@ impl Pass<'_> {
     /// [`Error::Invalid`] if the pass asks for another thing than it did when it was planned, or holds an activation longer.
     pub fn activation(&self, shape: &[usize]) -> Result<Activation> {
         let values = shape.iter().try_fold(1usize, |values, &side| values.checked_mul(side));
-        let values = values.ok_or_else(|| Error::Shape {
-            operation: "a forward pass".to_owned(),
-            detail: format!("an activation of the shape {shape:?} has more values than 64 bits count"),
-        })?;
+        let values = values.ok_or_else(|| Error::shape("a forward pass", ShapeError::Overflow(shape.to_vec())))?;
         let mut state = lock(&self.state);
         let index = state.asked;
         state.asked += 1;

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use super::{Matrix, product};
 use crate::Tensor;
 use crate::error::Result;
-use crate::reference::{AttentionSize, LayerNorm, SMALLEST_NORM, columns_of, dims3};
+use crate::reference::{AttentionSize, LayerNorm, SMALLEST_NORM, columns_of};
 
 /// Sums that are added to in turn, so that a vector unit has something to do.
 const LANES: usize = 16;
@@ -128,11 +128,11 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
 /// \[B, R, C\] → \[B, C, R\], by squares that fit a core's cache.
 ///
 /// # Errors
-/// [`crate::Error::Shape`] if the input has not three dimensions, [`crate::Error::Invalid`] if it is on a device.
+/// [`crate::Error::Shape`] unless the input has 3 dimensions, [`crate::Error::Invalid`] if it is on a device.
 pub fn transpose(input: &Tensor) -> Result<Tensor> {
     /// Side of a square.
     const SIDE: usize = 16;
-    let [batch, rows, columns] = dims3("transpose", input)?;
+    let [batch, rows, columns] = input.dims("transpose")?;
     let values = input.as_slice()?;
     let mut y = vec![0.0f32; values.len()];
     // A strip of rows of the result, which are columns of the input, a task.

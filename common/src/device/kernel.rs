@@ -268,10 +268,12 @@ enum Slot<'a> {
     Write(RegionMut<'a>),
     /// The buffer of the argument with this index, once more.
     Again(usize),
+    /// A pointer to nothing.
+    Null,
 }
 
 /// What a kernel can be given: `&T` for a scalar or a `#[repr(C)]` struct, `&Buffer` or `&View` to read, `&mut Buffer` or
-/// `&mut ViewMut` to write.
+/// `&mut ViewMut` to write. `None` of an `Option` of these buffers is a null pointer.
 pub trait KernelArg<'a> {
     /// Appends the argument.
     #[doc(hidden)]
@@ -305,6 +307,18 @@ impl<'a, 'b: 'a, T: DeviceElement> KernelArg<'a> for &'b View<'_, T> {
 impl<'a, 'b: 'a, T: DeviceElement> KernelArg<'a> for &'b mut ViewMut<'_, T> {
     fn push(self, args: &mut LaunchArgs<'a>) {
         args.args.push(Slot::Write(self.region_mut()));
+    }
+}
+
+impl<'a, 'b: 'a, T: DeviceElement> KernelArg<'a> for Option<&'b Buffer<T>> {
+    fn push(self, args: &mut LaunchArgs<'a>) {
+        args.args.push(self.map_or(Slot::Null, |buffer| Slot::Read(buffer.region())));
+    }
+}
+
+impl<'a, 'b: 'a, T: DeviceElement> KernelArg<'a> for Option<&'b mut Buffer<T>> {
+    fn push(self, args: &mut LaunchArgs<'a>) {
+        args.args.push(self.map_or(Slot::Null, |buffer| Slot::Write(buffer.region_mut())));
     }
 }
 
@@ -391,6 +405,10 @@ impl<'a> LaunchArgs<'a> {
                             params.push(pointers[*index].as_ptr().cast());
                             continue;
                         }
+                        Slot::Null => {
+                            params.push(pointer.as_ptr().cast());
+                            continue;
+                        }
                         Slot::Read(region) => {
                             let Storage::Cuda(slice) = &region.raw.storage else {
                                 unreachable!("the devices were compared")
@@ -437,6 +455,7 @@ impl<'a> LaunchArgs<'a> {
             Slot::Read(region) => (region.raw, region.offset),
             Slot::Write(region) => (&*region.raw, region.offset),
             Slot::Again(index) => return self.sim_arg(&self.args[*index]),
+            Slot::Null => return ptx_sim::Arg::from(0u64),
         };
         match &raw.storage {
             Storage::Sim(allocation) => ptx_sim::Arg::from(allocation.ptr.0 + offset as u64),
@@ -491,6 +510,7 @@ impl<'a> LaunchArgs<'a> {
             let (what, bytes) = match slot {
                 Slot::Value { bytes, .. } => ("a value", *bytes),
                 Slot::Again(_) => ("a buffer's address", 8),
+                Slot::Null => ("a null pointer", 8),
                 Slot::Read(region) => {
                     self.stream.check_device(OPERATION, region.raw)?;
                     ("a buffer's address", 8)

@@ -4,7 +4,7 @@ use cudarc::cublas::{CudaBlas, Gemm as _, GemmConfig, sys};
 
 use super::open::{failed, int, open, view, view_mut};
 use crate::device::Stream;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::probe::Library;
 use crate::tensor::Tensor;
 
@@ -42,12 +42,7 @@ impl Cublas {
     /// [`Error::Shape`] if the shapes do not fit one another, [`Error::Unsupported`] beyond 31 bits, [`Error::Invalid`] if a
     /// tensor is on the host, [`Error::WrongDevice`], [`Error::Cuda`].
     pub fn gemm(&self, a: &Tensor, b: &Tensor, transposed: bool, alpha: f32, beta: f32, c: &mut Tensor) -> Result<()> {
-        let (&[m, k], &[_, n]) = (a.shape(), c.shape()) else {
-            return Err(Error::shape(
-                "cuBLAS's gemm",
-                format!("A {:?} and C {:?} must have two dimensions each", a.shape(), c.shape()),
-            ));
-        };
+        let ([m, k], [_, n]) = (a.dims("cuBLAS's A")?, c.dims("cuBLAS's C")?);
         c.expect_shape("cuBLAS's C", &[m, n])?;
         b.expect_shape("cuBLAS's B", &if transposed { [n, k] } else { [k, n] })?;
         if m == 0 || n == 0 {

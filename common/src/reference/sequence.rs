@@ -158,20 +158,11 @@ fn softmax_bound(columns: usize, range: f64) -> f64 {
 /// \[B, R, C\] → \[B, C, R\].
 ///
 /// # Errors
-/// [`Error::Shape`] if the input has not three dimensions; [`Error::Invalid`] if it is on a device.
+/// [`Error::Shape`] unless the input has 3 dimensions; [`Error::Invalid`] if it is on a device.
 pub fn transpose(input: &Tensor) -> Result<Tensor> {
-    let [batch, rows, columns] = dims3("transpose", input)?;
+    let [batch, rows, columns] = input.dims("transpose")?;
     let values = input.as_slice()?;
     Ok(Tensor::from_fn(&[batch, columns, rows], |i| values[(i[0] * rows + i[2]) * columns + i[1]]))
-}
-
-/// Three dimensions.
-///
-/// # Errors
-/// [`Error::Shape`] if there are more or fewer.
-pub(crate) fn dims3(operation: &str, input: &Tensor) -> Result<[usize; 3]> {
-    let shape = input.shape();
-    shape.try_into().map_err(|_| Error::shape(operation, format!("the shape {shape:?} has not three dimensions")))
 }
 
 /// The size of an attention layer.
@@ -193,7 +184,7 @@ impl AttentionSize {
     /// # Errors
     /// [`Error::Shape`] if qkv has not that shape, or C is no multiple of `heads`.
     pub fn of(qkv: &Tensor, heads: usize) -> Result<AttentionSize> {
-        let [batch, tokens, columns] = dims3("attention", qkv)?;
+        let [batch, tokens, columns] = qkv.dims("attention")?;
         if heads == 0 || columns % 3 != 0 || columns / 3 % heads != 0 {
             let detail = format!("qkv {:?} with {heads} heads: the last dimension must be 3 · heads · d", qkv.shape());
             return Err(Error::shape("attention", detail));

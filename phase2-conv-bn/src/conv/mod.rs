@@ -130,17 +130,8 @@ impl<'a> Call<'a> {
     fn launch_builder(self, kernel: &'a Kernel) -> LaunchArgs<'a> {
         let mut launch = self.stream.launch_builder(kernel);
         launch.arg(self.input).arg(self.weight);
-        self.push_bias(&mut launch);
-        launch.arg(self.output).arg(&self.geometry);
+        launch.arg(self.bias).arg(self.output).arg(&self.geometry);
         launch
-    }
-
-    /// The bias as a kernel's argument: an address, or null for none.
-    fn push_bias(&self, launch: &mut LaunchArgs<'a>) {
-        match self.bias {
-            Some(bias) => launch.arg(bias),
-            None => launch.arg(&0u64),
-        };
     }
 }
 

@@ -97,8 +97,6 @@ impl Workspace {
 
 /// What [`Workspace::get`] gave, as two arguments of a kernel: addresses, or null for nothing.
 pub(super) fn push_parts<'a>(launch: &mut LaunchArgs<'a>, parts: Option<(&'a mut Buffer<f32>, &'a mut Buffer<u32>)>) {
-    match parts {
-        Some((parts, arrived)) => launch.arg(parts).arg(arrived),
-        None => launch.arg(&0u64).arg(&0u64),
-    };
+    let (parts, arrived) = parts.unzip();
+    launch.arg(parts).arg(arrived);
 }

@@ -113,9 +113,7 @@ impl Algorithm for Im2col {
         // No more than outputs, since each tile has one at least.
         let tiles = (channels.div_ceil(tile.0[0]) * pixels.div_ceil(tile.0[1])) as u32;
         let mut launch = call.stream.launch_builder(kernel);
-        launch.arg(call.weight).arg(&*columns);
-        call.push_bias(&mut launch);
-        launch.arg(call.output).arg(&geometry);
+        launch.arg(call.weight).arg(&*columns).arg(call.bias).arg(call.output).arg(&geometry);
         let config = LaunchConfig {
             grid_dim: (tiles, groups, 1),
             block_dim: (THREADS, 1, 1),

@@ -209,9 +209,7 @@ impl Algorithm for ImplicitTiled {
         let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
         let parts = workspace.get(call.stream, tiles, cuts.count, tile.shape[0] * tile.shape[1])?;
         let mut launch = call.stream.launch_builder(if geometry.taps % 4 == 0 { kernel } else { any });
-        launch.arg(call.input).arg(call.weight);
-        call.push_bias(&mut launch);
-        launch.arg(call.output).arg(&*table);
+        launch.arg(call.input).arg(call.weight).arg(call.bias).arg(call.output).arg(&*table);
         push_parts(&mut launch, parts);
         launch.arg(&geometry).arg(&steps_each);
         let config = LaunchConfig {

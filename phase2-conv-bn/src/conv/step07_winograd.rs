@@ -182,9 +182,7 @@ impl Winograd {
         let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
         let parts = workspace.get(call.stream, tiles, cuts.count, OUTPUTS * TILES * 4)?;
         let mut launch = call.stream.launch_builder(&self.kernel);
-        launch.arg(call.input).arg(weights);
-        call.push_bias(&mut launch);
-        launch.arg(call.output);
+        launch.arg(call.input).arg(weights).arg(call.bias).arg(call.output);
         push_parts(&mut launch, parts);
         launch.arg(&geometry).arg(&steps_each);
         let config = LaunchConfig {

@@ -255,12 +255,7 @@ impl Gemm {
         let scalars = Scalars::from(epilogue);
         let mut workspace = plan.workspace.map(|workspace| workspace.lock().unwrap_or_else(PoisonError::into_inner));
         let mut launch = stream.launch_builder(plan.kernel);
-        launch.arg(a.buffer()?).arg(b.buffer()?);
-        match epilogue.bias {
-            Some(bias) => launch.arg(bias.buffer()?),
-            // A null pointer.
-            None => launch.arg(&0u64),
-        };
+        launch.arg(a.buffer()?).arg(b.buffer()?).arg(epilogue.bias.map(Tensor::buffer).transpose()?);
         launch.arg(c.buffer_mut()?).arg(&rows).arg(&columns).arg(&depth).arg(&scalars);
         if let Some(workspace) = &mut workspace {
             let (parts, arrived) = workspace.get(stream)?;
@@ -325,12 +320,7 @@ struct Size {
 impl Size {
     /// M, N and K of tensors that fit one another.
     fn of(a: &Tensor, b: &Tensor, layout: Layout, epilogue: &Epilogue<'_>, c: &Tensor) -> Result<Size> {
-        let (&[m, k], &[_, n]) = (a.shape(), c.shape()) else {
-            return Err(Error::Shape {
-                operation: "gemm".to_owned(),
-                detail: format!("A {:?} and C {:?} must have two dimensions each", a.shape(), c.shape()),
-            });
-        };
+        let ([m, k], [_, n]) = (a.dims("gemm's A")?, c.dims("gemm's C")?);
         c.expect_shape("gemm's C", &[m, n])?;
         b.expect_shape("gemm's B", &layout.shape(n, k))?;
         if let Some(bias) = epilogue.bias {

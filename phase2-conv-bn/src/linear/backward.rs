@@ -160,12 +160,8 @@ impl Backward {
         }
         let (kernel, config) = self.choose(&self.input, [batch, inputs], columns % 4 == 0 && inputs % 4 == 0)?;
         let mut launch = stream.launch_builder(kernel);
-        launch.arg(dy.buffer()?);
-        match y {
-            Some(y) => launch.arg(y.buffer()?),
-            // A null pointer: dy is masked already.
-            None => launch.arg(&0u64),
-        };
+        // Without y, dy is masked already.
+        launch.arg(dy.buffer()?).arg(y.map(Tensor::buffer).transpose()?);
         launch.arg(weight.buffer()?).arg(dx.buffer_mut()?).arg(&batch).arg(&inputs).arg(&columns);
         // SAFETY: the kernel writes dx [batch, in] and reads dy and y [batch, out] and W [out, in] alone, whose shapes were
         // compared; there is one block for each tile of dx.
@@ -189,12 +185,8 @@ impl Backward {
         }
         let (kernel, config) = self.choose(&self.weight, [columns, inputs], columns % 4 == 0 && inputs % 4 == 0)?;
         let mut launch = stream.launch_builder(kernel);
-        launch.arg(dy.buffer()?);
-        match y {
-            Some(y) => launch.arg(y.buffer()?),
-            // A null pointer: dy is masked already.
-            None => launch.arg(&0u64),
-        };
+        // Without y, dy is masked already.
+        launch.arg(dy.buffer()?).arg(y.map(Tensor::buffer).transpose()?);
         launch.arg(x.buffer()?).arg(dweight.buffer_mut()?).arg(dbias.buffer_mut()?);
         launch.arg(&batch).arg(&inputs).arg(&columns);
         // SAFETY: the kernel writes dW [out, in] and dbias [out] and reads dy and y [batch, out] and x [batch, in] alone, whose

@@ -145,10 +145,7 @@ impl LinearRelu {
 /// [`Error::Shape`] if the shapes do not fit or there are too many values, [`Error::Invalid`] if a tensor is on the host,
 /// [`Error::WrongDevice`].
 pub fn add_bias_and_clip(stream: &Stream, kernel: &Kernel, bias: &Tensor, y: &mut Tensor) -> Result<()> {
-    let &[_, out] = y.shape() else {
-        let detail = format!("{:?} has not two dimensions", y.shape());
-        return Err(Error::Shape { operation: "bias and ReLU".to_owned(), detail });
-    };
+    let [_, out] = y.dims("bias and ReLU")?;
     bias.expect_shape("the bias", &[out])?;
     let n = fits_i32("bias and ReLU", "the number of values", Some(y.len()))?.unsigned_abs();
     if n == 0 {
@@ -175,10 +172,7 @@ struct Size {
 impl Size {
     /// The size of tensors that fit one another.
     fn of(x: &Tensor, weight: &Tensor, y: &Tensor) -> Result<Size> {
-        let (&[batch, inputs], &[_, columns]) = (x.shape(), y.shape()) else {
-            let detail = format!("x {:?} and y {:?} must have two dimensions each", x.shape(), y.shape());
-            return Err(Error::Shape { operation: "linear".to_owned(), detail });
-        };
+        let ([batch, inputs], [_, columns]) = (x.dims("linear's x")?, y.dims("linear's y")?);
         y.expect_shape("linear's y", &[batch, columns])?;
         weight.expect_shape("linear's weight", &[columns, inputs])?;
         let count = |what, value| Ok::<_, Error>(fits_i32("linear", what, Some(value))?.unsigned_abs());

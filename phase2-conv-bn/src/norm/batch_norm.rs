@@ -165,7 +165,7 @@ impl Layer {
         let [images, channels, height, width] = output.dims4()?;
         if channels != self.channels {
             let detail = format!("{channels} channels of {:?} met parameters of {}", output.shape(), self.channels);
-            return Err(Error::Shape { operation: "batch_norm".to_owned(), detail });
+            return Err(Error::shape("batch_norm", detail));
         }
         let n = fits_i32("batch_norm", "the number of values", Some(output.len()))?.unsigned_abs();
         if n == 0 {

@@ -135,7 +135,7 @@ impl Step<Method> {
     /// How far means and variances may be from `expected` for an input \[N, C, H, W\], given this step's order of additions.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the input has not four dimensions or too many values.
+    /// [`Error::Shape`] if the input does not have 4 dimensions, or has too many values.
     pub fn tolerances(&self, expected: &reference::Statistics, input: &Tensor) -> Result<[Tolerance; 2]> {
         let size = Size::of(input)?;
         let depth = self.depth(size) as usize;
@@ -207,7 +207,7 @@ impl Statistics {
         }
         if input.is_empty() {
             let detail = format!("{:?} has channels without values, whose mean does not exist", input.shape());
-            return Err(Error::Shape { operation: "statistics".to_owned(), detail });
+            return Err(Error::shape("statistics", detail));
         }
         let split = Split::new(size);
         let Some(second) = &self.second else {

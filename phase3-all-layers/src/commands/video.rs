@@ -266,10 +266,8 @@ pub fn picture(latent: &Tensor) -> Result<RgbImage> {
 }
 
 fn no_picture(latent: &Tensor) -> common::Error {
-    common::Error::Shape {
-        operation: "a picture of a latent".to_owned(),
-        detail: format!("the shape {:?} is not [3 or more, height, width]", latent.shape()),
-    }
+    let detail = ShapeError::mismatch("[3 or more, height, width]", latent.shape());
+    common::Error::shape("a picture of a latent", detail)
 }
 
 /// Writes the pictures of latents as `frame-0000.png`, `frame-0001.png` … into `dir`, which is made if it is not there, and

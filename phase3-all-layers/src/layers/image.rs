@@ -33,14 +33,14 @@ impl Upsample {
     /// \[N, C, H·factor, W·factor\] for an input \[N, C, H, W\].
     ///
     /// # Errors
-    /// [`Error::Shape`] if the input has not four dimensions, the factor is 0 or a side is beyond what is counted.
+    /// [`Error::Shape`] if the input does not have 4 dimensions, the factor is 0 or a side is beyond what is counted.
     pub fn output_shape(&self, input: &Tensor) -> Result<[usize; 4]> {
         let [n, c, height, width] = input.dims4()?;
         match [height, width].map(|side| side.checked_mul(self.factor)) {
             [Some(height), Some(width)] if self.factor > 0 => Ok([n, c, height, width]),
             _ => {
                 let detail = format!("input {:?} by a factor of {}", input.shape(), self.factor);
-                Err(Error::Shape { operation: "upsampling".to_owned(), detail })
+                Err(Error::shape("upsampling", detail))
             }
         }
     }

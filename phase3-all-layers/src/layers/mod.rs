@@ -155,7 +155,7 @@ impl AdaptiveAvgPool {
         let sides = [height, width, out_height, out_width];
         if sides.contains(&0) {
             let detail = format!("input {:?} into {:?}: no side may be 0", input.shape(), output.shape());
-            return Err(Error::Shape { operation: WHAT.to_owned(), detail });
+            return Err(Error::shape(WHAT, detail));
         }
         // A cell's values are counted in 31 bits too.
         fits_i32(WHAT, "the number of values of a plane", height.checked_mul(width))?;
@@ -246,10 +246,7 @@ impl Linear {
     }
 
     fn with(device: &Device, product: Product, weight: &Tensor, bias: &Tensor) -> Result<Linear> {
-        let &[out, _] = weight.shape() else {
-            let detail = format!("the weight {:?} has not two dimensions", weight.shape());
-            return Err(Error::Shape { operation: "linear".to_owned(), detail });
-        };
+        let [out, _] = weight.dims("linear's weight")?;
         bias.expect_shape("linear's bias", &[out])?;
         Ok(Linear { product, weight: weight.to_device(device)?, bias: bias.to_device(device)? })
     }
@@ -290,8 +287,8 @@ fn fill_rows(stream: &Stream, rows: &Kernel, bias: &Tensor, y: &mut Tensor) -> R
     match *y.shape() {
         [_, out] if out == bias.len() => {}
         _ => {
-            let detail = format!("the output {:?} has not the {} columns of the bias", y.shape(), bias.len());
-            return Err(Error::Shape { operation: "linear".to_owned(), detail });
+            let detail = ShapeError::mismatch(format!("[rows, {}]", bias.len()), y.shape());
+            return Err(Error::shape("linear's y", detail));
         }
     }
     let n = fits_i32("linear", "the number of values", Some(y.len()))?.unsigned_abs();

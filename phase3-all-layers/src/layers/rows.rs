@@ -21,7 +21,7 @@ impl Rows {
     pub(super) fn of(operation: &str, x: &Tensor) -> Result<Rows> {
         let Some((&columns, rows)) = x.shape().split_last() else {
             let detail = "the input has no dimension".to_owned();
-            return Err(Error::Shape { operation: operation.to_owned(), detail });
+            return Err(Error::shape(operation, detail));
         };
         let rows = rows.iter().try_fold(1usize, |rows, &dim| rows.checked_mul(dim));
         Ok(Rows {

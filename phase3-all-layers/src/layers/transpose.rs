@@ -66,9 +66,9 @@ fn size(x: &Tensor, y: &Tensor) -> Result<[usize; 3]> {
         }
         _ => None,
     };
-    size.ok_or_else(|| Error::Shape {
-        operation: "transposition".to_owned(),
-        detail: format!("{:?} is not the transpose of {:?}: [B, R, C] becomes [B, C, R]", y.shape(), x.shape()),
+    size.ok_or_else(|| {
+        let detail = format!("{:?} is not the transpose of {:?}: [B, R, C] becomes [B, C, R]", y.shape(), x.shape());
+        Error::shape("transposition", detail)
     })
 }
 
