@@ -10,6 +10,7 @@
 //! | [`cpu`] | the same layers as fast as a CPU has them |
 //! | [`check`] | comparison that a NaN cannot pass, with derived tolerances |
 //! | [`ladder`] | the runner of every ladder: poison, check, then time; step × shape × device |
+//! | [`files`] | files that a user names, read with a limit |
 //! | [`limits`] | counts that fit a kernel's 32 bits |
 //! | [`peer`] | cuBLAS and cuDNN, where they are installed |
 //! | [`timing`] | measurements that carry the clock they were taken with |
@@ -40,6 +41,7 @@ pub mod compile;
 pub mod cpu;
 pub mod device;
 mod error;
+pub mod files;
 mod json;
 pub mod ladder;
 pub mod limits;

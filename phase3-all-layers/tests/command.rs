@@ -54,6 +54,30 @@ fn files_that_are_none_are_refused_in_a_sentence() {
     command(&["--help"]).assert().success();
 }
 
+/// Reading one of these would never end.
+#[cfg(unix)]
+#[test]
+fn devices_and_pipes_are_no_inputs() {
+    let dir = tempfile::tempdir().unwrap();
+    let pipe = dir.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for endless in [pipe.to_str().unwrap(), "/dev/zero"] {
+        for args in [
+            ["classify", endless].as_slice(),
+            &["classify", "--weights", endless],
+            &["reconstruct", endless],
+            &["reconstruct", "--weights", endless, "none.wav"],
+            &["video", "--weights", endless, "--out", dir.path().to_str().unwrap()],
+        ] {
+            let mut command = command(&[args, &["--device", "sim"]].concat());
+            let run = command.timeout(std::time::Duration::from_secs(60)).assert().code(1);
+            let stderr = String::from_utf8_lossy(&run.get_output().stderr).into_owned();
+            let says = "it is a device or a pipe, not a regular file";
+            assert!(stderr.contains(endless) && stderr.contains(says), "{args:?}: {stderr}");
+        }
+    }
+}
+
 #[test]
 fn a_video_is_written_as_pictures() {
     let dir = tempfile::tempdir().unwrap();

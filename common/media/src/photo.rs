@@ -11,9 +11,12 @@
 //! - a camera's note of how it was held (EXIF orientation) is followed, so that the network sees the photo upright. torchvision's
 //!   image folders do not, unless a transform calls Pillow's `exif_transpose`.
 
+use std::fs;
 use std::io::Cursor;
 use std::path::Path;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use common::files;
 use common::prelude::*;
 use image::imageops;
 use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits, RgbImage};
@@ -34,34 +37,53 @@ const STANDARD_DEVIATION: [f32; 3] = [0.229, 0.224, 0.225];
 /// A longer strip than this would be blown up to gigabytes for the sake of a square in its middle.
 const MAX_ASPECT: u32 = 64;
 
+/// Bytes of photo files in memory at any time, and so the limit for one file.
+static FILES: Budget = Budget::new(512 << 20);
+/// Bytes of decoded pixels in memory at any time, and so the limit for one photo. Photos that are opened at the same time wait for
+/// each other rather than exceed it. A decoder's own tables come on top.
+static PIXELS: Budget = Budget::new(1 << 30);
+
 /// The photo in the repository; `assets/README.md` has its author and licence.
 static CHINA: &[u8] = include_bytes!("../assets/china.jpg");
 
-/// A decoded photo.
+/// A photo as the network sees it, 150 kB. Its own pixels are gone as soon as it is open: those of a hundred photos from a camera
+/// would take gigabytes.
 #[derive(Clone, Debug)]
 pub struct Photo {
     name: String,
-    image: RgbImage,
+    /// Before the resize.
+    size: (u32, u32),
+    /// 224 × 224.
+    middle: RgbImage,
 }
 
 impl Photo {
     /// The photo that comes with the course.
     pub fn built_in() -> Photo {
-        let image = decode(CHINA).expect("the photo in the repository is a JPEG, which a test decodes");
-        Photo { name: "china.jpg".to_owned(), image }
+        let image =
+            header(CHINA).and_then(pixels).expect("the photo in the repository is a JPEG, which a test decodes");
+        Photo::new("china.jpg".to_owned(), &image)
     }
 
     /// Reads a JPEG or PNG file; what it is, its content says, not its name.
     ///
     /// # Errors
-    /// [`Error::Photo`] if the file cannot be read, is no image, is truncated, has no pixels or too many, or is a strip too long to
-    /// resize.
+    /// [`Error::Photo`] if the file is not a regular one or cannot be read, is no image, is truncated, has no pixels or too many, or
+    /// is a strip too long to resize.
     pub fn open(path: &Path) -> Result<Photo> {
-        let fail = |reason| Error::Photo { path: path.to_owned(), reason };
-        let bytes = std::fs::read(path).map_err(|error| fail(error.to_string()))?;
-        let image = decode(&bytes).map_err(fail)?;
+        let fail = |reason: String| Error::Photo { path: path.to_owned(), reason };
+        let unreadable = |error: std::io::Error| fail(error.to_string());
+        let length = fs::metadata(path).map_err(unreadable)?.len();
+        let _share = FILES.take(length.min(FILES.total));
+        let bytes = files::read(path, FILES.total).map_err(unreadable)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Ok(Photo { name, image })
+        let decoder = header(&bytes).map_err(fail)?;
+        let _share = PIXELS.take(decoding_bytes(&decoder));
+        Ok(Photo::new(name, &pixels(decoder).map_err(fail)?))
+    }
+
+    fn new(name: String, image: &RgbImage) -> Photo {
+        Photo { name, size: image.dimensions(), middle: crop(&resize(image)) }
     }
 
     /// The file's name.
@@ -69,14 +91,14 @@ impl Photo {
         &self.name
     }
 
-    /// Width and height in pixels.
+    /// Width and height of the photo in pixels.
     pub fn size(&self) -> (u32, u32) {
-        self.image.dimensions()
+        self.size
     }
 
     /// The network's input: \[1, 3, 224, 224\], red, green, blue.
     pub fn to_tensor(&self) -> Tensor {
-        normalise(&crop(&resize(&self.image)))
+        normalise(&self.middle)
     }
 }
 
@@ -90,13 +112,54 @@ pub fn batch(photos: &[Photo]) -> common::Result<Tensor> {
     Tensor::from_vec(&[photos.len(), CHANNELS, side, side], each.concat())
 }
 
-fn decode(bytes: &[u8]) -> Result<RgbImage, String> {
+/// Bytes that users share: who finds too few waits until others give theirs back.
+struct Budget {
+    total: u64,
+    taken: Mutex<u64>,
+    returned: Condvar,
+}
+
+/// Bytes of a [`Budget`], given back when dropped.
+struct Share<'a> {
+    budget: &'a Budget,
+    bytes: u64,
+}
+
+impl Budget {
+    const fn new(total: u64) -> Budget {
+        Budget { total, taken: Mutex::new(0), returned: Condvar::new() }
+    }
+
+    /// Waits until `bytes`, which must not be more than the total, are free.
+    fn take(&self, bytes: u64) -> Share<'_> {
+        let full = |taken: &mut u64| *taken + bytes > self.total;
+        let free = self.returned.wait_while(self.taken(), full);
+        *free.unwrap_or_else(PoisonError::into_inner) += bytes;
+        Share { budget: self, bytes }
+    }
+
+    fn taken(&self) -> MutexGuard<'_, u64> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Share<'_> {
+    fn drop(&mut self) {
+        *self.budget.taken() -= self.bytes;
+        self.budget.returned.notify_all();
+    }
+}
+
+/// Reads the header of a photo that may be decoded.
+fn header(bytes: &[u8]) -> Result<impl ImageDecoder + '_, String> {
     if bytes.is_empty() {
         return Err("the file is empty".to_owned());
     }
-    let no_image = |error: image::ImageError| format!("it cannot be decoded: {error}");
     // From memory there is nothing to fail but the format.
-    let reader = ImageReader::new(Cursor::new(bytes)).with_guessed_format().map_err(|error| error.to_string())?;
+    let mut reader = ImageReader::new(Cursor::new(bytes)).with_guessed_format().map_err(|error| error.to_string())?;
+    let mut limits = Limits::default();
+    limits.max_alloc = Some(PIXELS.total);
+    reader.limits(limits);
     match reader.format() {
         Some(ImageFormat::Jpeg) if !jpeg_ends(bytes) => {
             return Err("it is truncated: the image does not end".to_owned());
@@ -105,7 +168,7 @@ fn decode(bytes: &[u8]) -> Result<RgbImage, String> {
         Some(other) => return Err(format!("it is a {other:?} image; JPEG and PNG are read")),
         None => return Err("it is neither a JPEG nor a PNG image".to_owned()),
     }
-    let mut decoder = reader.into_decoder().map_err(no_image)?;
+    let decoder = reader.into_decoder().map_err(undecodable)?;
     let (width, height) = decoder.dimensions();
     if width == 0 || height == 0 {
         return Err(format!("it is {width} × {height} pixels"));
@@ -114,13 +177,35 @@ fn decode(bytes: &[u8]) -> Result<RgbImage, String> {
         return Err(format!("it is {width} × {height} pixels, one side more than {MAX_ASPECT} times the other"));
     }
     // A small file may claim to hold a giant picture.
-    let too_large = |_| format!("it is {width} × {height} pixels, too many to decode");
-    Limits::default().reserve(decoder.total_bytes()).map_err(too_large)?;
-    let orientation = decoder.orientation().map_err(no_image)?;
-    let image = DynamicImage::from_decoder(decoder).map_err(no_image)?.into_rgb8();
+    let (need, limit) = (decoding_bytes(&decoder), PIXELS.total);
+    if need > limit {
+        return Err(format!(
+            "it is {width} × {height} pixels, and decoding them takes {}; the limit is {}",
+            files::bytes(need),
+            files::bytes(limit)
+        ));
+    }
+    Ok(decoder)
+}
+
+/// Bytes of the pixels as the file has them, and of a copy in 8-bit red, green and blue, which a conversion or a turn makes.
+fn decoding_bytes(decoder: &impl ImageDecoder) -> u64 {
+    let (width, height) = decoder.dimensions();
+    let copy = CHANNELS as u64 * u64::from(width) * u64::from(height);
+    decoder.total_bytes().saturating_add(copy)
+}
+
+/// The photo upright, in 8-bit red, green and blue.
+fn pixels(mut decoder: impl ImageDecoder) -> Result<RgbImage, String> {
+    let orientation = decoder.orientation().map_err(undecodable)?;
+    let image = DynamicImage::from_decoder(decoder).map_err(undecodable)?.into_rgb8();
     let mut upright = DynamicImage::ImageRgb8(image);
     upright.apply_orientation(orientation);
     Ok(upright.into_rgb8())
+}
+
+fn undecodable(error: image::ImageError) -> String {
+    format!("it cannot be decoded: {error}")
 }
 
 /// Whether the markers of a JPEG lead to the one that ends it. The decoder fills what a file lacks with grey, and says nothing.
@@ -207,7 +292,11 @@ mod tests {
     use super::*;
 
     fn photo(image: RgbImage) -> Photo {
-        Photo { name: "test".to_owned(), image }
+        Photo::new("test".to_owned(), &image)
+    }
+
+    fn decode(bytes: &[u8]) -> Result<RgbImage, String> {
+        header(bytes).and_then(pixels)
     }
 
     #[test]
@@ -320,14 +409,29 @@ mod tests {
             (png_of(0, 8), "it cannot be decoded: "),
             (jpeg_of(0, 8), "it cannot be decoded: "),
             (jpeg_of(8, 0), "it cannot be decoded: "),
-            (png_of(60_000, 60_000), "it is 60000 × 60000 pixels, too many to decode"),
-            (jpeg_of(65_000, 65_000), "it is 65000 × 65000 pixels, too many to decode"),
+            (png_of(60_000, 60_000), "it is 60000 × 60000 pixels, and decoding them takes 20 GiB; the limit is 1 GiB"),
+            (jpeg_of(65_000, 65_000), "it is 65000 × 65000 pixels, and decoding them takes 23 GiB; the limit is 1 GiB"),
         ] {
             let error = decode(&bytes).unwrap_err();
             assert!(error.starts_with(says), "{error}, not {says}");
         }
         assert_eq!(png_of(8, 8), small);
-        assert_eq!(decode(&jpeg_of(640, 427)).unwrap(), Photo::built_in().image);
+        assert_eq!(decode(&jpeg_of(640, 427)).unwrap(), decode(CHINA).unwrap());
+    }
+
+    #[test]
+    fn a_budget_makes_wait_who_would_exceed_it() {
+        static BUDGET: Budget = Budget::new(10);
+        let (first, second) = (BUDGET.take(6), BUDGET.take(4));
+        let waits = std::thread::spawn(|| drop(BUDGET.take(5)));
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        assert!(!waits.is_finished());
+        drop(second);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        assert!(!waits.is_finished(), "4 are free, and 5 are wanted");
+        drop(first);
+        waits.join().unwrap();
+        assert_eq!(*BUDGET.taken(), 0);
     }
 
     /// PNG's checksum (ISO 3309), bit by bit.

@@ -13,6 +13,7 @@
 use std::io::Cursor;
 use std::path::Path;
 
+use common::files;
 use common::prelude::*;
 use hound::{SampleFormat, WavReader};
 use realfft::RealFftPlanner;
@@ -26,6 +27,8 @@ pub const SAMPLE_RATE: u32 = 16_000;
 pub const WINDOW: usize = 1024;
 /// Samples from one spectrum to the next.
 pub const HOP: usize = 512;
+/// The largest file that is read: more than two hours of 16-bit sound.
+const FILE_LIMIT: u64 = 256 << 20;
 /// Added to a filter's sum before its logarithm is taken.
 pub const FLOOR: f64 = 1e-6;
 
@@ -58,11 +61,11 @@ pub fn second(frame: usize) -> f64 {
 /// The samples of a WAV file: integers of 8 to 32 bits scaled to [−1, 1), or f32 as they are; channels are averaged.
 ///
 /// # Errors
-/// [`Error::Sound`] if the file cannot be read, is no WAV, is compressed, empty or truncated, has another rate than
+/// [`Error::Sound`] if the file is not a regular one, has more than 256 MiB, cannot be read, is no WAV, is compressed, empty or truncated, has another rate than
 /// [`SAMPLE_RATE`] (nothing is resampled: what made the sound can do so better), or holds a value that is no finite number.
 pub fn open(path: &Path) -> crate::Result<Vec<f32>> {
     let fail = |reason| Error::Sound { path: path.to_owned(), reason };
-    let bytes = std::fs::read(path).map_err(|error| fail(error.to_string()))?;
+    let bytes = files::read(path, FILE_LIMIT).map_err(|error| fail(error.to_string()))?;
     decode(&bytes).map_err(fail)
 }
 
@@ -86,22 +89,41 @@ fn decode(bytes: &[u8]) -> Result<Vec<f32>, String> {
     if count == 0 {
         return Err("it holds no samples".to_owned());
     }
-    let samples: Result<Vec<f64>, hound::Error> = match spec.sample_format {
-        SampleFormat::Float => wav.samples::<f32>().map(|sample| sample.map(f64::from)).collect(),
+    let channels = usize::from(spec.channels);
+    match spec.sample_format {
+        SampleFormat::Float => averaged(wav.samples::<f32>().map(|sample| sample.map(f64::from)), channels, count),
         SampleFormat::Int => {
             let full_scale = f64::from(spec.bits_per_sample - 1).exp2();
-            wav.samples::<i32>().map(|sample| sample.map(|sample| f64::from(sample) / full_scale)).collect()
+            let scaled = wav.samples::<i32>().map(|sample| sample.map(|sample| f64::from(sample) / full_scale));
+            averaged(scaled, channels, count)
         }
-    };
-    let samples = samples.map_err(|error| match error {
-        hound::Error::IoError(_) => format!("it is truncated: it says that it holds {count} samples"),
-        other => other.to_string(),
-    })?;
-    if let Some(at) = samples.iter().position(|sample| !sample.is_finite()) {
-        return Err(format!("sample {at} is {}", samples[at]));
     }
-    let channels = usize::from(spec.channels);
-    Ok(samples.chunks(channels).map(|moment| (moment.iter().sum::<f64>() / channels as f64) as f32).collect())
+}
+
+/// The mean of each moment's samples, of which there are as many as channels; `count` is how many the file says it holds.
+fn averaged(
+    samples: impl Iterator<Item = hound::Result<f64>>,
+    channels: usize,
+    count: u32,
+) -> Result<Vec<f32>, String> {
+    // Without room made ahead: the count is what a file claims.
+    let mut moments = Vec::new();
+    let mut sum = 0.0;
+    for (at, sample) in samples.enumerate() {
+        let sample = sample.map_err(|error| match error {
+            hound::Error::IoError(_) => format!("it is truncated: it says that it holds {count} samples"),
+            other => other.to_string(),
+        })?;
+        if !sample.is_finite() {
+            return Err(format!("sample {at} is {sample}"));
+        }
+        sum += sample;
+        if (at + 1) % channels == 0 {
+            moments.push((sum / channels as f64) as f32);
+            sum = 0.0;
+        }
+    }
+    Ok(moments)
 }
 
 /// The inputs \[B, F·M\] that sound at [`SAMPLE_RATE`] makes. Each is F frames, one behind the other; the next begins where it ends,

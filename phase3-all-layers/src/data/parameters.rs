@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use common::files;
 use common::prelude::*;
 use half::{bf16, f16};
 use safetensors::tensor::TensorView;
@@ -10,6 +11,8 @@ use safetensors::{Dtype, SafeTensors};
 
 /// What PyTorch counts in training and nothing here needs.
 const COUNTER: &str = ".num_batches_tracked";
+/// Bytes for what is in a file beside its values: names and shapes, of which the format allows 100 MB.
+const HEADER: u64 = 128 << 20;
 /// So many names stand in a message; the rest are counted.
 const NAMED: usize = 5;
 
@@ -48,7 +51,10 @@ impl Parameters {
     /// missing, too many, of another shape or type; or one holds a value that is no finite number.
     pub fn open(path: &Path, shapes: &[(String, Vec<usize>)]) -> Result<Parameters> {
         let name = path.display().to_string();
-        let bytes = std::fs::read(path).map_err(|error| Error::Invalid(format!("{name}: {error}")))?;
+        // The widest type has eight bytes. It is refused, but with a better reason.
+        let values: u64 = shapes.iter().map(|(_, shape)| shape.iter().map(|&side| side as u64).product::<u64>()).sum();
+        let bytes = files::read(path, values.saturating_mul(8).saturating_add(HEADER))
+            .map_err(|error| Error::Invalid(format!("{name}: {error}")))?;
         Parameters::from_bytes(&name, &bytes, shapes)
     }
 
