@@ -5,7 +5,7 @@
 //! TERM        = NUMBER | TABLE[ "CELL" … : "COLUMN" ]
 //! ```
 //! `TABLE` is as [`crate::record`] has it. The row is the one whose cells read so; each text is compared with every cell,
-//! or as `COLUMN=CELL` with the one of that column.
+//! or as `COLUMN=CELL` with the one of that column. A column is named by its key or its heading.
 //! A single term is shown as its table shows it; a computed number needs its decimals.
 
 use std::path::Path;

@@ -7,9 +7,10 @@
 //! measured by itself. With `@sim`, the step of phase 1 or the part of phase 2's report that makes the table is run on the
 //! simulator: its counts are the same on every machine. What a tool says, without any device, is in `PHASE/records/TABLE.json`.
 //!
-//! Columns are shown in the order named; a row is shown if one of its cells reads as one of those named, or as `COLUMN=CELL` for a
-//! cell of that column. `only` leaves the rows that have all of its cells. A list shows each row's last text as a block of its own,
-//! for texts of several lines. Columns of code, such as drawings, keep one width for each letter.
+//! A column is named by its key or its heading. Columns are shown in the order named; a row is shown if one of its cells reads
+//! as one of those named, or as `COLUMN=CELL` for a cell of that column. `only` leaves the rows that have all of its cells. A
+//! list shows each row's last text as a block of its own, for texts of several lines. Columns of code, such as drawings, keep
+//! one width for each letter.
 
 use std::{
     collections::HashMap,
@@ -217,25 +218,26 @@ pub fn text(cell: &Cell, column: &Column) -> String {
     }
 }
 
-/// The column of that name.
+/// The column with that key or, as pages may name it too, that heading.
 ///
 /// # Errors
 /// [`RecordError::NoColumn`].
 pub fn column(table: &Table, name: &str) -> Result<usize, RecordError> {
-    let known = || table.columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>().join(", ");
-    let no_column = || RecordError::NoColumn { name: name.to_owned(), known: known() };
-    table.columns.iter().position(|column| column.name == name).ok_or_else(no_column)
+    let by_key = table.columns.iter().position(|column| column.key() == name);
+    let by_heading = || table.columns.iter().position(|column| column.heading == name);
+    by_key.or_else(by_heading).ok_or_else(|| {
+        let known = table.columns.iter().map(|column| column.heading.as_str()).collect::<Vec<_>>().join(", ");
+        RecordError::NoColumn { name: name.to_owned(), known }
+    })
 }
 
 /// Whether a cell of the row reads so; `COLUMN=TEXT` asks one column only. Line ends count as spaces.
 pub fn has(table: &Table, row: &[Cell], wanted: &str) -> bool {
-    let (only, wanted) = match wanted.split_once('=') {
-        Some((name, text)) if table.columns.iter().any(|column| column.name == name) => (Some(name), text),
-        _ => (None, wanted),
-    };
-    let asked = |column: &Column| only.is_none_or(|name| column.name == name);
+    let in_column = wanted.split_once('=').and_then(|(name, text)| Some((column(table, name).ok()?, text)));
+    let (only, wanted) = in_column.map_or((None, wanted), |(at, text)| (Some(at), text));
     let reads = |text: String| text.split_whitespace().eq(wanted.split_whitespace());
-    row.iter().zip(&table.columns).any(|(cell, column)| asked(column) && reads(text(cell, column)))
+    let mut cells = row.iter().zip(&table.columns).enumerate();
+    cells.any(|(at, (cell, column))| only.is_none_or(|only| only == at) && reads(text(cell, column)))
 }
 
 /// An argument, taken apart.
@@ -294,16 +296,14 @@ impl Request {
         if !self.only.is_empty() && !table.rows.iter().any(|row| left(&row)) {
             return Err(RecordError::Rows { found: 0, cells: self.only.clone() });
         }
+        let code: Vec<usize> = self.code.iter().map(|name| column(table, name)).collect::<Result<_, _>>()?;
         let mut shown = Table::new("", columns.iter().map(|&at| table.columns[at].clone()));
         let wanted = |row: &&Vec<Cell>| self.rows.is_empty() || self.rows.iter().any(|text| has(table, row, text));
         for row in table.rows.iter().filter(left).filter(wanted) {
             shown.row(columns.iter().map(|&at| match &row[at] {
-                Cell::Text(text) if self.code.contains(&table.columns[at].name) => format!("`{text}`").into(),
+                Cell::Text(text) if code.contains(&at) => format!("`{text}`").into(),
                 cell => cell.clone(),
             }));
-        }
-        for name in &self.code {
-            column(table, name)?;
         }
         if !self.without_notes {
             shown.notes.clone_from(&table.notes);

@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn each_row_and_each_column_takes_one_line() {
-        let mut table = Table::new("times", [Column::text("step"), Column::key("n"), Column::number("ms", 2)]);
+        let mut table = Table::new("times", [Column::text("step"), Column::identity("n"), Column::number("ms", 2)]);
         table.row(["a \"b\"\n\u{1b}\u{9b}".into(), 64usize.into(), 0.125.into()]);
         table.row(["c".into(), 64usize.into(), Cell::absent("no clock")]);
         table.note("warm");

@@ -150,11 +150,11 @@ impl Record {
             Column::number("now / before", 3),
         ];
         let mut table = Table::new(format!("{name}, compared with an earlier run"), columns);
-        let measured = |column: &Column| column.decimals.is_some() && !column.key;
+        let measured = |column: &Column| column.decimals.is_some() && !column.identifies;
         for row in &now.rows {
-            let then = find(before, now.key(row));
+            let then = find(before, now.identity(row));
             for (cell, column) in row.iter().zip(&now.columns).filter(|(_, column)| measured(column)) {
-                let at = before.columns.iter().position(|other| other.name == column.name);
+                let at = before.columns.iter().position(|other| other.is_same(column));
                 let then = match then.zip(at) {
                     Some((then, at)) => then[at].clone(),
                     None => Cell::absent("not in the earlier run"),
@@ -165,7 +165,7 @@ impl Record {
                     (Cell::Number(_), Cell::Number(_)) => Cell::absent("it was 0"),
                     _ => Cell::absent("not in both runs"),
                 };
-                table.row([about(now, row).into(), column.name.as_str().into(), cell.clone(), then, ratio]);
+                table.row([about(now, row).into(), column.heading.as_str().into(), cell.clone(), then, ratio]);
             }
         }
         table.note(format!("now: {}; host: {}", self.provenance(), self.host));
@@ -197,14 +197,14 @@ impl Record {
 
 /// The row that is about the same.
 fn find<'a>(table: &'a Table, key: &[Cell]) -> Option<&'a Vec<Cell>> {
-    table.rows.iter().find(|row| table.key(row) == key)
+    table.rows.iter().find(|row| table.identity(row) == key)
 }
 
 /// What a row is about, in words: `pinned → device KiB 64`.
 fn about(table: &Table, row: &[Cell]) -> String {
-    let parts = table.key(row).iter().zip(&table.columns).filter_map(|(cell, column)| match cell {
+    let parts = table.identity(row).iter().zip(&table.columns).filter_map(|(cell, column)| match cell {
         Cell::Text(text) => Some(text.clone()),
-        Cell::Number(value) => Some(format!("{} {}", column.name, number(*value, column.decimals))),
+        Cell::Number(value) => Some(format!("{} {}", column.heading, number(*value, column.decimals))),
         Cell::Absent(_) => None,
     });
     parts.collect::<Vec<_>>().join(" ")
@@ -215,8 +215,11 @@ fn about(table: &Table, row: &[Cell]) -> String {
 /// which device, day and commit the numbers are from.
 pub fn merge(table: &Table, name: &str, records: &[Record]) -> Table {
     // A record whose rows are about other things, as of an earlier version of the table, has nothing to put beside these.
-    let comparable =
-        |record: &&Record| record.table(name).is_some_and(|source| source.key_names() == table.key_names());
+    let is_about_the_same = |source: &Table| {
+        source.identity_columns().count() == table.identity_columns().count()
+            && source.identity_columns().zip(table.identity_columns()).all(|(its, ours)| its.is_same(ours))
+    };
+    let comparable = |record: &&Record| record.table(name).is_some_and(is_about_the_same);
     let records: Vec<&Record> = records.iter().filter(comparable).collect();
     let replacements: Vec<Vec<(&Record, &Table, usize)>> = (0..table.columns.len())
         .map(|at| {
@@ -226,7 +229,7 @@ pub fn merge(table: &Table, name: &str, records: &[Record]) -> Table {
             }
             let recorded = records.iter().copied().filter_map(|record| {
                 let source = record.table(name)?;
-                let from = source.columns.iter().position(|other| other.name == column.name)?;
+                let from = source.columns.iter().position(|other| other.is_same(column))?;
                 let has_numbers = source.rows.iter().any(|row| matches!(row[from], Cell::Number(_)));
                 has_numbers.then_some((record, source, from))
             });
@@ -246,11 +249,11 @@ pub fn merge(table: &Table, name: &str, records: &[Record]) -> Table {
             }
         }
         for (record, source, from) in replacements {
-            let quantity = column.name.strip_prefix("device ").unwrap_or(&column.name);
+            let quantity = column.heading.strip_prefix("device ").unwrap_or(&column.heading);
             let heading = format!("recorded {} {quantity}", record.short_name());
-            merged.columns.push(Column { name: heading, ..column.clone() });
+            merged.columns.push(column.headed(heading));
             for (row, whole) in merged.rows.iter_mut().zip(&rows) {
-                let recorded = find(source, table.key(whole));
+                let recorded = find(source, table.identity(whole));
                 row.push(recorded.map_or_else(|| Cell::absent("not in the record"), |other| other[from].clone()));
             }
             merged.note(record.note());
@@ -265,12 +268,12 @@ fn rows_of_all<'a>(table: &Table, sources: impl Iterator<Item = &'a Table>) -> V
     for source in sources {
         let mut next = 0;
         for row in &source.rows {
-            let key = source.key(row);
-            match rows.iter().position(|other| table.key(other) == key) {
+            let key = source.identity(row);
+            match rows.iter().position(|other| table.identity(other) == key) {
                 Some(at) => next = at + 1,
                 None => {
                     // Behind what only this machine has at that place, such as its own largest size.
-                    while rows.get(next).is_some_and(|other| find(source, table.key(other)).is_none()) {
+                    while rows.get(next).is_some_and(|other| find(source, table.identity(other)).is_none()) {
                         next += 1;
                     }
                     let rest = std::iter::repeat(Cell::absent("not run on this device"));
@@ -432,7 +435,7 @@ mod tests {
     #[test]
     fn an_empty_column_gives_way_to_the_recorded_one_and_says_so() {
         let merged = merge(&here(), "layers", &[on_gpu()]);
-        let names: Vec<_> = merged.columns.iter().map(|column| column.name.as_str()).collect();
+        let names: Vec<_> = merged.columns.iter().map(|column| column.heading.as_str()).collect();
         assert_eq!(names, ["layer", "recorded H200 ms", "lanes"]);
         assert_eq!(merged.rows[0], ["Conv2D".into(), 0.5.into(), 100.0.into()]);
         assert_eq!(merged.rows[1], ["ReLU".into(), Cell::absent("not in the record"), 10.0.into()]);
@@ -443,14 +446,15 @@ mod tests {
     #[test]
     fn a_record_of_a_table_with_other_rows_is_left_alone() {
         let mut record = on_gpu();
-        record.tables[0].table.columns[0].name = "operation".to_owned();
+        record.tables[0].table.columns[0].heading = "operation".to_owned();
         assert_eq!(merge(&here(), "layers", &[record]), here());
     }
 
     #[test]
     fn rows_of_one_name_are_told_apart_by_their_key_columns() {
         let table = |sizes: [usize; 2], ms: [Cell; 2]| {
-            let mut table = Table::new("copies", [Column::text("path"), Column::key("KiB"), Column::number("ms", 1)]);
+            let mut table =
+                Table::new("copies", [Column::text("path"), Column::identity("KiB"), Column::number("ms", 1)]);
             for (size, ms) in sizes.into_iter().zip(ms) {
                 table.row(["up".into(), size.into(), ms]);
             }

@@ -30,13 +30,42 @@ pub struct Table {
 /// A column's heading and how its numbers are written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Column {
+    /// The [`Column::key`], if the heading is not the key itself. In a record it is the `id`; those made before columns had keys
+    /// have none.
+    #[serde(rename = "id", default, skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
     /// The heading, with the unit: `ms`, `GB/s`.
-    pub name: String,
-    /// Digits behind the point; `None` for text.
+    #[serde(rename = "name")]
+    pub heading: String,
+    /// Digits after the decimal point; `None` for text.
     pub decimals: Option<usize>,
-    /// True if its numbers say what a row is about, such as a size, and are not measured.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub key: bool,
+    /// True if its numbers identify a row, as a size does, and are not measured. In a record it is the `key`.
+    #[serde(rename = "key", default, skip_serializing_if = "std::ops::Not::not")]
+    pub identifies: bool,
+}
+
+/// A column as a table's file declares it, once. Rows are filled and read by it, so its heading may change and its place too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ColumnSpec {
+    /// The name that never changes: `tflops`.
+    pub key: &'static str,
+    /// The heading, with the unit: `TFLOP/s`.
+    pub heading: &'static str,
+    /// Digits after the decimal point; `None` for text.
+    pub decimals: Option<usize>,
+    /// True if its cells identify a row and are not measured.
+    pub identifies: bool,
+    /// The kind of device whose tables have it; `None` for both.
+    pub only_on: Option<DeviceKind>,
+}
+
+/// A device that has times, or one that has counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceKind {
+    /// It has a clock.
+    Gpu,
+    /// It counts instructions.
+    Simulator,
 }
 
 /// What stands in one place of a table.
@@ -66,19 +95,80 @@ pub enum Format {
 }
 
 impl Column {
+    /// A column of words, whose heading is its key.
+    pub fn text(heading: impl Into<String>) -> Column {
+        Column { key: None, heading: heading.into(), decimals: None, identifies: false }
+    }
+
+    /// A column of numbers, whose heading is its key.
+    pub fn number(heading: impl Into<String>, decimals: usize) -> Column {
+        Column { decimals: Some(decimals), ..Column::text(heading) }
+    }
+
+    /// A column of whole numbers that identify a row: `n`, `KiB`, `streams`. Its heading is its key.
+    pub fn identity(heading: impl Into<String>) -> Column {
+        Column { identifies: true, ..Column::number(heading, 0) }
+    }
+
+    /// The same column under a heading that is its key too.
+    pub fn headed(&self, heading: impl Into<String>) -> Column {
+        Column { key: None, heading: heading.into(), ..self.clone() }
+    }
+
+    /// The name by which it is found.
+    pub fn key(&self) -> &str {
+        self.key.as_deref().unwrap_or(&self.heading)
+    }
+
+    /// Whether it shows the same as a column of another run: the keys are equal or, where a record was made before columns had
+    /// keys, the headings.
+    pub fn is_same(&self, other: &Column) -> bool {
+        self.key() == other.key() || (self.heading == other.heading && (self.key.is_none() || other.key.is_none()))
+    }
+}
+
+impl ColumnSpec {
     /// A column of words.
-    pub fn text(name: impl Into<String>) -> Column {
-        Column { name: name.into(), decimals: None, key: false }
+    pub const fn text(key: &'static str, heading: &'static str) -> ColumnSpec {
+        ColumnSpec { key, heading, decimals: None, identifies: false, only_on: None }
     }
 
     /// A column of numbers.
-    pub fn number(name: impl Into<String>, decimals: usize) -> Column {
-        Column { name: name.into(), decimals: Some(decimals), key: false }
+    pub const fn number(key: &'static str, heading: &'static str, decimals: usize) -> ColumnSpec {
+        ColumnSpec { decimals: Some(decimals), ..ColumnSpec::text(key, heading) }
     }
 
-    /// A column of whole numbers that say what a row is about: `n`, `KiB`, `streams`.
-    pub fn key(name: impl Into<String>) -> Column {
-        Column { key: true, ..Column::number(name, 0) }
+    /// A column of whole numbers that identify a row.
+    pub const fn identity(key: &'static str, heading: &'static str) -> ColumnSpec {
+        ColumnSpec { identifies: true, ..ColumnSpec::number(key, heading, 0) }
+    }
+
+    /// Only in tables of a GPU: a line has 100 characters, and the simulator knows nothing of it.
+    pub const fn on_gpu(self) -> ColumnSpec {
+        ColumnSpec { only_on: Some(DeviceKind::Gpu), ..self }
+    }
+
+    /// Only in tables of the simulator.
+    pub const fn on_simulator(self) -> ColumnSpec {
+        ColumnSpec { only_on: Some(DeviceKind::Simulator), ..self }
+    }
+
+    /// Whether tables of this kind of device have it.
+    pub fn is_on(self, kind: DeviceKind) -> bool {
+        self.only_on.is_none_or(|only| only == kind)
+    }
+}
+
+impl AsRef<str> for ColumnSpec {
+    fn as_ref(&self) -> &str {
+        self.key
+    }
+}
+
+impl From<ColumnSpec> for Column {
+    fn from(spec: ColumnSpec) -> Column {
+        let ColumnSpec { key, heading, decimals, identifies, .. } = spec;
+        Column { key: (key != heading).then(|| key.to_owned()), heading: heading.to_owned(), decimals, identifies }
     }
 }
 
@@ -127,6 +217,13 @@ impl From<f64> for Cell {
 impl From<f32> for Cell {
     fn from(value: f32) -> Cell {
         Cell::Number(value.into())
+    }
+}
+
+/// A number, or a dash with the reason.
+impl From<Result<f64, String>> for Cell {
+    fn from(value: Result<f64, String>) -> Cell {
+        value.map_or_else(Cell::Absent, Cell::Number)
     }
 }
 
@@ -201,7 +298,7 @@ impl Table {
         builder.push_record(self.columns.iter().enumerate().map(|(at, column)| {
             let lines = rows.iter().flat_map(|row| row[at].lines());
             let widest = lines.map(|line| line.chars().count()).max().unwrap_or(0);
-            centred(&wrap(&column.name, heading.max(widest)))
+            centred(&wrap(&column.heading, heading.max(widest)))
         }));
         for row in rows {
             builder.push_record(row);
@@ -225,7 +322,7 @@ impl Table {
         };
         let (rows, notes) = self.shown();
         let mut out = format!("**{}**\n\n", printable(&self.title));
-        out += &line(self.columns.iter().map(|column| column.name.clone()).collect());
+        out += &line(self.columns.iter().map(|column| column.heading.clone()).collect());
         let rule = |column: &Column| {
             if column.decimals.is_some() { "---:" } else { "---" }
         };
@@ -246,7 +343,7 @@ impl Table {
             false => text.to_owned(),
         };
         let line = |cells: Vec<String>| cells.join(",") + "\n";
-        let mut out = line(self.columns.iter().map(|column| quote(&column.name)).collect());
+        let mut out = line(self.columns.iter().map(|column| quote(&column.heading)).collect());
         for row in &self.rows {
             out += &line(
                 row.iter()
@@ -298,16 +395,42 @@ impl Table {
         Some(format!("row {row} has {} cells for {} columns", self.rows[row].len(), self.columns.len()))
     }
 
-    /// A row's leading cells, up to the first column that was measured: what the row is about. (Texts behind that are results,
-    /// such as that of a check.)
-    pub(crate) fn key<'a>(&self, row: &'a [Cell]) -> &'a [Cell] {
-        &row[..self.key_names().len()]
+    /// A row's leading cells, up to the first column that was measured: what the row is about. (Texts after it are results, such
+    /// as that of a check.)
+    pub(crate) fn identity<'a>(&self, row: &'a [Cell]) -> &'a [Cell] {
+        &row[..self.identity_columns().count()]
     }
 
-    /// The headings above [`Table::key`].
-    pub(crate) fn key_names(&self) -> Vec<&str> {
-        let about = |column: &&Column| column.key || column.decimals.is_none();
-        self.columns.iter().take_while(about).map(|column| column.name.as_str()).collect()
+    /// The columns of [`Table::identity`].
+    pub(crate) fn identity_columns(&self) -> impl Iterator<Item = &Column> {
+        self.columns.iter().take_while(|column| column.identifies || column.decimals.is_none())
+    }
+
+    /// The place of a column.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`], with the columns there are, if none has this key.
+    pub fn column(&self, key: impl AsRef<str>) -> Result<usize> {
+        let key = key.as_ref();
+        self.columns.iter().position(|column| column.key() == key).ok_or_else(|| {
+            let known: Vec<&str> = self.columns.iter().map(Column::key).collect();
+            Error::Invalid(format!("the table `{}` has no column `{key}`; it has {}", self.title, known.join(", ")))
+        })
+    }
+
+    /// The rows, whose cells are found by their columns.
+    pub fn iter(&self) -> impl Iterator<Item = Row<'_>> {
+        self.rows.iter().map(|cells| Row { table: self, cells })
+    }
+
+    /// The first row that has all of these cells.
+    ///
+    /// # Errors
+    /// As [`Table::column`].
+    pub fn find(&self, wanted: &[(ColumnSpec, Cell)]) -> Result<Option<Row<'_>>> {
+        let wanted =
+            wanted.iter().map(|(column, cell)| Ok((self.column(column)?, cell))).collect::<Result<Vec<_>>>()?;
+        Ok(self.iter().find(|row| wanted.iter().all(|(at, cell)| row.cells[*at] == **cell)))
     }
 
     /// The cells as texts, and the notes with the reasons of what is absent. One reason is given plainly; several are numbered,
@@ -341,6 +464,115 @@ impl Table {
         notes.extend(self.notes.iter().cloned());
         let notes = notes.iter().map(|note| printable_lines(note).into_owned()).collect();
         (rows, notes)
+    }
+}
+
+/// A row of a table.
+#[derive(Clone, Copy, Debug)]
+pub struct Row<'a> {
+    table: &'a Table,
+    cells: &'a [Cell],
+}
+
+impl<'a> Row<'a> {
+    /// The cell of a column.
+    ///
+    /// # Errors
+    /// As [`Table::column`].
+    pub fn cell(self, key: impl AsRef<str>) -> Result<&'a Cell> {
+        Ok(&self.cells[self.table.column(key)?])
+    }
+
+    /// The number in a column; `None` if there is a dash or a text.
+    ///
+    /// # Errors
+    /// As [`Table::column`].
+    pub fn number(self, key: impl AsRef<str>) -> Result<Option<f64>> {
+        Ok(if let Cell::Number(value) = self.cell(key)? { Some(*value) } else { None })
+    }
+
+    /// The text in a column; empty if there is a dash or a number.
+    ///
+    /// # Errors
+    /// As [`Table::column`].
+    pub fn text(self, key: impl AsRef<str>) -> Result<&'a str> {
+        Ok(if let Cell::Text(text) = self.cell(key)? { text } else { "" })
+    }
+}
+
+/// A table being filled, row by row, by the columns that it declares. One that is for another kind of device is not shown, and
+/// may be set all the same.
+#[derive(Debug)]
+pub struct TableBuilder {
+    table: Table,
+    not_shown: Vec<ColumnSpec>,
+}
+
+impl TableBuilder {
+    /// An empty table for this kind of device.
+    pub fn new(title: impl Into<String>, kind: DeviceKind, columns: &[ColumnSpec]) -> TableBuilder {
+        let (shown, not_shown): (Vec<_>, Vec<_>) = columns.iter().partition(|column| column.is_on(kind));
+        TableBuilder { table: Table::new(title, shown.into_iter().map(Column::from)), not_shown }
+    }
+
+    /// Gives a column a heading that only the run knows, such as one with a library's name.
+    ///
+    /// # Panics
+    /// If the column is not declared: that is a mistake in the program.
+    pub fn heading(&mut self, column: ColumnSpec, heading: impl Into<String>) {
+        if let Some(at) = self.place(column) {
+            self.table.columns[at] = Column::from(ColumnSpec { heading: "", ..column });
+            self.table.columns[at].heading = heading.into();
+        }
+    }
+
+    /// Begins a row. It is appended when it is [finished](RowBuilder::finish).
+    pub fn row(&mut self) -> RowBuilder<'_> {
+        RowBuilder { cells: vec![None; self.table.columns.len()], builder: self }
+    }
+
+    /// Appends a sentence below the table, once.
+    pub fn note(&mut self, note: impl Into<String>) {
+        self.table.note(note);
+    }
+
+    /// The table.
+    pub fn finish(self) -> Table {
+        self.table
+    }
+
+    /// The place of a declared column; `None` if it is for another kind of device.
+    fn place(&self, column: ColumnSpec) -> Option<usize> {
+        let at = self.table.columns.iter().position(|shown| shown.key() == column.key);
+        let is_declared = at.is_some() || self.not_shown.iter().any(|hidden| hidden.key == column.key);
+        assert!(is_declared, "the table `{}` declares no column `{}`", self.table.title, column.key);
+        at
+    }
+}
+
+/// A row being filled: its cells by their columns, in any order.
+#[must_use = "a row is appended when it is finished"]
+pub struct RowBuilder<'a> {
+    builder: &'a mut TableBuilder,
+    cells: Vec<Option<Cell>>,
+}
+
+impl RowBuilder<'_> {
+    /// Sets the cell of a column.
+    ///
+    /// # Panics
+    /// If the table does not declare the column: that is a mistake in the program.
+    pub fn set(mut self, column: ColumnSpec, cell: impl Into<Cell>) -> Self {
+        if let Some(at) = self.builder.place(column) {
+            self.cells[at] = Some(cell.into());
+        }
+        self
+    }
+
+    /// Appends the row. A cell that was not set is absent, for this reason.
+    pub fn finish(self, reason: &str) {
+        let cells = self.cells.into_iter().map(|cell| cell.unwrap_or_else(|| Cell::absent(reason)));
+        self.builder.table.row(cells);
     }
 }
 
@@ -493,10 +725,59 @@ mod tests {
 
     #[test]
     fn a_row_is_about_what_stands_before_its_first_measured_number() {
-        let columns = [Column::text("path"), Column::key("KiB"), Column::number("ms", 1), Column::text("check")];
+        let columns = [Column::text("path"), Column::identity("KiB"), Column::number("ms", 1), Column::text("check")];
         let mut table = Table::new("t", columns);
         table.row(["up".into(), 64usize.into(), 1.0.into(), "ok".into()]);
-        assert_eq!(table.key(&table.rows[0]), ["up".into(), 64usize.into()]);
+        assert_eq!(table.identity(&table.rows[0]), ["up".into(), 64usize.into()]);
         assert_eq!(Table::from_json(&table.to_json()).unwrap(), table);
+    }
+
+    const STEP: ColumnSpec = ColumnSpec::text("step", "step");
+    const BATCH: ColumnSpec = ColumnSpec::identity("batch", "batch");
+    const RATE: ColumnSpec = ColumnSpec::number("tflops", "TFLOP/s", 2).on_gpu();
+    const LANES: ColumnSpec = ColumnSpec::number("lanes", "lanes a product", 1).on_simulator();
+    const UNKNOWN: ColumnSpec = ColumnSpec::number("ms", "TFLOP/s", 2);
+
+    fn built(kind: DeviceKind) -> Table {
+        let mut builder = TableBuilder::new("t", kind, &[STEP, BATCH, RATE, LANES]);
+        builder.row().set(LANES, 7.0).set(RATE, 1.5).set(BATCH, 4usize).set(STEP, "tiled").finish("not measured");
+        builder.row().set(STEP, "naive").finish("not measured");
+        builder.finish()
+    }
+
+    #[test]
+    fn rows_are_filled_and_read_by_the_keys_of_their_columns() {
+        let (gpu, simulated) = (built(DeviceKind::Gpu), built(DeviceKind::Simulator));
+        assert_eq!(gpu.rows[0], ["tiled".into(), 4usize.into(), 1.5.into()]);
+        assert_eq!(simulated.rows[0], ["tiled".into(), 4usize.into(), 7.0.into()]);
+        assert_eq!(gpu.rows[1][1..], [Cell::absent("not measured"), Cell::absent("not measured")]);
+        let row = gpu.find(&[(STEP, "tiled".into()), (BATCH, 4usize.into())]).unwrap().unwrap();
+        assert_eq!((row.number(RATE).unwrap(), row.text(STEP).unwrap()), (Some(1.5), "tiled"));
+        assert!(gpu.find(&[(STEP, "tiled".into()), (BATCH, 5usize.into())]).unwrap().is_none());
+        assert_eq!(gpu.iter().nth(1).unwrap().number(RATE).unwrap(), None);
+        let error = row.number(LANES).unwrap_err().to_string();
+        assert_eq!(error, "the table `t` has no column `lanes`; it has step, batch, tflops");
+        // A heading is no key.
+        assert!(row.number("TFLOP/s").is_err() && gpu.find(&[(UNKNOWN, 1.0.into())]).is_err());
+    }
+
+    #[test]
+    #[should_panic(expected = "the table `t` declares no column `ms`")]
+    fn a_column_that_no_table_declares_is_an_error_at_once() {
+        let mut builder = TableBuilder::new("t", DeviceKind::Gpu, &[STEP, RATE]);
+        builder.row().set(UNKNOWN, 1.0).finish("");
+    }
+
+    #[test]
+    fn a_column_is_the_same_under_another_heading_and_one_without_a_key_by_its_heading() {
+        let mut builder = TableBuilder::new("t", DeviceKind::Gpu, &[STEP, RATE]);
+        builder.heading(RATE, "10¹² operations per second");
+        let table = Table::from_json(&builder.finish().to_json()).unwrap();
+        let [step, renamed] = &table.columns[..] else { panic!() };
+        assert_eq!((renamed.key(), &*renamed.heading), ("tflops", "10¹² operations per second"));
+        assert!(renamed.is_same(&RATE.into()) && !renamed.is_same(step));
+        let old = Column::number("TFLOP/s", 2);
+        assert!(old.is_same(&RATE.into()) && Column::from(RATE).is_same(&old) && !old.is_same(renamed));
+        assert!(!Column::from(UNKNOWN).is_same(&RATE.into()), "two keys under one heading");
     }
 }

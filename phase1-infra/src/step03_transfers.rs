@@ -155,7 +155,7 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
     let bench = Bench { warm_up: 2, repeats: 10, ..Bench::default() };
     let columns = [
         Column::text("path"),
-        Column::key("KiB"),
+        Column::identity("KiB"),
         Column::number("GB/s, events", 2),
         Column::number("GB/s, host clock", 2),
         Column::text("check"),

@@ -67,7 +67,7 @@ pub fn add_on(device: &Device, a: &[f32], b: &[f32]) -> Result<Vec<f32>> {
 pub fn run(device: &Device) -> Result<Vec<Table>> {
     let large = if device.is_sim() { 1 << 18 } else { 1 << 25 };
     let columns = [
-        Column::key("n"),
+        Column::identity("n"),
         Column::number("blocks", 0),
         Column::number("idle threads", 0),
         Column::number("max |Δ|", 1),

@@ -60,7 +60,7 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
     let resident = sms * properties.max_threads_per_multiprocessor.unwrap_or(2048) / BLOCK;
 
     let columns = [
-        Column::key("blocks"),
+        Column::identity("blocks"),
         Column::number("elements a thread, at most", 0),
         Column::number("max |Δ|", 1),
         Column::number("ms", 4),

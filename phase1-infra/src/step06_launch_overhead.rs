@@ -110,7 +110,7 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
     let launches = 500;
     let columns = [
         Column::text("way"),
-        Column::key("launches"),
+        Column::identity("launches"),
         Column::number("µs a launch", 2),
         Column::number("quartile 1", 2),
         Column::number("quartile 3", 2),

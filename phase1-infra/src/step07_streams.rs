@@ -168,7 +168,7 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
 
     let columns = [
         Column::text("what"),
-        Column::key("streams"),
+        Column::identity("streams"),
         Column::number("ms", 3),
         Column::number("of one stream, ×", 2),
         Column::number("lane instructions", 0),
@@ -220,8 +220,8 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
 /// When each chunk was copied in, computed and copied out, by its events.
 fn timeline(streams: usize, marks: &[Marks], device: &Device) -> Result<Table> {
     let columns = [
-        Column::key("chunk"),
-        Column::key("stream"),
+        Column::identity("chunk"),
+        Column::identity("stream"),
         Column::number("begins, ms", 3),
         Column::number("ends, ms", 3),
         Column::text("i: copy in, k: kernel, o: copy out"),

@@ -149,7 +149,7 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
 
     let columns = [
         Column::text("layer"),
-        Column::key("bytes, both ways"),
+        Column::identity("bytes, both ways"),
         Column::number("CPU, ms", 2),
         Column::number("transfers, ms", 2),
         Column::number("transfers' share, %", 1),

@@ -58,7 +58,7 @@ fn without_names_every_step_but_doctor_runs_in_order() {
 fn the_simulator_shows_what_a_gpu_recorded_and_says_so() {
     let of = |step: &str| tables(&phase1(&[step, "--device", "sim", "--format", "json"]));
     let merged = of("transfers");
-    assert!(merged[0].columns.iter().any(|column| column.name.starts_with("recorded ")), "{:?}", merged[0].columns);
+    assert!(merged[0].columns.iter().any(|column| column.heading.starts_with("recorded ")), "{:?}", merged[0].columns);
     assert!(merged[0].notes.iter().any(|note| note.contains("not measured here, but on ")), "{:?}", merged[0].notes);
     let beside = of("streams");
     let titles: Vec<_> = beside.iter().map(|table| table.title.split(" on ").next().unwrap()).collect();

@@ -172,7 +172,7 @@ device_test! {
 }
 
 fn column<'a>(table: &'a Table, name: &str) -> impl Iterator<Item = &'a Cell> {
-    let at = table.columns.iter().position(|column| column.name == name);
+    let at = table.columns.iter().position(|column| column.heading == name);
     let at = at.unwrap_or_else(|| panic!("`{}` has no column `{name}`", table.title));
     table.rows.iter().map(move |row| &row[at])
 }

@@ -32,7 +32,7 @@ fn every_step_of_every_part_is_checked() {
     let mut not_taken = Vec::new();
     for table in &tables {
         assert!(table.to_text().lines().all(|line| line.chars().count() <= WIDTH), "{}", table.to_text());
-        let Some(check) = table.columns.iter().position(|column| column.name == "check") else { continue };
+        let Some(check) = table.columns.iter().position(|column| column.heading == "check") else { continue };
         let refused = table.rows.iter().filter(|row| row[check] != "ok".into());
         not_taken.extend(refused.map(|row| (table.title.clone(), row[0].clone(), row[check].clone())));
         checked += 1;
@@ -56,7 +56,7 @@ fn convolutions_are_counted_and_chosen_for_real_layers() {
     let tables = tables(&["conv"]);
     let number = |title: &str, row: &str, column: &str| {
         let table = tables.iter().find(|table| table.title.starts_with(title)).unwrap();
-        let at = table.columns.iter().position(|of| of.name == column).unwrap();
+        let at = table.columns.iter().position(|of| of.heading == column).unwrap();
         let row = table.rows.iter().find(|cells| cells[0] == row.into()).unwrap();
         match &row[at] {
             Cell::Number(value) => *value,
@@ -77,7 +77,7 @@ fn convolutions_are_counted_and_chosen_for_real_layers() {
 #[test]
 fn bytes_of_the_linear_layer_are_those_computed_by_hand() {
     let traffic = tables(&["linear"]).pop().unwrap();
-    let at = |name: &str| traffic.columns.iter().position(|column| column.name == name).unwrap();
+    let at = |name: &str| traffic.columns.iter().position(|column| column.heading == name).unwrap();
     let number = |version: &str, column: &str| {
         let row = traffic.rows.iter().find(|row| row[0] == version.into()).unwrap();
         match &row[at(column)] {
@@ -135,7 +135,7 @@ fn resources_of_every_kernel_or_why_they_are_not_known() {
     for step in LADDER {
         assert!(now.rows.iter().any(|row| kernel(row).starts_with(&*step.source().name)), "{}", step.title());
     }
-    let spilled = now.columns.iter().position(|column| column.name == "spilled bytes").unwrap();
+    let spilled = now.columns.iter().position(|column| column.heading == "spilled bytes").unwrap();
     for row in kept.rows.iter().chain(&now.rows) {
         match &row[spilled] {
             Cell::Number(bytes) => assert!(*bytes == 0.0, "{}", now.to_text()),

@@ -133,7 +133,7 @@ fn planes(device: &Device, wrong: &mut Vec<String>) -> Result<Table> {
 
 /// The variance of the same values around larger and larger means.
 fn means(device: &Device, wrong: &mut Vec<String>) -> Result<Table> {
-    let mut columns = vec![Column::key("mean"), Column::number("in f64", 4)];
+    let mut columns = vec![Column::identity("mean"), Column::number("in f64", 4)];
     columns.extend(statistics::LADDER.iter().map(|step| Column::number(step.title(), 4)));
     columns.push(Column::text("check"));
     let title = format!("the variance of 3136 values within 1 of a mean, on {}", device.short_name());

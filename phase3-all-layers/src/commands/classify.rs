@@ -40,7 +40,7 @@ pub fn classify(device: &Device, photos: &[Photo], weights: Option<&Path>) -> cr
 
     let columns = [
         Column::text("photo"),
-        Column::key("rank"),
+        Column::identity("rank"),
         Column::text("class"),
         Column::number("number", 0),
         Column::number("%", 2),

@@ -80,8 +80,9 @@ pub fn scores_of(
 
     let name = sound.file_name().unwrap_or_default().to_string_lossy();
     let title = format!("Reconstruction error of {name}");
-    let second = Column { decimals: Some(3), ..Column::key("s") };
-    let mut table = Table::new(&title, [Column::key("frame"), second, Column::number("score", 6)]);
+    let mut second = Column::identity("s");
+    second.decimals = Some(3);
+    let mut table = Table::new(&title, [Column::identity("frame"), second, Column::number("score", 6)]);
     for (frame, &score) in scores.iter().enumerate() {
         table.row([frame.into(), audio::second(frame).into(), score.into()]);
     }

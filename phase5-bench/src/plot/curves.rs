@@ -40,7 +40,7 @@ fn nothing(name: &str) -> Error {
 /// The cells of some columns of each row that has numbers in those that must have.
 fn cells<'a, const N: usize>(table: Option<&'a Table>, columns: [&str; N]) -> Vec<[&'a Cell; N]> {
     let Some(table) = table else { return Vec::new() };
-    let at = columns.map(|column| table.columns.iter().position(|other| other.name == column));
+    let at = columns.map(|column| table.columns.iter().position(|other| other.heading == column));
     let row = |row: &'a Vec<Cell>| {
         let mut cells = [&row[0]; N];
         for (cell, at) in cells.iter_mut().zip(at) {

@@ -144,7 +144,7 @@ fn points(
     cost: fn(&str) -> Option<RooflineCost>,
 ) -> Vec<Point> {
     let Some(table) = table else { return Vec::new() };
-    let Some(at) = table.columns.iter().position(|other| other.name == column) else { return Vec::new() };
+    let Some(at) = table.columns.iter().position(|other| other.heading == column) else { return Vec::new() };
     let point = |row: &Vec<Cell>| match (&row[0], &row[1], &row[at]) {
         (Cell::Text(name), Cell::Text(it), Cell::Number(value)) if step(it) => {
             let RooflineCost { flops, bytes } = cost(name)?;

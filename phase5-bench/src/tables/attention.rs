@@ -67,8 +67,8 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         sizes.iter().map(|size| PeerRequest::attention([1, HEADS, size.tokens, size.d], Mode::Eager)).collect();
     let pytorch = torch::measure(device, &bench, &work);
     let mut columns = vec![
-        Column::key("tokens"),
-        Column::key("d"),
+        Column::identity("tokens"),
+        Column::identity("d"),
         Column::text("by"),
         Column::number("ms", 4),
         Column::number("TFLOP/s", 2),

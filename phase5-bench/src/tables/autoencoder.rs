@@ -60,7 +60,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
 
     let mut columns = vec![
         Column::text("configuration"),
-        Column::key("batch"),
+        Column::identity("batch"),
         Column::text("by"),
         Column::number("ms", 4),
         Column::number("% of eager", 1),

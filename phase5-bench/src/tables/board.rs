@@ -70,7 +70,7 @@ pub(crate) fn milliseconds(timing: &Result<Timing, String>) -> Result<f64, Strin
 /// Takes columns out: a line has 100 columns, and there are some of which a simulated device knows nothing.
 pub(crate) fn hide(table: &mut Table, names: &[&str]) {
     for name in names {
-        let Some(at) = table.columns.iter().position(|column| column.name == *name) else { continue };
+        let Some(at) = table.columns.iter().position(|column| column.heading == *name) else { continue };
         table.columns.remove(at);
         for row in &mut table.rows {
             row.remove(at);
@@ -194,7 +194,7 @@ impl Board {
             Entry::Checked(Outcome::Ran { timing, .. }) => timing.counts(),
             _ => None,
         };
-        let what = format!("{step} at {} {}", self.table.columns[0].name, problem.name);
+        let what = format!("{step} at {} {}", self.table.columns[0].heading, problem.name);
         let [difference, check] = entry.check(&what, &mut self.wrong);
         let reason = || ms.clone().err().unwrap_or_default();
         let lanes = counts.map(|counts| counts.lane_instructions as f64 / (problem.flops / 2.0));

@@ -148,7 +148,7 @@ struct Rows<'a>(&'a Table);
 impl Rows<'_> {
     /// The number in a column of the row that begins with these cells.
     fn at<const N: usize>(&self, begin: [Cell; N], column: &str) -> Option<f64> {
-        let at = self.0.columns.iter().position(|other| other.name == column)?;
+        let at = self.0.columns.iter().position(|other| other.heading == column)?;
         match self.0.rows.iter().find(|row| row.get(..N) == Some(&begin))?.get(at)? {
             Cell::Number(value) => Some(*value),
             _ => None,

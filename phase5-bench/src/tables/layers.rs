@@ -532,7 +532,7 @@ mod tests {
     use media::photo::Photo;
 
     fn column(table: &Table, name: &str) -> Vec<Cell> {
-        let at = table.columns.iter().position(|column| column.name == name).unwrap();
+        let at = table.columns.iter().position(|column| column.heading == name).unwrap();
         table.rows.iter().map(|row| row[at].clone()).collect()
     }
 

@@ -189,7 +189,7 @@ fn batch(context: &Context) -> crate::Result<FinishedTable> {
 
     let mut wrong = Vec::new();
     let mut columns = vec![
-        Column::key("batch"),
+        Column::identity("batch"),
         Column::text("by"),
         Column::number("ms", 3),
         Column::number("images/s", 0),
@@ -267,7 +267,7 @@ fn memory(context: &Context) -> crate::Result<FinishedTable> {
     let parameters = CONFIG.seeded(SEED);
     let columns = [
         Column::text("implementation"),
-        Column::key("batch"),
+        Column::identity("batch"),
         Column::number("parameters", 1),
         Column::number("Winograd", 1),
         Column::number("scratch", 1),
