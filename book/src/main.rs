@@ -4,34 +4,30 @@ use std::{error::Error, ffi::OsStr, io, process::ExitCode};
 
 use book::{Book, cli::Cli, serve};
 use clap::Parser;
+use common::{command::Shell, table::Format};
 
 fn main() -> ExitCode {
-    match run(&Cli::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    let cli = Cli::parse();
+    // Without a reader there are still files to write, or pages to serve.
+    Shell::new(Format::Text).going_on_if(true).run(|shell| run(&cli, shell))
 }
 
-fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
+fn run(cli: &Cli, shell: &mut Shell) -> Result<(), Box<dyn Error>> {
     let book = Book::of_course()?;
     if cli.update {
         for page in book.update()? {
-            println!("updated {}", page.display());
+            shell.print(&format!("updated {}\n", page.display()))?;
         }
     }
     if cli.check {
         let nowhere = tempfile::tempdir()?;
         let report = book.build(nowhere.path())?;
-        println!("{} pages in order", report.pages);
-        return Ok(());
+        return Ok(shell.print(&format!("{} pages in order\n", report.pages))?);
     }
     let output = book.default_output();
     if cli.serve {
         let server = serve::Server::start(book, output, cli.port)?;
-        println!("the book is at {} (Ctrl-C ends)", server.url());
+        shell.print(&format!("the book is at {} (Ctrl-C ends)\n", server.url()))?;
         if cli.open {
             show(server.url())?;
         }
@@ -40,7 +36,7 @@ fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
     }
     let report = book.build(&output)?;
     let index = output.join("index.html");
-    println!("{} pages built: {}", report.pages, index.display());
+    shell.print(&format!("{} pages built: {}\n", report.pages, index.display()))?;
     if cli.open {
         show(&index)?;
     }

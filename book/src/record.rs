@@ -20,7 +20,6 @@ use std::{
 
 use common::{
     Device,
-    device::DeviceChoice,
     record::Record,
     table::{Cell, Column, Table},
 };
@@ -130,7 +129,7 @@ fn makers() -> impl Iterator<Item = Maker> {
         Run::Anywhere(_) => None,
     });
     let parts = PARTS.iter().filter(|part| part.by_default).map(|part| {
-        let run = Box::new(|| Ok((part.run)(&report::open(DeviceChoice::Sim)?)?.tables));
+        let run = Box::new(|| Ok((part.run)(&Device::sim_with(report::simulator()))?.tables));
         Maker { phase: "phase2-conv-bn", tables: part.tables, run }
     });
     steps.chain(parts)

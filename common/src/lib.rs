@@ -17,6 +17,7 @@
 //! | [`table`] | results as text, Markdown, CSV and JSON |
 //! | [`text`] | names from outside made safe to show |
 //! | [`record`] | a run saved with device, date and commit; compared, or shown where this machine has no number |
+//! | [`command`] | what the phases' commands share: options, and one path for all that they say |
 //! | [`progress`] | a bar for long work |
 //! | [`device_test!`] | one test body, run on both devices |
 //!
@@ -37,6 +38,7 @@
 //! ```
 
 pub mod check;
+pub mod command;
 pub mod compile;
 pub mod cpu;
 pub mod device;
@@ -50,6 +52,7 @@ pub mod probe;
 pub mod progress;
 pub mod record;
 pub mod reference;
+mod replace;
 pub mod table;
 pub mod tensor;
 mod testing;

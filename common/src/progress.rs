@@ -5,16 +5,16 @@ use std::io::IsTerminal;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::command;
+
 /// Progress towards a known number of steps; it leaves no trace when it goes.
 pub struct Progress(ProgressBar);
 
 impl Progress {
     /// A bar of `len` steps. `message` says what is being done.
     pub fn new(len: u64, message: impl Into<Cow<'static, str>>) -> Progress {
-        let target = match std::io::stderr().is_terminal() {
-            true => ProgressDrawTarget::stderr(),
-            false => ProgressDrawTarget::hidden(),
-        };
+        let is_terminal = std::io::stderr().is_terminal();
+        let target = if is_terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} {msg}")
             .unwrap_or_else(|_| ProgressStyle::default_bar());
         let bar = ProgressBar::with_draw_target(Some(len), target).with_style(style);
@@ -34,7 +34,7 @@ impl Progress {
 
     /// A line on stderr, above the bar if there is one.
     pub fn println(&self, line: impl AsRef<str>) {
-        self.0.suspend(|| eprintln!("{}", line.as_ref()));
+        self.0.suspend(|| command::line(line.as_ref()));
     }
 
     /// Takes the bar away; dropping it does so too.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::json;
+use crate::replace;
 use crate::table::{Cell, Column, Table, number};
 
 /// What a record's `format` says; another one is another program's file, or a later version's.
@@ -116,25 +117,25 @@ impl Record {
         Record::from_json(path, &std::fs::read_to_string(path).map_err(Error::io(path))?)
     }
 
-    /// Writes the run to a file.
+    /// Writes the run to a file. An earlier one is replaced only once this one is whole and on the disk.
     ///
     /// # Errors
     /// [`Error::Io`] if it cannot be written.
     pub fn save(&self, path: &Path) -> Result<()> {
-        std::fs::write(path, self.to_json()).map_err(Error::io(path))
+        replace::write(path, self.to_json().as_bytes()).map_err(Error::io(path))
     }
 
-    /// Whether [`Record::save`] has a place to write to: to be asked before minutes of measuring.
+    /// Whether [`Record::save`] can write there, which is tried: to be asked before minutes of measuring.
     ///
     /// # Errors
-    /// [`Error::Record`] if `path` is a directory, or in none.
+    /// [`Error::Record`] if `path` is a directory or a read-only file, or no file can be created beside it.
     pub fn can_be_saved(path: &Path) -> Result<()> {
         let fail = |reason: &str| Err(Error::Record { path: path.to_owned(), reason: reason.to_owned() });
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         match (path.is_dir(), parent.is_dir()) {
             (true, _) => fail("it is a directory; --save needs a file's name"),
             (_, false) => fail("its directory does not exist"),
-            _ => Ok(()),
+            _ => replace::can_write(path).or_else(|error| fail(&format!("it cannot be written: {error}"))),
         }
     }
 

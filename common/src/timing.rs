@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 use crate::device::{Buffer, Counts, Stream};
 use crate::error::{Error, Result};
 
+/// Behind a dash where a time would stand: why the simulator has none.
+pub const NO_CLOCK: &str = "the simulator counts instructions and has no clock: times need a GPU";
+
 /// What a [`Timing`] was measured with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Clock {

@@ -195,8 +195,7 @@ pub(crate) fn title(what: &str, device: &Device) -> String {
     }
 }
 
-/// Behind a dash in a column of times.
-pub(crate) const NO_CLOCK: &str = "no time: the simulator has no clock, so this takes a GPU";
+pub(crate) use common::timing::NO_CLOCK;
 /// Behind a dash in a column of counts.
 pub(crate) const NO_COUNTS: &str = "no count: a GPU does not count instructions, the simulator does";
 

@@ -161,3 +161,87 @@ fn doctor_answers_where_no_device_does() {
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(stdout(&output).contains("NVIDIA driver"));
 }
+
+/// `memory --save FILE` on the simulator, as a process whose streams a test can choose.
+fn saving(path: &std::path::Path) -> std::process::Command {
+    let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("phase1-infra"));
+    command.env("WARP_DEVICE", "sim").args(["memory", "--save"]).arg(path);
+    command
+}
+
+/// A pipe whose other end is closed, as `head` leaves it.
+fn closed_pipe() -> std::io::PipeWriter {
+    std::io::pipe().unwrap().1
+}
+
+#[test]
+fn a_run_is_saved_though_nobody_reads_what_it_prints() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run.json");
+    let output = saving(&path).stdout(closed_pipe()).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).ends_with(&format!("saved: {}\n", path.display())), "{}", stderr(&output));
+    assert!(Record::open(&path).unwrap().table("memory").is_some());
+
+    let output = saving(&path).stderr(closed_pipe()).output().unwrap();
+    assert!(output.status.success() && stdout(&output).starts_with("memory on the simulator"), "{}", stdout(&output));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_standard_output_is_an_error_and_the_run_is_saved() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run.json");
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = saving(&path).stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("\nerror: standard output: No space left on device"), "{}", stderr(&output));
+    assert!(Record::open(&path).unwrap().table("memory").is_some());
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn an_earlier_record_outlives_a_full_disk_and_a_kill() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run.json");
+    std::fs::write(&path, "an earlier record").unwrap();
+    // No file may grow beyond one block. The signal that says so ends the process, or is ignored: then the write fails.
+    for (on_signal, code) in [("trap '' XFSZ;", Some(1)), ("", None)] {
+        let script = format!("{on_signal} ulimit -f 1; exec \"$0\" \"$@\"");
+        let save = saving(&path);
+        let limited = std::process::Command::new("sh")
+            .args(["-c", &script])
+            .arg(save.get_program())
+            .args(save.get_args())
+            .env("WARP_DEVICE", "sim")
+            .output()
+            .unwrap();
+        assert_eq!(limited.status.code(), code, "{}", stderr(&limited));
+        if code.is_some() {
+            let says = format!("error: {}: File too large", path.display());
+            assert!(stderr(&limited).contains(&says), "{}", stderr(&limited));
+        }
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "an earlier record");
+    }
+}
+
+#[test]
+fn a_place_that_cannot_be_written_to_is_refused_before_anything_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run.json");
+    std::fs::write(&path, "kept").unwrap();
+    let mut permissions = std::fs::metadata(&path).unwrap().permissions();
+    permissions.set_readonly(true);
+    std::fs::set_permissions(&path, permissions).unwrap();
+    let refused = |path: &std::path::Path, why: &str| {
+        let output = saving(path).output().unwrap();
+        assert_eq!((output.status.code(), stdout(&output)), (Some(1), ""), "{}", stderr(&output));
+        let says = format!("error: {}: it cannot be written: {why}", path.display());
+        assert!(stderr(&output).starts_with(&says), "{}", stderr(&output));
+    };
+    refused(&path, "the file is read-only");
+    // A directory in which not even root can create a file.
+    if cfg!(target_os = "linux") {
+        refused(std::path::Path::new("/proc/run.json"), "");
+    }
+}

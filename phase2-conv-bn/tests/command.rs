@@ -154,3 +154,15 @@ fn no_such_device() {
     let stderr = command(&["--device", "gpu"]).assert().failure().get_output().stderr.clone();
     assert!(String::from_utf8(stderr).unwrap().contains("no such device: `gpu`"));
 }
+
+/// As with `| head -0`: the reader has left before the first table.
+#[test]
+fn a_run_is_saved_though_nobody_reads_what_it_prints() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run.json");
+    let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("phase2-conv-bn"));
+    command.args(["layers", "--device", "sim", "--save"]).arg(&path).stdout(std::io::pipe().unwrap().1);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(Record::open(&path).unwrap().table("layers").is_some());
+}

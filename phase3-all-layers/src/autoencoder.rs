@@ -425,7 +425,7 @@ impl<'a> Autoencoder<'a> {
         warnings.entry(stage).or_insert_with(|| {
             let what = stage.map_or("pass".to_owned(), |stage| stage.to_string());
             let warning = format!("the autoencoder's {what} runs on the CPU, since the device failed: {error}");
-            eprintln!("warning: {warning}");
+            common::command::warn(&warning);
             warning
         });
     }

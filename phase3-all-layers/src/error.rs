@@ -35,3 +35,5 @@ pub enum Error {
         reason: String,
     },
 }
+
+impl common::command::Failure for Error {}

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand};
-use common::device::DeviceArgs;
-use common::table::Format;
+use common::command::{CommandArgs, Shell};
+use common::device::SimOptions;
 use media::photo::Photo;
 use phase3_all_layers::commands::classify::classify;
 use phase3_all_layers::commands::evaluate::{self, evaluate};
@@ -24,78 +24,77 @@ use phase3_all_layers::{autoencoder, unet};
   cargo run -p phase3-all-layers -- classify cat.jpg --weights resnet18.safetensors --device sim
   cargo run -p phase3-all-layers -- evaluate imagenet/val --weights resnet18.safetensors --limit 1000
   cargo run -p phase3-all-layers -- reconstruct machine.wav --plots plots
-  cargo run -p phase3-all-layers -- video --frames 4 --out frames")]
+  cargo run -p phase3-all-layers -- video --frames 4 --out frames
+
+Exit status: 0 if all is well, 1 if something failed, 2 for a wrong command line.")]
 struct Args {
     #[command(subcommand)]
     command: Command,
-    /// How tables are written
-    #[arg(long, value_enum, default_value_t, global = true)]
-    format: Format,
     #[command(flatten)]
-    device: DeviceArgs,
+    common: CommandArgs,
 }
 
 #[derive(Subcommand)]
 enum Command {
-    /// What ResNet18 sees in photos: the five likeliest classes of each
+    /// Classify photos with ResNet18: the five most likely classes of each
     Classify {
-        /// JPEG or PNG files; a photo that comes with the course if none is named
+        /// JPEG or PNG files [default: a photo that comes with the course]
         #[arg(value_name = "PHOTO")]
         photos: Vec<PathBuf>,
-        /// torchvision's ResNet18 as .safetensors, in f32, f16 or bf16; untrained weights without
+        /// torchvision's ResNet18 as .safetensors, in f32, f16 or bf16 [default: untrained weights]
         #[arg(long, value_name = "FILE")]
         weights: Option<PathBuf>,
     },
-    /// How often ResNet18 is right about labelled photos: ImageNet's validation set, as FOLDER/CLASS/PHOTO.JPEG
+    /// Measure ResNet18's accuracy on labelled photos: ImageNet's validation set, as FOLDER/CLASS/PHOTO.JPEG
     Evaluate {
-        /// A folder of 1000 folders, whose sorted names give the classes' numbers
+        /// Folder with one folder per class (1000), numbered in the order of their names
         folder: PathBuf,
         /// torchvision's ResNet18 as .safetensors, in f32, f16 or bf16
         #[arg(long, value_name = "FILE")]
         weights: PathBuf,
-        /// Photos in a forward pass
+        /// Photos per forward pass
         #[arg(long, default_value = "32")]
         batch: NonZeroUsize,
-        /// At most so many photos, spread over the classes
+        /// Maximum number of photos, spread over the classes
         #[arg(long, value_name = "PHOTOS")]
         limit: Option<NonZeroUsize>,
     },
-    /// How well the autoencoder gives a sound back, frame by frame: a table, and a plot beside it
+    /// Measure how well the autoencoder reconstructs a sound, frame by frame: a table and a plot
     Reconstruct {
-        /// A WAV file of 16 kHz
+        /// WAV file with a sample rate of 16 kHz
         #[arg(value_name = "FILE")]
         sound: PathBuf,
-        /// The autoencoder's size
+        /// Size of the autoencoder
         #[arg(long, value_parser = PossibleValuesParser::new(autoencoder::Config::ALL.map(|(name, _)| name)), default_value = "original")]
         config: String,
-        /// The autoencoder's parameters as .safetensors; untrained ones without
+        /// The autoencoder's parameters as .safetensors [default: untrained]
         #[arg(long, value_name = "FILE")]
         weights: Option<PathBuf>,
-        /// Where the plot goes, as SVG and PNG
+        /// Directory for the plot, as SVG and PNG
         #[arg(long, value_name = "DIR", default_value = ".")]
         plots: PathBuf,
     },
-    /// A video from noise by the diffusion U-Net: its frames as PNG files
+    /// Generate a video from noise with the diffusion U-Net: one PNG file per frame
     Video {
-        /// The U-Net: tiny, small or production
+        /// Size of the U-Net
         #[arg(long, default_value = "tiny", value_parser = configurations())]
         config: String,
-        /// Frames
+        /// Number of frames
         #[arg(long, default_value = "4")]
         frames: NonZeroUsize,
-        /// Steps of a frame, each a forward pass
+        /// Diffusion steps per frame, each one forward pass
         #[arg(long, default_value = "4")]
         steps: NonZeroUsize,
-        /// Sides of a frame's latents, a multiple of 8; 64 without, or 16 on the simulator
+        /// Width and height of a frame's latents, a multiple of 8 [default: 64, or 16 on the simulator]
         #[arg(long)]
         size: Option<usize>,
-        /// Of the noise that frames are made of
+        /// Seed of the initial noise
         #[arg(long, default_value_t = 1)]
         seed: u64,
-        /// The U-Net's parameters as .safetensors, in f32, f16 or bf16; untrained ones without
+        /// The U-Net's parameters as .safetensors, in f32, f16 or bf16 [default: untrained]
         #[arg(long, value_name = "FILE")]
         weights: Option<PathBuf>,
-        /// Where the frames are written
+        /// Directory for the frames
         #[arg(long, value_name = "DIR", default_value = "frames")]
         out: PathBuf,
     },
@@ -107,21 +106,12 @@ fn configurations() -> PossibleValuesParser {
 }
 
 fn main() -> ExitCode {
-    match run(&Args::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    let args = Args::parse();
+    Shell::new(args.common.format).run(|shell| run(&args, shell))
 }
 
-fn run(args: &Args) -> phase3_all_layers::Result<()> {
-    let open = || -> phase3_all_layers::Result<_> {
-        let device = args.device.open()?;
-        eprintln!("device: {}", device.describe());
-        Ok(device)
-    };
+fn run(args: &Args, shell: &mut Shell) -> phase3_all_layers::Result<()> {
+    let open = || shell.open(&args.common.device, SimOptions::default());
     let table = match &args.command {
         Command::Classify { photos, weights } => {
             let photos: Vec<Photo> = match photos.as_slice() {
@@ -151,6 +141,5 @@ fn run(args: &Args) -> phase3_all_layers::Result<()> {
             video::video(&device, named, weights.as_deref(), &options, out)?
         }
     };
-    print!("{}", table.render(args.format));
-    Ok(())
+    Ok(shell.print(&table.render(args.common.format))?)
 }

@@ -98,3 +98,26 @@ fn a_video_is_written_as_pictures() {
     let run = command(&["video", "--size", "12", "--device", "sim"]).assert().code(1);
     assert!(String::from_utf8_lossy(&run.get_output().stderr).contains("multiples of 8"));
 }
+
+/// As with `| head -0`: the reader has left before the table.
+#[test]
+fn a_closed_output_ends_the_command_quietly() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("phase3-all-layers"));
+    command.args(["video", "--frames", "1", "--steps", "1", "--size", "8", "--device", "sim", "--out"]).arg(dir.path());
+    command.stdout(std::io::pipe().unwrap().1);
+    let output = command.output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && !stderr.contains("error") && !stderr.contains("panic"), "{stderr}");
+    assert!(dir.path().join("frame-0000.png").is_file());
+}
+
+/// A name with control characters is shown, not obeyed.
+#[test]
+#[cfg(unix)]
+fn names_reach_the_terminal_escaped() {
+    let run = command(&["classify", "no/\u{1b}]0;owned\u{7}\u{202e}.png", "--device", "sim"]).assert().code(1);
+    let stderr = String::from_utf8_lossy(&run.get_output().stderr).into_owned();
+    assert!(stderr.contains(r"\u{1b}]0;owned\u{7}\u{202e}.png"), "{stderr}");
+    assert!(!stderr.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{stderr:?}");
+}

@@ -60,3 +60,9 @@ impl Error {
         matches!(self, Error::UnknownTable { .. } | Error::NotYet { .. })
     }
 }
+
+impl common::command::Failure for Error {
+    fn exit_status(&self) -> u8 {
+        if self.is_usage() { 2 } else { 1 }
+    }
+}

@@ -281,3 +281,25 @@ fn help_says_how_to_use_it() {
         assert!(help.contains(word), "{word} is missing:\n{help}");
     }
 }
+
+/// As with `| head -0`: the reader has left before the first table. A run that is not saved stops there, also quietly.
+#[test]
+fn a_run_is_saved_though_nobody_reads_what_it_prints() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run.json");
+    for format in ["text", "json"] {
+        let save = ["--save", path.to_str().unwrap()];
+        for save in [&save[..], &[]] {
+            let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("phase5-bench"));
+            command.env("WARP_DEVICE", "sim").args(["transfer", "--format", format]).args(save);
+            command.stdout(std::io::pipe().unwrap().1);
+            let output = command.output().unwrap();
+            let (_, stderr) = texts(&output);
+            assert!(output.status.success(), "{stderr}");
+            assert!(!stderr.contains("error") && !stderr.contains("panic"), "{stderr}");
+        }
+        let saved = json(&fs::read_to_string(&path).unwrap());
+        assert_eq!(saved["tables"][0]["name"], "transfer");
+        fs::remove_file(&path).unwrap();
+    }
+}

@@ -4,42 +4,39 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
+use common::command::Shell;
 use common::compile::ship::{self, Status};
 use common::progress::Progress;
+use common::table::Format;
 use common::{Error, Result};
 
-/// Compile kernels to the PTX shipped with them
+/// Compile the workspace's kernels to the PTX that is shipped with them; needs NVRTC
 #[derive(Parser)]
 struct Args {
-    /// Only say what is missing or out of date, and fail if anything is
+    /// Compile nothing; list what is missing or out of date, and fail if anything is
     #[arg(long)]
     check: bool,
-    /// Compile also what is up to date
+    /// Compile even what is up to date
     #[arg(long, conflicts_with = "check")]
     all: bool,
-    /// Kernel files, instead of all of the workspace
+    /// Kernel files [default: every kernels/*.cu of the workspace]
     kernels: Vec<PathBuf>,
 }
 
 fn main() -> ExitCode {
-    match run(&Args::parse()) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    let args = Args::parse();
+    // Without a reader it has files to write still.
+    Shell::new(Format::Text).going_on_if(true).run(|shell| run(&args, shell))
 }
 
-/// True if all is well in the end.
-fn run(args: &Args) -> Result<bool> {
+fn run(args: &Args, shell: &mut Shell) -> Result<()> {
     let here = std::env::current_dir().map_err(|source| Error::Io { path: ".".into(), source })?;
     let root =
         ship::workspace_root(&here).ok_or_else(|| Error::Invalid(format!("{} is in no workspace", here.display())))?;
-    let kernels = match args.kernels.is_empty() {
-        true => ship::kernels(&root)?,
-        false => args.kernels.iter().map(|kernel| here.join(kernel)).collect(),
+    let kernels = if args.kernels.is_empty() {
+        ship::kernels(&root)?
+    } else {
+        args.kernels.iter().map(|kernel| here.join(kernel)).collect()
     };
     let progress = Progress::new(kernels.len() as u64, "kernels");
     let (mut well, mut written, mut fresh) = (true, 0, 0);
@@ -64,11 +61,10 @@ fn run(args: &Args) -> Result<bool> {
         progress.inc(1);
     }
     progress.finish();
-    match (args.check, well) {
-        (true, false) => {
-            println!("Run `cargo run -p common --bin ship-ptx` and commit the result.")
-        }
-        _ => println!("{} kernels: {fresh} up to date, {written} compiled", kernels.len()),
+    if well {
+        shell.print(&format!("{} kernels: {fresh} up to date, {written} compiled\n", kernels.len()))
+    } else {
+        shell.fail_quietly();
+        shell.print("Run `cargo run -p common --bin ship-ptx` and commit the result.\n")
     }
-    Ok(well)
 }

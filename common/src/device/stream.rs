@@ -459,7 +459,7 @@ impl Event {
             _ => Err(Error::Unsupported {
                 what: "measuring time between events".to_owned(),
                 device: self.device.short_name(),
-                reason: "the simulator counts instructions and has no clock".to_owned(),
+                reason: crate::timing::NO_CLOCK.to_owned(),
             }),
         }
     }

@@ -1,6 +1,6 @@
 //! What the command shows, a file a part. A part makes tables, and says what in them is wrong.
 
-use common::device::{DeviceChoice, SimOptions};
+use common::device::SimOptions;
 use common::ladder::Outcome;
 use common::prelude::*;
 use common::ptx_sim::{Counters, Profile};
@@ -41,12 +41,9 @@ pub struct Report {
     pub wrong: Vec<String>,
 }
 
-/// The device for a report: a simulator counts what its launches ask of memory too.
-///
-/// # Errors
-/// As [`Device::open_with`].
-pub fn open(choice: DeviceChoice) -> Result<Device> {
-    Device::open_with(choice, SimOptions { profile: true, ..SimOptions::default() })
+/// The simulator for a report, should the choice fall on one: it counts what launches ask of memory too.
+pub fn simulator() -> SimOptions {
+    SimOptions { profile: true, ..SimOptions::default() }
 }
 
 /// The runs on a GPU that are kept in `records/`, for where there is none.
@@ -57,8 +54,7 @@ pub fn records() -> Result<Vec<Record>> {
     common::records!()
 }
 
-/// Behind a dash in a column of times.
-pub(crate) const NO_CLOCK: &str = "no time: the simulator has no clock, so this takes a GPU";
+pub(crate) use common::timing::NO_CLOCK;
 /// Behind a dash in a column of counts.
 pub(crate) const NO_COUNTS: &str = "no count: a GPU does not count, the simulator does";
 

@@ -8,7 +8,7 @@ use crate::limits::Limits;
 use crate::spec::{Context, FinishedTable};
 use crate::tables::differences::verdict;
 
-pub(crate) const NO_CLOCK: &str = "the simulator counts instructions and has no clock";
+pub(crate) use common::timing::NO_CLOCK;
 
 /// A step whose run would take longer than this at a problem is left out there.
 const LONGEST_MS: f64 = 500.0;

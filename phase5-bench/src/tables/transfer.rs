@@ -6,7 +6,7 @@
 use common::prelude::*;
 use common::progress::Progress;
 use common::table::{Cell, Column, Table};
-use common::timing::{Bench, Timing};
+use common::timing::{Bench, NO_CLOCK, Timing};
 use rayon::prelude::*;
 
 use crate::spec::{Context, FinishedTable, Make, TableSpec};
@@ -24,8 +24,6 @@ const SIZES: [usize; 11] = {
 
 /// On the simulator a larger copy takes its time and shows nothing that a small one does not.
 const LARGEST_SIMULATED: usize = 4 << 20;
-
-const NO_CLOCK: &str = "the simulator has no link and no clock: it shows only that every byte arrives";
 
 /// A direction, and the kind of host memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,105 @@
+//! Files that are replaced whole or not at all.
+
+use std::fs;
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+/// Makes `bytes` the contents of the file at `path`: they are written beside it, to the disk, and the new file is renamed to
+/// the old one's name. Whatever happens before that, an earlier file stays as it was. A link keeps pointing to its file, and what
+/// is no regular file, such as `/dev/stdout`, is just written to.
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let (path, present) = resolve(path);
+    if present.as_ref().is_some_and(|present| !present.is_file()) {
+        return fs::write(path, bytes);
+    }
+    let mut file = beside(&path)?;
+    file.write_all(bytes)?;
+    if let Some(present) = present {
+        file.as_file().set_permissions(present.permissions())?;
+    }
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    Ok(())
+}
+
+/// Whether [`write`] could write now: tries to create a file beside `path`, and leaves none.
+pub(crate) fn can_write(path: &Path) -> io::Result<()> {
+    let (path, present) = resolve(path);
+    match present {
+        Some(present) if !present.is_file() => Ok(()),
+        Some(present) if present.permissions().readonly() => {
+            Err(io::Error::new(ErrorKind::PermissionDenied, "the file is read-only"))
+        }
+        _ => beside(&path).map(drop),
+    }
+}
+
+/// The file that is meant if `path` is a link, and what is there.
+fn resolve(path: &Path) -> (PathBuf, Option<fs::Metadata>) {
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let present = fs::metadata(&path).ok();
+    (path, present)
+}
+
+/// An empty file in the directory of `path`, which vanishes unless it is kept. Others may read it, as far as the umask lets them.
+fn beside(path: &Path) -> io::Result<NamedTempFile> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".warp-").suffix(".tmp");
+    #[cfg(unix)]
+    builder.permissions(<fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o666));
+    builder.tempfile_in(parent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_and_nothing_is_left_beside_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        for text in ["first", "second, longer", ""] {
+            can_write(&path).unwrap();
+            write(&path, text.as_bytes()).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        }
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        assert!(write(&dir.path().join("no/a"), b"").is_err() && can_write(&dir.path().join("no/a")).is_err());
+    }
+
+    #[test]
+    fn a_file_that_says_it_is_read_only_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        fs::write(&path, "kept").unwrap();
+        let mut permissions = fs::metadata(&path).unwrap().permissions();
+        permissions.set_readonly(true);
+        fs::set_permissions(&path, permissions).unwrap();
+        assert_eq!(can_write(&path).unwrap_err().to_string(), "the file is read-only");
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn links_devices_and_permissions_stay_what_they_are() {
+        use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
+        let dir = tempfile::tempdir().unwrap();
+        let [file, link, device] = ["file", "link", "device"].map(|name| dir.path().join(name));
+        fs::write(&file, "old").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+        symlink(&file, &link).unwrap();
+        symlink("/dev/null", &device).unwrap();
+        for path in [&link, &device] {
+            can_write(path).unwrap();
+            write(path, b"new").unwrap();
+            assert!(fs::symlink_metadata(path).unwrap().is_symlink());
+        }
+        assert_eq!(fs::read_to_string(&file).unwrap(), "new");
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
+        assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+        write(&dir.path().join("new"), b"").unwrap();
+        assert_ne!(fs::metadata(dir.path().join("new")).unwrap().permissions().mode() & 0o044, 0);
+    }
+}
