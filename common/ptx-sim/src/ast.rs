@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::scalar::Scalar;
 use crate::span::Span;
 
 /// A whole translation unit.
@@ -24,107 +25,6 @@ pub(crate) enum Space {
     Shared,
     Local,
     Param,
-}
-
-/// A fundamental type: its name decides size and signedness.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Scalar {
-    Pred,
-    B8,
-    B16,
-    B32,
-    B64,
-    B128,
-    U8,
-    U16,
-    U32,
-    U64,
-    S8,
-    S16,
-    S32,
-    S64,
-    F16,
-    F16x2,
-    Bf16,
-    Bf16x2,
-    Tf32,
-    F32,
-    F64,
-}
-
-impl Scalar {
-    /// The type of that name, without its dot.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Some(match name {
-            "pred" => Self::Pred,
-            "b8" => Self::B8,
-            "b16" => Self::B16,
-            "b32" => Self::B32,
-            "b64" => Self::B64,
-            "b128" => Self::B128,
-            "u8" => Self::U8,
-            "u16" => Self::U16,
-            "u32" => Self::U32,
-            "u64" => Self::U64,
-            "s8" => Self::S8,
-            "s16" => Self::S16,
-            "s32" => Self::S32,
-            "s64" => Self::S64,
-            "f16" => Self::F16,
-            "f16x2" => Self::F16x2,
-            "bf16" => Self::Bf16,
-            "bf16x2" => Self::Bf16x2,
-            "tf32" => Self::Tf32,
-            "f32" => Self::F32,
-            "f64" => Self::F64,
-            _ => return None,
-        })
-    }
-
-    /// Size in bytes; a predicate counts as 1.
-    pub fn size(self) -> u32 {
-        match self {
-            Self::Pred | Self::B8 | Self::U8 | Self::S8 => 1,
-            Self::B16 | Self::U16 | Self::S16 | Self::F16 | Self::Bf16 => 2,
-            Self::B32 | Self::U32 | Self::S32 | Self::F16x2 | Self::Bf16x2 | Self::Tf32 | Self::F32 => 4,
-            Self::B64 | Self::U64 | Self::S64 | Self::F64 => 8,
-            Self::B128 => 16,
-        }
-    }
-
-    pub fn signed(self) -> bool {
-        matches!(self, Self::S8 | Self::S16 | Self::S32 | Self::S64)
-    }
-
-    pub fn float(self) -> bool {
-        matches!(self, Self::F16 | Self::F16x2 | Self::Bf16 | Self::Bf16x2 | Self::Tf32 | Self::F32 | Self::F64)
-    }
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Pred => "pred",
-            Self::B8 => "b8",
-            Self::B16 => "b16",
-            Self::B32 => "b32",
-            Self::B64 => "b64",
-            Self::B128 => "b128",
-            Self::U8 => "u8",
-            Self::U16 => "u16",
-            Self::U32 => "u32",
-            Self::U64 => "u64",
-            Self::S8 => "s8",
-            Self::S16 => "s16",
-            Self::S32 => "s32",
-            Self::S64 => "s64",
-            Self::F16 => "f16",
-            Self::F16x2 => "f16x2",
-            Self::Bf16 => "bf16",
-            Self::Bf16x2 => "bf16x2",
-            Self::Tf32 => "tf32",
-            Self::F32 => "f32",
-            Self::F64 => "f64",
-        }
-    }
 }
 
 /// A variable, a register set (`%r<9>`) or a parameter.

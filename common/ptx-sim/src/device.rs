@@ -6,8 +6,9 @@ use crate::error::LoadError;
 use crate::exec;
 use crate::fault::Fault;
 use crate::ir::ConstantValue;
+use crate::ir::KernelInfo;
 use crate::memory::{Allocation, DevicePtr, Memory, MemoryError, MemoryInfo, Origin, Role, plural};
-use crate::module::{KernelInfo, Module};
+use crate::module::Module;
 use crate::profile::Profile;
 use crate::trace::{Trace, TraceRequest};
 use crate::watch::WatchRequest;
@@ -355,6 +356,12 @@ pub struct LaunchReport {
     pub warp_instructions: u64,
     /// The same, each counted once for every lane that was active.
     pub lane_instructions: u64,
+}
+
+impl From<exec::Counts> for LaunchReport {
+    fn from(counts: exec::Counts) -> Self {
+        Self { warp_instructions: counts.warp_instructions, lane_instructions: counts.lane_instructions }
+    }
 }
 
 /// Memory that was allocated and not freed.

@@ -85,8 +85,9 @@ pub use device::{
 pub use error::{LoadError, Unsupported};
 pub use fault::{Fault, FaultKind, OtherAccess};
 pub use heap::HEAP_BYTES;
+pub use ir::{KernelInfo, ParamInfo};
 pub use memory::{DevicePtr, MemoryError, MemoryInfo};
-pub use module::{KernelInfo, Module, ParamInfo};
+pub use module::Module;
 pub use occupancy::{Limiter, Limits, Occupancy};
 pub use picture::{Pick, PictureError};
 pub use profile::{Class, Counters, Issued, LineProfile, Profile};

@@ -2,42 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::error::{LoadError, Unsupported};
-use crate::ir::Program;
-use crate::lower::{self, KernelPart};
+use crate::error::LoadError;
+use crate::ir::{KernelInfo, KernelPart, Program};
+use crate::lower;
 use crate::parse;
-
-/// A kernel's name, parameters and static needs.
-#[derive(Clone, Debug)]
-pub struct KernelInfo {
-    /// Its name in the PTX: mangled unless it is `extern "C"`.
-    pub name: String,
-    /// Its parameters in order.
-    pub params: Vec<ParamInfo>,
-    /// Bytes of shared memory that it declares itself.
-    pub static_shared: u32,
-    /// The most threads a block may have, from `__launch_bounds__`.
-    pub max_threads: Option<u32>,
-    /// The one shape that a block may have, from `.reqntid`.
-    pub required_threads: Option<[u32; 3]>,
-    /// Instructions of the kernel, or of functions it calls, that the simulator does not know.
-    pub unsupported: Vec<Unsupported>,
-}
-
-/// One parameter of a kernel.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ParamInfo {
-    /// Its name in the PTX.
-    pub name: String,
-    /// Bytes from the start of the parameters.
-    pub offset: u32,
-    /// Bytes.
-    pub size: u32,
-    /// Alignment in bytes.
-    pub align: u32,
-    /// Its type as PTX writes it: `u64`, `f32`, `b8[16]`.
-    pub ty: String,
-}
 
 /// A PTX file, parsed and lowered. Clones share it.
 #[derive(Clone, Debug)]

@@ -3,6 +3,7 @@
 use crate::ast::*;
 use crate::error::SyntaxError;
 use crate::lex::{Lexer, Token};
+use crate::scalar::Scalar;
 use crate::span::Span;
 
 type Result<T> = std::result::Result<T, SyntaxError>;
@@ -365,7 +366,7 @@ impl<'a> Parser<'a> {
                         self.bump()?;
                     }
                 }
-                _ => match Scalar::from_name(directive) {
+                _ => match Scalar::declared(directive) {
                     Some(scalar) => ty = Some(scalar),
                     None => return Err(SyntaxError::new(self.previous, format!("`{word}` is not a type"))),
                 },

@@ -7,9 +7,9 @@ use std::collections::{BTreeSet, HashMap};
 use super::lanes::{Rows, lanes};
 use super::touches::{Touched, allocation, touched};
 use super::{Launch, Scene};
-use crate::ast::Scalar;
 use crate::ir::*;
 use crate::picture::runs;
+use crate::scalar::Scalar;
 use crate::trace::{AccessKind, Space};
 use crate::watch::*;
 
@@ -308,7 +308,7 @@ fn shown_type(instruction: &str, declared: Scalar) -> Scalar {
         return declared;
     }
     let opcode = instruction.split_whitespace().find(|word| !word.starts_with('@')).unwrap_or_default();
-    let mut types = opcode.trim_end_matches(';').split('.').skip(1).filter_map(Scalar::from_name);
+    let mut types = opcode.trim_end_matches(';').split('.').skip(1).filter_map(Scalar::declared);
     let Some(ty) = types.find(|ty| *ty != Scalar::Pred) else { return declared };
     match (ty, declared) {
         _ if ty.size() == declared.size() => ty,
@@ -484,13 +484,7 @@ fn reach(scene: &Scene<'_, '_>, access: &Touched, on: u32) -> Option<String> {
 
 /// What a store is about to write: ": 3.5".
 fn stored(scene: &Scene<'_, '_>, store: &Access, on: u32) -> String {
-    let declared = match store.bytes {
-        1 => Scalar::B8,
-        2 => Scalar::B16,
-        4 => Scalar::B32,
-        _ => Scalar::B64,
-    };
-    let ty = shown_type(&scene.launch.site(scene.pc).instruction, declared);
+    let ty = shown_type(&scene.launch.site(scene.pc).instruction, Scalar::of_bytes(store.bytes.into()));
     let keep = if store.bytes >= 8 { u64::MAX } else { (1 << (store.bytes * 8)) - 1 };
     let rows: &Rows = &scene.rows;
     let element = |row: &R| {
@@ -596,7 +590,11 @@ fn results(op: &Op) -> (Vec<R>, Vec<P>) {
         Op::Pack(pack) => row(&pack.d),
         Op::Carry(carry) => row(&carry.d),
         Op::Map(map) => row(&map.d),
-        Op::Setp { d, .. }
+        Op::SetpU32 { d, .. }
+        | Op::SetpS32 { d, .. }
+        | Op::SetpU64 { d, .. }
+        | Op::SetpS64 { d, .. }
+        | Op::SetpF32 { d, .. }
         | Op::PredSet { d, .. }
         | Op::PredMov { d, .. }
         | Op::PredLogic { d, .. }

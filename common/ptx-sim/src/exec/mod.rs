@@ -23,8 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::fault::{Fault, FaultKind, OtherAccess};
-use crate::ir::{ConstantValue, Program};
-use crate::lower::KernelPart;
+use crate::ir::{CLUSTER_BARRIER, ConstantValue, KernelPart, Program};
 use crate::memory::{Snapshot, plural};
 use crate::trace::Site;
 pub(crate) use monitor::{Monitor, Plain, Scene, Watch};
@@ -40,12 +39,8 @@ const SPLIT_QUANTUM: u32 = 1 << 7;
 const BLOCK_QUANTUM: u32 = 64;
 /// Blocks that may have begun and not ended; hardware has a limit too. More would cost memory without end.
 const MAX_BEGUN: usize = 1024;
-/// Numbered barriers of a block.
-const NUMBERED: u32 = 16;
-/// The barrier of the block's cluster, behind the numbered ones.
-pub(crate) const CLUSTER_BARRIER: u32 = NUMBERED;
 /// All barriers of a block.
-const BARRIERS: usize = NUMBERED as usize + 1;
+const BARRIERS: usize = CLUSTER_BARRIER as usize + 1;
 
 /// A kernel with everything a launch fixes.
 pub(crate) struct Launch<'a> {
@@ -76,12 +71,6 @@ pub(crate) struct Launch<'a> {
 pub(crate) struct Counts {
     pub warp_instructions: u64,
     pub lane_instructions: u64,
-}
-
-impl From<Counts> for crate::LaunchReport {
-    fn from(counts: Counts) -> Self {
-        Self { warp_instructions: counts.warp_instructions, lane_instructions: counts.lane_instructions }
-    }
 }
 
 impl Launch<'_> {

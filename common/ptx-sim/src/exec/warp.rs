@@ -23,10 +23,6 @@ use crate::memory;
 use crate::scalar::half::{Bf16, F16, Half};
 use crate::scalar::single::sum_to_odd;
 
-/// Rows of registers that one warp may have, all frames of a recursion together: 8 MiB.
-pub(crate) const MAX_ROWS: usize = 1 << 16;
-/// Bytes of local memory a thread may have, as on hardware.
-pub(crate) const MAX_LOCAL: u64 = 512 << 10;
 /// Calls that may be nested.
 const MAX_DEPTH: usize = 1 << 12;
 
@@ -778,9 +774,20 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
             Op::F32ToS32 { d, a } => rows.map1(*d, *a, active, |a| f32::from_bits(a) as i32 as u32),
             Op::Map(map) => run_map(rows, map, active),
 
-            Op::Setp { ty, cmp, d, a, b } => {
-                let found = compare(rows, *ty, *cmp, *a, *b);
-                set_predicate!(*d, active, found);
+            Op::SetpU32 { cmp, d, a, b } => {
+                set_predicate!(*d, active, compare(*cmp, rows.get(*a), rows.get(*b), |x: u32| x));
+            }
+            Op::SetpS32 { cmp, d, a, b } => {
+                set_predicate!(*d, active, compare(*cmp, rows.get(*a), rows.get(*b), |x: u32| x as i32));
+            }
+            Op::SetpU64 { cmp, d, a, b } => {
+                set_predicate!(*d, active, compare(*cmp, rows.get64(*a), rows.get64(*b), |x: u64| x));
+            }
+            Op::SetpS64 { cmp, d, a, b } => {
+                set_predicate!(*d, active, compare(*cmp, rows.get64(*a), rows.get64(*b), |x: u64| x as i64));
+            }
+            Op::SetpF32 { cmp, d, a, b } => {
+                set_predicate!(*d, active, compare(*cmp, rows.get(*a), rows.get(*b), f32::from_bits));
             }
             Op::SetpFull(setp) => set_full(&mut context!(), rows, setp, active),
             Op::PredSet { d, value } => set_predicate!(*d, active, if *value { u32::MAX } else { 0 }),
@@ -1084,28 +1091,16 @@ fn logic(op: BoolOp, a: u32, b: u32) -> u32 {
     }
 }
 
+/// The lanes for which the comparison holds, of registers that `value` reads.
 #[inline(always)]
-fn compare(rows: Rows, ty: CmpType, cmp: Cmp, a: R, b: R) -> u32 {
-    macro_rules! by {
-        ($a:expr, $b:expr, $convert:expr) => {{
-            let (a, b) = ($a, $b);
-            let convert = $convert;
-            match cmp {
-                Cmp::Eq => mask_of(|lane| convert(a[lane]) == convert(b[lane])),
-                Cmp::Ne => mask_of(|lane| convert(a[lane]) != convert(b[lane])),
-                Cmp::Lt => mask_of(|lane| convert(a[lane]) < convert(b[lane])),
-                Cmp::Le => mask_of(|lane| convert(a[lane]) <= convert(b[lane])),
-                Cmp::Gt => mask_of(|lane| convert(a[lane]) > convert(b[lane])),
-                Cmp::Ge => mask_of(|lane| convert(a[lane]) >= convert(b[lane])),
-            }
-        }};
-    }
-    match ty {
-        CmpType::U32 => by!(rows.get(a), rows.get(b), |x: u32| x),
-        CmpType::S32 => by!(rows.get(a), rows.get(b), |x: u32| x as i32),
-        CmpType::U64 => by!(rows.get64(a), rows.get64(b), |x: u64| x),
-        CmpType::S64 => by!(rows.get64(a), rows.get64(b), |x: u64| x as i64),
-        CmpType::F32 => by!(rows.get(a), rows.get(b), f32::from_bits),
+fn compare<T: Copy, V: PartialOrd>(cmp: Cmp, a: [T; 32], b: [T; 32], value: impl Fn(T) -> V) -> u32 {
+    match cmp {
+        Cmp::Eq => mask_of(|lane| value(a[lane]) == value(b[lane])),
+        Cmp::Ne => mask_of(|lane| value(a[lane]) != value(b[lane])),
+        Cmp::Lt => mask_of(|lane| value(a[lane]) < value(b[lane])),
+        Cmp::Le => mask_of(|lane| value(a[lane]) <= value(b[lane])),
+        Cmp::Gt => mask_of(|lane| value(a[lane]) > value(b[lane])),
+        Cmp::Ge => mask_of(|lane| value(a[lane]) >= value(b[lane])),
     }
 }
 
@@ -1350,7 +1345,7 @@ fn arrive<M: Monitor>(
     let id = rows.lane(barrier.id, first);
     let count = barrier.count.map_or(0, |row| rows.lane(row, first));
     let fail = |message: String| Err(Problem::new(FaultKind::InvalidBarrier, mask, message));
-    if id >= super::NUMBERED && !barrier.cluster {
+    if id >= NUMBERED_BARRIERS && !barrier.cluster {
         return fail(format!("barrier {id} does not exist"));
     }
     if barrier.count.is_some() && (count == 0 || !count.is_multiple_of(32)) {

@@ -1,9 +1,8 @@
 //! Between memory and fragments: `wmma.load` and `wmma.store`, `ldmatrix` and `stmatrix`.
 
-use super::layout::Fragment;
-use super::number::Number;
-use super::product::wmma_shapes;
-use super::{Lanes, Major, Modifiers, Shape, combination};
+use super::layout::{Fragment, Lanes};
+use super::modifiers::{Major, Modifiers, Shape, combination, wmma_shapes};
+use crate::scalar::Scalar;
 use crate::trace::FragmentLayout;
 
 /// `wmma.load.{a, b, c}` or `wmma.store.d` (PTX ISA, "wmma.load", "wmma.store"): which bytes of memory each lane's
@@ -12,7 +11,7 @@ use crate::trace::FragmentLayout;
 pub(crate) struct WmmaAccess {
     /// `A`, `B`, `C` or `D`.
     name: &'static str,
-    number: Number,
+    number: Scalar,
     major: Major,
     /// Rows and columns, in elements.
     extent: [usize; 2],
@@ -48,14 +47,14 @@ impl WmmaAccess {
                 if !wmma_shapes(number).contains(&shape) || number.bits() < 8 && !along_k {
                     return Err(unknown());
                 }
-                (if is_a { [m, k] } else { [k, n] }, multiplicand(shape, number, is_a))
+                (if is_a { [m, k] } else { [k, n] }, Fragment::multiplicand(shape, number, is_a))
             }
             ("load", "c") | ("store", "d") => {
-                let multiplicands: &[Number] = match number {
-                    Number::F16 => &[Number::F16],
-                    Number::F32 => &[Number::F16, Number::Bf16, Number::Tf32],
-                    Number::S32 => &[Number::S8, Number::S4, Number::B1],
-                    Number::F64 => &[Number::F64],
+                let multiplicands: &[Scalar] = match number {
+                    Scalar::F16 => &[Scalar::F16],
+                    Scalar::F32 => &[Scalar::F16, Scalar::Bf16, Scalar::Tf32],
+                    Scalar::S32 => &[Scalar::S8, Scalar::S4, Scalar::B1],
+                    Scalar::F64 => &[Scalar::F64],
                     _ => return Err(unknown()),
                 };
                 if !multiplicands.iter().any(|&number| wmma_shapes(number).contains(&shape)) {
@@ -90,7 +89,7 @@ impl WmmaAccess {
 
     /// Bytes in a part: 1, 2, 4 or 8.
     pub(crate) fn part_bytes(&self) -> usize {
-        let register_bytes = if self.number == Number::F64 { 8 } else { 4 };
+        let register_bytes = if self.number == Scalar::F64 { 8 } else { 4 };
         register_bytes / self.parts()
     }
 
@@ -119,14 +118,6 @@ impl WmmaAccess {
             Major::Column => (column, row),
         }
     }
-}
-
-/// A or B of a wmma. f16 multiplicands have 8 registers whatever their size.
-pub(super) fn multiplicand(Shape { m, n, k }: Shape, number: Number, is_a: bool) -> Fragment {
-    let parts = number.units_a_register();
-    let k = k / number.elements_a_unit();
-    let fragment = if is_a { Fragment::multiplicand_a(m, k, parts) } else { Fragment::multiplicand_b(k, n, parts) };
-    if number == Number::F16 { fragment.repeated(8) } else { fragment }
 }
 
 /// `ldmatrix.m8n8.b16` after its loads (PTX ISA, "ldmatrix"): `rows` are the rows of 8 f16 each that lanes 0, 1, 2, …

@@ -5,14 +5,17 @@
 //! of one large operand: the four A above each other, [32, 4], and the four B, C and D side by side, [4, 32] and
 //! [8, 32].
 
-use super::Major;
-use super::number::Number;
+use super::modifiers::{Major, Shape};
+use crate::scalar::Scalar;
 use crate::trace::FragmentLayout;
+
+/// One PTX register of a warp as raw bits: 32-bit registers are zero-extended, f64 registers take all 64.
+pub(crate) type Lanes = [u64; 32];
 
 /// One of an instruction's operands as registers.
 #[derive(Clone, Debug)]
 pub(super) struct Fragment {
-    /// Units in a register (see `Number::elements_a_unit`), lowest bits first.
+    /// Units in a register (see `Scalar::elements_a_unit`), lowest bits first.
     pub parts: usize,
     /// PTX registers a lane has, all copies counted.
     pub registers: usize,
@@ -44,6 +47,14 @@ impl Fragment {
         Self::new(deep * columns / 8, parts, |register, lane, part| {
             [(register % deep * 4 + lane % 4) * parts + part, register / deep * 8 + lane / 4]
         })
+    }
+
+    /// A or B of a wmma. f16 multiplicands have 8 registers whatever their size.
+    pub(super) fn multiplicand(Shape { m, n, k }: Shape, number: Scalar, is_a: bool) -> Self {
+        let parts = number.units_a_register();
+        let k = k / number.elements_a_unit();
+        let fragment = if is_a { Self::multiplicand_a(m, k, parts) } else { Self::multiplicand_b(k, n, parts) };
+        if number == Scalar::F16 { fragment.repeated(8) } else { fragment }
     }
 
     /// C or D. Element i of a lane is the same one however many share a register.
@@ -101,7 +112,7 @@ impl Fragment {
     }
 
     /// The fragment the other way round: for each place of the matrix, who holds it.
-    pub(super) fn layout(&self, name: &'static str, number: Number) -> FragmentLayout {
+    pub(super) fn layout(&self, name: &'static str, number: Scalar) -> FragmentLayout {
         let places = || self.places.iter().map(|place| place.map(usize::from));
         let extent = [0, 1].map(|axis| places().map(|place| place[axis] + 1).max().unwrap_or(0));
         let mut cells = vec![(0, 0, 0); extent[0] * extent[1]];

@@ -43,99 +43,12 @@
 
 mod access;
 mod layout;
+mod modifiers;
 mod number;
 mod product;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use access::{WmmaAccess, collect, distribute};
+pub(crate) use layout::Lanes;
 pub(crate) use product::Mma;
-
-use crate::scalar::Rounding;
-use number::Number;
-
-/// One PTX register of a warp as raw bits: 32-bit registers are zero-extended, f64 registers take all 64.
-pub(crate) type Lanes = [u64; 32];
-
-/// D (m × n) = A (m × k) · B (k × n) + C.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Shape {
-    m: usize,
-    n: usize,
-    k: usize,
-}
-
-impl Shape {
-    /// `m16n8k16`
-    fn parse(text: &str) -> Option<Self> {
-        let (m, rest) = text.strip_prefix('m')?.split_once('n')?;
-        let (n, k) = rest.split_once('k')?;
-        Some(Self { m: m.parse().ok()?, n: n.parse().ok()?, k: k.parse().ok()? })
-    }
-
-    fn is(self, m: usize, n: usize, k: usize) -> bool {
-        self == Self { m, n, k }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Major {
-    Row,
-    Column,
-}
-
-/// What single-bit products are made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum BitOp {
-    Xor,
-    And,
-}
-
-/// The modifiers of a matrix instruction, sorted by kind: ptxas takes the kinds in any order, and within a kind order
-/// counts.
-#[derive(Default)]
-struct Modifiers {
-    shape: Option<Shape>,
-    majors: Vec<Major>,
-    numbers: Vec<Number>,
-    saturate: bool,
-    bit_op: Option<BitOp>,
-    popc: bool,
-    rounding: Option<Rounding>,
-}
-
-impl Modifiers {
-    fn parse(modifiers: &[&str]) -> Result<Self, String> {
-        let mut found = Self::default();
-        for &text in modifiers {
-            match text {
-                "sync" | "aligned" => {}
-                "row" => found.majors.push(Major::Row),
-                "col" => found.majors.push(Major::Column),
-                "satfinite" => found.saturate = true,
-                "xor" => found.bit_op = Some(BitOp::Xor),
-                "and" => found.bit_op = Some(BitOp::And),
-                "popc" => found.popc = true,
-                "rn" => found.rounding = Some(Rounding::Nearest),
-                "rz" => found.rounding = Some(Rounding::Zero),
-                "rm" => found.rounding = Some(Rounding::Down),
-                "rp" => found.rounding = Some(Rounding::Up),
-                _ => {
-                    if let Some(number) = Number::parse(text) {
-                        found.numbers.push(number);
-                    } else if let (None, Some(shape)) = (found.shape, Shape::parse(text)) {
-                        found.shape = Some(shape);
-                    } else {
-                        return Err(format!("modifier `.{text}`"));
-                    }
-                }
-            }
-        }
-        Ok(found)
-    }
-}
-
-/// What to call a known set of modifiers that does not exist together.
-fn combination(modifiers: &[&str]) -> String {
-    format!("combination `.{}`", modifiers.join("."))
-}

@@ -1,61 +1,15 @@
 //! Element types: their width, their decoding to the type that is computed in, and the encoding of results.
 
+use crate::scalar::Scalar;
 use crate::scalar::half::{Bf16, F16, Half};
 use crate::scalar::single::canonical;
 
-/// The type of a matrix element.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Number {
-    F16,
-    Bf16,
-    Tf32,
-    E4m3,
-    E5m2,
-    F32,
-    F64,
-    S8,
-    U8,
-    S4,
-    U4,
-    B1,
-    S32,
-}
-
-impl Number {
-    const NAMES: [(&str, Self); 13] = [
-        ("f16", Self::F16),
-        ("bf16", Self::Bf16),
-        ("tf32", Self::Tf32),
-        ("e4m3", Self::E4m3),
-        ("e5m2", Self::E5m2),
-        ("f32", Self::F32),
-        ("f64", Self::F64),
-        ("s8", Self::S8),
-        ("u8", Self::U8),
-        ("s4", Self::S4),
-        ("u4", Self::U4),
-        ("b1", Self::B1),
-        ("s32", Self::S32),
-    ];
-
-    pub(super) fn parse(text: &str) -> Option<Self> {
-        Self::NAMES.iter().find(|(name, _)| *name == text).map(|(_, number)| *number)
-    }
-
-    pub(super) fn name(self) -> &'static str {
-        Self::NAMES.iter().find(|(_, number)| *number == self).map_or("", |(name, _)| name)
-    }
-
-    /// Bits of an element in memory.
-    pub(super) const fn bits(self) -> usize {
-        match self {
-            Self::B1 => 1,
-            Self::S4 | Self::U4 => 4,
-            Self::S8 | Self::U8 | Self::E4m3 | Self::E5m2 => 8,
-            Self::F16 | Self::Bf16 => 16,
-            Self::Tf32 | Self::F32 | Self::S32 => 32,
-            Self::F64 => 64,
-        }
+impl Scalar {
+    /// The type of that name, if matrices have such elements.
+    pub(super) fn element(name: &str) -> Option<Self> {
+        use Scalar::*;
+        let elements = [F16, Bf16, Tf32, E4m3, E5m2, F32, F64, S8, U8, S4, U4, B1, S32];
+        Self::from_name(name).filter(|ty| elements.contains(ty))
     }
 
     /// Elements handled as one: the bits of a word are never taken apart.
@@ -67,7 +21,7 @@ impl Number {
     pub(super) const fn units_a_register(self) -> usize {
         match self {
             Self::F64 => 1,
-            _ => 32 / (self.bits() * self.elements_a_unit()),
+            _ => 32 / (self.bits() as usize * self.elements_a_unit()),
         }
     }
 

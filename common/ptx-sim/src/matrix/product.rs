@@ -3,11 +3,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use super::access::multiplicand;
-use super::layout::Fragment;
-use super::number::{self, Number};
-use super::{BitOp, Lanes, Major, Modifiers, Shape, combination};
-use crate::scalar::{Mode, Rounding, double};
+use super::layout::{Fragment, Lanes};
+use super::modifiers::{BitOp, Major, Modifiers, Shape, combination, mma_shapes, wmma_shapes};
+use super::number;
+use crate::scalar::{Mode, Rounding, Scalar, double};
 use crate::trace::FragmentLayout;
 
 /// `mma.sync` or `wmma.mma.sync`: D = A · B + C by a warp (PTX ISA, "mma", "wmma.mma"). Cheap to clone.
@@ -21,11 +20,11 @@ impl Mma {
         let (Some(shape), &[a_major, b_major], &[d, a, b, c]) = (found.shape, &*found.majors, &*found.numbers) else {
             return Err(combination(modifiers));
         };
-        let quads = a == Number::F16 && shape.is(8, 8, 4);
+        let quads = a == Scalar::F16 && shape.is(8, 8, 4);
         let accumulators = match a.family() {
             // Only the four products at once take an f16 C into an f32 D, and neither takes an f32 C into an f16 D.
-            Number::F16 if quads && (d, c) == (Number::F32, Number::F16) => true,
-            Number::F16 | Number::E4m3 => d == c && matches!(d, Number::F16 | Number::F32),
+            Scalar::F16 if quads && (d, c) == (Scalar::F32, Scalar::F16) => true,
+            Scalar::F16 | Scalar::E4m3 => d == c && matches!(d, Scalar::F16 | Scalar::F32),
             family => [d, c] == [accumulator_of(family); 2],
         };
         let majors = quads || (a_major, b_major) == (Major::Row, Major::Column);
@@ -44,8 +43,8 @@ impl Mma {
             return Err(combination(modifiers));
         };
         let (d, a, b, c) = match *found.numbers {
-            [d @ (Number::F16 | Number::F32), c @ (Number::F16 | Number::F32)] => (d, Number::F16, Number::F16, c),
-            [d, a, b, c] if a != Number::F16 && [d, c] == [accumulator_of(a.family()); 2] => (d, a, b, c),
+            [d @ (Scalar::F16 | Scalar::F32), c @ (Scalar::F16 | Scalar::F32)] => (d, Scalar::F16, Scalar::F16, c),
+            [d, a, b, c] if a != Scalar::F16 && [d, c] == [accumulator_of(a.family()); 2] => (d, a, b, c),
             _ => return Err(combination(modifiers)),
         };
         let majors = a.bits() >= 8 || (a_major, b_major) == (Major::Row, Major::Column);
@@ -64,10 +63,10 @@ impl Mma {
         static PLANS: LazyLock<Mutex<HashMap<Spec, Arc<Plan>>>> = LazyLock::new(Mutex::default);
         let Modifiers { saturate, bit_op, popc, rounding, .. } = *found;
         spec.arithmetic = match (spec.a.family(), saturate, bit_op, popc, rounding) {
-            (Number::B1, false, Some(op), true, None) => Arithmetic::Bits(op),
-            (Number::S8 | Number::S4, saturate, None, false, None) => Arithmetic::Integer { saturate },
-            (Number::F64, false, None, false, rounding) => Arithmetic::Double(rounding.unwrap_or_default()),
-            (Number::F16 | Number::Bf16 | Number::Tf32 | Number::E4m3, false, None, false, None) => Arithmetic::Float,
+            (Scalar::B1, false, Some(op), true, None) => Arithmetic::Bits(op),
+            (Scalar::S8 | Scalar::S4, saturate, None, false, None) => Arithmetic::Integer { saturate },
+            (Scalar::F64, false, None, false, rounding) => Arithmetic::Double(rounding.unwrap_or_default()),
+            (Scalar::F16 | Scalar::Bf16 | Scalar::Tf32 | Scalar::E4m3, false, None, false, None) => Arithmetic::Float,
             _ => return Err(combination(modifiers)),
         };
         let mut plans = PLANS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -103,42 +102,11 @@ impl Mma {
 }
 
 /// The C and D of a family of multiplicands that takes only one type.
-fn accumulator_of(family: Number) -> Number {
+fn accumulator_of(family: Scalar) -> Scalar {
     match family {
-        Number::Bf16 | Number::Tf32 => Number::F32,
-        Number::F64 => Number::F64,
-        _ => Number::S32,
-    }
-}
-
-const fn shape(m: usize, n: usize, k: usize) -> Shape {
-    Shape { m, n, k }
-}
-
-/// The shapes that `mma` has with such multiplicands.
-fn mma_shapes(multiplicand: Number) -> &'static [Shape] {
-    match multiplicand.family() {
-        Number::F16 => const { &[shape(8, 8, 4), shape(16, 8, 8), shape(16, 8, 16)] },
-        Number::Bf16 => const { &[shape(16, 8, 8), shape(16, 8, 16)] },
-        Number::Tf32 => const { &[shape(16, 8, 4), shape(16, 8, 8)] },
-        Number::E4m3 => const { &[shape(16, 8, 16), shape(16, 8, 32)] },
-        Number::F64 => const { &[shape(8, 8, 4), shape(16, 8, 4), shape(16, 8, 8), shape(16, 8, 16)] },
-        Number::S8 => const { &[shape(8, 8, 16), shape(16, 8, 16), shape(16, 8, 32)] },
-        Number::S4 => const { &[shape(8, 8, 32), shape(16, 8, 32), shape(16, 8, 64)] },
-        Number::B1 => const { &[shape(8, 8, 128), shape(16, 8, 128), shape(16, 8, 256)] },
-        _ => &[],
-    }
-}
-
-/// The shapes that `wmma` has with such multiplicands.
-pub(super) fn wmma_shapes(multiplicand: Number) -> &'static [Shape] {
-    match multiplicand.family() {
-        Number::F16 | Number::Bf16 | Number::S8 => const { &[shape(16, 16, 16), shape(8, 32, 16), shape(32, 8, 16)] },
-        Number::Tf32 => const { &[shape(16, 16, 8)] },
-        Number::F64 => const { &[shape(8, 8, 4)] },
-        Number::S4 => const { &[shape(8, 8, 32)] },
-        Number::B1 => const { &[shape(8, 8, 128)] },
-        _ => &[],
+        Scalar::Bf16 | Scalar::Tf32 => Scalar::F32,
+        Scalar::F64 => Scalar::F64,
+        _ => Scalar::S32,
     }
 }
 
@@ -163,10 +131,10 @@ enum Arithmetic {
 struct Spec {
     shape: Shape,
     fragments: Fragments,
-    d: Number,
-    a: Number,
-    b: Number,
-    c: Number,
+    d: Scalar,
+    a: Scalar,
+    b: Scalar,
+    c: Scalar,
     arithmetic: Arithmetic,
 }
 
@@ -178,7 +146,7 @@ const INTEGERS: [usize; 3] = [1024, 512, 256];
 /// A fragment with the places of its elements in a dense array.
 #[derive(Debug)]
 struct Operand {
-    number: Number,
+    number: Scalar,
     registers: usize,
     /// [register, lane, part], for the first copy.
     indices: Vec<u16>,
@@ -211,10 +179,10 @@ impl Spec {
         let Self { shape, fragments, d, a, b, c, .. } = self;
         let Shape { m, n, k } = shape;
         let k = k / a.elements_a_unit();
-        let parts = Number::units_a_register;
+        let parts = Scalar::units_a_register;
         let (fragment_a, fragment_b) = match fragments {
             Fragments::Mma => (Fragment::multiplicand_a(m, k, parts(a)), Fragment::multiplicand_b(k, n, parts(b))),
-            Fragments::Wmma => (multiplicand(shape, a, true), multiplicand(shape, b, false)),
+            Fragments::Wmma => (Fragment::multiplicand(shape, a, true), Fragment::multiplicand(shape, b, false)),
             Fragments::Quads(a_major, b_major) => (Fragment::quads_a(a_major), Fragment::quads_b(b_major)),
         };
         let accumulator = |number| {
@@ -258,7 +226,7 @@ impl Plan {
         self.c.gather_floats(c, &mut sums);
         self.multiply(&dense_a, &dense_b, &mut sums, |sum, a, b| sum + a * b);
         match self.d.number {
-            Number::F16 => self.d.scatter::<_, 2>(&sums, d, number::to_f16),
+            Scalar::F16 => self.d.scatter::<_, 2>(&sums, d, number::to_f16),
             _ => self.d.scatter::<_, 1>(&sums, d, number::to_f32),
         }
     }
@@ -320,20 +288,20 @@ impl Plan {
 impl Operand {
     fn gather_floats(&self, registers: &[Lanes], dense: &mut [f64]) {
         match self.number {
-            Number::F16 => self.gather::<_, 2>(registers, dense, number::f16),
-            Number::Bf16 => self.gather::<_, 2>(registers, dense, number::bf16),
-            Number::Tf32 => self.gather::<_, 1>(registers, dense, number::tf32),
-            Number::E4m3 => self.gather::<_, 4>(registers, dense, number::e4m3),
-            Number::E5m2 => self.gather::<_, 4>(registers, dense, number::e5m2),
+            Scalar::F16 => self.gather::<_, 2>(registers, dense, number::f16),
+            Scalar::Bf16 => self.gather::<_, 2>(registers, dense, number::bf16),
+            Scalar::Tf32 => self.gather::<_, 1>(registers, dense, number::tf32),
+            Scalar::E4m3 => self.gather::<_, 4>(registers, dense, number::e4m3),
+            Scalar::E5m2 => self.gather::<_, 4>(registers, dense, number::e5m2),
             _ => self.gather::<_, 1>(registers, dense, number::f32),
         }
     }
 
     fn gather_integers(&self, registers: &[Lanes], dense: &mut [i32]) {
         match self.number {
-            Number::S8 => self.gather::<_, 4>(registers, dense, number::s8),
-            Number::U8 => self.gather::<_, 4>(registers, dense, number::u8),
-            Number::S4 => self.gather::<_, 8>(registers, dense, number::s4),
+            Scalar::S8 => self.gather::<_, 4>(registers, dense, number::s8),
+            Scalar::U8 => self.gather::<_, 4>(registers, dense, number::u8),
+            Scalar::S4 => self.gather::<_, 8>(registers, dense, number::s4),
             _ => self.gather::<_, 8>(registers, dense, number::u4),
         }
     }

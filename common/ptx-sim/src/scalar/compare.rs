@@ -1,5 +1,6 @@
 //! Comparisons (PTX ISA, "Comparison and Selection Instructions" and "Comparisons").
 
+use super::Scalar;
 use super::half::{Bf16, F16, Half};
 use super::int::Word;
 use super::single::flush;
@@ -43,37 +44,6 @@ pub enum Compare {
     Num,
     /// Some operand is NaN.
     Nan,
-}
-
-/// The type of a comparison's operands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum CompareType {
-    /// `.u16`
-    U16,
-    /// `.s16`
-    S16,
-    /// `.u32`
-    U32,
-    /// `.s32`
-    S32,
-    /// `.u64`
-    U64,
-    /// `.s64`
-    S64,
-    /// `.b16`
-    B16,
-    /// `.b32`
-    B32,
-    /// `.b64`
-    B64,
-    /// `.f16`
-    F16,
-    /// `.bf16`
-    Bf16,
-    /// `.f32`
-    F32,
-    /// `.f64`
-    F64,
 }
 
 /// `(ftz, a, b) -> a op b`. `ftz` matters to f32 and f16 only.
@@ -159,22 +129,23 @@ fn float<F: Float>(cmp: Compare) -> Option<CompareFn> {
     })
 }
 
-/// The comparison `cmp` of two operands of `ty`; `None` where PTX has no such form.
-pub fn compare(cmp: Compare, ty: CompareType) -> Option<CompareFn> {
+/// The comparison `cmp` of two operands of `ty`, for a pair of one half; `None` where PTX has no such form.
+pub fn compare(cmp: Compare, ty: Scalar) -> Option<CompareFn> {
     match ty {
-        CompareType::U16 => unsigned::<u16>(cmp),
-        CompareType::S16 => signed::<i16>(cmp),
-        CompareType::U32 => unsigned::<u32>(cmp),
-        CompareType::S32 => signed::<i32>(cmp),
-        CompareType::U64 => unsigned::<u64>(cmp),
-        CompareType::S64 => signed::<i64>(cmp),
-        CompareType::B16 => bits::<u16>(cmp),
-        CompareType::B32 => bits::<u32>(cmp),
-        CompareType::B64 => bits::<u64>(cmp),
-        CompareType::F16 => float::<F16>(cmp),
-        CompareType::Bf16 => float::<Bf16>(cmp),
-        CompareType::F32 => float::<Single>(cmp),
-        CompareType::F64 => float::<Double>(cmp),
+        Scalar::U16 => unsigned::<u16>(cmp),
+        Scalar::S16 => signed::<i16>(cmp),
+        Scalar::U32 => unsigned::<u32>(cmp),
+        Scalar::S32 => signed::<i32>(cmp),
+        Scalar::U64 => unsigned::<u64>(cmp),
+        Scalar::S64 => signed::<i64>(cmp),
+        Scalar::B16 => bits::<u16>(cmp),
+        Scalar::B32 => bits::<u32>(cmp),
+        Scalar::B64 => bits::<u64>(cmp),
+        Scalar::F16 | Scalar::F16x2 => float::<F16>(cmp),
+        Scalar::Bf16 | Scalar::Bf16x2 => float::<Bf16>(cmp),
+        Scalar::F32 => float::<Single>(cmp),
+        Scalar::F64 => float::<Double>(cmp),
+        _ => None,
     }
 }
 
@@ -229,11 +200,11 @@ mod tests {
     #[test]
     fn floats_follow_the_table() {
         // 1 < 2, -0 = +0, 2 > 1, and NaN on either side.
-        let rows: [(CompareType, [u64; 5]); 4] = [
-            (CompareType::F16, [0x3c00, 0x4000, 0x8000, 0, 0x7e00]),
-            (CompareType::Bf16, [0x3f80, 0x4000, 0x8000, 0, 0x7fc0]),
-            (CompareType::F32, [0x3f80_0000, 0x4000_0000, 0x8000_0000, 0, 0x7fff_ffff]),
-            (CompareType::F64, [0x3ff0 << 48, 0x4000 << 48, 0x8000 << 48, 0, 0x7ff8 << 48]),
+        let rows: [(Scalar, [u64; 5]); 4] = [
+            (Scalar::F16, [0x3c00, 0x4000, 0x8000, 0, 0x7e00]),
+            (Scalar::Bf16, [0x3f80, 0x4000, 0x8000, 0, 0x7fc0]),
+            (Scalar::F32, [0x3f80_0000, 0x4000_0000, 0x8000_0000, 0, 0x7fff_ffff]),
+            (Scalar::F64, [0x3ff0 << 48, 0x4000 << 48, 0x8000 << 48, 0, 0x7ff8 << 48]),
         ];
         for (ty, [one, two, minus_zero, zero, nan]) in rows {
             for cmp in ALL {
@@ -255,10 +226,10 @@ mod tests {
 
     #[test]
     fn flushed_operands_compare_as_zeros() {
-        let less = compare(Compare::Lt, CompareType::F32).expect("lt.f32");
+        let less = compare(Compare::Lt, Scalar::F32).expect("lt.f32");
         assert!(less(false, 0, 1));
         assert!(!less(true, 0, 1));
-        let less = compare(Compare::Lt, CompareType::F16).expect("lt.f16");
+        let less = compare(Compare::Lt, Scalar::F16).expect("lt.f16");
         assert!(less(false, 0x8001, 0));
         assert!(!less(true, 0x8001, 0));
     }
@@ -267,8 +238,8 @@ mod tests {
     fn integers_compare_by_their_signedness() {
         let minus_one = 0xffff;
         for cmp in ALL {
-            let unsigned = compare(cmp, CompareType::U16);
-            let signed = compare(cmp, CompareType::S16);
+            let unsigned = compare(cmp, Scalar::U16);
+            let signed = compare(cmp, Scalar::S16);
             match cmp {
                 Compare::Lt | Compare::Le => {
                     assert!(!unsigned.expect("u16")(false, minus_one, 1));
@@ -292,7 +263,7 @@ mod tests {
                 }
                 _ => assert!(unsigned.is_none() && signed.is_none()),
             }
-            let bits = compare(cmp, CompareType::B64);
+            let bits = compare(cmp, Scalar::B64);
             assert_eq!(bits.is_some(), matches!(cmp, Compare::Eq | Compare::Ne));
         }
     }

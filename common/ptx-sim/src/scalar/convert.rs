@@ -4,56 +4,11 @@
 use super::half::{Bf16, F16, Half};
 use super::int::Word;
 use super::soft::{Finite, Format, Value, pack, round_to_integral, unpack};
-use super::{LaneFn, Mode, Rounding, double, single};
+use super::{LaneFn, Mode, Rounding, Scalar, double, single};
 
 /// `Mode::immediate` of a `cvt` whose `Mode::saturate` stands for `.satfinite` (clamp at the largest finite number), not
 /// for `.sat` (clamp to [0, 1]). Only f16 and bf16 results have both; to the others it makes no difference.
 pub const SATFINITE: u32 = 1;
-
-/// A type that `cvt` reads or writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum CvtType {
-    /// `.u8`
-    U8,
-    /// `.s8`
-    S8,
-    /// `.u16`
-    U16,
-    /// `.s16`
-    S16,
-    /// `.u32`
-    U32,
-    /// `.s32`
-    S32,
-    /// `.u64`
-    U64,
-    /// `.s64`
-    S64,
-    /// `.f16`
-    F16,
-    /// `.bf16`
-    Bf16,
-    /// `.f32`
-    F32,
-    /// `.f64`
-    F64,
-    /// `.tf32`: an f32 whose low 13 bits are zero.
-    Tf32,
-    /// `.f16x2`
-    F16x2,
-    /// `.bf16x2`
-    Bf16x2,
-    /// `.e4m3x2`, 16 bits
-    E4m3x2,
-    /// `.e5m2x2`, 16 bits
-    E5m2x2,
-    /// `.e2m3x2`, 16 bits: each number in the low six of eight.
-    E2m3x2,
-    /// `.e3m2x2`, 16 bits: each number in the low six of eight.
-    E3m2x2,
-    /// `.e2m1x2`, 8 bits
-    E2m1x2,
-}
 
 /// A source: what its bits mean.
 trait Source {
@@ -278,10 +233,10 @@ fn halves_from_small<F: Small>(mode: Mode, a: u64, _: u64, _: u64) -> u64 {
     one(a >> F::SLOT) << 16 | one(a)
 }
 
-fn small<F: Small>(source: CvtType) -> Option<LaneFn> {
+fn small<F: Small>(source: Scalar) -> Option<LaneFn> {
     match source {
-        CvtType::F32 => Some(small_from_singles::<F>),
-        CvtType::F16x2 => Some(small_from_halves::<F>),
+        Scalar::F32 => Some(small_from_singles::<F>),
+        Scalar::F16x2 => Some(small_from_halves::<F>),
         _ => None,
     }
 }
@@ -413,20 +368,20 @@ fn single_from_single(mode: Mode, a: u64, _: u64, _: u64) -> u64 {
     single::result(mode, if mode.to_integral { integral(mode.rounding, x) } else { x })
 }
 
-fn to<D: Target>(source: CvtType) -> Option<LaneFn> {
+fn to<D: Target>(source: Scalar) -> Option<LaneFn> {
     let f: LaneFn = match source {
-        CvtType::U8 => cvt::<D, Byte<false>>,
-        CvtType::S8 => cvt::<D, Byte<true>>,
-        CvtType::U16 => cvt::<D, Int<u16>>,
-        CvtType::S16 => cvt::<D, Int<i16>>,
-        CvtType::U32 => cvt::<D, Int<u32>>,
-        CvtType::S32 => cvt::<D, Int<i32>>,
-        CvtType::U64 => cvt::<D, Int<u64>>,
-        CvtType::S64 => cvt::<D, Int<i64>>,
-        CvtType::F16 => cvt::<D, F16>,
-        CvtType::Bf16 => cvt::<D, Bf16>,
-        CvtType::F32 => cvt::<D, Single>,
-        CvtType::F64 => cvt::<D, Double>,
+        Scalar::U8 => cvt::<D, Byte<false>>,
+        Scalar::S8 => cvt::<D, Byte<true>>,
+        Scalar::U16 => cvt::<D, Int<u16>>,
+        Scalar::S16 => cvt::<D, Int<i16>>,
+        Scalar::U32 => cvt::<D, Int<u32>>,
+        Scalar::S32 => cvt::<D, Int<i32>>,
+        Scalar::U64 => cvt::<D, Int<u64>>,
+        Scalar::S64 => cvt::<D, Int<i64>>,
+        Scalar::F16 => cvt::<D, F16>,
+        Scalar::Bf16 => cvt::<D, Bf16>,
+        Scalar::F32 => cvt::<D, Single>,
+        Scalar::F64 => cvt::<D, Double>,
         _ => return None,
     };
     Some(f)
@@ -436,57 +391,57 @@ fn to<D: Target>(source: CvtType) -> Option<LaneFn> {
 ///
 /// A pair takes its upper number from operand `a` and its lower one from `b`; a packed source is all in `a`. The result
 /// is zero-extended to 64 bits: where a signed one goes to a wider register, sign-extending it is the caller's.
-pub fn convert(target: CvtType, source: CvtType) -> Option<LaneFn> {
+pub fn convert(target: Scalar, source: Scalar) -> Option<LaneFn> {
     let short: LaneFn = match (target, source) {
-        (CvtType::F32, CvtType::F16) => single_from_f16,
-        (CvtType::F32, CvtType::Bf16) => single_from_bf16,
-        (CvtType::F16, CvtType::F32) => half_from_single::<F16>,
-        (CvtType::Bf16, CvtType::F32) => half_from_single::<Bf16>,
-        (CvtType::F16x2, CvtType::F32) => halves_from_singles::<F16>,
-        (CvtType::Bf16x2, CvtType::F32) => halves_from_singles::<Bf16>,
-        (CvtType::F32, CvtType::U32) => single_from_word::<u32>,
-        (CvtType::F32, CvtType::S32) => single_from_word::<i32>,
-        (CvtType::F32, CvtType::F32) => single_from_single,
-        (CvtType::F32, CvtType::F64) => single_from_double,
-        (CvtType::F16, CvtType::F64) => half_from_double::<F16, 5, 10>,
-        (CvtType::Bf16, CvtType::F64) => half_from_double::<Bf16, 8, 7>,
-        (CvtType::S32, CvtType::F32) => s32_from_single,
-        (CvtType::U32, CvtType::F32) => u32_from_single,
-        (CvtType::F64, CvtType::F32) => double_from_single,
-        (CvtType::F64, CvtType::F64) => double_from_double,
-        (CvtType::F64, CvtType::U32) => double_from_word::<u32>,
-        (CvtType::F64, CvtType::S32) => double_from_word::<i32>,
-        (CvtType::Tf32, CvtType::F32) => to_tf32,
-        (CvtType::F16x2, CvtType::E4m3x2) => halves_from_small::<E4m3>,
-        (CvtType::F16x2, CvtType::E5m2x2) => halves_from_small::<E5m2>,
-        (CvtType::F16x2, CvtType::E2m3x2) => halves_from_small::<E2m3>,
-        (CvtType::F16x2, CvtType::E3m2x2) => halves_from_small::<E3m2>,
-        (CvtType::F16x2, CvtType::E2m1x2) => halves_from_small::<E2m1>,
+        (Scalar::F32, Scalar::F16) => single_from_f16,
+        (Scalar::F32, Scalar::Bf16) => single_from_bf16,
+        (Scalar::F16, Scalar::F32) => half_from_single::<F16>,
+        (Scalar::Bf16, Scalar::F32) => half_from_single::<Bf16>,
+        (Scalar::F16x2, Scalar::F32) => halves_from_singles::<F16>,
+        (Scalar::Bf16x2, Scalar::F32) => halves_from_singles::<Bf16>,
+        (Scalar::F32, Scalar::U32) => single_from_word::<u32>,
+        (Scalar::F32, Scalar::S32) => single_from_word::<i32>,
+        (Scalar::F32, Scalar::F32) => single_from_single,
+        (Scalar::F32, Scalar::F64) => single_from_double,
+        (Scalar::F16, Scalar::F64) => half_from_double::<F16, 5, 10>,
+        (Scalar::Bf16, Scalar::F64) => half_from_double::<Bf16, 8, 7>,
+        (Scalar::S32, Scalar::F32) => s32_from_single,
+        (Scalar::U32, Scalar::F32) => u32_from_single,
+        (Scalar::F64, Scalar::F32) => double_from_single,
+        (Scalar::F64, Scalar::F64) => double_from_double,
+        (Scalar::F64, Scalar::U32) => double_from_word::<u32>,
+        (Scalar::F64, Scalar::S32) => double_from_word::<i32>,
+        (Scalar::Tf32, Scalar::F32) => to_tf32,
+        (Scalar::F16x2, Scalar::E4m3x2) => halves_from_small::<E4m3>,
+        (Scalar::F16x2, Scalar::E5m2x2) => halves_from_small::<E5m2>,
+        (Scalar::F16x2, Scalar::E2m3x2) => halves_from_small::<E2m3>,
+        (Scalar::F16x2, Scalar::E3m2x2) => halves_from_small::<E3m2>,
+        (Scalar::F16x2, Scalar::E2m1x2) => halves_from_small::<E2m1>,
         _ => return general(target, source),
     };
     Some(short)
 }
 
-fn general(target: CvtType, source: CvtType) -> Option<LaneFn> {
+fn general(target: Scalar, source: Scalar) -> Option<LaneFn> {
     match target {
-        CvtType::U8 => to::<Byte<false>>(source),
-        CvtType::S8 => to::<Byte<true>>(source),
-        CvtType::U16 => to::<Int<u16>>(source),
-        CvtType::S16 => to::<Int<i16>>(source),
-        CvtType::U32 => to::<Int<u32>>(source),
-        CvtType::S32 => to::<Int<i32>>(source),
-        CvtType::U64 => to::<Int<u64>>(source),
-        CvtType::S64 => to::<Int<i64>>(source),
-        CvtType::F16 => to::<F16>(source),
-        CvtType::Bf16 => to::<Bf16>(source),
-        CvtType::F32 => to::<Single>(source),
-        CvtType::F64 => to::<Double>(source),
-        CvtType::E4m3x2 => small::<E4m3>(source),
-        CvtType::E5m2x2 => small::<E5m2>(source),
-        CvtType::E2m3x2 => small::<E2m3>(source),
-        CvtType::E3m2x2 => small::<E3m2>(source),
-        CvtType::E2m1x2 => small::<E2m1>(source),
-        CvtType::Tf32 | CvtType::F16x2 | CvtType::Bf16x2 => None,
+        Scalar::U8 => to::<Byte<false>>(source),
+        Scalar::S8 => to::<Byte<true>>(source),
+        Scalar::U16 => to::<Int<u16>>(source),
+        Scalar::S16 => to::<Int<i16>>(source),
+        Scalar::U32 => to::<Int<u32>>(source),
+        Scalar::S32 => to::<Int<i32>>(source),
+        Scalar::U64 => to::<Int<u64>>(source),
+        Scalar::S64 => to::<Int<i64>>(source),
+        Scalar::F16 => to::<F16>(source),
+        Scalar::Bf16 => to::<Bf16>(source),
+        Scalar::F32 => to::<Single>(source),
+        Scalar::F64 => to::<Double>(source),
+        Scalar::E4m3x2 => small::<E4m3>(source),
+        Scalar::E5m2x2 => small::<E5m2>(source),
+        Scalar::E2m3x2 => small::<E2m3>(source),
+        Scalar::E3m2x2 => small::<E3m2>(source),
+        Scalar::E2m1x2 => small::<E2m1>(source),
+        _ => None,
     }
 }
 
@@ -513,24 +468,24 @@ mod tests {
     use super::super::testing::{DIRECTED, Random, mode, round};
     use super::*;
 
-    const FLOATS: [(CvtType, Format); 4] = [
-        (CvtType::F16, Format::F16),
-        (CvtType::Bf16, Format::BF16),
-        (CvtType::F32, Format::F32),
-        (CvtType::F64, Format::F64),
+    const FLOATS: [(Scalar, Format); 4] = [
+        (Scalar::F16, Format::F16),
+        (Scalar::Bf16, Format::BF16),
+        (Scalar::F32, Format::F32),
+        (Scalar::F64, Format::F64),
     ];
-    const INTEGERS: [(CvtType, u32, bool); 8] = [
-        (CvtType::U8, 8, false),
-        (CvtType::S8, 8, true),
-        (CvtType::U16, 16, false),
-        (CvtType::S16, 16, true),
-        (CvtType::U32, 32, false),
-        (CvtType::S32, 32, true),
-        (CvtType::U64, 64, false),
-        (CvtType::S64, 64, true),
+    const INTEGERS: [(Scalar, u32, bool); 8] = [
+        (Scalar::U8, 8, false),
+        (Scalar::S8, 8, true),
+        (Scalar::U16, 16, false),
+        (Scalar::S16, 16, true),
+        (Scalar::U32, 32, false),
+        (Scalar::S32, 32, true),
+        (Scalar::U64, 64, false),
+        (Scalar::S64, 64, true),
     ];
 
-    fn function(target: CvtType, source: CvtType) -> LaneFn {
+    fn function(target: Scalar, source: Scalar) -> LaneFn {
         convert(target, source).unwrap_or_else(|| panic!("no cvt from {source:?} to {target:?}"))
     }
 
@@ -539,7 +494,7 @@ mod tests {
     }
 
     /// LLVM's conversion; `None` is NaN.
-    fn reference<S>(target: CvtType, rounding: Rounding, a: u64) -> Option<u64>
+    fn reference<S>(target: Scalar, rounding: Rounding, a: u64) -> Option<u64>
     where
         S: Float
             + FloatConvert<ieee::Half>
@@ -554,21 +509,21 @@ mod tests {
         }
         let (x, round, lost) = (S::from_bits(a.into()), round(rounding), &mut false);
         match target {
-            CvtType::F16 => raw::<ieee::Half>(x.convert_r(round, lost).value),
-            CvtType::Bf16 => raw::<ieee::BFloat>(x.convert_r(round, lost).value),
-            CvtType::F32 => raw::<ieee::Single>(x.convert_r(round, lost).value),
-            CvtType::F64 => raw::<ieee::Double>(x.convert_r(round, lost).value),
-            CvtType::E4m3x2 => raw::<Float8E4M3FN>(x.convert_r(round, lost).value),
-            CvtType::E5m2x2 => raw::<Float8E5M2>(x.convert_r(round, lost).value),
+            Scalar::F16 => raw::<ieee::Half>(x.convert_r(round, lost).value),
+            Scalar::Bf16 => raw::<ieee::BFloat>(x.convert_r(round, lost).value),
+            Scalar::F32 => raw::<ieee::Single>(x.convert_r(round, lost).value),
+            Scalar::F64 => raw::<ieee::Double>(x.convert_r(round, lost).value),
+            Scalar::E4m3x2 => raw::<Float8E4M3FN>(x.convert_r(round, lost).value),
+            Scalar::E5m2x2 => raw::<Float8E5M2>(x.convert_r(round, lost).value),
             _ => unreachable!("LLVM has no {target:?}"),
         }
     }
 
-    fn reference_from(source: CvtType, target: CvtType, rounding: Rounding, a: u64) -> Option<u64> {
+    fn reference_from(source: Scalar, target: Scalar, rounding: Rounding, a: u64) -> Option<u64> {
         match source {
-            CvtType::F16 => reference::<ieee::Half>(target, rounding, a),
-            CvtType::Bf16 => reference::<ieee::BFloat>(target, rounding, a),
-            CvtType::F32 => reference::<ieee::Single>(target, rounding, a),
+            Scalar::F16 => reference::<ieee::Half>(target, rounding, a),
+            Scalar::Bf16 => reference::<ieee::BFloat>(target, rounding, a),
+            Scalar::F32 => reference::<ieee::Single>(target, rounding, a),
             _ => reference::<ieee::Double>(target, rounding, a),
         }
     }
@@ -601,7 +556,7 @@ mod tests {
 
     #[test]
     fn from_integers_agrees_with_llvm_in_every_rounding() {
-        fn check<F: Float>(target: CvtType) {
+        fn check<F: Float>(target: Scalar) {
             let mut random = Random(11);
             for (source, width, signed) in INTEGERS {
                 let f = function(target, source);
@@ -623,15 +578,15 @@ mod tests {
                 }
             }
         }
-        check::<ieee::Half>(CvtType::F16);
-        check::<ieee::BFloat>(CvtType::Bf16);
-        check::<ieee::Single>(CvtType::F32);
-        check::<ieee::Double>(CvtType::F64);
+        check::<ieee::Half>(Scalar::F16);
+        check::<ieee::BFloat>(Scalar::Bf16);
+        check::<ieee::Single>(Scalar::F32);
+        check::<ieee::Double>(Scalar::F64);
     }
 
     #[test]
     fn to_integers_agrees_with_llvm_in_every_rounding() {
-        fn check<F: Float>(source: CvtType, format: Format) {
+        fn check<F: Float>(source: Scalar, format: Format) {
             let mut random = Random(12);
             for (target, width, signed) in INTEGERS {
                 let f = function(target, source);
@@ -645,7 +600,7 @@ mod tests {
                     let x = F::from_bits(a.into());
                     for rounding in DIRECTED {
                         let theirs = match (x.is_nan(), signed) {
-                            (true, _) if source == CvtType::F64 || width == 64 => 1 << (width - 1),
+                            (true, _) if source == Scalar::F64 || width == 64 => 1 << (width - 1),
                             (true, _) => 0,
                             (_, true) => x.to_i128_r(width as usize, round(rounding), &mut false).value as u64,
                             (_, false) => x.to_u128_r(width as usize, round(rounding), &mut false).value as u64,
@@ -657,15 +612,15 @@ mod tests {
                 }
             }
         }
-        check::<ieee::Half>(CvtType::F16, Format::F16);
-        check::<ieee::BFloat>(CvtType::Bf16, Format::BF16);
-        check::<ieee::Single>(CvtType::F32, Format::F32);
-        check::<ieee::Double>(CvtType::F64, Format::F64);
+        check::<ieee::Half>(Scalar::F16, Format::F16);
+        check::<ieee::BFloat>(Scalar::Bf16, Format::BF16);
+        check::<ieee::Single>(Scalar::F32, Format::F32);
+        check::<ieee::Double>(Scalar::F64, Format::F64);
     }
 
     #[test]
     fn integral_rounding_agrees_with_llvm() {
-        fn check<F: Float>(ty: CvtType, format: Format) {
+        fn check<F: Float>(ty: Scalar, format: Format) {
             let mut random = Random(13);
             let f = function(ty, ty);
             for _ in 0..100_000 {
@@ -681,10 +636,10 @@ mod tests {
                 }
             }
         }
-        check::<ieee::Half>(CvtType::F16, Format::F16);
-        check::<ieee::BFloat>(CvtType::Bf16, Format::BF16);
-        check::<ieee::Single>(CvtType::F32, Format::F32);
-        check::<ieee::Double>(CvtType::F64, Format::F64);
+        check::<ieee::Half>(Scalar::F16, Format::F16);
+        check::<ieee::BFloat>(Scalar::Bf16, Format::BF16);
+        check::<ieee::Single>(Scalar::F32, Format::F32);
+        check::<ieee::Double>(Scalar::F64, Format::F64);
     }
 
     #[test]
@@ -712,26 +667,26 @@ mod tests {
     #[test]
     fn short_ways_agree_with_the_general_one() {
         let mut random = Random(15);
-        let pairs: [(CvtType, CvtType, Format, LaneFn); 8] = [
-            (CvtType::F32, CvtType::F16, Format::F16, cvt::<Single, F16>),
-            (CvtType::F32, CvtType::Bf16, Format::BF16, cvt::<Single, Bf16>),
-            (CvtType::F16, CvtType::F32, Format::F32, cvt::<F16, Single>),
-            (CvtType::Bf16, CvtType::F32, Format::F32, cvt::<Bf16, Single>),
-            (CvtType::F32, CvtType::F32, Format::F32, cvt::<Single, Single>),
-            (CvtType::F32, CvtType::F64, Format::F64, cvt::<Single, Double>),
-            (CvtType::S32, CvtType::F32, Format::F32, cvt::<Int<i32>, Single>),
-            (CvtType::U32, CvtType::F32, Format::F32, cvt::<Int<u32>, Single>),
+        let pairs: [(Scalar, Scalar, Format, LaneFn); 8] = [
+            (Scalar::F32, Scalar::F16, Format::F16, cvt::<Single, F16>),
+            (Scalar::F32, Scalar::Bf16, Format::BF16, cvt::<Single, Bf16>),
+            (Scalar::F16, Scalar::F32, Format::F32, cvt::<F16, Single>),
+            (Scalar::Bf16, Scalar::F32, Format::F32, cvt::<Bf16, Single>),
+            (Scalar::F32, Scalar::F32, Format::F32, cvt::<Single, Single>),
+            (Scalar::F32, Scalar::F64, Format::F64, cvt::<Single, Double>),
+            (Scalar::S32, Scalar::F32, Format::F32, cvt::<Int<i32>, Single>),
+            (Scalar::U32, Scalar::F32, Format::F32, cvt::<Int<u32>, Single>),
         ];
         for (target, source, format, general) in pairs {
             let short = function(target, source);
             for _ in 0..200_000 {
                 let a = random.number(format);
-                if unpack(format, a) == Value::Nan && matches!(source, CvtType::Bf16 | CvtType::F64) {
+                if unpack(format, a) == Value::Nan && matches!(source, Scalar::Bf16 | Scalar::F64) {
                     continue; // their NaNs keep a payload
                 }
                 let flags = random.bits();
                 let flag = |bit: u32| flags >> bit & 1 == 1;
-                let to_integral = flag(0) || matches!(target, CvtType::S32 | CvtType::U32);
+                let to_integral = flag(0) || matches!(target, Scalar::S32 | Scalar::U32);
                 let rounding = DIRECTED[flags as usize >> 8 & 3];
                 let mode = Mode { rounding, to_integral, ftz: flag(1), saturate: flag(2), ..Mode::default() };
                 assert_eq!(short(mode, a, 0, 0), general(mode, a, 0, 0), "{source:?} to {target:?} {a:#x} {mode:?}");
@@ -742,27 +697,27 @@ mod tests {
     #[test]
     fn a_nan_of_f64_keeps_what_fits_of_its_payload() {
         let cases = [
-            (CvtType::F32, 0x7fff_1b28_59b1_17f1, 0x7ff8_d942),
-            (CvtType::F32, 0xfff0_0000_0000_0001, 0xffc0_0000),
-            (CvtType::Bf16, 0x7ffb_f1cd_54d5_df44, 0x7fdf),
-            (CvtType::F16, 0x7ff8_0000_0000_0000, 0x7e00),
+            (Scalar::F32, 0x7fff_1b28_59b1_17f1, 0x7ff8_d942),
+            (Scalar::F32, 0xfff0_0000_0000_0001, 0xffc0_0000),
+            (Scalar::Bf16, 0x7ffb_f1cd_54d5_df44, 0x7fdf),
+            (Scalar::F16, 0x7ff8_0000_0000_0000, 0x7e00),
         ];
         for (target, from, to) in cases {
-            assert_eq!(function(target, CvtType::F64)(Mode::default(), from, 0, 0), to, "{target:?} {from:#x}");
+            assert_eq!(function(target, Scalar::F64)(Mode::default(), from, 0, 0), to, "{target:?} {from:#x}");
         }
     }
 
     #[test]
     fn small_formats_agree_with_llvm_and_saturate() {
         let mut random = Random(16);
-        for (target, format) in [(CvtType::E4m3x2, Format::E4M3), (CvtType::E5m2x2, Format::E5M2)] {
-            let from_singles = function(target, CvtType::F32);
-            let from_halves = function(target, CvtType::F16x2);
-            let expected = |source: CvtType, a: u64| {
+        for (target, format) in [(Scalar::E4m3x2, Format::E4M3), (Scalar::E5m2x2, Format::E5M2)] {
+            let from_singles = function(target, Scalar::F32);
+            let from_halves = function(target, Scalar::F16x2);
+            let expected = |source: Scalar, a: u64| {
                 match reference_from(source, target, Rounding::Nearest, a) {
                     // Beyond the largest lies infinity, or NaN where there is none.
                     Some(bits) if bits & 0x7f <= format.largest => bits,
-                    _ => match unpack(if source == CvtType::F32 { Format::F32 } else { Format::F16 }, a) {
+                    _ => match unpack(if source == Scalar::F32 { Format::F32 } else { Format::F16 }, a) {
                         Value::Nan => 0x7f,
                         value => {
                             let negative =
@@ -779,11 +734,11 @@ mod tests {
                     _ => random.bits() & 0x807f_ffff | (127 - 20 + random.bits() % 40) << 23,
                 };
                 let (a, b) = (pick(&mut random), pick(&mut random));
-                let pair = expected(CvtType::F32, a) << 8 | expected(CvtType::F32, b);
+                let pair = expected(Scalar::F32, a) << 8 | expected(Scalar::F32, b);
                 assert_eq!(from_singles(Mode::default(), a, b, 0), pair, "{target:?} {a:#x} {b:#x}");
             }
             for a in 0..=0xffff {
-                let pair = expected(CvtType::F16, a) << 8 | expected(CvtType::F16, 0x3c00);
+                let pair = expected(Scalar::F16, a) << 8 | expected(Scalar::F16, 0x3c00);
                 assert_eq!(from_halves(Mode::default(), a << 16 | 0x3c00, 0, 0), pair, "{target:?} {a:#x}");
             }
         }
@@ -791,23 +746,23 @@ mod tests {
 
     #[test]
     fn small_formats_widen_exactly() {
-        let widen = |source, a| function(CvtType::F16x2, source)(Mode::default(), a, 0, 0);
-        assert_eq!(widen(CvtType::E4m3x2, 0x38b8), 0x3c00_bc00);
-        assert_eq!(widen(CvtType::E4m3x2, 0x7e7f), 0x5f00_7fff);
-        assert_eq!(widen(CvtType::E5m2x2, 0x7cbc), 0x7c00_bc00);
-        assert_eq!(widen(CvtType::E2m3x2, 0x083f), 0x3c00_c780);
-        assert_eq!(widen(CvtType::E3m2x2, 0x0c1f), 0x3c00_4f00);
-        assert_eq!(widen(CvtType::E2m1x2, 0x2f), 0x3c00_c600);
-        let f = function(CvtType::E2m1x2, CvtType::F32);
+        let widen = |source, a| function(Scalar::F16x2, source)(Mode::default(), a, 0, 0);
+        assert_eq!(widen(Scalar::E4m3x2, 0x38b8), 0x3c00_bc00);
+        assert_eq!(widen(Scalar::E4m3x2, 0x7e7f), 0x5f00_7fff);
+        assert_eq!(widen(Scalar::E5m2x2, 0x7cbc), 0x7c00_bc00);
+        assert_eq!(widen(Scalar::E2m3x2, 0x083f), 0x3c00_c780);
+        assert_eq!(widen(Scalar::E3m2x2, 0x0c1f), 0x3c00_4f00);
+        assert_eq!(widen(Scalar::E2m1x2, 0x2f), 0x3c00_c600);
+        let f = function(Scalar::E2m1x2, Scalar::F32);
         assert_eq!(f(Mode::default(), bits(1.0), bits(-100.0), 0), 0x2f);
         assert_eq!(f(Mode::default(), bits(0.25), bits(f32::NAN), 0), 0x07);
-        let f = function(CvtType::E3m2x2, CvtType::F32);
+        let f = function(Scalar::E3m2x2, Scalar::F32);
         assert_eq!(f(Mode::default(), bits(1.0), bits(f32::INFINITY), 0), 0x0c1f);
     }
 
     #[test]
     fn tf32_keeps_ten_bits_of_fraction() {
-        let f = function(CvtType::Tf32, CvtType::F32);
+        let f = function(Scalar::Tf32, Scalar::F32);
         let mut random = Random(17);
         for _ in 0..200_000 {
             let a = random.number(Format::F32);
@@ -829,34 +784,34 @@ mod tests {
     #[test]
     fn modifiers_rectify_and_saturate() {
         let plain = Mode::default();
-        let f = function(CvtType::F16x2, CvtType::F32);
+        let f = function(Scalar::F16x2, Scalar::F32);
         assert_eq!(f(plain, bits(1.0), bits(-2.0), 0), 0x3c00_c000);
         assert_eq!(f(Mode { relu: true, ..plain }, bits(f32::NAN), bits(-2.0), 0), 0x7fff_0000);
         let finite = Mode { saturate: true, ..plain };
         assert_eq!(f(finite, bits(1e9), bits(f32::NEG_INFINITY), 0), 0x7bff_fbff);
         assert_eq!(f(Mode { rounding: Rounding::Zero, ..plain }, bits(65535.0), bits(1.0), 0), 0x7bff_3c00);
-        let f = function(CvtType::F16, CvtType::F32);
+        let f = function(Scalar::F16, Scalar::F32);
         assert_eq!(f(Mode { immediate: SATFINITE, ..finite }, bits(1e9), 0, 0), 0x7bff);
         assert_eq!(f(finite, bits(1e9), 0, 0), 0x3c00);
         assert_eq!(f(finite, bits(f32::NAN), 0, 0), 0);
         assert_eq!(f(Mode { immediate: SATFINITE, ..finite }, bits(f32::NAN), 0, 0), 0x7fff);
-        let f = function(CvtType::F32, CvtType::F64);
+        let f = function(Scalar::F32, Scalar::F64);
         let ftz = Mode { ftz: true, ..plain };
         assert_eq!(f(ftz, (-1e-40f64).to_bits(), 0, 0), bits(-0.0));
         assert_eq!(f(finite, (-0.5f64).to_bits(), 0, 0), 0);
-        let f = function(CvtType::F64, CvtType::F32);
+        let f = function(Scalar::F64, Scalar::F32);
         assert_eq!(f(ftz, bits(1e-40), 0, 0), 0);
         assert_eq!(f(plain, 0x7fc0_0001, 0, 0), 0x7ff8_0000_2000_0000);
-        let f = function(CvtType::F64, CvtType::S32);
+        let f = function(Scalar::F64, Scalar::S32);
         assert_eq!(f(finite, 7, 0, 0), 1f64.to_bits());
-        assert_eq!(function(CvtType::F32, CvtType::Bf16)(plain, 0xffc1, 0, 0), 0xffc1_0000);
+        assert_eq!(function(Scalar::F32, Scalar::Bf16)(plain, 0xffc1, 0, 0), 0xffc1_0000);
     }
 
     #[test]
     fn forms_that_ptx_lacks_are_refused() {
-        assert!(convert(CvtType::Tf32, CvtType::F64).is_none());
-        assert!(convert(CvtType::F32, CvtType::E4m3x2).is_none());
-        assert!(convert(CvtType::F16x2, CvtType::F64).is_none());
-        assert!(convert(CvtType::E5m2x2, CvtType::Bf16x2).is_none());
+        assert!(convert(Scalar::Tf32, Scalar::F64).is_none());
+        assert!(convert(Scalar::F32, Scalar::E4m3x2).is_none());
+        assert!(convert(Scalar::F16x2, Scalar::F64).is_none());
+        assert!(convert(Scalar::E5m2x2, Scalar::Bf16x2).is_none());
     }
 }

@@ -2,26 +2,7 @@
 
 use super::half::{Bf16, F16, Half, pair};
 use super::soft::{Format, Value, unpack};
-use super::{LaneFn, Mode, approx, double, half, single};
-
-/// The instruction type of a floating-point instruction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum FloatType {
-    /// `.f16`
-    F16,
-    /// `.f16x2`
-    F16x2,
-    /// `.bf16`
-    Bf16,
-    /// `.bf16x2`
-    Bf16x2,
-    /// `.f32`
-    F32,
-    /// `.f32x2`: two f32 in 64 bits.
-    F32x2,
-    /// `.f64`
-    F64,
-}
+use super::{LaneFn, Mode, Scalar, approx, double, half, single};
 
 /// What a floating-point instruction computes. `a`, `b`, `c` are its source operands in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -70,6 +51,18 @@ pub enum FloatOp {
     CopySign,
     /// 1 if `a` has the property, otherwise 0.
     Testp(FloatProperty),
+}
+
+impl FloatOp {
+    /// How many operands it takes.
+    #[must_use]
+    pub fn sources(self) -> usize {
+        match self {
+            Self::Fma | Self::Min3 | Self::Max3 => 3,
+            Self::Add | Self::Sub | Self::Mul | Self::Div | Self::DivFull | Self::Min | Self::Max | Self::CopySign => 2,
+            _ => 1,
+        }
+    }
 }
 
 /// What `testp` asks (PTX ISA, "testp").
@@ -220,21 +213,22 @@ fn both(f: LaneFn, mode: Mode, a: u64, b: u64, c: u64) -> u64 {
 }
 
 /// The arithmetic of `op` on `ty`; `None` where PTX has no such form.
-pub fn float_op(op: FloatOp, ty: FloatType) -> Option<LaneFn> {
+pub fn float_op(op: FloatOp, ty: Scalar) -> Option<LaneFn> {
     match ty {
-        FloatType::F32 => on_single(op),
-        FloatType::F64 => on_double(op),
-        FloatType::F16 => on_half::<F16>(op),
-        FloatType::Bf16 => on_half::<Bf16>(op),
-        FloatType::F16x2 => on_pair::<F16>(op),
-        FloatType::Bf16x2 => on_pair::<Bf16>(op),
-        FloatType::F32x2 => match op {
+        Scalar::F32 => on_single(op),
+        Scalar::F64 => on_double(op),
+        Scalar::F16 => on_half::<F16>(op),
+        Scalar::Bf16 => on_half::<Bf16>(op),
+        Scalar::F16x2 => on_pair::<F16>(op),
+        Scalar::Bf16x2 => on_pair::<Bf16>(op),
+        Scalar::F32x2 => match op {
             FloatOp::Add => Some(|mode, a, b, c| both(single::add, mode, a, b, c)),
             FloatOp::Sub => Some(|mode, a, b, c| both(single::sub, mode, a, b, c)),
             FloatOp::Mul => Some(|mode, a, b, c| both(single::mul, mode, a, b, c)),
             FloatOp::Fma => Some(|mode, a, b, c| both(single::fma, mode, a, b, c)),
             _ => None,
         },
+        _ => None,
     }
 }
 
@@ -242,7 +236,7 @@ pub fn float_op(op: FloatOp, ty: FloatType) -> Option<LaneFn> {
 mod tests {
     use super::*;
 
-    fn run(op: FloatOp, ty: FloatType, mode: Mode, operands: [u64; 3]) -> u64 {
+    fn run(op: FloatOp, ty: Scalar, mode: Mode, operands: [u64; 3]) -> u64 {
         let f = float_op(op, ty).unwrap_or_else(|| panic!("no {op:?} of {ty:?}"));
         f(mode, operands[0], operands[1], operands[2])
     }
@@ -261,16 +255,12 @@ mod tests {
             (Subnormal, [0, 1, 0, 0, 0]),
         ] {
             for (bits, expected) in examples.into_iter().zip(expected) {
-                let found = run(FloatOp::Testp(property), FloatType::F32, Mode::default(), [bits, 0, 0]);
+                let found = run(FloatOp::Testp(property), Scalar::F32, Mode::default(), [bits, 0, 0]);
                 assert_eq!(found, expected, "{property:?} {bits:#x}");
                 let wide = f32::from_bits(bits as u32);
                 if property != Normal && property != Subnormal {
-                    let found = run(
-                        FloatOp::Testp(property),
-                        FloatType::F64,
-                        Mode::default(),
-                        [f64::from(wide).to_bits(), 0, 0],
-                    );
+                    let found =
+                        run(FloatOp::Testp(property), Scalar::F64, Mode::default(), [f64::from(wide).to_bits(), 0, 0]);
                     assert_eq!(found, expected, "{property:?} {wide:e}");
                 }
             }
@@ -280,10 +270,10 @@ mod tests {
     #[test]
     fn packed_types_compute_each_part() {
         let one_two = 0x3f80_0000_4000_0000;
-        assert_eq!(run(FloatOp::Fma, FloatType::F32x2, Mode::default(), [one_two; 3]), 0x4000_0000_40c0_0000);
+        assert_eq!(run(FloatOp::Fma, Scalar::F32x2, Mode::default(), [one_two; 3]), 0x4000_0000_40c0_0000);
         let one_two = 0x3f80_4000;
-        assert_eq!(run(FloatOp::Fma, FloatType::Bf16x2, Mode::default(), [one_two; 3]), 0x4000_40c0);
-        assert_eq!(run(FloatOp::Neg, FloatType::F16x2, Mode::default(), [0x3c00_0000, 0, 0]), 0xbc00_8000);
+        assert_eq!(run(FloatOp::Fma, Scalar::Bf16x2, Mode::default(), [one_two; 3]), 0x4000_40c0);
+        assert_eq!(run(FloatOp::Neg, Scalar::F16x2, Mode::default(), [0x3c00_0000, 0, 0]), 0xbc00_8000);
     }
 
     #[test]
@@ -291,20 +281,20 @@ mod tests {
         let approx = Mode { approx: true, ..Mode::default() };
         // In the gap of the approximate division.
         let operands = [0x7e80_0000, 0x7f00_0000, 0];
-        assert_eq!(run(FloatOp::Div, FloatType::F32, approx, operands), 0);
-        assert_eq!(run(FloatOp::Div, FloatType::F32, Mode::default(), operands), 0x3f00_0000);
-        assert_eq!(run(FloatOp::DivFull, FloatType::F32, approx, operands), 0x3f00_0000);
-        let third = run(FloatOp::Rcp, FloatType::F64, approx, [3f64.to_bits(), 0, 0]);
+        assert_eq!(run(FloatOp::Div, Scalar::F32, approx, operands), 0);
+        assert_eq!(run(FloatOp::Div, Scalar::F32, Mode::default(), operands), 0x3f00_0000);
+        assert_eq!(run(FloatOp::DivFull, Scalar::F32, approx, operands), 0x3f00_0000);
+        let third = run(FloatOp::Rcp, Scalar::F64, approx, [3f64.to_bits(), 0, 0]);
         assert_eq!(third & 0xffff_ffff, 0);
-        assert_eq!(run(FloatOp::Rcp, FloatType::F64, Mode::default(), [3f64.to_bits(), 0, 0]), (1.0 / 3f64).to_bits());
+        assert_eq!(run(FloatOp::Rcp, Scalar::F64, Mode::default(), [3f64.to_bits(), 0, 0]), (1.0 / 3f64).to_bits());
     }
 
     #[test]
     fn forms_that_ptx_lacks_are_refused() {
-        assert!(float_op(FloatOp::Div, FloatType::F16).is_none());
-        assert!(float_op(FloatOp::Sin, FloatType::F64).is_none());
-        assert!(float_op(FloatOp::Tanh, FloatType::F64).is_none());
-        assert!(float_op(FloatOp::Min, FloatType::F32x2).is_none());
-        assert!(float_op(FloatOp::CopySign, FloatType::Bf16).is_none());
+        assert!(float_op(FloatOp::Div, Scalar::F16).is_none());
+        assert!(float_op(FloatOp::Sin, Scalar::F64).is_none());
+        assert!(float_op(FloatOp::Tanh, Scalar::F64).is_none());
+        assert!(float_op(FloatOp::Min, Scalar::F32x2).is_none());
+        assert!(float_op(FloatOp::CopySign, Scalar::Bf16).is_none());
     }
 }

@@ -4,34 +4,7 @@
 //! The generic functions are lane functions as they stand: `int::add::<u32>` is what [`int_op`] returns for
 //! `add.u32`, and inlined into a loop over 32 lanes with a constant [`Mode`] it vectorises.
 
-use super::{LaneFn, Mode};
-
-/// The instruction type of an integer instruction. `B…` are the untyped ones of the logic and shift instructions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum IntType {
-    /// `.u16`
-    U16,
-    /// `.s16`
-    S16,
-    /// `.u32`
-    U32,
-    /// `.s32`
-    S32,
-    /// `.u64`
-    U64,
-    /// `.s64`
-    S64,
-    /// `.b16`
-    B16,
-    /// `.b32`
-    B32,
-    /// `.b64`
-    B64,
-    /// `.u16x2`: two halves of 32 bits, each computed alone.
-    U16x2,
-    /// `.s16x2`
-    S16x2,
-}
+use super::{LaneFn, Mode, Scalar};
 
 /// What an integer instruction computes. `a`, `b`, `c` are its source operands in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -138,6 +111,20 @@ pub enum IntOp {
         /// `.add`: summed, with `c`.
         sum: bool,
     },
+}
+
+impl IntOp {
+    /// How many operands it takes.
+    #[must_use]
+    pub fn sources(self) -> usize {
+        match self {
+            Self::Abs | Self::Neg | Self::Not | Self::Cnot | Self::Bfind | Self::Brev | Self::Clz | Self::Popc => 1,
+            Self::MadLo | Self::MadHi | Self::MadWide | Self::Mad24Lo | Self::Mad24Hi | Self::Sad => 3,
+            Self::ShfL | Self::ShfR | Self::Lop3 | Self::Prmt | Self::Bfe | Self::Bfi | Self::Fns => 3,
+            Self::Dp4a { .. } | Self::Dp2a { .. } | Self::AbsDiffPacked { .. } => 3,
+            _ => 2,
+        }
+    }
 }
 
 /// How `prmt` reads its control operand (PTX ISA, "prmt").
@@ -735,30 +722,31 @@ fn untyped<T: Word>(op: IntOp) -> Option<LaneFn> {
 
 /// The arithmetic of `op` on `ty`; `None` where PTX has no such form. Results narrower than the destination register
 /// come zero-extended.
-pub fn int_op(op: IntOp, ty: IntType) -> Option<LaneFn> {
+pub fn int_op(op: IntOp, ty: Scalar) -> Option<LaneFn> {
     use IntOp::{Add, Max, Min};
     match ty {
-        IntType::U16 => typed::<u16>(op),
-        IntType::S16 => typed::<i16>(op),
-        IntType::U32 => typed::<u32>(op),
-        IntType::S32 => typed::<i32>(op),
-        IntType::U64 => typed::<u64>(op),
-        IntType::S64 => typed::<i64>(op),
-        IntType::B16 => untyped::<u16>(op),
-        IntType::B32 => untyped::<u32>(op),
-        IntType::B64 => untyped::<u64>(op),
-        IntType::U16x2 => match op {
+        Scalar::U16 => typed::<u16>(op),
+        Scalar::S16 => typed::<i16>(op),
+        Scalar::U32 => typed::<u32>(op),
+        Scalar::S32 => typed::<i32>(op),
+        Scalar::U64 => typed::<u64>(op),
+        Scalar::S64 => typed::<i64>(op),
+        Scalar::B16 => untyped::<u16>(op),
+        Scalar::B32 => untyped::<u32>(op),
+        Scalar::B64 => untyped::<u64>(op),
+        Scalar::U16x2 => match op {
             Add => Some(|mode, a, b, c| halves(add::<u16>, mode, a, b, c)),
             Min => Some(|mode, a, b, c| halves(min::<u16>, mode, a, b, c)),
             Max => Some(|mode, a, b, c| halves(max::<u16>, mode, a, b, c)),
             _ => None,
         },
-        IntType::S16x2 => match op {
+        Scalar::S16x2 => match op {
             Add => Some(|mode, a, b, c| halves(add::<i16>, mode, a, b, c)),
             Min => Some(|mode, a, b, c| halves(min::<i16>, mode, a, b, c)),
             Max => Some(|mode, a, b, c| halves(max::<i16>, mode, a, b, c)),
             _ => None,
         },
+        _ => None,
     }
 }
 
@@ -780,7 +768,7 @@ pub enum CarryOp {
 }
 
 /// The arithmetic of `op` on `ty` (32 and 64 bits); `None` where PTX has no such form.
-pub fn carry_op(op: CarryOp, ty: IntType) -> Option<CarryFn> {
+pub fn carry_op(op: CarryOp, ty: Scalar) -> Option<CarryFn> {
     fn typed<T: Word>(op: CarryOp) -> CarryFn {
         match op {
             CarryOp::Add => |carry, a, b, _| sum::<T>(carry, a, b),
@@ -799,10 +787,10 @@ pub fn carry_op(op: CarryOp, ty: IntType) -> Option<CarryFn> {
         (truncate(sum as u64, T::BITS), sum >> T::BITS != 0)
     }
     match ty {
-        IntType::U32 | IntType::B32 => Some(typed::<u32>(op)),
-        IntType::S32 => Some(typed::<i32>(op)),
-        IntType::U64 | IntType::B64 => Some(typed::<u64>(op)),
-        IntType::S64 => Some(typed::<i64>(op)),
+        Scalar::U32 | Scalar::B32 => Some(typed::<u32>(op)),
+        Scalar::S32 => Some(typed::<i32>(op)),
+        Scalar::U64 | Scalar::B64 => Some(typed::<u64>(op)),
+        Scalar::S64 => Some(typed::<i64>(op)),
         _ => None,
     }
 }
@@ -812,11 +800,11 @@ mod tests {
     use super::super::testing::Random;
     use super::*;
 
-    fn run(op: IntOp, ty: IntType, operands: [u64; 3]) -> u64 {
+    fn run(op: IntOp, ty: Scalar, operands: [u64; 3]) -> u64 {
         run_with(Mode::default(), op, ty, operands)
     }
 
-    fn run_with(mode: Mode, op: IntOp, ty: IntType, [a, b, c]: [u64; 3]) -> u64 {
+    fn run_with(mode: Mode, op: IntOp, ty: Scalar, [a, b, c]: [u64; 3]) -> u64 {
         let f = int_op(op, ty).unwrap_or_else(|| panic!("no {op:?} of {ty:?}"));
         f(mode, a, b, c)
     }
@@ -826,13 +814,13 @@ mod tests {
     }
 
     /// The types of arithmetic, with their width and whether they have a sign.
-    const TYPES: [(IntType, u32, bool); 6] = [
-        (IntType::U16, 16, false),
-        (IntType::S16, 16, true),
-        (IntType::U32, 32, false),
-        (IntType::S32, 32, true),
-        (IntType::U64, 64, false),
-        (IntType::S64, 64, true),
+    const TYPES: [(Scalar, u32, bool); 6] = [
+        (Scalar::U16, 16, false),
+        (Scalar::S16, 16, true),
+        (Scalar::U32, 32, false),
+        (Scalar::S32, 32, true),
+        (Scalar::U64, 64, false),
+        (Scalar::S64, 64, true),
     ];
 
     /// An operand of `width` bits; small numbers and the ends of the range come often.
@@ -907,7 +895,7 @@ mod tests {
         let bit = |x: u64, i: u32| i < 64 && x >> i & 1 == 1;
         let mut random = Random(21);
         for (ty, width, signed) in TYPES.into_iter().filter(|&(_, width, _)| width >= 32) {
-            let untyped = if width == 32 { IntType::B32 } else { IntType::B64 };
+            let untyped = if width == 32 { Scalar::B32 } else { Scalar::B64 };
             for _ in 0..50_000 {
                 let [a, b] = [(); 2].map(|()| operand(&mut random, width));
                 let [p, l] = [(); 2].map(|()| random.bits() >> (random.bits() & 63) & 0x1ff);
@@ -950,7 +938,7 @@ mod tests {
                     mask1 = u32::MAX;
                 }
                 let mode = immediate(wrap.into());
-                let found = run_with(mode, IntOp::Bmsk, IntType::B32, [a.into(), b.into(), 0]);
+                let found = run_with(mode, IntOp::Bmsk, Scalar::B32, [a.into(), b.into(), 0]);
                 assert_eq!(found as u32, mask0 & !mask1, "bmsk {a} {b} wrap {wrap}");
 
                 let large = b >= 32 && !wrap;
@@ -958,37 +946,37 @@ mod tests {
                 let sign = !(width == 0 || large) && word >> (width.wrapping_sub(1) & 31) & 1 == 1;
                 let signed = word & !mask | if sign { mask } else { 0 };
                 let operands = [word.into(), b.into(), 0];
-                assert_eq!(run_with(mode, IntOp::Szext, IntType::U32, operands) as u32, word & !mask);
-                assert_eq!(run_with(mode, IntOp::Szext, IntType::S32, operands) as u32, signed, "{word:#x} {b} {wrap}");
+                assert_eq!(run_with(mode, IntOp::Szext, Scalar::U32, operands) as u32, word & !mask);
+                assert_eq!(run_with(mode, IntOp::Szext, Scalar::S32, operands) as u32, signed, "{word:#x} {b} {wrap}");
             }
         }
     }
 
     #[test]
     fn counting_and_finding() {
-        let word = |op, a| run(op, IntType::B32, [a, 0, 0]);
+        let word = |op, a| run(op, Scalar::B32, [a, 0, 0]);
         assert_eq!(word(IntOp::Clz, 0), 32);
         assert_eq!(word(IntOp::Clz, 0x00ff_0000), 8);
         assert_eq!(word(IntOp::Popc, 0xf0f0_0001), 9);
         assert_eq!(word(IntOp::Brev, 0x8000_0002), 0x4000_0001);
-        assert_eq!(run(IntOp::Clz, IntType::B64, [1, 0, 0]), 63);
-        assert_eq!(run(IntOp::Brev, IntType::B64, [1, 0, 0]), 1 << 63);
+        assert_eq!(run(IntOp::Clz, Scalar::B64, [1, 0, 0]), 63);
+        assert_eq!(run(IntOp::Brev, Scalar::B64, [1, 0, 0]), 1 << 63);
         for (ty, a, position) in [
-            (IntType::U32, 0x0001_0000, 16),
-            (IntType::U32, 0, 0xffff_ffff),
-            (IntType::S32, 0xffff_ffff, 0xffff_ffff),
-            (IntType::S32, 0xffff_fff0, 3),
-            (IntType::S32, 0x0000_0010, 4),
-            (IntType::U64, 1 << 63, 63),
-            (IntType::S64, u64::MAX - 1, 0),
+            (Scalar::U32, 0x0001_0000, 16),
+            (Scalar::U32, 0, 0xffff_ffff),
+            (Scalar::S32, 0xffff_ffff, 0xffff_ffff),
+            (Scalar::S32, 0xffff_fff0, 3),
+            (Scalar::S32, 0x0000_0010, 4),
+            (Scalar::U64, 1 << 63, 63),
+            (Scalar::S64, u64::MAX - 1, 0),
         ] {
             assert_eq!(run(IntOp::Bfind, ty, [a, 0, 0]), position, "{ty:?} {a:#x}");
-            let width = if matches!(ty, IntType::U64 | IntType::S64) { 64 } else { 32 };
+            let width = if matches!(ty, Scalar::U64 | Scalar::S64) { 64 } else { 32 };
             let amount = if position > 63 { position } else { width - 1 - position };
             assert_eq!(run_with(immediate(1), IntOp::Bfind, ty, [a, 0, 0]), amount);
         }
         // The examples of the manual, and the ends.
-        let fns = |mask: u64, base: u64, offset: i32| run(IntOp::Fns, IntType::B32, [mask, base, offset as u32 as u64]);
+        let fns = |mask: u64, base: u64, offset: i32| run(IntOp::Fns, Scalar::B32, [mask, base, offset as u32 as u64]);
         assert_eq!(fns(0xaaaa_aaaa, 3, 1), 3);
         assert_eq!(fns(0xaaaa_aaaa, 3, -1), 3);
         assert_eq!(fns(0xaaaa_aaaa, 2, 1), 3);
@@ -1003,27 +991,27 @@ mod tests {
     #[test]
     fn logic() {
         let [a, b, c] = [0xf0f0_1234, 0xcccc_5678, 0xaaaa_9abc];
-        let lop3 = |table| run_with(immediate(table), IntOp::Lop3, IntType::B32, [a, b, c]);
+        let lop3 = |table| run_with(immediate(table), IntOp::Lop3, Scalar::B32, [a, b, c]);
         assert_eq!(lop3(0x80), a & b & c);
         assert_eq!(lop3(0xfe), a | b | c);
         assert_eq!(lop3(0x40), a & b & !c);
         assert_eq!(lop3(0x1a), (a & b | c) ^ a);
         assert_eq!(lop3(0x96), a ^ b ^ c);
-        assert_eq!(run(IntOp::Not, IntType::B16, [0x00ff, 0, 0]), 0xff00);
-        assert_eq!(run(IntOp::Cnot, IntType::B32, [0, 0, 0]), 1);
-        assert_eq!(run(IntOp::Cnot, IntType::B32, [2, 0, 0]), 0);
-        assert_eq!(run(IntOp::Xor, IntType::B64, [a, b, 0]), a ^ b);
+        assert_eq!(run(IntOp::Not, Scalar::B16, [0x00ff, 0, 0]), 0xff00);
+        assert_eq!(run(IntOp::Cnot, Scalar::B32, [0, 0, 0]), 1);
+        assert_eq!(run(IntOp::Cnot, Scalar::B32, [2, 0, 0]), 0);
+        assert_eq!(run(IntOp::Xor, Scalar::B64, [a, b, 0]), a ^ b);
     }
 
     #[test]
     fn shifts_clamp_or_wrap() {
-        assert_eq!(run(IntOp::Shl, IntType::B16, [0xffff, 4, 0]), 0xfff0);
-        assert_eq!(run(IntOp::Shl, IntType::B32, [1, 31, 0]), 1 << 31);
-        assert_eq!(run(IntOp::Shl, IntType::B32, [1, 32, 0]), 0);
-        assert_eq!(run(IntOp::Shl, IntType::B64, [1, 0xffff_ffff, 0]), 0);
-        assert_eq!(run(IntOp::Shr, IntType::B32, [1 << 31, 31, 0]), 1);
+        assert_eq!(run(IntOp::Shl, Scalar::B16, [0xffff, 4, 0]), 0xfff0);
+        assert_eq!(run(IntOp::Shl, Scalar::B32, [1, 31, 0]), 1 << 31);
+        assert_eq!(run(IntOp::Shl, Scalar::B32, [1, 32, 0]), 0);
+        assert_eq!(run(IntOp::Shl, Scalar::B64, [1, 0xffff_ffff, 0]), 0);
+        assert_eq!(run(IntOp::Shr, Scalar::B32, [1 << 31, 31, 0]), 1);
         let (low, high) = (0x89ab_cdef, 0x0123_4567);
-        let shf = |op, wrap, amount| run_with(immediate(wrap), op, IntType::B32, [low, high, amount]);
+        let shf = |op, wrap, amount| run_with(immediate(wrap), op, Scalar::B32, [low, high, amount]);
         assert_eq!(shf(IntOp::ShfL, 0, 4), 0x1234_5678);
         assert_eq!(shf(IntOp::ShfR, 0, 4), 0x789a_bcde);
         assert_eq!(shf(IntOp::ShfL, 0, 0), high);
@@ -1037,7 +1025,7 @@ mod tests {
     fn permutes_follow_the_tables_of_the_manual() {
         // Byte i of `b:a` is i, so that a result spells its selectors.
         let prmt = |mode: PrmtMode, c| {
-            run_with(immediate(mode as u32), IntOp::Prmt, IntType::B32, [0x0302_0100, 0x0706_0504, c])
+            run_with(immediate(mode as u32), IntOp::Prmt, Scalar::B32, [0x0302_0100, 0x0706_0504, c])
         };
         assert_eq!(prmt(PrmtMode::Generic, 0x7310), 0x0703_0100);
         for (mode, rows) in [
@@ -1052,14 +1040,14 @@ mod tests {
                 assert_eq!(prmt(mode, c as u64), row, "{mode:?} {c}");
             }
         }
-        let signs = run(IntOp::Prmt, IntType::B32, [0x80_7f, 0, 0x9898]);
+        let signs = run(IntOp::Prmt, Scalar::B32, [0x80_7f, 0, 0x9898]);
         assert_eq!(signs, 0xff00_ff00);
     }
 
     #[test]
     fn absolute_differences_of_elements() {
         let (a, b) = (0xff02_80fe, 0x0103_ff05);
-        let run = |halves, sum| run(IntOp::AbsDiffPacked { halves, sum }, IntType::U32, [a, b, 1000]);
+        let run = |halves, sum| run(IntOp::AbsDiffPacked { halves, sum }, Scalar::U32, [a, b, 1000]);
         assert_eq!(run(false, false), 0xfe01_7ff9);
         assert_eq!(run(false, true), 1000 + 0xfe + 0x01 + 0x7f + 0xf9);
         assert_eq!(run(true, false), 0xfdff_7e07);
@@ -1076,7 +1064,7 @@ mod tests {
             [x & 0xffff, x >> 16].map(|half| if signed { i64::from(half as i16) } else { half as i64 })
         };
         for (a_signed, b_signed) in [(false, false), (false, true), (true, false), (true, true)] {
-            let ty = if a_signed || b_signed { IntType::S32 } else { IntType::U32 };
+            let ty = if a_signed || b_signed { Scalar::S32 } else { Scalar::U32 };
             let sum: i64 = bytes(a, a_signed).into_iter().zip(bytes(b, b_signed)).map(|(x, y)| x * y).sum();
             let found = run(IntOp::Dp4a { a_signed, b_signed }, ty, [a, b, 1000]);
             assert_eq!(found, truncate((sum + 1000) as u64, 32), "dp4a {a_signed} {b_signed}");
@@ -1093,27 +1081,27 @@ mod tests {
     fn products_of_24_bits() {
         let [a, b] = [0xff80_0001, 0x0012_3456];
         let unsigned = 0x0080_0001u64 * 0x0012_3456;
-        assert_eq!(run(IntOp::Mul24Lo, IntType::U32, [a, b, 0]), unsigned & 0xffff_ffff);
-        assert_eq!(run(IntOp::Mul24Hi, IntType::U32, [a, b, 0]), unsigned >> 16);
+        assert_eq!(run(IntOp::Mul24Lo, Scalar::U32, [a, b, 0]), unsigned & 0xffff_ffff);
+        assert_eq!(run(IntOp::Mul24Hi, Scalar::U32, [a, b, 0]), unsigned >> 16);
         let signed = -0x7f_ffffi64 * 0x12_3456;
-        assert_eq!(run(IntOp::Mul24Lo, IntType::S32, [a, b, 0]), truncate(signed as u64, 32));
-        assert_eq!(run(IntOp::Mad24Hi, IntType::S32, [a, b, 5]), truncate(((signed >> 16) + 5) as u64, 32));
+        assert_eq!(run(IntOp::Mul24Lo, Scalar::S32, [a, b, 0]), truncate(signed as u64, 32));
+        assert_eq!(run(IntOp::Mad24Hi, Scalar::S32, [a, b, 5]), truncate(((signed >> 16) + 5) as u64, 32));
     }
 
     #[test]
     fn packed_halves_do_not_carry_over() {
-        assert_eq!(run(IntOp::Add, IntType::U16x2, [0xffff_ffff, 0x0001_0002, 0]), 0x0000_0001);
-        assert_eq!(run(IntOp::Min, IntType::S16x2, [0xffff_0001, 0x0001_ffff, 0]), 0xffff_ffff);
-        assert_eq!(run(IntOp::Max, IntType::U16x2, [0xffff_0001, 0x0001_ffff, 0]), 0xffff_ffff);
+        assert_eq!(run(IntOp::Add, Scalar::U16x2, [0xffff_ffff, 0x0001_0002, 0]), 0x0000_0001);
+        assert_eq!(run(IntOp::Min, Scalar::S16x2, [0xffff_0001, 0x0001_ffff, 0]), 0xffff_ffff);
+        assert_eq!(run(IntOp::Max, Scalar::U16x2, [0xffff_0001, 0x0001_ffff, 0]), 0xffff_ffff);
         let relu = Mode { relu: true, ..Mode::default() };
-        assert_eq!(run_with(relu, IntOp::Max, IntType::S16x2, [0xffff_0003, 0xfffe_0001, 0]), 0x0000_0003);
+        assert_eq!(run_with(relu, IntOp::Max, Scalar::S16x2, [0xffff_0003, 0xfffe_0001, 0]), 0x0000_0003);
     }
 
     #[test]
     fn carries_chain_into_wide_arithmetic() {
         let f = |op, ty| carry_op(op, ty).unwrap_or_else(|| panic!("no {op:?} of {ty:?}"));
         let mut random = Random(23);
-        for (ty, width) in [(IntType::U32, 32), (IntType::S32, 32), (IntType::U64, 64), (IntType::S64, 64)] {
+        for (ty, width) in [(Scalar::U32, 32), (Scalar::S32, 32), (Scalar::U64, 64), (Scalar::S64, 64)] {
             for _ in 0..20_000 {
                 let [a0, a1, b0, b1] = [(); 4].map(|()| operand(&mut random, width));
                 let [a, b] = [(a0, a1), (b0, b1)].map(|(low, high)| u128::from(low) | u128::from(high) << width);
@@ -1126,7 +1114,7 @@ mod tests {
                 let (low, borrow) = f(CarryOp::Sub, ty)(false, a0, b0, 0);
                 let (high, _) = f(CarryOp::Sub, ty)(borrow, a1, b1, 0);
                 assert_eq!(join(low, high), a.wrapping_sub(b) & mask);
-                if matches!(ty, IntType::U32 | IntType::U64) {
+                if matches!(ty, Scalar::U32 | Scalar::U64) {
                     let (low, carry) = f(CarryOp::MadLo, ty)(false, a0, b0, a0);
                     let (high, _) = f(CarryOp::MadHi, ty)(carry, a0, b0, a1);
                     let exact = (u128::from(a0) * u128::from(b0)).wrapping_add(a) & mask;
@@ -1134,20 +1122,20 @@ mod tests {
                 }
             }
         }
-        assert!(carry_op(CarryOp::Add, IntType::U16).is_none());
+        assert!(carry_op(CarryOp::Add, Scalar::U16).is_none());
     }
 
     #[test]
     fn forms_that_ptx_lacks_are_refused() {
         for (op, ty) in [
-            (IntOp::And, IntType::U32),
-            (IntOp::MulWide, IntType::S64),
-            (IntOp::Abs, IntType::U32),
-            (IntOp::Bfe, IntType::U16),
-            (IntOp::Popc, IntType::B16),
-            (IntOp::Sub, IntType::U16x2),
-            (IntOp::Mul24Lo, IntType::U64),
-            (IntOp::Prmt, IntType::B64),
+            (IntOp::And, Scalar::U32),
+            (IntOp::MulWide, Scalar::S64),
+            (IntOp::Abs, Scalar::U32),
+            (IntOp::Bfe, Scalar::U16),
+            (IntOp::Popc, Scalar::B16),
+            (IntOp::Sub, Scalar::U16x2),
+            (IntOp::Mul24Lo, Scalar::U64),
+            (IntOp::Prmt, Scalar::B64),
         ] {
             assert!(int_op(op, ty).is_none(), "{op:?} {ty:?}");
         }

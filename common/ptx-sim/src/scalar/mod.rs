@@ -20,11 +20,13 @@ pub mod single;
 pub mod soft;
 #[cfg(test)]
 mod testing;
+mod types;
 
-pub use compare::{Compare, CompareFn, CompareType, compare};
-pub use convert::{CvtType, SATFINITE, convert, pack_mode, pack_saturated};
-pub use float::{FloatOp, FloatProperty, FloatType, float_op};
-pub use int::{CarryFn, CarryOp, IntOp, IntType, PrmtMode, carry_op, int_op};
+pub use compare::{Compare, CompareFn, compare};
+pub use convert::{SATFINITE, convert, pack_mode, pack_saturated};
+pub use float::{FloatOp, FloatProperty, float_op};
+pub use int::{CarryFn, CarryOp, IntOp, PrmtMode, carry_op, int_op};
+pub use types::Scalar;
 
 /// One lane's arithmetic: `(mode, a, b, c) -> d`, all as raw zero-extended bits. Unused operands are 0.
 pub type LaneFn = fn(Mode, u64, u64, u64) -> u64;

@@ -1,24 +1,7 @@
-//! What the executor runs: one [`Op`] an instruction, names resolved to rows.
-//!
-//! # Registers are rows
-//! A warp's register is a *row* of 32 lanes, 4 bytes a lane; a 64-bit register takes two consecutive rows, as 32
-//! 8-byte lanes. An operand is always a row ([`R`]), counted from the base of the function's frame: immediates and
-//! addresses of module variables are rows too, filled once when the frame is set up ([`Constant`]), so that no arm asks
-//! what kind its operand is. 8- and 16-bit values stand zero-extended in a 4-byte lane. Predicates are one 32-bit mask a
-//! warp ([`P`]).
-//!
-//! # Control
-//! Code is one vector for the whole module and a target is an index into it. [`Op::Join`] stands where lanes that a
-//! branch may have parted come together again: at the branch's immediate post-dominator.
-//!
-//! # Hot and cold
-//! Instructions in which kernels spend their time have an arm of their own, written as a loop over 32 lanes for the
-//! compiler to vectorise. The rest of the arithmetic is [`Op::Map`]: a function of [`crate::scalar`] called lane by lane.
+//! The operations.
 
-use crate::ast::{Loc, Scalar};
 use crate::matrix::{Mma, WmmaAccess};
 use crate::scalar::{CarryFn, CompareFn, LaneFn, Mode};
-use crate::span::Span;
 
 /// A row: a register, an immediate or an address, relative to the frame.
 pub(crate) type R = u32;
@@ -54,16 +37,6 @@ pub(crate) enum Cmp {
     Le,
     Gt,
     Ge,
-}
-
-/// The operand types whose comparison has an arm of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CmpType {
-    U32,
-    S32,
-    U64,
-    S64,
-    F32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -789,8 +762,31 @@ pub(crate) enum Op {
     Map(Box<Map>),
 
     // Predicates and selection
-    Setp {
-        ty: CmpType,
+    SetpU32 {
+        cmp: Cmp,
+        d: P,
+        a: R,
+        b: R,
+    },
+    SetpS32 {
+        cmp: Cmp,
+        d: P,
+        a: R,
+        b: R,
+    },
+    SetpU64 {
+        cmp: Cmp,
+        d: P,
+        a: R,
+        b: R,
+    },
+    SetpS64 {
+        cmp: Cmp,
+        d: P,
+        a: R,
+        b: R,
+    },
+    SetpF32 {
         cmp: Cmp,
         d: P,
         a: R,
@@ -916,97 +912,4 @@ pub(crate) struct Carry {
     pub a: R,
     pub b: R,
     pub c: R,
-}
-
-/// A row that does not change while the frame lives.
-#[derive(Clone, Debug)]
-pub(crate) struct Constant {
-    pub row: R,
-    pub wide: bool,
-    pub value: ConstantValue,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum ConstantValue {
-    Bits(u64),
-    /// Address of a module variable (index into [`Program::globals`]) plus an offset; known once the module is loaded.
-    Global(u32, i64),
-    /// Offset of a shared variable plus an offset; known for each kernel ([`crate::lower::KernelPart::shared`]).
-    Shared(u32, i64),
-}
-
-/// A function or kernel, lowered.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Function {
-    pub name: String,
-    pub kernel: bool,
-    /// Its code is `Program::code[start..end]`.
-    pub start: u32,
-    pub end: u32,
-    pub rows: u32,
-    pub predicates: u32,
-    pub constants: Vec<Constant>,
-    /// Bytes of local memory its frame takes, parameters of calls included.
-    pub local_bytes: u32,
-    pub params: Vec<Place>,
-    pub returns: Vec<Place>,
-    /// Functions it calls directly, and whether it calls through a pointer (then any function may be meant).
-    pub calls: Vec<u32>,
-    pub calls_indirectly: bool,
-    pub unsupported: Vec<crate::error::Unsupported>,
-    /// Whether it has a body.
-    pub defined: bool,
-    /// The registers that its text names, in order of their first mention: for a debugger.
-    pub registers: Vec<NamedRegister>,
-}
-
-/// A register by the name it has in the PTX.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct NamedRegister {
-    /// Where the name stands in the PTX text.
-    pub name: Span,
-    pub ty: Scalar,
-    /// Its first row; for a predicate its number.
-    pub at: u32,
-    /// Elements of a `.v2`/`.v4` register, otherwise 1.
-    pub count: u32,
-}
-
-impl NamedRegister {
-    /// Rows that one element takes; a predicate takes none.
-    pub(crate) fn rows(&self) -> u32 {
-        if self.ty == Scalar::Pred { 0 } else { self.ty.size().div_ceil(4).max(1) }
-    }
-}
-
-/// A module-scope `.global` or `.const` variable.
-#[derive(Clone, Debug)]
-pub(crate) struct Global {
-    pub name: String,
-    pub bytes: u64,
-    pub constant: bool,
-    /// Initial contents; shorter than `bytes` where the rest is zeros.
-    pub init: Vec<u8>,
-    /// Addresses written into it when it is loaded: (offset, bytes, value).
-    pub relocations: Vec<(u64, u8, ConstantValue)>,
-}
-
-/// A whole module, ready to run.
-#[derive(Debug, Default)]
-pub(crate) struct Program {
-    pub code: Vec<Inst>,
-    /// PTX line and `.loc` of each instruction.
-    pub places: Vec<CodePlace>,
-    pub functions: Vec<Function>,
-    pub globals: Vec<Global>,
-    /// `.file` table.
-    pub files: Vec<(u64, String)>,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct CodePlace {
-    pub ptx_line: u32,
-    /// Byte of the PTX at which the instruction begins, its guard included.
-    pub ptx_at: u32,
-    pub loc: Option<Loc>,
 }

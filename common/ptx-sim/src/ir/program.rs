@@ -1,0 +1,170 @@
+//! What the operations stand in: functions, variables, kernels, and the limits of all of them.
+
+use std::collections::HashMap;
+
+use super::op::{Inst, Place, R};
+use crate::ast::Loc;
+use crate::error::Unsupported;
+use crate::scalar::Scalar;
+use crate::span::Span;
+
+/// Rows of registers that one warp may have, all frames of a recursion together: 8 MiB.
+pub(crate) const MAX_ROWS: usize = 1 << 16;
+/// Bytes of local memory a thread may have, as on hardware.
+pub(crate) const MAX_LOCAL: u64 = 512 << 10;
+/// Numbered barriers of a block.
+pub(crate) const NUMBERED_BARRIERS: u32 = 16;
+/// The barrier of the block's cluster, after the numbered ones.
+pub(crate) const CLUSTER_BARRIER: u32 = NUMBERED_BARRIERS;
+
+/// Rows that a register of that type takes.
+pub(crate) fn rows_of(ty: Scalar) -> u32 {
+    ty.size().div_ceil(4)
+}
+
+/// A row that does not change while the frame lives.
+#[derive(Clone, Debug)]
+pub(crate) struct Constant {
+    pub row: R,
+    pub wide: bool,
+    pub value: ConstantValue,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum ConstantValue {
+    Bits(u64),
+    /// Address of a module variable (index into [`Program::globals`]) plus an offset; known once the module is loaded.
+    Global(u32, i64),
+    /// Offset of a shared variable plus an offset; known for each kernel ([`KernelPart::shared`]).
+    Shared(u32, i64),
+}
+
+/// A function or kernel, lowered.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Function {
+    pub name: String,
+    pub kernel: bool,
+    /// Its code is `Program::code[start..end]`.
+    pub start: u32,
+    pub end: u32,
+    pub rows: u32,
+    pub predicates: u32,
+    pub constants: Vec<Constant>,
+    /// Bytes of local memory its frame takes, parameters of calls included.
+    pub local_bytes: u32,
+    pub params: Vec<Place>,
+    pub returns: Vec<Place>,
+    /// Functions it calls directly, and whether it calls through a pointer (then any function may be meant).
+    pub calls: Vec<u32>,
+    pub calls_indirectly: bool,
+    pub unsupported: Vec<Unsupported>,
+    /// Whether it has a body.
+    pub defined: bool,
+    /// The registers that its text names, in order of their first mention: for a debugger.
+    pub registers: Vec<NamedRegister>,
+}
+
+/// A register by the name it has in the PTX.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NamedRegister {
+    /// Where the name stands in the PTX text.
+    pub name: Span,
+    pub ty: Scalar,
+    /// Its first row; for a predicate its number.
+    pub at: u32,
+    /// Elements of a `.v2`/`.v4` register, otherwise 1.
+    pub count: u32,
+}
+
+impl NamedRegister {
+    /// Rows that one element takes; a predicate takes none.
+    pub(crate) fn rows(&self) -> u32 {
+        if self.ty == Scalar::Pred { 0 } else { rows_of(self.ty) }
+    }
+}
+
+/// A module-scope `.global` or `.const` variable.
+#[derive(Clone, Debug)]
+pub(crate) struct Global {
+    pub name: String,
+    pub bytes: u64,
+    pub constant: bool,
+    /// Initial contents; shorter than `bytes` where the rest is zeros.
+    pub init: Vec<u8>,
+    /// Addresses written into it when it is loaded: (offset, bytes, value).
+    pub relocations: Vec<(u64, u8, ConstantValue)>,
+}
+
+/// A whole module, ready to run.
+#[derive(Debug, Default)]
+pub(crate) struct Program {
+    pub code: Vec<Inst>,
+    /// PTX line and `.loc` of each instruction.
+    pub places: Vec<CodePlace>,
+    pub functions: Vec<Function>,
+    pub globals: Vec<Global>,
+    /// `.file` table.
+    pub files: Vec<(u64, String)>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CodePlace {
+    pub ptx_line: u32,
+    /// Byte of the PTX at which the instruction begins, its guard included.
+    pub ptx_at: u32,
+    pub loc: Option<Loc>,
+}
+
+/// A kernel as a caller sees it, and its part of shared memory.
+#[derive(Debug)]
+pub(crate) struct KernelPart {
+    pub info: KernelInfo,
+    pub function: u32,
+    /// Bytes of all parameters together.
+    pub param_bytes: u32,
+    /// Offset of each shared variable that the kernel can reach, by index.
+    pub shared: HashMap<u32, u32>,
+    /// The static ones, in order of their offsets.
+    pub static_variables: Vec<StaticVariable>,
+}
+
+/// A `.shared` variable of fixed size, as one kernel has it.
+#[derive(Clone, Debug)]
+pub(crate) struct StaticVariable {
+    /// Its name in the PTX.
+    pub name: String,
+    pub offset: u32,
+    pub bytes: u32,
+}
+
+/// A kernel's name, parameters and static needs.
+#[derive(Clone, Debug)]
+pub struct KernelInfo {
+    /// Its name in the PTX: mangled unless it is `extern "C"`.
+    pub name: String,
+    /// Its parameters in order.
+    pub params: Vec<ParamInfo>,
+    /// Bytes of shared memory that it declares itself.
+    pub static_shared: u32,
+    /// The most threads a block may have, from `__launch_bounds__`.
+    pub max_threads: Option<u32>,
+    /// The one shape that a block may have, from `.reqntid`.
+    pub required_threads: Option<[u32; 3]>,
+    /// Instructions of the kernel, or of functions it calls, that the simulator does not know.
+    pub unsupported: Vec<Unsupported>,
+}
+
+/// One parameter of a kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParamInfo {
+    /// Its name in the PTX.
+    pub name: String,
+    /// Bytes from the start of the parameters.
+    pub offset: u32,
+    /// Bytes.
+    pub size: u32,
+    /// Alignment in bytes.
+    pub align: u32,
+    /// Its type as PTX writes it: `u64`, `f32`, `b8[16]`.
+    pub ty: String,
+}

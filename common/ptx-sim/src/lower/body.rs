@@ -1,0 +1,193 @@
+//! The statements of a function, one after another, and what is settled when all of them are known: where its branches go
+//! and where lanes meet again.
+
+use std::collections::HashMap;
+
+use super::cfg;
+use super::function::{FunctionLowering, Scope};
+use super::module::{Module, align_of, align_up, size_of};
+use super::symbols::{Lower, Stop, Symbol};
+use crate::ast::{self, Statement};
+use crate::error::{SyntaxError, Unsupported};
+use crate::ir::*;
+use crate::span::Span;
+
+impl<'m, 'a> FunctionLowering<'m, 'a> {
+    pub(super) fn run(module: &'m mut Module<'a>, index: u32, function: &ast::Function<'a>) -> Result<(), SyntaxError> {
+        let mut lowering = FunctionLowering {
+            module,
+            kernel: function.kernel,
+            index,
+            scopes: vec![Scope::default()],
+            code: Vec::new(),
+            places: Vec::new(),
+            place: CodePlace::default(),
+            labels: vec![u32::MAX],
+            end: 0,
+            rows: 0,
+            predicates: 0,
+            constants: HashMap::new(),
+            constant_list: Vec::new(),
+            local_bytes: 0,
+            guard: Guard::default(),
+            function: Function { name: function.name.to_owned(), kernel: function.kernel, ..Function::default() },
+        };
+        if function.kernel {
+            let mut offset = 0;
+            for param in &function.params {
+                offset = align_up(offset, align_of(param));
+                lowering.scopes[0].names.insert(param.name, Symbol::KernelParam(offset as u32));
+                offset += size_of(param)?;
+                if offset > 32764 {
+                    return Err(SyntaxError::new(param.span, "a kernel takes at most 32,764 bytes of parameters"));
+                }
+            }
+        } else {
+            for param in &function.params {
+                let place = lowering.declare_formal(param)?;
+                lowering.function.params.push(place);
+            }
+            for result in &function.returns {
+                let place = lowering.declare_formal(result)?;
+                lowering.function.returns.push(place);
+            }
+        }
+        if let Some(body) = &function.body {
+            lowering.function.defined = true;
+            lowering.statements(body)?;
+            lowering.define_label(0);
+            lowering.emit(if function.kernel { Op::Exit } else { Op::Ret });
+            lowering.finish()?;
+        } else {
+            lowering.module.program.functions[index as usize] = lowering.function;
+        }
+        Ok(())
+    }
+    fn statements(&mut self, body: &[Statement<'a>]) -> Result<(), SyntaxError> {
+        for statement in body {
+            match statement {
+                Statement::Label(name, span) => {
+                    let label = self.new_label();
+                    if self.scope().labels.insert(name, label).is_some() {
+                        return Err(SyntaxError::new(*span, format!("the label `{name}` is defined twice")));
+                    }
+                }
+                Statement::Targets(name, targets) => {
+                    self.scope().targets.insert(name, targets.clone());
+                }
+                _ => {}
+            }
+        }
+        for statement in body {
+            match statement {
+                Statement::Label(name, _) => {
+                    let label = self.scope().labels[name];
+                    self.define_label(label);
+                }
+                Statement::Instruction(instruction) => self.instruction(instruction)?,
+                Statement::Variable(variable) => self.declare(variable)?,
+                Statement::Block(inner) => {
+                    self.scopes.push(Scope::default());
+                    self.statements(inner)?;
+                    self.scopes.pop();
+                }
+                // line 0 is the compiler's own code: it stays with the line before it
+                Statement::Loc(loc) if loc.line != 0 => self.place.loc = Some(*loc),
+                Statement::Loc(_) | Statement::Targets(..) | Statement::Prototype => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn instruction(&mut self, instruction: &ast::Instruction<'a>) -> Result<(), SyntaxError> {
+        self.place.ptx_line = self.module.lines.line(instruction.span);
+        self.place.ptx_at = instruction.span.start;
+        let lowered = self.guard_of(instruction).and_then(|guard| {
+            self.guard = guard;
+            self.opcode(instruction)
+        });
+        match lowered {
+            Ok(()) => Ok(()),
+            Err(Stop::Invalid(message)) => Err(SyntaxError::new(instruction.span, message)),
+            Err(Stop::Unsupported(reason)) => {
+                let span = instruction.span;
+                let text = &self.module.source[span.start as usize..span.end as usize];
+                let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+                self.function.unsupported.push(Unsupported { line: self.place.ptx_line, text, reason });
+                self.emit(Op::Unsupported);
+                Ok(())
+            }
+        }
+    }
+
+    fn guard_of(&mut self, instruction: &ast::Instruction<'a>) -> Lower<Guard> {
+        match instruction.guard {
+            None => Ok(Guard::default()),
+            Some((name, negated)) => Ok(Guard::new(self.predicate_named(name)?, negated)),
+        }
+    }
+
+    /// Resolves labels, puts a [`Op::Join`] where lanes meet again, and moves the code into the module's.
+    fn finish(mut self) -> Result<(), SyntaxError> {
+        if self.rows as usize > MAX_ROWS {
+            let message =
+                format!("`{}` has {} registers, where {MAX_ROWS} are possible", self.function.name, self.rows);
+            return Err(SyntaxError::new(Span::default(), message));
+        }
+        for inst in &mut self.code {
+            match &mut inst.op {
+                Op::Bra { target, .. } => *target = self.labels[*target as usize],
+                Op::BrxIdx(brx) => {
+                    brx.targets.iter_mut().for_each(|target| *target = self.labels[*target as usize]);
+                }
+                _ => {}
+            }
+        }
+        let points = cfg::meeting_points(&self.code);
+        let mut joins: Vec<u32> = points.iter().map(|(_, meet)| *meet).filter(|meet| *meet != cfg::NONE).collect();
+        joins.sort_unstable();
+        joins.dedup();
+        for (branch, meet) in points {
+            match &mut self.code[branch].op {
+                Op::Bra { join, .. } => *join = meet,
+                Op::BrxIdx(brx) => brx.join = meet,
+                _ => {}
+            }
+        }
+        // A target that is a meeting point moves to its `Join`, which goes in front of the instruction.
+        let base = self.module.program.code.len() as u32;
+        let moved = |at: u32| match at {
+            cfg::NONE => cfg::NONE,
+            _ => base + at + joins.partition_point(|join| *join < at) as u32,
+        };
+        let mut next_join = joins.iter().peekable();
+        let program = &mut self.module.program;
+        for (at, (mut inst, place)) in self.code.into_iter().zip(self.places).enumerate() {
+            if next_join.next_if(|join| **join == at as u32).is_some() {
+                program.code.push(Inst { op: Op::Join, guard: Guard::default() });
+                program.places.push(place);
+            }
+            match &mut inst.op {
+                Op::Bra { target, join } => {
+                    *target = moved(*target);
+                    *join = moved(*join);
+                }
+                Op::BrxIdx(brx) => {
+                    brx.targets.iter_mut().for_each(|target| *target = moved(*target));
+                    brx.join = moved(brx.join);
+                }
+                _ => {}
+            }
+            program.code.push(inst);
+            program.places.push(place);
+        }
+        self.function.start = base;
+        self.function.end = program.code.len() as u32;
+        self.function.rows = self.rows;
+        self.function.predicates = self.predicates;
+        self.function.constants = self.constant_list;
+        self.function.local_bytes = align_up(self.local_bytes, 16) as u32;
+        program.functions[self.index as usize] = self.function;
+        Ok(())
+    }
+}

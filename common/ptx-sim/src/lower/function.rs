@@ -1,0 +1,183 @@
+//! A function while it is lowered: its names and registers, the code so far, and its labels.
+
+use std::collections::HashMap;
+
+use super::module::{Module, align_of, align_up, size_of};
+use super::symbols::{Lower, Register, Symbol, invalid};
+use crate::ast::{Space, Variable};
+use crate::error::SyntaxError;
+use crate::ir::*;
+use crate::scalar::Scalar;
+use crate::span::Span;
+
+/// Names of one `{}`: registers and variables, and labels.
+#[derive(Default)]
+pub(super) struct Scope<'a> {
+    pub(super) names: HashMap<&'a str, Symbol>,
+    pub(super) labels: HashMap<&'a str, u32>,
+    /// `.branchtargets` and `.calltargets`
+    pub(super) targets: HashMap<&'a str, Vec<&'a str>>,
+    /// `%r<9>`: registers that exist by number, made when first named.
+    pub(super) families: Vec<Family<'a>>,
+}
+
+pub(super) struct Family<'a> {
+    pub(super) prefix: &'a str,
+    pub(super) count: u32,
+    pub(super) ty: Scalar,
+    pub(super) vector: u32,
+}
+
+pub(super) struct FunctionLowering<'m, 'a> {
+    pub(super) module: &'m mut Module<'a>,
+    pub(super) kernel: bool,
+    pub(super) index: u32,
+    pub(super) scopes: Vec<Scope<'a>>,
+    pub(super) code: Vec<Inst>,
+    pub(super) places: Vec<CodePlace>,
+    pub(super) place: CodePlace,
+    /// Instruction each label stands before; `u32::MAX` until it is reached.
+    pub(super) labels: Vec<u32>,
+    /// The label that `ret` goes to.
+    pub(super) end: u32,
+    pub(super) rows: u32,
+    pub(super) predicates: u32,
+    pub(super) constants: HashMap<(ConstantValue, bool), R>,
+    pub(super) constant_list: Vec<Constant>,
+    pub(super) local_bytes: u64,
+    /// Guard of the instruction being lowered, for the helpers it needs in front.
+    pub(super) guard: Guard,
+    pub(super) function: Function,
+}
+
+impl<'m, 'a> FunctionLowering<'m, 'a> {
+    pub(super) fn declare_formal(&mut self, variable: &Variable<'a>) -> Result<Place, SyntaxError> {
+        self.declare(variable)?;
+        match self.lookup(variable.name) {
+            Some(Symbol::Frame(offset, bytes)) => Ok(Place::Memory((offset, bytes))),
+            Some(Symbol::Register(Register::Predicate(predicate))) => Ok(Place::Predicate(predicate)),
+            Some(Symbol::Register(Register::Row { row, ty })) => Ok(Place::Row { row, wide: rows_of(ty) == 2 }),
+            _ => Err(SyntaxError::new(variable.span, "a parameter of this kind is not possible")),
+        }
+    }
+
+    pub(super) fn declare(&mut self, variable: &Variable<'a>) -> Result<(), SyntaxError> {
+        let symbol = match variable.space {
+            Space::Reg => {
+                if let Some(count) = variable.count {
+                    let family = Family { prefix: variable.name, count, ty: variable.ty, vector: variable.vector };
+                    self.scope().families.push(family);
+                    return Ok(());
+                }
+                Symbol::Register(self.new_register(variable.name, variable.ty, variable.vector))
+            }
+            Space::Local | Space::Param => {
+                let bytes = size_of(variable)?;
+                self.local_bytes = align_up(self.local_bytes, align_of(variable));
+                let offset = self.local_bytes;
+                self.local_bytes += bytes;
+                if self.local_bytes > MAX_LOCAL {
+                    let message = format!("a thread's frame is limited to {MAX_LOCAL} bytes");
+                    return Err(SyntaxError::new(variable.span, message));
+                }
+                Symbol::Frame(offset as u32, bytes as u32)
+            }
+            Space::Global | Space::Const | Space::Shared => {
+                let symbol = self.module.new_variable(variable, Some(self.index))?;
+                if let Symbol::Global(index) = symbol {
+                    self.module.initialise_global(variable, index)?;
+                }
+                symbol
+            }
+        };
+        self.scope().names.insert(variable.name, symbol);
+        Ok(())
+    }
+
+    pub(super) fn new_register(&mut self, name: &'a str, ty: Scalar, vector: u32) -> Register {
+        let start = name.as_ptr() as usize - self.module.source.as_ptr() as usize; // names are parts of the source
+        let name = Span::new(start, start + name.len());
+        let at = if ty == Scalar::Pred { self.predicates } else { self.rows };
+        self.function.registers.push(NamedRegister { name, ty, at, count: vector });
+        if ty == Scalar::Pred {
+            self.predicates += 1;
+            return Register::Predicate(self.predicates - 1);
+        }
+        let row = self.rows;
+        self.rows += rows_of(ty) * vector;
+        if vector > 1 { Register::Vector { row, ty, count: vector } } else { Register::Row { row, ty } }
+    }
+
+    /// A fresh register for an intermediate value.
+    pub(super) fn temporary(&mut self, wide: bool) -> R {
+        let row = self.rows;
+        self.rows += if wide { 2 } else { 1 };
+        row
+    }
+
+    pub(super) fn scope(&mut self) -> &mut Scope<'a> {
+        let last = self.scopes.len() - 1;
+        &mut self.scopes[last]
+    }
+
+    pub(super) fn lookup(&mut self, name: &'a str) -> Option<Symbol> {
+        for depth in (0..self.scopes.len()).rev() {
+            if let Some(symbol) = self.scopes[depth].names.get(name) {
+                return Some(*symbol);
+            }
+            let digits = name.len() - name.bytes().rev().take_while(u8::is_ascii_digit).count();
+            let found = self.scopes[depth].families.iter().find_map(|family| {
+                let number = name.strip_prefix(family.prefix)?;
+                // `%r` and `%rd` both begin `%rd1`: what follows the prefix has to be the number, without zeros in front
+                let number = (family.prefix.len() >= digits && (number == "0" || !number.starts_with('0')))
+                    .then(|| number.parse::<u32>().ok())??;
+                (number < family.count).then_some((family.ty, family.vector))
+            });
+            if let Some((ty, vector)) = found {
+                let symbol = Symbol::Register(self.new_register(name, ty, vector));
+                self.scopes[depth].names.insert(name, symbol);
+                return Some(symbol);
+            }
+        }
+        let module = &self.module;
+        module
+            .names
+            .get(name)
+            .copied()
+            .or_else(|| module.function_names.get(name).map(|index| Symbol::Function(*index)))
+    }
+    pub(super) fn emit(&mut self, op: Op) {
+        self.code.push(Inst { op, guard: self.guard });
+        self.places.push(self.place);
+    }
+
+    /// Emits something that must happen in every active lane, whatever the instruction's guard.
+    pub(super) fn emit_unguarded(&mut self, op: Op) {
+        self.code.push(Inst { op, guard: Guard::default() });
+        self.places.push(self.place);
+    }
+
+    pub(super) fn new_label(&mut self) -> u32 {
+        self.labels.push(u32::MAX);
+        self.labels.len() as u32 - 1
+    }
+
+    pub(super) fn define_label(&mut self, label: u32) {
+        self.labels[label as usize] = self.code.len() as u32;
+        self.guard = Guard::default();
+    }
+
+    pub(super) fn label(&self, name: &str) -> Lower<u32> {
+        match self.scopes.iter().rev().find_map(|scope| scope.labels.get(name)) {
+            Some(label) => Ok(*label),
+            None => invalid(format!("there is no label `{name}` here")),
+        }
+    }
+
+    pub(super) fn targets(&self, name: &str) -> Lower<Vec<&'a str>> {
+        match self.scopes.iter().rev().find_map(|scope| scope.targets.get(name)) {
+            Some(targets) => Ok(targets.clone()),
+            None => invalid(format!("there is no list of targets `{name}` here")),
+        }
+    }
+}

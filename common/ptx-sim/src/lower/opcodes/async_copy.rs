@@ -1,0 +1,64 @@
+//! Asynchronous copies to shared memory.
+
+use super::modifiers::Modifiers;
+use crate::ast::Operand;
+use crate::ir::*;
+use crate::lower::function::FunctionLowering;
+use crate::lower::symbols::{Lower, Register, invalid, unsupported};
+use crate::scalar::Scalar;
+
+impl<'a> FunctionLowering<'_, 'a> {
+    /// False where the mnemonic is none of this family.
+    pub(super) fn async_copies(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<bool> {
+        match name {
+            "cp" => self.cp_async(m, ops)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn cp_async(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+        if !m.flag("async") || m.0.first() == Some(&"bulk") || m.0.first() == Some(&"mbarrier") {
+            return unsupported("this form of cp");
+        }
+        if m.flag("commit_group") {
+            return self.plain(m, Op::CpAsyncCommit);
+        }
+        if m.flag("wait_all") {
+            return self.plain(m, Op::CpAsyncWait { n: None });
+        }
+        if m.flag("wait_group") {
+            let Some(Operand::Int(n)) = ops.first() else { return invalid("wait_group takes a number") };
+            return self.plain(m, Op::CpAsyncWait { n: Some(*n as u32) });
+        }
+        m.ignore_hints();
+        if m.space() != Some(MemSpace::Shared) || m.space() != Some(MemSpace::Global) {
+            return unsupported("cp.async between other spaces than shared and global");
+        }
+        m.finish()?;
+        let [dst, src, Operand::Int(bytes), rest @ ..] = ops else {
+            return invalid("cp.async takes two addresses and a size");
+        };
+        if !matches!(bytes, 4 | 8 | 16) {
+            return invalid("cp.async copies 4, 8 or 16 bytes");
+        }
+        let dst = self.address(dst, MemSpace::Shared)?;
+        let src = self.address(src, MemSpace::Global)?;
+        let mut src_bytes = None;
+        let mut ignore = None;
+        for operand in rest {
+            match operand {
+                Operand::Name(name) if matches!(self.register_named(name)?, Some(Register::Predicate(_))) => {
+                    ignore = Some(self.predicate(operand)?);
+                }
+                Operand::Not(_) => ignore = Some(self.predicate(operand)?),
+                // a 64-bit register is a cache policy
+                Operand::Name(name) if matches!(self.register_named(name)?, Some(Register::Row { ty, .. }) if ty.size() == 8) =>
+                    {}
+                _ => src_bytes = Some(self.src(operand, Scalar::B32)?),
+            }
+        }
+        self.emit(Op::CpAsync(Box::new(CpAsync { dst, src, bytes: *bytes as u8, src_bytes, ignore })));
+        Ok(())
+    }
+}

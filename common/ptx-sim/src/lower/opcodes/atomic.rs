@@ -1,0 +1,99 @@
+//! Atomics and reductions on memory.
+
+use super::emit::UNUSED;
+use super::modifiers::Modifiers;
+use crate::ast::Operand;
+use crate::ir::*;
+use crate::lower::function::FunctionLowering;
+use crate::lower::symbols::{Lower, invalid, unsupported};
+use crate::scalar::{FloatOp, Mode, Scalar, float_op};
+
+impl<'a> FunctionLowering<'_, 'a> {
+    /// False where the mnemonic is none of this family.
+    pub(super) fn atomics(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<bool> {
+        match name {
+            "atom" | "red" => self.atomic(name, m, ops)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn atomic(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+        let order = match m.order() {
+            Order::Weak => Order::Relaxed,
+            order => order,
+        };
+        m.flag("noftz");
+        let space = m.space().unwrap_or(MemSpace::Generic);
+        m.ignore_hints();
+        let Some(op) = m.one(|name| {
+            ["and", "or", "xor", "cas", "exch", "add", "inc", "dec", "min", "max"].into_iter().find(|op| *op == name)
+        }) else {
+            return unsupported("an atomic operation of this kind");
+        };
+        let ty = m.ty()?;
+        m.finish()?;
+        let adds = op == "add";
+        let float = |op| match float_op(op, ty) {
+            Some(f) => Ok(AtomOp::Float(f)),
+            None => unsupported(format!("atomics of .{}", ty.name())),
+        };
+        let op = match (op, ty) {
+            ("add", ty) if ty.float() => float(FloatOp::Add)?,
+            ("min", ty) if ty.float() => float(FloatOp::Min)?,
+            ("max", ty) if ty.float() => float(FloatOp::Max)?,
+            ("and", _) => AtomOp::And,
+            ("or", _) => AtomOp::Or,
+            ("xor", _) => AtomOp::Xor,
+            ("cas", _) => AtomOp::Cas,
+            ("exch", _) => AtomOp::Exch,
+            ("add", _) => AtomOp::Add,
+            ("inc", Scalar::U32) => AtomOp::Inc,
+            ("dec", Scalar::U32) => AtomOp::Dec,
+            ("min", ty) => {
+                if ty.signed() {
+                    AtomOp::MinS
+                } else {
+                    AtomOp::MinU
+                }
+            }
+            ("max", ty) => {
+                if ty.signed() {
+                    AtomOp::MaxS
+                } else {
+                    AtomOp::MaxU
+                }
+            }
+            (op, _) => return unsupported(format!("{op} of .{}", ty.name())),
+        };
+        if ty.size() == 1 || ty.size() == 16 && !matches!(op, AtomOp::Exch | AtomOp::Cas) {
+            return unsupported(format!("atomics of .{}", ty.name()));
+        }
+        let returns = name == "atom";
+        let result = match ops.first() {
+            Some(Operand::Name("_")) => None,
+            Some(d) if returns => Some(self.dst(d, ty)?),
+            _ => None,
+        };
+        let sources = &ops[usize::from(returns).min(ops.len())..];
+        let expected = if matches!(op, AtomOp::Cas) { 3 } else { 2 };
+        if sources.len() < expected {
+            return invalid(format!("{name} needs {} operands", expected + usize::from(returns)));
+        }
+        let address = self.address(&sources[0], space)?;
+        let a = self.src(&sources[1], ty)?;
+        let b = if matches!(op, AtomOp::Cas) { self.src(&sources[2], ty)? } else { UNUSED };
+        self.emit(Op::Atomic(Box::new(Atomic {
+            address,
+            op,
+            order,
+            flushes: ty == Scalar::F32 && adds,
+            mode: Mode::default(),
+            bytes: ty.size() as u8,
+            result,
+            a,
+            b,
+        })));
+        Ok(())
+    }
+}

@@ -1,0 +1,225 @@
+//! Branches, calls, the end of threads, and barriers of the block.
+
+use super::emit::{UNUSED, operand};
+use super::modifiers::Modifiers;
+use crate::ast::Operand;
+use crate::ir::*;
+use crate::lower::cfg;
+use crate::lower::function::FunctionLowering;
+use crate::lower::symbols::{Lower, Register, Symbol, invalid, unsupported};
+use crate::scalar::Scalar;
+
+impl<'a> FunctionLowering<'_, 'a> {
+    /// False where the mnemonic is none of this family.
+    pub(super) fn control(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<bool> {
+        match name {
+            "bra" => self.bra(m, ops)?,
+            "brx" => self.brx(m, ops)?,
+            "call" => self.call(m, ops)?,
+            "ret" => {
+                m.ignore(&["uni"]);
+                let target = self.end;
+                self.plain(m, if self.kernel { Op::Exit } else { Op::Bra { target, join: cfg::NONE } })?;
+            }
+            "exit" => self.plain(m, Op::Exit)?,
+            "trap" => self.plain(m, Op::Trap)?,
+            "brkpt" => self.plain(m, Op::Nop)?,
+            "nanosleep" => {
+                m.flag("u32");
+                self.plain(m, Op::Nanosleep)?;
+            }
+            "pmevent" => {
+                m.flag("mask");
+                self.plain(m, Op::Nop)?;
+            }
+            // Programmatic dependent launch: every kernel here begins after the one before it has ended.
+            "griddepcontrol" => {
+                m.ignore(&["launch_dependents", "wait"]);
+                self.plain(m, Op::Nop)?;
+            }
+            "setmaxnreg" => {
+                m.ignore(&["inc", "dec", "sync", "aligned", "u32"]);
+                self.plain(m, Op::Nop)?;
+            }
+            "bar" | "barrier" => self.barrier(name, m, ops)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn bra(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+        m.ignore(&["uni"]);
+        m.finish()?;
+        let [Operand::Name(name)] = ops else { return invalid("bra takes a label") };
+        let target = self.label(name)?;
+        self.emit(Op::Bra { target, join: cfg::NONE });
+        Ok(())
+    }
+
+    fn brx(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+        m.ignore(&["uni", "idx"]);
+        m.finish()?;
+        let [index, list] = ops else { return invalid("brx.idx takes an index and a list of labels") };
+        let index = self.src(index, Scalar::U32)?;
+        let names: Vec<&'a str> = match list {
+            Operand::Name(name) => self.targets(name)?,
+            _ => return invalid("brx.idx takes the name of a list of labels"),
+        };
+        let targets = names.into_iter().map(|name| self.label(name)).collect::<Lower<Vec<_>>>()?;
+        if self.guard.predicate().is_some() {
+            // `@p brx` becomes `@!p bra past; brx`, so that a block's last instruction decides alone.
+            let past = self.new_label();
+            let guard = self.guard;
+            self.guard = Guard(guard.0 ^ 1);
+            self.emit(Op::Bra { target: past, join: cfg::NONE });
+            self.guard = Guard::default();
+            self.emit(Op::BrxIdx(Box::new(BrxIdx { index, targets, join: cfg::NONE })));
+            self.define_label(past);
+            return Ok(());
+        }
+        self.emit(Op::BrxIdx(Box::new(BrxIdx { index, targets, join: cfg::NONE })));
+        Ok(())
+    }
+
+    fn call(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+        m.ignore(&["uni"]);
+        m.finish()?;
+        let (results, rest) = match ops {
+            [Operand::List(results), rest @ ..] => (results.as_slice(), rest),
+            rest => (&[][..], rest),
+        };
+        let (callee, args) = match rest {
+            [Operand::Name(name)] => (*name, &[][..]),
+            [Operand::Name(name), Operand::List(args), ..] => (*name, args.as_slice()),
+            [Operand::Name(name), Operand::Name(_)] => (*name, &[][..]), // an indirect call without arguments
+            _ => return invalid("call takes a function"),
+        };
+        let callee = match self.lookup(callee) {
+            Some(Symbol::Function(index)) => match builtin(callee) {
+                Some(builtin) if !self.module.bodies.contains(callee) => builtin,
+                _ => {
+                    if !self.function.calls.contains(&index) {
+                        self.function.calls.push(index);
+                    }
+                    Callee::Function(index)
+                }
+            },
+            Some(Symbol::Register(Register::Row { row, ty })) if ty.size() == 8 => {
+                self.function.calls_indirectly = true;
+                Callee::Indirect(row)
+            }
+            _ => return invalid(format!("`{callee}` is not a function")),
+        };
+        let results = results.iter().map(|result| self.place_of(result, true)).collect::<Lower<_>>()?;
+        let args = args.iter().map(|arg| self.place_of(arg, false)).collect::<Lower<_>>()?;
+        let op = Op::Call(Box::new(Call { callee, args, results }));
+        if self.guard.predicate().is_some() {
+            let past = self.new_label();
+            self.guard = Guard(self.guard.0 ^ 1);
+            self.emit(Op::Bra { target: past, join: cfg::NONE });
+            self.guard = Guard::default();
+            self.emit(op);
+            self.define_label(past);
+        } else {
+            self.emit(op);
+        }
+        Ok(())
+    }
+
+    /// Where an argument or result of a call lives in this frame.
+    fn place_of(&mut self, operand: &Operand<'a>, write: bool) -> Lower<Place> {
+        match operand {
+            Operand::Name(name) => {
+                if let Some(Symbol::Frame(offset, bytes)) = self.lookup(name) {
+                    return Ok(Place::Memory((offset, bytes)));
+                }
+                match self.register_named(name)? {
+                    Some(Register::Row { row, ty }) => Ok(Place::Row { row, wide: ty.size() == 8 }),
+                    Some(Register::Predicate(predicate)) => Ok(Place::Predicate(predicate)),
+                    _ => invalid(format!("`{name}` cannot be passed to a call")),
+                }
+            }
+            _ if !write => Ok(Place::Row { row: self.value(operand, Scalar::B32)?, wide: false }),
+            _ => invalid("a result of a call is a register or a parameter"),
+        }
+    }
+
+    fn barrier(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+        m.flag("cta");
+        let aligned = m.flag("aligned") || name == "bar";
+        if m.flag("warp") {
+            m.flag("sync");
+            m.finish()?;
+            let members = Some(self.src(operand(ops, 0)?, Scalar::B32)?);
+            self.emit(Op::Together(Box::new(Together { members, op: TogetherOp::Sync })));
+            return Ok(());
+        }
+        if m.flag("cluster") {
+            m.ignore(&["acquire", "release", "relaxed"]);
+            if m.flag("arrive") {
+                return self.plain(m, Op::Nop); // the wait that follows counts
+            }
+            m.flag("wait");
+            m.finish()?;
+            let id = self.bits(CLUSTER_BARRIER.into(), false);
+            let kind = BarrierKind::Sync;
+            let barrier = Barrier { kind, id, aligned, cluster: true, count: None, source: None, d: None, p: None };
+            self.emit(Op::Barrier(Box::new(barrier)));
+            return Ok(());
+        }
+        let kind = if m.flag("sync") {
+            BarrierKind::Sync
+        } else if m.flag("arrive") {
+            BarrierKind::Arrive
+        } else if m.flag("red") {
+            match m.one(|name| {
+                Some(match name {
+                    "and" => BarrierKind::RedAnd,
+                    "or" => BarrierKind::RedOr,
+                    "popc" => BarrierKind::RedPopc,
+                    _ => return None,
+                })
+            }) {
+                Some(kind) => kind,
+                None => return unsupported("a reduction of this kind"),
+            }
+        } else {
+            return unsupported(format!("{name} of this kind"));
+        };
+        m.ignore(&["pred", "u32"]);
+        m.finish()?;
+        let (id, source, d, p) = (UNUSED, None, None, None);
+        let mut barrier = Barrier { kind, id, aligned, cluster: false, count: None, source, d, p };
+        let mut rest = ops;
+        if matches!(kind, BarrierKind::RedAnd | BarrierKind::RedOr | BarrierKind::RedPopc) {
+            let [d, middle @ .., source] = ops else { return invalid("bar.red takes a destination and a predicate") };
+            if kind == BarrierKind::RedPopc {
+                barrier.d = Some(self.dst(d, Scalar::B32)?);
+            } else {
+                barrier.p = self.predicate_or_sink(d)?;
+            }
+            barrier.source = Some(self.predicate(source)?);
+            rest = middle;
+        }
+        barrier.id = self.src(operand(rest, 0)?, Scalar::B32)?;
+        if let Some(count) = rest.get(1) {
+            barrier.count = Some(self.src(count, Scalar::B32)?);
+        } else if kind == BarrierKind::Arrive {
+            return invalid("bar.arrive needs a number of threads");
+        }
+        self.emit(Op::Barrier(Box::new(barrier)));
+        Ok(())
+    }
+}
+
+/// The functions that a CUDA compiler declares and the device brings with it.
+pub(super) fn builtin(name: &str) -> Option<Callee> {
+    Some(match name {
+        "vprintf" => Callee::Vprintf,
+        "__assertfail" => Callee::AssertFail,
+        // `new` of a type that is aligned to more than 16 bytes takes the second
+        "malloc" | "__cuda_syscall_aligned_malloc" => Callee::Malloc,
+        "free" => Callee::Free,
+        _ => return None,
+    })
+}

@@ -1,0 +1,119 @@
+//! Conversions between types.
+
+use super::emit::UNUSED;
+use super::modifiers::Modifiers;
+use crate::ast::Operand;
+use crate::ir::*;
+use crate::lower::function::FunctionLowering;
+use crate::lower::symbols::{Lower, invalid, unsupported};
+use crate::scalar::{Mode, Rounding, SATFINITE, Scalar, convert, pack_mode, pack_saturated};
+
+impl<'a> FunctionLowering<'_, 'a> {
+    /// False where the mnemonic is none of this family.
+    pub(super) fn conversion(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<bool> {
+        match name {
+            "cvt" => self.cvt(m, ops)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn cvt(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+        if m.flag("pack") {
+            return self.cvt_pack(m, ops);
+        }
+        let to_integral = m.0.iter().any(|name| matches!(*name, "rni" | "rzi" | "rmi" | "rpi"));
+        let mut mode = Mode {
+            rounding: m.rounding().unwrap_or_default(),
+            to_integral,
+            ftz: m.flag("ftz"),
+            relu: m.flag("relu"),
+            saturate: m.flag("sat"),
+            ..Mode::default()
+        };
+        if m.flag("satfinite") {
+            mode.saturate = true;
+            mode.immediate |= SATFINITE;
+        }
+        let ty = |name: &str| Scalar::from_name(name).filter(|ty| is_convertible(*ty));
+        let (Some(to), Some(from)) = (m.one(ty), m.one(ty)) else { return unsupported("a type of this conversion") };
+        m.finish()?;
+        let pair = ops.len() == 3;
+        let [d, sources @ ..] = ops else { return invalid("cvt needs operands") };
+        if sources.is_empty() || sources.len() > 2 {
+            return invalid("cvt takes one source, or two for a pair");
+        }
+        // A register may be wider than the type: the result is extended to it.
+        let (d, declared) = match d {
+            Operand::Name("_") => (self.temporary(to.size() == 8), to),
+            _ => self.any_register(d)?,
+        };
+        if declared.size() < to.size() {
+            return invalid(format!("a .{} register cannot hold .{}", declared.name(), to.name()));
+        }
+        let (a, a_wide) = self.relaxed_src(&sources[0], from)?;
+        if !pair && mode == Mode::default() {
+            let hot = match (to, from, declared.size()) {
+                (Scalar::U64 | Scalar::S64, Scalar::U32, 8) if !a_wide => Some(Op::Zext64 { d, a }),
+                (Scalar::U64 | Scalar::S64, Scalar::S32, 8) if !a_wide => Some(Op::Sext64 { d, a }),
+                (Scalar::U32 | Scalar::S32, Scalar::U64 | Scalar::S64, 4) => Some(Op::Trunc32 { d, a }),
+                (Scalar::F32, Scalar::S32, 4) if !a_wide => Some(Op::S32ToF32 { d, a }),
+                (Scalar::F32, Scalar::U32, 4) if !a_wide => Some(Op::U32ToF32 { d, a }),
+                _ => None,
+            };
+            if let Some(op) = hot {
+                self.emit(op);
+                return Ok(());
+            }
+        }
+        let towards_zero = Mode { rounding: Rounding::Zero, to_integral: true, ..Mode::default() };
+        if (to, from, declared.size()) == (Scalar::S32, Scalar::F32, 4) && mode == towards_zero {
+            self.emit(Op::F32ToS32 { d, a });
+            return Ok(());
+        }
+        let Some(f) = convert(to, from) else {
+            return unsupported(format!("cvt of .{} to .{}", from.name(), to.name()));
+        };
+        let mut rows = [a, UNUSED, UNUSED];
+        let mut wide = [a_wide, false, false];
+        if pair {
+            (rows[1], wide[1]) = self.relaxed_src(&sources[1], from)?;
+        }
+        let bytes = from.size() as u8;
+        self.emit(Op::Map(Box::new(Map {
+            f,
+            mode,
+            sources: rows,
+            source_bytes: [bytes; 3],
+            source_wide: wide,
+            d,
+            d_wide: declared.size() == 8,
+            sign_from: if to.signed() { to.size() as u8 * 8 } else { 0 },
+        })));
+        Ok(())
+    }
+
+    fn cvt_pack(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+        m.flag("sat");
+        let to = m.one(|name| {
+            let bits = name.get(1..)?.parse::<u32>().ok().filter(|bits| matches!(bits, 2 | 4 | 8 | 16))?;
+            matches!(name.as_bytes()[0], b'u' | b's').then(|| (bits, name.starts_with('s')))
+        });
+        let Some((bits, signed)) = to else { return unsupported("cvt.pack to this type") };
+        if !m.flag("s32") {
+            return unsupported("cvt.pack of another type than s32");
+        }
+        let sources = 2 + usize::from(m.flag("b32")); // the third one's lower part follows the packed two
+        m.finish()?;
+        let word = Scalar::B32;
+        let mode = pack_mode(bits, signed);
+        self.emit_map(pack_saturated, mode, word, [word; 3], sources, ops)
+    }
+}
+
+/// Whether `cvt` takes the type.
+fn is_convertible(ty: Scalar) -> bool {
+    use Scalar::*;
+    let integer = matches!(ty, U8 | S8 | U16 | S16 | U32 | S32 | U64 | S64);
+    integer || matches!(ty, F16 | Bf16 | F32 | F64 | Tf32 | F16x2 | Bf16x2 | E4m3x2 | E5m2x2)
+}

@@ -1,0 +1,175 @@
+//! Loads and stores, addresses, and fences.
+
+use super::emit::operand;
+use super::modifiers::Modifiers;
+use crate::ast::Operand;
+use crate::ir::*;
+use crate::lower::function::FunctionLowering;
+use crate::lower::symbols::{Lower, Register, invalid, unsupported};
+use crate::scalar::Scalar;
+
+impl<'a> FunctionLowering<'_, 'a> {
+    /// False where the mnemonic is none of this family.
+    pub(super) fn memory(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<bool> {
+        match name {
+            "ld" | "ldu" => self.load(m, ops)?,
+            "st" => self.store(m, ops)?,
+            "cvta" => self.cvta(m, ops)?,
+            "isspacep" => self.isspacep(m, ops)?,
+            "prefetch" | "prefetchu" | "discard" | "applypriority" => {
+                m.space();
+                m.ignore_hints();
+                m.ignore(&["L1", "L2", "tensormap"]);
+                self.plain(m, Op::Nop)?;
+            }
+            "fence" | "membar" => {
+                m.ignore(&["sc", "acq_rel", "acquire", "release"]);
+                let device = ["cluster", "gpu", "sys", "gl"].into_iter().any(|scope| m.flag(scope));
+                m.flag("cta");
+                // Every access goes to one memory: a proxy fence has nothing left to order.
+                if m.flag("proxy") {
+                    m.ignore(&["alias", "async", "async::generic", "async::global", "async::shared::cta", "generic"]);
+                }
+                self.plain(m, Op::Fence { device })?;
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn access(
+        &mut self,
+        m: &mut Modifiers<'_>,
+        address: &Operand<'a>,
+        data: &Operand<'a>,
+        load: bool,
+    ) -> Lower<Access> {
+        let order = m.order();
+        let space = m.space().unwrap_or(MemSpace::Generic);
+        m.ignore_hints();
+        let count = m
+            .one(|name| match name {
+                "v2" => Some(2u8),
+                "v4" => Some(4),
+                "v8" => Some(8),
+                _ => None,
+            })
+            .unwrap_or(1);
+        let ty = m.ty()?;
+        m.finish()?;
+        if matches!(ty, Scalar::Pred) {
+            return unsupported("memory of predicates");
+        }
+        if ty == Scalar::B128 {
+            if count != 1 {
+                return unsupported("vectors of 128-bit registers");
+            }
+            let address = self.address(address, space)?;
+            let [low, high] = self.halves(data, load)?;
+            let mut rows = [R::MAX; 8];
+            rows[..2].copy_from_slice(&[low, high]);
+            return Ok(Access { address, bytes: 8, count: 2, rows, wide: true, signed: false, narrow: false, order });
+        }
+        let address = self.address(address, space)?;
+        let mut rows = [R::MAX; 8];
+        let items: Vec<&Operand<'a>> = match data {
+            Operand::Vector(items) => items.iter().collect(),
+            item => vec![item],
+        };
+        let vector_register = match data {
+            Operand::Name(name) if count > 1 => self.register_named(name)?,
+            _ => None,
+        };
+        let mut wide = None;
+        let mut narrow = false;
+        if let Some(Register::Vector { row, ty: declared, count: elements }) = vector_register {
+            if elements != u32::from(count) {
+                return invalid("the vector register has another number of elements");
+            }
+            for at in 0..elements {
+                rows[at as usize] = row + at * rows_of(declared);
+            }
+            wide = Some(declared.size() == 8);
+            narrow = declared.size() == 2;
+        } else {
+            if items.len() != usize::from(count) {
+                return invalid(format!("{count} elements are expected, not {}", items.len()));
+            }
+            for (row, item) in rows.iter_mut().zip(items) {
+                if load && matches!(item, Operand::Name("_")) {
+                    continue;
+                }
+                let (found, is_wide) = if load {
+                    let (found, declared) = self.any_register(item)?;
+                    if declared.size() < ty.size() {
+                        return invalid(format!("a .{} register cannot hold .{}", declared.name(), ty.name()));
+                    }
+                    narrow = declared.size() == 2;
+                    (found, declared.size() == 8)
+                } else {
+                    self.relaxed_src(item, ty)?
+                };
+                if wide.is_some_and(|wide| wide != is_wide) {
+                    return invalid("the elements' registers differ in size");
+                }
+                wide = Some(is_wide);
+                *row = found;
+            }
+        }
+        Ok(Access {
+            address,
+            bytes: ty.size() as u8,
+            count,
+            rows,
+            wide: wide.unwrap_or(ty.size() == 8),
+            signed: ty.signed(),
+            narrow,
+            order,
+        })
+    }
+
+    fn load(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+        // a fourth operand is a cache policy
+        let access = self.access(m, operand(ops, 1)?, operand(ops, 0)?, true)?;
+        self.emit(Op::Load(Box::new(access)));
+        Ok(())
+    }
+
+    fn store(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+        let access = self.access(m, operand(ops, 0)?, operand(ops, 1)?, false)?;
+        self.emit(Op::Store(Box::new(access)));
+        Ok(())
+    }
+
+    fn cvta(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+        let to = m.flag("to");
+        let Some(space) = m.space() else { return unsupported("cvta of this state space") };
+        let ty = m.ty()?;
+        m.finish()?;
+        let [d, a] = ops else { return invalid("cvta takes a destination and a source") };
+        let d = self.dst(d, ty)?;
+        let a = self.src(a, ty)?;
+        let window = crate::memory::window(self.param_space(space));
+        let delta = if to { window.wrapping_neg() } else { window };
+        self.emit(Op::Cvta { d, a, wide: ty.size() == 8, delta });
+        Ok(())
+    }
+
+    fn isspacep(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+        let constant = m.flag("const");
+        let space = if constant { Some(MemSpace::Global) } else { m.space() };
+        let Some(space) = space else { return unsupported("isspacep of this state space") };
+        m.finish()?;
+        let [p, a] = ops else { return invalid("isspacep takes a predicate and an address") };
+        let Some(d) = self.predicate_or_sink(p)? else { return Ok(()) };
+        let (a, wide) = match a {
+            Operand::Name(_) => {
+                let (row, ty) = self.any_register(a)?;
+                (row, ty.size() == 8)
+            }
+            _ => (self.value(a, Scalar::B64)?, true),
+        };
+        self.emit(Op::IsSpace { d, a, wide, space, constant });
+        Ok(())
+    }
+}

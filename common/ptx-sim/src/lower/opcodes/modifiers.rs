@@ -1,0 +1,107 @@
+//! The modifiers of an opcode: each family takes those that it knows; what is left over is unknown, and named as such.
+
+use crate::ir::{BoolOp, MemSpace, Order};
+use crate::lower::symbols::{Lower, unsupported};
+use crate::scalar::{Rounding, Scalar};
+
+/// The modifiers of an opcode that have not been taken yet, in order.
+pub(super) struct Modifiers<'a>(pub(super) Vec<&'a str>);
+
+impl<'a> Modifiers<'a> {
+    /// Takes the modifier of that name.
+    pub(super) fn flag(&mut self, name: &str) -> bool {
+        match self.0.iter().position(|modifier| *modifier == name) {
+            Some(at) => {
+                self.0.remove(at);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Takes any of `names`, which change nothing here.
+    pub(super) fn ignore(&mut self, names: &[&str]) {
+        self.0.retain(|modifier| !names.contains(modifier));
+    }
+
+    /// Takes the first modifier for which `value` has an answer.
+    pub(super) fn one<T>(&mut self, value: impl Fn(&str) -> Option<T>) -> Option<T> {
+        let (at, found) = self.0.iter().enumerate().find_map(|(at, modifier)| Some((at, value(modifier)?)))?;
+        self.0.remove(at);
+        Some(found)
+    }
+
+    /// Takes the next type.
+    pub(super) fn ty(&mut self) -> Lower<Scalar> {
+        self.one(Scalar::declared).map_or_else(|| unsupported("an instruction without a type"), Ok)
+    }
+
+    pub(super) fn rounding(&mut self) -> Option<Rounding> {
+        self.one(|name| {
+            Some(match name {
+                "rn" | "rni" => Rounding::Nearest,
+                "rna" => Rounding::NearestAway,
+                "rz" | "rzi" => Rounding::Zero,
+                "rm" | "rmi" => Rounding::Down,
+                "rp" | "rpi" => Rounding::Up,
+                _ => return None,
+            })
+        })
+    }
+
+    /// Takes the logical operation.
+    pub(super) fn bool_op(&mut self) -> Option<BoolOp> {
+        self.one(|name| {
+            Some(match name {
+                "and" => BoolOp::And,
+                "or" => BoolOp::Or,
+                "xor" => BoolOp::Xor,
+                _ => return None,
+            })
+        })
+    }
+
+    /// Takes the state space.
+    pub(super) fn space(&mut self) -> Option<MemSpace> {
+        self.one(|name| {
+            Some(match name {
+                "global" | "const" => MemSpace::Global,
+                // without clusters a block's own shared memory is all of the cluster's
+                "shared" | "shared::cta" | "shared::cluster" => MemSpace::Shared,
+                "local" => MemSpace::Local,
+                "param" | "param::entry" | "param::func" => MemSpace::Param,
+                _ => return None,
+            })
+        })
+    }
+
+    /// Takes the place in the order of memory.
+    pub(super) fn order(&mut self) -> Order {
+        let named = self.one(|name| {
+            Some(match name {
+                "acquire" => Order::Acquire,
+                "release" => Order::Release,
+                "acq_rel" => Order::AcquireRelease,
+                "relaxed" | "volatile" => Order::Relaxed,
+                _ => return None,
+            })
+        });
+        named.unwrap_or(Order::Weak)
+    }
+
+    /// Takes cache and eviction hints, and memory scopes: without caches, and with one coherent memory, they change nothing.
+    pub(super) fn ignore_hints(&mut self) {
+        self.ignore(&[
+            "ca", "cg", "cs", "cv", "lu", "wb", "wt", "nc", "cta", "cluster", "gpu", "sys", "weak", "mmio", "unified",
+        ]);
+        self.0.retain(|name| !["level::", "L1::", "L2::"].iter().any(|hint| name.starts_with(hint)));
+    }
+
+    /// Says what is left over.
+    pub(super) fn finish(&self) -> Lower<()> {
+        match self.0.first() {
+            None => Ok(()),
+            Some(modifier) => unsupported(format!("the modifier .{modifier}")),
+        }
+    }
+}

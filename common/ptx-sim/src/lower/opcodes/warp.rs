@@ -1,0 +1,156 @@
+//! Instructions that the lanes of a warp execute together, but for matrices.
+
+use super::emit::operand;
+use super::modifiers::Modifiers;
+use crate::ast::Operand;
+use crate::ir::*;
+use crate::lower::function::FunctionLowering;
+use crate::lower::symbols::{Lower, invalid, unsupported};
+use crate::scalar::Scalar;
+
+impl<'a> FunctionLowering<'_, 'a> {
+    /// False where the mnemonic is none of this family.
+    pub(super) fn warp(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<bool> {
+        match name {
+            "shfl" => self.shfl(m, ops)?,
+            "vote" => self.vote(m, ops)?,
+            "match" => self.match_(m, ops)?,
+            "redux" => self.redux(m, ops)?,
+            "elect" => self.elect(m, ops)?,
+            "activemask" => {
+                m.flag("b32");
+                m.finish()?;
+                let d = self.dst(operand(ops, 0)?, Scalar::B32)?;
+                self.emit(Op::Activemask { d });
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn shfl(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+        let sync = m.flag("sync");
+        let mode = m.one(|name| {
+            Some(match name {
+                "up" => ShflMode::Up,
+                "down" => ShflMode::Down,
+                "bfly" => ShflMode::Bfly,
+                "idx" => ShflMode::Idx,
+                _ => return None,
+            })
+        });
+        let Some(mode) = mode else { return unsupported("shfl of this kind") };
+        m.flag("b32");
+        m.finish()?;
+        if !sync {
+            return unsupported("shfl without .sync, which PTX 6.0 replaced");
+        }
+        let [d, a, b, c, members] = ops else { return invalid("shfl.sync takes four sources") };
+        let (d, valid) = match d {
+            Operand::Pair(d, p) => (self.dst(d, Scalar::B32)?, self.predicate_or_sink(p)?),
+            d => (self.dst(d, Scalar::B32)?, None),
+        };
+        let word = Scalar::B32;
+        let (a, b, c) = (self.src(a, word)?, self.src(b, word)?, self.src(c, word)?);
+        let members = self.src(members, word)?;
+        self.together(Some(members), TogetherOp::Shfl { mode, d, valid, a, b, c })
+    }
+
+    fn vote(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+        let sync = m.flag("sync");
+        let mode = m.one(|name| {
+            Some(match name {
+                "all" => VoteMode::All,
+                "any" => VoteMode::Any,
+                "uni" => VoteMode::Uni,
+                "ballot" => VoteMode::Ballot,
+                _ => return None,
+            })
+        });
+        let Some(mode) = mode else { return unsupported("vote of this kind") };
+        m.ignore(&["pred", "b32"]);
+        m.finish()?;
+        if !sync {
+            return unsupported("vote without .sync, which PTX 6.0 replaced");
+        }
+        let [d, a, members] = ops else { return invalid("vote.sync takes a predicate and a mask") };
+        let (a, negated) = self.predicate(a)?;
+        let members = self.src(members, Scalar::B32)?;
+        if mode == VoteMode::Ballot {
+            let d = self.dst(d, Scalar::B32)?;
+            return self.together(Some(members), TogetherOp::Vote { mode, d, a, negated });
+        }
+        let p = self.predicate_or_sink(d)?;
+        let held = self.temporary(false);
+        self.together(Some(members), TogetherOp::Vote { mode, d: held, a, negated })?;
+        if let Some(p) = p {
+            self.emit(Op::RowToPred { d: p, a: held });
+        }
+        Ok(())
+    }
+
+    fn match_(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+        m.flag("sync");
+        let all = m.flag("all");
+        let any = m.flag("any");
+        let ty = m.ty()?;
+        m.finish()?;
+        if all == any {
+            return unsupported("match of this kind");
+        }
+        let [d, a, members] = ops else { return invalid("match.sync takes a value and a mask") };
+        let wide = ty.size() == 8;
+        let a = self.src(a, ty)?;
+        let members = self.src(members, Scalar::B32)?;
+        let op = match d {
+            Operand::Pair(d, p) if all => {
+                let d = self.dst(d, Scalar::B32)?;
+                TogetherOp::MatchAll { d, all: self.predicate_or_sink(p)?, a, wide }
+            }
+            d if all => TogetherOp::MatchAll { d: self.dst(d, Scalar::B32)?, all: None, a, wide },
+            d => TogetherOp::MatchAny { d: self.dst(d, Scalar::B32)?, a, wide },
+        };
+        self.together(Some(members), op)
+    }
+
+    fn redux(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+        m.flag("sync");
+        let Some(op) = m.one(|name| ["add", "min", "max", "and", "or", "xor"].into_iter().find(|op| *op == name))
+        else {
+            return unsupported("redux of this kind");
+        };
+        let ty = m.ty()?;
+        m.finish()?;
+        if ty.float() {
+            return unsupported(format!("redux of .{}", ty.name()));
+        }
+        let op = match (op, ty.signed()) {
+            ("add", _) => ReduxOp::Add,
+            ("min", true) => ReduxOp::MinS,
+            ("min", false) => ReduxOp::MinU,
+            ("max", true) => ReduxOp::MaxS,
+            ("max", false) => ReduxOp::MaxU,
+            ("and", _) => ReduxOp::And,
+            ("or", _) => ReduxOp::Or,
+            _ => ReduxOp::Xor,
+        };
+        let [d, a, members] = ops else { return invalid("redux.sync takes a value and a mask") };
+        let d = self.dst(d, ty)?;
+        let a = self.src(a, ty)?;
+        let members = self.src(members, Scalar::B32)?;
+        self.together(Some(members), TogetherOp::Redux { op, d, a })
+    }
+
+    fn elect(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+        m.flag("sync");
+        m.finish()?;
+        let [Operand::Pair(d, p), members] = ops else { return invalid("elect.sync takes d|p and a mask") };
+        let d = match d.as_ref() {
+            Operand::Name("_") => None,
+            d => Some(self.dst(d, Scalar::B32)?),
+        };
+        let Some(elected) = self.predicate_or_sink(p)? else { return invalid("elect.sync needs its predicate") };
+        let members = self.src(members, Scalar::B32)?;
+        self.together(Some(members), TogetherOp::Elect { d, elected })
+    }
+}
