@@ -195,6 +195,21 @@ device_test! {
         second.synchronize()
     }
 
+    fn a_device_has_one_default_stream(device) {
+        let stream = device.stream();
+        assert_eq!(stream, device.stream());
+        assert_eq!(stream, device.clone().stream());
+        let (first, second) = (device.new_stream()?, device.new_stream()?);
+        assert!(stream != first && stream != second && first != second);
+        assert_eq!(first, first.clone());
+        assert_ne!(stream, Device::sim().stream());
+        #[cfg(feature = "cuda")]
+        if let Some(stream) = stream.as_cuda() {
+            assert!(!stream.cu_stream().is_null(), "a graph cannot capture the null stream");
+        }
+        Ok(())
+    }
+
     fn events_measure_what_the_device_can(device) {
         let stream = device.stream();
         let kernel = device.kernel(&INCREMENT, "increment")?;

@@ -251,6 +251,38 @@ device_test! {
         Ok(())
     }
 
+    fn threads_and_handles_share_what_shared_memory_a_kernel_asked_for(device) {
+        let most = device.properties().shared_per_block_optin;
+        let run = |kernel: &Kernel, stream: &Stream, bytes: u32| {
+            let n = bytes / 4;
+            let values: Vec<f32> = (0..n).map(|i| i as f32).collect();
+            let mut buffer = stream.clone_htod(&values)?;
+            let config = LaunchConfig { grid_dim: (1, 1, 1), block_dim: (256, 1, 1), shared_mem_bytes: n * 4 };
+            // SAFETY: the kernel touches n values of the buffer and of shared memory.
+            unsafe { stream.launch_builder(kernel).arg(&mut buffer).arg(&n).launch(config)? };
+            assert!(stream.clone_dtoh(&buffer)?.iter().rev().eq(values.iter()), "{n} values");
+            Ok::<_, Error>(())
+        };
+        // The second handle asks for less, which must not take from the first what it asked for.
+        let (first, second) = (device.kernel(&SHARED, "reverse")?, device.kernel(&SHARED, "reverse")?);
+        for (kernel, bytes) in [(&first, most), (&second, 60 << 10), (&first, most)] {
+            run(kernel, &device.stream(), bytes)?;
+        }
+        for round in 0..8 {
+            // A module of its own has asked for nothing yet.
+            let module = device.load_ptx(&SHARED.ptx.clone().unwrap(), &format!("shared {round}"))?;
+            let kernel = module.kernel("reverse")?;
+            std::thread::scope(|scope| {
+                let threads = [60 << 10, most, 100 << 10, 80 << 10].map(|bytes| {
+                    let (kernel, device, run) = (&kernel, &device, &run);
+                    scope.spawn(move || run(kernel, &device.new_stream()?, bytes))
+                });
+                threads.into_iter().try_for_each(|thread| thread.join().unwrap())
+            })?;
+        }
+        Ok(())
+    }
+
     fn kernels_and_buffers_of_another_device_are_refused(device) {
         let other = Device::sim();
         let kernel = device.kernel(&SCALE_ADD, "increment")?;

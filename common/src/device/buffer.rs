@@ -2,23 +2,21 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::{Bound, RangeBounds};
-use std::sync::Arc;
+use std::ops::{Bound, Range, RangeBounds};
 
-use super::Device;
+use super::backend::{Backend, Handle, on_either, resolve};
 use super::element::DeviceElement;
 use super::memory::Reservation;
+use super::{Device, cuda, sim};
 use crate::error::{Error, Result};
 
 #[cfg(feature = "cuda")]
-use cudarc::driver::{CudaSlice, PinnedHostSlice};
+use cudarc::driver::CudaSlice;
 
-/// `len` values of `T` in the memory of one device; freed when dropped, once the streams that use it have passed.
+/// Values of `T` in the memory of one device; freed when dropped, after the work queued on them.
+#[repr(transparent)]
 pub struct Buffer<T: DeviceElement> {
-    pub(crate) raw: RawBuffer,
-    len: usize,
-    /// Values that the allocation has room for.
-    capacity: usize,
+    raw: RawBuffer,
     element: PhantomData<T>,
 }
 
@@ -58,97 +56,109 @@ pub trait DeviceSliceMut<T: DeviceElement>: DeviceSlice<T> {
     fn region_mut(&mut self) -> RegionMut<'_>;
 }
 
-/// Bytes `[offset, offset + bytes)` of a buffer.
+/// A part of a buffer.
 #[doc(hidden)]
 #[derive(Clone, Copy)]
 pub struct Region<'a> {
-    pub(crate) raw: &'a RawBuffer,
-    pub(crate) offset: usize,
+    raw: &'a RawBuffer,
+    offset: usize,
     pub(crate) bytes: usize,
 }
 
-/// Bytes `[offset, offset + bytes)` of a buffer, borrowed for writing.
+/// A part of a buffer, borrowed for writing.
 #[doc(hidden)]
 pub struct RegionMut<'a> {
-    pub(crate) raw: &'a mut RawBuffer,
-    pub(crate) offset: usize,
+    raw: &'a mut RawBuffer,
+    offset: usize,
     pub(crate) bytes: usize,
+}
+
+impl<'a> Region<'a> {
+    /// Its bytes within the allocation.
+    pub(crate) fn range(&self) -> Range<usize> {
+        self.offset..self.offset + self.bytes
+    }
+
+    /// The allocation, for work on `queue`.
+    pub(crate) fn on<Q: Backend>(
+        &self,
+        queue: &Q,
+        operation: &'static str,
+    ) -> Result<Q::Half<&'a cuda::Memory, &'a sim::Memory>> {
+        resolve(queue, operation, "buffer", self.raw.device.id(), self.raw.memory.as_ref())
+    }
+}
+
+impl RegionMut<'_> {
+    /// Its bytes within the allocation.
+    pub(crate) fn range(&self) -> Range<usize> {
+        self.offset..self.offset + self.bytes
+    }
+
+    /// The allocation, for work on `queue`.
+    pub(crate) fn on<Q: Backend>(
+        &mut self,
+        queue: &Q,
+        operation: &'static str,
+    ) -> Result<Q::Half<&mut cuda::Memory, &mut sim::Memory>> {
+        resolve(queue, operation, "buffer", self.raw.device.id(), self.raw.memory.as_mut())
+    }
 }
 
 /// An allocation without its element type.
 #[doc(hidden)]
 pub struct RawBuffer {
-    pub(crate) storage: Storage,
-    pub(crate) device: Device,
+    memory: Handle<cuda::Memory, sim::Memory>,
+    device: Device,
+    /// Bytes in use, from the start of the allocation.
+    bytes: usize,
+    /// Bytes allocated.
+    capacity: usize,
     /// Gives the bytes back to the device's count when the buffer goes.
     _reservation: Reservation,
 }
 
-pub(crate) enum Storage {
-    #[cfg(feature = "cuda")]
-    Cuda(CudaSlice<u8>),
-    Sim(SimAllocation),
-}
-
-/// One allocation of the simulator; frees itself.
-pub(crate) struct SimAllocation {
-    pub(crate) device: Arc<ptx_sim::Device>,
-    pub(crate) ptr: ptx_sim::DevicePtr,
-}
-
-impl Drop for SimAllocation {
-    fn drop(&mut self) {
-        // The pointer came from `alloc` of the same device and is freed once: there is no error to report.
-        let _ = self.device.free(self.ptr);
-    }
-}
-
 impl RawBuffer {
-    pub(crate) fn new(storage: Storage, device: Device, reservation: Reservation) -> RawBuffer {
-        RawBuffer { storage, device, _reservation: reservation }
-    }
-}
-
-#[cfg(feature = "cuda")]
-impl Drop for RawBuffer {
-    fn drop(&mut self) {
-        // cudarc frees in the calling thread's current context, and a thread that never used the device has none. An error
-        // here is kept by the context and reported by the next operation.
-        if let Storage::Cuda(slice) = &self.storage {
-            let context = slice.context();
-            context.record_err(context.bind_to_thread());
-        }
+    pub(crate) fn new(
+        memory: Handle<cuda::Memory, sim::Memory>,
+        device: Device,
+        bytes: usize,
+        reservation: Reservation,
+    ) -> RawBuffer {
+        RawBuffer { memory, device, bytes, capacity: bytes, _reservation: reservation }
     }
 }
 
 impl<T: DeviceElement> Buffer<T> {
-    pub(crate) fn new(raw: RawBuffer, len: usize) -> Buffer<T> {
-        Buffer { raw, len, capacity: len, element: PhantomData }
+    pub(crate) fn new(raw: RawBuffer) -> Buffer<T> {
+        Buffer { raw, element: PhantomData }
     }
 
     /// Number of values.
     pub fn len(&self) -> usize {
-        self.len
+        self.raw.bytes / size_of::<T>().max(1)
     }
 
     /// Makes it `len` values long, at most as many as it was allocated for. Values that come back are what they last were.
     pub(crate) fn set_len(&mut self, len: usize) -> Result<()> {
-        if len > self.capacity {
-            let detail = format!("{len} values do not fit the {} that were allocated", self.capacity);
+        let bytes = len.saturating_mul(size_of::<T>());
+        if bytes > self.raw.capacity {
+            let detail =
+                format!("{len} values do not fit the {} that were allocated", self.raw.capacity / size_of::<T>());
             return Err(Error::shape("making a buffer longer", detail));
         }
-        self.len = len;
+        self.raw.bytes = bytes;
         Ok(())
     }
 
     /// True if there is no value.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
     }
 
     /// Bytes that the values take.
     pub fn num_bytes(&self) -> usize {
-        self.len * size_of::<T>()
+        self.raw.bytes
     }
 
     /// Where the buffer lives.
@@ -161,7 +171,7 @@ impl<T: DeviceElement> Buffer<T> {
     /// # Panics
     /// If the range reaches past the end, as slicing a `Vec` does.
     pub fn slice(&self, range: impl RangeBounds<usize>) -> View<'_, T> {
-        let (start, end) = resolve(range, self.len);
+        let (start, end) = bounds(range, self.len());
         View {
             region: Region { raw: &self.raw, offset: start * size_of::<T>(), bytes: (end - start) * size_of::<T>() },
             element: PhantomData,
@@ -173,7 +183,7 @@ impl<T: DeviceElement> Buffer<T> {
     /// # Panics
     /// If the range reaches past the end, as slicing a `Vec` does.
     pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> ViewMut<'_, T> {
-        let (start, end) = resolve(range, self.len);
+        let (start, end) = bounds(range, self.len());
         ViewMut {
             region: RegionMut {
                 raw: &mut self.raw,
@@ -188,18 +198,18 @@ impl<T: DeviceElement> Buffer<T> {
     /// least one byte long, even for an empty buffer.
     #[cfg(feature = "cuda")]
     pub fn as_cuda(&self) -> Option<&CudaSlice<u8>> {
-        match &self.raw.storage {
-            Storage::Cuda(slice) => Some(slice),
-            Storage::Sim(_) => None,
+        match &self.raw.memory {
+            Handle::Cuda(memory) => Some(memory.slice()),
+            Handle::Sim(_) => None,
         }
     }
 
     /// [`Buffer::as_cuda`], for writing.
     #[cfg(feature = "cuda")]
     pub fn as_cuda_mut(&mut self) -> Option<&mut CudaSlice<u8>> {
-        match &mut self.raw.storage {
-            Storage::Cuda(slice) => Some(slice),
-            Storage::Sim(_) => None,
+        match &mut self.raw.memory {
+            Handle::Cuda(memory) => Some(memory.slice_mut()),
+            Handle::Sim(_) => None,
         }
     }
 }
@@ -236,51 +246,22 @@ impl<T: DeviceElement> DeviceSliceMut<T> for ViewMut<'_, T> {
 
 impl<T: DeviceElement> fmt::Debug for Buffer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Buffer<{}>({} on {})", std::any::type_name::<T>(), self.len, self.raw.device.short_name())
+        write!(f, "Buffer<{}>({} on {})", std::any::type_name::<T>(), self.len(), self.raw.device.short_name())
     }
 }
 
 /// Page-locked host memory: the device copies from and to it by itself, so a copy can run while the program goes on. On
 /// the simulator it is ordinary memory, and copies finish at once.
 pub struct PinnedBuffer<T: DeviceElement> {
-    storage: PinnedStorage,
+    pub(super) memory: Handle<cuda::Pinned, sim::Pinned>,
     len: usize,
     element: PhantomData<T>,
 }
 
-enum PinnedStorage {
-    /// cudarc's slice carries an event of the last copy, which every access from the host waits for.
-    #[cfg(feature = "cuda")]
-    Cuda(PinnedHostSlice<u8>),
-    /// In 16-byte units, so that every element type is aligned.
-    Host(Vec<u128>),
-}
-
 impl<T: DeviceElement> PinnedBuffer<T> {
-    pub(crate) fn on_host(len: usize) -> PinnedBuffer<T> {
-        let bytes = len * size_of::<T>();
-        PinnedBuffer { storage: PinnedStorage::Host(vec![0; bytes.div_ceil(16)]), len, element: PhantomData }
-    }
-
-    #[cfg(feature = "cuda")]
-    pub(crate) fn on_cuda(slice: PinnedHostSlice<u8>, len: usize) -> PinnedBuffer<T> {
-        PinnedBuffer { storage: PinnedStorage::Cuda(slice), len, element: PhantomData }
-    }
-
-    #[cfg(feature = "cuda")]
-    pub(crate) fn as_cuda(&self) -> Option<&PinnedHostSlice<u8>> {
-        match &self.storage {
-            PinnedStorage::Cuda(slice) => Some(slice),
-            PinnedStorage::Host(_) => None,
-        }
-    }
-
-    #[cfg(feature = "cuda")]
-    pub(crate) fn as_cuda_mut(&mut self) -> Option<&mut PinnedHostSlice<u8>> {
-        match &mut self.storage {
-            PinnedStorage::Cuda(slice) => Some(slice),
-            PinnedStorage::Host(_) => None,
-        }
+    /// `memory` has room for `len` values.
+    pub(crate) fn new(memory: Handle<cuda::Pinned, sim::Pinned>, len: usize) -> PinnedBuffer<T> {
+        PinnedBuffer { memory, len, element: PhantomData }
     }
 
     /// Number of values.
@@ -298,13 +279,7 @@ impl<T: DeviceElement> PinnedBuffer<T> {
     /// # Errors
     /// What the device reports while waiting, such as a kernel's fault.
     pub fn as_slice(&self) -> Result<&[T]> {
-        let bytes: &[u8] = match &self.storage {
-            #[cfg(feature = "cuda")]
-            PinnedStorage::Cuda(slice) => {
-                slice.as_slice().map_err(|error| super::cuda::error("waiting for a copy", slice.context(), error))?
-            }
-            PinnedStorage::Host(units) => bytemuck::cast_slice(units),
-        };
+        let bytes: &[u8] = on_either!(&self.memory, memory => memory.bytes()?);
         Ok(bytemuck::cast_slice(&bytes[..self.len * size_of::<T>()]))
     }
 
@@ -313,14 +288,7 @@ impl<T: DeviceElement> PinnedBuffer<T> {
     /// # Errors
     /// What the device reports while waiting, such as a kernel's fault.
     pub fn as_mut_slice(&mut self) -> Result<&mut [T]> {
-        let bytes: &mut [u8] = match &mut self.storage {
-            #[cfg(feature = "cuda")]
-            PinnedStorage::Cuda(slice) => {
-                let context = slice.context().clone();
-                slice.as_mut_slice().map_err(|error| super::cuda::error("waiting for a copy", &context, error))?
-            }
-            PinnedStorage::Host(units) => bytemuck::cast_slice_mut(units),
-        };
+        let bytes: &mut [u8] = on_either!(&mut self.memory, memory => memory.bytes_mut()?);
         Ok(bytemuck::cast_slice_mut(&mut bytes[..self.len * size_of::<T>()]))
     }
 }
@@ -329,7 +297,7 @@ pub(crate) fn check_lengths(operation: &'static str, source_len: usize, destinat
     if source_len == destination_len { Ok(()) } else { Err(Error::Length { operation, source_len, destination_len }) }
 }
 
-fn resolve(range: impl RangeBounds<usize>, len: usize) -> (usize, usize) {
+fn bounds(range: impl RangeBounds<usize>, len: usize) -> (usize, usize) {
     let start = match range.start_bound() {
         Bound::Included(&start) => start,
         Bound::Excluded(&start) => start + 1,

@@ -35,6 +35,11 @@ impl FromStr for DeviceChoice {
     }
 }
 
+/// The choice of this name. None stands for `auto`: an empty `WARP_DEVICE` counts as unset.
+pub(super) fn parse(name: &str) -> Result<DeviceChoice> {
+    if name.is_empty() { Ok(DeviceChoice::Auto) } else { name.parse() }
+}
+
 impl fmt::Display for DeviceChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -49,9 +54,9 @@ impl fmt::Display for DeviceChoice {
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct DeviceArgs {
     /// Where kernels run: auto (a GPU if there is one), sim, cuda or cuda:N
-    #[arg(long, env = "WARP_DEVICE", default_value_t, value_name = "DEVICE", global = true)]
+    #[arg(long, env = "WARP_DEVICE", default_value_t, value_name = "DEVICE", value_parser = parse, global = true)]
     pub device: DeviceChoice,
-    /// Simulated kernels are checked for races, reads of what nobody wrote, mismatched barriers and more (implies sim)
+    /// Check simulated kernels for races, reads of unwritten memory, mismatched barriers and more (implies sim)
     #[arg(long, visible_alias = "sanitise", global = true)]
     pub sanitize: bool,
 }
@@ -101,6 +106,8 @@ mod tests {
         let parse = |name| Command::try_parse_from(["command", "--device", name]).map(|c| c.device.device);
         assert_eq!(parse("cuda:1").unwrap(), DeviceChoice::Cuda(1));
         assert!(parse("sim").is_ok_and(|choice| Device::open(choice).is_ok_and(|device| device.is_sim())));
+        // As clap passes an empty `WARP_DEVICE` on.
+        assert_eq!(parse("").unwrap(), DeviceChoice::Auto);
         let error = parse("gpu").unwrap_err().to_string();
         assert!(error.contains("no such device: `gpu` (use auto, sim, cuda or cuda:N)"), "{error}");
     }

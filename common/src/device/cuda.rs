@@ -1,18 +1,70 @@
-//! The CUDA side: a primary context by cudarc, and the few driver calls that cudarc's safe layer leaves out.
+//! An NVIDIA GPU: its memory, copies, fills and launches, by cudarc, and the few driver calls that its safe layer leaves out.
 
-use std::collections::BTreeMap;
+use std::cell::Cell;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CString, c_void};
+use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUfunction_attribute};
-use cudarc::driver::{CudaContext, CudaEvent, CudaSlice, CudaStream, DriverError, result};
+use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUfunction_attribute as FunctionAttribute};
+use cudarc::driver::{
+    CudaContext, CudaEvent, CudaSlice, CudaStream, DevicePtr, DevicePtrMut, DriverError, HostSlice as _,
+    PinnedHostSlice, result,
+};
 
-use super::buffer::{PinnedBuffer, RawBuffer, Storage};
-use super::element::DeviceElement;
-use super::kernel::ModuleCache;
+use super::backend::{Backend, Handle};
+use super::buffer::{PinnedBuffer, RawBuffer};
+use super::element::{DeviceElement, Host, HostMut};
+use super::high_water::HighWater;
+use super::kernel::{
+    FunctionHandle, KernelAttributes, LAUNCH, LaunchArgs, LaunchConfig, ModuleCache, ModuleHandle, Slot,
+};
 use super::memory::{Ledger, MemoryInfo};
-use super::{Device, Properties};
+use super::stream::Stream;
+use super::{Device, DeviceId, Properties};
+use crate::compile::Compiled;
 use crate::error::{Error, Result};
+
+/// Functions of the driver that cudarc calls for us. It panics where one is missing, so they are looked for first.
+const FUNCTIONS: &[&str] = &[
+    "cuCtxGetCurrent",
+    "cuCtxSetCurrent",
+    "cuCtxSynchronize",
+    "cuDeviceGet",
+    "cuDeviceGetAttribute",
+    "cuDeviceGetCount",
+    "cuDeviceGetName",
+    "cuDevicePrimaryCtxRelease_v2",
+    "cuDevicePrimaryCtxRetain",
+    "cuDeviceTotalMem_v2",
+    "cuEventCreate",
+    "cuEventDestroy_v2",
+    "cuEventRecord",
+    "cuEventSynchronize",
+    "cuFuncGetAttribute",
+    "cuFuncSetAttribute",
+    "cuGetErrorString",
+    "cuInit",
+    "cuLaunchKernel",
+    "cuMemAllocAsync",
+    "cuMemAlloc_v2",
+    "cuMemFreeAsync",
+    "cuMemFreeHost",
+    "cuMemFree_v2",
+    "cuMemGetInfo_v2",
+    "cuMemHostAlloc",
+    "cuMemcpyDtoDAsync_v2",
+    "cuMemcpyDtoHAsync_v2",
+    "cuMemcpyHtoDAsync_v2",
+    "cuMemsetD8Async",
+    "cuModuleGetFunction",
+    "cuModuleLoadDataEx",
+    "cuModuleUnload",
+    "cuStreamCreate",
+    "cuStreamDestroy_v2",
+    "cuStreamSynchronize",
+    "cuStreamWaitEvent",
+];
 
 /// An NVIDIA GPU.
 #[derive(Clone)]
@@ -30,6 +82,8 @@ struct Inner {
 /// cudarc orders the uses of a buffer across streams only within one.
 struct Shared {
     context: Arc<CudaContext>,
+    /// Not the null stream, which waits for other streams and which graphs cannot capture.
+    default_stream: Arc<CudaStream>,
     /// The first stream beside the default one. cudarc orders uses across streams only while it sees more than one, and would
     /// stop when the last is dropped, even with its work still in flight; so this one stays.
     second_stream: OnceLock<Arc<CudaStream>>,
@@ -42,15 +96,20 @@ impl Shared {
         if let Some(shared) = opened.get(&ordinal) {
             return Ok(shared);
         }
-        let shared =
-            &*Box::leak(Box::new(Shared { context: CudaContext::new(ordinal)?, second_stream: OnceLock::new() }));
+        let context = CudaContext::new(ordinal)?;
+        let stream = result::stream::create(result::stream::StreamKind::NonBlocking)?;
+        // cudarc counts the streams that it makes, and from the first one on records an event for each use of a buffer. As long
+        // as there is one stream none is needed; so this one is not counted.
+        // SAFETY: the stream belongs to this context, which `CudaContext::new` made current, and is never destroyed.
+        let default_stream = unsafe { context.wrap_borrowed_stream(stream) };
+        let shared = &*Box::leak(Box::new(Shared { context, default_stream, second_stream: OnceLock::new() }));
         opened.insert(ordinal, shared);
         Ok(shared)
     }
 }
 
 /// A driver error in our own words.
-pub(crate) fn error(operation: &str, context: &CudaContext, error: DriverError) -> Error {
+fn error(operation: &str, context: &CudaContext, error: DriverError) -> Error {
     Error::Cuda {
         operation: operation.to_owned(),
         device: format!("cuda:{}", context.ordinal()),
@@ -90,6 +149,14 @@ impl CudaDevice {
                 "no NVIDIA driver on this machine ({} not found)",
                 crate::probe::DRIVER_LIBRARY
             )));
+        }
+        // SAFETY: the library is there, as just seen.
+        let driver = unsafe { sys::culib() };
+        // SAFETY: only asks whether there is such a symbol; nothing is called.
+        let missing = |name: &&&str| unsafe { driver.get::<unsafe extern "C" fn()>(name.as_bytes()).is_err() };
+        if let Some(name) = FUNCTIONS.iter().find(missing) {
+            let library = crate::probe::DRIVER_LIBRARY;
+            return Err(absent(format!("{library} has no function {name}: it is too old, or not NVIDIA's driver")));
         }
         let count = CudaContext::device_count()
             .map_err(|error| absent(format!("the NVIDIA driver does not start: {}", describe(error))))?;
@@ -139,10 +206,22 @@ impl CudaDevice {
         &self.0.modules
     }
 
-    pub(crate) fn new_stream(&self) -> Result<Arc<CudaStream>> {
+    pub(crate) fn id(&self) -> DeviceId {
+        DeviceId::Cuda(self.ordinal())
+    }
+
+    pub(crate) fn default_stream(&self) -> Stream {
+        self.stream(self.0.shared.default_stream.clone())
+    }
+
+    pub(crate) fn new_stream(&self) -> Result<Stream> {
         let stream = self.context().new_stream().map_err(|e| error("making a stream", self.context(), e))?;
         self.0.shared.second_stream.get_or_init(|| stream.clone());
-        Ok(stream)
+        Ok(self.stream(stream))
+    }
+
+    fn stream(&self, stream: Arc<CudaStream>) -> Stream {
+        Stream::new(&Device::Cuda(self.clone()), Handle::Cuda(Queue { device: self.clone(), stream }))
     }
 
     pub(crate) fn memory(&self) -> MemoryInfo {
@@ -165,47 +244,13 @@ impl CudaDevice {
         let mut slice =
             unsafe { context.alloc_pinned_with_flags::<u8>(bytes, sys::CU_MEMHOSTALLOC_PORTABLE) }.map_err(fail)?;
         slice.as_mut_slice().map_err(fail)?.fill(0);
-        Ok(PinnedBuffer::on_cuda(slice, len))
-    }
-
-    /// `bytes` of uninitialised device memory, ordered on `stream`.
-    pub(crate) fn alloc(&self, stream: &Arc<CudaStream>, bytes: usize) -> Result<RawBuffer> {
-        // The driver has no empty allocations.
-        let size = bytes.max(1);
-        // SAFETY: every bit pattern is a value of a `DeviceElement`, so reading the memory before writing it is harmless.
-        let alloc = || unsafe { stream.alloc::<u8>(size) };
-        let out_of_memory = |e: &DriverError| e.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY;
-        let slice = match alloc() {
-            // Buffers already dropped may wait for their streams to free them.
-            Err(e) if out_of_memory(&e) => {
-                self.synchronize()?;
-                alloc()
-            }
-            other => other,
-        };
-        match slice {
-            Ok(slice) => Ok(RawBuffer::new(
-                Storage::Cuda(slice),
-                Device::Cuda(self.clone()),
-                self.0.ledger.reserve(bytes as u64),
-            )),
-            Err(e) if out_of_memory(&e) => {
-                let memory = self.memory();
-                Err(Error::OutOfMemory {
-                    device: format!("cuda:{}", self.ordinal()),
-                    requested: bytes as u64,
-                    free: memory.free,
-                    total: memory.total,
-                    in_use: memory.in_use,
-                })
-            }
-            Err(e) => Err(error("allocating device memory", self.context(), e)),
-        }
+        Ok(PinnedBuffer::new(Handle::Cuda(Pinned(slice)), len))
     }
 
     /// Loads a cubin, or PTX text for the driver to compile with its optimiser at `level`, 0 to 4 (its own choice is 4); the
     /// error is the loader's log.
-    pub(crate) fn load_module(&self, image: &[u8], level: u32) -> Result<CudaModule, String> {
+    pub(crate) fn load_module(&self, compiled: &Compiled, level: u32) -> Result<ModuleHandle, String> {
+        let image = compiled.cubin.as_deref().unwrap_or(compiled.ptx.as_bytes());
         // The driver reads PTX up to a zero byte; a cubin carries its own length, and one more byte does it no harm.
         let mut terminated = Vec::with_capacity(image.len() + 1);
         terminated.extend_from_slice(image);
@@ -237,14 +282,15 @@ impl CudaDevice {
             )
         };
         match loaded.result() {
-            Ok(()) => Ok(CudaModule(Arc::new(ModuleHandle { module, context: self.context().clone() }))),
+            Ok(()) => Ok(Handle::Cuda(Module(Arc::new(Loaded {
+                module,
+                context: self.context().clone(),
+                dynamic_shared: Mutex::default(),
+            })))),
             Err(error) => {
                 let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
                 let log = String::from_utf8_lossy(&log[..end]).trim().to_owned();
-                Err(match log.is_empty() {
-                    true => describe(error),
-                    false => format!("{}\n{log}", describe(error)),
-                })
+                Err(if log.is_empty() { describe(error) } else { format!("{}\n{log}", describe(error)) })
             }
         }
     }
@@ -252,19 +298,22 @@ impl CudaDevice {
 
 /// A loaded module; unloaded when the last kernel of it is gone.
 #[derive(Clone)]
-pub(crate) struct CudaModule(Arc<ModuleHandle>);
+pub(crate) struct Module(Arc<Loaded>);
 
-struct ModuleHandle {
+struct Loaded {
     module: sys::CUmodule,
     context: Arc<CudaContext>,
+    /// For each kernel by name, the most dynamic shared memory that the driver was asked to allow. It is here because all
+    /// handles of a kernel are the same one to the driver.
+    dynamic_shared: Mutex<HashMap<String, Arc<HighWater>>>,
 }
 
 // SAFETY: the driver's handles may be used from any thread that has made the context current, which every use does first.
-unsafe impl Send for ModuleHandle {}
+unsafe impl Send for Loaded {}
 // SAFETY: as above; the driver locks internally.
-unsafe impl Sync for ModuleHandle {}
+unsafe impl Sync for Loaded {}
 
-impl Drop for ModuleHandle {
+impl Drop for Loaded {
     fn drop(&mut self) {
         let context = &self.context;
         context.record_err(context.bind_to_thread());
@@ -275,86 +324,328 @@ impl Drop for ModuleHandle {
 
 /// A kernel of a loaded module.
 #[derive(Clone)]
-pub(crate) struct CudaFunction {
+pub(crate) struct Function {
     function: sys::CUfunction,
-    module: CudaModule,
+    module: Module,
+    static_shared: u32,
+    dynamic_shared: Arc<HighWater>,
 }
 
-// SAFETY: as for `ModuleHandle`, which it keeps alive.
-unsafe impl Send for CudaFunction {}
-// SAFETY: as for `ModuleHandle`.
-unsafe impl Sync for CudaFunction {}
+// SAFETY: as for `Loaded`, which it keeps alive.
+unsafe impl Send for Function {}
+// SAFETY: as for `Loaded`.
+unsafe impl Sync for Function {}
 
-impl CudaModule {
-    pub(crate) fn function(&self, name: &str) -> Result<CudaFunction, String> {
-        let context = &self.0.context;
-        context.bind_to_thread().map_err(describe)?;
-        let name = CString::new(name).map_err(|_| "a name with a zero byte".to_owned())?;
-        // SAFETY: the module is loaded, since `self` holds it.
-        let function = unsafe { result::module::get_function(self.0.module, name) }.map_err(describe)?;
-        Ok(CudaFunction { function, module: self.clone() })
+impl Module {
+    /// The kernel of this name; `refused` makes an error of the loader's words.
+    pub(crate) fn function(
+        &self,
+        name: &str,
+        refused: impl FnOnce(String) -> Error,
+    ) -> Result<(FunctionHandle, KernelAttributes)> {
+        let Loaded { module, context, dynamic_shared } = &*self.0;
+        let find = || {
+            context.bind_to_thread().map_err(describe)?;
+            let name = CString::new(name).map_err(|_| "a name with a zero byte".to_owned())?;
+            // SAFETY: the module is loaded, since `self` holds it.
+            unsafe { result::module::get_function(*module, name) }.map_err(describe)
+        };
+        let function = find().map_err(refused)?;
+        let get = |attribute| {
+            // SAFETY: the function belongs to a loaded module, and its context is current.
+            let value = unsafe { result::function::get_function_attribute(function, attribute) };
+            value.map(|value| value.max(0) as u32).map_err(|e| error("reading a kernel's attribute", context, e))
+        };
+        let attributes = KernelAttributes {
+            registers: Some(get(FunctionAttribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?),
+            local_bytes: Some(get(FunctionAttribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?),
+            static_shared: get(FunctionAttribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?,
+            max_threads_per_block: get(FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+        };
+        let mut limits = dynamic_shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let dynamic_shared = limits.entry(name.to_owned()).or_default().clone();
+        let static_shared = attributes.static_shared;
+        Ok((Handle::Cuda(Function { function, module: self.clone(), static_shared, dynamic_shared }), attributes))
     }
 }
 
-impl CudaFunction {
+impl Function {
     pub(crate) fn raw(&self) -> sys::CUfunction {
         self.function
     }
 
-    pub(crate) fn attribute(&self, attribute: CUfunction_attribute) -> Result<u32> {
-        let context = &self.module.0.context;
-        let get = || {
-            context.bind_to_thread()?;
-            // SAFETY: the function belongs to a loaded module.
-            unsafe { result::function::get_function_attribute(self.function, attribute) }
-        };
-        get().map(|value| value.max(0) as u32).map_err(|e| error("reading a kernel's attribute", context, e))
-    }
-
     /// Lets launches use up to `bytes` of dynamic shared memory, which beyond 48 KiB must be asked for.
-    pub(crate) fn allow_dynamic_shared(&self, bytes: u32) -> Result<()> {
+    fn allow_dynamic_shared(&self, bytes: u32) -> Result<()> {
         let context = &self.module.0.context;
-        let set = || {
+        let set = |bytes: u32| {
             context.bind_to_thread()?;
+            let attribute = FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             // SAFETY: the function belongs to a loaded module.
-            unsafe {
-                result::function::set_function_attribute(
-                    self.function,
-                    CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                    bytes as i32,
-                )
-            }
+            unsafe { result::function::set_function_attribute(self.function, attribute, bytes as i32) }
         };
-        set().map_err(|e| error("asking for more shared memory", context, e))
-    }
-
-    /// Queues a launch.
-    ///
-    /// # Safety
-    /// `params` points to one value for each parameter, of its size; the kernel must be right for them.
-    pub(crate) unsafe fn launch(
-        &self,
-        stream: &CudaStream,
-        config: &super::LaunchConfig,
-        params: &mut [*mut c_void],
-    ) -> std::result::Result<(), DriverError> {
-        stream.context().bind_to_thread()?;
-        // SAFETY: the caller's promise; stream and function are alive.
-        unsafe {
-            result::launch_kernel(
-                self.function,
-                config.grid_dim,
-                config.block_dim,
-                config.shared_mem_bytes,
-                stream.cu_stream(),
-                params,
-            )
-        }
+        self.dynamic_shared.raise(bytes, set).map_err(|e| error("asking for more shared memory", context, e))
     }
 }
 
+/// One allocation.
+pub(crate) struct Memory(CudaSlice<u8>);
+
+impl Memory {
+    pub(crate) fn slice(&self) -> &CudaSlice<u8> {
+        &self.0
+    }
+
+    pub(crate) fn slice_mut(&mut self) -> &mut CudaSlice<u8> {
+        &mut self.0
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // cudarc frees in the calling thread's current context, and a thread that never used the device has none. An error
+        // here is kept by the context and reported by the next operation.
+        let context = self.0.context();
+        context.record_err(context.bind_to_thread());
+    }
+}
+
+/// Page-locked host memory. cudarc's slice carries an event of the last copy, which every access from the host waits for.
+pub(crate) struct Pinned(PinnedHostSlice<u8>);
+
+impl Pinned {
+    pub(crate) fn bytes(&self) -> Result<&[u8]> {
+        self.0.as_slice().map_err(|e| error(WAIT_FOR_COPY, self.0.context(), e))
+    }
+
+    pub(crate) fn bytes_mut(&mut self) -> Result<&mut [u8]> {
+        let context = self.0.context().clone();
+        self.0.as_mut_slice().map_err(|e| error(WAIT_FOR_COPY, &context, e))
+    }
+}
+
+const WAIT_FOR_COPY: &str = "waiting for a copy";
+
+/// A stream.
+#[derive(Clone)]
+pub(crate) struct Queue {
+    device: CudaDevice,
+    stream: Arc<CudaStream>,
+}
+
+impl PartialEq for Queue {
+    fn eq(&self, other: &Queue) -> bool {
+        self.stream == other.stream
+    }
+}
+
+impl Queue {
+    pub(crate) fn stream(&self) -> &Arc<CudaStream> {
+        &self.stream
+    }
+
+    fn check<T>(&self, operation: &str, result: std::result::Result<T, DriverError>) -> Result<T> {
+        result.map_err(|e| error(operation, self.stream.context(), e))
+    }
+
+    fn bind(&self, operation: &str) -> Result<()> {
+        self.check(operation, self.stream.context().bind_to_thread())
+    }
+}
+
+impl Backend for Queue {
+    type Half<C, S> = C;
+    type Memory = Memory;
+    type Function = Function;
+    type Mark = Mark;
+
+    fn half<C, S>(handle: Handle<C, S>) -> Option<C> {
+        match handle {
+            Handle::Cuda(cuda) => Some(cuda),
+            Handle::Sim(_) => None,
+        }
+    }
+
+    fn device_id(&self) -> DeviceId {
+        self.device.id()
+    }
+
+    fn alloc(&self, bytes: usize, _label: impl FnOnce() -> String) -> Result<RawBuffer> {
+        // The driver has no empty allocations.
+        let size = bytes.max(1);
+        // SAFETY: every bit pattern is a value of a `DeviceElement`, so reading the memory before writing it is harmless.
+        let alloc = || unsafe { self.stream.alloc::<u8>(size) };
+        let out_of_memory = |e: &DriverError| e.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY;
+        let slice = match alloc() {
+            // Buffers already dropped may wait for their streams to free them.
+            Err(e) if out_of_memory(&e) => {
+                self.device.synchronize()?;
+                alloc()
+            }
+            other => other,
+        };
+        match slice {
+            Ok(slice) => Ok(RawBuffer::new(
+                Handle::Cuda(Memory(slice)),
+                Device::Cuda(self.device.clone()),
+                bytes,
+                self.device.0.ledger.reserve(bytes as u64),
+            )),
+            Err(e) if out_of_memory(&e) => {
+                let memory = self.device.memory();
+                Err(Error::OutOfMemory {
+                    device: self.device_id().to_string(),
+                    requested: bytes as u64,
+                    free: memory.free,
+                    total: memory.total,
+                    in_use: memory.in_use,
+                })
+            }
+            Err(e) => self.check("allocating device memory", Err(e)),
+        }
+    }
+
+    fn fill(&self, memory: &mut Memory, range: Range<usize>, value: u8) -> Result<()> {
+        const OPERATION: &str = "filling a buffer";
+        if range.is_empty() {
+            return Ok(());
+        }
+        self.bind(OPERATION)?;
+        let (ptr, _written) = memory.0.device_ptr_mut(&self.stream);
+        let ptr = ptr + range.start as u64;
+        // SAFETY: the range lies inside the memory.
+        self.check(OPERATION, unsafe { result::memset_d8_async(ptr, value, range.len(), self.stream.cu_stream()) })
+    }
+
+    fn write<T: DeviceElement>(&self, memory: &mut Memory, range: Range<usize>, source: Host<'_, T>) -> Result<()> {
+        const OPERATION: &str = "copying to the device";
+        if range.is_empty() {
+            return Ok(());
+        }
+        self.bind(OPERATION)?;
+        let (ptr, _written) = memory.0.device_ptr_mut(&self.stream);
+        let ptr = ptr + range.start as u64;
+        if let Host::Pinned(PinnedBuffer { memory: Handle::Cuda(Pinned(pinned)), .. }) = &source
+            && pinned.context() == self.stream.context()
+        {
+            // SAFETY: the slice is only read by the copy queued here, whose end `_reading` marks; the pinned buffer waits for
+            // that mark before anyone writes or frees it.
+            let (bytes, _reading) = unsafe { pinned.stream_synced_slice(&self.stream) };
+            let bytes = &bytes[..range.len()];
+            // SAFETY: the range lies inside the memory and is as long as the source.
+            return self.check(OPERATION, unsafe { result::memcpy_htod_async(ptr, bytes, self.stream.cu_stream()) });
+        }
+        let bytes: &[u8] = bytemuck::cast_slice(source.slice()?);
+        // SAFETY: the lengths are equal, and the synchronisation keeps `bytes` borrowed until the copy is over.
+        let copied = unsafe { result::memcpy_htod_async(ptr, bytes, self.stream.cu_stream()) };
+        self.check(OPERATION, copied.and_then(|()| self.stream.synchronize()))
+    }
+
+    fn read<T: DeviceElement>(&self, memory: &Memory, range: Range<usize>, mut dst: HostMut<'_, T>) -> Result<()> {
+        const OPERATION: &str = "copying from the device";
+        if range.is_empty() {
+            return Ok(());
+        }
+        self.bind(OPERATION)?;
+        let (ptr, _read) = memory.0.device_ptr(&self.stream);
+        let ptr = ptr + range.start as u64;
+        if let HostMut::Pinned(PinnedBuffer { memory: Handle::Cuda(Pinned(pinned)), .. }) = &mut dst
+            && pinned.context() == self.stream.context()
+        {
+            // SAFETY: the pinned buffer waits for the mark that `_writing` leaves before anyone reads or frees it.
+            let (bytes, _writing) = unsafe { pinned.stream_synced_mut_slice(&self.stream) };
+            let bytes = &mut bytes[..range.len()];
+            // SAFETY: the range lies inside the memory and is as long as the destination.
+            return self.check(OPERATION, unsafe { result::memcpy_dtoh_async(bytes, ptr, self.stream.cu_stream()) });
+        }
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(dst.slice_mut()?);
+        // SAFETY: the lengths are equal, and the synchronisation keeps `bytes` borrowed until the copy is over.
+        let copied = unsafe { result::memcpy_dtoh_async(bytes, ptr, self.stream.cu_stream()) };
+        self.check(OPERATION, copied.and_then(|()| self.stream.synchronize()))
+    }
+
+    fn copy(&self, source: &Memory, range: Range<usize>, dst: &mut Memory, at: usize) -> Result<()> {
+        const OPERATION: &str = "copying inside the device";
+        if range.is_empty() {
+            return Ok(());
+        }
+        self.bind(OPERATION)?;
+        let (from, _read) = source.0.device_ptr(&self.stream);
+        let (to, _written) = dst.0.device_ptr_mut(&self.stream);
+        let (from, to) = (from + range.start as u64, to + at as u64);
+        // SAFETY: both regions lie in live memory of this context and are as long as the range.
+        self.check(OPERATION, unsafe { result::memcpy_dtod_async(to, from, range.len(), self.stream.cu_stream()) })
+    }
+
+    unsafe fn launch(&self, function: &Function, args: &mut LaunchArgs<'_>, config: &LaunchConfig) -> Result<()> {
+        let shared = config.shared_mem_bytes;
+        if function.static_shared + shared > self.device.properties().shared_per_block {
+            function.allow_dynamic_shared(shared)?;
+        }
+        // One pointer per buffer, at an address that stays while `params` points to it.
+        let pointers = vec![Cell::new(0u64); args.slots.len()];
+        let mut params: Vec<*mut c_void> = Vec::with_capacity(args.slots.len());
+        // Kept until the launch is queued: each then marks its buffer as read or written at this point of the stream.
+        let mut marks = Vec::new();
+        for (slot, pointer) in args.slots.iter_mut().zip(&pointers) {
+            params.push(match slot {
+                Slot::Value { at, .. } => args.values[*at..].as_ptr().cast_mut().cast(),
+                Slot::Read(region) => {
+                    let (ptr, mark) = region.on(self, LAUNCH)?.0.device_ptr(&self.stream);
+                    pointer.set(ptr + region.range().start as u64);
+                    marks.push(mark);
+                    pointer.as_ptr().cast()
+                }
+                Slot::Write(region) => {
+                    let start = region.range().start as u64;
+                    let (ptr, mark) = region.on(self, LAUNCH)?.0.device_ptr_mut(&self.stream);
+                    pointer.set(ptr + start);
+                    marks.push(mark);
+                    pointer.as_ptr().cast()
+                }
+                Slot::Again(index) => pointers[*index].as_ptr().cast(),
+                Slot::Null => pointer.as_ptr().cast(),
+            });
+        }
+        let mut launch = || {
+            self.stream.context().bind_to_thread()?;
+            let LaunchConfig { grid_dim, block_dim, .. } = *config;
+            // SAFETY: stream and function are alive, `params` has one pointer per parameter, to a value of its size; the rest is
+            // the caller's promise.
+            unsafe {
+                let stream = self.stream.cu_stream();
+                result::launch_kernel(function.function, grid_dim, block_dim, shared, stream, &mut params)
+            }
+        };
+        launch().map_err(|e| {
+            let operation = format!("launching kernel `{}`", args.kernel.name());
+            error(&operation, self.stream.context(), e)
+        })
+    }
+
+    fn mark(&self) -> Result<CudaEvent> {
+        let flags = sys::CUevent_flags::CU_EVENT_DEFAULT;
+        self.check("recording an event", self.stream.record_event(Some(flags)))
+    }
+
+    fn wait(&self, mark: &CudaEvent) -> Result<()> {
+        self.check("waiting for an event", self.stream.wait(mark))
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        self.check("waiting for the stream", self.stream.synchronize())
+    }
+}
+
+/// A mark in a stream.
+pub(crate) type Mark = CudaEvent;
+
+/// Waits until the stream has reached the mark.
+pub(crate) fn wait_for(mark: &Mark) -> Result<()> {
+    mark.synchronize().map_err(|e| error("waiting for an event", mark.context(), e))
+}
+
 /// Milliseconds between two events, by the function that drivers of every CUDA version have: cudarc's own call needs 12.8.
-pub(crate) fn elapsed_ms(start: &CudaEvent, end: &CudaEvent) -> Result<f32> {
+pub(crate) fn elapsed_ms(start: &Mark, end: &Mark) -> Result<f32> {
     type Elapsed = unsafe extern "C" fn(*mut f32, sys::CUevent, sys::CUevent) -> sys::CUresult;
     let context = start.context();
     let measure = || {
@@ -372,23 +663,6 @@ pub(crate) fn elapsed_ms(start: &CudaEvent, end: &CudaEvent) -> Result<f32> {
         Ok(ms)
     };
     measure().map_err(|e| error("reading the time between two events", context, e))
-}
-
-/// Fills bytes `[offset, offset + bytes)` of `slice`.
-pub(crate) fn fill(
-    stream: &Arc<CudaStream>,
-    slice: &mut CudaSlice<u8>,
-    range: std::ops::Range<usize>,
-    value: u8,
-) -> std::result::Result<(), DriverError> {
-    use cudarc::driver::DevicePtrMut;
-    if range.is_empty() {
-        return Ok(());
-    }
-    stream.context().bind_to_thread()?;
-    let (ptr, _written) = slice.device_ptr_mut(stream);
-    // SAFETY: the range lies inside the slice; the caller took it from a region of the same buffer.
-    unsafe { result::memset_d8_async(ptr + range.start as u64, value, range.len(), stream.cu_stream()) }
 }
 
 fn properties(context: &CudaContext) -> std::result::Result<Properties, DriverError> {

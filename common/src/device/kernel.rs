@@ -4,23 +4,14 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use super::buffer::{Buffer, DeviceSlice, DeviceSliceMut, Region, RegionMut, Storage, View, ViewMut};
+use super::backend::{Backend, Handle, on_either, resolve};
+use super::buffer::{Buffer, DeviceSlice, DeviceSliceMut, Region, RegionMut, View, ViewMut};
 use super::element::DeviceElement;
 use super::stream::Stream;
-use super::{Device, DeviceId, Properties};
+use super::{Device, DeviceId, Properties, cuda, on_device, sim};
 use crate::compile::ptx::{Entry, Param};
 use crate::compile::{Compiled, Fingerprint, Origin};
 use crate::error::{Error, Result};
-
-#[cfg(feature = "cuda")]
-use {
-    super::cuda::{self, CudaFunction, CudaModule},
-    super::stream::StreamBackend,
-    cudarc::driver::sys::CUfunction_attribute as Attribute,
-    cudarc::driver::{DevicePtr, DevicePtrMut},
-    std::cell::Cell,
-    std::sync::atomic::{AtomicU32, Ordering},
-};
 
 /// A loaded file of kernels. Cheap to clone.
 #[derive(Clone)]
@@ -32,16 +23,12 @@ struct ModuleInner {
     /// The CUDA source, for the simulator's diagnostics.
     source: Option<Arc<str>>,
     entries: Vec<Entry>,
-    device: DeviceId,
-    device_name: String,
-    loaded: Loaded,
+    owner: DeviceId,
+    loaded: ModuleHandle,
 }
 
-enum Loaded {
-    #[cfg(feature = "cuda")]
-    Cuda(CudaModule),
-    Sim(ptx_sim::LoadedModule),
-}
+pub(super) type ModuleHandle = Handle<cuda::Module, sim::Module>;
+pub(super) type FunctionHandle = Handle<cuda::Function, sim::Function>;
 
 /// The modules that a device has loaded, by what they were compiled from.
 #[derive(Default)]
@@ -63,31 +50,19 @@ impl ModuleCache {
 
 impl Module {
     /// Loads what was compiled. PTX is compiled once more, by a GPU's driver, with its optimiser at level `optimiser`.
-    #[cfg_attr(not(feature = "cuda"), expect(unused_variables))]
     pub(crate) fn load(device: &Device, compiled: Compiled, optimiser: u32) -> Result<Module> {
-        let refused =
-            |detail: String| Error::Load { module: compiled.name.clone(), device: device.short_name(), detail };
-        let loaded = match device {
-            #[cfg(feature = "cuda")]
-            Device::Cuda(cuda) => {
-                let image = compiled.cubin.as_deref();
-                let image = image.unwrap_or(compiled.ptx.as_bytes());
-                Loaded::Cuda(cuda.load_module(image, optimiser).map_err(refused)?)
-            }
-            Device::Sim(sim) => {
-                let module = ptx_sim::Module::from_ptx(&compiled.ptx, &compiled.ptx_name())
-                    .map_err(|error| refused(error.render(false)))?;
-                let loaded = sim.device().load(&module);
-                Loaded::Sim(loaded.map_err(|error| refused(error.render(false)))?)
-            }
-        };
+        let loaded = on_device!(device, device => device.load_module(&compiled, optimiser));
+        let loaded = loaded.map_err(|detail| Error::Load {
+            module: compiled.name.clone(),
+            device: device.short_name(),
+            detail,
+        })?;
         Ok(Module(Arc::new(ModuleInner {
             entries: crate::compile::ptx::entries(&compiled.ptx),
             name: compiled.name,
             origin: compiled.origin,
             source: compiled.source,
-            device: device.id(),
-            device_name: device.short_name(),
+            owner: device.id(),
             loaded,
         })))
     }
@@ -105,39 +80,9 @@ impl Module {
             available: self.kernel_names().map(str::to_owned).collect(),
         })?;
         let refused =
-            |detail: String| Error::Load { module: module.name.clone(), device: module.device_name.clone(), detail };
-        let (function, attributes) = match &module.loaded {
-            #[cfg(feature = "cuda")]
-            Loaded::Cuda(loaded) => {
-                let function = loaded.function(name).map_err(refused)?;
-                let get = |attribute| function.attribute(attribute);
-                let attributes = KernelAttributes {
-                    registers: Some(get(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?),
-                    local_bytes: Some(get(Attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?),
-                    static_shared: get(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?,
-                    max_threads_per_block: get(Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
-                };
-                (Function::Cuda(function), attributes)
-            }
-            Loaded::Sim(loaded) => {
-                let kernel = loaded.kernel(name).map_err(|error| refused(error.render(false)))?;
-                let attributes = KernelAttributes {
-                    registers: None,
-                    local_bytes: None,
-                    static_shared: kernel.info().static_shared,
-                    max_threads_per_block: kernel.info().max_threads.unwrap_or(1024).min(1024),
-                };
-                (Function::Sim(kernel), attributes)
-            }
-        };
-        Ok(Kernel(Arc::new(KernelInner {
-            entry: entry.clone(),
-            attributes,
-            #[cfg(feature = "cuda")]
-            dynamic_shared_asked: AtomicU32::new(0),
-            function,
-            module: self.clone(),
-        })))
+            |detail: String| Error::Load { module: module.name.clone(), device: module.owner.to_string(), detail };
+        let (function, attributes) = on_either!(&module.loaded, loaded => loaded.function(name, refused)?);
+        Ok(Kernel(Arc::new(KernelInner { entry: entry.clone(), attributes, function, module: self.clone() })))
     }
 
     /// The kernels in the file.
@@ -153,7 +98,7 @@ impl Module {
 
 impl fmt::Debug for Module {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Module({} on {}, {})", self.0.name, self.0.device_name, self.0.origin)
+        write!(f, "Module({} on {}, {})", self.0.name, self.0.owner, self.0.origin)
     }
 }
 
@@ -164,17 +109,8 @@ pub struct Kernel(Arc<KernelInner>);
 struct KernelInner {
     entry: Entry,
     attributes: KernelAttributes,
-    /// The most dynamic shared memory that the driver was told of so far.
-    #[cfg(feature = "cuda")]
-    dynamic_shared_asked: AtomicU32,
-    function: Function,
+    function: FunctionHandle,
     module: Module,
-}
-
-enum Function {
-    #[cfg(feature = "cuda")]
-    Cuda(CudaFunction),
-    Sim(ptx_sim::Kernel),
 }
 
 /// What a kernel takes of a multiprocessor.
@@ -210,9 +146,18 @@ impl Kernel {
     #[cfg(feature = "cuda")]
     pub fn cu_function(&self) -> Option<cudarc::driver::sys::CUfunction> {
         match &self.0.function {
-            Function::Cuda(function) => Some(function.raw()),
-            Function::Sim(_) => None,
+            Handle::Cuda(function) => Some(function.raw()),
+            Handle::Sim(_) => None,
         }
+    }
+
+    /// The CUDA source, where it is known.
+    pub(crate) fn source(&self) -> Option<&str> {
+        self.0.module.0.source.as_deref()
+    }
+
+    fn on<Q: Backend>(&self, queue: &Q) -> Result<Q::Half<&cuda::Function, &sim::Function>> {
+        resolve(queue, LAUNCH, "kernel", self.0.module.0.owner, self.0.function.as_ref())
     }
 }
 
@@ -221,6 +166,9 @@ impl fmt::Debug for Kernel {
         write!(f, "Kernel({} of {:?})", self.name(), self.0.module)
     }
 }
+
+/// What messages call a launch.
+pub(crate) const LAUNCH: &str = "launching a kernel";
 
 /// The geometry of a launch: blocks in the grid, threads in a block, bytes of dynamic shared memory a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -253,14 +201,17 @@ impl LaunchConfig {
 /// The arguments of one launch, as [`Stream::launch_builder`] starts them.
 pub struct LaunchArgs<'a> {
     stream: &'a Stream,
-    kernel: &'a Kernel,
-    args: Vec<Slot<'a>>,
+    pub(super) kernel: &'a Kernel,
+    pub(super) slots: Vec<Slot<'a>>,
     /// Scalars and structs, each at a multiple of 8 bytes.
-    values: Vec<u64>,
+    pub(super) values: Vec<u64>,
 }
 
-enum Slot<'a> {
+/// One argument.
+pub(super) enum Slot<'a> {
+    /// Bytes of [`LaunchArgs::values`].
     Value {
+        /// Index of the first unit.
         at: usize,
         bytes: usize,
     },
@@ -288,43 +239,43 @@ impl<'a, T: DeviceElement> KernelArg<'a> for &T {
 
 impl<'a, 'b: 'a, T: DeviceElement> KernelArg<'a> for &'b Buffer<T> {
     fn push(self, args: &mut LaunchArgs<'a>) {
-        args.args.push(Slot::Read(self.region()));
+        args.slots.push(Slot::Read(self.region()));
     }
 }
 
 impl<'a, 'b: 'a, T: DeviceElement> KernelArg<'a> for &'b mut Buffer<T> {
     fn push(self, args: &mut LaunchArgs<'a>) {
-        args.args.push(Slot::Write(self.region_mut()));
+        args.slots.push(Slot::Write(self.region_mut()));
     }
 }
 
 impl<'a, 'b: 'a, T: DeviceElement> KernelArg<'a> for &'b View<'_, T> {
     fn push(self, args: &mut LaunchArgs<'a>) {
-        args.args.push(Slot::Read(self.region()));
+        args.slots.push(Slot::Read(self.region()));
     }
 }
 
 impl<'a, 'b: 'a, T: DeviceElement> KernelArg<'a> for &'b mut ViewMut<'_, T> {
     fn push(self, args: &mut LaunchArgs<'a>) {
-        args.args.push(Slot::Write(self.region_mut()));
+        args.slots.push(Slot::Write(self.region_mut()));
     }
 }
 
 impl<'a, 'b: 'a, T: DeviceElement> KernelArg<'a> for Option<&'b Buffer<T>> {
     fn push(self, args: &mut LaunchArgs<'a>) {
-        args.args.push(self.map_or(Slot::Null, |buffer| Slot::Read(buffer.region())));
+        args.slots.push(self.map_or(Slot::Null, |buffer| Slot::Read(buffer.region())));
     }
 }
 
 impl<'a, 'b: 'a, T: DeviceElement> KernelArg<'a> for Option<&'b mut Buffer<T>> {
     fn push(self, args: &mut LaunchArgs<'a>) {
-        args.args.push(self.map_or(Slot::Null, |buffer| Slot::Write(buffer.region_mut())));
+        args.slots.push(self.map_or(Slot::Null, |buffer| Slot::Write(buffer.region_mut())));
     }
 }
 
 impl<'a> LaunchArgs<'a> {
     pub(crate) fn new(stream: &'a Stream, kernel: &'a Kernel) -> LaunchArgs<'a> {
-        LaunchArgs { stream, kernel, args: Vec::new(), values: Vec::new() }
+        LaunchArgs { stream, kernel, slots: Vec::new(), values: Vec::new() }
     }
 
     /// Appends an argument, in the order of the kernel's parameters.
@@ -338,7 +289,7 @@ impl<'a> LaunchArgs<'a> {
         let at = self.values.len();
         self.values.resize(at + bytes.len().div_ceil(8), 0);
         bytemuck::cast_slice_mut(&mut self.values[at..])[..bytes.len()].copy_from_slice(bytes);
-        self.args.push(Slot::Value { at, bytes: bytes.len() });
+        self.slots.push(Slot::Value { at, bytes: bytes.len() });
         self
     }
 
@@ -348,9 +299,9 @@ impl<'a> LaunchArgs<'a> {
     /// # Panics
     /// If there is no such argument yet, or it is no buffer.
     pub fn arg_again(&mut self, index: usize) -> &mut Self {
-        let buffer = matches!(self.args.get(index), Some(Slot::Read(_) | Slot::Write(_)));
+        let buffer = matches!(self.slots.get(index), Some(Slot::Read(_) | Slot::Write(_)));
         assert!(buffer, "argument {index} is no buffer given before");
-        self.args.push(Slot::Again(index));
+        self.slots.push(Slot::Again(index));
         self
     }
 
@@ -369,129 +320,17 @@ impl<'a> LaunchArgs<'a> {
     /// [`Error::Arguments`], [`Error::LaunchConfig`], [`Error::WrongDevice`]; [`Error::Fault`] from the simulator; what the
     /// driver reports of earlier work.
     pub unsafe fn launch(&mut self, config: LaunchConfig) -> Result<()> {
-        self.check_arguments()?;
-        check_config(self.kernel, &config, self.stream.device().properties())?;
-        match &self.kernel.0.function {
-            #[cfg(feature = "cuda")]
-            Function::Cuda(function) => {
-                let StreamBackend::Cuda(stream) = &self.stream.backend else {
-                    unreachable!("the devices were compared")
-                };
-                let fail = |e| {
-                    let operation = format!("launching kernel `{}`", self.kernel.name());
-                    cuda::error(&operation, stream.context(), e)
-                };
-                let kernel = &*self.kernel.0;
-                let properties = self.stream.device().properties();
-                let shared = config.shared_mem_bytes;
-                if kernel.attributes.static_shared + shared > properties.shared_per_block
-                    && kernel.dynamic_shared_asked.load(Ordering::Acquire) < shared
-                {
-                    function.allow_dynamic_shared(shared)?;
-                    kernel.dynamic_shared_asked.fetch_max(shared, Ordering::Release);
-                }
-                // One pointer a buffer, at an address that stays while `params` points to it.
-                let pointers = vec![Cell::new(0u64); self.args.len()];
-                let mut params = Vec::with_capacity(self.args.len());
-                // Kept until the launch is queued: each then marks its buffer as read or written at this point of the stream.
-                let mut marks = Vec::new();
-                for (slot, pointer) in self.args.iter_mut().zip(&pointers) {
-                    let (ptr, offset, mark) = match slot {
-                        Slot::Value { at, .. } => {
-                            params.push(self.values[*at..].as_ptr().cast_mut().cast());
-                            continue;
-                        }
-                        Slot::Again(index) => {
-                            params.push(pointers[*index].as_ptr().cast());
-                            continue;
-                        }
-                        Slot::Null => {
-                            params.push(pointer.as_ptr().cast());
-                            continue;
-                        }
-                        Slot::Read(region) => {
-                            let Storage::Cuda(slice) = &region.raw.storage else {
-                                unreachable!("the devices were compared")
-                            };
-                            let (ptr, mark) = slice.device_ptr(stream);
-                            (ptr, region.offset, mark)
-                        }
-                        Slot::Write(region) => {
-                            let Storage::Cuda(slice) = &mut region.raw.storage else {
-                                unreachable!("the devices were compared")
-                            };
-                            let (ptr, mark) = slice.device_ptr_mut(stream);
-                            (ptr, region.offset, mark)
-                        }
-                    };
-                    pointer.set(ptr + offset as u64);
-                    params.push(pointer.as_ptr().cast());
-                    marks.push(mark);
-                }
-                // SAFETY: `check_arguments` compared number and sizes; the rest is the caller's promise.
-                unsafe { function.launch(stream, &config, &mut params) }.map_err(fail)
-            }
-            Function::Sim(function) => {
-                let sim = self.stream.device().as_sim();
-                let sim = sim.expect("the devices were compared");
-                let config = ptx_sim::LaunchConfig {
-                    grid: [config.grid_dim.0, config.grid_dim.1, config.grid_dim.2],
-                    block: [config.block_dim.0, config.block_dim.1, config.block_dim.2],
-                    shared_bytes: config.shared_mem_bytes,
-                    budget: sim.budget(),
-                };
-                let args: Vec<_> = self.args.iter().map(|slot| self.sim_arg(slot)).collect();
-                sim.launch(function, &config, &args).map_err(|error| self.launch_error(error))
-            }
-        }
-    }
-
-    fn sim_arg(&self, slot: &Slot<'_>) -> ptx_sim::Arg {
-        let (raw, offset) = match slot {
-            Slot::Value { at, bytes } => {
-                let value = &bytemuck::cast_slice(&self.values[*at..])[..*bytes];
-                return ptx_sim::Arg::from_bytes(value);
-            }
-            Slot::Read(region) => (region.raw, region.offset),
-            Slot::Write(region) => (&*region.raw, region.offset),
-            Slot::Again(index) => return self.sim_arg(&self.args[*index]),
-            Slot::Null => return ptx_sim::Arg::from(0u64),
-        };
-        match &raw.storage {
-            Storage::Sim(allocation) => ptx_sim::Arg::from(allocation.ptr.0 + offset as u64),
-            #[cfg(feature = "cuda")]
-            Storage::Cuda(_) => unreachable!("the devices were compared"),
-        }
-    }
-
-    fn launch_error(&self, error: ptx_sim::LaunchError) -> Error {
-        let kernel = self.kernel.name().to_owned();
-        match error {
-            ptx_sim::LaunchError::Fault(fault) => {
-                let source = self.kernel.0.module.0.source.as_deref();
-                Error::Fault { rendered: fault.render(source, false), fault }
-            }
-            ptx_sim::LaunchError::Findings(findings) => {
-                let source = self.kernel.0.module.0.source.as_deref();
-                let rendered: Vec<String> = findings.iter().map(|finding| finding.render(source, false)).collect();
-                Error::Findings { rendered: rendered.join("\n\n"), findings }
-            }
-            ptx_sim::LaunchError::Arguments { .. } => Error::Arguments { kernel, detail: error.to_string() },
-            other => Error::LaunchConfig { kernel, detail: other.to_string() },
-        }
+        let (stream, kernel) = (self.stream, self.kernel);
+        on_either!(&stream.queue, queue => {
+            let function = kernel.on(queue)?;
+            self.check_arguments()?;
+            check_config(kernel, &config, stream.device().properties())?;
+            // SAFETY: number and sizes of the arguments and the geometry were checked; the rest is the caller's promise.
+            unsafe { queue.launch(function, self, &config) }
+        })
     }
 
     fn check_arguments(&self) -> Result<()> {
-        const OPERATION: &str = "launching a kernel";
-        let device = self.stream.device();
-        if self.kernel.0.module.0.device != device.id() {
-            return Err(Error::WrongDevice {
-                operation: OPERATION,
-                what: "kernel",
-                expected: device.short_name(),
-                found: self.kernel.0.module.0.device_name.clone(),
-            });
-        }
         let params = self.kernel.params();
         let wrong = |detail: String| {
             Err(Error::Arguments {
@@ -499,26 +338,18 @@ impl<'a> LaunchArgs<'a> {
                 detail: format!("{detail}; it takes {}", signature(params)),
             })
         };
-        if self.args.len() != params.len() {
+        if self.slots.len() != params.len() {
             return wrong(format!(
                 "{} given for {}",
-                count(self.args.len(), "argument"),
+                count(self.slots.len(), "argument"),
                 count(params.len(), "parameter")
             ));
         }
-        for (i, (slot, param)) in self.args.iter().zip(params).enumerate() {
+        for (i, (slot, param)) in self.slots.iter().zip(params).enumerate() {
             let (what, bytes) = match slot {
                 Slot::Value { bytes, .. } => ("a value", *bytes),
-                Slot::Again(_) => ("a buffer's address", 8),
+                Slot::Read(_) | Slot::Write(_) | Slot::Again(_) => ("a buffer's address", 8),
                 Slot::Null => ("a null pointer", 8),
-                Slot::Read(region) => {
-                    self.stream.check_device(OPERATION, region.raw)?;
-                    ("a buffer's address", 8)
-                }
-                Slot::Write(region) => {
-                    self.stream.check_device(OPERATION, region.raw)?;
-                    ("a buffer's address", 8)
-                }
             };
             if bytes != param.bytes as usize {
                 return wrong(format!(

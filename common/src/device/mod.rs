@@ -4,16 +4,32 @@
 //! [`Stream::synchronize`] waits for all of it. On the simulator each operation is finished when its call returns, which
 //! is one of the orders that a GPU may choose. What one side cannot do is [`Error::Unsupported`] with the reason.
 
+mod backend;
 mod buffer;
 mod choice;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod element;
+#[cfg(any(feature = "cuda", test))]
+mod high_water;
 mod kernel;
 mod memory;
 mod properties;
 mod sim;
 mod stream;
+
+/// CUDA's half of everything, in a program built without it: types without values.
+#[cfg(not(feature = "cuda"))]
+mod cuda {
+    use std::convert::Infallible;
+
+    pub(crate) type Function = Infallible;
+    pub(crate) type Mark = Infallible;
+    pub(crate) type Memory = Infallible;
+    pub(crate) type Module = Infallible;
+    pub(crate) type Pinned = Infallible;
+    pub(crate) type Queue = Infallible;
+}
 
 pub use buffer::{Buffer, DeviceSlice, DeviceSliceMut, PinnedBuffer, View, ViewMut};
 pub use choice::{DeviceArgs, DeviceChoice};
@@ -28,6 +44,7 @@ pub use stream::{Event, Stream};
 
 use crate::compile::{self, KernelSource, Target};
 use crate::error::{Error, Result};
+use buffer::RawBuffer;
 
 /// The level of the driver's optimiser, unless someone asks for none: its own choice.
 const OPTIMISED: u32 = 4;
@@ -49,6 +66,29 @@ pub(crate) enum DeviceId {
     Cuda(usize),
     Sim(u64),
 }
+
+impl std::fmt::Display for DeviceId {
+    /// The name that `--device` takes: `cuda:0` or `sim`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            #[cfg(feature = "cuda")]
+            DeviceId::Cuda(ordinal) => write!(f, "cuda:{ordinal}"),
+            DeviceId::Sim(_) => f.write_str("sim"),
+        }
+    }
+}
+
+/// `$body` for whichever device it is.
+macro_rules! on_device {
+    ($device:expr, $inner:ident => $body:expr) => {
+        match $device {
+            #[cfg(feature = "cuda")]
+            $crate::Device::Cuda($inner) => $body,
+            $crate::Device::Sim($inner) => $body,
+        }
+    };
+}
+pub(crate) use on_device;
 
 impl Device {
     /// Opens the chosen device. `Auto` takes the first GPU if a driver answers, else the simulator;
@@ -78,15 +118,13 @@ impl Device {
         }
     }
 
-    /// Opens the device that the environment variable `WARP_DEVICE` names, `auto` if it is not set.
+    /// Opens the device that the environment variable `WARP_DEVICE` names, `auto` if it is unset or empty.
     ///
     /// # Errors
     /// As [`Device::open`], and [`Error::DeviceName`] for a name that is none.
     pub fn from_env() -> Result<Device> {
-        match std::env::var("WARP_DEVICE") {
-            Ok(name) => Device::open(name.parse()?),
-            Err(_) => Device::open(DeviceChoice::Auto),
-        }
+        let name = std::env::var("WARP_DEVICE").unwrap_or_default();
+        Device::open(choice::parse(&name)?)
     }
 
     /// A simulator of its own, with memory that no other shares.
@@ -128,11 +166,7 @@ impl Device {
 
     /// The name that `--device` takes: `cuda:0` or `sim`.
     pub fn short_name(&self) -> String {
-        match self {
-            #[cfg(feature = "cuda")]
-            Device::Cuda(cuda) => format!("cuda:{}", cuda.ordinal()),
-            Device::Sim(_) => "sim".to_owned(),
-        }
+        self.id().to_string()
     }
 
     /// True for the simulator.
@@ -165,34 +199,22 @@ impl Device {
 
     /// What the device is made of.
     pub fn properties(&self) -> &Properties {
-        match self {
-            #[cfg(feature = "cuda")]
-            Device::Cuda(cuda) => cuda.properties(),
-            Device::Sim(sim) => sim.properties(),
-        }
+        on_device!(self, device => device.properties())
     }
 
     /// Memory in our own buffers, and what the device has left.
     pub fn memory(&self) -> MemoryInfo {
-        match self {
-            #[cfg(feature = "cuda")]
-            Device::Cuda(cuda) => cuda.memory(),
-            Device::Sim(sim) => sim.memory(),
-        }
+        on_device!(self, device => device.memory())
     }
 
     /// Makes [`MemoryInfo::peak`] start again from what is in use now.
     pub fn reset_peak_memory(&self) {
-        match self {
-            #[cfg(feature = "cuda")]
-            Device::Cuda(cuda) => cuda.ledger().reset_peak(),
-            Device::Sim(sim) => sim.ledger().reset_peak(),
-        }
+        on_device!(self, device => device.ledger().reset_peak());
     }
 
-    /// The default stream.
+    /// The default stream: the same one each time.
     pub fn stream(&self) -> Stream {
-        Stream::default_of(self)
+        on_device!(self, device => device.default_stream())
     }
 
     /// A stream whose work may overlap with that of others. Buffers used on several streams are ordered by events that
@@ -201,7 +223,7 @@ impl Device {
     /// # Errors
     /// What the driver reports.
     pub fn new_stream(&self) -> Result<Stream> {
-        Stream::new_on(self)
+        on_device!(self, device => device.new_stream())
     }
 
     /// Waits for all work on all streams.
@@ -209,11 +231,7 @@ impl Device {
     /// # Errors
     /// What went wrong in that work; a kernel's fault on a GPU surfaces here.
     pub fn synchronize(&self) -> Result<()> {
-        match self {
-            #[cfg(feature = "cuda")]
-            Device::Cuda(cuda) => cuda.synchronize(),
-            Device::Sim(_) => Ok(()),
-        }
+        on_device!(self, device => device.synchronize())
     }
 
     /// What the simulator has executed so far; `None` on a GPU, which does not count.
@@ -239,11 +257,7 @@ impl Device {
             Device::Sim(_) => Target::Simulator,
         };
         let key = source.fingerprint()?;
-        let modules = match self {
-            #[cfg(feature = "cuda")]
-            Device::Cuda(cuda) => cuda.modules(),
-            Device::Sim(sim) => sim.modules(),
-        };
+        let modules = on_device!(self, device => device.modules());
         if let Some(module) = modules.get(&key) {
             return Ok(module);
         }
@@ -280,21 +294,13 @@ impl Device {
     /// Page-locked host memory of `len` zeros.
     ///
     /// # Errors
-    /// What the driver reports, for instance that the host has not so much memory to lock.
+    /// What the driver reports, for instance that the host cannot lock that much memory.
     pub fn alloc_pinned<T: DeviceElement>(&self, len: usize) -> Result<PinnedBuffer<T>> {
-        match self {
-            #[cfg(feature = "cuda")]
-            Device::Cuda(cuda) => cuda.alloc_pinned(len),
-            Device::Sim(_) => Ok(PinnedBuffer::on_host(len)),
-        }
+        on_device!(self, device => device.alloc_pinned(len))
     }
 
     pub(crate) fn id(&self) -> DeviceId {
-        match self {
-            #[cfg(feature = "cuda")]
-            Device::Cuda(cuda) => DeviceId::Cuda(cuda.ordinal()),
-            Device::Sim(sim) => DeviceId::Sim(sim.id()),
-        }
+        on_device!(self, device => device.id())
     }
 }
 

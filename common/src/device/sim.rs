@@ -1,13 +1,22 @@
-//! The simulator side.
+//! The simulator: its memory, copies, fills and launches.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::buffer::{RawBuffer, SimAllocation, Storage};
-use super::kernel::ModuleCache;
+use super::backend::{Backend, Handle};
+use super::buffer::{PinnedBuffer, RawBuffer};
+use super::element::{DeviceElement, Host, HostMut};
+use super::kernel::{
+    FunctionHandle, KernelAttributes, LAUNCH, LaunchArgs, LaunchConfig, ModuleCache, ModuleHandle, Slot,
+};
 use super::memory::{Ledger, MemoryInfo};
-use super::{Device, Properties};
+use super::stream::Stream;
+use super::{Device, DeviceId, Properties};
+use crate::compile::Compiled;
 use crate::error::{Error, Result};
+
+pub(crate) use ptx_sim::Kernel as Function;
 
 /// The simulator of `common/ptx-sim`, as one device.
 #[derive(Clone)]
@@ -15,6 +24,8 @@ pub struct SimDevice(Arc<Inner>);
 
 struct Inner {
     id: u64,
+    /// Number of the next stream.
+    next_stream: AtomicU64,
     device: Arc<ptx_sim::Device>,
     budget: Option<u64>,
     /// Profiles of the launches so far, if they are wanted.
@@ -80,6 +91,7 @@ impl SimDevice {
         let config = ptx_sim::DeviceConfig { total_memory, workers, sanitize };
         SimDevice(Arc::new(Inner {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            next_stream: AtomicU64::new(1),
             device: Arc::new(ptx_sim::Device::new(config)),
             budget: options.budget,
             profiles: options.profile.then(Mutex::default),
@@ -101,11 +113,6 @@ impl SimDevice {
         *self.0.counts.lock().expect("no holder of this lock can panic")
     }
 
-    /// Warp instructions after which a launch is stopped.
-    pub fn budget(&self) -> Option<u64> {
-        self.0.budget
-    }
-
     /// The profiles of all launches since the last call, in order; none unless the device was made to profile.
     pub fn take_profiles(&self) -> Vec<ptx_sim::Profile> {
         let profiles =
@@ -114,7 +121,7 @@ impl SimDevice {
     }
 
     /// Launches a kernel and keeps what was to be observed.
-    pub(crate) fn launch(
+    fn launch(
         &self,
         kernel: &ptx_sim::Kernel,
         config: &ptx_sim::LaunchConfig,
@@ -128,10 +135,7 @@ impl SimDevice {
         let observation = kernel.observe(config, args, &observe)?;
         profiles.lock().expect("no holder of this lock can panic").extend(observation.profile);
         self.count(&observation.report);
-        match observation.findings {
-            findings if findings.is_empty() => Ok(()),
-            findings => Err(ptx_sim::LaunchError::Findings(findings)),
-        }
+        if observation.findings.is_empty() { Ok(()) } else { Err(ptx_sim::LaunchError::Findings(observation.findings)) }
     }
 
     fn count(&self, report: &ptx_sim::LaunchReport) {
@@ -141,8 +145,37 @@ impl SimDevice {
         counts.lane_instructions += report.lane_instructions;
     }
 
-    pub(crate) fn id(&self) -> u64 {
-        self.0.id
+    pub(crate) fn id(&self) -> DeviceId {
+        DeviceId::Sim(self.0.id)
+    }
+
+    pub(crate) fn default_stream(&self) -> Stream {
+        self.stream(0)
+    }
+
+    pub(crate) fn new_stream(&self) -> Result<Stream> {
+        Ok(self.stream(self.0.next_stream.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    fn stream(&self, number: u64) -> Stream {
+        Stream::new(&Device::Sim(self.clone()), Handle::Sim(Queue { device: self.clone(), number }))
+    }
+
+    /// Does nothing: all work is finished when its call returns.
+    pub(crate) fn synchronize(&self) -> Result<()> {
+        Ok(())
+    }
+
+    pub(crate) fn alloc_pinned<T: DeviceElement>(&self, len: usize) -> Result<PinnedBuffer<T>> {
+        let units = vec![0; (len * size_of::<T>()).div_ceil(size_of::<u128>())];
+        Ok(PinnedBuffer::new(Handle::Sim(Pinned(units)), len))
+    }
+
+    /// Loads PTX; the error is the loader's words. There is no optimiser.
+    pub(crate) fn load_module(&self, compiled: &Compiled, _optimiser: u32) -> Result<ModuleHandle, String> {
+        let render = |error: ptx_sim::LoadError| error.render(false);
+        let module = ptx_sim::Module::from_ptx(&compiled.ptx, &compiled.ptx_name()).map_err(render)?;
+        Ok(Handle::Sim(Module(self.0.device.load(&module).map_err(render)?)))
     }
 
     /// Why the simulator and not a GPU.
@@ -166,31 +199,188 @@ impl SimDevice {
         let memory = self.0.device.memory();
         self.0.ledger.info(memory.total.saturating_sub(memory.in_use), memory.total)
     }
+}
 
-    pub(crate) fn alloc(&self, bytes: usize, label: &str) -> Result<RawBuffer> {
-        match self.0.device.alloc(bytes as u64, label) {
+/// A loaded module.
+pub(crate) struct Module(ptx_sim::LoadedModule);
+
+impl Module {
+    /// The kernel of this name; `refused` makes an error of the loader's words.
+    pub(crate) fn function(
+        &self,
+        name: &str,
+        refused: impl FnOnce(String) -> Error,
+    ) -> Result<(FunctionHandle, KernelAttributes)> {
+        let kernel = self.0.kernel(name).map_err(|error| refused(error.render(false)))?;
+        let attributes = KernelAttributes {
+            registers: None,
+            local_bytes: None,
+            static_shared: kernel.info().static_shared,
+            max_threads_per_block: kernel.info().max_threads.unwrap_or(u32::MAX).min(ptx_sim::MAX_THREADS),
+        };
+        Ok((Handle::Sim(kernel), attributes))
+    }
+}
+
+/// One allocation; frees itself.
+pub(crate) struct Memory {
+    device: Arc<ptx_sim::Device>,
+    ptr: ptx_sim::DevicePtr,
+}
+
+impl Memory {
+    /// The address of a byte.
+    fn at(&self, offset: usize) -> ptx_sim::DevicePtr {
+        ptx_sim::DevicePtr(self.ptr.0 + offset as u64)
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // The pointer came from `alloc` of the same device and is freed once: there is no error to report.
+        let _ = self.device.free(self.ptr);
+    }
+}
+
+/// Host memory in units of 16 bytes, so that every element type is aligned.
+pub(crate) struct Pinned(Vec<u128>);
+
+impl Pinned {
+    pub(crate) fn bytes(&self) -> Result<&[u8]> {
+        Ok(bytemuck::cast_slice(&self.0))
+    }
+
+    pub(crate) fn bytes_mut(&mut self) -> Result<&mut [u8]> {
+        Ok(bytemuck::cast_slice_mut(&mut self.0))
+    }
+}
+
+/// A stream. Its number tells it apart; every operation is finished when its call returns.
+#[derive(Clone)]
+pub(crate) struct Queue {
+    device: SimDevice,
+    number: u64,
+}
+
+impl PartialEq for Queue {
+    fn eq(&self, other: &Queue) -> bool {
+        (self.device.id(), self.number) == (other.device.id(), other.number)
+    }
+}
+
+impl Backend for Queue {
+    type Half<C, S> = S;
+    type Memory = Memory;
+    type Function = Function;
+    type Mark = Counts;
+
+    fn half<C, S>(handle: Handle<C, S>) -> Option<S> {
+        match handle {
+            Handle::Cuda(_) => None,
+            Handle::Sim(sim) => Some(sim),
+        }
+    }
+
+    fn device_id(&self) -> DeviceId {
+        self.device.id()
+    }
+
+    fn alloc(&self, bytes: usize, label: impl FnOnce() -> String) -> Result<RawBuffer> {
+        let SimDevice(inner) = &self.device;
+        match inner.device.alloc(bytes as u64, &label()) {
             Ok(ptr) => Ok(RawBuffer::new(
-                Storage::Sim(SimAllocation { device: self.0.device.clone(), ptr }),
-                Device::Sim(self.clone()),
-                self.0.ledger.reserve(bytes as u64),
+                Handle::Sim(Memory { device: inner.device.clone(), ptr }),
+                Device::Sim(self.device.clone()),
+                bytes,
+                inner.ledger.reserve(bytes as u64),
             )),
             Err(ptx_sim::MemoryError::OutOfMemory { .. }) => {
-                let memory = self.memory();
+                let memory = self.device.memory();
                 Err(Error::OutOfMemory {
-                    device: "sim".to_owned(),
+                    device: self.device_id().to_string(),
                     requested: bytes as u64,
                     free: memory.free,
                     total: memory.total,
                     in_use: memory.in_use,
                 })
             }
-            Err(source) => Err(memory_error("allocating device memory", source)),
+            Err(source) => Err(self.error("allocating device memory", source)),
         }
+    }
+
+    fn fill(&self, memory: &mut Memory, range: Range<usize>, value: u8) -> Result<()> {
+        let filled = memory.device.fill(memory.at(range.start), value, range.len() as u64);
+        filled.map_err(|source| self.error("filling a buffer", source))
+    }
+
+    fn write<T: DeviceElement>(&self, memory: &mut Memory, range: Range<usize>, source: Host<'_, T>) -> Result<()> {
+        let written = memory.device.write(memory.at(range.start), bytemuck::cast_slice(source.slice()?));
+        written.map_err(|source| self.error("copying to the device", source))
+    }
+
+    fn read<T: DeviceElement>(&self, memory: &Memory, range: Range<usize>, mut dst: HostMut<'_, T>) -> Result<()> {
+        let read = memory.device.read(memory.at(range.start), bytemuck::cast_slice_mut(dst.slice_mut()?));
+        read.map_err(|source| self.error("copying from the device", source))
+    }
+
+    fn copy(&self, source: &Memory, range: Range<usize>, dst: &mut Memory, at: usize) -> Result<()> {
+        let copied = source.device.copy(dst.at(at), source.at(range.start), range.len() as u64);
+        copied.map_err(|source| self.error("copying inside the device", source))
+    }
+
+    unsafe fn launch(&self, function: &Function, args: &mut LaunchArgs<'_>, config: &LaunchConfig) -> Result<()> {
+        let config = ptx_sim::LaunchConfig {
+            grid: config.grid_dim.into(),
+            block: config.block_dim.into(),
+            shared_bytes: config.shared_mem_bytes,
+            budget: self.device.0.budget,
+        };
+        let mut given: Vec<ptx_sim::Arg> = Vec::with_capacity(args.slots.len());
+        for slot in &mut args.slots {
+            given.push(match slot {
+                Slot::Value { at, bytes } => {
+                    ptx_sim::Arg::from_bytes(&bytemuck::cast_slice(&args.values[*at..])[..*bytes])
+                }
+                Slot::Read(region) => region.on(self, LAUNCH)?.at(region.range().start).into(),
+                Slot::Write(region) => {
+                    let start = region.range().start;
+                    region.on(self, LAUNCH)?.at(start).into()
+                }
+                Slot::Again(index) => given[*index].clone(),
+                Slot::Null => ptx_sim::Arg::from(0u64),
+            });
+        }
+        self.device.launch(function, &config, &given).map_err(|error| {
+            let (kernel, source) = (args.kernel.name().to_owned(), args.kernel.source());
+            match error {
+                ptx_sim::LaunchError::Fault(fault) => Error::Fault { rendered: fault.render(source, false), fault },
+                ptx_sim::LaunchError::Findings(findings) => {
+                    let rendered: Vec<_> = findings.iter().map(|finding| finding.render(source, false)).collect();
+                    Error::Findings { rendered: rendered.join("\n\n"), findings }
+                }
+                ptx_sim::LaunchError::Arguments { .. } => Error::Arguments { kernel, detail: error.to_string() },
+                other => Error::LaunchConfig { kernel, detail: other.to_string() },
+            }
+        })
+    }
+
+    fn mark(&self) -> Result<Counts> {
+        Ok(self.device.counts())
+    }
+
+    fn wait(&self, _mark: &Counts) -> Result<()> {
+        Ok(())
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        Ok(())
     }
 }
 
-pub(crate) fn memory_error(operation: &'static str, source: ptx_sim::MemoryError) -> Error {
-    Error::SimMemory { operation, device: "sim".to_owned(), source }
+impl Queue {
+    fn error(&self, operation: &'static str, source: ptx_sim::MemoryError) -> Error {
+        Error::SimMemory { operation, device: self.device_id().to_string(), source }
+    }
 }
 
 /// The limits that CUDA documents for compute capability 7.5 and up alike, so that a launch the simulator accepts is one
@@ -202,10 +392,10 @@ fn properties(total_memory: u64) -> Properties {
         multiprocessors: None,
         total_memory,
         shared_per_block: 48 << 10,
-        shared_per_block_optin: 227 << 10,
-        max_threads_per_block: 1024,
-        max_grid: [i32::MAX as u32, 65_535, 65_535],
-        max_block: [1024, 1024, 64],
+        shared_per_block_optin: ptx_sim::MAX_SHARED,
+        max_threads_per_block: ptx_sim::MAX_THREADS,
+        max_grid: ptx_sim::MAX_GRID,
+        max_block: ptx_sim::MAX_BLOCK,
         warp_size: 32,
         registers_per_multiprocessor: None,
         max_threads_per_multiprocessor: None,

@@ -2,68 +2,32 @@
 
 use std::fmt;
 
-use super::buffer::{Buffer, DeviceSlice, DeviceSliceMut, RawBuffer, Storage, check_lengths};
+use super::backend::{Backend, Handle, on_either, resolve, wrong_device};
+use super::buffer::{Buffer, DeviceSlice, DeviceSliceMut, check_lengths};
 use super::element::{DeviceElement, HostSlice, HostSliceMut};
 use super::kernel::{Kernel, LaunchArgs};
-use super::sim::memory_error;
-use super::{Counts, Device};
+use super::{Counts, Device, DeviceId, cuda, sim};
 use crate::error::{Error, Result};
 
 #[cfg(feature = "cuda")]
-use {
-    super::cuda,
-    cudarc::driver::{CudaEvent, CudaStream, DevicePtr, DevicePtrMut, HostSlice as _, result, sys},
-    std::sync::Arc,
-};
+use {cudarc::driver::CudaStream, std::sync::Arc};
 
 /// A queue of work on one device. Cheap to clone; clones are the same queue.
 #[derive(Clone)]
 pub struct Stream {
     device: Device,
-    pub(crate) backend: StreamBackend,
-}
-
-#[derive(Clone)]
-pub(crate) enum StreamBackend {
-    #[cfg(feature = "cuda")]
-    Cuda(Arc<CudaStream>),
-    /// Every operation is finished when its call returns.
-    Sim,
+    pub(crate) queue: Handle<cuda::Queue, sim::Queue>,
 }
 
 /// A mark in a stream: other streams can wait for it, and two of them measure the time between.
 pub struct Event {
-    device: Device,
-    mark: Mark,
-}
-
-enum Mark {
-    #[cfg(feature = "cuda")]
-    Cuda(CudaEvent),
-    Sim(Counts),
+    owner: DeviceId,
+    mark: Handle<cuda::Mark, Counts>,
 }
 
 impl Stream {
-    pub(crate) fn default_of(device: &Device) -> Stream {
-        Stream {
-            device: device.clone(),
-            backend: match device {
-                #[cfg(feature = "cuda")]
-                Device::Cuda(cuda) => StreamBackend::Cuda(cuda.context().default_stream()),
-                Device::Sim(_) => StreamBackend::Sim,
-            },
-        }
-    }
-
-    pub(crate) fn new_on(device: &Device) -> Result<Stream> {
-        Ok(Stream {
-            device: device.clone(),
-            backend: match device {
-                #[cfg(feature = "cuda")]
-                Device::Cuda(cuda) => StreamBackend::Cuda(cuda.new_stream()?),
-                Device::Sim(_) => StreamBackend::Sim,
-            },
-        })
+    pub(crate) fn new(device: &Device, queue: Handle<cuda::Queue, sim::Queue>) -> Stream {
+        Stream { device: device.clone(), queue }
     }
 
     /// The device that does the work.
@@ -74,9 +38,9 @@ impl Stream {
     /// cudarc's stream, for its bindings of libraries; `None` on the simulator.
     #[cfg(feature = "cuda")]
     pub fn as_cuda(&self) -> Option<&Arc<CudaStream>> {
-        match &self.backend {
-            StreamBackend::Cuda(stream) => Some(stream),
-            StreamBackend::Sim => None,
+        match &self.queue {
+            Handle::Cuda(queue) => Some(queue.stream()),
+            Handle::Sim(_) => None,
         }
     }
 
@@ -88,20 +52,10 @@ impl Stream {
         let bytes = len.checked_mul(size_of::<T>()).ok_or_else(|| {
             Error::Invalid(format!("{len} values of {} bytes: no memory is that large", size_of::<T>()))
         })?;
-        let raw = match (&self.device, &self.backend) {
-            #[cfg(feature = "cuda")]
-            (Device::Cuda(device), StreamBackend::Cuda(stream)) => device.alloc(stream, bytes)?,
-            (Device::Sim(sim), _) => {
-                // What the simulator's diagnostics call it.
-                let element = std::any::type_name::<T>().rsplit("::").next().unwrap_or_default();
-                sim.alloc(bytes, &format!("buffer of {len} {element}"))?
-            }
-            #[cfg(feature = "cuda")]
-            (Device::Cuda(_), StreamBackend::Sim) => {
-                unreachable!("a GPU's stream is made with its own kind")
-            }
-        };
-        Ok(Buffer::new(raw, len))
+        // What the simulator's diagnostics call it.
+        let label =
+            || format!("buffer of {len} {}", std::any::type_name::<T>().rsplit("::").next().unwrap_or_default());
+        Ok(Buffer::new(on_either!(&self.queue, queue => queue.alloc(bytes, label)?)))
     }
 
     /// A buffer of `len` zeros.
@@ -173,21 +127,9 @@ impl Stream {
 
     fn fill<T: DeviceElement>(&self, dst: &mut impl DeviceSliceMut<T>, value: u8) -> Result<()> {
         const OPERATION: &str = "filling a buffer";
-        let region = dst.region_mut();
-        self.check_device(OPERATION, region.raw)?;
-        let range = region.offset..region.offset + region.bytes;
-        match (&mut region.raw.storage, &self.backend) {
-            #[cfg(feature = "cuda")]
-            (Storage::Cuda(slice), StreamBackend::Cuda(stream)) => {
-                cuda::fill(stream, slice, range, value).map_err(|e| cuda::error(OPERATION, stream.context(), e))
-            }
-            (Storage::Sim(allocation), _) => allocation
-                .device
-                .fill(at(allocation, range.start), value, range.len() as u64)
-                .map_err(|source| memory_error(OPERATION, source)),
-            #[cfg(feature = "cuda")]
-            (Storage::Cuda(_), StreamBackend::Sim) => unreachable!("the devices were compared"),
-        }
+        let mut region = dst.region_mut();
+        let range = region.range();
+        on_either!(&self.queue, queue => queue.fill(region.on(queue, OPERATION)?, range, value))
     }
 
     /// Copies host memory to the device; the lengths must be equal. From a [`super::PinnedBuffer`] the copy is only queued
@@ -203,42 +145,9 @@ impl Stream {
         const OPERATION: &str = "copying to the device";
         let source = source.host();
         check_lengths(OPERATION, source.len(), dst.len())?;
-        let region = dst.region_mut();
-        self.check_device(OPERATION, region.raw)?;
-        if region.bytes == 0 {
-            return Ok(());
-        }
-        match (&mut region.raw.storage, &self.backend) {
-            #[cfg(feature = "cuda")]
-            (Storage::Cuda(slice), StreamBackend::Cuda(stream)) => {
-                let fail = |e| cuda::error(OPERATION, stream.context(), e);
-                stream.context().bind_to_thread().map_err(fail)?;
-                let (ptr, _written) = slice.device_ptr_mut(stream);
-                let ptr = ptr + region.offset as u64;
-                if let super::element::Host::Pinned(pinned) = &source
-                    && let Some(pinned) = pinned.as_cuda()
-                    && pinned.context() == stream.context()
-                {
-                    // SAFETY: the slice is only read by the copy queued here, whose end `_reading` marks; the pinned buffer
-                    // waits for that mark before anyone writes or frees it.
-                    let (bytes, _reading) = unsafe { pinned.stream_synced_slice(stream) };
-                    // SAFETY: `region.bytes` bytes lie at `ptr`, and as many in the source, as compared above.
-                    return unsafe { result::memcpy_htod_async(ptr, &bytes[..region.bytes], stream.cu_stream()) }
-                        .map_err(fail);
-                }
-                let bytes: &[u8] = bytemuck::cast_slice(source.slice()?);
-                // SAFETY: the lengths were compared, and the synchronisation keeps `bytes` borrowed until the copy is over.
-                unsafe { result::memcpy_htod_async(ptr, bytes, stream.cu_stream()) }
-                    .and_then(|()| stream.synchronize())
-                    .map_err(fail)
-            }
-            (Storage::Sim(allocation), _) => allocation
-                .device
-                .write(at(allocation, region.offset), bytemuck::cast_slice(source.slice()?))
-                .map_err(|source| memory_error(OPERATION, source)),
-            #[cfg(feature = "cuda")]
-            (Storage::Cuda(_), StreamBackend::Sim) => unreachable!("the devices were compared"),
-        }
+        let mut region = dst.region_mut();
+        let range = region.range();
+        on_either!(&self.queue, queue => queue.write(region.on(queue, OPERATION)?, range, source))
     }
 
     /// Copies device memory to the host; the lengths must be equal. Into a [`super::PinnedBuffer`] the copy is only queued
@@ -253,42 +162,9 @@ impl Stream {
     ) -> Result<()> {
         const OPERATION: &str = "copying from the device";
         let region = source.region();
-        let mut dst = dst.host_mut();
+        let dst = dst.host_mut();
         check_lengths(OPERATION, source.len(), dst.len())?;
-        self.check_device(OPERATION, region.raw)?;
-        if region.bytes == 0 {
-            return Ok(());
-        }
-        match (&region.raw.storage, &self.backend) {
-            #[cfg(feature = "cuda")]
-            (Storage::Cuda(slice), StreamBackend::Cuda(stream)) => {
-                let fail = |e| cuda::error(OPERATION, stream.context(), e);
-                stream.context().bind_to_thread().map_err(fail)?;
-                let (ptr, _read) = slice.device_ptr(stream);
-                let ptr = ptr + region.offset as u64;
-                if let super::element::HostMut::Pinned(pinned) = &mut dst
-                    && let Some(pinned) = pinned.as_cuda_mut()
-                    && pinned.context() == stream.context()
-                {
-                    // SAFETY: the pinned buffer waits for the mark that `_writing` leaves before anyone reads or frees it.
-                    let (bytes, _writing) = unsafe { pinned.stream_synced_mut_slice(stream) };
-                    // SAFETY: `region.bytes` bytes lie at `ptr`, and as many in the destination, as compared above.
-                    return unsafe { result::memcpy_dtoh_async(&mut bytes[..region.bytes], ptr, stream.cu_stream()) }
-                        .map_err(fail);
-                }
-                let bytes: &mut [u8] = bytemuck::cast_slice_mut(dst.slice_mut()?);
-                // SAFETY: the lengths were compared, and the synchronisation keeps `bytes` borrowed until the copy is over.
-                unsafe { result::memcpy_dtoh_async(bytes, ptr, stream.cu_stream()) }
-                    .and_then(|()| stream.synchronize())
-                    .map_err(fail)
-            }
-            (Storage::Sim(allocation), _) => allocation
-                .device
-                .read(at(allocation, region.offset), bytemuck::cast_slice_mut(dst.slice_mut()?))
-                .map_err(|source| memory_error(OPERATION, source)),
-            #[cfg(feature = "cuda")]
-            (Storage::Cuda(_), StreamBackend::Sim) => unreachable!("the devices were compared"),
-        }
+        on_either!(&self.queue, queue => queue.read(region.on(queue, OPERATION)?, region.range(), dst))
     }
 
     /// Queues a copy inside the device; the lengths must be equal.
@@ -302,38 +178,12 @@ impl Stream {
     ) -> Result<()> {
         const OPERATION: &str = "copying inside the device";
         check_lengths(OPERATION, source.len(), dst.len())?;
-        let from = source.region();
-        let to = dst.region_mut();
-        self.check_device(OPERATION, from.raw)?;
-        self.check_device(OPERATION, to.raw)?;
-        if from.bytes == 0 {
-            return Ok(());
-        }
-        match (&from.raw.storage, &mut to.raw.storage, &self.backend) {
-            #[cfg(feature = "cuda")]
-            (Storage::Cuda(source), Storage::Cuda(dst), StreamBackend::Cuda(stream)) => {
-                let fail = |e| cuda::error(OPERATION, stream.context(), e);
-                stream.context().bind_to_thread().map_err(fail)?;
-                let (source, _read) = source.device_ptr(stream);
-                let (dst, _written) = dst.device_ptr_mut(stream);
-                // SAFETY: both regions lie in live buffers of this context and are `from.bytes` long.
-                unsafe {
-                    result::memcpy_dtod_async(
-                        dst + to.offset as u64,
-                        source + from.offset as u64,
-                        from.bytes,
-                        stream.cu_stream(),
-                    )
-                }
-                .map_err(fail)
-            }
-            (Storage::Sim(source), Storage::Sim(dst), _) => source
-                .device
-                .copy(at(dst, to.offset), at(source, from.offset), from.bytes as u64)
-                .map_err(|source| memory_error(OPERATION, source)),
-            #[cfg(feature = "cuda")]
-            _ => unreachable!("the devices were compared"),
-        }
+        let (source, mut dst) = (source.region(), dst.region_mut());
+        let at = dst.range().start;
+        on_either!(&self.queue, queue => {
+            let (from, to) = (source.on(queue, OPERATION)?, dst.on(queue, OPERATION)?);
+            queue.copy(from, source.range(), to, at)
+        })
     }
 
     /// Starts the argument list of a launch; see [`LaunchArgs`].
@@ -346,16 +196,14 @@ impl Stream {
     /// # Errors
     /// What the driver reports.
     pub fn record_event(&self) -> Result<Event> {
-        let mark = match (&self.device, &self.backend) {
+        let mark = match &self.queue {
             #[cfg(feature = "cuda")]
-            (_, StreamBackend::Cuda(stream)) => Mark::Cuda(
-                stream
-                    .record_event(Some(sys::CUevent_flags::CU_EVENT_DEFAULT))
-                    .map_err(|e| cuda::error("recording an event", stream.context(), e))?,
-            ),
-            (device, _) => Mark::Sim(device.counts().unwrap_or_default()),
+            Handle::Cuda(queue) => Handle::Cuda(queue.mark()?),
+            #[cfg(not(feature = "cuda"))]
+            Handle::Cuda(never) => match *never {},
+            Handle::Sim(queue) => Handle::Sim(queue.mark()?),
         };
-        Ok(Event { device: self.device.clone(), mark })
+        Ok(Event { owner: self.device.id(), mark })
     }
 
     /// Lets work queued from here on begin only when `event` has been reached.
@@ -363,16 +211,10 @@ impl Stream {
     /// # Errors
     /// [`Error::WrongDevice`], or what the driver reports.
     pub fn wait(&self, event: &Event) -> Result<()> {
-        if event.device != self.device {
-            return Err(wrong_device("waiting for an event", "event", &self.device, &event.device));
-        }
-        match (&event.mark, &self.backend) {
-            #[cfg(feature = "cuda")]
-            (Mark::Cuda(event), StreamBackend::Cuda(stream)) => {
-                stream.wait(event).map_err(|e| cuda::error("waiting for an event", stream.context(), e))
-            }
-            _ => Ok(()),
-        }
+        const OPERATION: &str = "waiting for an event";
+        on_either!(&self.queue, queue => {
+            queue.wait(resolve(queue, OPERATION, "event", event.owner, event.mark.as_ref())?)
+        })
     }
 
     /// Lets work queued from here on begin only when all that `other` has now is done.
@@ -388,35 +230,34 @@ impl Stream {
     /// # Errors
     /// What went wrong in its work; a kernel's fault on a GPU surfaces here.
     pub fn synchronize(&self) -> Result<()> {
-        match &self.backend {
-            #[cfg(feature = "cuda")]
-            StreamBackend::Cuda(stream) => {
-                stream.synchronize().map_err(|e| cuda::error("waiting for the stream", stream.context(), e))
-            }
-            StreamBackend::Sim => Ok(()),
-        }
-    }
-
-    pub(crate) fn check_device(&self, operation: &'static str, raw: &RawBuffer) -> Result<()> {
-        match raw.device == self.device {
-            true => Ok(()),
-            false => Err(wrong_device(operation, "buffer", &self.device, &raw.device)),
-        }
+        on_either!(&self.queue, queue => queue.synchronize())
     }
 }
 
-pub(crate) fn wrong_device(operation: &'static str, what: &'static str, expected: &Device, found: &Device) -> Error {
-    // Two simulators share a name.
-    let found = match expected.is_sim() && found.is_sim() {
-        true => "another simulator".to_owned(),
-        false => found.short_name(),
-    };
-    Error::WrongDevice { operation, what, expected: expected.short_name(), found }
+#[cfg(feature = "cuda")]
+impl Stream {
+    /// Fails unless the memory belongs to the stream's device.
+    pub(crate) fn expect_own<T: DeviceElement>(
+        &self,
+        operation: &'static str,
+        memory: &impl DeviceSlice<T>,
+    ) -> Result<()> {
+        on_either!(&self.queue, queue => memory.region().on(queue, operation).map(drop))
+    }
 }
 
-fn at(allocation: &super::buffer::SimAllocation, offset: usize) -> ptx_sim::DevicePtr {
-    ptx_sim::DevicePtr(allocation.ptr.0 + offset as u64)
+impl PartialEq for Stream {
+    /// True if both are the same queue.
+    fn eq(&self, other: &Stream) -> bool {
+        match (&self.queue, &other.queue) {
+            (Handle::Cuda(one), Handle::Cuda(other)) => one == other,
+            (Handle::Sim(one), Handle::Sim(other)) => one == other,
+            _ => false,
+        }
+    }
 }
+
+impl Eq for Stream {}
 
 impl fmt::Debug for Stream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -426,7 +267,7 @@ impl fmt::Debug for Stream {
 
 impl fmt::Debug for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Event(of {})", self.device.short_name())
+        write!(f, "Event(of {})", self.owner)
     }
 }
 
@@ -438,10 +279,10 @@ impl Event {
     pub fn synchronize(&self) -> Result<()> {
         match &self.mark {
             #[cfg(feature = "cuda")]
-            Mark::Cuda(event) => {
-                event.synchronize().map_err(|e| cuda::error("waiting for an event", event.context(), e))
-            }
-            Mark::Sim(_) => Ok(()),
+            Handle::Cuda(mark) => cuda::wait_for(mark),
+            #[cfg(not(feature = "cuda"))]
+            Handle::Cuda(never) => match *never {},
+            Handle::Sim(_) => Ok(()),
         }
     }
 
@@ -450,15 +291,15 @@ impl Event {
     /// # Errors
     /// [`Error::Unsupported`] on the simulator, which has counts ([`Event::counts_until`]) and no clock.
     pub fn elapsed_ms(&self, end: &Event) -> Result<f32> {
-        if self.device != end.device {
-            return Err(wrong_device("measuring between two events", "event", &self.device, &end.device));
+        if self.owner != end.owner {
+            return Err(wrong_device("measuring between two events", "event", self.owner, end.owner));
         }
         match (&self.mark, &end.mark) {
             #[cfg(feature = "cuda")]
-            (Mark::Cuda(start), Mark::Cuda(end)) => cuda::elapsed_ms(start, end),
+            (Handle::Cuda(start), Handle::Cuda(end)) => cuda::elapsed_ms(start, end),
             _ => Err(Error::Unsupported {
                 what: "measuring time between events".to_owned(),
-                device: self.device.short_name(),
+                device: self.owner.to_string(),
                 reason: crate::timing::NO_CLOCK.to_owned(),
             }),
         }
@@ -467,7 +308,7 @@ impl Event {
     /// What the simulator executed from this mark to `end`; `None` on a GPU.
     pub fn counts_until(&self, end: &Event) -> Option<Counts> {
         match (&self.mark, &end.mark) {
-            (Mark::Sim(start), Mark::Sim(later)) if self.device == end.device => Some(*later - *start),
+            (Handle::Sim(start), Handle::Sim(later)) if self.owner == end.owner => Some(*later - *start),
             _ => None,
         }
     }

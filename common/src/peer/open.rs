@@ -51,7 +51,7 @@ pub(super) fn int(library: Library, stream: &Stream, size: usize) -> Result<i32>
 /// The values of a tensor on the stream's device.
 pub(super) fn view<'a>(tensor: &'a Tensor, stream: &Stream) -> Result<CudaView<'a, f32>> {
     let buffer = tensor.buffer()?;
-    stream.check_device("a library call", &buffer.raw)?;
+    stream.expect_own("a library call", buffer)?;
     // SAFETY: the buffer was allocated for `len` values of f32, for which every bit pattern is valid.
     let view = buffer.as_cuda().and_then(|bytes| unsafe { bytes.transmute(tensor.len()) });
     view.ok_or_else(|| Error::Invalid(format!("{buffer:?} is not in the memory of a GPU")))
@@ -61,7 +61,7 @@ pub(super) fn view<'a>(tensor: &'a Tensor, stream: &Stream) -> Result<CudaView<'
 pub(super) fn view_mut<'a>(tensor: &'a mut Tensor, stream: &Stream) -> Result<CudaViewMut<'a, f32>> {
     let len = tensor.len();
     let buffer = tensor.buffer_mut()?;
-    stream.check_device("a library call", &buffer.raw)?;
+    stream.expect_own("a library call", &*buffer)?;
     // SAFETY: as in `view`.
     let view = buffer.as_cuda_mut().and_then(|bytes| unsafe { bytes.transmute_mut(len) });
     view.ok_or_else(|| Error::Invalid("the tensor is not in the memory of a GPU".to_owned()))

@@ -1,0 +1,116 @@
+//! What each device does in its own way, and the one place where the devices of two things are compared.
+//!
+//! Memory, kernels, events and streams are [`Handle`]s: each is CUDA's or the simulator's. A stream does its work through its
+//! own [`Backend`], which gets every other thing from [`resolve`] in the type of that backend. So there is no pair of a GPU's
+//! stream and a simulator's buffer to write code for.
+
+use std::ops::Range;
+
+use super::element::{DeviceElement, Host, HostMut};
+use super::kernel::{LaunchArgs, LaunchConfig};
+use super::{DeviceId, RawBuffer};
+use crate::error::{Error, Result};
+
+/// A thing that lives on one device: CUDA's or the simulator's.
+#[derive(Clone, Copy)]
+pub(crate) enum Handle<C, S> {
+    /// Without the `cuda` feature, `C` is a type without values.
+    #[cfg_attr(not(feature = "cuda"), expect(dead_code))]
+    Cuda(C),
+    Sim(S),
+}
+
+impl<C, S> Handle<C, S> {
+    pub(crate) fn as_ref(&self) -> Handle<&C, &S> {
+        match self {
+            Handle::Cuda(cuda) => Handle::Cuda(cuda),
+            Handle::Sim(sim) => Handle::Sim(sim),
+        }
+    }
+
+    pub(crate) fn as_mut(&mut self) -> Handle<&mut C, &mut S> {
+        match self {
+            Handle::Cuda(cuda) => Handle::Cuda(cuda),
+            Handle::Sim(sim) => Handle::Sim(sim),
+        }
+    }
+}
+
+/// `$body` for whichever half a handle has; it may be of another type on each.
+macro_rules! on_either {
+    ($handle:expr, $half:ident => $body:expr) => {
+        match $handle {
+            #[cfg(feature = "cuda")]
+            $crate::device::backend::Handle::Cuda($half) => $body,
+            #[cfg(not(feature = "cuda"))]
+            $crate::device::backend::Handle::Cuda(never) => match *never {},
+            $crate::device::backend::Handle::Sim($half) => $body,
+        }
+    };
+}
+pub(crate) use on_either;
+
+/// The queue of one device, with everything that streams ask of it. Ranges are bytes and lie inside their memory.
+pub(crate) trait Backend {
+    /// This device's of the two types of a [`Handle`].
+    type Half<C, S>;
+    type Memory;
+    type Function;
+    type Mark;
+
+    fn half<C, S>(handle: Handle<C, S>) -> Option<Self::Half<C, S>>;
+
+    fn device_id(&self) -> DeviceId;
+
+    /// `bytes` of uninitialised memory; the simulator's diagnostics call it `label`.
+    fn alloc(&self, bytes: usize, label: impl FnOnce() -> String) -> Result<RawBuffer>;
+
+    fn fill(&self, memory: &mut Self::Memory, range: Range<usize>, value: u8) -> Result<()>;
+
+    /// From the host, as many bytes as `range` has.
+    fn write<T: DeviceElement>(
+        &self,
+        memory: &mut Self::Memory,
+        range: Range<usize>,
+        source: Host<'_, T>,
+    ) -> Result<()>;
+
+    /// To the host, as many bytes as `range` has.
+    fn read<T: DeviceElement>(&self, memory: &Self::Memory, range: Range<usize>, dst: HostMut<'_, T>) -> Result<()>;
+
+    /// Bytes `range` of `source` to `dst` from byte `at` on.
+    fn copy(&self, source: &Self::Memory, range: Range<usize>, dst: &mut Self::Memory, at: usize) -> Result<()>;
+
+    /// Queues a launch whose arguments and geometry were checked.
+    ///
+    /// # Safety
+    /// As [`LaunchArgs::launch`].
+    unsafe fn launch(&self, function: &Self::Function, args: &mut LaunchArgs<'_>, config: &LaunchConfig) -> Result<()>;
+
+    fn mark(&self) -> Result<Self::Mark>;
+
+    fn wait(&self, mark: &Self::Mark) -> Result<()>;
+
+    fn synchronize(&self) -> Result<()>;
+}
+
+/// `handle`, which belongs to `owner`, in the type of `queue`.
+pub(crate) fn resolve<Q: Backend, C, S>(
+    queue: &Q,
+    operation: &'static str,
+    what: &'static str,
+    owner: DeviceId,
+    handle: Handle<C, S>,
+) -> Result<Q::Half<C, S>> {
+    match Q::half(handle) {
+        Some(half) if owner == queue.device_id() => Ok(half),
+        _ => Err(wrong_device(operation, what, queue.device_id(), owner)),
+    }
+}
+
+pub(crate) fn wrong_device(operation: &'static str, what: &'static str, expected: DeviceId, found: DeviceId) -> Error {
+    // All simulators have the same name.
+    let (expected, found) = (expected.to_string(), found.to_string());
+    let found = if found == expected { "another simulator".to_owned() } else { found };
+    Error::WrongDevice { operation, what, expected, found }
+}
