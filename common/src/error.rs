@@ -141,6 +141,28 @@ pub enum Error {
         available: Vec<String>,
     },
 
+    /// A module without a constant that its host side reads.
+    #[error("`{module}` has no `constexpr int {constant}`, which the host side reads, or it is negative")]
+    NoSuchConstant {
+        /// File or name of the module.
+        module: String,
+        /// The constant's name in C++.
+        constant: String,
+    },
+
+    /// A kernel with another tile than its host side was written for.
+    #[error("`{module}` has {constant} = {kernel}, but its host side was written for {host}; change both")]
+    Geometry {
+        /// File or name of the module.
+        module: String,
+        /// The constant's name in C++.
+        constant: String,
+        /// Its value in the kernel.
+        kernel: usize,
+        /// The value that the host side expects.
+        host: usize,
+    },
+
     /// NVRTC rejected a kernel.
     #[error("{file} does not compile:\n{log}")]
     Compile {

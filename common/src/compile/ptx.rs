@@ -1,7 +1,10 @@
-//! The little that a launch must know of PTX text: which kernels it has and what parameters they take.
+//! The little that a launch must know of PTX text: which kernels it has, what parameters they take, and which constants the
+//! file has.
 //!
 //! A scan for `.entry` lists, not a parser: it works on the output of any NVRTC, also where the simulator does not know every
 //! instruction (PTX ISA, "Kernel and Function Directives: .entry").
+
+use std::collections::HashMap;
 
 /// A kernel's name and parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +66,35 @@ fn param(text: &str) -> Option<Param> {
     }
 }
 
+/// The integer constants that `ptx` defines, by symbol. NVRTC writes down every `constexpr int` of a file, and of each struct that
+/// it has instantiated, whether a kernel needs it in memory or not: `.global .align 4 .u32 _ZN5Large2BME = 128;`.
+pub(crate) fn constants(ptx: &str) -> HashMap<String, i64> {
+    let constant = |line: &str| {
+        let (declaration, value) = line.strip_prefix(".global ")?.split_once(" = ")?;
+        let value = value.strip_suffix(';')?.parse().ok()?;
+        Some((declaration.split_whitespace().next_back()?.to_owned(), value))
+    };
+    ptx.lines().filter_map(constant).collect()
+}
+
+/// The symbol of a constant named as in C++: `BM`, `Large::BM`, `Geometry<Large>::THREADS` (Itanium C++ ABI, 5.1 "External
+/// Names").
+pub(crate) fn symbol(name: &str) -> String {
+    fn part(name: &str) -> String {
+        match name.split_once('<') {
+            Some((template, argument)) => {
+                format!("{}{template}I{}E", template.len(), part(argument.trim_end_matches('>')))
+            }
+            None => format!("{}{name}", name.len()),
+        }
+    }
+    if name.contains("::") {
+        format!("_ZN{}E", name.split("::").map(part).collect::<String>())
+    } else {
+        name.to_owned()
+    }
+}
+
 fn scalar_bytes(ty: &str) -> Option<u32> {
     match ty {
         "u8" | "s8" | "b8" => Some(1),
@@ -97,6 +129,25 @@ fn without_comments(ptx: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn constants_are_found_by_their_names_in_cpp() {
+        let ptx = "
+.version 9.0
+.global .align 4 .u32 BM = 64;
+.global .align 4 .u32 _ZN5Large2BME = 128;
+.global .align 4 .s32 _ZN8GeometryI5LargeE7THREADSE = -1;
+.global .align 4 .b8 table[8] = {4, 0, 0, 0, 32};
+.global .align 4 .u32 undefined;
+.const .align 4 .u32 other = 3;
+";
+        let constants = constants(ptx);
+        let value = |name| constants.get(&symbol(name)).copied();
+        assert_eq!(value("BM"), Some(64));
+        assert_eq!(value("Large::BM"), Some(128));
+        assert_eq!(value("Geometry<Large>::THREADS"), Some(-1));
+        assert_eq!(constants.len(), 3);
+    }
 
     #[test]
     fn entries_are_found_among_comments_functions_and_directives() {

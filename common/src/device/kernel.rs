@@ -9,7 +9,7 @@ use super::buffer::{Buffer, DeviceSlice, DeviceSliceMut, Region, RegionMut, View
 use super::element::DeviceElement;
 use super::stream::Stream;
 use super::{Device, DeviceId, Properties, cuda, on_device, sim};
-use crate::compile::ptx::{Entry, Param};
+use crate::compile::ptx::{self, Entry, Param};
 use crate::compile::{Compiled, Fingerprint, Origin};
 use crate::error::{Error, Result};
 
@@ -23,6 +23,8 @@ struct ModuleInner {
     /// The CUDA source, for the simulator's diagnostics.
     source: Option<Arc<str>>,
     entries: Vec<Entry>,
+    /// The file's `constexpr int`s, by symbol.
+    constants: HashMap<String, i64>,
     owner: DeviceId,
     loaded: ModuleHandle,
 }
@@ -58,7 +60,8 @@ impl Module {
             detail,
         })?;
         Ok(Module(Arc::new(ModuleInner {
-            entries: crate::compile::ptx::entries(&compiled.ptx),
+            entries: ptx::entries(&compiled.ptx),
+            constants: ptx::constants(&compiled.ptx),
             name: compiled.name,
             origin: compiled.origin,
             source: compiled.source,
@@ -83,6 +86,33 @@ impl Module {
             |detail: String| Error::Load { module: module.name.clone(), device: module.owner.to_string(), detail };
         let (function, attributes) = on_either!(&module.loaded, loaded => loaded.function(name, refused)?);
         Ok(Kernel(Arc::new(KernelInner { entry: entry.clone(), attributes, function, module: self.clone() })))
+    }
+
+    /// The value of a `constexpr int` of the file, named as in C++: `BM`, or in a struct `Large::BM` or `Geometry<Large>::THREADS`.
+    /// `None` if there is none of that name. So a host side can read the geometry of a launch where it stands, in the kernel.
+    pub fn find_constant(&self, name: &str) -> Option<i64> {
+        self.0.constants.get(&ptx::symbol(name)).copied()
+    }
+
+    /// [`Module::find_constant`] of a count that must be there.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchConstant`] if it is missing or negative.
+    pub fn constant(&self, name: &str) -> Result<usize> {
+        let value = self.find_constant(name).and_then(|value| usize::try_from(value).ok());
+        value.ok_or_else(|| Error::NoSuchConstant { module: self.0.name.clone(), constant: name.to_owned() })
+    }
+
+    /// Compares a constant of the file with what the host side was written for.
+    ///
+    /// # Errors
+    /// [`Error::Geometry`] with both values if they differ, [`Error::NoSuchConstant`].
+    pub fn expect_constant(&self, name: &str, host: usize) -> Result<()> {
+        let kernel = self.constant(name)?;
+        if kernel == host {
+            return Ok(());
+        }
+        Err(Error::Geometry { module: self.0.name.clone(), constant: name.to_owned(), kernel, host })
     }
 
     /// The kernels in the file.
