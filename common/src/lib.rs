@@ -19,7 +19,7 @@
 //! | [`record`] | a run saved with device, date and commit; compared, or shown where this machine has no number |
 //! | [`command`] | what the phases' commands share: options, and one path for all that they say |
 //! | [`progress`] | a bar for long work |
-//! | [`device_test!`] | one test body, run on both devices |
+//! | [`testing`] | tests: one body run on both devices ([`device_test!`]), kernels with planted mistakes |
 //!
 //! The host side of a lesson reads as it would with cudarc, and runs on either device:
 //!
@@ -55,7 +55,7 @@ pub mod reference;
 mod replace;
 pub mod table;
 pub mod tensor;
-mod testing;
+pub mod testing;
 pub mod text;
 pub mod timing;
 

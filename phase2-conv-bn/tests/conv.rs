@@ -1,15 +1,13 @@
 //! Every step of the convolution ladder on both devices: every kind of shape, against the f64 reference.
 #![allow(clippy::unwrap_used)]
 
-mod planted;
-
 use common::check::{Tolerance, assert_close, compare};
 use common::device_test;
 use common::prelude::*;
 use common::reference::{self, Conv2dParams, Reference};
+use common::testing::planted::{self, here};
 use phase2_conv_bn::conv::{self, LADDER, step06_implicit_tiled, step07_winograd};
 use phase2_conv_bn::conv::{Conv, Tuned};
-use planted::here;
 
 struct Case {
     name: &'static str,

@@ -2,17 +2,15 @@
 //! mistakes that the checks must find.
 #![allow(clippy::unwrap_used)]
 
-mod planted;
-
 use common::check::{Mismatch, Report, compare};
 use common::device_test;
 use common::prelude::*;
 use common::reference::{self, Conv2dParams};
+use common::testing::planted::{here, must_be_rejected, planted};
 use phase2_conv_bn::conv::{
     Step, step02_halo::STEP as HALO, step03_registers::STEP as REGISTERS, step04_im2col::STEP as IM2COL,
     step08_pointwise::STEP as POINTWISE,
 };
-use planted::{here, must_be_rejected, planted};
 
 type Shape = [usize; 4];
 

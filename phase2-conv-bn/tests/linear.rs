@@ -1,19 +1,17 @@
 //! The linear layer with ReLU, forward and backward, on both devices, against the f64 reference.
 #![allow(clippy::unwrap_used)]
 
-mod planted;
-
 use std::iter::repeat;
 
 use common::check::{Mismatch, Report, assert_close, compare};
 use common::device_test;
 use common::prelude::*;
 use common::reference::{self, LinearGradients};
+use common::testing::planted::{must_be_rejected, planted};
 use phase2_conv_bn::gemm::Tuned;
 use phase2_conv_bn::linear::backward::{self, Backward};
 use phase2_conv_bn::linear::traffic::Traffic;
 use phase2_conv_bn::linear::{self, LADDER, LIBRARY, NAIVE, TUNED};
-use planted::{must_be_rejected, planted};
 
 /// Batch, inputs, outputs: one of everything; ragged; rows of 16 bytes; more than one small tile in each direction; nothing.
 const SIZES: [[usize; 3]; 9] =

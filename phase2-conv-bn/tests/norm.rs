@@ -1,14 +1,12 @@
 //! BatchNorm and ReLU on both devices: every step, every kind of shape, in place and out of place, against the f64 reference.
 #![allow(clippy::unwrap_used)]
 
-mod planted;
-
 use common::check::{Tolerance, assert_close, compare};
 use common::device_test;
 use common::prelude::*;
 use common::reference::{self, BatchNorm};
+use common::testing::planted::{must_be_rejected, planted};
 use phase2_conv_bn::norm::{batch_norm, relu};
-use planted::{must_be_rejected, planted};
 
 /// Single values, planes of odd sizes, of 1, in a row; none; and one of more values than a block of any step takes.
 const SHAPES: [[usize; 4]; 11] = [

@@ -2,15 +2,13 @@
 //! method decides.
 #![allow(clippy::unwrap_used)]
 
-mod planted;
-
 use common::check::{Mismatch, Report, assert_close, compare};
 use common::device_test;
 use common::prelude::*;
 use common::reference;
+use common::testing::planted::{must_be_rejected, planted};
 use phase2_conv_bn::Step;
 use phase2_conv_bn::norm::statistics::{LADDER, Method, NAIVE, SHARED, SHUFFLE, WELFORD};
-use planted::{must_be_rejected, planted};
 
 /// What a step finds, into poisoned tensors.
 fn run(device: &Device, step: &Step<Method>, input: &Tensor) -> Result<[Vec<f32>; 2]> {

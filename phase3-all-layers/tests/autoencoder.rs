@@ -4,12 +4,10 @@
 
 mod golden;
 mod models;
-#[path = "../../phase2-conv-bn/tests/planted/mod.rs"]
-mod planted;
-
 use common::check::{Report, Tolerance, assert_close, compare};
 use common::device_test;
 use common::prelude::*;
+use common::testing::planted;
 use phase3_all_layers::autoencoder::{Autoencoder, Config, OnCpu, Sources, Stage};
 use phase3_all_layers::data::parameters::Parameters;
 use phase3_all_layers::layers::{Gelu, LayerNorm, RowNorm};

@@ -2,18 +2,15 @@
 //! bit by bit against the CPU where only IEEE operations are used.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../../phase2-conv-bn/tests/planted/mod.rs"]
-mod planted;
-
 use common::check::{Mismatch, Report, Tolerance, compare};
 use common::cpu;
 use common::device_test;
 use common::prelude::*;
 use common::reference::{self, Bounded, DiffusionParams};
+use common::testing::planted::{must_be_rejected, planted};
 use phase3_all_layers::layers::{
     AddChannel, AddNoise, Concatenate, DiffusionStep, Gelu, Silu, SiluSum, TimestepEmbedding, Upsample,
 };
-use planted::{must_be_rejected, planted};
 
 /// Less than a vector; vectors with every remainder; more than a block of vectors.
 const LENGTHS: [usize; 8] = [0, 1, 3, 4, 7, 1022, 4097, 8195];

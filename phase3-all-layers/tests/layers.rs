@@ -1,13 +1,11 @@
 //! The layers of phase 3 on both devices, against the reference: odd shapes, poisoned outputs, planted mistakes.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../../phase2-conv-bn/tests/planted/mod.rs"]
-mod planted;
-
 use common::check::{assert_close, compare};
 use common::device_test;
 use common::prelude::*;
 use common::reference::{self, MaxPool2d};
+use common::testing::planted;
 use phase2_conv_bn::gemm::Tuned;
 use phase3_all_layers::layers::{AdaptiveAvgPool, Add, Linear, MaxPool};
 

@@ -3,15 +3,12 @@
 #![allow(clippy::unwrap_used)]
 
 mod golden;
-#[path = "../../phase2-conv-bn/tests/planted/mod.rs"]
-mod planted;
-
 use common::check::{Mismatch, Report, Tolerance, assert_close, compare};
 use common::prelude::*;
 use common::reference::{self, Bounded};
+use common::testing::planted::{must_be_rejected, planted};
 use common::{cpu, device_test};
 use phase3_all_layers::layers::{Attention, LayerNorm, LayerNormStep, RowNorm, Softmax, SoftmaxStep, Transpose};
-use planted::{must_be_rejected, planted};
 
 /// Rows for a warp and for a block, that begin at multiples of 16 bytes or anywhere; longer than the registers; none.
 const ROWS: [[usize; 2]; 11] =

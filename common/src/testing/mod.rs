@@ -1,10 +1,12 @@
-//! One test body for both devices.
+//! What tests of all crates share: one test body for both devices, and kernels with planted mistakes.
+
+pub mod planted;
 
 use crate::Device;
 use crate::device::SimOptions;
 
 /// Defines tests that run on both devices: `fn name(device) { … }` becomes the tests `name_sim` and `name_cuda`. The body ends
-/// with a `common::Result<()>`, so that it can use `?`. The simulator sanitises: a race, or a read of what nobody wrote,
+/// with a `common::Result<()>`, so that it can use `?`. The simulator sanitises: a race, or a read of what was never written,
 /// fails the test.
 ///
 /// Without a GPU the second one passes and prints why it was skipped; with `REQUIRE_CUDA=1` in the environment it fails.

@@ -1,10 +1,8 @@
 //! Kernels with one mistake planted, which the checks must find: what tests the tests.
 
-#![allow(dead_code)] // each test file uses some of it
-
-use common::check::{Mismatch, Report};
-use common::device::SimOptions;
-use common::prelude::*;
+use crate::check::{Mismatch, Report};
+use crate::device::SimOptions;
+use crate::prelude::*;
 
 /// The kernel with `wrong` in place of `right`, and its headers written into its text, since a text has no directory.
 ///
@@ -23,9 +21,10 @@ fn with_headers(source: &KernelSource) -> String {
     let mut seen = Vec::new();
     while let Some(line) = text.lines().find(|line| line.starts_with("#include \"")).map(str::to_owned) {
         let name = line.split('"').nth(1).expect("a name in quotes").to_owned();
-        let header = match seen.contains(&name) {
-            true => String::new(),
-            false => std::fs::read_to_string(dir.join(&name)).expect("a header beside the kernel"),
+        let header = if seen.contains(&name) {
+            String::new()
+        } else {
+            std::fs::read_to_string(dir.join(&name)).expect("a header beside the kernel")
         };
         text = text.replacen(&line, &header, 1);
         seen.push(name);
@@ -33,7 +32,11 @@ fn with_headers(source: &KernelSource) -> String {
     text
 }
 
-/// True if kernels can be compiled here; a skip says so, and `REQUIRE_NVRTC=1` makes it a failure.
+/// True if kernels can be compiled here. Where they cannot, the test `test` is skipped and says so; `REQUIRE_NVRTC=1` makes that a
+/// failure.
+///
+/// # Panics
+/// If kernels cannot be compiled for another reason, or `REQUIRE_NVRTC` is set.
 pub fn compiler(device: &Device, test: &str) -> bool {
     let source = KernelSource::from_text("probe", "extern \"C\" __global__ void probe() {}");
     match device.load(&source) {
@@ -47,7 +50,13 @@ pub fn compiler(device: &Device, test: &str) -> bool {
     }
 }
 
-/// What was loaded; `None`, said, if the GPU has not what it needs.
+/// What was loaded; `None`, with the reason printed, if the GPU lacks what it needs.
+///
+/// # Errors
+/// What loading reported, unless it is [`Error::Unsupported`].
+///
+/// # Panics
+/// If the simulator does not support it.
 pub fn here<T>(device: &Device, loaded: Result<T>) -> Result<Option<T>> {
     match loaded {
         Ok(loaded) => Ok(Some(loaded)),
@@ -60,8 +69,11 @@ pub fn here<T>(device: &Device, loaded: Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// Runs `check` on a sanitising simulator, where a wrong access harms nothing. It must fail: by the sanitiser's words or by
+/// Runs `check` on a sanitising simulator, where a wrong access harms nothing. It must fail: by a finding of the sanitiser or by
 /// values that differ.
+///
+/// # Panics
+/// If `mistake` passes the check, or fails it in another way.
 pub fn must_be_rejected(mistake: &str, check: impl FnOnce(&Device) -> Result<Result<Report, Mismatch>>) {
     let device = Device::sim_with(SimOptions { sanitize: true, ..SimOptions::default() });
     match check(&device) {
