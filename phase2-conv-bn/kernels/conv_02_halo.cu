@@ -46,7 +46,7 @@ extern "C" __global__ void __launch_bounds__(TILE *TILE)
                 sum = fmaf(own[r * conv.dilation_y * halo_width + s * conv.dilation_x], *taps++, sum);
             }
         }
-        __syncthreads();  // nobody needs it any more
+        __syncthreads();  // all threads are done with it
         plane += conv.height * conv.width;
     }
 

@@ -81,7 +81,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 }
             }
         }
-        __syncthreads();  // nobody needs them any more
+        __syncthreads();  // all threads are done with them
     }
 
 #pragma unroll

@@ -76,8 +76,18 @@ __device__ void multiply(const float *weight, const float *columns, const float 
         multiply<__VA_ARGS__>(weight, columns, bias, output, conv);                                                     \
     }
 
-// Tiles as in step 10 of the GEMM ladder.
-using Whole = Tile<ROW_MAJOR, true, 64, 128, 16, 32, 64, 1, 4>;
-using Any = Tile<ROW_MAJOR, false, 32, 64, 32, 16, 32, 1, 4>;
-MULTIPLY(im2col_multiply_whole, Whole)
-MULTIPLY(im2col_multiply_any, Any)
+// Tiles as in step 18 of the GEMM ladder: for products of whole tiles, and for any.
+struct Whole {
+    static constexpr int BM = 64, BN = 128;  // output channels and pixels per block
+    static constexpr int BK = 16;            // taps per step
+    static constexpr int WM = 32, WN = 64;   // output channels and pixels per warp
+    static constexpr int SLICES = 1, STAGES = 4;
+};
+struct Any {
+    static constexpr int BM = 32, BN = 64;
+    static constexpr int BK = 32;
+    static constexpr int WM = 16, WN = 32;
+    static constexpr int SLICES = 1, STAGES = 4;
+};
+MULTIPLY(im2col_multiply_whole, Tile<Whole, ROW_MAJOR, true>)
+MULTIPLY(im2col_multiply_any, Tile<Any, ROW_MAJOR, false>)

@@ -51,7 +51,7 @@ extern "C" __global__ void __launch_bounds__(TILE *TILE)
         for (int i = 0; i < TILE; i++) {
             sum += weights[y][i] * windows[i][x];
         }
-        __syncthreads();  // nobody needs them any more
+        __syncthreads();  // all threads are done with them
     }
 
     if (first_row + y < conv.group_outputs && pixel < conv.pixels) {

@@ -10,7 +10,7 @@
 // For each of the 16 places in U, V and M that is a product of matrices, output channels × tiles of the image. A warp has two
 // places, a block 64 output channels and 32 tiles; V is made on the way into shared memory, M never leaves the block.
 //
-// Limited by the arithmetic units; a step is 8 channels, and one block of 255 registers a thread fills a multiprocessor.
+// Limited by the arithmetic units; a step is 8 channels, and one block of 255 registers per thread fills a multiprocessor.
 // nvrtc: --gpu-architecture=compute_80
 #include "conv.cuh"
 #include "conv_parts.cuh"
@@ -21,7 +21,7 @@
 constexpr int CHANNELS = 8, OUTPUTS = 64, TILES = 32;  // input channels a step; output channels and tiles a block
 constexpr int PLACES = 16, THREADS = 256;
 constexpr int U = CHANNELS * PLACES * OUTPUTS, V = CHANNELS * PLACES * TILES;
-constexpr int M_ROW = TILES + 4;  // 4 floats behind each row of M
+constexpr int M_ROW = TILES + 4;  // 4 floats after each row of M
 
 // The weights' transform, U [tiles of OUTPUTS][channels in whole steps][16][OUTPUTS], zeros beyond the last.
 // ANCHOR: weights

@@ -83,7 +83,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 }
             }
         }
-        __syncthreads();  // nobody needs them any more
+        __syncthreads();  // all threads are done with them
     }
 
     float *out[TN];  // the thread's pixels, of output channel 0

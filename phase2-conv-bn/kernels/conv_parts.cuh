@@ -1,9 +1,9 @@
 // Where the blocks that share a tile of the output hand over their parts: the last of them to finish adds all up, in their
-// order, so that the result does not depend on who came last. Nobody waits for anybody.
+// order, so that the result does not depend on who came last. No block waits for another.
 #pragma once
 
 // FOURS: how many four sums each of the THREADS has. `mine(i)` gives this thread's four number i, `take(i, sum)` gets their
-// totals, in the last block alone. Blocks that share tile blockIdx.x of the grid differ in blockIdx.y. All threads come.
+// totals, in the last block alone. Blocks that share tile blockIdx.x of the grid differ in blockIdx.y. All threads must call it.
 template <int THREADS, int FOURS, class Mine, class Take>
 __device__ void add_parts(float *parts, unsigned *arrived, Mine mine, Take take) {
     __shared__ bool last;

@@ -25,7 +25,7 @@ template <int BM, int BN, int WM, int WN, int LANES_Y, int STAGES, bool THROUGH_
 struct ConvTile {
     static constexpr int THREADS = BM / WM * (BN / WN) * 32;
     static constexpr int LANES_X = 32 / LANES_Y, TM = WM / LANES_Y, TN = WN / LANES_X, FOURS = TM * TN / 4;
-    static constexpr int A_ROW = BM + 4;                        // 4 floats behind each row: transposing stores without conflicts
+    static constexpr int A_ROW = BM + 4;                        // 4 floats after each row: transposing stores without conflicts
     static constexpr int PIXELS = BN > THREADS ? BN / THREADS : 1;  // that a thread fetches
     static constexpr int SHARE = BN > THREADS ? 1 : THREADS / BN;   // threads that share a pixel
     static constexpr int TAPS = STEP / SHARE;                   // of a step that a thread fetches

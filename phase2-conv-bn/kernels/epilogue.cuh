@@ -1,15 +1,15 @@
-// What becomes of a finished sum before it is written, the same in every kernel of this phase that ends a product:
+// Applied to each sum before it is stored, the same in every kernel of this phase that ends a product:
 //
 //     C = max(floor, alpha · sum + bias + beta · C)
 //
-// The products know nothing of it: they hand over a sum, and a later phase adds to this file and not to them.
+// The products know nothing of it: they hand over a sum, and a later phase extends this file rather than them.
 // Host side: `gemm::Epilogue`, whose scalars come by value as this struct.
 #pragma once
 
 struct Epilogue {
     float alpha;
     float beta;   // 0: C is not read, so it may hold anything
-    float floor;  // what is below becomes it: 0 for ReLU, −∞ for nothing
+    float floor;  // the least value: 0 for ReLU, −∞ for none
 
     // The sum as it is.
     __device__ static Epilogue nothing() { return {1.0f, 0.0f, __int_as_float(0xff800000)}; }
@@ -33,7 +33,7 @@ struct Epilogue {
     }
 };
 
-// What is added in this place of `bias`, which is null for none.
+// The value of `bias` at `i`; 0 if `bias` is null.
 __device__ inline float bias_at(const float *bias, int i) {
     return bias ? bias[i] : 0.0f;
 }

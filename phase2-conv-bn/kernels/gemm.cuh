@@ -1,9 +1,9 @@
-// What the steps of the GEMM ladder share: C = epilogue(A · B) with
+// What the steps of the GEMM ladder share from step 3 on: C = epilogue(A · B) with
 //
 //     A [M, K], C [M, N], row-major        B [K, N] row-major (_nn), or given as its transpose [N, K] (_nt)
 //
 // Blocks are numbered in one dimension, along the rows of tiles of C: a grid may be 2³¹ − 1 wide and only 65,535 high.
-// M, N and K are at most 2³⁰, so that an index of a row or column never wraps round; places in memory have 64 bits.
+// M, N and K are at most 2³⁰, so that the index of a row or column never wraps around; places in memory have 64 bits.
 #pragma once
 
 #include "epilogue.cuh"

@@ -1,7 +1,7 @@
-// GEMM with a column of C a thread: TM elements, so that a value of B, once in a register, is used TM times.
+// GEMM with a column of C per thread: TM elements, so that a value of B, once in a register, is used TM times.
 //
 //        b                       For each i a thread loads one value of B's tile and TM of A's,
-//     a₀ · C₀                    and does TM multiply-adds: 1 + 1/TM loads each in place of 2.
+//     a₀ · C₀                    and does TM multiply-adds: 1 + 1/TM loads for each instead of 2.
 //     a₁ · C₁                    All lanes of a warp want the same values of A: one wavefront serves them.
 //     …
 //     a₇ · C₇
@@ -9,11 +9,11 @@
 // Limited by shared memory: 9 loads for 8 multiply-adds.
 #include "gemm.cuh"
 
-constexpr int BM = 64, BN = 64;  // rows and columns of C a block
+constexpr int BM = 64, BN = 64;  // rows and columns of C per block
 constexpr int BK = 8;            // step along K
-constexpr int TM = 8;            // rows of C a thread
+constexpr int TM = 8;            // rows of C per thread
 constexpr int THREADS = BM * BN / TM;
-static_assert(BM * BK == THREADS && BN * BK == THREADS, "a thread fetches one value of each tile");
+static_assert(BM * BK == THREADS && BN * BK == THREADS, "each thread must fetch exactly one value of each tile");
 
 // ANCHOR: kernel
 template <Layout LAYOUT>
@@ -49,7 +49,7 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
                 sums[r] += a_tile[y + r][i] * value;
             }
         }
-        __syncthreads();  // nobody needs them any more
+        __syncthreads();  // all threads are done with them
     }
 
     int column = first_column + x;

@@ -1,18 +1,18 @@
-// GEMM with a square of C a thread: TM × TN elements from TM values of A and TN of B, all in registers.
+// GEMM with a square of C per thread: TM × TN elements from TM values of A and TN of B, all in registers.
 //
 //           b₀ … b₇              For each i a thread loads TM + TN values and does TM · TN multiply-adds:
-//     a₀  ┌─────────┐            16 loads for 64, a quarter each.
+//     a₀  ┌─────────┐            16 loads for 64, a quarter for each.
 //     …   │ 64 sums │            The sums alone take 64 registers, so fewer warps fit a multiprocessor;
-//     a₇  └─────────┘            a thread's own independent multiply-adds hide what they hid.
+//     a₇  └─────────┘            a thread's own independent multiply-adds now hide the latency.
 //
-// Limited by shared memory still: loads of one word, and lanes that meet in one bank.
+// Limited by shared memory, still: loads of one word, and lanes that meet in one bank.
 #include "gemm.cuh"
 
-constexpr int BM = 128, BN = 128;  // rows and columns of C a block
+constexpr int BM = 128, BN = 128;  // rows and columns of C per block
 constexpr int BK = 16;             // step along K
-constexpr int TM = 8, TN = 8;      // rows and columns of C a thread
+constexpr int TM = 8, TN = 8;      // rows and columns of C per thread
 constexpr int THREADS = BM * BN / (TM * TN);
-constexpr int BLOCKS = 2;          // at a time on a multiprocessor: 128 registers a thread
+constexpr int BLOCKS = 2;          // at a time on a multiprocessor: 128 registers per thread
 
 // ANCHOR: kernel
 template <Layout LAYOUT>
@@ -59,7 +59,7 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
                 }
             }
         }
-        __syncthreads();  // nobody needs them any more
+        __syncthreads();  // all threads are done with them
     }
 
 #pragma unroll  // so that the sums are registers and no array in memory

@@ -1,20 +1,20 @@
-// GEMM with accesses of 16 bytes: a quarter of the load instructions. For A's tile that takes a transposition.
+// GEMM with accesses of 16 bytes: a quarter of the load instructions. A's tile has to be transposed for that.
 //
 //     A in memory [row][i]         The multiply-adds want, for one i, the values of 8 rows: a column of A.
-//     ▪▪▪▪ one load                Transposed on its way into shared memory it lies side by side, and two loads fetch
-//        ↓ four stores             what took eight. B [i][column] lies right already; given as its transpose, it is
-//     A in shared memory [i][row]  treated as A is.
+//     ▪▪▪▪ one load                Transposed on the way into shared memory, they lie side by side, and two loads fetch
+//        ↓ four stores             what took eight. B lies as [i][column] already; given as its transpose, it is
+//     A in shared memory [i][row]  treated like A.
 //
-// Limited by bank conflicts: the four lanes of a row store to one bank; and lanes that read 32 bytes apart meet too.
+// Limited by bank conflicts: the four lanes of a row store to one bank, and lanes that read 32 bytes apart meet as well.
 #include "gemm.cuh"
 #include "vectors.cuh"
 
-constexpr int BM = 128, BN = 128;  // rows and columns of C a block
+constexpr int BM = 128, BN = 128;  // rows and columns of C per block
 constexpr int BK = 16;             // step along K
-constexpr int TM = 8, TN = 8;      // rows and columns of C a thread
+constexpr int TM = 8, TN = 8;      // rows and columns of C per thread
 constexpr int THREADS = BM * BN / (TM * TN);
-constexpr int BLOCKS = 2;          // at a time on a multiprocessor: 128 registers a thread
-static_assert(BM == BN, "the tiles of A and B are fetched by the same functions");
+constexpr int BLOCKS = 2;          // at a time on a multiprocessor: 128 registers per thread
+static_assert(BM == BN, "one function must fetch the tiles of A and of a transposed B");
 
 // ANCHOR: fetch
 // The tile of a row-major matrix [rows, k] from row `first_row` and column `first` on, transposed: [i][row].
@@ -82,7 +82,7 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
                 }
             }
         }
-        __syncthreads();  // nobody needs them any more
+        __syncthreads();  // all threads are done with them
     }
 
 #pragma unroll  // so that the sums are registers and no array in memory

@@ -1,6 +1,6 @@
 // GEMM without bank conflicts: the same loads and stores, at places in shared memory that lie in different banks.
 //
-//     storing A transposed   two lanes a row, 16 rows a warp, and rows of the tile 4 floats longer: the bank is
+//     storing A transposed   two lanes per row, 16 rows per warp, and rows of the tile 4 floats longer: the bank is
 //                            16·(lane % 2) + lane / 2 + a constant, each of the 32 once
 //                            (before: the four lanes of a row met in one bank)
 //     reading B              a thread's 8 columns in two groups of 4, half a tile apart, so that neighbouring lanes
@@ -10,13 +10,14 @@
 #include "gemm.cuh"
 #include "vectors.cuh"
 
-constexpr int BM = 128, BN = 128;  // rows and columns of C a block
+constexpr int BM = 128, BN = 128;  // rows and columns of C per block
 constexpr int BK = 16;             // step along K
-constexpr int TM = 8, TN = 8;      // rows and columns of C a thread, in groups of 4, half a tile apart
-constexpr int PAD = 4;             // floats behind each row of a tile; 4, so that rows begin at multiples of 16 bytes
+constexpr int TM = 8, TN = 8;      // rows and columns of C per thread, in groups of 4, half a tile apart
+constexpr int PAD = 4;             // floats after each row of a tile; 4, so that rows begin at multiples of 16 bytes
 constexpr int THREADS = BM * BN / (TM * TN);
-constexpr int BLOCKS = 2;          // at a time on a multiprocessor: 128 registers a thread
-static_assert(THREADS == 2 * BM && BM == BN, "the tiles of A and B are fetched by the same functions");
+constexpr int BLOCKS = 2;          // at a time on a multiprocessor: 128 registers per thread
+static_assert(THREADS == 2 * BM, "two threads must fetch one row of A's tile");
+static_assert(BM == BN, "one function must fetch the tiles of A and of a transposed B");
 
 // ANCHOR: fetch
 // The tile of a row-major matrix [rows, k] from row `first_row` and column `first` on, transposed: [i][row].
@@ -85,7 +86,7 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
                 }
             }
         }
-        __syncthreads();  // nobody needs them any more
+        __syncthreads();  // all threads are done with them
     }
 
 #pragma unroll  // so that the sums are registers and no array in memory

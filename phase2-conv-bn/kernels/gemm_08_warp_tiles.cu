@@ -1,25 +1,26 @@
 // GEMM with warp tiles: the threads of a warp take a part of C that is nearly square, so that together they want less.
 //
 //     a warp of step 7                            now
-//     16 rows × 128 columns: 144 values each i    64 rows × 32 columns: 96 values, for as many multiply-adds
+//     16 rows × 128 columns: 144 values per i     64 rows × 32 columns: 96 values for as many multiply-adds
 //
 // Which lane takes which part matters as well. Loads of 16 bytes are served for eight lanes at a time, and for sixteen
 // if every lane wants what its neighbour wants (lane ^ 1), or every lane what the one after it wants (lane ^ 2). So bit
 // 0 of the lane chooses a column (two lanes share their rows) and bit 1 a row (two lanes share their columns).
 //
-// Limited by waiting: all warps of a block fetch, wait, compute and wait together.
+// Limited by waiting: all warps of a block fetch together, wait together, compute together and wait again.
 #include "gemm.cuh"
 #include "vectors.cuh"
 
-constexpr int BM = 128, BN = 128;  // rows and columns of C a block
+constexpr int BM = 128, BN = 128;  // rows and columns of C per block
 constexpr int BK = 16;             // step along K
-constexpr int TM = 8, TN = 8;      // rows and columns of C a thread, in groups of 4, half a warp's tile apart
-constexpr int WM = 64, WN = 32;    // rows and columns of C a warp
-constexpr int PAD = 4;             // floats behind each row of a tile; 4, so that rows begin at multiples of 16 bytes
+constexpr int TM = 8, TN = 8;      // rows and columns of C per thread, in groups of 4, half a warp's tile apart
+constexpr int WM = 64, WN = 32;    // rows and columns of C per warp
+constexpr int PAD = 4;             // floats after each row of a tile; 4, so that rows begin at multiples of 16 bytes
 constexpr int THREADS = BM * BN / (TM * TN);
-constexpr int BLOCKS = 2;          // at a time on a multiprocessor: 128 registers a thread
-static_assert(WM / TM * (WN / TN) == 32, "a warp's threads fill its tile");
-static_assert(THREADS == 2 * BM && BM == BN, "the tiles of A and B are fetched by the same functions");
+constexpr int BLOCKS = 2;          // at a time on a multiprocessor: 128 registers per thread
+static_assert(WM / TM * (WN / TN) == 32, "the 32 threads of a warp must fill its tile exactly");
+static_assert(THREADS == 2 * BM, "two threads must fetch one row of A's tile");
+static_assert(BM == BN, "one function must fetch the tiles of A and of a transposed B");
 
 // ANCHOR: fetch
 // The tile of a row-major matrix [rows, k] from row `first_row` and column `first` on, transposed: [i][row].
@@ -92,7 +93,7 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
                 }
             }
         }
-        __syncthreads();  // nobody needs them any more
+        __syncthreads();  // all threads are done with them
     }
 
 #pragma unroll  // so that the sums are registers and no array in memory

@@ -1,27 +1,27 @@
 // GEMM with two tiles of each matrix: while one is multiplied, the next is on its way.
 //
 //     tile    0 1 2 3        A travels through registers, since it is transposed on the way: loaded before the
-//     fetch   0 1 2 3        multiply-adds, stored after them. B, which lies right, is copied by cp.async, which
-//     multiply  0 1 2 3      needs no register and no waiting thread. One barrier for each tile in place of two.
+//     fetch   0 1 2 3        multiply-adds, stored after them. B, which lies right already, is copied by cp.async,
+//     multiply  0 1 2 3      which needs no register and no waiting thread. One barrier per tile instead of two.
 //
-// Limited by the arithmetic units, as far as the shape of the tiles and the number of blocks let it.
+// Limited by the instructions beside the multiply-adds, the tests of the edges among them.
 // nvrtc: --gpu-architecture=compute_80
 #include "cp_async.cuh"
 #include "gemm.cuh"
 #include "vectors.cuh"
 
-constexpr int BM = 128, BN = 128;  // rows and columns of C a block
+constexpr int BM = 128, BN = 128;  // rows and columns of C per block
 constexpr int BK = 16;             // step along K
-constexpr int TM = 8, TN = 8;      // rows and columns of C a thread, in groups of 4, half a warp's tile apart
-constexpr int WM = 64, WN = 32;    // rows and columns of C a warp
-constexpr int PAD = 4;             // floats behind each row of a tile; 4, so that rows begin at multiples of 16 bytes
+constexpr int TM = 8, TN = 8;      // rows and columns of C per thread, in groups of 4, half a warp's tile apart
+constexpr int WM = 64, WN = 32;    // rows and columns of C per warp
+constexpr int PAD = 4;             // floats after each row of a tile; 4, so that rows begin at multiples of 16 bytes
 constexpr int THREADS = BM * BN / (TM * TN);
-constexpr int BLOCKS = 2;          // at a time on a multiprocessor: 128 registers a thread
-static_assert(WM / TM * (WN / TN) == 32, "a warp's threads fill its tile");
-static_assert(THREADS == 2 * BM, "two threads fetch a row of A's tile");
+constexpr int BLOCKS = 2;          // at a time on a multiprocessor: 128 registers per thread
+static_assert(WM / TM * (WN / TN) == 32, "the 32 threads of a warp must fill its tile exactly");
+static_assert(THREADS == 2 * BM, "two threads must fetch one row of A's tile");
 
 // ANCHOR: fetch
-// A thread's part of a tile of A, on its way: the first half of the travel, and the second, transposed.
+// A thread's part of a tile of A on its way: first into registers, then, transposed, into shared memory.
 struct Staged {
     float4 fours[BK / 8];
 
@@ -122,7 +122,7 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
             staged.store(a_tiles[which ^ 1]);
             copies_arrived();
         }
-        __syncthreads();  // the next tiles are complete, and nobody needs these any more
+        __syncthreads();  // the next tiles are complete, and all threads are done with these
         which ^= 1;
     }
 

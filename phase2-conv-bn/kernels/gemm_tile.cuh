@@ -1,40 +1,58 @@
-// A block's tile of A·B, for the last two steps of the ladder: all they know, with the sizes for parameters.
+// A block's tile of A·B as steps 10 to 17 of the ladder made it, for any shape of tile, and for products with ragged edges.
 //
-//     global ──cp.async──▶ shared, STAGES steps of BK deep ──16 bytes──▶ registers, two values of i ──▶ TM · TN sums a thread
+//     global ──cp.async──▶ shared, STAGES steps of BK deep ──16 bytes──▶ registers, two values of i ──▶ TM · TN sums per thread
 //
-// No value passes through a register on its way to shared memory: copies of 4 bytes transpose A, and B if it is given
-// transposed. The copies for a later step are spread over the multiply-adds of this one, and the first values of the next
-// step are read before this one ends, so that the only thing left to wait for is the barrier.
-//
-// Where a tile has too few warps to keep a multiprocessor busy, it has them several times, as slices: each slice has all of the
-// tile's sums and a share of every step's values of i, and they add their sums in shared memory at the end.
+// What came from where: whole tiles 10, transposing copies 11, stages 12, reading ahead 13, copies spread over the multiply-adds
+// 14, back and forth 15, bands 16, slices 17. Each idea is explained in its own step.
 #pragma once
 
 #include "cp_async.cuh"
 #include "gemm.cuh"
 #include "vectors.cuh"
 
+// A shape of tile is a struct with these constants:
+//
+//     BM, BN    rows and columns of C per block
+//     BK        values of i per step
+//     WM, WN    rows and columns of C per warp
+//     SLICES    warps for each WM × WN of C, which share out the values of i of every step
+//     STAGES    steps in shared memory at a time
+//
+// What follows from it for a launch. The host reads these from the compiled kernel by their names.
+template <class Shape> struct Geometry {
+    static constexpr int THREADS = Shape::BM / Shape::WM * (Shape::BN / Shape::WN) * Shape::SLICES * 32;
+    // A warp's transposing copies are 8 values of i (a sector) for 4 rows: with 4 floats after each row, to 32 banks.
+    static constexpr int A_ROW = Shape::BM + 4, B_ROW = Shape::BN + 4;
+    static constexpr int SHARED = Shape::STAGES * Shape::BK * (A_ROW + B_ROW) * sizeof(float);  // bytes
+};
+
 // FULL says that tiles lie inside A, B and C entirely, rows begin at multiples of 16 bytes, and K is a multiple of BK.
-template <Layout LAYOUT, bool FULL, int BM_, int BN_, int BK, int WM, int WN, int SLICES, int STAGES> struct Tile {
-    static constexpr int BM = BM_, BN = BN_, STEP = BK;         // rows and columns of C a block, values of i a step
-    static constexpr int LANES_Y = 4, LANES_X = 8;              // a warp's lanes, down and across its WM × WN
-    static constexpr int TM = WM / LANES_Y, TN = WN / LANES_X;  // rows and columns of C a thread, in groups of 4
-    static constexpr int SLICE = BM / WM * (BN / WN), WARPS = SLICES * SLICE, THREADS = 32 * WARPS;
-    static constexpr int DEPTH = BK / SLICES;                   // values of i a step and slice
-    // A warp's transposing copies are 8 values of i (a sector) for 4 rows: with 4 floats behind each row, to 32 banks.
-    static constexpr int A_ROW = BM + 4, B_ROW = BN + 4;
+template <class Shape, Layout LAYOUT, bool FULL> struct Tile {
+    // The shape, and what a launch needs of it.
+    static constexpr int BM = Shape::BM, BN = Shape::BN, BK = Shape::BK, WM = Shape::WM, WN = Shape::WN;
+    static constexpr int SLICES = Shape::SLICES, STAGES = Shape::STAGES;
+    static constexpr int THREADS = Geometry<Shape>::THREADS, WARPS = THREADS / 32, SLICE = WARPS / SLICES;  // warps of a slice
+    static constexpr int A_ROW = Geometry<Shape>::A_ROW, B_ROW = Geometry<Shape>::B_ROW;  // floats
     static constexpr int A_STAGE = BK * A_ROW, B_STAGE = BK * B_ROW;
+    // What a thread adds up.
+    static constexpr int LANES_Y = 4, LANES_X = 8;              // a warp's lanes, down and across its WM × WN
+    static constexpr int TM = WM / LANES_Y, TN = WN / LANES_X;  // rows and columns of C per thread, in groups of 4
+    static constexpr int GROUPS = TM * TN / 4;                  // of four sums that are neighbours in a row
+    static constexpr int DEPTH = BK / SLICES;                   // values of i per step and slice
+    // What a thread copies.
     static constexpr int SPANS = BK / 8, APART = WARPS / SPANS * 4;  // rows between a thread's transposing copies
     static constexpr bool B_BY_16 = LAYOUT == ROW_MAJOR && FULL;
     static constexpr int B_ACROSS = B_BY_16 ? BN / 4 : BN;      // threads that copy one row of B, if it is row-major
     static constexpr int B_APART = LAYOUT == ROW_MAJOR ? THREADS / B_ACROSS : APART;
     static constexpr int A_COPIES = BM * BK / THREADS, COPIES = A_COPIES + BN * BK / (B_BY_16 ? 4 : 1) / THREADS;
     static constexpr int COPIES_EACH = (COPIES + DEPTH - 2) / (DEPTH - 1);  // for each i of a step but the last
-    static constexpr int GROUPS = TM * TN / 4;                  // of four sums that are neighbours in a row
-    static_assert(WARPS % SPANS == 0 && BM % APART == 0 && TM % 4 == 0 && TN % 4 == 0 && BK % 8 == 0, "");
-    static_assert(DEPTH % 2 == 0, "the two sets of registers change places within a step");
-    static_assert(LAYOUT == TRANSPOSED ? BN % APART == 0 : THREADS % B_ACROSS == 0, "");
-    static_assert(SLICES * BM * B_ROW <= STAGES * (A_STAGE + B_STAGE), "the slices' sums take the place of the steps");
+    static_assert(TM % 4 == 0 && TN % 4 == 0, "a thread's rows and columns must come in groups of 4");
+    static_assert(BK % 8 == 0 && WARPS % SPANS == 0, "whole warps must share out the sectors of 8 values of i of a step");
+    static_assert(BM % APART == 0, "the transposing copies must cover the rows of A's tile exactly");
+    static_assert(LAYOUT == ROW_MAJOR || BN % APART == 0, "the transposing copies must cover the columns of B's tile exactly");
+    static_assert(LAYOUT == TRANSPOSED || THREADS % B_ACROSS == 0, "the threads must copy whole rows of B's tile at a time");
+    static_assert(DEPTH % 2 == 0, "the two sets of registers must change places within a step");
+    static_assert(SLICES * BM * B_ROW <= STAGES * (A_STAGE + B_STAGE), "the slices' sums must fit where the steps were");
 
     float sums[TM][TN];
 
@@ -54,8 +72,8 @@ template <Layout LAYOUT, bool FULL, int BM_, int BN_, int BK, int WM, int WN, in
         return make_float4(s[0], s[1], s[2], s[3]);
     }
 
-    // sums = A[first_row …, BK·first …] · B[BK·first …, first_column …] over `steps` steps of BK, at least one; of a slice its
-    // share. All threads of the block come; none needs `shared` any more when one returns.
+    // sums = A[first_row …, BK·first …] · B[BK·first …, first_column …] over `steps` steps of BK, at least one; a slice adds
+    // its share. All threads of the block call it; all are done with `shared` when the first returns.
     // ANCHOR: multiply
     __device__ void multiply(float *shared, const float *a, const float *b, int m, int n, int k, int first_row,
                              int first_column, int first, int steps) {
@@ -157,7 +175,7 @@ template <Layout LAYOUT, bool FULL, int BM_, int BN_, int BK, int WM, int WN, in
                 } else {
                     end_step();
                     copy_groups_arrived<STAGES - 2>();
-                    __syncthreads();  // the next step's values are there, and nobody needs the free stage's any more
+                    __syncthreads();  // the next step's values are there, and all threads have read the free stage's
                     // After the last step there is no next: what is read once more is not used.
                     int next = step + 1 < steps ? stage : 0;
                     a_now = a_rows + next * A_STAGE;
@@ -172,7 +190,7 @@ template <Layout LAYOUT, bool FULL, int BM_, int BN_, int BK, int WM, int WN, in
                 }
             }
         }
-        __syncthreads();  // nobody needs shared memory any more
+        __syncthreads();  // all threads are done with shared memory
     }
     // ANCHOR_END: multiply
 
@@ -235,7 +253,7 @@ template <Layout LAYOUT, bool FULL, int BM_, int BN_, int BK, int WM, int WN, in
 
 // Steps along K: at least one, so that a product without any K is zero rather than nothing.
 template <class Tile> __device__ int steps_along(int k) {
-    return max(1, (k + Tile::STEP - 1) / Tile::STEP);
+    return max(1, (k + Tile::BK - 1) / Tile::BK);
 }
 
 // The first row and column of tile number `at`. Tiles are numbered in bands of BAND rows of tiles, down and then across:

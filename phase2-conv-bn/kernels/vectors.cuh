@@ -4,7 +4,7 @@
 
 #include "epilogue.cuh"
 
-// The four of a row from `at` on, a multiple of 4; zeros from `length` on.
+// Four values of a row from `at`, a multiple of 4; zeros from `length` on.
 template <bool ALIGNED> __device__ float4 load4(const float *row, int at, int length) {
     if (ALIGNED) {
         return at < length ? *reinterpret_cast<const float4 *>(row + at) : float4();

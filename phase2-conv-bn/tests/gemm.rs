@@ -1,14 +1,15 @@
 //! The GEMM ladder on both devices: every kind of shape, both layouts of B, every epilogue, against the f64 reference.
 #![allow(clippy::unwrap_used)]
 
-mod planted;
-
 use common::device::SimOptions;
 use common::device_test;
 use common::ladder::Expected;
 use common::prelude::*;
 use common::reference;
-use phase2_conv_bn::gemm::{Epilogue, Gemm, LADDER, LARGEST, Layout, Step, Tuned};
+use common::testing::planted;
+use phase2_conv_bn::gemm::{
+    Epilogue, Gemm, LADDER, LARGEST, Layout, Step, Tuned, step05_register_tile, step18_tuned, step19_split_k,
+};
 
 /// M, N, K.
 type Size = [usize; 3];
@@ -31,6 +32,13 @@ const SIZES: [Size; 14] = [
     [5, 260, 7],
     [257, 4, 8],
 ];
+
+/// Steps whose own kernels take whole tiles alone; other products go to step 9.
+const WHOLE: std::ops::RangeInclusive<u32> = 10..=17;
+/// For those: one step along K; fewer than there are stages, and more; several tiles, and more rows of them than a band has.
+const WHOLE_SIZES: [Size; 4] = [[128, 128, 16], [128, 128, 48], [256, 384, 112], [1152, 256, 16]];
+/// For those: some of [`SIZES`], none of them whole.
+const OTHER_SIZES: [Size; 4] = [[0, 128, 16], [128, 128, 0], [129, 130, 17], [128, 132, 32]];
 
 /// Alpha, beta, whether there is a bias, relu. Values that f32 has exactly.
 const EPILOGUES: [(f32, f32, bool, bool); 5] = [
@@ -117,8 +125,17 @@ launch!(Gemm, Tuned);
 
 /// Every size in both layouts, the epilogues in turn so that each kernel meets all of them.
 fn cases() -> impl Iterator<Item = Case> {
-    let layouts = SIZES.into_iter().flat_map(|size| Layout::ALL.map(|layout| (size, layout)));
+    cases_of(&SIZES)
+}
+
+fn cases_of(sizes: &[Size]) -> impl Iterator<Item = Case> {
+    let layouts = sizes.iter().flat_map(|&size| Layout::ALL.map(|layout| (size, layout)));
     layouts.enumerate().map(|(at, (size, layout))| Case::new(size, layout, EPILOGUES[at / 2 % EPILOGUES.len()]))
+}
+
+/// The sizes that a step is tried with.
+fn sizes_for(step: &Step) -> Vec<Size> {
+    if WHOLE.contains(&step.number()) { [WHOLE_SIZES, OTHER_SIZES].concat() } else { SIZES.to_vec() }
 }
 
 /// The step on this device; `None`, said, if the device has not what it needs.
@@ -146,7 +163,7 @@ device_test! {
         for step in LADDER {
             println!("{}", step.title());
             let Some(gemm) = load(step, &device)? else { continue };
-            for case in cases() {
+            for case in cases_of(&sizes_for(step)) {
                 check(&device, &gemm, &case)?;
             }
         }
@@ -163,7 +180,8 @@ device_test! {
         for step in LADDER {
             let Some(gemm) = load(step, &device)? else { continue };
             for (layout, epilogue) in Layout::ALL.into_iter().flat_map(|layout| EPILOGUES.map(|epilogue| (layout, epilogue))) {
-                for size in [[6, 8, 4], [6, 7, 5]] {
+                let sizes: &[Size] = if WHOLE.contains(&step.number()) { &WHOLE_SIZES[..1] } else { &[[6, 8, 4], [6, 7, 5]] };
+                for &size in sizes {
                     check(&device, &gemm, &Case::new(size, layout, epilogue))?;
                 }
             }
@@ -172,11 +190,12 @@ device_test! {
     }
 
     fn nan_goes_through_relu(device) {
-        let a = Tensor::from_vec(&[1, 1], vec![f32::NAN])?.to_device(&device)?;
-        let b = Tensor::full(&[1, 4], 1.0).to_device(&device)?;
         for step in LADDER {
+            let [m, n, k] = if WHOLE.contains(&step.number()) { WHOLE_SIZES[0] } else { [1, 4, 1] };
+            let a = Tensor::full(&[m, k], f32::NAN).to_device(&device)?;
+            let b = Tensor::full(&[k, n], 1.0).to_device(&device)?;
             let Some(gemm) = load(step, &device)? else { continue };
-            let mut c = Tensor::zeros(&[1, 4]).to_device(&device)?;
+            let mut c = Tensor::zeros(&[m, n]).to_device(&device)?;
             let epilogue = Epilogue { relu: true, ..Epilogue::default() };
             gemm.launch(&device.stream(), &a, &b, Layout::RowMajor, &epilogue, &mut c)?;
             assert!(c.into_vec()?.iter().all(|value| value.is_nan()), "{}", step.name());
@@ -231,11 +250,11 @@ device_test! {
 
 /// Step, tile, and sizes: whole tiles, several of them, and cut along K; then ragged, for kernels that take it.
 const TILES: [(usize, [usize; 2], &[Size]); 5] = [
-    (10, [128, 256], &[[128, 256, 32], [256, 256, 96]]),
-    (10, [128, 128], &[[128, 128, 16], [256, 128, 144]]),
-    (10, [64, 128], &[[64, 128, 32], [128, 128, 96], [65, 132, 36]]),
-    (10, [32, 32], &[[32, 32, 32], [64, 96, 160], [70, 65, 33]]),
-    (11, [64, 64], &[[64, 64, 16], [64, 128, 512], [70, 66, 530], [130, 61, 260]]),
+    (18, [128, 256], &[[128, 256, 32], [256, 256, 96]]),
+    (18, [128, 128], &[[128, 128, 16], [256, 128, 144]]),
+    (18, [64, 128], &[[64, 128, 32], [128, 128, 96], [65, 132, 36]]),
+    (18, [32, 32], &[[32, 32, 32], [64, 96, 160], [70, 65, 33]]),
+    (19, [64, 64], &[[64, 64, 16], [64, 128, 512], [70, 66, 530], [130, 61, 260]]),
 ];
 
 device_test! {
@@ -252,7 +271,7 @@ device_test! {
                 }
             }
         }
-        let none = LADDER[9].load(&device)?;
+        let none = step18_tuned::STEP.load(&device)?;
         assert!(none.with_tile([1, 1]).is_none());
         let large = none.with_tile([128, 256]).unwrap();
         let case = Case::new([128, 255, 32], Layout::RowMajor, EPILOGUES[0]);
@@ -262,7 +281,7 @@ device_test! {
 
     /// Cut along K, with several blocks a tile, a product has the same bits every time.
     fn a_cut_product_is_the_same_every_time(device) {
-        let gemm = LADDER[10].load(&device)?;
+        let gemm = step19_split_k::STEP.load(&device)?;
         let case = Case::new([64, 64, 4096], Layout::Transposed, EPILOGUES[0]);
         let first = case.run(&device, &gemm)?;
         for _ in 0..3 {
@@ -273,11 +292,11 @@ device_test! {
 }
 
 /// A step's number, its text, and the mistake in place of it.
-const PLANTED: [(usize, &str, &str); 14] = [
+const PLANTED: [(usize, &str, &str); 25] = [
     // The edge: a row of A is read one too far.
     (3, "bool in_a = first_row + y < m && first + x < k;", "bool in_a = first_row + y < m && first + x <= k;"),
     // The tiles are overwritten while others still read them.
-    (3, "        __syncthreads();  // nobody needs them any more\n", ""),
+    (3, "        __syncthreads();  // all threads are done with them\n", ""),
     // Row and column exchanged.
     (3, "sum += a_tile[y][i] * b_tile[i][x];", "sum += a_tile[y][i] * b_tile[x][i];"),
     // One row too many is written.
@@ -292,24 +311,54 @@ const PLANTED: [(usize, &str, &str); 14] = [
     (9, "            copies_arrived();\n        }\n        __syncthreads();", "        }\n        __syncthreads();"),
     // The next tile is written over the one that is read.
     (9, "copy<LAYOUT, ALIGNED>(b_tiles[which ^ 1]", "copy<LAYOUT, ALIGNED>(b_tiles[which]"),
+    // The copies are not waited for.
+    (10, "            copies_arrived();\n        }\n        __syncthreads();", "        }\n        __syncthreads();"),
+    // The tile of another row of tiles.
+    (11, "copy_transposed(a_tiles[which], a, first_row,", "copy_transposed(a_tiles[which], a, first_column,"),
+    // A wait for one group too few.
+    (12, "copy_groups_arrived<STAGES - 2>();", "copy_groups_arrived<STAGES - 1>();"),
+    // The stage that is being multiplied is copied to.
+    (12, "copy_step((step + STAGES - 1) % STAGES,", "copy_step(step % STAGES,"),
     // The next step's values are read before they are there.
     (
-        10,
-        "                    __syncthreads();  // the next step's values are there, and nobody needs the free stage's any more\n",
+        13,
+        "                __syncthreads();  // the next step's values are there, and all threads have read this one's\n",
+        "",
+    ),
+    // Some copies are never started.
+    (14, "constexpr int EACH = (COPIES + BK - 2) / (BK - 1);", "constexpr int EACH = COPIES / (BK - 1);"),
+    // A step's copies join the next one's group.
+    (
+        14,
+        "                end_copy_group();\n                copy_groups_arrived<STAGES - 2>();",
+        "                copy_groups_arrived<STAGES - 2>();\n                end_copy_group();",
+    ),
+    // On the way back always the same column.
+    (15, "r % 2 ? TN - 1 - there : there", "r % 2 ? TN - 1 : there"),
+    // The last band is as high as the others.
+    (16, "int height = min(BAND, m / BM - top);", "int height = BAND;"),
+    // The sums are added before all are there.
+    (17, "    __syncthreads();  // the sums of all slices are there\n", ""),
+    // Both slices add up the first half.
+    (17, "b_tiles[stage][slice * DEPTH + i]", "b_tiles[stage][i]"),
+    // The next step's values are read before they are there.
+    (
+        18,
+        "                    __syncthreads();  // the next step's values are there, and all threads have read the free stage's\n",
         "",
     ),
     // The edge: rows beyond the last of A are read.
-    (10, "bool inside = first_row + across + c * APART < m && a_i < k;", "bool inside = a_i < k;"),
+    (18, "bool inside = first_row + across + c * APART < m && a_i < k;", "bool inside = a_i < k;"),
     // The slices are added before all are there.
-    (10, "        __syncthreads();  // all slices' sums are there\n", ""),
+    (18, "        __syncthreads();  // all slices' sums are there\n", ""),
     // Groups of columns exchanged.
     (
-        10,
+        18,
         "const float *s = &sums[g / (TN / 4)][g % (TN / 4) * 4];",
         "const float *s = &sums[g / (TN / 4)][(TN / 4 - 1 - g % (TN / 4)) * 4];",
     ),
     // The parts are added before all are there.
-    (11, "bool last = *before == (unsigned)(to - from);", "bool last = *before == 0;"),
+    (19, "bool last = *before == (unsigned)(to - from);", "bool last = *before == 0;"),
 ];
 
 #[test]
@@ -332,11 +381,43 @@ fn is_found(number: usize, right: &str, wrong: &str) {
     let gemm = step.with_source(planted::planted(step.source(), right, wrong)).load(&device).unwrap();
     // The last is cut along K where a step does that.
     let cut = Case::new([24, 40, 272], Layout::RowMajor, EPILOGUES[1]);
-    let passes = cases().chain([cut]).all(|case| {
+    let passes = cases_of(&sizes_for(step)).chain([cut]).all(|case| {
         // An error is a finding of the sanitiser.
         case.run(&device, &gemm).is_ok_and(|c| case.expected().check(&c).is_ok())
     });
     assert!(!passes, "step {number}: `{wrong}` in place of `{right}` passes");
+}
+
+/// The sizes of a tile stand in the kernel file alone: edited there, they are what is launched, with no rebuild.
+#[test]
+fn a_tile_edited_in_the_kernel_file_is_launched_as_edited() {
+    let device = common::private::sim_for_test();
+    if !planted::compiler(&device, "a_tile_edited_in_the_kernel_file_is_launched_as_edited") {
+        return;
+    }
+    let source = planted::planted(step05_register_tile::STEP.source(), "BM = 128, BN = 128;", "BM = 64, BN = 128;");
+    let gemm = step05_register_tile::STEP.with_source(source).load(&device).unwrap();
+    cases().for_each(|case| check(&device, &gemm, &case).unwrap());
+}
+
+/// A tile that was chosen for what was measured of it is refused if the kernel file has another.
+#[test]
+fn a_tile_of_another_shape_than_the_host_sides_is_refused_with_both() {
+    let device = common::private::sim_for_test();
+    if !planted::compiler(&device, "a_tile_of_another_shape_than_the_host_sides_is_refused_with_both") {
+        return;
+    }
+    let source = planted::planted(step18_tuned::STEP.source(), "BM = 64, BN = 128;", "BM = 64, BN = 64;");
+    let error = step18_tuned::STEP.with_source(source).load(&device).unwrap_err();
+    assert!(matches!(error, Error::Geometry { kernel: 64, host: 128, .. }), "{error}");
+    assert_eq!(
+        error.to_string(),
+        "`planted_gemm_18_tuned.cu` has Medium::BN = 64, but its host side was written for 128; change both"
+    );
+    let [constant, a_macro] = ["constexpr int THREADS = BM * BN / (TM * TN);", "#define THREADS (BM * BN / (TM * TN))"];
+    let source = planted::planted(step05_register_tile::STEP.source(), constant, a_macro);
+    let error = step05_register_tile::STEP.with_source(source).load(&device).unwrap_err();
+    assert!(matches!(error, Error::NoSuchConstant { .. }), "{error}");
 }
 
 /// What a product of 128 × 128 × 64 asks of shared memory: wavefronts, conflicts of loads, conflicts of stores.
@@ -350,12 +431,13 @@ fn shared(step: &Step, layout: Layout) -> [u64; 3] {
     [wavefronts, counters.shared_load_conflicts, counters.shared_store_conflicts]
 }
 
-/// The predictions of steps 6 to 9, by hand. 8 warps go through 64 steps of i; each of them loads 2 + 2 times 16 bytes. Served a
+/// The predictions of steps 6 to 17, by hand. 8 warps go through 64 steps of i; each of them loads 2 + 2 times 16 bytes. Served a
 /// quarter of a warp at a time, or a half where neighbours want the same, a load takes four wavefronts or two.
 #[test]
 fn bank_conflicts_are_there_before_and_gone_after() {
     const ROUNDS: u64 = 8 * 64;
-    let [six, seven, eight, nine] = [6, 7, 8, 9].map(|number| &LADDER[number - 1]);
+    let step = |number: usize| &LADDER[number - 1];
+    let [six, seven, eight] = [6, 7, 8].map(step);
     for (layout, transposed) in [(Layout::RowMajor, 1), (Layout::Transposed, 2)] {
         // A: two wavefronts a load. B: 32 bytes apart, each of four quarters takes two.
         let loads = 2 * 2 + 2 * 8;
@@ -369,7 +451,23 @@ fn bank_conflicts_are_there_before_and_gone_after() {
         assert_eq!(shared(seven, layout), [ROUNDS * (2 * 2 + 2 * 4) + stores, 0, 0], "{layout:?}");
         // Both A and B by halves of a warp.
         assert_eq!(shared(eight, layout), [ROUNDS * (2 * 2 + 2 * 2) + stores, 0, 0], "{layout:?}");
-        assert_eq!(shared(nine, layout), [ROUNDS * (2 * 2 + 2 * 2) + stores, 0, 0], "{layout:?}");
+        for copied in [9, 10, 11, 12].map(step) {
+            assert_eq!(
+                shared(copied, layout),
+                [ROUNDS * (2 * 2 + 2 * 2) + stores, 0, 0],
+                "{} {layout:?}",
+                copied.name()
+            );
+        }
+        // Each warp reads once more after its last step, to no use.
+        for ahead in [13, 14, 15, 16].map(step) {
+            let rounds = ROUNDS + 8;
+            assert_eq!(shared(ahead, layout), [rounds * (2 * 2 + 2 * 2) + stores, 0, 0], "{} {layout:?}", ahead.name());
+        }
+        // Half of the i for each warp, twice the columns; then 4 warps store 32 times 16 bytes, and 4 load them.
+        let handed_over = 2 * 4 * 32 * 4;
+        let rounds = ROUNDS / 2 + 8;
+        assert_eq!(shared(step(17), layout), [rounds * (2 * 2 + 4 * 2) + stores + handed_over, 0, 0], "{layout:?}");
     }
 }
 

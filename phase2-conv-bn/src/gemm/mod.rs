@@ -1,21 +1,29 @@
-//! The GEMM ladder: C = relu(α·A·B + β·C + bias), f32, from one thread an element to tiles that keep the arithmetic units busy.
+//! The GEMM ladder: C = relu(α·A·B + β·C + bias), f32, from one thread per element to tiles that keep the arithmetic units busy.
 //!
-//! Each step is a kernel file and, here, its geometry; what is launched and how is the same for all and written once, in
-//! [`Gemm::launch`].
+//! Each step is a kernel file and, here, what it is for. How it is launched is written once, in [`Gemm::launch`]; the sizes of its
+//! tile are read from the compiled kernel, so that they stand in the `.cu` alone.
 //!
 //! | step | kernel | the idea |
 //! | --- | --- | --- |
-//! | [`step01_uncoalesced`] | `gemm_01_uncoalesced.cu` | one thread an element, lanes down a column |
+//! | [`step01_uncoalesced`] | `gemm_01_uncoalesced.cu` | one thread per element, lanes down a column |
 //! | [`step02_coalesced`] | `gemm_02_coalesced.cu` | lanes along a row |
-//! | [`step03_shared_tile`] | `gemm_03_shared_tile.cu` | tiles in shared memory, fetched once a block |
-//! | [`step04_register_column`] | `gemm_04_register_column.cu` | a column of C a thread, in registers |
-//! | [`step05_register_tile`] | `gemm_05_register_tile.cu` | a square of C a thread |
-//! | [`step06_vectors`] | `gemm_06_vectors.cu` | 16 bytes a load, A transposed in shared memory |
+//! | [`step03_shared_tile`] | `gemm_03_shared_tile.cu` | tiles in shared memory, fetched once per block |
+//! | [`step04_register_column`] | `gemm_04_register_column.cu` | a column of C per thread, in registers |
+//! | [`step05_register_tile`] | `gemm_05_register_tile.cu` | a square of C per thread |
+//! | [`step06_vectors`] | `gemm_06_vectors.cu` | 16 bytes per load, A transposed in shared memory |
 //! | [`step07_no_conflicts`] | `gemm_07_no_conflicts.cu` | every lane its own bank |
-//! | [`step08_warp_tiles`] | `gemm_08_warp_tiles.cu` | a nearly square part of C a warp |
+//! | [`step08_warp_tiles`] | `gemm_08_warp_tiles.cu` | a nearly square part of C per warp |
 //! | [`step09_double_buffer`] | `gemm_09_double_buffer.cu` | the next tiles on their way while these are multiplied |
-//! | [`step10_tuned`] | `gemm_10_tuned.cu` | the tile that fits the size, three steps ahead |
-//! | [`step11_split_k`] | `gemm_11_split_k.cu` | K cut where there are few tiles |
+//! | [`step10_whole_tiles`] | `gemm_10_whole_tiles.cu` | no tests of the edge where there is none |
+//! | [`step11_transposing_copies`] | `gemm_11_transposing_copies.cu` | A too by cp.async, which transposes it; no register holds it on its way |
+//! | [`step12_four_stages`] | `gemm_12_four_stages.cu` | four steps along K in shared memory |
+//! | [`step13_read_ahead`] | `gemm_13_read_ahead.cu` | the operands of the next i are read before these are multiplied |
+//! | [`step14_spread_copies`] | `gemm_14_spread_copies.cu` | copies among the multiply-adds rather than in a row |
+//! | [`step15_back_and_forth`] | `gemm_15_back_and_forth.cu` | each multiply-add shares an operand with the one before |
+//! | [`step16_bands`] | `gemm_16_bands.cu` | blocks that run together share rows and columns in L2 |
+//! | [`step17_slices`] | `gemm_17_slices.cu` | twice the sums per thread, and the warps twice |
+//! | [`step18_tuned`] | `gemm_18_tuned.cu` | the tile that fits the size |
+//! | [`step19_split_k`] | `gemm_19_split_k.cu` | K is cut where there are few tiles |
 //!
 //! [`Tuned`] chooses among them by the size of the problem.
 
@@ -26,7 +34,7 @@ use common::prelude::*;
 mod tiles;
 
 pub use tiles::TileShape;
-use tiles::{LoadedTile, Workspace};
+use tiles::{Geometry, LoadedTile, Workspace};
 
 pub mod step01_uncoalesced;
 pub mod step02_coalesced;
@@ -37,8 +45,16 @@ pub mod step06_vectors;
 pub mod step07_no_conflicts;
 pub mod step08_warp_tiles;
 pub mod step09_double_buffer;
-pub mod step10_tuned;
-pub mod step11_split_k;
+pub mod step10_whole_tiles;
+pub mod step11_transposing_copies;
+pub mod step12_four_stages;
+pub mod step13_read_ahead;
+pub mod step14_spread_copies;
+pub mod step15_back_and_forth;
+pub mod step16_bands;
+pub mod step17_slices;
+pub mod step18_tuned;
+pub mod step19_split_k;
 
 /// All steps, in the order in which they are read.
 pub static LADDER: &[Step] = &[
@@ -51,14 +67,22 @@ pub static LADDER: &[Step] = &[
     step07_no_conflicts::STEP,
     step08_warp_tiles::STEP,
     step09_double_buffer::STEP,
-    step10_tuned::STEP,
-    step11_split_k::STEP,
+    step10_whole_tiles::STEP,
+    step11_transposing_copies::STEP,
+    step12_four_stages::STEP,
+    step13_read_ahead::STEP,
+    step14_spread_copies::STEP,
+    step15_back_and_forth::STEP,
+    step16_bands::STEP,
+    step17_slices::STEP,
+    step18_tuned::STEP,
+    step19_split_k::STEP,
 ];
 
 /// M, N and K up to here: the kernels' sums of an index and a tile's size then fit 31 bits.
 pub const LARGEST: usize = 1 << 30;
 
-/// How B lies in memory.
+/// How B lies in memory. Its number is its place among a tile's kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Layout {
     /// B is \[K, N\], row-major.
@@ -88,7 +112,7 @@ impl Layout {
     }
 }
 
-/// What becomes of the product before it is written: C = relu(alpha·A·B + beta·C + bias).
+/// Applied to the product before it is stored: C = relu(alpha·A·B + beta·C + bias).
 #[derive(Clone, Copy, Debug)]
 pub struct Epilogue<'a> {
     /// Times the product.
@@ -114,7 +138,7 @@ impl Default for Epilogue<'_> {
 struct Scalars {
     alpha: f32,
     beta: f32,
-    /// What is below becomes it.
+    /// The least value.
     floor: f32,
 }
 
@@ -134,56 +158,79 @@ pub type Step = crate::Step<Tiling>;
 
 /// How a step's kernels share out C.
 #[derive(Clone, Copy, Debug)]
-pub struct Tiling {
-    /// Rows and columns of C that a block computes.
-    tile: [usize; 2],
-    threads: u32,
-    /// Whether there are kernels with accesses of 16 bytes, for K and N that are multiples of 4, beside those for any.
-    vectors: bool,
-    /// The tiles it chooses from by the size of the product, largest first; none if it has the one above.
-    tiles: &'static [TileShape],
-    /// Whether K is cut where there are few tiles.
-    splits: bool,
+pub enum Tiling {
+    /// One tile, and a kernel for each layout of B that takes every product.
+    Any,
+    /// The same with accesses of 16 bytes, for K and N that are multiples of 4; beside it `_any` for the others.
+    Vectors,
+    /// One tile, for products of whole tiles; the others go to [`step09_double_buffer`].
+    Whole,
+    /// The tiles it chooses from by the size of the product, largest first.
+    Fitting(&'static [TileShape]),
+    /// The same, with K cut where there are few tiles.
+    Cut(&'static [TileShape]),
+}
+
+impl Tiling {
+    /// The tiles that it chooses from.
+    fn tiles(self) -> &'static [TileShape] {
+        match self {
+            Tiling::Fitting(tiles) | Tiling::Cut(tiles) => tiles,
+            Tiling::Any | Tiling::Vectors | Tiling::Whole => &[],
+        }
+    }
 }
 
 impl Step {
     /// Loads the kernels.
     ///
     /// # Errors
-    /// As [`Device::kernel`]; [`Error::Unsupported`] if the step needs a newer GPU.
+    /// As [`Device::kernel`]; [`Error::Unsupported`] if the step needs a newer GPU; [`Error::Geometry`] if the kernel file has a tile
+    /// of another shape than the step, [`Error::NoSuchConstant`] if it does not name its tile's sizes.
     pub fn load(&self, device: &Device) -> Result<Gemm> {
-        // A device that has not its number of multiprocessors to tell is a small one.
+        // A device that cannot tell its number of multiprocessors is a small one.
         let processors = device.properties().multiprocessors.unwrap_or(1) as usize;
-        let Tiling { tile, threads, vectors, tiles, splits } = self.method;
-        let kernels = if tiles.is_empty() {
-            let kernel = |layout: Layout, aligned: bool| {
-                let any = if vectors && !aligned { "_any" } else { "" };
-                device.kernel(&self.source, &format!("gemm_{}{any}", layout.suffix()))
-            };
-            let both = |layout| Ok::<_, Error>(Kernels { aligned: kernel(layout, true)?, any: kernel(layout, false)? });
-            Loaded::One { tile, threads, row_major: both(Layout::RowMajor)?, transposed: both(Layout::Transposed)? }
-        } else {
-            let fits = |shape: &&TileShape| shape.shared_bytes() <= device.properties().shared_per_block_optin;
-            let load = |shape: &TileShape| LoadedTile::load(device, &self.source, *shape);
-            let workspace = splits.then(|| Workspace::new(tiles, 2 * processors));
-            Loaded::Tiles { tiles: tiles.iter().filter(fits).map(load).collect::<Result<_>>()?, workspace }
+        let module = device.load(&self.source)?;
+        let both = |suffix: &str| {
+            let kernel = |layout: Layout| module.kernel(&format!("gemm_{}{suffix}", layout.suffix()));
+            Ok::<_, Error>([kernel(Layout::RowMajor)?, kernel(Layout::Transposed)?])
+        };
+        let kernels = match self.method {
+            Tiling::Any => Loaded::One { geometry: Geometry::of_file(&module)?, aligned: both("")?, any: both("")? },
+            Tiling::Vectors => {
+                Loaded::One { geometry: Geometry::of_file(&module)?, aligned: both("")?, any: both("_any")? }
+            }
+            Tiling::Whole => Loaded::Whole {
+                geometry: Geometry::of_file(&module)?,
+                step: module.constant("BK")?,
+                kernels: both("")?,
+                others: Box::new(step09_double_buffer::STEP.load(device)?),
+            },
+            Tiling::Fitting(tiles) | Tiling::Cut(tiles) => {
+                let cuts = matches!(self.method, Tiling::Cut(_));
+                let load = |shape: &TileShape| LoadedTile::load(device, &module, *shape).transpose();
+                let workspace = cuts.then(|| Workspace::new(tiles, 2 * processors));
+                Loaded::Tiles { tiles: tiles.iter().filter_map(load).collect::<Result<_>>()?, workspace }
+            }
         };
         Ok(Gemm { name: self.name, processors, kernels })
     }
 }
 
-/// The kernels for one layout of B.
-#[derive(Clone, Debug)]
-struct Kernels {
-    /// For K and N that are multiples of 4.
-    aligned: Kernel,
-    any: Kernel,
-}
+/// A kernel for each [`Layout`], in its order.
+type PerLayout = [Kernel; 2];
 
 #[derive(Clone, Debug)]
 enum Loaded {
     /// One tile for all products.
-    One { tile: [usize; 2], threads: u32, row_major: Kernels, transposed: Kernels },
+    One {
+        geometry: Geometry,
+        /// For K and N that are multiples of 4: rows of A and B then begin at multiples of 16 bytes, as tensors themselves do.
+        aligned: PerLayout,
+        any: PerLayout,
+    },
+    /// One tile for products that are whole tiles and steps along K.
+    Whole { geometry: Geometry, step: usize, kernels: PerLayout, others: Box<Gemm> },
     /// A choice of tiles.
     Tiles { tiles: Vec<LoadedTile>, workspace: Option<Arc<Mutex<Workspace>>> },
 }
@@ -243,9 +290,10 @@ impl Gemm {
             return Err(Error::Unsupported {
                 what: format!("GEMM `{}` of M = {m}, N = {n}, K = {k}", self.name),
                 device: stream.device().short_name(),
-                reason: match counts.contains(&None) {
-                    true => format!("the kernel counts to {LARGEST} in each of them"),
-                    false => "it has no kernel for so many tiles, or for a part of one".to_owned(),
+                reason: if counts.contains(&None) {
+                    format!("the kernel counts to {LARGEST} in each of them")
+                } else {
+                    "it has no kernel for that many tiles, or for part of one".to_owned()
                 },
             });
         };
@@ -273,37 +321,29 @@ impl Gemm {
 
     /// The kernel for this product and its launch; `None` if there are too many tiles to count.
     fn plan(&self, size: Size, layout: Layout) -> Option<Plan<'_>> {
+        let plan = |kernel, geometry: &Geometry| {
+            let Geometry { threads, shared_bytes, .. } = *geometry;
+            Some(Plan { kernel, blocks: geometry.count(size)?, threads, shared_bytes, workspace: None })
+        };
         match &self.kernels {
-            Loaded::One { tile, threads, row_major, transposed } => {
-                let kernels = match layout {
-                    Layout::RowMajor => row_major,
-                    Layout::Transposed => transposed,
-                };
-                Some(Plan {
-                    // Rows of A and B then begin at multiples of 16 bytes, as tensors themselves do.
-                    kernel: if size.k.is_multiple_of(4) && size.n.is_multiple_of(4) {
-                        &kernels.aligned
-                    } else {
-                        &kernels.any
-                    },
-                    blocks: size.m.div_ceil(tile[0]).checked_mul(size.n.div_ceil(tile[1]))?,
-                    threads: *threads,
-                    shared_bytes: 0,
-                    workspace: None,
-                })
+            Loaded::One { geometry, aligned, any } => {
+                let kernels = if size.k.is_multiple_of(4) && size.n.is_multiple_of(4) { aligned } else { any };
+                plan(&kernels[layout as usize], geometry)
+            }
+            Loaded::Whole { geometry, step, kernels, others } => {
+                if geometry.is_whole(size, *step) {
+                    plan(&kernels[layout as usize], geometry)
+                } else {
+                    others.plan(size, layout)
+                }
             }
             Loaded::Tiles { tiles, workspace } => {
                 let (tile, kernel) = tiles::choose(tiles, size, layout, self.processors)?;
-                let count = tile.shape.count(size);
+                let plan = plan(kernel, &tile.geometry)?;
+                let Some(workspace) = workspace else { return Some(plan) };
                 // With fewer than four steps a part costs more to hand over than it saves.
-                let cuts = (2 * self.processors / count.max(1)).min(size.k.div_ceil(tile.shape.step) / 4).max(1);
-                Some(Plan {
-                    kernel,
-                    blocks: if workspace.is_some() { count * cuts } else { count },
-                    threads: tile.shape.threads,
-                    shared_bytes: tile.shape.shared_bytes(),
-                    workspace: workspace.as_deref(),
-                })
+                let cuts = (2 * self.processors / plan.blocks.max(1)).min(size.k.div_ceil(tile.step) / 4).max(1);
+                Some(Plan { blocks: plan.blocks * cuts, workspace: Some(workspace), ..plan })
             }
         }
     }
@@ -344,8 +384,8 @@ impl Tuned {
     /// # Errors
     /// As [`Step::load`].
     pub fn load(device: &Device) -> Result<Tuned> {
-        match step10_tuned::STEP.load(device) {
-            Ok(tiles) => Ok(Tuned { tiles, split: Some(step11_split_k::STEP.load(device)?) }),
+        match step18_tuned::STEP.load(device) {
+            Ok(tiles) => Ok(Tuned { tiles, split: Some(step19_split_k::STEP.load(device)?) }),
             Err(error) if error.is_unsupported() => {
                 Ok(Tuned { tiles: step08_warp_tiles::STEP.load(device)?, split: None })
             }
@@ -378,7 +418,7 @@ impl Tuned {
     ) -> Result<()> {
         let size = Size::of(a, b, layout, epilogue, c)?;
         // With the smallest tiles there is a block for every second multiprocessor at most, and K is long: cutting it pays.
-        let smallest = step10_tuned::STEP.method.tiles.last();
+        let smallest = step18_tuned::STEP.method.tiles().last();
         let few = smallest.is_some_and(|shape| 2 * shape.count(size) <= self.tiles.processors);
         let gemm = match &self.split {
             Some(split) if few && size.k >= CUT_FROM => split,

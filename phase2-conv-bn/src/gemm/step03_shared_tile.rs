@@ -14,5 +14,5 @@ pub const STEP: Step = Step {
     name: "shared tile",
     idea: "tiles of A and B in shared memory, fetched once a block",
     source: kernel_source!("gemm_03_shared_tile"),
-    method: Tiling { tile: [32, 32], threads: 1024, vectors: false, tiles: &[], splits: false },
+    method: Tiling::Any,
 };

@@ -14,5 +14,5 @@ pub const STEP: Step = Step {
     name: "register column",
     idea: "a column of 8 elements a thread: a value of B used 8 times",
     source: kernel_source!("gemm_04_register_column"),
-    method: Tiling { tile: [64, 64], threads: 512, vectors: false, tiles: &[], splits: false },
+    method: Tiling::Any,
 };

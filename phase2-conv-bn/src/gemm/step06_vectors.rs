@@ -15,5 +15,5 @@ pub const STEP: Step = Step {
     name: "16-byte loads",
     idea: "16 bytes a load, A transposed in shared memory",
     source: kernel_source!("gemm_06_vectors"),
-    method: Tiling { tile: [128, 128], threads: 256, vectors: true, tiles: &[], splits: false },
+    method: Tiling::Vectors,
 };

@@ -14,5 +14,5 @@ pub const STEP: Step = Step {
     name: "no conflicts",
     idea: "padded rows, groups of columns: every lane its own bank",
     source: kernel_source!("gemm_07_no_conflicts"),
-    method: Tiling { tile: [128, 128], threads: 256, vectors: true, tiles: &[], splits: false },
+    method: Tiling::Vectors,
 };

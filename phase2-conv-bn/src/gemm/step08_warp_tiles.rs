@@ -15,5 +15,5 @@ pub const STEP: Step = Step {
     name: "warp tiles",
     idea: "64×32 of C a warp, lanes that want the same side by side",
     source: kernel_source!("gemm_08_warp_tiles"),
-    method: Tiling { tile: [128, 128], threads: 256, vectors: true, tiles: &[], splits: false },
+    method: Tiling::Vectors,
 };

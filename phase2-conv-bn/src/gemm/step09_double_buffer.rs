@@ -15,5 +15,5 @@ pub const STEP: Step = Step {
     name: "double buffer",
     idea: "the next tiles on their way (cp.async) while these are multiplied",
     source: kernel_source!("gemm_09_double_buffer"),
-    method: Tiling { tile: [128, 128], threads: 256, vectors: true, tiles: &[], splits: false },
+    method: Tiling::Vectors,
 };

@@ -2,46 +2,70 @@
 
 use std::sync::{Arc, Mutex};
 
+use common::device::Module;
 use common::prelude::*;
 
-use super::{Layout, Size};
+use super::{Layout, PerLayout, Size};
 
 /// A shape of tile, compiled into a kernel of its own for each layout of B.
 #[derive(Clone, Copy, Debug)]
 pub struct TileShape {
-    /// Rows and columns of C.
+    /// The struct of the kernel file that has its sizes.
+    pub name: &'static str,
+    /// Rows and columns of C: those that `tiles_each` was measured for. The kernel file must have the same.
     pub tile: [usize; 2],
-    /// Values of i, along K, that a block has in shared memory at a time.
-    pub step: usize,
-    /// Steps in shared memory at the same time.
-    pub stages: usize,
-    /// Threads of a block.
-    pub threads: u32,
-    /// For products of at least so many such tiles a multiprocessor.
+    /// For products with at least this many such tiles per multiprocessor.
     pub tiles_each: f64,
-    /// Whether there is a kernel for products that are no multiples of tile and step.
+    /// Whether there is also a kernel for products that are not multiples of tile and step.
     pub any: bool,
 }
 
 impl TileShape {
-    /// What kernels and tables call it: `128x256`.
-    pub fn name(&self) -> String {
-        format!("{}x{}", self.tile[0], self.tile[1])
-    }
-
-    /// Bytes of dynamic shared memory: rows of A and B with 4 floats behind each.
-    pub(super) fn shared_bytes(&self) -> u32 {
-        (self.stages * self.step * (self.tile[0] + self.tile[1] + 8) * size_of::<f32>()) as u32
-    }
-
-    /// Tiles of a product.
+    /// How many such tiles a product has.
     pub(super) fn count(&self, size: Size) -> usize {
         size.m.div_ceil(self.tile[0]).saturating_mul(size.n.div_ceil(self.tile[1]))
     }
+}
 
-    /// Whether a product is made of whole tiles and steps.
-    fn is_full(&self, Size { m, n, k }: Size) -> bool {
-        m % self.tile[0] == 0 && n % self.tile[1] == 0 && k % self.step == 0 && k != 0
+/// What a launch has to know of a tile, read from the compiled kernel: the numbers stand in the `.cu` alone.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Geometry {
+    /// Rows and columns of C that a block computes.
+    tile: [usize; 2],
+    /// Threads of a block.
+    pub(super) threads: u32,
+    /// Dynamic shared memory of a block.
+    pub(super) shared_bytes: u32,
+}
+
+impl Geometry {
+    /// Of a file with one tile: `BM`, `BN`, `THREADS` and, where shared memory is dynamic, `SHARED`.
+    pub(super) fn of_file(module: &Module) -> Result<Geometry> {
+        let shared = module.find_constant("SHARED").map(|_| module.constant("SHARED")).transpose()?;
+        Ok(Geometry {
+            tile: [module.constant("BM")?, module.constant("BN")?],
+            threads: module.constant("THREADS")? as u32,
+            shared_bytes: shared.unwrap_or(0) as u32,
+        })
+    }
+
+    /// Of a shape of `gemm_tile.cuh`.
+    fn of_shape(module: &Module, shape: &str) -> Result<Geometry> {
+        Ok(Geometry {
+            tile: [module.constant(&format!("{shape}::BM"))?, module.constant(&format!("{shape}::BN"))?],
+            threads: module.constant(&format!("Geometry<{shape}>::THREADS"))? as u32,
+            shared_bytes: module.constant(&format!("Geometry<{shape}>::SHARED"))? as u32,
+        })
+    }
+
+    /// Tiles of a product; `None` if there are too many to count.
+    pub(super) fn count(&self, size: Size) -> Option<usize> {
+        size.m.div_ceil(self.tile[0]).checked_mul(size.n.div_ceil(self.tile[1]))
+    }
+
+    /// Whether a product is made of whole tiles and whole steps along K.
+    pub(super) fn is_whole(&self, Size { m, n, k }: Size, step: usize) -> bool {
+        m % self.tile[0] == 0 && n % self.tile[1] == 0 && k % step == 0 && k != 0
     }
 }
 
@@ -49,27 +73,41 @@ impl TileShape {
 #[derive(Clone, Debug)]
 pub(super) struct LoadedTile {
     pub(super) shape: TileShape,
-    /// For whole tiles, and for any product; by [`Layout`].
-    full: [Kernel; 2],
-    any: Option<[Kernel; 2]>,
+    pub(super) geometry: Geometry,
+    /// Values of i per step along K.
+    pub(super) step: usize,
+    /// For whole tiles, and for any product.
+    full: PerLayout,
+    any: Option<PerLayout>,
 }
 
 impl LoadedTile {
-    pub(super) fn load(device: &Device, source: &KernelSource, shape: TileShape) -> Result<LoadedTile> {
-        let kernels = |suffix: &str| -> Result<[Kernel; 2]> {
-            let kernel =
-                |layout: Layout| device.kernel(source, &format!("gemm_{}_{}{suffix}", layout.suffix(), shape.name()));
+    /// `None` if the device's blocks have too little shared memory for it.
+    pub(super) fn load(device: &Device, module: &Module, shape: TileShape) -> Result<Option<LoadedTile>> {
+        let TileShape { name, tile: [rows, columns], .. } = shape;
+        module.expect_constant(&format!("{name}::BM"), rows)?;
+        module.expect_constant(&format!("{name}::BN"), columns)?;
+        let geometry = Geometry::of_shape(module, name)?;
+        if geometry.shared_bytes > device.properties().shared_per_block_optin {
+            return Ok(None);
+        }
+        let kernels = |suffix: &str| -> Result<PerLayout> {
+            let kernel = |layout: Layout| module.kernel(&format!("gemm_{}_{rows}x{columns}{suffix}", layout.suffix()));
             Ok([kernel(Layout::RowMajor)?, kernel(Layout::Transposed)?])
         };
-        Ok(LoadedTile { shape, full: kernels("")?, any: shape.any.then(|| kernels("_any")).transpose()? })
+        Ok(Some(LoadedTile {
+            shape,
+            geometry,
+            step: module.constant(&format!("{name}::BK"))?,
+            full: kernels("")?,
+            any: shape.any.then(|| kernels("_any")).transpose()?,
+        }))
     }
 
     /// The kernel for this product, if the shape has one.
     fn kernel(&self, size: Size, layout: Layout) -> Option<&Kernel> {
-        let kernels = if self.shape.is_full(size) { Some(&self.full) } else { self.any.as_ref() };
-        Some(match (layout, kernels?) {
-            (Layout::RowMajor, [kernel, _]) | (Layout::Transposed, [_, kernel]) => kernel,
-        })
+        let kernels = if self.geometry.is_whole(size, self.step) { Some(&self.full) } else { self.any.as_ref() };
+        kernels.map(|kernels| &kernels[layout as usize])
     }
 }
 
@@ -85,8 +123,8 @@ pub(super) fn choose(
     tiles.iter().filter(|tile| enough(tile)).find_map(with_kernel)
 }
 
-/// Where blocks put the parts of tiles that several have worked on, and count them. It belongs to one launch at a time, and takes
-/// its memory for the first.
+/// Where blocks put the parts of tiles that several have worked on, and count them. It belongs to one launch at a time; the first
+/// allocates it.
 #[derive(Debug)]
 pub(super) struct Workspace {
     blocks: usize,
@@ -112,7 +150,7 @@ impl Workspace {
         Ok(self.memory.insert(memory))
     }
 
-    /// Bytes that it has taken.
+    /// Bytes allocated.
     pub(super) fn bytes(&self) -> usize {
         self.memory.as_ref().map_or(0, |(parts, arrived)| parts.num_bytes() + arrived.num_bytes())
     }

@@ -5,7 +5,7 @@
 //     blocks   0 ────────┤ 1 ────────┤ 2 ────────┤ 3 ───────────┤       tile: it has at most two parts to hand over
 //
 // A part goes to memory; a counter for each tile tells its last block that all are there. It adds them in their order along
-// K, so that the result does not depend on who came last. Nobody waits for anybody.
+// K, so that the result does not depend on who came last. No block waits for another.
 //
 // Limited by the arithmetic units for large products; for small ones by the latency of a step, and of handing over.
 // nvrtc: --gpu-architecture=compute_80
@@ -77,21 +77,22 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
 }
 // ANCHOR_END: kernel
 
-template <Layout LAYOUT, bool FULL> using Square = Tile<LAYOUT, FULL, 64, 64, 16, 32, 32, 1, 4>;
+struct Square {
+    static constexpr int BM = 64, BN = 64;  // rows and columns of C per block
+    static constexpr int BK = 16;           // values of i per step
+    static constexpr int WM = 32, WN = 32;  // rows and columns of C per warp
+    static constexpr int SLICES = 1, STAGES = 4;
+};
 
-// As GEMM_KERNEL, with a workspace: parts for each block, and a counter for each tile, zero. Left to itself, the compiler
-// spills registers of one of these kernels.
-#define SPLIT_KERNEL(name, TILE)                                                                                      \
-    extern "C" __global__ void __launch_bounds__(TILE::THREADS, 3)                                                    \
+// As GEMM_KERNEL, with a workspace: parts for each block, and a counter for each tile, zero. Without
+// the bound of 3 blocks the compiler spills registers of one of these kernels.
+#define SPLIT_KERNEL(name, ...)                                                                                       \
+    extern "C" __global__ void __launch_bounds__(Geometry<Square>::THREADS, 3)                                         \
         name(const float *__restrict__ a, const float *__restrict__ b, const float *__restrict__ bias,                \
              float *__restrict__ c, int m, int n, int k, Epilogue epilogue, float *parts, unsigned *arrived) {        \
-        gemm<TILE>(a, b, bias, c, m, n, k, epilogue, parts, arrived);                                                 \
+        gemm<__VA_ARGS__>(a, b, bias, c, m, n, k, epilogue, parts, arrived);                                          \
     }
-using NN = Square<ROW_MAJOR, true>;
-using NT = Square<TRANSPOSED, true>;
-using NNAny = Square<ROW_MAJOR, false>;
-using NTAny = Square<TRANSPOSED, false>;
-SPLIT_KERNEL(gemm_nn_64x64, NN)
-SPLIT_KERNEL(gemm_nt_64x64, NT)
-SPLIT_KERNEL(gemm_nn_64x64_any, NNAny)
-SPLIT_KERNEL(gemm_nt_64x64_any, NTAny)
+SPLIT_KERNEL(gemm_nn_64x64, Tile<Square, ROW_MAJOR, true>)
+SPLIT_KERNEL(gemm_nt_64x64, Tile<Square, TRANSPOSED, true>)
+SPLIT_KERNEL(gemm_nn_64x64_any, Tile<Square, ROW_MAJOR, false>)
+SPLIT_KERNEL(gemm_nt_64x64_any, Tile<Square, TRANSPOSED, false>)

@@ -1,0 +1,140 @@
+// GEMM for whole tiles: M, N and K are multiples of the tile's, so that no access is compared with an edge.
+//
+//     step 9    in the multiply-adds' way for every tile: row < m, column < n, i < k, and a branch for each
+//     now       an address and a load
+//
+// The host sends every other product to step 9's kernels.
+//
+// Limited by registers: values of A wait in them, beside 64 sums, while a tile is multiplied.
+// nvrtc: --gpu-architecture=compute_80
+#include "cp_async.cuh"
+#include "gemm.cuh"
+#include "vectors.cuh"
+
+constexpr int BM = 128, BN = 128;  // rows and columns of C per block
+constexpr int BK = 16;             // step along K
+constexpr int TM = 8, TN = 8;      // rows and columns of C per thread, in groups of 4, half a warp's tile apart
+constexpr int WM = 64, WN = 32;    // rows and columns of C per warp
+constexpr int PAD = 4;             // floats after each row of a tile; 4, so that rows begin at multiples of 16 bytes
+constexpr int THREADS = BM * BN / (TM * TN);
+constexpr int BLOCKS = 2;          // at a time on a multiprocessor: 128 registers per thread
+static_assert(WM / TM * (WN / TN) == 32, "the 32 threads of a warp must fill its tile exactly");
+static_assert(THREADS == 2 * BM, "two threads must fetch one row of A's tile");
+
+// ANCHOR: fetch
+// A thread's part of a tile of A on its way: first into registers, then, transposed, into shared memory.
+struct Staged {
+    float4 fours[BK / 8];
+
+    __device__ void load(const float *a, int first_row, int first, int k) {
+        const float *row = a + (size_t)(first_row + threadIdx.x / 2) * k;
+        for (int s = 0; s < BK / 8; s++) {
+            fours[s] = *reinterpret_cast<const float4 *>(row + first + threadIdx.x % 2 * 4 + s * 8);
+        }
+    }
+
+    __device__ void store(float (*tile)[BM + PAD]) const {
+        int row = threadIdx.x / 2;
+        for (int s = 0; s < BK / 8; s++) {
+            int i = threadIdx.x % 2 * 4 + s * 8;
+            tile[i][row] = fours[s].x;
+            tile[i + 1][row] = fours[s].y;
+            tile[i + 2][row] = fours[s].z;
+            tile[i + 3][row] = fours[s].w;
+        }
+    }
+};
+
+// Starts copying a tile of B to [i][column]: by 16 bytes if it is row-major, else by 4. Given transposed, a warp takes 8
+// values of i (a sector) of 4 columns, which go to 32 different banks.
+template <Layout LAYOUT>
+__device__ void copy(float (*tile)[BN + PAD], const float *b, int first_column, int n, int first, int k) {
+    if (LAYOUT == ROW_MAJOR) {
+        int column = threadIdx.x % (BN / 4) * 4;
+#pragma unroll
+        for (int i = threadIdx.x / (BN / 4); i < BK; i += THREADS / (BN / 4)) {
+            copy16(&tile[i][column], b + (size_t)(first + i) * n + first_column + column);
+        }
+    } else {
+#pragma unroll
+        for (int column = threadIdx.x / 8; column < BN; column += THREADS / 8) {
+            const float *from = b + (size_t)(first_column + column) * k + first;
+#pragma unroll
+            for (int i = threadIdx.x % 8; i < BK; i += 8) {
+                copy4(&tile[i][column], from + i);
+            }
+        }
+    }
+}
+// ANCHOR_END: fetch
+
+// ANCHOR: kernel
+template <Layout LAYOUT>
+__device__ void gemm(const float *a, const float *b, const float *bias, float *c, int m, int n, int k,
+                     Epilogue epilogue) {
+    __shared__ __align__(16) float a_tiles[2][BK][BM + PAD];  // [which][i][row]
+    __shared__ __align__(16) float b_tiles[2][BK][BN + PAD];  // [which][i][column]
+    int tiles = n / BN;
+    int first_row = blockIdx.x / tiles * BM;
+    int first_column = blockIdx.x % tiles * BN;
+    int warp = threadIdx.x / 32;
+    int lane = threadIdx.x % 32;
+    int lane_y = (lane >> 2 & 6) | (lane >> 1 & 1);  // bits 4, 3, 1 of the lane: 8 down
+    int lane_x = (lane >> 1 & 2) | (lane & 1);       // bits 2, 0: 4 across
+    int y = warp / (BN / WN) * WM + lane_y * 4;      // the first group of this thread's rows and columns
+    int x = warp % (BN / WN) * WN + lane_x * 4;
+
+    Staged staged;
+    staged.load(a, first_row, 0, k);
+    copy<LAYOUT>(b_tiles[0], b, first_column, n, 0, k);
+    staged.store(a_tiles[0]);
+    copies_arrived();
+    __syncthreads();  // the first tiles are complete
+
+    float sums[TM][TN] = {};
+    int which = 0;
+    for (int first = 0; first < k; first += BK) {
+        bool more = first + BK < k;
+        if (more) {
+            staged.load(a, first_row, first + BK, k);
+            copy<LAYOUT>(b_tiles[which ^ 1], b, first_column, n, first + BK, k);
+        }
+#pragma unroll  // so that the loads of the next i begin during this one
+        for (int i = 0; i < BK; i++) {
+            float rows[TM], columns[TN];
+            for (int r = 0; r < TM; r += 4) {
+                read4(&rows[r], &a_tiles[which][i][y + r / 4 * (WM / 2)]);
+            }
+            for (int s = 0; s < TN; s += 4) {
+                read4(&columns[s], &b_tiles[which][i][x + s / 4 * (WN / 2)]);
+            }
+            for (int r = 0; r < TM; r++) {
+                for (int s = 0; s < TN; s++) {
+                    sums[r][s] += rows[r] * columns[s];
+                }
+            }
+        }
+        if (more) {
+            staged.store(a_tiles[which ^ 1]);
+            copies_arrived();
+        }
+        __syncthreads();  // the next tiles are complete, and all threads are done with these
+        which ^= 1;
+    }
+
+#pragma unroll  // so that the sums are registers and no array in memory
+    for (int r = 0; r < TM; r++) {
+        int row = first_row + y + r / 4 * (WM / 2) + r % 4;
+#pragma unroll
+        for (int s = 0; s < TN; s += 4) {
+            int column = first_column + x + s / 4 * (WN / 2);
+            float4 four = make_float4(sums[r][s], sums[r][s + 1], sums[r][s + 2], sums[r][s + 3]);
+            float4 *place = reinterpret_cast<float4 *>(c + (size_t)row * n + column);
+            epilogue.finish(place, four, bias4_at(bias, column));
+        }
+    }
+}
+// ANCHOR_END: kernel
+
+GEMM_KERNEL_BOUNDED(gemm_nn, (THREADS, BLOCKS), gemm<ROW_MAJOR>)
+GEMM_KERNEL_BOUNDED(gemm_nt, (THREADS, BLOCKS), gemm<TRANSPOSED>)

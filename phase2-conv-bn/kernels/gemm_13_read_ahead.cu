@@ -1,0 +1,136 @@
+// GEMM with two sets of operands in registers: the values of the next i are read before this one's are multiplied.
+//
+//     read       0 1 2 … 15 │ 0' 1'        The last i of a step reads the first values of the next step, so the barrier
+//     multiply     0 1 … 14 │ 15 0'        stands before its 64 multiply-adds: they hide what comes after the barrier.
+//
+// Limited by the order of instructions: the copies of a whole step stand in line before its first multiply-add.
+// nvrtc: --gpu-architecture=compute_80
+#include "cp_async.cuh"
+#include "gemm.cuh"
+#include "vectors.cuh"
+
+constexpr int BM = 128, BN = 128;  // rows and columns of C per block
+constexpr int BK = 16;             // step along K
+constexpr int TM = 8, TN = 8;      // rows and columns of C per thread, in groups of 4, half a warp's tile apart
+constexpr int WM = 64, WN = 32;    // rows and columns of C per warp
+constexpr int PAD = 4;             // floats after each row of a tile; 4, so that rows begin at multiples of 16 bytes
+constexpr int THREADS = BM * BN / (TM * TN);
+constexpr int BLOCKS = 2;          // at a time on a multiprocessor: 128 registers per thread
+constexpr int STAGES = 4;          // steps along K in shared memory at a time
+constexpr int SHARED = STAGES * BK * (BM + PAD + BN + PAD) * sizeof(float);
+static_assert(SHARED * BLOCKS <= 227 * 1024, "the stages of all blocks must fit the shared memory of a multiprocessor");
+static_assert(WM / TM * (WN / TN) == 32, "the 32 threads of a warp must fill its tile exactly");
+static_assert(BM == BN, "one function must copy the tiles of A and of a transposed B");
+static_assert(BK % 2 == 0, "the two sets of registers must change places within a step");
+
+// ANCHOR: fetch
+// Starts copying the tile of a row-major matrix [rows, k] from row `first_row` and column `first`, transposed: [i][row].
+// A warp takes 8 values of i (a sector) of 4 rows, which go to 32 different banks.
+__device__ void copy_transposed(float (*tile)[BM + PAD], const float *from, int first_row, int first, int k) {
+#pragma unroll
+    for (int c = 0; c < BM * BK / THREADS; c++) {
+        int row = threadIdx.x / 8 + c / (BK / 8) * (THREADS / 8);
+        int i = threadIdx.x % 8 + c % (BK / 8) * 8;
+        copy4(&tile[i][row], from + (size_t)(first_row + row) * k + first + i);
+    }
+}
+
+// Starts copying the tile of a row-major matrix [k, columns] from row `first` and column `first_column`: [i][column].
+__device__ void copy_rows(float (*tile)[BN + PAD], const float *from, int first_column, int columns, int first) {
+#pragma unroll
+    for (int c = 0; c < BN * BK / 4 / THREADS; c++) {
+        int i = threadIdx.x / (BN / 4) + c * (THREADS / (BN / 4));
+        int column = threadIdx.x % (BN / 4) * 4;
+        copy16(&tile[i][column], from + (size_t)(first + i) * columns + first_column + column);
+    }
+}
+// ANCHOR_END: fetch
+
+// ANCHOR: kernel
+template <Layout LAYOUT>
+__device__ void gemm(const float *a, const float *b, const float *bias, float *c, int m, int n, int k,
+                     Epilogue epilogue) {
+    extern __shared__ float4 shared[];
+    auto a_tiles = reinterpret_cast<float (*)[BK][BM + PAD]>(shared);            // [stage][i][row]
+    auto b_tiles = reinterpret_cast<float (*)[BK][BN + PAD]>(a_tiles + STAGES);  // [stage][i][column]
+    int tiles = n / BN;
+    int first_row = blockIdx.x / tiles * BM;
+    int first_column = blockIdx.x % tiles * BN;
+    int warp = threadIdx.x / 32;
+    int lane = threadIdx.x % 32;
+    int lane_y = (lane >> 2 & 6) | (lane >> 1 & 1);  // bits 4, 3, 1 of the lane: 8 down
+    int lane_x = (lane >> 1 & 2) | (lane & 1);       // bits 2, 0: 4 across
+    int y = warp / (BN / WN) * WM + lane_y * 4;      // the first group of this thread's rows and columns
+    int x = warp % (BN / WN) * WN + lane_x * 4;
+
+    int steps = k / BK;
+    auto copy_step = [&](int stage, int step) {
+        if (step < steps) {
+            copy_transposed(a_tiles[stage], a, first_row, step * BK, k);
+            if (LAYOUT == ROW_MAJOR) {
+                copy_rows(b_tiles[stage], b, first_column, n, step * BK);
+            } else {
+                copy_transposed(b_tiles[stage], b, first_column, step * BK, k);
+            }
+        }
+        end_copy_group();  // an empty one, too: a wait counts groups
+    };
+    for (int step = 0; step < STAGES - 1; step++) {
+        copy_step(step, step);
+    }
+
+    float rows[2][TM], columns[2][TN];  // the values of this i and of the next
+    auto read = [&](int stage, int i) {
+#pragma unroll
+        for (int r = 0; r < TM; r += 4) {
+            read4(&rows[i % 2][r], &a_tiles[stage][i][y + r / 4 * (WM / 2)]);
+        }
+#pragma unroll
+        for (int s = 0; s < TN; s += 4) {
+            read4(&columns[i % 2][s], &b_tiles[stage][i][x + s / 4 * (WN / 2)]);
+        }
+    };
+    copy_groups_arrived<STAGES - 2>();
+    __syncthreads();  // the first step's values are there
+    read(0, 0);
+
+    float sums[TM][TN] = {};
+    for (int step = 0; step < steps; step++) {
+        int stage = step % STAGES;
+        copy_step((step + STAGES - 1) % STAGES, step + STAGES - 1);
+#pragma unroll  // so that i % 2 is known, and the two sets are registers
+        for (int i = 0; i < BK; i++) {
+            if (i < BK - 1) {
+                read(stage, i + 1);
+            } else {
+                copy_groups_arrived<STAGES - 2>();
+                __syncthreads();  // the next step's values are there, and all threads have read this one's
+                // After the last step there is no next: what is read once more is not used.
+                read(step + 1 < steps ? (step + 1) % STAGES : stage, 0);
+            }
+#pragma unroll
+            for (int r = 0; r < TM; r++) {
+#pragma unroll
+                for (int s = 0; s < TN; s++) {
+                    sums[r][s] += rows[i % 2][r] * columns[i % 2][s];
+                }
+            }
+        }
+    }
+
+#pragma unroll  // so that the sums are registers and no array in memory
+    for (int r = 0; r < TM; r++) {
+        int row = first_row + y + r / 4 * (WM / 2) + r % 4;
+#pragma unroll
+        for (int s = 0; s < TN; s += 4) {
+            int column = first_column + x + s / 4 * (WN / 2);
+            float4 four = make_float4(sums[r][s], sums[r][s + 1], sums[r][s + 2], sums[r][s + 3]);
+            float4 *place = reinterpret_cast<float4 *>(c + (size_t)row * n + column);
+            epilogue.finish(place, four, bias4_at(bias, column));
+        }
+    }
+}
+// ANCHOR_END: kernel
+
+GEMM_KERNEL_BOUNDED(gemm_nn, (THREADS, BLOCKS), gemm<ROW_MAJOR>)
+GEMM_KERNEL_BOUNDED(gemm_nt, (THREADS, BLOCKS), gemm<TRANSPOSED>)

@@ -1,0 +1,19 @@
+//! Step 11: A too is copied by `cp.async`, which transposes it. Compute capability 8.0 and up.
+//!
+//! Hypothesis: in step 10 a thread holds eight values of A in registers while it multiplies, and then stores them; a copy of 4 bytes
+//! may go anywhere in shared memory, so that it can transpose without either. The price: eight copies in place of two loads.
+//! Change: A by copies of 4 bytes, in the pattern that a transposed B had already. Measured: instructions and time, in the `gemm`
+//! table; registers, in the `resources` table.
+
+use common::kernel_source;
+
+use super::{Step, Tiling};
+
+/// `kernels/gemm_11_transposing_copies.cu`.
+pub const STEP: Step = Step {
+    number: 11,
+    name: "transposing copies",
+    idea: "A by cp.async too, transposed 4 bytes at a time: no register holds it on its way",
+    source: kernel_source!("gemm_11_transposing_copies"),
+    method: Tiling::Whole,
+};

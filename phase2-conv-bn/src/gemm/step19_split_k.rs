@@ -1,0 +1,22 @@
+//! Step 19: blocks with equal work whatever the shape. Compute capability 8.0 and up, for `cp.async`.
+//!
+//! Hypothesis: a product with few tiles leaves most multiprocessors idle, however long its K is; cutting K fills them, at the price
+//! of writing and adding up the parts. Change: the steps of all tiles are dealt out evenly, and the last block of a tile adds up
+//! its parts, in a fixed order. Measured: the `gemm` table, for sizes with few tiles. It does not help products with many: on
+//! an H200, blocks that begin anywhere along K no longer read the same rows of A and B at the same time, and 8192³ ran at two
+//! thirds of its speed; cutting only the tiles of the last, partly filled round lost 7 % at 4096³. So [`super::Gemm`] cuts only where
+//! whole tiles do not fill the chip, and [`super::Tuned`] only long K: slices within a block hand over sooner.
+
+use common::kernel_source;
+
+use super::tiles::TileShape;
+use super::{Step, Tiling};
+
+/// `kernels/gemm_19_split_k.cu`.
+pub const STEP: Step = Step {
+    number: 19,
+    name: "split K",
+    idea: "K is cut where there are fewer tiles than blocks could run",
+    source: kernel_source!("gemm_19_split_k"),
+    method: Tiling::Cut(&[TileShape { name: "Square", tile: [64, 64], tiles_each: 0.0, any: true }]),
+};
