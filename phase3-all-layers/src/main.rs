@@ -13,9 +13,9 @@ use phase3_all_layers::commands::classify::classify;
 use phase3_all_layers::commands::evaluate::{self, evaluate};
 use phase3_all_layers::commands::reconstruct::reconstruct;
 use phase3_all_layers::commands::video;
-use phase3_all_layers::data::parameters::Parameters;
-use phase3_all_layers::resnet::Config;
-use phase3_all_layers::{autoencoder, unet};
+use phase3_all_layers::models::resnet::Config;
+use phase3_all_layers::models::{autoencoder, unet};
+use phase3_all_layers::nn::Parameters;
 
 /// Phase 3: whole models on the device
 #[derive(Parser)]

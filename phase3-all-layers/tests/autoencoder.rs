@@ -8,10 +8,10 @@ use common::check::{Report, Tolerance, assert_close, compare};
 use common::device_test;
 use common::prelude::*;
 use common::testing::planted;
-use phase3_all_layers::autoencoder::{Autoencoder, Config, OnCpu, Sources, Stage};
-use phase3_all_layers::data::parameters::Parameters;
+use phase3_all_layers::backends::{Cpu, OnHost, Reliable, Sources, Unfused, infer};
 use phase3_all_layers::layers::{Gelu, LayerNorm, RowNorm};
-use phase3_all_layers::module::infer;
+use phase3_all_layers::models::autoencoder::{Autoencoder, Config, Stage};
+use phase3_all_layers::nn::Parameters;
 
 use models::assert_no_allocation;
 
@@ -119,19 +119,36 @@ fn close(found: &Tensor, expected: &[f64]) {
     assert!(report.mean_abs <= MEAN, "{report}");
 }
 
+/// The reconstruction \[B, F·M\] of `x` by the CPU, which tells `observe` what each stage makes.
+fn on_cpu(
+    config: Config,
+    parameters: &Parameters,
+    x: &Tensor,
+    mut observe: impl FnMut(Stage, &Tensor) + Send,
+) -> Tensor {
+    let cpu = Cpu::new();
+    let model = Autoencoder::load(&cpu, config, parameters).unwrap();
+    let mut stages = Stage::ALL.into_iter();
+    let y = cpu.observe(&model, &config.slices(x).unwrap(), |name, y| {
+        let stage = stages.next().unwrap();
+        assert_eq!(name, stage.name());
+        observe(stage, y);
+    });
+    assert_eq!(stages.next(), None);
+    y.unwrap().reshape(x.shape()).unwrap()
+}
+
 #[test]
 fn every_configuration_on_the_cpu_is_close_to_f64_stage_by_stage() {
     for (seed, (_, config)) in (1..).zip([("odd", ODD)].into_iter().chain(Config::ALL)) {
         let parameters = config.seeded(SEED);
-        let (on_cpu, in_f64) = (OnCpu::new(config, &parameters).unwrap(), InF64 { config, parameters: &parameters });
+        let in_f64 = InF64 { config, parameters: &parameters };
         let x = Tensor::random(&[3, config.inputs()], seed);
         let mut before = wide(&x);
-        let y = on_cpu
-            .reconstruct(&x, |stage, y| {
-                close_within(OF_STAGE, y, &in_f64.stage(stage, &before));
-                before = wide(y);
-            })
-            .unwrap();
+        let y = on_cpu(config, &parameters, &x, |stage, y| {
+            close_within(OF_STAGE, y, &in_f64.stage(stage, &before));
+            before = wide(y);
+        });
         assert_eq!(y.shape(), x.shape());
         close(&y, &in_f64.all(&x));
     }
@@ -159,8 +176,7 @@ fn every_stage_on_the_cpu_gives_what_pytorch_gives() {
         let parameters = config.seeded(SEED);
         golden::assert_digest(&format!("autoencoder {name}"), &parameters);
         let x = Tensor::random(&[3, config.inputs()], 1);
-        let on_cpu = OnCpu::new(config, &parameters).unwrap();
-        on_cpu.reconstruct(&x, |stage, y| as_in_pytorch(name, stage, y)).unwrap();
+        on_cpu(config, &parameters, &x, |stage, y| as_in_pytorch(name, stage, y));
     }
 }
 
@@ -168,7 +184,7 @@ device_test! {
     fn every_stage_gives_what_pytorch_gives(device) {
         for (name, config) in Config::ALL.into_iter().take(3) {
             let parameters = config.seeded(SEED);
-            let model = Autoencoder::load(&device, config, &parameters)?;
+            let model = Reliable::load(&Unfused::new(&device), config, &parameters)?;
             let mut y = Tensor::random(&[3, config.inputs()], 1);
             for stage in Stage::ALL {
                 let x = y.reshape(&stage.input_shape(&config, 3))?;
@@ -183,8 +199,10 @@ device_test! {
     fn each_stage_alone_is_close_to_f64(device) {
         for (config, batches) in CASES {
             let parameters = config.seeded(SEED);
-            let model = Autoencoder::load(&device, config, &parameters)?;
-            let (on_cpu, in_f64) = (OnCpu::new(config, &parameters)?, InF64 { config, parameters: &parameters });
+            let model = Reliable::load(&Unfused::new(&device), config, &parameters)?;
+            let in_f64 = InF64 { config, parameters: &parameters };
+            let cpu = Cpu::new();
+            let on_cpu = Autoencoder::load(&cpu, config, &parameters)?;
             for &batch in batches {
                 // What the stage before makes of noise is what a stage meets.
                 let mut x = Tensor::random(&[batch, config.inputs()], 1);
@@ -193,7 +211,7 @@ device_test! {
                     let y = infer(&device.stream(), &model.only(stage), &x)?;
                     assert_eq!(y.shape(), stage.output_shape(&config, batch), "{stage}");
                     close_within(OF_STAGE, &y, &in_f64.stage(stage, &wide(&x)));
-                    x = on_cpu.stage(stage, &x)?;
+                    x = cpu.infer(on_cpu.only(stage), &x)?;
                 }
             }
             assert!(model.warnings().is_empty(), "{:?}", model.warnings());
@@ -204,14 +222,13 @@ device_test! {
     fn the_whole_is_close_to_f64_and_to_the_cpu(device) {
         for (config, batches) in CASES {
             let parameters = config.seeded(SEED);
-            let model = Autoencoder::load(&device, config, &parameters)?;
-            let on_cpu = OnCpu::new(config, &parameters)?;
+            let model = Reliable::load(&Unfused::new(&device), config, &parameters)?;
             for &batch in batches {
                 let x = Tensor::random(&[batch, config.inputs()], 1);
                 let y = model.reconstruct(&device.stream(), &x)?;
                 assert_eq!(y.shape(), x.shape());
                 close(&y, &InF64 { config, parameters: &parameters }.all(&x));
-                close(&y, &wide(&on_cpu.reconstruct(&x, |_, _| ())?));
+                close(&y, &wide(&on_cpu(config, &parameters, &x, |_, _| ())));
             }
             assert!(model.warnings().is_empty(), "{:?}", model.warnings());
         }
@@ -220,7 +237,7 @@ device_test! {
 
     fn a_batch_of_none_is_none_and_a_nan_stays_in_its_spectrogram(device) {
         let parameters = ODD.seeded(SEED);
-        let model = Autoencoder::load(&device, ODD, &parameters)?;
+        let model = Reliable::load(&Unfused::new(&device), ODD, &parameters)?;
         assert!(model.reconstruct(&device.stream(), &Tensor::zeros(&[0, ODD.inputs()]))?.is_empty());
         let mut x = Tensor::random(&[2, ODD.inputs()], 1).into_vec()?;
         x[0] = f32::NAN;
@@ -234,7 +251,7 @@ device_test! {
 
     fn a_pass_allocates_nothing_and_wrong_shapes_are_refused(device) {
         let parameters = Config::ORIGINAL.seeded(SEED);
-        let model = Autoencoder::load(&device, Config::ORIGINAL, &parameters)?;
+        let model = Reliable::load(&Unfused::new(&device), Config::ORIGINAL, &parameters)?;
         let slices = Tensor::random(&[5 * 4, 64], 1);
         let mut planned = model.plan(&device, 4)?;
         assert_no_allocation(&mut planned, &device.stream(), &slices)?;
@@ -264,7 +281,7 @@ device_test! {
         for (sources, fallen) in
             [(no_gelu, ["slice encoding", "bottleneck"]), (no_row_norm, ["projection", "reconstruction"])]
         {
-            let model = Autoencoder::load_from(&device, &sources, ODD, &parameters)?;
+            let model = Reliable::load(&Unfused::with_sources(&device, sources), ODD, &parameters)?;
             let mut planned = model.plan(&device, 3)?;
             assert!(model.warnings().is_empty(), "planning runs nothing");
             for _ in 0..2 {
@@ -294,8 +311,12 @@ fn a_stage_whose_kernel_faults_runs_on_the_cpu() {
     }
     let parameters = ODD.seeded(SEED);
     let faulty = planted::planted(&Gelu::SOURCE, "return 0.5f", "__trap(); return 0.5f");
-    let model =
-        Autoencoder::load_from(&device, &Sources { gelu: faulty, ..Sources::default() }, ODD, &parameters).unwrap();
+    let model = Reliable::load(
+        &Unfused::with_sources(&device, Sources { gelu: faulty, ..Sources::default() }),
+        ODD,
+        &parameters,
+    )
+    .unwrap();
     let x = Tensor::random(&[2, ODD.inputs()], 1);
     close(&model.reconstruct(&device.stream(), &x).unwrap(), &InF64 { config: ODD, parameters: &parameters }.all(&x));
     assert_eq!(model.warnings().len(), 2, "{:?}", model.warnings());
@@ -327,7 +348,7 @@ fn planted_mistakes_are_found() {
             Sources { row_norm: planted::planted(&RowNorm::SOURCE, "sqrtf(sum_across", "(sum_across"), ..plain() },
         ),
     ] {
-        let model = Autoencoder::load_from(&device, &sources, ODD, &parameters).unwrap();
+        let model = Reliable::load(&Unfused::with_sources(&device, sources), ODD, &parameters).unwrap();
         let x = Tensor::random(&stage.input_shape(&ODD, 3), 1);
         let y = infer(&device.stream(), &model.only(stage), &x).unwrap().into_vec().unwrap();
         let expected = InF64 { config: ODD, parameters: &parameters }.stage(stage, &wide(&x));

@@ -10,8 +10,9 @@ use common::table::WIDTH;
 use image::RgbImage;
 use media::photo::Photo;
 use phase3_all_layers::Error;
+use phase3_all_layers::backends::{Cpu, OnHost};
 use phase3_all_layers::commands::evaluate::{Evaluation, Options, evaluate};
-use phase3_all_layers::resnet::{Config, forward_on_cpu};
+use phase3_all_layers::models::resnet::{Config, ResNet};
 
 const NARROW: Config = Config { widths: [4, 4, 6, 8], blocks: [1; 4], classes: 7 };
 const SEED: u64 = 1;
@@ -22,7 +23,9 @@ fn options(batch: usize, limit: Option<usize>) -> Options {
 
 /// The classes of a photo, the likeliest first, as the CPU has it.
 fn classes_on_the_cpu(path: &Path) -> Vec<usize> {
-    let logits = forward_on_cpu(&NARROW, &NARROW.seeded(SEED), &Photo::open(path).unwrap().to_tensor()).unwrap();
+    let cpu = Cpu::new();
+    let network = ResNet::load(&cpu, NARROW, &NARROW.seeded(SEED)).unwrap();
+    let logits = cpu.infer(&network, &Photo::open(path).unwrap().to_tensor()).unwrap();
     let logits = logits.as_slice().unwrap();
     let mut classes: Vec<usize> = (0..NARROW.classes).collect();
     classes.sort_by(|&a, &b| logits[b].total_cmp(&logits[a]));

@@ -10,15 +10,14 @@ use common::{cpu, device_test};
 use phase2_conv_bn::conv;
 use phase2_conv_bn::gemm;
 use phase2_conv_bn::norm::{batch_norm, relu};
-use phase3_all_layers::data::parameters::Parameters;
-use phase3_all_layers::host::Cpu;
+use phase3_all_layers::backends::{Cpu, OnHost, Unfused, infer};
 use phase3_all_layers::layers::{
     AdaptiveAvgPool, Attention, Concatenate, DiffusionStep, Gelu, LayerNorm, LayerNormStep, Linear, MaxPool, RowNorm,
     Silu, SiluSum, Softmax, SoftmaxStep, TimestepEmbedding, Upsample,
 };
-use phase3_all_layers::module::infer;
-use phase3_all_layers::resnet::{Config, ResNet, forward_on_host};
-use phase3_all_layers::unet;
+use phase3_all_layers::models::resnet::{Config, ResNet};
+use phase3_all_layers::models::unet;
+use phase3_all_layers::nn::Parameters;
 
 /// Of BatchNorm and LayerNorm.
 const EPS: f32 = 1e-5;
@@ -284,7 +283,7 @@ fn resnet18_on_a_device_gives_what_pytorch_gives() {
     let (parameters, images) = (config.seeded(18), Tensor::random(&[1, 3, 224, 224], 1));
     let gpu = common::private::cuda_for_test("resnet18_on_a_device_gives_what_pytorch_gives");
     for device in gpu.into_iter().chain([Device::sim()]) {
-        let network = ResNet::load(&device, config, &parameters).unwrap();
+        let network = ResNet::load(&Unfused::new(&device), config, &parameters).unwrap();
         golden::assert_output("resnet18", "logits", &infer(&device.stream(), &network, &images).unwrap());
     }
 }
@@ -293,7 +292,9 @@ fn resnet18_on_a_device_gives_what_pytorch_gives() {
 fn resnet18_on_the_cpu_gives_what_pytorch_gives_block_by_block() {
     let (parameters, images) = (Config::RESNET18.seeded(18), Tensor::random(&[1, 3, 224, 224], 1));
     let mut blocks = 0;
-    let logits = forward_on_host(&Config::RESNET18, &mut Cpu::new(&parameters), &images, |name, output| {
+    let cpu = Cpu::new();
+    let network = ResNet::load(&cpu, Config::RESNET18, &parameters).unwrap();
+    let logits = cpu.observe(&network, &images, |name, output| {
         blocks += 1;
         golden::assert_summary("resnet18", name, output.as_slice().unwrap());
     });
@@ -307,8 +308,8 @@ fn the_tiny_unet_on_a_gpu_gives_what_pytorch_gives() {
     let Some(device) = common::private::cuda_for_test("the_tiny_unet_on_a_gpu_gives_what_pytorch_gives") else {
         return;
     };
-    let network = unet::UNet::load(&device, unet::Config::TINY, &unet::Config::TINY.seeded(8)).unwrap();
-    let module = network.at(&device, &[10.0, 700.0]).unwrap();
+    let network = unet::UNet::load(&Unfused::new(&device), unet::Config::TINY, &unet::Config::TINY.seeded(8)).unwrap();
+    let module = network.at(Tensor::from_vec(&[2], vec![10.0, 700.0]).unwrap().to_device(&device).unwrap());
     let output = infer(&device.stream(), &module, &Tensor::random(&[2, 8, 64, 64], 1)).unwrap();
     golden::assert_output("unet-tiny", "output", &output);
 }
@@ -318,7 +319,9 @@ fn the_tiny_unet_on_the_cpu_gives_what_pytorch_gives_block_by_block() {
     let (parameters, x) = (unet::Config::TINY.seeded(8), Tensor::random(&[2, 8, 64, 64], 1));
     let steps = Tensor::from_vec(&[2], vec![10.0, 700.0]).unwrap();
     let mut blocks = 0;
-    let output = unet::forward_on_cpu(&unet::Config::TINY, &parameters, &x, &steps, |name, output| {
+    let cpu = Cpu::new();
+    let network = unet::UNet::load(&cpu, unet::Config::TINY, &parameters).unwrap();
+    let output = cpu.observe(&network.at(steps), &x, |name, output| {
         blocks += 1;
         golden::assert_summary("unet-tiny", name, output.as_slice().unwrap());
     });

@@ -6,23 +6,27 @@ mod models;
 use common::device_test;
 use common::prelude::*;
 use media::photo::Photo;
-use phase3_all_layers::data::parameters::Parameters;
-use phase3_all_layers::host::{ConvOnDevice, Cpu, RoundTrip};
-use phase3_all_layers::module::{Planned, infer};
-use phase3_all_layers::resnet::{Config, ResNet, forward_on_cpu, forward_on_host};
+use phase3_all_layers::backends::{ConvOnDevice, Cpu, OnHost, Planned, RoundTrip, Unfused, infer};
+use phase3_all_layers::models::resnet::{Config, ResNet};
+use phase3_all_layers::nn::Parameters;
 
 use models::{assert_last_layer, assert_no_allocation};
 
 /// The same code as ResNet18's, with few channels.
 const NARROW: Config = Config { widths: [8, 12, 16, 20], blocks: [2, 1, 2, 1], classes: 10 };
 
+/// The logits of the narrow network by a backend whose inputs and outputs are on the host.
+fn on_host(backend: &impl OnHost, parameters: &Parameters, images: &Tensor) -> Result<Tensor> {
+    backend.infer(&ResNet::load(backend, NARROW, parameters)?, images)
+}
+
 device_test! {
     fn a_network_says_the_same_on_the_device_and_on_the_cpu(device) {
         let parameters = NARROW.seeded(1);
-        let network = ResNet::load(&device, NARROW, &parameters)?;
+        let network = ResNet::load(&Unfused::new(&device), NARROW, &parameters)?;
         for (seed, shape) in (2..).zip([[1, 3, 64, 64], [2, 3, 41, 50]]) {
             let images = Tensor::random(&shape, seed);
-            let expected = forward_on_cpu(&NARROW, &parameters, &images)?;
+            let expected = on_host(&Cpu::new(), &parameters, &images)?;
             let logits = infer(&device.stream(), &network, &images)?;
             assert_eq!(logits.shape(), [shape[0], 10]);
             assert_last_layer(&logits, &expected);
@@ -34,19 +38,21 @@ device_test! {
         let parameters = NARROW.seeded(6);
         let images = Tensor::random(&[1, 3, 40, 40], 7);
         let mut seen = Vec::new();
-        let mut cpu = Cpu::new(&parameters);
-        let expected = forward_on_host(&NARROW, &mut cpu, &images, |name, _| seen.push(name.to_owned()))?;
+        let cpu = Cpu::new();
+        let network = ResNet::load(&cpu, NARROW, &parameters)?;
+        let expected = cpu.observe(&network, &images, |name, _| seen.push(name.to_owned()))?;
         assert_eq!(seen, ["layer1.0", "layer1.1", "layer2.0", "layer3.0", "layer3.1", "layer4.0"]);
-        let timed: Vec<&str> = cpu.times_ms().map(|(kind, _)| kind).collect();
+        let timed: Vec<&str> = cpu.times_ms().into_iter().map(|(kind, _)| kind).collect();
         assert_eq!(timed, ["Conv2D", "BatchNorm", "ReLU", "MaxPool", "Add", "AvgPool", "Linear"]);
-        let plain = forward_on_host(&NARROW, &mut Cpu::plain(&parameters)?, &images, |_, _| ())?;
+        let plain = on_host(&Cpu::plain()?, &parameters, &images)?;
         assert_ne!(plain.as_slice()?, expected.as_slice()?);
         assert_last_layer(&plain, &expected);
-        let travelled = forward_on_host(&NARROW, &mut RoundTrip::new(&device, &parameters), &images, |_, _| ())?;
+        let travelled = on_host(&RoundTrip::new(&device), &parameters, &images)?;
         assert_eq!(travelled.as_slice()?, expected.as_slice()?);
-        let mut by_device = ConvOnDevice::load(&device, &parameters)?;
+        let by_device = ConvOnDevice::new(&device);
+        let network = ResNet::load(&by_device, NARROW, &parameters)?;
         for _ in 0..2 {
-            let logits = forward_on_host(&NARROW, &mut by_device, &images, |_, _| ())?;
+            let logits = by_device.infer(&network, &images)?;
             assert_ne!(logits.as_slice()?, expected.as_slice()?);
             assert_last_layer(&logits, &expected);
         }
@@ -56,8 +62,9 @@ device_test! {
     fn resnet18_on_a_photo_says_the_same_on_the_device_and_on_the_cpu(device) {
         let (config, images) = (Config::RESNET18, Photo::built_in().to_tensor());
         let parameters = config.seeded(5);
-        let expected = forward_on_cpu(&config, &parameters, &images)?;
-        let network = ResNet::load(&device, config, &parameters)?;
+        let cpu = Cpu::new();
+        let expected = cpu.infer(&ResNet::load(&cpu, config, &parameters)?, &images)?;
+        let network = ResNet::load(&Unfused::new(&device), config, &parameters)?;
         let mut planned = Planned::new(&device, &network, images.shape())?;
         // conv1's output is 3.2 MB; behind it three of 0.8 MB are alive at a time.
         let workspace = planned.workspace();
@@ -68,13 +75,13 @@ device_test! {
     }
 
     fn a_planned_pass_allocates_nothing_and_gives_the_same_bits(device) {
-        let network = ResNet::load(&device, NARROW, &NARROW.seeded(3))?;
+        let network = ResNet::load(&Unfused::new(&device), NARROW, &NARROW.seeded(3))?;
         let images = Tensor::random(&[2, 3, 40, 40], 4);
         assert_no_allocation(&mut Planned::new(&device, &network, images.shape())?, &device.stream(), &images)
     }
 
     fn shares_of_a_pass_name_each_kind_of_layer(device) {
-        let network = ResNet::load(&device, NARROW, &NARROW.seeded(3))?;
+        let network = ResNet::load(&Unfused::new(&device), NARROW, &NARROW.seeded(3))?;
         let mut planned = Planned::new(&device, &network, &[1, 3, 40, 40])?;
         planned.infer(&device.stream(), &Tensor::random(&[1, 3, 40, 40], 1))?;
         let shares = planned.profile(&device.stream())?;
@@ -93,7 +100,7 @@ device_test! {
 #[test]
 fn a_batch_too_large_for_the_device_is_refused_and_the_next_pass_works() {
     let device = common::private::sim_for_test();
-    let network = ResNet::load(&device, NARROW, &NARROW.seeded(3)).unwrap();
+    let network = ResNet::load(&Unfused::new(&device), NARROW, &NARROW.seeded(3)).unwrap();
     let before = device.memory().in_use;
     let error = Planned::new(&device, &network, &[1 << 20, 3, 224, 224]).unwrap_err();
     let common::Error::OutOfMemory { requested, free, .. } = error else { panic!("{error}") };
@@ -114,9 +121,10 @@ fn parameters_that_are_missing_or_misshapen_are_named() {
         let tensors = all.iter().filter(|(other, _)| *other != name);
         Parameters::new(tensors.map(|(name, tensor)| (name.to_owned(), copy(tensor))))
     };
-    let error = ResNet::load(&device, NARROW, &without("layer2.0.bn1.running_var")).unwrap_err().to_string();
+    let error =
+        ResNet::load(&Unfused::new(&device), NARROW, &without("layer2.0.bn1.running_var")).unwrap_err().to_string();
     assert!(error.contains("no `layer2.0.bn1.running_var`"), "{error}");
     let wider = Config { classes: 11, ..NARROW };
-    let error = ResNet::load(&device, wider, &all).unwrap_err().to_string();
+    let error = ResNet::load(&Unfused::new(&device), wider, &all).unwrap_err().to_string();
     assert!(error.contains("fc.weight: expected the shape [11, 20], got [10, 20]"), "{error}");
 }

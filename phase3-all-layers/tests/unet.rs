@@ -5,9 +5,9 @@ mod models;
 
 use common::device_test;
 use common::prelude::*;
-use phase3_all_layers::data::parameters::Parameters;
-use phase3_all_layers::module::{Planned, infer};
-use phase3_all_layers::unet::{Config, UNet, forward_on_cpu};
+use phase3_all_layers::backends::{Cpu, OnHost, Planned, Unfused, infer};
+use phase3_all_layers::models::unet::{Config, UNet};
+use phase3_all_layers::nn::Parameters;
 
 use models::{assert_last_layer, assert_no_allocation};
 
@@ -20,11 +20,12 @@ fn steps(values: &[f32]) -> Tensor {
 device_test! {
     fn the_network_says_the_same_on_the_device_and_on_the_cpu(device) {
         let parameters = TINY.seeded(8);
-        let network = UNet::load(&device, TINY, &parameters)?;
+        let network = UNet::load(&Unfused::new(&device), TINY, &parameters)?;
         for (seed, shape, at) in [(1, [2, 8, 16, 16], &[10.0, 700.0][..]), (2, [1, 8, 8, 24], &[999.0])] {
             let x = Tensor::random(&shape, seed);
-            let expected = forward_on_cpu(&TINY, &parameters, &x, &steps(at), |_, _| ())?;
-            let noise = infer(&device.stream(), &network.at(&device, at)?, &x)?;
+            let cpu = Cpu::new();
+            let expected = cpu.infer(&UNet::load(&cpu, TINY, &parameters)?.at(steps(at)), &x)?;
+            let noise = infer(&device.stream(), &network.at(steps(at).to_device(&device)?), &x)?;
             assert_eq!(noise.shape(), [shape[0], 4, shape[2], shape[3]]);
             assert_last_layer(&noise, &expected);
         }
@@ -32,15 +33,15 @@ device_test! {
     }
 
     fn a_planned_pass_allocates_nothing_and_gives_the_same_bits(device) {
-        let network = UNet::load(&device, TINY, &TINY.seeded(8))?;
+        let network = UNet::load(&Unfused::new(&device), TINY, &TINY.seeded(8))?;
         let x = Tensor::random(&[1, 8, 8, 8], 4);
-        let module = network.at(&device, &[250.0])?;
+        let module = network.at(steps(&[250.0]).to_device(&device)?);
         assert_no_allocation(&mut Planned::new(&device, &module, x.shape())?, &device.stream(), &x)
     }
 
     fn shares_of_a_pass_name_each_kind_of_layer(device) {
-        let network = UNet::load(&device, TINY, &TINY.seeded(8))?;
-        let module = network.at(&device, &[250.0])?;
+        let network = UNet::load(&Unfused::new(&device), TINY, &TINY.seeded(8))?;
+        let module = network.at(steps(&[250.0]).to_device(&device)?);
         let mut planned = Planned::new(&device, &module, &[1, 8, 8, 8])?;
         planned.infer(&device.stream(), &Tensor::random(&[1, 8, 8, 8], 1))?;
         let shares = planned.profile(&device.stream())?;
@@ -68,8 +69,8 @@ device_test! {
     }
 
     fn planned_memory_is_near_what_lives_at_one_time(device) {
-        let network = UNet::load(&device, TINY, &TINY.seeded(8))?;
-        let module = network.at(&device, &[1.0, 2.0])?;
+        let network = UNet::load(&Unfused::new(&device), TINY, &TINY.seeded(8))?;
+        let module = network.at(steps(&[1.0, 2.0]).to_device(&device)?);
         let planned = Planned::new(&device, &module, &[2, 8, 16, 16])?;
         let workspace = planned.workspace();
         // The scores of full resolution, 2 × 8 heads of 256 × 256, and what lives beside them.
@@ -81,12 +82,13 @@ device_test! {
 
     fn wrong_shapes_are_refused(device) {
         let parameters = TINY.seeded(8);
-        let network = UNet::load(&device, TINY, &parameters)?;
-        let module = network.at(&device, &[1.0])?;
+        let network = UNet::load(&Unfused::new(&device), TINY, &parameters)?;
+        let module = network.at(steps(&[1.0]).to_device(&device)?);
+        let (cpu, on_cpu) = (Cpu::new(), UNet::load(&Cpu::new(), TINY, &parameters)?);
         for shape in [&[1, 8, 12, 8][..], &[1, 8, 8, 0], &[1, 4, 8, 8], &[2, 8, 8, 8], &[8, 8, 8]] {
             let on_device = Planned::new(&device, &module, shape).unwrap_err().to_string();
             let x = Tensor::zeros(shape);
-            let on_cpu = forward_on_cpu(&TINY, &parameters, &x, &steps(&[1.0]), |_, _| ()).unwrap_err().to_string();
+            let on_cpu = cpu.infer(&on_cpu.at(steps(&[1.0])), &x).unwrap_err().to_string();
             assert_eq!(on_device, on_cpu);
         }
         let error = Planned::new(&device, &module, &[1, 8, 12, 8]).unwrap_err().to_string();
@@ -107,8 +109,9 @@ fn parameters_that_are_missing_or_misshapen_are_named() {
         let tensors = all.iter().filter(|(other, _)| *other != name);
         Parameters::new(tensors.map(|(name, tensor)| (name.to_owned(), copy(tensor))))
     };
-    let error = UNet::load(&device, TINY, &without("up.2.1.attention.fc1.bias")).unwrap_err().to_string();
+    let error =
+        UNet::load(&Unfused::new(&device), TINY, &without("up.2.1.attention.fc1.bias")).unwrap_err().to_string();
     assert!(error.contains("no `up.2.1.attention.fc1.bias`"), "{error}");
-    let error = UNet::load(&device, Config::SMALL, &all).unwrap_err().to_string();
+    let error = UNet::load(&Unfused::new(&device), Config::SMALL, &all).unwrap_err().to_string();
     assert!(error.contains("time.0.weight: expected the shape [320, 80], got [64, 16]"), "{error}");
 }

@@ -6,8 +6,9 @@ use common::cpu;
 use common::device_test;
 use common::prelude::*;
 use common::reference::DiffusionParams;
+use phase3_all_layers::backends::{Cpu, OnHost, Unfused};
 use phase3_all_layers::commands::video::{Options, Sampler, generate};
-use phase3_all_layers::unet::{Config, UNet, forward_on_cpu};
+use phase3_all_layers::models::unet::{Config, UNet};
 
 const TINY: Config = Config::TINY;
 
@@ -20,7 +21,9 @@ fn alpha_bar(t: f64) -> f32 {
 device_test! {
     fn frames_are_what_the_cpu_makes(device) {
         let parameters = TINY.seeded(8);
-        let network = UNet::load(&device, TINY, &parameters)?;
+        let network = UNet::load(&Unfused::new(&device), TINY, &parameters)?;
+        let backend = Cpu::new();
+        let on_cpu = UNet::load(&backend, TINY, &parameters)?;
         let mut sampler = Sampler::new(&device, &network, 8, 2)?;
         let mut previous = Tensor::zeros(&[1, 4, 8, 8]);
         let mut blended = 0;
@@ -30,7 +33,7 @@ device_test! {
             for (t, next) in [(750.0, alpha_bar(250.0)), (250.0, 1.0)] {
                 let joined = cpu::concatenate(&x, &previous)?;
                 let time = Tensor::full(&[1], t as f32);
-                let predicted = forward_on_cpu(&TINY, &parameters, &joined, &time, |_, _| ())?;
+                let predicted = backend.infer(&on_cpu.at(time), &joined)?;
                 let params = DiffusionParams { alpha_bar: alpha_bar(t), weight, threshold: 0.5 };
                 let clean = cpu::diffusion_step(&x, &predicted, &previous, params)?;
                 let alone = cpu::diffusion_step(&x, &predicted, &previous, DiffusionParams { weight: 1.0, ..params })?;
@@ -65,7 +68,7 @@ device_test! {
     }
 
     fn what_cannot_be_sampled_is_refused(device) {
-        let network = UNet::load(&device, TINY, &TINY.seeded(8))?;
+        let network = UNet::load(&Unfused::new(&device), TINY, &TINY.seeded(8))?;
         let error = |side, steps| Sampler::new(&device, &network, side, steps).unwrap_err().to_string();
         assert_eq!(error(8, 0), "a frame takes one step or more");
         assert!(error(12, 1).contains("multiples of 8, got [1, 8, 12, 12]"), "{}", error(12, 1));

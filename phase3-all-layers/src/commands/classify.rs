@@ -7,10 +7,10 @@ use common::progress::Progress;
 use common::table::{Column, Table};
 use media::photo::{self, Photo};
 
+use crate::backends::{Unfused, infer};
 use crate::data::imagenet;
-use crate::data::parameters::Parameters;
-use crate::module::infer;
-use crate::resnet::{Config, ResNet};
+use crate::models::resnet::{Config, ResNet};
+use crate::nn::Parameters;
 
 /// Rows for each photo.
 const TOP: usize = 5;
@@ -32,7 +32,7 @@ pub fn classify(device: &Device, photos: &[Photo], weights: Option<&Path>) -> cr
     };
     progress.inc(1);
     progress.set_message(format!("copying ResNet18 to {}", device.short_name()));
-    let network = ResNet::load(device, config, &parameters)?;
+    let network = ResNet::load(&Unfused::new(device), config, &parameters)?;
     progress.inc(1);
     progress.set_message(format!("a forward pass, {} of 224 × 224", photos.len()));
     let logits = infer(&device.stream(), &network, &photo::batch(photos)?)?.into_vec()?;

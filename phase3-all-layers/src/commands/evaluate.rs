@@ -14,9 +14,9 @@ use common::table::{Column, Table};
 use media::photo::{self, Photo};
 use rayon::prelude::*;
 
-use crate::data::parameters::Parameters;
-use crate::module::Planned;
-use crate::resnet::{Config, ResNet};
+use crate::backends::{Planned, Unfused};
+use crate::models::resnet::{Config, ResNet};
+use crate::nn::Parameters;
 use crate::{Error, Result};
 
 /// The right class among so many of the likeliest counts as found.
@@ -106,7 +106,7 @@ pub fn evaluate(
     }
     let mut found = Evaluation { empty, ..Evaluation::default() };
     let progress = Progress::new(photos.len() as u64, format!("copying parameters to {}", device.short_name()));
-    let network = ResNet::load(device, config, parameters)?;
+    let network = ResNet::load(&Unfused::new(device), config, parameters)?;
     let mut passes = Passes { device, network: &network, planned: None };
     let start = Instant::now();
     for batch in photos.chunks(options.batch.get()) {
@@ -149,9 +149,9 @@ pub fn evaluate(
 /// Passes over batches, most of which are of one size.
 struct Passes<'a> {
     device: &'a Device,
-    network: &'a ResNet,
-    /// For so many photos.
-    planned: Option<(usize, Planned<'a, ResNet>)>,
+    network: &'a ResNet<Unfused>,
+    /// The number of photos, and the plan for it.
+    planned: Option<(usize, Planned<'a, ResNet<Unfused>>)>,
 }
 
 impl Passes<'_> {

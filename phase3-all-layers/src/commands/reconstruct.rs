@@ -7,9 +7,10 @@ use common::prelude::*;
 use common::table::{Column, Table};
 use media::plot::{Drawing, LinePlot};
 
-use crate::autoencoder::{self, Autoencoder};
+use crate::backends::{Reliable, Unfused};
 use crate::data::audio::{self, Config};
-use crate::data::parameters::Parameters;
+use crate::models::autoencoder;
+use crate::nn::Parameters;
 
 /// The mean squared error of each frame: B·F scores, in the order of time, of `input` and `output` \[B, F·M\] on the host.
 ///
@@ -38,7 +39,7 @@ const SEED: u64 = 5;
 /// The scores of a WAV file under an autoencoder with the weights of a `.safetensors` file or, without, untrained ones.
 ///
 /// # Errors
-/// As [`Parameters::open`], [`Autoencoder::load`] and [`scores_of`].
+/// As [`Parameters::open`], [`Reliable::load`] and [`scores_of`].
 pub fn reconstruct(
     device: &Device,
     config: autoencoder::Config,
@@ -50,7 +51,7 @@ pub fn reconstruct(
         Some(path) => Parameters::open(path, &config.shapes())?,
         None => config.seeded(SEED),
     };
-    let model = Autoencoder::load(device, config, &parameters)?;
+    let model = Reliable::load(&Unfused::new(device), config, &parameters)?;
     let spectrogram = Config { mels: config.n_mels, frames: config.frames };
     let mut table = scores_of(sound, &spectrogram, plots, |x| model.reconstruct(&device.stream(), x))?;
     for warning in model.warnings() {

@@ -22,10 +22,11 @@ use common::reference::DiffusionParams;
 use common::table::{Column, Table};
 use image::{Rgb, RgbImage};
 
-use crate::data::parameters::Parameters;
+use crate::backends::Unfused;
+use crate::backends::workspace::{Pass, Workspace};
 use crate::layers::{AddNoise, Concatenate, DiffusionStep, kinds};
-use crate::unet::{Config, INPUTS, LATENTS, UNet};
-use crate::workspace::{Pass, Workspace};
+use crate::models::unet::{Config, INPUTS, LATENTS, UNet};
+use crate::nn::{Parameters, Value};
 
 /// Steps of the schedule that the U-Net's timesteps count.
 const SCHEDULE: f64 = 1000.0;
@@ -75,7 +76,7 @@ struct Step {
 /// What a step is made of.
 #[derive(Debug)]
 struct Layers<'a> {
-    network: &'a UNet,
+    network: &'a UNet<Unfused>,
     concatenate: Concatenate,
     diffusion: DiffusionStep,
     add_noise: AddNoise,
@@ -83,12 +84,11 @@ struct Layers<'a> {
 
 impl Layers<'_> {
     /// Queues a step from `x` to the x of the next.
-    fn step(&self, pass: &Pass<'_>, step: &Step, weight: f32, x: &mut Tensor, previous: &Tensor) -> Result<()> {
+    fn step(&self, pass: &Pass, step: &Step, weight: f32, x: &mut Tensor, previous: &Tensor) -> Result<()> {
         let [count, _, height, width] = x.dims4()?;
         let mut joined = pass.activation(&[count, INPUTS, height, width])?;
         pass.queue(kinds::CONCATENATE, |stream| self.concatenate.launch(stream, x, previous, &mut joined))?;
-        let noise = self.network.forward(pass, &joined, &step.time)?;
-        drop(joined);
+        let noise = self.network.forward(Value::made(pass, joined), Value::given(pass, &step.time))?;
         let mut clean = pass.activation(x.shape())?;
         let params = DiffusionParams { alpha_bar: step.alpha_bar, weight, threshold: THRESHOLD };
         pass.queue(kinds::DIFFUSION, |stream| {
@@ -118,7 +118,7 @@ impl<'a> Sampler<'a> {
     ///
     /// # Errors
     /// [`common::Error::Invalid`] if there are no steps; as [`UNet::forward`], [`Workspace::plan`] and [`Device::kernel`].
-    pub fn new(device: &Device, network: &'a UNet, side: usize, steps: usize) -> Result<Sampler<'a>> {
+    pub fn new(device: &Device, network: &'a UNet<Unfused>, side: usize, steps: usize) -> Result<Sampler<'a>> {
         let nexts = timesteps(steps).skip(1).map(alpha_bar).chain([1.0]);
         let step = |(t, next): (f64, f32)| {
             let time = Tensor::full(&[1], t as f32).to_device(device)?;
@@ -167,7 +167,7 @@ pub struct Options {
     pub frames: usize,
     /// Steps of a frame.
     pub steps: usize,
-    /// Sides of a frame's latents, a multiple of [`crate::unet::MULTIPLE`].
+    /// Sides of a frame's latents, a multiple of [`crate::models::unet::MULTIPLE`].
     pub side: usize,
     /// Of the noise.
     pub seed: u64,
@@ -185,7 +185,7 @@ pub fn generate(
     mut after_step: impl FnMut(),
 ) -> Result<Vec<Tensor>> {
     let Options { frames, steps, side, seed } = *options;
-    let network = UNet::load(device, config, parameters)?;
+    let network = UNet::load(&Unfused::new(device), config, parameters)?;
     let mut sampler = Sampler::new(device, &network, side, steps)?;
     let noise = |frame: u64| gaussian(&[1, LATENTS, side, side], seed.wrapping_add(frame));
     (0..frames as u64).map(|frame| sampler.frame(&noise(frame), &mut after_step)).collect()
@@ -342,7 +342,10 @@ mod tests {
     fn what_is_no_picture_is_refused() {
         for shape in [&[2, 8, 8][..], &[8, 8], &[2, 4, 8, 8], &[]] {
             let error = picture(&Tensor::zeros(shape)).unwrap_err().to_string();
-            assert!(error.starts_with("a picture of a latent: the shape "), "{error}");
+            assert!(
+                error.starts_with("a picture of a latent: expected the shape [3 or more, height, width], got "),
+                "{error}"
+            );
         }
         let nan = Tensor::from_fn(&[3, 2, 2], |index| if index == [1, 0, 1] { f32::NAN } else { 0.0 });
         assert!(picture(&nan).unwrap_err().to_string().contains("NaN at place 5"));

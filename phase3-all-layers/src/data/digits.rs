@@ -5,9 +5,9 @@ use common::prelude::*;
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 
-use crate::data::parameters::Parameters;
-use crate::module::{Planned, infer};
-use crate::resnet::{Config, ResNet, forward_on_cpu};
+use crate::backends::{Cpu, OnHost, Planned, Unfused, infer};
+use crate::models::resnet::{Config, ResNet};
+use crate::nn::Parameters;
 
 /// The network.
 pub const CONFIG: Config = Config { widths: [8, 16, 32, 64], blocks: [2; 4], classes: 10 };
@@ -128,10 +128,11 @@ impl Outcome {
 /// The network over the test set, on the CPU.
 ///
 /// # Errors
-/// As [`Digits::built_in`], [`trained`] and [`forward_on_cpu`].
+/// As [`Digits::built_in`], [`trained`] and [`OnHost::infer`].
 pub fn evaluate_on_cpu() -> Result<Outcome> {
-    let parameters = trained()?;
-    Digits::built_in()?.evaluate(|images| forward_on_cpu(&CONFIG, &parameters, images))
+    let cpu = Cpu::new();
+    let network = ResNet::load(&cpu, CONFIG, &trained()?)?;
+    Digits::built_in()?.evaluate(|images| cpu.infer(&network, images))
 }
 
 /// The network over the test set, all layers on `device`.
@@ -139,7 +140,7 @@ pub fn evaluate_on_cpu() -> Result<Outcome> {
 /// # Errors
 /// As [`Digits::built_in`], [`trained`], [`ResNet::load`] and [`Planned::infer`].
 pub fn evaluate_on(device: &Device) -> Result<Outcome> {
-    let (stream, network) = (device.stream(), ResNet::load(device, CONFIG, &trained()?)?);
+    let (stream, network) = (device.stream(), ResNet::load(&Unfused::new(device), CONFIG, &trained()?)?);
     let mut planned = Planned::new(device, &network, &input(BATCH))?;
     Digits::built_in()?.evaluate(|images| match images.shape()[0] {
         BATCH => planned.infer(&stream, images),

@@ -12,7 +12,7 @@ mod tests {
 
     #[test]
     fn a_thousand_classes_have_names_that_differ_and_fit_a_table() {
-        assert_eq!(NAMES.len(), crate::resnet::Config::RESNET18.classes);
+        assert_eq!(NAMES.len(), crate::models::resnet::Config::RESNET18.classes);
         // The first, the last, and two that are told apart by a word.
         assert_eq!([0, 134, 517, 999].map(|class| NAMES[class]), ["tench", "crane bird", "crane", "toilet tissue"]);
         let mut sorted = NAMES.clone();

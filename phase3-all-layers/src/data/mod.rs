@@ -1,4 +1,4 @@
-//! What goes into the models, and what belongs to it: sound, labelled images, names of classes, parameters. Photos are in
+//! What goes into the models, and what belongs to it: sound, labelled images, names of classes. Photos are in
 //! [`media::photo`].
 //!
 //! | module | what it holds |
@@ -6,9 +6,7 @@
 //! | [`audio`] | from a WAV file to the autoencoder's input |
 //! | [`digits`] | accuracy on real images: a narrow ResNet over handwritten digits |
 //! | [`imagenet`] | the names of ImageNet's classes |
-//! | [`parameters`] | a model's tensors by name |
 
 pub mod audio;
 pub mod digits;
 pub mod imagenet;
-pub mod parameters;

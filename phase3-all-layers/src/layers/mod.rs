@@ -61,6 +61,8 @@ pub mod kinds {
     pub const ATTENTION: &str = "Attention";
     /// The diffusion step, and the noise of the next.
     pub const DIFFUSION: &str = "Diffusion";
+    /// A value copied, since it is needed again where it would be changed.
+    pub const COPY: &str = "Copy";
     /// Whatever the device failed to do.
     pub const ON_CPU: &str = "on the CPU";
 }

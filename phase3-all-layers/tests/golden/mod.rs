@@ -6,7 +6,7 @@ use std::path::Path;
 
 use common::check::{Tolerance, assert_close};
 use common::prelude::*;
-use phase3_all_layers::data::parameters::Parameters;
+use phase3_all_layers::nn::Parameters;
 use safetensors::{Dtype, SafeTensors};
 
 fn read(file: &str) -> Vec<u8> {

@@ -3,7 +3,8 @@
 
 use common::check::{Tolerance, assert_close};
 use common::prelude::*;
-use phase3_all_layers::module::{Module, Planned};
+use phase3_all_layers::backends::{Planned, Unfused};
+use phase3_all_layers::nn::Module;
 
 /// Fails unless `values` have the expected shape and lie within 1e-5 of its largest magnitude (of 1 below that).
 #[track_caller]
@@ -14,7 +15,11 @@ pub fn assert_last_layer(values: &Tensor, expected: &Tensor) {
 }
 
 /// Fails if the second pass of a plan allocates anything, or gives other bits than the first.
-pub fn assert_no_allocation(planned: &mut Planned<'_, impl Module>, stream: &Stream, x: &Tensor) -> Result<()> {
+pub fn assert_no_allocation(
+    planned: &mut Planned<'_, impl Module<Unfused>>,
+    stream: &Stream,
+    x: &Tensor,
+) -> Result<()> {
     let device = stream.device();
     let first = planned.infer(stream, x)?.into_vec()?;
     let before = device.memory();

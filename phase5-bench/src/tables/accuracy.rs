@@ -5,12 +5,12 @@ use common::check::scale;
 use common::prelude::*;
 use common::progress::Progress;
 use common::table::{Cell, Column, Table};
-use phase3_all_layers::autoencoder::{self, Autoencoder, OnCpu};
+use phase3_all_layers::backends::{ConvOnDevice, Cpu, OnHost, Reliable, RoundTrip, Unfused, infer};
 use phase3_all_layers::data::digits::{self, Digits, Outcome as Answers};
-use phase3_all_layers::host::{ConvOnDevice, RoundTrip};
-use phase3_all_layers::module::infer;
-use phase3_all_layers::resnet::{self, ResNet, forward_on_cpu, forward_on_host};
-use phase3_all_layers::unet::{self, UNet};
+use phase3_all_layers::models::autoencoder::{self, Autoencoder};
+use phase3_all_layers::models::resnet::{self, ResNet};
+use phase3_all_layers::models::unet::{self, UNet};
+use phase3_all_layers::nn::Parameters;
 
 use crate::spec::{Context, FinishedTable, Make, TableSpec};
 use crate::tables::differences::{CLOSE, close, mean_difference};
@@ -49,6 +49,12 @@ pub const TABLE: TableSpec = TableSpec {
     make: Make::Measured(run),
 };
 
+/// The logits of ResNet18 by a backend whose inputs and outputs are on the host.
+fn on_host(backend: &impl OnHost, parameters: &Parameters, images: &Tensor) -> common::Result<Vec<f32>> {
+    let network = ResNet::load(backend, resnet::Config::RESNET18, parameters)?;
+    backend.infer(&network, images)?.into_vec()
+}
+
 /// Makes the table.
 fn run(context: &Context) -> crate::Result<FinishedTable> {
     let device = &context.device;
@@ -73,12 +79,12 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     step("ResNet18");
     let (config, images) = (resnet::Config::RESNET18, context.photo.to_tensor());
     let parameters = config.seeded(18);
-    let expected = forward_on_cpu(&config, &parameters, &images)?.into_vec()?;
-    let travelled = forward_on_host(&config, &mut RoundTrip::new(device, &parameters), &images, |_, _| ())?;
-    board.row("ResNet18", "phase 1", &travelled.into_vec()?, &expected, none());
-    let by_conv = forward_on_host(&config, &mut ConvOnDevice::load(device, &parameters)?, &images, |_, _| ())?;
-    board.row("ResNet18", "phase 2", &by_conv.into_vec()?, &expected, none());
-    let network = ResNet::load(device, config, &parameters)?;
+    let expected = on_host(&Cpu::new(), &parameters, &images)?;
+    let travelled = on_host(&RoundTrip::new(device), &parameters, &images)?;
+    board.row("ResNet18", "phase 1", &travelled, &expected, none());
+    let by_conv = on_host(&ConvOnDevice::new(device), &parameters, &images)?;
+    board.row("ResNet18", "phase 2", &by_conv, &expected, none());
+    let network = ResNet::load(&Unfused::new(device), config, &parameters)?;
     let logits = infer(&device.stream(), &network, &images)?.into_vec()?;
     board.row("ResNet18", "phase 3", &logits, &expected, none());
     drop(network);
@@ -102,8 +108,10 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     for &(name, config) in configs {
         let parameters = config.seeded(5);
         let x = Tensor::random(&[3, config.inputs()], 1);
-        let expected = OnCpu::new(config, &parameters)?.reconstruct(&x, |_, _| ())?.into_vec()?;
-        let model = Autoencoder::load(device, config, &parameters)?;
+        let cpu = Cpu::new();
+        let on_cpu = Autoencoder::load(&cpu, config, &parameters)?;
+        let expected = cpu.infer(&on_cpu, &config.slices(&x)?)?.into_vec()?;
+        let model = Reliable::load(&Unfused::new(device), config, &parameters)?;
         let y = model.reconstruct(&device.stream(), &x)?.into_vec()?;
         board.row(&format!("autoencoder, {name}"), "phase 3", &y, &expected, none());
         board.wrong.extend(model.warnings());
@@ -115,9 +123,10 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let parameters = config.seeded(8);
     let x = Tensor::random(&[2, unet::INPUTS, side, side], 1);
     let times = Tensor::from_vec(&[2], steps.to_vec())?;
-    let expected = unet::forward_on_cpu(&config, &parameters, &x, &times, |_, _| ())?.into_vec()?;
-    let network = UNet::load(device, config, &parameters)?;
-    let y = infer(&device.stream(), &network.at(device, &steps)?, &x)?.into_vec()?;
+    let cpu = Cpu::new();
+    let expected = cpu.infer(&UNet::load(&cpu, config, &parameters)?.at(times.to_host()?), &x)?.into_vec()?;
+    let network = UNet::load(&Unfused::new(device), config, &parameters)?;
+    let y = infer(&device.stream(), &network.at(times.to_device(device)?), &x)?.into_vec()?;
     board.row(&format!("U-Net tiny, {side} × {side}"), "phase 3", &y, &expected, none());
 
     let Board { mut table, wrong } = board;

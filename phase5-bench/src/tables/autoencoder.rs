@@ -7,8 +7,8 @@ use common::prelude::*;
 use common::progress::Progress;
 use common::table::{Cell, Column, Table};
 use common::timing::Bench;
-use phase3_all_layers::autoencoder::{Autoencoder, Config, OnCpu, Stage};
-use phase3_all_layers::module::infer;
+use phase3_all_layers::backends::{Cpu, OnHost, Reliable, Unfused, infer};
+use phase3_all_layers::models::autoencoder::{Autoencoder, Config, Stage};
 
 use crate::spec::{Context, FinishedTable, Make, TableSpec};
 use crate::tables::board::{ELSEWHERE, cell, milliseconds};
@@ -75,8 +75,9 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let (mut wrong, stream) = (Vec::new(), device.stream());
     for &(name, config) in configs {
         let parameters = config.seeded(SEED);
-        let on_cpu = OnCpu::new(config, &parameters)?;
-        let model = Autoencoder::load(device, config, &parameters)?;
+        let cpu = Cpu::new();
+        let on_cpu = Autoencoder::load(&cpu, config, &parameters)?;
+        let model = Reliable::load(&Unfused::new(device), config, &parameters)?;
         for &batch in batches {
             progress.inc(1);
             progress.set_message(format!("autoencoder: {name}, batch {batch}"));
@@ -97,16 +98,10 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
                 Ok([max.into(), mean_difference(y, expected).into(), word.into()])
             };
             let x = Tensor::random(&[batch, config.inputs()], 1);
-            let slices = x.to_host()?.reshape(&Stage::SliceEncoding.input_shape(&config, batch))?;
-            let mut stages = Vec::new();
-            let mut given = slices.to_host()?;
-            let expected = on_cpu.reconstruct(&x, |stage, y| {
-                let output = y.to_host();
-                stages.push((stage, std::mem::replace(&mut given, Tensor::zeros(&[0])), output));
-                given = y.to_host().unwrap_or_else(|_| Tensor::zeros(&[0]));
-            })?;
+            let mut given = config.slices(&x)?;
+            let expected = cpu.infer(&on_cpu, &given)?;
             let mut planned = model.plan(device, batch)?;
-            let y = planned.infer(&stream, &slices)?.reshape(x.shape())?;
+            let y = planned.infer(&stream, &given)?;
             let checked = check(format!("the autoencoder {name}, batch {batch}"), &y, &expected)?;
             let timing = bench.measure(&stream, || planned.queue(&stream))?;
             let counted = timing.counts().map(|counts| counts.lane_instructions as f64 / 1e6);
@@ -115,10 +110,11 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
                 row(by, milliseconds(timing), None, [(); 3].map(|()| Cell::absent(ELSEWHERE)));
             }
             if batch == STAGES_AT {
-                for (stage, given, output) in stages {
-                    let given = given.reshape(&stage.input_shape(&config, batch))?;
-                    let y = infer(&stream, &model.only(stage), &given)?;
-                    let checked = check(format!("{stage}, {name}, batch {batch}"), &y, &output?)?;
+                for stage in Stage::ALL {
+                    let input = given.reshape(&stage.input_shape(&config, batch))?;
+                    let y = infer(&stream, &model.only(stage), &input)?;
+                    given = cpu.infer(on_cpu.only(stage), &input)?;
+                    let checked = check(format!("{stage}, {name}, batch {batch}"), &y, &given)?;
                     row(&stage.to_string(), Err("a stage alone is compared, not timed".to_owned()), None, checked);
                 }
             }

@@ -17,9 +17,8 @@ use common::timing::{Bench, Queue, Timing};
 use phase2_conv_bn::Step;
 use phase2_conv_bn::conv;
 use phase2_conv_bn::norm::{batch_norm, relu};
-use phase3_all_layers::host::Cpu;
-use phase3_all_layers::module::Planned;
-use phase3_all_layers::resnet::{Config, ResNet, forward_on_host};
+use phase3_all_layers::backends::{Cpu, OnHost, Planned, Unfused};
+use phase3_all_layers::models::resnet::{Config, ResNet};
 
 use crate::Error;
 use crate::spec::{Context, FinishedTable, Make, TableSpec};
@@ -190,13 +189,13 @@ const RUNS: usize = 5;
 fn whole(context: &Context, outcome: &mut FinishedTable) -> crate::Result<()> {
     let (device, config, images) = (&context.device, Config::RESNET18, context.photo.to_tensor());
     let parameters = config.seeded(18);
-    let on_cpu = |mut cpu: Cpu<'_>| -> common::Result<(Vec<(&'static str, f64)>, Tensor)> {
-        let logits = forward_on_host(&config, &mut cpu, &images, |_, _| ())?;
-        Ok((cpu.times_ms().collect(), logits))
+    let on_cpu = |cpu: Cpu| -> common::Result<(Vec<(&'static str, f64)>, Tensor)> {
+        let logits = cpu.infer(&ResNet::load(&cpu, config, &parameters)?, &images)?;
+        Ok((cpu.times_ms(), logits))
     };
-    let (naive, _) = on_cpu(Cpu::plain(&parameters)?)?;
-    let fast = (0..RUNS).map(|_| on_cpu(Cpu::new(&parameters))).collect::<common::Result<Vec<_>>>()?;
-    let network = ResNet::load(device, config, &parameters)?;
+    let (naive, _) = on_cpu(Cpu::plain()?)?;
+    let fast = (0..RUNS).map(|_| on_cpu(Cpu::new())).collect::<common::Result<Vec<_>>>()?;
+    let network = ResNet::load(&Unfused::new(device), config, &parameters)?;
     let (stream, mut planned) = (device.stream(), Planned::new(device, &network, images.shape())?);
     let logits = planned.infer(&stream, &images)?;
     let runs = if device.is_sim() { 1 } else { RUNS };

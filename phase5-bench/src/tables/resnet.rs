@@ -10,10 +10,9 @@ use common::prelude::*;
 use common::progress::Progress;
 use common::table::{Cell, Column, Table};
 use common::timing::{Bench, Timing};
-use phase3_all_layers::data::parameters::Parameters;
-use phase3_all_layers::host::{ConvOnDevice, Cpu, HostLayers, RoundTrip};
-use phase3_all_layers::module::Planned;
-use phase3_all_layers::resnet::{Config, ResNet, forward_on_host};
+use phase3_all_layers::backends::{ConvOnDevice, Cpu, OnHost, Planned, RoundTrip, Unfused};
+use phase3_all_layers::models::resnet::{Config, ResNet};
+use phase3_all_layers::nn::Parameters;
 
 use crate::spec::{Context, FinishedTable, Make, TableSpec};
 use crate::tables::board::{ELSEWHERE, NO_CLOCK, cell, milliseconds};
@@ -67,17 +66,17 @@ fn single(context: &Context) -> crate::Result<FinishedTable> {
     };
     let (images, parameters) = (context.photo.to_tensor(), CONFIG.seeded(SEED));
     let mut wrong = Vec::new();
-    let run = |layers: &mut dyn HostLayers| forward_on_host(&CONFIG, layers, &images, |_, _| ());
-    let timed = |layers: &mut dyn HostLayers, repeats| -> common::Result<(Timing, Tensor)> {
+    let timed = |cpu: Cpu, repeats| -> common::Result<(Timing, Tensor)> {
+        let network = ResNet::load(&cpu, CONFIG, &parameters)?;
         let mut logits = Tensor::zeros(&[0]);
         let timing = by_host(repeats, || {
-            logits = run(layers)?;
+            logits = cpu.infer(&network, &images)?;
             Ok(())
         })?;
         Ok((timing, logits))
     };
     step(by::CPU);
-    let (cpu, expected) = timed(&mut Cpu::new(&parameters), 10)?;
+    let (cpu, expected) = timed(Cpu::new(), 10)?;
     let on_cpu = cpu.median_ms();
     let mut columns = vec![
         Column::text("implementation"),
@@ -101,9 +100,10 @@ fn single(context: &Context) -> crate::Result<FinishedTable> {
         table.row(cells);
     };
     step(by::PLAIN);
-    let mut plain = Cpu::plain(&parameters)?;
+    let plain = Cpu::plain()?;
+    let network = ResNet::load(&plain, CONFIG, &parameters)?;
     let begin = std::time::Instant::now();
-    let plain_logits = run(&mut plain)?;
+    let plain_logits = plain.infer(&network, &images)?;
     let ms = begin.elapsed().as_secs_f64() * 1e3;
     row(by::PLAIN, Ok(ms), None, check(by::PLAIN, &plain_logits, &expected, &mut wrong)?);
     row(by::CPU, on_cpu.ok_or_else(|| NO_CLOCK.to_owned()), None, check(by::CPU, &expected, &expected, &mut wrong)?);
@@ -133,12 +133,14 @@ fn single(context: &Context) -> crate::Result<FinishedTable> {
         row(name, ms, counted, check(name, &logits, &expected, &mut wrong)?);
         Ok(())
     };
-    let mut round_trip = RoundTrip::new(device, &parameters);
-    on_device(by::ROUND_TRIP, &mut || run(&mut round_trip))?;
-    let mut by_conv = ConvOnDevice::load(device, &parameters)?;
-    on_device(by::CONV_ON_DEVICE, &mut || run(&mut by_conv))?;
-    drop(by_conv);
-    let network = ResNet::load(device, CONFIG, &parameters)?;
+    let round_trip = RoundTrip::new(device);
+    let network = ResNet::load(&round_trip, CONFIG, &parameters)?;
+    on_device(by::ROUND_TRIP, &mut || round_trip.infer(&network, &images))?;
+    let by_conv = ConvOnDevice::new(device);
+    let network = ResNet::load(&by_conv, CONFIG, &parameters)?;
+    on_device(by::CONV_ON_DEVICE, &mut || by_conv.infer(&network, &images))?;
+    drop((by_conv, network));
+    let network = ResNet::load(&Unfused::new(device), CONFIG, &parameters)?;
     let mut planned = Planned::new(device, &network, images.shape())?;
     on_device(by::PHASE3, &mut || planned.infer(&device.stream(), &images))?;
     row(by::PHASE4, Err(PHASE_4.to_owned()), None, [(); 2].map(|()| Cell::absent(PHASE_4)));
@@ -174,7 +176,9 @@ fn batch(context: &Context) -> crate::Result<FinishedTable> {
     let device = &context.device;
     let batches: &[usize] = if device.is_cuda() { &[1, 4, 8, 16, 32, 64] } else { &[1, 4] };
     let parameters = CONFIG.seeded(SEED);
-    let network = ResNet::load(device, CONFIG, &parameters)?;
+    let network = ResNet::load(&Unfused::new(device), CONFIG, &parameters)?;
+    let cpu = Cpu::new();
+    let on_cpu = ResNet::load(&cpu, CONFIG, &parameters)?;
     let progress = Progress::new(2 * batches.len() as u64 + 1, "resnet-batch");
     let step = |what: String| {
         progress.set_message(format!("resnet-batch: {what}"));
@@ -217,12 +221,12 @@ fn batch(context: &Context) -> crate::Result<FinishedTable> {
         let images = Tensor::random(&[batch, 3, 224, 224], 1);
         step(format!("batch {batch}, CPU"));
         let mut expected = Tensor::zeros(&[0]);
-        let cpu = by_host(3, || {
-            expected = forward_on_host(&CONFIG, &mut Cpu::new(&parameters), &images, |_, _| ())?;
+        let timing = by_host(3, || {
+            expected = cpu.infer(&on_cpu, &images)?;
             Ok(())
         })?;
         let name = format!("CPU, batch {batch}");
-        row("CPU", milliseconds(&Ok(cpu)), None, check(&name, &expected, &expected, &mut wrong)?);
+        row("CPU", milliseconds(&Ok(timing)), None, check(&name, &expected, &expected, &mut wrong)?);
         let unseen = || [(); 2].map(|()| Cell::absent(ELSEWHERE));
         row(by::PYTORCH_CPU, milliseconds(&pytorch[0]), None, unseen());
 
@@ -283,8 +287,8 @@ fn memory(context: &Context) -> crate::Result<FinishedTable> {
         let images = Tensor::random(&[batch, 3, 224, 224], 1);
         for name in [by::ROUND_TRIP, by::CONV_ON_DEVICE] {
             let peak = peak(device, || match name {
-                by::ROUND_TRIP => on_host(&mut RoundTrip::new(device, &parameters), &images),
-                _ => on_host(&mut ConvOnDevice::load(device, &parameters)?, &images),
+                by::ROUND_TRIP => on_host(&RoundTrip::new(device), &parameters, &images),
+                _ => on_host(&ConvOnDevice::new(device), &parameters, &images),
             })?;
             let unplanned = [(); 5].map(|()| absent());
             let cells = [name.into(), (batch as f64).into()].into_iter().chain(unplanned);
@@ -292,10 +296,11 @@ fn memory(context: &Context) -> crate::Result<FinishedTable> {
         }
         let mut parts = [0; 4];
         let peak = peak(device, || {
-            let network = ResNet::load(device, CONFIG, &parameters)?;
+            let backend = Unfused::new(device);
+            let network = ResNet::load(&backend, CONFIG, &parameters)?;
             let mut planned = Planned::new(device, &network, images.shape())?;
             planned.infer(&device.stream(), &images)?;
-            let [transformed, scratch] = network.scratch_bytes();
+            let [transformed, scratch] = backend.scratch_bytes();
             let activations = planned.workspace().bytes() + 4 * images.len() as u64;
             parts = [bytes_of(&parameters), transformed, scratch, activations];
             Ok(())
@@ -315,8 +320,8 @@ fn memory(context: &Context) -> crate::Result<FinishedTable> {
     Ok(FinishedTable { table, wrong: Vec::new() })
 }
 
-fn on_host(layers: &mut dyn HostLayers, images: &Tensor) -> common::Result<()> {
-    forward_on_host(&CONFIG, layers, images, |_, _| ()).map(drop)
+fn on_host(backend: &impl OnHost, parameters: &Parameters, images: &Tensor) -> common::Result<()> {
+    backend.infer(&ResNet::load(backend, CONFIG, parameters)?, images).map(drop)
 }
 
 fn bytes_of(parameters: &Parameters) -> u64 {

@@ -7,10 +7,10 @@ use common::progress::Progress;
 use common::reference::DiffusionParams;
 use common::table::{Cell, Column, Table};
 use common::timing::Bench;
+use phase3_all_layers::backends::{Cpu, OnHost, Planned, Unfused};
 use phase3_all_layers::layers::{DiffusionStep, kinds};
-use phase3_all_layers::module::{Module, Planned};
-use phase3_all_layers::unet::{self, AtSteps, Config, UNet};
-use phase3_all_layers::workspace::{Activation, Pass};
+use phase3_all_layers::models::unet::{self, AtSteps, Config, UNet};
+use phase3_all_layers::nn::{Module, Value};
 
 use crate::spec::{Context, FinishedTable, Make, TableSpec};
 use crate::tables::board::{cell, hide, milliseconds};
@@ -33,21 +33,22 @@ pub(crate) mod versions {
 /// A forward pass, and the step that its result is for.
 #[derive(Debug)]
 struct Frame<'a> {
-    network: AtSteps<'a>,
+    network: AtSteps<'a, Unfused>,
     step: DiffusionStep,
     noisy: Tensor,
     previous: Tensor,
 }
 
-impl Module for Frame<'_> {
-    fn forward(&self, pass: &Pass<'_>, x: &Tensor) -> common::Result<Activation> {
-        let noise = self.network.forward(pass, x)?;
+impl Module<Unfused> for Frame<'_> {
+    fn forward<'p>(&'p self, x: Value<'p, Unfused>) -> common::Result<Value<'p, Unfused>> {
+        let noise = self.network.forward(x)?;
+        let pass = noise.pass();
         let mut y = pass.activation(self.noisy.shape())?;
         let params = DiffusionParams { alpha_bar: 0.5, weight: 0.7, threshold: 0.5 };
         pass.queue(kinds::DIFFUSION, |stream| {
             self.step.launch(stream, [&self.noisy, &noise, &self.previous], params, &mut y)
         })?;
-        Ok(y)
+        Ok(noise.next(y))
     }
 }
 
@@ -116,13 +117,14 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         let parameters = config.seeded(8);
         let (x, steps) = (Tensor::random(&[BATCH, unet::INPUTS, side, side], 1), [700.0; BATCH]);
         let times = Tensor::from_vec(&[BATCH], steps.to_vec())?;
-        let expected = unet::forward_on_cpu(&config, &parameters, &x, &times, |_, _| ())?.into_vec()?;
+        let cpu = Cpu::new();
+        let expected = cpu.infer(&UNet::load(&cpu, config, &parameters)?.at(times.to_host()?), &x)?.into_vec()?;
 
         step(format!("{name}, unfused"));
-        let network = UNet::load(device, config, &parameters)?;
+        let network = UNet::load(&Unfused::new(device), config, &parameters)?;
         let held = parameters.iter().map(|(_, tensor)| 4 * tensor.len() as u64).sum::<u64>();
         drop(parameters);
-        let at = network.at(device, &steps)?;
+        let at = network.at(times.to_device(device)?);
         let y = {
             let mut planned = Planned::new(device, &at, x.shape())?;
             planned.infer(&stream, &x)?.into_vec()?

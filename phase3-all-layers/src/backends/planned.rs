@@ -1,25 +1,18 @@
-//! How layers compose: what makes one activation of another is a [`Module`], a layer and a whole network alike.
+//! Networks on a device, with the memory that their passes need.
 
-use std::fmt::Debug;
+use std::sync::{Mutex, PoisonError};
 
 use common::prelude::*;
 
-use crate::workspace::{Activation, Pass, Share, Workspace};
-
-/// Makes an activation of a tensor. Its parameters and kernels are on a device already.
-pub trait Module: Debug {
-    /// Queues the work on `pass`; `x` is on its device, or a shape alone while the pass is planned.
-    ///
-    /// # Errors
-    /// [`Error::Shape`] if `x` does not fit; what launches report.
-    fn forward(&self, pass: &Pass<'_>, x: &Tensor) -> Result<Activation>;
-}
+use super::device::Unfused;
+use super::workspace::{Share, Workspace};
+use crate::nn::{Module, Value};
 
 /// One pass over `x` from the host, and the result there; for more than one of a shape there is [`Planned`].
 ///
 /// # Errors
 /// As [`Planned::new`] and [`Planned::infer`].
-pub fn infer(stream: &Stream, module: &impl Module, x: &Tensor) -> Result<Tensor> {
+pub fn infer(stream: &Stream, module: &impl Module<Unfused>, x: &Tensor) -> Result<Tensor> {
     Planned::new(stream.device(), module, x.shape())?.infer(stream, x)
 }
 
@@ -31,36 +24,52 @@ pub struct Planned<'a, M> {
     workspace: Workspace,
 }
 
-impl<'a, M: Module> Planned<'a, M> {
+impl<'a, M: Module<Unfused>> Planned<'a, M> {
     /// Plans passes over inputs of this shape.
     ///
     /// # Errors
     /// As [`Workspace::plan`].
     pub fn new(device: &Device, module: &'a M, input: &[usize]) -> Result<Planned<'a, M>> {
         let shape = Tensor::shape_only(input);
-        let workspace = Workspace::plan(device, |pass| module.forward(pass, &shape).map(drop))?;
+        let workspace = Workspace::plan(device, |pass| module.forward(Value::given(pass, &shape)).map(drop))?;
         Ok(Planned { module, input: Tensor::empty_on(device, input)?, workspace })
     }
 
     /// A pass with its two copies: `x` from the host, and the result to it.
     ///
     /// # Errors
-    /// [`Error::Shape`] if `x` has not the planned shape; those of the pass.
+    /// [`Error::Shape`] if `x` does not have the planned shape; those of the pass.
     pub fn infer(&mut self, stream: &Stream, x: &Tensor) -> Result<Tensor> {
+        self.observe(stream, x, |_, _| ())
+    }
+
+    /// [`Planned::infer`], where `observe` is told the name and the output of each block, on the device. It must copy what it wants
+    /// to keep.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn observe(
+        &mut self,
+        stream: &Stream,
+        x: &Tensor,
+        observe: impl FnMut(&str, &Tensor) + Send,
+    ) -> Result<Tensor> {
         x.expect_shape("the planned input", self.input.shape())?;
         stream.memcpy_htod(x.as_slice()?, self.input.buffer_mut()?)?;
+        let observe = Mutex::new(observe);
+        let observe = |name: &str, y: &Tensor| observe.lock().unwrap_or_else(PoisonError::into_inner)(name, y);
         self.workspace.run(stream, |pass| {
-            let y = self.module.forward(pass, &self.input)?;
+            let y = self.module.forward(Value::given(pass, &self.input).observed_by(&observe))?;
             Tensor::from_vec(y.shape(), stream.clone_dtoh(y.buffer()?)?)
         })
     }
 
-    /// Queues a pass over the input of before, with no copy: for measurements.
+    /// Queues a pass over the previous input, with no copy: for measurements.
     ///
     /// # Errors
     /// Those of the pass.
     pub fn queue(&mut self, stream: &Stream) -> Result<()> {
-        self.workspace.run(stream, |pass| self.module.forward(pass, &self.input).map(drop))
+        self.workspace.run(stream, |pass| self.module.forward(Value::given(pass, &self.input)).map(drop))
     }
 
     /// What each kind of layer takes of such a pass.
@@ -68,7 +77,7 @@ impl<'a, M: Module> Planned<'a, M> {
     /// # Errors
     /// As [`Workspace::profile`].
     pub fn profile(&mut self, stream: &Stream) -> Result<Vec<Share>> {
-        self.workspace.profile(stream, |pass| self.module.forward(pass, &self.input).map(drop))
+        self.workspace.profile(stream, |pass| self.module.forward(Value::given(pass, &self.input)).map(drop))
     }
 
     /// The activations' memory.

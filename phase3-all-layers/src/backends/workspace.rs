@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use common::prelude::*;
 use common::timing::Filler;
 
-/// So often memory is filled before a pass whose layers are measured: a millisecond, in which a hundred launches are queued.
+/// Number of fills queued before a profiled pass: about 1 ms, in which a hundred launches are queued.
 const FILLINGS: usize = 8;
 
 /// A result between layers: a tensor of the workspace, which goes back there when it is dropped. What is queued later on the
@@ -39,15 +39,6 @@ impl DerefMut for Activation {
 }
 
 impl Activation {
-    /// The same values in another shape.
-    ///
-    /// # Errors
-    /// As [`Tensor::reshape`].
-    pub fn reshape(mut self, shape: &[usize]) -> Result<Activation> {
-        self.tensor = self.take().reshape(shape)?;
-        Ok(self)
-    }
-
     /// The tensor; nothing is left in its place.
     fn take(&mut self) -> Tensor {
         std::mem::replace(&mut self.tensor, Tensor::shape_only(&[0]))
@@ -143,19 +134,36 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 
 /// A forward pass: where layers ask for their results' memory, and queue their work.
 #[derive(Debug)]
-pub struct Pass<'a> {
+pub struct Pass {
     /// `None` while the pass is being planned.
-    stream: Option<&'a Stream>,
+    stream: Option<Stream>,
     state: Arc<Mutex<State>>,
-    /// What was queued, with an event behind each; `None` if nobody wants to know.
+    /// What was queued, with an event after each; `None` in a pass that is not profiled.
     marks: Option<RefCell<Vec<(&'static str, Event)>>>,
+    attempt: RefCell<Attempt>,
 }
 
-impl Pass<'_> {
+/// Whether a pass goes on when its work cannot be queued.
+#[derive(Debug, Default)]
+enum Attempt {
+    /// It ends.
+    #[default]
+    None,
+    /// It goes on.
+    Going,
+    /// It goes on without queueing anything, since this happened.
+    Failed(Error),
+}
+
+impl Pass {
+    fn new(stream: Option<&Stream>, state: Arc<Mutex<State>>) -> Pass {
+        Pass { stream: stream.cloned(), state, marks: None, attempt: RefCell::default() }
+    }
+
     /// Memory for a result of this shape. What it holds is anything.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the pass asks for another thing than it did when it was planned, or holds an activation longer.
+    /// [`Error::Invalid`] if the pass asks for anything else than it did when it was planned, or holds an activation longer.
     pub fn activation(&self, shape: &[usize]) -> Result<Activation> {
         let values = shape.iter().try_fold(1usize, |values, &side| values.checked_mul(side));
         let values = values.ok_or_else(|| Error::shape("a forward pass", ShapeError::Overflow(shape.to_vec())))?;
@@ -185,12 +193,36 @@ impl Pass<'_> {
     /// # Errors
     /// Those of `work`.
     pub fn queue(&self, kind: &'static str, work: impl FnOnce(&Stream) -> Result<()>) -> Result<()> {
-        let Some(stream) = self.stream else { return Ok(()) };
-        work(stream)?;
+        let Some(stream) = &self.stream else { return Ok(()) };
+        if matches!(*self.attempt.borrow(), Attempt::Failed(_)) {
+            return Ok(());
+        }
+        if let Err(error) = work(stream) {
+            let mut attempt = self.attempt.borrow_mut();
+            if matches!(*attempt, Attempt::None) {
+                return Err(error);
+            }
+            *attempt = Attempt::Failed(error);
+            return Ok(());
+        }
         if let Some(marks) = &self.marks {
             marks.borrow_mut().push((kind, stream.record_event()?));
         }
         Ok(())
+    }
+
+    /// Does `work`. If a part of it cannot be queued, that and what comes after it is left out, but asks for its memory all the same:
+    /// a pass must ask for what was planned. The error comes beside the result, which then holds anything.
+    ///
+    /// # Errors
+    /// Those of `work` that are not about queueing.
+    pub fn attempt<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<(T, Option<Error>)> {
+        let outer = self.attempt.replace(Attempt::Going);
+        let result = work();
+        match self.attempt.replace(outer) {
+            Attempt::Failed(error) => Ok((result?, Some(error))),
+            Attempt::None | Attempt::Going => Ok((result?, None)),
+        }
     }
 }
 
@@ -217,11 +249,11 @@ impl Workspace {
     /// Walks through `forward` without queueing anything, and allocates what it asked for.
     ///
     /// # Errors
-    /// Those of `forward`; [`Error::OutOfMemory`] with all that the plan needs, before anything is allocated, if the device has
-    /// not so much left.
-    pub fn plan(device: &Device, forward: impl FnOnce(&Pass<'_>) -> Result<()>) -> Result<Workspace> {
+    /// Those of `forward`; [`Error::OutOfMemory`] with all that the plan needs, before anything is allocated, if the device
+    /// does not have that much left.
+    pub fn plan(device: &Device, forward: impl FnOnce(&Pass) -> Result<()>) -> Result<Workspace> {
         let state = State { plan: Plan::default(), slots: Vec::new(), asked: 0 };
-        let pass = Pass { stream: None, state: Arc::new(Mutex::new(state)), marks: None };
+        let pass = Pass::new(None, Arc::new(Mutex::new(state)));
         forward(&pass)?;
         let lives = std::mem::take(&mut lock(&pass.state).plan.lives);
         let plan = Plan::of(lives);
@@ -244,16 +276,16 @@ impl Workspace {
     ///
     /// # Errors
     /// Those of `forward`; as [`Pass::activation`].
-    pub fn run<T>(&mut self, stream: &Stream, forward: impl FnOnce(&Pass<'_>) -> Result<T>) -> Result<T> {
+    pub fn run<T>(&mut self, stream: &Stream, forward: impl FnOnce(&Pass) -> Result<T>) -> Result<T> {
         lock(&self.state).asked = 0;
-        forward(&Pass { stream: Some(stream), state: self.state.clone(), marks: None })
+        forward(&Pass::new(Some(stream), self.state.clone()))
     }
 
     /// [`Workspace::run`], and what each kind of layer took of it, in the order in which they first came.
     ///
     /// # Errors
     /// As there.
-    pub fn profile(&mut self, stream: &Stream, forward: impl FnOnce(&Pass<'_>) -> Result<()>) -> Result<Vec<Share>> {
+    pub fn profile(&mut self, stream: &Stream, forward: impl FnOnce(&Pass) -> Result<()>) -> Result<Vec<Share>> {
         lock(&self.state).asked = 0;
         // A GPU that is busy with something else does not wait for the host between the layers.
         // It lives as long as the pass: freeing it would wait for it.
@@ -262,7 +294,7 @@ impl Workspace {
             (0..FILLINGS).try_for_each(|_| filler.fill(stream))?;
         }
         let mut before = stream.record_event()?;
-        let pass = Pass { stream: Some(stream), state: self.state.clone(), marks: Some(RefCell::default()) };
+        let pass = Pass { marks: Some(RefCell::default()), ..Pass::new(Some(stream), self.state.clone()) };
         forward(&pass)?;
         stream.synchronize()?;
         let mut shares: Vec<Share> = Vec::new();

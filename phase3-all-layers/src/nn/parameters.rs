@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use common::files;
 use common::prelude::*;
@@ -18,12 +19,12 @@ const NAMED: usize = 5;
 
 /// Tensors on the host, by name.
 #[derive(Debug, Default)]
-pub struct Parameters(BTreeMap<String, Tensor>);
+pub struct Parameters(BTreeMap<String, Arc<Tensor>>);
 
 impl Parameters {
     /// Made of pairs of name and tensor.
     pub fn new(tensors: impl IntoIterator<Item = (String, Tensor)>) -> Parameters {
-        Parameters(tensors.into_iter().collect())
+        Parameters(tensors.into_iter().map(|(name, tensor)| (name, Arc::new(tensor))).collect())
     }
 
     /// Untrained parameters for tensors of these names and shapes, which a seed decides: weights uniform in ±√(gain / inputs), and
@@ -84,7 +85,7 @@ impl Parameters {
             if let Some(at) = values.iter().position(|value| !value.is_finite()) {
                 return Err(wrong(format!("`{name}` holds {} at place {at}", values[at])));
             }
-            Ok((name.clone(), Tensor::from_vec(shape, values)?))
+            Ok((name.clone(), Arc::new(Tensor::from_vec(shape, values)?)))
         };
         Ok(Parameters(shapes.iter().map(read).collect::<Result<_>>()?))
     }
@@ -93,7 +94,7 @@ impl Parameters {
     ///
     /// # Errors
     /// [`Error::Invalid`] if there is none, [`Error::Shape`] if it has another shape.
-    pub fn get(&self, name: &str, shape: &[usize]) -> Result<&Tensor> {
+    pub fn get(&self, name: &str, shape: &[usize]) -> Result<&Arc<Tensor>> {
         let tensor = self.0.get(name).ok_or_else(|| Error::Invalid(format!("the parameters have no `{name}`")))?;
         tensor.expect_shape(name, shape)?;
         Ok(tensor)
@@ -101,7 +102,7 @@ impl Parameters {
 
     /// Names and tensors, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Tensor)> {
-        self.0.iter().map(|(name, tensor)| (name.as_str(), tensor))
+        self.0.iter().map(|(name, tensor)| (name.as_str(), &**tensor))
     }
 }
 

@@ -1,0 +1,285 @@
+//! A forward pass as a list of operations: what rewrites work on.
+
+use std::borrow::{Borrow, BorrowMut};
+use std::cell::RefCell;
+use std::fmt;
+
+use common::prelude::*;
+
+use super::{Backend, Layer, Module, Operation, Value};
+
+/// A backend that runs nothing: it writes down which operation is asked for, on what.
+#[derive(Clone, Copy, Debug)]
+pub struct Recorder;
+
+/// A result that was only written down: a shape, and its node's number.
+#[derive(Debug)]
+pub struct Recorded {
+    shape: Tensor,
+    node: usize,
+}
+
+impl Borrow<Tensor> for Recorded {
+    fn borrow(&self) -> &Tensor {
+        &self.shape
+    }
+}
+
+impl BorrowMut<Tensor> for Recorded {
+    fn borrow_mut(&mut self) -> &mut Tensor {
+        &mut self.shape
+    }
+}
+
+/// A pass that is being written down.
+#[derive(Debug)]
+pub struct Recording {
+    /// Shapes.
+    inputs: Vec<Tensor>,
+    nodes: RefCell<Vec<Node>>,
+}
+
+impl Recording {
+    /// For inputs of these shapes.
+    pub fn new(inputs: &[&[usize]]) -> Recording {
+        let inputs = inputs.iter().map(|shape| Tensor::shape_only(shape)).collect();
+        Recording { inputs, nodes: RefCell::default() }
+    }
+
+    /// The inputs, in their order.
+    pub fn inputs(&self) -> impl Iterator<Item = Value<'_, Recorder>> {
+        self.inputs.iter().map(|input| Value::given(self, input))
+    }
+
+    fn operand(&self, value: &Value<'_, Recorder>) -> Result<Operand> {
+        let input = || self.inputs.iter().position(|input| std::ptr::eq(input, &**value)).map(Source::Input);
+        let source = value.as_made().map(|recorded| Source::Node(recorded.node)).or_else(input);
+        let foreign = || Error::Invalid(format!("a value {:?} is no input of the recorded pass", value.shape()));
+        Ok(Operand { source: source.ok_or_else(foreign)?, shape: value.shape().to_vec() })
+    }
+
+    /// What was written down on the way to `output`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the last operation has not made it.
+    pub fn graph(&self, output: &Value<'_, Recorder>) -> Result<Graph> {
+        let nodes = self.nodes.borrow().clone();
+        if output.as_made().map(|recorded| recorded.node + 1) != Some(nodes.len()) {
+            return Err(Error::Invalid("the last operation of a module does not make its output".to_owned()));
+        }
+        Ok(Graph { nodes, output: output.shape().to_vec() })
+    }
+}
+
+impl Backend for Recorder {
+    type Layer = Operation;
+    type Pass = Recording;
+    type Made = Recorded;
+
+    fn load(&self, operation: Operation) -> Result<Operation> {
+        Ok(operation)
+    }
+
+    fn run(layer: &Operation, x: Value<'_, Self>, with: Option<Value<'_, Self>>) -> Result<Recorded> {
+        let shape = layer.output_shape(&x, with.as_deref())?;
+        let pass = x.pass();
+        let node = Node {
+            operations: vec![layer.clone()],
+            x: pass.operand(&x)?,
+            with: with.as_ref().map(|with| pass.operand(with)).transpose()?,
+        };
+        let mut nodes = pass.nodes.borrow_mut();
+        nodes.push(node);
+        Ok(Recorded { shape: Tensor::shape_only(&shape), node: nodes.len() - 1 })
+    }
+
+    /// There is nothing to copy: operations in place do not write, and a value that is needed again is not reshaped.
+    fn copy(_: &Recording, x: &Tensor) -> Result<Recorded> {
+        let reason = "a recorded value that is needed again cannot be reshaped".to_owned();
+        Err(Error::Unsupported { what: format!("a copy of {:?}", x.shape()), device: "a recorder".to_owned(), reason })
+    }
+}
+
+/// Where an operand comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The input of this number.
+    Input(usize),
+    /// The result of the node of this number.
+    Node(usize),
+}
+
+/// What an operation works on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Operand {
+    /// Where it comes from.
+    pub source: Source,
+    /// As the operation sees it: of as many values as the source has.
+    pub shape: Vec<usize>,
+}
+
+/// An operation of a graph, or several that follow each other.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// In their order, one at least.
+    pub operations: Vec<Operation>,
+    /// What the first of them works on.
+    pub x: Operand,
+    /// The second operand of the one that takes two.
+    pub with: Option<Operand>,
+}
+
+impl Node {
+    /// Both, or the only one.
+    fn operands(&self) -> impl Iterator<Item = &Operand> {
+        [Some(&self.x), self.with.as_ref()].into_iter().flatten()
+    }
+
+    fn takes(&self, node: usize) -> bool {
+        self.operands().any(|operand| operand.source == Source::Node(node))
+    }
+}
+
+/// The operations of a forward pass over inputs of fixed shapes, each after those whose results it takes. The last one's result
+/// is the output.
+#[derive(Clone, Debug)]
+pub struct Graph {
+    /// Rewrites change them.
+    pub nodes: Vec<Node>,
+    output: Vec<usize>,
+}
+
+impl Graph {
+    /// What `module`, made in a scope whose backend is a [`Recorder`], does with an input of this shape.
+    ///
+    /// # Errors
+    /// Those of [`Module::forward`]; as [`Recording::graph`].
+    pub fn record(module: &impl Module<Recorder>, input: &[usize]) -> Result<Graph> {
+        let recording = Recording::new(&[input]);
+        let y = module.forward(Value::given(&recording, &recording.inputs[0]))?;
+        recording.graph(&y)
+    }
+
+    /// How many operands a node's result is.
+    fn uses(&self, node: usize) -> usize {
+        let operands = self.nodes.iter().flat_map(Node::operands);
+        operands.filter(|operand| operand.source == Source::Node(node)).count()
+    }
+
+    /// Joins each node to the one whose result it alone works on, where `together` wants the operations of both in one chain. A chain
+    /// has one second operand at most.
+    pub fn chain(&mut self, together: impl Fn(&[Operation], &[Operation]) -> bool) {
+        let mut at = 0;
+        while at < self.nodes.len() {
+            let then = &self.nodes[at];
+            let joined = match then.x.source {
+                Source::Node(before) => {
+                    let first = &self.nodes[before];
+                    let alone = self.uses(before) == 1 && (first.with.is_none() || then.with.is_none());
+                    Some(before).filter(|_| alone && together(&first.operations, &then.operations))
+                }
+                Source::Input(_) => None,
+            };
+            match joined {
+                // What was after `at` has moved up.
+                Some(before) => self.join(before, at),
+                None => at += 1,
+            }
+        }
+    }
+
+    /// Makes one node of `before` and `at`, in the place of `at`: there all operands of both have been made.
+    fn join(&mut self, before: usize, at: usize) {
+        let first = self.nodes.remove(before);
+        let then = &mut self.nodes[at - 1];
+        then.operations.splice(..0, first.operations);
+        then.x = first.x;
+        then.with = then.with.take().or(first.with);
+        for node in &mut self.nodes {
+            for operand in [Some(&mut node.x), node.with.as_mut()].into_iter().flatten() {
+                if let Source::Node(number) = &mut operand.source {
+                    *number -= usize::from(*number > before);
+                }
+            }
+        }
+    }
+
+    /// The graph on a backend, for inputs of the recorded shapes.
+    ///
+    /// # Errors
+    /// As [`Layer::load`].
+    pub fn load<B: Backend>(self, backend: &B) -> Result<Network<B>> {
+        let last_use = |made| self.nodes.iter().rposition(|node| node.takes(made));
+        let last_use = (0..self.nodes.len()).map(last_use).collect();
+        let step = |Node { operations, x, with }| Ok(Step { layer: Layer::load(backend, operations)?, x, with });
+        let steps = self.nodes.into_iter().map(step).collect::<Result<_>>()?;
+        Ok(Network { steps, last_use, output: self.output })
+    }
+}
+
+impl fmt::Display for Graph {
+    /// One line per node: its number, its operations, what they work on.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, node) in self.nodes.iter().enumerate() {
+            let kinds: Vec<&str> = node.operations.iter().map(Operation::kind).collect();
+            write!(f, "{number:3}  {}", kinds.join(" + "))?;
+            for Operand { source, shape } in node.operands() {
+                match source {
+                    Source::Node(node) => write!(f, "  {node} {shape:?}")?,
+                    Source::Input(number) => write!(f, "  input {number} {shape:?}")?,
+                }
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}
+
+/// A graph that a backend has loaded.
+#[derive(Debug)]
+pub struct Network<B: Backend> {
+    steps: Vec<Step<B>>,
+    /// The step that needs each result last.
+    last_use: Vec<Option<usize>>,
+    output: Vec<usize>,
+}
+
+#[derive(Debug)]
+struct Step<B: Backend> {
+    layer: Layer<B>,
+    x: Operand,
+    with: Option<Operand>,
+}
+
+impl<B: Backend> Network<B> {
+    /// The output for these inputs.
+    ///
+    /// # Errors
+    /// As [`Module::forward`]; [`Error::Invalid`] if an input is missing.
+    pub fn forward_all<'p>(&'p self, inputs: &[Value<'p, B>]) -> Result<Value<'p, B>> {
+        let mut made: Vec<Option<Value<'p, B>>> = Vec::with_capacity(self.steps.len());
+        for (number, step) in self.steps.iter().enumerate() {
+            // A result is moved into the step that needs it last, and there into the operand that is taken last.
+            let mut take = |Operand { source, shape }: &Operand, moves: bool| {
+                let value = match *source {
+                    Source::Input(input) => inputs.get(input).cloned(),
+                    Source::Node(node) if moves && self.last_use[node] == Some(number) => made[node].take(),
+                    Source::Node(node) => made[node].clone(),
+                };
+                let missing = || Error::Invalid(format!("node {number} of a graph lacks an operand"));
+                value.ok_or_else(missing)?.reshape(shape)
+            };
+            let with = step.with.as_ref().map(|with| take(with, with.source != step.x.source)).transpose()?;
+            let x = take(&step.x, true)?;
+            made.push(Some(step.layer.run(x, with)?));
+        }
+        let y = made.pop().flatten().ok_or_else(|| Error::Invalid("a graph has no operation".to_owned()))?;
+        y.reshape(&self.output)
+    }
+}
+
+impl<B: Backend> Module<B> for Network<B> {
+    fn forward<'p>(&'p self, x: Value<'p, B>) -> Result<Value<'p, B>> {
+        self.forward_all(&[x])
+    }
+}

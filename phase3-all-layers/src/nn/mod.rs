@@ -1,0 +1,96 @@
+//! What networks are described with: layers, the scopes that name their parameters, and the values that flow between them.
+//!
+//! A model (see [`crate::models`]) is written once: a constructor that asks a [`Scope`] for its layers, and a `forward` that
+//! passes a [`Value`] from one to the next. What runs it is a [`Backend`] (see [`crate::backends`]): the CPU, a device, or something
+//! of both. From that one description follow
+//!
+//! | what | how |
+//! | --- | --- |
+//! | names and shapes of the parameters | [`shapes`] runs the constructor in a scope without tensors |
+//! | a network that is ready to run | the same constructor, in a scope over [`Parameters`], has a backend load each [`Operation`] |
+//! | a forward pass | [`Module::forward`], over the values of that backend |
+//! | the plan of a device's memory | the same, over shapes alone: where a value is moved to last, its life ends |
+//! | the list of all operations | the same, over the backend [`graph::Recorder`], which writes down what it is asked for |
+//!
+//! # Rewrites
+//! A faster version of a model is not another description of it. [`graph::Graph::record`] turns any module into a list of operations,
+//! each with its parameters, on which a rewrite works: fold a BatchNorm into the convolution that it follows, gather operations that
+//! one kernel can do into a chain, change element types and memory formats. A graph can be printed, before and after; loaded on any
+//! backend, it is a [`Module`] again. [`Backend::load_chain`] is where a backend has one kernel for a chain; every other backend
+//! runs its parts one after the other, so that each rewrite can be checked on the CPU. `tests/graph.rs` does all of that with
+//! ResNet.
+//!
+//! # To add a layer
+//! 1. Its variant in [`Operation`], with its kind, and a constructor on [`Layer`] if it has parameters.
+//! 2. What it does in [`crate::backends::Cpu`] and in [`crate::backends::Unfused`].
+//!
+//! The halfway backends, graphs and chains take every operation that those two take.
+
+pub mod graph;
+mod layer;
+mod operation;
+pub mod parameters;
+mod scope;
+mod value;
+
+pub use layer::Layer;
+pub use operation::{Operation, second};
+pub use parameters::Parameters;
+pub use scope::{Scope, shapes};
+pub use value::{Observer, Value};
+
+use std::borrow::BorrowMut;
+use std::fmt::Debug;
+
+use common::prelude::*;
+
+/// Added to the variances of BatchNorm and LayerNorm by every model here.
+pub const EPS: f32 = 1e-5;
+
+/// Makes one value of another: a layer and a whole network alike. Its parameters and kernels are loaded already.
+pub trait Module<B: Backend>: Debug {
+    /// Runs it on `x`, or queues it.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if `x` does not fit; what the backend reports.
+    fn forward<'p>(&'p self, x: Value<'p, B>) -> Result<Value<'p, B>>;
+}
+
+/// What runs layers.
+pub trait Backend: Debug + Sized + 'static {
+    /// An operation that is ready to run: with kernels, and with parameters where and as they want them.
+    type Layer: Debug + Send + Sync;
+    /// What a forward pass needs beside layers and values, such as a queue to launch kernels on.
+    type Pass;
+    /// A result: a tensor, and what has to happen where its life ends.
+    type Made: BorrowMut<Tensor>;
+
+    /// Makes an operation ready.
+    ///
+    /// # Errors
+    /// What copies and kernels report.
+    fn load(&self, operation: Operation) -> Result<Self::Layer>;
+
+    /// One layer for operations that follow each other, each on the result of the one before; `None`, unless overridden, if the
+    /// backend has no kernel for all of them together. They are loaded one by one then. One of them at most takes a second operand:
+    /// the chain's.
+    ///
+    /// # Errors
+    /// As [`Backend::load`].
+    fn load_chain(&self, _: &[Operation]) -> Result<Option<Self::Layer>> {
+        Ok(None)
+    }
+
+    /// Runs `layer` on `x`, or queues it; `with` is the second operand of those operations that have one. An operation that works in
+    /// place takes the memory of `x` by [`Value::own`].
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if the operands do not fit the layer or one another; what the backend reports.
+    fn run(layer: &Self::Layer, x: Value<'_, Self>, with: Option<Value<'_, Self>>) -> Result<Self::Made>;
+
+    /// Another tensor with the values of `x`: for an operation that works in place on a value that is needed again.
+    ///
+    /// # Errors
+    /// What the backend reports.
+    fn copy(pass: &Self::Pass, x: &Tensor) -> Result<Self::Made>;
+}

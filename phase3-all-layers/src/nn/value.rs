@@ -1,0 +1,138 @@
+//! [`Value`]: what flows between layers.
+
+use std::borrow::{Borrow, BorrowMut};
+use std::fmt;
+use std::ops::Deref;
+use std::rc::Rc;
+
+use common::prelude::*;
+
+use super::Backend;
+
+/// Is told the name of a block and its output.
+pub type Observer<'p> = &'p (dyn Fn(&str, &Tensor) + Sync);
+
+/// A tensor on its way through a network, in a forward pass of a backend.
+///
+/// It is moved into the layer that needs it last, which ends its life; a clone, which costs next to nothing, is for a layer before that.
+/// So the moves in a model's code say how long each result is needed, and an operation may work in place where nobody else holds
+/// the value.
+pub struct Value<'p, B: Backend> {
+    home: Home<'p, B::Made>,
+    pass: &'p B::Pass,
+    observer: Option<Observer<'p>>,
+}
+
+enum Home<'p, T> {
+    /// An input of the network, which belongs to the caller.
+    Given(&'p Tensor),
+    /// What a layer made.
+    Made(Rc<T>),
+}
+
+impl<'p, B: Backend> Value<'p, B> {
+    /// An input of a network.
+    pub fn given(pass: &'p B::Pass, tensor: &'p Tensor) -> Self {
+        Value { home: Home::Given(tensor), pass, observer: None }
+    }
+
+    /// A result.
+    pub fn made(pass: &'p B::Pass, result: B::Made) -> Self {
+        Value { home: Home::Made(Rc::new(result)), pass, observer: None }
+    }
+
+    /// The same value, whose descendants `observer` is told of.
+    #[must_use]
+    pub fn observed_by(self, observer: Observer<'p>) -> Self {
+        Value { observer: Some(observer), ..self }
+    }
+
+    /// A result in the pass of this value, with the same observer.
+    #[must_use]
+    pub fn next(&self, result: B::Made) -> Self {
+        Value::of(self.pass, self.observer, result)
+    }
+
+    pub(super) fn of(pass: &'p B::Pass, observer: Option<Observer<'p>>, result: B::Made) -> Self {
+        Value { observer, ..Value::made(pass, result) }
+    }
+
+    /// The pass.
+    pub fn pass(&self) -> &'p B::Pass {
+        self.pass
+    }
+
+    pub(super) fn observer(&self) -> Option<Observer<'p>> {
+        self.observer
+    }
+
+    /// What a backend made it of; `None` if it is an input.
+    pub fn as_made(&self) -> Option<&B::Made> {
+        match &self.home {
+            Home::Given(_) => None,
+            Home::Made(result) => Some(result),
+        }
+    }
+
+    /// Tells the observer, if there is one, that this is the output of the block of this name.
+    pub fn observe(&self, name: &str) {
+        if let Some(observer) = self.observer {
+            observer(name, self);
+        }
+    }
+
+    /// Its memory, to be written to: a copy if the value is an input or is needed again.
+    ///
+    /// # Errors
+    /// As [`Backend::copy`].
+    pub fn own(self) -> Result<B::Made> {
+        match self.home {
+            Home::Given(tensor) => B::copy(self.pass, tensor),
+            Home::Made(result) => Rc::try_unwrap(result).or_else(|shared| B::copy(self.pass, (*shared).borrow())),
+        }
+    }
+
+    /// The same values in another shape, without a copy unless the value is an input or is needed again.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if the number of values differs; as [`Backend::copy`].
+    pub fn reshape(self, shape: &[usize]) -> Result<Self> {
+        if self.shape() == shape {
+            return Ok(self);
+        }
+        // Before the tensor is taken out of its place.
+        Tensor::shape_only(self.shape()).reshape(shape)?;
+        let (pass, observer) = (self.pass, self.observer);
+        let mut result = self.own()?;
+        let tensor: &mut Tensor = result.borrow_mut();
+        *tensor = std::mem::replace(tensor, Tensor::shape_only(&[0])).reshape(shape)?;
+        Ok(Value::of(pass, observer, result))
+    }
+}
+
+impl<B: Backend> Clone for Value<'_, B> {
+    fn clone(&self) -> Self {
+        let home = match &self.home {
+            Home::Given(tensor) => Home::Given(tensor),
+            Home::Made(result) => Home::Made(result.clone()),
+        };
+        Value { home, ..*self }
+    }
+}
+
+impl<B: Backend> Deref for Value<'_, B> {
+    type Target = Tensor;
+
+    fn deref(&self) -> &Tensor {
+        match &self.home {
+            Home::Given(tensor) => tensor,
+            Home::Made(result) => (**result).borrow(),
+        }
+    }
+}
+
+impl<B: Backend> fmt::Debug for Value<'_, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Value").field(&self.shape()).finish()
+    }
+}

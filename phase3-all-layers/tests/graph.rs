@@ -1,0 +1,196 @@
+//! What rewrites build on: a network as a list of operations, which is recorded, changed, and run by any backend.
+#![allow(clippy::unwrap_used)]
+
+mod models;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use common::device_test;
+use common::prelude::*;
+use phase3_all_layers::backends::{ConvOnDevice, Cpu, OnHost, Planned, Unfused};
+use phase3_all_layers::models::resnet::{Config, ResNet};
+use phase3_all_layers::nn::graph::{Graph, Node, Recorder, Recording};
+use phase3_all_layers::nn::{Backend, Module, Operation, Value};
+
+use models::assert_last_layer;
+
+const NARROW: Config = Config { widths: [8, 12, 16, 20], blocks: [2, 1, 2, 1], classes: 10 };
+const IMAGES: [usize; 4] = [2, 3, 40, 36];
+/// Convolutions, each with its BatchNorm: the opening, two for each of six blocks, three shortcuts.
+const CONVS: usize = 1 + 2 * 6 + 3;
+const RELUS: usize = 1 + 2 * 6;
+const ADDITIONS: usize = 6;
+/// Max pooling, average pooling, the linear layer.
+const OTHERS: usize = 3;
+
+fn recorded() -> Graph {
+    let network = ResNet::load(&Recorder, NARROW, &NARROW.seeded(1)).unwrap();
+    Graph::record(&network, &IMAGES).unwrap()
+}
+
+/// A network by the CPU.
+fn by_cpu(module: impl Fn(&Cpu) -> Result<Tensor>) -> Tensor {
+    module(&Cpu::new()).unwrap()
+}
+
+fn expected(images: &Tensor) -> Tensor {
+    by_cpu(|cpu| cpu.infer(&ResNet::load(cpu, NARROW, &NARROW.seeded(1))?, images))
+}
+
+fn is(operations: &[Operation], kinds: &[&str]) -> bool {
+    operations.iter().map(Operation::kind).eq(kinds.iter().copied())
+}
+
+/// Convolution and BatchNorm; then a sum, if there is one; then ReLU.
+fn fuses(first: &[Operation], then: &[Operation]) -> bool {
+    let then = then[0].kind();
+    match then {
+        "BatchNorm" => is(first, &["Conv2D"]),
+        "Add" => is(first, &["Conv2D", "BatchNorm"]),
+        "ReLU" => is(first, &["Conv2D", "BatchNorm"]) || is(first, &["Conv2D", "BatchNorm", "Add"]),
+        _ => false,
+    }
+}
+
+device_test! {
+    fn a_recorded_network_gives_the_same_bits_in_the_same_memory(device) {
+        let images = Tensor::random(&IMAGES, 2);
+        let expected = expected(&images);
+        let on_cpu = by_cpu(|cpu| cpu.infer(&recorded().load(cpu)?, &images));
+        assert_eq!(on_cpu.as_slice()?, expected.as_slice()?);
+
+        let (backend, stream) = (Unfused::new(&device), device.stream());
+        let network = ResNet::load(&backend, NARROW, &NARROW.seeded(1))?;
+        let mut planned = Planned::new(&device, &network, &IMAGES)?;
+        let rebuilt = recorded().load(&backend)?;
+        let mut replanned = Planned::new(&device, &rebuilt, &IMAGES)?;
+        assert_eq!(replanned.workspace().bytes(), planned.workspace().bytes());
+        let logits = planned.infer(&stream, &images)?;
+        assert_eq!(replanned.infer(&stream, &images)?.as_slice()?, logits.as_slice()?);
+        // A backend that has no kernel for a chain runs its parts.
+        let mut chained = recorded();
+        chained.chain(fuses);
+        let chained = chained.load(&backend)?;
+        assert_eq!(Planned::new(&device, &chained, &IMAGES)?.infer(&stream, &images)?.as_slice()?, logits.as_slice()?);
+        assert_last_layer(&logits, &expected);
+
+        let halfway = ConvOnDevice::new(&device);
+        assert_last_layer(&halfway.infer(&recorded().load(&halfway)?, &images)?, &expected);
+        Ok(())
+    }
+}
+
+/// A backend with one kernel for each chain, as it says itself: the CPU does the work. It counts what it runs.
+#[derive(Debug, Default)]
+struct Fusing {
+    cpu: Cpu,
+    runs: AtomicUsize,
+}
+
+impl OnHost for Fusing {}
+
+impl Backend for Fusing {
+    type Layer = Vec<Operation>;
+    type Pass = Fusing;
+    type Made = Tensor;
+
+    fn load(&self, operation: Operation) -> Result<Vec<Operation>> {
+        Ok(vec![self.cpu.load(operation)?])
+    }
+
+    fn load_chain(&self, operations: &[Operation]) -> Result<Option<Vec<Operation>>> {
+        let parts = operations.iter().map(|operation| self.cpu.load(operation.clone()));
+        Ok(Some(parts.collect::<Result<_>>()?))
+    }
+
+    fn run(layer: &Vec<Operation>, x: Value<'_, Self>, with: Option<Value<'_, Self>>) -> Result<Tensor> {
+        let backend = x.pass();
+        backend.runs.fetch_add(1, Ordering::Relaxed);
+        let with = with.map(Value::own).transpose()?;
+        layer.iter().try_fold(x.own()?, |x, operation| {
+            let with = with.as_ref().filter(|_| operation.takes_two()).map(|with| Value::given(&backend.cpu, with));
+            Cpu::run(operation, Value::made(&backend.cpu, x), with)
+        })
+    }
+
+    fn copy(_: &Fusing, x: &Tensor) -> Result<Tensor> {
+        x.to_host()
+    }
+}
+
+#[test]
+fn a_backend_that_knows_chains_runs_each_as_one() {
+    let images = Tensor::random(&IMAGES, 2);
+    let expected = expected(&images);
+    let mut graph = recorded();
+    assert_eq!(graph.nodes.len(), 2 * CONVS + RELUS + ADDITIONS + OTHERS);
+    graph.chain(fuses);
+    let of = |kinds: &[&str]| graph.nodes.iter().filter(|node| is(&node.operations, kinds)).count();
+    assert_eq!(of(&["Conv2D", "BatchNorm", "ReLU"]), 1 + 6);
+    assert_eq!(of(&["Conv2D", "BatchNorm", "Add", "ReLU"]), 6);
+    assert_eq!(of(&["Conv2D", "BatchNorm"]), 3);
+    assert_eq!(graph.nodes.len(), CONVS + OTHERS);
+
+    let backend = Fusing::default();
+    let logits = backend.infer(&graph.load(&backend).unwrap(), &images).unwrap();
+    assert_eq!(backend.runs.into_inner(), CONVS + OTHERS);
+    assert_eq!(logits.as_slice().unwrap(), expected.as_slice().unwrap());
+    // The model itself has no chain.
+    let backend = Fusing::default();
+    let network = ResNet::load(&backend, NARROW, &NARROW.seeded(1)).unwrap();
+    backend.infer(&network, &images).unwrap();
+    assert_eq!(backend.runs.into_inner(), 2 * CONVS + RELUS + ADDITIONS + OTHERS);
+}
+
+/// A convolution that does what a convolution and its BatchNorm do: its weight times γ / √(variance + eps), and a bias.
+fn folded(conv: &Operation, norm: &Operation) -> Operation {
+    let Operation::Conv2d { weight, bias: None, params } = conv else { panic!("{conv:?}") };
+    let Operation::BatchNorm { weight: gamma, bias: beta, mean, variance, eps } = norm else { panic!("{norm:?}") };
+    let [gamma, beta, mean, variance] = [gamma, beta, mean, variance].map(|part| part.as_slice().unwrap());
+    let scale: Vec<f32> = gamma.iter().zip(variance).map(|(gamma, variance)| gamma / (variance + eps).sqrt()).collect();
+    let outputs = scale.len();
+    let bias = Tensor::from_fn(&[outputs], |at| beta[at[0]] - mean[at[0]] * scale[at[0]]);
+    let values = weight.as_slice().unwrap();
+    let taps = values.len() / outputs;
+    let scaled = values.iter().enumerate().map(|(at, value)| value * scale[at / taps]).collect();
+    let weight = Arc::new(Tensor::from_vec(weight.shape(), scaled).unwrap());
+    Operation::Conv2d { weight, bias: Some(Arc::new(bias)), params: *params }
+}
+
+#[test]
+fn a_norm_folds_into_the_convolution_that_it_follows() {
+    let images = Tensor::random(&IMAGES, 2);
+    let expected = expected(&images);
+    let mut graph = recorded();
+    graph.chain(|first, then| then[0].kind() == "BatchNorm" && is(first, &["Conv2D"]));
+    let mut found = 0;
+    for Node { operations, .. } in &mut graph.nodes {
+        if let [conv, norm] = &operations[..] {
+            *operations = vec![folded(conv, norm)];
+            found += 1;
+        }
+    }
+    assert_eq!(found, CONVS);
+    let text = graph.to_string();
+    assert!(text.starts_with("  0  Conv2D  input 0 [2, 3, 40, 36]\n  1  ReLU  0 [2, 8, 20, 18]\n"), "{text}");
+    assert!(!text.contains("BatchNorm"), "{text}");
+    let logits = by_cpu(|cpu| cpu.infer(&graph.clone().load(cpu)?, &images));
+    assert_ne!(logits.as_slice().unwrap(), expected.as_slice().unwrap());
+    assert_last_layer(&logits, &expected);
+}
+
+#[test]
+fn what_is_no_part_of_a_pass_is_refused() {
+    let network = ResNet::load(&Recorder, NARROW, &NARROW.seeded(1)).unwrap();
+    let (recording, other) = (Recording::new(&[&IMAGES]), Tensor::shape_only(&IMAGES));
+    let error = network.forward(Value::given(&recording, &other)).unwrap_err().to_string();
+    assert!(error.contains("[2, 3, 40, 36] is no input of the recorded pass"), "{error}");
+    let input = recording.inputs().next().unwrap();
+    let error = recording.graph(&input).unwrap_err().to_string();
+    assert!(error.contains("does not make its output"), "{error}");
+    // A graph on which another image is tried.
+    let wrong = Tensor::zeros(&[2, 3, 40, 40]);
+    let cpu = Cpu::new();
+    assert!(cpu.infer(&recorded().load(&cpu).unwrap(), &wrong).is_err());
+}
