@@ -21,7 +21,10 @@ pub fn run() -> Result<Vec<Table>> {
         Ok(device) => format!("--device auto takes {}.", device.describe()),
         Err(error) => format!("--device auto fails: {error}."),
     });
-    table.note(format!("Compiled kernels are kept in {}.", compile::directory().display()));
+    table.note(match compile::directory() {
+        Some(directory) => format!("Compiled kernels are kept in {}.", directory.display()),
+        None => "Compiled kernels are not kept: no home directory is known, and WARP_CACHE_DIR is not set.".to_owned(),
+    });
     Ok(vec![table])
 }
 
