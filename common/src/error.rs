@@ -173,12 +173,14 @@ pub enum Error {
     },
 
     /// A kernel must be compiled and there is no NVRTC to do it.
-    #[error("{file} has to be compiled ({why}), and NVRTC is not installed. Install it with:\n    {remedy}")]
+    #[error("{file} has to be compiled ({why}), and NVRTC cannot be used: {reason}. Install it with:\n    {remedy}")]
     NvrtcMissing {
         /// The kernel's file.
         file: String,
         /// Why the shipped PTX does not serve.
         why: String,
+        /// Which libraries were tried, and what is wrong with each.
+        reason: String,
         /// The one command that installs NVRTC.
         remedy: String,
     },

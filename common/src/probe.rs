@@ -165,9 +165,10 @@ impl Library {
         }
         let names = self.system_names();
         for path in names.iter().map(PathBuf::from) {
-            // An error here is nearly always that there is no such file, which is said below.
-            if let Ok(library) = open(&path) {
-                return Ok(Opened { library, path });
+            match open(&path) {
+                Ok(library) => return Ok(Opened { library, path }),
+                Err(error) if is_absent(&path, &cause(&error)) => {}
+                Err(error) => failures.push(format!("{}: {}", path.display(), cause(&error))),
             }
         }
         Err(match failures.is_empty() {
@@ -281,13 +282,21 @@ pub fn report() -> Vec<Component> {
 }
 
 fn component(library: Library) -> Component {
-    let opened = library.open();
+    let answers = library.open().and_then(|opened| match library.version(opened) {
+        Some(version) => Ok((version, opened.path.clone())),
+        None => Err(format!("{}: it does not say its version, so it is not {}", opened.path.display(), library.name())),
+    });
+    let (found, detail) = match answers {
+        Ok(found) => (Some(found), None),
+        Err(detail) => (None, Some(detail)),
+    };
+    let (version, path) = found.unzip();
     Component {
         name: library.name(),
-        present: opened.is_ok(),
-        version: opened.as_ref().ok().and_then(|opened| library.version(opened)),
-        path: opened.as_ref().ok().map(|opened| opened.path.clone()),
-        detail: opened.err(),
+        present: path.is_some(),
+        version,
+        path,
+        detail,
         without: library.without(),
         remedy: library.remedy(),
     }
@@ -334,8 +343,15 @@ fn open(path: &Path) -> Result<Handle, libloading::Error> {
     }
 }
 
+/// True if the loader says that there is no such file, rather than that something is wrong with it.
+fn is_absent(path: &Path, cause: &str) -> bool {
+    let cause = cause.to_lowercase();
+    // The second is Windows: ERROR_MOD_NOT_FOUND.
+    (cause.contains("no such file") && cause.contains(&*path.to_string_lossy())) || cause.contains("os error 126")
+}
+
 /// libloading's own message says only which call failed; the loader's sentence is behind it.
-fn cause(error: &libloading::Error) -> String {
+pub(crate) fn cause(error: &libloading::Error) -> String {
     match std::error::Error::source(error) {
         Some(source) => source.to_string(),
         None => error.to_string(),

@@ -217,7 +217,7 @@ fn the_command_finds_what_is_missing_stale_and_wrong() {
     fs::write(kernels.join("ptx/one.ptx"), shipped.replace("mov", "cvt")).unwrap();
     let (code, text) = run(&["--check"]);
     assert_eq!(code, Some(1));
-    assert!(text.contains("differs: "), "{text}");
+    assert!(text.contains("damaged: "), "{text}");
 
     // The source changed.
     fs::write(&file, "extern \"C\" __global__ void one(int *x) { *x = 2; }\n").unwrap();
@@ -236,4 +236,45 @@ fn the_command_finds_what_is_missing_stale_and_wrong() {
     let (code, text) = run(&["no-such.cu"]);
     assert_eq!(code, Some(1));
     assert!(text.contains("no-such.cu"), "{text}");
+}
+
+/// A file that is no library, and one that is another library, where a wheel has its NVRTC.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_broken_nvrtc_is_named_with_what_is_wrong_with_it() {
+    // A library that this very process has loaded, so it can be.
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let other = maps.lines().find_map(|line| line.split_whitespace().last().filter(|path| path.contains("libgcc_s")));
+    let broken = [Some(b"\x7fELF, or so it says".to_vec()), other.map(|path| fs::read(path).unwrap())];
+    for (content, why) in broken.into_iter().zip(["file too short", "undefined symbol: nvrtc"]) {
+        let Some(content) = content else {
+            println!("skipped, since no other library is loaded");
+            continue;
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let wheel = dir.path().join("lib/python3.12/site-packages/nvidia/cuda_nvrtc/lib");
+        fs::create_dir_all(&wheel).unwrap();
+        let library = wheel.join("libnvrtc.so.13");
+        fs::write(&library, content).unwrap();
+        fs::create_dir(dir.path().join("kernels")).unwrap();
+        fs::write(dir.path().join("Cargo.toml"), "[workspace]\n").unwrap();
+        fs::write(dir.path().join("kernels/one.cu"), "extern \"C\" __global__ void one() {}\n").unwrap();
+        let output = assert_cmd::Command::cargo_bin("ship-ptx")
+            .unwrap()
+            .current_dir(dir.path())
+            .env("VIRTUAL_ENV", dir.path())
+            .env("HOME", dir.path())
+            .env_remove("CUDA_PATH")
+            .env_remove("CUDA_HOME")
+            .env_remove("CONDA_PREFIX")
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        if output.status.success() {
+            println!("skipped, since the system has an NVRTC that works");
+            continue;
+        }
+        assert!(text.contains(&format!("NVRTC cannot be used: {}: ", library.display())), "{text}");
+        assert!(text.contains(why) && text.contains("pip install"), "{text}");
+    }
 }

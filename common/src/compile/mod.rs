@@ -3,7 +3,7 @@
 //! [`kernel_source!`](crate::kernel_source) embeds a kernel's CUDA C and the PTX shipped beside it. When a device needs it, the file on disk wins
 //! over the embedded text, so a reader edits the `.cu` and runs again without rebuilding.
 //!
-//! | device | NVRTC installed | not installed |
+//! | device | with NVRTC | without |
 //! | --- | --- | --- |
 //! | GPU | compiled for this very GPU (cubin), kept in the [disk cache](directory) | the shipped PTX, if it matches the source |
 //! | simulator | the shipped PTX if it matches the source, else compiled to PTX | the shipped PTX, if it matches the source |
@@ -238,9 +238,10 @@ impl KernelSource {
     /// The shipped PTX: the file's, if it exists, else the embedded text.
     fn shipped(&self) -> Option<String> {
         let path = self.path()?;
-        std::fs::read_to_string(ship::shipped_path(&path))
-            .ok()
-            .or_else(|| self.ptx.as_ref().map(|ptx| ptx.clone().into_owned()))
+        let on_disk = std::fs::read(ship::shipped_path(&path)).ok();
+        // A damaged file may be no UTF-8 any more; its hash says so.
+        let ptx = on_disk.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        Some(unix_lines(&ptx.or_else(|| self.ptx.as_ref().map(|ptx| ptx.clone().into_owned()))?))
     }
 }
 
@@ -397,9 +398,10 @@ fn compile_with(source: &KernelSource, target: &Target, nvrtc: Result<&Nvrtc, &s
     match (nvrtc, fresh) {
         (_, Ok(ptx)) if matches!(target, Target::Simulator) => Ok(shipped(ptx)),
         (Err(_), Ok(ptx)) => Ok(shipped(ptx)),
-        (Err(_), Err(why)) => Err(Error::NvrtcMissing {
+        (Err(reason), Err(why)) => Err(Error::NvrtcMissing {
             file: label,
-            why: why.to_owned(),
+            why,
+            reason: reason.to_owned(),
             remedy: probe::Library::Nvrtc.remedy().to_owned(),
         }),
         (Ok(nvrtc), _) => {
@@ -460,16 +462,23 @@ fn cache_key(current: &Current, name: &str, options: &[String], nvrtc: &Nvrtc) -
     hex(&hasher.finalize())
 }
 
-/// The shipped PTX if it was made from this very source; else why it does not serve.
-fn fresh_ptx(source: &KernelSource, current: &Current) -> Result<String, &'static str> {
+/// The shipped PTX if it was made from this very source and is whole; else why it does not serve.
+fn fresh_ptx(source: &KernelSource, current: &Current) -> Result<String, String> {
     let ptx = source.shipped().ok_or("no PTX is shipped with it")?;
-    match ship::source_hash(&ptx) {
+    let is_current = match ship::source_hash(&ptx) {
         // Without the file on disk its headers are not at hand either, and text and PTX were embedded together.
-        Some(_) if current.path.is_none() && includes(&current.text, '"').next().is_some() => Ok(ptx),
-        Some(hash) if hash == current.hash() => Ok(ptx),
-        Some(_) => Err("the source has changed since its PTX was shipped"),
-        None => Err("the shipped PTX does not say which source it was made from"),
+        Some(_) if current.path.is_none() && includes(&current.text, '"').next().is_some() => true,
+        Some(hash) => hash == current.hash(),
+        None => return Err("the shipped PTX does not say which source it was made from".to_owned()),
+    };
+    if !is_current {
+        return Err("the source has changed since its PTX was shipped".to_owned());
     }
+    if !ship::is_whole(&ptx) {
+        let path = forward_slashes(&ship::shipped_path(Path::new(&source.label())));
+        return Err(format!("{path} is damaged; `git restore {path}` brings it back"));
+    }
+    Ok(ptx)
 }
 
 fn unix_lines(text: &str) -> String {
@@ -519,17 +528,26 @@ mod tests {
 
             let edited = SCALE_ADD.source.replace("a * x[i]", "x[i]");
             let unsigned = ptx.replace("// sha256", "// sum");
+            let (damaged, cut) = (ptx.replace("fma", "add"), &ptx[..ptx.len() - 10]);
+            let unhashed = ptx.replace("// body", "// boby");
+            assert!(damaged != *ptx && unhashed != *ptx);
             for (source, ptx, why) in [
                 (&*edited, &*ptx, "the source has changed since its PTX was shipped"),
                 (&SCALE_ADD.source, &unsigned, "the shipped PTX does not say which source it was made from"),
+                (&SCALE_ADD.source, &damaged, "PTX is damaged; `git restore PTX` brings it back"),
+                (&SCALE_ADD.source, cut, "PTX is damaged; `git restore PTX` brings it back"),
+                (&SCALE_ADD.source, &unhashed, "PTX is damaged; `git restore PTX` brings it back"),
             ] {
                 let (_dir, source) = on_disk(source, ptx);
-                let error = compile_with(&source, &target, Err("none")).unwrap_err();
+                let error = compile_with(&source, &target, Err("libnvrtc.so.13: file too short")).unwrap_err();
+                let ptx = source.label().replace("scale_add.cu", "ptx/scale_add.ptx");
                 assert_eq!(
                     error.to_string(),
                     format!(
-                        "{} has to be compiled ({why}), and NVRTC is not installed. Install it with:\n    {}",
+                        "{} has to be compiled ({}), and NVRTC cannot be used: libnvrtc.so.13: file too short. \
+                         Install it with:\n    {}",
                         source.label(),
+                        why.replace("PTX is", &format!("{ptx} is")).replace("restore PTX", &format!("restore {ptx}")),
                         probe::Library::Nvrtc.remedy()
                     )
                 );
@@ -538,6 +556,18 @@ mod tests {
             let error = compile_with(&unshipped, &target, Err("none")).unwrap_err();
             assert!(error.to_string().starts_with("new.cu has to be compiled (no PTX is shipped with it)"), "{error}");
         }
+    }
+
+    #[test]
+    fn with_nvrtc_damaged_ptx_is_compiled_again() {
+        let Ok(nvrtc) = nvrtc::nvrtc() else {
+            println!("skipped, since there is no NVRTC");
+            return;
+        };
+        let damaged = SCALE_ADD.ptx.clone().unwrap().replace("fma", "add");
+        let (_dir, source) = on_disk(&SCALE_ADD.source, &damaged);
+        let compiled = compile_with(&source, &Target::Simulator, Ok(nvrtc)).unwrap();
+        assert!(compiled.ptx.contains("fma") && compiled.origin != Origin::Shipped);
     }
 
     #[test]

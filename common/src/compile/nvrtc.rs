@@ -68,7 +68,7 @@ impl Nvrtc {
                 // SAFETY: the type of the field that receives it is the function's signature in `nvrtc.h`, and the library
                 // is never unloaded.
                 *unsafe { opened.library.get(concat!($name, "\0").as_bytes()) }
-                    .map_err(|error| format!("{}: {error}", opened.path.display()))?
+                    .map_err(|error| format!("{}: {}", opened.path.display(), probe::cause(&error)))?
             };
         }
         let functions = Functions {

@@ -6,10 +6,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use sha2::{Digest, Sha256};
+
 use super::nvrtc::{self, Nvrtc};
 use super::{Current, forward_slashes, run_nvrtc};
 use crate::error::{Error, Result};
-use crate::probe;
+use crate::{probe, replace};
 
 /// How a kernel's shipped PTX stands to its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +22,8 @@ pub enum Status {
     Missing,
     /// The source has changed since.
     Stale,
+    /// The head names this source, but what follows is not what was written.
+    Damaged,
     /// The head names this source, but the same compiler makes something else of it.
     Differs,
 }
@@ -31,6 +35,7 @@ impl Status {
             Status::Fresh => "fresh",
             Status::Missing => "missing",
             Status::Stale => "stale",
+            Status::Damaged => "damaged",
             Status::Differs => "differs",
         }
     }
@@ -91,14 +96,36 @@ pub(crate) fn source_hash(ptx: &str) -> Option<&str> {
         .map(str::trim)
 }
 
+/// What begins the line of the head that has the hash of all that follows it.
+const BODY_HASH: &str = "// body sha256: ";
+
+/// True if the text behind the head is the one that was shipped. Its line ends are those of Unix.
+pub(crate) fn is_whole(ptx: &str) -> bool {
+    let mut rest = ptx;
+    while let Some((line, body)) = rest.split_once('\n')
+        && line.starts_with("//")
+    {
+        if let Some(hash) = line.strip_prefix(BODY_HASH) {
+            return hash == hash_of(body);
+        }
+        rest = body;
+    }
+    false
+}
+
+fn hash_of(text: &str) -> String {
+    super::hex(&Sha256::digest(text))
+}
+
 /// The text to ship for `kernel`, a file inside the workspace at `root`.
 ///
 /// # Errors
 /// [`Error::NvrtcMissing`], [`Error::Compile`], [`Error::Io`].
 pub fn generate(kernel: &Path, root: &Path) -> Result<String> {
-    let nvrtc = nvrtc::nvrtc().map_err(|_| Error::NvrtcMissing {
+    let nvrtc = nvrtc::nvrtc().map_err(|reason| Error::NvrtcMissing {
         file: kernel.display().to_string(),
         why: "its PTX is to be shipped".to_owned(),
+        reason: reason.to_owned(),
         remedy: probe::Library::Nvrtc.remedy().to_owned(),
     })?;
     generate_with(nvrtc, kernel, root)
@@ -114,13 +141,15 @@ fn generate_with(nvrtc: &Nvrtc, kernel: &Path, root: &Path) -> Result<String> {
     let (major, minor) = nvrtc.version;
     let shown: Vec<_> =
         options.iter().filter(|option| !option.starts_with("--include-path")).map(String::as_str).collect();
+    let body = compact(&relative_files(&output.ptx, &label, root));
     Ok(format!(
         "// {label}, compiled by `cargo run -p common --bin ship-ptx`. Edit the .cu, not this.\n\
          // sha256: {}\n\
-         // compiler: NVRTC {major}.{minor} {}\n{}",
+         // compiler: NVRTC {major}.{minor} {}\n\
+         {BODY_HASH}{}\n{body}",
         current.hash(),
         shown.join(" "),
-        relative_files(&output.ptx, &label, root)
+        hash_of(&body),
     ))
 }
 
@@ -130,22 +159,23 @@ fn generate_with(nvrtc: &Nvrtc, kernel: &Path, root: &Path) -> Result<String> {
 /// # Errors
 /// [`Error::Compile`], [`Error::Io`].
 pub fn check(kernel: &Path, root: &Path) -> Result<Status> {
-    let Ok(shipped) = fs::read_to_string(shipped_path(kernel)) else {
+    let Ok(shipped) = fs::read(shipped_path(kernel)) else {
         return Ok(Status::Missing);
     };
-    let shipped = super::unix_lines(&shipped);
+    let shipped = super::unix_lines(&String::from_utf8_lossy(&shipped));
     if source_hash(&shipped) != Some(&Current::read(kernel)?.hash()) {
         return Ok(Status::Stale);
+    }
+    if !is_whole(&shipped) {
+        return Ok(Status::Damaged);
     }
     let maker = |text: &str| build_line(text).map(str::to_owned);
     match nvrtc::nvrtc() {
         Err(_) => Ok(Status::Fresh),
         Ok(nvrtc) => {
             let made = generate_with(nvrtc, kernel, root)?;
-            Ok(match made == shipped || maker(&made) != maker(&shipped) {
-                true => Status::Fresh,
-                false => Status::Differs,
-            })
+            let is_same = made == shipped || maker(&made) != maker(&shipped);
+            Ok(if is_same { Status::Fresh } else { Status::Differs })
         }
     }
 }
@@ -166,8 +196,23 @@ pub fn write(kernel: &Path, text: &str) -> Result<bool> {
     }
     let dir = path.parent().unwrap_or(&path);
     fs::create_dir_all(dir).map_err(Error::io(dir))?;
-    fs::write(&path, text).map_err(Error::io(&path))?;
+    replace::write(&path, text.as_bytes()).map_err(Error::io(&path))?;
     Ok(true)
+}
+
+/// The same program in fewer bytes: without empty lines and the body's comments, with one space after an opcode, and with a short
+/// name for the label that each inlined `.loc` names. Diagnostics need the `.loc` lines, so they stay.
+fn compact(ptx: &str) -> String {
+    let mut out = String::with_capacity(ptx.len());
+    let mut in_head = true;
+    for line in ptx.lines().map(str::trim_end).filter(|line| !line.is_empty()) {
+        in_head &= line.starts_with("//");
+        if in_head || !line.trim_start().starts_with("//") {
+            out.push_str(&line.replace(" \t", " ").replace("$L__info_string", "$F"));
+            out.push('\n');
+        }
+    }
+    out
 }
 
 /// Makes the paths of `.file` lines relative: the kernel's own is its label, a header's is relative to the workspace or to the
@@ -225,6 +270,29 @@ mod tests {
              \t.file\t2 \"phase1/kernels/a.h\"\n\
              \t.file\t3 \"b.h\", 1, 2\n"
         );
+    }
+
+    #[test]
+    fn compaction_keeps_the_program_and_its_lines() {
+        let ptx = "//\n// Cuda compilation tools\n//\n\n.version 9.0\n\t// .globl\tk\n\tadd.s32 \t%r1, %r2, 1;\n\
+                   $L__BB0_1:                  // the loop\n\
+                   \t.loc\t1 2 3, function_name $L__info_string18, inlined_at 1 9 5\n$L__info_string18:\n";
+        assert_eq!(
+            compact(ptx),
+            "//\n// Cuda compilation tools\n//\n.version 9.0\n\tadd.s32 %r1, %r2, 1;\n\
+             $L__BB0_1:                  // the loop\n\
+             \t.loc\t1 2 3, function_name $F18, inlined_at 1 9 5\n$F18:\n"
+        );
+    }
+
+    #[test]
+    fn the_body_has_a_hash_of_its_own() {
+        let body = ".version 9.0\n";
+        let ptx = format!("// a.cu\n// sha256: 12ab\n{BODY_HASH}{}\n{body}", hash_of(body));
+        assert!(is_whole(&ptx));
+        for damaged in [ptx.replace("9.0", "9.1"), ptx.replace(BODY_HASH, "// sha257: "), ptx + "\n", String::new()] {
+            assert!(!is_whole(&damaged), "{damaged}");
+        }
     }
 
     #[test]
