@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::tensor::{ElementType, MemoryFormat};
+
 /// Shorthand for results of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -81,6 +83,28 @@ pub enum Error {
         operation: String,
         /// What was expected, and the shape that came.
         detail: ShapeError,
+    },
+
+    /// A tensor with values of another type than an operation takes.
+    #[error("the tensor {shape:?}: expected {expected}, got {got}")]
+    ElementType {
+        /// The tensor's shape.
+        shape: Vec<usize>,
+        /// The type that the operation takes.
+        expected: ElementType,
+        /// The tensor's.
+        got: ElementType,
+    },
+
+    /// A tensor whose values lie in another order than an operation takes.
+    #[error("the tensor {shape:?}: expected {expected}, got {got}")]
+    MemoryFormat {
+        /// The tensor's shape.
+        shape: Vec<usize>,
+        /// The format that the operation takes.
+        expected: MemoryFormat,
+        /// The tensor's.
+        got: MemoryFormat,
     },
 
     /// A launch whose arguments do not match the kernel's parameters.

@@ -5,7 +5,7 @@
 //! | [`device`] | [`Device`]: a CUDA GPU or the simulator behind one interface; streams, buffers, events, launches |
 //! | [`compile`] | from a `.cu` file to a loaded kernel: NVRTC, the disk cache, the PTX shipped beside the source |
 //! | [`probe`] | which of NVIDIA's libraries this machine has, and what to do about those it lacks |
-//! | [`tensor`] | [`Tensor`]: a shape and its f32 values, on the host or on a device |
+//! | [`tensor`] | [`Tensor`]: a shape and its values, of any element type, on the host or on a device |
 //! | [`reference`](mod@reference) | CPU references that accumulate in f64, and naive f32 baselines |
 //! | [`cpu`] | the same layers as fast as a CPU has them |
 //! | [`check`] | comparison that a NaN cannot pass, with derived tolerances |
@@ -74,7 +74,7 @@ pub mod prelude {
     };
     pub use crate::error::{Error, Result, ShapeError};
     pub use crate::kernel_source;
-    pub use crate::tensor::Tensor;
+    pub use crate::tensor::{ElementType, MemoryFormat, Tensor};
 }
 
 /// What the macros of this crate expand to; not an interface.

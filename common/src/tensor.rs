@@ -1,20 +1,35 @@
-//! [`Tensor`]: f32 values with a shape, in row-major order, on the host or on a device.
+//! [`Tensor`]: values with a shape, on the host or on a device.
+//!
+//! The type of the values and, for images, their order in memory are known at run time, as in PyTorch and candle. Most of the
+//! course computes in f32 and NCHW, which the methods without a type mean ([`Tensor::from_vec`], [`Tensor::as_slice`],
+//! [`Tensor::buffer`] …); those with one ([`Tensor::of`], [`Tensor::values`], [`Tensor::buffer_of`] …) take any. Whoever reads
+//! memory says which type and format it expects, and gets an error if the tensor has another.
 
-use crate::device::{Buffer, Device};
+mod element;
+mod f8;
+
+use crate::device::{Buffer, Device, DeviceElement, RawBuffer, Stream};
 use crate::error::{Error, Result, ShapeError};
+use element::{HostValues, with_element, with_values};
 
-/// Values in row-major order: the last dimension is the one whose neighbours lie side by side. Images are NCHW.
+pub use element::{Element, ElementType, MemoryFormat};
+pub use f8::F8E4M3;
+pub use half::{bf16, f16};
+
+/// Values in row-major order: the last dimension is the one whose neighbours lie side by side. An image \[N, C, H, W\] may also
+/// lie in memory as [`MemoryFormat::Nhwc`].
 #[derive(Debug)]
 pub struct Tensor {
     shape: Vec<usize>,
+    format: MemoryFormat,
     storage: Storage,
 }
 
 #[derive(Debug)]
 enum Storage {
-    Host(Vec<f32>),
-    Device(Buffer<f32>),
-    Nowhere,
+    Host(HostValues),
+    Device(RawBuffer, ElementType),
+    Nowhere(ElementType),
 }
 
 impl Tensor {
@@ -23,13 +38,25 @@ impl Tensor {
     /// # Errors
     /// [`Error::Shape`] if their number is not the product of the dimensions.
     pub fn from_vec(shape: &[usize], values: Vec<f32>) -> Result<Tensor> {
+        Tensor::of(shape, values)
+    }
+
+    /// [`Tensor::from_vec`] for values of any element type.
+    ///
+    /// # Errors
+    /// As [`Tensor::from_vec`].
+    pub fn of<T: Element>(shape: &[usize], values: Vec<T>) -> Result<Tensor> {
         expect_values("making a tensor", shape, values.len())?;
-        Ok(Tensor { shape: shape.to_vec(), storage: Storage::Host(values) })
+        Ok(Tensor::on_host(shape, values))
+    }
+
+    fn on_host<T: Element>(shape: &[usize], values: Vec<T>) -> Tensor {
+        Tensor { shape: shape.to_vec(), format: MemoryFormat::Nchw, storage: Storage::Host(T::wrap(values)) }
     }
 
     /// The same value everywhere, on the host.
     pub fn full(shape: &[usize], value: f32) -> Tensor {
-        Tensor { shape: shape.to_vec(), storage: Storage::Host(vec![value; shape.iter().product()]) }
+        Tensor::on_host(shape, vec![value; shape.iter().product()])
     }
 
     /// Zeros, on the host.
@@ -54,7 +81,7 @@ impl Tensor {
                 result
             })
             .collect();
-        Tensor { shape: shape.to_vec(), storage: Storage::Host(values) }
+        Tensor::on_host::<f32>(shape, values)
     }
 
     /// Values in (−1, 1), on the host: evenly spaced, in an order that the seed decides, and none zero. No two are equal in a
@@ -72,24 +99,45 @@ impl Tensor {
                 (centre / n as f64 - 1.0) as f32
             })
             .collect();
-        Tensor { shape: shape.to_vec(), storage: Storage::Host(values) }
+        Tensor::on_host::<f32>(shape, values)
     }
 
-    /// A tensor on `device` that a kernel is to fill; until then it holds NaN.
+    /// A tensor on `device` for a kernel to fill; until then it holds NaN.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], or what the driver reports.
     pub fn empty_on(device: &Device, shape: &[usize]) -> Result<Tensor> {
+        Tensor::empty_of(device, shape, ElementType::F32, MemoryFormat::Nchw)
+    }
+
+    /// [`Tensor::empty_on`] for any element type and format; integers are −1 until they are written.
+    ///
+    /// # Errors
+    /// As [`Tensor::empty_on`]; [`Error::Shape`] if the format is NHWC and there are not 4 dimensions.
+    pub fn empty_of(device: &Device, shape: &[usize], element: ElementType, format: MemoryFormat) -> Result<Tensor> {
+        check_format(shape, format)?;
         let len = checked_len("making a tensor", shape)?;
-        Ok(Tensor { shape: shape.to_vec(), storage: Storage::Device(device.stream().alloc_poisoned(len)?) })
+        let stream = device.stream();
+        let memory = with_element!(element, T => stream.alloc_poisoned::<T>(len)?.into_raw());
+        Ok(Tensor { shape: shape.to_vec(), format, storage: Storage::Device(memory, element) })
     }
 
     /// A shape without values, with which memory is planned before any is taken; what needs values refuses it.
     pub fn shape_only(shape: &[usize]) -> Tensor {
-        Tensor { shape: shape.to_vec(), storage: Storage::Nowhere }
+        let storage = Storage::Nowhere(ElementType::F32);
+        Tensor { shape: shape.to_vec(), format: MemoryFormat::Nchw, storage }
     }
 
-    /// The dimensions.
+    /// [`Tensor::shape_only`] for any element type and format.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if the format is NHWC and there are not 4 dimensions.
+    pub fn shape_only_of(shape: &[usize], element: ElementType, format: MemoryFormat) -> Result<Tensor> {
+        check_format(shape, format)?;
+        Ok(Tensor { shape: shape.to_vec(), format, storage: Storage::Nowhere(element) })
+    }
+
+    /// The dimensions; of an image N, C, H, W, whatever its format.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
@@ -102,6 +150,24 @@ impl Tensor {
     /// True if there is no value.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The type of the values.
+    pub fn element_type(&self) -> ElementType {
+        match &self.storage {
+            Storage::Host(values) => values.element(),
+            Storage::Device(_, element) | Storage::Nowhere(element) => *element,
+        }
+    }
+
+    /// The order of the values in memory.
+    pub fn format(&self) -> MemoryFormat {
+        self.format
+    }
+
+    /// Bytes that the values take.
+    pub fn num_bytes(&self) -> usize {
+        self.len() * self.element_type().size()
     }
 
     /// N, C, H, W.
@@ -124,10 +190,12 @@ impl Tensor {
     /// The same values in another shape, without a copy.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the number of values differs.
+    /// [`Error::Shape`] if the number of values differs, [`Error::MemoryFormat`] if the format is NHWC, whose order has no
+    /// meaning for another shape.
     pub fn reshape(self, shape: &[usize]) -> Result<Tensor> {
         expect_values("reshape", shape, self.len())?;
-        Ok(Tensor { shape: shape.to_vec(), storage: self.storage })
+        self.expect_format(MemoryFormat::Nchw)?;
+        Ok(Tensor { shape: shape.to_vec(), ..self })
     }
 
     /// The memory of a tensor on a device for values of another shape, no more of them than it was made for. They are anything:
@@ -135,10 +203,53 @@ impl Tensor {
     ///
     /// # Errors
     /// [`Error::Shape`] if there is not enough, [`Error::Invalid`] if the tensor is not on a device.
-    pub fn recycle(mut self, shape: &[usize]) -> Result<Tensor> {
-        let len = checked_len("recycling", shape)?;
-        self.buffer_mut()?.set_len(len)?;
-        Ok(Tensor { shape: shape.to_vec(), storage: self.storage })
+    pub fn recycle(self, shape: &[usize]) -> Result<Tensor> {
+        let (element, format) = (self.element_type(), self.format);
+        self.recycle_of(shape, element, format)
+    }
+
+    /// [`Tensor::recycle`] for values of any element type and format, as many as the memory has bytes for.
+    ///
+    /// # Errors
+    /// As [`Tensor::recycle`].
+    pub fn recycle_of(self, shape: &[usize], element: ElementType, format: MemoryFormat) -> Result<Tensor> {
+        check_format(shape, format)?;
+        let bytes = checked_len("recycling", shape)?.checked_mul(element.size());
+        let bytes = bytes.ok_or_else(|| Error::shape("recycling", ShapeError::Overflow(shape.to_vec())))?;
+        match self.storage {
+            Storage::Device(mut memory, _) => {
+                memory.set_bytes(bytes)?;
+                Ok(Tensor { shape: shape.to_vec(), format, storage: Storage::Device(memory, element) })
+            }
+            Storage::Host(_) => Err(on_host(&self.shape)),
+            Storage::Nowhere(_) => Err(nowhere(&self.shape)),
+        }
+    }
+
+    /// A tensor on the host with the same values in another type, each rounded once, to the nearest, ties to even;
+    /// [`Element::from_f64`] says what becomes of values beyond its range.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the values are not on the host.
+    pub fn to_type(&self, element: ElementType) -> Result<Tensor> {
+        let storage = Storage::Host(self.host()?.convert(element));
+        Ok(Tensor { shape: self.shape.clone(), format: self.format, storage })
+    }
+
+    /// A tensor on the host with the same values in another order in memory.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the values are not on the host, [`Error::Shape`] if there are not 4 dimensions.
+    pub fn to_format(&self, format: MemoryFormat) -> Result<Tensor> {
+        let [_, channels, height, width] = self.dims("changing the memory format")?;
+        let values = self.host()?;
+        let pixels = height * width;
+        let values = match (self.format, format) {
+            (MemoryFormat::Nchw, MemoryFormat::Nhwc) => values.transpose_each(channels, pixels),
+            (MemoryFormat::Nhwc, MemoryFormat::Nchw) => values.transpose_each(pixels, channels),
+            _ => values.clone(),
+        };
+        Ok(Tensor { shape: self.shape.clone(), format, storage: Storage::Host(values) })
     }
 
     /// Fails unless the shape is `expected`.
@@ -160,8 +271,8 @@ impl Tensor {
     /// Where the values are; `None` for the host.
     pub fn device(&self) -> Option<&Device> {
         match &self.storage {
-            Storage::Host(_) | Storage::Nowhere => None,
-            Storage::Device(buffer) => Some(buffer.device()),
+            Storage::Device(memory, _) => Some(memory.device()),
+            Storage::Host(_) | Storage::Nowhere(_) => None,
         }
     }
 
@@ -170,14 +281,23 @@ impl Tensor {
     /// # Errors
     /// [`Error::OutOfMemory`], or what the driver reports.
     pub fn to_device(&self, device: &Device) -> Result<Tensor> {
+        fn copy<T: DeviceElement>(from: &Buffer<T>, to: &Stream) -> Result<Buffer<T>> {
+            if from.device() == to.device() {
+                to.clone_dtod(from)
+            } else {
+                to.clone_htod(&from.device().stream().clone_dtoh(from)?)
+            }
+        }
         let stream = device.stream();
-        let buffer = match &self.storage {
-            Storage::Host(values) => stream.clone_htod(values)?,
-            Storage::Device(buffer) if buffer.device() == device => stream.clone_dtod(buffer)?,
-            Storage::Device(buffer) => stream.clone_htod(&buffer.device().stream().clone_dtoh(buffer)?)?,
-            Storage::Nowhere => return Err(nowhere(&self.shape)),
+        let memory = match &self.storage {
+            Storage::Host(values) => with_values!(values, values => stream.clone_htod(values)?.into_raw()),
+            Storage::Device(memory, element) => {
+                with_element!(*element, T => copy(Buffer::<T>::of_raw(memory), &stream)?.into_raw())
+            }
+            Storage::Nowhere(_) => return Err(nowhere(&self.shape)),
         };
-        Ok(Tensor { shape: self.shape.clone(), storage: Storage::Device(buffer) })
+        let storage = Storage::Device(memory, self.element_type());
+        Ok(Tensor { shape: self.shape.clone(), format: self.format, storage })
     }
 
     /// A copy on the host, complete when this returns.
@@ -185,92 +305,164 @@ impl Tensor {
     /// # Errors
     /// What earlier work on the device ran into.
     pub fn to_host(&self) -> Result<Tensor> {
+        fn copy<T: Element>(memory: &RawBuffer) -> Result<HostValues> {
+            Ok(T::wrap(memory.device().stream().clone_dtoh(Buffer::<T>::of_raw(memory))?))
+        }
         let values = match &self.storage {
             Storage::Host(values) => values.clone(),
-            Storage::Device(buffer) => buffer.device().stream().clone_dtoh(buffer)?,
-            Storage::Nowhere => return Err(nowhere(&self.shape)),
+            Storage::Device(memory, element) => with_element!(*element, T => copy::<T>(memory)?),
+            Storage::Nowhere(_) => return Err(nowhere(&self.shape)),
         };
-        Ok(Tensor { shape: self.shape.clone(), storage: Storage::Host(values) })
+        Ok(Tensor { shape: self.shape.clone(), format: self.format, storage: Storage::Host(values) })
     }
 
-    /// The values of a tensor on the host.
+    /// The f32 values of a tensor on the host, in row-major order.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if they are on a device: copying them is for the caller to decide.
+    /// As [`Tensor::values`].
     pub fn as_slice(&self) -> Result<&[f32]> {
-        match &self.storage {
-            Storage::Host(values) => Ok(values),
-            Storage::Device(buffer) => Err(self.elsewhere(buffer.device())),
-            Storage::Nowhere => Err(nowhere(&self.shape)),
-        }
+        self.values(MemoryFormat::Nchw)
     }
 
-    /// The values of a tensor on the host, for writing.
+    /// The f32 values of a tensor on the host, in row-major order, for writing.
     ///
     /// # Errors
-    /// As [`Tensor::as_slice`].
+    /// As [`Tensor::values`].
     pub fn as_mut_slice(&mut self) -> Result<&mut [f32]> {
-        match &mut self.storage {
-            Storage::Host(values) => Ok(values),
-            Storage::Device(buffer) => Err(Error::Invalid(format!(
-                "the tensor is on {}; copy it with to_host() first",
-                buffer.device().short_name()
-            ))),
-            Storage::Nowhere => Err(nowhere(&self.shape)),
-        }
+        self.values_mut(MemoryFormat::Nchw)
     }
 
-    /// The values, copied from the device if they are there.
+    /// The f32 values in row-major order, copied from the device if they are there.
     ///
     /// # Errors
-    /// What earlier work on the device ran into.
+    /// As [`Tensor::into_values`].
     pub fn into_vec(self) -> Result<Vec<f32>> {
-        match self.storage {
-            Storage::Host(values) => Ok(values),
-            Storage::Device(buffer) => buffer.device().stream().clone_dtoh(&buffer),
-            Storage::Nowhere => Err(nowhere(&self.shape)),
-        }
+        self.into_values(MemoryFormat::Nchw)
     }
 
-    /// The device memory of a tensor on a device.
+    /// The f32 device memory of a tensor in row-major order.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if it is on the host.
+    /// As [`Tensor::buffer_of`].
     pub fn buffer(&self) -> Result<&Buffer<f32>> {
-        match &self.storage {
-            Storage::Device(buffer) => Ok(buffer),
-            Storage::Host(_) => Err(self.on_host()),
-            Storage::Nowhere => Err(nowhere(&self.shape)),
-        }
+        self.buffer_of(MemoryFormat::Nchw)
     }
 
-    /// The device memory of a tensor on a device, for writing.
+    /// The f32 device memory of a tensor in row-major order, for writing.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if it is on the host.
+    /// As [`Tensor::buffer_of`].
     pub fn buffer_mut(&mut self) -> Result<&mut Buffer<f32>> {
-        match self.storage {
-            Storage::Device(ref mut buffer) => Ok(buffer),
-            Storage::Host(_) => Err(self.on_host()),
-            Storage::Nowhere => Err(nowhere(&self.shape)),
+        self.buffer_of_mut(MemoryFormat::Nchw)
+    }
+
+    /// The values of a tensor on the host, expected to be of type `T` and in this format.
+    ///
+    /// # Errors
+    /// [`Error::ElementType`], [`Error::MemoryFormat`]; [`Error::Invalid`] if they are on a device: copying them is for the
+    /// caller to decide.
+    pub fn values<T: Element>(&self, format: MemoryFormat) -> Result<&[T]> {
+        self.expect::<T>(format)?;
+        T::slice(self.host()?).ok_or_else(|| self.unexpected::<T>())
+    }
+
+    /// [`Tensor::values`], for writing.
+    ///
+    /// # Errors
+    /// As [`Tensor::values`].
+    pub fn values_mut<T: Element>(&mut self, format: MemoryFormat) -> Result<&mut [T]> {
+        self.expect::<T>(format)?;
+        let unexpected = self.unexpected::<T>();
+        match &mut self.storage {
+            Storage::Host(values) => T::slice_mut(values).ok_or(unexpected),
+            Storage::Device(memory, _) => Err(on_device(&self.shape, memory.device())),
+            Storage::Nowhere(_) => Err(nowhere(&self.shape)),
         }
     }
 
-    fn elsewhere(&self, device: &Device) -> Error {
-        Error::Invalid(format!(
-            "the tensor {:?} is on {}; copy it with to_host() first",
-            self.shape,
-            device.short_name()
-        ))
+    /// The values, expected to be of type `T` and in this format; copied from the device if they are there.
+    ///
+    /// # Errors
+    /// [`Error::ElementType`], [`Error::MemoryFormat`], or what earlier work on the device ran into.
+    pub fn into_values<T: Element>(self, format: MemoryFormat) -> Result<Vec<T>> {
+        self.expect::<T>(format)?;
+        let unexpected = self.unexpected::<T>();
+        match self.storage {
+            Storage::Host(values) => T::into_vec(values).ok_or(unexpected),
+            Storage::Device(memory, _) => memory.device().stream().clone_dtoh(Buffer::<T>::of_raw(&memory)),
+            Storage::Nowhere(_) => Err(nowhere(&self.shape)),
+        }
     }
 
-    fn on_host(&self) -> Error {
-        Error::Invalid(format!("the tensor {:?} is on the host; copy it with to_device() first", self.shape))
+    /// The device memory of a tensor, expected to hold values of type `T` in this format.
+    ///
+    /// # Errors
+    /// [`Error::ElementType`], [`Error::MemoryFormat`]; [`Error::Invalid`] if it is on the host.
+    pub fn buffer_of<T: Element>(&self, format: MemoryFormat) -> Result<&Buffer<T>> {
+        self.expect::<T>(format)?;
+        match &self.storage {
+            Storage::Device(memory, _) => Ok(Buffer::of_raw(memory)),
+            Storage::Host(_) => Err(on_host(&self.shape)),
+            Storage::Nowhere(_) => Err(nowhere(&self.shape)),
+        }
     }
+
+    /// [`Tensor::buffer_of`], for writing.
+    ///
+    /// # Errors
+    /// As [`Tensor::buffer_of`].
+    pub fn buffer_of_mut<T: Element>(&mut self, format: MemoryFormat) -> Result<&mut Buffer<T>> {
+        self.expect::<T>(format)?;
+        match &mut self.storage {
+            Storage::Device(memory, _) => Ok(Buffer::of_raw_mut(memory)),
+            Storage::Host(_) => Err(on_host(&self.shape)),
+            Storage::Nowhere(_) => Err(nowhere(&self.shape)),
+        }
+    }
+
+    /// What every access to memory asks first: whether the type and the format are those that the caller goes by.
+    fn expect<T: Element>(&self, format: MemoryFormat) -> Result<()> {
+        if self.element_type() != T::TYPE { Err(self.unexpected::<T>()) } else { self.expect_format(format) }
+    }
+
+    fn expect_format(&self, expected: MemoryFormat) -> Result<()> {
+        if self.format == expected {
+            return Ok(());
+        }
+        Err(Error::MemoryFormat { shape: self.shape.clone(), expected, got: self.format })
+    }
+
+    fn unexpected<T: Element>(&self) -> Error {
+        Error::ElementType { shape: self.shape.clone(), expected: T::TYPE, got: self.element_type() }
+    }
+
+    fn host(&self) -> Result<&HostValues> {
+        match &self.storage {
+            Storage::Host(values) => Ok(values),
+            Storage::Device(memory, _) => Err(on_device(&self.shape, memory.device())),
+            Storage::Nowhere(_) => Err(nowhere(&self.shape)),
+        }
+    }
+}
+
+fn on_device(shape: &[usize], device: &Device) -> Error {
+    Error::Invalid(format!("the tensor {shape:?} is on {}; copy it with to_host() first", device.short_name()))
+}
+
+fn on_host(shape: &[usize]) -> Error {
+    Error::Invalid(format!("the tensor {shape:?} is on the host; copy it with to_device() first"))
 }
 
 fn nowhere(shape: &[usize]) -> Error {
     Error::Invalid(format!("the tensor {shape:?} is a shape without values"))
+}
+
+/// Fails if the format is NHWC and there are not 4 dimensions.
+fn check_format(shape: &[usize], format: MemoryFormat) -> Result<()> {
+    if format == MemoryFormat::Nchw || shape.len() == 4 {
+        return Ok(());
+    }
+    Err(Error::shape("a tensor in NHWC", ShapeError::Rank { expected: 4, got: shape.to_vec() }))
 }
 
 /// The product of the dimensions, unless it overflows.

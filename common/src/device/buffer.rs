@@ -4,6 +4,8 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, Range, RangeBounds};
 
+use bytemuck::TransparentWrapper;
+
 use super::backend::{Backend, Handle, on_either, resolve};
 use super::element::DeviceElement;
 use super::memory::Reservation;
@@ -127,7 +129,31 @@ impl RawBuffer {
     ) -> RawBuffer {
         RawBuffer { memory, device, bytes, capacity: bytes, _reservation: reservation }
     }
+
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Makes it `bytes` long, at most what was allocated. Bytes that come back are what they last were.
+    pub(crate) fn set_bytes(&mut self, bytes: usize) -> Result<()> {
+        if bytes > self.capacity {
+            let detail = format!("{bytes} bytes do not fit the {} that were allocated", self.capacity);
+            return Err(Error::shape("recycling a buffer", detail));
+        }
+        self.bytes = bytes;
+        Ok(())
+    }
 }
+
+impl fmt::Debug for RawBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RawBuffer({} bytes on {})", self.bytes, self.device.short_name())
+    }
+}
+
+// SAFETY: `Buffer` is `repr(transparent)` over its `RawBuffer`, and any bytes are values of a `DeviceElement`; allocations begin
+// at multiples of 256 bytes, and a rest too short for a value is not one.
+unsafe impl<T: DeviceElement> TransparentWrapper<RawBuffer> for Buffer<T> {}
 
 impl<T: DeviceElement> Buffer<T> {
     pub(crate) fn new(raw: RawBuffer) -> Buffer<T> {
@@ -139,16 +165,19 @@ impl<T: DeviceElement> Buffer<T> {
         self.raw.bytes / size_of::<T>().max(1)
     }
 
-    /// Makes it `len` values long, at most as many as it was allocated for. Values that come back are what they last were.
-    pub(crate) fn set_len(&mut self, len: usize) -> Result<()> {
-        let bytes = len.saturating_mul(size_of::<T>());
-        if bytes > self.raw.capacity {
-            let detail =
-                format!("{len} values do not fit the {} that were allocated", self.raw.capacity / size_of::<T>());
-            return Err(Error::shape("making a buffer longer", detail));
-        }
-        self.raw.bytes = bytes;
-        Ok(())
+    /// The same memory without its type.
+    pub(crate) fn into_raw(self) -> RawBuffer {
+        self.raw
+    }
+
+    /// An allocation as values of this type.
+    pub(crate) fn of_raw(raw: &RawBuffer) -> &Buffer<T> {
+        Buffer::wrap_ref(raw)
+    }
+
+    /// [`Buffer::of_raw`], for writing.
+    pub(crate) fn of_raw_mut(raw: &mut RawBuffer) -> &mut Buffer<T> {
+        Buffer::wrap_mut(raw)
     }
 
     /// True if there is no value.

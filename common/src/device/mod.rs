@@ -44,7 +44,7 @@ pub use stream::{Event, Stream};
 
 use crate::compile::{self, KernelSource, Target};
 use crate::error::{Error, Result};
-use buffer::RawBuffer;
+pub(crate) use buffer::RawBuffer;
 
 /// The level of the driver's optimiser, unless someone asks for none: its own choice.
 const OPTIMISED: u32 = 4;

@@ -1,0 +1,207 @@
+//! The types that values of a tensor have, and the order in which they lie in memory.
+
+use std::fmt;
+
+use half::{bf16, f16};
+use rayon::prelude::*;
+
+use super::f8::F8E4M3;
+use crate::device::DeviceElement;
+
+/// A type of values: at run time an [`ElementType`].
+pub trait Element: DeviceElement + fmt::Debug + PartialEq {
+    /// Which one it is.
+    const TYPE: ElementType;
+
+    /// The value, exactly.
+    fn to_f64(self) -> f64;
+
+    /// The nearest value, ties to even; for the value of any other element type the result is rounded once. What is too large
+    /// becomes infinity in `f32`, `f16` and `bf16`, and the largest value of its sign in the others. NaN becomes 0 in integers.
+    fn from_f64(x: f64) -> Self;
+
+    /// The slice, if it is of this type.
+    #[doc(hidden)]
+    fn slice(values: &HostValues) -> Option<&[Self]>;
+
+    #[doc(hidden)]
+    fn slice_mut(values: &mut HostValues) -> Option<&mut [Self]>;
+
+    #[doc(hidden)]
+    fn into_vec(values: HostValues) -> Option<Vec<Self>>;
+
+    #[doc(hidden)]
+    fn wrap(values: Vec<Self>) -> HostValues;
+}
+
+macro_rules! elements {
+    ($($(#[$doc:meta])+ $variant:ident: $type:ty, $name:literal, $to:expr, $from:expr;)+) => {
+        /// The type of a tensor's values.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum ElementType {
+            $($(#[$doc])+ $variant,)+
+        }
+
+        impl ElementType {
+            /// All of them.
+            pub const ALL: &[ElementType] = &[$(ElementType::$variant),+];
+
+            /// Bytes of one value.
+            pub fn size(self) -> usize {
+                match self {
+                    $(ElementType::$variant => size_of::<$type>(),)+
+                }
+            }
+        }
+
+        impl fmt::Display for ElementType {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self {
+                    $(ElementType::$variant => $name,)+
+                })
+            }
+        }
+
+        /// Values in host memory.
+        #[doc(hidden)]
+        #[derive(Clone, Debug)]
+        pub enum HostValues {
+            $($variant(Vec<$type>),)+
+        }
+
+        $(impl Element for $type {
+            const TYPE: ElementType = ElementType::$variant;
+
+            fn to_f64(self) -> f64 {
+                $to(self)
+            }
+
+            fn from_f64(x: f64) -> Self {
+                $from(x)
+            }
+
+            fn slice(values: &HostValues) -> Option<&[Self]> {
+                if let HostValues::$variant(values) = values { Some(values) } else { None }
+            }
+
+            fn slice_mut(values: &mut HostValues) -> Option<&mut [Self]> {
+                if let HostValues::$variant(values) = values { Some(values) } else { None }
+            }
+
+            fn into_vec(values: HostValues) -> Option<Vec<Self>> {
+                if let HostValues::$variant(values) = values { Some(values) } else { None }
+            }
+
+            fn wrap(values: Vec<Self>) -> HostValues {
+                HostValues::$variant(values)
+            }
+        })+
+    };
+}
+
+elements! {
+    /// IEEE binary32.
+    F32: f32, "f32", f64::from, |x| x as f32;
+    /// IEEE binary16.
+    F16: f16, "f16", |x: f16| f64::from(x.to_f32()), |x| f16::from_f32(to_odd(x));
+    /// The upper half of an `f32`.
+    BF16: bf16, "bf16", |x: bf16| f64::from(x.to_f32()), |x| bf16::from_f32(to_odd(x));
+    /// Eight bits, 4 of them exponent: [`F8E4M3`].
+    F8E4M3: F8E4M3, "f8e4m3", F8E4M3::to_f64, F8E4M3::from_f64;
+    /// Signed 8-bit integers.
+    I8: i8, "i8", f64::from, |x: f64| x.round_ties_even() as i8;
+    /// Signed 32-bit integers.
+    I32: i32, "i32", f64::from, |x: f64| x.round_ties_even() as i32;
+}
+
+/// `x` as f32, with the last bit set if it lies between two of them: so rounding the result to fewer bits, which looks at that
+/// bit, gives what rounding `x` at once would give. (`half` drops the lower half of an f64.)
+fn to_odd(x: f64) -> f32 {
+    let nearest = x as f32;
+    if f64::from(nearest) == x || x.is_nan() {
+        return nearest;
+    }
+    let beyond = f64::from(nearest).abs() > x.abs();
+    f32::from_bits((nearest.to_bits() - u32::from(beyond)) | 1)
+}
+
+/// `$body` with the type `$T` that an [`ElementType`] stands for.
+macro_rules! with_element {
+    ($element:expr, $T:ident => $body:expr) => {
+        with_element!(@ $element, $T => $body; F32 f32, F16 half::f16, BF16 half::bf16, F8E4M3 F8E4M3, I8 i8, I32 i32)
+    };
+    (@ $element:expr, $T:ident => $body:expr; $($variant:ident $type:ty),+) => {
+        match $element {
+            $(ElementType::$variant => {
+                type $T = $type;
+                $body
+            })+
+        }
+    };
+}
+pub(super) use with_element;
+
+/// `$body` with the vector `$values` of whichever type it has.
+macro_rules! with_values {
+    ($host:expr, $values:ident => $body:expr) => {
+        match $host {
+            HostValues::F32($values) => $body,
+            HostValues::F16($values) => $body,
+            HostValues::BF16($values) => $body,
+            HostValues::F8E4M3($values) => $body,
+            HostValues::I8($values) => $body,
+            HostValues::I32($values) => $body,
+        }
+    };
+}
+pub(super) use with_values;
+
+impl HostValues {
+    pub(super) fn element(&self) -> ElementType {
+        fn of<T: Element>(_: &[T]) -> ElementType {
+            T::TYPE
+        }
+        with_values!(self, values => of(values))
+    }
+
+    /// The same values in another type, as [`Element::from_f64`] rounds them.
+    pub(super) fn convert(&self, element: ElementType) -> HostValues {
+        fn convert<T: Element, U: Element>(values: &[T]) -> HostValues {
+            U::wrap(values.par_iter().map(|value| U::from_f64(value.to_f64())).collect())
+        }
+        if element == self.element() {
+            return self.clone();
+        }
+        with_values!(self, values => with_element!(element, T => convert::<_, T>(values)))
+    }
+
+    /// Each matrix \[rows, columns\] transposed.
+    pub(super) fn transpose_each(&self, rows: usize, columns: usize) -> HostValues {
+        fn transpose<T: Element>(values: &[T], rows: usize, columns: usize) -> HostValues {
+            let matrices = values.chunks_exact((rows * columns).max(1));
+            let column = |matrix: &[T], i: usize| matrix.iter().skip(i).step_by(columns).copied().collect::<Vec<T>>();
+            T::wrap(matrices.flat_map(|matrix| (0..columns).flat_map(move |i| column(matrix, i))).collect())
+        }
+        with_values!(self, values => transpose(values, rows, columns))
+    }
+}
+
+/// The order in which the values of an image tensor \[N, C, H, W\] lie in memory. Its shape is written in this order whatever the
+/// format; PyTorch calls the formats `contiguous_format` and `channels_last`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum MemoryFormat {
+    /// Row-major: a channel's pixels side by side. The only one for tensors with another number of dimensions than 4.
+    #[default]
+    Nchw,
+    /// A pixel's channels side by side.
+    Nhwc,
+}
+
+impl fmt::Display for MemoryFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            MemoryFormat::Nchw => "NCHW",
+            MemoryFormat::Nhwc => "NHWC",
+        })
+    }
+}
