@@ -87,7 +87,7 @@ pub(crate) struct Launch {
     /// Threads of a block along x, y and z
     #[arg(long, value_name = "X[,Y[,Z]]", default_value = "1", allow_negative_numbers = true, value_parser = extents)]
     pub block: [u32; 3],
-    /// Bytes of dynamic shared memory a block
+    /// Bytes of dynamic shared memory per block
     #[arg(long, value_name = "BYTES", default_value_t = 0, allow_negative_numbers = true)]
     pub shared: u32,
     /// Instructions that all warps together may execute before the kernel is stopped; a billion are under a minute
@@ -103,7 +103,7 @@ pub(crate) struct Launch {
 pub(crate) struct Run {
     #[command(flatten)]
     pub launch: Launch,
-    /// Look for what results may hide: races, reads of what nobody wrote, barriers and masks that not all follow, leaks
+    /// Look for what results may hide: races, uninitialised reads, barriers and masks that some threads miss, leaks
     #[arg(long, visible_alias = "sanitise")]
     pub sanitize: bool,
     /// Count what the kernel asks of the hardware, by source line, see below; costs about half of the speed
@@ -127,7 +127,7 @@ pub(crate) struct Run {
     /// The block to watch, by its blockIdx
     #[arg(long, value_name = "X[,Y[,Z]]", default_value = "0", value_parser = place)]
     pub at_block: [u32; 3],
-    /// Lines to tell before it is enough
+    /// Maximum number of lines to print
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub watch_limit: u64,
 }

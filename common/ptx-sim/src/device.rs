@@ -31,8 +31,8 @@ pub struct DeviceConfig {
     pub total_memory: u64,
     /// Host threads that run blocks; 0 takes all there are.
     pub workers: usize,
-    /// Every launch is sanitised: [`Kernel::launch`] fails with [`LaunchError::Findings`] if the kernel read what nobody
-    /// wrote, raced, or broke another rule, wherever that happened. Such a launch has one worker and is several times
+    /// Every launch is sanitised: [`Kernel::launch`] fails with [`LaunchError::Findings`] if the kernel read what was never
+    /// written, raced, or broke another rule, wherever that happened. Such a launch has one worker and is several times
     /// slower.
     pub sanitize: bool,
 }
@@ -165,7 +165,7 @@ impl Device {
         live.iter().map(|allocation| Leak::of(allocation)).collect()
     }
 
-    /// What kernels took from the heap and nobody freed, as findings of kind [`crate::FaultKind::Leak`]: one for each line that
+    /// What kernels took from the heap and never freed, as findings of kind [`crate::FaultKind::Leak`]: one for each line that
     /// asked, with its first block and the number of blocks. A later launch may yet free them, so no launch has them among its
     /// own findings: ask when the last is over.
     #[must_use]
@@ -307,7 +307,7 @@ pub struct LaunchConfig {
     pub grid: [u32; 3],
     /// Threads of a block along x, y, z.
     pub block: [u32; 3],
-    /// Bytes of dynamic shared memory a block.
+    /// Bytes of dynamic shared memory per block.
     pub shared_bytes: u32,
     /// Warp instructions it may execute, all blocks together; [`DEFAULT_BUDGET`] if `None`.
     pub budget: Option<u64>,
@@ -354,7 +354,7 @@ impl From<DevicePtr> for Arg {
 pub struct LaunchReport {
     /// Instructions that warps executed; one that a predicate switched off in all lanes counts too.
     pub warp_instructions: u64,
-    /// The same, each counted once for every lane that was active.
+    /// The same, each counted once per active lane.
     pub lane_instructions: u64,
 }
 
@@ -381,7 +381,7 @@ pub struct Leak {
 impl Leak {
     fn of(allocation: &Allocation) -> Self {
         let finding = allocation.origin.as_ref().map(|Origin { leak, block, thread }| {
-            let message = format!("{} of the heap that nobody frees", plural(allocation.bytes));
+            let message = format!("{} of the heap never freed", plural(allocation.bytes));
             let leak = Fault::clone(leak);
             Box::new(Fault { message, block: *block, thread: *thread, address: Some(allocation.base), ..leak })
         });
@@ -418,7 +418,7 @@ pub struct Observation {
     pub findings: Vec<Fault>,
     /// What the kernel asked of the hardware, if that was to be observed ([`Observe::profile`]).
     pub profile: Option<Profile>,
-    /// What one block did, if that was asked for.
+    /// What one block did, if requested.
     pub trace: Option<Trace>,
 }
 
@@ -442,7 +442,7 @@ pub enum LaunchError {
         /// Which limit is exceeded, by how much.
         message: String,
     },
-    /// There is nothing to trace or watch at the place that was asked for.
+    /// There is nothing to trace or watch at the requested place.
     #[error("kernel `{kernel}`: {message}")]
     Observe {
         /// The kernel.
@@ -505,7 +505,7 @@ impl Kernel {
             dynamic_shared: config.shared_bytes,
             params,
             memory: device.memory.snapshot(),
-            heap: exec::heap::LaunchHeap::new(device.memory.heap()),
+            heap: exec::LaunchHeap::new(device.memory.heap()),
             globals: &self.loaded.globals,
             source: module.source(),
             file: module.name(),

@@ -1,6 +1,5 @@
 //! What can go wrong before a kernel runs, as values; [`crate::report`] turns them into text.
 
-use crate::report;
 use crate::span::Span;
 
 /// A place in the PTX text that cannot be read, without the text itself.
@@ -46,7 +45,7 @@ pub enum LoadError {
     /// A limit of the simulator: the kernel, or a function it calls, has instructions it does not know.
     #[error("the simulator does not support {} of kernel `{kernel}`: {}", count(items.len()), list(items))]
     Unsupported {
-        /// The kernel asked for.
+        /// The requested kernel.
         kernel: String,
         /// The name of the PTX file.
         file: String,
@@ -56,7 +55,7 @@ pub enum LoadError {
     /// No kernel of that name.
     #[error("there is no kernel `{kernel}` in {file}; it has {}", if known.is_empty() { "none".into() } else { known.join(", ") })]
     UnknownKernel {
-        /// The name asked for.
+        /// The requested name.
         kernel: String,
         /// The name of the PTX file.
         file: String,
@@ -95,11 +94,5 @@ impl LoadError {
             message: error.message.clone(),
             snippet: (source[line_start..line_end].to_owned(), start - line_start..end - line_start),
         }
-    }
-
-    /// The error as a compiler shows it: title, file, line, the text with a caret, and what to do.
-    #[must_use]
-    pub fn render(&self, colour: bool) -> String {
-        report::load_error(self, colour)
     }
 }

@@ -1,7 +1,5 @@
 //! What a kernel did wrong, as a value that knows where; [`crate::report`] draws it.
 
-use crate::report;
-
 /// Which rule a kernel broke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -32,7 +30,7 @@ pub enum FaultKind {
     InvalidCall,
     /// `brx.idx` with an index beyond its list.
     InvalidBranch,
-    /// A read of bytes that nobody wrote.
+    /// A read of bytes that were never written.
     UninitialisedRead,
     /// Two threads of a block at the same bytes of shared memory, one of them writing, with nothing that orders them.
     SharedRace,
@@ -40,7 +38,7 @@ pub enum FaultKind {
     GlobalRace,
     /// `free` of what `malloc` did not return, or a second time.
     InvalidFree,
-    /// A block of the heap that nobody freed.
+    /// A block of the heap that was never freed.
     Leak,
 }
 
@@ -95,7 +93,7 @@ impl FaultKind {
             Self::InvalidCall => "the function pointer was never set, or points to something else",
             Self::InvalidBranch => "the index of a jump table is beyond its end",
             Self::UninitialisedRead => {
-                "is every element set before it is read? An accumulator starts at zero only if somebody writes the zero, and \
+                "is every element set before it is read? An accumulator starts at zero only if the kernel writes that zero, and \
                  a tile's edge must be filled too"
             }
             Self::SharedRace => {
@@ -149,7 +147,7 @@ pub struct Fault {
     pub notes: Vec<String>,
     /// The other access of a race, which came first.
     pub other: Option<Box<OtherAccess>>,
-    /// How often it happened: once a thread and execution of the line. A launch without sanitiser ends at the first.
+    /// Number of occurrences: one per thread and execution of the line. A launch without sanitiser ends at the first.
     pub count: u64,
 }
 
@@ -173,15 +171,6 @@ pub struct OtherAccess {
 }
 
 impl Fault {
-    /// The fault as a compiler shows an error: title, source line with a caret, notes and a hint.
-    ///
-    /// `source` is the text of the CUDA file; without it the file that `.loc` names is read, and where that is not to be
-    /// had the PTX line is shown.
-    #[must_use]
-    pub fn render(&self, source: Option<&str>, colour: bool) -> String {
-        report::fault(self, source, colour)
-    }
-
     /// The file and 1-based line that a reader looks for: of the CUDA source, else of the PTX.
     #[must_use]
     pub fn place(&self) -> (&str, u32) {
@@ -191,7 +180,7 @@ impl Fault {
         }
     }
 
-    /// Which of `findings` is of the same kind and line: they are told as one.
+    /// Which of `findings` is of the same kind and line: they are reported as one.
     pub(crate) fn line_in(&self, findings: &[Self]) -> Option<usize> {
         findings.iter().position(|known| known.kind == self.kind && known.place() == self.place())
     }

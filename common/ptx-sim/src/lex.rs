@@ -47,7 +47,7 @@ impl<'a> Lexer<'a> {
         self.source.as_bytes().get(self.at + ahead).copied().unwrap_or(0)
     }
 
-    /// The character right behind the token that was read last.
+    /// The character right after the token that was read last.
     pub(crate) fn following(&self) -> u8 {
         self.peek(0)
     }

@@ -1,8 +1,8 @@
 //! A simulated CUDA device: it runs PTX, the assembly that CUDA compilers produce, on the CPU.
 //!
-//! The kernels are the real ones, instruction by instruction: 32 lanes a warp, divergence and reconvergence, shared
+//! The kernels are the real ones, instruction by instruction: 32 lanes per warp, divergence and reconvergence, shared
 //! memory, barriers, shuffles, atomics, tensor-core products. What a GPU would do silently wrong, an index past the end, a
-//! barrier that not everybody reaches, is a [`Fault`] that names the line of CUDA source, the block and the thread.
+//! barrier that some threads never reach, is a [`Fault`] that names the line of CUDA source, the block and the thread.
 //!
 //! ```
 //! use ptx_sim::{Arg, Device, LaunchConfig, Module};
@@ -40,18 +40,19 @@
 //! | --- | --- |
 //! | `lex`, `parse`, `ast` | PTX text to a tree, names unresolved |
 //! | `lower` | names to rows, opcodes to operations, branches to the places where lanes meet again |
-//! | `ir` | the operations, one arm an instruction; its documentation is their specification |
+//! | `ir` | the operations, one per instruction, with the facts about them; its documentation is their specification |
 //! | `scalar`, `matrix` | what one lane computes, and what a warp's matrix instructions compute |
-//! | `memory`, `heap` | allocations that know their bounds, of the host and of kernels |
+//! | `memory` | allocations that know their bounds, of the host and of kernels |
+//! | `hardware`, `lanes` | how hardware moves memory; values and masks of 32 lanes |
 //! | `exec` | blocks on host threads, warps in turn, lanes together |
 //! | `profile`, `occupancy` | what a launch asked of the hardware, by line; how many blocks a multiprocessor holds |
 //! | [`ptxas`] | registers and spills of a kernel, from the compiler where it is installed |
 //! | `trace`, `picture` | what a block did, step by step, and drawings of it |
-//! | `watch` | values of registers and memory as a kernel goes: a debugger in small |
+//! | `watch` | values of registers and memory while a kernel runs: a small debugger |
 //! | `fault`, `error`, `report` | what can go wrong, as values and as text |
 //!
 //! # Limits
-//! Instructions that the simulator does not know are listed when a kernel is asked for ([`LoadError::Unsupported`]). Times
+//! Instructions that the simulator does not know are listed when a kernel is requested ([`LoadError::Unsupported`]). Times
 //! are not simulated: a launch has counts ([`LaunchReport`]), not milliseconds. Approximate functions (`ex2.approx`,
 //! `sin.approx` …) are within the error that PTX documents, not bit-equal to hardware; everything else is.
 
@@ -60,8 +61,9 @@ mod device;
 mod error;
 mod exec;
 mod fault;
-mod heap;
+mod hardware;
 mod ir;
+mod lanes;
 mod lex;
 mod lower;
 mod matrix;
@@ -84,13 +86,12 @@ pub use device::{
 };
 pub use error::{LoadError, Unsupported};
 pub use fault::{Fault, FaultKind, OtherAccess};
-pub use heap::HEAP_BYTES;
-pub use ir::{KernelInfo, ParamInfo};
-pub use memory::{DevicePtr, MemoryError, MemoryInfo};
+pub use ir::{Class, KernelInfo, ParamInfo};
+pub use memory::{DevicePtr, HEAP_BYTES, MemoryError, MemoryInfo};
 pub use module::Module;
 pub use occupancy::{Limiter, Limits, Occupancy};
 pub use picture::{Pick, PictureError};
-pub use profile::{Class, Counters, Issued, LineProfile, Profile};
+pub use profile::{Counters, Issued, LineProfile, Profile};
 pub use trace::{
     AccessKind, MemoryAccess, Release, Site, Space, Step, StepEvent, Touch, Trace, TraceRequest, Variable,
 };

@@ -27,7 +27,7 @@ enum Failure {
     Load(#[from] LoadError),
     #[error("argument {number}: {source}")]
     Memory { number: usize, source: MemoryError },
-    /// The launch was asked for in a way that this kernel or the device does not have.
+    /// The requested launch does not suit this kernel or the device.
     #[error("{0}")]
     Usage(LaunchError),
     #[error(transparent)]
@@ -76,7 +76,7 @@ fn main() -> ExitCode {
     };
     let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let colour = io::stderr().is_terminal() && !no_colour;
-    // There is nobody left to tell if stderr is closed.
+    // If stderr is closed, there is nowhere left to report it.
     let _ = writeln!(io::stderr(), "{}", failure.render(colour).trim_end());
     ExitCode::from(failure.code())
 }
@@ -234,7 +234,7 @@ const TOP_LINES: usize = 20;
 struct Residence {
     arch: String,
     occupancy: Occupancy,
-    /// Registers a thread, or why they are not known.
+    /// Registers per thread, or why they are not known.
     registers: Result<u32, String>,
 }
 

@@ -197,7 +197,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// A function or a module-scope variable, behind its linkage directives.
+    /// A function or a module-scope variable, after its linkage directives.
     fn definition(&mut self, ast: &mut Ast<'a>) -> Result<()> {
         let mut external = false;
         loop {

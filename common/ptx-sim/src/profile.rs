@@ -10,6 +10,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
+use crate::ir::Class;
 use crate::report;
 
 /// Declares [`Counters`]: documentation, name, and Nsight Compute's name where it has one.
@@ -40,9 +41,9 @@ macro_rules! counters {
 counters! {
     /// Instructions that warps executed; one that a predicate switched off in all lanes counts too.
     warp_instructions = "smsp__inst_executed.sum";
-    /// The same, each counted once for every active lane.
+    /// The same, each counted once per active lane.
     lane_instructions = "smsp__thread_inst_executed_pred_on.sum";
-    /// The same for every lane that came there, whether the instruction's predicate lets it take part or not.
+    /// The same for every lane that reached it, whether or not the instruction's predicate lets it take part.
     issued_lanes = "smsp__thread_inst_executed.sum";
     /// Loads from global memory by a warp with at least one active lane, `cp.async` included.
     global_load_requests = "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum";
@@ -64,7 +65,7 @@ counters! {
     global_atomic_requests = "l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum";
     /// 32-byte sectors that they touched.
     global_atomic_sectors = "l1tex__t_sectors_pipe_lsu_mem_global_op_atom.sum";
-    /// Atomics on global memory whose old value nobody reads.
+    /// Atomics on global memory whose old value is never read.
     global_reduction_requests = "l1tex__t_requests_pipe_lsu_mem_global_op_red.sum";
     /// 32-byte sectors that they touched.
     global_reduction_sectors = "l1tex__t_sectors_pipe_lsu_mem_global_op_red.sum";
@@ -86,9 +87,9 @@ counters! {
     async_copy_wavefronts;
     /// Loads from shared memory, `ldmatrix` included.
     shared_load_requests = "smsp__inst_executed_op_shared_ld.sum";
-    /// Passes that they take: one each without bank conflicts and with 4 bytes a lane.
+    /// Passes that they take: one each without bank conflicts and with 4 bytes per lane.
     shared_load_wavefronts = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum";
-    /// Those of them that are there because words in one bank were asked for.
+    /// Those caused by different words in the same bank.
     shared_load_conflicts = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum";
     /// Stores to shared memory, `stmatrix` included.
     shared_store_requests = "smsp__inst_executed_op_shared_st.sum";
@@ -118,74 +119,12 @@ counters! {
     barriers;
 }
 
-/// What an instruction is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
-    /// Loads, stores, atomics and copies; arguments of kernels and calls do not count.
-    Memory,
-    /// f32 arithmetic and comparisons.
-    F32,
-    /// f64 arithmetic and comparisons.
-    F64,
-    /// f16 and bf16 arithmetic and comparisons.
-    F16,
-    /// Matrix products.
-    Tensor,
-    /// Integer arithmetic, logic and comparisons.
-    Integer,
-    /// Conversions between types.
-    Conversion,
-    /// Branches, calls and ends.
-    Control,
-    /// Barriers and fences.
-    Barrier,
-    /// Shuffles, votes and matches.
-    Communication,
-    /// Moves, selections, special registers, predicate logic.
-    Other,
-}
-
-impl Class {
-    /// All of them, in the order of [`LineProfile::classes`].
-    pub const ALL: [Self; 11] = [
-        Self::Memory,
-        Self::F32,
-        Self::F64,
-        Self::F16,
-        Self::Tensor,
-        Self::Integer,
-        Self::Conversion,
-        Self::Control,
-        Self::Barrier,
-        Self::Communication,
-        Self::Other,
-    ];
-
-    /// Its name in reports and JSON.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Memory => "memory",
-            Self::F32 => "f32",
-            Self::F64 => "f64",
-            Self::F16 => "f16",
-            Self::Tensor => "tensor",
-            Self::Integer => "integer",
-            Self::Conversion => "conversion",
-            Self::Control => "control",
-            Self::Barrier => "barrier",
-            Self::Communication => "communication",
-            Self::Other => "other",
-        }
-    }
-}
-
 /// Instructions of one class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Issued {
     /// That warps executed.
     pub warp: u64,
-    /// Each counted once for every active lane.
+    /// Each counted once per active lane.
     pub lane: u64,
 }
 
@@ -213,7 +152,7 @@ impl LineProfile {
         self.flops += flops;
     }
 
-    /// What the lines are sorted by: turns of the units that issue instructions (one a warp instruction), look up sectors
+    /// What the lines are sorted by: turns of the units that issue instructions (one per warp instruction), look up sectors
     /// and read or write shared memory. Not a time.
     #[must_use]
     pub fn cost(&self) -> u64 {
@@ -296,7 +235,7 @@ impl Profile {
         (bytes != 0).then(|| ratio(self.flops, bytes))
     }
 
-    /// Floating-point operations for each byte that lanes asked of global memory. `None`: they asked for none.
+    /// Floating-point operations per byte that lanes requested from global memory; `None` if they requested none.
     #[must_use]
     pub fn flops_per_requested_byte(&self) -> Option<f64> {
         let Counters { global_load_bytes, global_store_bytes, async_copy_bytes, .. } = self.counters;

@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub struct Resources {
     /// The kernel's name.
     pub kernel: String,
-    /// Registers a thread.
+    /// Registers per thread.
     pub registers: u32,
-    /// Bytes of shared memory a block, declared in the source.
+    /// Bytes of shared memory per block, declared in the source.
     pub shared: u32,
-    /// Bytes of local memory a thread: its arrays, and what had no place in registers.
+    /// Bytes of local memory per thread: its arrays, and what did not fit in registers.
     pub stack: u32,
     /// Bytes of registers that are written to local memory for want of place, added up over the code.
     pub spill_stores: u32,
@@ -60,7 +60,7 @@ fn of_kernel(said: &str) -> Option<Resources> {
     })
 }
 
-/// Registers a thread of `kernel`.
+/// Registers per thread of `kernel`.
 ///
 /// # Errors
 /// As [`resources`], and if there is no such kernel.

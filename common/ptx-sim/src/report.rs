@@ -52,7 +52,26 @@ pub(crate) fn source_near(path: &str, ptx: &str) -> Option<String> {
     cuda_source(path).or_else(|| cuda_source(&Path::new(ptx).with_file_name(path.file_name()?)))
 }
 
-pub(crate) fn fault(fault: &Fault, source: Option<&str>, colour: bool) -> String {
+impl Fault {
+    /// The fault as a compiler shows an error: title, source line with a caret, notes and a hint.
+    ///
+    /// `source` is the text of the CUDA file; without it the file that `.loc` names is read, and where that is not to be
+    /// had the PTX line is shown.
+    #[must_use]
+    pub fn render(&self, source: Option<&str>, colour: bool) -> String {
+        fault(self, source, colour)
+    }
+}
+
+impl LoadError {
+    /// The error as a compiler shows it: title, file, line, the text with a caret, and what to do.
+    #[must_use]
+    pub fn render(&self, colour: bool) -> String {
+        load_error(self, colour)
+    }
+}
+
+fn fault(fault: &Fault, source: Option<&str>, colour: bool) -> String {
     let title = format!("kernel `{}`: {}", fault.kernel, fault.message);
     let read;
     let source = match (source, &fault.file) {
@@ -135,7 +154,7 @@ fn place(file: &str, line: u32) -> String {
     if line == 0 { file.to_owned() } else { format!("{file}:{line}") }
 }
 
-pub(crate) fn load_error(error: &LoadError, colour: bool) -> String {
+fn load_error(error: &LoadError, colour: bool) -> String {
     match error {
         LoadError::Syntax { file, line, message, snippet: (text, range) } => {
             let title = format!("not valid PTX: {message}");

@@ -1,7 +1,7 @@
 //! What a block did, step by step: every instruction its warps executed, every byte they touched, every barrier.
 //! [`crate::picture`] draws it.
 
-use crate::exec::profiler::{distinct, served_together};
+use crate::hardware::{BANKS, SECTOR, distinct, served_together};
 
 /// What to record of a launch.
 #[derive(Clone, Debug)]
@@ -161,7 +161,7 @@ pub struct Step {
     pub warp: u32,
     /// Index into [`Trace::sites`].
     pub site: u32,
-    /// Lanes that run together, a bit a lane.
+    /// Lanes that run together, one bit per lane.
     pub mask: u32,
     /// Those of them that the instruction's predicate lets take part.
     pub active: u32,
@@ -226,15 +226,8 @@ pub struct Touch {
     pub bytes: u32,
 }
 
-/// Bytes of a sector: what global memory moves at least.
-pub(crate) const SECTOR: u64 = 32;
-/// Bytes of a line of four sectors.
-pub(crate) const LINE: u64 = 128;
-/// Banks of shared memory, each a word of 4 bytes wide.
-pub(crate) const BANKS: usize = 32;
-
 impl MemoryAccess {
-    /// The lanes that take part, a bit a lane.
+    /// The lanes that take part, one bit per lane.
     #[must_use]
     pub fn lanes(&self) -> u32 {
         self.touches.iter().fold(0, |lanes, touch| lanes | 1 << touch.lane)
@@ -314,7 +307,7 @@ impl MemoryAccess {
     }
 }
 
-/// Lanes that shared memory serves together: for each bank the different words asked for, and by which lanes.
+/// Lanes that shared memory serves together: for each bank the different words requested, and by which lanes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Round {
     pub banks: [Vec<(u64, u32)>; BANKS],

@@ -1,4 +1,4 @@
-//! A debugger in small: the values of registers and memory, told as the kernel goes.
+//! A small debugger: the values of registers and memory while the kernel runs.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub struct WatchRequest {
     pub block: [u32; 3],
     /// Whose values.
     pub threads: WatchThreads,
-    /// Who is told.
+    /// Receives what is watched.
     pub sink: WatchSink,
 }
 
@@ -59,7 +59,7 @@ pub enum WatchThreads {
     Warp(u32),
 }
 
-/// Who is told what is watched. It says whether to go on; the kernel runs to its end in any case.
+/// Receives what is watched, and says whether to go on; the kernel runs to its end in any case.
 #[derive(Clone)]
 pub struct WatchSink(Arc<dyn Fn(&Watched) -> bool + Send + Sync>);
 
@@ -89,7 +89,7 @@ pub struct Watched {
     pub thread: Option<[u32; 3]>,
     /// Number of the warp in the block.
     pub warp: u32,
-    /// The watched lanes that executed it, a bit a lane.
+    /// The watched lanes that executed it, one bit per lane.
     pub lanes: u32,
     /// The instruction.
     pub site: Site,

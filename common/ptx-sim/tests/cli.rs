@@ -304,7 +304,7 @@ fn the_sanitiser_finds_what_a_kernel_never_frees() {
     let line = include_str!("kernels/heap.cu").lines().position(|line| line.contains("malloc(2 * ")).unwrap() + 1;
     for (key, expected) in [
         ("kind", json!("leak")),
-        ("message", json!("8 bytes of the heap that nobody frees")),
+        ("message", json!("8 bytes of the heap never freed")),
         ("kernel", json!("keeps_some")),
         ("file", json!("heap.cu")),
         ("line", json!(line)),

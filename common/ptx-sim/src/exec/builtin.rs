@@ -1,7 +1,7 @@
 //! Arguments and results of the functions that the simulator itself does: `vprintf`, `malloc` …
 
-use super::Monitor;
-use super::warp::Context;
+use super::context::Context;
+use super::monitor::Monitor;
 use crate::ir::{Call, Place};
 
 /// A 64-bit argument of a call, in one lane.

@@ -1,19 +1,21 @@
-//! Tells what the watched threads do ([`WatchRequest`]).
+//! Reports what the watched threads do ([`WatchRequest`]).
 //!
 //! Addresses and what is stored are looked at before an instruction, the registers that it writes after it.
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::lanes::{Rows, lanes};
+use super::launch::Launch;
+use super::rows::Rows;
+use super::scene::Scene;
 use super::touches::{Touched, allocation, touched};
-use super::{Launch, Scene};
 use crate::ir::*;
+use crate::lanes::lanes;
 use crate::picture::runs;
 use crate::scalar::Scalar;
 use crate::trace::{AccessKind, Space};
 use crate::watch::*;
 
-/// Tells what some threads do.
+/// Reports what some threads do.
 pub(crate) struct Debugger {
     request: WatchRequest,
     warp: u32,
@@ -177,7 +179,7 @@ impl Debugger {
         }
     }
 
-    /// Tells what the launch left unfinished: the instruction at fault, or one that waits for ever.
+    /// Reports what the launch left unfinished: the instruction at fault, or one that waits forever.
     pub(crate) fn finish(mut self) {
         for (_, mut watched) in std::mem::take(&mut self.pending) {
             watched.effects.push("did not end".into());
@@ -276,7 +278,7 @@ fn families(known: &[&str], asked: &str) -> String {
 
 /// The named registers that an instruction writes. What has no name are the lowering's own helpers.
 fn written(launch: &Launch<'_>, function: &Function, pc: usize) -> Vec<Written> {
-    let (rows, predicates) = results(&launch.program.code[pc].op);
+    let Facts { rows, predicates, .. } = launch.program.code[pc].op.facts();
     let site = launch.site(pc);
     let mut found = Vec::new();
     let mut add = |name: String, place: Register| found.push(Written { name, place });
@@ -287,10 +289,7 @@ fn written(launch: &Launch<'_>, function: &Function, pc: usize) -> Vec<Written> 
         }
     }
     for row in rows {
-        let holds = |register: &&NamedRegister| {
-            register.ty != Scalar::Pred && row.wrapping_sub(register.at) < register.rows() * register.count
-        };
-        let Some(register) = function.registers.iter().find(holds) else { continue };
+        let Some(register) = function.register_of(row) else { continue };
         let element = (row - register.at) / register.rows();
         let name = name_of(launch, register);
         let name = match register.count {
@@ -410,7 +409,7 @@ fn collapsed(values: &[(usize, Value)]) -> String {
             (steps, format!("{}{}, {} … {}", first.before, first.text, second.text, last.text))
         };
         let lanes = rest[..length].iter().fold(0, |mask, (lane, _)| mask | 1 << lane);
-        // Lanes that have the same value as others before are told with them.
+        // Lanes that have the same value as earlier ones are listed with those.
         match parts.iter_mut().find(|(_, known)| *known == text) {
             Some((known, _)) => *known |= lanes,
             None => parts.push((lanes, text)),
@@ -455,7 +454,7 @@ fn progression(values: &[(usize, Value)]) -> usize {
 
 /// "reads `in` + 20 (0x7f0000000014)", "writes `tile` + 0, 4 … 124: 1.0, 2.0 … 32.0".
 fn reach(scene: &Scene<'_, '_>, access: &Touched, on: u32) -> Option<String> {
-    let mut first = 0u32; // a lane that touches several places is told by its first
+    let mut first = 0u32; // a lane that touches several places is listed by its first
     let mut places = Vec::new();
     for touch in access.touches.iter().filter(|touch| on >> touch.lane & 1 == 1) {
         if first >> touch.lane & 1 == 0 {
@@ -516,126 +515,4 @@ fn located(scene: &Scene<'_, '_>, space: Space, address: u64) -> Value {
     };
     let offset = address - start;
     Value { number: Number::Int(offset.into()), text: offset.to_string(), before: format!("{name} + ") }
-}
-
-/// The rows and predicates that an operation writes; a row stands for the register that begins there.
-fn results(op: &Op) -> (Vec<R>, Vec<P>) {
-    let row = |d: &R| (vec![*d], Vec::new());
-    let predicate = |d: &P| (Vec::new(), vec![*d]);
-    let none = || (Vec::new(), Vec::new());
-    match op {
-        Op::Mov32 { d, .. }
-        | Op::Mov64 { d, .. }
-        | Op::Special { d, .. }
-        | Op::FrameAddress { d, .. }
-        | Op::Unpack32 { d, .. }
-        | Op::Unpack64 { d, .. }
-        | Op::Sext64 { d, .. }
-        | Op::Zext64 { d, .. }
-        | Op::Trunc32 { d, .. }
-        | Op::Add32 { d, .. }
-        | Op::Sub32 { d, .. }
-        | Op::Mul32 { d, .. }
-        | Op::MulHiU32 { d, .. }
-        | Op::MulHiS32 { d, .. }
-        | Op::Mad32 { d, .. }
-        | Op::And32 { d, .. }
-        | Op::Or32 { d, .. }
-        | Op::Xor32 { d, .. }
-        | Op::Not32 { d, .. }
-        | Op::Lop3 { d, .. }
-        | Op::Shl32 { d, .. }
-        | Op::ShrU32 { d, .. }
-        | Op::ShrS32 { d, .. }
-        | Op::MinU32 { d, .. }
-        | Op::MinS32 { d, .. }
-        | Op::MaxU32 { d, .. }
-        | Op::MaxS32 { d, .. }
-        | Op::Neg32 { d, .. }
-        | Op::MulWideU32 { d, .. }
-        | Op::MulWideS32 { d, .. }
-        | Op::MadWideU32 { d, .. }
-        | Op::MadWideS32 { d, .. }
-        | Op::Add64 { d, .. }
-        | Op::Sub64 { d, .. }
-        | Op::Mul64 { d, .. }
-        | Op::Mad64 { d, .. }
-        | Op::And64 { d, .. }
-        | Op::Or64 { d, .. }
-        | Op::Xor64 { d, .. }
-        | Op::Not64 { d, .. }
-        | Op::Shl64 { d, .. }
-        | Op::ShrU64 { d, .. }
-        | Op::ShrS64 { d, .. }
-        | Op::AddF32 { d, .. }
-        | Op::SubF32 { d, .. }
-        | Op::MulF32 { d, .. }
-        | Op::FmaF32 { d, .. }
-        | Op::DivF32 { d, .. }
-        | Op::SqrtF32 { d, .. }
-        | Op::MinF32 { d, .. }
-        | Op::MaxF32 { d, .. }
-        | Op::AddF64 { d, .. }
-        | Op::SubF64 { d, .. }
-        | Op::MulF64 { d, .. }
-        | Op::FmaF64 { d, .. }
-        | Op::HalfMath { d, .. }
-        | Op::S32ToF32 { d, .. }
-        | Op::U32ToF32 { d, .. }
-        | Op::F32ToS32 { d, .. }
-        | Op::Selp32 { d, .. }
-        | Op::Selp64 { d, .. }
-        | Op::Cvta { d, .. }
-        | Op::Activemask { d } => row(d),
-        Op::Pack(pack) => row(&pack.d),
-        Op::Carry(carry) => row(&carry.d),
-        Op::Map(map) => row(&map.d),
-        Op::SetpU32 { d, .. }
-        | Op::SetpS32 { d, .. }
-        | Op::SetpU64 { d, .. }
-        | Op::SetpS64 { d, .. }
-        | Op::SetpF32 { d, .. }
-        | Op::PredSet { d, .. }
-        | Op::PredMov { d, .. }
-        | Op::PredLogic { d, .. }
-        | Op::RowToPred { d, .. }
-        | Op::IsSpace { d, .. } => predicate(d),
-        Op::SetpFull(setp) => match setp.result {
-            SetResult::Predicates { p, q } | SetResult::PredicatePair { p, q } => {
-                (Vec::new(), p.into_iter().chain(q).collect())
-            }
-            SetResult::Row { d, .. } | SetResult::RowPair { d, .. } => row(&d),
-        },
-        Op::Load(access) => {
-            let rows = access.rows.iter().take(access.count.into()).copied();
-            (rows.filter(|row| *row != R::MAX).collect(), Vec::new())
-        }
-        Op::Atomic(atomic) => (atomic.result.into_iter().collect(), Vec::new()),
-        Op::Barrier(barrier) => (barrier.d.into_iter().collect(), barrier.p.into_iter().collect()),
-        Op::Together(together) => match &together.op {
-            TogetherOp::Sync | TogetherOp::WmmaStore(_) | TogetherOp::StMatrix(_) => none(),
-            TogetherOp::Shfl { d, valid, .. } => (vec![*d], valid.iter().copied().collect()),
-            TogetherOp::Vote { d, .. } | TogetherOp::MatchAny { d, .. } | TogetherOp::Redux { d, .. } => row(d),
-            TogetherOp::MatchAll { d, all, .. } => (vec![*d], all.iter().copied().collect()),
-            TogetherOp::Elect { d, elected } => (d.iter().copied().collect(), vec![*elected]),
-            TogetherOp::Mma(op) => (op.d.clone(), Vec::new()),
-            TogetherOp::WmmaLoad(memory) => (memory.rows.clone(), Vec::new()),
-            TogetherOp::LdMatrix(moves) => (moves.rows.clone(), Vec::new()),
-        },
-        Op::Store(_)
-        | Op::CpAsync(_)
-        | Op::CpAsyncCommit
-        | Op::CpAsyncWait { .. }
-        | Op::Fence { .. }
-        | Op::Nop
-        | Op::Bra { .. }
-        | Op::Join
-        | Op::BrxIdx(_)
-        | Op::Call(_)
-        | Op::Ret
-        | Op::Exit
-        | Op::Trap
-        | Op::Nanosleep
-        | Op::Unsupported => none(),
-    }
 }

@@ -2,13 +2,14 @@
 
 use std::fmt::Write as _;
 
-use super::access;
 use super::builtin::{argument, set_result};
-use super::lanes::lanes;
-use super::warp::Context;
-use super::{Monitor, Problem};
+use super::context::Context;
+use super::elements::read_lane;
+use super::monitor::Monitor;
+use super::problem::Problem;
 use crate::fault::FaultKind;
 use crate::ir::{Call, MemSpace};
+use crate::lanes::lanes;
 
 /// Longest string that is read from a kernel.
 const MAX_STRING: u64 = 4096;
@@ -19,7 +20,7 @@ fn string<M: Monitor>(context: &mut Context<'_, '_, M>, lane: usize, address: u6
     let mut bytes = Vec::new();
     for at in 0..MAX_STRING {
         let mut byte = [0];
-        access::read_lane(context, MemSpace::Generic, lane, address + at, 1, &mut byte)?;
+        read_lane(context, MemSpace::Generic, lane, address + at, 1, &mut byte)?;
         if byte[0] == 0 {
             break;
         }
@@ -62,7 +63,7 @@ fn formatted<M: Monitor>(
     let mut next = |context: &mut Context<'_, '_, M>, bytes: u64| -> Result<u64, Box<Problem>> {
         offset = u64::next_multiple_of(offset, bytes);
         let mut value = [0];
-        access::read_lane(context, MemSpace::Generic, lane, arguments + offset, bytes as u8, &mut value)?;
+        read_lane(context, MemSpace::Generic, lane, arguments + offset, bytes as u8, &mut value)?;
         offset += bytes;
         count += 1;
         Ok(value[0])

@@ -16,55 +16,33 @@
 //! - of its warp's lanes, everything up to the last `__syncwarp` with them;
 //! - what another thread released and it has acquired: a *release* is a strong write (atomic, volatile, relaxed …) after a
 //!   fence, a barrier with a thread count, or a `.release`; an *acquire* is a strong read of the same address later.
-//!   A fence after the read is not asked for, and any fence of the block since the access counts: NVIDIA's own examples
+//!   A fence after the read is not required, and any fence of the block since the access counts: NVIDIA's own examples
 //!   rely on less, and a correct kernel must not be blamed.
 //!
 //! Two strong accesses never race, nor do writes of the value that is there already: hardware leaves one of the values.
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::access::{Kind, Part, Place, Reach};
-use super::lanes::{each, lanes, lanes_where, mask_of};
+use super::block::Block;
+use super::launch::{At, Launch};
+use super::place::{Kind, Part, Place, Reach};
+use super::problem::{Earlier, Problem};
+use super::shadow::*;
 use super::warp::Warp;
-use super::{Block, Launch, Problem};
 use crate::fault::{Fault, FaultKind};
 use crate::ir::{Barrier, Order};
+use crate::lanes::{each, lanes, lanes_where, mask_of};
 use crate::memory::Bits;
 
-/// Bytes between shared variables of a sanitised launch. A multiple of 128, so that every variable keeps its banks.
-pub(crate) const RED_ZONE: u32 = 256;
-/// Bytes of a cell where no smaller access has been seen.
-const CELL: u32 = 4;
 /// Releases of one thread that a place remembers; older ones are merged.
 const MAX_RELEASES: usize = 16;
+
 /// Places through which threads hand over that are remembered. A kernel that frees what it allocates never runs out of new
-/// ones; beyond, nobody is blamed for what others may have handed over.
+/// ones; beyond, no race is reported that a handover may have prevented.
 const MAX_PLACES: usize = 1 << 18;
+
 /// Places that the question who knows of an access follows; beyond, the answer is yes.
 const MAX_STEPS: usize = 64;
-
-/// An access that was made earlier in the launch.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Earlier {
-    pub what: &'static str,
-    /// Number of the thread in the launch.
-    pub thread: u64,
-    pub pc: usize,
-}
-
-/// [thread in the launch + 1, moment, pc and flags]; all zeros: no access. An array, so that a fresh shadow costs no
-/// memory until it is touched.
-type Record = [u32; 3];
-/// The last write, and two readers since.
-type Cell = [Record; 3];
-
-const NO_RECORD: Record = [0; 3];
-/// Flags of a record, below the pc.
-const STRONG: u32 = 1;
-const PENDING: u32 = 2;
-const WRITE: u32 = 4;
-const READ: u32 = 8;
-const FLAGS: u32 = 4;
 
 fn what(record: Record) -> &'static str {
     match record[2] & (PENDING | WRITE | READ | STRONG) {
@@ -72,119 +50,6 @@ fn what(record: Record) -> &'static str {
         flags if flags & (WRITE | READ) == WRITE | READ => "atomic",
         flags if flags & WRITE != 0 => "write",
         _ => "read",
-    }
-}
-
-/// What has been done to each cell of an allocation or of a block's shared memory.
-#[derive(Debug, Default)]
-struct Shadow {
-    /// Bytes of a cell are two to the power of this: 4, 2 or 1.
-    log: u32,
-    cells: Vec<Cell>,
-    /// Records up to this moment are those of an earlier block.
-    since: u32,
-}
-
-impl Shadow {
-    fn new(bytes: u64) -> Self {
-        Self { log: CELL.ilog2(), cells: vec![[NO_RECORD; 3]; bytes.div_ceil(CELL.into()) as usize], since: 0 }
-    }
-
-    /// Makes cells small enough for an access of `bytes` bytes.
-    fn refine(&mut self, bytes: u64) {
-        while !bytes.is_multiple_of(1 << self.log) {
-            self.cells = self.cells.iter().flat_map(|cell| [*cell; 2]).collect();
-            self.log -= 1;
-        }
-    }
-}
-
-/// What a thread knows of another's accesses by way of a place in memory: all released there up to that moment.
-type Acquired = Vec<(u32, u32)>;
-
-fn acquire(list: &mut Acquired, place: u32, now: u32) {
-    match list.iter_mut().find(|(known, _)| *known == place) {
-        Some((_, moment)) => *moment = (*moment).max(now),
-        None => list.push((place, now)),
-    }
-}
-
-/// What a sanitiser knows of a block that is being run.
-#[derive(Debug, Default)]
-pub(crate) struct BlockShadow {
-    /// Number of the block's first thread in the launch.
-    first: u64,
-    threads: u32,
-    /// Everything up to here is known to all threads of the block: its start, or its last full barrier.
-    base: u32,
-    /// Last fence of any of its threads: at least of block scope, of device scope.
-    fences: [u32; 2],
-    memory: Shadow,
-    written: Vec<u64>,
-    warps: Vec<WarpShadow>,
-    acquired: Acquired,
-    /// The barrier instruction at which the block's threads gather.
-    gathering: HashMap<u32, usize>,
-}
-
-#[derive(Debug, Default)]
-struct WarpShadow {
-    /// For each lane, up to when it knows what the other lanes did; empty before the first `__syncwarp`.
-    mates: Vec<[u32; 32]>,
-    /// For each lane; empty before the first acquire.
-    acquired: Vec<Acquired>,
-}
-
-impl BlockShadow {
-    pub(crate) fn reset(&mut self, launch: &Launch<'_>, number: u64) {
-        let bytes = launch.shared_bytes();
-        self.threads = launch.threads();
-        self.first = number * u64::from(self.threads);
-        self.base = u32::MAX; // the block's first access sets it
-        self.fences = [0; 2];
-        if self.memory.cells.is_empty() {
-            self.memory = Shadow::new(bytes.into());
-        }
-        self.written.clear();
-        self.written.resize((bytes as usize).div_ceil(64), 0);
-        self.warps.clear();
-        self.warps.resize_with(self.threads.div_ceil(32) as usize, WarpShadow::default);
-        self.acquired.clear();
-        self.gathering.clear();
-    }
-
-    /// Whether no access of this block's threads from now on can race with that of `record`.
-    #[inline(always)]
-    fn is_past(&self, record: Record, since: u32) -> bool {
-        let moment = record[1];
-        moment <= since
-            || moment <= self.base
-                && record[2] & PENDING == 0
-                && u64::from(record[0] - 1).wrapping_sub(self.first) < u64::from(self.threads)
-    }
-
-    /// At the block's first access.
-    fn begin(&mut self, now: u32) {
-        if self.base == u32::MAX {
-            self.base = now - 1;
-            self.memory.since = now - 1;
-        }
-    }
-
-    fn mates(&mut self, warp: u32) -> &mut Vec<[u32; 32]> {
-        let mates = &mut self.warps[warp as usize].mates;
-        if mates.is_empty() {
-            mates.resize(32, [0; 32]);
-        }
-        mates
-    }
-
-    fn acquired(&mut self, warp: u32, lane: usize) -> &mut Acquired {
-        let acquired = &mut self.warps[warp as usize].acquired;
-        if acquired.is_empty() {
-            acquired.resize(32, Vec::new());
-        }
-        &mut acquired[lane]
     }
 }
 
@@ -221,17 +86,6 @@ enum Handover {
 
 /// The releases at a place, by block.
 type Releases = HashMap<u64, Vec<Release>>;
-
-/// An instruction that a warp is at.
-#[derive(Clone, Copy)]
-pub(crate) struct At<'l> {
-    pub launch: &'l Launch<'l>,
-    /// `blockIdx`.
-    pub block: [u32; 3],
-    /// Number of the warp in the block.
-    pub warp: u32,
-    pub pc: usize,
-}
 
 /// The part of an access that lies in one place.
 pub(crate) struct Visit<'a> {
@@ -272,7 +126,7 @@ impl Sanitiser {
             let start = u64::from(launch.shared_offset(variable.offset));
             (start, start + u64::from(variable.bytes))
         });
-        // What follows the last variable is dynamic, and the rest of 16 bytes before it belongs to nobody who could miss it.
+        // What follows the last variable is dynamic, and the padding to 16 bytes before it belongs to no variable.
         let dynamic = u64::from(launch.shared_offset(launch.kernel.info.static_shared));
         let variables = statics.chain([(dynamic, launch.shared_bytes().into())]).collect();
         Self { now: 1, variables, ..Self::default() }
@@ -402,7 +256,7 @@ impl Sanitiser {
         }
     }
 
-    /// Reports the lanes of `mask` that read bytes which nobody wrote.
+    /// Reports the lanes of `mask` that read bytes which were never written.
     fn check_written(&mut self, visit: &Visit<'_>, mask: u32, is_written: impl Fn(usize) -> bool) {
         if !visit.reach.reads() {
             return;
@@ -437,7 +291,7 @@ impl Sanitiser {
             | if reads { READ } else { 0 }
             | if writes { WRITE } else { 0 };
         let cells = (reach.bytes >> memory.log) as usize;
-        // Where all lanes read one place that nobody can have written meanwhile, two of them stand for all.
+        // Where all lanes read one place that cannot have been written meanwhile, two of them stand for all.
         let mut mask = mask;
         let start = offsets[mask.trailing_zeros() as usize];
         if !writes && !strong && mask.count_ones() > 2 && lanes(mask).all(|lane| offsets[lane] == start) {
@@ -478,7 +332,7 @@ impl Sanitiser {
                     } else if shadow.is_past(*other, memory.since) || other[0] == me {
                         *other = record;
                     } else if one[1] != self.now || other[1] != self.now {
-                        // Who reads later knows more, in a warp; and two warps tell more than one.
+                        // In a warp the later reader knows more, and readers of two warps know more than those of one.
                         let warp_of = |thread: u32| thread.wrapping_sub(first_thread) / 32;
                         if warp_of(one[0]) == 0 {
                             *one = record;
@@ -517,7 +371,7 @@ impl Sanitiser {
     fn happens_before(&self, shadow: &BlockShadow, earlier: Record, warp: u32, lane: usize) -> bool {
         let [thread, moment, flags] = earlier;
         if flags & PENDING != 0 {
-            return false; // a copy that is under way is known to nobody
+            return false; // no thread knows of a copy that is under way
         }
         let thread = u64::from(thread) - 1;
         let in_block = thread.wrapping_sub(shadow.first);
@@ -575,7 +429,7 @@ impl Sanitiser {
         }
     }
 
-    /// The lane lets others know what it did before, as far as a fence stands behind it (`ordered`: needs none).
+    /// The lane lets others know what it did before, as far as a fence followed it (`ordered`: needs none).
     fn hand_over(&mut self, shadow: &mut BlockShadow, warp: u32, lane: usize, place: Handover, ordered: bool) {
         let fences = if ordered { [self.now; 2] } else { shadow.fences };
         if fences == [0; 2] {
@@ -731,7 +585,7 @@ impl Sanitiser {
         block.shadow = Some(shadow);
     }
 
-    /// A barrier let lanes go on that had waited there; `all`: it is one for the whole block.
+    /// A barrier released lanes that had waited there; `all`: it is one for the whole block.
     pub(crate) fn released(&mut self, block: &mut Block, warp: u32, lanes_here: u32, id: u32, all: bool) {
         if all {
             return;
@@ -742,7 +596,7 @@ impl Sanitiser {
         }
     }
 
-    /// A barrier is full and has let everybody go.
+    /// A barrier is full and has released its threads.
     pub(crate) fn completed(&mut self, block: &mut Block, id: u32, all: bool) {
         let now = self.now;
         self.tick();

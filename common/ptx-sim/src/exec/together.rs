@@ -1,12 +1,13 @@
 //! Instructions that the lanes of a warp execute together: shuffles, votes, matches, reductions, matrix products.
 
-use super::access;
-use super::lanes::{Rows, Shape, lanes, mask_of};
-use super::warp::Context;
-use super::{Monitor, Problem};
+use super::context::Context;
+use super::matrix::{ldmatrix, multiply, stmatrix, wmma_load, wmma_store};
+use super::monitor::Monitor;
+use super::problem::Problem;
+use super::rows::{Rows, Shape};
 use crate::fault::FaultKind;
 use crate::ir::*;
-use crate::matrix::{Lanes, collect, distribute};
+use crate::lanes::{lanes, mask_of};
 
 /// Whether the lanes of `active` must wait for others; if so, the lanes that have to come.
 #[inline(always)]
@@ -191,116 +192,4 @@ fn shuffle(rows: Rows, mode: ShflMode, [d, a, b, c]: [R; 4], group: u32, absent:
     }
     rows.set(d, group, result);
     (valid, strays & group)
-}
-
-/// The registers of a fragment.
-fn registers(rows: Rows, list: &[R], wide: bool) -> Vec<Lanes> {
-    list.iter().map(|row| std::array::from_fn(|lane| rows.lane_of(*row, wide, lane))).collect()
-}
-
-fn set_registers(rows: Rows, list: &[R], wide: bool, group: u32, values: &[Lanes]) {
-    for (row, values) in list.iter().zip(values) {
-        if wide {
-            rows.set64(*row, group, *values);
-        } else {
-            rows.set(*row, group, values.map(|value| value as u32));
-        }
-    }
-}
-
-fn multiply(rows: Rows, op: &MmaOp, group: u32) {
-    let [wide_d, wide_a, wide_b, wide_c] = op.wide;
-    let a = registers(rows, &op.a, wide_a);
-    let b = registers(rows, &op.b, wide_b);
-    let c = registers(rows, &op.c, wide_c);
-    let mut d = vec![[0; 32]; op.d.len()];
-    op.mma.execute(&a, &b, &c, &mut d);
-    set_registers(rows, &op.d, wide_d, group, &d);
-}
-
-/// First address of the matrix, the same in all lanes, and the stride in elements.
-fn matrix_at<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, memory: &WmmaMemory, group: u32) -> (u64, u64) {
-    let lane = group.trailing_zeros() as usize;
-    let base = access::addresses(rows, context.frame_local(), &memory.address)[lane];
-    let stride = memory.stride.map_or(memory.access.default_stride(), |row| u64::from(rows.lane(row, lane)));
-    (base, stride)
-}
-
-fn wmma_load<M: Monitor>(
-    context: &mut Context<'_, '_, M>,
-    rows: Rows,
-    memory: &WmmaMemory,
-    group: u32,
-) -> Result<(), Box<Problem>> {
-    let (base, stride) = matrix_at(context, rows, memory, group);
-    let bytes = memory.access.part_bytes();
-    let mut values = vec![[0; 32]; memory.rows.len()];
-    for lane in lanes(group) {
-        for (register, value) in values.iter_mut().enumerate() {
-            for part in 0..memory.access.parts() {
-                let address = base.wrapping_add(memory.access.offset(lane, register, part, stride));
-                let mut element = [0];
-                access::read_lane(context, memory.address.space, lane, address, bytes as u8, &mut element)?;
-                value[lane] |= element[0] << (part * bytes * 8);
-            }
-        }
-    }
-    set_registers(rows, &memory.rows, memory.wide, group, &values);
-    Ok(())
-}
-
-fn wmma_store<M: Monitor>(
-    context: &mut Context<'_, '_, M>,
-    rows: Rows,
-    memory: &WmmaMemory,
-    group: u32,
-) -> Result<(), Box<Problem>> {
-    let (base, stride) = matrix_at(context, rows, memory, group);
-    let bytes = memory.access.part_bytes();
-    let values = registers(rows, &memory.rows, memory.wide);
-    for lane in lanes(group) {
-        for (register, value) in values.iter().enumerate() {
-            for part in 0..memory.access.parts() {
-                let address = base.wrapping_add(memory.access.offset(lane, register, part, stride));
-                let element = value[lane] >> (part * bytes * 8);
-                access::write_lane(context, memory.address.space, lane, address, bytes as u8, &[element])?;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// `ldmatrix`: lane 8·i + r gives the address of row r of matrix i.
-fn ldmatrix<M: Monitor>(
-    context: &mut Context<'_, '_, M>,
-    rows: Rows,
-    moves: &MatrixMove,
-    group: u32,
-) -> Result<(), Box<Problem>> {
-    let addresses = access::addresses(rows, context.frame_local(), &moves.address);
-    let mut bytes = vec![[0; 16]; moves.rows.len() * 8];
-    for (lane, row) in bytes.iter_mut().enumerate() {
-        let mut words = [0; 4];
-        access::read_lane(context, moves.address.space, lane, addresses[lane], 4, &mut words)?;
-        for (to, word) in row.chunks_mut(4).zip(words) {
-            to.copy_from_slice(&(word as u32).to_le_bytes());
-        }
-    }
-    let mut values = vec![[0; 32]; moves.rows.len()];
-    distribute(&bytes, moves.transposed, &mut values);
-    set_registers(rows, &moves.rows, false, group, &values);
-    Ok(())
-}
-
-fn stmatrix<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, moves: &MatrixMove) -> Result<(), Box<Problem>> {
-    let addresses = access::addresses(rows, context.frame_local(), &moves.address);
-    let values = registers(rows, &moves.rows, false);
-    let mut bytes = vec![[0; 16]; moves.rows.len() * 8];
-    collect(&values, moves.transposed, &mut bytes);
-    for (lane, row) in bytes.iter().enumerate() {
-        let words: Vec<u64> =
-            row.chunks(4).map(|word| word.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte))).collect();
-        access::write_lane(context, moves.address.space, lane, addresses[lane], 4, &words)?;
-    }
-    Ok(())
 }

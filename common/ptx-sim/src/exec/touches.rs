@@ -1,11 +1,11 @@
-//! The memory that an instruction is about to touch, for those who watch.
+//! The memory that an instruction is about to touch, for what watches.
 
 use std::sync::Arc;
 
-use super::Scene;
-use super::access;
-use super::lanes::lanes;
+use super::address::{addresses, space_of};
+use super::scene::Scene;
 use crate::ir::*;
+use crate::lanes::lanes;
 use crate::memory::{self, Role};
 use crate::trace::{AccessKind, Space, Touch};
 
@@ -19,7 +19,7 @@ pub(super) struct Touched {
 /// The accesses of the active lanes, but for those to the kernel's parameters.
 pub(super) fn touched(scene: &Scene<'_, '_>) -> Vec<Touched> {
     let mut all = Vec::new();
-    let of = |address: &Address| access::addresses(scene.rows, scene.frame_local, address);
+    let of = |address: &Address| addresses(scene.rows, scene.frame_local, address);
     let each = |address: &Address, bytes: u32| -> Vec<(usize, u64, u32)> {
         let addresses = of(address);
         lanes(scene.active).map(|lane| (lane, addresses[lane], bytes)).collect()
@@ -80,8 +80,8 @@ pub(super) fn touched(scene: &Scene<'_, '_>) -> Vec<Touched> {
 pub(super) fn place(scene: &Scene<'_, '_>, space: MemSpace, address: u64) -> Option<(Space, u64)> {
     let (space, address) = match space {
         MemSpace::Generic => {
-            let space = access::space_of(address);
-            (space, address - memory::window(space))
+            let space = space_of(address);
+            (space, address - window(space))
         }
         space => (space, address),
     };
@@ -108,7 +108,7 @@ pub(super) fn allocation(scene: &Scene<'_, '_>, address: u64) -> Option<Arc<memo
 /// `wmma`: each part of each register.
 fn fragment(scene: &Scene<'_, '_>, memory: &WmmaMemory) -> Vec<(usize, u64, u32)> {
     let Some(first) = lanes(scene.active).next() else { return Vec::new() };
-    let base = access::addresses(scene.rows, scene.frame_local, &memory.address)[first];
+    let base = addresses(scene.rows, scene.frame_local, &memory.address)[first];
     let default = memory.access.default_stride();
     let stride = memory.stride.map_or(default, |row| u64::from(scene.rows.lane(row, first)));
     let mut touches = Vec::new();
@@ -125,7 +125,7 @@ fn fragment(scene: &Scene<'_, '_>, memory: &WmmaMemory) -> Vec<(usize, u64, u32)
 
 /// `ldmatrix`, `stmatrix`: eight lanes for each matrix give the address of a row of 16 bytes.
 fn matrix_rows(scene: &Scene<'_, '_>, moves: &MatrixMove) -> Vec<(usize, u64, u32)> {
-    let addresses = access::addresses(scene.rows, scene.frame_local, &moves.address);
+    let addresses = addresses(scene.rows, scene.frame_local, &moves.address);
     lanes(scene.active)
         .take_while(|lane| *lane < moves.rows.len() * 8)
         .map(|lane| (lane, addresses[lane], 16))

@@ -2,8 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::block::Block;
+use super::launch::Launch;
+use super::scene::Scene;
 use super::touches::{allocation, touched};
-use super::{Block, Launch, Scene};
 use crate::ir::*;
 use crate::trace::*;
 

@@ -1,11 +1,11 @@
-//! What the executor runs: one [`Op`] an instruction, names resolved to rows.
+//! What the executor runs: one [`Op`] per instruction, names resolved to rows.
 //!
 //! # Registers are rows
-//! A warp's register is a *row* of 32 lanes, 4 bytes a lane; a 64-bit register takes two consecutive rows, as 32
+//! A warp's register is a *row* of 32 lanes, 4 bytes per lane; a 64-bit register takes two consecutive rows, as 32
 //! 8-byte lanes. An operand is always a row ([`R`]), counted from the base of the function's frame: immediates and
 //! addresses of module variables are rows too, filled once when the frame is set up ([`Constant`]), so that no arm asks
-//! what kind its operand is. 8- and 16-bit values stand zero-extended in a 4-byte lane. Predicates are one 32-bit mask a
-//! warp ([`P`]).
+//! what kind its operand is. 8- and 16-bit values stand zero-extended in a 4-byte lane. Predicates are one 32-bit mask
+//! per warp ([`P`]).
 //!
 //! # Control
 //! Code is one vector for the whole module and a target is an index into it. [`Op::Join`] stands where lanes that a
@@ -15,9 +15,16 @@
 //! Instructions in which kernels spend their time have an arm of their own, written as a loop over 32 lanes for the
 //! compiler to vectorise. The rest of the arithmetic is [`Op::Map`]: a function of [`crate::scalar`] called lane by lane.
 
+mod facts;
 mod op;
 mod program;
+mod space;
+mod work;
 
+pub(crate) use facts::Facts;
 pub(crate) use op::*;
 pub(crate) use program::*;
 pub use program::{KernelInfo, ParamInfo};
+pub(crate) use space::*;
+pub use work::Class;
+pub(crate) use work::Work;

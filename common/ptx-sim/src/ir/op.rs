@@ -1,5 +1,7 @@
 //! The operations.
 
+use super::space::MemSpace;
+use super::work::{Class, Work};
 use crate::matrix::{Mma, WmmaAccess};
 use crate::scalar::{CarryFn, CompareFn, LaneFn, Mode};
 
@@ -84,18 +86,6 @@ pub(crate) enum Special {
     Fixed(u32),
 }
 
-/// A state space that memory instructions name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MemSpace {
-    Generic,
-    /// Global and const: both are allocations of the device.
-    Global,
-    Shared,
-    Local,
-    /// A kernel's parameters.
-    Param,
-}
-
 /// `[base + offset]`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Address {
@@ -134,7 +124,7 @@ impl Order {
     }
 }
 
-/// `ld` and `st`: `rows.len()` elements of `bytes` each.
+/// `ld` and `st`: `count` elements of `bytes` each, one to a register.
 #[derive(Clone, Debug)]
 pub(crate) struct Access {
     pub address: Address,
@@ -150,6 +140,8 @@ pub(crate) struct Access {
     pub signed: bool,
     /// The registers have 16 bits.
     pub narrow: bool,
+    /// `.param`: an argument of the kernel or of a call.
+    pub param: bool,
     pub order: Order,
 }
 
@@ -370,7 +362,7 @@ pub(crate) enum Callee {
     Indirect(R),
     Vprintf,
     AssertFail,
-    /// With a second argument: the alignment.
+    /// A second argument is the alignment.
     Malloc,
     Free,
 }
@@ -384,6 +376,7 @@ pub(crate) struct Call {
 
 #[derive(Clone, Debug)]
 pub(crate) struct SetpFull {
+    pub class: Class,
     pub compare: CompareFn,
     pub ftz: bool,
     pub a: R,
@@ -405,7 +398,7 @@ pub(crate) enum SetResult {
         d: R,
         when_true: u32,
     },
-    /// `setp.f16x2` and `set.f16x2`: one result a half
+    /// `setp.f16x2` and `set.f16x2`: one result per half.
     PredicatePair {
         p: Option<P>,
         q: Option<P>,
@@ -431,6 +424,7 @@ pub(crate) struct Map {
     pub d_wide: bool,
     /// The result's sign bit is extended from this many bits to the register's width; 0: zero-extended.
     pub sign_from: u8,
+    pub work: Work,
 }
 
 /// The instructions. `d` is the destination; `a`, `b`, `c` are the sources in PTX's order.
@@ -450,7 +444,7 @@ pub(crate) enum Op {
         what: Special,
         wide: bool,
     },
-    /// The address of something in the frame's local memory, in its own space or (`generic`) in the generic one.
+    /// The address of something in the frame's local memory, in the local space.
     FrameAddress {
         d: R,
         offset: u32,
@@ -662,7 +656,7 @@ pub(crate) enum Op {
         b: R,
     },
 
-    /// `add.cc`, `addc`, `addc.cc`, `sub…`, `madc…`: the carry flag is a mask a warp.
+    /// `add.cc`, `addc`, `addc.cc`, `sub…`, `madc…`: the carry flag is one mask per warp.
     Carry(Box<Carry>),
 
     // f32, rounding to nearest

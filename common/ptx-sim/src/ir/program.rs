@@ -8,9 +8,9 @@ use crate::error::Unsupported;
 use crate::scalar::Scalar;
 use crate::span::Span;
 
-/// Rows of registers that one warp may have, all frames of a recursion together: 8 MiB.
+/// Maximum rows of registers per warp, all frames of a recursion together: 8 MiB.
 pub(crate) const MAX_ROWS: usize = 1 << 16;
-/// Bytes of local memory a thread may have, as on hardware.
+/// Maximum bytes of local memory per thread, as on hardware.
 pub(crate) const MAX_LOCAL: u64 = 512 << 10;
 /// Numbered barriers of a block.
 pub(crate) const NUMBERED_BARRIERS: u32 = 16;
@@ -62,6 +62,16 @@ pub(crate) struct Function {
     pub defined: bool,
     /// The registers that its text names, in order of their first mention: for a debugger.
     pub registers: Vec<NamedRegister>,
+}
+
+impl Function {
+    /// The register that a row belongs to; rows of the lowering's own have none.
+    pub(crate) fn register_of(&self, row: R) -> Option<&NamedRegister> {
+        let holds = |register: &&NamedRegister| {
+            register.ty != Scalar::Pred && row.wrapping_sub(register.at) < register.rows() * register.count
+        };
+        self.registers.iter().find(holds)
+    }
 }
 
 /// A register by the name it has in the PTX.

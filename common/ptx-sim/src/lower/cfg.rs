@@ -1,8 +1,8 @@
 //! Where lanes that a branch parts come together again.
 //!
 //! The place is the branch's immediate post-dominator: the first instruction that every path from it to the function's
-//! end goes through. A branch to a block that does nothing but leave the kernel parts nobody who would come back, so such
-//! edges don't count: lanes that return early are gone at once, and nobody waits for them at a barrier.
+//! end goes through. A branch to a block that does nothing but leave the kernel parts no lanes that would come back, so such
+//! edges don't count: lanes that return early are gone at once, and no barrier waits for them.
 
 use crate::ir::{Inst, Op};
 

@@ -284,5 +284,5 @@ impl<'a> InitWriter<'_, 'a> {
 
 /// What a function's address looks like to a kernel: an address that no memory access can use.
 pub(crate) fn function_address(index: u32) -> u64 {
-    crate::memory::FUNCTION_WINDOW + u64::from(index) * 16
+    FUNCTION_WINDOW + u64::from(index) * 16
 }

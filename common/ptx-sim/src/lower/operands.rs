@@ -88,7 +88,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         }
     }
 
-    /// The destination register of a value of type `ty`; the sink `_` is a register nobody reads.
+    /// The destination register of a value of type `ty`; the sink `_` is a register that is never read.
     pub(super) fn dst(&mut self, operand: &Operand<'a>, ty: Scalar) -> Lower<R> {
         if matches!(operand, Operand::Name("_")) {
             return Ok(self.temporary(rows_of(ty) == 2));

@@ -17,7 +17,7 @@ pub(crate) type Lanes = [u64; 32];
 pub(super) struct Fragment {
     /// Units in a register (see `Scalar::elements_a_unit`), lowest bits first.
     pub parts: usize,
-    /// PTX registers a lane has, all copies counted.
+    /// PTX registers per lane, all copies counted.
     pub registers: usize,
     /// [row, column] in units by [register, lane, part]: the first copy only. Copies follow it whole.
     pub places: Vec<[u8; 2]>,
@@ -88,7 +88,7 @@ impl Fragment {
         fragment
     }
 
-    /// The four C or D of `m8n8k4`. Here alone the place of an element depends on the type: f16 has two a register.
+    /// The four C or D of `m8n8k4`. Here alone the place of an element depends on the type: f16 has two per register.
     pub(super) fn quads_accumulator(parts: usize) -> Self {
         Self::new(8 / parts, parts, |register, lane, part| {
             let (product, half, element) = (lane % 16 / 4, lane / 16, register * parts + part);

@@ -31,7 +31,7 @@
 //! PTX leaves wmma's fragments open. Programs rely on load, mma and store agreeing, on every element of a fragment
 //! being one of the matrix, and on accumulators of one shape having the same element at the same index whatever their
 //! type. The same blocks in the same order are used here. For `m16n16k16` that is what sm_80 does, including the two
-//! copies of an f16 multiplicand: its 8 registers are 16 elements a lane, the second eight of which repeat the first.
+//! copies of an f16 multiplicand: its 8 registers are 16 elements per lane, the second eight of which repeat the first.
 //! For the other shapes it is this module's own choice. Products read the first copy.
 //!
 //! # Numbers

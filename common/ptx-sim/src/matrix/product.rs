@@ -87,6 +87,16 @@ impl Mma {
         [&self.0.d, &self.0.a, &self.0.b, &self.0.c].map(|operand| operand.registers)
     }
 
+    /// Floating-point operations of a lane's share; none of integers and bits.
+    pub(crate) fn flops(&self) -> u32 {
+        let Spec { shape: Shape { m, n, k }, arithmetic, .. } = self.0.spec;
+        let products = if self.0.spec.is_quads() { 4 } else { 1 };
+        match arithmetic {
+            Arithmetic::Float | Arithmetic::Double(_) => (products * 2 * m * n * k / 32) as u32,
+            Arithmetic::Integer { .. } | Arithmetic::Bits(_) => 0,
+        }
+    }
+
     /// All slices are as long as [`Mma::registers`] says.
     pub(crate) fn execute(&self, a: &[Lanes], b: &[Lanes], c: &[Lanes], d: &mut [Lanes]) {
         debug_assert_eq!(self.registers(), [d.len(), a.len(), b.len(), c.len()]);

@@ -2,7 +2,8 @@
 
 use super::svg::{Svg, WIDTH};
 use super::{code, count, lanes_in_words};
-use crate::trace::{BANKS, MemoryAccess, Round, Space, Trace};
+use crate::hardware::BANKS;
+use crate::trace::{MemoryAccess, Round, Space, Trace};
 
 /// Rows that are drawn; what is beyond is only counted.
 const MAX_ROWS: usize = 40;

@@ -50,7 +50,7 @@ pub enum PictureError {
     Nth {
         /// How many there are.
         found: usize,
-        /// The number asked for, from 1 on.
+        /// The requested number, from 1 on.
         nth: usize,
         /// Instructions that came after the trace's end.
         missed: u64,

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::svg::{Svg, WIDTH, shortened};
 use super::{code, count, lanes_in_words};
-use crate::trace::{LINE, MemoryAccess, SECTOR, Space, Touch, Trace};
+use crate::hardware::{LINE, SECTOR};
+use crate::trace::{MemoryAccess, Space, Touch, Trace};
 
 /// Lines that are drawn; what is beyond is only counted.
 const MAX_LINES: usize = 32;

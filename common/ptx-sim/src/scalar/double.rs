@@ -5,7 +5,7 @@ use super::soft::{self, Format};
 use super::{Mode, Rounding};
 
 /// What an invalid operation gives.
-pub const NAN: u64 = 0xfff8_0000_0000_0000;
+pub const NAN: u64 = super::soft::F64_NAN;
 
 const QUIET: u64 = 0x0008_0000_0000_0000;
 

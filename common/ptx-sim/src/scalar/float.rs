@@ -63,6 +63,16 @@ impl FloatOp {
             _ => 1,
         }
     }
+
+    /// Floating-point operations that it counts for, on one number: a fused multiply-add is two.
+    #[must_use]
+    pub fn flops(self) -> u32 {
+        match self {
+            Self::Add | Self::Sub | Self::Mul => 1,
+            Self::Fma => 2,
+            _ => 0,
+        }
+    }
 }
 
 /// What `testp` asks (PTX ISA, "testp").

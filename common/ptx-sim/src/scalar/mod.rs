@@ -1,4 +1,4 @@
-//! What one lane computes: PTX arithmetic as pure functions over raw bits, one table an opcode family.
+//! What one lane computes: PTX arithmetic as pure functions over raw bits, one table per family of opcodes.
 //!
 //! The IEEE operations are exact in every rounding; [`soft`] defines them and LLVM's own software floating point checks
 //! them. Where PTX leaves a choice to the machine, one place makes it: NaN payloads of f64 in [`double::nan`], division

@@ -6,6 +6,9 @@
 
 use super::Rounding;
 
+/// What an invalid operation on f64 gives.
+pub const F64_NAN: u64 = 0xfff8_0000_0000_0000;
+
 /// A binary floating-point encoding: sign, exponent, fraction from the top.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Format {
@@ -31,7 +34,7 @@ impl Format {
     /// Single precision.
     pub const F32: Format = Format::ieee(8, 23, 0x7fff_ffff);
     /// Double precision.
-    pub const F64: Format = Format::ieee(11, 52, super::double::NAN);
+    pub const F64: Format = Format::ieee(11, 52, F64_NAN);
     /// 8 bits, wider exponent.
     pub const E5M2: Format = Format::ieee(5, 2, 0x7f);
     /// 8 bits, wider fraction: no infinities, and one NaN.

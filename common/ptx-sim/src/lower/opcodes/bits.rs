@@ -1,14 +1,19 @@
 //! Logic, shifts, bit fields, and the products of packed bytes.
 
-use super::emit::{map, operand};
+use super::emit::{Lanewise, operand};
 use super::modifiers::Modifiers;
 use crate::ast::Operand;
 use crate::ir::*;
 use crate::lower::function::FunctionLowering;
 use crate::lower::symbols::{Lower, invalid, unsupported};
-use crate::scalar::{IntOp, Mode, PrmtMode, Scalar, int_op};
+use crate::scalar::{IntOp, LaneFn, Mode, PrmtMode, Scalar, int_op};
 
 const WORD: Scalar = Scalar::B32;
+
+/// An operation of this family.
+fn lanewise(f: LaneFn, immediate: u32, result: Scalar, types: [Scalar; 3]) -> Lanewise {
+    Lanewise { f, mode: Mode { immediate, ..Mode::default() }, result, types, work: Work::of(Class::Integer) }
+}
 
 impl<'a> FunctionLowering<'_, 'a> {
     /// False where the mnemonic is none of this family.
@@ -46,12 +51,12 @@ impl<'a> FunctionLowering<'_, 'a> {
             _ => None,
         });
         let Some(op) = op else { return unsupported("shf without a direction") };
-        let mode = Mode { immediate: u32::from(m.flag("wrap")), ..Mode::default() };
+        let wrap = u32::from(m.flag("wrap"));
         m.flag("clamp");
         m.ty()?;
         m.finish()?;
         let Some(f) = int_op(op, WORD) else { return unsupported("shf") };
-        self.emit_map(f, mode, WORD, [WORD; 3], op.sources(), ops)
+        self.emit_map(&lanewise(f, wrap, WORD, [WORD; 3]), op.sources(), ops)
     }
 
     fn dot_product(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
@@ -63,7 +68,7 @@ impl<'a> FunctionLowering<'_, 'a> {
             if name == "dp4a" { IntOp::Dp4a { a_signed, b_signed } } else { IntOp::Dp2a { high, a_signed, b_signed } };
         let ty = if a_signed || b_signed { Scalar::S32 } else { Scalar::U32 };
         let Some(f) = int_op(op, ty) else { return unsupported(name) };
-        self.emit_map(f, Mode::default(), WORD, [WORD; 3], op.sources(), ops)
+        self.emit_map(&lanewise(f, 0, WORD, [WORD; 3]), op.sources(), ops)
     }
 
     /// Of the video instructions, the ones that NVRTC emits, in the types that it emits.
@@ -73,9 +78,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         m.finish()?;
         let op = IntOp::AbsDiffPacked { halves: name == "vabsdiff2", sum };
         match int_op(op, Scalar::U32) {
-            Some(f) if types == [Scalar::U32; 3] => {
-                self.emit_map(f, Mode::default(), WORD, [WORD; 3], op.sources(), ops)
-            }
+            Some(f) if types == [Scalar::U32; 3] => self.emit_map(&lanewise(f, 0, WORD, [WORD; 3]), op.sources(), ops),
             _ => unsupported(format!("{name} of signed elements")),
         }
     }
@@ -92,7 +95,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         self.emit(Op::Pack(Box::new(Pack { d: field, d_wide: true, bits: 32, parts, part_wide: false })));
         let d = self.dst(d, ty)?;
         let rows = [self.src(a, ty)?, self.src(b, ty)?, field];
-        self.emit(map(f, Mode::default(), d, ty, rows, [ty, ty, Scalar::B64]));
+        self.emit(lanewise(f, 0, ty, [ty, ty, Scalar::B64]).op(d, rows));
         Ok(())
     }
 
@@ -155,7 +158,7 @@ impl<'a> FunctionLowering<'_, 'a> {
             (IntOp::Shl, 8, _) => Op::Shl64 { d, a, b },
             (IntOp::Shr, 8, false) => Op::ShrU64 { d, a, b },
             (IntOp::Shr, 8, true) => Op::ShrS64 { d, a, b },
-            _ => map(f, Mode { immediate, ..Mode::default() }, d, result, rows, types),
+            _ => lanewise(f, immediate, result, types).op(d, rows),
         });
         Ok(true)
     }

@@ -1,6 +1,6 @@
 //! Comparisons, selection and tests.
 
-use super::emit::{UNUSED, map};
+use super::emit::{Lanewise, UNUSED};
 use super::modifiers::Modifiers;
 use crate::ast::Operand;
 use crate::ir::*;
@@ -49,7 +49,9 @@ impl<'a> FunctionLowering<'_, 'a> {
         let zero = self.bits(0, false);
         let result = SetResult::Predicates { p: Some(p), q: None };
         let bytes = selector.size() as u8;
-        self.emit(Op::SetpFull(Box::new(SetpFull { compare, ftz, a: c, b: zero, bytes, combine: None, result })));
+        let class = Class::of(&[ty, selector]);
+        let combine = None;
+        self.emit(Op::SetpFull(Box::new(SetpFull { class, compare, ftz, a: c, b: zero, bytes, combine, result })));
         let negated = false;
         self.emit(if ty.size() == 8 { Op::Selp64 { d, a, b, p, negated } } else { Op::Selp32 { d, a, b, p, negated } });
         Ok(())
@@ -127,7 +129,8 @@ impl<'a> FunctionLowering<'_, 'a> {
             }
         }
         let bytes = ty.size() as u8;
-        self.emit(Op::SetpFull(Box::new(SetpFull { compare: function, ftz, a, b, bytes, combine, result })));
+        let class = Class::of(&[to.unwrap_or(ty), ty]);
+        self.emit(Op::SetpFull(Box::new(SetpFull { class, compare: function, ftz, a, b, bytes, combine, result })));
         Ok(())
     }
 
@@ -153,7 +156,9 @@ impl<'a> FunctionLowering<'_, 'a> {
         let Some(p) = self.predicate_or_sink(p)? else { return Ok(()) };
         let a = self.src(a, ty)?;
         let held = self.temporary(false);
-        self.emit(map(f, Mode::default(), held, Scalar::B32, [a, UNUSED, UNUSED], [ty; 3]));
+        let work = Work::float(FloatOp::Testp(property), ty);
+        let lanewise = Lanewise { f, mode: Mode::default(), result: Scalar::B32, types: [ty; 3], work };
+        self.emit(lanewise.op(held, [a, UNUSED, UNUSED]));
         self.emit(Op::RowToPred { d: p, a: held });
         Ok(())
     }

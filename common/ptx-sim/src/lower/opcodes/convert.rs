@@ -1,6 +1,6 @@
 //! Conversions between types.
 
-use super::emit::UNUSED;
+use super::emit::{Lanewise, UNUSED};
 use super::modifiers::Modifiers;
 use crate::ast::Operand;
 use crate::ir::*;
@@ -89,6 +89,7 @@ impl<'a> FunctionLowering<'_, 'a> {
             d,
             d_wide: declared.size() == 8,
             sign_from: if to.signed() { to.size() as u8 * 8 } else { 0 },
+            work: Work::of(Class::Conversion),
         })));
         Ok(())
     }
@@ -106,8 +107,9 @@ impl<'a> FunctionLowering<'_, 'a> {
         let sources = 2 + usize::from(m.flag("b32")); // the third one's lower part follows the packed two
         m.finish()?;
         let word = Scalar::B32;
-        let mode = pack_mode(bits, signed);
-        self.emit_map(pack_saturated, mode, word, [word; 3], sources, ops)
+        let (mode, work) = (pack_mode(bits, signed), Work::of(Class::Conversion));
+        let lanewise = Lanewise { f: pack_saturated, mode, result: word, types: [word; 3], work };
+        self.emit_map(&lanewise, sources, ops)
     }
 }
 

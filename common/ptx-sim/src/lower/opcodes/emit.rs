@@ -40,17 +40,10 @@ impl<'a> FunctionLowering<'_, 'a> {
         Ok((d, rows))
     }
 
-    pub(super) fn emit_map(
-        &mut self,
-        f: LaneFn,
-        mode: Mode,
-        result: Scalar,
-        types: [Scalar; 3],
-        sources: usize,
-        ops: &[Operand<'a>],
-    ) -> Lower<()> {
-        let (d, rows) = self.rows(result, types, sources, ops)?;
-        self.emit(map(f, mode, d, result, rows, types));
+    /// Emits an operation without an arm of its own, with operands as they are written.
+    pub(super) fn emit_map(&mut self, lanewise: &Lanewise, sources: usize, ops: &[Operand<'a>]) -> Lower<()> {
+        let (d, rows) = self.rows(lanewise.result, lanewise.types, sources, ops)?;
+        self.emit(lanewise.op(d, rows));
         Ok(())
     }
 }
@@ -59,16 +52,28 @@ pub(super) fn operand<'o, 'a>(ops: &'o [Operand<'a>], at: usize) -> Lower<&'o Op
     ops.get(at).map_or_else(|| invalid("an operand is missing"), Ok)
 }
 
-/// An operation without an arm of its own.
-pub(super) fn map(f: LaneFn, mode: Mode, d: R, result: Scalar, sources: [R; 3], types: [Scalar; 3]) -> Op {
-    Op::Map(Box::new(Map {
-        f,
-        mode,
-        sources,
-        source_bytes: types.map(|ty| ty.size() as u8),
-        source_wide: types.map(|ty| ty.size() == 8),
-        d,
-        d_wide: result.size() == 8,
-        sign_from: 0,
-    }))
+/// An operation without an arm of its own: what each lane computes, and of which types.
+pub(super) struct Lanewise {
+    pub f: LaneFn,
+    pub mode: Mode,
+    pub result: Scalar,
+    pub types: [Scalar; 3],
+    pub work: Work,
+}
+
+impl Lanewise {
+    /// It, on these rows.
+    pub(super) fn op(&self, d: R, sources: [R; 3]) -> Op {
+        Op::Map(Box::new(Map {
+            f: self.f,
+            mode: self.mode,
+            sources,
+            source_bytes: self.types.map(|ty| ty.size() as u8),
+            source_wide: self.types.map(|ty| ty.size() == 8),
+            d,
+            d_wide: self.result.size() == 8,
+            sign_from: 0,
+            work: self.work,
+        }))
+    }
 }

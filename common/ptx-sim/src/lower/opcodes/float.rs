@@ -1,6 +1,6 @@
 //! Floating-point arithmetic.
 
-use super::emit::map;
+use super::emit::Lanewise;
 use crate::ast::Operand;
 use crate::ir::*;
 use crate::lower::function::FunctionLowering;
@@ -76,7 +76,7 @@ impl<'a> FunctionLowering<'_, 'a> {
             (FloatOp::Sub, Scalar::F64) if plain => Op::SubF64 { d, a, b },
             (FloatOp::Mul, Scalar::F64) if plain => Op::MulF64 { d, a, b },
             (FloatOp::Fma, Scalar::F64) if plain => Op::FmaF64 { d, a, b, c },
-            _ => map(f, mode, d, ty, rows, [ty; 3]),
+            _ => Lanewise { f, mode, result: ty, types: [ty; 3], work: Work::float(op, ty) }.op(d, rows),
         });
         Ok(())
     }

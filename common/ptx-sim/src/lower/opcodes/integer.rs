@@ -1,6 +1,6 @@
 //! Integer arithmetic: sums and products, with and without a carry.
 
-use super::emit::{UNUSED, map, operand};
+use super::emit::{Lanewise, UNUSED, operand};
 use crate::ast::Operand;
 use crate::ir::*;
 use crate::lower::function::FunctionLowering;
@@ -103,10 +103,11 @@ impl<'a> FunctionLowering<'_, 'a> {
         let wide = matches!(half, Some(Half::Wide));
         let result = if wide { ty.doubled() } else { ty };
         let third = if op == IntOp::Sad && ty.signed() { Scalar::of_bytes(ty.size()) } else { result };
+        let lanewise = Lanewise { f, mode, result, types: [ty, ty, third], work: Work::of(Class::Integer) };
         if mode != Mode::default() {
-            return self.emit_map(f, mode, result, [ty, ty, third], op.sources(), ops);
+            return self.emit_map(&lanewise, op.sources(), ops);
         }
-        let (d, [a, b, c]) = self.rows(result, [ty, ty, third], op.sources(), ops)?;
+        let (d, [a, b, c]) = self.rows(result, lanewise.types, op.sources(), ops)?;
         let hot = match (op, ty) {
             (IntOp::Add, Scalar::U32 | Scalar::S32) => Op::Add32 { d, a, b },
             (IntOp::Sub, Scalar::U32 | Scalar::S32) => Op::Sub32 { d, a, b },
@@ -127,7 +128,7 @@ impl<'a> FunctionLowering<'_, 'a> {
             (IntOp::Sub, Scalar::U64 | Scalar::S64) => Op::Sub64 { d, a, b },
             (IntOp::MulLo, Scalar::U64 | Scalar::S64) => Op::Mul64 { d, a, b },
             (IntOp::MadLo, Scalar::U64 | Scalar::S64) => Op::Mad64 { d, a, b, c },
-            _ => map(f, mode, d, result, [a, b, c], [ty, ty, third]),
+            _ => lanewise.op(d, [a, b, c]),
         };
         self.emit(hot);
         Ok(())

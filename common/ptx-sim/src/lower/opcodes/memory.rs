@@ -46,6 +46,7 @@ impl<'a> FunctionLowering<'_, 'a> {
     ) -> Lower<Access> {
         let order = m.order();
         let space = m.space().unwrap_or(MemSpace::Generic);
+        let param = space == MemSpace::Param;
         m.ignore_hints();
         let count = m
             .one(|name| match name {
@@ -68,7 +69,17 @@ impl<'a> FunctionLowering<'_, 'a> {
             let [low, high] = self.halves(data, load)?;
             let mut rows = [R::MAX; 8];
             rows[..2].copy_from_slice(&[low, high]);
-            return Ok(Access { address, bytes: 8, count: 2, rows, wide: true, signed: false, narrow: false, order });
+            return Ok(Access {
+                address,
+                bytes: 8,
+                count: 2,
+                rows,
+                wide: true,
+                signed: false,
+                narrow: false,
+                param,
+                order,
+            });
         }
         let address = self.address(address, space)?;
         let mut rows = [R::MAX; 8];
@@ -124,6 +135,7 @@ impl<'a> FunctionLowering<'_, 'a> {
             wide: wide.unwrap_or(ty.size() == 8),
             signed: ty.signed(),
             narrow,
+            param,
             order,
         })
     }
@@ -149,7 +161,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         let [d, a] = ops else { return invalid("cvta takes a destination and a source") };
         let d = self.dst(d, ty)?;
         let a = self.src(a, ty)?;
-        let window = crate::memory::window(self.param_space(space));
+        let window = window(self.param_space(space));
         let delta = if to { window.wrapping_neg() } else { window };
         self.emit(Op::Cvta { d, a, wide: ty.size() == 8, delta });
         Ok(())

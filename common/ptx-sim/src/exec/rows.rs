@@ -2,13 +2,14 @@
 //!
 //! Every loop here has 32 iterations, no branches and no calls, so that the compiler turns it into vector instructions
 //! of whatever function it is inlined into. That is why all of it is `inline(always)`: the executor's loop is compiled
-//! once for the machine's baseline and once with AVX2 and FMA (`super::warp`), and these helpers become part of each.
+//! once for the machine's baseline and once with AVX2 and FMA (`super::interpret`), and these helpers become part of each.
 
 use crate::ir::R;
+use crate::lanes::each;
 use crate::scalar::single::flush_tiny;
 use crate::scalar::{Mode, Rounding};
 
-/// Of arithmetic with `.ftz` that rounds to nearest.
+/// The mode of arithmetic with `.ftz` that rounds to nearest.
 const FLUSHING: Mode = Mode {
     rounding: Rounding::Nearest,
     to_integral: false,
@@ -40,7 +41,7 @@ pub(crate) struct Rows {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Shape {
-    /// Nobody asked since the register was written.
+    /// Not determined since the register was written.
     #[default]
     Unknown,
     /// All lanes have the same.
@@ -304,16 +305,6 @@ fn shape_of(addresses: &[u64; 32]) -> Shape {
     }
 }
 
-/// `f` of each lane. `std::array::from_fn` would do, were it always inlined.
-#[inline(always)]
-pub(crate) fn each<T: Copy + Default>(f: impl Fn(usize) -> T) -> [T; 32] {
-    let mut values = [T::default(); 32];
-    for (lane, value) in values.iter_mut().enumerate() {
-        *value = f(lane);
-    }
-    values
-}
-
 /// The bits of a result, NaN made canonical as hardware makes it.
 #[inline(always)]
 fn canonical(x: f32) -> u32 {
@@ -351,32 +342,6 @@ fn flushed(bits: u32) -> f32 {
     f32::from_bits(flush(bits))
 }
 
-/// The lanes for which `f` holds.
-#[inline(always)]
-pub(crate) fn mask_of(f: impl Fn(usize) -> bool) -> u32 {
-    let mut mask = 0;
-    for lane in 0..32 {
-        mask |= u32::from(f(lane)) << lane;
-    }
-    mask
-}
-
-/// The lanes of `mask`, lowest first.
-pub(crate) fn lanes(mut mask: u32) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        (mask != 0).then(|| {
-            let lane = mask.trailing_zeros();
-            mask &= mask - 1;
-            lane as usize
-        })
-    })
-}
-
-/// The lanes of `mask` for which `f` holds; it is not asked of others.
-pub(crate) fn lanes_where(mask: u32, mut f: impl FnMut(usize) -> bool) -> u32 {
-    lanes(mask).fold(0, |found, lane| found | u32::from(f(lane)) << lane)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -401,7 +366,7 @@ mod tests {
     #[test]
     fn a_write_makes_the_shape_unknown() {
         let (mut memory, mut shapes) = ([Row::default(); 3], [Shape::default(); 3]);
-        // SAFETY: three rows and three shapes, used by nobody else.
+        // SAFETY: three rows and three shapes, used by nothing else.
         let rows = unsafe { Rows::new(memory.as_mut_ptr(), shapes.as_mut_ptr(), 3) };
         let in_order = each(|lane| lane as u32 * 4);
         rows.set(2, u32::MAX, in_order);
@@ -416,7 +381,7 @@ mod tests {
     #[test]
     fn rows_that_are_not_there_are_refused() {
         let (mut memory, mut shapes) = ([Row::default(); 2], [Shape::default(); 2]);
-        // SAFETY: two rows and two shapes, used by nobody else.
+        // SAFETY: two rows and two shapes, used by nothing else.
         let rows = unsafe { Rows::new(memory.as_mut_ptr(), shapes.as_mut_ptr(), 2) };
         let rows = std::panic::AssertUnwindSafe(rows);
         let refused = |f: fn(Rows)| std::panic::catch_unwind(|| f(*rows)).is_err();

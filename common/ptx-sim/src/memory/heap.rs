@@ -6,9 +6,10 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::memory::{Addresses, Allocation, Origin, Role, Table};
+use super::allocation::{Allocation, Origin, Role};
+use super::table::{Addresses, Table};
 
-/// Bytes that all blocks of a device may have together: what CUDA reserves if nobody sets `cudaLimitMallocHeapSize`.
+/// Bytes that all blocks of a device may have together: what CUDA reserves unless `cudaLimitMallocHeapSize` is set.
 pub const HEAP_BYTES: u64 = 8 << 20;
 /// Alignment of blocks, and what they are rounded up to when the heap's room is counted.
 const ALIGN: u64 = 16;
@@ -64,7 +65,7 @@ impl Heap {
             let mut blocks = self.write();
             blocks.in_use = blocks.in_use.checked_add(cost(bytes)).filter(|in_use| *in_use <= HEAP_BYTES)?;
         }
-        // The host's own allocator is asked while nobody waits for it.
+        // The host's own allocator is called without the lock.
         let base = self.addresses.claim(bytes, align);
         let block = Allocation::new(base, bytes, Arc::clone(label), Role::Block, Some(origin), self.sanitised);
         let mut blocks = self.write();
@@ -80,7 +81,7 @@ impl Heap {
         }
     }
 
-    /// Frees the block that begins at `address`. Who is using it at this moment, on another worker, keeps it until then.
+    /// Frees the block that begins at `address`. Another worker that is using it at this moment keeps it until it is done.
     pub(crate) fn free(&self, address: u64) -> Result<(), BadFree> {
         let mut blocks = self.write();
         let found = blocks.table.before(address).filter(|block| block.base == address);
@@ -103,7 +104,7 @@ impl Heap {
         self.block(address).filter(|block| !block.is_freed())
     }
 
-    /// The blocks before and behind `address`, freed or not.
+    /// The blocks before and after `address`, freed or not.
     pub(crate) fn around(&self, address: u64) -> [Option<Arc<Allocation>>; 2] {
         let blocks = self.read();
         [blocks.table.before(address).cloned(), blocks.table.after(address).cloned()]

@@ -1,141 +1,22 @@
-//! The device's memory: allocations that know their bounds, in one address space that is never reused.
-//!
-//! Because an address belongs to one allocation for ever, a stray pointer is told apart from a freed one, and both from
-//! one past the end: no two mistakes look alike. Kernels read and write through relaxed atomics: a kernel with a data
-//! race gets some value, as on a GPU, and the host stays sound.
+//! One allocation and its bytes.
 
 use std::cell::UnsafeCell;
-use std::collections::{BTreeMap, VecDeque};
-use std::ops::Bound;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, RwLock};
 
 use crate::fault::Fault;
-use crate::heap::Heap;
-use crate::ir::MemSpace;
-
-/// Where generic addresses of shared memory begin.
-pub(crate) const SHARED_WINDOW: u64 = 0x0100_0000_0000;
-/// Where generic addresses of a thread's local memory begin.
-pub(crate) const LOCAL_WINDOW: u64 = 0x0200_0000_0000;
-/// Where generic addresses of a kernel's parameters begin.
-pub(crate) const PARAM_WINDOW: u64 = 0x0300_0000_0000;
-/// Where the addresses of functions begin.
-pub(crate) const FUNCTION_WINDOW: u64 = 0x0400_0000_0000;
-/// Bytes of each window.
-pub(crate) const WINDOW: u64 = 0x0100_0000_0000;
-/// Address of the first allocation.
-const FIRST: u64 = 0x7f00_0000_0000;
-/// Alignment of allocations, as `cudaMalloc` promises.
-const ALIGN: u64 = 256;
-/// Addresses left free between allocations, so that the end of one is not the start of the next.
-/// No product of a 32-bit index and the size of an element reaches across.
-pub(crate) const GAP: u64 = 64 << 30;
-/// The gap where addresses become scarce, after some 60 million allocations.
-const SMALL_GAP: u64 = 4096;
-
-pub(crate) fn window(space: MemSpace) -> u64 {
-    match space {
-        MemSpace::Shared => SHARED_WINDOW,
-        MemSpace::Local => LOCAL_WINDOW,
-        MemSpace::Param => PARAM_WINDOW,
-        MemSpace::Generic | MemSpace::Global => 0,
-    }
-}
 
 /// A number of bytes in words.
 pub(crate) fn plural(bytes: u64) -> String {
     if bytes == 1 { "1 byte".to_owned() } else { format!("{bytes} bytes") }
 }
 
-/// An address in a device's memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct DevicePtr(pub u64);
-
-impl DevicePtr {
-    /// The address `bytes` further on.
-    #[must_use]
-    pub fn offset(self, bytes: u64) -> Self {
-        Self(self.0.wrapping_add(bytes))
-    }
-}
-
-/// How much of a device's memory is in use. All in bytes but the last. The heap of kernels has room of its own
-/// ([`crate::HEAP_BYTES`]) and is not counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MemoryInfo {
-    /// Allocated now.
-    pub in_use: u64,
-    /// The most that was ever allocated at a time.
-    pub peak: u64,
-    /// What the device has.
-    pub total: u64,
-    /// Number of live allocations.
-    pub allocations: usize,
-}
-
-/// Why the host's request for memory cannot be met.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum MemoryError {
-    /// The device is full.
-    #[error("out of memory: {requested} bytes asked for, {} of {total} free", total - in_use)]
-    OutOfMemory {
-        /// Bytes asked for.
-        requested: u64,
-        /// Bytes in use.
-        in_use: u64,
-        /// Bytes the device has.
-        total: u64,
-    },
-    /// The host itself has no memory left to hold the device's.
-    #[error("the host has no room for a device allocation of {requested} bytes")]
-    HostOutOfMemory {
-        /// Bytes asked for.
-        requested: u64,
-    },
-    /// The address was never that of an allocation.
-    #[error("{address:#x} is not an address of this device")]
-    InvalidPointer {
-        /// The address.
-        address: u64,
-    },
-    /// The address is inside an allocation, where its start is needed.
-    #[error("{address:#x} is not the start of `{label}`")]
-    NotAStart {
-        /// The address.
-        address: u64,
-        /// The allocation it is in.
-        label: String,
-    },
-    /// The range leaves its allocation.
-    #[error("{bytes} bytes at {address:#x} do not fit `{label}`, which has {available} there")]
-    OutOfBounds {
-        /// First address of the range.
-        address: u64,
-        /// Length of the range.
-        bytes: u64,
-        /// The allocation it begins in.
-        label: String,
-        /// Bytes from the address to the allocation's end.
-        available: u64,
-    },
-    /// The allocation has been freed.
-    #[error("`{label}` at {address:#x} has been freed")]
-    UseAfterFree {
-        /// The address.
-        address: u64,
-        /// The allocation.
-        label: String,
-    },
-}
-
 /// What an allocation is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// The host asked for it.
+    /// Requested by the host.
     Buffer,
-    /// A thread of a kernel asked for it: a block of the heap.
+    /// Requested by a thread of a kernel: a block of the heap.
     Block,
     /// A module's `.global` variable.
     Variable,
@@ -146,7 +27,7 @@ pub(crate) enum Role {
 /// The thread that asked for a block of the heap.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
-    /// Where it did, shared by all blocks of the place: the finding that it becomes if nobody frees it, but for thread,
+    /// Where it did, shared by all blocks of the place: the finding that it becomes if it is never freed, but for thread,
     /// address and message.
     pub leak: Arc<Fault>,
     /// `blockIdx`.
@@ -158,15 +39,15 @@ pub(crate) struct Origin {
 /// One allocation and its bytes.
 pub(crate) struct Allocation {
     pub base: u64,
-    /// Bytes asked for; the memory behind them is rounded up to words.
+    /// Bytes requested; the memory that backs them is rounded up to words.
     pub bytes: u64,
     pub label: Arc<str>,
     pub role: Role,
-    /// Who asked for it, if a kernel did.
+    /// The thread that requested it, if a kernel did.
     pub origin: Option<Origin>,
-    freed: AtomicBool,
+    pub(super) freed: AtomicBool,
     words: Box<[UnsafeCell<u64>]>,
-    /// Which bytes were ever written, where somebody wants to know.
+    /// Which bytes were ever written; only in sanitised memory.
     written: Option<Bits>,
 }
 
@@ -273,7 +154,7 @@ impl Allocation {
     }
 
     /// What remains of it when it has been freed, to name it when something reaches for it: all but its bytes.
-    fn grave(&self) -> Self {
+    pub(super) fn grave(&self) -> Self {
         Self {
             base: self.base,
             bytes: self.bytes,
@@ -459,196 +340,7 @@ impl std::fmt::Debug for Allocation {
     }
 }
 
-/// Allocations by address: the live ones and the last [`GRAVES`] that were freed, without their bytes.
-#[derive(Debug, Default)]
-pub(crate) struct Table {
-    by_base: BTreeMap<u64, Arc<Allocation>>,
-    /// Addresses of the freed ones, oldest first.
-    graves: VecDeque<u64>,
-}
-
-impl Table {
-    pub(crate) fn insert(&mut self, allocation: Arc<Allocation>) {
-        self.by_base.insert(allocation.base, allocation);
-    }
-
-    /// The last allocation that begins at `address` or before.
-    pub(crate) fn before(&self, address: u64) -> Option<&Arc<Allocation>> {
-        self.by_base.range(..=address).next_back().map(|(_, found)| found)
-    }
-
-    /// The first allocation that begins after `address`.
-    pub(crate) fn after(&self, address: u64) -> Option<&Arc<Allocation>> {
-        self.by_base.range((Bound::Excluded(address), Bound::Unbounded)).next().map(|(_, found)| found)
-    }
-
-    /// Marks an allocation as freed; false if it was before.
-    pub(crate) fn bury(&mut self, allocation: &Allocation) -> bool {
-        if allocation.freed.swap(true, Ordering::Relaxed) {
-            return false;
-        }
-        self.insert(Arc::new(allocation.grave()));
-        self.graves.push_back(allocation.base);
-        if self.graves.len() > GRAVES
-            && let Some(oldest) = self.graves.pop_front()
-        {
-            self.by_base.remove(&oldest);
-        }
-        true
-    }
-
-    pub(crate) fn live(&self) -> impl Iterator<Item = &Arc<Allocation>> {
-        self.by_base.values().filter(|allocation| !allocation.is_freed())
-    }
-}
-
-/// Hands out addresses, each to one allocation for ever.
-#[derive(Debug)]
-pub(crate) struct Addresses(AtomicU64);
-
-impl Addresses {
-    /// The address of an allocation of `bytes` bytes, a multiple of `align`, which is a power of two.
-    pub(crate) fn claim(&self, bytes: u64, align: u64) -> u64 {
-        let mut next = self.0.load(Ordering::Relaxed);
-        loop {
-            let base = next.next_multiple_of(align.max(ALIGN));
-            let gap = if base < 1 << 62 { GAP } else { SMALL_GAP };
-            match self.0.compare_exchange_weak(next, base + bytes + gap, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return base,
-                Err(found) => next = found,
-            }
-        }
-    }
-}
-
-#[derive(Debug, Default)]
-struct State {
-    allocations: Table,
-    in_use: u64,
-    peak: u64,
-    live: usize,
-    /// What a launch gets, until an allocation comes or goes.
-    snapshot: Option<Arc<Snapshot>>,
-}
-
-/// All memory of a device.
-#[derive(Debug)]
-pub(crate) struct Memory {
-    total: u64,
-    /// Which bytes were written is kept track of.
-    sanitised: bool,
-    addresses: Arc<Addresses>,
-    /// What the host allocates.
-    state: RwLock<State>,
-    /// What kernels allocate.
-    heap: Heap,
-}
-
-/// The allocations as a launch sees them, sorted by address.
-pub(crate) type Snapshot = Vec<Arc<Allocation>>;
-
-/// Freed allocations whose addresses are still recognised.
-const GRAVES: usize = 4096;
-
-impl Memory {
-    pub(crate) fn new(total: u64, sanitised: bool) -> Self {
-        let addresses = Arc::new(Addresses(AtomicU64::new(FIRST)));
-        let heap = Heap::new(Arc::clone(&addresses), sanitised);
-        Self { total, sanitised, addresses, state: RwLock::default(), heap }
-    }
-
-    fn read_state(&self) -> std::sync::RwLockReadGuard<'_, State> {
-        self.state.read().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-
-    pub(crate) fn alloc(&self, bytes: u64, label: &str, role: Role) -> Result<Arc<Allocation>, MemoryError> {
-        let mut state = self.state.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if bytes > self.total - state.in_use {
-            return Err(MemoryError::OutOfMemory { requested: bytes, in_use: state.in_use, total: self.total });
-        }
-        let base = self.addresses.claim(bytes, ALIGN);
-        let allocation = Allocation::new(base, bytes, label.into(), role, None, self.sanitised);
-        let allocation = Arc::new(allocation.ok_or(MemoryError::HostOutOfMemory { requested: bytes })?);
-        state.in_use += bytes;
-        state.peak = state.peak.max(state.in_use);
-        state.live += 1;
-        state.snapshot = None;
-        state.allocations.insert(Arc::clone(&allocation));
-        Ok(allocation)
-    }
-
-    pub(crate) fn free(&self, pointer: DevicePtr) -> Result<(), MemoryError> {
-        let allocation = self.find(pointer.0)?;
-        let label = || allocation.label.to_string();
-        if allocation.base != pointer.0 {
-            return Err(MemoryError::NotAStart { address: pointer.0, label: label() });
-        }
-        let mut state = self.state.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if !state.allocations.bury(&allocation) {
-            return Err(MemoryError::UseAfterFree { address: pointer.0, label: label() });
-        }
-        state.in_use -= allocation.bytes;
-        state.live -= 1;
-        state.snapshot = None;
-        Ok(())
-    }
-
-    /// The live allocation around `address`.
-    fn find(&self, address: u64) -> Result<Arc<Allocation>, MemoryError> {
-        let state = self.read_state();
-        let allocation = state
-            .allocations
-            .before(address)
-            .filter(|found| address - found.base <= found.bytes)
-            .ok_or(MemoryError::InvalidPointer { address })?;
-        if allocation.is_freed() {
-            return Err(MemoryError::UseAfterFree { address, label: allocation.label.to_string() });
-        }
-        Ok(Arc::clone(allocation))
-    }
-
-    /// The allocation that holds `bytes` bytes at `pointer`, and the offset there.
-    pub(crate) fn range(&self, pointer: DevicePtr, bytes: u64) -> Result<(Arc<Allocation>, u64), MemoryError> {
-        let allocation = self.find(pointer.0)?;
-        let offset = pointer.0 - allocation.base;
-        let available = allocation.bytes - offset;
-        if bytes > available {
-            let label = allocation.label.to_string();
-            return Err(MemoryError::OutOfBounds { address: pointer.0, bytes, label, available });
-        }
-        Ok((allocation, offset))
-    }
-
-    pub(crate) fn sanitised(&self) -> bool {
-        self.sanitised
-    }
-
-    /// What has been allocated and not freed.
-    pub(crate) fn live(&self) -> Vec<Arc<Allocation>> {
-        self.read_state().allocations.live().cloned().collect()
-    }
-
-    pub(crate) fn heap(&self) -> &Heap {
-        &self.heap
-    }
-
-    pub(crate) fn info(&self) -> MemoryInfo {
-        let state = self.read_state();
-        MemoryInfo { in_use: state.in_use, peak: state.peak, total: self.total, allocations: state.live }
-    }
-
-    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
-        if let Some(snapshot) = &self.read_state().snapshot {
-            return Arc::clone(snapshot);
-        }
-        let mut state = self.state.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let snapshot = Arc::new(state.allocations.by_base.values().cloned().collect::<Snapshot>());
-        state.snapshot = Some(Arc::clone(&snapshot));
-        snapshot
-    }
-}
-
-/// Zeroed words, or `None` where the host has no room. The pages behind them are not touched yet.
+/// Zeroed words, or `None` where the host has no room. Their pages are not touched yet.
 fn zeroed_words(count: u64) -> Option<Box<[UnsafeCell<u64>]>> {
     let layout = std::alloc::Layout::array::<u64>(usize::try_from(count).ok()?).ok()?;
     if layout.size() == 0 {
@@ -661,17 +353,4 @@ fn zeroed_words(count: u64) -> Option<Box<[UnsafeCell<u64>]>> {
     }
     // SAFETY: `count` words of zeros, allocated with the layout that a boxed slice of them has.
     Some(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(pointer, count as usize)) })
-}
-
-/// Which allocation an address belongs to, or is nearest to.
-pub(crate) fn nearest(snapshot: &Snapshot, heap: &Heap, address: u64) -> Option<Arc<Allocation>> {
-    let after = snapshot.partition_point(|allocation| allocation.base <= address);
-    let before = after.checked_sub(1).map(|at| Arc::clone(&snapshot[at]));
-    let [block_before, block_after] = heap.around(address);
-    let all = [before, block_before, snapshot.get(after).cloned(), block_after];
-    // Of two as near as each other, the one that ends before the address.
-    all.into_iter().flatten().min_by_key(|found| match address.checked_sub(found.base) {
-        Some(offset) => offset.saturating_sub(found.bytes),
-        None => found.base - address,
-    })
 }

@@ -1,0 +1,109 @@
+//! `cp.async`: copies to shared memory that are made when they are waited for.
+
+use std::sync::Arc;
+
+use super::address::addresses;
+use super::check::{Checked, for_parts};
+use super::context::Context;
+use super::copies::{Copies, PendingCopy, Source};
+use super::elements::{shared_bytes, write_shared};
+use super::monitor::Monitor;
+use super::place::{Kind, Place, Reach};
+use super::rows::Rows;
+use crate::ir::*;
+use crate::lanes::{lanes, mask_of};
+
+/// Copies that a warp may have under way before they are made unasked.
+const MAX_COPIES: usize = 1 << 16;
+
+/// Notes the copy; [`cp_async_wait`] makes it.
+#[inline(never)]
+pub(crate) fn cp_async<M: Monitor>(
+    context: &mut Context<'_, '_, M>,
+    rows: Rows,
+    copy: &CpAsync,
+    mask: u32,
+) -> Checked<()> {
+    let to = addresses(rows, context.frame_local(), &copy.dst);
+    let from = addresses(rows, context.frame_local(), &copy.src);
+    let bytes = copy.bytes;
+    let ignored = copy.ignore.map_or(0, |(p, negated)| {
+        let bits = *context.predicate(p);
+        if negated { !bits } else { bits }
+    });
+    let read = |lane: usize| match copy.src_bytes {
+        _ if ignored >> lane & 1 == 1 => 0,
+        Some(row) => rows.lane(row, lane).min(u32::from(bytes)) as u8,
+        None => bytes,
+    };
+    let refused = for_parts(context, MemSpace::Shared, &to, mask, Reach::new(Kind::Copy, bytes.into()), |_, _| {})?;
+    let mut mask = mask & !refused;
+    if context.warp.copies.pending.len() >= MAX_COPIES {
+        cp_async_wait(context, None, u32::MAX);
+    }
+    // A lane reads only as far as its source is long, aligned as the whole copy; one that reads nothing may hold any address.
+    let mut sources: [(Source, u64); 32] = std::array::from_fn(|_| (Source::Buffer(0), 0));
+    let mut rest = mask_of(|lane| read(lane) != 0) & mask;
+    while rest != 0 {
+        let length = read(rest.trailing_zeros() as usize);
+        let alike = mask_of(|lane| read(lane) == length) & rest;
+        rest &= !alike;
+        let reach = Reach { align: bytes.into(), ..Reach::new(Kind::Read, length.into()) };
+        mask &= !for_parts(context, MemSpace::Global, &from, alike, reach, |context, part| {
+            if let Place::Allocation(allocation) = part.place {
+                let snapshot = &context.launch.memory;
+                let index = snapshot.partition_point(|other| other.base < allocation.base);
+                let source = part.block.map_or(Source::Buffer(index), |block| Source::Block(Arc::clone(block)));
+                lanes(part.mask).for_each(|lane| sources[lane] = (source.clone(), from[lane] - part.base));
+            }
+        })?;
+    }
+    let copies = &mut context.warp.copies;
+    for lane in lanes(mask) {
+        let group = copies.committed[lane];
+        copies.pending.push(PendingCopy {
+            lane,
+            group,
+            to: to[lane] as u32,
+            from: sources[lane].clone(),
+            bytes,
+            read: read(lane),
+        });
+    }
+    Ok(())
+}
+
+/// Makes the copies of all but the latest `n` groups that the lanes have committed; `None`: all copies.
+#[inline(never)]
+pub(crate) fn cp_async_wait<M: Monitor>(context: &mut Context<'_, '_, M>, n: Option<u32>, mask: u32) {
+    let Copies { mut pending, committed } = std::mem::take(&mut context.warp.copies);
+    let memory = shared_bytes(context.block);
+    pending.retain(|copy| {
+        let due = match n {
+            None => true,
+            Some(n) => copy.group < committed[copy.lane].saturating_sub(n),
+        };
+        if mask >> copy.lane & 1 == 0 || !due {
+            return true;
+        }
+        for byte in 0..u64::from(copy.bytes) {
+            let value = if byte < u64::from(copy.read) {
+                let allocation = match &copy.from.0 {
+                    Source::Buffer(index) => &context.launch.memory[*index],
+                    Source::Block(block) => block,
+                };
+                // SAFETY: `cp_async` checked the range that is read.
+                unsafe { allocation.load(copy.from.1 + byte, 1) }
+            } else {
+                0
+            };
+            // SAFETY: `cp_async` checked the range that is written.
+            unsafe { write_shared(memory, u64::from(copy.to) + byte, 1, value) };
+        }
+        if let Some(sanitiser) = context.monitor.sanitiser() {
+            sanitiser.copied(context.block, context.warp.number, copy.lane, copy.to, copy.bytes);
+        }
+        false
+    });
+    context.warp.copies = Copies { pending, committed };
+}

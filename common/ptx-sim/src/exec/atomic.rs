@@ -1,0 +1,118 @@
+//! Atomics: lane after lane.
+
+use super::address::addresses;
+use super::check::{Checked, for_parts};
+use super::context::Context;
+use super::elements::{gather, read_lane, scatter, write_lane};
+use super::monitor::Monitor;
+use super::place::{Kind, Part, Place, Reach};
+use super::rows::Rows;
+use crate::ir::*;
+use crate::lanes::lanes;
+use crate::scalar::Mode;
+
+/// The value that an atomic stores.
+fn atomic_result(atomic: &Atomic, mode: Mode, old: u64, a: u64, b: u64) -> u64 {
+    let bits = u32::from(atomic.bytes) * 8;
+    let sign = |value: u64| ((value << (64 - bits)) as i64) >> (64 - bits);
+    let value = match atomic.op {
+        AtomOp::And => old & a,
+        AtomOp::Or => old | a,
+        AtomOp::Xor => old ^ a,
+        AtomOp::Exch => a,
+        AtomOp::Cas => {
+            if old == a {
+                b
+            } else {
+                old
+            }
+        }
+        AtomOp::Add => old.wrapping_add(a),
+        AtomOp::Inc => {
+            if old >= a {
+                0
+            } else {
+                old + 1
+            }
+        }
+        AtomOp::Dec => {
+            if old == 0 || old > a {
+                a
+            } else {
+                old - 1
+            }
+        }
+        AtomOp::MinU => old.min(a),
+        AtomOp::MaxU => old.max(a),
+        AtomOp::MinS => sign(old).min(sign(a)) as u64,
+        AtomOp::MaxS => sign(old).max(sign(a)) as u64,
+        AtomOp::Float(f) => f(mode, old, a, 0),
+    };
+    if bits == 64 { value } else { value & ((1 << bits) - 1) }
+}
+
+/// Lane after lane, lowest first.
+#[inline(never)]
+pub(crate) fn atomic<M: Monitor>(
+    context: &mut Context<'_, '_, M>,
+    rows: Rows,
+    atomic: &Atomic,
+    mask: u32,
+) -> Checked<()> {
+    if atomic.bytes == 16 {
+        return atomic128(context, rows, atomic, mask);
+    }
+    let addresses = addresses(rows, context.frame_local(), &atomic.address);
+    let wide = atomic.bytes == 8;
+    let in_global = Mode { ftz: atomic.flushes, ..atomic.mode };
+    let mut old = [0; 32];
+    let reach = Reach { order: atomic.order, ..Reach::new(Kind::Atomic, atomic.bytes.into()) };
+    for_parts(context, atomic.address.space, &addresses, mask, reach, |context, part| {
+        for lane in lanes(part.mask) {
+            let a = rows.lane_of(atomic.a, wide, lane);
+            let b = if matches!(atomic.op, AtomOp::Cas) { rows.lane_of(atomic.b, wide, lane) } else { 0 };
+            if let Place::Allocation(allocation) = part.place {
+                let offset = addresses[lane] - part.base;
+                // SAFETY: `for_parts` checked range and alignment of each lane of the part.
+                old[lane] = unsafe {
+                    allocation.update(offset, atomic.bytes, |old| atomic_result(atomic, in_global, old, a, b))
+                };
+            } else {
+                let one = Part { mask: 1 << lane, ..*part };
+                old[lane] = gather(context, &one, &addresses, 0, atomic.bytes)[lane];
+                let new = atomic_result(atomic, atomic.mode, old[lane], a, b);
+                scatter(context, &one, &addresses, 0, atomic.bytes, |_| new);
+            }
+        }
+    })?;
+    if let Some(d) = atomic.result {
+        lanes(mask).for_each(|lane| rows.set_lane_of(d, wide, lane, old[lane]));
+    }
+    Ok(())
+}
+
+/// `atom.exch.b128` and `atom.cas.b128`, one at a time on the whole host: it has no atomics of 16 bytes.
+#[cold]
+fn atomic128<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, atomic: &Atomic, mask: u32) -> Checked<()> {
+    static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let addresses = addresses(rows, context.frame_local(), &atomic.address);
+    let space = atomic.address.space;
+    let pair = |row: R, lane: usize| [rows.lane_of(row, true, lane), rows.lane_of(row + 2, true, lane)];
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    for lane in lanes(mask) {
+        let mut old = [0; 2];
+        read_lane(context, space, lane, addresses[lane], 8, &mut old)?;
+        let a = pair(atomic.a, lane);
+        let new = match atomic.op {
+            AtomOp::Cas if old == a => pair(atomic.b, lane),
+            AtomOp::Cas => old,
+            _ => a,
+        };
+        write_lane(context, space, lane, addresses[lane], 8, &new)?;
+        if let Some(d) = atomic.result {
+            rows.set_lane_of(d, true, lane, old[0]);
+            rows.set_lane_of(d + 2, true, lane, old[1]);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,63 @@
+//! A block that is being run.
+
+use super::barrier::{BARRIERS, BarrierState};
+use super::launch::{Counts, Launch};
+use super::shadow::BlockShadow;
+use super::warp::Warp;
+
+/// A block that is being run.
+pub(crate) struct Block {
+    pub number: u64,
+    pub index: [u32; 3],
+    /// Shared memory, in words for its alignment.
+    pub shared: Vec<u128>,
+    /// Its size in bytes.
+    pub shared_bytes: u64,
+    pub warps: Vec<Warp>,
+    pub barriers: [BarrierState; BARRIERS],
+    /// Threads that have not exited.
+    pub live: u32,
+    /// A thread exited or came to a barrier since completion was last looked for.
+    pub barriers_touched: bool,
+    pub counts: Counts,
+    /// What a sanitiser knows of the block.
+    pub shadow: Option<Box<BlockShadow>>,
+}
+
+impl Block {
+    pub(super) fn new() -> Self {
+        Self {
+            number: 0,
+            index: [0; 3],
+            shared: Vec::new(),
+            shared_bytes: 0,
+            warps: Vec::new(),
+            barriers: Default::default(),
+            live: 0,
+            barriers_touched: false,
+            counts: Counts::default(),
+            shadow: None,
+        }
+    }
+
+    /// Makes this the block of that number, about to begin.
+    pub(super) fn reset(&mut self, launch: &Launch<'_>, number: u64) {
+        self.number = number;
+        self.index = launch.block_index(number);
+        self.shared_bytes = launch.shared_bytes().into();
+        self.shared.clear();
+        self.shared.resize((launch.shared_bytes() as usize).div_ceil(16), 0);
+        let threads = launch.threads();
+        self.warps.resize_with(threads.div_ceil(32) as usize, Warp::default);
+        for (number, warp) in self.warps.iter_mut().enumerate() {
+            let lanes = (threads - number as u32 * 32).min(32);
+            warp.reset(launch, number as u32, lanes);
+        }
+        self.barriers = Default::default();
+        self.live = threads;
+        self.counts = Counts::default();
+        if launch.sanitised {
+            self.shadow.get_or_insert_default().reset(launch, number);
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Control: lanes part and meet, enter functions, and come to barriers.
+
+use super::block::Block;
+use super::context::Context;
+use super::launch::Launch;
+use super::malloc::{free, malloc};
+use super::monitor::Monitor;
+use super::printf;
+use super::problem::Problem;
+use super::rows::Rows;
+use super::scene::Scene;
+use super::together;
+use super::warp::{NONE, Split, State, Warp};
+use crate::fault::FaultKind;
+use crate::ir::*;
+use crate::lanes::mask_of;
+
+/// A problem and the instruction it happened at.
+pub(super) type Fail = (Box<Problem>, usize);
+
+/// The join that the lanes of `split` will meet at when a branch has parted them.
+pub(super) fn part(warp: &mut Warp, split: &Split, join: u32) -> u32 {
+    if join == NONE || warp.meets(split.join, join, split.callers.len()) {
+        split.join // a loop: those that left in an earlier round already wait there
+    } else {
+        warp.new_join(split, join)
+    }
+}
+
+/// Lanes of a guarded instruction that do not take part go on while the others wait.
+pub(super) fn leave_behind(warp: &mut Warp, split: &Split, pc: usize, mask: u32, active: u32) {
+    if mask != active {
+        warp.splits.push(Split { pc: pc as u32 + 1, mask: mask & !active, ..split.clone() });
+    }
+}
+
+/// `call`: a built-in function is done at once; otherwise `split` enters the function.
+#[inline(never)]
+pub(super) fn enter<M: Monitor>(
+    context: &mut Context<'_, '_, M>,
+    rows: Rows,
+    split: &mut Split,
+    call: &Call,
+) -> Result<(), Box<Problem>> {
+    match call.callee {
+        Callee::Vprintf => {
+            printf::vprintf(context, call, split.mask)?;
+            split.pc += 1;
+            Ok(())
+        }
+        Callee::Malloc => {
+            malloc(context, call, split.mask);
+            split.pc += 1;
+            Ok(())
+        }
+        Callee::Free => {
+            free(context, call, split.mask)?;
+            split.pc += 1;
+            Ok(())
+        }
+        Callee::AssertFail => Err(printf::assertion(context, call, split.mask)),
+        Callee::Function(function) => context.warp.call(context.launch, split, function, call),
+        Callee::Indirect(row) => {
+            let first = split.mask.trailing_zeros() as usize;
+            let address = rows.lane_of(row, true, first);
+            let same = mask_of(|lane| rows.lane_of(row, true, lane) == address) & split.mask;
+            let functions = &context.launch.program.functions;
+            let index = address.wrapping_sub(FUNCTION_WINDOW);
+            let callable =
+                |at: u64| functions.get(at as usize).is_some_and(|function| function.defined && !function.kernel);
+            if !index.is_multiple_of(16) || !callable(index / 16) {
+                let message = format!("{address:#x} is not the address of a function");
+                return Err(Problem::new(FaultKind::InvalidCall, same, message).at(address));
+            }
+            // Lanes that call something else come back to this instruction.
+            if same != split.mask {
+                let rest = Split { mask: split.mask & !same, ..split.clone() };
+                context.warp.splits.push(rest);
+                split.mask = same;
+            }
+            context.warp.call(context.launch, split, (index / 16) as u32, call)
+        }
+    }
+}
+
+/// Lanes come to a barrier of the block.
+#[inline(never)]
+pub(super) fn arrive<M: Monitor>(
+    context: &mut Context<'_, '_, M>,
+    rows: Rows,
+    barrier: &Barrier,
+    mask: u32,
+) -> Result<(), Box<Problem>> {
+    let first = mask.trailing_zeros() as usize;
+    let id = rows.lane(barrier.id, first);
+    let count = barrier.count.map_or(0, |row| rows.lane(row, first));
+    let fail = |message: String| Err(Problem::new(FaultKind::InvalidBarrier, mask, message));
+    if id >= NUMBERED_BARRIERS && !barrier.cluster {
+        return fail(format!("barrier {id} does not exist"));
+    }
+    if barrier.count.is_some() && (count == 0 || !count.is_multiple_of(32)) {
+        return fail(format!("barrier {id} is to wait for {count} threads, which is not a multiple of 32"));
+    }
+    let trues = barrier.source.map(|(p, negated)| {
+        let bits = *context.predicate(p);
+        (if negated { !bits } else { bits } & mask).count_ones()
+    });
+    let state = &mut context.block.barriers[id as usize];
+    if state.arrived != 0 && state.expected != count {
+        let (one, other) = (state.expected, count);
+        let words = |count: u32| if count == 0 { "all threads".to_owned() } else { format!("{count} threads") };
+        return fail(format!("barrier {id} waits for {} here and for {} elsewhere", words(other), words(one)));
+    }
+    state.expected = count;
+    state.arrived += mask.count_ones();
+    if let Some(trues) = trues {
+        state.trues += trues;
+        state.voters += mask.count_ones();
+    }
+    context.block.barriers_touched = true;
+    let at = context.at();
+    if let Some(sanitiser) = context.monitor.sanitiser() {
+        sanitiser.arrived(at, context.block, context.warp, barrier, id, mask);
+    }
+    Ok(())
+}
+
+/// Lets splits that wait for each other at a warp-level instruction go on, if all the lanes it names have come.
+pub(super) fn meet<M: Monitor>(
+    warp: &mut Warp,
+    block: &mut Block,
+    launch: &Launch<'_>,
+    monitor: &mut M,
+) -> Result<bool, Fail> {
+    for first in 0..warp.splits.len() {
+        let State::Together { members } = warp.splits[first].state else { continue };
+        let Split { pc, frame, .. } = warp.splits[first];
+        let Op::Together(op) = &launch.program.code[pc as usize].op else { continue };
+        let sync = matches!(op.op, TogetherOp::Sync);
+        let is_with = |split: &Split| match split.state {
+            State::Together { members: theirs } => {
+                theirs == members && (sync || split.pc == pc && split.frame.rows == frame.rows)
+            }
+            _ => false,
+        };
+        let union = warp.splits.iter().filter(|split| is_with(split)).fold(0, |union, split| union | split.mask);
+        if members & warp.live & !union != 0 {
+            continue;
+        }
+        let pc = pc as usize;
+        if sync {
+            if let Some(sanitiser) = monitor.sanitiser() {
+                sanitiser.warp_met(block, warp.number, union);
+            }
+        } else {
+            let mut context = Context { warp, block, launch, frame, monitor, pc };
+            together::execute(&mut context, op, union).map_err(|problem| (problem, pc))?;
+            let rows = warp.frame_rows(frame);
+            monitor.after(&Scene {
+                launch,
+                block,
+                warp,
+                rows,
+                frame_predicates: frame.predicates,
+                frame_local: frame.local,
+                pc,
+                mask: union,
+                active: union,
+            });
+        }
+        for split in warp.splits.iter_mut().filter(|split| is_with(split)) {
+            split.pc += 1;
+            split.state = State::Ready;
+        }
+        return Ok(true);
+    }
+    Ok(false)
+}

@@ -1,0 +1,43 @@
+//! Asynchronous copies that a warp has under way.
+
+use std::sync::Arc;
+
+use crate::lanes::lanes;
+use crate::memory::Allocation;
+
+/// `cp.async` copies under way. They happen as late as PTX allows, when a wait asks for them, so that a kernel that
+/// forgets to wait reads what was there before: on hardware it would only sometimes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Copies {
+    pub(super) pending: Vec<PendingCopy>,
+    /// Groups that each lane has committed.
+    pub(super) committed: [u32; 32],
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct PendingCopy {
+    pub(super) lane: usize,
+    /// The lane's group it belongs to.
+    pub(super) group: u32,
+    /// Offset in shared memory.
+    pub(super) to: u32,
+    /// What is read, and the offset there.
+    pub(super) from: (Source, u64),
+    pub(super) bytes: u8,
+    /// Bytes read; the rest is zeros.
+    pub(super) read: u8,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Source {
+    /// Index in the launch's snapshot.
+    Buffer(usize),
+    /// Of the heap.
+    Block(Arc<Allocation>),
+}
+
+impl Copies {
+    pub(crate) fn commit(&mut self, mask: u32) {
+        lanes(mask).for_each(|lane| self.committed[lane] += 1);
+    }
+}

@@ -1,0 +1,299 @@
+//! A launch: the kernel with everything that is the same for all its blocks, and what its places are called.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::problem::{Earlier, Problem};
+use crate::fault::{Fault, FaultKind, OtherAccess};
+use crate::ir::{ConstantValue, KernelPart, Program};
+use crate::memory::{Allocation, Heap, Snapshot, plural};
+use crate::trace::Site;
+
+/// Bytes between shared variables of a sanitised launch. A multiple of 128, so that every variable keeps its banks.
+pub(crate) const RED_ZONE: u32 = 256;
+
+/// A kernel with everything that a launch settles.
+pub(crate) struct Launch<'a> {
+    pub program: &'a Program,
+    pub kernel: &'a KernelPart,
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    pub dynamic_shared: u32,
+    pub params: Vec<u8>,
+    pub memory: Arc<Snapshot>,
+    /// What kernels allocate while they run.
+    pub heap: LaunchHeap<'a>,
+    /// Addresses of the module's variables.
+    pub globals: &'a [u64],
+    /// The PTX text and the name of its file, for faults.
+    pub source: &'a str,
+    pub file: &'a str,
+    pub budget: u64,
+    /// A sanitiser watches: shared variables stand apart, and what is written is kept track of.
+    pub sanitised: bool,
+    /// What kernels print.
+    pub output: &'a Mutex<String>,
+    pub started: std::time::Instant,
+}
+
+/// What a launch counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub warp_instructions: u64,
+    pub lane_instructions: u64,
+}
+
+impl Launch<'_> {
+    pub(crate) fn threads(&self) -> u32 {
+        self.block.iter().product()
+    }
+
+    pub(crate) fn shared_bytes(&self) -> u32 {
+        self.kernel.info.static_shared.next_multiple_of(16) + self.red_zones() + self.dynamic_shared
+    }
+
+    /// Bytes of all red zones between shared variables together.
+    fn red_zones(&self) -> u32 {
+        if self.sanitised { self.kernel.static_variables.len() as u32 * RED_ZONE } else { 0 }
+    }
+
+    /// Where a shared variable stands in this launch that begins at `offset` in the kernel's layout.
+    pub(crate) fn shared_offset(&self, offset: u32) -> u32 {
+        if !self.sanitised {
+            return offset;
+        }
+        let statics = &self.kernel.static_variables;
+        let before = statics.partition_point(|variable| variable.offset + variable.bytes <= offset);
+        offset + before as u32 * RED_ZONE
+    }
+
+    /// The value of a constant row.
+    pub(crate) fn constant(&self, value: ConstantValue) -> u64 {
+        match value {
+            ConstantValue::Bits(bits) => bits,
+            ConstantValue::Global(index, offset) => self.globals[index as usize].wrapping_add(offset as u64),
+            ConstantValue::Shared(index, offset) => {
+                let at = self.kernel.shared.get(&index).copied().unwrap_or(0);
+                u64::from(self.shared_offset(at)).wrapping_add(offset as u64)
+            }
+        }
+    }
+
+    /// Says what is wrong with a block index or a warp's number.
+    pub(crate) fn check_place(&self, block: [u32; 3], warp: Option<u32>) -> Result<(), String> {
+        let warps = self.threads().div_ceil(32);
+        if block.iter().zip(self.grid).any(|(index, extent)| *index >= extent) {
+            let ([x, y, z], [gx, gy, gz]) = (block, self.grid);
+            return Err(format!("there is no block ({x}, {y}, {z}) in a grid of {gx} × {gy} × {gz} blocks"));
+        }
+        match warp {
+            Some(warp) if warp >= warps => {
+                let threads = self.threads();
+                Err(format!(
+                    "there is no warp {warp} in a block of {threads} threads, which has {}",
+                    match warps {
+                        1 => "warp 0 only".to_owned(),
+                        _ => format!("warps 0 to {}", warps - 1),
+                    }
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Block number in launch order to `blockIdx`.
+    pub(super) fn block_index(&self, number: u64) -> [u32; 3] {
+        let [x, y, _] = self.grid.map(u64::from);
+        [(number % x) as u32, (number / x % y) as u32, (number / (x * y)) as u32]
+    }
+
+    /// Where an instruction is from.
+    pub(crate) fn site(&self, pc: usize) -> Site {
+        let place = self.program.places.get(pc).copied().unwrap_or_default();
+        let path = |number: u64| {
+            let found = self.program.files.iter().find(|(index, _)| *index == number);
+            found.map(|(_, path)| path.clone())
+        };
+        let mut inlined_from = None;
+        let mut file = place.loc.and_then(|loc| path(loc.file));
+        let mut at = place.loc.map(|loc| (loc.line, loc.column));
+        // A line of a header that was inlined says little: show the line that called it.
+        if let Some((number, line, column)) = place.loc.and_then(|loc| loc.inlined_at)
+            && let Some(caller) = path(number)
+        {
+            if let (Some(inner), Some((inner_line, _))) = (file, at) {
+                inlined_from = Some((inner, inner_line));
+            }
+            file = Some(caller);
+            at = Some((line, column));
+        }
+        // An instruction may take several lines: up to its semicolon.
+        let text = self.source.get(place.ptx_at as usize..).filter(|_| place.ptx_line != 0).unwrap_or_default();
+        let instruction = text.find(';').map_or(text, |end| &text[..=end]);
+        Site {
+            line: file.as_ref().and(at).map(|(line, _)| line),
+            column: file.as_ref().and(at).map_or(0, |(_, column)| column),
+            file,
+            inlined_from,
+            ptx_line: place.ptx_line,
+            instruction: instruction.split_whitespace().collect::<Vec<_>>().join(" "),
+            text: None,
+        }
+    }
+
+    /// The fault of `lanes` of a warp at `pc`.
+    pub(crate) fn fault(&self, problem: Problem, pc: usize, block: [u32; 3], warp: u32) -> Fault {
+        let site = self.site(pc);
+        let mut notes = problem.notes;
+        if let Some((file, line)) = site.inlined_from {
+            notes.push(format!("inlined from {file}:{line}"));
+        }
+        let lane = problem.lanes.trailing_zeros().min(31);
+        Fault {
+            kind: problem.kind,
+            message: problem.message,
+            kernel: self.kernel.info.name.clone(),
+            line: site.line,
+            column: site.column,
+            file: site.file,
+            ptx: (self.file.to_owned(), site.ptx_line),
+            instruction: site.instruction,
+            block,
+            thread: self.thread_index(warp * 32 + lane),
+            threads: problem.lanes.count_ones(),
+            address: problem.address,
+            notes,
+            other: problem.other.map(|other| Box::new(self.other(other))),
+            count: u64::from(problem.lanes.count_ones()),
+        }
+    }
+
+    /// The other access of a race.
+    fn other(&self, other: Earlier) -> OtherAccess {
+        let threads = u64::from(self.threads());
+        let warp = (other.thread % threads / 32) as u32;
+        let mut problem = Problem::new(FaultKind::SharedRace, 1 << (other.thread % threads % 32), "");
+        problem.notes.clear();
+        let place = self.fault(*problem, other.pc, self.block_index(other.thread / threads), warp);
+        OtherAccess {
+            what: other.what,
+            file: place.file,
+            line: place.line,
+            column: place.column,
+            ptx: place.ptx,
+            block: place.block,
+            thread: place.thread,
+        }
+    }
+
+    /// In words, where the first of `lanes` is: "thread (0, 0, 0) waits at reduce.cu:12".
+    pub(crate) fn whereabouts(&self, pc: usize, block: [u32; 3], warp: u32, lanes: u32, verb: &str) -> String {
+        let place = self.fault(*Problem::new(FaultKind::BarrierDivergence, lanes, ""), pc, block, warp);
+        let [x, y, z] = place.thread;
+        let at = match (&place.file, place.line) {
+            (Some(file), Some(line)) => format!("{file}:{line}"),
+            _ => format!("{}:{}", place.ptx.0, place.ptx.1),
+        };
+        format!("thread ({x}, {y}, {z}) {verb} at {at}")
+    }
+
+    /// Name, start and size of the variables of shared memory, in order.
+    pub(crate) fn shared_variables(&self) -> impl Iterator<Item = (&str, u32, u32)> {
+        let variables = self
+            .kernel
+            .static_variables
+            .iter()
+            .map(|variable| (source_name(&variable.name), self.shared_offset(variable.offset), variable.bytes));
+        let dynamic = self.shared_bytes() - self.dynamic_shared;
+        let dynamic = ("dynamic shared memory", dynamic, self.dynamic_shared);
+        variables.chain((self.dynamic_shared != 0).then_some(dynamic))
+    }
+
+    /// How an offset lies to the variables of shared memory, in words.
+    pub(crate) fn describe_shared(&self, offset: u64) -> String {
+        let before = self.shared_variables().map(|(name, start, bytes)| (u64::from(start), bytes, name));
+        let Some((start, bytes, name)) = before.filter(|(start, ..)| *start <= offset).last() else {
+            return format!("{} before the first variable", plural(offset));
+        };
+        let (into, bytes) = (offset - start, u64::from(bytes));
+        match into {
+            _ if into < bytes => format!("{} into `{name}` ({bytes} bytes of shared memory)", plural(into)),
+            _ if into == bytes => format!("just past the end of `{name}` ({bytes} bytes of shared memory)"),
+            _ => format!("{} past the end of `{name}` ({bytes} bytes of shared memory)", plural(into - bytes)),
+        }
+    }
+
+    /// Thread number in the block to `threadIdx`.
+    pub(crate) fn thread_index(&self, number: u32) -> [u32; 3] {
+        let [x, y, _] = self.block;
+        [number % x, number / x % y, number / (x * y)]
+    }
+}
+
+/// The name that a variable of a function has in CUDA C++: `tile` for `_ZZ6reduceE4tile`.
+fn source_name(name: &str) -> &str {
+    let digits = |at: usize| name[..at].bytes().rev().take_while(u8::is_ascii_digit).count();
+    let names = |at: &usize| {
+        let count = digits(*at);
+        (1..=count).any(|count| name[at - count..*at].parse() == Ok(name.len() - at))
+    };
+    let found = name.starts_with("_ZZ").then(|| (1..name.len()).find(names)).flatten();
+    found.map_or(name, |at| &name[at..])
+}
+
+/// The device's heap as a launch uses it.
+pub(crate) struct LaunchHeap<'a> {
+    pub heap: &'a Heap,
+    /// The instructions that blocks come from.
+    places: Mutex<HashMap<usize, HeapPlace>>,
+}
+
+#[derive(Clone)]
+pub(super) struct HeapPlace {
+    /// What diagnostics call its blocks.
+    pub label: Arc<str>,
+    /// The finding that one becomes if it is never freed.
+    pub leak: Arc<Fault>,
+}
+
+impl<'a> LaunchHeap<'a> {
+    pub(crate) fn new(heap: &'a Heap) -> Self {
+        Self { heap, places: Mutex::default() }
+    }
+
+    /// The live block that holds `address`.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn find(&self, address: u64) -> Option<Arc<Allocation>> {
+        self.heap.live_block(address)
+    }
+
+    pub(super) fn place(&self, launch: &Launch<'_>, pc: usize) -> HeapPlace {
+        let mut places = lock(&self.places);
+        let place = match places.entry(pc) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let leak = launch.fault(*Problem::new(FaultKind::Leak, 1, ""), pc, [0; 3], 0);
+                let (file, line) = leak.place();
+                new.insert(HeapPlace { label: format!("malloc at {file}:{line}").into(), leak: Arc::new(leak) })
+            }
+        };
+        place.clone()
+    }
+}
+
+/// An instruction that a warp is at.
+#[derive(Clone, Copy)]
+pub(crate) struct At<'l> {
+    pub launch: &'l Launch<'l>,
+    /// `blockIdx`.
+    pub block: [u32; 3],
+    /// Number of the warp in the block.
+    pub warp: u32,
+    pub pc: usize,
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,74 @@
+//! What an access does, and in which memory.
+
+use std::sync::Arc;
+
+use crate::ir::Order;
+use crate::memory::Allocation;
+
+/// Lanes of `mask` that lie in one place.
+#[derive(Clone, Copy)]
+pub(crate) struct Part<'p> {
+    pub mask: u32,
+    pub place: Place<'p>,
+    /// The place, if it is a block of the heap.
+    pub(super) block: Option<&'p Arc<Allocation>>,
+    /// What the lanes' addresses count from.
+    pub base: u64,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Place<'p> {
+    Allocation(&'p Allocation),
+    Shared,
+    Local,
+    Param,
+}
+
+/// What an access does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Read,
+    Write,
+    /// Reads and writes in one.
+    Atomic,
+    /// The write of an asynchronous copy, which happens later.
+    Copy,
+}
+
+/// The bytes that a lane is about to write.
+pub(super) type Values<'v> = &'v dyn Fn(usize) -> [u8; 32];
+
+/// What each lane of an access does at its address.
+#[derive(Clone, Copy)]
+pub(crate) struct Reach<'v> {
+    pub kind: Kind,
+    pub order: Order,
+    /// Bytes from the address on.
+    pub bytes: u64,
+    /// What the address must be a multiple of: a power of two.
+    pub(super) align: u64,
+    /// Known for stores.
+    pub values: Option<Values<'v>>,
+}
+
+impl Reach<'_> {
+    #[inline]
+    pub(super) fn new(kind: Kind, bytes: u64) -> Self {
+        Self { kind, order: Order::Weak, bytes, align: bytes, values: None }
+    }
+
+    #[inline]
+    pub(crate) fn reads(self) -> bool {
+        matches!(self.kind, Kind::Read | Kind::Atomic)
+    }
+
+    #[inline]
+    pub(crate) fn writes(self) -> bool {
+        self.kind != Kind::Read
+    }
+
+    /// The verb of a report, and its preposition.
+    pub(super) fn verb(self) -> (&'static str, &'static str) {
+        if self.writes() { ("write", "to") } else { ("read", "from") }
+    }
+}

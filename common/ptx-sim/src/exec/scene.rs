@@ -1,0 +1,24 @@
+//! A moment of a launch, as those see it who watch.
+
+use super::block::Block;
+use super::launch::Launch;
+use super::rows::Rows;
+use super::warp::Warp;
+
+/// A warp about to execute an instruction.
+pub(crate) struct Scene<'s, 'l> {
+    pub launch: &'s Launch<'l>,
+    pub block: &'s Block,
+    pub warp: &'s Warp,
+    /// Registers of the function the warp is in.
+    pub rows: Rows,
+    /// The first of its predicates among the warp's.
+    pub frame_predicates: u32,
+    /// Offset of the function's frame in local memory.
+    pub frame_local: u32,
+    pub pc: usize,
+    /// Lanes that run together.
+    pub mask: u32,
+    /// Those of them that the instruction's guard lets take part.
+    pub active: u32,
+}

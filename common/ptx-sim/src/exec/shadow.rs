@@ -1,0 +1,141 @@
+//! What a sanitiser keeps of a block: who touched each of its cells last, and what its threads know of each other.
+
+use std::collections::HashMap;
+
+use super::launch::Launch;
+
+/// Bytes of a cell where no smaller access has been seen.
+const CELL: u32 = 4;
+
+/// [thread in the launch + 1, moment, pc and flags]; all zeros: no access. An array, so that a fresh shadow costs no
+/// memory until it is touched.
+pub(super) type Record = [u32; 3];
+
+/// The last write, and two readers since.
+type Cell = [Record; 3];
+
+pub(super) const NO_RECORD: Record = [0; 3];
+
+/// Flags of a record, below the pc.
+pub(super) const STRONG: u32 = 1;
+
+pub(super) const PENDING: u32 = 2;
+
+pub(super) const WRITE: u32 = 4;
+
+pub(super) const READ: u32 = 8;
+
+pub(super) const FLAGS: u32 = 4;
+
+/// What has been done to each cell of an allocation or of a block's shared memory.
+#[derive(Debug, Default)]
+pub(super) struct Shadow {
+    /// Bytes of a cell are two to the power of this: 4, 2 or 1.
+    pub(super) log: u32,
+    pub(super) cells: Vec<Cell>,
+    /// Records up to this moment are those of an earlier block.
+    pub(super) since: u32,
+}
+
+impl Shadow {
+    pub(super) fn new(bytes: u64) -> Self {
+        Self { log: CELL.ilog2(), cells: vec![[NO_RECORD; 3]; bytes.div_ceil(CELL.into()) as usize], since: 0 }
+    }
+
+    /// Makes cells small enough for an access of `bytes` bytes.
+    pub(super) fn refine(&mut self, bytes: u64) {
+        while !bytes.is_multiple_of(1 << self.log) {
+            self.cells = self.cells.iter().flat_map(|cell| [*cell; 2]).collect();
+            self.log -= 1;
+        }
+    }
+}
+
+/// What a thread knows of another's accesses by way of a place in memory: all released there up to that moment.
+pub(super) type Acquired = Vec<(u32, u32)>;
+
+pub(super) fn acquire(list: &mut Acquired, place: u32, now: u32) {
+    match list.iter_mut().find(|(known, _)| *known == place) {
+        Some((_, moment)) => *moment = (*moment).max(now),
+        None => list.push((place, now)),
+    }
+}
+
+/// What a sanitiser knows of a block that is being run.
+#[derive(Debug, Default)]
+pub(crate) struct BlockShadow {
+    /// Number of the block's first thread in the launch.
+    pub(super) first: u64,
+    pub(super) threads: u32,
+    /// Everything up to here is known to all threads of the block: its start, or its last full barrier.
+    pub(super) base: u32,
+    /// Last fence of any of its threads: at least of block scope, of device scope.
+    pub(super) fences: [u32; 2],
+    pub(super) memory: Shadow,
+    pub(super) written: Vec<u64>,
+    pub(super) warps: Vec<WarpShadow>,
+    pub(super) acquired: Acquired,
+    /// The barrier instruction at which the block's threads gather.
+    pub(super) gathering: HashMap<u32, usize>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct WarpShadow {
+    /// For each lane, up to when it knows what the other lanes did; empty before the first `__syncwarp`.
+    pub(super) mates: Vec<[u32; 32]>,
+    /// For each lane; empty before the first acquire.
+    pub(super) acquired: Vec<Acquired>,
+}
+
+impl BlockShadow {
+    pub(crate) fn reset(&mut self, launch: &Launch<'_>, number: u64) {
+        let bytes = launch.shared_bytes();
+        self.threads = launch.threads();
+        self.first = number * u64::from(self.threads);
+        self.base = u32::MAX; // the block's first access sets it
+        self.fences = [0; 2];
+        if self.memory.cells.is_empty() {
+            self.memory = Shadow::new(bytes.into());
+        }
+        self.written.clear();
+        self.written.resize((bytes as usize).div_ceil(64), 0);
+        self.warps.clear();
+        self.warps.resize_with(self.threads.div_ceil(32) as usize, WarpShadow::default);
+        self.acquired.clear();
+        self.gathering.clear();
+    }
+
+    /// Whether no access of this block's threads from now on can race with that of `record`.
+    #[inline(always)]
+    pub(super) fn is_past(&self, record: Record, since: u32) -> bool {
+        let moment = record[1];
+        moment <= since
+            || moment <= self.base
+                && record[2] & PENDING == 0
+                && u64::from(record[0] - 1).wrapping_sub(self.first) < u64::from(self.threads)
+    }
+
+    /// At the block's first access.
+    pub(super) fn begin(&mut self, now: u32) {
+        if self.base == u32::MAX {
+            self.base = now - 1;
+            self.memory.since = now - 1;
+        }
+    }
+
+    pub(super) fn mates(&mut self, warp: u32) -> &mut Vec<[u32; 32]> {
+        let mates = &mut self.warps[warp as usize].mates;
+        if mates.is_empty() {
+            mates.resize(32, [0; 32]);
+        }
+        mates
+    }
+
+    pub(super) fn acquired(&mut self, warp: u32, lane: usize) -> &mut Acquired {
+        let acquired = &mut self.warps[warp as usize].acquired;
+        if acquired.is_empty() {
+            acquired.resize(32, Vec::new());
+        }
+        &mut acquired[lane]
+    }
+}

@@ -1,0 +1,52 @@
+//! A launch that is watched: by a sanitiser, a profiler, a trace or a debugger.
+
+use super::block::Block;
+use super::debugger::Debugger;
+use super::monitor::Monitor;
+use super::profiler::Profiler;
+use super::sanitise::Sanitiser;
+use super::scene::Scene;
+use super::tracer::Tracer;
+
+/// Watches what it was asked to.
+#[derive(Default)]
+pub(crate) struct Watch {
+    pub sanitiser: Option<Box<Sanitiser>>,
+    pub profiler: Option<Box<Profiler>>,
+    pub tracer: Option<Box<Tracer>>,
+    pub debugger: Option<Box<Debugger>>,
+}
+
+impl Monitor for Watch {
+    #[inline(always)]
+    fn issue(&mut self, scene: &Scene<'_, '_>) {
+        if let Some(profiler) = &mut self.profiler {
+            profiler.issue(scene);
+        }
+        if let Some(tracer) = &mut self.tracer {
+            tracer.issue(scene);
+        }
+        if let Some(debugger) = &mut self.debugger {
+            debugger.issue(scene);
+        }
+    }
+
+    #[inline(always)]
+    fn after(&mut self, scene: &Scene<'_, '_>) {
+        if let Some(debugger) = &mut self.debugger {
+            debugger.after(scene);
+        }
+    }
+
+    #[inline(always)]
+    fn released(&mut self, block: &Block, warp: u32, lanes: u32, barrier: u32) {
+        if let Some(tracer) = &mut self.tracer {
+            tracer.released(block, warp, lanes, barrier);
+        }
+    }
+
+    #[inline(always)]
+    fn sanitiser(&mut self) -> Option<&mut Sanitiser> {
+        self.sanitiser.as_deref_mut()
+    }
+}

@@ -1,0 +1,236 @@
+//! The device's memory: allocations that know their bounds, in one address space that is never reused.
+//!
+//! Because an address belongs to one allocation forever, a stray pointer is told apart from a freed one, and both from
+//! one past the end: no two mistakes look alike. Kernels read and write through relaxed atomics: a kernel with a data
+//! race gets some value, as on a GPU, and the host stays sound.
+
+mod allocation;
+mod heap;
+mod table;
+
+use std::sync::{Arc, RwLock};
+
+pub(crate) use allocation::{Allocation, Bits, Origin, Role, plural};
+pub use heap::HEAP_BYTES;
+pub(crate) use heap::{BadFree, Heap};
+pub(crate) use table::GAP;
+use table::{ALIGN, Addresses, Table};
+
+/// An address in a device's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DevicePtr(pub u64);
+
+impl DevicePtr {
+    /// The address `bytes` further on.
+    #[must_use]
+    pub fn offset(self, bytes: u64) -> Self {
+        Self(self.0.wrapping_add(bytes))
+    }
+}
+
+/// How much of a device's memory is in use. All in bytes but the last. The heap of kernels has room of its own
+/// ([`crate::HEAP_BYTES`]) and is not counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryInfo {
+    /// Allocated now.
+    pub in_use: u64,
+    /// The most that was ever allocated at a time.
+    pub peak: u64,
+    /// What the device has.
+    pub total: u64,
+    /// Number of live allocations.
+    pub allocations: usize,
+}
+
+/// Why the host's request for memory cannot be met.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MemoryError {
+    /// The device is full.
+    #[error("out of memory: {requested} bytes asked for, {} of {total} free", total - in_use)]
+    OutOfMemory {
+        /// Bytes requested.
+        requested: u64,
+        /// Bytes in use.
+        in_use: u64,
+        /// Bytes the device has.
+        total: u64,
+    },
+    /// The host itself has no memory left to hold the device's.
+    #[error("the host has no room for a device allocation of {requested} bytes")]
+    HostOutOfMemory {
+        /// Bytes requested.
+        requested: u64,
+    },
+    /// The address was never that of an allocation.
+    #[error("{address:#x} is not an address of this device")]
+    InvalidPointer {
+        /// The address.
+        address: u64,
+    },
+    /// The address is inside an allocation, where its start is needed.
+    #[error("{address:#x} is not the start of `{label}`")]
+    NotAStart {
+        /// The address.
+        address: u64,
+        /// The allocation it is in.
+        label: String,
+    },
+    /// The range leaves its allocation.
+    #[error("{bytes} bytes at {address:#x} do not fit `{label}`, which has {available} there")]
+    OutOfBounds {
+        /// First address of the range.
+        address: u64,
+        /// Length of the range.
+        bytes: u64,
+        /// The allocation it begins in.
+        label: String,
+        /// Bytes from the address to the allocation's end.
+        available: u64,
+    },
+    /// The allocation has been freed.
+    #[error("`{label}` at {address:#x} has been freed")]
+    UseAfterFree {
+        /// The address.
+        address: u64,
+        /// The allocation.
+        label: String,
+    },
+}
+
+#[derive(Debug, Default)]
+struct State {
+    allocations: Table,
+    in_use: u64,
+    peak: u64,
+    live: usize,
+    /// What a launch gets, until an allocation comes or goes.
+    snapshot: Option<Arc<Snapshot>>,
+}
+
+/// All memory of a device.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    total: u64,
+    /// Which bytes were written is kept track of.
+    sanitised: bool,
+    addresses: Arc<Addresses>,
+    /// What the host allocates.
+    state: RwLock<State>,
+    /// What kernels allocate.
+    heap: Heap,
+}
+
+/// The allocations as a launch sees them, sorted by address.
+pub(crate) type Snapshot = Vec<Arc<Allocation>>;
+
+impl Memory {
+    pub(crate) fn new(total: u64, sanitised: bool) -> Self {
+        let addresses = Arc::new(Addresses::new());
+        let heap = Heap::new(Arc::clone(&addresses), sanitised);
+        Self { total, sanitised, addresses, state: RwLock::default(), heap }
+    }
+
+    fn read_state(&self) -> std::sync::RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    pub(crate) fn alloc(&self, bytes: u64, label: &str, role: Role) -> Result<Arc<Allocation>, MemoryError> {
+        let mut state = self.state.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if bytes > self.total - state.in_use {
+            return Err(MemoryError::OutOfMemory { requested: bytes, in_use: state.in_use, total: self.total });
+        }
+        let base = self.addresses.claim(bytes, ALIGN);
+        let allocation = Allocation::new(base, bytes, label.into(), role, None, self.sanitised);
+        let allocation = Arc::new(allocation.ok_or(MemoryError::HostOutOfMemory { requested: bytes })?);
+        state.in_use += bytes;
+        state.peak = state.peak.max(state.in_use);
+        state.live += 1;
+        state.snapshot = None;
+        state.allocations.insert(Arc::clone(&allocation));
+        Ok(allocation)
+    }
+
+    pub(crate) fn free(&self, pointer: DevicePtr) -> Result<(), MemoryError> {
+        let allocation = self.find(pointer.0)?;
+        let label = || allocation.label.to_string();
+        if allocation.base != pointer.0 {
+            return Err(MemoryError::NotAStart { address: pointer.0, label: label() });
+        }
+        let mut state = self.state.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if !state.allocations.bury(&allocation) {
+            return Err(MemoryError::UseAfterFree { address: pointer.0, label: label() });
+        }
+        state.in_use -= allocation.bytes;
+        state.live -= 1;
+        state.snapshot = None;
+        Ok(())
+    }
+
+    /// The live allocation around `address`.
+    fn find(&self, address: u64) -> Result<Arc<Allocation>, MemoryError> {
+        let state = self.read_state();
+        let allocation = state
+            .allocations
+            .before(address)
+            .filter(|found| address - found.base <= found.bytes)
+            .ok_or(MemoryError::InvalidPointer { address })?;
+        if allocation.is_freed() {
+            return Err(MemoryError::UseAfterFree { address, label: allocation.label.to_string() });
+        }
+        Ok(Arc::clone(allocation))
+    }
+
+    /// The allocation that holds `bytes` bytes at `pointer`, and the offset there.
+    pub(crate) fn range(&self, pointer: DevicePtr, bytes: u64) -> Result<(Arc<Allocation>, u64), MemoryError> {
+        let allocation = self.find(pointer.0)?;
+        let offset = pointer.0 - allocation.base;
+        let available = allocation.bytes - offset;
+        if bytes > available {
+            let label = allocation.label.to_string();
+            return Err(MemoryError::OutOfBounds { address: pointer.0, bytes, label, available });
+        }
+        Ok((allocation, offset))
+    }
+
+    pub(crate) fn sanitised(&self) -> bool {
+        self.sanitised
+    }
+
+    /// What has been allocated and not freed.
+    pub(crate) fn live(&self) -> Vec<Arc<Allocation>> {
+        self.read_state().allocations.live().cloned().collect()
+    }
+
+    pub(crate) fn heap(&self) -> &Heap {
+        &self.heap
+    }
+
+    pub(crate) fn info(&self) -> MemoryInfo {
+        let state = self.read_state();
+        MemoryInfo { in_use: state.in_use, peak: state.peak, total: self.total, allocations: state.live }
+    }
+
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        if let Some(snapshot) = &self.read_state().snapshot {
+            return Arc::clone(snapshot);
+        }
+        let mut state = self.state.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let snapshot = Arc::new(state.allocations.by_base.values().cloned().collect::<Snapshot>());
+        state.snapshot = Some(Arc::clone(&snapshot));
+        snapshot
+    }
+}
+
+/// Which allocation an address belongs to, or is nearest to.
+pub(crate) fn nearest(snapshot: &Snapshot, heap: &Heap, address: u64) -> Option<Arc<Allocation>> {
+    let after = snapshot.partition_point(|allocation| allocation.base <= address);
+    let before = after.checked_sub(1).map(|at| Arc::clone(&snapshot[at]));
+    let [block_before, block_after] = heap.around(address);
+    let all = [before, block_before, snapshot.get(after).cloned(), block_after];
+    // Of two as near as each other, the one that ends before the address.
+    all.into_iter().flatten().min_by_key(|found| match address.checked_sub(found.base) {
+        Some(offset) => offset.saturating_sub(found.bytes),
+        None => found.base - address,
+    })
+}
