@@ -24,7 +24,7 @@ pub enum Error {
         reason: String,
     },
 
-    /// This device cannot do it, by its nature; tables show it as a dash with the reason.
+    /// Something that this kind of device cannot do; tables show it as a dash with the reason.
     #[error("{what} is not possible on {device}: {reason}")]
     Unsupported {
         /// What was asked for.
@@ -48,9 +48,9 @@ pub enum Error {
         found: String,
     },
 
-    /// The device has not enough memory left.
+    /// The device does not have enough memory left.
     #[error(
-        "out of memory on {device}: {requested} bytes asked for, {free} of {total} are free ({in_use} are in our own buffers)"
+        "out of memory on {device}: {requested} bytes requested, {free} of {total} are free ({in_use} are in our own buffers)"
     )]
     OutOfMemory {
         /// The device's short name.
@@ -117,7 +117,7 @@ pub enum Error {
     },
 
     /// A launch geometry that the kernel or the device cannot run.
-    #[error("kernel `{kernel}` cannot be launched so: {detail}")]
+    #[error("kernel `{kernel}` cannot be launched: {detail}")]
     LaunchConfig {
         /// The kernel's name.
         kernel: String,

@@ -1,4 +1,4 @@
-//! What kernels can count.
+//! Counts that fit a kernel's 32 bits.
 
 use crate::{Error, Result};
 

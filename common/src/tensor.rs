@@ -122,7 +122,7 @@ impl Tensor {
         Ok(Tensor { shape: shape.to_vec(), format, storage: Storage::Device(memory, element) })
     }
 
-    /// A shape without values, with which memory is planned before any is taken; what needs values refuses it.
+    /// A shape without values, for planning memory before any is allocated; what needs values refuses it.
     pub fn shape_only(shape: &[usize]) -> Tensor {
         let storage = Storage::Nowhere(ElementType::F32);
         Tensor { shape: shape.to_vec(), format: MemoryFormat::Nchw, storage }
@@ -198,8 +198,8 @@ impl Tensor {
         Ok(Tensor { shape: shape.to_vec(), ..self })
     }
 
-    /// The memory of a tensor on a device for values of another shape, no more of them than it was made for. They are anything:
-    /// NaN, or what a kernel left there.
+    /// The memory of a tensor on a device, for another shape that needs no more of it. The values are unspecified: NaN, or what a
+    /// kernel left there.
     ///
     /// # Errors
     /// [`Error::Shape`] if there is not enough, [`Error::Invalid`] if the tensor is not on a device.
@@ -227,7 +227,7 @@ impl Tensor {
     }
 
     /// A tensor on the host with the same values in another type, each rounded once, to the nearest, ties to even;
-    /// [`Element::from_f64`] says what becomes of values beyond its range.
+    /// see [`Element::from_f64`] for values beyond its range.
     ///
     /// # Errors
     /// [`Error::Invalid`] if the values are not on the host.

@@ -225,21 +225,18 @@ device_test! {
         }
         let end = stream.record_event()?;
         end.synchronize()?;
-        match device.is_sim() {
-            true => {
-                let error = start.elapsed_ms(&end).unwrap_err();
-                assert!(error.is_unsupported(), "{error}");
-                let counts = start.counts_until(&end).unwrap();
-                assert_eq!(counts.launches, 1);
-                // 4 blocks of 8 warps; the last has 232 elements, so 7 full warps and one of 8.
-                assert!(counts.warp_instructions >= 32 && counts.lane_instructions >= 1000);
-                assert!(counts.lane_instructions <= counts.warp_instructions * 32);
-            }
-            false => {
-                let ms = start.elapsed_ms(&end)?;
-                assert!(ms > 0.0 && ms < 1000.0, "{ms} ms");
-                assert_eq!(start.counts_until(&end), None);
-            }
+        if device.is_sim() {
+            let error = start.elapsed_ms(&end).unwrap_err();
+            assert!(error.is_unsupported(), "{error}");
+            let counts = start.counts_until(&end).unwrap();
+            assert_eq!(counts.launches, 1);
+            // 4 blocks of 8 warps; the last has 232 elements, so 7 full warps and one of 8.
+            assert!(counts.warp_instructions >= 32 && counts.lane_instructions >= 1000);
+            assert!(counts.lane_instructions <= counts.warp_instructions * 32);
+        } else {
+            let ms = start.elapsed_ms(&end)?;
+            assert!(ms > 0.0 && ms < 1000.0, "{ms} ms");
+            assert_eq!(start.counts_until(&end), None);
         }
         Ok(())
     }
@@ -261,15 +258,12 @@ device_test! {
                     .launch(LaunchConfig::for_threads(1000))
             }
         })?;
-        match device.is_sim() {
-            true => {
-                assert_eq!((timing.clock(), timing.median_ms(), runs), (Clock::Counts, None, 1));
-                assert_eq!(timing.counts().unwrap().launches, 1);
-            }
-            false => {
-                assert_eq!((timing.clock(), timing.repeats(), runs), (Clock::DeviceEvents, 5, 7));
-                assert!(timing.median_ms().unwrap() > 0.0);
-            }
+        if device.is_sim() {
+            assert_eq!((timing.clock(), timing.median_ms(), runs), (Clock::Counts, None, 1));
+            assert_eq!(timing.counts().unwrap().launches, 1);
+        } else {
+            assert_eq!((timing.clock(), timing.repeats(), runs), (Clock::DeviceEvents, 5, 7));
+            assert!(timing.median_ms().unwrap() > 0.0);
         }
         assert_eq!(stream.clone_dtoh(&values)?, vec![runs; 1000]);
         Ok(())
@@ -317,7 +311,7 @@ fn a_small_simulator_runs_out_at_its_size() {
     let kept = stream.alloc_zeros::<f32>(200_000).unwrap();
     assert_eq!(
         stream.alloc_zeros::<f32>(100_000).unwrap_err().to_string(),
-        "out of memory on sim: 400000 bytes asked for, 248576 of 1048576 are free (800000 are in our own buffers)"
+        "out of memory on sim: 400000 bytes requested, 248576 of 1048576 are free (800000 are in our own buffers)"
     );
     drop(kept);
     assert!(stream.alloc_zeros::<f32>(200_000).is_ok());

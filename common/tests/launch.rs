@@ -211,7 +211,7 @@ device_test! {
             })
         };
         let one = (1, 1, 1);
-        let refused = "kernel `bounded` cannot be launched so: ";
+        let refused = "kernel `bounded` cannot be launched: ";
         for (grid, block, shared, reason) in [
             ((0, 1, 1), one, 0, "the grid is [0, 1, 1], and no dimension may be 0"),
             (one, (32, 0, 1), 0, "the block is [32, 0, 1], and no dimension may be 0"),

@@ -32,7 +32,7 @@ struct ModuleInner {
 pub(super) type ModuleHandle = Handle<cuda::Module, sim::Module>;
 pub(super) type FunctionHandle = Handle<cuda::Function, sim::Function>;
 
-/// The modules that a device has loaded, by what they were compiled from.
+/// The modules that a device has loaded, by their sources.
 #[derive(Default)]
 pub(crate) struct ModuleCache(Mutex<HashMap<Fingerprint, Module>>);
 
@@ -51,7 +51,7 @@ impl ModuleCache {
 }
 
 impl Module {
-    /// Loads what was compiled. PTX is compiled once more, by a GPU's driver, with its optimiser at level `optimiser`.
+    /// Loads compiled code. A GPU's driver compiles PTX once more, with its optimiser at level `optimiser`.
     pub(crate) fn load(device: &Device, compiled: Compiled, optimiser: u32) -> Result<Module> {
         let loaded = on_device!(device, device => device.load_module(&compiled, optimiser));
         let loaded = loaded.map_err(|detail| Error::Load {
@@ -73,7 +73,7 @@ impl Module {
     /// The kernel of this name.
     ///
     /// # Errors
-    /// [`Error::NoSuchKernel`], with the names there are; [`Error::Load`] if the simulator does not know one of its
+    /// [`Error::NoSuchKernel`], with the names that exist; [`Error::Load`] if the simulator does not know one of its
     /// instructions.
     pub fn kernel(&self, name: &str) -> Result<Kernel> {
         let module = &*self.0;
@@ -143,14 +143,14 @@ struct KernelInner {
     module: Module,
 }
 
-/// What a kernel takes of a multiprocessor.
+/// The resources that a kernel needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelAttributes {
-    /// Registers a thread; the simulator does not assign any.
+    /// Registers per thread; the simulator assigns none.
     pub registers: Option<u32>,
-    /// Bytes of local memory a thread: spilled registers and arrays.
+    /// Bytes of local memory per thread: spilled registers and arrays.
     pub local_bytes: Option<u32>,
-    /// Bytes of shared memory a block, declared in the source.
+    /// Bytes of shared memory per block that the source declares.
     pub static_shared: u32,
     /// Threads that a block of this kernel may have, given its registers and `__launch_bounds__`.
     pub max_threads_per_block: u32,
@@ -167,7 +167,7 @@ impl Kernel {
         &self.0.entry.params
     }
 
-    /// What it takes of a multiprocessor.
+    /// The resources that it needs.
     pub fn attributes(&self) -> KernelAttributes {
         self.0.attributes
     }
@@ -200,14 +200,14 @@ impl fmt::Debug for Kernel {
 /// What messages call a launch.
 pub(crate) const LAUNCH: &str = "launching a kernel";
 
-/// The geometry of a launch: blocks in the grid, threads in a block, bytes of dynamic shared memory a block.
+/// The geometry of a launch: blocks in the grid, threads in a block, bytes of dynamic shared memory per block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaunchConfig {
     /// Blocks in x, y, z.
     pub grid_dim: (u32, u32, u32),
     /// Threads of a block in x, y, z.
     pub block_dim: (u32, u32, u32),
-    /// Bytes of dynamic shared memory a block.
+    /// Bytes of dynamic shared memory per block.
     pub shared_mem_bytes: u32,
 }
 
@@ -327,10 +327,10 @@ impl<'a> LaunchArgs<'a> {
     /// place.
     ///
     /// # Panics
-    /// If there is no such argument yet, or it is no buffer.
+    /// If there is no such argument yet, or it is not a buffer.
     pub fn arg_again(&mut self, index: usize) -> &mut Self {
         let buffer = matches!(self.slots.get(index), Some(Slot::Read(_) | Slot::Write(_)));
-        assert!(buffer, "argument {index} is no buffer given before");
+        assert!(buffer, "argument {index} is not a buffer given before");
         self.slots.push(Slot::Again(index));
         self
     }
@@ -426,7 +426,7 @@ fn check_config(kernel: &Kernel, config: &LaunchConfig, properties: &Properties)
     }
     if threads > u64::from(attributes.max_threads_per_block) {
         let registers = match attributes.registers {
-            Some(registers) => format!(" at {registers} registers a thread"),
+            Some(registers) => format!(" at {registers} registers per thread"),
             None => String::new(),
         };
         return wrong(format!(

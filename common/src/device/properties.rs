@@ -11,9 +11,9 @@ pub struct Properties {
     pub multiprocessors: Option<u32>,
     /// Bytes of device memory.
     pub total_memory: u64,
-    /// Bytes of shared memory that a block may have without asking.
+    /// Bytes of shared memory that a block may have by default.
     pub shared_per_block: u32,
-    /// Bytes of shared memory that a block may have at most; launches ask for more than `shared_per_block` by themselves.
+    /// Bytes of shared memory that a block may have at most; launches request more than `shared_per_block` by themselves.
     pub shared_per_block_optin: u32,
     /// Threads that a block may have.
     pub max_threads_per_block: u32,
@@ -38,7 +38,7 @@ pub struct Properties {
 }
 
 impl Properties {
-    /// Peak memory bandwidth in bytes/s: two transfers a clock over the width of the bus.
+    /// Peak memory bandwidth in bytes/s: two transfers per clock over the width of the bus.
     pub fn memory_bandwidth(&self) -> Option<f64> {
         let clock = f64::from(self.memory_clock_khz?) * 1e3;
         let bytes = f64::from(self.memory_bus_bits?) / 8.0;

@@ -46,7 +46,7 @@ pub struct SimOptions {
     pub workers: usize,
     /// Warp instructions after which a launch is stopped as endless; `None` lets it run.
     pub budget: Option<u64>,
-    /// Every launch is sanitised: races, reads of what nobody wrote, mismatched barriers … are errors
+    /// Every launch is sanitised: races, reads of unwritten memory, mismatched barriers … are errors
     /// ([`Error::Findings`]). Several times slower, on one core.
     pub sanitize: bool,
     /// Every launch is profiled: [`SimDevice::take_profiles`].
@@ -54,7 +54,7 @@ pub struct SimOptions {
 }
 
 impl Default for SimOptions {
-    /// 8 GiB, every core, and 2³⁶ warp instructions a launch (some 10 minutes of two cores) or what `WARP_SIM_BUDGET` says.
+    /// 8 GiB, every core, and 2³⁶ warp instructions per launch (about 10 minutes on two cores), or what `WARP_SIM_BUDGET` says.
     fn default() -> SimOptions {
         let budget = std::env::var("WARP_SIM_BUDGET").ok().and_then(|value| value.parse().ok()).unwrap_or(1 << 36);
         SimOptions { memory: 8 << 30, workers: 0, budget: Some(budget), sanitize: false, profile: false }
@@ -66,9 +66,9 @@ impl Default for SimOptions {
 pub struct Counts {
     /// Kernel launches.
     pub launches: u64,
-    /// Instructions, counted once a warp.
+    /// Instructions, counted once per warp.
     pub warp_instructions: u64,
-    /// Instructions, counted once an active lane.
+    /// Instructions, counted once per active lane.
     pub lane_instructions: u64,
 }
 

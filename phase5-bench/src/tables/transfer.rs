@@ -349,6 +349,6 @@ mod tests {
         let row = |size: &str| outcome.table.rows.iter().find(|row| row[2] == size.into()).unwrap().clone();
         assert_eq!(row("256 KiB")[5], "equal".into());
         let Cell::Absent(reason) = &row("4 MiB")[5] else { panic!("4 MiB fit 1 MiB") };
-        assert!(reason.starts_with("out of memory on sim: 4194304 bytes asked for"), "{reason}");
+        assert!(reason.starts_with("out of memory on sim: 4194304 bytes requested"), "{reason}");
     }
 }
