@@ -446,7 +446,7 @@ mod tests {
     #[test]
     fn the_simulator_counts_for_the_book() {
         let table = find(Path::new("."), "phase1-infra/launch-overhead@sim").unwrap().table;
-        let at = column(&table, "instructions a launch").unwrap();
+        let at = column(&table, "instructions per launch").unwrap();
         assert!(table.rows.iter().all(|row| row[at] == Cell::Number(1.0)), "{table:?}");
         let timeline = find(Path::new("."), "phase1-infra/streams-timeline-3@sim").unwrap().table;
         assert!(timeline.title.starts_with("timeline"), "{timeline:?}");

@@ -5,8 +5,9 @@
 //     second                           8   9  10  11  12  13  14  15
 //     third, ragged                   16  17  18  19  20
 //
-// In each round neighbouring threads still touch neighbouring elements, so reads stay coalesced. The index is computed
-// once and then costs one addition a round. Limited by memory, as 01_vector_add.cu, once there are threads enough to keep it busy.
+// In each round neighbouring threads still access neighbouring elements, so reads stay coalesced. The index is computed
+// once and then costs one addition per round. Limited by memory, like 01_vector_add.cu, once there are enough threads
+// to keep it busy.
 
 // ANCHOR: kernel
 // n + gridDim.x · blockDim.x must fit in 32 bits, or `i` wraps round and the loop never ends.

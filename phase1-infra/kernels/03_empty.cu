@@ -1,4 +1,4 @@
-// Nothing at all: what is left of its time is what a launch costs.
+// Does nothing, so all of its time is the cost of the launch.
 
 // ANCHOR: kernel
 extern "C" __global__ void empty() {}

@@ -1,7 +1,7 @@
-// y ← a·y + x, `rounds` times: work whose length an argument sets, so that it can be made as long as a copy.
+// y ← a·y + x, `rounds` times: an argument sets the run time, so that it can be matched to a copy's.
 //
-// One read of x and y, one write of y, and in between `rounds` dependent multiply-adds in registers: limited by arithmetic
-// from a few dozen rounds on, where 01_vector_add.cu was limited by memory. x is the y it started with.
+// One read of x and y, one write of y, and in between `rounds` dependent multiply-adds in registers: limited by
+// arithmetic from a few dozen rounds on, where 01_vector_add.cu was limited by memory. x is the initial y.
 
 // ANCHOR: kernel
 extern "C" __global__ void iterate(float *values, float a, unsigned rounds, unsigned n) {

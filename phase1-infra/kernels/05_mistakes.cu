@@ -1,7 +1,7 @@
-// Two classics, to be run on the simulator: a GPU would end the first with the whole context, and the second never.
+// Two classic bugs, to be run on the simulator: on a GPU the first may destroy the context, and the second never ends.
 
 // ANCHOR: off_by_one
-// `<=` where `<` is meant: thread n writes behind the last element.
+// `<=` where `<` is meant: thread n writes past the last element.
 extern "C" __global__ void off_by_one(float *values, unsigned n) {
     unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i <= n) {
@@ -11,7 +11,7 @@ extern "C" __global__ void off_by_one(float *values, unsigned n) {
 // ANCHOR_END: off_by_one
 
 // ANCHOR: endless
-// Waits for a flag that nobody sets.
+// Waits for a flag that is never set.
 extern "C" __global__ void endless(volatile unsigned *flag) {
     while (*flag == 0) {
     }

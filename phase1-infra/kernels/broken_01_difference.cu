@@ -1,4 +1,4 @@
-// Each value of a row less its left neighbour: one block a row, which loads each value once.
+// Subtracts from each value of a row its left neighbour: one block per row, which loads each value once.
 
 // ANCHOR: kernel
 // A row has at most 256 columns, and the block 256 threads.

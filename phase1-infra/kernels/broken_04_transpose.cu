@@ -1,4 +1,4 @@
-// The transpose of a row-major matrix, tile by tile through shared memory: both matrices are walked along their rows.
+// The transpose of a row-major matrix, tile by tile through shared memory: both matrices are accessed by rows.
 
 // ANCHOR: kernel
 // Blocks of 32 × 32 threads.

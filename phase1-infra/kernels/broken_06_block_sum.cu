@@ -1,4 +1,4 @@
-// The sum of each run of 256 values, one block a run: in each round half of the threads add what the other half has.
+// The sum of each run of 256 values, one block per run: in each round half of the threads add the other half's values.
 
 // ANCHOR: kernel
 // Blocks of 256 threads.

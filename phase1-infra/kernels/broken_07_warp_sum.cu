@@ -1,4 +1,4 @@
-// The sum of each run of 32 values, one warp a run: in each round the upper half of the lanes hands its values down.
+// The sum of each run of 32 values, one warp per run: in each round the upper half of the lanes passes its values down.
 
 // ANCHOR: kernel
 // Blocks of one warp.

@@ -1,4 +1,4 @@
-// How many values are smaller than each: all are compared with all, in tiles of 128 with a second buffer for the next one.
+// For each value, the number of smaller ones: compares all with all in tiles of 128, with a second buffer for the next.
 
 // ANCHOR: kernel
 // Blocks of 128 threads.

@@ -1,4 +1,4 @@
-// y[i] = x[(i · step) mod n]: a walk round a ring of n values, which meets each once if step and n have no common factor.
+// y[i] = x[(i · step) mod n]: a walk round a ring of n values that visits each once if step and n are coprime.
 
 // ANCHOR: kernel
 extern "C" __global__ void ring_walk(const float *x, float *y, int step, int n) {

@@ -1,4 +1,4 @@
-// A frame of a signal, y[k] = x[start + k]: four samples a thread in one load and one store.
+// A frame of a signal, y[k] = x[start + k]: four samples per thread in one load and one store.
 
 // ANCHOR: kernel
 // x and y are aligned for float4, as every allocation is.

@@ -1,4 +1,4 @@
-// The sum of rows that have a buffer each: a table in device memory says where each of them is.
+// Adds rows that are in separate buffers: a table in device memory holds their addresses.
 
 // ANCHOR: kernel
 // One thread.

@@ -1,4 +1,4 @@
-// How many values are above a threshold: each block counts its own and adds them to the count of all.
+// Counts the values above a threshold: each block counts its own and adds them to the total.
 
 // ANCHOR: kernel
 extern "C" __global__ void count_above(const float *x, float threshold, unsigned *count, unsigned n) {

@@ -1,4 +1,4 @@
-// y = factor · x: four elements a thread, so that there are fewer threads to start.
+// y = factor · x: four elements per thread, so that fewer threads are launched.
 
 // ANCHOR: kernel
 extern "C" __global__ void scale(const float *x, float *y, float factor, unsigned n) {

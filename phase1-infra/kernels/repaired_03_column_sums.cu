@@ -1,4 +1,4 @@
-// The sum of each column of a row-major matrix: a thread a column, so that neighbouring lanes read neighbouring values.
+// The sum of each column of a row-major matrix: one thread per column, so neighbouring lanes read neighbouring values.
 
 // ANCHOR: kernel
 extern "C" __global__ void column_sums(const float *matrix, float *sums, unsigned rows, unsigned columns) {

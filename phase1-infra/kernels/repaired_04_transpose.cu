@@ -1,10 +1,10 @@
-// The transpose of a row-major matrix, tile by tile through shared memory: both matrices are walked along their rows.
+// The transpose of a row-major matrix, tile by tile through shared memory: both matrices are accessed by rows.
 
 // ANCHOR: kernel
 // Blocks of 32 × 32 threads.
 extern "C" __global__ void transpose(const float *x, float *y, unsigned rows, unsigned columns) {
     // ANCHOR: repair
-    __shared__ float tile[32][33]; // a column that nobody uses: the next row begins one bank further
+    __shared__ float tile[32][33]; // one unused column: each row begins one bank further on
     // ANCHOR_END: repair
     unsigned row = blockIdx.y * 32 + threadIdx.y; // of x
     unsigned column = blockIdx.x * 32 + threadIdx.x;

@@ -1,4 +1,4 @@
-// Each row of a row-major matrix times a factor of its own: a thread a column.
+// Multiplies each row of a row-major matrix by its own factor: one thread per column.
 
 // ANCHOR: kernel
 extern "C" __global__ void scale_rows(const float *x, const float *factors, float *y, unsigned rows, unsigned columns) {

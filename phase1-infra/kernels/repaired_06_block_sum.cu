@@ -1,4 +1,4 @@
-// The sum of each run of 256 values, one block a run: in each round half of the threads add what the other half has.
+// The sum of each run of 256 values, one block per run: in each round half of the threads add the other half's values.
 
 // ANCHOR: kernel
 // Blocks of 256 threads.
@@ -12,7 +12,7 @@ extern "C" __global__ void block_sum(const float *x, float *sums, unsigned n) {
             partial[threadIdx.x] += partial[threadIdx.x + stride];
         }
         // ANCHOR: repair
-        __syncthreads(); // those who have nothing to add wait too
+        __syncthreads(); // threads with nothing to add wait too
         // ANCHOR_END: repair
     }
     if (threadIdx.x == 0) {

@@ -1,4 +1,4 @@
-// The sum of each run of 32 values, one warp a run: in each round the upper half of the lanes hands its values down.
+// The sum of each run of 32 values, one warp per run: in each round the upper half of the lanes passes its values down.
 
 // ANCHOR: kernel
 // Blocks of one warp.
@@ -11,7 +11,7 @@ extern "C" __global__ void warp_sum(const float *x, float *sums, unsigned n) {
         // ANCHOR: repair
     }
     for (unsigned offset = 16; offset > 0; offset /= 2) {
-        sum += __shfl_down_sync(0xffffffff, sum, offset); // lanes without a value bring a zero
+        sum += __shfl_down_sync(0xffffffff, sum, offset); // lanes without a value contribute a zero
     }
     // ANCHOR_END: repair
     if (lane == 0) {

@@ -1,4 +1,4 @@
-// How many values are smaller than each: all are compared with all, in tiles of 128 with a second buffer for the next one.
+// For each value, the number of smaller ones: compares all with all in tiles of 128, with a second buffer for the next.
 
 // ANCHOR: kernel
 // Blocks of 128 threads.
@@ -17,7 +17,7 @@ extern "C" __global__ void rank_of(const float *x, unsigned *ranks, unsigned n) 
             smaller += tile[now][k] < mine;
         }
         // ANCHOR: repair
-        __syncthreads(); // the next tile is there, and this one is no longer read
+        __syncthreads(); // the next tile is complete, and this one is no longer read
         // ANCHOR_END: repair
     }
     if (i < n) {

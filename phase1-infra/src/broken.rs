@@ -1,14 +1,14 @@
-//! The gallery of broken kernels: twelve with one mistake each, beside their repairs.
+//! The gallery of broken kernels: twelve with one bug each, and their repaired versions.
 //!
-//! Each kernel comes as `kernels/broken_NN_name.cu` and `kernels/repaired_NN_name.cu`, which differ in the mistake alone, and with
-//! one function here that launches either version and compares the result with a reference. The files are named after what they
-//! compute: to find the mistake is the reader's part.
+//! Each kernel comes as `kernels/broken_NN_name.cu` and `kernels/repaired_NN_name.cu`, which differ only in the bug, and one
+//! function here launches either version and compares the result with a reference. The files are named after what they compute:
+//! finding the bug is up to the reader.
 //!
-//! On a GPU many of the broken versions give the right result, at least the first time; others end the CUDA context, which is
-//! why a process should run one of them and no more.
+//! On a GPU many of the broken versions give the right result, at least the first time; others destroy the CUDA context, so a
+//! process should run only one of them.
 //!
-//! On the simulator they belong on a device that sanitises ([`simulator`]): it names the rule that was broken, also where the
-//! values are right. [`compare`](mod@compare) sets it beside NVIDIA's tools.
+//! On the simulator, run them on a device that sanitises ([`simulator`]): it names the rule that was broken, even if the values
+//! are right. [`compare`](mod@compare) compares it with NVIDIA's tools.
 
 pub mod compare;
 
@@ -23,53 +23,53 @@ use common::table::{Cell, Column, Table};
 
 use crate::title;
 
-/// A kernel with a mistake, and its repair.
+/// A kernel with a bug, and its repaired version.
 pub struct Broken {
-    /// Its place in the gallery, as in the names of its files: `07`.
+    /// Its number in the gallery and in its file names: `07`.
     pub number: &'static str,
     /// What it computes, in one or two words.
     pub name: &'static str,
-    /// The mistake in a few words: not to be shown before the reader has had a look.
+    /// The bug in a few words: not to be shown before the reader has looked for it.
     pub title: &'static str,
-    /// Where to look.
+    /// A hint where to look.
     pub question: &'static str,
-    /// True if the result is right and only the way to it is wrong, so that counts tell the versions apart and values don't.
+    /// True if the result is right but slow to compute, so that counts tell the versions apart and values don't.
     pub slow: bool,
-    /// Sizes to run it at, in the unit that its function takes. The mistake shows at the first.
+    /// Sizes to run it at, in the unit that its function takes. The bug shows at the first.
     pub sizes: &'static [usize],
     broken: KernelSource,
     repaired: KernelSource,
     run: fn(&Case, usize) -> Result<Compared>,
 }
 
-/// Which of the two.
+/// One of the two versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// With the mistake.
+    /// With the bug.
     Broken,
-    /// Without.
+    /// Without the bug.
     Repaired,
 }
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Debug)]
 pub enum Outcome {
-    /// The values are as they should be.
+    /// The values are right.
     Right(Report),
-    /// They are not.
+    /// The values are wrong.
     Wrong(Mismatch),
-    /// The simulator's sanitiser found rules broken, whatever became of the values.
+    /// The simulator's sanitiser found broken rules, whether or not the values are right.
     Found {
         /// [`Error::Findings`], of all launches together.
         found: Error,
-        /// What the kernel left in memory. Threads that a finding stopped, at a mismatched barrier for instance, left nothing.
+        /// What the kernel left in memory. Threads stopped by a finding, at a mismatched barrier for instance, left nothing.
         values: Compared,
     },
-    /// There are none: the simulator's diagnostic, or what the CUDA driver said.
+    /// There are no values: the simulator's diagnostic, or the CUDA driver's error.
     Stopped(Error),
 }
 
-/// What a comparison says.
+/// The result of a comparison.
 pub type Compared = std::result::Result<Report, Mismatch>;
 
 impl fmt::Display for Version {
@@ -99,12 +99,12 @@ impl fmt::Display for Outcome {
 }
 
 impl Outcome {
-    /// True if the values are as they should be, and nobody has anything against the way to them.
+    /// True if the values are right and the sanitiser found nothing.
     pub fn is_right(&self) -> bool {
         matches!(self, Outcome::Right(_))
     }
 
-    /// The rules that the simulator saw broken, by name, each once.
+    /// The names of the broken rules that the simulator found, each once.
     pub fn kinds(&self) -> Vec<&'static str> {
         let mut kinds = Vec::new();
         for (kind, _) in self.places() {
@@ -115,7 +115,7 @@ impl Outcome {
         kinds
     }
 
-    /// What the simulator saw, in order: the rule that was broken, and the line of the kernel's file.
+    /// The simulator's findings, in order: the rule that was broken, and the line of the kernel's file.
     pub fn places(&self) -> Vec<(&'static str, Option<u32>)> {
         match self {
             Outcome::Found { found: Error::Findings { findings, .. }, .. } => {
@@ -136,12 +136,12 @@ impl Outcome {
     }
 }
 
-/// A simulator that sanitises every launch: where the gallery is at home if there is no GPU.
+/// A simulator that sanitises every launch: the gallery's device if there is no GPU.
 pub fn simulator() -> Device {
     Device::sim_with(sanitising())
 }
 
-/// For [`Device::open_with`]: [`simulator`], should the choice fall on one.
+/// For [`Device::open_with`]: [`simulator`], if a simulator is chosen.
 pub fn sanitising() -> SimOptions {
     SimOptions { sanitize: true, ..SimOptions::default() }
 }
@@ -158,7 +158,7 @@ impl Broken {
     /// Launches one version on `device` and compares what it computed with a reference; `size` is one of [`Broken::sizes`].
     ///
     /// # Errors
-    /// What keeps the kernel from being launched, such as [`Error::NvrtcMissing`]. What goes wrong in it is an outcome.
+    /// What prevents the launch, such as [`Error::NvrtcMissing`]. An error inside the kernel is an outcome.
     pub fn run(&self, device: &Device, version: Version, size: usize) -> Result<Outcome> {
         let source = self.source(version);
         let case = Case { device, stream: device.stream(), version, source, found: RefCell::default() };
@@ -194,7 +194,7 @@ impl Broken {
         BROKEN.iter().find(|entry| entry.keys().contains(&wanted))
     }
 
-    /// What [`Broken::find`] knows it by.
+    /// The names that [`Broken::find`] accepts.
     pub fn keys(&self) -> [&'static str; 3] {
         [self.name, self.number, self.number.trim_start_matches('0')]
     }
@@ -228,7 +228,7 @@ pub static BROKEN: [Broken; 12] = [
         number: "03",
         name: "column-sums",
         title: "an accumulator never set to zero",
-        question: "What do the sums begin with?",
+        question: "What do the sums start from?",
         slow: false,
         sizes: &[100, 0, 1, 2, 33, 257],
         broken: kernel_source!("broken_03_column_sums"),
@@ -239,7 +239,7 @@ pub static BROKEN: [Broken; 12] = [
         number: "04",
         name: "transpose",
         title: "bank conflicts",
-        question: "How many turns does a warp need to read its part of the tile?",
+        question: "How many passes does a warp need to read its part of the tile?",
         slow: true,
         sizes: &[100, 1, 31, 32, 33, 65],
         broken: kernel_source!("broken_04_transpose"),
@@ -272,7 +272,7 @@ pub static BROKEN: [Broken; 12] = [
         number: "07",
         name: "warp-sum",
         title: "a mask that names absent lanes",
-        question: "Who is in the mask, and who is there?",
+        question: "Which lanes does the mask name, and which lanes take part?",
         slow: false,
         sizes: &[1000, 0, 1, 2, 31, 32, 33, 257],
         broken: kernel_source!("broken_07_warp_sum"),
@@ -319,7 +319,7 @@ pub static BROKEN: [Broken; 12] = [
         question: "Nothing is wrong with the kernels. Who owns the rows?",
         slow: false,
         sizes: &[1000, 1, 2, 255, 256, 257],
-        // The mistake is on the host: one file for both.
+        // The bug is on the host: one file for both versions.
         broken: kernel_source!("broken_11_add_rows"),
         repaired: kernel_source!("broken_11_add_rows"),
         run: add_rows,
@@ -337,7 +337,7 @@ pub static BROKEN: [Broken; 12] = [
     },
 ];
 
-/// The gallery as a table, without the mistakes.
+/// The gallery as a table, without naming the bugs.
 pub fn list() -> Table {
     let columns = [Column::text("number"), Column::text("name"), Column::text("question")];
     let mut table = Table::new("twelve broken kernels", columns);
@@ -347,8 +347,8 @@ pub fn list() -> Table {
     table
 }
 
-/// What `device` counts while it runs each version at the first size; `None` if it does not count. For the entries that are
-/// [slow](Broken::slow), whose broken version can be run beside its repair.
+/// The counts of `device` for each version at the first size; `None` if it does not count. For the entries that are
+/// [slow](Broken::slow), whose broken version can run to its end.
 ///
 /// # Errors
 /// As [`Broken::run`].
@@ -359,9 +359,9 @@ pub fn counters(device: &Device, entry: &Broken) -> Result<Option<Table>> {
     let columns = [
         Column::text("version"),
         Column::number("warp instructions", 0),
-        Column::number("sectors a load", 1),
-        Column::number("sectors a store", 1),
-        Column::number("wavefronts a shared access", 1),
+        Column::number("sectors per load", 1),
+        Column::number("sectors per store", 1),
+        Column::number("wavefronts per shared access", 1),
     ];
     let mut table = Table::new(title(entry.name, device), columns);
     for version in [Version::Broken, Version::Repaired] {
@@ -384,7 +384,7 @@ pub fn counters(device: &Device, entry: &Broken) -> Result<Option<Table>> {
     Ok(Some(table))
 }
 
-/// What the profiler counts of one version, all its launches together.
+/// The profiler's counts for one version, all its launches together.
 fn profiled(entry: &Broken, version: Version) -> Result<Counters> {
     let device = Device::sim_with(SimOptions { profile: true, ..SimOptions::default() });
     entry.run(&device, version, entry.sizes[0])?;
@@ -395,7 +395,7 @@ fn profiled(entry: &Broken, version: Version) -> Result<Counters> {
     Ok(counters)
 }
 
-/// What the profiler says of a kernel that is right but slow: which of its accesses takes more than it should.
+/// The profiler's finding for a kernel that is right but slow: which of its accesses costs more than it should.
 pub(crate) fn slow_in(entry: &Broken) -> Result<Option<&'static str>> {
     let counters = profiled(entry, Version::Broken)?;
     let sectors = counters.global_load_sectors + counters.global_store_sectors;
@@ -407,7 +407,7 @@ pub(crate) fn slow_in(entry: &Broken) -> Result<Option<&'static str>> {
     })
 }
 
-/// One version of an entry, and where it runs.
+/// One version of an entry, and the device it runs on.
 struct Case<'a> {
     device: &'a Device,
     stream: Stream,
@@ -422,8 +422,8 @@ impl Case<'_> {
         self.device.kernel(self.source, name)
     }
 
-    /// Launches one of the gallery's kernels with the arguments that `push` appends, which must be what its file asks for. What
-    /// a sanitiser finds is kept: the launch has come to its end, so that there are values to compare.
+    /// Launches one of the gallery's kernels with the arguments that `push` appends, which must match its file. Findings of the
+    /// sanitiser are kept: the launch has run to its end, so there are values to compare.
     fn launch<'k>(
         &'k self,
         kernel: &'k Kernel,
@@ -433,8 +433,8 @@ impl Case<'_> {
         let mut args = self.stream.launch_builder(kernel);
         push(&mut args);
         // SAFETY: the repaired kernels stay inside buffers of the sizes given here. Of the broken ones, only `scale` writes
-        // outside, up to 12 bytes behind y but not past the next multiple of 16, which is padding on every device. What others
-        // read outside, misaligned or too late is at worst a fault, an outcome like any other.
+        // outside, up to 12 bytes past y but not past the next multiple of 16, which is padding on every device. Reads of
+        // others that are out of bounds, misaligned or too late cause a fault at worst, which is an outcome like any other.
         match unsafe { args.launch(config) } {
             Err(error @ Error::Findings { .. }) => self.keep(error),
             other => return other,
@@ -484,7 +484,7 @@ fn difference(case: &Case, columns: usize) -> Result<Compared> {
     case.launch(&kernel, config, |args| {
         args.arg(&x_dev).arg(&mut y).arg(&(columns as u32));
     })?;
-    // One subtraction: the very bits.
+    // One subtraction: exactly the same bits.
     let left = |i: usize| if i.is_multiple_of(columns) { 0.0 } else { x[i - 1] };
     let expected: Vec<f32> = (0..x.len()).map(|i| x[i] - left(i)).collect();
     Ok(check::compare(&case.stream.clone_dtoh(&y)?, &expected, Tolerance::exact()))
@@ -510,7 +510,7 @@ fn column_sums(case: &Case, rows: usize) -> Result<Compared> {
     let kernel = case.kernel("column_sums")?;
     let matrix_dev = case.stream.clone_htod(&matrix)?;
     let mut sums = match case.version {
-        // As it comes: poison would be a value, which no tool could tell from one that was meant.
+        // Uninitialised: poison would be a value, which a tool could not tell from an intended one.
         Version::Broken => case.stream.alloc_uninit::<f32>(columns)?,
         Version::Repaired => case.stream.alloc_poisoned::<f32>(columns)?,
     };
@@ -563,13 +563,13 @@ fn warp_sum(case: &Case, n: usize) -> Result<Compared> {
     sums_of_runs(case, "warp_sum", n, 32)
 }
 
-/// A kernel of whose blocks each adds up a run of `run` values, one a thread.
+/// A kernel in which each block adds up a run of `run` values, one per thread.
 fn sums_of_runs(case: &Case, name: &str, n: usize, run: usize) -> Result<Compared> {
     let x = values(n, 1)?;
     let kernel = case.kernel(name)?;
     let config = LaunchConfig::linear(n as u32, run as u32);
     let x_dev = case.stream.clone_htod(&x)?;
-    // No values still are one block, which says that their sum is 0.
+    // Zero values still need one block, which returns the sum 0.
     let mut sums = case.stream.alloc_poisoned::<f32>(config.grid_dim.0 as usize)?;
     case.launch(&kernel, config, |args| {
         args.arg(&x_dev).arg(&mut sums).arg(&(n as u32));

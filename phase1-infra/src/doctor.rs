@@ -1,6 +1,6 @@
-//! What is installed on this machine, what each absence means, and the one command that mends it.
+//! What is installed on this machine, what each missing component means, and the one command that installs it.
 //!
-//! Only Rust is needed: whatever is absent costs a row in some table, never the course. So this never fails.
+//! Only Rust is needed: a missing component costs a row in some table, never the course. So this never fails.
 
 use common::Result;
 use common::compile;
@@ -8,7 +8,7 @@ use common::device::{Device, DeviceChoice};
 use common::probe::{Component, report};
 use common::table::{Column, Table, wrap};
 
-/// Characters of the widest column, where its words allow. (Commands and paths stay whole.)
+/// Width of the widest column in characters, if its words allow it. (Commands and paths are not broken.)
 const WIDTH: usize = 70;
 
 /// The report as a table.
@@ -28,12 +28,12 @@ pub fn run() -> Result<Vec<Table>> {
     Ok(vec![table])
 }
 
-/// One row a component: the file if it is there, else what to do.
+/// One row per component: the file if it is installed, otherwise how to install it.
 pub fn table(components: &[Component]) -> Table {
     let columns = [
         Column::text("component"),
         Column::text("version"),
-        Column::text("where; or what its absence means, and the command that mends it"),
+        Column::text("where; or what you lose without it, and the command that installs it"),
     ];
     let mut table = Table::new("doctor", columns);
     for component in components {
@@ -46,7 +46,7 @@ pub fn table(components: &[Component]) -> Table {
             Some(path) => path.display().to_string(),
             None => {
                 let mut lines = vec![wrap(component.without, WIDTH), format!("$ {}", component.remedy)];
-                // Of everything that was tried, the first is the most specific.
+                // Of all the places that were tried, the first is the most specific.
                 if let Some(tried) = component.detail.as_deref().and_then(|detail| detail.split("; ").next()) {
                     lines.push(wrap(&format!("({tried})"), WIDTH));
                 }

@@ -1,27 +1,27 @@
-//! Phase 1: what lies between a Rust program and a kernel, one step at a time.
+//! Phase 1: everything between a Rust program and a kernel, one step at a time.
 //!
-//! Each step is one file: a question, a table that answers it, and in its doc what to expect and what to look at. The files
-//! read in this order:
+//! Each step is one file with a question, a table that answers it, and a doc comment that says what to expect and what to look
+//! at. Read the files in this order:
 //!
 //! | step | kernel | what it is about |
 //! | --- | --- | --- |
-//! | [`step01_device_query`] | | the figures of the device that later steps argue with |
-//! | [`step02_memory`] | | allocate, copy, free, and what is in use; the end of memory |
-//! | [`step03_transfers`] | | pageable against pinned host memory, in both directions and inside the device |
-//! | [`step04_vector_add`] | `01_vector_add.cu` | the first kernel: one thread an element, and a ragged last block |
+//! | [`step01_device_query`] | | the device's figures, which later steps use |
+//! | [`step02_memory`] | | allocate, copy and free, and the memory in use; running out of memory |
+//! | [`step03_transfers`] | | pageable and pinned host memory, in both directions and within the device |
+//! | [`step04_vector_add`] | `01_vector_add.cu` | the first kernel: one thread per element, and a ragged last block |
 //! | [`step05_grid_stride`] | `02_grid_stride.cu` | a grid of fixed size for any n |
 //! | [`step06_launch_overhead`] | `03_empty.cu` | what a launch costs when the kernel does nothing |
 //! | [`step07_streams`] | `04_iterate.cu` | copies and kernels that overlap, ordered by events |
-//! | [`step08_transfer_test`] | | layers on the CPU, data through the device: why phase 1 is slower than no GPU at all |
-//! | [`step09_errors`] | `05_mistakes.cu` | what a wrong launch says |
-//! | [`doctor`] | | what is installed here, and what to do about what is not |
+//! | [`step08_transfer_test`] | | layers on the CPU, data copied through the device: why phase 1 is slower than no GPU at all |
+//! | [`step09_errors`] | `05_mistakes.cu` | the errors that wrong launches give |
+//! | [`doctor`] | | what is installed here, and how to install the rest |
 //!
-//! Beside the steps there is [`broken`], a gallery of twelve kernels with one mistake each (`broken_NN_….cu`) and their repairs
+//! There is also [`broken`], a gallery of twelve kernels with one bug each (`broken_NN_….cu`) and their repaired versions
 //! (`repaired_NN_….cu`).
 //!
-//! [`STEPS`] lists them for the command, `src/main.rs`. Every step runs on a GPU and on the simulator from the same lines. A
-//! GPU gives times; the simulator has no clock and gives counts; tables have a column for each
-//! and a dash where there is none. On the simulator, times recorded on a GPU stand in for those, marked as such.
+//! [`STEPS`] lists them for the command, `src/main.rs`. Every step runs the same code on a GPU and on the simulator. A GPU
+//! gives times; the simulator has no clock and gives counts. Tables have columns for both, with a dash for what a device can't
+//! provide. On the simulator, times recorded on a GPU are shown instead, marked as such.
 
 use common::record::{Record, merge};
 use common::table::{Cell, Table};
@@ -43,26 +43,26 @@ pub mod step09_errors;
 /// One entry of the command.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
-    /// As the command line takes it.
+    /// Its name on the command line.
     pub name: &'static str,
-    /// What its tables answer.
+    /// The question that its tables answer.
     pub question: &'static str,
     /// What it runs.
     pub run: Run,
     /// The names of its tables in a record: the same on each device and in each run, as their titles are not.
     pub tables: &'static [&'static str],
-    /// What of a recorded run the simulator shows.
+    /// The part of a recorded run that is shown on the simulator.
     pub recorded: Recorded,
 }
 
-/// What is shown of a run on a GPU where there is none.
+/// The part of a recorded GPU run that is shown on a machine without a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recorded {
-    /// Nothing: the simulator says it all.
+    /// Nothing: the simulator shows everything.
     Nothing,
     /// Its columns, in place of dashes: both devices do the same work.
     Columns,
-    /// Its table below the simulator's: a GPU has far more to do.
+    /// Its table, below the simulator's: a GPU does far more work.
     Table,
 }
 
@@ -80,10 +80,10 @@ impl Step {
     }
 }
 
-/// The runs kept in `records/`.
+/// The runs stored in `records/`.
 ///
 /// # Errors
-/// [`Error::Record`] with the file that is no record.
+/// [`Error::Record`] with the file that is not a record.
 pub fn records() -> Result<Vec<Record>> {
     common::records!("nvidia-h200.json", "nvidia-h200-broken.json")
 }
@@ -93,11 +93,11 @@ pub fn records() -> Result<Vec<Record>> {
 pub enum Run {
     /// A device; part of a run without names.
     OnDevice(fn(&Device) -> Result<Vec<Table>>),
-    /// Nothing, so that it answers even where no device does; run by name only.
+    /// Nothing, so that it works even if no device does; runs only when named.
     Anywhere(fn() -> Result<Vec<Table>>),
 }
 
-/// All steps, in the order in which they are read.
+/// All steps, in reading order.
 pub static STEPS: [Step; 10] = [
     Step {
         name: "device-query",
@@ -108,21 +108,21 @@ pub static STEPS: [Step; 10] = [
     },
     Step {
         name: "memory",
-        question: "What does device memory hold, and when is it free again?",
+        question: "How is device memory allocated, and when is it freed?",
         run: Run::OnDevice(step02_memory::run),
         tables: &["memory"],
         recorded: Recorded::Nothing,
     },
     Step {
         name: "transfers",
-        question: "How fast do bytes travel from pageable and from pinned host memory?",
+        question: "How fast are copies from pageable and from pinned host memory?",
         run: Run::OnDevice(step03_transfers::run),
         tables: &["transfers"],
         recorded: Recorded::Columns,
     },
     Step {
         name: "vector-add",
-        question: "What does the first kernel need, and what becomes of the last block?",
+        question: "What does the first kernel need, and what does its last block do?",
         run: Run::OnDevice(step04_vector_add::run),
         tables: &["vector-add"],
         recorded: Recorded::Columns,
@@ -143,38 +143,38 @@ pub static STEPS: [Step; 10] = [
     },
     Step {
         name: "streams",
-        question: "Can copies hide behind kernels?",
+        question: "Can copies overlap with kernels?",
         run: Run::OnDevice(step07_streams::run),
         tables: &["streams", "streams-timeline-1", "streams-timeline-3"],
         recorded: Recorded::Table,
     },
     Step {
         name: "transfer-test",
-        question: "Why is a GPU that only stores the data slower than no GPU?",
+        question: "Why is a GPU that only stores the data slower than no GPU at all?",
         run: Run::OnDevice(step08_transfer_test::run),
         tables: &["transfer-test"],
         recorded: Recorded::Table,
     },
     Step {
         name: "errors",
-        question: "What does a wrong launch say?",
+        question: "How does a wrong launch show itself?",
         run: Run::OnDevice(step09_errors::run),
         tables: &["errors"],
         recorded: Recorded::Nothing,
     },
     Step {
         name: "doctor",
-        question: "What is installed here, and what mends the rest? (only when named)",
+        question: "What is installed here, and how do you install the rest? (only when named)",
         run: Run::Anywhere(doctor::run),
         tables: &["doctor"],
         recorded: Recorded::Nothing,
     },
 ];
 
-/// The one length that all buffers of an element-wise kernel share, as its 32-bit parameter.
+/// The length that all buffers of an element-wise kernel must share, as the kernel's 32-bit parameter.
 ///
 /// # Errors
-/// [`Error::Shape`] if the lengths differ, or reach 2³¹: with fewer elements no index of such a kernel wraps round.
+/// [`Error::Shape`] if the lengths differ or reach 2³¹; below that no index of such a kernel wraps round.
 pub fn common_length(operation: &str, lengths: &[usize]) -> Result<u32> {
     let wrong = |detail: String| Err(Error::shape(operation, detail));
     let n = lengths.first().copied().unwrap_or(0);
@@ -196,10 +196,10 @@ pub(crate) fn title(what: &str, device: &Device) -> String {
 }
 
 pub(crate) use common::timing::NO_CLOCK;
-/// Behind a dash in a column of counts.
+/// The note on a dash in a column of counts.
 pub(crate) const NO_COUNTS: &str = "no count: a GPU does not count instructions, the simulator does";
 
-/// Milliseconds, GB/s for the `bytes` that one run moves, and lane instructions for each of its `elements`.
+/// Milliseconds, GB/s for the `bytes` that one run moves, and lane instructions per element of its `elements`.
 pub(crate) fn timing_cells(timing: &Timing, bytes: usize, elements: usize) -> [Cell; 3] {
     let instructions = timing.counts().map(|counts| counts.lane_instructions as f64 / elements.max(1) as f64);
     [

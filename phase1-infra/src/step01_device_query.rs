@@ -1,13 +1,13 @@
 //! Step 1: what is this device made of?
 //!
 //! **Hypothesis.** A handful of figures decides most of what follows: how many threads run at once, how much shared memory a
-//! block may have, and how many bytes memory moves in a second.
+//! block can use, and how many bytes per second the memory delivers.
 //!
-//! **Change.** None yet; the driver is asked for them.
+//! **Change.** None yet; the step queries the driver.
 //!
-//! **Look at** the threads in flight: that many elements at least must be worked on at a time to keep the device busy. Then
-//! divide the bandwidth by 4 bytes: an addition a value is far below what the arithmetic units could do, so a kernel that
-//! touches each value once is limited by memory.
+//! **Look at** the threads in flight: at least that many elements must be in progress to keep the device busy. Then divide the
+//! bandwidth by 4 bytes: one addition per value is far below what the arithmetic units can do, so a kernel that accesses each
+//! value once is limited by memory.
 
 use common::table::{Cell, Column, Table};
 use common::timing::si;
@@ -33,17 +33,17 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
             p.compute_capability.map(|(major, minor)| format!("{major}.{minor}")),
             "which instructions there are",
         ),
-        ("multiprocessors (SM)", count(p.multiprocessors), "blocks that run side by side, at least"),
-        ("threads an SM", count(p.max_threads_per_multiprocessor), "how much latency an SM can hide"),
-        ("threads in flight", in_flight.map(|n| n.to_string()), "elements to work on at a time, at least"),
+        ("multiprocessors (SM)", count(p.multiprocessors), "minimum of blocks to keep all of them busy"),
+        ("threads per SM", count(p.max_threads_per_multiprocessor), "how much latency an SM can hide"),
+        ("threads in flight", in_flight.map(|n| n.to_string()), "minimum of elements in progress at a time"),
         ("warp", Some(format!("{} lanes", p.warp_size)), "threads that share an instruction"),
-        ("threads a block", Some(p.max_threads_per_block.to_string()), "the largest block"),
-        ("registers an SM", count(p.registers_per_multiprocessor), "shared out among its threads"),
-        ("shared memory a block", bytes(p.shared_per_block.into()), "the largest tile"),
-        ("… if asked for", bytes(p.shared_per_block_optin.into()), "the largest tile, with fewer blocks an SM"),
+        ("threads per block", Some(p.max_threads_per_block.to_string()), "the largest block"),
+        ("registers per SM", count(p.registers_per_multiprocessor), "divided among its threads"),
+        ("shared memory per block", bytes(p.shared_per_block.into()), "the largest tile"),
+        ("… if asked for", bytes(p.shared_per_block_optin.into()), "the largest tile, with fewer blocks per SM"),
         ("L2 cache", p.l2_bytes.and_then(bytes), "what stays on the chip between kernels"),
         ("memory", bytes(memory.total), "model, activations and batch must fit"),
-        ("… free", bytes(memory.free), "what other programs and the driver have left"),
+        ("… free", bytes(memory.free), "what other programs and the driver leave"),
         (
             "clock",
             p.clock_khz.map(|khz| format!("{}Hz", si(f64::from(khz) * 1e3))),
@@ -52,7 +52,7 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
         (
             "memory bandwidth",
             p.memory_bandwidth().map(|rate| format!("{}B/s", si(rate))),
-            "the limit of a kernel that touches each value once",
+            "the limit of a kernel that accesses each value once",
         ),
     ];
     let columns = [Column::text("figure"), Column::text("value"), Column::text("what it decides")];
@@ -68,7 +68,7 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
     Ok(vec![table])
 }
 
-/// `48 Ki`, `1.5 Gi`: powers of 1024, as memory is counted.
+/// `48 Ki`, `1.5 Gi`: powers of 1024, as is usual for memory.
 pub(crate) fn binary(bytes: f64) -> String {
     let mut scaled = bytes;
     let mut prefixes = ["", "Ki", "Mi", "Gi"].iter();

@@ -1,12 +1,13 @@
-//! Step 2: allocate, copy, free, and what is in use.
+//! Step 2: allocate, copy and free, and the memory in use.
 //!
-//! **Hypothesis.** Device memory is a second heap: a buffer takes its bytes when it is made and gives them back when it is
-//! dropped, and nothing on the host may read it without a copy.
+//! **Hypothesis.** Device memory is a second heap: a buffer takes its bytes when it is allocated and returns them when it is
+//! dropped, and the host can't read it without a copy.
 //!
-//! **Change.** One operation a row, with the allocator's count after it; the last request asks for more than there is.
+//! **Change.** One operation per row, with the allocator's count after it; the last one requests more memory than the device
+//! has.
 //!
-//! **Look at** the bytes in use: they end where they began. The peak remembers, and is what decides whether a model fits. What
-//! a GPU reports as free moves in larger steps, since the driver keeps a pool.
+//! **Look at** the bytes in use: they end where they began. The peak keeps the highest value, which decides whether a model
+//! fits. What a GPU reports as free changes in larger steps, since the driver keeps a pool.
 
 use common::device::MemoryInfo;
 use common::prelude::*;
@@ -17,7 +18,7 @@ use crate::title;
 /// One operation and the memory after it.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// What was done.
+    /// The operation.
     pub action: String,
     /// The allocator's count and the device's own after it.
     pub memory: MemoryInfo,
@@ -26,11 +27,11 @@ pub struct Entry {
 /// Elements of the first buffer: 4 MiB of f32.
 pub const ELEMENTS: usize = 1 << 20;
 
-/// Allocates, copies and frees, and records each.
+/// Allocates, copies and frees, and records the memory after each operation.
 ///
 /// # Errors
-/// What the device reports; [`Error::Invalid`] if a copy came back changed, or a request for twice the device's memory was
-/// granted.
+/// What the device reports; [`Error::Invalid`] if a copy came back changed, or a request for twice the device's memory
+/// succeeded.
 pub fn record(device: &Device) -> Result<Vec<Entry>> {
     let stream = device.stream();
     device.reset_peak_memory();
@@ -60,7 +61,7 @@ pub fn record(device: &Device) -> Result<Vec<Entry>> {
     match stream.alloc_uninit::<u8>(too_much) {
         Err(error @ Error::OutOfMemory { .. }) => note(&wrap(&error.to_string(), 48)),
         Err(error) => return Err(error),
-        Ok(_) => return Err(Error::Invalid(format!("memory: {too_much} bytes were granted, twice what there is"))),
+        Ok(_) => return Err(Error::Invalid(format!("memory: allocated {too_much} bytes, twice the device's memory"))),
     }
     Ok(entries)
 }

@@ -1,7 +1,7 @@
-//! Step 3: pageable against pinned host memory.
+//! Step 3: pageable and pinned host memory.
 //!
-//! **Hypothesis.** The copy engine can only read host memory that the operating system has promised not to move. From
-//! ordinary, pageable memory the driver therefore copies twice, by way of a small pinned buffer of its own:
+//! **Hypothesis.** The copy engine can only read host memory that the operating system guarantees not to move. So the driver
+//! copies ordinary, pageable memory twice, through a small pinned buffer of its own:
 //!
 //! ```text
 //! pageable:  Vec ──CPU──▶ driver's buffer ──copy engine──▶ device
@@ -10,10 +10,10 @@
 //!
 //! **Change.** The same bytes, from a `Vec` and from [`Device::alloc_pinned`].
 //!
-//! **Look at** the rates at the largest size: pinned should come near the link's limit, and pageable stay well below. At the
-//! smallest size neither does, since a copy has a fixed cost of some microseconds. Then compare the link with the copy inside
-//! the device: that gap is why data should stay where it is. Events see what the GPU did, the host clock what the program
-//! waited for.
+//! **Look at** the rates at the largest size: pinned should come close to the link's limit, and pageable stay well below it. At
+//! the smallest size neither comes close, since a copy has a fixed cost of a few microseconds. Then compare the link with the
+//! copy within the device: that gap is why data should stay where it is. Events measure what the GPU did, the host clock how
+//! long the program waited.
 
 use common::prelude::*;
 use common::table::{Cell, Column, Table};
@@ -21,7 +21,7 @@ use common::timing::{Bench, Timing};
 
 use crate::{NO_CLOCK, title};
 
-/// From where to where.
+/// The direction of a copy, and the kind of host memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Path {
     /// From a `Vec` to the device.
@@ -32,7 +32,7 @@ pub enum Path {
     DeviceToPageable,
     /// From the device to a pinned buffer.
     DeviceToPinned,
-    /// Between two buffers of the device. Each byte is read and written: memory moves twice what is copied.
+    /// Between two buffers of the device. Each byte is read and written, so the memory moves twice the bytes copied.
     DeviceToDevice,
 }
 
@@ -46,7 +46,7 @@ impl Path {
         Path::DeviceToDevice,
     ];
 
-    /// As tables call it.
+    /// Its name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Path::PageableToDevice => "pageable → device",
@@ -58,10 +58,10 @@ impl Path {
     }
 }
 
-/// One path's copy, checked byte by byte, and what it took.
+/// One path's copy, checked byte by byte, and its time.
 #[derive(Clone, Debug)]
 pub struct Transfer {
-    /// From where to where.
+    /// The direction of a copy, and the kind of host memory.
     pub path: Path,
     /// Bytes of one copy.
     pub bytes: usize,
@@ -71,8 +71,8 @@ pub struct Transfer {
     pub host: Option<Timing>,
 }
 
-/// Copies `bytes` bytes along `path`, compares every one with what was sent, and measures the copy on a GPU. On the simulator
-/// a copy is the host's own and its time would say nothing of a GPU, so there it is only checked.
+/// Copies `bytes` bytes along `path`, compares each one with the original, and measures the copy on a GPU. On the simulator the
+/// host makes the copy and its time would say nothing about a GPU, so there it is only checked.
 ///
 /// # Errors
 /// What the device reports; [`Error::Invalid`] if a byte arrived changed.
@@ -137,7 +137,7 @@ fn timed(
     Ok((Some(events), Some(host)))
 }
 
-/// Bytes that differ from their neighbours and at every power of two: a copy that is short or shifted is found out.
+/// Bytes that differ from their neighbours and at every power of two, so that a short or shifted copy is detected.
 fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes as u32).map(|i| (i.wrapping_mul(0x9E37_79B1) >> 24) as u8).collect()
 }
@@ -147,7 +147,7 @@ fn pattern(bytes: usize) -> Vec<u8> {
 /// # Errors
 /// As [`measure`].
 pub fn run(device: &Device) -> Result<Vec<Table>> {
-    // On the simulator the largest takes its time and shows nothing that the others do not.
+    // On the simulator the largest size takes long and shows nothing that the others do not.
     let sizes: &[usize] = match device.is_sim() {
         true => &[1 << 16, 1 << 22],
         false => &[1 << 16, 1 << 22, 1 << 28],

@@ -6,9 +6,9 @@
 //! n is rarely a multiple of 256, the last block reaches past the end, and its threads there must do nothing.
 //!
 //! **Look at** the idle threads, and at the largest difference: the sum of two floats is rounded once on either device, as on
-//! the CPU. On a GPU, compare GB/s with the bandwidth that `device-query` shows: the small sizes are all launch, the large
-//! one should come near it. On the simulator, the instructions an element are what each thread pays to find its index, load,
-//! add and store.
+//! the CPU. On a GPU, compare GB/s with the bandwidth that `device-query` shows: the small sizes are dominated by the launch,
+//! the large one should come close to it. On the simulator, the instructions per element are what each thread executes to
+//! compute its index, load, add and store.
 //!
 //! Next: `grid-stride`, where the grid no longer grows with n.
 
@@ -23,7 +23,7 @@ use crate::{common_length, timing_cells, title};
 /// `kernels/01_vector_add.cu`.
 pub const SOURCE: KernelSource = kernel_source!("01_vector_add");
 
-/// Bytes that one element moves: two are read, one is written.
+/// Bytes moved per element: two values are read, one is written.
 pub const BYTES_PER_ELEMENT: usize = 3 * size_of::<f32>();
 
 /// c = a + b, with `kernel` from [`SOURCE`].
@@ -44,7 +44,7 @@ pub fn vector_add(
 }
 // ANCHOR_END: launch
 
-/// The whole way of two vectors to the device and of their sum back.
+/// Copies two vectors to the device, adds them, and copies the sum back.
 ///
 /// # Errors
 /// As [`vector_add`], and what compiling, allocating and copying report.
@@ -60,7 +60,7 @@ pub fn add_on(device: &Device, a: &[f32], b: &[f32]) -> Result<Vec<f32>> {
 }
 // ANCHOR_END: round_trip
 
-/// The sum at sizes around a block's, checked, and at a large one measured.
+/// The sum at sizes around a block's, checked, and at a large size, measured.
 ///
 /// # Errors
 /// What the device reports; [`Error::Invalid`] if a sum is wrong.
@@ -73,7 +73,7 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
         Column::number("max |Δ|", 1),
         Column::number("ms", 4),
         Column::number("GB/s", 1),
-        Column::number("lane instructions an element", 1),
+        Column::number("lane instructions per element", 1),
     ];
     let mut table = Table::new(title("vector-add", device), columns);
     let stream = device.stream();
@@ -93,7 +93,7 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
         let idle = (blocks * 256 - n).into();
         table.row([n.into(), blocks.into(), idle, report.max_abs.into(), ms, rate, instructions]);
     }
-    table.note("max |Δ|: to the sum in f64, which f32 must round once.");
+    table.note("max |Δ|: from the sum in f64, which f32 rounds once.");
     if device.is_cuda() {
         table.note("All but the largest size fit in the L2 cache and are warm there.");
     }

@@ -1,13 +1,13 @@
 //! Step 5: a grid of fixed size for any n.
 //!
-//! **Hypothesis.** A grid with a thread for each element starts and retires far more blocks than run at a time. Enough blocks to
+//! **Hypothesis.** A grid with one thread per element starts and retires far more blocks than run at a time. Enough blocks to
 //! fill the device, each stepping through the data in strides of the whole grid, should be as fast, and take any n.
 //!
-//! **Change.** `if (i < n)` becomes `for (; i < n; i += stride)`; the host chooses the blocks, no longer n.
+//! **Change.** `if (i < n)` becomes `for (; i < n; i += stride)`; the host chooses the number of blocks, independent of n.
 //!
 //! **Look at** the rates as blocks are added: one block uses one multiprocessor, and the rate grows until the device is full;
-//! from there on more blocks change little. On the simulator, look at the instructions an element: the index is computed
-//! once a thread, so they fall as each thread has more elements to spread it over, towards what the loop itself costs.
+//! from there on more blocks change little. On the simulator, look at the instructions per element: the index is computed once
+//! per thread, so they fall as each thread gets more elements, towards the cost of the loop itself.
 
 use common::check::compare;
 use common::prelude::*;
@@ -21,10 +21,10 @@ use crate::{common_length, timing_cells, title};
 /// `kernels/02_grid_stride.cu`.
 pub const SOURCE: KernelSource = kernel_source!("02_grid_stride");
 
-/// Threads of a block.
+/// Threads per block.
 pub const BLOCK: u32 = 256;
 
-/// c = a + b by at most `blocks` blocks, with `kernel` from [`SOURCE`]. More blocks than there is work for are not launched.
+/// c = a + b by at most `blocks` blocks, with `kernel` from [`SOURCE`]. Never launches more blocks than there is work for.
 ///
 /// # Errors
 /// [`Error::Shape`] if the lengths differ or exceed 2³¹ − 1, [`Error::LaunchConfig`] for no blocks, or what the launch reports.
@@ -46,7 +46,7 @@ pub fn grid_stride_add(
 }
 // ANCHOR_END: launch
 
-/// The same sum with ever more blocks.
+/// The same sum with more and more blocks.
 ///
 /// # Errors
 /// What the device reports; [`Error::Invalid`] if a sum is wrong.
@@ -61,11 +61,11 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
 
     let columns = [
         Column::identity("blocks"),
-        Column::number("elements a thread, at most", 0),
+        Column::number("elements per thread, at most", 0),
         Column::number("max |Δ|", 1),
         Column::number("ms", 4),
         Column::number("GB/s", 1),
-        Column::number("lane instructions an element", 2),
+        Column::number("lane instructions per element", 2),
     ];
     let mut table = Table::new(title(&format!("grid-stride, n = {n}"), device), columns);
     let stream = device.stream();

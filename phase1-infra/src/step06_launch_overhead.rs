@@ -1,13 +1,13 @@
 //! Step 6: what does a launch cost if the kernel does nothing?
 //!
-//! **Hypothesis.** A launch is a message to the GPU. Sending it costs the host a few microseconds; waiting for the answer costs
-//! several more; but if the next message is sent while the GPU works on the last, the waiting disappears.
+//! **Hypothesis.** A launch is a message to the GPU. Sending it costs the host a few microseconds, and waiting for the answer
+//! several more. But if the next message is sent while the GPU works on the previous one, the wait disappears.
 //!
 //! **Change.** The same empty kernel: waited for after each launch, and launched many times with one wait at the end.
 //!
-//! **Look at** the ratio of the two, and at what the call alone costs. Whatever a kernel does in less time than that is hidden
-//! behind its own launch: the reason to fuse small kernels, to batch, and (in phase 4) to record launches in a graph, which
-//! sends many with one message. The simulator has no such cost; it shows that the launches ran, and that an empty kernel is
+//! **Look at** the ratio of the two, and at what the call alone costs. A kernel that takes less time than that is hidden behind
+//! the next launch. That is why small kernels are fused, inputs are batched, and (in phase 4) launches are recorded in a graph,
+//! which sends many as one message. The simulator has no such cost; it shows that the launches ran, and that an empty kernel is
 //! one instruction: `ret`.
 
 use std::time::Instant;
@@ -47,7 +47,7 @@ impl Way {
     /// All of them.
     pub const ALL: [Way; 4] = [Way::Synchronised, Way::Pipelined, Way::CallsAlone, Way::BetweenEvents];
 
-    /// As the table calls it, with its clock.
+    /// Its name in the table, with its clock.
     pub fn name(self) -> &'static str {
         match self {
             Way::Synchronised => "launch, wait, launch, wait, … (host clock)",
@@ -58,7 +58,7 @@ impl Way {
     }
 }
 
-/// What `launches` launches in this way take all together: times on a GPU, counts on the simulator.
+/// The total for `launches` launches in this way: times on a GPU, counts on the simulator.
 ///
 /// # Errors
 /// What the device reports.
@@ -106,15 +106,15 @@ pub fn measure(stream: &Stream, kernel: &Kernel, way: Way, launches: usize) -> R
 /// # Errors
 /// As [`measure`].
 pub fn run(device: &Device) -> Result<Vec<Table>> {
-    // Fewer than a GPU's queue holds (about a thousand), or the calls would wait for room in it.
+    // Fewer than a GPU's queue holds (about a thousand), or calls would wait for space in it.
     let launches = 500;
     let columns = [
         Column::text("way"),
         Column::identity("launches"),
-        Column::number("µs a launch", 2),
+        Column::number("µs per launch", 2),
         Column::number("quartile 1", 2),
         Column::number("quartile 3", 2),
-        Column::number("instructions a launch", 0),
+        Column::number("instructions per launch", 0),
     ];
     let mut table = Table::new(title("launch-overhead", device), columns);
     let stream = device.stream();
@@ -126,7 +126,7 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
         let quartiles = timing.quartiles_ms();
         let counts = timing.counts().map(|counts| counts.warp_instructions as f64 / counts.launches as f64);
         table.row([
-            way.name().replace(" (", "\n(").into(), // the clock below, or the table is too wide
+            way.name().replace(" (", "\n(").into(), // the clock on a second line, or the table is too wide
             launches.into(),
             Cell::or_absent(median, NO_CLOCK),
             Cell::or_absent(quartiles.map(|(low, _)| one(low)), NO_CLOCK),

@@ -1,7 +1,7 @@
-//! Step 7: can copies hide behind kernels?
+//! Step 7: can copies overlap with kernels?
 //!
-//! **Hypothesis.** A GPU has engines for copies in each direction beside its multiprocessors. In one stream they take turns;
-//! in several, one chunk's kernel can run while the next comes in and the last goes out:
+//! **Hypothesis.** Besides its multiprocessors, a GPU has copy engines for each direction. In one stream they take turns; with
+//! several, one chunk's kernel can run while the next chunk is copied in and the previous one out:
 //!
 //! ```text
 //! one stream     in0 kernel0 out0 in1 kernel1 out1 in2 kernel2 out2
@@ -10,14 +10,14 @@
 //!                            in2     kernel2 out2
 //! ```
 //!
-//! **Change.** The data is cut into chunks, dealt out to 1 to 4 streams. Three things have to be right: the host memory is
-//! pinned, or each copy blocks the host; each chunk has its own device buffer, since uses of one buffer are kept in order; and
-//! the streams begin and end with an event, which is how one stream waits for another.
+//! **Change.** The data is cut into chunks, which are distributed over 1 to 4 streams. Three conditions must hold: the host
+//! memory is pinned, or each copy blocks the host; each chunk has its own device buffer, since uses of one buffer run in order;
+//! and the streams begin and end with an event, which is how one stream waits for another.
 //!
-//! **Look at** the times: the best possible is the longest of the three parts alone, the worst their sum. Then at the timeline,
-//! drawn from the events behind each operation: with one stream the letters follow each other, with several they
-//! overlap. The simulator finishes each operation before the next begins, which is one of the orders that a GPU may choose:
-//! there the table shows that results don't depend on the order, and that counts grow from event to event.
+//! **Look at** the times: the best case is the longest of the three parts alone, the worst their sum. Then at the timeline,
+//! drawn from the events after each operation: with one stream the letters follow each other, with several they overlap. The
+//! simulator finishes each operation before the next begins, which is one of the orders that a GPU may choose. There the table
+//! shows that the results are right in that order, and that counts grow from event to event.
 
 use common::check::{F32_ROUND_OFF, Tolerance, compare};
 use common::device::Counts;
@@ -33,7 +33,7 @@ pub const SOURCE: KernelSource = kernel_source!("04_iterate");
 /// The factor a of the iteration.
 pub const FACTOR: f32 = -0.5;
 
-/// y ← a·y + x on each element, `rounds` times, beginning with y = x; `kernel` is from [`SOURCE`].
+/// y ← a·y + x on each element, `rounds` times, starting from y = x; `kernel` is from [`SOURCE`].
 ///
 /// # Errors
 /// [`Error::Shape`] for more than 2³¹ − 1 elements, or what the launch reports.
@@ -55,15 +55,15 @@ pub fn iterate_reference(values: &[f32], rounds: u32) -> Vec<f64> {
     values.iter().map(|&x| f64::from(x) * sum).collect()
 }
 
-/// For |x| ≤ 1. With a = −½ the product is exact and |y| ≤ 1, so that a round is off by at most u and halves the error before
-/// it: altogether by less than 2u, however many rounds.
+/// For |x| ≤ 1. With a = −½ the product is exact and |y| ≤ 1, so each round adds an error of at most u and halves the previous
+/// error: less than 2u in total, for any number of rounds.
 pub fn iterate_tolerance() -> Tolerance {
     Tolerance::absolute(2.0 * F32_ROUND_OFF)
 }
 
-/// A part of the data with memory of its own on both sides.
+/// A part of the data with its own memory on both sides.
 pub struct Chunk {
-    /// Page-locked, so that the copy needs no help of the host.
+    /// Page-locked, so that the copy does not involve the host.
     pub input: PinnedBuffer<f32>,
     /// On the device.
     pub values: Buffer<f32>,
@@ -92,8 +92,8 @@ pub fn chunks(device: &Device, count: usize, len: usize) -> Result<Vec<Chunk>> {
 /// The events of one chunk, in the order of its stream: before the copy in, after it, after the kernel, after the copy out.
 pub type Marks = [Event; 4];
 
-/// Queues every chunk's copy in, kernel and copy out on `workers` in turn, between what `main` has now and what it gets next.
-/// Without workers there is nobody to do it, and nothing is queued.
+/// Queues every chunk's copy in, kernel and copy out on `workers` in turn, after the work that `main` has now and before the
+/// work it gets next. Without workers, nothing is queued.
 ///
 /// # Errors
 /// What the device reports.
@@ -107,7 +107,7 @@ pub fn pipeline(
 ) -> Result<Vec<Marks>> {
     let begin = main.record_event()?;
     for worker in workers {
-        worker.wait(&begin)?; // nothing begins before `main` is here
+        worker.wait(&begin)?; // nothing begins before `main` reaches this point
     }
     let mut marks = Vec::new();
     for (chunk, worker) in chunks.iter_mut().zip(workers.iter().cycle()) {
@@ -120,7 +120,7 @@ pub fn pipeline(
         marks.push([before, copied_in, computed, worker.record_event()?]);
     }
     for worker in workers {
-        main.join(worker)?; // `main` goes on when all are done
+        main.join(worker)?; // `main` continues when all are done
     }
     Ok(marks)
 }
@@ -139,7 +139,7 @@ pub fn check(chunks: &[Chunk], rounds: u32) -> Result<()> {
     Ok(())
 }
 
-/// The three parts alone, then all of them on 1 to 4 streams; then timelines.
+/// The three parts alone, then together on 1 to 4 streams; then timelines.
 ///
 /// # Errors
 /// What the device reports; [`Error::Invalid`] if a result is wrong.
@@ -158,7 +158,7 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
     let mut compute = |rounds| {
         bench.measure(&main, || chunks.iter_mut().try_for_each(|c| iterate(&main, &kernel, &mut c.values, rounds)))
     };
-    // As many rounds as make the kernel about as long as a copy: then there is most to gain.
+    // Enough rounds to make the kernel about as long as a copy, where overlap gains most.
     const TRIAL: u32 = 1024;
     let rounds = match (copy_in.median_ms(), compute(TRIAL)?.median_ms()) {
         (Some(copy), Some(trial)) => (f64::from(TRIAL) * copy / trial).clamp(1.0, 1e6) as u32,
@@ -197,7 +197,7 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
             Ok(())
         })?;
         check(&chunks, rounds)?;
-        // Three: one for each kind of engine. One, to compare its times with.
+        // Three streams: one per kind of engine. One stream, for comparison.
         if streams == 1 || streams == 3 {
             timelines.push(timeline(streams, &marks, device)?);
         }
@@ -276,7 +276,7 @@ mod tests {
         let parts = [('·', 5), ('i', 10), ('k', 10), ('o', 5), ('·', 14)];
         let expected: String = parts.map(|(letter, count)| letter.to_string().repeat(count)).concat();
         assert_eq!(draw(&[1.0, 3.0, 5.0, 6.0], 8.8), expected);
-        // A part too short to be seen takes no room, and no time at all is no division by zero.
+        // A part too short to show takes no space, and a total of zero does not divide by zero.
         assert_eq!(draw(&[0.0, 0.0, 8.0, 8.0], 8.0), "k".repeat(44));
         assert_eq!(draw(&[0.0; 4], 0.0), "·".repeat(44));
     }

@@ -1,14 +1,15 @@
-//! Step 8: why a GPU that only stores the data is slower than no GPU.
+//! Step 8: why a GPU that only stores the data is slower than no GPU at all.
 //!
 //! **Hypothesis.** Sending each layer's tensors to the device and back, while the CPU still computes, can only add time: the
-//! copies buy nothing. This is phase 1's way to run a network, and the baseline that the later phases must beat.
+//! copies gain nothing. This is how phase 1 runs a network, and the baseline that later phases must beat.
 //!
-//! **Change.** The first layers of ResNet18 (with a stride where it would pool), computed naively on the CPU. Before each, its input
-//! and parameters travel to the device and back, through newly made buffers, as a beginner's wrapper would do it.
+//! **Change.** The first layers of ResNet18 (with a stride where it would pool), computed naively on the CPU. Before each
+//! layer, its input and parameters are copied to the device and back, through newly allocated buffers, as a beginner's wrapper
+//! would do it.
 //!
-//! **Look at** the share of the transfers, layer by layer. A convolution computes hundreds of operations on each byte; BatchNorm
-//! and ReLU a handful, so there the copies weigh most. When those layers move to the device in phase 3, it is not the
-//! arithmetic that is saved but the copies.
+//! **Look at** the share of the transfers, layer by layer. A convolution does hundreds of operations per byte, BatchNorm and
+//! ReLU only a few, so the copies dominate there. When those layers move to the device in phase 3, the saving is not the
+//! arithmetic but the copies.
 
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ use crate::{NO_CLOCK, title};
 
 /// A layer with its parameters on the host.
 pub struct Layer {
-    /// As the table calls it.
+    /// Its name in the table.
     pub name: &'static str,
     operation: Operation,
     /// Convolution: weight \[K, C, R, S\]. BatchNorm: γ, β, mean, variance \[C\] each. ReLU: none.
@@ -51,7 +52,7 @@ impl Layer {
         Layer { name, operation: Operation::Relu, parameters: Vec::new() }
     }
 
-    /// Runs it on the CPU, with `parameters` in the place of its own.
+    /// Runs it on the CPU, with `parameters` instead of its own.
     fn forward(&self, input: &Tensor, parameters: &[Tensor]) -> Result<Tensor> {
         match (&self.operation, parameters) {
             (Operation::Convolution(params), [weight]) => conv2d_f32(input, weight, None, *params),
@@ -59,7 +60,9 @@ impl Layer {
                 batch_norm_f32(input, &BatchNorm { weight, bias, mean, variance, eps: 1e-5 })
             }
             (Operation::Relu, []) => relu_f32(input),
-            (_, other) => Err(Error::shape(self.name, format!("{} parameters are not its own", other.len()))),
+            (_, other) => {
+                Err(Error::shape(self.name, format!("{} parameters are not as many as its own", other.len())))
+            }
         }
     }
 }
@@ -76,29 +79,30 @@ pub fn layers() -> Vec<Layer> {
     ]
 }
 
-/// What one layer took.
+/// The bytes and times of one layer.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// The layer.
     pub name: &'static str,
-    /// Bytes that travelled, both ways together.
+    /// Bytes copied, both ways together.
     pub bytes: usize,
-    /// Computing on the CPU, by the host's clock.
+    /// Time to compute on the CPU, by the host's clock.
     pub cpu: Timing,
-    /// The way to the device and back, by the host's clock; `None` on the simulator.
+    /// Time of the copies to the device and back, by the host's clock; `None` on the simulator.
     pub transfer: Option<Timing>,
     /// The device's memory after the layer.
     pub memory: MemoryInfo,
 }
 
-/// `tensor` by way of the device.
+/// Copies `tensor` to the device and back.
 // ANCHOR: travel
 fn travel(tensor: &Tensor, device: &Device) -> Result<Tensor> {
     tensor.to_device(device)?.to_host()
 }
 // ANCHOR_END: travel
 
-/// Runs `layers` on `input` (\[N, C, H, W\], on the host), each with tensors that came back from the device; and the output.
+/// Runs `layers` on `input` (\[N, C, H, W\], on the host), each with tensors that came back from the device; returns the
+/// measurements and the output.
 ///
 /// # Errors
 /// What the device reports, [`Error::Shape`] if a layer does not fit, [`Error::Invalid`] if a tensor came back changed.
@@ -114,7 +118,7 @@ pub fn measure(device: &Device, layers: &[Layer], input: Tensor) -> Result<(Vec<
             Ok(())
         };
         let transfer = match device.is_sim() {
-            // Its copies are the host's own, and their time says nothing of a GPU's.
+            // The host makes the simulator's copies, so their time says nothing about a GPU's.
             true => there_and_back().map(|()| None),
             false => bench.measure_host(there_and_back).map(Some),
         }?;
@@ -127,7 +131,7 @@ pub fn measure(device: &Device, layers: &[Layer], input: Tensor) -> Result<(Vec<
         let bytes = 2 * size_of::<f32>() * tensors.iter().map(|tensor| tensor.len()).sum::<usize>();
 
         let mut output = None;
-        // A convolution takes so long that one run must do.
+        // A convolution takes so long that one run has to be enough.
         let limit = Duration::from_millis(300);
         let cpu = Bench { warm_up: 0, repeats: 3, limit, ..Bench::default() }.measure_host(|| {
             output = Some(layer.forward(&travelled[0], &travelled[1..])?);
@@ -171,7 +175,7 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
     table.note("CPU (at most 3 runs) and transfers (5) by the host's clock, medians. Every tensor came back with the same bits.");
     if let Some((cpu, transfer)) = cpu.zip(transfer) {
         let factor = (cpu + transfer) / cpu;
-        table.note(format!("With the transfers these layers take {factor:.2} times as long as on the CPU alone."));
+        table.note(format!("With the transfers, these layers take {factor:.2} times as long as on the CPU alone."));
     }
     Ok(vec![table])
 }

@@ -1,13 +1,13 @@
-//! Step 9: what does a wrong launch say?
+//! Step 9: how does a wrong launch show itself?
 //!
-//! **Hypothesis.** Most wrong launches can be told before anything runs, since the kernel's parameters and the device's limits
-//! are known. What only shows while the kernel runs is another matter: a GPU reports it late, at the next synchronisation,
-//! without a line, and by then the context is lost with all of its memory.
+//! **Hypothesis.** Most wrong launches can be detected before anything runs, since the kernel's parameters and the device's
+//! limits are known. An error that only shows while the kernel runs is different: a GPU reports it late, at the next
+//! synchronisation, without a line, and by then the context is lost with all its memory.
 //!
-//! **Change.** One mistake a row, each made on purpose.
+//! **Change.** One deliberate mistake per row.
 //!
-//! **Look at** what each sentence names: the limit and the value, the parameters, the file and line. The two mistakes inside
-//! a kernel run on a simulator of their own, also where there is a GPU: the first would end this program's context, the second
+//! **Look at** what each message names: the limit and the value, the parameters, the file and line. The two mistakes inside a
+//! kernel always run on their own simulator, even if there is a GPU: the first would destroy this program's context, the second
 //! would never end.
 
 use common::compile::KernelSource;
@@ -20,14 +20,14 @@ use crate::{step01_device_query::binary, step04_vector_add, step06_launch_overhe
 /// `kernels/05_mistakes.cu`.
 pub const SOURCE: KernelSource = kernel_source!("05_mistakes");
 
-/// A mistake and what came of it.
+/// A mistake and its error.
 #[derive(Debug)]
 pub struct Observed {
-    /// What was done wrong.
+    /// The mistake.
     pub mistake: &'static str,
     /// The device on which it was made.
     pub device: String,
-    /// What it said.
+    /// The error message.
     pub error: Error,
 }
 
@@ -47,18 +47,18 @@ const ANYWHERE: [Mistake; 8] = [
     }),
     ("one argument too few", |device| {
         let (stream, kernel, mut buffer) = off_by_one(device)?;
-        // SAFETY: refused before anything runs.
+        // SAFETY: rejected before anything runs.
         unsafe { stream.launch_builder(&kernel).arg(&mut buffer).launch(LaunchConfig::for_threads(8)) }
     }),
     ("an argument of the wrong size: u64 for unsigned", |device| {
         let (stream, kernel, mut buffer) = off_by_one(device)?;
-        // SAFETY: refused before anything runs.
+        // SAFETY: rejected before anything runs.
         unsafe { stream.launch_builder(&kernel).arg(&mut buffer).arg(&8u64).launch(LaunchConfig::for_threads(8)) }
     }),
     ("a buffer of another device", |device| {
         let (stream, kernel, _) = off_by_one(device)?;
         let mut elsewhere = Device::sim().stream().alloc_zeros::<f32>(8)?;
-        // SAFETY: refused before anything runs.
+        // SAFETY: rejected before anything runs.
         unsafe { stream.launch_builder(&kernel).arg(&mut elsewhere).arg(&8u32).launch(LaunchConfig::for_threads(8)) }
     }),
     ("a copy between different lengths", |device| {
@@ -70,7 +70,7 @@ const ANYWHERE: [Mistake; 8] = [
 
 /// Mistakes inside a kernel, for a simulator.
 const INSIDE: [Mistake; 2] = [
-    ("a kernel that writes behind the end", |sim| {
+    ("a kernel that writes past the end", |sim| {
         let (stream, kernel, mut buffer) = off_by_one(sim)?;
         // SAFETY: the simulator stops the stray write.
         unsafe { stream.launch_builder(&kernel).arg(&mut buffer).arg(&8u32).launch(LaunchConfig::for_threads(8)) }
@@ -85,7 +85,7 @@ const INSIDE: [Mistake; 2] = [
 ];
 
 /// Mistakes in the source, for the compiler.
-const IN_SOURCE: Mistake = ("a kernel that is no CUDA C", |device| {
+const IN_SOURCE: Mistake = ("a kernel that is not CUDA C", |device| {
     // ANCHOR: syntax_error
     let source =
         KernelSource::from_text("broken", "extern \"C\" __global__ void broken(float *x) {\n    x[0] = 1.0f\n}\n");
@@ -109,21 +109,21 @@ fn off_by_one(device: &Device) -> Result<(Stream, Kernel, Buffer<f32>)> {
 /// Makes every mistake.
 ///
 /// # Errors
-/// [`Error::Invalid`] if one of them was not noticed.
+/// [`Error::Invalid`] if one of them went undetected.
 pub fn observe(device: &Device) -> Result<Vec<Observed>> {
-    // A budget that takes no time, and far more than these kernels need.
+    // A budget that is used up quickly, yet far larger than these kernels need.
     let sim = Device::sim_with(SimOptions { budget: Some(1 << 20), ..SimOptions::default() });
     let here = ANYWHERE.iter().chain([&IN_SOURCE]).map(|mistake| (device, mistake));
     let simulated = INSIDE.iter().map(|mistake| (&sim, mistake));
     here.chain(simulated)
         .map(|(device, &(mistake, make))| match make(device) {
             Err(error) => Ok(Observed { mistake, device: device.short_name(), error }),
-            Ok(()) => Err(Error::Invalid(format!("{mistake}: nobody noticed"))),
+            Ok(()) => Err(Error::Invalid(format!("{mistake}: no error was reported"))),
         })
         .collect()
 }
 
-/// What each mistake says.
+/// The error message of each mistake.
 ///
 /// # Errors
 /// As [`observe`].
@@ -133,7 +133,7 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
     for Observed { mistake, device, error } in observe(device)? {
         table.row([wrap(mistake, 18).into(), device.into(), wrap(&error.to_string(), 66).into()]);
     }
-    table.note("The last two run on a simulator everywhere: a GPU would lose its context over the first, and never return from the second.");
+    table.note("The last two always run on a simulator: on a GPU the first would destroy the context, and the second would never return.");
     let shared = binary(device.properties().shared_per_block_optin.into());
     table.note(format!(
         "A block here may have {} threads and {shared}B of shared memory.",

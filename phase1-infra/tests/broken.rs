@@ -1,4 +1,4 @@
-//! The gallery of broken kernels: every repair is right, and the simulator finds every mistake and nothing else.
+//! The gallery of broken kernels: every repaired version is right, and the simulator finds every bug and nothing else.
 //!
 //! `cargo insta review` (or `INSTA_UPDATE=always cargo test -p phase1-infra --test broken`) accepts changed diagnostics.
 #![allow(clippy::unwrap_used)]
@@ -30,7 +30,7 @@ device_test! {
         Ok(())
     }
 
-    /// Their mistakes cost time and nothing else.
+    /// Their bugs cost time and nothing else.
     fn the_slow_kernels_are_right_at_every_size(device) {
         for entry in BROKEN.iter().filter(|entry| entry.slow) {
             for &size in entry.sizes {
@@ -42,7 +42,7 @@ device_test! {
         Ok(())
     }
 
-    /// Sizes at which a mistake does no harm on any device, which is how it gets through a test.
+    /// Sizes at which a bug does no harm on any device, which is how it gets through a test.
     fn some_mistakes_wait_for_a_size(device) {
         for (name, sizes) in [("scale", [0, 4, 1024]), ("warp-sum", [0, 32, 1024]), ("ring-walk", [0, 257, 34_748])] {
             for size in sizes {
@@ -60,7 +60,7 @@ fn expected(name: &str) -> &'static [(&'static str, &'static str)] {
         "difference" => &[("shared-race", "row[column - 1]")],
         "scale" => &[("out-of-bounds", "y[i] = factor * x[i]")],
         "column-sums" => &[("uninitialised-read", "sums[column] +=")],
-        // Their values are right and no rule is broken: what is wrong shows in their counters.
+        // Their values are right and no rule is broken: the bug shows in their counters.
         "transpose" | "scale-rows" => &[],
         "block-sum" => &[("barrier-divergence", "__syncthreads();")],
         "warp-sum" => &[("invalid-mask", "__shfl_down_sync")],
@@ -93,7 +93,7 @@ fn the_simulator_finds_each_mistake_at_its_line_and_no_other() {
     }
 }
 
-/// Device addresses depend on how the simulator lays out its memory, which is of no concern here.
+/// Device addresses depend on how the simulator lays out its memory, which does not matter here.
 fn without_addresses(text: &str) -> String {
     let mut parts = text.split("0x7");
     let mut out = parts.next().unwrap_or_default().to_owned();
@@ -104,7 +104,7 @@ fn without_addresses(text: &str) -> String {
     out
 }
 
-/// What a reader sees, of each entry. For the slow ones these are counters.
+/// The report for each entry, as a reader sees it. For the slow ones it shows counters.
 #[test]
 fn what_the_command_says_of_each_broken_kernel() {
     for entry in &BROKEN {
@@ -115,7 +115,7 @@ fn what_the_command_says_of_each_broken_kernel() {
     }
 }
 
-/// A mistake need not show in the values. Whether it does on the simulator is luck too, but the same each time.
+/// A bug need not show in the values. Whether it does on the simulator is luck too, but the same in each run.
 #[test]
 fn the_sanitiser_finds_mistakes_behind_right_values() {
     for name in ["difference", "scale", "column-sums", "count-above"] {
@@ -125,7 +125,7 @@ fn the_sanitiser_finds_mistakes_behind_right_values() {
     }
 }
 
-/// Warps take turns on the simulator, so that one finds the next tile before the others have filled it.
+/// Warps take turns on the simulator, so one reads the next tile before the others have filled it.
 #[test]
 fn the_simulator_does_not_hide_a_buffer_that_is_used_too_soon() {
     let entry = entry("rank-of");
@@ -133,7 +133,7 @@ fn the_simulator_does_not_hide_a_buffer_that_is_used_too_soon() {
     assert!(matches!(outcome, Outcome::Wrong(_)), "{outcome}");
 }
 
-/// Without the sanitiser, the first access that cannot be made ends the launch.
+/// Without the sanitiser, the first invalid access ends the launch.
 #[test]
 fn a_plain_simulator_stops_at_the_first_fault() {
     let entry = entry("scale");
@@ -180,7 +180,7 @@ fn entries_are_found_by_number_and_by_name() {
     assert!(["", "0", "00", "13", "warp", "Scale"].iter().all(|wanted| Broken::find(wanted).is_none()));
 }
 
-/// The list poses questions; it gives no answers.
+/// The list asks questions without giving away the answers.
 #[test]
 fn the_list_does_not_name_the_mistakes() {
     let text = list().to_text();
@@ -208,7 +208,7 @@ fn outcomes_are_said_in_a_sentence() {
     assert!(wrong.to_string().starts_with("wrong: 1 of 2 values are wrong, the first at 1: NaN"), "{wrong}");
     assert!(!wrong.is_right());
     let lost = Outcome::Wrong(Mismatch::Length { actual: 1, expected: 2 });
-    assert_eq!(lost.to_string(), "wrong: 1 values where 2 are expected");
+    assert_eq!(lost.to_string(), "wrong: 1 values, expected 2");
 }
 
 fn phase1(args: &[&str]) -> Output {
@@ -247,7 +247,7 @@ fn the_command_lists_the_gallery_and_answers_an_unknown_name_with_it() {
     assert_eq!(output.status.code(), Some(2));
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(BROKEN.iter().all(|entry| error.contains(entry.number)), "{error}");
-    // There is nothing to repair in a list.
+    // `--repaired` makes no sense for the list.
     assert_eq!(phase1(&["--repaired"]).status.code(), Some(2));
 }
 
@@ -269,7 +269,7 @@ fn the_comparison_is_printed_and_kept() {
     let path = dir.path().join("compared.json");
     let output = phase1(&["--compare", "--save", path.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(0));
-    assert!(stdout(&output).starts_with("who found what on the simulator"), "{}", stdout(&output));
+    assert!(stdout(&output).starts_with("which tool found what on the simulator"), "{}", stdout(&output));
     let record = Record::open(&path).unwrap();
     let table = record.table(TABLE).unwrap();
     assert_eq!(table.rows.len(), BROKEN.len());

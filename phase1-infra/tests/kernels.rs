@@ -34,7 +34,7 @@ device_test! {
             let (a, b) = operands(n)?;
             let expected = reference::vector_add(&a, &b)?;
             let (a, b) = (stream.clone_htod(&a)?, stream.clone_htod(&b)?);
-            // One block, a few that divide nothing, and more than there is work for.
+            // One block, a few counts that do not divide n, and more than there is work for.
             for blocks in [1, 3, 7, u32::MAX] {
                 let mut c = stream.alloc_poisoned::<f32>(n)?;
                 grid_stride_add(&stream, &kernel, blocks, &a, &b, &mut c)?;
@@ -44,7 +44,7 @@ device_test! {
         Ok(())
     }
 
-    /// The kernels take n from the buffers, so the guard element has to lie behind a view; it is launched by hand.
+    /// The kernels take n from the buffers, so the guard element has to lie after a view; the launch is written out by hand.
     fn nothing_is_written_behind_the_end(device) {
         let stream = device.stream();
         let sources = [(&step04_vector_add::SOURCE, "vector_add"), (&step05_grid_stride::SOURCE, "grid_stride_add")];
@@ -112,7 +112,8 @@ device_test! {
     }
 }
 
-/// Values of −1 to 1 in an iteration with the factor −½: were a round left out, the difference would be far beyond the tolerance.
+/// Values of −1 to 1 in an iteration with the factor −½: if a round were skipped, the difference would far exceed the
+/// tolerance.
 #[test]
 fn the_tolerance_of_iterate_tells_rounds_apart() {
     let x = [1.0f32, -0.5];

@@ -1,4 +1,4 @@
-//! What the steps promise beyond their kernels, on both devices.
+//! What the steps guarantee beyond their kernels, on both devices.
 #![allow(clippy::unwrap_used)]
 
 use common::device::{Counts, SimOptions};
@@ -13,7 +13,7 @@ use phase1_infra::{
     step09_errors,
 };
 
-/// As short as a measurement can be.
+/// The shortest possible measurement.
 const ONCE: Bench = Bench { warm_up: 0, repeats: 1, limit: std::time::Duration::ZERO, queue: Queue::Empty };
 
 device_test! {
@@ -88,7 +88,7 @@ device_test! {
             let path = [&begin, &marks[0], &marks[1], &marks[2], &marks[3], &end];
             for (i, pair) in path.windows(2).enumerate() {
                 match pair[0].counts_until(pair[1]) {
-                    // Only between the second and the third mark of a chunk is there a kernel of its own.
+                    // A chunk's own kernel runs only between its second and third mark.
                     Some(Counts { launches, .. }) => assert!(i == 0 || i == 4 || launches == u64::from(i == 2), "{i}"),
                     None => assert!(pair[0].elapsed_ms(pair[1])? >= 0.0, "mark {i}"),
                 }
@@ -151,9 +151,9 @@ device_test! {
         };
         for (step, table, times, counts) in [
             ("transfers", 0, vec!["GB/s, events", "GB/s, host clock"], vec![]),
-            ("vector-add", 0, vec!["ms", "GB/s"], vec!["lane instructions an element"]),
-            ("grid-stride", 0, vec!["ms", "GB/s"], vec!["lane instructions an element"]),
-            ("launch-overhead", 0, vec!["µs a launch", "quartile 1", "quartile 3"], vec!["instructions a launch"]),
+            ("vector-add", 0, vec!["ms", "GB/s"], vec!["lane instructions per element"]),
+            ("grid-stride", 0, vec!["ms", "GB/s"], vec!["lane instructions per element"]),
+            ("launch-overhead", 0, vec!["µs per launch", "quartile 1", "quartile 3"], vec!["instructions per launch"]),
             ("streams", 0, vec!["ms"], vec!["lane instructions"]),
             ("streams", 1, vec!["begins, ms", "ends, ms"], vec!["lane instructions until its end"]),
         ] {

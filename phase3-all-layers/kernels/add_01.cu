@@ -1,6 +1,7 @@
 // Residual addition in place: one thread adds one element.
 //
-// Limited by memory alone: 8 bytes in and 4 bytes out for one addition. Phase 4 makes it the end of the convolution before.
+// Limited by memory alone: 8 bytes in and 4 bytes out for one addition. Phase 4 makes it the epilogue of the preceding
+// convolution.
 
 // ANCHOR: kernel
 extern "C" __global__ void add(float *__restrict__ y, const float *__restrict__ x, unsigned n) {

@@ -1,8 +1,8 @@
-// The way back to a noisier step of a diffusion schedule, for the next forward pass: one thread a value.
+// Adds the noise of a diffusion schedule's next step, before the next forward pass: one thread per value.
 //
-//     y = √ᾱ·x + √(1−ᾱ)·ε        reads 8, writes 4 bytes a value
+//     y = √ᾱ·x + √(1−ᾱ)·ε        reads 8, writes 4 bytes per value
 //
-// Limited by memory. Every operation is rounded by itself, so the host has the same bits.
+// Limited by memory. Every operation is rounded separately, so the host computes the same bits.
 
 // ANCHOR: kernel
 extern "C" __global__ void add_noise(const float *__restrict__ clean, const float *__restrict__ noise,

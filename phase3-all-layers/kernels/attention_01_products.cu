@@ -3,21 +3,23 @@
 //     qkv [B, T, 3·C]                                        scores [B · heads, T, T]          out [B, T, C]
 //     token t: │ q of head 0 │ q of head 1 │ … │ k … │ v … │           d = C / heads
 //
-// Q, K and V of a head are columns of qkv, so that nothing is moved before or after: a matrix is where its first value lies
-// and how far its rows are apart. 32-byte pieces of rows travel to registers while the tile before is multiplied, then,
-// transposed where need be, to the other half of shared memory: one barrier a step. A thread has 8 × 8 sums.
+// Q, K and V of a head are columns of qkv, so no data is rearranged before or after: a matrix is given by its first
+// value and its row stride. 32-byte pieces of rows are loaded into registers while the previous tile is multiplied,
+// then stored, transposed where necessary, in the other half of shared memory: one barrier per step. A thread has 8 × 8
+// sums.
 //
-// Scores: K = d is small, and 4 bytes leave for each 2·d operations. Out: N = d is small, so tiles are narrow. Tiles of
-// 64 × 64 are for so few tokens that larger ones would leave multiprocessors idle.
+// Scores: K = d is small, and 4 bytes are written per 2·d operations. Out: N = d is small, so tiles are narrow. Tiles
+// of 64 × 64 are for short sequences, for which larger tiles would leave multiprocessors idle.
 //
-// Limited by the memory that the scores fill, T² · heads · B floats, which three kernels write or read four times. Flash
+// Limited by memory traffic: the scores, T² · heads · B floats, are written or read four times by three kernels. Flash
 // attention (phase 4) never writes them.
 #include "../../phase2-conv-bn/kernels/fetch.cuh"
 
-constexpr unsigned BK = 8;  // values of i a step: a 32-byte sector of a row
-constexpr unsigned PAD = 4;  // behind a row of shared memory, so that the transposing stores of a warp meet 32 banks
+constexpr unsigned BK = 8;  // values of i per step: a 32-byte sector of a row
+constexpr unsigned PAD = 4;  // after each row in shared memory, so that a warp's transposing stores hit 32 different banks
 
-// From one matrix of a batch to the next, and from row to row, in floats. The places inside one matrix fit 32 bits.
+// Strides from one matrix of a batch to the next, and from row to row, in floats. Offsets within one matrix fit in 32
+// bits.
 struct Strides {
     unsigned long long image, head, row;
 
@@ -29,7 +31,7 @@ struct Operands {
     Strides a, b, c;
 };
 
-// Four neighbours of which `inside` are there, zeros for the others: ALIGNED, if they are there together or not at all.
+// Four neighbours, the first `inside` of them valid, zeros for the others. ALIGNED: either all four are valid or none.
 template <bool ALIGNED> __device__ float4 fetch_some(const float *from, unsigned inside) {
     if (ALIGNED) {
         return fetch4(from, inside > 0);
@@ -38,7 +40,7 @@ template <bool ALIGNED> __device__ float4 fetch_some(const float *from, unsigned
                        fetch(from + 3, inside > 3));
 }
 
-// How many of a row's `length` values are there from `at` on.
+// How many of a row's `length` values remain from `at` on.
 __device__ inline unsigned left_from(unsigned at, unsigned length) {
     return at < length ? length - at : 0;
 }
@@ -67,13 +69,14 @@ __device__ void multiply(const float *a, const float *b, float *c, const Operand
     b += strides.b.first(matrix, heads);
     c += strides.c.first(matrix, heads);
 
-    // Two threads fetch the 8 values of a row; of B, if it is not transposed, BN / 4 threads those of BN columns. Rows and
-    // columns behind the last of C stand for it: what becomes of them is not written. Behind the last i there are zeros.
+    // Two threads load the 8 values of a row; for B, if it is not transposed, BN / 4 threads load the values of BN
+    // columns. Rows and columns past the last of C repeat it, and their results are not stored. Values past the last i
+    // are zeros.
     constexpr unsigned APART = THREADS / 2, B_THREADS = TRANSPOSED ? 2 : BN / 4, B_APART = THREADS / B_THREADS;
     unsigned span = threadIdx.x % 2 * 4, down = threadIdx.x / 2;
     unsigned b_along = threadIdx.x % B_THREADS * 4, b_down = threadIdx.x / B_THREADS;
     unsigned b_inside = left_from(first_column + b_along, n);  // if it is not transposed
-    unsigned a_row = strides.a.row, b_row = strides.b.row, a_at[A_LOADS], b_at[B_LOADS];  // places in A and B
+    unsigned a_row = strides.a.row, b_row = strides.b.row, a_at[A_LOADS], b_at[B_LOADS];  // offsets in A and B
 #pragma unroll
     for (unsigned j = 0; j < A_LOADS; j++) {
         a_at[j] = min(first_row + down + j * APART, m - 1) * a_row + span;
@@ -119,16 +122,16 @@ __device__ void multiply(const float *a, const float *b, float *c, const Operand
         }
     };
 
-    // A warp has 32 × 64 of C: lanes 4 down and 8 across, each with two groups of 4 rows and two of 4 columns.
+    // A warp computes 32 × 64 of C: 4 lanes down and 8 across, each with two groups of 4 rows and two of 4 columns.
     unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     unsigned y = warp / (BN / 64) * 32 + lane / 8 * 4, x = warp % (BN / 64) * 64 + lane % 8 * 4;
     float sums[8][8] = {};
     fetch_step(0);
     put_step(0);
-    __syncthreads();  // the first step's values are there
+    __syncthreads();  // the first step's values are complete
     unsigned half = 0;
     for (unsigned first = 0; first < k; first += BK) {
-        fetch_step(first + BK);  // zeros behind the last
+        fetch_step(first + BK);  // zeros past the last
 #pragma unroll
         for (unsigned i = 0; i < BK; i++) {
             float rows[8], columns[8];
@@ -146,7 +149,7 @@ __device__ void multiply(const float *a, const float *b, float *c, const Operand
         }
         half ^= 1;
         put_step(half);
-        __syncthreads();  // the next step's values are there, and nobody needs this one's any more
+        __syncthreads();  // the next step's values are complete, and this step's are no longer needed
     }
 
 #pragma unroll
@@ -171,7 +174,7 @@ __device__ void multiply(const float *a, const float *b, float *c, const Operand
 }
 // ANCHOR_END: kernel
 
-// 128 registers a thread: 512 threads a multiprocessor.
+// 128 registers per thread: 512 threads per multiprocessor.
 #define PRODUCT(name, bm, bn, transposed, aligned)                                                                     \
     extern "C" __global__ void __launch_bounds__(bm *bn / 64, 512 / (bm * bn / 64))                                    \
         name(const float *__restrict__ a, const float *__restrict__ b, float *__restrict__ c, Operands strides,        \

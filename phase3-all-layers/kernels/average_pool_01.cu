@@ -1,9 +1,9 @@
-// Adaptive average pooling: one warp computes one output, the mean of the cell of the image that it stands for.
+// Adaptive average pooling: one warp computes one output, the mean of its cell of the image.
 //
-// Cell i of `out` along a side of `size` begins at ⌊i·size / out⌋ and ends before ⌈(i + 1)·size / out⌉, so that cells may
-// overlap by a value and none is empty.
+// Cell i of `out` along a side of `size` begins at ⌊i·size / out⌋ and ends before ⌈(i + 1)·size / out⌉, so cells may
+// overlap by one value and none is empty.
 //
-// Limited by memory where planes are large; for ResNet's planes of 7 × 7 by a launch.
+// Limited by memory for large planes; for ResNet's planes of 7 × 7, by the launch.
 
 // ANCHOR: kernel
 extern "C" __global__ void adaptive_average_pool(const float *__restrict__ input, float *__restrict__ output,

@@ -1,8 +1,8 @@
-// The bias in each row of a matrix: one thread a value. A library's product then adds to it.
+// Fills each row of a matrix with the bias: one thread per value. A library's product then adds to it.
 //
-//     y [rows, out] row-major; value i lies in column i % out
+//     y [rows, out] row-major; value i is in column i % out
 //
-// Limited by memory: 4 bytes a value are written, which the product reads and writes again.
+// Limited by memory: it writes 4 bytes per value, which the product reads and writes again.
 
 // ANCHOR: kernel
 extern "C" __global__ void bias_rows(const float *__restrict__ bias, float *__restrict__ y, unsigned out, unsigned n) {

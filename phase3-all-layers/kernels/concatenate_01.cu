@@ -2,9 +2,9 @@
 //
 //     image 0: a a a b b | image 1: a a a b b | …      a letter is a plane
 //
-// Limited by memory. Nothing is computed: what a convolution that reads from two tensors saves.
+// Limited by memory. It computes nothing; a convolution that reads from two tensors would make it unnecessary.
 
-// first = Ca·H·W and second = Cb·H·W, the values of an image in a and in b. outputs = N·(first + second).
+// first = Ca·H·W and second = Cb·H·W, the values per image in a and in b. outputs = N·(first + second).
 // ANCHOR: kernel
 extern "C" __global__ void concatenate(const float *__restrict__ a, const float *__restrict__ b,
                                        float *__restrict__ output, unsigned first, unsigned second, unsigned outputs) {

@@ -1,12 +1,12 @@
-// A diffusion step, one kernel a line of its formula: the clean image that the noise suggests, blended with the frame before
-// where the two agree, then clamped.
+// A diffusion step, one kernel per line of its formula: the clean image that the noise implies, blended with the
+// previous frame where the two agree, then clamped.
 //
-//     x̂ = (x − √(1−ᾱ)·ε) / √ᾱ          reads 8, writes 4 bytes a value
+//     x̂ = (x − √(1−ᾱ)·ε) / √ᾱ          reads 8, writes 4 bytes per value
 //     y = |x̂ − p| ≤ τ ? w·x̂ + (1−w)·p : x̂    reads 8, writes 4
 //     y = min(max(y, −1), 1)             reads 4, writes 4
 //
-// Limited by memory, 32 bytes a value, of which the values of x̂ and y in between are 16: what fusion saves.
-// Every operation is rounded by itself (__fmul_rn and the like are never fused), so the host has the same bits.
+// Limited by memory: 32 bytes per value, 16 of them for the intermediate x̂ and y, which fusion saves. Every operation
+// is rounded separately (__fmul_rn and the like are never fused), so the host computes the same bits.
 
 // ANCHOR: kernel
 extern "C" __global__ void denoise(const float *__restrict__ noisy, const float *__restrict__ noise,

@@ -1,8 +1,9 @@
 // Exact GELU in 16-byte vectors, in place or out of place: 0.5·x·(1 + erf(x/√2)) (phase 2's in_flight.cuh).
 //
-//     x, y: one run of n values, four vectors of a thread in flight, whatever shape they have
+//     x, y: one run of n values, each thread has four vectors in flight, whatever the shape
 //
-// Limited by memory: 8 bytes a value for one error function. Phase 4 makes it the end of the linear layer before.
+// Limited by memory: 8 bytes per value for one error function. Phase 4 makes it the epilogue of the preceding linear
+// layer.
 
 #include "../../phase2-conv-bn/kernels/in_flight.cuh"
 
@@ -11,7 +12,7 @@ __device__ float gelu_of(float x) {
     return 0.5f * x * (1.0f + erff(x * HALF_ROOT));
 }
 
-// y may be x. n is below 2³¹; x and y lie at multiples of 16 bytes.
+// y may be x. n is below 2³¹; x and y are aligned to 16 bytes.
 // ANCHOR: kernel
 extern "C" __global__ void __launch_bounds__(THREADS) gelu(const float *x, float *y, unsigned n) {
     auto of_vector = [](unsigned, float4 v) {

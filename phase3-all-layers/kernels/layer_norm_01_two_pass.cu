@@ -2,10 +2,10 @@
 //
 //     y = (x − mean) / √(variance + eps) · weight + bias        mean = Σ x / D        variance = Σ (x − mean)² / D
 //
-// The variance has a pass of its own: Σ x² / D − mean² would subtract two large numbers where the mean is large.
+// The variance takes a second pass: Σ x² / D − mean² would subtract two large numbers if the mean is large.
 //
-// Limited by memory, badly used: lanes of a warp read values that lie a row apart, 32 sectors for 32 values; and a layer with
-// few rows has as few threads.
+// Limited by uncoalesced memory accesses: the lanes of a warp read values that are a row apart, 32 sectors for 32
+// values. Also, a layer with few rows has few threads.
 
 // x, y: [rows, columns], weight, bias: [columns]
 // ANCHOR: kernel

@@ -1,21 +1,23 @@
-// LayerNorm with a row in the registers of a warp, or of a block where it is longer: read once, and both passes over registers.
+// LayerNorm with a row in the registers of a warp, or of a block if it is longer: one read, and both passes over
+// registers.
 //
-//     x ──one read──▶ 16 values a thread ──shuffles──▶ mean ──shuffles──▶ variance ──▶ y
+//     x ──one read──▶ 16 values per thread ──shuffles──▶ mean ──shuffles──▶ variance ──▶ y
 //
 // A warp holds 512 values, a block 4096. Rows that are longer still are read again for each pass.
 //
-// Limited by memory: 8 bytes a value. What is left is to have the layer before, or the one after, in the same kernel.
+// Limited by memory: 8 bytes per value. What remains is to fuse it with the preceding or the following layer.
 #include "rows.cuh"
 
-constexpr unsigned HELD = 16;  // values a thread
+constexpr unsigned HELD = 16;  // values per thread
 
-// One pass over a row: use(column, place in `held`) for this thread's values, WIDTH at a time; they are read first if `read`.
+// One pass over a row: use(column, index in `held`) for this thread's values, WIDTH at a time; they are read first if
+// `read`.
 template <unsigned GROUP, unsigned WIDTH, typename Use>
 __device__ void pass(const float *row, unsigned columns, float (&held)[HELD], bool read, Use use) {
     for (unsigned first = 0; first < columns; first += GROUP * HELD) {
         unsigned begin = first + place_in_group<GROUP>() * WIDTH;
         if (read) {
-            // All loads before the first use: the misses wait together.
+            // All loads before the first use, so that the misses overlap.
 #pragma unroll
             for (unsigned j = 0; j < HELD; j += WIDTH) {
                 if (begin + j * GROUP < columns) {

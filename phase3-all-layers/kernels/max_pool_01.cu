@@ -1,8 +1,8 @@
 // Max pooling: one thread computes one output, the largest value of its window.
 //
-// What lies outside the image counts for nothing. A NaN wins over every number, so that nothing hides it.
+// Values outside the image are ignored. A NaN wins over every number, so that it is not hidden.
 //
-// Limited by memory: a value is read once from memory, and from the caches as often as windows overlap.
+// Limited by memory: a value is read once from memory, and from the caches once per window that contains it.
 
 struct Pool {
     int height, width, out_height, out_width;

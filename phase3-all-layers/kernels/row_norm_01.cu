@@ -1,4 +1,5 @@
-// Rows of length one: each row of a matrix divided by its Euclidean norm, or by 1e-12 where that is larger. One block a row.
+// Normalises each row of a matrix to length one: divides it by its Euclidean norm, or by 1e-12 if that is larger. One
+// block per row.
 //
 //     y[r][c] = x[r][c] / max(√Σ x[r]², 1e-12)
 //
@@ -15,7 +16,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         squares += from[i] * from[i];
     }
     float norm = sqrtf(sum_across<THREADS>(squares));
-    // Not fmaxf, which would put 1e-12 in the place of NaN.
+    // Not fmaxf, which would replace NaN by 1e-12.
     float divisor = norm < 1e-12f ? 1e-12f : norm;
     for (unsigned i = threadIdx.x; i < columns; i += THREADS) {
         y[(size_t)blockIdx.x * columns + i] = from[i] / divisor;

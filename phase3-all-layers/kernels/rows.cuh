@@ -1,14 +1,15 @@
-// What the kernels share that give a row of a matrix to a group of threads: a warp (GROUP = 32), or a block (GROUP = THREADS).
+// Shared by kernels that assign each row of a matrix to a group of threads: a warp (GROUP = 32) or a block (GROUP =
+// THREADS).
 //
 //     GROUP = 32     block b, warp w → row 8·b + w         GROUP = 256     block b → row b
 //
-// A thread's values of a row lie GROUP·WIDTH apart, WIDTH neighbours at a time: 4 where rows begin at multiples of 16 bytes
-// (their length is a multiple of 4), otherwise 1.
+// A thread takes WIDTH neighbouring values of a row at a time, with a stride of GROUP·WIDTH. WIDTH is 4 if rows begin
+// at multiples of 16 bytes (their length is a multiple of 4), otherwise 1.
 #pragma once
 
 constexpr unsigned THREADS = 256;
 
-// The row that this thread works on, which may be behind the last, and its place among those that do.
+// The row that this thread works on, which may be past the last, and the thread's rank in its group.
 template <unsigned GROUP> __device__ unsigned row_of_group() {
     return blockIdx.x * (THREADS / GROUP) + threadIdx.x / GROUP;
 }
@@ -36,8 +37,8 @@ template <unsigned WIDTH> __device__ void store(float *to, const float *from) {
     }
 }
 
-// In every thread of a group: the values of all of them, joined in an order that does not depend on time. All threads of the
-// group come.
+// Combines the values of all threads of a group, in an order that does not depend on timing; every thread gets the
+// result. All threads of the group must call it.
 // ANCHOR: across
 template <unsigned GROUP, typename Join> __device__ float across(float value, Join join) {
 #pragma unroll
@@ -46,11 +47,11 @@ template <unsigned GROUP, typename Join> __device__ float across(float value, Jo
     }
     if (GROUP > 32) {
         __shared__ float of_warps[GROUP / 32];
-        __syncthreads();  // nobody needs the last results any more
+        __syncthreads();  // the previous results are no longer needed
         if (threadIdx.x % 32 == 0) {
             of_warps[threadIdx.x / 32] = value;
         }
-        __syncthreads();  // each warp's is there
+        __syncthreads();  // every warp's result is stored
         value = of_warps[0];
 #pragma unroll
         for (unsigned warp = 1; warp < GROUP / 32; warp++) {

@@ -1,9 +1,9 @@
 // SiLU in 16-byte vectors, in place or out of place: x/(1 + e^(−x)) (phase 2's in_flight.cuh).
 //
-//     x, y: one run of n values, four vectors of a thread in flight, whatever shape they have
+//     x, y: one run of n values, each thread has four vectors in flight, whatever the shape
 //
-// Limited by memory: 8 bytes a value for one exponential and one division. Below −88.7 the exponential is ∞ and the result −0,
-// which is off by less than 3·10⁻³⁷.
+// Limited by memory: 8 bytes per value for one exponential and one division. Below −88.7 the exponential is ∞ and the
+// result −0, which is off by less than 3·10⁻³⁷.
 
 #include "../../phase2-conv-bn/kernels/in_flight.cuh"
 
@@ -11,7 +11,7 @@ __device__ float silu_of(float x) {
     return x / (1.0f + expf(-x));
 }
 
-// y may be x. n is below 2³¹; x and y lie at multiples of 16 bytes.
+// y may be x. n is below 2³¹; x and y are aligned to 16 bytes.
 // ANCHOR: kernel
 extern "C" __global__ void __launch_bounds__(THREADS) silu(const float *x, float *y, unsigned n) {
     auto of_vector = [](unsigned, float4 v) {

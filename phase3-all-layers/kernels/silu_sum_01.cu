@@ -1,6 +1,6 @@
-// silu(a + b·c) over three tensors in 16-byte vectors: one kernel in place of a product, a sum and a SiLU.
+// silu(a + b·c) over three tensors in 16-byte vectors: one kernel instead of a product, a sum and a SiLU.
 //
-//     separate   b·c → t     reads 8, writes 4 bytes a value
+//     separate   b·c → t     reads 8, writes 4 bytes per value
 //                a + t → t   reads 8, writes 4
 //                silu(t) → y reads 4, writes 4
 //     here       reads 12, writes 4: 16 of the 32 bytes, one of the three launches
@@ -11,20 +11,20 @@ constexpr unsigned THREADS = 256;
 // Vectors of each tensor that a thread has in flight.
 constexpr unsigned VECTORS = 2;
 
-// Product and sum are rounded one by one, as separate kernels would.
+// Product and sum are rounded separately, as separate kernels would do.
 __device__ float silu_of_sum(float a, float b, float c) {
     float x = __fadd_rn(a, __fmul_rn(b, c));
     return x / (1.0f + expf(-x));
 }
 
-// n is below 2³¹; all four lie at multiples of 16 bytes.
+// n is below 2³¹; all four are aligned to 16 bytes.
 // ANCHOR: kernel
 extern "C" __global__ void __launch_bounds__(THREADS)
     silu_sum(const float *__restrict__ a, const float *__restrict__ b, const float *__restrict__ c,
              float *__restrict__ y, unsigned n) {
     unsigned first = blockIdx.x * (VECTORS * THREADS) + threadIdx.x;
     float4 of_a[VECTORS], of_b[VECTORS], of_c[VECTORS];
-    // All loads before the first use: six misses wait together.
+    // All loads before the first use, so that six misses overlap.
 #pragma unroll
     for (unsigned j = 0; j < VECTORS; j++) {
         unsigned i = first + j * THREADS;
@@ -43,7 +43,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                                                            silu_of_sum(p.z, q.z, r.z), silu_of_sum(p.w, q.w, r.w));
         }
     }
-    // Up to three values are left behind the last vector.
+    // Up to three values remain after the last vector.
     if (blockIdx.x == 0 && threadIdx.x < n % 4) {
         unsigned i = n - 1 - threadIdx.x;
         y[i] = silu_of_sum(a[i], b[i], c[i]);

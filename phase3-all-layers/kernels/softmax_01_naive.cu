@@ -1,10 +1,10 @@
-// Softmax over the last dimension: one thread a row, in three passes.
+// Softmax over the last dimension: one thread per row, in three passes.
 //
-//     y[i] = e^(x[i] − max) / Σ e^(x[j] − max)        the largest exponent is 0, so that no power overflows
+//     y[i] = e^(x[i] − max) / Σ e^(x[j] − max)        the largest exponent is 0, so no power overflows
 //
-// A row with NaN, with +∞, or of −∞ only becomes NaN altogether: the sum then is, or each difference.
+// A row that contains NaN or +∞, or only −∞, becomes NaN throughout: either its sum is NaN or every difference is.
 //
-// Limited by memory, badly used: lanes read values that lie a row apart, and each value three times.
+// Limited by uncoalesced memory accesses: lanes read values that are a row apart, and each value three times.
 
 // x, y: [rows, columns]; y may be x.
 // ANCHOR: kernel
@@ -17,7 +17,7 @@ extern "C" __global__ void softmax(const float *x, float *y, unsigned rows, unsi
     float *to = y + (size_t)row * columns;
     float most = from[0];
     for (unsigned i = 1; i < columns; i++) {
-        most = fmaxf(most, from[i]);  // passes over NaN, which the sum does not
+        most = fmaxf(most, from[i]);  // ignores NaN, but the sum does not
     }
     float sum = 0.0f;
     for (unsigned i = 0; i < columns; i++) {

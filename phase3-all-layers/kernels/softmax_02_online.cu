@@ -1,11 +1,11 @@
-// Softmax with maximum and sum in one pass: where a larger maximum turns up, the sum so far is scaled down to it.
+// Softmax with maximum and sum in one pass: when a larger maximum turns up, the sum so far is rescaled to it.
 //
 //     (max, sum) and x:    max' = max(max, x)    sum' = sum · e^(max − max') + e^(x − max')
 //
-// (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.) A warp has a row, or a block where it is long;
-// each thread has a maximum and a sum of its own, which meet at the end. Two reads and one write of each value.
+// (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.) A warp takes a row, or a block if it is
+// long. Each thread has its own maximum and sum, which are merged at the end. Two reads and one write per value.
 //
-// Limited by memory; for rows that fit a cache the second read costs little.
+// Limited by memory; if a row fits in a cache, the second read costs little.
 #include "rows.cuh"
 
 // x, y: [rows, columns]; y may be x.
@@ -24,20 +24,20 @@ __device__ void softmax(const float *x, float *y, unsigned rows, unsigned column
         load<WIDTH>(v, from + i);
         float larger = most;
         for (unsigned j = 0; j < WIDTH; j++) {
-            larger = fmaxf(larger, v[j]);  // passes over NaN, which the sum does not
+            larger = fmaxf(larger, v[j]);  // ignores NaN, but the sum does not
         }
         if (larger > most) {
             sum *= expf(most - larger);  // times 0 if `most` was −∞
             most = larger;
         }
-        // While all values were −∞ their powers are 0, and not e^(−∞ − −∞) = NaN: a larger one may follow.
+        // While all values so far are −∞, their powers count as 0, not as e^(−∞ − −∞) = NaN: a larger value may follow.
         float origin = most == nothing ? 0.0f : most;
         for (unsigned j = 0; j < WIDTH; j++) {
             sum += expf(v[j] - origin);
         }
     }
     float most_of_row = across<GROUP>(most, [](float a, float b) { return fmaxf(a, b); });
-    // A thread that met −∞ alone has no part in the sum, unless it is NaN.
+    // A thread that saw only −∞ adds nothing to the sum, unless its sum is NaN.
     sum = sum_across<GROUP>(most == nothing ? sum : sum * expf(most - most_of_row));
     for (unsigned i = place_in_group<GROUP>() * WIDTH; i < columns; i += GROUP * WIDTH) {
         load<WIDTH>(v, from + i);

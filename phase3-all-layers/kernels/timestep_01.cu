@@ -2,8 +2,8 @@
 //
 //     output[b]: cos(step·f₀) … cos(step·f_last)  sin(step·f₀) … sin(step·f_last)        f_j = 10000^(−j / half)
 //
-// In double precision until the last rounding: in f32 the angle of step 999 would be off by up to 6·10⁻⁵, and the embedding with
-// it.
+// In double precision until the last rounding: in f32 the angle of step 999 would be off by up to 6·10⁻⁵, and so would
+// the embedding.
 //
 // Limited by its launch: a batch of steps has a few hundred values.
 

@@ -1,9 +1,9 @@
-// Transposition of each matrix of a batch, [rows, columns] → [columns, rows], by tiles of 32 × 32 in shared memory.
+// Transposes each matrix of a batch, [rows, columns] → [columns, rows], in tiles of 32 × 32 through shared memory.
 //
-//     read  ─▶ rows of the tile, 32 neighbours a warp          Rows of 33 floats put a column of the tile into 32 different
-//     write ◀─ columns of it, 32 neighbours a warp again       banks; of 32 floats, into one.
+//     read  ─▶ rows of the tile, 32 neighbours per warp        Rows of 33 floats put a column of the tile into 32 different
+//     write ◀─ columns of it, 32 neighbours per warp again     banks; of 32 floats, into one.
 //
-// Limited by memory: 8 bytes a value, 12 where it is added.
+// Limited by memory: 8 bytes per value, 12 if it is added.
 
 constexpr unsigned TILE = 32;
 constexpr unsigned STEP = 8;  // rows of a tile that the block's 256 threads move at a time

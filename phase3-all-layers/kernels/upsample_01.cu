@@ -1,11 +1,12 @@
-// Nearest upsampling by a whole factor: one thread writes one output, the value of the input pixel that it lies in.
+// Nearest-neighbour upsampling by a whole factor: one thread writes one output, the value of the input pixel it lies
+// in.
 //
 //     factor 2:   a b   →   a a b b
 //                 c d       a a b b
 //                           c c d d
 //                           c c d d
 //
-// Limited by memory, and by writing most of all: factor² values out for one in, which the caches keep meanwhile.
+// Limited by memory, mostly by writes: factor² values out for each one in, which the caches hold meanwhile.
 
 // outputs = N·C·H·W·factor².
 // ANCHOR: kernel

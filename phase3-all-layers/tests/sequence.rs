@@ -329,7 +329,7 @@ fn planted_mistakes_in_rows_are_found() {
         ),
         (LayerNormStep::Shuffle, "bool again = columns > GROUP * HELD;", "bool again = false;"),
         (LayerNormStep::Shuffle, "int other = 16", "int other = 8"),
-        (LayerNormStep::Shuffle, "__syncthreads();  // each warp's is there", ""),
+        (LayerNormStep::Shuffle, "__syncthreads();  // every warp's result is stored", ""),
     ] {
         let source = planted(&step.source(), right, wrong);
         must_be_rejected(&format!("`{wrong}` in place of `{right}`"), |device| {
@@ -394,7 +394,7 @@ fn planted_mistakes_in_transposition_and_attention_are_found() {
     }
     for (right, wrong) in [
         ("matrix % heads * head", "matrix % heads"),
-        ("__syncthreads();  // the next step's values are there", "// the next step's values are there"),
+        ("__syncthreads();  // the next step's values are complete", "// the next step's values are complete"),
         ("unsigned inside = left_from(first + span, k);", "unsigned inside = 4;"),
         ("first + b_down + j * B_APART < k ? b_inside : 0", "b_inside"),
         ("min(first_row + down + j * APART, m - 1)", "(first_row + down + j * APART)"),

@@ -1,6 +1,7 @@
-//! Who finds what: each broken kernel run as it is, under each tool of NVIDIA's `compute-sanitizer`, and on the simulator.
+//! Which tool finds what: runs each broken kernel as it is, under each tool of NVIDIA's `compute-sanitizer`, and on the
+//! simulator.
 //!
-//! The runs on a GPU are processes of their own, of the command that asks for the table: a fault ends no more than its own run.
+//! Each run on a GPU is a separate process of this command, so that a fault ends only its own run.
 
 use std::env;
 use std::fmt::Write as _;
@@ -21,27 +22,27 @@ use crate::title;
 pub const TABLE: &str = "broken";
 
 const TOOLS: [&str; 4] = ["memcheck", "racecheck", "initcheck", "synccheck"];
-/// `compute-sanitizer`'s exit status if it found something: none that the command has for itself.
+/// `compute-sanitizer`'s exit status if it found something; the command itself never uses it.
 const FOUND: i32 = 99;
-/// How long a run may take.
+/// Time limit of a run.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A row a kernel: what a plain run on the GPU gives, which of NVIDIA's tools find something, and what the simulator finds.
-/// Runs `program`, which is to be this crate's command, many times; takes a few minutes. On the simulator only its own
+/// One row per kernel: the result of a plain run on the GPU, which of NVIDIA's tools find something, and what the simulator
+/// finds. Runs `program`, which must be this crate's command, many times; takes a few minutes. On the simulator, only its own
 /// column is filled.
 ///
 /// # Errors
 /// [`Error::Io`] if `program` cannot be run; as [`Broken::run`].
 pub fn compare(device: &Device, program: &Path) -> Result<Table> {
     let columns = ["kernel", "bug", "plain run", "compute-sanitizer", "simulator"].map(Column::text);
-    let mut table = Table::new(title("who found what", device), columns);
+    let mut table = Table::new(title("which tool found what", device), columns);
     let gpu = Gpu { device: device.short_name(), program, sanitizer: sanitizer() };
     let progress = Progress::new(BROKEN.len() as u64, "");
     for entry in &BROKEN {
         progress.set_message(entry.name);
         let [plain, tools] = match device.is_sim() {
             true => [Cell::absent(NO_GPU), Cell::absent(NO_GPU)],
-            // One after the other: a race comes out as it does when nothing else is on the GPU.
+            // One after another, so that a race behaves as it does with nothing else on the GPU.
             false => [gpu.plain(entry)?, gpu.tools(entry, &mut table)?],
         };
         table.row([entry.number.into(), entry.title.into(), plain, tools, simulated(entry)?]);
@@ -50,8 +51,8 @@ pub fn compare(device: &Device, program: &Path) -> Result<Table> {
     Ok(table)
 }
 
-const NO_GPU: &str = "not run: this takes a GPU";
-const NO_RULE: &str = "no rule is broken and the values are right: what it costs is for a profiler";
+const NO_GPU: &str = "not run: this needs a GPU";
+const NO_RULE: &str = "no rule is broken and the values are right: only a profiler shows the cost";
 
 /// What the simulator's sanitiser finds.
 fn simulated(entry: &Broken) -> Result<Cell> {
@@ -62,7 +63,7 @@ fn simulated(entry: &Broken) -> Result<Cell> {
     })
 }
 
-/// Where, what and with which tool to run.
+/// What to run, on which device and with which tool.
 struct Gpu<'a> {
     device: String,
     program: &'a Path,
@@ -76,7 +77,7 @@ impl Gpu<'_> {
         let mut child = self.spawn(command.args(self.arguments(entry)).stdout(Stdio::piped()))?;
         let status = wait(&mut child).map_err(io(self.program))?;
         let mut said = String::new();
-        // Without an end there is no verdict, and perhaps somebody who holds the other end of the pipe.
+        // A process that did not end has no verdict, and may still hold the other end of the pipe.
         if let (Some(_), Some(mut stdout)) = (status, child.stdout.take()) {
             stdout.read_to_string(&mut said).map_err(io(self.program))?;
         }
@@ -90,16 +91,16 @@ impl Gpu<'_> {
         })
     }
 
-    /// The tools that find something. What keeps one from an answer becomes a note of the table.
+    /// The tools that find something. If a tool gives no answer, the reason becomes a note of the table.
     fn tools(&self, entry: &Broken, table: &mut Table) -> Result<Cell> {
         let Some(sanitizer) = &self.sanitizer else { return Ok(Cell::absent(NO_SANITIZER)) };
-        // Side by side, since each takes seconds to begin.
+        // In parallel, since each takes seconds to start.
         let children: Vec<Child> = TOOLS
             .iter()
             .map(|tool| {
                 let mut command = Command::new(sanitizer);
                 command.args(["--tool", tool, "--error-exitcode", &FOUND.to_string()]);
-                // What a fault does to the calls after it, and to the exit status, is no finding.
+                // The effect of a fault on later calls and on the exit status is not a finding.
                 command.args(["--report-api-errors", "no", "--check-exit-code", "no", "--leak-check", "no", "--kill"]);
                 command.arg(self.program).args(self.arguments(entry)).stdout(Stdio::null());
                 self.spawn(&mut command)
@@ -111,10 +112,10 @@ impl Gpu<'_> {
                 Some((_, Some(FOUND))) => {
                     let _ = write!(finders, "{}{tool}", if finders.is_empty() { "" } else { "\n" });
                 }
-                // The command's own: the values are right, or not.
+                // The command's own exit status: the values are right, or not.
                 Some((_, Some(0 | 1))) => {}
-                Some((status, _)) => drop(table.note(format!("{tool} has no answer for {}: {status}", entry.number))),
-                None => drop(table.note(format!("{tool} has no answer for {}: {NO_END}", entry.number))),
+                Some((status, _)) => drop(table.note(format!("{tool} gave no answer for {}: {status}", entry.number))),
+                None => drop(table.note(format!("{tool} gave no answer for {}: {NO_END}", entry.number))),
             }
         }
         Ok(if finders.is_empty() { "–".into() } else { finders.into() })
@@ -130,16 +131,16 @@ impl Gpu<'_> {
     }
 }
 
-const NO_END: &str = "no end within 60 s";
+const NO_END: &str = "did not end within 60 s";
 const NO_SANITIZER: &str =
-    "compute-sanitizer, of the CUDA toolkit, is neither in PATH nor below CUDA_PATH or /usr/local/cuda";
+    "compute-sanitizer, part of the CUDA toolkit, is neither in PATH nor under CUDA_PATH or /usr/local/cuda";
 
 fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
     let path = path.to_owned();
     move |source| Error::Io { path, source }
 }
 
-/// How the process ended; `None` if it had to be ended.
+/// How the process ended; `None` if it had to be killed.
 fn wait(child: &mut Child) -> std::io::Result<Option<ExitStatus>> {
     let begun = Instant::now();
     loop {
@@ -155,11 +156,11 @@ fn wait(child: &mut Child) -> std::io::Result<Option<ExitStatus>> {
     }
 }
 
-/// NVIDIA's tool, where it is installed.
+/// The path of NVIDIA's tool, if it is installed.
 fn sanitizer() -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let toolkits = ["CUDA_PATH", "CUDA_HOME"].into_iter().filter_map(env::var_os).map(PathBuf::from);
-    // On Windows the program has a directory of its own, and `bin` a script that calls it.
+    // On Windows the program has its own directory, and `bin` holds a script that calls it.
     let installed = toolkits
         .chain(["/usr/local/cuda".into()])
         .flat_map(|toolkit| ["bin", "compute-sanitizer"].map(|directory| toolkit.join(directory)));
