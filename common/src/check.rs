@@ -10,7 +10,7 @@ pub const F32_ROUND_OFF: f64 = 1.0 / (1u64 << 24) as f64;
 pub struct Tolerance {
     /// In the values' own unit.
     pub absolute: f64,
-    /// As a part of the expected value.
+    /// As a fraction of the expected value.
     pub relative: f64,
 }
 
@@ -30,12 +30,12 @@ impl Tolerance {
         Tolerance::new(absolute, 0.0)
     }
 
-    /// A part of the expected value.
+    /// A fraction of the expected value.
     pub fn relative(relative: f64) -> Tolerance {
         Tolerance::new(0.0, relative)
     }
 
-    /// A part of the [`scale`] of what is expected: for results that are all of one network's last layer.
+    /// A fraction of the [`scale`] of the expected values: for the outputs of a network's last layer.
     pub fn of_scale(part: f64, expected: &[f32]) -> Tolerance {
         Tolerance::absolute(part * scale(expected))
     }
@@ -47,12 +47,12 @@ impl Tolerance {
         Tolerance::absolute(gamma(terms) * magnitude)
     }
 
-    /// For `operations` f32 operations after each other on values of at most `magnitude`.
+    /// For `operations` successive f32 operations on values of at most `magnitude`.
     pub fn elementwise(operations: usize, magnitude: f64) -> Tolerance {
         Tolerance::absolute(gamma(operations) * magnitude)
     }
 
-    /// The distance allowed from `expected`; none from an infinity.
+    /// The distance allowed from `expected`; 0 from an infinity.
     pub fn at(&self, expected: f64) -> f64 {
         match expected.is_infinite() {
             true => 0.0,
@@ -61,7 +61,7 @@ impl Tolerance {
     }
 }
 
-/// The largest |x|, or 1 if all are smaller: what an error is measured against.
+/// The largest |x|, or 1 if all are smaller: the scale for errors.
 pub fn scale(values: &[f32]) -> f64 {
     values.iter().fold(1.0, |most, &value| f64::max(most, f64::from(value.abs())))
 }
@@ -76,13 +76,13 @@ fn gamma(n: usize) -> f64 {
 pub struct Report {
     /// Values compared.
     pub count: usize,
-    /// Largest absolute difference; NaN if one of the two is NaN or they are infinities apart.
+    /// Largest absolute difference; NaN if either value is NaN or only one is infinite.
     pub max_abs: f64,
-    /// Where it is.
+    /// Its index.
     pub max_abs_index: usize,
     /// Largest |difference| / |expected|, where expected is not zero.
     pub max_rel: f64,
-    /// Where it is.
+    /// Its index.
     pub max_rel_index: usize,
     /// Mean absolute difference.
     pub mean_abs: f64,
@@ -104,44 +104,45 @@ impl fmt::Display for Report {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Mismatch {
     /// The lists are not of the same length.
-    #[error("{actual} values where {expected} are expected")]
+    #[error("{actual} values, expected {expected}")]
     Length {
         /// Values found.
         actual: usize,
         /// Values expected.
         expected: usize,
     },
-    /// Values that are infinite or no number, where none can be: poison that nobody overwrote, for instance.
+    /// Infinite or NaN values where there can be none: poison that was never overwritten, for instance.
     #[error("{wrong} of {count} values are not finite, the first at {first}: {actual}")]
     NotFinite {
-        /// How many.
+        /// Number of wrong values.
         wrong: usize,
-        /// Of how many.
+        /// Number of values compared.
         count: usize,
         /// Index of the first.
         first: usize,
-        /// Found there.
+        /// The value found there.
         actual: f64,
     },
     /// Values out of tolerance.
     #[error("{wrong} of {} values are wrong, the first at {first}: {actual} instead of {expected} (allowed ±{allowed:.3e}); {report}", .report.count)]
     Values {
-        /// How many.
+        /// Number of wrong values.
         wrong: usize,
         /// Index of the first.
         first: usize,
-        /// Found there.
+        /// The value found there.
         actual: f64,
-        /// Expected there.
+        /// The value expected there.
         expected: f64,
         /// The distance allowed there.
         allowed: f64,
-        /// All of the comparison.
+        /// The whole comparison.
         report: Report,
     },
 }
 
-/// Compares value by value. Equal values pass, infinities of one sign too; NaN passes nowhere, not even where NaN is expected.
+/// Compares value by value. Equal values pass, including infinities of the same sign; NaN never passes, not even where NaN is
+/// expected.
 ///
 /// # Errors
 /// [`Mismatch`] with the first wrong value and the whole [`Report`].
@@ -255,13 +256,13 @@ mod tests {
         assert!(compare::<f32, f32>(&[], &[], Tolerance::exact()).is_ok());
         assert_eq!(
             compare(&[1.0f32], &[1.0f32, 2.0], Tolerance::exact()).unwrap_err().to_string(),
-            "1 values where 2 are expected"
+            "1 values, expected 2"
         );
     }
 
     #[test]
     fn the_bound_of_a_sum_holds_and_is_not_generous() {
-        // 4096 products of 0.1 · 0.1, summed in f32 one after the other: the worst order.
+        // 4096 products of 0.1 · 0.1, summed in f32 one after another: the worst order.
         let n = 4096;
         let (mut sum, mut exact) = (0.0f32, 0.0f64);
         for _ in 0..n {
@@ -270,7 +271,7 @@ mod tests {
         }
         let tolerance = Tolerance::dot(n, exact);
         assert!(compare(&[sum], &[exact], tolerance).is_ok());
-        // One term more or less is found out.
+        // One term more or less is detected.
         assert!(compare(&[sum + 0.01], &[exact], Tolerance::dot(16, exact)).is_err());
         assert!(tolerance.absolute < 0.011 * 1.0);
     }

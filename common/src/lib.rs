@@ -1,4 +1,4 @@
-//! What every phase shares, from the device up to the printed table.
+//! What all phases share, from the device to the printed table.
 //!
 //! | module | what it holds |
 //! | --- | --- |
@@ -7,19 +7,19 @@
 //! | [`probe`] | which of NVIDIA's libraries this machine has, and what to do about those it lacks |
 //! | [`tensor`] | [`Tensor`]: a shape and its values, of any element type, on the host or on a device |
 //! | [`reference`](mod@reference) | CPU references that accumulate in f64, and naive f32 baselines |
-//! | [`cpu`] | the same layers as fast as a CPU has them |
-//! | [`check`] | comparison that a NaN cannot pass, with derived tolerances |
+//! | [`cpu`] | the same layers, optimised for the CPU |
+//! | [`check`] | comparisons that NaN cannot pass, with derived tolerances |
 //! | [`ladder`] | the runner of every ladder: poison, check, then time; step × shape × device |
 //! | [`files`] | files that a user names, read with a limit |
-//! | [`limits`] | counts that fit a kernel's 32 bits |
+//! | [`limits`] | sizes that fit the 32 bits in which kernels count |
 //! | [`peer`] | cuBLAS and cuDNN, where they are installed |
-//! | [`timing`] | measurements that carry the clock they were taken with |
+//! | [`timing`] | measurements that keep the clock they were taken with |
 //! | [`table`] | results as text, Markdown, CSV and JSON |
-//! | [`text`] | names from outside made safe to show |
-//! | [`record`] | a run saved with device, date and commit; compared, or shown where this machine has no number |
-//! | [`command`] | what the phases' commands share: options, and one path for all that they say |
-//! | [`progress`] | a bar for long work |
-//! | [`testing`] | tests: one body run on both devices ([`device_test!`]), kernels with planted mistakes |
+//! | [`text`] | names from outside, made safe to print |
+//! | [`record`] | a run saved with device, date and commit, to compare with or to show where this machine has no number |
+//! | [`command`] | shared by the phases' commands: options, output, saving |
+//! | [`progress`] | a progress bar for long work |
+//! | [`testing`] | for tests: one body run on both devices ([`device_test!`]), kernels with planted bugs |
 //!
 //! The host side of a lesson reads as it would with cudarc, and runs on either device:
 //!
@@ -77,7 +77,7 @@ pub mod prelude {
     pub use crate::tensor::{ElementType, MemoryFormat, Tensor};
 }
 
-/// What the macros of this crate expand to; not an interface.
+/// Used by this crate's macros; not a public interface.
 #[doc(hidden)]
 pub mod private {
     pub use crate::testing::{cuda_for_test, sim_for_test};

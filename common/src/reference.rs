@@ -1,7 +1,7 @@
-//! What is right: operations on the CPU that accumulate in f64, and the naive f32 versions that a beginner would write, as the
-//! CPU's row in the tables.
+//! The references: operations on the CPU that accumulate in f64. Also the naive f32 versions that a beginner would write, for
+//! the CPU's row in the tables.
 //!
-//! A [`Reference`] carries the bound on the rounding error that any f32 implementation may have, so no test guesses one.
+//! A [`Reference`] includes a bound on the rounding error of any f32 implementation, so no test guesses one.
 
 mod elementwise;
 mod pool;
@@ -25,19 +25,19 @@ use crate::check::Tolerance;
 use crate::error::{Error, Result};
 use crate::tensor::element_count;
 
-/// Values computed in f64, and what an f32 implementation's error is bounded by.
+/// Values computed in f64, and the quantities that bound an f32 implementation's error.
 #[derive(Clone, Debug)]
 pub struct Reference {
     /// The results, in the order of the operation's output.
     pub values: Vec<f64>,
-    /// The most terms that are added up for one of them.
+    /// The maximum number of terms summed for one value.
     pub terms: usize,
-    /// The largest sum of the absolute values of those terms.
+    /// The largest sum of the terms' absolute values.
     pub magnitude: f64,
 }
 
 impl Reference {
-    /// What f32 arithmetic may be off by, in any order of summation: [`Tolerance::dot`].
+    /// The error bound for f32 arithmetic in any order of summation: [`Tolerance::dot`].
     pub fn tolerance(&self) -> Tolerance {
         Tolerance::dot(self.terms, self.magnitude)
     }
@@ -89,13 +89,13 @@ pub fn vector_add(a: &[f32], b: &[f32]) -> Result<Reference> {
 /// C = A·B with A \[M, K\], B \[K, N\], C \[M, N\], all row-major.
 ///
 /// # Errors
-/// [`Error::Shape`] if a slice has not the length that M, N, K say.
+/// [`Error::Shape`] if a slice's length does not match M, N, K.
 pub fn matmul(a: &[f32], b: &[f32], m: usize, n: usize, k: usize) -> Result<Reference> {
     Gemm::new(a, b, m, n, k).all()
 }
 
-/// C = relu(alpha·A·B + beta·C + bias), all row-major, with A \[M, K\], B \[K, N\] or as a linear layer has it \[N, K\], C \[M, N\],
-/// bias \[N\].
+/// C = relu(alpha·A·B + beta·C + bias), all row-major, with A \[M, K\], B \[K, N\] or, as in a linear layer, \[N, K\], C \[M,
+/// N\], bias \[N\].
 #[derive(Clone, Copy, Debug)]
 pub struct Gemm<'a> {
     /// \[M, K\].
@@ -114,11 +114,11 @@ pub struct Gemm<'a> {
     pub alpha: f32,
     /// Multiplies C; at 0 C is not read.
     pub beta: f32,
-    /// \[M, N\] before; needed if `beta` is not 0.
+    /// C before, \[M, N\]; needed if `beta` is not 0.
     pub c: Option<&'a [f32]>,
     /// \[N\].
     pub bias: Option<&'a [f32]>,
-    /// Clips negative results at the end.
+    /// Clamps negative results to 0 at the end.
     pub relu: bool,
 }
 
@@ -132,7 +132,7 @@ impl<'a> Gemm<'a> {
     /// Every output.
     ///
     /// # Errors
-    /// [`Error::Shape`] if a slice has not the length that M, N, K say.
+    /// [`Error::Shape`] if a slice's length does not match M, N, K.
     pub fn all(&self) -> Result<Reference> {
         self.check()?;
         let rows: Vec<Vec<Sum>> = (0..self.m).into_par_iter().map(|row| self.row(row)).collect();
@@ -142,7 +142,7 @@ impl<'a> Gemm<'a> {
     /// The outputs at `indices` of C.
     ///
     /// # Errors
-    /// As [`Gemm::all`], or if an index is not one of C.
+    /// As [`Gemm::all`], or if an index is outside C.
     pub fn at(&self, indices: &[usize]) -> Result<Reference> {
         self.check()?;
         check_indices("gemm", indices, self.m * self.n)?;
@@ -187,7 +187,7 @@ impl<'a> Gemm<'a> {
         &self.a[row * self.k..(row + 1) * self.k]
     }
 
-    /// With B read row by row: the order in which it lies in memory.
+    /// Reads B row by row, the order in which it is stored.
     fn row(&self, row: usize) -> Vec<Sum> {
         let mut sums = vec![Sum::default(); self.n];
         let a = self.a_row(row);
@@ -216,7 +216,7 @@ impl<'a> Gemm<'a> {
         if let Some(bias) = self.bias {
             sum.add(f64::from(bias[column]));
         }
-        // Clipping enlarges no difference, so the magnitude stays; a NaN stays too.
+        // Clamping does not enlarge differences, so the magnitude stays; a NaN stays too.
         if self.relu && sum.value < 0.0 {
             sum.value = 0.0;
         }
@@ -231,7 +231,7 @@ impl<'a> Gemm<'a> {
 
 fn check_indices(operation: &str, indices: &[usize], len: usize) -> Result<()> {
     match indices.iter().find(|&&index| index >= len) {
-        Some(index) => Err(Error::shape(operation, format!("there is no output {index} of {len}"))),
+        Some(index) => Err(Error::shape(operation, format!("output {index} is out of range: there are {len}"))),
         None => Ok(()),
     }
 }
@@ -247,7 +247,7 @@ pub fn linear_relu(x: &Tensor, weight: &Tensor, bias: &Tensor) -> Result<Referen
     Gemm { transposed: true, bias: Some(bias.as_slice()?), relu: true, ..product }.all()
 }
 
-/// [`linear_relu`] in plain f32, one loop a dimension.
+/// [`linear_relu`] in plain f32, one loop per dimension.
 ///
 /// # Errors
 /// As [`linear_relu`].
@@ -280,7 +280,7 @@ pub struct LinearGradients {
     pub bias: Reference,
 }
 
-/// The gradients of [`linear_relu`] for its result `y` and that one's gradient `dy`, \[batch, out\] both.
+/// The gradients of [`linear_relu`] for its result `y` and the gradient `dy` of the result, both \[batch, out\].
 ///
 /// # Errors
 /// As [`linear_relu`].
@@ -311,13 +311,13 @@ pub(crate) fn linear_size(x: &Tensor, weight: &Tensor) -> Result<[usize; 3]> {
 /// The geometry of a 2-D convolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conv2dParams {
-    /// Step of the window, in y and x.
+    /// Stride of the window, in y and x.
     pub stride: [usize; 2],
-    /// Zeros around the image, in y and x.
+    /// Zero padding around the image, in y and x.
     pub padding: [usize; 2],
-    /// Distance of the window's taps, in y and x.
+    /// Distance between the window's taps, in y and x.
     pub dilation: [usize; 2],
-    /// Parts that channels are divided into; each output channel sees its own part.
+    /// Groups that the channels are divided into; each output channel reads only its own group.
     pub groups: usize,
 }
 
@@ -431,8 +431,8 @@ impl<'a> Conv2d<'a> {
         sum
     }
 
-    /// Calls `term` with input and weight for each tap of the window that lies inside the image, and returns the output
-    /// channel of position `i`.
+    /// Calls `term` with input and weight for each tap of the window that is inside the image, and returns the output channel
+    /// of position `i`.
     fn taps(&self, i: usize, mut term: impl FnMut(f32, f32)) -> usize {
         let [_, k, out_h, out_w] = self.out_dims;
         let [c, h, w] = self.in_dims;
@@ -473,7 +473,7 @@ pub fn conv2d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, params: Co
 /// The outputs of [`conv2d`] at `indices` of the output.
 ///
 /// # Errors
-/// As [`conv2d`], or if an index is not one of the output.
+/// As [`conv2d`], or if an index is outside the output.
 pub fn conv2d_at(
     input: &Tensor,
     weight: &Tensor,
@@ -486,7 +486,7 @@ pub fn conv2d_at(
     Ok(Reference::collect(indices.len(), conv.terms(), |i| conv.sum(indices[i])))
 }
 
-/// [`conv2d`] in plain f32 on every core: the CPU's row, one loop a dimension.
+/// [`conv2d`] in plain f32 on every core, one loop per dimension: the CPU's row in the tables.
 ///
 /// # Errors
 /// As [`conv2d`].
@@ -503,7 +503,7 @@ pub fn conv2d_f32(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, params
     Tensor::from_vec(&conv.out_dims, values)
 }
 
-/// A BatchNorm layer as inference uses it: one value a channel.
+/// A BatchNorm layer for inference: one value of each parameter per channel.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchNorm<'a> {
     /// γ.
@@ -535,7 +535,7 @@ impl BatchNorm<'_> {
 /// (x − mean) / √(variance + eps) · γ + β, for an input \[N, C, H, W\] (Ioffe and Szegedy, 2015, with running statistics).
 ///
 /// # Errors
-/// [`Error::Shape`] if a parameter has not one value a channel; [`Error::Invalid`] if a tensor is on a device.
+/// [`Error::Shape`] if a parameter does not have one value per channel; [`Error::Invalid`] if a tensor is on a device.
 pub fn batch_norm(input: &Tensor, norm: &BatchNorm<'_>) -> Result<Reference> {
     let channels = norm.channels(input)?;
     let values = input.as_slice()?;
@@ -571,27 +571,27 @@ pub fn batch_norm_f32(input: &Tensor, norm: &BatchNorm<'_>) -> Result<Tensor> {
     Tensor::from_vec(input.shape(), values)
 }
 
-/// Mean and variance of each channel, and what f32 may be off by: see [`statistics`].
+/// Mean and variance of each channel, and error bounds for f32: see [`statistics`].
 #[derive(Clone, Debug)]
 pub struct Statistics {
     /// Σ x / M over the M = N·H·W values of a channel.
     pub mean: Vec<f64>,
-    /// Σ (x − mean)² / M: biased, as normalisation takes it.
+    /// Σ (x − mean)² / M: biased, as normalisation uses it.
     pub variance: Vec<f64>,
     /// The largest |x|.
     largest: f64,
 }
 
 impl Statistics {
-    /// For means, by sums or by merging, where a value takes part in at most `depth` additions or merges: a merge rounds the
-    /// running mean, of at most max |x|, three times; a sum is rounded once an addition and once at its division.
+    /// For means by sums or by merging, where a value takes part in at most `depth` additions or merges: a merge rounds the
+    /// running mean, of at most max |x|, three times; a sum is rounded once per addition and once by the division.
     pub fn mean_tolerance(&self, depth: usize) -> Tolerance {
         Tolerance::elementwise(3 * depth + 3, self.largest)
     }
 
-    /// For variances as Σ x² / M − mean², where a value takes part in at most `depth` additions. Both terms are of the size of
-    /// max x², and so are the errors, however small their difference is: a square and `depth` additions for the first, a mean
-    /// that is off by `depth + 1` and squared for the second, and the difference.
+    /// For variances as Σ x² / M − mean², where a value takes part in at most `depth` additions. Both terms are of the order of
+    /// max x², and their errors scale with that, however small the difference is: a square and `depth` additions for the first,
+    /// the square of a mean with `depth + 1` roundings for the second, and the subtraction.
     pub fn variance_tolerance_of_squares(&self, depth: usize) -> Tolerance {
         Tolerance::elementwise(3 * depth + 8, self.largest * self.largest)
     }
@@ -599,10 +599,10 @@ impl Statistics {
     /// For variances by merging counts, means and squared distances (Welford; Chan, Golub and LeVeque, "Algorithms for Computing
     /// the Sample Variance", 1983), where a value takes part in at most `depth` merges.
     ///
-    /// Each mean is off by at most η = [`Statistics::mean_tolerance`]. Merging parts of a and b values at a distance δ adds w·δ²,
-    /// w = a·b / (a + b), and all these add up to M·variance. Each δ is off by 2η at most, so the sum is off by
-    /// Σ w·(4·|δ|·η + 4·η²) ≤ M·(4η·√(t·variance) + 4t·η²), by Cauchy and Schwarz, with Σ w ≤ t·M: t = 1 for appending to a
-    /// running result, ½ for each level of a tree. The roundings of the sum itself come on top.
+    /// Each mean is off by at most η = [`Statistics::mean_tolerance`]. Merging parts of a and b values at a distance δ adds
+    /// w·δ², w = a·b / (a + b), and all these add up to M·variance. Each δ is off by 2η at most, so the sum is off by Σ
+    /// w·(4·|δ|·η + 4·η²) ≤ M·(4η·√(t·variance) + 4t·η²), by Cauchy and Schwarz, with Σ w ≤ t·M: t = 1 for appending to a
+    /// running result, ½ for each level of a tree. The roundings of the sum itself are added to that.
     pub fn variance_tolerance_merged(&self, depth: usize) -> Tolerance {
         let eta = self.mean_tolerance(depth).absolute;
         let variance = self.variance.iter().copied().fold(0.0, f64::max);
@@ -612,8 +612,8 @@ impl Statistics {
     }
 }
 
-/// Mean and variance of each channel over N, H and W of an input \[N, C, H, W\], by two passes in f64. Channels without values have
-/// neither: both are NaN.
+/// Mean and variance of each channel over N, H and W of an input \[N, C, H, W\], by two passes in f64. Both are NaN for
+/// channels without values.
 ///
 /// # Errors
 /// [`Error::Shape`] unless the input has 4 dimensions, [`Error::Invalid`] if it is on a device.
@@ -705,7 +705,7 @@ mod tests {
         let bias = Tensor::full(&[1], 0.5);
         let plain = conv2d(&image, &window, Some(&bias), Conv2dParams::default()).unwrap();
         assert_eq!(plain.values, [51.5, 62.5, 84.5, 95.5]);
-        // Stride 2 and padding 1: windows at rows and columns −1 and 1.
+        // Stride 2 and padding 1: windows start at rows and columns −1 and 1.
         let params = Conv2dParams::new(2, 1);
         let padded = conv2d(&image, &window, None, params).unwrap();
         assert_eq!(padded.values, [10.0, 30.0, 70.0, 95.0]);

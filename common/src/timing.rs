@@ -1,4 +1,4 @@
-//! Measurements that carry the clock they were taken with, so that no table prints one as another.
+//! Measurements that keep the clock they were taken with, so that no table shows one as another.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -11,10 +11,10 @@ use crate::error::{Error, Result};
 /// Behind a dash where a time would stand: why the simulator has none.
 pub const NO_CLOCK: &str = "the simulator counts instructions and has no clock: times need a GPU";
 
-/// What a [`Timing`] was measured with.
+/// The clock of a [`Timing`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Clock {
-    /// Events in a GPU's stream: what the GPU took, without the host's part.
+    /// Events in a GPU's stream: the GPU's time, without the host's.
     DeviceEvents,
     /// The host's monotonic clock.
     HostMonotonic,
@@ -34,27 +34,27 @@ pub struct Timing {
 /// What a GPU is doing when a measured run begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Queue {
-    /// Nothing: it waits for the host to launch, and that wait is measured too. What a program sees that needs each result
-    /// before it goes on.
+    /// Nothing: it waits for the host to launch, and the measurement includes that wait. This is what a program sees that needs
+    /// each result before it continues.
     #[default]
     Empty,
-    /// A long filling of memory, then an unmeasured run, both queued with the measured one: the device alone, with the caches as
-    /// one run leaves them to the next.
+    /// A long fill of memory, then an unmeasured run, both queued together with the measured one: the device alone, with the
+    /// caches as one run leaves them for the next.
     Warm,
-    /// A filling of more memory than the L2 cache holds: the device alone, and every input comes from memory.
+    /// A fill of more memory than the L2 cache holds: the device alone, with every input read from memory.
     Cold,
 }
 
-/// How to measure: warm-up runs that do not count, then repetitions that do.
+/// How to measure: warm-up runs, which are not measured, then repetitions, which are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bench {
-    /// Runs before the measurement: code gets loaded, caches warm, clocks go up.
+    /// Runs before the measurement, to load code, warm caches and raise clocks.
     pub warm_up: usize,
-    /// Runs that are measured, each on its own.
+    /// Measured runs, each timed separately.
     pub repeats: usize,
-    /// No further repetition begins after this long.
+    /// No repetition starts after this time.
     pub limit: Duration,
-    /// What a GPU does before each repetition of [`Bench::measure`].
+    /// The state of the GPU before each repetition of [`Bench::measure`].
     pub queue: Queue,
 }
 
@@ -66,8 +66,8 @@ impl Default for Bench {
 }
 
 impl Bench {
-    /// Measures what `work` queues on `stream`: by events on a GPU; by counts on the simulator, of one run, since every run
-    /// counts the same.
+    /// Measures what `work` queues on `stream`: with events on a GPU; with counts on the simulator, for one run, since every
+    /// run has the same counts.
     ///
     /// # Errors
     /// The first error of `work` or of the device.
@@ -100,7 +100,8 @@ impl Bench {
         })
     }
 
-    /// Measures what `work` takes on the host, by the monotonic clock. Work on a device must be synchronised inside `work`.
+    /// Measures the time that `work` takes on the host, by the monotonic clock. Work on a device must be synchronised inside
+    /// `work`.
     ///
     /// # Errors
     /// The first error of `work`.
@@ -125,15 +126,15 @@ impl Bench {
     }
 }
 
-/// Memory whose filling keeps a GPU busy while the host queues what is measured.
+/// Memory that is filled to keep a GPU busy while the host queues the measured work.
 #[derive(Debug)]
 pub struct Filler(Buffer<u8>);
 
 impl Filler {
-    /// 512 MB take the fastest memory 0.1 ms, which is several launches, and are ten times the largest L2 cache.
+    /// Filling 512 MB takes the fastest memory 0.1 ms, as long as several launches, and is ten times the largest L2 cache.
     const BYTES: u64 = 512 << 20;
 
-    /// Takes the memory, a quarter of what is free at most.
+    /// Allocates the memory, at most a quarter of what is free.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], or what the driver reports.
@@ -142,7 +143,7 @@ impl Filler {
         Ok(Filler(stream.alloc_uninit(bytes as usize)?))
     }
 
-    /// Queues the filling.
+    /// Queues the fill.
     ///
     /// # Errors
     /// What the driver reports.
@@ -155,7 +156,7 @@ impl Timing {
     /// A timing from samples in milliseconds.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if there is none, or one is no number.
+    /// [`Error::Invalid`] if there are none, or one is not finite.
     pub fn from_samples(clock: Clock, mut samples_ms: Vec<f64>) -> Result<Timing> {
         if samples_ms.is_empty() || samples_ms.iter().any(|sample| !sample.is_finite()) {
             return Err(Error::Invalid("a timing needs finite samples".to_owned()));
@@ -164,12 +165,12 @@ impl Timing {
         Ok(Timing { clock, samples_ms, counts: None })
     }
 
-    /// What it was measured with.
+    /// The clock it was measured with.
     pub fn clock(&self) -> Clock {
         self.clock
     }
 
-    /// What the simulator executed; `None` for times.
+    /// The simulator's counts; `None` for times.
     pub fn counts(&self) -> Option<Counts> {
         self.counts
     }
@@ -199,7 +200,7 @@ impl Timing {
         Some(amount / (self.median_ms()? * 1e-3))
     }
 
-    /// Between neighbouring samples linearly, as NumPy's default.
+    /// Interpolates linearly between neighbouring samples, as NumPy does by default.
     fn quantile(&self, q: f64) -> Option<f64> {
         let last = self.samples_ms.len().checked_sub(1)?;
         let at = q * last as f64;
@@ -222,7 +223,7 @@ impl fmt::Display for Timing {
     }
 }
 
-/// A number with three or four digits and the prefix of its thousands: `5.12 M`.
+/// A number with three or four digits and an SI prefix: `5.12 M`.
 pub fn si(value: f64) -> String {
     const PREFIXES: [&str; 6] = ["", " k", " M", " G", " T", " P"];
     let mut scaled = value;

@@ -246,7 +246,7 @@ device_test! {
         assert!(join.launch(&stream, &x, &x, &mut on(&[2, 5, 4, 5])?).is_err());
         assert_eq!(
             TimestepEmbedding::load(&device, 7).unwrap_err().to_string(),
-            "timestep embedding: 7 channels are not as many cosines as sines"
+            "timestep embedding: 7 channels: expected an even number, half cosines and half sines"
         );
         let of_four = TimestepEmbedding::load(&device, 4)?;
         assert!(of_four.launch(&stream, &on(&[2])?, &mut on(&[2, 5])?).is_err());

@@ -28,7 +28,7 @@ fn silu(x: f32) -> f32 {
     x / (1.0 + (-x).exp())
 }
 
-/// Each value of `x` in place.
+/// Applies a function to each value of `x` in place.
 pub(super) fn change(x: &mut Tensor, of: impl Fn(f32) -> f32 + Sync) -> Result<()> {
     x.as_mut_slice()?.par_chunks_mut(PART).for_each(|part| part.iter_mut().for_each(|value| *value = of(*value)));
     Ok(())
@@ -77,10 +77,10 @@ pub fn add_channel_in_place(y: &mut Tensor, v: &Tensor) -> Result<()> {
 pub fn upsample_nearest(x: &Tensor, factor: usize) -> Result<Tensor> {
     let [n, c, height, width] = x.dims4()?;
     if factor == 0 {
-        return Err(Error::shape("upsampling", format!("input {:?}: the factor may not be 0", x.shape())));
+        return Err(Error::shape("upsampling", format!("input {:?}: the factor must not be 0", x.shape())));
     }
     let mut output = vec![0.0f32; n * c * height * factor * width * factor];
-    // One row of the input is `factor` rows of the output.
+    // One row of the input becomes `factor` rows of the output.
     let rows = output.par_chunks_mut((width * factor * factor).max(1)).zip(x.as_slice()?.par_chunks(width.max(1)));
     rows.for_each(|(to, from)| {
         let (first, others) = to.split_at_mut(width * factor);
@@ -90,7 +90,7 @@ pub fn upsample_nearest(x: &Tensor, factor: usize) -> Result<Tensor> {
     Tensor::from_vec(&[n, c, height * factor, width * factor], output)
 }
 
-/// Two tensors' channels behind each other, as [`reference::concatenate`].
+/// Concatenates the channels of two tensors, as [`reference::concatenate`].
 ///
 /// # Errors
 /// As there.

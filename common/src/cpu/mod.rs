@@ -1,17 +1,17 @@
-//! Layers on the CPU as a careful implementation has them, so that nobody can say the CPU was set up to lose: every core, vector
-//! units, data that stays in caches.
+//! Carefully optimised layers on the CPU, for a fair comparison with the GPU: all cores, vector units, data that stays in
+//! caches.
 //!
-//! | layer | here | the story's baseline, in [`crate::reference`] |
+//! | layer | here | the naive baseline, in [`crate::reference`] |
 //! | --- | --- | --- |
 //! | matrix product | tiles of [`matrixmultiply`], packed for its vector kernels, on every core | three loops |
-//! | convolution | im2col a panel at a time, then the product (Chellapilla, Puri and Simard, 2006) | seven loops |
-//! | BatchNorm | one scale and one shift a channel | the formula |
-//! | ReLU, linear layer | as the parts they consist of | one loop, four loops |
-//! | max pooling | of whole rows first, then along the row | one loop |
+//! | convolution | im2col, one panel at a time, then the product (Chellapilla, Puri and Simard, 2006) | seven loops |
+//! | BatchNorm | one scale and one shift per channel | the formula |
+//! | ReLU, linear layer | composed of the layers above | one loop, four loops |
+//! | max pooling | across rows first, then along each row | one loop |
 //! | LayerNorm, softmax, transposition, attention | rows and panels that stay in caches | |
 //!
-//! `matrixmultiply` is the product that `ndarray` uses: pure Rust, kernels for AVX-512, AVX2, NEON and others chosen at run time.
-//! Work spreads over the threads of the rayon pool that it is called in.
+//! `matrixmultiply` is the product that `ndarray` uses: pure Rust, kernels for AVX-512, AVX2, NEON and others chosen at run
+//! time. Work is spread over the threads of the rayon pool that calls it.
 
 mod elementwise;
 mod sequence;
@@ -30,10 +30,10 @@ use crate::Tensor;
 use crate::error::{Error, Result};
 use crate::reference::{BatchNorm, Conv2dParams, MaxPool2d, linear_size};
 
-/// Values a task where there is little to do for each: 64 KB fit a core's cache.
+/// Values per task if there is little work for each: 64 KB fit in a core's cache.
 const PART: usize = 1 << 14;
 
-/// A matrix in memory: where its first element is, and how far rows and columns are apart.
+/// A matrix in memory: its first element and its strides.
 #[derive(Clone, Copy)]
 struct Matrix<P> {
     first: P,
@@ -67,7 +67,7 @@ impl Matrix<*mut f32> {
 /// C = A·B on this thread.
 ///
 /// # Safety
-/// A \[m, k\] and B \[k, n\] must lie in memory that nobody writes, C \[m, n\] in memory that nobody else uses.
+/// A \[m, k\] and B \[k, n\] must be in memory that is not written meanwhile, C \[m, n\] in memory that nothing else uses.
 unsafe fn product([m, n, k]: [usize; 3], a: Matrix<*const f32>, b: Matrix<*const f32>, c: Matrix<*mut f32>) {
     let [ra, ca, rb, cb, rc, cc] = [a.row, a.column, b.row, b.column, c.row, c.column].map(|stride| stride as isize);
     // SAFETY: the caller's promise. With beta 0 C is not read.
@@ -77,10 +77,11 @@ unsafe fn product([m, n, k]: [usize; 3], a: Matrix<*const f32>, b: Matrix<*const
 /// C = A·B with A \[M, K\], B \[K, N\] or, `transposed`, \[N, K\], C \[M, N\], all row-major.
 ///
 /// # Errors
-/// [`Error::Shape`] if a slice has not the length that M, N, K say.
+/// [`Error::Shape`] if a slice's length does not match M, N, K.
 pub fn gemm(a: &[f32], b: &[f32], m: usize, n: usize, k: usize, transposed: bool) -> Result<Vec<f32>> {
     if Some(a.len()) != m.checked_mul(k) || Some(b.len()) != k.checked_mul(n) {
-        let detail = format!("A has {} values and B has {}, which is not M = {m}, N = {n}, K = {k}", a.len(), b.len());
+        let detail =
+            format!("A has {} values and B has {}, which does not match M = {m}, N = {n}, K = {k}", a.len(), b.len());
         return Err(Error::shape("gemm on the CPU", detail));
     }
     let mut c = vec![0.0f32; m * n];
@@ -88,7 +89,7 @@ pub fn gemm(a: &[f32], b: &[f32], m: usize, n: usize, k: usize, transposed: bool
     let a = Matrix { first: a.as_ptr(), row: k, column: 1 };
     let b = Matrix { first: b.as_ptr(), row, column };
     let of_c = Matrix { first: c.as_mut_ptr(), row: n, column: 1 };
-    // Tiles as large as leaves each thread a few, but none so small that packing its operands is felt.
+    // Tiles small enough that each thread gets a few, but large enough that packing their operands does not matter.
     let (mut rows, mut columns) = (m, n);
     let wanted = 4 * rayon::current_num_threads();
     while m.div_ceil(rows.max(1)) * n.div_ceil(columns.max(1)) < wanted && rows.max(columns) > 128 {
@@ -155,8 +156,8 @@ pub fn conv2d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, params: Co
     let window = Window { size: [height, width], window: [window_y, window_x], out_width: shape[3], params };
     let split = Split::new(groups, out_group, pixels, [in_group, window_y * window_x]);
     let [panels, parts] = [pixels.div_ceil(split.panel), in_group.div_ceil(split.channels).max(1)];
-    // Where the sums go: to the output, or, where there are several parts of a sum, one part behind the other. Not cleared first,
-    // which would be one thread's work before that of all.
+    // The destination of the sums: the output, or, if sums are split into parts, one part after another. Not cleared first,
+    // which a single thread would have to do before all others start.
     let mut sums = Vec::<f32>::with_capacity(parts * len);
     let out = Matrix { first: sums.as_mut_ptr(), row: pixels, column: 1 };
     (0..groups * panels * parts).into_par_iter().for_each(|task| {
@@ -198,39 +199,40 @@ pub fn conv2d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, params: Co
         );
     }
     sums.truncate(len);
-    // A result must not keep the memory of its parts.
+    // A result must not keep the memory of its parts alive.
     sums.shrink_to_fit();
     Tensor::from_vec(&shape, sums)
 }
 
 thread_local! {
-    /// The columns of the task that this thread is at, kept for the next one.
+    /// The columns of this thread's current task; the memory is reused for the next one.
     static COLUMNS: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
 }
 
-/// How a convolution is cut into tasks: by its shape alone, so that sums have the same order however many threads there are.
+/// How a convolution is split into tasks: by its shape alone, so that the order of sums does not depend on the number of
+/// threads.
 struct Split {
-    /// Pixels of a task.
+    /// Pixels per task.
     panel: usize,
-    /// Input channels of a task, whose share of the sums it has.
+    /// Input channels per task: the task computes their share of the sums.
     channels: usize,
 }
 
 impl Split {
-    /// For so many groups of so many output channels and pixels, that each sum over [channels, values of a window].
+    /// For `groups` groups with the given output channels and pixels, each output a sum over [channels, values of a window].
     fn new(groups: usize, outputs: usize, pixels: usize, [channels, window]: [usize; 2]) -> Split {
-        // What a task of this many multiplications takes is long beside handing it over: some 50 µs.
+        // A task with this many multiplications takes about 50 µs, long compared with the cost of scheduling it.
         const ENOUGH: usize = 1 << 22;
-        // A few for each thread of a large host.
+        // A few tasks for each thread of a large host.
         const TASKS: usize = 64;
-        // Columns of at most a megabyte, which stay in a core's cache between being made and being multiplied.
+        // Columns of at most a megabyte, which stay in a core's cache until they are multiplied.
         let panel = ((1 << 18) / (channels * window).max(1)).clamp(64, 1024);
         // Whole tiles of the product's kernels, whose widths divide 16.
         let even = |panel: usize| pixels.div_ceil(pixels.div_ceil(panel)).next_multiple_of(16);
         let mut split = Split { panel: even(panel), channels: channels.max(1) };
         let tasks = |split: &Split| groups * pixels.div_ceil(split.panel) * channels.div_ceil(split.channels);
         while tasks(&split) < TASKS && outputs * split.panel.min(pixels) * split.channels * window > ENOUGH {
-            // Few pixels read many weights again, few channels write many sums again: tasks are kept square.
+            // Few pixels per task reread many weights, few channels rewrite many sums: tasks are kept square.
             if split.panel > 16 && (split.panel > split.channels * window || split.channels == 1) {
                 split.panel = even(split.panel / 2);
             } else if split.channels > 1 {
@@ -243,7 +245,7 @@ impl Split {
     }
 }
 
-/// What the columns of a convolution are taken from.
+/// The source of a convolution's columns.
 struct Window {
     /// Of the image.
     size: [usize; 2],
@@ -253,8 +255,8 @@ struct Window {
 }
 
 impl Window {
-    /// The windows of the outputs [first, first + count) of a plane, zeros where a window is outside the image, into columns
-    /// \[channels · R · S, count\].
+    /// Writes the windows of the outputs [first, first + count) of a plane, with zeros outside the image, to columns \[channels
+    /// · R · S, count\].
     fn columns(&self, channels: &[f32], first: usize, count: usize, columns: &mut [f32]) {
         let ([height, width], [window_y, window_x]) = (self.size, self.window);
         let Conv2dParams { stride, padding, dilation, .. } = self.params;
@@ -265,7 +267,7 @@ impl Window {
             let offset = s * dilation[1];
             let begin = padding[1].saturating_sub(offset).div_ceil(stride[1]);
             let end = (width + padding[1]).saturating_sub(offset).div_ceil(stride[1]);
-            // One run of outputs in a row of the output after another.
+            // One run of outputs within a row of the output after another.
             let (mut y, mut x) = (first / self.out_width, first % self.out_width);
             let mut rest = values;
             while !rest.is_empty() {
@@ -291,7 +293,7 @@ impl Window {
     }
 }
 
-/// The normalisation of [`crate::reference::batch_norm`], with one multiplication and one addition a value.
+/// The normalisation of [`crate::reference::batch_norm`], with one multiplication and one addition per value.
 ///
 /// # Errors
 /// As there.
@@ -319,7 +321,7 @@ pub fn batch_norm_in_place(x: &mut Tensor, norm: &BatchNorm<'_>) -> Result<()> {
     Ok(())
 }
 
-/// What a normalisation multiplies by and adds, for each channel; and the values of a channel's plane, 1 at least.
+/// The factor and the summand of a normalisation for each channel, and the number of values in a channel's plane, at least 1.
 fn folded(x: &Tensor, norm: &BatchNorm<'_>) -> Result<(Vec<[f32; 2]>, usize)> {
     let [_, _, height, width] = x.dims4()?;
     let fold = |[weight, bias, mean, variance]: [f32; 4]| {
@@ -329,8 +331,8 @@ fn folded(x: &Tensor, norm: &BatchNorm<'_>) -> Result<(Vec<[f32; 2]>, usize)> {
     Ok((norm.channels(x)?.into_iter().map(fold).collect(), (height * width).max(1)))
 }
 
-/// max(x, 0) over the values of `x`; NaN stays NaN. In place, since it has nothing else to do than to move them: memory that a
-/// result would need is new, and the system clears each of its pages when it is first written to.
+/// max(x, 0) over the values of `x`; NaN stays NaN. In place, since moving the values is all the work: a result in new memory
+/// would cost more, because the system clears each page when it is first written.
 ///
 /// # Errors
 /// [`Error::Invalid`] if the tensor is on a device.
@@ -338,7 +340,7 @@ pub fn relu_in_place(x: &mut Tensor) -> Result<()> {
     elementwise::change(x, clip)
 }
 
-/// [`crate::reference::max_pool2d`]: of whole rows first, for vector units, then along the row.
+/// [`crate::reference::max_pool2d`]: across rows first, for the vector units, then along each row.
 ///
 /// # Errors
 /// As there.
@@ -388,7 +390,7 @@ mod tests {
             }
         }
         let error = gemm(&[1.0; 4], &[1.0; 4], 2, 2, 3, false).unwrap_err().to_string();
-        assert_eq!(error, "gemm on the CPU: A has 4 values and B has 4, which is not M = 2, N = 2, K = 3");
+        assert_eq!(error, "gemm on the CPU: A has 4 values and B has 4, which does not match M = 2, N = 2, K = 3");
     }
 
     #[test]

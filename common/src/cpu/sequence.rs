@@ -1,5 +1,5 @@
-//! LayerNorm, rows of length one, softmax, transposition and attention. Rows spread over the threads, and values of a row over a vector unit's lanes,
-//! where a sum is several sums.
+//! LayerNorm, row normalisation, softmax, transposition and attention. Rows are spread over the threads, and the values of a
+//! row over a vector unit's lanes, so a sum is kept as several partial sums.
 
 use rayon::prelude::*;
 
@@ -8,7 +8,7 @@ use crate::Tensor;
 use crate::error::Result;
 use crate::reference::{AttentionSize, LayerNorm, SMALLEST_NORM, columns_of};
 
-/// Sums that are added to in turn, so that a vector unit has something to do.
+/// Partial sums that are used in turn, to keep a vector unit busy.
 const LANES: usize = 16;
 
 /// Σ term(x), in [`LANES`] sums.
@@ -21,7 +21,7 @@ fn sum(row: &[f32], term: impl Fn(f32) -> f32) -> f32 {
     sums.iter().sum::<f32>() + rest.iter().map(|&x| term(x)).sum::<f32>()
 }
 
-/// The largest value, past NaN; −∞ of none.
+/// The largest value, ignoring NaN; −∞ if there is none.
 fn largest(row: &[f32]) -> f32 {
     let mut most = [f32::NEG_INFINITY; LANES];
     let (parts, rest) = row.as_chunks::<LANES>();
@@ -31,7 +31,7 @@ fn largest(row: &[f32]) -> f32 {
     most.iter().chain(rest).fold(f32::NEG_INFINITY, |most, &x| most.max(x))
 }
 
-/// A tensor of the shape of `x`, each row made of one of `x`.
+/// A tensor of the shape of `x`, each row computed from one row of `x`.
 fn each_row(x: &Tensor, columns: usize, change: impl Fn(&[f32], &mut [f32]) + Sync) -> Result<Tensor> {
     let mut y = vec![0.0f32; x.len()];
     let columns = columns.max(1);
@@ -57,7 +57,7 @@ pub fn layer_norm(input: &Tensor, norm: &LayerNorm<'_>) -> Result<Tensor> {
     })
 }
 
-/// The rows of length one of [`crate::reference::row_norm`].
+/// The row normalisation of [`crate::reference::row_norm`].
 ///
 /// # Errors
 /// As there.
@@ -79,12 +79,12 @@ pub fn softmax_in_place(x: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-/// e^x for x ≤ 0, without a branch or a call, so that a loop over it becomes vector instructions; NaN stays NaN, and powers below
-/// the normal numbers are 0.
+/// e^x for x ≤ 0, without a branch or a call, so that a loop over it can be vectorised; NaN stays NaN, and powers below the
+/// normal numbers are 0.
 ///
 /// e^x = 2^n·e^r with n the integer nearest to x / ln 2, so |r| ≤ ln 2 / 2, where the Taylor series up to r⁷ is off by r⁸ / 8! < 6e-9.
 fn power(x: f32) -> f32 {
-    /// Added and subtracted, it rounds to an integer, which is in the lowest bits in between.
+    /// Adding and subtracting it rounds to an integer; in between, the lowest bits hold that integer.
     const ROUNDER: f32 = 1.5 * (1u32 << 23) as f32;
     /// ln 2 with the lowest 12 bits of its mantissa zero, so that n times it is exact, and the rest of ln 2.
     const LN_2: [f32; 2] = [
@@ -96,7 +96,7 @@ fn power(x: f32) -> f32 {
     let r = x - n * LN_2[0] - n * LN_2[1];
     let series = [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0];
     let of_r = series.into_iter().fold(1.0 / 5040.0, |sum: f32, coefficient| sum * r + coefficient);
-    // The exponent's bits; those above n's fall off.
+    // The exponent's bits; higher bits of n are shifted out.
     let two_to_n = f32::from_bits(rounded.to_bits().wrapping_add(127) << 23);
     // ln 2⁻¹²⁶, the smallest normal number.
     if x < -87.33654 { 0.0 } else { of_r * two_to_n }
@@ -108,7 +108,7 @@ fn softmax_of_row(row: &mut [f32], scale: f32) {
     row.iter_mut().for_each(|x| *x /= sum);
 }
 
-/// softmax(scale · row) but for the division by its sum, which is returned.
+/// softmax(scale · row) without the division by its sum, which is returned.
 fn powers_of_row(row: &mut [f32], scale: f32) -> f32 {
     let most = largest(row);
     row.iter_mut().for_each(|x| *x = power((*x - most) * scale));
@@ -125,7 +125,7 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
     sums.iter().sum::<f32>() + rest_a.iter().zip(rest_b).map(|(a, b)| a * b).sum::<f32>()
 }
 
-/// \[B, R, C\] → \[B, C, R\], by squares that fit a core's cache.
+/// \[B, R, C\] → \[B, C, R\], in squares that fit in a core's cache.
 ///
 /// # Errors
 /// [`crate::Error::Shape`] unless the input has 3 dimensions, [`crate::Error::Invalid`] if it is on a device.
@@ -135,7 +135,7 @@ pub fn transpose(input: &Tensor) -> Result<Tensor> {
     let [batch, rows, columns] = input.dims("transpose")?;
     let values = input.as_slice()?;
     let mut y = vec![0.0f32; values.len()];
-    // A strip of rows of the result, which are columns of the input, a task.
+    // Each task takes a strip of rows of the result, which are columns of the input.
     let of_images = y.par_chunks_mut((rows * columns).max(1)).zip(values.par_chunks((rows * columns).max(1)));
     of_images.for_each(|(y, x)| {
         y.par_chunks_mut((SIDE * rows).max(1)).enumerate().for_each(|(strip, y)| {
@@ -158,7 +158,7 @@ pub fn transpose(input: &Tensor) -> Result<Tensor> {
 /// # Errors
 /// As there.
 pub fn attention(qkv: &Tensor, heads: usize) -> Result<Tensor> {
-    /// With no more columns of a head than this, packing the operands costs the products more than the products themselves.
+    /// With at most this many columns per head, packing the operands takes longer than the products themselves.
     const FEW: usize = 8;
     let size = AttentionSize::of(qkv, heads)?;
     let AttentionSize { batch, tokens, channels, .. } = size;
@@ -168,7 +168,7 @@ pub fn attention(qkv: &Tensor, heads: usize) -> Result<Tensor> {
     if out.is_empty() {
         return Tensor::from_vec(&shape, out);
     }
-    // A megabyte of scores, and at least as many rows as the product's kernels like.
+    // A megabyte of scores, and at least as many rows as the product's kernels need to be efficient.
     let panel = ((1 << 18) / tokens).clamp(32, 512);
     let panels = tokens.div_ceil(panel);
     let of_out = Matrix { first: out.as_mut_ptr(), row: channels, column: 1 };
@@ -248,7 +248,7 @@ mod tests {
             let exact = f64::from(x).exp();
             worst = worst.max((f64::from(power(x)) / exact - 1.0).abs());
         }
-        // What the reference's bound takes for `expf`: 2 ulp, or 4 roundings.
+        // The error that the reference's bound assumes for `expf`: 2 ulp, or 4 roundings.
         assert!(worst < 2f64.powi(-22), "{worst:e}");
         assert_eq!([0.0, -0.0, -87.5, f32::NEG_INFINITY, f32::MIN].map(power), [1.0, 1.0, 0.0, 0.0, 0.0]);
         assert!(power(f32::NAN).is_nan());

@@ -1,4 +1,4 @@
-//! What a program built without CUDA has in place of the libraries: types without values, and the reason why.
+//! Stand-ins for the libraries in a program built without CUDA: types without values, and the reason why.
 
 use std::convert::Infallible;
 
@@ -7,14 +7,14 @@ use crate::error::{Error, Result};
 use crate::reference::{BatchNorm, Conv2dParams};
 use crate::tensor::Tensor;
 
-/// cuBLAS, which this program was built without.
+/// cuBLAS, in a program built without it.
 #[derive(Debug)]
 pub struct Cublas(Infallible);
 
-/// cuDNN, which this program was built without.
+/// cuDNN, in a program built without it.
 pub struct Cudnn(Infallible);
 
-/// A convolution by cuDNN, which this program was built without.
+/// A convolution by cuDNN, in a program built without it.
 pub struct CudnnConv2d(Infallible);
 
 fn absent(what: &str, stream: &Stream) -> Error {
@@ -26,7 +26,7 @@ fn absent(what: &str, stream: &Stream) -> Error {
 }
 
 impl Cublas {
-    /// Refuses.
+    /// Always fails.
     ///
     /// # Errors
     /// [`Error::Unsupported`].
@@ -44,7 +44,7 @@ impl Cublas {
 }
 
 impl Cudnn {
-    /// Refuses.
+    /// Always fails.
     ///
     /// # Errors
     /// [`Error::Unsupported`].

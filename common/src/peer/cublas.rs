@@ -1,4 +1,4 @@
-//! cuBLAS: the matrix product that others are measured against.
+//! cuBLAS: the matrix product to compare with.
 
 use cudarc::cublas::{CudaBlas, Gemm as _, GemmConfig, sys};
 
@@ -10,8 +10,9 @@ use crate::tensor::Tensor;
 
 /// A handle to cuBLAS that queues its work on one stream.
 ///
-/// Its math mode is `CUBLAS_DEFAULT_MATH`: the fastest algorithm that keeps f32's mantissa throughout, so no TF32. (The pedantic
-/// mode is the same arithmetic with fewer algorithms to choose from.) The variable `NVIDIA_TF32_OVERRIDE` must not be set.
+/// Its math mode is `CUBLAS_DEFAULT_MATH`: the fastest algorithm that keeps f32's mantissa throughout, so no TF32. (The
+/// pedantic mode uses the same arithmetic with fewer algorithms to choose from.) The variable `NVIDIA_TF32_OVERRIDE` must not
+/// be set.
 #[derive(Debug)]
 pub struct Cublas {
     handle: CudaBlas,
@@ -22,8 +23,8 @@ impl Cublas {
     /// Opens the library for work on `stream`.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where it is not installed, with the command that installs it, and on the simulator;
-    /// [`Error::Cuda`] if it does not start.
+    /// [`Error::Unsupported`] if it is not installed, with the command that installs it, and on the simulator; [`Error::Cuda`]
+    /// if it fails to start.
     pub fn open(stream: &Stream) -> Result<Cublas> {
         let cuda = open(Library::Cublas, stream, sys::is_culib_present)?;
         let fail = |error| failed(Library::Cublas, stream, error);
@@ -51,7 +52,7 @@ impl Cublas {
         let int = |size: usize| int(Library::Cublas, &self.stream, size);
         let (m, n, k) = (int(m)?, int(n)?, int(k)?);
         let (plain, flipped) = (sys::cublasOperation_t::CUBLAS_OP_N, sys::cublasOperation_t::CUBLAS_OP_T);
-        // cuBLAS counts down columns: to it a row-major matrix is its own transpose, so Cᵀ = Bᵀ·Aᵀ is asked for.
+        // cuBLAS is column-major: it sees a row-major matrix as its transpose, so we request Cᵀ = Bᵀ·Aᵀ.
         let config = GemmConfig {
             transa: if transposed { flipped } else { plain },
             transb: plain,

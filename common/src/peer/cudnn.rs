@@ -1,4 +1,4 @@
-//! cuDNN: the convolution that others are measured against, tuned by itself, and its BatchNorm.
+//! cuDNN: its convolution, with the algorithm it finds fastest, and its BatchNorm, to compare with.
 
 use std::ffi::c_void;
 use std::rc::Rc;
@@ -17,10 +17,10 @@ use crate::tensor::Tensor;
 
 const NCHW: sys::cudnnTensorFormat_t = sys::cudnnTensorFormat_t::CUDNN_TENSOR_NCHW;
 const F32: sys::cudnnDataType_t = sys::cudnnDataType_t::CUDNN_DATA_FLOAT;
-/// Multiply-adds in f32 alone: no tensor cores, so no TF32.
+/// Only multiply-adds in f32: no tensor cores, so no TF32.
 const MATH: sys::cudnnMathType_t = sys::cudnnMathType_t::CUDNN_FMA_MATH;
 
-/// cuDNN may try algorithms that take so much memory beside the tensors, if it is free.
+/// cuDNN may try algorithms that need up to this much memory besides the tensors, if it is free.
 const MOST_WORKSPACE: u64 = 4 << 30;
 
 /// A handle to cuDNN that queues its work on one stream.
@@ -28,7 +28,7 @@ pub struct Cudnn {
     library: Rc<Handle>,
 }
 
-/// A convolution of one shape, with the algorithm that cuDNN found to be the fastest, and the memory that it needs.
+/// A convolution of one shape, with the algorithm that cuDNN found fastest, and the memory that it needs.
 pub struct CudnnConv2d {
     library: Rc<Handle>,
     input: Layout,
@@ -38,7 +38,7 @@ pub struct CudnnConv2d {
     output: Layout,
     algorithm: sys::cudnnConvolutionFwdAlgo_t,
     workspace: Buffer<u8>,
-    /// Of input, weight and output: what `launch` is given must have them.
+    /// Shapes of input, weight and output: the arguments of `launch` must have them.
     shapes: [[usize; 4]; 3],
 }
 
@@ -52,7 +52,7 @@ impl Drop for Handle {
     fn drop(&mut self) {
         let context = self.cuda.context();
         context.record_err(context.bind_to_thread());
-        // SAFETY: created once, destroyed once. There is nobody to tell of a failure.
+        // SAFETY: created once, destroyed once. A failure can't be reported here.
         let _ = unsafe { result::destroy_handle(self.raw) };
     }
 }
@@ -76,13 +76,13 @@ impl Handle {
             true => Err(Error::Unsupported {
                 what: format!("cuDNN on a tensor {:?}", tensor.shape()),
                 device: self.stream.device().short_name(),
-                reason: "it takes none without values".to_owned(),
+                reason: "it does not take empty tensors".to_owned(),
             }),
         }
     }
 }
 
-/// A descriptor of cuDNN's, destroyed with this.
+/// A cuDNN descriptor, destroyed on drop.
 macro_rules! descriptor {
     ($name:ident, $raw:ty, $create:path, $destroy:path) => {
         struct $name($raw);
@@ -95,7 +95,7 @@ macro_rules! descriptor {
 
         impl Drop for $name {
             fn drop(&mut self) {
-                // SAFETY: created once, destroyed once. There is nobody to tell of a failure.
+                // SAFETY: created once, destroyed once. A failure can't be reported here.
                 let _ = unsafe { $destroy(self.0) };
             }
         }
@@ -164,10 +164,10 @@ impl Cudnn {
     /// Opens the library for work on `stream`.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where it is not installed, with the command that installs it, and on the simulator;
-    /// [`Error::Cuda`] if it does not start.
+    /// [`Error::Unsupported`] if it is not installed, with the command that installs it, and on the simulator; [`Error::Cuda`]
+    /// if it fails to start.
     pub fn open(stream: &Stream) -> Result<Cudnn> {
-        // It looks for cuBLAS by name, and would not find the one of a wheel.
+        // cuDNN looks for cuBLAS by name, and would not find the one in a wheel.
         let _ = Library::Cublas.open();
         let cuda = open(Library::Cudnn, stream, sys::is_culib_present)?.clone();
         let fail = |error| failed(Library::Cudnn, stream, error);
@@ -182,7 +182,7 @@ impl Cudnn {
     /// overwritten. Only algorithms that multiply and add in f32 take part.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the shapes do not fit one another, [`Error::Unsupported`] for what cuDNN does not take,
+    /// [`Error::Shape`] if the shapes do not fit one another, [`Error::Unsupported`] for shapes that cuDNN does not take,
     /// [`Error::Invalid`] if a tensor is on the host, [`Error::WrongDevice`], [`Error::OutOfMemory`], [`Error::Cuda`].
     pub fn conv2d(
         &self,
@@ -213,7 +213,7 @@ impl Cudnn {
         Ok(plan)
     }
 
-    /// Queues (x − mean) / √(variance + eps) · weight + bias, a value of each parameter a channel.
+    /// Queues (x − mean) / √(variance + eps) · weight + bias, with one value of each parameter per channel.
     ///
     /// # Errors
     /// As [`Cudnn::conv2d`].
@@ -237,7 +237,7 @@ impl Cudnn {
         let (mean, _mean) = mean.device_ptr(cuda);
         let (variance, _variance) = variance.device_ptr(cuda);
         let (y, _y) = y.device_ptr_mut(cuda);
-        // SAFETY: the descriptors say the tensors' shapes, and the guards keep the memory until the work is queued.
+        // SAFETY: the descriptors hold the tensors' shapes, and the guards keep the memory until the work is queued.
         unsafe {
             sys::cudnnBatchNormalizationForwardInference(
                 library.raw,
@@ -262,13 +262,13 @@ impl Cudnn {
 }
 
 impl CudnnConv2d {
-    /// The algorithm's name, as cuDNN has it: `IMPLICIT_PRECOMP_GEMM`.
+    /// The algorithm's name in cuDNN: `IMPLICIT_PRECOMP_GEMM`.
     pub fn algorithm(&self) -> String {
         let name = format!("{:?}", self.algorithm);
         name.strip_prefix("CUDNN_CONVOLUTION_FWD_ALGO_").unwrap_or(&name).to_owned()
     }
 
-    /// Device memory that the algorithm needs beside the tensors.
+    /// Device memory that the algorithm needs besides the tensors.
     pub fn workspace_bytes(&self) -> usize {
         self.workspace.len()
     }
@@ -279,7 +279,7 @@ impl CudnnConv2d {
         let (stream, cuda) = (&library.stream, &library.cuda);
         let free = stream.device().memory().free;
         let mut scratch: Buffer<u8> = stream.alloc_uninit(MOST_WORKSPACE.min(free / 2) as usize)?;
-        // SAFETY: for all of its fields, numbers and enumerations with a 0, zero bytes are a value.
+        // SAFETY: all fields are numbers or enumerations that include 0, so zero bytes are valid.
         let mut results: [sys::cudnnConvolutionFwdAlgoPerf_t; ALGORITHMS] = unsafe { std::mem::zeroed() };
         let mut count = 0;
         {
@@ -290,7 +290,8 @@ impl CudnnConv2d {
             let (y, _y) = y.device_ptr_mut(cuda);
             let scratch = scratch.as_cuda_mut().ok_or_else(|| Error::Invalid("a GPU's buffer is not".to_owned()))?;
             let (scratch, _scratch) = scratch.device_ptr_mut(cuda);
-            // SAFETY: the descriptors say the tensors' shapes, the results are as many as said, and the guards keep the memory.
+            // SAFETY: the descriptors hold the tensors' shapes, the array holds as many results as stated, and the guards keep
+            // the memory.
             unsafe {
                 sys::cudnnFindConvolutionForwardAlgorithmEx(
                     library.raw,
@@ -311,7 +312,7 @@ impl CudnnConv2d {
             .result()
             .map_err(|error| library.fail(error))?;
         }
-        // It tries its default math too, which is TF32. The fastest comes first.
+        // It tries its default math too, which is TF32. The results are sorted by time.
         let fastest = results
             .iter()
             .take(count.max(0) as usize)
@@ -322,7 +323,7 @@ impl CudnnConv2d {
                 reason: "none of its algorithms takes it".to_owned(),
             })?;
         self.algorithm = fastest.algo;
-        // At once, so that the new one finds its place.
+        // Freed immediately, so that the new one fits.
         drop(scratch);
         self.workspace = stream.alloc_uninit(fastest.memory)?;
         Ok(())
@@ -332,7 +333,7 @@ impl CudnnConv2d {
     /// kernel, the addition of `bias` \[K\].
     ///
     /// # Errors
-    /// [`Error::Shape`] if a shape is not the one that was tuned for, [`Error::Invalid`] if a tensor is on the host,
+    /// [`Error::Shape`] if a shape differs from the tuned one, [`Error::Invalid`] if a tensor is on the host,
     /// [`Error::WrongDevice`], [`Error::Cuda`].
     pub fn launch(
         &mut self,
@@ -359,7 +360,7 @@ impl CudnnConv2d {
         let workspace = self.workspace.as_cuda_mut();
         let workspace = workspace.ok_or_else(|| Error::Invalid("a GPU's buffer is not".to_owned()))?;
         let (workspace, _workspace) = workspace.device_ptr_mut(cuda);
-        // SAFETY: the descriptors say the tensors' shapes, the workspace is as large as the algorithm asked for, and the guards
+        // SAFETY: the descriptors hold the tensors' shapes, the workspace is as large as the algorithm requires, and the guards
         // keep the memory until the work is queued.
         unsafe {
             sys::cudnnConvolutionForward(
@@ -382,7 +383,7 @@ impl CudnnConv2d {
         .map_err(|error| library.fail(error))?;
         if let Some(bias) = &bias {
             let (bias, _bias) = bias.device_ptr(cuda);
-            // SAFETY: as above; one value a channel.
+            // SAFETY: as above; one value per channel.
             unsafe {
                 sys::cudnnAddTensor(
                     library.raw,

@@ -1,6 +1,6 @@
-//! NVIDIA's own libraries, to be measured beside the course's kernels: the same tensors, the same stream, f32 without TF32.
+//! NVIDIA's own libraries, to compare the course's kernels with: the same tensors, the same stream, f32 without TF32.
 //!
-//! They are opened where they are installed ([`crate::probe`]); where they are not, or on the simulator, opening them is
+//! They are loaded if they are installed ([`crate::probe`]). If not, or on the simulator, opening them gives
 //! [`Error::Unsupported`](crate::Error::Unsupported) with the command that installs them, and tables show a dash.
 
 #[cfg(feature = "cuda")]

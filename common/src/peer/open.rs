@@ -1,4 +1,4 @@
-//! Opening a library for cudarc, and lending it our tensors.
+//! Opens a library for cudarc, and passes our tensors to it.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use crate::error::{Error, Result};
 use crate::probe::Library;
 use crate::tensor::Tensor;
 
-/// The stream's own side, once the library is open and its functions can be called.
+/// The stream's CUDA side, once the library is open and its functions can be called.
 ///
-/// `is_present` is cudarc's question for it: cudarc looks a library up by name when its first function is called, finds the one
-/// opened here, and would panic without one.
+/// `is_present` is cudarc's check for it: cudarc looks a library up by name when its first function is called, finds the one
+/// opened here, and would panic without it.
 pub(super) fn open(library: Library, stream: &Stream, is_present: unsafe fn() -> bool) -> Result<&Arc<CudaStream>> {
     let refused = |reason: String| Error::Unsupported {
         what: library.name().to_owned(),
@@ -22,15 +22,15 @@ pub(super) fn open(library: Library, stream: &Stream, is_present: unsafe fn() ->
     let cuda = stream.as_cuda().ok_or_else(|| refused("it runs on NVIDIA GPUs only".to_owned()))?;
     let missing = |tried: String| refused(format!("{tried}; install it with: {}", library.remedy()));
     library.open().map_err(missing)?;
-    // SAFETY: only opens libraries of NVIDIA's, one of which is open already.
+    // SAFETY: only opens NVIDIA's libraries, one of which is already open.
     if !unsafe { is_present() } {
-        return Err(missing("it is there, but not under a name that cudarc knows".to_owned()));
+        return Err(missing("it is installed, but not under a name that cudarc knows".to_owned()));
     }
     cuda.context().bind_to_thread().map_err(|error| failed(library, stream, error))?;
     Ok(cuda)
 }
 
-/// A status that a library returned.
+/// The error for a status that a library returned.
 pub(super) fn failed(library: Library, stream: &Stream, status: impl std::fmt::Debug) -> Error {
     Error::Cuda {
         operation: library.name().to_owned(),
@@ -39,7 +39,7 @@ pub(super) fn failed(library: Library, stream: &Stream, status: impl std::fmt::D
     }
 }
 
-/// A size as the libraries count it.
+/// A size in the libraries' integer type.
 pub(super) fn int(library: Library, stream: &Stream, size: usize) -> Result<i32> {
     i32::try_from(size).map_err(|_| Error::Unsupported {
         what: format!("{} of a size of {size}", library.name()),

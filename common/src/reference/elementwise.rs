@@ -1,4 +1,4 @@
-//! What each value of a tensor goes through by itself, and what only moves values.
+//! Element-wise operations, and operations that only move values.
 
 use rayon::prelude::*;
 
@@ -12,10 +12,10 @@ const U: f64 = F32_ROUND_OFF;
 
 /// 0.5·x·(1 + erf(x/√2)), the exact GELU.
 ///
-/// An f32 implementation by this formula has x/√2 off by 2 units, which move erf by at most 0.49 · 2 of them, an erf off by two
-/// bits (2 units), and a rounded sum (1 unit): 4 units in 1 + erf, 2·|x| in the result. From 0 to −5.7, where the f32 erf
-/// becomes −1 and the result (of less than 2 units) 0, that is at most 12 units; elsewhere |x| is at most twice the result, which
-/// two products round once more.
+/// In an f32 implementation of this formula, x/√2 is off by 2 units, which changes erf by at most 0.49 · 2 units; erf is off by
+/// two bits (2 units); and the sum is rounded (1 unit): 4 units in 1 + erf, 2·|x| in the result. From 0 to −5.7, where the f32
+/// erf becomes −1 and the result (of less than 2 units) 0, that is at most 12 units; elsewhere |x| is at most twice the result,
+/// and two products add their roundings.
 ///
 /// # Errors
 /// [`Error::Invalid`] if the tensor is on a device.
@@ -31,8 +31,8 @@ pub fn gelu(x: &Tensor) -> Result<Bounded> {
 
 /// x/(1 + e^(−x)).
 ///
-/// An f32 implementation has an exponential off by a bit (2 units), a rounded sum and a rounded quotient: 4 units of the result.
-/// Below −88.7 the exponential overflows, and a result of less than 3·10⁻³⁷ becomes 0.
+/// In an f32 implementation the exponential is off by one bit (2 units), and the sum and the quotient are rounded: 4 units of
+/// the result. Below −88.7 the exponential overflows, and a result of less than 3·10⁻³⁷ becomes 0.
 ///
 /// # Errors
 /// [`Error::Invalid`] if the tensor is on a device.
@@ -45,7 +45,7 @@ fn silu_of(x: f64) -> f64 {
     x / (1.0 + (-x).exp())
 }
 
-/// silu(a + b·c), element by element: the bound of [`silu`], and that of the sum, which SiLU enlarges at most 1.1 times.
+/// silu(a + b·c), element by element: the bound of [`silu`] plus that of the sum, which SiLU enlarges at most 1.1 times.
 ///
 /// # Errors
 /// [`Error::Shape`] if the shapes differ, [`Error::Invalid`] if a tensor is on a device.
@@ -83,15 +83,15 @@ pub fn add_channel(y: &Tensor, v: &Tensor) -> Result<Reference> {
     }))
 }
 
-/// Every pixel of an input \[N, C, H, W\] as `factor`² pixels: \[N, C, H·factor, W·factor\]. Nothing is rounded, so a kernel must
-/// give the same bits.
+/// Repeats every pixel of an input \[N, C, H, W\] as `factor`² pixels: \[N, C, H·factor, W·factor\]. Nothing is rounded, so a
+/// kernel must give the same bits.
 ///
 /// # Errors
 /// [`Error::Shape`] if `factor` is 0, [`Error::Invalid`] if the tensor is on a device.
 pub fn upsample_nearest(x: &Tensor, factor: usize) -> Result<Tensor> {
     let [n, c, height, width] = x.dims4()?;
     if factor == 0 {
-        return Err(Error::shape("upsampling", format!("input {:?}: the factor may not be 0", x.shape())));
+        return Err(Error::shape("upsampling", format!("input {:?}: the factor must not be 0", x.shape())));
     }
     let values = x.as_slice()?;
     Ok(Tensor::from_fn(&[n, c, height * factor, width * factor], |at| {
@@ -100,7 +100,8 @@ pub fn upsample_nearest(x: &Tensor, factor: usize) -> Result<Tensor> {
     }))
 }
 
-/// a \[N, Ca, H, W\] and b \[N, Cb, H, W\] as \[N, Ca + Cb, H, W\]. Nothing is rounded, so a kernel must give the same bits.
+/// Concatenates a \[N, Ca, H, W\] and b \[N, Cb, H, W\] to \[N, Ca + Cb, H, W\]. Nothing is rounded, so a kernel must give the
+/// same bits.
 ///
 /// # Errors
 /// [`Error::Shape`] if images or sides differ, [`Error::Invalid`] if a tensor is on a device.
@@ -124,7 +125,7 @@ pub fn concatenate(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 /// [`Error::Shape`] if `channels` is odd.
 pub fn embedding_frequencies(channels: usize) -> Result<usize> {
     if !channels.is_multiple_of(2) {
-        let detail = format!("{channels} channels are not as many cosines as sines");
+        let detail = format!("{channels} channels: expected an even number, half cosines and half sines");
         return Err(Error::shape("timestep embedding", detail));
     }
     Ok(channels / 2)
@@ -132,11 +133,11 @@ pub fn embedding_frequencies(channels: usize) -> Result<usize> {
 
 /// \[cos, sin\] of step·10000^(−j/(c/2)) for each of `steps` \[batch\], with j from 0: \[batch, channels\].
 ///
-/// An implementation computes in f64 and rounds once, which is less than 1 unit. In f32 the angle of a late step would be off by
-/// step · 2⁻²⁴ and more.
+/// An implementation must compute in f64 and round once, an error of less than 1 unit. In f32 the angle of a late step would be
+/// off by step · 2⁻²⁴ or more.
 ///
 /// # Errors
-/// [`Error::Shape`] if `steps` has not one dimension or `channels` is odd, [`Error::Invalid`] if the tensor is on a device.
+/// [`Error::Shape`] if `steps` does not have 1 dimension or `channels` is odd, [`Error::Invalid`] if the tensor is on a device.
 pub fn timestep_embedding(steps: &Tensor, channels: usize) -> Result<Bounded> {
     let half = embedding_frequencies(channels)?;
     steps.expect_shape("timestep embedding's steps", &[steps.len()])?;
@@ -147,19 +148,19 @@ pub fn timestep_embedding(steps: &Tensor, channels: usize) -> Result<Bounded> {
     Ok(Bounded { values: steps.as_slice()?.iter().flat_map(of_step).collect(), tolerance: Tolerance::absolute(U) })
 }
 
-/// What a diffusion step is made with.
+/// The parameters of a diffusion step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DiffusionParams {
-    /// ᾱ of the schedule at this step: the part of the signal's power that is left, in (0, 1].
+    /// ᾱ of the schedule at this step: the fraction of the signal's power that remains, in (0, 1].
     pub alpha_bar: f32,
-    /// w, the new frame's part in the blend, in [0, 1].
+    /// w, the new frame's weight in the blend, in [0, 1].
     pub weight: f32,
-    /// τ, how far two frames may be apart to be blended; not negative.
+    /// τ, the largest difference between two frames at which they are blended; not negative.
     pub threshold: f32,
 }
 
 impl DiffusionParams {
-    /// √(1 − ᾱ), √ᾱ and 1 − w, each operation rounded to f32: what every f32 implementation computes with.
+    /// √(1 − ᾱ), √ᾱ and 1 − w, each operation rounded to f32: the constants of every f32 implementation.
     ///
     /// # Errors
     /// [`Error::Invalid`] if a parameter is outside its range.
@@ -173,17 +174,18 @@ impl DiffusionParams {
     }
 }
 
-/// The three tensors of a diffusion step have one shape.
+/// Checks that the three tensors of a diffusion step have the same shape.
 pub(crate) fn expect_one_shape(noisy: &Tensor, noise: &Tensor, previous: &Tensor) -> Result<()> {
     noise.expect_shape("diffusion step's noise", noisy.shape())?;
     previous.expect_shape("diffusion step's previous frame", noisy.shape())
 }
 
 /// The diffusion step: x̂ = (x − √(1−ᾱ)·ε)/√ᾱ of `noisy` x and `noise` ε; w·x̂ + (1−w)·p where |x̂ − p| ≤ τ with `previous` p,
-/// else x̂; clamped to [−1, 1]. A NaN in any of the three is a NaN in the result, in p too, where SPEC's formula leaves it open.
+/// else x̂; clamped to [−1, 1]. A NaN in any of the three gives a NaN in the result, also in p, for which SPEC's formula leaves
+/// it open.
 ///
-/// An f32 implementation has factors off by up to 2 units each, and rounds four operations of x̂ and three of the blend: 10 units
-/// of (|x| + √(1−ᾱ)·|ε|)/√ᾱ + |p|. Where |x̂ − p| is nearer to τ than that, it may choose otherwise.
+/// In an f32 implementation the factors are off by up to 2 units each, and four operations of x̂ and three of the blend are
+/// rounded: 10 units of (|x| + √(1−ᾱ)·|ε|)/√ᾱ + |p|. Where |x̂ − p| is closer to τ than that, it may choose differently.
 ///
 /// # Errors
 /// [`Error::Shape`] if the shapes differ, [`Error::Invalid`] if a parameter is outside its range or a tensor is on a device.
@@ -209,7 +211,7 @@ pub fn diffusion_step(noisy: &Tensor, noise: &Tensor, previous: &Tensor, params:
     Ok(Bounded { values, tolerance: Tolerance::elementwise(10, most) })
 }
 
-/// √ᾱ and √(1 − ᾱ), each operation rounded to f32: what every f32 implementation of [`add_noise`] computes with.
+/// √ᾱ and √(1 − ᾱ), each operation rounded to f32: the constants of every f32 implementation of [`add_noise`].
 ///
 /// # Errors
 /// [`Error::Invalid`] if ᾱ is outside \[0, 1\].
@@ -223,7 +225,8 @@ pub fn noise_factors(alpha_bar: f32) -> Result<[f32; 2]> {
 /// √ᾱ·x + √(1−ᾱ)·ε: `clean` x at the step of a schedule that leaves ᾱ of the signal's power (Ho et al., "Denoising Diffusion
 /// Probabilistic Models", 2020, equation 4).
 ///
-/// An f32 implementation has factors off by up to 2 units each, and rounds two products and a sum: 4 units of √ᾱ·|x| + √(1−ᾱ)·|ε|.
+/// In an f32 implementation the factors are off by up to 2 units each, and two products and a sum are rounded: 4 units of
+/// √ᾱ·|x| + √(1−ᾱ)·|ε|.
 ///
 /// # Errors
 /// [`Error::Shape`] if the shapes differ, [`Error::Invalid`] if ᾱ is outside \[0, 1\] or a tensor is on a device.

@@ -13,9 +13,9 @@ use crate::error::{Error, Result};
 pub struct MaxPool2d {
     /// Side of the window, in pixels.
     pub window: usize,
-    /// Its step.
+    /// Stride of the window.
     pub stride: usize,
-    /// Pixels around the image that count for nothing; at most half a window.
+    /// Padding around the image, which is ignored; at most half a window.
     pub padding: usize,
 }
 
@@ -34,16 +34,16 @@ impl MaxPool2d {
             return wrong("window and stride must not be 0");
         }
         if padding > window / 2 {
-            return wrong("the padding is more than half a window, so that a window could lie outside altogether");
+            return wrong("the padding is more than half a window, so a window could lie completely outside the image");
         }
-        // The padding is at most half of a window that is counted in a `usize`.
+        // The padding is at most half of a window, whose size fits in a `usize`.
         match [height, width].map(|size| size.checked_add(2 * padding)?.checked_sub(window)) {
             [Some(down), Some(across)] => Ok([n, c, down / stride + 1, across / stride + 1]),
             _ => wrong("the window is larger than the padded image"),
         }
     }
 
-    /// The pixels, of `size` in a row or a column, that the window of output `at` covers.
+    /// The range of pixels, out of `size` in a row or column, that the window of output `at` covers.
     pub(crate) fn span(&self, at: usize, size: usize) -> Range<usize> {
         let begin = (at * self.stride).saturating_sub(self.padding);
         begin..(at * self.stride + self.window - self.padding).min(size)
@@ -124,7 +124,7 @@ mod tests {
         // 0..3, 2..5
         let halves = adaptive_avg_pool2d(&x, [1, 2]).unwrap().values;
         assert!(halves.iter().zip([7.0 / 3.0, 28.0 / 3.0]).all(|(a, b)| (a - b).abs() < 1e-14), "{halves:?}");
-        // More cells than values: each stands for its own again.
+        // More cells than values: some cells cover the same value.
         assert_eq!(adaptive_avg_pool2d(&x, [1, 10]).unwrap().values[..4], [1.0, 1.0, 2.0, 2.0]);
         assert!(adaptive_avg_pool2d(&x, [0, 2]).is_err());
     }

@@ -1,4 +1,4 @@
-//! Layers of sequences: LayerNorm, rows of length one, softmax, transposition, attention.
+//! Sequence layers: LayerNorm, row normalisation, softmax, transposition, attention.
 
 use rayon::prelude::*;
 
@@ -6,16 +6,16 @@ use crate::Tensor;
 use crate::check::Tolerance;
 use crate::error::{Error, Result};
 
-/// Values computed in f64, and how far an f32 implementation may be from them, for results that are no plain sums.
+/// Values computed in f64, and the error bound of an f32 implementation, for results that are not plain sums.
 #[derive(Clone, Debug)]
 pub struct Bounded {
     /// The results, in the order of the operation's output.
     pub values: Vec<f64>,
-    /// Derived where the operation is.
+    /// Derived in the doc of each operation.
     pub tolerance: Tolerance,
 }
 
-/// γ(n): what n roundings after each other may change a value by, relatively.
+/// γ(n): the largest relative change of a value by n successive roundings.
 fn gamma(roundings: usize) -> f64 {
     Tolerance::elementwise(roundings, 1.0).absolute
 }
@@ -23,9 +23,9 @@ fn gamma(roundings: usize) -> f64 {
 /// A LayerNorm over the last dimension.
 #[derive(Clone, Copy, Debug)]
 pub struct LayerNorm<'a> {
-    /// γ, one value a column.
+    /// γ, one value per column.
     pub weight: &'a Tensor,
-    /// β, one value a column.
+    /// β, one value per column.
     pub bias: &'a Tensor,
     /// Added to the variance; PyTorch's default is 1e-5.
     pub eps: f32,
@@ -35,7 +35,7 @@ impl LayerNorm<'_> {
     /// The columns of `input` \[…, D\].
     ///
     /// # Errors
-    /// [`Error::Shape`] if the input has no dimension, or weight and bias have not one value a column.
+    /// [`Error::Shape`] if the input has no dimension, or weight and bias do not have one value per column.
     pub fn columns(&self, input: &Tensor) -> Result<usize> {
         let columns = columns_of("layer_norm", input)?;
         self.weight.expect_shape("layer_norm's weight", &[columns])?;
@@ -55,10 +55,10 @@ pub(crate) fn columns_of(operation: &str, input: &Tensor) -> Result<usize> {
 /// (x − mean) / √(variance + eps) · γ + β with mean and biased variance of each row of an input \[…, D\] (Ba, Kiros and Hinton,
 /// 2016).
 ///
-/// The tolerance holds for a variance by two passes, Σ (x − mean)² / D, sums in any order. The mean is off by
-/// η = γ(D + 1)·Σ|x| / D at most. Since Σ (x − mean) = 0, that enlarges the variance by η² alone, so with the roundings of
-/// differences, squares and sum, variance + eps is off by ρ = (η² + γ(D + 5)·(variance + η²)) / (variance + eps) + u, relatively,
-/// and 1 / √ of it by no more than ρ + γ(2) (for ρ < ½). A result is then off by |γ| / √(variance + eps) times
+/// The tolerance holds for a variance by two passes, Σ (x − mean)² / D, sums in any order. The mean is off by at most η = γ(D +
+/// 1)·Σ|x| / D. Since Σ (x − mean) = 0, that enlarges the variance only by η², so with the roundings of differences, squares
+/// and sum, variance + eps is off by ρ = (η² + γ(D + 5)·(variance + η²)) / (variance + eps) + u, relatively, and 1 / √ of it by
+/// no more than ρ + γ(2) (for ρ < ½). A result is then off by |γ| / √(variance + eps) times
 /// |x − mean|·(ρ + γ(6)) + η·(1 + ρ + γ(6)), and by γ(1) of its own size plus |β|.
 ///
 /// # Errors
@@ -86,20 +86,20 @@ pub fn layer_norm(input: &Tensor, norm: &LayerNorm<'_>) -> Result<Bounded> {
     Ok(collect_rows(rows.collect()))
 }
 
-/// Rows and the largest of their bounds.
+/// Rows and their largest bound.
 fn collect_rows(rows: Vec<(Vec<f64>, f64)>) -> Bounded {
     let bound = rows.iter().map(|(_, bound)| *bound).fold(0.0, f64::max);
     let values = rows.into_iter().flat_map(|(values, _)| values).collect();
     Bounded { values, tolerance: Tolerance::absolute(bound) }
 }
 
-/// What [`row_norm`] divides by at least, as PyTorch's `normalize`.
+/// The smallest divisor of [`row_norm`], as in PyTorch's `normalize`.
 pub const SMALLEST_NORM: f32 = 1e-12;
 
 /// x / max(‖x‖₂, 1e-12) for each row of an input \[…, C\].
 ///
-/// The tolerance holds where no square and no sum of them over- or underflows: the sum of squares is off by γ(C) relatively, its
-/// root by as much at most and a rounding, and the division rounds.
+/// The tolerance holds if no square and no sum of squares overflows or underflows: the sum of squares has a relative error of
+/// γ(C), its root at most that plus one rounding, and the division rounds once more.
 ///
 /// # Errors
 /// [`Error::Shape`] if the input has no dimension; [`Error::Invalid`] if it is on a device.
@@ -144,13 +144,13 @@ fn softmax_of_row(row: &[f64]) -> Vec<f64> {
     powers.into_iter().map(|power| power / sum).collect()
 }
 
-/// How far softmax in f32 may be off, relatively, over `columns` values at most `range` below their maximum, whether the maximum is
-/// found beforehand or along the way.
+/// The relative error bound of softmax in f32 over `columns` values at most `range` below their maximum, whether the maximum is
+/// found beforehand or online.
 ///
-/// A difference x − max is rounded by u·range at most, which changes its power by as much relatively; `expf` is off by up to 2 ulp
-/// (CUDA C++ Programming Guide, "Mathematical Functions"), which are four u. The sum takes `columns` additions; along the way each
-/// may come with a power of its own to scale by, and a product. All these differences together are no larger than the range. With
-/// the numerator's power and the division: γ(6·columns + 6 + 2·range).
+/// A difference x − max has a rounding error of at most u·range, which is the relative error of its power; `expf` is off by up
+/// to 2 ulp (CUDA C++ Programming Guide, "Mathematical Functions"), which are four u. The sum takes `columns` additions; in the
+/// online version each may come with a power to rescale by, and a product. All these differences together are no larger than
+/// the range. With the numerator's power and the division: γ(6·columns + 6 + 2·range).
 fn softmax_bound(columns: usize, range: f64) -> f64 {
     gamma(6 * columns + 6 + (2.0 * range).ceil() as usize)
 }
@@ -182,7 +182,7 @@ impl AttentionSize {
     /// The size for `qkv` \[B, T, 3·C\].
     ///
     /// # Errors
-    /// [`Error::Shape`] if qkv has not that shape, or C is no multiple of `heads`.
+    /// [`Error::Shape`] if qkv has a different shape, or C is not a multiple of `heads`.
     pub fn of(qkv: &Tensor, heads: usize) -> Result<AttentionSize> {
         let [batch, tokens, columns] = qkv.dims("attention")?;
         if heads == 0 || columns % 3 != 0 || columns / 3 % heads != 0 {
@@ -197,7 +197,7 @@ impl AttentionSize {
         self.channels / self.heads
     }
 
-    /// What scores are multiplied by: 1 / √d.
+    /// The factor of the scores: 1 / √d.
     pub fn scale(&self) -> f64 {
         1.0 / (self.of_head() as f64).sqrt()
     }
@@ -211,8 +211,8 @@ impl AttentionSize {
 /// softmax(Q·Kᵀ / √d)·V for each image and head (Vaswani et al., 2017), from `qkv` \[B, T, 3·C\] to \[B, T, C\]: q, k and v of head h are
 /// the columns h·d … (h + 1)·d of the first, second and third C.
 ///
-/// A score is off by σ = γ(d + 3)·Σ|q·k| / √d at most. So the numerator and each term of the denominator of a weight are off by a
-/// factor of e^σ, and the weight by e^(2σ) and `softmax_bound`; the sum over T weights then by γ(T) more, of Σ weight·|v|.
+/// A score is off by at most σ = γ(d + 3)·Σ|q·k| / √d. So the numerator and each term of the denominator of a weight are off by
+/// a factor of e^σ, and the weight by e^(2σ) and `softmax_bound`; the sum over T weights adds γ(T) of Σ weight·|v|.
 ///
 /// # Errors
 /// [`Error::Shape`], as [`AttentionSize::of`]; [`Error::Invalid`] if the tensor is on a device.
@@ -232,7 +232,7 @@ pub fn attention_at(qkv: &Tensor, heads: usize, at: &[usize]) -> Result<Bounded>
         return Err(Error::shape("attention", format!("qkv {:?} has no token {i}", qkv.shape())));
     }
     let (d, values) = (size.of_head(), qkv.as_slice()?);
-    // Of the q, k or v (`part` 0, 1, 2) of a head.
+    // A value of q, k or v (`part` 0, 1, 2) of a head.
     let of = |part: usize, image: usize, token: usize, head: usize| {
         values[((image * tokens + token) * 3 + part) * channels + head * d..][..d].iter().map(|&x| f64::from(x))
     };
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn attention_by_hand() {
-        // Two heads of one channel; the first looks at the token with the larger key, the second at both alike.
+        // Two heads of one channel; the first attends to the token with the larger key, the second to both equally.
         let qkv = tensor(&[1, 2, 6], &[100.0, 0.0, 1.0, 5.0, 10.0, 1.0, -100.0, 0.0, -1.0, 9.0, 20.0, 2.0]);
         let out = attention(&qkv, 2).unwrap();
         assert_close(&out.values, &[10.0, 1.5, 20.0, 1.5], Tolerance::absolute(1e-12));
@@ -301,7 +301,7 @@ mod tests {
         assert_eq!(error, "attention: qkv [1, 2, 6] with 3 heads: the last dimension must be 3 · heads · d");
     }
 
-    /// The same layers in f32, as plainly as they can be written.
+    /// The same layers in f32, written as plainly as possible.
     #[test]
     fn plain_f32_is_within_the_bounds_and_they_are_not_generous() {
         let x = Tensor::random(&[7, 50], 1);
