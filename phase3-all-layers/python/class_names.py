@@ -1,4 +1,4 @@
-"""Writes the names of ImageNet's 1000 classes, in the order in which torchvision's networks number them, one a line.
+"""Writes the names of ImageNet's 1000 classes, in the order in which torchvision's networks number them, one per line.
 
     pip install torch==2.11.0 torchvision==0.26.0
     python phase3-all-layers/python/class_names.py > phase3-all-layers/assets/imagenet-classes.txt

@@ -3,17 +3,17 @@
     python digits.py ../assets --device cuda
 
 writes digits.safetensors, the weights by torchvision's names, and digits-test.safetensors: `images` u8 [N, 8, 8] of 0 to 16,
-`labels` u8 [N] and `logits` f32 [N, 10], PyTorch's on these images with these weights.
+`labels` u8 [N] and `logits` f32 [N, 10], computed by PyTorch from these images with these weights.
 
-The images are the UCI optical digits that scikit-learn ships, 1797 of 8×8. Every fifth, from the first, is tested on and the other
-1437 are trained on; nothing is chosen by the test. A network sees values / 16, each pixel as 4×4, in three equal channels.
+The images are the UCI optical digits that scikit-learn ships, 1797 of 8×8. Every fifth, from the first, is used for testing and the
+other 1437 for training; the test set chooses nothing. The network's input is values / 16, each pixel as 4×4, in three equal channels.
 """
 
 import argparse
 import os
 import pathlib
 
-# cuBLAS must have it before the first product, to be deterministic.
+# Must be set before cuBLAS's first product, for deterministic results.
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 import numpy as np
@@ -27,7 +27,7 @@ import models
 WIDTHS = (8, 16, 32, 64)
 EPOCHS = 40
 BATCH = 64
-# Below it the files are not written.
+# Below this accuracy the files are not written.
 LEAST_ACCURACY = 0.98
 
 
@@ -36,7 +36,7 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     arguments = parser.parse_args()
-    # A layer whose gradient has no such form on a GPU is allowed, with a warning: what is tested is what the file holds.
+    # A layer whose gradient is not deterministic on a GPU only gives a warning: the tests use the weights in the file.
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
@@ -75,7 +75,7 @@ def main():
 
 def train(model, images, labels):
     optimiser = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4, nesterov=True)
-    # On the CPU, whose numbers are the same everywhere.
+    # On the CPU, whose results are the same everywhere.
     random = torch.Generator().manual_seed(2)
     batches = len(images) // BATCH
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 0.1, total_steps=EPOCHS * batches)
@@ -97,7 +97,7 @@ def train(model, images, labels):
 
 
 def shifted(images, shifts):
-    """Each image moved by -1, 0 or 1 pixel in y and x, zeros behind it; `shifts` [N, 2] of 0 to 2."""
+    """Shifts each image by -1, 0 or 1 pixel in y and x, filling with zeros; `shifts` [N, 2] of 0 to 2."""
     padded = functional.pad(images, (1, 1, 1, 1))
     side = torch.arange(images.shape[-1], device=images.device)
     rows, columns = ((shifts[:, axis, None] + side) for axis in (0, 1))
@@ -106,7 +106,7 @@ def shifted(images, shifts):
 
 
 def prepared(images):
-    """u8 [N, 8, 8] to what the network sees, [N, 3, 32, 32]."""
+    """Converts u8 [N, 8, 8] to the network's input, [N, 3, 32, 32]."""
     pixels = (images.float() / 16).repeat_interleave(4, 1).repeat_interleave(4, 2)
     return pixels[:, None].repeat(1, 3, 1, 1)
 

@@ -1,16 +1,16 @@
-"""What the Rust side is compared with, as small .safetensors files:
+"""Writes the goldens for the Rust side's tests, as small .safetensors files:
 
     python goldens.py ../tests/goldens --device cuda
 
 - layers.safetensors: the output of each case of layers.py, by its name;
 - resnet18.safetensors: `logits`; `layer1.0` … `layer4.1`: the summary of a block's output;
-- autoencoder.safetensors: `original.1` … `xlarge.5`: the output of a stage, batch 3; of one of more than 4096 values the first 64
-  as `….first` and the summary as `….summary`;
+- autoencoder.safetensors: `original.1` … `xlarge.5`: the output of a stage, batch 3; if it has more than 4096 values, the first
+  64 as `….first` and the summary as `….summary`;
 - unet-tiny.safetensors: `output`; `input`, `down.0.0.residual` … `up.3.2.attention`: the summary of a block's output.
 
-A summary is mean and L2 norm, f64 [2], summed in f64. Parameters and inputs are seeded (seeded.py), so that they are not stored.
-All is computed in f32 without TF32; goldens.json says where and with what, how far the results are from f64's (relative to the
-largest magnitude, or absolute where that is below 1), and the digest of each model's parameters.
+A summary is mean and L2 norm, f64 [2], summed in f64. Parameters and inputs are seeded (seeded.py), so they are not stored.
+Everything is computed in f32 without TF32. goldens.json records the machine and versions, the difference from f64 (relative to the
+largest magnitude, or absolute if that is below 1), and the digest of each model's parameters.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import os
 import pathlib
 import platform
 
-# cuBLAS must have it before the first product, to be deterministic.
+# Must be set before cuBLAS's first product, for deterministic results.
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 import numpy as np
@@ -119,7 +119,7 @@ def random(shape, seed, device, dtype):
 
 
 def watched(model, blocks, *inputs):
-    """The model's output, and those of the blocks by name."""
+    """The model's output, and the blocks' outputs by name."""
     seen = {}
     for name, block in blocks.items():
         block.register_forward_hook(lambda _block, _inputs, output, name=name: seen.update({name: output}))
@@ -127,7 +127,7 @@ def watched(model, blocks, *inputs):
 
 
 def stored(golden):
-    """What is kept of f32 outputs: the values, or a summary."""
+    """What is stored for f32 outputs: the values, or a summary."""
     kept = {}
     blocks = "output" in golden or "logits" in golden
     for name, values in golden.items():
@@ -147,7 +147,7 @@ def summary(values):
 
 
 def difference(values, exact):
-    """The largest difference relative to the largest magnitude, or absolute where that is below 1; NaN if there is one."""
+    """The largest difference relative to the largest magnitude, or absolute if that is below 1; NaN if any value is NaN."""
     values, exact = values.double().cpu(), exact.double()
     return float((values - exact).abs().max() / exact.abs().max().clamp(min=1))
 

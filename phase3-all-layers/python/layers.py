@@ -1,7 +1,7 @@
 """Every layer on odd shapes: the cases of tests/goldens/layers.safetensors, which tests/goldens.rs repeats.
 
-A case's inputs are `Tensor::random(shape, seed)` with the seeds 1, 2, 3, … in the order in which they are listed; where the list
-says so, an input is then changed in f32, with one rounding for each operation.
+A case's inputs are `Tensor::random(shape, seed)` with the seeds 1, 2, 3, … in the listed order. If the list says so, an input is
+then changed in f32, with one rounding per operation.
 """
 
 import torch
@@ -12,7 +12,7 @@ import seeded
 
 
 def cases(device):
-    """(name, shapes of the inputs, what is done with them before, layer), the layer a function of the inputs on the device."""
+    """(name, shapes of the inputs, how they are changed first, layer); the layer is a function of the inputs on the device."""
     steps = torch.tensor([0, 1, 10, 321, 999], device=device)
     return [
         # Input, weight, bias.
@@ -34,7 +34,7 @@ def cases(device):
         ("linear", [[5, 33], [10, 33], [10]], None, functional.linear),
         # Input, weight, bias; over the last dimension.
         ("layer_norm", [[7, 33], [33], [33]], None, lambda x, w, b: functional.layer_norm(x, [33], w, b, models.EPS)),
-        # 6 · random, so that the tails are there.
+        # 6 · random, to include the tails.
         ("gelu", [[5, 77]], times(6), functional.gelu),
         ("silu", [[5, 77]], times(6), functional.silu),
         # 10 · random; over the last dimension.
@@ -44,12 +44,12 @@ def cases(device):
         # q, k, v as [N, tokens, 3C], times 3; 3 heads of 8 and 2 heads of 5.
         ("attention.3x8", [[2, 11, 72]], times(3), lambda qkv: models.attention(qkv, 3)),
         ("attention.2x5", [[1, 33, 30]], times(3), lambda qkv: models.attention(qkv, 2)),
-        # The steps above, in 16 and in 6 values.
+        # The steps above, as 16 and as 6 values.
         ("timestep_embedding.16", [], None, lambda: models.timestep_embedding(steps, 16)),
         ("timestep_embedding.6", [], None, lambda: models.timestep_embedding(steps, 6)),
         ("upsample_nearest", [[2, 3, 5, 7]], None, lambda x: functional.interpolate(x, scale_factor=2, mode="nearest")),
         ("cat_channels", [[2, 3, 5, 7], [2, 4, 5, 7]], None, lambda *x: torch.cat(x, 1)),
-        # x_t, noise, previous frame; ᾱ 0.25 and 0.8125, w 0.75, τ 0.5: numbers that f32 holds.
+        # x_t, noise, previous frame; ᾱ 0.25 and 0.8125, w 0.75, τ 0.5: numbers that f32 represents exactly.
         ("diffusion_step.early", [[2, 4, 5, 7]] * 3, None, diffusion_step(0.25, 0.75, 0.5)),
         ("diffusion_step.late", [[2, 4, 5, 7]] * 3, None, diffusion_step(0.8125, 0.75, 0.5)),
         # a, b, c.
@@ -58,7 +58,7 @@ def cases(device):
 
 
 def inputs(shapes, change):
-    """Of a case, on the CPU."""
+    """The inputs of a case, on the CPU."""
     tensors = [torch.from_numpy(seeded.random(shape, seed)) for seed, shape in enumerate(shapes, 1)]
     return tensors if change is None else change(tensors)
 
@@ -93,7 +93,7 @@ def diffusion_step(alpha, weight, threshold):
     def step(x, noise, previous):
         clean = (x - (1 - alpha) ** 0.5 * noise) / alpha**0.5
         distance = (clean - previous).abs()
-        # Where rounding could decide, a comparison would mean nothing.
+        # Where rounding could decide, a comparison would be meaningless.
         assert (distance - threshold).abs().min() > 1e-5
         blended = torch.where(distance <= threshold, weight * clean + (1 - weight) * previous, clean)
         return blended.clamp(-1, 1)

@@ -1,11 +1,11 @@
-"""What src/audio.rs is compared with: log-mel spectra of a made-up sound, in f64.
+"""The golden for the Rust side's audio module: log-mel spectra of a synthetic sound, in f64.
 
     pip install numpy
     python phase3-all-layers/python/log_mel.py > phase3-all-layers/tests/goldens/log_mel.json
 
-The definition is that of torchaudio.transforms.MelSpectrogram(n_fft=1024, n_mels=..., otherwise as it comes: hop 512, periodic Hann
-window, centred with reflection, power 2, HTK's mel scale from 0 Hz to 8 kHz, no normalisation), then log(mel + 1e-6). Where
-torchaudio is installed, it is compared too; its filters are of f32.
+The definition is that of torchaudio.transforms.MelSpectrogram(n_fft=1024, n_mels=..., otherwise the defaults: hop 512, periodic Hann
+window, centred with reflection, power 2, HTK's mel scale from 0 Hz to 8 kHz, no normalisation), then log(mel + 1e-6). If
+torchaudio is installed, the script compares with it too; its filters are in f32.
 """
 
 import json
@@ -17,13 +17,13 @@ RATE, WINDOW, HOP, FLOOR = 16000, 1024, 512, 1e-6
 
 
 def sound(count):
-    """Noise that grows and falls, exact in f32."""
+    """Noise of rising and falling volume, exact in f32."""
     n = np.arange(count)
     return (n * n % 1009 - 504) / 1024 * (n % 4000 / 4096)
 
 
 def filters(mels):
-    """[bins, mels]: triangles that overlap by half, with corners at even distances on the mel scale."""
+    """[bins, mels]: triangles that overlap by half, with corners evenly spaced on the mel scale."""
     top = 2595 * np.log10(1 + RATE / 2 / 700)
     corners = 700 * (10 ** (np.linspace(0, top, mels + 2) / 2595) - 1)
     bins = np.linspace(0, RATE / 2, WINDOW // 2 + 1)[:, None]
@@ -58,7 +58,7 @@ for count, mels in [(8000, 64), (5632, 128), (4999, 512), (513, 5)]:
         "mels": mels,
         "columns": len(columns),
         "mean": columns.mean().round(9),
-        # Of every second column each seventh value.
+        # Every seventh value of every second column.
         "values": columns[::2, ::7].ravel().round(7).tolist(),
     })
     print(f"{mels} mels: {(filters(mels).sum(axis=0) == 0).sum()} filters without a bin", file=sys.stderr)

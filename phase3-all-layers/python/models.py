@@ -1,7 +1,7 @@
-"""The course's models in plain PyTorch, with the names of parameters that the Rust side has and in its order.
+"""The course's models in plain PyTorch, with the same parameter names and order as on the Rust side.
 
-    python models.py            counts parameters and work, without allocating any of them
-    python models.py --check    also compares the ResNet with torchvision's (which has to be installed)
+    python models.py            counts parameters and operations, without allocating parameters
+    python models.py --check    also compares the ResNet with torchvision's (which must be installed)
 """
 
 import argparse
@@ -17,21 +17,21 @@ EPS = 1e-5
 
 
 def shapes(model):
-    """Pairs of name and shape of a model's tensors, in the order in which a forward pass meets them."""
+    """Pairs of name and shape of a model's tensors, in the order in which a forward pass uses them."""
     tensors = model.state_dict()
     names = getattr(model, "ORDER", None) or [name for name in tensors if not name.endswith("num_batches_tracked")]
     return [(name, tuple(tensors[name].shape)) for name in names]
 
 
 def load_seeded(model, seed=None):
-    """Gives a model the parameters that a seed decides, makes it ready for inference, and returns them as numpy arrays."""
+    """Sets a model's parameters from a seed, prepares it for inference, and returns the parameters as numpy arrays."""
     tensors = seeded.parameters(shapes(model), model.SEED if seed is None else seed, model.GAIN)
     model.load_state_dict({name: torch.from_numpy(values) for name, values in tensors.items()})
     model.eval().requires_grad_(False)
     return tensors
 
 
-# ResNet of basic blocks (He et al., 2015), as torchvision has it
+# ResNet of basic blocks (He et al., 2015), as in torchvision
 
 
 class BasicBlock(nn.Module):
@@ -130,8 +130,8 @@ class Autoencoder(nn.Module):
 
 
 def timestep_embedding(steps, size):
-    """[cos, sin] of step · 10000^(−j / (size / 2)), [N, size]. In f64 and rounded once, since f32 cannot hold the angle of a late
-    step to better than 3e-5."""
+    """[cos, sin] of step · 10000^(−j / (size / 2)), [N, size]. In f64 and rounded once, since f32 represents the angle of a late
+    step only to within 3e-5."""
     half = size // 2
     frequencies = 10000.0 ** (-torch.arange(half, dtype=torch.float64, device=steps.device) / half)
     angles = steps.double()[:, None] * frequencies
@@ -179,7 +179,7 @@ class Attention(nn.Module):
         self.fc2 = nn.Linear(4 * channels, channels)
 
     def forward(self, x):
-        # A pixel's channels are a token.
+        # A pixel's channels form a token.
         y = x.flatten(2).transpose(1, 2)
         y = y + self.proj(attention(self.qkv(self.norm1(y)), self.heads, self.sdpa))
         y = y + self.fc2(functional.gelu(self.fc1(self.norm2(y))))
@@ -188,13 +188,13 @@ class Attention(nn.Module):
 
 class UNet(nn.Module):
     """Latents and the previous frame [N, 8, H, W] and steps [N] to the predicted noise [N, 4, H, W]. Every convolution and linear
-    layer has a bias, but the two of a residual block that a BatchNorm follows.
+    layer has a bias, except the two of a residual block that are followed by a BatchNorm.
 
-    `sdpa`: PyTorch's own attention, which keeps no scores, in place of the formula."""
+    `sdpa`: PyTorch's own attention, which stores no scores, instead of the formula."""
 
     SEED, GAIN = 8, 3
     HEADS = 8
-    # c, and the parameters that are trained.
+    # c, and the number of trained parameters.
     CONFIGURATIONS = {"tiny": (16, 2_217_748), "small": (80, 55_008_084), "production": (320, 878_822_724)}
 
     def __init__(self, c, sdpa=False):
@@ -208,7 +208,7 @@ class UNet(nn.Module):
 
         self.time = nn.Sequential(nn.Linear(c, 4 * c), nn.SiLU(), nn.Linear(4 * c, 4 * c))
         self.input = nn.Conv2d(8, c, 3, padding=1)
-        # Channels of what goes down and is kept for the way up.
+        # Channels of the outputs on the way down, which are kept for the way up.
         now, kept = c, [c]
         self.down = nn.ModuleList()
         for i, width in enumerate(widths):
@@ -261,7 +261,7 @@ class UNet(nn.Module):
 
 
 def count_all():
-    """Prints each model's parameters and the floating-point operations of a pass, and holds them against what they must be."""
+    """Prints each model's parameters and the floating-point operations of a pass, and checks them against the expected numbers."""
     from torch.utils.flop_counter import FlopCounterMode
 
     def count(name, model, expected, *inputs):
@@ -281,7 +281,7 @@ def count_all():
 
 
 def check():
-    """Compares with what others wrote."""
+    """Compares with other implementations."""
     import torchvision
 
     theirs = torchvision.models.resnet18(weights=None)

@@ -1,5 +1,5 @@
-"""Values that a seed decides, the same bits as in Rust: `Tensor::random` of common/src/tensor.rs and the `seeded` of each model's
-`Config`. Needs numpy alone.
+"""Seeded values, the same bits as in Rust: `Tensor::random` of common/src/tensor.rs and the `seeded` of each model's
+`Config`. Needs only numpy.
 
     python seeded.py    prints a few values, for comparison by eye
 """
@@ -7,12 +7,12 @@
 import numpy as np
 
 MASK = (1 << 64) - 1
-# Values at a time: what they need fits a core's cache.
+# Values per pass: their working set fits in a core's cache.
 CHUNK = 1 << 16
 
 
 def random(shape, seed):
-    """f32 values in (-1, 1), evenly spaced, in an order that the seed decides (`Tensor::random`)."""
+    """f32 values in (-1, 1), evenly spaced, in an order that depends on the seed (`Tensor::random`)."""
     n = int(np.prod(shape, dtype=np.int64))
     keys = _keys(seed)
     half_bits = max(1, (max(n - 1, 0).bit_length() + 1) // 2)
@@ -47,8 +47,8 @@ def parameters(shapes, seed, gain):
 
 
 def digest(tensors):
-    """One number for the bits of all tensors, in the order of their names: Σ bits[i]·(2i + 1) mod 2⁶⁴, the values of all counted
-    through. A value that differs, or two that changed places, change it."""
+    """A checksum of the bits of all tensors, in the order of their names: Σ bits[i]·(2i + 1) mod 2⁶⁴, with i counting through all
+    values. A changed value changes it, and so do two swapped ones."""
     total, first = 0, 0
     for _, values in sorted(tensors.items()):
         bits = np.ascontiguousarray(values, np.float32).reshape(-1).view(np.uint32).astype(np.uint64)
@@ -59,7 +59,7 @@ def digest(tensors):
 
 
 def _keys(seed):
-    """Of the four rounds: the first values of splitmix64."""
+    """The keys of the four rounds: the first values of splitmix64."""
     keys = []
     for round in range(1, 5):
         z = (seed + round * 0x9E37_79B9_7F4A_7C15) & MASK
@@ -76,10 +76,10 @@ def _mix(z):
 
 
 def _permuted(index, n, half_bits, keys):
-    """Where a Feistel network on 2 · half_bits bits, walked until it lands below n, takes each index."""
+    """The image of each index under a Feistel network on 2 · half_bits bits, applied until it is below n."""
     bits, mask = np.uint64(half_bits), np.uint64((1 << half_bits) - 1)
     result = np.empty_like(index)
-    # Those that have not landed yet.
+    # Indices that are not below n yet.
     walking, x = np.arange(index.size), index
     while walking.size:
         left, right = x >> bits, x & mask

@@ -1,6 +1,6 @@
-"""PyTorch beside the course's kernels: reads a request as JSON on stdin, writes medians as JSON on stdout.
+"""Runs PyTorch for comparison with the course's kernels: reads a request as JSON from stdin, writes times as JSON to stdout.
 
-Request:  {"device": 0 or null for none, "threads": 16, "queue": "empty" | "warm" | "cold", "warm_up": 3, "repeats": 20, "limit_s": 10.0,
+Request:  {"device": 0, or null for none, "threads": 16, "queue": "empty" | "warm" | "cold", "warm_up": 3, "repeats": 20, "limit_s": 10.0,
            "work": [{"op": "gemm",        "shape": [M, N, K], "transposed": true | false},
                     {"op": "linear_relu", "shape": [batch, in, out], "backward": true | false},
                     {"op": "conv2d",      "shape": [N, C, H, W], "weight": [K, C / groups, R, S],
@@ -14,11 +14,11 @@ Request:  {"device": 0 or null for none, "threads": 16, "queue": "empty" | "warm
                     {"op": "unet",        "channels": 320, "batch": 2}],
            each with "mode": "eager" | "compiled" | "graph" | "cpu"}
 Response: {"version": "2.9.0", "results": [{"samples_ms": [...]} or {"absent": "why"}, ...]}
-          or {"absent": "why"} for all of it.
+          or {"absent": "why"} for the whole request.
 
-All is f32, without TF32, with cuDNN's own tuning. What is measured is measured as `common::timing::Bench` does it: by events, each
-run on its own; behind a filling of 512 MB and, if warm, an unmeasured run, all queued before the first of them ends, so that the
-interpreter's share is not part of it; or on an idle GPU (`empty`), where it is. On the CPU it is measured by the host's clock.
+Everything is f32, without TF32, with cuDNN's own tuning. Runs are measured as in `common::timing::Bench`: each run separately, by
+events, after a fill of 512 MB and, if warm, an unmeasured run. All are queued before the first ends, so the interpreter's time is
+not included; on an idle GPU (`empty`) it is. On the CPU, runs are measured by the host's clock.
 """
 
 import json
@@ -28,7 +28,7 @@ import time
 
 
 def main():
-    # What libraries print must not end up in the response.
+    # Output of libraries must not end up in the response.
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     request = json.load(sys.stdin)
@@ -51,7 +51,7 @@ def respond(request):
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark = True
     results = {}
-    # The CPU's first: the compiler keeps a process for each core, and they begin while others are measured.
+    # The CPU first: PyTorch's compiler starts a process for each core, which would disturb the measurement.
     for i, work in sorted(enumerate(request["work"]), key=lambda entry: entry[1]["mode"] != "cpu"):
         cpu = work["mode"] == "cpu"
         if gpu is None and not cpu:
@@ -60,7 +60,7 @@ def respond(request):
         try:
             run = prepare(torch, work)
             results[i] = {"samples_ms": measure_cpu(request, run) if cpu else measure(torch, request, run)}
-        except Exception as error:  # One that fails must not take the others with it.
+        except Exception as error:  # One failure must not take the others with it.
             results[i] = {"absent": f"PyTorch: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"}
         if gpu is not None:
             torch.cuda.empty_cache()
@@ -99,7 +99,7 @@ def operation(torch, work):
         return torch.rand(*shape, device=device, dtype=torch.float32) * 2 - 1
 
     def model(make, *inputs):
-        """Untrained weights: their values change no time."""
+        """Untrained weights: run time does not depend on their values."""
         with torch.device(device):
             network = make().eval().requires_grad_(False)
         for parameter in network.parameters():
