@@ -1,4 +1,4 @@
-//! From the `.cu` to the device: what is compiled when, what an edit does, and what a mistake says.
+//! From the `.cu` to the device: what is compiled when, the effect of an edit, and the errors for mistakes.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -22,7 +22,7 @@ fn scale_add(device: &Device, source: &KernelSource, a: f32, x: f32, y: f32) -> 
     let kernel = device.kernel(source, "scale_add")?;
     let (x, y) = (stream.clone_htod(&[x])?, stream.clone_htod(&[y])?);
     let mut out = stream.alloc_poisoned::<f32>(1)?;
-    // SAFETY: all three buffers hold the one value that n allows.
+    // SAFETY: all three buffers hold the single value that n allows.
     unsafe {
         stream
             .launch_builder(&kernel)
@@ -49,7 +49,7 @@ device_test! {
         };
         // No file there: the embedded text is used.
         assert_eq!(scale_add(&device, &source, 2.0, 3.0, 4.0)?, 10.0);
-        // The same text in a file, with the line ends that git makes on Windows: still the embedded PTX's source.
+        // The same text in a file, with git's line endings on Windows: still the embedded PTX's source.
         fs::write(&file, SCALE_ADD.source.replace('\n', "\r\n")).unwrap();
         assert_eq!(scale_add(&device, &source, 2.0, 3.0, 4.0)?, 10.0);
         if device.is_sim() {
@@ -91,7 +91,7 @@ device_test! {
     }
 
     fn headers_beside_the_kernel_and_of_cuda_are_found(device) {
-        // On a GPU this compiles, which takes CUDA's own headers; the simulator takes the PTX shipped.
+        // On a GPU this compiles, which needs CUDA's own headers; the simulator uses the shipped PTX.
         if device.is_cuda() && has_nvrtc() && !probe::report().iter().any(|c| c.name == "CUDA headers" && c.present) {
             let text = device.load(&HALF_OFFSET).unwrap_err().to_string();
             assert!(text.contains("cuda_fp16.h") && text.contains("pip install"), "{text}");
@@ -177,14 +177,14 @@ fn shipped_ptx_says_what_it_was_made_from_and_no_machine() {
 
 #[test]
 fn the_command_finds_what_is_missing_stale_and_wrong() {
-    // Below this crate's own folders, so that the command looks for NVRTC where `has_nvrtc` does.
+    // Inside this crate's own folders, so that the command looks for NVRTC where `has_nvrtc` does.
     let workspace = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let kernels = workspace.path().join("some-crate/kernels");
     fs::create_dir_all(&kernels).unwrap();
     fs::write(workspace.path().join("Cargo.toml"), "[workspace]\n").unwrap();
     let file = kernels.join("one.cu");
     fs::write(&file, "extern \"C\" __global__ void one(int *x) { *x = 1; }\n").unwrap();
-    // Compiled by other means: its PTX is beside it.
+    // Compiled in another way: its PTX is next to it.
     fs::write(kernels.join("other.cu"), "").unwrap();
     fs::write(kernels.join("other.ptx"), "").unwrap();
     let run = |args: &[&str]| {

@@ -1,6 +1,6 @@
-//! The simulator's counters against those of a GPU: the same PTX, launched once each under Nsight Compute and profiled on
-//! the simulator. `counters/nvidia-h200.json` holds what Nsight Compute counted; requests, sectors and wavefronts must be
-//! equal, instructions nearly so, since the driver translates PTX.
+//! The simulator's counters against those of a GPU: the same PTX, launched once each under Nsight Compute and profiled on the
+//! simulator. `counters/nvidia-h200.json` holds what Nsight Compute counted; requests, sectors and wavefronts must be equal,
+//! instructions nearly equal, since the driver translates PTX.
 //!
 //! To record, on a machine with a GPU and Nsight Compute, with `T` the test's executable (`cargo test --no-run` names it):
 //! ```sh
@@ -26,7 +26,7 @@ const RELU: &str = include_str!("../../phase2-conv-bn/kernels/ptx/relu_01_naive.
 /// An argument of a case.
 #[derive(Clone, Copy)]
 enum Input {
-    /// A buffer of that many words of small floats, in which no word is -1.0.
+    /// A buffer of that many small floats, none of them -1.0.
     Buffer(usize),
     /// A buffer of these words.
     Words([i32; 32]),
@@ -93,7 +93,7 @@ fn cases() -> Vec<Case> {
         }
         warp(&format!("{kernel}, nine lanes"), kernel, &[Float(2.0), Int(1), Int(9)]);
     }
-    // Patterns that tell how lanes of wide accesses share a pass; each word is a multiple of 4.
+    // Patterns that show how the lanes of wide accesses share a pass; each word is a multiple of 4.
     type Pattern = (&'static str, fn(i32) -> i32);
     let patterns: [Pattern; 8] = [
         ("halves alike", |lane| lane % 16 * 4),
@@ -144,7 +144,7 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// The PTX for a GPU: `cp.async` and others need a newer target than the compiler was told.
+/// The PTX for a GPU: `cp.async` and others need a newer target than the compiler was given.
 #[cfg(feature = "cuda")]
 fn for_gpu(ptx: &str) -> String {
     ptx.replace(".target sm_75", ".target sm_90")
@@ -178,7 +178,7 @@ fn profiled(case: &Case) -> Profile {
     observed.unwrap_or_else(|error| panic!("{}: {error}", case.name)).profile.expect("it was asked for")
 }
 
-/// Counters that must be equal: properties of addresses, which no compiler changes.
+/// Counters that must be equal: they depend only on addresses, which no compiler changes.
 const EQUAL: [&str; 13] = [
     "global_load_requests",
     "global_load_sectors",
@@ -195,11 +195,11 @@ const EQUAL: [&str; 13] = [
     "shared_load_conflicts",
 ];
 
-/// Where the driver's compiler makes one wide load of several: the product's rows of `a` are read 16 bytes at a time, so
-/// that the GPU takes fewer passes than the PTX asks for.
+/// Where the driver's compiler merges several loads into a wide one: the product's rows of `a` are read 16 bytes at a time, so
+/// the GPU needs fewer passes than the PTX.
 const MERGED: [(&str, &str); 1] = [("tiled product, 128 × 128", "shared_load_wavefronts")];
 
-/// Counters that are recorded besides.
+/// Counters that are recorded but not compared.
 const SHOWN: [&str; 3] = ["warp_instructions", "shared_store_conflicts", "barriers"];
 
 /// Our name and Nsight Compute's of each counter to record.
@@ -246,7 +246,7 @@ fn metrics() {
     assert!(all.len() >= EQUAL.len());
 }
 
-/// Each case once, in order, for Nsight Compute to watch.
+/// Runs each case once, in order, for Nsight Compute to profile.
 #[cfg(feature = "cuda")]
 #[test]
 fn launches_cuda() -> common::Result<()> {
@@ -273,7 +273,7 @@ fn launches_cuda() -> common::Result<()> {
             };
         }
         let ([gx, gy, gz], [bx, by, bz]) = (case.grid, case.block);
-        // SAFETY: the simulator, which watches every access, runs each case clean.
+        // SAFETY: the simulator, which checks every access, runs each case without findings.
         unsafe {
             launch.launch(LaunchConfig { grid_dim: (gx, gy, gz), block_dim: (bx, by, bz), shared_mem_bytes: 0 })?;
         }
@@ -289,7 +289,7 @@ fn record_from_nsight_compute() {
     let text = std::fs::read_to_string(path).unwrap();
     let rows: Vec<Vec<String>> = text.lines().filter(|line| line.starts_with('"')).map(fields).collect();
     let (head, rows) = rows.split_first().expect("Nsight Compute wrote a head");
-    // A line of units follows the head; it has no kernel.
+    // The second line holds the units; it has no kernel.
     let find = |name: &str| head.iter().position(|field| field == name);
     let column = |name: &str| find(name).unwrap_or_else(|| panic!("no column {name}"));
     let kernel = column("Kernel Name");
@@ -327,7 +327,7 @@ fn record_from_nsight_compute() {
     std::fs::write(record_path(), serde_json::to_string_pretty(&record).unwrap() + "\n").unwrap();
 }
 
-/// The fields of a line of CSV in which all are quoted.
+/// The fields of a CSV line in which every field is quoted.
 fn fields(line: &str) -> Vec<String> {
     line.trim_matches('"').split("\",\"").map(str::to_owned).collect()
 }

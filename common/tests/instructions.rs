@@ -1,5 +1,5 @@
-//! The simulator's instruction tests on a GPU: the same `.ptx`, the same inputs, the same expected bits, so that what the
-//! simulator is held to is what the hardware does. The driver compiles each file for its GPU.
+//! The simulator's instruction tests on a GPU: the same `.ptx`, the same inputs, the same expected bits, so that the simulator
+//! is tested against what the hardware does. The driver compiles each file for its GPU.
 #![cfg(feature = "cuda")]
 
 #[path = "../ptx-sim/tests/instruction_cases/mod.rs"]
@@ -49,7 +49,7 @@ fn every_case_gives_the_expected_bits_cuda() {
         ran += 1;
         if let Err(error) = run(&device, module, case) {
             failures.push(error);
-            // After a fault the context answers nothing else, and every later case would seem to fail.
+            // After a fault the context is lost, and every later case would seem to fail.
             if device.synchronize().is_err() {
                 failures.push(format!("stopped after {}, since the GPU's context is lost", case.name));
                 break;

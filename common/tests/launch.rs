@@ -1,4 +1,4 @@
-//! Launches: results, and what a wrong one says, on both devices.
+//! Launches: results, and the errors of wrong ones, on both devices.
 #![allow(clippy::unwrap_used)]
 
 use common::check::assert_close;
@@ -28,7 +28,7 @@ const IS_NULL: &str = "
         ret;
     }";
 
-/// As `arguments.cu` has it.
+/// The struct of `arguments.cu`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Mixed {
@@ -80,7 +80,7 @@ device_test! {
         let (x_dev, mut y_dev) = (stream.clone_htod(&x)?, stream.clone_htod(&y)?);
         let mut launch = stream.launch_builder(&kernel);
         launch.arg(&x_dev).arg(&mut y_dev).arg_again(1).arg(&1.0f32).arg(&300u32);
-        // SAFETY: the kernel compares its index with 300; a thread writes only the value that it has read.
+        // SAFETY: the kernel compares its index with 300; a thread writes only the value it has read.
         unsafe { launch.launch(LaunchConfig::for_threads(300))? };
         let expected = reference::vector_add(&x, &y)?;
         assert_close(&stream.clone_dtoh(&y_dev)?, &expected.values, expected.tolerance());
@@ -150,7 +150,7 @@ device_test! {
         let increment = device.kernel(&SCALE_ADD, "increment")?;
         let mut launch = stream.launch_builder(&increment);
         launch.arg(&mut out).arg(None::<&Buffer<u32>>);
-        // SAFETY: refused.
+        // SAFETY: rejected before it runs.
         let error = unsafe { launch.launch(LaunchConfig::linear(1, 1)) }.unwrap_err();
         assert_eq!(
             error.to_string(),
@@ -164,13 +164,13 @@ device_test! {
         let kernel = device.kernel(&SCALE_ADD, "increment")?;
         let mut values = stream.alloc_zeros::<u32>(4)?;
         let config = LaunchConfig::linear(4, 32);
-        // SAFETY: refused.
+        // SAFETY: rejected before it runs.
         let few = unsafe { stream.launch_builder(&kernel).arg(&mut values).launch(config) };
         assert_eq!(
             few.unwrap_err().to_string(),
             "kernel `increment`: 1 argument given for 2 parameters; it takes (u64, u32)"
         );
-        // SAFETY: refused.
+        // SAFETY: rejected before it runs.
         let many = unsafe {
             stream.launch_builder(&kernel).arg(&mut values).arg(&4u32).arg(&4u32).launch(config)
         };
@@ -178,14 +178,14 @@ device_test! {
             many.unwrap_err().to_string(),
             "kernel `increment`: 3 arguments given for 2 parameters; it takes (u64, u32)"
         );
-        // SAFETY: refused.
+        // SAFETY: rejected before it runs.
         let wide = unsafe { stream.launch_builder(&kernel).arg(&mut values).arg(&4u64).launch(config) };
         assert_eq!(
             wide.unwrap_err().to_string(),
             "kernel `increment`: argument 1 is a value of 8 bytes, the parameter has 4; it takes (u64, u32)"
         );
         let mut second = stream.alloc_zeros::<u32>(4)?;
-        // SAFETY: refused.
+        // SAFETY: rejected before it runs.
         let buffer = unsafe {
             stream.launch_builder(&kernel).arg(&mut values).arg(&mut second).launch(config)
         };
@@ -233,7 +233,7 @@ device_test! {
         let stream = device.stream();
         let kernel = device.kernel(&SHARED, "reverse")?;
         let most = device.properties().shared_per_block_optin;
-        // The large one first, so that asking for it is not what makes the small one pass.
+        // The large one first, so that the small one does not pass only because of it.
         for bytes in [most, 40 << 10, most, 4] {
             let n = bytes / 4;
             let values: Vec<f32> = (0..n).map(|i| i as f32).collect();
@@ -291,10 +291,10 @@ device_test! {
         let mut own = stream.alloc_zeros::<u32>(1)?;
         let mut foreign = other.stream().alloc_zeros::<u32>(1)?;
         let config = LaunchConfig::linear(1, 1);
-        // SAFETY: refused.
+        // SAFETY: rejected before it runs.
         let error = unsafe { stream.launch_builder(&foreign_kernel).arg(&mut own).arg(&1u32).launch(config) };
         assert!(matches!(error, Err(Error::WrongDevice { what: "kernel", .. })), "{error:?}");
-        // SAFETY: refused.
+        // SAFETY: rejected before it runs.
         let error = unsafe { stream.launch_builder(&kernel).arg(&mut foreign).arg(&1u32).launch(config) };
         assert!(matches!(error, Err(Error::WrongDevice { what: "buffer", .. })), "{error:?}");
         Ok(())
@@ -319,7 +319,7 @@ device_test! {
             let text = error.to_string();
             assert!(text.starts_with(&format!("cannot load `{name}` on {}: ", device.short_name())), "{text}");
         }
-        // The device is as usable as before.
+        // The device is still usable.
         let module = device.load_ptx(&ptx, "scale_add.ptx")?;
         assert_eq!(module.kernel_names().collect::<Vec<_>>(), ["scale_add", "increment"]);
         assert_eq!(module.kernel("increment")?.name(), "increment");
@@ -355,6 +355,6 @@ fn the_simulator_stops_a_kernel_that_never_ends() {
     let error = launched.unwrap_err();
     assert!(matches!(error, Error::Fault { .. }), "{error}");
     assert!(error.to_string().contains("endless"), "{error}");
-    // The device is as usable as before.
+    // The device is still usable.
     assert_eq!(stream.clone_dtoh(&flag).unwrap(), [0]);
 }

@@ -1,8 +1,8 @@
-//! What NVRTC makes of ordinary CUDA C runs on the simulator, and computes what it computes on a GPU.
+//! NVRTC's code for ordinary CUDA C runs on the simulator and gives the same results as on a GPU.
 //!
-//! `nvrtc/*.cu` use as much of the language as lessons might, one theme a file; `nvrtc/*.rs` beside them say with which inputs each
-//! kernel is launched and what it must give, computed here in Rust. Integers and IEEE arithmetic must match in every bit;
-//! approximate functions within a stated distance of an f64 reference. So the simulator and a GPU agree within twice that.
+//! `nvrtc/*.cu` use as much of the language as lessons might, one theme per file. The `nvrtc/*.rs` files define each kernel's
+//! inputs and its expected results, computed here in Rust. Integers and IEEE arithmetic must match in every bit, approximate
+//! functions within a stated distance of an f64 reference. So the simulator and a GPU agree within twice that distance.
 //!
 //! Needs NVRTC and CUDA's headers; without them the tests say so and pass, unless `REQUIRE_NVRTC=1`.
 #![allow(clippy::unwrap_used)]
@@ -30,7 +30,7 @@ mod warps;
 
 use common::Device;
 
-/// For each theme a test on the simulator, with code for several architectures, and one on a GPU, with code for its own.
+/// For each theme, one test on the simulator, with code for several architectures, and one on a GPU, with code for its own.
 macro_rules! themes {
     ($($theme:ident),+) => {
         $(

@@ -1,4 +1,4 @@
-//! NVIDIA's libraries on a GPU, and what is said where there is none.
+//! NVIDIA's libraries on a GPU, and the errors without one.
 #![allow(clippy::unwrap_used)]
 
 use common::check::assert_close;
@@ -7,7 +7,7 @@ use common::prelude::*;
 use common::probe::Library;
 use common::reference::{self, BatchNorm, Conv2dParams, Gemm};
 
-/// The first GPU, if the library is installed too; says why not.
+/// The first GPU, if the library is installed too; otherwise prints why not.
 fn gpu_with(library: Library, test: &str) -> Option<Device> {
     let device = common::private::cuda_for_test(test)?;
     match library.open() {
@@ -112,7 +112,7 @@ fn convolution_by_cudnn_matches_the_reference_and_is_no_tf32_cuda() {
                 expected.tolerance(),
             );
             let report = report.unwrap();
-            // TF32 keeps 10 bits of each factor: errors of some 2⁻¹¹ of the products, where f32 has 2⁻²⁴.
+            // TF32 keeps 10 bits of each factor: relative errors of about 2⁻¹¹, where f32 has 2⁻²⁴.
             assert!(report.max_abs < 2e-5 * expected.magnitude, "{report}");
         }
         assert!(plan.launch(&w_dev, &w_dev, None, &mut y).is_err(), "another shape than that tuned for");

@@ -1,37 +1,37 @@
 //! Random programs give the same bits on the simulator and on a GPU.
 //!
-//! The instruction tests ask for what we thought of; these ask for what nobody did. A generator makes typed PTX from a seed:
-//! more than 2,500 instruction forms in straight lines, branches, loops, switches and calls, with memory of every space, atomics,
-//! barriers and instructions of several lanes. Every program ends, stays inside its buffers and gives the same in whatever order
-//! its threads run: the simulator's sanitiser runs them all and has nothing to say. At the end it writes every register it has,
-//! and a checksum of all that they ever held, so a wrong bit anywhere is a difference.
+//! The instruction tests cover the cases we thought of; these cover the others. A generator makes typed PTX from a seed: more
+//! than 2,500 instruction forms in straight lines, branches, loops, switches and calls, with all memory spaces, atomics,
+//! barriers and cross-lane instructions. Every program ends, stays inside its buffers and gives the same result for any order
+//! of its threads: the simulator's sanitiser runs them all without findings. At the end a program writes all its registers, and
+//! a checksum of everything they ever held, so any wrong bit shows.
 //!
 //! | file | what it holds |
 //! | --- | --- |
 //! | `random_programs/forms.rs` | the instructions on registers, as a table |
-//! | `random_programs/tree.rs` | what a program is: a tree from which anything may be taken away |
-//! | `random_programs/generate.rs` | from a seed to a tree, and what PTX leaves open and is therefore kept out |
+//! | `random_programs/tree.rs` | the form of a program: a tree from which any part can be removed |
+//! | `random_programs/generate.rs` | from a seed to a tree, without anything that PTX leaves undefined |
 //! | `random_programs/emit.rs` | from a tree to PTX |
-//! | `random_programs/shrink.rs` | from a program that fails to a small one |
+//! | `random_programs/shrink.rs` | from a failing program to a small one |
 //! | `random_programs/run.rs` | launches, the record, files of failures |
-//! | `random_programs/nvidia-h200.json` | the record: for each seed the hash of what an H200 gave |
+//! | `random_programs/nvidia-h200.json` | the record: for each seed, the hash of an H200's output |
 //! | `random_programs/found/*.ptx` | programs that once failed, shrunk, with the GPU's output; a file put there is a test |
-//! | `random_programs/optimised/*.ptx` | programs that a GPU runs otherwise once the driver has optimised them, shrunk |
+//! | `random_programs/optimised/*.ptx` | programs that a GPU runs differently once the driver has optimised them, shrunk |
 //!
-//! Without a GPU the simulator is held to the record. With one, both run and every byte is compared:
+//! Without a GPU the simulator is compared with the record. With one, both run and every byte is compared:
 //!
 //! ```text
 //! REQUIRE_CUDA=1 cargo test -p common --test random_programs -- --nocapture
 //! WARP_RANDOM_SEED=1000000 WARP_RANDOM_PROGRAMS=20000 cargo test -p common --test random_programs agree_cuda -- --nocapture
 //! ```
 //!
-//! The driver compiles PTX, and its optimiser is not always right: fourteen of the 2,050 programs recorded give on the H200 what
-//! PTX asks for if they are compiled without optimisations, and something else (one of them an illegal instruction) if they
-//! are optimised: a comparison in a branch whose predicate is lost, a carry chain whose flag is. So a program that differs runs
-//! once more without; where that agrees, the record holds its output, and lists the seed.
+//! The driver compiles PTX, and its optimiser is not always right: fourteen of the 2,050 recorded programs give the right
+//! result on the H200 if they are compiled without optimisations, and a wrong one (in one case an illegal instruction) if they
+//! are optimised: a comparison in a branch loses its predicate, a carry chain its flag. So a program that differs runs once
+//! more without optimisations; if that agrees, the record holds its output and lists the seed.
 //!
-//! A program that differs both ways is shrunk, printed, and written to `target/random-programs` (or `WARP_RANDOM_FAILURES`), ready for
-//! `found/`. After a change of the generator, record again, on a GPU of compute capability 9.0:
+//! A program that differs both ways is shrunk, printed, and written to `target/random-programs` (or `WARP_RANDOM_FAILURES`),
+//! ready for `found/`. After a change to the generator, record again, on a GPU of compute capability 9.0:
 //!
 //! ```text
 //! REQUIRE_CUDA=1 WARP_RANDOM_RECORD=tests/random_programs/nvidia-h200.json \
@@ -69,14 +69,14 @@ use rayon::prelude::*;
 use run::Record;
 use tree::Program;
 
-/// Instruction forms that the recorded programs hold at least; an opcode with all its modifiers is one form.
+/// Minimum number of instruction forms in the recorded programs; an opcode with all its modifiers is one form.
 const FORMS_AT_LEAST: usize = 2500;
 
-/// Programs that are not run optimised: seed 1579 then has an instruction that the H200 calls illegal, after which the process
-/// has no GPU any more.
+/// Programs that are not run optimised: seed 1579 then has an instruction that the H200 rejects as illegal, and the process
+/// loses the GPU.
 const ONLY_UNOPTIMISED: &[u64] = &[1579];
 
-/// Failures that are shrunk and written; of more than these only the seeds are listed.
+/// Maximum number of failures that are shrunk and written; of the others only the seeds are listed.
 const SHRUNK: usize = 5;
 
 fn number(variable: &str, default: u64) -> u64 {
@@ -137,7 +137,7 @@ fn random_programs_agree_cuda() {
         let module = run::load(&device, batch).unwrap_or_else(|error| panic!("{error}"));
         let simulated: Vec<Result<Outputs>> = batch.par_iter().map(run::simulate).collect();
         for (program, ours) in batch.iter().zip(simulated) {
-            // What the simulator faults would be undefined on the GPU: it does not run there.
+            // A program that faults on the simulator would be undefined on the GPU, so it does not run there.
             let outcome = ours.and_then(|ours| {
                 if !ONLY_UNOPTIMISED.contains(&program.seed) {
                     let theirs = run::run_in(&device, &module, program)?;
@@ -177,7 +177,7 @@ fn random_programs_agree_cuda() {
     assert!(failing.is_empty(), "{}\n{} of {} programs differ", seeds.join("\n"), failing.len(), programs.len());
 }
 
-/// Shrinks a program that the two devices do not agree on, prints it, and writes it as a file for `found/`.
+/// Shrinks a program on which the two devices differ, prints it, and writes it as a file for `found/`.
 fn report(device: &Device, program: &Program, what: &str) {
     let on_gpu = |program: &Program| run::run_unoptimised(device, program).unwrap();
     let small = shrink::shrink(program.clone(), &mut |program| match run::simulate(program) {
@@ -200,7 +200,7 @@ fn report(device: &Device, program: &Program, what: &str) {
     println!("written to {}", path.display());
 }
 
-/// The CUDA version that the driver speaks: `CUDA 13.0`.
+/// The CUDA version that the driver supports: `CUDA 13.0`.
 fn driver() -> String {
     #[cfg(feature = "cuda")]
     {
@@ -214,7 +214,7 @@ fn driver() -> String {
     unreachable!("there is no GPU without the feature `cuda`")
 }
 
-/// Runs the cases of a folder beside the record.
+/// Runs the cases in a folder next to the record.
 fn check(folder: &str, device: &Device, load: run::Load) {
     let cases = instruction_cases::load(&run::folder().join(folder)).unwrap();
     assert!(!cases.is_empty(), "{folder} has no cases");
@@ -236,7 +236,7 @@ fn programs_once_found_give_the_bits_of_the_gpu_cuda() {
     }
 }
 
-/// What a machine gives that takes `brev` for `not`.
+/// The output of a machine that mistakes `brev` for `not`.
 fn with_a_bug(program: &Program) -> Outputs {
     run::run_text(&run::simulator(), &program.ptx().replace("brev.b32", "not.b32"), program).unwrap()
 }
@@ -252,7 +252,7 @@ fn a_planted_bug_is_found_and_shrunk_to_its_instruction() {
     assert_eq!((small.size(), small.outputs.len(), small.threads()), (1, 1, 1), "{text}");
     assert_eq!(text.matches("brev.b32").count(), 1, "{text}");
 
-    // As a file it passes with the right output, and not with the other.
+    // As a file it passes with the right output, and fails with the other.
     let check = |outputs: &Outputs| {
         let cases = instruction_cases::parse("planted", &run::as_case(&small, outputs, "A planted bug.")).unwrap();
         run::check_case(&run::simulator(), &cases[0], Device::load_ptx)

@@ -1,4 +1,4 @@
-//! The runs that are kept in the phases' `records/`.
+//! The runs stored in the phases' `records/`.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;

@@ -1,4 +1,4 @@
-// Control flow: calls of every kind, tables, locks, early exits, and what a kernel says to its host.
+// Control flow: calls of every kind, tables, locks, early exits, and printf.
 
 __device__ __noinline__ unsigned ackermann(unsigned m, unsigned n) {
     if (m == 0) return n + 1;
@@ -77,7 +77,7 @@ extern "C" __global__ void switches(const int *x, int *out, int n) {
     out[t] = r;
 }
 
-// A lock that every lane of every warp wants: lanes must make progress apart.
+// A lock that every lane of every warp takes: lanes must make progress independently.
 extern "C" __global__ void spin_lock(int *lock, int *count) {
     bool done = false;
     while (!done) {

@@ -37,7 +37,7 @@ extern "C" __global__ void f32_exact(const float *x, const float *y, float *out,
     put(__int_as_float(__float_as_int(a) ^ 0x00400000));
 }
 
-// What --use_fast_math replaces by approximations, and what it flushes to zero.
+// Functions that --use_fast_math replaces by approximations, and values that it flushes to zero.
 extern "C" __global__ void f32_precise(const float *x, const float *y, float *out, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
@@ -162,7 +162,7 @@ extern "C" __global__ void f32_functions(const float *x, const float *y, float *
     put(rhypotf(a, positive));
 }
 
-// What people write by hand for speed; --use_fast_math changes none of them but for flushing subnormals.
+// Intrinsics used by hand for speed; --use_fast_math changes them only by flushing subnormals.
 extern "C" __global__ void f32_intrinsics(const float *x, const float *y, float *out, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;

@@ -124,7 +124,7 @@ pub fn cases() -> Vec<Case> {
     vec![f32_exact(), f32_precise(), f64_exact(), conversions(), f32_functions(), f32_intrinsics(), f64_functions()]
 }
 
-/// Values whose sums and products are exact in f64, halves and integers among them.
+/// Values whose sums and products are exact in f64, including halves and integers.
 fn inputs32(n: usize) -> (Vec<f32>, Vec<f32>) {
     let mut a = vec![0.5, -0.5, 1.5, -2.5, 2.0, -3.0, 0.1, 0.999_999_94];
     let mut b = vec![1.0, 0.25, -1.5, 2.5, 3.0, 0.1, -0.1, 8.0];
@@ -291,8 +291,9 @@ fn ulp64(value: f64) -> f64 {
     magnitude.next_up() - magnitude
 }
 
-/// A row: its name, the largest error that the CUDA programming guide states (in units in the last place, 1 added where the
-/// reference itself is only that good), what is allowed with `--use_fast_math` (relative plus absolute), and the reference.
+/// A row: its name, the largest error that the CUDA programming guide states (in units in the last place, plus 1 if the
+/// reference itself is only that accurate), the error allowed with `--use_fast_math` (relative plus absolute), and the
+/// reference.
 type Row<'a> = (&'static str, f64, f64, &'a dyn Fn(f64, f64) -> f64);
 
 /// A row whose bound is a function of the exact value.
@@ -328,7 +329,7 @@ fn erf_inverse(y: f64) -> f64 {
 fn f32_functions() -> Case {
     let n = 100;
     let (a, b) = (uniform32(n, 18, -6.0, 6.0), uniform32(n, 19, 0.05, 7.5));
-    // 2^-20: what __sinf, __expf and their kind document for these arguments, with room for one more rounding.
+    // 2^-20: the documented error of __sinf, __expf and the like for these arguments, plus one more rounding.
     const FAST: f64 = 1.0 / (1 << 20) as f64;
     // tanh.approx: 2^-11 relative.
     const FAST_TANH: f64 = 1.0 / (1 << 11) as f64;
@@ -347,7 +348,7 @@ fn f32_functions() -> Case {
         ("sincosf's sine", 2.0, FAST, &|x, _| x.sin()),
         ("sincosf's cosine", 2.0, FAST, &|x, _| x.cos()),
         ("sinpif", 1.0, FAST, &|x, _| (std::f64::consts::PI * x).sin()),
-        // cos(1.5) is 0.07, by whose square the error of the cosine is divided.
+        // cos(1.5) is 0.07, and the error of the cosine is divided by its square.
         ("tanf", 4.0, 256.0 * FAST, &|x, _| (0.25 * x).tan()),
         ("asinf", 2.0, 4.0 * FAST, &|x, _| (0.125 * x).asin()),
         ("acosf", 2.0, 4.0 * FAST, &|x, _| (0.125 * x).acos()),

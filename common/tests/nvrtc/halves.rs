@@ -150,7 +150,7 @@ fn conversions() -> Case {
 
 type Row<'a> = (&'static str, &'a dyn Fn(f64, f64) -> f64);
 
-/// Each within two units in the last place: the headers compute in f32 and round once, or use an instruction of that error.
+/// Each within two units in the last place: the headers compute in f32 and round once, or use an instruction with that error.
 fn functions<T: Half>(kernel: &'static str, table: &[Row]) -> Case {
     let n = 60;
     let (a, b) = (inputs::<T>(n, 39, -3.0, 3.0), inputs::<T>(n, 40, 0.1, 8.0));

@@ -25,13 +25,13 @@ enum Argument {
     Out { start: Vec<u8>, expected: Box<dyn Expected> },
 }
 
-/// What a buffer must hold afterwards.
+/// The expected contents of a buffer.
 trait Expected {
     /// The first few differences.
     fn differences(&self, bytes: &[u8], fast: bool) -> Vec<String>;
 }
 
-/// Every byte; `rows` name the equal parts that the buffer has.
+/// Every byte; `rows` names the equal parts of the buffer.
 struct Exact {
     element: usize,
     rows: &'static [&'static str],
@@ -40,7 +40,7 @@ struct Exact {
 
 struct Anything;
 
-/// A value and how far from it a result may be.
+/// A value and the tolerance for a result.
 #[derive(Clone, Copy, Debug)]
 pub struct Near {
     pub value: f64,
@@ -86,7 +86,7 @@ impl Number for bf16 {
 }
 
 impl Case {
-    /// One block of 64 threads unless said.
+    /// One block of 64 threads unless specified.
     pub fn new(kernel: &'static str) -> Case {
         Case {
             kernel,
@@ -143,7 +143,7 @@ impl Case {
         self.out_rows(&[], expected)
     }
 
-    /// [`Case::out`], in parts of equal length with names.
+    /// [`Case::out`], in named parts of equal length.
     pub fn out_rows<T: Pod>(self, rows: &'static [&'static str], expected: &[T]) -> Case {
         let poison = vec![0xff; size_of_val(expected)];
         self.exact(poison, rows, expected)
@@ -169,7 +169,7 @@ impl Case {
         self
     }
 
-    /// A buffer of `T` that the kernel fills with these values, about; in parts of equal length with names.
+    /// A buffer of `T` that the kernel fills with approximately these values; in named parts of equal length.
     pub fn near<T: Number>(mut self, rows: Vec<&'static str>, values: Vec<Near>) -> Case {
         assert!(rows.is_empty() || values.len().is_multiple_of(rows.len()), "{}", self.kernel);
         fn read<T: Number>(bytes: &[u8]) -> Vec<f64> {
@@ -180,13 +180,13 @@ impl Case {
         self
     }
 
-    /// What the kernel prints. (A GPU prints to the standard output, where the test cannot see it.)
+    /// The text that the kernel prints. (A GPU prints to the standard output, where the test can't see it.)
     pub fn prints(mut self, text: &'static str) -> Case {
         self.printed = Some(text);
         self
     }
 
-    /// The sentences of what is wrong.
+    /// Descriptions of what is wrong.
     fn run(&self, device: &Device, kernel: &Kernel, fast: bool) -> Result<Vec<String>> {
         enum Given<'a> {
             Value(&'a [u8]),
@@ -211,7 +211,7 @@ impl Case {
             };
         }
         let config = LaunchConfig { grid_dim: self.grid, block_dim: self.block, shared_mem_bytes: self.shared };
-        // SAFETY: each case is written for its kernel, and the simulator, which watches every access, runs it clean.
+        // SAFETY: each case is written for its kernel, and the simulator, which checks every access, runs it without findings.
         unsafe { launch.launch(config)? };
         device.synchronize()?;
         let mut wrong = Vec::new();
@@ -281,7 +281,7 @@ impl Expected for Close {
     }
 }
 
-/// Whether kernels can be compiled here; says why not.
+/// Whether kernels can be compiled here; if not, prints why.
 ///
 /// # Panics
 /// If they cannot and `REQUIRE_NVRTC=1`.
@@ -296,8 +296,8 @@ pub fn nvrtc_is_here() -> bool {
     false
 }
 
-/// Compiles `text` for each architecture, at the project's default options and with `--use_fast_math`; all its kernels must load
-/// and have a case, and all cases must give what they should.
+/// Compiles `text` for each architecture, at the project's default options and with `--use_fast_math`; all its kernels must
+/// load and have a case, and all cases must give the expected results.
 pub fn check(file: &str, text: &str, cases: &[Case], architectures: &[u32], device: impl Fn(u32) -> Device) {
     let mut failures = Vec::new();
     for &architecture in architectures {
@@ -344,7 +344,7 @@ pub fn check(file: &str, text: &str, cases: &[Case], architectures: &[u32], devi
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
 }
 
-/// `rows` of `n` values, each a function of the index, one after the other.
+/// `rows` of `n` values, each a function of the index, one after another.
 pub fn rows<T>(n: usize, functions: &[&dyn Fn(usize) -> T]) -> Vec<T> {
     functions.iter().flat_map(|f| (0..n).map(f)).collect()
 }

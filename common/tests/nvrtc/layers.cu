@@ -1,4 +1,4 @@
-// Layers in the small, with the habits of tuned kernels: vector loads, tiles, registers, online sums.
+// Small versions of layers, with the techniques of tuned kernels: vector loads, tiles, registers, online sums.
 
 // NVRTC has no <math.h>, where INFINITY comes from.
 #define MINUS_INFINITY __int_as_float(0xff800000)
@@ -13,7 +13,7 @@ __device__ float warp_max(float v) {
     return v;
 }
 
-// One warp a row of n values, n a multiple of 4; then exact GELU.
+// One warp per row of n values, n a multiple of 4; then exact GELU.
 extern "C" __global__ void layer_norm_gelu(const float *__restrict__ x, const float *__restrict__ gain, float *__restrict__ y,
                                            int n) {
     const float4 *row = (const float4 *)(x + blockIdx.x * n);
@@ -34,7 +34,7 @@ extern "C" __global__ void layer_norm_gelu(const float *__restrict__ x, const fl
     }
 }
 
-// Maximum and sum in one pass; one warp a row.
+// Maximum and sum in one pass; one warp per row.
 extern "C" __global__ void online_softmax(const float *x, float *y, int n) {
     const float *row = x + blockIdx.x * n;
     float m = MINUS_INFINITY, sum = 0;
@@ -102,7 +102,7 @@ extern "C" __global__ void max_pool(const float *x, float *y, const __grid_const
     y[i] = best;
 }
 
-// One warp a query, keys in steps, the running maximum corrected: o[q] = softmax(q·k/√d) v, d = 32.
+// One warp per query, keys in steps, the running maximum corrected: o[q] = softmax(q·k/√d) v, d = 32.
 extern "C" __global__ void attention(const float *q, const float *k, const float *v, float *o, int keys) {
     extern __shared__ float kv[];
     float *ks = kv, *vs = kv + 8 * 32;

@@ -4,7 +4,7 @@ use crate::harness::{Case, Near, uniform32};
 
 /// The unit round-off of f32.
 const U: f64 = 1.0 / (1 << 24) as f64;
-/// The relative error that the approximations of `--use_fast_math` may have here: 2^-18.
+/// The relative error allowed here for the approximations of `--use_fast_math`: 2^-18.
 const FAST: f64 = 1.0 / (1 << 18) as f64;
 
 pub fn cases() -> Vec<Case> {
@@ -97,7 +97,7 @@ fn gemm_bias_relu() -> Case {
         .value(k as i32)
 }
 
-/// As `layers.cu` has it.
+/// The struct of `layers.cu`.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 struct Pool {
@@ -182,7 +182,7 @@ fn timestep_embedding() -> Case {
     let (half, step) = (32, 37.0);
     let angle = |j: usize| step * 10_000f64.powf(-(j as f64) / half as f64);
     // powf is within 4 ulps and the angle reaches 37; with --use_fast_math powf loses as many bits as its exponent has, and the
-    // sine's argument is not reduced with care: 2^-14.7 is what PTX documents within ±100π.
+    // sine's argument reduction is not accurate: 2^-14.7 is what PTX documents within ±100π.
     let rounded = |value: f64, j: usize| Near {
         value,
         bound: (10.0 * angle(j) + 4.0) * U,

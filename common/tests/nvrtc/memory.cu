@@ -115,7 +115,7 @@ extern "C" __global__ void cache_hints(const int *x, const float4 *v, int *out, 
     __stcs(vectors + n + t, __ldcs(v + t));
 }
 
-// Each in a cell of its own. Launched with one block of 64 threads.
+// Each in its own cell. Launched with one block of 64 threads.
 extern "C" __global__ void atomics(int *a, unsigned long long *b, float *f, double *d, unsigned short *h, int *old) {
     __shared__ int sum;
     __shared__ unsigned long long wide;
@@ -153,7 +153,7 @@ extern "C" __global__ void atomics(int *a, unsigned long long *b, float *f, doub
     b[6] = wide;
 }
 
-// A float maximum by compare-and-swap, for want of an instruction.
+// A float maximum by compare-and-swap, since there is no instruction for it.
 extern "C" __global__ void atomic_loop(const float *x, int *max) {
     float value = x[blockIdx.x * blockDim.x + threadIdx.x];
     int seen = *max;
@@ -185,7 +185,7 @@ extern "C" __global__ void pipeline(const float4 *x, float4 *out, float2 *half) 
     half[t] = small[63 - t];
 }
 
-// Which state space an address is in.
+// Tests which state space an address is in.
 extern "C" __global__ void address_spaces(int *out) {
     __shared__ int shared;
     int local = 1;

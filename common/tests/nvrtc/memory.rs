@@ -71,7 +71,7 @@ fn constants() -> Case {
     Case::new("constants").input(&x).out(&expected).out(&settings)
 }
 
-/// As `memory.cu` has it.
+/// The struct of `memory.cu`.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 struct Layer {
@@ -148,7 +148,7 @@ fn atomics() -> Case {
         .inout(&[0.5f32, 0.0], &[96.5f32, 2.5])
         .inout(&[2.0f64], &[d])
         .inout(&[1u16, 7, 3, 4], &[1u16, 40, 3, 4])
-        // The old values come in the order in which the device serves lanes.
+        // The old values appear in the order in which the device serves the lanes.
         .scratch(64 * 4)
 }
 

@@ -20,7 +20,7 @@ pub fn cases() -> Vec<Case> {
     .into()
 }
 
-/// Small integers without a pattern that a wrong layout would share.
+/// Small integers without a pattern that would survive a wrong layout.
 fn a(count: usize) -> Vec<i32> {
     (0..count as i32).map(|i| (i * i * 3 + i * 7) % 11 - 5).collect()
 }
@@ -66,7 +66,7 @@ fn s8_to_s32() -> Case {
     let signed = |values: &[i32]| values.iter().map(|&value| value as i8).collect::<Vec<_>>();
     let unsigned = |values: &[i32]| values.iter().map(|&value| value as u8).collect::<Vec<_>>();
     let [a, b] = [a(256), b(256)].map(|values| values.into_iter().map(|v| v * 20).collect::<Vec<_>>());
-    // Above 127, where a signed reading would differ.
+    // Above 127, where reading them as signed would differ.
     let [ua, ub] = [&a, &b].map(|values| values.iter().map(|v| v + 130).collect::<Vec<_>>());
     Case::new("s8_to_s32")
         .input(&signed(&a))

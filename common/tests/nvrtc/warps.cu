@@ -1,4 +1,4 @@
-// Talk inside a warp and a block. Launched with one block of 64 threads unless said.
+// Communication within a warp and a block. Launched with one block of 64 threads unless specified.
 
 extern "C" __global__ void shuffles(const int *x, const double *d, int *out, double *wide) {
     int t = threadIdx.x, n = blockDim.x, lane = t & 31, row = 0;
@@ -72,7 +72,7 @@ __device__ T warp_sum(T v) {
     return v;
 }
 
-// Grid-stride loop, warp sums, block sum in dynamic shared memory, and the block that comes last finishes.
+// Grid-stride loop, warp sums, block sum in dynamic shared memory, and the last block to arrive finishes.
 extern "C" __global__ void reduction(const float *x, float *partial, float *sum, unsigned *arrived, int n) {
     extern __shared__ float warps[];
     __shared__ bool last;

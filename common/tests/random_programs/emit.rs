@@ -3,13 +3,13 @@
 use crate::instruction_cases::ArgSpec;
 use crate::tree::{CHECKSUMS, Code, Kind, Program, Reg, Region, Stmt, add_to_checksum, canonical, code};
 
-/// Bytes that each thread has for itself in global, shared and local memory.
+/// Bytes of private memory per thread in each of global, shared and local memory.
 pub const OWN: u32 = 64;
 
-/// Bytes of cells that all threads change by atomics: of the whole grid, and of each block.
+/// Bytes of cells that all threads change by atomics: for the whole grid, and for each block.
 pub const CELLS: u32 = 256;
 
-/// What a device function takes, and the registers that it gives, packed into 56 bytes with its checksums behind them.
+/// A device function's parameters and the registers that it returns, packed into 56 bytes, followed by its checksums.
 pub const TAKES: [Reg; 4] = [Reg(Kind::Word, 0), Reg(Kind::Long, 0), Reg(Kind::Single, 0), Reg(Kind::Double, 0)];
 pub const GIVES: [(Reg, u32); 7] = [
     (Reg(Kind::Word, 0), 0),
@@ -43,7 +43,7 @@ impl Program {
         module(std::slice::from_ref(self))
     }
 
-    /// The kernel's arguments: input, output, memory of each thread, cells, and the values.
+    /// The kernel's arguments: input, output, the threads' memory, cells, and the values.
     pub fn args(&self) -> Vec<ArgSpec> {
         let filled = |bytes: u32| self.input.iter().copied().cycle().take(bytes as usize).collect();
         let mut args = vec![
@@ -57,7 +57,7 @@ impl Program {
     }
 }
 
-/// Output: local memory, shared memory, checksums, then the registers, each with a plane of its own.
+/// Output: local memory, shared memory, checksums, then the registers, each in its own plane.
 fn bytes_per_thread() -> u32 {
     2 * OWN + 16 + Reg::all().map(|reg| reg.0.bytes()).sum::<u32>()
 }
@@ -78,11 +78,11 @@ struct Emitter {
 /// Where a statement stands.
 #[derive(Clone, Copy)]
 struct Place<'a> {
-    /// The register `%mN` that names the lanes which are here.
+    /// The register `%mN` with the mask of the active lanes.
     mask: usize,
     /// The end of the loop around it.
     end: Option<&'a str>,
-    /// Instructions of several lanes follow in that loop, so its mask must be kept.
+    /// Cross-lane instructions follow in that loop, so its mask must be kept.
     masked: bool,
 }
 
@@ -143,7 +143,7 @@ impl Emitter {
                     line!(self, "bra{uni} {join};");
                     line!(self, "{other}:");
                     if masked {
-                        // These lanes voted too: what they know is the mask of the others.
+                        // These lanes voted too: their result is the mask of the others.
                         line!(self, "xor.b32 %m{mask}, %m{mask}, %m{outer};");
                     }
                     self.block(otherwise, Place { mask, ..place });
@@ -195,7 +195,7 @@ impl Emitter {
         }
     }
 
-    /// Where the lanes that `%mN` names meet again; they wait for each other if their masks have parted.
+    /// Where the lanes that `%mN` names meet again; they wait for each other if their masks differ.
     fn join(&mut self, label: &str, masked: bool, mask: usize) {
         line!(self, "{label}:");
         if masked {
@@ -212,7 +212,8 @@ const DECLARATIONS: &str = "    .reg .b32 %t<8>, %m<8>, %n<8>, %sum32, %lin, %th
 
 const CLEAR_CHECKSUMS: &str = "    mov.b64 %sum64, 0; mov.b32 %sum32, 0; mov.b16 %sum16, 0;\n";
 
-/// Where the thread is: its number in the block and in the grid, its lane, the lanes of its warp, and where it begins to read.
+/// The thread's position: its number in the block and in the grid, its lane, the lanes of its warp, and where it starts
+/// reading.
 const POSITION: &str = "    mov.u32 %t0, %tid.x; mov.u32 %t1, %tid.y; mov.u32 %t2, %ntid.x; mov.u32 %t3, %ntid.y;
     mad.lo.u32 %lin, %t1, %t2, %t0; mul.lo.u32 %threads, %t2, %t3;
     mov.u32 %t0, %ctaid.x; mov.u32 %t1, %ctaid.y; mov.u32 %t2, %nctaid.x;
@@ -236,7 +237,7 @@ fn move_cells(label: &str, step: &str) -> String {
     )
 }
 
-/// The text names this register, not merely one that begins alike.
+/// Whether the text names this register, not just one with the same prefix.
 fn names(text: &str, name: &str) -> bool {
     text.match_indices(name)
         .any(|(at, _)| !text[at + name.len()..].starts_with(|next: char| next.is_ascii_alphanumeric()))
@@ -344,7 +345,7 @@ fn pools() -> String {
     Kind::ALL.into_iter().map(declare).collect()
 }
 
-/// The first value of a kernel's register, from a place of the input that depends on the thread.
+/// The initial value of a kernel's register, from a position in the input that depends on the thread.
 fn initial(reg: Reg, number: u32) -> Code {
     let place = format!("%start+{}", Region::of(reg.0).offset + 24 * number % 1024);
     let mut code = Code::new();
@@ -357,7 +358,7 @@ fn initial(reg: Reg, number: u32) -> Code {
     code
 }
 
-/// A device function: the pools begin with its arguments and with what is made of them.
+/// A device function: the pools start with its arguments and values computed from them.
 fn function(program: &Program, index: usize) -> String {
     let mut out = Emitter { checksums: program.checksums, ..Emitter::default() };
     out.text += &format!(".func (.param .align 8 .b8 gives[56]) f{}_{index}(", program.seed);

@@ -1,7 +1,7 @@
-//! The instructions that compute from registers alone, as a table: an opcode pattern and what its operands are.
+//! The instructions that use only registers, as a table: an opcode pattern and its operands.
 //!
-//! `{a,b}` in a pattern stands for each of its alternatives. Of the operands the destination comes first; a word is a kind of
-//! register ([`Kind::word`]) or
+//! `{a,b}` in a pattern stands for each of its alternatives. The destination is the first operand; a word is a kind of register
+//! ([`Kind::word`]) or
 //!
 //! | word | what |
 //! | --- | --- |
@@ -23,8 +23,8 @@ pub struct Form {
 /// The rows of the table, each with all its forms.
 pub static FORMS: LazyLock<Vec<Vec<Form>>> = LazyLock::new(|| expand(TABLE));
 
-/// Sums without a rounding modifier and, apart, such products: one program has but one of the two, since PTX lets a compiler fuse
-/// a product with a sum if neither names its rounding.
+/// Sums without a rounding modifier and, separately, such products: a program has only one of the two, since PTX lets a
+/// compiler fuse a product with a sum if neither specifies its rounding.
 pub static BARE_SUMS: LazyLock<Vec<Vec<Form>>> = LazyLock::new(|| expand(SUMS));
 pub static BARE_PRODUCTS: LazyLock<Vec<Vec<Form>>> = LazyLock::new(|| expand(PRODUCTS));
 
@@ -132,8 +132,8 @@ const TABLE: &[(&str, &str)] = &[
     ("{shl.b32,shr.u32,shr.s32}", "r r r5"),
     ("{shl.b64,shr.u64,shr.s64}", "l l r5"),
     ("shf.{l,r}.{clamp,wrap}.b32", "r r r r"),
-    // Positions and lengths beyond a register are folded wrongly by the driver's compiler where they are constants; the
-    // instruction tests have them in registers.
+    // The driver's compiler folds positions and lengths beyond a register wrongly if they are constants; the instruction tests
+    // use registers for them.
     ("bfe.{u32,s32}", "r r r5 r5"),
     ("bfe.{u64,s64}", "l l r5 r5"),
     ("bfi.b32", "r r r r5 r5"),

@@ -1,15 +1,15 @@
-//! Seeded programs: which statements, with which operands.
+//! Seeded programs: chooses statements and their operands.
 //!
-//! Kept out is what PTX leaves open: a divisor 0, field positions past 255, the payload of NaN, a shuffle from a lane that is not
-//! there, order among threads. Memory that several threads touch has a barrier between, or is changed only by atomics that
-//! commute and is read by nobody. Instructions of several lanes name the lanes that are here, which every branch keeps track of.
+//! It avoids what PTX leaves undefined: division by 0, field positions past 255, the payload of NaN, a shuffle from an inactive
+//! lane, the order of threads. Accesses of several threads to the same memory are separated by a barrier, or are commuting
+//! atomics whose cells are never read. Cross-lane instructions name the active lanes, which every branch keeps track of.
 
 use crate::emit::{GIVES, OWN, TAKES, given_checksums};
 use crate::forms::{BARE_PRODUCTS, BARE_SUMS, FORMS, Form};
 use crate::random::Random;
 use crate::tree::{Code, Kind, Program, Reg, Region, Stmt, Test, canonical, code};
 
-/// To be raised with every change of what a seed gives; the record says which it was made with.
+/// Increase it with every change to the program of a seed; the record says which version it was made with.
 pub const VERSION: u32 = 2;
 
 /// Integer atomics, as `op.type`; all but the last six give the same in any order.
@@ -44,7 +44,7 @@ const SPECIAL: [&str; 15] = [
 const BLOCKS: [[u32; 2]; 11] =
     [[32, 1], [64, 1], [96, 1], [128, 1], [33, 1], [50, 1], [100, 1], [20, 1], [16, 3], [8, 16], [7, 9]];
 
-/// What loads and stores move.
+/// The types that loads and stores move.
 #[rustfmt::skip]
 const IN_MEMORY: [Kind; 10] = [
     Kind::Word, Kind::Word, Kind::Long, Kind::Short, Kind::Single, Kind::Double, Kind::Half, Kind::HalfPair, Kind::Brain,
@@ -56,14 +56,14 @@ fn keeps_nan(form: &Form) -> bool {
     form.opcode.contains("tf32") || ["selp", "slct", "mov"].iter().any(|name| form.opcode.starts_with(name))
 }
 
-/// Where a statement is to stand.
+/// The context of a statement.
 #[derive(Clone, Copy)]
 struct Place {
-    /// All threads of the block come here together: barriers may stand here.
+    /// All threads of the block reach it together: barriers are allowed.
     block: bool,
-    /// `%MASK` names the lanes that are here.
+    /// `%MASK` names the active lanes.
     mask: bool,
-    /// In a kernel, with its memory; in a function there are registers alone.
+    /// In a kernel, with its memory; a function has only registers.
     kernel: bool,
     depth: usize,
     loops: usize,
@@ -75,7 +75,7 @@ struct Generator {
     functions: usize,
     /// Forms without a rounding modifier.
     bare: &'static [Vec<Form>],
-    /// Units that may still be made.
+    /// Units that may still be generated.
     left: usize,
 }
 
@@ -245,7 +245,7 @@ impl Generator {
             _ => self.small_load(),
         };
         // The driver's compiler makes several instructions of these and guards only the first, so that `@false set.f32 d, …`
-        // changes `d`: on such programs a GPU says nothing about PTX.
+        // changes `d`: for such programs a GPU says nothing about PTX.
         let split = |instruction: &String| ["set.", "testp."].iter().any(|name| instruction.starts_with(name));
         if self.random.percent(12) && !unit.iter().any(split) {
             let test = self.test();
@@ -487,7 +487,7 @@ impl Generator {
         code
     }
 
-    /// An atomic in this thread's own memory: nobody else is there, so what it gives is known.
+    /// An atomic in this thread's own memory: no other thread uses it, so its result is known.
     fn own_atomic(&mut self) -> Code {
         let (op, order) = (self.random.pick(&ATOMICS), self.random.pick(&ORDERS));
         let kind = if op.ends_with("64") { Kind::Long } else { Kind::Word };
@@ -624,7 +624,7 @@ impl Generator {
         code
     }
 
-    /// A shuffle. What comes from a lane that is not here is undefined: then the destination stays as it was.
+    /// A shuffle. A value from an inactive lane is undefined: then the destination stays as it was.
     fn shuffle(&mut self) -> Code {
         let mode = self.random.pick(&["up", "down", "bfly", "idx"]);
         let kind = self.random.pick(&[Kind::Word, Kind::Word, Kind::Single, Kind::HalfPair, Kind::BrainPair]);
@@ -673,7 +673,7 @@ impl Generator {
     }
 }
 
-/// `%q1` says whether the lane that `%t1` names is here.
+/// `%q1` says whether the lane that `%t1` names is active.
 const IS_HERE: &str = "shr.u32 %t0, %MASK, %t1; and.b32 %t0, %t0, 1; setp.ne.u32 %q1, %t0, 0;";
 
 /// `.v2` and `{a, b}`, or nothing and `a`.

@@ -21,7 +21,7 @@ impl Random {
         ((u128::from(self.bits()) * count as u128) >> 64) as usize
     }
 
-    /// True in so many of 100 cases.
+    /// True in `chance` of 100 cases.
     pub fn percent(&mut self, chance: usize) -> bool {
         self.below(100) < chance
     }
@@ -30,7 +30,7 @@ impl Random {
         items[self.below(items.len())]
     }
 
-    /// An integer of so many bits: anything, small, next to a power of two, or an end of a range.
+    /// An integer of `bits` bits: arbitrary, small, next to a power of two, or at the end of a range.
     pub fn integer(&mut self, bits: u32) -> u64 {
         let value = match self.below(6) {
             0 | 1 => self.bits(),

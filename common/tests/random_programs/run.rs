@@ -1,4 +1,4 @@
-//! Launches on either device, the record of what a GPU gave, and files of programs that failed.
+//! Launches on either device, the record of a GPU's outputs, and files of failed programs.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::launch::{Outputs, Shape, launch};
 use crate::random::Hash;
 use crate::tree::Program;
 
-/// Programs that are compiled together: a driver takes longer over many modules than over few.
+/// Programs that are compiled together: a driver takes longer for many modules than for few.
 pub const BATCH: usize = 50;
 
 /// A simulator for one program at a time: many of them run side by side.
@@ -68,7 +68,7 @@ pub fn difference(ours: &Outputs, theirs: &Outputs) -> String {
     "no difference".to_owned()
 }
 
-/// What a GPU gave for each seed.
+/// A GPU's output for each seed.
 #[derive(Serialize, Deserialize)]
 pub struct Record {
     pub device: String,
@@ -76,11 +76,12 @@ pub struct Record {
     pub date: String,
     pub commit: String,
     pub generator: u32,
-    /// Of all program texts and inputs: another hash, another generator.
+    /// Hash of all program texts and inputs: if it differs, the generator has changed.
     pub programs: String,
     /// Seed and hash of the output.
     pub results: Vec<(u64, String)>,
-    /// The seeds whose output is that of the kernel compiled without optimisations, since optimised it gives something else.
+    /// The seeds whose output is from the kernel compiled without optimisations, since the optimised one gives a different
+    /// result.
     pub unoptimised: Vec<u64>,
 }
 
@@ -90,7 +91,7 @@ impl Record {
     }
 
     /// # Errors
-    /// What to do if there is none.
+    /// If there is no record, with how to make one.
     pub fn open() -> std::result::Result<Record, String> {
         let path = Record::path();
         let again = "make one on a GPU: see the head of tests/random_programs.rs";

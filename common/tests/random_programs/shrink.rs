@@ -1,4 +1,4 @@
-//! From a program that fails to a small one that fails alike: delta debugging over the tree.
+//! From a failing program to a small one that fails in the same way: delta debugging on the tree.
 
 use crate::tree::{Program, Stmt, size};
 
@@ -24,7 +24,7 @@ pub fn shrink(program: Program, fails: &mut dyn FnMut(&Program) -> bool) -> Prog
     best
 }
 
-/// What each round must lessen.
+/// The size that each round must reduce.
 fn weight(program: &Program) -> [usize; 5] {
     let input = program.input.iter().filter(|byte| **byte != 0).count();
     let checksums = usize::from(program.checksums);
@@ -39,7 +39,7 @@ fn attempt(best: &mut Program, candidate: Program, fails: &mut dyn FnMut(&Progra
     smaller
 }
 
-/// Leaves out ranges of what `count` counts: halves first, single ones last.
+/// Removes ranges of the things that `count` counts: halves first, single ones last.
 fn remove_ranges(
     best: &mut Program,
     count: impl Fn(&Program) -> usize,
@@ -48,7 +48,7 @@ fn remove_ranges(
 ) {
     let mut length = count(best);
     while length > 0 {
-        // From the end, so that what is left out does not move what is still to be tried.
+        // From the end, so that removals do not shift what is still to be tried.
         let mut end = count(best);
         while end > 0 {
             let start = end.saturating_sub(length);
@@ -100,7 +100,7 @@ fn blocks_of(program: &mut Program) -> Vec<&mut Vec<Stmt>> {
     program.functions.iter_mut().chain([&mut program.body]).collect()
 }
 
-/// Puts what is in a branch, loop, switch or function in its place.
+/// Replaces a branch, loop, switch or function by its contents.
 fn unwrap(best: &mut Program, fails: &mut dyn FnMut(&Program) -> bool) {
     let mut number = 0;
     while number < statements(best) {
@@ -122,7 +122,7 @@ fn unwrap_in(block: &mut Vec<Stmt>, functions: &[Vec<Stmt>], next: &mut usize, n
                 Stmt::Call { function, .. } => functions[*function].clone(),
                 stmt => stmt.blocks().into_iter().flatten().cloned().collect(),
             };
-            // A way out of this loop would become one out of the next.
+            // A `break` out of this loop would become one out of the enclosing loop.
             let inside = inside.into_iter().filter(|stmt| !matches!(stmt, Stmt::Leave(_)));
             let compound = !matches!(block[at], Stmt::Unit(_) | Stmt::Leave(_));
             *next += 1;

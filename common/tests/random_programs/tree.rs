@@ -1,13 +1,13 @@
-//! What a program is: a tree of statements over fixed pools of registers.
+//! The form of a program: a tree of statements over fixed pools of registers.
 //!
-//! Every register of the pools has a value from the start, every unit of text leaves the temporaries to the next, and blocks end
-//! where they began: so any statement may be left out, and any block be replaced by what is in it, and a valid program remains.
-//! The shrinker lives on that.
+//! Every register of the pools has a value from the start, temporaries carry nothing from one unit of text to the next, and
+//! control leaves a block where it entered. So any statement can be removed, and any block replaced by its contents, and the
+//! program stays valid. The shrinker relies on that.
 
 use std::fmt;
 
-/// What a register of the pools holds. Floats keep to numbers and the canonical NaN: what makes another NaN, or may, is followed
-/// by a repair. So no compiler's freedom to move or fold a NaN can be seen.
+/// What a register of the pools holds. Floats are always numbers or the canonical NaN: an instruction that may produce another
+/// NaN is followed by a repair. So a compiler's freedom to move or fold NaNs has no visible effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Short,
@@ -105,7 +105,7 @@ impl fmt::Display for Reg {
     }
 }
 
-/// Instructions, each with its `;`. `%MASK` stands for the register that names the lanes which are here.
+/// Instructions, each with its `;`. `%MASK` stands for the register that names the active lanes.
 pub type Code = Vec<String>;
 
 /// Appends instructions, written as for `format!` with a `;` after each.
@@ -133,7 +133,7 @@ impl fmt::Display for Test {
     }
 }
 
-/// Where `apart` is said, each lane goes its own way; otherwise all that are here go together.
+/// If `apart`, each lane takes its own path; otherwise all active lanes stay together.
 #[derive(Clone, Debug)]
 pub enum Stmt {
     /// Instructions that belong together.
@@ -146,7 +146,7 @@ pub enum Stmt {
     Loop { setup: Code, apart: bool, body: Vec<Stmt> },
     /// `brx.idx` by the low bits of a register; as many arms as a power of two. No instruction of several lanes in them.
     Switch { index: Reg, arms: Vec<Vec<Stmt>> },
-    /// Leaves the loop whose body this stands in; only where lanes part anyhow.
+    /// Leaves the enclosing loop; only where lanes diverge anyway.
     Leave(Test),
 }
 
@@ -174,7 +174,7 @@ impl Stmt {
         1 + self.blocks().into_iter().map(|block| size(block)).sum::<usize>()
     }
 
-    /// Something in it names the lanes that are here.
+    /// Something in it names the active lanes.
     pub fn needs_mask(&self) -> bool {
         match self {
             Stmt::Unit(code) => code.iter().any(|instruction| instruction.contains("%MASK")),
@@ -265,7 +265,7 @@ impl Region {
 /// The checksums, by the bytes of what is added to them.
 pub const CHECKSUMS: [(&str, u32); 3] = [("%sum64", 8), ("%sum32", 4), ("%sum16", 2)];
 
-/// The line that adds a register to the checksum of its width. The factor is odd: a difference once made is never lost.
+/// The line that adds a register to the checksum of its width. The factor is odd, so a difference is never lost.
 pub fn add_to_checksum(name: &str, kind: Kind) -> String {
     match (kind, kind.bytes()) {
         (Kind::Predicate, _) => format!("@{name} mad.lo.u32 %sum32, %sum32, 0x1000193, 0x5bd1e995;"),
