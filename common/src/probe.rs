@@ -44,20 +44,20 @@ pub struct Opened {
     pub path: PathBuf,
 }
 
-/// One row of `doctor`: what is there, and what to do if it is not.
+/// One row of `doctor`: what is present, and what to do if it is not.
 #[derive(Clone, Debug)]
 pub struct Component {
     /// What it is: `NVRTC`.
     pub name: &'static str,
     /// Whether it could be opened.
     pub present: bool,
-    /// As it says itself.
+    /// The version that it reports.
     pub version: Option<String>,
     /// The file.
     pub path: Option<PathBuf>,
-    /// If it is absent: where it was looked for, or what went wrong.
+    /// If it is absent: where it was searched for, or what went wrong.
     pub detail: Option<String>,
-    /// What is not possible without it.
+    /// What cannot be done without it.
     pub without: &'static str,
     /// The one command that installs it.
     pub remedy: &'static str,
@@ -80,10 +80,10 @@ impl Library {
         }
     }
 
-    /// What is not possible without it.
+    /// What cannot be done without it.
     pub fn without(self) -> &'static str {
         match self {
-            Library::Driver => "no GPU: everything runs on the simulator, with counts in place of times",
+            Library::Driver => "no GPU: everything runs on the simulator, with counts instead of times",
             Library::Nvrtc => "edited kernels cannot be compiled; unedited ones run from the PTX shipped with them",
             Library::Cublas => "no cuBLAS row to compare matrix products with",
             Library::CublasLt => "no cuBLASLt row to compare fused linear layers with",
@@ -171,13 +171,10 @@ impl Library {
                 Err(error) => failures.push(format!("{}: {}", path.display(), cause(&error))),
             }
         }
-        Err(match failures.is_empty() {
-            true => format!("{} not found", names.join(", ")),
-            false => failures.join("; "),
-        })
+        Err(if failures.is_empty() { format!("{} not found", names.join(", ")) } else { failures.join("; ") })
     }
 
-    /// Opens what the library itself opens by bare name later, which would not be found there.
+    /// Opens the libraries that this one opens later by bare name, which would not find them.
     fn open_companions(self, dir: &Path) {
         let stem = match self {
             Library::Nvrtc => "nvrtc-builtins",
@@ -265,7 +262,7 @@ impl Library {
     }
 }
 
-/// What this machine has, one row for each [`Library`], and one for CUDA's headers.
+/// What this machine has: one row per [`Library`], and one for CUDA's headers.
 pub fn report() -> Vec<Component> {
     let mut components: Vec<Component> = Library::ALL.map(component).into();
     let headers = include_dirs().first();
@@ -315,11 +312,11 @@ fn kernel_driver_version() -> Option<String> {
 /// `libNAME.so`, `libNAME.so.13`, `NAME64_13.dll`, `NAME.dll`; not `libNAMELt.so`, `libNAME-builtins.so`, `libNAME.alt.so`.
 fn is_library(name: &str, stem: &str) -> bool {
     let after = |prefix: &str| name.strip_prefix(prefix)?.strip_prefix(stem);
-    match cfg!(windows) {
-        true => after("")
-            .and_then(|rest| rest.strip_suffix(".dll"))
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with("64_")),
-        false => after("lib").is_some_and(|rest| rest == ".so" || rest.starts_with(".so.")),
+    if cfg!(windows) {
+        let version = after("").and_then(|rest| rest.strip_suffix(".dll"));
+        version.is_some_and(|rest| rest.is_empty() || rest.starts_with("64_"))
+    } else {
+        after("lib").is_some_and(|rest| rest == ".so" || rest.starts_with(".so."))
     }
 }
 
@@ -334,10 +331,8 @@ fn open(path: &Path) -> Result<Handle, libloading::Error> {
     #[cfg(windows)]
     {
         use libloading::os::windows::{LOAD_LIBRARY_SEARCH_DEFAULT_DIRS, LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR, Library};
-        let flags = match path.is_absolute() {
-            true => LOAD_LIBRARY_SEARCH_DEFAULT_DIRS | LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR,
-            false => 0,
-        };
+        let from_its_directory = LOAD_LIBRARY_SEARCH_DEFAULT_DIRS | LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR;
+        let flags = if path.is_absolute() { from_its_directory } else { 0 };
         // SAFETY: NVIDIA's libraries may be loaded at any time, in any order.
         unsafe { Library::load_with_flags(path, flags) }.map(Handle::from)
     }
@@ -350,7 +345,7 @@ fn is_absent(path: &Path, cause: &str) -> bool {
     (cause.contains("no such file") && cause.contains(&*path.to_string_lossy())) || cause.contains("os error 126")
 }
 
-/// libloading's own message says only which call failed; the loader's sentence is behind it.
+/// The loader's sentence; libloading's own message says only which call failed.
 pub(crate) fn cause(error: &libloading::Error) -> String {
     match std::error::Error::source(error) {
         Some(source) => source.to_string(),
@@ -400,7 +395,7 @@ fn existing(dirs: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
     found
 }
 
-/// What contains `lib` and `include`: the parts of wheels, then toolkits.
+/// Directories that contain `lib` and `include`: the parts of wheels, then toolkits.
 fn roots() -> Vec<PathBuf> {
     let var = |name| std::env::var_os(name).map(PathBuf::from);
     let mut environments: Vec<PathBuf> = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(var).collect();

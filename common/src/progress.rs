@@ -1,4 +1,4 @@
-//! A bar for work that takes a while. It goes to stderr, and is not there when that is no terminal.
+//! A bar for work that takes a while, on stderr; hidden when stderr is not a terminal.
 
 use std::borrow::Cow;
 use std::io::IsTerminal;
@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::command;
 
-/// Progress towards a known number of steps; it leaves no trace when it goes.
+/// Progress towards a known number of steps; the bar leaves no trace.
 pub struct Progress(ProgressBar);
 
 impl Progress {
@@ -22,7 +22,7 @@ impl Progress {
         Progress(bar)
     }
 
-    /// `steps` more are done.
+    /// Adds `steps` finished steps.
     pub fn inc(&self, steps: u64) {
         self.0.inc(steps);
     }
@@ -37,7 +37,7 @@ impl Progress {
         self.0.suspend(|| command::line(line.as_ref()));
     }
 
-    /// Takes the bar away; dropping it does so too.
+    /// Removes the bar; dropping it does so too.
     pub fn finish(self) {}
 }
 

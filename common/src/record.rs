@@ -1,5 +1,5 @@
-//! A run saved as JSON: its tables with device, date and commit; the comparison of two; and runs that were recorded on a GPU
-//! and are kept in a phase's `records/`, for readers who have none.
+//! A run saved as JSON: its tables with device, date and commit; the comparison of two runs; and runs recorded on a GPU, kept in a
+//! phase's `records/` for readers who have no GPU.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +13,7 @@ use crate::json;
 use crate::replace;
 use crate::table::{Cell, Column, Table, number};
 
-/// What a record's `format` says; another one is another program's file, or a later version's.
+/// What a record's `format` says; any other is a file of another program or of a later version.
 const FORMAT: &str = "warp-by-warp 1";
 
 /// A run, as `--save` writes it.
@@ -34,12 +34,12 @@ pub struct Record {
     pub commit: String,
     /// In the order of the run.
     pub tables: Vec<Named>,
-    /// With an earlier run, if one was asked for; they are shown and not saved.
+    /// Comparisons with an earlier run, if one was given; they are shown and not saved.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub comparisons: Vec<Table>,
 }
 
-/// A table with a name that does not change from run to run, as its title may.
+/// A table with a name, which stays the same from run to run; the title may change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Named {
     /// `layers`.
@@ -88,18 +88,18 @@ impl Record {
         json::to_string(&record) + "\n"
     }
 
-    /// Reads what [`Record::to_json`] wrote; `path` is where it is from.
+    /// Reads what [`Record::to_json`] wrote; errors name `path`.
     ///
     /// # Errors
-    /// [`Error::Record`] if it is no such record.
+    /// [`Error::Record`] if it is not such a record.
     pub fn from_json(path: impl AsRef<Path>, json: &str) -> Result<Record> {
         let fail = |reason| Err(Error::Record { path: path.as_ref().to_owned(), reason });
         let record: Record = match serde_json::from_str(json) {
             Ok(record) => record,
-            Err(error) => return fail(format!("this is no run saved by `--save`: {error}")),
+            Err(error) => return fail(format!("this is not a run saved by `--save`: {error}")),
         };
         if record.format != FORMAT {
-            return fail(format!("its format is `{}`, this program reads `{FORMAT}`", record.format));
+            return fail(format!("its format is `{}`, but this program reads `{FORMAT}`", record.format));
         }
         for Named { name, table } in &record.tables {
             if let Some(ragged) = table.ragged() {
@@ -112,7 +112,7 @@ impl Record {
     /// Reads a saved run.
     ///
     /// # Errors
-    /// [`Error::Io`] if the file cannot be read, [`Error::Record`] if it is no such record.
+    /// [`Error::Io`] if the file cannot be read, [`Error::Record`] if it is not a record.
     pub fn open(path: &Path) -> Result<Record> {
         Record::from_json(path, &std::fs::read_to_string(path).map_err(Error::io(path))?)
     }
@@ -139,7 +139,7 @@ impl Record {
         }
     }
 
-    /// The table `name` of this run beside that of an earlier one: each number now, then, and the ratio. `None` if the earlier
+    /// The table `name` of this run beside that of an earlier one: each number now and then, and the ratio. `None` if the earlier
     /// run has no such table.
     pub fn compare(&self, earlier: &Record, name: &str) -> Option<Table> {
         let (now, before) = (self.table(name)?, earlier.table(name)?);
@@ -196,7 +196,7 @@ impl Record {
     }
 }
 
-/// The row that is about the same.
+/// The row with the same key.
 fn find<'a>(table: &'a Table, key: &[Cell]) -> Option<&'a Vec<Cell>> {
     table.rows.iter().find(|row| table.identity(row) == key)
 }
@@ -215,7 +215,7 @@ fn about(table: &Table, row: &[Cell]) -> String {
 /// has; as it is, if there is nothing to replace. On the simulator a column of times is empty; its heading and a note then say
 /// which device, day and commit the numbers are from.
 pub fn merge(table: &Table, name: &str, records: &[Record]) -> Table {
-    // A record whose rows are about other things, as of an earlier version of the table, has nothing to put beside these.
+    // A record with other keys, such as one of an earlier version of the table, has nothing to put beside these rows.
     let is_about_the_same = |source: &Table| {
         source.identity_columns().count() == table.identity_columns().count()
             && source.identity_columns().zip(table.identity_columns()).all(|(its, ours)| its.is_same(ours))
@@ -263,7 +263,7 @@ pub fn merge(table: &Table, name: &str, records: &[Record]) -> Table {
     merged
 }
 
-/// The rows of `table`, and those that only a source has: each behind the one it follows there.
+/// The rows of `table`, and those that only a source has, each after the row that it follows there.
 fn rows_of_all<'a>(table: &Table, sources: impl Iterator<Item = &'a Table>) -> Vec<Vec<Cell>> {
     let mut rows = table.rows.clone();
     for source in sources {
@@ -273,7 +273,7 @@ fn rows_of_all<'a>(table: &Table, sources: impl Iterator<Item = &'a Table>) -> V
             match rows.iter().position(|other| table.identity(other) == key) {
                 Some(at) => next = at + 1,
                 None => {
-                    // Behind what only this machine has at that place, such as its own largest size.
+                    // After the rows that only this machine has at that place, such as its own largest size.
                     while rows.get(next).is_some_and(|other| find(source, table.identity(other)).is_none()) {
                         next += 1;
                     }
@@ -287,10 +287,10 @@ fn rows_of_all<'a>(table: &Table, sources: impl Iterator<Item = &'a Table>) -> V
     rows
 }
 
-/// The recorded runs among `files`, given by name and text; those of simulators are left out, since a simulator is here.
+/// The recorded runs among `files`, given by name and text, without those of simulators, since this machine has a simulator.
 ///
 /// # Errors
-/// [`Error::Record`] with the file that is no record.
+/// [`Error::Record`] with the file that is not a record.
 pub fn recorded(files: &[(&str, &str)]) -> Result<Vec<Record>> {
     let records = files.iter().map(|(name, json)| Record::from_json(name, json)).collect::<Result<Vec<_>>>()?;
     Ok(records.into_iter().filter(|record| !record.simulated).collect())
@@ -321,7 +321,7 @@ fn commit() -> String {
         .unwrap_or_else(|| "unknown".to_owned())
 }
 
-/// The processor's name, where Linux tells it, and how many threads it runs at once.
+/// The processor's name, where Linux gives it, and how many threads it runs at once.
 fn host() -> String {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let name = std::fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| {
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_json_has_not_become_absent() {
+    fn numbers_that_json_does_not_have_become_absent() {
         let mut record = sample();
         record.tables[0].table.rows[0][1] = f64::NAN.into();
         let read = read(&record.to_json()).unwrap();
@@ -369,11 +369,11 @@ mod tests {
     fn what_is_no_record_is_refused() {
         let error = |json: &str| read(json).unwrap_err().to_string();
         for rubbish in ["", "not JSON", "{}", "[]", r#"{"format": "warp-by-warp 1"}"#] {
-            assert!(error(rubbish).starts_with("run.json: this is no run saved by `--save`"), "{}", error(rubbish));
+            assert!(error(rubbish).starts_with("run.json: this is not a run saved by `--save`"), "{}", error(rubbish));
         }
         assert_eq!(
             error(&sample().to_json().replace(FORMAT, "warp-by-warp 99")),
-            "run.json: its format is `warp-by-warp 99`, this program reads `warp-by-warp 1`"
+            "run.json: its format is `warp-by-warp 99`, but this program reads `warp-by-warp 1`"
         );
         let mut ragged = sample();
         ragged.tables[0].table.rows[1].pop();
@@ -494,6 +494,6 @@ mod tests {
     fn recorded_runs_of_a_simulator_are_left_out_and_rubbish_is_named() {
         let (gpu, sim) = (on_gpu().to_json(), sample().to_json());
         assert_eq!(recorded(&[("a.json", &gpu), ("b.json", &sim)]).unwrap(), [on_gpu()]);
-        assert!(recorded(&[("c.json", "{}")]).unwrap_err().to_string().starts_with("c.json: this is no run"));
+        assert!(recorded(&[("c.json", "{}")]).unwrap_err().to_string().starts_with("c.json: this is not a run"));
     }
 }

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 /// Makes `bytes` the contents of the file at `path`: they are written beside it, to the disk, and the new file is renamed to
-/// the old one's name. Whatever happens before that, an earlier file stays as it was. A link keeps pointing to its file, and what
-/// is no regular file, such as `/dev/stdout`, is just written to.
+/// the old one's name. Whatever happens before that, an earlier file stays as it was. A link keeps pointing to its file, and
+/// anything but a regular file, such as `/dev/stdout`, is simply written to.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let (path, present) = resolve(path);
     if present.as_ref().is_some_and(|present| !present.is_file()) {

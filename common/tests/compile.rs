@@ -116,7 +116,7 @@ device_test! {
 
     fn the_second_compilation_is_found_on_disk(device) {
         if !has_nvrtc() {
-            println!("skipped, since there is no NVRTC");
+            println!("skipped: no NVRTC on this machine");
             return Ok(());
         }
         let source = KernelSource::from_text("cached", "extern \"C\" __global__ void cached() {}\n");
@@ -144,7 +144,7 @@ device_test! {
         let nonsense = KernelSource::from_text("nonsense", "// nvrtc: --gpu-architecture=fast\n");
         assert_eq!(
             device.load(&nonsense).unwrap_err().to_string(),
-            "nonsense.cu: `fast` is no architecture (compute_75, compute_80, compute_90a, …)"
+            "nonsense.cu: `fast` is not an architecture (compute_75, compute_80, compute_90a, …)"
         );
         Ok(())
     }
@@ -248,7 +248,7 @@ fn a_broken_nvrtc_is_named_with_what_is_wrong_with_it() {
     let broken = [Some(b"\x7fELF, or so it says".to_vec()), other.map(|path| fs::read(path).unwrap())];
     for (content, why) in broken.into_iter().zip(["file too short", "undefined symbol: nvrtc"]) {
         let Some(content) = content else {
-            println!("skipped, since no other library is loaded");
+            println!("skipped: no other library is loaded");
             continue;
         };
         let dir = tempfile::tempdir().unwrap();
@@ -271,7 +271,7 @@ fn a_broken_nvrtc_is_named_with_what_is_wrong_with_it() {
             .unwrap();
         let text = String::from_utf8(output.stderr).unwrap();
         if output.status.success() {
-            println!("skipped, since the system has an NVRTC that works");
+            println!("skipped: the system has an NVRTC that works");
             continue;
         }
         assert!(text.contains(&format!("NVRTC cannot be used: {}: ", library.display())), "{text}");

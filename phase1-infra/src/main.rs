@@ -27,7 +27,7 @@ use phase1_infra::{Run, STEPS, Step, records};
 
 Exit status: 0 if all is well, 1 if something failed or a kernel of the gallery is wrong, 2 for a wrong command line.")]
 struct Args {
-    /// Steps to run [default: all but doctor, which is not saved either]
+    /// Steps to run [default: all but doctor]; doctor is not saved
     #[arg(value_name = "STEP", value_parser = step_names())]
     steps: Vec<String>,
     /// List the steps and run none

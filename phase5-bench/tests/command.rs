@@ -147,7 +147,7 @@ fn files_that_are_no_record_or_cannot_be_written_are_refused_at_once() {
     fs::write(at("other.json"), r#"{"name": "something else"}"#).unwrap();
     for name in ["text.json", "other.json"] {
         let stderr = fails(&["transfer", "--compare", &at(name)], 1);
-        assert!(stderr.contains(name) && stderr.contains("no run saved by `--save`"), "{stderr}");
+        assert!(stderr.contains(name) && stderr.contains("not a run saved by `--save`"), "{stderr}");
     }
     assert!(fails(&["transfer", "--compare", &at("missing.json")], 1).contains("missing.json: "));
     let stderr = fails(&["transfer", "--save", &at("no/such/run.json")], 1);

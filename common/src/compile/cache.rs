@@ -15,7 +15,7 @@ use super::nvrtc::Output;
 use crate::{command, replace};
 
 /// Where compiled kernels are kept: `WARP_CACHE_DIR`, else `warp-by-warp/kernels` in the platform's cache directory. `None` if no
-/// home directory is known: in a directory that others can write to, nobody's code could be trusted.
+/// home directory is known: code in a directory that others can write to cannot be trusted.
 pub fn directory() -> Option<PathBuf> {
     directory_by(|name| std::env::var_os(name))
 }

@@ -1,4 +1,4 @@
-//! From a `.cu` file to code that a device loads.
+//! Turns a `.cu` file into code that a device loads.
 //!
 //! [`kernel_source!`](crate::kernel_source) embeds a kernel's CUDA C and the PTX shipped beside it. When a device needs it, the file on disk wins
 //! over the embedded text, so a reader edits the `.cu` and runs again without rebuilding.
@@ -11,7 +11,7 @@
 //! A line `// nvrtc: OPTION…` in the `.cu` adds compiler options; `--gpu-architecture=compute_80` there is the oldest
 //! architecture that the kernel runs on ([`DEFAULT_ARCHITECTURE`] unless said). Kernels are `extern "C" __global__`.
 //!
-//! Shipped PTX is made and checked by [`ship`], behind `cargo run -p common --bin ship-ptx`.
+//! [`ship`] makes and checks shipped PTX; `cargo run -p common --bin ship-ptx` runs it.
 
 mod cache;
 mod nvrtc;
@@ -32,7 +32,7 @@ use nvrtc::{Nvrtc, Output};
 
 pub use cache::directory;
 
-/// The oldest architecture that the course supports, and what shipped PTX is compiled for.
+/// The oldest architecture that the course supports; shipped PTX is compiled for it.
 pub const DEFAULT_ARCHITECTURE: &str = "compute_75";
 
 /// Passed to every compilation. `.loc` lines cost nothing at run time, and diagnostics and profilers name CUDA lines by them.
@@ -87,7 +87,7 @@ macro_rules! kernel_source {
     };
 }
 
-/// What a kernel is compiled from, as one hash: text, headers beside it, options.
+/// One hash of everything that a kernel is compiled from: text, headers beside it, options.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Fingerprint(String);
 
@@ -107,7 +107,7 @@ pub(crate) struct Compiled {
     /// Machine code, if it was compiled for a real architecture.
     #[cfg_attr(not(feature = "cuda"), allow(dead_code))]
     pub(crate) cubin: Option<Vec<u8>>,
-    /// Always there: for the simulator, for a driver that has no cubin, and for the kernels' parameter lists.
+    /// Always present: for the simulator, for a driver without a cubin, and for the kernels' parameter lists.
     pub(crate) ptx: String,
     pub(crate) origin: Origin,
     /// The CUDA C, for diagnostics.
@@ -164,7 +164,7 @@ impl Compiled {
 }
 
 impl KernelSource {
-    /// A kernel made up at run time, with no file.
+    /// A kernel that is written at run time and has no file.
     pub fn from_text(name: impl Into<String>, source: impl Into<String>) -> KernelSource {
         KernelSource {
             name: Cow::Owned(name.into()),
@@ -175,7 +175,7 @@ impl KernelSource {
         }
     }
 
-    /// A kernel file that was not there at build time, such as a reader's own.
+    /// A kernel file that did not exist at build time, such as a reader's own.
     ///
     /// # Errors
     /// [`Error::Io`] if it cannot be read.
@@ -260,7 +260,7 @@ impl Current {
         let mut headers = BTreeMap::new();
         let mut wanted: Vec<String> = includes(&text, '"').map(str::to_owned).collect();
         while let Some(name) = wanted.pop() {
-            // A header that is not there is NVRTC's to report.
+            // NVRTC reports a missing header.
             if let Ok(header) = std::fs::read_to_string(dir.join(&name))
                 && !headers.contains_key(&name)
             {
@@ -272,7 +272,7 @@ impl Current {
         Ok(Current { text, path: Some(path.to_owned()), headers })
     }
 
-    /// Of everything that the PTX depends on but the compiler itself. Line ends do not count, since git may change them.
+    /// The hash of everything that the PTX depends on except the compiler. Line ends do not count, since git may change them.
     pub(crate) fn hash(&self) -> String {
         let mut hasher = Sha256::new();
         let mut add = |part: &str| {
@@ -364,7 +364,7 @@ fn compile_with(source: &KernelSource, target: &Target, nvrtc: Result<&Nvrtc, &s
     let label = source.label();
     let (minimum, variant) = parse_architecture(&directives.architecture).ok_or_else(|| {
         Error::Invalid(format!(
-            "{label}: `{}` is no architecture (compute_75, compute_80, compute_90a, …)",
+            "{label}: `{}` is not an architecture (compute_75, compute_80, compute_90a, …)",
             directives.architecture
         ))
     })?;
@@ -561,7 +561,7 @@ mod tests {
     #[test]
     fn with_nvrtc_damaged_ptx_is_compiled_again() {
         let Ok(nvrtc) = nvrtc::nvrtc() else {
-            println!("skipped, since there is no NVRTC");
+            println!("skipped: no NVRTC on this machine");
             return;
         };
         let damaged = SCALE_ADD.ptx.clone().unwrap().replace("fma", "add");
@@ -573,7 +573,7 @@ mod tests {
     #[test]
     fn with_nvrtc_a_gpu_gets_machine_code_of_its_own_and_a_newer_one_ptx() {
         let Ok(nvrtc) = nvrtc::nvrtc() else {
-            println!("skipped, since there is no NVRTC");
+            println!("skipped: no NVRTC on this machine");
             return;
         };
         let compiled = compile_with(&SCALE_ADD, &gpu(9, 0), Ok(nvrtc)).unwrap();

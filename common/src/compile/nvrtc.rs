@@ -1,7 +1,7 @@
 //! NVRTC: CUDA C to PTX and cubin, inside this process.
 //!
-//! Bound by hand, with the eleven functions that compiling takes, so that it is the library that [`crate::probe`] found, works
-//! without the `cuda` feature (a simulator's kernels need no GPU to be compiled), and is an error where it is absent.
+//! The eleven functions that compiling needs are bound by hand: so the library is the one that [`crate::probe`] found, works
+//! without the `cuda` feature (compiling for the simulator needs no GPU), and is an error where it is absent.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
@@ -17,7 +17,7 @@ pub(crate) struct Nvrtc {
     functions: Functions,
 }
 
-/// What a successful compilation gives.
+/// The result of a successful compilation.
 pub(crate) struct Output {
     pub(crate) ptx: String,
     /// Machine code, if the architecture was a real one (`sm_90`).
@@ -48,13 +48,13 @@ struct Functions {
     cubin: Text,
 }
 
-/// A pair of functions that tell the size of a text and copy it.
+/// A pair of functions that give the size of a text and copy it.
 struct Text {
     size: unsafe extern "C" fn(Program, *mut usize) -> Status,
     copy: unsafe extern "C" fn(Program, *mut c_char) -> Status,
 }
 
-/// The NVRTC of this machine, loaded once; `Err` says where it was looked for.
+/// This machine's NVRTC, loaded once; `Err` says which libraries were tried and what is wrong with each.
 pub(crate) fn nvrtc() -> Result<&'static Nvrtc, &'static str> {
     static NVRTC: OnceLock<Result<Nvrtc, String>> = OnceLock::new();
     NVRTC.get_or_init(Nvrtc::load).as_ref().map_err(String::as_str)

@@ -1,7 +1,7 @@
-//! The PTX in the repository: made once with NVRTC, checked against its source ever after.
+//! The PTX in the repository: made once with NVRTC and checked against its source from then on.
 //!
 //! Beside `kernels/NAME.cu` lies `kernels/ptx/NAME.ptx`, with a head that says which source it was made from. It runs where
-//! there is no NVRTC, and it is the same text whoever makes it: paths are relative to the workspace.
+//! there is no NVRTC. It is the same text on every machine, since paths are relative to the workspace.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,12 +13,12 @@ use super::{Current, forward_slashes, run_nvrtc};
 use crate::error::{Error, Result};
 use crate::{probe, replace};
 
-/// How a kernel's shipped PTX stands to its source.
+/// Whether a kernel's shipped PTX fits its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// Made from this source.
     Fresh,
-    /// There is none.
+    /// There is no shipped PTX.
     Missing,
     /// The source has changed since.
     Stale,
@@ -58,8 +58,8 @@ pub fn shipped_path(kernel: &Path) -> PathBuf {
     kernel.with_file_name("ptx").join(name)
 }
 
-/// Every `.cu` in a directory called `kernels` below `root`, in order; not those with their `.ptx` right beside them, which
-/// come with a script of their own.
+/// Every `.cu` in a directory called `kernels` below `root`, in order, except those with their `.ptx` right beside them, which
+/// have a script of their own.
 ///
 /// # Errors
 /// [`Error::Io`] if a directory cannot be read.
@@ -99,7 +99,7 @@ pub(crate) fn source_hash(ptx: &str) -> Option<&str> {
 /// What begins the line of the head that has the hash of all that follows it.
 const BODY_HASH: &str = "// body sha256: ";
 
-/// True if the text behind the head is the one that was shipped. Its line ends are those of Unix.
+/// True if the text after the head is the text that was shipped. Expects Unix line ends.
 pub(crate) fn is_whole(ptx: &str) -> bool {
     let mut rest = ptx;
     while let Some((line, body)) = rest.split_once('\n')
@@ -153,8 +153,8 @@ fn generate_with(nvrtc: &Nvrtc, kernel: &Path, root: &Path) -> Result<String> {
     ))
 }
 
-/// Compares what is shipped for `kernel` with its source and, if the NVRTC here is the one that made it, with what that
-/// makes of it now.
+/// Compares what is shipped for `kernel` with its source and, if this machine's NVRTC is the version that made it, with a new
+/// compilation.
 ///
 /// # Errors
 /// [`Error::Compile`], [`Error::Io`].
@@ -234,12 +234,11 @@ fn relative_files(ptx: &str, label: &str, root: &Path) -> String {
         match parts {
             Some((index, (path, rest))) => {
                 let path = path.replace("\\\\", "/").replace('\\', "/");
-                let relative = match path.ends_with(&own) {
-                    true => label,
-                    false => bases
-                        .iter()
-                        .find_map(|base| path.strip_prefix(base.as_str()))
-                        .unwrap_or_else(|| path.rsplit('/').next().unwrap_or(&path)),
+                let in_base = || bases.iter().find_map(|base| path.strip_prefix(base.as_str()));
+                let relative = if path.ends_with(&own) {
+                    label
+                } else {
+                    in_base().unwrap_or_else(|| path.rsplit('/').next().unwrap_or(&path))
                 };
                 out.push_str(&format!("\t.file\t{index} \"{relative}\"{rest}\n"));
             }
