@@ -83,6 +83,7 @@ impl<B: Backend> BasicBlock<B> {
     }
 }
 
+// ANCHOR: block
 impl<B: Backend> Module<B> for BasicBlock<B> {
     fn forward<'p>(&'p self, x: Value<'p, B>) -> Result<Value<'p, B>> {
         let y = self.first.forward(x.clone())?;
@@ -97,6 +98,7 @@ impl<B: Backend> Module<B> for BasicBlock<B> {
         Ok(y)
     }
 }
+// ANCHOR_END: block
 
 /// The network: from images \[N, 3, H, W\] to logits \[N, classes\]. Each basic block's output can be observed.
 #[derive(Debug)]
