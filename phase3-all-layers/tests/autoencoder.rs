@@ -29,7 +29,7 @@ const ODD: Config = Config { n_mels: 13, frames: 3, latent: 5, slice_latent: 7 }
 const CASES: [(Config, &[usize]); 4] =
     [(ODD, &[1, 3, 33]), (Config::ORIGINAL, &[1, 3, 33]), (Config::MEDIUM, &[1, 3, 33]), (Config::LARGE, &[1])];
 
-/// The model in f64, one loop a dimension.
+/// The model in f64, one loop per dimension.
 struct InF64<'a> {
     config: Config,
     parameters: &'a Parameters,
@@ -275,7 +275,7 @@ device_test! {
         let parameters = ODD.seeded(SEED);
         let x = Tensor::random(&[3, ODD.inputs()], 1);
         let expected = InF64 { config: ODD, parameters: &parameters }.all(&x);
-        // A file of another layer, in which the kernel has not the name that is looked for.
+        // A file of another layer, in which no kernel has the name that is looked for.
         let no_gelu = Sources { gelu: RowNorm::SOURCE, ..Sources::default() };
         let no_row_norm = Sources { row_norm: Gelu::SOURCE, ..Sources::default() };
         for (sources, fallen) in

@@ -66,7 +66,7 @@ device_test! {
         let expected = cpu.infer(&ResNet::load(&cpu, config, &parameters)?, &images)?;
         let network = ResNet::load(&Unfused::new(&device), config, &parameters)?;
         let mut planned = Planned::new(&device, &network, images.shape())?;
-        // conv1's output is 3.2 MB; behind it three of 0.8 MB are alive at a time.
+        // conv1's output is 3.2 MB; after it three of 0.8 MB are alive at a time.
         let workspace = planned.workspace();
         assert_eq!(workspace.floor_bytes(), 4 * (64 * 112 * 112 + 64 * 56 * 56));
         assert!(workspace.bytes() <= workspace.floor_bytes() * 5 / 4, "{}", workspace.bytes());

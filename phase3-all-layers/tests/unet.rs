@@ -73,7 +73,7 @@ device_test! {
         let module = network.at(steps(&[1.0, 2.0]).to_device(&device)?);
         let planned = Planned::new(&device, &module, &[2, 8, 16, 16])?;
         let workspace = planned.workspace();
-        // The scores of full resolution, 2 × 8 heads of 256 × 256, and what lives beside them.
+        // The scores of full resolution, 2 × 8 heads of 256 × 256, and what lives at the same time.
         let scores = 4 * 2 * 8 * 256 * 256;
         assert!((scores..scores * 5 / 4).contains(&workspace.floor_bytes()), "{}", workspace.floor_bytes());
         assert!(workspace.bytes() <= workspace.floor_bytes() * 21 / 20, "{}", workspace.bytes());

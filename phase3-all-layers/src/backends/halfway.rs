@@ -62,7 +62,7 @@ pub struct ConvOnDevice {
 #[derive(Debug)]
 pub enum Half {
     /// A convolution or BatchNorm, on the device.
-    Device(Ready),
+    Device(Box<Ready>),
     /// Anything else, on the CPU.
     Cpu(Operation),
 }
@@ -90,12 +90,14 @@ impl OnHost for ConvOnDevice {}
 impl Backend for ConvOnDevice {
     type Layer = Half;
     type Pass = ConvOnDevice;
-    /// On the device behind a convolution, else on the host.
+    /// On the device after a convolution, else on the host.
     type Made = Tensor;
 
     fn load(&self, operation: Operation) -> Result<Half> {
         match operation {
-            Operation::Conv2d { .. } | Operation::BatchNorm { .. } => Ok(Half::Device(self.device.load(operation)?)),
+            Operation::Conv2d { .. } | Operation::BatchNorm { .. } => {
+                Ok(Half::Device(Box::new(self.device.load(operation)?)))
+            }
             other => Ok(Half::Cpu(self.cpu.load(other)?)),
         }
     }

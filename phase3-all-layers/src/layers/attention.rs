@@ -19,7 +19,7 @@ pub struct Attention {
 /// A tile of a product, for large products or small ones.
 #[derive(Clone, Debug)]
 struct Tile {
-    /// Rows and columns; 8 × 8 of them a thread.
+    /// Rows and columns; each thread has 8 × 8 of them.
     sides: [usize; 2],
     /// For rows that begin at multiples of 16 bytes, and for any.
     kernels: [Kernel; 2],
@@ -61,7 +61,7 @@ impl Attention {
         })
     }
 
-    /// The same with its tiles chosen for so many multiprocessors: the larger ones, if there is one for each at least.
+    /// The same with its tiles chosen for this number of multiprocessors: the larger ones, if there is at least one for each.
     #[must_use]
     pub fn for_processors(self, processors: usize) -> Attention {
         Attention { processors, ..self }
@@ -159,7 +159,7 @@ impl Plan<'_> {
         })
     }
 
-    /// The arguments behind A, B and C.
+    /// The arguments after A, B and C.
     fn push(&self, launch: &mut LaunchArgs<'_>, strides: &[Strides; 3], alpha: &f32) {
         let [m, n, k] = &self.product;
         launch.arg(strides).arg(&self.heads).arg(m).arg(n).arg(k).arg(alpha);

@@ -139,7 +139,7 @@ impl SiluSum {
     }
 }
 
-/// A value a channel added in place, y\[n, c, h, w\] += v\[n, c\], `add_channel_01.cu`. One IEEE addition a value: the bits are the
+/// One value per channel added in place, y\[n, c, h, w\] += v\[n, c\], `add_channel_01.cu`. One IEEE addition per value: the bits are the
 /// CPU's.
 #[derive(Clone, Debug)]
 pub struct AddChannel {

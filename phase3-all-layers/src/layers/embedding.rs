@@ -4,7 +4,7 @@ use common::limits::fits_i32;
 use common::prelude::*;
 use common::reference::embedding_frequencies;
 
-/// \[cos, sin\] of step·10000^(−j/(c/2)), `timestep_01.cu`: one thread a pair, in double precision and rounded once.
+/// \[cos, sin\] of step·10000^(−j/(c/2)), `timestep_01.cu`: one thread per pair, in double precision and rounded once.
 #[derive(Clone, Debug)]
 pub struct TimestepEmbedding {
     kernel: Kernel,

@@ -3,7 +3,7 @@
 use common::limits::fits_i32;
 use common::prelude::*;
 
-/// Nearest upsampling by a whole factor, `upsample_01.cu`: one thread an output.
+/// Nearest upsampling by a whole factor, `upsample_01.cu`: one thread per output.
 #[derive(Clone, Debug)]
 pub struct Upsample {
     kernel: Kernel,
@@ -65,7 +65,7 @@ impl Upsample {
     }
 }
 
-/// Concatenation over channels, `concatenate_01.cu`: one thread a value.
+/// Concatenation over channels, `concatenate_01.cu`: one thread per value.
 #[derive(Clone, Debug)]
 pub struct Concatenate {
     kernel: Kernel,

@@ -5,12 +5,12 @@ use common::reference;
 
 use super::rows::{RowKernels, Rows};
 
-/// What a LayerNorm's rows are worked on by.
+/// What works on a LayerNorm's row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LayerNormStep {
-    /// `layer_norm_01_two_pass.cu`: a thread a row, which it reads three times.
+    /// `layer_norm_01_two_pass.cu`: one thread per row, which it reads three times.
     TwoPass,
-    /// `layer_norm_02_shuffle.cu`: a warp or block a row, which it holds in registers.
+    /// `layer_norm_02_shuffle.cu`: one warp or block per row, which it holds in registers.
     Shuffle,
 }
 

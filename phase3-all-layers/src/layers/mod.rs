@@ -1,4 +1,4 @@
-//! The layers that phase 2 has not.
+//! The layers that phase 2 does not have.
 
 mod attention;
 mod diffusion;
@@ -63,11 +63,11 @@ pub mod kinds {
     pub const DIFFUSION: &str = "Diffusion";
     /// A value copied, since it is needed again where it would be changed.
     pub const COPY: &str = "Copy";
-    /// Whatever the device failed to do.
+    /// What runs on the CPU because the device failed.
     pub const ON_CPU: &str = "on the CPU";
 }
 
-/// Max pooling, `max_pool_01.cu`: one thread an output.
+/// Max pooling, `max_pool_01.cu`: one thread per output.
 #[derive(Clone, Debug)]
 pub struct MaxPool {
     kernel: Kernel,
@@ -118,7 +118,7 @@ impl MaxPool {
     }
 }
 
-/// Adaptive average pooling, `average_pool_01.cu`: one warp an output.
+/// Adaptive average pooling, `average_pool_01.cu`: one warp per output.
 #[derive(Clone, Debug)]
 pub struct AdaptiveAvgPool {
     kernel: Kernel,
@@ -173,7 +173,7 @@ impl AdaptiveAvgPool {
     }
 }
 
-/// Residual addition in place, `add_01.cu`: one thread an element.
+/// Residual addition in place, `add_01.cu`: one thread per element.
 #[derive(Clone, Debug)]
 pub struct Add {
     kernel: Kernel,

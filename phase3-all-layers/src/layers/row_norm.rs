@@ -4,7 +4,7 @@ use common::prelude::*;
 
 use super::rows::Rows;
 
-/// Rows divided by their Euclidean norm, or by 1e-12 where that is larger, `row_norm_01.cu`: one block a row.
+/// Rows divided by their Euclidean norm, or by 1e-12 where that is larger, `row_norm_01.cu`: one block per row.
 #[derive(Clone, Debug)]
 pub struct RowNorm {
     kernel: Kernel,

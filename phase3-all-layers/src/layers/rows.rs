@@ -6,7 +6,7 @@ use common::prelude::*;
 /// Threads of a block.
 const BLOCK: u32 = 256;
 
-/// The longest row that a warp works on alone; a longer one has a block. So many values a warp holds in registers.
+/// The longest row that a warp works on alone; a longer one has a block. It is the number of values that a warp holds in registers.
 const FOR_A_WARP: u32 = 512;
 
 /// A tensor as rows of its last dimension.
@@ -53,7 +53,7 @@ pub(super) enum RowKernels {
 }
 
 impl RowKernels {
-    /// `name`: a thread a row.
+    /// `name`: one thread per row.
     pub(super) fn thread(device: &Device, source: &KernelSource, name: &str) -> Result<RowKernels> {
         Ok(RowKernels::Thread(device.kernel(source, name)?))
     }

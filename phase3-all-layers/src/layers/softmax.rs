@@ -7,9 +7,9 @@ use super::rows::{RowKernels, Rows};
 /// How a softmax finds maximum and sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SoftmaxStep {
-    /// `softmax_01_naive.cu`: a thread a row, one pass after the other.
+    /// `softmax_01_naive.cu`: one thread per row, one pass after the other.
     Naive,
-    /// `softmax_02_online.cu`: a warp or block a row, both in one pass.
+    /// `softmax_02_online.cu`: one warp or block per row, both in one pass.
     Online,
 }
 

@@ -3,7 +3,7 @@
 use common::limits::fits_i32;
 use common::prelude::*;
 
-/// \[B, R, C\] → \[B, C, R\], such as from images to tokens and back, `transpose_01.cu`: a block a tile of 32 × 32.
+/// \[B, R, C\] → \[B, C, R\], such as from images to tokens and back, `transpose_01.cu`: one block per tile of 32 × 32.
 #[derive(Clone, Debug)]
 pub struct Transpose {
     transpose: Kernel,

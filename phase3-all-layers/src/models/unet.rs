@@ -22,7 +22,7 @@ use crate::nn::{Backend, Layer, Module, Operation, Parameters, Scope, Value, sec
 pub const INPUTS: usize = 2 * LATENTS;
 /// Channels of a frame's latents, and of the noise in them.
 pub const LATENTS: usize = 4;
-/// The sides of latents are multiples of this: they are halved three times, and doubled as often.
+/// The sides of latents are multiples of this: they are halved three times, then doubled three times.
 pub const MULTIPLE: usize = 8;
 
 /// What decides everything else.

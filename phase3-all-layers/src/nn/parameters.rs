@@ -14,7 +14,7 @@ use safetensors::{Dtype, SafeTensors};
 const COUNTER: &str = ".num_batches_tracked";
 /// Bytes for what is in a file beside its values: names and shapes, of which the format allows 100 MB.
 const HEADER: u64 = 128 << 20;
-/// So many names stand in a message; the rest are counted.
+/// Names that a message lists; the rest are counted.
 const NAMED: usize = 5;
 
 /// Tensors on the host, by name.
@@ -49,7 +49,7 @@ impl Parameters {
     ///
     /// # Errors
     /// [`Error::Invalid`] with the file and what is wrong: it cannot be read, is truncated or of another format; tensors are
-    /// missing, too many, of another shape or type; or one holds a value that is no finite number.
+    /// missing, too many, of another shape or type; or one holds a value that is not finite.
     pub fn open(path: &Path, shapes: &[(String, Vec<usize>)]) -> Result<Parameters> {
         let name = path.display().to_string();
         // The widest type has eight bytes. It is refused, but with a better reason.
@@ -70,7 +70,7 @@ impl Parameters {
         let missing = shapes.iter().filter(|(name, _)| file.tensor(name).is_err()).map(|(name, _)| name.as_str());
         let known = |name: &str| name.ends_with(COUNTER) || shapes.iter().any(|(other, _)| other == name);
         let extra = file.names().into_iter().filter(|name| !known(name));
-        for (problem, names) in [("it has not", list(missing)), ("nobody knows its", list(extra))] {
+        for (problem, names) in [("it lacks", list(missing)), ("the model does not have its", list(extra))] {
             if let Some(names) = names {
                 return Err(wrong(format!("{problem} {names}")));
             }
@@ -182,8 +182,8 @@ mod tests {
             let error = read(tensors, cut).unwrap_err().to_string();
             assert!(error.contains("weights.safetensors: ") && error.contains(what), "{error}");
         };
-        says(&[weight()], 0, "it has not `b.bias`");
-        says(&[weight(), good(), ("c", Dtype::F32, &[1], f32s(&[0.0]))], 0, "nobody knows its `c`");
+        says(&[weight()], 0, "it lacks `b.bias`");
+        says(&[weight(), good(), ("c", Dtype::F32, &[1], f32s(&[0.0]))], 0, "the model does not have its `c`");
         says(
             &[weight(), ("b.bias", Dtype::F32, &[2], f32s(&[1.0, 2.0]))],
             0,
