@@ -244,7 +244,8 @@ impl CudaDevice {
         let mut slice =
             unsafe { context.alloc_pinned_with_flags::<u8>(bytes, sys::CU_MEMHOSTALLOC_PORTABLE) }.map_err(fail)?;
         slice.as_mut_slice().map_err(fail)?.fill(0);
-        Ok(PinnedBuffer::new(Handle::Cuda(Pinned(slice)), len))
+        let copied = context.new_event(Some(sys::CUevent_flags::CU_EVENT_BLOCKING_SYNC)).map_err(fail)?;
+        Ok(PinnedBuffer::new(Handle::Cuda(Pinned { slice, copied }), len))
     }
 
     /// Loads a cubin, or PTX text for the driver to compile with its optimiser at `level`, 0 to 4 (its own choice is 4); the
@@ -409,21 +410,40 @@ impl Drop for Memory {
     }
 }
 
-/// Page-locked host memory. cudarc's slice carries an event of the last copy, which every access from the host waits for.
-pub(crate) struct Pinned(PinnedHostSlice<u8>);
+/// Page-locked host memory. Every access from the host waits for the last copy.
+pub(crate) struct Pinned {
+    /// Carries an event of the last copy, but cudarc records it only if there are several streams.
+    slice: PinnedHostSlice<u8>,
+    /// The last copy while there was one stream.
+    copied: CudaEvent,
+}
 
 impl Pinned {
     pub(crate) fn bytes(&self) -> Result<&[u8]> {
-        self.0.as_slice().map_err(|e| error(WAIT_FOR_COPY, self.0.context(), e))
+        let waited = self.copied.synchronize().and_then(|()| self.slice.as_slice());
+        waited.map_err(|e| error(WAIT_FOR_COPY, self.slice.context(), e))
     }
 
     pub(crate) fn bytes_mut(&mut self) -> Result<&mut [u8]> {
-        let context = self.0.context().clone();
-        self.0.as_mut_slice().map_err(|e| error(WAIT_FOR_COPY, &context, e))
+        let context = self.slice.context().clone();
+        let waited = self.copied.synchronize().and_then(|()| self.slice.as_mut_slice());
+        waited.map_err(|e| error(WAIT_FOR_COPY, &context, e))
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        self.slice.context().record_err(self.copied.synchronize());
     }
 }
 
 const WAIT_FOR_COPY: &str = "waiting for a copy";
+
+/// Records the end of a copy just queued, unless cudarc does. It begins with the second stream, which stays
+/// ([`Shared::second_stream`]), and making that stream waits for all copies before.
+fn record_copy(copied: &CudaEvent, stream: &CudaStream) -> std::result::Result<(), DriverError> {
+    if stream.context().is_managing_stream_synchronization() { Ok(()) } else { copied.record(stream) }
+}
 
 /// A stream.
 #[derive(Clone)]
@@ -524,15 +544,16 @@ impl Backend for Queue {
         self.bind(OPERATION)?;
         let (ptr, _written) = memory.0.device_ptr_mut(&self.stream);
         let ptr = ptr + range.start as u64;
-        if let Host::Pinned(PinnedBuffer { memory: Handle::Cuda(Pinned(pinned)), .. }) = &source
-            && pinned.context() == self.stream.context()
+        if let Host::Pinned(PinnedBuffer { memory: Handle::Cuda(Pinned { slice, copied }), .. }) = &source
+            && slice.context() == self.stream.context()
         {
             // SAFETY: the slice is only read by the copy queued here, whose end `_reading` marks; the pinned buffer waits for
             // that mark before anyone writes or frees it.
-            let (bytes, _reading) = unsafe { pinned.stream_synced_slice(&self.stream) };
+            let (bytes, _reading) = unsafe { slice.stream_synced_slice(&self.stream) };
             let bytes = &bytes[..range.len()];
             // SAFETY: the range lies inside the memory and is as long as the source.
-            return self.check(OPERATION, unsafe { result::memcpy_htod_async(ptr, bytes, self.stream.cu_stream()) });
+            let queued = unsafe { result::memcpy_htod_async(ptr, bytes, self.stream.cu_stream()) };
+            return self.check(OPERATION, queued.and_then(|()| record_copy(copied, &self.stream)));
         }
         let bytes: &[u8] = bytemuck::cast_slice(source.slice()?);
         // SAFETY: the lengths are equal, and the synchronisation keeps `bytes` borrowed until the copy is over.
@@ -548,14 +569,15 @@ impl Backend for Queue {
         self.bind(OPERATION)?;
         let (ptr, _read) = memory.0.device_ptr(&self.stream);
         let ptr = ptr + range.start as u64;
-        if let HostMut::Pinned(PinnedBuffer { memory: Handle::Cuda(Pinned(pinned)), .. }) = &mut dst
-            && pinned.context() == self.stream.context()
+        if let HostMut::Pinned(PinnedBuffer { memory: Handle::Cuda(Pinned { slice, copied }), .. }) = &mut dst
+            && slice.context() == self.stream.context()
         {
             // SAFETY: the pinned buffer waits for the mark that `_writing` leaves before anyone reads or frees it.
-            let (bytes, _writing) = unsafe { pinned.stream_synced_mut_slice(&self.stream) };
+            let (bytes, _writing) = unsafe { slice.stream_synced_mut_slice(&self.stream) };
             let bytes = &mut bytes[..range.len()];
             // SAFETY: the range lies inside the memory and is as long as the destination.
-            return self.check(OPERATION, unsafe { result::memcpy_dtoh_async(bytes, ptr, self.stream.cu_stream()) });
+            let queued = unsafe { result::memcpy_dtoh_async(bytes, ptr, self.stream.cu_stream()) };
+            return self.check(OPERATION, queued.and_then(|()| record_copy(copied, &self.stream)));
         }
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(dst.slice_mut()?);
         // SAFETY: the lengths are equal, and the synchronisation keeps `bytes` borrowed until the copy is over.

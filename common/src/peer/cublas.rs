@@ -4,6 +4,8 @@ use cudarc::cublas::{CudaBlas, Gemm as _, GemmConfig, sys};
 
 use super::open::{failed, int, open, view, view_mut};
 use crate::device::Stream;
+#[cfg(doc)]
+use crate::error::Error;
 use crate::error::Result;
 use crate::probe::Library;
 use crate::tensor::Tensor;
