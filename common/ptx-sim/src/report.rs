@@ -34,7 +34,7 @@ fn line_range(source: &str, line: u32, column: u32) -> Option<std::ops::Range<us
 /// Largest source file that is read for a diagnostic.
 const MAX_SOURCE: u64 = 16 << 20;
 
-/// The text of a CUDA source file. The path comes from the PTX, which may be a stranger's: nothing is read that does not
+/// The text of a CUDA source file. The path comes from the PTX, which may be untrusted: nothing is read that does not
 /// look like source, so that no diagnostic shows a line of another file or waits for a device.
 fn cuda_source(path: &Path) -> Option<String> {
     let extension = path.extension()?.to_str()?;

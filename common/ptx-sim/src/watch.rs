@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::trace::Site;
 
-/// What to watch, where, and whom to tell.
+/// What to watch, where, and what receives it.
 #[derive(Clone, Debug)]
 pub struct WatchRequest {
     /// The instructions to tell of: those that fit any of these.

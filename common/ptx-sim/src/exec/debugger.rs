@@ -270,9 +270,10 @@ fn families(known: &[&str], asked: &str) -> String {
     let with_percent = format!("%{asked}");
     let meant =
         if known.contains(&with_percent.as_str()) { format!("did you mean `{with_percent}`? ") } else { String::new() };
-    match list.is_empty() {
-        true => format!("{meant}the kernel uses no registers"),
-        false => format!("{meant}the kernel uses {}", list.join(", ")),
+    if list.is_empty() {
+        format!("{meant}the kernel uses no registers")
+    } else {
+        format!("{meant}the kernel uses {}", list.join(", "))
     }
 }
 

@@ -8,11 +8,11 @@
 //! | --- | --- |
 //! | `launch`, `block`, `warp`, `rows`, `local`, `barrier`, `copies`, `shadow` | the state of a launch, data first |
 //! | `problem`, `place` | what an access does, and what is wrong with one |
-//! | `schedule` → `interpret` | blocks over cores, warps in turn, and the executor's loop |
+//! | `schedule`, `interpret` | blocks over cores and warps in turn; the executor's loop |
 //! | `arithmetic`, `together`, `matrix`, `control`, `calls` | arms of the loop that are not memory |
 //! | `check`, `elements`, `vector`, `load_store`, `atomic`, `async_copy` | arms of the loop that are |
 //! | `builtin`, `printf`, `malloc` | functions that the device brings with it |
-//! | `monitor`, `scene`, `watch` | what a launch tells those who watch it: |
+//! | `monitor`, `scene`, `watch` | what a launch reports while it runs, to: |
 //! | `sanitise`, `profiler`, `tracer`, `debugger` | … mistakes, counts, a trace, values |
 
 mod address;

@@ -239,9 +239,9 @@ fn exponent(text: &str) -> String {
 fn general(value: f64, precision: usize, keep_zeros: bool) -> String {
     let scientific = format!("{value:.*e}", precision - 1);
     let power: i32 = scientific.split_once('e').and_then(|(_, power)| power.parse().ok()).unwrap_or(0);
-    let strip = |text: String| match text.contains('.') && !keep_zeros {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text,
+    let strip = |text: String| {
+        let strips = text.contains('.') && !keep_zeros;
+        if strips { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
     };
     if power < -4 || power >= precision as i32 {
         let (mantissa, power) = scientific.split_once('e').unwrap_or((&scientific, "0"));

@@ -41,7 +41,7 @@ const MAX_RELEASES: usize = 16;
 /// ones; beyond, no race is reported that a handover may have prevented.
 const MAX_PLACES: usize = 1 << 18;
 
-/// Places that the question who knows of an access follows; beyond, the answer is yes.
+/// Maximum number of places that a search for a handover follows; beyond, one is assumed.
 const MAX_STEPS: usize = 64;
 
 fn what(record: Record) -> &'static str {
@@ -53,7 +53,7 @@ fn what(record: Record) -> &'static str {
     }
 }
 
-/// What a thread made known to whoever reads the place later.
+/// What a thread made known to later readers of the place.
 #[derive(Clone, Debug)]
 struct Release {
     at: u32,

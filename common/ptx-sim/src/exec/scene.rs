@@ -1,4 +1,4 @@
-//! A moment of a launch, as those see it who watch.
+//! A moment of a launch, as monitors see it.
 
 use super::block::Block;
 use super::launch::Launch;

@@ -1,4 +1,4 @@
-//! The memory that an instruction is about to touch, for what watches.
+//! The memory that an instruction is about to touch, for monitors.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! What is known of an operation without running it: what kind of work it is, and which registers it writes. A profiler,
-//! a debugger and whoever else asks finds it here; an operation that is new has its line in [`Op::facts`] and nowhere else.
+//! What is known of an operation without running it: what kind of work it is, and which registers it writes. The profiler
+//! and the debugger read it here; a new operation has its line in [`Op::facts`] and nowhere else.
 
 use super::op::*;
 use super::work::{Class, Work};

@@ -111,7 +111,7 @@ impl Fragment {
         self.places[at % self.places.len()]
     }
 
-    /// The fragment the other way round: for each place of the matrix, who holds it.
+    /// The fragment the other way round: for each place of the matrix, which lane holds it.
     pub(super) fn layout(&self, name: &'static str, number: Scalar) -> FragmentLayout {
         let places = || self.places.iter().map(|place| place.map(usize::from));
         let extent = [0, 1].map(|axis| places().map(|place| place[axis] + 1).max().unwrap_or(0));

@@ -82,7 +82,7 @@ impl Trace {
         self.access(pick, Space::Global).map(|access| sectors::draw(self, access))
     }
 
-    /// Draws an access to shared memory: which lane asks which of the 32 banks, and who has to wait.
+    /// Draws an access to shared memory: which lane reads from which of the 32 banks, and which have to wait.
     ///
     /// # Errors
     /// [`PictureError`] if no traced access fits `pick`.

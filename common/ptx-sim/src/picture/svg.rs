@@ -156,7 +156,7 @@ impl Svg {
         }
     }
 
-    /// The file. `description` is for those who cannot see it.
+    /// The file. `description` is for readers who cannot see the drawing.
     pub(super) fn finish(mut self, title: &str, description: &str) -> String {
         self.used[0] = true; // the paper
         let rules = |column: fn(&(&str, &str, &'static str, &'static str)) -> &'static str| -> Vec<(String, String)> {

@@ -75,7 +75,7 @@ fn model(trace: &Trace) -> Model {
         rows.push(Row { number, live, ..Row::default() });
     }
     let row_of = |rows: &[Row], warp: u32| rows.iter().position(|row| row.number == warp);
-    // Of each barrier: who came, when, and whether they wait.
+    // For each barrier: which warps came, when, and whether they wait.
     let mut arrived: Vec<(u32, usize, usize, u32, bool, u32)> = Vec::new();
     let mut marks = Vec::new();
     let mut releases = trace.releases.iter().peekable();
