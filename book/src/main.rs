@@ -31,7 +31,7 @@ fn run(cli: &Cli, shell: &mut Shell) -> Result<(), Box<dyn Error>> {
         if cli.open {
             show(server.url())?;
         }
-        server.run();
+        server.run()?;
         return Ok(());
     }
     let report = book.build(&output)?;

@@ -1,12 +1,15 @@
-//! `--serve`: the built book on this machine, built again when a file that it is made of changes.
+//! A server for this machine that builds again at every change and has pages reload themselves.
 //!
-//! Changes are found by comparing times and lengths of exactly what the last check read (or wished to read). That is a
-//! hundred `stat` calls, needs no file-watching library, and does not see `target/` below the workspace.
+//! axum on hyper, with limits in each direction, since any page in a browser can reach a port of this machine: it answers only under
+//! this machine's names, takes no bodies, bounds what a header may hold and how long it may come, and how long a connection lives.
+//! A slow reader waits alone. Files come from tower-http's `ServeDir`, which stays in its folder.
 
 use std::{
     collections::BTreeSet,
-    fs::{self, File},
+    fs, io,
+    net::{Ipv4Addr, TcpListener},
     path::{Path, PathBuf},
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -15,14 +18,48 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use tiny_http::{Header, Request, Response};
+use axum::{
+    Router,
+    body::{Body, to_bytes},
+    extract::Request,
+    http::{
+        StatusCode,
+        header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue},
+    },
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use hyper::server::conn::http1;
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use tokio::{net::TcpStream, sync::Semaphore, time::timeout};
+use tower_http::{limit::RequestBodyLimitLayer, services::ServeDir};
 
 use crate::{Book, BookError};
 
+/// How often the book's files are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(300);
 
 /// Answers with the number of builds so far.
 const BUILDS: &str = "/.builds";
+
+/// Bytes of a request's body; nothing here reads one.
+const BODY_LIMIT: usize = 1 << 10;
+/// Bytes of a request's first line and headers.
+const HEADER_LIMIT: usize = 32 << 10;
+/// In which the headers must have come.
+const HEADER_TIME: Duration = Duration::from_secs(10);
+/// Connections at a time; more wait.
+const CONNECTIONS: usize = 64;
+/// After this, a connection may finish its answer and takes no other request …
+const LIFETIME: Duration = Duration::from_secs(20);
+/// … for which it has this long.
+const FAREWELL: Duration = Duration::from_secs(10);
+/// Bytes of a page that the script is added to.
+const PAGE_LIMIT: usize = 64 << 20;
 
 /// Added to each page: reloads it when the number of builds has changed.
 const RELOAD: &str = r"<script>
@@ -38,7 +75,7 @@ const RELOAD: &str = r"<script>
 
 /// A server that listens and has built the book once.
 pub struct Server {
-    http: tiny_http::Server,
+    listener: TcpListener,
     url: String,
     book: Book,
     output: PathBuf,
@@ -51,11 +88,12 @@ impl Server {
     /// # Errors
     /// As [`Book::build`], and [`BookError::Listen`] if the port can't be had.
     pub fn start(book: Book, output: PathBuf, port: u16) -> Result<Server, BookError> {
-        let http = tiny_http::Server::http(("127.0.0.1", port))
-            .map_err(|error| BookError::Listen { port, reason: error.to_string() })?;
+        let refused = |error: io::Error| BookError::Listen { port, reason: error.to_string() };
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(refused)?;
+        let address = listener.local_addr().map_err(refused)?;
+        listener.set_nonblocking(true).map_err(refused)?;
         let files = book.build(&output)?.files;
-        let url = format!("http://{}/", http.server_addr());
-        Ok(Server { http, url, book, output, files })
+        Ok(Server { listener, url: format!("http://{address}/"), book, output, files })
     }
 
     /// Where the browser finds the book.
@@ -64,18 +102,88 @@ impl Server {
     }
 
     /// Watches and answers until the process ends.
-    pub fn run(self) {
-        let Server { http, book, output, files, .. } = self;
+    ///
+    /// # Errors
+    /// If the system has no thread or event queue for it.
+    pub fn run(self) -> io::Result<()> {
+        let Server { listener, book, output, files, .. } = self;
         let builds = Arc::new(AtomicU64::new(1));
-        let watcher = {
-            let (builds, output) = (Arc::clone(&builds), output.clone());
-            move || watch(&book, &output, files, &builds)
-        };
-        thread::spawn(watcher);
-        for request in http.incoming_requests() {
-            // A browser that went away while we answered is no error of ours.
-            let _ = answer(request, &output, builds.load(Ordering::Relaxed));
+        let router = router(&output, Arc::clone(&builds));
+        thread::Builder::new().spawn(move || watch(&book, &output, files, &builds))?;
+        // One thread is enough: files are read by others.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(accept(listener, router))
+    }
+}
+
+/// What is answered to which path.
+fn router(output: &Path, builds: Arc<AtomicU64>) -> Router {
+    Router::new()
+        .route(BUILDS, get(move || async move { builds.load(Ordering::Relaxed).to_string() }))
+        .fallback_service(ServeDir::new(output))
+        .layer(middleware::map_response(with_reload))
+        .layer(RequestBodyLimitLayer::new(BODY_LIMIT))
+        .layer(middleware::from_fn(for_this_machine))
+}
+
+/// Refuses requests under names that are not this machine's: with a name of its own that leads here, a page of another site could
+/// read the answers.
+async fn for_this_machine(request: Request, next: Next) -> Response {
+    let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let name = host.rsplit_once(':').map_or(host, |(name, _port)| name);
+    if matches!(name, "127.0.0.1" | "localhost") {
+        next.run(request).await
+    } else {
+        (StatusCode::MISDIRECTED_REQUEST, "this server answers to localhost only\n").into_response()
+    }
+}
+
+/// Pages with the script that reloads them; nothing is kept by the browser, which could take an old page for the new one.
+async fn with_reload(response: Response) -> Response {
+    let (mut head, body) = response.into_parts();
+    head.headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    let is_page = head.headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"));
+    if !is_page || head.status != StatusCode::OK {
+        return Response::from_parts(head, body);
+    }
+    let Ok(page) = to_bytes(body, PAGE_LIMIT).await else {
+        return (StatusCode::INTERNAL_SERVER_ERROR, "the page cannot be read\n").into_response();
+    };
+    let page = String::from_utf8_lossy(&page).replacen("</body>", &format!("{RELOAD}</body>"), 1);
+    head.headers.remove(CONTENT_LENGTH);
+    head.headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    Response::from_parts(head, Body::from(page))
+}
+
+/// Takes connections and answers each on its own.
+async fn accept(listener: TcpListener, router: Router) -> io::Result<()> {
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    let free = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let Ok(place) = Arc::clone(&free).acquire_owned().await else { return Ok(()) };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let router = router.clone();
+                tokio::spawn(async move {
+                    serve(stream, router).await;
+                    drop(place);
+                });
+            }
+            // The other side went away, or there are no descriptors left for now.
+            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
         }
+    }
+}
+
+/// Answers the requests of a connection until it ends or its time is over. A browser that went away is no error of ours.
+async fn serve(stream: TcpStream, router: Router) {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIME).max_buf_size(HEADER_LIMIT);
+    let connection = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    let mut connection = pin!(connection);
+    if timeout(LIFETIME, connection.as_mut()).await.is_err() {
+        connection.as_mut().graceful_shutdown();
+        let _ = timeout(FAREWELL, connection).await;
     }
 }
 
@@ -90,10 +198,7 @@ fn watch(book: &Book, output: &Path, mut files: BTreeSet<PathBuf>, builds: &Atom
             files = report.files;
             // Taken before rendering: an edit meanwhile is seen at the next look.
             before = stamps(&files);
-            match report.problems.is_empty() {
-                true => book.render(output),
-                false => Err(BookError::Problems(report.problems)),
-            }
+            if report.problems.is_empty() { book.render(output) } else { Err(BookError::Problems(report.problems)) }
         });
         match rendered {
             Ok(()) => {
@@ -112,74 +217,4 @@ fn stamps(files: &BTreeSet<PathBuf>) -> Vec<Option<(SystemTime, u64)>> {
         Some((data.modified().ok()?, data.len()))
     };
     files.iter().map(stamp).collect()
-}
-
-fn answer(request: Request, output: &Path, builds: u64) -> std::io::Result<()> {
-    let path = request.url().split(['?', '#']).next().unwrap_or_default();
-    if path == BUILDS {
-        return request.respond(Response::from_string(builds.to_string()));
-    }
-    let Some(file) = file_for(path).map(|file| output.join(file)) else {
-        return request.respond(Response::from_string("not a page").with_status_code(404));
-    };
-    let header = Header::from_bytes("Content-Type", content_type(&file)).expect("content types are ASCII");
-    if file.extension().is_some_and(|extension| extension == "html") {
-        return match fs::read_to_string(&file) {
-            Ok(page) => {
-                let page = page.replacen("</body>", &format!("{RELOAD}</body>"), 1);
-                request.respond(Response::from_string(page).with_header(header))
-            }
-            Err(_) => request.respond(Response::from_string("no such page").with_status_code(404)),
-        };
-    }
-    match File::open(&file) {
-        Ok(content) => request.respond(Response::from_file(content).with_header(header)),
-        Err(_) => request.respond(Response::from_string("no such file").with_status_code(404)),
-    }
-}
-
-/// The file below the output folder that a request path names. mdBook's names are plain, so anything with an escape, a
-/// drive letter, a backslash or a dot in front names nothing.
-fn file_for(path: &str) -> Option<PathBuf> {
-    let path = path.strip_prefix('/')?;
-    let plain = |part: &str| {
-        !part.is_empty()
-            && !part.starts_with('.')
-            && part.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
-    };
-    match path.strip_suffix('/').unwrap_or(path) {
-        "" => Some(PathBuf::from("index.html")),
-        folder if path.ends_with('/') => folder.split('/').all(plain).then(|| Path::new(folder).join("index.html")),
-        file => file.split('/').all(plain).then(|| PathBuf::from(file)),
-    }
-}
-
-fn content_type(file: &Path) -> &'static str {
-    match file.extension().and_then(|extension| extension.to_str()) {
-        Some("html") => "text/html; charset=utf-8",
-        Some("css") => "text/css; charset=utf-8",
-        Some("js") => "text/javascript; charset=utf-8",
-        Some("json") => "application/json",
-        Some("svg") => "image/svg+xml",
-        Some("png") => "image/png",
-        Some("woff2") => "font/woff2",
-        Some("txt") => "text/plain; charset=utf-8",
-        _ => "application/octet-stream",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_request_never_leaves_the_output_folder() {
-        for path in ["/../secret", "/a/../../b", "/C:/x", "/a\\b", "/%2e%2e/x", "//etc/passwd", "relative", "/.builds2"]
-        {
-            assert_eq!(file_for(path), None, "{path}");
-        }
-        assert_eq!(file_for("/"), Some("index.html".into()));
-        assert_eq!(file_for("/a/b-1.html"), Some("a/b-1.html".into()));
-        assert_eq!(file_for("/a/"), Some(Path::new("a").join("index.html")));
-    }
 }

@@ -1,17 +1,12 @@
-//! The course's own book: sound, rendered as the checker believes, and served.
+//! The course's own book: sound, and rendered as the checker believes.
 #![allow(clippy::unwrap_used)]
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    io::{Read, Write},
-    net::TcpStream,
-    path::{Path, PathBuf},
-    thread,
-    time::{Duration, Instant},
 };
 
-use book::{Book, check::pages_below, outline::outline, serve::Server};
+use book::{Book, check::pages_below, outline::outline};
 use tempfile::TempDir;
 
 #[test]
@@ -76,50 +71,4 @@ fn every_relative_link_of_the_rendered_book_leads_somewhere() {
     }
     assert!(followed > 20, "{followed}");
     assert_eq!(broken, BTreeSet::new());
-}
-
-#[test]
-fn the_server_shows_pages_and_builds_again_after_an_edit() {
-    let workspace = TempDir::new().unwrap();
-    let root = workspace.path().join("book");
-    copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("book.toml"), root.join("book.toml"));
-    copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("style.css"), root.join("style.css"));
-    fs::create_dir(root.join("pages")).unwrap();
-    fs::write(root.join("pages/SUMMARY.md"), "# S\n\n- [One](one.md)\n").unwrap();
-    fs::write(root.join("pages/one.md"), "# One\n\nbefore\n").unwrap();
-
-    let book = Book::open(&root, &[]).unwrap();
-    let server = Server::start(book, workspace.path().join("out"), 0).unwrap();
-    let address = server.url().trim_start_matches("http://").trim_end_matches('/').to_owned();
-    thread::spawn(move || server.run());
-
-    let page = get(&address, "/one.html");
-    assert!(page.starts_with("HTTP/1.1 200") && page.contains("before") && page.contains("location.reload"), "{page}");
-    assert!(get(&address, "/").starts_with("HTTP/1.1 200"));
-    assert!(get(&address, "/none.html").starts_with("HTTP/1.1 404"));
-    assert!(get(&address, "/../book/book.toml").starts_with("HTTP/1.1 404"));
-
-    // A chapter listed before its page exists fails to build; writing the page mends it.
-    fs::write(root.join("pages/SUMMARY.md"), "# S\n\n- [One](one.md)\n- [Two](two.md)\n").unwrap();
-    thread::sleep(Duration::from_millis(700));
-    assert!(get(&address, "/two.html").starts_with("HTTP/1.1 404"));
-    fs::write(root.join("pages/two.md"), "# Two\n\nafter\n").unwrap();
-    let start = Instant::now();
-    while !get(&address, "/two.html").contains("after") {
-        assert!(start.elapsed() < Duration::from_secs(20), "not built again");
-        thread::sleep(Duration::from_millis(100));
-    }
-}
-
-fn copy(from: PathBuf, to: PathBuf) {
-    fs::create_dir_all(to.parent().unwrap()).unwrap();
-    fs::copy(from, to).unwrap();
-}
-
-fn get(address: &str, path: &str) -> String {
-    let mut stream = TcpStream::connect(address).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).unwrap();
-    String::from_utf8_lossy(&answer).into_owned()
 }
