@@ -26,6 +26,17 @@ pub enum Error {
         reason: String,
     },
 
+    /// A network whose answer holds NaN or an infinity.
+    #[error("{network} answers {value}: {origin}")]
+    NonFinite {
+        /// What it is called.
+        network: String,
+        /// What it answers.
+        value: f32,
+        /// Where that begins.
+        origin: String,
+    },
+
     /// A folder of labelled photos that cannot be used.
     #[error("cannot evaluate {}: {reason}", .path.display())]
     Folder {

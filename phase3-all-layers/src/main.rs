@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValuesParser, RangedU64ValueParser};
 use clap::{Parser, Subcommand};
 use common::command::{CommandArgs, Shell};
 use common::device::SimOptions;
@@ -79,14 +79,14 @@ enum Command {
         /// Size of the U-Net
         #[arg(long, default_value = "tiny", value_parser = configurations())]
         config: String,
-        /// Number of frames
-        #[arg(long, default_value = "4")]
-        frames: NonZeroUsize,
-        /// Diffusion steps per frame, each one forward pass
-        #[arg(long, default_value = "4")]
-        steps: NonZeroUsize,
-        /// Width and height of a frame's latents, a multiple of 8 [default: 64, or 16 on the simulator]
-        #[arg(long)]
+        /// Number of frames, up to 10000
+        #[arg(long, default_value = "4", value_parser = up_to(10_000))]
+        frames: usize,
+        /// Diffusion steps per frame, each one forward pass, up to the schedule's 1000
+        #[arg(long, default_value = "4", value_parser = up_to(1000))]
+        steps: usize,
+        /// Width and height of a frame's latents, a multiple of 8 up to 1024 [default: 64, or 16 on the simulator]
+        #[arg(long, value_parser = up_to(1024))]
         size: Option<usize>,
         /// Seed of the initial noise
         #[arg(long, default_value_t = 1)]
@@ -98,6 +98,11 @@ enum Command {
         #[arg(long, value_name = "DIR", default_value = "frames")]
         out: PathBuf,
     },
+}
+
+/// A number from 1 to `most`.
+fn up_to(most: u64) -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..=most)
 }
 
 /// The names of the U-Net's configurations.
@@ -136,7 +141,7 @@ fn run(args: &Args, shell: &mut Shell) -> phase3_all_layers::Result<()> {
         Command::Video { config, frames, steps, size, seed, weights, out } => {
             let device = open()?;
             let side = size.unwrap_or(if device.is_sim() { 16 } else { 64 });
-            let options = video::Options { frames: frames.get(), steps: steps.get(), side, seed: *seed };
+            let options = video::Options { frames: *frames, steps: *steps, side, seed: *seed };
             let named = unet::Config::ALL.into_iter().find(|(name, _)| name == config).unwrap_or(unet::Config::ALL[0]);
             video::video(&device, named, weights.as_deref(), &options, out)?
         }

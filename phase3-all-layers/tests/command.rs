@@ -95,6 +95,14 @@ fn a_video_is_written_as_pictures() {
         assert_eq!(image::image_dimensions(path).unwrap(), (32, 32));
     }
     assert!(table.notes.iter().any(|note| note.contains("untrained")), "{:?}", table.notes);
+    for (option, value) in [("--steps", "1000000000000"), ("--steps", "0"), ("--frames", "10001"), ("--size", "4096")] {
+        let run = command(&["video", option, value, "--device", "sim"]).assert().code(2);
+        let stderr = String::from_utf8_lossy(&run.get_output().stderr).into_owned();
+        assert!(
+            stderr.contains(&format!("'{option} <")) && stderr.contains(&format!("{value} is not in ")),
+            "{stderr}"
+        );
+    }
     let run = command(&["video", "--size", "12", "--device", "sim"]).assert().code(1);
     assert!(String::from_utf8_lossy(&run.get_output().stderr).contains("multiples of 8"));
 }

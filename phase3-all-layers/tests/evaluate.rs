@@ -6,13 +6,16 @@ use std::path::Path;
 
 use common::device_test;
 use common::prelude::*;
+use common::progress::Progress;
 use common::table::WIDTH;
 use image::RgbImage;
 use media::photo::Photo;
 use phase3_all_layers::Error;
 use phase3_all_layers::backends::{Cpu, OnHost};
+use phase3_all_layers::commands::classify::logits;
 use phase3_all_layers::commands::evaluate::{Evaluation, Options, evaluate};
 use phase3_all_layers::models::resnet::{Config, ResNet};
+use phase3_all_layers::nn::Parameters;
 
 const NARROW: Config = Config { widths: [4, 4, 6, 8], blocks: [1; 4], classes: 7 };
 const SEED: u64 = 1;
@@ -89,6 +92,29 @@ fn a_limit_takes_photos_from_the_whole_list() {
     for class in classes {
         assert!(found.unreadable.iter().any(|what| what.contains(&class)), "{class}");
     }
+}
+
+/// A negative variance has no root; the network would call every photo class 0.
+#[test]
+fn weights_that_give_nan_are_an_error_with_the_layer() {
+    let (device, dir) = (Device::sim(), folder());
+    let sound = NARROW.seeded(SEED);
+    let broken = sound.iter().map(|(name, tensor)| {
+        let values = match name {
+            "layer2.0.bn1.running_var" => vec![-1.0; tensor.len()],
+            _ => tensor.as_slice().unwrap().to_vec(),
+        };
+        (name.to_owned(), Tensor::from_vec(tensor.shape(), values).unwrap())
+    });
+    let broken = Parameters::new(broken.collect::<Vec<_>>());
+    let is_named = |error: Error| {
+        let says = "computed on the CPU, `layer2.0` is the first layer whose output holds NaN";
+        assert!(matches!(error, Error::NonFinite { .. }) && error.to_string().ends_with(says), "{error}");
+    };
+    is_named(evaluate(&device, NARROW, &broken, dir.path(), options(2, None)).unwrap_err());
+    let photos = [Photo::built_in()];
+    is_named(logits(&device, NARROW, &broken, &photos, &Progress::new(3, "")).unwrap_err());
+    assert!(logits(&device, NARROW, &sound, &photos, &Progress::new(3, "")).is_ok());
 }
 
 #[test]

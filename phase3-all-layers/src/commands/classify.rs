@@ -7,7 +7,8 @@ use common::progress::Progress;
 use common::table::{Column, Table};
 use media::photo::{self, Photo};
 
-use crate::backends::{Unfused, infer};
+use crate::backends::{Cpu, OnHost, Unfused, infer};
+use crate::commands::finite::require_finite;
 use crate::data::imagenet;
 use crate::models::resnet::{Config, ResNet};
 use crate::nn::Parameters;
@@ -22,7 +23,7 @@ const NAME: usize = 32;
 /// ResNet18 over `photos`, one batch, with the weights of a `.safetensors` file or, without, untrained ones.
 ///
 /// # Errors
-/// As [`Parameters::open`], [`ResNet::load`] and [`infer`].
+/// As [`Parameters::open`] and [`logits`].
 pub fn classify(device: &Device, photos: &[Photo], weights: Option<&Path>) -> crate::Result<Table> {
     let config = Config::RESNET18;
     let progress = Progress::new(3, "weights");
@@ -31,11 +32,7 @@ pub fn classify(device: &Device, photos: &[Photo], weights: Option<&Path>) -> cr
         None => config.seeded(SEED),
     };
     progress.inc(1);
-    progress.set_message(format!("copying ResNet18 to {}", device.short_name()));
-    let network = ResNet::load(&Unfused::new(device), config, &parameters)?;
-    progress.inc(1);
-    progress.set_message(format!("a forward pass, {} of 224 × 224", photos.len()));
-    let logits = infer(&device.stream(), &network, &photo::batch(photos)?)?.into_vec()?;
+    let logits = logits(device, config, &parameters, photos, &progress)?;
     progress.finish();
 
     let columns = [
@@ -63,6 +60,30 @@ pub fn classify(device: &Device, photos: &[Photo], weights: Option<&Path>) -> cr
         table.note("The weights are untrained, so what it says of a photo means nothing. `--weights FILE` takes torchvision's.");
     }
     Ok(table)
+}
+
+/// The network's logits of `photos`, in their order.
+///
+/// # Errors
+/// As [`ResNet::load`], [`infer`] and [`require_finite`].
+pub fn logits(
+    device: &Device,
+    config: Config,
+    parameters: &Parameters,
+    photos: &[Photo],
+    progress: &Progress,
+) -> crate::Result<Vec<f32>> {
+    progress.set_message(format!("copying the network to {}", device.short_name()));
+    let network = ResNet::load(&Unfused::new(device), config, parameters)?;
+    progress.inc(1);
+    progress.set_message(format!("a forward pass, {} of 224 × 224", photos.len()));
+    let images = photo::batch(photos)?;
+    let logits = infer(&device.stream(), &network, &images)?.into_vec()?;
+    require_finite("ResNet", &logits, |first| {
+        let cpu = Cpu::new();
+        cpu.observe(&ResNet::load(&cpu, config, parameters)?, &images, |layer, output| first.see(layer, output))
+    })?;
+    Ok(logits)
 }
 
 /// The text, or its beginning and its end if it has more than `most` characters.

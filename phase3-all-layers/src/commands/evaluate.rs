@@ -14,7 +14,8 @@ use common::table::{Column, Table};
 use media::photo::{self, Photo};
 use rayon::prelude::*;
 
-use crate::backends::{Planned, Unfused};
+use crate::backends::{Cpu, OnHost, Planned, Unfused};
+use crate::commands::finite::require_finite;
 use crate::models::resnet::{Config, ResNet};
 use crate::nn::Parameters;
 use crate::{Error, Result};
@@ -91,7 +92,8 @@ impl Evaluation {
 ///
 /// # Errors
 /// [`Error::Folder`] if it cannot be read, has not as many folders as the network has classes, or has no photo that can be read;
-/// else as [`ResNet::load`], [`Planned::new`] and [`Planned::infer`].
+/// [`Error::NonFinite`] if the network answers NaN or an infinity; else as [`ResNet::load`], [`Planned::new`] and
+/// [`Planned::infer`].
 pub fn evaluate(
     device: &Device,
     config: Config,
@@ -125,7 +127,12 @@ pub fn evaluate(
             }
         }
         if !readable.is_empty() {
-            let logits = passes.logits(&photo::batch(&readable)?)?;
+            let images = photo::batch(&readable)?;
+            let logits = passes.logits(&images)?;
+            require_finite("the network", &logits, |first| {
+                let cpu = Cpu::new();
+                cpu.observe(&ResNet::load(&cpu, config, parameters)?, &images, |layer, output| first.see(layer, output))
+            })?;
             for (class, logits) in classes.into_iter().zip(logits.chunks(config.classes)) {
                 let place = place(logits, class);
                 found.photos += 1;

@@ -6,8 +6,11 @@
 //! | [`evaluate`] | `evaluate FOLDER`: how often it is right |
 //! | [`reconstruct`] | `reconstruct FILE`: how well the autoencoder gives a sound back, frame by frame |
 //! | [`video`] | `video`: frames from noise, and pictures of them |
+//!
+//! [`finite`] is for all of them: an answer that is no number is an error.
 
 pub mod classify;
 pub mod evaluate;
+pub mod finite;
 pub mod reconstruct;
 pub mod video;

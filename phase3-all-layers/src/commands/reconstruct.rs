@@ -7,9 +7,10 @@ use common::prelude::*;
 use common::table::{Column, Table};
 use media::plot::{Drawing, LinePlot};
 
-use crate::backends::{Reliable, Unfused};
+use crate::backends::{Cpu, OnHost, Reliable, Unfused};
+use crate::commands::finite::require_finite;
 use crate::data::audio::{self, Config};
-use crate::models::autoencoder;
+use crate::models::autoencoder::{self, Autoencoder};
 use crate::nn::Parameters;
 
 /// The mean squared error of each frame: B·F scores, in the order of time, of `input` and `output` \[B, F·M\] on the host.
@@ -53,7 +54,15 @@ pub fn reconstruct(
     };
     let model = Reliable::load(&Unfused::new(device), config, &parameters)?;
     let spectrogram = Config { mels: config.n_mels, frames: config.frames };
-    let mut table = scores_of(sound, &spectrogram, plots, |x| model.reconstruct(&device.stream(), x))?;
+    let mut table = scores_of(sound, &spectrogram, plots, |x| {
+        let y = model.reconstruct(&device.stream(), x)?;
+        require_finite("the autoencoder", y.as_slice()?, |first| {
+            let cpu = Cpu::new();
+            let model = Autoencoder::load(&cpu, config, &parameters)?;
+            cpu.observe(&model, &config.slices(x)?, |stage, output| first.see(stage, output))
+        })?;
+        Ok(y)
+    })?;
     for warning in model.warnings() {
         table.note(warning);
     }
@@ -72,7 +81,7 @@ pub fn scores_of(
     sound: &Path,
     config: &Config,
     plots: &Path,
-    model: impl FnOnce(&Tensor) -> Result<Tensor>,
+    model: impl FnOnce(&Tensor) -> crate::Result<Tensor>,
 ) -> crate::Result<Table> {
     let samples = audio::open(sound)?;
     let unusable = |error: common::Error| crate::Error::Sound { path: sound.to_owned(), reason: error.to_string() };
@@ -149,7 +158,7 @@ mod tests {
         }
         let config = Config { mels: 16, frames: 5 };
         let plots = dir.path().join("plots");
-        let model = |_: &Tensor| audio::frames(&audio::open(&quiet).unwrap(), &config);
+        let model = |_: &Tensor| Ok(audio::frames(&audio::open(&quiet).unwrap(), &config)?);
         let table = scores_of(&click, &config, &plots, model).unwrap();
         // 16 frames, of which one is left over.
         let scores: Vec<(f64, f64)> =

@@ -22,8 +22,9 @@ use common::reference::DiffusionParams;
 use common::table::{Column, Table};
 use image::{Rgb, RgbImage};
 
-use crate::backends::Unfused;
 use crate::backends::workspace::{Pass, Workspace};
+use crate::backends::{Cpu, OnHost, Unfused};
+use crate::commands::finite::require_finite;
 use crate::layers::{AddNoise, Concatenate, DiffusionStep, kinds};
 use crate::models::unet::{Config, INPUTS, LATENTS, UNet};
 use crate::nn::{Parameters, Value};
@@ -176,19 +177,36 @@ pub struct Options {
 /// The frames \[1, 4, side, side\] of a video. `after_step` is told how often a step has been queued.
 ///
 /// # Errors
-/// As [`UNet::load`], [`Sampler::new`] and [`Sampler::frame`].
+/// As [`UNet::load`], [`Sampler::new`] and [`Sampler::frame`]; [`crate::Error::NonFinite`] if a frame is no picture.
 pub fn generate(
     device: &Device,
     config: Config,
     parameters: &Parameters,
     options: &Options,
     mut after_step: impl FnMut(),
-) -> Result<Vec<Tensor>> {
+) -> crate::Result<Vec<Tensor>> {
     let Options { frames, steps, side, seed } = *options;
     let network = UNet::load(&Unfused::new(device), config, parameters)?;
     let mut sampler = Sampler::new(device, &network, side, steps)?;
     let noise = |frame: u64| gaussian(&[1, LATENTS, side, side], seed.wrapping_add(frame));
-    (0..frames as u64).map(|frame| sampler.frame(&noise(frame), &mut after_step)).collect()
+    let mut made: Vec<Tensor> = Vec::new();
+    for frame in 0..frames as u64 {
+        let noise = noise(frame);
+        let latent = sampler.frame(&noise, &mut after_step)?;
+        require_finite("the U-Net", latent.as_slice()?, |first| {
+            // The frame's first step: its noise, and the frame before.
+            let zeros = Tensor::zeros(noise.shape());
+            let previous = made.last().unwrap_or(&zeros);
+            let joined =
+                Tensor::from_vec(&[1, INPUTS, side, side], [noise.as_slice()?, previous.as_slice()?].concat())?;
+            let time = Tensor::full(&[1], timesteps(steps).next().unwrap_or_default() as f32);
+            let cpu = Cpu::new();
+            let network = UNet::load(&cpu, config, parameters)?;
+            cpu.observe(&network.at(time), &joined, |layer, output| first.see(layer, output))
+        })?;
+        made.push(latent);
+    }
+    Ok(made)
 }
 
 /// Makes a video by a U-Net with the weights of a `.safetensors` file or, without, untrained ones, and writes its frames into
