@@ -11,43 +11,144 @@
 //! ```text
 //! that is <!-- figure: phase1-infra/transfers["pinned → device" "262144" : "GB/s, events"] -->55.30<!-- /figure --> GB/s
 //! ```
-//! `cargo run -p book -- --update` rewrites what stands between the markers; the build fails while it differs from what the
-//! generator produces.
+//! A picture is a file of its own in `book/pictures`, which the page includes: so it is a part of the page, and takes the colours of
+//! its theme, but the page stays readable.
+//!
+//! `cargo run -p book -- --update` rewrites what stands between the markers, and the pictures; the build fails while they differ from
+//! what the generator produces.
 
-use std::{error::Error, ops::Range, path::Path};
+use std::{
+    collections::BTreeSet,
+    error::Error,
+    fs,
+    ops::Range,
+    path::{Path, PathBuf},
+};
 
 use phase1_infra::broken::{self, Broken, Version};
 
-use crate::{check::Reason, cli, figure, record, simulator};
+use crate::{
+    BookError, cli,
+    content::{Content, Picture},
+    figure,
+    problem::Reason,
+    record, simulator,
+};
 
 /// Produces one kind of generated content.
 #[derive(Clone, Copy, Debug)]
 pub struct Generator {
     /// The name in the markers.
     pub name: &'static str,
-    /// Markdown for the workspace in the given folder and the marker's argument, which is empty if there is none. Must
-    /// depend on files of the workspace only, never on the machine, or the check would fail elsewhere.
+    /// What stands between the markers, for the workspace in the given folder and the marker's argument, which is empty if there is
+    /// none. Must depend on files of the workspace only, never on the machine, or the check would fail elsewhere.
     pub produce: fn(&Path, &str) -> Produced,
 }
 
-/// Markdown, or why there is none.
-pub type Produced = Result<String, Box<dyn Error + Send + Sync>>;
+/// What a generator makes, or why it makes nothing.
+pub type Produced = Result<Content, Box<dyn Error + Send + Sync>>;
 
 /// All generators of the course's book.
 pub const GENERATORS: &[Generator] = &[
-    Generator { name: "book-help", produce: |_, _| Ok(format!("```text\n{}\n```", cli::help().trim_end())) },
+    Generator { name: "book-help", produce: |_, _| Ok(format!("```text\n{}\n```", cli::help().trim_end()).into()) },
     Generator { name: "diagnostic", produce: |_, argument| diagnostic(argument) },
-    Generator { name: "ptx-sim", produce: |workspace, argument| Ok(simulator::markdown(workspace, argument)?) },
-    Generator { name: "record", produce: |workspace, argument| Ok(record::markdown(workspace, argument)?) },
-    Generator { name: "plot", produce: |workspace, argument| Ok(record::plot(workspace, argument)?) },
-    Generator { name: FIGURE, produce: |workspace, argument| Ok(figure::text(workspace, argument)?) },
+    Generator { name: "ptx-sim", produce: |workspace, argument| Ok(simulator::content(workspace, argument)?) },
+    Generator { name: "record", produce: |workspace, argument| Ok(record::markdown(workspace, argument)?.into()) },
+    Generator { name: "plot", produce: |workspace, argument| Ok(record::plot(workspace, argument)?.into()) },
+    Generator { name: FIGURE, produce: |workspace, argument| Ok(figure::text(workspace, argument)?.into()) },
 ];
 
 /// What the simulator says of the broken kernel with that number or name.
 fn diagnostic(wanted: &str) -> Produced {
     let entry = Broken::find(wanted).ok_or_else(|| format!("no broken kernel `{wanted}` in the gallery"))?;
     let (_, report) = entry.report(&broken::simulator(), Version::Broken)?;
-    Ok(format!("```text\n{}\n```", report.trim_end()))
+    Ok(format!("```text\n{}\n```", report.trim_end()).into())
+}
+
+/// What generated parts are made of.
+#[derive(Clone, Debug)]
+pub struct Workshop {
+    /// Those that markers can name.
+    pub generators: &'static [Generator],
+    /// Where generators look for records and sources.
+    pub workspace: PathBuf,
+    /// The folder of the pages; that of the pictures is beside it.
+    pub pages: PathBuf,
+}
+
+/// The folder of the generated pictures, beside that of the pages.
+const PICTURES: &str = "pictures";
+
+impl Workshop {
+    /// The files in the folder of pictures, as `pictures/NAME`.
+    ///
+    /// # Errors
+    /// [`BookError::Read`] if there is one that cannot be listed.
+    pub fn pictures(&self) -> Result<BTreeSet<String>, BookError> {
+        let folder = self.picture("");
+        let error = |source| BookError::Read { path: folder.clone(), source };
+        if !folder.is_dir() {
+            return Ok(BTreeSet::new());
+        }
+        let name = |entry: std::io::Result<fs::DirEntry>| {
+            entry.map(|entry| format!("{PICTURES}/{}", entry.file_name().to_string_lossy())).map_err(error)
+        };
+        fs::read_dir(&folder).map_err(error)?.map(name).collect()
+    }
+
+    fn picture(&self, name: &str) -> PathBuf {
+        self.pages.with_file_name(PICTURES).join(name)
+    }
+
+    /// What stands between the markers of a region of `page`, and the file of the picture that it includes.
+    fn content(&self, page: &str, region: &Region<'_>) -> Result<(String, Option<PictureFile>), Reason> {
+        let name = region.name;
+        let generator = self.generators.iter().find(|generator| generator.name == name);
+        let generator = generator.ok_or_else(|| Reason::UnknownGenerator(name.to_owned()))?;
+        let content = (generator.produce)(&self.workspace, region.argument);
+        match content.map_err(|error| Reason::GeneratorFailed { name: region.title(), error: error.to_string() })? {
+            Content::Text(text) => Ok((text, None)),
+            // The README is shown as it is, without includes.
+            Content::Picture(_) if page == crate::README => Err(Reason::PictureOutsideBook(region.title())),
+            Content::Picture(Picture { name, class, svg, caption }) => {
+                // An empty line would end the block of HTML.
+                let svg: String =
+                    svg.lines().filter(|line| !line.trim().is_empty()).map(|line| format!("{line}\n")).collect();
+                let file = format!("{name}.svg");
+                let up = "../".repeat(1 + page.matches('/').count());
+                let include = format!("{{{{#include {up}{PICTURES}/{file}}}}}");
+                let text =
+                    format!("<figure class=\"{class}\">\n{include}\n<figcaption>{caption}</figcaption>\n</figure>");
+                Ok((text, Some(PictureFile { path: self.picture(&file), name: format!("{PICTURES}/{file}"), svg })))
+            }
+        }
+    }
+}
+
+/// A picture and where it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PictureFile {
+    /// On disk.
+    pub path: PathBuf,
+    /// Beside the pages' folder.
+    name: String,
+    /// The content.
+    pub svg: String,
+}
+
+impl PictureFile {
+    fn is_in_step(&self) -> bool {
+        fs::read_to_string(&self.path).is_ok_and(|there| same_lines(&there, &self.svg))
+    }
+}
+
+/// A page whose generated parts are in step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fresh {
+    /// The page.
+    pub text: String,
+    /// The pictures of the page whose files are out of date or absent.
+    pub pictures: Vec<PictureFile>,
 }
 
 /// The generator of numbers within a sentence.
@@ -125,40 +226,46 @@ fn figures<'a>(text: &'a str, line: usize, offset: usize, found: &mut Vec<Region
     Ok(())
 }
 
-/// The page with every marked part produced anew.
+/// A page, called `page` relative to the pages' folder, with every marked part produced anew.
 ///
 /// # Errors
 /// Line and reason of the first bad marker, unknown name or failing generator.
-pub fn refresh(markdown: &str, generators: &[Generator], workspace: &Path) -> Result<String, (usize, Reason)> {
-    let mut fresh = String::with_capacity(markdown.len());
+pub fn refresh(page: &str, markdown: &str, workshop: &Workshop) -> Result<Fresh, (usize, Reason)> {
+    let mut fresh = Fresh { text: String::with_capacity(markdown.len()), pictures: Vec::new() };
     let mut copied = 0;
     for region in regions(markdown)? {
-        let content = content(&region, generators, workspace).map_err(|reason| (region.line, reason))?;
-        fresh.push_str(&markdown[copied..region.body.start]);
+        let (content, picture) = workshop.content(page, &region).map_err(|reason| (region.line, reason))?;
+        fresh.pictures.extend(picture.filter(|picture| !picture.is_in_step()));
+        let text = &mut fresh.text;
+        text.push_str(&markdown[copied..region.body.start]);
         // Untouched if in step, so that a checkout with CRLF line ends stays as it is.
         if same_lines(&markdown[region.body.clone()], &content) {
-            fresh.push_str(&markdown[region.body.clone()]);
+            text.push_str(&markdown[region.body.clone()]);
         } else {
-            fresh.push_str(content.trim_end());
+            text.push_str(content.trim_end());
             if !region.inline {
-                fresh.push('\n');
+                text.push('\n');
             }
         }
         copied = region.body.end;
     }
-    fresh.push_str(&markdown[copied..]);
+    fresh.text.push_str(&markdown[copied..]);
     Ok(fresh)
 }
 
-/// Lines and reasons of the parts of a page that are out of step.
-pub fn stale(markdown: &str, generators: &[Generator], workspace: &Path) -> Vec<(usize, Reason)> {
+/// Lines and reasons of the parts of a page that are out of step; `shown` takes the names of its pictures.
+pub fn stale(page: &str, markdown: &str, workshop: &Workshop, shown: &mut BTreeSet<String>) -> Vec<(usize, Reason)> {
     let regions = match regions(markdown) {
         Ok(regions) => regions,
         Err(problem) => return vec![problem],
     };
-    let judge = |region: Region<'_>| match content(&region, generators, workspace) {
-        Ok(content) if same_lines(&markdown[region.body.clone()], &content) => None,
-        Ok(_) => Some((region.line, Reason::Stale(region.title()))),
+    let judge = |region: Region<'_>| match workshop.content(page, &region) {
+        Ok((content, picture)) => {
+            let in_step = same_lines(&markdown[region.body.clone()], &content)
+                && picture.as_ref().is_none_or(PictureFile::is_in_step);
+            shown.extend(picture.map(|picture| picture.name));
+            (!in_step).then(|| (region.line, Reason::Stale(region.title())))
+        }
         Err(reason) => Some((region.line, reason)),
     };
     regions.into_iter().filter_map(judge).collect()
@@ -169,16 +276,6 @@ impl Region<'_> {
     fn title(&self) -> String {
         format!("{} {}", self.name, self.argument).trim_end().to_owned()
     }
-}
-
-fn content(region: &Region<'_>, generators: &[Generator], workspace: &Path) -> Result<String, Reason> {
-    let name = region.name;
-    let generator = generators
-        .iter()
-        .find(|generator| generator.name == name)
-        .ok_or_else(|| Reason::UnknownGenerator(name.to_owned()))?;
-    (generator.produce)(workspace, region.argument)
-        .map_err(|error| Reason::GeneratorFailed { name: region.title(), error: error.to_string() })
 }
 
 fn same_lines(a: &str, b: &str) -> bool {
@@ -196,9 +293,17 @@ mod tests {
     use super::*;
 
     const TABLE: &[Generator] = &[
-        Generator { name: "two", produce: |_, _| Ok("1\n2".into()) },
+        Generator { name: "two", produce: |_, _| Ok("1\n2".to_owned().into()) },
         Generator { name: "broken", produce: |_, _| Err("no record".into()) },
     ];
+
+    fn workshop() -> Workshop {
+        Workshop { generators: TABLE, workspace: PathBuf::from("."), pages: PathBuf::from("no/pages") }
+    }
+
+    fn judged(text: &str) -> Vec<(usize, Reason)> {
+        stale("page.md", text, &workshop(), &mut BTreeSet::new())
+    }
 
     fn page(name: &str, body: &str) -> String {
         format!("text\n<!-- BEGIN generated: {name} -->\n{body}<!-- END generated: {name} -->\nmore\n")
@@ -206,7 +311,7 @@ mod tests {
 
     #[test]
     fn refreshing_replaces_only_what_is_between_the_markers_and_is_stable() {
-        let fresh = |text: &str| refresh(text, TABLE, Path::new("."));
+        let fresh = |text: &str| refresh("page.md", text, &workshop()).map(|fresh| fresh.text);
         assert_eq!(fresh(&page("two", "old\n")), Ok(page("two", "1\n2\n")));
         assert_eq!(fresh(&page("two", "1\n2\n")), Ok(page("two", "1\n2\n")));
         assert_eq!(fresh("no markers\n"), Ok("no markers\n".to_owned()));
@@ -215,13 +320,13 @@ mod tests {
     #[test]
     fn a_checkout_with_crlf_is_in_step() {
         let windows = page("two", "1\n2\n").replace('\n', "\r\n");
-        assert_eq!(stale(&windows, TABLE, Path::new(".")), []);
-        assert_eq!(refresh(&windows, TABLE, Path::new(".")), Ok(windows.clone()));
+        assert_eq!(judged(&windows), []);
+        assert_eq!(refresh("page.md", &windows, &workshop()).unwrap().text, windows);
     }
 
     #[test]
     fn stale_unknown_failing_and_unpaired_parts_are_problems() {
-        let reasons = |text: &str| stale(text, TABLE, Path::new("."));
+        let reasons = judged;
         assert_eq!(reasons(&page("two", "1\n3\n")), [(2, Reason::Stale("two".into()))]);
         assert_eq!(reasons(&page("three", "")), [(2, Reason::UnknownGenerator("three".into()))]);
         assert!(

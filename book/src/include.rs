@@ -3,7 +3,7 @@
 //! In the source, `ANCHOR: name` and `ANCHOR_END: name` in comments enclose the lines. Line numbers are refused, since
 //! they go wrong silently at the next edit.
 
-use crate::check::Reason;
+use crate::problem::Reason;
 
 /// One `{{#…}}` helper of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,32 +6,38 @@
 //! - [`outline`]: what one page offers (headings, ids) and asks for (links)
 //! - [`mod@include`]: code taken from the phases' sources, by anchor
 //! - [`generated`]: parts of a page that are produced from records or sources, between markers
+//! - [`content`]: what such parts are: text, or a picture in a file of its own
 //! - [`record`]: tables that a GPU measured or the simulator counted, for such parts
 //! - [`figure`]: single numbers of those tables, for sentences
 //! - [`simulator`]: what the `ptx-sim` command prints or draws, for such parts too
 //! - [`check`]: all rules over all pages
+//! - [`problem`]: what a broken rule is called
 //! - [`serve`]: a local server that reloads on change
 //! - [`cli`]: the command line
 
 pub mod check;
 pub mod cli;
+pub mod content;
 pub mod figure;
 pub mod generated;
 pub mod include;
 pub mod outline;
+pub mod problem;
 pub mod record;
 pub mod serve;
 pub mod simulator;
 
 use std::{
+    collections::BTreeSet,
     fs, io,
     path::{Path, PathBuf},
 };
 
 use mdbook_driver::{MDBook, config::Config};
 
-use check::{Problem, Report};
-use generated::Generator;
+use check::Report;
+use generated::{Generator, Workshop};
+use problem::Problem;
 
 /// Why the book could not be built.
 #[derive(Debug, thiserror::Error)]
@@ -53,7 +59,7 @@ pub enum BookError {
         source: io::Error,
     },
     /// The pages break the book's own rules.
-    #[error("{}", check::listing(.0))]
+    #[error("{}", problem::listing(.0))]
     Problems(Vec<Problem>),
     /// mdBook refused `book.toml` or failed to render.
     #[error("mdBook: {0:#}")]
@@ -117,14 +123,18 @@ impl Book {
         Some(self.workspace().join(README)).filter(|path| path.is_file())
     }
 
+    fn workshop(&self) -> Workshop {
+        Workshop { generators: self.generators, workspace: self.workspace(), pages: self.pages() }
+    }
+
     /// Applies every rule to every page, and to the generated parts of the README.
     ///
     /// # Errors
     /// [`BookError::Read`] if the pages can't be read at all; broken rules are in the report.
     pub fn check(&self) -> Result<Report, BookError> {
-        let mut report = check::check(&self.pages(), &self.workspace(), self.generators)?;
+        let mut report = check::check(&self.workshop())?;
         if let Some(readme) = self.readme() {
-            let stale = generated::stale(&read(&readme)?, self.generators, &self.workspace());
+            let stale = generated::stale(README, &read(&readme)?, &self.workshop(), &mut BTreeSet::new());
             let problem = |(line, reason)| Problem { page: README.to_owned(), line, reason };
             report.problems.extend(stale.into_iter().map(problem));
             report.files.insert(readme);
@@ -158,20 +168,28 @@ impl Book {
         MDBook::load_with_config(&self.root, config).and_then(|book| book.build()).map_err(BookError::Render)
     }
 
-    /// Rewrites the generated parts of all pages and of the README, and returns the files that changed.
+    /// Rewrites the generated parts of all pages and of the README, and the pictures; returns the files that changed.
     ///
     /// # Errors
     /// [`BookError::Problems`] if a marker is malformed or a generator fails; pages before it stay updated.
     pub fn update(&self) -> Result<Vec<PathBuf>, BookError> {
-        let mut changed = Vec::new();
+        let (workshop, mut changed) = (self.workshop(), Vec::new());
+        let mut write = |path: &Path, text: &str| {
+            let error = |source| BookError::Write { path: path.to_owned(), source };
+            fs::create_dir_all(path.parent().unwrap_or(path)).and_then(|()| fs::write(path, text)).map_err(error)?;
+            changed.push(path.to_owned());
+            Ok(())
+        };
         let pages = check::pages_below(&self.pages())?.into_iter().map(|page| (self.pages().join(&page), page));
         for (path, page) in pages.chain(self.readme().map(|path| (path, README.to_owned()))) {
             let text = read(&path)?;
-            let fresh = generated::refresh(&text, self.generators, &self.workspace())
+            let fresh = generated::refresh(&page, &text, &workshop)
                 .map_err(|(line, reason)| BookError::Problems(vec![Problem { page, line, reason }]))?;
-            if fresh != text {
-                fs::write(&path, fresh).map_err(|source| BookError::Write { path: path.clone(), source })?;
-                changed.push(path);
+            for picture in fresh.pictures {
+                write(&picture.path, &picture.svg)?;
+            }
+            if fresh.text != text {
+                write(&path, &fresh.text)?;
             }
         }
         Ok(changed)

@@ -26,6 +26,8 @@ use common::{
 use phase1_infra::{Run, STEPS};
 use phase2_conv_bn::report::{self, PARTS};
 
+use crate::content::Picture;
+
 /// The machine that the book's measurements are from.
 const MACHINE: &str = "nvidia-h200";
 
@@ -178,19 +180,27 @@ pub fn markdown(workspace: &Path, argument: &str) -> Result<String, RecordError>
     Ok(format!("<figure class=\"record\">\n\n{body}\n\n<figcaption>{}</figcaption>\n</figure>", escape(&caption)))
 }
 
-/// A plot of phase 5's record, as a figure. Its colours are those of a light page, on a sheet of their own.
+/// A plot of phase 5's record. Its colours are those of a light page, on a sheet of their own.
 ///
 /// # Errors
 /// [`RecordError::Common`] if there is no such record, [`RecordError::Plot`] if there is no plot of the name, or nothing of it in
 /// the record.
-pub fn plot(workspace: &Path, name: &str) -> Result<String, RecordError> {
+pub fn plot(workspace: &Path, name: &str) -> Result<Picture, RecordError> {
     let path = workspace.join("phase5-bench").join("records").join(MACHINE).with_extension("json");
     let record = Record::open(&path)?;
-    let svg = phase5_bench::plot::svg(&record, name)?;
-    // An empty line would end the block of HTML.
-    let lines: Vec<&str> = svg.lines().filter(|line| !line.trim().is_empty()).collect();
+    let words = match name {
+        "roofline" => {
+            "Roofline: operations per second over operations per byte, each kernel below the device's measured limits"
+        }
+        "layers" => "Bars: the time that each kind of layer takes of a pass of ResNet18",
+        "resnet-batch" => "Curves: images per second over the batch, for each implementation of ResNet18",
+        "attention" => "Curves: attention's rate over the number of tokens, for each implementation",
+        other => other,
+    };
+    let label = format!("<svg role=\"img\" aria-label=\"{}\" ", escape(words));
+    let svg = phase5_bench::plot::svg(&record, name)?.replacen("<svg ", &label, 1);
     let caption = escape(&format!("Recorded: {}.", record.provenance()));
-    Ok(format!("<figure class=\"plot\">\n{}\n<figcaption>{caption}</figcaption>\n</figure>", lines.join("\n")))
+    Ok(Picture { name: format!("plot-{name}"), class: "plot", svg, caption })
 }
 
 fn list(table: &Table) -> String {

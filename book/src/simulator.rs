@@ -12,6 +12,8 @@ use std::{
     process::{Command, Output},
 };
 
+use crate::content::{Content, Picture};
+
 /// Values of a buffer that are shown, if it has more than [`LONG`].
 const SHOWN: usize = 8;
 /// Values of a buffer that are all shown.
@@ -44,11 +46,11 @@ pub enum SimulatorError {
     NotText(String),
 }
 
-/// Markdown for `ptx-sim ARGUMENTS`: a picture as a figure, anything else as the command and its output.
+/// What `ptx-sim ARGUMENTS` makes: a picture, or else the command and its output.
 ///
 /// # Errors
 /// See [`SimulatorError`].
-pub fn markdown(workspace: &Path, arguments: &str) -> Result<String, SimulatorError> {
+pub fn content(workspace: &Path, arguments: &str) -> Result<Content, SimulatorError> {
     let words = split(arguments)?;
     let cargo = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let output = Command::new(cargo)
@@ -68,7 +70,10 @@ pub fn markdown(workspace: &Path, arguments: &str) -> Result<String, SimulatorEr
         return Err(SimulatorError::Failed { arguments, status, stderr: stderr.trim_end().to_owned() });
     }
     let stderr = if sanitised || has(&["--watch"]) { stderr } else { String::new() };
-    Ok(if stdout.starts_with("<svg") { figure(&stdout, arguments) } else { listing(arguments, &stdout, &stderr) })
+    if stdout.starts_with("<svg") {
+        return Ok(Content::Picture(picture(stdout, arguments, &words)));
+    }
+    Ok(Content::Text(listing(arguments, &stdout, &stderr)))
 }
 
 /// Whether a line is the sanitiser's `2 findings: …`.
@@ -85,11 +90,21 @@ fn listing(arguments: &str, stdout: &str, stderr: &str) -> String {
     format!("```text\n$ {}\n{}\n```", command(arguments), printed.join("\n"))
 }
 
-/// The picture, with the command below it. Without empty lines, which would end the block of HTML.
-fn figure(svg: &str, arguments: &str) -> String {
-    let svg: Vec<&str> = svg.lines().filter(|line| !line.trim().is_empty()).collect();
+/// The picture, with the command below it.
+fn picture(svg: String, arguments: &str, words: &[String]) -> Picture {
     let command = command(arguments).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    format!("<figure class=\"trace\">\n{}\n<figcaption><code>{command}</code></figcaption>\n</figure>", svg.join("\n"))
+    Picture { name: name(words), class: "trace", svg, caption: format!("<code>{command}</code>") }
+}
+
+/// A file's name for a picture: the kernel's file and what follows it up to the buffers, without the options' names.
+fn name(words: &[String]) -> String {
+    let told = words.iter().skip(1).take_while(|word| !word.contains(':')).filter(|word| !word.starts_with("--"));
+    let part = |word: &String| {
+        let file = word.rsplit('/').next().unwrap_or_default();
+        let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
+        file.strip_suffix(".ptx").unwrap_or(file).chars().map(plain).collect::<String>()
+    };
+    told.map(part).collect::<Vec<_>>().join("-")
 }
 
 /// The command as one types it, in lines of about [`WIDTH`] that are broken between words.
@@ -185,15 +200,18 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_is_one_block_of_html() {
-        let text = figure("<svg>\n\n</svg>\n", "trace --kernel a<b>");
-        assert!(!text.contains("\n\n") && text.contains("<code>ptx-sim trace --kernel a&lt;b&gt;</code>"), "{text}");
+    fn a_picture_is_called_after_what_it_shows() {
+        let arguments = "trace a/ptx/gemm_06.ptx --kernel gemm_nn --block 32,8 --show banks out:f32:16 s32:1";
+        let picture = picture("<svg/>".to_owned(), arguments, &split(arguments).unwrap());
+        assert_eq!(picture.name, "gemm_06-gemm_nn-32-8-banks");
+        let escaped = super::picture(String::new(), "trace --kernel a<b>", &[]).caption;
+        assert_eq!(escaped, "<code>ptx-sim trace --kernel a&lt;b&gt;</code>");
     }
 
     #[test]
     fn a_command_that_fails_says_why() {
         let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        let error = markdown(workspace, "run no-such-file.ptx --kernel k").unwrap_err().to_string();
+        let error = content(workspace, "run no-such-file.ptx --kernel k").unwrap_err().to_string();
         assert!(error.contains("no-such-file.ptx --kernel k` failed") && error.contains("cannot read"), "{error}");
     }
 }

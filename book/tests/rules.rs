@@ -3,13 +3,19 @@
 
 use std::{fs, path::Path};
 
-use book::{Book, BookError, check::Reason, generated::Generator};
+use book::{Book, BookError, content::Picture, generated::Generator, problem::Reason};
 use tempfile::TempDir;
 
 const GENERATORS: &[Generator] = &[
-    Generator { name: "answer", produce: |workspace, _| Ok(fs::read_to_string(workspace.join("answer.txt"))?) },
-    Generator { name: "figure", produce: |_, argument| Ok(argument.parse::<u32>()?.to_string()) },
+    Generator { name: "answer", produce: |workspace, _| Ok(fs::read_to_string(workspace.join("answer.txt"))?.into()) },
+    Generator { name: "figure", produce: |_, argument| Ok(argument.parse::<u32>()?.to_string().into()) },
+    Generator { name: "circle", produce: |_, argument| Ok(circle(argument).into()) },
 ];
+
+fn circle(radius: &str) -> Picture {
+    let svg = format!("<svg role=\"img\" aria-label=\"a circle\">\n\n<circle r=\"{radius}\"/>\n</svg>\n");
+    Picture { name: "circle".to_owned(), class: "trace", svg, caption: "<b>round</b>".to_owned() }
+}
 
 /// A sound book with an include, links of every kind and a generated part.
 fn sound() -> TempDir {
@@ -125,7 +131,7 @@ fn pages_and_the_table_of_contents_agree() {
         [
             "SUMMARY.md:7: link to `gone.md`: no such file in the book",
             "SUMMARY.md:8: a chapter without a page: list it when it is written",
-            "lost.md:1: not listed in SUMMARY.md, so nobody will find it",
+            "lost.md:1: not listed in SUMMARY.md, so no reader will find it",
             "part/README.md:1: mdBook would rename this page and not the links to it: call it index.md",
             "part/empty.md:1: an empty page",
         ]
@@ -182,6 +188,52 @@ fn the_readme_is_kept_in_step_though_it_is_no_page() {
     assert_eq!(open(&workspace).update().unwrap(), std::slice::from_ref(&readme));
     assert_eq!(fs::read_to_string(readme).unwrap(), text(42));
     assert_eq!(open(&workspace).check().unwrap().pages, 2);
+}
+
+#[test]
+fn a_picture_is_a_file_that_its_page_includes_and_that_is_kept_in_step() {
+    let workspace = sound();
+    let page = workspace.path().join("book/pages/part/two.md");
+    let text = fs::read_to_string(&page).unwrap();
+    let markers = "<!-- BEGIN generated: circle 5 -->\n<!-- END generated: circle -->\n";
+    fs::write(&page, format!("{text}\n{markers}")).unwrap();
+    let stale = ["part/two.md:11: generated part `circle 5` is out of date: run `cargo run -p book -- --update`"];
+    assert_eq!(problems(&workspace), stale);
+
+    let book = open(&workspace);
+    let picture = workspace.path().join("book/pictures/circle.svg");
+    assert_eq!(book.update().unwrap(), [picture.clone(), page.clone()]);
+    assert_eq!(problems(&workspace), [""; 0]);
+    assert!(book.update().unwrap().is_empty());
+    let shown = fs::read_to_string(&page).unwrap();
+    let expected =
+        "<figure class=\"trace\">\n{{#include ../../pictures/circle.svg}}\n<figcaption><b>round</b></figcaption>\n";
+    assert!(shown.contains(expected), "{shown}");
+    let output = workspace.path().join("out");
+    book.build(&output).unwrap();
+    let html = fs::read_to_string(output.join("part/two.html")).unwrap();
+    assert!(html.contains("aria-label=\"a circle\"") && html.contains("<circle r=\"5\"/>"), "{html}");
+
+    // A picture that is not what the generator makes.
+    fs::write(&picture, "<svg/>").unwrap();
+    assert_eq!(problems(&workspace), stale);
+    assert_eq!(book.update().unwrap(), std::slice::from_ref(&picture));
+    // One that is gone can't be included either.
+    fs::remove_file(&picture).unwrap();
+    assert!(
+        problems(&workspace).iter().any(|problem| problem.starts_with("part/two.md:11: generated part `circle 5`"))
+    );
+    assert_eq!(book.update().unwrap(), [picture]);
+    // One that no page shows.
+    fs::write(workspace.path().join("book/pictures/old.svg"), "<svg/>").unwrap();
+    assert_eq!(problems(&workspace), ["pictures/old.svg:1: no page shows this picture: delete it"]);
+    // The README is shown without includes.
+    fs::remove_file(workspace.path().join("book/pictures/old.svg")).unwrap();
+    fs::write(workspace.path().join("README.md"), markers).unwrap();
+    assert_eq!(
+        problems(&workspace),
+        ["README.md:1: `circle 5` makes a picture, which only pages of the book can show"]
+    );
 }
 
 #[test]

@@ -1,0 +1,35 @@
+//! What generators make.
+
+/// What stands between two markers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Markdown.
+    Text(String),
+    /// A picture with a caption.
+    Picture(Picture),
+}
+
+impl From<String> for Content {
+    fn from(text: String) -> Content {
+        Content::Text(text)
+    }
+}
+
+/// A picture with a caption.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Picture {
+    /// Of its file, without the ending.
+    pub name: String,
+    /// Of the figure, for the style sheet.
+    pub class: &'static str,
+    /// The picture, which says in words what it shows.
+    pub svg: String,
+    /// In HTML.
+    pub caption: String,
+}
+
+impl From<Picture> for Content {
+    fn from(picture: Picture) -> Content {
+        Content::Picture(picture)
+    }
+}

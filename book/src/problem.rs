@@ -1,0 +1,159 @@
+//! What can be wrong with the book's pages, and how it is said.
+
+use std::fmt::Write as _;
+
+/// The table of contents, relative to the pages' folder.
+pub(crate) const SUMMARY: &str = "SUMMARY.md";
+
+/// What is wrong with a line of a page.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Reason {
+    /// An include names a file that can't be read.
+    #[error("cannot include `{file}`: {error}")]
+    MissingFile {
+        /// As written in the page.
+        file: String,
+        /// The system's reason.
+        error: String,
+    },
+    /// An include names an anchor that the file lacks.
+    #[error("`{file}` has no `ANCHOR: {anchor}` {there}", there = anchors_there(.known))]
+    MissingAnchor {
+        /// As written in the page.
+        file: String,
+        /// The anchor asked for.
+        anchor: String,
+        /// The anchors there are, separated by commas.
+        known: String,
+    },
+    /// An anchor is opened but not closed.
+    #[error("`{file}` opens `ANCHOR: {anchor}` but has no `ANCHOR_END: {anchor}` after it")]
+    UnclosedAnchor {
+        /// As written in the page.
+        file: String,
+        /// The anchor asked for.
+        anchor: String,
+    },
+    /// Two places in the file bear the anchor's name.
+    #[error("`{file}` has more than one `ANCHOR: {anchor}`")]
+    RepeatedAnchor {
+        /// As written in the page.
+        file: String,
+        /// The anchor asked for.
+        anchor: String,
+    },
+    /// Nothing stands between an anchor and its end.
+    #[error("`ANCHOR: {anchor}` in `{file}` encloses no lines")]
+    EmptyAnchor {
+        /// As written in the page.
+        file: String,
+        /// The anchor asked for.
+        anchor: String,
+    },
+    /// A whole file is included although it has anchor comments, which the reader would see.
+    #[error("`{file}` has ANCHOR comments, which would show: include it by anchor")]
+    AnchorsWouldShow {
+        /// As written in the page.
+        file: String,
+    },
+    /// An include by line numbers.
+    #[error("`{0}` includes by line numbers, which drift at the next edit: use an anchor")]
+    LineNumbers(String),
+    /// Markdown is included, whose links and headings would go unchecked.
+    #[error("`{0}` is Markdown: write it in the page, where its links are checked")]
+    IncludedMarkdown(String),
+    /// A helper that the checker doesn't know.
+    #[error("`{{{{#{0}}}}}` is not used in this book: `include` and `title` are")]
+    UnknownHelper(String),
+    /// A link to a page or file that is not in the book.
+    #[error("link to `{0}`: no such file in the book{hint}", hint = html_hint(.0))]
+    MissingTarget(String),
+    /// A link that leaves the pages' folder, so that it breaks once rendered.
+    #[error("link to `{0}` leaves the book: readers of the rendered pages can't follow it")]
+    LeavesBook(String),
+    /// A link to a heading or id that its page lacks.
+    #[error("link to `{target}`: {page} has no heading or id `{fragment}`")]
+    MissingHeading {
+        /// As written in the page.
+        target: String,
+        /// The page it leads to.
+        page: String,
+        /// What follows `#`.
+        fragment: String,
+    },
+    /// A reference-style link without its definition.
+    #[error("`[…][{0}]` has no definition `[{0}]: …`")]
+    UndefinedLabel(String),
+    /// A chapter in the table of contents without a page.
+    #[error("a chapter without a page: list it when it is written")]
+    Draft,
+    /// A page that the table of contents doesn't list.
+    #[error("not listed in {SUMMARY}, so no reader will find it")]
+    Orphan,
+    /// mdBook renames `README.md` to `index.html` but not the links to it.
+    #[error("mdBook would rename this page and not the links to it: call it index.md")]
+    Readme,
+    /// A page with headings only.
+    #[error("an empty page")]
+    Empty,
+    /// Generated content that its source has outrun.
+    #[error("generated part `{0}` is out of date: run `cargo run -p book -- --update`")]
+    Stale(String),
+    /// A marker with a name that no generator bears.
+    #[error("no generator is called `{0}`: see GENERATORS in book/src/generated.rs")]
+    UnknownGenerator(String),
+    /// A generator that could not produce its content.
+    #[error("cannot generate `{name}`: {error}")]
+    GeneratorFailed {
+        /// The generator.
+        name: String,
+        /// Its reason.
+        error: String,
+    },
+    /// A number's marker where Markdown would take the line for HTML.
+    #[error("`figure: {0}` begins its line, so that Markdown would show the line as written: let a word come first")]
+    FigureBeginsLine(String),
+    /// A generated picture on a page whose source shows it to others than this book's readers.
+    #[error("`{0}` makes a picture, which only pages of the book can show")]
+    PictureOutsideBook(String),
+    /// A file in the folder of generated pictures that no page shows.
+    #[error("no page shows this picture: delete it")]
+    PictureNotShown,
+    /// A marker of generated content without its partner.
+    #[error("generated part `{0}` lacks its BEGIN or END marker")]
+    UnpairedMarker(String),
+}
+
+fn anchors_there(known: &str) -> String {
+    match known {
+        "" => "(it has no anchors)".to_owned(),
+        known => format!("(it has: {known})"),
+    }
+}
+
+fn html_hint(target: &str) -> &'static str {
+    if target.contains(".html") { " (link to the page's .md file)" } else { "" }
+}
+
+/// A broken rule and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{page}:{line}: {reason}")]
+pub struct Problem {
+    /// The page, relative to the pages' folder, with `/`.
+    pub page: String,
+    /// 1-based.
+    pub line: usize,
+    /// What is wrong.
+    pub reason: Reason,
+}
+
+/// Problems as the command prints them: one a line after a count.
+pub fn listing(problems: &[Problem]) -> String {
+    let s = if problems.len() == 1 { "" } else { "s" };
+    let mut text = format!("{} problem{s} in the book's pages", problems.len());
+    for problem in problems {
+        // Writing to a String can't fail.
+        let _ = write!(text, "\n  {problem}");
+    }
+    text
+}
