@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use plotters::coord::Shift;
+use common::text::printable_lines;
+use plotters::coord::{CoordTranslate, Shift};
 use plotters::prelude::*;
 use plotters::style::register_font;
 
@@ -67,8 +68,42 @@ pub trait Drawing {
             .map_err(|_| "the built-in font cannot be read".to_owned())?;
         let mut text = String::new();
         self.draw(&SVGBackend::with_string(&mut text, Self::SIZE).into_drawing_area())?;
-        Ok(text)
+        // Titles have names of files in them, and XML allows no control characters.
+        Ok(printable_lines(&text).into_owned())
     }
+}
+
+/// A white sheet with a title, `label_width` pixels for what the vertical axis says, and room for a chart.
+///
+/// # Errors
+/// What the area reports.
+pub fn sheet<'a, 'b, B: DrawingBackend>(
+    area: &'a DrawingArea<B, Shift>,
+    title: &str,
+    label_width: u32,
+) -> Result<ChartBuilder<'a, 'b, B>, String> {
+    area.fill(&WHITE).map_err(|error| error.to_string())?;
+    let mut chart = ChartBuilder::on(area);
+    chart.caption(title, (FONT, 24)).margin(16).x_label_area_size(48).y_label_area_size(label_width);
+    Ok(chart)
+}
+
+/// A box on the chart that says what each of its series is.
+///
+/// # Errors
+/// What the area reports.
+pub fn legend<'a, B: DrawingBackend + 'a, C: CoordTranslate>(
+    chart: &mut ChartContext<'a, B, C>,
+    position: SeriesLabelPosition,
+) -> Result<(), String> {
+    chart
+        .configure_series_labels()
+        .position(position)
+        .background_style(WHITE.mix(0.9))
+        .border_style(BLACK.mix(0.3))
+        .label_font((FONT, 15))
+        .draw()
+        .map_err(|error| error.to_string())
 }
 
 impl Drawing for LinePlot {
@@ -87,12 +122,7 @@ impl Drawing for LinePlot {
         let margin = 0.05 * (high - low).max(LEAST_SPAN * high.abs().max(low.abs())).max(f64::MIN_POSITIVE);
         // One point needs some width, too.
         let right = if last.0 > first.0 { last.0 } else { first.0 + 1.0 };
-        area.fill(&WHITE).map_err(fail)?;
-        let mut chart = ChartBuilder::on(area)
-            .caption(&self.title, (FONT, 24))
-            .margin(16)
-            .x_label_area_size(48)
-            .y_label_area_size(88)
+        let mut chart = sheet(area, &self.title, 88)?
             .build_cartesian_2d(first.0..right, low - margin..high + margin)
             .map_err(fail)?;
         chart
@@ -163,6 +193,16 @@ mod tests {
         }
         let heights = heights(&plot(&[(3.0, 1.0)]).save(dir.path(), "point").unwrap()[1]);
         assert!((4..=12).contains(&heights.len()), "{heights:?}");
+    }
+
+    /// A file may be called so, and its name is in the title.
+    #[test]
+    fn control_characters_of_a_title_are_shown_and_not_obeyed() {
+        let mut plot = plot(&[(0.0, 1.0), (1.0, 2.0)]);
+        plot.title = "a\u{1b}[2J\u{202e}<b>.wav".to_owned();
+        let svg = plot.svg().unwrap();
+        assert!(svg.contains(r"a\u{1b}[2J\u{202e}&lt;b&gt;.wav"), "{svg}");
+        assert!(!svg.contains(|c: char| c.is_control() && c != '\n' || c == '\u{202e}'));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use common::record::Record;
 use common::table::{Cell, Table};
-use media::plot::FONT;
+use media::plot::{FONT, legend, sheet};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
@@ -77,12 +77,7 @@ impl Bars {
         let fail = |error: DrawingAreaErrorKind<B::ErrorType>| error.to_string();
         let most = self.bars.iter().fold(0.0, |most: f64, (_, value)| most.max(*value));
         let count = self.bars.len() as i32;
-        area.fill(&WHITE).map_err(fail)?;
-        let mut chart = ChartBuilder::on(area)
-            .caption(&self.title, (FONT, 24))
-            .margin(16)
-            .x_label_area_size(48)
-            .y_label_area_size(120)
+        let mut chart = sheet(area, &self.title, 120)?
             .build_cartesian_2d(0.0..most * 1.12, (0..count - 1).into_segmented())
             .map_err(fail)?;
         // The first on top.
@@ -176,12 +171,7 @@ impl Curves {
                 .fold((f64::INFINITY, 0.0), |(low, high): (f64, f64), value| (low.min(value), high.max(value)));
             low / margin..high * margin
         };
-        area.fill(&WHITE).map_err(fail)?;
-        let mut chart = ChartBuilder::on(area)
-            .caption(&self.title, (FONT, 24))
-            .margin(16)
-            .x_label_area_size(48)
-            .y_label_area_size(88)
+        let mut chart = sheet(area, &self.title, 88)?
             .build_cartesian_2d(
                 range(|point| point.0, 1.1).log_scale().base(2.0),
                 range(|point| point.1, 1.5).log_scale(),
@@ -204,14 +194,7 @@ impl Curves {
                 .label(name)
                 .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], colour.stroke_width(2)));
         }
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::UpperLeft)
-            .background_style(WHITE.mix(0.9))
-            .border_style(BLACK.mix(0.3))
-            .label_font((FONT, 15))
-            .draw()
-            .map_err(fail)?;
+        legend(&mut chart, SeriesLabelPosition::UpperLeft)?;
         area.present().map_err(fail)
     }
 }

@@ -3,7 +3,7 @@
 
 use common::record::Record;
 use common::table::{Cell, Table};
-use media::plot::FONT;
+use media::plot::{FONT, legend, sheet};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
@@ -77,12 +77,7 @@ impl Roofline {
         let ridge = self.limits.flops / self.limits.bandwidth;
         let x = least(|point| point.intensity).min(ridge) / 2.0..most(|point| point.intensity).max(ridge) * 2.0;
         let y = least(|point| point.flops).min(self.limits.flops / 10.0) / tera / 2.0..self.limits.flops / tera * 1.6;
-        area.fill(&WHITE).map_err(fail)?;
-        let mut chart = ChartBuilder::on(area)
-            .caption(&self.title, (FONT, 24))
-            .margin(16)
-            .x_label_area_size(48)
-            .y_label_area_size(72)
+        let mut chart = sheet(area, &self.title, 72)?
             .build_cartesian_2d(x.clone().log_scale(), y.clone().log_scale())
             .map_err(fail)?;
         chart
@@ -118,14 +113,7 @@ impl Roofline {
                 .label(*name)
                 .legend(move |(x, y)| Circle::new((x + 8, y), 4, colour.filled()));
         }
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::LowerRight)
-            .background_style(WHITE.mix(0.9))
-            .border_style(BLACK.mix(0.3))
-            .label_font((FONT, 15))
-            .draw()
-            .map_err(fail)?;
+        legend(&mut chart, SeriesLabelPosition::LowerRight)?;
         area.present().map_err(fail)
     }
 }
