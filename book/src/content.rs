@@ -18,9 +18,9 @@ impl From<String> for Content {
 /// A picture with a caption.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Picture {
-    /// Of its file, without the ending.
+    /// Name of its file, without the ending.
     pub name: String,
-    /// Of the figure, for the style sheet.
+    /// Class of the figure, for the style sheet.
     pub class: &'static str,
     /// The picture, which says in words what it shows.
     pub svg: String,

@@ -147,7 +147,7 @@ pub struct Problem {
     pub reason: Reason,
 }
 
-/// Problems as the command prints them: one a line after a count.
+/// Problems as the command prints them: a count, then one per line.
 pub fn listing(problems: &[Problem]) -> String {
     let s = if problems.len() == 1 { "" } else { "s" };
     let mut text = format!("{} problem{s} in the book's pages", problems.len());

@@ -30,9 +30,9 @@ const SHORTER_SIDE: u32 = 256;
 const CROP: u32 = 224;
 /// Red, green, blue.
 const CHANNELS: usize = 3;
-/// Of ImageNet's images, in [0, 1], for red, green, blue (torchvision's values).
+/// Means of ImageNet's images, in [0, 1], for red, green, blue (torchvision's values).
 const MEAN: [f32; 3] = [0.485, 0.456, 0.406];
-/// As [`MEAN`].
+/// Standard deviations, as [`MEAN`].
 const STANDARD_DEVIATION: [f32; 3] = [0.229, 0.224, 0.225];
 /// A longer strip than this would be blown up to gigabytes for the sake of a square in its middle.
 const MAX_ASPECT: u32 = 64;
@@ -112,7 +112,7 @@ pub fn batch(photos: &[Photo]) -> common::Result<Tensor> {
     Tensor::from_vec(&[photos.len(), CHANNELS, side, side], each.concat())
 }
 
-/// Bytes that users share: who finds too few waits until others give theirs back.
+/// A number of bytes that several threads share: a thread waits until as many as it needs are free.
 struct Budget {
     total: u64,
     taken: Mutex<u64>,
@@ -371,7 +371,7 @@ mod tests {
         bytes
     }
 
-    /// The bytes with a segment of this marker behind the start of the image.
+    /// The bytes with a segment of this marker after the start of the image.
     fn with_segment(jpeg: &[u8], marker: u8, content: &[u8]) -> Vec<u8> {
         let length = u16::try_from(content.len() + 2).unwrap().to_be_bytes();
         [&jpeg[..2], &[0xFF, marker], &length, content, &jpeg[2..]].concat()
@@ -381,7 +381,7 @@ mod tests {
     fn what_is_no_photo_is_refused_with_the_reason() {
         let small = encoded(&RgbImage::new(8, 8).into(), ImageFormat::Png);
         let strip = encoded(&RgbImage::new(1, 65).into(), ImageFormat::Png);
-        // The header's width and height stand behind the signature (8 bytes), the chunk's length and name; its checksum is kept.
+        // Width and height follow the signature (8 bytes) and the chunk's length and name; its checksum is corrected.
         let png_of = |width: u32, height: u32| {
             let mut bytes = small.clone();
             bytes[16..20].copy_from_slice(&width.to_be_bytes());
@@ -390,7 +390,7 @@ mod tests {
             bytes[29..33].copy_from_slice(&checksum);
             bytes
         };
-        // Height and width stand behind the frame header's marker, its length and the precision.
+        // Height and width follow the frame header's marker, its length and the precision.
         let jpeg_of = |width: u16, height: u16| {
             let mut bytes = CHINA.to_vec();
             let at = bytes.windows(2).position(|pair| pair == [0xFF, 0xC0]).unwrap() + 5;
@@ -443,7 +443,7 @@ mod tests {
     #[test]
     fn a_jpegs_end_is_its_own() {
         assert!(jpeg_ends(CHINA));
-        // Phones append videos; what stands behind the end does not matter.
+        // Phones append videos; what follows the end does not matter.
         assert!(jpeg_ends(&[CHINA, b"and a film"].concat()));
         // A small picture in a segment ends within it.
         let preview = with_segment(CHINA, 0xE1, &[&b"Exif\0\0"[..], &[0xFF, 0xD8, 0xFF, 0xD9]].concat());

@@ -1,4 +1,4 @@
-//! `classify`: the five classes that a network finds likeliest for each photo.
+//! `classify`: the five most likely classes of each photo.
 
 use std::path::Path;
 
@@ -13,11 +13,11 @@ use crate::data::imagenet;
 use crate::models::resnet::{Config, ResNet};
 use crate::nn::Parameters;
 
-/// Rows for each photo.
+/// Rows per photo.
 const TOP: usize = 5;
-/// Of the untrained parameters.
+/// Seed of the untrained parameters.
 const SEED: u64 = 18;
-/// Characters of a photo's name in a table.
+/// Maximum length of a photo's name in the table, in characters.
 const NAME: usize = 32;
 
 /// ResNet18 over `photos`, one batch, with the weights of a `.safetensors` file or, without, untrained ones.
@@ -57,7 +57,7 @@ pub fn classify(device: &Device, photos: &[Photo], weights: Option<&Path>) -> cr
     }
     table.note("class and number: ImageNet's, counted from 0 in torchvision's order.");
     if weights.is_none() {
-        table.note("The weights are untrained, so what it says of a photo means nothing. `--weights FILE` takes torchvision's.");
+        table.note("The weights are untrained, so the classes mean nothing. `--weights FILE` takes torchvision's.");
     }
     Ok(table)
 }

@@ -1,6 +1,6 @@
 //! `evaluate`: how often a network names the right class of labelled photos, first or among its first five.
 //!
-//! The photos lie in one folder a class, as for torchvision's `ImageFolder`: the folders' names, sorted, give the classes' numbers.
+//! The photos are in one folder per class, as for torchvision's `ImageFolder`: the folders' names, sorted, give the classes' numbers.
 //! ImageNet's validation set so sorted has 1000 folders of 50 photos, on which torchvision's ResNet18 (`IMAGENET1K_V1`) is stated
 //! to have 69.758 % and 89.078 %.
 
@@ -20,9 +20,9 @@ use crate::models::resnet::{Config, ResNet};
 use crate::nn::Parameters;
 use crate::{Error, Result};
 
-/// The right class among so many of the likeliest counts as found.
+/// A class among this many of the most likely counts as found.
 const TOP: usize = 5;
-/// So many unreadable files stand in a note; all are named as they are met.
+/// Maximum number of unreadable files that a note names; each is printed when it is met.
 const NAMED: usize = 3;
 
 /// How much is evaluated, and how.
@@ -30,7 +30,7 @@ const NAMED: usize = 3;
 pub struct Options {
     /// Photos in a forward pass.
     pub batch: NonZeroUsize,
-    /// At most so many photos, at even distances in the list of all, so that no class is left to the end.
+    /// Maximum number of photos, at even distances in the list of all, so that no class is left out.
     pub limit: Option<NonZeroUsize>,
 }
 
@@ -39,9 +39,9 @@ pub struct Options {
 pub struct Evaluation {
     /// Photos that the network saw.
     pub photos: usize,
-    /// Of these, how many had the likeliest class right.
+    /// Photos whose most likely class is right.
     pub top1: usize,
-    /// … and how many had it among the five likeliest.
+    /// Photos whose class is among the five most likely.
     pub top5: usize,
     /// Files that could not be read, with the reason; they count nowhere else.
     pub unreadable: Vec<String>,
@@ -91,7 +91,7 @@ impl Evaluation {
 /// The network over the photos of `folder`.
 ///
 /// # Errors
-/// [`Error::Folder`] if it cannot be read, has not as many folders as the network has classes, or has no photo that can be read;
+/// [`Error::Folder`] if it cannot be read, does not have one folder per class of the network, or has no photo that can be read;
 /// [`Error::NonFinite`] if the network answers NaN or an infinity; else as [`ResNet::load`], [`Planned::new`] and
 /// [`Planned::infer`].
 pub fn evaluate(

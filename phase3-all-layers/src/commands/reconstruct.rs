@@ -1,5 +1,5 @@
-//! `reconstruct`: how well a model that was trained on ordinary sound gives a sound back, frame by frame. What it has not learnt to
-//! give back, it has not heard: the error is the score of an anomaly.
+//! `reconstruct`: how well a model that was trained on ordinary sound gives a sound back, frame by frame. It cannot give
+//! back what it has never heard, so the error is an anomaly score.
 
 use std::path::Path;
 
@@ -34,7 +34,7 @@ pub fn anomaly_scores(input: &Tensor, output: &Tensor, config: &Config) -> Resul
     Ok(frames.map(error).collect())
 }
 
-/// Of the untrained parameters.
+/// Seed of the untrained parameters.
 const SEED: u64 = 5;
 
 /// The scores of a WAV file under an autoencoder with the weights of a `.safetensors` file or, without, untrained ones.

@@ -35,7 +35,7 @@ const SCHEDULE: f64 = 1000.0;
 const WEIGHT: f32 = 0.7;
 /// How far values of two frames may be apart to be blended.
 const THRESHOLD: f32 = 0.5;
-/// Of the untrained parameters.
+/// Seed of the untrained parameters.
 const SEED: u64 = 8;
 
 /// ᾱ of the cosine schedule at timestep `t`, from 1 at 0 to 0 at 1000: cos² of (t/1000 + s)/(1 + s)·π/2 relative to that at 0.
@@ -46,7 +46,7 @@ fn alpha_bar(t: f64) -> f32 {
     (power(t) / power(0.0)) as f32
 }
 
-/// The middles of so many equal parts of the schedule, the noisiest first.
+/// The middles of `steps` equal parts of the schedule, the noisiest first.
 fn timesteps(steps: usize) -> impl Iterator<Item = f64> {
     (0..steps).rev().map(move |step| SCHEDULE * (step as f64 + 0.5) / steps as f64)
 }
@@ -115,7 +115,7 @@ pub struct Sampler<'a> {
 }
 
 impl<'a> Sampler<'a> {
-    /// For frames \[1, 4, side, side\] by so many steps each, with `network` on `device`.
+    /// For frames \[1, 4, side, side\] by `steps` steps each, with `network` on `device`.
     ///
     /// # Errors
     /// [`common::Error::Invalid`] if there are no steps; as [`UNet::forward`], [`Workspace::plan`] and [`Device::kernel`].
@@ -170,7 +170,7 @@ pub struct Options {
     pub steps: usize,
     /// Sides of a frame's latents, a multiple of [`crate::models::unet::MULTIPLE`].
     pub side: usize,
-    /// Of the noise.
+    /// Seed of the noise.
     pub seed: u64,
 }
 

@@ -5,7 +5,7 @@
 //! M triangular filters that overlap by half, with corners at even distances on the mel scale, mel = 2595·log₁₀(1 + f / 700 Hz),
 //! from 0 Hz to 8 kHz, each give one sum; its natural logarithm, with [`FLOOR`] added against silence, is the value. That is what
 //! torchaudio's `MelSpectrogram(n_fft=1024, n_mels=M)` computes, and then `log(mel + 1e-6)`. In f64 until the last step, since a
-//! quiet part of the spectrum stands beside loud ones.
+//! quiet part of the spectrum is next to loud ones.
 //!
 //! Below 1 kHz the filters are narrow: with 512 of them, the 54 that fall between the transform's frequencies (15.6 Hz apart) are
 //! always silent.
@@ -21,9 +21,9 @@ use realfft::num_complex::Complex64;
 
 use crate::Error;
 
-/// Samples a second that a sound must have.
+/// Samples per second that a sound must have.
 pub const SAMPLE_RATE: u32 = 16_000;
-/// Samples of a spectrum.
+/// Samples per spectrum.
 pub const WINDOW: usize = 1024;
 /// Samples from one spectrum to the next.
 pub const HOP: usize = 512;
@@ -32,7 +32,7 @@ const FILE_LIMIT: u64 = 256 << 20;
 /// Added to a filter's sum before its logarithm is taken.
 pub const FLOOR: f64 = 1e-6;
 
-/// What one input of the autoencoder holds.
+/// The shape of one input of the autoencoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Values of a frame, M.
@@ -47,7 +47,7 @@ impl Config {
         (self.frames.saturating_sub(1) * HOP).max(WINDOW / 2 + 1)
     }
 
-    /// Frames at the end that [`frames`] drops of so many samples, since they fill no input.
+    /// Frames at the end that [`frames`] drops for lack of a full input, if the sound has `samples` samples.
     pub fn dropped(&self, samples: usize) -> usize {
         (1 + samples / HOP) % self.frames
     }
@@ -81,7 +81,7 @@ fn decode(bytes: &[u8]) -> Result<Vec<f32>, String> {
     let spec = wav.spec();
     if spec.sample_rate != SAMPLE_RATE {
         return Err(format!(
-            "it has {} samples a second and must have {SAMPLE_RATE}; `ffmpeg -i IN.wav -ar {SAMPLE_RATE} OUT.wav` converts it",
+            "it has {} samples per second, not {SAMPLE_RATE}; `ffmpeg -i IN.wav -ar {SAMPLE_RATE} OUT.wav` converts it",
             spec.sample_rate
         ));
     }
@@ -126,7 +126,7 @@ fn averaged(
     Ok(moments)
 }
 
-/// The inputs \[B, F·M\] that sound at [`SAMPLE_RATE`] makes. Each is F frames, one behind the other; the next begins where it ends,
+/// The inputs \[B, F·M\] that sound at [`SAMPLE_RATE`] makes. Each is F successive frames; the next begins where it ends,
 /// so that no frame is in two. Frames that are left over are dropped: [`Config::dropped`] counts them.
 ///
 /// # Errors
@@ -173,7 +173,7 @@ fn log_mel(samples: &[f32], mels: usize) -> Vec<f32> {
     values
 }
 
-/// The sample at `at − WINDOW / 2`, where what lies before the first and behind the last is mirrored at it.
+/// The sample at `at − WINDOW / 2`, where the sound is mirrored at its first and its last sample.
 fn mirrored(at: usize, len: usize) -> usize {
     let before = WINDOW / 2;
     match at.checked_sub(before) {
@@ -255,7 +255,7 @@ mod tests {
     fn what_cannot_be_used_is_refused_with_the_reason() {
         let good = wav(spec(1, 16, SampleFormat::Int), &[1i16, 2, 3, 4]);
         let at_rate = |sample_rate| wav(WavSpec { sample_rate, ..spec(1, 16, SampleFormat::Int) }, &[1i16]);
-        // The tag of the format stands behind RIFF's head (12 bytes) and the chunk's (8); 2 is ADPCM.
+        // The format's tag follows RIFF's head (12 bytes) and the chunk's (8); 2 is ADPCM.
         let mut compressed = good.clone();
         compressed[20] = 2;
         for (bytes, says) in [
@@ -267,8 +267,8 @@ mod tests {
             (b"RIFF".to_vec(), "it is truncated or no WAV file"),
             (good[..30].to_vec(), "it is truncated or no WAV file"),
             (good[..good.len() - 1].to_vec(), "it is truncated: it says that it holds 4 samples"),
-            (at_rate(44_100), "it has 44100 samples a second and must have 16000; `ffmpeg "),
-            (at_rate(8_000), "it has 8000 samples a second"),
+            (at_rate(44_100), "it has 44100 samples per second, not 16000; `ffmpeg "),
+            (at_rate(8_000), "it has 8000 samples per second"),
             (wav::<i16>(spec(1, 16, SampleFormat::Int), &[]), "it holds no samples"),
             (wav(spec(1, 32, SampleFormat::Float), &[0.0f32, f32::NAN]), "sample 1 is NaN"),
             (wav(spec(1, 32, SampleFormat::Float), &[f32::NEG_INFINITY]), "sample 0 is -inf"),

@@ -16,7 +16,7 @@ pub const BATCH: usize = 64;
 
 /// Side of an image in the file, in pixels.
 const SIDE: usize = 8;
-/// Each pixel is seen as so many in y and in x.
+/// Each pixel becomes a square of this side.
 const ENLARGED: usize = 4;
 /// The brightest a pixel can be.
 const WHITE: f32 = 16.0;
@@ -61,7 +61,7 @@ impl Digits {
         let logits = tensor("logits", Dtype::F32, &[CONFIG.classes])?;
         let logits: Vec<f32> = logits.data().as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
         if images.len() != labels.len() * SIDE * SIDE || logits.len() != labels.len() * CONFIG.classes {
-            return Err(wrong("it has not as many images and logits as labels".to_owned()));
+            return Err(wrong("it does not have as many images and logits as labels".to_owned()));
         }
         Ok(Digits { images, labels, logits })
     }
@@ -117,7 +117,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Of these logits.
+    /// The outcome of these logits.
     pub fn new(logits: Vec<f32>, labels: &[u8]) -> Outcome {
         let predictions: Vec<u8> = logits.chunks(CONFIG.classes).map(likeliest).collect();
         let right = predictions.iter().zip(labels).filter(|(prediction, label)| prediction == label).count();

@@ -1,4 +1,4 @@
-//! What ImageNet's classes are called.
+//! The names of ImageNet's classes.
 
 use std::sync::LazyLock;
 
