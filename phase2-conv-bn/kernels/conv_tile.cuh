@@ -1,37 +1,52 @@
-// A block's tile of a convolution as a product of matrices: all that the GEMM ladder taught, with im2col's matrix computed on
-// the way in.
+// A block's tile of a convolution as a product of matrices, as steps 6 to 9 of the ladder made it, for any shape of tile, with what
+// the GEMM ladder taught beside it: warp tiles, operands read ahead, copies that no register sees.
 //
 //     rows: output channels of a group      columns: pixels (n, p, q)      reduction: taps (c, r, s)
 //
-// A thread fetches the same pixels throughout. What is left to know for a tap is the same for all pixels and comes from a table:
-//
-//     offset  from the corner of the pixel's window to the tap, in the input
-//     needs   the bit of its row in the window, and 16 bits up that of its column: a pixel knows which lie in the image
-//
-// so that a value costs an addition, a comparison and the load.
+// What came from where: the table of taps 6, register tiles 7, the next step on its way 8, cut taps 9.
 #pragma once
 
-#include "conv.cuh"
 #include "conv_parts.cuh"
+#include "conv_window.cuh"
 #include "cp_async.cuh"
 #include "fetch.cuh"
 #include "vectors.cuh"
 
-constexpr int STEP = 16;  // taps a step
+constexpr int STEP = 16;  // taps per step
 
-// THROUGH_REGISTERS: the next step's values wait in registers while this one is multiplied, for two stages of shared memory;
-// otherwise cp.async brings them straight, 4 bytes each. VECTORS: rows of weights begin at multiples of 16 bytes.
-template <int BM, int BN, int WM, int WN, int LANES_Y, int STAGES, bool THROUGH_REGISTERS, bool VECTORS>
-struct ConvTile {
-    static constexpr int THREADS = BM / WM * (BN / WN) * 32;
+// A shape of tile is a struct with these constants:
+//
+//     BM, BN               output channels and pixels per block
+//     WM, WN, LANES_Y      output channels and pixels per warp, and its lanes down (32 / LANES_Y across)
+//     STAGES               steps in shared memory at a time
+//     THROUGH_REGISTERS    whether the next step's values wait in registers while this one is multiplied, for two stages of shared
+//                          memory; otherwise cp.async brings them straight, 4 bytes each
+//
+// What follows from it for a launch. The host reads these from the compiled kernel by their names.
+template <class Shape> struct Geometry {
+    static constexpr int THREADS = Shape::BM / Shape::WM * (Shape::BN / Shape::WN) * 32;
+    static constexpr int A_ROW = Shape::BM + 4;  // 4 floats after each row of weights: transposing stores without conflicts
+    static constexpr int SHARED = Shape::STAGES * STEP * (A_ROW + Shape::BN) * sizeof(float);  // bytes
+};
+
+// VECTORS: rows of weights begin at multiples of 16 bytes.
+template <class Shape, bool VECTORS> struct ConvTile {
+    // The shape, and what a launch needs of it.
+    static constexpr int BM = Shape::BM, BN = Shape::BN, WM = Shape::WM, WN = Shape::WN;
+    static constexpr int LANES_Y = Shape::LANES_Y, STAGES = Shape::STAGES;
+    static constexpr bool THROUGH_REGISTERS = Shape::THROUGH_REGISTERS;
+    static constexpr int THREADS = Geometry<Shape>::THREADS, A_ROW = Geometry<Shape>::A_ROW;
+    // What a thread adds up.
     static constexpr int LANES_X = 32 / LANES_Y, TM = WM / LANES_Y, TN = WN / LANES_X, FOURS = TM * TN / 4;
-    static constexpr int A_ROW = BM + 4;                        // 4 floats after each row: transposing stores without conflicts
-    static constexpr int PIXELS = BN > THREADS ? BN / THREADS : 1;  // that a thread fetches
+    // What a thread fetches.
+    static constexpr int PIXELS = BN > THREADS ? BN / THREADS : 1;  // of which it fetches values
     static constexpr int SHARE = BN > THREADS ? 1 : THREADS / BN;   // threads that share a pixel
-    static constexpr int TAPS = STEP / SHARE;                   // of a step that a thread fetches
-    static constexpr int WEIGHTS = BM * STEP / THREADS;         // of a step that a thread fetches
-    static_assert(STEP % SHARE == 0 && TAPS % 2 == 0 && WEIGHTS % 4 == 0 && TM % 4 == 0 && TN % 4 == 0, "");
-    static_assert(!THROUGH_REGISTERS || STAGES == 2, "");
+    static constexpr int TAPS = STEP / SHARE;                       // per step
+    static constexpr int WEIGHTS = BM * STEP / THREADS;             // per step
+    static_assert(TM % 4 == 0 && TN % 4 == 0, "a thread's channels and pixels must come in groups of 4");
+    static_assert(STEP % SHARE == 0 && TAPS % 2 == 0, "the threads of a pixel must share out the taps of a step in pairs");
+    static_assert(WEIGHTS % 4 == 0, "a thread must fetch weights in groups of 4");
+    static_assert(!THROUGH_REGISTERS || STAGES == 2, "through registers there are two stages: multiplied, and stored to next");
 
     // ANCHOR: kernel
     static __device__ void run(const float *input, const float *weight, const float *bias, float *output,
@@ -74,7 +89,7 @@ struct ConvTile {
         const int k_first = first * STEP;
 
         float a_next[THROUGH_REGISTERS ? WEIGHTS : 1], b_next[THROUGH_REGISTERS ? TAPS * PIXELS : 1];
-        // Beyond the block's last step both fetch zeros: a branch would let the compiler put the loads behind the arithmetic.
+        // Beyond the block's last step both fetch zeros: a branch would let the compiler put the loads after the arithmetic.
         auto fetch_input = [&](int step, int stage) {
             const unsigned some = step < steps ? ~0u : 0u;
             float *to = b_stages + (stage * STEP + first_tap) * BN + threadIdx.x % BN;
@@ -174,7 +189,7 @@ struct ConvTile {
                 if (step + 1 < steps) {
                     store((step + 1) % 2);
                 }
-                __syncthreads();  // the next step's values are there, and nobody needs this one's
+                __syncthreads();  // the next step's values are there, and all threads are done with this one's
             }
         } else {
 #pragma unroll
@@ -185,7 +200,7 @@ struct ConvTile {
             }
             for (int step = 0; step < steps; step++) {
                 copy_groups_arrived<STAGES - 2>();
-                __syncthreads();  // this step's values are there, and nobody needs those of the one before
+                __syncthreads();  // this step's values are there, and all threads are done with those of the one before
                 fetch_input(step + STAGES - 1, (step + STAGES - 1) % STAGES);
                 fetch_weights(step + STAGES - 1, (step + STAGES - 1) % STAGES);
                 end_copy_group();

@@ -148,7 +148,7 @@ __device__ void product(const float *dy, const float *y, const float *b, float *
         if (more) {
             store(which ^ 1);
         }
-        __syncthreads();  // the next tiles are complete, and nobody needs these any more
+        __syncthreads();  // the next tiles are complete, and all threads are done with these
         which ^= 1;
     }
 

@@ -6,7 +6,7 @@ use common::device_test;
 use common::prelude::*;
 use common::reference::{self, Conv2dParams, Reference};
 use common::testing::planted::{self, here};
-use phase2_conv_bn::conv::{self, LADDER, step06_implicit_tiled, step07_winograd};
+use phase2_conv_bn::conv::{self, LADDER, step09_cut_taps, step10_tuned, step11_winograd};
 use phase2_conv_bn::conv::{Conv, Tuned};
 
 struct Case {
@@ -50,7 +50,7 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// Whether step 7 takes it; empty outputs are nothing to refuse.
+/// Whether step 11 takes it; empty outputs are nothing to refuse.
 fn is_for_winograd(weight: &[usize; 4], params: Conv2dParams) -> bool {
     let Conv2dParams { stride, dilation, groups, .. } = params;
     weight[1] > 0 && weight[2..] == [3, 3] && stride == [1, 1] && dilation == [1, 1] && groups == 1
@@ -59,7 +59,7 @@ fn is_for_winograd(weight: &[usize; 4], params: Conv2dParams) -> bool {
 /// What a step may be off by: the sum of products in any order, or Winograd's own bound. All values are in (−1, 1).
 fn tolerance(step: &str, weight: &[usize; 4], expected: &Reference) -> Tolerance {
     match step {
-        "Winograd" => step07_winograd::tolerance(weight[1], 1.0, 1.0, 1.0),
+        "Winograd" => step11_winograd::tolerance(weight[1], 1.0, 1.0, 1.0),
         _ => expected.tolerance(),
     }
 }
@@ -110,10 +110,18 @@ device_test! {
             let b = Tensor::random(&weight[..1], seed + 2);
             let expected = reference::conv2d(&x, &w, Some(&b), params)?;
             let (x, w, b) = (x.to_device(&device)?, w.to_device(&device)?, b.to_device(&device)?);
-            for (tile, cuts) in step06_implicit_tiled::TILES.into_iter().flat_map(|tile| [1, 3].map(|cuts| (tile, cuts))) {
+            for cuts in [1, 3] {
+                println!("{name}, step 9, {cuts} cuts");
+                let conv = step09_cut_taps::load_with(&device, step09_cut_taps::STEP.source(), cuts)?;
+                for _ in 0..2 {
+                    let output = conv.forward(&stream, &x, &w, Some(&b), params)?.into_vec()?;
+                    assert_close(&output, &expected.values, expected.tolerance());
+                }
+            }
+            for (tile, cuts) in step10_tuned::TILES.into_iter().flat_map(|tile| [1, 3].map(|cuts| (tile, cuts))) {
                 println!("{name}, {tile}, {cuts} cuts");
-                let source = step06_implicit_tiled::STEP.source();
-                let Some(conv) = here(&device, step06_implicit_tiled::load_with(&device, source, tile, cuts))? else { return Ok(()) };
+                let source = step10_tuned::STEP.source();
+                let Some(conv) = here(&device, step10_tuned::load_with(&device, source, tile, cuts))? else { return Ok(()) };
                 // Twice: what a launch leaves in its workspace must not harm the next.
                 for _ in 0..2 {
                     let output = conv.forward(&stream, &x, &w, Some(&b), params)?.into_vec()?;
@@ -121,14 +129,14 @@ device_test! {
                 }
             }
         }
-        assert!(step06_implicit_tiled::load_with(&device, step06_implicit_tiled::STEP.source(), "1x1", 1).is_err());
+        assert!(step10_tuned::load_with(&device, step10_tuned::STEP.source(), "1x1", 1).is_err());
         Ok(())
     }
 
     fn winograd_is_right_whole_cut_and_prepared(device) {
         let stream = device.stream();
-        let source = step07_winograd::STEP.source();
-        let Some(winograd) = here(&device, step07_winograd::Winograd::load(&device, source))? else { return Ok(()) };
+        let source = step11_winograd::STEP.source();
+        let Some(winograd) = here(&device, step11_winograd::Winograd::load(&device, source))? else { return Ok(()) };
         for (input, weight, padding) in [([2, 17, 9, 7], [3, 17, 3, 3], 1), ([1, 24, 8, 18], [66, 24, 3, 3], 0)] {
             let params = Conv2dParams::new(1, padding);
             let (x, w) = (Tensor::random(&input, 1), Tensor::random(&weight, 2));
@@ -137,7 +145,7 @@ device_test! {
             let tolerance = tolerance("Winograd", &weight, &expected);
             let (x, w, b) = (x.to_device(&device)?, w.to_device(&device)?, b.to_device(&device)?);
             for cuts in [1, 2, 3] {
-                let conv = step07_winograd::load_with(&device, source, cuts)?;
+                let conv = step11_winograd::load_with(&device, source, cuts)?;
                 // Twice: what a launch leaves in its workspace must not harm the next.
                 for _ in 0..2 {
                     assert_close(&conv.forward(&stream, &x, &w, Some(&b), params)?.into_vec()?, &expected.values, tolerance);
@@ -215,21 +223,35 @@ device_test! {
 }
 
 /// A step's number, its text, and the mistake in place of it.
-const PLANTED: [(u32, &str, &str); 5] = [
+const PLANTED: [(u32, &str, &str); 10] = [
+    // Beyond the edges of the image and of the taps.
+    (6, "(inside & needs) == needs ?", "inside != 0 ?"),
+    // The edge: weights of output channels beyond the last are read.
+    (7, "first_row + r < conv.group_outputs && first + w_tap < conv.taps", "first + w_tap < conv.taps"),
+    // The next step's values are written over those that are read.
+    (8, "store_step(stage ^ 1);", "store_step(stage);"),
+    // A cut goes on into the next one's taps.
+    (9, "end = min(conv.taps, begin + steps_each * BK);", "end = conv.taps;"),
+    // The parts are added up before all are there.
+    (9, "arrived[blockIdx.x], 1u) == gridDim.y - 1;", "arrived[blockIdx.x], 1u) == 0;"),
     // The next step's values are read before they are there.
-    (6, "            __syncthreads();  // the first step's values are there\n", ""),
+    (10, "            __syncthreads();  // the first step's values are there\n", ""),
     // The edge: weights of output channels beyond the last are read.
     (
-        6,
+        10,
         "bool in = step < steps && first_row + r < conv.group_outputs && k < conv.taps;",
         "bool in = step < steps && k < conv.taps;",
     ),
     // Row and column of the window exchanged.
-    (6, "<< (16 + s);", "<< (15 + s);"),
+    (
+        10,
+        "inside[i] |= (unsigned)((unsigned)(left + s * conv.dilation_x) < (unsigned)conv.width) << (16 + s);",
+        "inside[i] |= (unsigned)((unsigned)(left + s * conv.dilation_x) < (unsigned)conv.width) << (15 + s);",
+    ),
     // The edge: columns beyond the right one are read from the next row.
-    (7, "&& (unsigned)(left + i % 4) < (unsigned)conv.width;", "&& left + i % 4 >= 0;"),
+    (11, "&& (unsigned)(left + i % 4) < (unsigned)conv.width;", "&& left + i % 4 >= 0;"),
     // Two places exchanged.
-    (7, "half[2][j] = d[8 + j] - d[4 + j];", "half[2][j] = d[4 + j] - d[8 + j];"),
+    (11, "half[2][j] = d[8 + j] - d[4 + j];", "half[2][j] = d[4 + j] - d[8 + j];"),
 ];
 
 #[test]
@@ -257,9 +279,10 @@ fn planted_mistakes_are_found() {
         let step = LADDER.iter().find(|step| step.number() == number).unwrap();
         let source = planted::planted(step.source(), right, wrong);
         let found = match number {
-            6 => step06_implicit_tiled::TILES
+            10 => step10_tuned::TILES
                 .iter()
-                .any(|tile| !passes(step06_implicit_tiled::load_with(&device, &source, tile, 2).unwrap(), step.name())),
+                .any(|tile| !passes(step10_tuned::load_with(&device, &source, tile, 2).unwrap(), step.name())),
+            9 => !passes(step09_cut_taps::load_with(&device, &source, 2).unwrap(), step.name()),
             _ => !passes(step.with_source(source).load(&device).unwrap(), step.name()),
         };
         assert!(found, "step {number}: `{wrong}` in place of `{right}` passes");

@@ -9,7 +9,7 @@ use common::reference::{self, Conv2dParams};
 use common::testing::planted::{here, must_be_rejected, planted};
 use phase2_conv_bn::conv::{
     Step, step02_halo::STEP as HALO, step03_registers::STEP as REGISTERS, step04_im2col::STEP as IM2COL,
-    step08_pointwise::STEP as POINTWISE,
+    step12_pointwise::STEP as POINTWISE,
 };
 
 type Shape = [usize; 4];
@@ -132,7 +132,13 @@ fn mistakes_in_convolutions_are_found() {
     let long = ([2, 16, 3, 5], [9, 16, 3, 3], new(1, 1));
     let pointwise = ([3, 35, 5, 5], [66, 35, 1, 1], new(1, 0));
     let mistakes = [
-        ("a halo overwritten too early", &HALO, small, "        __syncthreads();  // nobody needs it any more\n", ""),
+        (
+            "a halo overwritten too early",
+            &HALO,
+            small,
+            "        __syncthreads();  // all threads are done with it\n",
+            "",
+        ),
         (
             "a halo's width and height exchanged",
             &HALO,
@@ -173,7 +179,7 @@ fn mistakes_in_convolutions_are_found() {
             "values overwritten too early",
             &POINTWISE,
             pointwise,
-            "        __syncthreads();  // nobody needs them any more\n",
+            "        __syncthreads();  // all threads are done with them\n",
             "",
         ),
         ("channels beyond the last", &POINTWISE, pointwise, "pixel_inside && c < channels ?", "pixel_inside ?"),

@@ -199,7 +199,7 @@ fn mistakes_in_the_gradients_are_found() {
         ("the first barrier missing", "__syncthreads();  // the first tiles are complete", ""),
         (
             "the barrier of the loop missing",
-            "__syncthreads();  // the next tiles are complete, and nobody needs these any more",
+            "__syncthreads();  // the next tiles are complete, and all threads are done with these",
             "",
         ),
         ("the wrong tile multiplied", "a_tiles[which][i][row_of_thread", "a_tiles[which ^ 1][i][row_of_thread"),

@@ -4,12 +4,16 @@
 //! | --- | --- | --- |
 //! | [`step01_direct`] | `conv_01_direct.cu` | one thread computes one output element |
 //! | [`step02_halo`] | `conv_02_halo.cu` | the input of a block of outputs in shared memory |
-//! | [`step03_registers`] | `conv_03_registers.cu` | 8 output channels × 4 pixels a thread |
+//! | [`step03_registers`] | `conv_03_registers.cu` | 8 output channels × 4 pixels per thread |
 //! | [`step04_im2col`] | `conv_04_im2col.cu` | windows written out as columns, then a matrix product |
 //! | [`step05_implicit`] | `conv_05_implicit.cu` | im2col's matrix is computed where a tile asks for it |
-//! | [`step06_implicit_tiled`] | `conv_06_implicit_tiled.cu` | register tiles, a table of offsets, taps cut for small images |
-//! | [`step07_winograd`] | `conv_07_winograd.cu` | four outputs of a 3×3 window for 16 multiplications instead of 36 |
-//! | [`step08_pointwise`] | `conv_08_pointwise.cu` | 1×1: a matrix product on the input as it lies |
+//! | [`step06_offset_table`] | `conv_06_offset_table.cu` | a table of taps in place of divisions |
+//! | [`step07_register_tile`] | `conv_07_register_tile.cu` | 8 output channels × 4 pixels per thread, 16 bytes per load |
+//! | [`step08_double_buffer`] | `conv_08_double_buffer.cu` | the next step on its way while this one is multiplied |
+//! | [`step09_cut_taps`] | `conv_09_cut_taps.cu` | several blocks share the taps of a tile where there are few tiles |
+//! | [`step10_tuned`] | `conv_10_tuned.cu` | the tile that fits, by a model of measured times |
+//! | [`step11_winograd`] | `conv_11_winograd.cu` | four outputs of a 3×3 window for 16 multiplications instead of 36 |
+//! | [`step12_pointwise`] | `conv_12_pointwise.cu` | 1×1: a matrix product on the input as it lies |
 //!
 //! [`Tuned`] chooses among them by the shape, [`shapes`] has those that it is measured with.
 //!
@@ -24,9 +28,11 @@ use common::prelude::*;
 use common::reference::Conv2dParams;
 
 mod parts;
+mod table;
+mod tabled;
 mod tuned;
 
-pub use step07_winograd::Prepared;
+pub use step11_winograd::Prepared;
 pub use tuned::{Choice, Tuned};
 
 pub mod shapes;
@@ -35,21 +41,29 @@ pub mod step02_halo;
 pub mod step03_registers;
 pub mod step04_im2col;
 pub mod step05_implicit;
-pub mod step06_implicit_tiled;
-pub mod step07_winograd;
-pub mod step08_pointwise;
+pub mod step06_offset_table;
+pub mod step07_register_tile;
+pub mod step08_double_buffer;
+pub mod step09_cut_taps;
+pub mod step10_tuned;
+pub mod step11_winograd;
+pub mod step12_pointwise;
 
 /// All steps, in the order in which they are read.
-#[rustfmt::skip] // one line a step
+#[rustfmt::skip] // one line per step
 pub static LADDER: &[Step] = &[
     step01_direct::STEP,
     step02_halo::STEP,
     step03_registers::STEP,
     step04_im2col::STEP,
     step05_implicit::STEP,
-    step06_implicit_tiled::STEP,
-    step07_winograd::STEP,
-    step08_pointwise::STEP,
+    step06_offset_table::STEP,
+    step07_register_tile::STEP,
+    step08_double_buffer::STEP,
+    step09_cut_taps::STEP,
+    step10_tuned::STEP,
+    step11_winograd::STEP,
+    step12_pointwise::STEP,
 ];
 
 /// Makes an algorithm from its kernel file.

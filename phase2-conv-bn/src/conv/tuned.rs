@@ -3,16 +3,16 @@
 use common::prelude::*;
 use common::reference::Conv2dParams;
 
-use super::step06_implicit_tiled::{self, ImplicitTiled};
-use super::step07_winograd::{self, Prepared, Winograd};
+use super::step10_tuned::{self, ImplicitTiled};
+use super::step11_winograd::{self, Prepared, Winograd};
 use super::{Algorithm, Call, Conv, Geometry, Step, processors, step05_implicit};
 
 /// The step that is fastest for each shape, by a model of times measured on an H200: a step's time a block, and what a block
-/// takes beside its steps, for each tile of step 6 and for Winograd's step 7. Windows that neither takes, and GPUs before compute
+/// takes beside its steps, for each tile of step 10 and for Winograd's step 11. Windows that neither takes, and GPUs before compute
 /// capability 8.0, get step 5.
 #[derive(Debug)]
 pub struct Tuned {
-    /// Steps 6 and 7, where the GPU has `cp.async`.
+    /// Steps 10 and 11, where the GPU has `cp.async`.
     fast: Option<(ImplicitTiled, Winograd)>,
     any: Conv,
     processors: usize,
@@ -23,7 +23,7 @@ pub struct Tuned {
 pub struct Choice {
     /// The step.
     pub step: Step,
-    /// Which of [`step06_implicit_tiled::TILES`], if it is that step.
+    /// Which of [`step10_tuned::TILES`], if it is that step.
     pub tile: Option<&'static str>,
     /// Among how many blocks the taps of a tile of the output are cut.
     pub cuts: usize,
@@ -48,15 +48,15 @@ impl Choice {
     }
 
     fn of(geometry: &Geometry, prepared: bool, processors: usize) -> Choice {
-        let tiled = step06_implicit_tiled::estimate(geometry, processors);
+        let tiled = step10_tuned::estimate(geometry, processors);
         let limit = tiled.as_ref().map_or(f64::INFINITY, |tiled| tiled.microseconds);
-        let winograd = step07_winograd::estimate(geometry, prepared, processors).filter(|(_, time)| *time < limit);
+        let winograd = step11_winograd::estimate(geometry, prepared, processors).filter(|(_, time)| *time < limit);
         match (winograd, tiled) {
             (Some((cuts, time)), _) => {
-                Choice { step: step07_winograd::STEP, tile: None, cuts: cuts.count, microseconds: Some(time) }
+                Choice { step: step11_winograd::STEP, tile: None, cuts: cuts.count, microseconds: Some(time) }
             }
             (None, Some(tiled)) => Choice {
-                step: step06_implicit_tiled::STEP,
+                step: step10_tuned::STEP,
                 tile: Some(tiled.tile),
                 cuts: tiled.cuts.count,
                 microseconds: Some(tiled.microseconds),
@@ -73,8 +73,8 @@ impl Tuned {
     /// As [`super::Step::load`].
     pub fn load(device: &Device) -> Result<Tuned> {
         let any = step05_implicit::STEP.load(device)?;
-        let fast = match ImplicitTiled::load(device, step06_implicit_tiled::STEP.source()) {
-            Ok(tiled) => Some((tiled, Winograd::load(device, step07_winograd::STEP.source())?)),
+        let fast = match ImplicitTiled::load(device, step10_tuned::STEP.source()) {
+            Ok(tiled) => Some((tiled, Winograd::load(device, step11_winograd::STEP.source())?)),
             Err(error) if error.is_unsupported() => None,
             Err(error) => return Err(error),
         };
@@ -137,9 +137,9 @@ impl Tuned {
         let Some((tiled, winograd)) = &self.fast else { return self.any.algorithm.queue(call) };
         let step = Choice::of(&call.geometry, prepared.is_some(), self.processors).step.number;
         match prepared {
-            Some(prepared) if step == step07_winograd::STEP.number => winograd.queue_prepared(call, prepared),
-            None if step == step07_winograd::STEP.number => winograd.queue(call),
-            _ if step == step06_implicit_tiled::STEP.number => tiled.queue(call),
+            Some(prepared) if step == step11_winograd::STEP.number => winograd.queue_prepared(call, prepared),
+            None if step == step11_winograd::STEP.number => winograd.queue(call),
+            _ if step == step10_tuned::STEP.number => tiled.queue(call),
             _ => self.any.algorithm.queue(call),
         }
     }
@@ -153,7 +153,7 @@ mod tests {
     fn choice(shape: Shape, prepared: bool) -> Result<(u32, bool)> {
         let (x, w) = (Tensor::zeros(&shape.input()), Tensor::zeros(&shape.weight()));
         let choice = Choice::new(&x, &w, shape.params(), prepared, 132)?;
-        assert_eq!(choice.tile.is_some(), choice.step.number == 6);
+        assert_eq!(choice.tile.is_some(), choice.step.number == 10);
         assert_eq!(choice.microseconds.is_some(), choice.step.number != 5);
         Ok((choice.step.number, choice.cuts > 1))
     }
@@ -161,11 +161,11 @@ mod tests {
     #[test]
     fn the_choice_is_by_window_and_size_and_whether_weights_are_prepared() -> Result<()> {
         // A large 3×3; other windows; a small 3×3, cut, for which the weights' transform does not pay.
-        assert_eq!(choice(shape(64, 64, 3, 1, 56).images(32), false)?, (7, false));
-        assert_eq!(choice(shape(64, 128, 3, 2, 56).images(32), false)?, (6, false));
-        assert_eq!(choice(shape(3, 64, 7, 2, 224).images(32), false)?, (6, false));
-        assert_eq!(choice(shape(64, 64, 3, 1, 56), false)?, (6, true));
-        assert_eq!(choice(shape(64, 64, 3, 1, 56), true)?, (7, true));
+        assert_eq!(choice(shape(64, 64, 3, 1, 56).images(32), false)?, (11, false));
+        assert_eq!(choice(shape(64, 128, 3, 2, 56).images(32), false)?, (10, false));
+        assert_eq!(choice(shape(3, 64, 7, 2, 224).images(32), false)?, (10, false));
+        assert_eq!(choice(shape(64, 64, 3, 1, 56), false)?, (10, true));
+        assert_eq!(choice(shape(64, 64, 3, 1, 56), true)?, (11, true));
         // Windows beyond the table's bits.
         assert_eq!(choice(shape(1, 1, 17, 1, 20), false)?, (5, false));
         Ok(())

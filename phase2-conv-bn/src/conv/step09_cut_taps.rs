@@ -1,0 +1,32 @@
+//! Step 9: taps cut among blocks, where there are fewer tiles than the chip could run blocks.
+//!
+//! Hypothesis: 512 channels of 7 × 7 pixels are 8 tiles of 64 × 64, for 132 multiprocessors, each with 288 steps; cut in twelve, 96
+//! blocks have 24 steps each, at the price of writing and adding up the parts. Change: a second dimension of the grid, and the last
+//! block of a tile adds up its parts. How many cuts is estimated from times measured on an H200. Measured: time for single images, in
+//! the `conv` table of `cargo run -p phase5-bench`.
+
+use common::prelude::*;
+
+use super::parts::Cost;
+use super::tabled::{Cutting, Tabled};
+use super::{Conv, Load, Step};
+
+/// `kernels/conv_09_cut_taps.cu`. It takes windows of up to 16 × 15 taps.
+pub const STEP: Step = Step {
+    number: 9,
+    name: "cut taps",
+    idea: "several blocks share the taps of a tile where there are few tiles",
+    source: kernel_source!("conv_09_cut_taps"),
+    method: Load(|device, source| Tabled::load(device, source, STEP.name, Cutting::Fastest(COST))),
+};
+
+/// As the tile of 64 × 64 of step 10, whose block has as many steps.
+const COST: Cost = Cost { step: 0.485, few: &[1.6, 1.17, 1.06], whole: 1.0, cut: 3.7 };
+
+/// The step with `cuts` cuts, as far as there are steps for them; for tests and measurements.
+///
+/// # Errors
+/// As [`Step::load`].
+pub fn load_with(device: &Device, source: &KernelSource, cuts: usize) -> Result<Conv> {
+    Ok(Conv { name: STEP.name, algorithm: Tabled::load(device, source, STEP.name, Cutting::Fixed(cuts))? })
+}
