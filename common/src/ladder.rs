@@ -32,7 +32,14 @@ use crate::reference::{self, Conv2dParams, Gemm, Reference};
 use crate::tensor::Permutation;
 use crate::timing::{Bench, Timing};
 
-/// Up to so many products all outputs are compared with the f64 reference, which then takes less than a second.
+mod table;
+
+pub use table::{
+    Contest, Cost, ELSEWHERE, LadderTable, LoadedStep, NO_COUNTS, Patience, Peak, StepResult, StepRun, columns,
+    if_supported, milliseconds, verdict,
+};
+
+/// Up to this many products all outputs are compared with the f64 reference, which then takes less than a second.
 const PRODUCTS: usize = 1 << 27;
 
 /// Outputs of a sample: two in each row of the largest matrices that are measured.
@@ -47,7 +54,7 @@ pub struct Expected {
     reference: Reference,
 }
 
-/// What became of a step.
+/// The outcome of a step.
 #[derive(Clone, Debug)]
 pub enum Outcome {
     /// It is right.

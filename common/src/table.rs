@@ -7,6 +7,7 @@ use tabled::builder::Builder;
 use tabled::settings::object::{Columns, Rows};
 use tabled::settings::{Alignment, Style};
 
+use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::json;
 use crate::text::{printable, printable_lines};
@@ -92,6 +93,13 @@ pub enum Format {
     Csv,
     /// Everything, to be read again.
     Json,
+}
+
+impl DeviceKind {
+    /// The kind of this device.
+    pub fn of(device: &Device) -> DeviceKind {
+        if device.is_sim() { DeviceKind::Simulator } else { DeviceKind::Gpu }
+    }
 }
 
 impl Column {
@@ -567,6 +575,11 @@ impl RowBuilder<'_> {
             self.cells[at] = Some(cell.into());
         }
         self
+    }
+
+    /// Sets several cells, as [`RowBuilder::set`].
+    pub fn set_all(self, cells: impl IntoIterator<Item = (ColumnSpec, Cell)>) -> Self {
+        cells.into_iter().fold(self, |row, (column, cell)| row.set(column, cell))
     }
 
     /// Appends the row. A cell that was not set is absent, for this reason.

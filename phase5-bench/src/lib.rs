@@ -32,7 +32,12 @@ pub fn records() -> common::Result<Vec<common::record::Record>> {
 
 #[cfg(test)]
 mod tests {
-    use common::record::Named;
+    use common::record::{Named, merge};
+    use common::table::{Cell, Column, DeviceKind};
+
+    use crate::limits::Limits;
+    use crate::spec::Make;
+    use crate::tables::TABLES;
 
     #[test]
     fn every_record_in_the_folder_is_built_in() {
@@ -48,6 +53,55 @@ mod tests {
             for Named { name, table } in &record.tables {
                 let text = table.to_text();
                 assert!(text.lines().all(|line| line.chars().count() <= common::table::WIDTH), "{name}:\n{text}");
+            }
+        }
+    }
+
+    /// Other tables, plots and pages find columns of a record by the keys that tables declare.
+    #[test]
+    fn every_recorded_table_has_the_columns_that_it_declares() {
+        for record in super::records().unwrap() {
+            for spec in TABLES.iter().filter(|spec| spec.is_here()) {
+                let Some(table) = record.table(spec.name) else { continue };
+                let declared = spec.columns.iter().filter(|column| column.is_on(DeviceKind::Gpu));
+                let recorded: Vec<&str> = table.columns.iter().map(Column::key).collect();
+                assert_eq!(recorded, declared.map(|column| column.key).collect::<Vec<_>>(), "{}", spec.name);
+            }
+            assert!(Limits::of_run(&record).unwrap().is_some());
+            for spec in TABLES {
+                if let Make::Derived { from, .. } = spec.make {
+                    let table = from(Some(&record)).unwrap().table;
+                    let unmeasured =
+                        |cell: &Cell| matches!(cell, Cell::Absent(reason) if reason.contains("in this run"));
+                    assert!(!table.rows.iter().flatten().any(unmeasured), "{}", table.to_text());
+                }
+            }
+            for name in super::plot::NAMES {
+                super::plot::svg(&record, name).unwrap();
+            }
+        }
+    }
+
+    /// So that a record that someone saved before columns had keys is still one to compare with.
+    #[test]
+    fn a_record_without_keys_is_compared_by_its_headings() {
+        for record in super::records().unwrap() {
+            let mut old = record.clone();
+            for column in old.tables.iter_mut().flat_map(|named| &mut named.table.columns) {
+                *column = column.headed(column.heading.clone());
+            }
+            for Named { name, table } in &record.tables {
+                assert_eq!(record.compare(&old, name).unwrap().rows, record.compare(&record, name).unwrap().rows);
+                let mut empty = table.clone();
+                empty.rows.iter_mut().for_each(|row| {
+                    let measured = |(cell, _): &(&mut Cell, &Column)| matches!(cell, Cell::Number(_));
+                    let cells = row.iter_mut().zip(&table.columns).filter(measured);
+                    cells
+                        .filter(|(_, column)| !column.identifies)
+                        .for_each(|(cell, _)| *cell = Cell::absent("no clock"));
+                });
+                let filled = |record| merge(&empty, name, &[record]).rows;
+                assert_eq!(filled(old.clone()), filled(record.clone()), "{name}");
             }
         }
     }

@@ -1,7 +1,9 @@
 //! What this device can do at most, measured: multiply-adds a second, and bytes a second through its memory.
 
+use common::ladder::Peak;
 use common::prelude::*;
-use common::table::{Cell, Column, Table};
+use common::record::Record;
+use common::table::{ColumnSpec, DeviceKind, Table, TableBuilder};
 use common::timing::{Bench, Queue};
 
 /// `kernels/fma_peak.cu`.
@@ -20,14 +22,12 @@ const COPY_BYTES: u64 = 2 << 30;
 /// The table of the limits, as a run calls it if they were measured for another table.
 pub const LIMITS: &str = "limits";
 
-/// What a problem asks of a device, for the roofline.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RooflineCost {
-    /// Floating-point operations, two per multiply-add.
-    pub flops: f64,
-    /// Bytes, if each tensor passes the memory once.
-    pub bytes: f64,
-}
+const LIMIT: ColumnSpec = ColumnSpec::text("limit", "limit");
+const UNIT: ColumnSpec = ColumnSpec::text("unit", "unit");
+const MEASURED: ColumnSpec = ColumnSpec::number("measured", "measured", 3);
+
+const MULTIPLY_ADDS: &str = "multiply-adds in registers";
+const COPY: &str = "copy inside the device";
 
 /// The limits of one GPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -67,20 +67,27 @@ impl Limits {
 
     /// As a run keeps them.
     pub fn table(&self) -> Table {
-        let columns = [Column::text("limit"), Column::text("unit"), Column::number("measured", 3)];
-        let mut table = Table::new("limits of this device, measured", columns);
-        table.row(["multiply-adds in registers".into(), "TFLOP/s".into(), (self.flops / 1e12).into()]);
-        table.row(["copy inside the device".into(), "TB/s".into(), (self.bandwidth / 1e12).into()]);
-        table
+        let mut table = TableBuilder::new("limits of this device, measured", DeviceKind::Gpu, &[LIMIT, UNIT, MEASURED]);
+        let mut row = |limit: &str, unit: &str, value: f64| {
+            table.row().set(LIMIT, limit).set(UNIT, unit).set(MEASURED, value / 1e12).finish("not measured");
+        };
+        row(MULTIPLY_ADDS, "TFLOP/s", self.flops);
+        row(COPY, "TB/s", self.bandwidth);
+        table.finish()
     }
 
-    /// What [`Limits::table`] wrote.
-    pub fn from_table(table: &Table) -> Option<Limits> {
-        let of = |row: usize| match table.rows.get(row)?.last()? {
-            Cell::Number(value) => Some(value * 1e12),
-            _ => None,
+    /// Those that a run kept: `None` if it has no such rows.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if its table has no such columns.
+    pub fn of_run(run: &Record) -> Result<Option<Limits>> {
+        let Some(table) = run.table(LIMITS) else { return Ok(None) };
+        let measured = |limit: &str| -> Result<Option<f64>> {
+            let Some(row) = table.find(&[(LIMIT, limit.into())])? else { return Ok(None) };
+            Ok(row.number(MEASURED)?.map(|value| value * 1e12))
         };
-        Some(Limits { flops: of(0)?, bandwidth: of(1)? })
+        let (flops, bandwidth) = (measured(MULTIPLY_ADDS)?, measured(COPY)?);
+        Ok(flops.zip(bandwidth).map(|(flops, bandwidth)| Limits { flops, bandwidth }))
     }
 
     /// A sentence for below a table.
@@ -91,6 +98,12 @@ impl Limits {
             self.flops / 1e12,
             self.bandwidth / 1e12
         )
+    }
+}
+
+impl From<Limits> for Peak {
+    fn from(Limits { flops, bandwidth }: Limits) -> Peak {
+        Peak { flops, bandwidth }
     }
 }
 
@@ -110,11 +123,16 @@ mod tests {
     #[test]
     fn limits_come_back_from_their_table() {
         let limits = Limits { flops: 61.5e12, bandwidth: 4.25e12 };
-        let back = Limits::from_table(&limits.table()).unwrap();
+        let mut run = Record::begin(&Device::sim());
+        assert_eq!(Limits::of_run(&run).unwrap(), None);
+        run.push(LIMITS, limits.table());
+        let back = Limits::of_run(&run).unwrap().unwrap();
         assert!(
             (back.flops / limits.flops - 1.0).abs() < 1e-12 && (back.bandwidth / limits.bandwidth - 1.0).abs() < 1e-12
         );
-        assert_eq!(Limits::from_table(&Table::new("limits", [])), None);
+        let mut other = Record::begin(&Device::sim());
+        other.push(LIMITS, Table::new("limits", []));
+        assert!(Limits::of_run(&other).unwrap_err().to_string().contains("has no column `limit`"));
     }
 
     common::device_test! {

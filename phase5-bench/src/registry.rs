@@ -36,7 +36,7 @@ fn find<'a>(tables: &'a [TableSpec], name: &str) -> Result<&'a TableSpec> {
 pub fn list() -> Table {
     let columns = [Column::text("name"), Column::text("shows"), Column::text("here")];
     let mut table = Table::new("tables of `cargo run -p phase5-bench`", columns);
-    for TableSpec { name, shows, so_far, make } in TABLES {
+    for TableSpec { name, shows, so_far, make, .. } in TABLES {
         let here = match make {
             Make::ArrivesWith(phase) => phase,
             _ if so_far.is_empty() => "yes",
@@ -181,7 +181,7 @@ mod tests {
     }
 
     const fn measured(name: &'static str, make: fn(&Context) -> Result<FinishedTable>) -> TableSpec {
-        TableSpec { name, shows: "", so_far: "", make: Make::Measured(make) }
+        TableSpec { name, shows: "", so_far: "", columns: &[], make: Make::Measured(make) }
     }
 
     /// A table of one number, how often it was made: `what` is wrong with it.
@@ -199,6 +199,7 @@ mod tests {
                 name: "sum",
                 shows: "",
                 so_far: "",
+                columns: &[],
                 make: Make::Derived {
                     needs: &["a", "b"],
                     from: |run| {

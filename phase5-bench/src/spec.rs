@@ -2,9 +2,10 @@
 
 use std::cell::OnceCell;
 
+use common::ladder::LadderTable;
 use common::prelude::*;
 use common::record::Record;
-use common::table::Table;
+use common::table::{ColumnSpec, DeviceKind, Table, TableBuilder};
 use media::photo::Photo;
 
 use crate::Result;
@@ -18,6 +19,8 @@ pub struct TableSpec {
     pub shows: &'static str,
     /// The part of it that a later phase still owes; empty if it is complete.
     pub so_far: &'static str,
+    /// Its columns; none of one that is not here yet.
+    pub columns: &'static [ColumnSpec],
     /// How it is made.
     pub make: Make,
 }
@@ -58,7 +61,7 @@ pub struct Context {
 impl TableSpec {
     /// A table that a later phase brings.
     pub const fn later(name: &'static str, shows: &'static str, phase: &'static str) -> TableSpec {
-        TableSpec { name, shows, so_far: "", make: Make::ArrivesWith(phase) }
+        TableSpec { name, shows, so_far: "", columns: &[], make: Make::ArrivesWith(phase) }
     }
 
     /// Whether this version of the course can make it.
@@ -78,6 +81,11 @@ impl Context {
         Context { device, photo, limits: OnceCell::new() }
     }
 
+    /// An empty table for this device.
+    pub fn table(&self, title: impl Into<String>, columns: &[ColumnSpec]) -> TableBuilder {
+        TableBuilder::new(title, DeviceKind::of(&self.device), columns)
+    }
+
     /// The device's limits, measured once; `None` on the simulator.
     ///
     /// # Errors
@@ -93,5 +101,12 @@ impl Context {
     /// The device's limits, if a table has needed them.
     pub fn limits_if_measured(&self) -> Option<&Limits> {
         self.limits.get()?.as_ref()
+    }
+}
+
+impl From<LadderTable> for FinishedTable {
+    fn from(table: LadderTable) -> FinishedTable {
+        let (table, wrong) = table.finish();
+        FinishedTable { table, wrong }
     }
 }

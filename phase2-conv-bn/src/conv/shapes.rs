@@ -1,5 +1,6 @@
 //! The convolutions that the ladder is measured with: ResNet18's, and those of a video U-Net.
 
+use common::ladder::Cost;
 use common::reference::Conv2dParams;
 
 /// A square convolution without bias.
@@ -92,16 +93,15 @@ impl Shape {
         [self.batch, self.out_channels, size, size]
     }
 
-    /// Two a multiply-add, padding counted as any value.
-    pub fn flops(self) -> f64 {
-        let outputs: usize = self.output().iter().product();
-        2.0 * outputs as f64 * (self.channels * self.window * self.window) as f64
-    }
-
-    /// Of input, weight and output, each once.
-    pub fn bytes(self) -> f64 {
+    /// Two operations per multiply-add, padding counted as any value; input, weight and output once each.
+    pub fn cost(self) -> Cost {
         let values = |shape: [usize; 4]| shape.iter().product::<usize>() as f64;
-        4.0 * (values(self.input()) + values(self.weight()) + values(self.output()))
+        let outputs = values(self.output());
+        Cost {
+            flops: 2.0 * outputs * (self.channels * self.window * self.window) as f64,
+            bytes: 4.0 * (values(self.input()) + values(self.weight()) + outputs),
+            values: outputs,
+        }
     }
 }
 
@@ -127,7 +127,7 @@ mod tests {
         }
         let stem = Shape::from_name("3→64 7/2 @224 ×32").unwrap();
         assert_eq!(stem.output(), [32, 64, 112, 112]);
-        assert_eq!(stem.flops(), 2.0 * 32.0 * 64.0 * 12544.0 * 147.0);
+        assert_eq!(stem.cost().flops, 2.0 * 32.0 * 64.0 * 12544.0 * 147.0);
         assert!(Shape::from_name("3→64 7/2 @224 ×33").is_none());
     }
 }

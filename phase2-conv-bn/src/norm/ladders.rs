@@ -1,9 +1,8 @@
 //! Every step of the three ladders on one tensor, each checked before it is counted or timed: the rows of the tables.
 
 use common::check::{Mismatch, Report, compare};
-use common::ladder::{self, Expected, Outcome};
+use common::ladder::{self, Cost, Expected, Outcome, StepRun};
 use common::prelude::*;
-use common::ptx_sim::Counters;
 use common::reference::{self, BatchNorm};
 use common::timing::Bench;
 
@@ -45,13 +44,13 @@ impl Operation {
         }
     }
 
-    /// Bytes that must move for so many f32 values: all are read, and all but statistics write as many. What there is a value a
-    /// channel of is left out.
-    pub fn bytes(self, values: usize) -> u64 {
-        match self {
-            Operation::Statistics => 4 * values as u64,
-            Operation::BatchNorm | Operation::BatchNormInPlace | Operation::ReluInPlace => 8 * values as u64,
-        }
+    /// The cost for so many f32 values: all are read, and all but statistics write as many. Per-channel values are left out.
+    pub fn cost(self, values: usize) -> Cost {
+        let bytes = match self {
+            Operation::Statistics => 4 * values,
+            Operation::BatchNorm | Operation::BatchNormInPlace | Operation::ReluInPlace => 8 * values,
+        };
+        Cost { bytes: bytes as f64, values: values as f64, ..Cost::default() }
     }
 }
 
@@ -174,7 +173,7 @@ pub fn norm([weight, bias, mean, variance]: &[Tensor; 4]) -> BatchNorm<'_> {
     BatchNorm { weight, bias, mean, variance, eps: EPS }
 }
 
-/// What became of a step.
+/// A step of a ladder, run.
 #[derive(Debug)]
 pub struct Rung {
     /// What it computed.
@@ -182,9 +181,7 @@ pub struct Rung {
     /// `3 vectorised`.
     pub step: String,
     /// Whether it was right, and what it took.
-    pub outcome: Outcome,
-    /// What its launches counted, on a simulator that was asked to profile.
-    counters: Option<Counters>,
+    pub run: StepRun,
 }
 
 impl Rung {
@@ -194,31 +191,6 @@ impl Rung {
         device: &Device,
         run: impl FnOnce() -> Result<Outcome>,
     ) -> Result<Rung> {
-        let profiles = || device.as_sim().map(|sim| sim.take_profiles()).unwrap_or_default();
-        // What was launched before, such as a fold of parameters, is not this step's.
-        profiles();
-        let outcome = run()?;
-        let counters = profiles().iter().fold(None, |sum: Option<Counters>, profile| {
-            let mut sum = sum.unwrap_or_default();
-            sum += profile.counters;
-            Some(sum)
-        });
-        Ok(Rung { operation, step: step.title(), outcome, counters })
-    }
-
-    /// What the simulator counted, if it was asked to profile; nothing of a GPU.
-    pub fn counters(&self) -> Option<&Counters> {
-        self.counters.as_ref()
-    }
-
-    /// Bytes that lanes loaded and stored.
-    pub fn bytes_asked(&self) -> Option<f64> {
-        self.counters().map(|counters| (counters.global_load_bytes + counters.global_store_bytes) as f64)
-    }
-
-    /// 32-byte sectors for each load of a warp.
-    pub fn sectors_a_request(&self) -> Option<f64> {
-        self.counters()
-            .map(|counters| counters.global_load_sectors as f64 / counters.global_load_requests.max(1) as f64)
+        Ok(Rung { operation, step: step.title(), run: StepRun::profiled(device, run)? })
     }
 }

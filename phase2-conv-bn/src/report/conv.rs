@@ -1,14 +1,13 @@
 //! The convolution ladder: each step on three kinds of window, what im2col needs, and what is chosen for real layers.
 
-use common::ladder::{self, Expected, Outcome};
+use common::ladder::{Contest, Expected, LoadedStep, columns};
 use common::prelude::*;
-use common::ptx_sim::Profile;
 use common::table::{Cell, Column, Table};
 use common::timing::{Bench, Queue};
 
-use super::{NO_COUNTS, Part, Report, Rungs};
+use super::{Part, Report, step_table};
 use crate::conv::shapes::{NOTATION, Shape, shape};
-use crate::conv::{Choice, LADDER, step04_im2col};
+use crate::conv::{Choice, Conv, LADDER, step04_im2col};
 
 /// `cargo run -p phase2-conv-bn -- conv`.
 pub const PART: Part = Part {
@@ -68,41 +67,73 @@ fn steps() -> Table {
 /// Every step on one shape: the table, what in it is wrong, and each step's loads.
 fn ladder(device: &Device, kind: &Kind) -> Result<(Table, Vec<String>, Vec<Cell>)> {
     let shape = if device.is_sim() { kind.simulated } else { kind.measured };
-    let mut rungs = Rungs::new(format!("convolution {} on {}", shape.name(), device.short_name()), device);
+    let mut table = step_table(format!("convolution {} on {}", shape.name(), device.short_name()), device);
     let mut loads = Vec::new();
-
-    let (stream, params) = (device.stream(), shape.params());
-    let (x, w) = (Tensor::random(&shape.input(), 1), Tensor::random(&shape.weight(), 2));
-    let expected = Expected::conv2d(&x, &w, None, params, 3)?;
-    let (x, w) = (x.to_device(device)?, w.to_device(device)?);
-    let mut y = Tensor::empty_on(device, &shape.output())?;
-    let bench = Bench { queue: Queue::Warm, ..Bench::default() };
-    for step in LADDER {
-        let outcome = match step.load(device) {
-            Ok(conv) => {
-                ladder::run(&stream, &bench, &mut y, &expected, |y| conv.launch(&stream, &x, &w, None, params, y))?
-            }
-            Err(error) if error.is_unsupported() => Outcome::Unsupported(error.to_string()),
-            Err(error) => return Err(error),
-        };
-        let profiles = rungs.row(step.title(), shape.flops(), expected.tolerance().absolute, &outcome);
-        loads.push(match outcome {
-            Outcome::Unsupported(reason) => Cell::Absent(reason),
-            _ => loads_a_product(&profiles, shape),
-        });
+    let (stream, bench) = (device.stream(), Bench { queue: Queue::Warm, ..Bench::default() });
+    let problem = ConvProblem::seeded(device, shape)?;
+    let contest = Contest { stream: &stream, bench: &bench, expected: &problem.expected, announce: &|_| () };
+    let mut y = problem.output(device)?;
+    for LoadedStep { title, step } in load(device)? {
+        let run = contest.run(&title, &step, &mut y, |conv, y| problem.launch(&stream, conv, y))?;
+        table.allow(problem.expected.tolerance().absolute);
+        table.row(&[(columns::STEP, &title)], shape.cost(), &run);
+        loads.push(Cell::from(run.counters().map(|counters| {
+            // Requests for global memory, of a warp each, for 32 multiply-adds.
+            counters.global_load_requests as f64 * 32.0 / (shape.cost().flops / 2.0)
+        })));
     }
-    let (mut table, wrong) = rungs.finish();
     table.note(NOTATION);
+    let (table, wrong) = table.finish();
     Ok((table, wrong, loads))
 }
 
-/// Requests for global memory, of a warp each, for 32 multiply-adds.
-fn loads_a_product(profiles: &[Profile], shape: Shape) -> Cell {
-    if profiles.is_empty() {
-        return Cell::absent(NO_COUNTS);
+/// Every step that this device has.
+///
+/// # Errors
+/// What the device reports.
+pub fn load(device: &Device) -> Result<Vec<LoadedStep<Conv>>> {
+    LADDER.iter().map(|step| LoadedStep::new(step.title(), step.load(device))).collect()
+}
+
+/// One convolution, for every step.
+#[derive(Debug)]
+pub struct ConvProblem {
+    /// Its shapes, strides and padding.
+    pub shape: Shape,
+    /// \[N, C, H, W\], on the device.
+    pub x: Tensor,
+    /// The weight, on the device.
+    pub w: Tensor,
+    /// What the output has to be.
+    pub expected: Expected,
+}
+
+impl ConvProblem {
+    /// A convolution of random values, without bias.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn seeded(device: &Device, shape: Shape) -> Result<ConvProblem> {
+        let (x, w) = (Tensor::random(&shape.input(), 1), Tensor::random(&shape.weight(), 2));
+        let expected = Expected::conv2d(&x, &w, None, shape.params(), 3)?;
+        Ok(ConvProblem { shape, x: x.to_device(device)?, w: w.to_device(device)?, expected })
     }
-    let requests: u64 = profiles.iter().map(|profile| profile.counters.global_load_requests).sum();
-    (requests as f64 * 32.0 / (shape.flops() / 2.0)).into()
+
+    /// A place for the output.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub fn output(&self, device: &Device) -> Result<Tensor> {
+        Tensor::empty_on(device, &self.shape.output())
+    }
+
+    /// Queues the convolution.
+    ///
+    /// # Errors
+    /// As [`Conv::launch`].
+    pub fn launch(&self, stream: &Stream, conv: &Conv, y: &mut Tensor) -> Result<()> {
+        conv.launch(stream, &self.x, &self.w, None, self.shape.params(), y)
+    }
 }
 
 /// A row a step, a column a kind of window.
@@ -141,7 +172,7 @@ fn shapes(device: &Device) -> Result<Table> {
         let Choice { step, tile, cuts, microseconds } = Choice::new(&x, &w, shape.params(), false, processors)?;
         table.row([
             shape.name().into(),
-            (shape.flops() / 1e9).into(),
+            (shape.cost().flops / 1e9).into(),
             (size_of_val(x.as_slice()?) as f64 / 1e6).into(),
             Cell::from_result(matrix.map(|bytes| bytes as f64 / 1e6))?,
             step.title().into(),

@@ -1,13 +1,13 @@
 //! The GEMM ladder, step by step, for both layouts of B.
 
-use common::ladder::{self, Expected, Outcome};
+use common::ladder::{Contest, Cost, Expected, LoadedStep, columns};
 use common::prelude::*;
 use common::reference;
 use common::table::{Column, Table};
 use common::timing::{Bench, Queue};
 
-use super::{Part, Report, Rungs};
-use crate::gemm::{Epilogue, LADDER, Layout};
+use super::{Part, Report, step_table};
+use crate::gemm::{Epilogue, Gemm, LADDER, Layout};
 
 /// `cargo run -p phase2-conv-bn -- gemm`.
 pub const PART: Part = Part {
@@ -51,24 +51,81 @@ fn ladder(device: &Device, layout: Layout) -> Result<(Table, Vec<String>)> {
         Layout::Transposed => "A·Bᵀ",
     };
     let title = format!("GEMM: C = {form}, {size} × {size} × {size}, on {}", device.short_name());
-    let mut rungs = Rungs::new(title, device);
-
-    let stream = device.stream();
-    let (a, b) = (Tensor::random(&[size, size], 1), Tensor::random(&layout.shape(size, size), 2));
-    let product = reference::Gemm::new(a.as_slice()?, b.as_slice()?, size, size, size);
-    let expected = Expected::gemm(&reference::Gemm { transposed: layout == Layout::Transposed, ..product }, 3)?;
-    let (a, b) = (a.to_device(device)?, b.to_device(device)?);
-    let mut c = Tensor::empty_on(device, &[size, size])?;
-    let bench = Bench { queue: Queue::Warm, ..Bench::default() };
-    for step in LADDER {
-        let outcome = match step.load(device) {
-            Ok(gemm) => ladder::run(&stream, &bench, &mut c, &expected, |c| {
-                gemm.launch(&stream, &a, &b, layout, &Epilogue::default(), c)
-            })?,
-            Err(error) if error.is_unsupported() => Outcome::Unsupported(error.to_string()),
-            Err(error) => return Err(error),
-        };
-        rungs.row(step.title(), 2.0 * (size as f64).powi(3), expected.tolerance().absolute, &outcome);
+    let mut table = step_table(title, device);
+    let (stream, bench) = (device.stream(), Bench { queue: Queue::Warm, ..Bench::default() });
+    let problem = GemmProblem::seeded(device, [size; 3], layout)?;
+    let contest = Contest { stream: &stream, bench: &bench, expected: &problem.expected, announce: &|_| () };
+    let mut c = problem.output(device)?;
+    for LoadedStep { title, step } in load(device)? {
+        let run = contest.run(&title, &step, &mut c, |gemm, c| problem.launch(&stream, gemm, c))?;
+        table.allow(problem.expected.tolerance().absolute);
+        table.row(&[(columns::STEP, &title)], problem.cost(), &run);
     }
-    Ok(rungs.finish())
+    Ok(table.finish())
+}
+
+/// Every step that this device has.
+///
+/// # Errors
+/// What the device reports.
+pub fn load(device: &Device) -> Result<Vec<LoadedStep<Gemm>>> {
+    LADDER.iter().map(|step| LoadedStep::new(step.title(), step.load(device))).collect()
+}
+
+/// One product, for every step.
+#[derive(Debug)]
+pub struct GemmProblem {
+    /// M, N, K.
+    pub size: [usize; 3],
+    /// How B lies in memory.
+    pub layout: Layout,
+    /// \[M, K\], on the device.
+    pub a: Tensor,
+    /// \[K, N\], or \[N, K\] if it is transposed; on the device.
+    pub b: Tensor,
+    /// What C has to be.
+    pub expected: Expected,
+}
+
+impl GemmProblem {
+    /// A product of random matrices.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn seeded(device: &Device, size @ [m, n, k]: [usize; 3], layout: Layout) -> Result<GemmProblem> {
+        let (a, b) = (Tensor::random(&[m, k], 1), Tensor::random(&layout.shape(n, k), 2));
+        let product = reference::Gemm::new(a.as_slice()?, b.as_slice()?, m, n, k);
+        let expected = Expected::gemm(&reference::Gemm { transposed: layout == Layout::Transposed, ..product }, 3)?;
+        Ok(GemmProblem { size, layout, a: a.to_device(device)?, b: b.to_device(device)?, expected })
+    }
+
+    /// Two operations per multiply-add, and each matrix once.
+    pub fn cost(&self) -> Cost {
+        cost(self.size)
+    }
+
+    /// A place for C.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub fn output(&self, device: &Device) -> Result<Tensor> {
+        Tensor::empty_on(device, &self.size[..2])
+    }
+
+    /// Queues C = A·B.
+    ///
+    /// # Errors
+    /// As [`Gemm::launch`].
+    pub fn launch(&self, stream: &Stream, gemm: &Gemm, c: &mut Tensor) -> Result<()> {
+        gemm.launch(stream, &self.a, &self.b, self.layout, &Epilogue::default(), c)
+    }
+}
+
+/// What a product of M, N, K costs.
+pub fn cost([m, n, k]: [usize; 3]) -> Cost {
+    Cost {
+        flops: 2.0 * m as f64 * n as f64 * k as f64,
+        bytes: 4.0 * (m * k + k * n + m * n) as f64,
+        values: (m * n) as f64,
+    }
 }

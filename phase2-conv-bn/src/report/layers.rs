@@ -1,12 +1,13 @@
 //! What the command shows: the three layers on a small shape, each against the f64 reference.
 
 use common::check::compare;
+use common::ladder::{NO_COUNTS, columns, verdict};
 use common::prelude::*;
 use common::reference::{self, BatchNorm, Conv2dParams, Reference};
-use common::table::{Cell, Column, Table};
-use common::timing::Bench;
+use common::table::{Cell, ColumnSpec, DeviceKind, TableBuilder};
+use common::timing::{Bench, NO_CLOCK};
 
-use super::{NO_CLOCK, NO_COUNTS, Part, Report};
+use super::{Part, Report};
 use crate::conv;
 use crate::norm::{batch_norm, relu};
 
@@ -19,6 +20,12 @@ pub const PART: Part = Part {
     run,
 };
 
+const OUTPUTS: ColumnSpec = ColumnSpec::number("outputs", "outputs", 0);
+const LANES: ColumnSpec = ColumnSpec::number("lane_instructions", "lane instructions", 0);
+const ALLOWED: ColumnSpec = ColumnSpec::number("allowed", "allowed", 3);
+const COLUMNS: [ColumnSpec; 7] =
+    [columns::STEP, OUTPUTS, columns::MS, LANES, columns::MAX_DIFFERENCE, ALLOWED, columns::CHECK];
+
 /// Runs convolution, BatchNorm and ReLU on `device`, each on the result of the one before.
 fn run(device: &Device) -> Result<Report> {
     let stream = device.stream();
@@ -30,16 +37,8 @@ fn run(device: &Device) -> Result<Report> {
     let variance = Tensor::from_fn(&[6], |i| 0.5 + i[0] as f32);
 
     let title = format!("phase 2: {:?} * {:?}, 2 groups, on {}", input.shape(), weight.shape(), device.short_name());
-    let columns = [
-        Column::text("step"),
-        Column::number("outputs", 0),
-        Column::number("ms", 4),
-        Column::number("lane instructions", 0),
-        Column::number("max |Δ|", 3),
-        Column::number("allowed", 3),
-        Column::text("check"),
-    ];
-    let mut report = Layers { table: Table::new(title, columns), wrong: Vec::new() };
+    let kind = DeviceKind::of(device);
+    let mut report = Layers { table: TableBuilder::new(title, kind, &COLUMNS), wrong: Vec::new() };
     report.table.note("|Δ|: to the reference, which accumulates in f64; allowed: what f32 rounding may cost, derived.");
     let bench = Bench::default();
 
@@ -67,12 +66,12 @@ fn run(device: &Device) -> Result<Report> {
     report.row("ReLU 1 naive", &timing, &z.to_host()?, &reference::relu(&normalised)?)?;
     // The profiles are of no use here, and not to be counted as those of the next part.
     device.as_sim().map(|sim| sim.take_profiles());
-    Ok(Report { tables: vec![report.table], wrong: report.wrong })
+    Ok(Report { tables: vec![report.table.finish()], wrong: report.wrong })
 }
 
 /// The table as it grows, and what in it is wrong.
 struct Layers {
-    table: Table,
+    table: TableBuilder,
     wrong: Vec<String>,
 }
 
@@ -85,23 +84,16 @@ impl Layers {
         expected: &Reference,
     ) -> Result<()> {
         let tolerance = expected.tolerance();
-        let (max_abs, verdict) = match compare(actual.as_slice()?, &expected.values, tolerance) {
-            Ok(report) => (Cell::Number(report.max_abs), "ok"),
-            Err(mismatch) => {
-                self.wrong.push(format!("{step}: {mismatch}"));
-                (Cell::absent("see the message"), "WRONG")
-            }
-        };
+        let checked = compare(actual.as_slice()?, &expected.values, tolerance);
+        let (max_abs, word) = verdict(step, checked, &mut self.wrong);
         let lanes = timing.counts().map(|counts| counts.lane_instructions as f64);
-        self.table.row([
-            step.into(),
-            actual.len().into(),
-            Cell::or_absent(timing.median_ms(), NO_CLOCK),
-            Cell::or_absent(lanes, NO_COUNTS),
-            max_abs,
-            tolerance.absolute.into(),
-            verdict.into(),
-        ]);
+        let row = self.table.row().set(columns::STEP, step).set(OUTPUTS, actual.len());
+        row.set(columns::MS, Cell::or_absent(timing.median_ms(), NO_CLOCK))
+            .set(LANES, Cell::or_absent(lanes, NO_COUNTS))
+            .set(columns::MAX_DIFFERENCE, max_abs)
+            .set(ALLOWED, tolerance.absolute)
+            .set(columns::CHECK, word)
+            .finish("not measured");
         Ok(())
     }
 }

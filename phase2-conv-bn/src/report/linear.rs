@@ -1,13 +1,13 @@
 //! The linear layer with ReLU and its gradients: each version, the bytes it has to move, and those it asks for.
 
 use common::check::{self, Mismatch, Tolerance};
-use common::ladder::{self, Expected, Outcome};
+use common::ladder::{self, Contest, Cost, Expected, LadderTable, Outcome, StepRun, columns, if_supported};
 use common::prelude::*;
 use common::reference;
-use common::table::{Cell, Column, Table};
+use common::table::{Column, DeviceKind, Table, TableBuilder};
 use common::timing::{Bench, Queue};
 
-use super::{NO_COUNTS, Part, Report, Rungs};
+use super::{Part, Report, step_table};
 use crate::linear::backward::Backward;
 use crate::linear::traffic::Traffic;
 use crate::linear::{LADDER, LIBRARY, Step, add_bias_and_clip};
@@ -36,8 +36,8 @@ fn run(device: &Device) -> Result<Report> {
     for (name, separate) in [("∇ fused", false), ("∇ separate", true)] {
         versions.backward(name, separate)?;
     }
-    let (rungs, wrong) = versions.rungs.finish();
-    Ok(Report { tables: vec![steps(), rungs, versions.traffic], wrong })
+    let (measured, wrong) = versions.steps.finish();
+    Ok(Report { tables: vec![steps(), measured, versions.traffic.finish()], wrong })
 }
 
 /// What is new in each version.
@@ -56,6 +56,20 @@ fn title(step: &Step) -> String {
     format!("{} {}", step.number(), step.name())
 }
 
+/// The bytes that a version needs and asks for.
+mod traffic_columns {
+    use common::table::ColumnSpec;
+
+    pub const VERSION: ColumnSpec = ColumnSpec::text("version", "version");
+    pub const LAUNCHES: ColumnSpec = ColumnSpec::number("launches", "launches", 0);
+    pub const NEEDED: ColumnSpec = ColumnSpec::number("mb_needed", "MB needed", 3);
+    pub const ONCE: ColumnSpec = ColumnSpec::number("mb_once_a_launch", "MB once a launch", 3);
+    pub const ASKED: ColumnSpec = ColumnSpec::number("mb_asked", "MB asked", 3);
+    pub const SECTORS: ColumnSpec = ColumnSpec::number("mb_in_sectors", "MB in sectors", 3);
+    pub const ASKED_PER_NEEDED: ColumnSpec = ColumnSpec::number("asked_per_needed", "asked / needed", 1);
+    pub const ALL: [ColumnSpec; 7] = [VERSION, LAUNCHES, NEEDED, ONCE, ASKED, SECTORS, ASKED_PER_NEEDED];
+}
+
 /// The layer, and the tables as they grow.
 struct Versions {
     stream: Stream,
@@ -68,8 +82,8 @@ struct Versions {
     /// On the host, in this order: x, W, bias, dy.
     operands: [Tensor; 4],
     expected: Expected,
-    rungs: Rungs,
-    traffic: Table,
+    steps: LadderTable,
+    traffic: TableBuilder,
 }
 
 impl Versions {
@@ -85,16 +99,8 @@ impl Versions {
         let product = reference::Gemm::new(x.as_slice()?, weight.as_slice()?, batch, outputs, inputs);
         let layer = reference::Gemm { transposed: true, bias: Some(bias.as_slice()?), relu: true, ..product };
         let name = format!("{batch} × {inputs} → {outputs}, on {}", device.short_name());
-        let columns = [
-            Column::text("version"),
-            Column::number("launches", 0),
-            Column::number("MB needed", 3),
-            Column::number("MB once a launch", 3),
-            Column::number("MB asked", 3),
-            Column::number("MB in sectors", 3),
-            Column::number("asked / needed", 1),
-        ];
-        let mut traffic = Table::new(format!("linear: bytes of {name}"), columns);
+        let title = format!("linear: bytes of {name}");
+        let mut traffic = TableBuilder::new(title, DeviceKind::of(device), &traffic_columns::ALL);
         traffic.note(
             "needed: each tensor once for each kernel that touches it, by its size. once a launch: the different sectors that \
              a launch touches, counted. asked: what lanes load and store, each value as often as they do. in sectors: \
@@ -109,7 +115,7 @@ impl Versions {
             bias: bias.to_device(device)?,
             dy: dy.to_device(device)?,
             expected: Expected::gemm(&layer, 5)?,
-            rungs: Rungs::new(format!("linear: y = relu(x·Wᵀ + b), {name}"), device),
+            steps: step_table(format!("linear: y = relu(x·Wᵀ + b), {name}"), device),
             traffic,
             operands,
         })
@@ -127,16 +133,14 @@ impl Versions {
     fn forward(&mut self, step: &Step) -> Result<()> {
         let [batch, inputs, outputs] = self.size;
         let mut y = self.empty(&self.dy)?;
-        let outcome = match step.load(self.stream.device()) {
-            Ok(layer) => ladder::run(&self.stream, &self.bench, &mut y, &self.expected, |y| {
-                layer.launch(&self.stream, &self.x, &self.weight, &self.bias, y)
-            })?,
-            Err(error) if error.is_unsupported() => Outcome::Unsupported(error.to_string()),
-            Err(error) => return Err(error),
-        };
+        let layer = if_supported(step.load(self.stream.device()))?;
+        let contest = Contest { stream: &self.stream, bench: &self.bench, expected: &self.expected, announce: &|_| () };
+        let run = contest.run(step.name(), &layer, &mut y, |layer, y| {
+            layer.launch(&self.stream, &self.x, &self.weight, &self.bias, y)
+        })?;
         let again = if step.number() == LIBRARY.number() { Traffic::second_pass(batch, outputs) } else { 0 };
         let needed = Traffic::ideal(batch, inputs, outputs) + again;
-        self.row(title(step), self.flops(), needed, self.expected.tolerance(), &outcome);
+        self.row(title(step), self.flops(), needed, self.expected.tolerance(), &run);
         Ok(())
     }
 
@@ -159,15 +163,17 @@ impl Versions {
         let mut y = self.empty(&self.dy)?;
         // It works in place: what is timed goes on from the result that was checked.
         let mut copied = false;
-        let outcome = ladder::run(&self.stream, &self.bench, &mut y, &expected, |y| {
-            if !std::mem::replace(&mut copied, true) {
-                self.stream.memcpy_dtod(product.buffer()?, y.buffer_mut()?)?;
-            }
-            add_bias_and_clip(&self.stream, &kernel, &self.bias, y)
+        let run = StepRun::profiled(self.stream.device(), || {
+            ladder::run(&self.stream, &self.bench, &mut y, &expected, |y| {
+                if !std::mem::replace(&mut copied, true) {
+                    self.stream.memcpy_dtod(product.buffer()?, y.buffer_mut()?)?;
+                }
+                add_bias_and_clip(&self.stream, &kernel, &self.bias, y)
+            })
         })?;
         let values = batch * outputs;
         let needed = Traffic::second_pass(batch, outputs) + 4 * outputs as u64;
-        self.row("· its second pass".to_owned(), values as f64, needed, expected.tolerance(), &outcome);
+        self.row("· its second pass".to_owned(), values as f64, needed, expected.tolerance(), &run);
         Ok(())
     }
 
@@ -184,44 +190,47 @@ impl Versions {
         stream.poison(dweight.buffer_mut()?)?;
         stream.poison(dbias.buffer_mut()?)?;
         let (dy, x, weight) = (&self.dy, &self.x, &self.weight);
-        let mut outcome = ladder::run(&stream, &self.bench, &mut dx, &expected[0], |dx| match separate {
-            true => kernels.separate(&stream, dy, &y, x, weight, dx, &mut dweight, &mut dbias),
-            false => {
-                kernels.input(&stream, dy, &y, weight, dx)?;
-                kernels.parameters(&stream, dy, &y, x, &mut dweight, &mut dbias)
-            }
-        })?;
         let mut tolerance = expected[0].tolerance();
-        for (gradient, expected) in [&dweight, &dbias].into_iter().zip(&expected[1..]) {
-            outcome = worse(outcome, expected.check(gradient.to_host()?.as_slice()?));
-            tolerance.absolute = tolerance.absolute.max(expected.tolerance().absolute);
-        }
+        let run = StepRun::profiled(stream.device(), || {
+            let mut outcome = ladder::run(&stream, &self.bench, &mut dx, &expected[0], |dx| {
+                if separate {
+                    kernels.separate(&stream, dy, &y, x, weight, dx, &mut dweight, &mut dbias)
+                } else {
+                    kernels.input(&stream, dy, &y, weight, dx)?;
+                    kernels.parameters(&stream, dy, &y, x, &mut dweight, &mut dbias)
+                }
+            })?;
+            for (gradient, expected) in [&dweight, &dbias].into_iter().zip(&expected[1..]) {
+                outcome = worse(outcome, expected.check(gradient.to_host()?.as_slice()?));
+                tolerance.absolute = tolerance.absolute.max(expected.tolerance().absolute);
+            }
+            Ok(outcome)
+        })?;
         let needed = Traffic::gradients(batch, inputs, outputs, separate);
-        self.row(name.to_owned(), 2.0 * self.flops(), needed, tolerance, &outcome);
+        self.row(name.to_owned(), 2.0 * self.flops(), needed, tolerance, &run);
         Ok(())
     }
 
     /// A row of both tables.
-    fn row(&mut self, name: String, flops: f64, needed: u64, tolerance: Tolerance, outcome: &Outcome) {
-        let profiles = self.rungs.row(name.clone(), flops, tolerance.absolute, outcome);
-        let traffic = Traffic::of(&profiles);
-        let counts = [traffic.unique, traffic.requested, traffic.sectors].map(|bytes| bytes as f64 / 1e6);
-        let [once, asked, sectors] = counts;
-        let reason = match outcome {
-            Outcome::Unsupported(reason) => reason,
-            _ => NO_COUNTS,
-        };
-        let counted = |count: f64| if profiles.is_empty() { Cell::absent(reason) } else { count.into() };
+    fn row(&mut self, name: String, flops: f64, needed: u64, tolerance: Tolerance, run: &StepRun) {
+        use traffic_columns::*;
+        self.steps.allow(tolerance.absolute);
+        self.steps.row(&[(columns::STEP, &name)], Cost { flops, ..Cost::default() }, run);
         let needed = needed as f64 / 1e6;
-        self.traffic.row([
-            name.into(),
-            counted(profiles.len() as f64),
-            needed.into(),
-            counted(once),
-            counted(asked),
-            counted(sectors),
-            counted(asked / needed),
-        ]);
+        let row = self.traffic.row().set(VERSION, name).set(NEEDED, needed);
+        let row = match run.counters() {
+            Ok(_) => {
+                let Traffic { unique, requested, sectors, .. } = Traffic::of(&run.profiles);
+                let [once, asked, sectors] = [unique, requested, sectors].map(|bytes| bytes as f64 / 1e6);
+                row.set(LAUNCHES, run.profiles.len())
+                    .set(ONCE, once)
+                    .set(ASKED, asked)
+                    .set(SECTORS, sectors)
+                    .set(ASKED_PER_NEEDED, asked / needed)
+            }
+            Err(_) => row,
+        };
+        row.finish(&run.counters().err().unwrap_or_default());
     }
 }
 

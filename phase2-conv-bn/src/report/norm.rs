@@ -1,13 +1,13 @@
 //! BatchNorm, ReLU and statistics, step by step: what they ask of memory, on planes of all sizes and around all means.
 
 use common::check::compare;
-use common::ladder::Outcome;
+use common::ladder::{LadderTable, columns};
 use common::prelude::*;
 use common::reference;
-use common::table::{Cell, Column, Table};
+use common::table::{Cell, Column, ColumnSpec, Table};
 use common::timing::{Bench, Queue};
 
-use super::{NO_CLOCK, NO_COUNTS, Part, Report};
+use super::{Part, Report};
 use crate::Step;
 use crate::norm::ladders::{Operation, Problem, Rung};
 use crate::norm::{batch_norm, ladders, relu, statistics};
@@ -53,39 +53,28 @@ fn steps() -> Table {
     table
 }
 
+const OPERATION: ColumnSpec = ColumnSpec::text("operation", "operation");
+const PLANE: ColumnSpec = ColumnSpec::text("plane", "plane");
+
 /// Every step on the tensor of the device's size.
 fn layers(device: &Device, wrong: &mut Vec<String>) -> Result<Table> {
     let shape = ladders::shape(device);
     let [n, c, h, w] = shape;
     let columns = [
-        Column::text("operation"),
-        Column::text("step"),
-        Column::number("lanes a value", 1),
-        Column::number("bytes a value", 1),
-        Column::number("sectors a request", 1),
-        Column::number("ms", 4),
-        Column::number("GB/s", 0),
-        Column::number("max |Δ|", 3),
-        Column::text("check"),
+        OPERATION,
+        columns::STEP,
+        columns::LANES_PER_VALUE,
+        columns::BYTES_PER_VALUE,
+        columns::SECTORS_PER_REQUEST,
+        columns::MS,
+        columns::GBPS,
+        columns::MAX_DIFFERENCE,
+        columns::CHECK,
     ];
     let title = format!("BatchNorm, ReLU and statistics of {n}×{c}×{h}×{w} on {}", device.short_name());
-    let mut table = Table::new(title, columns);
-    let values = n * c * h * w;
-    for rung in Problem::seeded(shape)?.run(device, &bench(), |_, _| ())? {
-        let per_value = 1.0 / values as f64;
-        let lanes = rung.counters().map(|counters| counters.lane_instructions as f64 * per_value);
-        let bytes = rung.bytes_asked().map(|bytes| bytes * per_value);
-        let timing = match &rung.outcome {
-            Outcome::Ran { timing, .. } => Some(timing),
-            _ => None,
-        };
-        let rate = timing.and_then(|timing| timing.rate(rung.operation.bytes(values) as f64 / 1e9));
-        let mut cells = vec![rung.operation.name().into(), rung.step.as_str().into()];
-        cells.extend([lanes, bytes, rung.sectors_a_request()].map(|count| Cell::or_absent(count, NO_COUNTS)));
-        cells.push(Cell::or_absent(timing.and_then(|timing| timing.median_ms()), NO_CLOCK));
-        cells.push(Cell::or_absent(rate, NO_CLOCK));
-        cells.extend(checked(&rung, wrong));
-        table.row(cells);
+    let mut table = LadderTable::new(title, device, &columns);
+    for Rung { operation, step, run } in Problem::seeded(shape)?.run(device, &bench(), |_, _| ())? {
+        table.row(&[(OPERATION, operation.name()), (columns::STEP, &step)], operation.cost(n * c * h * w), &run);
     }
     if device.is_sim() {
         table.note(
@@ -96,38 +85,35 @@ fn layers(device: &Device, wrong: &mut Vec<String>) -> Result<Table> {
     table.note(
         "|Δ|: to the f64 reference; of mean and variance the larger. · in place: BatchNorm into its own input. ReLU is in place.",
     );
+    let (table, mistakes) = table.finish();
+    wrong.extend(mistakes);
     Ok(table)
 }
 
 /// BatchNorm on planes of several sizes, as many of them.
 fn planes(device: &Device, wrong: &mut Vec<String>) -> Result<Table> {
     let columns = [
-        Column::text("plane"),
-        Column::text("step"),
-        Column::number("lanes a value", 1),
-        Column::number("lanes at work, %", 0),
-        Column::number("sectors a request", 1),
-        Column::number("max |Δ|", 3),
-        Column::text("check"),
+        PLANE,
+        columns::STEP,
+        columns::LANES_PER_VALUE,
+        columns::LANES_AT_WORK,
+        columns::SECTORS_PER_REQUEST,
+        columns::MAX_DIFFERENCE,
+        columns::CHECK,
     ];
     let title = format!("BatchNorm of 16×64 planes of several sizes on {}", device.short_name());
-    let mut table = Table::new(title, columns);
+    let mut table = LadderTable::new(title, device, &columns);
     for size in PLANES {
         let shape = [16, 64, size, size];
-        let values = shape.iter().product::<usize>() as f64;
+        let plane = format!("{size} × {size}");
         let rungs = Problem::seeded(shape)?.run(device, &bench(), |_, _| ())?;
-        for rung in rungs.iter().filter(|rung| rung.operation == Operation::BatchNorm) {
-            let counters = rung.counters();
-            let lanes = counters.map(|counters| counters.lane_instructions as f64 / values);
-            let at_work = counters
-                .map(|counters| 100.0 * counters.issued_lanes as f64 / (32.0 * counters.warp_instructions as f64));
-            let mut cells = vec![format!("{size} × {size}").into(), rung.step.as_str().into()];
-            cells.extend([lanes, at_work, rung.sectors_a_request()].map(|count| Cell::or_absent(count, NO_COUNTS)));
-            cells.extend(checked(rung, wrong));
-            table.row(cells);
+        for Rung { operation, step, run } in rungs.iter().filter(|rung| rung.operation == Operation::BatchNorm) {
+            table.row(&[(PLANE, &plane), (columns::STEP, step)], operation.cost(shape.iter().product()), run);
         }
     }
     table.note("lanes at work: of the 32 of each warp that executes an instruction, those that take part, on average.");
+    let (table, mistakes) = table.finish();
+    wrong.extend(mistakes);
     Ok(table)
 }
 
@@ -168,16 +154,4 @@ fn means(device: &Device, wrong: &mut Vec<String>) -> Result<Table> {
          more than the variance for all but the last.",
     );
     Ok(table)
-}
-
-/// The largest difference, and the word of the check.
-fn checked(rung: &Rung, wrong: &mut Vec<String>) -> [Cell; 2] {
-    match &rung.outcome {
-        Outcome::Ran { report, .. } => [report.max_abs.into(), "ok".into()],
-        Outcome::Unsupported(reason) => [Cell::absent(reason), "—".into()],
-        Outcome::Wrong(mismatch) => {
-            wrong.push(format!("{}, {}: {mismatch}", rung.operation.name(), rung.step));
-            [Cell::absent("not measured, since it is wrong: see the message"), "WRONG".into()]
-        }
-    }
 }

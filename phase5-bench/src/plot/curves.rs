@@ -1,12 +1,14 @@
 //! Bars and curves of tables that are no rooflines.
 
+use common::ladder::columns;
 use common::record::Record;
-use common::table::{Cell, Table};
+use common::table::{Row, Table};
 use media::plot::{FONT, legend, sheet};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use crate::tables::layers::{ALL, sides};
+use crate::tables::layers::{self, ALL, sides};
+use crate::tables::{attention, resnet};
 use crate::{Error, Result};
 
 const COLOURS: [RGBColor; 6] = [
@@ -37,32 +39,21 @@ fn nothing(name: &str) -> Error {
     Error::nothing_to_plot(name, format!("the run has no times of the table {name}"))
 }
 
-/// The cells of some columns of each row that has numbers in those that must have.
-fn cells<'a, const N: usize>(table: Option<&'a Table>, columns: [&str; N]) -> Vec<[&'a Cell; N]> {
-    let Some(table) = table else { return Vec::new() };
-    let at = columns.map(|column| table.columns.iter().position(|other| other.heading == column));
-    let row = |row: &'a Vec<Cell>| {
-        let mut cells = [&row[0]; N];
-        for (cell, at) in cells.iter_mut().zip(at) {
-            *cell = row.get(at?)?;
-        }
-        Some(cells)
-    };
-    table.rows.iter().filter_map(row).collect()
+/// The rows of a table; none if the run does not have it.
+fn rows(table: Option<&Table>) -> impl Iterator<Item = Row<'_>> {
+    table.into_iter().flat_map(Table::iter)
 }
 
 impl Bars {
     /// What layers of each kind take of a pass of ResNet18 on the GPU.
     pub fn of_layers(run: &Record) -> Result<Bars> {
-        let bar = |row: [&Cell; 3]| match row {
-            [Cell::Text(layer), Cell::Text(by), Cell::Number(ms)] if by == sides::FAST => {
-                let kind = layer.strip_prefix(ALL).filter(|kind| *kind != "layers")?;
-                Some((kind.to_owned(), 1e3 * ms))
+        let mut bars = Vec::new();
+        for row in rows(run.table("layers")) {
+            let kind = row.text(layers::LAYER)?.strip_prefix(ALL).filter(|kind| *kind != "layers");
+            if let (Some(kind), sides::FAST, Some(ms)) = (kind, row.text(layers::BY)?, row.number(layers::DEVICE_MS)?) {
+                bars.push((kind.to_owned(), 1e3 * ms));
             }
-            _ => None,
-        };
-        let rows = cells(run.table("layers"), ["layer", "by", "device ms"]);
-        let bars: Vec<(String, f64)> = rows.into_iter().filter_map(bar).collect();
+        }
         match bars.is_empty() {
             true => Err(nothing("layers")),
             false => Ok(Bars {
@@ -115,45 +106,33 @@ impl Curves {
     /// Images a second over the batch.
     pub fn of_batches(run: &Record) -> Result<Curves> {
         let title = format!("ResNet18 by batch: {}", run.provenance());
-        let rows = cells(run.table("resnet-batch"), ["by", "batch", "images/s"]);
-        let name = |by: &Cell| if let Cell::Text(by) = by { Some(by.clone()) } else { None };
-        Curves::new(
-            title,
-            "resnet-batch",
-            ["images in a batch", "images a second"],
-            rows.into_iter().map(|[by, x, y]| (name(by), x, y)),
-        )
+        let mut points = Vec::new();
+        for row in rows(run.table("resnet-batch")) {
+            let (by, point) = (row.text(resnet::BY)?, row.number(resnet::BATCH_SIZE)?.zip(row.number(resnet::RATE)?));
+            points.extend(point.map(|point| (by.to_owned(), point)));
+        }
+        Curves::new(title, "resnet-batch", ["images in a batch", "images a second"], points)
     }
 
     /// Attention's rate over the number of tokens, for each implementation and d.
     pub fn of_attention(run: &Record) -> Result<Curves> {
         let title = format!("Attention, 8 heads, f32: {}", run.provenance());
-        let rows = cells(run.table("attention"), ["by", "d", "tokens", "TFLOP/s"]);
-        let name = |by: &Cell, d: &Cell| match (by, d) {
-            (Cell::Text(by), Cell::Number(d)) => Some(format!("{by}, d = {d}")),
-            _ => None,
-        };
-        Curves::new(
-            title,
-            "attention",
-            ["tokens", "TFLOP/s"],
-            rows.into_iter().map(|[by, d, x, y]| (name(by, d), x, y)),
-        )
+        let mut points = Vec::new();
+        for row in rows(run.table("attention")) {
+            let (by, d) = (row.text(attention::BY)?, row.number(attention::CHANNELS)?);
+            let point = row.number(attention::TOKENS)?.zip(row.number(columns::TFLOPS)?);
+            points.extend(d.zip(point).map(|(d, point)| (format!("{by}, d = {d}"), point)));
+        }
+        Curves::new(title, "attention", ["tokens", "TFLOP/s"], points)
     }
 
-    /// A curve for each name, of the rows whose two values are numbers.
-    fn new<'a>(
-        title: String,
-        table: &str,
-        [x, y]: [&'static str; 2],
-        rows: impl Iterator<Item = (Option<String>, &'a Cell, &'a Cell)>,
-    ) -> Result<Curves> {
+    /// A curve for each name.
+    fn new(title: String, table: &str, [x, y]: [&'static str; 2], points: Vec<(String, (f64, f64))>) -> Result<Curves> {
         let mut series: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
-        for (name, x, y) in rows {
-            let (Some(name), Cell::Number(x), Cell::Number(y)) = (name, x, y) else { continue };
+        for (name, point) in points {
             match series.iter_mut().find(|(other, _)| *other == name) {
-                Some((_, points)) => points.push((*x, *y)),
-                None => series.push((name, vec![(*x, *y)])),
+                Some((_, points)) => points.push(point),
+                None => series.push((name, vec![point])),
             }
         }
         match series.is_empty() {
@@ -202,32 +181,37 @@ impl Curves {
 #[cfg(test)]
 pub(super) mod tests {
     use common::Device;
-    use common::table::Column;
+    use common::table::{Cell, DeviceKind, TableBuilder};
 
     use super::*;
 
     /// A run with the layers and the batches of a network.
     pub fn run() -> Record {
         let mut run = Record::begin(&Device::sim());
-        let columns = [Column::text("layer"), Column::text("by"), Column::number("device ms", 4)];
-        let mut layers = Table::new("layers", columns);
+        let columns = [layers::LAYER, layers::BY, layers::DEVICE_MS];
+        let mut table = TableBuilder::new("layers", DeviceKind::Gpu, &columns);
         for (layer, by, ms) in [
             ("all Conv2D", sides::FAST, 0.25),
             ("all ReLU", sides::FAST, 0.125),
             ("all layers", sides::FAST, 0.5),
             ("ReLU", sides::FAST, 9.0),
         ] {
-            layers.row([layer.into(), by.into(), ms.into()]);
+            let row = table.row().set(layers::LAYER, layer).set(layers::BY, by);
+            row.set(layers::DEVICE_MS, ms).finish("");
         }
-        layers.row(["all Conv2D".into(), sides::NAIVE_CPU.into(), Cell::absent("the CPU has another column")]);
-        run.push("layers", layers);
-        let columns = [Column::number("batch", 0), Column::text("by"), Column::number("images/s", 0)];
-        let mut batches = Table::new("resnet-batch", columns);
-        for (batch, by, rate) in [(1.0, "phase 3", 100.0), (1.0, "CPU", 2.0), (4.0, "phase 3", 300.0)] {
-            batches.row([batch.into(), by.into(), rate.into()]);
+        let row = table.row().set(layers::LAYER, "all Conv2D").set(layers::BY, sides::NAIVE_CPU);
+        row.finish("the CPU has another column");
+        run.push("layers", table.finish());
+
+        let columns = [resnet::BATCH_SIZE, resnet::BY, resnet::RATE];
+        let mut table = TableBuilder::new("resnet-batch", DeviceKind::Gpu, &columns);
+        for (batch, by, rate) in
+            [(1.0, "phase 3", Some(100.0)), (1.0, "CPU", Some(2.0)), (4.0, "phase 3", Some(300.0)), (8.0, "CPU", None)]
+        {
+            let row = table.row().set(resnet::BATCH_SIZE, batch).set(resnet::BY, by);
+            row.set(resnet::RATE, Cell::or_absent(rate, "left out")).finish("");
         }
-        batches.row([8.0.into(), "CPU".into(), Cell::absent("left out")]);
-        run.push("resnet-batch", batches);
+        run.push("resnet-batch", table.finish());
         run
     }
 

@@ -1,15 +1,16 @@
 //! The roofline (Williams, Waterman and Patterson, 2009): operations per second over operations per byte, measured, below what
 //! the device's arithmetic and its memory allow, measured as well.
 
+use common::ladder::{Cost, columns};
 use common::record::Record;
-use common::table::{Cell, Table};
+use common::table::{ColumnSpec, Row};
 use media::plot::{FONT, legend, sheet};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use crate::limits::{LIMITS, Limits, RooflineCost};
+use crate::limits::Limits;
 use crate::tables::linear_relu::versions;
-use crate::tables::{conv, gemm, linear_relu};
+use crate::tables::{conv, gemm, linear_relu, peers};
 use crate::{Error, Result};
 
 /// One measurement.
@@ -38,24 +39,23 @@ pub(crate) struct Roofline {
 impl Roofline {
     pub fn of(run: &Record) -> Result<Roofline> {
         let nothing = |reason: &str| Error::nothing_to_plot("roofline", reason);
-        let limits = run.table(LIMITS).and_then(Limits::from_table);
-        let limits = limits
+        let limits = Limits::of_run(run)?
             .ok_or_else(|| nothing("the run has no limits of its device; the tables gemm and conv measure them"))?;
-        let of_gemm = |step: &dyn Fn(&str) -> bool| points(run.table("gemm"), "TFLOP/s", step, gemm::roofline_cost);
-        let of_conv = |step: &dyn Fn(&str) -> bool| points(run.table("conv"), "TFLOP/s", step, conv::roofline_cost);
-        let of_linear = |version: &str| {
-            points(run.table("linear-relu"), "total ms", &|it| it == version, linear_relu::roofline_cost)
+        let of_gemm = |steps| points(run, "gemm", gemm::PROBLEM, columns::STEP, steps, gemm::roofline_cost, rate);
+        let of_conv = |steps| points(run, "conv", conv::PROBLEM, columns::STEP, steps, conv::roofline_cost, rate);
+        let of_linear = |version| {
+            let (size, by, cost) = (linear_relu::SIZE, linear_relu::VERSION, linear_relu::roofline_cost);
+            points(run, "linear-relu", size, by, Steps::Named(version), cost, rate_of_total)
         };
-        let numbered = |step: &str| step.starts_with(|first: char| first.is_ascii_digit());
         let series = [
-            ("GEMM, the ladder's steps", RGBColor(158, 202, 225), of_gemm(&numbered)),
-            ("GEMM, tuned", RGBColor(8, 69, 148), of_gemm(&|step| step == "tuned")),
-            ("cuBLAS", RGBColor(107, 174, 36), of_gemm(&|step| step == "cuBLAS")),
-            ("convolution, the ladder's steps", RGBColor(253, 190, 133), of_conv(&numbered)),
-            ("convolution, tuned", RGBColor(166, 54, 3), of_conv(&|step| step == "tuned")),
-            ("cuDNN", RGBColor(35, 110, 20), of_conv(&|step| step == "cuDNN")),
-            ("Linear+ReLU v1, naive", RGBColor(203, 24, 29), of_linear(versions::NAIVE)),
-            ("Linear+ReLU v2, tuned", RGBColor(106, 81, 163), of_linear(versions::TUNED)),
+            ("GEMM, the ladder's steps", RGBColor(158, 202, 225), of_gemm(Steps::OfTheLadder)?),
+            ("GEMM, tuned", RGBColor(8, 69, 148), of_gemm(Steps::Named(peers::TUNED))?),
+            ("cuBLAS", RGBColor(107, 174, 36), of_gemm(Steps::Named("cuBLAS"))?),
+            ("convolution, the ladder's steps", RGBColor(253, 190, 133), of_conv(Steps::OfTheLadder)?),
+            ("convolution, tuned", RGBColor(166, 54, 3), of_conv(Steps::Named(peers::TUNED))?),
+            ("cuDNN", RGBColor(35, 110, 20), of_conv(Steps::Named("cuDNN"))?),
+            ("Linear+ReLU v1, naive", RGBColor(203, 24, 29), of_linear(versions::NAIVE)?),
+            ("Linear+ReLU v2, tuned", RGBColor(106, 81, 163), of_linear(versions::TUNED)?),
         ];
         let series: Vec<Series> = series
             .into_iter()
@@ -123,48 +123,84 @@ fn label(value: &f64) -> String {
     format!("{value}")
 }
 
-/// The measurements of the steps that `step` picks. `cost` knows operations and bytes of a row by its name; a column in ms is
-/// turned into a rate, one in TFLOP/s is taken as it is.
-fn points(
-    table: Option<&Table>,
-    column: &str,
-    step: &dyn Fn(&str) -> bool,
-    cost: fn(&str) -> Option<RooflineCost>,
-) -> Vec<Point> {
-    let Some(table) = table else { return Vec::new() };
-    let Some(at) = table.columns.iter().position(|other| other.heading == column) else { return Vec::new() };
-    let point = |row: &Vec<Cell>| match (&row[0], &row[1], &row[at]) {
-        (Cell::Text(name), Cell::Text(it), Cell::Number(value)) if step(it) => {
-            let RooflineCost { flops, bytes } = cost(name)?;
-            let rate = if column.ends_with("ms") { flops / (value * 1e-3) } else { value * 1e12 };
-            Some(Point { intensity: flops / bytes, flops: rate })
+/// Which rows of a table are points of a series.
+#[derive(Clone, Copy)]
+enum Steps {
+    /// Those of the ladder, whose names begin with their numbers.
+    OfTheLadder,
+    /// The one of this name.
+    Named(&'static str),
+}
+
+impl Steps {
+    fn contain(self, step: &str) -> bool {
+        match self {
+            Steps::OfTheLadder => step.starts_with(|first: char| first.is_ascii_digit()),
+            Steps::Named(name) => step == name,
         }
-        _ => None,
-    };
-    table.rows.iter().filter_map(point).collect()
+    }
+}
+
+/// Operations per second of a row, if it has a number.
+type Rate = fn(Row<'_>, Cost) -> Result<Option<f64>>;
+
+fn rate(row: Row<'_>, _: Cost) -> Result<Option<f64>> {
+    Ok(row.number(columns::TFLOPS)?.map(|tera| tera * 1e12))
+}
+
+fn rate_of_total(row: Row<'_>, cost: Cost) -> Result<Option<f64>> {
+    Ok(row.number(linear_relu::TOTAL)?.map(|ms| cost.flops / (ms * 1e-3)))
+}
+
+/// The measurements of some steps of a table; `cost` knows what a problem of a name costs.
+fn points(
+    run: &Record,
+    table: &str,
+    problem: ColumnSpec,
+    step: ColumnSpec,
+    steps: Steps,
+    cost: fn(&str) -> Option<Cost>,
+    rate: Rate,
+) -> Result<Vec<Point>> {
+    let mut points = Vec::new();
+    for row in run.table(table).into_iter().flat_map(|table| table.iter()) {
+        let is_meant = steps.contain(row.text(step)?);
+        if let Some(cost) = cost(row.text(problem)?).filter(|_| is_meant) {
+            let flops = rate(row, cost)?;
+            points.extend(flops.map(|flops| Point { intensity: cost.flops / cost.bytes, flops }));
+        }
+    }
+    Ok(points)
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
     use common::Device;
-    use common::table::Column;
+    use common::table::{Cell, DeviceKind, TableBuilder};
+
+    use crate::limits::LIMITS;
 
     pub fn run() -> Record {
         let mut run = Record::begin(&Device::sim());
-        let columns = [Column::text("M×N×K"), Column::text("step"), Column::number("TFLOP/s", 2)];
-        let mut gemm = Table::new("gemm", columns);
-        for (size, step, rate) in [("256³", "1 uncoalesced", 0.2), ("4096³", "tuned", 52.0), ("4096³", "cuBLAS", 26.0)]
-        {
-            gemm.row([size.into(), step.into(), rate.into()]);
+        let columns = [gemm::PROBLEM, columns::STEP, columns::TFLOPS];
+        let mut table = TableBuilder::new("gemm", DeviceKind::Gpu, &columns);
+        for (size, step, rate) in [
+            ("256³", "1 uncoalesced", Some(0.2)),
+            ("4096³", "tuned", Some(52.0)),
+            ("4096³", "cuBLAS", Some(26.0)),
+            ("1³", "tuned", Some(1.0)),
+            ("256³", "tuned", None),
+        ] {
+            let row = table.row().set(gemm::PROBLEM, size).set(super::columns::STEP, step);
+            row.set(super::columns::TFLOPS, Cell::or_absent(rate, "not measured")).finish("");
         }
-        gemm.row(["1³".into(), "tuned".into(), 1.0.into()]);
-        gemm.row(["256³".into(), "tuned".into(), Cell::absent("not measured")]);
-        run.push("gemm", gemm);
-        let columns = [Column::text("batch×in→out"), Column::text("version"), Column::number("total ms", 4)];
-        let mut linear = Table::new("linear-relu", columns);
-        linear.row(["1024×784→2048".into(), versions::NAIVE.into(), 1.0.into()]);
-        run.push("linear-relu", linear);
+        run.push("gemm", table.finish());
+        let columns = [linear_relu::SIZE, linear_relu::VERSION, linear_relu::TOTAL];
+        let mut table = TableBuilder::new("linear-relu", DeviceKind::Gpu, &columns);
+        let row = table.row().set(linear_relu::SIZE, "1024×784→2048").set(linear_relu::VERSION, versions::NAIVE);
+        row.set(linear_relu::TOTAL, 1.0).finish("");
+        run.push("linear-relu", table.finish());
         run
     }
 

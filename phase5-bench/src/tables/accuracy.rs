@@ -2,9 +2,10 @@
 //! trained network gets right.
 
 use common::check::scale;
+use common::ladder::columns;
 use common::prelude::*;
 use common::progress::Progress;
-use common::table::{Cell, Column, Table};
+use common::table::{Cell, ColumnSpec, TableBuilder};
 use phase3_all_layers::backends::{ConvOnDevice, Cpu, OnHost, Reliable, RoundTrip, Unfused, infer};
 use phase3_all_layers::data::digits::{self, Digits, Outcome as Answers};
 use phase3_all_layers::models::autoencoder::{self, Autoencoder};
@@ -18,26 +19,48 @@ use crate::tables::differences::{CLOSE, close, mean_difference};
 /// The sides of the U-Net's latents on the simulator, where time is short.
 const SMALL_SIDE: usize = 16;
 
-/// A table being filled.
-struct Board {
-    table: Table,
+/// The model of a row.
+pub(crate) const MODEL: ColumnSpec = ColumnSpec::text("model", "model");
+/// The implementation, as the table calls it.
+pub(crate) const BY: ColumnSpec = ColumnSpec::text("by", "by");
+const MEAN_DIFFERENCE: ColumnSpec = ColumnSpec::number("mean_difference", "mean |Δ|", 3);
+/// The largest difference as a share of the largest magnitude.
+pub(crate) const OF_LARGEST: ColumnSpec = ColumnSpec::number("of_largest", "of the largest", 3);
+/// Right answers, in percent.
+pub(crate) const ACCURACY: ColumnSpec = ColumnSpec::number("accuracy", "accuracy, %", 2);
+
+const COLUMNS: &[ColumnSpec] =
+    &[MODEL, BY, columns::MAX_DIFFERENCE, MEAN_DIFFERENCE, OF_LARGEST, ACCURACY, columns::CHECK];
+
+/// Models and implementations that other tables look for.
+pub(crate) mod names {
+    pub const RESNET18: &str = "ResNet18";
+    pub const DIGITS: &str = "digits";
+    pub const CPU: &str = "CPU";
+    pub const PHASE3: &str = "phase 3";
+}
+
+/// The last layers, compared one by one.
+struct Comparison {
+    table: TableBuilder,
     wrong: Vec<String>,
 }
 
-impl Board {
+impl Comparison {
     /// A row of what was computed against what the CPU computed.
     fn row(&mut self, model: &str, by: &str, values: &[f32], expected: &[f32], accuracy: Cell) {
         let (max, word) = close(&format!("{model} by {by}"), values, expected, &mut self.wrong);
         let mean = mean_difference(values, expected);
-        self.table.row([
-            model.into(),
-            by.into(),
-            max.into(),
-            mean.into(),
-            (max / scale(expected)).into(),
-            accuracy,
-            word.into(),
-        ]);
+        self.table
+            .row()
+            .set(MODEL, model)
+            .set(BY, by)
+            .set(columns::MAX_DIFFERENCE, max)
+            .set(MEAN_DIFFERENCE, mean)
+            .set(OF_LARGEST, max / scale(expected))
+            .set(ACCURACY, accuracy)
+            .set(columns::CHECK, word)
+            .finish("not compared");
     }
 }
 
@@ -46,6 +69,7 @@ pub const TABLE: TableSpec = TableSpec {
     name: "accuracy",
     shows: "each model and implementation: difference to the CPU, accuracy",
     so_far: "phases 1 to 3",
+    columns: COLUMNS,
     make: Make::Measured(run),
 };
 
@@ -63,17 +87,9 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         progress.set_message(format!("accuracy: {what}"));
         progress.inc(1);
     };
-    let columns = [
-        Column::text("model"),
-        Column::text("by"),
-        Column::number("max |Δ|", 3),
-        Column::number("mean |Δ|", 3),
-        Column::number("of the largest", 3),
-        Column::number("accuracy, %", 2),
-        Column::text("check"),
-    ];
-    let table = Table::new(format!("accuracy: the last layer beside the CPU's, on {}", device.short_name()), columns);
-    let mut board = Board { table, wrong: Vec::new() };
+    let title = format!("accuracy: the last layer beside the CPU's, on {}", device.short_name());
+    let table = context.table(title, COLUMNS);
+    let mut compared = Comparison { table, wrong: Vec::new() };
     let none = || Cell::absent("the weights are untrained");
 
     step("ResNet18");
@@ -81,25 +97,25 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let parameters = config.seeded(18);
     let expected = on_host(&Cpu::new(), &parameters, &images)?;
     let travelled = on_host(&RoundTrip::new(device), &parameters, &images)?;
-    board.row("ResNet18", "phase 1", &travelled, &expected, none());
+    compared.row(names::RESNET18, "phase 1", &travelled, &expected, none());
     let by_conv = on_host(&ConvOnDevice::new(device), &parameters, &images)?;
-    board.row("ResNet18", "phase 2", &by_conv, &expected, none());
+    compared.row(names::RESNET18, "phase 2", &by_conv, &expected, none());
     let network = ResNet::load(&Unfused::new(device), config, &parameters)?;
     let logits = infer(&device.stream(), &network, &images)?.into_vec()?;
-    board.row("ResNet18", "phase 3", &logits, &expected, none());
+    compared.row(names::RESNET18, names::PHASE3, &logits, &expected, none());
     drop(network);
 
     step("digits");
     let digits = Digits::built_in()?;
     let on_cpu = digits::evaluate_on_cpu()?;
     let percent = |answers: &Answers| Cell::from(100.0 * answers.accuracy);
-    board.row("digits", "CPU", &on_cpu.logits, &on_cpu.logits, percent(&on_cpu));
+    compared.row(names::DIGITS, names::CPU, &on_cpu.logits, &on_cpu.logits, percent(&on_cpu));
     let on_device = digits::evaluate_on(device)?;
     let pytorch = Answers::new(digits.pytorchs_logits().to_vec(), digits.labels());
-    for (by, answers) in [("phase 3", &on_device), ("PyTorch, recorded", &pytorch)] {
-        board.row("digits", by, &answers.logits, &on_cpu.logits, percent(answers));
+    for (by, answers) in [(names::PHASE3, &on_device), ("PyTorch, recorded", &pytorch)] {
+        compared.row(names::DIGITS, by, &answers.logits, &on_cpu.logits, percent(answers));
         if answers.predictions != on_cpu.predictions {
-            board.wrong.push(format!("digits by {by}: not every prediction is the CPU's"));
+            compared.wrong.push(format!("digits by {by}: not every prediction is the CPU's"));
         }
     }
 
@@ -113,8 +129,8 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         let expected = cpu.infer(&on_cpu, &config.slices(&x)?)?.into_vec()?;
         let model = Reliable::load(&Unfused::new(device), config, &parameters)?;
         let y = model.reconstruct(&device.stream(), &x)?.into_vec()?;
-        board.row(&format!("autoencoder, {name}"), "phase 3", &y, &expected, none());
-        board.wrong.extend(model.warnings());
+        compared.row(&format!("autoencoder, {name}"), names::PHASE3, &y, &expected, none());
+        compared.wrong.extend(model.warnings());
     }
 
     step("U-Net");
@@ -127,14 +143,14 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let expected = cpu.infer(&UNet::load(&cpu, config, &parameters)?.at(times.to_host()?), &x)?.into_vec()?;
     let network = UNet::load(&Unfused::new(device), config, &parameters)?;
     let y = infer(&device.stream(), &network.at(times.to_device(device)?), &x)?.into_vec()?;
-    board.row(&format!("U-Net tiny, {side} × {side}"), "phase 3", &y, &expected, none());
+    compared.row(&format!("U-Net tiny, {side} × {side}"), names::PHASE3, &y, &expected, none());
 
-    let Board { mut table, wrong } = board;
+    let Comparison { mut table, wrong } = compared;
     table.note(format!("|Δ|: to the CPU's last layer; {CLOSE:e} of the largest magnitude (1 at least) is allowed."));
     table.note(format!(
         "digits: a narrow ResNet18, trained in PyTorch, over {} handwritten digits that it was not trained on; each prediction \
          has to be the CPU's. Other weights: seeded. phase 4's implementations arrive with phase 4.",
         digits.labels().len()
     ));
-    Ok(FinishedTable { table, wrong })
+    Ok(FinishedTable { table: table.finish(), wrong })
 }

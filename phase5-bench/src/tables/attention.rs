@@ -4,16 +4,15 @@ use std::time::Duration;
 
 use common::Device;
 use common::check::compare;
+use common::ladder::{NO_COUNTS, columns, milliseconds, verdict};
 use common::prelude::*;
 use common::progress::Progress;
 use common::reference;
-use common::table::{Cell, Column, Table};
+use common::table::{Cell, ColumnSpec};
 use common::timing::{Bench, Queue};
 use phase3_all_layers::layers::Attention;
 
 use crate::spec::{Context, FinishedTable, Make, TableSpec};
-use crate::tables::board::{cell, milliseconds};
-use crate::tables::differences::verdict;
 use crate::torch::{self, Mode, PeerRequest};
 
 /// As the video U-Net has them.
@@ -21,7 +20,29 @@ const HEADS: usize = 8;
 /// Tokens whose outputs are compared with the f64 reference.
 const SAMPLE: usize = 48;
 
-/// One problem: a single image of so many tokens, with heads of so many channels.
+/// Tokens of a row.
+pub(crate) const TOKENS: ColumnSpec = ColumnSpec::identity("tokens", "tokens");
+/// Channels of a head.
+pub(crate) const CHANNELS: ColumnSpec = ColumnSpec::identity("d", "d");
+/// The implementation.
+pub(crate) const BY: ColumnSpec = ColumnSpec::text("by", "by");
+const MIB: ColumnSpec = ColumnSpec::number("mib", "MiB", 1);
+const OF_SDPA: ColumnSpec = ColumnSpec::number("of_sdpa", "% of SDPA", 1);
+
+const COLUMNS: &[ColumnSpec] = &[
+    TOKENS,
+    CHANNELS,
+    BY,
+    columns::MS,
+    columns::TFLOPS,
+    MIB,
+    OF_SDPA,
+    columns::LANES_PER_PRODUCT.on_simulator(),
+    columns::MAX_DIFFERENCE,
+    columns::CHECK,
+];
+
+/// One problem: a single image of this many tokens, with heads of this many channels.
 #[derive(Clone, Copy, Debug)]
 struct Size {
     tokens: usize,
@@ -29,7 +50,7 @@ struct Size {
 }
 
 impl Size {
-    /// Two a multiply-add of the two products; the softmax is left out, as it is by everybody.
+    /// Two a multiply-add of the two products; the softmax is left out, as is usual.
     fn flops(self) -> f64 {
         4.0 * (HEADS * self.tokens * self.tokens * self.d) as f64
     }
@@ -53,6 +74,7 @@ pub const TABLE: TableSpec = TableSpec {
     name: "attention",
     shows: "naive, tiled, flash × sequence: ms, TFLOP/s, memory",
     so_far: "naive, and PyTorch's; tiled and flash: phase 4",
+    columns: COLUMNS,
     make: Make::Measured(run),
 };
 
@@ -66,21 +88,8 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let work: Vec<PeerRequest> =
         sizes.iter().map(|size| PeerRequest::attention([1, HEADS, size.tokens, size.d], Mode::Eager)).collect();
     let pytorch = torch::measure(device, &bench, &work);
-    let mut columns = vec![
-        Column::identity("tokens"),
-        Column::identity("d"),
-        Column::text("by"),
-        Column::number("ms", 4),
-        Column::number("TFLOP/s", 2),
-        Column::number("MiB", 1),
-        Column::number("% of SDPA", 1),
-        Column::number("max |Δ|", 3),
-        Column::text("check"),
-    ];
-    if device.is_sim() {
-        columns.insert(7, Column::number("lanes a product", 2));
-    }
-    let mut table = Table::new(format!("attention: {HEADS} heads of d channels on {}", device.short_name()), columns);
+    let mut table =
+        context.table(format!("attention: {HEADS} heads of d channels on {}", device.short_name()), COLUMNS);
     let mut wrong = Vec::new();
     let attention = Attention::load(device)?;
     let stream = device.stream();
@@ -89,16 +98,15 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         progress.inc(1);
         progress.set_message(format!("attention: {tokens} tokens, d = {d}"));
         let sdpa = milliseconds(&sdpa);
-        let mut row = |by: &str, ms: Result<f64, String>, bytes: Cell, counted: Option<f64>, checked: [Cell; 2]| {
+        let timed = |by: &str, ms: Result<f64, String>| {
             let rate = ms.clone().map(|ms| size.flops() / (ms * 1e-3) / 1e12);
-            let of_sdpa = ms.clone().and_then(|ms| sdpa.clone().map(|sdpa| 100.0 * sdpa / ms));
-            let head = [(tokens as f64).into(), (d as f64).into(), by.into()].into_iter();
-            let mut cells: Vec<Cell> =
-                head.chain([cell(ms), cell(rate), bytes, cell(of_sdpa)]).chain(checked).collect();
-            if device.is_sim() {
-                cells.insert(7, Cell::or_absent(counted, "not counted here"));
-            }
-            table.row(cells);
+            let of_sdpa = ms.clone().and_then(|ms| Ok(100.0 * sdpa.clone()? / ms));
+            let about = [(TOKENS, tokens.into()), (CHANNELS, d.into()), (BY, by.into())];
+            about.into_iter().chain([
+                (columns::MS, ms.into()),
+                (columns::TFLOPS, rate.into()),
+                (OF_SDPA, of_sdpa.into()),
+            ])
         };
         let channels = HEADS * d;
         let qkv = Tensor::random(&[1, tokens, 3 * channels], 1);
@@ -114,15 +122,18 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         let (max_abs, word) = verdict(&what, compare(&sampled, &expected.values, expected.tolerance), &mut wrong);
         let timing = bench.measure(&stream, || attention.launch(&stream, &qkv, HEADS, &mut scores, &mut out))?;
         let counted = timing.counts().map(|counts| counts.lane_instructions as f64 / (size.flops() / 2.0));
-        row(
-            "naive",
-            milliseconds(&Ok(timing)),
-            (size.bytes() / f64::from(1 << 20)).into(),
-            counted,
-            [max_abs.into(), word.into()],
-        );
-        let unseen = || Cell::absent("measured in a process of its own; its memory and results are not seen here");
-        row("PyTorch SDPA", sdpa.clone(), unseen(), None, [unseen(), unseen()]);
+        table
+            .row()
+            .set_all(timed("naive", milliseconds(&Ok(timing))))
+            .set(MIB, size.bytes() / f64::from(1 << 20))
+            .set(columns::LANES_PER_PRODUCT, Cell::or_absent(counted, NO_COUNTS))
+            .set(columns::MAX_DIFFERENCE, max_abs)
+            .set(columns::CHECK, word)
+            .finish("not measured");
+        table
+            .row()
+            .set_all(timed("PyTorch SDPA", sdpa.clone()))
+            .finish("measured in a process of its own; its memory and results are not seen here");
     }
     table.note(
         "naive: three launches, with the scores [heads, tokens, tokens] in memory. f32. MiB: qkv, scores and output.",
@@ -134,5 +145,5 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     table.note(format!(
         "|Δ|: to the f64 reference, of the outputs of {SAMPLE} tokens or all; the tolerance is derived."
     ));
-    Ok(FinishedTable { table, wrong })
+    Ok(FinishedTable { table: table.finish(), wrong })
 }

@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use common::check::{Tolerance, compare};
+use common::ladder::{ELSEWHERE, NO_COUNTS, columns, milliseconds, verdict};
 use common::prelude::*;
 use common::progress::Progress;
-use common::table::{Cell, Column, Table};
+use common::table::{Cell, ColumnSpec};
 use common::timing::Bench;
 use phase3_all_layers::backends::{Cpu, OnHost, Reliable, Unfused, infer};
 use phase3_all_layers::models::autoencoder::{Autoencoder, Config, Stage};
 
 use crate::spec::{Context, FinishedTable, Make, TableSpec};
-use crate::tables::board::{ELSEWHERE, cell, milliseconds};
 use crate::tables::differences::mean_difference;
-use crate::tables::differences::verdict;
+use crate::tables::peers::{PYTORCH_COMPILED, PYTORCH_EAGER, PYTORCH_GRAPH};
 use crate::torch::{self, Mode, PeerRequest};
 
 const SEED: u64 = 5;
@@ -22,19 +22,30 @@ const STAGES_AT: usize = 32;
 /// What a correct kernel of the literature is off by, at most: what is allowed here too.
 const CLOSE: f64 = 5.7e-6;
 
-/// The versions, as the table calls them; other tables look for them.
-pub(crate) mod versions {
-    pub const UNFUSED: &str = "unfused";
-    pub const EAGER: &str = "PyTorch eager";
-    pub const COMPILED: &str = "PyTorch compiled";
-    pub const GRAPH: &str = "PyTorch graph";
-}
+const CONFIGURATION: ColumnSpec = ColumnSpec::text("configuration", "configuration");
+const BATCH: ColumnSpec = ColumnSpec::identity("batch", "batch");
+const BY: ColumnSpec = ColumnSpec::text("by", "by");
+const OF_EAGER: ColumnSpec = ColumnSpec::number("of_eager", "% of eager", 1);
+const MEAN_DIFFERENCE: ColumnSpec = ColumnSpec::number("mean_difference", "mean |Δ|", 3);
+
+const COLUMNS: &[ColumnSpec] = &[
+    CONFIGURATION,
+    BATCH,
+    BY,
+    columns::MS,
+    OF_EAGER,
+    columns::LANE_MILLIONS.on_simulator(),
+    columns::MAX_DIFFERENCE,
+    MEAN_DIFFERENCE,
+    columns::CHECK,
+];
 
 /// The table in the registry.
 pub const TABLE: TableSpec = TableSpec {
     name: "autoencoder",
     shows: "unfused, fused, PyTorch: ms, speed-up, difference",
     so_far: "unfused, and PyTorch's; fused: phase 4",
+    columns: COLUMNS,
     make: Make::Measured(run),
 };
 
@@ -58,20 +69,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let pytorch = torch::measure(device, &bench, &work);
     let mut of_pytorch = pytorch.timings.chunks(modes.len());
 
-    let mut columns = vec![
-        Column::text("configuration"),
-        Column::identity("batch"),
-        Column::text("by"),
-        Column::number("ms", 4),
-        Column::number("% of eager", 1),
-        Column::number("max |Δ|", 3),
-        Column::number("mean |Δ|", 3),
-        Column::text("check"),
-    ];
-    if device.is_sim() {
-        columns.insert(5, Column::number("lane M", 2));
-    }
-    let mut table = Table::new(format!("autoencoder on {}", device.short_name()), columns);
+    let mut table = context.table(format!("autoencoder on {}", device.short_name()), COLUMNS);
     let (mut wrong, stream) = (Vec::new(), device.stream());
     for &(name, config) in configs {
         let parameters = config.seeded(SEED);
@@ -83,19 +81,20 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
             progress.set_message(format!("autoencoder: {name}, batch {batch}"));
             let pytorch = of_pytorch.next().unwrap_or_default();
             let eager = pytorch.first().map_or(Err(ELSEWHERE.to_owned()), milliseconds);
-            let mut row = |by: &str, ms: Result<f64, String>, counted: Option<f64>, checked: [Cell; 3]| {
-                let of_eager = ms.clone().and_then(|ms| eager.clone().map(|eager| 100.0 * eager / ms));
-                let head = [name.into(), (batch as f64).into(), by.into(), cell(ms), cell(of_eager)].into_iter();
-                let mut cells: Vec<Cell> = head.chain(checked).collect();
-                if device.is_sim() {
-                    cells.insert(5, Cell::or_absent(counted, "not counted here"));
-                }
-                table.row(cells);
+            let timed = |by: &str, ms: Result<f64, String>| {
+                let of_eager = ms.clone().and_then(|ms| Ok(100.0 * eager.clone()? / ms));
+                let about = [(CONFIGURATION, name.into()), (BATCH, batch.into()), (BY, by.into())];
+                about.into_iter().chain([(columns::MS, ms.into()), (OF_EAGER, of_eager.into())])
             };
-            let mut check = |what: String, y: &Tensor, expected: &Tensor| -> common::Result<[Cell; 3]> {
+            let mut check = |what: String, y: &Tensor, expected: &Tensor| -> common::Result<[(ColumnSpec, Cell); 3]> {
                 let (y, expected) = (y.as_slice()?, expected.as_slice()?);
                 let (max, word) = verdict(&what, compare(y, expected, Tolerance::absolute(CLOSE)), &mut wrong);
-                Ok([max.into(), mean_difference(y, expected).into(), word.into()])
+                let mean = mean_difference(y, expected);
+                Ok([
+                    (columns::MAX_DIFFERENCE, max.into()),
+                    (MEAN_DIFFERENCE, mean.into()),
+                    (columns::CHECK, word.into()),
+                ])
             };
             let x = Tensor::random(&[batch, config.inputs()], 1);
             let mut given = config.slices(&x)?;
@@ -105,9 +104,14 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
             let checked = check(format!("the autoencoder {name}, batch {batch}"), &y, &expected)?;
             let timing = bench.measure(&stream, || planned.queue(&stream))?;
             let counted = timing.counts().map(|counts| counts.lane_instructions as f64 / 1e6);
-            row(versions::UNFUSED, milliseconds(&Ok(timing)), counted, checked);
-            for (by, timing) in [versions::EAGER, versions::COMPILED, versions::GRAPH].iter().zip(pytorch) {
-                row(by, milliseconds(timing), None, [(); 3].map(|()| Cell::absent(ELSEWHERE)));
+            table
+                .row()
+                .set_all(timed("unfused", milliseconds(&Ok(timing))))
+                .set(columns::LANE_MILLIONS, Cell::or_absent(counted, NO_COUNTS))
+                .set_all(checked)
+                .finish("not measured");
+            for (by, timing) in [PYTORCH_EAGER, PYTORCH_COMPILED, PYTORCH_GRAPH].iter().zip(pytorch) {
+                table.row().set_all(timed(by, milliseconds(timing))).finish(ELSEWHERE);
             }
             if batch == STAGES_AT {
                 for stage in Stage::ALL {
@@ -115,7 +119,9 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
                     let y = infer(&stream, &model.only(stage), &input)?;
                     given = cpu.infer(on_cpu.only(stage), &input)?;
                     let checked = check(format!("{stage}, {name}, batch {batch}"), &y, &given)?;
-                    row(&stage.to_string(), Err("a stage alone is compared, not timed".to_owned()), None, checked);
+                    let untimed = Err("a stage alone is compared, not timed".to_owned());
+                    let row = table.row().set_all(timed(&stage.to_string(), untimed)).set_all(checked);
+                    row.finish("not counted here");
                 }
             }
         }
@@ -131,5 +137,5 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     if let Some(version) = pytorch.version {
         table.note(format!("PyTorch {version}, f32 without TF32; it normalises the basis in each pass."));
     }
-    Ok(FinishedTable { table, wrong })
+    Ok(FinishedTable { table: table.finish(), wrong })
 }

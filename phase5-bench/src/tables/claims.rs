@@ -3,19 +3,30 @@
 //! Nothing is written down here but the claims: every figure beside them, the verdict and its reason are computed from other
 //! tables, measured in this run, or recorded where this machine has no GPU.
 
+use common::ladder::columns;
 use common::record::Record;
-use common::table::{Cell, Column, Table, wrap};
+use common::table::{Cell, ColumnSpec, DeviceKind, Table, TableBuilder, wrap};
 
+use crate::limits::Limits;
 use crate::spec::{FinishedTable, Make, TableSpec};
 use crate::tables::layers::{ALL, sides};
 use crate::tables::linear_relu::{self, versions};
-use crate::tables::resnet::by;
+use crate::tables::resnet::{self, by};
+use crate::tables::{accuracy as accuracies, layers, video as videos};
 
 /// Characters of a cell's line.
 const CELL: usize = 17;
 
 /// Within this factor a figure is confirmed.
 const CLOSE: f64 = 1.5;
+
+const CLAIM: ColumnSpec = ColumnSpec::text("claim", "claim");
+const CLAIMED: ColumnSpec = ColumnSpec::text("claimed", "claimed");
+const MEASURED: ColumnSpec = ColumnSpec::text("measured", "measured");
+const ON: ColumnSpec = ColumnSpec::text("on", "on");
+const HOLDS: ColumnSpec = ColumnSpec::text("holds", "holds");
+const WHY: ColumnSpec = ColumnSpec::text("why", "why");
+const COLUMNS: &[ColumnSpec] = &[CLAIM, CLAIMED, MEASURED, ON, HOLDS, WHY];
 
 /// The tables that claims are measured by.
 const NEEDS: [&str; 7] = ["linear-relu", "layers", "resnet-single", "resnet-batch", "memory", "accuracy", "video"];
@@ -26,6 +37,23 @@ const NOT_YET: [(&str, &str, &str); 4] = [
     ("The phases, against the CPU: phase 4", "30–100× faster", "phase 4"),
     ("PTX by hand", "vectorised loads 4×, instruction level +40 %, bandwidth +50 %", "phase 4"),
 ];
+
+/// Why there is no finding.
+#[derive(Debug)]
+enum Missing {
+    /// The run did not measure it.
+    Measurement,
+    /// A table does not have a column that it should.
+    Column(common::Error),
+}
+
+impl From<common::Error> for Missing {
+    fn from(error: common::Error) -> Missing {
+        Missing::Column(error)
+    }
+}
+
+type Found<T = Finding> = std::result::Result<T, Missing>;
 
 /// What was found out about a claim.
 struct Finding {
@@ -39,58 +67,58 @@ pub const TABLE: TableSpec = TableSpec {
     name: "claims",
     shows: "claims of the literature, measured again",
     so_far: "those that phases 1 to 3 can answer; others: phase 4",
+    columns: COLUMNS,
     make: Make::Derived { needs: &NEEDS, from: run },
 };
 
 /// Makes the table from a finished run.
 fn run(source: Option<&Record>) -> crate::Result<FinishedTable> {
-    let mut table = tabulate(source);
+    let mut table = tabulate(source)?;
     if source.is_none() {
         table.note("There is no GPU here, and no record of one is in the repository.");
     }
-    Ok(FinishedTable { table, wrong: Vec::new() })
+    Ok(FinishedTable { table: table.finish(), wrong: Vec::new() })
 }
 
-fn tabulate(source: Option<&Record>) -> Table {
-    let columns = ["claim", "claimed", "measured", "on", "holds", "why"].map(Column::text);
-    let mut table = Table::new("claims, measured again", columns);
+fn tabulate(source: Option<&Record>) -> crate::Result<TableBuilder> {
+    let mut table = TableBuilder::new("claims, measured again", DeviceKind::Gpu, COLUMNS);
     let device = source.map_or("", |record| record.device_name.strip_prefix("NVIDIA ").unwrap_or(&record.device_name));
     let cell = |text: &str| Cell::from(wrap(text, CELL));
-    let mut row = |claim: &str, claimed: &str, finding: Option<Finding>| {
-        let found = match finding {
-            Some(Finding { measured, holds, why }) => [cell(&measured), device.into(), holds.into(), cell(&why)],
-            None => [(); 4].map(|()| Cell::absent("no measurement of it in this run")),
-        };
-        table.row([cell(claim), cell(claimed)].into_iter().chain(found));
+    let mut row = |claim: &str, claimed: &str, found: Found| -> crate::Result<()> {
+        let row = table.row().set(CLAIM, cell(claim)).set(CLAIMED, cell(claimed));
+        match found {
+            Ok(Finding { measured, holds, why }) => {
+                row.set(MEASURED, cell(&measured)).set(ON, device).set(HOLDS, holds).set(WHY, cell(&why)).finish("");
+            }
+            Err(Missing::Measurement) => row.finish("no measurement of it in this run"),
+            Err(Missing::Column(error)) => return Err(error.into()),
+        }
+        Ok(())
     };
-    let of = |name: &str| source.and_then(|record| record.table(name)).map(Rows);
+    let of = |name: &str| Rows(source.and_then(|record| record.table(name)));
     let (linear, layers) = (of("linear-relu"), of("layers"));
     let (single, batches) = (of("resnet-single"), of("resnet-batch"));
 
     row(
         "A naive GEMM in a fused Linear+ReLU is a disaster",
         "1024×784→2048: eager 1.10 ms, v1 8.47 ms: 7.67× slower",
-        linear.as_ref().and_then(disaster),
-    );
-    row("… and slow as a product", "50–100 GFLOP/s against 5–10 TFLOP/s: 100×", linear.as_ref().and_then(product));
+        disaster(linear),
+    )?;
+    row("… and slow as a product", "50–100 GFLOP/s against 5–10 TFLOP/s: 100×", product(linear))?;
     row(
         "… because of memory traffic",
         "34 MB at 5 % of 900 GB/s; fixed: 18 MB at 67 %",
-        linear.as_ref().and_then(|rows| traffic(rows, source.and_then(bandwidth))),
-    );
+        bandwidth(source).and_then(|limit| traffic(linear, limit)),
+    )?;
     for (size, claimed) in [("256×256→512", 1.00), ("1024×784→2048", 1.05), ("8192×4096→4096", 1.18)] {
         row(
             &format!("A library's GEMM + fused ReLU, {size}"),
             &format!("{claimed:.2}× eager"),
-            linear.as_ref().and_then(|rows| library(rows, size, claimed)),
-        );
+            library(linear, size, claimed),
+        )?;
     }
-    row("Backward without an extra allocation", "2× eager", linear.as_ref().and_then(backward));
-    row(
-        "ResNet18 forward, CPU → GPU",
-        "500–580 ms → 5–10 ms: 72×",
-        single.as_ref().and_then(|rows| forward(rows, 540.0 / 7.5)),
-    );
+    row("Backward without an extra allocation", "2× eager", backward(linear))?;
+    row("ResNet18 forward, CPU → GPU", "500–580 ms → 5–10 ms: 72×", forward(single, 540.0 / 7.5))?;
     let parts = [
         ("Conv2D", 400.0, 8.0),
         ("BatchNorm", 80.0, 1.0),
@@ -102,26 +130,25 @@ fn tabulate(source: Option<&Record>) -> Table {
         row(
             &format!("ResNet18's {layer}, CPU → GPU"),
             &format!("{cpu} ms → {gpu} ms: {:.0}×", cpu / gpu),
-            layers.as_ref().and_then(|rows| kind(rows, layer, cpu / gpu)),
-        );
+            kind(layers, layer, cpu / gpu),
+        )?;
     }
-    row("… and their shares", "conv is 70 %, BatchNorm 15 %", layers.as_ref().and_then(shares));
+    row("… and their shares", "conv is 70 %, BatchNorm 15 %", shares(layers))?;
     for (by, phase, claimed, factor) in [
         (by::ROUND_TRIP, "1", "10× slower", 0.1),
         (by::CONV_ON_DEVICE, "2", "5–10× faster", 7.5),
         (by::PHASE3, "3", "20–50× faster", 35.0),
     ] {
-        let found = single.as_ref().and_then(|rows| against_the_cpu(rows, by, factor));
-        row(&format!("The phases, against the CPU: phase {phase}"), claimed, found);
+        row(&format!("The phases, against the CPU: phase {phase}"), claimed, against_the_cpu(single, by, factor))?;
     }
-    row("Batching", "CPU 2 images/s, GPU 200–500: 175×", batches.as_ref().and_then(batching));
-    row("… and time", "batch 32: 16 s → 200–400 ms: 53×", batches.as_ref().and_then(batch_of_32));
-    row("Memory", "phase 1 1 MB, phase 3 10–50 MB", of("memory").as_ref().and_then(memory));
-    row("The video U-Net, 880 M, batch 2, 64×64", "44.8 ms (22.3 frames/s)", of("video").as_ref().and_then(video));
-    row("Accuracy", "GPU equals CPU within 1e-5; 69.76 % on both", of("accuracy").as_ref().and_then(accuracy));
+    row("Batching", "CPU 2 images/s, GPU 200–500: 175×", batching(batches))?;
+    row("… and time", "batch 32: 16 s → 200–400 ms: 53×", batch_of_32(batches))?;
+    row("Memory", "phase 1 1 MB, phase 3 10–50 MB", memory(of("memory")))?;
+    row("The video U-Net, 880 M, batch 2, 64×64", "44.8 ms (22.3 frames/s)", video(of("video")))?;
+    row("Accuracy", "GPU equals CPU within 1e-5; 69.76 % on both", accuracy(of("accuracy")))?;
     for (claim, claimed, phase) in NOT_YET {
-        let absent = || Cell::absent(format!("it can be measured from {phase} on"));
-        table.row([cell(claim), cell(claimed), absent(), absent(), absent(), absent()]);
+        let row = table.row().set(CLAIM, cell(claim)).set(CLAIMED, cell(claimed));
+        row.finish(&format!("it can be measured from {phase} on"));
     }
     table.note(format!(
         "holds: yes within a factor of {CLOSE} of the figure, in kind if only the direction is right. All in f32 without TF32."
@@ -129,7 +156,7 @@ fn tabulate(source: Option<&Record>) -> Table {
     if let Some(record) = source {
         table.note(format!("measured: {}.", record.provenance()));
     }
-    table
+    Ok(table)
 }
 
 /// Whether a measured ratio is what was claimed.
@@ -142,60 +169,77 @@ fn holds(measured: f64, claimed: f64) -> &'static str {
     }
 }
 
-/// A table's rows by their two names.
-struct Rows<'a>(&'a Table);
+/// A finished table's rows, if the run has it.
+#[derive(Clone, Copy)]
+struct Rows<'a>(Option<&'a Table>);
 
 impl Rows<'_> {
-    /// The number in a column of the row that begins with these cells.
-    fn at<const N: usize>(&self, begin: [Cell; N], column: &str) -> Option<f64> {
-        let at = self.0.columns.iter().position(|other| other.heading == column)?;
-        match self.0.rows.iter().find(|row| row.get(..N) == Some(&begin))?.get(at)? {
-            Cell::Number(value) => Some(*value),
-            _ => None,
-        }
+    /// The number in a column of the row with these cells.
+    fn number<const N: usize>(self, row: [(ColumnSpec, Cell); N], column: ColumnSpec) -> Found<f64> {
+        let table = self.0.ok_or(Missing::Measurement)?;
+        // Whether or not there is a row, the column has to be there.
+        table.column(column)?;
+        let row = table.find(&row)?.ok_or(Missing::Measurement)?;
+        row.number(column)?.ok_or(Missing::Measurement)
     }
 
-    fn number(&self, first: &str, second: &str, column: &str) -> Option<f64> {
-        self.at([first.into(), second.into()], column)
+    /// A number of a version of the linear layer.
+    fn of_version(self, size: &str, version: &str, column: ColumnSpec) -> Found<f64> {
+        self.number([(linear_relu::SIZE, size.into()), (linear_relu::VERSION, version.into())], column)
     }
 
     /// Milliseconds of a version of the linear layer.
-    fn total(&self, size: &str, version: &str) -> Option<f64> {
-        self.number(size, version, "total ms")
+    fn total(self, size: &str, version: &str) -> Found<f64> {
+        self.of_version(size, version, linear_relu::TOTAL)
+    }
+
+    /// A number of a side of ResNet18's layers of a kind.
+    fn of_layers(self, kind: &str, by: &str, column: ColumnSpec) -> Found<f64> {
+        self.number([(layers::LAYER, format!("{ALL}{kind}").into()), (layers::BY, by.into())], column)
+    }
+
+    /// Milliseconds of an implementation of ResNet18.
+    fn of_implementation(self, by: &str) -> Found<f64> {
+        self.number([(resnet::IMPLEMENTATION, by.into())], resnet::MS)
+    }
+
+    /// A number of a batch of ResNet18.
+    fn of_batch(self, batch: f64, by: &str, column: ColumnSpec) -> Found<f64> {
+        self.number([(resnet::BATCH_SIZE, batch.into()), (resnet::BY, by.into())], column)
     }
 }
 
 /// The size that the story is about.
 const STORY: &str = "1024×784→2048";
 
-fn disaster(rows: &Rows<'_>) -> Option<Finding> {
+fn disaster(rows: Rows<'_>) -> Found {
     let (eager, naive) = (rows.total(STORY, versions::EAGER)?, rows.total(STORY, versions::NAIVE)?);
     let tuned = rows.total(STORY, versions::TUNED)?;
     let slower = naive / eager;
-    Some(Finding {
+    Ok(Finding {
         measured: format!("eager {eager:.3} ms, v1 {naive:.3} ms: {slower:.2}× slower"),
         holds: holds(slower, 7.67),
         why: format!("the product, not the fusion: v2, fused too, takes {tuned:.3} ms, 1/{:.0} of v1", naive / tuned),
     })
 }
 
-fn product(rows: &Rows<'_>) -> Option<Finding> {
+fn product(rows: Rows<'_>) -> Found {
     let (naive, tuned) = (rows.total(STORY, versions::NAIVE)?, rows.total(STORY, versions::TUNED)?);
-    let rate = |ms: f64| Some(linear_relu::flops(linear_relu::from_name(STORY)?) / (ms * 1e-3));
-    let (slow, fast) = (rate(naive)?, rate(tuned)?);
-    Some(Finding {
+    let cost = linear_relu::roofline_cost(STORY).ok_or(Missing::Measurement)?;
+    let [slow, fast] = [naive, tuned].map(|ms| cost.flops / (ms * 1e-3));
+    Ok(Finding {
         measured: format!("{:.0} GFLOP/s against {:.1} TFLOP/s: {:.0}×", slow / 1e9, fast / 1e12, fast / slow),
         holds: holds(fast / slow, 100.0),
         why: "v2 loads a value once for a tile of outputs, v1 once for each".to_owned(),
     })
 }
 
-fn traffic(rows: &Rows<'_>, limit: Option<f64>) -> Option<Finding> {
-    let share = |version| Some(100.0 * rows.number(STORY, version, "GB/s")? * 1e9 / limit?);
+fn traffic(rows: Rows<'_>, limit: f64) -> Found {
+    let share = |version| Ok::<_, Missing>(100.0 * rows.of_version(STORY, version, columns::GBPS)? * 1e9 / limit);
     let (naive, tuned) = (share(versions::NAIVE)?, share(versions::TUNED)?);
-    let mb = rows.number(STORY, versions::TUNED, "MB")?;
+    let mb = rows.of_version(STORY, versions::TUNED, linear_relu::MB)?;
     let bound = if tuned < 50.0 { "arithmetic bounds it then, not memory" } else { "memory bounds it then" };
-    Some(Finding {
+    Ok(Finding {
         measured: format!("v1 {naive:.1} %, v2 {tuned:.1} % of the copy's bandwidth, for the {mb:.0} MB needed"),
         holds: match (holds(naive, 5.0), tuned > 67.0 / CLOSE) {
             ("yes", true) => "yes",
@@ -206,32 +250,33 @@ fn traffic(rows: &Rows<'_>, limit: Option<f64>) -> Option<Finding> {
     })
 }
 
-/// Bytes a second, from the table of the device's limits.
-fn bandwidth(record: &Record) -> Option<f64> {
-    crate::limits::Limits::from_table(record.table("limits")?).map(|limits| limits.bandwidth)
+/// Bytes per second, of the device's own copy.
+fn bandwidth(source: Option<&Record>) -> Found<f64> {
+    let limits = source.map(Limits::of_run).transpose()?.flatten();
+    Ok(limits.ok_or(Missing::Measurement)?.bandwidth)
 }
 
-fn library(rows: &Rows<'_>, size: &str, claimed: f64) -> Option<Finding> {
+fn library(rows: Rows<'_>, size: &str, claimed: f64) -> Found {
     let eager = rows.total(size, versions::EAGER)?;
-    let gain = |version| Some(eager / rows.total(size, version)?);
+    let gain = |version| Ok::<_, Missing>(eager / rows.total(size, version)?);
     let (library, tuned) = (gain(versions::LIBRARY)?, gain(versions::TUNED)?);
     let relu = rows.total(size, versions::LIBRARY_RELU)?;
     let share = 100.0 * relu / rows.total(size, versions::LIBRARY)?;
-    Some(Finding {
+    Ok(Finding {
         measured: format!("cuBLAS, then ReLU {library:.2}×; v2, fused {tuned:.2}×"),
         holds: holds(library.max(tuned), claimed),
         why: format!("what there is to gain is the second pass: bias and ReLU take {share:.0} % beside cuBLAS"),
     })
 }
 
-fn backward(rows: &Rows<'_>) -> Option<Finding> {
+fn backward(rows: Rows<'_>) -> Found {
     let size = linear_relu::name([8192, 4096, 4096]);
     let fused = rows.total(&size, versions::BACKWARD)?;
     let eager = rows.total(&size, versions::BACKWARD_EAGER)? / fused;
     let separate = rows.total(&size, versions::SEPARATE)? / fused;
     let difference = 100.0 * (separate - 1.0).abs();
     let than = if separate < 1.0 { "less" } else { "more" };
-    Some(Finding {
+    Ok(Finding {
         measured: format!("{size}: {eager:.2}× eager, {separate:.2}× with the masked gradient written first"),
         holds: holds(eager, 2.0),
         why: format!(
@@ -240,22 +285,21 @@ fn backward(rows: &Rows<'_>) -> Option<Finding> {
     })
 }
 
-fn forward(rows: &Rows<'_>, claimed: f64) -> Option<Finding> {
-    let ms = |by: &str| rows.at([by.into()], "ms");
+fn forward(rows: Rows<'_>, claimed: f64) -> Found {
+    let ms = |by| rows.of_implementation(by);
     let (plain, cpu, gpu) = (ms(by::PLAIN)?, ms(by::CPU)?, ms(by::PHASE3)?);
-    Some(Finding {
+    Ok(Finding {
         measured: format!("plain loops {plain:.0} ms, a CPU at its best {cpu:.0} ms → {gpu:.2} ms: {:.0}×", cpu / gpu),
         holds: holds(cpu / gpu, claimed),
         why: format!("the ratio is as much the CPU's code as the GPU's: against plain loops it is {:.0}×", plain / gpu),
     })
 }
 
-fn kind(rows: &Rows<'_>, layer: &str, claimed: f64) -> Option<Finding> {
-    let name = format!("{ALL}{layer}");
-    let (naive, fast_cpu) =
-        (rows.number(&name, sides::NAIVE_CPU, "CPU ms")?, rows.number(&name, sides::FAST_CPU, "CPU ms")?);
-    let ms = rows.number(&name, sides::FAST, "device ms")?;
-    Some(Finding {
+fn kind(rows: Rows<'_>, layer: &str, claimed: f64) -> Found {
+    let naive = rows.of_layers(layer, sides::NAIVE_CPU, layers::CPU_MS)?;
+    let fast_cpu = rows.of_layers(layer, sides::FAST_CPU, layers::CPU_MS)?;
+    let ms = rows.of_layers(layer, sides::FAST, layers::DEVICE_MS)?;
+    Ok(Finding {
         measured: format!("{naive:.1} ms → {ms:.4} ms: {:.0}×", naive / ms),
         holds: holds(naive / ms, claimed),
         why: format!(
@@ -265,24 +309,24 @@ fn kind(rows: &Rows<'_>, layer: &str, claimed: f64) -> Option<Finding> {
     })
 }
 
-fn shares(rows: &Rows<'_>) -> Option<Finding> {
-    let ms = |kind: &str| rows.number(&format!("{ALL}{kind}"), sides::FAST, "device ms");
+fn shares(rows: Rows<'_>) -> Found {
+    let ms = |kind| rows.of_layers(kind, sides::FAST, layers::DEVICE_MS);
     let (conv, norm, relu, all) = (ms("Conv2D")?, ms("BatchNorm")?, ms("ReLU")?, ms("layers")?);
     let [conv, norm, relu] = [conv, norm, relu].map(|part| 100.0 * part / all);
     let verdicts = [holds(conv, 70.0), holds(norm, 15.0)];
-    Some(Finding {
+    Ok(Finding {
         measured: format!("on the GPU: conv {conv:.0} %, BatchNorm {norm:.0} %, ReLU {relu:.0} %"),
         holds: if verdicts == ["yes", "yes"] { "yes" } else { "in kind" },
         why: "one image: each launch takes microseconds, however little there is to do".to_owned(),
     })
 }
 
-fn against_the_cpu(rows: &Rows<'_>, by: &str, claimed: f64) -> Option<Finding> {
-    let ms = |by: &str| rows.at([by.into()], "ms");
+fn against_the_cpu(rows: Rows<'_>, by: &str, claimed: f64) -> Found {
+    let ms = |by| rows.of_implementation(by);
     let (cpu, plain, ms) = (ms(by::CPU)?, ms(by::PLAIN)?, ms(by)?);
     let factor = cpu / ms;
     let in_words = if factor < 1.0 { format!("{:.1}× slower", 1.0 / factor) } else { format!("{factor:.1}× faster") };
-    Some(Finding {
+    Ok(Finding {
         measured: format!("{ms:.2} ms, the CPU {cpu:.1} ms: {in_words}"),
         holds: holds(factor, claimed),
         why: match factor < 1.0 {
@@ -292,57 +336,58 @@ fn against_the_cpu(rows: &Rows<'_>, by: &str, claimed: f64) -> Option<Finding> {
     })
 }
 
-/// Images a second of a batch.
-fn rate(rows: &Rows<'_>, batch: f64, by: &str) -> Option<f64> {
-    rows.at([batch.into(), by.into()], "images/s")
-}
-
-fn batching(rows: &Rows<'_>) -> Option<Finding> {
-    let (cpu, one, most) = (rate(rows, 1.0, "CPU")?, rate(rows, 1.0, "phase 3")?, rate(rows, 64.0, "phase 3")?);
-    Some(Finding {
+fn batching(rows: Rows<'_>) -> Found {
+    let rate = |batch, by| rows.of_batch(batch, by, resnet::RATE);
+    let (cpu, one, most) = (rate(1.0, by::BATCH_CPU)?, rate(1.0, by::BATCH_PHASE3)?, rate(64.0, by::BATCH_PHASE3)?);
+    Ok(Finding {
         measured: format!("CPU {cpu:.0} images/s, GPU {one:.0} one by one, {most:.0} in batches of 64"),
         holds: holds(most / cpu, 350.0 / 2.0),
         why: format!("batching gains {:.1}×: a single image fills the GPU a good part of the time", most / one),
     })
 }
 
-fn batch_of_32(rows: &Rows<'_>) -> Option<Finding> {
-    let ms = |by: &str| rows.at([32.0.into(), by.into()], "ms");
-    let (cpu, gpu) = (ms("CPU")?, ms("phase 3")?);
-    Some(Finding {
+fn batch_of_32(rows: Rows<'_>) -> Found {
+    let ms = |by| rows.of_batch(32.0, by, resnet::MS);
+    let (cpu, gpu) = (ms(by::BATCH_CPU)?, ms(by::BATCH_PHASE3)?);
+    Ok(Finding {
         measured: format!("CPU {cpu:.0} ms, GPU {gpu:.2} ms: {:.0}×", cpu / gpu),
         holds: holds(cpu / gpu, 16_000.0 / 300.0),
         why: format!("both are faster by far; PyTorch's takes {:.2} ms", ms(by::EAGER)?),
     })
 }
 
-fn memory(rows: &Rows<'_>) -> Option<Finding> {
-    let at = |by: &str, column| rows.at([by.into(), 1.0.into()], column);
-    let (travelling, peak) = (at(by::ROUND_TRIP, "peak")?, at(by::PHASE3, "peak")?);
-    let (parameters, activations) = (at(by::PHASE3, "parameters")?, at(by::PHASE3, "activations")?);
-    Some(Finding {
+fn memory(rows: Rows<'_>) -> Found {
+    let at =
+        |by: &str, column| rows.number([(resnet::IMPLEMENTATION, by.into()), (resnet::BATCH_SIZE, 1.0.into())], column);
+    let (travelling, peak) = (at(by::ROUND_TRIP, resnet::PEAK)?, at(by::PHASE3, resnet::PEAK)?);
+    let (parameters, activations) = (at(by::PHASE3, resnet::PARAMETERS)?, at(by::PHASE3, resnet::ACTIVATIONS)?);
+    Ok(Finding {
         measured: format!("phase 1 {travelling:.1} MiB, phase 3 {peak:.0} MiB, of which parameters {parameters:.0}"),
         holds: if holds(travelling, 1.0) == "yes" && peak < 50.0 { "yes" } else { "no" },
         why: format!("activations take {activations:.1} MiB; Winograd's weights are kept in two forms, for speed"),
     })
 }
 
-fn video(rows: &Rows<'_>) -> Option<Finding> {
-    use crate::tables::video::versions;
-    let ms = |by| rows.number("production", by, "ms");
-    let (unfused, eager) = (ms(versions::UNFUSED)?, ms(versions::EAGER)?);
-    Some(Finding {
+fn video(rows: Rows<'_>) -> Found {
+    let ms = |by: &str| {
+        rows.number([(videos::CONFIGURATION, videos::PRODUCTION.into()), (videos::BY, by.into())], videos::MS)
+    };
+    let (unfused, eager) = (ms(videos::versions::UNFUSED)?, ms(videos::versions::EAGER)?);
+    Ok(Finding {
         measured: format!("unfused, f32: {unfused:.1} ms ({:.1} frames/s)", 1e3 / unfused),
         holds: holds(44.8 / unfused, 1.0),
         why: format!("before any fusion; PyTorch eager takes {eager:.1} ms"),
     })
 }
 
-fn accuracy(rows: &Rows<'_>) -> Option<Finding> {
-    let off = rows.number("ResNet18", "phase 3", "of the largest")?;
-    let percent = |by| rows.number("digits", by, "accuracy, %");
-    let (cpu, gpu) = (percent("CPU")?, percent("phase 3")?);
-    Some(Finding {
+fn accuracy(rows: Rows<'_>) -> Found {
+    use accuracies::names::{CPU, DIGITS, PHASE3, RESNET18};
+    let at = |model: &str, by: &str, column| {
+        rows.number([(accuracies::MODEL, model.into()), (accuracies::BY, by.into())], column)
+    };
+    let off = at(RESNET18, PHASE3, accuracies::OF_LARGEST)?;
+    let [cpu, gpu] = [at(DIGITS, CPU, accuracies::ACCURACY)?, at(DIGITS, PHASE3, accuracies::ACCURACY)?];
+    Ok(Finding {
         measured: format!("within {off:.1e} of the largest logit; digits: {cpu:.2} % and {gpu:.2} %"),
         holds: if off <= 1e-5 && cpu == gpu { "yes" } else { "no" },
         why: "69.76 % is ImageNet's, which cannot be shipped: `evaluate` measures it where it is".to_owned(),
@@ -356,16 +401,8 @@ mod tests {
 
     /// A run as it would be saved, with these times of the layer of the story.
     fn record(eager: f64, naive: f64, tuned: f64) -> Record {
-        let mut table = Table::new(
-            "linear-relu",
-            [
-                Column::text("batch×in→out"),
-                Column::text("version"),
-                Column::number("total ms", 4),
-                Column::number("GB/s", 0),
-                Column::number("MB", 1),
-            ],
-        );
+        let columns = [linear_relu::SIZE, linear_relu::VERSION, linear_relu::TOTAL, columns::GBPS, linear_relu::MB];
+        let mut table = TableBuilder::new("linear-relu", DeviceKind::Gpu, &columns);
         for (version, ms) in [
             (versions::EAGER, eager),
             (versions::NAIVE, naive),
@@ -374,12 +411,17 @@ mod tests {
             (versions::LIBRARY_RELU, tuned),
         ] {
             let rate = 18e6 / (ms * 1e-3) / 1e9;
-            table.row([STORY.into(), version.into(), ms.into(), rate.into(), 18.0.into()]);
+            let row = table.row().set(linear_relu::SIZE, STORY).set(linear_relu::VERSION, version);
+            row.set(linear_relu::TOTAL, ms).set(columns::GBPS, rate).set(linear_relu::MB, 18.0).finish("");
         }
         let mut record = Record::begin(&Device::sim());
         record.device_name = "NVIDIA H200".to_owned();
-        record.push("linear-relu", table);
+        record.push("linear-relu", table.finish());
         record
+    }
+
+    fn made(source: Option<&Record>) -> Table {
+        tabulate(source).unwrap().finish()
     }
 
     fn row<'a>(table: &'a Table, claim: &str) -> &'a [Cell] {
@@ -390,7 +432,7 @@ mod tests {
     #[test]
     fn verdicts_follow_from_what_was_measured() {
         let held = |eager, naive| {
-            let table = tabulate(Some(&record(eager, naive, 0.05)));
+            let table = made(Some(&record(eager, naive, 0.05)));
             let [.., on, holds, _] = row(&table, "A naive GEMM") else { panic!() };
             assert_eq!(on, &"H200".into());
             holds.clone()
@@ -398,7 +440,7 @@ mod tests {
         assert_eq!(held(0.08, 0.60), "yes".into());
         assert_eq!(held(0.08, 0.20), "in kind".into());
         assert_eq!(held(0.08, 0.06), "no".into());
-        let table = tabulate(Some(&record(0.08, 0.60, 0.05)));
+        let table = made(Some(&record(0.08, 0.60, 0.05)));
         let [_, _, measured, _, holds, why] = row(&table, "A library's GEMM + fused ReLU, 1024") else { panic!() };
         let text = |cell: &Cell| if let Cell::Text(text) = cell { text.replace('\n', " ") } else { String::new() };
         assert_eq!(text(measured), "cuBLAS, then ReLU 0.80×; v2, fused 1.60×");
@@ -417,15 +459,29 @@ mod tests {
 
     #[test]
     fn without_measurements_every_claim_has_a_dash() {
-        let table = tabulate(None);
+        let table = made(None);
         assert!(table.rows.iter().all(|row| matches!(row[2], Cell::Absent(_))));
         // A record without the tables is none.
         let empty = Record::begin(&Device::sim());
-        assert!(tabulate(Some(&empty)).rows.iter().all(|row| matches!(row[2], Cell::Absent(_))));
+        assert!(made(Some(&empty)).rows.iter().all(|row| matches!(row[2], Cell::Absent(_))));
         assert!(
             table.to_text().lines().all(|line| line.chars().count() <= common::table::WIDTH),
             "{}",
             table.to_text()
         );
+    }
+
+    #[test]
+    fn a_column_that_a_table_lost_is_an_error_that_names_it_and_no_missing_measurement() {
+        let mut run = record(0.08, 0.60, 0.05);
+        let table = &mut run.tables[0].table;
+        let at = table.column(linear_relu::TOTAL).unwrap();
+        table.columns[at] = table.columns[at].headed("total, in ms");
+        let error = tabulate(Some(&run)).unwrap_err().to_string();
+        assert!(error.starts_with("the table `linear-relu` has no column `total_ms`; it has size,"), "{error}");
+        // A heading alone may change.
+        let mut run = record(0.08, 0.60, 0.05);
+        run.tables[0].table.columns[at].heading = "total, in ms".to_owned();
+        assert_eq!(made(Some(&run)).rows, made(Some(&record(0.08, 0.60, 0.05))).rows);
     }
 }

@@ -1,6 +1,7 @@
 //! What tables of whole models say of two results.
 
-use common::check::{Mismatch, Report, Tolerance, compare};
+use common::check::{Tolerance, compare};
+use common::ladder::verdict;
 
 /// The most that a value of a last layer may differ from the CPU's, as a part of [`common::check::scale`].
 pub(crate) const CLOSE: f64 = 1e-5;
@@ -14,21 +15,6 @@ pub(crate) fn close(what: &str, values: &[f32], cpu: &[f32], wrong: &mut Vec<Str
 pub(crate) fn mean_difference(a: &[f32], b: &[f32]) -> f64 {
     let sum: f64 = a.iter().zip(b).map(|(&a, &b)| (f64::from(a) - f64::from(b)).abs()).sum();
     sum / a.len().max(1) as f64
-}
-
-/// What a comparison with the reference says in a table: the largest difference and a word.
-pub(crate) fn verdict(what: &str, result: Result<Report, Mismatch>, wrong: &mut Vec<String>) -> (f64, &'static str) {
-    match result {
-        Ok(report) => (report.max_abs, "ok"),
-        Err(mismatch) => {
-            wrong.push(format!("{what}: {mismatch}"));
-            let max_abs = match mismatch {
-                Mismatch::Values { report, .. } => report.max_abs,
-                Mismatch::Length { .. } | Mismatch::NotFinite { .. } => f64::NAN,
-            };
-            (max_abs, "WRONG")
-        }
-    }
 }
 
 #[cfg(test)]

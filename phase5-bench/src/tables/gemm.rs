@@ -1,19 +1,20 @@
 //! `gemm`: every step of the ladder, cuBLAS and PyTorch, over sizes.
 
-use std::time::Duration;
-
-use common::ladder::{self, Expected};
+use common::ladder::{Contest, Cost, LadderTable, LoadedStep, Patience, StepResult, if_supported};
 use common::peer::Cublas;
 use common::prelude::*;
 use common::progress::Progress;
-use common::reference::Gemm as Reference;
-use common::timing::{Bench, Queue};
-use phase2_conv_bn::gemm::{Epilogue, LADDER, Layout, Tuned};
+use common::table::ColumnSpec;
+use phase2_conv_bn::gemm::{Epilogue, Layout, Tuned};
+use phase2_conv_bn::report::gemm::{GemmProblem, cost, load};
 
-use crate::limits::RooflineCost;
 use crate::spec::{Context, FinishedTable, Make, TableSpec};
-use crate::tables::board::{Board, Entry, Patience, Problem, faster, if_supported};
+use crate::tables::peers::{self, PYTORCH_EAGER};
 use crate::torch::{self, Mode, PeerRequest};
+
+/// The product of a row.
+pub(crate) const PROBLEM: ColumnSpec = ColumnSpec::text("problem", "M×N×K");
+const COLUMNS: &[ColumnSpec] = &peers::ladder_columns(PROBLEM);
 
 /// M × N × K, and how B lies in memory.
 #[derive(Clone, Copy, Debug)]
@@ -61,16 +62,14 @@ impl Size {
         }
     }
 
-    fn flops(self) -> f64 {
-        2.0 * self.m as f64 * self.n as f64 * self.k as f64
+    fn cost(self) -> Cost {
+        cost([self.m, self.n, self.k])
     }
 }
 
-/// What the measured problem of this name costs.
-pub(crate) fn roofline_cost(name: &str) -> Option<RooflineCost> {
-    let size = SIZES.into_iter().find(|size| size.name() == name)?;
-    let Size { m, n, k, .. } = size;
-    Some(RooflineCost { flops: size.flops(), bytes: 4.0 * (m * k + k * n + m * n) as f64 })
+/// What the measured product of this name costs.
+pub(crate) fn roofline_cost(name: &str) -> Option<Cost> {
+    SIZES.into_iter().find(|size| size.name() == name).map(Size::cost)
 }
 
 /// The table in the registry.
@@ -78,6 +77,7 @@ pub const TABLE: TableSpec = TableSpec {
     name: "gemm",
     shows: "each step of the matrix product × sizes: ms, TFLOP/s, % of cuBLAS",
     so_far: "",
+    columns: COLUMNS,
     make: Make::Measured(run),
 };
 
@@ -85,68 +85,53 @@ pub const TABLE: TableSpec = TableSpec {
 fn run(context: &Context) -> crate::Result<FinishedTable> {
     let device = &context.device;
     let sizes: &[Size] = if device.is_cuda() { &SIZES } else { &SIMULATED };
-    let bench = Bench { queue: Queue::Warm, limit: Duration::from_secs(2), ..Bench::default() };
-    let stream = device.stream();
+    let (stream, bench) = (device.stream(), peers::bench());
     let cublas = if_supported(Cublas::open(&stream))?;
-    let no_cublas = cublas.as_ref().err().cloned().unwrap_or_default();
-    let steps = LADDER
-        .iter()
-        .map(|step| Ok((step.title(), if_supported(step.load(device))?)))
-        .collect::<common::Result<Vec<_>>>()?;
-    let tuned = Tuned::load(device)?;
-    let progress = Progress::new((sizes.len() * (LADDER.len() + 3)) as u64, "gemm");
-    let work: Vec<PeerRequest> = sizes
+    let (steps, tuned) = (load(device)?, Ok(Tuned::load(device)?));
+    let progress = Progress::new((sizes.len() * (steps.len() + 3)) as u64, "gemm");
+    let requests: Vec<PeerRequest> = sizes
         .iter()
         .map(|&Size { m, n, k, layout }| PeerRequest::gemm([m, n, k], layout == Layout::Transposed, Mode::Eager))
         .collect();
     progress.set_message("gemm: PyTorch");
-    let pytorch = torch::measure(device, &bench, &work);
+    let pytorch = torch::measure(device, &bench, &requests);
 
-    let mut board = Board::new(context, "gemm: C = A·B in f32", "M×N×K", "cuBLAS")?;
-    board.note("ᵀ: B is given as [N, K], as a linear layer has its weight.");
+    let title = format!("gemm: C = A·B in f32 on {}", device.short_name());
+    let mut table = LadderTable::new(title, device, COLUMNS).with_peer("cuBLAS");
+    table = peers::noted(table, context.limits()?);
+    table.note("ᵀ: B is given as [N, K], as a linear layer has its weight.");
     let mut patience = Patience::default();
     for (&size, pytorch) in sizes.iter().zip(pytorch.timings) {
         let (name, Size { m, n, k, layout }) = (size.name(), size);
-        let (a, b) = (Tensor::random(&[m, k], 1), Tensor::random(&layout.shape(n, k), 2));
-        let transposed = layout == Layout::Transposed;
-        let expected =
-            Expected::gemm(&Reference { transposed, ..Reference::new(a.as_slice()?, b.as_slice()?, m, n, k) }, 3)?;
-        let (a, b) = (a.to_device(device)?, b.to_device(device)?);
-        let mut c = Tensor::empty_on(device, &[m, n])?;
-        let check = |step: &str, c: &mut Tensor, launch: &dyn Fn(&mut Tensor) -> Result<()>| {
+        let problem = GemmProblem::seeded(device, [m, n, k], layout)?;
+        let GemmProblem { a, b, expected, .. } = &problem;
+        let announce = |step: &str| {
             progress.set_message(format!("gemm: {step} at {name}"));
             progress.inc(1);
-            ladder::run(&stream, &bench, c, &expected, launch)
         };
-        let library = |c: &mut Tensor| match &cublas {
-            Ok(cublas) => check("cuBLAS", c, &|c| cublas.gemm(&a, &b, transposed, 1.0, 0.0, c)),
-            Err(reason) => Ok(ladder::Outcome::Unsupported(reason.clone())),
-        };
-        let before = library(&mut c)?;
-        let mut entries = Vec::new();
-        for (number, (step, gemm)) in steps.iter().enumerate() {
-            let entry = match gemm {
-                Ok(gemm) => patience.run(number, size.flops(), || {
-                    check(step, &mut c, &|c| gemm.launch(&stream, &a, &b, layout, &Epilogue::default(), c))
-                })?,
-                Err(reason) => Entry::LeftOut(reason.clone()),
-            };
-            entries.push((step.as_str(), entry));
+        let contest = Contest { stream: &stream, bench: &bench, expected, announce: &announce };
+        let transposed = layout == Layout::Transposed;
+        let by_library =
+            |c: &mut Tensor| contest.run("cuBLAS", &cublas, c, |cublas, c| cublas.gemm(a, b, transposed, 1.0, 0.0, c));
+        let mut c = problem.output(device)?;
+        let before = by_library(&mut c)?;
+        let mut runs = Vec::new();
+        for LoadedStep { title, step } in &steps {
+            let run = || contest.run(title, step, &mut c, |gemm, c| problem.launch(&stream, gemm, c));
+            runs.push((title.as_str(), patience.run(title, size.cost().flops, run)?));
         }
-        let chosen = check("tuned", &mut c, &|c| tuned.launch(&stream, &a, &b, layout, &Epilogue::default(), c))?;
-        entries.push(("tuned", Entry::Checked(chosen)));
-        entries.push(("PyTorch eager", Entry::Elsewhere(pytorch)));
-        let library = Entry::Checked(faster(before, library(&mut c)?));
-        let problem = Problem { name: &name, flops: size.flops(), peer_ms: library.median_ms(), no_peer: &no_cublas };
-        board.row(&problem, "cuBLAS", &library);
-        for (step, entry) in &entries {
-            board.row(&problem, step, entry);
-        }
+        let chosen = contest.run(peers::TUNED, &tuned, &mut c, |tuned, c| {
+            tuned.launch(&stream, a, b, layout, &Epilogue::default(), c)
+        })?;
+        runs.push((peers::TUNED, chosen));
+        runs.push((PYTORCH_EAGER, StepResult::Elsewhere(pytorch).into()));
+        let library = before.or_faster(by_library(&mut c)?);
+        table.problem((PROBLEM, &name), size.cost(), ("cuBLAS", library), runs);
     }
     if let Some(version) = pytorch.version {
-        board.note(format!("PyTorch {version}, without TF32; cuBLAS in its default math, which is f32 throughout."));
+        table.note(format!("PyTorch {version}, without TF32; cuBLAS in its default math, which is f32 throughout."));
     }
-    Ok(board.finish())
+    Ok(table.into())
 }
 
 #[cfg(test)]
@@ -157,6 +142,6 @@ mod tests {
     fn sizes_are_named_as_the_note_says() {
         assert_eq!(cube(256).name(), "256³");
         assert_eq!(linear(1024, 784, 2048).name(), "1024×2048×784ᵀ");
-        assert_eq!(cube(1024).flops(), 2.147483648e9);
+        assert_eq!(cube(1024).cost().flops, 2.147483648e9);
     }
 }

@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use common::check::{F32_ROUND_OFF, Tolerance, compare};
 use common::cpu;
+use common::ladder::{ELSEWHERE, NO_COUNTS, columns, if_supported, milliseconds, verdict};
 use common::peer::Cudnn;
 use common::prelude::*;
 use common::progress::Progress;
 use common::reference::{self, BatchNorm, Conv2dParams, Reference};
-use common::table::{Cell, Column, Table};
-use common::timing::{Bench, Queue, Timing};
+use common::table::{Cell, ColumnSpec, TableBuilder};
+use common::timing::{Bench, NO_CLOCK, Queue, Timing};
 use phase2_conv_bn::Step;
 use phase2_conv_bn::conv;
 use phase2_conv_bn::norm::{batch_norm, relu};
@@ -22,13 +23,27 @@ use phase3_all_layers::models::resnet::{Config, ResNet};
 
 use crate::Error;
 use crate::spec::{Context, FinishedTable, Make, TableSpec};
-use crate::tables::board::{ELSEWHERE, NO_CLOCK, hide, if_supported, milliseconds};
-use crate::tables::differences::verdict;
 use crate::tables::differences::{CLOSE, close};
 use crate::torch::{self, Mode, PeerRequest};
 
 const NO_SPEED_UP: &str = "a speed-up needs the device's time";
+const AS_A_WHOLE: &str = "the pass is checked as a whole";
 const OTHER_SIDE: &str = "the CPU has its column, the device its own";
+
+/// The layer, or [`ALL`] layers of a kind.
+pub(crate) const LAYER: ColumnSpec = ColumnSpec::text("layer", "layer");
+/// One of [`sides`].
+pub(crate) const BY: ColumnSpec = ColumnSpec::text("by", "by");
+/// By the host's clock.
+pub(crate) const CPU_MS: ColumnSpec = ColumnSpec::number("cpu_ms", "CPU ms", 2);
+/// By events.
+pub(crate) const DEVICE_MS: ColumnSpec = ColumnSpec::number("device_ms", "device ms", 4);
+const OVER_NAIVE: ColumnSpec = ColumnSpec::number("over_naive", "over naive", 1).on_gpu();
+const OVER_FAST_CPU: ColumnSpec = ColumnSpec::number("over_fast_cpu", "over fast CPU", 1);
+const LANE_MILLIONS: ColumnSpec = ColumnSpec::number("lane_millions", "lane M", 1).on_simulator();
+
+const COLUMNS: &[ColumnSpec] =
+    &[LAYER, BY, CPU_MS, DEVICE_MS, OVER_NAIVE, OVER_FAST_CPU, LANE_MILLIONS, columns::MAX_DIFFERENCE, columns::CHECK];
 
 /// Output channels of the first convolution.
 const CHANNELS: usize = 64;
@@ -96,11 +111,53 @@ struct Layer {
     output: Tensor,
 }
 
-/// Convolution, BatchNorm, ReLU and all three after each other; what a side does not have is left out. Each layer's input is what
-/// the one before put out.
-type Layers = [Option<Layer>; 4];
+/// A row of the opening. Each layer's input is what the one before put out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OpeningLayer {
+    Conv2d,
+    BatchNorm,
+    Relu,
+    /// All three, one after another.
+    Total,
+}
 
-const NAMES: [&str; 4] = ["Conv2D", "BatchNorm", "ReLU", "total"];
+impl OpeningLayer {
+    const ALL: [OpeningLayer; 4] =
+        [OpeningLayer::Conv2d, OpeningLayer::BatchNorm, OpeningLayer::Relu, OpeningLayer::Total];
+
+    fn name(self) -> &'static str {
+        match self {
+            OpeningLayer::Conv2d => "Conv2D",
+            OpeningLayer::BatchNorm => "BatchNorm",
+            OpeningLayer::Relu => "ReLU",
+            OpeningLayer::Total => "total",
+        }
+    }
+}
+
+/// What a side took for the layers that it has.
+#[derive(Default)]
+struct Layers {
+    conv2d: Option<Layer>,
+    batch_norm: Option<Layer>,
+    relu: Option<Layer>,
+    total: Option<Layer>,
+}
+
+impl Layers {
+    fn of(&self, layer: OpeningLayer) -> Option<&Layer> {
+        match layer {
+            OpeningLayer::Conv2d => self.conv2d.as_ref(),
+            OpeningLayer::BatchNorm => self.batch_norm.as_ref(),
+            OpeningLayer::Relu => self.relu.as_ref(),
+            OpeningLayer::Total => self.total.as_ref(),
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Layer> {
+        OpeningLayer::ALL.into_iter().filter_map(|layer| self.of(layer))
+    }
+}
 
 /// One implementation of the layers.
 struct Side {
@@ -130,6 +187,7 @@ pub const TABLE: TableSpec = TableSpec {
     name: "layers",
     shows: "layers of ResNet18: CPU and device ms, speed-up, check",
     so_far: "",
+    columns: COLUMNS,
     make: Make::Measured(run),
 };
 
@@ -163,22 +221,22 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     step("PyTorch");
     let pytorch = by_pytorch(device, input.dims4()?);
     step("f64 reference");
-    let mut outcome = tabulate(context, &input, &weights, &sides)?;
+    let (mut table, mut wrong) = tabulate(context, &input, &weights, &sides)?;
     if let Some(reason) = without_cudnn {
-        for name in &NAMES[..2] {
-            outcome.table.row(unmeasured(name, sides::CUDNN, Err(reason.clone()), device.is_sim()));
+        for layer in [OpeningLayer::Conv2d, OpeningLayer::BatchNorm] {
+            table.row().set(LAYER, layer.name()).set(BY, sides::CUDNN).finish(&reason);
         }
     }
-    for (name, timing) in NAMES.iter().zip(pytorch) {
-        let ms = milliseconds(&timing);
-        outcome.table.row(unmeasured(name, sides::PYTORCH, ms, device.is_sim()));
+    for (layer, timing) in OpeningLayer::ALL.iter().zip(pytorch) {
+        let row = table.row().set(LAYER, layer.name()).set(BY, sides::PYTORCH);
+        match milliseconds(&timing) {
+            Ok(ms) => row.set(DEVICE_MS, ms).finish(ELSEWHERE),
+            Err(reason) => row.finish(&reason),
+        }
     }
     step("all of ResNet18");
-    whole(context, &mut outcome)?;
-    if device.is_sim() {
-        hide(&mut outcome.table, &["over naive"]);
-    }
-    Ok(outcome)
+    whole(context, &mut table, &mut wrong)?;
+    Ok(FinishedTable { table: table.finish(), wrong })
 }
 
 /// The rows of a whole pass are called so, and then as the kind of layer.
@@ -186,7 +244,7 @@ pub(crate) const ALL: &str = "all ";
 const RUNS: usize = 5;
 
 /// What each kind of layer takes of a pass over the photo: on the CPU, plain and fast, and on the device.
-fn whole(context: &Context, outcome: &mut FinishedTable) -> crate::Result<()> {
+fn whole(context: &Context, table: &mut TableBuilder, wrong: &mut Vec<String>) -> crate::Result<()> {
     let (device, config, images) = (&context.device, Config::RESNET18, context.photo.to_tensor());
     let parameters = config.seeded(18);
     let on_cpu = |cpu: Cpu| -> common::Result<(Vec<(&'static str, f64)>, Tensor)> {
@@ -201,7 +259,7 @@ fn whole(context: &Context, outcome: &mut FinishedTable) -> crate::Result<()> {
     let runs = if device.is_sim() { 1 } else { RUNS };
     let profiles = (0..runs).map(|_| planned.profile(&stream)).collect::<common::Result<Vec<_>>>()?;
 
-    let (max_abs, word) = close("all of ResNet18", logits.as_slice()?, fast[0].1.as_slice()?, &mut outcome.wrong);
+    let (max_abs, word) = close("all of ResNet18", logits.as_slice()?, fast[0].1.as_slice()?, wrong);
     // A kind's median over the runs; `None` is the sum of all kinds.
     let median = |of: &dyn Fn(usize) -> Option<f64>, runs: usize| -> Option<f64> {
         let mut values = (0..runs).map(of).collect::<Option<Vec<_>>>()?;
@@ -220,26 +278,25 @@ fn whole(context: &Context, outcome: &mut FinishedTable) -> crate::Result<()> {
         let shares = |run: usize| profiles[run].iter().filter(|share| chosen(kind, share.kind));
         let ms = median(&|run| shares(run).map(|share| share.ms).sum(), runs);
         let counts: Option<u64> = shares(0).map(|share| share.lane_instructions).sum();
-        let other = || Cell::absent(OTHER_SIDE);
-        let mut row = |by: &str, cpu: Cell, on_device: Cell, over: [Cell; 2], counted: Cell, checked: [Cell; 2]| {
-            let mut cells = vec![layer.as_str().into(), by.into(), cpu, on_device];
-            cells.extend(over);
-            if device.is_sim() {
-                cells.push(counted);
-            }
-            cells.extend(checked);
-            outcome.table.row(cells);
-        };
-        let unchecked = || [(); 2].map(|()| Cell::absent("the pass is checked as a whole"));
+        let unchecked = || [columns::MAX_DIFFERENCE, columns::CHECK].map(|column| (column, Cell::absent(AS_A_WHOLE)));
         for (by, ms) in [(sides::NAIVE_CPU, naive_ms), (sides::FAST_CPU, fast_ms)] {
-            row(by, Cell::or_absent(ms, NO_CLOCK), other(), [other(), other()], other(), unchecked());
+            let row = table.row().set(LAYER, layer.as_str()).set(BY, by);
+            row.set(CPU_MS, Cell::or_absent(ms, NO_CLOCK)).set_all(unchecked()).finish(OTHER_SIDE);
         }
         let over = |cpu: Option<f64>| Cell::or_absent(cpu.zip(ms).map(|(cpu, ms)| cpu / ms), NO_SPEED_UP);
-        let checked = if kind.is_none() { [max_abs.into(), word.into()] } else { unchecked() };
-        let counted = Cell::or_absent(counts.map(|counts| counts as f64 / 1e6), OTHER_SIDE);
-        row(sides::FAST, other(), Cell::or_absent(ms, NO_CLOCK), [over(naive_ms), over(fast_ms)], counted, checked);
+        let checked = [(columns::MAX_DIFFERENCE, max_abs.into()), (columns::CHECK, word.into())];
+        table
+            .row()
+            .set(LAYER, layer)
+            .set(BY, sides::FAST)
+            .set(DEVICE_MS, Cell::or_absent(ms, NO_CLOCK))
+            .set(OVER_NAIVE, over(naive_ms))
+            .set(OVER_FAST_CPU, over(fast_ms))
+            .set(LANE_MILLIONS, Cell::or_absent(counts.map(|counts| counts as f64 / 1e6), NO_COUNTS))
+            .set_all(if kind.is_none() { checked } else { unchecked() })
+            .finish(OTHER_SIDE);
     }
-    outcome.table.note(format!(
+    table.note(format!(
         "all …: what layers of the kind take of one pass over the photo, by events around each on a busy GPU, medians of {RUNS}; \
          naive loops ran once. |Δ| there: to the CPU's logits, of whose largest {CLOSE:e} is allowed."
     ));
@@ -247,7 +304,12 @@ fn whole(context: &Context, outcome: &mut FinishedTable) -> crate::Result<()> {
 }
 
 /// Compares all sides with the reference and writes down what they took.
-fn tabulate(context: &Context, input: &Tensor, weights: &Weights, sides: &[Side]) -> crate::Result<FinishedTable> {
+fn tabulate(
+    context: &Context,
+    input: &Tensor,
+    weights: &Weights,
+    sides: &[Side],
+) -> crate::Result<(TableBuilder, Vec<String>)> {
     let device = &context.device;
     let convolved = reference::conv2d(input, &weights.conv, None, params())?;
     let total = together(&convolved, &params().output_shape(input, &weights.conv)?, weights)?;
@@ -258,56 +320,35 @@ fn tabulate(context: &Context, input: &Tensor, weights: &Weights, sides: &[Side]
         context.photo.size().1,
         device.short_name()
     );
-    let mut columns = vec![
-        Column::text("layer"),
-        Column::text("by"),
-        Column::number("CPU ms", 2),
-        Column::number("device ms", 4),
-        Column::number("over naive", 1),
-        Column::number("over fast CPU", 1),
-        Column::number("max |Δ|", 3),
-        Column::text("check"),
-    ];
-    if device.is_sim() {
-        columns.insert(6, Column::number("lane M", 1));
-    }
-    let mut table = Table::new(title, columns);
+    let mut table = context.table(title, COLUMNS);
     let mut wrong = Vec::new();
-    let ms_of = |which: &str, layer: usize| {
-        let side = sides.iter().find(|side| side.name == which)?;
-        side.layers[layer].as_ref()?.timing.median_ms()
-    };
-    for (i, name) in NAMES.iter().enumerate() {
+    for layer in OpeningLayer::ALL {
+        let name = layer.name();
         for side in sides {
-            let Some(layer) = &side.layers[i] else { continue };
-            let expected = expected(i, side, &convolved, &total, weights)?;
-            let result = compare(layer.output.as_slice()?, &expected.values, expected.tolerance);
+            let Some(Layer { timing, output }) = side.layers.of(layer) else { continue };
+            let expected = expected(layer, side, &convolved, &total, weights)?;
+            let result = compare(output.as_slice()?, &expected.values, expected.tolerance);
             // The baseline too: a speed-up over a wrong result is none.
             let (max_abs, word) = verdict(&format!("{name} by {}", side.name), result, &mut wrong);
-            let ms = layer.timing.median_ms();
-            let over = |baseline: &str| match side.on_cpu {
-                true => Cell::absent(OTHER_SIDE),
-                false => Cell::or_absent(ms_of(baseline, i).zip(ms).map(|(cpu, ms)| cpu / ms), NO_SPEED_UP),
+            let row = table.row().set(LAYER, name).set(BY, side.name);
+            let row = row.set(columns::MAX_DIFFERENCE, max_abs).set(columns::CHECK, word);
+            let ms = timing.median_ms();
+            let row = if side.on_cpu {
+                row.set(CPU_MS, Cell::or_absent(ms, NO_CLOCK))
+            } else {
+                let over = |baseline: &str| {
+                    let baseline =
+                        sides.iter().find(|side| side.name == baseline).and_then(|side| side.layers.of(layer));
+                    let cpu = baseline.and_then(|baseline| baseline.timing.median_ms());
+                    Cell::or_absent(cpu.zip(ms).map(|(cpu, ms)| cpu / ms), NO_SPEED_UP)
+                };
+                let lanes = timing.counts().map(|counts| counts.lane_instructions as f64 / 1e6);
+                row.set(DEVICE_MS, Cell::or_absent(ms, NO_CLOCK))
+                    .set(OVER_NAIVE, over(sides::NAIVE_CPU))
+                    .set(OVER_FAST_CPU, over(sides::FAST_CPU))
+                    .set(LANE_MILLIONS, Cell::or_absent(lanes, NO_COUNTS))
             };
-            let (cpu, on_device) = match side.on_cpu {
-                true => (Cell::or_absent(ms, NO_CLOCK), Cell::absent(OTHER_SIDE)),
-                false => (Cell::absent(OTHER_SIDE), Cell::or_absent(ms, NO_CLOCK)),
-            };
-            let mut cells = vec![
-                (*name).into(),
-                side.name.into(),
-                cpu,
-                on_device,
-                over(sides::NAIVE_CPU),
-                over(sides::FAST_CPU),
-                max_abs.into(),
-                word.into(),
-            ];
-            if device.is_sim() {
-                let lanes = layer.timing.counts().map(|counts| counts.lane_instructions as f64 / 1e6);
-                cells.insert(6, Cell::or_absent(lanes, OTHER_SIDE));
-            }
-            table.row(cells);
+            row.finish(OTHER_SIDE);
         }
     }
     let of = |on_cpu: bool| sides.iter().filter(move |side| side.on_cpu == on_cpu);
@@ -324,30 +365,12 @@ fn tabulate(context: &Context, input: &Tensor, weights: &Weights, sides: &[Side]
         ),
     });
     table.note("|Δ|: to the f64 reference of the same input; what f32 rounding may cost is derived. Weights: seeded.");
-    Ok(FinishedTable { table, wrong })
-}
-
-/// A row of what was not checked here.
-fn unmeasured(layer: &str, by: &str, ms: Result<f64, String>, simulated: bool) -> Vec<Cell> {
-    let reason = match &ms {
-        Ok(_) => ELSEWHERE,
-        Err(reason) => reason,
-    };
-    let absent = || Cell::absent(reason);
-    let mut cells = vec![layer.into(), by.into(), absent(), absent(), absent(), absent(), absent(), absent()];
-    if simulated {
-        cells.insert(6, absent());
-    }
-    if let Ok(ms) = ms {
-        cells[3] = ms.into();
-    }
-    cells
+    Ok((table, wrong))
 }
 
 /// `medians of 5 runs or more, quartiles within 3 % of them`, for the least and the most of several.
 fn spread<'a>(sides: impl Iterator<Item = &'a Side>) -> String {
-    let timings: Vec<&Timing> =
-        sides.flat_map(|side| side.layers.iter().flatten()).map(|layer| &layer.timing).collect();
+    let timings: Vec<&Timing> = sides.flat_map(|side| side.layers.iter()).map(|layer| &layer.timing).collect();
     let runs = timings.iter().map(|timing| timing.repeats()).min().unwrap_or(0);
     let widest = timings
         .iter()
@@ -385,7 +408,9 @@ fn on_cpu(
     })?;
     let clipped = Layer { timing, output };
     let total = layer(&|| relu(norm(&conv()?)?))?;
-    Ok(Side { name, on_cpu: true, layers: [convolved, normalised, clipped, total].map(Some) })
+    let layers =
+        Layers { conv2d: Some(convolved), batch_norm: Some(normalised), relu: Some(clipped), total: Some(total) };
+    Ok(Side { name, on_cpu: true, layers })
 }
 
 /// The f32 loops of a beginner, on one thread.
@@ -459,7 +484,9 @@ fn on_device(
         relu.launch_in_place(&stream, &mut z)
     })?;
     let total = Layer { timing, output: z.to_host()? };
-    Ok(Side { name, on_cpu: false, layers: [convolved, normalised, clipped, total].map(Some) })
+    let layers =
+        Layers { conv2d: Some(convolved), batch_norm: Some(normalised), relu: Some(clipped), total: Some(total) };
+    Ok(Side { name, on_cpu: false, layers })
 }
 
 /// Convolution and BatchNorm of the library.
@@ -475,7 +502,8 @@ fn by_cudnn(device: &Device, cudnn: &Cudnn, input: &Tensor, weights: &Weights) -
     let convolved = Layer { timing, output: y.to_host()? };
     let timing = bench.measure(&stream, || cudnn.batch_norm(&y, &weights.norm(), &mut z))?;
     let normalised = Layer { timing, output: z.to_host()? };
-    Ok(Side { name: sides::CUDNN, on_cpu: false, layers: [Some(convolved), Some(normalised), None, None] })
+    let layers = Layers { conv2d: Some(convolved), batch_norm: Some(normalised), ..Layers::default() };
+    Ok(Side { name: sides::CUDNN, on_cpu: false, layers })
 }
 
 /// The first three layers; the input is `shape`, and its values do not matter.
@@ -490,26 +518,24 @@ fn by_pytorch(device: &Device, shape: [usize; 4]) -> Vec<Result<Timing, String>>
     torch::measure(device, &queued(), &work).timings
 }
 
-/// The reference for layer `i` of a side: BatchNorm and ReLU for the inputs that they had there.
+/// The reference for a layer of a side: BatchNorm and ReLU for the inputs that they had there.
 fn expected(
-    i: usize,
+    layer: OpeningLayer,
     side: &Side,
     convolved: &Reference,
     total: &Expected,
     weights: &Weights,
 ) -> common::Result<Expected> {
     let own = |reference: Reference| Expected { tolerance: reference.tolerance(), values: reference.values };
-    let input = |at: usize| {
-        let layer = side.layers[at].as_ref();
-        layer
-            .map(|layer| &layer.output)
-            .ok_or_else(|| common::Error::Invalid(format!("{} has no {}", side.name, NAMES[at])))
+    let output_of = |before: OpeningLayer| {
+        let layer = side.layers.of(before).map(|layer| &layer.output);
+        layer.ok_or_else(|| common::Error::Invalid(format!("{} has no {}", side.name, before.name())))
     };
-    Ok(match i {
-        0 => own(convolved.clone()),
-        1 => own(reference::batch_norm(input(0)?, &weights.norm())?),
-        2 => own(reference::relu(input(1)?)?),
-        _ => Expected { values: total.values.clone(), tolerance: total.tolerance },
+    Ok(match layer {
+        OpeningLayer::Conv2d => own(convolved.clone()),
+        OpeningLayer::BatchNorm => own(reference::batch_norm(output_of(OpeningLayer::Conv2d)?, &weights.norm())?),
+        OpeningLayer::Relu => own(reference::relu(output_of(OpeningLayer::BatchNorm)?)?),
+        OpeningLayer::Total => Expected { values: total.values.clone(), tolerance: total.tolerance },
     })
 }
 
@@ -527,12 +553,13 @@ fn together(convolved: &Reference, shape: &[usize], weights: &Weights) -> common
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use common::table::Table;
     use media::photo::Photo;
 
-    fn column(table: &Table, name: &str) -> Vec<Cell> {
-        let at = table.columns.iter().position(|column| column.heading == name).unwrap();
-        table.rows.iter().map(|row| row[at].clone()).collect()
+    use super::*;
+
+    fn column(table: &Table, column: ColumnSpec) -> Vec<Cell> {
+        table.iter().map(|row| row.cell(column).unwrap().clone()).collect()
     }
 
     common::device_test! {
@@ -546,30 +573,32 @@ mod tests {
                 naive_on_device(&device, &input, &weights).unwrap(),
                 fast_on_device(&device, &input, &weights).unwrap(),
             ];
-            let outcome = tabulate(&context, &input, &weights, &sides).unwrap();
-            assert!(outcome.wrong.is_empty(), "{:?}", outcome.wrong);
-            assert_eq!(column(&outcome.table, "check"), vec![Cell::from("ok"); 16]);
-            let measured = |name| column(&outcome.table, name).iter().filter(|cell| matches!(cell, Cell::Number(_))).count();
-            assert_eq!(measured("CPU ms"), 8);
-            assert_eq!(measured("device ms"), if device.is_cuda() { 8 } else { 0 }, "no time without a clock");
+            let (table, wrong) = tabulate(&context, &input, &weights, &sides).unwrap();
+            let table = table.finish();
+            assert!(wrong.is_empty(), "{wrong:?}");
+            assert_eq!(column(&table, columns::CHECK), vec![Cell::from("ok"); 16]);
+            let measured = |of| column(&table, of).iter().filter(|cell| matches!(cell, Cell::Number(_))).count();
+            assert_eq!(measured(CPU_MS), 8);
+            assert_eq!(measured(DEVICE_MS), if device.is_cuda() { 8 } else { 0 }, "no time without a clock");
             if device.is_sim() {
-                let launches = |layer: &Option<Layer>| layer.as_ref().unwrap().timing.counts().unwrap().launches;
-                assert_eq!(sides[2].layers.each_ref().map(launches), [1, 1, 1, 3]);
-                assert_eq!(measured("lane M"), 8);
+                let launches = |layer| sides[2].layers.of(layer).unwrap().timing.counts().unwrap().launches;
+                assert_eq!(OpeningLayer::ALL.map(launches), [1, 1, 1, 3]);
+                assert_eq!(measured(LANE_MILLIONS), 8);
             }
 
             // A hundredth of a value's usual size, one value of 800 thousand.
-            sides[2].layers[1].as_mut().unwrap().output.as_mut_slice()?[777_777] += 0.01;
-            sides[0].layers[3].as_mut().unwrap().output.as_mut_slice()?[5] = f32::NAN;
-            let outcome = tabulate(&context, &input, &weights, &sides).unwrap();
-            let rows = outcome.table.rows.iter().filter(|row| row.last() == Some(&"WRONG".into()));
-            let rows: Vec<&[Cell]> = rows.map(|row| &row[..2]).collect();
+            sides[2].layers.batch_norm.as_mut().unwrap().output.as_mut_slice()?[777_777] += 0.01;
+            sides[0].layers.total.as_mut().unwrap().output.as_mut_slice()?[5] = f32::NAN;
+            let (table, wrong) = tabulate(&context, &input, &weights, &sides).unwrap();
+            let table = table.finish();
+            let mistakes = table.iter().filter(|row| row.text(columns::CHECK).unwrap() == "WRONG");
+            let rows: Vec<_> = mistakes.map(|row| [row.text(LAYER).unwrap(), row.text(BY).unwrap()]).collect();
             // ReLU is checked against what BatchNorm handed over.
-            let naive = |layer: &'static str| [Cell::from(layer), sides::NAIVE.into()];
-            assert_eq!(rows, [naive("BatchNorm"), naive("ReLU"), ["total".into(), sides::NAIVE_CPU.into()]]);
+            let naive = |layer| [layer, sides::NAIVE];
+            assert_eq!(rows, [naive("BatchNorm"), naive("ReLU"), ["total", sides::NAIVE_CPU]]);
             let planted = "BatchNorm by naive kernels: 1 of 802816 values are wrong, the first at 777777";
-            assert!(outcome.wrong[0].starts_with(planted), "{:?}", outcome.wrong);
-            assert!(outcome.wrong.iter().any(|wrong| wrong.starts_with("total by naive loops: 1 of 802816 values are wrong, the first at 5: NaN")), "{:?}", outcome.wrong);
+            assert!(wrong[0].starts_with(planted), "{:?}", wrong);
+            assert!(wrong.iter().any(|wrong| wrong.starts_with("total by naive loops: 1 of 802816 values are wrong, the first at 5: NaN")), "{:?}", wrong);
             Ok(())
         }
     }

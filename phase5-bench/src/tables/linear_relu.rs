@@ -2,21 +2,18 @@
 
 use std::time::Duration;
 
-use common::ladder::{self, Expected};
+use common::ladder::{self, Cost, Expected, columns, if_supported, milliseconds, verdict};
 use common::peer::Cublas;
 use common::prelude::*;
 use common::progress::Progress;
 use common::reference::Gemm as Reference;
-use common::table::{Cell, Column, Table};
-use common::timing::{Bench, Queue, Timing};
+use common::table::{Cell, ColumnSpec, TableBuilder};
+use common::timing::{Bench, NO_CLOCK, Queue, Timing};
 use phase2_conv_bn::linear::backward::Backward;
 use phase2_conv_bn::linear::traffic::Traffic;
 use phase2_conv_bn::linear::{LIBRARY, NAIVE, Step, TUNED, add_bias_and_clip};
 
-use crate::limits::RooflineCost;
 use crate::spec::{Context, FinishedTable, Make, TableSpec};
-use crate::tables::board::{NO_CLOCK, cell, if_supported};
-use crate::tables::differences::verdict;
 use crate::torch::{self, Mode, PeerRequest};
 
 /// Batch, inputs, outputs.
@@ -41,10 +38,28 @@ pub(crate) fn flops([batch, inputs, outputs]: Size) -> f64 {
 }
 
 /// What the forward pass of the measured size of this name costs.
-pub(crate) fn roofline_cost(name: &str) -> Option<RooflineCost> {
+pub(crate) fn roofline_cost(name: &str) -> Option<Cost> {
     let size @ [batch, inputs, outputs] = from_name(name)?;
-    Some(RooflineCost { flops: flops(size), bytes: Traffic::ideal(batch, inputs, outputs) as f64 })
+    Some(Cost {
+        flops: flops(size),
+        bytes: Traffic::ideal(batch, inputs, outputs) as f64,
+        values: (batch * outputs) as f64,
+    })
 }
+
+/// Batch, inputs and outputs of a row.
+pub(crate) const SIZE: ColumnSpec = ColumnSpec::text("size", "batch×in→out");
+/// One of [`versions`].
+pub(crate) const VERSION: ColumnSpec = ColumnSpec::text("version", "version");
+/// The device alone.
+pub(crate) const TOTAL: ColumnSpec = ColumnSpec::number("total_ms", "total ms", 4);
+const IDLE: ColumnSpec = ColumnSpec::number("idle_ms", "idle ms", 4);
+const OVER_EAGER: ColumnSpec = ColumnSpec::number("over_eager", "× eager", 2);
+/// 10⁶ bytes that must move.
+pub(crate) const MB: ColumnSpec = ColumnSpec::number("mb", "MB", 1).on_gpu();
+
+const COLUMNS: &[ColumnSpec] =
+    &[SIZE, VERSION, TOTAL, IDLE, OVER_EAGER, columns::GBPS, columns::MB_ASKED.on_simulator(), MB, columns::CHECK];
 
 /// The versions, as the table calls them; other tables look for them.
 pub(crate) mod versions {
@@ -61,9 +76,18 @@ pub(crate) mod versions {
     pub const BACKWARD_COMPILED: &str = "∇ compiled";
 }
 
+/// What a version computes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    Forward,
+    /// The gradients of x, W and b.
+    Backward,
+}
+
 /// One row: what a version took, or a part of one.
 struct Row {
     version: &'static str,
+    pass: Pass,
     /// The device alone.
     total: Result<f64, String>,
     /// On an idle device, the launch included.
@@ -75,7 +99,7 @@ struct Row {
     check: Result<&'static str, String>,
 }
 
-/// In milliseconds, or why there are none.
+/// Milliseconds, or why there are none.
 fn ms(timing: &Timing) -> Result<f64, String> {
     timing.median_ms().ok_or_else(|| NO_CLOCK.to_owned())
 }
@@ -85,6 +109,7 @@ pub const TABLE: TableSpec = TableSpec {
     name: "linear-relu",
     shows: "fused Linear+ReLU, forward and backward: ms, bandwidth",
     so_far: "",
+    columns: COLUMNS,
     make: Make::Measured(run),
 };
 
@@ -98,75 +123,58 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let pytorch = measure.pytorch(sizes);
     progress.inc(1);
 
-    let mut columns = vec![
-        Column::text("batch×in→out"),
-        Column::text("version"),
-        Column::number("total ms", 4),
-        Column::number("idle ms", 4),
-        Column::number("× eager", 2),
-        Column::number("GB/s", 0),
-        Column::number("MB", 1),
-        Column::text("check"),
-    ];
-    if device.is_sim() {
-        columns[6] = Column::number("MB asked", 2);
-    }
-    let mut table = Table::new(format!("linear-relu: y = relu(x·Wᵀ + b) in f32 on {}", device.short_name()), columns);
-    for (&size, pytorch) in sizes.iter().zip(pytorch.rows) {
-        let mut rows = measure.forward(size, &progress)?;
-        let (forward, backward) = pytorch;
-        rows.extend(forward);
-        rows.extend(measure.backward(size, &progress)?);
-        rows.extend(backward);
-        for row in &rows {
-            let eager = if row.version.starts_with('∇') { versions::BACKWARD_EAGER } else { versions::EAGER };
-            let eager = rows.iter().find(|row| row.version == eager).map(|row| row.total.clone());
-            table.row(cells(&name(size), row, eager, device.is_sim()));
+    let title = format!("linear-relu: y = relu(x·Wᵀ + b) in f32 on {}", device.short_name());
+    let mut table = context.table(title, COLUMNS);
+    for (&size, (forward, backward)) in sizes.iter().zip(pytorch.rows) {
+        for (mut rows, peers) in
+            [(measure.forward(size, &progress)?, forward), (measure.backward(size, &progress)?, backward)]
+        {
+            rows.extend(peers);
+            let is_eager = |row: &&Row| [versions::EAGER, versions::BACKWARD_EAGER].contains(&row.version);
+            let eager = rows.iter().find(is_eager).map_or_else(|| Err(NO_CLOCK.to_owned()), |row| row.total.clone());
+            for row in &rows {
+                append(&mut table, size, row, &eager);
+            }
         }
     }
     notes(&mut table, device, pytorch.version);
-    Ok(FinishedTable { table, wrong: measure.wrong })
+    Ok(FinishedTable { table: table.finish(), wrong: measure.wrong })
 }
 
 fn bench(queue: Queue) -> Bench {
     Bench { queue, limit: Duration::from_secs(2), ..Bench::default() }
 }
 
-fn cells(size: &str, row: &Row, eager: Option<Result<f64, String>>, simulated: bool) -> Vec<Cell> {
-    let over_eager = row.total.clone().and_then(|total| match eager {
-        Some(eager) => eager.map(|eager| eager / total),
-        None => Err(NO_CLOCK.to_owned()),
-    });
+/// Appends a row, whose time is compared with that of PyTorch's eager version.
+fn append(table: &mut TableBuilder, size: Size, row: &Row, eager: &Result<f64, String>) {
+    let over_eager = row.total.clone().and_then(|total| Ok(eager.clone()? / total));
     let rate = row.total.clone().map(|total| row.bytes as f64 / (total * 1e-3) / 1e9);
-    let bytes = match simulated {
-        true => row.asked.clone().map(|bytes| bytes / 1e6),
-        false => Ok(row.bytes as f64 / 1e6),
-    };
-    vec![
-        size.into(),
-        row.version.into(),
-        cell(row.total.clone()),
-        cell(row.idle.clone()),
-        cell(over_eager),
-        cell(rate),
-        cell(bytes),
-        row.check.clone().map_or_else(Cell::Absent, Cell::from),
-    ]
+    table
+        .row()
+        .set(SIZE, name(size))
+        .set(VERSION, row.version)
+        .set(TOTAL, row.total.clone())
+        .set(IDLE, row.idle.clone())
+        .set(OVER_EAGER, over_eager)
+        .set(columns::GBPS, rate)
+        .set(columns::MB_ASKED, row.asked.clone().map(|bytes| bytes / 1e6))
+        .set(MB, row.bytes as f64 / 1e6)
+        .set(columns::CHECK, row.check.clone().map_or_else(Cell::Absent, Cell::from))
+        .finish("not measured");
 }
 
-fn notes(table: &mut Table, device: &Device, pytorch: Option<String>) {
+fn notes(table: &mut TableBuilder, device: &Device, pytorch: Option<String>) {
     table.note(
         "v1: one thread an output, fused. v2: the GEMM ladder's best with bias and ReLU as its epilogue. library: cuBLAS, then a \
          kernel for bias and ReLU. eager, compiled: PyTorch. ∇: the gradients of x, W and b; fused: masked as they are loaded; \
          separate: the masked gradient is written first.",
     );
-    match device.is_sim() {
-        true => table.note("MB asked: what the lanes of the simulator loaded and stored, 10⁶ bytes."),
-        false => table.note(
-            "total ms: medians by events of the device alone, launches queued ahead, warm. idle ms: on an idle device, the launch \
-             included. MB: each tensor once for each kernel that touches it; GB/s: that by the total.",
-        ),
-    };
+    table.note(if device.is_sim() {
+        "MB asked: what the lanes of the simulator loaded and stored, 10⁶ bytes."
+    } else {
+        "total ms: medians by events of the device alone, launches queued ahead, warm. idle ms: on an idle device, the launch \
+         included. MB: each tensor once for each kernel that touches it; GB/s: that by the total."
+    });
     if let Some(version) = pytorch {
         table.note(format!("PyTorch {version}, without TF32, in a process of its own."));
     }
@@ -188,31 +196,34 @@ struct PyTorch {
 
 impl Measure<'_> {
     fn pytorch(&self, sizes: &[Size]) -> PyTorch {
-        const ROWS: [(&str, bool, Mode); 4] = [
-            (versions::EAGER, false, Mode::Eager),
-            (versions::COMPILED, false, Mode::Compiled),
-            (versions::BACKWARD_EAGER, true, Mode::Eager),
-            (versions::BACKWARD_COMPILED, true, Mode::Compiled),
+        const ROWS: [(&str, Pass, Mode); 4] = [
+            (versions::EAGER, Pass::Forward, Mode::Eager),
+            (versions::COMPILED, Pass::Forward, Mode::Compiled),
+            (versions::BACKWARD_EAGER, Pass::Backward, Mode::Eager),
+            (versions::BACKWARD_COMPILED, Pass::Backward, Mode::Compiled),
         ];
         let work: Vec<PeerRequest> = sizes
             .iter()
-            .flat_map(|&size| ROWS.map(|(_, backward, mode)| PeerRequest::linear_relu(size, backward, mode)))
+            .flat_map(|&size| ROWS.map(|(_, pass, mode)| PeerRequest::linear_relu(size, pass == Pass::Backward, mode)))
             .collect();
         let (warm, idle) =
             (torch::measure(self.device, &self.warm, &work), torch::measure(self.device, &self.idle, &work));
-        let ms = |timing: &Result<Timing, String>| timing.as_ref().map_err(String::clone).and_then(ms);
         let elsewhere = || "measured in a process of its own, which was asked for the total".to_owned();
         let timings = warm.timings.chunks(ROWS.len()).zip(idle.timings.chunks(ROWS.len()));
         let rows = sizes.iter().zip(timings).map(|(&size, (warm, idle))| {
-            let all = ROWS.iter().zip(warm).zip(idle).map(|((&(version, backward, _), warm), idle)| Row {
+            let all = ROWS.iter().zip(warm).zip(idle).map(|((&(version, pass, _), warm), idle)| Row {
                 version,
-                total: ms(warm),
-                idle: ms(idle),
-                bytes: if backward { backward_bytes(size, true) } else { forward_bytes(size, true) },
+                pass,
+                total: milliseconds(warm),
+                idle: milliseconds(idle),
+                bytes: match pass {
+                    Pass::Forward => forward_bytes(size, true),
+                    Pass::Backward => backward_bytes(size, true),
+                },
                 asked: Err(elsewhere()),
                 check: Err(warm.as_ref().err().cloned().unwrap_or_else(elsewhere)),
             });
-            all.partition(|row| !row.version.starts_with('∇'))
+            all.partition(|row| row.pass == Pass::Forward)
         });
         PyTorch { version: warm.version, rows: rows.collect() }
     }
@@ -263,7 +274,15 @@ impl Measure<'_> {
                 }
                 ladder::Outcome::Ran { timing, .. } => {
                     let idle = self.idle.measure(&stream, || layer.launch(&stream, &x, &w, &b, &mut y))?;
-                    rows.push(Row { version, total: ms(&timing), idle: ms(&idle), bytes, asked, check: Ok("ok") });
+                    rows.push(Row {
+                        version,
+                        pass: Pass::Forward,
+                        total: ms(&timing),
+                        idle: ms(&idle),
+                        bytes,
+                        asked,
+                        check: Ok("ok"),
+                    });
                     if !fused {
                         rows.extend(self.parts(size, step, &stream, &x, &w, &b, &mut y)?);
                     }
@@ -304,7 +323,15 @@ impl Measure<'_> {
     ) -> crate::Result<Row> {
         let (warm, idle) = (self.warm.measure(stream, &mut *launch)?, self.idle.measure(stream, &mut *launch)?);
         let reason = || "checked and counted as part of the whole".to_owned();
-        Ok(Row { version, total: ms(&warm), idle: ms(&idle), bytes, asked: Err(reason()), check: Err(reason()) })
+        Ok(Row {
+            version,
+            pass: Pass::Forward,
+            total: ms(&warm),
+            idle: ms(&idle),
+            bytes,
+            asked: Err(reason()),
+            check: Err(reason()),
+        })
     }
 
     fn backward(&mut self, size: Size, progress: &Progress) -> crate::Result<Vec<Row>> {
@@ -356,6 +383,7 @@ impl Measure<'_> {
             }
             rows.push(Row {
                 version,
+                pass: Pass::Backward,
                 total: ms(&warm),
                 idle: ms(&idle),
                 bytes: backward_bytes(size, !fused),
@@ -368,10 +396,18 @@ impl Measure<'_> {
 }
 
 impl Row {
-    /// A version that has no numbers here, all for one reason.
+    /// A forward version that has no numbers here, all for one reason.
     fn absent(version: &'static str, bytes: u64, reason: &str) -> Row {
         let absent = || Err(reason.to_owned());
-        Row { version, total: absent(), idle: absent(), bytes, asked: absent(), check: Err(reason.to_owned()) }
+        Row {
+            version,
+            pass: Pass::Forward,
+            total: absent(),
+            idle: absent(),
+            bytes,
+            asked: absent(),
+            check: Err(reason.to_owned()),
+        }
     }
 }
 

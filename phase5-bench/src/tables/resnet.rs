@@ -6,16 +6,16 @@
 use std::time::Duration;
 
 use common::Device;
+use common::ladder::{ELSEWHERE, NO_COUNTS, columns, milliseconds};
 use common::prelude::*;
 use common::progress::Progress;
-use common::table::{Cell, Column, Table};
-use common::timing::{Bench, Timing};
+use common::table::{Cell, ColumnSpec};
+use common::timing::{Bench, NO_CLOCK, Timing};
 use phase3_all_layers::backends::{ConvOnDevice, Cpu, OnHost, Planned, RoundTrip, Unfused};
 use phase3_all_layers::models::resnet::{Config, ResNet};
 use phase3_all_layers::nn::Parameters;
 
 use crate::spec::{Context, FinishedTable, Make, TableSpec};
-use crate::tables::board::{ELSEWHERE, NO_CLOCK, cell, milliseconds};
 use crate::tables::differences::{CLOSE, close};
 use crate::torch::{self, Mode, PeerRequest};
 
@@ -23,8 +23,47 @@ const CONFIG: Config = Config::RESNET18;
 const SEED: u64 = 18;
 const PHASE_4: &str = "it arrives with phase 4";
 
+/// The implementation of a row, one of [`by`].
+pub(crate) const IMPLEMENTATION: ColumnSpec = ColumnSpec::text("implementation", "implementation");
+/// In `resnet-batch`, who computes.
+pub(crate) const BY: ColumnSpec = ColumnSpec::text("by", "by");
+/// Images in a batch.
+pub(crate) const BATCH_SIZE: ColumnSpec = ColumnSpec::identity("batch", "batch");
+/// The median time of a pass.
+pub(crate) const MS: ColumnSpec = ColumnSpec::number("ms", "ms", 3);
+/// Images per second.
+pub(crate) const RATE: ColumnSpec = ColumnSpec::number("images_per_second", "images/s", 0);
+const OVER_CPU: ColumnSpec = ColumnSpec::number("over_cpu", "over the CPU", 2);
+const OF_EAGER: ColumnSpec = ColumnSpec::number("of_eager", "% of eager", 1);
+const LANE_MILLIONS: ColumnSpec = ColumnSpec::number("lane_millions", "lane M", 1).on_simulator();
+const LANE_MILLIONS_PER_IMAGE: ColumnSpec =
+    ColumnSpec::number("lane_millions_per_image", "lane M an image", 1).on_simulator();
+/// MiB of parameters.
+pub(crate) const PARAMETERS: ColumnSpec = ColumnSpec::number("parameters", "parameters", 1);
+const WINOGRAD: ColumnSpec = ColumnSpec::number("winograd", "Winograd", 1);
+const SCRATCH: ColumnSpec = ColumnSpec::number("scratch", "scratch", 1);
+/// MiB of planned activations.
+pub(crate) const ACTIVATIONS: ColumnSpec = ColumnSpec::number("activations", "activations", 1);
+const SUM: ColumnSpec = ColumnSpec::number("sum", "sum", 1);
+/// MiB at the peak.
+pub(crate) const PEAK: ColumnSpec = ColumnSpec::number("peak", "peak", 1);
+const PEAK_PER_SUM: ColumnSpec = ColumnSpec::number("peak_per_sum", "peak / sum", 3);
+
+const SINGLE_COLUMNS: &[ColumnSpec] =
+    &[IMPLEMENTATION, MS, OVER_CPU, LANE_MILLIONS, columns::MAX_DIFFERENCE, columns::CHECK];
+const BATCH_COLUMNS: &[ColumnSpec] =
+    &[BATCH_SIZE, BY, MS, RATE, OF_EAGER, LANE_MILLIONS_PER_IMAGE, columns::MAX_DIFFERENCE, columns::CHECK];
+const MEMORY_COLUMNS: &[ColumnSpec] =
+    &[IMPLEMENTATION, BATCH_SIZE, PARAMETERS, WINOGRAD, SCRATCH, ACTIVATIONS, SUM, PEAK, PEAK_PER_SUM];
+
 /// The implementations, as the tables call them; other tables look for them.
 pub(crate) mod by {
+    use crate::tables::peers::{PYTORCH_COMPILED, PYTORCH_EAGER, PYTORCH_GRAPH};
+
+    /// As `resnet-batch` calls the CPU.
+    pub const BATCH_CPU: &str = "CPU";
+    /// As `resnet-batch` calls phase 3.
+    pub const BATCH_PHASE3: &str = "phase 3";
     pub const PLAIN: &str = "1 CPU, plain loops";
     pub const CPU: &str = "1 CPU";
     pub const ROUND_TRIP: &str = "2 phase 1";
@@ -32,16 +71,21 @@ pub(crate) mod by {
     pub const PHASE3: &str = "4 phase 3";
     pub const PHASE4: &str = "5 phase 4";
     pub const PYTORCH_CPU: &str = "PyTorch, CPU";
-    pub const EAGER: &str = "PyTorch eager";
-    pub const COMPILED: &str = "PyTorch compiled";
-    pub const GRAPH: &str = "PyTorch graph";
+    pub const EAGER: &str = PYTORCH_EAGER;
+    pub const COMPILED: &str = PYTORCH_COMPILED;
+    pub const GRAPH: &str = PYTORCH_GRAPH;
 }
 
 /// The difference of logits from the CPU's, and the word of the check.
-fn check(by: &str, logits: &Tensor, cpu: &Tensor, wrong: &mut Vec<String>) -> common::Result<[Cell; 2]> {
+fn check(by: &str, logits: &Tensor, cpu: &Tensor, wrong: &mut Vec<String>) -> common::Result<[(ColumnSpec, Cell); 2]> {
     let (max_abs, word) = close(by, logits.as_slice()?, cpu.as_slice()?, wrong);
-    Ok([max_abs.into(), word.into()])
+    Ok([(columns::MAX_DIFFERENCE, max_abs.into()), (columns::CHECK, word.into())])
 }
+
+/// PyTorch's versions: first those on the CPU, of which there are [`ON_CPU`].
+const PEERS: [(&str, Mode); 4] =
+    [(by::PYTORCH_CPU, Mode::Cpu), (by::EAGER, Mode::Eager), (by::COMPILED, Mode::Compiled), (by::GRAPH, Mode::Graph)];
+const ON_CPU: usize = 1;
 
 /// A few runs by the host's clock, of what takes seconds on a slow machine.
 fn by_host(repeats: usize, work: impl FnMut() -> common::Result<()>) -> common::Result<Timing> {
@@ -53,6 +97,7 @@ pub const SINGLE: TableSpec = TableSpec {
     name: "resnet-single",
     shows: "five implementations of ResNet18: ms, speed-up, difference",
     so_far: "four of the five; the last: phase 4",
+    columns: SINGLE_COLUMNS,
     make: Make::Measured(single),
 };
 
@@ -78,26 +123,11 @@ fn single(context: &Context) -> crate::Result<FinishedTable> {
     step(by::CPU);
     let (cpu, expected) = timed(Cpu::new(), 10)?;
     let on_cpu = cpu.median_ms();
-    let mut columns = vec![
-        Column::text("implementation"),
-        Column::number("ms", 3),
-        Column::number("over the CPU", 2),
-        Column::number("max |Δ|", 3),
-        Column::text("check"),
-    ];
-    if device.is_sim() {
-        columns.insert(3, Column::number("lane M", 1));
-    }
     let title = format!("resnet-single: ResNet18, one photo ({}), on {}", context.photo.name(), device.short_name());
-    let mut table = Table::new(title, columns);
-    let mut row = |name: &str, ms: Result<f64, String>, counted: Option<f64>, checked: [Cell; 2]| {
+    let mut table = context.table(title, SINGLE_COLUMNS);
+    let timed = |name: &str, ms: Result<f64, String>| {
         let over = ms.clone().map(|ms| on_cpu.map_or(f64::NAN, |cpu| cpu / ms));
-        let [difference, word] = checked;
-        let mut cells = vec![name.into(), cell(ms), cell(over), difference, word];
-        if device.is_sim() {
-            cells.insert(3, Cell::or_absent(counted, "nothing of it runs on the device"));
-        }
-        table.row(cells);
+        [(IMPLEMENTATION, name.into()), (MS, ms.into()), (OVER_CPU, over.into())]
     };
     step(by::PLAIN);
     let plain = Cpu::plain()?;
@@ -105,15 +135,20 @@ fn single(context: &Context) -> crate::Result<FinishedTable> {
     let begin = std::time::Instant::now();
     let plain_logits = plain.infer(&network, &images)?;
     let ms = begin.elapsed().as_secs_f64() * 1e3;
-    row(by::PLAIN, Ok(ms), None, check(by::PLAIN, &plain_logits, &expected, &mut wrong)?);
-    row(by::CPU, on_cpu.ok_or_else(|| NO_CLOCK.to_owned()), None, check(by::CPU, &expected, &expected, &mut wrong)?);
+    let on_the_host = "nothing of it runs on the device";
+    let checked = check(by::PLAIN, &plain_logits, &expected, &mut wrong)?;
+    table.row().set_all(timed(by::PLAIN, Ok(ms))).set_all(checked).finish(on_the_host);
+    let checked = check(by::CPU, &expected, &expected, &mut wrong)?;
+    let cpu_ms = on_cpu.ok_or_else(|| NO_CLOCK.to_owned());
+    table.row().set_all(timed(by::CPU, cpu_ms)).set_all(checked).finish(on_the_host);
 
     step("PyTorch");
     let bench = Bench { limit: Duration::from_secs(4), ..Bench::default() };
-    let modes = [Mode::Cpu, Mode::Eager, Mode::Compiled, Mode::Graph];
-    let pytorch = torch::measure(device, &bench, &modes.map(|mode| PeerRequest::resnet18(1, mode)));
-    let unseen = || [(); 2].map(|()| Cell::absent(ELSEWHERE));
-    row(by::PYTORCH_CPU, milliseconds(&pytorch.timings[0]), None, unseen());
+    let pytorch = torch::measure(device, &bench, &PEERS.map(|(_, mode)| PeerRequest::resnet18(1, mode)));
+    let mut peers = PEERS.iter().zip(&pytorch.timings);
+    for ((name, _), timing) in peers.by_ref().take(ON_CPU) {
+        table.row().set_all(timed(name, milliseconds(timing))).finish(ELSEWHERE);
+    }
 
     // What copies and kernels take, the host's clock says on a GPU; a simulated device has none.
     let mut on_device = |name: &str, run: &mut dyn FnMut() -> common::Result<Tensor>| -> crate::Result<()> {
@@ -130,7 +165,9 @@ fn single(context: &Context) -> crate::Result<FinishedTable> {
             }
             false => (milliseconds(&Ok(by_host(20, &mut work)?)), None),
         };
-        row(name, ms, counted, check(name, &logits, &expected, &mut wrong)?);
+        let checked = check(name, &logits, &expected, &mut wrong)?;
+        let counted = Cell::or_absent(counted, NO_COUNTS);
+        table.row().set_all(timed(name, ms)).set(LANE_MILLIONS, counted).set_all(checked).finish("not measured");
         Ok(())
     };
     let round_trip = RoundTrip::new(device);
@@ -143,9 +180,9 @@ fn single(context: &Context) -> crate::Result<FinishedTable> {
     let network = ResNet::load(&Unfused::new(device), CONFIG, &parameters)?;
     let mut planned = Planned::new(device, &network, images.shape())?;
     on_device(by::PHASE3, &mut || planned.infer(&device.stream(), &images))?;
-    row(by::PHASE4, Err(PHASE_4.to_owned()), None, [(); 2].map(|()| Cell::absent(PHASE_4)));
-    for (name, timing) in [by::EAGER, by::COMPILED, by::GRAPH].iter().zip(&pytorch.timings[1..]) {
-        row(name, milliseconds(timing), None, unseen());
+    table.row().set_all(timed(by::PHASE4, Err(PHASE_4.to_owned()))).finish(PHASE_4);
+    for ((name, _), timing) in peers {
+        table.row().set_all(timed(name, milliseconds(timing))).finish(ELSEWHERE);
     }
     table.note(format!(
         "ms: from the image in the host's memory to the logits there, medians by the host's clock. The CPU: {} threads, but for \
@@ -160,7 +197,7 @@ fn single(context: &Context) -> crate::Result<FinishedTable> {
         table.note("PyTorch on the GPU: by events, the image already there; without TF32.");
     }
     table.note(format!("|Δ|: to the CPU's logits; {CLOSE:e} of the largest is allowed. Weights: seeded."));
-    Ok(FinishedTable { table, wrong })
+    Ok(FinishedTable { table: table.finish(), wrong })
 }
 
 /// The table in the registry.
@@ -168,6 +205,7 @@ pub const BATCH: TableSpec = TableSpec {
     name: "resnet-batch",
     shows: "ResNet18, batch 1 to 64, CPU and device: ms, images/s",
     so_far: "f32 of phase 3; others: phase 4",
+    columns: BATCH_COLUMNS,
     make: Make::Measured(batch),
 };
 
@@ -186,37 +224,21 @@ fn batch(context: &Context) -> crate::Result<FinishedTable> {
     };
     let bench = Bench { limit: Duration::from_secs(2), ..Bench::default() };
     step("PyTorch".to_owned());
-    let modes = [Mode::Cpu, Mode::Eager, Mode::Compiled, Mode::Graph];
     let work: Vec<PeerRequest> =
-        batches.iter().flat_map(|&batch| modes.map(|mode| PeerRequest::resnet18(batch, mode))).collect();
+        batches.iter().flat_map(|&batch| PEERS.map(|(_, mode)| PeerRequest::resnet18(batch, mode))).collect();
     let pytorch = torch::measure(device, &bench, &work);
 
     let mut wrong = Vec::new();
-    let mut columns = vec![
-        Column::identity("batch"),
-        Column::text("by"),
-        Column::number("ms", 3),
-        Column::number("images/s", 0),
-        Column::number("% of eager", 1),
-        Column::number("max |Δ|", 3),
-        Column::text("check"),
-    ];
-    if device.is_sim() {
-        columns.insert(5, Column::number("lane M an image", 1));
-    }
-    let mut table = Table::new(format!("resnet-batch: ResNet18 on {}", device.short_name()), columns);
-    for (&batch, pytorch) in batches.iter().zip(pytorch.timings.chunks(modes.len())) {
-        let eager = milliseconds(&pytorch[1]);
-        let mut row = |name: &str, ms: Result<f64, String>, counted: Option<f64>, checked: [Cell; 2]| {
-            let of_eager = ms.clone().and_then(|ms| eager.clone().map(|eager| 100.0 * eager / ms));
+    let mut table = context.table(format!("resnet-batch: ResNet18 on {}", device.short_name()), BATCH_COLUMNS);
+    for (&batch, pytorch) in batches.iter().zip(pytorch.timings.chunks(PEERS.len())) {
+        let mut peers = PEERS.iter().zip(pytorch);
+        let eager = peers.clone().find(|((name, _), _)| *name == by::EAGER);
+        let eager = eager.map_or_else(|| Err(ELSEWHERE.to_owned()), |(_, timing)| milliseconds(timing));
+        let timed = |name: &str, ms: Result<f64, String>| {
+            let of_eager = ms.clone().and_then(|ms| Ok(100.0 * eager.clone()? / ms));
             let rate = ms.clone().map(|ms| batch as f64 / (ms * 1e-3));
-            let [difference, word] = checked;
-            let mut cells =
-                vec![(batch as f64).into(), name.into(), cell(ms), cell(rate), cell(of_eager), difference, word];
-            if device.is_sim() {
-                cells.insert(5, Cell::or_absent(counted, "nothing of it runs on the device"));
-            }
-            table.row(cells);
+            let about = [(BATCH_SIZE, batch.into()), (BY, name.into())];
+            about.into_iter().chain([(MS, ms.into()), (RATE, rate.into()), (OF_EAGER, of_eager.into())])
         };
         let images = Tensor::random(&[batch, 3, 224, 224], 1);
         step(format!("batch {batch}, CPU"));
@@ -226,9 +248,12 @@ fn batch(context: &Context) -> crate::Result<FinishedTable> {
             Ok(())
         })?;
         let name = format!("CPU, batch {batch}");
-        row("CPU", milliseconds(&Ok(timing)), None, check(&name, &expected, &expected, &mut wrong)?);
-        let unseen = || [(); 2].map(|()| Cell::absent(ELSEWHERE));
-        row(by::PYTORCH_CPU, milliseconds(&pytorch[0]), None, unseen());
+        let checked = check(&name, &expected, &expected, &mut wrong)?;
+        let row = table.row().set_all(timed(by::BATCH_CPU, milliseconds(&Ok(timing)))).set_all(checked);
+        row.finish("nothing of it runs on the device");
+        for ((name, _), timing) in peers.by_ref().take(ON_CPU) {
+            table.row().set_all(timed(name, milliseconds(timing))).finish(ELSEWHERE);
+        }
 
         step(format!("batch {batch}, phase 3"));
         let stream = device.stream();
@@ -237,9 +262,11 @@ fn batch(context: &Context) -> crate::Result<FinishedTable> {
             check(&format!("phase 3, batch {batch}"), &planned.infer(&stream, &images)?, &expected, &mut wrong)?;
         let timing = bench.measure(&stream, || planned.queue(&stream))?;
         let counted = timing.counts().map(|counts| counts.lane_instructions as f64 / 1e6 / batch as f64);
-        row("phase 3", milliseconds(&Ok(timing)), counted, checked);
-        for (name, timing) in [by::EAGER, by::COMPILED, by::GRAPH].iter().zip(&pytorch[1..]) {
-            row(name, milliseconds(timing), None, unseen());
+        let row = table.row().set_all(timed(by::BATCH_PHASE3, milliseconds(&Ok(timing))));
+        let row = row.set(LANE_MILLIONS_PER_IMAGE, Cell::or_absent(counted, NO_COUNTS)).set_all(checked);
+        row.finish("not measured");
+        for ((name, _), timing) in peers {
+            table.row().set_all(timed(name, milliseconds(timing))).finish(ELSEWHERE);
         }
     }
     table.note(match device.is_sim() {
@@ -252,7 +279,7 @@ fn batch(context: &Context) -> crate::Result<FinishedTable> {
         table.note(format!("PyTorch {version}, f32 without TF32."));
     }
     table.note(format!("|Δ|: to the CPU's logits; {CLOSE:e} of the largest is allowed."));
-    Ok(FinishedTable { table, wrong })
+    Ok(FinishedTable { table: table.finish(), wrong })
 }
 
 /// The table in the registry.
@@ -260,6 +287,7 @@ pub const MEMORY: TableSpec = TableSpec {
     name: "memory",
     shows: "phases 1 to 4: peak bytes on the device",
     so_far: "phases 1 to 3",
+    columns: MEMORY_COLUMNS,
     make: Make::Measured(memory),
 };
 
@@ -269,30 +297,15 @@ fn memory(context: &Context) -> crate::Result<FinishedTable> {
     let device = &context.device;
     let batches: &[usize] = if device.is_cuda() { &[1, 32] } else { &[1] };
     let parameters = CONFIG.seeded(SEED);
-    let columns = [
-        Column::text("implementation"),
-        Column::identity("batch"),
-        Column::number("parameters", 1),
-        Column::number("Winograd", 1),
-        Column::number("scratch", 1),
-        Column::number("activations", 1),
-        Column::number("sum", 1),
-        Column::number("peak", 1),
-        Column::number("peak / sum", 3),
-    ];
     let title = format!("memory: ResNet18's on {}, MiB", device.short_name());
-    let mut table = Table::new(title, columns);
-    let absent = || Cell::absent("it has no plan: what lives at a time, its peak says");
+    let mut table = context.table(title, MEMORY_COLUMNS);
     for &batch in batches {
         let images = Tensor::random(&[batch, 3, 224, 224], 1);
-        for name in [by::ROUND_TRIP, by::CONV_ON_DEVICE] {
-            let peak = peak(device, || match name {
-                by::ROUND_TRIP => on_host(&RoundTrip::new(device), &parameters, &images),
-                _ => on_host(&ConvOnDevice::new(device), &parameters, &images),
-            })?;
-            let unplanned = [(); 5].map(|()| absent());
-            let cells = [name.into(), (batch as f64).into()].into_iter().chain(unplanned);
-            table.row(cells.chain([(peak as f64 / MIB).into(), absent()]));
+        let of_phase1 = peak(device, || on_host(&RoundTrip::new(device), &parameters, &images))?;
+        let of_phase2 = peak(device, || on_host(&ConvOnDevice::new(device), &parameters, &images))?;
+        for (name, peak) in [(by::ROUND_TRIP, of_phase1), (by::CONV_ON_DEVICE, of_phase2)] {
+            let row = table.row().set(IMPLEMENTATION, name).set(BATCH_SIZE, batch);
+            row.set(PEAK, peak as f64 / MIB).finish("it has no plan: what lives at a time, its peak says");
         }
         let mut parts = [0; 4];
         let peak = peak(device, || {
@@ -306,18 +319,24 @@ fn memory(context: &Context) -> crate::Result<FinishedTable> {
             Ok(())
         })?;
         let sum: u64 = parts.iter().sum();
-        let cells = [by::PHASE3.into(), (batch as f64).into()].into_iter();
-        let cells = cells.chain(parts.iter().chain([&sum, &peak]).map(|&bytes| (bytes as f64 / MIB).into()));
-        table.row(cells.chain([(peak as f64 / sum as f64).into()]));
-        let cells = [by::PHASE4.into(), (batch as f64).into()].into_iter();
-        table.row(cells.chain([(); 7].map(|()| Cell::absent(PHASE_4))));
+        let all = [PARAMETERS, WINOGRAD, SCRATCH, ACTIVATIONS, SUM, PEAK]
+            .into_iter()
+            .zip(parts.into_iter().chain([sum, peak]));
+        table
+            .row()
+            .set(IMPLEMENTATION, by::PHASE3)
+            .set(BATCH_SIZE, batch)
+            .set_all(all.map(|(column, bytes)| (column, (bytes as f64 / MIB).into())))
+            .set(PEAK_PER_SUM, peak as f64 / sum as f64)
+            .finish("not measured");
+        table.row().set(IMPLEMENTATION, by::PHASE4).set(BATCH_SIZE, batch).finish(PHASE_4);
     }
     table.note("peak: the most that our buffers took at a time, counted where they are allocated.");
     table.note(
         "parameters: as the model has them. Winograd: 3×3 weights once more, as its step reads them. scratch: parts of \
          results and tables of offsets. activations: planned before anything is allocated, with the input.",
     );
-    Ok(FinishedTable { table, wrong: Vec::new() })
+    Ok(FinishedTable { table: table.finish(), wrong: Vec::new() })
 }
 
 fn on_host(backend: &impl OnHost, parameters: &Parameters, images: &Tensor) -> common::Result<()> {

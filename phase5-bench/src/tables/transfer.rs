@@ -5,11 +5,19 @@
 
 use common::prelude::*;
 use common::progress::Progress;
-use common::table::{Cell, Column, Table};
+use common::table::{Cell, ColumnSpec};
 use common::timing::{Bench, NO_CLOCK, Timing};
 use rayon::prelude::*;
 
 use crate::spec::{Context, FinishedTable, Make, TableSpec};
+
+const DIRECTION: ColumnSpec = ColumnSpec::text("copy", "copy");
+const HOST_MEMORY: ColumnSpec = ColumnSpec::text("host_memory", "host memory");
+const SIZE: ColumnSpec = ColumnSpec::text("size", "size");
+const GBPS: ColumnSpec = ColumnSpec::number("gbps", "GB/s", 2);
+const OF_LIMIT: ColumnSpec = ColumnSpec::number("of_limit", "% of limit", 1);
+const CONTENTS: ColumnSpec = ColumnSpec::text("contents", "contents");
+const COLUMNS: &[ColumnSpec] = &[DIRECTION, HOST_MEMORY, SIZE, GBPS, OF_LIMIT, CONTENTS];
 
 /// 1 KiB to 1 GiB, each four times the one before.
 const SIZES: [usize; 11] = {
@@ -77,6 +85,7 @@ pub const TABLE: TableSpec = TableSpec {
     name: "transfer",
     shows: "copies of 1 KiB to 1 GiB, host and device: GB/s, % of the limit",
     so_far: "",
+    columns: COLUMNS,
     make: Make::Measured(run),
 };
 
@@ -115,17 +124,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let link = Link::of(device).filter(|link| best("H2D").max(best("D2H")) <= link.bytes_per_second());
     let memory = device.properties().memory_bandwidth();
 
-    let mut table = Table::new(
-        format!("transfer on {}", device.short_name()),
-        [
-            Column::text("copy"),
-            Column::text("host memory"),
-            Column::text("size"),
-            Column::number("GB/s", 2),
-            Column::number("% of limit", 1),
-            Column::text("contents"),
-        ],
-    );
+    let mut table = context.table(format!("transfer on {}", device.short_name()), COLUMNS);
     let mut wrong = Vec::new();
     for (at, copy) in COPIES.into_iter().enumerate() {
         let known = match copy {
@@ -134,22 +133,20 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         };
         let limit = known.unwrap_or_else(|| best(copy.direction()));
         for (&size, results) in sizes.iter().zip(&measured) {
-            let names = [copy.direction().into(), copy.host_memory().into(), bytes(size).into()];
-            let cells = match results {
-                Ok(results) => {
-                    let Measured { rate, equal } = results[at];
+            let row = table.row().set(DIRECTION, copy.direction()).set(HOST_MEMORY, copy.host_memory());
+            let row = row.set(SIZE, bytes(size));
+            match results.as_ref().map(|results| &results[at]) {
+                Ok(Measured { rate, equal }) => {
                     if !equal {
                         wrong.push(format!("{} of {}: the bytes differ", copy.direction(), bytes(size)));
                     }
-                    [
-                        Cell::or_absent(rate.map(|rate| rate / 1e9), NO_CLOCK),
-                        Cell::or_absent(rate.map(|rate| 100.0 * rate / limit), NO_CLOCK),
-                        if equal { "equal" } else { "DIFFER" }.into(),
-                    ]
+                    row.set(GBPS, Cell::or_absent(rate.map(|rate| rate / 1e9), NO_CLOCK))
+                        .set(OF_LIMIT, Cell::or_absent(rate.map(|rate| 100.0 * rate / limit), NO_CLOCK))
+                        .set(CONTENTS, if *equal { "equal" } else { "DIFFER" })
+                        .finish("not measured");
                 }
-                Err(reason) => [(); 3].map(|()| Cell::absent(reason)),
-            };
-            table.row(names.into_iter().chain(cells));
+                Err(reason) => row.finish(reason),
+            }
         }
     }
     if device.is_cuda() {
@@ -181,7 +178,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
             list.join(", ")
         ));
     }
-    Ok(FinishedTable { table, wrong })
+    Ok(FinishedTable { table: table.finish(), wrong })
 }
 
 /// What the copies of one size work on.
@@ -346,9 +343,12 @@ mod tests {
         let device = Device::sim_with(SimOptions { memory: 1 << 20, ..SimOptions::default() });
         let outcome = run(&Context::new(device, Photo::built_in())).unwrap();
         assert!(outcome.wrong.is_empty());
-        let row = |size: &str| outcome.table.rows.iter().find(|row| row[2] == size.into()).unwrap().clone();
-        assert_eq!(row("256 KiB")[5], "equal".into());
-        let Cell::Absent(reason) = &row("4 MiB")[5] else { panic!("4 MiB fit 1 MiB") };
+        let contents = |size: &str| {
+            let row = outcome.table.find(&[(SIZE, size.into())]).unwrap().unwrap();
+            row.cell(CONTENTS).unwrap().clone()
+        };
+        assert_eq!(contents("256 KiB"), "equal".into());
+        let Cell::Absent(reason) = contents("4 MiB") else { panic!("4 MiB fit 1 MiB") };
         assert!(reason.starts_with("out of memory on sim: 4194304 bytes requested"), "{reason}");
     }
 }

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use common::ladder::{ELSEWHERE, NO_COUNTS, columns, milliseconds};
 use common::prelude::*;
 use common::progress::Progress;
 use common::reference::DiffusionParams;
-use common::table::{Cell, Column, Table};
+use common::table::{Cell, ColumnSpec};
 use common::timing::Bench;
 use phase3_all_layers::backends::{Cpu, OnHost, Planned, Unfused};
 use phase3_all_layers::layers::{DiffusionStep, kinds};
@@ -13,21 +14,48 @@ use phase3_all_layers::models::unet::{self, AtSteps, Config, UNet};
 use phase3_all_layers::nn::{Module, Value};
 
 use crate::spec::{Context, FinishedTable, Make, TableSpec};
-use crate::tables::board::{cell, hide, milliseconds};
 use crate::tables::differences::{CLOSE, close};
+use crate::tables::peers::PYTORCH_COMPILED;
 use crate::torch::{self, Mode, PeerRequest};
 
 const BATCH: usize = 2;
 const SIDE: usize = 64;
 /// On the simulator, where time is short.
 const SMALL_SIDE: usize = 16;
-/// What the literature wants of the largest configuration, in ms.
+/// The largest configuration.
+pub(crate) const PRODUCTION: &str = "production";
+/// What the literature wants of it, in ms.
 const TARGETS: [f64; 4] = [44.8, 40.0, 16.0, 11.0];
+
+/// The configuration of a row.
+pub(crate) const CONFIGURATION: ColumnSpec = ColumnSpec::text("configuration", "U-Net");
+/// One of [`versions`].
+pub(crate) const BY: ColumnSpec = ColumnSpec::text("by", "by");
+/// Of a frame.
+pub(crate) const MS: ColumnSpec = ColumnSpec::number("ms", "ms", 3);
+const FRAMES_PER_SECOND: ColumnSpec = ColumnSpec::number("frames_per_second", "frames/s", 1).on_gpu();
+const OF_EAGER: ColumnSpec = ColumnSpec::number("of_eager", "% of eager", 1);
+const LANE_MILLIONS: ColumnSpec = ColumnSpec::number("lane_millions", "lane M", 0).on_simulator();
+const WEIGHTS_MIB: ColumnSpec = ColumnSpec::number("weights_mib", "MiB of weights", 0).on_gpu();
+const PLANNED_MIB: ColumnSpec = ColumnSpec::number("planned_mib", "MiB planned", 0);
+
+const COLUMNS: &[ColumnSpec] = &[
+    CONFIGURATION,
+    BY,
+    MS,
+    FRAMES_PER_SECOND,
+    OF_EAGER,
+    LANE_MILLIONS,
+    WEIGHTS_MIB,
+    PLANNED_MIB,
+    columns::MAX_DIFFERENCE,
+    columns::CHECK,
+];
 
 /// The versions, as the table calls them; other tables look for them.
 pub(crate) mod versions {
     pub const UNFUSED: &str = "unfused";
-    pub const EAGER: &str = "PyTorch eager";
+    pub const EAGER: &str = crate::tables::peers::PYTORCH_EAGER;
 }
 
 /// A forward pass, and the step that its result is for.
@@ -57,6 +85,7 @@ pub const TABLE: TableSpec = TableSpec {
     name: "video",
     shows: "video U-Net unfused, fused, f16: ms a frame, frames/s",
     so_far: "unfused, and PyTorch's; fused and f16: phase 4",
+    columns: COLUMNS,
     make: Make::Measured(run),
 };
 
@@ -80,38 +109,20 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         .collect();
     let pytorch = torch::measure(device, &bench, &work);
 
-    let mut columns = vec![
-        Column::text("U-Net"),
-        Column::text("by"),
-        Column::number("ms", 3),
-        Column::number("frames/s", 1),
-        Column::number("% of eager", 1),
-        Column::number("MiB of weights", 0),
-        Column::number("MiB planned", 0),
-        Column::number("max |Δ|", 3),
-        Column::text("check"),
-    ];
-    if device.is_sim() {
-        columns.insert(5, Column::number("lane M", 0));
-    }
     let title = format!("video: the U-Net, {BATCH} latents of {side} × {side}, on {}", device.short_name());
-    let mut table = Table::new(title, columns);
+    let mut table = context.table(title, COLUMNS);
     let (mut wrong, stream, mut targets) = (Vec::new(), device.stream(), Vec::new());
     for (&(name, config), pytorch) in configs.iter().zip(pytorch.timings.chunks(modes.len())) {
-        let eager = milliseconds(&pytorch[0]);
-        let mut row = |by: &str, ms: Result<f64, String>, counted: Option<f64>, rest: [Cell; 4]| {
+        let eager = pytorch.first().map_or(Err(ELSEWHERE.to_owned()), milliseconds);
+        let mut timed = |by: &str, ms: Result<f64, String>| {
             let rate = ms.clone().map(|ms| 1e3 / ms);
-            let of_eager = ms.clone().and_then(|ms| eager.clone().map(|eager| 100.0 * eager / ms));
-            if let (Ok(ms), "production") = (&ms, name) {
+            let of_eager = ms.clone().and_then(|ms| Ok(100.0 * eager.clone()? / ms));
+            if let (Ok(ms), PRODUCTION) = (&ms, name) {
                 let met = TARGETS.iter().filter(|&target| ms <= target).map(f64::to_string).collect::<Vec<_>>();
                 targets.push(format!("{by} {}", if met.is_empty() { "none".to_owned() } else { met.join(", ") }));
             }
-            let head = [name.into(), by.into(), cell(ms.clone()), cell(rate), cell(of_eager)].into_iter();
-            let mut cells: Vec<Cell> = head.chain(rest).collect();
-            if device.is_sim() {
-                cells.insert(5, Cell::or_absent(counted, "not counted here"));
-            }
-            table.row(cells);
+            let about = [(CONFIGURATION, name.into()), (BY, by.into())];
+            about.into_iter().chain([(MS, ms.into()), (FRAMES_PER_SECOND, rate.into()), (OF_EAGER, of_eager.into())])
         };
         step(format!("{name}, CPU"));
         let parameters = config.seeded(8);
@@ -138,15 +149,19 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         let timing = bench.measure(&stream, || planned.queue(&stream))?;
         let counted = timing.counts().map(|counts| counts.lane_instructions as f64 / 1e6);
         let activations = planned.workspace().bytes() as f64 / MIB;
-        let rest = [(held as f64 / MIB).into(), activations.into(), max_abs.into(), word.into()];
-        row(versions::UNFUSED, milliseconds(&Ok(timing)), counted, rest);
-        for (by, timing) in [versions::EAGER, "PyTorch compiled"].iter().zip(pytorch) {
-            let unseen = || Cell::absent("measured in a process of its own; its memory and results are not seen here");
-            row(by, milliseconds(timing), None, [(); 4].map(|()| unseen()));
+        table
+            .row()
+            .set_all(timed(versions::UNFUSED, milliseconds(&Ok(timing))))
+            .set(LANE_MILLIONS, Cell::or_absent(counted, NO_COUNTS))
+            .set(WEIGHTS_MIB, held as f64 / MIB)
+            .set(PLANNED_MIB, activations)
+            .set(columns::MAX_DIFFERENCE, max_abs)
+            .set(columns::CHECK, word)
+            .finish("not measured");
+        for (by, timing) in [versions::EAGER, PYTORCH_COMPILED].iter().zip(pytorch) {
+            let row = table.row().set_all(timed(by, milliseconds(timing)));
+            row.finish("measured in a process of its own; its memory and results are not seen here");
         }
-    }
-    if device.is_sim() {
-        hide(&mut table, &["frames/s", "MiB of weights"]);
     }
     table.note(
         "A frame: one forward pass and one diffusion step; PyTorch's is the pass alone. By events, on an idle GPU.",
@@ -162,5 +177,5 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     table.note(format!(
         "|Δ|: the noise that the pass predicts, to the CPU's; {CLOSE:e} of the largest is allowed. Weights: seeded."
     ));
-    Ok(FinishedTable { table, wrong })
+    Ok(FinishedTable { table: table.finish(), wrong })
 }

@@ -1,0 +1,62 @@
+//! What tables of ladders beside libraries and PyTorch have in common.
+
+use std::time::Duration;
+
+use common::ladder::{LadderTable, Peak, columns};
+use common::table::ColumnSpec;
+use common::timing::{Bench, Queue};
+
+use crate::limits::Limits;
+
+/// The ladder's own choice for the problem.
+pub(crate) const TUNED: &str = "tuned";
+/// PyTorch, operation by operation.
+pub(crate) const PYTORCH_EAGER: &str = "PyTorch eager";
+/// PyTorch, by `torch.compile`.
+pub(crate) const PYTORCH_COMPILED: &str = "PyTorch compiled";
+/// PyTorch, as a CUDA graph.
+pub(crate) const PYTORCH_GRAPH: &str = "PyTorch graph";
+
+/// A launch on a busy device, warm.
+pub(crate) fn bench() -> Bench {
+    Bench { queue: Queue::Warm, limit: Duration::from_secs(2), ..Bench::default() }
+}
+
+/// The columns of a ladder over several problems.
+pub(crate) const fn ladder_columns(problem: ColumnSpec) -> [ColumnSpec; 9] {
+    [
+        problem,
+        columns::STEP,
+        columns::MS,
+        columns::TFLOPS,
+        columns::OF_PEER,
+        // The simulator has no peak, and a line of 100 characters no room for both.
+        columns::LANES_PER_PRODUCT.on_simulator(),
+        columns::OF_PEAK.on_gpu(),
+        columns::MAX_DIFFERENCE,
+        columns::CHECK,
+    ]
+}
+
+/// The table with the device's limits, if it has a clock, and the notes on its columns.
+pub(crate) fn noted(table: LadderTable, limits: Option<Limits>) -> LadderTable {
+    let mut table = table.with_peak(limits.map(Peak::from));
+    match limits {
+        Some(limits) => {
+            table.note(
+                "Medians by events of the device alone, launches queued ahead, inputs as warm as a run leaves them.",
+            );
+            table.note(limits.note());
+        }
+        None => {
+            table.note(
+                "lanes a product: instructions that the simulator executed, counted by lane, for each multiply-add.",
+            );
+        }
+    }
+    table.note(
+        "|Δ|: to the f64 reference; f32 rounding may cost what `check` derives. Of large outputs a seeded sample of 16384 \
+         is compared, and all must be finite.",
+    );
+    table
+}
