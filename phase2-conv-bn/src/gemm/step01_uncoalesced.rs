@@ -1,4 +1,4 @@
-//! Step 1: one thread an element of C, and the lanes of a warp down a column.
+//! Step 1: one thread per element of C, and the lanes of a warp down a column.
 //!
 //! Hypothesis: a thread an element is enough parallelism, and it does not matter which thread takes which element. Change: none,
 //! this is where the ladder begins. Measured: sectors a request and time, in the `gemm` table of
@@ -12,7 +12,7 @@ use super::{Step, Tiling};
 pub const STEP: Step = Step {
     number: 1,
     name: "uncoalesced",
-    idea: "one thread an element, lanes down a column of C",
+    idea: "one thread per element, lanes down a column of C",
     source: kernel_source!("gemm_01_uncoalesced"),
     method: Tiling::Any,
 };

@@ -1,4 +1,4 @@
-//! Step 2: one thread an element of C, and the lanes of a warp along a row.
+//! Step 2: one thread per element of C, and the lanes of a warp along a row.
 //!
 //! Hypothesis: step 1 fetches 32 sectors for each load of A and one for B; with the lanes along a row a warp needs one of A and
 //! four of B, so the memory system has a sixth of the work. Change: `%` and `/` exchanged in two lines. Measured: sectors a

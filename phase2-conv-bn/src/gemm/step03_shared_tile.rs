@@ -12,7 +12,7 @@ use super::{Step, Tiling};
 pub const STEP: Step = Step {
     number: 3,
     name: "shared tile",
-    idea: "tiles of A and B in shared memory, fetched once a block",
+    idea: "tiles of A and B in shared memory, fetched once per block",
     source: kernel_source!("gemm_03_shared_tile"),
     method: Tiling::Any,
 };

@@ -12,7 +12,7 @@ use super::{Step, Tiling};
 pub const STEP: Step = Step {
     number: 4,
     name: "register column",
-    idea: "a column of 8 elements a thread: a value of B used 8 times",
+    idea: "a column of 8 elements per thread: a value of B used 8 times",
     source: kernel_source!("gemm_04_register_column"),
     method: Tiling::Any,
 };

@@ -12,7 +12,7 @@ use super::{Step, Tiling};
 pub const STEP: Step = Step {
     number: 5,
     name: "register tile",
-    idea: "a square of 8×8 elements a thread",
+    idea: "a square of 8×8 elements per thread",
     source: kernel_source!("gemm_05_register_tile"),
     method: Tiling::Any,
 };

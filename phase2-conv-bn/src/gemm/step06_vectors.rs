@@ -13,7 +13,7 @@ use super::{Step, Tiling};
 pub const STEP: Step = Step {
     number: 6,
     name: "16-byte loads",
-    idea: "16 bytes a load, A transposed in shared memory",
+    idea: "16 bytes per load, A transposed in shared memory",
     source: kernel_source!("gemm_06_vectors"),
     method: Tiling::Vectors,
 };

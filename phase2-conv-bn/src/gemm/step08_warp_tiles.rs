@@ -13,7 +13,7 @@ use super::{Step, Tiling};
 pub const STEP: Step = Step {
     number: 8,
     name: "warp tiles",
-    idea: "64×32 of C a warp, lanes that want the same side by side",
+    idea: "64×32 of C per warp, lanes that want the same side by side",
     source: kernel_source!("gemm_08_warp_tiles"),
     method: Tiling::Vectors,
 };

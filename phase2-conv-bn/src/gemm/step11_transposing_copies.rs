@@ -13,7 +13,7 @@ use super::{Step, Tiling};
 pub const STEP: Step = Step {
     number: 11,
     name: "transposing copies",
-    idea: "A by cp.async too, transposed 4 bytes at a time: no register holds it on its way",
+    idea: "A by cp.async too, which transposes it 4 bytes at a time",
     source: kernel_source!("gemm_11_transposing_copies"),
     method: Tiling::Whole,
 };

@@ -12,7 +12,7 @@ use super::{Step, Tiling};
 pub const STEP: Step = Step {
     number: 12,
     name: "four stages",
-    idea: "four steps along K in shared memory: a copy has the time of three to arrive in",
+    idea: "four steps along K in shared memory at a time",
     source: kernel_source!("gemm_12_four_stages"),
     method: Tiling::Whole,
 };

@@ -13,7 +13,7 @@ use super::{Step, Tiling};
 pub const STEP: Step = Step {
     number: 17,
     name: "slices",
-    idea: "8×16 sums per thread, and the warps of a tile twice, each for half of the values of i",
+    idea: "8×16 sums per thread, and a tile's warps twice, each for half of i",
     source: kernel_source!("gemm_17_slices"),
     method: Tiling::Whole,
 };
