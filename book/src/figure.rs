@@ -126,7 +126,7 @@ mod tests {
         for (expression, error) in [
             (r#"phase1-infra/vector-add@sim["258" : "idle threads"]"#, "0 rows have the cells [\"258\"]"),
             (r#"phase1-infra/vector-add@sim["1" : "idle threads"]"#, "3 rows have the cells [\"1\"]"),
-            (r#"phase1-infra/vector-add@sim["257" : "ms"]"#, "there is no value: no time"),
+            (r#"phase1-infra/vector-add@sim["257" : "ms"]"#, "there is no value: the simulator counts"),
             (r#"phase1-infra/vector-add@sim["257" : "idle"]"#, "no column `idle`"),
             (r#"phase1-infra/vector-add@sim["257"]"#, "`phase1-infra/vector-add@sim[\"257\"]` does not begin with"),
             (r#"phase1-infra/device-query@sim["warp" : "value"] / 2 to 1"#, "`32 lanes` is no number"),

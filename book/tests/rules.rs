@@ -212,7 +212,7 @@ fn a_picture_is_a_file_that_its_page_includes_and_that_is_kept_in_step() {
     let output = workspace.path().join("out");
     book.build(&output).unwrap();
     let html = fs::read_to_string(output.join("part/two.html")).unwrap();
-    assert!(html.contains("aria-label=\"a circle\"") && html.contains("<circle r=\"5\"/>"), "{html}");
+    assert!(html.contains("aria-label=\"a circle\"") && html.contains("<circle r=\"5\" />"), "{html}");
 
     // A picture that is not what the generator makes.
     fs::write(&picture, "<svg/>").unwrap();
