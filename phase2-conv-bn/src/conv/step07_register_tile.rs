@@ -12,7 +12,7 @@ use super::{Load, Step};
 /// `kernels/conv_07_register_tile.cu`. It takes windows of up to 16 × 15 taps.
 pub const STEP: Step = Step {
     number: 7,
-    name: "register tile",
+    name: "thread tile",
     idea: "8 output channels × 4 pixels per thread, 16 bytes per load",
     source: kernel_source!("conv_07_register_tile"),
     method: Load(|device, source| Tabled::load(device, source, STEP.name, Cutting::Never)),

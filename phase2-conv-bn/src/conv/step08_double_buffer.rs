@@ -12,7 +12,7 @@ use super::{Load, Step};
 /// `kernels/conv_08_double_buffer.cu`. It takes windows of up to 16 × 15 taps.
 pub const STEP: Step = Step {
     number: 8,
-    name: "double buffer",
+    name: "two buffers",
     idea: "the next step on its way to registers while this one is multiplied",
     source: kernel_source!("conv_08_double_buffer"),
     method: Load(|device, source| Tabled::load(device, source, STEP.name, Cutting::Never)),

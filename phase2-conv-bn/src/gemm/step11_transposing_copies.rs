@@ -12,7 +12,7 @@ use super::{Step, Tiling};
 /// `kernels/gemm_11_transposing_copies.cu`.
 pub const STEP: Step = Step {
     number: 11,
-    name: "transposing copies",
+    name: "async transpose",
     idea: "A by cp.async too, which transposes it 4 bytes at a time",
     source: kernel_source!("gemm_11_transposing_copies"),
     method: Tiling::Whole,
