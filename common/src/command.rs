@@ -245,7 +245,7 @@ mod tests {
     use super::*;
     use crate::table::Column;
 
-    /// Takes so many bytes and then fails.
+    /// Accepts this number of bytes, then fails.
     #[derive(Clone)]
     struct Sink {
         written: Arc<Mutex<String>>,

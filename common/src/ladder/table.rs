@@ -304,7 +304,7 @@ impl Contest<'_> {
 }
 
 impl Patience {
-    /// Runs a step of this name on a problem of so many operations, unless it would take too long.
+    /// Runs the step of this name on a problem of `flops` operations, unless it would take too long.
     ///
     /// # Errors
     /// Those of `run`.

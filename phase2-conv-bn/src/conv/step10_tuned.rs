@@ -133,7 +133,7 @@ pub(super) struct Estimate {
     pub(super) microseconds: f64,
 }
 
-/// The fastest tile by the model, on so many processors; `None` if the step does not take the geometry.
+/// The fastest tile by the model on this number of multiprocessors; `None` if the step does not take the geometry.
 pub(super) fn estimate(geometry: &Geometry, processors: usize) -> Option<Estimate> {
     fastest(SHAPES.iter(), geometry, processors)
 }

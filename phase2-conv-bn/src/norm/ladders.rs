@@ -44,7 +44,7 @@ impl Operation {
         }
     }
 
-    /// The cost for so many f32 values: all are read, and all but statistics write as many. Per-channel values are left out.
+    /// The cost for this number of f32 values: all are read, and all but statistics write as many. Per-channel values are left out.
     pub fn cost(self, values: usize) -> Cost {
         let bytes = match self {
             Operation::Statistics => 4 * values,

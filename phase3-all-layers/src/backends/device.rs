@@ -201,7 +201,7 @@ impl Ready {
     /// Queues it.
     pub(super) fn launch(&self, stream: &Stream, operands: Operands<'_>, y: &mut Tensor) -> Result<()> {
         let Operands { x, with, scratch } = operands;
-        // An operation that is not in place has an x, and one of two values a second: `Unfused::run` sees to it.
+        // `Unfused::run` passes x unless the operation works in place, and the second operand where there are two.
         let x = || second(x);
         match &self.kernels {
             Kernels::Conv2d { conv, weight, bias, prepared, params } => {
