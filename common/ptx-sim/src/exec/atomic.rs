@@ -3,7 +3,7 @@
 use super::address::addresses;
 use super::check::{Checked, for_parts};
 use super::context::Context;
-use super::elements::{gather, read_lane, scatter, write_lane};
+use super::elements::{gather, scatter};
 use super::monitor::Monitor;
 use super::place::{Kind, Part, Place, Reach};
 use super::rows::Rows;
@@ -96,22 +96,29 @@ pub(crate) fn atomic<M: Monitor>(
 fn atomic128<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, atomic: &Atomic, mask: u32) -> Checked<()> {
     static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
     let addresses = addresses(rows, context.frame_local(), &atomic.address);
-    let space = atomic.address.space;
     let pair = |row: R, lane: usize| [rows.lane_of(row, true, lane), rows.lane_of(row + 2, true, lane)];
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    for lane in lanes(mask) {
-        let mut old = [0; 2];
-        read_lane(context, space, lane, addresses[lane], 8, &mut old)?;
-        let a = pair(atomic.a, lane);
-        let new = match atomic.op {
-            AtomOp::Cas if old == a => pair(atomic.b, lane),
-            AtomOp::Cas => old,
-            _ => a,
-        };
-        write_lane(context, space, lane, addresses[lane], 8, &new)?;
-        if let Some(d) = atomic.result {
-            rows.set_lane_of(d, true, lane, old[0]);
-            rows.set_lane_of(d + 2, true, lane, old[1]);
+    let mut old = [[0; 2]; 32];
+    let reach = Reach { order: atomic.order, ..Reach::new(Kind::Atomic, 16) };
+    for_parts(context, atomic.address.space, &addresses, mask, reach, |context, part| {
+        for lane in lanes(part.mask) {
+            let one = Part { mask: 1 << lane, ..*part };
+            old[lane] = [0, 8].map(|at| gather(context, &one, &addresses, at, 8)[lane]);
+            let a = pair(atomic.a, lane);
+            let new = match atomic.op {
+                AtomOp::Cas if old[lane] == a => pair(atomic.b, lane),
+                AtomOp::Cas => old[lane],
+                _ => a,
+            };
+            for (at, half) in [0, 8].into_iter().zip(new) {
+                scatter(context, &one, &addresses, at, 8, |_| half);
+            }
+        }
+    })?;
+    if let Some(d) = atomic.result {
+        for lane in lanes(mask) {
+            rows.set_lane_of(d, true, lane, old[lane][0]);
+            rows.set_lane_of(d + 2, true, lane, old[lane][1]);
         }
     }
     Ok(())
