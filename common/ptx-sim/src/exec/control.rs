@@ -112,7 +112,10 @@ pub(super) fn arrive<M: Monitor>(
         return fail(format!("barrier {id} waits for {} here and for {} elsewhere", words(other), words(one)));
     }
     state.expected = count;
-    state.arrived += mask.count_ones();
+    // A warp counts as a whole, with the lanes that have exited (PTX ISA, "barrier": the count is incremented by the warp
+    // size). Without a count the lanes that are left are expected.
+    let whole = barrier.aligned && count != 0 && mask == context.warp.live;
+    state.arrived += if whole { u32::BITS } else { mask.count_ones() };
     if let Some(trues) = trues {
         state.trues += trues;
         state.voters += mask.count_ones();
