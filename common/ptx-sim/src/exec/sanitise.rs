@@ -22,27 +22,24 @@
 //! Two strong accesses never race, nor do writes of the value that is there already: hardware leaves one of the values.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use super::block::Block;
+use super::clock::join;
+use super::handover::{Acquired, Giver, Handover, Handovers};
 use super::launch::{At, Launch};
 use super::place::{Kind, Part, Place, Reach};
 use super::problem::{Earlier, Problem};
+use super::schedule::MAX_BEGUN;
 use super::shadow::*;
 use super::warp::Warp;
 use crate::fault::{Fault, FaultKind};
-use crate::ir::{Barrier, Order};
+use crate::ir::{AtomOp, Barrier, Op, Order};
 use crate::lanes::{each, lanes, lanes_where, mask_of};
 use crate::memory::Bits;
 
-/// Releases of one thread that a place remembers; older ones are merged.
-const MAX_RELEASES: usize = 16;
-
-/// Places through which threads hand over that are remembered. A kernel that frees what it allocates never runs out of new
-/// ones; beyond, no race is reported that a handover may have prevented.
-const MAX_PLACES: usize = 1 << 18;
-
-/// Maximum number of places that a search for a handover follows; beyond, one is assumed.
-const MAX_STEPS: usize = 64;
+/// Races that may yet turn out to be the first read of a compare-and-swap loop; beyond, one is taken to be that.
+const MAX_DOUBTFUL: usize = 1 << 12;
 
 fn what(record: Record) -> &'static str {
     match record[2] & (PENDING | WRITE | READ | STRONG) {
@@ -53,39 +50,14 @@ fn what(record: Record) -> &'static str {
     }
 }
 
-/// What a thread made known to later readers of the place.
-#[derive(Clone, Debug)]
-struct Release {
-    at: u32,
-    thread: u64,
-    /// All of the block's accesses up to here.
-    base: u32,
-    /// Of the thread's warp: the first thread, and up to when each lane's accesses are known.
-    warp: u64,
-    mates: [u32; 32],
-    /// Only what was done before: a fence of at least block scope, of device scope.
-    fences: [u32; 2],
-    acquired: Acquired,
+/// A problem, and the instruction that met it.
+#[derive(Debug)]
+struct Met {
+    block: [u32; 3],
+    warp: u32,
+    pc: usize,
+    problem: Problem,
 }
-
-impl Release {
-    fn covers(&self, thread: u64, moment: u32, same_block: bool) -> bool {
-        let mate = thread.wrapping_sub(self.warp);
-        let known = moment <= self.base || mate < 32 && moment <= self.mates[mate as usize];
-        known && moment <= self.fences[usize::from(!same_block)]
-    }
-}
-
-/// A place through which threads hand over: an address, or a barrier of a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Handover {
-    Global(u64),
-    Shared(u64, u64),
-    Barrier(u64, u32),
-}
-
-/// The releases at a place, by block.
-type Releases = HashMap<u64, Vec<Release>>;
 
 /// The part of an access that lies in one place.
 pub(crate) struct Visit<'a> {
@@ -103,7 +75,7 @@ impl Visit<'_> {
 }
 
 /// Finds and collects what a launch does wrong.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Sanitiser {
     findings: Vec<Fault>,
     /// Where the finding of a kind is, by instruction and, for a race, the other instruction.
@@ -112,10 +84,11 @@ pub(crate) struct Sanitiser {
     now: u32,
     /// Shadows of allocations, by address.
     global: BTreeMap<u64, Shadow>,
-    places: HashMap<Handover, u32>,
-    releases: Vec<Releases>,
-    /// There were more than [`MAX_PLACES`].
-    places_missing: bool,
+    handovers: Handovers,
+    /// Some instruction of the module compares and swaps.
+    swaps: bool,
+    /// Races of a thread's plain read with atomics, by thread and place: none if its next access there is a compare-and-swap.
+    doubtful: BTreeMap<(u32, Handover), Vec<Met>>,
     /// Where variables begin and end in shared memory, in order.
     variables: Vec<(u64, u64)>,
 }
@@ -129,7 +102,18 @@ impl Sanitiser {
         // What follows the last variable is dynamic, and the padding to 16 bytes before it belongs to no variable.
         let dynamic = u64::from(launch.shared_offset(launch.kernel.info.static_shared));
         let variables = statics.chain([(dynamic, launch.shared_bytes().into())]).collect();
-        Self { now: 1, variables, ..Self::default() }
+        let blocks: u64 = launch.grid.iter().map(|extent| u64::from(*extent)).product();
+        let code = &launch.program.code;
+        Self {
+            findings: Vec::new(),
+            known: HashMap::new(),
+            now: 1,
+            global: BTreeMap::new(),
+            handovers: Handovers::new(blocks.min(MAX_BEGUN as u64) * u64::from(launch.threads())),
+            swaps: code.iter().any(|inst| is_swap(&inst.op)),
+            doubtful: BTreeMap::new(),
+            variables,
+        }
     }
 
     pub(crate) fn into_findings(self) -> Vec<Fault> {
@@ -218,8 +202,10 @@ impl Sanitiser {
                     all[at as usize..at as usize + bytes] == value[..bytes]
                 };
                 let place = |at: u64| Handover::Shared(number, at);
+                self.settle(at, &shadow, &offsets, mask, place);
                 for (lane, record) in self.races(&mut shadow, &mut memory, visit, mask, held, place) {
-                    self.report(at, race_problem(FaultKind::SharedRace, visit, lane, record));
+                    let problem = race_problem(FaultKind::SharedRace, visit, lane, record);
+                    self.report_race(visit, &shadow, lane, record, place(offsets[lane]), problem);
                 }
                 shadow.memory = memory;
                 block.shadow = Some(shadow);
@@ -243,17 +229,90 @@ impl Sanitiser {
                     found[..bytes] == value[..bytes]
                 };
                 let place = |at: u64| Handover::Global(base + at);
+                self.settle(at, &shadow, &offsets, part.mask, place);
                 let races = self.races(&mut shadow, &mut memory, visit, part.mask, held, place);
                 self.global.insert(base, memory);
                 for (lane, record) in races {
                     let mut problem = race_problem(FaultKind::GlobalRace, visit, lane, record);
                     problem.notes.push(format!("the address is {}", allocation.describe(addresses[lane])));
-                    self.report(at, problem);
+                    self.report_race(visit, &shadow, lane, record, place(offsets[lane]), problem);
                 }
                 block.shadow = Some(shadow);
                 0
             }
         }
+    }
+
+    /// Reports a race, unless it is one between a plain read and an atomic of two threads: the reader may check by a
+    /// compare-and-swap that nothing has changed, as the Programming Guide's own atomic addition of f64 does.
+    fn report_race(
+        &mut self,
+        visit: &Visit<'_>,
+        shadow: &BlockShadow,
+        lane: usize,
+        with: Record,
+        place: Handover,
+        problem: Problem,
+    ) {
+        const KINDS: u32 = STRONG | PENDING | WRITE | READ;
+        let at = visit.at;
+        let reader = match visit.reach.kind {
+            Kind::Read if visit.reach.order == Order::Weak && with[2] & KINDS == STRONG | WRITE | READ => {
+                shadow.thread(at.warp, lane)
+            }
+            Kind::Atomic if visit.reach.order != Order::Weak && with[2] & KINDS == READ => with[0],
+            _ => return self.report(at, problem),
+        };
+        if !self.swaps {
+            return self.report(at, problem);
+        }
+        if self.doubtful.len() < MAX_DOUBTFUL || self.doubtful.contains_key(&(reader, place)) {
+            let met = Met { block: at.block, warp: at.warp, pc: at.pc, problem };
+            self.doubtful.entry((reader, place)).or_default().push(met);
+        }
+    }
+
+    /// The lanes of `mask` are about to access places: which of their earlier reads there raced is known now.
+    fn settle(
+        &mut self,
+        at: At<'_>,
+        shadow: &BlockShadow,
+        offsets: &[u64; 32],
+        mask: u32,
+        place: impl Fn(u64) -> Handover,
+    ) {
+        if self.doubtful.is_empty() {
+            return;
+        }
+        let op = &at.launch.program.code[at.pc].op;
+        if matches!(op, Op::Load(access) if access.order == Order::Weak) {
+            return;
+        }
+        for lane in lanes(mask) {
+            let key = (shadow.thread(at.warp, lane), place(offsets[lane]));
+            if let Some(races) = self.doubtful.remove(&key)
+                && !is_swap(op)
+            {
+                self.report_all(at.launch, races);
+            }
+        }
+    }
+
+    fn report_all(&mut self, launch: &Launch<'_>, all: Vec<Met>) {
+        for Met { block, warp, pc, problem } in all {
+            self.report(At { launch, block, warp, pc }, problem);
+        }
+    }
+
+    /// A block has come to its end.
+    pub(crate) fn ended(&mut self, launch: &Launch<'_>, block: &Block) {
+        let Some(shadow) = &block.shadow else { return };
+        let mine = |thread: u32| u64::from(thread.wrapping_sub(shadow.first as u32 + 1)) < u64::from(shadow.threads);
+        while let Some(key) = self.doubtful.keys().find(|(thread, _)| mine(*thread)).copied() {
+            let races = self.doubtful.remove(&key).unwrap_or_default();
+            self.report_all(launch, races);
+        }
+        shadow.places.iter().for_each(|place| self.handovers.forget(*place));
     }
 
     /// Reports the lanes of `mask` that read bytes which were never written.
@@ -296,7 +355,11 @@ impl Sanitiser {
         let start = offsets[mask.trailing_zeros() as usize];
         if !writes && !strong && mask.count_ones() > 2 && lanes(mask).all(|lane| offsets[lane] == start) {
             let first = (start >> memory.log) as usize;
-            if memory.cells[first..first + cells].iter().all(|cell| shadow.is_past(cell[0], memory.since)) {
+            let quiet = |cell: &Cell| {
+                shadow.is_past(cell[0], memory.since)
+                    && (cell[1][2] & WRITE == 0 || shadow.is_past(cell[1], memory.since))
+            };
+            if memory.cells[first..first + cells].iter().all(quiet) {
                 let second = mask & (mask - 1);
                 mask &= !(second & (second - 1));
             }
@@ -317,17 +380,22 @@ impl Sanitiser {
                         && !(strong && with[2] & STRONG != 0)
                         && !self.happens_before(shadow, with, warp, lane)
                 };
-                if race.is_none() && conflicts(cell[0]) {
-                    race = Some(cell[0]);
+                if race.is_none() {
+                    race = cell.iter().copied().find(|other| (writes || other[2] & WRITE != 0) && conflicts(*other));
                 }
-                if writes {
-                    if race.is_none() {
-                        race = cell[1..].iter().copied().find(|reader| conflicts(*reader));
-                    }
+                let unpublished =
+                    |with: Record| with[2] & (WRITE | STRONG) == WRITE && !shadow.is_past(with, memory.since);
+                if writes && strong && unpublished(cell[0]) {
+                    *cell = [cell[0], record, NO_RECORD];
+                } else if writes {
                     *cell = [record, NO_RECORD, NO_RECORD];
                 } else {
                     let [_, one, other] = cell;
-                    if shadow.is_past(*one, memory.since) || one[0] == me {
+                    if one[2] & WRITE != 0 && !shadow.is_past(*one, memory.since) {
+                        if shadow.is_past(*other, memory.since) || one[1] != self.now {
+                            *other = record;
+                        }
+                    } else if shadow.is_past(*one, memory.since) || one[0] == me {
                         *one = record;
                     } else if shadow.is_past(*other, memory.since) || other[0] == me {
                         *other = record;
@@ -387,46 +455,22 @@ impl Sanitiser {
                 return true;
             }
         }
-        if self.places_missing {
+        if self.handovers.missing {
             return true;
         }
-        if shadow.acquired.is_empty() && own.acquired.is_empty() {
-            return false;
-        }
-        // Breadth first through what the thread acquired, what those it acquired from had acquired …
-        let mut steps: Acquired = shadow.acquired.clone();
-        if let Some(acquired) = own.acquired.get(lane) {
-            acquired.iter().for_each(|(place, moment)| acquire(&mut steps, *place, *moment));
-        }
-        let block = thread / u64::from(shadow.threads);
-        let mut at = 0;
-        while let Some(&(place, until)) = steps.get(at) {
-            at += 1;
-            if at > MAX_STEPS {
-                return true;
-            }
-            let releases = &self.releases[place as usize];
-            let by_block = releases.get(&block).into_iter().flatten();
-            if by_block.filter(|release| release.at <= until).any(|release| release.covers(thread, moment, same_block))
-            {
-                return true;
-            }
-            for release in releases.values().flatten().filter(|release| release.at <= until) {
-                for &(further, then) in &release.acquired {
-                    if !steps.iter().any(|(known, moment)| *known == further && *moment >= then) {
-                        steps.push((further, then));
-                    }
-                }
-            }
-        }
-        false
+        let block = (thread / u64::from(shadow.threads)) as u32;
+        let strong = flags & (STRONG | WRITE) == STRONG | WRITE;
+        let acquired = own.acquired.get(lane).and_then(|acquired| acquired.clock.as_ref());
+        [shadow.acquired.as_ref(), acquired]
+            .into_iter()
+            .flatten()
+            .any(|clock| clock.covers(thread as u32, block, moment, strong))
     }
 
     /// The lane has read what others wrote there.
     fn take_over(&self, shadow: &mut BlockShadow, warp: u32, lane: usize, place: Handover) {
-        if let Some(place) = self.places.get(&place) {
-            acquire(shadow.acquired(warp, lane), *place, self.now);
-        }
+        let block = shadow.number();
+        self.handovers.take_over(place, block, shadow.acquired(warp, lane));
     }
 
     /// The lane lets others know what it did before, as far as a fence followed it (`ordered`: needs none).
@@ -442,46 +486,27 @@ impl Sanitiser {
 
     fn release(
         &mut self,
-        shadow: &BlockShadow,
+        shadow: &mut BlockShadow,
         warp: u32,
         lane: usize,
         place: Handover,
         mates: [u32; 32],
         fences: [u32; 2],
     ) {
-        if self.releases.len() >= MAX_PLACES && !self.places.contains_key(&place) {
-            self.places_missing = true;
-            return;
+        let first = (shadow.first as u32).wrapping_add(warp * 32);
+        let giver = Giver {
+            thread: first.wrapping_add(lane as u32),
+            block: shadow.number(),
+            warp: first,
+            mates,
+            base: shadow.base,
+            fences,
+            own: shadow.warps[warp as usize].acquired.get(lane),
+            common: (&shadow.acquired, shadow.acquired_at),
+        };
+        if self.handovers.release(place, self.now, &giver) && !matches!(place, Handover::Global(_)) {
+            shadow.places.push(place);
         }
-        let next = self.releases.len() as u32;
-        let index = *self.places.entry(place).or_insert(next);
-        if index == next {
-            self.releases.push(Releases::default());
-        }
-        let mut acquired = shadow.acquired.clone();
-        if let Some(own) = shadow.warps[warp as usize].acquired.get(lane) {
-            own.iter().for_each(|(place, moment)| acquire(&mut acquired, *place, *moment));
-        }
-        acquired.retain(|(place, _)| *place != index);
-        let first = shadow.first + u64::from(warp * 32);
-        let thread = first + lane as u64;
-        let block = shadow.first / u64::from(shadow.threads);
-        let release = Release { at: self.now, thread, base: shadow.base, warp: first, mates, fences, acquired };
-        let list = self.releases[index as usize].entry(block).or_default();
-        let own: Vec<usize> = (0..list.len()).filter(|at| list[*at].thread == thread).collect();
-        if let Some(last) = own.last().map(|at| &list[*at])
-            && (last.base, last.fences) == (release.base, release.fences)
-            && last.acquired.len() == release.acquired.len()
-        {
-            return; // a lock that is tried again and again
-        }
-        if let [oldest, next, ..] = own[..]
-            && own.len() >= MAX_RELEASES
-        {
-            list[next].at = list[oldest].at;
-            list.remove(oldest);
-        }
-        list.push(release);
     }
 
     /// A lane's asynchronous copy to shared memory has been waited for.
@@ -506,6 +531,7 @@ impl Sanitiser {
         let now = self.now;
         self.tick();
         let Some(shadow) = &mut block.shadow else { return };
+        shadow.begin(self.now);
         let mates = shadow.mates(warp);
         let mut known = [0; 32];
         for lane in lanes(group) {
@@ -521,12 +547,16 @@ impl Sanitiser {
         }
         let acquired = &mut shadow.warps[warp as usize].acquired;
         if !acquired.is_empty() {
-            let mut all = Acquired::new();
+            let mut all = None;
+            lanes(group).for_each(|lane| join(&mut all, &acquired[lane].clock, self.handovers.limit()));
             for lane in lanes(group) {
-                acquired[lane].iter().for_each(|(place, moment)| acquire(&mut all, *place, *moment));
-            }
-            for lane in lanes(group) {
-                acquired[lane].clone_from(&all);
+                let same = match (&acquired[lane].clock, &all) {
+                    (Some(own), Some(all)) => Arc::ptr_eq(own, all),
+                    (own, all) => own.is_none() && all.is_none(),
+                };
+                if !same {
+                    acquired[lane] = Acquired::of(all.clone());
+                }
             }
         }
     }
@@ -536,6 +566,7 @@ impl Sanitiser {
         let now = self.now;
         self.tick();
         if let Some(shadow) = &mut block.shadow {
+            shadow.begin(self.now);
             shadow.fences[0] = now;
             if device {
                 shadow.fences[1] = now;
@@ -554,32 +585,78 @@ impl Sanitiser {
         mask: u32,
     ) {
         let At { launch, pc, .. } = at;
-        if barrier.aligned && mask != warp.live {
-            let (here, all) = (mask.count_ones(), warp.live.count_ones());
-            let message =
-                format!("the barrier is reached by {here} of the {all} threads of the warp, apart from the rest");
-            let mut problem = Problem::new(FaultKind::BarrierDivergence, mask, message);
-            if let Some((elsewhere, lanes)) = warp.elsewhere(pc) {
-                problem = problem.note(launch.whereabouts(elsewhere, block.index, warp.number, lanes, "is"));
-            }
-            self.report(at, *problem);
-        }
         let number = block.number;
+        self.tick();
         let Some(mut shadow) = block.shadow.take() else { return };
+        shadow.begin(self.now);
+        if barrier.aligned && mask != warp.live {
+            // All threads of the warp must execute the same barrier instruction (PTX ISA, "barrier", `.aligned`). They may
+            // come one after another, where the compiler made branches jump to it; `gathered` sees who came.
+            let arrivals = &mut shadow.warps[warp.number as usize].arrivals;
+            let again = arrivals.iter().any(|arrival| arrival.id == id && arrival.mask & mask != 0);
+            if again || launch.program.code[pc].guard.predicate().is_some() {
+                let problem = apart(launch, block.index, warp, pc, mask);
+                self.report(at, problem);
+            } else {
+                arrivals.push(Arrival { id, pc, mask });
+            }
+        }
         if barrier.count.is_some() {
             let mut mates = shadow.mates(warp.number)[mask.trailing_zeros() as usize];
             lanes(mask).for_each(|lane| mates[lane] = self.now);
-            let (lane, place) = (mask.trailing_zeros() as usize, Handover::Barrier(number, id));
-            self.release(&shadow, warp.number, lane, place, mates, [self.now; 2]);
+            let place = Handover::Barrier(number, id);
+            for lane in lanes(mask) {
+                // What one lane tells of all is enough, but each has taken over from others by itself.
+                let is_first = lane == mask.trailing_zeros() as usize;
+                if is_first
+                    || shadow.warps[warp.number as usize].acquired.get(lane).is_some_and(|own| own.clock.is_some())
+                {
+                    self.release(&mut shadow, warp.number, lane, place, mates, [self.now; 2]);
+                }
+            }
             self.tick();
-        } else if barrier.aligned {
+        } else if barrier.aligned && !barrier.cluster && id == 0 {
+            // `__syncthreads()` in code that not all threads of the block enter (CUDA C++ Programming Guide). PTX has no such
+            // rule for threads of different warps, and other barriers are written by those who know. One call may
+            // have become several instructions.
             let first = *shadow.gathering.entry(id).or_insert(pc);
-            let line = |pc: usize| launch.program.places[pc].loc.map(|loc| (loc.file, loc.line));
-            if first != pc && (line(first) != line(pc) || line(pc).is_none()) {
+            let line = |pc: usize| {
+                let site = launch.site(pc);
+                (site.file, site.line)
+            };
+            let loc = |pc: usize| launch.program.places[pc].loc;
+            if first != pc
+                && let (Some(one), Some(other)) = (loc(first), loc(pc))
+                && ((one.file, one.line) != (other.file, other.line) || line(first) != line(pc))
+            {
                 let message = "threads of the block wait at different barriers for each other".to_owned();
                 let mut problem = Problem::new(FaultKind::BarrierDivergence, mask, message);
                 problem = problem.note(launch.whereabouts(first, block.index, 0, 1, "or another came first: it waits"));
                 self.report(at, *problem);
+            }
+        }
+        block.shadow = Some(shadow);
+    }
+
+    /// A barrier is full; its warps still wait there.
+    pub(crate) fn gathered(&mut self, launch: &Launch<'_>, block: &mut Block, warps: &[Warp], id: u32) {
+        let Some(mut shadow) = block.shadow.take() else { return };
+        for (warp, known) in warps.iter().zip(&mut shadow.warps) {
+            if known.arrivals.is_empty() {
+                continue;
+            }
+            let came: Vec<Arrival> = known.arrivals.iter().filter(|arrival| arrival.id == id).copied().collect();
+            known.arrivals.retain(|arrival| arrival.id != id);
+            let Some(first) = came.first() else { continue };
+            let all = came.iter().fold(0, |all, arrival| all | arrival.mask);
+            let at = At { launch, block: block.index, warp: warp.number, pc: first.pc };
+            if let Some(other) = came.iter().find(|arrival| arrival.pc != first.pc) {
+                let mut problem = apart(launch, block.index, warp, first.pc, first.mask);
+                problem.notes =
+                    vec![launch.whereabouts(other.pc, block.index, warp.number, other.mask, "is at another barrier,")];
+                self.report(at, problem);
+            } else if warp.live & !all != 0 {
+                self.report(at, apart(launch, block.index, warp, first.pc, all));
             }
         }
         block.shadow = Some(shadow);
@@ -591,8 +668,11 @@ impl Sanitiser {
             return;
         }
         let place = Handover::Barrier(block.number, id);
-        if let (Some(shadow), Some(place)) = (&mut block.shadow, self.places.get(&place)) {
-            lanes(lanes_here).for_each(|lane| acquire(shadow.acquired(warp, lane), *place, self.now));
+        if let Some(shadow) = &mut block.shadow {
+            let number = shadow.number();
+            for lane in lanes(lanes_here) {
+                self.handovers.take_over(place, number, shadow.acquired(warp, lane));
+            }
         }
     }
 
@@ -601,13 +681,15 @@ impl Sanitiser {
         let now = self.now;
         self.tick();
         let Some(shadow) = &mut block.shadow else { return };
+        shadow.begin(self.now);
         shadow.gathering.remove(&id);
         if all {
             shadow.base = now;
             for warp in &mut shadow.warps {
                 warp.mates.clear();
-                for (place, moment) in warp.acquired.drain(..).flatten() {
-                    acquire(&mut shadow.acquired, place, moment);
+                for acquired in warp.acquired.drain(..).filter(|acquired| acquired.clock.is_some()) {
+                    join(&mut shadow.acquired, &acquired.clock, self.handovers.limit());
+                    shadow.acquired_at = now;
                 }
             }
         }
@@ -617,6 +699,21 @@ impl Sanitiser {
 /// As many low bits as an access has bytes.
 fn bits_of(bytes: u64) -> u64 {
     if bytes >= 64 { u64::MAX } else { (1 << bytes) - 1 }
+}
+
+fn is_swap(op: &Op) -> bool {
+    matches!(op, Op::Atomic(atomic) if matches!(atomic.op, AtomOp::Cas))
+}
+
+/// Lanes that came to a barrier without the rest of their warp.
+fn apart(launch: &Launch<'_>, block: [u32; 3], warp: &Warp, pc: usize, mask: u32) -> Problem {
+    let (here, all) = (mask.count_ones(), warp.live.count_ones());
+    let message = format!("the barrier is reached by {here} of the {all} threads of the warp, apart from the rest");
+    let mut problem = Problem::new(FaultKind::BarrierDivergence, mask, message);
+    if let Some((elsewhere, lanes)) = warp.elsewhere(pc) {
+        problem = problem.note(launch.whereabouts(elsewhere, block, warp.number, lanes, "is"));
+    }
+    *problem
 }
 
 fn unwritten_problem(visit: &Visit<'_>, lanes: u32) -> Problem {

@@ -17,7 +17,7 @@ use crate::fault::{Fault, FaultKind};
 const BLOCK_QUANTUM: u32 = 64;
 
 /// Blocks that may have begun and not ended; hardware has a limit too. More would cost memory without end.
-const MAX_BEGUN: usize = 1024;
+pub(super) const MAX_BEGUN: usize = 1024;
 
 enum Outcome {
     Done,
@@ -75,6 +75,9 @@ impl Block {
             any = true;
             self.barriers[id] = BarrierState::default();
             let mut warps = std::mem::take(&mut self.warps);
+            if let Some(sanitiser) = monitor.sanitiser() {
+                sanitiser.gathered(launch, self, &warps, id as u32);
+            }
             for warp in &mut warps {
                 let released = warp.release(launch, id as u32, barrier);
                 if released != 0 {
@@ -224,7 +227,13 @@ fn work<M: Monitor>(launch: &Launch<'_>, queue: &Queue, monitor: &mut M) {
         if block.number > queue.faulty.load(Ordering::Relaxed) {
             continue;
         }
-        match block.run(launch, &queue.spent, monitor) {
+        let outcome = block.run(launch, &queue.spent, monitor);
+        if !matches!(outcome, Ok(Outcome::Yielded))
+            && let Some(sanitiser) = monitor.sanitiser()
+        {
+            sanitiser.ended(launch, &block);
+        }
+        match outcome {
             Ok(Outcome::Done) => {
                 counts.warp_instructions += block.counts.warp_instructions;
                 counts.lane_instructions += block.counts.lane_instructions;

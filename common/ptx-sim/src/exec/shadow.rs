@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use super::clock::SharedClock;
+use super::handover::{Acquired, Handover};
 use super::launch::Launch;
 
 /// Bytes of a cell where no smaller access has been seen.
@@ -11,8 +13,9 @@ const CELL: u32 = 4;
 /// memory until it is touched.
 pub(super) type Record = [u32; 3];
 
-/// The last write, and two readers since.
-type Cell = [Record; 3];
+/// The last write, and two readers since. A strong write that follows a weak one which not all know of takes the place of
+/// the first reader: it does not order those after it with the weak one.
+pub(super) type Cell = [Record; 3];
 
 pub(super) const NO_RECORD: Record = [0; 3];
 
@@ -51,16 +54,6 @@ impl Shadow {
     }
 }
 
-/// What a thread knows of another's accesses by way of a place in memory: all released there up to that moment.
-pub(super) type Acquired = Vec<(u32, u32)>;
-
-pub(super) fn acquire(list: &mut Acquired, place: u32, now: u32) {
-    match list.iter_mut().find(|(known, _)| *known == place) {
-        Some((_, moment)) => *moment = (*moment).max(now),
-        None => list.push((place, now)),
-    }
-}
-
 /// What a sanitiser knows of a block that is being run.
 #[derive(Debug, Default)]
 pub(crate) struct BlockShadow {
@@ -74,9 +67,21 @@ pub(crate) struct BlockShadow {
     pub(super) memory: Shadow,
     pub(super) written: Vec<u64>,
     pub(super) warps: Vec<WarpShadow>,
-    pub(super) acquired: Acquired,
+    /// What all threads of the block have taken over from others, and when it last grew.
+    pub(super) acquired: SharedClock,
+    pub(super) acquired_at: u32,
     /// The barrier instruction at which the block's threads gather.
     pub(super) gathering: HashMap<u32, usize>,
+    /// Places in shared memory, and barriers, through which its threads hand over.
+    pub(super) places: Vec<Handover>,
+}
+
+/// Lanes that came to a barrier before the rest of their warp.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arrival {
+    pub(super) id: u32,
+    pub(super) pc: usize,
+    pub(super) mask: u32,
 }
 
 #[derive(Debug, Default)]
@@ -85,6 +90,8 @@ pub(super) struct WarpShadow {
     pub(super) mates: Vec<[u32; 32]>,
     /// For each lane; empty before the first acquire.
     pub(super) acquired: Vec<Acquired>,
+    /// Of barriers that are not yet full.
+    pub(super) arrivals: Vec<Arrival>,
 }
 
 impl BlockShadow {
@@ -92,7 +99,7 @@ impl BlockShadow {
         let bytes = launch.shared_bytes();
         self.threads = launch.threads();
         self.first = number * u64::from(self.threads);
-        self.base = u32::MAX; // the block's first access sets it
+        self.base = u32::MAX; // the first that the block does sets it
         self.fences = [0; 2];
         if self.memory.cells.is_empty() {
             self.memory = Shadow::new(bytes.into());
@@ -101,8 +108,10 @@ impl BlockShadow {
         self.written.resize((bytes as usize).div_ceil(64), 0);
         self.warps.clear();
         self.warps.resize_with(self.threads.div_ceil(32) as usize, WarpShadow::default);
-        self.acquired.clear();
+        self.acquired = None;
+        self.acquired_at = 0;
         self.gathering.clear();
+        self.places.clear();
     }
 
     /// Whether no access of this block's threads from now on can race with that of `record`.
@@ -115,7 +124,17 @@ impl BlockShadow {
                 && u64::from(record[0] - 1).wrapping_sub(self.first) < u64::from(self.threads)
     }
 
-    /// At the block's first access.
+    /// What records call the thread: its number in the launch + 1.
+    pub(super) fn thread(&self, warp: u32, lane: usize) -> u32 {
+        (self.first as u32).wrapping_add(warp * 32 + lane as u32 + 1)
+    }
+
+    /// Number of the block.
+    pub(super) fn number(&self) -> u32 {
+        (self.first / u64::from(self.threads)) as u32
+    }
+
+    /// At the first that the block does, be it an access or a barrier: what its shadow holds is an earlier block's.
     pub(super) fn begin(&mut self, now: u32) {
         if self.base == u32::MAX {
             self.base = now - 1;
@@ -134,7 +153,7 @@ impl BlockShadow {
     pub(super) fn acquired(&mut self, warp: u32, lane: usize) -> &mut Acquired {
         let acquired = &mut self.warps[warp as usize].acquired;
         if acquired.is_empty() {
-            acquired.resize(32, Vec::new());
+            acquired.resize(32, Acquired::default());
         }
         &mut acquired[lane]
     }

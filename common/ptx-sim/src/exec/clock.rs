@@ -1,0 +1,172 @@
+//! What is known of the threads of a launch: up to which moment everything that each of them did has been handed over.
+//!
+//! A vector clock has an entry for each thread, which no launch of a million threads can afford at every lock. These have
+//! entries for *groups* of threads. A group is one thread at first; where there are too many entries, neighbours become one
+//! group with the later of their moments. A clock then claims more than is true, so that a race may go unseen, but none
+//! is reported that a handover prevents. An access to a clock costs no more than its limit, however many threads there are.
+
+use std::sync::Arc;
+
+/// For groups of `2^shift` neighbours the moment up to which they are known; those without an entry are not known at all.
+#[derive(Clone, Debug, Default)]
+struct Known {
+    shift: u32,
+    /// (number of the group, moment), in order.
+    entries: Vec<(u32, u32)>,
+}
+
+impl Known {
+    fn covers(&self, id: u32, moment: u32) -> bool {
+        let found = self.entries.binary_search_by_key(&(id >> self.shift), |(group, _)| *group);
+        found.is_ok_and(|at| moment <= self.entries[at].1)
+    }
+
+    fn raise(&mut self, id: u32, moment: u32, limit: usize) {
+        let group = id >> self.shift;
+        match self.entries.binary_search_by_key(&group, |(group, _)| *group) {
+            Ok(at) => self.entries[at].1 = self.entries[at].1.max(moment),
+            Err(at) => {
+                self.entries.insert(at, (group, moment));
+                self.shrink(limit);
+            }
+        }
+    }
+
+    fn join(&mut self, other: &Self, limit: usize) {
+        if other.entries.is_empty() {
+            return;
+        }
+        self.coarsen(other.shift);
+        let finer = self.shift - other.shift;
+        let mut all = Vec::with_capacity(self.entries.len() + other.entries.len());
+        let mut mine = self.entries.iter().copied().peekable();
+        for &(group, moment) in &other.entries {
+            let group = group >> finer;
+            while let Some(before) = mine.next_if(|(own, _)| *own <= group) {
+                enter(&mut all, before);
+            }
+            enter(&mut all, (group, moment));
+        }
+        all.extend(mine);
+        self.entries = all;
+        self.shrink(limit);
+    }
+
+    fn shrink(&mut self, limit: usize) {
+        while self.entries.len() > limit {
+            self.coarsen(self.shift + 1);
+        }
+    }
+
+    fn coarsen(&mut self, shift: u32) {
+        let Some(by @ 1..) = shift.checked_sub(self.shift) else { return };
+        let mut merged = Vec::with_capacity(self.entries.len());
+        self.entries.iter().for_each(|&(group, moment)| enter(&mut merged, (group >> by, moment)));
+        (self.shift, self.entries) = (shift, merged);
+    }
+}
+
+/// Appends an entry of the last group or of a later one.
+fn enter(entries: &mut Vec<(u32, u32)>, (group, moment): (u32, u32)) {
+    match entries.last_mut() {
+        Some((last, known)) if *last == group => *known = moment.max(*known),
+        _ => entries.push((group, moment)),
+    }
+}
+
+/// What is known of the threads of a launch.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Clock {
+    threads: Known,
+    /// All threads of a block.
+    blocks: Known,
+    /// Strong writes only: whoever has read what one left knows that it has happened, and need not know what the thread
+    /// did between its fence and the write.
+    strong: Known,
+}
+
+impl Clock {
+    /// Whether the access that a thread of a block made at that moment is known.
+    pub(super) fn covers(&self, thread: u32, block: u32, moment: u32, strong: bool) -> bool {
+        self.threads.covers(thread, moment)
+            || self.blocks.covers(block, moment)
+            || strong && self.strong.covers(thread, moment)
+    }
+
+    pub(super) fn raise_thread(&mut self, thread: u32, moment: u32, limit: usize) {
+        self.threads.raise(thread, moment, limit);
+    }
+
+    pub(super) fn raise_block(&mut self, block: u32, moment: u32, limit: usize) {
+        self.blocks.raise(block, moment, limit);
+    }
+
+    pub(super) fn raise_strong(&mut self, thread: u32, moment: u32, limit: usize) {
+        self.strong.raise(thread, moment, limit);
+    }
+
+    pub(super) fn join(&mut self, other: &Self, limit: usize) {
+        self.threads.join(&other.threads, limit);
+        self.blocks.join(&other.blocks, limit);
+        self.strong.join(&other.strong, limit);
+    }
+}
+
+/// A clock as many may hold it at once; `None` knows nothing.
+pub(super) type SharedClock = Option<Arc<Clock>>;
+
+/// Adds to `clock` what `other` knows; copies neither where one of them is all there is.
+pub(super) fn join(clock: &mut SharedClock, other: &SharedClock, limit: usize) {
+    match (clock.as_mut(), other) {
+        (_, None) => {}
+        (None, Some(_)) => clock.clone_from(other),
+        (Some(own), Some(other)) if Arc::ptr_eq(own, other) => {}
+        (Some(own), Some(other)) => Arc::make_mut(own).join(other, limit),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_raised_is_covered_up_to_its_moment() {
+        let mut clock = Clock::default();
+        clock.raise_thread(7, 20, 8);
+        assert!(clock.covers(7, 0, 20, false) && !clock.covers(7, 0, 21, false) && !clock.covers(6, 0, 1, false));
+        clock.raise_strong(7, 30, 8);
+        assert!(clock.covers(7, 0, 30, true) && !clock.covers(7, 0, 30, false));
+        clock.raise_block(3, 40, 8);
+        assert!(clock.covers(99, 3, 40, false) && !clock.covers(99, 4, 40, false));
+    }
+
+    #[test]
+    fn a_full_clock_forgets_nothing_that_it_knew() {
+        const LIMIT: usize = 16;
+        let (mut clock, mut other) = (Clock::default(), Clock::default());
+        for thread in 0..1000 {
+            clock.raise_thread(thread * 7, thread + 1, LIMIT);
+            other.raise_thread(thread * 5 + 1, 2000 - thread, LIMIT);
+        }
+        clock.join(&other, LIMIT);
+        assert!(clock.threads.entries.len() <= LIMIT);
+        for thread in 0..1000 {
+            assert!(clock.covers(thread * 7, 0, thread + 1, false));
+            assert!(clock.covers(thread * 5 + 1, 0, 2000 - thread, false));
+        }
+        assert!(!clock.covers(0, 0, 2001, false));
+    }
+
+    #[test]
+    fn clocks_of_different_grain_join() {
+        let (mut fine, mut coarse) = (Clock::default(), Clock::default());
+        (0..32).for_each(|thread| coarse.raise_thread(thread, 5, 4));
+        fine.raise_thread(33, 9, 4);
+        let mut joined = fine.clone();
+        joined.join(&coarse, 4);
+        coarse.join(&fine, 4);
+        for clock in [joined, coarse] {
+            assert!(clock.covers(33, 0, 9, false) && clock.covers(31, 0, 5, false) && !clock.covers(200, 0, 1, false));
+        }
+    }
+}

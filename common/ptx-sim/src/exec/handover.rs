@@ -1,0 +1,186 @@
+//! Places through which threads let each other know what they did, and what is known there.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::clock::{Clock, SharedClock, join};
+
+/// Places that are remembered. A kernel that frees what it allocates never runs out of new ones; beyond, no race is
+/// reported that a handover may have prevented.
+const MAX_PLACES: usize = 1 << 18;
+
+/// Places up to which a clock may be as large as the launch allows.
+const MANY_PLACES: usize = 1 << 14;
+
+/// A place through which threads hand over: an address, or a barrier of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Handover {
+    Global(u64),
+    Shared(u64, u64),
+    Barrier(u64, u32),
+}
+
+/// What a lane has taken over from others since its block's last barrier.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Acquired {
+    pub clock: SharedClock,
+    /// Number of the place it looked at last + 1, and when that had changed.
+    from: u32,
+    at: u32,
+    /// The clock is what the place had then, and nothing else.
+    pure: bool,
+}
+
+impl Acquired {
+    pub(super) fn of(clock: SharedClock) -> Self {
+        Self { clock, ..Self::default() }
+    }
+}
+
+/// Who hands over, and what.
+pub(super) struct Giver<'a> {
+    /// Number of the thread in the launch, and of its block.
+    pub thread: u32,
+    pub block: u32,
+    /// The first thread of its warp, and up to when it knows what each lane did.
+    pub warp: u32,
+    pub mates: [u32; 32],
+    /// All of the block's accesses up to here.
+    pub base: u32,
+    /// Only what was done before: a fence of at least block scope, of device scope. 0: there was none.
+    pub fences: [u32; 2],
+    pub own: Option<&'a Acquired>,
+    /// What the whole block has taken over, and when that was.
+    pub common: (&'a SharedClock, u32),
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    /// When it changed.
+    changed: u32,
+    /// Handed over to all.
+    wide: SharedClock,
+    /// Handed over within a block.
+    narrow: Vec<(u32, SharedClock)>,
+    /// The block whose common knowledge is part of it, as it was when.
+    common: Option<(u32, u32)>,
+}
+
+/// All places of a launch.
+#[derive(Debug)]
+pub(super) struct Handovers {
+    places: HashMap<Handover, u32>,
+    held: Vec<Held>,
+    /// Numbers of places that are no more.
+    free: Vec<u32>,
+    /// There were more than [`MAX_PLACES`].
+    pub missing: bool,
+    /// Maximum number of entries of a clock.
+    limit: usize,
+}
+
+impl Handovers {
+    /// For a launch with so many threads at a time: each may hold a clock.
+    pub(super) fn new(threads: u64) -> Self {
+        let limit = ((1 << 25) / threads.max(1)).clamp(32, 512) as usize;
+        Self { places: HashMap::new(), held: Vec::new(), free: Vec::new(), missing: false, limit }
+    }
+
+    pub(super) fn limit(&self) -> usize {
+        if self.held.len() > MANY_PLACES { self.limit.min(64) } else { self.limit }
+    }
+
+    /// A thread of `block` has read what others wrote at the place.
+    pub(super) fn take_over(&self, place: Handover, block: u32, acquired: &mut Acquired) {
+        let Some(&index) = self.places.get(&place) else { return };
+        let held = &self.held[index as usize];
+        if (acquired.from, acquired.at) == (index + 1, held.changed) {
+            return;
+        }
+        let narrow = held.narrow.iter().find(|(of, _)| *of == block);
+        // What a place had before is part of what it has now.
+        let pure = acquired.clock.is_none() || acquired.pure && acquired.from == index + 1;
+        if pure {
+            acquired.clock.clone_from(&held.wide);
+        } else {
+            join(&mut acquired.clock, &held.wide, self.limit());
+        }
+        if let Some((_, narrow)) = narrow {
+            join(&mut acquired.clock, narrow, self.limit());
+        }
+        (acquired.from, acquired.at) = (index + 1, held.changed);
+        acquired.pure = pure && narrow.is_none();
+    }
+
+    /// A thread lets those know what it did that read the place later. Whether the place is a new one.
+    pub(super) fn release(&mut self, place: Handover, now: u32, giver: &Giver<'_>) -> bool {
+        let known = self.places.get(&place).copied();
+        let index = match known {
+            Some(index) => index,
+            None if self.places.len() >= MAX_PLACES => {
+                self.missing = true;
+                return false;
+            }
+            None => {
+                let index = self.free.pop().unwrap_or_else(|| {
+                    self.held.push(Held::default());
+                    self.held.len() as u32 - 1
+                });
+                self.places.insert(place, index);
+                index
+            }
+        };
+        let limit = self.limit();
+        let held = &mut self.held[index as usize];
+        held.changed = now;
+        let (common, common_at) = giver.common;
+        let [block_fence, device_fence] = giver.fences;
+        if device_fence != 0 {
+            if let Some(own) = giver.own
+                && !(own.pure && own.from == index + 1)
+            {
+                join(&mut held.wide, &own.clock, limit);
+            }
+            if common.is_some() && held.common != Some((giver.block, common_at)) {
+                join(&mut held.wide, common, limit);
+                held.common = Some((giver.block, common_at));
+            }
+            giver.tell(&mut held.wide, device_fence, now, limit);
+        }
+        if block_fence > device_fence {
+            let at = held.narrow.iter().position(|(of, _)| *of == giver.block).unwrap_or_else(|| {
+                held.narrow.push((giver.block, None));
+                held.narrow.len() - 1
+            });
+            let narrow = &mut held.narrow[at].1;
+            if let Some(own) = giver.own {
+                join(narrow, &own.clock, limit);
+            }
+            join(narrow, common, limit);
+            giver.tell(narrow, block_fence, now, limit);
+        }
+        known.is_none()
+    }
+
+    /// The place is no more: its block has ended.
+    pub(super) fn forget(&mut self, place: Handover) {
+        if let Some(index) = self.places.remove(&place) {
+            self.held[index as usize] = Held::default();
+            self.free.push(index);
+        }
+    }
+}
+
+impl Giver<'_> {
+    /// Enters what the thread itself knows, up to a fence.
+    fn tell(&self, clock: &mut SharedClock, fence: u32, now: u32, limit: usize) {
+        let clock: &mut Clock = Arc::make_mut(clock.get_or_insert_default());
+        for (lane, &moment) in (0..).zip(&self.mates) {
+            if moment != 0 {
+                clock.raise_thread(self.warp.wrapping_add(lane), moment.min(fence), limit);
+            }
+        }
+        clock.raise_block(self.block, self.base.min(fence), limit);
+        clock.raise_strong(self.thread, now, limit);
+    }
+}
