@@ -1,12 +1,13 @@
 //! A number of a recorded table, or one computed from several, for a sentence.
 //!
 //! ```text
-//! EXPRESSION  = TERM { (+ | - | * | /) TERM } [ to DECIMALS ]      from left to right, without precedence
+//! EXPRESSION  = TERM { (+ | - | * | /) TERM } [ to DECIMALS | as speed ]      from left to right, without precedence
 //! TERM        = NUMBER | TABLE[ "CELL" … : "COLUMN" ]
 //! ```
 //! `TABLE` is as [`crate::record`] has it. The row is the one whose cells read so; each text is compared with every cell,
 //! or as `COLUMN=CELL` with the one of that column. A column is named by its key or its heading.
-//! A single term is shown as its table shows it; a computed number needs its decimals.
+//! A single term is shown as its table shows it; a computed number needs its decimals. A time before divided by a time now may be
+//! said `as speed`: `a gain: 1.47 times the speed`, `a loss: …` or, within 1 %, `no change: …`. So the word is from the record too.
 
 use std::path::Path;
 
@@ -31,6 +32,9 @@ pub fn text(workspace: &Path, expression: &str) -> Result<String, RecordError> {
             let decimals: usize = decimals.trim().parse().map_err(wrong)?;
             return Ok(format!("{:.decimals$}", value.number()?));
         }
+        if rest == "as speed" {
+            return Ok(speed(value.number()?));
+        }
         let operator = rest.chars().next().unwrap_or_default();
         let (other, after) = term(workspace, &rest[operator.len_utf8()..])?;
         let (a, b) = (value.number()?, other.number()?);
@@ -39,10 +43,22 @@ pub fn text(workspace: &Path, expression: &str) -> Result<String, RecordError> {
         computed = true;
     }
     match (computed, &value.cell) {
-        (true, _) => Err(RecordError::Syntax("a computed number needs `to DECIMALS` at its end".to_owned())),
+        (true, _) => {
+            Err(RecordError::Syntax("a computed number needs `to DECIMALS` or `as speed` at its end".to_owned()))
+        }
         (false, Cell::Absent(reason)) => Err(RecordError::Syntax(format!("there is no value: {reason}"))),
         (false, cell) => Ok(record::text(cell, &value.column)),
     }
+}
+
+/// What a step gained or lost, whose times before and now have this ratio.
+fn speed(ratio: f64) -> String {
+    let what = match ratio {
+        ratio if ratio >= 1.01 => "a gain",
+        ratio if ratio <= 0.99 => "a loss",
+        _ => "no change",
+    };
+    format!("{what}: {ratio:.2} times the speed")
 }
 
 fn apply(operator: char, a: f64, b: f64) -> Result<f64, RecordError> {
@@ -52,7 +68,9 @@ fn apply(operator: char, a: f64, b: f64) -> Result<f64, RecordError> {
         '*' => Ok(a * b),
         '/' if b == 0.0 => Err(RecordError::Syntax("a division by 0".to_owned())),
         '/' => Ok(a / b),
-        other => Err(RecordError::Syntax(format!("`{other}` is not understood: + - * / or `to` may follow a term"))),
+        other => Err(RecordError::Syntax(format!(
+            "`{other}` is not understood: + - * /, `to` or `as speed` may follow a term"
+        ))),
     }
 }
 
@@ -95,7 +113,7 @@ fn term<'a>(workspace: &Path, text: &'a str) -> Result<(Value, &'a str), RecordE
             Word::Bare(_) => Err(malformed()),
         })
         .collect::<Result<_, _>>()?;
-    let mut rows = table.rows.iter().filter(|row| cells.iter().all(|cell| record::has(&table, row, cell)));
+    let mut rows = table.rows().iter().filter(|row| cells.iter().all(|cell| record::has(&table, row, cell)));
     match (rows.next(), rows.count()) {
         (Some(row), 0) => Ok((Value { cell: row[at].clone(), column: table.columns[at].clone() }, rest)),
         (first, others) => Err(RecordError::Rows { found: usize::from(first.is_some()) + others, cells }),
@@ -118,6 +136,15 @@ mod tests {
         assert_eq!(shown(&format!("{IDLE} * 4 / 8 to 1")), "127.5");
         assert_eq!(shown(&format!("1 + {IDLE} - {IDLE} to 0")), "1");
         assert_eq!(shown(r#"phase1-infra/vector-add@sim["n=1" : "idle threads"]"#), "255");
+        for (ratio, said) in [
+            ("3 / 2", "a gain: 1.50 times the speed"),
+            ("101 / 100", "a gain: 1.01 times the speed"),
+            ("1009 / 1000", "no change: 1.01 times the speed"),
+            ("995 / 1000", "no change: 0.99 times the speed"),
+            ("98 / 100", "a loss: 0.98 times the speed"),
+        ] {
+            assert_eq!(shown(&format!("{ratio} as speed")), said);
+        }
         assert_eq!(shown(r#"phase1-infra/device-query@sim["warp" : "value"]"#), "32 lanes");
     }
 

@@ -7,7 +7,7 @@
 //! measured by itself. With `@sim`, the step of phase 1 or the part of phase 2's report that makes the table is run on the
 //! simulator: its counts are the same on every machine. What a tool says, without any device, is in `PHASE/records/TABLE.json`.
 //!
-//! A column is named by its key or its heading. Columns are shown in the order named; a row is shown if one of its cells reads
+//! A column is named by its key or its heading, a step by its title or its name (`step=naive`). Columns are shown in the order named; a row is shown if one of its cells reads
 //! as one of those named, or as `COLUMN=CELL` for a cell of that column. `only` leaves the rows that have all of its cells. A
 //! list shows each row's last text as a block of its own, for texts of several lines. Columns of code, such as drawings, keep
 //! one width for each letter.
@@ -20,6 +20,7 @@ use std::{
 
 use common::{
     Device,
+    ladder::columns::STEP,
     record::Record,
     table::{Cell, Column, Table},
 };
@@ -205,7 +206,7 @@ pub fn plot(workspace: &Path, name: &str) -> Result<Picture, RecordError> {
 
 fn list(table: &Table) -> String {
     let mut out = String::new();
-    for row in &table.rows {
+    for row in table.rows() {
         let mut texts: Vec<String> = row.iter().zip(&table.columns).map(|(cell, column)| text(cell, column)).collect();
         let last = texts.pop().unwrap_or_default();
         let head = texts.iter().map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "));
@@ -240,11 +241,17 @@ pub fn column(table: &Table, name: &str) -> Result<usize, RecordError> {
     })
 }
 
-/// Whether a cell of the row reads so; `COLUMN=TEXT` asks one column only. Line ends count as spaces.
+/// Whether a cell of the row reads so; `COLUMN=TEXT` asks one column only. Line ends count as spaces. In a column of steps, the name
+/// is enough: `step=naive` is `1 naive`, and stays so when steps are numbered anew.
 pub fn has(table: &Table, row: &[Cell], wanted: &str) -> bool {
     let in_column = wanted.split_once('=').and_then(|(name, text)| Some((column(table, name).ok()?, text)));
     let (only, wanted) = in_column.map_or((None, wanted), |(at, text)| (Some(at), text));
-    let reads = |text: String| text.split_whitespace().eq(wanted.split_whitespace());
+    let by_name = only.is_some_and(|at| table.columns[at].key() == STEP.key);
+    let reads = |text: String| {
+        let name = text.trim_start_matches(|c: char| c.is_ascii_digit());
+        let is = |text: &str| text.split_whitespace().eq(wanted.split_whitespace());
+        is(&text) || by_name && name.starts_with(' ') && is(name)
+    };
     let mut cells = row.iter().zip(&table.columns).enumerate();
     cells.any(|(at, (cell, column))| only.is_none_or(|only| only == at) && reads(text(cell, column)))
 }
@@ -295,29 +302,29 @@ impl Request {
             [] => (0..table.columns.len()).collect(),
             names => names.iter().map(|name| column(table, name)).collect::<Result<_, _>>()?,
         };
-        let left = |row: &&Vec<Cell>| self.only.iter().all(|text| has(table, row, text));
+        let left = |row: &[Cell]| self.only.iter().all(|text| has(table, row, text));
         for wanted in &self.rows {
-            if !table.rows.iter().filter(left).any(|row| has(table, row, wanted)) {
+            if !table.rows().iter().any(|row| left(row) && has(table, row, wanted)) {
                 let cells = self.only.iter().chain([wanted]).cloned().collect();
                 return Err(RecordError::Rows { found: 0, cells });
             }
         }
-        if !self.only.is_empty() && !table.rows.iter().any(|row| left(&row)) {
+        if !self.only.is_empty() && !table.rows().iter().any(|row| left(row)) {
             return Err(RecordError::Rows { found: 0, cells: self.only.clone() });
         }
-        let code: Vec<usize> = self.code.iter().map(|name| column(table, name)).collect::<Result<_, _>>()?;
-        let mut shown = Table::new("", columns.iter().map(|&at| table.columns[at].clone()));
-        let wanted = |row: &&Vec<Cell>| self.rows.is_empty() || self.rows.iter().any(|text| has(table, row, text));
-        for row in table.rows.iter().filter(left).filter(wanted) {
-            shown.row(columns.iter().map(|&at| match &row[at] {
-                Cell::Text(text) if code.contains(&at) => format!("`{text}`").into(),
-                cell => cell.clone(),
-            }));
+        let key = |name: &String| Ok(table.columns[column(table, name)?].key());
+        let code: Vec<&str> = self.code.iter().map(key).collect::<Result<_, RecordError>>()?;
+        let wanted = |row: &[Cell]| self.rows.is_empty() || self.rows.iter().any(|text| has(table, row, text));
+        let mut shown = table.clone();
+        shown.retain_rows(|row| left(row) && wanted(row));
+        shown.map_cells(|column, cell| match cell {
+            Cell::Text(text) if code.contains(&column.key()) => format!("`{text}`").into(),
+            cell => cell.clone(),
+        });
+        if self.without_notes {
+            shown.notes.clear();
         }
-        if !self.without_notes {
-            shown.notes.clone_from(&table.notes);
-        }
-        Ok(shown)
+        Ok(shown.with_columns(&columns))
     }
 }
 
@@ -360,17 +367,21 @@ pub fn words(text: &str) -> Result<Vec<Word<'_>>, RecordError> {
 mod tests {
     use std::fs;
 
+    use common::table::{ColumnSpec, TableBuilder};
+
     use super::*;
 
     fn workspace() -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
-        let columns = [Column::text("path"), Column::number("KiB", 0), Column::number("GB/s", 2)];
-        let mut table = Table::new("transfers", columns);
-        table.row(["up | down".into(), 64usize.into(), 12.345.into()]);
-        table.row(["up".into(), 128usize.into(), Cell::absent("no clock")]);
+        const PATH: ColumnSpec = ColumnSpec::text("path", "path");
+        const KIB: ColumnSpec = ColumnSpec::number("KiB", "KiB", 0);
+        const RATE: ColumnSpec = ColumnSpec::number("GB/s", "GB/s", 2);
+        let mut table = TableBuilder::of("transfers", [PATH, KIB, RATE]);
+        table.row().set(PATH, "up | down").set(KIB, 64usize).set(RATE, 12.345).complete();
+        table.row().set(PATH, "up").set(KIB, 128usize).finish("no clock");
         table.note("a < b");
         let mut record = Record::begin(&Device::sim());
-        record.push("transfers", table);
+        record.push("transfers", table.finish());
         record.device_name = "NVIDIA H200".into();
         record.simulated = false;
         record.host = "CPU".into();
@@ -418,6 +429,16 @@ mod tests {
     }
 
     #[test]
+    fn a_step_is_found_by_its_name_too() {
+        let mut builder = TableBuilder::of("t", [STEP, ColumnSpec::text("idea", "idea")]);
+        builder.row().set("step", "3 shared tile").set("idea", "4 tiles").complete();
+        let table = builder.finish();
+        let has = |wanted| has(&table, &table.rows()[0], wanted);
+        assert!(has("step=3 shared tile") && has("step=shared tile") && has("3 shared tile"));
+        assert!(!has("step=tile") && !has("shared tile") && !has("idea=tiles") && !has("step=4 shared tile"));
+    }
+
+    #[test]
     fn what_a_tool_said_is_no_measurement_of_a_device() {
         let folder = workspace();
         let records = folder.path().join("p/records");
@@ -432,7 +453,7 @@ mod tests {
         let folder = workspace();
         let records = folder.path().join("p/records");
         fs::rename(records.join("nvidia-h200.json"), records.join("nvidia-h200-transfers.json")).unwrap();
-        assert_eq!(find(folder.path(), "p/transfers").unwrap().table.rows.len(), 2);
+        assert_eq!(find(folder.path(), "p/transfers").unwrap().table.rows().len(), 2);
         assert!(find(folder.path(), "p/streams").is_err());
     }
 
@@ -457,7 +478,7 @@ mod tests {
     fn the_simulator_counts_for_the_book() {
         let table = find(Path::new("."), "phase1-infra/launch-overhead@sim").unwrap().table;
         let at = column(&table, "instructions per launch").unwrap();
-        assert!(table.rows.iter().all(|row| row[at] == Cell::Number(1.0)), "{table:?}");
+        assert!(table.rows().iter().all(|row| row[at] == Cell::Number(1.0)), "{table:?}");
         let timeline = find(Path::new("."), "phase1-infra/streams-timeline-3@sim").unwrap().table;
         assert!(timeline.title.starts_with("timeline"), "{timeline:?}");
     }

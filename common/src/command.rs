@@ -10,7 +10,7 @@
 //! use common::command::{CommandArgs, SaveArgs, Shell};
 //! use common::device::SimOptions;
 //! use common::record::Record;
-//! use common::table::Table;
+//! use common::table::{ColumnSpec, TableBuilder};
 //!
 //! /// Measure something
 //! #[derive(Parser)]
@@ -26,7 +26,8 @@
 //!     Shell::new(args.common.format).saving(args.save.save.as_deref()).run(|shell| {
 //!         let device = shell.open(&args.common.device, SimOptions::default())?;
 //!         let mut record = Record::begin(&device);
-//!         let table = Table::new("nothing yet", []);
+//!         const WHAT: ColumnSpec = ColumnSpec::text("what", "what");
+//!         let table = TableBuilder::of("nothing yet", [WHAT]).finish();
 //!         shell.table(&table)?;
 //!         record.push("nothing", table);
 //!         shell.save(&record)
@@ -87,7 +88,7 @@ pub struct Shell {
     tables: usize,
     /// Why standard output cannot be written to; nothing more is printed then.
     broken: Option<io::Error>,
-    /// True if the body was told to stop, since nobody reads what it prints.
+    /// True if the body was told to stop, since its output is closed.
     stopped: bool,
     failed: bool,
 }
@@ -112,7 +113,7 @@ impl Shell {
         Shell { goes_on: self.goes_on || path.is_some(), save: path.map(Path::to_owned), ..self }
     }
 
-    /// If `goes_on`, the command finishes even if nobody reads what it prints, because it writes files too.
+    /// If `goes_on`, the command finishes even if its output is closed, because it writes files too.
     pub fn going_on_if(self, goes_on: bool) -> Shell {
         Shell { goes_on: self.goes_on || goes_on, ..self }
     }
@@ -154,7 +155,7 @@ impl Shell {
     /// Prints a table, with an empty line before all but the first; as JSON, tables are the elements of one list.
     ///
     /// # Errors
-    /// [`Error::Io`] if nobody reads the output and the command has nothing else to do: return it.
+    /// [`Error::Io`] if the output is closed and the command has nothing else to do: return it.
     pub fn table(&mut self, table: &Table) -> Result<()> {
         let before = match (self.format, self.tables) {
             (Format::Json, 0) => "[\n",
@@ -233,7 +234,7 @@ pub fn error(message: impl Display) {
     say("error", message);
 }
 
-/// A line on standard error. If that is closed, there is nobody to tell.
+/// A line on standard error. If that is closed too, the line is lost.
 pub fn line(text: &str) {
     let _ = writeln!(io::stderr(), "{}", printable_lines(text));
 }

@@ -11,7 +11,13 @@ use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::json;
 use crate::replace;
-use crate::table::{Cell, Column, Table, number};
+use crate::table::{Cell, Column, ColumnSpec, Table, TableBuilder, number};
+
+const ROW: ColumnSpec = ColumnSpec::text("row", "row");
+const WHAT: ColumnSpec = ColumnSpec::text("what", "what");
+const NOW: ColumnSpec = ColumnSpec::number("now", "now", 3);
+const BEFORE: ColumnSpec = ColumnSpec::number("before", "before", 3);
+const RATIO: ColumnSpec = ColumnSpec::number("now / before", "now / before", 3);
 
 /// What a record's `format` says; any other is a file of another program or of a later version.
 const FORMAT: &str = "warp-by-warp 1";
@@ -143,14 +149,8 @@ impl Record {
     /// run has no such table.
     pub fn compare(&self, earlier: &Record, name: &str) -> Option<Table> {
         let (now, before) = (self.table(name)?, earlier.table(name)?);
-        let columns = [
-            Column::text("row"),
-            Column::text("what"),
-            Column::number("now", 3),
-            Column::number("before", 3),
-            Column::number("now / before", 3),
-        ];
-        let mut table = Table::new(format!("{name}, compared with an earlier run"), columns);
+        let columns = [ROW, WHAT, NOW, BEFORE, RATIO];
+        let mut table = TableBuilder::of(format!("{name}, compared with an earlier run"), columns);
         let measured = |column: &Column| column.decimals.is_some() && !column.identifies;
         for row in &now.rows {
             let then = find(before, now.identity(row));
@@ -166,12 +166,13 @@ impl Record {
                     (Cell::Number(_), Cell::Number(_)) => Cell::absent("it was 0"),
                     _ => Cell::absent("not in both runs"),
                 };
-                table.row([about(now, row).into(), column.heading.as_str().into(), cell.clone(), then, ratio]);
+                let row = table.row().set(ROW, about(now, row)).set(WHAT, column.heading.as_str());
+                row.set(NOW, cell.clone()).set(BEFORE, then).set(RATIO, ratio).complete();
             }
         }
         table.note(format!("now: {}; host: {}", self.provenance(), self.host));
         table.note(format!("before: {}; host: {}", earlier.provenance(), earlier.host));
-        Some(table)
+        Some(table.finish())
     }
 
     /// The table `name` as it is shown on another machine: marked as recorded. `None` if there is none.

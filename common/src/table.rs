@@ -1,4 +1,7 @@
 //! Tables of results: filled once, printed as text, Markdown, CSV or JSON. [`crate::record`] saves and compares them.
+//!
+//! A table declares its columns as [`ColumnSpec`]s. A [`TableBuilder`] fills rows and a [`Row`] reads them by these, never by
+//! their places.
 
 use std::fmt::Write;
 
@@ -22,8 +25,8 @@ pub struct Table {
     pub title: String,
     /// The columns, from the left.
     pub columns: Vec<Column>,
-    /// Each as long as there are columns.
-    pub rows: Vec<Vec<Cell>>,
+    /// One cell per column each. Only a [`TableBuilder`] adds rows, whose cells have their columns' names.
+    pub(crate) rows: Vec<Vec<Cell>>,
     /// Sentences below the table.
     pub notes: Vec<String>,
 }
@@ -173,6 +176,18 @@ impl AsRef<str> for ColumnSpec {
     }
 }
 
+impl AsRef<str> for Column {
+    fn as_ref(&self) -> &str {
+        self.key()
+    }
+}
+
+impl From<&ColumnSpec> for Column {
+    fn from(spec: &ColumnSpec) -> Column {
+        Column::from(*spec)
+    }
+}
+
 impl From<ColumnSpec> for Column {
     fn from(spec: ColumnSpec) -> Column {
         let ColumnSpec { key, heading, decimals, identifies, .. } = spec;
@@ -248,20 +263,48 @@ impl From<usize> for Cell {
 }
 
 impl Table {
-    /// An empty table.
-    pub fn new(title: impl Into<String>, columns: impl IntoIterator<Item = Column>) -> Table {
-        Table { title: title.into(), columns: columns.into_iter().collect(), rows: Vec::new(), notes: Vec::new() }
+    /// An empty table, for tests.
+    #[cfg(test)]
+    pub(crate) fn new(title: impl Into<String>, columns: impl IntoIterator<Item = Column>) -> Table {
+        TableBuilder::of(title, columns).finish()
     }
 
-    /// Appends a row.
-    ///
-    /// # Panics
-    /// If it has not one cell a column: that is a mistake in the program.
-    pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) -> &mut Table {
+    /// Appends a row of cells in the columns' order: tests write tables down as lists.
+    #[cfg(test)]
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
         let cells: Vec<Cell> = cells.into_iter().collect();
         assert_eq!(cells.len(), self.columns.len(), "a row of `{}`", self.title);
         self.rows.push(cells);
-        self
+    }
+
+    /// The rows: one cell per column each.
+    pub fn rows(&self) -> &[Vec<Cell>] {
+        &self.rows
+    }
+
+    /// The same rows with the columns at these places, in this order.
+    ///
+    /// # Panics
+    /// If there is no such place.
+    #[must_use]
+    pub fn with_columns(&self, places: &[usize]) -> Table {
+        let columns = places.iter().map(|&at| self.columns[at].clone()).collect();
+        let rows = self.rows.iter().map(|row| places.iter().map(|&at| row[at].clone()).collect()).collect();
+        Table { columns, rows, ..self.clone() }
+    }
+
+    /// Keeps the rows that `keep` says so of.
+    pub fn retain_rows(&mut self, keep: impl Fn(&[Cell]) -> bool) {
+        self.rows.retain(|row| keep(row));
+    }
+
+    /// Replaces each cell by what `change` makes of its column and it.
+    pub fn map_cells(&mut self, change: impl Fn(&Column, &Cell) -> Cell) {
+        for row in &mut self.rows {
+            for (cell, column) in row.iter_mut().zip(&self.columns) {
+                *cell = change(column, cell);
+            }
+        }
     }
 
     /// Appends a sentence below the table, once.
@@ -397,7 +440,7 @@ impl Table {
         }
     }
 
-    /// The first row that has not one cell a column.
+    /// The first row that does not have one cell per column.
     pub(crate) fn ragged(&self) -> Option<String> {
         let row = self.rows.iter().position(|row| row.len() != self.columns.len())?;
         Some(format!("row {row} has {} cells for {} columns", self.rows[row].len(), self.columns.len()))
@@ -513,14 +556,23 @@ impl<'a> Row<'a> {
 #[derive(Debug)]
 pub struct TableBuilder {
     table: Table,
-    not_shown: Vec<ColumnSpec>,
+    /// Keys of the columns for other kinds of devices.
+    not_shown: Vec<&'static str>,
 }
 
 impl TableBuilder {
     /// An empty table for this kind of device.
     pub fn new(title: impl Into<String>, kind: DeviceKind, columns: &[ColumnSpec]) -> TableBuilder {
-        let (shown, not_shown): (Vec<_>, Vec<_>) = columns.iter().partition(|column| column.is_on(kind));
-        TableBuilder { table: Table::new(title, shown.into_iter().map(Column::from)), not_shown }
+        let (shown, hidden): (Vec<&ColumnSpec>, Vec<&ColumnSpec>) =
+            columns.iter().partition(|column| column.is_on(kind));
+        TableBuilder { not_shown: hidden.iter().map(|column| column.key).collect(), ..TableBuilder::of(title, shown) }
+    }
+
+    /// An empty table with all of these columns, whatever the device. A [`Column`] is for a heading that only the run knows.
+    pub fn of(title: impl Into<String>, columns: impl IntoIterator<Item: Into<Column>>) -> TableBuilder {
+        let columns = columns.into_iter().map(Into::into).collect();
+        let table = Table { title: title.into(), columns, rows: Vec::new(), notes: Vec::new() };
+        TableBuilder { table, not_shown: Vec::new() }
     }
 
     /// Gives a column a heading that only the run knows, such as one with a library's name.
@@ -528,7 +580,7 @@ impl TableBuilder {
     /// # Panics
     /// If the column is not declared: that is a mistake in the program.
     pub fn heading(&mut self, column: ColumnSpec, heading: impl Into<String>) {
-        if let Some(at) = self.place(column) {
+        if let Some(at) = self.place(column.key) {
             self.table.columns[at] = Column::from(ColumnSpec { heading: "", ..column });
             self.table.columns[at].heading = heading.into();
         }
@@ -550,10 +602,10 @@ impl TableBuilder {
     }
 
     /// The place of a declared column; `None` if it is for another kind of device.
-    fn place(&self, column: ColumnSpec) -> Option<usize> {
-        let at = self.table.columns.iter().position(|shown| shown.key() == column.key);
-        let is_declared = at.is_some() || self.not_shown.iter().any(|hidden| hidden.key == column.key);
-        assert!(is_declared, "the table `{}` declares no column `{}`", self.table.title, column.key);
+    fn place(&self, key: &str) -> Option<usize> {
+        let at = self.table.columns.iter().position(|shown| shown.key() == key);
+        let is_declared = at.is_some() || self.not_shown.contains(&key);
+        assert!(is_declared, "the table `{}` declares no column `{key}`", self.table.title);
         at
     }
 }
@@ -570,22 +622,35 @@ impl RowBuilder<'_> {
     ///
     /// # Panics
     /// If the table does not declare the column: that is a mistake in the program.
-    pub fn set(mut self, column: ColumnSpec, cell: impl Into<Cell>) -> Self {
-        if let Some(at) = self.builder.place(column) {
+    pub fn set(mut self, column: impl AsRef<str>, cell: impl Into<Cell>) -> Self {
+        if let Some(at) = self.builder.place(column.as_ref()) {
             self.cells[at] = Some(cell.into());
         }
         self
     }
 
     /// Sets several cells, as [`RowBuilder::set`].
-    pub fn set_all(self, cells: impl IntoIterator<Item = (ColumnSpec, Cell)>) -> Self {
+    pub fn set_all(self, cells: impl IntoIterator<Item = (impl AsRef<str>, Cell)>) -> Self {
         cells.into_iter().fold(self, |row, (column, cell)| row.set(column, cell))
     }
 
     /// Appends the row. A cell that was not set is absent, for this reason.
     pub fn finish(self, reason: &str) {
         let cells = self.cells.into_iter().map(|cell| cell.unwrap_or_else(|| Cell::absent(reason)));
-        self.builder.table.row(cells);
+        self.builder.table.rows.push(cells.collect());
+    }
+
+    /// Appends the row, whose cells are all set.
+    ///
+    /// # Panics
+    /// If one is not: that is a mistake in the program.
+    pub fn complete(self) {
+        let table = &self.builder.table;
+        let missing = self.cells.iter().zip(&table.columns).find(|(cell, _)| cell.is_none());
+        if let Some((_, column)) = missing {
+            panic!("a row of the table `{}` has no `{}`", table.title, column.key());
+        }
+        self.finish("");
     }
 }
 
@@ -772,6 +837,31 @@ mod tests {
         assert_eq!(error, "the table `t` has no column `lanes`; it has step, batch, tflops");
         // A heading is no key.
         assert!(row.number("TFLOP/s").is_err() && gpu.find(&[(UNKNOWN, 1.0.into())]).is_err());
+    }
+
+    #[test]
+    #[should_panic(expected = "a row of the table `t` has no `tflops`")]
+    fn a_row_that_lacks_a_cell_is_not_complete() {
+        let mut builder = TableBuilder::of("t", [STEP, BATCH, RATE]);
+        builder.row().set(BATCH, 4usize).set(STEP, "tiled").complete();
+    }
+
+    #[test]
+    fn columns_are_chosen_and_rows_and_cells_left_out_or_changed() {
+        let mut table = built(DeviceKind::Gpu).with_columns(&[2, 0]);
+        let keys: Vec<&str> = table.columns.iter().map(Column::key).collect();
+        assert_eq!((keys, &table.rows()[0][..]), (vec!["tflops", "step"], &[1.5.into(), "tiled".into()][..]));
+        table.retain_rows(|row| row[1] == "naive".into());
+        table.map_cells(|column, cell| if column.key() == "step" { "first".into() } else { cell.clone() });
+        assert_eq!(table.rows(), [[Cell::absent("not measured"), "first".into()]]);
+    }
+
+    #[test]
+    fn a_heading_that_only_the_run_knows_is_a_key_too() {
+        let columns = [Column::from(STEP), Column::number("4 Welford", 1)];
+        let mut builder = TableBuilder::of("t", columns.clone());
+        builder.row().set(&columns[1], 2.0).set(STEP, "a").complete();
+        assert_eq!(builder.finish().rows, [["a".into(), 2.0.into()]]);
     }
 
     #[test]

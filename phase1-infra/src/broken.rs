@@ -19,9 +19,7 @@ use common::check::{self, Mismatch, Report, Tolerance};
 use common::device::{LaunchArgs, SimOptions};
 use common::prelude::*;
 use common::ptx_sim::Counters;
-use common::table::{Cell, Column, Table};
-
-use crate::title;
+use common::table::{Cell, ColumnSpec, Table, TableBuilder};
 
 /// A kernel with a bug, and its repaired version.
 pub struct Broken {
@@ -339,12 +337,14 @@ pub static BROKEN: [Broken; 12] = [
 
 /// The gallery as a table, without naming the bugs.
 pub fn list() -> Table {
-    let columns = [Column::text("number"), Column::text("name"), Column::text("question")];
-    let mut table = Table::new("twelve broken kernels", columns);
+    const NUMBER: ColumnSpec = ColumnSpec::text("number", "number");
+    const NAME: ColumnSpec = ColumnSpec::text("name", "name");
+    const QUESTION: ColumnSpec = ColumnSpec::text("question", "question");
+    let mut table = TableBuilder::of("twelve broken kernels", [NUMBER, NAME, QUESTION]);
     for entry in &BROKEN {
-        table.row([entry.number.into(), entry.name.into(), entry.question.into()]);
+        table.row().set(NUMBER, entry.number).set(NAME, entry.name).set(QUESTION, entry.question).complete();
     }
-    table
+    table.finish()
 }
 
 /// The counts of `device` for each version at the first size; `None` if it does not count. For the entries that are
@@ -356,32 +356,31 @@ pub fn counters(device: &Device, entry: &Broken) -> Result<Option<Table>> {
     if !device.is_sim() {
         return Ok(None);
     }
-    let columns = [
-        Column::text("version"),
-        Column::number("warp instructions", 0),
-        Column::number("sectors per load", 1),
-        Column::number("sectors per store", 1),
-        Column::number("wavefronts per shared access", 1),
-    ];
-    let mut table = Table::new(title(entry.name, device), columns);
+    const VERSION: ColumnSpec = ColumnSpec::text("version", "version");
+    const INSTRUCTIONS: ColumnSpec = ColumnSpec::number("warp instructions", "warp instructions", 0);
+    const PER_LOAD: ColumnSpec = ColumnSpec::number("sectors per load", "sectors per load", 1);
+    const PER_STORE: ColumnSpec = ColumnSpec::number("sectors per store", "sectors per store", 1);
+    const PER_SHARED: ColumnSpec =
+        ColumnSpec::number("wavefronts per shared access", "wavefronts per shared access", 1);
+    let columns = [VERSION, INSTRUCTIONS, PER_LOAD, PER_STORE, PER_SHARED];
+    let mut table = crate::table(entry.name, device, &columns);
     for version in [Version::Broken, Version::Repaired] {
         let counters = profiled(entry, version)?;
         let ratio = |total: u64, requests: u64| match requests {
             0 => Cell::absent("no such access"),
             requests => (total as f64 / requests as f64).into(),
         };
-        table.row([
-            version.to_string().into(),
-            counters.warp_instructions.into(),
-            ratio(counters.global_load_sectors, counters.global_load_requests),
-            ratio(counters.global_store_sectors, counters.global_store_requests),
-            ratio(
-                counters.shared_load_wavefronts + counters.shared_store_wavefronts,
-                counters.shared_load_requests + counters.shared_store_requests,
-            ),
-        ]);
+        let shared = ratio(
+            counters.shared_load_wavefronts + counters.shared_store_wavefronts,
+            counters.shared_load_requests + counters.shared_store_requests,
+        );
+        let row = table.row().set(VERSION, version.to_string()).set(INSTRUCTIONS, counters.warp_instructions);
+        row.set(PER_LOAD, ratio(counters.global_load_sectors, counters.global_load_requests))
+            .set(PER_STORE, ratio(counters.global_store_sectors, counters.global_store_requests))
+            .set(PER_SHARED, shared)
+            .complete();
     }
-    Ok(Some(table))
+    Ok(Some(table.finish()))
 }
 
 /// The profiler's counts for one version, all its launches together.

@@ -6,7 +6,7 @@ use common::Result;
 use common::compile;
 use common::device::{Device, DeviceChoice};
 use common::probe::{Component, report};
-use common::table::{Column, Table, wrap};
+use common::table::{ColumnSpec, Table, TableBuilder, wrap};
 
 /// Width of the widest column in characters, if its words allow it. (Commands and paths are not broken.)
 const WIDTH: usize = 70;
@@ -30,12 +30,11 @@ pub fn run() -> Result<Vec<Table>> {
 
 /// One row per component: the file if it is installed, otherwise how to install it.
 pub fn table(components: &[Component]) -> Table {
-    let columns = [
-        Column::text("component"),
-        Column::text("version"),
-        Column::text("where; or what you lose without it, and the command that installs it"),
-    ];
-    let mut table = Table::new("doctor", columns);
+    const COMPONENT: ColumnSpec = ColumnSpec::text("component", "component");
+    const VERSION: ColumnSpec = ColumnSpec::text("version", "version");
+    const ADVICE: &str = "where; or what you lose without it, and the command that installs it";
+    const PLACE: ColumnSpec = ColumnSpec::text(ADVICE, ADVICE);
+    let mut table = TableBuilder::of("doctor", [COMPONENT, VERSION, PLACE]);
     for component in components {
         let version = match (component.present, &component.version) {
             (true, Some(version)) => version.clone(),
@@ -53,7 +52,7 @@ pub fn table(components: &[Component]) -> Table {
                 lines.join("\n")
             }
         };
-        table.row([component.name.into(), version.into(), place.into()]);
+        table.row().set(COMPONENT, component.name).set(VERSION, version).set(PLACE, place).complete();
     }
-    table
+    table.finish()
 }

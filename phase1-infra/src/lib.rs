@@ -24,7 +24,7 @@
 //! provide. On the simulator, times recorded on a GPU are shown instead, marked as such.
 
 use common::record::{Record, merge};
-use common::table::{Cell, Table};
+use common::table::{Cell, ColumnSpec, DeviceKind, Table, TableBuilder};
 use common::timing::Timing;
 use common::{Device, Error, Result};
 
@@ -199,13 +199,29 @@ pub(crate) use common::timing::NO_CLOCK;
 /// The note on a dash in a column of counts.
 pub(crate) const NO_COUNTS: &str = "no count: a GPU does not count instructions, the simulator does";
 
+/// The empty table of a step on this device.
+pub(crate) fn table(what: &str, device: &Device, columns: &[ColumnSpec]) -> TableBuilder {
+    TableBuilder::new(title(what, device), DeviceKind::of(device), columns)
+}
+
+/// Columns that several steps have.
+pub(crate) mod columns {
+    use common::table::ColumnSpec;
+
+    pub const MAX_DIFFERENCE: ColumnSpec = ColumnSpec::number("max |Δ|", "max |Δ|", 1);
+    pub const MS: ColumnSpec = ColumnSpec::number("ms", "ms", 4);
+    pub const GBPS: ColumnSpec = ColumnSpec::number("GB/s", "GB/s", 1);
+    pub const PER_ELEMENT: ColumnSpec =
+        ColumnSpec::number("lane instructions per element", "lane instructions per element", 1);
+}
+
 /// Milliseconds, GB/s for the `bytes` that one run moves, and lane instructions per element of its `elements`.
-pub(crate) fn timing_cells(timing: &Timing, bytes: usize, elements: usize) -> [Cell; 3] {
+pub(crate) fn timing_cells(timing: &Timing, bytes: usize, elements: usize) -> [(ColumnSpec, Cell); 3] {
     let instructions = timing.counts().map(|counts| counts.lane_instructions as f64 / elements.max(1) as f64);
     [
-        Cell::or_absent(timing.median_ms(), NO_CLOCK),
-        Cell::or_absent(timing.rate(bytes as f64).map(|rate| rate / 1e9), NO_CLOCK),
-        Cell::or_absent(instructions, NO_COUNTS),
+        (columns::MS, Cell::or_absent(timing.median_ms(), NO_CLOCK)),
+        (columns::GBPS, Cell::or_absent(timing.rate(bytes as f64).map(|rate| rate / 1e9), NO_CLOCK)),
+        (columns::PER_ELEMENT, Cell::or_absent(instructions, NO_COUNTS)),
     ]
 }
 

@@ -12,7 +12,7 @@ use common::device::SimOptions;
 use common::prelude::*;
 use common::progress::Progress;
 use common::record::Record;
-use common::table::{Column, Table};
+use common::table::{ColumnSpec, Table, TableBuilder};
 use phase1_infra::broken::compare::{TABLE, compare};
 use phase1_infra::broken::{self, BROKEN, Broken, Version};
 use phase1_infra::{Run, STEPS, Step, records};
@@ -163,9 +163,11 @@ fn run_steps(args: &Args, shell: &mut Shell) -> Result<()> {
 }
 
 fn list() -> Table {
-    let mut table = Table::new("phase 1", [Column::text("step"), Column::text("question")]);
+    const STEP: ColumnSpec = ColumnSpec::text("step", "step");
+    const QUESTION: ColumnSpec = ColumnSpec::text("question", "question");
+    let mut table = TableBuilder::of("phase 1", [STEP, QUESTION]);
     for step in &STEPS {
-        table.row([step.name.into(), step.question.into()]);
+        table.row().set(STEP, step.name).set(QUESTION, step.question).complete();
     }
-    table
+    table.finish()
 }

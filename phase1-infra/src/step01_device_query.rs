@@ -9,11 +9,13 @@
 //! bandwidth by 4 bytes: one addition per value is far below what the arithmetic units can do, so a kernel that accesses each
 //! value once is limited by memory.
 
-use common::table::{Cell, Column, Table};
+use common::table::{Cell, ColumnSpec, Table};
 use common::timing::si;
 use common::{Device, Result};
 
-use crate::title;
+const FIGURE: ColumnSpec = ColumnSpec::text("figure", "figure");
+const VALUE: ColumnSpec = ColumnSpec::text("value", "value");
+const DECIDES: ColumnSpec = ColumnSpec::text("what it decides", "what it decides");
 
 /// The device's figures and what each decides.
 ///
@@ -55,17 +57,16 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
             "the limit of a kernel that accesses each value once",
         ),
     ];
-    let columns = [Column::text("figure"), Column::text("value"), Column::text("what it decides")];
-    let mut table = Table::new(title("device-query", device), columns);
+    let mut table = crate::table("device-query", device, &[FIGURE, VALUE, DECIDES]);
     let absent = match device.is_sim() {
         true => "the simulator runs PTX itself and has no such part",
         false => "this driver does not say",
     };
     for (figure, value, decides) in rows {
         let value = value.map_or_else(|| Cell::absent(absent), Cell::from);
-        table.row([figure.into(), value, decides.into()]);
+        table.row().set(FIGURE, figure).set(VALUE, value).set(DECIDES, decides).complete();
     }
-    Ok(vec![table])
+    Ok(vec![table.finish()])
 }
 
 /// `48 Ki`, `1.5 Gi`: powers of 1024, as is usual for memory.

@@ -11,9 +11,7 @@
 
 use common::device::MemoryInfo;
 use common::prelude::*;
-use common::table::{Column, Table, wrap};
-
-use crate::title;
+use common::table::{ColumnSpec, Table, wrap};
 
 /// One operation and the memory after it.
 #[derive(Clone, Debug)]
@@ -66,25 +64,25 @@ pub fn record(device: &Device) -> Result<Vec<Entry>> {
     Ok(entries)
 }
 
+const ACTION: ColumnSpec = ColumnSpec::text("action", "action");
+const BUFFERS: ColumnSpec = ColumnSpec::number("buffers", "buffers", 0);
+const IN_USE: ColumnSpec = ColumnSpec::number("in use, bytes", "in use, bytes", 0);
+const PEAK: ColumnSpec = ColumnSpec::number("peak, bytes", "peak, bytes", 0);
+const FREE: ColumnSpec = ColumnSpec::number("free on the device, MiB", "free on the device, MiB", 0);
+
 /// The record as a table.
 ///
 /// # Errors
 /// As [`record`].
 pub fn run(device: &Device) -> Result<Vec<Table>> {
-    let columns = [
-        Column::text("action"),
-        Column::number("buffers", 0),
-        Column::number("in use, bytes", 0),
-        Column::number("peak, bytes", 0),
-        Column::number("free on the device, MiB", 0),
-    ];
-    let mut table = Table::new(title("memory", device), columns);
+    let mut table = crate::table("memory", device, &[ACTION, BUFFERS, IN_USE, PEAK, FREE]);
     for Entry { action, memory } in record(device)? {
         let free = memory.free as f64 / f64::from(1 << 20);
-        table.row([action.into(), memory.allocations.into(), memory.in_use.into(), memory.peak.into(), free.into()]);
+        let row = table.row().set(ACTION, action).set(BUFFERS, memory.allocations);
+        row.set(IN_USE, memory.in_use).set(PEAK, memory.peak).set(FREE, free).complete();
     }
     if device.is_cuda() {
         table.note("Dropped buffers go back to the driver's pool once their stream has passed, so `free` lags behind.");
     }
-    Ok(vec![table])
+    Ok(vec![table.finish()])
 }

@@ -16,10 +16,10 @@
 //! long the program waited.
 
 use common::prelude::*;
-use common::table::{Cell, Column, Table};
+use common::table::{Cell, ColumnSpec, Table};
 use common::timing::{Bench, Timing};
 
-use crate::{NO_CLOCK, title};
+use crate::NO_CLOCK;
 
 /// The direction of a copy, and the kind of host memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,6 +142,12 @@ fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes as u32).map(|i| (i.wrapping_mul(0x9E37_79B1) >> 24) as u8).collect()
 }
 
+const PATH: ColumnSpec = ColumnSpec::text("path", "path");
+const KIB: ColumnSpec = ColumnSpec::identity("KiB", "KiB");
+const EVENTS: ColumnSpec = ColumnSpec::number("GB/s, events", "GB/s, events", 2);
+const HOST: ColumnSpec = ColumnSpec::number("GB/s, host clock", "GB/s, host clock", 2);
+const CHECK: ColumnSpec = ColumnSpec::text("check", "check");
+
 /// Every path at several sizes.
 ///
 /// # Errors
@@ -153,14 +159,7 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
         false => &[1 << 16, 1 << 22, 1 << 28],
     };
     let bench = Bench { warm_up: 2, repeats: 10, ..Bench::default() };
-    let columns = [
-        Column::text("path"),
-        Column::identity("KiB"),
-        Column::number("GB/s, events", 2),
-        Column::number("GB/s, host clock", 2),
-        Column::text("check"),
-    ];
-    let mut table = Table::new(title("transfers", device), columns);
+    let mut table = crate::table("transfers", device, &[PATH, KIB, EVENTS, HOST, CHECK]);
     for &bytes in sizes {
         for path in Path::ALL {
             let transfer = measure(&device.stream(), path, bytes, &bench)?;
@@ -168,10 +167,10 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
                 let rate = timing.as_ref().and_then(|timing| timing.rate(bytes as f64));
                 Cell::or_absent(rate.map(|rate| rate / 1e9), NO_CLOCK)
             };
-            let kib = (bytes >> 10).into();
-            let check = format!("{bytes} bytes equal").into();
-            table.row([path.name().into(), kib, rate(&transfer.events), rate(&transfer.host), check]);
+            let row = table.row().set(PATH, path.name()).set(KIB, bytes >> 10);
+            let row = row.set(EVENTS, rate(&transfer.events)).set(HOST, rate(&transfer.host));
+            row.set(CHECK, format!("{bytes} bytes equal")).complete();
         }
     }
-    Ok(vec![table])
+    Ok(vec![table.finish()])
 }

@@ -15,10 +15,11 @@
 use common::check::compare;
 use common::prelude::*;
 use common::reference;
-use common::table::{Column, Table};
+use common::table::{ColumnSpec, Table};
 use common::timing::Bench;
 
-use crate::{common_length, timing_cells, title};
+use crate::columns::{GBPS, MAX_DIFFERENCE, MS, PER_ELEMENT};
+use crate::{common_length, timing_cells};
 
 /// `kernels/01_vector_add.cu`.
 pub const SOURCE: KernelSource = kernel_source!("01_vector_add");
@@ -60,22 +61,18 @@ pub fn add_on(device: &Device, a: &[f32], b: &[f32]) -> Result<Vec<f32>> {
 }
 // ANCHOR_END: round_trip
 
+const N: ColumnSpec = ColumnSpec::identity("n", "n");
+const BLOCKS: ColumnSpec = ColumnSpec::number("blocks", "blocks", 0);
+const IDLE: ColumnSpec = ColumnSpec::number("idle threads", "idle threads", 0);
+
 /// The sum at sizes around a block's, checked, and at a large size, measured.
 ///
 /// # Errors
 /// What the device reports; [`Error::Invalid`] if a sum is wrong.
 pub fn run(device: &Device) -> Result<Vec<Table>> {
     let large = if device.is_sim() { 1 << 18 } else { 1 << 25 };
-    let columns = [
-        Column::identity("n"),
-        Column::number("blocks", 0),
-        Column::number("idle threads", 0),
-        Column::number("max |Δ|", 1),
-        Column::number("ms", 4),
-        Column::number("GB/s", 1),
-        Column::number("lane instructions per element", 1),
-    ];
-    let mut table = Table::new(title("vector-add", device), columns);
+    let columns = [N, BLOCKS, IDLE, MAX_DIFFERENCE, MS, GBPS, PER_ELEMENT];
+    let mut table = crate::table("vector-add", device, &columns);
     let stream = device.stream();
     let kernel = device.kernel(&SOURCE, "vector_add")?;
     for n in [1, 255, 256, 257, 100_003, large] {
@@ -89,13 +86,13 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
         let report = compare(&stream.clone_dtoh(&c)?, &expected.values, expected.tolerance())
             .map_err(|mismatch| Error::Invalid(format!("vector-add, n = {n}: {mismatch}")))?;
         let blocks = LaunchConfig::for_threads(n as u32).grid_dim.0 as usize;
-        let [ms, rate, instructions] = timing_cells(&timing, BYTES_PER_ELEMENT * n, n);
-        let idle = (blocks * 256 - n).into();
-        table.row([n.into(), blocks.into(), idle, report.max_abs.into(), ms, rate, instructions]);
+        let row = table.row().set(N, n).set(BLOCKS, blocks).set(IDLE, blocks * 256 - n);
+        let row = row.set(MAX_DIFFERENCE, report.max_abs);
+        row.set_all(timing_cells(&timing, BYTES_PER_ELEMENT * n, n)).complete();
     }
     table.note("max |Δ|: from the sum in f64, which f32 rounds once.");
     if device.is_cuda() {
         table.note("All but the largest size fit in the L2 cache and are warm there.");
     }
-    Ok(vec![table])
+    Ok(vec![table.finish()])
 }

@@ -12,11 +12,12 @@
 use common::check::compare;
 use common::prelude::*;
 use common::reference;
-use common::table::{Column, Table};
+use common::table::{ColumnSpec, Table};
 use common::timing::Bench;
 
+use crate::columns::{GBPS, MAX_DIFFERENCE, MS, PER_ELEMENT};
 use crate::step04_vector_add::BYTES_PER_ELEMENT;
-use crate::{common_length, timing_cells, title};
+use crate::{common_length, timing_cells};
 
 /// `kernels/02_grid_stride.cu`.
 pub const SOURCE: KernelSource = kernel_source!("02_grid_stride");
@@ -46,6 +47,9 @@ pub fn grid_stride_add(
 }
 // ANCHOR_END: launch
 
+const BLOCKS: ColumnSpec = ColumnSpec::identity("blocks", "blocks");
+const ELEMENTS: ColumnSpec = ColumnSpec::number("elements per thread, at most", "elements per thread, at most", 0);
+
 /// The same sum with more and more blocks.
 ///
 /// # Errors
@@ -59,15 +63,8 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
     let sms = properties.multiprocessors.unwrap_or(4);
     let resident = sms * properties.max_threads_per_multiprocessor.unwrap_or(2048) / BLOCK;
 
-    let columns = [
-        Column::identity("blocks"),
-        Column::number("elements per thread, at most", 0),
-        Column::number("max |Δ|", 1),
-        Column::number("ms", 4),
-        Column::number("GB/s", 1),
-        Column::number("lane instructions per element", 2),
-    ];
-    let mut table = Table::new(title(&format!("grid-stride, n = {n}"), device), columns);
+    let columns = [BLOCKS, ELEMENTS, MAX_DIFFERENCE, MS, GBPS, ColumnSpec { decimals: Some(2), ..PER_ELEMENT }];
+    let mut table = crate::table(&format!("grid-stride, n = {n}"), device, &columns);
     let stream = device.stream();
     let kernel = device.kernel(&SOURCE, "grid_stride_add")?;
     let host = [1, 2].map(|seed| Tensor::random(&[n], seed));
@@ -82,11 +79,12 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
         let report = compare(&stream.clone_dtoh(&c)?, &expected.values, expected.tolerance())
             .map_err(|mismatch| Error::Invalid(format!("grid-stride, {blocks} blocks: {mismatch}")))?;
         let elements = n.div_ceil((blocks * BLOCK) as usize);
-        let [ms, rate, instructions] = timing_cells(&timing, BYTES_PER_ELEMENT * n, n);
-        table.row([u64::from(blocks).into(), elements.into(), report.max_abs.into(), ms, rate, instructions]);
+        let row = table.row().set(BLOCKS, u64::from(blocks)).set(ELEMENTS, elements);
+        let row = row.set(MAX_DIFFERENCE, report.max_abs);
+        row.set_all(timing_cells(&timing, BYTES_PER_ELEMENT * n, n)).complete();
     }
     if device.is_cuda() {
         table.note(format!("{sms} multiprocessors hold {resident} such blocks at a time."));
     }
-    Ok(vec![table])
+    Ok(vec![table.finish()])
 }

@@ -13,10 +13,10 @@
 use std::time::Instant;
 
 use common::prelude::*;
-use common::table::{Cell, Column, Table};
+use common::table::{Cell, ColumnSpec, Table};
 use common::timing::{Bench, Clock, Timing, si};
 
-use crate::{NO_CLOCK, NO_COUNTS, title};
+use crate::{NO_CLOCK, NO_COUNTS};
 
 /// `kernels/03_empty.cu`.
 pub const SOURCE: KernelSource = kernel_source!("03_empty");
@@ -101,6 +101,13 @@ pub fn measure(stream: &Stream, kernel: &Kernel, way: Way, launches: usize) -> R
     }
 }
 
+const WAY: ColumnSpec = ColumnSpec::text("way", "way");
+const LAUNCHES: ColumnSpec = ColumnSpec::identity("launches", "launches");
+const MEDIAN: ColumnSpec = ColumnSpec::number("µs per launch", "µs per launch", 2);
+const LOW: ColumnSpec = ColumnSpec::number("quartile 1", "quartile 1", 2);
+const HIGH: ColumnSpec = ColumnSpec::number("quartile 3", "quartile 3", 2);
+const INSTRUCTIONS: ColumnSpec = ColumnSpec::number("instructions per launch", "instructions per launch", 0);
+
 /// Every way.
 ///
 /// # Errors
@@ -108,15 +115,8 @@ pub fn measure(stream: &Stream, kernel: &Kernel, way: Way, launches: usize) -> R
 pub fn run(device: &Device) -> Result<Vec<Table>> {
     // Fewer than a GPU's queue holds (about a thousand), or calls would wait for space in it.
     let launches = 500;
-    let columns = [
-        Column::text("way"),
-        Column::identity("launches"),
-        Column::number("µs per launch", 2),
-        Column::number("quartile 1", 2),
-        Column::number("quartile 3", 2),
-        Column::number("instructions per launch", 0),
-    ];
-    let mut table = Table::new(title("launch-overhead", device), columns);
+    let columns = [WAY, LAUNCHES, MEDIAN, LOW, HIGH, INSTRUCTIONS];
+    let mut table = crate::table("launch-overhead", device, &columns);
     let stream = device.stream();
     let kernel = device.kernel(&SOURCE, "empty")?;
     for way in Way::ALL {
@@ -125,18 +125,17 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
         let median = timing.median_ms().map(one);
         let quartiles = timing.quartiles_ms();
         let counts = timing.counts().map(|counts| counts.warp_instructions as f64 / counts.launches as f64);
-        table.row([
-            way.name().replace(" (", "\n(").into(), // the clock on a second line, or the table is too wide
-            launches.into(),
-            Cell::or_absent(median, NO_CLOCK),
-            Cell::or_absent(quartiles.map(|(low, _)| one(low)), NO_CLOCK),
-            Cell::or_absent(quartiles.map(|(_, high)| one(high)), NO_CLOCK),
-            Cell::or_absent(counts, NO_COUNTS),
-        ]);
+        // The clock on a second line, or the table is too wide.
+        let row = table.row().set(WAY, way.name().replace(" (", "\n(")).set(LAUNCHES, launches);
+        row.set(MEDIAN, Cell::or_absent(median, NO_CLOCK))
+            .set(LOW, Cell::or_absent(quartiles.map(|(low, _)| one(low)), NO_CLOCK))
+            .set(HIGH, Cell::or_absent(quartiles.map(|(_, high)| one(high)), NO_CLOCK))
+            .set(INSTRUCTIONS, Cell::or_absent(counts, NO_COUNTS))
+            .complete();
         if let (Way::Pipelined, Some(us), Some(bandwidth)) = (way, median, device.properties().memory_bandwidth()) {
             let bytes = si(us * 1e-6 * bandwidth);
             table.note(format!("In the {us:.1} µs of a pipelined launch this GPU's memory could move {bytes}B."));
         }
     }
-    Ok(vec![table])
+    Ok(vec![table.finish()])
 }

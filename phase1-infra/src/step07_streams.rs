@@ -22,10 +22,26 @@
 use common::check::{F32_ROUND_OFF, Tolerance, compare};
 use common::device::Counts;
 use common::prelude::*;
-use common::table::{Cell, Column, Table};
+use common::table::{Cell, ColumnSpec, Table};
 use common::timing::{Bench, Timing};
 
-use crate::{NO_CLOCK, NO_COUNTS, common_length, title};
+use crate::{NO_CLOCK, NO_COUNTS, common_length};
+
+const WHAT: ColumnSpec = ColumnSpec::text("what", "what");
+const STREAMS: ColumnSpec = ColumnSpec::identity("streams", "streams");
+const MS: ColumnSpec = ColumnSpec::number("ms", "ms", 3);
+const GAIN: ColumnSpec = ColumnSpec::number("of one stream, ×", "of one stream, ×", 2);
+const INSTRUCTIONS: ColumnSpec = ColumnSpec::number("lane instructions", "lane instructions", 0);
+const CHECK: ColumnSpec = ColumnSpec::text("check", "check");
+
+const CHUNK: ColumnSpec = ColumnSpec::identity("chunk", "chunk");
+const STREAM: ColumnSpec = ColumnSpec::identity("stream", "stream");
+const BEGINS: ColumnSpec = ColumnSpec::number("begins, ms", "begins, ms", 3);
+const ENDS: ColumnSpec = ColumnSpec::number("ends, ms", "ends, ms", 3);
+const DRAWING: ColumnSpec =
+    ColumnSpec::text("i: copy in, k: kernel, o: copy out", "i: copy in, k: kernel, o: copy out");
+const UNTIL_END: ColumnSpec =
+    ColumnSpec::number("lane instructions until its end", "lane instructions until its end", 0);
 
 /// `kernels/04_iterate.cu`.
 pub const SOURCE: KernelSource = kernel_source!("04_iterate");
@@ -166,23 +182,16 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
     };
     let kernels = compute(rounds)?;
 
-    let columns = [
-        Column::text("what"),
-        Column::identity("streams"),
-        Column::number("ms", 3),
-        Column::number("of one stream, ×", 2),
-        Column::number("lane instructions", 0),
-        Column::text("check"),
-    ];
     let kib = (count * len * size_of::<f32>()) >> 10;
     let what = format!("streams: {count} chunks, {kib} KiB each way, {rounds} rounds");
-    let mut table = Table::new(title(&what, device), columns);
+    let mut table = crate::table(&what, device, &[WHAT, STREAMS, MS, GAIN, INSTRUCTIONS, CHECK]);
     let counts =
         |timing: &Timing| Cell::or_absent(timing.counts().map(|counts| counts.lane_instructions as f64), NO_COUNTS);
     for (part, timing) in [("copies in alone", &copy_in), ("kernels alone", &kernels), ("copies out alone", &copy_out)]
     {
         let ms = Cell::or_absent(timing.median_ms(), NO_CLOCK);
-        table.row([part.into(), 1usize.into(), ms, "".into(), counts(timing), "".into()]);
+        let row = table.row().set(WHAT, part).set(STREAMS, 1usize).set(MS, ms);
+        row.set(GAIN, "").set(INSTRUCTIONS, counts(timing)).set(CHECK, "").complete();
     }
     let workers = (0..4).map(|_| device.new_stream()).collect::<Result<Vec<_>>>()?;
     let mut one_stream = None;
@@ -204,30 +213,21 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
         let ms = timing.median_ms();
         one_stream = one_stream.or(ms);
         let gain = one_stream.zip(ms).map(|(one, ms)| one / ms);
-        table.row([
-            "copy in, kernel, copy out".into(),
-            streams.into(),
-            Cell::or_absent(ms, NO_CLOCK),
-            Cell::or_absent(gain, NO_CLOCK),
-            counts(&timing),
-            format!("{} values", count * len).into(),
-        ]);
+        let row = table.row().set(WHAT, "copy in, kernel, copy out").set(STREAMS, streams);
+        row.set(MS, Cell::or_absent(ms, NO_CLOCK))
+            .set(GAIN, Cell::or_absent(gain, NO_CLOCK))
+            .set(INSTRUCTIONS, counts(&timing))
+            .set(CHECK, format!("{} values", count * len))
+            .complete();
     }
-    timelines.insert(0, table);
+    timelines.insert(0, table.finish());
     Ok(timelines)
 }
 
 /// When each chunk was copied in, computed and copied out, by its events.
 fn timeline(streams: usize, marks: &[Marks], device: &Device) -> Result<Table> {
-    let columns = [
-        Column::identity("chunk"),
-        Column::identity("stream"),
-        Column::number("begins, ms", 3),
-        Column::number("ends, ms", 3),
-        Column::text("i: copy in, k: kernel, o: copy out"),
-        Column::number("lane instructions until its end", 0),
-    ];
-    let mut table = Table::new(title(&format!("timeline, streams: {streams}"), device), columns);
+    let columns = [CHUNK, STREAM, BEGINS, ENDS, DRAWING, UNTIL_END];
+    let mut table = crate::table(&format!("timeline, streams: {streams}"), device, &columns);
     let first = &marks[0][0];
     // [chunk][mark] in ms since the first chunk began; empty on the simulator.
     let times: Vec<[f32; 4]> = match device.is_sim() {
@@ -240,9 +240,10 @@ fn timeline(streams: usize, marks: &[Marks], device: &Device) -> Result<Table> {
         let at = |mark: usize| Cell::or_absent(time.map(|time| time[mark].into()), NO_CLOCK);
         let drawing = time.map_or_else(|| Cell::absent(NO_CLOCK), |time| draw(time, end).into());
         let counts = first.counts_until(&marks[3]).map(|Counts { lane_instructions, .. }| lane_instructions as f64);
-        table.row([i.into(), (i % streams).into(), at(0), at(3), drawing, Cell::or_absent(counts, NO_COUNTS)]);
+        let row = table.row().set(CHUNK, i).set(STREAM, i % streams).set(BEGINS, at(0)).set(ENDS, at(3));
+        row.set(DRAWING, drawing).set(UNTIL_END, Cell::or_absent(counts, NO_COUNTS)).complete();
     }
-    Ok(table)
+    Ok(table.finish())
 }
 
 fn since(first: &Event, marks: &Marks) -> Result<[f32; 4]> {

@@ -16,10 +16,10 @@ use std::time::Duration;
 use common::device::MemoryInfo;
 use common::prelude::*;
 use common::reference::{BatchNorm, Conv2dParams, batch_norm_f32, conv2d_f32, relu_f32};
-use common::table::{Cell, Column, Table};
+use common::table::{Cell, ColumnSpec, Table};
 use common::timing::{Bench, Timing};
 
-use crate::{NO_CLOCK, title};
+use crate::NO_CLOCK;
 
 /// A layer with its parameters on the host.
 pub struct Layer {
@@ -143,6 +143,12 @@ pub fn measure(device: &Device, layers: &[Layer], input: Tensor) -> Result<(Vec<
     Ok((measured, x))
 }
 
+const LAYER: ColumnSpec = ColumnSpec::text("layer", "layer");
+const BYTES: ColumnSpec = ColumnSpec::identity("bytes, both ways", "bytes, both ways");
+const CPU: ColumnSpec = ColumnSpec::number("CPU, ms", "CPU, ms", 2);
+const TRANSFERS: ColumnSpec = ColumnSpec::number("transfers, ms", "transfers, ms", 2);
+const SHARE: ColumnSpec = ColumnSpec::number("transfers' share, %", "transfers' share, %", 1);
+
 /// The layers on a 224×224 image of random values.
 ///
 /// # Errors
@@ -151,19 +157,12 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
     let input = Tensor::random(&[1, 3, 224, 224], 0);
     let (measured, _) = measure(device, &layers(), input)?;
 
-    let columns = [
-        Column::text("layer"),
-        Column::identity("bytes, both ways"),
-        Column::number("CPU, ms", 2),
-        Column::number("transfers, ms", 2),
-        Column::number("transfers' share, %", 1),
-    ];
-    let mut table = Table::new(title("transfer-test", device), columns);
+    let mut table = crate::table("transfer-test", device, &[LAYER, BYTES, CPU, TRANSFERS, SHARE]);
     let mut add = |name: &str, bytes: usize, cpu: Option<f64>, transfer: Option<f64>| {
         let share = cpu.zip(transfer).map(|(cpu, transfer)| 100.0 * transfer / (cpu + transfer));
-        let cells = [cpu, transfer, share].map(|value| Cell::or_absent(value, NO_CLOCK));
-        let [cpu, transfer, share] = cells;
-        table.row([name.into(), bytes.into(), cpu, transfer, share]);
+        let times = [(CPU, cpu), (TRANSFERS, transfer), (SHARE, share)];
+        let times = times.map(|(column, value)| (column, Cell::or_absent(value, NO_CLOCK)));
+        table.row().set(LAYER, name).set(BYTES, bytes).set_all(times).complete();
     };
     for m in &measured {
         add(m.name, m.bytes, m.cpu.median_ms(), m.transfer.as_ref().and_then(Timing::median_ms));
@@ -177,5 +176,5 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
         let factor = (cpu + transfer) / cpu;
         table.note(format!("With the transfers, these layers take {factor:.2} times as long as on the CPU alone."));
     }
-    Ok(vec![table])
+    Ok(vec![table.finish()])
 }

@@ -13,9 +13,9 @@
 use common::compile::KernelSource;
 use common::device::SimOptions;
 use common::prelude::*;
-use common::table::{Column, Table, wrap};
+use common::table::{ColumnSpec, Table, wrap};
 
-use crate::{step01_device_query::binary, step04_vector_add, step06_launch_overhead, title};
+use crate::{step01_device_query::binary, step04_vector_add, step06_launch_overhead};
 
 /// `kernels/05_mistakes.cu`.
 pub const SOURCE: KernelSource = kernel_source!("05_mistakes");
@@ -128,10 +128,13 @@ pub fn observe(device: &Device) -> Result<Vec<Observed>> {
 /// # Errors
 /// As [`observe`].
 pub fn run(device: &Device) -> Result<Vec<Table>> {
-    let columns = [Column::text("mistake"), Column::text("on"), Column::text("what it says")];
-    let mut table = Table::new(title("errors", device), columns);
+    const MISTAKE: ColumnSpec = ColumnSpec::text("mistake", "mistake");
+    const ON: ColumnSpec = ColumnSpec::text("on", "on");
+    const SAYS: ColumnSpec = ColumnSpec::text("what it says", "what it says");
+    let mut table = crate::table("errors", device, &[MISTAKE, ON, SAYS]);
     for Observed { mistake, device, error } in observe(device)? {
-        table.row([wrap(mistake, 18).into(), device.into(), wrap(&error.to_string(), 66).into()]);
+        let row = table.row().set(MISTAKE, wrap(mistake, 18)).set(ON, device);
+        row.set(SAYS, wrap(&error.to_string(), 66)).complete();
     }
     table.note("The last two always run on a simulator: on a GPU the first would destroy the context, and the second would never return.");
     let shared = binary(device.properties().shared_per_block_optin.into());
@@ -139,5 +142,5 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
         "A block here may have {} threads and {shared}B of shared memory.",
         device.properties().max_threads_per_block
     ));
-    Ok(vec![table])
+    Ok(vec![table.finish()])
 }

@@ -192,8 +192,8 @@ fn the_list_does_not_name_the_mistakes() {
 #[test]
 fn a_padded_tile_costs_no_instruction_so_that_only_banks_tell_it_apart() {
     let table = counters(&Device::sim(), entry("transpose")).unwrap().unwrap();
-    assert_eq!(table.rows.len(), 2);
-    let [broken, repaired] = [0, 1].map(|version| &table.rows[version][1..]);
+    assert_eq!(table.rows().len(), 2);
+    let [broken, repaired] = [0, 1].map(|version| &table.rows()[version][1..]);
     assert_eq!(broken[..3], repaired[..3]);
     assert!(matches!(broken[3], Cell::Number(wavefronts) if wavefronts > 10.0));
     assert_eq!(repaired[3], Cell::Number(1.0));
@@ -272,6 +272,6 @@ fn the_comparison_is_printed_and_kept() {
     assert!(stdout(&output).starts_with("which tool found what on the simulator"), "{}", stdout(&output));
     let record = Record::open(&path).unwrap();
     let table = record.table(TABLE).unwrap();
-    assert_eq!(table.rows.len(), BROKEN.len());
+    assert_eq!(table.rows().len(), BROKEN.len());
     assert!(stdout(&output).contains(&table.to_text()));
 }

@@ -34,7 +34,7 @@ fn each_step_runs_alone_on_the_simulator() {
     for step in &STEPS {
         let output = phase1(&[step.name, "--device", "sim", "--format", "json"]);
         let tables = tables(&output);
-        assert!(!tables.is_empty() && tables.iter().all(|table| !table.rows.is_empty()), "{}", step.name);
+        assert!(!tables.is_empty() && tables.iter().all(|table| !table.rows().is_empty()), "{}", step.name);
         assert!(tables[0].title.starts_with(step.name), "{}", tables[0].title);
         let device = if step.name == "doctor" { "" } else { "device: sim (chosen)\n" };
         assert_eq!(stderr(&output), device, "{}", step.name);

@@ -174,7 +174,7 @@ device_test! {
 fn column<'a>(table: &'a Table, name: &str) -> impl Iterator<Item = &'a Cell> {
     let at = table.columns.iter().position(|column| column.heading == name);
     let at = at.unwrap_or_else(|| panic!("`{}` has no column `{name}`", table.title));
-    table.rows.iter().map(move |row| &row[at])
+    table.rows().iter().map(move |row| &row[at])
 }
 
 fn kind(error: &Error) -> &'static str {
@@ -233,14 +233,14 @@ fn doctor_tells_what_is_there_and_what_mends_the_rest() {
         remedy: "pip install nvrtc",
     };
     let table = doctor::table(&[row(true), row(false)]);
-    let text = |row: usize| table.rows[row].iter().map(|cell| format!("{cell:?}")).collect::<Vec<_>>().join(" ");
+    let text = |row: usize| table.rows()[row].iter().map(|cell| format!("{cell:?}")).collect::<Vec<_>>().join(" ");
     assert_eq!(text(0), r#"Text("NVRTC") Text("13.0") Text("/opt/cuda/libnvrtc.so.13")"#);
     assert_eq!(
         text(1),
         r#"Text("NVRTC") Text("absent") Text("edited kernels cannot be compiled\n$ pip install nvrtc\n(libnvrtc.so.13: not found)")"#
     );
     let all = &doctor::run().unwrap()[0];
-    let names: Vec<_> = all.rows.iter().map(|row| row[0].clone()).collect();
+    let names: Vec<_> = all.rows().iter().map(|row| row[0].clone()).collect();
     for name in ["NVIDIA driver", "NVRTC", "cuBLAS", "cuDNN", "NCCL"] {
         assert!(names.contains(&Cell::from(name)), "{name}");
     }

@@ -15,14 +15,14 @@ fn two_photos_are_one_batch_and_untrained_weights_are_said_to_be() {
     let photo = concat!(env!("CARGO_MANIFEST_DIR"), "/../common/media/assets/china.jpg");
     let run = command(&["classify", photo, photo, "--device", "sim", "--format", "json"]).assert().success();
     let table: Table = serde_json::from_slice(&run.get_output().stdout).unwrap();
-    assert_eq!(table.rows.len(), 10);
+    assert_eq!(table.rows().len(), 10);
     // The same photo, so the same answer.
-    assert_eq!(table.rows[..5], table.rows[5..]);
+    assert_eq!(table.rows()[..5], table.rows()[5..]);
     let percent = |row: &Vec<Cell>| if let Cell::Number(percent) = row[4] { percent } else { panic!("{row:?}") };
-    let percents: Vec<f64> = table.rows[..5].iter().map(percent).collect();
+    let percents: Vec<f64> = table.rows()[..5].iter().map(percent).collect();
     assert!(percents.is_sorted_by(|a, b| a >= b) && percents.iter().sum::<f64>() <= 100.0 + 1e-9, "{percents:?}");
     let classes = include_str!("../assets/imagenet-classes.txt").lines().collect::<Vec<_>>();
-    for row in &table.rows {
+    for row in table.rows() {
         let (Cell::Text(name), Cell::Number(number)) = (&row[2], &row[3]) else { panic!("{row:?}") };
         assert_eq!(classes[*number as usize], name);
     }
@@ -86,8 +86,8 @@ fn a_video_is_written_as_pictures() {
         ["video", "--frames", "2", "--steps", "1", "--size", "8", "--device", "sim", "--format", "json", "--out"];
     let run = command(&[&args[..], &[out.to_str().unwrap()]].concat()).assert().success();
     let table: Table = serde_json::from_slice(&run.get_output().stdout).unwrap();
-    assert_eq!(table.rows.len(), 2);
-    for (row, name) in table.rows.iter().zip(["frame-0000.png", "frame-0001.png"]) {
+    assert_eq!(table.rows().len(), 2);
+    for (row, name) in table.rows().iter().zip(["frame-0000.png", "frame-0001.png"]) {
         let [Cell::Text(path), Cell::Number(steps), Cell::Number(_), Cell::Number(deviation)] = &row[..] else {
             panic!("{row:?}")
         };

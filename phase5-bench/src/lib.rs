@@ -73,7 +73,7 @@ mod tests {
                     let table = from(Some(&record)).unwrap().table;
                     let unmeasured =
                         |cell: &Cell| matches!(cell, Cell::Absent(reason) if reason.contains("in this run"));
-                    assert!(!table.rows.iter().flatten().any(unmeasured), "{}", table.to_text());
+                    assert!(!table.rows().iter().flatten().any(unmeasured), "{}", table.to_text());
                 }
             }
             for name in super::plot::NAMES {
@@ -91,16 +91,13 @@ mod tests {
                 *column = column.headed(column.heading.clone());
             }
             for Named { name, table } in &record.tables {
-                assert_eq!(record.compare(&old, name).unwrap().rows, record.compare(&record, name).unwrap().rows);
+                assert_eq!(record.compare(&old, name).unwrap().rows(), record.compare(&record, name).unwrap().rows());
                 let mut empty = table.clone();
-                empty.rows.iter_mut().for_each(|row| {
-                    let measured = |(cell, _): &(&mut Cell, &Column)| matches!(cell, Cell::Number(_));
-                    let cells = row.iter_mut().zip(&table.columns).filter(measured);
-                    cells
-                        .filter(|(_, column)| !column.identifies)
-                        .for_each(|(cell, _)| *cell = Cell::absent("no clock"));
+                empty.map_cells(|column, cell| match cell {
+                    Cell::Number(_) if !column.identifies => Cell::absent("no clock"),
+                    cell => cell.clone(),
                 });
-                let filled = |record| merge(&empty, name, &[record]).rows;
+                let filled = |record| merge(&empty, name, &[record]).rows().to_vec();
                 assert_eq!(filled(old.clone()), filled(record.clone()), "{name}");
             }
         }

@@ -1,4 +1,4 @@
-//! What this device can do at most, measured: multiply-adds a second, and bytes a second through its memory.
+//! This device's measured limits: multiply-adds per second, and bytes per second through its memory.
 
 use common::ladder::Peak;
 use common::prelude::*;
@@ -32,7 +32,7 @@ const COPY: &str = "copy inside the device";
 /// The limits of one GPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// f32 operations a second, two a fused multiply-add: measured by a kernel that does nothing else.
+    /// f32 operations per second, two per fused multiply-add: measured by a kernel that does nothing else.
     pub flops: f64,
     /// Bytes a second through the memory, read and written: measured by a copy inside the device.
     pub bandwidth: f64,
@@ -131,7 +131,7 @@ mod tests {
             (back.flops / limits.flops - 1.0).abs() < 1e-12 && (back.bandwidth / limits.bandwidth - 1.0).abs() < 1e-12
         );
         let mut other = Record::begin(&Device::sim());
-        other.push(LIMITS, Table::new("limits", []));
+        other.push(LIMITS, TableBuilder::of("limits", [UNIT]).finish());
         assert!(Limits::of_run(&other).unwrap_err().to_string().contains("has no column `limit`"));
     }
 

@@ -2,7 +2,7 @@
 
 use common::prelude::*;
 use common::record::Record;
-use common::table::{Column, Table};
+use common::table::{ColumnSpec, Table, TableBuilder};
 use media::photo::Photo;
 
 use crate::limits::{LIMITS, Limits};
@@ -34,21 +34,23 @@ fn find<'a>(tables: &'a [TableSpec], name: &str) -> Result<&'a TableSpec> {
 
 /// The list itself as a table.
 pub fn list() -> Table {
-    let columns = [Column::text("name"), Column::text("shows"), Column::text("here")];
-    let mut table = Table::new("tables of `cargo run -p phase5-bench`", columns);
+    const NAME: ColumnSpec = ColumnSpec::text("name", "name");
+    const SHOWS: ColumnSpec = ColumnSpec::text("shows", "shows");
+    const HERE: ColumnSpec = ColumnSpec::text("here", "here");
+    let mut table = TableBuilder::of("tables of `cargo run -p phase5-bench`", [NAME, SHOWS, HERE]);
     for TableSpec { name, shows, so_far, make, .. } in TABLES {
         let here = match make {
             Make::ArrivesWith(phase) => phase,
             _ if so_far.is_empty() => "yes",
             _ => "in part",
         };
-        table.row([(*name).into(), (*shows).into(), here.into()]);
+        table.row().set(NAME, *name).set(SHOWS, *shows).set(HERE, here).complete();
         if !so_far.is_empty() {
             table.note(format!("{name}: {so_far}"));
         }
     }
     table.note("A phase under `here`: the table arrives with it.");
-    table
+    table.finish()
 }
 
 /// Makes tables, each once.
@@ -137,34 +139,42 @@ impl Runner {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use common::table::Column;
-
     use super::*;
+
+    fn names(specs: &[&TableSpec]) -> Vec<&'static str> {
+        specs.iter().map(|spec| spec.name).collect()
+    }
 
     #[test]
     fn no_name_selects_all_that_are_here_and_names_keep_the_order_of_the_course() {
-        let names = |specs: Vec<&TableSpec>| specs.iter().map(|spec| spec.name).collect::<Vec<_>>();
-        assert_eq!(
-            names(select(&[]).unwrap()),
-            [
-                "transfer",
-                "gemm",
-                "conv",
-                "norm",
-                "layers",
-                "resnet-single",
-                "resnet-batch",
-                "memory",
-                "accuracy",
-                "linear-relu",
-                "autoencoder",
-                "attention",
-                "video",
-                "claims"
-            ]
-        );
+        let all = select(&[]).unwrap();
+        let later = |spec: &&TableSpec| matches!(spec.make, Make::ArrivesWith(_));
+        assert_eq!(all.len() + TABLES.iter().filter(later).count(), TABLES.len());
+        assert!(all.iter().all(|spec| !spec.columns.is_empty() && !later(spec)));
+        // As they were recorded, and the course begins with copies and ends with claims.
+        for record in crate::records().unwrap() {
+            let recorded: Vec<&str> = record.tables.iter().map(|named| named.name.as_str()).collect();
+            let mut rest = recorded.iter().filter(|name| **name != LIMITS);
+            for name in names(&all).iter().filter(|name| recorded.contains(name)) {
+                assert_eq!(rest.next(), Some(name), "{recorded:?}");
+            }
+            assert_eq!(rest.next(), None, "a recorded table that a run does not make");
+        }
+        assert_eq!((all[0].name, all[all.len() - 1].name), ("transfer", "claims"));
         let asked = ["layers", "transfer", "layers"].map(str::to_owned);
-        assert_eq!(names(select(&asked).unwrap()), ["transfer", "layers"]);
+        assert_eq!(names(&select(&asked).unwrap()), ["transfer", "layers"]);
+    }
+
+    #[test]
+    fn a_name_means_one_table_and_one_can_be_typed() {
+        let mut all: Vec<&str> = TABLES.iter().map(|spec| spec.name).collect();
+        let can_be_typed = |name: &&str| {
+            name.starts_with(|c: char| c.is_ascii_lowercase())
+                && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+        };
+        assert!(all.iter().all(can_be_typed), "{all:?}");
+        all.sort_unstable();
+        assert!(all.windows(2).all(|pair| pair[0] != pair[1]), "{all:?}");
     }
 
     #[test]
@@ -186,9 +196,10 @@ mod tests {
 
     /// A table of one number, how often it was made: `what` is wrong with it.
     fn counted(count: &AtomicUsize, what: &str) -> Result<FinishedTable> {
-        let mut table = Table::new("count", [Column::number("times", 0)]);
-        table.row([(count.fetch_add(1, Ordering::Relaxed) + 1).into()]);
-        Ok(FinishedTable { table, wrong: vec![what.to_owned()] })
+        const TIMES: ColumnSpec = ColumnSpec::number("times", "times", 0);
+        let mut table = TableBuilder::of("count", [TIMES]);
+        table.row().set(TIMES, count.fetch_add(1, Ordering::Relaxed) + 1).complete();
+        Ok(FinishedTable { table: table.finish(), wrong: vec![what.to_owned()] })
     }
 
     #[test]
@@ -205,7 +216,7 @@ mod tests {
                     from: |run| {
                         let run = run.expect("both are made");
                         assert!(run.table("a").is_some() && run.table("b").is_some() && run.table("c").is_none());
-                        Ok(FinishedTable { table: Table::new("sum", []), wrong: vec!["sum".to_owned()] })
+                        counted(&AtomicUsize::new(0), "sum")
                     },
                 },
             },
@@ -216,15 +227,15 @@ mod tests {
         let mut runner = Runner { tables: &SPECS, ..Runner::new(Device::sim(), Photo::built_in(), Vec::new()) };
         let mut wrong = Vec::new();
         let run = runner.with_finished(&["b"], &mut wrong).unwrap();
-        assert_eq!(run.table("b").unwrap().rows, [[1usize.into()]]);
+        assert_eq!(run.table("b").unwrap().rows(), [[1usize.into()]]);
         // On a simulator only a record has what a table can be derived from; here the run takes its place.
         let run = runner.with_finished(&["a", "b"], &mut wrong).unwrap();
-        assert_eq!(run.table("a").unwrap().rows, [[2usize.into()]]);
+        assert_eq!(run.table("a").unwrap().rows(), [[2usize.into()]]);
         assert_eq!(wrong, ["b", "a"], "each is told once");
         let Make::Derived { from, .. } = SPECS[0].make else { panic!() };
         assert_eq!(from(Some(&run)).unwrap().wrong, ["sum"]);
-        assert_eq!(runner.make(&SPECS[1]).unwrap().table.rows, [[2usize.into()]], "made once");
-        assert_eq!(runner.make(&SPECS[3]).unwrap().table.rows, [[3usize.into()]]);
+        assert_eq!(runner.make(&SPECS[1]).unwrap().table.rows(), [[2usize.into()]], "made once");
+        assert_eq!(runner.make(&SPECS[3]).unwrap().table.rows(), [[3usize.into()]]);
     }
 
     #[test]

@@ -13,13 +13,18 @@ use std::time::{Duration, Instant};
 
 use common::prelude::*;
 use common::progress::Progress;
-use common::table::{Cell, Column, Table};
+use common::table::{Cell, ColumnSpec, Table, TableBuilder};
 
 use super::{BROKEN, Broken, Version};
-use crate::title;
 
 /// The table's name in a record.
 pub const TABLE: &str = "broken";
+
+const KERNEL: ColumnSpec = ColumnSpec::text("kernel", "kernel");
+const BUG: ColumnSpec = ColumnSpec::text("bug", "bug");
+const PLAIN: ColumnSpec = ColumnSpec::text("plain run", "plain run");
+const SANITIZER: ColumnSpec = ColumnSpec::text("compute-sanitizer", "compute-sanitizer");
+const SIMULATOR: ColumnSpec = ColumnSpec::text("simulator", "simulator");
 
 const TOOLS: [&str; 4] = ["memcheck", "racecheck", "initcheck", "synccheck"];
 /// `compute-sanitizer`'s exit status if it found something; the command itself never uses it.
@@ -34,8 +39,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// # Errors
 /// [`Error::Io`] if `program` cannot be run; as [`Broken::run`].
 pub fn compare(device: &Device, program: &Path) -> Result<Table> {
-    let columns = ["kernel", "bug", "plain run", "compute-sanitizer", "simulator"].map(Column::text);
-    let mut table = Table::new(title("which tool found what", device), columns);
+    let mut table = crate::table("which tool found what", device, &[KERNEL, BUG, PLAIN, SANITIZER, SIMULATOR]);
     let gpu = Gpu { device: device.short_name(), program, sanitizer: sanitizer() };
     let progress = Progress::new(BROKEN.len() as u64, "");
     for entry in &BROKEN {
@@ -45,10 +49,11 @@ pub fn compare(device: &Device, program: &Path) -> Result<Table> {
             // One after another, so that a race behaves as it does with nothing else on the GPU.
             false => [gpu.plain(entry)?, gpu.tools(entry, &mut table)?],
         };
-        table.row([entry.number.into(), entry.title.into(), plain, tools, simulated(entry)?]);
+        let row = table.row().set(KERNEL, entry.number).set(BUG, entry.title);
+        row.set(PLAIN, plain).set(SANITIZER, tools).set(SIMULATOR, simulated(entry)?).complete();
         progress.inc(1);
     }
-    Ok(table)
+    Ok(table.finish())
 }
 
 const NO_GPU: &str = "not run: this needs a GPU";
@@ -92,7 +97,7 @@ impl Gpu<'_> {
     }
 
     /// The tools that find something. If a tool gives no answer, the reason becomes a note of the table.
-    fn tools(&self, entry: &Broken, table: &mut Table) -> Result<Cell> {
+    fn tools(&self, entry: &Broken, table: &mut TableBuilder) -> Result<Cell> {
         let Some(sanitizer) = &self.sanitizer else { return Ok(Cell::absent(NO_SANITIZER)) };
         // In parallel, since each takes seconds to start.
         let children: Vec<Child> = TOOLS
@@ -114,8 +119,8 @@ impl Gpu<'_> {
                 }
                 // The command's own exit status: the values are right, or not.
                 Some((_, Some(0 | 1))) => {}
-                Some((status, _)) => drop(table.note(format!("{tool} gave no answer for {}: {status}", entry.number))),
-                None => drop(table.note(format!("{tool} gave no answer for {}: {NO_END}", entry.number))),
+                Some((status, _)) => table.note(format!("{tool} gave no answer for {}: {status}", entry.number)),
+                None => table.note(format!("{tool} gave no answer for {}: {NO_END}", entry.number)),
             }
         }
         Ok(if finders.is_empty() { "–".into() } else { finders.into() })
@@ -175,8 +180,8 @@ mod tests {
     #[test]
     fn the_simulator_fills_its_own_column_and_says_what_the_others_take() {
         let table = compare(&super::super::simulator(), Path::new("not run")).unwrap();
-        assert_eq!(table.rows.len(), BROKEN.len());
-        for (row, entry) in table.rows.iter().zip(&BROKEN) {
+        assert_eq!(table.rows().len(), BROKEN.len());
+        for (row, entry) in table.rows().iter().zip(&BROKEN) {
             assert_eq!(row[..2], [entry.number.into(), entry.title.into()]);
             assert_eq!(row[2..4], [Cell::absent(NO_GPU), Cell::absent(NO_GPU)]);
             assert!(!matches!(row[4], Cell::Absent(_)), "{}", entry.name);

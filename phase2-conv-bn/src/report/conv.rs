@@ -2,10 +2,10 @@
 
 use common::ladder::{Contest, Expected, LoadedStep, columns};
 use common::prelude::*;
-use common::table::{Cell, Column, Table};
+use common::table::{Cell, ColumnSpec, Table, TableBuilder};
 use common::timing::{Bench, Queue};
 
-use super::{Part, Report, step_table};
+use super::{IDEA, Part, Report, step_table};
 use crate::conv::shapes::{NOTATION, Shape, shape};
 use crate::conv::{Choice, Conv, LADDER, step04_im2col};
 
@@ -18,19 +18,30 @@ pub const PART: Part = Part {
     run,
 };
 
-/// A kind of window: what to call it, its shape on the simulator, and on a GPU, where it is one of ResNet18's.
+/// A kind of window: its column, its shape on the simulator, and on a GPU, where it is one of ResNet18's.
 struct Kind {
-    name: &'static str,
+    /// The column of [`loads_table`], which is called as it is.
+    loads: ColumnSpec,
     simulated: Shape,
     measured: Shape,
 }
 
 /// On the simulator 2 × 16 × 16 pixels and 64 output channels in all of them, which are whole tiles of every step.
 const KINDS: [Kind; 3] = [
-    Kind { name: "3×3", simulated: shape(64, 64, 3, 1, 16).images(2), measured: shape(64, 64, 3, 1, 56).images(32) },
-    Kind { name: "7×7/2", simulated: shape(3, 64, 7, 2, 32).images(2), measured: shape(3, 64, 7, 2, 224).images(32) },
     Kind {
-        name: "1×1/2", simulated: shape(64, 64, 1, 2, 32).images(2), measured: shape(64, 128, 1, 2, 56).images(32)
+        loads: ColumnSpec::number("3×3", "3×3", 3),
+        simulated: shape(64, 64, 3, 1, 16).images(2),
+        measured: shape(64, 64, 3, 1, 56).images(32),
+    },
+    Kind {
+        loads: ColumnSpec::number("7×7/2", "7×7/2", 3),
+        simulated: shape(3, 64, 7, 2, 32).images(2),
+        measured: shape(3, 64, 7, 2, 224).images(32),
+    },
+    Kind {
+        loads: ColumnSpec::number("1×1/2", "1×1/2", 3),
+        simulated: shape(64, 64, 1, 2, 32).images(2),
+        measured: shape(64, 128, 1, 2, 56).images(32),
     },
 ];
 
@@ -57,11 +68,11 @@ fn run(device: &Device) -> Result<Report> {
 
 /// What is new in each step.
 fn steps() -> Table {
-    let mut table = Table::new("the convolution ladder", [Column::text("step"), Column::text("idea")]);
+    let mut table = TableBuilder::of("the convolution ladder", [columns::STEP, IDEA]);
     for step in LADDER {
-        table.row([step.title().into(), step.idea().into()]);
+        table.row().set(columns::STEP, step.title()).set(IDEA, step.idea()).complete();
     }
-    table
+    table.finish()
 }
 
 /// Every step on one shape: the table, what in it is wrong, and each step's loads.
@@ -136,55 +147,61 @@ impl ConvProblem {
     }
 }
 
-/// A row a step, a column a kind of window.
+/// A row per step, a column per kind of window.
 fn loads_table(device: &Device, loads: &[Vec<Cell>]) -> Table {
-    let columns = KINDS.iter().map(|kind| Column::number(kind.name, 3));
     let title = format!("loads of global memory a multiply-add, on {}", device.short_name());
-    let mut table = Table::new(title, [Column::text("step")].into_iter().chain(columns));
+    let mut table = TableBuilder::of(title, [columns::STEP].into_iter().chain(KINDS.map(|kind| kind.loads)));
     for (at, step) in LADDER.iter().enumerate() {
-        let cells = loads.iter().filter_map(|of_kind| of_kind.get(at).cloned());
-        table.row([Cell::from(step.title())].into_iter().chain(cells));
+        let cells = KINDS.iter().zip(loads).filter_map(|(kind, of_kind)| Some((kind.loads, of_kind.get(at)?.clone())));
+        table.row().set(columns::STEP, step.title()).set_all(cells).complete();
     }
     table.note(
         "Instructions of a warp, of 4 bytes a lane or 16, copies by cp.async too, for each multiply-add of a warp.",
     );
-    table
+    table.finish()
+}
+
+/// The columns of [`shapes`].
+mod shape_columns {
+    use common::table::ColumnSpec;
+
+    pub const CONVOLUTION: ColumnSpec = ColumnSpec::text("convolution", "convolution");
+    pub const GFLOP: ColumnSpec = ColumnSpec::number("GFLOP", "GFLOP", 2);
+    pub const INPUT: ColumnSpec = ColumnSpec::number("input MB", "input MB", 1);
+    pub const IM2COL: ColumnSpec = ColumnSpec::number("im2col MB", "im2col MB", 1);
+    pub const CHOSEN: ColumnSpec = ColumnSpec::text("chosen", "chosen");
+    pub const TILE: ColumnSpec = ColumnSpec::text("tile", "tile");
+    pub const CUTS: ColumnSpec = ColumnSpec::number("cuts", "cuts", 0);
+    pub const MODEL_MS: ColumnSpec = ColumnSpec::number("model ms", "model ms", 4);
+    pub const ALL: [ColumnSpec; 8] = [CONVOLUTION, GFLOP, INPUT, IM2COL, CHOSEN, TILE, CUTS, MODEL_MS];
 }
 
 /// ResNet18's and a U-Net's convolutions: their floor, im2col's matrix, and what is chosen.
 fn shapes(device: &Device) -> Result<Table> {
+    use shape_columns::*;
     let processors = device.properties().multiprocessors.unwrap_or(H200) as usize;
-    let columns = [
-        Column::text("convolution"),
-        Column::number("GFLOP", 2),
-        Column::number("input MB", 1),
-        Column::number("im2col MB", 1),
-        Column::text("chosen"),
-        Column::text("tile"),
-        Column::number("cuts", 0),
-        Column::number("model ms", 4),
-    ];
     let title = format!("im2col's matrix and the chosen step, for {processors} multiprocessors");
-    let mut table = Table::new(title, columns);
+    let mut table = TableBuilder::of(title, ALL);
     for shape in Shape::all() {
         let (x, w) = (Tensor::zeros(&shape.input()), Tensor::zeros(&shape.weight()));
         let matrix = step04_im2col::STEP.load(device).and_then(|im2col| im2col.workspace_bytes(&x, &w, shape.params()));
         let Choice { step, tile, cuts, microseconds } = Choice::new(&x, &w, shape.params(), false, processors)?;
-        table.row([
-            shape.name().into(),
-            (shape.cost().flops / 1e9).into(),
-            (size_of_val(x.as_slice()?) as f64 / 1e6).into(),
-            Cell::from_result(matrix.map(|bytes| bytes as f64 / 1e6))?,
-            step.title().into(),
-            tile.map_or_else(|| Cell::absent(ONE_TILE), Cell::from),
-            cuts.into(),
-            Cell::or_absent(microseconds.map(|time| time / 1e3), "the model does not know this step"),
-        ]);
+        table
+            .row()
+            .set(CONVOLUTION, shape.name())
+            .set(GFLOP, shape.cost().flops / 1e9)
+            .set(INPUT, size_of_val(x.as_slice()?) as f64 / 1e6)
+            .set(IM2COL, Cell::from_result(matrix.map(|bytes| bytes as f64 / 1e6))?)
+            .set(CHOSEN, step.title())
+            .set(TILE, tile.map_or_else(|| Cell::absent(ONE_TILE), Cell::from))
+            .set(CUTS, cuts)
+            .set(MODEL_MS, Cell::or_absent(microseconds.map(|time| time / 1e3), "the model does not know this step"))
+            .complete();
     }
     table.note(NOTATION);
     table.note(
         "tile: output channels × pixels of a block. cuts: blocks among which its taps are cut. model ms: with the weights' \
          transform, if it is Winograd.",
     );
-    Ok(table)
+    Ok(table.finish())
 }

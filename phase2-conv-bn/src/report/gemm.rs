@@ -3,10 +3,10 @@
 use common::ladder::{Contest, Cost, Expected, LoadedStep, columns};
 use common::prelude::*;
 use common::reference;
-use common::table::{Column, Table};
+use common::table::{Table, TableBuilder};
 use common::timing::{Bench, Queue};
 
-use super::{Part, Report, step_table};
+use super::{IDEA, Part, Report, step_table};
 use crate::gemm::{Epilogue, Gemm, LADDER, Layout};
 
 /// `cargo run -p phase2-conv-bn -- gemm`.
@@ -36,11 +36,11 @@ fn run(device: &Device) -> Result<Report> {
 
 /// What is new in each step.
 fn steps() -> Table {
-    let mut table = Table::new("the GEMM ladder", [Column::text("step"), Column::text("idea")]);
+    let mut table = TableBuilder::of("the GEMM ladder", [columns::STEP, IDEA]);
     for step in LADDER {
-        table.row([step.title().into(), step.idea().into()]);
+        table.row().set(columns::STEP, step.title()).set(IDEA, step.idea()).complete();
     }
-    table
+    table.finish()
 }
 
 /// Every step on one product.

@@ -4,10 +4,10 @@ use common::check::{self, Mismatch, Tolerance};
 use common::ladder::{self, Contest, Cost, Expected, LadderTable, Outcome, StepRun, columns, if_supported};
 use common::prelude::*;
 use common::reference;
-use common::table::{Column, DeviceKind, Table, TableBuilder};
+use common::table::{ColumnSpec, DeviceKind, Table, TableBuilder};
 use common::timing::{Bench, Queue};
 
-use super::{Part, Report, step_table};
+use super::{IDEA, Part, Report, step_table};
 use crate::linear::backward::Backward;
 use crate::linear::traffic::Traffic;
 use crate::linear::{LADDER, LIBRARY, Step, add_bias_and_clip};
@@ -42,13 +42,15 @@ fn run(device: &Device) -> Result<Report> {
 
 /// What is new in each version.
 fn steps() -> Table {
-    let mut table = Table::new("linear: y = relu(x·Wᵀ + b)", [Column::text("version"), Column::text("idea")]);
+    const VERSION: ColumnSpec = traffic_columns::VERSION;
+    let mut table = TableBuilder::of("linear: y = relu(x·Wᵀ + b)", [VERSION, IDEA]);
+    let mut row = |version: &str, idea: &str| table.row().set(VERSION, version).set(IDEA, idea).complete();
     for step in LADDER {
-        table.row([title(step).into(), step.idea().into()]);
+        row(&title(step), step.idea());
     }
-    table.row(["∇ fused".into(), "both products mask dy while they load it; nothing is allocated".into()]);
-    table.row(["∇ separate".into(), "the masked dy is allocated and written, and both products read it".into()]);
-    table
+    row("∇ fused", "both products mask dy while they load it; nothing is allocated");
+    row("∇ separate", "the masked dy is allocated and written, and both products read it");
+    table.finish()
 }
 
 /// `1 naive`.

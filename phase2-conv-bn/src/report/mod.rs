@@ -53,6 +53,9 @@ pub fn records() -> Result<Vec<Record>> {
     common::records!()
 }
 
+/// What is new in a step.
+pub(crate) const IDEA: ColumnSpec = ColumnSpec::text("idea", "idea");
+
 /// The columns of a ladder: what the simulator counts, what a GPU takes, and the check.
 const STEP_COLUMNS: [ColumnSpec; 9] = [
     columns::STEP,

@@ -4,10 +4,10 @@ use common::check::compare;
 use common::ladder::{LadderTable, columns};
 use common::prelude::*;
 use common::reference;
-use common::table::{Cell, Column, ColumnSpec, Table};
+use common::table::{Column, ColumnSpec, Table, TableBuilder};
 use common::timing::{Bench, Queue};
 
-use super::{Part, Report};
+use super::{IDEA, Part, Report};
 use crate::Step;
 use crate::norm::ladders::{Operation, Problem, Rung};
 use crate::norm::{batch_norm, ladders, relu, statistics};
@@ -40,17 +40,18 @@ fn bench() -> Bench {
 
 /// What is new in each step.
 fn steps() -> Table {
-    fn of<M: Copy>(table: &mut Table, operation: &str, ladder: &[Step<M>]) {
+    fn of<M: Copy>(table: &mut TableBuilder, operation: &str, ladder: &[Step<M>]) {
         for step in ladder {
-            table.row([operation.into(), step.title().into(), step.idea().into()]);
+            let row = table.row().set(OPERATION, operation).set(columns::STEP, step.title());
+            row.set(IDEA, step.idea()).complete();
         }
     }
-    let columns = [Column::text("operation"), Column::text("step"), Column::text("idea")];
-    let mut table = Table::new("the ladders of what memory limits", columns);
+    let columns = [OPERATION, columns::STEP, IDEA];
+    let mut table = TableBuilder::of("the ladders of what memory limits", columns);
     of(&mut table, "BatchNorm", batch_norm::LADDER);
     of(&mut table, "ReLU", relu::LADDER);
     of(&mut table, "statistics", statistics::LADDER);
-    table
+    table.finish()
 }
 
 const OPERATION: ColumnSpec = ColumnSpec::text("operation", "operation");
@@ -119,20 +120,21 @@ fn planes(device: &Device, wrong: &mut Vec<String>) -> Result<Table> {
 
 /// The variance of the same values around larger and larger means.
 fn means(device: &Device, wrong: &mut Vec<String>) -> Result<Table> {
-    let mut columns = vec![Column::identity("mean"), Column::number("in f64", 4)];
-    columns.extend(statistics::LADDER.iter().map(|step| Column::number(step.title(), 4)));
-    columns.push(Column::text("check"));
+    const MEAN: ColumnSpec = ColumnSpec::identity("mean", "mean");
+    const IN_F64: ColumnSpec = ColumnSpec::number("in f64", "in f64", 4);
+    let of_steps: Vec<Column> = statistics::LADDER.iter().map(|step| Column::number(step.title(), 4)).collect();
+    let columns = [MEAN.into(), IN_F64.into()].into_iter().chain(of_steps.clone()).chain([columns::CHECK.into()]);
     let title = format!("the variance of 3136 values within 1 of a mean, on {}", device.short_name());
-    let mut table = Table::new(title, columns);
+    let mut table = TableBuilder::of(title, columns);
     let stream = device.stream();
     for centre in MEANS {
         let values = Tensor::random(&ONE_CHANNEL, 1).into_vec()?;
         let input = Tensor::from_vec(&ONE_CHANNEL, values.into_iter().map(|value| centre + value).collect())?;
         let expected = reference::statistics(&input)?;
         let x = input.to_device(device)?;
-        let mut cells: Vec<Cell> = vec![f64::from(centre).into(), expected.variance[0].into()];
+        let mut row = table.row().set(MEAN, centre).set(IN_F64, expected.variance[0]);
         let mut check = "ok";
-        for step in statistics::LADDER {
+        for (step, column) in statistics::LADDER.iter().zip(&of_steps) {
             let [mut mean, mut variance] = [Tensor::empty_on(device, &[1])?, Tensor::empty_on(device, &[1])?];
             stream.poison(variance.buffer_mut()?)?;
             step.load(device)?.launch(&stream, &x, &mut mean, &mut variance)?;
@@ -142,10 +144,9 @@ fn means(device: &Device, wrong: &mut Vec<String>) -> Result<Table> {
                 wrong.push(format!("the variance around {centre} by {}: {mismatch}", step.title()));
                 check = "WRONG";
             }
-            cells.push(variance[0].into());
+            row = row.set(column, variance[0]);
         }
-        cells.push(check.into());
-        table.row(cells);
+        row.set(columns::CHECK, check).complete();
     }
     // The profiles are of no use here, and not to be counted as those of the next part.
     device.as_sim().map(|sim| sim.take_profiles());
@@ -153,5 +154,5 @@ fn means(device: &Device, wrong: &mut Vec<String>) -> Result<Table> {
         "in f64: of the values as f32 has them. check: each step within what its own method may be off by, which at a large mean is \
          more than the variance for all but the last.",
     );
-    Ok(table)
+    Ok(table.finish())
 }

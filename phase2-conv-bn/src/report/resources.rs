@@ -4,7 +4,7 @@ use common::compile::KernelSource;
 use common::compile::ship::shipped_path;
 use common::prelude::*;
 use common::ptx_sim::ptxas;
-use common::table::{Cell, Column, Table};
+use common::table::{ColumnSpec, TableBuilder};
 
 use super::{Part, Report};
 use crate::norm::{batch_norm, relu, statistics};
@@ -21,6 +21,13 @@ pub const PART: Part = Part {
 
 /// What the shipped PTX is compiled for where there is no GPU: an H100 or H200.
 const ARCHITECTURE: &str = "sm_90";
+
+const KERNEL: ColumnSpec = ColumnSpec::text("kernel", "kernel");
+const REGISTERS: ColumnSpec = ColumnSpec::number("registers", "registers", 0);
+const SHARED: ColumnSpec = ColumnSpec::number("shared bytes", "shared bytes", 0);
+const STACK: ColumnSpec = ColumnSpec::number("stack bytes", "stack bytes", 0);
+const SPILLED: ColumnSpec = ColumnSpec::number("spilled bytes", "spilled bytes", 0);
+const READ_BACK: ColumnSpec = ColumnSpec::number("read back", "read back", 0);
 
 /// The kernel files of this phase.
 fn sources() -> impl Iterator<Item = &'static KernelSource> {
@@ -40,28 +47,23 @@ fn run(device: &Device) -> Result<Report> {
         Some((major, minor)) => format!("sm_{major}{minor}"),
         None => ARCHITECTURE.to_owned(),
     };
-    let columns = [
-        Column::text("kernel"),
-        Column::number("registers", 0),
-        Column::number("shared bytes", 0),
-        Column::number("stack bytes", 0),
-        Column::number("spilled bytes", 0),
-        Column::number("read back", 0),
-    ];
-    let mut table = Table::new(format!("resources of each kernel, compiled for {architecture}"), columns);
+    let columns = [KERNEL, REGISTERS, SHARED, STACK, SPILLED, READ_BACK];
+    let mut table = TableBuilder::of(format!("resources of each kernel, compiled for {architecture}"), columns);
     for source in sources() {
         let path = source.path().map(|path| shipped_path(&path)).unwrap_or_default();
         match ptxas::resources(&path, &architecture) {
             Ok(kernels) => kernels.iter().for_each(|kernel| {
-                let numbers = [kernel.registers, kernel.shared, kernel.stack, kernel.spill_stores, kernel.spill_loads];
-                let numbers = numbers.map(|number| Cell::from(u64::from(number)));
-                let name = format!("{}: {}", source.name, kernel.kernel);
-                table.row([Cell::from(name)].into_iter().chain(numbers));
+                let numbers = [
+                    (REGISTERS, kernel.registers),
+                    (SHARED, kernel.shared),
+                    (STACK, kernel.stack),
+                    (SPILLED, kernel.spill_stores),
+                    (READ_BACK, kernel.spill_loads),
+                ];
+                let row = table.row().set(KERNEL, format!("{}: {}", source.name, kernel.kernel));
+                row.set_all(numbers.map(|(column, number)| (column, u64::from(number).into()))).complete();
             }),
-            Err(reason) => {
-                let unknown = (0..5).map(|_| Cell::absent(reason.as_str()));
-                table.row([Cell::from(&*source.name)].into_iter().chain(unknown));
-            }
+            Err(reason) => table.row().set(KERNEL, &*source.name).finish(&reason),
         }
     }
     table.note(
@@ -72,5 +74,5 @@ fn run(device: &Device) -> Result<Report> {
     if let Ok(version) = ptxas::version() {
         table.note(format!("By ptxas {version} for {architecture}, of the PTX shipped beside each kernel."));
     }
-    Ok(Report { tables: vec![table], wrong: Vec::new() })
+    Ok(Report { tables: vec![table.finish()], wrong: Vec::new() })
 }

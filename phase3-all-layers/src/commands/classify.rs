@@ -4,7 +4,7 @@ use std::path::Path;
 
 use common::prelude::*;
 use common::progress::Progress;
-use common::table::{Column, Table};
+use common::table::{ColumnSpec, Table, TableBuilder};
 use media::photo::{self, Photo};
 
 use crate::backends::{Cpu, OnHost, Unfused, infer};
@@ -35,31 +35,25 @@ pub fn classify(device: &Device, photos: &[Photo], weights: Option<&Path>) -> cr
     let logits = logits(device, config, &parameters, photos, &progress)?;
     progress.finish();
 
-    let columns = [
-        Column::text("photo"),
-        Column::identity("rank"),
-        Column::text("class"),
-        Column::number("number", 0),
-        Column::number("%", 2),
-    ];
-    let mut table = Table::new(format!("ResNet18 on {}", device.short_name()), columns);
+    const PHOTO: ColumnSpec = ColumnSpec::text("photo", "photo");
+    const RANK: ColumnSpec = ColumnSpec::identity("rank", "rank");
+    const CLASS: ColumnSpec = ColumnSpec::text("class", "class");
+    const NUMBER: ColumnSpec = ColumnSpec::number("number", "number", 0);
+    const PERCENT: ColumnSpec = ColumnSpec::number("%", "%", 2);
+    let columns = [PHOTO, RANK, CLASS, NUMBER, PERCENT];
+    let mut table = TableBuilder::of(format!("ResNet18 on {}", device.short_name()), columns);
     for (photo, logits) in photos.iter().zip(logits.chunks(config.classes)) {
         for (rank, (class, probability)) in (1usize..).zip(likeliest(logits)) {
-            let name = shortened(photo.name(), NAME);
-            table.row([
-                name.into(),
-                rank.into(),
-                imagenet::NAMES[class].into(),
-                class.into(),
-                (100.0 * probability).into(),
-            ]);
+            let row = table.row().set(PHOTO, shortened(photo.name(), NAME)).set(RANK, rank);
+            let row = row.set(CLASS, imagenet::NAMES[class]).set(NUMBER, class);
+            row.set(PERCENT, 100.0 * probability).complete();
         }
     }
     table.note("class and number: ImageNet's, counted from 0 in torchvision's order.");
     if weights.is_none() {
         table.note("The weights are untrained, so the classes mean nothing. `--weights FILE` takes torchvision's.");
     }
-    Ok(table)
+    Ok(table.finish())
 }
 
 /// The network's logits of `photos`, in their order.

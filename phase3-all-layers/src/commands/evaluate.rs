@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use common::prelude::*;
 use common::progress::Progress;
-use common::table::{Column, Table};
+use common::table::{ColumnSpec, Table, TableBuilder};
 use media::photo::{self, Photo};
 use rayon::prelude::*;
 
@@ -54,22 +54,16 @@ pub struct Evaluation {
 impl Evaluation {
     /// A table of one row.
     pub fn table(&self, title: impl Into<String>) -> Table {
-        let columns = [
-            Column::number("photos", 0),
-            Column::number("unreadable", 0),
-            Column::number("top-1 %", 3),
-            Column::number("top-5 %", 3),
-            Column::number("images/s", 1),
-        ];
-        let mut table = Table::new(title, columns);
+        const PHOTOS: ColumnSpec = ColumnSpec::number("photos", "photos", 0);
+        const UNREADABLE: ColumnSpec = ColumnSpec::number("unreadable", "unreadable", 0);
+        const TOP_1: ColumnSpec = ColumnSpec::number("top-1 %", "top-1 %", 3);
+        const TOP_5: ColumnSpec = ColumnSpec::number("top-5 %", "top-5 %", 3);
+        const RATE: ColumnSpec = ColumnSpec::number("images/s", "images/s", 1);
+        let mut table = TableBuilder::of(title, [PHOTOS, UNREADABLE, TOP_1, TOP_5, RATE]);
         let rate = self.photos as f64 / self.time.as_secs_f64();
-        table.row([
-            self.photos.into(),
-            self.unreadable.len().into(),
-            self.percent(self.top1).into(),
-            self.percent(self.top5).into(),
-            rate.into(),
-        ]);
+        let row = table.row().set(PHOTOS, self.photos).set(UNREADABLE, self.unreadable.len());
+        let row = row.set(TOP_1, self.percent(self.top1)).set(TOP_5, self.percent(self.top5));
+        row.set(RATE, rate).complete();
         table.note("images/s: with reading, decoding and resizing on the CPU.");
         for what in self.unreadable.iter().take(NAMED) {
             table.note(format!("Left out: {what}"));
@@ -80,7 +74,7 @@ impl Evaluation {
         if let Some(first) = self.empty.first() {
             table.note(format!("Folders without a photo: {}, `{first}` the first.", self.empty.len()));
         }
-        table
+        table.finish()
     }
 
     fn percent(&self, count: usize) -> f64 {

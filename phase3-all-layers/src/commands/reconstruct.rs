@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use common::prelude::*;
-use common::table::{Column, Table};
+use common::table::{ColumnSpec, Table, TableBuilder};
 use media::plot::{Drawing, LinePlot};
 
 use crate::backends::{Cpu, OnHost, Reliable, Unfused};
@@ -90,11 +90,12 @@ pub fn scores_of(
 
     let name = sound.file_name().unwrap_or_default().to_string_lossy();
     let title = format!("Reconstruction error of {name}");
-    let mut second = Column::identity("s");
-    second.decimals = Some(3);
-    let mut table = Table::new(&title, [Column::identity("frame"), second, Column::number("score", 6)]);
+    const FRAME: ColumnSpec = ColumnSpec::identity("frame", "frame");
+    const SECOND: ColumnSpec = ColumnSpec { decimals: Some(3), ..ColumnSpec::identity("s", "s") };
+    const SCORE: ColumnSpec = ColumnSpec::number("score", "score", 6);
+    let mut table = TableBuilder::of(&title, [FRAME, SECOND, SCORE]);
     for (frame, &score) in scores.iter().enumerate() {
-        table.row([frame.into(), audio::second(frame).into(), score.into()]);
+        table.row().set(FRAME, frame).set(SECOND, audio::second(frame)).set(SCORE, score).complete();
     }
     let mean = scores.iter().sum::<f64>() / scores.len() as f64;
     table.note(format!("score: the mean squared error of a frame's {} values; {mean:.6} on average.", config.mels));
@@ -111,7 +112,7 @@ pub fn scores_of(
     for path in plot.save(plots, &stem)? {
         table.note(format!("Plot: {}", path.display()));
     }
-    Ok(table)
+    Ok(table.finish())
 }
 
 #[cfg(test)]
@@ -163,7 +164,7 @@ mod tests {
         // 16 frames, of which one is left over.
         let scores: Vec<(f64, f64)> =
             table
-                .rows
+                .rows()
                 .iter()
                 .map(|row| {
                     if let [_, Cell::Number(s), Cell::Number(score)] = row[..] { (s, score) } else { panic!("{row:?}") }

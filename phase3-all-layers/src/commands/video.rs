@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use common::prelude::*;
 use common::progress::Progress;
 use common::reference::DiffusionParams;
-use common::table::{Column, Table};
+use common::table::{ColumnSpec, Table, TableBuilder};
 use image::{Rgb, RgbImage};
 
 use crate::backends::workspace::{Pass, Workspace};
@@ -232,19 +232,22 @@ pub fn video(
     let progress = Progress::new(frames.saturating_mul(steps) as u64, message);
     let latents = generate(device, config, &parameters, options, || progress.inc(1))?;
     progress.finish();
-    let columns =
-        [Column::text("file"), Column::number("steps", 0), Column::number("mean", 4), Column::number("std", 4)];
+    const FILE: ColumnSpec = ColumnSpec::text("file", "file");
+    const STEPS: ColumnSpec = ColumnSpec::number("steps", "steps", 0);
+    const MEAN: ColumnSpec = ColumnSpec::number("mean", "mean", 4);
+    const DEVIATION: ColumnSpec = ColumnSpec::number("std", "std", 4);
     let title = format!("Frames by the {name} U-Net on {}, {side} × {side} latents", device.short_name());
-    let mut table = Table::new(title, columns);
+    let mut table = TableBuilder::of(title, [FILE, STEPS, MEAN, DEVIATION]);
     for (path, latent) in write_frames(dir, &latents)?.iter().zip(&latents) {
         let [mean, deviation] = mean_and_deviation(latent.as_slice()?);
-        table.row([path.display().to_string().into(), (steps as f64).into(), mean.into(), deviation.into()]);
+        let row = table.row().set(FILE, path.display().to_string()).set(STEPS, steps);
+        row.set(MEAN, mean).set(DEVIATION, deviation).complete();
     }
     table.note("mean, std: of a frame's latents, all four channels.");
     if weights.is_none() {
         table.note("The weights are untrained, so the frames are noise that was filtered. `--weights FILE` takes trained ones.");
     }
-    Ok(table)
+    Ok(table.finish())
 }
 
 fn mean_and_deviation(values: &[f32]) -> [f64; 2] {

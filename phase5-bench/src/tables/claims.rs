@@ -426,7 +426,7 @@ mod tests {
 
     fn row<'a>(table: &'a Table, claim: &str) -> &'a [Cell] {
         let text = |cell: &Cell| if let Cell::Text(text) = cell { text.replace('\n', " ") } else { String::new() };
-        table.rows.iter().find(|row| text(&row[0]).starts_with(claim)).unwrap()
+        table.rows().iter().find(|row| text(&row[0]).starts_with(claim)).unwrap()
     }
 
     #[test]
@@ -460,10 +460,10 @@ mod tests {
     #[test]
     fn without_measurements_every_claim_has_a_dash() {
         let table = made(None);
-        assert!(table.rows.iter().all(|row| matches!(row[2], Cell::Absent(_))));
+        assert!(table.rows().iter().all(|row| matches!(row[2], Cell::Absent(_))));
         // A record without the tables is none.
         let empty = Record::begin(&Device::sim());
-        assert!(made(Some(&empty)).rows.iter().all(|row| matches!(row[2], Cell::Absent(_))));
+        assert!(made(Some(&empty)).rows().iter().all(|row| matches!(row[2], Cell::Absent(_))));
         assert!(
             table.to_text().lines().all(|line| line.chars().count() <= common::table::WIDTH),
             "{}",
@@ -482,6 +482,6 @@ mod tests {
         // A heading alone may change.
         let mut run = record(0.08, 0.60, 0.05);
         run.tables[0].table.columns[at].heading = "total, in ms".to_owned();
-        assert_eq!(made(Some(&run)).rows, made(Some(&record(0.08, 0.60, 0.05))).rows);
+        assert_eq!(made(Some(&run)).rows(), made(Some(&record(0.08, 0.60, 0.05))).rows());
     }
 }
