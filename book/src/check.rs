@@ -185,7 +185,7 @@ fn with_folder(file: PathBuf) -> impl Iterator<Item = PathBuf> {
     folder.into_iter().chain([file])
 }
 
-fn files_below(root: &Path) -> Result<BTreeSet<String>, BookError> {
+pub(crate) fn files_below(root: &Path) -> Result<BTreeSet<String>, BookError> {
     let mut files = BTreeSet::new();
     let mut folders = vec![(root.to_owned(), String::new())];
     while let Some((folder, prefix)) = folders.pop() {

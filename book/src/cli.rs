@@ -25,7 +25,7 @@ pub struct Cli {
     #[arg(long, conflicts_with_all = ["open", "serve", "update"])]
     pub check: bool,
 
-    /// Rewrite the generated parts of the pages first
+    /// Rewrite the generated parts of pages and doc comments first
     #[arg(long)]
     pub update: bool,
 }

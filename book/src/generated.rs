@@ -11,6 +11,9 @@
 //! ```text
 //! that is <!-- figure: phase1-infra/transfers["pinned → device" "262144" : "GB/s, events"] -->55.30<!-- /figure --> GB/s
 //! ```
+//! The doc comments of the phases' sources have such numbers too, and nothing else that is generated: rustdoc does not show the
+//! markers either.
+//!
 //! A picture is a file of its own in `book/pictures`, which the page includes: so it is a part of the page, and takes the colours of
 //! its theme, but the page stays readable.
 //!
@@ -151,6 +154,8 @@ pub struct Fresh {
     pub pictures: Vec<PictureFile>,
 }
 
+/// The end of a source's name.
+pub(crate) const SOURCE: &str = ".rs";
 /// The generator of numbers within a sentence.
 const FIGURE: &str = "figure";
 /// The end of such a number.
@@ -204,6 +209,38 @@ pub fn regions(markdown: &str) -> Result<Vec<Region<'_>>, (usize, Reason)> {
     }
 }
 
+/// The parts of `page`, which is a source if its name ends so.
+fn regions_of<'a>(page: &str, text: &'a str) -> Result<Vec<Region<'a>>, (usize, Reason)> {
+    if page.ends_with(SOURCE) { figures_of_source(text) } else { regions(text) }
+}
+
+/// The numbers in the doc comments of a source, in order.
+fn figures_of_source(source: &str) -> Result<Vec<Region<'_>>, (usize, Reason)> {
+    let mut found = Vec::new();
+    let mut offset = 0;
+    for (line, text) in (1..).zip(source.split_inclusive('\n')) {
+        if let Some(doc) = doc_comment(text) {
+            if let Some(name) = marker(doc, "BEGIN").or_else(|| marker(doc, "END")) {
+                return Err((line, Reason::BlockInSource(name.to_owned())));
+            }
+            figures(doc, line, offset + text.len() - doc.len(), &mut found)?;
+        }
+        offset += text.len();
+    }
+    Ok(found)
+}
+
+/// What follows the `//!` or `///` of a line.
+fn doc_comment(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    line.strip_prefix("//!").or_else(|| line.strip_prefix("///"))
+}
+
+/// Whether a doc comment of a source has a marker.
+pub(crate) fn has_markers(source: &str) -> bool {
+    source.lines().filter_map(doc_comment).any(|doc| doc.contains("<!--"))
+}
+
 /// Finds the numbers within a line that begins at `offset`.
 fn figures<'a>(text: &'a str, line: usize, offset: usize, found: &mut Vec<Region<'a>>) -> Result<(), (usize, Reason)> {
     let mut at = 0;
@@ -226,14 +263,14 @@ fn figures<'a>(text: &'a str, line: usize, offset: usize, found: &mut Vec<Region
     Ok(())
 }
 
-/// A page, called `page` relative to the pages' folder, with every marked part produced anew.
+/// A page, called `page` relative to the pages' folder, or a source, with every marked part produced anew.
 ///
 /// # Errors
 /// Line and reason of the first bad marker, unknown name or failing generator.
 pub fn refresh(page: &str, markdown: &str, workshop: &Workshop) -> Result<Fresh, (usize, Reason)> {
     let mut fresh = Fresh { text: String::with_capacity(markdown.len()), pictures: Vec::new() };
     let mut copied = 0;
-    for region in regions(markdown)? {
+    for region in regions_of(page, markdown)? {
         let (content, picture) = workshop.content(page, &region).map_err(|reason| (region.line, reason))?;
         fresh.pictures.extend(picture.filter(|picture| !picture.is_in_step()));
         let text = &mut fresh.text;
@@ -253,9 +290,9 @@ pub fn refresh(page: &str, markdown: &str, workshop: &Workshop) -> Result<Fresh,
     Ok(fresh)
 }
 
-/// Lines and reasons of the parts of a page that are out of step; `shown` takes the names of its pictures.
+/// Lines and reasons of the parts of a page or a source that are out of step; `shown` takes the names of its pictures.
 pub fn stale(page: &str, markdown: &str, workshop: &Workshop, shown: &mut BTreeSet<String>) -> Vec<(usize, Reason)> {
-    let regions = match regions(markdown) {
+    let regions = match regions_of(page, markdown) {
         Ok(regions) => regions,
         Err(problem) => return vec![problem],
     };

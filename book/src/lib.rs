@@ -76,6 +76,8 @@ pub enum BookError {
 
 /// The file that a repository's host shows first.
 const README: &str = "README.md";
+/// How the folders of the phases begin.
+const PHASE: &str = "phase";
 
 /// A book on disk: the folder that holds its `book.toml`.
 #[derive(Clone, Debug)]
@@ -118,26 +120,48 @@ impl Book {
         self.root.parent().unwrap_or(&self.root).to_owned()
     }
 
-    /// The workspace's README, if it has one: no page of the book, but with tables from the same records.
-    fn readme(&self) -> Option<PathBuf> {
-        Some(self.workspace().join(README)).filter(|path| path.is_file())
+    /// What is no page of the book, but has figures from the same records: the workspace's README, if it has one, and the sources of
+    /// its phases that have markers. Their names relative to the workspace, and their texts.
+    fn others(&self) -> Result<Vec<(String, String)>, BookError> {
+        let workspace = self.workspace();
+        let mut found = Vec::new();
+        if workspace.join(README).is_file() {
+            found.push((README.to_owned(), read(&workspace.join(README))?));
+        }
+        let error = |source| BookError::Read { path: workspace.clone(), source };
+        let names = fs::read_dir(&workspace).map_err(error)?;
+        let names = names.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+        let mut phases = names.collect::<io::Result<Vec<String>>>().map_err(error)?;
+        phases.retain(|name| name.starts_with(PHASE) && workspace.join(name).join("src").is_dir());
+        phases.sort_unstable();
+        for phase in phases {
+            let sources = check::files_below(&workspace.join(&phase).join("src"))?;
+            for source in sources.into_iter().filter(|source| source.ends_with(generated::SOURCE)) {
+                let name = format!("{phase}/src/{source}");
+                let text = read(&workspace.join(&name))?;
+                if generated::has_markers(&text) {
+                    found.push((name, text));
+                }
+            }
+        }
+        Ok(found)
     }
 
     fn workshop(&self) -> Workshop {
         Workshop { generators: self.generators, workspace: self.workspace(), pages: self.pages() }
     }
 
-    /// Applies every rule to every page, and to the generated parts of the README.
+    /// Applies every rule to every page, and to the generated parts of the README and of the phases' sources.
     ///
     /// # Errors
     /// [`BookError::Read`] if the pages can't be read at all; broken rules are in the report.
     pub fn check(&self) -> Result<Report, BookError> {
         let mut report = check::check(&self.workshop())?;
-        if let Some(readme) = self.readme() {
-            let stale = generated::stale(README, &read(&readme)?, &self.workshop(), &mut BTreeSet::new());
-            let problem = |(line, reason)| Problem { page: README.to_owned(), line, reason };
+        for (name, text) in self.others()? {
+            let stale = generated::stale(&name, &text, &self.workshop(), &mut BTreeSet::new());
+            let problem = |(line, reason)| Problem { page: name.clone(), line, reason };
             report.problems.extend(stale.into_iter().map(problem));
-            report.files.insert(readme);
+            report.files.insert(self.workspace().join(&name));
         }
         let html = self.config.html_config().unwrap_or_default();
         report.files.insert(self.root.join("book.toml"));
@@ -168,7 +192,8 @@ impl Book {
         MDBook::load_with_config(&self.root, config).and_then(|book| book.build()).map_err(BookError::Render)
     }
 
-    /// Rewrites the generated parts of all pages and of the README, and the pictures; returns the files that changed.
+    /// Rewrites the generated parts of all pages, of the README and of the phases' sources, and the pictures; returns the files that
+    /// changed.
     ///
     /// # Errors
     /// [`BookError::Problems`] if a marker is malformed or a generator fails; pages before it stay updated.
@@ -180,9 +205,14 @@ impl Book {
             changed.push(path.to_owned());
             Ok(())
         };
-        let pages = check::pages_below(&self.pages())?.into_iter().map(|page| (self.pages().join(&page), page));
-        for (path, page) in pages.chain(self.readme().map(|path| (path, README.to_owned()))) {
+        let mut documents = Vec::new();
+        for page in check::pages_below(&self.pages())? {
+            let path = self.pages().join(&page);
             let text = read(&path)?;
+            documents.push((path, page, text));
+        }
+        documents.extend(self.others()?.into_iter().map(|(name, text)| (self.workspace().join(&name), name, text)));
+        for (path, page, text) in documents {
             let fresh = generated::refresh(&page, &text, &workshop)
                 .map_err(|(line, reason)| BookError::Problems(vec![Problem { page, line, reason }]))?;
             for picture in fresh.pictures {

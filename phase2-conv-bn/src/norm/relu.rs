@@ -10,7 +10,11 @@ use crate::Step;
 pub static LADDER: &[Step<Method>] = &[NAIVE, VECTORISED];
 
 /// Step 1, in place alone. Hypothesis: the arithmetic is nothing, so it costs what reading and writing the tensor costs. Change:
-/// none, this is the first version. Measured: the `norm` table of `cargo run -p phase5-bench`.
+/// none, this is the first version.
+///
+/// Measured on an H200, in the `norm` table of `cargo run -p phase5-bench`:
+/// it takes <!-- figure: phase5-bench/norm["operation=ReLU" "step=naive" : "ms"] -->0.2042<!-- /figure --> ms,
+/// or <!-- figure: phase5-bench/norm["operation=ReLU" "step=naive" : "gbps"] -->2626<!-- /figure --> GB/s.
 pub const NAIVE: Step<Method> = Step {
     number: 1,
     name: "naive",
@@ -20,7 +24,12 @@ pub const NAIVE: Step<Method> = Step {
 };
 
 /// Step 2. Hypothesis: as for BatchNorm, more bytes in flight come nearer to the memory's speed. Change: 16-byte vectors, four loads
-/// before the first use. Measured: as step 1.
+/// before the first use.
+///
+/// Measured on an H200, in the `norm` table of `cargo run -p phase5-bench`:
+/// it takes <!-- figure: phase5-bench/norm["operation=ReLU" "step=vectorised" : "ms"] -->0.1357<!-- /figure --> ms,
+/// or <!-- figure: phase5-bench/norm["operation=ReLU" "step=vectorised" : "gbps"] -->3952<!-- /figure --> GB/s,
+/// which is <!-- figure: phase5-bench/norm["operation=ReLU" "step=naive" : "ms"] / phase5-bench/norm["operation=ReLU" "step=vectorised" : "ms"] as speed -->a gain: 1.50 times the speed<!-- /figure --> of step 1.
 pub const VECTORISED: Step<Method> = Step {
     number: 2,
     name: "vectorised",
