@@ -43,7 +43,7 @@ fn resolve(path: &Path) -> (PathBuf, Option<fs::Metadata>) {
     (path, present)
 }
 
-/// An empty file in the directory of `path`, which vanishes unless it is kept. Others may read it, as far as the umask lets them.
+/// An empty file in the directory of `path`, which vanishes unless it is kept. Others may read it if the umask lets them.
 fn beside(path: &Path) -> io::Result<NamedTempFile> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();

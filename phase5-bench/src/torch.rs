@@ -115,7 +115,7 @@ impl PeerRequest {
         PeerRequest { operation: Operation::BatchNorm { shape }, mode }
     }
 
-    /// A forward pass of ResNet18 over so many images of 224 × 224.
+    /// A forward pass of ResNet18 over this many images of 224 × 224.
     pub fn resnet18(batch: usize, mode: Mode) -> PeerRequest {
         PeerRequest { operation: Operation::Resnet18 { batch }, mode }
     }

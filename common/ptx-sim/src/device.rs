@@ -453,7 +453,7 @@ pub enum LaunchError {
     /// The kernel did something that it must not.
     #[error(transparent)]
     Fault(Box<Fault>),
-    /// What the sanitiser found: at least one fault. The launch went on past each as far as that was possible.
+    /// What the sanitiser found: at least one fault. The launch went on past each where that was possible.
     #[error("{}", .0.iter().map(Fault::to_string).collect::<Vec<_>>().join("\n"))]
     Findings(Vec<Fault>),
 }

@@ -145,7 +145,7 @@ fn requests_are_counted_by_the_space_they_reach() {
         ("local_load_requests", 1),
         ("local_load_sectors", 4),
     ];
-    counts(&local, &expected, "the threads' words are interleaved: 128 bytes a request");
+    counts(&local, &expected, "the threads' words are interleaved: 128 bytes per request");
     let walk = profile("column_walk", 32, &[Buffer, Buffer, Value(32)]);
     let expected = [
         ("global_load_requests", 32),
@@ -277,7 +277,7 @@ fn atomics_collide_at_one_address() {
         counts(&reduction, &both, "lanes less different addresses");
         let expected =
             [("global_reduction_requests", 1), ("global_reduction_sectors", sectors), ("global_atomic_requests", 0)];
-        counts(&reduction, &expected, "nobody reads the old value");
+        counts(&reduction, &expected, "no instruction reads the old value");
         let atomic = profile("global_atomic", 32, &[Buffer, Buffer, Value(distinct)]);
         counts(&atomic, &both, "lanes less different addresses");
         let expected =

@@ -13,7 +13,7 @@ enum Input {
     Words(u64),
     /// That many words of zeros, written.
     Zeros(u64),
-    /// That many words that nobody wrote.
+    /// That many words that were never written.
     Unwritten(u64),
     Value(i32),
 }

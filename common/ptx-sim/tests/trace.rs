@@ -119,7 +119,7 @@ fn a_coalesced_copy_moves_what_it_asks_for() {
     // Only some lanes.
     let trace = observe("copies", [32, 1, 1], 2, &[20], TraceRequest::default()).unwrap();
     shows(&trace.sectors(&read()).unwrap(), "lanes 0–19: read of 4 bytes each. 3 sectors (96 bytes) for 80 bytes");
-    // 16 bytes a lane.
+    // 16 bytes per lane.
     let by_four = self::trace("copies_by_four", [32, 1, 1], 2, &[]);
     shows(&by_four.sectors(&read()).unwrap(), "16 sectors (512 bytes) for 512 bytes; ideal: 16 sectors.");
 }

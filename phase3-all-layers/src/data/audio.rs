@@ -100,7 +100,7 @@ fn decode(bytes: &[u8]) -> Result<Vec<f32>, String> {
     }
 }
 
-/// The mean of each moment's samples, of which there are as many as channels; `count` is how many the file says it holds.
+/// The mean of each moment's samples, one per channel; `count` is how many the file says it holds.
 fn averaged(
     samples: impl Iterator<Item = hound::Result<f64>>,
     channels: usize,

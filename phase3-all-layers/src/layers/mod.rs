@@ -253,7 +253,7 @@ impl Linear {
         Ok(Linear { product, weight: weight.to_device(device)?, bias: bias.to_device(device)? })
     }
 
-    /// Bytes of the workspace, which is shared, as far as launches have asked for it; cuBLAS's own is not counted.
+    /// Bytes of the shared workspace that launches have asked for so far; cuBLAS's own is not counted.
     pub fn workspace_bytes(&self) -> usize {
         match &self.product {
             Product::Own(gemm) => gemm.workspace_bytes(),

@@ -128,7 +128,7 @@ impl Operation {
     /// The shape of the result.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the operands do not fit the operation or one another, as far as the result's shape depends on it.
+    /// [`Error::Shape`] if the operands do not fit the operation or one another, where the result's shape depends on it.
     pub fn output_shape(&self, x: &Tensor, with: Option<&Tensor>) -> Result<Vec<usize>> {
         Ok(match self {
             Operation::Conv2d { weight, params, .. } => params.output_shape(x, weight)?.to_vec(),

@@ -15,7 +15,7 @@ pub type Observer<'p> = &'p (dyn Fn(&str, &Tensor) + Sync);
 /// A tensor on its way through a network, in a forward pass of a backend.
 ///
 /// It is moved into the layer that needs it last, which ends its life; a clone, which costs next to nothing, is for a layer before that.
-/// So the moves in a model's code say how long each result is needed, and an operation may work in place where nobody else holds
+/// So the moves in a model's code say how long each result is needed, and an operation may work in place where nothing else holds
 /// the value.
 pub struct Value<'p, B: Backend> {
     home: Home<'p, B::Made>,

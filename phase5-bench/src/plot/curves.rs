@@ -111,7 +111,7 @@ impl Curves {
             let (by, point) = (row.text(resnet::BY)?, row.number(resnet::BATCH_SIZE)?.zip(row.number(resnet::RATE)?));
             points.extend(point.map(|point| (by.to_owned(), point)));
         }
-        Curves::new(title, "resnet-batch", ["images in a batch", "images a second"], points)
+        Curves::new(title, "resnet-batch", ["images in a batch", "images per second"], points)
     }
 
     /// Attention's rate over the number of tokens, for each implementation and d.

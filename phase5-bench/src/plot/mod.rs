@@ -42,7 +42,7 @@ pub fn svg(run: &Record, name: &str) -> Result<String> {
     Plot::of(run, name)?.svg().map_err(|reason| Error::Plot { path: name.into(), reason })
 }
 
-/// The plots there are: the roofline; what each kind of ResNet18's layers takes; images a second by batch; attention's rate.
+/// The plots there are: the roofline; what each kind of ResNet18's layers takes; images per second by batch; attention's rate.
 pub const NAMES: [&str; 4] = ["roofline", "layers", "resnet-batch", "attention"];
 
 enum Plot {
@@ -105,7 +105,7 @@ mod tests {
         let run = curves::tests::run();
         for name in ["layers", "resnet-batch"] {
             let svg = crate::plot::svg(&run, name).unwrap();
-            assert!(svg.contains(if name == "layers" { "microseconds" } else { "images a second" }), "{name}");
+            assert!(svg.contains(if name == "layers" { "microseconds" } else { "images per second" }), "{name}");
         }
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(crate::plot::save(&run, dir.path()).unwrap().len(), 4);

@@ -165,7 +165,7 @@ fn append(table: &mut TableBuilder, size: Size, row: &Row, eager: &Result<f64, S
 
 fn notes(table: &mut TableBuilder, device: &Device, pytorch: Option<String>) {
     table.note(
-        "v1: one thread an output, fused. v2: the GEMM ladder's best with bias and ReLU as its epilogue. library: cuBLAS, then a \
+        "v1: one thread per output, fused. v2: the GEMM ladder's best with bias and ReLU as its epilogue. library: cuBLAS, then a \
          kernel for bias and ReLU. eager, compiled: PyTorch. ∇: the gradients of x, W and b; fused: masked as they are loaded; \
          separate: the masked gradient is written first.",
     );

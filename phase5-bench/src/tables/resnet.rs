@@ -82,7 +82,7 @@ fn check(by: &str, logits: &Tensor, cpu: &Tensor, wrong: &mut Vec<String>) -> co
     Ok([(columns::MAX_DIFFERENCE, max_abs.into()), (columns::CHECK, word.into())])
 }
 
-/// PyTorch's versions: first those on the CPU, of which there are [`ON_CPU`].
+/// PyTorch's versions: the first [`ON_CPU`] are those on the CPU.
 const PEERS: [(&str, Mode); 4] =
     [(by::PYTORCH_CPU, Mode::Cpu), (by::EAGER, Mode::Eager), (by::COMPILED, Mode::Compiled), (by::GRAPH, Mode::Graph)];
 const ON_CPU: usize = 1;

@@ -41,7 +41,7 @@ pub(crate) fn cp_async<M: Monitor>(
     if context.warp.copies.pending.len() >= MAX_COPIES {
         cp_async_wait(context, None, u32::MAX);
     }
-    // A lane reads only as far as its source is long, aligned as the whole copy; one that reads nothing may hold any address.
+    // A lane reads only as many bytes as its source has, aligned like the whole copy; one that reads nothing may hold any address.
     let mut sources: [(Source, u64); 32] = std::array::from_fn(|_| (Source::Buffer(0), 0));
     let mut rest = mask_of(|lane| read(lane) != 0) & mask;
     while rest != 0 {

@@ -156,7 +156,7 @@ pub struct KernelInfo {
     pub params: Vec<ParamInfo>,
     /// Bytes of shared memory that it declares itself.
     pub static_shared: u32,
-    /// The most threads a block may have, from `__launch_bounds__`.
+    /// Maximum number of threads per block, from `__launch_bounds__`.
     pub max_threads: Option<u32>,
     /// The one shape that a block may have, from `.reqntid`.
     pub required_threads: Option<[u32; 3]>,

@@ -1,4 +1,4 @@
-//! Lanes above, global memory below: a row for each line of 128 bytes, four sectors a row.
+//! Lanes above, global memory below: a row for each line of 128 bytes, four sectors per row.
 
 use std::collections::BTreeSet;
 
