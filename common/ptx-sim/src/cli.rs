@@ -1,11 +1,16 @@
 //! The command line of `ptx-sim`: options, and the arguments of a kernel as text.
 
+mod argument;
+mod element;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use half::{bf16, f16};
 use ptx_sim::{AccessKind, WatchPoint};
-use serde_json::{Value, json};
+
+pub(crate) use argument::{Address, Argument, Buffer, Contents, Value, case_argument};
+use argument::{argument, named_buffer, output, variable};
+pub(crate) use element::Element;
 
 /// Runs PTX, the assembly that CUDA compilers produce, on the CPU, and names the line that is wrong.
 #[derive(Debug, Parser)]
@@ -19,6 +24,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run one kernel and print the buffers that it wrote
     Run(Run),
+    /// Run the launches that a TOML file lists, and compare or print what they leave in memory
+    Case(CaseOptions),
     /// Run one kernel and draw what a block of it did, as SVG
     Trace(TraceOptions),
     /// List kernels, their parameters, and instructions that the simulator does not know
@@ -32,7 +39,11 @@ Kernel arguments, one for each parameter, in order:
   in:TYPE:LIST        a buffer the kernel reads                in:f32:1,2,3
   inout:TYPE:LIST     a buffer it reads and writes; printed    inout:s32:0,0,0,0
   out:TYPE:COUNT      a buffer of COUNT zeros; printed         out:f32:1024
-A buffer becomes device memory, and the kernel gets its 64-bit address.
+  NAME=in:TYPE:LIST   as in, inout and out, with a name        x=in:f32:1,2,3
+  ptr:NAME+BYTES      an address in a buffer or variable       ptr:x  ptr:x+16  ptr:null
+  struct:FIELD/FIELD  fields of different types, laid out as   struct:f32:0.5/u32:3/ptr:x
+                      in C: TYPE:VALUE or ptr:NAME each
+A buffer becomes device memory, and the kernel gets its 64-bit address. NAME is also that of a __device__ or __constant__ variable.
 
 TYPE   u8 s8 u16 s16 u32 s32 u64 s64 f16 bf16 f32 f64, or b8 b16 b32 b64 for bits (printed as hexadecimal)
 VALUE  integers: 10, -10, 0xff; floats: 1.5, 1e-3, nan, inf, -inf, or their bits as 0x3f800000, 0f3F800000, 0d3FF0000000000000
@@ -78,9 +89,9 @@ pub(crate) struct Launch {
     /// The PTX file
     #[arg(value_name = "FILE.ptx")]
     pub file: PathBuf,
-    /// The kernel's name in the PTX: mangled unless it is `extern "C"`
+    /// The kernel's name, as in the PTX or in the source; not needed if the file has only one
     #[arg(long, value_name = "NAME")]
-    pub kernel: String,
+    pub kernel: Option<String>,
     /// Blocks along x, y and z
     #[arg(long, value_name = "X[,Y[,Z]]", default_value = "1", allow_negative_numbers = true, value_parser = extents)]
     pub grid: [u32; 3],
@@ -93,6 +104,12 @@ pub(crate) struct Launch {
     /// Instructions that all warps together may execute before the kernel is stopped; a billion are under a minute
     #[arg(long, value_name = "N", default_value_t = 1_000_000_000, allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]
     pub budget: u64,
+    /// A buffer that is not an argument itself: its address is, as ptr:NAME
+    #[arg(long, value_name = "NAME=in:TYPE:LIST", value_parser = named_buffer)]
+    pub buffer: Vec<Buffer>,
+    /// What a __device__ or __constant__ variable holds at first
+    #[arg(long, value_name = "NAME=TYPE:LIST", value_parser = variable)]
+    pub set: Vec<(String, Element, Vec<u8>)>,
     /// The kernel's arguments, see below
     #[arg(value_name = "ARG", value_parser = argument)]
     pub args: Vec<Argument>,
@@ -115,6 +132,9 @@ pub(crate) struct Run {
     /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,
+    /// Write the bytes of a buffer or variable to a file; a buffer without a name is the number of its argument, from 1 on
+    #[arg(long, value_name = "NAME=FILE", value_parser = output)]
+    pub save: Vec<(String, PathBuf)>,
     /// Tell on stderr what a thread does at a line of the CUDA source, or whenever it writes a register: 'line 42', %r5, '%r5,%f3'
     #[arg(long, value_name = "POINT", value_parser = watch_points)]
     pub watch: Vec<Points>,
@@ -138,6 +158,59 @@ pub(crate) struct Points(pub Vec<WatchPoint>);
 
 fn watch_points(text: &str) -> Result<Points, String> {
     WatchPoint::list(text).map(Points)
+}
+
+const CASE_HELP: &str = "\
+The file, whose paths are relative to it:
+  ptx = \"kernels.ptx\"
+  print = [\"y\"]                # buffers and variables to print at the end, in this order
+
+  [buffer.x]                   # device memory
+  type = \"f32\"
+  values = [1, 2.5, \"nan\"]     # or file = \"x.bin\" (little-endian), zeros = COUNT, unwritten = COUNT
+
+  [variable.table]             # what a __device__ or __constant__ variable of the PTX holds at first
+  type = \"u32\"
+  values = [1, 2]              # or file
+
+  [[launch]]                   # as many as there are, in order
+  kernel = \"scale\"             # not needed if the PTX has only one
+  grid = [4]                   # x, y, z; 1 where not given
+  block = [256]
+  shared = 0                   # bytes of dynamic shared memory
+  args = [\"ptr:x\", \"ptr:y+16\", \"f32:0.5\"]   # as in `ptx-sim run`, without in, inout and out
+
+  [[compare]]                  # at the end
+  buffer = \"y\"                 # or a variable
+  values = [0.5, 1.25, \"nan\"]  # or file; of the buffer's type
+  absolute = 1e-6              # a difference up to absolute + relative · |expected| is none; by default there must be none
+  relative = 1e-5
+
+  [save]                       # write what is there at the end to files
+  y = \"y.bin\"
+
+With --json one object: `buffers` by name, `compared` (buffer, elements, different, first, largest), instructions, output, findings, fault.
+
+Exit status: 0 done and equal, 1 something differs, a kernel broke a rule or a file cannot be loaded, 2 wrong usage.
+
+Example:
+  ptx-sim case softmax/case.toml --sanitize";
+
+#[derive(Debug, Args)]
+#[command(after_help = CASE_HELP)]
+pub(crate) struct CaseOptions {
+    /// The file, see below
+    #[arg(value_name = "FILE.toml")]
+    pub file: PathBuf,
+    /// Look for what results may hide: races, uninitialised reads, barriers and masks that some threads miss, leaks
+    #[arg(long, visible_alias = "sanitise")]
+    pub sanitize: bool,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    pub json: bool,
+    /// Instructions that all warps of one launch together may execute
+    #[arg(long, value_name = "N", default_value_t = 1_000_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub budget: u64,
 }
 
 const TRACE_HELP: &str = "\
@@ -242,35 +315,6 @@ pub(crate) struct Check {
     pub json: bool,
 }
 
-/// One argument of a kernel.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Argument {
-    /// The bytes of a number, or of a struct.
-    Scalar(Vec<u8>),
-    /// A buffer with these contents; `shown` afterwards or not.
-    Buffer { element: Element, contents: Contents, shown: bool },
-}
-
-/// What a buffer holds before the launch.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Contents {
-    Bytes(Vec<u8>),
-    /// That many bytes.
-    Zeros(u64),
-}
-
-/// The type of a scalar or of a buffer's elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[rustfmt::skip]
-pub(crate) enum Element { U8, S8, U16, S16, U32, S32, U64, S64, F16, Bf16, F32, F64, B8, B16, B32, B64 }
-
-#[rustfmt::skip]
-const ELEMENTS: [(&str, Element); 16] = [
-    ("u8", Element::U8), ("s8", Element::S8), ("u16", Element::U16), ("s16", Element::S16), ("u32", Element::U32), ("s32", Element::S32),
-    ("u64", Element::U64), ("s64", Element::S64), ("f16", Element::F16), ("bf16", Element::Bf16), ("f32", Element::F32), ("f64", Element::F64),
-    ("b8", Element::B8), ("b16", Element::B16), ("b32", Element::B32), ("b64", Element::B64),
-];
-
 fn architecture(text: &str) -> Result<String, String> {
     match ptx_sim::Limits::of(text) {
         Some(_) => Ok(text.to_owned()),
@@ -300,315 +344,9 @@ fn place(text: &str) -> Result<[u32; 3], String> {
     axes(text, 0)
 }
 
-fn argument(text: &str) -> Result<Argument, String> {
-    let form = || "an argument is TYPE:VALUE, in:TYPE:LIST, inout:TYPE:LIST or out:TYPE:COUNT".to_owned();
-    let (kind, rest) = text.split_once(':').ok_or_else(form)?;
-    if !matches!(kind, "in" | "inout" | "out") {
-        let element = Element::named(kind).map_err(|error| format!("{error}; {}", form()))?;
-        let fields: Result<Vec<_>, _> = rest.split(',').map(|value| element.bytes_of(value)).collect();
-        return Ok(Argument::Scalar(fields?.concat()));
-    }
-    let (ty, list) = rest.split_once(':').ok_or_else(form)?;
-    let element = Element::named(ty)?;
-    let contents = if kind == "out" {
-        let count: u64 = list.parse().map_err(|_| format!("`{list}` is not a number of elements"))?;
-        let bytes = count.checked_mul(element.size() as u64);
-        Contents::Zeros(bytes.ok_or_else(|| format!("{count} elements are more than an address can tell apart"))?)
-    } else {
-        Contents::Bytes(element.list(list)?)
-    };
-    Ok(Argument::Buffer { element, contents, shown: kind != "in" })
-}
-
-impl Element {
-    fn named(name: &str) -> Result<Self, String> {
-        let found = ELEMENTS.iter().find(|(known, _)| *known == name);
-        found.map(|(_, element)| *element).ok_or_else(|| {
-            let known: Vec<&str> = ELEMENTS.iter().map(|(name, _)| *name).collect();
-            format!("`{name}` is not a type; the types are {}", known.join(", "))
-        })
-    }
-
-    fn name(self) -> &'static str {
-        ELEMENTS.iter().find(|(_, element)| *element == self).map_or("", |(name, _)| name)
-    }
-
-    /// Bytes of one element.
-    pub(crate) fn size(self) -> usize {
-        match self {
-            Self::U8 | Self::S8 | Self::B8 => 1,
-            Self::U16 | Self::S16 | Self::F16 | Self::Bf16 | Self::B16 => 2,
-            Self::U32 | Self::S32 | Self::F32 | Self::B32 => 4,
-            Self::U64 | Self::S64 | Self::F64 | Self::B64 => 8,
-        }
-    }
-
-    fn is_float(self) -> bool {
-        matches!(self, Self::F16 | Self::Bf16 | Self::F32 | Self::F64)
-    }
-
-    fn is_signed(self) -> bool {
-        matches!(self, Self::S8 | Self::S16 | Self::S32 | Self::S64)
-    }
-
-    /// The little-endian bytes of a LIST.
-    fn list(self, list: &str) -> Result<Vec<u8>, String> {
-        if let Some(path) = list.strip_prefix('@') {
-            let bytes = std::fs::read(path).map_err(|error| format!("cannot read `{path}`: {error}"))?;
-            if bytes.len() % self.size() != 0 {
-                let (length, size) = (bytes.len(), self.size());
-                return Err(format!("`{path}` has {length} bytes, not a multiple of the {size} of a {}", self.name()));
-            }
-            return Ok(bytes);
-        }
-        if list.is_empty() {
-            return Err("the list is empty (a buffer of no elements is out:TYPE:0)".into());
-        }
-        let mut bytes = Vec::new();
-        for item in list.split(',') {
-            bytes.extend(self.bytes_of(item)?);
-        }
-        Ok(bytes)
-    }
-
-    /// The little-endian bytes of a VALUE.
-    fn bytes_of(self, text: &str) -> Result<Vec<u8>, String> {
-        let bits = if self.is_float() { self.float_bits(text)? } else { self.integer_bits(text)? };
-        Ok(bits.to_le_bytes()[..self.size()].to_vec())
-    }
-
-    fn integer_bits(self, text: &str) -> Result<u64, String> {
-        let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
-        let digits = unsigned.strip_prefix("0x").or_else(|| unsigned.strip_prefix("0X"));
-        let parsed = match digits {
-            Some(digits) => i128::from_str_radix(digits, 16),
-            None => unsigned.parse::<i128>(),
-        };
-        // A second sign would pass `parse`.
-        let starts_well = digits.unwrap_or(unsigned).starts_with(|first: char| first.is_ascii_hexdigit());
-        let magnitude = match parsed {
-            Ok(magnitude) if starts_well => magnitude,
-            Err(error) if *error.kind() == std::num::IntErrorKind::PosOverflow && starts_well => i128::MAX,
-            _ => return Err(format!("`{text}` is not a whole number")),
-        };
-        let value = if text.starts_with('-') { -magnitude } else { magnitude };
-        let bits = self.size() as u32 * 8;
-        let (low, high) = match self.is_signed() {
-            true => (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1),
-            false => (0, (1i128 << bits) - 1),
-        };
-        if !(low..=high).contains(&value) {
-            let advice =
-                if self.is_signed() && digits.is_some() { format!("; for bits write b{bits}") } else { String::new() };
-            return Err(format!("`{text}` is not a {}, which is {low} to {high}{advice}", self.name()));
-        }
-        Ok(value as u64)
-    }
-
-    fn float_bits(self, text: &str) -> Result<u64, String> {
-        let bits = self.size() * 8;
-        let prefixes: &[&str] = match self {
-            Self::F32 => &["0x", "0X", "0f", "0F"],
-            Self::F64 => &["0x", "0X", "0d", "0D"],
-            _ => &["0x", "0X"],
-        };
-        if let Some(digits) = prefixes.iter().find_map(|prefix| text.strip_prefix(prefix)) {
-            let value = u64::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+'));
-            return match value {
-                Some(value) if bits == 64 || value >> bits == 0 => Ok(value),
-                _ => Err(format!("`{text}` is not {bits} bits in hexadecimal")),
-            };
-        }
-        let value: f64 = text.parse().map_err(|_| format!("`{text}` is not a number"))?;
-        let (raw, finite) = match self {
-            Self::F16 => (u64::from(f16::from_f64(value).to_bits()), f16::from_f64(value).is_finite()),
-            Self::Bf16 => (u64::from(bf16::from_f64(value).to_bits()), bf16::from_f64(value).is_finite()),
-            // from the text, so that it is rounded once
-            Self::F32 => {
-                let value: f32 = text.parse().map_err(|_| format!("`{text}` is not a number"))?;
-                (u64::from(value.to_bits()), value.is_finite())
-            }
-            _ => (value.to_bits(), value.is_finite()),
-        };
-        let written_infinite = !text.contains(|digit: char| digit.is_ascii_digit());
-        if !finite && !written_infinite {
-            return Err(format!("`{text}` is too large for {} (infinity is written inf)", self.name()));
-        }
-        Ok(raw)
-    }
-
-    /// The elements of a buffer's bytes, as raw bits.
-    pub(crate) fn elements(self, bytes: &[u8]) -> impl Iterator<Item = u64> {
-        bytes.chunks_exact(self.size()).map(|chunk| {
-            let mut raw = [0; 8];
-            raw[..chunk.len()].copy_from_slice(chunk);
-            u64::from_le_bytes(raw)
-        })
-    }
-
-    /// A float as a f64, exactly.
-    fn value(self, bits: u64) -> f64 {
-        match self {
-            Self::F16 => f16::from_bits(bits as u16).to_f64(),
-            Self::Bf16 => bf16::from_bits(bits as u16).to_f64(),
-            Self::F32 => f64::from(f32::from_bits(bits as u32)),
-            _ => f64::from_bits(bits),
-        }
-    }
-
-    fn integer(self, bits: u64) -> i128 {
-        match self {
-            Self::S8 => i128::from(bits as i8),
-            Self::S16 => i128::from(bits as i16),
-            Self::S32 => i128::from(bits as i32),
-            Self::S64 => i128::from(bits as i64),
-            _ => i128::from(bits),
-        }
-    }
-
-    /// An element as text that reads back to the same bits (any NaN as `nan`).
-    pub(crate) fn text(self, bits: u64) -> String {
-        let digits = self.size() * 2;
-        match self {
-            Self::B8 | Self::B16 | Self::B32 | Self::B64 => format!("{bits:#0width$x}", width = digits + 2),
-            _ if self.is_float() => self.float_text(bits),
-            _ => self.integer(bits).to_string(),
-        }
-    }
-
-    fn float_text(self, bits: u64) -> String {
-        let value = self.value(bits);
-        if value.is_nan() {
-            return "nan".into();
-        }
-        if value.is_infinite() {
-            return if value < 0.0 { "-inf" } else { "inf" }.into();
-        }
-        // The fewest digits that read back; 17 are enough for any f64.
-        let scientific = (0..17)
-            .map(|precision| format!("{value:.precision$e}"))
-            .find(|text| self.float_bits(text) == Ok(bits))
-            .unwrap_or_else(|| format!("{value:e}"));
-        match value.abs() {
-            // written out, where that is short
-            small if small == 0.0 || (1e-5..1e16).contains(&small) => match scientific.parse::<f64>() {
-                Ok(short) => short.to_string(),
-                Err(_) => scientific,
-            },
-            _ => scientific,
-        }
-    }
-
-    /// An element as JSON, which has no NaN and no infinity: those are strings.
-    pub(crate) fn json(self, bits: u64) -> Value {
-        if !self.is_float() {
-            return if self.is_signed() { json!(self.integer(bits) as i64) } else { json!(bits) };
-        }
-        let text = self.float_text(bits);
-        match text.parse::<f64>() {
-            Ok(value) if value.is_finite() => json!(value),
-            _ => json!(text),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn values_are_read_as_their_type() {
-        for (text, bytes) in [
-            ("u8:255", &[255][..]),
-            ("s8:-128", &[128]),
-            ("u16:0x1234", &[0x34, 0x12]),
-            ("s16:-0x10", &[0xf0, 0xff]),
-            ("u32:+7", &[7, 0, 0, 0]),
-            ("s32:-1", &[255; 4]),
-            ("u64:18446744073709551615", &[255; 8]),
-            ("s64:-9223372036854775808", &[0, 0, 0, 0, 0, 0, 0, 128]),
-            ("f16:1", &[0, 0x3c]),
-            ("bf16:1", &[0x80, 0x3f]),
-            ("f32:1", &[0, 0, 0x80, 0x3f]),
-            ("f32:-1e-3", &(-1e-3f32).to_le_bytes()),
-            ("f32:0f3F800000", &[0, 0, 0x80, 0x3f]),
-            ("f32:0x3f800000", &[0, 0, 0x80, 0x3f]),
-            ("f32:-inf", &f32::NEG_INFINITY.to_le_bytes()),
-            ("f64:0d3FF0000000000000", &1f64.to_le_bytes()),
-            ("b32:0x3f800000", &[0, 0, 0x80, 0x3f]),
-            ("b8:9", &[9]),
-            ("s16:1,-1", &[1, 0, 255, 255]),
-        ] {
-            assert_eq!(argument(text), Ok(Argument::Scalar(bytes.to_vec())), "{text}");
-        }
-        let Ok(Argument::Scalar(bytes)) = argument("f32:nan") else { panic!("nan is a float") };
-        assert!(f32::from_le_bytes(bytes.try_into().unwrap()).is_nan());
-    }
-
-    #[test]
-    fn nonsense_is_refused_with_a_reason() {
-        for (text, reason) in [
-            ("", "an argument is"),
-            ("5", "an argument is"),
-            ("f33:1", "`f33` is not a type"),
-            ("u8:256", "0 to 255"),
-            ("u8:-1", "0 to 255"),
-            ("s8:128", "-128 to 127"),
-            ("s32:0xffffffff", "for bits write b32"),
-            ("u64:18446744073709551616", "0 to 18446744073709551615"),
-            ("u64:99999999999999999999999999999999999999999999", "0 to 18446744073709551615"),
-            ("u32:", "not a whole number"),
-            ("u32:1,", "not a whole number"),
-            ("u32:--1", "not a whole number"),
-            ("u32:0x-1", "not a whole number"),
-            ("u32:1.5", "not a whole number"),
-            ("f32:one", "not a number"),
-            ("f32:1e50", "too large for f32"),
-            ("f16:70000", "too large for f16"),
-            ("f32:0x3f8000000", "not 32 bits"),
-            ("f64:0f3F800000", "not a number"),
-            ("in:f32", "an argument is"),
-            ("in:f32:", "the list is empty"),
-            ("in:f32:1,,2", "`` is not a number"),
-            ("in:f32:1,2,", "`` is not a number"),
-            ("out:f32:-1", "not a number of elements"),
-            ("out:f64:18446744073709551615", "more than an address"),
-            ("in:u8:@no/such/file", "cannot read `no/such/file`"),
-        ] {
-            let error = argument(text).expect_err(text);
-            assert!(error.contains(reason), "{text}: {error}");
-        }
-    }
-
-    #[test]
-    fn floats_print_the_fewest_digits_that_read_back() {
-        for (element, value, text) in [
-            (Element::F32, "0.1", "0.1"),
-            (Element::F32, "1", "1"),
-            (Element::F32, "-0", "-0"),
-            (Element::F32, "16777216", "16777216"),
-            (Element::F32, "0x00000001", "1e-45"),
-            (Element::F32, "0x7f7fffff", "3.4028235e38"),
-            (Element::F64, "0.1", "0.1"),
-            (Element::F64, "5e-324", "5e-324"),
-            (Element::F64, "0.30000000000000004", "0.30000000000000004"),
-            (Element::F16, "0.1", "0.1"),
-            (Element::F16, "65504", "65500"),
-            (Element::Bf16, "3.14", "3.14"),
-            (Element::F32, "-inf", "-inf"),
-            (Element::F32, "nan", "nan"),
-        ] {
-            let bits = element.float_bits(value).unwrap();
-            assert_eq!(element.text(bits), text);
-        }
-        for bits in (0..=u16::MAX).map(u64::from) {
-            for element in [Element::F16, Element::Bf16] {
-                if !element.value(bits).is_nan() {
-                    assert_eq!(element.float_bits(&element.text(bits)), Ok(bits));
-                }
-            }
-        }
-    }
 
     #[test]
     fn extents_are_one_to_three() {

@@ -298,6 +298,11 @@ impl LoadedModule {
         let index = globals.iter().position(|global| global.name == name)?;
         Some((DevicePtr(self.loaded.globals[index]), globals[index].bytes))
     }
+
+    /// The names of all `__device__` and `__constant__` variables.
+    pub fn globals(&self) -> impl Iterator<Item = &str> {
+        self.loaded.module.program().globals.iter().map(|global| global.name.as_str())
+    }
 }
 
 /// Shape of a launch.

@@ -1,6 +1,8 @@
 //! `ptx-sim`: runs a kernel of a PTX file on the simulated device, or says what is in the file.
 
+mod case;
 mod cli;
+mod session;
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -8,13 +10,14 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::Parser;
-use cli::{Argument, Check, Cli, Command, Contents, Element, Launch, Run, Show, TraceOptions};
+use cli::{Argument, Check, Cli, Command, Element, Launch, Run, Show, TraceOptions};
 use ptx_sim::{
-    Arg, Device, DeviceConfig, DevicePtr, Fault, KernelInfo, LaunchConfig, LaunchError, LaunchReport, Limits,
-    LoadError, MemoryError, Module, Observation, Observe, Occupancy, Pick, PictureError, Profile, Space, Trace,
-    TraceRequest, WatchRequest, WatchSink, WatchThreads, ptxas,
+    Device, DeviceConfig, Fault, Kernel, KernelInfo, LaunchConfig, LaunchError, LaunchReport, Limits, LoadError,
+    Module, Observation, Observe, Occupancy, Pick, PictureError, Profile, Space, Trace, TraceRequest, WatchRequest,
+    WatchSink, WatchThreads, ptxas,
 };
 use serde_json::{Value, json};
+use session::{Place, Session, SetUp};
 
 /// Why the command fails.
 #[derive(Debug, thiserror::Error)]
@@ -25,8 +28,10 @@ enum Failure {
     NotText { path: String, at: usize },
     #[error(transparent)]
     Load(#[from] LoadError),
-    #[error("argument {number}: {source}")]
-    Memory { number: usize, source: MemoryError },
+    #[error(transparent)]
+    SetUp(#[from] SetUp),
+    #[error("`{path}`: {message}")]
+    Case { path: String, message: String },
     /// The requested launch does not suit this kernel or the device.
     #[error("{0}")]
     Usage(LaunchError),
@@ -45,7 +50,12 @@ enum Failure {
 
 impl Failure {
     fn code(&self) -> u8 {
-        if matches!(self, Self::Usage(_)) { 2 } else { 1 }
+        if matches!(self, Self::Usage(_) | Self::Case { .. }) || matches!(self, Self::SetUp(error) if error.is_usage())
+        {
+            2
+        } else {
+            1
+        }
     }
 
     fn render(&self, colour: bool) -> String {
@@ -65,6 +75,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match &cli.command {
         Command::Run(options) => run(options),
+        Command::Case(options) => case::run(options),
         Command::Trace(options) => trace(options),
         Command::Check(options) => check(options),
     };
@@ -89,65 +100,46 @@ fn summary(findings: &[Fault]) -> String {
     format!("{} finding{plural}: {}", findings.len(), kinds.join(", "))
 }
 
-fn load(file: &Path) -> Result<Module, Failure> {
+fn text_of(file: &Path) -> Result<String, Failure> {
     let path = file.display().to_string();
     let bytes = std::fs::read(file).map_err(|source| Failure::Read { path: path.clone(), source })?;
-    let source = String::from_utf8(bytes)
-        .map_err(|error| Failure::NotText { path: path.clone(), at: error.utf8_error().valid_up_to() })?;
-    Ok(Module::from_ptx(&source, &path)?)
+    String::from_utf8(bytes).map_err(|error| Failure::NotText { path, at: error.utf8_error().valid_up_to() })
 }
 
-/// A buffer to print after the launch.
-struct Shown {
-    pointer: DevicePtr,
-    bytes: u64,
-    element: Element,
+fn load(file: &Path) -> Result<Module, Failure> {
+    Ok(Module::from_ptx(&text_of(file)?, &file.display().to_string())?)
 }
 
-/// Allocates and fills the buffers; returns the kernel's arguments and the buffers to print.
-fn arguments(device: &Device, arguments: &[Argument]) -> Result<(Vec<Arg>, Vec<Shown>), Failure> {
-    let mut args = Vec::new();
-    let mut shown_buffers = Vec::new();
-    for (number, argument) in (1..).zip(arguments) {
-        let failed = |source| Failure::Memory { number, source };
-        args.push(match argument {
-            Argument::Scalar(bytes) => Arg::from_bytes(bytes),
-            Argument::Buffer { element, contents, shown } => {
-                let label = format!("argument {number}");
-                let bytes = match contents {
-                    Contents::Bytes(bytes) => bytes.len() as u64,
-                    Contents::Zeros(bytes) => *bytes,
-                };
-                let pointer = device.alloc(bytes, &label).map_err(failed)?;
-                if let Contents::Bytes(bytes) = contents {
-                    device.write(pointer, bytes).map_err(failed)?;
-                }
-                if *shown {
-                    shown_buffers.push(Shown { pointer, bytes, element: *element });
-                }
-                Arg::from(pointer)
-            }
-        });
+fn save(file: &Path, contents: &[u8]) -> Result<(), Failure> {
+    std::fs::write(file, contents).map_err(|source| Failure::Save { path: file.display().to_string(), source })
+}
+
+/// What was launched on which memory, and what came of it.
+struct Launched {
+    session: Session,
+    kernel: Kernel,
+    result: Result<Observation, LaunchError>,
+}
+
+/// Runs the kernel and observes it.
+fn launch(device: Device, options: &Launch, observe: &Observe) -> Result<Launched, Failure> {
+    let mut session = Session::new(device, load(&options.file)?)?;
+    let kernel = session.kernel(options.kernel.as_deref())?;
+    for buffer in &options.buffer {
+        session.add(buffer, "buffer")?;
     }
-    Ok((args, shown_buffers))
-}
-
-/// Runs the kernel and observes it; returns also the buffers to print.
-fn launch(
-    device: &Device,
-    options: &Launch,
-    observe: &Observe,
-) -> Result<(Result<Observation, LaunchError>, Vec<Shown>), Failure> {
-    let module = load(&options.file)?;
-    let kernel = device.load(&module)?.kernel(&options.kernel)?;
-    let (args, shown) = arguments(device, &options.args)?;
+    for (name, element, bytes) in &options.set {
+        session.set(name, *element, bytes)?;
+    }
+    let args = session.arguments(&options.args)?;
     let config = LaunchConfig {
         grid: options.grid,
         block: options.block,
         shared_bytes: options.shared,
         budget: Some(options.budget),
     };
-    Ok((kernel.observe(&config, &args, observe), shown))
+    let result = kernel.observe(&config, &args, observe);
+    Ok(Launched { session, kernel, result })
 }
 
 /// What `--watch` asks for: lines on stderr, up to the limit.
@@ -172,22 +164,21 @@ fn watch(options: &Run) -> Option<WatchRequest> {
 fn run(options: &Run) -> Result<ExitCode, Failure> {
     let device = Device::new(DeviceConfig { sanitize: options.sanitize, ..Default::default() });
     let observe = Observe { profile: options.profile, watch: watch(options), ..Observe::default() };
-    let (launched, shown) = launch(&device, &options.launch, &observe)?;
-    let printed = device.take_output();
+    let Launched { session, kernel, result } = launch(device, &options.launch, &observe)?;
+    let printed = session.device.take_output();
     let mut out = io::BufWriter::new(io::stdout().lock());
-    match launched {
+    match result {
         Ok(mut observation) => {
             if options.sanitize {
-                observation.findings.extend(device.heap_findings());
+                observation.findings.extend(session.device.heap_findings());
             }
-            let mut buffers = Vec::new();
-            for buffer in &shown {
-                let mut bytes = vec![0; buffer.bytes as usize];
-                device.read(buffer.pointer, &mut bytes).expect("it was allocated with this size and never freed");
-                buffers.push((buffer.element, bytes));
+            let buffers: Vec<(Element, Vec<u8>)> =
+                session.shown().map(|place| (place.element, session.read(place))).collect();
+            for (name, file) in &options.save {
+                save(file, &session.read(saved(&session, &options.launch, name)?))?;
             }
             let profile = observation.profile.map(|profile| {
-                let residence = Residence::of(&profile, options);
+                let residence = Residence::of(&profile, options, &kernel.info().name);
                 (profile, residence)
             });
             if options.json {
@@ -227,6 +218,22 @@ fn run(options: &Run) -> Result<ExitCode, Failure> {
     }
 }
 
+/// The buffer or variable of that name; the buffer that is the argument of that number.
+fn saved(session: &Session, launch: &Launch, name: &str) -> Result<Place, SetUp> {
+    let numbered = name
+        .parse()
+        .ok()
+        .and_then(|number: usize| number.checked_sub(1))
+        .filter(|at| matches!(launch.args.get(*at), Some(Argument::Buffer(_))));
+    match numbered {
+        Some(at) => {
+            let before = launch.args[..at].iter().filter(|argument| matches!(argument, Argument::Buffer(_))).count();
+            Ok(session.buffer(launch.buffer.len() + before))
+        }
+        None => session.named(name),
+    }
+}
+
 /// Lines of a profile that are shown.
 const TOP_LINES: usize = 20;
 
@@ -239,8 +246,8 @@ struct Residence {
 }
 
 impl Residence {
-    fn of(profile: &Profile, options: &Run) -> Self {
-        let registers = ptxas::registers(&options.launch.file, &options.arch, &options.launch.kernel);
+    fn of(profile: &Profile, options: &Run, kernel: &str) -> Self {
+        let registers = ptxas::registers(&options.launch.file, &options.arch, kernel);
         let limits = Limits::of(&options.arch).expect("`cli::architecture` let it pass");
         let known = registers.as_ref().ok().copied();
         let occupancy = Occupancy::of(&limits, profile.threads, profile.shared_bytes, known);
@@ -283,9 +290,7 @@ fn trace(options: &TraceOptions) -> Result<ExitCode, Failure> {
     let request =
         TraceRequest { block: options.at_block, warp: options.warp, max_steps: options.max_steps, source: None };
     let observe = Observe { trace: Some(request), ..Observe::default() };
-    let device = Device::new(Default::default());
-    let (launched, _) = launch(&device, &options.launch, &observe)?;
-    let trace = match launched {
+    let trace = match launch(Device::new(Default::default()), &options.launch, &observe)?.result {
         Ok(observation) => observation.trace.unwrap_or_default(),
         Err(LaunchError::Fault(fault)) => return Err(Failure::Fault(fault)),
         Err(error) => return Err(Failure::Usage(error)),
@@ -300,9 +305,7 @@ fn trace(options: &TraceOptions) -> Result<ExitCode, Failure> {
         Some(Show::Timeline) => trace.timeline()?,
     };
     match &options.output {
-        Some(path) => {
-            std::fs::write(path, text).map_err(|source| Failure::Save { path: path.display().to_string(), source })?
-        }
+        Some(path) => save(path, text.as_bytes())?,
         None => {
             let mut out = io::stdout().lock();
             out.write_all(text.as_bytes())?;
@@ -357,14 +360,16 @@ fn write_results(out: &mut impl Write, buffers: &[(Element, Vec<u8>)], printed: 
     if !printed.is_empty() && !printed.ends_with('\n') {
         writeln!(out)?; // the buffers begin on a line of their own
     }
-    for (element, bytes) in buffers {
-        for (at, bits) in element.elements(bytes).enumerate() {
-            let comma = if at == 0 { "" } else { "," };
-            write!(out, "{comma}{}", element.text(bits))?;
-        }
-        writeln!(out)?;
+    buffers.iter().try_for_each(|(element, bytes)| write_values(out, *element, bytes))
+}
+
+/// Values separated by commas, on a line.
+fn write_values(out: &mut impl Write, element: Element, bytes: &[u8]) -> io::Result<()> {
+    for (at, bits) in element.elements(bytes).enumerate() {
+        let comma = if at == 0 { "" } else { "," };
+        write!(out, "{comma}{}", element.text(bits))?;
     }
-    Ok(())
+    writeln!(out)
 }
 
 fn results_json(buffers: &[(Element, Vec<u8>)], report: LaunchReport, printed: &str) -> Value {
@@ -448,7 +453,10 @@ fn check(options: &Check) -> Result<ExitCode, Failure> {
 }
 
 fn write_kernel(out: &mut impl Write, kernel: &KernelInfo) -> io::Result<()> {
-    writeln!(out, "kernel {}", kernel.name)?;
+    match session::readable(&kernel.name) {
+        same if same == kernel.name => writeln!(out, "kernel {same}")?,
+        readable => writeln!(out, "kernel {} = {readable}", kernel.name)?,
+    }
     let width = kernel.params.iter().map(|param| param.ty.len()).max().unwrap_or(0);
     for (number, param) in (1..).zip(&kernel.params) {
         writeln!(out, "  parameter {number}: {:width$}  {}  offset {}", param.ty, param.name, param.offset)?;
@@ -483,6 +491,7 @@ fn kernel_json(kernel: &KernelInfo) -> Value {
         .collect();
     json!({
         "name": kernel.name,
+        "readable_name": session::readable(&kernel.name),
         "params": params,
         "static_shared": kernel.static_shared,
         "max_threads": kernel.max_threads,

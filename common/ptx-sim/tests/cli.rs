@@ -160,7 +160,13 @@ fn bad_usage_exits_2_with_the_reason() {
     for (line, reason) in [
         (String::new(), "Usage: ptx-sim"),
         ("frobnicate".into(), "unrecognized subcommand"),
-        ("run features.ptx".into(), "--kernel"),
+        ("run features.ptx".into(), "choose one with --kernel: "),
+        ("run session.ptx --kernel fill out:s32:1 s32:1".into(), "`fill` may be any of "),
+        (format!("{ADD} in:f32:1 ptr:y out:f32:1 u32:1"), "no buffer or variable `y`; there are operations"),
+        (format!("{ADD} x=in:f32:1 x=in:f32:1 out:f32:1 u32:1"), "two buffers `x`"),
+        (format!("{ADD} x=in:f32:1 ptr:x+5 out:f32:1 u32:1"), "`x` has 4 bytes, which 5 + 0 exceeds"),
+        (format!("{ADD} --save 4=x {args}"), "no buffer or variable `4`"),
+        (format!("{ADD} --set x=f32:1 {args}"), "no buffer or variable `x`"),
         ("run --kernel adds".into(), "FILE.ptx"),
         (format!("{ADD} --grid 0 {args}"), "an extent is at least 1"),
         (format!("{ADD} --grid 1,1,1,1 {args}"), "three axes"),
@@ -221,7 +227,7 @@ kernel takes_a_struct
 
 #[test]
 fn help_is_enough_to_use_it() {
-    for args in ["--help", "run --help", "check --help", "--version"] {
+    for args in ["--help", "run --help", "case --help", "check --help", "--version"] {
         assert_eq!(ptx_sim(args).0, 0, "{args}");
     }
     let (_, help, _) = ptx_sim("run --help");
@@ -325,4 +331,144 @@ fn the_sanitiser_ends_what_never_ends() {
     let (status, stdout, stderr) = ptx_sim(args);
     assert_eq!((status, stdout.as_str()), (1, "1\n0\n"), "{stderr}");
     assert!(stderr.contains("error[budget]"), "{stderr}");
+}
+
+#[test]
+fn structs_variables_and_addresses_are_arguments() {
+    // float* at 0, unsigned char at 8, int at 12, double at 16
+    let view = "struct:ptr:x+4/u8:1/s32:3/f64:0.5";
+    prints(
+        &format!("run session.ptx --kernel scaled --block 4 --buffer x=in:f32:1,2,3,4,5,6 {view} out:f32:4"),
+        "1.5,2,2.5,0\n",
+    );
+    let weigh = "run session.ptx --kernel weigh --block 4 --set weights=f32:1,10,100,1000";
+    prints(&format!("{weigh} in:f32:1,2,3,4 out:f32:4 ptr:null"), "1,20,300,4000\n");
+    // one buffer for three parameters, and an offset into it
+    prints(&format!("{weigh} x=inout:f32:1,2,3,4,5 ptr:x ptr:x"), "2,22,303,4004,5\n");
+    let one = weigh.replace("--block 4", "--block 1");
+    prints(&format!("{one} x=inout:f32:1,2,3,4,5 ptr:x+4 ptr:null"), "1,1,3,4,5\n");
+}
+
+#[test]
+fn buffers_and_variables_are_saved() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let shown = |name: &str| file(name).display().to_string();
+    let mut command =
+        command("run session.ptx --kernel weigh --block 4 --set weights=f32:1,1,1,1 in:f32:1,2,3,4 out:f32:4 ptr:null");
+    for saved in ["2", "total"] {
+        command.args(["--save", &format!("{saved}={}", shown(saved))]);
+    }
+    assert!(command.output().unwrap().status.success());
+    assert_eq!(std::fs::read(file("2")).unwrap(), [1f32, 2., 3., 4.].map(f32::to_le_bytes).concat());
+    assert_eq!(std::fs::read(file("total")).unwrap(), 4i32.to_le_bytes());
+}
+
+#[test]
+fn kernels_are_called_by_their_names_in_the_source() {
+    prints("run session.ptx --kernel fill<int> --block 2 out:s32:2 s32:7", "7,7\n");
+    prints("run session.ptx --kernel _Z4fillIfEvPT_S0_ --block 2 out:f32:2 f32:7", "7,7\n");
+    let (_, stdout, _) = ptx_sim("check session.ptx");
+    assert!(stdout.contains("= scaled(View, float*)"), "{stdout}");
+}
+
+/// A case in a folder of its own, beside the PTX that the tests have.
+fn case(text: &str, args: &str) -> (i32, String, String) {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::copy(kernels().join("session.ptx"), folder.path().join("session.ptx")).unwrap();
+    std::fs::write(folder.path().join("three.bin"), 3f32.to_le_bytes().repeat(4)).unwrap();
+    let path = folder.path().join("case.toml");
+    std::fs::write(&path, format!("ptx = \"session.ptx\"\n{text}")).unwrap();
+    let Output { status, stdout, stderr } = command("case").arg(&path).args(args.split_whitespace()).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).expect("output is text");
+    (status.code().expect("the command ends by itself"), text(stdout), text(stderr))
+}
+
+const TWO_LAUNCHES: &str = r#"
+print = ["y", "total"]
+
+[buffer.x]
+type = "f32"
+values = [1, 2.5, "inf", -4]
+
+[buffer.y]
+type = "f32"
+unwritten = 4
+
+[variable.weights]
+type = "f32"
+file = "three.bin"
+
+[variable.total]
+type = "s32"
+values = [100]
+
+[[launch]]
+kernel = "fill<float>"
+block = [4]
+args = ["ptr:y", "f32:0.5"]
+
+[[launch]]
+kernel = "weigh"
+block = [4]
+args = ["ptr:x", "ptr:y", "ptr:y"]
+
+[[compare]]
+buffer = "y"
+values = [3.5, 8, "inf", -11.5]
+"#;
+
+#[test]
+fn a_case_runs_its_launches_in_order() {
+    let printed = "y = 3.5,8,inf,-11.5\ntotal = 104\ny: all 4 elements are equal\n";
+    assert_eq!(case(TWO_LAUNCHES, ""), (0, printed.into(), String::new()));
+    assert_eq!(case(TWO_LAUNCHES, "--sanitize").0, 0);
+    let (code, stdout, _) = case(TWO_LAUNCHES, "--json");
+    let found: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!((code, &found["buffers"]), (0, &json!({ "y": [3.5, 8.0, "inf", -11.5], "total": [104] })));
+    assert_eq!(found["compared"][0]["different"], 0);
+}
+
+#[test]
+fn a_case_says_what_differs() {
+    let wrong = TWO_LAUNCHES.replace("[3.5, 8, \"inf\", -11.5]", "[3.5, 8.25, 1, -11.5]");
+    let (code, stdout, stderr) = case(&wrong, "");
+    let told = "y: 2 of 4 elements differ; the first is element 1: 8, expected 8.25; largest difference inf\n";
+    assert!(
+        code == 1 && stdout.contains(told) && stdout.contains("--sanitize") && stderr.is_empty(),
+        "{stdout}{stderr}"
+    );
+    let within = wrong.replace("8.25, 1,", "8.25, \"inf\",") + "absolute = 0.05\nrelative = 0.03\n";
+    let (code, stdout, _) = case(&within, "");
+    assert!(code == 0 && stdout.contains("within tolerance; largest difference 2.5e-1"), "{stdout}");
+    let close = within.replace("relative = 0.03", "relative = 0.02");
+    assert_eq!(case(&close, "").0, 1);
+    // What nobody wrote is found, and told once.
+    let unwritten =
+        TWO_LAUNCHES.replace("kernel = \"fill<float>\"\nblock = [4]", "kernel = \"fill<float>\"\nblock = [3]");
+    let (code, _, stderr) = case(&unwritten, "--sanitize");
+    assert!(code == 1 && stderr.contains("1 finding: uninitialised-read"), "{stderr}");
+}
+
+#[test]
+fn a_case_that_is_wrong_exits_2_with_the_reason() {
+    for (from, to, reason) in [
+        ("print =", "prints =", "unknown field `prints`"),
+        ("type = \"s32\"", "type = \"s33\"", "variable `total`: `s33` is not a type"),
+        ("values = [100]", "values = [true]", "variable `total`: `true` is not a number"),
+        ("values = [100]", "zeros = 1\nvalues = [1]", "variable `total`: it needs one of"),
+        ("values = [100]", "values = [1, 2]", "`total` has 4 bytes, which 0 + 8 exceeds"),
+        ("file = \"three.bin\"", "file = \"four.bin\"", "variable `weights`: cannot read"),
+        ("file = \"three.bin\"", "unwritten = 4", "variable `weights`: a variable is always written"),
+        ("\"f32:0.5\"", "\"in:f32:0.5\"", "launch 1: `in:f32:0.5` is not TYPE:VALUE"),
+        ("\"ptr:x\"", "\"ptr:z\"", "no buffer or variable `z`; there are x, y, weights, total"),
+        ("block = [4]", "block = [4, 0]", "launch 1: an extent is at least 1"),
+        ("block = [4]", "block = [2000]", "the block has 2000 along x"),
+        ("[3.5, 8, \"inf\", -11.5]", "[3.5, 8]", "compare `y`: 8 bytes are expected of its 16"),
+    ] {
+        let text = TWO_LAUNCHES.replacen(from, to, 1);
+        assert_ne!(text, TWO_LAUNCHES, "{from}");
+        let (code, stdout, stderr) = case(&text, "");
+        assert!(code == 2 && stdout.is_empty() && stderr.contains(reason), "{to}: {code} {stderr}");
+    }
 }

@@ -1,0 +1,309 @@
+//! `ptx-sim case`: several launches on one device, and what they must leave in memory.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use ptx_sim::{Device, DeviceConfig, Fault, LaunchConfig, LaunchError, Observe};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::cli::{Argument, Buffer, CaseOptions, Contents, Element, case_argument};
+use crate::session::Session;
+use crate::{Failure, fault_json, finding_json, load, save, write_values};
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    ptx: PathBuf,
+    #[serde(default)]
+    print: Vec<String>,
+    #[serde(default)]
+    buffer: BTreeMap<String, Memory>,
+    #[serde(default)]
+    variable: BTreeMap<String, Memory>,
+    launch: Vec<Launch>,
+    #[serde(default)]
+    compare: Vec<Compare>,
+    #[serde(default)]
+    save: BTreeMap<String, PathBuf>,
+}
+
+/// What memory holds at first: exactly one of the four.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Memory {
+    #[serde(rename = "type")]
+    element: String,
+    values: Option<Vec<toml::Value>>,
+    file: Option<PathBuf>,
+    zeros: Option<u64>,
+    unwritten: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Launch {
+    kernel: Option<String>,
+    #[serde(default)]
+    grid: Vec<u32>,
+    #[serde(default)]
+    block: Vec<u32>,
+    #[serde(default)]
+    shared: u32,
+    #[serde(default)]
+    args: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Compare {
+    buffer: String,
+    values: Option<Vec<toml::Value>>,
+    file: Option<PathBuf>,
+    #[serde(default)]
+    absolute: f64,
+    #[serde(default)]
+    relative: f64,
+}
+
+/// How a buffer differs from what was expected of it.
+#[derive(Debug)]
+struct Difference {
+    buffer: String,
+    elements: usize,
+    different: usize,
+    /// Which element is the first that differs, what it is, and what was expected.
+    first: Option<(usize, String, String)>,
+    /// The largest absolute difference of two numbers, tolerated or not.
+    largest: f64,
+}
+
+/// Runs all launches, then compares, prints and saves.
+pub(crate) fn run(options: &CaseOptions) -> Result<ExitCode, Failure> {
+    let invalid = |message: String| Failure::Case { path: options.file.display().to_string(), message };
+    let text = crate::text_of(&options.file)?;
+    let case: Case = toml::from_str(&text).map_err(|error| invalid(error.to_string().trim_end().to_owned()))?;
+    let folder = options.file.parent().unwrap_or(Path::new(""));
+    let device = Device::new(DeviceConfig { sanitize: options.sanitize, ..Default::default() });
+    let mut session = Session::new(device, load(&folder.join(&case.ptx))?)?;
+    for (name, memory) in &case.buffer {
+        let (element, contents) =
+            memory.contents(folder).map_err(|error| invalid(format!("buffer `{name}`: {error}")))?;
+        session.add(&Buffer { name: Some(name.clone()), element, contents, shown: false }, name)?;
+    }
+    for (name, memory) in &case.variable {
+        let (element, contents) =
+            memory.contents(folder).map_err(|error| invalid(format!("variable `{name}`: {error}")))?;
+        match contents {
+            Contents::Bytes(bytes) => session.set(name, element, &bytes)?,
+            Contents::Unwritten(_) => return Err(invalid(format!("variable `{name}`: a variable is always written"))),
+        }
+    }
+    let mut instructions = 0;
+    let mut findings = Vec::new();
+    for (number, launch) in (1..).zip(&case.launch) {
+        let invalid = |message| invalid(format!("launch {number}: {message}"));
+        let arguments: Vec<Argument> =
+            launch.args.iter().map(|text| case_argument(text)).collect::<Result<_, _>>().map_err(invalid)?;
+        let config = LaunchConfig {
+            grid: extents(&launch.grid).map_err(invalid)?,
+            block: extents(&launch.block).map_err(invalid)?,
+            shared_bytes: launch.shared,
+            budget: Some(options.budget),
+        };
+        let kernel = session.kernel(launch.kernel.as_deref())?;
+        let args = session.arguments(&arguments)?;
+        match kernel.observe(&config, &args, &Observe::default()) {
+            Ok(observation) => {
+                instructions += observation.report.warp_instructions;
+                findings.extend(observation.findings);
+            }
+            Err(LaunchError::Fault(fault)) => return failed(options, &session, fault),
+            Err(error) => return Err(Failure::Usage(error)),
+        }
+    }
+    if options.sanitize {
+        findings.extend(session.device.heap_findings());
+    }
+    let mut compared = Vec::new();
+    for compare in &case.compare {
+        let name = &compare.buffer;
+        let place = session.named(name)?;
+        let expected = contents(place.element, compare.values.as_deref(), compare.file.as_deref(), folder);
+        let expected = expected.map_err(|error| invalid(format!("compare `{name}`: {error}")))?;
+        let found = session.read(place);
+        if expected.len() != found.len() {
+            let (expected, found) = (expected.len(), found.len());
+            return Err(invalid(format!("compare `{name}`: {expected} bytes are expected of its {found}")));
+        }
+        compared.push(compare.differences(place.element, &found, &expected));
+    }
+    for (name, file) in &case.save {
+        save(&folder.join(file), &session.read(session.named(name)?))?;
+    }
+    report(options, &case, &session, instructions, &findings, &compared)?;
+    if !findings.is_empty() {
+        return Err(Failure::Findings(findings));
+    }
+    let differs = compared.iter().any(|difference| difference.different != 0);
+    Ok(if differs { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
+
+fn failed(options: &CaseOptions, session: &Session, fault: Box<Fault>) -> Result<ExitCode, Failure> {
+    let printed = session.device.take_output();
+    let mut out = io::stdout().lock();
+    // What the kernel said before it failed helps to see why; a closed pipe must not hide the fault.
+    let _ = if options.json {
+        writeln!(out, "{}", fault_json(&fault, &printed))
+    } else {
+        out.write_all(printed.as_bytes())
+    };
+    Err(Failure::Fault(fault))
+}
+
+fn report(
+    options: &CaseOptions,
+    case: &Case,
+    session: &Session,
+    instructions: u64,
+    findings: &[Fault],
+    compared: &[Difference],
+) -> Result<(), Failure> {
+    let printed = session.device.take_output();
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    if options.json {
+        let mut buffers = Map::new();
+        for name in &case.print {
+            let place = session.named(name)?;
+            let values = place.element.elements(&session.read(place)).map(|bits| place.element.json(bits)).collect();
+            buffers.insert(name.clone(), values);
+        }
+        let mut object = json!({
+            "buffers": buffers,
+            "compared": compared.iter().map(Difference::json).collect::<Vec<_>>(),
+            "instructions": instructions,
+        });
+        if !printed.is_empty() {
+            object["output"] = json!(printed);
+        }
+        if options.sanitize {
+            object["findings"] = findings.iter().map(finding_json).collect();
+        }
+        writeln!(out, "{object}")?;
+    } else {
+        out.write_all(printed.as_bytes())?;
+        if !printed.is_empty() && !printed.ends_with('\n') {
+            writeln!(out)?;
+        }
+        for name in &case.print {
+            let place = session.named(name)?;
+            write!(out, "{name} = ")?;
+            write_values(&mut out, place.element, &session.read(place))?;
+        }
+        compared.iter().try_for_each(|difference| writeln!(out, "{difference}"))?;
+        if !options.sanitize && compared.iter().any(|difference| difference.different != 0) {
+            writeln!(out, "with --sanitize, races and reads of memory that nobody wrote are told")?;
+        }
+    }
+    out.flush()?;
+    Ok(())
+}
+
+fn extents(given: &[u32]) -> Result<[u32; 3], String> {
+    if given.len() > 3 {
+        return Err("there are three axes: x, y and z".into());
+    }
+    if given.contains(&0) {
+        return Err("an extent is at least 1".into());
+    }
+    Ok(std::array::from_fn(|axis| given.get(axis).copied().unwrap_or(1)))
+}
+
+/// The bytes of values or of a file.
+fn contents(
+    element: Element,
+    values: Option<&[toml::Value]>,
+    file: Option<&Path>,
+    folder: &Path,
+) -> Result<Vec<u8>, String> {
+    match (values, file) {
+        (Some(values), None) => {
+            let bytes = |value: &toml::Value| match value {
+                toml::Value::String(text) => element.bytes_of(text),
+                toml::Value::Integer(_) | toml::Value::Float(_) => element.bytes_of(&value.to_string()),
+                other => Err(format!("`{other}` is not a number")),
+            };
+            Ok(values.iter().map(bytes).collect::<Result<Vec<_>, _>>()?.concat())
+        }
+        (None, Some(file)) => element.file(&folder.join(file)),
+        _ => Err("it needs either `values` or `file`".into()),
+    }
+}
+
+impl Memory {
+    fn contents(&self, folder: &Path) -> Result<(Element, Contents), String> {
+        let element = Element::named(&self.element)?;
+        let contents = match (self.zeros, self.unwritten, &self.values, &self.file) {
+            (Some(count), None, None, None) => Contents::Bytes(vec![0; element.bytes_of_count(count)? as usize]),
+            (None, Some(count), None, None) => Contents::Unwritten(element.bytes_of_count(count)?),
+            (None, None, values, file) => {
+                Contents::Bytes(contents(element, values.as_deref(), file.as_deref(), folder)?)
+            }
+            _ => return Err("it needs one of `values`, `file`, `zeros` and `unwritten`".into()),
+        };
+        Ok((element, contents))
+    }
+}
+
+impl Compare {
+    fn differences(&self, element: Element, found: &[u8], expected: &[u8]) -> Difference {
+        let mut difference =
+            Difference { buffer: self.buffer.clone(), elements: 0, different: 0, first: None, largest: 0.0 };
+        for (at, (found, expected)) in element.elements(found).zip(element.elements(expected)).enumerate() {
+            difference.elements += 1;
+            let [a, b] = [found, expected].map(|bits| element.number(bits));
+            let apart = (a - b).abs();
+            let alike = found == expected || a == b || a.is_nan() && b.is_nan();
+            // Neither is so of NaN.
+            let tolerated = apart <= self.absolute + self.relative * b.abs();
+            if !alike && apart > difference.largest {
+                difference.largest = apart;
+            }
+            if !alike && !tolerated {
+                difference.different += 1;
+                difference.first.get_or_insert_with(|| (at, element.text(found), element.text(expected)));
+            }
+        }
+        difference
+    }
+}
+
+impl Difference {
+    fn json(&self) -> Value {
+        let first = self.first.as_ref();
+        json!({
+            "buffer": self.buffer,
+            "elements": self.elements,
+            "different": self.different,
+            "first": first.map(|(at, found, expected)| json!({ "element": at, "found": found, "expected": expected })),
+            "largest": self.largest,
+        })
+    }
+}
+
+impl std::fmt::Display for Difference {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { buffer, elements, different, first, largest } = self;
+        match first {
+            None if *largest == 0.0 => write!(f, "{buffer}: all {elements} elements are equal"),
+            None => write!(f, "{buffer}: all {elements} elements are within tolerance; largest difference {largest:e}"),
+            Some((at, found, expected)) => write!(
+                f,
+                "{buffer}: {different} of {elements} elements differ; the first is element {at}: {found}, expected {expected}; \
+                 largest difference {largest:e}"
+            ),
+        }
+    }
+}

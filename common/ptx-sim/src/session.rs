@@ -1,0 +1,245 @@
+//! A device with the buffers and variables that arguments name.
+
+use cpp_demangle::Symbol;
+use ptx_sim::{Arg, Device, DevicePtr, Kernel, LoadedModule, MemoryError, Module};
+
+use crate::cli::{Address, Argument, Buffer, Contents, Element, Value};
+
+/// Why a session cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SetUp {
+    #[error("{what}: {source}")]
+    Memory { what: String, source: MemoryError },
+    #[error("there is no buffer or variable `{name}`; there are {known}")]
+    UnknownName { name: String, known: String },
+    #[error("there are two buffers `{0}`")]
+    TwoOfOneName(String),
+    #[error("`{name}` has {bytes} bytes, which {offset} + {length} exceeds")]
+    Beyond { name: String, bytes: u64, offset: u64, length: u64 },
+    #[error("{file} has {count} kernels; choose one with --kernel: {known}")]
+    Choose { file: String, count: usize, known: String },
+    #[error("{file} has no kernel")]
+    NoKernel { file: String },
+    #[error("`{wanted}` may be any of {known}; give its name as in the PTX")]
+    Ambiguous { wanted: String, known: String },
+}
+
+impl SetUp {
+    /// Whether the command was used wrongly.
+    pub(crate) fn is_usage(&self) -> bool {
+        !matches!(self, Self::Memory { .. })
+    }
+}
+
+/// Device memory that a name or a number stands for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub pointer: DevicePtr,
+    pub bytes: u64,
+    pub element: Element,
+}
+
+pub(crate) struct Session {
+    pub device: Device,
+    module: Module,
+    loaded: LoadedModule,
+    buffers: Vec<(Option<String>, Place, bool)>,
+    /// Variables whose type has been said.
+    variables: Vec<(String, Element)>,
+}
+
+impl Session {
+    pub(crate) fn new(device: Device, module: Module) -> Result<Self, ptx_sim::LoadError> {
+        let loaded = device.load(&module)?;
+        Ok(Self { device, module, loaded, buffers: Vec::new(), variables: Vec::new() })
+    }
+
+    /// The kernel of that name, in the PTX or in the source; the only one if no name is given.
+    pub(crate) fn kernel(&self, wanted: Option<&str>) -> Result<Kernel, crate::Failure> {
+        let names: Vec<&str> = self.module.kernels().map(|kernel| kernel.name.as_str()).collect();
+        let file = || self.module.name().to_owned();
+        let name = match (wanted, &*names) {
+            (Some(wanted), names) => one_called(wanted, names)?.unwrap_or(wanted),
+            (None, [only]) => only,
+            (None, []) => return Err(SetUp::NoKernel { file: file() }.into()),
+            (None, names) => {
+                let known = names.iter().map(|name| readable(name)).collect::<Vec<_>>().join(", ");
+                return Err(SetUp::Choose { file: file(), count: names.len(), known }.into());
+            }
+        };
+        Ok(self.loaded.kernel(name)?)
+    }
+
+    /// Allocates and fills a buffer.
+    pub(crate) fn add(&mut self, buffer: &Buffer, label: &str) -> Result<DevicePtr, SetUp> {
+        if let Some(name) = &buffer.name
+            && self.buffers.iter().any(|(known, ..)| known.as_ref() == Some(name))
+        {
+            return Err(SetUp::TwoOfOneName(name.clone()));
+        }
+        let failed = |source| SetUp::Memory { what: label.to_owned(), source };
+        let label = buffer.name.as_deref().unwrap_or(label);
+        let bytes = buffer.contents.bytes();
+        let pointer = self.device.alloc(bytes, label).map_err(failed)?;
+        if let Contents::Bytes(bytes) = &buffer.contents {
+            self.device.write(pointer, bytes).map_err(failed)?;
+        }
+        let place = Place { pointer, bytes, element: buffer.element };
+        self.buffers.push((buffer.name.clone(), place, buffer.shown));
+        Ok(pointer)
+    }
+
+    /// Writes the first bytes of a variable, whose elements have that type.
+    pub(crate) fn set(&mut self, name: &str, element: Element, bytes: &[u8]) -> Result<(), SetUp> {
+        self.variables.push((name.to_owned(), element));
+        let place = self.named(name)?;
+        if bytes.len() as u64 > place.bytes {
+            let (name, length) = (name.to_owned(), bytes.len() as u64);
+            return Err(SetUp::Beyond { name, bytes: place.bytes, offset: 0, length });
+        }
+        let failed = |source| SetUp::Memory { what: name.to_owned(), source };
+        self.device.write(place.pointer, bytes).map_err(failed)
+    }
+
+    /// The arguments of a launch. Buffers among them are allocated, in order; all their names are known to all of them.
+    pub(crate) fn arguments(&mut self, arguments: &[Argument]) -> Result<Vec<Arg>, SetUp> {
+        let mut addresses = Vec::new();
+        for (number, argument) in (1..).zip(arguments) {
+            if let Argument::Buffer(buffer) = argument {
+                addresses.push(self.add(buffer, &format!("argument {number}"))?);
+            }
+        }
+        let mut addresses = addresses.into_iter();
+        let mut args = Vec::new();
+        for argument in arguments {
+            args.extend(match argument {
+                Argument::Value(value) => Some(Arg::from_bytes(&self.laid_out(value)?.0)),
+                Argument::Buffer(_) => addresses.next().map(Arg::from),
+            });
+        }
+        Ok(args)
+    }
+
+    /// The bytes of a value, and their alignment.
+    fn laid_out(&self, value: &Value) -> Result<(Vec<u8>, usize), SetUp> {
+        Ok(match value {
+            Value::Numbers { element, bytes } => (bytes.clone(), element.size()),
+            Value::Address(address) => (self.address(address)?.to_le_bytes().to_vec(), size_of::<u64>()),
+            Value::Struct(fields) => {
+                let (mut bytes, mut largest) = (Vec::new(), 1);
+                for field in fields {
+                    let (field, align) = self.laid_out(field)?;
+                    largest = largest.max(align);
+                    bytes.resize(bytes.len().next_multiple_of(align), 0);
+                    bytes.extend(field);
+                }
+                bytes.resize(bytes.len().next_multiple_of(largest), 0);
+                (bytes, largest)
+            }
+        })
+    }
+
+    fn address(&self, Address { name, offset }: &Address) -> Result<u64, SetUp> {
+        let Some(name) = name else { return Ok(0) };
+        let place = self.named(name)?;
+        // One past the end is an address, too.
+        if *offset > place.bytes {
+            let name = name.clone();
+            return Err(SetUp::Beyond { name, bytes: place.bytes, offset: *offset, length: 0 });
+        }
+        Ok(place.pointer.0 + offset)
+    }
+
+    /// The buffer or variable of that name.
+    pub(crate) fn named(&self, name: &str) -> Result<Place, SetUp> {
+        let buffer = self.buffers.iter().find(|(known, ..)| known.as_deref() == Some(name));
+        let variable = || {
+            let (pointer, bytes) = self.loaded.global(name)?;
+            let typed = self.variables.iter().find(|(known, _)| known == name);
+            Some(Place { pointer, bytes, element: typed.map_or(Element::B8, |(_, element)| *element) })
+        };
+        buffer.map(|(_, place, _)| *place).or_else(variable).ok_or_else(|| {
+            let buffers = self.buffers.iter().filter_map(|(name, ..)| name.as_deref());
+            // What begins with a dollar is the compiler's own: texts of `printf`.
+            let variables = self.loaded.globals().filter(|name| !name.starts_with('$'));
+            let known: Vec<&str> = buffers.chain(variables).collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            SetUp::UnknownName { name: name.to_owned(), known }
+        })
+    }
+
+    /// The buffer that was allocated as number `at`, from 0 on.
+    pub(crate) fn buffer(&self, at: usize) -> Place {
+        self.buffers[at].1
+    }
+
+    /// The buffers to print, in order of their allocation.
+    pub(crate) fn shown(&self) -> impl Iterator<Item = Place> {
+        self.buffers.iter().filter(|(.., shown)| *shown).map(|(_, place, _)| *place)
+    }
+
+    /// What is in memory there.
+    pub(crate) fn read(&self, place: Place) -> Vec<u8> {
+        let mut bytes = vec![0; place.bytes as usize];
+        self.device
+            .read(place.pointer, &mut bytes)
+            .expect("it was allocated with this size, and is freed with the session");
+        bytes
+    }
+}
+
+/// The one of `names` that is `wanted`, as it stands in the PTX or as the source has it, with or without its parameters and
+/// namespaces; none if there is no such name.
+fn one_called<'a>(wanted: &str, names: &[&'a str]) -> Result<Option<&'a str>, SetUp> {
+    if let Some(exact) = names.iter().find(|name| **name == wanted) {
+        return Ok(Some(exact));
+    }
+    let fits = |name: &&&str| {
+        let whole = readable(name).replace("(anonymous namespace)::", "");
+        let head = whole.split('(').next().unwrap_or_default();
+        let head = head.strip_prefix("void ").unwrap_or(head);
+        let called = head.split('<').next().unwrap_or_default();
+        let last = called.rsplit("::").next().unwrap_or_default();
+        [whole.as_str(), head, called, last].contains(&wanted)
+    };
+    match &*names.iter().filter(fits).collect::<Vec<_>>() {
+        [] => Ok(None),
+        [only] => Ok(Some(only)),
+        several => {
+            let known =
+                several.iter().map(|name| format!("{} ({name})", readable(name))).collect::<Vec<_>>().join(", ");
+            Err(SetUp::Ambiguous { wanted: wanted.to_owned(), known })
+        }
+    }
+}
+
+/// A C++ name as the source has it.
+pub(crate) fn readable(name: &str) -> String {
+    let symbol = Symbol::new(name).ok();
+    symbol.and_then(|symbol| symbol.demangle().ok()).unwrap_or_else(|| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_is_found_by_its_name_in_the_source() {
+        let names = ["_Z3addPKfS0_Pfi", "_Z5scaleIfEvPT_f", "_Z5scaleIdEvPT_f", "_ZN4math3mulEPf", "plain"];
+        let found = |wanted| one_called(wanted, &names).map_err(|error| error.to_string());
+        for (wanted, name) in [
+            ("_Z3addPKfS0_Pfi", Some(names[0])),
+            ("add", Some(names[0])),
+            ("add(float const*, float const*, float*, int)", Some(names[0])),
+            ("math::mul", Some(names[3])),
+            ("mul", Some(names[3])),
+            ("scale<double>", Some(names[2])),
+            ("plain", Some("plain")),
+            ("ad", None),
+        ] {
+            assert_eq!(found(wanted), Ok(name), "{wanted}");
+        }
+        let error = found("scale").unwrap_err();
+        assert!(error.contains("scale<float>") && error.contains("_Z5scaleIdEvPT_f"), "{error}");
+    }
+}
