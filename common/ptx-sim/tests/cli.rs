@@ -374,12 +374,13 @@ fn kernels_are_called_by_their_names_in_the_source() {
 
 /// A case in a folder of its own, beside the PTX that the tests have.
 fn case(text: &str, args: &str) -> (i32, String, String) {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::copy(kernels().join("session.ptx"), folder.path().join("session.ptx")).unwrap();
-    std::fs::write(folder.path().join("three.bin"), 3f32.to_le_bytes().repeat(4)).unwrap();
+    let folder = tempfile::tempdir().expect("the folder is ours");
+    std::fs::copy(kernels().join("session.ptx"), folder.path().join("session.ptx")).expect("the folder is ours");
+    std::fs::write(folder.path().join("three.bin"), 3f32.to_le_bytes().repeat(4)).expect("the folder is ours");
     let path = folder.path().join("case.toml");
-    std::fs::write(&path, format!("ptx = \"session.ptx\"\n{text}")).unwrap();
-    let Output { status, stdout, stderr } = command("case").arg(&path).args(args.split_whitespace()).output().unwrap();
+    std::fs::write(&path, format!("ptx = \"session.ptx\"\n{text}")).expect("the folder is ours");
+    let Output { status, stdout, stderr } =
+        command("case").arg(&path).args(args.split_whitespace()).output().expect("the folder is ours");
     let text = |bytes| String::from_utf8(bytes).expect("output is text");
     (status.code().expect("the command ends by itself"), text(stdout), text(stderr))
 }
