@@ -46,6 +46,8 @@ use crate::record::Record;
 use crate::table::{Format, Table};
 use crate::text::printable_lines;
 
+pub use crate::console::{error, line, say, warn};
+
 /// The options of every command that runs on a device, for `#[command(flatten)]`.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct CommandArgs {
@@ -218,26 +220,6 @@ impl Shell {
 
 /// What messages call standard output.
 const STDOUT: &str = "standard output";
-
-/// A line on standard error: `device: sim`.
-pub fn say(label: &str, what: impl Display) {
-    line(&format!("{label}: {what}"));
-}
-
-/// A line on standard error about what the run goes on without.
-pub fn warn(message: impl Display) {
-    say("warning", message);
-}
-
-/// A line on standard error about what failed.
-pub fn error(message: impl Display) {
-    say("error", message);
-}
-
-/// A line on standard error. If that is closed too, the line is lost.
-pub fn line(text: &str) {
-    let _ = writeln!(io::stderr(), "{}", printable_lines(text));
-}
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::tensor::{ElementType, MemoryFormat};
+use crate::element::{ElementType, MemoryFormat};
 
 /// Shorthand for results of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -40,8 +40,10 @@
 pub mod check;
 pub mod command;
 pub mod compile;
+mod console;
 pub mod cpu;
 pub mod device;
+mod element;
 mod error;
 pub mod files;
 mod json;

@@ -5,15 +5,11 @@
 //! [`Tensor::buffer`] …); those with one ([`Tensor::of`], [`Tensor::values`], [`Tensor::buffer_of`] …) take any. Whoever reads
 //! memory says which type and format it expects, and gets an error if the tensor has another.
 
-mod element;
-mod f8;
-
 use crate::device::{Buffer, Device, DeviceElement, RawBuffer, Stream};
+use crate::element::{HostValues, with_element, with_values};
 use crate::error::{Error, Result, ShapeError};
-use element::{HostValues, with_element, with_values};
 
-pub use element::{Element, ElementType, MemoryFormat};
-pub use f8::F8E4M3;
+pub use crate::element::{Element, ElementType, F8E4M3, MemoryFormat};
 pub use half::{bf16, f16};
 
 /// Values in row-major order: the last dimension is the one whose neighbours lie side by side. An image \[N, C, H, W\] may also

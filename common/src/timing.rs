@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::device::{Buffer, Counts, Stream};
 use crate::error::{Error, Result};
 
-/// Behind a dash where a time would stand: why the simulator has none.
-pub const NO_CLOCK: &str = "the simulator counts instructions and has no clock: times need a GPU";
+pub use crate::device::NO_CLOCK;
 
 /// The clock of a [`Timing`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

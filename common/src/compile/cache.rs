@@ -12,7 +12,7 @@ use std::sync::Once;
 use sha2::{Digest, Sha256};
 
 use super::nvrtc::Output;
-use crate::{command, replace};
+use crate::{console, replace};
 
 /// Where compiled kernels are kept: `WARP_CACHE_DIR`, else `warp-by-warp/kernels` in the platform's cache directory. `None` if no
 /// home directory is known: code in a directory that others can write to cannot be trusted.
@@ -45,7 +45,7 @@ fn load_from(directory: &Path, key: &str) -> Option<Output> {
     let path = entry(directory, key);
     let output = decode(&fs::read(&path).ok()?);
     if output.is_none() {
-        command::warn(format!("{}: this cached kernel is damaged; it is compiled again", path.display()));
+        console::warn(format!("{}: this cached kernel is damaged; it is compiled again", path.display()));
     }
     output
 }
@@ -56,7 +56,7 @@ pub(crate) fn store(key: &str, output: &Output) {
     match directory() {
         Some(directory) => _ = store_in(&directory, key, output),
         None => NOTED.call_once(|| {
-            command::warn(
+            console::warn(
                 "compiled kernels are not kept, since no home directory is known: WARP_CACHE_DIR can name a place",
             );
         }),

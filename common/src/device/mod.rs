@@ -49,6 +49,9 @@ pub(crate) use buffer::RawBuffer;
 /// The level of the driver's optimiser, unless someone asks for none: its own choice.
 const OPTIMISED: u32 = 4;
 
+/// Behind a dash where a time would stand: why the simulator has none.
+pub const NO_CLOCK: &str = "the simulator counts instructions and has no clock: times need a GPU";
+
 /// A device to run kernels on. Cheap to clone; all clones are the same device.
 #[derive(Clone)]
 pub enum Device {

@@ -6,7 +6,7 @@ use super::backend::{Backend, Handle, on_either, resolve, wrong_device};
 use super::buffer::{Buffer, DeviceSlice, DeviceSliceMut, check_lengths};
 use super::element::{DeviceElement, HostSlice, HostSliceMut};
 use super::kernel::{Kernel, LaunchArgs};
-use super::{Counts, Device, DeviceId, cuda, sim};
+use super::{Counts, Device, DeviceId, NO_CLOCK, cuda, sim};
 use crate::error::{Error, Result};
 
 #[cfg(feature = "cuda")]
@@ -300,7 +300,7 @@ impl Event {
             _ => Err(Error::Unsupported {
                 what: "measuring time between events".to_owned(),
                 device: self.owner.to_string(),
-                reason: crate::timing::NO_CLOCK.to_owned(),
+                reason: NO_CLOCK.to_owned(),
             }),
         }
     }

@@ -1,15 +1,18 @@
-//! The types that values of a tensor have, and the order in which they lie in memory.
+//! The types that values of a tensor have, and the order in which they lie in memory. [`crate::tensor`] hands them on.
+//!
+//! This is below errors and devices, which both name them.
+
+mod f8;
 
 use std::fmt;
 
 use half::{bf16, f16};
 use rayon::prelude::*;
 
-use super::f8::F8E4M3;
-use crate::device::DeviceElement;
+pub use f8::F8E4M3;
 
 /// A type of values: at run time an [`ElementType`].
-pub trait Element: DeviceElement + fmt::Debug + PartialEq {
+pub trait Element: bytemuck::Pod + Send + Sync + fmt::Debug + PartialEq {
     /// Which one it is.
     const TYPE: ElementType;
 
@@ -139,7 +142,7 @@ macro_rules! with_element {
         }
     };
 }
-pub(super) use with_element;
+pub(crate) use with_element;
 
 /// `$body` with the vector `$values` of whichever type it has.
 macro_rules! with_values {
@@ -154,10 +157,10 @@ macro_rules! with_values {
         }
     };
 }
-pub(super) use with_values;
+pub(crate) use with_values;
 
 impl HostValues {
-    pub(super) fn element(&self) -> ElementType {
+    pub(crate) fn element(&self) -> ElementType {
         fn of<T: Element>(_: &[T]) -> ElementType {
             T::TYPE
         }
@@ -165,7 +168,7 @@ impl HostValues {
     }
 
     /// The same values in another type, as [`Element::from_f64`] rounds them.
-    pub(super) fn convert(&self, element: ElementType) -> HostValues {
+    pub(crate) fn convert(&self, element: ElementType) -> HostValues {
         fn convert<T: Element, U: Element>(values: &[T]) -> HostValues {
             U::wrap(values.par_iter().map(|value| U::from_f64(value.to_f64())).collect())
         }
@@ -176,7 +179,7 @@ impl HostValues {
     }
 
     /// Each matrix \[rows, columns\] transposed.
-    pub(super) fn transpose_each(&self, rows: usize, columns: usize) -> HostValues {
+    pub(crate) fn transpose_each(&self, rows: usize, columns: usize) -> HostValues {
         fn transpose<T: Element>(values: &[T], rows: usize, columns: usize) -> HostValues {
             let matrices = values.chunks_exact((rows * columns).max(1));
             let column = |matrix: &[T], i: usize| matrix.iter().skip(i).step_by(columns).copied().collect::<Vec<T>>();

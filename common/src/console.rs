@@ -1,0 +1,26 @@
+//! Lines on standard error, with the characters that a terminal would obey escaped. [`crate::command`] hands them on.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+
+use crate::text::printable_lines;
+
+/// A line on standard error: `device: sim`.
+pub fn say(label: &str, what: impl Display) {
+    line(&format!("{label}: {what}"));
+}
+
+/// A line on standard error about what the run goes on without.
+pub fn warn(message: impl Display) {
+    say("warning", message);
+}
+
+/// A line on standard error about what failed.
+pub fn error(message: impl Display) {
+    say("error", message);
+}
+
+/// A line on standard error. If that is closed too, the line is lost.
+pub fn line(text: &str) {
+    let _ = writeln!(io::stderr(), "{}", printable_lines(text));
+}
