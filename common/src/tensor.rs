@@ -312,6 +312,19 @@ impl Tensor {
         Ok(Tensor { shape: self.shape.clone(), format: self.format, storage: Storage::Host(values) })
     }
 
+    /// Queues a copy of the values to `to`, of the same shape, element type and format; both are on the device of `stream`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::ElementType`], [`Error::MemoryFormat`], [`Error::WrongDevice`]; [`Error::Invalid`] if one of them
+    /// is on the host.
+    pub fn copy_to(&self, stream: &Stream, to: &mut Tensor) -> Result<()> {
+        to.expect_shape("copying a tensor", &self.shape)?;
+        let format = self.format;
+        with_element!(self.element_type(), T => {
+            stream.memcpy_dtod(self.buffer_of::<T>(format)?, to.buffer_of_mut::<T>(format)?)
+        })
+    }
+
     /// The f32 values of a tensor on the host, in row-major order.
     ///
     /// # Errors

@@ -22,6 +22,9 @@ fn moves<T: Element>(device: &Device, values: &[T]) -> Result<()> {
         assert_eq!(there.buffer_of::<T>(Nchw)?.len(), part.len());
         let again = there.to_device(device)?.to_device(&Device::sim())?.to_device(device)?;
         assert_eq!(bits(again.to_host()?.values(Nchw)?), bits(part));
+        let mut copy = Tensor::empty_of(device, &[part.len()], T::TYPE, Nchw)?;
+        there.copy_to(&device.stream(), &mut copy)?;
+        assert_eq!(bits(&copy.into_values(Nchw)?), bits(part));
         assert_eq!(bits(&there.into_values(Nchw)?), bits(part));
     }
     Ok(())
@@ -40,6 +43,22 @@ device_test! {
         moves(&device, &(i8::MIN..=i8::MAX).collect::<Vec<_>>())?;
         moves(&device, &(0..1001).map(|i| i * 2_000_003 - (1 << 30)).collect::<Vec<i32>>())?;
         moves(&device, Tensor::random(&[1001], 5).as_slice()?)
+    }
+
+    fn a_copy_goes_to_a_tensor_of_the_same_kind(device) {
+        let stream = device.stream();
+        let from = Tensor::empty_of(&device, &[1, 2, 3, 4], F16, Nhwc)?;
+        for (shape, element, format, expected) in [
+            ([1, 2, 4, 3], F16, Nhwc, "copying a tensor: expected the shape [1, 2, 3, 4], got [1, 2, 4, 3]"),
+            ([1, 2, 3, 4], BF16, Nhwc, "the tensor [1, 2, 3, 4]: expected f16, got bf16"),
+            ([1, 2, 3, 4], F16, Nchw, "the tensor [1, 2, 3, 4]: expected NHWC, got NCHW"),
+        ] {
+            let mut to = Tensor::empty_of(&device, &shape, element, format)?;
+            assert_eq!(from.copy_to(&stream, &mut to).unwrap_err().to_string(), expected);
+        }
+        let mut on_host = Tensor::zeros(&[1, 2, 3, 4]).to_type(F16)?.to_format(Nhwc)?;
+        assert!(matches!(from.copy_to(&stream, &mut on_host), Err(Error::Invalid(_))));
+        Ok(())
     }
 
     fn an_empty_tensor_of_every_type_is_poisoned(device) {

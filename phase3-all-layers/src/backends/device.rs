@@ -290,8 +290,8 @@ impl Backend for Unfused {
     }
 
     fn copy(pass: &Pass, x: &Tensor) -> Result<Activation> {
-        let mut y = pass.activation(x.shape())?;
-        pass.queue(kinds::COPY, |stream| stream.memcpy_dtod(x.buffer()?, y.buffer_mut()?))?;
+        let mut y = pass.activation_of(x.shape(), x.element_type(), x.format())?;
+        pass.queue(kinds::COPY, |stream| x.copy_to(stream, &mut y))?;
         Ok(y)
     }
 }

@@ -3,6 +3,10 @@
 //! A pass asks for [`Activation`]s and drops them, as Rust programs do; so the scopes of a model's code say how long each must
 //! live. [`Workspace::plan`] notes them down, lets activations whose lives do not overlap share memory, and allocates it. A
 //! pass that runs ([`Workspace::run`]) asks in the same order and allocates nothing.
+//!
+//! Memory is planned in bytes, so that activations of any element type share it. Each slot of the plan is an allocation of its own and
+//! used from its start, which is aligned for every type and for vector loads (256 bytes: CUDA C++ Programming Guide, "Size and
+//! Alignment Requirement"); nothing is rounded up.
 
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
@@ -56,9 +60,16 @@ impl Drop for Activation {
 #[derive(Clone, Copy, Debug)]
 struct Life {
     values: usize,
+    element: ElementType,
     /// It is asked for as the `begin`-th, and dropped before the `end`-th is.
     begin: usize,
     end: usize,
+}
+
+impl Life {
+    fn bytes(&self) -> usize {
+        self.values * self.element.size()
+    }
 }
 
 /// Which memory each activation uses.
@@ -67,7 +78,7 @@ struct Plan {
     lives: Vec<Life>,
     /// Of each activation.
     slot_of: Vec<usize>,
-    /// Values of each slot.
+    /// For each slot the activation that opened it: none that it holds has more bytes.
     slots: Vec<usize>,
 }
 
@@ -77,7 +88,7 @@ impl Plan {
     /// Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020).
     fn of(lives: Vec<Life>) -> Plan {
         let mut order: Vec<usize> = (0..lives.len()).collect();
-        order.sort_by_key(|&i| std::cmp::Reverse(lives[i].values));
+        order.sort_by_key(|&i| std::cmp::Reverse(lives[i].bytes()));
         let mut tenants: Vec<Vec<Life>> = Vec::new();
         let mut plan = Plan { slot_of: vec![0; lives.len()], ..Plan::default() };
         for i in order {
@@ -86,7 +97,7 @@ impl Plan {
             // Slots were opened by ever smaller activations: the last that is free is the smallest.
             let slot = tenants.iter().rposition(|tenants| tenants.iter().all(apart)).unwrap_or_else(|| {
                 tenants.push(Vec::new());
-                plan.slots.push(life.values);
+                plan.slots.push(i);
                 plan.slots.len() - 1
             });
             tenants[slot].push(life);
@@ -96,15 +107,15 @@ impl Plan {
     }
     // ANCHOR_END: plan
 
-    /// Values of all slots.
-    fn values(&self) -> usize {
-        self.slots.iter().sum()
+    /// Bytes of all slots.
+    fn bytes(&self) -> u64 {
+        self.slots.iter().map(|&opener| self.lives[opener].bytes() as u64).sum()
     }
 
-    /// The most values that live at one time: no plan needs less.
-    fn floor(&self) -> usize {
+    /// The most bytes that live at one time: no plan needs less.
+    fn floor_bytes(&self) -> u64 {
         let at = |time| self.lives.iter().filter(move |life| life.begin <= time && time < life.end);
-        (0..self.lives.len()).map(|time| at(time).map(|life| life.values).sum()).max().unwrap_or(0)
+        (0..self.lives.len()).map(|time| at(time).map(|life| life.bytes() as u64).sum()).max().unwrap_or(0)
     }
 }
 
@@ -160,30 +171,44 @@ impl Pass {
         Pass { stream: stream.cloned(), state, marks: None, attempt: RefCell::default() }
     }
 
-    /// Memory for a result of this shape. What it holds is anything.
+    /// Memory for a result of this shape, in f32 and NCHW. What it holds is anything.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the pass asks for anything else than it did when it was planned, or holds an activation longer.
+    /// As [`Pass::activation_of`].
     pub fn activation(&self, shape: &[usize]) -> Result<Activation> {
-        let values = shape.iter().try_fold(1usize, |values, &side| values.checked_mul(side));
-        let values = values.ok_or_else(|| Error::shape("a forward pass", ShapeError::Overflow(shape.to_vec())))?;
+        self.activation_of(shape, ElementType::F32, MemoryFormat::Nchw)
+    }
+
+    /// [`Pass::activation`] for any element type and format.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the pass asks for anything else than it did when it was planned, or holds an activation longer;
+    /// [`Error::Shape`] if the format is NHWC and there are not 4 dimensions.
+    pub fn activation_of(&self, shape: &[usize], element: ElementType, format: MemoryFormat) -> Result<Activation> {
+        let shape_only = Tensor::shape_only_of(shape, element, format)?;
+        let bytes = shape.iter().try_fold(element.size(), |bytes, &side| bytes.checked_mul(side));
+        if bytes.is_none() {
+            return Err(Error::shape("a forward pass", ShapeError::Overflow(shape.to_vec())));
+        }
+        let values = shape_only.len();
         let mut state = lock(&self.state);
         let index = state.asked;
         state.asked += 1;
         let tensor = if self.stream.is_none() {
-            state.plan.lives.push(Life { values, begin: index, end: usize::MAX });
-            Tensor::shape_only(shape)
+            state.plan.lives.push(Life { values, element, begin: index, end: usize::MAX });
+            shape_only
         } else {
-            let planned = state.plan.lives.get(index).map(|life| life.values);
-            if planned != Some(values) {
-                let planned = planned.map_or("nothing".to_owned(), |planned| format!("{planned} values"));
+            let planned = state.plan.lives.get(index).map(|life| (life.values, life.element));
+            if planned != Some((values, element)) {
+                let planned =
+                    planned.map_or("nothing was".to_owned(), |(values, element)| format!("{values} {element} were"));
                 return Err(Error::Invalid(format!(
-                    "activation {index} of the pass has the shape {shape:?}, and {planned} were planned there"
+                    "activation {index} of the pass is {element} of the shape {shape:?}, and {planned} planned there"
                 )));
             }
             let slot = state.plan.slot_of[index];
             let held = || Error::Invalid(format!("the memory of activation {index} {shape:?} is still in use"));
-            state.slots[slot].take().ok_or_else(held)?.recycle(shape)?
+            state.slots[slot].take().ok_or_else(held)?.recycle_of(shape, element, format)?
         };
         Ok(Activation { tensor, index, state: self.state.clone() })
     }
@@ -257,7 +282,7 @@ impl Workspace {
         forward(&pass)?;
         let lives = std::mem::take(&mut lock(&pass.state).plan.lives);
         let plan = Plan::of(lives);
-        let (memory, requested) = (device.memory(), bytes(plan.values()));
+        let (memory, requested) = (device.memory(), plan.bytes());
         if requested > memory.free {
             return Err(Error::OutOfMemory {
                 device: device.short_name(),
@@ -267,8 +292,11 @@ impl Workspace {
                 in_use: memory.in_use,
             });
         }
-        let slots = plan.slots.iter().map(|&values| Tensor::empty_on(device, &[values]).map(Some));
-        let slots = slots.collect::<Result<_>>()?;
+        let slot = |&opener: &usize| {
+            let Life { values, element, .. } = plan.lives[opener];
+            Tensor::empty_of(device, &[values], element, MemoryFormat::Nchw).map(Some)
+        };
+        let slots = plan.slots.iter().map(slot).collect::<Result<_>>()?;
         Ok(Workspace { state: Arc::new(Mutex::new(State { plan, slots, asked: 0 })) })
     }
 
@@ -316,15 +344,89 @@ impl Workspace {
 
     /// Bytes of the planned memory, all of which is allocated.
     pub fn bytes(&self) -> u64 {
-        bytes(lock(&self.state).plan.values())
+        lock(&self.state).plan.bytes()
     }
 
     /// Bytes of the activations that live at one time, at most: what the best plan could need.
     pub fn floor_bytes(&self) -> u64 {
-        bytes(lock(&self.state).plan.floor())
+        lock(&self.state).plan.floor_bytes()
     }
 }
 
-fn bytes(values: usize) -> u64 {
-    (values * size_of::<f32>()) as u64
+#[cfg(test)]
+mod tests {
+    use common::tensor::{Element, F8E4M3, bf16, f16};
+
+    use super::*;
+
+    /// An activation filled with copies of one value.
+    fn filled<T: Element>(pass: &Pass, shape: &[usize], format: MemoryFormat, value: f64) -> Result<Activation> {
+        let mut activation = pass.activation_of(shape, T::TYPE, format)?;
+        let values = vec![T::from_f64(value); activation.len()];
+        pass.queue("fill", |stream| stream.memcpy_htod(&values, activation.buffer_of_mut::<T>(format)?))?;
+        Ok(activation)
+    }
+
+    /// Fails unless that value is still everywhere in it.
+    fn check<T: Element>(pass: &Pass, activation: &Activation, value: f64) -> Result<()> {
+        pass.queue("check", |stream| {
+            let values = stream.clone_dtoh(activation.buffer_of::<T>(activation.format())?)?;
+            assert_eq!(values, vec![T::from_f64(value); activation.len()], "{:?}", T::TYPE);
+            Ok(())
+        })
+    }
+
+    #[test]
+    fn activations_of_all_types_share_memory_that_is_planned_in_bytes() {
+        use MemoryFormat::{Nchw, Nhwc};
+        let device = common::private::sim_for_test();
+        let stream = device.stream();
+        let forward = |pass: &Pass| {
+            let single = filled::<f32>(pass, &[3, 5], Nchw, 1.5)?;
+            let half = filled::<f16>(pass, &[1, 3, 2, 5], Nhwc, 2.5)?;
+            check::<f32>(pass, &single, 1.5)?;
+            drop(single);
+            let integers = filled::<i32>(pass, &[15], Nchw, -7.0)?;
+            let brain = filled::<bf16>(pass, &[7], Nchw, 0.5)?;
+            check::<f16>(pass, &half, 2.5)?;
+            check::<i32>(pass, &integers, -7.0)?;
+            check::<bf16>(pass, &brain, 0.5)?;
+            drop((half, integers, brain));
+            let eighth = filled::<F8E4M3>(pass, &[61], Nchw, 0.25)?;
+            let bytes = filled::<i8>(pass, &[59], Nchw, 3.0)?;
+            check::<F8E4M3>(pass, &eighth, 0.25)?;
+            check::<i8>(pass, &bytes, 3.0)
+        };
+        let mut workspace = Workspace::plan(&device, forward).unwrap();
+        // 61 bytes: f8e4m3, then f32 and i32 of 60 bytes in turn. 60 bytes: f16 beside them, then i8. 14 bytes: bf16.
+        assert_eq!(workspace.bytes(), 61 + 60 + 14);
+        assert_eq!(workspace.floor_bytes(), 60 + 60 + 14);
+        let taken = device.memory().in_use;
+        for _ in 0..2 {
+            workspace.run(&stream, forward).unwrap();
+        }
+        assert_eq!(device.memory().in_use, taken);
+    }
+
+    #[test]
+    fn a_pass_that_asks_for_something_else_is_refused() {
+        let device = common::private::sim_for_test();
+        let ask = |pass: &Pass, element| pass.activation_of(&[8], element, MemoryFormat::Nchw).map(drop);
+        let mut workspace = Workspace::plan(&device, |pass| ask(pass, ElementType::F16)).unwrap();
+        let mut message = |element, times: usize| {
+            let run = workspace.run(&device.stream(), |pass| (0..times).try_for_each(|_| ask(pass, element)));
+            run.unwrap_err().to_string()
+        };
+        assert_eq!(
+            message(ElementType::BF16, 1),
+            "activation 0 of the pass is bf16 of the shape [8], and 8 f16 were planned there"
+        );
+        assert_eq!(
+            message(ElementType::F16, 2),
+            "activation 1 of the pass is f16 of the shape [8], and nothing was planned there"
+        );
+        let huge = |pass: &Pass| pass.activation_of(&[usize::MAX / 2], ElementType::I32, MemoryFormat::Nchw).map(drop);
+        let error = Workspace::plan(&device, huge).unwrap_err();
+        assert!(error.to_string().starts_with("a forward pass: the shape"), "{error}");
+    }
 }

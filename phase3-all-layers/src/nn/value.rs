@@ -101,7 +101,7 @@ impl<'p, B: Backend> Value<'p, B> {
             return Ok(self);
         }
         // Before the tensor is taken out of its place.
-        Tensor::shape_only(self.shape()).reshape(shape)?;
+        Tensor::shape_only_of(self.shape(), self.element_type(), self.format())?.reshape(shape)?;
         let (pass, observer) = (self.pass, self.observer);
         let mut result = self.own()?;
         let tensor: &mut Tensor = result.borrow_mut();
