@@ -2,19 +2,15 @@
 //! is tested against what the hardware does. The driver compiles each file for its GPU.
 #![cfg(feature = "cuda")]
 
-#[path = "../ptx-sim/tests/instruction_cases/mod.rs"]
-mod instruction_cases;
-#[path = "launch_case/mod.rs"]
-mod launch;
+mod launch_case;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::sync::Arc;
 
 use common::device::Module;
 use common::prelude::*;
 use instruction_cases::Case;
-use launch::{Shape, launch};
+use launch_case::{Shape, launch};
 
 fn run(device: &Device, module: &Module, case: &Case) -> Result<(), String> {
     let outputs = launch(device, module, &case.kernel, Shape::of(case), &case.args)
@@ -28,8 +24,7 @@ fn every_case_gives_the_expected_bits_cuda() {
         return;
     };
     let (major, minor) = device.properties().compute_capability.unwrap_or_default();
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("ptx-sim/tests/instructions");
-    let cases = instruction_cases::load(&folder).expect("the heads are well formed");
+    let cases = instruction_cases::load(&instruction_cases::folder()).expect("the heads are well formed");
     assert!(!cases.is_empty());
 
     let mut modules: BTreeMap<String, Option<Module>> = BTreeMap::new();

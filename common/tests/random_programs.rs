@@ -47,10 +47,7 @@ mod emit;
 mod forms;
 #[path = "random_programs/generate.rs"]
 mod generate;
-#[path = "../ptx-sim/tests/instruction_cases/mod.rs"]
-mod instruction_cases;
-#[path = "launch_case/mod.rs"]
-mod launch;
+mod launch_case;
 #[path = "random_programs/random.rs"]
 mod random;
 #[path = "random_programs/run.rs"]
@@ -64,7 +61,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use common::prelude::*;
-use launch::Outputs;
+use launch_case::Outputs;
 use rayon::prelude::*;
 use run::Record;
 use tree::Program;

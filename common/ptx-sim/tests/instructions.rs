@@ -1,17 +1,10 @@
 //! Runs every case of `tests/instructions/*.ptx` on the simulator. The same files run on a GPU in `common/tests/`.
 
-mod instruction_cases;
-
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use instruction_cases::{ArgSpec, Case, POISON};
+use instruction_cases::{ArgSpec, Case, POISON, folder};
 use ptx_sim::{Arg, Device, DeviceConfig, LaunchConfig, LoadedModule, Module};
-
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join("instructions")
-}
 
 /// A case is far below this; a kernel that hangs is a failure, not a wait.
 const BUDGET: u64 = 1_000_000;

@@ -3,7 +3,7 @@
 use common::device::Module;
 use common::prelude::*;
 
-use crate::instruction_cases::{ArgSpec, Case, POISON};
+use instruction_cases::{ArgSpec, Case, POISON};
 
 /// The buffers that a kernel may change, in order.
 pub type Outputs = Vec<Vec<u8>>;

@@ -1,7 +1,7 @@
 //! From the tree to PTX text and to the arguments of a launch.
 
-use crate::instruction_cases::ArgSpec;
 use crate::tree::{CHECKSUMS, Code, Kind, Program, Reg, Region, Stmt, add_to_checksum, canonical, code};
+use instruction_cases::ArgSpec;
 
 /// Bytes of private memory per thread in each of global, shared and local memory.
 pub const OWN: u32 = 64;

@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::emit::module;
 use crate::generate;
-use crate::instruction_cases::{ArgSpec, Case};
-use crate::launch::{Outputs, Shape, launch};
+use crate::launch_case::{Outputs, Shape, launch};
 use crate::random::Hash;
 use crate::tree::Program;
+use instruction_cases::{ArgSpec, Case};
 
 /// Programs that are compiled together: a driver takes longer for many modules than for few.
 pub const BATCH: usize = 50;

@@ -1,7 +1,8 @@
-//! The heads of the instruction tests: what `tests/instructions/*.ptx` say about their inputs and outputs.
+//! The heads of the instruction tests: what `ptx-sim/tests/instructions/*.ptx` say about their inputs and outputs. For the tests of
+//! `ptx-sim`, which run them on the simulator, and of `common`, which run them on a GPU.
 //!
 //! A head is a run of `//!` lines. `kernel: NAME` begins a case; the lines after it, up to the next `kernel`, belong to that case. A file may
-//! hold several cases, and may name data for all of them before the first. Backends are strangers to this module: one hands each [`ArgSpec`]
+//! hold several cases, and may name data for all of them before the first. Backends are strangers to this crate: one hands each [`ArgSpec`]
 //! to its device, launches, reads the `inout` and `out` buffers back in order, and gives them to [`Case::check`].
 //!
 //! ```text
@@ -15,14 +16,14 @@
 //!
 //! LIST is `1,2,3`; an item `V*N` stands for N times V, and `0x…` for the bits themselves. In an expectation `nan` is any NaN, and `_` is
 //! an element whose value PTX leaves open. The least compute capability is the file's `.target`.
-#![allow(dead_code)] // each runner that includes this module uses its own part of it
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The element types of arguments and expectations. `B…` are raw bits.
+/// The element types of arguments and expectations, by PTX's names. `B…` are raw bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say all
 #[rustfmt::skip]
 pub enum Type { U8, S8, U16, S16, U32, S32, U64, S64, F16, Bf16, F32, F64, B8, B16, B32, B64 }
 
@@ -273,6 +274,11 @@ impl Expectation {
             ty => format!("{bits:#0width$x} ({})", ty.value(bits)),
         }
     }
+}
+
+/// Where the cases stand.
+pub fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/instructions")
 }
 
 /// All cases of the `.ptx` files in `folder`, in the order of their names.
