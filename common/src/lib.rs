@@ -83,5 +83,6 @@ pub mod prelude {
 #[doc(hidden)]
 pub mod private {
     pub use crate::testing::{cuda_for_test, sim_for_test};
+    pub use kernel_headers::kernel_headers;
     pub use pastey::paste;
 }

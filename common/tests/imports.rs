@@ -48,6 +48,7 @@ fn a_circle_is_found_with_the_files_that_tie_it() {
     }
     for c in [
         "// use crate::a;",
+        "macro_rules! m { () => { $crate::a::f() } }",
         "#[cfg(test)]\nmod tests {\n    use crate::a;\n}\n",
         "use super::c;",
         "use other_crate::a;",
@@ -139,7 +140,8 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 
 /// The first name of each path that follows `prefix`, of all paths where braces follow.
 fn names_below<'a>(text: &'a str, prefix: &'a str) -> impl Iterator<Item = String> + 'a {
-    let inside_a_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+    // `$crate::…` is what a macro names where it is used.
+    let inside_a_path = |c: char| c.is_alphanumeric() || "_:$".contains(c);
     text.match_indices(prefix).filter(move |(at, _)| !text[..*at].ends_with(inside_a_path)).flat_map(move |(at, _)| {
         let rest = &text[at + prefix.len()..];
         let Some(group) = rest.strip_prefix('{') else {

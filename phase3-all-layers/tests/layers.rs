@@ -2,12 +2,13 @@
 #![allow(clippy::unwrap_used)]
 
 use common::check::{assert_close, compare};
+use common::compile::Origin;
 use common::device_test;
 use common::prelude::*;
 use common::reference::{self, MaxPool2d};
-use common::testing::planted;
+use common::testing::{away_from_sources, planted};
 use phase2_conv_bn::gemm::Tuned;
-use phase3_all_layers::layers::{AdaptiveAvgPool, Add, Linear, MaxPool};
+use phase3_all_layers::layers::{AdaptiveAvgPool, Add, Attention, Gelu, LayerNorm, Linear, MaxPool};
 
 const fn pool(window: usize, stride: usize, padding: usize) -> MaxPool2d {
     MaxPool2d { window, stride, padding }
@@ -148,5 +149,27 @@ fn planted_mistakes_are_found() {
                 .is_ok_and(|y| compare(&y, &expected.values, expected.tolerance()).is_ok())
         });
         assert!(!passes, "`{wrong}` in place of `{right}` passes");
+    }
+}
+
+#[test]
+fn away_from_their_sources_kernels_have_the_headers_of_this_phase_and_of_phase_2() {
+    let device = Device::sim();
+    for (source, header) in [
+        (LayerNorm::SOURCE, "rows.cuh"),
+        (Gelu::SOURCE, "../../phase2-conv-bn/kernels/in_flight.cuh"),
+        (Attention::SOURCE, "../../phase2-conv-bn/kernels/fetch.cuh"),
+    ] {
+        assert!(source.headers.iter().any(|&(name, _)| name == header), "{}", source.name);
+        let away = away_from_sources(&source);
+        // The simulator takes the shipped PTX only if its hash is that of the text and the headers.
+        assert_eq!(device.load(&away).unwrap().origin(), &Origin::Shipped, "{}", source.name);
+        if !planted::compiler(&device, "away_from_their_sources_kernels_have_the_headers_of_this_phase_and_of_phase_2")
+        {
+            continue;
+        }
+        // Another device, since one knows a module by its source.
+        let compiled = Device::sim().load(&KernelSource { ptx: None, ..away }).unwrap();
+        assert!(matches!(compiled.origin(), Origin::Nvrtc { .. } | Origin::Cache { .. }), "{:?}", compiled.origin());
     }
 }

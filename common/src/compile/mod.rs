@@ -1,7 +1,8 @@
 //! Turns a `.cu` file into code that a device loads.
 //!
-//! [`kernel_source!`](crate::kernel_source) embeds a kernel's CUDA C and the PTX shipped beside it. When a device needs it, the file on disk wins
-//! over the embedded text, so a reader edits the `.cu` and runs again without rebuilding.
+//! [`kernel_source!`](crate::kernel_source) embeds a kernel's CUDA C, its headers and the PTX shipped beside it, so that a program
+//! works away from its sources. Where the file is on disk, it and its headers win over what was embedded, so a reader edits the `.cu`
+//! and runs again without rebuilding.
 //!
 //! | device | with NVRTC | without |
 //! | --- | --- | --- |
@@ -49,12 +50,14 @@ pub struct KernelSource {
     pub manifest_dir: Cow<'static, str>,
     /// The embedded CUDA C.
     pub source: Cow<'static, str>,
+    /// The embedded headers that it includes with quotes: the name in the `#include`, and the text.
+    pub headers: Cow<'static, [(&'static str, &'static str)]>,
     /// The embedded PTX.
     pub ptx: Option<Cow<'static, str>>,
 }
 
-/// Embeds `kernels/NAME.cu` and `kernels/ptx/NAME.ptx` of the calling crate as a [`KernelSource`]; with two arguments the
-/// directory is the first.
+/// Embeds `kernels/NAME.cu`, the headers that it includes and `kernels/ptx/NAME.ptx` of the calling crate as a [`KernelSource`];
+/// with two arguments the directory is the first.
 ///
 /// A new kernel's PTX must exist before its crate builds: `cargo run -p common --bin ship-ptx` makes it.
 #[macro_export]
@@ -75,6 +78,7 @@ macro_rules! kernel_source {
                 $name,
                 ".cu"
             ))),
+            headers: ::std::borrow::Cow::Borrowed($crate::private::kernel_headers!($dir, $name)),
             ptx: ::std::option::Option::Some(::std::borrow::Cow::Borrowed(include_str!(concat!(
                 env!("CARGO_MANIFEST_DIR"),
                 "/",
@@ -171,6 +175,7 @@ impl KernelSource {
             dir: Cow::Borrowed(""),
             manifest_dir: Cow::Borrowed(""),
             source: Cow::Owned(source.into()),
+            headers: Cow::Borrowed(&[]),
             ptx: None,
         }
     }
@@ -189,6 +194,7 @@ impl KernelSource {
             dir: Cow::Borrowed(""),
             manifest_dir: Cow::Owned(parent.to_string_lossy().into_owned()),
             source: Cow::Owned(source),
+            headers: Cow::Borrowed(&[]),
             ptx: None,
         })
     }
@@ -231,8 +237,13 @@ impl KernelSource {
     fn current(&self) -> Result<Current> {
         match self.path().filter(|path| path.is_file()) {
             Some(path) => Current::read(&path),
-            None => Ok(Current { text: unix_lines(&self.source), path: None, headers: BTreeMap::new() }),
+            None => Ok(self.embedded()),
         }
+    }
+
+    fn embedded(&self) -> Current {
+        let headers = self.headers.iter().map(|&(name, text)| (name.to_owned(), unix_lines(text)));
+        Current { text: unix_lines(&self.source), path: None, headers: headers.collect() }
     }
 
     /// The shipped PTX: the file's, if it exists, else the embedded text.
@@ -245,9 +256,10 @@ impl KernelSource {
     }
 }
 
-/// A kernel's text and the headers it includes from its own directory, as they are now.
+/// A kernel's text and the headers that it includes with quotes, as they are now.
 pub(crate) struct Current {
     pub(crate) text: String,
+    /// The file; `None` if the text and the headers were embedded.
     pub(crate) path: Option<PathBuf>,
     /// By the name in the `#include "…"`.
     pub(crate) headers: BTreeMap<String, String>,
@@ -444,7 +456,9 @@ fn compile_with(source: &KernelSource, target: &Target, nvrtc: Result<&Nvrtc, &s
 }
 
 fn run_nvrtc(nvrtc: &Nvrtc, current: &Current, label: &str, name: &str, options: &[String]) -> Result<Output> {
-    nvrtc.compile(&current.text, name, options).map_err(|mut log| {
+    // Headers on disk are found there, so that diagnostics name their paths.
+    let headers = if current.path.is_none() { &current.headers } else { &BTreeMap::new() };
+    nvrtc.compile(&current.text, name, headers, options).map_err(|mut log| {
         if log.contains("cannot open source file") && current.needs_cuda_headers() {
             log.push_str("\nCUDA's headers come with:\n    ");
             log.push_str(probe::HEADERS_REMEDY);
@@ -466,8 +480,6 @@ fn cache_key(current: &Current, name: &str, options: &[String], nvrtc: &Nvrtc) -
 fn fresh_ptx(source: &KernelSource, current: &Current) -> Result<String, String> {
     let ptx = source.shipped().ok_or("no PTX is shipped with it")?;
     let is_current = match ship::source_hash(&ptx) {
-        // Without the file on disk its headers are not at hand either, and text and PTX were embedded together.
-        Some(_) if current.path.is_none() && includes(&current.text, '"').next().is_some() => true,
         Some(hash) => hash == current.hash(),
         None => return Err("the shipped PTX does not say which source it was made from".to_owned()),
     };
@@ -500,6 +512,7 @@ fn hex(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::away_from_sources;
 
     const SCALE_ADD: KernelSource = crate::kernel_source!("tests/kernels", "scale_add");
 
@@ -556,6 +569,49 @@ mod tests {
             let error = compile_with(&unshipped, &target, Err("none")).unwrap_err();
             assert!(error.to_string().starts_with("new.cu has to be compiled (no PTX is shipped with it)"), "{error}");
         }
+    }
+
+    const HALF_OFFSET: KernelSource = crate::kernel_source!("tests/kernels", "half_offset");
+
+    #[test]
+    fn away_from_its_sources_a_kernel_has_its_headers() {
+        let source = away_from_sources(&HALF_OFFSET);
+        let on_disk = Current::read(&HALF_OFFSET.path().unwrap()).unwrap();
+        assert_eq!(source.current().unwrap().hash(), on_disk.hash());
+        assert_eq!(on_disk.headers.keys().collect::<Vec<_>>(), ["offset.h"]);
+        let compiled = compile_with(&source, &Target::Simulator, Err("none")).unwrap();
+        assert_eq!(compiled.origin, Origin::Shipped);
+        // Another header is another source.
+        let headers = Cow::Borrowed(&[("offset.h", "#define OFFSET 0.25f\r\n")][..]);
+        let error = compile_with(&KernelSource { headers, ..source }, &Target::Simulator, Err("none")).unwrap_err();
+        assert!(error.to_string().contains("the source has changed since its PTX was shipped"), "{error}");
+    }
+
+    #[test]
+    fn with_nvrtc_a_kernel_away_from_its_sources_is_compiled_with_the_embedded_headers() {
+        let Ok(nvrtc) = nvrtc::nvrtc() else {
+            println!("skipped: no NVRTC on this machine");
+            return;
+        };
+        // The text without CUDA's own header, which a machine may lack.
+        let text = "#include \"offset.h\"\nextern \"C\" __global__ void k(float *out) { *out = OFFSET; }\n";
+        for (header, bits) in [("#define OFFSET 0.5f\n", "0f3F000000"), ("#define OFFSET 0.25f\n", "0f3E800000")] {
+            // As `kernel_source!` makes it: names and texts that live as long as the program.
+            let headers = Cow::Owned(vec![("offset.h", header)]);
+            let source = KernelSource { source: text.into(), headers, ptx: None, ..away_from_sources(&HALF_OFFSET) };
+            let compiled = compile_with(&source, &Target::Simulator, Ok(nvrtc)).unwrap();
+            // NVRTC writes the value in the bits of an f32, or of an integer.
+            let decimal = u32::from_str_radix(&bits[2..], 16).unwrap().to_string();
+            assert!(compiled.ptx.contains(bits) || compiled.ptx.contains(&decimal), "{}", compiled.ptx);
+        }
+        let source = KernelSource {
+            source: text.into(),
+            headers: Cow::Borrowed(&[]),
+            ptx: None,
+            ..away_from_sources(&HALF_OFFSET)
+        };
+        let error = compile_with(&source, &Target::Simulator, Ok(nvrtc)).unwrap_err().to_string();
+        assert!(error.contains("offset.h"), "{error}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! The eleven functions that compiling needs are bound by hand: so the library is the one that [`crate::probe`] found, works
 //! without the `cuda` feature (compiling for the simulator needs no GPU), and is an error where it is absent.
 
+use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
 use std::sync::OnceLock;
@@ -102,25 +103,31 @@ impl Nvrtc {
         architectures
     }
 
-    /// Compiles `source`, which messages call `name`. `Err` is the compiler's log.
-    pub(crate) fn compile(&self, source: &str, name: &str, options: &[String]) -> Result<Output, String> {
-        let zero = |_| "a zero byte in the source, its name or an option".to_owned();
-        let source = CString::new(source).map_err(zero)?;
-        let name = CString::new(name).map_err(zero)?;
-        let options =
-            options.iter().map(|option| CString::new(option.as_str()).map_err(zero)).collect::<Result<Vec<_>, _>>()?;
-        let option_ptrs: Vec<_> = options.iter().map(|option| option.as_ptr()).collect();
+    /// Compiles `source`, which messages call `name`, with headers by the name that it includes them by. `Err` is the compiler's
+    /// log.
+    pub(crate) fn compile(
+        &self,
+        source: &str,
+        name: &str,
+        headers: &BTreeMap<String, String>,
+        options: &[String],
+    ) -> Result<Output, String> {
+        let (source, name) = (c_string(source)?, c_string(name)?);
+        let (_options, option_ptrs) = c_strings(options)?;
+        let (_names, name_ptrs) = c_strings(headers.keys())?;
+        let (_texts, text_ptrs) = c_strings(headers.values())?;
 
         let mut program = Owned { program: std::ptr::null_mut(), nvrtc: self };
-        // SAFETY: the strings outlive the program, which is destroyed at the end of this function; no headers are passed.
+        // SAFETY: the strings outlive the program, which is destroyed at the end of this function, and both arrays hold as many as
+        // is said.
         let status = unsafe {
             (self.functions.create)(
                 &mut program.program,
                 source.as_ptr(),
                 name.as_ptr(),
-                0,
-                std::ptr::null(),
-                std::ptr::null(),
+                headers.len() as c_int,
+                text_ptrs.as_ptr(),
+                name_ptrs.as_ptr(),
             )
         };
         self.check(status)?;
@@ -154,6 +161,17 @@ impl Nvrtc {
         let text = unsafe { CStr::from_ptr((self.functions.error_string)(status)) };
         format!("{} ({})", text.to_string_lossy(), self.path.display())
     }
+}
+
+fn c_string(text: &str) -> Result<CString, String> {
+    CString::new(text).map_err(|_| "a zero byte in the source, a header, their names or an option".to_owned())
+}
+
+/// The texts, which must outlive the pointers to them.
+fn c_strings<'a>(texts: impl IntoIterator<Item = &'a String>) -> Result<(Vec<CString>, Vec<*const c_char>), String> {
+    let texts = texts.into_iter().map(|text| c_string(text)).collect::<Result<Vec<_>, _>>()?;
+    let pointers = texts.iter().map(|text| text.as_ptr()).collect();
+    Ok((texts, pointers))
 }
 
 /// A program that destroys itself.

@@ -3,6 +3,7 @@
 pub mod planted;
 
 use crate::Device;
+use crate::compile::KernelSource;
 use crate::device::SimOptions;
 
 /// Defines tests that run on both devices: `fn name(device) { … }` becomes the tests `name_sim` and `name_cuda`. The body ends
@@ -54,6 +55,16 @@ macro_rules! device_test {
             }
         )+
     };
+}
+
+/// The kernel as a program has it that was copied away from its sources: what was embedded, and no folder.
+///
+/// # Panics
+/// If the folder exists that stands for one that does not.
+pub fn away_from_sources(source: &KernelSource) -> KernelSource {
+    let folder = std::env::temp_dir().join("warp by warp was never built here");
+    assert!(!folder.exists(), "{} must not exist", folder.display());
+    KernelSource { manifest_dir: folder.to_string_lossy().into_owned().into(), ..source.clone() }
 }
 
 /// A simulator that sanitises every launch.

@@ -76,3 +76,38 @@ fn run(device: &Device) -> Result<Report> {
     }
     Ok(Report { tables: vec![table.finish()], wrong: Vec::new() })
 }
+
+#[cfg(test)]
+mod tests {
+    use common::compile::Origin;
+    use common::device::Module;
+    use common::testing::away_from_sources;
+    use common::testing::planted::compiler;
+
+    use super::*;
+
+    #[test]
+    fn away_from_their_sources_kernels_have_all_their_headers() {
+        let device = Device::sim();
+        for source in sources() {
+            // The simulator takes the shipped PTX only if its hash is that of the text and the headers.
+            let module = device.load(&away_from_sources(source)).unwrap();
+            assert_eq!(module.origin(), &Origin::Shipped, "{}", source.name);
+        }
+        if !compiler(&device, "away_from_their_sources_kernels_have_all_their_headers") {
+            return;
+        }
+        // A header that another header includes.
+        let source = away_from_sources(sources().find(|source| source.name == "gemm_03_shared_tile").unwrap());
+        let names: Vec<&str> = source.headers.iter().map(|&(name, _)| name).collect();
+        assert_eq!(names, ["epilogue.cuh", "gemm.cuh"]);
+        // Another device, since one knows a module by its source.
+        let unshipped = Device::sim().load(&KernelSource { ptx: None, ..source.clone() }).unwrap();
+        assert!(matches!(unshipped.origin(), Origin::Nvrtc { .. } | Origin::Cache { .. }), "{:?}", unshipped.origin());
+        let kernels = |module: Module| match module.kernel("none").unwrap_err() {
+            Error::NoSuchKernel { available, .. } => available,
+            other => panic!("{other}"),
+        };
+        assert_eq!(kernels(unshipped), kernels(device.load(&source).unwrap()));
+    }
+}
