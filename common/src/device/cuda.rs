@@ -16,12 +16,10 @@ use super::backend::{Backend, Handle};
 use super::buffer::{PinnedBuffer, RawBuffer};
 use super::element::{DeviceElement, Host, HostMut};
 use super::high_water::HighWater;
-use super::kernel::{
-    FunctionHandle, KernelAttributes, LAUNCH, LaunchArgs, LaunchConfig, ModuleCache, ModuleHandle, Slot,
-};
-use super::memory::{Ledger, MemoryInfo};
+use super::kernel::{FunctionHandle, KernelAttributes, LAUNCH, LaunchArgs, LaunchConfig, ModuleHandle, Slot};
+use super::memory::MemoryInfo;
 use super::stream::Stream;
-use super::{Device, DeviceId, Properties};
+use super::{Device, DeviceId, Inventory, Properties};
 use crate::compile::Compiled;
 use crate::error::{Error, Result};
 
@@ -73,9 +71,7 @@ pub struct CudaDevice(Arc<Inner>);
 struct Inner {
     shared: &'static Shared,
     capability: (u32, u32),
-    properties: Properties,
-    ledger: Arc<Ledger>,
-    modules: ModuleCache,
+    inventory: Inventory,
 }
 
 /// What all handles to one GPU share, for as long as the program runs: making a context takes a good part of a second, and
@@ -170,13 +166,7 @@ impl CudaDevice {
         let shared = Shared::of(ordinal).map_err(|error| absent(describe(error)))?;
         let properties = properties(&shared.context).map_err(|error| absent(describe(error)))?;
         let capability = properties.compute_capability.unwrap_or_default();
-        Ok(CudaDevice(Arc::new(Inner {
-            shared,
-            capability,
-            properties,
-            ledger: Arc::default(),
-            modules: ModuleCache::default(),
-        })))
+        Ok(CudaDevice(Arc::new(Inner { shared, capability, inventory: Inventory::new(properties) })))
     }
 
     /// cudarc's context, for its bindings of libraries.
@@ -194,16 +184,8 @@ impl CudaDevice {
         self.0.capability
     }
 
-    pub(crate) fn properties(&self) -> &Properties {
-        &self.0.properties
-    }
-
-    pub(crate) fn ledger(&self) -> &Arc<Ledger> {
-        &self.0.ledger
-    }
-
-    pub(crate) fn modules(&self) -> &ModuleCache {
-        &self.0.modules
+    pub(crate) fn inventory(&self) -> &Inventory {
+        &self.0.inventory
     }
 
     pub(crate) fn id(&self) -> DeviceId {
@@ -227,7 +209,7 @@ impl CudaDevice {
     pub(crate) fn memory(&self) -> MemoryInfo {
         // A context in error cannot answer; then our own count is all there is.
         let (free, total) = self.context().mem_get_info().unwrap_or((0, 0));
-        self.0.ledger.info(free as u64, total as u64)
+        self.0.inventory.ledger.info(free as u64, total as u64)
     }
 
     pub(crate) fn synchronize(&self) -> Result<()> {
@@ -508,7 +490,7 @@ impl Backend for Queue {
                 Handle::Cuda(Memory(slice)),
                 Device::Cuda(self.device.clone()),
                 bytes,
-                self.device.0.ledger.reserve(bytes as u64),
+                self.device.0.inventory.ledger.reserve(bytes as u64),
             )),
             Err(e) if out_of_memory(&e) => {
                 let memory = self.device.memory();
@@ -600,7 +582,7 @@ impl Backend for Queue {
 
     unsafe fn launch(&self, function: &Function, args: &mut LaunchArgs<'_>, config: &LaunchConfig) -> Result<()> {
         let shared = config.shared_mem_bytes;
-        if function.static_shared + shared > self.device.properties().shared_per_block {
+        if function.static_shared + shared > self.device.inventory().properties.shared_per_block {
             function.allow_dynamic_shared(shared)?;
         }
         // One pointer per buffer, at an address that stays while `params` points to it.

@@ -42,9 +42,13 @@ pub use properties::Properties;
 pub use sim::{Counts, SimDevice, SimOptions};
 pub use stream::{Event, Stream};
 
+use std::sync::Arc;
+
 use crate::compile::{self, KernelSource, Target};
 use crate::error::{Error, Result};
 pub(crate) use buffer::RawBuffer;
+use kernel::ModuleCache;
+use memory::Ledger;
 
 /// The level of the driver's optimiser, unless someone asks for none: its own choice.
 const OPTIMISED: u32 = 4;
@@ -60,6 +64,20 @@ pub enum Device {
     Cuda(CudaDevice),
     /// The simulator in `common/ptx-sim`.
     Sim(SimDevice),
+}
+
+/// What a program keeps of a device, whichever it is.
+pub(crate) struct Inventory {
+    properties: Properties,
+    /// Counts the bytes in our own buffers.
+    ledger: Arc<Ledger>,
+    modules: ModuleCache,
+}
+
+impl Inventory {
+    fn new(properties: Properties) -> Inventory {
+        Inventory { properties, ledger: Arc::default(), modules: ModuleCache::default() }
+    }
 }
 
 /// Tells devices apart without keeping them alive.
@@ -159,7 +177,7 @@ impl Device {
         match self {
             #[cfg(feature = "cuda")]
             Device::Cuda(cuda) => {
-                let properties = cuda.properties();
+                let properties = &cuda.inventory().properties;
                 let (major, minor) = cuda.compute_capability();
                 format!("cuda:{} {} (sm_{major}{minor})", cuda.ordinal(), properties.name)
             }
@@ -202,7 +220,7 @@ impl Device {
 
     /// What the device is made of.
     pub fn properties(&self) -> &Properties {
-        on_device!(self, device => device.properties())
+        &self.inventory().properties
     }
 
     /// Memory in our own buffers, and what the device has left.
@@ -212,7 +230,7 @@ impl Device {
 
     /// Makes [`MemoryInfo::peak`] start again from what is in use now.
     pub fn reset_peak_memory(&self) {
-        on_device!(self, device => device.ledger().reset_peak());
+        self.inventory().ledger.reset_peak();
     }
 
     /// The default stream: the same one each time.
@@ -260,7 +278,7 @@ impl Device {
             Device::Sim(_) => Target::Simulator,
         };
         let key = source.fingerprint()?;
-        let modules = on_device!(self, device => device.modules());
+        let modules = &self.inventory().modules;
         if let Some(module) = modules.get(&key) {
             return Ok(module);
         }
@@ -304,6 +322,10 @@ impl Device {
 
     pub(crate) fn id(&self) -> DeviceId {
         on_device!(self, device => device.id())
+    }
+
+    fn inventory(&self) -> &Inventory {
+        on_device!(self, device => device.inventory())
     }
 }
 

@@ -7,12 +7,10 @@ use std::sync::{Arc, Mutex};
 use super::backend::{Backend, Handle};
 use super::buffer::{PinnedBuffer, RawBuffer};
 use super::element::{DeviceElement, Host, HostMut};
-use super::kernel::{
-    FunctionHandle, KernelAttributes, LAUNCH, LaunchArgs, LaunchConfig, ModuleCache, ModuleHandle, Slot,
-};
-use super::memory::{Ledger, MemoryInfo};
+use super::kernel::{FunctionHandle, KernelAttributes, LAUNCH, LaunchArgs, LaunchConfig, ModuleHandle, Slot};
+use super::memory::MemoryInfo;
 use super::stream::Stream;
-use super::{Device, DeviceId, Properties};
+use super::{Device, DeviceId, Inventory, Properties};
 use crate::compile::Compiled;
 use crate::error::{Error, Result};
 
@@ -31,9 +29,7 @@ struct Inner {
     /// Profiles of the launches so far, if they are wanted.
     profiles: Option<Mutex<Vec<ptx_sim::Profile>>>,
     reason: String,
-    properties: Properties,
-    ledger: Arc<Ledger>,
-    modules: ModuleCache,
+    inventory: Inventory,
     counts: Mutex<Counts>,
 }
 
@@ -96,9 +92,7 @@ impl SimDevice {
             budget: options.budget,
             profiles: options.profile.then(Mutex::default),
             reason,
-            properties: properties(options.memory),
-            ledger: Arc::default(),
-            modules: ModuleCache::default(),
+            inventory: Inventory::new(properties(options.memory)),
             counts: Mutex::default(),
         }))
     }
@@ -183,21 +177,13 @@ impl SimDevice {
         &self.0.reason
     }
 
-    pub(crate) fn properties(&self) -> &Properties {
-        &self.0.properties
-    }
-
-    pub(crate) fn ledger(&self) -> &Arc<Ledger> {
-        &self.0.ledger
-    }
-
-    pub(crate) fn modules(&self) -> &ModuleCache {
-        &self.0.modules
+    pub(crate) fn inventory(&self) -> &Inventory {
+        &self.0.inventory
     }
 
     pub(crate) fn memory(&self) -> MemoryInfo {
         let memory = self.0.device.memory();
-        self.0.ledger.info(memory.total.saturating_sub(memory.in_use), memory.total)
+        self.0.inventory.ledger.info(memory.total.saturating_sub(memory.in_use), memory.total)
     }
 }
 
@@ -292,7 +278,7 @@ impl Backend for Queue {
                 Handle::Sim(Memory { device: inner.device.clone(), ptr }),
                 Device::Sim(self.device.clone()),
                 bytes,
-                inner.ledger.reserve(bytes as u64),
+                inner.inventory.ledger.reserve(bytes as u64),
             )),
             Err(ptx_sim::MemoryError::OutOfMemory { .. }) => {
                 let memory = self.device.memory();

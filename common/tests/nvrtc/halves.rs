@@ -64,11 +64,15 @@ fn inputs<T: Half>(n: usize, seed: u64, low: f64, high: f64) -> Vec<T> {
     uniform32(n, seed, low, high).into_iter().map(|value| T::round(value.into())).collect()
 }
 
-fn exact<T: Half>(kernel: &'static str) -> Case {
-    let n = 60;
-    let [a, b, c] = [31, 32, 33].map(|seed| inputs::<T>(n, seed, -10.0, 10.0));
-    let [x, y, z] = [&a, &b, &c].map(|values| values.iter().map(|value| value.to_f64()).collect::<Vec<f64>>());
-    let expected = rows::<f64>(
+/// Three inputs of `n` values, and what [`EXACT`] and [`PAIRS`] begin with; `own` gives the rows that follow, from the inputs as f64.
+fn arithmetic<T: Half>(
+    n: usize,
+    seeds: [u64; 3],
+    own: impl FnOnce(&[f64], &[f64], &[f64]) -> Vec<f64>,
+) -> ([Vec<T>; 3], Vec<T>) {
+    let inputs = seeds.map(|seed| inputs::<T>(n, seed, -10.0, 10.0));
+    let [x, y, z] = inputs.each_ref().map(|values| values.iter().map(|value| value.to_f64()).collect::<Vec<f64>>());
+    let mut expected = rows::<f64>(
         n,
         &[
             &|i| x[i] + y[i],
@@ -79,39 +83,36 @@ fn exact<T: Half>(kernel: &'static str) -> Case {
             &|i| x[i].max(y[i]),
             &|i| -x[i],
             &|i| x[i].abs(),
-            &|i| x[i].floor(),
-            &|i| x[i].ceil(),
-            &|i| x[i].trunc(),
-            &|i| x[i].round_ties_even(),
-            &|i| if x[i] > y[i] { x[i] } else { z[i] },
-            &|i| if x[i] <= y[i] { x[i] } else { z[i] },
         ],
     );
-    let expected: Vec<T> = expected.into_iter().map(T::round).collect();
+    expected.extend(own(&x, &y, &z));
+    (inputs, expected.into_iter().map(T::round).collect())
+}
+
+fn exact<T: Half>(kernel: &'static str) -> Case {
+    let n = 60;
+    let ([a, b, c], expected) = arithmetic::<T>(n, [31, 32, 33], |x, y, z| {
+        rows(
+            n,
+            &[
+                &|i| x[i].floor(),
+                &|i| x[i].ceil(),
+                &|i| x[i].trunc(),
+                &|i| x[i].round_ties_even(),
+                &|i| if x[i] > y[i] { x[i] } else { z[i] },
+                &|i| if x[i] <= y[i] { x[i] } else { z[i] },
+            ],
+        )
+    });
     Case::new(kernel).input(&a).input(&b).input(&c).out_rows(EXACT, &expected).value(n as i32)
 }
 
 fn pairs<T: Half>(kernel: &'static str) -> Case {
     // `n` values are n / 2 pairs.
     let n = 100;
-    let [a, b, c] = [34, 35, 36].map(|seed| inputs::<T>(n, seed, -10.0, 10.0));
-    let [x, y, z] = [&a, &b, &c].map(|values| values.iter().map(|value| value.to_f64()).collect::<Vec<f64>>());
-    let expected = rows::<f64>(
-        n,
-        &[
-            &|i| x[i] + y[i],
-            &|i| x[i] - y[i],
-            &|i| x[i] * y[i],
-            &|i| x[i] * y[i] + z[i],
-            &|i| x[i].min(y[i]),
-            &|i| x[i].max(y[i]),
-            &|i| -x[i],
-            &|i| x[i].abs(),
-            &|i| if i % 2 == 0 { x[i] } else { y[i - 1] },
-            &|i| if i % 2 == 0 { x[i + 1] } else { y[i - 1] },
-        ],
-    );
-    let expected: Vec<T> = expected.into_iter().map(T::round).collect();
+    let ([a, b, c], expected) = arithmetic::<T>(n, [34, 35, 36], |x, y, _| {
+        rows(n, &[&|i| if i % 2 == 0 { x[i] } else { y[i - 1] }, &|i| if i % 2 == 0 { x[i + 1] } else { y[i - 1] }])
+    });
     Case::new(kernel).input(&a).input(&b).input(&c).out_rows(PAIRS, &expected).value(n as i32 / 2)
 }
 
