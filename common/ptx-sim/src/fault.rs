@@ -145,6 +145,9 @@ pub struct Fault {
     pub address: Option<u64>,
     /// More that helps to understand it: the nearest allocation, where other threads are.
     pub notes: Vec<String>,
+    /// File and 1-based line of the kernel, of the call in it that was inlined, and so on down to the instruction's own.
+    /// [`Self::line`] is one of them; empty where nothing was inlined.
+    pub inlined: Vec<(String, u32)>,
     /// The other access of a race, which came first.
     pub other: Option<Box<OtherAccess>>,
     /// Number of occurrences: one per thread and execution of the line. A launch without sanitiser ends at the first.

@@ -397,6 +397,7 @@ fn fault_json(fault: &Fault, printed: &str) -> Value {
 }
 
 fn one_fault_json(fault: &Fault) -> Value {
+    let inlined: Vec<Value> = fault.inlined.iter().map(|(file, line)| json!({ "file": file, "line": line })).collect();
     json!({
         "kind": fault.kind.name(),
         "message": fault.message,
@@ -411,6 +412,7 @@ fn one_fault_json(fault: &Fault) -> Value {
         "threads": fault.threads,
         "address": fault.address,
         "notes": fault.notes,
+        "inlined": inlined,
     })
 }
 

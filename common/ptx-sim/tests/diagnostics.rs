@@ -228,6 +228,39 @@ fn only_source_files_are_read_for_a_diagnostic() {
     }
 }
 
+/// A header's function that another header's calls, which the kernel calls: the place is the kernel's own line, and the others
+/// are named below it.
+#[test]
+fn fault_in_a_header_names_the_line_of_the_kernel() {
+    let ptx = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k() {\n\
+        .loc 1 30 5\n.loc 2 12 3, function_name F0, inlined_at 1 30 5\n\
+        .loc 3 7 9, function_name F1, inlined_at 2 12 3\ntrap;\n}\n\
+        .file 1 \"kernel.cu\"\n.file 2 \"tile.cuh\"\n.file 3 \"word.h\"\n";
+    let fault = launch(&device(), ptx, "k.ptx", "k", block(1), vec![]);
+    assert_eq!(fault.place(), ("kernel.cu", 30));
+    let lines: Vec<(&str, u32)> = fault.inlined.iter().map(|(file, line)| (file.as_str(), *line)).collect();
+    assert_eq!(lines, [("kernel.cu", 30), ("tile.cuh", 12), ("word.h", 7)]);
+    assert_eq!(fault.notes, ["inlined from tile.cuh:12", "inlined from word.h:7"]);
+}
+
+/// Two kernels call the same function at the same line of another, which was inlined for each.
+#[test]
+fn calls_of_calls_belong_to_the_kernel_before_them() {
+    let kernel = |name: &str, line: u32| {
+        format!(
+            ".visible .entry {name}() {{\n.loc 1 {line} 5\n.loc 1 12 3, function_name F0, inlined_at 1 {line} 5\n\
+             .loc 2 7 9, function_name F1, inlined_at 1 12 3\ntrap;\n}}\n"
+        )
+    };
+    let ptx = [".version 8.0\n.target sm_80\n.address_size 64\n", &kernel("one", 30), &kernel("two", 40)].concat();
+    let ptx = ptx + ".file 1 \"kernel.cu\"\n.file 2 \"word.h\"\n";
+    for (name, line) in [("one", 30), ("two", 40)] {
+        let fault = launch(&device(), &ptx, "k.ptx", name, block(1), vec![]);
+        assert_eq!(fault.place(), ("kernel.cu", 12));
+        assert_eq!(fault.notes, ["inlined from word.h:7".to_owned(), format!("called at kernel.cu:{line}")]);
+    }
+}
+
 /// Kernels by hand, without line information: the PTX line is named.
 #[test]
 fn without_line_information() {

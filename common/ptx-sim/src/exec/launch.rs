@@ -6,12 +6,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::problem::{Earlier, Problem};
 use crate::fault::{Fault, FaultKind, OtherAccess};
-use crate::ir::{ConstantValue, KernelPart, Program};
+use crate::ir::{CodePlace, ConstantValue, KernelPart, Program};
 use crate::memory::{Allocation, Heap, Snapshot, plural};
 use crate::trace::Site;
 
 /// Bytes between shared variables of a sanitised launch. A multiple of 128, so that every variable keeps its banks.
 pub(crate) const RED_ZONE: u32 = 256;
+
+/// Maximum number of calls of calls that a report names.
+const MAX_LINES: usize = 32;
 
 /// A kernel with everything that a launch settles.
 pub(crate) struct Launch<'a> {
@@ -108,33 +111,44 @@ impl Launch<'_> {
         [(number % x) as u32, (number / x % y) as u32, (number / (x * y)) as u32]
     }
 
+    /// The lines that an instruction is from: its own, the call that this was inlined for, and so on up to the kernel's. Empty
+    /// where the PTX does not say.
+    fn lines(&self, place: &CodePlace) -> Vec<(&str, u32, u32)> {
+        let mut lines = Vec::new();
+        let mut next = place.loc.map(|loc| ((loc.file, loc.line, loc.column), place.call));
+        while let Some(((number, line, column), call)) = next
+            && lines.len() < MAX_LINES
+        {
+            let Some((_, path)) = self.program.files.iter().find(|(index, _)| *index == number) else { break };
+            lines.push((path.as_str(), line, column));
+            let call = (call as usize).checked_sub(1).and_then(|at| self.program.inlined.get(at));
+            next = call.map(|call| (call.at, call.within));
+        }
+        lines
+    }
+
+    /// Which of [`Self::lines`] a reader looks for. A line that was inlined says little: it is the line that called it, and a
+    /// header's line says less, so it is the first call in the file that the kernel is in.
+    fn reader_line(lines: &[(&str, u32, u32)]) -> usize {
+        let kernel = lines.last().map(|(path, ..)| *path);
+        let call = lines.iter().skip(1).position(|(path, ..)| Some(*path) == kernel);
+        call.map_or(0, |at| at + 1)
+    }
+
     /// Where an instruction is from.
     pub(crate) fn site(&self, pc: usize) -> Site {
         let place = self.program.places.get(pc).copied().unwrap_or_default();
-        let path = |number: u64| {
-            let found = self.program.files.iter().find(|(index, _)| *index == number);
-            found.map(|(_, path)| path.clone())
-        };
-        let mut inlined_from = None;
-        let mut file = place.loc.and_then(|loc| path(loc.file));
-        let mut at = place.loc.map(|loc| (loc.line, loc.column));
-        // A line of a header that was inlined says little: show the line that called it.
-        if let Some((number, line, column)) = place.loc.and_then(|loc| loc.inlined_at)
-            && let Some(caller) = path(number)
-        {
-            if let (Some(inner), Some((inner_line, _))) = (file, at) {
-                inlined_from = Some((inner, inner_line));
-            }
-            file = Some(caller);
-            at = Some((line, column));
-        }
+        let lines = self.lines(&place);
+        let at = Self::reader_line(&lines);
+        let shown = lines.get(at).copied();
+        let inlined_from = lines.first().filter(|_| at != 0).map(|(path, line, _)| ((*path).to_owned(), *line));
         // An instruction may take several lines: up to its semicolon.
         let text = self.source.get(place.ptx_at as usize..).filter(|_| place.ptx_line != 0).unwrap_or_default();
         let instruction = text.find(';').map_or(text, |end| &text[..=end]);
         Site {
-            line: file.as_ref().and(at).map(|(line, _)| line),
-            column: file.as_ref().and(at).map_or(0, |(_, column)| column),
-            file,
+            line: shown.map(|(_, line, _)| line),
+            column: shown.map_or(0, |(.., column)| column),
+            file: shown.map(|(path, ..)| path.to_owned()),
             inlined_from,
             ptx_line: place.ptx_line,
             instruction: instruction.split_whitespace().collect::<Vec<_>>().join(" "),
@@ -146,9 +160,12 @@ impl Launch<'_> {
     pub(crate) fn fault(&self, problem: Problem, pc: usize, block: [u32; 3], warp: u32) -> Fault {
         let site = self.site(pc);
         let mut notes = problem.notes;
-        if let Some((file, line)) = site.inlined_from {
-            notes.push(format!("inlined from {file}:{line}"));
-        }
+        let lines = self.lines(&self.program.places.get(pc).copied().unwrap_or_default());
+        let (below, above) = lines.split_at(Self::reader_line(&lines));
+        notes.extend(below.iter().rev().map(|(path, line, _)| format!("inlined from {path}:{line}")));
+        notes.extend(above.iter().skip(1).map(|(path, line, _)| format!("called at {path}:{line}")));
+        let inlined = lines.iter().rev().map(|(path, line, _)| ((*path).to_owned(), *line));
+        let inlined = if lines.len() > 1 { inlined.collect() } else { Vec::new() };
         let lane = problem.lanes.trailing_zeros().min(31);
         Fault {
             kind: problem.kind,
@@ -164,6 +181,7 @@ impl Launch<'_> {
             threads: problem.lanes.count_ones(),
             address: problem.address,
             notes,
+            inlined,
             other: problem.other.map(|other| Box::new(self.other(other))),
             count: u64::from(problem.lanes.count_ones()),
         }

@@ -115,6 +115,17 @@ pub(crate) struct Program {
     pub globals: Vec<Global>,
     /// `.file` table.
     pub files: Vec<(u64, String)>,
+    /// Calls that were inlined; [`CodePlace::call`] counts from 1.
+    pub inlined: Vec<InlinedCall>,
+}
+
+/// A call that was inlined: where it stands, and the call that its own function was inlined for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct InlinedCall {
+    /// File, line, column.
+    pub at: (u64, u32, u32),
+    /// Counted as [`CodePlace::call`].
+    pub within: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -123,6 +134,8 @@ pub(crate) struct CodePlace {
     /// Byte of the PTX at which the instruction begins, its guard included.
     pub ptx_at: u32,
     pub loc: Option<Loc>,
+    /// The call for which it was inlined, counted from 1; 0: it was not.
+    pub call: u32,
 }
 
 /// A kernel as a caller sees it, and its part of shared memory.

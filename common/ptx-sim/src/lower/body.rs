@@ -7,7 +7,7 @@ use super::cfg;
 use super::function::{FunctionLowering, Scope};
 use super::module::{Module, align_of, align_up, size_of};
 use super::symbols::{Lower, Stop, Symbol};
-use crate::ast::{self, Statement};
+use crate::ast::{self, Loc, Statement};
 use crate::error::{SyntaxError, Unsupported};
 use crate::ir::*;
 use crate::span::Span;
@@ -22,6 +22,8 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
             code: Vec::new(),
             places: Vec::new(),
             place: CodePlace::default(),
+            calls: HashMap::new(),
+            calls_at: HashMap::new(),
             labels: vec![u32::MAX],
             end: 0,
             rows: 0,
@@ -92,11 +94,29 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
                     self.scopes.pop();
                 }
                 // line 0 is the compiler's own code: it stays with the line before it
-                Statement::Loc(loc) if loc.line != 0 => self.place.loc = Some(*loc),
+                Statement::Loc(loc) if loc.line != 0 => {
+                    self.place.call = self.call_of(loc);
+                    self.place.loc = Some(*loc);
+                }
                 Statement::Loc(_) | Statement::Targets(..) | Statement::Prototype => {}
             }
         }
         Ok(())
+    }
+
+    /// The call for which the instructions at `loc` were inlined. `inlined_at` names the place of an earlier `.loc` (PTX ISA,
+    /// ".loc"), which may be in an inlined function too.
+    fn call_of(&mut self, loc: &Loc) -> u32 {
+        let call = loc.inlined_at.map_or(0, |at| {
+            let call = InlinedCall { at, within: self.calls_at.get(&at).copied().unwrap_or(0) };
+            let inlined = &mut self.module.program.inlined;
+            *self.calls.entry(call).or_insert_with(|| {
+                inlined.push(call);
+                inlined.len() as u32
+            })
+        });
+        self.calls_at.insert((loc.file, loc.line, loc.column), call);
+        call
     }
 
     fn instruction(&mut self, instruction: &ast::Instruction<'a>) -> Result<(), SyntaxError> {

@@ -36,6 +36,10 @@ pub(super) struct FunctionLowering<'m, 'a> {
     pub(super) code: Vec<Inst>,
     pub(super) places: Vec<CodePlace>,
     pub(super) place: CodePlace,
+    /// Inlined calls, counted as [`CodePlace::call`].
+    pub(super) calls: HashMap<InlinedCall, u32>,
+    /// For the place of a `.loc` the call for which it was inlined.
+    pub(super) calls_at: HashMap<(u64, u32, u32), u32>,
     /// Instruction each label stands before; `u32::MAX` until it is reached.
     pub(super) labels: Vec<u32>,
     /// The label that `ret` goes to.
