@@ -196,6 +196,24 @@ fn within_a_warp() {
         &[Unwritten(32)],
         &[(FaultKind::InvalidMask, "out[threadIdx.x] = __shfl_xor_sync(~0u, threadIdx.x, 16);")],
     );
+    passes("half_warp_sum", [1, 32], &[Unwritten(1)]);
+    finds(
+        "half_warp_sum_from_outside",
+        [1, 32],
+        &[Unwritten(1)],
+        &[(
+            FaultKind::InvalidMask,
+            "for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_down_sync(0xffffu, sum, offset);",
+        )],
+    );
+}
+
+#[test]
+fn values_that_nobody_uses() {
+    passes("chosen_by_select", [1, 32], &[Numbers(32), Unwritten(32), int(5)]);
+    let read = r#"asm volatile("ld.local.s32 %0, [%1];" : "=r"(read) : "l"(__cvta_generic_to_local(&values[at])) : "memory");"#;
+    let inputs = [Numbers(32), Unwritten(32), int(5)];
+    finds("chosen_by_wrong_select", [1, 32], &inputs, &[(FaultKind::UninitialisedRead, read)]);
 }
 
 #[test]
@@ -206,5 +224,5 @@ fn copies_under_way() {
             .iter()
             .map(|finding| finding.kind)
             .collect();
-    assert_eq!(kinds, [FaultKind::UninitialisedRead, FaultKind::SharedRace]);
+    assert_eq!(kinds, [FaultKind::SharedRace, FaultKind::UninitialisedRead]);
 }

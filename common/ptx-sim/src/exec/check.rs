@@ -100,7 +100,8 @@ pub(super) fn for_parts<'l, M: Monitor>(
         let mut part = Part { mask: good, place, block: block.as_ref(), base };
         let at = context.at();
         if let Some(sanitiser) = context.monitor.sanitiser() {
-            let visit = Visit { at, part: &part, addresses, reach };
+            let frame = (context.frame.predicates, context.frame.local);
+            let visit = Visit { at, frame, part: &part, addresses, reach };
             let stray = sanitiser.inspect(context.block, context.warp, &visit);
             part.mask &= !stray;
             refused |= stray;

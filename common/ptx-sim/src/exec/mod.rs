@@ -50,6 +50,7 @@ mod shadow;
 mod together;
 mod touches;
 pub(crate) mod tracer;
+mod undefined;
 mod vector;
 mod warp;
 mod watch;

@@ -5,7 +5,8 @@
 //!
 //! # Initialisation
 //! A bit for each byte says whether it was ever written: in global memory for the life of an allocation, in shared
-//! memory for a block, in local memory for a frame. A read of any byte that was not is a finding.
+//! memory for a block, in local memory for a frame. A read of any byte that was not is a finding, once what was read is used
+//! ([`super::undefined`]).
 //!
 //! # Races
 //! Two accesses of different threads to the same bytes, at least one of which writes, race unless one *happens before* the
@@ -30,11 +31,13 @@ use super::handover::{Acquired, Giver, Handover, Handovers};
 use super::launch::{At, Launch};
 use super::place::{Kind, Part, Place, Reach};
 use super::problem::{Earlier, Problem};
+use super::scene::Scene;
 use super::schedule::MAX_BEGUN;
 use super::shadow::*;
+use super::undefined::{Undefined, Use};
 use super::warp::Warp;
 use crate::fault::{Fault, FaultKind};
-use crate::ir::{AtomOp, Barrier, Op, Order};
+use crate::ir::{AtomOp, Barrier, Op, Order, R};
 use crate::lanes::{each, lanes, lanes_where, mask_of};
 use crate::memory::Bits;
 
@@ -62,6 +65,8 @@ struct Met {
 /// The part of an access that lies in one place.
 pub(crate) struct Visit<'a> {
     pub at: At<'a>,
+    /// Where the predicates and the local memory of the function's frame begin.
+    pub frame: (u32, u32),
     pub part: &'a Part<'a>,
     pub addresses: &'a [u64; 32],
     pub reach: Reach<'a>,
@@ -89,6 +94,8 @@ pub(crate) struct Sanitiser {
     swaps: bool,
     /// Races of a thread's plain read with atomics, by thread and place: none if its next access there is a compare-and-swap.
     doubtful: BTreeMap<(u32, Handover), Vec<Met>>,
+    /// Values in registers that nobody set.
+    undefined: Undefined,
     /// Where variables begin and end in shared memory, in order.
     variables: Vec<(u64, u64)>,
 }
@@ -112,6 +119,7 @@ impl Sanitiser {
             handovers: Handovers::new(blocks.min(MAX_BEGUN as u64) * u64::from(launch.threads())),
             swaps: code.iter().any(|inst| is_swap(&inst.op)),
             doubtful: BTreeMap::new(),
+            undefined: Undefined::default(),
             variables,
         }
     }
@@ -158,14 +166,16 @@ impl Sanitiser {
     /// Looks at an access that the warp is about to make. Returns the lanes that must not make it.
     pub(crate) fn inspect(&mut self, block: &mut Block, warp: &Warp, visit: &Visit<'_>) -> u32 {
         self.tick();
-        let Visit { at, part, addresses, reach } = *visit;
+        let Visit { at, part, addresses, reach, .. } = *visit;
         let offsets = visit.offsets();
+        let number = block.number;
         match part.place {
             Place::Param => 0,
             Place::Local => {
-                let length = reach.bytes as usize;
-                let is_written = |lane: usize| warp.local.is_written(lane, offsets[lane] as u32, length);
-                self.check_written(visit, part.mask, is_written);
+                let is_written = |lane: usize, from: u64, bytes: u64| {
+                    warp.local.is_written(lane, (offsets[lane] + from) as u32, bytes as usize)
+                };
+                self.check_written(visit, number, part.mask, is_written);
                 0
             }
             Place::Shared => {
@@ -183,8 +193,11 @@ impl Sanitiser {
                 let Some(mut shadow) = block.shadow.take() else { return stray };
                 shadow.begin(self.now);
                 let bits = bits_of(reach.bytes);
-                let lacks = |at: u64| !shadow.written[(at / 64) as usize] >> (at % 64) & bits != 0;
-                self.check_written(visit, mask, |lane| !lacks(offsets[lane]));
+                let is_written = |lane: usize, from: u64, bytes: u64| {
+                    let at = offsets[lane] + from;
+                    !shadow.written[(at / 64) as usize] >> (at % 64) & bits_of(bytes) == 0
+                };
+                self.check_written(visit, number, mask, is_written);
                 // A copy counts when it is made.
                 if matches!(reach.kind, Kind::Write | Kind::Atomic) {
                     for lane in lanes(mask) {
@@ -192,7 +205,6 @@ impl Sanitiser {
                     }
                 }
                 let mut memory = std::mem::take(&mut shadow.memory);
-                let number = block.number;
                 let held = |at: u64, bytes: usize, value: &[u8]| {
                     // SAFETY: shared memory is plain bytes, and `at + bytes` was checked to lie in it.
                     let all = unsafe {
@@ -215,7 +227,8 @@ impl Sanitiser {
                 let Some(mut shadow) = block.shadow.take() else { return 0 };
                 shadow.begin(self.now);
                 if let Some(written) = allocation.written() {
-                    self.check_written(visit, part.mask, |lane| written.has_all(offsets[lane], reach.bytes));
+                    let is_written = |lane: usize, from: u64, bytes: u64| written.has_all(offsets[lane] + from, bytes);
+                    self.check_written(visit, number, part.mask, is_written);
                     if reach.writes() {
                         lanes(part.mask).for_each(|lane| written.set(offsets[lane], reach.bytes));
                     }
@@ -306,6 +319,7 @@ impl Sanitiser {
 
     /// A block has come to its end.
     pub(crate) fn ended(&mut self, launch: &Launch<'_>, block: &Block) {
+        self.undefined.forget(block.number);
         let Some(shadow) = &block.shadow else { return };
         let mine = |thread: u32| u64::from(thread.wrapping_sub(shadow.first as u32 + 1)) < u64::from(shadow.threads);
         while let Some(key) = self.doubtful.keys().find(|(thread, _)| mine(*thread)).copied() {
@@ -315,14 +329,93 @@ impl Sanitiser {
         shadow.places.iter().for_each(|place| self.handovers.forget(*place));
     }
 
-    /// Reports the lanes of `mask` that read bytes which were never written.
-    fn check_written(&mut self, visit: &Visit<'_>, mask: u32, is_written: impl Fn(usize) -> bool) {
-        if !visit.reach.reads() {
+    /// Looks for the lanes of `mask` that read bytes which were never written. What a load puts into registers is reported
+    /// when it is used.
+    fn check_written(
+        &mut self,
+        visit: &Visit<'_>,
+        block: u64,
+        mask: u32,
+        is_written: impl Fn(usize, u64, u64) -> bool,
+    ) {
+        let Visit { at, frame, reach, .. } = *visit;
+        if !reach.reads() {
             return;
         }
-        let unwritten = lanes_where(mask, |lane| !is_written(lane));
-        if unwritten != 0 {
-            self.report(visit.at, unwritten_problem(visit, unwritten));
+        let unwritten = lanes_where(mask, |lane| !is_written(lane, 0, reach.bytes));
+        if unwritten == 0 {
+            return;
+        }
+        let kind = FaultKind::UninitialisedRead;
+        let mut rest = unwritten;
+        if let Op::Load(access) = &at.launch.program.code[at.pc].op {
+            let bytes = u64::from(access.bytes);
+            for (element, &d) in (0..u64::from(access.count)).zip(&access.rows) {
+                let lanes = lanes_where(unwritten, |lane| !is_written(lane, element * bytes, bytes));
+                if d == R::MAX {
+                    rest &= !lanes;
+                } else if lanes != 0 {
+                    let problem = || unwritten_problem(visit, lanes);
+                    let name = (block, at.warp, frame, d);
+                    if self.undefined.add(name, at.pc, kind, [lanes, lanes & rest], problem) {
+                        rest &= !lanes;
+                    }
+                }
+            }
+        }
+        if rest != 0 {
+            self.report(at, unwritten_problem(visit, rest));
+        }
+    }
+
+    /// The lanes of `mask` have read by a shuffle from lanes that do not take part.
+    pub(crate) fn read_from_outside(
+        &mut self,
+        at: At<'_>,
+        block: &Block,
+        frame: (u32, u32),
+        d: R,
+        mask: u32,
+        problem: Box<Problem>,
+    ) {
+        let name = (block.number, at.warp, frame, d);
+        let kind = problem.kind;
+        let mut problem = Some(problem);
+        let followed = self.undefined.add(name, at.pc, kind, [mask; 2], || match problem.take() {
+            Some(problem) => *problem,
+            None => *Problem::new(kind, mask, ""),
+        });
+        if let Some(problem) = problem.filter(|_| !followed) {
+            self.report(at, *problem);
+        }
+    }
+
+    /// A warp is about to execute an instruction.
+    #[inline(always)]
+    pub(crate) fn issue(&mut self, scene: &Scene<'_, '_>) {
+        if !self.undefined.is_empty() {
+            self.follow(scene);
+        }
+    }
+
+    /// Reports the values that the instruction uses although nobody set them.
+    #[inline(never)]
+    fn follow(&mut self, scene: &Scene<'_, '_>) {
+        for Use { pc, kind, lanes, count, problem } in self.undefined.follow(scene) {
+            if let Some(&known) = self.known.get(&(kind, pc, None)) {
+                self.findings[known].count += count;
+            } else if let Some(mut problem) = problem {
+                if problem.lanes.trailing_zeros() != lanes.trailing_zeros() {
+                    problem.notes.clear(); // they are about another thread
+                    problem.address = None;
+                }
+                problem.lanes = lanes;
+                let at = At { launch: scene.launch, block: scene.block.index, warp: scene.warp.number, pc };
+                self.report(at, problem);
+                if let Some(&known) = self.known.get(&(kind, pc, None)) {
+                    self.findings[known].count += count - u64::from(lanes.count_ones());
+                }
+            }
         }
     }
 
@@ -717,7 +810,7 @@ fn apart(launch: &Launch<'_>, block: [u32; 3], warp: &Warp, pc: usize, mask: u32
 }
 
 fn unwritten_problem(visit: &Visit<'_>, lanes: u32) -> Problem {
-    let Visit { at: At { launch, .. }, part, addresses, reach } = *visit;
+    let Visit { at: At { launch, .. }, part, addresses, reach, .. } = *visit;
     let address = addresses[lanes.trailing_zeros() as usize];
     let (space, place) = match part.place {
         Place::Allocation(allocation) => ("global", allocation.describe(address)),

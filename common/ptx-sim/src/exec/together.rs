@@ -89,10 +89,18 @@ fn execute_group<M: Monitor>(
             }
         }
         TogetherOp::Shfl { mode, d, valid, a, b, c } => {
-            let absent = if context.monitor.sanitiser().is_some() { members & !group } else { 0 };
-            let (found, strays) = shuffle(rows, *mode, [*d, *a, *b, *c], group, absent);
+            let sanitised = context.monitor.sanitiser().is_some();
+            let [absent, outside] = if sanitised { [members & !group, !(members | group)] } else { [0; 2] };
+            let (found, [strays, outsiders]) = shuffle(rows, *mode, [*d, *a, *b, *c], group, [absent, outside]);
             if strays != 0 {
                 context.report(reads_absent(strays, absent, members))?;
+            }
+            if outsiders != 0 {
+                let (at, frame) = (context.at(), (context.frame.predicates, context.frame.local));
+                if let Some(sanitiser) = context.monitor.sanitiser() {
+                    let problem = reads_outside(outsiders, members);
+                    sanitiser.read_from_outside(at, context.block, frame, *d, outsiders, problem);
+                }
             }
             if let Some(valid) = valid {
                 let bits = context.predicate(*valid);
@@ -163,33 +171,48 @@ fn reads_absent(strays: u32, absent: u32, members: u32) -> Box<Problem> {
     Problem::new(FaultKind::InvalidMask, strays, message).note(note)
 }
 
-/// `shfl.sync` (PTX ISA, "shfl.sync"): returns the lanes whose source was in range, and those whose source is one of
-/// `absent`.
+#[cold]
+fn reads_outside(strays: u32, members: u32) -> Box<Problem> {
+    let message =
+        format!("a value is used that a shuffle read from a lane which its mask {members:#010x} does not name");
+    let note = "what such a lane gives is undefined, even if it executes a shuffle too";
+    Problem::new(FaultKind::InvalidMask, strays, message).note(note)
+}
+
+/// The lane that `lane` reads from, and whether that is in range (PTX ISA, "shfl.sync").
 #[inline(always)]
-fn shuffle(rows: Rows, mode: ShflMode, [d, a, b, c]: [R; 4], group: u32, absent: u32) -> (u32, u32) {
+pub(super) fn source_of(mode: ShflMode, lane: usize, b: u32, c: u32) -> (usize, bool) {
+    let at = lane as u32;
+    let (offset, clamp, segment) = (b & 31, c & 31, c >> 8 & 31);
+    let max = (at & segment) | (clamp & !segment);
+    let min = at & segment;
+    let (source, inside) = match mode {
+        ShflMode::Up => (at.wrapping_sub(offset), at as i32 - offset as i32 >= max as i32),
+        ShflMode::Down => (at + offset, at + offset <= max),
+        ShflMode::Bfly => (at ^ offset, at ^ offset <= max),
+        ShflMode::Idx => {
+            let source = min | (offset & !segment);
+            (source, source <= max)
+        }
+    };
+    (if inside { source as usize & 31 } else { lane }, inside)
+}
+
+/// `shfl.sync`: returns the lanes whose source was in range, and for each of the masks those whose source is in it.
+#[inline(always)]
+fn shuffle(rows: Rows, mode: ShflMode, [d, a, b, c]: [R; 4], group: u32, masks: [u32; 2]) -> (u32, [u32; 2]) {
     let (values, b, c) = (rows.get(a), rows.get(b), rows.get(c));
     let mut valid = 0;
-    let mut strays = 0;
+    let mut strays = [0; 2];
     let mut result = [0; 32];
     for lane in 0..32 {
-        let at = lane as u32;
-        let (offset, clamp, segment) = (b[lane] & 31, c[lane] & 31, c[lane] >> 8 & 31);
-        let max = (at & segment) | (clamp & !segment);
-        let min = at & segment;
-        let (source, inside) = match mode {
-            ShflMode::Up => (at.wrapping_sub(offset), at as i32 - offset as i32 >= max as i32),
-            ShflMode::Down => (at + offset, at + offset <= max),
-            ShflMode::Bfly => (at ^ offset, at ^ offset <= max),
-            ShflMode::Idx => {
-                let source = min | (offset & !segment);
-                (source, source <= max)
-            }
-        };
-        let source = if inside { source & 31 } else { at };
+        let (source, inside) = source_of(mode, lane, b[lane], c[lane]);
         valid |= u32::from(inside) << lane;
-        strays |= (absent >> source & 1) << lane;
-        result[lane] = values[source as usize];
+        for (strays, mask) in strays.iter_mut().zip(masks) {
+            *strays |= (mask >> source & 1) << lane;
+        }
+        result[lane] = values[source];
     }
     rows.set(d, group, result);
-    (valid, strays & group)
+    (valid, strays.map(|strays| strays & group))
 }

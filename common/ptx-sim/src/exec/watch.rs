@@ -20,6 +20,9 @@ pub(crate) struct Watch {
 impl Monitor for Watch {
     #[inline(always)]
     fn issue(&mut self, scene: &Scene<'_, '_>) {
+        if let Some(sanitiser) = &mut self.sanitiser {
+            sanitiser.issue(scene);
+        }
         if let Some(profiler) = &mut self.profiler {
             profiler.issue(scene);
         }

@@ -1,5 +1,6 @@
-//! What is known of an operation without running it: what kind of work it is, and which registers it writes. The profiler
-//! and the debugger read it here; a new operation has its line in [`Op::facts`] and nowhere else.
+//! What is known of an operation without running it: what kind of work it is, and which registers it reads and writes. The
+//! profiler, the debugger and the sanitiser read it here; a new operation has its lines in [`Op::facts`] and [`Op::sources`]
+//! and nowhere else.
 
 use super::op::*;
 use super::work::{Class, Work};
@@ -170,6 +171,184 @@ impl Op {
                 TogetherOp::LdMatrix(moves) => class(Memory).rows(moves.rows.iter().copied()),
                 TogetherOp::WmmaStore(_) | TogetherOp::StMatrix(_) => class(Memory),
             },
+        }
+    }
+    /// Whether all it does is to compute registers from registers, lane by lane.
+    pub(crate) fn computes(&self) -> bool {
+        !matches!(
+            self,
+            Op::Nop
+                | Op::Unsupported
+                | Op::Load(_)
+                | Op::Store(_)
+                | Op::Atomic(_)
+                | Op::CpAsync(_)
+                | Op::CpAsyncCommit
+                | Op::CpAsyncWait { .. }
+                | Op::Fence { .. }
+                | Op::Bra { .. }
+                | Op::Join
+                | Op::BrxIdx(_)
+                | Op::Call(_)
+                | Op::Ret
+                | Op::Exit
+                | Op::Trap
+                | Op::Nanosleep
+                | Op::Barrier(_)
+                | Op::Together(_)
+        )
+    }
+
+    /// The registers that it reads, each by its first row, and the predicates but for that of its guard.
+    pub(crate) fn sources(&self) -> (Vec<R>, Vec<P>) {
+        let rows = |rows: &[R]| (rows.to_vec(), Vec::new());
+        let with = |rows: &[R], more: &[Option<R>]| {
+            (rows.iter().copied().chain(more.iter().flatten().copied()).collect::<Vec<R>>(), Vec::new())
+        };
+        match self {
+            Op::Mov32 { a, .. }
+            | Op::Mov64 { a, .. }
+            | Op::Unpack32 { a, .. }
+            | Op::Unpack64 { a, .. }
+            | Op::Sext64 { a, .. }
+            | Op::Zext64 { a, .. }
+            | Op::Trunc32 { a, .. }
+            | Op::Not32 { a, .. }
+            | Op::Neg32 { a, .. }
+            | Op::Not64 { a, .. }
+            | Op::SqrtF32 { a, .. }
+            | Op::S32ToF32 { a, .. }
+            | Op::U32ToF32 { a, .. }
+            | Op::F32ToS32 { a, .. }
+            | Op::RowToPred { a, .. }
+            | Op::Cvta { a, .. }
+            | Op::IsSpace { a, .. } => rows(&[*a]),
+            Op::Add32 { a, b, .. }
+            | Op::Sub32 { a, b, .. }
+            | Op::Mul32 { a, b, .. }
+            | Op::MulHiU32 { a, b, .. }
+            | Op::MulHiS32 { a, b, .. }
+            | Op::And32 { a, b, .. }
+            | Op::Or32 { a, b, .. }
+            | Op::Xor32 { a, b, .. }
+            | Op::Shl32 { a, b, .. }
+            | Op::ShrU32 { a, b, .. }
+            | Op::ShrS32 { a, b, .. }
+            | Op::MinU32 { a, b, .. }
+            | Op::MinS32 { a, b, .. }
+            | Op::MaxU32 { a, b, .. }
+            | Op::MaxS32 { a, b, .. }
+            | Op::MulWideU32 { a, b, .. }
+            | Op::MulWideS32 { a, b, .. }
+            | Op::Add64 { a, b, .. }
+            | Op::Sub64 { a, b, .. }
+            | Op::Mul64 { a, b, .. }
+            | Op::And64 { a, b, .. }
+            | Op::Or64 { a, b, .. }
+            | Op::Xor64 { a, b, .. }
+            | Op::Shl64 { a, b, .. }
+            | Op::ShrU64 { a, b, .. }
+            | Op::ShrS64 { a, b, .. }
+            | Op::AddF32 { a, b, .. }
+            | Op::SubF32 { a, b, .. }
+            | Op::MulF32 { a, b, .. }
+            | Op::DivF32 { a, b, .. }
+            | Op::MinF32 { a, b, .. }
+            | Op::MaxF32 { a, b, .. }
+            | Op::AddF64 { a, b, .. }
+            | Op::SubF64 { a, b, .. }
+            | Op::MulF64 { a, b, .. }
+            | Op::SetpU32 { a, b, .. }
+            | Op::SetpS32 { a, b, .. }
+            | Op::SetpU64 { a, b, .. }
+            | Op::SetpS64 { a, b, .. }
+            | Op::SetpF32 { a, b, .. } => rows(&[*a, *b]),
+            Op::Mad32 { a, b, c, .. }
+            | Op::Lop3 { a, b, c, .. }
+            | Op::MadWideU32 { a, b, c, .. }
+            | Op::MadWideS32 { a, b, c, .. }
+            | Op::Mad64 { a, b, c, .. }
+            | Op::FmaF32 { a, b, c, .. }
+            | Op::FmaF64 { a, b, c, .. } => rows(&[*a, *b, *c]),
+            Op::HalfMath { op, a, b, c, .. } => with(&[*a, *b], &[(*op == HalfOp::Fma).then_some(*c)]),
+            Op::Carry(carry) => rows(&[carry.a, carry.b, carry.c]),
+            Op::Pack(pack) => rows(&pack.parts),
+            Op::Map(map) => (map.sources.into_iter().filter(|row| *row != R::MAX).collect(), Vec::new()),
+            Op::SetpFull(setp) => {
+                (vec![setp.a, setp.b], setp.combine.into_iter().map(|(_, predicate, _)| predicate).collect())
+            }
+            Op::PredMov { a, .. } => (Vec::new(), vec![*a]),
+            Op::PredLogic { a, b, .. } => (Vec::new(), vec![*a, *b]),
+            Op::Selp32 { a, b, p, .. } | Op::Selp64 { a, b, p, .. } => (vec![*a, *b], vec![*p]),
+            Op::Load(access) => with(&[], &[access.address.row()]),
+            Op::Store(access) => {
+                let values = access.rows.iter().take(access.count.into()).copied().filter(|row| *row != R::MAX);
+                (values.chain(access.address.row()).collect(), Vec::new())
+            }
+            Op::Atomic(atomic) => {
+                let swaps = matches!(atomic.op, AtomOp::Cas);
+                with(&[atomic.a], &[swaps.then_some(atomic.b), atomic.address.row()])
+            }
+            Op::CpAsync(copy) => (
+                [copy.dst.row(), copy.src.row(), copy.src_bytes].into_iter().flatten().collect(),
+                copy.ignore.into_iter().map(|(predicate, _)| predicate).collect(),
+            ),
+            Op::BrxIdx(brx) => rows(&[brx.index]),
+            Op::Call(call) => {
+                let args = call.args.iter();
+                (
+                    args.clone()
+                        .filter_map(|place| match place {
+                            Place::Row { row, .. } => Some(*row),
+                            _ => None,
+                        })
+                        .collect(),
+                    args.filter_map(|place| match place {
+                        Place::Predicate(predicate) => Some(*predicate),
+                        _ => None,
+                    })
+                    .collect(),
+                )
+            }
+            Op::Barrier(barrier) => {
+                let rows = barrier.count.into_iter().chain([barrier.id]).collect();
+                (rows, barrier.source.into_iter().map(|(predicate, _)| predicate).collect())
+            }
+            Op::Together(together) => {
+                let mut from: Vec<R> = together.members.into_iter().collect();
+                let mut predicates = Vec::new();
+                match &together.op {
+                    TogetherOp::Sync | TogetherOp::Elect { .. } => {}
+                    TogetherOp::Shfl { a, b, c, .. } => from.extend([*a, *b, *c]),
+                    TogetherOp::Vote { a, .. } => predicates.push(*a),
+                    TogetherOp::MatchAny { a, .. } | TogetherOp::MatchAll { a, .. } | TogetherOp::Redux { a, .. } => {
+                        from.push(*a);
+                    }
+                    TogetherOp::Mma(op) => from.extend(op.a.iter().chain(&op.b).chain(&op.c)),
+                    TogetherOp::WmmaLoad(memory) => from.extend(memory.stride.into_iter().chain(memory.address.row())),
+                    TogetherOp::WmmaStore(memory) => {
+                        from.extend(memory.rows.iter().copied().chain(memory.stride).chain(memory.address.row()));
+                    }
+                    TogetherOp::LdMatrix(moves) => from.extend(moves.address.row()),
+                    TogetherOp::StMatrix(moves) => from.extend(moves.rows.iter().copied().chain(moves.address.row())),
+                }
+                (from, predicates)
+            }
+            Op::Special { .. }
+            | Op::FrameAddress { .. }
+            | Op::PredSet { .. }
+            | Op::CpAsyncCommit
+            | Op::CpAsyncWait { .. }
+            | Op::Fence { .. }
+            | Op::Nop
+            | Op::Bra { .. }
+            | Op::Join
+            | Op::Ret
+            | Op::Exit
+            | Op::Trap
+            | Op::Nanosleep
+            | Op::Activemask { .. }
+            | Op::Unsupported => (Vec::new(), Vec::new()),
         }
     }
 }

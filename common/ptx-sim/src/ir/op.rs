@@ -94,6 +94,16 @@ pub(crate) struct Address {
     pub offset: i64,
 }
 
+impl Address {
+    /// The register that it counts from.
+    pub(crate) fn row(&self) -> Option<R> {
+        match self.base {
+            Base::Row32(row) | Base::Row64(row) => Some(row),
+            Base::None | Base::Frame => None,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Base {
     /// `offset` is the address.

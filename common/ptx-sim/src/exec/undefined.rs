@@ -1,0 +1,205 @@
+//! Values that nobody set: a read of memory that was never written, a shuffle from a lane that does not take part. A kernel
+//! may have them, as long as it does not use them: compilers read early what a `selp` throws away later, and the upper half
+//! of a warp adds up nothing when the lower one does. So they are followed from register to register, and reported
+//! where they go to memory, into an address, a branch, or an operation that takes no such value.
+
+use std::collections::HashMap;
+
+use super::problem::Problem;
+use super::scene::Scene;
+use super::together::source_of;
+use crate::fault::FaultKind;
+use crate::ir::*;
+use crate::lanes::{lanes, lanes_where, mask_of};
+
+/// Sources that a register's value is followed from; further ones are forgotten.
+const MAX_SOURCES: usize = 8;
+
+/// Instructions of a warp whose values are followed.
+const MAX_ORIGINS: usize = 64;
+
+/// A register or predicate of a function's frame: where the frame's predicates and its local memory begin tells frames apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Name {
+    frame: (u32, u32),
+    register: Register,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Register {
+    Row(R),
+    Predicate(P),
+}
+
+/// Lanes whose value is from an instruction: (number of the origin, lanes).
+type Traces = Vec<(u32, u32)>;
+
+/// An instruction that made such values.
+#[derive(Debug)]
+struct Origin {
+    pc: usize,
+    kind: FaultKind,
+    /// As it is reported if a value is used; `None` if it has been.
+    problem: Option<Problem>,
+    /// How often each lane got one since the last report.
+    count: [u32; 32],
+}
+
+/// A use of values that nobody set.
+pub(super) struct Use {
+    /// The instruction that they are from.
+    pub pc: usize,
+    pub kind: FaultKind,
+    pub lanes: u32,
+    pub count: u64,
+    pub problem: Option<Problem>,
+}
+
+/// The values of a warp.
+#[derive(Debug, Default)]
+struct WarpValues {
+    origins: Vec<Origin>,
+    traces: HashMap<Name, Traces>,
+}
+
+/// The values of all warps that run, by block and warp.
+#[derive(Debug, Default)]
+pub(super) struct Undefined(HashMap<(u64, u32), WarpValues>);
+
+impl Undefined {
+    #[inline(always)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Lanes get such a value in a row from the instruction at `pc`; some of them are counted. False if it cannot be followed.
+    pub(super) fn add(
+        &mut self,
+        (block, warp, frame, d): (u64, u32, (u32, u32), R),
+        pc: usize,
+        kind: FaultKind,
+        [mask, counted]: [u32; 2],
+        problem: impl FnOnce() -> Problem,
+    ) -> bool {
+        let values = self.0.entry((block, warp)).or_default();
+        let origin = match values.origins.iter().position(|origin| origin.pc == pc && origin.kind == kind) {
+            Some(origin) => origin,
+            None if values.origins.len() >= MAX_ORIGINS => return false,
+            None => {
+                values.origins.push(Origin { pc, kind, problem: Some(problem()), count: [0; 32] });
+                values.origins.len() - 1
+            }
+        };
+        lanes(counted).for_each(|lane| values.origins[origin].count[lane] += 1);
+        let traces = values.traces.entry(Name { frame, register: Register::Row(d) }).or_default();
+        unite(traces, &[(origin as u32, mask)]);
+        true
+    }
+
+    /// A block has come to its end.
+    pub(super) fn forget(&mut self, block: u64) {
+        self.0.retain(|(of, _), _| *of != block);
+    }
+
+    /// The warp is about to execute an instruction: follows the values, and returns those that it uses.
+    #[inline(never)]
+    pub(super) fn follow(&mut self, scene: &Scene<'_, '_>) -> Vec<Use> {
+        let key = (scene.block.number, scene.warp.number);
+        let Some(values) = self.0.get_mut(&key) else { return Vec::new() };
+        let uses = values.follow(scene);
+        if values.traces.is_empty() {
+            self.0.remove(&key);
+        }
+        uses
+    }
+}
+
+impl WarpValues {
+    fn follow(&mut self, scene: &Scene<'_, '_>) -> Vec<Use> {
+        let inst = &scene.launch.program.code[scene.pc];
+        let frame = (scene.frame_predicates, scene.frame_local);
+        let name = |register| Name { frame, register };
+        let row = |row: R| name(Register::Row(row));
+        let predicate = |predicate: P| name(Register::Predicate(predicate));
+        let active = scene.active;
+        let mut used = Traces::new();
+        let mut result = Traces::new();
+        let of = |name: Name, mask: u32| -> Traces {
+            let traces = self.traces.get(&name).map_or(&[][..], Vec::as_slice);
+            traces.iter().map(|(origin, lanes)| (*origin, lanes & mask)).filter(|(_, lanes)| *lanes != 0).collect()
+        };
+        if let Some((guard, _)) = inst.guard.predicate() {
+            unite(&mut used, &of(predicate(guard), scene.mask));
+        }
+        let (rows, predicates) = inst.op.sources();
+        match &inst.op {
+            Op::Selp32 { a, b, p, negated, .. } | Op::Selp64 { a, b, p, negated, .. } => {
+                let bits = scene.warp.predicate(scene.frame_predicates, *p);
+                let chosen = if *negated { !bits } else { bits };
+                unite(&mut result, &of(row(*a), active & chosen));
+                unite(&mut result, &of(row(*b), active & !chosen));
+                unite(&mut result, &of(predicate(*p), active));
+            }
+            Op::Together(together) if let TogetherOp::Shfl { mode, a, b, c, .. } = &together.op => {
+                [*b, *c].into_iter().for_each(|from| unite(&mut used, &of(row(from), active)));
+                let (offsets, bounds) = (scene.rows.get(*b), scene.rows.get(*c));
+                let moved = of(row(*a), u32::MAX).into_iter().map(|(origin, from)| {
+                    let takes = |lane: usize| from >> source_of(*mode, lane, offsets[lane], bounds[lane]).0 & 1 == 1;
+                    (origin, lanes_where(active, takes))
+                });
+                unite(&mut result, &moved.filter(|(_, lanes)| *lanes != 0).collect::<Traces>());
+            }
+            op => {
+                let to = if op.computes() { &mut result } else { &mut used };
+                rows.iter().for_each(|from| unite(to, &of(row(*from), active)));
+                predicates.iter().for_each(|from| unite(to, &of(predicate(*from), active)));
+            }
+        }
+        let gone = matches!(inst.op, Op::Exit);
+        if gone {
+            self.traces.values_mut().for_each(|traces| traces.iter_mut().for_each(|(_, lanes)| *lanes &= !active));
+        }
+        let uses = self.used(&used);
+        let facts = inst.op.facts();
+        let written = facts.rows.iter().map(|d| row(*d)).chain(facts.predicates.iter().map(|d| predicate(*d)));
+        for name in written {
+            let traces = self.traces.entry(name).or_default();
+            traces.iter_mut().for_each(|(_, lanes)| *lanes &= !active);
+            unite(traces, &result);
+        }
+        let origins = &self.origins;
+        self.traces.retain(|_, traces| {
+            for (origin, lanes) in traces.iter_mut() {
+                let count = &origins[*origin as usize].count;
+                *lanes &= mask_of(|lane| count[lane] != 0);
+            }
+            traces.retain(|(_, lanes)| *lanes != 0);
+            !traces.is_empty()
+        });
+        uses
+    }
+
+    /// What is to be reported of values that are used.
+    fn used(&mut self, used: &[(u32, u32)]) -> Vec<Use> {
+        let mut uses = Vec::new();
+        for &(origin, mask) in used {
+            let Origin { pc, kind, problem, count } = &mut self.origins[origin as usize];
+            let mask = lanes_where(mask, |lane| count[lane] != 0);
+            if mask != 0 {
+                let total = lanes(mask).map(|lane| u64::from(std::mem::take(&mut count[lane]))).sum();
+                uses.push(Use { pc: *pc, kind: *kind, lanes: mask, count: total, problem: problem.take() });
+            }
+        }
+        uses
+    }
+}
+
+fn unite(traces: &mut Traces, more: &[(u32, u32)]) {
+    for &(origin, mask) in more {
+        if let Some((_, lanes)) = traces.iter_mut().find(|(known, _)| *known == origin) {
+            *lanes |= mask;
+        } else if traces.len() < MAX_SOURCES {
+            traces.push((origin, mask));
+        }
+    }
+}
