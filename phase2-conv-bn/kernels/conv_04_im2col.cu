@@ -69,11 +69,11 @@ __device__ void multiply(const float *weight, const float *columns, const float 
 }
 // ANCHOR_END: kernel
 
-#define MULTIPLY(name, ...)                                                                                             \
-    extern "C" __global__ void __launch_bounds__(128)                                                                   \
+#define MULTIPLY(name, SHAPE, IS_WHOLE)                                                                                 \
+    extern "C" __global__ void __launch_bounds__(Geometry<SHAPE>::THREADS)                                              \
         name(const float *__restrict__ weight, const float *__restrict__ columns, const float *__restrict__ bias,      \
              float *__restrict__ output, Conv2d conv) {                                                                 \
-        multiply<__VA_ARGS__>(weight, columns, bias, output, conv);                                                     \
+        multiply<Tile<SHAPE, ROW_MAJOR, IS_WHOLE>>(weight, columns, bias, output, conv);                               \
     }
 
 // Tiles as in step 18 of the GEMM ladder: for products of whole tiles, and for any.
@@ -89,5 +89,5 @@ struct Any {
     static constexpr int WM = 16, WN = 32;
     static constexpr int SLICES = 1, STAGES = 4;
 };
-MULTIPLY(im2col_multiply_whole, Tile<Whole, ROW_MAJOR, true>)
-MULTIPLY(im2col_multiply_any, Tile<Any, ROW_MAJOR, false>)
+MULTIPLY(im2col_multiply_whole, Whole, true)
+MULTIPLY(im2col_multiply_any, Any, false)

@@ -22,6 +22,8 @@ constexpr int CHANNELS = 8, OUTPUTS = 64, TILES = 32;  // input channels a step;
 constexpr int PLACES = 16, THREADS = 256;
 constexpr int U = CHANNELS * PLACES * OUTPUTS, V = CHANNELS * PLACES * TILES;
 constexpr int M_ROW = TILES + 4;  // 4 floats after each row of M
+constexpr int SHARED = 2 * (U + V) * sizeof(float);  // bytes per block: two stages of U and V
+static_assert(PLACES * OUTPUTS / 2 * M_ROW <= 2 * (U + V), "half of M must fit where U and V were");
 
 // The weights' transform, U [tiles of OUTPUTS][channels in whole steps][16][OUTPUTS], zeros beyond the last.
 // ANCHOR: weights

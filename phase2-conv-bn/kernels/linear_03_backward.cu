@@ -17,9 +17,19 @@
 #include "vectors.cuh"
 
 constexpr int BK = 8;   // step along K
-constexpr int TM = 8;   // rows of C a thread
-constexpr int WM = 32;  // rows of C a warp
-constexpr int PAD = 4;  // floats behind each row of a tile; 4, so that rows begin at multiples of 16 bytes
+constexpr int TM = 8;   // rows of C per thread
+constexpr int WM = 32;  // rows of C per warp
+constexpr int PAD = 4;  // floats after each row of a tile; 4, so that rows begin at multiples of 16 bytes
+
+// Shapes of tile. Large ones read less from memory; small ones give a small problem to more SMs.
+struct Large {
+    static constexpr int BM = 128, BN = 128, TN = 8;  // rows and columns of C per block, columns per thread
+    static constexpr int THREADS = BM * BN / (TM * TN);
+};
+struct Small {
+    static constexpr int BM = 64, BN = 64, TN = 4;
+    static constexpr int THREADS = BM * BN / (TM * TN);
+};
 
 // How A lies in memory.
 enum class A {
@@ -48,11 +58,11 @@ template <bool ALIGNED> __device__ Staged load_staged(const float *dy, const flo
 
 // C [m, n] = A·B with A made of dy and y. For COLUMNS also bias_gradient [m], the sums of A's rows.
 // ANCHOR: kernel
-template <A LAYOUT, int BM, int BN, int TN, bool ALIGNED>
+template <A LAYOUT, class Shape, bool ALIGNED>
 __device__ void product(const float *dy, const float *y, const float *b, float *c, float *bias_gradient, int m, int n,
                         int k) {
-    constexpr int WN = 8 * TN;
-    constexpr int THREADS = BM / WM * (BN / WN) * 32;
+    constexpr int BM = Shape::BM, BN = Shape::BN, TN = Shape::TN, WN = 8 * TN;
+    constexpr int THREADS = Shape::THREADS;
     constexpr int A_FOURS = BM * BK / 4 / THREADS;  // 16-byte loads of a thread for a tile of A
     constexpr int B_FOURS = BN * BK / 4 / THREADS;
     __shared__ __align__(16) float a_tiles[2][BK][BM + PAD];  // [which][i][row]
@@ -187,30 +197,29 @@ __device__ void product(const float *dy, const float *y, const float *b, float *
 // ANCHOR_END: kernel
 
 // dx: [batch, in], from dy and y [batch, out] and W [out, in].
-#define INPUT_KERNEL(name, bm, bn, tn, aligned)                                                                         \
-    extern "C" __global__ void __launch_bounds__(bm *bn / (TM * tn), aligned ? 2 : 1)                                       \
+#define INPUT_KERNEL(name, Shape, aligned)                                                                              \
+    extern "C" __global__ void __launch_bounds__(Shape::THREADS, aligned ? 2 : 1)                                       \
         name(const float *__restrict__ dy, const float *__restrict__ y, const float *__restrict__ weight,               \
              float *__restrict__ dx, int batch, int in, int out) {                                                      \
-        product<A::ROWS, bm, bn, tn, aligned>(dy, y, weight, dx, nullptr, batch, in, out);                              \
+        product<A::ROWS, Shape, aligned>(dy, y, weight, dx, nullptr, batch, in, out);                                   \
     }
 
 // dW: [out, in] and dbias: [out], from dy and y [batch, out] and x [batch, in].
-#define WEIGHT_KERNEL(name, bm, bn, tn, aligned)                                                                        \
-    extern "C" __global__ void __launch_bounds__(bm *bn / (TM * tn), aligned ? 2 : 1)                                       \
+#define WEIGHT_KERNEL(name, Shape, aligned)                                                                             \
+    extern "C" __global__ void __launch_bounds__(Shape::THREADS, aligned ? 2 : 1)                                       \
         name(const float *__restrict__ dy, const float *__restrict__ y, const float *__restrict__ x,                    \
              float *__restrict__ dweight, float *__restrict__ dbias, int batch, int in, int out) {                      \
-        product<A::COLUMNS, bm, bn, tn, aligned>(dy, y, x, dweight, dbias, out, in, batch);                             \
+        product<A::COLUMNS, Shape, aligned>(dy, y, x, dweight, dbias, out, in, batch);                                  \
     }
 
-// Large tiles read less from memory; small ones give a small problem to more SMs.
-INPUT_KERNEL(backward_input_128, 128, 128, 8, true)
-INPUT_KERNEL(backward_input_128_any, 128, 128, 8, false)
-INPUT_KERNEL(backward_input_64, 64, 64, 4, true)
-INPUT_KERNEL(backward_input_64_any, 64, 64, 4, false)
-WEIGHT_KERNEL(backward_weight_128, 128, 128, 8, true)
-WEIGHT_KERNEL(backward_weight_128_any, 128, 128, 8, false)
-WEIGHT_KERNEL(backward_weight_64, 64, 64, 4, true)
-WEIGHT_KERNEL(backward_weight_64_any, 64, 64, 4, false)
+INPUT_KERNEL(backward_input_128, Large, true)
+INPUT_KERNEL(backward_input_128_any, Large, false)
+INPUT_KERNEL(backward_input_64, Small, true)
+INPUT_KERNEL(backward_input_64_any, Small, false)
+WEIGHT_KERNEL(backward_weight_128, Large, true)
+WEIGHT_KERNEL(backward_weight_128_any, Large, false)
+WEIGHT_KERNEL(backward_weight_64, Small, true)
+WEIGHT_KERNEL(backward_weight_64_any, Small, false)
 
 // The mask by itself, for a backward pass made of separate kernels: g = dy where y > 0, else 0. One thread an element.
 extern "C" __global__ void mask(const float *dy, const float *y, float *g, unsigned n) {

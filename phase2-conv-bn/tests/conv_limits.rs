@@ -6,9 +6,10 @@ use common::check::{Mismatch, Report, compare};
 use common::device_test;
 use common::prelude::*;
 use common::reference::{self, Conv2dParams};
-use common::testing::planted::{here, must_be_rejected, planted};
+use common::testing::planted::{self, here, must_be_rejected, planted};
 use phase2_conv_bn::conv::{
     Step, step02_halo::STEP as HALO, step03_registers::STEP as REGISTERS, step04_im2col::STEP as IM2COL,
+    step05_implicit::STEP as IMPLICIT, step10_tuned::STEP as TUNED, step11_winograd::STEP as WINOGRAD,
     step12_pointwise::STEP as POINTWISE,
 };
 
@@ -195,5 +196,55 @@ fn mistakes_in_convolutions_are_found() {
         check(&common::private::sim_for_test(), step, input, weight, params).unwrap().unwrap();
         let step = step.with_source(planted(step.source(), right, wrong));
         must_be_rejected(mistake, |device| check(device, &step, input, weight, params));
+    }
+}
+
+/// The sizes of a tile stand in the kernel file alone: edited there, they are what is launched, with no rebuild.
+#[test]
+fn tiles_edited_in_a_kernel_file_are_launched_as_edited() {
+    let device = common::private::sim_for_test();
+    if !planted::compiler(&device, "tiles_edited_in_a_kernel_file_are_launched_as_edited") {
+        return;
+    }
+    let window = ([2, 4, 9, 21], [18, 2, 3, 3], grouped(2, Conv2dParams::new(1, 1)));
+    let edits = [
+        (&HALO, "TILE = 16;", "TILE = 8;", window),
+        (&REGISTERS, "PIXELS = 4;", "PIXELS = 2;", window),
+        (&REGISTERS, "THREADS = 128;", "THREADS = 64;", window),
+        (&IM2COL, "BM = 32, BN = 64;", "BM = 32, BN = 128;", window),
+        (&IMPLICIT, "TILE = 32;", "TILE = 16;", window),
+        (
+            &POINTWISE,
+            "BM = 64, BN = 64, BK = 16;",
+            "BM = 32, BN = 64, BK = 16;",
+            ([3, 17, 7, 7], [70, 17, 1, 1], Conv2dParams::new(1, 0)),
+        ),
+    ];
+    for (step, right, edited, (input, weight, params)) in edits {
+        println!("{}: {edited}", step.name());
+        let step = step.with_source(planted(step.source(), right, edited));
+        check(&device, &step, input, weight, params).unwrap().unwrap();
+    }
+}
+
+/// Sizes that the model of times was fitted to must be those of the kernel file.
+#[test]
+fn a_tile_of_another_size_than_the_model_of_times_has_is_refused_with_both() {
+    let device = common::private::sim_for_test();
+    if !planted::compiler(&device, "a_tile_of_another_size_than_the_model_of_times_has_is_refused_with_both") {
+        return;
+    }
+    for (step, right, edited, message) in [
+        (
+            &TUNED,
+            "BM = 32, BN = 64;",
+            "BM = 32, BN = 32;",
+            "has SmallAsync::BN = 32, but its host side was written for 64; change both",
+        ),
+        (&WINOGRAD, "TILES = 32;", "TILES = 16;", "has TILES = 16, but its host side was written for 32; change both"),
+    ] {
+        let error = step.with_source(planted(step.source(), right, edited)).load(&device).unwrap_err();
+        assert!(matches!(error, Error::Geometry { .. }), "{error}");
+        assert!(error.to_string().ends_with(message), "{error}");
     }
 }

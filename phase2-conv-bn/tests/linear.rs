@@ -105,7 +105,7 @@ device_test! {
         use phase2_conv_bn::gemm::{Epilogue, Layout};
         let stream = device.stream();
         let gemm = Tuned::load(&device)?;
-        let kernel = device.kernel(LIBRARY.source().unwrap(), "bias_relu")?;
+        let kernel = linear::load_bias_and_clip(&device, LIBRARY.source().unwrap())?;
         for (seed, size) in (0..).step_by(10).zip(SIZES.into_iter().chain([[40, 3, 130], [4, 3, 5000]])) {
             let layer = Layer::new(size, seed);
             let expected = reference::linear_relu(&layer.x, &layer.weight, &layer.bias)?;

@@ -6,13 +6,11 @@ use common::check::{Mismatch, Report, assert_close, compare};
 use common::device_test;
 use common::prelude::*;
 use common::reference;
-use common::testing::planted::{must_be_rejected, planted};
-use phase2_conv_bn::Step;
-use phase2_conv_bn::norm::statistics::{LADDER, Method, NAIVE, SHARED, SHUFFLE, WELFORD};
+use common::testing::planted::{compiler, must_be_rejected, planted};
+use phase2_conv_bn::norm::statistics::{LADDER, NAIVE, SHARED, SHUFFLE, Statistics, WELFORD};
 
 /// What a step finds, into poisoned tensors.
-fn run(device: &Device, step: &Step<Method>, input: &Tensor) -> Result<[Vec<f32>; 2]> {
-    let mut statistics = step.load(device)?;
+fn run(device: &Device, statistics: &mut Statistics, input: &Tensor) -> Result<[Vec<f32>; 2]> {
     let channels = input.shape()[1];
     let mut mean = Tensor::empty_on(device, &[channels])?;
     let mut variance = Tensor::empty_on(device, &[channels])?;
@@ -49,8 +47,9 @@ device_test! {
                 println!("{}, {shape:?}", step.name());
                 let input = around(&shape, 0.0, 1.0, seed);
                 let expected = reference::statistics(&input)?;
-                let [mean, variance] = run(&device, step, &input)?;
-                let [of_mean, of_variance] = step.tolerances(&expected, &input)?;
+                let mut statistics = step.load(&device)?;
+                let [mean, variance] = run(&device, &mut statistics, &input)?;
+                let [of_mean, of_variance] = statistics.tolerances(&expected, &input)?;
                 assert_close(&mean, &expected.mean, of_mean);
                 assert_close(&variance, &expected.variance, of_variance);
             }
@@ -65,11 +64,12 @@ device_test! {
         let input = around(&shape, 4096.0, 1.0, 7);
         let expected = reference::statistics(&input)?;
         for step in LADDER {
-            let [mean, variance] = run(&device, step, &input)?;
-            let [of_mean, of_variance] = step.tolerances(&expected, &input)?;
+            let mut statistics = step.load(&device)?;
+            let [mean, variance] = run(&device, &mut statistics, &input)?;
+            let [of_mean, of_variance] = statistics.tolerances(&expected, &input)?;
             assert_close(&mean, &expected.mean, of_mean);
             assert_close(&variance, &expected.variance, of_variance);
-            let [_, of_merging] = WELFORD.tolerances(&expected, &input)?;
+            let [_, of_merging] = WELFORD.load(&device)?.tolerances(&expected, &input)?;
             let worst = variance.iter().zip(&expected.variance);
             let worst = worst.map(|(&variance, expected)| (f64::from(variance) / expected - 1.0).abs()).fold(0.0, f64::max);
             println!("{}: {variance:?}, off by {worst:.4}, bound of merging {:.4}", step.name(), of_merging.absolute);
@@ -90,7 +90,7 @@ device_test! {
                 let expected = reference::statistics(&input)?;
                 let [mut mean, mut variance] = [Tensor::empty_on(&device, &[2])?, Tensor::empty_on(&device, &[2])?];
                 statistics.launch(&stream, &input.to_device(&device)?, &mut mean, &mut variance)?;
-                let [_, tolerance] = step.tolerances(&expected, &input)?;
+                let [_, tolerance] = statistics.tolerances(&expected, &input)?;
                 let variance = variance.into_vec()?;
                 assert_close(&variance, &expected.variance, tolerance);
                 before.push(variance);
@@ -139,12 +139,36 @@ fn mistakes_in_statistics_are_found() {
         must_be_rejected(mistake, |device| {
             let input = around(&[3, 5, 7, 15], 0.0, 1.0, 1);
             let expected = reference::statistics(&input)?;
-            let [mean, variance] = run(device, &step, &input)?;
-            let [of_mean, of_variance] = step.tolerances(&expected, &input)?;
+            let mut statistics = step.load(device)?;
+            let [mean, variance] = run(device, &mut statistics, &input)?;
+            let [of_mean, of_variance] = statistics.tolerances(&expected, &input)?;
             let both = |means: Report| -> Result<Report, Mismatch> {
                 compare(&variance, &expected.variance, of_variance).map(|_| means)
             };
             Ok(compare(&mean, &expected.mean, of_mean).and_then(both))
         });
+    }
+}
+
+/// The sizes of a block stand in the kernel file alone: edited there, they are what is launched, and what the bounds are derived from.
+#[test]
+fn blocks_edited_in_the_kernel_file_are_launched_as_edited() {
+    let device = common::private::sim_for_test();
+    if !compiler(&device, "blocks_edited_in_the_kernel_file_are_launched_as_edited") {
+        return;
+    }
+    let edits = [
+        (&SHARED, "THREADS = 256;", "THREADS = 64;"),
+        (&SHUFFLE, "THREADS = 256;", "THREADS = 128;"),
+        (&WELFORD, "IN_FLIGHT = 4;", "IN_FLIGHT = 2;"),
+    ];
+    for (step, right, wrong) in edits {
+        let mut statistics = step.with_source(planted(step.source(), right, wrong)).load(&device).unwrap();
+        let input = around(&[3, 2, 65, 67], 0.0, 1.0, 1);
+        let expected = reference::statistics(&input).unwrap();
+        let [mean, variance] = run(&device, &mut statistics, &input).unwrap();
+        let [of_mean, of_variance] = statistics.tolerances(&expected, &input).unwrap();
+        assert_close(&mean, &expected.mean, of_mean);
+        assert_close(&variance, &expected.variance, of_variance);
     }
 }

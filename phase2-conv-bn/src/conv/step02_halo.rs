@@ -15,41 +15,45 @@ pub const STEP: Step = Step {
     name: "halo tile",
     idea: "the input of a block of outputs in shared memory, a channel at a time",
     source: kernel_source!("conv_02_halo"),
-    method: Load(|device, source| Ok(Box::new(Halo { kernel: device.kernel(source, "conv_halo")? }))),
+    method: Load(|device, source| {
+        let module = device.load(source)?;
+        Ok(Box::new(Halo { kernel: module.kernel("conv_halo")?, tile: module.constant("TILE")? }))
+    }),
 };
-
-/// Rows and columns of the output a block.
-const TILE: usize = 16;
 
 #[derive(Debug)]
 struct Halo {
     kernel: Kernel,
+    /// Rows and columns of the output per block.
+    tile: usize,
 }
 
-/// Rows and columns of the input that a block's outputs cover.
-fn halo(geometry: &Geometry) -> [usize; 2] {
-    let size = |value: i32| value.unsigned_abs() as usize;
-    [0, 1].map(|of| {
-        let window = size(geometry.window[of]).saturating_sub(1) * size(geometry.dilation[of]) + 1;
-        (TILE - 1) * size(geometry.stride[of]) + window
-    })
+impl Halo {
+    /// Rows and columns of the input that a block's outputs cover.
+    fn size(&self, geometry: &Geometry) -> [usize; 2] {
+        let size = |value: i32| value.unsigned_abs() as usize;
+        [0, 1].map(|of| {
+            let window = size(geometry.window[of]).saturating_sub(1) * size(geometry.dilation[of]) + 1;
+            (self.tile - 1) * size(geometry.stride[of]) + window
+        })
+    }
 }
 
 impl Algorithm for Halo {
     fn queue(&self, call: Call<'_>) -> Result<()> {
         let geometry = call.geometry;
-        let [height, width] = halo(&geometry);
+        let (tile, [height, width]) = (self.tile, self.size(&geometry));
         let bytes = height.saturating_mul(width).saturating_mul(size_of::<f32>());
         let most = call.stream.device().properties().shared_per_block_optin;
         let fits = u32::try_from(bytes).ok().filter(|&bytes| bytes <= most);
         let Some(shared_mem_bytes) = fits else {
             let reason = format!(
-                "{TILE}×{TILE} outputs cover {height}×{width} input values, {bytes} bytes, and a block has {most} bytes of \
+                "{tile}×{tile} outputs cover {height}×{width} input values, {bytes} bytes, and a block has {most} bytes of \
                  shared memory"
             );
             return Err(unsupported(call.stream, STEP.name, reason));
         };
-        let tiles = |size: i32| size.unsigned_abs().div_ceil(TILE as u32);
+        let tiles = |size: i32| size.unsigned_abs().div_ceil(tile as u32);
         // No more than outputs, since each tile has one at least.
         let [planes_down, planes_across] = geometry.out_size.map(tiles);
         let blocks =
@@ -59,7 +63,7 @@ impl Algorithm for Halo {
         let mut launch = call.launch_builder(&self.kernel);
         launch.arg(&height).arg(&width);
         let config =
-            LaunchConfig { grid_dim: (blocks, 1, 1), block_dim: ((TILE * TILE) as u32, 1, 1), shared_mem_bytes };
+            LaunchConfig { grid_dim: (blocks, 1, 1), block_dim: ((tile * tile) as u32, 1, 1), shared_mem_bytes };
         // SAFETY: a block for each tile of each plane of the output, of which the kernel writes what lies inside; shared memory
         // holds the halo, in which every tap of the tile's windows lies; rows and columns outside the image are not read.
         unsafe { launch.launch(config) }

@@ -15,31 +15,39 @@ pub const STEP: Step = Step {
     name: "registers",
     idea: "8 output channels × 4 pixels of a row a thread",
     source: kernel_source!("conv_03_registers"),
-    method: Load(|device, source| Ok(Box::new(Registers { kernel: device.kernel(source, "conv_registers")? }))),
+    method: Load(|device, source| {
+        let module = device.load(source)?;
+        Ok(Box::new(Registers {
+            kernel: module.kernel("conv_registers")?,
+            channels: module.constant("CHANNELS")? as u32,
+            pixels: module.constant("PIXELS")? as u32,
+            threads: module.constant("THREADS")? as u32,
+        }))
+    }),
 };
-
-/// Output channels and pixels of a thread, threads of a block.
-const CHANNELS: u32 = 8;
-const PIXELS: u32 = 4;
-const THREADS: u32 = 128;
 
 #[derive(Debug)]
 struct Registers {
     kernel: Kernel,
+    /// Output channels and pixels per thread.
+    channels: u32,
+    pixels: u32,
+    /// Threads per block.
+    threads: u32,
 }
 
 impl Algorithm for Registers {
     fn queue(&self, call: Call<'_>) -> Result<()> {
         let geometry = call.geometry;
         let [rows, columns] = geometry.out_size.map(i32::unsigned_abs);
-        let threads = geometry.images.unsigned_abs() * rows * columns.div_ceil(PIXELS);
+        let threads = geometry.images.unsigned_abs() * rows * columns.div_ceil(self.pixels);
         // No more than outputs, since each block has one at least.
-        let blocks = threads.div_ceil(THREADS)
-            * geometry.group_outputs.unsigned_abs().div_ceil(CHANNELS)
+        let blocks = threads.div_ceil(self.threads)
+            * geometry.group_outputs.unsigned_abs().div_ceil(self.channels)
             * geometry.groups.unsigned_abs();
         let mut launch = call.launch_builder(&self.kernel);
-        let config = LaunchConfig { grid_dim: (blocks, 1, 1), block_dim: (THREADS, 1, 1), shared_mem_bytes: 0 };
-        // SAFETY: a thread for every fourth pixel of a row and eight channels of a group; the kernel compares channels, pixels and
+        let config = LaunchConfig { grid_dim: (blocks, 1, 1), block_dim: (self.threads, 1, 1), shared_mem_bytes: 0 };
+        // SAFETY: a thread for each group of pixels of a row and of channels; the kernel compares channels, pixels and
         // taps with the geometry, which was derived from the shapes of the tensors given, and reads only inside the image.
         unsafe { launch.launch(config) }
     }

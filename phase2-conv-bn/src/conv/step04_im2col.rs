@@ -8,6 +8,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use common::device::Module;
 use common::prelude::*;
 
 use super::{Algorithm, Call, Geometry, Load, Step, unsupported};
@@ -21,46 +22,51 @@ pub const STEP: Step = Step {
     idea: "windows written out as columns, then a matrix product",
     source: kernel_source!("conv_04_im2col"),
     method: Load(|device, source| {
+        let module = device.load(source)?;
         Ok(Box::new(Im2col {
-            gather: device.kernel(source, "im2col")?,
-            whole: device.kernel(source, "im2col_multiply_whole")?,
-            any: device.kernel(source, "im2col_multiply_any")?,
+            gather: module.kernel("im2col")?,
+            whole: Product::load(&module, "im2col_multiply_whole", "Whole")?,
+            any: Product::load(&module, "im2col_multiply_any", "Any")?,
             columns: Mutex::new(None),
         }))
     }),
 };
 
-/// Output channels, pixels and taps of a tile.
-#[derive(Clone, Copy)]
-struct Tile([usize; 3]);
+/// A kernel that multiplies, and what its launch has to know of its tile.
+#[derive(Debug)]
+struct Product {
+    kernel: Kernel,
+    /// Output channels, pixels and taps.
+    tile: [usize; 3],
+    threads: u32,
+    shared_bytes: u32,
+}
 
-/// For products made of whole ones, and for any.
-const WHOLE: Tile = Tile([64, 128, 16]);
-const ANY: Tile = Tile([32, 64, 32]);
-
-/// Threads of a block of both, and steps along the taps in shared memory at the same time.
-const THREADS: u32 = 128;
-const STAGES: usize = 4;
-
-impl Tile {
-    /// Bytes of dynamic shared memory: rows with 4 floats behind each.
-    fn shared_bytes(self) -> u32 {
-        let Tile([channels, pixels, taps]) = self;
-        (STAGES * taps * (channels + pixels + 8) * size_of::<f32>()) as u32
+impl Product {
+    /// The kernel `name`, whose tile is the struct `shape` of the kernel file.
+    fn load(module: &Module, name: &str, shape: &str) -> Result<Product> {
+        let of_shape = |constant: &str| module.constant(&format!("{shape}::{constant}"));
+        Ok(Product {
+            kernel: module.kernel(name)?,
+            tile: [of_shape("BM")?, of_shape("BN")?, of_shape("BK")?],
+            threads: module.constant(&format!("Geometry<{shape}>::THREADS"))? as u32,
+            shared_bytes: module.constant(&format!("Geometry<{shape}>::SHARED"))? as u32,
+        })
     }
 }
 
 /// Blocks of a grid in y.
 const HIGHEST: u32 = 65_535;
 
-/// Rows of the matrix a thread of `im2col` writes, where the grid is high enough.
+/// Rows of the matrix per thread of `im2col` writes, where the grid is high enough.
 const ROWS_EACH: usize = 8;
 
 #[derive(Debug)]
 struct Im2col {
     gather: Kernel,
-    whole: Kernel,
-    any: Kernel,
+    /// For products made of whole tiles.
+    whole: Product,
+    any: Product,
     /// The matrix of the largest call so far. It belongs to one call at a time, as they follow each other on a stream.
     columns: Mutex<Option<Buffer<f32>>>,
 }
@@ -108,16 +114,16 @@ impl Algorithm for Im2col {
         }
 
         let sizes = [channels, pixels, size(geometry.taps)];
-        let is_whole = sizes[2] > 0 && sizes.iter().zip(WHOLE.0).all(|(size, tile)| size.is_multiple_of(tile));
-        let (kernel, tile) = if is_whole { (&self.whole, WHOLE) } else { (&self.any, ANY) };
+        let is_whole = sizes[2] > 0 && sizes.iter().zip(self.whole.tile).all(|(size, tile)| size.is_multiple_of(tile));
+        let product = if is_whole { &self.whole } else { &self.any };
         // No more than outputs, since each tile has one at least.
-        let tiles = (channels.div_ceil(tile.0[0]) * pixels.div_ceil(tile.0[1])) as u32;
-        let mut launch = call.stream.launch_builder(kernel);
+        let tiles = (channels.div_ceil(product.tile[0]) * pixels.div_ceil(product.tile[1])) as u32;
+        let mut launch = call.stream.launch_builder(&product.kernel);
         launch.arg(call.weight).arg(&*columns).arg(call.bias).arg(call.output).arg(&geometry);
         let config = LaunchConfig {
             grid_dim: (tiles, groups, 1),
-            block_dim: (THREADS, 1, 1),
-            shared_mem_bytes: tile.shared_bytes(),
+            block_dim: (product.threads, 1, 1),
+            shared_mem_bytes: product.shared_bytes,
         };
         // SAFETY: a block for each tile of each group's product, of which the kernel reads and writes what lies inside, or which
         // lie inside entirely; `columns` was written by the launch before, or has no rows.

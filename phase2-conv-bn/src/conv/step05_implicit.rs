@@ -15,25 +15,28 @@ pub const STEP: Step = Step {
     name: "implicit",
     idea: "im2col's matrix is computed where a tile asks for it",
     source: kernel_source!("conv_05_implicit"),
-    method: Load(|device, source| Ok(Box::new(Implicit { kernel: device.kernel(source, "conv_implicit")? }))),
+    method: Load(|device, source| {
+        let module = device.load(source)?;
+        Ok(Box::new(Implicit { kernel: module.kernel("conv_implicit")?, tile: module.constant("TILE")? }))
+    }),
 };
-
-/// `TILE` of the kernel file.
-const TILE: usize = 32;
 
 #[derive(Debug)]
 struct Implicit {
     kernel: Kernel,
+    /// Output channels, and pixels, per block.
+    tile: usize,
 }
 
 impl Algorithm for Implicit {
     fn queue(&self, call: Call<'_>) -> Result<()> {
         let geometry = call.geometry;
-        let tiles = geometry.tiles([TILE, TILE]);
+        let tile = self.tile;
+        let tiles = geometry.tiles([tile, tile]);
         let blocks = block_count(call.stream, STEP.name, tiles)?;
         let mut launch = call.launch_builder(&self.kernel);
         let config =
-            LaunchConfig { grid_dim: (blocks, 1, 1), block_dim: ((TILE * TILE) as u32, 1, 1), shared_mem_bytes: 0 };
+            LaunchConfig { grid_dim: (blocks, 1, 1), block_dim: ((tile * tile) as u32, 1, 1), shared_mem_bytes: 0 };
         // SAFETY: there is a block for each tile of each group's channels and pixels; the kernel compares channels, pixels and
         // taps with the geometry, which was derived from the shapes of the tensors given.
         unsafe { launch.launch(config) }

@@ -44,15 +44,14 @@ pub fn tolerance(channels: usize, input: f64, weight: f64, bias: f64) -> Toleran
     Tolerance::elementwise(2 * channels + 11, 64.0 * channels as f64 * input * weight + bias)
 }
 
-/// Input channels a step; output channels and tiles of the image a block; values of a transformed window; threads.
+/// What the costs were measured with, and the kernel file must have the same: input channels per step, output channels and tiles of
+/// the image per block.
 const CHANNELS: usize = 8;
 const OUTPUTS: usize = 64;
 const TILES: usize = 32;
-const PLACES: usize = 16;
-const THREADS: usize = 256;
 
-/// Two stages of U and V; M, with 4 floats behind each row, needs less.
-const SHARED_BYTES: usize = 2 * CHANNELS * PLACES * (OUTPUTS + TILES) * size_of::<f32>();
+/// Values of a transformed window of 3×3, for four outputs.
+const PLACES: usize = 16;
 
 const COST: Cost = Cost { step: 2.05, few: &[], whole: 4.0, cut: 3.5 };
 /// The weights' transform: microseconds to launch it, and for a pair of input and output channel (100 bytes at 2.4 TB/s).
@@ -63,6 +62,9 @@ const PREPARE: (f64, f64) = (3.3, 4.2e-5);
 pub struct Winograd {
     weights: Kernel,
     kernel: Kernel,
+    /// Threads of a block of both kernels, and dynamic shared memory of the second's.
+    threads: usize,
+    shared_bytes: u32,
     processors: usize,
     /// In place of the model's.
     cuts: Option<usize>,
@@ -89,11 +91,18 @@ impl Winograd {
     /// Loads the kernels.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// As [`Device::kernel`]; [`Error::Geometry`] if the kernel file has another tile than the one that the costs were measured with,
+    /// [`Error::NoSuchConstant`] if it does not name its sizes.
     pub fn load(device: &Device, source: &KernelSource) -> Result<Winograd> {
+        let module = device.load(source)?;
+        for (name, value) in [("CHANNELS", CHANNELS), ("OUTPUTS", OUTPUTS), ("TILES", TILES), ("PLACES", PLACES)] {
+            module.expect_constant(name, value)?;
+        }
         Ok(Winograd {
-            weights: device.kernel(source, "winograd_weights")?,
-            kernel: device.kernel(source, "conv_winograd")?,
+            weights: module.kernel("winograd_weights")?,
+            kernel: module.kernel("conv_winograd")?,
+            threads: module.constant("THREADS")?,
+            shared_bytes: module.constant("SHARED")? as u32,
             processors: processors(device),
             cuts: None,
             workspace: Mutex::default(),
@@ -164,10 +173,11 @@ impl Winograd {
         if to.is_empty() {
             return Ok(());
         }
-        let blocks = block_count(stream, STEP.name, (transformed_len(geometry) / PLACES).div_ceil(THREADS))?;
+        let blocks = block_count(stream, STEP.name, (transformed_len(geometry) / PLACES).div_ceil(self.threads))?;
         let mut launch = stream.launch_builder(&self.weights);
         launch.arg(weight).arg(to).arg(geometry);
-        let config = LaunchConfig { grid_dim: (blocks, 1, 1), block_dim: (THREADS as u32, 1, 1), shared_mem_bytes: 0 };
+        let block_dim = (self.threads as u32, 1, 1);
+        let config = LaunchConfig { grid_dim: (blocks, 1, 1), block_dim, shared_mem_bytes: 0 };
         // SAFETY: a thread writes 16 values for a pair of channels, up to whole tiles and steps, which `to` holds; it reads the
         // weights of channels that there are.
         unsafe { launch.launch(config) }
@@ -187,8 +197,8 @@ impl Winograd {
         launch.arg(&geometry).arg(&steps_each);
         let config = LaunchConfig {
             grid_dim: (blocks, cuts.count as u32, 1),
-            block_dim: (THREADS as u32, 1, 1),
-            shared_mem_bytes: SHARED_BYTES as u32,
+            block_dim: (self.threads as u32, 1, 1),
+            shared_mem_bytes: self.shared_bytes,
         };
         // SAFETY: there is a block for each cut of each tile; the kernel compares images, channels, rows and columns with the
         // geometry, which was derived from the shapes of the tensors given; the weights have whole tiles and steps, and the

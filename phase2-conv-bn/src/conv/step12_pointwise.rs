@@ -15,16 +15,22 @@ pub const STEP: Step = Step {
     name: "pointwise",
     idea: "1×1: a matrix product on the input as it lies",
     source: kernel_source!("conv_12_pointwise"),
-    method: Load(|device, source| Ok(Box::new(Pointwise { kernel: device.kernel(source, "conv_pointwise")? }))),
+    method: Load(|device, source| {
+        let module = device.load(source)?;
+        Ok(Box::new(Pointwise {
+            kernel: module.kernel("conv_pointwise")?,
+            tile: [module.constant("BM")?, module.constant("BN")?],
+            threads: module.constant("THREADS")? as u32,
+        }))
+    }),
 };
-
-/// Output channels and pixels of a block.
-const TILE: [u32; 2] = [64, 64];
-const THREADS: u32 = 128;
 
 #[derive(Debug)]
 struct Pointwise {
     kernel: Kernel,
+    /// Output channels and pixels per block.
+    tile: [usize; 2],
+    threads: u32,
 }
 
 impl Algorithm for Pointwise {
@@ -43,10 +49,9 @@ impl Algorithm for Pointwise {
             return Err(unsupported(call.stream, STEP.name, reason));
         }
         // No more than outputs, since each tile has one at least.
-        let blocks =
-            geometry.out_channels.unsigned_abs().div_ceil(TILE[0]) * geometry.pixels.unsigned_abs().div_ceil(TILE[1]);
+        let blocks = geometry.tiles(self.tile) as u32;
         let mut launch = call.launch_builder(&self.kernel);
-        let config = LaunchConfig { grid_dim: (blocks, 1, 1), block_dim: (THREADS, 1, 1), shared_mem_bytes: 0 };
+        let config = LaunchConfig { grid_dim: (blocks, 1, 1), block_dim: (self.threads, 1, 1), shared_mem_bytes: 0 };
         // SAFETY: a block for each tile of [K, N·P·Q], of which the kernel writes what lies inside; without padding every pixel's
         // row and column, times the stride, lies in the image; the geometry was derived from the shapes of the tensors given.
         unsafe { launch.launch(config) }

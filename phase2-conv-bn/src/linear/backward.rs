@@ -16,9 +16,6 @@ use crate::gemm::LARGEST;
 /// `kernels/linear_03_backward.cu`.
 pub const SOURCE: KernelSource = kernel_source!("linear_03_backward");
 
-/// Both tile shapes, the larger one first: rows and columns of a block's tile, and its threads.
-const TILES: [(usize, u32); 2] = [(128, 256), (64, 128)];
-
 /// Blocks that fill an H200: two on each multiprocessor. With fewer large tiles than this, small ones are taken. The choice
 /// changes no result: every element is one sum over K in order.
 pub const ENOUGH: usize = 2 * 132;
@@ -26,15 +23,19 @@ pub const ENOUGH: usize = 2 * 132;
 /// The kernels, loaded.
 #[derive(Clone, Debug)]
 pub struct Backward {
+    /// With large tiles, and with small ones.
     input: [Tiled; 2],
     weight: [Tiled; 2],
     mask: Kernel,
     enough: usize,
 }
 
-/// The kernels of one tile shape.
+/// The kernels of one tile shape, and what their launch has to know of it.
 #[derive(Clone, Debug)]
 struct Tiled {
+    /// Rows and columns of the result per block.
+    tile: [usize; 2],
+    threads: u32,
     /// For rows that begin at multiples of 16 bytes.
     aligned: Kernel,
     any: Kernel,
@@ -52,21 +53,20 @@ impl Backward {
     /// [`Backward::load`] from another text, such as a kernel with a mistake that a check must find.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// As [`Device::kernel`], and [`Error::NoSuchConstant`] if the text does not name its tiles' sizes.
     pub fn load_from(device: &Device, source: &KernelSource) -> Result<Backward> {
-        let tiled = |name: &str, tile: usize| -> Result<Tiled> {
+        let module = device.load(source)?;
+        let tiled = |name: &str, shape: &str, suffix: &str| -> Result<Tiled> {
+            let of_shape = |constant: &str| module.constant(&format!("{shape}::{constant}"));
             Ok(Tiled {
-                aligned: device.kernel(source, &format!("backward_{name}_{tile}"))?,
-                any: device.kernel(source, &format!("backward_{name}_{tile}_any"))?,
+                tile: [of_shape("BM")?, of_shape("BN")?],
+                threads: of_shape("THREADS")? as u32,
+                aligned: module.kernel(&format!("backward_{name}_{suffix}"))?,
+                any: module.kernel(&format!("backward_{name}_{suffix}_any"))?,
             })
         };
-        let both = |name: &str| Ok::<_, Error>([tiled(name, TILES[0].0)?, tiled(name, TILES[1].0)?]);
-        Ok(Backward {
-            input: both("input")?,
-            weight: both("weight")?,
-            mask: device.kernel(source, "mask")?,
-            enough: ENOUGH,
-        })
+        let both = |name: &str| Ok::<_, Error>([tiled(name, "Large", "128")?, tiled(name, "Small", "64")?]);
+        Ok(Backward { input: both("input")?, weight: both("weight")?, mask: module.kernel("mask")?, enough: ENOUGH })
     }
 
     /// The same, with large tiles from so many of them on, in place of [`ENOUGH`].
@@ -83,12 +83,12 @@ impl Backward {
     ) -> Result<(&'a Kernel, LaunchConfig)> {
         let [m, n] = [m, n].map(|size| size.unsigned_abs() as usize);
         // A matrix without columns takes blocks all the same: the sums of g's columns come with dW.
-        let blocks = |tile: usize| m.div_ceil(tile) * n.div_ceil(tile).max(1);
-        let which = usize::from(blocks(TILES[0].0) < self.enough);
-        let (tile, threads) = TILES[which];
-        let kernel = if aligned { &kernels[which].aligned } else { &kernels[which].any };
-        let grid = fits_i32("linear's backward", "the number of tiles", Some(blocks(tile)))?;
-        Ok((kernel, LaunchConfig { grid_dim: (grid.unsigned_abs(), 1, 1), ..LaunchConfig::linear(0, threads) }))
+        let blocks = |tiled: &Tiled| m.div_ceil(tiled.tile[0]) * n.div_ceil(tiled.tile[1]).max(1);
+        let [large, small] = kernels;
+        let tiled = if blocks(large) < self.enough { small } else { large };
+        let kernel = if aligned { &tiled.aligned } else { &tiled.any };
+        let grid = fits_i32("linear's backward", "the number of tiles", Some(blocks(tiled)))?;
+        Ok((kernel, LaunchConfig { grid_dim: (grid.unsigned_abs(), 1, 1), ..LaunchConfig::linear(0, tiled.threads) }))
     }
 
     /// Queues dx \[batch, in\] from `dy` and `y` \[batch, out\] and `weight` \[out, in\]; nothing is allocated.

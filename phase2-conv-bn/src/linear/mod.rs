@@ -17,6 +17,7 @@ use common::peer::Cublas;
 use common::prelude::*;
 
 use crate::gemm::{Epilogue, Layout, Tuned};
+use crate::norm::VectorKernel;
 
 /// All steps, in the order in which they are read.
 pub static LADDER: &[Step] = &[NAIVE, TUNED, LIBRARY];
@@ -96,7 +97,7 @@ impl Step {
     pub fn load(&self, device: &Device) -> Result<LinearRelu> {
         let method = match &self.source {
             Some(source) if self.number == LIBRARY.number => {
-                Method::Library(Box::new(Cublas::open(&device.stream())?), device.kernel(source, "bias_relu")?)
+                Method::Library(Box::new(Cublas::open(&device.stream())?), load_bias_and_clip(device, source)?)
             }
             Some(source) => Method::Naive(device.kernel(source, "linear_relu_naive")?),
             None => Method::Tuned(Tuned::load(device)?),
@@ -114,7 +115,7 @@ pub struct LinearRelu {
 enum Method {
     Naive(Kernel),
     Tuned(Tuned),
-    Library(Box<Cublas>, Kernel),
+    Library(Box<Cublas>, VectorKernel),
 }
 
 impl LinearRelu {
@@ -149,12 +150,20 @@ impl LinearRelu {
     }
 }
 
+/// The kernel of [`LIBRARY`]'s source that [`add_bias_and_clip`] takes.
+///
+/// # Errors
+/// As [`VectorKernel::load`].
+pub fn load_bias_and_clip(device: &Device, source: &KernelSource) -> Result<VectorKernel> {
+    VectorKernel::load(device, source, "bias_relu")
+}
+
 /// Queues y = relu(y + bias) in place, with `kernel` from [`LIBRARY`]'s source, `y` \[batch, out\] and `bias` \[out\].
 ///
 /// # Errors
 /// [`Error::Shape`] if the shapes do not fit or there are too many values, [`Error::Invalid`] if a tensor is on the host,
 /// [`Error::WrongDevice`].
-pub fn add_bias_and_clip(stream: &Stream, kernel: &Kernel, bias: &Tensor, y: &mut Tensor) -> Result<()> {
+pub fn add_bias_and_clip(stream: &Stream, kernel: &VectorKernel, bias: &Tensor, y: &mut Tensor) -> Result<()> {
     let [_, out] = y.dims("bias and ReLU")?;
     bias.expect_shape("the bias", &[out])?;
     let n = fits_i32("bias and ReLU", "the number of values", Some(y.len()))?.unsigned_abs();
@@ -163,10 +172,10 @@ pub fn add_bias_and_clip(stream: &Stream, kernel: &Kernel, bias: &Tensor, y: &mu
     }
     // At most n.
     let out = out as u32;
-    let mut launch = stream.launch_builder(kernel);
+    let mut launch = stream.launch_builder(kernel.kernel());
     launch.arg(y.buffer_mut()?).arg(bias.buffer()?).arg(&out).arg(&n);
     // SAFETY: the kernel reads and writes y[i] for i < n and reads bias[i % out].
-    unsafe { launch.launch(crate::norm::vectors_config(n)) }
+    unsafe { launch.launch(kernel.config(n)) }
 }
 
 /// The problem's size.

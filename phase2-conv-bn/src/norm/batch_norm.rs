@@ -7,7 +7,7 @@ use common::limits::fits_i32;
 use common::prelude::*;
 use common::reference::BatchNorm;
 
-use super::vectors_config;
+use super::VectorKernel;
 use crate::Step;
 
 /// All steps, in the order in which they are read.
@@ -76,30 +76,49 @@ impl Step<Method> {
     /// # Errors
     /// As [`Device::kernel`].
     pub fn load(&self, device: &Device) -> Result<Normaliser> {
-        let (name, fold) = match self.method {
-            Method::Naive => ("batch_norm", None),
-            Method::ScaleShift => ("scale_shift", Some(&self.source)),
-            Method::Vectorised => ("scale_shift_vectors", Some(&SCALE_SHIFT.source)),
+        let kernel = |name| device.kernel(&self.source, name);
+        let (kernel, fold) = match self.method {
+            Method::Naive => (Loaded::Naive(kernel("batch_norm")?), None),
+            Method::ScaleShift => (Loaded::ScaleShift(kernel("scale_shift")?), Some(&self.source)),
+            Method::Vectorised => {
+                let kernel = VectorKernel::load(device, &self.source, "scale_shift_vectors")?;
+                (Loaded::Vectorised(kernel), Some(&SCALE_SHIFT.source))
+            }
         };
         let fold = fold.map(|source| device.kernel(source, "fold")).transpose()?;
-        Ok(Normaliser { kernel: device.kernel(&self.source, name)?, fold, method: self.method })
+        Ok(Normaliser { kernel, fold })
     }
 }
 
 /// A step, loaded on a device.
 #[derive(Clone, Debug)]
 pub struct Normaliser {
-    kernel: Kernel,
+    kernel: Loaded,
     /// Computes scale and shift, where the step has them.
     fold: Option<Kernel>,
-    method: Method,
+}
+
+/// What normalises.
+#[derive(Clone, Debug)]
+enum Loaded {
+    Naive(Kernel),
+    ScaleShift(Kernel),
+    Vectorised(VectorKernel),
+}
+
+impl Loaded {
+    fn kernel(&self) -> &Kernel {
+        match self {
+            Loaded::Naive(kernel) | Loaded::ScaleShift(kernel) => kernel,
+            Loaded::Vectorised(vectors) => vectors.kernel(),
+        }
+    }
 }
 
 /// A step with the parameters of one layer, on a device. It takes every \[N, C, H, W\] of up to 2³¹ − 1 values.
 #[derive(Debug)]
 pub struct Layer {
-    kernel: Kernel,
-    method: Method,
+    kernel: Loaded,
     channels: usize,
     /// Weight, bias, mean and variance, or one buffer of \[C\] pairs of scale and shift.
     parameters: Vec<Buffer<f32>>,
@@ -142,7 +161,7 @@ impl Normaliser {
                 vec![folded]
             }
         };
-        Ok(Layer { kernel: self.kernel.clone(), method: self.method, channels, parameters, eps: norm.eps })
+        Ok(Layer { kernel: self.kernel.clone(), channels, parameters, eps: norm.eps })
     }
 }
 
@@ -188,7 +207,7 @@ impl Layer {
         // None is above n.
         let (planes, count, plane) = ((images * channels) as u32, channels as u32, (height * width) as u32);
         let y = output.buffer_mut()?;
-        let mut launch = stream.launch_builder(&self.kernel);
+        let mut launch = stream.launch_builder(self.kernel.kernel());
         let y = match input {
             Some(x) => {
                 launch.arg(x.buffer()?);
@@ -206,25 +225,25 @@ impl Layer {
             Some(y) => launch.arg(y),
             None => launch.arg_again(0),
         };
-        if self.method == Method::Naive {
+        if let Loaded::Naive(_) = self.kernel {
             launch.arg(&self.eps);
         }
         launch.arg(&count).arg(&plane);
-        let config = match self.method {
-            Method::Naive => {
+        let config = match &self.kernel {
+            Loaded::Naive(_) => {
                 launch.arg(&n);
                 LaunchConfig::for_threads(n)
             }
-            Method::ScaleShift => {
+            Loaded::ScaleShift(_) => {
                 launch.arg(&planes);
                 // Whole warps, and no more than the plane can use.
                 let block = plane.next_multiple_of(32).min(256);
                 let rows = planes.min(stream.device().properties().max_grid[1]);
                 LaunchConfig { grid_dim: (plane.div_ceil(block), rows, 1), ..LaunchConfig::linear(0, block) }
             }
-            Method::Vectorised => {
+            Loaded::Vectorised(vectors) => {
                 launch.arg(&n);
-                vectors_config(n)
+                vectors.config(n)
             }
         };
         // SAFETY: each kernel reads x[i] and writes y[i] for i < n = planes · plane, which both hold, and parameters at

@@ -157,7 +157,7 @@ impl Problem {
         for output in &mut outputs {
             stream.poison(output.buffer_mut()?)?;
         }
-        let [of_mean, of_variance] = step.tolerances(&self.statistics, &self.input)?;
+        let [of_mean, of_variance] = statistics.tolerances(&self.statistics, &self.input)?;
         let launch = |[mean, variance]: &mut [Tensor; 2]| statistics.launch(stream, x, mean, variance);
         ladder::run_with(stream, bench, &mut outputs, launch, |[mean, variance]| {
             let mean = compare(mean.to_host()?.as_slice()?, &self.statistics.mean, of_mean);

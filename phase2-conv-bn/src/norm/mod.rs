@@ -22,50 +22,68 @@ pub mod statistics;
 use common::limits::fits_i32;
 use common::prelude::*;
 
-/// Threads of a block of the vectorised kernels.
-const THREADS: u32 = 256;
-/// Values that a thread of theirs has in flight: four vectors of four.
-const VALUES_IN_FLIGHT: u32 = 16;
-
-/// The launch of a kernel that changes `n` values by `in_flight.cuh`: a thread for every 16 of them.
-pub fn vectors_config(n: u32) -> LaunchConfig {
-    LaunchConfig::linear(n.div_ceil(VALUES_IN_FLIGHT), THREADS)
+/// A kernel of `in_flight.cuh`, loaded, with the number of values that its blocks take.
+#[derive(Clone, Debug)]
+pub struct VectorKernel {
+    kernel: Kernel,
+    threads: u32,
+    /// Values that a thread has in flight: vectors of four.
+    values_each: u32,
 }
 
-/// Queues a kernel of `in_flight.cuh` that makes each value of `output` of one of `input`, both of one shape.
-///
-/// # Errors
-/// [`Error::Shape`], naming the `operation`, if the shapes differ or have too many values; [`Error::Invalid`] if a tensor is on the
-/// host, [`Error::WrongDevice`].
-///
-/// # Safety
-/// The kernel takes (x, y, n), and reads x\[i\] and writes y\[i\] for i < n alone.
-pub unsafe fn launch_vectors(
-    operation: &str,
-    kernel: &Kernel,
-    stream: &Stream,
-    input: &Tensor,
-    output: &mut Tensor,
-) -> Result<()> {
-    output.expect_shape(&format!("{operation}'s output"), input.shape())?;
-    let n = fits_i32(operation, "the number of values", Some(input.len()))?.unsigned_abs();
-    let mut launch = stream.launch_builder(kernel);
-    launch.arg(input.buffer()?).arg(output.buffer_mut()?).arg(&n);
-    // SAFETY: the caller's promise; both hold n values.
-    unsafe { launch.launch(vectors_config(n)) }
-}
+impl VectorKernel {
+    /// The kernel `name` of `source`.
+    ///
+    /// # Errors
+    /// As [`Device::kernel`], and [`Error::NoSuchConstant`] if the file does not include `in_flight.cuh`.
+    pub fn load(device: &Device, source: &KernelSource, name: &str) -> Result<VectorKernel> {
+        let module = device.load(source)?;
+        Ok(VectorKernel {
+            kernel: module.kernel(name)?,
+            threads: module.constant("THREADS")? as u32,
+            values_each: 4 * module.constant("VECTORS")? as u32,
+        })
+    }
 
-/// The same over the values of `x`.
-///
-/// # Errors
-/// As [`launch_vectors`].
-///
-/// # Safety
-/// As [`launch_vectors`]; and a thread writes only what it has read itself.
-pub unsafe fn launch_vectors_in_place(operation: &str, kernel: &Kernel, stream: &Stream, x: &mut Tensor) -> Result<()> {
-    let n = fits_i32(operation, "the number of values", Some(x.len()))?.unsigned_abs();
-    let mut launch = stream.launch_builder(kernel);
-    launch.arg(x.buffer_mut()?).arg_again(0).arg(&n);
-    // SAFETY: the caller's promise; `x` holds n values.
-    unsafe { launch.launch(vectors_config(n)) }
+    /// The kernel itself, for a launch with arguments of its own.
+    pub fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
+    /// The launch for `n` values: threads for all vectors of them.
+    pub fn config(&self, n: u32) -> LaunchConfig {
+        LaunchConfig::linear(n.div_ceil(self.values_each), self.threads)
+    }
+
+    /// Queues the kernel, which makes each value of `output` of one of `input`, both of one shape.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], naming the `operation`, if the shapes differ or have too many values; [`Error::Invalid`] if a tensor is on
+    /// the host, [`Error::WrongDevice`].
+    ///
+    /// # Safety
+    /// The kernel takes (x, y, n), and reads x\[i\] and writes y\[i\] for i < n alone.
+    pub unsafe fn launch(&self, operation: &str, stream: &Stream, input: &Tensor, output: &mut Tensor) -> Result<()> {
+        output.expect_shape(&format!("{operation}'s output"), input.shape())?;
+        let n = fits_i32(operation, "the number of values", Some(input.len()))?.unsigned_abs();
+        let mut launch = stream.launch_builder(&self.kernel);
+        launch.arg(input.buffer()?).arg(output.buffer_mut()?).arg(&n);
+        // SAFETY: the caller's promise; both hold n values.
+        unsafe { launch.launch(self.config(n)) }
+    }
+
+    /// The same over the values of `x`.
+    ///
+    /// # Errors
+    /// As [`VectorKernel::launch`].
+    ///
+    /// # Safety
+    /// As [`VectorKernel::launch`]; and a thread writes only what it has read itself.
+    pub unsafe fn launch_in_place(&self, operation: &str, stream: &Stream, x: &mut Tensor) -> Result<()> {
+        let n = fits_i32(operation, "the number of values", Some(x.len()))?.unsigned_abs();
+        let mut launch = stream.launch_builder(&self.kernel);
+        launch.arg(x.buffer_mut()?).arg_again(0).arg(&n);
+        // SAFETY: the caller's promise; `x` holds n values.
+        unsafe { launch.launch(self.config(n)) }
+    }
 }

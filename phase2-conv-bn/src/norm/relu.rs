@@ -3,7 +3,7 @@
 use common::limits::fits_i32;
 use common::prelude::*;
 
-use super::{launch_vectors, launch_vectors_in_place};
+use super::VectorKernel;
 use crate::Step;
 
 /// All steps, in the order in which they are read.
@@ -53,19 +53,21 @@ impl Step<Method> {
     /// # Errors
     /// As [`Device::kernel`].
     pub fn load(&self, device: &Device) -> Result<Relu> {
-        let name = match self.method {
-            Method::Naive => "relu",
-            Method::Vectorised => "relu_vectors",
-        };
-        Ok(Relu { kernel: device.kernel(&self.source, name)?, method: self.method })
+        Ok(Relu(match self.method {
+            Method::Naive => Loaded::Naive(device.kernel(&self.source, "relu")?),
+            Method::Vectorised => Loaded::Vectorised(VectorKernel::load(device, &self.source, "relu_vectors")?),
+        }))
     }
 }
 
 /// A step, loaded on a device: max(x, 0), where NaN stays NaN. It takes every shape of up to 2³¹ − 1 values.
 #[derive(Clone, Debug)]
-pub struct Relu {
-    kernel: Kernel,
-    method: Method,
+pub struct Relu(Loaded);
+
+#[derive(Clone, Debug)]
+enum Loaded {
+    Naive(Kernel),
+    Vectorised(VectorKernel),
 }
 
 impl Relu {
@@ -75,15 +77,15 @@ impl Relu {
     /// [`Error::Shape`] if the shapes differ or have too many values, [`Error::Unsupported`] from step 1, [`Error::Invalid`] if a
     /// tensor is on the host, [`Error::WrongDevice`].
     pub fn launch(&self, stream: &Stream, input: &Tensor, output: &mut Tensor) -> Result<()> {
-        if self.method == Method::Naive {
+        let Loaded::Vectorised(kernel) = &self.0 else {
             return Err(Error::Unsupported {
                 what: "ReLU into another tensor".to_owned(),
                 device: stream.device().short_name(),
                 reason: "this kernel works in place".to_owned(),
             });
-        }
+        };
         // SAFETY: this kernel takes x, y and n, and a thread writes only what it has read itself.
-        unsafe { launch_vectors("relu", &self.kernel, stream, input, output) }
+        unsafe { kernel.launch("relu", stream, input, output) }
     }
 
     /// Queues max(x, 0) over the values of `x`, which is on the stream's device.
@@ -91,12 +93,13 @@ impl Relu {
     /// # Errors
     /// [`Error::Shape`] if there are too many, [`Error::Invalid`] if `x` is on the host, [`Error::WrongDevice`].
     pub fn launch_in_place(&self, stream: &Stream, x: &mut Tensor) -> Result<()> {
-        if self.method == Method::Vectorised {
+        let kernel = match &self.0 {
+            Loaded::Naive(kernel) => kernel,
             // SAFETY: this kernel takes x, y and n, and a thread writes only what it has read itself.
-            return unsafe { launch_vectors_in_place("relu", &self.kernel, stream, x) };
-        }
+            Loaded::Vectorised(kernel) => return unsafe { kernel.launch_in_place("relu", stream, x) },
+        };
         let n = fits_i32("relu", "the number of values", Some(x.len()))?.unsigned_abs();
-        let mut launch = stream.launch_builder(&self.kernel);
+        let mut launch = stream.launch_builder(kernel);
         launch.arg(x.buffer_mut()?).arg(&n);
         // SAFETY: the kernel reads and writes x[i] for i < n, which `x` holds, each thread its own.
         unsafe { launch.launch(LaunchConfig::for_threads(n)) }

@@ -5,7 +5,6 @@ use common::limits::fits_i32;
 use common::prelude::*;
 use common::reference;
 
-use super::THREADS;
 use crate::Step;
 
 /// All steps, in the order in which they are read.
@@ -104,33 +103,45 @@ struct Size {
     plane: u32,
 }
 
+/// The blocks of the steps with several per channel, as the kernel file has them.
+#[derive(Clone, Copy, Debug)]
+struct Blocks {
+    threads: u32,
+    /// Loads of a thread in flight.
+    in_flight: u32,
+}
+
+impl Blocks {
+    /// Slots that a block's threads take in a round; and the most blocks per channel, so that the second stage reads what they
+    /// found in as many rounds as a thread has loads in flight.
+    fn round(self) -> u32 {
+        self.in_flight * self.threads
+    }
+}
+
 /// How a channel is divided among the blocks of the first stage. It depends on the shape alone, so every device adds in the
 /// same order.
 #[derive(Clone, Copy, Debug)]
 struct Split {
     /// Vectors that a plane touches, wherever it begins.
     slots: u32,
-    /// Of them a block.
+    /// Of them per block.
     share: u32,
-    /// Blocks a channel.
+    /// Blocks per channel.
     blocks: u32,
 }
 
 impl Split {
-    /// Slots that a block's threads take in a round: four each.
-    const ROUND: u32 = 4 * THREADS;
     /// Blocks of a grid that are enough for any GPU: several times what an H200 holds at once.
     const ENOUGH: u32 = 8192;
-    /// Blocks a channel, at most: what the second stage reads in four rounds.
-    const MOST: u32 = 4 * THREADS;
 
-    fn new(size: Size) -> Split {
+    fn new(size: Size, blocks: Blocks) -> Split {
         let Size { images, channels, plane } = size;
         // A plane that begins anywhere may have three values' room before it in its first vector.
         let slots = if plane.is_multiple_of(4) { plane / 4 } else { (plane + 3).div_ceil(4) };
         let slots_of_channel = images * slots;
-        let wanted = Split::ENOUGH.div_ceil(channels.max(1)).min(Split::MOST);
-        let share = slots_of_channel.div_ceil(wanted).max(1).next_multiple_of(Split::ROUND);
+        let wanted = Split::ENOUGH.div_ceil(channels.max(1)).min(blocks.round());
+        let share = slots_of_channel.div_ceil(wanted).max(1).next_multiple_of(blocks.round());
         Split { slots, share, blocks: slots_of_channel.div_ceil(share) }
     }
 }
@@ -141,42 +152,19 @@ impl Step<Method> {
     /// # Errors
     /// As [`Device::kernel`].
     pub fn load(&self, device: &Device) -> Result<Statistics> {
-        let kernel = |name| device.kernel(&self.source, name);
-        let (first, second) = match self.method {
-            Method::Naive => (kernel("stats_naive")?, None),
-            Method::Shared => (kernel("stats_shared")?, None),
-            Method::Shuffle | Method::Welford => (kernel("stats_partial")?, Some(kernel("stats_finish")?)),
+        let module = device.load(&self.source)?;
+        let kernel = |name| module.kernel(name);
+        let constant = |name| Ok::<_, Error>(module.constant(name)? as u32);
+        let kernels = match self.method {
+            Method::Naive => Kernels::Naive(kernel("stats_naive")?),
+            Method::Shared => Kernels::Shared { kernel: kernel("stats_shared")?, threads: constant("THREADS")? },
+            Method::Shuffle | Method::Welford => Kernels::Staged {
+                first: kernel("stats_partial")?,
+                second: kernel("stats_finish")?,
+                blocks: Blocks { threads: constant("THREADS")?, in_flight: constant("IN_FLIGHT")? },
+            },
         };
-        Ok(Statistics { method: self.method, first, second, partial: None })
-    }
-
-    /// How far means and variances may be from `expected` for an input \[N, C, H, W\], given this step's order of additions.
-    ///
-    /// # Errors
-    /// [`Error::Shape`] if the input does not have 4 dimensions, or has too many values.
-    pub fn tolerances(&self, expected: &reference::Statistics, input: &Tensor) -> Result<[Tolerance; 2]> {
-        let size = Size::of(input)?;
-        let depth = self.depth(size) as usize;
-        let variance = match self.method {
-            Method::Welford => expected.variance_tolerance_merged(depth),
-            Method::Naive | Method::Shared | Method::Shuffle => expected.variance_tolerance_of_squares(depth),
-        };
-        Ok([expected.mean_tolerance(depth), variance])
-    }
-
-    /// The most additions or merges that a value takes part in.
-    fn depth(&self, size: Size) -> u32 {
-        let count = size.images * size.plane;
-        match self.method {
-            Method::Naive => count,
-            // Then the tree.
-            Method::Shared => count.div_ceil(THREADS) + 8,
-            // Up to four a slot, then the warp and the block in each stage.
-            Method::Shuffle | Method::Welford => {
-                let Split { share, blocks, .. } = Split::new(size);
-                4 * (share / THREADS) + 10 + blocks.div_ceil(THREADS) + 10
-            }
-        }
+        Ok(Statistics { method: self.method, kernels, partial: None })
     }
 }
 
@@ -199,13 +187,52 @@ impl Size {
 #[derive(Debug)]
 pub struct Statistics {
     method: Method,
-    first: Kernel,
-    second: Option<Kernel>,
+    kernels: Kernels,
     /// What the blocks of the first stage found; grows to the largest input so far.
     partial: Option<Buffer<f32>>,
 }
 
+/// The kernels, by how they share out a channel.
+#[derive(Debug)]
+enum Kernels {
+    /// A thread per channel.
+    Naive(Kernel),
+    /// A block per channel.
+    Shared { kernel: Kernel, threads: u32 },
+    /// Several blocks per channel, and a second stage for what they found.
+    Staged { first: Kernel, second: Kernel, blocks: Blocks },
+}
+
 impl Statistics {
+    /// How far means and variances may be from `expected` for an input \[N, C, H, W\], given this step's order of additions.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if the input does not have 4 dimensions, or has too many values.
+    pub fn tolerances(&self, expected: &reference::Statistics, input: &Tensor) -> Result<[Tolerance; 2]> {
+        let size = Size::of(input)?;
+        let depth = self.depth(size) as usize;
+        let variance = match self.method {
+            Method::Welford => expected.variance_tolerance_merged(depth),
+            Method::Naive | Method::Shared | Method::Shuffle => expected.variance_tolerance_of_squares(depth),
+        };
+        Ok([expected.mean_tolerance(depth), variance])
+    }
+
+    /// The most additions or merges that a value takes part in.
+    fn depth(&self, size: Size) -> u32 {
+        let count = size.images * size.plane;
+        match self.kernels {
+            Kernels::Naive(_) => count,
+            // Then the tree.
+            Kernels::Shared { threads, .. } => count.div_ceil(threads) + threads.ilog2(),
+            // Up to four per slot, then the warp and the block in each stage.
+            Kernels::Staged { blocks: of @ Blocks { threads, .. }, .. } => {
+                let Split { share, blocks, .. } = Split::new(size, of);
+                4 * (share / threads) + 10 + blocks.div_ceil(threads) + 10
+            }
+        }
+    }
+
     /// Queues the mean and the biased variance (divided by N·H·W, as normalisation in training takes it) of each channel of
     /// `input` \[N, C, H, W\] into `mean` and `variance`, \[C\] each. All are on the stream's device.
     ///
@@ -227,18 +254,22 @@ impl Statistics {
             let detail = format!("{:?} has channels without values, whose mean does not exist", input.shape());
             return Err(Error::shape("statistics", detail));
         }
-        let split = Split::new(size);
-        let Some(second) = &self.second else {
-            let mut launch = stream.launch_builder(&self.first);
-            launch.arg(input.buffer()?).arg(mean.buffer_mut()?).arg(variance.buffer_mut()?);
-            launch.arg(&images).arg(&channels).arg(&plane);
-            let config = match self.method {
-                Method::Naive => LaunchConfig::for_threads(channels),
-                _ => LaunchConfig { grid_dim: (channels, 1, 1), ..LaunchConfig::linear(0, THREADS) },
-            };
-            // SAFETY: the kernels read the input's values alone and write [c] of both results for c < channels.
-            return unsafe { launch.launch(config) };
+        let of_blocks = |count, threads| LaunchConfig { grid_dim: (count, 1, 1), ..LaunchConfig::linear(0, threads) };
+        let (first, second, blocks) = match &self.kernels {
+            Kernels::Staged { first, second, blocks } => (first, second, *blocks),
+            Kernels::Naive(kernel) | Kernels::Shared { kernel, .. } => {
+                let mut launch = stream.launch_builder(kernel);
+                launch.arg(input.buffer()?).arg(mean.buffer_mut()?).arg(variance.buffer_mut()?);
+                launch.arg(&images).arg(&channels).arg(&plane);
+                let config = match self.kernels {
+                    Kernels::Shared { threads, .. } => of_blocks(channels, threads),
+                    _ => LaunchConfig::for_threads(channels),
+                };
+                // SAFETY: the kernels read the input's values alone and write [c] of both results for c < channels.
+                return unsafe { launch.launch(config) };
+            }
         };
+        let split = Split::new(size, blocks);
         let grid =
             fits_i32("statistics", "the number of blocks", (channels as usize).checked_mul(split.blocks as usize))?;
         let needed = grid as usize * self.method.partial_len();
@@ -250,10 +281,10 @@ impl Statistics {
             Some(partial) => self.partial.insert(partial),
             None => self.partial.insert(stream.alloc_uninit(needed)?),
         };
-        let mut launch = stream.launch_builder(&self.first);
+        let mut launch = stream.launch_builder(first);
         launch.arg(input.buffer()?).arg(&mut *partial);
         launch.arg(&images).arg(&channels).arg(&plane).arg(&split.slots).arg(&split.share);
-        let config = LaunchConfig { grid_dim: (grid.unsigned_abs(), 1, 1), ..LaunchConfig::linear(0, THREADS) };
+        let config = of_blocks(grid.unsigned_abs(), blocks.threads);
         // SAFETY: the kernel reads values inside the planes alone, and each block writes its own partial result.
         unsafe { launch.launch(config) }?;
 
@@ -263,7 +294,7 @@ impl Statistics {
         if self.method == Method::Shuffle {
             launch.arg(&count);
         }
-        let config = LaunchConfig { grid_dim: (channels, 1, 1), ..LaunchConfig::linear(0, THREADS) };
+        let config = of_blocks(channels, blocks.threads);
         // SAFETY: the kernel reads the partial results that the first one wrote and writes [c] of both results for c < channels.
         unsafe { launch.launch(config) }
     }

@@ -10,7 +10,7 @@ use common::timing::{Bench, Queue};
 use super::{IDEA, Part, Report, step_table};
 use crate::linear::backward::Backward;
 use crate::linear::traffic::Traffic;
-use crate::linear::{LADDER, LIBRARY, Step, add_bias_and_clip};
+use crate::linear::{LADDER, LIBRARY, Step, add_bias_and_clip, load_bias_and_clip};
 
 /// `cargo run -p phase2-conv-bn -- linear`.
 pub const PART: Part = Part {
@@ -149,7 +149,7 @@ impl Versions {
     /// The kernel behind a library's product, which the simulator has too.
     fn second_pass(&mut self) -> Result<()> {
         let Some(source) = LIBRARY.source() else { return Ok(()) };
-        let kernel = self.stream.device().kernel(source, "bias_relu")?;
+        let kernel = load_bias_and_clip(self.stream.device(), source)?;
         let [batch, inputs, outputs] = self.size;
         let [x, weight, bias, _] = &self.operands;
         let without = reference::Gemm {

@@ -137,8 +137,9 @@ fn means(device: &Device, wrong: &mut Vec<String>) -> Result<Table> {
         for (step, column) in statistics::LADDER.iter().zip(&of_steps) {
             let [mut mean, mut variance] = [Tensor::empty_on(device, &[1])?, Tensor::empty_on(device, &[1])?];
             stream.poison(variance.buffer_mut()?)?;
-            step.load(device)?.launch(&stream, &x, &mut mean, &mut variance)?;
-            let [_, tolerance] = step.tolerances(&expected, &input)?;
+            let mut statistics = step.load(device)?;
+            statistics.launch(&stream, &x, &mut mean, &mut variance)?;
+            let [_, tolerance] = statistics.tolerances(&expected, &input)?;
             let variance = variance.into_vec()?;
             if let Err(mismatch) = compare(&variance, &expected.variance, tolerance) {
                 wrong.push(format!("the variance around {centre} by {}: {mismatch}", step.title()));

@@ -2,12 +2,12 @@
 
 use common::limits::fits_i32;
 use common::prelude::*;
-use phase2_conv_bn::norm::{launch_vectors, launch_vectors_in_place, vectors_config};
+use phase2_conv_bn::norm::VectorKernel;
 
 /// Exact GELU, 0.5·x·(1 + erf(x/√2)), `gelu_01.cu`: 16-byte vectors.
 #[derive(Clone, Debug)]
 pub struct Gelu {
-    kernel: Kernel,
+    kernel: VectorKernel,
 }
 
 impl Gelu {
@@ -27,7 +27,7 @@ impl Gelu {
     /// # Errors
     /// As [`Device::kernel`].
     pub fn load_from(device: &Device, source: &KernelSource) -> Result<Gelu> {
-        Ok(Gelu { kernel: device.kernel(source, "gelu")? })
+        Ok(Gelu { kernel: VectorKernel::load(device, source, "gelu")? })
     }
 
     /// Queues GELU of `input` into `output` of the same shape, both on the stream's device.
@@ -37,7 +37,7 @@ impl Gelu {
     /// [`Error::WrongDevice`].
     pub fn launch(&self, stream: &Stream, input: &Tensor, output: &mut Tensor) -> Result<()> {
         // SAFETY: the kernel takes x, y and n, and a thread writes only what it has read itself.
-        unsafe { launch_vectors("gelu", &self.kernel, stream, input, output) }
+        unsafe { self.kernel.launch("gelu", stream, input, output) }
     }
 
     /// Queues GELU over the values of `x`, which is on the stream's device.
@@ -46,14 +46,14 @@ impl Gelu {
     /// As [`Gelu::launch`].
     pub fn launch_in_place(&self, stream: &Stream, x: &mut Tensor) -> Result<()> {
         // SAFETY: the kernel takes x, y and n, and a thread writes only what it has read itself.
-        unsafe { launch_vectors_in_place("gelu", &self.kernel, stream, x) }
+        unsafe { self.kernel.launch_in_place("gelu", stream, x) }
     }
 }
 
 /// SiLU, x/(1 + e^(−x)), `silu_01.cu`: 16-byte vectors.
 #[derive(Clone, Debug)]
 pub struct Silu {
-    kernel: Kernel,
+    kernel: VectorKernel,
 }
 
 impl Silu {
@@ -73,7 +73,7 @@ impl Silu {
     /// # Errors
     /// As [`Device::kernel`].
     pub fn load_from(device: &Device, source: &KernelSource) -> Result<Silu> {
-        Ok(Silu { kernel: device.kernel(source, "silu")? })
+        Ok(Silu { kernel: VectorKernel::load(device, source, "silu")? })
     }
 
     /// Queues SiLU of `input` into `output` of the same shape, both on the stream's device.
@@ -82,7 +82,7 @@ impl Silu {
     /// As [`Gelu::launch`].
     pub fn launch(&self, stream: &Stream, input: &Tensor, output: &mut Tensor) -> Result<()> {
         // SAFETY: the kernel takes x, y and n, and a thread writes only what it has read itself.
-        unsafe { launch_vectors("silu", &self.kernel, stream, input, output) }
+        unsafe { self.kernel.launch("silu", stream, input, output) }
     }
 
     /// Queues SiLU over the values of `x`, which is on the stream's device.
@@ -91,7 +91,7 @@ impl Silu {
     /// As [`Gelu::launch`].
     pub fn launch_in_place(&self, stream: &Stream, x: &mut Tensor) -> Result<()> {
         // SAFETY: the kernel takes x, y and n, and a thread writes only what it has read itself.
-        unsafe { launch_vectors_in_place("silu", &self.kernel, stream, x) }
+        unsafe { self.kernel.launch_in_place("silu", stream, x) }
     }
 }
 
@@ -143,7 +143,7 @@ impl SiluSum {
 /// CPU's.
 #[derive(Clone, Debug)]
 pub struct AddChannel {
-    kernel: Kernel,
+    kernel: VectorKernel,
 }
 
 impl AddChannel {
@@ -163,7 +163,7 @@ impl AddChannel {
     /// # Errors
     /// As [`Device::kernel`].
     pub fn load_from(device: &Device, source: &KernelSource) -> Result<AddChannel> {
-        Ok(AddChannel { kernel: device.kernel(source, "add_channel")? })
+        Ok(AddChannel { kernel: VectorKernel::load(device, source, "add_channel")? })
     }
 
     /// Queues `y` \[N, C, H, W\] += `v` \[N, C\], both on the stream's device.
@@ -177,9 +177,9 @@ impl AddChannel {
         v.expect_shape("what is added to channels", &[n, c])?;
         let values = fits_i32(WHAT, "the number of values", Some(y.len()))?.unsigned_abs();
         let plane = fits_i32(WHAT, "the number of values of a plane", height.checked_mul(width))?.unsigned_abs();
-        let mut launch = stream.launch_builder(&self.kernel);
+        let mut launch = stream.launch_builder(self.kernel.kernel());
         launch.arg(y.buffer_mut()?).arg(v.buffer()?).arg(&plane).arg(&values);
         // SAFETY: the kernel reads and writes y[i] for i < n and reads v[i / plane] of those, which it holds.
-        unsafe { launch.launch(vectors_config(values)) }
+        unsafe { launch.launch(self.kernel.config(values)) }
     }
 }

@@ -11,7 +11,7 @@ use common::table::{Cell, ColumnSpec, TableBuilder};
 use common::timing::{Bench, NO_CLOCK, Queue, Timing};
 use phase2_conv_bn::linear::backward::Backward;
 use phase2_conv_bn::linear::traffic::Traffic;
-use phase2_conv_bn::linear::{LIBRARY, NAIVE, Step, TUNED, add_bias_and_clip};
+use phase2_conv_bn::linear::{LIBRARY, NAIVE, Step, TUNED, add_bias_and_clip, load_bias_and_clip};
 
 use crate::spec::{Context, FinishedTable, Make, TableSpec};
 use crate::torch::{self, Mode, PeerRequest};
@@ -305,7 +305,7 @@ impl Measure<'_> {
         y: &mut Tensor,
     ) -> crate::Result<Vec<Row>> {
         let Some(source) = step.source() else { return Ok(Vec::new()) };
-        let (cublas, relu) = (Cublas::open(stream)?, self.device.kernel(source, "bias_relu")?);
+        let (cublas, relu) = (Cublas::open(stream)?, load_bias_and_clip(self.device, source)?);
         let whole = forward_bytes(size, false);
         let second_pass = forward_bytes(size, true) - whole;
         let mut gemm = || cublas.gemm(x, w, true, 1.0, 0.0, y);
