@@ -98,17 +98,17 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         stage ^= 1;
     }
 
-    auto four = [&](int i) { return make_float4(sums[i][0], sums[i][1], sums[i][2], sums[i][3]); };
-    auto finish = [&](int i, float4 sum) {
-        write(output, bias, conv, group, first_row + row + i, first_pixel + column, sum);
-    };
-    if (gridDim.y > 1) {
-        add_parts<THREADS, TM>(parts, arrived, four, finish);
-    } else {
+    float4 fours[TM];
 #pragma unroll
-        for (int i = 0; i < TM; i++) {
-            finish(i, four(i));
-        }
+    for (int i = 0; i < TM; i++) {
+        fours[i] = make_float4(sums[i][0], sums[i][1], sums[i][2], sums[i][3]);
+    }
+    if (gridDim.y > 1 && !add_parts<THREADS>(parts, arrived, fours)) {
+        return;  // the tile's last block will write it
+    }
+#pragma unroll
+    for (int i = 0; i < TM; i++) {
+        write(output, bias, conv, group, first_row + row + i, first_pixel + column, fours[i]);
     }
 }
 // ANCHOR_END: kernel

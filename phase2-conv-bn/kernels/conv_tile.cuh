@@ -1,9 +1,9 @@
-// A block's tile of a convolution as a product of matrices, as steps 6 to 9 of the ladder made it, for any shape of tile, with what
-// the GEMM ladder taught beside it: warp tiles, operands read ahead, copies that no register sees.
+// A block's tile of a convolution as a product of matrices, as steps 6 to 15 of the ladder made it, for any shape of tile.
 //
 //     rows: output channels of a group      columns: pixels (n, p, q)      reduction: taps (c, r, s)
 //
-// What came from where: the table of taps 6, register tiles 7, the next step on its way 8, cut taps 9.
+// What came from where: the table of taps 6, register tiles 7, the next step on its way 8, cut taps 9, loads of 16 bytes 10, warp
+// tiles 11, operands read ahead 12, 8 × 8 sums 13, copies that no register sees 14, more stages 15.
 #pragma once
 
 #include "conv_parts.cuh"
@@ -235,17 +235,18 @@ template <class Shape, bool VECTORS> struct ConvTile {
                 }
             }
         };
-        auto four = [&](int f) {
-            const float *s = &sums[f / (TN / 4)][f % (TN / 4) * 4];
-            return make_float4(s[0], s[1], s[2], s[3]);
-        };
-        if (gridDim.y > 1) {
-            add_parts<THREADS, FOURS>(parts, arrived, four, finish);
-        } else {
+        float4 fours[FOURS];
 #pragma unroll
-            for (int f = 0; f < FOURS; f++) {
-                finish(f, four(f));
-            }
+        for (int f = 0; f < FOURS; f++) {
+            const float *s = &sums[f / (TN / 4)][f % (TN / 4) * 4];
+            fours[f] = make_float4(s[0], s[1], s[2], s[3]);
+        }
+        if (gridDim.y > 1 && !add_parts<THREADS>(parts, arrived, fours)) {
+            return;  // the tile's last block will write it
+        }
+#pragma unroll
+        for (int f = 0; f < FOURS; f++) {
+            finish(f, fours[f]);
         }
     }
     // ANCHOR_END: kernel

@@ -6,7 +6,7 @@ use common::device_test;
 use common::prelude::*;
 use common::reference::{self, Conv2dParams, Reference};
 use common::testing::planted::{self, here};
-use phase2_conv_bn::conv::{self, LADDER, step09_cut_taps, step10_tuned, step11_winograd};
+use phase2_conv_bn::conv::{self, CUT, LADDER, load_cut, step06_offset_table, step16_tuned, step17_winograd};
 use phase2_conv_bn::conv::{Conv, Tuned};
 
 struct Case {
@@ -50,7 +50,7 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// Whether step 11 takes it; empty outputs are nothing to refuse.
+/// Whether Winograd's step takes it; empty outputs are nothing to refuse.
 fn is_for_winograd(weight: &[usize; 4], params: Conv2dParams) -> bool {
     let Conv2dParams { stride, dilation, groups, .. } = params;
     weight[1] > 0 && weight[2..] == [3, 3] && stride == [1, 1] && dilation == [1, 1] && groups == 1
@@ -59,7 +59,7 @@ fn is_for_winograd(weight: &[usize; 4], params: Conv2dParams) -> bool {
 /// What a step may be off by: the sum of products in any order, or Winograd's own bound. All values are in (−1, 1).
 fn tolerance(step: &str, weight: &[usize; 4], expected: &Reference) -> Tolerance {
     match step {
-        "Winograd" => step11_winograd::tolerance(weight[1], 1.0, 1.0, 1.0),
+        "Winograd" => step17_winograd::tolerance(weight[1], 1.0, 1.0, 1.0),
         _ => expected.tolerance(),
     }
 }
@@ -110,18 +110,18 @@ device_test! {
             let b = Tensor::random(&weight[..1], seed + 2);
             let expected = reference::conv2d(&x, &w, Some(&b), params)?;
             let (x, w, b) = (x.to_device(&device)?, w.to_device(&device)?, b.to_device(&device)?);
-            for cuts in [1, 3] {
-                println!("{name}, step 9, {cuts} cuts");
-                let conv = step09_cut_taps::load_with(&device, step09_cut_taps::STEP.source(), cuts)?;
+            for (step, cuts) in CUT.iter().flat_map(|step| [1, 3].map(|cuts| (step, cuts))) {
+                println!("{name}, {}, {cuts} cuts", step.title());
+                let Some(conv) = here(&device, load_cut(&device, step, cuts))? else { continue };
                 for _ in 0..2 {
                     let output = conv.forward(&stream, &x, &w, Some(&b), params)?.into_vec()?;
                     assert_close(&output, &expected.values, expected.tolerance());
                 }
             }
-            for (tile, cuts) in step10_tuned::TILES.into_iter().flat_map(|tile| [1, 3].map(|cuts| (tile, cuts))) {
+            for (tile, cuts) in step16_tuned::TILES.into_iter().flat_map(|tile| [1, 3].map(|cuts| (tile, cuts))) {
                 println!("{name}, {tile}, {cuts} cuts");
-                let source = step10_tuned::STEP.source();
-                let Some(conv) = here(&device, step10_tuned::load_with(&device, source, tile, cuts))? else { return Ok(()) };
+                let source = step16_tuned::STEP.source();
+                let Some(conv) = here(&device, step16_tuned::load_with(&device, source, tile, cuts))? else { return Ok(()) };
                 // Twice: what a launch leaves in its workspace must not harm the next.
                 for _ in 0..2 {
                     let output = conv.forward(&stream, &x, &w, Some(&b), params)?.into_vec()?;
@@ -129,14 +129,15 @@ device_test! {
                 }
             }
         }
-        assert!(step10_tuned::load_with(&device, step10_tuned::STEP.source(), "1x1", 1).is_err());
+        assert!(step16_tuned::load_with(&device, step16_tuned::STEP.source(), "1x1", 1).is_err());
+        assert!(load_cut(&device, &step06_offset_table::STEP, 1).is_err());
         Ok(())
     }
 
     fn winograd_is_right_whole_cut_and_prepared(device) {
         let stream = device.stream();
-        let source = step11_winograd::STEP.source();
-        let Some(winograd) = here(&device, step11_winograd::Winograd::load(&device, source))? else { return Ok(()) };
+        let source = step17_winograd::STEP.source();
+        let Some(winograd) = here(&device, step17_winograd::Winograd::load(&device, source))? else { return Ok(()) };
         for (input, weight, padding) in [([2, 17, 9, 7], [3, 17, 3, 3], 1), ([1, 24, 8, 18], [66, 24, 3, 3], 0)] {
             let params = Conv2dParams::new(1, padding);
             let (x, w) = (Tensor::random(&input, 1), Tensor::random(&weight, 2));
@@ -145,7 +146,7 @@ device_test! {
             let tolerance = tolerance("Winograd", &weight, &expected);
             let (x, w, b) = (x.to_device(&device)?, w.to_device(&device)?, b.to_device(&device)?);
             for cuts in [1, 2, 3] {
-                let conv = step11_winograd::load_with(&device, source, cuts)?;
+                let conv = step17_winograd::load_with(&device, source, cuts)?;
                 // Twice: what a launch leaves in its workspace must not harm the next.
                 for _ in 0..2 {
                     assert_close(&conv.forward(&stream, &x, &w, Some(&b), params)?.into_vec()?, &expected.values, tolerance);
@@ -223,7 +224,7 @@ device_test! {
 }
 
 /// A step's number, its text, and the mistake in place of it.
-const PLANTED: [(u32, &str, &str); 10] = [
+const PLANTED: [(u32, &str, &str); 18] = [
     // Beyond the edges of the image and of the taps.
     (6, "(inside & needs) == needs ?", "inside != 0 ?"),
     // The edge: weights of output channels beyond the last are read.
@@ -234,24 +235,44 @@ const PLANTED: [(u32, &str, &str); 10] = [
     (9, "end = min(conv.taps, begin + steps_each * BK);", "end = conv.taps;"),
     // The parts are added up before all are there.
     (9, "arrived[blockIdx.x], 1u) == gridDim.y - 1;", "arrived[blockIdx.x], 1u) == 0;"),
-    // The next step's values are read before they are there.
-    (10, "            __syncthreads();  // the first step's values are there\n", ""),
-    // The edge: weights of output channels beyond the last are read.
+    // The four weights of a load, past the last tap.
+    (10, "fetch(from + 3, k + 3 < length)", "fetch(from + 3, k < length)"),
+    // Both entries of a load for the same tap.
     (
         10,
+        "fetch(corner + two.z, (inside & next_needs) == next_needs)",
+        "fetch(corner + two.x, (inside & next_needs) == next_needs)",
+    ),
+    // The groups of channels overlap.
+    (11, "first_row + row + i / 4 * 4 * LANES_Y + i % 4", "first_row + row + i"),
+    // The first tap is read once more in place of the next.
+    (12, "read(k + 1);", "read(k);"),
+    // The groups of pixels exchanged.
+    (13, "&sums[f / 2][f % 2 * 4]", "&sums[f / 2][(1 - f % 2) * 4]"),
+    // The copies are not waited for.
+    (14, "        copies_arrived();\n        __syncthreads();  // the next", "        __syncthreads();  // the next"),
+    // A wait for one group too few.
+    (15, "copy_groups_arrived<STAGES - 2>();", "copy_groups_arrived<STAGES - 1>();"),
+    // The stage that is being multiplied is copied to.
+    (15, "(stage + STAGES - 1) % STAGES);\n        end", "stage);\n        end"),
+    // The next step's values are read before they are there.
+    (16, "            __syncthreads();  // the first step's values are there\n", ""),
+    // The edge: weights of output channels beyond the last are read.
+    (
+        16,
         "bool in = step < steps && first_row + r < conv.group_outputs && k < conv.taps;",
         "bool in = step < steps && k < conv.taps;",
     ),
     // Row and column of the window exchanged.
     (
-        10,
+        16,
         "inside[i] |= (unsigned)((unsigned)(left + s * conv.dilation_x) < (unsigned)conv.width) << (16 + s);",
         "inside[i] |= (unsigned)((unsigned)(left + s * conv.dilation_x) < (unsigned)conv.width) << (15 + s);",
     ),
     // The edge: columns beyond the right one are read from the next row.
-    (11, "&& (unsigned)(left + i % 4) < (unsigned)conv.width;", "&& left + i % 4 >= 0;"),
+    (17, "&& (unsigned)(left + i % 4) < (unsigned)conv.width;", "&& left + i % 4 >= 0;"),
     // Two places exchanged.
-    (11, "half[2][j] = d[8 + j] - d[4 + j];", "half[2][j] = d[4 + j] - d[8 + j];"),
+    (17, "half[2][j] = d[8 + j] - d[4 + j];", "half[2][j] = d[4 + j] - d[8 + j];"),
 ];
 
 #[test]
@@ -279,10 +300,10 @@ fn planted_mistakes_are_found() {
         let step = LADDER.iter().find(|step| step.number() == number).unwrap();
         let source = planted::planted(step.source(), right, wrong);
         let found = match number {
-            10 => step10_tuned::TILES
+            16 => step16_tuned::TILES
                 .iter()
-                .any(|tile| !passes(step10_tuned::load_with(&device, &source, tile, 2).unwrap(), step.name())),
-            9 => !passes(step09_cut_taps::load_with(&device, &source, 2).unwrap(), step.name()),
+                .any(|tile| !passes(step16_tuned::load_with(&device, &source, tile, 2).unwrap(), step.name())),
+            9..=15 => !passes(load_cut(&device, &step.with_source(source), 2).unwrap(), step.name()),
             _ => !passes(step.with_source(source).load(&device).unwrap(), step.name()),
         };
         assert!(found, "step {number}: `{wrong}` in place of `{right}` passes");

@@ -9,8 +9,8 @@ use common::reference::{self, Conv2dParams};
 use common::testing::planted::{self, here, must_be_rejected, planted};
 use phase2_conv_bn::conv::{
     Step, step02_halo::STEP as HALO, step03_registers::STEP as REGISTERS, step04_im2col::STEP as IM2COL,
-    step05_implicit::STEP as IMPLICIT, step10_tuned::STEP as TUNED, step11_winograd::STEP as WINOGRAD,
-    step12_pointwise::STEP as POINTWISE,
+    step05_implicit::STEP as IMPLICIT, step16_tuned::STEP as TUNED, step17_winograd::STEP as WINOGRAD,
+    step18_pointwise::STEP as POINTWISE,
 };
 
 type Shape = [usize; 4];

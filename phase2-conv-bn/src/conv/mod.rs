@@ -11,9 +11,15 @@
 //! | [`step07_register_tile`] | `conv_07_register_tile.cu` | 8 output channels × 4 pixels per thread, 16 bytes per load |
 //! | [`step08_double_buffer`] | `conv_08_double_buffer.cu` | the next step on its way while this one is multiplied |
 //! | [`step09_cut_taps`] | `conv_09_cut_taps.cu` | several blocks share the taps of a tile where there are few tiles |
-//! | [`step10_tuned`] | `conv_10_tuned.cu` | the tile that fits, by a model of measured times |
-//! | [`step11_winograd`] | `conv_11_winograd.cu` | four outputs of a 3×3 window for 16 multiplications instead of 36 |
-//! | [`step12_pointwise`] | `conv_12_pointwise.cu` | 1×1: a matrix product on the input as it lies |
+//! | [`step10_vectors`] | `conv_10_vectors.cu` | weights four at a time, table entries two at a time |
+//! | [`step11_warp_tiles`] | `conv_11_warp_tiles.cu` | 32 × 32 outputs per warp, not 16 × 64 |
+//! | [`step12_read_ahead`] | `conv_12_read_ahead.cu` | the operands of the next tap are read before these are multiplied |
+//! | [`step13_wide_tile`] | `conv_13_wide_tile.cu` | 64 × 128 outputs per block, 8 × 8 per thread |
+//! | [`step14_async_copies`] | `conv_14_async_copies.cu` | `cp.async` straight to shared memory, 4 bytes each |
+//! | [`step15_three_stages`] | `conv_15_three_stages.cu` | the copies for two steps are on their way while one is multiplied |
+//! | [`step16_tuned`] | `conv_16_tuned.cu` | the tile that fits, by a model of measured times |
+//! | [`step17_winograd`] | `conv_17_winograd.cu` | four outputs of a 3×3 window for 16 multiplications instead of 36 |
+//! | [`step18_pointwise`] | `conv_18_pointwise.cu` | 1×1: a matrix product on the input as it lies |
 //!
 //! [`Tuned`] chooses among them by the shape, [`shapes`] has those that it is measured with.
 //!
@@ -32,7 +38,8 @@ mod table;
 mod tabled;
 mod tuned;
 
-pub use step11_winograd::Prepared;
+pub use step17_winograd::Prepared;
+pub use tabled::{CUT, load_cut};
 pub use tuned::{Choice, Tuned};
 
 pub mod shapes;
@@ -45,9 +52,15 @@ pub mod step06_offset_table;
 pub mod step07_register_tile;
 pub mod step08_double_buffer;
 pub mod step09_cut_taps;
-pub mod step10_tuned;
-pub mod step11_winograd;
-pub mod step12_pointwise;
+pub mod step10_vectors;
+pub mod step11_warp_tiles;
+pub mod step12_read_ahead;
+pub mod step13_wide_tile;
+pub mod step14_async_copies;
+pub mod step15_three_stages;
+pub mod step16_tuned;
+pub mod step17_winograd;
+pub mod step18_pointwise;
 
 /// All steps, in the order in which they are read.
 #[rustfmt::skip] // one line per step
@@ -61,9 +74,15 @@ pub static LADDER: &[Step] = &[
     step07_register_tile::STEP,
     step08_double_buffer::STEP,
     step09_cut_taps::STEP,
-    step10_tuned::STEP,
-    step11_winograd::STEP,
-    step12_pointwise::STEP,
+    step10_vectors::STEP,
+    step11_warp_tiles::STEP,
+    step12_read_ahead::STEP,
+    step13_wide_tile::STEP,
+    step14_async_copies::STEP,
+    step15_three_stages::STEP,
+    step16_tuned::STEP,
+    step17_winograd::STEP,
+    step18_pointwise::STEP,
 ];
 
 /// Makes an algorithm from its kernel file.
@@ -256,7 +275,7 @@ impl Conv {
     /// on the stream's device.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the shapes do not fit one another, `output` has not [`Conv2dParams::output_shape`], or a count is
+    /// [`Error::Shape`] if the shapes do not fit one another, `output` does not have [`Conv2dParams::output_shape`], or a count is
     /// beyond 31 bits; [`Error::Unsupported`] if the step does not take the shape; [`Error::Invalid`] if a tensor is on the
     /// host; [`Error::WrongDevice`]; [`Error::OutOfMemory`] for the workspace.
     pub fn launch(

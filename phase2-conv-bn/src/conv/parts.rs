@@ -21,6 +21,18 @@ const MOST_CUTS: usize = 24;
 const LAUNCH: f64 = 6.0;
 
 impl Cost {
+    /// A tile of 64 × 64 outputs in steps of 16 taps, whose values pass through registers.
+    pub(super) const SQUARE: Cost = Cost::of_steps(0.485, &[1.6, 1.17, 1.06]);
+    /// A tile of 64 × 128.
+    pub(super) const WIDE: Cost = Cost::of_steps(0.85, &[1.35, 1.1]);
+    /// The same with `cp.async`.
+    pub(super) const WIDE_ASYNC: Cost = Cost::of_steps(0.9, &[1.3, 1.06, 1.05]);
+
+    /// A block that takes one step to begin and to write, and 3.7 if its tile is cut: so it was for all tiles of implicit GEMM.
+    pub(super) const fn of_steps(step: f64, few: &'static [f64]) -> Cost {
+        Cost { step, few, whole: 1.0, cut: 3.7 }
+    }
+
     /// Microseconds for so many tiles, each cut into `cuts`, of `steps_each` steps.
     fn time(&self, tiles: usize, cuts: usize, steps_each: usize, processors: usize) -> f64 {
         let blocks = tiles.saturating_mul(cuts).div_ceil(processors.max(1));

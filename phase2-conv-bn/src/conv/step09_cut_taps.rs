@@ -9,7 +9,7 @@ use common::prelude::*;
 
 use super::parts::Cost;
 use super::tabled::{Cutting, Tabled};
-use super::{Conv, Load, Step};
+use super::{Load, Step};
 
 /// `kernels/conv_09_cut_taps.cu`. It takes windows of up to 16 × 15 taps.
 pub const STEP: Step = Step {
@@ -17,16 +17,5 @@ pub const STEP: Step = Step {
     name: "cut taps",
     idea: "several blocks share the taps of a tile where there are few tiles",
     source: kernel_source!("conv_09_cut_taps"),
-    method: Load(|device, source| Tabled::load(device, source, STEP.name, Cutting::Fastest(COST))),
+    method: Load(|device, source| Tabled::load(device, source, STEP.name, Cutting::Fastest(Cost::SQUARE))),
 };
-
-/// As the tile of 64 × 64 of step 10, whose block has as many steps.
-const COST: Cost = Cost { step: 0.485, few: &[1.6, 1.17, 1.06], whole: 1.0, cut: 3.7 };
-
-/// The step with `cuts` cuts, as far as there are steps for them; for tests and measurements.
-///
-/// # Errors
-/// As [`Step::load`].
-pub fn load_with(device: &Device, source: &KernelSource, cuts: usize) -> Result<Conv> {
-    Ok(Conv { name: STEP.name, algorithm: Tabled::load(device, source, STEP.name, Cutting::Fixed(cuts))? })
-}

@@ -3,16 +3,16 @@
 use common::prelude::*;
 use common::reference::Conv2dParams;
 
-use super::step10_tuned::{self, ImplicitTiled};
-use super::step11_winograd::{self, Prepared, Winograd};
+use super::step16_tuned::{self, ImplicitTiled};
+use super::step17_winograd::{self, Prepared, Winograd};
 use super::{Algorithm, Call, Conv, Geometry, Step, processors, step05_implicit};
 
 /// The step that is fastest for each shape, by a model of times measured on an H200: a step's time a block, and what a block
-/// takes beside its steps, for each tile of step 10 and for Winograd's step 11. Windows that neither takes, and GPUs before compute
+/// takes beside its steps, for each tile of step 16 and for Winograd's step 17. Windows that neither takes, and GPUs before compute
 /// capability 8.0, get step 5.
 #[derive(Debug)]
 pub struct Tuned {
-    /// Steps 10 and 11, where the GPU has `cp.async`.
+    /// Steps 16 and 17, where the GPU has `cp.async`.
     fast: Option<(ImplicitTiled, Winograd)>,
     any: Conv,
     processors: usize,
@@ -23,7 +23,7 @@ pub struct Tuned {
 pub struct Choice {
     /// The step.
     pub step: Step,
-    /// Which of [`step10_tuned::TILES`], if it is that step.
+    /// Which of [`step16_tuned::TILES`], if it is that step.
     pub tile: Option<&'static str>,
     /// Among how many blocks the taps of a tile of the output are cut.
     pub cuts: usize,
@@ -48,15 +48,15 @@ impl Choice {
     }
 
     fn of(geometry: &Geometry, prepared: bool, processors: usize) -> Choice {
-        let tiled = step10_tuned::estimate(geometry, processors);
+        let tiled = step16_tuned::estimate(geometry, processors);
         let limit = tiled.as_ref().map_or(f64::INFINITY, |tiled| tiled.microseconds);
-        let winograd = step11_winograd::estimate(geometry, prepared, processors).filter(|(_, time)| *time < limit);
+        let winograd = step17_winograd::estimate(geometry, prepared, processors).filter(|(_, time)| *time < limit);
         match (winograd, tiled) {
             (Some((cuts, time)), _) => {
-                Choice { step: step11_winograd::STEP, tile: None, cuts: cuts.count, microseconds: Some(time) }
+                Choice { step: step17_winograd::STEP, tile: None, cuts: cuts.count, microseconds: Some(time) }
             }
             (None, Some(tiled)) => Choice {
-                step: step10_tuned::STEP,
+                step: step16_tuned::STEP,
                 tile: Some(tiled.tile),
                 cuts: tiled.cuts.count,
                 microseconds: Some(tiled.microseconds),
@@ -73,8 +73,8 @@ impl Tuned {
     /// As [`super::Step::load`].
     pub fn load(device: &Device) -> Result<Tuned> {
         let any = step05_implicit::STEP.load(device)?;
-        let fast = match ImplicitTiled::load(device, step10_tuned::STEP.source()) {
-            Ok(tiled) => Some((tiled, Winograd::load(device, step11_winograd::STEP.source())?)),
+        let fast = match ImplicitTiled::load(device, step16_tuned::STEP.source()) {
+            Ok(tiled) => Some((tiled, Winograd::load(device, step17_winograd::STEP.source())?)),
             Err(error) if error.is_unsupported() => None,
             Err(error) => return Err(error),
         };
@@ -118,7 +118,7 @@ impl Tuned {
     /// [`Tuned::launch`] where `prepared` is what [`Tuned::prepare`] made of `weight`.
     ///
     /// # Errors
-    /// As [`Tuned::launch`]; [`Error::Shape`] if `weight` has not the shape of what was prepared.
+    /// As [`Tuned::launch`]; [`Error::Shape`] if `weight` does not have the shape of what was prepared.
     #[expect(clippy::too_many_arguments, reason = "those of `Tuned::launch`, and what was prepared")]
     pub fn launch_prepared(
         &self,
@@ -137,9 +137,9 @@ impl Tuned {
         let Some((tiled, winograd)) = &self.fast else { return self.any.algorithm.queue(call) };
         let step = Choice::of(&call.geometry, prepared.is_some(), self.processors).step.number;
         match prepared {
-            Some(prepared) if step == step11_winograd::STEP.number => winograd.queue_prepared(call, prepared),
-            None if step == step11_winograd::STEP.number => winograd.queue(call),
-            _ if step == step10_tuned::STEP.number => tiled.queue(call),
+            Some(prepared) if step == step17_winograd::STEP.number => winograd.queue_prepared(call, prepared),
+            None if step == step17_winograd::STEP.number => winograd.queue(call),
+            _ if step == step16_tuned::STEP.number => tiled.queue(call),
             _ => self.any.algorithm.queue(call),
         }
     }
@@ -153,7 +153,7 @@ mod tests {
     fn choice(shape: Shape, prepared: bool) -> Result<(u32, bool)> {
         let (x, w) = (Tensor::zeros(&shape.input()), Tensor::zeros(&shape.weight()));
         let choice = Choice::new(&x, &w, shape.params(), prepared, 132)?;
-        assert_eq!(choice.tile.is_some(), choice.step.number == 10);
+        assert_eq!(choice.tile.is_some(), choice.step.number == 16);
         assert_eq!(choice.microseconds.is_some(), choice.step.number != 5);
         Ok((choice.step.number, choice.cuts > 1))
     }
@@ -161,11 +161,11 @@ mod tests {
     #[test]
     fn the_choice_is_by_window_and_size_and_whether_weights_are_prepared() -> Result<()> {
         // A large 3×3; other windows; a small 3×3, cut, for which the weights' transform does not pay.
-        assert_eq!(choice(shape(64, 64, 3, 1, 56).images(32), false)?, (11, false));
-        assert_eq!(choice(shape(64, 128, 3, 2, 56).images(32), false)?, (10, false));
-        assert_eq!(choice(shape(3, 64, 7, 2, 224).images(32), false)?, (10, false));
-        assert_eq!(choice(shape(64, 64, 3, 1, 56), false)?, (10, true));
-        assert_eq!(choice(shape(64, 64, 3, 1, 56), true)?, (11, true));
+        assert_eq!(choice(shape(64, 64, 3, 1, 56).images(32), false)?, (17, false));
+        assert_eq!(choice(shape(64, 128, 3, 2, 56).images(32), false)?, (16, false));
+        assert_eq!(choice(shape(3, 64, 7, 2, 224).images(32), false)?, (16, false));
+        assert_eq!(choice(shape(64, 64, 3, 1, 56), false)?, (16, true));
+        assert_eq!(choice(shape(64, 64, 3, 1, 56), true)?, (17, true));
         // Windows beyond the table's bits.
         assert_eq!(choice(shape(1, 1, 17, 1, 20), false)?, (5, false));
         Ok(())

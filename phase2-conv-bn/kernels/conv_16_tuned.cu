@@ -1,15 +1,16 @@
 // Implicit GEMM with the tile that fits: five shapes, of which the host picks one and its cuts by a model of measured times.
 //
-//     64 × 128    for large batches: 8 × 8 sums per thread, a value fetched serves 64 multiply-adds
-//     64 × 64     for fewer pixels
-//     …Async      the same, and 32 × 64, with values by cp.async rather than through registers: more stages, so that fewer warps hide
-//                 the latency where there is one block per multiprocessor
+//     64 × 128    for large batches, as step 13: 8 × 8 sums per thread, a value fetched serves 64 multiply-adds
+//     64 × 64     for fewer pixels, as step 12
+//     …Async      the same, and 32 × 64, with copies and stages as steps 14 and 15, and up to 8 warps: where a multiprocessor has one
+//                 block, they hide the latency
 //
 // Limited by the arithmetic units for large batches: an addition and a comparison go with each value fetched. For single images by
 // the latency of a step and of handing over parts.
 // nvrtc: --gpu-architecture=compute_80
 #include "conv_tile.cuh"
 
+// ANCHOR: kernel
 struct Wide {
     static constexpr int BM = 64, BN = 128;              // output channels and pixels per block
     static constexpr int WM = 32, WN = 64, LANES_Y = 4;  // per warp, and its lanes down
@@ -57,3 +58,4 @@ CONV_KERNEL(conv_64x64_any, 4, Square, false)
 CONV_KERNEL(conv_64x128_async, 2, WideAsync, false)
 CONV_KERNEL(conv_64x64_async, 2, SquareAsync, false)
 CONV_KERNEL(conv_32x64_async, 4, SmallAsync, false)
+// ANCHOR_END: kernel

@@ -23,7 +23,7 @@ constexpr int PLACES = 16, THREADS = 256;
 constexpr int U = CHANNELS * PLACES * OUTPUTS, V = CHANNELS * PLACES * TILES;
 constexpr int M_ROW = TILES + 4;  // 4 floats after each row of M
 constexpr int SHARED = 2 * (U + V) * sizeof(float);  // bytes per block: two stages of U and V
-static_assert(PLACES * OUTPUTS / 2 * M_ROW <= 2 * (U + V), "half of M must fit where U and V were");
+static_assert(PLACES * OUTPUTS / 2 * M_ROW * sizeof(float) <= SHARED, "half of M must fit where U and V were");
 
 // The weights' transform, U [tiles of OUTPUTS][channels in whole steps][16][OUTPUTS], zeros beyond the last.
 // ANCHOR: weights
@@ -221,13 +221,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             to[conv.out_width + 1] = quad.w + add;
         }
     };
-    if (gridDim.y > 1) {
-        add_parts<THREADS, 8>(parts, arrived, [&](int at) { return quads[at]; }, finish);
-    } else {
+    if (gridDim.y > 1 && !add_parts<THREADS>(parts, arrived, quads)) {
+        return;  // the tile's last block will write it
+    }
 #pragma unroll
-        for (int at = 0; at < 8; at++) {
-            finish(at, quads[at]);
-        }
+    for (int at = 0; at < 8; at++) {
+        finish(at, quads[at]);
     }
 }
 // ANCHOR_END: kernel

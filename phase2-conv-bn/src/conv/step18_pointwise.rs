@@ -1,4 +1,4 @@
-//! Step 12: a 1×1 window is a matrix product, with the input for its second matrix as it lies in memory.
+//! Step 18: a 1×1 window is a matrix product, with the input for its second matrix as it lies in memory.
 //!
 //! Hypothesis: without a window nothing has to be gathered, so a 1×1 convolution runs at the speed of a product of the same
 //! size; what remains to be lost is the sectors that a stride of 2 leaves half unused. Change: a GEMM of tiles of 64 × 64 and 8 × 4
@@ -9,12 +9,12 @@ use common::prelude::*;
 
 use super::{Algorithm, Call, Load, Step, unsupported};
 
-/// `kernels/conv_12_pointwise.cu`. It takes windows of 1×1 with any stride, one group, no padding.
+/// `kernels/conv_18_pointwise.cu`. It takes windows of 1×1 with any stride, one group, no padding.
 pub const STEP: Step = Step {
-    number: 12,
+    number: 18,
     name: "pointwise",
     idea: "1×1: a matrix product on the input as it lies",
-    source: kernel_source!("conv_12_pointwise"),
+    source: kernel_source!("conv_18_pointwise"),
     method: Load(|device, source| {
         let module = device.load(source)?;
         Ok(Box::new(Pointwise {

@@ -1,6 +1,6 @@
-//! Step 11: Winograd's F(2×2, 3×3), fused. Compute capability 8.0 and up, for `cp.async`.
+//! Step 17: Winograd's F(2×2, 3×3), fused. Compute capability 8.0 and up, for `cp.async`.
 //!
-//! Hypothesis: step 10 is limited by multiply-adds, so the way on is to need fewer: 16 for four outputs instead of 36, 2.25 times
+//! Hypothesis: step 16 is limited by multiply-adds, so the way on is to need fewer: 16 for four outputs instead of 36, 2.25 times
 //! less. The transforms cost additions, and would cost memory if U, V and M went there. Change: weights are transformed by a small
 //! kernel (16 values for 9), at each launch or once by [`Winograd::prepare`]; the input on its way into shared memory, and the
 //! output in there. Measured: the `conv` table of `cargo run -p phase5-bench`.
@@ -23,10 +23,10 @@ use super::{Algorithm, Call, Conv, Geometry, Load, Step, block_count, processors
 
 /// The step. It takes windows of 3×3 with stride 1, dilation 1 and one group.
 pub const STEP: Step = Step {
-    number: 11,
+    number: 17,
     name: "Winograd",
     idea: "four outputs of a 3×3 window for 16 multiplications instead of 36",
-    source: kernel_source!("conv_11_winograd"),
+    source: kernel_source!("conv_17_winograd"),
     method: Load(|device, source| Ok(Box::new(Winograd::load(device, source)?))),
 };
 
@@ -137,7 +137,7 @@ impl Winograd {
     /// [`Conv::launch`] with weights of [`Winograd::prepare`].
     ///
     /// # Errors
-    /// As [`Conv::launch`]; [`Error::Shape`] if `weight` has not the shape of what was prepared.
+    /// As [`Conv::launch`]; [`Error::Shape`] if `weight` does not have the shape of what was prepared.
     #[expect(clippy::too_many_arguments, reason = "those of `Conv::launch`, and what was prepared")]
     pub fn launch_prepared(
         &self,

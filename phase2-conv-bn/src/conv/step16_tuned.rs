@@ -1,9 +1,9 @@
-//! Step 10: the tile that fits. Compute capability 8.0 and up, for `cp.async`.
+//! Step 16: the tile that fits. Compute capability 8.0 and up, for `cp.async`.
 //!
-//! Hypothesis: 64 × 64 is small for large batches and large for single images, and where a multiprocessor has one block, four warps do
-//! not hide its latency. Change: the tile becomes a template (`conv_tile.cuh`) with five shapes, three of them with more stages, which
-//! `cp.async` fills; and what the GEMM ladder taught beside it: warp tiles, operands read ahead, weights by 16 bytes. A model of
-//! measured times picks a shape and its cuts. Measured: the `conv` table of `cargo run -p phase5-bench`.
+//! Hypothesis: a tile of 64 × 128 is right for large batches and too large for single images; where a multiprocessor has few blocks,
+//! eight warps and more stages hide the latency that four do not. Change: the tile becomes a template (`conv_tile.cuh`) with five
+//! shapes, two of them as in steps 12 and 13, three with `cp.async` as in steps 14 and 15; a model of measured times picks a shape and
+//! its cuts. Measured: the `conv` table of `cargo run -p phase5-bench`.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -15,10 +15,10 @@ use super::{Algorithm, Call, Conv, Geometry, Load, Step, block_count, processors
 
 /// The step. It takes windows of up to 16 × 15 taps.
 pub const STEP: Step = Step {
-    number: 10,
+    number: 16,
     name: "tuned tiles",
     idea: "the tile that fits, by a model of measured times",
-    source: kernel_source!("conv_10_tuned"),
+    source: kernel_source!("conv_16_tuned"),
     method: Load(|device, source| Ok(Box::new(ImplicitTiled::load(device, source)?))),
 };
 
@@ -47,7 +47,7 @@ const TAPS: usize = 16;
 #[derive(Clone, Copy, Debug)]
 struct Tile {
     name: &'static str,
-    /// The struct of `conv_10_tuned.cu` that has its sizes.
+    /// The struct of `conv_16_tuned.cu` that has its sizes.
     shape: &'static str,
     /// Output channels and pixels.
     size: [usize; 2],
@@ -56,17 +56,13 @@ struct Tile {
     cost: Cost,
 }
 
-const fn cost(step: f64, few: &'static [f64]) -> Cost {
-    Cost { step, few, whole: 1.0, cut: 3.7 }
-}
-
 #[rustfmt::skip] // a table
 static SHAPES: [Tile; 5] = [
-    Tile { name: TILES[0], shape: "Wide", size: [64, 128], vectors: true, cost: cost(0.85, &[1.35, 1.1]) },
-    Tile { name: TILES[1], shape: "Square", size: [64, 64], vectors: true, cost: cost(0.485, &[1.6, 1.17, 1.06]) },
-    Tile { name: TILES[2], shape: "WideAsync", size: [64, 128], vectors: false, cost: cost(0.9, &[1.3, 1.06, 1.05]) },
-    Tile { name: TILES[3], shape: "SquareAsync", size: [64, 64], vectors: false, cost: cost(0.575, &[1.44, 1.06, 1.06]) },
-    Tile { name: TILES[4], shape: "SmallAsync", size: [32, 64], vectors: false, cost: cost(0.31, &[1.87, 1.29, 1.04]) },
+    Tile { name: TILES[0], shape: "Wide", size: [64, 128], vectors: true, cost: Cost::WIDE },
+    Tile { name: TILES[1], shape: "Square", size: [64, 64], vectors: true, cost: Cost::SQUARE },
+    Tile { name: TILES[2], shape: "WideAsync", size: [64, 128], vectors: false, cost: Cost::WIDE_ASYNC },
+    Tile { name: TILES[3], shape: "SquareAsync", size: [64, 64], vectors: false, cost: Cost::of_steps(0.575, &[1.44, 1.06, 1.06]) },
+    Tile { name: TILES[4], shape: "SmallAsync", size: [32, 64], vectors: false, cost: Cost::of_steps(0.31, &[1.87, 1.29, 1.04]) },
 ];
 
 #[derive(Clone, Debug)]
