@@ -7,11 +7,13 @@
 //! | [`backends`] | what runs them: the CPU, two halfway houses, a device with a kernel for each layer |
 //! | [`layers`] | the kernels that phase 2 does not have, from pooling to attention |
 //! | [`data`] | sound, labelled images, names of classes |
+//! | [`digits`] | accuracy on real images: a narrow ResNet over handwritten digits |
 //! | [`commands`] | what `cargo run -p phase3-all-layers -- COMMAND` runs: classify, evaluate, reconstruct, video |
 
 pub mod backends;
 pub mod commands;
 pub mod data;
+pub mod digits;
 mod error;
 pub mod layers;
 pub mod models;

@@ -3,7 +3,8 @@
 
 use common::check::{Tolerance, assert_close};
 use common::device_test;
-use phase3_all_layers::data::digits::{self, Digits, Outcome};
+use phase3_all_layers::data::digits::{Digits, Outcome};
+use phase3_all_layers::digits;
 
 /// The same predictions one by one, the same accuracy, and logits within 1e-5 of the largest magnitude.
 #[track_caller]

@@ -1,16 +1,12 @@
-//! Accuracy on real, labelled images: a narrow ResNet over handwritten digits. Both come with the course, from
-//! `python/digits.py`; `assets/README.md` has the digits' authors and licence.
+//! Real, labelled images: handwritten digits, and what a network says of them. They come with the course, from `python/digits.py`;
+//! `assets/README.md` has their authors and licence. [`crate::digits`] has the network that was trained for them.
 
 use common::prelude::*;
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 
-use crate::backends::{Cpu, OnHost, Planned, Unfused, infer};
-use crate::models::resnet::{Config, ResNet};
-use crate::nn::Parameters;
-
-/// The network.
-pub const CONFIG: Config = Config { widths: [8, 16, 32, 64], blocks: [2; 4], classes: 10 };
+/// 0 to 9.
+pub const CLASSES: usize = 10;
 /// Images of a forward pass; the last one has those that are left.
 pub const BATCH: usize = 64;
 
@@ -21,16 +17,7 @@ const ENLARGED: usize = 4;
 /// The brightest a pixel can be.
 const WHITE: f32 = 16.0;
 
-static WEIGHTS: &[u8] = include_bytes!("../../assets/digits.safetensors");
 static TEST: &[u8] = include_bytes!("../../assets/digits-test.safetensors");
-
-/// The weights of the network, trained on other digits than those of [`Digits`].
-///
-/// # Errors
-/// As [`Parameters::from_bytes`].
-pub fn trained() -> Result<Parameters> {
-    Parameters::from_bytes("digits.safetensors", WEIGHTS, &CONFIG.shapes())
-}
 
 /// The test set.
 #[derive(Clone, Debug)]
@@ -58,9 +45,9 @@ impl Digits {
         };
         let images = tensor("images", Dtype::U8, &[SIDE, SIDE])?.data().to_vec();
         let labels = tensor("labels", Dtype::U8, &[])?.data().to_vec();
-        let logits = tensor("logits", Dtype::F32, &[CONFIG.classes])?;
+        let logits = tensor("logits", Dtype::F32, &[CLASSES])?;
         let logits: Vec<f32> = logits.data().as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
-        if images.len() != labels.len() * SIDE * SIDE || logits.len() != labels.len() * CONFIG.classes {
+        if images.len() != labels.len() * SIDE * SIDE || logits.len() != labels.len() * CLASSES {
             return Err(wrong("it does not have as many images and logits as labels".to_owned()));
         }
         Ok(Digits { images, labels, logits })
@@ -71,7 +58,7 @@ impl Digits {
         &self.labels
     }
 
-    /// PyTorch's logits of the same network, \[N, 10\].
+    /// PyTorch's logits of the network that was trained for them, \[N, 10\].
     pub fn pytorchs_logits(&self) -> &[f32] {
         &self.logits
     }
@@ -101,7 +88,7 @@ impl Digits {
 }
 
 /// The shape of what the network sees of `count` images.
-fn input(count: usize) -> [usize; 4] {
+pub fn input(count: usize) -> [usize; 4] {
     [count, 3, SIDE * ENLARGED, SIDE * ENLARGED]
 }
 
@@ -119,33 +106,10 @@ pub struct Outcome {
 impl Outcome {
     /// The outcome of these logits.
     pub fn new(logits: Vec<f32>, labels: &[u8]) -> Outcome {
-        let predictions: Vec<u8> = logits.chunks(CONFIG.classes).map(likeliest).collect();
+        let predictions: Vec<u8> = logits.chunks(CLASSES).map(likeliest).collect();
         let right = predictions.iter().zip(labels).filter(|(prediction, label)| prediction == label).count();
         Outcome { accuracy: right as f64 / labels.len() as f64, predictions, logits }
     }
-}
-
-/// The network over the test set, on the CPU.
-///
-/// # Errors
-/// As [`Digits::built_in`], [`trained`] and [`OnHost::infer`].
-pub fn evaluate_on_cpu() -> Result<Outcome> {
-    let cpu = Cpu::new();
-    let network = ResNet::load(&cpu, CONFIG, &trained()?)?;
-    Digits::built_in()?.evaluate(|images| cpu.infer(&network, images))
-}
-
-/// The network over the test set, all layers on `device`.
-///
-/// # Errors
-/// As [`Digits::built_in`], [`trained`], [`ResNet::load`] and [`Planned::infer`].
-pub fn evaluate_on(device: &Device) -> Result<Outcome> {
-    let (stream, network) = (device.stream(), ResNet::load(&Unfused::new(device), CONFIG, &trained()?)?);
-    let mut planned = Planned::new(device, &network, &input(BATCH))?;
-    Digits::built_in()?.evaluate(|images| match images.shape()[0] {
-        BATCH => planned.infer(&stream, images),
-        _ => infer(&stream, &network, images),
-    })
 }
 
 /// As PyTorch's `argmax`, for which NaN is larger than every number.

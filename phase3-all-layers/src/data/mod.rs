@@ -4,7 +4,7 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`audio`] | from a WAV file to the autoencoder's input |
-//! | [`digits`] | accuracy on real images: a narrow ResNet over handwritten digits |
+//! | [`digits`] | handwritten digits with their labels, and what a network says of them |
 //! | [`imagenet`] | the names of ImageNet's classes |
 
 pub mod audio;
