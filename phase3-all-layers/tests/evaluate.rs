@@ -16,6 +16,7 @@ use phase3_all_layers::commands::classify::logits;
 use phase3_all_layers::commands::evaluate::{Evaluation, Options, evaluate};
 use phase3_all_layers::models::resnet::{Config, ResNet};
 use phase3_all_layers::nn::Parameters;
+use safetensors::tensor::{Dtype, TensorView};
 
 const NARROW: Config = Config { widths: [4, 4, 6, 8], blocks: [1; 4], classes: 7 };
 const SEED: u64 = 1;
@@ -94,27 +95,66 @@ fn a_limit_takes_photos_from_the_whole_list() {
     }
 }
 
-/// A negative variance has no root; the network would call every photo class 0.
+/// The narrow network's weights in a `.safetensors` file, with `value` everywhere in one tensor.
+fn weights_with(path: &Path, changed: &str, value: f32) -> Parameters {
+    let bytes_of = |values: &[f32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
+    let parameters = NARROW.seeded(SEED);
+    assert!(parameters.iter().any(|(name, _)| name == changed));
+    let tensors: Vec<(String, Vec<usize>, Vec<u8>)> = parameters
+        .iter()
+        .map(|(name, tensor)| {
+            let values = if name == changed { &vec![value; tensor.len()] } else { tensor.as_slice().unwrap() };
+            (name.to_owned(), tensor.shape().to_vec(), bytes_of(values))
+        })
+        .collect();
+    let views = tensors
+        .iter()
+        .map(|(name, shape, bytes)| (name.as_str(), TensorView::new(Dtype::F32, shape.clone(), bytes).unwrap()));
+    safetensors::serialize_to_file(views, None, path).unwrap();
+    Parameters::open(path, &NARROW.shapes()).unwrap()
+}
+
+/// A negative variance has no root, and sums of large products overflow; the network would call every photo class 0. Both happen in
+/// the middle of a block.
 #[test]
 fn weights_that_give_nan_are_an_error_with_the_layer() {
-    let (device, dir) = (Device::sim(), folder());
-    let sound = NARROW.seeded(SEED);
-    let broken = sound.iter().map(|(name, tensor)| {
-        let values = match name {
-            "layer2.0.bn1.running_var" => vec![-1.0; tensor.len()],
-            _ => tensor.as_slice().unwrap().to_vec(),
-        };
-        (name.to_owned(), Tensor::from_vec(tensor.shape(), values).unwrap())
-    });
-    let broken = Parameters::new(broken.collect::<Vec<_>>());
-    let is_named = |error: Error| {
-        let says = "computed on the CPU, `layer2.0` is the first layer whose output holds NaN";
-        assert!(matches!(error, Error::NonFinite { .. }) && error.to_string().ends_with(says), "{error}");
-    };
-    is_named(evaluate(&device, NARROW, &broken, dir.path(), options(2, None)).unwrap_err());
+    let (device, dir, weights) = (Device::sim(), folder(), tempfile::tempdir().unwrap());
     let photos = [Photo::built_in()];
-    is_named(logits(&device, NARROW, &broken, &photos, &Progress::new(3, "")).unwrap_err());
-    assert!(logits(&device, NARROW, &sound, &photos, &Progress::new(3, "")).is_ok());
+    for (tensor, value, layer) in [
+        ("layer2.0.bn1.running_var", -1.0, "layer2.0.bn1"),
+        ("layer3.0.conv2.weight", 3e38, "layer3.0.conv2"),
+        ("layer4.0.downsample.1.running_var", -1.0, "layer4.0.downsample.1"),
+    ] {
+        let broken = weights_with(&weights.path().join("broken.safetensors"), tensor, value);
+        let is_named = |error: Error| {
+            let says = format!("computed on the CPU, `{layer}` is the first layer whose output holds ");
+            assert!(matches!(error, Error::NonFinite { .. }) && error.to_string().contains(&says), "{error}");
+        };
+        is_named(evaluate(&device, NARROW, &broken, dir.path(), options(2, None)).unwrap_err());
+        is_named(logits(&device, NARROW, &broken, &photos, &Progress::new(3, "")).unwrap_err());
+    }
+    assert!(logits(&device, NARROW, &NARROW.seeded(SEED), &photos, &Progress::new(3, "")).is_ok());
+}
+
+#[test]
+fn every_layer_is_observed_by_its_name_in_its_order() {
+    let cpu = Cpu::new();
+    let network = ResNet::load(&cpu, NARROW, &NARROW.seeded(SEED)).unwrap();
+    let (images, mut seen) = (Tensor::random(&[1, 3, 32, 32], 1), Vec::new());
+    let logits = cpu.observe_layers(&network, &images, |name, _| seen.push(name.to_owned())).unwrap();
+    assert_eq!(logits.as_slice().unwrap(), cpu.infer(&network, &images).unwrap().as_slice().unwrap());
+    let names =
+        |scope: &str, names: &str| -> Vec<String> { names.split(' ').map(|name| format!("{scope}{name}")).collect() };
+    let smaller = "conv1 bn1 relu conv2 bn2 downsample.0 downsample.1 add relu";
+    let expected = [
+        names("", "conv1 bn1 relu maxpool"),
+        names("layer1.0.", "conv1 bn1 relu conv2 bn2 add relu"),
+        names("layer2.0.", smaller),
+        names("layer3.0.", smaller),
+        names("layer4.0.", smaller),
+        names("", "avgpool fc"),
+    ];
+    assert_eq!(seen, expected.concat());
 }
 
 #[test]

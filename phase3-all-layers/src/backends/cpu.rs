@@ -9,7 +9,7 @@ use common::reference::{self, BatchNorm, LayerNorm};
 use rayon::ThreadPool;
 
 use super::Shared;
-use crate::nn::{Backend, Module, Operation, Value, second};
+use crate::nn::{Backend, Grain, Module, Operation, Value, second};
 
 /// The layers on the CPU, and what each kind took.
 #[derive(Debug, Default)]
@@ -73,12 +73,35 @@ pub trait OnHost: Backend<Pass = Self, Made = Tensor> + Sync {
         x: &Tensor,
         observe: impl FnMut(&str, &Tensor) + Send,
     ) -> Result<Tensor> {
-        let observe = Mutex::new(observe);
-        let observe = |name: &str, y: &Tensor| observe.lock().unwrap_or_else(PoisonError::into_inner)(name, y);
-        // By a thread of the pool: handing each layer to it, and waiting for it, costs a small layer more than its work.
-        let y = rayon::scope(|_| module.forward(Value::given(self, x).observed_by(&observe))?.own())?;
-        if y.is_on_device() { y.to_host() } else { Ok(y) }
+        observed(self, module, x, Grain::Block, observe)
     }
+
+    /// [`OnHost::infer`], where `observe` is told the name and the output of each layer.
+    ///
+    /// # Errors
+    /// As there.
+    fn observe_layers(
+        &self,
+        module: &(impl Module<Self> + Sync),
+        x: &Tensor,
+        observe: impl FnMut(&str, &Tensor) + Send,
+    ) -> Result<Tensor> {
+        observed(self, module, x, Grain::Layer, observe)
+    }
+}
+
+fn observed<B: OnHost>(
+    backend: &B,
+    module: &(impl Module<B> + Sync),
+    x: &Tensor,
+    by: Grain,
+    observe: impl FnMut(&str, &Tensor) + Send,
+) -> Result<Tensor> {
+    let observe = Mutex::new(observe);
+    let observe = |name: &str, y: &Tensor| observe.lock().unwrap_or_else(PoisonError::into_inner)(name, y);
+    // By a thread of the pool: handing each layer to it, and waiting for it, costs a small layer more than its work.
+    let y = rayon::scope(|_| module.forward(Value::given(backend, x).observed_by(by, &observe))?.own())?;
+    if y.is_on_device() { y.to_host() } else { Ok(y) }
 }
 
 impl OnHost for Cpu {}

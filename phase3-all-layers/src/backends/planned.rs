@@ -6,7 +6,7 @@ use common::prelude::*;
 
 use super::device::Unfused;
 use super::workspace::{Share, Workspace};
-use crate::nn::{Module, Value};
+use crate::nn::{Grain, Module, Value};
 
 /// One pass over `x` from the host, and the result there; for more than one of a shape there is [`Planned`].
 ///
@@ -59,7 +59,7 @@ impl<'a, M: Module<Unfused>> Planned<'a, M> {
         let observe = Mutex::new(observe);
         let observe = |name: &str, y: &Tensor| observe.lock().unwrap_or_else(PoisonError::into_inner)(name, y);
         self.workspace.run(stream, |pass| {
-            let y = self.module.forward(Value::given(pass, &self.input).observed_by(&observe))?;
+            let y = self.module.forward(Value::given(pass, &self.input).observed_by(Grain::Block, &observe))?;
             Tensor::from_vec(y.shape(), stream.clone_dtoh(y.buffer()?)?)
         })
     }

@@ -75,7 +75,7 @@ pub fn logits(
     let logits = infer(&device.stream(), &network, &images)?.into_vec()?;
     require_finite("ResNet", &logits, |first| {
         let cpu = Cpu::new();
-        cpu.observe(&ResNet::load(&cpu, config, parameters)?, &images, |layer, output| first.see(layer, output))
+        cpu.observe_layers(&ResNet::load(&cpu, config, parameters)?, &images, |layer, output| first.see(layer, output))
     })?;
     Ok(logits)
 }

@@ -125,7 +125,9 @@ pub fn evaluate(
             let logits = passes.logits(&images)?;
             require_finite("the network", &logits, |first| {
                 let cpu = Cpu::new();
-                cpu.observe(&ResNet::load(&cpu, config, parameters)?, &images, |layer, output| first.see(layer, output))
+                cpu.observe_layers(&ResNet::load(&cpu, config, parameters)?, &images, |layer, output| {
+                    first.see(layer, output)
+                })
             })?;
             for (class, logits) in classes.into_iter().zip(logits.chunks(config.classes)) {
                 let place = place(logits, class);

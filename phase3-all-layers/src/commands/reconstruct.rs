@@ -59,7 +59,7 @@ pub fn reconstruct(
         require_finite("the autoencoder", y.as_slice()?, |first| {
             let cpu = Cpu::new();
             let model = Autoencoder::load(&cpu, config, &parameters)?;
-            cpu.observe(&model, &config.slices(x)?, |stage, output| first.see(stage, output))
+            cpu.observe_layers(&model, &config.slices(x)?, |layer, output| first.see(layer, output))
         })?;
         Ok(y)
     })?;

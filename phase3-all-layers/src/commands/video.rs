@@ -202,7 +202,7 @@ pub fn generate(
             let time = Tensor::full(&[1], timesteps(steps).next().unwrap_or_default() as f32);
             let cpu = Cpu::new();
             let network = UNet::load(&cpu, config, parameters)?;
-            cpu.observe(&network.at(time), &joined, |layer, output| first.see(layer, output))
+            cpu.observe_layers(&network.at(time), &joined, |layer, output| first.see(layer, output))
         })?;
         made.push(latent);
     }

@@ -178,12 +178,12 @@ impl<B: Backend> StageLayers<B> {
         let linear = |name| Layer::linear(&scope.sub(name), inputs, outputs);
         let norm_linear_gelu = |norm, name| {
             let norm = Layer::layer_norm(&scope.sub(norm), inputs)?;
-            Ok::<_, Error>(vec![norm, linear(name)?, Layer::new(scope, Operation::Gelu)?])
+            Ok::<_, Error>(vec![norm, linear(name)?, Layer::new(&scope.sub(name), Operation::Gelu)?])
         };
         // G, which two stages share.
         let product = |transposed| {
             let rows = scope.weight("basis", &[config.latent, config.combined()])?;
-            Layer::new(scope, Operation::Basis { rows, transposed })
+            Layer::new(&scope.sub(stage.name()), Operation::Basis { rows, transposed })
         };
         let layers = match stage {
             Stage::SliceEncoding => norm_linear_gelu("slice_norm", "slice_encoder")?,

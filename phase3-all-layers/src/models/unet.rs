@@ -268,9 +268,9 @@ impl<B: Backend> UNet<B> {
             Layer::conv2d_with_bias(scope, [outputs, inputs, 3, 3], same_size(3, stride))
         };
         let time = [
-            Layer::new(scope, Operation::TimestepEmbedding { channels })?,
+            Layer::new(&scope.sub("time"), Operation::TimestepEmbedding { channels })?,
             Layer::linear(&scope.sub("time").sub(0), channels, embedding)?,
-            Layer::new(scope, Operation::Silu)?,
+            Layer::new(&scope.sub("time"), Operation::Silu)?,
             Layer::linear(&scope.sub("time").sub(2), embedding, embedding)?,
         ];
         let input = conv(&scope.sub("input"), INPUTS, channels, 1)?;
@@ -303,7 +303,7 @@ impl<B: Backend> UNet<B> {
         let attention = |j| AttentionBlock::new(&block(j), now, config.heads);
         let middle = (residual(0)?, [attention(1)?, attention(2)?, attention(3)?], residual(4)?);
 
-        let concatenate = Layer::new(scope, Operation::Concatenate)?;
+        let concatenate = Layer::new(&scope.sub("up"), Operation::Concatenate)?;
         let mut kept = kept.into_iter().rev();
         let mut up = Vec::new();
         for (k, width) in widths.into_iter().rev().enumerate() {
@@ -325,7 +325,7 @@ impl<B: Backend> UNet<B> {
 
         let output = [
             Layer::batch_norm(&scope.sub("output_norm"), channels)?,
-            Layer::new(scope, Operation::Silu)?,
+            Layer::new(&scope.sub("output"), Operation::Silu)?,
             conv(&scope.sub("output"), channels, LATENTS, 1)?,
         ];
         Ok(UNet { time, input, down, middle, concatenate, up, output })
@@ -385,7 +385,7 @@ pub struct AtSteps<'a, B: Backend> {
 
 impl<B: Backend> Module<B> for AtSteps<'_, B> {
     fn forward<'p>(&'p self, x: Value<'p, B>) -> Result<Value<'p, B>> {
-        let steps = Value::given(x.pass(), &self.steps);
+        let steps = x.beside(&self.steps);
         self.network.forward(x, steps)
     }
 }

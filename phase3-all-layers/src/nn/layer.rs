@@ -8,6 +8,7 @@ use super::{Backend, EPS, Module, Operation, Scope, Value, second};
 /// An operation, or a chain of them, that a backend has made ready.
 #[derive(Debug)]
 pub struct Layer<B: Backend> {
+    name: String,
     parts: Vec<Part<B>>,
 }
 
@@ -18,30 +19,42 @@ struct Part<B: Backend> {
 }
 
 impl<B: Backend> Layer<B> {
-    /// Makes an operation ready.
+    /// Makes an operation ready. The layer is called after the scope and the operation's kind: `layer1.0.relu`.
     ///
     /// # Errors
     /// As [`Backend::load`].
     pub fn new(scope: &Scope<'_, B>, operation: Operation) -> Result<Self> {
-        Layer::load(scope.backend(), vec![operation])
+        let scope = scope.sub(operation.kind().to_lowercase());
+        Layer::named(&scope, operation)
     }
 
-    /// Makes operations ready that follow each other.
+    /// Makes an operation ready whose parameters are those of the scope. The layer has its name: `layer1.0.conv1`.
+    fn named(scope: &Scope<'_, B>, operation: Operation) -> Result<Self> {
+        Ok(Layer { name: scope.name().to_owned(), ..Layer::load(scope.backend(), vec![operation])? })
+    }
+
+    /// Makes operations ready that follow each other. The layer is called after their kinds.
     ///
     /// # Errors
     /// As [`Backend::load_chain`].
     pub fn load(backend: &B, operations: Vec<Operation>) -> Result<Self> {
+        let name = operations.iter().map(Operation::kind).collect::<Vec<_>>().join(" + ");
         if operations.len() > 1
             && let Some(layer) = backend.load_chain(&operations)?
         {
             let takes_two = operations.iter().any(Operation::takes_two);
-            return Ok(Layer { parts: vec![Part { layer, takes_two }] });
+            return Ok(Layer { name, parts: vec![Part { layer, takes_two }] });
         }
         let part = |operation: Operation| {
             let takes_two = operation.takes_two();
             Ok(Part { layer: backend.load(operation)?, takes_two })
         };
-        Ok(Layer { parts: operations.into_iter().map(part).collect::<Result<_>>()? })
+        Ok(Layer { name, parts: operations.into_iter().map(part).collect::<Result<_>>()? })
+    }
+
+    /// What observers and errors call it.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// A convolution with `weight` of this shape, \[K, C / groups, R, S\], and no bias.
@@ -50,7 +63,7 @@ impl<B: Backend> Layer<B> {
     /// As [`Scope::weight`] and [`Backend::load`].
     pub fn conv2d(scope: &Scope<'_, B>, weight: [usize; 4], params: Conv2dParams) -> Result<Self> {
         let weight = scope.weight("weight", &weight)?;
-        Layer::new(scope, Operation::Conv2d { weight, bias: None, params })
+        Layer::named(scope, Operation::Conv2d { weight, bias: None, params })
     }
 
     /// The same with a `bias` \[K\].
@@ -59,7 +72,7 @@ impl<B: Backend> Layer<B> {
     /// As [`Layer::conv2d`].
     pub fn conv2d_with_bias(scope: &Scope<'_, B>, weight: [usize; 4], params: Conv2dParams) -> Result<Self> {
         let (weight, bias) = (scope.weight("weight", &weight)?, Some(scope.weight("bias", &weight[..1])?));
-        Layer::new(scope, Operation::Conv2d { weight, bias, params })
+        Layer::named(scope, Operation::Conv2d { weight, bias, params })
     }
 
     /// BatchNorm with running statistics: `weight`, `bias`, `running_mean` and `running_var`.
@@ -70,7 +83,7 @@ impl<B: Backend> Layer<B> {
         let part = |name| scope.weight(name, &[channels]);
         let (weight, bias) = (part("weight")?, part("bias")?);
         let (mean, variance) = (part("running_mean")?, part("running_var")?);
-        Layer::new(scope, Operation::BatchNorm { weight, bias, mean, variance, eps: EPS })
+        Layer::named(scope, Operation::BatchNorm { weight, bias, mean, variance, eps: EPS })
     }
 
     /// LayerNorm over rows of this length: `weight` and `bias`.
@@ -79,7 +92,7 @@ impl<B: Backend> Layer<B> {
     /// As [`Layer::conv2d`].
     pub fn layer_norm(scope: &Scope<'_, B>, columns: usize) -> Result<Self> {
         let (weight, bias) = (scope.weight("weight", &[columns])?, scope.weight("bias", &[columns])?);
-        Layer::new(scope, Operation::LayerNorm { weight, bias, eps: EPS })
+        Layer::named(scope, Operation::LayerNorm { weight, bias, eps: EPS })
     }
 
     /// A linear layer: `weight` \[outputs, inputs\] and `bias`.
@@ -88,7 +101,7 @@ impl<B: Backend> Layer<B> {
     /// As [`Layer::conv2d`].
     pub fn linear(scope: &Scope<'_, B>, inputs: usize, outputs: usize) -> Result<Self> {
         let (weight, bias) = (scope.weight("weight", &[outputs, inputs])?, scope.weight("bias", &[outputs])?);
-        Layer::new(scope, Operation::Linear { weight, bias })
+        Layer::named(scope, Operation::Linear { weight, bias })
     }
 
     /// The layer on two values.
@@ -100,11 +113,12 @@ impl<B: Backend> Layer<B> {
     }
 
     pub(super) fn run<'p>(&'p self, mut x: Value<'p, B>, mut with: Option<Value<'p, B>>) -> Result<Value<'p, B>> {
-        let (pass, observer) = (x.pass(), x.observer());
+        let (pass, observed) = (x.pass(), x.observed());
         for Part { layer, takes_two } in &self.parts {
             let with = if *takes_two { Some(second(with.take())?) } else { None };
-            x = Value::of(pass, observer, B::run(layer, x, with)?);
+            x = Value::of(pass, observed, B::run(layer, x, with)?);
         }
+        x.observe_layer(&self.name);
         Ok(x)
     }
 }

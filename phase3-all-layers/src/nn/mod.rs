@@ -37,7 +37,7 @@ pub use layer::Layer;
 pub use operation::{Operation, second};
 pub use parameters::Parameters;
 pub use scope::{Scope, shapes};
-pub use value::{Observer, Value};
+pub use value::{Grain, Observer, Value};
 
 use std::borrow::BorrowMut;
 use std::fmt::Debug;

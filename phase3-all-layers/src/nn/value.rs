@@ -9,8 +9,24 @@ use common::prelude::*;
 
 use super::Backend;
 
-/// Is told the name of a block and its output.
+/// Is told the name of a block or of a layer, and its output.
 pub type Observer<'p> = &'p (dyn Fn(&str, &Tensor) + Sync);
+
+/// Who is told of what.
+#[derive(Clone, Copy)]
+pub(super) struct Observed<'p> {
+    observer: Observer<'p>,
+    by: Grain,
+}
+
+/// What an observer is told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grain {
+    /// The output of each block that a model names.
+    Block,
+    /// The output of every layer, by its [`super::Layer::name`], in the order in which they run.
+    Layer,
+}
 
 /// A tensor on its way through a network, in a forward pass of a backend.
 ///
@@ -20,7 +36,7 @@ pub type Observer<'p> = &'p (dyn Fn(&str, &Tensor) + Sync);
 pub struct Value<'p, B: Backend> {
     home: Home<'p, B::Made>,
     pass: &'p B::Pass,
-    observer: Option<Observer<'p>>,
+    observed: Option<Observed<'p>>,
 }
 
 enum Home<'p, T> {
@@ -33,28 +49,34 @@ enum Home<'p, T> {
 impl<'p, B: Backend> Value<'p, B> {
     /// An input of a network.
     pub fn given(pass: &'p B::Pass, tensor: &'p Tensor) -> Self {
-        Value { home: Home::Given(tensor), pass, observer: None }
+        Value { home: Home::Given(tensor), pass, observed: None }
     }
 
     /// A result.
     pub fn made(pass: &'p B::Pass, result: B::Made) -> Self {
-        Value { home: Home::Made(Rc::new(result)), pass, observer: None }
+        Value { home: Home::Made(Rc::new(result)), pass, observed: None }
     }
 
-    /// The same value, whose descendants `observer` is told of.
+    /// Another input of the network, in the pass of this value and with the same observer.
     #[must_use]
-    pub fn observed_by(self, observer: Observer<'p>) -> Self {
-        Value { observer: Some(observer), ..self }
+    pub fn beside(&self, tensor: &'p Tensor) -> Self {
+        Value { observed: self.observed, ..Value::given(self.pass, tensor) }
+    }
+
+    /// The same value; `observer` is told of what is made on the way from here.
+    #[must_use]
+    pub fn observed_by(self, by: Grain, observer: Observer<'p>) -> Self {
+        Value { observed: Some(Observed { observer, by }), ..self }
     }
 
     /// A result in the pass of this value, with the same observer.
     #[must_use]
     pub fn next(&self, result: B::Made) -> Self {
-        Value::of(self.pass, self.observer, result)
+        Value::of(self.pass, self.observed, result)
     }
 
-    pub(super) fn of(pass: &'p B::Pass, observer: Option<Observer<'p>>, result: B::Made) -> Self {
-        Value { observer, ..Value::made(pass, result) }
+    pub(super) fn of(pass: &'p B::Pass, observed: Option<Observed<'p>>, result: B::Made) -> Self {
+        Value { observed, ..Value::made(pass, result) }
     }
 
     /// The pass.
@@ -62,8 +84,8 @@ impl<'p, B: Backend> Value<'p, B> {
         self.pass
     }
 
-    pub(super) fn observer(&self) -> Option<Observer<'p>> {
-        self.observer
+    pub(super) fn observed(&self) -> Option<Observed<'p>> {
+        self.observed
     }
 
     /// What a backend made it of; `None` if it is an input.
@@ -74,9 +96,20 @@ impl<'p, B: Backend> Value<'p, B> {
         }
     }
 
-    /// Tells the observer, if there is one, that this is the output of the block of this name.
+    /// Tells the observer of blocks, if there is one, that this is the output of the block of this name.
     pub fn observe(&self, name: &str) {
-        if let Some(observer) = self.observer {
+        self.tell(Grain::Block, name);
+    }
+
+    /// Tells the observer of layers, if there is one, that this is the output of the layer of this name.
+    pub(super) fn observe_layer(&self, name: &str) {
+        self.tell(Grain::Layer, name);
+    }
+
+    fn tell(&self, grain: Grain, name: &str) {
+        if let Some(Observed { observer, by }) = self.observed
+            && by == grain
+        {
             observer(name, self);
         }
     }
@@ -102,11 +135,11 @@ impl<'p, B: Backend> Value<'p, B> {
         }
         // Before the tensor is taken out of its place.
         Tensor::shape_only_of(self.shape(), self.element_type(), self.format())?.reshape(shape)?;
-        let (pass, observer) = (self.pass, self.observer);
+        let (pass, observed) = (self.pass, self.observed);
         let mut result = self.own()?;
         let tensor: &mut Tensor = result.borrow_mut();
         *tensor = std::mem::replace(tensor, Tensor::shape_only(&[0])).reshape(shape)?;
-        Ok(Value::of(pass, observer, result))
+        Ok(Value::of(pass, observed, result))
     }
 }
 
