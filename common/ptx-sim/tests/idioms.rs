@@ -139,6 +139,12 @@ fn counters_of_the_whole_grid() {
     let race = |line| [(FaultKind::GlobalRace, line)];
     passes("sets_then_adds", [4, 64], &[Zeros(1), int(200)]);
     finds("sets_to_zero_then_adds", [4, 64], &[Unwritten(1), int(200)], &race("if (i < n) atomicAdd(count, 1);"));
+    finds(
+        "sets_to_zero_before_a_barrier",
+        [4, 64],
+        &[Unwritten(1), int(200)],
+        &race("if (i < n) atomicAdd(count, 1);"),
+    );
     passes("single_pass_sum", [5, 64], &[Floats(320), Unwritten(5), Zeros(1), Unwritten(1)]);
     finds(
         "single_pass_sum_without_fence",

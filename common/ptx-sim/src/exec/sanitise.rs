@@ -317,6 +317,17 @@ impl Sanitiser {
         }
     }
 
+    /// The warps of a block wait for each other without end: some of their lanes for the rest of the warp.
+    pub(crate) fn stuck(&mut self, launch: &Launch<'_>, block: &Block) {
+        let Some(shadow) = &block.shadow else { return };
+        for (warp, known) in block.warps.iter().zip(&shadow.warps) {
+            for Arrival { pc, mask, .. } in known.arrivals.iter().filter(|arrival| warp.live & !arrival.mask != 0) {
+                let at = At { launch, block: block.index, warp: warp.number, pc: *pc };
+                self.report(at, apart(launch, block.index, warp, *pc, *mask));
+            }
+        }
+    }
+
     /// A block has come to its end.
     pub(crate) fn ended(&mut self, launch: &Launch<'_>, block: &Block) {
         self.undefined.forget(block.number);
@@ -476,8 +487,7 @@ impl Sanitiser {
                 if race.is_none() {
                     race = cell.iter().copied().find(|other| (writes || other[2] & WRITE != 0) && conflicts(*other));
                 }
-                let unpublished =
-                    |with: Record| with[2] & (WRITE | STRONG) == WRITE && !shadow.is_past(with, memory.since);
+                let unpublished = |with: Record| with[2] & (WRITE | STRONG) == WRITE && with[1] > memory.since;
                 if writes && strong && unpublished(cell[0]) {
                     *cell = [cell[0], record, NO_RECORD];
                 } else if writes {

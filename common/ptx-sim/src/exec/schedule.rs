@@ -231,6 +231,9 @@ fn work<M: Monitor>(launch: &Launch<'_>, queue: &Queue, monitor: &mut M) {
         if !matches!(outcome, Ok(Outcome::Yielded))
             && let Some(sanitiser) = monitor.sanitiser()
         {
+            if outcome.as_ref().is_err_and(|fault| fault.kind == FaultKind::BarrierDivergence) {
+                sanitiser.stuck(launch, &block);
+            }
             sanitiser.ended(launch, &block);
         }
         match outcome {

@@ -266,6 +266,13 @@ KERNEL sets_to_zero_then_adds(int* count, int n) {
     if (i < n) atomicAdd(count, 1);
 }
 
+KERNEL sets_to_zero_before_a_barrier(int* count, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i == 0) *count = 0;
+    __syncthreads();
+    if (i < n) atomicAdd(count, 1);
+}
+
 // Single-pass reduction as in NVIDIA's threadFenceReduction sample; the counter is reset for the next launch.
 KERNEL single_pass_sum(const float* in, volatile float* partial, unsigned* count, float* out) {
     __shared__ float warps[32];
