@@ -1,12 +1,13 @@
 //! Loads and stores.
 
-use super::address::addresses;
-use super::check::{Checked, find_first, for_parts};
+use super::address::{addresses, register_of};
+use super::check::{Checked, find, find_first, for_parts};
 use super::context::Context;
 use super::elements::{gather, scatter, shared_bytes};
 use super::monitor::Monitor;
-use super::place::{Kind, Reach};
-use super::rows::Rows;
+use super::place::{Kind, Place, Reach};
+use super::rows::{Rows, Shape};
+use super::sanitise::InOrder;
 use super::vector::{SharedWords, load_words, store_words};
 use crate::ir::*;
 use crate::lanes::lanes;
@@ -22,7 +23,7 @@ pub(crate) fn load<M: Monitor, const AVX2: bool>(
     access: &Access,
     mask: u32,
 ) -> Checked<()> {
-    if access.is_plain() && context.monitor.sanitiser().is_none() {
+    if access.is_plain() && passes(context, rows, access, mask, false) {
         let loaded = match access.address.space {
             MemSpace::Shared => {
                 let memory = SharedWords(shared_bytes(context.block));
@@ -42,6 +43,63 @@ pub(crate) fn load<M: Monitor, const AVX2: bool>(
         return Ok(());
     }
     load_any(context, rows, access, mask)
+}
+
+/// Whether the short way of an access of words needs no closer look: there is no sanitiser, or it has seen all.
+#[inline(always)]
+fn passes<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, access: &Access, mask: u32, write: bool) -> bool {
+    context.monitor.sanitiser().is_none() || seen_in_order(context, rows, access, mask, write)
+}
+
+/// Whether a sanitiser has seen the access, which is one of lanes in order.
+#[inline(never)]
+fn seen_in_order<M: Monitor>(
+    context: &mut Context<'_, '_, M>,
+    rows: Rows,
+    access: &Access,
+    mask: u32,
+    write: bool,
+) -> bool {
+    let Some((row, wide)) = register_of(&access.address) else { return false };
+    let count = u64::from(access.count);
+    let lanes: u32 = match rows.shape(row, wide) {
+        Shape::Same if !write => 32,
+        Shape::InOrder if count == 1 => 32,
+        Shape::Grouped if count == 1 && !write => 8,
+        _ => return false,
+    };
+    let mut fresh = true;
+    for lane in (0..32).step_by(lanes as usize) {
+        let here = mask >> lane & u32::MAX >> (32 - lanes);
+        if here == 0 {
+            continue;
+        }
+        let address = |lane| rows.lane_of(row, wide, lane).wrapping_add(access.address.offset as u64);
+        let (address, next) = (address(lane), address(lane + 1));
+        let same = address == next;
+        let (place, base, length) = match access.address.space {
+            MemSpace::Shared => (Place::Shared, 0, context.block.shared_bytes),
+            MemSpace::Global => match find(context.warp, context.launch, address) {
+                Some(found) if !(write && found.role == Role::Constant) => {
+                    (Place::Allocation(found), found.base, found.bytes)
+                }
+                _ => return false,
+            },
+            _ => return false,
+        };
+        let offset = address.wrapping_sub(base);
+        let (bytes, align) = if same { (4 * count, 4 * count) } else { (4 * u64::from(lanes), 4) };
+        if offset >= length || length - offset < bytes || !offset.is_multiple_of(align) {
+            return false;
+        }
+        let at = context.at();
+        let access = InOrder { lane, lanes, mask: here, offset, count, same, write, fresh };
+        if !context.monitor.sanitiser().is_some_and(|sanitiser| sanitiser.pass(context.block, at, place, &access)) {
+            return false;
+        }
+        fresh = false;
+    }
+    true
 }
 
 /// Loads a kernel's parameter, the same for all lanes; false if the address is not fixed, or wrong.
@@ -109,7 +167,7 @@ pub(crate) fn store<M: Monitor, const AVX2: bool>(
     access: &Access,
     mask: u32,
 ) -> Checked<()> {
-    if access.is_plain() && context.monitor.sanitiser().is_none() {
+    if access.is_plain() && passes(context, rows, access, mask, true) {
         let stored = match access.address.space {
             MemSpace::Shared => {
                 let memory = SharedWords(shared_bytes(context.block));

@@ -33,6 +33,7 @@ mod elements;
 mod handover;
 mod interpret;
 mod launch;
+mod lines;
 mod load_store;
 mod local;
 mod malloc;

@@ -29,6 +29,7 @@ use super::block::Block;
 use super::clock::join;
 use super::handover::{Acquired, Giver, Handover, Handovers};
 use super::launch::{At, Launch};
+use super::lines::LINE;
 use super::place::{Kind, Part, Place, Reach};
 use super::problem::{Earlier, Problem};
 use super::scene::Scene;
@@ -77,6 +78,25 @@ impl Visit<'_> {
     fn offsets(&self) -> [u64; 32] {
         each(|lane| self.addresses[lane].wrapping_sub(self.part.base))
     }
+}
+
+/// A plain access of words by lanes that are in order.
+#[derive(Clone, Copy)]
+pub(crate) struct InOrder {
+    /// The first of the lanes, and their number.
+    pub lane: usize,
+    pub lanes: u32,
+    /// Those that take part, counted from the first.
+    pub mask: u32,
+    /// Of the first lane, from where the place begins.
+    pub offset: u64,
+    /// Words of each lane.
+    pub count: u64,
+    /// All lanes access one place; otherwise each the next word.
+    pub same: bool,
+    pub write: bool,
+    /// It is the first of its instruction.
+    pub fresh: bool,
 }
 
 /// Finds and collects what a launch does wrong.
@@ -340,6 +360,66 @@ impl Sanitiser {
         shadow.places.iter().for_each(|place| self.handovers.forget(*place));
     }
 
+    /// Looks at a plain access of words of a whole allocation or of shared memory by lanes that are in order: all at one
+    /// place, or each at the next word. False if it takes a closer look ([`Self::inspect`]).
+    #[inline(always)]
+    pub(crate) fn pass(&mut self, block: &mut Block, at: At<'_>, place: Place<'_>, access: &InOrder) -> bool {
+        if access.fresh {
+            self.tick();
+        }
+        let InOrder { offset, count, same, lane, lanes, mask, write, .. } = *access;
+        let Some(shadow) = &mut block.shadow else { return false };
+        shadow.begin(self.now);
+        let bytes = if same { 4 * count } else { 4 * u64::from(lanes) };
+        let threads = [shadow.thread(at.warp, lane), mask];
+        let moment = [self.now, at.pc as u32];
+        let number = shadow.number();
+        match place {
+            Place::Shared => {
+                let around = self.variables.iter().find(|(_, end)| offset < *end);
+                if !around.is_some_and(|(start, end)| offset >= *start && offset + bytes <= *end) {
+                    return false;
+                }
+                let mut memory = std::mem::take(&mut shadow.memory);
+                let range = (offset, bytes);
+                let passed = if write {
+                    mask == u32::MAX && memory.write_in_order(shadow, number, offset, threads, moment)
+                } else if !all_set(|word| shadow.written[word as usize], range) {
+                    false
+                } else if same {
+                    memory.read_one(shadow, number, [offset, bytes], threads, moment)
+                } else {
+                    memory.read_in_order(shadow, number, offset, threads, moment)
+                };
+                shadow.memory = memory;
+                if passed && write {
+                    for_words(range, |word, bits| shadow.written[word as usize] |= bits);
+                }
+                passed
+            }
+            Place::Allocation(allocation) => {
+                let Some(written) = allocation.written() else { return false };
+                let range = (offset, bytes);
+                if !write && !all_set(|word| written.word(word), range) {
+                    return false;
+                }
+                let memory = self.global.entry(allocation.base).or_insert_with(|| Shadow::new(allocation.bytes));
+                let passed = if write {
+                    mask == u32::MAX && memory.write_in_order(shadow, number, offset, threads, moment)
+                } else if same {
+                    memory.read_one(shadow, number, [offset, bytes], threads, moment)
+                } else {
+                    memory.read_in_order(shadow, number, offset, threads, moment)
+                };
+                if passed && write {
+                    for_words(range, |word, bits| written.set_word(word, bits));
+                }
+                passed
+            }
+            Place::Local | Place::Param => false,
+        }
+    }
+
     /// Looks for the lanes of `mask` that read bytes which were never written. What a load puts into registers is reported
     /// when it is used.
     fn check_written(
@@ -446,7 +526,11 @@ impl Sanitiser {
         }
         let Visit { at: At { warp, pc, .. }, reach, .. } = *visit;
         let offsets = visit.offsets();
-        memory.refine(reach.bytes);
+        memory.refine(shadow, reach.bytes);
+        let number = shadow.number();
+        for lane in lanes(mask) {
+            memory.spread(shadow, (offsets[lane] >> LINE) as usize);
+        }
         let strong = reach.order != Order::Weak;
         let (reads, writes) = (reach.reads(), reach.writes());
         let flags = if strong { STRONG } else { 0 }
@@ -531,6 +615,7 @@ impl Sanitiser {
                     found.push((lane, with));
                 }
             }
+            memory.note(offsets[lane], flags, self.now, number);
             if strong && writes {
                 self.hand_over(shadow, warp, lane, place(offsets[lane]), reach.order.releases());
             }
@@ -627,6 +712,7 @@ impl Sanitiser {
                 write[2] &= !PENDING;
             }
         }
+        shadow.memory.settle(to.into(), now);
     }
 
     /// The lanes of `group` met at a `__syncwarp`: each knows now what the others know.
@@ -797,6 +883,25 @@ impl Sanitiser {
             }
         }
     }
+}
+
+/// The words of 64 bits that `bytes` bits from `at` on lie in, and which of their bits.
+#[inline(always)]
+fn for_words((at, bytes): (u64, u64), mut action: impl FnMut(u64, u64)) {
+    let end = at + bytes;
+    for word in at / 64..end.div_ceil(64) {
+        let from = at.saturating_sub(word * 64);
+        let until = (end - word * 64).min(64);
+        action(word, bits_of(until) & !bits_of(from));
+    }
+}
+
+/// Whether all those bits are set.
+#[inline(always)]
+fn all_set(word: impl Fn(u64) -> u64, range: (u64, u64)) -> bool {
+    let mut all = true;
+    for_words(range, |at, bits| all &= !word(at) & bits == 0);
+    all
 }
 
 /// As many low bits as an access has bytes.

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::clock::SharedClock;
 use super::handover::{Acquired, Handover};
 use super::launch::Launch;
+use super::lines::{LINE, Line, Run, WORDS};
 
 /// Bytes of a cell where no smaller access has been seen.
 const CELL: u32 = 4;
@@ -36,17 +37,23 @@ pub(super) struct Shadow {
     /// Bytes of a cell are two to the power of this: 4, 2 or 1.
     pub(super) log: u32,
     pub(super) cells: Vec<Cell>,
+    /// What the cells of each line have in common.
+    lines: Vec<Line>,
     /// Records up to this moment are those of an earlier block.
     pub(super) since: u32,
 }
 
 impl Shadow {
     pub(super) fn new(bytes: u64) -> Self {
-        Self { log: CELL.ilog2(), cells: vec![[NO_RECORD; 3]; bytes.div_ceil(CELL.into()) as usize], since: 0 }
+        let cells = vec![[NO_RECORD; 3]; bytes.div_ceil(CELL.into()) as usize];
+        Self { log: CELL.ilog2(), cells, lines: vec![Line::default(); bytes.div_ceil(1 << LINE) as usize], since: 0 }
     }
 
     /// Makes cells small enough for an access of `bytes` bytes.
-    pub(super) fn refine(&mut self, bytes: u64) {
+    pub(super) fn refine(&mut self, shadow: &BlockShadow, bytes: u64) {
+        if !bytes.is_multiple_of(1 << self.log) {
+            (0..self.lines.len()).for_each(|line| self.spread(shadow, line));
+        }
         while !bytes.is_multiple_of(1 << self.log) {
             self.cells = self.cells.iter().flat_map(|cell| [*cell; 2]).collect();
             self.log -= 1;
@@ -74,6 +81,146 @@ pub(crate) struct BlockShadow {
     pub(super) gathering: HashMap<u32, usize>,
     /// Places in shared memory, and barriers, through which its threads hand over.
     pub(super) places: Vec<Handover>,
+}
+
+impl Shadow {
+    /// The runs of a plain access of the lanes of `mask`, the first at `offset`, to neighbouring words, by line. None where
+    /// cells are smaller than words.
+    #[inline(always)]
+    fn runs(&self, offset: u64, first_thread: u32, mask: u32) -> Option<[(usize, Run); 2]> {
+        if self.log != CELL.ilog2() {
+            return None;
+        }
+        let word = offset / u64::from(CELL);
+        let (line, skip) = ((word / WORDS) as usize, (word % WORDS) as u32);
+        let words = u64::from(mask) << skip;
+        let first = first_thread.wrapping_sub(skip);
+        let run = |words: u64, first: u32| Run { first, words: words as u32 };
+        Some([(line, run(words, first)), (line + 1, run(words >> 32, first.wrapping_add(32)))])
+    }
+
+    /// Notes a plain read of neighbouring words by threads that follow on `first_thread`, if it races with nothing for sure.
+    #[inline(always)]
+    pub(super) fn read_in_order(
+        &mut self,
+        shadow: &BlockShadow,
+        number: u32,
+        offset: u64,
+        [first_thread, mask]: [u32; 2],
+        [now, pc]: [u32; 2],
+    ) -> bool {
+        let Some(runs) = self.runs(offset, first_thread, mask) else { return false };
+        let since = self.since;
+        let touched = || runs.iter().filter(|(_, run)| run.words != 0);
+        touched().all(|(line, _)| self.lines[*line].is_unwritten(shadow, number, since))
+            && touched().all(|(line, run)| self.lines[*line].read(shadow, since, *run, now, pc))
+    }
+
+    /// Notes a plain read of one place of up to 16 bytes by some of the threads that follow on `first_thread`, if it races
+    /// with nothing for sure.
+    #[inline(always)]
+    pub(super) fn read_one(
+        &mut self,
+        shadow: &BlockShadow,
+        number: u32,
+        [offset, bytes]: [u64; 2],
+        [first_thread, mask]: [u32; 2],
+        [now, pc]: [u32; 2],
+    ) -> bool {
+        let line = (offset >> LINE) as usize;
+        let since = self.since;
+        if self.log != CELL.ilog2() || !self.lines[line].is_unwritten(shadow, number, since) {
+            return false;
+        }
+        let rest = mask & (mask - 1);
+        let place = pc << FLAGS | READ;
+        let record = |lane: u32| [first_thread.wrapping_add(lane), now, place];
+        let first = (offset / u64::from(CELL)) as usize;
+        for [_, one, other] in &mut self.cells[first..first + (bytes / u64::from(CELL)) as usize] {
+            let free = |record: &Record| shadow.is_past(*record, since) || record[0].wrapping_sub(first_thread) < 32;
+            let second = if rest == 0 { mask } else { rest };
+            match (free(one), free(other)) {
+                (true, true) => {
+                    *one = record(mask.trailing_zeros());
+                    if rest != 0 {
+                        *other = record(second.trailing_zeros());
+                    }
+                }
+                (true, false) => *one = record(mask.trailing_zeros()),
+                (false, true) => *other = record(mask.trailing_zeros()),
+                // Readers of two warps know more than those of one, and a third adds nothing.
+                (false, false) if one[0].abs_diff(other[0]) < 32 => *other = record(mask.trailing_zeros()),
+                (false, false) => {}
+            }
+        }
+        self.lines[line].note(0, true, now, number, since);
+        true
+    }
+
+    /// Notes a plain write of neighbouring words by threads that follow on `first_thread`, if it races with nothing for sure.
+    #[inline(always)]
+    pub(super) fn write_in_order(
+        &mut self,
+        shadow: &BlockShadow,
+        number: u32,
+        offset: u64,
+        [first_thread, mask]: [u32; 2],
+        [now, pc]: [u32; 2],
+    ) -> bool {
+        let Some(runs) = self.runs(offset, first_thread, mask) else { return false };
+        let since = self.since;
+        let touched = || runs.iter().filter(|(_, run)| run.words != 0);
+        if !touched().all(|(line, run)| self.lines[*line].is_quiet(shadow, number, since, *run)) {
+            return false;
+        }
+        touched().for_each(|(line, run)| self.lines[*line].write(*run, now, number, since));
+        let start = (offset / u64::from(CELL)) as usize;
+        let place = pc << FLAGS | WRITE;
+        let count = (u32::BITS - mask.leading_zeros()) as usize;
+        for (lane, cell) in (0..).zip(&mut self.cells[start..start + count]) {
+            if mask >> lane & 1 == 1 {
+                *cell = [[first_thread.wrapping_add(lane), now, place], NO_RECORD, NO_RECORD];
+            }
+        }
+        true
+    }
+
+    /// Enters the readers that stand in a line's slots into its cells.
+    pub(super) fn spread(&mut self, shadow: &BlockShadow, line: usize) {
+        if !self.lines[line].has_readers() {
+            return;
+        }
+        let since = self.since;
+        let first = line << (LINE - self.log);
+        for (word, record) in self.lines[line].take_readers(shadow, since, READ) {
+            // Slots are filled only while cells are words.
+            let Some([_, one, other]) = self.cells.get_mut(first + word as usize) else { continue };
+            if shadow.is_past(*one, since) || one[0] == record[0] {
+                *one = record;
+            } else if shadow.is_past(*other, since) || other[0] == record[0] || one[0].abs_diff(other[0]) < 32 {
+                *other = record;
+            }
+        }
+    }
+
+    /// Notes that cells from `offset` on have been accessed.
+    #[inline(always)]
+    pub(super) fn note(&mut self, offset: u64, flags: u32, now: u32, number: u32) {
+        let since = self.since;
+        let only_read = flags & (PENDING | WRITE) == 0;
+        self.lines[(offset >> LINE) as usize].note(flags, only_read, now, number, since);
+    }
+
+    /// A copy to `offset` has been made.
+    pub(super) fn settle(&mut self, offset: u64, now: u32) {
+        let line = (offset >> LINE) as usize;
+        let cells = 1 << (LINE - self.log);
+        let first = line * cells;
+        let last = (first + cells).min(self.cells.len());
+        if self.cells[first..last].iter().all(|cell| cell[0][2] & PENDING == 0) {
+            self.lines[line].settle(now);
+        }
+    }
 }
 
 /// Lanes that came to a barrier before the rest of their warp.
@@ -127,6 +274,11 @@ impl BlockShadow {
     /// What records call the thread: its number in the launch + 1.
     pub(super) fn thread(&self, warp: u32, lane: usize) -> u32 {
         (self.first as u32).wrapping_add(warp * 32 + lane as u32 + 1)
+    }
+
+    /// Number of the block of a thread as records call it.
+    pub(super) fn block_of(&self, thread: u32) -> u32 {
+        (u64::from(thread.wrapping_sub(1)) / u64::from(self.threads)) as u32
     }
 
     /// Number of the block.

@@ -1,0 +1,166 @@
+//! Lines of 128 bytes of a shadow: what its cells have in common, so that a plain access of a whole warp to neighbouring
+//! words, the most frequent one, is checked and noted once and not for each cell.
+//!
+//! Two readers of a line stand in its *slots* until something else touches the line: then they are entered into the cells.
+//! Between two barriers a tile is mostly either read or written, and after a barrier a slot says nothing any more.
+
+use super::shadow::{BlockShadow, PENDING, Record};
+
+/// Bytes of a line, in powers of two.
+pub(super) const LINE: u32 = 7;
+
+/// Words of a line.
+pub(super) const WORDS: u64 = 32;
+
+/// Accesses by more than one block.
+const MIXED: u32 = u32::MAX;
+
+/// The latest of some accesses.
+#[derive(Clone, Copy, Debug, Default)]
+struct Latest {
+    moment: u32,
+    /// The block that made all of them, or [`MIXED`].
+    block: u32,
+}
+
+impl Latest {
+    fn note(&mut self, moment: u32, block: u32, since: u32) {
+        self.block = if self.moment <= since || self.block == block { block } else { MIXED };
+        self.moment = self.moment.max(moment);
+    }
+
+    /// Whether none of them can race with what the block does from now on.
+    #[inline(always)]
+    fn is_past(self, shadow: &BlockShadow, number: u32, since: u32) -> bool {
+        self.moment <= since || self.moment <= shadow.base && self.block == number
+    }
+}
+
+/// A warp that read neighbouring words.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    /// What the thread that reads the line's first word is called in records, were it read; the next thread reads the next.
+    first: u32,
+    moment: u32,
+    pc: u32,
+    /// The words that it read; none: the slot is empty.
+    words: u32,
+}
+
+/// What the cells of a line have in common.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Line {
+    /// Writes, and whatever else a plain read may race with.
+    writes: Latest,
+    /// Reads that stand in the cells.
+    reads: Latest,
+    slots: [Slot; 2],
+}
+
+/// Words of a line that a warp accesses in order.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run {
+    /// What the thread of the line's first word is called in records, were it to be accessed.
+    pub first: u32,
+    /// The words that are accessed.
+    pub words: u32,
+}
+
+impl Line {
+    /// Whether a plain read by the block races with nothing.
+    #[inline(always)]
+    pub(super) fn is_unwritten(&self, shadow: &BlockShadow, number: u32, since: u32) -> bool {
+        self.writes.is_past(shadow, number, since)
+    }
+
+    /// Whether a plain write by the block races with nothing.
+    pub(super) fn is_quiet(&self, shadow: &BlockShadow, number: u32, since: u32, run: Run) -> bool {
+        let past = |slot: &Slot| slot.first == run.first || slot.is_past(shadow, since);
+        self.is_unwritten(shadow, number, since)
+            && self.reads.is_past(shadow, number, since)
+            && self.slots.iter().all(past)
+    }
+
+    /// Notes that a warp reads; false if there is no room for it.
+    #[inline(always)]
+    pub(super) fn read(&mut self, shadow: &BlockShadow, since: u32, run: Run, now: u32, pc: u32) -> bool {
+        let new = Slot { first: run.first, moment: now, pc, words: run.words };
+        let covered = |slot: &Slot| slot.words & !run.words == 0;
+        for slot in &mut self.slots {
+            if slot.first == run.first && slot.moment == now {
+                slot.words |= run.words; // other lanes of the same instruction
+                return true;
+            }
+            if slot.first == run.first && covered(slot) || slot.is_past(shadow, since) {
+                *slot = new;
+                return true;
+            }
+        }
+        // Readers of two warps know more than those of one, and a third adds nothing.
+        let apart = |one: u32, other: u32| one.abs_diff(other) >= u32::BITS;
+        let [one, other] = &mut self.slots;
+        if one.words & run.words != run.words {
+            return false;
+        }
+        if !apart(one.first, other.first) && apart(one.first, run.first) && covered(other) {
+            *other = new;
+            return true;
+        }
+        other.words & run.words == run.words && apart(one.first, other.first)
+    }
+
+    /// Notes that cells have been accessed, and so stand for themselves.
+    pub(super) fn note(&mut self, flags: u32, only_read: bool, now: u32, number: u32, since: u32) {
+        if only_read {
+            self.reads.note(now, number, since);
+        } else {
+            self.writes.note(if flags & PENDING != 0 { u32::MAX } else { now }, number, since);
+        }
+    }
+
+    /// All words of the run have been written anew, by a line that [is quiet](Self::is_quiet).
+    pub(super) fn write(&mut self, run: Run, now: u32, number: u32, since: u32) {
+        self.writes.note(now, number, since);
+        for slot in &mut self.slots {
+            slot.words &= !run.words;
+        }
+    }
+
+    /// No copy to the line is under way any more.
+    pub(super) fn settle(&mut self, now: u32) {
+        if self.writes.moment == u32::MAX {
+            self.writes.moment = now;
+        }
+    }
+
+    /// Whether readers stand in the slots that do not stand in the cells.
+    #[inline(always)]
+    pub(super) fn has_readers(&self) -> bool {
+        self.slots[0].words | self.slots[1].words != 0
+    }
+
+    /// Empties the slots: the word and the record of each reader that may matter.
+    pub(super) fn take_readers(&mut self, shadow: &BlockShadow, since: u32, flags: u32) -> Vec<(u64, Record)> {
+        let mut readers = Vec::new();
+        let mut slots = std::mem::take(&mut self.slots);
+        slots.sort_unstable_by_key(|slot| slot.moment);
+        for slot in slots.iter().filter(|slot| !slot.is_past(shadow, since)) {
+            let words = (0..WORDS as u32).filter(|word| slot.words >> word & 1 == 1);
+            readers.extend(words.map(|word| (u64::from(word), slot.record(word, flags))));
+            let block = shadow.block_of(slot.first.wrapping_add(slot.words.trailing_zeros()));
+            self.reads.note(slot.moment, block, since);
+        }
+        readers
+    }
+}
+
+impl Slot {
+    fn record(&self, word: u32, flags: u32) -> Record {
+        [self.first.wrapping_add(word), self.moment, self.pc << super::shadow::FLAGS | flags]
+    }
+
+    #[inline(always)]
+    fn is_past(&self, shadow: &BlockShadow, since: u32) -> bool {
+        self.words == 0 || shadow.is_past(self.record(self.words.trailing_zeros(), 0), since)
+    }
+}
