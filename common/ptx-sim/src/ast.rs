@@ -8,6 +8,8 @@ use crate::span::Span;
 /// A whole translation unit.
 #[derive(Debug, Default)]
 pub(crate) struct Ast<'a> {
+    /// The compute capability of `.target`, as 80.
+    pub target: u32,
     /// `.file` table: index to path.
     pub files: HashMap<u64, &'a str>,
     /// Module-scope variables.
@@ -70,6 +72,10 @@ pub(crate) struct Function<'a> {
     pub max_threads: Option<u32>,
     /// `.reqntid`: the block's shape must be this one.
     pub required_threads: Option<[u32; 3]>,
+    /// `.reqnctapercluster`: blocks of a cluster along each axis.
+    pub cluster: Option<(Span, [u32; 3])>,
+    /// Directives that ask for what the simulator does not have, and what that is.
+    pub refused: Vec<(Span, String)>,
     /// `None` for a declaration.
     pub body: Option<Vec<Statement<'a>>>,
 }
@@ -85,6 +91,8 @@ pub(crate) enum Statement<'a> {
     Targets(&'a str, Vec<&'a str>),
     /// `name: .callprototype (…) _ (…);`, which says nothing that the call does not
     Prototype,
+    /// A directive that the simulator does not know, and what is not known of it.
+    Refused(Span, String),
 }
 
 /// A `.loc` directive.
@@ -119,6 +127,14 @@ pub(crate) enum Operand<'a> {
     F64(u64),
     /// `[base+offset]`; `base` may be a register, a symbol or absent.
     Address(Option<&'a str>, i64),
+    /// `array[index+offset]`, the same as `[array+index+offset]`; `index` may be absent.
+    Element(&'a str, Option<&'a str>, i64),
+    /// `[a, b, …]`: a texture or surface with its coordinates, an address with those of a tile.
+    Bracket(Vec<Operand<'a>>),
+    /// `-%r`
+    Negated(&'a str),
+    /// Operands of an instruction that the simulator does not know, in a syntax that it does not know either.
+    Unknown,
     /// `{a, b}`
     Vector(Vec<Operand<'a>>),
     /// `(a, b)`: the arguments or results of a call

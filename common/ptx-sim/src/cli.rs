@@ -55,6 +55,8 @@ With --json one object:
   instructions        instructions that warps executed, and lane_instructions the same for each active lane
   output              what the kernel printed, if it did
   profile             with --profile: see there
+  refused             instead of all else, if the kernel cannot be had: kind (syntax, unsupported, unknown-kernel, memory), message, file,
+                      line; of an unsupported one each of the instructions, and its forms with their count and lines
   fault               instead of buffers and counts, if the kernel broke a rule: kind, message, kernel, file, line, block, thread, …;
                       inlined: file and line of the kernel, of the call in it that was inlined, and so on down
   findings            with --sanitize: a list of all that was found, each as a fault, with the count of its occurrences

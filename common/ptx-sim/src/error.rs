@@ -26,6 +26,51 @@ pub struct Unsupported {
     pub reason: String,
 }
 
+/// Unsupported instructions of one form: the same opcode, or the same directive, and the same reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnsupportedForm {
+    /// The opcode with its modifiers, without guard and operands.
+    pub form: String,
+    /// What of it is not known.
+    pub reason: String,
+    /// Where it stands: lines of the PTX file, in order; a call of a function without a body has line 0.
+    pub lines: Vec<u32>,
+}
+
+impl Unsupported {
+    /// The opcode with its modifiers.
+    fn form(&self) -> &str {
+        let mut words = self.text.split_whitespace().skip_while(|word| word.starts_with('@'));
+        words.next().unwrap_or_default().trim_end_matches(';')
+    }
+
+    /// The forms among `items`, in order of their first line.
+    #[must_use]
+    pub fn forms(items: &[Self]) -> Vec<UnsupportedForm> {
+        let mut forms: Vec<UnsupportedForm> = Vec::new();
+        for item in items {
+            let alike = |known: &&mut UnsupportedForm| known.form == item.form() && known.reason == item.reason;
+            match forms.iter_mut().find(alike) {
+                Some(known) => known.lines.push(item.line),
+                None => forms.push(UnsupportedForm {
+                    form: item.form().to_owned(),
+                    reason: item.reason.clone(),
+                    lines: vec![item.line],
+                }),
+            }
+        }
+        forms
+    }
+
+    /// One item per form, with the number of its occurrences.
+    pub(crate) fn grouped(items: &[Self]) -> impl Iterator<Item = (&Self, UnsupportedForm)> {
+        Self::forms(items).into_iter().filter_map(|form| {
+            let first = items.iter().find(|item| item.form() == form.form && item.reason == form.reason)?;
+            Some((first, form))
+        })
+    }
+}
+
 /// Why a PTX file cannot be loaded, or a kernel of it cannot be had.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
@@ -77,8 +122,12 @@ fn count(items: usize) -> String {
 }
 
 fn list(items: &[Unsupported]) -> String {
-    let lines: Vec<_> =
-        items.iter().map(|item| format!("line {}: {} ({})", item.line, item.text, item.reason)).collect();
+    let lines: Vec<_> = Unsupported::grouped(items)
+        .map(|(item, form)| match form.lines.len() {
+            1 => format!("line {}: {} ({})", item.line, item.text, item.reason),
+            count => format!("line {}: {}, {count} times ({})", item.line, form.form, item.reason),
+        })
+        .collect();
     lines.join("; ")
 }
 

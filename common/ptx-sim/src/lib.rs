@@ -92,7 +92,7 @@ pub use device::{
     Arg, DEFAULT_BUDGET, Device, DeviceConfig, Kernel, LaunchConfig, LaunchError, LaunchReport, Leak, LoadedModule,
     MAX_BLOCK, MAX_GRID, MAX_SHARED, MAX_THREADS, Observation, Observe,
 };
-pub use error::{LoadError, Unsupported};
+pub use error::{LoadError, Unsupported, UnsupportedForm};
 pub use fault::{Fault, FaultKind, OtherAccess};
 pub use ir::{Class, KernelInfo, ParamInfo};
 pub use memory::{DevicePtr, HEAP_BYTES, MemoryError, MemoryInfo};

@@ -13,8 +13,8 @@ use clap::Parser;
 use cli::{Argument, Check, Cli, Command, Element, Launch, Run, Show, TraceOptions};
 use ptx_sim::{
     Device, DeviceConfig, Fault, Kernel, KernelInfo, LaunchConfig, LaunchError, LaunchReport, Limits, LoadError,
-    Module, Observation, Observe, Occupancy, Pick, PictureError, Profile, Space, Trace, TraceRequest, WatchRequest,
-    WatchSink, WatchThreads, ptxas,
+    Module, Observation, Observe, Occupancy, Pick, PictureError, Profile, Space, Trace, TraceRequest, Unsupported,
+    UnsupportedForm, WatchRequest, WatchSink, WatchThreads, ptxas,
 };
 use serde_json::{Value, json};
 use session::{Place, Session, SetUp};
@@ -79,6 +79,15 @@ fn main() -> ExitCode {
         Command::Trace(options) => trace(options),
         Command::Check(options) => check(options),
     };
+    let json = match &cli.command {
+        Command::Run(options) => options.json,
+        Command::Check(options) => options.json,
+        Command::Trace(_) | Command::Case(_) => false,
+    };
+    if let (true, Err(Failure::Load(error))) = (json, &result) {
+        // On a closed pipe, what follows on stderr is all there is.
+        let _ = writeln!(io::stdout(), "{}", load_error_json(error));
+    }
     let failure = match result {
         Ok(code) => return code,
         // Whoever reads our output has had enough.
@@ -473,11 +482,59 @@ fn write_kernel(out: &mut impl Write, kernel: &KernelInfo) -> io::Result<()> {
         return writeln!(out, "  unsupported instructions: none");
     }
     writeln!(out, "  unsupported instructions: {}", kernel.unsupported.len())?;
-    for item in &kernel.unsupported {
-        let place = if item.line == 0 { String::new() } else { format!("line {}: ", item.line) };
-        writeln!(out, "    {place}{} ({})", item.text, item.reason)?;
+    for form in Unsupported::forms(&kernel.unsupported) {
+        let first = form.lines[0];
+        let place = if first == 0 { String::new() } else { format!("line {first}: ") };
+        match form.lines.len() {
+            1 => {
+                let text = kernel.unsupported.iter().find(|item| item.line == first && item.reason == form.reason);
+                let text = text.map_or(form.form.as_str(), |item| item.text.as_str());
+                writeln!(out, "    {place}{text} ({})", form.reason)?;
+            }
+            count => writeln!(out, "    {place}{} ({}), {count} times", form.form, form.reason)?,
+        }
     }
     Ok(())
+}
+
+fn unsupported_json(items: &[Unsupported]) -> Value {
+    items.iter().map(|item| json!({ "line": item.line, "text": item.text, "reason": item.reason })).collect()
+}
+
+fn forms_json(items: &[Unsupported]) -> Value {
+    let form = |form: &UnsupportedForm| {
+        let UnsupportedForm { form, reason, lines } = form;
+        json!({ "form": form, "reason": reason, "count": lines.len(), "lines": lines })
+    };
+    Unsupported::forms(items).iter().map(form).collect()
+}
+
+/// Why a file or a kernel of it cannot be loaded, as `--json` says it.
+fn load_error_json(error: &LoadError) -> Value {
+    let mut object = json!({ "message": error.to_string() });
+    match error {
+        LoadError::Syntax { file, line, message, .. } => {
+            object["kind"] = json!("syntax");
+            object["file"] = json!(file);
+            object["line"] = json!(line);
+            object["message"] = json!(message);
+        }
+        LoadError::Unsupported { kernel, file, items } => {
+            object["kind"] = json!("unsupported");
+            object["kernel"] = json!(kernel);
+            object["file"] = json!(file);
+            object["instructions"] = unsupported_json(items);
+            object["forms"] = forms_json(items);
+        }
+        LoadError::UnknownKernel { kernel, file, known } => {
+            object["kind"] = json!("unknown-kernel");
+            object["kernel"] = json!(kernel);
+            object["file"] = json!(file);
+            object["kernels"] = json!(known);
+        }
+        _ => object["kind"] = json!("memory"),
+    }
+    json!({ "refused": object })
 }
 
 fn kernel_json(kernel: &KernelInfo) -> Value {
@@ -486,11 +543,6 @@ fn kernel_json(kernel: &KernelInfo) -> Value {
         .iter()
         .map(|param| json!({ "name": param.name, "type": param.ty, "offset": param.offset, "size": param.size }))
         .collect();
-    let unsupported: Vec<Value> = kernel
-        .unsupported
-        .iter()
-        .map(|item| json!({ "line": item.line, "text": item.text, "reason": item.reason }))
-        .collect();
     json!({
         "name": kernel.name,
         "readable_name": session::readable(&kernel.name),
@@ -498,6 +550,7 @@ fn kernel_json(kernel: &KernelInfo) -> Value {
         "static_shared": kernel.static_shared,
         "max_threads": kernel.max_threads,
         "required_threads": kernel.required_threads,
-        "unsupported": unsupported,
+        "unsupported": unsupported_json(&kernel.unsupported),
+        "unsupported_forms": forms_json(&kernel.unsupported),
     })
 }

@@ -3,6 +3,7 @@
 use crate::ast::*;
 use crate::error::SyntaxError;
 use crate::lex::{Lexer, Token};
+use crate::lower;
 use crate::scalar::Scalar;
 use crate::span::Span;
 
@@ -12,6 +13,9 @@ type Result<T> = std::result::Result<T, SyntaxError>;
 const MAX_DEPTH: u32 = 64;
 /// Registers one declaration may make: `%r<4000000000>` is a typing error, not a kernel.
 const MAX_REGISTERS: u64 = 1 << 20;
+
+/// How tightly `*` binds: see [`Parser::operator`].
+const PRODUCTS: u8 = 9;
 
 pub(crate) fn parse(source: &str) -> Result<Ast<'_>> {
     let mut lexer = Lexer::new(source);
@@ -140,7 +144,10 @@ impl<'a> Parser<'a> {
                 }
                 ".target" => {
                     self.bump()?;
-                    self.word("a target such as `sm_80`")?;
+                    let target = self.word("a target such as `sm_80`")?;
+                    let number = target.trim_start_matches(|first: char| !first.is_ascii_digit());
+                    let digits = number.trim_end_matches(|last: char| !last.is_ascii_digit());
+                    ast.target = digits.parse().unwrap_or(u32::MAX);
                     while self.accept(b',')? {
                         self.word("a target option")?;
                     }
@@ -235,8 +242,17 @@ impl<'a> Parser<'a> {
         let returns = if !kernel && self.accept(b'(')? { self.list(b')', Self::parameter)? } else { Vec::new() };
         let name = self.word("a function name")?;
         let params = if self.accept(b'(')? { self.list(b')', Self::parameter)? } else { Vec::new() };
-        let mut function =
-            Function { name, kernel, returns, params, max_threads: None, required_threads: None, body: None };
+        let mut function = Function {
+            name,
+            kernel,
+            returns,
+            params,
+            max_threads: None,
+            required_threads: None,
+            cluster: None,
+            refused: Vec::new(),
+            body: None,
+        };
         loop {
             match self.token {
                 Token::Word(directive @ (".maxntid" | ".reqntid")) => {
@@ -254,16 +270,37 @@ impl<'a> Parser<'a> {
                         function.required_threads = Some(shape);
                     }
                 }
-                Token::Word(
-                    ".minnctapersm" | ".maxnctapersm" | ".maxnreg" | ".reqnctapercluster" | ".maxclusterrank",
-                ) => {
+                Token::Word(".minnctapersm" | ".maxnctapersm" | ".maxnreg") => {
                     self.bump()?;
                     self.unsigned("a number")?;
-                    while self.accept(b',')? {
-                        self.unsigned("a number")?;
+                }
+                Token::Word(".reqnctapercluster") => {
+                    let start = self.span;
+                    self.bump()?;
+                    let mut shape = [1; 3];
+                    shape[0] = self.small("a number of blocks")?;
+                    for extent in &mut shape[1..] {
+                        if !self.accept(b',')? {
+                            break;
+                        }
+                        *extent = self.small("a number of blocks")?;
+                    }
+                    function.cluster = Some((start.to(self.previous), shape));
+                }
+                Token::Word(".maxclusterrank") => {
+                    let start = self.span;
+                    self.bump()?;
+                    if self.small("a number of blocks")? > 1 {
+                        let reason = "clusters of more than one block".to_owned();
+                        function.refused.push((start.to(self.previous), reason));
                     }
                 }
-                Token::Word(".noreturn" | ".explicitcluster" | ".blocksareclusters") => {
+                Token::Word(".blocksareclusters") => {
+                    let reason = "a grid that counts clusters instead of blocks".to_owned();
+                    function.refused.push((self.span, reason));
+                    self.bump()?;
+                }
+                Token::Word(".noreturn" | ".explicitcluster") => {
                     self.bump()?;
                 }
                 Token::Word(".unified") => {
@@ -282,6 +319,13 @@ impl<'a> Parser<'a> {
                     self.bump()?;
                     function.body = Some(self.block()?);
                     return Ok(function);
+                }
+                Token::Word(directive) if directive.starts_with('.') && !is_definition(directive) => {
+                    let start = self.span;
+                    while !matches!(self.token, Token::End | Token::Punct(b'{' | b';')) {
+                        self.bump()?;
+                    }
+                    function.refused.push((start.to(self.previous), format!("the directive {directive}")));
                 }
                 _ => return self.expected("a function body or `;`"),
             }
@@ -334,6 +378,7 @@ impl<'a> Parser<'a> {
         let mut align = like.and_then(|like| like.align);
         let mut vector = like.map_or(1, |like| like.vector);
         let mut ty = like.map(|like| like.ty);
+        let mut opaque = false;
         while let Token::Word(word) = self.token {
             let Some(directive) = word.strip_prefix('.') else { break };
             self.bump()?;
@@ -366,6 +411,11 @@ impl<'a> Parser<'a> {
                         self.bump()?;
                     }
                 }
+                // handles, whose contents the driver sets
+                "texref" | "samplerref" | "surfref" => {
+                    ty = Some(Scalar::B64);
+                    opaque = true;
+                }
                 _ => match Scalar::declared(directive) {
                     Some(scalar) => ty = Some(scalar),
                     None => return Err(SyntaxError::new(self.previous, format!("`{word}` is not a type"))),
@@ -388,6 +438,12 @@ impl<'a> Parser<'a> {
         while self.accept(b'[')? {
             dims.push(if self.at(b']') { None } else { Some(self.unsigned("an array extent")?) });
             self.expect(b']')?;
+        }
+        if opaque {
+            // `= { addr_mode_0 = wrap, … }`, in a syntax of its own
+            while !matches!(self.token, Token::Punct(b';') | Token::End) {
+                self.bump()?;
+            }
         }
         let init = if self.accept(b'=')? { vec![self.init()?] } else { Vec::new() };
         let span = start.to(self.previous);
@@ -425,30 +481,20 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `+4`, `-8`, `+-8` or nothing.
+    /// `+4`, `-8`, `+-8`, `+4*2`, or nothing.
     fn signed_offset(&mut self) -> Result<i64> {
-        let mut negative = false;
-        let mut any = false;
-        loop {
-            match self.token {
-                Token::Punct(b'+') => {}
-                Token::Punct(b'-') => negative = !negative,
-                _ => break,
+        let mut offset = 0i64;
+        while matches!(self.token, Token::Punct(b'+' | b'-')) {
+            let mut negative = false;
+            while let Token::Punct(sign @ (b'+' | b'-')) = self.token {
+                negative ^= sign == b'-';
+                self.bump()?;
             }
-            any = true;
-            self.bump()?;
+            let Operand::Int(first) = self.unary()? else { return self.error("an offset is an integer") };
+            let term = self.binary(first, PRODUCTS)? as i64;
+            offset = if negative { offset.wrapping_sub(term) } else { offset.wrapping_add(term) };
         }
-        if !any {
-            return Ok(0);
-        }
-        let value = match self.token {
-            Token::Punct(b'(') => match self.unary()? {
-                Operand::Int(value) => value as i64,
-                _ => return self.error("an offset is an integer"),
-            },
-            _ => self.unsigned("an offset")? as i64,
-        };
-        Ok(if negative { value.wrapping_neg() } else { value })
+        Ok(offset)
     }
 
     /// A literal, or a constant expression of integers (PTX ISA, "Constant Expressions").
@@ -524,9 +570,9 @@ impl<'a> Parser<'a> {
             (b'>', _) => (">", 6, 1),
             (b'+', _) => ("+", 8, 1),
             (b'-', _) => ("-", 8, 1),
-            (b'*', _) => ("*", 9, 1),
-            (b'/', _) => ("/", 9, 1),
-            (b'%', _) => ("%", 9, 1),
+            (b'*', _) => ("*", PRODUCTS, 1),
+            (b'/', _) => ("/", PRODUCTS, 1),
+            (b'%', _) => ("%", PRODUCTS, 1),
             _ => return None,
         })
     }
@@ -607,8 +653,14 @@ impl<'a> Parser<'a> {
                 Token::Word(".file") => {
                     self.file()?;
                 }
-                Token::Word(word) if word.starts_with('.') => {
+                Token::Word(".reg" | ".global" | ".const" | ".shared" | ".local" | ".param") => {
                     statements.extend(self.variables()?.into_iter().map(Statement::Variable));
+                }
+                Token::Word(directive) if directive.starts_with('.') => {
+                    let start = self.span;
+                    self.skip_past_semicolon()?;
+                    let reason = format!("the directive {directive}");
+                    statements.push(Statement::Refused(start.to(self.previous), reason));
                 }
                 Token::Word(_) => {
                     let statement = self.label_or_instruction()?;
@@ -619,6 +671,17 @@ impl<'a> Parser<'a> {
         }
         self.depth -= 1;
         Ok(statements)
+    }
+
+    /// To the end of a statement that nobody here understands.
+    fn skip_past_semicolon(&mut self) -> Result<()> {
+        while !self.accept(b';')? {
+            if self.token == Token::End {
+                return self.expected("`;`");
+            }
+            self.bump()?;
+        }
+        Ok(())
     }
 
     fn label_or_instruction(&mut self) -> Result<Statement<'a>> {
@@ -633,16 +696,37 @@ impl<'a> Parser<'a> {
                 Ok(Statement::Targets(name, self.list(b';', |parser| parser.word("a label"))?))
             }
             Token::Word(".callprototype") => {
-                while !self.accept(b';')? {
-                    if self.token == Token::End {
-                        return self.expected("`;`");
-                    }
-                    self.bump()?;
-                }
+                self.prototype()?;
                 Ok(Statement::Prototype)
             }
             _ => Ok(Statement::Label(name, span)),
         }
+    }
+
+    /// `.callprototype (…) _ (…) .noreturn;`, whose semicolon ptxas does not insist on.
+    fn prototype(&mut self) -> Result<()> {
+        self.bump()?;
+        if self.accept(b'(')? {
+            self.list(b')', Self::parameter)?;
+        }
+        self.word("`_`, the name of a prototype")?;
+        if self.accept(b'(')? {
+            self.list(b')', Self::parameter)?;
+        }
+        loop {
+            match self.token {
+                Token::Word(".noreturn") => {
+                    self.bump()?;
+                }
+                Token::Word(".abi_preserve" | ".abi_preserve_control") => {
+                    self.bump()?;
+                    self.unsigned("a number of registers")?;
+                }
+                _ => break,
+            }
+        }
+        self.accept(b';')?;
+        Ok(())
     }
 
     fn loc(&mut self) -> Result<Loc> {
@@ -678,7 +762,19 @@ impl<'a> Parser<'a> {
 
     fn operands(&mut self, guard: Option<(&'a str, bool)>, opcode: &'a str, start: Span) -> Result<Instruction<'a>> {
         self.call = opcode.starts_with("call");
-        let operands = self.list(b';', Self::operand)?;
+        let depth = self.depth;
+        let operands = match self.list(b';', Self::operand) {
+            Ok(operands) => operands,
+            // What nobody here knows the meaning of may have operands of any form.
+            Err(error) if !lower::knows(opcode) => {
+                if self.skip_past_semicolon().is_err() {
+                    return Err(error);
+                }
+                self.depth = depth;
+                vec![Operand::Unknown]
+            }
+            Err(error) => return Err(error),
+        };
         Ok(Instruction { guard, opcode, operands, span: start.to(self.previous) })
     }
 
@@ -694,10 +790,17 @@ impl<'a> Parser<'a> {
         Ok(match self.token {
             Token::Word(name) => {
                 self.bump()?;
+                if self.accept(b'[')? {
+                    return self.element(name);
+                }
                 match self.signed_offset()? {
                     0 => Operand::Name(name),
                     offset => Operand::Offset(name, offset),
                 }
+            }
+            Token::Punct(b'-') if matches!(self.lexer.following(), b'%' | b'_' | b'$' | b'a'..=b'z' | b'A'..=b'Z') => {
+                self.bump()?;
+                Operand::Negated(self.word("a register")?)
             }
             Token::Punct(b'!') if !matches!(self.lexer.following(), b'0'..=b'9' | b'(' | b'!' | b'~' | b'-') => {
                 self.bump()?;
@@ -719,24 +822,63 @@ impl<'a> Parser<'a> {
             }
             Token::Punct(b'[') => {
                 self.bump()?;
-                let base = match self.token {
-                    Token::Word(name) => {
-                        self.bump()?;
-                        Some(name)
-                    }
-                    _ => None,
-                };
-                let offset = match (base, self.token) {
-                    (None, Token::Int(value)) => {
-                        self.bump()?;
-                        value as i64
-                    }
-                    _ => self.signed_offset()?,
-                };
-                self.expect(b']')?;
-                Operand::Address(base, offset)
+                self.address()?
             }
             _ => self.number()?,
         })
     }
+
+    /// After `[`: `base+offset]`, or `base+offset, coordinates …]`.
+    fn address(&mut self) -> Result<Operand<'a>> {
+        let base = match self.token {
+            Token::Word(name) => {
+                self.bump()?;
+                Some(name)
+            }
+            _ => None,
+        };
+        let offset = match (base, self.token) {
+            (None, Token::Int(_) | Token::Punct(b'(')) => self.integer()?,
+            _ => self.signed_offset()?,
+        };
+        let address = Operand::Address(base, offset);
+        if !self.accept(b',')? {
+            self.expect(b']')?;
+            return Ok(address);
+        }
+        self.deeper()?;
+        let mut items = vec![address];
+        items.extend(self.list(b']', Self::operand)?);
+        self.depth -= 1;
+        Ok(Operand::Bracket(items))
+    }
+
+    /// After `array[`: `index]`, a constant, or a register with or without an offset.
+    fn element(&mut self, array: &'a str) -> Result<Operand<'a>> {
+        let (index, offset) = match self.token {
+            Token::Word(index) => {
+                self.bump()?;
+                (Some(index), self.signed_offset()?)
+            }
+            _ => (None, self.integer()?),
+        };
+        self.expect(b']')?;
+        Ok(Operand::Element(array, index, offset))
+    }
+
+    /// A constant expression whose value is an address or an index.
+    fn integer(&mut self) -> Result<i64> {
+        match self.number()? {
+            Operand::Int(value) => Ok(value as i64),
+            _ => self.error("an integer is expected here"),
+        }
+    }
+}
+
+/// Whether the directive begins a variable or a function rather than saying something about one.
+fn is_definition(directive: &str) -> bool {
+    matches!(
+        directive,
+        ".entry" | ".func" | ".global" | ".const" | ".shared" | ".visible" | ".extern" | ".weak" | ".common"
+    )
 }

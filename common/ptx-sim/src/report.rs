@@ -4,7 +4,7 @@ use std::path::Path;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
-use crate::error::LoadError;
+use crate::error::{LoadError, Unsupported};
 use crate::fault::{Fault, OtherAccess};
 
 fn draw(report: &[Group<'_>], colour: bool) -> String {
@@ -167,9 +167,13 @@ fn load_error(error: &LoadError, colour: bool) -> String {
         }
         LoadError::Unsupported { kernel, file, items } => {
             let title = format!("limit of the simulator: kernel `{kernel}` has instructions that it does not know");
-            let lines: Vec<String> = items
-                .iter()
-                .map(|item| format!("{}: `{}`: {}", place(file, item.line), item.text, item.reason))
+            let lines: Vec<String> = Unsupported::grouped(items)
+                .map(|(item, form)| match form.lines.len() {
+                    1 => format!("{}: `{}`: {}", place(file, item.line), item.text, item.reason),
+                    count => {
+                        format!("{}: `{}`, {count} times: {}", place(file, item.line), form.form, item.reason)
+                    }
+                })
                 .collect();
             let mut group = Group::with_title(Level::ERROR.primary_title(&title));
             for line in &lines {

@@ -225,6 +225,36 @@ kernel takes_a_struct
     assert_eq!(result["kernels"][1]["unsupported"], json!([]));
 }
 
+/// With `--json` a refusal is an object on stdout as well as text on stderr.
+#[test]
+fn a_refusal_is_json_too() {
+    let refused = |args: &str| {
+        let (code, stdout, stderr) = ptx_sim(args);
+        assert_eq!(code, 1, "{args}: {stderr}");
+        let result: Value = serde_json::from_str(&stdout).expect("one JSON object");
+        (result["refused"].clone(), stderr)
+    };
+    let (tiles, stderr) = refused("run refused.ptx --kernel tiles --json u64:0");
+    assert_eq!((&tiles["kind"], &tiles["kernel"]), (&json!("unsupported"), &json!("tiles")));
+    let tile = &tiles["forms"][1];
+    assert_eq!((&tile["reason"], &tile["count"], &tile["lines"]), (&json!("bulk copies"), &json!(2), &json!([57, 58])));
+    assert_eq!(tiles["instructions"].as_array().unwrap().len(), 5);
+    assert!(stderr.contains("limit of the simulator") && stderr.contains(", 2 times: bulk copies"), "{stderr}");
+    let (unknown, _) = refused("run refused.ptx --kernel nobody --json");
+    assert_eq!((&unknown["kind"], &unknown["kernels"][0]), (&json!("unknown-kernel"), &json!("runs")));
+    let (syntax, _) = refused("check faults.cu --json");
+    assert_eq!((&syntax["kind"], &syntax["line"]), (&json!("syntax"), &json!(3)));
+
+    let (code, stdout, _) = ptx_sim("check refused.ptx");
+    assert_eq!(code, 1);
+    let listed = "mbarrier::complete_tx::bytes (bulk copies), 2 times\n";
+    assert!(stdout.contains(listed) && stdout.contains("line 16: "), "{stdout}");
+    let (_, stdout, _) = ptx_sim("check refused.ptx --json");
+    let result: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(result["kernels"][0]["unsupported_forms"], json!([]));
+    assert_eq!(result["kernels"][6]["unsupported_forms"][1]["count"], json!(2));
+}
+
 #[test]
 fn help_is_enough_to_use_it() {
     for args in ["--help", "run --help", "case --help", "check --help", "--version"] {

@@ -311,8 +311,8 @@ pub fn load(folder: &Path) -> Result<Vec<Case>, String> {
 pub fn parse(stem: &str, source: &str) -> Result<Vec<Case>, String> {
     let ptx: Arc<str> = source.into();
     let target = source.lines().find_map(|line| line.trim().strip_prefix(".target sm_"));
-    let min_sm =
-        target.and_then(|text| text.get(..2)?.parse().ok()).ok_or_else(|| format!("{stem}: no `.target sm_NN`"))?;
+    let digits = |text: &str| text.trim_end_matches(|last: char| !last.is_ascii_digit()).parse().ok();
+    let min_sm = target.and_then(digits).ok_or_else(|| format!("{stem}: no `.target sm_NN`"))?;
     let mut named: Vec<(String, String)> = Vec::new();
     let mut cases: Vec<Case> = Vec::new();
     for (index, line) in source.lines().enumerate() {

@@ -145,6 +145,7 @@ pub(super) fn special<M: Monitor>(
         Special::GlobalTimerHi => nanoseconds() >> 32,
         Special::DynamicSharedSize => u64::from(launch.dynamic_shared),
         Special::TotalSharedSize => u64::from(launch.shared_bytes()),
+        Special::ExplicitCluster => u64::from(launch.kernel.explicit_cluster),
         Special::Fixed(value) => u64::from(value),
     };
     if wide {
@@ -167,11 +168,18 @@ pub(super) fn run_pack(rows: Rows, pack: &Pack, mask: u32) {
 }
 
 #[inline(never)]
+pub(super) fn run_video(rows: Rows, inst: &VideoInst, mask: u32) {
+    let source = |row: R| if row == R::MAX { [0; 32] } else { rows.get(row) };
+    let [a, b, c] = inst.sources.map(source);
+    rows.set(inst.d, mask, each(|lane| inst.video.compute(a[lane], b[lane], c[lane])));
+}
+
+#[inline(never)]
 pub(super) fn run_carry(rows: Rows, carry: &Carry, flags: u32, mask: u32) -> u32 {
     let mut flags = flags;
     for lane in lanes(mask) {
         let source = |row: R| if row == R::MAX { 0 } else { rows.lane_of(row, carry.wide, lane) };
-        let carry_in = carry.carry_in && flags >> lane & 1 == 1;
+        let carry_in = carry.carry_in.then_some(flags >> lane & 1 == 1);
         let (value, carry_out) = (carry.f)(carry_in, source(carry.a), source(carry.b), source(carry.c));
         if carry.carry_out {
             flags = flags & !(1 << lane) | u32::from(carry_out) << lane;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::address::addresses;
 use super::check::{Checked, for_parts};
 use super::context::Context;
-use super::copies::{Copies, PendingCopy, Source};
+use super::copies::{PendingCopy, Source};
 use super::elements::{shared_bytes, write_shared};
 use super::monitor::Monitor;
 use super::place::{Kind, Place, Reach};
@@ -73,19 +73,31 @@ pub(crate) fn cp_async<M: Monitor>(
     Ok(())
 }
 
-/// Makes the copies of all but the latest `n` groups that the lanes have committed; `None`: all copies.
+/// Makes the copies of all but the latest `n` groups that the lanes have committed; `None`: all copies. Those that an
+/// mbarrier waits for are among them.
 #[inline(never)]
 pub(crate) fn cp_async_wait<M: Monitor>(context: &mut Context<'_, '_, M>, n: Option<u32>, mask: u32) {
-    let Copies { mut pending, committed } = std::mem::take(&mut context.warp.copies);
-    let memory = shared_bytes(context.block);
-    pending.retain(|copy| {
+    let warp = context.warp.number;
+    let committed = context.warp.copies.committed;
+    let is_due = |copy: &mut PendingCopy| {
         let due = match n {
             None => true,
             Some(n) => copy.group < committed[copy.lane].saturating_sub(n),
         };
-        if mask >> copy.lane & 1 == 0 || !due {
-            return true;
-        }
+        mask >> copy.lane & 1 == 1 && due
+    };
+    let mut due: Vec<PendingCopy> = Vec::new();
+    for arrival in context.block.arrivals.iter_mut().filter(|arrival| arrival.warp == warp) {
+        due.extend(arrival.copies.extract_if(.., is_due));
+    }
+    due.extend(context.warp.copies.pending.extract_if(.., is_due));
+    make_copies(context, warp, &due);
+}
+
+/// Makes copies of a warp.
+pub(super) fn make_copies<M: Monitor>(context: &mut Context<'_, '_, M>, warp: u32, copies: &[PendingCopy]) {
+    let memory = shared_bytes(context.block);
+    for copy in copies {
         for byte in 0..u64::from(copy.bytes) {
             let value = if byte < u64::from(copy.read) {
                 let allocation = match &copy.from.0 {
@@ -101,9 +113,7 @@ pub(crate) fn cp_async_wait<M: Monitor>(context: &mut Context<'_, '_, M>, n: Opt
             unsafe { write_shared(memory, u64::from(copy.to) + byte, 1, value) };
         }
         if let Some(sanitiser) = context.monitor.sanitiser() {
-            sanitiser.copied(context.block, context.warp.number, copy.lane, copy.to, copy.bytes);
+            sanitiser.copied(context.block, warp, copy.lane, copy.to, copy.bytes);
         }
-        false
-    });
-    context.warp.copies = Copies { pending, committed };
+    }
 }

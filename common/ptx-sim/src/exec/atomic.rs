@@ -65,6 +65,9 @@ pub(crate) fn atomic<M: Monitor>(
     let addresses = addresses(rows, context.frame_local(), &atomic.address);
     let wide = atomic.bytes == 8;
     let in_global = Mode { ftz: atomic.flushes, ..atomic.mode };
+    if !atomic.more.is_empty() {
+        return vector(context, rows, atomic, mask);
+    }
     let mut old = [0; 32];
     let reach = Reach { order: atomic.order, ..Reach::new(Kind::Atomic, atomic.bytes.into()) };
     for_parts(context, atomic.address.space, &addresses, mask, reach, |context, part| {
@@ -88,6 +91,31 @@ pub(crate) fn atomic<M: Monitor>(
     if let Some(d) = atomic.result {
         lanes(mask).for_each(|lane| rows.set_lane_of(d, wide, lane, old[lane]));
     }
+    Ok(())
+}
+
+/// A vector in global memory: each element is an atomic of its own.
+#[cold]
+fn vector<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, atomic: &Atomic, mask: u32) -> Checked<()> {
+    let addresses = addresses(rows, context.frame_local(), &atomic.address);
+    let mode = Mode { ftz: atomic.flushes, ..atomic.mode };
+    let reach = Reach { order: atomic.order, ..Reach::new(Kind::Atomic, atomic.total_bytes()) };
+    for_parts(context, atomic.address.space, &addresses, mask, reach, |_, part| {
+        let Place::Allocation(allocation) = part.place else { return };
+        for lane in lanes(part.mask) {
+            let elements = std::iter::once((atomic.result, atomic.a)).chain(atomic.more.iter().copied());
+            for (at, (result, row)) in (0..).zip(elements) {
+                let a = rows.lane_of(row, false, lane);
+                let offset = addresses[lane] - part.base + at * u64::from(atomic.bytes);
+                // SAFETY: `for_parts` checked range and alignment of each lane of the part.
+                let old =
+                    unsafe { allocation.update(offset, atomic.bytes, |old| atomic_result(atomic, mode, old, a, 0)) };
+                if let Some(d) = result {
+                    rows.set_lane_of(d, false, lane, old);
+                }
+            }
+        }
+    })?;
     Ok(())
 }
 

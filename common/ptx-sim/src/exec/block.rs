@@ -2,6 +2,7 @@
 
 use super::barrier::{BARRIERS, BarrierState};
 use super::launch::{Counts, Launch};
+use super::mbarrier::AsyncArrival;
 use super::shadow::BlockShadow;
 use super::warp::Warp;
 
@@ -15,6 +16,8 @@ pub(crate) struct Block {
     pub shared_bytes: u64,
     pub warps: Vec<Warp>,
     pub barriers: [BarrierState; BARRIERS],
+    /// Arrivals at mbarriers that wait for copies.
+    pub arrivals: Vec<AsyncArrival>,
     /// Threads that have not exited.
     pub live: u32,
     /// A thread exited or came to a barrier since completion was last looked for.
@@ -33,6 +36,7 @@ impl Block {
             shared_bytes: 0,
             warps: Vec::new(),
             barriers: Default::default(),
+            arrivals: Vec::new(),
             live: 0,
             barriers_touched: false,
             counts: Counts::default(),
@@ -54,6 +58,7 @@ impl Block {
             warp.reset(launch, number as u32, lanes);
         }
         self.barriers = Default::default();
+        self.arrivals.clear();
         self.live = threads;
         self.counts = Counts::default();
         if launch.sanitised {

@@ -15,7 +15,7 @@ pub(crate) struct Copies {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct PendingCopy {
+pub(crate) struct PendingCopy {
     pub(super) lane: usize,
     /// The lane's group it belongs to.
     pub(super) group: u32,
@@ -29,7 +29,7 @@ pub(super) struct PendingCopy {
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Source {
+pub(crate) enum Source {
     /// Index in the launch's snapshot.
     Buffer(usize),
     /// Of the heap.
@@ -37,6 +37,11 @@ pub(super) enum Source {
 }
 
 impl Copies {
+    /// The copies of a lane, which are somebody else's concern from now on.
+    pub(super) fn take(&mut self, lane: usize) -> Vec<PendingCopy> {
+        self.pending.extract_if(.., |copy| copy.lane == lane).collect()
+    }
+
     pub(crate) fn commit(&mut self, mask: u32) {
         lanes(mask).for_each(|lane| self.committed[lane] += 1);
     }

@@ -15,6 +15,7 @@ use super::context::Context;
 use super::control::{Fail, arrive, enter, leave_behind, meet, part};
 use super::launch::Launch;
 use super::load_store::{load, store};
+use super::mbarrier;
 use super::monitor::Monitor;
 use super::problem::Problem;
 use super::scene::Scene;
@@ -37,6 +38,8 @@ const SPLIT_QUANTUM: u32 = 1 << 7;
 enum Stop {
     /// Its turn is over.
     Quantum,
+    /// It gives its turn away: what it asked for is not there yet.
+    Yield,
     /// It waits; its state says for what.
     Wait,
     /// Its lanes are gone: exited, or waiting at a join.
@@ -74,6 +77,13 @@ pub(crate) fn run<M: Monitor>(
             // Another split goes first next time: this one may be waiting for it.
             Ok(Stop::Quantum) => warp.splits.insert(0, split),
             Ok(Stop::Wait) => warp.splits.push(split),
+            Ok(Stop::Yield) => {
+                let others = warp.splits.iter().any(|split| split.state == State::Ready);
+                warp.splits.insert(0, split);
+                if !others {
+                    break;
+                }
+            }
             Err(fail) => return Err(located(fail, block.index, warp.number)),
         }
     }
@@ -281,6 +291,7 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
             Op::ShrU64 { d, a, b } => rows.shift64(*d, *a, *b, active, |a, b| if b > 63 { 0 } else { a >> (b & 63) }),
             Op::ShrS64 { d, a, b } => rows.shift64(*d, *a, *b, active, |a, b| ((a as i64) >> b.min(63)) as u64),
 
+            Op::Video(video) => run_video(rows, video, active),
             Op::Carry(carry) => warp.carry = run_carry(rows, carry, warp.carry, active),
 
             Op::AddF32 { d, a, b, ftz } => rows.f32_2(*d, *a, *b, active, *ftz, |a, b| a + b),
@@ -372,6 +383,15 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
                     break Err(problem);
                 }
             }
+            Op::Mbarrier(op) => match mbarrier::mbarrier(&mut context!(), rows, op, active) {
+                Err(problem) => break Err(problem),
+                Ok(false) => {}
+                Ok(true) => {
+                    monitor.after(&scene!(active));
+                    pc += 1;
+                    break Ok(Stop::Yield);
+                }
+            },
             Op::CpAsync(copy) => {
                 if let Err(problem) = cp_async(&mut context!(), rows, copy, active) {
                     break Err(problem);

@@ -10,7 +10,7 @@
 //! | `problem`, `place` | what an access does, and what is wrong with one |
 //! | `schedule`, `interpret` | blocks over cores and warps in turn; the executor's loop |
 //! | `arithmetic`, `together`, `matrix`, `control`, `calls` | arms of the loop that are not memory |
-//! | `check`, `elements`, `vector`, `load_store`, `atomic`, `async_copy` | arms of the loop that are |
+//! | `check`, `elements`, `vector`, `load_store`, `atomic`, `async_copy`, `mbarrier` | arms of the loop that are |
 //! | `builtin`, `printf`, `malloc` | functions that the device brings with it |
 //! | `monitor`, `scene`, `watch` | what a launch reports while it runs, to: |
 //! | `sanitise`, `profiler`, `tracer`, `debugger` | … mistakes, counts, a trace, values |
@@ -38,6 +38,7 @@ mod load_store;
 mod local;
 mod malloc;
 mod matrix;
+mod mbarrier;
 mod monitor;
 mod place;
 mod printf;

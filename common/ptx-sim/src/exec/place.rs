@@ -47,6 +47,8 @@ pub(crate) struct Reach<'v> {
     pub bytes: u64,
     /// What the address must be a multiple of: a power of two.
     pub(super) align: u64,
+    /// It learns nothing of what others did before they wrote there.
+    pub blind: bool,
     /// Known for stores.
     pub values: Option<Values<'v>>,
 }
@@ -54,7 +56,7 @@ pub(crate) struct Reach<'v> {
 impl Reach<'_> {
     #[inline]
     pub(super) fn new(kind: Kind, bytes: u64) -> Self {
-        Self { kind, order: Order::Weak, bytes, align: bytes, values: None }
+        Self { kind, order: Order::Weak, bytes, align: bytes, blind: false, values: None }
     }
 
     #[inline]

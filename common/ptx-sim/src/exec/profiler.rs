@@ -107,7 +107,7 @@ impl Profiler {
                 counters.atomic_collisions +=
                     u64::from(scene.active.count_ones()) - pieces::<1>(&addresses, scene.active);
                 let kind = if atomic.result.is_some() { Kind::Atomic } else { Kind::Reduction };
-                self.access(scene, kind, atomic.address.space, &addresses, atomic.bytes.into(), scene.active);
+                self.access(scene, kind, atomic.address.space, &addresses, atomic.total_bytes(), scene.active);
             }
             Op::CpAsync(copy) => {
                 counters.async_copy_wavefronts += wavefronts(&at(&copy.dst), copy.bytes.into(), scene.active, false)[0];

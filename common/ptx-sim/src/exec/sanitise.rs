@@ -556,7 +556,7 @@ impl Sanitiser {
         for lane in lanes(mask) {
             let me = first_thread.wrapping_add(lane as u32);
             let record = [me, self.now, (pc as u32) << FLAGS | flags];
-            if strong && reads {
+            if strong && reads && !reach.blind {
                 self.take_over(shadow, warp, lane, place(offsets[lane]));
             }
             let mut race = None;
@@ -713,6 +713,16 @@ impl Sanitiser {
             }
         }
         shadow.memory.settle(to.into(), now);
+    }
+
+    /// A lane's asynchronous copies have been made, and it arrives at the mbarrier at `at` in shared memory.
+    pub(crate) fn arrived_after_copies(&mut self, block: &mut Block, warp: u32, lane: usize, at: u64) {
+        self.tick();
+        let number = block.number;
+        if let Some(mut shadow) = block.shadow.take() {
+            self.hand_over(&mut shadow, warp, lane, Handover::Shared(number, at), true);
+            block.shadow = Some(shadow);
+        }
     }
 
     /// The lanes of `group` met at a `__syncwarp`: each knows now what the others know.

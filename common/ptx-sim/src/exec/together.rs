@@ -137,6 +137,13 @@ fn execute_group<M: Monitor>(
             let signed = |f: fn(i32, i32) -> i32| move |x: u32, y: u32| f(x as i32, y as i32) as u32;
             let result = match op {
                 ReduxOp::Add => values.reduce(u32::wrapping_add),
+                ReduxOp::Float { f, mode, abs } => {
+                    let magnitude = |value: u32| if *abs { value & 0x7fff_ffff } else { value };
+                    // a single lane's NaN is canonical too
+                    let combine = |x: u32, y: u32| f(*mode, x.into(), y.into(), 0) as u32;
+                    let all = values.map(magnitude).reduce(combine);
+                    all.map(|value| combine(value, value))
+                }
                 ReduxOp::MinU => values.reduce(u32::min),
                 ReduxOp::MaxU => values.reduce(u32::max),
                 ReduxOp::MinS => values.reduce(signed(i32::min)),
@@ -156,6 +163,15 @@ fn execute_group<M: Monitor>(
             *bits = *bits & !group | 1 << leader;
         }
         TogetherOp::Mma(op) => multiply(rows, op, group),
+        TogetherOp::MovMatrix { d, a } => {
+            let a = rows.get(*a);
+            let element = |row: usize, column: usize| a[row * 4 + column / 2] >> (column % 2 * 16) & 0xffff;
+            let pair = |lane: usize| {
+                let (row, column) = (lane / 4, lane % 4 * 2);
+                element(column, row) | element(column + 1, row) << 16
+            };
+            rows.set(*d, group, std::array::from_fn(pair));
+        }
         TogetherOp::WmmaLoad(memory) => return wmma_load(context, rows, memory, group),
         TogetherOp::WmmaStore(memory) => return wmma_store(context, rows, memory, group),
         TogetherOp::LdMatrix(moves) => return ldmatrix(context, rows, moves, group),

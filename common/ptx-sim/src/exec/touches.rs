@@ -44,7 +44,10 @@ pub(super) fn touched(scene: &Scene<'_, '_>) -> Vec<Touched> {
             add(access.address.space, AccessKind::Write, each(&access.address, bytes));
         }
         Op::Atomic(atomic) => {
-            add(atomic.address.space, AccessKind::Atomic, each(&atomic.address, atomic.bytes.into()));
+            add(atomic.address.space, AccessKind::Atomic, each(&atomic.address, atomic.total_bytes() as u32));
+        }
+        Op::Mbarrier(mbarrier) => {
+            add(mbarrier.address.space, AccessKind::Atomic, each(&mbarrier.address, 8));
         }
         Op::CpAsync(copy) => {
             let ignored = copy.ignore.map_or(0, |(p, negated)| {

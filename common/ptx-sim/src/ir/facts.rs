@@ -105,6 +105,7 @@ impl Op {
             | Op::ShrU64 { d, .. }
             | Op::ShrS64 { d, .. } => class(Integer).row(*d),
             Op::Carry(carry) => class(Integer).row(carry.d),
+            Op::Video(video) => class(Integer).row(video.d),
             Op::SetpU32 { d, .. } | Op::SetpS32 { d, .. } | Op::SetpU64 { d, .. } | Op::SetpS64 { d, .. } => {
                 class(Integer).predicate(*d)
             }
@@ -146,7 +147,14 @@ impl Op {
                 class(if access.param { Other } else { Memory }).rows(rows.filter(|row| *row != R::MAX))
             }
             Op::Store(access) => class(if access.param { Other } else { Memory }),
-            Op::Atomic(atomic) => class(Memory).rows(atomic.result),
+            Op::Atomic(atomic) => {
+                class(Memory).rows(atomic.result).rows(atomic.more.iter().filter_map(|(result, _)| *result))
+            }
+            Op::Mbarrier(mbarrier) => match mbarrier.op {
+                MbarrierOp::Arrive { d, .. } => class(Barrier).rows(d),
+                MbarrierOp::Wait { p, .. } => class(Barrier).predicates(p),
+                MbarrierOp::Init { .. } | MbarrierOp::Inval | MbarrierOp::ArriveWhenCopied { .. } => class(Barrier),
+            },
             Op::CpAsync(_) | Op::CpAsyncCommit | Op::CpAsyncWait { .. } => class(Memory),
             Op::Fence { .. } => class(Barrier),
 
@@ -161,9 +169,10 @@ impl Op {
             Op::Together(together) => match &together.op {
                 TogetherOp::Sync => class(Barrier),
                 TogetherOp::Shfl { d, valid, .. } => class(Communication).row(*d).predicates(*valid),
-                TogetherOp::Vote { d, .. } | TogetherOp::MatchAny { d, .. } | TogetherOp::Redux { d, .. } => {
-                    class(Communication).row(*d)
-                }
+                TogetherOp::Vote { d, .. }
+                | TogetherOp::MatchAny { d, .. }
+                | TogetherOp::Redux { d, .. }
+                | TogetherOp::MovMatrix { d, .. } => class(Communication).row(*d),
                 TogetherOp::MatchAll { d, all, .. } => class(Communication).row(*d).predicates(*all),
                 TogetherOp::Elect { d, elected } => class(Communication).rows(*d).predicate(*elected),
                 TogetherOp::Mma(op) => class(Tensor).flops(op.mma.flops()).rows(op.d.iter().copied()),
@@ -182,6 +191,7 @@ impl Op {
                 | Op::Load(_)
                 | Op::Store(_)
                 | Op::Atomic(_)
+                | Op::Mbarrier(_)
                 | Op::CpAsync(_)
                 | Op::CpAsyncCommit
                 | Op::CpAsyncWait { .. }
@@ -287,8 +297,19 @@ impl Op {
             }
             Op::Atomic(atomic) => {
                 let swaps = matches!(atomic.op, AtomOp::Cas);
-                with(&[atomic.a], &[swaps.then_some(atomic.b), atomic.address.row()])
+                let vector = std::iter::once(atomic.a).chain(atomic.more.iter().map(|(_, a)| *a));
+                with(&vector.collect::<Vec<_>>(), &[swaps.then_some(atomic.b), atomic.address.row()])
             }
+            Op::Mbarrier(mbarrier) => {
+                let row = match mbarrier.op {
+                    MbarrierOp::Init { count } => Some(count),
+                    MbarrierOp::Arrive { count, .. } => count,
+                    MbarrierOp::Wait { phase: MbarrierPhase::State(row) | MbarrierPhase::Parity(row), .. } => Some(row),
+                    MbarrierOp::Inval | MbarrierOp::ArriveWhenCopied { .. } => None,
+                };
+                with(&[], &[row, mbarrier.address.row()])
+            }
+            Op::Video(video) => (video.sources.into_iter().filter(|row| *row != R::MAX).collect(), Vec::new()),
             Op::CpAsync(copy) => (
                 [copy.dst.row(), copy.src.row(), copy.src_bytes].into_iter().flatten().collect(),
                 copy.ignore.into_iter().map(|(predicate, _)| predicate).collect(),
@@ -321,9 +342,10 @@ impl Op {
                     TogetherOp::Sync | TogetherOp::Elect { .. } => {}
                     TogetherOp::Shfl { a, b, c, .. } => from.extend([*a, *b, *c]),
                     TogetherOp::Vote { a, .. } => predicates.push(*a),
-                    TogetherOp::MatchAny { a, .. } | TogetherOp::MatchAll { a, .. } | TogetherOp::Redux { a, .. } => {
-                        from.push(*a);
-                    }
+                    TogetherOp::MatchAny { a, .. }
+                    | TogetherOp::MatchAll { a, .. }
+                    | TogetherOp::Redux { a, .. }
+                    | TogetherOp::MovMatrix { a, .. } => from.push(*a),
                     TogetherOp::Mma(op) => from.extend(op.a.iter().chain(&op.b).chain(&op.c)),
                     TogetherOp::WmmaLoad(memory) => from.extend(memory.stride.into_iter().chain(memory.address.row())),
                     TogetherOp::WmmaStore(memory) => {

@@ -3,6 +3,7 @@
 use super::space::MemSpace;
 use super::work::{Class, Work};
 use crate::matrix::{Mma, WmmaAccess};
+use crate::scalar::video::Video;
 use crate::scalar::{CarryFn, CompareFn, LaneFn, Mode};
 
 /// A row: a register, an immediate or an address, relative to the frame.
@@ -82,6 +83,8 @@ pub(crate) enum Special {
     GlobalTimerHi,
     DynamicSharedSize,
     TotalSharedSize,
+    /// Whether the kernel is launched with clusters, be they of one block.
+    ExplicitCluster,
     /// A constant: `%envreg<n>`, cluster registers of a launch without clusters, …
     Fixed(u32),
 }
@@ -194,9 +197,18 @@ pub(crate) struct Atomic {
     pub bytes: u8,
     /// The row of the old value; `None` for `red` and the sink.
     pub result: Option<R>,
+    /// Of a vector, the elements after the first: the rows of the old value and of `a`.
+    pub more: Vec<(Option<R>, R)>,
     pub a: R,
     /// The new value of `cas`.
     pub b: R,
+}
+
+impl Atomic {
+    /// Bytes of all elements together.
+    pub(crate) fn total_bytes(&self) -> u64 {
+        u64::from(self.bytes) * (1 + self.more.len() as u64)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -215,8 +227,14 @@ pub(crate) enum VoteMode {
     Ballot,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum ReduxOp {
+    /// Minimum or maximum of f32: a function of [`crate::scalar`]; `abs`: of magnitudes.
+    Float {
+        f: LaneFn,
+        mode: Mode,
+        abs: bool,
+    },
     Add,
     MinU,
     MinS,
@@ -276,6 +294,11 @@ pub(crate) enum TogetherOp {
     Mma(Box<MmaOp>),
     WmmaLoad(Box<WmmaMemory>),
     WmmaStore(Box<WmmaMemory>),
+    /// `movmatrix`: an 8 × 8 matrix of 16-bit elements, transposed.
+    MovMatrix {
+        d: R,
+        a: R,
+    },
     LdMatrix(Box<MatrixMove>),
     StMatrix(Box<MatrixMove>),
 }
@@ -668,6 +691,7 @@ pub(crate) enum Op {
 
     /// `add.cc`, `addc`, `addc.cc`, `sub…`, `madc…`: the carry flag is one mask per warp.
     Carry(Box<Carry>),
+    Video(Box<VideoInst>),
 
     // f32, rounding to nearest
     AddF32 {
@@ -840,6 +864,7 @@ pub(crate) enum Op {
     Atomic(Box<Atomic>),
     CpAsync(Box<CpAsync>),
     CpAsyncCommit,
+    Mbarrier(Box<Mbarrier>),
     /// All but the latest `n` groups (`None`: everything, committed or not).
     CpAsyncWait {
         n: Option<u32>,
@@ -897,6 +922,63 @@ pub(crate) struct Pack {
     pub part_wide: bool,
 }
 
+/// A video instruction.
+#[derive(Clone, Debug)]
+pub(crate) struct VideoInst {
+    pub video: Video,
+    pub d: R,
+    /// Unused ones are `R::MAX`.
+    pub sources: [R; 3],
+}
+
+/// An instruction on an mbarrier, a barrier that is an object in shared memory (PTX ISA, "mbarrier").
+#[derive(Clone, Debug)]
+pub(crate) struct Mbarrier {
+    pub address: Address,
+    pub op: MbarrierOp,
+    pub order: Order,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum MbarrierOp {
+    /// Row of the number of arrivals that complete a phase.
+    Init {
+        count: R,
+    },
+    Inval,
+    Arrive {
+        /// Row, of 64 bits, of the state before.
+        d: Option<R>,
+        /// Row of the number of arrivals; `None`: one.
+        count: Option<R>,
+        /// `arrive_drop`: later phases expect fewer arrivals.
+        drop: bool,
+        /// `.noComplete`: the phase must not end.
+        no_complete: bool,
+    },
+    /// `test_wait`, `try_wait`
+    Wait {
+        p: Option<P>,
+        phase: MbarrierPhase,
+        /// `try_wait`: others run before the thread asks again.
+        suspends: bool,
+    },
+    /// `cp.async.mbarrier.arrive`: an arrival when the thread's copies so far are there.
+    ArriveWhenCopied {
+        /// Without `.noinc` the phase waits for one arrival more.
+        increments: bool,
+    },
+}
+
+/// The phase whose end a thread waits for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum MbarrierPhase {
+    /// Row, of 64 bits, of a state that an arrival returned.
+    State(R),
+    /// Row of the phase's number modulo 2.
+    Parity(R),
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct BrxIdx {
     pub index: R,
@@ -908,7 +990,7 @@ pub(crate) struct BrxIdx {
 pub(crate) struct Carry {
     pub f: CarryFn,
     pub wide: bool,
-    /// `addc`, `subc`, `madc`: the carry flag is added (subtracted).
+    /// `addc`, `subc`, `madc`: the carry flag is read.
     pub carry_in: bool,
     /// `.cc`: the carry flag is written.
     pub carry_out: bool,

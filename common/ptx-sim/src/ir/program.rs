@@ -14,6 +14,8 @@ pub(crate) const MAX_ROWS: usize = 1 << 16;
 pub(crate) const MAX_LOCAL: u64 = 512 << 10;
 /// Numbered barriers of a block.
 pub(crate) const NUMBERED_BARRIERS: u32 = 16;
+/// Arrivals that an mbarrier may count (PTX ISA, "Contents of the mbarrier object"): all ones, as a mask.
+pub(crate) const MBARRIER_COUNTS: u32 = (1 << 20) - 1;
 /// The barrier of the block's cluster, after the numbered ones.
 pub(crate) const CLUSTER_BARRIER: u32 = NUMBERED_BARRIERS;
 
@@ -58,6 +60,8 @@ pub(crate) struct Function {
     pub calls: Vec<u32>,
     pub calls_indirectly: bool,
     pub unsupported: Vec<Unsupported>,
+    /// What of it only clusters give a meaning.
+    pub cluster_uses: Vec<Unsupported>,
     /// Whether it has a body.
     pub defined: bool,
     /// The registers that its text names, in order of their first mention: for a debugger.
@@ -149,6 +153,8 @@ pub(crate) struct KernelPart {
     pub shared: HashMap<u32, u32>,
     /// The static ones, in order of their offsets.
     pub static_variables: Vec<StaticVariable>,
+    /// `.reqnctapercluster`, of one block.
+    pub explicit_cluster: bool,
 }
 
 /// A `.shared` variable of fixed size, as one kernel has it.

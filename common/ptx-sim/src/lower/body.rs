@@ -8,7 +8,7 @@ use super::function::{FunctionLowering, Scope};
 use super::module::{Module, align_of, align_up, size_of};
 use super::symbols::{Lower, Stop, Symbol};
 use crate::ast::{self, Loc, Statement};
-use crate::error::{SyntaxError, Unsupported};
+use crate::error::SyntaxError;
 use crate::ir::*;
 use crate::span::Span;
 
@@ -47,11 +47,11 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
         } else {
             for param in &function.params {
                 let place = lowering.declare_formal(param)?;
-                lowering.function.params.push(place);
+                lowering.function.params.extend(place);
             }
             for result in &function.returns {
                 let place = lowering.declare_formal(result)?;
-                lowering.function.returns.push(place);
+                lowering.function.returns.extend(place);
             }
         }
         if let Some(body) = &function.body {
@@ -99,6 +99,10 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
                     self.place.loc = Some(*loc);
                 }
                 Statement::Loc(_) | Statement::Targets(..) | Statement::Prototype => {}
+                Statement::Refused(span, reason) => {
+                    let item = self.module.unsupported(*span, reason.clone());
+                    self.function.unsupported.push(item);
+                }
             }
         }
         Ok(())
@@ -130,10 +134,8 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
             Ok(()) => Ok(()),
             Err(Stop::Invalid(message)) => Err(SyntaxError::new(instruction.span, message)),
             Err(Stop::Unsupported(reason)) => {
-                let span = instruction.span;
-                let text = &self.module.source[span.start as usize..span.end as usize];
-                let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-                self.function.unsupported.push(Unsupported { line: self.place.ptx_line, text, reason });
+                let item = self.module.unsupported(instruction.span, reason);
+                self.function.unsupported.push(item);
                 self.emit(Op::Unsupported);
                 Ok(())
             }

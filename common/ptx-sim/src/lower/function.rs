@@ -55,14 +55,26 @@ pub(super) struct FunctionLowering<'m, 'a> {
 }
 
 impl<'m, 'a> FunctionLowering<'m, 'a> {
-    pub(super) fn declare_formal(&mut self, variable: &Variable<'a>) -> Result<Place, SyntaxError> {
+    /// Where a parameter or result of the function lives; a vector's elements have a place each.
+    pub(super) fn declare_formal(&mut self, variable: &Variable<'a>) -> Result<Vec<Place>, SyntaxError> {
         self.declare(variable)?;
         match self.lookup(variable.name) {
-            Some(Symbol::Frame(offset, bytes)) => Ok(Place::Memory((offset, bytes))),
-            Some(Symbol::Register(Register::Predicate(predicate))) => Ok(Place::Predicate(predicate)),
-            Some(Symbol::Register(Register::Row { row, ty })) => Ok(Place::Row { row, wide: rows_of(ty) == 2 }),
+            Some(Symbol::Frame(offset, bytes)) => Ok(vec![Place::Memory((offset, bytes))]),
+            Some(Symbol::Register(Register::Predicate(predicate))) => Ok(vec![Place::Predicate(predicate)]),
+            Some(Symbol::Register(Register::Row { row, ty })) => Ok(vec![Place::Row { row, wide: rows_of(ty) == 2 }]),
+            Some(Symbol::Register(Register::Vector { row, ty, count })) => {
+                let wide = rows_of(ty) == 2;
+                Ok((0..count).map(|at| Place::Row { row: row + at * rows_of(ty), wide }).collect())
+            }
             _ => Err(SyntaxError::new(variable.span, "a parameter of this kind is not possible")),
         }
+    }
+
+    /// Notes an instruction that only clusters give a meaning: a kernel that does not say that a cluster is one block
+    /// cannot have it.
+    pub(super) fn needs_cluster(&mut self, span: Span, what: &str) {
+        let item = self.module.unsupported(span, format!("{what}, in a kernel that may be launched with clusters"));
+        self.function.cluster_uses.push(item);
     }
 
     pub(super) fn declare(&mut self, variable: &Variable<'a>) -> Result<(), SyntaxError> {
@@ -77,6 +89,7 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
             }
             Space::Local | Space::Param => {
                 let bytes = size_of(variable)?;
+                self.module.elements.insert(variable.name, variable.ty.size() * variable.vector);
                 self.local_bytes = align_up(self.local_bytes, align_of(variable));
                 let offset = self.local_bytes;
                 self.local_bytes += bytes;

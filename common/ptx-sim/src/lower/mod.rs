@@ -26,6 +26,7 @@ use crate::ir::*;
 use crate::span::{Lines, Span};
 use function::FunctionLowering;
 use module::Module;
+pub(crate) use opcodes::knows;
 
 /// A module, lowered.
 pub(crate) struct Lowered {
@@ -39,7 +40,9 @@ pub(crate) fn lower(ast: &Ast<'_>, source: &str) -> Result<Lowered, SyntaxError>
         function_names: HashMap::new(),
         bodies: ast.functions.iter().filter(|function| function.body.is_some()).map(|function| function.name).collect(),
         shared: Vec::new(),
+        elements: HashMap::new(),
         program: Program::default(),
+        target: ast.target,
         lines: Lines::new(source),
         source,
     };

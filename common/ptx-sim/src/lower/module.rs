@@ -20,13 +20,21 @@ pub(super) struct SharedVariable {
     /// Declared at module scope; otherwise in the function of that index.
     pub(super) function: Option<u32>,
 }
+
+/// Bytes of shared memory that CUDA reserves per block, from compute capability 8.0 on.
+pub(super) const RESERVED_SHARED: u32 = 1024;
+
 pub(super) struct Module<'a> {
     pub(super) names: HashMap<&'a str, Symbol>,
     pub(super) function_names: HashMap<&'a str, u32>,
     /// The functions that are more than declared.
     pub(super) bodies: HashSet<&'a str>,
     pub(super) shared: Vec<SharedVariable>,
+    /// Bytes of an element of each variable.
+    pub(super) elements: HashMap<&'a str, u32>,
     pub(super) program: Program,
+    /// The compute capability of `.target`, as 80.
+    pub(super) target: u32,
     pub(super) lines: Lines,
     pub(super) source: &'a str,
 }
@@ -71,6 +79,7 @@ impl<'a> Module<'a> {
     ) -> Result<Symbol, SyntaxError> {
         let bytes = size_of(variable)?;
         let align = align_of(variable);
+        self.elements.insert(variable.name, variable.ty.size() * variable.vector);
         if variable.space == Space::Shared {
             let dynamic = variable.external;
             let name = variable.name.to_owned();
@@ -85,6 +94,19 @@ impl<'a> Module<'a> {
             relocations: Vec::new(),
         });
         Ok(Symbol::Global(self.program.globals.len() as u32 - 1))
+    }
+
+    /// The variable that stands for the reserved part of shared memory.
+    pub(super) fn reserved_shared(&mut self) -> u32 {
+        const NAME: &str = "reserved shared memory";
+        let known = self.shared.iter().position(|variable| variable.name == NAME);
+        let index = known.unwrap_or_else(|| {
+            let bytes = RESERVED_SHARED.into();
+            let name = NAME.to_owned();
+            self.shared.push(SharedVariable { name, bytes, align: 16, dynamic: false, function: None });
+            self.shared.len() - 1
+        });
+        index as u32
     }
 
     pub(super) fn initialise(&mut self, variable: &Variable<'a>, name: &str) -> Result<(), SyntaxError> {
@@ -201,6 +223,16 @@ impl<'a> Module<'a> {
             let reason = "the function has no body in this file".to_owned();
             unsupported.push(Unsupported { line: 0, text: format!("call {}", function.name), reason });
         }
+        // The header and, unless a cluster is said to be one block, what only clusters have.
+        let blocks = function.cluster.map_or(1, |(_, shape)| shape.iter().product());
+        let item = |span: Span, reason: &str| self.unsupported(span, reason.to_owned());
+        unsupported.extend(function.refused.iter().map(|(span, reason)| item(*span, reason)));
+        match function.cluster {
+            Some((span, _)) if blocks != 1 => unsupported.push(item(span, &format!("clusters of {blocks} blocks"))),
+            Some(_) => {}
+            None => unsupported
+                .extend(reaches.iter().flat_map(|function| functions[*function as usize].cluster_uses.clone())),
+        }
         unsupported.sort_by_key(|item| item.line);
         Ok(KernelPart {
             info: KernelInfo {
@@ -215,7 +247,15 @@ impl<'a> Module<'a> {
             param_bytes: offset as u32,
             shared,
             static_variables,
+            explicit_cluster: function.cluster.is_some(),
         })
+    }
+
+    /// What stands at `span` is not supported.
+    pub(super) fn unsupported(&self, span: Span, reason: String) -> Unsupported {
+        let text = &self.source[span.start as usize..span.end as usize];
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        Unsupported { line: self.lines.line(span), text, reason }
     }
 }
 

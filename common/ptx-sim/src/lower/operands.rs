@@ -1,7 +1,7 @@
 //! Operands: registers, predicates, immediates, addresses and vectors as rows.
 
 use super::function::FunctionLowering;
-use super::module::function_address;
+use super::module::{RESERVED_SHARED, function_address};
 use super::symbols::{Lower, Register, Symbol, invalid, unsupported};
 use crate::ast::Operand;
 use crate::ir::*;
@@ -45,11 +45,24 @@ impl<'a> FunctionLowering<'_, 'a> {
         })
     }
 
+    /// Nothing has that name. It may be a special register that came after this simulator: then it ends in no number, or
+    /// in one that counts no registers of the function.
+    fn no_register<T>(&self, name: &str) -> Lower<T> {
+        let prefix = name.trim_end_matches(|last: char| last.is_ascii_digit());
+        let words = prefix.trim_start_matches('%').split('_').filter(|word| word.len() > 1).count();
+        let counted = self.scopes.iter().flat_map(|scope| &scope.families).any(|family| family.prefix == prefix);
+        let performance = prefix == "%pm" || name.starts_with("%pm") && name.ends_with("_64");
+        if name.starts_with('%') && !counted && (name.contains('.') || prefix == name || words > 1 || performance) {
+            return unsupported(format!("the special register {name}"));
+        }
+        invalid(format!("there is no register `{name}`"))
+    }
+
     pub(super) fn predicate_named(&mut self, name: &'a str) -> Lower<P> {
         match self.register_named(name)? {
             Some(Register::Predicate(predicate)) => Ok(predicate),
             Some(_) => invalid(format!("`{name}` is not a predicate")),
-            None => invalid(format!("there is no register `{name}`")),
+            None => self.no_register(name),
         }
     }
 
@@ -84,7 +97,7 @@ impl<'a> FunctionLowering<'_, 'a> {
             Some(Register::Row { row, ty }) => Ok((row, ty)),
             Some(Register::Predicate(_)) => invalid(format!("`{name}` is a predicate")),
             Some(Register::Vector { .. }) => invalid(format!("`{name}` is a vector")),
-            None => invalid(format!("there is no register `{name}`")),
+            None => self.no_register(name),
         }
     }
 
@@ -152,9 +165,24 @@ impl<'a> FunctionLowering<'_, 'a> {
             Operand::Name("WARP_SZ") => 32,
             Operand::Name(name) => return self.named_value(name, 0, wide),
             Operand::Offset(name, offset) => return self.named_value(name, *offset, wide),
+            Operand::Element(array, None, index) => {
+                let offset = self.element_offset(array, *index)?;
+                return self.named_value(array, offset, wide);
+            }
+            Operand::Element(..) => return unsupported("the address of an element whose index is a register"),
+            Operand::Bracket(_) => return unsupported("an operand of this form"),
             _ => return invalid("a register or a value is expected here"),
         };
         Ok(self.bits(bits, wide))
+    }
+
+    /// Bytes from the start of an array to an element. (ptxas counts elements where the index is a constant, bytes where it
+    /// is a register.)
+    fn element_offset(&self, array: &str, index: i64) -> Lower<i64> {
+        match self.module.elements.get(array) {
+            Some(bytes) => Ok(index.wrapping_mul(i64::from(*bytes))),
+            None => invalid(format!("`{array}` is not an array")),
+        }
     }
 
     /// A special register, or the address of a variable or function.
@@ -163,6 +191,9 @@ impl<'a> FunctionLowering<'_, 'a> {
             let d = self.temporary(wide);
             self.emit_unguarded(Op::Special { d, what, wide });
             return Ok(d);
+        }
+        if let Some(part) = name.strip_prefix("%reserved_smem_offset_") {
+            return self.reserved_shared(name, part, wide);
         }
         match self.lookup(name) {
             Some(Symbol::Global(index)) => Ok(self.constant(ConstantValue::Global(index, offset), wide)),
@@ -178,14 +209,23 @@ impl<'a> FunctionLowering<'_, 'a> {
                 invalid(format!("`{name}` is a predicate, and a value is expected"))
             }
             Some(Symbol::Register(_)) => invalid(format!("`{name}` cannot be used here")),
-            None if name.starts_with('%') => {
-                if name.contains('.') || !name.ends_with(|last: char| last.is_ascii_digit()) {
-                    return unsupported(format!("the special register {name}"));
-                }
-                invalid(format!("there is no register `{name}`"))
-            }
+            None if name.starts_with('%') => self.no_register(name),
             None => invalid(format!("nothing is called `{name}`")),
         }
+    }
+
+    /// Shared memory that belongs to the system (PTX ISA, "%reserved_smem_offset_begin"): cooperative groups keep the
+    /// barriers of tiles larger than a warp there. Here it is one more variable of the kernels that ask for it.
+    fn reserved_shared(&mut self, name: &str, part: &str, wide: bool) -> Lower<R> {
+        let offset = match part {
+            "begin" | "0" => 0,
+            "1" => RESERVED_SHARED / 2,
+            "end" => RESERVED_SHARED,
+            "cap" => return Ok(self.bits(RESERVED_SHARED.into(), wide)),
+            _ => return unsupported(format!("the special register {name}")),
+        };
+        let index = self.module.reserved_shared();
+        Ok(self.constant(ConstantValue::Shared(index, offset.into()), wide))
     }
 
     /// A device function's parameters are part of its frame; a kernel's have a space of their own.
@@ -195,8 +235,29 @@ impl<'a> FunctionLowering<'_, 'a> {
 
     /// `[base + offset]` in `space`.
     pub(super) fn address(&mut self, operand: &Operand<'a>, space: MemSpace) -> Lower<Address> {
-        let Operand::Address(base, offset) = operand else { return invalid("an address in brackets is expected") };
-        let offset = *offset;
+        let (base, offset) = match operand {
+            Operand::Address(base, offset) => (base, *offset),
+            Operand::Element(array, None, index) => (&Some(*array), self.element_offset(array, *index)?),
+            Operand::Element(array, Some(index), offset) => {
+                let Address { space, base, offset: at } =
+                    self.address(&Operand::Address(Some(array), *offset), space)?;
+                let Base::Row64(start) = base else { return unsupported("an index into memory of this kind") };
+                let (index, ty) = self.any_register(&Operand::Name(index))?;
+                let row = self.temporary(true);
+                let wide = if ty.size() == 8 {
+                    index
+                } else {
+                    self.emit_unguarded(Op::Zext64 { d: row, a: index });
+                    row
+                };
+                self.emit_unguarded(Op::Add64 { d: row, a: start, b: wide });
+                return Ok(Address { space, base: Base::Row64(row), offset: at });
+            }
+            Operand::Bracket(items) => {
+                return unsupported(format!("an address with {} more operands in its brackets", items.len() - 1));
+            }
+            _ => return invalid("an address in brackets is expected"),
+        };
         let Some(name) = base else { return Ok(Address { space, base: Base::None, offset }) };
         if let Some(Register::Row { row, ty }) = self.register_named(name)? {
             let base = match ty.size() {
@@ -234,6 +295,11 @@ impl<'a> FunctionLowering<'_, 'a> {
                 _ => invalid("128 bits are two registers of 64"),
             },
             _ => {
+                if let Some((rows, ty)) = self.vector_register(operand)?
+                    && let ([low, high], 8) = (&rows[..], ty.size())
+                {
+                    return Ok([*low, *high]);
+                }
                 let (row, ty) = self.any_register(operand)?;
                 self.same_size(ty, Scalar::B128)?;
                 Ok([row, row + 2])
@@ -254,18 +320,49 @@ impl<'a> FunctionLowering<'_, 'a> {
                     Ok((0..elements).map(|at| row + at * rows_of(declared)).collect())
                 }
                 _ if count == 1 => Ok(vec![one(self, operand)?]),
+                // `%tid` as a whole
+                None if !write && special(&format!("{name}.w")).is_some_and(|w| w != special(name).unwrap_or(w)) => {
+                    let wide = rows_of(ty) == 2;
+                    let elements = ["x", "y", "z", "w"].iter().take(count);
+                    let specials = elements.filter_map(|element| special(&format!("{name}.{element}")));
+                    let rows = specials.map(|what| {
+                        let d = self.temporary(wide);
+                        self.emit_unguarded(Op::Special { d, what, wide });
+                        d
+                    });
+                    Ok(rows.collect())
+                }
                 _ => invalid(format!("`{name}` is not a vector of {count}")),
             },
             _ if count == 1 => Ok(vec![one(self, operand)?]),
             _ => invalid("a vector is expected"),
         }
     }
+    /// The elements of a vector register, by their first rows.
+    pub(super) fn vector_register(&mut self, operand: &Operand<'a>) -> Lower<Option<(Vec<R>, Scalar)>> {
+        let Operand::Name(name) = operand else { return Ok(None) };
+        if special(name).is_some() {
+            return Ok(None);
+        }
+        Ok(match self.register_named(name)? {
+            Some(Register::Vector { row, ty, count }) => {
+                Some(((0..count).map(|at| row + at * rows_of(ty)).collect(), ty))
+            }
+            _ => None,
+        })
+    }
+
     /// The registers of a fragment, and whether they are 64-bit ones.
     pub(super) fn fragment(&mut self, operand: &Operand<'a>, count: usize, write: bool) -> Lower<(Vec<R>, bool)> {
         let items: &[Operand<'a>] = match operand {
             Operand::Vector(items) => items,
             item => std::slice::from_ref(item),
         };
+        if let Some((rows, ty)) = self.vector_register(operand)?
+            && rows.len() == count
+        {
+            return Ok((rows, ty.size() == 8));
+        }
         if items.len() != count {
             return invalid(format!("this fragment has {count} registers, not {}", items.len()));
         }
@@ -322,9 +419,8 @@ pub(super) fn special(name: &str) -> Option<Special> {
         "%nclusterid" => Special::Nctaid(element),
         "%cluster_ctaid" => Special::Fixed(0),
         "%cluster_nctaid" => Special::Fixed(u32::from(element < 3)),
-        "%cluster_ctarank" | "%is_explicit_cluster" | "%reserved_smem_offset_begin" | "%current_graph_exec" => {
-            Special::Fixed(0)
-        }
+        "%is_explicit_cluster" => Special::ExplicitCluster,
+        "%cluster_ctarank" | "%current_graph_exec" => Special::Fixed(0),
         "%cluster_nctarank" => Special::Fixed(1),
         _ if base.strip_prefix("%envreg").is_some_and(|number| number.parse::<u8>().is_ok()) => Special::Fixed(0),
         _ => return None,

@@ -750,16 +750,19 @@ pub fn int_op(op: IntOp, ty: Scalar) -> Option<LaneFn> {
     }
 }
 
-/// An extended-precision operation: `(carry in, a, b, c) -> (d, carry out)`. The executor passes `false` for the forms
+/// An extended-precision operation: `(carry in, a, b, c) -> (d, carry out)`. The executor passes `None` for the forms
 /// that read no carry (`add.cc`) and drops the carry of those that write none (`addc`).
-pub type CarryFn = fn(bool, u64, u64, u64) -> (u64, bool);
+///
+/// Hardware subtracts by adding the complement, so that the carry of a difference is set where nothing was borrowed: it
+/// shows where `addc` follows `sub.cc`, or `subc` follows `add.cc`.
+pub type CarryFn = fn(Option<bool>, u64, u64, u64) -> (u64, bool);
 
 /// The operations that have `.cc` forms (PTX ISA, "Extended-Precision Integer Arithmetic Instructions").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CarryOp {
     /// `add.cc`, `addc`
     Add,
-    /// `sub.cc`, `subc`: the carry is a borrow.
+    /// `sub.cc`, `subc`: the carry is the opposite of a borrow.
     Sub,
     /// `mad.lo.cc`, `madc.lo`
     MadLo,
@@ -775,15 +778,15 @@ pub fn carry_op(op: CarryOp, ty: Scalar) -> Option<CarryFn> {
             CarryOp::Sub => |carry, a, b, _| {
                 let (a, b) = (T::of(a).raw(), T::of(b).raw());
                 let (first, under) = a.overflowing_sub(b);
-                let (second, under_again) = first.overflowing_sub(u64::from(carry));
-                (truncate(second, T::BITS), under || under_again)
+                let (second, under_again) = first.overflowing_sub(u64::from(carry == Some(false)));
+                (truncate(second, T::BITS), !(under || under_again))
             },
             CarryOp::MadLo => |carry, a, b, c| sum::<T>(carry, mul_lo::<T>(Mode::default(), a, b, 0), c),
             CarryOp::MadHi => |carry, a, b, c| sum::<T>(carry, mul_hi::<T>(Mode::default(), a, b, 0), c),
         }
     }
-    fn sum<T: Word>(carry: bool, a: u64, b: u64) -> (u64, bool) {
-        let sum = u128::from(T::of(a).raw()) + u128::from(T::of(b).raw()) + u128::from(carry);
+    fn sum<T: Word>(carry: Option<bool>, a: u64, b: u64) -> (u64, bool) {
+        let sum = u128::from(T::of(a).raw()) + u128::from(T::of(b).raw()) + u128::from(carry.unwrap_or(false));
         (truncate(sum as u64, T::BITS), sum >> T::BITS != 0)
     }
     match ty {
@@ -1108,15 +1111,15 @@ mod tests {
                 let mask = u128::MAX >> (128 - 2 * width);
                 let join = |low: u64, high: u64| u128::from(low) | u128::from(high) << width;
 
-                let (low, carry) = f(CarryOp::Add, ty)(false, a0, b0, 0);
-                let (high, _) = f(CarryOp::Add, ty)(carry, a1, b1, 0);
+                let (low, carry) = f(CarryOp::Add, ty)(None, a0, b0, 0);
+                let (high, _) = f(CarryOp::Add, ty)(Some(carry), a1, b1, 0);
                 assert_eq!(join(low, high), a.wrapping_add(b) & mask);
-                let (low, borrow) = f(CarryOp::Sub, ty)(false, a0, b0, 0);
-                let (high, _) = f(CarryOp::Sub, ty)(borrow, a1, b1, 0);
+                let (low, carry) = f(CarryOp::Sub, ty)(None, a0, b0, 0);
+                let (high, _) = f(CarryOp::Sub, ty)(Some(carry), a1, b1, 0);
                 assert_eq!(join(low, high), a.wrapping_sub(b) & mask);
                 if matches!(ty, Scalar::U32 | Scalar::U64) {
-                    let (low, carry) = f(CarryOp::MadLo, ty)(false, a0, b0, a0);
-                    let (high, _) = f(CarryOp::MadHi, ty)(carry, a0, b0, a1);
+                    let (low, carry) = f(CarryOp::MadLo, ty)(None, a0, b0, a0);
+                    let (high, _) = f(CarryOp::MadHi, ty)(Some(carry), a0, b0, a1);
                     let exact = (u128::from(a0) * u128::from(b0)).wrapping_add(a) & mask;
                     assert_eq!(join(low, high), exact);
                 }

@@ -21,6 +21,7 @@ pub mod soft;
 #[cfg(test)]
 mod testing;
 mod types;
+pub mod video;
 
 pub use compare::{Compare, CompareFn, compare};
 pub use convert::{SATFINITE, convert, pack_mode, pack_saturated};

@@ -105,6 +105,13 @@ impl Scalar {
         matches!(self, S8 | S16 | S32 | S64 | S16x2 | S4)
     }
 
+    /// An integer, with a sign or without; `.b32` and the like are neither.
+    #[must_use]
+    pub fn is_integer(self) -> bool {
+        use Scalar::*;
+        matches!(self, U8 | U16 | U32 | U64 | S8 | S16 | S32 | S64)
+    }
+
     /// A floating-point type that instructions compute with, or a pair of one.
     #[must_use]
     pub fn float(self) -> bool {

@@ -14,6 +14,7 @@ sys.dont_write_bytecode = True
 import mpmath
 
 import exact
+import forms
 import matrix
 import memory
 import warp
@@ -1042,6 +1043,7 @@ def main():
     memory.write()
     warp.write()
     matrix.write()
+    forms.write()
 
 
 if __name__ == '__main__':

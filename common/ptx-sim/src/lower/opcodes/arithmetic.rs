@@ -5,7 +5,7 @@ use super::integer::{Half, is_integer_arithmetic};
 use super::modifiers::Modifiers;
 use crate::ast::Operand;
 use crate::lower::function::FunctionLowering;
-use crate::lower::symbols::{Lower, unsupported};
+use crate::lower::symbols::{Lower, Register, invalid, unsupported};
 use crate::scalar::{FloatOp, Mode, Scalar};
 
 impl<'a> FunctionLowering<'_, 'a> {
@@ -41,6 +41,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         });
         let Some(ty) = ty else { return unsupported("an instruction without a type") };
         m.finish()?;
+        self.same_kind(name, ty, ops)?;
         if !ty.float() {
             if cc || matches!(name, "addc" | "subc" | "madc") {
                 self.carry(name, ty, half, cc, ops)?;
@@ -53,6 +54,9 @@ impl<'a> FunctionLowering<'_, 'a> {
         if half.is_some() {
             return unsupported(format!("{name} of .{} with .lo, .hi or .wide", ty.name()));
         }
+        if let Some(what) = missing(op, ty, rounding.is_some(), mode.approx, full) {
+            return invalid(format!("{name} of .{} needs {what}", ty.name()));
+        }
         let three = ops.len() == 4;
         let op = match op {
             FloatOp::Div if full => FloatOp::DivFull,
@@ -63,5 +67,35 @@ impl<'a> FunctionLowering<'_, 'a> {
         let mode = Mode { immediate: u32::from(absolute && three), ..mode };
         self.float(name, op, ty, mode, ops)?;
         Ok(true)
+    }
+
+    /// Integers are not computed with in registers of floats, nor floats in those of integers; `.b32` holds either.
+    fn same_kind(&mut self, name: &str, ty: Scalar, ops: &[Operand<'a>]) -> Lower<()> {
+        for operand in ops {
+            let Operand::Name(register) = operand else { continue };
+            let Some(Register::Row { ty: declared, .. }) = self.register_named(register)? else { continue };
+            let mixed = if ty.float() { declared.is_integer() } else { declared.float() };
+            if mixed {
+                let (ty, declared) = (ty.name(), declared.name());
+                return invalid(format!("{name} of .{ty} cannot use `{register}`, a .{declared} register"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The modifier that PTX insists on and that is not there.
+fn missing(op: FloatOp, ty: Scalar, rounded: bool, approx: bool, full: bool) -> Option<&'static str> {
+    match op {
+        FloatOp::Fma if !rounded => Some("a rounding modifier, such as .rn"),
+        FloatOp::Div if !(rounded || approx || full) => Some("a rounding modifier, such as .rn, or .approx"),
+        FloatOp::Rcp | FloatOp::Sqrt if !(rounded || approx) => Some("a rounding modifier, such as .rn, or .approx"),
+        FloatOp::Rsqrt | FloatOp::Ex2 | FloatOp::Lg2 | FloatOp::Sin | FloatOp::Cos | FloatOp::Tanh
+            if !approx && ty != Scalar::F64 =>
+        {
+            Some("the modifier .approx")
+        }
+        FloatOp::Rsqrt if !approx => Some("the modifier .approx"),
+        _ => None,
     }
 }

@@ -1,5 +1,6 @@
 //! Asynchronous copies to shared memory.
 
+use super::emit::operand;
 use super::modifiers::Modifiers;
 use crate::ast::Operand;
 use crate::ir::*;
@@ -18,8 +19,16 @@ impl<'a> FunctionLowering<'_, 'a> {
     }
 
     fn cp_async(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
-        if !m.flag("async") || m.0.first() == Some(&"bulk") || m.0.first() == Some(&"mbarrier") {
-            return unsupported("this form of cp");
+        if !m.flag("async") || m.0.first() == Some(&"bulk") {
+            return unsupported("bulk copies");
+        }
+        if m.flag("mbarrier") {
+            m.flag("arrive");
+            let op = MbarrierOp::ArriveWhenCopied { increments: !m.flag("noinc") };
+            let space = m.space().unwrap_or(MemSpace::Generic);
+            m.flag("b64");
+            m.finish()?;
+            return self.emit_mbarrier(operand(ops, 0)?, space, op, Order::Release);
         }
         if m.flag("commit_group") {
             return self.plain(m, Op::CpAsyncCommit);

@@ -24,6 +24,12 @@ impl<'a> FunctionLowering<'_, 'a> {
             order => order,
         };
         m.flag("noftz");
+        let count = m.one(|name| match name {
+            "v2" => Some(2),
+            "v4" => Some(4),
+            "v8" => Some(8),
+            _ => None,
+        });
         let space = m.space().unwrap_or(MemSpace::Generic);
         m.ignore_hints();
         let Some(op) = m.one(|name| {
@@ -66,10 +72,16 @@ impl<'a> FunctionLowering<'_, 'a> {
             }
             (op, _) => return unsupported(format!("{op} of .{}", ty.name())),
         };
+        if name == "red" && matches!(op, AtomOp::Exch | AtomOp::Cas) {
+            return invalid("red has no .exch and no .cas: what they do is of use with the old value only");
+        }
         if ty.size() == 1 || ty.size() == 16 && !matches!(op, AtomOp::Exch | AtomOp::Cas) {
             return unsupported(format!("atomics of .{}", ty.name()));
         }
         let returns = name == "atom";
+        if let Some(count) = count {
+            return self.vector_atomic(name, space, order, (op, ty, adds), count, ops);
+        }
         let result = match ops.first() {
             Some(Operand::Name("_")) => None,
             Some(d) if returns => Some(self.dst(d, ty)?),
@@ -91,8 +103,52 @@ impl<'a> FunctionLowering<'_, 'a> {
             mode: Mode::default(),
             bytes: ty.size() as u8,
             result,
+            more: Vec::new(),
             a,
             b,
+        })));
+        Ok(())
+    }
+
+    /// `atom.global.v4.f32.add`: each element on its own, all at one address.
+    fn vector_atomic(
+        &mut self,
+        name: &str,
+        space: MemSpace,
+        order: Order,
+        (op, ty, adds): (AtomOp, Scalar, bool),
+        count: u32,
+        ops: &[Operand<'a>],
+    ) -> Lower<()> {
+        let bytes = ty.size() * count;
+        if !matches!(op, AtomOp::Float(_)) || space == MemSpace::Shared || bytes > 16 || ty == Scalar::F64 {
+            return unsupported(format!("{name} of vectors of {count} .{} in this form", ty.name()));
+        }
+        let count = count as usize;
+        let (results, address, a) = match ops {
+            [d, address, a, ..] if name == "atom" => (Some(d), address, a),
+            [address, a, ..] if name == "red" => (None, address, a),
+            _ => return invalid(format!("{name} needs an address and a vector")),
+        };
+        let a = self.vector(a, ty, count, false)?;
+        let results: Vec<Option<R>> = match results {
+            None | Some(Operand::Name("_")) => vec![None; count],
+            Some(d) => self.vector(d, ty, count, true)?.into_iter().map(Some).collect(),
+        };
+        let address = self.address(address, space)?;
+        let mut elements = results.into_iter().zip(a);
+        let Some((result, a)) = elements.next() else { return invalid("a vector has elements") };
+        self.emit(Op::Atomic(Box::new(Atomic {
+            address,
+            op,
+            order,
+            flushes: ty == Scalar::F32 && adds,
+            mode: Mode::default(),
+            bytes: ty.size() as u8,
+            result,
+            more: elements.collect(),
+            a,
+            b: UNUSED,
         })));
         Ok(())
     }

@@ -23,15 +23,17 @@ impl<'a> FunctionLowering<'_, 'a> {
             "shf" => self.funnel_shift(m, ops)?,
             "bfi" => self.bit_field_insert(m, ops)?,
             "dp4a" | "dp2a" => self.dot_product(name, m, ops)?,
-            "vabsdiff2" | "vabsdiff4" => self.absolute_differences(name, m, ops)?,
+            "vabsdiff2" | "vabsdiff4" if self.absolute_differences(name, m, ops)? => {}
             _ => return self.bitwise(name, m, ops),
         }
         Ok(true)
     }
 
     fn lop3(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
-        if m.bool_op().is_some() {
-            return unsupported("lop3 with a predicate result");
+        match m.bool_op() {
+            None => {}
+            Some(BoolOp::Xor) => return invalid("lop3 combines its result with a predicate by .or and .and only"),
+            Some(op) => return self.lop3_with_predicate(op, m, ops),
         }
         m.ty()?;
         m.finish()?;
@@ -44,7 +46,30 @@ impl<'a> FunctionLowering<'_, 'a> {
         Ok(())
     }
 
+    /// `lop3.or.b32 d|p, a, b, c, table, q`: p = (d ≠ 0) or q.
+    fn lop3_with_predicate(&mut self, op: BoolOp, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+        m.ty()?;
+        m.finish()?;
+        let [Operand::Pair(d, p), a, b, c, Operand::Int(table), q] = ops else {
+            return invalid("lop3 with a predicate result takes d|p, three sources, a table and a predicate");
+        };
+        let [a, b, c] = [self.src(a, WORD)?, self.src(b, WORD)?, self.src(c, WORD)?];
+        let (q, not_b) = self.predicate(q)?;
+        let d = self.dst(d, WORD)?;
+        self.emit(Op::Lop3 { d, a, b, c, table: *table as u8 });
+        if let Some(p) = self.predicate_or_sink(p)? {
+            self.predicates += 1;
+            let held = self.predicates - 1;
+            self.emit(Op::RowToPred { d: held, a: d });
+            self.emit(Op::PredLogic { op, d: p, a: held, b: q, not_a: false, not_b });
+        }
+        Ok(())
+    }
+
     fn funnel_shift(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+        if self.module.target < 32 {
+            return invalid("shf needs .target sm_32 or a later one");
+        }
         let op = m.one(|name| match name {
             "l" => Some(IntOp::ShfL),
             "r" => Some(IntOp::ShfR),
@@ -71,15 +96,18 @@ impl<'a> FunctionLowering<'_, 'a> {
         self.emit_map(&lanewise(f, 0, WORD, [WORD; 3]), op.sources(), ops)
     }
 
-    /// Of the video instructions, the ones that NVRTC emits, in the types that it emits.
-    fn absolute_differences(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
-        let types = [m.ty()?, m.ty()?, m.ty()?];
-        let sum = m.flag("add");
-        m.finish()?;
+    /// Of the video instructions, the ones that NVRTC emits, in the form that it emits; false of any other.
+    fn absolute_differences(&mut self, name: &str, m: &Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<bool> {
+        let sum = m.0.last() == Some(&"add");
+        let types = if sum { &m.0[..m.0.len() - 1] } else { &m.0[..] };
+        let selects = |operand: &Operand<'_>| matches!(operand, Operand::Name(name) if name.contains('.'));
         let op = IntOp::AbsDiffPacked { halves: name == "vabsdiff2", sum };
         match int_op(op, Scalar::U32) {
-            Some(f) if types == [Scalar::U32; 3] => self.emit_map(&lanewise(f, 0, WORD, [WORD; 3]), op.sources(), ops),
-            _ => unsupported(format!("{name} of signed elements")),
+            Some(f) if types == ["u32"; 3] && !ops.iter().any(selects) => {
+                self.emit_map(&lanewise(f, 0, WORD, [WORD; 3]), op.sources(), ops)?;
+                Ok(true)
+            }
+            _ => Ok(false),
         }
     }
 

@@ -16,6 +16,7 @@ impl<'a> FunctionLowering<'_, 'a> {
             "bra" => self.bra(m, ops)?,
             "brx" => self.brx(m, ops)?,
             "call" => self.call(m, ops)?,
+            "ret" | "exit" | "trap" if !ops.is_empty() => return invalid(format!("{name} takes no operands")),
             "ret" => {
                 m.ignore(&["uni"]);
                 let target = self.end;
@@ -110,8 +111,8 @@ impl<'a> FunctionLowering<'_, 'a> {
             }
             _ => return invalid(format!("`{callee}` is not a function")),
         };
-        let results = results.iter().map(|result| self.place_of(result, true)).collect::<Lower<_>>()?;
-        let args = args.iter().map(|arg| self.place_of(arg, false)).collect::<Lower<_>>()?;
+        let results = self.places_of(results, true)?;
+        let args = self.places_of(args, false)?;
         let op = Op::Call(Box::new(Call { callee, args, results }));
         if self.guard.predicate().is_some() {
             let past = self.new_label();
@@ -124,6 +125,21 @@ impl<'a> FunctionLowering<'_, 'a> {
             self.emit(op);
         }
         Ok(())
+    }
+
+    /// Where the arguments or results of a call live in this frame; a vector's elements have a place each.
+    fn places_of(&mut self, operands: &[Operand<'a>], write: bool) -> Lower<Vec<Place>> {
+        let mut places = Vec::with_capacity(operands.len());
+        for operand in operands {
+            match self.vector_register(operand)? {
+                Some((rows, ty)) => {
+                    let wide = rows_of(ty) == 2;
+                    places.extend(rows.into_iter().map(|row| Place::Row { row, wide }));
+                }
+                None => places.push(self.place_of(operand, write)?),
+            }
+        }
+        Ok(places)
     }
 
     /// Where an argument or result of a call lives in this frame.

@@ -22,6 +22,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         if m.flag("pack") {
             return self.cvt_pack(m, ops);
         }
+        let rounded = m.0.iter().any(|name| matches!(*name, "rn" | "rna" | "rz" | "rm" | "rp" | "rs"));
         let to_integral = m.0.iter().any(|name| matches!(*name, "rni" | "rzi" | "rmi" | "rpi"));
         let mut mode = Mode {
             rounding: m.rounding().unwrap_or_default(),
@@ -38,6 +39,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         let ty = |name: &str| Scalar::from_name(name).filter(|ty| is_convertible(*ty));
         let (Some(to), Some(from)) = (m.one(ty), m.one(ty)) else { return unsupported("a type of this conversion") };
         m.finish()?;
+        check_rounding(to, from, rounded, to_integral)?;
         let pair = ops.len() == 3;
         let [d, sources @ ..] = ops else { return invalid("cvt needs operands") };
         if sources.is_empty() || sources.len() > 2 {
@@ -110,6 +112,30 @@ impl<'a> FunctionLowering<'_, 'a> {
         let (mode, work) = (pack_mode(bits, signed), Work::of(Class::Conversion));
         let lanewise = Lanewise { f: pack_saturated, mode, result: word, types: [word; 3], work };
         self.emit_map(&lanewise, sources, ops)
+    }
+}
+
+/// Says what of the rounding is missing or impossible (PTX ISA, "cvt").
+fn check_rounding(to: Scalar, from: Scalar, rounded: bool, to_integral: bool) -> Lower<()> {
+    let scalar = |ty| matches!(ty, Scalar::F16 | Scalar::Bf16 | Scalar::F32 | Scalar::F64);
+    let (to_float, from_float) = (scalar(to), scalar(from));
+    let names = format!("cvt of .{} to .{}", from.name(), to.name());
+    let needs = |what: &str| invalid(format!("{names} needs a rounding modifier, such as {what}"));
+    let has_none = || invalid(format!("{names} does not take a rounding modifier of this kind"));
+    if !(to_float || to.is_integer()) || !(from_float || from.is_integer()) {
+        let packs = matches!(to, Scalar::F16x2 | Scalar::Bf16x2 | Scalar::Tf32) && from == Scalar::F32;
+        return if packs && !rounded { needs(".rn") } else { Ok(()) };
+    }
+    match (to_float, from_float) {
+        (false, true) if rounded => has_none(),
+        (false, true) if !to_integral => needs(".rzi"),
+        (true, false) if to_integral => has_none(),
+        (true, false) if !rounded => needs(".rn"),
+        (false, false) if rounded || to_integral => has_none(),
+        (true, true) if to.bits() < from.bits() && !rounded => needs(".rn"),
+        (true, true) if to.bits() > from.bits() && rounded => has_none(),
+        (true, true) if to == from && rounded => has_none(),
+        _ => Ok(()),
     }
 }
 

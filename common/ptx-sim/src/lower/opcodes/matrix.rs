@@ -15,6 +15,7 @@ impl<'a> FunctionLowering<'_, 'a> {
             "mma" => self.mma(m, ops)?,
             "wmma" => self.wmma(m, ops)?,
             "ldmatrix" | "stmatrix" => self.ldmatrix(name, m, ops)?,
+            "movmatrix" => self.movmatrix(m, ops)?,
             _ => return Ok(false),
         }
         Ok(true)
@@ -57,6 +58,15 @@ impl<'a> FunctionLowering<'_, 'a> {
         };
         let memory = Box::new(WmmaMemory { access, address, wide, rows, stride });
         self.together(None, if load { TogetherOp::WmmaLoad(memory) } else { TogetherOp::WmmaStore(memory) })
+    }
+
+    fn movmatrix(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+        m.ignore(&["sync", "aligned", "m8n8", "trans", "b16"]);
+        m.finish()?;
+        let [d, a] = ops else { return invalid("movmatrix takes a matrix") };
+        let d = self.dst(d, Scalar::B32)?;
+        let a = self.src(a, Scalar::B32)?;
+        self.together(None, TogetherOp::MovMatrix { d, a })
     }
 
     fn ldmatrix(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {

@@ -22,19 +22,42 @@ impl<'a> FunctionLowering<'_, 'a> {
                 m.ignore(&["L1", "L2", "tensormap"]);
                 self.plain(m, Op::Nop)?;
             }
-            "fence" | "membar" => {
-                m.ignore(&["sc", "acq_rel", "acquire", "release"]);
-                let device = ["cluster", "gpu", "sys", "gl"].into_iter().any(|scope| m.flag(scope));
-                m.flag("cta");
-                // Every access goes to one memory: a proxy fence has nothing left to order.
-                if m.flag("proxy") {
-                    m.ignore(&["alias", "async", "async::generic", "async::global", "async::shared::cta", "generic"]);
-                }
-                self.plain(m, Op::Fence { device })?;
-            }
+            "fence" | "membar" => self.fence(m)?,
+            "createpolicy" => self.create_policy(m, ops)?,
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    fn fence(&mut self, m: &mut Modifiers<'_>) -> Lower<()> {
+        let proxy = m.flag("proxy");
+        let ordered = ["sc", "acq_rel", "acquire", "release"].into_iter().filter(|order| m.flag(order)).count() != 0;
+        let initialised = m.flag("mbarrier_init");
+        m.0.retain(|name| !name.starts_with("sync_restrict::"));
+        if proxy {
+            m.ignore(&["alias", "async", "async::generic", "generic", "tensormap::generic", "tensormap"]);
+            m.ignore(&["async::global", "async::shared::cta", "async::shared::cluster"]);
+            m.ignore(&["global", "shared::cta", "shared::cluster"]);
+        }
+        let device = ["cluster", "gpu", "sys", "gl"].into_iter().any(|scope| m.flag(scope));
+        m.flag("cta");
+        // Every access goes to one memory: between proxies there is nothing to order.
+        if proxy && !ordered {
+            return self.plain(m, Op::Nop);
+        }
+        self.plain(m, Op::Fence { device: device && !initialised })
+    }
+
+    /// Without caches, a policy is a number that no access looks at.
+    fn create_policy(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+        let converts = m.flag("cvt");
+        m.ignore(&["fractional", "range", "global", "L2", "b64"]);
+        m.ignore_hints();
+        m.finish()?;
+        let d = self.dst(operand(ops, 0)?, Scalar::B64)?;
+        let a = if converts { self.src(operand(ops, 1)?, Scalar::B64)? } else { self.bits(1, true) };
+        self.emit(Op::Mov64 { d, a });
+        Ok(())
     }
 
     fn access(

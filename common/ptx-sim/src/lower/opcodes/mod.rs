@@ -8,6 +8,7 @@ mod arithmetic;
 mod async_copy;
 mod atomic;
 mod bits;
+mod cluster;
 mod compare;
 mod control;
 mod convert;
@@ -15,15 +16,37 @@ mod emit;
 mod float;
 mod integer;
 mod matrix;
+mod mbarrier;
 mod memory;
 mod modifiers;
 mod moves;
+mod video;
 mod warp;
 
 use super::function::FunctionLowering;
 use super::symbols::{Lower, unsupported};
 use crate::ast;
 use modifiers::Modifiers;
+
+/// The mnemonics that some family knows, in one form or another.
+#[rustfmt::skip]
+const MNEMONICS: &[&str] = &[
+    "abs", "activemask", "add", "addc", "and", "applypriority", "atom", "bar", "barrier", "bfe", "bfi", "bfind", "bmsk", "bra", "brev",
+    "brkpt", "brx", "call", "clz", "cnot", "copysign", "cos", "cp", "createpolicy", "cvt", "cvta", "discard", "div", "dp2a", "dp4a",
+    "elect", "ex2", "exit", "fence", "fma", "fns", "getctarank", "griddepcontrol", "isspacep", "istypep", "ld", "ldmatrix", "ldu",
+    "lg2", "lop3", "mad", "mad24", "madc", "mapa", "match", "max", "mbarrier", "membar", "min", "mma", "mov", "movmatrix", "mul",
+    "mul24", "nanosleep", "neg", "not", "or", "pmevent", "popc", "prefetch", "prefetchu", "prmt", "rcp", "red", "redux", "rem", "ret",
+    "rsqrt", "sad", "selp", "set", "setmaxnreg", "setp", "shf", "shfl", "shl", "shr", "sin", "slct", "sqrt", "st", "stmatrix", "sub",
+    "subc", "szext", "tanh", "testp", "trap", "vabsdiff", "vabsdiff2", "vabsdiff4", "vadd", "vadd2", "vadd4", "vavrg2", "vavrg4", "vmad",
+    "vmax", "vmax2", "vmax4", "vmin", "vmin2", "vmin4", "vote", "vset", "vset2", "vset4", "vshl", "vshr", "vsub", "vsub2", "vsub4",
+    "wmma", "xor",
+];
+
+/// Whether an opcode's mnemonic is known, in one form or another.
+pub(crate) fn knows(opcode: &str) -> bool {
+    let mnemonic = opcode.split('.').next().unwrap_or_default();
+    MNEMONICS.contains(&mnemonic)
+}
 
 impl<'a> FunctionLowering<'_, 'a> {
     /// Lowers an instruction: by the first family that knows its mnemonic.
@@ -32,6 +55,12 @@ impl<'a> FunctionLowering<'_, 'a> {
         let name = parts.next().unwrap_or_default();
         let m = &mut Modifiers(parts.collect());
         let ops = instruction.operands.as_slice();
+        if matches!(name, "ld" | "st" | "atom" | "red" | "mbarrier") && m.0.contains(&"shared::cluster") {
+            self.needs_cluster(instruction.span, "shared memory of a cluster");
+        }
+        if matches!(name, "mapa" | "getctarank") || name == "barrier" && m.0.first() == Some(&"cluster") {
+            self.needs_cluster(instruction.span, "an instruction for clusters");
+        }
         let known = self.arithmetic(name, m, ops)?
             || self.logic(name, m, ops)?
             || self.conversion(name, m, ops)?
@@ -41,8 +70,11 @@ impl<'a> FunctionLowering<'_, 'a> {
             || self.atomics(name, m, ops)?
             || self.async_copies(name, m, ops)?
             || self.control(name, m, ops)?
+            || self.cluster(name, m, ops)?
             || self.warp(name, m, ops)?
-            || self.matrix(name, m, ops)?;
+            || self.matrix(name, m, ops)?
+            || self.mbarriers(name, m, ops)?
+            || self.video(name, m, ops)?;
         if known { Ok(()) } else { unsupported(format!("the instruction {name}")) }
     }
 }

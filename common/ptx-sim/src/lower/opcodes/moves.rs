@@ -31,6 +31,10 @@ impl<'a> FunctionLowering<'_, 'a> {
             let Some(d) = self.predicate_or_sink(d)? else { return Ok(()) };
             let op = match a {
                 Operand::Int(value) => Op::PredSet { d, value: *value != 0 },
+                Operand::Name(name) if special(name).is_some() => {
+                    let a = self.named_value(name, 0, false)?;
+                    Op::RowToPred { d, a }
+                }
                 _ => {
                     let (a, negated) = self.predicate(a)?;
                     Op::PredMov { d, a, negated }
@@ -45,19 +49,30 @@ impl<'a> FunctionLowering<'_, 'a> {
         if ty == Scalar::B128 {
             return self.mov128(d, a);
         }
+        if let Some((rows, part)) = self.vector_register(d)? {
+            part_bits(ty, part, rows.len())?;
+            return self.unpack(ty, part, rows.into_iter().map(Some).collect(), a);
+        }
+        if let Some((rows, part)) = self.vector_register(a)? {
+            let bits = part_bits(ty, part, rows.len())?;
+            return self.pack(ty, d, rows, bits);
+        }
         match (d, a) {
-            (Operand::Vector(parts), _) => self.unpack(ty, parts, a),
+            (Operand::Vector(parts), _) => {
+                let part = Scalar::of_bytes(ty.size() / parts.len().max(1) as u32);
+                part_bits(ty, part, parts.len())?;
+                let rows = parts.iter().map(|item| match item {
+                    Operand::Name("_") => Ok(None),
+                    _ => self.dst(item, part).map(Some),
+                });
+                let rows = rows.collect::<Lower<_>>()?;
+                self.unpack(ty, part, rows, a)
+            }
             (_, Operand::Vector(parts)) => {
-                let bits = (ty.size() * 8 / parts.len().max(1) as u32) as u8;
-                let part = Scalar::of_bytes(u32::from(bits) / 8);
-                if usize::from(bits) * parts.len() != ty.size() as usize * 8 || bits < 8 {
-                    return invalid(format!("{} parts do not make a .{}", parts.len(), ty.name()));
-                }
+                let part = Scalar::of_bytes(ty.size() / parts.len().max(1) as u32);
+                let bits = part_bits(ty, part, parts.len())?;
                 let rows = parts.iter().map(|part_operand| self.src(part_operand, part)).collect::<Lower<_>>()?;
-                let d = self.dst(d, ty)?;
-                let part_wide = bits == 64;
-                self.emit(Op::Pack(Box::new(Pack { d, d_wide: ty.size() == 8, bits, parts: rows, part_wide })));
-                Ok(())
+                self.pack(ty, d, rows, bits)
             }
             _ => {
                 let d = self.dst(d, ty)?;
@@ -77,6 +92,17 @@ impl<'a> FunctionLowering<'_, 'a> {
 
     /// A 128-bit register is two of 64 bits, the low one first.
     fn mov128(&mut self, d: &Operand<'a>, a: &Operand<'a>) -> Lower<()> {
+        if let Some((rows, part)) = self.vector_register(a)?
+            && part.size() == 4
+            && rows.len() == 4
+        {
+            let [low, high] = self.halves(d, true)?;
+            for (d, parts) in [low, high].into_iter().zip(rows.chunks(2)) {
+                let parts = parts.to_vec();
+                self.emit(Op::Pack(Box::new(Pack { d, d_wide: true, bits: 32, parts, part_wide: false })));
+            }
+            return Ok(());
+        }
         let from = self.halves(a, false)?;
         let to = self.halves(d, true)?;
         let held = from.map(|a| {
@@ -110,21 +136,18 @@ impl<'a> FunctionLowering<'_, 'a> {
         Ok(())
     }
 
+    /// `mov.b32 d, {lo, hi}`
+    fn pack(&mut self, ty: Scalar, d: &Operand<'a>, parts: Vec<R>, bits: u8) -> Lower<()> {
+        let d = self.dst(d, ty)?;
+        let part_wide = bits == 64;
+        self.emit(Op::Pack(Box::new(Pack { d, d_wide: ty.size() == 8, bits, parts, part_wide })));
+        Ok(())
+    }
+
     /// `mov.b32 {lo, hi}, a`
-    fn unpack(&mut self, ty: Scalar, parts: &[Operand<'a>], a: &Operand<'a>) -> Lower<()> {
-        let bits = ty.size() * 8 / parts.len().max(1) as u32;
-        if bits < 8 || bits as usize * parts.len() != ty.size() as usize * 8 {
-            return invalid(format!("a .{} does not have {} parts", ty.name(), parts.len()));
-        }
-        let part = Scalar::of_bytes(bits / 8);
+    fn unpack(&mut self, ty: Scalar, part: Scalar, rows: Vec<Option<R>>, a: &Operand<'a>) -> Lower<()> {
+        let bits = part.size() * 8;
         let mut a = self.src(a, ty)?;
-        let rows: Vec<Option<R>> = parts
-            .iter()
-            .map(|item| match item {
-                Operand::Name("_") => Ok(None),
-                _ => self.dst(item, part).map(Some),
-            })
-            .collect::<Lower<_>>()?;
         let wide = ty.size() == 8;
         if rows.contains(&Some(a)) {
             let held = self.temporary(wide);
@@ -139,4 +162,12 @@ impl<'a> FunctionLowering<'_, 'a> {
         }
         Ok(())
     }
+}
+
+/// Bits of each of `count` parts that make a value of type `ty`.
+fn part_bits(ty: Scalar, part: Scalar, count: usize) -> Lower<u8> {
+    if part.size() as usize * count != ty.size() as usize {
+        return invalid(format!("{count} parts do not make a .{}", ty.name()));
+    }
+    Ok((part.size() * 8) as u8)
 }

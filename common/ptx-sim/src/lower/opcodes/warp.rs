@@ -6,7 +6,7 @@ use crate::ast::Operand;
 use crate::ir::*;
 use crate::lower::function::FunctionLowering;
 use crate::lower::symbols::{Lower, invalid, unsupported};
-use crate::scalar::Scalar;
+use crate::scalar::{FloatOp, Mode, Scalar, float_op};
 
 impl<'a> FunctionLowering<'_, 'a> {
     /// False where the mnemonic is none of this family.
@@ -120,18 +120,26 @@ impl<'a> FunctionLowering<'_, 'a> {
             return unsupported("redux of this kind");
         };
         let ty = m.ty()?;
+        let (abs, propagate_nan) = (m.flag("abs"), m.flag("NaN"));
         m.finish()?;
-        if ty.float() {
-            return unsupported(format!("redux of .{}", ty.name()));
-        }
-        let op = match (op, ty.signed()) {
-            ("add", _) => ReduxOp::Add,
-            ("min", true) => ReduxOp::MinS,
-            ("min", false) => ReduxOp::MinU,
-            ("max", true) => ReduxOp::MaxS,
-            ("max", false) => ReduxOp::MaxU,
-            ("and", _) => ReduxOp::And,
-            ("or", _) => ReduxOp::Or,
+        let float = match (op, ty) {
+            ("min", Scalar::F32) => float_op(FloatOp::Min, ty),
+            ("max", Scalar::F32) => float_op(FloatOp::Max, ty),
+            _ if ty.float() || abs || propagate_nan => {
+                return unsupported(format!("redux of .{} in this form", ty.name()));
+            }
+            _ => None,
+        };
+        let mode = Mode { propagate_nan, ..Mode::default() };
+        let op = match (float, op, ty.signed()) {
+            (Some(f), ..) => ReduxOp::Float { f, mode, abs },
+            (_, "add", _) => ReduxOp::Add,
+            (_, "min", true) => ReduxOp::MinS,
+            (_, "min", false) => ReduxOp::MinU,
+            (_, "max", true) => ReduxOp::MaxS,
+            (_, "max", false) => ReduxOp::MaxU,
+            (_, "and", _) => ReduxOp::And,
+            (_, "or", _) => ReduxOp::Or,
             _ => ReduxOp::Xor,
         };
         let [d, a, members] = ops else { return invalid("redux.sync takes a value and a mask") };

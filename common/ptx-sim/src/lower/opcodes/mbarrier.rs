@@ -1,0 +1,107 @@
+//! Barriers that are objects in shared memory.
+
+use super::emit::operand;
+use super::modifiers::Modifiers;
+use crate::ast::Operand;
+use crate::ir::*;
+use crate::lower::function::FunctionLowering;
+use crate::lower::symbols::{Lower, invalid, unsupported};
+use crate::scalar::Scalar;
+
+impl<'a> FunctionLowering<'_, 'a> {
+    /// False where the mnemonic is none of this family.
+    pub(super) fn mbarriers(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<bool> {
+        match name {
+            "mbarrier" => self.mbarrier(m, ops)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn mbarrier(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+        let Some(action) = m.one(|name| {
+            let actions = [
+                "init",
+                "inval",
+                "arrive",
+                "arrive_drop",
+                "test_wait",
+                "try_wait",
+                "pending_count",
+                "expect_tx",
+                "complete_tx",
+            ];
+            actions.into_iter().find(|action| *action == name)
+        }) else {
+            return unsupported("an mbarrier instruction of this kind");
+        };
+        if matches!(action, "expect_tx" | "complete_tx") || m.0.contains(&"expect_tx") {
+            return unsupported("transactions of an mbarrier");
+        }
+        let parity = m.flag("parity");
+        let no_complete = m.flag("noComplete");
+        let order = m.order();
+        let space = m.space().unwrap_or(MemSpace::Generic);
+        m.ignore_hints();
+        m.flag("b64");
+        m.finish()?;
+        let (address, op, order) = match action {
+            "pending_count" => return self.pending_count(ops),
+            "init" => {
+                let [address, count] = ops else { return invalid("mbarrier.init takes an address and a count") };
+                (address, MbarrierOp::Init { count: self.src(count, Scalar::U32)? }, Order::Weak)
+            }
+            "inval" => (operand(ops, 0)?, MbarrierOp::Inval, Order::Weak),
+            "arrive" | "arrive_drop" => {
+                let (d, address, count) = match ops {
+                    [d, address] => (d, address, None),
+                    [d, address, count] => (d, address, Some(count)),
+                    _ => return invalid(format!("mbarrier.{action} takes a state, an address and a count")),
+                };
+                let d = match d {
+                    Operand::Name("_") => None,
+                    d => Some(self.dst(d, Scalar::B64)?),
+                };
+                let count = count.map(|count| self.src(count, Scalar::U32)).transpose()?;
+                let drop = action == "arrive_drop";
+                let order = if order == Order::Relaxed { order } else { Order::Release };
+                (address, MbarrierOp::Arrive { d, count, drop, no_complete }, order)
+            }
+            _ => {
+                let [p, address, phase, ..] = ops else {
+                    return invalid(format!("mbarrier.{action} takes a predicate, an address and a phase"));
+                };
+                let p = self.predicate_or_sink(p)?;
+                let phase = if parity {
+                    MbarrierPhase::Parity(self.src(phase, Scalar::U32)?)
+                } else {
+                    MbarrierPhase::State(self.src(phase, Scalar::B64)?)
+                };
+                let order = if order == Order::Relaxed { order } else { Order::Acquire };
+                (address, MbarrierOp::Wait { p, phase, suspends: action == "try_wait" }, order)
+            }
+        };
+        self.emit_mbarrier(address, space, op, order)
+    }
+
+    pub(super) fn emit_mbarrier(
+        &mut self,
+        address: &Operand<'a>,
+        space: MemSpace,
+        op: MbarrierOp,
+        order: Order,
+    ) -> Lower<()> {
+        let address = self.address(address, space)?;
+        self.emit(Op::Mbarrier(Box::new(Mbarrier { address, op, order })));
+        Ok(())
+    }
+
+    /// The arrivals that were missing in a state: its low bits.
+    fn pending_count(&mut self, ops: &[Operand<'a>]) -> Lower<()> {
+        let [d, state] = ops else { return invalid("mbarrier.pending_count takes a state") };
+        let a = self.src(state, Scalar::B64)?;
+        let d = self.dst(d, Scalar::U32)?;
+        self.emit(Op::Unpack64 { d, a, shift: 0, mask: MBARRIER_COUNTS });
+        Ok(())
+    }
+}
