@@ -1,4 +1,4 @@
-// Convolution through shared memory: a block fetches the input values that its 16 × 16 outputs cover once a channel.
+// Convolution through shared memory: a block fetches the input values that its 16 × 16 outputs cover once per channel.
 //
 //     halo: (16 − 1)·stride + (window − 1)·dilation + 1 rows, and columns likewise
 //     ┌───────────────┐
@@ -8,10 +8,10 @@
 //     └───────────────┘
 //
 // Limited by loads still: a shared value and a weight for each multiply-add, where step 1 had two global ones; every
-// output channel fetches the halo anew, and two barriers a channel leave a block of 256 threads waiting for memory.
+// output channel fetches the halo anew, and two barriers per channel leave a block of 256 threads waiting for memory.
 #include "conv.cuh"
 
-constexpr int TILE = 16;  // rows and columns of the output a block
+constexpr int TILE = 16;  // rows and columns of the output per block
 
 // The halo's size comes from the host, which has asked for that much shared memory.
 // ANCHOR: kernel

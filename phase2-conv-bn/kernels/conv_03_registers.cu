@@ -11,7 +11,7 @@
 #include "conv.cuh"
 #include "vectors.cuh"
 
-constexpr int CHANNELS = 8, PIXELS = 4;  // of the output, a thread
+constexpr int CHANNELS = 8, PIXELS = 4;  // of the output, per thread
 constexpr int TAPS = 64;                 // whose weights are in shared memory at a time
 constexpr int THREADS = 128;
 

@@ -3,7 +3,7 @@
 //
 //     output [K, N·P·Q] = weight [K, C·R·S] · columns [C·R·S, N·P·Q]        each group with its rows of both
 //
-// One product over all images rather than one an image: a plane of 7 × 7 fills half a tile, 32 of them fill many. That
+// One product over all images rather than one per image: a plane of 7 × 7 fills half a tile, 32 of them fill many. That
 // makes the rows of the product [N·P·Q] where the output has [N, K, P, Q], so the product writes to the place of each pixel.
 //
 // Limited by memory: an input value is written R·S times (a ninefold matrix for 3 × 3) and read back, before the first

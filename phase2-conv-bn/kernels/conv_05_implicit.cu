@@ -6,14 +6,14 @@
 //     taps (c,r,s)  │  never in memory │     row: one tap of the window, in all places
 //                   └──────────────────┘
 //         ┌───────┐ ┌──────────────────┐
-//       k │weight │ │      output      │     32 output channels × 32 pixels a block, an output a thread
+//       k │weight │ │      output      │     32 output channels × 32 pixels per block, one output per thread
 //         └───────┘ └──────────────────┘
 //
 // Limited by arithmetic on indices: each value fetched takes two divisions to find its tap; then by shared memory, two loads
 // for each multiply-add.
 #include "conv.cuh"
 
-constexpr int TILE = 32;  // output channels and pixels a block, and taps a step
+constexpr int TILE = 32;  // output channels and pixels per block, and taps per step
 
 // ANCHOR: kernel
 extern "C" __global__ void __launch_bounds__(TILE *TILE)

@@ -1,4 +1,4 @@
-// Winograd's F(2×2, 3×3): four neighbouring outputs of a 3×3 window take 16 multiplications a channel instead of 36.
+// Winograd's F(2×2, 3×3): four neighbouring outputs of a 3×3 window take 16 multiplications per channel instead of 36.
 //
 //     U = G g Gᵀ     V = Bᵀ d B     M = Σ over channels of U ∘ V     output = Aᵀ M A + bias
 //
@@ -18,7 +18,7 @@
 #include "fetch.cuh"
 #include "vectors.cuh"
 
-constexpr int CHANNELS = 8, OUTPUTS = 64, TILES = 32;  // input channels a step; output channels and tiles a block
+constexpr int CHANNELS = 8, OUTPUTS = 64, TILES = 32;  // input channels per step; output channels and tiles per block
 constexpr int PLACES = 16, THREADS = 256;
 constexpr int U = CHANNELS * PLACES * OUTPUTS, V = CHANNELS * PLACES * TILES;
 constexpr int M_ROW = TILES + 4;  // 4 floats after each row of M
@@ -163,7 +163,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             }
         }
         copies_arrived();
-        __syncthreads();  // the next step's values are there, and nobody needs this one's
+        __syncthreads();  // the next step's values are there, and no thread needs this one's any more
     }
 
     // M through shared memory, 32 output channels at a time: a thread then has all 16 places of its tile.

@@ -11,8 +11,8 @@
 #include "conv.cuh"
 #include "vectors.cuh"
 
-constexpr int BM = 64, BN = 64, BK = 16;  // output channels and pixels a block, input channels a step
-constexpr int TM = 8, TN = 4;             // output channels and pixels a thread
+constexpr int BM = 64, BN = 64, BK = 16;  // output channels and pixels per block, input channels per step
+constexpr int TM = 8, TN = 4;             // output channels and pixels per thread
 constexpr int THREADS = BM / TM * (BN / TN);
 constexpr int W_ROW = BM + 4;             // so that 16 lanes, writing 16 rows, meet 8 banks
 constexpr int W_LOADS = BM * BK / THREADS, X_LOADS = BN * BK / THREADS;

@@ -1,4 +1,4 @@
-// Loads that stay where they are written. The compiler may put a load under a condition next to its use, behind the arithmetic
+// Loads that stay where they are written. The compiler may put a load under a condition next to its use, after the arithmetic
 // that was to hide its latency; a predicate on the load itself leaves it no branch to move.
 #pragma once
 

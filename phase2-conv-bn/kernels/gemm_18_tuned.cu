@@ -1,14 +1,14 @@
 // GEMM with the tile that fits the problem: the larger it is, the fewer bytes a multiply-add needs, and the fewer blocks there
-// are to fill the chip with. Where there is one block a multiprocessor at best, slices of its tile give it warps to change to.
+// are to fill the chip with. Where there is one block per multiprocessor at best, slices of its tile give it warps to change to.
 //
-//     tile          threads   slices   sums a thread   bytes from L2 a multiply-add   for products with, a multiprocessor
-//     128 × 256         256        1             128                           1/21   two such tiles
-//     128 × 128         256        2             128                           1/16   0.9
-//      64 × 128         256        2              64                           1/11   0.7
-//      32 ×  32         128        4              32                            1/4   fewer
+//     tile          threads   slices   sums per thread   bytes from L2 per multiply-add   for products with, per multiprocessor
+//     128 × 256         256        1               128                             1/21   two such tiles
+//     128 × 128         256        2               128                             1/16   0.9
+//      64 × 128         256        2                64                             1/11   0.7
+//      32 ×  32         128        4                32                              1/4   fewer
 //
 // Limited by the arithmetic units: 128 multiply-adds for 6 loads from shared memory. What keeps the largest from its peak is
-// the register file, which delivers two operands a cycle and lane while a multiply-add has three; and the cache of
+// the register file, which delivers two operands per cycle and lane while a multiply-add has three; and the cache of
 // instructions, which a step of 32 values of i, unrolled, overfills.
 // nvrtc: --gpu-architecture=compute_80
 #include "gemm_tile.cuh"

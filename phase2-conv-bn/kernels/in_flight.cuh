@@ -29,7 +29,7 @@ __device__ void change(const float *x, float *y, unsigned n, Vector of_vector, V
             reinterpret_cast<float4 *>(y)[i] = of_vector(i, v[j]);
         }
     }
-    // Up to three values are left behind the last vector.
+    // Up to three values are left after the last vector.
     if (blockIdx.x == 0 && threadIdx.x < n % 4) {
         unsigned i = n - 1 - threadIdx.x;
         y[i] = of_value(i, x[i]);

@@ -11,7 +11,7 @@
 //          └──────────┘  all lanes     │▪         │  32 sectors for 128 bytes
 //                                      └──────────┘  lane 31
 //
-// One launch, no intermediate tensor, bias and ReLU for nothing. But each output fetches two rows by itself: 8 bytes for
+// One launch, no intermediate tensor, bias and ReLU for free. But each output fetches two rows by itself: 8 bytes for
 // one multiply-add, and the half of them in the most expensive way there is.
 //
 // Limited by the L1 cache's sectors: 33 for 32 multiply-adds.

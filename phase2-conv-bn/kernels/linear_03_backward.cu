@@ -221,7 +221,7 @@ WEIGHT_KERNEL(backward_weight_128_any, Large, false)
 WEIGHT_KERNEL(backward_weight_64, Small, true)
 WEIGHT_KERNEL(backward_weight_64_any, Small, false)
 
-// The mask by itself, for a backward pass made of separate kernels: g = dy where y > 0, else 0. One thread an element.
+// The mask by itself, for a backward pass made of separate kernels: g = dy where y > 0, else 0. One thread per element.
 extern "C" __global__ void mask(const float *dy, const float *y, float *g, unsigned n) {
     unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) {

@@ -1,4 +1,4 @@
-// BatchNorm for inference, its four parameters a channel folded into two beforehand, and the grid laid over the planes.
+// BatchNorm for inference, its four parameters per channel folded into two beforehand, and the grid laid over the planes.
 //
 //     y = x · scale[c] + shift[c],    scale = weight / √(variance + eps),    shift = bias − mean · scale
 //
@@ -9,8 +9,8 @@
 // Limited by memory, once the planes are large. A plane of 7 × 7 leaves 15 of the 64 lanes of its block idle, one of
 // 1 × 1 leaves 31 of 32; and a thread has a single 4-byte load in flight.
 
-// One thread a channel: a root and a division for each channel in place of each element. The parameters of a trained layer
-// do not change, so this runs once a layer, not once an image.
+// One thread per channel: a root and a division for each channel in place of each element. The parameters of a trained layer
+// do not change, so this runs once per layer, not once per image.
 // scale_shift: [C], .x the scale, .y the shift.
 // ANCHOR: fold
 extern "C" __global__ void fold(const float *weight, const float *bias, const float *mean, const float *variance,

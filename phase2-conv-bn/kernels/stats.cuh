@@ -1,4 +1,4 @@
-// What the steps with many blocks a channel have in common: 16-byte loads of planes that begin anywhere, and a result a block.
+// What the steps with many blocks per channel have in common: 16-byte loads of planes that begin anywhere, and one result per block.
 //
 //     a plane of 7 values that begins at an address 4·(4k + 1), cut where addresses are multiples of 16:
 //
@@ -52,7 +52,7 @@ template <typename Add>
 __device__ void each_slot(const float *x, unsigned images, unsigned channels,
                           unsigned plane,  // H·W
                           unsigned slots,  // of a plane: plane / 4, or enough for any alignment where 4 does not divide it
-                          unsigned share,  // slots a block
+                          unsigned share,  // slots per block
                           Add add) {
     unsigned splits = gridDim.x / channels;
     unsigned c = blockIdx.x / splits;
@@ -65,7 +65,7 @@ __device__ void each_slot(const float *x, unsigned images, unsigned channels,
         for (unsigned j = 0; j < IN_FLIGHT; j++) {
             unsigned of = e + j * THREADS;
             unsigned image = of / slots;
-            // Behind the end: a slot behind its plane, which is empty.
+            // Past the end: a slot after its plane, which is empty.
             unsigned slot = of < end ? of - image * slots : slots;
             s[j] = take(x, (image * channels + c) * plane, plane, slot);
         }

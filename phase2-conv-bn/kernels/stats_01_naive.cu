@@ -1,4 +1,4 @@
-// Mean and variance of each channel over N, H and W: one thread a channel, which walks all its planes.
+// Mean and variance of each channel over N, H and W: one thread per channel, which walks all its planes.
 //
 //     x: [N, C, H, W]      mean[c] = Σ x / M      variance[c] = Σ x² / M − mean[c]²      M = N·H·W
 //

@@ -1,4 +1,4 @@
-// Mean and variance of each channel: one block a channel, whose threads' sums meet in a tree in shared memory.
+// Mean and variance of each channel: one block per channel, whose threads' sums meet in a tree in shared memory.
 //
 //     256 threads stride through the channel's M = N·H·W values          neighbours read neighbours
 //     128 add the sums of the upper half to theirs, then 64, 32 … 1      a barrier between

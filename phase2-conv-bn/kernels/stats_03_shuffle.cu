@@ -1,4 +1,4 @@
-// Mean and variance of each channel: 16-byte loads, sums that meet by warp shuffles, and many blocks a channel (stats.cuh),
+// Mean and variance of each channel: 16-byte loads, sums that meet by warp shuffles, and many blocks per channel (stats.cuh),
 // whose results a second kernel adds in a fixed order.
 //
 // The second stage gives the same bits every time; an atomic addition would not, since it adds in the order of arrival.
@@ -43,7 +43,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 }
 // ANCHOR_END: kernel
 
-// A block a channel, whose threads stride through the channel's `splits` partial sums.
+// A block per channel, whose threads stride through the channel's `splits` partial sums.
 // ANCHOR: finish
 extern "C" __global__ void __launch_bounds__(THREADS)
     stats_finish(const Sums *partial, float *mean, float *variance, unsigned splits, float count  // M

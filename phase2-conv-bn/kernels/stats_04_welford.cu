@@ -11,7 +11,7 @@
 // nothing large is subtracted from something large. A vector of four is reduced by itself first and merged as one: a division
 // for four values.
 //
-// Limited by memory, if the arithmetic fits into its shadow: some 12 instructions a value where adding takes 2, of the 28
+// Limited by memory, if the arithmetic fits into its shadow: some 12 instructions per value where adding takes 2, of the 28
 // that an H200 could issue in the time that the value's 4 bytes take.
 
 #include "stats.cuh"
@@ -76,7 +76,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 }
 // ANCHOR_END: kernel
 
-// A block a channel, whose threads stride through the channel's `splits` partial results.
+// A block per channel, whose threads stride through the channel's `splits` partial results.
 extern "C" __global__ void __launch_bounds__(THREADS)
     stats_finish(const Moments *partial, float *mean, float *variance, unsigned splits) {
     unsigned c = blockIdx.x;

@@ -2,7 +2,7 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | [`gemm`] | the ladder of matrix products, from one thread an element to tiles that keep the arithmetic units busy |
+//! | [`gemm`] | the ladder of matrix products, from one thread per element to tiles that keep the arithmetic units busy |
 //! | [`conv`] | the ladder of convolutions |
 //! | [`linear`] | Linear+ReLU as one kernel, and its gradients |
 //! | [`norm`] | BatchNorm, ReLU and the statistics of a channel: what is limited by memory alone |

@@ -89,7 +89,7 @@ fn bytes_of_the_linear_layer_are_those_computed_by_hand() {
             _ => None,
         }
     };
-    // 128 × 784 → 256: 8 bytes a multiply-add, a bias and a result for each output; 33 sectors for 32 multiply-adds.
+    // 128 × 784 → 256: 8 bytes per multiply-add, a bias and a result for each output; 33 sectors for 32 multiply-adds.
     let (outputs, steps) = (128.0 * 256.0, 128.0 * 256.0 * 784.0);
     assert_eq!(number("1 naive", "MB asked"), Some((8.0 * steps + 8.0 * outputs) / 1e6));
     assert_eq!(number("1 naive", "MB in sectors"), Some((33.0 * steps + 8.0 * outputs) / 1e6));

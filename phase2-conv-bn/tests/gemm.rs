@@ -138,7 +138,7 @@ fn sizes_for(step: &Step) -> Vec<Size> {
     if WHOLE.contains(&step.number()) { [WHOLE_SIZES, OTHER_SIZES].concat() } else { SIZES.to_vec() }
 }
 
-/// The step on this device; `None`, said, if the device has not what it needs.
+/// The step on this device; `None`, with a message, if the device lacks what it needs.
 fn load(step: &Step, device: &Device) -> Result<Option<Gemm>> {
     match step.load(device) {
         Ok(gemm) => Ok(Some(gemm)),
@@ -279,7 +279,7 @@ device_test! {
         Ok(())
     }
 
-    /// Cut along K, with several blocks a tile, a product has the same bits every time.
+    /// Cut along K, with several blocks per tile, a product has the same bits every time.
     fn a_cut_product_is_the_same_every_time(device) {
         let gemm = step19_split_k::STEP.load(&device)?;
         let case = Case::new([64, 64, 4096], Layout::Transposed, EPILOGUES[0]);
@@ -439,9 +439,9 @@ fn bank_conflicts_are_there_before_and_gone_after() {
     let step = |number: usize| &LADDER[number - 1];
     let [six, seven, eight] = [6, 7, 8].map(step);
     for (layout, transposed) in [(Layout::RowMajor, 1), (Layout::Transposed, 2)] {
-        // A: two wavefronts a load. B: 32 bytes apart, each of four quarters takes two.
+        // A: two wavefronts per load. B: 32 bytes apart, each of four quarters takes two.
         let loads = 2 * 2 + 2 * 8;
-        // 128 × 64 values are stored, a warp's 32 floats by four lanes a bank; not transposed, 16 bytes a lane, four quarters.
+        // 128 × 64 values are stored, a warp's 32 floats by four lanes per bank; not transposed, 16 bytes per lane, four quarters.
         let [rows, direct] = [128 * 64 / 32 * 4, 128 * 64 / 32];
         let stores = transposed * rows + (2 - transposed) * direct;
         let conflicts = transposed * rows / 4 * 3;

@@ -37,7 +37,7 @@ device_test! {
             [1, 5, 16, 16],
             [4, 2, 1, 33],
             [5, 37, 7, 7],
-            // More than one round of a block, and more than one block a channel.
+            // More than one round of a block, and more than one block per channel.
             [3, 2, 65, 67],
             [2, 3, 64, 64],
             [2, 0, 3, 3],

@@ -237,7 +237,7 @@ impl Geometry {
 }
 
 impl Geometry {
-    /// Tiles of so many output channels and pixels that cover the output, group by group.
+    /// Tiles of this many output channels and pixels that cover the output, group by group.
     fn tiles(&self, [channels, pixels]: [usize; 2]) -> usize {
         let count = |value: i32, tile: usize| (value.unsigned_abs() as usize).div_ceil(tile);
         count(self.groups, 1) * count(self.group_outputs, channels) * count(self.pixels, pixels)

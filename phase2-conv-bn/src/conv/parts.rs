@@ -33,7 +33,7 @@ impl Cost {
         Cost { step, few, whole: 1.0, cut: 3.7 }
     }
 
-    /// Microseconds for so many tiles, each cut into `cuts`, of `steps_each` steps.
+    /// Microseconds for this number of tiles, each cut into `cuts`, of `steps_each` steps.
     fn time(&self, tiles: usize, cuts: usize, steps_each: usize, processors: usize) -> f64 {
         let blocks = tiles.saturating_mul(cuts).div_ceil(processors.max(1));
         let factor = self.few.get(blocks.wrapping_sub(1)).copied().unwrap_or(1.0);
@@ -43,7 +43,7 @@ impl Cost {
 
     /// The fastest cut of `steps` steps, and its microseconds.
     pub(super) fn best(&self, tiles: usize, steps: usize, processors: usize) -> (Cuts, f64) {
-        // With more than eight blocks a multiprocessor nothing is left to fill, and handing over more parts costs more than it saves.
+        // With more than eight blocks per multiprocessor nothing is left to fill, and handing over more parts costs more than it saves.
         let most = (8 * processors / tiles.max(1)).min(steps / 2).clamp(1, MOST_CUTS);
         let all = (1..=most).map(|cuts| {
             let cuts = Cuts::new(steps, cuts);
@@ -77,7 +77,7 @@ pub(super) struct Workspace {
 }
 
 impl Workspace {
-    /// The two arguments for `tiles` tiles of `outputs` each in so many cuts; grows if need be. `None` if nothing is cut.
+    /// The two arguments for `tiles` tiles of `outputs` each, in `cuts` cuts; grows if need be. `None` if nothing is cut.
     pub(super) fn get(
         &mut self,
         stream: &Stream,

@@ -55,7 +55,7 @@ impl Shape {
         resnet18.chain(U_NET.map(|shape| shape.images(U_NET_BATCH)))
     }
 
-    /// The same for so many images.
+    /// The same for this number of images.
     pub const fn images(self, batch: usize) -> Shape {
         Shape { batch, ..self }
     }

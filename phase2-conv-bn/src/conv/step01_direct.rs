@@ -1,4 +1,4 @@
-//! Step 1: direct convolution, one thread an output element.
+//! Step 1: direct convolution, one thread per output element.
 //!
 //! Hypothesis: the device has tens of thousands of lanes, so giving each output its own thread and writing the loops down is
 //! already far faster than a CPU core. Change: none, this is where the ladder begins.

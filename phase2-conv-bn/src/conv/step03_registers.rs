@@ -1,7 +1,7 @@
-//! Step 3: eight output channels × four pixels a thread, in registers.
+//! Step 3: eight output channels × four pixels per thread, in registers.
 //!
 //! Hypothesis: what step 2 still loads for each multiply-add, a value and a weight, serves 32 multiply-adds with 4 values and 8
-//! weights: three eighths of a load each in place of two. Change: 32 sums a thread; weights in shared memory, 64 taps at a time;
+//! weights: three eighths of a load each in place of two. Change: 32 sums per thread; weights in shared memory, 64 taps at a time;
 //! the input straight from the caches.
 //!
 //! Measured on an H200, 64 → 64 channels, 3×3, 56 × 56 pixels, 32 images: <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=registers" : "ms"] -->0.4171<!-- /figure --> ms,

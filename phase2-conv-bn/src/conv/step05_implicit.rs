@@ -1,4 +1,4 @@
-//! Step 5: implicit GEMM. im2col's matrix is what the tiles of a GEMM are filled from, but nobody writes it.
+//! Step 5: implicit GEMM. im2col's matrix is what the tiles of a GEMM are filled from, but it is never written.
 //!
 //! Hypothesis: with im2col the product is fast and the matrix is the cost: each input value written once and read again for
 //! every tap. A block that computes the place of a value as it fetches it needs none of that memory. Change: the tile of

@@ -38,7 +38,7 @@ pub const STEP: Step = Step {
     method: Load(|device, source| Ok(Box::new(Winograd::load(device, source)?))),
 };
 
-/// The step with so many cuts, as far as there are channels for them; for tests and measurements.
+/// The step with this many cuts, as far as there are channels for them; for tests and measurements.
 ///
 /// # Errors
 /// As [`Step::load`].
@@ -229,7 +229,7 @@ impl Prepared {
     }
 }
 
-/// Cuts, and microseconds on an H200, about, with so many processors; with the weights' transform, unless they are prepared.
+/// Cuts, and microseconds on an H200, about, with this many processors; with the weights' transform, unless they are prepared.
 /// `None` if the step does not take the geometry.
 pub(super) fn estimate(geometry: &Geometry, prepared: bool, processors: usize) -> Option<(Cuts, f64)> {
     if !fits(geometry) {

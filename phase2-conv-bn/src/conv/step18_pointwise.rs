@@ -2,7 +2,7 @@
 //!
 //! Hypothesis: without a window nothing has to be gathered, so a 1×1 convolution runs at the speed of a product of the same
 //! size; what remains to be lost is the sectors that a stride of 2 leaves half unused. Change: a GEMM of tiles of 64 × 64 and 8 × 4
-//! sums a thread, whose columns are the pixels of all images, numbered in one row.
+//! sums per thread, whose columns are the pixels of all images, numbered in one row.
 //!
 //! Measured on an H200, 64 → 128 channels, 1×1 with stride 2, 56 × 56 pixels, 32 images: <!-- figure: phase5-bench/conv["convolution=64→128 1/2 @56 ×32" "step=pointwise" : "ms"] -->0.0253<!-- /figure --> ms,
 //! or <!-- figure: phase5-bench/conv["convolution=64→128 1/2 @56 ×32" "step=pointwise" : "tflops"] -->16.27<!-- /figure --> TFLOP/s,

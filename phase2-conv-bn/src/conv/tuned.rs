@@ -32,7 +32,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// By the model, for a GPU with so many multiprocessors; `prepared` says that the weights' transform is done already.
+    /// By the model, for a GPU with this many multiprocessors; `prepared` says that the weights' transform is done already.
     ///
     /// # Errors
     /// [`Error::Shape`], as [`Conv::launch`].

@@ -1,6 +1,6 @@
 //! Step 1: one thread per element of C, and the lanes of a warp down a column.
 //!
-//! Hypothesis: a thread an element is enough parallelism, and it does not matter which thread takes which element. Change: none,
+//! Hypothesis: a thread per element is enough parallelism, and it does not matter which thread takes which element. Change: none,
 //! this is where the ladder begins.
 //!
 //! Measured at 4096³ on an H200: <!-- figure: phase5-bench/gemm["4096³" "step=uncoalesced" : "ms"] to 1 -->275.9<!-- /figure --> ms, or <!-- figure: phase5-bench/gemm["4096³" "step=uncoalesced" : "tflops"] -->0.50<!-- /figure --> TFLOP/s.

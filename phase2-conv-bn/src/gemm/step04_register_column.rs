@@ -1,7 +1,7 @@
 //! Step 4: a column of 8 elements of C a thread.
 //!
 //! Hypothesis: step 3 does two loads from shared memory for each multiply-add. A thread that keeps 8 sums uses each value of B
-//! eight times, and does 9 loads for 8 multiply-adds: half. Change: 8 sums a thread, so a block of 512 threads covers 64×64.
+//! eight times, and does 9 loads for 8 multiply-adds: half. Change: 8 sums per thread, so a block of 512 threads covers 64×64.
 //!
 //! Measured at 4096³ on an H200: <!-- figure: phase5-bench/gemm["4096³" "step=register column" : "ms"] to 2 -->8.31<!-- /figure --> ms,
 //! or <!-- figure: phase5-bench/gemm["4096³" "step=register column" : "tflops"] -->16.54<!-- /figure --> TFLOP/s,

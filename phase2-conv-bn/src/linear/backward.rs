@@ -69,7 +69,7 @@ impl Backward {
         Ok(Backward { input: both("input")?, weight: both("weight")?, mask: module.kernel("mask")?, enough: ENOUGH })
     }
 
-    /// The same, with large tiles from so many of them on, in place of [`ENOUGH`].
+    /// The same, with large tiles from `enough` of them on, in place of [`ENOUGH`].
     pub fn with_enough(self, enough: usize) -> Backward {
         Backward { enough, ..self }
     }

@@ -3,7 +3,7 @@
 //!
 //! | step | kernel | the idea |
 //! | --- | --- | --- |
-//! | [`NAIVE`] | `linear_01_naive.cu` | one thread an output; everything fused, and slow |
+//! | [`NAIVE`] | `linear_01_naive.cu` | one thread per output; everything fused, and slow |
 //! | [`TUNED`] | those of [`crate::gemm`] | bias and ReLU as the epilogue of a good product |
 //! | [`LIBRARY`] | cuBLAS, `linear_02_bias_relu.cu` | a very good product, and a second pass over y |
 //!
@@ -31,7 +31,7 @@ pub static LADDER: &[Step] = &[NAIVE, TUNED, LIBRARY];
 pub const NAIVE: Step = Step {
     number: 1,
     name: "naive",
-    idea: "one thread an output, fused",
+    idea: "one thread per output, fused",
     source: Some(kernel_source!("linear_01_naive")),
 };
 

@@ -11,7 +11,7 @@ use super::Step;
 pub struct Traffic {
     /// That lanes asked for: each value as often as it is fetched or stored.
     pub requested: u64,
-    /// Of the sectors that their accesses touched: what the L1 cache and what is behind it have to move. Each has 32 bytes.
+    /// Of the sectors that their accesses touched: what the L1 cache and the levels below it have to move. Each has 32 bytes.
     pub sectors: u64,
     /// Of the different sectors of each launch: what an unlimited cache would have to move from and to memory.
     pub unique: u64,

@@ -22,7 +22,7 @@ pub static LADDER: &[Step<Method>] = &[NAIVE, SCALE_SHIFT, VECTORISED];
 pub const NAIVE: Step<Method> = Step {
     number: 1,
     name: "naive",
-    idea: "one thread an element, the whole formula",
+    idea: "one thread per element, the whole formula",
     source: kernel_source!("norm_01_batch_norm"),
     method: Method::Naive,
 };
@@ -62,7 +62,7 @@ pub const VECTORISED: Step<Method> = Step {
 /// What a step's kernel needs of its host side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// All parameters, a thread an element.
+    /// All parameters, a thread per element.
     Naive,
     /// Scale and shift, a grid over the planes.
     ScaleShift,

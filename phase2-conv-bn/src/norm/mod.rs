@@ -3,13 +3,13 @@
 //! | step | kernel | the idea |
 //! | --- | --- | --- |
 //! | [`batch_norm`] 1 | `norm_01_batch_norm.cu` | one thread normalises one element |
-//! | 2 | `norm_02_scale_shift.cu` | two parameters a channel computed beforehand, a grid over the planes |
+//! | 2 | `norm_02_scale_shift.cu` | two parameters per channel computed beforehand, a grid over the planes |
 //! | 3 | `norm_03_vectorised.cu` | 16-byte vectors, four loads in flight a thread |
 //! | [`relu`] 1 | `relu_01_naive.cu` | one thread clips one element, in place |
 //! | 2 | `relu_02_vectorised.cu` | 16-byte vectors, four loads in flight a thread |
-//! | [`statistics`] 1 | `stats_01_naive.cu` | one thread a channel |
-//! | 2 | `stats_02_shared.cu` | one block a channel, a tree of sums in shared memory |
-//! | 3 | `stats_03_shuffle.cu` | many blocks a channel, vectors, warp shuffles, a second stage |
+//! | [`statistics`] 1 | `stats_01_naive.cu` | one thread per channel |
+//! | 2 | `stats_02_shared.cu` | one block per channel, a tree of sums in shared memory |
+//! | 3 | `stats_03_shuffle.cu` | many blocks per channel, vectors, warp shuffles, a second stage |
 //! | 4 | `stats_04_welford.cu` | means and squared distances merged in place of sums |
 //!
 //! [`ladders`] runs them all.

@@ -18,7 +18,7 @@ pub static LADDER: &[Step<Method>] = &[NAIVE, VECTORISED];
 pub const NAIVE: Step<Method> = Step {
     number: 1,
     name: "naive",
-    idea: "one thread an element",
+    idea: "one thread per element",
     source: kernel_source!("relu_01_naive"),
     method: Method::Naive,
 };
@@ -41,7 +41,7 @@ pub const VECTORISED: Step<Method> = Step {
 /// What a step's kernel needs of its host side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// One pointer, a thread an element.
+    /// One pointer, a thread per element.
     Naive,
     /// Two pointers, vectors.
     Vectorised,

@@ -18,13 +18,13 @@ pub static LADDER: &[Step<Method>] = &[NAIVE, SHARED, SHUFFLE, WELFORD];
 pub const NAIVE: Step<Method> = Step {
     number: 1,
     name: "naive",
-    idea: "one thread a channel",
+    idea: "one thread per channel",
     source: kernel_source!("stats_01_naive"),
     method: Method::Naive,
 };
 
 /// Step 2. Hypothesis: step 1 uses as many threads as there are channels; 256 times as many, with neighbours reading neighbours, are
-/// far faster. Change: a block a channel, a tree in shared memory.
+/// far faster. Change: a block per channel, a tree in shared memory.
 ///
 /// Measured on an H200, in the `norm` table of `cargo run -p phase5-bench`:
 /// it takes <!-- figure: phase5-bench/norm["operation=statistics" "step=shared memory" : "ms"] -->0.5326<!-- /figure --> ms,
@@ -33,7 +33,7 @@ pub const NAIVE: Step<Method> = Step {
 pub const SHARED: Step<Method> = Step {
     number: 2,
     name: "shared memory",
-    idea: "one block a channel, a tree of sums",
+    idea: "one block per channel, a tree of sums",
     source: kernel_source!("stats_02_shared"),
     method: Method::Shared,
 };
@@ -49,12 +49,12 @@ pub const SHARED: Step<Method> = Step {
 pub const SHUFFLE: Step<Method> = Step {
     number: 3,
     name: "shuffles",
-    idea: "many blocks a channel, vectors, warp shuffles",
+    idea: "many blocks per channel, vectors, warp shuffles",
     source: kernel_source!("stats_03_shuffle"),
     method: Method::Shuffle,
 };
 
-/// Step 4. Hypothesis: (count, mean, m2) merged in place of sums added costs arithmetic that hides behind the loads, and gives a
+/// Step 4. Hypothesis: (count, mean, m2) merged in place of sums added costs arithmetic that the loads hide, and gives a
 /// variance that is right for any mean. Change: what is merged.
 ///
 /// Measured on an H200, in the `norm` table of `cargo run -p phase5-bench`:
@@ -73,9 +73,9 @@ pub const WELFORD: Step<Method> = Step {
 /// What a step's kernel needs of its host side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// A thread a channel.
+    /// A thread per channel.
     Naive,
-    /// A block a channel.
+    /// A block per channel.
     Shared,
     /// Blocks a channel, sums, two stages.
     Shuffle,
@@ -236,7 +236,7 @@ impl Statistics {
     /// Queues the mean and the biased variance (divided by N·H·W, as normalisation in training takes it) of each channel of
     /// `input` \[N, C, H, W\] into `mean` and `variance`, \[C\] each. All are on the stream's device.
     ///
-    /// Steps 3 and 4 keep a workspace of at most 200 KB, or 12 bytes a channel for more than 8192 of them; the first launch
+    /// Steps 3 and 4 keep a workspace of at most 200 KB, or 12 bytes per channel for more than 8192 of them; the first launch
     /// allocates it, and one that needs more.
     ///
     /// # Errors
