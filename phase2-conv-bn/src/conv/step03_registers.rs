@@ -18,7 +18,7 @@ use super::{Algorithm, Call, Load, Step};
 pub const STEP: Step = Step {
     number: 3,
     name: "registers",
-    idea: "8 output channels × 4 pixels of a row a thread",
+    idea: "8 output channels × 4 pixels of a row per thread",
     source: kernel_source!("conv_03_registers"),
     method: Load(|device, source| {
         let module = device.load(source)?;
