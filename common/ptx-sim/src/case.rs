@@ -83,11 +83,11 @@ struct Difference {
 /// Runs all launches, then compares, prints and saves.
 pub(crate) fn run(options: &CaseOptions) -> Result<ExitCode, Failure> {
     let invalid = |message: String| Failure::Case { path: options.file.display().to_string(), message };
-    let text = crate::text_of(&options.file)?;
+    let text = crate::text_of(&options.file, None)?;
     let case: Case = toml::from_str(&text).map_err(|error| invalid(error.to_string().trim_end().to_owned()))?;
     let folder = options.file.parent().unwrap_or(Path::new(""));
     let device = Device::new(DeviceConfig { sanitize: options.sanitize, ..Default::default() });
-    let mut session = Session::new(device, load(&folder.join(&case.ptx))?)?;
+    let mut session = Session::new(device, load(&folder.join(&case.ptx), crate::Bounds::none())?)?;
     for (name, memory) in &case.buffer {
         let (element, contents) =
             memory.contents(folder).map_err(|error| invalid(format!("buffer `{name}`: {error}")))?;
@@ -112,6 +112,7 @@ pub(crate) fn run(options: &CaseOptions) -> Result<ExitCode, Failure> {
             block: extents(&launch.block).map_err(invalid)?,
             shared_bytes: launch.shared,
             budget: Some(options.budget),
+            time_limit: None,
         };
         let kernel = session.kernel(launch.kernel.as_deref())?;
         let args = session.arguments(&arguments)?;
@@ -145,7 +146,7 @@ pub(crate) fn run(options: &CaseOptions) -> Result<ExitCode, Failure> {
     }
     report(options, &case, &session, instructions, &findings, &compared)?;
     if !findings.is_empty() {
-        return Err(Failure::Findings(findings));
+        return Err(Failure::Findings(findings, Vec::new()));
     }
     let differs = compared.iter().any(|difference| difference.different != 0);
     Ok(if differs { ExitCode::from(1) } else { ExitCode::SUCCESS })
@@ -160,7 +161,7 @@ fn failed(options: &CaseOptions, session: &Session, fault: Box<Fault>) -> Result
     } else {
         out.write_all(printed.as_bytes())
     };
-    Err(Failure::Fault(fault))
+    Err(Failure::Fault(fault, Vec::new()))
 }
 
 fn report(

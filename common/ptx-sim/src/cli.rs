@@ -4,6 +4,7 @@ mod argument;
 mod element;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use ptx_sim::{AccessKind, WatchPoint};
@@ -77,9 +78,14 @@ occupancy on ARCH (threads, shared memory, and registers if there is a ptxas to 
   lines               a list: file, line, the same counters, active_lanes, classes, flops
   metrics             Nsight Compute's names and the values of the counters that carry them
 
-Exit status: 0 done, 1 the kernel broke a rule or the file cannot be loaded, 2 wrong usage.
+A file or kernel that reaches --time-limit, --memory-limit or --budget is stopped, with a fault of the kind time-limit, memory-limit or
+budget, as JSON too. The memory limit counts the module, buffers, registers, local and shared memory, and what --sanitize, --profile
+and --watch remember; the command itself needs a few MiB more.
+
+Exit status: 0 done, 1 the kernel broke a rule, reached a limit, or the file cannot be loaded, 2 wrong usage.
 
 Examples:
+  ptx-sim run untrusted.ptx --kernel k --time-limit 10 --memory-limit 1GiB --json out:f32:1024
   ptx-sim run add.ptx --kernel add --block 4 in:f32:1,2,3,4 in:f32:10,20,30,40 out:f32:4 u32:4
   ptx-sim run scale.ptx --kernel scale --grid 8,8 --block 16,16 inout:f32:@image.bin f32:0.5
   ptx-sim run sum.ptx --kernel sum --block 256 --shared 1024 --json in:u32:@values.bin out:u32:1
@@ -104,7 +110,7 @@ pub(crate) struct Launch {
     /// Bytes of dynamic shared memory per block
     #[arg(long, value_name = "BYTES", default_value_t = 0, allow_negative_numbers = true)]
     pub shared: u32,
-    /// Instructions that all warps together may execute before the kernel is stopped; a billion are under a minute
+    /// Instructions that all warps together may execute before the kernel is stopped; a billion of plain ones are under a minute
     #[arg(long, value_name = "N", default_value_t = 1_000_000_000, allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]
     pub budget: u64,
     /// A buffer that is not an argument itself: its address is, as ptr:NAME
@@ -113,9 +119,44 @@ pub(crate) struct Launch {
     /// What a __device__ or __constant__ variable holds at first
     #[arg(long, value_name = "NAME=TYPE:LIST", value_parser = variable)]
     pub set: Vec<(String, Element, Vec<u8>)>,
+    #[command(flatten)]
+    pub limits: Limits,
+    /// Show lines of source files in this folder and below it, too; otherwise only of those in the folder of the PTX file
+    #[arg(long, value_name = "DIR")]
+    pub source_root: Vec<PathBuf>,
     /// The kernel's arguments, see below
     #[arg(value_name = "ARG", value_parser = argument)]
     pub args: Vec<Argument>,
+}
+
+/// What the command may take of the host.
+#[derive(Debug, Args)]
+pub(crate) struct Limits {
+    /// Stop after this many seconds, reading the file included; as 10 or 0.5
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
+    pub time_limit: Option<Duration>,
+    /// Host memory that the file and its launch may take together: 1GiB, 512MiB, 64KiB, or a number of bytes
+    #[arg(long, value_name = "SIZE", value_parser = size, allow_negative_numbers = true)]
+    pub memory_limit: Option<u64>,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|seconds: &f64| *seconds > 0.0);
+    let seconds = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.ok_or_else(|| format!("`{text}` is not a number of seconds, as 10 or 0.5"))
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    let digits = text.len() - text.trim_start_matches(|digit: char| digit.is_ascii_digit()).len();
+    let unit = match text[digits..].trim() {
+        "" | "B" => Some(1),
+        "KiB" => Some(1u64 << 10),
+        "MiB" => Some(1 << 20),
+        "GiB" => Some(1 << 30),
+        _ => None,
+    };
+    let bytes = text[..digits].parse().ok().zip(unit).and_then(|(count, unit): (u64, _)| count.checked_mul(unit));
+    bytes.filter(|bytes| *bytes > 0).ok_or_else(|| format!("`{text}` is not a size, as 1GiB, 512MiB or 65536"))
 }
 
 #[derive(Debug, Args)]
@@ -307,12 +348,14 @@ impl From<Kind> for AccessKind {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit status: 0 all instructions are known, 1 some are not or the file cannot be loaded, 2 wrong usage."
+    after_help = "Exit status: 0 all instructions are known, 1 some are not, the file cannot be loaded or reaches a limit, 2 wrong usage."
 )]
 pub(crate) struct Check {
     /// The PTX file
     #[arg(value_name = "FILE.ptx")]
     pub file: PathBuf,
+    #[command(flatten)]
+    pub limits: Limits,
     /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,
@@ -350,6 +393,21 @@ fn place(text: &str) -> Result<[u32; 3], String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn limits_have_units() {
+        for (text, bytes) in [("1", 1), ("64KiB", 1 << 16), ("512MiB", 1 << 29), ("1GiB", 1 << 30), ("3 GiB", 3 << 30)]
+        {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "0", "-1", "1GB", "GiB", "1.5GiB", "99999999999GiB"] {
+            assert!(size(text).is_err(), "{text}");
+        }
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        for text in ["", "0", "-1", "nan", "inf", "1s", "1e300"] {
+            assert!(seconds(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn extents_are_one_to_three() {

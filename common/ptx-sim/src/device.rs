@@ -1,12 +1,14 @@
 //! The device as a program sees it: memory, modules, launches.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::error::LoadError;
 use crate::exec;
-use crate::fault::Fault;
+use crate::fault::{Fault, FaultKind};
 use crate::ir::ConstantValue;
 use crate::ir::KernelInfo;
+use crate::limits::{Account, Ledger, Reached, Use};
 use crate::memory::{Allocation, DevicePtr, Memory, MemoryError, MemoryInfo, Origin, Role, plural};
 use crate::module::Module;
 use crate::profile::Profile;
@@ -35,11 +37,15 @@ pub struct DeviceConfig {
     /// written, raced, or broke another rule, wherever that happened. Such a launch has one worker and is several times
     /// slower.
     pub sanitize: bool,
+    /// Bytes of host memory that the device may take, for all there is to it: modules, buffers, registers and local memory of
+    /// blocks that run, what a sanitiser remembers, traces. Beyond, an allocation fails with [`MemoryError::Limit`] and a launch
+    /// ends with a fault of kind [`crate::FaultKind::MemoryLimit`]. `None`: no limit.
+    pub memory_limit: Option<u64>,
 }
 
 impl Default for DeviceConfig {
     fn default() -> Self {
-        Self { total_memory: 8 << 30, workers: 0, sanitize: false }
+        Self { total_memory: 8 << 30, workers: 0, sanitize: false, memory_limit: None }
     }
 }
 
@@ -66,7 +72,7 @@ impl Device {
             workers => workers,
         };
         let inner = Inner {
-            memory: Memory::new(config.total_memory, config.sanitize),
+            memory: Memory::new(config.total_memory, config.sanitize, Arc::new(Ledger::new(config.memory_limit))),
             workers,
             output: Mutex::new(String::new()),
             started: std::time::Instant::now(),
@@ -211,6 +217,11 @@ impl Device {
     pub fn load(&self, module: &Module) -> Result<LoadedModule, LoadError> {
         let program = module.program();
         let memory = &self.inner.memory;
+        let bytes = module.bytes();
+        if !memory.ledger().take(Use::Modules, bytes) {
+            let source = MemoryError::Limit { message: memory.ledger().message(Use::Modules, bytes) };
+            return Err(LoadError::Memory { file: module.name().to_owned(), source });
+        }
         let mut loaded = Loaded {
             device: Arc::clone(&self.inner),
             module: module.clone(),
@@ -221,7 +232,7 @@ impl Device {
             let allocation = memory
                 .alloc(global.bytes, &global.name, role)
                 .map_err(|source| LoadError::Memory { file: module.name().to_owned(), source })?;
-            allocation.write(0, &global.init);
+            global.init.iter().for_each(|(offset, bytes)| allocation.write(*offset, bytes));
             allocation.mark(0, global.bytes, true); // what has no initial value begins at zero
             loaded.globals.push(allocation.base);
         }
@@ -255,6 +266,7 @@ struct Loaded {
 
 impl Drop for Loaded {
     fn drop(&mut self) {
+        self.device.memory.ledger().give(Use::Modules, self.module.bytes());
         for base in &self.globals {
             // A failure here would mean that the address is not ours, which cannot be helped while dropping.
             let _ = self.device.memory.free(DevicePtr(*base));
@@ -286,7 +298,7 @@ impl LoadedModule {
         let items = &module.parts()[index].info.unsupported;
         if !items.is_empty() {
             let file = module.name().to_owned();
-            return Err(LoadError::Unsupported { kernel: name.to_owned(), file, items: items.clone() });
+            return Err(LoadError::Unsupported { kernel: name.to_owned(), file, items: items.to_vec() });
         }
         Ok(Kernel { loaded: Arc::clone(&self.loaded), index })
     }
@@ -314,14 +326,17 @@ pub struct LaunchConfig {
     pub block: [u32; 3],
     /// Bytes of dynamic shared memory per block.
     pub shared_bytes: u32,
-    /// Warp instructions it may execute, all blocks together; [`DEFAULT_BUDGET`] if `None`.
+    /// Warp instructions it may execute, all blocks together, or work that costs as much: the beginning of a block,
+    /// `printf`, `malloc`, waits for many copies. [`DEFAULT_BUDGET`] if `None`.
     pub budget: Option<u64>,
+    /// Wall-clock time it may take; then it ends with a fault of kind [`crate::FaultKind::TimeLimit`]. `None`: no limit.
+    pub time_limit: Option<Duration>,
 }
 
 impl Default for LaunchConfig {
     /// One thread.
     fn default() -> Self {
-        Self { grid: [1; 3], block: [1; 3], shared_bytes: 0, budget: None }
+        Self { grid: [1; 3], block: [1; 3], shared_bytes: 0, budget: None, time_limit: None }
     }
 }
 
@@ -518,6 +533,7 @@ impl Kernel {
             sanitised: device.memory.sanitised(),
             output: &device.output,
             started: device.started,
+            account: Account::new(device.memory.ledger(), config.time_limit),
         };
         let failed = |message| LaunchError::Observe { kernel: launch.kernel.info.name.clone(), message };
         let told = observe.trace.is_some() || observe.watch.is_some();
@@ -536,7 +552,15 @@ impl Kernel {
             None => None,
         };
         let debugger = Mutex::new(debugger); // the one worker takes it
-        let workers = if launch.sanitised || told { 1 } else { device.workers };
+        let mut workers = if launch.sanitised || told { 1 } else { device.workers };
+        let counters = exec::profiler::Profiler::bytes(&launch);
+        while observe.profile && !launch.account.take_quietly(Use::Records, counters * workers as u64) {
+            workers /= 2;
+            if workers == 0 {
+                let message = device.memory.ledger().message(Use::Records, counters);
+                return Err(LaunchError::Fault(launch.reached(Reached { kind: FaultKind::MemoryLimit, message })));
+            }
+        }
         let monitor = || exec::Watch {
             sanitiser: launch.sanitised.then(|| Box::new(exec::sanitise::Sanitiser::new(&launch))),
             profiler: observe.profile.then(|| Box::new(exec::profiler::Profiler::new(&launch))),
@@ -550,7 +574,8 @@ impl Kernel {
             observation.findings.extend(sanitiser.into_iter().flat_map(|sanitiser| sanitiser.into_findings()));
             profilers.extend(profiler.map(|profiler| *profiler));
             if let Some(tracer) = tracer {
-                let text_of = |file: &str| crate::report::source_near(file, module.name());
+                let roots = observe.trace.as_ref().map_or(&[][..], |request| &request.source_roots);
+                let text_of = |file: &str| crate::report::source_near(file, module.name(), roots);
                 observation.trace = Some(tracer.into_trace(text_of));
             }
             if let Some(debugger) = debugger {
@@ -594,7 +619,8 @@ impl Kernel {
                 "a block of {threads} threads, where the kernel allows {limit} (`__launch_bounds__`)"
             ));
         }
-        let fixed = part.info.static_shared;
+        // Where dynamic shared memory begins, if there is any: its alignment takes room too.
+        let fixed = if config.shared_bytes == 0 { part.info.static_shared } else { part.dynamic_base };
         let shared = u64::from(fixed) + u64::from(config.shared_bytes);
         if shared > u64::from(MAX_SHARED) {
             return fail(format!(

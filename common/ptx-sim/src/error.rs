@@ -1,5 +1,7 @@
 //! What can go wrong before a kernel runs, as values; [`crate::report`] turns them into text.
 
+use crate::fault::FaultKind;
+use crate::limits::Reached;
 use crate::span::Span;
 
 /// A place in the PTX text that cannot be read, without the text itself.
@@ -7,11 +9,17 @@ use crate::span::Span;
 pub(crate) struct SyntaxError {
     pub span: Span,
     pub message: String,
+    /// Nothing is wrong with the text, but reading it has reached a limit.
+    pub limit: Option<FaultKind>,
 }
 
 impl SyntaxError {
     pub(crate) fn new(span: Span, message: impl Into<String>) -> Self {
-        Self { span, message: message.into() }
+        Self { span, message: message.into(), limit: None }
+    }
+
+    pub(crate) fn limit(reached: Reached) -> Self {
+        Self { span: Span::default(), message: reached.message, limit: Some(reached.kind) }
     }
 }
 
@@ -87,6 +95,16 @@ pub enum LoadError {
         /// That line as written, and the bytes of it that are meant.
         snippet: (String, std::ops::Range<usize>),
     },
+    /// Reading the file takes more time or memory than [`crate::LoadLimits`] allow.
+    #[error("loading {file}: {message}")]
+    Limit {
+        /// The name given to [`crate::Module::from_ptx_within`].
+        file: String,
+        /// [`FaultKind::TimeLimit`] or [`FaultKind::MemoryLimit`].
+        kind: FaultKind,
+        /// Which limit, and what took it.
+        message: String,
+    },
     /// A limit of the simulator: the kernel, or a function it calls, has instructions it does not know.
     #[error("the simulator does not support {} of kernel `{kernel}`: {}", count(items.len()), list(items))]
     Unsupported {
@@ -133,6 +151,9 @@ fn list(items: &[Unsupported]) -> String {
 
 impl LoadError {
     pub(crate) fn syntax(error: &SyntaxError, source: &str, file: &str) -> Self {
+        if let Some(kind) = error.limit {
+            return Self::Limit { file: file.to_owned(), kind, message: error.message.clone() };
+        }
         let start = (error.span.start as usize).min(source.len());
         let line_start = source[..start].rfind('\n').map_or(0, |at| at + 1);
         let line_end = source[start..].find('\n').map_or(source.len(), |at| start + at);

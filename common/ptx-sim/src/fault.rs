@@ -18,8 +18,12 @@ pub enum FaultKind {
     InvalidBarrier,
     /// A warp-level instruction executed by a lane outside its member mask, or waiting for lanes that never come.
     InvalidMask,
-    /// The launch executed more warp instructions than its budget.
+    /// The launch executed more warp instructions than its budget, or work that costs as much.
     Budget,
+    /// The launch took longer than its time limit.
+    TimeLimit,
+    /// The launch would take more host memory than the device's limit.
+    MemoryLimit,
     /// `trap`.
     Trap,
     /// `assert(…)` failed.
@@ -55,6 +59,8 @@ impl FaultKind {
             Self::InvalidBarrier => "invalid-barrier",
             Self::InvalidMask => "invalid-mask",
             Self::Budget => "budget",
+            Self::TimeLimit => "time-limit",
+            Self::MemoryLimit => "memory-limit",
             Self::Trap => "trap",
             Self::Assertion => "assertion",
             Self::StackOverflow => "stack-overflow",
@@ -87,6 +93,10 @@ impl FaultKind {
                  `__ballot_sync`, or move the call out of the branch"
             }
             Self::Budget => "the loop may never end; a longer kernel needs a larger budget",
+            Self::TimeLimit => "the loop may never end; a longer kernel needs more time",
+            Self::MemoryLimit => {
+                "the limit is one for all that the file and its launch take; a larger kernel needs a larger one"
+            }
             Self::Trap => "the kernel stopped itself with `__trap()` or an unreachable path",
             Self::Assertion => "the kernel's own `assert` does not hold for this thread",
             Self::StackOverflow => "does the recursion end for every input?",

@@ -42,6 +42,7 @@
 //! | `lower` | names to rows, opcodes to operations, branches to the places where lanes meet again |
 //! | `ir` | the operations, one per instruction, with the facts about them; its documentation is their specification |
 //! | `scalar`, `matrix` | what one lane computes, and what a warp's matrix instructions compute |
+//! | `limits` | what a load and a launch may take of the host |
 //! | `memory` | allocations that know their bounds, of the host and of kernels |
 //! | `hardware`, `lanes` | how hardware moves memory; values and masks of 32 lanes |
 //! | `exec` | blocks on host threads, warps in turn, lanes together |
@@ -73,6 +74,7 @@ mod hardware;
 mod ir;
 mod lanes;
 mod lex;
+mod limits;
 mod lower;
 mod matrix;
 mod memory;
@@ -95,6 +97,7 @@ pub use device::{
 pub use error::{LoadError, Unsupported, UnsupportedForm};
 pub use fault::{Fault, FaultKind, OtherAccess};
 pub use ir::{Class, KernelInfo, ParamInfo};
+pub use limits::LoadLimits;
 pub use memory::{DevicePtr, HEAP_BYTES, MemoryError, MemoryInfo};
 pub use module::Module;
 pub use occupancy::{Limiter, Limits, Occupancy};

@@ -4,17 +4,19 @@ mod case;
 mod cli;
 mod session;
 
-use std::io::{self, IsTerminal, Write};
-use std::path::Path;
+use std::collections::HashMap;
+use std::io::{self, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use clap::Parser;
 use cli::{Argument, Check, Cli, Command, Element, Launch, Run, Show, TraceOptions};
 use ptx_sim::{
-    Device, DeviceConfig, Fault, Kernel, KernelInfo, LaunchConfig, LaunchError, LaunchReport, Limits, LoadError,
-    Module, Observation, Observe, Occupancy, Pick, PictureError, Profile, Space, Trace, TraceRequest, Unsupported,
-    UnsupportedForm, WatchRequest, WatchSink, WatchThreads, ptxas,
+    Device, DeviceConfig, Fault, FaultKind, Kernel, KernelInfo, LaunchConfig, LaunchError, LaunchReport, Limits,
+    LoadError, LoadLimits, MemoryError, Module, Observation, Observe, Occupancy, Pick, PictureError, Profile, Space,
+    Trace, TraceRequest, Unsupported, UnsupportedForm, WatchRequest, WatchSink, WatchThreads, ptxas,
 };
 use serde_json::{Value, json};
 use session::{Place, Session, SetUp};
@@ -35,11 +37,14 @@ enum Failure {
     /// The requested launch does not suit this kernel or the device.
     #[error("{0}")]
     Usage(LaunchError),
-    #[error(transparent)]
-    Fault(Box<Fault>),
+    #[error("{0}")]
+    Fault(Box<Fault>, Vec<PathBuf>),
     /// What the sanitiser found.
     #[error("{} findings", .0.len())]
-    Findings(Vec<Fault>),
+    Findings(Vec<Fault>, Vec<PathBuf>),
+    /// After the launch, of what is made of it.
+    #[error("stopped by the time limit after {:.1} s", .0.as_secs_f64())]
+    TimeLimit(Duration),
     #[error("nothing to draw: {0}")]
     Picture(#[from] PictureError),
     #[error("cannot write the results: {0}")]
@@ -61,9 +66,9 @@ impl Failure {
     fn render(&self, colour: bool) -> String {
         match self {
             Self::Load(error) => error.render(colour),
-            Self::Fault(fault) => fault.render(None, colour),
-            Self::Findings(findings) => {
-                let all: Vec<String> = findings.iter().map(|finding| finding.render(None, colour)).collect();
+            Self::Fault(fault, roots) => fault.render_from(roots, colour),
+            Self::Findings(findings, roots) => {
+                let all: Vec<String> = findings.iter().map(|finding| finding.render_from(roots, colour)).collect();
                 format!("{}\n\n{}", all.join("\n\n"), summary(findings))
             }
             _ => format!("error: {self}"),
@@ -71,20 +76,67 @@ impl Failure {
     }
 }
 
+/// The limits of the whole command.
+#[derive(Clone, Copy)]
+struct Bounds {
+    begun: Instant,
+    time: Option<Duration>,
+    memory: Option<u64>,
+}
+
+impl Bounds {
+    fn new(limits: &cli::Limits) -> Self {
+        Self { begun: Instant::now(), time: limits.time_limit, memory: limits.memory_limit }
+    }
+
+    /// No limits.
+    fn none() -> Self {
+        Self { begun: Instant::now(), time: None, memory: None }
+    }
+
+    /// The time that is left.
+    fn time(&self) -> Option<Duration> {
+        self.time.map(|time| time.saturating_sub(self.begun.elapsed()))
+    }
+
+    fn check(&self) -> Result<(), Failure> {
+        match self.time {
+            Some(limit) if self.begun.elapsed() > limit => Err(Failure::TimeLimit(limit)),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Failure {
+    /// The kind and the sentence, if a limit was reached outside a launch.
+    fn limit(&self) -> Option<(FaultKind, String)> {
+        match self {
+            Self::Load(LoadError::Limit { kind, message, .. }) => Some((*kind, message.clone())),
+            Self::Load(LoadError::Memory { source: source @ MemoryError::Limit { .. }, .. })
+            | Self::SetUp(SetUp::Memory { source: source @ MemoryError::Limit { .. }, .. }) => {
+                Some((FaultKind::MemoryLimit, source.to_string()))
+            }
+            Self::TimeLimit(_) => Some((FaultKind::TimeLimit, self.to_string())),
+            _ => None,
+        }
+    }
+}
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let result = match &cli.command {
-        Command::Run(options) => run(options),
-        Command::Case(options) => case::run(options),
-        Command::Trace(options) => trace(options),
-        Command::Check(options) => check(options),
+    let (result, json) = match &cli.command {
+        Command::Run(options) => (run(options), options.json),
+        Command::Case(options) => (case::run(options), false),
+        Command::Trace(options) => (trace(options), false),
+        Command::Check(options) => (check(options), options.json),
     };
-    let json = match &cli.command {
-        Command::Run(options) => options.json,
-        Command::Check(options) => options.json,
-        Command::Trace(_) | Command::Case(_) => false,
-    };
-    if let (true, Err(Failure::Load(error))) = (json, &result) {
+    if json
+        && let Err(failure) = &result
+        && let Some((kind, message)) = failure.limit()
+    {
+        // A closed pipe must not hide the failure.
+        let _ = writeln!(io::stdout(), "{}", json!({ "fault": { "kind": kind.name(), "message": message } }));
+    } else if let (true, Err(Failure::Load(error))) = (json, &result) {
         // On a closed pipe, what follows on stderr is all there is.
         let _ = writeln!(io::stdout(), "{}", load_error_json(error));
     }
@@ -109,14 +161,20 @@ fn summary(findings: &[Fault]) -> String {
     format!("{} finding{plural}: {}", findings.len(), kinds.join(", "))
 }
 
-fn text_of(file: &Path) -> Result<String, Failure> {
+/// The text of a file, of which at most one byte more than `most` is read: enough to see that it is too large.
+fn text_of(file: &Path, most: Option<u64>) -> Result<String, Failure> {
     let path = file.display().to_string();
-    let bytes = std::fs::read(file).map_err(|source| Failure::Read { path: path.clone(), source })?;
+    let failed = |source| Failure::Read { path: path.clone(), source };
+    let mut bytes = Vec::new();
+    let most = most.map_or(u64::MAX, |most| most.saturating_add(1));
+    std::fs::File::open(file).map_err(failed)?.take(most).read_to_end(&mut bytes).map_err(failed)?;
     String::from_utf8(bytes).map_err(|error| Failure::NotText { path, at: error.utf8_error().valid_up_to() })
 }
 
-fn load(file: &Path) -> Result<Module, Failure> {
-    Ok(Module::from_ptx(&text_of(file)?, &file.display().to_string())?)
+fn load(file: &Path, bounds: Bounds) -> Result<Module, Failure> {
+    let limits = LoadLimits { time: bounds.time(), memory: bounds.memory };
+    let text = text_of(file, bounds.memory)?;
+    Ok(Module::from_ptx_within(&text, &file.display().to_string(), limits)?)
 }
 
 fn save(file: &Path, contents: &[u8]) -> Result<(), Failure> {
@@ -131,8 +189,9 @@ struct Launched {
 }
 
 /// Runs the kernel and observes it.
-fn launch(device: Device, options: &Launch, observe: &Observe) -> Result<Launched, Failure> {
-    let mut session = Session::new(device, load(&options.file)?)?;
+fn launch(options: &Launch, sanitize: bool, bounds: Bounds, observe: &Observe) -> Result<Launched, Failure> {
+    let device = Device::new(DeviceConfig { sanitize, memory_limit: bounds.memory, ..Default::default() });
+    let mut session = Session::new(device, load(&options.file, bounds)?)?;
     let kernel = session.kernel(options.kernel.as_deref())?;
     for buffer in &options.buffer {
         session.add(buffer, "buffer")?;
@@ -146,6 +205,7 @@ fn launch(device: Device, options: &Launch, observe: &Observe) -> Result<Launche
         block: options.block,
         shared_bytes: options.shared,
         budget: Some(options.budget),
+        time_limit: bounds.time(),
     };
     let result = kernel.observe(&config, &args, observe);
     Ok(Launched { session, kernel, result })
@@ -171,9 +231,9 @@ fn watch(options: &Run) -> Option<WatchRequest> {
 }
 
 fn run(options: &Run) -> Result<ExitCode, Failure> {
-    let device = Device::new(DeviceConfig { sanitize: options.sanitize, ..Default::default() });
+    let (bounds, roots) = (Bounds::new(&options.launch.limits), &options.launch.source_root);
     let observe = Observe { profile: options.profile, watch: watch(options), ..Observe::default() };
-    let Launched { session, kernel, result } = launch(device, &options.launch, &observe)?;
+    let Launched { session, kernel, result } = launch(&options.launch, options.sanitize, bounds, &observe)?;
     let printed = session.device.take_output();
     let mut out = io::BufWriter::new(io::stdout().lock());
     match result {
@@ -181,8 +241,19 @@ fn run(options: &Run) -> Result<ExitCode, Failure> {
             if options.sanitize {
                 observation.findings.extend(session.device.heap_findings());
             }
-            let buffers: Vec<(Element, Vec<u8>)> =
-                session.shown().map(|place| (place.element, session.read(place))).collect();
+            let is_limit = |finding: &&Fault| matches!(finding.kind, FaultKind::TimeLimit | FaultKind::MemoryLimit);
+            if let Some(limit) = observation.findings.iter().find(is_limit) {
+                // There is no time or memory left for the buffers.
+                let _ = if options.json {
+                    let mut object = fault_json(limit, &printed);
+                    object["findings"] = observation.findings.iter().map(finding_json).collect();
+                    writeln!(out, "{object}")
+                } else {
+                    out.write_all(printed.as_bytes())
+                };
+                let _ = out.flush();
+                return Err(Failure::Findings(observation.findings, roots.clone()));
+            }
             for (name, file) in &options.save {
                 save(file, &session.read(saved(&session, &options.launch, name)?))?;
             }
@@ -191,7 +262,7 @@ fn run(options: &Run) -> Result<ExitCode, Failure> {
                 (profile, residence)
             });
             if options.json {
-                let mut object = results_json(&buffers, observation.report, &printed);
+                let mut object = results_json(observation.report, &printed);
                 if let Some((profile, residence)) = profile {
                     object["profile"] = profile.to_json();
                     object["profile"]["occupancy"] = residence.json();
@@ -199,18 +270,18 @@ fn run(options: &Run) -> Result<ExitCode, Failure> {
                 if options.sanitize {
                     object["findings"] = observation.findings.iter().map(finding_json).collect();
                 }
-                writeln!(out, "{object}")?;
+                write_json(&mut out, &session, &object)?;
             } else {
-                write_results(&mut out, &buffers, &printed)?;
+                write_results(&mut out, &session, &printed)?;
                 if let Some((profile, residence)) = profile {
-                    write!(out, "{}\n{}", profile.render(TOP_LINES), residence.text())?;
+                    write!(out, "{}\n{}", profile.render_from(roots, TOP_LINES), residence.text())?;
                 }
             }
             out.flush()?;
             if observation.findings.is_empty() {
                 Ok(ExitCode::SUCCESS)
             } else {
-                Err(Failure::Findings(observation.findings))
+                Err(Failure::Findings(observation.findings, roots.clone()))
             }
         }
         Err(LaunchError::Fault(fault)) => {
@@ -221,7 +292,7 @@ fn run(options: &Run) -> Result<ExitCode, Failure> {
                 out.write_all(printed.as_bytes())
             };
             let _ = out.flush();
-            Err(Failure::Fault(fault))
+            Err(Failure::Fault(fault, roots.clone()))
         }
         Err(error) => Err(Failure::Usage(error)),
     }
@@ -296,18 +367,24 @@ impl Residence {
 }
 
 fn trace(options: &TraceOptions) -> Result<ExitCode, Failure> {
-    let request =
-        TraceRequest { block: options.at_block, warp: options.warp, max_steps: options.max_steps, source: None };
+    let (bounds, roots) = (Bounds::new(&options.launch.limits), &options.launch.source_root);
+    let request = TraceRequest {
+        block: options.at_block,
+        warp: options.warp,
+        max_steps: options.max_steps,
+        source: None,
+        source_roots: roots.clone(),
+    };
     let observe = Observe { trace: Some(request), ..Observe::default() };
-    let trace = match launch(Device::new(Default::default()), &options.launch, &observe)?.result {
+    let trace = match launch(&options.launch, false, bounds, &observe)?.result {
         Ok(observation) => observation.trace.unwrap_or_default(),
-        Err(LaunchError::Fault(fault)) => return Err(Failure::Fault(fault)),
+        Err(LaunchError::Fault(fault)) => return Err(Failure::Fault(fault, roots.clone())),
         Err(error) => return Err(Failure::Usage(error)),
     };
     let nth = usize::try_from(options.nth).unwrap_or(usize::MAX);
     let pick = Pick { line: options.line, warp: options.warp, kind: options.kind.map(Into::into), nth };
     let text = match options.show {
-        None => list(&trace, &pick),
+        None => list(&trace, &pick, bounds)?,
         Some(Show::Sectors) => trace.sectors(&pick)?,
         Some(Show::Banks) => trace.banks(&pick)?,
         Some(Show::Fragment) => trace.fragment(&pick)?,
@@ -325,9 +402,11 @@ fn trace(options: &TraceOptions) -> Result<ExitCode, Failure> {
 }
 
 /// A table of the accesses: equal ones of a line are told once, with their number.
-fn list(trace: &Trace, pick: &Pick) -> String {
+fn list(trace: &Trace, pick: &Pick, bounds: Bounds) -> Result<String, Failure> {
     let mut rows: Vec<([String; 6], usize, String)> = Vec::new();
+    let mut known: HashMap<[String; 6], usize> = HashMap::new();
     for access in &trace.accesses {
+        bounds.check()?;
         let site = trace.site(access);
         let fits = pick.line.is_none_or(|line| site.is_at(line)) && pick.kind.is_none_or(|kind| kind == access.kind);
         if !fits {
@@ -346,9 +425,12 @@ fn list(trace: &Trace, pick: &Pick) -> String {
             access.bytes().to_string(),
             cost,
         ];
-        match rows.iter_mut().find(|(known, ..)| *known == row) {
-            Some((_, count, _)) => *count += 1,
-            None => rows.push((row, 1, site.text.clone().unwrap_or_else(|| site.instruction.clone()))),
+        match known.get(&row) {
+            Some(at) => rows[*at].1 += 1,
+            None => {
+                known.insert(row.clone(), rows.len());
+                rows.push((row, 1, site.text.clone().unwrap_or_else(|| site.instruction.clone())));
+            }
         }
     }
     let mut text = format!(
@@ -361,15 +443,69 @@ fn list(trace: &Trace, pick: &Pick) -> String {
     if trace.missed != 0 {
         text += &format!("truncated: {} more warp instructions of the block are not in the trace\n", trace.missed);
     }
-    text
+    Ok(text)
 }
 
-fn write_results(out: &mut impl Write, buffers: &[(Element, Vec<u8>)], printed: &str) -> io::Result<()> {
+fn write_results(out: &mut impl Write, session: &Session, printed: &str) -> io::Result<()> {
     out.write_all(printed.as_bytes())?;
     if !printed.is_empty() && !printed.ends_with('\n') {
         writeln!(out)?; // the buffers begin on a line of their own
     }
-    buffers.iter().try_for_each(|(element, bytes)| write_values(out, *element, bytes))
+    for place in session.shown() {
+        place.write(out, &session.device, |out, bits| out.write_all(place.element.text(bits).as_bytes()))?;
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+impl Place {
+    /// Writes the elements with commas between, a part at a time: as text they take many times their memory.
+    fn write<W: Write>(
+        &self,
+        out: &mut W,
+        device: &Device,
+        one: impl Fn(&mut W, u64) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut part = [0; 1 << 16];
+        let mut done = 0;
+        while done < self.bytes {
+            let part = &mut part[..(self.bytes - done).min(1 << 16) as usize];
+            let read = device.read(self.pointer.offset(done), part);
+            read.expect("it was allocated with this size and never freed");
+            for (at, bits) in self.element.elements(part).enumerate() {
+                if done != 0 || at != 0 {
+                    out.write_all(b",")?;
+                }
+                one(out, bits)?;
+            }
+            done += part.len() as u64;
+        }
+        Ok(())
+    }
+}
+
+/// The object with the buffers as its first member.
+fn write_json(out: &mut impl Write, session: &Session, object: &Value) -> io::Result<()> {
+    write!(out, "{{\"buffers\":[")?;
+    for (at, place) in session.shown().enumerate() {
+        out.write_all(if at == 0 { b"[" } else { b",[" })?;
+        place.write(out, &session.device, |out, bits| write!(out, "{}", place.element.json(bits)))?;
+        out.write_all(b"]")?;
+    }
+    let rest = object.to_string();
+    writeln!(out, "],{}", rest.trim_start_matches('{'))
+}
+
+/// All but the buffers.
+fn results_json(report: LaunchReport, printed: &str) -> Value {
+    let mut object = json!({
+        "instructions": report.warp_instructions,
+        "lane_instructions": report.lane_instructions,
+    });
+    if !printed.is_empty() {
+        object["output"] = json!(printed);
+    }
+    object
 }
 
 /// Values separated by commas, on a line.
@@ -379,22 +515,6 @@ fn write_values(out: &mut impl Write, element: Element, bytes: &[u8]) -> io::Res
         write!(out, "{comma}{}", element.text(bits))?;
     }
     writeln!(out)
-}
-
-fn results_json(buffers: &[(Element, Vec<u8>)], report: LaunchReport, printed: &str) -> Value {
-    let lists: Vec<Value> = buffers
-        .iter()
-        .map(|(element, bytes)| element.elements(bytes).map(|bits| element.json(bits)).collect())
-        .collect();
-    let mut object = json!({
-        "buffers": lists,
-        "instructions": report.warp_instructions,
-        "lane_instructions": report.lane_instructions,
-    });
-    if !printed.is_empty() {
-        object["output"] = json!(printed);
-    }
-    object
 }
 
 fn fault_json(fault: &Fault, printed: &str) -> Value {
@@ -446,7 +566,7 @@ fn finding_json(finding: &Fault) -> Value {
 }
 
 fn check(options: &Check) -> Result<ExitCode, Failure> {
-    let module = load(&options.file)?;
+    let module = load(&options.file, Bounds::new(&options.limits))?;
     let kernels: Vec<&KernelInfo> = module.kernels().collect();
     let mut out = io::BufWriter::new(io::stdout().lock());
     if options.json {
@@ -468,7 +588,8 @@ fn write_kernel(out: &mut impl Write, kernel: &KernelInfo) -> io::Result<()> {
         same if same == kernel.name => writeln!(out, "kernel {same}")?,
         readable => writeln!(out, "kernel {} = {readable}", kernel.name)?,
     }
-    let width = kernel.params.iter().map(|param| param.ty.len()).max().unwrap_or(0);
+    // A type may be as long as the file; a column is not.
+    let width = kernel.params.iter().map(|param| param.ty.len()).max().unwrap_or(0).min(60);
     for (number, param) in (1..).zip(&kernel.params) {
         writeln!(out, "  parameter {number}: {:width$}  {}  offset {}", param.ty, param.name, param.offset)?;
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::error::LoadError;
 use crate::ir::{KernelInfo, KernelPart, Program};
+use crate::limits::{Allowance, LoadLimits};
 use crate::lower;
 use crate::parse;
 
@@ -19,6 +20,8 @@ struct Inner {
     source: String,
     program: Program,
     parts: Vec<KernelPart>,
+    /// Host memory that all of this takes, more or less.
+    bytes: u64,
 }
 
 impl Module {
@@ -28,14 +31,26 @@ impl Module {
     /// [`LoadError::Syntax`] if it is not PTX. An instruction that the simulator does not know is no error here: it
     /// becomes one for the kernels that could reach it ([`crate::LoadedModule::kernel`]).
     pub fn from_ptx(source: &str, name: &str) -> Result<Self, LoadError> {
+        Self::from_ptx_within(source, name, LoadLimits::default())
+    }
+
+    /// [`Self::from_ptx`] that takes no more of the host than `limits`.
+    ///
+    /// # Errors
+    /// As [`Self::from_ptx`], and [`LoadError::Limit`] if a limit is reached.
+    pub fn from_ptx_within(source: &str, name: &str, limits: LoadLimits) -> Result<Self, LoadError> {
         let syntax = |error| LoadError::syntax(&error, source, name);
-        let ast = parse::parse(source).map_err(syntax)?;
-        let lowered = lower::lower(&ast, source).map_err(syntax)?;
+        let mut allowance = Allowance::new(limits);
+        allowance.charge(source.len());
+        allowance.check().map_err(syntax)?;
+        let (ast, allowance) = parse::parse(source, allowance).map_err(syntax)?;
+        let lowered = lower::lower(&ast, source, allowance).map_err(syntax)?;
         let inner = Inner {
             name: name.to_owned(),
             source: source.to_owned(),
             program: lowered.program,
             parts: lowered.kernels,
+            bytes: lowered.bytes,
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -55,6 +70,11 @@ impl Module {
     #[must_use]
     pub fn source(&self) -> &str {
         &self.inner.source
+    }
+
+    /// Host memory that it takes, more or less.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.inner.bytes
     }
 
     pub(crate) fn program(&self) -> &Program {

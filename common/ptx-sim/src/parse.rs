@@ -3,6 +3,7 @@
 use crate::ast::*;
 use crate::error::SyntaxError;
 use crate::lex::{Lexer, Token};
+use crate::limits::Allowance;
 use crate::lower;
 use crate::scalar::Scalar;
 use crate::span::Span;
@@ -17,11 +18,13 @@ const MAX_REGISTERS: u64 = 1 << 20;
 /// How tightly `*` binds: see [`Parser::operator`].
 const PRODUCTS: u8 = 9;
 
-pub(crate) fn parse(source: &str) -> Result<Ast<'_>> {
+/// Returns also what is left of the allowance.
+pub(crate) fn parse(source: &str, allowance: Allowance) -> Result<(Ast<'_>, Allowance)> {
     let mut lexer = Lexer::new(source);
     let (token, span) = lexer.next()?;
-    let mut parser = Parser { lexer, token, span, previous: span, depth: 0, call: false };
-    parser.module()
+    let mut parser = Parser { lexer, token, span, previous: span, depth: 0, call: false, allowance };
+    let ast = parser.module()?;
+    Ok((ast, parser.allowance))
 }
 
 struct Parser<'a> {
@@ -32,6 +35,7 @@ struct Parser<'a> {
     depth: u32,
     /// Inside the operands of a call, where parentheses hold a list.
     call: bool,
+    allowance: Allowance,
 }
 
 impl<'a> Parser<'a> {
@@ -120,6 +124,8 @@ impl<'a> Parser<'a> {
         }
         loop {
             items.push(item(self)?);
+            self.allowance.charge(2 * size_of::<T>()); // a growing vector takes up to twice its items
+            self.allowance.check()?;
             if !self.accept(b',')? {
                 self.expect(close)?;
                 return Ok(items);
@@ -133,6 +139,8 @@ impl<'a> Parser<'a> {
             return self.expected("`.version`, with which every PTX file begins");
         }
         while self.token != Token::End {
+            self.allowance.charge(2 * size_of::<Function<'_>>());
+            self.allowance.check()?;
             let Token::Word(word) = self.token else { return self.expected("a directive") };
             match word {
                 ".version" => {
@@ -363,21 +371,23 @@ impl<'a> Parser<'a> {
             word => return Err(SyntaxError::new(self.previous, format!("`{word}` is not a state space"))),
         };
         let first = self.declarator(space, None)?;
+        let like = (first.ty, first.vector, first.align);
         let mut variables = vec![first];
         while self.accept(b',')? {
-            let like = variables[0].clone();
-            variables.push(self.declarator(space, Some(&like))?);
+            variables.push(self.declarator(space, Some(like))?);
+            self.allowance.charge(2 * size_of::<Variable<'_>>());
+            self.allowance.check()?;
         }
         self.expect(b';')?;
         Ok(variables)
     }
 
-    /// Type, alignment, name, extents and initialiser; the type is `like`'s for a name after a comma.
-    fn declarator(&mut self, space: Space, like: Option<&Variable<'a>>) -> Result<Variable<'a>> {
+    /// Type, alignment, name, extents and initialiser; type, vector length and alignment are `like` for a name after a comma.
+    fn declarator(&mut self, space: Space, like: Option<(Scalar, u32, Option<u32>)>) -> Result<Variable<'a>> {
         let start = self.span;
-        let mut align = like.and_then(|like| like.align);
-        let mut vector = like.map_or(1, |like| like.vector);
-        let mut ty = like.map(|like| like.ty);
+        let mut align = like.and_then(|(.., align)| align);
+        let mut vector = like.map_or(1, |(_, vector, _)| vector);
+        let mut ty = like.map(|(ty, ..)| ty);
         let mut opaque = false;
         while let Token::Word(word) = self.token {
             let Some(directive) = word.strip_prefix('.') else { break };
@@ -437,6 +447,7 @@ impl<'a> Parser<'a> {
         let mut dims = Vec::new();
         while self.accept(b'[')? {
             dims.push(if self.at(b']') { None } else { Some(self.unsigned("an array extent")?) });
+            self.allowance.charge(2 * size_of::<Option<u64>>());
             self.expect(b']')?;
         }
         if opaque {
@@ -535,7 +546,10 @@ impl<'a> Parser<'a> {
                 if matches!(self.token, Token::Word(".s64" | ".u64")) {
                     self.bump()?;
                     self.expect(b')')?;
-                    return self.unary();
+                    self.deeper()?;
+                    let operand = self.unary()?;
+                    self.depth -= 1;
+                    return Ok(operand);
                 }
                 let operand = self.number()?;
                 self.expect(b')')?;
@@ -637,6 +651,8 @@ impl<'a> Parser<'a> {
         self.deeper()?;
         let mut statements = Vec::new();
         while !self.accept(b'}')? {
+            self.allowance.charge(2 * size_of::<Statement<'_>>());
+            self.allowance.check()?;
             match self.token {
                 Token::End => return self.expected("`}`"),
                 Token::Punct(b'{') => {

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
@@ -282,12 +282,18 @@ impl Profile {
     }
 
     /// The profile as text: the kernel's counters that are not 0, then its `top` most expensive lines. Source lines are
-    /// read from the file that the PTX names, or from one of that name beside the PTX file.
+    /// read from the file that the PTX names if that is in the PTX file's folder, or from one of that name there.
     #[must_use]
     pub fn render(&self, top: usize) -> String {
+        self.render_from(&[], top)
+    }
+
+    /// [`Self::render`] that also reads source files in the folders `roots` and below them.
+    #[must_use]
+    pub fn render_from(&self, roots: &[PathBuf], top: usize) -> String {
         let mut text = format!("profile of `{}`\n", self.kernel);
         self.render_kernel(&mut text);
-        self.render_lines(&mut text, top);
+        self.render_lines(&mut text, roots, top);
         text
     }
 
@@ -319,7 +325,7 @@ impl Profile {
         }
     }
 
-    fn render_lines(&self, text: &mut String, top: usize) {
+    fn render_lines(&self, text: &mut String, roots: &[PathBuf], top: usize) {
         let mut sources: HashMap<&str, Option<String>> = HashMap::new();
         let lines = self.by_cost();
         let shown = &lines[..top.min(lines.len())];
@@ -338,7 +344,7 @@ impl Profile {
                 _ => format!("{}/{}", counters.divergent_branches, counters.branches),
             };
             let share = 100.0 * ratio(counters.warp_instructions, self.counters.warp_instructions);
-            let source = sources.entry(&line.file).or_insert_with(|| report::source_near(&line.file, &self.ptx));
+            let source = sources.entry(&line.file).or_insert_with(|| report::source_near(&line.file, &self.ptx, roots));
             let written = source.as_deref().and_then(|source| source.lines().nth((line.line as usize).checked_sub(1)?));
             let written = match written {
                 Some(written) => written.trim().to_owned(),

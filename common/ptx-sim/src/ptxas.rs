@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 /// What the compiler gave a kernel for one architecture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,12 +26,12 @@ pub struct Resources {
 /// A sentence that says why they are not known.
 pub fn resources(ptx: &Path, arch: &str) -> Result<Vec<Resources>, String> {
     let ptxas = ptxas()?;
-    // What it compiles is not wanted, only what it says.
-    static CALLS: AtomicU32 = AtomicU32::new(0);
-    let call = CALLS.fetch_add(1, Ordering::Relaxed);
-    let out = std::env::temp_dir().join(format!("ptx-sim-{}-{call}.cubin", std::process::id()));
+    // What it compiles is not wanted, only what it says. In a folder of our own: in the shared one somebody might have put a
+    // link where we write.
+    let folder = tempfile::Builder::new().prefix("ptx-sim-").tempdir();
+    let folder = folder.map_err(|error| format!("no temporary folder for ptxas: {error}"))?;
+    let out = folder.path().join("kernels.cubin");
     let output = Command::new(&ptxas).arg("-v").arg(format!("-arch={arch}")).arg("-o").arg(&out).arg(ptx).output();
-    let _ = std::fs::remove_file(&out); // there is none if it failed
     let output = output.map_err(|error| format!("cannot run `{}`: {error}", ptxas.display()))?;
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     if !output.status.success() {

@@ -1,6 +1,6 @@
 //! Faults and load errors as text, drawn as rustc draws its errors.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
@@ -34,32 +34,58 @@ fn line_range(source: &str, line: u32, column: u32) -> Option<std::ops::Range<us
 /// Largest source file that is read for a diagnostic.
 const MAX_SOURCE: u64 = 16 << 20;
 
-/// The text of a CUDA source file. The path comes from the PTX, which may be untrusted: nothing is read that does not
-/// look like source, so that no diagnostic shows a line of another file or waits for a device.
-fn cuda_source(path: &Path) -> Option<String> {
+/// The text of a CUDA source file, if it is in one of `folders`, which are free of links. The path comes from the PTX, which
+/// may be untrusted: nothing is read that lies elsewhere, by a link or otherwise, or does not look like source, so that no
+/// diagnostic shows a line of another file or waits for a device.
+fn cuda_source(path: &Path, folders: &[PathBuf]) -> Option<String> {
+    let path = path.canonicalize().ok()?;
     let extension = path.extension()?.to_str()?;
     let is_source = ["cu", "cuh", "h", "hpp", "inl"].contains(&extension);
-    let metadata = std::fs::metadata(path).ok()?;
-    if !is_source || !metadata.is_file() || metadata.len() > MAX_SOURCE {
+    if !is_source || !folders.iter().any(|folder| path.starts_with(folder)) {
         return None;
     }
-    std::fs::read_to_string(path).ok()
+    let file = std::fs::File::open(&path).ok()?;
+    let metadata = file.metadata().ok()?;
+    if !metadata.is_file() || metadata.len() > MAX_SOURCE {
+        return None;
+    }
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut std::io::Read::take(file, MAX_SOURCE), &mut text).ok()?;
+    Some(text)
 }
 
-/// The text of a CUDA source file: `path` as the PTX file `ptx` names it, or a file of that name beside the PTX.
-pub(crate) fn source_near(path: &str, ptx: &str) -> Option<String> {
-    let path = Path::new(path);
-    cuda_source(path).or_else(|| cuda_source(&Path::new(ptx).with_file_name(path.file_name()?)))
+/// The text of a CUDA source file, `path` as the PTX file `ptx` names it: where it says, if that is in the PTX's own folder
+/// or in one of `roots`, or else a file of that name beside the PTX or in one of `roots` itself.
+pub(crate) fn source_near(path: &str, ptx: &str, roots: &[PathBuf]) -> Option<String> {
+    let (path, ptx) = (Path::new(path), Path::new(ptx));
+    // A name that is no file's has no folder.
+    let own =
+        ptx.is_file().then(|| ptx.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")));
+    let folders: Vec<PathBuf> = own
+        .into_iter()
+        .chain(roots.iter().map(PathBuf::as_path))
+        .filter_map(|folder| folder.canonicalize().ok())
+        .collect();
+    cuda_source(path, &folders).or_else(|| {
+        let name = path.file_name()?;
+        folders.iter().find_map(|folder| cuda_source(&folder.join(name), &folders))
+    })
 }
 
 impl Fault {
     /// The fault as a compiler shows an error: title, source line with a caret, notes and a hint.
     ///
-    /// `source` is the text of the CUDA file; without it the file that `.loc` names is read, and where that is not to be
-    /// had the PTX line is shown.
+    /// `source` is the text of the CUDA file; without it the file that `.loc` names is read if it is in the PTX's folder,
+    /// and otherwise the PTX line is shown.
     #[must_use]
     pub fn render(&self, source: Option<&str>, colour: bool) -> String {
-        fault(self, source, colour)
+        fault(self, source, &[], colour)
+    }
+
+    /// [`Self::render`] that also shows source files in the folders `roots` and below them.
+    #[must_use]
+    pub fn render_from(&self, roots: &[PathBuf], colour: bool) -> String {
+        fault(self, None, roots, colour)
     }
 }
 
@@ -71,13 +97,13 @@ impl LoadError {
     }
 }
 
-fn fault(fault: &Fault, source: Option<&str>, colour: bool) -> String {
+fn fault(fault: &Fault, source: Option<&str>, roots: &[PathBuf], colour: bool) -> String {
     let title = format!("kernel `{}`: {}", fault.kernel, fault.message);
     let read;
     let source = match (source, &fault.file) {
         (Some(source), _) => Some(source),
         (None, Some(path)) => {
-            read = source_near(path, &fault.ptx.0);
+            read = source_near(path, &fault.ptx.0, roots);
             read.as_deref()
         }
         _ => None,
@@ -184,7 +210,7 @@ fn load_error(error: &LoadError, colour: bool) -> String {
             );
             draw(&[group], colour)
         }
-        LoadError::UnknownKernel { .. } | LoadError::Memory { .. } => {
+        LoadError::UnknownKernel { .. } | LoadError::Memory { .. } | LoadError::Limit { .. } => {
             let title = error.to_string();
             draw(&[Group::with_title(Level::ERROR.primary_title(&title))], colour)
         }

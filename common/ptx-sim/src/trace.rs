@@ -15,12 +15,14 @@ pub struct TraceRequest {
     pub max_steps: usize,
     /// The text of the CUDA file. Without it the file that `.loc` names is read, as for a fault.
     pub source: Option<String>,
+    /// Folders whose source files may be read, besides that of the PTX.
+    pub source_roots: Vec<std::path::PathBuf>,
 }
 
 impl Default for TraceRequest {
     /// All warps of the first block, 50,000 instructions.
     fn default() -> Self {
-        Self { block: [0; 3], warp: None, max_steps: 50_000, source: None }
+        Self { block: [0; 3], warp: None, max_steps: 50_000, source: None, source_roots: Vec::new() }
     }
 }
 
@@ -226,6 +228,13 @@ pub struct Touch {
     pub bytes: u32,
 }
 
+impl Touch {
+    /// The address that follows it. An address may be anything: a sanitiser goes on after one that is nowhere.
+    pub(crate) fn end(&self) -> u64 {
+        self.address.saturating_add(self.bytes.into())
+    }
+}
+
 impl MemoryAccess {
     /// The lanes that take part, one bit per lane.
     #[must_use]
@@ -235,7 +244,7 @@ impl MemoryAccess {
 
     /// The units of `unit` bytes that each touch is in, as numbers from address 0 on.
     pub(crate) fn units(&self, unit: u64) -> impl Iterator<Item = u64> {
-        let units = move |touch: &Touch| touch.address / unit..(touch.address + u64::from(touch.bytes)).div_ceil(unit);
+        let units = move |touch: &Touch| touch.address / unit..touch.end().div_ceil(unit);
         self.touches.iter().flat_map(units)
     }
 
@@ -298,7 +307,7 @@ impl MemoryAccess {
                 rounds.push((key, Round::default()));
                 rounds.len() - 1
             });
-            for word in touch.address / 4..(touch.address + u64::from(touch.bytes)).div_ceil(4) {
+            for word in touch.address / 4..touch.end().div_ceil(4) {
                 rounds[at].1.add(word, touch.lane);
             }
         }

@@ -212,20 +212,60 @@ fn without_the_source_the_instruction_is_shown() {
     assert!(fault.render(None, true).contains("\u{1b}["), "colour where it is asked for");
 }
 
-/// A `.file` path is not the PTX author's key to other files.
+/// A `.file` path is not the PTX author's key to other files: only source is shown, of the PTX's own folder or of one that the
+/// caller names, and no link leads out of them.
 #[test]
 fn only_source_files_are_read_for_a_diagnostic() {
     let folder = tempfile::tempdir().unwrap();
-    for (name, shown) in [("secret.txt", false), ("kernel.cu", true)] {
-        let path = folder.path().join(name);
-        std::fs::write(&path, "first line\na line of the file\n").unwrap();
+    let at = |name: &str| folder.path().join(name);
+    for name in ["own", "own/inner", "elsewhere"] {
+        std::fs::create_dir(at(name)).unwrap();
+    }
+    for name in
+        ["own/secret.txt", "own/kernel.cu", "own/inner/header.cuh", "elsewhere/other.cu", "elsewhere/hidden.txt"]
+    {
+        std::fs::write(at(name), "first line\na line of the file\n").unwrap();
+    }
+    #[cfg(unix)]
+    for (to, link) in [("elsewhere/other.cu", "own/link.cu"), ("own/secret.txt", "own/text.cu")] {
+        std::os::unix::fs::symlink(at(to), at(link)).unwrap();
+    }
+    let shown = |name: &str, roots: &[std::path::PathBuf]| {
         let ptx = format!(
             ".version 8.0\n.target sm_80\n.address_size 64\n.file 1 \"{}\"\n.visible .entry k() {{\n.loc 1 2 0\ntrap;\n}}\n",
-            path.display().to_string().replace('\\', "/"),
+            at(name).display().to_string().replace('\\', "/"),
         );
-        let fault = launch(&device(), &ptx, "k.ptx", "k", block(1), vec![]);
-        assert_eq!(fault.render(None, false).contains("a line of the file"), shown, "{name}");
+        let path = at("own/k.ptx");
+        std::fs::write(&path, &ptx).unwrap();
+        let fault = launch(&device(), &ptx, &path.display().to_string(), "k", block(1), vec![]);
+        fault.render_from(roots, false).contains("a line of the file")
+    };
+    for (name, expected) in [
+        ("own/secret.txt", false),
+        ("own/kernel.cu", true),
+        ("own/inner/header.cuh", true),
+        ("elsewhere/kernel.cu", true), // there is none: that of this name beside the PTX is meant
+        ("elsewhere/other.cu", false),
+        ("elsewhere/hidden.txt", false),
+        ("own/../elsewhere/other.cu", false),
+        ("own/link.cu", false),
+        ("own/text.cu", false),
+    ] {
+        assert_eq!(shown(name, &[]), expected, "{name}");
     }
+    assert!(shown("elsewhere/other.cu", &[at("elsewhere")]));
+    assert!(cfg!(not(unix)) || shown("own/link.cu", &[at("elsewhere")]));
+    assert!(!shown("elsewhere/hidden.txt", &[at("elsewhere")]));
+    // A PTX text that is no file has no folder.
+    let fault = launch(
+        &device(),
+        ".version 8.0\n.target sm_80\n.address_size 64\n.file 1 \"Cargo.toml\"\n.file 2 \"build.rs\"\n.visible .entry k() {\n.loc 2 2 0\ntrap;\n}\n",
+        "k.ptx",
+        "k",
+        block(1),
+        vec![],
+    );
+    assert!(fault.render(None, false).contains("cannot be read"));
 }
 
 /// A header's function that another header's calls, which the kernel calls: the place is the kernel's own line, and the others

@@ -1,7 +1,11 @@
 //! Broken PTX must be refused or run, never crash the host: seeded mutations of the tests' own files.
 //!
 //! Ten seconds by default; `PTX_SIM_FUZZ_SECONDS=600` for longer, `PTX_SIM_FUZZ_SEED` for other mutations. What fails is
-//! written to a file whose name is printed. `fuzz/` has the same target for cargo-fuzz, guided by coverage.
+//! written to a file whose name is printed. With every overflow of the simulator a panic, for twenty minutes:
+//!
+//! `PTX_SIM_FUZZ_SECONDS=1200 cargo test --profile checked -p ptx-sim --test fuzz_smoke -- --nocapture`
+//!
+//! `fuzz/` has the same target for cargo-fuzz, guided by coverage.
 
 #[path = "../fuzz/fuzz_targets/target.rs"]
 mod target;
@@ -9,22 +13,7 @@ mod target;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// SplitMix64: small, and the same everywhere.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit.max(1) as u64) as usize
-    }
-}
+use target::Random;
 
 /// The files of the tests that are there, sorted by path so that a seed always means the same.
 fn corpus() -> Vec<(PathBuf, String)> {

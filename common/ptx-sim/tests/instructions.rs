@@ -36,7 +36,13 @@ fn run(device: &Device, module: &LoadedModule, case: &Case) -> Result<(), String
         args.push(Arg::from(pointer));
         buffers.push((pointer, contents.len(), read_back));
     }
-    let config = LaunchConfig { grid: case.grid, block: case.block, shared_bytes: case.shared, budget: Some(BUDGET) };
+    let config = LaunchConfig {
+        grid: case.grid,
+        block: case.block,
+        shared_bytes: case.shared,
+        budget: Some(BUDGET),
+        ..Default::default()
+    };
     let launched = kernel.launch(&config, &args).map_err(|error| in_context(&error));
     let mut outputs = Vec::new();
     for (pointer, length, read_back) in buffers {

@@ -84,7 +84,7 @@ impl SimDevice {
     pub(crate) fn new(options: SimOptions, reason: String) -> SimDevice {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let SimOptions { memory: total_memory, workers, sanitize, .. } = options;
-        let config = ptx_sim::DeviceConfig { total_memory, workers, sanitize };
+        let config = ptx_sim::DeviceConfig { total_memory, workers, sanitize, memory_limit: None };
         SimDevice(Arc::new(Inner {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             next_stream: AtomicU64::new(1),
@@ -320,6 +320,7 @@ impl Backend for Queue {
             block: config.block_dim.into(),
             shared_bytes: config.shared_mem_bytes,
             budget: self.device.0.budget,
+            time_limit: None,
         };
         let mut given: Vec<ptx_sim::Arg> = Vec::with_capacity(args.slots.len());
         for slot in &mut args.slots {

@@ -73,11 +73,17 @@ pub(crate) fn cp_async<M: Monitor>(
     Ok(())
 }
 
+/// Copies that cost as much as an instruction to look at.
+const COPIES_AN_INSTRUCTION: u64 = 16;
+
 /// Makes the copies of all but the latest `n` groups that the lanes have committed; `None`: all copies. Those that an
-/// mbarrier waits for are among them.
+/// mbarrier waits for are among them. Returns what that costs more than an instruction.
 #[inline(never)]
-pub(crate) fn cp_async_wait<M: Monitor>(context: &mut Context<'_, '_, M>, n: Option<u32>, mask: u32) {
+pub(crate) fn cp_async_wait<M: Monitor>(context: &mut Context<'_, '_, M>, n: Option<u32>, mask: u32) -> u32 {
     let warp = context.warp.number;
+    let waiting = context.block.arrivals.iter().map(|arrival| arrival.copies.len()).sum::<usize>();
+    let cost = (context.warp.copies.pending.len() + waiting) as u64 / COPIES_AN_INSTRUCTION;
+    context.block.charged += cost;
     let committed = context.warp.copies.committed;
     let is_due = |copy: &mut PendingCopy| {
         let due = match n {
@@ -92,6 +98,7 @@ pub(crate) fn cp_async_wait<M: Monitor>(context: &mut Context<'_, '_, M>, n: Opt
     }
     due.extend(context.warp.copies.pending.extract_if(.., is_due));
     make_copies(context, warp, &due);
+    cost as u32
 }
 
 /// Makes copies of a warp.

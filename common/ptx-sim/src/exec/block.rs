@@ -23,6 +23,8 @@ pub(crate) struct Block {
     /// A thread exited or came to a barrier since completion was last looked for.
     pub barriers_touched: bool,
     pub counts: Counts,
+    /// Work besides the instructions counted, in as many instructions as it costs.
+    pub charged: u64,
     /// What a sanitiser knows of the block.
     pub shadow: Option<Box<BlockShadow>>,
 }
@@ -40,6 +42,7 @@ impl Block {
             live: 0,
             barriers_touched: false,
             counts: Counts::default(),
+            charged: 0,
             shadow: None,
         }
     }
@@ -61,6 +64,7 @@ impl Block {
         self.arrivals.clear();
         self.live = threads;
         self.counts = Counts::default();
+        self.charged = super::schedule::cost_of_block(launch);
         if launch.sanitised {
             self.shadow.get_or_insert_default().reset(launch, number);
         }

@@ -1,50 +1,72 @@
 //! Calls: frames of functions, their arguments and results.
 
-use super::launch::Launch;
+use super::launch::{Launch, ROW_BYTES};
 use super::problem::Problem;
 use super::rows::{Row, Shape};
 use super::warp::{Frame, Split, Warp};
 use crate::fault::FaultKind;
 use crate::ir::*;
 use crate::lanes::lanes;
+use crate::limits::Use;
 
 /// Calls that may be nested.
 const MAX_DEPTH: usize = 1 << 12;
+
+/// Host memory for a frame.
+fn take(launch: &Launch<'_>, lanes: u32, bytes: u64) -> Result<(), Box<Problem>> {
+    if bytes == 0 || launch.account.take(Use::Blocks, bytes) {
+        return Ok(());
+    }
+    let message = launch.account.out_of_memory().map_or_else(String::new, |reached| reached.message);
+    Err(Problem::new(FaultKind::MemoryLimit, lanes, message))
+}
 
 impl Warp {
     /// Where the frame of `function` may begin, from `rows` on, so that no lanes elsewhere have another function's registers
     /// there: a wide register holds lanes 0 to 15 in one row and the rest in the next, so two functions that share rows
     /// would write into each other's lanes. Frames of one function at one place have the same layout, and share it.
-    fn free_rows(&self, mut rows: u32, function: u32, count: u32, program: &Program) -> u32 {
+    /// Returns also how many frames were looked at.
+    fn free_rows(&self, mut rows: u32, function: u32, count: u32, program: &Program) -> (u32, u64) {
         let elsewhere = self.splits.iter().map(|split| (&split.frame, &split.callers));
         let joins = self.joins.iter().flatten().map(|join| (&join.frame, &join.callers));
-        let frames: Vec<Frame> =
-            elsewhere.chain(joins).flat_map(|(frame, callers)| callers.iter().chain([frame]).copied()).collect();
-        let in_the_way = |frame: &&Frame, rows: u32| {
-            let end = frame.rows + program.functions[frame.function as usize].rows;
-            frame.rows < rows + count && rows < end && (frame.function, frame.rows) != (function, rows)
-        };
-        while let Some(frame) = frames.iter().find(|frame| in_the_way(frame, rows)) {
-            rows = frame.rows + program.functions[frame.function as usize].rows;
+        let frames = elsewhere.chain(joins).flat_map(|(frame, callers)| callers.iter().chain([frame]));
+        let mut in_the_way: Vec<(u32, u32, u32)> = frames
+            .map(|frame| (frame.rows, frame.rows + program.functions[frame.function as usize].rows, frame.function))
+            .filter(|(_, end, _)| *end > rows)
+            .collect();
+        // In order of where they begin, so that one pass is enough: room before a frame does not come back after it.
+        in_the_way.sort_unstable();
+        in_the_way.dedup();
+        let mut shared = 0; // the end of a frame that could be shared from its start on
+        let mut at = 0;
+        while let Some((start, end, other)) = in_the_way.get(at).copied().filter(|(start, ..)| *start < rows + count) {
+            at += 1;
+            if (other, start) == (function, rows) {
+                shared = end;
+            } else if rows < end {
+                rows = end.max(shared);
+            }
         }
-        rows
+        (rows, in_the_way.len() as u64)
     }
 
-    /// Enters `function` with the lanes of `split`.
+    /// Enters `function` with the lanes of `split`. Returns what that costs more than an instruction: finding room among the
+    /// frames of other lanes.
     pub(super) fn call(
         &mut self,
         launch: &Launch<'_>,
         split: &mut Split,
         function: u32,
         call: &Call,
-    ) -> Result<(), Box<Problem>> {
+    ) -> Result<u64, Box<Problem>> {
         let program = launch.program;
         let caller = &program.functions[split.frame.function as usize];
         let callee = &program.functions[function as usize];
+        let (free, frames) = self.free_rows(split.frame.rows + caller.rows, function, callee.rows, program);
         let frame = Frame {
             function,
             back: split.pc + 1,
-            rows: self.free_rows(split.frame.rows + caller.rows, function, callee.rows, program),
+            rows: free,
             predicates: split.frame.predicates + caller.predicates,
             local: split.frame.local + caller.local_bytes,
         };
@@ -59,6 +81,11 @@ impl Warp {
             return Err(Problem::new(FaultKind::InvalidCall, split.mask, message));
         }
         if self.rows.len() < rows + 1 {
+            let capacity = (rows + 1).max(2 * self.rows.capacity()).min(MAX_ROWS + 1).max(rows + 1);
+            let more = capacity - self.rows.capacity().min(capacity);
+            take(launch, split.mask, more as u64 * ROW_BYTES)?;
+            self.rows.reserve_exact(capacity - self.rows.len());
+            self.shapes.reserve_exact(capacity - self.shapes.len());
             self.rows.resize(rows + 1, Row::default());
             self.shapes.resize(rows + 1, Shape::default());
         }
@@ -66,6 +93,7 @@ impl Warp {
         if self.predicates.len() < predicates {
             self.predicates.resize(predicates, 0);
         }
+        take(launch, split.mask, self.local.growth(local as u32))?;
         self.local.grow(local as u32);
         self.local.forget(split.mask, frame.local, callee.local_bytes);
         self.set_constants(launch, frame, split.mask);
@@ -75,7 +103,7 @@ impl Warp {
         split.callers.push(split.frame);
         split.frame = frame;
         split.pc = callee.start;
-        Ok(())
+        Ok(frames / 64)
     }
 
     /// Leaves the function that `split` is in.

@@ -96,6 +96,11 @@ pub(super) fn for_parts<'l, M: Monitor>(
             refuse(context, Problem::new(FaultKind::ReadOnly, good, message).at(addresses[first]))?;
             continue;
         }
+        if matches!(place, Place::Param) && reach.writes() {
+            let message = "write to the kernel's parameters";
+            refuse(context, Problem::new(FaultKind::ReadOnly, good, message).at(addresses[first]))?;
+            continue;
+        }
         rest &= !good;
         let mut part = Part { mask: good, place, block: block.as_ref(), base };
         let at = context.at();

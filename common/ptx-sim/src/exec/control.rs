@@ -34,32 +34,33 @@ pub(super) fn leave_behind(warp: &mut Warp, split: &Split, pc: usize, mask: u32,
     }
 }
 
-/// `call`: a built-in function is done at once; otherwise `split` enters the function.
+/// `call`: a built-in function is done at once; otherwise `split` enters the function. Returns what it costs more than an
+/// instruction.
 #[inline(never)]
 pub(super) fn enter<M: Monitor>(
     context: &mut Context<'_, '_, M>,
     rows: Rows,
     split: &mut Split,
     call: &Call,
-) -> Result<(), Box<Problem>> {
+) -> Result<u32, Box<Problem>> {
+    let before = context.block.charged;
     match call.callee {
         Callee::Vprintf => {
             printf::vprintf(context, call, split.mask)?;
             split.pc += 1;
-            Ok(())
         }
         Callee::Malloc => {
-            malloc(context, call, split.mask);
+            malloc(context, call, split.mask)?;
             split.pc += 1;
-            Ok(())
         }
         Callee::Free => {
             free(context, call, split.mask)?;
             split.pc += 1;
-            Ok(())
         }
-        Callee::AssertFail => Err(printf::assertion(context, call, split.mask)),
-        Callee::Function(function) => context.warp.call(context.launch, split, function, call),
+        Callee::AssertFail => return Err(printf::assertion(context, call, split.mask)),
+        Callee::Function(function) => {
+            context.block.charged += context.warp.call(context.launch, split, function, call)?;
+        }
         Callee::Indirect(row) => {
             let first = split.mask.trailing_zeros() as usize;
             let address = rows.lane_of(row, true, first);
@@ -68,7 +69,7 @@ pub(super) fn enter<M: Monitor>(
             let index = address.wrapping_sub(FUNCTION_WINDOW);
             let callable =
                 |at: u64| functions.get(at as usize).is_some_and(|function| function.defined && !function.kernel);
-            if !index.is_multiple_of(16) || !callable(index / 16) {
+            if !index.is_multiple_of(FUNCTION_BYTES) || !callable(index / FUNCTION_BYTES) {
                 let message = format!("{address:#x} is not the address of a function");
                 return Err(Problem::new(FaultKind::InvalidCall, same, message).at(address));
             }
@@ -78,9 +79,10 @@ pub(super) fn enter<M: Monitor>(
                 context.warp.splits.push(rest);
                 split.mask = same;
             }
-            context.warp.call(context.launch, split, (index / 16) as u32, call)
+            context.block.charged += context.warp.call(context.launch, split, (index / FUNCTION_BYTES) as u32, call)?;
         }
     }
+    Ok((context.block.charged - before).try_into().unwrap_or(u32::MAX))
 }
 
 /// Lanes come to a barrier of the block.

@@ -42,7 +42,12 @@ impl Copies {
         self.pending.extract_if(.., |copy| copy.lane == lane).collect()
     }
 
+    /// Host memory that they take.
+    pub(super) fn bytes(&self) -> usize {
+        self.pending.capacity() * size_of::<PendingCopy>()
+    }
+
     pub(crate) fn commit(&mut self, mask: u32) {
-        lanes(mask).for_each(|lane| self.committed[lane] += 1);
+        lanes(mask).for_each(|lane| self.committed[lane] = self.committed[lane].saturating_add(1));
     }
 }

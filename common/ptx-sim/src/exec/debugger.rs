@@ -108,7 +108,8 @@ impl Debugger {
         for function in functions {
             let function = &launch.program.functions[*function as usize];
             let names = |register: &NamedRegister| name_of(launch, register);
-            if function.registers.iter().any(|register| names(register) == name) {
+            let registers = || function.registers.iter().chain(&function.named_predicates);
+            if registers().any(|register| names(register) == name) {
                 found = true;
                 for pc in function.start as usize..function.end as usize {
                     let written = written(launch, function, pc);
@@ -117,7 +118,7 @@ impl Debugger {
                     }
                 }
             }
-            known.extend(function.registers.iter().map(names));
+            known.extend(registers().map(names));
         }
         if found { Ok(()) } else { Err(format!("there is no register `{name}`; {}", families(&known, name))) }
     }
@@ -229,11 +230,15 @@ impl Debugger {
 fn reachable(launch: &Launch<'_>) -> Vec<u32> {
     let functions = &launch.program.functions;
     let mut found = vec![launch.kernel.function];
-    let mut next = 0;
+    let mut seen = vec![false; functions.len()];
+    seen[launch.kernel.function as usize] = true;
+    let (mut next, mut any_called) = (0, false);
     while let Some(function) = found.get(next).map(|at| &functions[*at as usize]) {
-        let any = (0..functions.len() as u32).filter(|at| function.calls_indirectly && !functions[*at as usize].kernel);
+        let first_time = function.calls_indirectly && !std::mem::replace(&mut any_called, true);
+        let all = if first_time { functions.len() as u32 } else { 0 };
+        let any = (0..all).filter(|at| !functions[*at as usize].kernel);
         for called in function.calls.iter().copied().chain(any) {
-            if !found.contains(&called) {
+            if !std::mem::replace(&mut seen[called as usize], true) {
                 found.push(called);
             }
         }
@@ -284,8 +289,7 @@ fn written(launch: &Launch<'_>, function: &Function, pc: usize) -> Vec<Written> 
     let mut found = Vec::new();
     let mut add = |name: String, place: Register| found.push(Written { name, place });
     for p in predicates {
-        let named = |register: &&NamedRegister| register.ty == Scalar::Pred && register.at == p;
-        if let Some(register) = function.registers.iter().find(named) {
+        if let Some(register) = function.predicate_of(p) {
             add(name_of(launch, register).to_owned(), Register::Predicate(p));
         }
     }
@@ -342,12 +346,19 @@ fn shown_type(instruction: &str, declared: Scalar) -> Scalar {
 }
 
 /// What a lane has, and how several of them are told together.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 struct Value {
     number: Number,
     text: String,
     /// What stands before the number: "`in` + ".
     before: String,
+}
+
+impl Value {
+    /// Whether both read the same. The numbers are not asked: NaN is not equal to itself.
+    fn is_like(&self, other: &Self) -> bool {
+        (&self.text, &self.before) == (&other.text, &other.before)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -401,7 +412,7 @@ fn collapsed(values: &[(usize, Value)]) -> String {
     while at < values.len() {
         let rest = &values[at..];
         let first = &rest[0].1;
-        let equal = rest.iter().take_while(|(_, value)| value == first).count();
+        let equal = rest.iter().take_while(|(_, value)| value.is_like(first)).count();
         let steps = progression(rest);
         let (length, text) = if equal >= steps || steps < 4 {
             (equal, format!("{}{}", first.before, first.text))

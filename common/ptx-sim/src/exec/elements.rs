@@ -121,7 +121,7 @@ pub(super) fn scatter<M: Monitor>(
                 context.warp.local.write(lane, offset(lane) as u32, &value(lane).to_le_bytes()[..usize::from(bytes)]);
             }
         }
-        // A kernel's parameters cannot be written: `st.param` names a call's, which are local memory.
+        // Refused by `for_parts`: `st.param` names the parameters of a call, which are local memory.
         Place::Param => {}
     }
 }

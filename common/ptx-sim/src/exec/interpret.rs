@@ -69,9 +69,10 @@ pub(crate) fn run<M: Monitor>(
         let mut split = warp.splits.swap_remove(at);
         let alone = warp.splits.is_empty();
         let turn = if alone { steps } else { steps.min(SPLIT_QUANTUM) };
-        let before = block.counts.warp_instructions;
+        let before = block.counts.warp_instructions + block.charged;
         let stop = interpret_here(warp, &mut split, block, launch, monitor, turn);
-        steps = steps.saturating_sub((block.counts.warp_instructions - before).max(1) as u32);
+        steps = steps
+            .saturating_sub((block.counts.warp_instructions + block.charged - before).clamp(1, u32::MAX.into()) as u32);
         match stop {
             Ok(Stop::Gone) => {}
             // Another split goes first next time: this one may be waiting for it.
@@ -145,6 +146,7 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
     let mut rows = warp.frame_rows(split.frame);
     let mut base = split.frame.predicates;
     let mut executed = 0u32;
+    let mut turn = turn; // work that costs more than an instruction shortens it
     let mut lane_count = 0u64;
     macro_rules! predicate {
         ($p:expr) => {
@@ -398,7 +400,7 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
                 }
             }
             Op::CpAsyncCommit => warp.copies.commit(active),
-            Op::CpAsyncWait { n } => cp_async_wait(&mut context!(), *n, active),
+            Op::CpAsyncWait { n } => turn = turn.saturating_sub(cp_async_wait(&mut context!(), *n, active)),
             Op::Fence { device } => {
                 std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
                 if let Some(sanitiser) = monitor.sanitiser() {
@@ -489,7 +491,8 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
                 split.mask = mask;
                 match enter(&mut context!(), rows, split, call) {
                     Err(problem) => break Err(problem),
-                    Ok(()) => {
+                    Ok(cost) => {
+                        turn = turn.saturating_sub(cost);
                         pc = split.pc as usize;
                         mask = split.mask;
                         rows = warp.frame_rows(split.frame);

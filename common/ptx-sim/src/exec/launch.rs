@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::problem::{Earlier, Problem};
 use crate::fault::{Fault, FaultKind, OtherAccess};
 use crate::ir::{CodePlace, ConstantValue, KernelPart, Program};
+use crate::limits::{Account, Reached};
 use crate::memory::{Allocation, Heap, Snapshot, plural};
 use crate::trace::Site;
 
@@ -15,6 +16,9 @@ pub(crate) const RED_ZONE: u32 = 256;
 
 /// Maximum number of calls of calls that a report names.
 const MAX_LINES: usize = 32;
+
+/// Bytes of a row of registers with what is known of it.
+pub(super) const ROW_BYTES: u64 = 129;
 
 /// A kernel with everything that a launch settles.
 pub(crate) struct Launch<'a> {
@@ -38,6 +42,8 @@ pub(crate) struct Launch<'a> {
     /// What kernels print.
     pub output: &'a Mutex<String>,
     pub started: std::time::Instant,
+    /// What the launch takes of the host.
+    pub account: Account<'a>,
 }
 
 /// What a launch counted.
@@ -53,7 +59,7 @@ impl Launch<'_> {
     }
 
     pub(crate) fn shared_bytes(&self) -> u32 {
-        self.kernel.info.static_shared.next_multiple_of(16) + self.red_zones() + self.dynamic_shared
+        self.kernel.dynamic_base + self.red_zones() + self.dynamic_shared
     }
 
     /// Bytes of all red zones between shared variables together.
@@ -119,7 +125,7 @@ impl Launch<'_> {
         while let Some(((number, line, column), call)) = next
             && lines.len() < MAX_LINES
         {
-            let Some((_, path)) = self.program.files.iter().find(|(index, _)| *index == number) else { break };
+            let Some(path) = self.program.files.get(&number) else { break };
             lines.push((path.as_str(), line, column));
             let call = (call as usize).checked_sub(1).and_then(|at| self.program.inlined.get(at));
             next = call.map(|call| (call.at, call.within));
@@ -154,6 +160,31 @@ impl Launch<'_> {
             instruction: instruction.split_whitespace().collect::<Vec<_>>().join(" "),
             text: None,
         }
+    }
+
+    /// The fault of the launch as a whole: at the kernel's first instruction.
+    pub(crate) fn reached(&self, Reached { kind, message }: Reached) -> Box<Fault> {
+        let first = self.program.functions[self.kernel.function as usize].start as usize;
+        Box::new(self.fault(*Problem::new(kind, 1, message), first, [0; 3], 0))
+    }
+
+    /// The time limit, if it has been reached, as the problem of the lanes of a warp.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn check_time(&self, lanes: u32) -> Result<(), Box<Problem>> {
+        match self.account.out_of_time() {
+            Some(Reached { kind, message }) => Err(Problem::new(kind, lanes, message)),
+            None => Ok(()),
+        }
+    }
+
+    /// Host memory that a block takes when it begins.
+    pub(super) fn block_bytes(&self) -> u64 {
+        let function = &self.program.functions[self.kernel.function as usize];
+        let rows = u64::from(function.rows) + 1;
+        let local = u64::from(function.local_bytes) * 32 * if self.sanitised { 2 } else { 1 };
+        let warp = rows * ROW_BYTES + u64::from(function.predicates) * 4 + local + 1024;
+        u64::from(self.threads().div_ceil(32)) * warp + u64::from(self.shared_bytes()) + 1024
     }
 
     /// The fault of `lanes` of a warp at `pc`.

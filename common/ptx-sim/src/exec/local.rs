@@ -23,6 +23,15 @@ impl Local {
         self.written.resize(if sanitised { self.data.len() } else { 0 }, false);
     }
 
+    /// Host memory that [`Self::grow`] takes more.
+    pub(crate) fn growth(&self, bytes: u32) -> u64 {
+        if bytes <= self.bytes {
+            return 0;
+        }
+        let more = bytes.max(self.bytes.saturating_mul(2)) - self.bytes;
+        u64::from(more) * 32 * if self.sanitised { 2 } else { 1 }
+    }
+
     /// Makes room for `bytes` bytes per thread and keeps what was there.
     pub(crate) fn grow(&mut self, bytes: u32) {
         if bytes <= self.bytes {

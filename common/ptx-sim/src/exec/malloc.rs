@@ -13,11 +13,15 @@ use crate::ir::Call;
 use crate::lanes::lanes;
 use crate::memory::{BadFree, Origin};
 
+/// What `malloc` or `free` costs for each lane, in instructions.
+const COST: u64 = 16;
+
 /// `malloc(bytes)`, and with an alignment `__cuda_syscall_aligned_malloc(bytes, align)`, for each lane in turn; 0 where the
 /// heap has no room.
 #[inline(never)]
-pub(crate) fn malloc<M: Monitor>(context: &mut Context<'_, '_, M>, call: &Call, mask: u32) {
+pub(crate) fn malloc<M: Monitor>(context: &mut Context<'_, '_, M>, call: &Call, mask: u32) -> Result<(), Box<Problem>> {
     let launch = context.launch;
+    context.block.charged += COST * u64::from(mask.count_ones());
     let HeapPlace { label, leak } = launch.heap.place(launch, context.pc);
     for lane in lanes(mask) {
         let bytes = argument(context, call, 0, lane);
@@ -27,11 +31,14 @@ pub(crate) fn malloc<M: Monitor>(context: &mut Context<'_, '_, M>, call: &Call, 
         let address = launch.heap.heap.alloc(bytes, align, &label, origin).unwrap_or(0);
         set_result(context, call, lane, address);
     }
+    launch.check_time(mask)
 }
 
 /// `free(address)`, for each lane in turn.
 #[inline(never)]
 pub(crate) fn free<M: Monitor>(context: &mut Context<'_, '_, M>, call: &Call, mask: u32) -> Result<(), Box<Problem>> {
+    context.block.charged += COST * u64::from(mask.count_ones());
+    context.launch.check_time(mask)?;
     let mut addresses = [0; 32];
     let (mut freed, mut strange) = (0u32, 0u32);
     for lane in lanes(mask) {

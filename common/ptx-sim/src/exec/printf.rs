@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::builtin::{argument, set_result};
 use super::context::Context;
 use super::elements::read_lane;
+use super::launch::lock;
 use super::monitor::Monitor;
 use super::problem::Problem;
 use crate::fault::FaultKind;
@@ -13,6 +14,8 @@ use crate::lanes::lanes;
 
 /// Longest string that is read from a kernel.
 const MAX_STRING: u64 = 4096;
+/// Bytes of text that cost as much as an instruction to make.
+const BYTES_AN_INSTRUCTION: u64 = 32;
 /// Bytes that are kept until the host takes them; what is printed beyond is dropped, as a GPU's buffer drops it.
 const MAX_OUTPUT: usize = 16 << 20;
 
@@ -26,6 +29,8 @@ fn string<M: Monitor>(context: &mut Context<'_, '_, M>, lane: usize, address: u6
         }
         bytes.push(byte[0] as u8);
     }
+    context.block.charged += bytes.len() as u64;
+    context.launch.check_time(1 << lane)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -39,8 +44,10 @@ pub(crate) fn vprintf<M: Monitor>(
         let format_address = argument(context, call, 0, lane);
         let format = string(context, lane, format_address)?;
         let arguments = argument(context, call, 1, lane);
-        let (text, count) = formatted(context, lane, &format, arguments)?;
-        let mut output = context.launch.output.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let room = MAX_OUTPUT.saturating_sub(lock(context.launch.output).len());
+        let (text, count) = formatted(context, lane, &format, arguments, room)?;
+        context.block.charged += text.len() as u64 / BYTES_AN_INSTRUCTION;
+        let mut output = lock(context.launch.output);
         if output.len() + text.len() <= MAX_OUTPUT {
             output.push_str(&text);
         }
@@ -50,12 +57,14 @@ pub(crate) fn vprintf<M: Monitor>(
     Ok(())
 }
 
-/// The arguments lie one after another, each at its own alignment: 4 bytes for an int, 8 for the rest.
+/// The arguments lie one after another, each at its own alignment: 4 bytes for an int, 8 for the rest. What is longer than
+/// `room` will be dropped: the rest of it is not made, but its arguments are read.
 fn formatted<M: Monitor>(
     context: &mut Context<'_, '_, M>,
     lane: usize,
     format: &str,
     arguments: u64,
+    room: usize,
 ) -> Result<(String, u32), Box<Problem>> {
     let mut out = String::new();
     let mut count = 0;
@@ -101,6 +110,15 @@ fn formatted<M: Monitor>(
         let Some(conversion) = rest.chars().next() else { break };
         rest = &rest[conversion.len_utf8()..];
         let bytes = if long { 8 } else { 4 };
+        if out.len() > room {
+            match conversion {
+                'd' | 'i' | 'u' | 'x' | 'X' | 'o' => _ = next(context, bytes)?,
+                'c' => _ = next(context, 4)?,
+                'p' | 's' | 'f' | 'F' | 'e' | 'E' | 'g' | 'G' | 'a' | 'A' => _ = next(context, 8)?,
+                _ => {}
+            }
+            continue;
+        }
         match conversion {
             'd' | 'i' => {
                 let raw = next(context, bytes)?;

@@ -12,7 +12,7 @@
 //! Counters are kept by instruction, so that counting costs one indexed addition, and put together by line afterwards. Each
 //! worker has a profiler; sums do not depend on who ran which block.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::address::{addresses, space_of};
 use super::launch::Launch;
@@ -20,6 +20,7 @@ use super::scene::Scene;
 use crate::hardware::{SECTOR, atomic_sectors, local_sectors, matrix_wavefronts, pieces, sectors, wavefronts};
 use crate::ir::*;
 use crate::lanes::{each, lanes, mask_of};
+use crate::limits::Use;
 use crate::memory::Role;
 use crate::profile::{Counters, Issued, LineProfile, Profile};
 
@@ -56,6 +57,12 @@ impl Profiler {
             touched: [nothing(), nothing()],
             last_allocation: 0,
         }
+    }
+
+    /// Host memory that one takes from the start.
+    pub(crate) fn bytes(launch: &Launch<'_>) -> u64 {
+        let counters = launch.program.code.len() * size_of::<Counters>();
+        (counters + launch.memory.len() * 2 * size_of::<Vec<u64>>()) as u64
     }
 
     #[inline(always)]
@@ -271,6 +278,9 @@ impl Profiler {
             let allocation = &launch.memory[at];
             let bits = &mut self.touched[which][at];
             if bits.is_empty() {
+                if !launch.account.take(Use::Records, allocation.bytes / (SECTOR * 8) + 8) {
+                    return;
+                }
                 bits.resize(allocation.bytes.div_ceil(SECTOR * 64) as usize, 0);
             }
             // allocations begin at a multiple of 256
@@ -320,17 +330,36 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 
 /// Whether the old value that the atomic at `pc` returns is never read: its register has no other mention in the function.
 /// Compilers leave it to `ptxas` to make a reduction of such an atomic.
-fn is_reduction(launch: &Launch<'_>, pc: usize) -> bool {
+///
+/// `mentions` keeps how often each word of a function is in its text.
+fn is_reduction<'l>(launch: &Launch<'l>, pc: usize, mentions: &mut Mentions<'l>) -> bool {
     let program = launch.program;
     let Op::Atomic(atomic) = &program.code[pc].op else { return false };
-    let holds = |function: &&Function| (function.start..function.end).contains(&(pc as u32));
-    let Some(function) = program.functions.iter().find(holds) else { return false };
+    if mentions.functions.is_empty() {
+        mentions.functions = program.functions.iter().filter(|function| function.start != function.end).collect();
+        mentions.functions.sort_by_key(|function| function.start);
+    }
+    let after = mentions.functions.partition_point(|function| function.start as usize <= pc);
+    let Some(function) = after.checked_sub(1).map(|at| mentions.functions[at]) else { return false };
     let Some(register) = atomic.result.and_then(|row| function.register_of(row)) else { return false };
     let start = |pc: usize| program.places[pc].ptx_at as usize;
     let text = |range: std::ops::Range<usize>| launch.source.get(range).unwrap_or_default();
     let name = text(register.name.start as usize..register.name.end as usize);
     let body = text(start(function.start as usize)..start(function.end as usize - 1));
-    words(body).filter(|word| *word == name).count() == 1
+    let counts = mentions.words.entry(function.start).or_insert_with(|| {
+        let mut counts = HashMap::new();
+        words(body).for_each(|word| *counts.entry(word).or_insert(0) += 1);
+        counts
+    });
+    counts.get(name) == Some(&1)
+}
+
+#[derive(Default)]
+struct Mentions<'l> {
+    /// In order of their code.
+    functions: Vec<&'l Function>,
+    /// By the function's start.
+    words: HashMap<u32, HashMap<&'l str, u32>>,
 }
 
 /// The source line that an instruction is counted for: [file, line]. One that was inlined belongs to the line that it was
@@ -360,15 +389,16 @@ pub(crate) fn profile(launch: &Launch<'_>, profilers: Vec<Profiler>) -> Profile 
     }
     let mut lines: BTreeMap<(Option<u64>, u32), LineProfile> = BTreeMap::new();
     let mut all = LineProfile::default();
+    let mut mentions = Mentions::default();
     for (pc, mut counters) in counters.into_iter().enumerate().filter(|(_, counters)| counters.warp_instructions != 0) {
-        if counters.global_atomic_requests != 0 && is_reduction(launch, pc) {
+        if counters.global_atomic_requests != 0 && is_reduction(launch, pc, &mut mentions) {
             counters.global_reduction_requests = std::mem::take(&mut counters.global_atomic_requests);
             counters.global_reduction_sectors = std::mem::take(&mut counters.global_atomic_sectors);
         }
         let place = &program.places[pc];
         let (file, line) = line_of(place).map_or((None, place.ptx_line), |(file, line)| (Some(file), line));
         let of_line = lines.entry((file, line)).or_insert_with(|| {
-            let path = program.files.iter().find(|(index, _)| Some(*index) == file).map(|(_, path)| path.as_str());
+            let path = file.and_then(|file| program.files.get(&file)).map(String::as_str);
             LineProfile { file: path.unwrap_or(launch.file).to_owned(), line, ..LineProfile::default() }
         });
         let Work { class, flops } = program.code[pc].op.facts().work;

@@ -55,8 +55,9 @@ pub(crate) enum Shape {
 
 impl Rows {
     /// # Safety
-    /// `base` and `shapes` are followed by at least `count` rows and shapes, and nothing else refers to them while this is
-    /// in use.
+    /// `base` and `shapes` are followed by at least `count` rows and shapes. While this is in use they are reached through
+    /// copies of these pointers only (other `Rows` among them), by one thread, and not through references to them: those
+    /// that the methods make end before the method does.
     pub(crate) unsafe fn new(base: *mut Row, shapes: *mut Shape, count: u32) -> Self {
         Self { base, shapes, count }
     }
@@ -376,6 +377,25 @@ mod tests {
         rows.set_lane_of(0, true, 31, 0);
         rows.set(2, 1 << 31, [0; 32]);
         assert_eq!((rows.shape(0, true), rows.shape(2, false)), (Shape::Scattered, Shape::Scattered));
+    }
+
+    /// Two `Rows` of one warp in turn, and the warp itself between them: what Miri is to see (CONTRIBUTING.md).
+    #[test]
+    fn rows_share_their_warp() {
+        use super::super::warp::{Frame, Warp};
+        let mut warp = Warp::default();
+        warp.set_rows(4);
+        let outer = warp.frame_rows(Frame::default());
+        let inner = warp.frame_rows(Frame { rows: 1, ..Frame::default() });
+        outer.set(1, u32::MAX, each(|lane| lane as u32 * 4));
+        inner.map1(1, 0, u32::MAX, |value| value + 1);
+        assert_eq!(outer.shape(1, false), Shape::InOrder);
+        warp.number += 1;
+        let again = warp.frame_rows(Frame::default());
+        again.set64(2, 1 << 31, [u64::MAX; 32]);
+        outer.f32_2(3, 1, 2, 0xffff, false, |a, b| a + b);
+        assert_eq!((inner.lane(0, 3), outer.lane(2, 3), inner.lane(1, 3)), (12, 13, 13));
+        assert_eq!((outer.lane_of(2, true, 31), inner.shape(0, false)), (u64::MAX, Shape::InOrder));
     }
 
     #[test]

@@ -160,6 +160,8 @@ impl Sanitiser {
         let known = match self.known.get(&key) {
             Some(known) => *known,
             None => {
+                // A finding with its place and notes; where there is no room for it the launch is about to end.
+                let _ = at.launch.account.take(crate::limits::Use::Records, 1024);
                 let mut finding = at.launch.fault(problem, at.pc, at.block, at.warp);
                 finding.count = 0;
                 let known = self.collect(finding);
@@ -254,6 +256,10 @@ impl Sanitiser {
                     }
                 }
                 let base = allocation.base;
+                if !self.has_room(at.launch, allocation) {
+                    block.shadow = Some(shadow);
+                    return 0;
+                }
                 let memory = self.global.entry(base).or_insert_with(|| Shadow::new(allocation.bytes));
                 let mut memory = std::mem::take(memory);
                 let held = |at: u64, bytes: usize, value: &[u8]| {
@@ -360,6 +366,14 @@ impl Sanitiser {
         shadow.places.iter().for_each(|place| self.handovers.forget(*place));
     }
 
+    /// Whether the host has memory for the shadow of an allocation; where it does not, the launch ends soon.
+    #[inline]
+    fn has_room(&self, launch: &Launch<'_>, allocation: &crate::memory::Allocation) -> bool {
+        launch.account.is_free()
+            || self.global.contains_key(&allocation.base)
+            || launch.account.take(crate::limits::Use::Shadow, Shadow::bytes(allocation.bytes))
+    }
+
     /// Looks at a plain access of words of a whole allocation or of shared memory by lanes that are in order: all at one
     /// place, or each at the next word. False if it takes a closer look ([`Self::inspect`]).
     #[inline(always)]
@@ -368,6 +382,10 @@ impl Sanitiser {
             self.tick();
         }
         let InOrder { offset, count, same, lane, lanes, mask, write, .. } = *access;
+        let has_room = match place {
+            Place::Allocation(allocation) => self.has_room(at.launch, allocation),
+            _ => true,
+        };
         let Some(shadow) = &mut block.shadow else { return false };
         shadow.begin(self.now);
         let bytes = if same { 4 * count } else { 4 * u64::from(lanes) };
@@ -401,6 +419,9 @@ impl Sanitiser {
                 let Some(written) = allocation.written() else { return false };
                 let range = (offset, bytes);
                 if !write && !all_set(|word| written.word(word), range) {
+                    return false;
+                }
+                if !has_room {
                     return false;
                 }
                 let memory = self.global.entry(allocation.base).or_insert_with(|| Shadow::new(allocation.bytes));
@@ -526,6 +547,10 @@ impl Sanitiser {
         }
         let Visit { at: At { warp, pc, .. }, reach, .. } = *visit;
         let offsets = visit.offsets();
+        let more = memory.refinement(reach.bytes);
+        if more != 0 && !visit.at.launch.account.take(crate::limits::Use::Shadow, more) {
+            return found;
+        }
         memory.refine(shadow, reach.bytes);
         let number = shadow.number();
         for lane in lanes(mask) {

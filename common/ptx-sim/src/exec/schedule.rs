@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::PoisonError;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::barrier::{BARRIERS, BarrierState};
 use super::block::Block;
@@ -12,12 +12,22 @@ use super::launch::{Counts, Launch, lock};
 use super::monitor::Monitor;
 use super::problem::Problem;
 use crate::fault::{Fault, FaultKind};
+use crate::limits::{Reached, Use};
 
 /// Turns of all its warps after which a block lets others run.
 const BLOCK_QUANTUM: u32 = 64;
 
 /// Blocks that may have begun and not ended; hardware has a limit too. More would cost memory without end.
 pub(super) const MAX_BEGUN: usize = 1024;
+
+/// Host memory that they may take together, unless the fewest that are useful take more.
+const MAX_BEGUN_BYTES: u64 = 1 << 30;
+
+/// Blocks that may have begun whatever they take, where no limit of memory is set.
+const MIN_BEGUN: u64 = 16;
+
+/// Bytes of a fresh block that cost as much as an instruction.
+const BYTES_AN_INSTRUCTION: u64 = 4096;
 
 enum Outcome {
     Done,
@@ -30,34 +40,37 @@ impl Block {
     fn run<M: Monitor>(
         &mut self,
         launch: &Launch<'_>,
-        spent: &AtomicU64,
+        meter: &mut Meter<'_, '_>,
         monitor: &mut M,
     ) -> Result<Outcome, Box<Fault>> {
         for _ in 0..BLOCK_QUANTUM {
-            let before = self.counts.warp_instructions;
             let mut done = true;
             let mut moved = false;
             for number in 0..self.warps.len() {
                 let mut warps = std::mem::take(&mut self.warps);
+                let before = self.counts.warp_instructions;
                 let result = interpret::run(&mut warps[number], self, launch, monitor);
+                let used = self.counts.warp_instructions - before + std::mem::take(&mut self.charged);
                 done &= warps[number].is_done();
+                if launch.account.is_limited() {
+                    warps[number].account(launch);
+                }
                 self.warps = warps;
+                let reached = meter.charge(used);
                 moved |= result?;
+                if let Some(reached) = reached {
+                    return Err(self.stopped(launch, reached));
+                }
                 if self.barriers_touched {
                     self.barriers_touched = false;
                     moved |= self.complete_barriers(launch, monitor);
                 }
             }
-            let used = self.counts.warp_instructions - before;
-            let total = spent.fetch_add(used, Ordering::Relaxed) + used;
             if done {
                 return Ok(Outcome::Done);
             }
             if !moved {
                 return Err(self.deadlock(launch));
-            }
-            if total > launch.budget {
-                return Err(self.over_budget(launch));
             }
         }
         Ok(Outcome::Yielded)
@@ -137,14 +150,71 @@ impl Block {
         Box::new(launch.fault(*problem, waiting.pc, self.index, warp.number))
     }
 
-    fn over_budget(&self, launch: &Launch<'_>) -> Box<Fault> {
-        let (warp, pc, lanes) = self
-            .warps
-            .iter()
-            .find_map(|warp| warp.position().map(|(pc, lanes)| (warp.number, pc, lanes)))
-            .unwrap_or((0, 0, 1));
-        let message = format!("more than {} warp instructions were executed", launch.budget);
-        Box::new(launch.fault(*Problem::new(FaultKind::Budget, lanes, message), pc, self.index, warp))
+    /// The launch has reached a limit while this block ran: says where the first warp that is not done is.
+    fn stopped(&self, launch: &Launch<'_>, reached: Reached) -> Box<Fault> {
+        let position = self.warps.iter().find_map(|warp| warp.position().map(|(pc, lanes)| (warp.number, pc, lanes)));
+        let Some((warp, pc, lanes)) = position else {
+            return Box::new(Fault { block: self.index, ..*launch.reached(reached) });
+        };
+        Box::new(launch.fault(*Problem::new(reached.kind, lanes, reached.message), pc, self.index, warp))
+    }
+}
+
+/// What a worker has used of the launch's budget and time.
+struct Meter<'q, 'l> {
+    launch: &'q Launch<'l>,
+    /// Instructions of all workers.
+    spent: &'q AtomicU64,
+    workers: u64,
+    /// Instructions that are not in `spent` yet.
+    held: u64,
+    /// How many may be held: few enough that all workers together stay within the budget.
+    room: u64,
+    /// Turns until the clock is looked at.
+    turns: u32,
+}
+
+impl<'q, 'l> Meter<'q, 'l> {
+    /// Instructions after which a worker tells the others.
+    const ROOM: u64 = 1 << 14;
+
+    /// Turns after which a worker looks at the clock, however short they are: that takes as long as an instruction or two.
+    const TURNS: u32 = 16;
+
+    fn new(launch: &'q Launch<'l>, spent: &'q AtomicU64, workers: usize) -> Self {
+        let mut meter = Self { launch, spent, workers: workers.max(1) as u64, held: 0, room: 0, turns: 0 };
+        meter.set_room(spent.load(Ordering::Relaxed));
+        meter
+    }
+
+    fn set_room(&mut self, total: u64) {
+        self.room = (self.launch.budget.saturating_sub(total) / self.workers).min(Self::ROOM);
+    }
+
+    /// A turn has taken so many instructions. Returns the limit that the launch has reached, if it has.
+    #[inline]
+    fn charge(&mut self, used: u64) -> Option<Reached> {
+        self.held += used;
+        if self.held > self.room {
+            let total = self.spent.fetch_add(self.held, Ordering::Relaxed) + self.held;
+            self.held = 0;
+            if total > self.launch.budget {
+                let message = format!("more than {} warp instructions were executed", self.launch.budget);
+                return Some(Reached { kind: FaultKind::Budget, message });
+            }
+            self.set_room(total);
+        }
+        if self.launch.account.is_free() {
+            return None;
+        }
+        self.turns += 1;
+        if used >= 256 || self.turns >= Self::TURNS {
+            self.turns = 0;
+            if let Some(reached) = self.launch.account.out_of_time() {
+                return Some(reached);
+            }
+        }
+        self.launch.account.out_of_memory()
     }
 }
 
@@ -161,24 +231,42 @@ struct Queue {
     /// The fault of the lowest block.
     fault: Mutex<Option<(u64, Box<Fault>)>>,
     counts: Mutex<Counts>,
+    /// Blocks that may have begun and not ended.
+    max_begun: usize,
+    /// The launch has reached a limit: no block gets another turn.
+    stopped: AtomicBool,
+    /// A block could not begin for want of host memory.
+    starved: AtomicBool,
 }
 
 impl Queue {
     /// The next block to run: a fresh one, unless too many have begun.
     fn take(&self, launch: &Launch<'_>, spare: &mut Option<Block>) -> Option<Block> {
+        if self.stopped.load(Ordering::Relaxed) {
+            return None;
+        }
         let mut begun = lock(&self.begun);
-        if begun.len() < MAX_BEGUN {
+        if begun.len() < self.max_begun {
             let number = self.next.load(Ordering::Relaxed);
             if number < self.total.min(self.faulty.load(Ordering::Relaxed)) {
-                self.next.store(number + 1, Ordering::Relaxed);
-                drop(begun);
-                let mut block = spare.take().unwrap_or_else(Block::new);
-                block.reset(launch, number);
-                return Some(block);
+                // A block's memory is taken once: those that follow it here use it again.
+                let room = || launch.account.take_quietly(Use::Blocks, launch.block_bytes()).then(Block::new);
+                if let Some(mut block) = spare.take().or_else(room) {
+                    self.next.store(number + 1, Ordering::Relaxed);
+                    drop(begun);
+                    block.reset(launch, number);
+                    return Some(block);
+                }
+                self.starved.store(true, Ordering::Relaxed);
             }
         }
         begun.pop_front()
     }
+}
+
+/// What the beginning of a block costs, in instructions.
+pub(super) fn cost_of_block(launch: &Launch<'_>) -> u64 {
+    launch.block_bytes() / BYTES_AN_INSTRUCTION
 }
 
 /// Runs all blocks of a launch, each worker with a monitor of its own, and returns those with the counts and the fault
@@ -197,12 +285,15 @@ pub(crate) fn run<M: Monitor>(
         spent: AtomicU64::new(0),
         fault: Mutex::new(None),
         counts: Mutex::new(Counts::default()),
+        max_begun: (MAX_BEGUN_BYTES / launch.block_bytes()).clamp(MIN_BEGUN, MAX_BEGUN as u64) as usize,
+        stopped: AtomicBool::new(false),
+        starved: AtomicBool::new(false),
     };
     let workers = workers.min(usize::try_from(total).unwrap_or(usize::MAX));
     let monitors = Mutex::new(Vec::new());
     let work = || {
         let mut monitor = monitor();
-        work(launch, &queue, &mut monitor);
+        work(launch, &queue, workers, &mut monitor);
         lock(&monitors).push(monitor);
     };
     if workers <= 1 {
@@ -214,20 +305,27 @@ pub(crate) fn run<M: Monitor>(
             }
         });
     }
-    let fault = lock(&queue.fault).take().map(|(_, fault)| fault);
+    let mut fault = lock(&queue.fault).take().map(|(_, fault)| fault);
+    let unfinished = queue.starved.into_inner() && queue.next.into_inner() < total && !queue.stopped.into_inner();
+    if fault.is_none() && unfinished {
+        let _ = launch.account.take(Use::Blocks, launch.block_bytes()); // refused: it says why
+        fault = launch.account.out_of_memory().map(|reached| launch.reached(reached));
+    }
     let monitors = monitors.into_inner().unwrap_or_else(PoisonError::into_inner);
     (*lock(&queue.counts), monitors, fault)
 }
 
 /// One worker: fresh blocks first, then those that had a turn.
-fn work<M: Monitor>(launch: &Launch<'_>, queue: &Queue, monitor: &mut M) {
-    let mut spare = Some(Block::new());
+fn work<M: Monitor>(launch: &Launch<'_>, queue: &Queue, workers: usize, monitor: &mut M) {
+    let mut meter = Meter::new(launch, &queue.spent, workers);
+    let mut spare = None;
     let mut counts = Counts::default();
     while let Some(mut block) = queue.take(launch, &mut spare) {
         if block.number > queue.faulty.load(Ordering::Relaxed) {
+            spare = Some(block);
             continue;
         }
-        let outcome = block.run(launch, &queue.spent, monitor);
+        let outcome = block.run(launch, &mut meter, monitor);
         if !matches!(outcome, Ok(Outcome::Yielded))
             && let Some(sanitiser) = monitor.sanitiser()
         {
@@ -244,9 +342,12 @@ fn work<M: Monitor>(launch: &Launch<'_>, queue: &Queue, monitor: &mut M) {
             }
             Ok(Outcome::Yielded) => lock(&queue.begun).push_back(block),
             Err(fault) => {
+                let over = matches!(fault.kind, FaultKind::Budget | FaultKind::TimeLimit | FaultKind::MemoryLimit);
+                if over {
+                    queue.stopped.store(true, Ordering::Relaxed);
+                }
                 if let Some(sanitiser) = monitor.sanitiser() {
-                    // This block is over. The others go on, unless the launch has run too long.
-                    let over = fault.kind == FaultKind::Budget;
+                    // This block is over. The others go on, unless the launch has reached a limit.
                     sanitiser.collect(*fault);
                     if over {
                         break;
@@ -259,6 +360,8 @@ fn work<M: Monitor>(launch: &Launch<'_>, queue: &Queue, monitor: &mut M) {
                     *first = Some((block.number, fault));
                 }
                 queue.faulty.fetch_min(block.number, Ordering::Relaxed);
+                drop(first);
+                spare = Some(block);
             }
         }
     }

@@ -49,6 +49,18 @@ impl Shadow {
         Self { log: CELL.ilog2(), cells, lines: vec![Line::default(); bytes.div_ceil(1 << LINE) as usize], since: 0 }
     }
 
+    /// Host memory that one of so many bytes of memory takes when all of it is touched.
+    pub(super) fn bytes(bytes: u64) -> u64 {
+        let cells = bytes.div_ceil(CELL.into()).saturating_mul(size_of::<Cell>() as u64);
+        cells.saturating_add(bytes.div_ceil(1 << LINE).saturating_mul(size_of::<Line>() as u64))
+    }
+
+    /// Host memory that [`Self::refine`] takes more.
+    pub(super) fn refinement(&self, bytes: u64) -> u64 {
+        let halvings = self.log - self.log.min(bytes.trailing_zeros());
+        ((self.cells.len() << halvings) - self.cells.len()) as u64 * size_of::<Cell>() as u64
+    }
+
     /// Makes cells small enough for an access of `bytes` bytes.
     pub(super) fn refine(&mut self, shadow: &BlockShadow, bytes: u64) {
         if !bytes.is_multiple_of(1 << self.log) {

@@ -7,6 +7,7 @@ use super::launch::Launch;
 use super::scene::Scene;
 use super::touches::{allocation, touched};
 use crate::ir::*;
+use crate::limits::Use;
 use crate::trace::*;
 
 /// Records a trace.
@@ -65,6 +66,11 @@ impl Tracer {
             self.trace.missed += 1;
             return;
         }
+        let bytes = size_of::<Step>() as u64 * 2;
+        if !scene.launch.account.take(Use::Records, bytes) {
+            self.trace.missed += 1;
+            return;
+        }
         let site = self.site(scene);
         let active = scene.active;
         let event = match &scene.launch.program.code[scene.pc].op {
@@ -82,6 +88,10 @@ impl Tracer {
             return;
         }
         for access in touched(scene) {
+            let bytes = 2 * (size_of::<MemoryAccess>() + access.touches.capacity() * size_of::<Touch>());
+            if !scene.launch.account.take(Use::Records, bytes as u64) {
+                return;
+            }
             let mut known = None;
             for touch in access.touches.iter().filter(|_| matches!(access.space, Space::Global | Space::Constant)) {
                 let holds = |start: u64, bytes: u64| touch.address.wrapping_sub(start) < bytes;

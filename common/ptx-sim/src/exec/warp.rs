@@ -14,6 +14,7 @@ use super::local::Local;
 use super::rows::{Row, Rows, Shape};
 use crate::ir::*;
 use crate::lanes::each;
+use crate::limits::Use;
 
 /// Allocations that a warp remembers; a kernel seldom alternates between more.
 pub(crate) const ALLOCATIONS: usize = 8;
@@ -99,6 +100,8 @@ pub(crate) struct Warp {
     pub last_allocations: [usize; ALLOCATIONS],
     /// Instructions executed: `%clock`.
     pub(super) clock: u64,
+    /// Bytes of call stacks and copies under way that the launch's account knows of.
+    pub(super) accounted: u64,
 }
 
 impl Warp {
@@ -129,6 +132,12 @@ impl Warp {
         self.splits.push(Split { pc: function.start, mask: self.live, join: NONE, frame, ..Split::default() });
     }
 
+    #[cfg(test)]
+    pub(super) fn set_rows(&mut self, count: usize) {
+        self.rows.resize(count, Row::default());
+        self.shapes.resize(count, Shape::default());
+    }
+
     pub(super) fn set_constants(&mut self, launch: &Launch<'_>, frame: Frame, mask: u32) {
         let rows = self.frame_rows(frame);
         for constant in &launch.program.functions[frame.function as usize].constants {
@@ -141,16 +150,36 @@ impl Warp {
         }
     }
 
+    /// The rows of a frame. Several of them may be in use at a time, and while `&mut Warp` is.
     pub(super) fn frame_rows(&mut self, frame: Frame) -> Rows {
-        let rows = &mut self.rows[frame.rows as usize..];
-        let shapes = &mut self.shapes[frame.rows as usize..][..rows.len()];
-        // SAFETY: the slices' own rows and shapes; they move only in `call`, after which the caller asks again.
-        unsafe { Rows::new(rows.as_mut_ptr(), shapes.as_mut_ptr(), rows.len() as u32) }
+        let first = frame.rows as usize;
+        assert!(first <= self.rows.len() && self.shapes.len() == self.rows.len(), "a frame is among the warp's rows");
+        let count = self.rows.len() - first;
+        // SAFETY: `first` is at most the number of rows and of shapes, `count` what follows.
+        //
+        // Aliasing: `Vec::as_mut_ptr` makes no reference to the elements and promises that its pointers stay valid beside
+        // each other, so all `Rows` of a warp are copies of one pointer. Nothing else here refers to the elements: a
+        // reference to the warp covers the vectors' own fields, not what they point to, and the vectors are only resized
+        // (in `reset`, before a block runs, and in `call`, after which the caller asks again), which is the one thing that
+        // ends the pointers. A warp is used by one thread at a time.
+        unsafe { Rows::new(self.rows.as_mut_ptr().add(first), self.shapes.as_mut_ptr().add(first), count as u32) }
     }
 
     /// A predicate of the frame whose predicates begin at `frame`, one bit per lane.
     pub(crate) fn predicate(&self, frame: u32, p: P) -> u32 {
         self.predicates.get((frame + p) as usize).copied().unwrap_or(0)
+    }
+
+    /// Tells the launch's account how much the call stacks and the copies under way have grown. Registers and local memory are
+    /// told of where they grow.
+    pub(super) fn account(&mut self, launch: &Launch<'_>) {
+        let stacks = self.splits.iter().map(|split| &split.callers);
+        let stacks = stacks.chain(self.joins.iter().flatten().map(|join| &join.callers));
+        let frames: usize = stacks.map(Vec::capacity).sum();
+        let bytes = (frames * size_of::<Frame>() + self.copies.bytes()) as u64;
+        if bytes > self.accounted && launch.account.take(Use::Blocks, bytes - self.accounted) {
+            self.accounted = bytes;
+        }
     }
 
     pub(crate) fn is_done(&self) -> bool {

@@ -982,7 +982,9 @@ pub(crate) enum MbarrierPhase {
 #[derive(Clone, Debug)]
 pub(crate) struct BrxIdx {
     pub index: R,
-    pub targets: Vec<u32>,
+    /// Number of its list in the function, of which `targets` is a part: many branches may share one.
+    pub list: u32,
+    pub targets: std::sync::Arc<[u32]>,
     pub join: u32,
 }
 

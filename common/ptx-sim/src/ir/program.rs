@@ -1,8 +1,9 @@
 //! What the operations stand in: functions, variables, kernels, and the limits of all of them.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use super::op::{Inst, Place, R};
+use super::op::{Inst, P, Place, R};
 use crate::ast::Loc;
 use crate::error::Unsupported;
 use crate::scalar::Scalar;
@@ -64,17 +65,24 @@ pub(crate) struct Function {
     pub cluster_uses: Vec<Unsupported>,
     /// Whether it has a body.
     pub defined: bool,
-    /// The registers that its text names, in order of their first mention: for a debugger.
+    /// The registers that its text names, in order of their first mention, which is that of their rows: for a debugger.
     pub registers: Vec<NamedRegister>,
+    /// The same for its predicates, in order of their numbers.
+    pub named_predicates: Vec<NamedRegister>,
 }
 
 impl Function {
     /// The register that a row belongs to; rows of the lowering's own have none.
     pub(crate) fn register_of(&self, row: R) -> Option<&NamedRegister> {
-        let holds = |register: &&NamedRegister| {
-            register.ty != Scalar::Pred && row.wrapping_sub(register.at) < register.rows() * register.count
-        };
-        self.registers.iter().find(holds)
+        let after = self.registers.partition_point(|register| register.at <= row);
+        let register = &self.registers[after.checked_sub(1)?];
+        (row - register.at < register.rows() * register.count).then_some(register)
+    }
+
+    /// The name of a predicate.
+    pub(crate) fn predicate_of(&self, p: P) -> Option<&NamedRegister> {
+        let found = self.named_predicates.binary_search_by_key(&p, |predicate| predicate.at);
+        found.ok().map(|at| &self.named_predicates[at])
     }
 }
 
@@ -103,8 +111,8 @@ pub(crate) struct Global {
     pub name: String,
     pub bytes: u64,
     pub constant: bool,
-    /// Initial contents; shorter than `bytes` where the rest is zeros.
-    pub init: Vec<u8>,
+    /// Initial contents from an offset on, in the order of the text; what none of them has is zeros.
+    pub init: Vec<(u64, Vec<u8>)>,
     /// Addresses written into it when it is loaded: (offset, bytes, value).
     pub relocations: Vec<(u64, u8, ConstantValue)>,
 }
@@ -118,7 +126,7 @@ pub(crate) struct Program {
     pub functions: Vec<Function>,
     pub globals: Vec<Global>,
     /// `.file` table.
-    pub files: Vec<(u64, String)>,
+    pub files: HashMap<u64, String>,
     /// Calls that were inlined; [`CodePlace::call`] counts from 1.
     pub inlined: Vec<InlinedCall>,
 }
@@ -151,6 +159,8 @@ pub(crate) struct KernelPart {
     pub param_bytes: u32,
     /// Offset of each shared variable that the kernel can reach, by index.
     pub shared: HashMap<u32, u32>,
+    /// Where dynamic shared memory begins: after the static variables, at the largest alignment that a dynamic one asks for.
+    pub dynamic_base: u32,
     /// The static ones, in order of their offsets.
     pub static_variables: Vec<StaticVariable>,
     /// `.reqnctapercluster`, of one block.
@@ -180,7 +190,7 @@ pub struct KernelInfo {
     /// The one shape that a block may have, from `.reqntid`.
     pub required_threads: Option<[u32; 3]>,
     /// Instructions of the kernel, or of functions it calls, that the simulator does not know.
-    pub unsupported: Vec<Unsupported>,
+    pub unsupported: Arc<[Unsupported]>,
 }
 
 /// One parameter of a kernel.

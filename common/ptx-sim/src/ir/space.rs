@@ -24,6 +24,9 @@ pub(crate) const PARAM_WINDOW: u64 = 0x0300_0000_0000;
 /// Where the addresses of functions begin.
 pub(crate) const FUNCTION_WINDOW: u64 = 0x0400_0000_0000;
 
+/// Addresses from one function to the next: more than one, so that an offset to a function is not the function after it.
+pub(crate) const FUNCTION_BYTES: u64 = 1 << 16;
+
 /// Bytes of each window.
 pub(crate) const WINDOW: u64 = 0x0100_0000_0000;
 

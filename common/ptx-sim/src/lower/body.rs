@@ -1,11 +1,12 @@
 //! The statements of a function, one after another, and what is settled when all of them are known: where its branches go
 //! and where lanes meet again.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use super::cfg;
 use super::function::{FunctionLowering, Scope};
-use super::module::{Module, align_of, align_up, size_of};
+use super::module::{Module, align_of, align_up, variable_bytes};
 use super::symbols::{Lower, Stop, Symbol};
 use crate::ast::{self, Loc, Statement};
 use crate::error::SyntaxError;
@@ -25,6 +26,9 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
             calls: HashMap::new(),
             calls_at: HashMap::new(),
             labels: vec![u32::MAX],
+            families: 0,
+            lists: Vec::new(),
+            called: HashSet::new(),
             end: 0,
             rows: 0,
             predicates: 0,
@@ -39,7 +43,7 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
             for param in &function.params {
                 offset = align_up(offset, align_of(param));
                 lowering.scopes[0].names.insert(param.name, Symbol::KernelParam(offset as u32));
-                offset += size_of(param)?;
+                offset += variable_bytes(param)?;
                 if offset > 32764 {
                     return Err(SyntaxError::new(param.span, "a kernel takes at most 32,764 bytes of parameters"));
                 }
@@ -81,6 +85,7 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
             }
         }
         for statement in body {
+            self.module.allowance.check()?;
             match statement {
                 Statement::Label(name, _) => {
                     let label = self.scope().labels[name];
@@ -157,15 +162,15 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
             return Err(SyntaxError::new(Span::default(), message));
         }
         for inst in &mut self.code {
-            match &mut inst.op {
-                Op::Bra { target, .. } => *target = self.labels[*target as usize],
-                Op::BrxIdx(brx) => {
-                    brx.targets.iter_mut().for_each(|target| *target = self.labels[*target as usize]);
-                }
-                _ => {}
+            if let Op::Bra { target, .. } = &mut inst.op {
+                *target = self.labels[*target as usize];
             }
         }
-        let points = cfg::meeting_points(&self.code);
+        for label in self.lists.iter_mut().flatten() {
+            *label = self.labels[*label as usize];
+        }
+        let points = cfg::meeting_points(&self.code, &self.lists, &mut self.module.allowance);
+        self.module.allowance.check()?;
         let mut joins: Vec<u32> = points.iter().map(|(_, meet)| *meet).filter(|meet| *meet != cfg::NONE).collect();
         joins.sort_unstable();
         joins.dedup();
@@ -182,6 +187,8 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
             cfg::NONE => cfg::NONE,
             _ => base + at + joins.partition_point(|join| *join < at) as u32,
         };
+        let lists: Vec<Arc<[u32]>> =
+            self.lists.iter().map(|list| list.iter().map(|target| moved(*target)).collect()).collect();
         let mut next_join = joins.iter().peekable();
         let program = &mut self.module.program;
         for (at, (mut inst, place)) in self.code.into_iter().zip(self.places).enumerate() {
@@ -195,7 +202,7 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
                     *join = moved(*join);
                 }
                 Op::BrxIdx(brx) => {
-                    brx.targets.iter_mut().for_each(|target| *target = moved(*target));
+                    brx.targets = Arc::clone(&lists[brx.list as usize]);
                     brx.join = moved(brx.join);
                 }
                 _ => {}

@@ -5,14 +5,21 @@
 //! edges don't count: lanes that return early are gone at once, and no barrier waits for them.
 
 use crate::ir::{Inst, Op};
+use crate::limits::Allowance;
 
 /// No place: the lanes do not meet before the function ends.
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// For each instruction of `code` that may part lanes, the index of the instruction where they meet, or [`NONE`].
 /// Targets inside `code` are indices into it.
-pub(crate) fn meeting_points(code: &[Inst]) -> Vec<(usize, u32)> {
-    let blocks = Blocks::new(code);
+/// `lists` are those of `brx.idx`.
+pub(crate) fn meeting_points(code: &[Inst], lists: &[Vec<u32>], allowance: &mut Allowance) -> Vec<(usize, u32)> {
+    let blocks = Blocks::new(code, lists);
+    // Bytes of a block in the vectors that follow, and of an edge.
+    allowance.charge(blocks.starts.len() * 300 + lists.iter().map(|list| list.len() * 100).sum::<usize>());
+    if allowance.check().is_err() {
+        return Vec::new();
+    }
     let dominators = blocks.post_dominators(code);
     let mut points = Vec::new();
     for (block, &end) in blocks.ends.iter().enumerate() {
@@ -23,7 +30,12 @@ pub(crate) fn meeting_points(code: &[Inst]) -> Vec<(usize, u32)> {
             _ => false,
         };
         if parts {
-            let meet = match dominators[block] {
+            // A list is no place to meet: what follows it is.
+            let mut dominator = dominators[block];
+            while let Some(list) = dominator.filter(|at| (blocks.starts.len()..blocks.end()).contains(at)) {
+                dominator = dominators[list];
+            }
+            let meet = match dominator {
                 Some(at) if at < blocks.starts.len() && !blocks.leaves(code, at) => blocks.starts[at] as u32,
                 _ => NONE,
             };
@@ -33,8 +45,10 @@ pub(crate) fn meeting_points(code: &[Inst]) -> Vec<(usize, u32)> {
     points
 }
 
-/// Basic blocks: `code[starts[i]..ends[i]]`.
-struct Blocks {
+/// Basic blocks: `code[starts[i]..ends[i]]`, and after them in the graph a node for each list of `brx.idx`, which any number of
+/// blocks may jump through.
+struct Blocks<'l> {
+    lists: &'l [Vec<u32>],
     starts: Vec<usize>,
     ends: Vec<usize>,
     /// Block of each instruction that begins one.
@@ -49,43 +63,51 @@ fn ends_block(inst: &Inst) -> bool {
     }
 }
 
-impl Blocks {
-    fn new(code: &[Inst]) -> Self {
+impl<'l> Blocks<'l> {
+    fn new(code: &[Inst], lists: &'l [Vec<u32>]) -> Self {
         let mut leader = vec![false; code.len() + 1];
         leader[0] = true;
         for (at, inst) in code.iter().enumerate() {
-            match &inst.op {
-                Op::Bra { target, .. } => leader[*target as usize] = true,
-                Op::BrxIdx(brx) => brx.targets.iter().for_each(|target| leader[*target as usize] = true),
-                _ => {}
+            if let Op::Bra { target, .. } = &inst.op {
+                leader[*target as usize] = true;
             }
             if ends_block(inst) {
                 leader[at + 1] = true;
             }
         }
+        lists.iter().flatten().for_each(|target| leader[*target as usize] = true);
         let starts: Vec<usize> = (0..code.len()).filter(|at| leader[*at]).collect();
         let ends = starts.iter().skip(1).copied().chain([code.len()]).collect();
         let mut block_at = vec![NONE; code.len() + 1];
         for (block, start) in starts.iter().enumerate() {
             block_at[*start] = block as u32;
         }
-        Self { starts, ends, block_at }
+        Self { lists, starts, ends, block_at }
+    }
+
+    /// The node that stands for the function's end.
+    fn end(&self) -> usize {
+        self.starts.len() + self.lists.len()
     }
 
     /// Whether the block only leaves the kernel.
     fn leaves(&self, code: &[Inst], block: usize) -> bool {
-        let first = &code[self.starts[block]];
+        let Some(start) = self.starts.get(block) else { return false };
+        let first = &code[*start];
         matches!(first.op, Op::Exit) && first.guard.predicate().is_none()
     }
 
-    /// Blocks that may run next; `None` stands for the function's end.
+    /// Nodes that may come next; `None` stands for the function's end.
     fn successors(&self, code: &[Inst], block: usize) -> Vec<Option<usize>> {
-        let end = self.ends[block];
-        let inst = &code[end - 1];
         let at = |index: usize| match self.block_at[index] {
             NONE => None,
             block => Some(block as usize),
         };
+        if let Some(list) = block.checked_sub(self.starts.len()) {
+            return self.lists[list].iter().map(|target| at(*target as usize)).collect();
+        }
+        let end = self.ends[block];
+        let inst = &code[end - 1];
         match &inst.op {
             Op::Bra { target, .. } => {
                 let mut next = vec![at(*target as usize)];
@@ -94,16 +116,16 @@ impl Blocks {
                 }
                 next
             }
-            Op::BrxIdx(brx) => brx.targets.iter().map(|target| at(*target as usize)).collect(),
+            Op::BrxIdx(brx) => vec![Some(self.starts.len() + brx.list as usize)],
             Op::Exit | Op::Ret | Op::Trap if inst.guard.predicate().is_none() => vec![None],
             _ => vec![at(end)],
         }
     }
 
-    /// [`Self::successors`] of all blocks without the edges that only leave the kernel; the number of blocks stands for the
+    /// [`Self::successors`] of all nodes without the edges that only leave the kernel; the number of nodes stands for the
     /// function's end. A loop that ends the kernel when it ends keeps such an edge: without it, it would never end.
     fn staying(&self, code: &[Inst]) -> Vec<Vec<usize>> {
-        let end = self.starts.len();
+        let end = self.end();
         let all: Vec<Vec<usize>> = (0..end)
             .map(|block| self.successors(code, block).into_iter().map(|next| next.unwrap_or(end)).collect())
             .collect();
@@ -135,53 +157,78 @@ impl Blocks {
         kept
     }
 
-    /// Immediate post-dominator of each block; the number of blocks stands for the function's end. The algorithm is
-    /// Cooper, Harvey and Kennedy's "A Simple, Fast Dominance Algorithm", on the reversed graph.
+    /// Immediate post-dominator of each node; the number of nodes stands for the function's end.
     fn post_dominators(&self, code: &[Inst]) -> Vec<Option<usize>> {
-        let count = self.starts.len();
-        let end = count;
-        let successors = self.staying(code);
-        let order = post_order(end, &reversed(&successors));
-        let mut number = vec![usize::MAX; count + 1];
-        for (at, block) in order.iter().enumerate() {
-            number[*block] = at;
+        let end = self.end();
+        let mut successors = self.staying(code);
+        let reversed = reversed(&successors);
+        successors.push(Vec::new());
+        let mut dominators = dominators(end, &reversed, &successors);
+        dominators.truncate(end);
+        dominators
+    }
+}
+
+/// Immediate dominator of each node that `root` reaches: Lengauer and Tarjan, "A Fast Algorithm for Finding Dominators in a
+/// Flowgraph", with simple path compression, so that no graph takes more than about its edges times their logarithm. `next`
+/// are the edges, `previous` the same turned round.
+fn dominators(root: usize, next: &[Vec<usize>], previous: &[Vec<usize>]) -> Vec<Option<usize>> {
+    const UNSEEN: usize = usize::MAX;
+    // Nodes by number, in the order of a depth-first search, and the parent's number of each.
+    let mut number = vec![UNSEEN; next.len()];
+    let (mut order, mut parent) = (Vec::new(), Vec::new());
+    let mut stack = vec![(root, 0)];
+    while let Some((node, from)) = stack.pop() {
+        if number[node] == UNSEEN {
+            number[node] = order.len();
+            stack.extend(next[node].iter().map(|child| (*child, order.len())));
+            order.push(node);
+            parent.push(from);
         }
-        let mut dominator = vec![None; count + 1];
-        dominator[end] = Some(end);
-        let mut changed = true;
-        while changed {
-            changed = false;
-            for &block in order.iter().rev().filter(|block| **block != end) {
-                let mut new: Option<usize> = None;
-                for &next in &successors[block] {
-                    if dominator[next].is_none() {
-                        continue;
-                    }
-                    new = Some(match new {
-                        None => next,
-                        Some(mut left) => {
-                            let mut right = next;
-                            while left != right {
-                                while number[left] < number[right] {
-                                    left = dominator[left].unwrap_or(end);
-                                }
-                                while number[right] < number[left] {
-                                    right = dominator[right].unwrap_or(end);
-                                }
-                            }
-                            left
-                        }
-                    });
-                }
-                if new != dominator[block] {
-                    dominator[block] = new;
-                    changed = true;
-                }
+    }
+    let count = order.len();
+    let mut semi: Vec<usize> = (0..count).collect();
+    let mut best = semi.clone();
+    let mut ancestor = vec![UNSEEN; count];
+    let mut dominator = vec![0; count];
+    let mut waiting = vec![Vec::new(); count];
+    // The node of least `semi` on the way from `node` up to the root of its tree.
+    let evaluate = |node: usize, semi: &[usize], best: &mut [usize], ancestor: &mut [usize]| {
+        let mut path = Vec::new();
+        let mut at = node;
+        while ancestor[at] != UNSEEN && ancestor[ancestor[at]] != UNSEEN {
+            path.push(at);
+            at = ancestor[at];
+        }
+        while let Some(at) = path.pop() {
+            let above = ancestor[at];
+            if semi[best[above]] < semi[best[at]] {
+                best[at] = best[above];
+            }
+            ancestor[at] = ancestor[above];
+        }
+        best[node]
+    };
+    for node in (1..count).rev() {
+        for before in &previous[order[node]] {
+            if number[*before] != UNSEEN {
+                let found = evaluate(number[*before], &semi, &mut best, &mut ancestor);
+                semi[node] = semi[node].min(semi[found]);
             }
         }
-        dominator.truncate(count);
-        dominator
+        waiting[semi[node]].push(node);
+        ancestor[node] = parent[node];
+        for of in std::mem::take(&mut waiting[parent[node]]) {
+            let found = evaluate(of, &semi, &mut best, &mut ancestor);
+            dominator[of] = if semi[found] < semi[of] { found } else { parent[node] };
+        }
     }
+    for node in 1..count {
+        if dominator[node] != semi[node] {
+            dominator[node] = dominator[dominator[node]];
+        }
+    }
+    number.iter().map(|number| (*number != UNSEEN).then(|| order[dominator[*number]])).collect()
 }
 
 /// The graph with its edges turned round; one node more than it has lists stands for the end.

@@ -1,8 +1,8 @@
 //! A function while it is lowered: its names and registers, the code so far, and its labels.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use super::module::{Module, align_of, align_up, size_of};
+use super::module::{Module, align_of, align_up, variable_bytes};
 use super::symbols::{Lower, Register, Symbol, invalid};
 use crate::ast::{Space, Variable};
 use crate::error::SyntaxError;
@@ -17,12 +17,31 @@ pub(super) struct Scope<'a> {
     pub(super) labels: HashMap<&'a str, u32>,
     /// `.branchtargets` and `.calltargets`
     pub(super) targets: HashMap<&'a str, Vec<&'a str>>,
-    /// `%r<9>`: registers that exist by number, made when first named.
-    pub(super) families: Vec<Family<'a>>,
+    /// `.branchtargets` that an instruction has used: their place in [`FunctionLowering::lists`].
+    pub(super) lists: HashMap<&'a str, u32>,
+    /// `%r<9>`, by prefix: registers that exist by number, made when first named. Of those with one prefix each has more than
+    /// the one before it: of others, none would ever be found.
+    pub(super) families: HashMap<&'a str, Vec<Family>>,
 }
 
-pub(super) struct Family<'a> {
-    pub(super) prefix: &'a str,
+impl Scope<'_> {
+    /// The declaration `%r<9>` that a name such as `%r5` belongs to: type and elements. Where several fit, the first.
+    fn family_of(&self, name: &str) -> Option<(Scalar, u32)> {
+        let first_digit = name.len() - name.bytes().rev().take_while(u8::is_ascii_digit).count();
+        // `%r1<9>` may be meant by `%r15` as well as `%r<20>`. A number has at most ten digits, without zeros in front.
+        let found = (first_digit.max(name.len().saturating_sub(10))..name.len()).filter_map(|at| {
+            let (prefix, number) = name.split_at(at);
+            let families = self.families.get(prefix)?;
+            let number: u32 = if number.len() > 1 && number.starts_with('0') { None } else { number.parse().ok() }?;
+            families.get(families.partition_point(|family| family.count <= number))
+        });
+        found.min_by_key(|family| family.order).map(|family| (family.ty, family.vector))
+    }
+}
+
+pub(super) struct Family {
+    /// Number of the declaration in its scope.
+    pub(super) order: u32,
     pub(super) count: u32,
     pub(super) ty: Scalar,
     pub(super) vector: u32,
@@ -42,6 +61,12 @@ pub(super) struct FunctionLowering<'m, 'a> {
     pub(super) calls_at: HashMap<(u64, u32, u32), u32>,
     /// Instruction each label stands before; `u32::MAX` until it is reached.
     pub(super) labels: Vec<u32>,
+    /// Register families that were declared.
+    pub(super) families: u32,
+    /// Lists of labels that `brx.idx` jumps through, each once.
+    pub(super) lists: Vec<Vec<u32>>,
+    /// The functions in [`Function::calls`].
+    pub(super) called: HashSet<u32>,
     /// The label that `ret` goes to.
     pub(super) end: u32,
     pub(super) rows: u32,
@@ -81,14 +106,19 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
         let symbol = match variable.space {
             Space::Reg => {
                 if let Some(count) = variable.count {
-                    let family = Family { prefix: variable.name, count, ty: variable.ty, vector: variable.vector };
-                    self.scope().families.push(family);
+                    let (ty, vector) = (variable.ty, variable.vector);
+                    self.families += 1;
+                    let family = Family { order: self.families, count, ty, vector };
+                    let families = self.scope().families.entry(variable.name).or_default();
+                    if families.last().is_none_or(|last| last.count < count) {
+                        families.push(family);
+                    }
                     return Ok(());
                 }
                 Symbol::Register(self.new_register(variable.name, variable.ty, variable.vector))
             }
             Space::Local | Space::Param => {
-                let bytes = size_of(variable)?;
+                let bytes = variable_bytes(variable)?;
                 self.module.elements.insert(variable.name, variable.ty.size() * variable.vector);
                 self.local_bytes = align_up(self.local_bytes, align_of(variable));
                 let offset = self.local_bytes;
@@ -100,7 +130,7 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
                 Symbol::Frame(offset as u32, bytes as u32)
             }
             Space::Global | Space::Const | Space::Shared => {
-                let symbol = self.module.new_variable(variable, Some(self.index))?;
+                let symbol = self.module.new_variable(variable)?;
                 if let Symbol::Global(index) = symbol {
                     self.module.initialise_global(variable, index)?;
                 }
@@ -115,7 +145,8 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
         let start = name.as_ptr() as usize - self.module.source.as_ptr() as usize; // names are parts of the source
         let name = Span::new(start, start + name.len());
         let at = if ty == Scalar::Pred { self.predicates } else { self.rows };
-        self.function.registers.push(NamedRegister { name, ty, at, count: vector });
+        let named = if ty == Scalar::Pred { &mut self.function.named_predicates } else { &mut self.function.registers };
+        named.push(NamedRegister { name, ty, at, count: vector });
         if ty == Scalar::Pred {
             self.predicates += 1;
             return Register::Predicate(self.predicates - 1);
@@ -142,15 +173,7 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
             if let Some(symbol) = self.scopes[depth].names.get(name) {
                 return Some(*symbol);
             }
-            let digits = name.len() - name.bytes().rev().take_while(u8::is_ascii_digit).count();
-            let found = self.scopes[depth].families.iter().find_map(|family| {
-                let number = name.strip_prefix(family.prefix)?;
-                // `%r` and `%rd` both begin `%rd1`: what follows the prefix has to be the number, without zeros in front
-                let number = (family.prefix.len() >= digits && (number == "0" || !number.starts_with('0')))
-                    .then(|| number.parse::<u32>().ok())??;
-                (number < family.count).then_some((family.ty, family.vector))
-            });
-            if let Some((ty, vector)) = found {
+            if let Some((ty, vector)) = self.scopes[depth].family_of(name) {
                 let symbol = Symbol::Register(self.new_register(name, ty, vector));
                 self.scopes[depth].names.insert(name, symbol);
                 return Some(symbol);
@@ -164,12 +187,14 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
             .or_else(|| module.function_names.get(name).map(|index| Symbol::Function(*index)))
     }
     pub(super) fn emit(&mut self, op: Op) {
+        self.module.allowance.charge(2 * (size_of::<Inst>() + size_of::<CodePlace>() + 64)); // 64: what an operation boxes
         self.code.push(Inst { op, guard: self.guard });
         self.places.push(self.place);
     }
 
     /// Emits something that must happen in every active lane, whatever the instruction's guard.
     pub(super) fn emit_unguarded(&mut self, op: Op) {
+        self.module.allowance.charge(2 * (size_of::<Inst>() + size_of::<CodePlace>() + 64)); // 64: what an operation boxes
         self.code.push(Inst { op, guard: Guard::default() });
         self.places.push(self.place);
     }
@@ -191,10 +216,25 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
         }
     }
 
-    pub(super) fn targets(&self, name: &str) -> Lower<Vec<&'a str>> {
-        match self.scopes.iter().rev().find_map(|scope| scope.targets.get(name)) {
-            Some(targets) => Ok(targets.clone()),
-            None => invalid(format!("there is no list of targets `{name}` here")),
+    /// The list of labels of that name, as a place in [`Self::lists`]; its labels are those of where it stands.
+    pub(super) fn targets(&mut self, name: &'a str) -> Lower<u32> {
+        let Some(depth) = self.scopes.iter().rposition(|scope| scope.targets.contains_key(name)) else {
+            return invalid(format!("there is no list of targets `{name}` here"));
+        };
+        if let Some(known) = self.scopes[depth].lists.get(name) {
+            return Ok(*known);
         }
+        let mut labels = Vec::new();
+        for target in &self.scopes[depth].targets[name] {
+            match self.scopes[..=depth].iter().rev().find_map(|scope| scope.labels.get(target)) {
+                Some(label) => labels.push(*label),
+                None => return invalid(format!("there is no label `{target}` here")),
+            }
+        }
+        self.module.allowance.charge(4 * labels.len() * size_of::<u32>());
+        self.lists.push(labels);
+        let list = self.lists.len() as u32 - 1;
+        self.scopes[depth].lists.insert(name, list);
+        Ok(list)
     }
 }

@@ -23,6 +23,7 @@ use std::collections::HashMap;
 use crate::ast::Ast;
 use crate::error::SyntaxError;
 use crate::ir::*;
+use crate::limits::Allowance;
 use crate::span::{Lines, Span};
 use function::FunctionLowering;
 use module::Module;
@@ -32,9 +33,11 @@ pub(crate) use opcodes::knows;
 pub(crate) struct Lowered {
     pub program: Program,
     pub kernels: Vec<KernelPart>,
+    /// Host memory that reading it took.
+    pub bytes: u64,
 }
 
-pub(crate) fn lower(ast: &Ast<'_>, source: &str) -> Result<Lowered, SyntaxError> {
+pub(crate) fn lower(ast: &Ast<'_>, source: &str, allowance: Allowance) -> Result<Lowered, SyntaxError> {
     let mut module = Module {
         names: HashMap::new(),
         function_names: HashMap::new(),
@@ -45,6 +48,9 @@ pub(crate) fn lower(ast: &Ast<'_>, source: &str) -> Result<Lowered, SyntaxError>
         target: ast.target,
         lines: Lines::new(source),
         source,
+        allowance,
+        reached: HashMap::new(),
+        callable: Vec::new(),
     };
     module.program.files = ast.files.iter().map(|(index, path)| (*index, (*path).to_owned())).collect();
     for function in &ast.functions {
@@ -57,6 +63,7 @@ pub(crate) fn lower(ast: &Ast<'_>, source: &str) -> Result<Lowered, SyntaxError>
     }
     for variable in &ast.variables {
         module.initialise(variable, variable.name)?;
+        module.allowance.check()?;
     }
     for function in &ast.functions {
         let index = module.function_names[function.name];
@@ -67,11 +74,15 @@ pub(crate) fn lower(ast: &Ast<'_>, source: &str) -> Result<Lowered, SyntaxError>
             FunctionLowering::run(&mut module, index, function)?;
         }
     }
+    let functions = (0u32..).zip(&module.program.functions);
+    module.callable =
+        functions.filter(|(_, function)| function.defined && !function.kernel).map(|(index, _)| index).collect();
     let kernels = ast
         .functions
         .iter()
         .filter(|function| function.kernel && function.body.is_some())
         .map(|function| module.kernel(function))
         .collect::<Result<_, _>>()?;
-    Ok(Lowered { program: module.program, kernels })
+    module.allowance.check()?;
+    Ok(Lowered { program: module.program, kernels, bytes: module.allowance.used() })
 }

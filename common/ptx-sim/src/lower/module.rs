@@ -1,11 +1,14 @@
 //! What the functions of a module share: its variables with their initial contents, and the layout of shared memory.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::rc::Rc;
+use std::sync::Arc;
 
 use super::symbols::Symbol;
 use crate::ast::{self, Init, Space, Variable};
 use crate::error::{SyntaxError, Unsupported};
 use crate::ir::*;
+use crate::limits::Allowance;
 use crate::scalar::Scalar;
 use crate::span::{Lines, Span};
 
@@ -17,8 +20,6 @@ pub(super) struct SharedVariable {
     pub(super) align: u64,
     /// `.extern .shared x[]`: begins where the static variables end.
     pub(super) dynamic: bool,
-    /// Declared at module scope; otherwise in the function of that index.
-    pub(super) function: Option<u32>,
 }
 
 /// Bytes of shared memory that CUDA reserves per block, from compute capability 8.0 on.
@@ -37,10 +38,25 @@ pub(super) struct Module<'a> {
     pub(super) target: u32,
     pub(super) lines: Lines,
     pub(super) source: &'a str,
+    pub(super) allowance: Allowance,
+    /// What the functions that a kernel calls reach, by those functions and whether it calls through a pointer: many kernels
+    /// call the same.
+    pub(super) reached: HashMap<(Vec<u32>, bool), Rc<Reach>>,
+    /// The functions that a call through a pointer may mean.
+    pub(super) callable: Vec<u32>,
+}
+
+/// What is in the functions that calls lead to.
+pub(super) struct Reach {
+    /// Shared variables that they use, in order.
+    shared: BTreeSet<u32>,
+    unsupported: Arc<[Unsupported]>,
+    /// The same, and what only clusters have.
+    unsupported_alone: Arc<[Unsupported]>,
 }
 
 /// Bytes a variable takes. An extent left open is that of the initialiser.
-pub(super) fn size_of(variable: &Variable<'_>) -> Result<u64, SyntaxError> {
+pub(super) fn variable_bytes(variable: &Variable<'_>) -> Result<u64, SyntaxError> {
     let element = u64::from(variable.ty.size()) * u64::from(variable.vector);
     let open = match variable.init.first() {
         Some(Init::List(items)) => items.len() as u64,
@@ -66,26 +82,23 @@ pub(super) fn align_up(value: u64, align: u64) -> u64 {
 
 impl<'a> Module<'a> {
     pub(super) fn declare_global(&mut self, variable: &Variable<'a>) -> Result<(), SyntaxError> {
-        let symbol = self.new_variable(variable, None)?;
+        let symbol = self.new_variable(variable)?;
         self.names.insert(variable.name, symbol);
         Ok(())
     }
 
     /// A `.global`, `.const` or `.shared` variable, of the module or of a function.
-    pub(super) fn new_variable(
-        &mut self,
-        variable: &Variable<'a>,
-        function: Option<u32>,
-    ) -> Result<Symbol, SyntaxError> {
-        let bytes = size_of(variable)?;
+    pub(super) fn new_variable(&mut self, variable: &Variable<'a>) -> Result<Symbol, SyntaxError> {
+        let bytes = variable_bytes(variable)?;
         let align = align_of(variable);
         self.elements.insert(variable.name, variable.ty.size() * variable.vector);
         if variable.space == Space::Shared {
             let dynamic = variable.external;
             let name = variable.name.to_owned();
-            self.shared.push(SharedVariable { name, bytes, align, dynamic, function });
+            self.shared.push(SharedVariable { name, bytes, align, dynamic });
             return Ok(Symbol::Shared(self.shared.len() as u32 - 1));
         }
+        self.allowance.charge(2 * size_of::<Global>() + variable.name.len());
         self.program.globals.push(Global {
             name: variable.name.to_owned(),
             bytes,
@@ -103,7 +116,7 @@ impl<'a> Module<'a> {
         let index = known.unwrap_or_else(|| {
             let bytes = RESERVED_SHARED.into();
             let name = NAME.to_owned();
-            self.shared.push(SharedVariable { name, bytes, align: 16, dynamic: false, function: None });
+            self.shared.push(SharedVariable { name, bytes, align: 16, dynamic: false });
             self.shared.len() - 1
         });
         index as u32
@@ -125,60 +138,95 @@ impl<'a> Module<'a> {
             let inner = spans[0];
             spans.insert(0, inner.saturating_mul(extent.unwrap_or(1)));
         }
-        let mut writer = InitWriter { element: variable.ty, bytes: Vec::new(), relocations: Vec::new(), module: self };
+        let bytes = self.program.globals[index as usize].bytes;
+        let (runs, relocations) = (Vec::new(), Vec::new());
+        let mut writer = InitWriter { element: variable.ty, bytes, runs, taken: 0, relocations, module: self };
         match init {
             Init::List(items) => {
                 for (at, item) in items.iter().enumerate() {
-                    writer.write(item, at as u64 * spans[0], &spans[1..], variable)?;
+                    writer.write(item, (at as u64).saturating_mul(spans[0]), &spans[1..], variable)?;
                 }
             }
             single => writer.write(single, 0, &[], variable)?,
         }
-        let InitWriter { bytes, relocations, .. } = writer;
+        let InitWriter { runs, taken, relocations, .. } = writer;
+        self.allowance.charge(taken);
         let global = &mut self.program.globals[index as usize];
-        if bytes.len() as u64 > global.bytes {
-            return Err(SyntaxError::new(variable.span, format!("`{}` has too many initialisers", variable.name)));
-        }
-        global.init = bytes;
+        global.init = runs;
         global.relocations = relocations;
         Ok(())
     }
 
-    /// The static part of shared memory: variables in order of declaration, each at its alignment; dynamic ones follow.
-    pub(super) fn kernel(&self, function: &ast::Function<'a>) -> Result<KernelPart, SyntaxError> {
-        let index = self.function_names[function.name];
-        let functions = &self.program.functions;
-        let mut reaches = vec![index];
-        let mut next = 0;
-        while let Some(&at) = reaches.get(next) {
-            let function = &functions[at as usize];
-            let any = 0..functions.len() as u32;
-            let callable = |at: &u32| functions[*at as usize].defined && !functions[*at as usize].kernel;
-            let indirect = any.filter(|_| function.calls_indirectly).filter(callable);
-            for called in function.calls.iter().copied().chain(indirect) {
-                if !reaches.contains(&called) {
-                    reaches.push(called);
-                }
-            }
-            next += 1;
+    /// What `called` and the functions that they call reach.
+    fn reach(&mut self, called: &[u32], calls_indirectly: bool) -> Result<Rc<Reach>, SyntaxError> {
+        let mut key = called.to_vec();
+        key.sort_unstable();
+        if let Some(known) = self.reached.get(&(key.clone(), calls_indirectly)) {
+            return Ok(Rc::clone(known));
         }
-        let used = |shared: u32| {
-            reaches.iter().any(|function| {
-                functions[*function as usize]
-                    .constants
-                    .iter()
-                    .any(|constant| matches!(constant.value, ConstantValue::Shared(index, _) if index == shared))
-            })
+        let functions = &self.program.functions;
+        let mut seen = vec![false; functions.len()];
+        let mut found = Vec::new();
+        let mut add = |functions: &mut Vec<u32>, more: &[u32]| {
+            functions.extend(more.iter().filter(|at| !std::mem::replace(&mut seen[**at as usize], true)));
         };
+        let mut indirect = calls_indirectly;
+        add(&mut found, called);
+        if indirect {
+            add(&mut found, &self.callable);
+        }
+        let mut next = 0;
+        let mut shared = BTreeSet::new();
+        let (mut unsupported, mut cluster_uses) = (Vec::new(), Vec::new());
+        while let Some(&at) = found.get(next) {
+            next += 1;
+            let function = &functions[at as usize];
+            self.allowance.charge(size_of::<u32>());
+            self.allowance.check()?;
+            add(&mut found, &function.calls);
+            if function.calls_indirectly && !std::mem::replace(&mut indirect, true) {
+                add(&mut found, &self.callable);
+            }
+            shared.extend(shared_of(function));
+            unsupported.extend(function.unsupported.iter().cloned());
+            cluster_uses.extend(function.cluster_uses.iter().cloned());
+        }
+        for function in found.iter().map(|at| &functions[*at as usize]).filter(|function| !function.defined) {
+            let reason = "the function has no body in this file".to_owned();
+            unsupported.push(Unsupported { line: 0, text: format!("call {}", function.name), reason });
+        }
+        unsupported.sort_by_key(|item| item.line);
+        self.allowance.charge(bytes_of(&unsupported) + shared.len() * 2 * size_of::<u32>());
+        let none_of_clusters = cluster_uses.is_empty();
+        cluster_uses.extend(unsupported.iter().cloned());
+        cluster_uses.sort_by_key(|item| item.line);
+        let unsupported: Arc<[Unsupported]> = unsupported.into();
+        let unsupported_alone = if none_of_clusters { Arc::clone(&unsupported) } else { cluster_uses.into() };
+        let reach = Rc::new(Reach { shared, unsupported, unsupported_alone });
+        self.reached.insert((key, calls_indirectly), Rc::clone(&reach));
+        Ok(reach)
+    }
+
+    /// The static part of shared memory: variables in order of declaration, each at its alignment; dynamic ones follow.
+    pub(super) fn kernel(&mut self, function: &ast::Function<'a>) -> Result<KernelPart, SyntaxError> {
+        let index = self.function_names[function.name];
+        let (calls, indirectly) = {
+            let own = &self.program.functions[index as usize];
+            (own.calls.clone(), own.calls_indirectly)
+        };
+        let reach = self.reach(&calls, indirectly)?;
+        let own = &self.program.functions[index as usize];
+        let mut used: Vec<u32> = shared_of(own).chain(reach.shared.iter().copied()).collect();
+        used.sort_unstable();
+        used.dedup();
         let mut shared = HashMap::new();
         let mut static_variables = Vec::new();
         let mut top = 0;
         let mut dynamic = Vec::new();
-        for (at, variable) in self.shared.iter().enumerate() {
-            let at = at as u32;
-            if variable.function.is_some_and(|function| !reaches.contains(&function)) || !used(at) {
-                continue;
-            }
+        for at in used {
+            let variable = &self.shared[at as usize];
+            self.allowance.charge(2 * size_of::<(u32, StaticVariable)>() + variable.name.len());
+            self.allowance.check()?;
             if variable.dynamic {
                 dynamic.push((at, variable.align));
                 continue;
@@ -192,20 +240,21 @@ impl<'a> Module<'a> {
         let static_shared = u32::try_from(top).map_err(|_| {
             SyntaxError::new(Span::default(), format!("`{}` declares {top} bytes of shared memory", function.name))
         })?;
-        for (at, align) in dynamic {
-            shared.insert(at, align_up(top, align) as u32);
-        }
+        let align = dynamic.iter().map(|(_, align)| *align).max().unwrap_or(16);
+        let dynamic_base = align_up(top, align).try_into().unwrap_or(u32::MAX);
+        shared.extend(dynamic.into_iter().map(|(at, _)| (at, dynamic_base)));
         let mut offset = 0;
         let mut params = Vec::new();
         for param in &function.params {
-            let size = size_of(param)?;
+            let size = variable_bytes(param)?;
             offset = align_up(offset, align_of(param));
             let element = format!(
                 "{}{}",
                 param.ty.name(),
                 if param.vector > 1 { format!("x{}", param.vector) } else { String::new() }
             );
-            let ty = param.dims.iter().fold(element, |ty, extent| format!("{ty}[{}]", extent.unwrap_or(0)));
+            let mut ty = element;
+            param.dims.iter().for_each(|extent| ty += &format!("[{}]", extent.unwrap_or(0)));
             params.push(ParamInfo {
                 name: param.name.to_owned(),
                 offset: offset as u32,
@@ -215,25 +264,33 @@ impl<'a> Module<'a> {
             });
             offset += size;
         }
-        let mut unsupported: Vec<Unsupported> =
-            reaches.iter().flat_map(|function| functions[*function as usize].unsupported.clone()).collect();
-        for function in
-            reaches.iter().map(|function| &functions[*function as usize]).filter(|function| !function.defined)
-        {
-            let reason = "the function has no body in this file".to_owned();
-            unsupported.push(Unsupported { line: 0, text: format!("call {}", function.name), reason });
-        }
         // The header and, unless a cluster is said to be one block, what only clusters have.
         let blocks = function.cluster.map_or(1, |(_, shape)| shape.iter().product());
         let item = |span: Span, reason: &str| self.unsupported(span, reason.to_owned());
+        let mut unsupported = own.unsupported.clone();
         unsupported.extend(function.refused.iter().map(|(span, reason)| item(*span, reason)));
-        match function.cluster {
-            Some((span, _)) if blocks != 1 => unsupported.push(item(span, &format!("clusters of {blocks} blocks"))),
-            Some(_) => {}
-            None => unsupported
-                .extend(reaches.iter().flat_map(|function| functions[*function as usize].cluster_uses.clone())),
-        }
-        unsupported.sort_by_key(|item| item.line);
+        let others = match function.cluster {
+            Some((span, _)) if blocks != 1 => {
+                unsupported.push(item(span, &format!("clusters of {blocks} blocks")));
+                &reach.unsupported
+            }
+            Some(_) => &reach.unsupported,
+            None => {
+                unsupported.extend(own.cluster_uses.iter().cloned());
+                &reach.unsupported_alone
+            }
+        };
+        // Kernels that call the same and have nothing of the kind of their own share one list.
+        let unsupported = if unsupported.is_empty() {
+            Arc::clone(others)
+        } else {
+            unsupported.extend(others.iter().cloned());
+            unsupported.sort_by_key(|item| item.line);
+            self.allowance.charge(bytes_of(&unsupported));
+            unsupported.into()
+        };
+        self.allowance.charge(size_of::<KernelPart>() + params.len() * size_of::<ParamInfo>());
+        self.allowance.check()?;
         Ok(KernelPart {
             info: KernelInfo {
                 name: function.name.to_owned(),
@@ -245,6 +302,7 @@ impl<'a> Module<'a> {
             },
             function: index,
             param_bytes: offset as u32,
+            dynamic_base,
             shared,
             static_variables,
             explicit_cluster: function.cluster.is_some(),
@@ -259,9 +317,26 @@ impl<'a> Module<'a> {
     }
 }
 
+/// The shared variables that a function uses.
+fn shared_of(function: &Function) -> impl Iterator<Item = u32> {
+    function.constants.iter().filter_map(|constant| match constant.value {
+        ConstantValue::Shared(index, _) => Some(index),
+        _ => None,
+    })
+}
+
+fn bytes_of(items: &[Unsupported]) -> usize {
+    items.iter().map(|item| size_of::<Unsupported>() + item.text.len() + item.reason.len()).sum()
+}
+
 pub(super) struct InitWriter<'m, 'a> {
     element: Scalar,
-    bytes: Vec<u8>,
+    /// Of the variable.
+    bytes: u64,
+    /// Contents that follow each other, so that a few values far apart take no more than they are.
+    runs: Vec<(u64, Vec<u8>)>,
+    /// Host memory that they take at most.
+    taken: usize,
     relocations: Vec<(u64, u8, ConstantValue)>,
     module: &'m Module<'a>,
 }
@@ -276,14 +351,18 @@ impl<'a> InitWriter<'_, 'a> {
         variable: &Variable<'a>,
     ) -> Result<(), SyntaxError> {
         let size = u64::from(self.element.size());
+        let start = at.saturating_mul(size);
         let fail = |message: String| Err(SyntaxError::new(variable.span, message));
+        if !matches!(item, Init::List(_)) && start.checked_add(size).is_none_or(|end| end > self.bytes) {
+            return fail(format!("`{}` has too many initialisers", variable.name));
+        }
         let bits: u128 = match item {
             Init::List(items) => {
                 let Some((span, rest)) = spans.split_first() else {
                     return fail(format!("the initialiser of `{}` has braces too deep", variable.name));
                 };
                 for (index, item) in items.iter().enumerate() {
-                    self.write(item, at + index as u64 * span, rest, variable)?;
+                    self.write(item, at.saturating_add((index as u64).saturating_mul(*span)), rest, variable)?;
                 }
                 return Ok(());
             }
@@ -302,27 +381,25 @@ impl<'a> InitWriter<'_, 'a> {
                     (Some(Symbol::Shared(_)), _) => {
                         return fail(format!("`{name}` is in shared memory, which has no address before a launch"));
                     }
-                    (_, Some(index)) => ConstantValue::Bits(function_address(*index)),
+                    (_, Some(index)) => ConstantValue::Bits(function_address(*index).wrapping_add(*offset as u64)),
                     _ => return fail(format!("nothing is called `{name}`")),
                 };
-                self.relocations.push((at * size, size as u8, value));
+                self.relocations.push((start, size as u8, value));
                 0
             }
         };
-        let start = (at * size) as usize;
-        let end = start + size as usize;
-        if end > 1 << 32 {
-            return fail(format!("the initialiser of `{}` is too long", variable.name));
+        let bytes = bits.to_le_bytes();
+        let bytes = &bytes[..size as usize];
+        match self.runs.last_mut() {
+            Some((first, run)) if *first + run.len() as u64 == start => run.extend_from_slice(bytes),
+            _ => self.runs.push((start, bytes.to_vec())),
         }
-        if self.bytes.len() < end {
-            self.bytes.resize(end, 0);
-        }
-        self.bytes[start..end].copy_from_slice(&bits.to_le_bytes()[..size as usize]);
+        self.taken += 2 * bytes.len() + size_of::<(u64, Vec<u8>)>();
         Ok(())
     }
 }
 
 /// What a function's address looks like to a kernel: an address that no memory access can use.
 pub(crate) fn function_address(index: u32) -> u64 {
-    FUNCTION_WINDOW + u64::from(index) * 16
+    FUNCTION_WINDOW + u64::from(index) * FUNCTION_BYTES
 }

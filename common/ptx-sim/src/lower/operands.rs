@@ -50,7 +50,7 @@ impl<'a> FunctionLowering<'_, 'a> {
     fn no_register<T>(&self, name: &str) -> Lower<T> {
         let prefix = name.trim_end_matches(|last: char| last.is_ascii_digit());
         let words = prefix.trim_start_matches('%').split('_').filter(|word| word.len() > 1).count();
-        let counted = self.scopes.iter().flat_map(|scope| &scope.families).any(|family| family.prefix == prefix);
+        let counted = self.scopes.iter().any(|scope| scope.families.contains_key(prefix));
         let performance = prefix == "%pm" || name.starts_with("%pm") && name.ends_with("_64");
         if name.starts_with('%') && !counted && (name.contains('.') || prefix == name || words > 1 || performance) {
             return unsupported(format!("the special register {name}"));
@@ -198,11 +198,11 @@ impl<'a> FunctionLowering<'_, 'a> {
         match self.lookup(name) {
             Some(Symbol::Global(index)) => Ok(self.constant(ConstantValue::Global(index, offset), wide)),
             Some(Symbol::Shared(index)) => Ok(self.constant(ConstantValue::Shared(index, offset), wide)),
-            Some(Symbol::Function(index)) => Ok(self.bits(function_address(index), wide)),
+            Some(Symbol::Function(index)) => Ok(self.bits(function_address(index).wrapping_add(offset as u64), wide)),
             Some(Symbol::KernelParam(at)) => Ok(self.bits(u64::from(at).wrapping_add(offset as u64), wide)),
             Some(Symbol::Frame(at, _)) => {
                 let d = self.temporary(wide);
-                self.emit_unguarded(Op::FrameAddress { d, offset: (i64::from(at) + offset) as u32, wide });
+                self.emit_unguarded(Op::FrameAddress { d, offset: i64::from(at).wrapping_add(offset) as u32, wide });
                 Ok(d)
             }
             Some(Symbol::Register(Register::Predicate(_))) => {
@@ -279,10 +279,10 @@ impl<'a> FunctionLowering<'_, 'a> {
                 Address { space: MemSpace::Global, base: Base::Row64(row), offset }
             }
             Some(Symbol::Frame(at, _)) if generic || matches!(space, MemSpace::Local | MemSpace::Param) => {
-                Address { space: MemSpace::Local, base: Base::Frame, offset: offset + i64::from(at) }
+                Address { space: MemSpace::Local, base: Base::Frame, offset: offset.wrapping_add(i64::from(at)) }
             }
             Some(Symbol::KernelParam(at)) if generic || space == MemSpace::Param => {
-                Address { space: MemSpace::Param, base: Base::None, offset: offset + i64::from(at) }
+                Address { space: MemSpace::Param, base: Base::None, offset: offset.wrapping_add(i64::from(at)) }
             }
             Some(_) => return invalid(format!("`{name}` is not in the instruction's state space")),
             None => return invalid(format!("nothing is called `{name}`")),

@@ -7,7 +7,9 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::allocation::{Allocation, Origin, Role};
+use super::host_bytes;
 use super::table::{Addresses, Table};
+use crate::limits::{Ledger, Use};
 
 /// Bytes that all blocks of a device may have together: what CUDA reserves unless `cudaLimitMallocHeapSize` is set.
 pub const HEAP_BYTES: u64 = 8 << 20;
@@ -25,6 +27,7 @@ struct Blocks {
 pub(crate) struct Heap {
     addresses: Arc<Addresses>,
     sanitised: bool,
+    ledger: Arc<Ledger>,
     blocks: RwLock<Blocks>,
 }
 
@@ -43,8 +46,8 @@ fn cost(bytes: u64) -> u64 {
 }
 
 impl Heap {
-    pub(crate) fn new(addresses: Arc<Addresses>, sanitised: bool) -> Self {
-        Self { addresses, sanitised, blocks: RwLock::default() }
+    pub(crate) fn new(addresses: Arc<Addresses>, sanitised: bool, ledger: Arc<Ledger>) -> Self {
+        Self { addresses, sanitised, ledger, blocks: RwLock::default() }
     }
 
     fn read(&self) -> std::sync::RwLockReadGuard<'_, Blocks> {
@@ -63,7 +66,12 @@ impl Heap {
         }
         {
             let mut blocks = self.write();
-            blocks.in_use = blocks.in_use.checked_add(cost(bytes)).filter(|in_use| *in_use <= HEAP_BYTES)?;
+            let in_use = blocks.in_use.checked_add(cost(bytes)).filter(|in_use| *in_use <= HEAP_BYTES)?;
+            // Where the host has no room, the heap has none.
+            if !self.ledger.take(Use::Heap, host_bytes(bytes, self.sanitised)) {
+                return None;
+            }
+            blocks.in_use = in_use;
         }
         // The host's own allocator is called without the lock.
         let base = self.addresses.claim(bytes, align);
@@ -76,6 +84,7 @@ impl Heap {
             }
             None => {
                 blocks.in_use -= cost(bytes);
+                self.ledger.give(Use::Heap, host_bytes(bytes, self.sanitised));
                 None
             }
         }
@@ -90,6 +99,7 @@ impl Heap {
             return Err(BadFree::Freed);
         }
         blocks.in_use -= cost(block.bytes);
+        self.ledger.give(Use::Heap, host_bytes(block.bytes, self.sanitised));
         Ok(())
     }
 

@@ -10,6 +10,8 @@ mod table;
 
 use std::sync::{Arc, RwLock};
 
+use crate::limits::{Ledger, Use};
+
 pub(crate) use allocation::{Allocation, Bits, Origin, Role, plural};
 pub use heap::HEAP_BYTES;
 pub(crate) use heap::{BadFree, Heap};
@@ -61,6 +63,12 @@ pub enum MemoryError {
     HostOutOfMemory {
         /// Bytes requested.
         requested: u64,
+    },
+    /// The device and its launches would take more host memory than [`crate::DeviceConfig::memory_limit`].
+    #[error("{message}")]
+    Limit {
+        /// The limit, and what takes it.
+        message: String,
     },
     /// The address was never that of an allocation.
     #[error("{address:#x} is not an address of this device")]
@@ -115,6 +123,7 @@ pub(crate) struct Memory {
     /// Which bytes were written is kept track of.
     sanitised: bool,
     addresses: Arc<Addresses>,
+    ledger: Arc<Ledger>,
     /// What the host allocates.
     state: RwLock<State>,
     /// What kernels allocate.
@@ -125,10 +134,15 @@ pub(crate) struct Memory {
 pub(crate) type Snapshot = Vec<Arc<Allocation>>;
 
 impl Memory {
-    pub(crate) fn new(total: u64, sanitised: bool) -> Self {
+    pub(crate) fn new(total: u64, sanitised: bool, ledger: Arc<Ledger>) -> Self {
         let addresses = Arc::new(Addresses::new());
-        let heap = Heap::new(Arc::clone(&addresses), sanitised);
-        Self { total, sanitised, addresses, state: RwLock::default(), heap }
+        let heap = Heap::new(Arc::clone(&addresses), sanitised, Arc::clone(&ledger));
+        Self { total, sanitised, addresses, ledger, state: RwLock::default(), heap }
+    }
+
+    /// Host memory that the device takes.
+    pub(crate) fn ledger(&self) -> &Ledger {
+        &self.ledger
     }
 
     fn read_state(&self) -> std::sync::RwLockReadGuard<'_, State> {
@@ -137,12 +151,20 @@ impl Memory {
 
     pub(crate) fn alloc(&self, bytes: u64, label: &str, role: Role) -> Result<Arc<Allocation>, MemoryError> {
         let mut state = self.state.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let host_bytes = host_bytes(bytes, self.sanitised);
+        if !self.ledger.take(Use::Buffers, host_bytes) {
+            return Err(MemoryError::Limit { message: self.ledger.message(Use::Buffers, host_bytes) });
+        }
         if bytes > self.total - state.in_use {
+            self.ledger.give(Use::Buffers, host_bytes);
             return Err(MemoryError::OutOfMemory { requested: bytes, in_use: state.in_use, total: self.total });
         }
         let base = self.addresses.claim(bytes, ALIGN);
-        let allocation = Allocation::new(base, bytes, label.into(), role, None, self.sanitised);
-        let allocation = Arc::new(allocation.ok_or(MemoryError::HostOutOfMemory { requested: bytes })?);
+        let Some(allocation) = Allocation::new(base, bytes, label.into(), role, None, self.sanitised) else {
+            self.ledger.give(Use::Buffers, host_bytes);
+            return Err(MemoryError::HostOutOfMemory { requested: bytes });
+        };
+        let allocation = Arc::new(allocation);
         state.in_use += bytes;
         state.peak = state.peak.max(state.in_use);
         state.live += 1;
@@ -161,6 +183,7 @@ impl Memory {
         if !state.allocations.bury(&allocation) {
             return Err(MemoryError::UseAfterFree { address: pointer.0, label: label() });
         }
+        self.ledger.give(Use::Buffers, host_bytes(allocation.bytes, self.sanitised));
         state.in_use -= allocation.bytes;
         state.live -= 1;
         state.snapshot = None;
@@ -220,6 +243,11 @@ impl Memory {
         state.snapshot = Some(Arc::clone(&snapshot));
         snapshot
     }
+}
+
+/// Host memory that an allocation takes at most: its bytes, what a sanitiser knows of each, and what names it.
+fn host_bytes(bytes: u64, sanitised: bool) -> u64 {
+    bytes.saturating_add(if sanitised { bytes / 8 } else { 0 }).saturating_add(256)
 }
 
 /// Which allocation an address belongs to, or is nearest to.

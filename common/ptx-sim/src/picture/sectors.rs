@@ -56,7 +56,7 @@ pub(super) fn draw(trace: &Trace, access: &MemoryAccess) -> String {
     let lines: Vec<u64> = access.units(LINE).collect::<BTreeSet<_>>().into_iter().collect();
     let shown = &lines[..lines.len().min(MAX_LINES)];
     let owner = |line: u64| {
-        let touch = access.touches.iter().find(|touch| (touch.address + u64::from(touch.bytes) - 1) / LINE >= line);
+        let touch = access.touches.iter().find(|touch| touch.end().saturating_sub(1) / LINE >= line);
         touch.and_then(|touch| trace.variable(Space::Global, touch.address.max(line * LINE)))
     };
     let high = if shown.len() > 8 { LOW } else { ROW };
@@ -91,7 +91,7 @@ pub(super) fn draw(trace: &Trace, access: &MemoryAccess) -> String {
             None => format!("{start:#x}"),
         };
         svg.text("n ink e", LEFT - 8.0, y + high / 2.0 + 3.5, &label);
-        for sector in start / SECTOR..(start + LINE) / SECTOR {
+        for sector in start / SECTOR..start / SECTOR + LINE / SECTOR {
             let place = [x_of(sector * SECTOR) + 0.5, y, SECTOR as f64 * BYTE - 1.0, high];
             if moved_sectors.contains(&sector) {
                 svg.titled_rect("pale", place, &format!("sector at {}", trace.locate(Space::Global, sector * SECTOR)));
@@ -123,8 +123,8 @@ pub(super) fn draw(trace: &Trace, access: &MemoryAccess) -> String {
 /// The parts of the touches that lie in a line.
 fn parts(access: &MemoryAccess, line: u64) -> Vec<Touch> {
     let within = |touch: &Touch| {
-        let (start, end) = (line * LINE, (line + 1) * LINE);
-        let (first, last) = (touch.address.max(start), (touch.address + u64::from(touch.bytes)).min(end));
+        let (start, end) = (line * LINE, (line * LINE).saturating_add(LINE));
+        let (first, last) = (touch.address.max(start), touch.end().min(end));
         (first < last).then(|| Touch { lane: touch.lane, address: first, bytes: (last - first) as u32 })
     };
     access.touches.iter().filter_map(within).collect()

@@ -62,11 +62,11 @@ impl<'a> FunctionLowering<'_, 'a> {
         m.finish()?;
         let [index, list] = ops else { return invalid("brx.idx takes an index and a list of labels") };
         let index = self.src(index, Scalar::U32)?;
-        let names: Vec<&'a str> = match list {
+        let list = match list {
             Operand::Name(name) => self.targets(name)?,
             _ => return invalid("brx.idx takes the name of a list of labels"),
         };
-        let targets = names.into_iter().map(|name| self.label(name)).collect::<Lower<Vec<_>>>()?;
+        let op = Op::BrxIdx(Box::new(BrxIdx { index, list, targets: [].into(), join: cfg::NONE }));
         if self.guard.predicate().is_some() {
             // `@p brx` becomes `@!p bra past; brx`, so that a block's last instruction decides alone.
             let past = self.new_label();
@@ -74,11 +74,11 @@ impl<'a> FunctionLowering<'_, 'a> {
             self.guard = Guard(guard.0 ^ 1);
             self.emit(Op::Bra { target: past, join: cfg::NONE });
             self.guard = Guard::default();
-            self.emit(Op::BrxIdx(Box::new(BrxIdx { index, targets, join: cfg::NONE })));
+            self.emit(op);
             self.define_label(past);
             return Ok(());
         }
-        self.emit(Op::BrxIdx(Box::new(BrxIdx { index, targets, join: cfg::NONE })));
+        self.emit(op);
         Ok(())
     }
 
@@ -99,7 +99,7 @@ impl<'a> FunctionLowering<'_, 'a> {
             Some(Symbol::Function(index)) => match builtin(callee) {
                 Some(builtin) if !self.module.bodies.contains(callee) => builtin,
                 _ => {
-                    if !self.function.calls.contains(&index) {
+                    if self.called.insert(index) {
                         self.function.calls.push(index);
                     }
                     Callee::Function(index)

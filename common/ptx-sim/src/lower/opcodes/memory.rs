@@ -84,6 +84,9 @@ impl<'a> FunctionLowering<'_, 'a> {
         if matches!(ty, Scalar::Pred) {
             return unsupported("memory of predicates");
         }
+        if ty.size() * u32::from(count) > 32 {
+            return invalid("an access takes at most 32 bytes of each lane");
+        }
         if ty == Scalar::B128 {
             if count != 1 {
                 return unsupported("vectors of 128-bit registers");

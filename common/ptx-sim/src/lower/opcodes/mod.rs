@@ -89,9 +89,12 @@ mod tests {
         let source = format!(
             ".version 8.6\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 a) {{ {registers}\n{instruction}\n$L: ret; }}"
         );
-        let ast = crate::parse::parse(&source).unwrap_or_else(|error| panic!("{instruction}: {error:?}"));
-        let program =
-            crate::lower::lower(&ast, &source).unwrap_or_else(|error| panic!("{instruction}: {error:?}")).program;
+        let allowance = crate::limits::Allowance::new(Default::default());
+        let (ast, allowance) =
+            crate::parse::parse(&source, allowance).unwrap_or_else(|error| panic!("{instruction}: {error:?}"));
+        let program = crate::lower::lower(&ast, &source, allowance)
+            .unwrap_or_else(|error| panic!("{instruction}: {error:?}"))
+            .program;
         let line = |(_, place): &(_, &crate::ir::CodePlace)| place.ptx_line == 5;
         let mut lowered = program.code.iter().zip(&program.places).filter(line).map(|(inst, _)| &inst.op);
         let last = lowered.next_back().expect(instruction);

@@ -1,0 +1,370 @@
+//! Strangers' PTX: nothing that it says may crash the host, keep it busy, fill its memory or show its files.
+
+use std::time::{Duration, Instant};
+
+use ptx_sim::{
+    Arg, Device, DeviceConfig, Fault, FaultKind, LaunchConfig, LaunchError, LoadError, LoadLimits, Module, Observe,
+    TraceRequest, WatchPoint, WatchRequest, WatchSink, WatchThreads,
+};
+
+const HEAD: &str = ".version 8.0\n.target sm_80\n.address_size 64\n";
+
+fn module(text: &str) -> Module {
+    Module::from_ptx(&format!("{HEAD}{text}"), "attack.ptx").expect("it is PTX")
+}
+
+fn device(config: DeviceConfig) -> Device {
+    Device::new(DeviceConfig { workers: 2, total_memory: 1 << 28, ..config })
+}
+
+/// The fault of kernel `k`, whose parameters are all buffers of 64 KiB.
+fn fault(text: &str, device: &Device, config: LaunchConfig, observe: &Observe) -> Fault {
+    let loaded = device.load(&module(text)).expect("it fits");
+    let kernel = loaded.kernel("k").expect("it is known");
+    let args: Vec<Arg> =
+        kernel.info().params.iter().map(|_| device.alloc(1 << 16, "data").expect("there is room").into()).collect();
+    match kernel.observe(&config, &args, observe) {
+        Err(LaunchError::Fault(fault)) => *fault,
+        Ok(observation) => observation.findings.first().cloned().expect("a finding"),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn blocks(grid: u32, block: u32) -> LaunchConfig {
+    LaunchConfig { grid: [grid, 1, 1], block: [block, 1, 1], ..Default::default() }
+}
+
+/// The error of a text that cannot be read.
+fn refused(text: &str) -> String {
+    Module::from_ptx(&format!("{HEAD}{text}"), "attack.ptx").expect_err("it is refused").to_string()
+}
+
+const ENDLESS: &str = ".visible .entry k() {\n$L: bra $L;\n}";
+
+#[test]
+fn a_watched_nan_is_told_once() {
+    let told = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let lines = told.clone();
+    let watch = WatchRequest {
+        points: vec![WatchPoint::Register("%f1".into())],
+        block: [0; 3],
+        threads: WatchThreads::Warp(0),
+        sink: WatchSink::new(move |watched| {
+            lines.lock().unwrap().push(watched.effects.join(", "));
+            true
+        }),
+    };
+    let text = ".visible .entry k() {\n.reg .f32 %f<3>;\nmov.f32 %f1, 0f7FC00000;\ntrap;\n}";
+    let observe = Observe { watch: Some(watch), ..Default::default() };
+    fault(text, &device(Default::default()), blocks(1, 32), &observe);
+    assert_eq!(*told.lock().unwrap(), ["%f1 = NaN"]);
+}
+
+/// What is more work than an instruction counts for more.
+#[test]
+fn the_budget_bounds_work() {
+    let printf = "
+        .extern .func (.param .b32 r) vprintf (.param .b64 a, .param .b64 b);
+        .global .b8 format[14] = {37,57,57,57,57,57,57,57,57,57,100,10,0,0};
+        .visible .entry k() {
+            .reg .b64 %rd<3>;
+            .local .align 8 .b8 stack[8];
+            $L: mov.u64 %rd1, format;
+            mov.u64 %rd2, stack;
+            cvta.local.u64 %rd2, %rd2;
+            { .param .b64 a; .param .b64 b; .param .b32 r;
+              st.param.b64 [a], %rd1; st.param.b64 [b], %rd2;
+              call.uni (r), vprintf, (a, b); }
+            bra $L;
+        }";
+    let heap = "
+        .extern .func (.param .b64 r) malloc (.param .b64 a);
+        .extern .func free (.param .b64 a);
+        .visible .entry k() {
+            .reg .b64 %rd<3>;
+            $L: mov.u64 %rd1, 16;
+            { .param .b64 a; .param .b64 r; st.param.b64 [a], %rd1; call.uni (r), malloc, (a); ld.param.b64 %rd2, [r]; }
+            { .param .b64 a; st.param.b64 [a], %rd2; call.uni free, (a); }
+            bra $L;
+        }";
+    let copies = "
+        .visible .entry k(.param .u64 data) {
+            .reg .b64 %rd<3>; .reg .b32 %r<3>; .reg .pred %p<2>;
+            .shared .align 16 .b8 tile[16];
+            ld.param.u64 %rd1, [data]; mov.u32 %r1, tile; mov.u32 %r2, 0;
+            $L: cp.async.ca.shared.global [%r1], [%rd1], 4;
+            cp.async.commit_group;
+            add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, 2000;
+            @%p1 bra $L;
+            $M: cp.async.wait_group 100000;
+            bra $M;
+        }";
+    // Of 200,000 instructions as cheap as any, these would take far longer than this test may.
+    for (name, text) in [("printf", printf), ("heap", heap), ("copies", copies)] {
+        let begun = Instant::now();
+        let config = LaunchConfig { budget: Some(200_000), ..blocks(1, 32) };
+        let fault = fault(text, &device(Default::default()), config, &Observe::default());
+        assert_eq!(fault.kind, FaultKind::Budget, "{name}: {fault}");
+        assert!(begun.elapsed() < Duration::from_secs(5), "{name}: {:?}", begun.elapsed());
+    }
+}
+
+/// Blocks that end in their first turn are counted, and so are those that end with a finding.
+#[test]
+fn the_budget_counts_every_block() {
+    let config = LaunchConfig { budget: Some(5_000), ..blocks(1 << 20, 32) };
+    let short = fault(".visible .entry k() { ret; }", &device(Default::default()), config, &Observe::default());
+    assert_eq!(short.kind, FaultKind::Budget);
+    let deadlock = ".visible .entry k() { bar.sync 0, 64; ret; }";
+    let device = device(DeviceConfig { sanitize: true, ..Default::default() });
+    let loaded = device.load(&module(deadlock)).unwrap();
+    let observation = loaded.kernel("k").unwrap().observe(&config, &[], &Observe::default()).unwrap();
+    assert!(observation.findings.iter().any(|finding| finding.kind == FaultKind::Budget));
+}
+
+#[test]
+fn time_is_limited_however_a_launch_is_watched() {
+    let limit = Duration::from_millis(300);
+    let config = LaunchConfig { time_limit: Some(limit), ..blocks(4, 64) };
+    let nanosleep = ".visible .entry k() {\n$L: nanosleep.u32 1;\nbra $L;\n}";
+    let barriers = ".visible .entry k() {\n$L: bar.sync 0;\nbra $L;\n}";
+    for (text, sanitize, profile, trace) in [
+        (ENDLESS, false, false, false),
+        (ENDLESS, true, false, false),
+        (ENDLESS, false, true, true),
+        (nanosleep, false, false, false),
+        (barriers, true, true, true),
+    ] {
+        let observe = Observe { profile, trace: trace.then(TraceRequest::default), watch: None };
+        let device = device(DeviceConfig { sanitize, ..Default::default() });
+        let begun = Instant::now();
+        let fault = fault(text, &device, config, &observe);
+        assert_eq!(fault.kind, FaultKind::TimeLimit, "{fault}");
+        assert!(begun.elapsed() >= limit && begun.elapsed() < limit * 5, "{:?}", begun.elapsed());
+        assert!(fault.render(None, false).contains("stopped by the time limit after 0.3 s"));
+    }
+}
+
+/// 1,024 blocks of 1,024 threads, each with 512 KiB of local memory: as many begin as there is room for.
+#[test]
+fn begun_blocks_fit_the_memory_limit() {
+    let text = ".visible .entry k() {\n.local .b8 x[65536];\n.reg .b32 %r<2>;\nmov.u32 %r1, x;\n$L: bra $L;\n}";
+    let config = LaunchConfig { budget: Some(3_000_000), ..blocks(1024, 1024) };
+    let run = |memory| {
+        let device = device(DeviceConfig { memory_limit: Some(memory), ..Default::default() });
+        fault(text, &device, config, &Observe::default())
+    };
+    assert_eq!(run(160 << 20).kind, FaultKind::Budget);
+    let fault = run(32 << 20);
+    assert_eq!(fault.kind, FaultKind::MemoryLimit);
+    assert!(fault.message.starts_with("the memory limit of 32 MiB is reached: "), "{fault}");
+    assert!(fault.message.contains("for registers, local and shared memory of blocks"), "{fault}");
+}
+
+#[test]
+fn a_recursion_fits_the_memory_limit() {
+    let text = "
+        .func f() { .local .b8 y[4000]; .reg .b32 %r<2>; mov.u32 %r1, y; call f; ret; }
+        .visible .entry k() { call f; ret; }";
+    let device = device(DeviceConfig { memory_limit: Some(4 << 20), ..Default::default() });
+    let found = fault(text, &device, blocks(1, 32), &Observe::default());
+    assert_eq!(found.kind, FaultKind::MemoryLimit, "{found}");
+    // What a launch took is given back.
+    let found = fault(text, &device, blocks(1, 32), &Observe::default());
+    assert_eq!(found.kind, FaultKind::MemoryLimit, "{found}");
+    assert!(
+        fault(ENDLESS, &device, LaunchConfig { budget: Some(9), ..blocks(1, 32) }, &Observe::default()).kind
+            == FaultKind::Budget
+    );
+}
+
+/// What a sanitiser remembers of a buffer is many times as large.
+#[test]
+fn a_shadow_fits_the_memory_limit() {
+    let text = "
+        .visible .entry k(.param .u64 data) {
+            .reg .b64 %rd<3>; .reg .b32 %r<5>;
+            ld.param.u64 %rd1, [data];
+            mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mov.u32 %r3, %tid.x;
+            mad.lo.u32 %r1, %r1, %r2, %r3;
+            mul.wide.u32 %rd2, %r1, 1024;
+            add.u64 %rd1, %rd1, %rd2;
+            st.global.u32 [%rd1], %r1;
+            ret;
+        }";
+    let run = |memory| {
+        let device = device(DeviceConfig { memory_limit: Some(memory), sanitize: true, ..Default::default() });
+        let data = device.alloc(16 << 20, "data").unwrap();
+        let loaded = device.load(&module(text)).unwrap();
+        let config = blocks(512, 32);
+        loaded.kernel("k").unwrap().observe(&config, &[data.into()], &Observe::default()).unwrap().findings
+    };
+    let findings = run(40 << 20);
+    assert_eq!(findings[0].kind, FaultKind::MemoryLimit, "{}", findings[0]);
+    assert!(findings[0].message.contains("the sanitiser's record of accesses"), "{}", findings[0]);
+    assert_eq!(run(1 << 30), []);
+}
+
+#[test]
+fn buffers_and_modules_count() {
+    let device = device(DeviceConfig { memory_limit: Some(1 << 20), ..Default::default() });
+    let error = device.alloc(1 << 20, "data").unwrap_err();
+    assert!(error.to_string().contains("the memory limit of 1 MiB is reached: 1.0 MiB more for buffers"), "{error}");
+    let large = module(".global .b8 x[2000000];\n.visible .entry k() { ret; }");
+    let error = device.load(&large).unwrap_err().to_string();
+    assert!(error.contains("the memory limit of 1 MiB is reached"), "{error}");
+    // Nothing stays taken.
+    device.free(device.alloc(900 << 10, "data").unwrap()).unwrap();
+    device.alloc(900 << 10, "data").unwrap();
+}
+
+/// Loading is about linear in the text, and stops where it is told to.
+#[test]
+fn loading_is_limited() {
+    let registers: String = (0..20_000).map(|at| format!(".reg .b32 %x{at}_<2>;\n")).collect();
+    let uses: String = (0..20_000).map(|at| format!("mov.u32 %x{at}_1, 1;\n")).collect();
+    let families = format!(".visible .entry k() {{\n{registers}{uses}ret;\n}}");
+    let functions: String = (0..20_000).map(|at| format!(".func f{at}() {{ ret; }}\n")).collect();
+    let calls: String = (0..20_000).map(|at| format!("call f{at};\n")).collect();
+    let calls = format!("{functions}.visible .entry k() {{\n{calls}ret;\n}}");
+    let labels: Vec<String> = (0..20_000).map(|at| format!("$L{at}")).collect();
+    let branches = "brx.idx %r1, $T;\n".repeat(20_000);
+    let marks: String = labels.iter().map(|label| format!("{label}: ")).collect();
+    let targets = labels.join(", ");
+    let branches =
+        format!(".visible .entry k() {{\n.reg .b32 %r<2>;\n$T: .branchtargets {targets};\n{branches}{marks} ret;\n}}");
+    let unknown = "frob.f32 %f1, %f2;\n".repeat(10_000);
+    let kernels: String = (0..10_000).map(|at| format!(".entry k{at}() {{ call f; ret; }}\n")).collect();
+    let unknown = format!(".func f() {{\n{unknown}ret;\n}}\n{kernels}");
+    let zeros = "0,".repeat(100_000);
+    let names: String = (0..10_000).map(|at| format!(", v{at}")).collect();
+    let variables = format!(".global .b32 v[] = {{ {zeros} 0 }}{names};\n");
+    let ladder: String = (0..100_000).map(|at| format!("@%p1 bra $L{};\n$L{at}: ", (at * 7919) % 100_000)).collect();
+    let ladder = format!(".visible .entry k() {{\n.reg .pred %p<2>;\n{ladder} ret;\n}}");
+    for (name, text) in [
+        ("register families", families),
+        ("calls", calls),
+        ("branches", branches),
+        ("unknown instructions", unknown),
+        ("variables", variables),
+        ("branches over each other", ladder),
+    ] {
+        let text = format!("{HEAD}{text}");
+        let begun = Instant::now();
+        let within = LoadLimits { time: None, memory: Some(1 << 28) };
+        if let Err(error) = Module::from_ptx_within(&text, name, within) {
+            panic!("{name}: {error}");
+        }
+        assert!(begun.elapsed() < Duration::from_secs(10), "{name}: {:?}", begun.elapsed());
+        for (limits, kind) in [
+            (LoadLimits { memory: Some(1 << 20), time: None }, FaultKind::MemoryLimit),
+            (LoadLimits { memory: None, time: Some(Duration::from_micros(1)) }, FaultKind::TimeLimit),
+        ] {
+            match Module::from_ptx_within(&text, name, limits) {
+                Err(LoadError::Limit { kind: reached, .. }) => assert_eq!(reached, kind, "{name}"),
+                other => panic!("{name}: {:?}", other.map(|_| "loaded")),
+            }
+        }
+    }
+}
+
+/// A few values far apart take what they are, not what lies between them.
+#[test]
+fn initialisers_take_what_is_written() {
+    let within = LoadLimits { time: None, memory: Some(1 << 20) };
+    let empty = "{}, ".repeat(1000);
+    for text in [
+        format!(".global .b8 x[1001][1000000000] = {{ {empty} {{1}} }};"),
+        ".global .b8 x[1099511627776] = {1};".to_owned(),
+        ".global .v2 .b64 x[2][0][3] = {};".to_owned(),
+    ] {
+        Module::from_ptx_within(&format!("{HEAD}{text}"), "attack.ptx", within).expect("it is PTX");
+    }
+    for text in [
+        ".global .b8 x[0] = {1};",
+        ".global .b8 x[0][4294967296][4294967296] = {{{1}}, {{1}}};",
+        ".global .b64 x[2] = {1, 2, 3};",
+        ".global .b64 x[2][0] = {{1}, {2}};",
+    ] {
+        let message = refused(text);
+        assert!(message.contains("too many initialisers") || message.contains("too large"), "{text}: {message}");
+    }
+}
+
+#[test]
+fn nothing_nests_without_end() {
+    let deep = 200_000;
+    for (name, text) in [
+        ("casts", format!(".global .b64 x = {}1;", "(.s64)".repeat(deep))),
+        ("signs", format!(".global .b64 x = {}1;", "-".repeat(deep))),
+        ("choices", format!(".global .b64 x = {}1{};", "1?".repeat(deep), ":1".repeat(deep))),
+        ("sums", format!(".global .b64 x = {}1;", "1+(".repeat(deep))),
+        ("offsets", format!(".global .b64 y; .global .b64 x = y+{}1;", "(.s64)(".repeat(deep))),
+        ("braces", format!(".global .b64 x = {};", "{".repeat(deep))),
+        ("blocks", format!(".entry k() {}", "{".repeat(deep))),
+        ("operands", format!(".entry k() {{ mov.u32 {}", "{".repeat(deep))),
+    ] {
+        assert!(refused(&text).contains("nested too deeply"), "{name}");
+    }
+}
+
+#[test]
+fn vectors_of_more_than_32_bytes_are_refused() {
+    let text = |ty: &str| {
+        format!(
+            ".visible .entry k(.param .u64 a) {{\n.reg .b64 %rd<9>;\nld.param.u64 %rd1, [a];\n\
+             st.global.{ty} [%rd1], {{%rd1, %rd2, %rd3, %rd4, %rd5, %rd6, %rd7, %rd8}};\n}}"
+        )
+    };
+    assert!(refused(&text("v8.b64")).contains("at most 32 bytes"));
+}
+
+/// An address that is past a function's start is not that function's, nor another's.
+#[test]
+fn an_offset_to_a_function_is_no_function() {
+    for offset in ["f+8", "f+16", "f+-16", "g+65536"] {
+        let text = format!(
+            ".func f() {{ ret; }}\n.func g() {{ ret; }}\n.visible .entry k() {{\n.reg .b64 %rd<2>;\n\
+             mov.u64 %rd1, {offset};\n$P: .callprototype ()_ ();\ncall %rd1, $P;\nret;\n}}"
+        );
+        let found = fault(&text, &device(Default::default()), blocks(1, 1), &Observe::default());
+        assert_eq!(found.kind, FaultKind::InvalidCall, "{offset}: {found}");
+    }
+}
+
+#[test]
+fn parameters_are_not_written() {
+    for access in ["st.b32 [%rd2], %r1;", "atom.add.u32 %r1, [%rd2], 1;"] {
+        let text = format!(
+            ".visible .entry k(.param .u64 a) {{\n.reg .b64 %rd<3>; .reg .b32 %r<2>;\nmov.u32 %r1, 1;\n\
+             mov.u64 %rd1, a;\ncvta.param.u64 %rd2, %rd1;\n{access}\nret;\n}}"
+        );
+        let found = fault(&text, &device(Default::default()), blocks(1, 1), &Observe::default());
+        assert_eq!((found.kind, found.message.as_str()), (FaultKind::ReadOnly, "write to the kernel's parameters"));
+    }
+}
+
+/// Dynamic shared memory that an alignment moves has all of its bytes, and no more.
+#[test]
+fn aligned_dynamic_shared_memory_is_whole() {
+    let text = |offset: u32| {
+        format!(
+            ".extern .shared .align 1024 .b8 dynamic[];\n.visible .entry k() {{\n.shared .b8 fixed[4];\n.reg .b32 %r<3>;\n\
+             mov.u32 %r1, fixed;\nst.shared.b8 [%r1], 0;\nmov.u32 %r2, dynamic;\nst.shared.b32 [%r2+{offset}], 1;\ntrap;\n}}"
+        )
+    };
+    let config = LaunchConfig { shared_bytes: 2048, ..blocks(1, 1) };
+    for sanitize in [false, true] {
+        let run = |offset| {
+            let device = device(DeviceConfig { sanitize, ..Default::default() });
+            fault(&text(offset), &device, config, &Observe::default()).kind
+        };
+        assert_eq!(run(2044), FaultKind::Trap);
+        assert_eq!(run(2048), FaultKind::OutOfBounds);
+    }
+    // The room that the alignment takes counts.
+    let device = device(Default::default());
+    let loaded = device.load(&module(&text(0))).unwrap();
+    let config = LaunchConfig { shared_bytes: ptx_sim::MAX_SHARED - 4, ..blocks(1, 1) };
+    assert!(matches!(loaded.kernel("k").unwrap().launch(&config, &[]), Err(LaunchError::Config { .. })));
+}
