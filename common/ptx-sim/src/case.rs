@@ -53,6 +53,8 @@ struct Launch {
     #[serde(default)]
     shared: u32,
     #[serde(default)]
+    cooperative: bool,
+    #[serde(default)]
     args: Vec<String>,
 }
 
@@ -113,6 +115,7 @@ pub(crate) fn run(options: &CaseOptions) -> Result<ExitCode, Failure> {
             shared_bytes: launch.shared,
             budget: Some(options.budget),
             time_limit: None,
+            cooperative: launch.cooperative,
         };
         let kernel = session.kernel(launch.kernel.as_deref())?;
         let args = session.arguments(&arguments)?;

@@ -110,6 +110,9 @@ pub(crate) struct Launch {
     /// Bytes of dynamic shared memory per block
     #[arg(long, value_name = "BYTES", default_value_t = 0, allow_negative_numbers = true)]
     pub shared: u32,
+    /// Let blocks wait for each other, as grid.sync() does: all must fit the device at once
+    #[arg(long)]
+    pub cooperative: bool,
     /// Instructions that all warps together may execute before the kernel is stopped; a billion of plain ones are under a minute
     #[arg(long, value_name = "N", default_value_t = 1_000_000_000, allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]
     pub budget: u64,
@@ -352,13 +355,16 @@ impl From<Kind> for AccessKind {
 )]
 pub(crate) struct Check {
     /// The PTX file
-    #[arg(value_name = "FILE.ptx")]
-    pub file: PathBuf,
+    #[arg(value_name = "FILE.ptx", required_unless_present = "list")]
+    pub file: Option<PathBuf>,
     #[command(flatten)]
     pub limits: Limits,
     /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,
+    /// List what the simulator supports and what it refuses, as the tables of its README
+    #[arg(long, conflicts_with_all = ["file", "json"])]
+    pub list: bool,
 }
 
 fn architecture(text: &str) -> Result<String, String> {

@@ -11,6 +11,7 @@ use crate::ir::KernelInfo;
 use crate::limits::{Account, Ledger, Reached, Use};
 use crate::memory::{Allocation, DevicePtr, Memory, MemoryError, MemoryInfo, Origin, Role, plural};
 use crate::module::Module;
+use crate::occupancy::{Limits, Occupancy};
 use crate::profile::Profile;
 use crate::trace::{Trace, TraceRequest};
 use crate::watch::WatchRequest;
@@ -331,12 +332,15 @@ pub struct LaunchConfig {
     pub budget: Option<u64>,
     /// Wall-clock time it may take; then it ends with a fault of kind [`crate::FaultKind::TimeLimit`]. `None`: no limit.
     pub time_limit: Option<Duration>,
+    /// A cooperative launch (`cudaLaunchCooperativeKernel`): its blocks may wait for each other, as `grid.sync()` does, so
+    /// all of them have to fit the device at once.
+    pub cooperative: bool,
 }
 
 impl Default for LaunchConfig {
     /// One thread.
     fn default() -> Self {
-        Self { grid: [1; 3], block: [1; 3], shared_bytes: 0, budget: None, time_limit: None }
+        Self { grid: [1; 3], block: [1; 3], shared_bytes: 0, budget: None, time_limit: None, cooperative: false }
     }
 }
 
@@ -478,6 +482,37 @@ pub enum LaunchError {
     Findings(Vec<Fault>),
 }
 
+/// Multiprocessors whose room a cooperative launch may fill.
+const MULTIPROCESSORS: u64 = 132;
+
+/// What the driver gives a cooperative launch: a word of its size and the barrier of the grid, whose address is in
+/// `%envreg1` and `%envreg2`.
+struct Workspace<'d> {
+    device: &'d Inner,
+    base: u64,
+}
+
+impl<'d> Workspace<'d> {
+    const BYTES: u64 = 8;
+
+    fn new(kernel: &Kernel, device: &'d Inner) -> Result<Self, LaunchError> {
+        let allocated = device.memory.alloc(Self::BYTES, "the barrier of the grid", Role::Variable);
+        let allocation = allocated.map_err(|error| LaunchError::Config {
+            kernel: kernel.info().name.clone(),
+            message: format!("the barrier of a cooperative launch: {error}"),
+        })?;
+        allocation.write(0, &Self::BYTES.to_le_bytes());
+        Ok(Self { device, base: allocation.base })
+    }
+}
+
+impl Drop for Workspace<'_> {
+    fn drop(&mut self) {
+        // It is the start of a live allocation: nobody else knows of it.
+        let _ = self.device.memory.free(DevicePtr(self.base));
+    }
+}
+
 /// A kernel that can be launched.
 #[derive(Clone, Debug)]
 pub struct Kernel {
@@ -517,6 +552,7 @@ impl Kernel {
         let params = self.params(args)?;
         let module = &self.loaded.module;
         let device = &self.loaded.device;
+        let workspace = if config.cooperative { Some(Workspace::new(self, device)?) } else { None };
         let launch = exec::Launch {
             program: module.program(),
             kernel: &module.parts()[self.index],
@@ -527,6 +563,7 @@ impl Kernel {
             memory: device.memory.snapshot(),
             heap: exec::LaunchHeap::new(device.memory.heap()),
             globals: &self.loaded.globals,
+            workspace: workspace.as_ref().map_or(0, |workspace| workspace.base),
             source: module.source(),
             file: module.name(),
             budget: config.budget.unwrap_or(DEFAULT_BUDGET),
@@ -628,7 +665,21 @@ impl Kernel {
                 config.shared_bytes
             ));
         }
+        let blocks: u64 = config.grid.iter().map(|extent| u64::from(*extent)).product();
+        let resident = self.resident_blocks(threads, fixed + config.shared_bytes);
+        if config.cooperative && blocks > resident {
+            return fail(format!(
+                "a cooperative launch of {blocks} blocks, where {resident} of this shape fit the device at once"
+            ));
+        }
         Ok(())
+    }
+
+    /// How many blocks are on the device at once: those of an H100, as far as the simulator keeps them under way.
+    fn resident_blocks(&self, threads: u32, shared_bytes: u32) -> u64 {
+        let a_processor =
+            Limits::of("sm_90").map_or(1, |limits| Occupancy::of(&limits, threads, shared_bytes, None).blocks);
+        (u64::from(a_processor) * MULTIPROCESSORS).min(exec::MAX_BEGUN as u64)
     }
 
     /// The parameters as one block of memory.

@@ -87,6 +87,7 @@ pub mod ptxas;
 mod report;
 pub mod scalar;
 mod span;
+mod support;
 mod trace;
 mod watch;
 
@@ -103,6 +104,7 @@ pub use module::Module;
 pub use occupancy::{Limiter, Limits, Occupancy};
 pub use picture::{Pick, PictureError};
 pub use profile::{Counters, Issued, LineProfile, Profile};
+pub use support::{refused_forms, supported_mnemonics};
 pub use trace::{
     AccessKind, MemoryAccess, Release, Site, Space, Step, StepEvent, Touch, Trace, TraceRequest, Variable,
 };

@@ -206,6 +206,7 @@ fn launch(options: &Launch, sanitize: bool, bounds: Bounds, observe: &Observe) -
         shared_bytes: options.shared,
         budget: Some(options.budget),
         time_limit: bounds.time(),
+        cooperative: options.cooperative,
     };
     let result = kernel.observe(&config, &args, observe);
     Ok(Launched { session, kernel, result })
@@ -566,9 +567,14 @@ fn finding_json(finding: &Fault) -> Value {
 }
 
 fn check(options: &Check) -> Result<ExitCode, Failure> {
-    let module = load(&options.file, Bounds::new(&options.limits))?;
-    let kernels: Vec<&KernelInfo> = module.kernels().collect();
     let mut out = io::BufWriter::new(io::stdout().lock());
+    let Some(file) = &options.file else {
+        write_support(&mut out)?;
+        out.flush()?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let module = load(file, Bounds::new(&options.limits))?;
+    let kernels: Vec<&KernelInfo> = module.kernels().collect();
     if options.json {
         let kernels: Vec<Value> = kernels.iter().map(|kernel| kernel_json(kernel)).collect();
         writeln!(out, "{}", json!({ "kernels": kernels }))?;
@@ -581,6 +587,27 @@ fn check(options: &Check) -> Result<ExitCode, Failure> {
     out.flush()?;
     let known = kernels.iter().all(|kernel| kernel.unsupported.is_empty());
     Ok(if known { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// What runs and what does not, in Markdown.
+fn write_support(out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "Instructions that run, in their forms up to compute capability 9.0 but for those below:\n")?;
+    let mut line = String::new();
+    for name in ptx_sim::supported_mnemonics() {
+        if line.len() + name.len() + 3 > 120 {
+            writeln!(out, "{}", line.trim_end())?;
+            line.clear();
+        }
+        line += &format!("`{name}` ");
+    }
+    writeln!(out, "{}\n", line.trim_end())?;
+    writeln!(out, "| refused | reason |\n| --- | --- |")?;
+    for item in ptx_sim::refused_forms() {
+        let form = item.text.trim_start_matches('.').split_whitespace().next().unwrap_or_default();
+        let dot = if item.text.starts_with('.') { "." } else { "" };
+        writeln!(out, "| `{dot}{}` | {} |", form.trim_end_matches(';'), item.reason)?;
+    }
+    Ok(())
 }
 
 fn write_kernel(out: &mut impl Write, kernel: &KernelInfo) -> io::Result<()> {

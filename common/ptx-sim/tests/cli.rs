@@ -255,6 +255,18 @@ fn a_refusal_is_json_too() {
     assert_eq!(result["kernels"][6]["unsupported_forms"][1]["count"], json!(2));
 }
 
+/// The README's tables are what `check --list` prints.
+#[test]
+fn the_readme_says_what_is_supported() {
+    let (code, listed, _) = ptx_sim("check --list");
+    assert_eq!(code, 0);
+    let readme = include_str!("../README.md").replace("\r\n", "\n");
+    let (_, after) = readme.split_once("<!-- ptx-sim check --list -->\n").expect("the mark of the list");
+    let (shown, _) = after.split_once("<!-- end -->").expect("its end");
+    assert_eq!(shown, listed, "replace what stands between the marks by what `ptx-sim check --list` prints");
+    assert!(listed.contains("`mbarrier`") && listed.contains("| `wgmma.fence.sync.aligned` | the instruction wgmma |"));
+}
+
 #[test]
 fn help_is_enough_to_use_it() {
     for args in ["--help", "run --help", "case --help", "check --help", "--version"] {

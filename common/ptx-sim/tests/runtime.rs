@@ -291,3 +291,61 @@ fn an_asynchronous_copy_reads_only_what_its_source_has() {
     let error = kernel.launch(&config, &[short.into(), output.into()]).unwrap_err().to_string();
     assert!(error.contains("out-of-bounds read of 8 bytes"), "{error}");
 }
+
+const COOPERATIVE: &str = include_str!("kernels/cooperative.ptx");
+
+/// What a kernel of `cooperative.cu` leaves in its last buffer.
+fn cooperative(kernel: &str, config: &LaunchConfig, buffers: &[&[u32]], values: &[u32], sanitize: bool) -> Vec<u32> {
+    let device = Device::new(DeviceConfig { sanitize, ..Default::default() });
+    let module = device.load(&Module::from_ptx(COOPERATIVE, "cooperative.ptx").unwrap()).unwrap();
+    let mut args = Vec::new();
+    let mut last = None;
+    for words in buffers {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let pointer = device.alloc(bytes.len() as u64, "words").unwrap();
+        device.write(pointer, &bytes).unwrap();
+        args.push(Arg::from(pointer));
+        last = Some((pointer, bytes.len()));
+    }
+    args.extend(values.iter().map(|value| Arg::from(*value)));
+    module.kernel(kernel).unwrap().launch(config, &args).unwrap_or_else(|error| panic!("{kernel}: {error}"));
+    let (pointer, length) = last.unwrap();
+    let mut bytes = vec![0; length];
+    device.read(pointer, &mut bytes).unwrap();
+    bytes.chunks(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect()
+}
+
+/// `grid.sync()`, tiles of two warps and `cuda::barrier`, as CUDA's headers write them.
+#[test]
+fn barriers_of_cuda_headers_hold() {
+    for sanitize in [false, true] {
+        let (blocks, threads, rounds) = (12, 64, 3);
+        let start: Vec<u32> = (0..blocks * threads).map(|at| at * at % 101).collect();
+        let mut expected = start.clone();
+        for _ in 0..rounds {
+            let before = expected.clone();
+            for (at, value) in expected.iter_mut().enumerate() {
+                *value += before[(at + threads as usize) % before.len()];
+            }
+        }
+        let config = LaunchConfig { cooperative: true, ..shape(blocks, threads) };
+        assert_eq!(cooperative("grid_rounds", &config, &[&start], &[rounds], sanitize), expected);
+
+        let tiles: Vec<u32> = (0..128).map(|at| (at / 64 * 64 + (at + 40) % 64) * 3 + at / 64 * 1000).collect();
+        assert_eq!(cooperative("wide_tiles", &shape(1, 128), &[&[0; 128]], &[], sanitize), tiles);
+
+        let input: Vec<u32> = (0..64 * 5).map(|at| at * 7 % 1000).collect();
+        let sums: Vec<u32> = (0..64).map(|at| (0..5).map(|k| input[k * 64 + (at + 33) % 64]).sum()).collect();
+        assert_eq!(cooperative("staged_sum", &shape(1, 64), &[&input, &[0; 64]], &[5], sanitize), sums);
+    }
+}
+
+#[test]
+fn a_cooperative_launch_has_to_fit() {
+    let device = Device::new(Default::default());
+    let module = device.load(&Module::from_ptx(COOPERATIVE, "cooperative.ptx").unwrap()).unwrap();
+    let kernel = module.kernel("grid_rounds").unwrap();
+    let config = LaunchConfig { cooperative: true, ..shape(500, 1024) };
+    let error = kernel.launch(&config, &[Arg::from(0u64), Arg::from(0u32)]).unwrap_err().to_string();
+    assert!(error.contains("500 blocks, where 264 of this shape fit the device at once"), "{error}");
+}

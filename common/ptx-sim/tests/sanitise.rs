@@ -212,3 +212,62 @@ fn what_was_never_freed_leaks() {
     assert_eq!(leaks.iter().map(|leak| (leak.pointer, leak.bytes)).collect::<Vec<_>>(), [(kept, 12)]);
     assert!(leaks[0].to_string().contains("`kept` (12 bytes"));
 }
+
+/// An mbarrier orders what threads did before they arrived with what others do after they waited, and nothing else.
+#[test]
+fn an_mbarrier_orders_arrivals_and_waits() {
+    let kernel = |wait: &str, arrive: &str| {
+        format!(
+            r"
+            .version 7.8
+            .target sm_80
+            .address_size 64
+            .visible .entry k(.param .u64 out)
+            {{
+                .reg .u32 i, s, t;  .reg .u64 p;  .reg .b64 state;  .reg .pred first, done;
+                .shared .align 8 .b64 bar;
+                .shared .align 4 .b32 tile[64];
+                mov.u32 i, %tid.x;
+                setp.eq.u32 first, i, 0;
+                @first mbarrier.init.shared.b64 [bar], 64;
+                bar.sync 0;
+                mov.u32 s, tile;  mad.lo.u32 t, i, 4, s;
+                st.shared.u32 [t], i;
+                {arrive}
+                again:
+                {wait}
+                @!done bra again;
+                add.u32 t, i, 33;  and.b32 t, t, 63;  mad.lo.u32 t, t, 4, s;
+                ld.shared.u32 t, [t];
+                ld.param.u64 p, [out];  mad.wide.u32 p, i, 4, p;  st.global.u32 [p], t;
+                ret;
+            }}"
+        )
+    };
+    let found = |wait: &str, arrive: &str| {
+        let device = Device::new(DeviceConfig { sanitize: true, ..Default::default() });
+        let module = Module::from_ptx(&kernel(wait, arrive), "k.ptx").expect("it is valid PTX");
+        let kernel = device.load(&module).expect("it fits").kernel("k").expect("its instructions are known");
+        let out = device.alloc(256, "out").expect("it fits");
+        let config = LaunchConfig { block: [64, 1, 1], ..Default::default() };
+        match kernel.launch(&config, &[Arg::from(out)]) {
+            Ok(_) => Vec::new(),
+            Err(LaunchError::Findings(findings)) => findings.iter().map(|finding| finding.kind).collect(),
+            Err(error) => panic!("{error}"),
+        }
+    };
+    let wait = "mbarrier.test_wait.shared.b64 done, [bar], state;";
+    let arrive = "mbarrier.arrive.shared.b64 state, [bar];";
+    assert_eq!(found(wait, arrive), []);
+    // Who only arrives knows nothing of the others.
+    assert!(found("setp.eq.u32 done, i, i;", arrive).contains(&FaultKind::SharedRace));
+    // One arrival too many, and none where there is no object.
+    let twice = format!("{arrive} {arrive}");
+    assert!(
+        found("setp.eq.u32 done, i, i;", &twice.replace(arrive, "mbarrier.arrive.noComplete.shared.b64 _, [bar], 60;"))
+            .contains(&FaultKind::InvalidBarrier)
+    );
+    assert!(
+        found("setp.eq.u32 done, i, i;", "mbarrier.arrive.shared.b64 _, [tile];").contains(&FaultKind::InvalidBarrier)
+    );
+}

@@ -321,6 +321,7 @@ impl Backend for Queue {
             shared_bytes: config.shared_mem_bytes,
             budget: self.device.0.budget,
             time_limit: None,
+            cooperative: false,
         };
         let mut given: Vec<ptx_sim::Arg> = Vec::with_capacity(args.slots.len());
         for slot in &mut args.slots {

@@ -145,6 +145,7 @@ pub(super) fn special<M: Monitor>(
         Special::GlobalTimerHi => nanoseconds() >> 32,
         Special::DynamicSharedSize => u64::from(launch.dynamic_shared),
         Special::TotalSharedSize => u64::from(launch.shared_bytes()),
+        Special::Workspace(upper) => launch.workspace >> if upper { 32 } else { 0 } & 0xffff_ffff,
         Special::ExplicitCluster => u64::from(launch.kernel.explicit_cluster),
         Special::Fixed(value) => u64::from(value),
     };

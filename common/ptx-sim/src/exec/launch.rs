@@ -33,6 +33,8 @@ pub(crate) struct Launch<'a> {
     pub heap: LaunchHeap<'a>,
     /// Addresses of the module's variables.
     pub globals: &'a [u64],
+    /// Address of the grid's barrier; 0 of a launch that is not cooperative.
+    pub workspace: u64,
     /// The PTX text and the name of its file, for faults.
     pub source: &'a str,
     pub file: &'a str,

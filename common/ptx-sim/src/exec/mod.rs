@@ -59,5 +59,5 @@ mod watch;
 
 pub(crate) use launch::{Counts, Launch, LaunchHeap};
 pub(crate) use monitor::Plain;
-pub(crate) use schedule::run;
+pub(crate) use schedule::{MAX_BEGUN, run};
 pub(crate) use watch::Watch;

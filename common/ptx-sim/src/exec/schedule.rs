@@ -18,7 +18,7 @@ use crate::limits::{Reached, Use};
 const BLOCK_QUANTUM: u32 = 64;
 
 /// Blocks that may have begun and not ended; hardware has a limit too. More would cost memory without end.
-pub(super) const MAX_BEGUN: usize = 1024;
+pub(crate) const MAX_BEGUN: usize = 1024;
 
 /// Host memory that they may take together, unless the fewest that are useful take more.
 const MAX_BEGUN_BYTES: u64 = 1 << 30;

@@ -6,6 +6,7 @@ use super::clock::SharedClock;
 use super::handover::{Acquired, Handover};
 use super::launch::Launch;
 use super::lines::{LINE, Line, Run, WORDS};
+use crate::ir::RESERVED_NAME;
 
 /// Bytes of a cell where no smaller access has been seen.
 const CELL: u32 = 4;
@@ -265,6 +266,13 @@ impl BlockShadow {
         }
         self.written.clear();
         self.written.resize((bytes as usize).div_ceil(64), 0);
+        // What the system keeps for itself it has cleared.
+        for variable in launch.kernel.static_variables.iter().filter(|variable| variable.name == RESERVED_NAME) {
+            let start = launch.shared_offset(variable.offset);
+            for at in start..start + variable.bytes {
+                self.written[(at / 64) as usize] |= 1 << (at % 64);
+            }
+        }
         self.warps.clear();
         self.warps.resize_with(self.threads.div_ceil(32) as usize, WarpShadow::default);
         self.acquired = None;

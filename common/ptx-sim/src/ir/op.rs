@@ -83,6 +83,8 @@ pub(crate) enum Special {
     GlobalTimerHi,
     DynamicSharedSize,
     TotalSharedSize,
+    /// Half of the address of a cooperative launch's barrier: the upper one.
+    Workspace(bool),
     /// Whether the kernel is launched with clusters, be they of one block.
     ExplicitCluster,
     /// A constant: `%envreg<n>`, cluster registers of a launch without clusters, …

@@ -15,6 +15,8 @@ pub(crate) const MAX_ROWS: usize = 1 << 16;
 pub(crate) const MAX_LOCAL: u64 = 512 << 10;
 /// Numbered barriers of a block.
 pub(crate) const NUMBERED_BARRIERS: u32 = 16;
+/// The variable that stands for the part of shared memory that the system reserves.
+pub(crate) const RESERVED_NAME: &str = "reserved shared memory";
 /// Arrivals that an mbarrier may count (PTX ISA, "Contents of the mbarrier object"): all ones, as a mask.
 pub(crate) const MBARRIER_COUNTS: u32 = (1 << 20) - 1;
 /// The barrier of the block's cluster, after the numbered ones.

@@ -27,7 +27,7 @@ use crate::limits::Allowance;
 use crate::span::{Lines, Span};
 use function::FunctionLowering;
 use module::Module;
-pub(crate) use opcodes::knows;
+pub(crate) use opcodes::{MNEMONICS, knows};
 
 /// A module, lowered.
 pub(crate) struct Lowered {

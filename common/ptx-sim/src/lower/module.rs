@@ -111,11 +111,10 @@ impl<'a> Module<'a> {
 
     /// The variable that stands for the reserved part of shared memory.
     pub(super) fn reserved_shared(&mut self) -> u32 {
-        const NAME: &str = "reserved shared memory";
-        let known = self.shared.iter().position(|variable| variable.name == NAME);
+        let known = self.shared.iter().position(|variable| variable.name == RESERVED_NAME);
         let index = known.unwrap_or_else(|| {
             let bytes = RESERVED_SHARED.into();
-            let name = NAME.to_owned();
+            let name = RESERVED_NAME.to_owned();
             self.shared.push(SharedVariable { name, bytes, align: 16, dynamic: false });
             self.shared.len() - 1
         });

@@ -422,6 +422,9 @@ pub(super) fn special(name: &str) -> Option<Special> {
         "%is_explicit_cluster" => Special::ExplicitCluster,
         "%cluster_ctarank" | "%current_graph_exec" => Special::Fixed(0),
         "%cluster_nctarank" => Special::Fixed(1),
+        // where the driver leaves the address of a cooperative launch's barrier
+        "%envreg1" => Special::Workspace(true),
+        "%envreg2" => Special::Workspace(false),
         _ if base.strip_prefix("%envreg").is_some_and(|number| number.parse::<u8>().is_ok()) => Special::Fixed(0),
         _ => return None,
     })

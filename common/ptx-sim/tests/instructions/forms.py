@@ -489,3 +489,19 @@ def write():
     redux()
     mbarriers()
     clusters()
+    tensor_probes()
+
+
+def tensor_probes():
+    """What is known of how tensor cores read and add, as far as the answer does not depend on an order."""
+    f = File('mma_tf32_low_bits', 'tf32 operands lose the 13 bits below their significand: they are cut off, not rounded.', sm=80)
+    low = [0, 0x1000, 0x1fff, 0x0fff, 0x1001, 1, 0x1800, 0x1555]
+    one = 0x3f800000
+    head = ['//! kernel: m16n8k8', '//! arg: in:b32:' + ','.join(hex(one + (low[lane % 8] if k == 0 else low[(lane + 3) % 8])) for lane in range(32) for k in range(4)),
+            '//! arg: in:b32:' + ','.join(hex(one + low[(lane * 5 + k) % 8]) for lane in range(32) for k in range(2)), '//! arg: out:f32:128', '//! expect: f32:' + ','.join(['8'] * 128)]
+    body = ['.reg .u32 i;  .reg .u64 p;  .reg .b32 a0, a1, a2, a3, b0, b1;  .reg .f32 c, d0, d1, d2, d3;', 'mov.u32 i, %tid.x;', 'mov.f32 c, 0f00000000;',
+            'ld.param.u64 p, [pa];  mad.wide.u32 p, i, 16, p;  ld.global.v4.b32 {a0, a1, a2, a3}, [p];', 'ld.param.u64 p, [pb];  mad.wide.u32 p, i, 8, p;  ld.global.v2.b32 {b0, b1}, [p];',
+            'mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {d0, d1, d2, d3}, {a0, a1, a2, a3}, {b0, b1}, {c, c, c, c};',
+            'ld.param.u64 p, [pd];  mad.wide.u32 p, i, 16, p;  st.global.v4.f32 [p], {d0, d1, d2, d3};', 'ret;']
+    f.raw('\n'.join([*head, '.visible .entry m16n8k8(.param .u64 pa, .param .u64 pb, .param .u64 pd)', '{', *('    ' + line for line in body), '}']))
+    f.write()

@@ -11,7 +11,15 @@ import sys
 
 OPTIONS = ["--generate-line-info"]
 # What a file's instructions need; compute_75 is enough for the others.
-ARCHITECTURES = {"profile.cu": "compute_80", "idioms.cu": "compute_90"}
+ARCHITECTURES = {"profile.cu": "compute_80", "idioms.cu": "compute_90", "cooperative.cu": "compute_80"}
+
+
+def include_paths():
+    """CUDA's own headers and those of libcu++, if their packages are there: cooperative.cu needs them."""
+    import nvidia.cu13
+
+    include = pathlib.Path(list(nvidia.cu13.__path__)[0]) / "include"
+    return [f"--include-path={path}" for path in (include, include / "cccl") if path.is_dir()]
 
 
 def open_nvrtc():
@@ -33,7 +41,7 @@ def text_of(nvrtc, what, program):
 def compile_file(nvrtc, path):
     program = ctypes.c_void_p()
     nvrtc.nvrtcCreateProgram(ctypes.byref(program), path.read_bytes(), path.name.encode(), 0, None, None)
-    texts = [*OPTIONS, "--gpu-architecture=" + ARCHITECTURES.get(path.name, "compute_75")]
+    texts = [*OPTIONS, *include_paths(), "--gpu-architecture=" + ARCHITECTURES.get(path.name, "compute_75")]
     options = (ctypes.c_char_p * len(texts))(*[text.encode() for text in texts])
     if nvrtc.nvrtcCompileProgram(program, len(texts), options):
         sys.exit(text_of(nvrtc, "ProgramLog", program))

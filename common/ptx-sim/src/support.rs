@@ -1,0 +1,78 @@
+//! What the simulator supports, instruction by instruction, as its own front end says it.
+
+use crate::error::Unsupported;
+use crate::lower::MNEMONICS;
+use crate::module::Module;
+
+/// Forms that are refused: one of each kind, as a kernel would write it.
+const REFUSED: &[&str] = &[
+    ".reqnctapercluster 2, 1, 1",
+    ".maxclusterrank 8",
+    "barrier.cluster.arrive;",
+    "mapa.shared::cluster.u32 %r1, %r2, %r3;",
+    "ld.shared::cluster.u32 %r1, [%r2];",
+    "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r1];",
+    "mbarrier.arrive.expect_tx.shared.b64 %rd1, [%r1], 32;",
+    "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r1], 32;",
+    "mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%r1], 32;",
+    "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1], 16, [%r2];",
+    "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r1], [%rd1, {%r2, %r3}], [%r4];",
+    "cp.async.bulk.wait_group.read 0;",
+    "st.async.shared::cta.mbarrier::complete_tx::bytes.u32 [%r1], %r2, [%r3];",
+    "wgmma.fence.sync.aligned;",
+    "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f1, %f2, %f3, %f4}, %rd1, %rd2, 1, 1, 1, 0, 0;",
+    "multimem.ld_reduce.relaxed.sys.global.add.f32 %f1, [%rd1];",
+    "mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1, %f2, %f3, %f4}, {%r1, %r2}, {%r3, %r4}, {%f1, %f2, %f3, %f4}, %r5, 0;",
+    "ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8 {%r1, %r2}, [%r5];",
+    "tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f5, %f6}];",
+    "tld4.r.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f5, %f6}];",
+    "txq.width.b32 %r1, [%rd1];",
+    "suld.b.2d.b32.trap %r1, [%rd1, {%r2, %r3}];",
+    "sust.b.2d.b32.zero [%rd1, {%r2, %r3}], %r4;",
+    "sured.b.add.2d.u32.trap [%rd1, {%r2, %r3}], %r4;",
+    "suq.width.b32 %r1, [%rd1];",
+    "istypep.texref %p1, %rd1;",
+    "alloca.u64 %rd1, %rd2, 16;",
+    "stacksave.u64 %rd1;",
+    "shfl.down.b32 %r1, %r2, 1, 31;",
+    "vote.ballot.b32 %r1, %p1;",
+    "add.rn.f32.f16 %f1, %h1, %f2;",
+    "tcgen05.fence::before_thread_sync;",
+];
+
+/// The mnemonics that run, in one form or another.
+#[must_use]
+pub fn supported_mnemonics() -> &'static [&'static str] {
+    MNEMONICS
+}
+
+/// Forms of PTX that are refused, with the reason that a kernel would be given.
+#[must_use]
+pub fn refused_forms() -> Vec<Unsupported> {
+    REFUSED.iter().filter_map(|form| refusal(form)).collect()
+}
+
+/// Why a kernel with that instruction or directive is refused; `None` if it is not.
+fn refusal(form: &str) -> Option<Unsupported> {
+    let (directive, instruction) = if form.starts_with('.') { (form, "") } else { ("", form) };
+    let registers = ".reg .pred %p<3>; .reg .b16 %h<3>; .reg .b32 %r<9>; .reg .f32 %f<9>; .reg .b64 %rd<5>;";
+    let source = format!(
+        ".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry k() {directive}\n{{ {registers}\n{instruction}\nret; }}"
+    );
+    let module = Module::from_ptx(&source, "support.ptx").ok()?;
+    module.kernels().next()?.unsupported.first().cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_in_the_list_is_refused() {
+        for form in REFUSED {
+            assert!(refusal(form).is_some(), "{form} runs, or is no PTX");
+        }
+        assert_eq!(refusal("add.u32 %r1, %r2, %r3;"), None);
+        assert!(MNEMONICS.is_sorted());
+    }
+}
