@@ -1,11 +1,18 @@
 //! Step 10: 16 bytes per load where neighbours lie side by side.
 //!
-//! Hypothesis: for a step of 16 taps a thread of step 9 fetches 8 weights, 8 entries of the table and 8 values of the input, one
-//! per load. The taps of an output channel are neighbours in memory, and so are the entries: 2 loads of weights and 4 of the
-//! table do for 16. Change: a thread fetches four neighbouring weights and two neighbouring entries at a time. Rows of weights
-//! begin at multiples of 16 bytes only if the number of taps is a multiple of 4; others go one by one. Measured: instructions
-//! and time, in the `conv` table of `cargo run -p phase5-bench`; loads of global memory, in the `conv-loads` table of
-//! `cargo run -p phase2-conv-bn -- conv`.
+//! Hypothesis: for a step of 16 taps a thread of step 9 fetches 8 weights, 8 entries of the table and 8 values of the input,
+//! one per load. The taps of an output channel are neighbours in memory, and so are the entries: 2 loads of weights and 4 of
+//! the table do for 16. Change: a thread fetches four neighbouring weights and two neighbouring entries at a time. Rows of
+//! weights begin at multiples of 16 bytes only if the number of taps is a multiple of 4; others go one by one.
+//!
+//! Measured on an H200, 64 → 64 channels, 3×3, 56 × 56 pixels, 32 images: <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=vectors" : "ms"] -->?<!-- /figure --> ms,
+//! or <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=vectors" : "tflops"] -->?<!-- /figure --> TFLOP/s,
+//! which is <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=cut taps" : "ms"] / phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=vectors" : "ms"] as speed -->?<!-- /figure --> of the step before.
+//! And 512 → 512 channels, 3×3, 7 × 7 pixels, one image: <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=vectors" : "ms"] -->?<!-- /figure --> ms,
+//! or <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=vectors" : "tflops"] -->?<!-- /figure --> TFLOP/s,
+//! which is <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=cut taps" : "ms"] / phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=vectors" : "ms"] as speed -->?<!-- /figure --> of the step before.
+//! Loads of global memory: the `conv-loads` table of `cargo run -p phase2-conv-bn -- conv`. The `conv` table of `cargo run -p
+//! phase5-bench` has the other shapes.
 
 use common::prelude::*;
 

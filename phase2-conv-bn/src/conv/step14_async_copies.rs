@@ -1,9 +1,17 @@
 //! Step 14: values go straight to shared memory. Compute capability 8.0 and up, for `cp.async`.
 //!
 //! Hypothesis: in step 13 a thread holds 24 values of the next step in registers while it multiplies, and then stores them;
-//! `cp.async` needs neither the registers nor the stores. The price: a copy that transposes moves 4 bytes, so that weights are 8
-//! copies in place of 2 loads. Change: copies in place of loads and stores, still two stages. Measured: instructions (the
-//! `conv-3x3` table of `cargo run -p phase2-conv-bn -- conv`) and time, in the `conv` table of `cargo run -p phase5-bench`.
+//! `cp.async` needs neither the registers nor the stores. The price: a copy that transposes moves 4 bytes, so that weights are
+//! 8 copies in place of 2 loads. Change: copies in place of loads and stores, still two stages.
+//!
+//! Measured on an H200, 64 → 64 channels, 3×3, 56 × 56 pixels, 32 images: <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=async copies" : "ms"] -->?<!-- /figure --> ms,
+//! or <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=async copies" : "tflops"] -->?<!-- /figure --> TFLOP/s,
+//! which is <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=wide tile" : "ms"] / phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=async copies" : "ms"] as speed -->?<!-- /figure --> of the step before.
+//! And 512 → 512 channels, 3×3, 7 × 7 pixels, one image: <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=async copies" : "ms"] -->?<!-- /figure --> ms,
+//! or <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=async copies" : "tflops"] -->?<!-- /figure --> TFLOP/s,
+//! which is <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=wide tile" : "ms"] / phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=async copies" : "ms"] as speed -->?<!-- /figure --> of the step before.
+//! Instructions: the `conv-3x3` table of `cargo run -p phase2-conv-bn -- conv`. The `conv` table of `cargo run -p phase5-bench`
+//! has the other shapes.
 
 use common::prelude::*;
 

@@ -2,8 +2,15 @@
 //!
 //! Hypothesis: in step 14 a copy has the multiply-adds of one step to arrive in, and a multiprocessor that has one block has
 //! nothing else to do while it waits; with three stages a copy has twice that time. Change: three stages, a group of copies for
-//! each, and one barrier per step. Measured: time, for single images above all, in the `conv` table of
-//! `cargo run -p phase5-bench`; the counts hardly change.
+//! each, and one barrier per step.
+//!
+//! Measured on an H200, 64 → 64 channels, 3×3, 56 × 56 pixels, 32 images: <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=three stages" : "ms"] -->?<!-- /figure --> ms,
+//! or <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=three stages" : "tflops"] -->?<!-- /figure --> TFLOP/s,
+//! which is <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=async copies" : "ms"] / phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=three stages" : "ms"] as speed -->?<!-- /figure --> of the step before.
+//! And 512 → 512 channels, 3×3, 7 × 7 pixels, one image: <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=three stages" : "ms"] -->?<!-- /figure --> ms,
+//! or <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=three stages" : "tflops"] -->?<!-- /figure --> TFLOP/s,
+//! which is <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=async copies" : "ms"] / phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=three stages" : "ms"] as speed -->?<!-- /figure --> of the step before.
+//! The counts hardly change. The `conv` table of `cargo run -p phase5-bench` has the other shapes.
 
 use common::prelude::*;
 
