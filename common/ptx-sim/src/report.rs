@@ -55,17 +55,17 @@ fn cuda_source(path: &Path, folders: &[PathBuf]) -> Option<String> {
 }
 
 /// The text of a CUDA source file, `path` as the PTX file `ptx` names it: where it says, if that is in the PTX's own folder
-/// or in one of `roots`, or else a file of that name beside the PTX or in one of `roots` itself.
+/// or in one of `roots`, or else a file of that name beside the PTX or in one of `roots` itself. The own folder of
+/// `kernels/ptx/add.ptx` is `kernels`: compiled files in a folder `ptx` have their sources above it.
 pub(crate) fn source_near(path: &str, ptx: &str, roots: &[PathBuf]) -> Option<String> {
     let (path, ptx) = (Path::new(path), Path::new(ptx));
     // A name that is no file's has no folder.
-    let own =
-        ptx.is_file().then(|| ptx.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")));
-    let folders: Vec<PathBuf> = own
-        .into_iter()
-        .chain(roots.iter().map(PathBuf::as_path))
-        .filter_map(|folder| folder.canonicalize().ok())
-        .collect();
+    let own = ptx.parent().filter(|_| ptx.is_file()).and_then(|folder| {
+        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder }.canonicalize().ok()?;
+        if folder.ends_with("ptx") { folder.parent().map(Path::to_path_buf) } else { Some(folder) }
+    });
+    let roots = roots.iter().filter_map(|folder| folder.canonicalize().ok());
+    let folders: Vec<PathBuf> = own.into_iter().chain(roots).collect();
     cuda_source(path, &folders).or_else(|| {
         let name = path.file_name()?;
         folders.iter().find_map(|folder| cuda_source(&folder.join(name), &folders))

@@ -218,7 +218,7 @@ fn without_the_source_the_instruction_is_shown() {
 fn only_source_files_are_read_for_a_diagnostic() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
-    for name in ["own", "own/inner", "elsewhere"] {
+    for name in ["own", "own/inner", "own/ptx", "elsewhere"] {
         std::fs::create_dir(at(name)).unwrap();
     }
     for name in
@@ -230,16 +230,17 @@ fn only_source_files_are_read_for_a_diagnostic() {
     for (to, link) in [("elsewhere/other.cu", "own/link.cu"), ("own/secret.txt", "own/text.cu")] {
         std::os::unix::fs::symlink(at(to), at(link)).unwrap();
     }
-    let shown = |name: &str, roots: &[std::path::PathBuf]| {
+    let shown_by = |ptx_file: &str, name: &str, roots: &[std::path::PathBuf]| {
         let ptx = format!(
             ".version 8.0\n.target sm_80\n.address_size 64\n.file 1 \"{}\"\n.visible .entry k() {{\n.loc 1 2 0\ntrap;\n}}\n",
             at(name).display().to_string().replace('\\', "/"),
         );
-        let path = at("own/k.ptx");
+        let path = at(ptx_file);
         std::fs::write(&path, &ptx).unwrap();
         let fault = launch(&device(), &ptx, &path.display().to_string(), "k", block(1), vec![]);
         fault.render_from(roots, false).contains("a line of the file")
     };
+    let shown = |name: &str, roots: &[std::path::PathBuf]| shown_by("own/k.ptx", name, roots);
     for (name, expected) in [
         ("own/secret.txt", false),
         ("own/kernel.cu", true),
@@ -253,6 +254,9 @@ fn only_source_files_are_read_for_a_diagnostic() {
     ] {
         assert_eq!(shown(name, &[]), expected, "{name}");
     }
+    // Sources stand above a folder `ptx`.
+    assert!(shown_by("own/ptx/k.ptx", "own/kernel.cu", &[]));
+    assert!(!shown_by("own/ptx/k.ptx", "elsewhere/other.cu", &[]));
     assert!(shown("elsewhere/other.cu", &[at("elsewhere")]));
     assert!(cfg!(not(unix)) || shown("own/link.cu", &[at("elsewhere")]));
     assert!(!shown("elsewhere/hidden.txt", &[at("elsewhere")]));
