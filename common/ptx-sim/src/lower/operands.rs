@@ -176,8 +176,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         Ok(self.bits(bits, wide))
     }
 
-    /// Bytes from the start of an array to an element. (ptxas counts elements where the index is a constant, bytes where it
-    /// is a register.)
+    /// Bytes from the start of an array to an element.
     fn element_offset(&self, array: &str, index: i64) -> Lower<i64> {
         match self.module.elements.get(array) {
             Some(bytes) => Ok(index.wrapping_mul(i64::from(*bytes))),
@@ -238,11 +237,15 @@ impl<'a> FunctionLowering<'_, 'a> {
         let (base, offset) = match operand {
             Operand::Address(base, offset) => (base, *offset),
             Operand::Element(array, None, index) => (&Some(*array), self.element_offset(array, *index)?),
-            Operand::Element(array, Some(index), offset) => {
-                let Address { space, base, offset: at } =
-                    self.address(&Operand::Address(Some(array), *offset), space)?;
+            Operand::Element(_, Some(_), 1..) | Operand::Element(_, Some(_), ..0) => {
+                return unsupported("an index that is a sum");
+            }
+            Operand::Element(array, Some(index), 0) => {
+                let Address { space, base, offset: at } = self.address(&Operand::Address(Some(array), 0), space)?;
                 let Base::Row64(start) = base else { return unsupported("an index into memory of this kind") };
                 let (index, ty) = self.any_register(&Operand::Name(index))?;
+                let bytes = self.element_offset(array, 1)?;
+                let bytes = self.bits(bytes as u64, true);
                 let row = self.temporary(true);
                 let wide = if ty.size() == 8 {
                     index
@@ -250,7 +253,8 @@ impl<'a> FunctionLowering<'_, 'a> {
                     self.emit_unguarded(Op::Zext64 { d: row, a: index });
                     row
                 };
-                self.emit_unguarded(Op::Add64 { d: row, a: start, b: wide });
+                self.emit_unguarded(Op::Mul64 { d: row, a: wide, b: bytes });
+                self.emit_unguarded(Op::Add64 { d: row, a: start, b: row });
                 return Ok(Address { space, base: Base::Row64(row), offset: at });
             }
             Operand::Bracket(items) => {

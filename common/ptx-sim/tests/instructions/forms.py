@@ -86,7 +86,7 @@ def scalar_video():
                     ones = ((1 << width) - 1) << at
                     return c & ~ones | (t << at) & ones
                 t &= MASK
-                number = lambda v: signed(v, 32) if d == 's' else v
+                number = lambda v: signed(v, 32) if (a if op.startswith('vset') else d) == 's' else v
                 return {'': lambda: t, '.add': lambda: t + c, '.min': lambda: min(number(t), number(c)), '.max': lambda: max(number(t), number(c))}[second]()
             types = f'.{a}32.{b}32' if base == 'vset' else f'.{d}32.{a}32.{b}32'
             mode = f'.{kind}' if kind else ''
@@ -94,7 +94,9 @@ def scalar_video():
             third = '' if second == '' else ', {c}'
             # PTX's order: vset.atype.btype.cmp, vshl.dtype.atype.u32{.sat}.mode, and the second operation last
             text = f'{base}{types}{sat}{mode}{tail} {{d}}{dsel}, {{a}}{asel}, {{b}}{bsel}{third};'
-            video_case(f, f'{base}_{number}', text, result, number)
+            # Where an H200 gives other results than PTX's definition, the simulator refuses the form.
+            if not (sat or dsel == '.h1' or base in ('vshl', 'vshr') and second in ('.min', '.max')):
+                video_case(f, f'{base}_{number}', text, result, number)
             number += 1
     for number, (a, b, sat, scale, negated, po) in enumerate((('u', 'u', '', 0, '', False), ('u', 'u', '.sat', 7, '', False), ('s', 's', '', 15, '', False), ('s', 's', '.sat', 0, 'ab', False),
                                                               ('s', 'u', '.sat', 7, 'c', False), ('u', 's', '', 0, 'c', False), ('u', 'u', '', 7, '', True), ('s', 's', '.sat', 15, '', True), ('u', 'u', '.sat', 0, 'ab', False))):
@@ -112,7 +114,8 @@ def scalar_video():
         shift = f'.shr{scale}' if scale else ''
         minus_a, minus_c = ('-' if negated == 'ab' else ''), ('-' if negated == 'c' else '')
         d = 's' if 's' in (a, b) or negated else 'u'
-        video_case(f, f'vmad_{number}', f'vmad.{d}32.{a}32.{b}32{tail}{sat}{shift} {{d}}, {minus_a}{{a}}{asel}, {{b}}{bsel}, {minus_c}{{c}};', result, 100 + number)
+        if not (sat or po):
+            video_case(f, f'vmad_{number}', f'vmad.{d}32.{a}32.{b}32{tail}{sat}{shift} {{d}}, {minus_a}{{a}}{asel}, {{b}}{bsel}, {minus_c}{{c}};', result, 100 + number)
     f.write()
 
 
@@ -289,11 +292,11 @@ def predicates_and_moves():
         add.u32 {d}, {d}, t.x;'''.replace('{t.x', '{{t.x').replace('t.w}', 't.w}}'), [('u32', list(range(32)))], [('u32', [str(3201 + lane) for lane in range(32)])])
     f.write()
 
-    f = File('element_addresses', 'Constant expressions as operands and offsets; a constant index counts elements, a register counts bytes.', sm=75)
+    f = File('element_addresses', 'Constant expressions as operands and offsets; an index counts elements, constant or not.', sm=75)
     f.raw('.global .align 16 .u32 table[8] = {10, 11, 12, 13, 14, 15, 16, 17};')
     f.case('indexed', '''.reg .u32 t, k;  .reg .u64 p2, k2;
         ld.global.u32 {d}, table[3];
-        and.b32 k, i, 7;  shl.b32 k, k, 2;
+        and.b32 k, i, 7;
         ld.global.u32 t, table[k];
         mad.lo.u32 {d}, t, 100, {d};
         mov.u64 p2, table[2];

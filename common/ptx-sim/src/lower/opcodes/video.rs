@@ -37,6 +37,10 @@ fn compare_named(name: &str) -> Option<VideoCompare> {
     })
 }
 
+/// Measured on an H200: with `.sat`, `.po`, a result in `.h1`, or a shift with `.min` or `.max`, hardware's results are not those of
+/// PTX's definition ("Scalar Video Instructions").
+const NOT_AS_WRITTEN: &str = "a scalar video instruction with .sat, .po, a result in .h1, or .min or .max after a shift";
+
 /// An operand and the part of it that a selector names.
 fn selected<'a>(operand: &Operand<'a>) -> (bool, Operand<'a>, Option<&'a str>) {
     let (negated, name) = match operand {
@@ -129,7 +133,10 @@ impl<'a> FunctionLowering<'_, 'a> {
                 if name == "shl" { VideoOp::Shl { wrap } } else { VideoOp::Shr { wrap } }
             }
         };
-        let signed = self.video_types(m, matches!(op, VideoOp::Set(_)))?;
+        let mut signed = self.video_types(m, matches!(op, VideoOp::Set(_)))?;
+        if matches!(op, VideoOp::Set(_)) {
+            signed[0] = signed[1]; // which decides how the second operation compares
+        }
         let saturate = m.flag("sat");
         let second = m.one(|name| {
             Some(match name {
@@ -149,6 +156,10 @@ impl<'a> FunctionLowering<'_, 'a> {
             (None, None) => Second::None,
             (Some(_), Some(_)) => return invalid("a result that is a part of c has no second operation"),
         };
+        let shift = matches!(op, VideoOp::Shl { .. } | VideoOp::Shr { .. });
+        if saturate || d_part == Some("h1") || shift && matches!(second, Second::Min | Second::Max) {
+            return unsupported(NOT_AS_WRITTEN);
+        }
         let select = [part_of(a_part)?, part_of(b_part)?];
         let c = match (second, ops.get(3)) {
             (Second::None, None) => None,
@@ -170,6 +181,9 @@ impl<'a> FunctionLowering<'_, 'a> {
         });
         m.finish()?;
         let [d, a, b, c] = ops else { return invalid("vmad takes three sources") };
+        if saturate || plus_one {
+            return unsupported(NOT_AS_WRITTEN);
+        }
         let (a_negated, a, a_part) = selected(a);
         let (b_negated, b, b_part) = selected(b);
         let (c_negated, c, _) = selected(c);
