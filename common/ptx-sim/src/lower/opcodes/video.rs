@@ -39,7 +39,8 @@ fn compare_named(name: &str) -> Option<VideoCompare> {
 
 /// Measured on an H200: with `.sat`, `.po`, a result in `.h1`, or a shift with `.min` or `.max`, hardware's results are not those of
 /// PTX's definition ("Scalar Video Instructions").
-const NOT_AS_WRITTEN: &str = "a scalar video instruction with .sat, .po, a result in .h1, or .min or .max after a shift";
+const NOT_AS_WRITTEN: &str =
+    "a scalar video instruction with .sat, .po, a result in .h1, or .min or .max after a shift";
 
 /// An operand and the part of it that a selector names.
 fn selected<'a>(operand: &Operand<'a>) -> (bool, Operand<'a>, Option<&'a str>) {
