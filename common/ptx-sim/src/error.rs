@@ -17,8 +17,10 @@ impl SyntaxError {
     pub(crate) fn new(span: Span, message: impl Into<String>) -> Self {
         Self { span, message: message.into(), limit: None }
     }
+}
 
-    pub(crate) fn limit(reached: Reached) -> Self {
+impl From<Reached> for SyntaxError {
+    fn from(reached: Reached) -> Self {
         Self { span: Span::default(), message: reached.message, limit: Some(reached.kind) }
     }
 }

@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::error::SyntaxError;
 use crate::fault::FaultKind;
 
 /// What reading a PTX file may take of the host ([`crate::Module::from_ptx_within`]); nothing is limited by default.
@@ -69,10 +68,10 @@ impl Allowance {
 
     /// The limit that has been reached, as an error.
     #[inline]
-    pub(crate) fn check(&self) -> Result<(), SyntaxError> {
+    pub(crate) fn check(&self) -> Result<(), Reached> {
         match &self.reached {
             None => Ok(()),
-            Some(reached) => Err(SyntaxError::limit(reached.clone())),
+            Some(reached) => Err(reached.clone()),
         }
     }
 

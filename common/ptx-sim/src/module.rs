@@ -42,7 +42,7 @@ impl Module {
         let syntax = |error| LoadError::syntax(&error, source, name);
         let mut allowance = Allowance::new(limits);
         allowance.charge(source.len());
-        allowance.check().map_err(syntax)?;
+        allowance.check().map_err(|reached| syntax(reached.into()))?;
         let (ast, allowance) = parse::parse(source, allowance).map_err(syntax)?;
         let lowered = lower::lower(&ast, source, allowance).map_err(syntax)?;
         let inner = Inner {
