@@ -297,22 +297,31 @@ const COOPERATIVE: &str = include_str!("kernels/cooperative.ptx");
 /// What a kernel of `cooperative.cu` leaves in its last buffer.
 fn cooperative(kernel: &str, config: &LaunchConfig, buffers: &[&[u32]], values: &[u32], sanitize: bool) -> Vec<u32> {
     let device = Device::new(DeviceConfig { sanitize, ..Default::default() });
-    let module = device.load(&Module::from_ptx(COOPERATIVE, "cooperative.ptx").unwrap()).unwrap();
+    let module = device
+        .load(&Module::from_ptx(COOPERATIVE, "cooperative.ptx").expect("the kernel and its buffers are ours"))
+        .expect("the kernel and its buffers are ours");
     let mut args = Vec::new();
     let mut last = None;
     for words in buffers {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let pointer = device.alloc(bytes.len() as u64, "words").unwrap();
-        device.write(pointer, &bytes).unwrap();
+        let pointer = device.alloc(bytes.len() as u64, "words").expect("the kernel and its buffers are ours");
+        device.write(pointer, &bytes).expect("the kernel and its buffers are ours");
         args.push(Arg::from(pointer));
         last = Some((pointer, bytes.len()));
     }
     args.extend(values.iter().map(|value| Arg::from(*value)));
-    module.kernel(kernel).unwrap().launch(config, &args).unwrap_or_else(|error| panic!("{kernel}: {error}"));
-    let (pointer, length) = last.unwrap();
+    module
+        .kernel(kernel)
+        .expect("the kernel and its buffers are ours")
+        .launch(config, &args)
+        .unwrap_or_else(|error| panic!("{kernel}: {error}"));
+    let (pointer, length) = last.expect("the kernel and its buffers are ours");
     let mut bytes = vec![0; length];
-    device.read(pointer, &mut bytes).unwrap();
-    bytes.chunks(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect()
+    device.read(pointer, &mut bytes).expect("the kernel and its buffers are ours");
+    bytes
+        .chunks(4)
+        .map(|word| u32::from_le_bytes(word.try_into().expect("the kernel and its buffers are ours")))
+        .collect()
 }
 
 /// `grid.sync()`, tiles of two warps and `cuda::barrier`, as CUDA's headers write them.
