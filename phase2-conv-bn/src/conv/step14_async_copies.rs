@@ -4,12 +4,12 @@
 //! `cp.async` needs neither the registers nor the stores. The price: a copy that transposes moves 4 bytes, so that weights are
 //! 8 copies in place of 2 loads. Change: copies in place of loads and stores, still two stages.
 //!
-//! Measured on an H200, 64 → 64 channels, 3×3, 56 × 56 pixels, 32 images: <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=async copies" : "ms"] -->0.2289<!-- /figure --> ms,
-//! or <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=async copies" : "tflops"] -->32.32<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=wide tile" : "ms"] / phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=async copies" : "ms"] as speed -->a loss: 0.82 times the speed<!-- /figure --> of the step before.
-//! And 512 → 512 channels, 3×3, 7 × 7 pixels, one image: <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=async copies" : "ms"] -->0.0490<!-- /figure --> ms,
-//! or <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=async copies" : "tflops"] -->4.72<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=wide tile" : "ms"] / phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=async copies" : "ms"] as speed -->a loss: 0.76 times the speed<!-- /figure --> of the step before.
+//! Measured on an H200, 64 → 64 channels, 3×3, 56 × 56 pixels, 32 images: <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=cp.async" : "ms"] -->0.2289<!-- /figure --> ms,
+//! or <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=cp.async" : "tflops"] -->32.32<!-- /figure --> TFLOP/s,
+//! which is <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=wide tile" : "ms"] / phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=cp.async" : "ms"] as speed -->a loss: 0.82 times the speed<!-- /figure --> of the step before.
+//! And 512 → 512 channels, 3×3, 7 × 7 pixels, one image: <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=cp.async" : "ms"] -->0.0490<!-- /figure --> ms,
+//! or <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=cp.async" : "tflops"] -->4.72<!-- /figure --> TFLOP/s,
+//! which is <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=wide tile" : "ms"] / phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=cp.async" : "ms"] as speed -->a loss: 0.76 times the speed<!-- /figure --> of the step before.
 //! Instructions: the `conv-3x3` table of `cargo run -p phase2-conv-bn -- conv`. The `conv` table of `cargo run -p phase5-bench`
 //! has the other shapes.
 
@@ -22,7 +22,7 @@ use super::{Load, Step};
 /// `kernels/conv_14_async_copies.cu`. It takes windows of up to 16 × 15 taps; compute capability 8.0 and up.
 pub const STEP: Step = Step {
     number: 14,
-    name: "async copies",
+    name: "cp.async",
     idea: "cp.async straight to shared memory, 4 bytes each",
     source: kernel_source!("conv_14_async_copies"),
     method: Load(|device, source| Tabled::load(device, source, STEP.name, Cutting::Fastest(Cost::WIDE_ASYNC))),

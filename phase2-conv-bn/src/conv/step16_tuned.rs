@@ -7,10 +7,10 @@
 //!
 //! Measured on an H200, 64 → 64 channels, 3×3, 56 × 56 pixels, 32 images: <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=tuned tiles" : "ms"] -->0.1990<!-- /figure --> ms,
 //! or <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=tuned tiles" : "tflops"] -->37.18<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=three stages" : "ms"] / phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=tuned tiles" : "ms"] as speed -->a loss: 0.98 times the speed<!-- /figure --> of `three stages`.
+//! which is <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=more stages" : "ms"] / phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=tuned tiles" : "ms"] as speed -->a loss: 0.98 times the speed<!-- /figure --> of `more stages`.
 //! And 512 → 512 channels, 3×3, 7 × 7 pixels, one image: <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=tuned tiles" : "ms"] -->0.0236<!-- /figure --> ms,
 //! or <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=tuned tiles" : "tflops"] -->9.81<!-- /figure --> TFLOP/s,
-//! which is <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=three stages" : "ms"] / phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=tuned tiles" : "ms"] as speed -->a gain: 1.68 times the speed<!-- /figure --> of `three stages`.
+//! which is <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=more stages" : "ms"] / phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=tuned tiles" : "ms"] as speed -->a gain: 1.68 times the speed<!-- /figure --> of `more stages`.
 //! The `conv` table of `cargo run -p phase5-bench` has the other shapes.
 
 use std::sync::{Mutex, PoisonError};
