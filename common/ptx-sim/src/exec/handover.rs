@@ -80,7 +80,7 @@ pub(super) struct Handovers {
 }
 
 impl Handovers {
-    /// For a launch with so many threads at a time: each may hold a clock.
+    /// For a launch with this number of threads at a time: each may hold a clock.
     pub(super) fn new(threads: u64) -> Self {
         let limit = ((1 << 25) / threads.max(1)).clamp(32, 512) as usize;
         Self { places: HashMap::new(), held: Vec::new(), free: Vec::new(), missing: false, limit }

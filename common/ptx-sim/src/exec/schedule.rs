@@ -191,7 +191,7 @@ impl<'q, 'l> Meter<'q, 'l> {
         self.room = (self.launch.budget.saturating_sub(total) / self.workers).min(Self::ROOM);
     }
 
-    /// A turn has taken so many instructions. Returns the limit that the launch has reached, if it has.
+    /// Charges the instructions of a turn. Returns the limit that the launch has reached, if any.
     #[inline]
     fn charge(&mut self, used: u64) -> Option<Reached> {
         self.held += used;

@@ -50,7 +50,7 @@ impl Shadow {
         Self { log: CELL.ilog2(), cells, lines: vec![Line::default(); bytes.div_ceil(1 << LINE) as usize], since: 0 }
     }
 
-    /// Host memory that one of so many bytes of memory takes when all of it is touched.
+    /// Bytes of host memory for the shadow of that many bytes, when all of them are touched.
     pub(super) fn bytes(bytes: u64) -> u64 {
         let cells = bytes.div_ceil(CELL.into()).saturating_mul(size_of::<Cell>() as u64);
         cells.saturating_add(bytes.div_ceil(1 << LINE).saturating_mul(size_of::<Line>() as u64))
