@@ -8,7 +8,6 @@ use crate::module::Module;
 const REFUSED: &[&str] = &[
     ".reqnctapercluster 2, 1, 1",
     ".maxclusterrank 8",
-    "barrier.cluster.arrive;",
     "mapa.shared::cluster.u32 %r1, %r2, %r3;",
     "ld.shared::cluster.u32 %r1, [%r2];",
     "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r1];",

@@ -31,8 +31,6 @@ fn a_kernel_is_refused_for_what_it_has_itself() {
     assert_eq!(
         reasons("any_cluster"),
         [
-            one("barrier.cluster.arrive", 1, cluster),
-            one("barrier.cluster.wait", 1, cluster),
             one("mapa.shared::cluster.u32", 1, cluster),
             one(
                 "ld.shared::cluster.u32",

@@ -58,7 +58,8 @@ impl<'a> FunctionLowering<'_, 'a> {
         if matches!(name, "ld" | "st" | "atom" | "red" | "mbarrier") && m.0.contains(&"shared::cluster") {
             self.needs_cluster(instruction.span, "shared memory of a cluster");
         }
-        if matches!(name, "mapa" | "getctarank") || name == "barrier" && m.0.first() == Some(&"cluster") {
+        // A barrier of the cluster is not among them: a plain launch gives each block a cluster of its own.
+        if matches!(name, "mapa" | "getctarank") {
             self.needs_cluster(instruction.span, "an instruction for clusters");
         }
         let known = self.arithmetic(name, m, ops)?
