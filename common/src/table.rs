@@ -813,7 +813,7 @@ mod tests {
     const STEP: ColumnSpec = ColumnSpec::text("step", "step");
     const BATCH: ColumnSpec = ColumnSpec::identity("batch", "batch");
     const RATE: ColumnSpec = ColumnSpec::number("tflops", "TFLOP/s", 2).on_gpu();
-    const LANES: ColumnSpec = ColumnSpec::number("lanes", "lanes a product", 1).on_simulator();
+    const LANES: ColumnSpec = ColumnSpec::number("lanes", "lanes per product", 1).on_simulator();
     const UNKNOWN: ColumnSpec = ColumnSpec::number("ms", "TFLOP/s", 2);
 
     fn built(kind: DeviceKind) -> Table {

@@ -7,7 +7,7 @@
 // So the planes' size does not matter to the loads: every address is a multiple of 16, in planes of 49 values too. Two
 // divisions find the plane and channel of a vector's first value, and counting finds those of the next three.
 //
-// Limited by memory: 64 bytes in flight a thread, and some 11 instructions an element in PTX, of the 55 or so that an H200
+// Limited by memory: 64 bytes in flight per thread, and some 11 instructions per element in PTX, of the 55 or so that an H200
 // could issue in the time that the element's 8 bytes take.
 
 #include "in_flight.cuh"

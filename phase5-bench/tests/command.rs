@@ -223,7 +223,7 @@ fn what_memory_limits_is_checked_and_its_bytes_are_counted() {
     let (heading, rows) = csv.split_once('\n').unwrap();
     let columns: Vec<&str> = heading.split(',').collect();
     let asked = columns.iter().position(|name| *name == "MB asked").unwrap();
-    let sectors = columns.iter().position(|name| *name == "sectors a request").unwrap();
+    let sectors = columns.iter().position(|name| *name == "sectors per request").unwrap();
     let rows: Vec<Vec<&str>> = rows.lines().map(|line| line.split(',').collect()).collect();
     let checked: Vec<&Vec<&str>> = rows.iter().filter(|row| row.last() == Some(&"ok")).collect();
     let steps = 2 * batch_norm::LADDER.len() + relu::LADDER.len() + statistics::LADDER.len();

@@ -623,7 +623,7 @@ fn write_kernel(out: &mut impl Write, kernel: &KernelInfo) -> io::Result<()> {
     writeln!(out, "  static shared memory: {} bytes", kernel.static_shared)?;
     match (kernel.required_threads, kernel.max_threads) {
         (Some([x, y, z]), _) => writeln!(out, "  launch bounds: a block of {x} × {y} × {z} threads")?,
-        (None, Some(threads)) => writeln!(out, "  launch bounds: at most {threads} threads a block")?,
+        (None, Some(threads)) => writeln!(out, "  launch bounds: at most {threads} threads per block")?,
         (None, None) => writeln!(out, "  launch bounds: none")?,
     }
     if kernel.unsupported.is_empty() {

@@ -204,7 +204,7 @@ kernel takes_a_struct
   parameter 2: u8      takes_a_struct_param_1  offset 24
   parameter 3: u64     takes_a_struct_param_2  offset 32
   static shared memory: 512 bytes
-  launch bounds: at most 64 threads a block
+  launch bounds: at most 64 threads per block
   unsupported instructions: none
 ";
     assert!(stdout.contains(expected), "{stdout}");

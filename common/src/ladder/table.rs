@@ -32,19 +32,19 @@ pub mod columns {
     /// The rate as a share of a copy's inside the device.
     pub const OF_COPY: ColumnSpec = ColumnSpec::number("of_copy", "% of copy", 1);
     /// Instructions, each counted once per lane, for each multiply-add.
-    pub const LANES_PER_PRODUCT: ColumnSpec = ColumnSpec::number("lanes_per_product", "lanes a product", 2);
+    pub const LANES_PER_PRODUCT: ColumnSpec = ColumnSpec::number("lanes_per_product", "lanes per product", 2);
     /// Instructions, each counted once per lane, for each value.
-    pub const LANES_PER_VALUE: ColumnSpec = ColumnSpec::number("lanes_per_value", "lanes a value", 1);
+    pub const LANES_PER_VALUE: ColumnSpec = ColumnSpec::number("lanes_per_value", "lanes per value", 1);
     /// 10⁶ instructions, each counted once per lane.
     pub const LANE_MILLIONS: ColumnSpec = ColumnSpec::number("lane_millions", "lane M", 2);
     /// Lanes that take part in an instruction of their warp, on average.
     pub const LANES_AT_WORK: ColumnSpec = ColumnSpec::number("lanes_at_work", "lanes at work, %", 0);
     /// Bytes that lanes load and store, for each value.
-    pub const BYTES_PER_VALUE: ColumnSpec = ColumnSpec::number("bytes_per_value", "bytes a value", 1);
+    pub const BYTES_PER_VALUE: ColumnSpec = ColumnSpec::number("bytes_per_value", "bytes per value", 1);
     /// 10⁶ bytes that lanes load and store.
     pub const MB_ASKED: ColumnSpec = ColumnSpec::number("mb_asked", "MB asked", 2);
     /// 32-byte sectors of global memory for each load of a warp.
-    pub const SECTORS_PER_REQUEST: ColumnSpec = ColumnSpec::number("sectors_per_request", "sectors a request", 1);
+    pub const SECTORS_PER_REQUEST: ColumnSpec = ColumnSpec::number("sectors_per_request", "sectors per request", 1);
     /// 10³ wavefronts of shared memory.
     pub const SHARED_THOUSANDS: ColumnSpec = ColumnSpec::number("shared_thousands", "shared k", 1);
     /// Those of them that bank conflicts cost.

@@ -1,4 +1,4 @@
-// out = a·x + y, one thread an element; the last block may be ragged.
+// out = a·x + y, one thread per element; the last block may be ragged.
 extern "C" __global__ void scale_add(const float *x, const float *y, float *out, float a, unsigned n) {
     unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) {

@@ -10,7 +10,7 @@ extern "C" __global__ void reverse(float *values, unsigned n) {
     }
 }
 
-// A kernel that no more than 128 threads a block may run.
+// A kernel that no more than 128 threads per block may run.
 extern "C" __global__ void __launch_bounds__(128) bounded(unsigned *counter) {
     atomicAdd(counter, 1u);
 }

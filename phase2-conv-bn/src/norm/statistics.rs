@@ -77,9 +77,9 @@ pub enum Method {
     Naive,
     /// A block per channel.
     Shared,
-    /// Blocks a channel, sums, two stages.
+    /// Several blocks per channel, sums, two stages.
     Shuffle,
-    /// Blocks a channel, moments, two stages.
+    /// Several blocks per channel, moments, two stages.
     Welford,
 }
 

@@ -156,7 +156,7 @@ fn loads_table(device: &Device, loads: &[Vec<Cell>]) -> Table {
         table.row().set(columns::STEP, step.title()).set_all(cells).complete();
     }
     table.note(
-        "Instructions of a warp, of 4 bytes a lane or 16, copies by cp.async too, for each multiply-add of a warp.",
+        "Warp instructions of 4 or 16 bytes per lane, including copies by cp.async, for each multiply-add of a warp.",
     );
     table.finish()
 }

@@ -74,7 +74,7 @@ pub(crate) fn step_table(title: impl Into<String>, device: &Device) -> LadderTab
     let mut table = LadderTable::new(title, device, &STEP_COLUMNS);
     if device.is_sim() {
         table.note(
-            "lane M: millions of instructions, each counted once a lane. sectors a request: 32-byte sectors of global \
+            "lane M: millions of instructions, each counted once per lane. sectors per request: 32-byte sectors of global \
              memory for each load of a warp. shared k: thousands of wavefronts of shared memory; conflicts k: those of \
              them that are there because lanes met in one bank.",
         );

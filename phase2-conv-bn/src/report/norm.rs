@@ -79,8 +79,8 @@ fn layers(device: &Device, wrong: &mut Vec<String>) -> Result<Table> {
     }
     if device.is_sim() {
         table.note(
-            "lanes a value: instructions, each counted once a lane, for each value. bytes a value: that lanes loaded and stored. \
-             sectors a request: 32-byte sectors for each load of a warp.",
+            "lanes per value: instructions, each counted once per lane, for each value. bytes per value: that lanes loaded and stored. \
+             sectors per request: 32-byte sectors for each load of a warp.",
         );
     }
     table.note(

@@ -89,7 +89,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         }
         None => {
             table.note(
-                "MB asked: what lanes loaded and stored, 10⁶ bytes. sectors a request: of 32 bytes, for each load of a warp: 4 \
+                "MB asked: what lanes loaded and stored, 10⁶ bytes. sectors per request: of 32 bytes, for each load of a warp: 4 \
                  for neighbours of 4 bytes, 16 for vectors of 16.",
             );
         }

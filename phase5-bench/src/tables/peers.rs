@@ -50,7 +50,7 @@ pub(crate) fn noted(table: LadderTable, limits: Option<Limits>) -> LadderTable {
         }
         None => {
             table.note(
-                "lanes a product: instructions that the simulator executed, counted by lane, for each multiply-add.",
+                "lanes per product: instructions that the simulator executed, counted by lane, for each multiply-add.",
             );
         }
     }

@@ -37,7 +37,7 @@ const OVER_CPU: ColumnSpec = ColumnSpec::number("over_cpu", "over the CPU", 2);
 const OF_EAGER: ColumnSpec = ColumnSpec::number("of_eager", "% of eager", 1);
 const LANE_MILLIONS: ColumnSpec = ColumnSpec::number("lane_millions", "lane M", 1).on_simulator();
 const LANE_MILLIONS_PER_IMAGE: ColumnSpec =
-    ColumnSpec::number("lane_millions_per_image", "lane M an image", 1).on_simulator();
+    ColumnSpec::number("lane_millions_per_image", "lane M per image", 1).on_simulator();
 /// MiB of parameters.
 pub(crate) const PARAMETERS: ColumnSpec = ColumnSpec::number("parameters", "parameters", 1);
 const WINOGRAD: ColumnSpec = ColumnSpec::number("winograd", "Winograd", 1);
