@@ -104,11 +104,11 @@ pub fn find(workspace: &Path, name: &str) -> Result<Found, RecordError> {
         let day = record.date.split('T').next().unwrap_or_default();
         return Ok(Found { table: found.clone(), caption: format!("Saved {day}, commit {}.", record.commit) });
     }
-    let host = match record.host.as_str() {
+    let host = match record.host_of(table) {
         "unknown" => String::new(),
         host => format!("; host {host}"),
     };
-    Ok(Found { table: found.clone(), caption: format!("Recorded: {}{host}.", record.provenance()) })
+    Ok(Found { table: found.clone(), caption: format!("Recorded: {}{host}.", record.provenance_of(table)) })
 }
 
 fn no_table<'a>(name: &str, place: String, known: impl Iterator<Item = &'a str>) -> RecordError {
@@ -200,7 +200,8 @@ pub fn plot(workspace: &Path, name: &str) -> Result<Picture, RecordError> {
     };
     let label = format!("<svg role=\"img\" aria-label=\"{}\" ", escape(words));
     let svg = phase5_bench::plot::svg(&record, name)?.replacen("<svg ", &label, 1);
-    let caption = escape(&format!("Recorded: {}.", record.provenance()));
+    let table = if name == "roofline" { "gemm" } else { name };
+    let caption = escape(&format!("Recorded: {}.", record.provenance_of(table)));
     Ok(Picture { name: format!("plot-{name}"), class: "plot", svg, caption })
 }
 

@@ -52,6 +52,20 @@ pub struct Named {
     pub name: String,
     /// As measured; recorded columns of other machines are not part of it.
     pub table: Table,
+    /// The run that it is from, if it was measured again after the record's own run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub again: Option<Again>,
+}
+
+/// A later run that a table of a record is from, on the same device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Again {
+    /// As [`Record::date`].
+    pub date: String,
+    /// As [`Record::commit`].
+    pub commit: String,
+    /// As [`Record::host`].
+    pub host: String,
 }
 
 impl Record {
@@ -72,7 +86,27 @@ impl Record {
 
     /// Appends a table.
     pub fn push(&mut self, name: impl Into<String>, table: Table) {
-        self.tables.push(Named { name: name.into(), table });
+        self.tables.push(Named { name: name.into(), table, again: None });
+    }
+
+    /// Takes the tables of a later run in place of those of the same names; each keeps the date and commit it was measured at.
+    ///
+    /// # Errors
+    /// [`Error::Record`], naming `path`, if this record is of another device.
+    pub fn update(&mut self, later: &Record, path: &Path) -> Result<()> {
+        if self.device_name != later.device_name {
+            let reason = format!("it was measured on {}, and this run on {}", self.device_name, later.device_name);
+            return Err(Error::Record { path: path.to_owned(), reason });
+        }
+        for Named { name, table, .. } in &later.tables {
+            let Record { date, commit, host, .. } = later.clone();
+            let named = Named { name: name.clone(), table: table.clone(), again: Some(Again { date, commit, host }) };
+            match self.tables.iter_mut().find(|other| other.name == *name) {
+                Some(earlier) => *earlier = named,
+                None => self.tables.push(named),
+            }
+        }
+        Ok(())
     }
 
     /// The table of that name.
@@ -80,10 +114,26 @@ impl Record {
         self.tables.iter().find(|named| named.name == name).map(|named| &named.table)
     }
 
-    /// Where and when: `NVIDIA H200, 2026-03-01, commit 14aedc2`.
+    /// Where and when its own run was: `NVIDIA H200, 2026-03-01, commit 14aedc2`.
     pub fn provenance(&self) -> String {
-        let day = self.date.split('T').next().unwrap_or_default();
-        format!("{}, {day}, commit {}", self.device_name, self.commit)
+        provenance(&self.device_name, &self.date, &self.commit)
+    }
+
+    /// Where and when the table `name` was measured.
+    pub fn provenance_of(&self, name: &str) -> String {
+        match self.again(name) {
+            Some(again) => provenance(&self.device_name, &again.date, &again.commit),
+            None => self.provenance(),
+        }
+    }
+
+    /// The host's processor that the CPU columns of the table `name` were measured on.
+    pub fn host_of(&self, name: &str) -> &str {
+        self.again(name).map_or(&self.host, |again| &again.host)
+    }
+
+    fn again(&self, name: &str) -> Option<&Again> {
+        self.tables.iter().find(|named| named.name == name)?.again.as_ref()
     }
 
     /// As JSON, one row per line. A number that is not finite becomes absent, since JSON has none.
@@ -107,7 +157,7 @@ impl Record {
         if record.format != FORMAT {
             return fail(format!("its format is `{}`, but this program reads `{FORMAT}`", record.format));
         }
-        for Named { name, table } in &record.tables {
+        for Named { name, table, .. } in &record.tables {
             if let Some(ragged) = table.ragged() {
                 return fail(format!("table `{name}`: {ragged}"));
             }
@@ -170,8 +220,8 @@ impl Record {
                 row.set(NOW, cell.clone()).set(BEFORE, then).set(RATIO, ratio).complete();
             }
         }
-        table.note(format!("now: {}; host: {}", self.provenance(), self.host));
-        table.note(format!("before: {}; host: {}", earlier.provenance(), earlier.host));
+        table.note(format!("now: {}; host: {}", self.provenance_of(name), self.host_of(name)));
+        table.note(format!("before: {}; host: {}", earlier.provenance_of(name), earlier.host_of(name)));
         Some(table.finish())
     }
 
@@ -179,22 +229,27 @@ impl Record {
     pub fn quote(&self, name: &str) -> Option<Table> {
         let mut table = self.table(name)?.clone();
         table.title = format!("recorded: {}", table.title);
-        table.note(self.note());
+        table.note(self.note(name));
         Some(table)
     }
 
-    fn note(&self) -> String {
+    fn note(&self, name: &str) -> String {
         format!(
             "recorded {}: not measured here, but on {} (host: {}).",
             self.short_name(),
-            self.provenance(),
-            self.host
+            self.provenance_of(name),
+            self.host_of(name)
         )
     }
 
     fn short_name(&self) -> &str {
         self.device_name.strip_prefix("NVIDIA ").unwrap_or(&self.device_name)
     }
+}
+
+fn provenance(device_name: &str, date: &str, commit: &str) -> String {
+    let day = date.split('T').next().unwrap_or_default();
+    format!("{device_name}, {day}, commit {commit}")
 }
 
 /// The row with the same key.
@@ -258,7 +313,7 @@ pub fn merge(table: &Table, name: &str, records: &[Record]) -> Table {
                 let recorded = find(source, table.identity(whole));
                 row.push(recorded.map_or_else(|| Cell::absent("not in the record"), |other| other[from].clone()));
             }
-            merged.note(record.note());
+            merged.note(record.note(name));
         }
     }
     merged
@@ -429,7 +484,7 @@ mod tests {
             simulated: false,
             date: "2026-03-01T12:00:00Z".to_owned(),
             commit: "0123abc".to_owned(),
-            tables: vec![Named { name: "layers".to_owned(), table }],
+            tables: vec![Named { name: "layers".to_owned(), table, again: None }],
             ..sample()
         }
     }

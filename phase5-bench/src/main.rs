@@ -24,6 +24,7 @@ use phase5_bench::{Result, plot, records};
   cargo run -p phase5-bench -- --list                      list the tables
   cargo run -p phase5-bench -- layers --photo cat.jpg      one table, on your photo
   cargo run -p phase5-bench -- transfer --save today.json  save a run
+  cargo run -p phase5-bench -- gemm --update today.json    measure one table again, and keep the rest of a saved run
   cargo run -p phase5-bench -- transfer --compare today.json  compare a later run with it
   cargo run -p phase5-bench -- gemm conv --plot plots      two tables and their plot
 
@@ -33,10 +34,14 @@ struct Args {
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     /// List the tables, and the phase that each missing one comes with
-    #[arg(long, conflicts_with_all = ["names", "save", "compare", "photo", "plot"])]
+    #[arg(long, conflicts_with_all = ["names", "save", "update", "compare", "photo", "plot"])]
     list: bool,
     #[command(flatten)]
     save: SaveArgs,
+    /// Replace this run's tables in FILE, which --save wrote on such a device, and keep the others. Each table keeps the date and
+    /// commit that it was measured at
+    #[arg(long, value_name = "FILE", conflicts_with = "save")]
+    update: Option<PathBuf>,
     /// Compare each number with the one in FILE, which --save wrote, and show the ratio
     #[arg(long, value_name = "FILE")]
     compare: Option<PathBuf>,
@@ -53,7 +58,7 @@ struct Args {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let shell = Shell::new(args.common.format).saving(args.save.save.as_deref());
+    let shell = Shell::new(args.common.format).saving(args.save.save.as_deref().or(args.update.as_deref()));
     shell.going_on_if(args.plot.is_some()).run(|shell| run(&args, shell))
 }
 
@@ -75,6 +80,14 @@ fn run(args: &Args, shell: &mut Shell) -> Result<()> {
     });
 
     let mut record = Record::begin(&device);
+    let kept = match &args.update {
+        None => None,
+        Some(path) => {
+            let mut kept = Record::open(path)?;
+            kept.update(&record, path)?; // refuses a record of another device
+            Some((kept, path))
+        }
+    };
     let mut runner = Runner::new(device, photo, recorded);
     // JSON is one document, made at the end.
     let show = |shell: &mut Shell, table: &Table| if format == Format::Json { Ok(()) } else { shell.table(table) };
@@ -110,7 +123,10 @@ fn run(args: &Args, shell: &mut Shell) -> Result<()> {
     if format == Format::Json {
         shell.print(&json(&record, runner.recorded(), &comparisons))?;
     }
-    shell.save(&record)?;
+    match kept {
+        None => shell.save(&record)?,
+        Some((kept, path)) => shell.save(&registry::updated(kept, &record, path)?)?,
+    }
     if let Some(dir) = &args.plot {
         let has_limits = |run: &&Record| run.table(LIMITS).is_some();
         let run = if runner.device().is_sim() { runner.recorded().iter().find(has_limits) } else { None };
@@ -124,7 +140,7 @@ fn run(args: &Args, shell: &mut Shell) -> Result<()> {
 /// The run as `--save` writes it, with recorded columns where the text has them, and the comparisons.
 fn json(record: &Record, recorded: &[Record], comparisons: &[Table]) -> String {
     let mut record = record.clone();
-    for Named { name, table } in &mut record.tables {
+    for Named { name, table, .. } in &mut record.tables {
         *table = merge(table, name, recorded);
     }
     record.comparisons = comparisons.to_vec();

@@ -1,5 +1,7 @@
 //! Finds tables by their names and makes them, those first that others are made from.
 
+use std::path::Path;
+
 use common::prelude::*;
 use common::record::Record;
 use common::table::{ColumnSpec, Table, TableBuilder};
@@ -30,6 +32,26 @@ fn find<'a>(tables: &'a [TableSpec], name: &str) -> Result<&'a TableSpec> {
     let unknown =
         || Error::UnknownTable { name: name.to_owned(), known: tables.iter().map(|spec| spec.name).collect() };
     tables.iter().find(|spec| spec.name == name).ok_or_else(unknown)
+}
+
+/// `kept` with the tables of `run` in place of its own, and those made anew that are derived from others.
+///
+/// # Errors
+/// As [`Record::update`], naming `path`, and of the tables.
+pub fn updated(mut kept: Record, run: &Record, path: &Path) -> Result<Record> {
+    kept.update(run, path)?;
+    let mut derived = run.clone();
+    derived.tables.clear();
+    for TableSpec { name, make, .. } in TABLES {
+        if let Make::Derived { from, .. } = make
+            && kept.table(name).is_some()
+            && run.table(name).is_none()
+        {
+            derived.push(*name, from(Some(&kept))?.table);
+        }
+    }
+    kept.update(&derived, path)?;
+    Ok(kept)
 }
 
 /// The list itself as a table.

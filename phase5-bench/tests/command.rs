@@ -137,6 +137,38 @@ fn a_run_is_kept_and_compared_with_a_later_one() {
 }
 
 #[test]
+fn one_table_is_measured_again_and_the_rest_of_a_record_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("run.json");
+    let file = file.to_str().unwrap();
+    succeeds(&["transfer", "--save", file]);
+    let mut kept = json(&fs::read_to_string(file).unwrap());
+    kept["commit"] = "1111111".into();
+    let mut other = kept["tables"][0].clone();
+    other["name"] = "norm".into();
+    kept["tables"] = serde_json::json!([other.clone(), kept["tables"][0].clone()]);
+    kept["tables"][1]["table"]["rows"] = serde_json::json!([]);
+    fs::write(file, kept.to_string()).unwrap();
+
+    let (_, stderr) = succeeds(&["transfer", "--update", file]);
+    assert!(stderr.contains(&format!("saved: {file}")), "{stderr}");
+    let updated = json(&fs::read_to_string(file).unwrap());
+    assert_eq!((&updated["commit"], &updated["tables"][0]), (&kept["commit"], &other));
+    let again = &updated["tables"][1];
+    assert!(!again["table"]["rows"].as_array().unwrap().is_empty());
+    assert!(again["again"]["date"].as_str().unwrap().ends_with('Z') && again["again"]["commit"] != "1111111");
+
+    let (_, stderr) = succeeds(&["transfer", "--compare", file]);
+    assert!(!stderr.contains("no table"), "{stderr}");
+    let h200 = concat!(env!("CARGO_MANIFEST_DIR"), "/records/nvidia-h200.json");
+    fs::copy(h200, file).unwrap();
+    let stderr = fails(&["transfer", "--update", file], 1);
+    assert!(stderr.contains("it was measured on NVIDIA H200, and this run on ptx-sim"), "{stderr}");
+    assert!(!stderr.contains("measuring"), "{stderr}");
+    assert_eq!(fs::read(file).unwrap(), fs::read(h200).unwrap());
+}
+
+#[test]
 fn files_that_are_no_record_or_cannot_be_written_are_refused_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
@@ -272,9 +304,18 @@ fn a_plot_needs_measurements() {
 #[test]
 fn help_says_how_to_use_it() {
     let (help, _) = succeeds(&["--help"]);
-    for word in
-        ["--list", "--format", "--save", "--compare", "--photo", "--plot", "--device", "Examples", "Exit status"]
-    {
+    for word in [
+        "--list",
+        "--format",
+        "--save",
+        "--update",
+        "--compare",
+        "--photo",
+        "--plot",
+        "--device",
+        "Examples",
+        "Exit status",
+    ] {
         assert!(help.contains(word), "{word} is missing:\n{help}");
     }
 }

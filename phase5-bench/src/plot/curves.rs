@@ -57,7 +57,7 @@ impl Bars {
         match bars.is_empty() {
             true => Err(nothing("layers")),
             false => Ok(Bars {
-                title: format!("ResNet18, one photo, by kind of layer: {}", run.provenance()),
+                title: format!("ResNet18, one photo, by kind of layer: {}", run.provenance_of("layers")),
                 unit: "microseconds",
                 bars,
             }),
@@ -105,7 +105,7 @@ impl Bars {
 impl Curves {
     /// Images a second over the batch.
     pub fn of_batches(run: &Record) -> Result<Curves> {
-        let title = format!("ResNet18 by batch: {}", run.provenance());
+        let title = format!("ResNet18 by batch: {}", run.provenance_of("resnet-batch"));
         let mut points = Vec::new();
         for row in rows(run.table("resnet-batch")) {
             let (by, point) = (row.text(resnet::BY)?, row.number(resnet::BATCH_SIZE)?.zip(row.number(resnet::RATE)?));
@@ -116,7 +116,7 @@ impl Curves {
 
     /// Attention's rate over the number of tokens, for each implementation and d.
     pub fn of_attention(run: &Record) -> Result<Curves> {
-        let title = format!("Attention, 8 heads, f32: {}", run.provenance());
+        let title = format!("Attention, 8 heads, f32: {}", run.provenance_of("attention"));
         let mut points = Vec::new();
         for row in rows(run.table("attention")) {
             let (by, d) = (row.text(attention::BY)?, row.number(attention::CHANNELS)?);

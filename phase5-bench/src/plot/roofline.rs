@@ -64,7 +64,7 @@ impl Roofline {
             .collect();
         match series.is_empty() {
             true => Err(nothing("the run has no times of gemm, conv or linear-relu")),
-            false => Ok(Roofline { title: format!("Roofline, f32: {}", run.provenance()), limits, series }),
+            false => Ok(Roofline { title: format!("Roofline, f32: {}", run.provenance_of("gemm")), limits, series }),
         }
     }
 
