@@ -10,6 +10,7 @@
 #include "conv_window.cuh"
 #include "cp_async.cuh"
 #include "fetch.cuh"
+#include "lanes.cuh"
 #include "vectors.cuh"
 
 constexpr int STEP = 16;  // taps per step
@@ -45,7 +46,10 @@ template <class Shape, bool VECTORS> struct ConvTile {
     static constexpr int WEIGHTS = BM * STEP / THREADS;             // per step
     static_assert(TM % 4 == 0 && TN % 4 == 0, "a thread's channels and pixels must come in groups of 4");
     static_assert(STEP % SHARE == 0 && TAPS % 2 == 0, "the threads of a pixel must share out the taps of a step in pairs");
-    static_assert(WEIGHTS % 4 == 0, "a thread must fetch weights in groups of 4");
+    static constexpr int TOGETHER = THROUGH_REGISTERS ? 4 : 1;      // weights that are neighbours in a row
+    static constexpr int W_APART = THREADS * TOGETHER / STEP;       // output channels between a thread's groups of them
+    static_assert(WEIGHTS % TOGETHER == 0, "a thread must fetch weights in groups of 4");
+    static_assert(THREADS * TOGETHER % STEP == 0, "the threads must fetch the weights of whole output channels at a time");
     static_assert(!THROUGH_REGISTERS || STAGES == 2, "through registers there are two stages: multiplied, and stored to next");
 
     // ANCHOR: kernel
@@ -54,7 +58,8 @@ template <class Shape, bool VECTORS> struct ConvTile {
         extern __shared__ float4 shared[];
         float *a_stages = reinterpret_cast<float *>(shared), *b_stages = a_stages + STAGES * STEP * A_ROW;
         int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-        int row = warp / (BN / WN) * WM + lane / LANES_X * 4, column = warp % (BN / WN) * WN + lane % LANES_X * 4;
+        int row = warp / (BN / WN) * WM + Lanes<LANES_Y, LANES_X>::row(lane) * 4;
+        int column = warp % (BN / WN) * WN + Lanes<LANES_Y, LANES_X>::column(lane) * 4;
         int row_tiles = (conv.group_outputs + BM - 1) / BM, column_tiles = (conv.pixels + BN - 1) / BN;
         int first_row = blockIdx.x % row_tiles * BM, first_pixel = blockIdx.x / row_tiles % column_tiles * BN;
         int group = blockIdx.x / row_tiles / column_tiles;
@@ -85,13 +90,15 @@ template <class Shape, bool VECTORS> struct ConvTile {
         }
         const int first_tap = threadIdx.x / BN * TAPS;
         const int2 *entries = table + first * STEP + first_tap;
+        // Its first output channel and tap among the weights.
+        const int w_row = threadIdx.x / (STEP / TOGETHER), w_tap = threadIdx.x % (STEP / TOGETHER) * TOGETHER;
         const float *weights = weight + ((long long)group * conv.group_outputs + first_row) * conv.taps;
-        const int k_first = first * STEP;
 
         float a_next[THROUGH_REGISTERS ? WEIGHTS : 1], b_next[THROUGH_REGISTERS ? TAPS * PIXELS : 1];
-        // Beyond the block's last step both fetch zeros: a branch would let the compiler put the loads after the arithmetic.
+        // Nothing is copied beyond the block's last step. What would wait in registers there is not worth a test: no one multiplies it.
+        auto needed = [&](int step) { return THROUGH_REGISTERS || step < steps; };
         auto fetch_input = [&](int step, int stage) {
-            const unsigned some = step < steps ? ~0u : 0u;
+            const unsigned some = needed(step) ? ~0u : 0u;
             float *to = b_stages + (stage * STEP + first_tap) * BN + threadIdx.x % BN;
             const int4 *two = reinterpret_cast<const int4 *>(entries + step * STEP);
 #pragma unroll
@@ -115,8 +122,8 @@ template <class Shape, bool VECTORS> struct ConvTile {
             if constexpr (THROUGH_REGISTERS) {
 #pragma unroll
                 for (int i = 0; i < WEIGHTS; i += 4) {
-                    int at = threadIdx.x + i / 4 * THREADS, r = at / (STEP / 4), k = k_first + step * STEP + at % (STEP / 4) * 4;
-                    int length = step < steps && first_row + r < conv.group_outputs ? conv.taps : 0;
+                    int r = w_row + i / 4 * W_APART, k = (first + step) * STEP + w_tap;
+                    int length = first_row + r < conv.group_outputs ? conv.taps : 0;
                     const float *from = weights + (long long)r * conv.taps + k;
                     float4 four = VECTORS ? fetch4(from, k < length)
                                           : make_float4(fetch(from, k < length), fetch(from + 1, k + 1 < length),
@@ -126,10 +133,10 @@ template <class Shape, bool VECTORS> struct ConvTile {
             } else {
 #pragma unroll
                 for (int i = 0; i < WEIGHTS; i++) {
-                    int at = threadIdx.x + i * THREADS, r = at / STEP, k = k_first + step * STEP + at % STEP;
-                    bool in = step < steps && first_row + r < conv.group_outputs && k < conv.taps;
+                    int r = w_row + i * W_APART, k = (first + step) * STEP + w_tap;
+                    bool in = needed(step) && first_row + r < conv.group_outputs && k < conv.taps;
                     const float *from = in ? weights + (long long)r * conv.taps + k : weight;
-                    copy4(a_stages + (stage * STEP + at % STEP) * A_ROW + r, from, in);
+                    copy4(a_stages + (stage * STEP + w_tap) * A_ROW + r, from, in);
                 }
             }
         };
@@ -137,8 +144,7 @@ template <class Shape, bool VECTORS> struct ConvTile {
             if constexpr (THROUGH_REGISTERS) {
 #pragma unroll
                 for (int i = 0; i < WEIGHTS; i++) {
-                    int at = threadIdx.x + i / 4 * THREADS, r = at / (STEP / 4), k = at % (STEP / 4) * 4 + i % 4;
-                    a_stages[(stage * STEP + k) * A_ROW + r] = a_next[i];
+                    a_stages[(stage * STEP + w_tap + i % 4) * A_ROW + w_row + i / 4 * W_APART] = a_next[i];
                 }
                 float *to = b_stages + (stage * STEP + first_tap) * BN + threadIdx.x % BN;
 #pragma unroll
@@ -149,16 +155,18 @@ template <class Shape, bool VECTORS> struct ConvTile {
         };
 
         float sums[TM][TN] = {};
+        const float *a_lane = a_stages + row, *b_lane = b_stages + column;
         auto multiply = [&](int stage) {
+            const float *a_from = a_lane + stage * STEP * A_ROW, *b_from = b_lane + stage * STEP * BN;
             float a[2][TM], b[2][TN];
             auto read = [&](int k, int to) {
 #pragma unroll
                 for (int i = 0; i < TM; i += 4) {
-                    read4(&a[to][i], a_stages + (stage * STEP + k) * A_ROW + row + i * LANES_Y);
+                    read4(&a[to][i], a_from + k * A_ROW + i * LANES_Y);
                 }
 #pragma unroll
                 for (int j = 0; j < TN; j += 4) {
-                    read4(&b[to][j], b_stages + (stage * STEP + k) * BN + column + j * LANES_X);
+                    read4(&b[to][j], b_from + k * BN + j * LANES_X);
                 }
             };
             read(0, 0);
@@ -186,9 +194,7 @@ template <class Shape, bool VECTORS> struct ConvTile {
                 fetch_input(step + 1, 0);
                 fetch_weights(step + 1, 0);
                 multiply(step % 2);
-                if (step + 1 < steps) {
-                    store((step + 1) % 2);
-                }
+                store((step + 1) % 2);
                 __syncthreads();  // the next step's values are there, and all threads are done with this one's
             }
         } else {

@@ -8,6 +8,7 @@
 
 #include "cp_async.cuh"
 #include "gemm.cuh"
+#include "lanes.cuh"
 #include "vectors.cuh"
 
 // A shape of tile is a struct with these constants:
@@ -62,10 +63,10 @@ template <class Shape, Layout LAYOUT, bool FULL> struct Tile {
     // The row and column in the tile of this thread's group `g` of four sums.
     __device__ static int row(int g) {
         int i = g / (TN / 4);
-        return warp() % SLICE / (BN / WN) * WM + lane() / LANES_X * 4 + i / 4 * 4 * LANES_Y + i % 4;
+        return warp() % SLICE / (BN / WN) * WM + Lanes<LANES_Y, LANES_X>::row(lane()) * 4 + i / 4 * 4 * LANES_Y + i % 4;
     }
     __device__ static int column(int g) {
-        return warp() % (BN / WN) * WN + (lane() % LANES_X + g % (TN / 4) * LANES_X) * 4;
+        return warp() % (BN / WN) * WN + (Lanes<LANES_Y, LANES_X>::column(lane()) + g % (TN / 4) * LANES_X) * 4;
     }
     __device__ float4 four(int g) const {
         const float *s = &sums[g / (TN / 4)][g % (TN / 4) * 4];
