@@ -1,17 +1,17 @@
 //! `ptx-sim case`: several launches on one device, and what they must leave in memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use ptx_sim::{Device, DeviceConfig, Fault, LaunchConfig, LaunchError, Observe};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::cli::{Argument, Buffer, CaseOptions, Contents, Element, case_argument};
 use crate::session::Session;
-use crate::{Failure, fault_json, finding_json, load, save, write_values};
+use crate::{Bounds, Failure, finding_json, limit_among, load, save, write_failed, write_printed};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -85,11 +85,14 @@ struct Difference {
 /// Runs all launches, then compares, prints and saves.
 pub(crate) fn run(options: &CaseOptions) -> Result<ExitCode, Failure> {
     let invalid = |message: String| Failure::Case { path: options.file.display().to_string(), message };
-    let text = crate::text_of(&options.file, None)?;
+    let bounds = Bounds::new(&options.limits);
+    let text = crate::text_of(&options.file, bounds.memory)?;
+    bounds.check_text(&options.file, &text)?;
     let case: Case = toml::from_str(&text).map_err(|error| invalid(error.to_string().trim_end().to_owned()))?;
     let folder = options.file.parent().unwrap_or(Path::new(""));
-    let device = Device::new(DeviceConfig { sanitize: options.sanitize, ..Default::default() });
-    let mut session = Session::new(device, load(&folder.join(&case.ptx), crate::Bounds::none())?)?;
+    let device =
+        Device::new(DeviceConfig { sanitize: options.sanitize, memory_limit: bounds.memory, ..Default::default() });
+    let mut session = Session::new(device, load(&folder.join(&case.ptx), bounds)?)?;
     for (name, memory) in &case.buffer {
         let (element, contents) =
             memory.contents(folder).map_err(|error| invalid(format!("buffer `{name}`: {error}")))?;
@@ -114,7 +117,7 @@ pub(crate) fn run(options: &CaseOptions) -> Result<ExitCode, Failure> {
             block: extents(&launch.block).map_err(invalid)?,
             shared_bytes: launch.shared,
             budget: Some(options.budget),
-            time_limit: None,
+            time_limit: bounds.time(),
             cooperative: launch.cooperative,
         };
         let kernel = session.kernel(launch.kernel.as_deref())?;
@@ -123,8 +126,17 @@ pub(crate) fn run(options: &CaseOptions) -> Result<ExitCode, Failure> {
             Ok(observation) => {
                 instructions += observation.report.warp_instructions;
                 findings.extend(observation.findings);
+                if let Some(limit) = limit_among(&findings) {
+                    let printed = session.device.take_output();
+                    write_failed(&mut io::stdout().lock(), options.json, &printed, limit, Some(&findings));
+                    return Err(Failure::Findings(findings, options.source_root.clone()));
+                }
             }
-            Err(LaunchError::Fault(fault)) => return failed(options, &session, fault),
+            Err(LaunchError::Fault(fault)) => {
+                let printed = session.device.take_output();
+                write_failed(&mut io::stdout().lock(), options.json, &printed, &fault, None);
+                return Err(Failure::Fault(fault, options.source_root.clone()));
+            }
             Err(error) => return Err(Failure::Usage(error)),
         }
     }
@@ -133,6 +145,7 @@ pub(crate) fn run(options: &CaseOptions) -> Result<ExitCode, Failure> {
     }
     let mut compared = Vec::new();
     for compare in &case.compare {
+        bounds.check()?;
         let name = &compare.buffer;
         let place = session.named(name)?;
         let expected = contents(place.element, compare.values.as_deref(), compare.file.as_deref(), folder);
@@ -149,22 +162,10 @@ pub(crate) fn run(options: &CaseOptions) -> Result<ExitCode, Failure> {
     }
     report(options, &case, &session, instructions, &findings, &compared)?;
     if !findings.is_empty() {
-        return Err(Failure::Findings(findings, Vec::new()));
+        return Err(Failure::Findings(findings, options.source_root.clone()));
     }
     let differs = compared.iter().any(|difference| difference.different != 0);
     Ok(if differs { ExitCode::from(1) } else { ExitCode::SUCCESS })
-}
-
-fn failed(options: &CaseOptions, session: &Session, fault: Box<Fault>) -> Result<ExitCode, Failure> {
-    let printed = session.device.take_output();
-    let mut out = io::stdout().lock();
-    // What the kernel said before it failed helps to see why; a closed pipe must not hide the fault.
-    let _ = if options.json {
-        writeln!(out, "{}", fault_json(&fault, &printed))
-    } else {
-        out.write_all(printed.as_bytes())
-    };
-    Err(Failure::Fault(fault, Vec::new()))
 }
 
 fn report(
@@ -178,14 +179,7 @@ fn report(
     let printed = session.device.take_output();
     let mut out = io::BufWriter::new(io::stdout().lock());
     if options.json {
-        let mut buffers = Map::new();
-        for name in &case.print {
-            let place = session.named(name)?;
-            let values = place.element.elements(&session.read(place)).map(|bits| place.element.json(bits)).collect();
-            buffers.insert(name.clone(), values);
-        }
         let mut object = json!({
-            "buffers": buffers,
             "compared": compared.iter().map(Difference::json).collect::<Vec<_>>(),
             "instructions": instructions,
         });
@@ -195,16 +189,18 @@ fn report(
         if options.sanitize {
             object["findings"] = findings.iter().map(finding_json).collect();
         }
-        writeln!(out, "{object}")?;
-    } else {
-        out.write_all(printed.as_bytes())?;
-        if !printed.is_empty() && !printed.ends_with('\n') {
-            writeln!(out)?;
+        write!(out, "{{\"buffers\":{{")?;
+        let names: BTreeSet<&String> = case.print.iter().collect();
+        for (at, name) in names.into_iter().enumerate() {
+            write!(out, "{}{}:", if at == 0 { "" } else { "," }, json!(name))?;
+            session.named(name)?.write_list(&mut out, &session.device)?;
         }
+        writeln!(out, "}},{}", object.to_string().trim_start_matches('{'))?;
+    } else {
+        write_printed(&mut out, &printed)?;
         for name in &case.print {
-            let place = session.named(name)?;
             write!(out, "{name} = ")?;
-            write_values(&mut out, place.element, &session.read(place))?;
+            session.named(name)?.write_line(&mut out, &session.device)?;
         }
         compared.iter().try_for_each(|difference| writeln!(out, "{difference}"))?;
         if !options.sanitize && compared.iter().any(|difference| difference.different != 0) {

@@ -236,7 +236,8 @@ The file, whose paths are relative to it:
   [save]                       # write what is there at the end to files
   y = \"y.bin\"
 
-With --json one object: `buffers` by name, `compared` (buffer, elements, different, first, largest), instructions, output, findings, fault.
+With --json one object: `buffers` by name, `compared` (buffer, elements, different, first, largest), instructions, output, findings,
+fault, refused. The limits are those of the whole command, and its faults as `ptx-sim run` has them, see there.
 
 Exit status: 0 done and equal, 1 something differs, a kernel broke a rule or a file cannot be loaded, 2 wrong usage.
 
@@ -258,6 +259,11 @@ pub(crate) struct CaseOptions {
     /// Instructions that all warps of one launch together may execute
     #[arg(long, value_name = "N", default_value_t = 1_000_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub budget: u64,
+    #[command(flatten)]
+    pub limits: Limits,
+    /// Show lines of source files in this folder and below it, too; otherwise only of those in the folder of the PTX file
+    #[arg(long, value_name = "DIR")]
+    pub source_root: Vec<PathBuf>,
 }
 
 const TRACE_HELP: &str = "\

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use cli::{Argument, Check, Cli, Command, Element, Launch, Run, Show, TraceOptions};
+use cli::{Argument, Check, Cli, Command, Launch, Run, Show, TraceOptions};
 use ptx_sim::{
     Device, DeviceConfig, Fault, FaultKind, Kernel, KernelInfo, LaunchConfig, LaunchError, LaunchReport, Limits,
     LoadError, LoadLimits, MemoryError, Module, Observation, Observe, Occupancy, Pick, PictureError, Profile, Space,
@@ -89,14 +89,21 @@ impl Bounds {
         Self { begun: Instant::now(), time: limits.time_limit, memory: limits.memory_limit }
     }
 
-    /// No limits.
-    fn none() -> Self {
-        Self { begun: Instant::now(), time: None, memory: None }
-    }
-
     /// The time that is left.
     fn time(&self) -> Option<Duration> {
         self.time.map(|time| time.saturating_sub(self.begun.elapsed()))
+    }
+
+    /// Refuses a file of text that is larger than the memory limit.
+    fn check_text(&self, file: &Path, text: &str) -> Result<(), Failure> {
+        match self.memory {
+            Some(limit) if text.len() as u64 > limit => Err(Failure::Load(LoadError::Limit {
+                file: file.display().to_string(),
+                kind: FaultKind::MemoryLimit,
+                message: format!("the memory limit of {limit} bytes is reached by the file's text"),
+            })),
+            _ => Ok(()),
+        }
     }
 
     fn check(&self) -> Result<(), Failure> {
@@ -126,7 +133,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let (result, json) = match &cli.command {
         Command::Run(options) => (run(options), options.json),
-        Command::Case(options) => (case::run(options), false),
+        Command::Case(options) => (case::run(options), options.json),
         Command::Trace(options) => (trace(options), false),
         Command::Check(options) => (check(options), options.json),
     };
@@ -242,17 +249,8 @@ fn run(options: &Run) -> Result<ExitCode, Failure> {
             if options.sanitize {
                 observation.findings.extend(session.device.heap_findings());
             }
-            let is_limit = |finding: &&Fault| matches!(finding.kind, FaultKind::TimeLimit | FaultKind::MemoryLimit);
-            if let Some(limit) = observation.findings.iter().find(is_limit) {
-                // There is no time or memory left for the buffers.
-                let _ = if options.json {
-                    let mut object = fault_json(limit, &printed);
-                    object["findings"] = observation.findings.iter().map(finding_json).collect();
-                    writeln!(out, "{object}")
-                } else {
-                    out.write_all(printed.as_bytes())
-                };
-                let _ = out.flush();
+            if let Some(limit) = limit_among(&observation.findings) {
+                write_failed(&mut out, options.json, &printed, limit, Some(&observation.findings));
                 return Err(Failure::Findings(observation.findings, roots.clone()));
             }
             for (name, file) in &options.save {
@@ -286,17 +284,41 @@ fn run(options: &Run) -> Result<ExitCode, Failure> {
             }
         }
         Err(LaunchError::Fault(fault)) => {
-            // What the kernel said before it failed helps to see why; a closed pipe must not hide the fault.
-            let _ = if options.json {
-                writeln!(out, "{}", fault_json(&fault, &printed))
-            } else {
-                out.write_all(printed.as_bytes())
-            };
-            let _ = out.flush();
+            write_failed(&mut out, options.json, &printed, &fault, None);
             Err(Failure::Fault(fault, roots.clone()))
         }
         Err(error) => Err(Failure::Usage(error)),
     }
+}
+
+/// The limit that ended a sanitised launch: there is no time or memory left for its buffers.
+fn limit_among(findings: &[Fault]) -> Option<&Fault> {
+    findings.iter().find(|finding| matches!(finding.kind, FaultKind::TimeLimit | FaultKind::MemoryLimit))
+}
+
+/// Writes what the kernels printed before a fault ended them, which helps to see why; as JSON with the fault, and with the
+/// findings if a sanitiser watched.
+fn write_failed(out: &mut impl Write, json: bool, printed: &str, fault: &Fault, findings: Option<&[Fault]>) {
+    // A closed pipe must not hide the fault, which is told on stderr too.
+    let _ = if json {
+        let mut object = fault_json(fault, printed);
+        if let Some(findings) = findings {
+            object["findings"] = findings.iter().map(finding_json).collect();
+        }
+        writeln!(out, "{object}")
+    } else {
+        write_printed(out, printed)
+    };
+    let _ = out.flush();
+}
+
+/// What kernels printed. What follows begins on a line of its own.
+fn write_printed(out: &mut impl Write, printed: &str) -> io::Result<()> {
+    out.write_all(printed.as_bytes())?;
+    if !printed.is_empty() && !printed.ends_with('\n') {
+        writeln!(out)?;
+    }
+    Ok(())
 }
 
 /// The buffer or variable of that name; the buffer that is the argument of that number.
@@ -448,18 +470,24 @@ fn list(trace: &Trace, pick: &Pick, bounds: Bounds) -> Result<String, Failure> {
 }
 
 fn write_results(out: &mut impl Write, session: &Session, printed: &str) -> io::Result<()> {
-    out.write_all(printed.as_bytes())?;
-    if !printed.is_empty() && !printed.ends_with('\n') {
-        writeln!(out)?; // the buffers begin on a line of their own
-    }
-    for place in session.shown() {
-        place.write(out, &session.device, |out, bits| out.write_all(place.element.text(bits).as_bytes()))?;
-        writeln!(out)?;
-    }
-    Ok(())
+    write_printed(out, printed)?;
+    session.shown().try_for_each(|place| place.write_line(out, &session.device))
 }
 
 impl Place {
+    /// Writes the elements as a line of text.
+    fn write_line(&self, out: &mut impl Write, device: &Device) -> io::Result<()> {
+        self.write(out, device, |out, bits| out.write_all(self.element.text(bits).as_bytes()))?;
+        writeln!(out)
+    }
+
+    /// Writes the elements as a list of JSON.
+    fn write_list(&self, out: &mut impl Write, device: &Device) -> io::Result<()> {
+        out.write_all(b"[")?;
+        self.write(out, device, |out, bits| write!(out, "{}", self.element.json(bits)))?;
+        out.write_all(b"]")
+    }
+
     /// Writes the elements with commas between, a part at a time: as text they take many times their memory.
     fn write<W: Write>(
         &self,
@@ -489,9 +517,8 @@ impl Place {
 fn write_json(out: &mut impl Write, session: &Session, object: &Value) -> io::Result<()> {
     write!(out, "{{\"buffers\":[")?;
     for (at, place) in session.shown().enumerate() {
-        out.write_all(if at == 0 { b"[" } else { b",[" })?;
-        place.write(out, &session.device, |out, bits| write!(out, "{}", place.element.json(bits)))?;
-        out.write_all(b"]")?;
+        out.write_all(if at == 0 { b"" } else { b"," })?;
+        place.write_list(out, &session.device)?;
     }
     let rest = object.to_string();
     writeln!(out, "],{}", rest.trim_start_matches('{'))
@@ -507,15 +534,6 @@ fn results_json(report: LaunchReport, printed: &str) -> Value {
         object["output"] = json!(printed);
     }
     object
-}
-
-/// Values separated by commas, on a line.
-fn write_values(out: &mut impl Write, element: Element, bytes: &[u8]) -> io::Result<()> {
-    for (at, bits) in element.elements(bytes).enumerate() {
-        let comma = if at == 0 { "" } else { "," };
-        write!(out, "{comma}{}", element.text(bits))?;
-    }
-    writeln!(out)
 }
 
 fn fault_json(fault: &Fault, printed: &str) -> Value {

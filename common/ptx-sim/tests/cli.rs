@@ -515,3 +515,90 @@ fn a_case_that_is_wrong_exits_2_with_the_reason() {
         assert!(code == 2 && stdout.is_empty() && stderr.contains(reason), "{to}: {code} {stderr}");
     }
 }
+
+/// A kernel `k` with that body after it has printed "hello", in a folder of its own, and a case that launches it twice.
+fn launched_twice(body: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("the folder is ours");
+    let ptx = format!(
+        ".version 8.0
+        .target sm_80
+        .address_size 64
+        .extern .func (.param .b32 r) vprintf (.param .b64 a, .param .b64 b);
+        .global .b8 text[6] = {{104, 101, 108, 108, 111, 0}};
+        .visible .entry k() {{
+            .reg .b64 %rd<4>;
+            .reg .b32 %r<2>;
+            mov.u64 %rd1, text;
+            mov.u64 %rd2, 0;
+            {{ .param .b64 a; .param .b64 b; .param .b32 r; st.param.b64 [a], %rd1; st.param.b64 [b], %rd2;
+              call.uni (r), vprintf, (a, b); }}
+            {body}
+            ret;
+        }}"
+    );
+    std::fs::write(folder.path().join("k.ptx"), ptx).expect("the folder is ours");
+    let case = "ptx = \"k.ptx\"\nprint = [\"y\"]\n[buffer.y]\ntype = \"u8\"\nzeros = 200000\n[[launch]]\n[[launch]]\n";
+    std::fs::write(folder.path().join("case.toml"), case).expect("the folder is ours");
+    folder
+}
+
+/// Exit status, stdout and stderr of a subcommand on a file in the folder.
+fn in_folder(folder: &tempfile::TempDir, subcommand: &str, file: &str, args: &str) -> (i32, String, String) {
+    let mut command = command(subcommand);
+    let command = command.arg(folder.path().join(file)).args(args.split_whitespace());
+    let Output { status, stdout, stderr } = command.output().expect("the command can be started");
+    let text = |bytes| String::from_utf8(bytes).expect("output is text");
+    (status.code().expect("the command ends by itself"), text(stdout), text(stderr))
+}
+
+#[test]
+fn a_case_tells_a_fault_as_run_does() {
+    let folder = launched_twice("st.global.u64 [%rd2], %rd2;");
+    let both = |args: &str| {
+        let of_case = in_folder(&folder, "case", "case.toml", args);
+        assert_eq!(of_case, in_folder(&folder, "run", "k.ptx", args), "{args}");
+        of_case
+    };
+    let (code, stdout, stderr) = both("");
+    assert!(code == 1 && stdout == "hello\n" && stderr.contains("null pointer"), "{code} {stdout}{stderr}");
+    let (code, stdout, _) = both("--json");
+    let found: Value = serde_json::from_str(&stdout).expect("it is JSON");
+    assert_eq!((code, &found["output"], &found["fault"]["kind"]), (1, &json!("hello"), &json!("out-of-bounds")));
+}
+
+#[test]
+fn a_case_has_the_limits_of_run() {
+    let folder = launched_twice("$L: bra $L;");
+    for (limit, kind) in [("--time-limit 0.2", "time-limit"), ("--memory-limit 64KiB", "memory-limit")] {
+        for sanitize in ["", "--sanitize"] {
+            let (code, stdout, stderr) = in_folder(&folder, "case", "case.toml", &format!("--json {limit} {sanitize}"));
+            let found: Value = serde_json::from_str(&stdout).expect("it is JSON");
+            assert_eq!((code, &found["fault"]["kind"]), (1, &json!(kind)), "{stdout}");
+            assert!(found.get("buffers").is_none() && stderr.contains(kind.split('-').next().unwrap()), "{stderr}");
+            // The limit is told once: no other launch follows.
+            assert!(kind == "memory-limit" || found["output"] == json!("hello"), "{stdout}");
+        }
+    }
+    let long = format!("# {}", "x".repeat(70_000));
+    std::fs::write(folder.path().join("long.toml"), long).expect("the folder is ours");
+    let (code, stdout, _) = in_folder(&folder, "case", "long.toml", "--json --memory-limit 64KiB");
+    let found: Value = serde_json::from_str(&stdout).expect("it is JSON");
+    assert_eq!((code, &found["fault"]["kind"]), (1, &json!("memory-limit")));
+    let (code, _, stderr) = in_folder(&folder, "case", "case.toml", "--time-limit 0");
+    assert!(code == 2 && stderr.contains("not a number of seconds"), "{stderr}");
+}
+
+#[test]
+fn a_case_shows_sources_of_other_folders_only_if_asked() {
+    let folder = launched_twice(".loc 1 2 0\nst.global.u64 [%rd2], %rd2;");
+    let sources = tempfile::tempdir().expect("the folder is ours");
+    std::fs::write(sources.path().join("k.cu"), "// first\n*null = 0; // second\n").expect("the folder is ours");
+    let ptx = folder.path().join("k.ptx");
+    let with_file = std::fs::read_to_string(&ptx).expect("it was written") + "\n.file 1 \"/elsewhere/k.cu\"\n";
+    std::fs::write(&ptx, with_file).expect("the folder is ours");
+    let root = format!("--source-root {}", sources.path().display());
+    for (args, shown) in [("", false), (&*root, true)] {
+        let (_, _, stderr) = in_folder(&folder, "case", "case.toml", args);
+        assert_eq!(stderr.contains("*null = 0; // second"), shown, "{stderr}");
+    }
+}
