@@ -74,8 +74,8 @@ impl FaultKind {
         }
     }
 
-    /// What usually causes it.
-    pub(crate) fn help(self) -> &'static str {
+    /// What usually causes it; [`Fault::help`] knows more.
+    fn help(self) -> &'static str {
         match self {
             Self::OutOfBounds => {
                 "is every index checked against the size? In the last block of a grid, and at the edge of a tile, it may be past the end"
@@ -190,6 +190,17 @@ impl Fault {
         match (&self.file, self.line) {
             (Some(file), Some(line)) => (file, line),
             _ => (&self.ptx.0, self.ptx.1),
+        }
+    }
+
+    /// What usually causes it, and what to do.
+    pub(crate) fn help(&self) -> &'static str {
+        match &self.other {
+            Some(other) if self.kind == FaultKind::GlobalRace && other.block == self.block => {
+                "both threads are of one block: put a `__syncthreads()` between the two accesses, which orders global memory as \
+                 well as shared memory, or combine with `atomicAdd`. Among lanes of one warp `__syncwarp()` is enough"
+            }
+            _ => self.kind.help(),
         }
     }
 

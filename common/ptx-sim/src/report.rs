@@ -166,7 +166,7 @@ fn fault(fault: &Fault, source: Option<&str>, roots: &[PathBuf], colour: bool) -
         let note = format!("this line did so {} times in the launch; the first is shown", fault.count);
         group = group.element(Level::NOTE.message(note));
     }
-    group = group.element(Level::HELP.message(fault.kind.help()));
+    group = group.element(Level::HELP.message(fault.help()));
     draw(&[group], colour)
 }
 

@@ -117,6 +117,17 @@ fn a_race_names_both_accesses() {
 }
 
 #[test]
+fn the_help_for_a_race_depends_on_who_races() {
+    let help = |grid, block| {
+        let found = findings("adds_without_atomic", grid, block, &[Zeros(1)]);
+        found[0].render(Some(CU), false).split("help:").nth(1).unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let (blocks, threads) = (help(2, 1), help(1, 64));
+    assert!(blocks.starts_with("nothing orders threads of different blocks"), "{blocks}");
+    assert!(threads.starts_with("both threads are of one block") && !threads.contains("different"), "{threads}");
+}
+
+#[test]
 fn reads_of_what_nobody_wrote() {
     let at = "if (i < n) atomicAdd(sum, in[i]);";
     finds("poisoned_sum", 2, 64, &[Words(100), Unwritten(1), Value(100)], &[(FaultKind::UninitialisedRead, at, 32)]);

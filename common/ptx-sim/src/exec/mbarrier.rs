@@ -15,13 +15,16 @@
 
 use super::address::{addresses, space_of};
 use super::async_copy::make_copies;
+use super::block::Block;
 use super::check::{Checked, for_parts};
 use super::context::Context;
 use super::elements::{read_shared, shared_bytes, write_shared};
+use super::launch::Launch;
 use super::monitor::Monitor;
 use super::place::{Kind, Reach};
 use super::problem::Problem;
 use super::rows::Rows;
+use super::warp::WaitInVain;
 use crate::fault::FaultKind;
 use crate::ir::*;
 use crate::lanes::lanes;
@@ -155,13 +158,17 @@ pub(crate) fn mbarrier<M: Monitor>(
                 // Only a wait that succeeds learns what the others did before they arrived.
                 let inside = in_shared && at.is_multiple_of(8) && at + 8 <= context.block.shared_bytes;
                 let state = if inside { State::decode(load(context, at)) } else { None };
-                let over = state.map(|state| {
-                    let mine = match phase {
-                        MbarrierPhase::State(row) => rows.lane_of(row, true, lane) >> 61 & 1 == 1,
-                        MbarrierPhase::Parity(row) => rows.lane(row, lane) & 1 == 1,
-                    };
-                    state.phase != mine
-                });
+                let phase = match phase {
+                    MbarrierPhase::State(row) => rows.lane_of(row, true, lane) >> 61 & 1 == 1,
+                    MbarrierPhase::Parity(row) => rows.lane(row, lane) & 1 == 1,
+                };
+                let over = state.map(|state| state.phase != phase);
+                if mask & ((1 << lane) - 1) == 0 {
+                    context.warp.in_vain = None;
+                }
+                if over == Some(false) {
+                    context.warp.in_vain.get_or_insert(WaitInVain { pc: context.pc, lane, at, phase });
+                }
                 let order = if over == Some(true) { mbarrier.order } else { Order::Relaxed };
                 let blind = over != Some(true) || mbarrier.order == Order::Relaxed;
                 let allowed =
@@ -266,6 +273,23 @@ fn arrive_when_copied<M: Monitor>(context: &mut Context<'_, '_, M>, at: u64) -> 
         }
     }
     Ok(())
+}
+
+/// In words, which thread waits for a phase of an mbarrier that is not over, and for how many arrivals.
+pub(super) fn waits_in_vain(block: &mut Block, launch: &Launch<'_>) -> Option<String> {
+    let waits: Vec<_> = block.warps.iter().filter_map(|warp| Some((warp.number, warp.in_vain?))).collect();
+    waits.into_iter().find_map(|(warp, WaitInVain { pc, lane, at, phase })| {
+        // SAFETY: the wait was made, so its eight bytes are shared memory, and aligned.
+        let state = State::decode(unsafe { read_shared(shared_bytes(block), at, 8) })?;
+        let State { expected, missing, .. } = state;
+        (state.phase == phase).then(|| {
+            let place = launch.whereabouts(pc, block.index, warp, 1 << lane, "waits");
+            let (phase, verb) = (u32::from(phase), if missing == 1 { "is" } else { "are" });
+            format!(
+                "{place} for phase {phase} of the mbarrier at {at:#x} in shared memory: {missing} of {expected} arrivals {verb} missing"
+            )
+        })
+    })
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use super::barrier::{BARRIERS, BarrierState};
 use super::block::Block;
 use super::interpret;
 use super::launch::{Counts, Launch, lock};
+use super::mbarrier::waits_in_vain;
 use super::monitor::Monitor;
 use super::problem::Problem;
 use crate::fault::{Fault, FaultKind};
@@ -151,12 +152,16 @@ impl Block {
     }
 
     /// The launch has reached a limit while this block ran: says where the first warp that is not done is.
-    fn stopped(&self, launch: &Launch<'_>, reached: Reached) -> Box<Fault> {
+    fn stopped(&mut self, launch: &Launch<'_>, reached: Reached) -> Box<Fault> {
         let position = self.warps.iter().find_map(|warp| warp.position().map(|(pc, lanes)| (warp.number, pc, lanes)));
         let Some((warp, pc, lanes)) = position else {
             return Box::new(Fault { block: self.index, ..*launch.reached(reached) });
         };
-        Box::new(launch.fault(*Problem::new(reached.kind, lanes, reached.message), pc, self.index, warp))
+        let mut problem = Problem::new(reached.kind, lanes, reached.message);
+        if let Some(note) = waits_in_vain(self, launch) {
+            problem = problem.note(note);
+        }
+        Box::new(launch.fault(*problem, pc, self.index, warp))
     }
 }
 

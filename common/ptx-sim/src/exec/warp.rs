@@ -77,6 +77,17 @@ pub(crate) struct Waiting {
     pub members: u32,
 }
 
+/// A wait at an mbarrier whose phase was not over.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WaitInVain {
+    pub(super) pc: usize,
+    pub(super) lane: usize,
+    /// Where the object is in shared memory.
+    pub(super) at: u64,
+    /// The parity of the phase.
+    pub(super) phase: bool,
+}
+
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Warp {
     pub number: u32,
@@ -96,6 +107,8 @@ pub(crate) struct Warp {
     pub(super) joins: Vec<Option<Join>>,
     pub local: Local,
     pub copies: Copies,
+    /// Its last wait at an mbarrier, if that was in vain.
+    pub(super) in_vain: Option<WaitInVain>,
     /// The allocations that the last accesses went to, by their addresses: the next one most likely goes there too.
     pub last_allocations: [usize; ALLOCATIONS],
     /// Instructions executed: `%clock`.
@@ -125,6 +138,7 @@ impl Warp {
         self.joins.clear();
         self.local.reset(function.local_bytes, launch.sanitised);
         self.copies = Copies::default();
+        self.in_vain = None;
         self.last_allocations = [0; ALLOCATIONS];
         self.clock = 0;
         let frame = Frame { function: launch.kernel.function, ..Frame::default() };
