@@ -1,8 +1,8 @@
 //! A block that is being run.
 
 use super::barrier::{BARRIERS, BarrierState};
+use super::copies::AsyncArrival;
 use super::launch::{Counts, Launch};
-use super::mbarrier::AsyncArrival;
 use super::shadow::BlockShadow;
 use super::warp::Warp;
 
@@ -64,7 +64,7 @@ impl Block {
         self.arrivals.clear();
         self.live = threads;
         self.counts = Counts::default();
-        self.charged = super::schedule::cost_of_block(launch);
+        self.charged = launch.block_cost();
         if launch.sanitised {
             self.shadow.get_or_insert_default().reset(launch, number);
         }

@@ -51,3 +51,15 @@ impl Copies {
         lanes(mask).for_each(|lane| self.committed[lane] = self.committed[lane].saturating_add(1));
     }
 }
+
+/// Arrivals of the block that follow asynchronous copies.
+#[derive(Clone, Debug)]
+pub(crate) struct AsyncArrival {
+    pub(super) warp: u32,
+    pub(super) lane: usize,
+    /// The object, in shared memory.
+    pub(super) at: u64,
+    pub(super) copies: Vec<PendingCopy>,
+    /// The instruction that asked for it.
+    pub(super) pc: usize,
+}

@@ -14,6 +14,12 @@ use crate::trace::Site;
 /// Bytes between shared variables of a sanitised launch. A multiple of 128, so that every variable keeps its banks.
 pub(crate) const RED_ZONE: u32 = 256;
 
+/// Blocks that may have begun and not ended; hardware has a limit too. More would cost memory without end.
+pub(crate) const MAX_BEGUN: usize = 1024;
+
+/// Bytes of a fresh block that cost as much as an instruction.
+const BYTES_AN_INSTRUCTION: u64 = 4096;
+
 /// Maximum number of calls of calls that a report names.
 const MAX_LINES: usize = 32;
 
@@ -187,6 +193,11 @@ impl Launch<'_> {
         let local = u64::from(function.local_bytes) * 32 * if self.sanitised { 2 } else { 1 };
         let warp = rows * ROW_BYTES + u64::from(function.predicates) * 4 + local + 1024;
         u64::from(self.threads().div_ceil(32)) * warp + u64::from(self.shared_bytes()) + 1024
+    }
+
+    /// What the beginning of a block costs, in instructions.
+    pub(super) fn block_cost(&self) -> u64 {
+        self.block_bytes() / BYTES_AN_INSTRUCTION
     }
 
     /// The fault of `lanes` of a warp at `pc`.

@@ -18,6 +18,7 @@ use super::async_copy::make_copies;
 use super::block::Block;
 use super::check::{Checked, for_parts};
 use super::context::Context;
+use super::copies::AsyncArrival;
 use super::elements::{read_shared, shared_bytes, write_shared};
 use super::launch::Launch;
 use super::monitor::Monitor;
@@ -239,18 +240,6 @@ fn arrive<M: Monitor>(
         return Err("`.noComplete` says that this arrival does not end the phase, and it does".to_owned());
     }
     Ok(())
-}
-
-/// Arrivals of the block that follow asynchronous copies.
-#[derive(Clone, Debug)]
-pub(crate) struct AsyncArrival {
-    pub(super) warp: u32,
-    pub(super) lane: usize,
-    /// The object, in shared memory.
-    at: u64,
-    pub(super) copies: Vec<super::copies::PendingCopy>,
-    /// The instruction that asked for it.
-    pc: usize,
 }
 
 /// Makes the copies that an object waits for, and their arrivals: as late as PTX allows, when somebody asks.

@@ -9,7 +9,7 @@
 //! | `launch`, `block`, `warp`, `rows`, `local`, `barrier`, `copies`, `shadow` | the state of a launch, data first |
 //! | `problem`, `place` | what an access does, and what is wrong with one |
 //! | `schedule`, `interpret` | blocks over cores and warps in turn; the executor's loop |
-//! | `arithmetic`, `together`, `matrix`, `control`, `calls` | arms of the loop that are not memory |
+//! | `arithmetic`, `together`, `shuffle`, `matrix`, `control`, `calls` | arms of the loop that are not memory |
 //! | `check`, `elements`, `vector`, `load_store`, `atomic`, `async_copy`, `mbarrier` | arms of the loop that are |
 //! | `builtin`, `printf`, `malloc` | functions that the device brings with it |
 //! | `monitor`, `scene`, `watch` | what a launch reports while it runs, to: |
@@ -49,6 +49,7 @@ pub(crate) mod sanitise;
 mod scene;
 mod schedule;
 mod shadow;
+mod shuffle;
 mod together;
 mod touches;
 pub(crate) mod tracer;
@@ -57,7 +58,7 @@ mod vector;
 mod warp;
 mod watch;
 
-pub(crate) use launch::{Counts, Launch, LaunchHeap};
+pub(crate) use launch::{Counts, Launch, LaunchHeap, MAX_BEGUN};
 pub(crate) use monitor::Plain;
-pub(crate) use schedule::{MAX_BEGUN, run};
+pub(crate) use schedule::run;
 pub(crate) use watch::Watch;

@@ -2,7 +2,7 @@
 //!
 //! Every loop here has 32 iterations, no branches and no calls, so that the compiler turns it into vector instructions
 //! of whatever function it is inlined into. That is why all of it is `inline(always)`: the executor's loop is compiled
-//! once for the machine's baseline and once with AVX2 and FMA (`super::interpret`), and these helpers become part of each.
+//! once for the machine's baseline and once with AVX2 and FMA (see `interpret`), and these helpers become part of each.
 
 use crate::ir::R;
 use crate::lanes::each;

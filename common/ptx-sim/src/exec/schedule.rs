@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use super::barrier::{BARRIERS, BarrierState};
 use super::block::Block;
 use super::interpret;
-use super::launch::{Counts, Launch, lock};
+use super::launch::{Counts, Launch, MAX_BEGUN, lock};
 use super::mbarrier::waits_in_vain;
 use super::monitor::Monitor;
 use super::problem::Problem;
@@ -18,17 +18,11 @@ use crate::limits::{Reached, Use};
 /// Turns of all its warps after which a block lets others run.
 const BLOCK_QUANTUM: u32 = 64;
 
-/// Blocks that may have begun and not ended; hardware has a limit too. More would cost memory without end.
-pub(crate) const MAX_BEGUN: usize = 1024;
-
-/// Host memory that they may take together, unless the fewest that are useful take more.
+/// Host memory that blocks which have begun may take together, unless the fewest that are useful take more.
 const MAX_BEGUN_BYTES: u64 = 1 << 30;
 
 /// Blocks that may have begun whatever they take, where no limit of memory is set.
 const MIN_BEGUN: u64 = 16;
-
-/// Bytes of a fresh block that cost as much as an instruction.
-const BYTES_AN_INSTRUCTION: u64 = 4096;
 
 enum Outcome {
     Done,
@@ -267,11 +261,6 @@ impl Queue {
         }
         begun.pop_front()
     }
-}
-
-/// What the beginning of a block costs, in instructions.
-pub(super) fn cost_of_block(launch: &Launch<'_>) -> u64 {
-    launch.block_bytes() / BYTES_AN_INSTRUCTION
 }
 
 /// Runs all blocks of a launch, each worker with a monitor of its own, and returns those with the counts and the fault

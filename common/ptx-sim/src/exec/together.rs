@@ -5,6 +5,7 @@ use super::matrix::{ldmatrix, multiply, stmatrix, wmma_load, wmma_store};
 use super::monitor::Monitor;
 use super::problem::Problem;
 use super::rows::{Rows, Shape};
+use super::shuffle::source_of;
 use crate::fault::FaultKind;
 use crate::ir::*;
 use crate::lanes::{lanes, mask_of};
@@ -193,25 +194,6 @@ fn reads_outside(strays: u32, members: u32) -> Box<Problem> {
         format!("a value is used that a shuffle read from a lane which its mask {members:#010x} does not name");
     let note = "what such a lane gives is undefined, even if it executes a shuffle too";
     Problem::new(FaultKind::InvalidMask, strays, message).note(note)
-}
-
-/// The lane that `lane` reads from, and whether that is in range (PTX ISA, "shfl.sync").
-#[inline(always)]
-pub(super) fn source_of(mode: ShflMode, lane: usize, b: u32, c: u32) -> (usize, bool) {
-    let at = lane as u32;
-    let (offset, clamp, segment) = (b & 31, c & 31, c >> 8 & 31);
-    let max = (at & segment) | (clamp & !segment);
-    let min = at & segment;
-    let (source, inside) = match mode {
-        ShflMode::Up => (at.wrapping_sub(offset), at as i32 - offset as i32 >= max as i32),
-        ShflMode::Down => (at + offset, at + offset <= max),
-        ShflMode::Bfly => (at ^ offset, at ^ offset <= max),
-        ShflMode::Idx => {
-            let source = min | (offset & !segment);
-            (source, source <= max)
-        }
-    };
-    (if inside { source as usize & 31 } else { lane }, inside)
 }
 
 /// `shfl.sync`: returns the lanes whose source was in range, and for each of the masks those whose source is in it.

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use super::problem::Problem;
 use super::scene::Scene;
-use super::together::source_of;
+use super::shuffle::source_of;
 use crate::fault::FaultKind;
 use crate::ir::*;
 use crate::lanes::{lanes, lanes_where, mask_of};
