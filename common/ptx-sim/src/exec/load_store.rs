@@ -62,24 +62,35 @@ fn seen_in_order<M: Monitor>(
 ) -> bool {
     let Some((row, wide)) = register_of(&access.address) else { return false };
     let count = u64::from(access.count);
-    let lanes: u32 = match rows.shape(row, wide) {
+    let step = match rows.shape(row, wide) {
         Shape::Same if !write => 32,
         Shape::InOrder if count == 1 => 32,
         Shape::Grouped if count == 1 && !write => 8,
         _ => return false,
     };
+    let address = |lane| rows.lane_of(row, wide, lane).wrapping_add(access.address.offset as u64);
+    let is_same = |lane| address(lane) == address(lane + 1);
     let mut fresh = true;
-    for lane in (0..32).step_by(lanes as usize) {
+    let mut lane = 0;
+    while lane < 32 {
+        // Groups that go on where the one before ended, or are at the same place, are one access.
+        let (first, same) = (address(lane), is_same(lane));
+        let mut next = lane + step;
+        while next < 32 && {
+            let expected = if same { first } else { first.wrapping_add(4 * (next - lane) as u64) };
+            address(next) == expected && is_same(next) == same
+        } {
+            next += step;
+        }
+        let lanes = (next - lane) as u32;
         let here = mask >> lane & u32::MAX >> (32 - lanes);
+        let start = std::mem::replace(&mut lane, next);
         if here == 0 {
             continue;
         }
-        let address = |lane| rows.lane_of(row, wide, lane).wrapping_add(access.address.offset as u64);
-        let (address, next) = (address(lane), address(lane + 1));
-        let same = address == next;
         let (place, base, length) = match access.address.space {
             MemSpace::Shared => (Place::Shared, 0, context.block.shared_bytes),
-            MemSpace::Global => match find(context.warp, context.launch, address) {
+            MemSpace::Global => match find(context.warp, context.launch, first) {
                 Some(found) if !(write && found.role == Role::Constant) => {
                     (Place::Allocation(found), found.base, found.bytes)
                 }
@@ -87,13 +98,13 @@ fn seen_in_order<M: Monitor>(
             },
             _ => return false,
         };
-        let offset = address.wrapping_sub(base);
+        let offset = first.wrapping_sub(base);
         let (bytes, align) = if same { (4 * count, 4 * count) } else { (4 * u64::from(lanes), 4) };
         if offset >= length || length - offset < bytes || !offset.is_multiple_of(align) {
             return false;
         }
         let at = context.at();
-        let access = InOrder { lane, lanes, mask: here, offset, count, same, write, fresh };
+        let access = InOrder { lane: start, lanes, mask: here, offset, count, same, write, fresh };
         if !context.monitor.sanitiser().is_some_and(|sanitiser| sanitiser.pass(context.block, at, place, &access)) {
             return false;
         }
@@ -110,7 +121,6 @@ fn load_param<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, access: 
     let total = bytes * usize::from(access.count);
     if !matches!(access.address.base, Base::None)
         || access.order != Order::Weak
-        || context.monitor.sanitiser().is_some()
         || !first.is_multiple_of(total)
         || first.checked_add(total).is_none_or(|end| end > params.len())
     {
