@@ -230,6 +230,29 @@ impl<'l> Account<'l> {
         taken
     }
 
+    /// Gives back some of what was taken before the launch ends.
+    pub(crate) fn give(&self, what: Use, bytes: u64) {
+        if self.is_limited() {
+            self.own[what as usize].fetch_sub(bytes, Ordering::Relaxed);
+            self.ledger.give(what, bytes);
+        }
+    }
+
+    /// Takes or gives back until `taken` is about `bytes`; false if there is no room. Small changes wait for more of them.
+    pub(crate) fn adjust(&self, what: Use, taken: &mut u64, bytes: u64) -> bool {
+        const GRAIN: u64 = 1 << 14;
+        if self.free || bytes.abs_diff(*taken) < GRAIN {
+            return true;
+        }
+        if bytes < *taken {
+            self.give(what, *taken - bytes);
+        } else if !self.take(what, bytes - *taken) {
+            return false;
+        }
+        *taken = bytes;
+        true
+    }
+
     /// The memory limit, if it has been reached.
     pub(crate) fn out_of_memory(&self) -> Option<Reached> {
         if !self.refused.load(Ordering::Relaxed) {

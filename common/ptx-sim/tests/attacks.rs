@@ -205,6 +205,93 @@ fn a_shadow_fits_the_memory_limit() {
     assert_eq!(run(1 << 30), []);
 }
 
+/// Only what is touched of a buffer has a shadow.
+#[test]
+fn a_shadow_is_as_large_as_what_is_touched() {
+    let text = "
+        .visible .entry k(.param .u64 data) {
+            .reg .b64 %rd<3>; .reg .b32 %r<5>;
+            ld.param.u64 %rd1, [data];
+            mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mov.u32 %r3, %tid.x;
+            mad.lo.u32 %r1, %r1, %r2, %r3;
+            mul.wide.u32 %rd2, %r1, 4;
+            add.u64 %rd1, %rd1, %rd2;
+            st.global.u32 [%rd1], %r1;
+            ld.global.u32 %r4, [%rd1];
+            ret;
+        }";
+    let run = |text: &str, room: u64| {
+        // A GiB of a buffer, and a bit for each of its bytes.
+        let limit = (1 << 30) + (1 << 27) + room;
+        let config = DeviceConfig { total_memory: 1 << 31, memory_limit: Some(limit), ..Default::default() };
+        let device = Device::new(DeviceConfig { sanitize: true, ..config });
+        let data = device.alloc(1 << 30, "data").unwrap();
+        let loaded = device.load(&module(text)).unwrap();
+        let kernel = loaded.kernel("k").unwrap();
+        kernel.observe(&blocks(1024, 256), &[data.into()], &Observe::default()).unwrap().findings
+    };
+    assert_eq!(run(text, 3 << 20), [], "a MiB of a GiB");
+    // Words out of order need more, and bytes most.
+    let backwards = text.replace("ld.global", "sub.u32 %r1, 262143, %r1;\nst.global.u32 [%rd1], %r1;\nld.global");
+    assert_eq!(run(&backwards, 3 << 20), []);
+    let bytes = text
+        .replace("%r1, 4;", "%r1, 1;")
+        .replace("st.global.u32", "st.global.u8")
+        .replace("ld.global.u32", "ld.global.u8");
+    assert_eq!(run(&bytes, 3 << 20)[0].kind, FaultKind::MemoryLimit);
+    assert_eq!(run(&bytes, 16 << 20), []);
+}
+
+/// What threads hand over to each other is counted, too.
+#[test]
+fn handovers_fit_the_memory_limit() {
+    let text = "
+        .visible .entry k(.param .u64 data) {
+            .reg .b64 %rd<3>; .reg .b32 %r<5>;
+            ld.param.u64 %rd1, [data];
+            mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mov.u32 %r3, %tid.x;
+            mad.lo.u32 %r1, %r1, %r2, %r3;
+            mul.wide.u32 %rd2, %r1, 4;
+            add.u64 %rd1, %rd1, %rd2;
+            INSTRUCTION [%rd1], %r1;
+            ret;
+        }";
+    let run = |instruction: &str, memory| {
+        let device = device(DeviceConfig { memory_limit: Some(memory), sanitize: true, ..Default::default() });
+        let data = device.alloc(256 << 10, "data").unwrap();
+        let loaded = device.load(&module(&text.replace("INSTRUCTION", instruction))).unwrap();
+        let kernel = loaded.kernel("k").unwrap();
+        kernel.observe(&blocks(256, 256), &[data.into()], &Observe::default()).unwrap().findings
+    };
+    assert_eq!(run("st.relaxed.gpu.global.u32", 8 << 20), []);
+    let findings = run("st.release.gpu.global.u32", 8 << 20);
+    assert_eq!(findings[0].kind, FaultKind::MemoryLimit, "{}", findings[0]);
+    assert_eq!(run("st.release.gpu.global.u32", 64 << 20), []);
+}
+
+/// A block of the heap that is freed takes its shadow along.
+#[test]
+fn shadows_of_freed_blocks_are_given_back() {
+    let text = "
+        .extern .func (.param .b64 r) malloc (.param .b64 a);
+        .extern .func free (.param .b64 a);
+        .visible .entry k() {
+            .reg .b64 %rd<3>; .reg .b32 %r<3>; .reg .pred %p<2>;
+            mov.u32 %r1, 0;
+            $L: mov.u64 %rd1, 4096;
+            { .param .b64 a; .param .b64 r; st.param.b64 [a], %rd1; call.uni (r), malloc, (a); ld.param.b64 %rd2, [r]; }
+            st.global.u8 [%rd2], %r1;
+            { .param .b64 a; st.param.b64 [a], %rd2; call.uni free, (a); }
+            add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 2000;
+            @%p1 bra $L;
+            ret;
+        }";
+    let device = device(DeviceConfig { memory_limit: Some(1 << 20), sanitize: true, ..Default::default() });
+    let loaded = device.load(&module(text)).unwrap();
+    let observation = loaded.kernel("k").unwrap().observe(&blocks(1, 1), &[], &Observe::default()).unwrap();
+    assert_eq!(observation.findings, []);
+}
+
 #[test]
 fn buffers_and_modules_count() {
     let device = device(DeviceConfig { memory_limit: Some(1 << 20), ..Default::default() });

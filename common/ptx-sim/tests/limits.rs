@@ -160,6 +160,24 @@ fn expensive_calls_are_stopped_in_time() {
             bra $M;
         }";
     stopped("waits", copies, &format!("run --kernel k --block 1024 {budget} --json in:u32:1,2,3,4"), EITHER);
+    let arrivals = "
+        .visible .entry k(.param .u64 data) {
+            .reg .b64 %rd<3>; .reg .b32 %r<4>; .reg .pred %p<3>;
+            .shared .align 16 .b8 tile[16]; .shared .align 8 .b64 bar[2];
+            ld.param.u64 %rd1, [data]; mov.u32 %r1, tile; mov.u32 %r2, bar; mov.u32 %r3, 0;
+            mbarrier.init.shared.b64 [%r2], 1000;
+            mbarrier.init.shared.b64 [%r2+8], 1000;
+            $L: cp.async.ca.shared.global [%r1], [%rd1], 4;
+            cp.async.mbarrier.arrive.noinc.shared.b64 [%r2];
+            add.u32 %r3, %r3, 1; setp.lt.u32 %p1, %r3, COUNT;
+            @%p1 bra $L;
+            $M: mbarrier.test_wait.parity.shared.b64 %p2, [%r2+8], 0;
+            bra $M;
+        }";
+    for (name, count) in [("arrivals", "4000000000"), ("waits for arrivals", "500")] {
+        let text = arrivals.replace("COUNT", count);
+        stopped(name, &text, &format!("run --kernel k --block 1024 {budget} --json in:u32:1,2,3,4"), EITHER);
+    }
 }
 
 #[test]
@@ -224,6 +242,41 @@ fn what_is_remembered_is_limited() {
         "a scattered shadow",
         &scattered,
         "run --kernel k --grid 64 --block 1024 --sanitize --json out:u8:33554432",
+        EITHER,
+    );
+    // Each thread lets the others know through ever other words, and takes over what they did.
+    let handovers = "
+        .visible .entry k(.param .u64 data) {
+            .reg .b64 %rd<4>; .reg .b32 %r<5>;
+            ld.param.u64 %rd1, [data];
+            mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mov.u32 %r3, %tid.x;
+            mad.lo.u32 %r1, %r1, %r2, %r3;
+            $L: mad.lo.u32 %r1, %r1, 1664525, 1013904223;
+            shr.u32 %r2, %r1, 12;
+            mul.wide.u32 %rd2, %r2, 4;
+            add.u64 %rd2, %rd1, %rd2;
+            atom.acq_rel.gpu.global.exch.b32 %r3, [%rd2], %r1;
+            bra $L;
+        }";
+    let budget = "--budget 1000000000000";
+    stopped(
+        "handovers",
+        handovers,
+        &format!("run --kernel k --grid 64 --block 256 {budget} --sanitize --json out:u32:1048576"),
+        EITHER,
+    );
+    let unwritten = "
+        .visible .entry k(.param .u64 data) {
+            .reg .b64 %rd<2>; .reg .b32 %r<2000>;
+            ld.param.u64 %rd1, [data];
+            LOADS
+            $L: bra $L;
+        }";
+    let loads: String = (0..2000).map(|at| format!("ld.global.u32 %r{at}, [%rd1];\n")).collect();
+    stopped(
+        "values that nobody set",
+        &unwritten.replace("LOADS", &loads),
+        &format!("run --kernel k --grid 1024 --block 1024 {budget} --sanitize --json out:u32:16"),
         EITHER,
     );
     let (_, status) = run(

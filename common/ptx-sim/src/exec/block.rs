@@ -18,6 +18,9 @@ pub(crate) struct Block {
     pub barriers: [BarrierState; BARRIERS],
     /// Arrivals at mbarriers that wait for copies.
     pub arrivals: Vec<AsyncArrival>,
+    /// Bytes of host memory that they take, and those that the launch's account knows of.
+    pub(super) arrival_bytes: u64,
+    pub(super) accounted: u64,
     /// Threads that have not exited.
     pub live: u32,
     /// A thread exited or came to a barrier since completion was last looked for.
@@ -39,6 +42,8 @@ impl Block {
             warps: Vec::new(),
             barriers: Default::default(),
             arrivals: Vec::new(),
+            arrival_bytes: 0,
+            accounted: 0,
             live: 0,
             barriers_touched: false,
             counts: Counts::default(),
@@ -62,6 +67,7 @@ impl Block {
         }
         self.barriers = Default::default();
         self.arrivals.clear();
+        self.arrival_bytes = 0;
         self.live = threads;
         self.counts = Counts::default();
         self.charged = launch.block_cost();

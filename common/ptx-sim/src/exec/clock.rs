@@ -6,6 +6,7 @@
 //! is reported that a handover prevents. An access to a clock costs no more than its limit, however many threads there are.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// For groups of `2^shift` neighbours the moment up to which they are known; those without an entry are not known at all.
 #[derive(Clone, Debug, Default)]
@@ -74,6 +75,45 @@ fn enter(entries: &mut Vec<(u32, u32)>, (group, moment): (u32, u32)) {
     }
 }
 
+/// Bytes of host memory that all clocks of a launch take together.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally(Arc<AtomicU64>);
+
+impl Tally {
+    pub(super) fn bytes(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What a clock has added to its tally.
+#[derive(Debug, Default)]
+struct Weight {
+    tally: Tally,
+    bytes: u64,
+}
+
+impl Weight {
+    fn set(&mut self, bytes: u64) {
+        if bytes != self.bytes {
+            self.tally.0.fetch_add(bytes.wrapping_sub(self.bytes), Ordering::Relaxed);
+            self.bytes = bytes;
+        }
+    }
+}
+
+impl Clone for Weight {
+    /// That of a clock which has yet to be weighed.
+    fn clone(&self) -> Self {
+        Self { tally: self.tally.clone(), bytes: 0 }
+    }
+}
+
+impl Drop for Weight {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
 /// What is known of the threads of a launch.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Clock {
@@ -83,9 +123,22 @@ pub(super) struct Clock {
     /// Strong writes only: whoever has read what one left knows that it has happened, and need not know what the thread
     /// did between its fence and the write.
     strong: Known,
+    weight: Weight,
 }
 
 impl Clock {
+    /// A clock that knows nothing.
+    pub(super) fn new(tally: &Tally) -> Self {
+        Self { weight: Weight { tally: tally.clone(), bytes: 0 }, ..Self::default() }
+    }
+
+    /// Tells the tally how large the clock is now.
+    pub(super) fn weigh(&mut self) {
+        let entries = [&self.threads, &self.blocks, &self.strong].map(|known| known.entries.capacity());
+        let entry = size_of::<(u32, u32)>();
+        self.weight.set((size_of::<Self>() + entries.iter().sum::<usize>() * entry) as u64);
+    }
+
     /// Whether the access that a thread of a block made at that moment is known.
     pub(super) fn covers(&self, thread: u32, block: u32, moment: u32, strong: bool) -> bool {
         self.threads.covers(thread, moment)
@@ -109,6 +162,7 @@ impl Clock {
         self.threads.join(&other.threads, limit);
         self.blocks.join(&other.blocks, limit);
         self.strong.join(&other.strong, limit);
+        self.weigh();
     }
 }
 
@@ -155,6 +209,26 @@ mod tests {
             assert!(clock.covers(thread * 5 + 1, 0, 2000 - thread, false));
         }
         assert!(!clock.covers(0, 0, 2001, false));
+    }
+
+    #[test]
+    fn the_tally_is_what_all_clocks_take() {
+        let tally = Tally::default();
+        let mut clock = Clock::new(&tally);
+        (0..100).for_each(|thread| clock.raise_thread(thread, 1, 512));
+        clock.weigh();
+        let one = tally.bytes();
+        assert!(one >= 800, "{one}");
+        let shared = Some(Arc::new(clock));
+        let mut other = None;
+        join(&mut other, &shared, 512);
+        assert_eq!(tally.bytes(), one, "both are the same clock");
+        let mut more = Clock::new(&tally);
+        more.raise_block(3, 4, 512);
+        join(&mut other, &Some(Arc::new(more)), 512);
+        assert!(tally.bytes() >= 2 * one - 500, "a copy of its own");
+        drop((shared, other));
+        assert_eq!(tally.bytes(), 0);
     }
 
     #[test]

@@ -155,7 +155,7 @@ pub(super) fn meet<M: Monitor>(
         let pc = pc as usize;
         if sync {
             if let Some(sanitiser) = monitor.sanitiser() {
-                sanitiser.warp_met(block, warp.number, union);
+                sanitiser.warp_met(launch, block, warp.number, union);
             }
         } else {
             let mut context = Context { warp, block, launch, frame, monitor, pc };

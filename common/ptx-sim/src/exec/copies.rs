@@ -63,3 +63,10 @@ pub(crate) struct AsyncArrival {
     /// The instruction that asked for it.
     pub(super) pc: usize,
 }
+
+impl AsyncArrival {
+    /// Host memory that it takes.
+    pub(super) fn bytes(&self) -> u64 {
+        (size_of::<Self>() + self.copies.capacity() * size_of::<PendingCopy>()) as u64
+    }
+}

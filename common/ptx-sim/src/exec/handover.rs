@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::clock::{Clock, SharedClock, join};
+use super::clock::{Clock, SharedClock, Tally, join};
+use crate::limits::{Account, Use};
 
 /// Places that are remembered. A kernel that frees what it allocates never runs out of new ones; beyond, no race is
 /// reported that a handover may have prevented.
@@ -67,7 +68,7 @@ struct Held {
 }
 
 /// All places of a launch.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Handovers {
     places: HashMap<Handover, u32>,
     held: Vec<Held>,
@@ -77,13 +78,35 @@ pub(super) struct Handovers {
     pub missing: bool,
     /// Maximum number of entries of a clock.
     limit: usize,
+    /// What clocks take of the host, and how many of them are handed over within a block.
+    clocks: Tally,
+    narrow: u64,
+    /// Bytes that the launch's account knows of.
+    taken: u64,
 }
 
 impl Handovers {
     /// For a launch with this number of threads at a time: each may hold a clock.
     pub(super) fn new(threads: u64) -> Self {
         let limit = ((1 << 25) / threads.max(1)).clamp(32, 512) as usize;
-        Self { places: HashMap::new(), held: Vec::new(), free: Vec::new(), missing: false, limit }
+        Self { limit, ..Self::default() }
+    }
+
+    /// Whether the host has memory for what is known at all places; where it does not, the launch ends soon, and until then no
+    /// race is reported that a handover may have prevented.
+    #[inline]
+    pub(super) fn has_room(&mut self, account: &Account<'_>) -> bool {
+        if account.is_free() {
+            return true;
+        }
+        let place = (size_of::<(Handover, u32)>() + 2) as u64;
+        let narrow = size_of::<(u32, SharedClock)>() as u64;
+        let bytes = self.clocks.bytes()
+            + self.places.capacity() as u64 * place
+            + self.held.capacity() as u64 * size_of::<Held>() as u64
+            + self.narrow * narrow;
+        self.missing |= !account.adjust(Use::Shadow, &mut self.taken, bytes);
+        !self.missing
     }
 
     pub(super) fn limit(&self) -> usize {
@@ -145,10 +168,11 @@ impl Handovers {
                 join(&mut held.wide, common, limit);
                 held.common = Some((giver.block, common_at));
             }
-            giver.tell(&mut held.wide, device_fence, now, limit);
+            giver.tell(&mut held.wide, &self.clocks, device_fence, now, limit);
         }
         if block_fence > device_fence {
             let at = held.narrow.iter().position(|(of, _)| *of == giver.block).unwrap_or_else(|| {
+                self.narrow += 1;
                 held.narrow.push((giver.block, None));
                 held.narrow.len() - 1
             });
@@ -157,7 +181,7 @@ impl Handovers {
                 join(narrow, &own.clock, limit);
             }
             join(narrow, common, limit);
-            giver.tell(narrow, block_fence, now, limit);
+            giver.tell(narrow, &self.clocks, block_fence, now, limit);
         }
         known.is_none()
     }
@@ -165,7 +189,8 @@ impl Handovers {
     /// The place is no more: its block has ended.
     pub(super) fn forget(&mut self, place: Handover) {
         if let Some(index) = self.places.remove(&place) {
-            self.held[index as usize] = Held::default();
+            let held = std::mem::take(&mut self.held[index as usize]);
+            self.narrow -= held.narrow.len() as u64;
             self.free.push(index);
         }
     }
@@ -173,8 +198,8 @@ impl Handovers {
 
 impl Giver<'_> {
     /// Enters what the thread itself knows, up to a fence.
-    fn tell(&self, clock: &mut SharedClock, fence: u32, now: u32, limit: usize) {
-        let clock: &mut Clock = Arc::make_mut(clock.get_or_insert_default());
+    fn tell(&self, clock: &mut SharedClock, tally: &Tally, fence: u32, now: u32, limit: usize) {
+        let clock: &mut Clock = Arc::make_mut(clock.get_or_insert_with(|| Arc::new(Clock::new(tally))));
         for (lane, &moment) in (0..).zip(&self.mates) {
             if moment != 0 {
                 clock.raise_thread(self.warp.wrapping_add(lane), moment.min(fence), limit);
@@ -182,5 +207,6 @@ impl Giver<'_> {
         }
         clock.raise_block(self.block, self.base.min(fence), limit);
         clock.raise_strong(self.thread, now, limit);
+        clock.weigh();
     }
 }

@@ -1,10 +1,12 @@
 //! Lines of 128 bytes of a shadow: what its cells have in common, so that a plain access of a whole warp to neighbouring
 //! words, the most frequent one, is checked and noted once and not for each cell.
 //!
-//! Two readers of a line stand in its *slots* until something else touches the line: then they are entered into the cells.
-//! Between two barriers a tile is mostly either read or written, and after a barrier a slot says nothing any more.
+//! The last such write of a line and two readers stand in the line's *slots* until something else touches the line: then they
+//! are entered into the cells. Between two barriers a tile is mostly either read or written, and after a barrier a slot says
+//! nothing any more. So most lines never have cells.
 
-use super::shadow::{BlockShadow, PENDING, Record};
+use super::shadow::{BlockShadow, PENDING, READ, Record, WRITE};
+use crate::lanes::lanes;
 
 /// Bytes of a line, in powers of two.
 pub(super) const LINE: u32 = 7;
@@ -36,14 +38,14 @@ impl Latest {
     }
 }
 
-/// A warp that read neighbouring words.
+/// A warp that accessed neighbouring words.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
-    /// What the thread that reads the line's first word is called in records, were it read; the next thread reads the next.
+    /// What the thread of the line's first word is called in records, were it accessed; the next thread has the next word.
     first: u32,
     moment: u32,
     pc: u32,
-    /// The words that it read; none: the slot is empty.
+    /// The words that it accessed; none: the slot is empty.
     words: u32,
 }
 
@@ -54,7 +56,9 @@ pub(super) struct Line {
     writes: Latest,
     /// Reads that stand in the cells.
     reads: Latest,
-    slots: [Slot; 2],
+    /// The last write that does not stand in the cells. It came before the readers in the slots.
+    writer: Slot,
+    readers: [Slot; 2],
 }
 
 /// Words of a line that a warp accesses in order.
@@ -73,12 +77,19 @@ impl Line {
         self.writes.is_past(shadow, number, since)
     }
 
+    /// Whether the last write of each word of the run is by the thread that accesses it now.
+    #[inline(always)]
+    pub(super) fn is_own(&self, run: Run) -> bool {
+        self.writer.first == run.first && run.words & !self.writer.words == 0
+    }
+
     /// Whether a plain write by the block races with nothing.
+    #[inline(always)]
     pub(super) fn is_quiet(&self, shadow: &BlockShadow, number: u32, since: u32, run: Run) -> bool {
         let past = |slot: &Slot| slot.first == run.first || slot.is_past(shadow, since);
-        self.is_unwritten(shadow, number, since)
+        (self.is_unwritten(shadow, number, since) || self.is_own(run))
             && self.reads.is_past(shadow, number, since)
-            && self.slots.iter().all(past)
+            && self.readers.iter().all(past)
     }
 
     /// Notes that a warp reads; false if there is no room for it.
@@ -86,7 +97,7 @@ impl Line {
     pub(super) fn read(&mut self, shadow: &BlockShadow, since: u32, run: Run, now: u32, pc: u32) -> bool {
         let new = Slot { first: run.first, moment: now, pc, words: run.words };
         let covered = |slot: &Slot| slot.words & !run.words == 0;
-        for slot in &mut self.slots {
+        for slot in &mut self.readers {
             if slot.first == run.first && slot.moment == now {
                 slot.words |= run.words; // other lanes of the same instruction
                 return true;
@@ -98,7 +109,7 @@ impl Line {
         }
         // Readers of two warps know more than those of one, and a third adds nothing.
         let apart = |one: u32, other: u32| one.abs_diff(other) >= u32::BITS;
-        let [one, other] = &mut self.slots;
+        let [one, other] = &mut self.readers;
         if one.words & run.words != run.words {
             return false;
         }
@@ -118,10 +129,19 @@ impl Line {
         }
     }
 
-    /// All words of the run have been written anew, by a line that [is quiet](Self::is_quiet).
-    pub(super) fn write(&mut self, run: Run, now: u32, number: u32, since: u32) {
+    /// Whether a write of the run leaves nothing of the last one that stands in a slot.
+    #[inline(always)]
+    pub(super) fn replaces_writer(&self, since: u32, run: Run) -> bool {
+        self.writer.words & !run.words == 0 || self.writer.moment <= since
+    }
+
+    /// All words of the run have been written anew, by a line that [is quiet](Self::is_quiet) and whose last writer [is
+    /// replaced](Self::replaces_writer).
+    #[inline(always)]
+    pub(super) fn write(&mut self, run: Run, number: u32, since: u32, [now, pc]: [u32; 2]) {
         self.writes.note(now, number, since);
-        for slot in &mut self.slots {
+        self.writer = Slot { first: run.first, moment: now, pc, words: run.words };
+        for slot in &mut self.readers {
             slot.words &= !run.words;
         }
     }
@@ -133,24 +153,38 @@ impl Line {
         }
     }
 
-    /// Whether readers stand in the slots that do not stand in the cells.
+    /// Whether accesses stand in the slots that do not stand in the cells.
     #[inline(always)]
-    pub(super) fn has_readers(&self) -> bool {
-        self.slots[0].words | self.slots[1].words != 0
+    pub(super) fn has_slots(&self) -> bool {
+        self.writer.words | self.readers[0].words | self.readers[1].words != 0
     }
 
-    /// Empties the slots: the word and the record of each reader that may matter.
-    pub(super) fn take_readers(&mut self, shadow: &BlockShadow, since: u32, flags: u32) -> Vec<(u64, Record)> {
-        let mut readers = Vec::new();
-        let mut slots = std::mem::take(&mut self.slots);
+    /// Whether a write stands in a slot that does not stand in the cells.
+    #[inline(always)]
+    pub(super) fn has_writer(&self) -> bool {
+        self.writer.words != 0
+    }
+
+    /// Empties the writer's slot: each word and its record, unless it is one of an earlier block.
+    pub(super) fn take_writer(&mut self, since: u32) -> impl Iterator<Item = (usize, Record)> {
+        let slot = std::mem::take(&mut self.writer);
+        let words = if slot.moment <= since { 0 } else { slot.words };
+        lanes(words).map(move |word| (word, slot.record(word as u32, WRITE)))
+    }
+
+    /// Empties the readers' slots: the word and the record of each reader that may matter, the earlier one first.
+    pub(super) fn take_readers(&mut self, shadow: &BlockShadow, since: u32) -> impl Iterator<Item = (usize, Record)> {
+        let mut slots = std::mem::take(&mut self.readers);
         slots.sort_unstable_by_key(|slot| slot.moment);
-        for slot in slots.iter().filter(|slot| !slot.is_past(shadow, since)) {
-            let words = (0..WORDS as u32).filter(|word| slot.words >> word & 1 == 1);
-            readers.extend(words.map(|word| (u64::from(word), slot.record(word, flags))));
-            let block = shadow.block_of(slot.first.wrapping_add(slot.words.trailing_zeros()));
-            self.reads.note(slot.moment, block, since);
+        for slot in &mut slots {
+            if slot.is_past(shadow, since) {
+                slot.words = 0;
+            } else {
+                let block = shadow.block_of(slot.first.wrapping_add(slot.words.trailing_zeros()));
+                self.reads.note(slot.moment, block, since);
+            }
         }
-        readers
+        slots.into_iter().flat_map(|slot| lanes(slot.words).map(move |word| (word, slot.record(word as u32, READ))))
     }
 }
 

@@ -50,7 +50,7 @@ pub(crate) fn free<M: Monitor>(context: &mut Context<'_, '_, M>, call: &Call, ma
         match context.launch.heap.heap.free(address) {
             Ok(()) => {
                 if let Some(sanitiser) = context.monitor.sanitiser() {
-                    sanitiser.freed(address);
+                    sanitiser.freed(context.launch, address);
                 }
             }
             Err(BadFree::Freed) => freed |= 1 << lane,

@@ -154,6 +154,7 @@ pub(crate) fn mbarrier<M: Monitor>(
                 let in_shared =
                     mbarrier.address.space == MemSpace::Shared || space_of(addresses[lane]) == MemSpace::Shared;
                 if in_shared {
+                    look_at_all(context, mask)?;
                     arrive_when_copied(context, at)?;
                 }
                 // Only a wait that succeeds learns what the others did before they arrived.
@@ -205,9 +206,12 @@ pub(crate) fn mbarrier<M: Monitor>(
                         }
                     }
                 }
+                look_at_all(context, mask)?;
                 let copies = context.warp.copies.take(lane);
                 let warp = context.warp.number;
-                context.block.arrivals.push(AsyncArrival { warp, lane, at, copies, pc: context.pc });
+                let arrival = AsyncArrival { warp, lane, at, copies, pc: context.pc };
+                context.block.arrival_bytes += arrival.bytes();
+                context.block.arrivals.push(arrival);
             }
         }
     }
@@ -242,6 +246,17 @@ fn arrive<M: Monitor>(
     Ok(())
 }
 
+/// Something is about to be looked for among all arrivals and copies under way. A kernel may have any number of them.
+fn look_at_all<M: Monitor>(context: &mut Context<'_, '_, M>, mask: u32) -> Checked<()> {
+    const AN_INSTRUCTION: usize = 1 << 10;
+    let count = context.block.arrivals.len() + context.warp.copies.pending.len();
+    if count >= AN_INSTRUCTION {
+        context.block.charged += (count / AN_INSTRUCTION) as u64;
+        context.launch.check_time(mask)?;
+    }
+    Ok(())
+}
+
 /// Makes the copies that an object waits for, and their arrivals: as late as PTX allows, when somebody asks.
 fn arrive_when_copied<M: Monitor>(context: &mut Context<'_, '_, M>, at: u64) -> Checked<()> {
     if !context.block.arrivals.iter().any(|arrival| arrival.at == at) {
@@ -250,10 +265,12 @@ fn arrive_when_copied<M: Monitor>(context: &mut Context<'_, '_, M>, at: u64) -> 
     let all = std::mem::take(&mut context.block.arrivals);
     let (due, rest): (Vec<_>, Vec<_>) = all.into_iter().partition(|arrival| arrival.at == at);
     context.block.arrivals = rest;
-    for AsyncArrival { warp, lane, copies, pc, .. } in due {
+    for arrival in due {
+        context.block.arrival_bytes -= arrival.bytes();
+        let AsyncArrival { warp, lane, copies, pc, .. } = arrival;
         make_copies(context, warp, &copies);
         if let Some(sanitiser) = context.monitor.sanitiser() {
-            sanitiser.arrived_after_copies(context.block, warp, lane, at);
+            sanitiser.arrived_after_copies(context.launch, context.block, warp, lane, at);
         }
         if let Err(message) = arrive(context, at, 1, false, false) {
             let problem = invalid(lane, at, message);

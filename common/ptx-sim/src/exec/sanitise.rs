@@ -29,20 +29,26 @@ use super::block::Block;
 use super::clock::join;
 use super::handover::{Acquired, Giver, Handover, Handovers};
 use super::launch::{At, Launch, MAX_BEGUN};
-use super::lines::LINE;
 use super::place::{Kind, Part, Place, Reach};
 use super::problem::{Earlier, Problem};
 use super::scene::Scene;
 use super::shadow::*;
-use super::undefined::{Undefined, Use};
+use super::undefined::{Undefined, Used};
 use super::warp::Warp;
 use crate::fault::{Fault, FaultKind};
 use crate::ir::{AtomOp, Barrier, Op, Order, R};
 use crate::lanes::{each, lanes, lanes_where, mask_of};
-use crate::memory::Bits;
+use crate::limits::{Account, Use};
+use crate::memory::{Allocation, Bits, GAP};
 
 /// Races that may yet turn out to be the first read of a compare-and-swap loop; beyond, one is taken to be that.
 const MAX_DOUBTFUL: usize = 1 << 12;
+
+/// Reads of one thread at one place of which that holds; a spin has many.
+const MAX_DOUBTFUL_READS: usize = 16;
+
+/// Bytes of host memory of one, with its words.
+const DOUBTFUL_BYTES: u64 = 512;
 
 fn what(record: Record) -> &'static str {
     match record[2] & (PENDING | WRITE | READ | STRONG) {
@@ -98,6 +104,55 @@ pub(crate) struct InOrder {
     pub fresh: bool,
 }
 
+/// Shadows of allocations.
+#[derive(Debug, Default)]
+struct Shadows {
+    all: Vec<Shadow>,
+    /// Where that of an allocation is, by address.
+    known: HashMap<u64, usize>,
+    /// Where there is none any more.
+    free: Vec<usize>,
+    /// Some that were looked for last: where an allocation begins + 1, and where its shadow is.
+    recent: [(u64, usize); 8],
+}
+
+impl Shadows {
+    /// Where the shadow of an allocation is; `None` if the launch's account has no room for one.
+    #[inline(always)]
+    fn index(&mut self, allocation: &Allocation, account: &Account<'_>) -> Option<usize> {
+        let recent = self.recent[(allocation.base / GAP) as usize % 8];
+        if recent.0 == allocation.base + 1 { Some(recent.1) } else { self.find(allocation, account) }
+    }
+
+    #[inline(never)]
+    fn find(&mut self, allocation: &Allocation, account: &Account<'_>) -> Option<usize> {
+        let base = allocation.base;
+        let index = match self.known.get(&base) {
+            Some(index) => *index,
+            None => {
+                let shadow = Shadow::new(allocation.bytes, account)?;
+                let index = self.free.pop().unwrap_or_else(|| {
+                    self.all.push(Shadow::default());
+                    self.all.len() - 1
+                });
+                self.all[index] = shadow;
+                self.known.insert(base, index);
+                index
+            }
+        };
+        self.recent[(base / GAP) as usize % 8] = (base + 1, index);
+        Some(index)
+    }
+
+    fn remove(&mut self, base: u64, account: &Account<'_>) {
+        if let Some(index) = self.known.remove(&base) {
+            std::mem::take(&mut self.all[index]).give_back(account);
+            self.free.push(index);
+            self.recent = Default::default();
+        }
+    }
+}
+
 /// Finds and collects what a launch does wrong.
 #[derive(Debug)]
 pub(crate) struct Sanitiser {
@@ -106,8 +161,7 @@ pub(crate) struct Sanitiser {
     known: HashMap<(FaultKind, usize, Option<usize>), usize>,
     /// Moments so far.
     now: u32,
-    /// Shadows of allocations, by address.
-    global: BTreeMap<u64, Shadow>,
+    global: Shadows,
     handovers: Handovers,
     /// Some instruction of the module compares and swaps.
     swaps: bool,
@@ -134,7 +188,7 @@ impl Sanitiser {
             findings: Vec::new(),
             known: HashMap::new(),
             now: 1,
-            global: BTreeMap::new(),
+            global: Shadows::default(),
             handovers: Handovers::new(blocks.min(MAX_BEGUN as u64) * u64::from(launch.threads())),
             swaps: code.iter().any(|inst| is_swap(&inst.op)),
             doubtful: BTreeMap::new(),
@@ -160,7 +214,7 @@ impl Sanitiser {
             Some(known) => *known,
             None => {
                 // A finding with its place and notes; where there is no room for it the launch is about to end.
-                let _ = at.launch.account.take(crate::limits::Use::Records, 1024);
+                let _ = at.launch.account.take(Use::Records, 1024);
                 let mut finding = at.launch.fault(problem, at.pc, at.block, at.warp);
                 finding.count = 0;
                 let known = self.collect(finding);
@@ -180,8 +234,8 @@ impl Sanitiser {
     }
 
     /// A block of the heap is no more.
-    pub(crate) fn freed(&mut self, base: u64) {
-        self.global.remove(&base);
+    pub(crate) fn freed(&mut self, launch: &Launch<'_>, base: u64) {
+        self.global.remove(base, &launch.account);
     }
 
     /// Looks at an access that the warp is about to make. Returns the lanes that must not make it.
@@ -255,12 +309,11 @@ impl Sanitiser {
                     }
                 }
                 let base = allocation.base;
-                if !self.has_room(at.launch, allocation) {
+                let Some(index) = self.global.index(allocation, &at.launch.account) else {
                     block.shadow = Some(shadow);
                     return 0;
-                }
-                let memory = self.global.entry(base).or_insert_with(|| Shadow::new(allocation.bytes));
-                let mut memory = std::mem::take(memory);
+                };
+                let mut memory = std::mem::take(&mut self.global.all[index]);
                 let held = |at: u64, bytes: usize, value: &[u8]| {
                     let mut found = [0; 32];
                     allocation.read(at, &mut found[..bytes]);
@@ -269,7 +322,7 @@ impl Sanitiser {
                 let place = |at: u64| Handover::Global(base + at);
                 self.settle(at, &shadow, &offsets, part.mask, place);
                 let races = self.races(&mut shadow, &mut memory, visit, part.mask, held, place);
-                self.global.insert(base, memory);
+                self.global.all[index] = memory;
                 for (lane, record) in races {
                     let mut problem = race_problem(FaultKind::GlobalRace, visit, lane, record);
                     problem.notes.push(format!("the address is {}", allocation.describe(addresses[lane])));
@@ -306,7 +359,10 @@ impl Sanitiser {
         }
         if self.doubtful.len() < MAX_DOUBTFUL || self.doubtful.contains_key(&(reader, place)) {
             let met = Met { block: at.block, warp: at.warp, pc: at.pc, problem };
-            self.doubtful.entry((reader, place)).or_default().push(met);
+            let races = self.doubtful.entry((reader, place)).or_default();
+            if races.len() < MAX_DOUBTFUL_READS && at.launch.account.take(Use::Records, DOUBTFUL_BYTES) {
+                races.push(met);
+            }
         }
     }
 
@@ -328,10 +384,11 @@ impl Sanitiser {
         }
         for lane in lanes(mask) {
             let key = (shadow.thread(at.warp, lane), place(offsets[lane]));
-            if let Some(races) = self.doubtful.remove(&key)
-                && !is_swap(op)
-            {
-                self.report_all(at.launch, races);
+            if let Some(races) = self.doubtful.remove(&key) {
+                at.launch.account.give(Use::Records, races.len() as u64 * DOUBTFUL_BYTES);
+                if !is_swap(op) {
+                    self.report_all(at.launch, races);
+                }
             }
         }
     }
@@ -360,17 +417,10 @@ impl Sanitiser {
         let mine = |thread: u32| u64::from(thread.wrapping_sub(shadow.first as u32 + 1)) < u64::from(shadow.threads);
         while let Some(key) = self.doubtful.keys().find(|(thread, _)| mine(*thread)).copied() {
             let races = self.doubtful.remove(&key).unwrap_or_default();
+            launch.account.give(Use::Records, races.len() as u64 * DOUBTFUL_BYTES);
             self.report_all(launch, races);
         }
         shadow.places.iter().for_each(|place| self.handovers.forget(*place));
-    }
-
-    /// Whether the host has memory for the shadow of an allocation; where it does not, the launch ends soon.
-    #[inline]
-    fn has_room(&self, launch: &Launch<'_>, allocation: &crate::memory::Allocation) -> bool {
-        launch.account.is_free()
-            || self.global.contains_key(&allocation.base)
-            || launch.account.take(crate::limits::Use::Shadow, Shadow::bytes(allocation.bytes))
     }
 
     /// Looks at a plain access of words of a whole allocation or of shared memory by lanes that are in order: all at one
@@ -381,33 +431,32 @@ impl Sanitiser {
             self.tick();
         }
         let InOrder { offset, count, same, lane, lanes, mask, write, .. } = *access;
-        let has_room = match place {
-            Place::Allocation(allocation) => self.has_room(at.launch, allocation),
-            _ => true,
-        };
+        let number = block.number as u32;
         let Some(shadow) = &mut block.shadow else { return false };
         shadow.begin(self.now);
         let bytes = if same { 4 * count } else { 4 * u64::from(lanes) };
         let threads = [shadow.thread(at.warp, lane), mask];
         let moment = [self.now, at.pc as u32];
-        let number = shadow.number();
+        let range = (offset, bytes);
+        let look = |memory: &mut Shadow, shadow: &BlockShadow| {
+            if write {
+                mask == u32::MAX && memory.write_in_order(shadow, number, offset, threads, moment)
+            } else if same {
+                memory.read_one(shadow, number, [offset, bytes], threads, moment)
+            } else {
+                memory.read_in_order(shadow, number, offset, threads, moment)
+            }
+        };
         match place {
             Place::Shared => {
                 let around = self.variables.iter().find(|(_, end)| offset < *end);
-                if !around.is_some_and(|(start, end)| offset >= *start && offset + bytes <= *end) {
+                if !around.is_some_and(|(start, end)| offset >= *start && offset + bytes <= *end)
+                    || !write && !all_set(|word| shadow.written[word as usize], range)
+                {
                     return false;
                 }
                 let mut memory = std::mem::take(&mut shadow.memory);
-                let range = (offset, bytes);
-                let passed = if write {
-                    mask == u32::MAX && memory.write_in_order(shadow, number, offset, threads, moment)
-                } else if !all_set(|word| shadow.written[word as usize], range) {
-                    false
-                } else if same {
-                    memory.read_one(shadow, number, [offset, bytes], threads, moment)
-                } else {
-                    memory.read_in_order(shadow, number, offset, threads, moment)
-                };
+                let passed = memory.touch(offset, bytes, &at.launch.account) && look(&mut memory, shadow);
                 shadow.memory = memory;
                 if passed && write {
                     for_words(range, |word, bits| shadow.written[word as usize] |= bits);
@@ -416,21 +465,13 @@ impl Sanitiser {
             }
             Place::Allocation(allocation) => {
                 let Some(written) = allocation.written() else { return false };
-                let range = (offset, bytes);
                 if !write && !all_set(|word| written.word(word), range) {
                     return false;
                 }
-                if !has_room {
-                    return false;
-                }
-                let memory = self.global.entry(allocation.base).or_insert_with(|| Shadow::new(allocation.bytes));
-                let passed = if write {
-                    mask == u32::MAX && memory.write_in_order(shadow, number, offset, threads, moment)
-                } else if same {
-                    memory.read_one(shadow, number, [offset, bytes], threads, moment)
-                } else {
-                    memory.read_in_order(shadow, number, offset, threads, moment)
-                };
+                let account = &at.launch.account;
+                let Some(index) = self.global.index(allocation, account) else { return false };
+                let memory = &mut self.global.all[index];
+                let passed = memory.touch(offset, bytes, account) && look(memory, shadow);
                 if passed && write {
                     for_words(range, |word, bits| written.set_word(word, bits));
                 }
@@ -468,7 +509,7 @@ impl Sanitiser {
                 } else if lanes != 0 {
                     let problem = || unwritten_problem(visit, lanes);
                     let name = (block, at.warp, frame, d);
-                    if self.undefined.add(name, at.pc, kind, [lanes, lanes & rest], problem) {
+                    if self.undefined.add(&at.launch.account, name, at.pc, kind, [lanes, lanes & rest], problem) {
                         rest &= !lanes;
                     }
                 }
@@ -492,7 +533,7 @@ impl Sanitiser {
         let name = (block.number, at.warp, frame, d);
         let kind = problem.kind;
         let mut problem = Some(problem);
-        let followed = self.undefined.add(name, at.pc, kind, [mask; 2], || match problem.take() {
+        let followed = self.undefined.add(&at.launch.account, name, at.pc, kind, [mask; 2], || match problem.take() {
             Some(problem) => *problem,
             None => *Problem::new(kind, mask, ""),
         });
@@ -512,7 +553,7 @@ impl Sanitiser {
     /// Reports the values that the instruction uses although nobody set them.
     #[inline(never)]
     fn follow(&mut self, scene: &Scene<'_, '_>) {
-        for Use { pc, kind, lanes, count, problem } in self.undefined.follow(scene) {
+        for Used { pc, kind, lanes, count, problem } in self.undefined.follow(scene) {
             if let Some(&known) = self.known.get(&(kind, pc, None)) {
                 self.findings[known].count += count;
             } else if let Some(mut problem) = problem {
@@ -544,34 +585,32 @@ impl Sanitiser {
         if mask == 0 {
             return found;
         }
-        let Visit { at: At { warp, pc, .. }, reach, .. } = *visit;
+        let Visit { at: At { launch, warp, pc, .. }, reach, .. } = *visit;
         let offsets = visit.offsets();
-        let more = memory.refinement(reach.bytes);
-        if more != 0 && !visit.at.launch.account.take(crate::limits::Use::Shadow, more) {
-            return found;
-        }
-        memory.refine(shadow, reach.bytes);
         let number = shadow.number();
         for lane in lanes(mask) {
-            memory.spread(shadow, (offsets[lane] >> LINE) as usize);
+            let range = [offsets[lane], reach.bytes];
+            if !memory.touch(range[0], range[1], &launch.account)
+                || memory.open(shadow, range, &launch.account).is_none()
+            {
+                return found;
+            }
         }
+        let since = memory.since;
         let strong = reach.order != Order::Weak;
         let (reads, writes) = (reach.reads(), reach.writes());
         let flags = if strong { STRONG } else { 0 }
             | if reach.kind == Kind::Copy { PENDING } else { 0 }
             | if reads { READ } else { 0 }
             | if writes { WRITE } else { 0 };
-        let cells = (reach.bytes >> memory.log) as usize;
         // Where all lanes read one place that cannot have been written meanwhile, two of them stand for all.
         let mut mask = mask;
         let start = offsets[mask.trailing_zeros() as usize];
         if !writes && !strong && mask.count_ones() > 2 && lanes(mask).all(|lane| offsets[lane] == start) {
-            let first = (start >> memory.log) as usize;
             let quiet = |cell: &Cell| {
-                shadow.is_past(cell[0], memory.since)
-                    && (cell[1][2] & WRITE == 0 || shadow.is_past(cell[1], memory.since))
+                shadow.is_past(cell[0], since) && (cell[1][2] & WRITE == 0 || shadow.is_past(cell[1], since))
             };
-            if memory.cells[first..first + cells].iter().all(quiet) {
+            if memory.opened(start, reach.bytes).iter().all(quiet) {
                 let second = mask & (mask - 1);
                 mask &= !(second & (second - 1));
             }
@@ -581,13 +620,12 @@ impl Sanitiser {
             let me = first_thread.wrapping_add(lane as u32);
             let record = [me, self.now, (pc as u32) << FLAGS | flags];
             if strong && reads && !reach.blind {
-                self.take_over(shadow, warp, lane, place(offsets[lane]));
+                self.take_over(shadow, warp, lane, place(offsets[lane]), &launch.account);
             }
             let mut race = None;
-            let first = (offsets[lane] >> memory.log) as usize;
-            for cell in &mut memory.cells[first..first + cells] {
+            for cell in memory.opened(offsets[lane], reach.bytes) {
                 let conflicts = |with: Record| {
-                    !shadow.is_past(with, memory.since)
+                    !shadow.is_past(with, since)
                         && (with[0] != me || with[2] & PENDING != 0)
                         && !(strong && with[2] & STRONG != 0)
                         && !self.happens_before(shadow, with, warp, lane)
@@ -595,20 +633,20 @@ impl Sanitiser {
                 if race.is_none() {
                     race = cell.iter().copied().find(|other| (writes || other[2] & WRITE != 0) && conflicts(*other));
                 }
-                let unpublished = |with: Record| with[2] & (WRITE | STRONG) == WRITE && with[1] > memory.since;
+                let unpublished = |with: Record| with[2] & (WRITE | STRONG) == WRITE && with[1] > since;
                 if writes && strong && unpublished(cell[0]) {
                     *cell = [cell[0], record, NO_RECORD];
                 } else if writes {
                     *cell = [record, NO_RECORD, NO_RECORD];
                 } else {
                     let [_, one, other] = cell;
-                    if one[2] & WRITE != 0 && !shadow.is_past(*one, memory.since) {
-                        if shadow.is_past(*other, memory.since) || one[1] != self.now {
+                    if one[2] & WRITE != 0 && !shadow.is_past(*one, since) {
+                        if shadow.is_past(*other, since) || one[1] != self.now {
                             *other = record;
                         }
-                    } else if shadow.is_past(*one, memory.since) || one[0] == me {
+                    } else if shadow.is_past(*one, since) || one[0] == me {
                         *one = record;
-                    } else if shadow.is_past(*other, memory.since) || other[0] == me {
+                    } else if shadow.is_past(*other, since) || other[0] == me {
                         *other = record;
                     } else if one[1] != self.now || other[1] != self.now {
                         // In a warp the later reader knows more, and readers of two warps know more than those of one.
@@ -641,7 +679,8 @@ impl Sanitiser {
             }
             memory.note(offsets[lane], flags, self.now, number);
             if strong && writes {
-                self.hand_over(shadow, warp, lane, place(offsets[lane]), reach.order.releases());
+                let ordered = reach.order.releases();
+                self.hand_over(shadow, warp, lane, place(offsets[lane]), ordered, &launch.account);
             }
         }
         found
@@ -662,7 +701,7 @@ impl Sanitiser {
                 return true;
             }
             if in_block / 32 == u64::from(warp)
-                && own.mates.get(lane).is_some_and(|mates| moment <= mates[(in_block % 32) as usize])
+                && moment <= own.mates.get(lane).map_or(own.met, |mates| mates[(in_block % 32) as usize])
             {
                 return true;
             }
@@ -680,20 +719,32 @@ impl Sanitiser {
     }
 
     /// The lane has read what others wrote there.
-    fn take_over(&self, shadow: &mut BlockShadow, warp: u32, lane: usize, place: Handover) {
+    fn take_over(&mut self, shadow: &mut BlockShadow, warp: u32, lane: usize, place: Handover, account: &Account<'_>) {
         let block = shadow.number();
-        self.handovers.take_over(place, block, shadow.acquired(warp, lane));
+        if self.handovers.has_room(account) {
+            self.handovers.take_over(place, block, shadow.acquired(warp, lane, account));
+        }
     }
 
     /// The lane lets others know what it did before, as far as a fence followed it (`ordered`: needs none).
-    fn hand_over(&mut self, shadow: &mut BlockShadow, warp: u32, lane: usize, place: Handover, ordered: bool) {
+    fn hand_over(
+        &mut self,
+        shadow: &mut BlockShadow,
+        warp: u32,
+        lane: usize,
+        place: Handover,
+        ordered: bool,
+        account: &Account<'_>,
+    ) {
         let fences = if ordered { [self.now; 2] } else { shadow.fences };
         if fences == [0; 2] {
             return;
         }
-        let mut mates = shadow.warps[warp as usize].mates.get(lane).copied().unwrap_or_default();
+        let mut mates = shadow.warps[warp as usize].known(lane);
         mates[lane] = self.now;
-        self.release(shadow, warp, lane, place, mates, fences);
+        if self.handovers.has_room(account) {
+            self.release(shadow, warp, lane, place, mates, fences);
+        }
     }
 
     fn release(
@@ -727,46 +778,51 @@ impl Sanitiser {
         let Some(shadow) = &mut block.shadow else { return };
         let bits = bits_of(bytes.into());
         shadow.written[(to / 64) as usize] |= bits << (to % 64);
-        let thread = (shadow.first + u64::from(warp * 32) + lane as u64) as u32 + 1;
-        let log = shadow.memory.log;
-        for at in to >> log..(to + u32::from(bytes)).div_ceil(1 << log) {
-            let [write, ..] = &mut shadow.memory.cells[at as usize];
-            if write[0] == thread && write[2] & PENDING != 0 {
-                write[1] = now;
-                write[2] &= !PENDING;
-            }
-        }
-        shadow.memory.settle(to.into(), now);
+        let thread = shadow.thread(warp, lane);
+        shadow.memory.settle(to.into(), bytes.into(), thread, now);
     }
 
     /// A lane's asynchronous copies have been made, and it arrives at the mbarrier at `at` in shared memory.
-    pub(crate) fn arrived_after_copies(&mut self, block: &mut Block, warp: u32, lane: usize, at: u64) {
+    pub(crate) fn arrived_after_copies(
+        &mut self,
+        launch: &Launch<'_>,
+        block: &mut Block,
+        warp: u32,
+        lane: usize,
+        at: u64,
+    ) {
         self.tick();
         let number = block.number;
         if let Some(mut shadow) = block.shadow.take() {
-            self.hand_over(&mut shadow, warp, lane, Handover::Shared(number, at), true);
+            self.hand_over(&mut shadow, warp, lane, Handover::Shared(number, at), true, &launch.account);
             block.shadow = Some(shadow);
         }
     }
 
     /// The lanes of `group` met at a `__syncwarp`: each knows now what the others know.
-    pub(crate) fn warp_met(&mut self, block: &mut Block, warp: u32, group: u32) {
+    pub(crate) fn warp_met(&mut self, launch: &Launch<'_>, block: &mut Block, warp: u32, group: u32) {
         let now = self.now;
         self.tick();
         let Some(shadow) = &mut block.shadow else { return };
         shadow.begin(self.now);
-        let mates = shadow.mates(warp);
-        let mut known = [0; 32];
-        for lane in lanes(group) {
-            for (known, moment) in known.iter_mut().zip(mates[lane]) {
-                *known = moment.max(*known);
+        if group == u32::MAX {
+            let known = &mut shadow.warps[warp as usize];
+            known.mates.clear();
+            known.met = now;
+        } else {
+            let mates = shadow.mates(warp, &launch.account);
+            let mut known = [0; 32];
+            for lane in lanes(group) {
+                for (known, moment) in known.iter_mut().zip(mates[lane]) {
+                    *known = moment.max(*known);
+                }
             }
-        }
-        for lane in lanes(group) {
-            known[lane] = now;
-        }
-        for lane in lanes(group) {
-            mates[lane] = known;
+            for lane in lanes(group) {
+                known[lane] = now;
+            }
+            for lane in lanes(group) {
+                mates[lane] = known;
+            }
         }
         let acquired = &mut shadow.warps[warp as usize].acquired;
         if !acquired.is_empty() {
@@ -825,12 +881,15 @@ impl Sanitiser {
             }
         }
         if barrier.count.is_some() {
-            let mut mates = shadow.mates(warp.number)[mask.trailing_zeros() as usize];
+            let mut mates = shadow.warps[warp.number as usize].known(mask.trailing_zeros() as usize);
             lanes(mask).for_each(|lane| mates[lane] = self.now);
             let place = Handover::Barrier(number, id);
             for lane in lanes(mask) {
                 // What one lane tells of all is enough, but each has taken over from others by itself.
                 let is_first = lane == mask.trailing_zeros() as usize;
+                if !self.handovers.has_room(&launch.account) {
+                    break;
+                }
                 if is_first
                     || shadow.warps[warp.number as usize].acquired.get(lane).is_some_and(|own| own.clock.is_some())
                 {
@@ -886,15 +945,23 @@ impl Sanitiser {
     }
 
     /// A barrier released lanes that had waited there; `all`: it is one for the whole block.
-    pub(crate) fn released(&mut self, block: &mut Block, warp: u32, lanes_here: u32, id: u32, all: bool) {
-        if all {
+    pub(crate) fn released(
+        &mut self,
+        launch: &Launch<'_>,
+        block: &mut Block,
+        warp: u32,
+        lanes_here: u32,
+        id: u32,
+        all: bool,
+    ) {
+        if all || !self.handovers.has_room(&launch.account) {
             return;
         }
         let place = Handover::Barrier(block.number, id);
         if let Some(shadow) = &mut block.shadow {
             let number = shadow.number();
             for lane in lanes(lanes_here) {
-                self.handovers.take_over(place, number, shadow.acquired(warp, lane));
+                self.handovers.take_over(place, number, shadow.acquired(warp, lane, &launch.account));
             }
         }
     }
@@ -909,7 +976,7 @@ impl Sanitiser {
         if all {
             shadow.base = now;
             for warp in &mut shadow.warps {
-                warp.mates.clear();
+                warp.forget_mates();
                 for acquired in warp.acquired.drain(..).filter(|acquired| acquired.clock.is_some()) {
                     join(&mut shadow.acquired, &acquired.clock, self.handovers.limit());
                     shadow.acquired_at = now;

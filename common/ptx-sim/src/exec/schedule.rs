@@ -49,6 +49,7 @@ impl Block {
                 done &= warps[number].is_done();
                 if launch.account.is_limited() {
                     warps[number].account(launch);
+                    let _ = launch.account.adjust(Use::Blocks, &mut self.accounted, self.arrival_bytes);
                 }
                 self.warps = warps;
                 let reached = meter.charge(used);
@@ -94,7 +95,7 @@ impl Block {
                 if released != 0
                     && let Some(sanitiser) = monitor.sanitiser()
                 {
-                    sanitiser.released(self, warp.number, released, id as u32, barrier.expected == 0);
+                    sanitiser.released(launch, self, warp.number, released, id as u32, barrier.expected == 0);
                 }
             }
             self.warps = warps;

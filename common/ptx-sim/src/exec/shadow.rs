@@ -7,6 +7,7 @@ use super::handover::{Acquired, Handover};
 use super::launch::Launch;
 use super::lines::{LINE, Line, Run, WORDS};
 use crate::ir::RESERVED_NAME;
+use crate::limits::{Account, Use};
 
 /// Bytes of a cell where no smaller access has been seen.
 const CELL: u32 = 4;
@@ -32,46 +33,54 @@ pub(super) const READ: u32 = 8;
 
 pub(super) const FLAGS: u32 = 4;
 
-/// What has been done to each cell of an allocation or of a block's shared memory.
+/// Bytes of a page, in powers of two.
+const PAGE: u32 = 14;
+
+/// Lines of a page, in powers of two.
+const PAGE_LINES: u32 = PAGE - LINE;
+
+/// What has been done to a line.
 #[derive(Debug, Default)]
-pub(super) struct Shadow {
-    /// Bytes of a cell are two to the power of this: 4, 2 or 1.
-    pub(super) log: u32,
-    pub(super) cells: Vec<Cell>,
-    /// What the cells of each line have in common.
-    lines: Vec<Line>,
-    /// Records up to this moment are those of an earlier block.
-    pub(super) since: u32,
+struct Entry {
+    /// What its cells have in common.
+    line: Line,
+    /// How often its cells have been halved: 4, 2 or 1 bytes each.
+    halvings: u32,
+    /// None until something stands in them.
+    cells: Box<[Cell]>,
 }
 
-impl Shadow {
-    pub(super) fn new(bytes: u64) -> Self {
-        let cells = vec![[NO_RECORD; 3]; bytes.div_ceil(CELL.into()) as usize];
-        Self { log: CELL.ilog2(), cells, lines: vec![Line::default(); bytes.div_ceil(1 << LINE) as usize], since: 0 }
-    }
-
-    /// Bytes of host memory for the shadow of that many bytes, when all of them are touched.
-    pub(super) fn bytes(bytes: u64) -> u64 {
-        let cells = bytes.div_ceil(CELL.into()).saturating_mul(size_of::<Cell>() as u64);
-        cells.saturating_add(bytes.div_ceil(1 << LINE).saturating_mul(size_of::<Line>() as u64))
-    }
-
-    /// Host memory that [`Self::refine`] takes more.
-    pub(super) fn refinement(&self, bytes: u64) -> u64 {
-        let halvings = self.log - self.log.min(bytes.trailing_zeros());
-        ((self.cells.len() << halvings) - self.cells.len()) as u64 * size_of::<Cell>() as u64
-    }
-
-    /// Makes cells small enough for an access of `bytes` bytes.
-    pub(super) fn refine(&mut self, shadow: &BlockShadow, bytes: u64) {
-        if !bytes.is_multiple_of(1 << self.log) {
-            (0..self.lines.len()).for_each(|line| self.spread(shadow, line));
+impl Entry {
+    /// Enters what stands in the line's slots into its cells, which are there.
+    #[inline(never)]
+    fn spread(&mut self, shadow: &BlockShadow, since: u32) {
+        // Slots are filled only while cells are words.
+        for (word, record) in self.line.take_writer(since) {
+            self.cells[word] = [record, NO_RECORD, NO_RECORD];
         }
-        while !bytes.is_multiple_of(1 << self.log) {
-            self.cells = self.cells.iter().flat_map(|cell| [*cell; 2]).collect();
-            self.log -= 1;
+        for (word, record) in self.line.take_readers(shadow, since) {
+            let [_, one, other] = &mut self.cells[word];
+            if shadow.is_past(*one, since) || one[0] == record[0] {
+                *one = record;
+            } else if shadow.is_past(*other, since) || other[0] == record[0] || one[0].abs_diff(other[0]) < 32 {
+                *other = record;
+            }
         }
     }
+}
+
+/// What has been done to each cell of an allocation or of a block's shared memory. It takes memory only for the pages that
+/// are touched, and in these only for the cells of lines that need them.
+#[derive(Debug, Default)]
+pub(super) struct Shadow {
+    /// By number; empty until something of the page is touched.
+    pages: Vec<Box<[Entry]>>,
+    /// Bytes of what it is the shadow of.
+    bytes: u64,
+    /// Bytes of host memory that the launch's account knows of.
+    taken: u64,
+    /// Records up to this moment are those of an earlier block.
+    pub(super) since: u32,
 }
 
 /// What a sanitiser knows of a block that is being run.
@@ -97,22 +106,121 @@ pub(crate) struct BlockShadow {
 }
 
 impl Shadow {
-    /// The runs of a plain access of the lanes of `mask`, the first at `offset`, to neighbouring words, by line. None where
-    /// cells are smaller than words.
+    /// The shadow of that many bytes; `None` if the launch's account has no room for its table.
+    pub(super) fn new(bytes: u64, account: &Account<'_>) -> Option<Self> {
+        let pages = bytes.div_ceil(1 << PAGE) as usize;
+        let taken = (pages * size_of::<Box<[Entry]>>() + size_of::<Self>()) as u64;
+        let taken = account.take(Use::Shadow, taken).then_some(taken)?;
+        Some(Self { pages: std::iter::repeat_with(Default::default).take(pages).collect(), bytes, taken, since: 0 })
+    }
+
+    /// Gives the account back what it took.
+    pub(super) fn give_back(self, account: &Account<'_>) {
+        account.give(Use::Shadow, self.taken);
+    }
+
+    /// Words of a line: fewer of the last one.
+    fn words(&self, line: u64) -> usize {
+        (self.bytes.div_ceil(CELL.into()) - line * WORDS).min(WORDS) as usize
+    }
+
+    /// Makes the pages of a range, if they are not there; false if the launch's account has no room for them.
     #[inline(always)]
-    fn runs(&self, offset: u64, first_thread: u32, mask: u32) -> Option<[(usize, Run); 2]> {
-        if self.log != CELL.ilog2() {
+    pub(super) fn touch(&mut self, offset: u64, bytes: u64, account: &Account<'_>) -> bool {
+        let (first, last) = (offset >> PAGE, (offset + bytes - 1) >> PAGE);
+        let is_there = |page: u64| self.pages.get(page as usize).is_some_and(|page| !page.is_empty());
+        is_there(first) && (first == last || is_there(last)) || self.make_pages([first, last], account)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make_pages(&mut self, [first, last]: [u64; 2], account: &Account<'_>) -> bool {
+        for number in first..=last {
+            let lines = self.bytes.div_ceil(1 << LINE).saturating_sub(number << PAGE_LINES).min(1 << PAGE_LINES);
+            // A shadow that there was no room for has no pages at all.
+            let Some(page) = self.pages.get_mut(number as usize) else { return false };
+            if page.is_empty() {
+                let taken = lines * size_of::<Entry>() as u64;
+                if !account.take(Use::Shadow, taken) {
+                    return false;
+                }
+                self.taken += taken;
+                *page = std::iter::repeat_with(Entry::default).take(lines as usize).collect();
+            }
+        }
+        true
+    }
+
+    /// The entry of a line whose page has been [touched](Self::touch).
+    #[inline(always)]
+    fn entry(&mut self, line: u64) -> &mut Entry {
+        &mut self.pages[(line >> PAGE_LINES) as usize][line as usize % (1 << PAGE_LINES)]
+    }
+
+    /// The cells of an access of `bytes` bytes, none of them larger than the access, with all in them that stood in slots;
+    /// `None` if the launch's account has no room for them. The access lies in one line, whose page has been touched.
+    #[inline(always)]
+    pub(super) fn open(
+        &mut self,
+        shadow: &BlockShadow,
+        [offset, bytes]: [u64; 2],
+        account: &Account<'_>,
+    ) -> Option<&mut [Cell]> {
+        let entry = self.entry(offset >> LINE);
+        let fits = bytes.is_multiple_of(u64::from(CELL) >> entry.halvings);
+        if (entry.cells.is_empty() || entry.line.has_slots() || !fits) && !self.prepare(shadow, offset, bytes, account)
+        {
             return None;
         }
+        Some(self.opened(offset, bytes))
+    }
+
+    /// The cells of an access that have been [opened](Self::open).
+    #[inline(always)]
+    pub(super) fn opened(&mut self, offset: u64, bytes: u64) -> &mut [Cell] {
+        let entry = self.entry(offset >> LINE);
+        let log = CELL.ilog2() - entry.halvings;
+        let first = (offset % (1 << LINE)) >> log;
+        &mut entry.cells[first as usize..(first + (bytes >> log)) as usize]
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn prepare(&mut self, shadow: &BlockShadow, offset: u64, bytes: u64, account: &Account<'_>) -> bool {
+        let (since, line) = (self.since, offset >> LINE);
+        let words = self.words(line);
+        let entry = self.entry(line);
+        let halvings = CELL.ilog2() - bytes.trailing_zeros().min(CELL.ilog2());
+        let halvings = halvings.max(entry.halvings);
+        let taken = (((words << halvings) - entry.cells.len()) * size_of::<Cell>()) as u64;
+        if taken != 0 && !account.take(Use::Shadow, taken) {
+            return false;
+        }
+        if entry.cells.is_empty() {
+            entry.cells = vec![[NO_RECORD; 3]; words].into_boxed_slice();
+        }
+        entry.spread(shadow, since);
+        while entry.halvings < halvings {
+            entry.cells = entry.cells.iter().flat_map(|cell| [*cell; 2]).collect();
+            entry.halvings += 1;
+        }
+        self.taken += taken;
+        true
+    }
+
+    /// The runs of a plain access of the lanes of `mask`, the first at `offset`, to neighbouring words, by line.
+    #[inline(always)]
+    fn runs(offset: u64, first_thread: u32, mask: u32) -> [(u64, Run); 2] {
         let word = offset / u64::from(CELL);
-        let (line, skip) = ((word / WORDS) as usize, (word % WORDS) as u32);
+        let (line, skip) = (word / WORDS, (word % WORDS) as u32);
         let words = u64::from(mask) << skip;
         let first = first_thread.wrapping_sub(skip);
         let run = |words: u64, first: u32| Run { first, words: words as u32 };
-        Some([(line, run(words, first)), (line + 1, run(words >> 32, first.wrapping_add(32)))])
+        [(line, run(words, first)), (line + 1, run(words >> 32, first.wrapping_add(32)))]
     }
 
     /// Notes a plain read of neighbouring words by threads that follow on `first_thread`, if it races with nothing for sure.
+    /// Its pages have been touched.
     #[inline(always)]
     pub(super) fn read_in_order(
         &mut self,
@@ -122,15 +230,19 @@ impl Shadow {
         [first_thread, mask]: [u32; 2],
         [now, pc]: [u32; 2],
     ) -> bool {
-        let Some(runs) = self.runs(offset, first_thread, mask) else { return false };
         let since = self.since;
-        let touched = || runs.iter().filter(|(_, run)| run.words != 0);
-        touched().all(|(line, _)| self.lines[*line].is_unwritten(shadow, number, since))
-            && touched().all(|(line, run)| self.lines[*line].read(shadow, since, *run, now, pc))
+        Self::runs(offset, first_thread, mask).into_iter().all(|(line, run)| {
+            run.words == 0 || {
+                let Entry { line, halvings, .. } = self.entry(line);
+                *halvings == 0
+                    && (line.is_unwritten(shadow, number, since) || line.is_own(run))
+                    && line.read(shadow, since, run, now, pc)
+            }
+        })
     }
 
     /// Notes a plain read of one place of up to 16 bytes by some of the threads that follow on `first_thread`, if it races
-    /// with nothing for sure.
+    /// with nothing for sure. Its page has been touched.
     #[inline(always)]
     pub(super) fn read_one(
         &mut self,
@@ -140,16 +252,21 @@ impl Shadow {
         [first_thread, mask]: [u32; 2],
         [now, pc]: [u32; 2],
     ) -> bool {
-        let line = (offset >> LINE) as usize;
         let since = self.since;
-        if self.log != CELL.ilog2() || !self.lines[line].is_unwritten(shadow, number, since) {
+        let entry = self.entry(offset >> LINE);
+        // Without cells the closer look makes some.
+        if entry.halvings != 0 || entry.cells.is_empty() || !entry.line.is_unwritten(shadow, number, since) {
             return false;
         }
+        if entry.line.has_writer() {
+            entry.spread(shadow, since);
+        }
+        let Entry { line, cells, .. } = entry;
         let rest = mask & (mask - 1);
         let place = pc << FLAGS | READ;
         let record = |lane: u32| [first_thread.wrapping_add(lane), now, place];
-        let first = (offset / u64::from(CELL)) as usize;
-        for [_, one, other] in &mut self.cells[first..first + (bytes / u64::from(CELL)) as usize] {
+        let first = (offset % (1 << LINE) / u64::from(CELL)) as usize;
+        for [_, one, other] in &mut cells[first..first + (bytes / u64::from(CELL)) as usize] {
             let free = |record: &Record| shadow.is_past(*record, since) || record[0].wrapping_sub(first_thread) < 32;
             let second = if rest == 0 { mask } else { rest };
             match (free(one), free(other)) {
@@ -166,11 +283,12 @@ impl Shadow {
                 (false, false) => {}
             }
         }
-        self.lines[line].note(0, true, now, number, since);
+        line.note(0, true, now, number, since);
         true
     }
 
     /// Notes a plain write of neighbouring words by threads that follow on `first_thread`, if it races with nothing for sure.
+    /// Its pages have been touched.
     #[inline(always)]
     pub(super) fn write_in_order(
         &mut self,
@@ -178,42 +296,22 @@ impl Shadow {
         number: u32,
         offset: u64,
         [first_thread, mask]: [u32; 2],
-        [now, pc]: [u32; 2],
+        moment: [u32; 2],
     ) -> bool {
-        let Some(runs) = self.runs(offset, first_thread, mask) else { return false };
         let since = self.since;
-        let touched = || runs.iter().filter(|(_, run)| run.words != 0);
-        if !touched().all(|(line, run)| self.lines[*line].is_quiet(shadow, number, since, *run)) {
-            return false;
-        }
-        touched().for_each(|(line, run)| self.lines[*line].write(*run, now, number, since));
-        let start = (offset / u64::from(CELL)) as usize;
-        let place = pc << FLAGS | WRITE;
-        let count = (u32::BITS - mask.leading_zeros()) as usize;
-        for (lane, cell) in (0..).zip(&mut self.cells[start..start + count]) {
-            if mask >> lane & 1 == 1 {
-                *cell = [[first_thread.wrapping_add(lane), now, place], NO_RECORD, NO_RECORD];
+        let runs = Self::runs(offset, first_thread, mask);
+        let passes = runs.iter().all(|(line, run)| {
+            run.words == 0 || {
+                let Entry { line, halvings, .. } = self.entry(*line);
+                *halvings == 0 && line.is_quiet(shadow, number, since, *run) && line.replaces_writer(since, *run)
+            }
+        });
+        if passes {
+            for (line, run) in runs.into_iter().filter(|(_, run)| run.words != 0) {
+                self.entry(line).line.write(run, number, since, moment);
             }
         }
-        true
-    }
-
-    /// Enters the readers that stand in a line's slots into its cells.
-    pub(super) fn spread(&mut self, shadow: &BlockShadow, line: usize) {
-        if !self.lines[line].has_readers() {
-            return;
-        }
-        let since = self.since;
-        let first = line << (LINE - self.log);
-        for (word, record) in self.lines[line].take_readers(shadow, since, READ) {
-            // Slots are filled only while cells are words.
-            let Some([_, one, other]) = self.cells.get_mut(first + word as usize) else { continue };
-            if shadow.is_past(*one, since) || one[0] == record[0] {
-                *one = record;
-            } else if shadow.is_past(*other, since) || other[0] == record[0] || one[0].abs_diff(other[0]) < 32 {
-                *other = record;
-            }
-        }
+        passes
     }
 
     /// Notes that cells from `offset` on have been accessed.
@@ -221,17 +319,28 @@ impl Shadow {
     pub(super) fn note(&mut self, offset: u64, flags: u32, now: u32, number: u32) {
         let since = self.since;
         let only_read = flags & (PENDING | WRITE) == 0;
-        self.lines[(offset >> LINE) as usize].note(flags, only_read, now, number, since);
+        self.entry(offset >> LINE).line.note(flags, only_read, now, number, since);
     }
 
-    /// A copy to `offset` has been made.
-    pub(super) fn settle(&mut self, offset: u64, now: u32) {
-        let line = (offset >> LINE) as usize;
-        let cells = 1 << (LINE - self.log);
-        let first = line * cells;
-        let last = (first + cells).min(self.cells.len());
-        if self.cells[first..last].iter().all(|cell| cell[0][2] & PENDING == 0) {
-            self.lines[line].settle(now);
+    /// A thread's copy of `bytes` bytes to `offset` has been made.
+    pub(super) fn settle(&mut self, offset: u64, bytes: u64, thread: u32, now: u32) {
+        if self.pages.get((offset >> PAGE) as usize).is_none_or(|page| page.is_empty()) {
+            return; // there was no room for it
+        }
+        let Entry { line, halvings, cells } = self.entry(offset >> LINE);
+        let log = CELL.ilog2() - *halvings;
+        let first = offset % (1 << LINE);
+        for at in first >> log..(first + bytes).div_ceil(1 << log) {
+            if let Some([write, ..]) = cells.get_mut(at as usize)
+                && write[0] == thread
+                && write[2] & PENDING != 0
+            {
+                write[1] = now;
+                write[2] &= !PENDING;
+            }
+        }
+        if cells.iter().all(|cell| cell[0][2] & PENDING == 0) {
+            line.settle(now);
         }
     }
 }
@@ -246,7 +355,9 @@ pub(super) struct Arrival {
 
 #[derive(Debug, Default)]
 pub(super) struct WarpShadow {
-    /// For each lane, up to when it knows what the other lanes did; empty before the first `__syncwarp`.
+    /// Up to here each of its 32 lanes knows what the others did.
+    pub(super) met: u32,
+    /// For each lane, up to when it knows what the other lanes did; empty as long as that is [`Self::met`] for all.
     pub(super) mates: Vec<[u32; 32]>,
     /// For each lane; empty before the first acquire.
     pub(super) acquired: Vec<Acquired>,
@@ -261,11 +372,13 @@ impl BlockShadow {
         self.first = number * u64::from(self.threads);
         self.base = u32::MAX; // the first that the block does sets it
         self.fences = [0; 2];
-        if self.memory.cells.is_empty() {
-            self.memory = Shadow::new(bytes.into());
+        if self.memory.bytes != u64::from(bytes)
+            && let Some(memory) = Shadow::new(bytes.into(), &launch.account)
+        {
+            self.memory = memory;
         }
         self.written.clear();
-        self.written.resize((bytes as usize).div_ceil(64), 0);
+        fill(&mut self.written, 0, (bytes as usize).div_ceil(64), &launch.account);
         // What the system keeps for itself it has cleared.
         for variable in launch.kernel.static_variables.iter().filter(|variable| variable.name == RESERVED_NAME) {
             let start = launch.shared_offset(variable.offset);
@@ -273,8 +386,8 @@ impl BlockShadow {
                 self.written[(at / 64) as usize] |= 1 << (at % 64);
             }
         }
-        self.warps.clear();
         self.warps.resize_with(self.threads.div_ceil(32) as usize, WarpShadow::default);
+        self.warps.iter_mut().for_each(WarpShadow::reset);
         self.acquired = None;
         self.acquired_at = 0;
         self.gathering.clear();
@@ -314,19 +427,49 @@ impl BlockShadow {
         }
     }
 
-    pub(super) fn mates(&mut self, warp: u32) -> &mut Vec<[u32; 32]> {
-        let mates = &mut self.warps[warp as usize].mates;
+    pub(super) fn mates(&mut self, warp: u32, account: &Account<'_>) -> &mut Vec<[u32; 32]> {
+        let WarpShadow { mates, met, .. } = &mut self.warps[warp as usize];
         if mates.is_empty() {
-            mates.resize(32, [0; 32]);
+            fill(mates, [*met; 32], 32, account);
         }
         mates
     }
 
-    pub(super) fn acquired(&mut self, warp: u32, lane: usize) -> &mut Acquired {
+    pub(super) fn acquired(&mut self, warp: u32, lane: usize, account: &Account<'_>) -> &mut Acquired {
         let acquired = &mut self.warps[warp as usize].acquired;
         if acquired.is_empty() {
-            acquired.resize(32, Acquired::default());
+            fill(acquired, Acquired::default(), 32, account);
         }
         &mut acquired[lane]
+    }
+}
+
+/// Fills an empty vector, which the account knows of from the first time on. Where the host has no room for it the launch ends
+/// soon.
+fn fill<T: Clone>(vector: &mut Vec<T>, with: T, count: usize, account: &Account<'_>) {
+    if vector.capacity() == 0 {
+        let _ = account.take(Use::Shadow, (count * size_of::<T>()) as u64);
+    }
+    vector.resize(count, with);
+}
+
+impl WarpShadow {
+    /// What a lane knows of its warp's lanes.
+    #[inline(always)]
+    pub(super) fn known(&self, lane: usize) -> [u32; 32] {
+        self.mates.get(lane).copied().unwrap_or([self.met; 32])
+    }
+
+    /// Forgets all but keeps the memory.
+    fn reset(&mut self) {
+        self.forget_mates();
+        self.acquired.clear();
+        self.arrivals.clear();
+    }
+
+    /// All that lanes know of each other is what the block knows.
+    pub(super) fn forget_mates(&mut self) {
+        self.met = 0;
+        self.mates.clear();
     }
 }

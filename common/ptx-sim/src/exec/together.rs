@@ -86,7 +86,7 @@ fn execute_group<M: Monitor>(
     match op {
         TogetherOp::Sync => {
             if let Some(sanitiser) = context.monitor.sanitiser() {
-                sanitiser.warp_met(context.block, context.warp.number, group);
+                sanitiser.warp_met(context.launch, context.block, context.warp.number, group);
             }
         }
         TogetherOp::Shfl { mode, d, valid, a, b, c } => {

@@ -11,6 +11,7 @@ use super::shuffle::source_of;
 use crate::fault::FaultKind;
 use crate::ir::*;
 use crate::lanes::{lanes, lanes_where, mask_of};
+use crate::limits::{Account, Use};
 
 /// Sources that a register's value is followed from; further ones are forgotten.
 const MAX_SOURCES: usize = 8;
@@ -46,7 +47,7 @@ struct Origin {
 }
 
 /// A use of values that nobody set.
-pub(super) struct Use {
+pub(super) struct Used {
     /// The instruction that they are from.
     pub pc: usize,
     pub kind: FaultKind,
@@ -64,28 +65,49 @@ struct WarpValues {
 
 /// The values of all warps that run, by block and warp.
 #[derive(Debug, Default)]
-pub(super) struct Undefined(HashMap<(u64, u32), WarpValues>);
+pub(super) struct Undefined {
+    warps: HashMap<(u64, u32), WarpValues>,
+    /// Registers whose value is followed, and instructions that values are from.
+    registers: u64,
+    origins: u64,
+    /// Bytes of host memory that the launch's account knows of.
+    taken: u64,
+}
 
 impl Undefined {
     #[inline(always)]
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.warps.is_empty()
+    }
+
+    /// Tells the launch's account what all of it takes. False if there is no room: then the launch ends soon.
+    fn has_room(&mut self, account: &Account<'_>) -> bool {
+        let register = size_of::<(Name, Traces)>() + 4 * size_of::<(u32, u32)>();
+        let origin = size_of::<Origin>() + 256; // with the words of its problem
+        let bytes = self.registers * register as u64 + self.origins * origin as u64;
+        account.adjust(Use::Shadow, &mut self.taken, bytes)
     }
 
     /// Lanes get such a value in a row from the instruction at `pc`; some of them are counted. False if it cannot be followed.
     pub(super) fn add(
         &mut self,
+        account: &Account<'_>,
         (block, warp, frame, d): (u64, u32, (u32, u32), R),
         pc: usize,
         kind: FaultKind,
         [mask, counted]: [u32; 2],
         problem: impl FnOnce() -> Problem,
     ) -> bool {
-        let values = self.0.entry((block, warp)).or_default();
+        if !self.has_room(account) {
+            return false;
+        }
+        let values = self.warps.entry((block, warp)).or_default();
+        let registers = values.traces.len();
         let origin = match values.origins.iter().position(|origin| origin.pc == pc && origin.kind == kind) {
             Some(origin) => origin,
             None if values.origins.len() >= MAX_ORIGINS => return false,
             None => {
+                self.origins += 1;
                 values.origins.push(Origin { pc, kind, problem: Some(problem()), count: [0; 32] });
                 values.origins.len() - 1
             }
@@ -93,29 +115,41 @@ impl Undefined {
         lanes(counted).for_each(|lane| values.origins[origin].count[lane] += 1);
         let traces = values.traces.entry(Name { frame, register: Register::Row(d) }).or_default();
         unite(traces, &[(origin as u32, mask)]);
+        self.registers += (values.traces.len() - registers) as u64;
         true
     }
 
     /// A block has come to its end.
     pub(super) fn forget(&mut self, block: u64) {
-        self.0.retain(|(of, _), _| *of != block);
+        let (registers, origins) = (&mut self.registers, &mut self.origins);
+        self.warps.retain(|(of, _), values| {
+            if *of == block {
+                *registers -= values.traces.len() as u64;
+                *origins -= values.origins.len() as u64;
+            }
+            *of != block
+        });
     }
 
     /// The warp is about to execute an instruction: follows the values, and returns those that it uses.
     #[inline(never)]
-    pub(super) fn follow(&mut self, scene: &Scene<'_, '_>) -> Vec<Use> {
+    pub(super) fn follow(&mut self, scene: &Scene<'_, '_>) -> Vec<Used> {
         let key = (scene.block.number, scene.warp.number);
-        let Some(values) = self.0.get_mut(&key) else { return Vec::new() };
+        let Some(values) = self.warps.get_mut(&key) else { return Vec::new() };
+        let registers = values.traces.len() as u64;
         let uses = values.follow(scene);
+        self.registers = self.registers - registers + values.traces.len() as u64;
         if values.traces.is_empty() {
-            self.0.remove(&key);
+            self.origins -= values.origins.len() as u64;
+            self.warps.remove(&key);
         }
+        self.has_room(&scene.launch.account);
         uses
     }
 }
 
 impl WarpValues {
-    fn follow(&mut self, scene: &Scene<'_, '_>) -> Vec<Use> {
+    fn follow(&mut self, scene: &Scene<'_, '_>) -> Vec<Used> {
         let inst = &scene.launch.program.code[scene.pc];
         let frame = (scene.frame_predicates, scene.frame_local);
         let name = |register| Name { frame, register };
@@ -180,14 +214,14 @@ impl WarpValues {
     }
 
     /// What is to be reported of values that are used.
-    fn used(&mut self, used: &[(u32, u32)]) -> Vec<Use> {
+    fn used(&mut self, used: &[(u32, u32)]) -> Vec<Used> {
         let mut uses = Vec::new();
         for &(origin, mask) in used {
             let Origin { pc, kind, problem, count } = &mut self.origins[origin as usize];
             let mask = lanes_where(mask, |lane| count[lane] != 0);
             if mask != 0 {
                 let total = lanes(mask).map(|lane| u64::from(std::mem::take(&mut count[lane]))).sum();
-                uses.push(Use { pc: *pc, kind: *kind, lanes: mask, count: total, problem: problem.take() });
+                uses.push(Used { pc: *pc, kind: *kind, lanes: mask, count: total, problem: problem.take() });
             }
         }
         uses

@@ -55,8 +55,11 @@ pub(crate) struct Allocation {
 pub(crate) struct Bits(Box<[AtomicU64]>);
 
 impl Bits {
-    fn new(count: u64) -> Self {
-        Self((0..count.div_ceil(64)).map(|_| AtomicU64::new(0)).collect())
+    /// All of them 0; `None` where the host has no room.
+    fn new(count: u64) -> Option<Self> {
+        let words = Box::into_raw(zeroed_words(count.div_ceil(64))?);
+        // SAFETY: a boxed slice of words, which atomic ones have the size and alignment of (each is aligned to eight bytes).
+        Some(Self(unsafe { Box::from_raw(words as *mut [AtomicU64]) }))
     }
 
     pub(crate) fn word(&self, at: u64) -> u64 {
@@ -149,7 +152,7 @@ impl Allocation {
         sanitised: bool,
     ) -> Option<Self> {
         let words = zeroed_words(bytes.div_ceil(8))?;
-        let written = sanitised.then(|| Bits::new(bytes));
+        let written = if sanitised { Some(Bits::new(bytes)?) } else { None };
         Some(Self { base, bytes, label, role, origin, freed: AtomicBool::new(false), words, written })
     }
 
