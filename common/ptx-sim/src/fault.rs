@@ -34,6 +34,8 @@ pub enum FaultKind {
     InvalidCall,
     /// `brx.idx` with an index beyond its list.
     InvalidBranch,
+    /// Metadata of a sparse matrix that PTX leaves undefined.
+    InvalidMetadata,
     /// A read of bytes that were never written.
     UninitialisedRead,
     /// Two threads of a block at the same bytes of shared memory, one of them writing, with nothing that orders them.
@@ -66,6 +68,7 @@ impl FaultKind {
             Self::StackOverflow => "stack-overflow",
             Self::InvalidCall => "invalid-call",
             Self::InvalidBranch => "invalid-branch",
+            Self::InvalidMetadata => "invalid-metadata",
             Self::UninitialisedRead => "uninitialised-read",
             Self::SharedRace => "shared-race",
             Self::GlobalRace => "global-race",
@@ -102,6 +105,10 @@ impl FaultKind {
             Self::StackOverflow => "does the recursion end for every input?",
             Self::InvalidCall => "the function pointer was never set, or points to something else",
             Self::InvalidBranch => "the index of a jump table is beyond its end",
+            Self::InvalidMetadata => {
+                "each chunk of a row keeps two different places of four, named in two bits each; does the lane that the sparsity \
+                 selector names hold them?"
+            }
             Self::UninitialisedRead => {
                 "is every element set before it is read? An accumulator starts at zero only if the kernel writes that zero, and \
                  a tile's edge must be filled too"

@@ -6,9 +6,10 @@ use super::elements::{read_lane, write_lane};
 use super::monitor::Monitor;
 use super::problem::Problem;
 use super::rows::Rows;
+use crate::fault::FaultKind;
 use crate::ir::*;
 use crate::lanes::lanes;
-use crate::matrix::{Lanes, collect, distribute};
+use crate::matrix::{InvalidMetadata, Lanes, collect, distribute};
 
 /// The registers of a fragment.
 fn registers(rows: Rows, list: &[R], wide: bool) -> Vec<Lanes> {
@@ -25,14 +26,18 @@ fn set_registers(rows: Rows, list: &[R], wide: bool, group: u32, values: &[Lanes
     }
 }
 
-pub(super) fn multiply(rows: Rows, op: &MmaOp, group: u32) {
+pub(super) fn multiply(rows: Rows, op: &MmaOp, group: u32) -> Result<(), Box<Problem>> {
     let [wide_d, wide_a, wide_b, wide_c] = op.wide;
     let a = registers(rows, &op.a, wide_a);
     let b = registers(rows, &op.b, wide_b);
     let c = registers(rows, &op.c, wide_c);
+    let metadata = op.metadata.map(|row| rows.get(row).map(u64::from));
     let mut d = vec![[0; 32]; op.d.len()];
-    op.mma.execute(&a, &b, &c, &mut d);
+    op.mma
+        .execute((&a, metadata.as_ref()), &b, &c, &mut d)
+        .map_err(|InvalidMetadata { lane, message }| Problem::new(FaultKind::InvalidMetadata, 1 << lane, message))?;
     set_registers(rows, &op.d, wide_d, group, &d);
+    Ok(())
 }
 
 /// First address of the matrix, the same in all lanes, and the stride in elements.

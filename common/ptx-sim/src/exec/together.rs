@@ -163,7 +163,7 @@ fn execute_group<M: Monitor>(
             let bits = context.predicate(*elected);
             *bits = *bits & !group | 1 << leader;
         }
-        TogetherOp::Mma(op) => multiply(rows, op, group),
+        TogetherOp::Mma(op) => multiply(rows, op, group)?,
         TogetherOp::MovMatrix { d, a } => {
             let a = rows.get(*a);
             let element = |row: usize, column: usize| a[row * 4 + column / 2] >> (column % 2 * 16) & 0xffff;

@@ -346,7 +346,7 @@ impl Op {
                     | TogetherOp::MatchAll { a, .. }
                     | TogetherOp::Redux { a, .. }
                     | TogetherOp::MovMatrix { a, .. } => from.push(*a),
-                    TogetherOp::Mma(op) => from.extend(op.a.iter().chain(&op.b).chain(&op.c)),
+                    TogetherOp::Mma(op) => from.extend(op.a.iter().chain(&op.b).chain(&op.c).chain(&op.metadata)),
                     TogetherOp::WmmaLoad(memory) => from.extend(memory.stride.into_iter().chain(memory.address.row())),
                     TogetherOp::WmmaStore(memory) => {
                         from.extend(memory.rows.iter().copied().chain(memory.stride).chain(memory.address.row()));

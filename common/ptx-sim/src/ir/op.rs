@@ -314,6 +314,8 @@ pub(crate) struct MmaOp {
     pub a: Vec<R>,
     pub b: Vec<R>,
     pub c: Vec<R>,
+    /// Of a sparse A.
+    pub metadata: Option<R>,
 }
 
 #[derive(Clone, Debug)]

@@ -29,7 +29,12 @@ impl WmmaAccess {
         let (Some(shape), &[major], &[number]) = (found.shape, &*found.majors, &*found.numbers) else {
             return Err(unknown());
         };
-        if found.saturate || found.popc || found.bit_op.is_some() || found.rounding.is_some() {
+        if found.saturate
+            || found.popc
+            || found.bit_op.is_some()
+            || found.rounding.is_some()
+            || found.sparsity.is_some()
+        {
             return Err(unknown());
         }
         let Shape { m, n, k } = shape;

@@ -1,4 +1,4 @@
-//! The warp-level matrix instructions as pure functions over register lanes: `mma.sync`, `wmma.{load, mma, store}`,
+//! The warp-level matrix instructions as pure functions over register lanes: `mma.sync`, `mma.sp`, `wmma.{load, mma, store}`,
 //! `ldmatrix` and `stmatrix` (PTX ISA, "Warp Level Matrix Multiply-Accumulate Instructions"). No memory and no executor
 //! here: [`WmmaAccess`] says where in memory an element lies, [`Mma`] computes, [`distribute`] and [`collect`] are
 //! `ldmatrix` and `stmatrix` without their addresses.
@@ -27,6 +27,9 @@
 //! one rule reproduces all tables under "Matrix Fragments for mma.…"; the tests have those tables written out. The
 //! exception is `mma.m8n8k4` with f16: four products at once, by four groups of eight lanes (see `layout`).
 //!
+//! A sparse A (`mma.sp`) has half the elements of a row, in the fragment of a dense A of half that k; B is as long as ever.
+//! The metadata says where the kept elements stand (see `sparse`), and A is expanded to a dense one before the product.
+//!
 //! # wmma
 //! PTX leaves wmma's fragments open. Programs rely on load, mma and store agreeing, on every element of a fragment
 //! being one of the matrix, and on accumulators of one shape having the same element at the same index whatever their
@@ -46,9 +49,11 @@ mod layout;
 mod modifiers;
 mod number;
 mod product;
+mod sparse;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use access::{WmmaAccess, collect, distribute};
 pub(crate) use layout::Lanes;
 pub(crate) use product::Mma;
+pub(crate) use sparse::InvalidMetadata;

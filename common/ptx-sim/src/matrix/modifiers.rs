@@ -47,6 +47,15 @@ pub(super) struct Modifiers {
     pub(super) bit_op: Option<BitOp>,
     pub(super) popc: bool,
     pub(super) rounding: Option<Rounding>,
+    pub(super) sparsity: Option<Sparsity>,
+}
+
+/// How the metadata of a sparse A may list the elements that are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Sparsity {
+    AnyOrder,
+    /// `::ordered_metadata`: ascending.
+    Ascending,
 }
 
 impl Modifiers {
@@ -61,6 +70,8 @@ impl Modifiers {
                 "xor" => found.bit_op = Some(BitOp::Xor),
                 "and" => found.bit_op = Some(BitOp::And),
                 "popc" => found.popc = true,
+                "sp" => found.sparsity = Some(Sparsity::AnyOrder),
+                "sp::ordered_metadata" => found.sparsity = Some(Sparsity::Ascending),
                 "rn" => found.rounding = Some(Rounding::Nearest),
                 "rz" => found.rounding = Some(Rounding::Zero),
                 "rm" => found.rounding = Some(Rounding::Down),
@@ -100,6 +111,18 @@ pub(super) fn mma_shapes(multiplicand: Scalar) -> &'static [Shape] {
         Scalar::S8 => const { &[shape(8, 8, 16), shape(16, 8, 16), shape(16, 8, 32)] },
         Scalar::S4 => const { &[shape(8, 8, 32), shape(16, 8, 32), shape(16, 8, 64)] },
         Scalar::B1 => const { &[shape(8, 8, 128), shape(16, 8, 128), shape(16, 8, 256)] },
+        _ => &[],
+    }
+}
+
+/// The shapes that `mma.sp` has with such multiplicands.
+pub(super) fn sparse_shapes(multiplicand: Scalar) -> &'static [Shape] {
+    match multiplicand.family() {
+        Scalar::F16 | Scalar::Bf16 => const { &[shape(16, 8, 16), shape(16, 8, 32)] },
+        Scalar::Tf32 => const { &[shape(16, 8, 8), shape(16, 8, 16)] },
+        Scalar::E4m3 => const { &[shape(16, 8, 64)] },
+        Scalar::S8 => const { &[shape(16, 8, 32), shape(16, 8, 64)] },
+        Scalar::S4 => const { &[shape(16, 8, 64), shape(16, 8, 128)] },
         _ => &[],
     }
 }

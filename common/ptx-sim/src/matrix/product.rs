@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use super::layout::{Fragment, Lanes};
-use super::modifiers::{BitOp, Major, Modifiers, Shape, combination, mma_shapes, wmma_shapes};
+use super::modifiers::{BitOp, Major, Modifiers, Shape, combination, mma_shapes, sparse_shapes, wmma_shapes};
 use super::number;
+use super::sparse::{InvalidMetadata, Sparse};
 use crate::scalar::{Mode, Rounding, Scalar, double};
 use crate::trace::FragmentLayout;
 
@@ -14,8 +15,8 @@ use crate::trace::FragmentLayout;
 pub(crate) struct Mma(Arc<Plan>);
 
 impl Mma {
-    /// From the modifiers after `mma`. The error names what is not known.
-    pub(crate) fn parse_mma(modifiers: &[&str]) -> Result<Self, String> {
+    /// From the modifiers after `mma` and, of a sparse one, the sparsity selector. The error names what is not known.
+    pub(crate) fn parse_mma(modifiers: &[&str], selector: u64) -> Result<Self, String> {
         let found = Modifiers::parse(modifiers)?;
         let (Some(shape), &[a_major, b_major], &[d, a, b, c]) = (found.shape, &*found.majors, &*found.numbers) else {
             return Err(combination(modifiers));
@@ -24,15 +25,21 @@ impl Mma {
         let accumulators = match a.family() {
             // Only the four products at once take an f16 C into an f32 D, and neither takes an f32 C into an f16 D.
             Scalar::F16 if quads && (d, c) == (Scalar::F32, Scalar::F16) => true,
+            Scalar::E4m3 if found.sparsity.is_some() => (d, c) == (Scalar::F32, Scalar::F32),
             Scalar::F16 | Scalar::E4m3 => d == c && matches!(d, Scalar::F16 | Scalar::F32),
             family => [d, c] == [accumulator_of(family); 2],
         };
         let majors = quads || (a_major, b_major) == (Major::Row, Major::Column);
-        if !mma_shapes(a).contains(&shape) || a.family() != b.family() || !accumulators || !majors {
+        let shapes = if found.sparsity.is_some() { sparse_shapes(a) } else { mma_shapes(a) };
+        if !shapes.contains(&shape) || a.family() != b.family() || !accumulators || !majors {
             return Err(combination(modifiers));
         }
+        let sparse = match found.sparsity {
+            Some(order) => Some(Sparse::new(a, shape.k, order, selector)?),
+            None => None,
+        };
         let fragments = if quads { Fragments::Quads(a_major, b_major) } else { Fragments::Mma };
-        Self::new(modifiers, &found, Spec { shape, fragments, d, a, b, c, arithmetic: Arithmetic::Float })
+        Self::new(modifiers, &found, Spec { shape, fragments, d, a, b, c, arithmetic: Arithmetic::Float, sparse })
     }
 
     /// From the modifiers after `wmma`, with or without `mma`. The error names what is not known.
@@ -48,13 +55,13 @@ impl Mma {
             _ => return Err(combination(modifiers)),
         };
         let majors = a.bits() >= 8 || (a_major, b_major) == (Major::Row, Major::Column);
-        if !wmma_shapes(a).contains(&shape) || a != b || !majors {
+        if !wmma_shapes(a).contains(&shape) || a != b || !majors || found.sparsity.is_some() {
             return Err(combination(modifiers));
         }
         Self::new(
             modifiers,
             &found,
-            Spec { shape, fragments: Fragments::Wmma, d, a, b, c, arithmetic: Arithmetic::Float },
+            Spec { shape, fragments: Fragments::Wmma, d, a, b, c, arithmetic: Arithmetic::Float, sparse: None },
         )
     }
 
@@ -87,9 +94,15 @@ impl Mma {
         [&self.0.d, &self.0.a, &self.0.b, &self.0.c].map(|operand| operand.registers)
     }
 
-    /// Floating-point operations of a lane's share; none of integers and bits.
+    /// Whether A is sparse: then the instruction takes metadata.
+    pub(crate) fn is_sparse(&self) -> bool {
+        self.0.spec.sparse.is_some()
+    }
+
+    /// Floating-point operations of a lane's share; none of integers and bits. Of a sparse A, those with kept elements.
     pub(crate) fn flops(&self) -> u32 {
         let Spec { shape: Shape { m, n, k }, arithmetic, .. } = self.0.spec;
+        let k = self.0.spec.kept(k);
         let products = if self.0.spec.is_quads() { 4 } else { 1 };
         match arithmetic {
             Arithmetic::Float | Arithmetic::Double(_) => (products * 2 * m * n * k / 32) as u32,
@@ -97,22 +110,35 @@ impl Mma {
         }
     }
 
-    /// All slices are as long as [`Mma::registers`] says.
-    pub(crate) fn execute(&self, a: &[Lanes], b: &[Lanes], c: &[Lanes], d: &mut [Lanes]) {
+    /// All slices are as long as [`Mma::registers`] says; `metadata` is there if [`Mma::is_sparse`], and then may be invalid.
+    pub(crate) fn execute(
+        &self,
+        (a, metadata): (&[Lanes], Option<&Lanes>),
+        b: &[Lanes],
+        c: &[Lanes],
+        d: &mut [Lanes],
+    ) -> Result<(), InvalidMetadata> {
         debug_assert_eq!(self.registers(), [d.len(), a.len(), b.len(), c.len()]);
+        let places = match (self.0.spec.sparse, metadata) {
+            (Some(sparse), Some(metadata)) => Some(sparse.places(metadata)?),
+            _ => None,
+        };
+        let places = places.as_deref();
         #[cfg(target_arch = "x86_64")]
         {
             /// Eight sums are two registers, where the baseline takes four: a product of f16 by wmma takes 5 % less time.
             #[target_feature(enable = "avx2")]
-            fn with_avx2(plan: &Plan, a: &[Lanes], b: &[Lanes], c: &[Lanes], d: &mut [Lanes]) {
+            fn with_avx2(plan: &Plan, a: (&[Lanes], Places<'_>), b: &[Lanes], c: &[Lanes], d: &mut [Lanes]) {
                 plan.execute(a, b, c, d);
             }
             if is_x86_feature_detected!("avx2") {
                 // SAFETY: the processor has been asked for the feature.
-                return unsafe { with_avx2(&self.0, a, b, c, d) };
+                unsafe { with_avx2(&self.0, (a, places), b, c, d) };
+                return Ok(());
             }
         }
-        self.0.execute(a, b, c, d);
+        self.0.execute((a, places), b, c, d);
+        Ok(())
     }
 }
 
@@ -151,12 +177,16 @@ struct Spec {
     b: Scalar,
     c: Scalar,
     arithmetic: Arithmetic,
+    sparse: Option<Sparse>,
 }
 
-/// Elements of the largest A, B and C there are, in floats (m32n8k16, m8n32k16, m16n16) …
+/// Where in its row of a dense A each element of a sparse one stands, by [row, kept element].
+type Places<'a> = Option<&'a [u8]>;
+
+/// Elements of the largest A (of a sparse one, those kept), B and C there are, in floats (m32n8k16, m8n32k16, m16n16) …
 const FLOATS: [usize; 3] = [512, 512, 256];
-/// … and in integers (s4 m16n8k64, m8n32k16, m16n16).
-const INTEGERS: [usize; 3] = [1024, 512, 256];
+/// … and in integers (s4 m16n8k64, sparse s4 m16n8k128, m16n16).
+const INTEGERS: [usize; 3] = [1024, 1024, 256];
 
 /// A fragment with the places of its elements in a dense array.
 #[derive(Debug)]
@@ -189,6 +219,11 @@ impl Spec {
         matches!(self.fragments, Fragments::Quads(..))
     }
 
+    /// How many of `k` elements of a row A has.
+    fn kept(self, k: usize) -> usize {
+        if self.sparse.is_some() { k / 2 } else { k }
+    }
+
     /// The fragments of A, B, C and D.
     fn fragments(self) -> [Fragment; 4] {
         let Self { shape, fragments, d, a, b, c, .. } = self;
@@ -196,7 +231,9 @@ impl Spec {
         let k = k / a.elements_a_unit();
         let parts = Scalar::units_a_register;
         let (fragment_a, fragment_b) = match fragments {
-            Fragments::Mma => (Fragment::multiplicand_a(m, k, parts(a)), Fragment::multiplicand_b(k, n, parts(b))),
+            Fragments::Mma => {
+                (Fragment::multiplicand_a(m, self.kept(k), parts(a)), Fragment::multiplicand_b(k, n, parts(b)))
+            }
             Fragments::Wmma => (Fragment::multiplicand(shape, a, true), Fragment::multiplicand(shape, b, false)),
             Fragments::Quads(a_major, b_major) => (Fragment::quads_a(a_major), Fragment::quads_b(b_major)),
         };
@@ -228,30 +265,34 @@ impl Plan {
             k,
             a_step: if quads { m * k } else { 0 },
             d: operand(d, fragment_d, &tiled(m)),
-            a: operand(a, fragment_a, &|row, column| row * k + column),
+            a: operand(a, fragment_a, &|row, column| row * spec.kept(k) + column),
             b: operand(b, fragment_b, &tiled(k)),
             c: operand(c, fragment_c, &tiled(m)),
         }
     }
 
     #[inline(always)]
-    fn execute(&self, a: &[Lanes], b: &[Lanes], c: &[Lanes], d: &mut [Lanes]) {
+    fn execute(&self, a: (&[Lanes], Places<'_>), b: &[Lanes], c: &[Lanes], d: &mut [Lanes]) {
         match self.spec.arithmetic {
             Arithmetic::Float => self.float(a, b, c, d),
-            Arithmetic::Double(rounding) => self.double(rounding, a, b, c, d),
+            Arithmetic::Double(rounding) => self.double(rounding, a.0, b, c, d),
             Arithmetic::Integer { saturate } => self.integer(saturate, a, b, c, d),
-            Arithmetic::Bits(BitOp::Xor) => self.bits(|a, b| a ^ b, a, b, c, d),
-            Arithmetic::Bits(BitOp::And) => self.bits(|a, b| a & b, a, b, c, d),
+            Arithmetic::Bits(BitOp::Xor) => self.bits(|a, b| a ^ b, a.0, b, c, d),
+            Arithmetic::Bits(BitOp::And) => self.bits(|a, b| a & b, a.0, b, c, d),
         }
     }
 
     #[inline(always)]
-    fn float(&self, a: &[Lanes], b: &[Lanes], c: &[Lanes], d: &mut [Lanes]) {
+    fn float(&self, (a, places): (&[Lanes], Places<'_>), b: &[Lanes], c: &[Lanes], d: &mut [Lanes]) {
         let (mut dense_a, mut dense_b, mut sums) = ([0.0; FLOATS[0]], [0.0; FLOATS[1]], [0.0; FLOATS[2]]);
         self.a.gather_floats(a, &mut dense_a);
         self.b.gather_floats(b, &mut dense_b);
         self.c.gather_floats(c, &mut sums);
-        self.multiply(&dense_a, &dense_b, &mut sums, |sum, a, b| sum + a * b);
+        let step = |sum, a, b| sum + a * b;
+        match places {
+            Some(places) => self.multiply(&self.expanded(&dense_a, places), &dense_b, &mut sums, step),
+            None => self.multiply(&dense_a, &dense_b, &mut sums, step),
+        }
         match self.d.number {
             Scalar::F16 => self.d.scatter::<_, 2>(&sums, d, number::to_f16),
             _ => self.d.scatter::<_, 1>(&sums, d, number::to_f32),
@@ -269,13 +310,29 @@ impl Plan {
     }
 
     #[inline(always)]
-    fn integer(&self, saturate: bool, a: &[Lanes], b: &[Lanes], c: &[Lanes], d: &mut [Lanes]) {
+    fn integer(&self, saturate: bool, (a, places): (&[Lanes], Places<'_>), b: &[Lanes], c: &[Lanes], d: &mut [Lanes]) {
         let (mut dense_a, mut dense_b, mut sums) = ([0; INTEGERS[0]], [0; INTEGERS[1]], [0; INTEGERS[2]]);
         self.a.gather_integers(a, &mut dense_a);
         self.b.gather_integers(b, &mut dense_b);
         // |sum| ≤ 64 · 255 · 255, so that only adding C can overflow.
-        self.multiply(&dense_a, &dense_b, &mut sums, |sum: i32, a: i32, b| sum.wrapping_add(a.wrapping_mul(b)));
+        let step = |sum: i32, a: i32, b| sum.wrapping_add(a.wrapping_mul(b));
+        match places {
+            Some(places) => self.multiply(&self.expanded(&dense_a, places), &dense_b, &mut sums, step),
+            None => self.multiply(&dense_a, &dense_b, &mut sums, step),
+        }
         self.add_and_scatter(&mut sums, if saturate { i32::saturating_add } else { i32::wrapping_add }, c, d);
+    }
+
+    /// The dense A of a sparse one.
+    fn expanded<T: Copy + Default>(&self, kept: &[T], places: &[u8]) -> Vec<T> {
+        let mut dense = vec![T::default(); self.m * self.k];
+        let rows = kept.chunks(self.k / 2).zip(places.chunks(self.k / 2));
+        for (row, (kept, places)) in dense.chunks_mut(self.k).zip(rows) {
+            for (&element, &place) in kept.iter().zip(places) {
+                row[usize::from(place)] = element;
+            }
+        }
+        dense
     }
 
     #[inline(always)]

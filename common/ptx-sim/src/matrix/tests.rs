@@ -279,7 +279,7 @@ fn extents(shape: &str) -> [usize; 3] {
 }
 
 fn mma(text: &str) -> Mma {
-    Mma::parse_mma(&text.split('.').collect::<Vec<_>>()).unwrap_or_else(|unknown| panic!("{text}: {unknown}"))
+    Mma::parse_mma(&text.split('.').collect::<Vec<_>>(), 0).unwrap_or_else(|unknown| panic!("{text}: {unknown}"))
 }
 
 fn wmma(text: &str) -> Mma {
@@ -295,7 +295,7 @@ fn execute(mma: &Mma, a: &[Lanes], b: &[Lanes], c: &[Lanes]) -> Vec<Lanes> {
     // What was in D must not matter.
     let mut d = vec![[0xdead_beef; 32]; mma.registers()[0]];
     assert_eq!(mma.registers()[1..], [a.len(), b.len(), c.len()]);
-    mma.execute(a, b, c, &mut d);
+    mma.execute((a, None), b, c, &mut d).expect("only metadata can be invalid");
     d
 }
 
@@ -789,9 +789,12 @@ fn what_ptx_does_not_have_is_refused_by_name() {
         ("sync.aligned.m16n8k16.row.f32.f16.f16.f32", "combination"),
         ("sync.aligned.row.col.f32.f16.f16.f32", "combination"),
         ("sync.aligned.m16n8k32.row.col.kind::f8f6f4.f32.e2m1.e2m1.f32", "modifier `.kind::f8f6f4`"),
-        ("sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32", "modifier `.sp`"),
+        ("sp.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32", "combination"),
+        ("sp.sync.aligned.m16n8k64.row.col.f16.e4m3.e4m3.f16", "combination"),
+        ("sp.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32", "combination"),
+        ("sp::ordered.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32", "modifier `.sp::ordered`"),
     ] {
-        let error = Mma::parse_mma(&text.split('.').collect::<Vec<_>>()).expect_err(text);
+        let error = Mma::parse_mma(&text.split('.').collect::<Vec<_>>(), 0).expect_err(text);
         assert!(error.starts_with(named), "{text}: {error}");
     }
     for text in [
@@ -817,4 +820,69 @@ fn what_ptx_does_not_have_is_refused_by_name() {
     ] {
         WmmaAccess::parse(&text.split('.').collect::<Vec<_>>()).expect_err(text);
     }
+}
+
+fn sparse(text: &str, selector: u64) -> Result<Mma, String> {
+    Mma::parse_mma(&text.split('.').collect::<Vec<_>>(), selector)
+}
+
+/// The registers of A, B and C are of the sizes that the instruction has; their contents do not matter.
+fn with_metadata(mma: &Mma, metadata: &Lanes) -> Result<(), (usize, String)> {
+    let [d, a, b, c] = mma.registers().map(|count| vec![[0; 32]; count]);
+    let mut d = d;
+    mma.execute((&a, Some(metadata)), &b, &c, &mut d).map_err(|invalid| (invalid.lane, invalid.message))
+}
+
+#[test]
+fn a_sparsity_selector_names_lanes_that_a_group_has() {
+    for (text, selectors) in [
+        ("sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", 4),
+        ("sp.sync.aligned.m16n8k32.row.col.f32.bf16.bf16.f32", 2),
+        ("sp.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", 4),
+        ("sp.sync.aligned.m16n8k16.row.col.f32.tf32.tf32.f32", 2),
+        ("sp.sync.aligned.m16n8k32.row.col.s32.s8.u8.s32", 2),
+        ("sp.sync.aligned.m16n8k64.row.col.s32.s8.u8.s32", 1),
+        ("sp.sync.aligned.m16n8k64.row.col.s32.u4.s4.s32", 2),
+        ("sp.sync.aligned.m16n8k128.row.col.s32.s4.s4.s32", 1),
+        ("sp.sync.aligned.m16n8k64.row.col.f32.e4m3.e5m2.f32", 1),
+    ] {
+        for selector in 0..5 {
+            assert_eq!(sparse(text, selector).is_ok(), selector < selectors, "{text}, {selector}");
+        }
+        assert_eq!(sparse(text, u64::MAX).map(|_| ()), Err(format!("sparsity selector {}", u64::MAX)));
+    }
+}
+
+#[test]
+fn undefined_metadata_is_named() {
+    let half = sparse("sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", 2).expect("an instruction");
+    // Selector 2: lanes 4 g + 2 hold rows g and g + 8; what the others hold does not matter.
+    let mut metadata = [0; 32];
+    for group in 0..8 {
+        metadata[group * 4 + 2] = 0x4e94_1be4;
+    }
+    assert_eq!(with_metadata(&half, &metadata), Ok(()));
+    metadata[14] = 0x4f94_1be4;
+    let (lane, message) = with_metadata(&half, &metadata).expect_err("0b1111 is no pair of places");
+    assert_eq!(
+        (lane, &*message),
+        (14, "the metadata of row 11 of A has 0b1111 for chunk 2, which keeps one place twice")
+    );
+
+    let ordered =
+        sparse("sp::ordered_metadata.sync.aligned.m16n8k64.row.col.s32.s8.s8.s32", 0).expect("an instruction");
+    let mut metadata = [0x4444_4444; 32];
+    assert_eq!(with_metadata(&ordered, &metadata), Ok(()));
+    metadata[7] = 0x1444_4444;
+    let (lane, message) = with_metadata(&ordered, &metadata).expect_err("0b0001 descends");
+    assert_eq!(lane, 7);
+    assert!(
+        message.starts_with("the metadata of row 9 of A has 0b0001 for chunk 15, whose indices do not ascend"),
+        "{message}"
+    );
+
+    let single = sparse("sp.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", 0).expect("an instruction");
+    assert_eq!(with_metadata(&single, &[0xe4e4_44ee; 32]), Ok(()));
+    let (lane, message) = with_metadata(&single, &[0xe4e4_44e0; 32]).expect_err("0b0000 is no place");
+    assert_eq!((lane, message.ends_with("which is neither 0b0100 nor 0b1110")), (0, true), "{message}");
 }

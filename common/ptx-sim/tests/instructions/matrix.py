@@ -161,6 +161,115 @@ def mma():
     f.write()
 
 
+# How many elements of A form a place, and how many of a chunk's places are kept.
+SPARSE = {'tf32': (1, 1, 2), 's4': (2, 2, 4), 'u4': (2, 2, 4)}
+
+
+def sparse_case(f, n, form, at, bt, ct, k, selector, values=small, within=None, swapped=False, clamped=False):
+    """A is drawn dense and thinned out; its fragment is that of a dense A of k / 2, B and C as ever. Metadata: PTX ISA, "Matrix
+    fragments for multiply-accumulate operation with sparse matrix A". Lanes that hold none have noise. `swapped`: indices descend."""
+    rng = random.Random(f'{form}{selector}{swapped}')
+    width = WIDTH[at]
+    together, kept, places = SPARSE.get(at, (1, 2, 4))
+    b, c = values(bt, k, 8, rng), small('c', 16, 8, rng)
+    drawn = values(at, 16, k, rng)
+    if clamped:
+        drawn[:, :] = [[127]] * 8 + [[-128]] * 8
+        b[:, :] = 127
+        c[:4, :] = 2**31 - 100
+        c[4:, :] = -2**31 + 5
+    dense, packed_a, nibbles = np.zeros((16, k), dtype=object), [], []
+    for row in range(16):
+        packed_row, metadata = [], []
+        for chunk in range(0, k, together * places):
+            chosen = rng.sample(range(places), kept)
+            chosen.sort(reverse=swapped and chunk % 8 == 0)
+            for place in chosen:
+                for at_column in range(chunk + place * together, chunk + (place + 1) * together):
+                    dense[row][at_column] = drawn[row][at_column]
+                    packed_row.append(drawn[row][at_column])
+            metadata.append({0: 0b0100, 1: 0b1110}[chosen[0]] if at == 'tf32' else chosen[0] | chosen[1] << 2)
+        packed_a.append(packed_row)
+        nibbles.append(metadata)
+    held = {}
+    for row in range(16):
+        group, high = row % 8, row // 8
+        for chunk, nibble in enumerate(nibbles[row]):
+            if width >= 16:
+                lane, shift = 4 * group + selector * len(nibbles[0]) // 4 + chunk // 4, 16 * high + 4 * (chunk % 4)
+            else:
+                lane, shift = 4 * group + 2 * selector + 2 * (chunk // 8) + high, 4 * (chunk % 8)
+            held[lane] = held.get(lane, 0) | nibble << shift
+    metadata = [held.get(lane, rng.getrandbits(32)) for lane in range(32)]
+    d = dense.dot(b) + c
+    if clamped:
+        d = np.minimum(np.maximum(d, -2**31), 2**31 - 1)
+    per_word = 32 // width
+    lists = [[], [], [], []]
+    for lane in range(32):
+        group, place = divmod(lane, 4)
+        for r in range(k // 2 * 16 // 32 // per_word):
+            lists[0] += [packed_a[group + 8 * (r % 2)][(place + 4 * (r // 2)) * per_word + e] for e in range(per_word)]
+        for r in range(k * 8 // 32 // per_word):
+            lists[1] += [b[(place + 4 * r) * per_word + e][group] for e in range(per_word)]
+        for x, target in ((c, lists[2]), (d, lists[3])):
+            target += [x[group + 8 * (e // 2)][2 * place + e % 2] for e in range(4)]
+    counts = [len(values_) // 32 // max(1, 32 // WIDTH.get(ty, 32)) for ty, values_ in zip((at, bt, ct, ct), lists)]
+    head = [f'//! kernel: {n}', f'//! arg: in:{words(at, lists[0])}', f'//! arg: in:{words(bt, lists[1])}', f'//! arg: in:{show(ct, lists[2])}',
+            '//! arg: in:b32:' + ','.join(hex(word) for word in metadata),
+            f'//! arg: out:{ct}:{len(lists[3])}', f'//! expect: {show(ct, lists[3])}'] + ([f'//! within: {within}'] if within else [])
+    body = ['.reg .u32 i;  .reg .u64 p;', 'mov.u32 i, %tid.x;']
+    texts = []
+    for ty, count, prefix in ((at, counts[0], 'a'), (bt, counts[1], 'b'), (ct, counts[2], 'c'), ('b32', 1, 'm')):
+        declare, text, names, size = operand(ty, count, prefix)
+        texts.append(text)
+        body += [declare, f'ld.param.u64 p, [p{prefix}];  mad.wide.u32 p, i, {size * count}, p;',
+                 *(f'ld.global.b32 {name}, [p+{size * at_word}];' for at_word, name in enumerate(names))]
+    declare, text, names, size = operand(ct, counts[3], 'd')
+    body += [declare, form, f'    {text}, {texts[0]}, {texts[1]}, {texts[2]}, m0, {selector};', f'ld.param.u64 p, [pd];  mad.wide.u32 p, i, {size * counts[3]}, p;',
+             *(f'st.global.b32 [p+{size * at_word}], {name};' for at_word, name in enumerate(names)), 'ret;']
+    f.raw('\n'.join([*head, f'.visible .entry {n}(.param .u64 pa, .param .u64 pb, .param .u64 pc, .param .u64 pm, .param .u64 pd)', '{',
+                     *('    ' + line for line in body), '}']))
+
+
+def mma_sparse():
+    """`mma.sp` of every shape, with each lane that may hold the metadata."""
+    def form(k, types, order=''):
+        return f'mma.sp{order}.sync.aligned.m16n8k{k}.row.col.{types}'
+    f = File('mma_sparse_float', 'mma.sp of f16, bf16 and tf32: 2 of 4 kept, of tf32 1 of 2. Every sparsity selector.', sm=80)
+    for selector in range(4):
+        sparse_case(f, f'm16n8k16_f16_{selector}', form(16, 'f32.f16.f16.f32'), 'f16', 'f16', 'f32', 16, selector, swapped=selector % 2 == 1)
+        sparse_case(f, f'm16n8k8_tf32_{selector}', form(8, 'f32.tf32.tf32.f32'), 'tf32', 'tf32', 'f32', 8, selector)
+    for selector in range(2):
+        sparse_case(f, f'm16n8k32_f16_{selector}', form(32, 'f32.f16.f16.f32'), 'f16', 'f16', 'f32', 32, selector)
+        sparse_case(f, f'm16n8k32_bf16_{selector}', form(32, 'f32.bf16.bf16.f32'), 'bf16', 'bf16', 'f32', 32, selector, swapped=True)
+        sparse_case(f, f'm16n8k16_tf32_{selector}', form(16, 'f32.tf32.tf32.f32'), 'tf32', 'tf32', 'f32', 16, selector)
+    sparse_case(f, 'm16n8k16_bf16', form(16, 'f32.bf16.bf16.f32'), 'bf16', 'bf16', 'f32', 16, 0)
+    for k in (16, 32):
+        sparse_case(f, f'm16n8k{k}_f16_f16', form(k, 'f16.f16.f16.f16'), 'f16', 'f16', 'f16', k, 1)
+    sparse_case(f, 'm16n8k32_f16_fractions', form(32, 'f32.f16.f16.f32'), 'f16', 'f16', 'f32', 32, 0, values=uniform, within='abs 2^-18')
+    f.write()
+    f = File('mma_sparse_int', 'mma.sp of bytes (2 of 4 kept) and nibbles (2 of 4 pairs). Every sparsity selector; .satfinite clamps the sum.', sm=80)
+    for a, b, ks in (('s', 's', (0, 1)), ('u', 's', (0, 1)), ('s', 'u', (1,)), ('u', 'u', (0,))):
+        for width, k in ((8, 32), (4, 64)):
+            at, bt = f'{a}{width}', f'{b}{width}'
+            for selector in ks:
+                sparse_case(f, f'm16n8k{k}_{at}_{bt}_{selector}', form(k, f's32.{at}.{bt}.s32'), at, bt, 's32', k, selector, swapped=selector == 1)
+            sparse_case(f, f'm16n8k{2 * k}_{at}_{bt}', form(2 * k, f's32.{at}.{bt}.s32'), at, bt, 's32', 2 * k, 0, swapped=a == 'u')
+    for k in (32, 64):
+        sparse_case(f, f'm16n8k{k}_satfinite', form(k, 's32.s8.s8.s32.satfinite'), 's8', 's8', 's32', k, 0, clamped=True)
+    f.write()
+    f = File('mma_sparse_fp8', 'mma.sp of 8-bit floats: 2 of 4 kept.', sm=89, version='8.4')
+    for at in FP8:
+        for bt in FP8:
+            sparse_case(f, f'm16n8k64_{at}_{bt}', form(64, f'f32.{at}.{bt}.f32'), at, bt, 'f32', 64, 0)
+    f.write()
+    f = File('mma_sparse_ordered', 'mma.sp::ordered_metadata: the indices ascend.', sm=80, version='8.5')
+    for ty, ct, k in (('f16', 'f32', 32), ('tf32', 'f32', 16), ('s8', 's32', 64), ('s4', 's32', 128)):
+        sparse_case(f, f'm16n8k{k}_{ty}', form(k, f'{ct}.{ty}.{ty}.{ct}', '::ordered_metadata'), ty, ty, ct, k, 0)
+    f.write()
+
+
 def mma_m8n8k4():
     """Four products at once: lanes 4q to 4q+3 and 16 further hold the q-th."""
     f = File('mma_m8n8k4', 'mma.sync m8n8k4 of f16: four products of 8 by 4 by 8, each in eight lanes.')
@@ -346,6 +455,7 @@ def rows():
 
 def write():
     mma()
+    mma_sparse()
     mma_m8n8k4()
     wmma()
     rows()

@@ -22,25 +22,38 @@ impl<'a> FunctionLowering<'_, 'a> {
     }
 
     fn mma(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
-        let mma = Mma::parse_mma(&m.0).map_err(Stop::Unsupported)?;
-        self.mma_with(mma, ops)
+        let [fragments @ .., metadata, selector] = ops else { return invalid("mma takes three fragments") };
+        if ops.len() != 6 {
+            let mma = Mma::parse_mma(&m.0, 0).map_err(Stop::Unsupported)?;
+            return self.mma_with(mma, ops, None);
+        }
+        let &Operand::Int(selector) = selector else { return invalid("a sparsity selector is a constant") };
+        let mma = Mma::parse_mma(&m.0, selector as u64).map_err(Stop::Unsupported)?;
+        self.mma_with(mma, fragments, Some(metadata))
     }
 
-    fn mma_with(&mut self, mma: Mma, ops: &[Operand<'a>]) -> Lower<()> {
+    fn mma_with(&mut self, mma: Mma, ops: &[Operand<'a>], metadata: Option<&Operand<'a>>) -> Lower<()> {
         let [d, a, b, c] = ops else { return invalid("mma takes three fragments") };
+        let metadata = match metadata {
+            _ if mma.is_sparse() != metadata.is_some() => {
+                return invalid("mma.sp takes metadata and a sparsity selector, which other products do not");
+            }
+            Some(metadata) => Some(self.src(metadata, Scalar::B32)?),
+            None => None,
+        };
         let [nd, na, nb, nc] = mma.registers();
         let (a, wide_a) = self.fragment(a, na, false)?;
         let (b, wide_b) = self.fragment(b, nb, false)?;
         let (c, wide_c) = self.fragment(c, nc, false)?;
         let (d, wide_d) = self.fragment(d, nd, true)?;
         let wide = [wide_d, wide_a, wide_b, wide_c];
-        self.together(None, TogetherOp::Mma(Box::new(MmaOp { mma, wide, d, a, b, c })))
+        self.together(None, TogetherOp::Mma(Box::new(MmaOp { mma, wide, d, a, b, c, metadata })))
     }
 
     fn wmma(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         if m.flag("mma") {
             let mma = Mma::parse_wmma(&m.0).map_err(Stop::Unsupported)?;
-            return self.mma_with(mma, ops);
+            return self.mma_with(mma, ops, None);
         }
         let load = m.0.first() == Some(&"load");
         let space = m.space().unwrap_or(MemSpace::Generic);
