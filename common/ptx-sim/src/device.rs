@@ -13,6 +13,10 @@ use crate::memory::{Allocation, DevicePtr, Memory, MemoryError, MemoryInfo, Orig
 use crate::module::Module;
 use crate::occupancy::{Limits, Occupancy};
 use crate::profile::Profile;
+use crate::texture::{
+    Extent, Object, ObjectError, ObjectHandle, ObjectKind, Objects, Sampling, Slot, SurfaceDescriptor, TexelFormat,
+    TextureDescriptor,
+};
 use crate::trace::{Trace, TraceRequest};
 use crate::watch::WatchRequest;
 
@@ -62,6 +66,8 @@ struct Inner {
     workers: usize,
     output: Mutex<String>,
     started: std::time::Instant,
+    /// Textures and surfaces.
+    objects: Mutex<Arc<Objects>>,
 }
 
 impl Device {
@@ -77,6 +83,7 @@ impl Device {
             workers,
             output: Mutex::new(String::new()),
             started: std::time::Instant::now(),
+            objects: Mutex::default(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -158,6 +165,101 @@ impl Device {
             done += length;
         }
         Ok(())
+    }
+
+    /// Makes a texture with memory of its own. `data`: its texels without gaps, x fastest, then y, z and layers.
+    ///
+    /// # Errors
+    /// If there is no such texture on hardware, `data` does not have the bytes of all texels, or memory is full.
+    pub fn create_texture(&self, texture: &TextureDescriptor, data: &[u8]) -> Result<ObjectHandle, ObjectError> {
+        let TextureDescriptor { extent, format, sampling, label } = texture;
+        self.inner.create(ObjectKind::Texture(*sampling), *extent, *format, label, data)
+    }
+
+    /// Makes a surface with memory of its own. `data` as for [`Self::create_texture`].
+    ///
+    /// # Errors
+    /// As [`Self::create_texture`].
+    pub fn create_surface(&self, surface: &SurfaceDescriptor, data: &[u8]) -> Result<ObjectHandle, ObjectError> {
+        let SurfaceDescriptor { extent, format, label } = surface;
+        self.inner.create(ObjectKind::Surface, *extent, *format, label, data)
+    }
+
+    /// A texture that reads what a surface holds: both are of one memory, as objects of one `cudaArray`.
+    ///
+    /// # Errors
+    /// If `surface` is no live surface, or its format cannot be sampled so.
+    pub fn texture_of(&self, surface: ObjectHandle, sampling: Sampling) -> Result<ObjectHandle, ObjectError> {
+        let found = self.inner.object(surface)?;
+        if !matches!(found.kind, ObjectKind::Surface) {
+            return Err(ObjectError::Handle { handle: surface, expected: "a surface" });
+        }
+        let object = Object { kind: ObjectKind::Texture(sampling), ..Object::clone(&found) };
+        self.inner.enter(object)
+    }
+
+    /// A texture over device memory, for `tex1Dfetch`; its extent is [`Extent::Linear`]. The memory stays the caller's.
+    ///
+    /// # Errors
+    /// If the texture is none of linear memory, `pointer` is not aligned to 16 bytes, or the memory there is too short.
+    pub fn bind_texture(&self, texture: &TextureDescriptor, pointer: DevicePtr) -> Result<ObjectHandle, ObjectError> {
+        let TextureDescriptor { extent, format, sampling, label } = texture;
+        let invalid = |message: &str| ObjectError::Invalid { label: label.clone(), message: message.to_owned() };
+        if !matches!(extent, Extent::Linear(_)) {
+            return Err(invalid("only a texture of linear memory is bound to an address"));
+        }
+        if !pointer.0.is_multiple_of(16) {
+            return Err(invalid("the address of a texture is a multiple of 16"));
+        }
+        self.inner.memory.range(pointer, Object::row_bytes(*extent, *format))?;
+        let object = Object {
+            kind: ObjectKind::Texture(*sampling),
+            extent: *extent,
+            format: *format,
+            base: pointer.0,
+            owned: false,
+            label: label.as_str().into(),
+        };
+        self.inner.enter(object)
+    }
+
+    /// Copies an object's texels to the host, without gaps.
+    ///
+    /// # Errors
+    /// If the handle is no live object's, or `data` does not have the bytes of all texels.
+    pub fn read_object(&self, handle: ObjectHandle, data: &mut [u8]) -> Result<(), ObjectError> {
+        let object = self.inner.object(handle)?;
+        let row = Inner::whole(&object, data.len() as u64)?;
+        for (at, row) in (0..).zip(data.chunks_mut(row)) {
+            self.read(DevicePtr(object.row(at)), row)?;
+        }
+        Ok(())
+    }
+
+    /// Copies host bytes to an object's texels.
+    ///
+    /// # Errors
+    /// As [`Self::read_object`].
+    pub fn write_object(&self, handle: ObjectHandle, data: &[u8]) -> Result<(), ObjectError> {
+        let object = self.inner.object(handle)?;
+        let row = Inner::whole(&object, data.len() as u64)?;
+        for (at, row) in (0..).zip(data.chunks(row)) {
+            self.write(DevicePtr(object.row(at)), row)?;
+        }
+        Ok(())
+    }
+
+    /// Destroys a texture or surface. Memory of its own is freed when no other object lies in it.
+    ///
+    /// # Errors
+    /// If the handle is no live object's.
+    pub fn destroy_object(&self, handle: ObjectHandle) -> Result<(), ObjectError> {
+        let removed = Arc::make_mut(&mut self.inner.objects()).remove(handle.0);
+        match removed {
+            None => Err(ObjectError::Handle { handle, expected: "a texture or surface" }),
+            Some((object, true)) => Ok(self.free(DevicePtr(object.base))?),
+            Some((_, false)) => Ok(()),
+        }
     }
 
     /// Allocations that have not been freed, in order of their addresses: those of the host, and what kernels took from the
@@ -254,6 +356,56 @@ impl Device {
             }
         }
         Ok(LoadedModule { loaded: Arc::new(loaded) })
+    }
+}
+
+impl Inner {
+    fn objects(&self) -> std::sync::MutexGuard<'_, Arc<Objects>> {
+        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn object(&self, handle: ObjectHandle) -> Result<Arc<Object>, ObjectError> {
+        match self.objects().find(handle.0) {
+            Some(Slot::Live(object)) => Ok(Arc::clone(object)),
+            _ => Err(ObjectError::Handle { handle, expected: "a texture or surface" }),
+        }
+    }
+
+    /// Bytes of a row of the texels, of which there are as many as `given`.
+    fn whole(object: &Object, given: u64) -> Result<usize, ObjectError> {
+        let row = Object::row_bytes(object.extent, object.format);
+        let expected = row * Object::rows(object.extent);
+        if given != expected {
+            return Err(ObjectError::Size { label: object.label.to_string(), given, expected });
+        }
+        Ok(row as usize)
+    }
+
+    /// An object with memory of its own.
+    fn create(
+        &self,
+        kind: ObjectKind,
+        extent: Extent,
+        format: TexelFormat,
+        label: &str,
+        data: &[u8],
+    ) -> Result<ObjectHandle, ObjectError> {
+        let mut object = Object { kind, extent, format, base: 0, owned: true, label: label.into() };
+        object.check()?;
+        let row = Self::whole(&object, data.len() as u64)?;
+        let bytes = Object::pitch(extent, format) * Object::rows(extent);
+        let allocation = self.memory.alloc(bytes, label, Role::Buffer)?;
+        for (at, row) in (0..).zip(data.chunks(row)) {
+            allocation.write(at * Object::pitch(extent, format), row);
+        }
+        object.base = allocation.base;
+        Ok(Arc::make_mut(&mut self.objects()).insert(object))
+    }
+
+    /// Enters an object whose memory is there.
+    fn enter(&self, object: Object) -> Result<ObjectHandle, ObjectError> {
+        object.check()?;
+        Ok(Arc::make_mut(&mut self.objects()).insert(object))
     }
 }
 
@@ -366,6 +518,12 @@ macro_rules! arg_from {
     };
 }
 arg_from!(u8, i8, u16, i16, u32, i32, u64, i64, f32, f64);
+
+impl From<ObjectHandle> for Arg {
+    fn from(handle: ObjectHandle) -> Self {
+        handle.0.into()
+    }
+}
 
 impl From<DevicePtr> for Arg {
     fn from(pointer: DevicePtr) -> Self {
@@ -562,6 +720,7 @@ impl Kernel {
             params,
             memory: device.memory.snapshot(),
             heap: exec::LaunchHeap::new(device.memory.heap()),
+            objects: Arc::clone(&device.objects()),
             globals: &self.loaded.globals,
             workspace: workspace.as_ref().map_or(0, |workspace| workspace.base),
             source: module.source(),

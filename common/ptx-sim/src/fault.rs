@@ -34,6 +34,8 @@ pub enum FaultKind {
     InvalidCall,
     /// `brx.idx` with an index beyond its list.
     InvalidBranch,
+    /// A handle that is no texture's or surface's, or one of another kind or geometry than the instruction's.
+    InvalidHandle,
     /// Metadata of a sparse matrix that PTX leaves undefined.
     InvalidMetadata,
     /// A read of bytes that were never written.
@@ -68,6 +70,7 @@ impl FaultKind {
             Self::StackOverflow => "stack-overflow",
             Self::InvalidCall => "invalid-call",
             Self::InvalidBranch => "invalid-branch",
+            Self::InvalidHandle => "invalid-handle",
             Self::InvalidMetadata => "invalid-metadata",
             Self::UninitialisedRead => "uninitialised-read",
             Self::SharedRace => "shared-race",
@@ -105,6 +108,9 @@ impl FaultKind {
             Self::StackOverflow => "does the recursion end for every input?",
             Self::InvalidCall => "the function pointer was never set, or points to something else",
             Self::InvalidBranch => "the index of a jump table is beyond its end",
+            Self::InvalidHandle => {
+                "the handle is the object's as the host made it, and `tex2D` reads a texture of two dimensions, `surf2Dread` a surface"
+            }
             Self::InvalidMetadata => {
                 "each chunk of a row keeps two different places of four, named in two bits each; does the lane that the sparsity \
                  selector names hold them?"

@@ -44,6 +44,7 @@
 //! | `scalar`, `matrix` | what one lane computes, and what a warp's matrix instructions compute |
 //! | `limits` | what a load and a launch may take of the host |
 //! | `memory` | allocations that know their bounds, of the host and of kernels |
+//! | `texture` | texture and surface objects, and what a coordinate of one reads |
 //! | `hardware`, `lanes` | how hardware moves memory; values and masks of 32 lanes |
 //! | `exec` | blocks on host threads, warps in turn, lanes together |
 //! | `profile`, `occupancy` | what a launch asked of the hardware, by line; how many blocks a multiprocessor holds |
@@ -88,6 +89,7 @@ mod report;
 pub mod scalar;
 mod span;
 mod support;
+mod texture;
 mod trace;
 mod watch;
 
@@ -105,6 +107,10 @@ pub use occupancy::{Limiter, Limits, Occupancy};
 pub use picture::{Pick, PictureError};
 pub use profile::{Counters, Issued, LineProfile, Profile};
 pub use support::{refused_forms, supported_mnemonics};
+pub use texture::{
+    AddressMode, ChannelKind, Extent, Filter, ObjectError, ObjectHandle, Sampling, SurfaceDescriptor, TexelFormat,
+    TextureDescriptor,
+};
 pub use trace::{
     AccessKind, MemoryAccess, Release, Site, Space, Step, StepEvent, Touch, Trace, TraceRequest, Variable,
 };

@@ -13,9 +13,14 @@ use crate::scalar::Mode;
 
 /// The value that an atomic stores.
 fn atomic_result(atomic: &Atomic, mode: Mode, old: u64, a: u64, b: u64) -> u64 {
-    let bits = u32::from(atomic.bytes) * 8;
+    combined(atomic.op, atomic.bytes, mode, old, a, b)
+}
+
+/// What an operation on `bytes` (2, 4 or 8) makes of an old value.
+pub(super) fn combined(op: AtomOp, bytes: u8, mode: Mode, old: u64, a: u64, b: u64) -> u64 {
+    let bits = u32::from(bytes) * 8;
     let sign = |value: u64| ((value << (64 - bits)) as i64) >> (64 - bits);
-    let value = match atomic.op {
+    let value = match op {
         AtomOp::And => old & a,
         AtomOp::Or => old | a,
         AtomOp::Xor => old ^ a,

@@ -19,6 +19,7 @@ use super::mbarrier;
 use super::monitor::Monitor;
 use super::problem::Problem;
 use super::scene::Scene;
+use super::texture;
 use super::together;
 use super::warp::{Split, State, Warp};
 use crate::fault::{Fault, FaultKind};
@@ -382,6 +383,21 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
             }
             Op::Atomic(atomic) => {
                 if let Err(problem) = atomic::atomic(&mut context!(), rows, atomic, active) {
+                    break Err(problem);
+                }
+            }
+            Op::Texture(op) => {
+                if let Err(problem) = texture::read(&mut context!(), rows, op, active) {
+                    break Err(problem);
+                }
+            }
+            Op::Surface(op) => {
+                if let Err(problem) = texture::access(&mut context!(), rows, op, active) {
+                    break Err(problem);
+                }
+            }
+            Op::Query(query) => {
+                if let Err(problem) = texture::query(&mut context!(), rows, query, active) {
                     break Err(problem);
                 }
             }

@@ -9,6 +9,7 @@ use crate::fault::{Fault, FaultKind, OtherAccess};
 use crate::ir::{CodePlace, ConstantValue, KernelPart, Program};
 use crate::limits::{Account, Reached};
 use crate::memory::{Allocation, Heap, Snapshot, plural};
+use crate::texture::Objects;
 use crate::trace::Site;
 
 /// Bytes between shared variables of a sanitised launch. A multiple of 128, so that every variable keeps its banks.
@@ -37,6 +38,8 @@ pub(crate) struct Launch<'a> {
     pub memory: Arc<Snapshot>,
     /// What kernels allocate while they run.
     pub heap: LaunchHeap<'a>,
+    /// Textures and surfaces.
+    pub objects: Arc<Objects>,
     /// Addresses of the module's variables.
     pub globals: &'a [u64],
     /// Address of the grid's barrier; 0 of a launch that is not cooperative.

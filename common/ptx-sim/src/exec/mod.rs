@@ -50,6 +50,7 @@ mod scene;
 mod schedule;
 mod shadow;
 mod shuffle;
+mod texture;
 mod together;
 mod touches;
 pub(crate) mod tracer;

@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::address::{addresses, space_of};
 use super::launch::Launch;
 use super::scene::Scene;
+use super::texture::{accesses_of, reads_of};
 use crate::hardware::{SECTOR, atomic_sectors, local_sectors, matrix_wavefronts, pieces, sectors, wavefronts};
 use crate::ir::*;
 use crate::lanes::{each, lanes, mask_of};
@@ -80,6 +81,8 @@ impl Profiler {
             Op::Load(_)
             | Op::Store(_)
             | Op::Atomic(_)
+            | Op::Texture(_)
+            | Op::Surface(_)
             | Op::CpAsync(_)
             | Op::BrxIdx(_)
             | Op::Barrier(_)
@@ -115,6 +118,27 @@ impl Profiler {
                     u64::from(scene.active.count_ones()) - pieces::<1>(&addresses, scene.active);
                 let kind = if atomic.result.is_some() { Kind::Atomic } else { Kind::Reduction };
                 self.access(scene, kind, atomic.address.space, &addresses, atomic.total_bytes(), scene.active);
+            }
+            Op::Texture(op) => {
+                for step in reads_of(scene.launch, scene.rows, op, scene.active) {
+                    self.access(scene, Kind::Load, MemSpace::Global, &step.addresses, step.bytes, step.mask);
+                }
+            }
+            Op::Surface(op) => {
+                let kind = match op.action {
+                    SurfaceAction::Load { .. } => Kind::Load,
+                    SurfaceAction::Store { .. } => Kind::Store,
+                    SurfaceAction::Reduce { .. } => Kind::Reduction,
+                };
+                for step in accesses_of(scene.launch, scene.rows, op, scene.active) {
+                    if kind == Kind::Reduction {
+                        let counters = &mut self.counters[scene.pc];
+                        counters.atomics += 1;
+                        counters.atomic_collisions +=
+                            u64::from(step.mask.count_ones()) - pieces::<1>(&step.addresses, step.mask);
+                    }
+                    self.access(scene, kind, MemSpace::Global, &step.addresses, step.bytes, step.mask);
+                }
             }
             Op::CpAsync(copy) => {
                 counters.async_copy_wavefronts += wavefronts(&at(&copy.dst), copy.bytes.into(), scene.active, false)[0];

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::address::{addresses, space_of};
 use super::scene::Scene;
+use super::texture::{accesses_of, reads_of};
 use crate::ir::*;
 use crate::lanes::lanes;
 use crate::memory::{self, Role};
@@ -45,6 +46,21 @@ pub(super) fn touched(scene: &Scene<'_, '_>) -> Vec<Touched> {
         }
         Op::Atomic(atomic) => {
             add(atomic.address.space, AccessKind::Atomic, each(&atomic.address, atomic.total_bytes() as u32));
+        }
+        Op::Texture(op) => {
+            for step in reads_of(scene.launch, scene.rows, op, scene.active) {
+                add(MemSpace::Global, AccessKind::Read, step.touches());
+            }
+        }
+        Op::Surface(op) => {
+            let kind = match op.action {
+                SurfaceAction::Load { .. } => AccessKind::Read,
+                SurfaceAction::Store { .. } => AccessKind::Write,
+                SurfaceAction::Reduce { .. } => AccessKind::Atomic,
+            };
+            for step in accesses_of(scene.launch, scene.rows, op, scene.active) {
+                add(MemSpace::Global, kind, step.touches());
+            }
         }
         Op::Mbarrier(mbarrier) => {
             add(mbarrier.address.space, AccessKind::Atomic, each(&mbarrier.address, 8));

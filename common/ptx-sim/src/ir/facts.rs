@@ -150,6 +150,14 @@ impl Op {
             Op::Atomic(atomic) => {
                 class(Memory).rows(atomic.result).rows(atomic.more.iter().filter_map(|(result, _)| *result))
             }
+            Op::Texture(op) => class(Memory).rows(op.rows.into_iter().filter(|row| *row != R::MAX)),
+            Op::Surface(op) => match &op.action {
+                SurfaceAction::Load { rows, .. } => {
+                    class(Memory).rows(rows.iter().copied().filter(|row| *row != R::MAX))
+                }
+                SurfaceAction::Store { .. } | SurfaceAction::Reduce { .. } => class(Memory),
+            },
+            Op::Query(query) => class(Other).row(query.d),
             Op::Mbarrier(mbarrier) => match mbarrier.op {
                 MbarrierOp::Arrive { d, .. } => class(Barrier).rows(d),
                 MbarrierOp::Wait { p, .. } => class(Barrier).predicates(p),
@@ -191,6 +199,9 @@ impl Op {
                 | Op::Load(_)
                 | Op::Store(_)
                 | Op::Atomic(_)
+                | Op::Texture(_)
+                | Op::Surface(_)
+                | Op::Query(_)
                 | Op::Mbarrier(_)
                 | Op::CpAsync(_)
                 | Op::CpAsyncCommit
@@ -300,6 +311,19 @@ impl Op {
                 let vector = std::iter::once(atomic.a).chain(atomic.more.iter().map(|(_, a)| *a));
                 with(&vector.collect::<Vec<_>>(), &[swaps.then_some(atomic.b), atomic.address.row()])
             }
+            Op::Texture(op) => {
+                (op.coordinates.iter().copied().chain(op.layer).chain([op.handle]).collect(), Vec::new())
+            }
+            Op::Surface(op) => {
+                let values = match &op.action {
+                    SurfaceAction::Load { .. } => &[][..],
+                    SurfaceAction::Store { rows, .. } => rows,
+                    SurfaceAction::Reduce { a, .. } => std::slice::from_ref(a),
+                };
+                let place = op.coordinates.iter().copied().chain(op.layer).chain([op.handle]);
+                (values.iter().copied().chain(place).collect(), Vec::new())
+            }
+            Op::Query(query) => rows(&[query.handle]),
             Op::Mbarrier(mbarrier) => {
                 let row = match mbarrier.op {
                     MbarrierOp::Init { count } => Some(count),

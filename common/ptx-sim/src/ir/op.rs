@@ -5,6 +5,7 @@ use super::work::{Class, Work};
 use crate::matrix::{Mma, WmmaAccess};
 use crate::scalar::video::Video;
 use crate::scalar::{CarryFn, CompareFn, LaneFn, Mode};
+use crate::texture::Geometry;
 
 /// A row: a register, an immediate or an address, relative to the frame.
 pub(crate) type R = u32;
@@ -211,6 +212,98 @@ impl Atomic {
     pub(crate) fn total_bytes(&self) -> u64 {
         u64::from(self.bytes) * (1 + self.more.len() as u64)
     }
+}
+
+/// `tex` and `tld4` of an object.
+#[derive(Clone, Debug)]
+pub(crate) struct TextureOp {
+    /// The 64-bit row of the handle.
+    pub handle: R,
+    pub geometry: Geometry,
+    pub layer: Option<R>,
+    /// One to three.
+    pub coordinates: Vec<R>,
+    /// The coordinates are s32, numbers of texels.
+    pub integer: bool,
+    /// `tld4`: the channel that is gathered.
+    pub gathered: Option<u8>,
+    /// Of the four channels; `R::MAX` for the sink `_`.
+    pub rows: [R; 4],
+}
+
+/// What an access beyond a surface's edges does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outside {
+    Trap,
+    /// It goes to the nearest place inside.
+    Clamp,
+    /// It reads zeros, and writes nothing.
+    Zero,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum SurfaceAction {
+    /// `suld`; `R::MAX` for the sink `_`.
+    Load {
+        rows: Vec<R>,
+        wide: bool,
+    },
+    Store {
+        rows: Vec<R>,
+        wide: bool,
+    },
+    /// `sured`
+    Reduce {
+        op: AtomOp,
+        a: R,
+    },
+}
+
+/// `suld`, `sust` and `sured` of an object. The first coordinate counts bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct SurfaceOp {
+    /// The 64-bit row of the handle.
+    pub handle: R,
+    pub geometry: Geometry,
+    pub layer: Option<R>,
+    /// One to three.
+    pub coordinates: Vec<R>,
+    pub outside: Outside,
+    /// Of an element: 1, 2, 4 or 8.
+    pub bytes: u8,
+    /// Elements: 1, 2 or 4.
+    pub count: u8,
+    pub action: SurfaceAction,
+}
+
+impl SurfaceOp {
+    /// Bytes of all elements together.
+    pub(crate) fn total_bytes(&self) -> u64 {
+        u64::from(self.bytes) * u64::from(self.count)
+    }
+}
+
+/// What is asked of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ObjectProperty {
+    Width,
+    Height,
+    Depth,
+    Layers,
+    /// Levels or samples.
+    One,
+    NormalisedCoordinates,
+}
+
+/// `txq` and `suq`.
+#[derive(Clone, Debug)]
+pub(crate) struct ObjectQuery {
+    pub d: R,
+    /// The 64-bit row of the handle.
+    pub handle: R,
+    /// `suq`
+    pub surface: bool,
+    pub what: ObjectProperty,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -866,6 +959,9 @@ pub(crate) enum Op {
     Load(Box<Access>),
     Store(Box<Access>),
     Atomic(Box<Atomic>),
+    Texture(Box<TextureOp>),
+    Surface(Box<SurfaceOp>),
+    Query(Box<ObjectQuery>),
     CpAsync(Box<CpAsync>),
     CpAsyncCommit,
     Mbarrier(Box<Mbarrier>),

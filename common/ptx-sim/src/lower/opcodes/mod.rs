@@ -20,6 +20,7 @@ mod mbarrier;
 mod memory;
 mod modifiers;
 mod moves;
+mod texture;
 mod video;
 mod warp;
 
@@ -34,12 +35,13 @@ pub(crate) const MNEMONICS: &[&str] = &[
     "abs", "activemask", "add", "addc", "and", "applypriority", "atom", "bar", "barrier", "bfe", "bfi", "bfind", "bmsk", "bra",
     "brev", "brkpt", "brx", "call", "clz", "cnot", "copysign", "cos", "cp", "createpolicy", "cvt", "cvta", "discard", "div",
     "dp2a", "dp4a", "elect", "ex2", "exit", "fence", "fma", "fns", "getctarank", "griddepcontrol", "isspacep", "ld", "ldmatrix",
-    "ldu", "lg2", "lop3", "mad", "mad24", "madc", "mapa", "match", "max", "mbarrier", "membar", "min", "mma", "mov", "movmatrix",
-    "mul", "mul24", "nanosleep", "neg", "not", "or", "pmevent", "popc", "prefetch", "prefetchu", "prmt", "rcp", "red", "redux",
-    "rem", "ret", "rsqrt", "sad", "selp", "set", "setmaxnreg", "setp", "shf", "shfl", "shl", "shr", "sin", "slct", "sqrt", "st",
-    "stmatrix", "sub", "subc", "szext", "tanh", "testp", "trap", "vabsdiff", "vabsdiff2", "vabsdiff4", "vadd", "vadd2", "vadd4",
-    "vavrg2", "vavrg4", "vmad", "vmax", "vmax2", "vmax4", "vmin", "vmin2", "vmin4", "vote", "vset", "vset2", "vset4", "vshl",
-    "vshr", "vsub", "vsub2", "vsub4", "wmma", "xor",
+    "ldu", "lg2", "lop3", "mad", "mad24", "madc", "mapa", "match", "max", "mbarrier", "membar", "min", "mma", "mov",
+    "movmatrix", "mul", "mul24", "nanosleep", "neg", "not", "or", "pmevent", "popc", "prefetch", "prefetchu", "prmt", "rcp",
+    "red", "redux", "rem", "ret", "rsqrt", "sad", "selp", "set", "setmaxnreg", "setp", "shf", "shfl", "shl", "shr", "sin",
+    "slct", "sqrt", "st", "stmatrix", "sub", "subc", "suld", "suq", "sured", "sust", "szext", "tanh", "testp", "tex", "tld4",
+    "trap", "txq", "vabsdiff", "vabsdiff2", "vabsdiff4", "vadd", "vadd2", "vadd4", "vavrg2", "vavrg4", "vmad", "vmax", "vmax2",
+    "vmax4", "vmin", "vmin2", "vmin4", "vote", "vset", "vset2", "vset4", "vshl", "vshr", "vsub", "vsub2", "vsub4", "wmma",
+    "xor",
 ];
 
 /// Whether an opcode's mnemonic is known, in one form or another.
@@ -75,6 +77,7 @@ impl<'a> FunctionLowering<'_, 'a> {
             || self.warp(name, m, ops)?
             || self.matrix(name, m, ops)?
             || self.mbarriers(name, m, ops)?
+            || self.textures(name, m, ops)?
             || self.video(name, m, ops)?;
         if known { Ok(()) } else { unsupported(format!("the instruction {name}")) }
     }

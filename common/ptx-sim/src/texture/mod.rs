@@ -1,0 +1,286 @@
+//! Texture and surface objects: what the host describes, and what a coordinate of one reads.
+//!
+//! No executor here: `sample` says which texels a coordinate takes and with what weights, `texel` what a texel's bytes mean.
+//! An object's texels lie in device memory, row after row, layer after layer, each row padded to 16 bytes. Hardware lays arrays
+//! out in tiles that NVIDIA does not document, so sectors that a profile counts for them are those of this layout.
+
+mod objects;
+mod sample;
+mod texel;
+
+pub(crate) use objects::{Object, ObjectKind, Objects, Slot};
+pub(crate) use sample::{Coordinates, Footprint, MAX_TEXELS, corners, footprint};
+
+/// Shape of an object, in texels: `(width)`, `(width, height)`, `(width, height, depth)`; layered ones have the number of
+/// their layers last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// Linear memory, which kernels index by `tex1Dfetch` only: no filter, no address modes, and 0 past its end.
+    Linear(u32),
+    /// `cudaArray` of one dimension.
+    OneD(u32),
+    /// Of two.
+    TwoD(u32, u32),
+    /// Of three.
+    ThreeD(u32, u32, u32),
+    /// Layers of one dimension.
+    OneDLayered(u32, u32),
+    /// Layers of two dimensions.
+    TwoDLayered(u32, u32, u32),
+}
+
+impl Extent {
+    /// Width, height and depth; 1 along an axis that it does not have.
+    pub(crate) fn size(self) -> [u32; 3] {
+        match self {
+            Self::Linear(width) | Self::OneD(width) | Self::OneDLayered(width, _) => [width, 1, 1],
+            Self::TwoD(width, height) | Self::TwoDLayered(width, height, _) => [width, height, 1],
+            Self::ThreeD(width, height, depth) => [width, height, depth],
+        }
+    }
+
+    /// Number of layers; 1 without any.
+    pub(crate) fn layers(self) -> u32 {
+        match self {
+            Self::OneDLayered(_, layers) | Self::TwoDLayered(_, _, layers) => layers,
+            _ => 1,
+        }
+    }
+
+    /// Width, height, depth and layers that a device of compute capability 9.0 has at most (CUDA C++ Programming Guide,
+    /// "Technical Specifications per Compute Capability").
+    fn limits(self) -> [u32; 4] {
+        match self {
+            Self::Linear(_) => [1 << 28, 1, 1, 1],
+            Self::OneD(_) => [131_072, 1, 1, 1],
+            Self::TwoD(..) => [131_072, 65_536, 1, 1],
+            Self::ThreeD(..) => [16_384, 16_384, 16_384, 1],
+            Self::OneDLayered(..) => [32_768, 1, 1, 2048],
+            Self::TwoDLayered(..) => [32_768, 32_768, 1, 2048],
+        }
+    }
+
+    /// The name of the geometry in PTX; linear memory is `1d`.
+    pub(crate) fn geometry(self) -> Geometry {
+        match self {
+            Self::Linear(_) | Self::OneD(_) => Geometry::OneD,
+            Self::TwoD(..) => Geometry::TwoD,
+            Self::ThreeD(..) => Geometry::ThreeD,
+            Self::OneDLayered(..) => Geometry::OneDLayered,
+            Self::TwoDLayered(..) => Geometry::TwoDLayered,
+        }
+    }
+}
+
+/// The geometry that an instruction names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Geometry {
+    OneD,
+    TwoD,
+    ThreeD,
+    OneDLayered,
+    TwoDLayered,
+}
+
+impl Geometry {
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "1d" => Self::OneD,
+            "2d" => Self::TwoD,
+            "3d" => Self::ThreeD,
+            "a1d" => Self::OneDLayered,
+            "a2d" => Self::TwoDLayered,
+            _ => return None,
+        })
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::OneD => "1d",
+            Self::TwoD => "2d",
+            Self::ThreeD => "3d",
+            Self::OneDLayered => "a1d",
+            Self::TwoDLayered => "a2d",
+        }
+    }
+
+    pub(crate) fn is_layered(self) -> bool {
+        matches!(self, Self::OneDLayered | Self::TwoDLayered)
+    }
+
+    /// Coordinates but for the layer.
+    pub(crate) fn dimensions(self) -> usize {
+        match self {
+            Self::OneD | Self::OneDLayered => 1,
+            Self::TwoD | Self::TwoDLayered => 2,
+            Self::ThreeD => 3,
+        }
+    }
+}
+
+/// What the bits of a channel mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChannelKind {
+    /// Unsigned integers.
+    Unsigned,
+    /// Integers in two's complement.
+    Signed,
+    /// Floats: half of 16 bits, single of 32.
+    Float,
+}
+
+/// What a texel is made of. A channel that is lacking reads as 0, the fourth as 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TexelFormat {
+    /// 1, 2 or 4.
+    pub channels: u8,
+    /// Of a channel: 8, 16 or 32.
+    pub bits: u8,
+    /// What they mean.
+    pub kind: ChannelKind,
+}
+
+impl TexelFormat {
+    /// Bytes of a texel.
+    #[must_use]
+    pub fn bytes(self) -> u64 {
+        u64::from(self.channels) * u64::from(self.bits / 8)
+    }
+}
+
+/// Which texels a coordinate reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Filter {
+    /// The one that it lies in.
+    #[default]
+    Point,
+    /// The two, four or eight around it, weighted by distance in steps of 1/256.
+    Linear,
+}
+
+/// What a coordinate outside an object reads, along one axis.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AddressMode {
+    /// The texel at the other end on, periodically. With coordinates in texels the same as `Clamp`.
+    Wrap,
+    /// The texel at the edge.
+    #[default]
+    Clamp,
+    /// Back and forth. With coordinates in texels the same as `Clamp`.
+    Mirror,
+    /// The border's colour.
+    Border,
+}
+
+/// How a texture is read (`cudaTextureDesc`).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sampling {
+    /// Which texels a coordinate reads.
+    pub filter: Filter,
+    /// What is beyond the edges, by axis.
+    pub address: [AddressMode; 3],
+    /// Coordinates go from 0 to 1 along each axis, not from 0 to the number of texels.
+    pub normalised_coordinates: bool,
+    /// Integers of 8 and 16 bits are read as floats from 0 or -1 to 1 (`cudaReadModeNormalizedFloat`).
+    pub normalised_float: bool,
+    /// The border's colour.
+    pub border: [f32; 4],
+}
+
+/// What a texture is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TextureDescriptor {
+    /// Its shape.
+    pub extent: Extent,
+    /// Its texels.
+    pub format: TexelFormat,
+    /// How it is read.
+    pub sampling: Sampling,
+    /// What diagnostics call it.
+    pub label: String,
+}
+
+/// What a surface is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SurfaceDescriptor {
+    /// Its shape; not [`Extent::Linear`].
+    pub extent: Extent,
+    /// Its texels.
+    pub format: TexelFormat,
+    /// What diagnostics call it.
+    pub label: String,
+}
+
+/// A texture or surface of a device, as kernels take it: `cudaTextureObject_t` or `cudaSurfaceObject_t`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectHandle(pub u64);
+
+/// Why the host cannot have or use a texture or surface.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ObjectError {
+    /// What was asked for does not exist on hardware.
+    #[error("`{label}`: {message}")]
+    Invalid {
+        /// What the object was to be called.
+        label: String,
+        /// What does not go together.
+        message: String,
+    },
+    /// It has no place in memory.
+    #[error(transparent)]
+    Memory(#[from] crate::MemoryError),
+    /// The handle is no object's, or no longer.
+    #[error("{:#x} is not the handle of {expected}", handle.0)]
+    Handle {
+        /// The handle.
+        handle: ObjectHandle,
+        /// What it should have been.
+        expected: &'static str,
+    },
+    /// There are not as many bytes as the object has.
+    #[error("{given} bytes for `{label}`, which has {expected}")]
+    Size {
+        /// The object.
+        label: String,
+        /// Bytes that were given.
+        given: u64,
+        /// Bytes of all its texels.
+        expected: u64,
+    },
+}
+
+/// Says what is wrong with a shape and a format.
+fn check(extent: Extent, format: TexelFormat, sampling: Option<&Sampling>) -> Result<(), String> {
+    let TexelFormat { channels, bits, kind } = format;
+    if !matches!(channels, 1 | 2 | 4) || !matches!(bits, 8 | 16 | 32) || bits == 8 && kind == ChannelKind::Float {
+        return Err(format!("there is no texel of {channels} channels of {bits} bits as {kind:?}"));
+    }
+    let [width, height, depth] = extent.size();
+    for ((what, size), limit) in ["width", "height", "depth", "number of layers"]
+        .iter()
+        .zip([width, height, depth, extent.layers()])
+        .zip(extent.limits())
+    {
+        if size == 0 || size > limit {
+            return Err(format!("a {what} of {size}, where 1 to {limit} are possible"));
+        }
+    }
+    let Some(sampling) = sampling else {
+        return match extent {
+            Extent::Linear(_) => Err("linear memory is no surface".into()),
+            _ => Ok(()),
+        };
+    };
+    let floats = kind == ChannelKind::Float || sampling.normalised_float;
+    if sampling.normalised_float && (kind == ChannelKind::Float || bits == 32) {
+        return Err("only integers of 8 and 16 bits are read as normalised floats".into());
+    }
+    if sampling.filter == Filter::Linear && !floats {
+        return Err("only floats, and what is read as floats, can be filtered".into());
+    }
+    if matches!(extent, Extent::Linear(_)) && (sampling.filter == Filter::Linear || sampling.normalised_coordinates) {
+        return Err("linear memory is read texel by texel".into());
+    }
+    Ok(())
+}
