@@ -5,11 +5,13 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use ptx_sim::{Device, DeviceConfig, Fault, LaunchConfig, LaunchError, Observe};
+use ptx_sim::{Device, DeviceConfig, Fault, Filter, LaunchConfig, LaunchError, Observe, Sampling};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::cli::{Argument, Buffer, CaseOptions, Contents, Element, case_argument};
+use crate::cli::{
+    Argument, Buffer, CaseOptions, Contents, Element, Object, address_mode, addresses, case_argument, extent, format,
+};
 use crate::session::Session;
 use crate::{Bounds, Failure, finding_json, limit_among, load, save, write_failed, write_printed};
 
@@ -21,6 +23,10 @@ struct Case {
     print: Vec<String>,
     #[serde(default)]
     buffer: BTreeMap<String, Memory>,
+    #[serde(default)]
+    texture: BTreeMap<String, Image>,
+    #[serde(default)]
+    surface: BTreeMap<String, Image>,
     #[serde(default)]
     variable: BTreeMap<String, Memory>,
     launch: Vec<Launch>,
@@ -40,6 +46,45 @@ struct Memory {
     file: Option<PathBuf>,
     zeros: Option<u64>,
     unwritten: Option<u64>,
+}
+
+/// A texture, or a surface, which is not sampled.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Image {
+    #[serde(rename = "type")]
+    element: String,
+    #[serde(default = "one")]
+    channels: u32,
+    extent: Vec<u32>,
+    layers: Option<u32>,
+    values: Option<Vec<toml::Value>>,
+    file: Option<PathBuf>,
+    sampling: Option<Sampled>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum FilterName {
+    #[default]
+    Point,
+    Linear,
+}
+
+/// How a texture is sampled.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Sampled {
+    filter: FilterName,
+    address: Vec<String>,
+    normalised_coordinates: bool,
+    normalised_float: bool,
+    border: [f32; 4],
+    linear_memory: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -96,7 +141,13 @@ pub(crate) fn run(options: &CaseOptions) -> Result<ExitCode, Failure> {
     for (name, memory) in &case.buffer {
         let (element, contents) =
             memory.contents(folder).map_err(|error| invalid(format!("buffer `{name}`: {error}")))?;
-        session.add(&Buffer { name: Some(name.clone()), element, contents, shown: false }, name)?;
+        session.add(&Buffer { name: Some(name.clone()), element, contents, shown: false, object: None }, name)?;
+    }
+    for (what, images) in [("texture", &case.texture), ("surface", &case.surface)] {
+        for (name, image) in images {
+            let image = image.buffer(name, what == "texture", folder);
+            session.add(&image.map_err(|error| invalid(format!("{what} `{name}`: {error}")))?, name)?;
+        }
     }
     for (name, memory) in &case.variable {
         let (element, contents) =
@@ -254,6 +305,36 @@ impl Memory {
             _ => return Err("it needs one of `values`, `file`, `zeros` and `unwritten`".into()),
         };
         Ok((element, contents))
+    }
+}
+
+impl Image {
+    fn buffer(&self, name: &str, texture: bool, folder: &Path) -> Result<Buffer, String> {
+        let element = Element::named(&self.element)?;
+        let default = Sampled::default();
+        let sampled = match &self.sampling {
+            Some(_) if !texture => return Err("a surface is not sampled".into()),
+            sampled => sampled.as_ref().unwrap_or(&default),
+        };
+        let modes = sampled.address.iter().map(|mode| address_mode(mode)).collect::<Result<Vec<_>, _>>()?;
+        let sampling = Sampling {
+            filter: match sampled.filter {
+                FilterName::Point => Filter::Point,
+                FilterName::Linear => Filter::Linear,
+            },
+            address: addresses(&modes)?,
+            normalised_coordinates: sampled.normalised_coordinates,
+            normalised_float: sampled.normalised_float,
+            border: sampled.border,
+        };
+        let object = Object {
+            extent: extent(&self.extent, self.layers, sampled.linear_memory)?,
+            format: format(element, self.channels)?,
+            sampling: texture.then_some(sampling),
+        };
+        let bytes = contents(element, self.values.as_deref(), self.file.as_deref(), folder)?;
+        let (name, contents) = (Some(name.to_owned()), Contents::Bytes(bytes));
+        Ok(Buffer { name, element, contents, shown: false, object: Some(object) })
     }
 }
 

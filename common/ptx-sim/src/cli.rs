@@ -2,6 +2,7 @@
 
 mod argument;
 mod element;
+mod object;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use ptx_sim::{AccessKind, WatchPoint};
 pub(crate) use argument::{Address, Argument, Buffer, Contents, Value, case_argument};
 use argument::{argument, named_buffer, output, variable};
 pub(crate) use element::Element;
+pub(crate) use object::{Object, address_mode, addresses, extent, format};
 
 /// Runs PTX, the assembly that CUDA compilers produce, on the CPU, and names the line that is wrong.
 #[derive(Debug, Parser)]
@@ -44,7 +46,13 @@ Kernel arguments, one for each parameter, in order:
   ptr:NAME+BYTES      an address in a buffer or variable       ptr:x  ptr:x+16  ptr:null
   struct:FIELD/FIELD  fields of different types, laid out as   struct:f32:0.5/u32:3/ptr:x
                       in C: TYPE:VALUE or ptr:NAME each
-A buffer becomes device memory, and the kernel gets its 64-bit address. NAME is also that of a __device__ or __constant__ variable.
+  tex:EXTENT/OPTION…:TYPExCHANNELS:LIST                        tex:64x48/linear/clamp:f32:@photo.bin
+                      a texture; EXTENT is W, WxH or WxHxD, W@LAYERS or WxH@LAYERS; an OPTION is linear (filter), normalised
+                      (coordinates), normalised-float (of integers), memory (linear memory, for tex1Dfetch), or wrap, clamp,
+                      mirror or border, for all axes or one for each
+  surf:EXTENT:TYPExCHANNELS:LIST                               surf:4x2:u8x4:@canvas.bin
+                      a surface, printed
+A texture or a surface is passed as its handle, which ptr:NAME is too if it has a name. A buffer becomes device memory, and the kernel gets its 64-bit address. NAME is also that of a __device__ or __constant__ variable.
 
 TYPE   u8 s8 u16 s16 u32 s32 u64 s64 f16 bf16 f32 f64, or b8 b16 b32 b64 for bits (printed as hexadecimal)
 VALUE  integers: 10, -10, 0xff; floats: 1.5, 1e-3, nan, inf, -inf, or their bits as 0x3f800000, 0f3F800000, 0d3FF0000000000000
@@ -219,6 +227,15 @@ The file, whose paths are relative to it:
   [variable.table]             # what a __device__ or __constant__ variable of the PTX holds at first
   type = \"u32\"
   values = [1, 2]              # or file
+
+  [texture.photo]              # an argument ptr:photo is its handle
+  type = \"u8\"                  # of a channel; channels = 4 if there are more than one
+  extent = [2, 1]              # texels: width, height, depth; layers = N if there are any
+  values = [0, 255]            # or file: all texels, x fastest
+  sampling = { filter = \"linear\", address = [\"wrap\", \"clamp\"], normalised_coordinates = true, normalised_float = true, border = [0, 0, 0, 0] }
+                               # or linear_memory = true, for tex1Dfetch; by default filter = \"point\", address = [\"clamp\"], and none else
+
+  [surface.canvas]             # as a texture, without sampling; may be printed, compared and saved as a buffer
 
   [[launch]]                   # as many as there are, in order
   kernel = \"scale\"             # not needed if the PTX has only one

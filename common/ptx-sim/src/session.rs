@@ -1,15 +1,22 @@
 //! A device with the buffers and variables that arguments name.
 
 use cpp_demangle::Symbol;
-use ptx_sim::{Arg, Device, DevicePtr, Kernel, LoadedModule, MemoryError, Module};
+use ptx_sim::{
+    Arg, Device, DevicePtr, Kernel, LoadedModule, MemoryError, Module, ObjectError, ObjectHandle, SurfaceDescriptor,
+    TextureDescriptor,
+};
 
-use crate::cli::{Address, Argument, Buffer, Contents, Element, Value};
+use crate::cli::{Address, Argument, Buffer, Contents, Element, Object, Value};
 
 /// Why a session cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SetUp {
     #[error("{what}: {source}")]
     Memory { what: String, source: MemoryError },
+    #[error(transparent)]
+    Object(#[from] ObjectError),
+    #[error("`{0}` is a texture or surface: nothing lies behind its handle")]
+    InsideObject(String),
     #[error("there is no buffer or variable `{name}`; there are {known}")]
     UnknownName { name: String, known: String },
     #[error("there are two buffers `{0}`")]
@@ -27,7 +34,7 @@ pub(crate) enum SetUp {
 impl SetUp {
     /// Whether the command was used wrongly.
     pub(crate) fn is_usage(&self) -> bool {
-        !matches!(self, Self::Memory { .. })
+        !matches!(self, Self::Memory { .. } | Self::Object(ObjectError::Memory(_)))
     }
 }
 
@@ -37,6 +44,8 @@ pub(crate) struct Place {
     pub pointer: DevicePtr,
     pub bytes: u64,
     pub element: Element,
+    /// It is a texture or a surface; `pointer` is its handle.
+    pub object: Option<ObjectHandle>,
 }
 
 pub(crate) struct Session {
@@ -77,6 +86,13 @@ impl Session {
         {
             return Err(SetUp::TwoOfOneName(name.clone()));
         }
+        if let (Some(object), Contents::Bytes(data)) = (&buffer.object, &buffer.contents) {
+            let handle = self.create(object, buffer.name.as_deref().unwrap_or(label), data)?;
+            let (pointer, bytes) = (DevicePtr(handle.0), data.len() as u64);
+            let place = Place { pointer, bytes, element: buffer.element, object: Some(handle) };
+            self.buffers.push((buffer.name.clone(), place, buffer.shown));
+            return Ok(pointer);
+        }
         let failed = |source| SetUp::Memory { what: label.to_owned(), source };
         let label = buffer.name.as_deref().unwrap_or(label);
         let bytes = buffer.contents.bytes();
@@ -84,9 +100,18 @@ impl Session {
         if let Contents::Bytes(bytes) = &buffer.contents {
             self.device.write(pointer, bytes).map_err(failed)?;
         }
-        let place = Place { pointer, bytes, element: buffer.element };
+        let place = Place { pointer, bytes, element: buffer.element, object: None };
         self.buffers.push((buffer.name.clone(), place, buffer.shown));
         Ok(pointer)
+    }
+
+    /// Makes a texture or a surface.
+    fn create(&self, object: &Object, label: &str, data: &[u8]) -> Result<ObjectHandle, ObjectError> {
+        let (Object { extent, format, sampling }, label) = (*object, label.to_owned());
+        match sampling {
+            Some(sampling) => self.device.create_texture(&TextureDescriptor { extent, format, sampling, label }, data),
+            None => self.device.create_surface(&SurfaceDescriptor { extent, format, label }, data),
+        }
     }
 
     /// Writes the first bytes of a variable, whose elements have that type.
@@ -142,6 +167,9 @@ impl Session {
     fn address(&self, Address { name, offset }: &Address) -> Result<u64, SetUp> {
         let Some(name) = name else { return Ok(0) };
         let place = self.named(name)?;
+        if place.object.is_some() && *offset != 0 {
+            return Err(SetUp::InsideObject(name.clone()));
+        }
         // One past the end is an address, too.
         if *offset > place.bytes {
             let name = name.clone();
@@ -156,7 +184,8 @@ impl Session {
         let variable = || {
             let (pointer, bytes) = self.loaded.global(name)?;
             let typed = self.variables.iter().find(|(known, _)| known == name);
-            Some(Place { pointer, bytes, element: typed.map_or(Element::B8, |(_, element)| *element) })
+            let element = typed.map_or(Element::B8, |(_, element)| *element);
+            Some(Place { pointer, bytes, element, object: None })
         };
         buffer.map(|(_, place, _)| *place).or_else(variable).ok_or_else(|| {
             let buffers = self.buffers.iter().filter_map(|(name, ..)| name.as_deref());
@@ -181,6 +210,12 @@ impl Session {
     /// What is in memory there.
     pub(crate) fn read(&self, place: Place) -> Vec<u8> {
         let mut bytes = vec![0; place.bytes as usize];
+        if let Some(handle) = place.object {
+            self.device
+                .read_object(handle, &mut bytes)
+                .expect("it was made with this size, and lives with the session");
+            return bytes;
+        }
         self.device
             .read(place.pointer, &mut bytes)
             .expect("it was allocated with this size, and is freed with the session");

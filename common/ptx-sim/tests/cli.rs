@@ -414,13 +414,69 @@ fn kernels_are_called_by_their_names_in_the_source() {
     assert!(stdout.contains("= scaled(View, float*)"), "{stdout}");
 }
 
+#[test]
+fn textures_and_surfaces_are_arguments() {
+    const PAINT: &str = "run textures.ptx --block 3";
+    prints(&format!("{PAINT} tex:3x2:f32:1,2,3,4,5,6 surf:3x2:f32:0,0,0,0,0,0 u32:1"), "0,0,0,4,5,6\n");
+    prints(
+        &format!("{PAINT} tex:2x2/mirror/normalised-float:u8:0,51,102,255 canvas=surf:3x1:f32:0,0,0 u32:0"),
+        "0,0.2,0.2\n",
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("canvas.bin");
+    prints(&format!("{PAINT} tex:1x1:f32:7 surf:3x1:f32:0,0,0 u32:0 --save 2={}", file.display()), "7,7,7\n");
+    assert_eq!(std::fs::read(&file).unwrap(), 7f32.to_le_bytes().repeat(3));
+    for (args, status, reason) in [
+        ("tex:3x2:f32:1 surf:3x2:f32:0,0,0,0,0,0 u32:0", 2, "4 bytes for `argument 1`, which has 24"),
+        ("tex:3x2/linear:u32:1,2,3,4,5,6 surf:1:f32:0 u32:0", 2, "only floats"),
+        ("tex:3/wrap:f32 surf:1:f32:0 u32:0", 2, "a texture is tex:EXTENT"),
+        ("tex:1x1:f32:7 surf:2x1:f32:0,0 u32:0", 1, "4 bytes at byte 8 of row 0 of the surface `argument 2`"),
+        ("u64:5 surf:3x1:f32:0,0,0 u32:0", 1, "0x5 is no handle of a texture or surface"),
+        ("a=tex:1x1:f32:7 ptr:a+4 u32:0", 2, "nothing lies behind its handle"),
+    ] {
+        fails(&format!("{PAINT} {args}"), status, reason);
+    }
+}
+
+#[test]
+fn a_case_has_textures_and_surfaces() {
+    const PAINT: &str = r#"
+        print = ["canvas"]
+        texture.photo = { type = "u8", extent = [3, 1], values = [0, 255, 0], sampling = { normalised_float = true, filter = "linear" } }
+        surface.canvas = { type = "f32", extent = [3, 1], values = [9, 9, 9] }
+        launch = [{ block = [3], args = ["ptr:photo", "ptr:canvas", "u32:0"] }]
+        compare = [{ buffer = "canvas", values = [0, 1, 0] }]
+    "#;
+    let (status, stdout, stderr) = case_of("textures.ptx", PAINT, "");
+    assert_eq!((status, stderr.as_str()), (0, ""), "{stdout}");
+    assert!(stdout.contains("0,1,0"), "{stdout}");
+    for (from, to, reason) in [
+        ("values = [9, 9, 9] }", "values = [9, 9, 9], sampling = {} }", "surface `canvas`: a surface is not sampled"),
+        (
+            "extent = [3, 1], values = [0",
+            "extent = [3, 1, 1, 1], values = [0",
+            "texture `photo`: an extent has one to three",
+        ),
+        ("\"linear\"", "\"cubic\"", "unknown variant `cubic`"),
+        ("values = [0, 255, 0]", "values = [0]", "1 bytes for `photo`, which has 3"),
+    ] {
+        assert!(PAINT.contains(from));
+        let (status, _, stderr) = case_of("textures.ptx", &PAINT.replace(from, to), "");
+        assert!(status == 2 && stderr.contains(reason), "{to}: {stderr}");
+    }
+}
+
 /// A case in a folder of its own, beside the PTX that the tests have.
 fn case(text: &str, args: &str) -> (i32, String, String) {
+    case_of("session.ptx", text, args)
+}
+
+fn case_of(ptx: &str, text: &str, args: &str) -> (i32, String, String) {
     let folder = tempfile::tempdir().expect("the folder is ours");
-    std::fs::copy(kernels().join("session.ptx"), folder.path().join("session.ptx")).expect("the folder is ours");
+    std::fs::copy(kernels().join(ptx), folder.path().join(ptx)).expect("the folder is ours");
     std::fs::write(folder.path().join("three.bin"), 3f32.to_le_bytes().repeat(4)).expect("the folder is ours");
     let path = folder.path().join("case.toml");
-    std::fs::write(&path, format!("ptx = \"session.ptx\"\n{text}")).expect("the folder is ours");
+    std::fs::write(&path, format!("ptx = \"{ptx}\"\n{text}")).expect("the folder is ours");
     let Output { status, stdout, stderr } =
         command("case").arg(&path).args(args.split_whitespace()).output().expect("the folder is ours");
     let text = |bytes| String::from_utf8(bytes).expect("output is text");

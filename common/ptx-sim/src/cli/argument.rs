@@ -1,6 +1,7 @@
 //! A kernel's arguments as text.
 
 use super::element::Element;
+use super::object::{self, Object};
 
 /// One argument of a kernel.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,6 +41,8 @@ pub(crate) struct Buffer {
     pub contents: Contents,
     /// Whether it is printed after the launch.
     pub shown: bool,
+    /// It is a texture or a surface.
+    pub object: Option<Object>,
 }
 
 /// What a buffer holds before the launch.
@@ -76,7 +79,7 @@ pub(crate) fn case_argument(text: &str) -> Result<Argument, String> {
 /// `TYPE:VALUE`, `ptr:ADDRESS` or `struct:FIELD/FIELD…`; `None` for what may be a buffer.
 fn value(text: &str) -> Option<Result<Value, String>> {
     let (kind, rest) = text.split_once(':')?;
-    if matches!(kind, "in" | "inout" | "out") || kind.contains('=') {
+    if matches!(kind, "in" | "inout" | "out" | "tex" | "surf") || kind.contains('=') {
         return None;
     }
     let field = |text| match value(text) {
@@ -93,16 +96,18 @@ fn value(text: &str) -> Option<Result<Value, String>> {
     })
 }
 
-const FORM: &str =
-    "an argument is TYPE:VALUE, in:TYPE:LIST, inout:TYPE:LIST, out:TYPE:COUNT, ptr:NAME or struct:FIELD/FIELD";
+const FORM: &str = "an argument is TYPE:VALUE, in:TYPE:LIST, inout:TYPE:LIST, out:TYPE:COUNT, ptr:NAME, struct:FIELD/FIELD, tex:… or surf:…";
 
-/// `[NAME=]in:TYPE:LIST`, `inout` or `out`.
+/// `[NAME=]in:TYPE:LIST`, `inout` or `out`; a texture or a surface.
 pub(super) fn buffer(text: &str) -> Result<Buffer, String> {
     let (head, rest) = text.split_once(':').ok_or(FORM)?;
     let (name, kind) = match head.split_once('=') {
         Some((name, kind)) => (Some(identifier(name)?), kind),
         None => (None, head),
     };
+    if matches!(kind, "tex" | "surf") {
+        return object::object(rest, kind == "tex", name);
+    }
     if !matches!(kind, "in" | "inout" | "out") {
         return Err(FORM.into());
     }
@@ -114,7 +119,7 @@ pub(super) fn buffer(text: &str) -> Result<Buffer, String> {
     } else {
         Contents::Bytes(element.list(list)?)
     };
-    Ok(Buffer { name, element, contents, shown: kind != "in" })
+    Ok(Buffer { name, element, contents, shown: kind != "in", object: None })
 }
 
 /// A buffer of `--buffer`, which needs a name.
@@ -241,6 +246,7 @@ mod tests {
             element: Element::U8,
             contents: Contents::Bytes(vec![1, 2]),
             shown: true,
+            object: None,
         };
         assert_eq!(argument("x=inout:u8:1,2"), Ok(Argument::Buffer(buffer(Some("x")))));
         assert_eq!(argument("inout:u8:1,2"), Ok(Argument::Buffer(buffer(None))));
