@@ -288,7 +288,8 @@ impl MemoryAccess {
         let groups = |bytes: u32| {
             let mut first_words = [0; 32];
             self.touches.iter().for_each(|touch| first_words[usize::from(touch.lane)] = (touch.address / 4) as u32);
-            let words = bytes.div_ceil(4).clamp(1, 8) as usize;
+            // A ragged copy may read 12 bytes, which take the turns of 16.
+            let words = bytes.div_ceil(4).next_power_of_two().clamp(1, 8) as usize;
             let pairs = self.kind == AccessKind::Read;
             let (mut groups, mut start) = ([0; 32], 0);
             while start < 32 {

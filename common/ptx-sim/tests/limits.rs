@@ -22,7 +22,11 @@ fn peak_memory(process: u32) -> Option<u64> {
     line.trim().trim_end_matches(" kB").trim().parse::<u64>().ok().map(|kib| kib << 10)
 }
 
-fn bytes(text: &str) -> u64 {
+fn setting(name: &str, default: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| default.to_owned())
+}
+
+fn bytes_of(text: &str) -> u64 {
     match text.strip_suffix("GiB") {
         Some(count) => count.parse::<u64>().expect("a number of GiB") << 30,
         None => text.trim_end_matches("MiB").parse::<u64>().expect("a number of MiB") << 20,
@@ -31,7 +35,6 @@ fn bytes(text: &str) -> u64 {
 
 /// Runs `ptx-sim` on a file with that text, within the limits, and returns its JSON and exit status.
 fn run(name: &str, text: &str, args: &str) -> (Value, i32) {
-    let setting = |name: &str, default: &str| std::env::var(name).unwrap_or_else(|_| default.to_owned());
     let (time, memory) = (setting("PTX_SIM_TIME_LIMIT", "1"), setting("PTX_SIM_MEMORY_LIMIT", "128MiB"));
     let folder = tempfile::tempdir().expect("there is a temporary folder");
     let file = folder.path().join("attack.ptx");
@@ -60,7 +63,7 @@ fn run(name: &str, text: &str, args: &str) -> (Value, i32) {
     println!("{name}: {took:.2?}, {} MiB", peak >> 20);
     let time = Duration::from_secs_f64(time.parse().expect("a number of seconds"));
     assert!(took < time + time / 10 + OWN_TIME, "{name} takes {took:?}");
-    assert!(peak < bytes(&memory) / 10 * 11 + OWN_MEMORY, "{name} takes {} MiB", peak >> 20);
+    assert!(peak < bytes_of(&memory) / 10 * 11 + OWN_MEMORY, "{name} takes {} MiB", peak >> 20);
     let json = std::fs::read(folder.path().join("out")).expect("it was written");
     (serde_json::from_slice(&json).unwrap_or_default(), status.code().expect("it ends by itself"))
 }
@@ -238,10 +241,13 @@ fn what_is_remembered_is_limited() {
         }";
     stopped("a shadow", bytes, "run --kernel k --grid 32768 --block 1024 --sanitize --json out:u8:33554432", EITHER);
     let scattered = bytes.replace("cvt.u64.u32 %rd2, %r1;", "mul.wide.u32 %rd2, %r1, 512;");
+    // What is touched of a buffer of a quarter of the limit needs more than all of it.
+    let limit = bytes_of(&setting("PTX_SIM_MEMORY_LIMIT", "128MiB"));
+    let (blocks, size) = (limit >> 21, limit / 4);
     stopped(
         "a scattered shadow",
         &scattered,
-        "run --kernel k --grid 64 --block 1024 --sanitize --json out:u8:33554432",
+        &format!("run --kernel k --grid {blocks} --block 1024 --sanitize --json out:u8:{size}"),
         EITHER,
     );
     // Each thread lets the others know through ever other words, and takes over what they did.

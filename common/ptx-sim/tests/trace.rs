@@ -305,6 +305,32 @@ fn both_ends_of_an_asynchronous_copy_are_recorded() {
 }
 
 #[test]
+fn copies_of_any_number_of_bytes_have_rounds() {
+    for bytes in 0..=16 {
+        let ptx = format!(
+            ".version 8.0\n.target sm_80\n.address_size 64\n
+            .visible .entry k(.param .u64 from) {{
+                .reg .b64 %rd<2>; .reg .b32 %r<2>; .shared .align 16 .b8 tile[16];
+                ld.param.u64 %rd1, [from]; mov.u32 %r1, tile;
+                cp.async.cg.shared.global [%r1], [%rd1], 16, {bytes};
+                cp.async.wait_all;
+                ret;
+            }}"
+        );
+        let device = Device::new(Default::default());
+        let module = device.load(&Module::from_ptx(&ptx, "cp.ptx").unwrap()).unwrap();
+        let args = [Arg::from(device.alloc(64, "from").unwrap())];
+        let config = LaunchConfig { block: [32, 1, 1], ..Default::default() };
+        let observe = Observe { trace: Some(TraceRequest::default()), ..Default::default() };
+        let trace = module.kernel("k").unwrap().observe(&config, &args, &observe).unwrap().trace.unwrap();
+        for access in &trace.accesses {
+            assert!(access.wavefronts() >= access.ideal_wavefronts(), "{bytes}: {access:?}");
+        }
+        assert!(trace.accesses.iter().any(|access| access.kind == AccessKind::Copy));
+    }
+}
+
+#[test]
 fn source_text_is_escaped_and_may_be_given() {
     let source = "\n\n\n\nif (a < b && c > \"d\") \u{1}x;\n";
     let request = TraceRequest { source: Some(source.into()), ..Default::default() };

@@ -324,8 +324,10 @@ fn shared_of(function: &Function) -> impl Iterator<Item = u32> {
     })
 }
 
+/// Bytes of host memory that items take, with what an allocator adds to each of their texts.
 fn bytes_of(items: &[Unsupported]) -> usize {
-    items.iter().map(|item| size_of::<Unsupported>() + item.text.len() + item.reason.len()).sum()
+    let text = |text: &str| (text.len() + 8).next_multiple_of(16).max(32);
+    items.iter().map(|item| size_of::<Unsupported>() + text(&item.text) + text(&item.reason)).sum()
 }
 
 pub(super) struct InitWriter<'m, 'a> {
