@@ -112,6 +112,8 @@ fn locks() {
 fn compare_and_swap() {
     let race = |line| [(FaultKind::GlobalRace, line)];
     passes("add_by_swaps", [4, 64], &[Zeros(2), Value(1.5f64.into())]);
+    // A swap that writes back what was there: the other lanes' succeed at the first try.
+    passes("add_by_swaps", [4, 64], &[Zeros(2), Value(0f64.into())]);
     let (read, exchange) = (
         "unsigned long long old = *address;",
         "atomicExch(address, __double_as_longlong(value + __longlong_as_double(old)));",
@@ -220,6 +222,26 @@ fn values_that_nobody_uses() {
     let read = r#"asm volatile("ld.local.s32 %0, [%1];" : "=r"(read) : "l"(__cvta_generic_to_local(&values[at])) : "memory");"#;
     let inputs = [Numbers(32), Unwritten(32), int(5)];
     finds("chosen_by_wrong_select", [1, 32], &inputs, &[(FaultKind::UninitialisedRead, read)]);
+}
+
+#[test]
+fn fragments_that_nobody_uses() {
+    let uninitialised = |line| [(FaultKind::UninitialisedRead, line)];
+    let inputs = || [Numbers(256), Unwritten(32), int(2)];
+    passes("fragments_read_ahead", [1, 32], &inputs());
+    let ahead = "load_fragments(tiles[step + 1], next);";
+    finds("fragments_read_ahead_and_used", [1, 32], &inputs(), &uninitialised(ahead));
+    let inputs = |lanes| [Numbers(16), Unwritten(32), int(lanes)];
+    passes("half_a_matrix_by_rows", [1, 32], &inputs(16));
+    passes("half_a_matrix_by_columns", [1, 32], &inputs(2));
+    // The count is that of the rows which a lane's elements are from: one, or transposed two.
+    for (kernel, lanes, thread, count) in [("half_a_matrix_by_rows", 17, 16, 1), ("half_a_matrix_by_columns", 3, 2, 16)]
+    {
+        let findings = findings(kernel, [1, 32], &inputs(lanes));
+        let [finding] = &findings[..] else { panic!("{kernel}: {findings:?}") };
+        let found = (finding.kind, finding.thread, finding.count);
+        assert_eq!(found, (FaultKind::UninitialisedRead, [thread, 0, 0], count), "{kernel}");
+    }
 }
 
 #[test]

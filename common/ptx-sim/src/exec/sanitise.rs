@@ -36,7 +36,7 @@ use super::shadow::*;
 use super::undefined::{Undefined, Used};
 use super::warp::Warp;
 use crate::fault::{Fault, FaultKind};
-use crate::ir::{AtomOp, Barrier, Op, Order, R};
+use crate::ir::{AtomOp, Barrier, Op, Order, R, TogetherOp};
 use crate::lanes::{each, lanes, lanes_where, mask_of};
 use crate::limits::{Account, Use};
 use crate::memory::{Allocation, Bits, GAP};
@@ -294,6 +294,7 @@ impl Sanitiser {
                     let problem = race_problem(FaultKind::SharedRace, visit, lane, record);
                     self.report_race(visit, &shadow, lane, record, place(offsets[lane]), problem);
                 }
+                self.settle_by_swap(at, &shadow, &offsets, mask, place);
                 shadow.memory = memory;
                 block.shadow = Some(shadow);
                 stray
@@ -328,6 +329,7 @@ impl Sanitiser {
                     problem.notes.push(format!("the address is {}", allocation.describe(addresses[lane])));
                     self.report_race(visit, &shadow, lane, record, place(offsets[lane]), problem);
                 }
+                self.settle_by_swap(at, &shadow, &offsets, part.mask, place);
                 block.shadow = Some(shadow);
                 0
             }
@@ -390,6 +392,21 @@ impl Sanitiser {
                     self.report_all(at.launch, races);
                 }
             }
+        }
+    }
+
+    /// Lanes that compare and swap one place in the same instruction: each checks what it read before the others' swaps, also
+    /// if those wrote back what was there, so that its own succeeds at once.
+    fn settle_by_swap(
+        &mut self,
+        at: At<'_>,
+        shadow: &BlockShadow,
+        offsets: &[u64; 32],
+        mask: u32,
+        place: impl Fn(u64) -> Handover,
+    ) {
+        if is_swap(&at.launch.program.code[at.pc].op) {
+            self.settle(at, shadow, offsets, mask, place);
         }
     }
 
@@ -512,6 +529,27 @@ impl Sanitiser {
                     if self.undefined.add(&at.launch.account, name, at.pc, kind, [lanes, lanes & rest], problem) {
                         rest &= !lanes;
                     }
+                }
+            }
+        }
+        if let Op::Together(together) = &at.launch.program.code[at.pc].op
+            && let TogetherOp::LdMatrix(moves) = &together.op
+        {
+            for (matrix, &d) in moves.rows.iter().enumerate() {
+                let rows = unwritten & 0xff << (8 * matrix);
+                let unset = |row: usize, from: usize, bytes: u64| {
+                    let row = 8 * matrix + row;
+                    rows >> row & 1 == 1 && !is_written(row, from as u64, bytes)
+                };
+                // Lane l has elements 2·(l % 4) and the next of row l / 4; transposed, of column l / 4.
+                let lanes = mask_of(|lane| match moves.transposed {
+                    false => unset(lane / 4, 4 * (lane % 4), 4),
+                    true => (0..2).any(|next| unset(2 * (lane % 4) + next, 2 * (lane / 4), 2)),
+                });
+                let problem = || Problem { lanes, ..unwritten_problem(visit, rows) };
+                let name = (block, at.warp, frame, d);
+                if lanes != 0 && self.undefined.add(&at.launch.account, name, at.pc, kind, [lanes; 2], problem) {
+                    rest &= !rows;
                 }
             }
         }

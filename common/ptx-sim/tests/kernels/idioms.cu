@@ -567,6 +567,48 @@ KERNEL chosen_by_wrong_select(const int* in, int* out, int n) {
     out[threadIdx.x] = chosen;
 }
 
+// Matrices that are read ahead: the fragments past the last step are loaded like the others, and nobody uses them.
+__device__ void load_fragments(const int* tile, int* fragments) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(fragments[0]), "=r"(fragments[1]), "=r"(fragments[2]), "=r"(fragments[3])
+                 : "r"((unsigned)__cvta_generic_to_shared(tile + 4 * threadIdx.x)) : "memory");
+}
+
+template <int MORE>
+__device__ void read_ahead(const int* in, int* out, int n) {
+    __shared__ int tiles[4][128];
+    for (int i = threadIdx.x; i < n * 128; i += 32) tiles[i / 128][i % 128] = in[i];
+    __syncwarp();
+    int fragments[4], next[4], sum = 0;
+    load_fragments(tiles[0], fragments);
+    for (int step = 0; step < n + MORE; ++step) {
+        load_fragments(tiles[step + 1], next);
+        for (int i = 0; i < 4; ++i) sum += fragments[i], fragments[i] = next[i];
+    }
+    out[threadIdx.x] = sum;
+}
+
+KERNEL fragments_read_ahead(const int* in, int* out, int n) { read_ahead<0>(in, out, n); }
+
+KERNEL fragments_read_ahead_and_used(const int* in, int* out, int n) { read_ahead<1>(in, out, n); }
+
+// Four of a matrix's eight rows are there: lanes 0 to 15 have them, or, transposed, those with l % 4 < 2.
+template <bool TRANSPOSED>
+__device__ void half_a_matrix(const int* in, int* out, int lanes) {
+    __shared__ int tile[32];
+    if (threadIdx.x < 16) tile[threadIdx.x] = in[threadIdx.x];
+    __syncwarp();
+    unsigned at = (unsigned)__cvta_generic_to_shared(tile + 4 * (threadIdx.x % 8));
+    int fragment;
+    if (TRANSPOSED) asm volatile("ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16 {%0}, [%1];" : "=r"(fragment) : "r"(at) : "memory");
+    else asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(fragment) : "r"(at) : "memory");
+    if ((TRANSPOSED ? threadIdx.x % 4 : threadIdx.x) < lanes) out[threadIdx.x] = fragment;
+}
+
+KERNEL half_a_matrix_by_rows(const int* in, int* out, int lanes) { half_a_matrix<false>(in, out, lanes); }
+
+KERNEL half_a_matrix_by_columns(const int* in, int* out, int lanes) { half_a_matrix<true>(in, out, lanes); }
+
 // Copies under way
 
 template <int WAIT>
