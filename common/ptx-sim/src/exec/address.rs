@@ -37,7 +37,11 @@ pub(crate) fn addresses(rows: Rows, frame_local: u32, address: &Address) -> [u64
         }
         Base::Row32(row) => {
             let base = rows.get(row);
-            each(|lane| u64::from(base[lane]).wrapping_add(offset))
+            match address.space {
+                // A register of 32 bits is an address there, and nvcc relies on sums that wrap.
+                MemSpace::Shared | MemSpace::Local => each(|lane| u64::from(base[lane].wrapping_add(offset as u32))),
+                _ => each(|lane| u64::from(base[lane]).wrapping_add(offset)),
+            }
         }
         Base::None => [offset; 32],
         Base::Frame => [u64::from(frame_local).wrapping_add(offset); 32],

@@ -292,7 +292,7 @@ def predicates_and_moves():
         add.u32 {d}, {d}, t.x;'''.replace('{t.x', '{{t.x').replace('t.w}', 't.w}}'), [('u32', list(range(32)))], [('u32', [str(3201 + lane) for lane in range(32)])])
     f.write()
 
-    f = File('element_addresses', 'Constant expressions as operands and offsets; an index counts elements, constant or not.', sm=75)
+    f = File('element_addresses', 'Constant expressions as operands and offsets; an index counts elements, constant or not. An address of 32 bits wraps.', sm=75)
     f.raw('.global .align 16 .u32 table[8] = {10, 11, 12, 13, 14, 15, 16, 17};')
     f.case('indexed', '''.reg .u32 t, k;  .reg .u64 p2, k2;
         ld.global.u32 {d}, table[3];
@@ -306,6 +306,21 @@ def predicates_and_moves():
         ld.global.u32 t, [table+(1<<2)];
         st.global.u32 [p2], 3*4+(1<<4);
         ld.global.u32 {e}, [p2];''', [('u32', list(range(32)))], [('u32', [str(13 + 100 * (10 + lane % 8) + 140000) for lane in range(32)]), ('u32', ['28'] * 32)])
+    f.case('shared_wraps', '''.shared .align 4 .b32 cells[32];  .reg .u32 t, s, w;
+        mov.u32 s, cells;
+        shl.b32 t, i, 2;
+        add.u32 s, s, t;
+        sub.u32 w, s, 4096;
+        mad.lo.u32 t, {a}, 7, 5;
+        st.shared.u32 [w+4096], t;
+        bar.sync 0;
+        ld.shared.u32 {d}, [s];
+        mov.u32 s, cells;
+        xor.b32 t, i, 1;
+        shl.b32 t, t, 2;
+        add.u32 s, s, t;
+        sub.u32 w, s, 4096;
+        ld.shared.u32 {e}, [w+4096];''', [('u32', list(range(32)))], [('u32', [str(7 * lane + 5) for lane in range(32)]), ('u32', [str(7 * (lane ^ 1) + 5) for lane in range(32)])])
     f.write()
 
     f = File('movmatrix', 'An 8 by 8 matrix of 16-bit elements, transposed in registers.', sm=75)
