@@ -97,6 +97,13 @@ pub(super) fn to_f32(value: f64) -> u64 {
     canonical(value as f32).into()
 }
 
+/// Cut to an f32, so that a finite value below 2¹²⁸ stays finite; NaN is canonical.
+pub(super) fn to_f32_towards_zero(value: f64) -> u64 {
+    let near = value as f32;
+    let too_far = f64::from(near.abs()) > value.abs() && value.abs() < 2f64.powi(128);
+    canonical(f32::from_bits(near.to_bits() - u32::from(too_far))).into()
+}
+
 /// Rounded to nearest, once; NaN is canonical.
 pub(super) fn to_f16(value: f64) -> u64 {
     /// The bits that an f64 has below those of an f32.

@@ -73,6 +73,11 @@ impl Mma {
             (Scalar::B1, false, Some(op), true, None) => Arithmetic::Bits(op),
             (Scalar::S8 | Scalar::S4, saturate, None, false, None) => Arithmetic::Integer { saturate },
             (Scalar::F64, false, None, false, rounding) => Arithmetic::Double(rounding.unwrap_or_default()),
+            (number @ (Scalar::F16 | Scalar::Bf16 | Scalar::Tf32), false, None, false, None)
+                if spec.d == Scalar::F32 && !spec.is_quads() =>
+            {
+                Arithmetic::Aligned { least: if number == Scalar::F16 { -14 } else { -126 } }
+            }
             (Scalar::F16 | Scalar::Bf16 | Scalar::Tf32 | Scalar::E4m3, false, None, false, None) => Arithmetic::Float,
             _ => return Err(combination(modifiers)),
         };
@@ -105,7 +110,9 @@ impl Mma {
         let k = self.0.spec.kept(k);
         let products = if self.0.spec.is_quads() { 4 } else { 1 };
         match arithmetic {
-            Arithmetic::Float | Arithmetic::Double(_) => (products * 2 * m * n * k / 32) as u32,
+            Arithmetic::Float | Arithmetic::Aligned { .. } | Arithmetic::Double(_) => {
+                (products * 2 * m * n * k / 32) as u32
+            }
             Arithmetic::Integer { .. } | Arithmetic::Bits(_) => 0,
         }
     }
@@ -161,9 +168,16 @@ enum Fragments {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Arithmetic {
+    /// Exact sums, rounded once to nearest.
     Float,
+    /// Sums as an H200 makes them, in f32 ([`Plan::multiply_aligned`]). Every exponent of A and B is at least this.
+    Aligned {
+        least: i16,
+    },
     Double(Rounding),
-    Integer { saturate: bool },
+    Integer {
+        saturate: bool,
+    },
     Bits(BitOp),
 }
 
@@ -275,6 +289,7 @@ impl Plan {
     fn execute(&self, a: (&[Lanes], Places<'_>), b: &[Lanes], c: &[Lanes], d: &mut [Lanes]) {
         match self.spec.arithmetic {
             Arithmetic::Float => self.float(a, b, c, d),
+            Arithmetic::Aligned { least } => self.aligned(power_of_two(least.into()), a, b, c, d),
             Arithmetic::Double(rounding) => self.double(rounding, a.0, b, c, d),
             Arithmetic::Integer { saturate } => self.integer(saturate, a, b, c, d),
             Arithmetic::Bits(BitOp::Xor) => self.bits(|a, b| a ^ b, a.0, b, c, d),
@@ -297,6 +312,19 @@ impl Plan {
             Scalar::F16 => self.d.scatter::<_, 2>(&sums, d, number::to_f16),
             _ => self.d.scatter::<_, 1>(&sums, d, number::to_f32),
         }
+    }
+
+    #[inline(always)]
+    fn aligned(&self, least: f64, (a, places): (&[Lanes], Places<'_>), b: &[Lanes], c: &[Lanes], d: &mut [Lanes]) {
+        let (mut dense_a, mut dense_b, mut sums) = ([0.0; FLOATS[0]], [0.0; FLOATS[1]], [0.0; FLOATS[2]]);
+        self.a.gather_floats(a, &mut dense_a);
+        self.b.gather_floats(b, &mut dense_b);
+        self.c.gather_floats(c, &mut sums);
+        match places {
+            Some(places) => self.multiply_aligned(least, &self.expanded(&dense_a, places), &dense_b, &mut sums),
+            None => self.multiply_aligned(least, &dense_a, &dense_b, &mut sums),
+        }
+        self.d.scatter::<_, 1>(&sums, d, number::to_f32_towards_zero);
     }
 
     fn double(&self, rounding: Rounding, a: &[Lanes], b: &[Lanes], c: &[Lanes], d: &mut [Lanes]) {
@@ -354,6 +382,50 @@ impl Plan {
         self.d.scatter::<_, 1>(sums, d, |sum| u64::from(sum as u32));
     }
 
+    /// `sums` += A · B as the tensor cores of an H200 add: the products and C, all at once, lose what lies below
+    /// [`KEPT`] bits under the largest exponent among them, and the rest is added exactly. A product's exponent is the
+    /// sum of its factors', and a factor's is at least `least`. What is left to the caller is to cut the sum to an f32.
+    #[inline(always)]
+    fn multiply_aligned(&self, least: f64, a: &[f64], b: &[f64], sums: &mut [f64]) {
+        let (mut powers_a, mut powers_b) = ([0.0; FLOATS[0]], [0.0; FLOATS[1]]);
+        let power = |value: f64| if value == 0.0 { 0.0 } else { leading(value).max(least) };
+        a.iter().zip(&mut powers_a).for_each(|(&value, to)| *to = power(value));
+        b.iter().zip(&mut powers_b).for_each(|(&value, to)| *to = power(value));
+        let tiles = b[..self.n * self.k].chunks_exact(8 * self.k).zip(powers_b.chunks_exact(8 * self.k));
+        for ((b, powers_b), sums) in tiles.zip(sums.chunks_exact_mut(8 * self.m)) {
+            let (b, powers_b) = (b.as_chunks::<8>().0, powers_b.as_chunks::<8>().0);
+            let rows = a.chunks_exact(self.k).zip(powers_a.chunks_exact(self.k));
+            for ((a, powers_a), sums) in rows.zip(sums.as_chunks_mut::<8>().0) {
+                // Of nothing but zeros, any power will do.
+                let mut largest = sums.map(|c| if c == 0.0 { LEAST_POWER } else { leading(c).max(SMALLEST_NORMAL) });
+                for (power_a, powers_b) in powers_a.iter().zip(powers_b) {
+                    largest
+                        .iter_mut()
+                        .zip(powers_b)
+                        .for_each(|(largest, power_b)| *largest = largest.max(power_a * power_b));
+                }
+                // What one unit is that is kept.
+                let units = largest.map(|largest| largest * KEPT.recip());
+                let scales = units.map(inverse);
+                let (mut kept, mut plain) = ([0.0; 8], *sums);
+                for at in 0..8 {
+                    kept[at] = (sums[at] * scales[at]).trunc();
+                }
+                for (&a, b) in a.iter().zip(b) {
+                    for at in 0..8 {
+                        let product = a * b[at];
+                        plain[at] += product;
+                        kept[at] += (product * scales[at]).trunc();
+                    }
+                }
+                for at in 0..8 {
+                    // Adding zero, since no sum is -0. With an infinity or a NaN there is nothing to cut.
+                    sums[at] = if plain[at].is_finite() { kept[at] * units[at] + 0.0 } else { plain[at] };
+                }
+            }
+        }
+    }
+
     /// `sums` += A · B, k innermost and increasing for each sum.
     #[inline(always)]
     fn multiply<T: Copy, S: Copy>(&self, a: &[T], b: &[T], sums: &mut [S], step: impl Fn(S, T, T) -> S) {
@@ -371,6 +443,27 @@ impl Plan {
             }
         }
     }
+}
+
+/// Below this exponent an f32 is subnormal.
+const SMALLEST_NORMAL: f64 = power_of_two(-126);
+/// Less than any product of two subnormals, and far enough from the ends of f64 to be scaled.
+const LEAST_POWER: f64 = power_of_two(-600);
+/// 2 to the number of fraction bits that products keep below the largest exponent.
+const KEPT: f64 = power_of_two(25);
+
+const fn power_of_two(exponent: i64) -> f64 {
+    f64::from_bits(((1023 + exponent) as u64) << 52)
+}
+
+/// The power of two that a value's exponent stands for; infinite if it is not finite.
+fn leading(value: f64) -> f64 {
+    f64::from_bits(value.to_bits() & f64::INFINITY.to_bits())
+}
+
+/// 1 / `power`, of a power of two.
+fn inverse(power: f64) -> f64 {
+    f64::from_bits((2046_u64 << 52).wrapping_sub(power.to_bits()))
 }
 
 impl Operand {

@@ -695,15 +695,29 @@ fn integer_sums_wrap_or_saturate() {
 }
 
 #[test]
-fn float_sums_are_exact_before_one_rounding() {
+fn float_sums_are_made_as_an_h200_makes_them() {
     let f16_case = ("m16n8k16", "f16");
     let single = "sync.aligned.m16n8k16.row.col.f32.f16.f16.f32";
     let half = "sync.aligned.m16n8k16.row.col.f16.f16.f16.f16";
     let bits = |value: f64| u64::from(f16::from_f64(value).to_bits());
     let (one, tiny) = (bits(1.0), bits(2f64.powi(-14)));
-    // 1 + 2⁻²⁸ - 1: an f32 sum would lose the small term.
-    let sum = dot(single, f16_case, &[one, tiny], &[one, tiny], (-1f32).to_bits().into());
-    assert_eq!(f32::from_bits(sum as u32), 2f32.powi(-28));
+    // 1 + x · 2⁻¹⁴ - 1: what lies more than 25 bits below the largest term is lost, and an f32 sum would lose more.
+    let with = |x: f64| {
+        let sum = dot(single, f16_case, &[one, bits(x)], &[one, tiny], (-1f32).to_bits().into());
+        f32::from_bits(sum as u32)
+    };
+    assert_eq!(with(2f64.powi(-11)), 2f32.powi(-25));
+    assert_eq!(with(1.5 * 2f64.powi(-11)), 2f32.powi(-25));
+    assert_eq!(with(2f64.powi(-12)), 0.0);
+    assert_eq!(with(-1.5 * 2f64.powi(-12)).to_bits(), 0);
+    // The sum is cut and not rounded: 1 + 1.5 · 2⁻²⁴, and -1 - 1.5 · 2⁻²⁴.
+    for start in [1f32, -1.0] {
+        let small = bits(f64::from(start) * 1.5 * 2f64.powi(-10));
+        let sum = dot(single, f16_case, &[small], &[tiny], start.to_bits().into());
+        assert_eq!(f32::from_bits(sum as u32), start);
+    }
+    // No sum is -0.
+    assert_eq!(dot(single, f16_case, &[bits(-0.0)], &[one], (-0f32).to_bits().into()), 0);
     // 2048 + 1 is halfway between two halves, and what is added last lifts it over the middle.
     let sum = dot(half, f16_case, &[bits(2048.0), one, tiny], &[one, one, tiny], 0);
     assert_eq!(sum & 0xffff, bits(2050.0));

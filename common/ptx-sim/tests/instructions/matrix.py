@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 
 from corpus import FORMATS, SIZE, File
-from exact import E4M3, E5M2, TF32, fin
+from exact import E4M3, E5M2, TF32, fin, floor_log2
 
 WIDTH = {'f16': 16, 'bf16': 16, 'tf32': 32, 'f64': 64, 's8': 8, 'u8': 8, 's4': 4, 'u4': 4, 'b1': 1, 'e4m3': 8, 'e5m2': 8}
 FP8 = {'e4m3': E4M3, 'e5m2': E5M2}
@@ -56,6 +56,41 @@ def operand(ty, count, prefix):
     return f'.reg .{cls} {", ".join(names)};', '{' + ', '.join(names) + '}', names, 8 if cls == 'b64' else 4
 
 
+def spread(ty, rows, columns, rng):
+    """Exponents far apart, a zero here and there, and f16 below its smallest normal value."""
+    fmt = TF32 if ty == 'tf32' else FORMATS['f32' if ty == 'c' else ty]
+    reach = 14 if ty == 'f16' else 18
+    def draw():
+        if rng.random() < 0.1:
+            return Fraction(0)
+        if ty == 'f16' and rng.random() < 0.1:
+            return fmt.least * rng.randint(-1000, 1000)
+        x = fmt.round(fin(Fraction(rng.choice((-1, 1)) * rng.uniform(1, 2)) * Fraction(2) ** rng.randint(-reach, reach)))
+        return -x[2] if x[1] else x[2]
+    return np.array([[draw() for _ in range(columns)] for _ in range(rows)], dtype=object)
+
+
+def on_h200(a, b, c, at):
+    """A · B + C in f32 as tensor cores of compute capability 9.0 add, found by experiment on an H200: all products and C at once, each cut
+    to 25 bits below the largest exponent among them, which of a product is the sum of its factors'; added exactly; cut to an f32."""
+    least = -14 if at == 'f16' else -126
+    def exponent(x, least):
+        return max(floor_log2(abs(x)), least)
+    def element(row, column, start):
+        terms = [(x * y, exponent(x, least) + exponent(y, least)) for x, y in zip(row, column) if x and y]
+        terms += [(start, exponent(start, -126))] if start else []
+        if not terms:
+            return Fraction(0)
+        unit = Fraction(2) ** (max(e for _, e in terms) - 25)
+        x = FORMATS['f32'].round(fin(sum(int(value / unit) for value, _ in terms) * unit), 'rz')
+        return -x[2] if x[1] else x[2]
+    return np.array([[element(row, column, start) for column, start in zip(b.T, starts)] for row, starts in zip(a, c)], dtype=object)
+
+
+def starts(values, rows, columns, rng):
+    return (spread if values is spread else small)('c', rows, columns, rng)
+
+
 def product(a, b, c, kind=''):
     if kind == 'xor':
         return np.array([[sum(int(x) ^ int(y) for x, y in zip(row, column)) for column in b.T] for row in a], dtype=object) + c
@@ -66,14 +101,14 @@ def mma_case(f, n, form, at, bt, ct, shape, k_bits=None, kind='', values=small, 
     """The fragment layouts of the PTX ISA: words of a lane run along k, then (of A and C) eight rows down, then along k again."""
     m, columns, k = shape
     rng = random.Random(f'{form}{values.__name__}')
-    a, b, c = values(at, m, k, rng), values(bt, k, columns, rng), small('c', m, columns, rng)
+    a, b, c = values(at, m, k, rng), values(bt, k, columns, rng), starts(values, m, columns, rng)
     if clamped:
         a[:, :] = 127
         b[:, :] = 127
         c[:4, :] = 2**31 - 100
         c[4:, :] = -2**31 + 5
         a[8:, :] = -128
-    d = product(a, b, c, kind)
+    d = on_h200(a, b, c, at) if values is spread else product(a, b, c, kind)
     if clamped:
         d = np.minimum(np.maximum(d, -2**31), 2**31 - 1)
     per_word = max(1, 32 // WIDTH[at])
@@ -131,6 +166,13 @@ def mma():
     mma_case(f, 'm16n8k16_bf16_fractions', 'mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32', 'bf16', 'bf16', 'f32', (16, 8, 16), values=uniform, within='abs 2^-18')
     mma_case(f, 'm16n8k8_tf32_fractions', 'mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32', 'tf32', 'tf32', 'f32', (16, 8, 8), values=uniform, within='abs 2^-18')
     f.write()
+    f = File('mma_sums', 'How sums of mma.sync, mma.sp and wmma are made on compute capability 9.0: to the bit.', sm=90)
+    for at, ks in (('f16', (8, 16)), ('bf16', (8, 16)), ('tf32', (4, 8))):
+        for k in ks:
+            mma_case(f, f'm16n8k{k}_{at}', f'mma.sync.aligned.m16n8k{k}.row.col.f32.{at}.{at}.f32', at, at, 'f32', (16, 8, k), values=spread)
+        sparse_case(f, f'm16n8k{2 * k}_{at}_sparse', f'mma.sp.sync.aligned.m16n8k{2 * k}.row.col.f32.{at}.{at}.f32', at, at, 'f32', 2 * k, 0, values=spread)
+    wmma_case(f, 'wmma_f16', SQUARE, 'f16', 'f16', 'f32', 'f32', (8, 8, 8, 8), values=spread)
+    f.write()
     f = File('mma_int8', 'mma.sync of bytes, of every pair of signs; .satfinite clamps the sum.', sm=80)
     for k in (16, 32):
         for at in ('s8', 'u8'):
@@ -171,7 +213,7 @@ def sparse_case(f, n, form, at, bt, ct, k, selector, values=small, within=None, 
     rng = random.Random(f'{form}{selector}{swapped}')
     width = WIDTH[at]
     together, kept, places = SPARSE.get(at, (1, 2, 4))
-    b, c = values(bt, k, 8, rng), small('c', 16, 8, rng)
+    b, c = values(bt, k, 8, rng), starts(values, 16, 8, rng)
     drawn = values(at, 16, k, rng)
     if clamped:
         drawn[:, :] = [[127]] * 8 + [[-128]] * 8
@@ -201,7 +243,7 @@ def sparse_case(f, n, form, at, bt, ct, k, selector, values=small, within=None, 
                 lane, shift = 4 * group + 2 * selector + 2 * (chunk // 8) + high, 4 * (chunk % 8)
             held[lane] = held.get(lane, 0) | nibble << shift
     metadata = [held.get(lane, rng.getrandbits(32)) for lane in range(32)]
-    d = dense.dot(b) + c
+    d = on_h200(dense, b, c, at) if values is spread else dense.dot(b) + c
     if clamped:
         d = np.minimum(np.maximum(d, -2**31), 2**31 - 1)
     per_word = 32 // width
@@ -316,12 +358,12 @@ def flat(x, layout, pad=0):
 def wmma_case(f, n, shape, at, bt, ct, dt, registers, layouts=('row', 'col', 'row', 'row'), kind='', pad=0, values=small, within=None, satfinite='', space='global'):
     m, columns, k = shape
     rng = random.Random(f'{n}{at}{bt}')
-    a, b, c = values(at, m, k, rng), values(bt, k, columns, rng), small('c', m, columns, rng)
+    a, b, c = values(at, m, k, rng), values(bt, k, columns, rng), starts(values, m, columns, rng)
     if satfinite:
         a[:, :], b[:, :], c[:, :] = 127, 127, 2**31 - 1000
         a[m // 2:, :] = -128
         c[m // 2:, :] = -2**31 + 1000
-    d = product(a, b, c, kind)
+    d = on_h200(a, b, c, at) if values is spread else product(a, b, c, kind)
     if satfinite:
         d = np.minimum(np.maximum(d, -2**31), 2**31 - 1)
     la, lb, lc, ld = layouts
