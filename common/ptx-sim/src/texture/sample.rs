@@ -1,7 +1,7 @@
 //! Which texels a coordinate reads, and what they become together (CUDA C++ Programming Guide, "Texture Fetching").
 
 use super::texel::{Texel, border, is_float, texel};
-use super::{AddressMode, Extent, Filter, Object, Sampling};
+use super::{AddressMode, Filter, Object, Sampling};
 
 /// Texels that a filter takes at most.
 pub(crate) const MAX_TEXELS: usize = 8;
@@ -27,6 +27,8 @@ pub(crate) struct Weighted {
 pub(crate) struct Footprint {
     pub texels: [Weighted; MAX_TEXELS],
     pub count: usize,
+    /// What is read beyond the border.
+    outside: Texel,
 }
 
 /// The texel `at` along an axis of `size` texels; `None` beyond the border.
@@ -81,13 +83,7 @@ pub(crate) fn footprint(object: &Object, sampling: &Sampling, layer: u32, coordi
     let mut along = [([Some(0), Some(0)], 0.0); 3];
     for (at, to) in along.iter_mut().enumerate().take(dimensions(object)) {
         *to = match coordinates {
-            Coordinates::Integer(texel) => {
-                let mode = match object.extent {
-                    Extent::Linear(_) => AddressMode::Border,
-                    _ => in_texels(sampling.address[at]),
-                };
-                ([resolve(mode, texel[at].into(), size[at]); 2], 0.0)
-            }
+            Coordinates::Integer(texel) => ([resolve(AddressMode::Border, texel[at].into(), size[at]); 2], 0.0),
             Coordinates::Float(coordinate) => {
                 let (coordinate, mode) = axis(object, sampling, at, coordinate[at]);
                 match sampling.filter {
@@ -100,7 +96,12 @@ pub(crate) fn footprint(object: &Object, sampling: &Sampling, layer: u32, coordi
             }
         };
     }
-    let mut footprint = Footprint::default();
+    // Integers beyond the border read zeros whatever the mode, as on an H200.
+    let outside = match coordinates {
+        Coordinates::Integer(_) => Texel::default(),
+        Coordinates::Float(_) => border(object.format, sampling),
+    };
+    let mut footprint = Footprint { outside, ..Footprint::default() };
     for corner in 0..MAX_TEXELS {
         let side = [0, 1, 2].map(|at| corner >> at & 1);
         let weight: f64 = (0..3).map(|at| if side[at] == 1 { along[at].1 } else { 1.0 - along[at].1 }).product();
@@ -121,7 +122,7 @@ pub(crate) fn corners(object: &Object, sampling: &Sampling, layer: u32, coordina
         let (first, _) = neighbours(coordinate);
         [first, first + 1].map(|texel| resolve(mode, texel, size[at]))
     });
-    let mut footprint = Footprint::default();
+    let mut footprint = Footprint { outside: border(object.format, sampling), ..Footprint::default() };
     for [x, y] in [[0, 1], [1, 1], [1, 0], [0, 0]] {
         footprint.push(object, layer, [along[0][x], along[1][y], Some(0)], 1.0);
     }
@@ -146,7 +147,7 @@ impl Footprint {
     fn texel(&self, object: &Object, sampling: &Sampling, at: usize, bits: &[[u64; 4]; MAX_TEXELS]) -> Texel {
         match self.texels[at].address {
             Some(_) => texel(object.format, sampling, &bits[at]),
-            None => border(object.format, sampling),
+            None => self.outside,
         }
     }
 

@@ -30,10 +30,9 @@ fn channel(format: TexelFormat, sampling: &Sampling, bits: u64) -> u32 {
     }
 }
 
-/// A texel, from its channels' bits in memory.
+/// A texel, from its channels' bits in memory. Channels that the format lacks are 0, the fourth too, as on an H200.
 pub(super) fn texel(format: TexelFormat, sampling: &Sampling, bits: &[u64; 4]) -> Texel {
-    let one = if is_float(format, sampling) { 1f32.to_bits() } else { 1 };
-    let mut texel = [0, 0, 0, one];
+    let mut texel = [0; 4];
     for (to, bits) in texel.iter_mut().zip(bits).take(format.channels.into()) {
         *to = channel(format, sampling, *bits);
     }
