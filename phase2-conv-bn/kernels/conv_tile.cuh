@@ -95,7 +95,7 @@ template <class Shape, bool VECTORS> struct ConvTile {
         const float *weights = weight + ((long long)group * conv.group_outputs + first_row) * conv.taps;
 
         float a_next[THROUGH_REGISTERS ? WEIGHTS : 1], b_next[THROUGH_REGISTERS ? TAPS * PIXELS : 1];
-        // Nothing is copied beyond the block's last step. What would wait in registers there is not worth a test: no one multiplies it.
+        // Copies end with the block's last step. What goes through registers needs no test: beyond that step it is never multiplied.
         auto needed = [&](int step) { return THROUGH_REGISTERS || step < steps; };
         auto fetch_input = [&](int step, int stage) {
             const unsigned some = needed(step) ? ~0u : 0u;
