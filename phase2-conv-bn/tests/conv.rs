@@ -224,7 +224,7 @@ device_test! {
 }
 
 /// A step's number, its text, and the mistake in place of it.
-const PLANTED: [(u32, &str, &str); 18] = [
+const PLANTED: [(u32, &str, &str); 19] = [
     // Beyond the edges of the image and of the taps.
     (6, "(inside & needs) == needs ?", "inside != 0 ?"),
     // The edge: weights of output channels beyond the last are read.
@@ -260,9 +260,11 @@ const PLANTED: [(u32, &str, &str); 18] = [
     // The edge: weights of output channels beyond the last are read.
     (
         16,
-        "bool in = step < steps && first_row + r < conv.group_outputs && k < conv.taps;",
-        "bool in = step < steps && k < conv.taps;",
+        "bool in = needed(step) && first_row + r < conv.group_outputs && k < conv.taps;",
+        "bool in = needed(step) && k < conv.taps;",
     ),
+    // Two lanes take the same place.
+    (16, "(lane & 1) | (lane >> 1 & (LANES_X - 2))", "(lane >> 1 & 1) | (lane >> 1 & (LANES_X - 2))"),
     // Row and column of the window exchanged.
     (
         16,
