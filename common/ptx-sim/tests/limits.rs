@@ -132,7 +132,7 @@ fn expensive_calls_are_stopped_in_time() {
         }}",
         format.join(",")
     );
-    stopped("printf", &printf, "run --kernel k --block 1024 --grid 8 --budget 1000000000000 --json", TIME);
+    stopped("printf", &printf, "run --kernel k --block 1024 --grid 8 --json", TIME);
     let heap = "
         .extern .func (.param .b64 r) malloc (.param .b64 a);
         .extern .func free (.param .b64 a);
@@ -144,14 +144,8 @@ fn expensive_calls_are_stopped_in_time() {
             bra $L;
         }";
     let free = "{ .param .b64 a; st.param.b64 [a], %rd2; call.uni free, (a); }";
-    let budget = "--budget 1000000000000";
-    stopped("malloc", &heap.replace("FREE", ""), &format!("run --kernel k --block 1024 {budget} --json"), EITHER);
-    stopped(
-        "malloc and free",
-        &heap.replace("FREE", free),
-        &format!("run --kernel k --block 512 {budget} --json"),
-        TIME,
-    );
+    stopped("malloc", &heap.replace("FREE", ""), "run --kernel k --block 1024 --json", EITHER);
+    stopped("malloc and free", &heap.replace("FREE", free), "run --kernel k --block 512 --json", TIME);
     let copies = "
         .visible .entry k(.param .u64 data) {
             .reg .b64 %rd<3>; .reg .b32 %r<3>; .reg .pred %p<2>;
@@ -164,7 +158,7 @@ fn expensive_calls_are_stopped_in_time() {
             $M: cp.async.wait_group 100000;
             bra $M;
         }";
-    stopped("waits", copies, &format!("run --kernel k --block 1024 {budget} --json in:u32:1,2,3,4"), EITHER);
+    stopped("waits", copies, "run --kernel k --block 1024 --json in:u32:1,2,3,4", EITHER);
     let arrivals = "
         .visible .entry k(.param .u64 data) {
             .reg .b64 %rd<3>; .reg .b32 %r<4>; .reg .pred %p<3>;
@@ -181,7 +175,7 @@ fn expensive_calls_are_stopped_in_time() {
         }";
     for (name, count) in [("arrivals", "4000000000"), ("waits for arrivals", "500")] {
         let text = arrivals.replace("COUNT", count);
-        stopped(name, &text, &format!("run --kernel k --block 1024 {budget} --json in:u32:1,2,3,4"), EITHER);
+        stopped(name, &text, "run --kernel k --block 1024 --json in:u32:1,2,3,4", EITHER);
     }
 }
 
@@ -266,13 +260,7 @@ fn what_is_remembered_is_limited() {
             atom.acq_rel.gpu.global.exch.b32 %r3, [%rd2], %r1;
             bra $L;
         }";
-    let budget = "--budget 1000000000000";
-    stopped(
-        "handovers",
-        handovers,
-        &format!("run --kernel k --grid 64 --block 256 {budget} --sanitize --json out:u32:1048576"),
-        EITHER,
-    );
+    stopped("handovers", handovers, "run --kernel k --grid 64 --block 256 --sanitize --json out:u32:1048576", EITHER);
     let unwritten = "
         .visible .entry k(.param .u64 data) {
             .reg .b64 %rd<2>; .reg .b32 %r<2000>;
@@ -284,7 +272,7 @@ fn what_is_remembered_is_limited() {
     stopped(
         "values that nobody set",
         &unwritten.replace("LOADS", &loads),
-        &format!("run --kernel k --grid 1024 --block 1024 {budget} --sanitize --json out:u32:16"),
+        "run --kernel k --grid 1024 --block 1024 --sanitize --json out:u32:16",
         EITHER,
     );
     let (_, status) = run(
