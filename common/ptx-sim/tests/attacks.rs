@@ -493,7 +493,7 @@ fn a_wait_in_vain_is_told() {
         let time = LaunchConfig { time_limit: Some(Duration::from_millis(100)), ..blocks(1, 64) };
         let (kind, notes) = told("0", "ret", time);
         assert!(kind == FaultKind::TimeLimit && notes.contains(note), "{notes}");
-        // The phase before the first is over: nobody waits.
+        // The phase before the first is over, so no thread waits.
         let (kind, notes) = told("1", "bra $M", budget);
         assert!(kind == FaultKind::Budget && !notes.contains("mbarrier"), "{notes}");
     }

@@ -39,7 +39,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         };
         match self.register_named(name)? {
             Some(Register::Row { row, ty }) if ty.size() == 8 => Ok(row),
-            Some(_) => invalid(format!("`{name}` has not the 64 bits of a handle")),
+            Some(_) => invalid(format!("`{name}` is not a handle, which has 64 bits")),
             None => unsupported("textures and surfaces by name"),
         }
     }
