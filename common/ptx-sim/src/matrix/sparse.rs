@@ -42,7 +42,7 @@ impl Sparse {
     pub(super) fn new(multiplicand: Scalar, k: usize, order: Sparsity, selector: u64) -> Result<Self, String> {
         let element_bits = multiplicand.bits() as usize;
         let mut sparse = Self { element_bits, k, order, first: 0 };
-        // Two rows serve four lanes that hold 128 bits each.
+        // Two rows of metadata fill this many of a group's four lanes, 32 bits each.
         let lanes = sparse.row_bits() / 16;
         match usize::try_from(selector) {
             Ok(selector) if selector < 4 / lanes => sparse.first = selector * lanes,
