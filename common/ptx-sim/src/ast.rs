@@ -73,7 +73,7 @@ pub(crate) struct Function<'a> {
     /// `.reqntid`: the block's shape must be this one.
     pub required_threads: Option<[u32; 3]>,
     /// `.reqnctapercluster`: blocks of a cluster along each axis.
-    pub cluster: Option<(Span, [u32; 3])>,
+    pub cluster: Option<[u32; 3]>,
     /// Directives that ask for what the simulator does not have, and what that is.
     pub refused: Vec<(Span, String)>,
     /// `None` for a declaration.

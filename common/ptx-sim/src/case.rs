@@ -96,6 +96,8 @@ struct Launch {
     #[serde(default)]
     block: Vec<u32>,
     #[serde(default)]
+    cluster: Vec<u32>,
+    #[serde(default)]
     shared: u32,
     #[serde(default)]
     cooperative: bool,
@@ -166,6 +168,7 @@ pub(crate) fn run(options: &CaseOptions) -> Result<ExitCode, Failure> {
         let config = LaunchConfig {
             grid: extents(&launch.grid).map_err(invalid)?,
             block: extents(&launch.block).map_err(invalid)?,
+            cluster: if launch.cluster.is_empty() { None } else { Some(extents(&launch.cluster).map_err(invalid)?) },
             shared_bytes: launch.shared,
             budget: Some(options.budget),
             time_limit: bounds.time(),

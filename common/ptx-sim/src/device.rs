@@ -477,6 +477,8 @@ pub struct LaunchConfig {
     pub grid: [u32; 3],
     /// Threads of a block along x, y, z.
     pub block: [u32; 3],
+    /// Blocks of a cluster along x, y, z, for a kernel that does not say itself (`__cluster_dims__`).
+    pub cluster: Option<[u32; 3]>,
     /// Bytes of dynamic shared memory per block.
     pub shared_bytes: u32,
     /// Warp instructions it may execute, all blocks together, or work that costs as much: the beginning of a block,
@@ -492,7 +494,15 @@ pub struct LaunchConfig {
 impl Default for LaunchConfig {
     /// One thread.
     fn default() -> Self {
-        Self { grid: [1; 3], block: [1; 3], shared_bytes: 0, budget: None, time_limit: None, cooperative: false }
+        Self {
+            grid: [1; 3],
+            block: [1; 3],
+            cluster: None,
+            shared_bytes: 0,
+            budget: None,
+            time_limit: None,
+            cooperative: false,
+        }
     }
 }
 
@@ -640,6 +650,9 @@ pub enum LaunchError {
     Findings(Vec<Fault>),
 }
 
+/// Maximum number of blocks of a cluster, where hardware is not asked for more than every GPU has.
+const MAX_CLUSTER: u64 = 8;
+
 /// Multiprocessors whose room a cooperative launch may fill.
 const MULTIPROCESSORS: u64 = 132;
 
@@ -711,11 +724,15 @@ impl Kernel {
         let module = &self.loaded.module;
         let device = &self.loaded.device;
         let workspace = if config.cooperative { Some(Workspace::new(self, device)?) } else { None };
+        let kernel = &module.parts()[self.index];
+        let cluster = kernel.cluster.or(config.cluster);
         let launch = exec::Launch {
             program: module.program(),
-            kernel: &module.parts()[self.index],
+            kernel,
             grid: config.grid,
             block: config.block,
+            cluster: cluster.unwrap_or([1; 3]),
+            explicit_cluster: cluster.is_some(),
             dynamic_shared: config.shared_bytes,
             params,
             memory: device.memory.snapshot(),
@@ -796,6 +813,24 @@ impl Kernel {
             for ((axis, extent), limit) in axes.iter().zip(extents).zip(limits) {
                 if extent == 0 || extent > limit {
                     return fail(format!("the {what} has {extent} along {axis}, where 1 to {limit} are possible"));
+                }
+            }
+        }
+        if let Some(cluster) = part.cluster.or(config.cluster) {
+            if let (Some(own), Some(other)) = (part.cluster, config.cluster)
+                && own != other
+            {
+                return fail(format!("clusters of {other:?} blocks, where the kernel requires {own:?}"));
+            }
+            let blocks = cluster.iter().fold(1, |blocks: u64, extent| blocks.saturating_mul(u64::from(*extent)));
+            if blocks == 0 || blocks > MAX_CLUSTER {
+                return fail(format!("clusters of {cluster:?} blocks, where 1 to {MAX_CLUSTER} blocks are possible"));
+            }
+            for ((axis, extent), blocks) in axes.iter().zip(config.grid).zip(cluster) {
+                if extent % blocks != 0 {
+                    return fail(format!(
+                        "{extent} blocks along {axis}, which is not a multiple of the cluster's {blocks}"
+                    ));
                 }
             }
         }

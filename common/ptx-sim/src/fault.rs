@@ -40,10 +40,12 @@ pub enum FaultKind {
     InvalidMetadata,
     /// A read of bytes that were never written.
     UninitialisedRead,
-    /// Two threads of a block at the same bytes of shared memory, one of them writing, with nothing that orders them.
+    /// Two threads of a block or a cluster at the same bytes of shared memory, one of them writing, with nothing that orders them.
     SharedRace,
     /// The same in global memory, of any two threads of a launch.
     GlobalRace,
+    /// Shared memory of a block of the cluster that has exited, or may have.
+    BlockExit,
     /// `free` of what `malloc` did not return, or a second time.
     InvalidFree,
     /// A block of the heap that was never freed.
@@ -75,6 +77,7 @@ impl FaultKind {
             Self::UninitialisedRead => "uninitialised-read",
             Self::SharedRace => "shared-race",
             Self::GlobalRace => "global-race",
+            Self::BlockExit => "block-exit",
             Self::InvalidFree => "invalid-free",
             Self::Leak => "leak",
         }
@@ -93,7 +96,10 @@ impl FaultKind {
                 "every thread that has not returned must reach the same `__syncthreads()`: none may stand in a branch or loop that \
                  only some threads enter"
             }
-            Self::InvalidBarrier => "a block has barriers 0 to 15, and a thread count must be a multiple of 32",
+            Self::InvalidBarrier => {
+                "a block has barriers 0 to 15, and a thread count must be a multiple of 32; at the cluster's barrier each arrival is \
+                 followed by a wait"
+            }
             Self::InvalidMask => {
                 "the mask of a `_sync` function names exactly the lanes that call it together; take it before the branch with \
                  `__ballot_sync`, or move the call out of the branch"
@@ -126,6 +132,10 @@ impl FaultKind {
             Self::GlobalRace => {
                 "nothing orders threads of different blocks within a launch: combine with `atomicAdd`, hand over with \
                  `__threadfence()` and an atomic flag, or split the work into two kernels"
+            }
+            Self::BlockExit => {
+                "a block's shared memory is there until its last thread exits: end the kernel with `cluster.sync()`, so that no block \
+                 leaves while another may still reach into its memory"
             }
             Self::InvalidFree => {
                 "`free` takes exactly what `malloc` returned, once: no address inside it, and nothing that the host allocated. Which \
@@ -212,6 +222,10 @@ impl Fault {
             Some(other) if self.kind == FaultKind::GlobalRace && other.block == self.block => {
                 "both threads are of one block: put a `__syncthreads()` between the two accesses, which orders global memory as \
                  well as shared memory, or combine with `atomicAdd`. Among lanes of one warp `__syncwarp()` is enough"
+            }
+            Some(other) if self.kind == FaultKind::SharedRace && other.block != self.block => {
+                "the two blocks are of one cluster: put a `cluster.sync()`, or `cluster.barrier_arrive()` and `barrier_wait()`, between \
+                 the two accesses; `__syncthreads()` orders threads of one block only"
             }
             _ => self.kind.help(),
         }

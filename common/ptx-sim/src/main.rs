@@ -210,6 +210,7 @@ fn launch(options: &Launch, sanitize: bool, bounds: Bounds, observe: &Observe) -
     let config = LaunchConfig {
         grid: options.grid,
         block: options.block,
+        cluster: options.cluster,
         shared_bytes: options.shared,
         budget: Some(options.budget),
         time_limit: bounds.time(),

@@ -283,7 +283,6 @@ impl<'a> Parser<'a> {
                     self.unsigned("a number")?;
                 }
                 Token::Word(".reqnctapercluster") => {
-                    let start = self.span;
                     self.bump()?;
                     let mut shape = [1; 3];
                     shape[0] = self.small("a number of blocks")?;
@@ -293,15 +292,11 @@ impl<'a> Parser<'a> {
                         }
                         *extent = self.small("a number of blocks")?;
                     }
-                    function.cluster = Some((start.to(self.previous), shape));
+                    function.cluster = Some(shape);
                 }
                 Token::Word(".maxclusterrank") => {
-                    let start = self.span;
                     self.bump()?;
-                    if self.small("a number of blocks")? > 1 {
-                        let reason = "clusters of more than one block".to_owned();
-                        function.refused.push((start.to(self.previous), reason));
-                    }
+                    self.small("a number of blocks")?;
                 }
                 Token::Word(".blocksareclusters") => {
                     let reason = "a grid that counts clusters instead of blocks".to_owned();

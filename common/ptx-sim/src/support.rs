@@ -6,10 +6,7 @@ use crate::module::Module;
 
 /// Forms that are refused: one of each kind, as a kernel would write it.
 const REFUSED: &[&str] = &[
-    ".reqnctapercluster 2, 1, 1",
-    ".maxclusterrank 8",
-    "mapa.shared::cluster.u32 %r1, %r2, %r3;",
-    "ld.shared::cluster.u32 %r1, [%r2];",
+    ".blocksareclusters",
     "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r1];",
     "mbarrier.arrive.expect_tx.shared.b64 %rd1, [%r1], 32;",
     "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r1], 32;",

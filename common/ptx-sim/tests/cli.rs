@@ -211,7 +211,8 @@ kernel takes_a_struct
 
     let (code, stdout, _) = ptx_sim("check unsupported.ptx");
     assert_eq!(code, 1);
-    let expected = "  unsupported instructions: 5\n    line 8: wgmma.fence.sync.aligned; (the instruction wgmma)\n";
+    let expected =
+        "  unsupported instructions: 5\n    line 8: tcgen05.fence::before_thread_sync; (the instruction tcgen05)\n";
     assert!(stdout.contains(expected), "{stdout}");
 
     let (code, stdout, _) = ptx_sim("check unsupported.ptx --json");
@@ -237,9 +238,15 @@ fn a_refusal_is_json_too() {
     let (tiles, stderr) = refused("run refused.ptx --kernel tiles --json u64:0");
     assert_eq!((&tiles["kind"], &tiles["kernel"]), (&json!("unsupported"), &json!("tiles")));
     let tile = &tiles["forms"][1];
-    assert_eq!((&tile["reason"], &tile["count"], &tile["lines"]), (&json!("bulk copies"), &json!(2), &json!([57, 58])));
+    assert_eq!(
+        (&tile["reason"], &tile["count"], &tile["lines"]),
+        (&json!("the instruction tcgen05"), &json!(2), &json!([37, 38]))
+    );
     assert_eq!(tiles["instructions"].as_array().unwrap().len(), 5);
-    assert!(stderr.contains("limit of the simulator") && stderr.contains(", 2 times: bulk copies"), "{stderr}");
+    assert!(
+        stderr.contains("limit of the simulator") && stderr.contains(", 2 times: the instruction tcgen05"),
+        "{stderr}"
+    );
     let (unknown, _) = refused("run refused.ptx --kernel nobody --json");
     assert_eq!((&unknown["kind"], &unknown["kernels"][0]), (&json!("unknown-kernel"), &json!("runs")));
     let (syntax, _) = refused("check faults.cu --json");
@@ -247,12 +254,12 @@ fn a_refusal_is_json_too() {
 
     let (code, stdout, _) = ptx_sim("check refused.ptx");
     assert_eq!(code, 1);
-    let listed = "mbarrier::complete_tx::bytes (bulk copies), 2 times\n";
-    assert!(stdout.contains(listed) && stdout.contains("line 16: "), "{stdout}");
+    let listed = "tcgen05.cp.cta_group::1.128x256b (the instruction tcgen05), 2 times\n";
+    assert!(stdout.contains(listed) && stdout.contains("line 19: "), "{stdout}");
     let (_, stdout, _) = ptx_sim("check refused.ptx --json");
     let result: Value = serde_json::from_str(&stdout).unwrap();
     assert_eq!(result["kernels"][0]["unsupported_forms"], json!([]));
-    assert_eq!(result["kernels"][6]["unsupported_forms"][1]["count"], json!(2));
+    assert_eq!(result["kernels"][3]["unsupported_forms"][1]["count"], json!(2));
 }
 
 /// The README's tables are what `check --list` prints.
@@ -264,7 +271,10 @@ fn the_readme_says_what_is_supported() {
     let (_, after) = readme.split_once("<!-- ptx-sim check --list -->\n").expect("the mark of the list");
     let (shown, _) = after.split_once("<!-- end -->").expect("its end");
     assert_eq!(shown, listed, "replace what stands between the marks by what `ptx-sim check --list` prints");
-    assert!(listed.contains("`mbarrier`") && listed.contains("| `wgmma.fence.sync.aligned` | the instruction wgmma |"));
+    assert!(
+        listed.contains("`mbarrier`")
+            && listed.contains("| `tcgen05.fence::before_thread_sync` | the instruction tcgen05 |")
+    );
 }
 
 #[test]

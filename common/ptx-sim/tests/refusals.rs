@@ -25,20 +25,6 @@ fn one(form: &str, count: usize, reason: &str) -> (String, usize, String) {
 
 #[test]
 fn a_kernel_is_refused_for_what_it_has_itself() {
-    let cluster = "an instruction for clusters, in a kernel that may be launched with clusters";
-    assert_eq!(reasons("two_blocks"), [one(".reqnctapercluster", 1, "clusters of 2 blocks")]);
-    assert_eq!(reasons("up_to_eight"), [one(".maxclusterrank", 1, "clusters of more than one block")]);
-    assert_eq!(
-        reasons("any_cluster"),
-        [
-            one("mapa.shared::cluster.u32", 1, cluster),
-            one(
-                "ld.shared::cluster.u32",
-                1,
-                "shared memory of a cluster, in a kernel that may be launched with clusters"
-            ),
-        ]
-    );
     assert_eq!(
         reasons("special"),
         [
@@ -50,14 +36,13 @@ fn a_kernel_is_refused_for_what_it_has_itself() {
         reasons("syntax"),
         [one(".flavour", 1, "the directive .flavour"), one("frobnicate.sync.b32", 1, "the instruction frobnicate"),]
     );
-    let tile = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes";
     assert_eq!(
         reasons("tiles"),
         [
             one(".newdirective", 1, "the directive .newdirective"),
-            one(tile, 2, "bulk copies"),
-            one("wgmma.fence.sync.aligned", 1, "the instruction wgmma"),
-            one("mbarrier.arrive.expect_tx.shared.b64", 1, "transactions of an mbarrier"),
+            one("tcgen05.cp.cta_group::1.128x256b", 2, "the instruction tcgen05"),
+            one("tcgen05.fence::before_thread_sync", 1, "the instruction tcgen05"),
+            one("multimem.red.relaxed.sys.global.add.u32", 1, "the instruction multimem"),
         ]
     );
 }

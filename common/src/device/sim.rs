@@ -318,6 +318,7 @@ impl Backend for Queue {
         let config = ptx_sim::LaunchConfig {
             grid: config.grid_dim.into(),
             block: config.block_dim.into(),
+            cluster: None, // as the kernel says
             shared_bytes: config.shared_mem_bytes,
             budget: self.device.0.budget,
             time_limit: None,

@@ -17,6 +17,15 @@ pub(crate) fn space_of(address: u64) -> MemSpace {
     }
 }
 
+/// Whether a generic address lies in a space. The block's own shared memory is part of its cluster's.
+pub(crate) fn is_in_space(address: u64, space: MemSpace) -> bool {
+    match space {
+        MemSpace::Cluster => space_of(address) == MemSpace::Shared,
+        MemSpace::Shared => space_of(address) == space && (address & (WINDOW - 1)) >> CLUSTER_RANK == 0,
+        _ => space_of(address) == space,
+    }
+}
+
 /// Whether a generic address is that of a `.const` variable.
 pub(crate) fn is_constant(launch: &Launch<'_>, address: u64) -> bool {
     let snapshot = &launch.memory;
@@ -39,7 +48,9 @@ pub(crate) fn addresses(rows: Rows, frame_local: u32, address: &Address) -> [u64
             let base = rows.get(row);
             match address.space {
                 // A register of 32 bits is an address there, and nvcc relies on sums that wrap.
-                MemSpace::Shared | MemSpace::Local => each(|lane| u64::from(base[lane].wrapping_add(offset as u32))),
+                MemSpace::Shared | MemSpace::Cluster | MemSpace::Local => {
+                    each(|lane| u64::from(base[lane].wrapping_add(offset as u32)))
+                }
                 _ => each(|lane| u64::from(base[lane]).wrapping_add(offset)),
             }
         }

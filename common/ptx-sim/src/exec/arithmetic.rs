@@ -146,7 +146,13 @@ pub(super) fn special<M: Monitor>(
         Special::DynamicSharedSize => u64::from(launch.dynamic_shared),
         Special::TotalSharedSize => u64::from(launch.shared_bytes()),
         Special::Workspace(upper) => launch.workspace >> if upper { 32 } else { 0 } & 0xffff_ffff,
-        Special::ExplicitCluster => u64::from(launch.kernel.explicit_cluster),
+        Special::ClusterId(at) => axis(std::array::from_fn(|axis| block.index[axis] / launch.cluster[axis]), at),
+        Special::ClusterCount(at) => axis(launch.clusters(), at),
+        Special::ClusterCtaid(at) => axis(launch.index_in_cluster(block.index), at),
+        Special::ClusterNctaid(at) => axis(launch.cluster, at),
+        Special::ClusterRank => u64::from(block.rank),
+        Special::ClusterBlocks => u64::from(launch.cluster_blocks()),
+        Special::ExplicitCluster => u64::from(launch.explicit_cluster),
         Special::Fixed(value) => u64::from(value),
     };
     if wide {

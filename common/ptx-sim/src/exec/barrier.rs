@@ -1,9 +1,9 @@
 //! The barriers of a block.
 
-use crate::ir::CLUSTER_BARRIER;
+use crate::ir::NUMBERED_BARRIERS;
 
 /// All barriers of a block.
-pub(super) const BARRIERS: usize = CLUSTER_BARRIER as usize + 1;
+pub(super) const BARRIERS: usize = NUMBERED_BARRIERS as usize;
 
 /// A numbered barrier of a block.
 #[derive(Clone, Copy, Debug, Default)]

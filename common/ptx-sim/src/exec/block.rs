@@ -7,9 +7,16 @@ use super::shadow::BlockShadow;
 use super::warp::Warp;
 
 /// A block that is being run.
+#[derive(Default)]
 pub(crate) struct Block {
     pub number: u64,
     pub index: [u32; 3],
+    /// Number of its cluster, and its rank there.
+    pub cluster: u64,
+    pub rank: u32,
+    /// The blocks of its cluster by rank, while it runs; in its own place there is an empty one. Of a cluster of one block
+    /// there are none.
+    pub peers: Vec<Block>,
     /// Shared memory, in words for its alignment.
     pub shared: Vec<u128>,
     /// Its size in bytes.
@@ -25,6 +32,8 @@ pub(crate) struct Block {
     pub live: u32,
     /// A thread exited or came to a barrier since completion was last looked for.
     pub barriers_touched: bool,
+    /// A thread exited or arrived at the cluster's barrier since its completion was last looked for.
+    pub cluster_touched: bool,
     pub counts: Counts,
     /// Work besides the instructions counted, in as many instructions as it costs.
     pub charged: u64,
@@ -33,29 +42,11 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    pub(super) fn new() -> Self {
-        Self {
-            number: 0,
-            index: [0; 3],
-            shared: Vec::new(),
-            shared_bytes: 0,
-            warps: Vec::new(),
-            barriers: Default::default(),
-            arrivals: Vec::new(),
-            arrival_bytes: 0,
-            accounted: 0,
-            live: 0,
-            barriers_touched: false,
-            counts: Counts::default(),
-            charged: 0,
-            shadow: None,
-        }
-    }
-
     /// Makes this the block of that number, about to begin.
     pub(super) fn reset(&mut self, launch: &Launch<'_>, number: u64) {
         self.number = number;
         self.index = launch.block_index(number);
+        self.rank = launch.rank(self.index);
         self.shared_bytes = launch.shared_bytes().into();
         self.shared.clear();
         self.shared.resize((launch.shared_bytes() as usize).div_ceil(16), 0);
@@ -66,6 +57,7 @@ impl Block {
             warp.reset(launch, number as u32, lanes);
         }
         self.barriers = Default::default();
+        (self.barriers_touched, self.cluster_touched) = (false, false);
         self.arrivals.clear();
         self.arrival_bytes = 0;
         self.live = threads;

@@ -3,6 +3,8 @@
 //! allocation.
 
 use super::address::{register_of, space_of};
+use super::block::Block;
+use super::cluster::{self, Owner};
 use super::context::Context;
 use super::launch::Launch;
 use super::monitor::Monitor;
@@ -12,7 +14,7 @@ use super::rows::Rows;
 use super::sanitise::Visit;
 use super::warp::{ALLOCATIONS, Warp};
 use crate::fault::FaultKind;
-use crate::ir::{Address, MemSpace, window};
+use crate::ir::{Address, CLUSTER_RANK, MemSpace, window};
 use crate::lanes::{lanes_where, mask_of};
 use crate::memory::{self, Allocation, Role, plural};
 
@@ -46,12 +48,24 @@ pub(super) fn for_parts<'l, M: Monitor>(
     while rest != 0 {
         let first = rest.trailing_zeros() as usize;
         let space_here = if space == MemSpace::Generic { space_of(addresses[first]) } else { space };
-        let (lanes_here, window) = if space == MemSpace::Generic {
+        let (mut lanes_here, mut window) = if space == MemSpace::Generic {
             let same = mask_of(|lane| space_of(addresses[lane]) == space_here) & rest;
             (same, window(space_here))
         } else {
             (rest, 0)
         };
+        let mut owner = Some(Owner::Own);
+        if space == MemSpace::Cluster || space == MemSpace::Generic && space_here == MemSpace::Shared {
+            let code = |lane: usize| (addresses[lane] - window) >> CLUSTER_RANK;
+            let here = code(first);
+            if here != 0 {
+                lanes_here &= mask_of(|lane| code(lane) == here);
+                owner = Owner::of(context.block, here);
+                window += here << CLUSTER_RANK;
+            } else {
+                lanes_here &= mask_of(|lane| code(lane) == 0);
+            }
+        }
         let mut refuse = |context: &mut Context<'_, 'l, M>, problem: Box<Problem>| {
             refused |= problem.lanes;
             rest &= !problem.lanes;
@@ -59,7 +73,17 @@ pub(super) fn for_parts<'l, M: Monitor>(
         };
         let mut block = None; // of the heap: held while it is used
         let (base, length, place) = match space_here {
-            MemSpace::Shared => (window, u64::from(launch.shared_bytes()), Place::Shared),
+            MemSpace::Shared | MemSpace::Cluster => {
+                let place = match owner {
+                    Some(Owner::Own) => Place::Shared,
+                    Some(Owner::Peer(rank)) if context.block.peers[rank as usize].live != 0 => Place::Peer(rank),
+                    _ => {
+                        refuse(context, beyond_cluster(context.block, addresses[first], lanes_here, reach))?;
+                        continue;
+                    }
+                };
+                (window, u64::from(launch.shared_bytes()), place)
+            }
             MemSpace::Local => (window, context.warp.local.bytes.into(), Place::Local),
             MemSpace::Param => (window, launch.params.len() as u64, Place::Param),
             MemSpace::Global | MemSpace::Generic => {
@@ -114,6 +138,27 @@ pub(super) fn for_parts<'l, M: Monitor>(
         action(context, &part);
     }
     Ok(refused)
+}
+
+/// The problem of accesses to shared memory of a block that is not in the cluster, or not any more.
+#[cold]
+#[inline(never)]
+fn beyond_cluster(block: &Block, address: u64, lanes: u32, reach: Reach<'_>) -> Box<Problem> {
+    let rank = cluster::rank_of(block, address);
+    let (verb, preposition) = reach.verb();
+    let access = format!("{verb} of {} {preposition}", plural(reach.bytes));
+    match block.peers.get(rank as usize) {
+        Some(peer) => {
+            let [x, y, z] = peer.index;
+            let message = format!("{access} shared memory of block ({x}, {y}, {z}), which has exited");
+            Problem::new(FaultKind::BlockExit, lanes, message).at(address)
+        }
+        None => {
+            let blocks = block.peers.len().max(1);
+            let message = format!("{access} shared memory of rank {rank} in a cluster of {blocks}");
+            Problem::new(FaultKind::OutOfBounds, lanes, message).at(address)
+        }
+    }
 }
 
 /// The live allocation that holds `address`.
@@ -218,12 +263,12 @@ fn misplaced(
         return stray(launch, addresses, mask_of(|lane| bad >> lane & 1 == 1 && !inside(lane)), reach);
     }
     let what = match space {
-        MemSpace::Shared => "shared memory",
+        MemSpace::Shared | MemSpace::Cluster => "shared memory",
         MemSpace::Local => "local memory",
         _ => "the kernel's parameters",
     };
     let message = format!("out-of-bounds {verb} of {} in {what}", plural(bytes));
-    let whose = if space == MemSpace::Shared { "the block has" } else { "the thread has" };
+    let whose = if matches!(space, MemSpace::Shared | MemSpace::Cluster) { "the block has" } else { "the thread has" };
     let past = if (offset as i64) < 0 {
         format!("{} before the start of", plural(offset.wrapping_neg()))
     } else if offset == length {

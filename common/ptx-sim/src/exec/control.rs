@@ -97,7 +97,7 @@ pub(super) fn arrive<M: Monitor>(
     let id = rows.lane(barrier.id, first);
     let count = barrier.count.map_or(0, |row| rows.lane(row, first));
     let fail = |message: String| Err(Problem::new(FaultKind::InvalidBarrier, mask, message));
-    if id >= NUMBERED_BARRIERS && !barrier.cluster {
+    if id >= NUMBERED_BARRIERS {
         return fail(format!("barrier {id} does not exist"));
     }
     if barrier.count.is_some() && (count == 0 || !count.is_multiple_of(32)) {
@@ -128,6 +128,44 @@ pub(super) fn arrive<M: Monitor>(
         sanitiser.arrived(at, context.block, context.warp, barrier, id, mask);
     }
     Ok(())
+}
+
+/// Lanes arrive at the barrier of the block's cluster, and do not wait.
+#[inline(never)]
+pub(super) fn cluster_arrive<M: Monitor>(
+    context: &mut Context<'_, '_, M>,
+    releases: bool,
+    mask: u32,
+) -> Result<(), Box<Problem>> {
+    let again = context.warp.cluster.owing & mask;
+    if again != 0 {
+        let message = "a second arrival at the cluster's barrier before a wait for the first".to_owned();
+        context.report(Problem::new(FaultKind::InvalidBarrier, again, message))?;
+    }
+    let mask = mask & !again;
+    context.warp.cluster.owing |= mask;
+    context.warp.cluster.arrived |= mask;
+    context.block.cluster_touched = true;
+    if let Some(sanitiser) = context.monitor.sanitiser() {
+        sanitiser.cluster_arrived(context.launch, context.block, context.warp.number, mask, releases);
+    }
+    Ok(())
+}
+
+/// Lanes wait at the barrier of the block's cluster: returns those for which it is not yet complete.
+#[inline(never)]
+pub(super) fn cluster_wait<M: Monitor>(context: &mut Context<'_, '_, M>, mask: u32) -> Result<u32, Box<Problem>> {
+    let never = mask & !context.warp.cluster.owing;
+    if never != 0 {
+        let message = "a wait at the cluster's barrier without an arrival before it".to_owned();
+        context.report(Problem::new(FaultKind::InvalidBarrier, never, message))?;
+    }
+    context.warp.cluster.owing &= !mask;
+    let pending = context.warp.cluster.arrived & mask;
+    if let Some(sanitiser) = context.monitor.sanitiser() {
+        sanitiser.cluster_waited(context.launch, context.block, context.warp.number, mask & !pending);
+    }
+    Ok(pending)
 }
 
 /// Lets splits that wait for each other at a warp-level instruction go on, if all the lanes it names have come.

@@ -14,6 +14,15 @@ pub(super) fn shared_bytes(block: &mut Block) -> *mut u8 {
     block.shared.as_mut_ptr().cast()
 }
 
+/// The shared memory that a place is in, of the block that runs or of one of its cluster.
+#[inline(always)]
+fn memory_of(block: &mut Block, place: Place<'_>) -> *mut u8 {
+    match place {
+        Place::Peer(rank) => shared_bytes(&mut block.peers[rank as usize]),
+        _ => shared_bytes(block),
+    }
+}
+
 /// One element of shared memory.
 ///
 /// # Safety
@@ -66,8 +75,8 @@ pub(super) fn gather<M: Monitor>(
                 values[lane] = unsafe { allocation.load(offset(lane), bytes) };
             }
         }
-        Place::Shared => {
-            let memory = shared_bytes(context.block);
+        Place::Shared | Place::Peer(_) => {
+            let memory = memory_of(context.block, part.place);
             for lane in lanes(part.mask) {
                 // SAFETY: as above.
                 values[lane] = unsafe { read_shared(memory, offset(lane), bytes) };
@@ -109,8 +118,8 @@ pub(super) fn scatter<M: Monitor>(
                 unsafe { allocation.store(offset(lane), bytes, value(lane)) };
             }
         }
-        Place::Shared => {
-            let memory = shared_bytes(context.block);
+        Place::Shared | Place::Peer(_) => {
+            let memory = memory_of(context.block, part.place);
             for lane in lanes(part.mask) {
                 // SAFETY: as above.
                 unsafe { write_shared(memory, offset(lane), bytes, value(lane)) };

@@ -13,12 +13,14 @@ const MAX_PLACES: usize = 1 << 18;
 /// Places up to which a clock may be as large as the launch allows.
 const MANY_PLACES: usize = 1 << 14;
 
-/// A place through which threads hand over: an address, or a barrier of a block.
+/// A place through which threads hand over: an address, or a barrier of a block or a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Handover {
     Global(u64),
     Shared(u64, u64),
     Barrier(u64, u32),
+    /// The barrier of a cluster, by its number.
+    Cluster(u64),
 }
 
 /// What a lane has taken over from others since its block's last barrier.

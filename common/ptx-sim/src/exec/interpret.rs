@@ -6,13 +6,14 @@
 //! AVX2 registers and one instruction each; with SSE2 it is eight, and a fused multiply-add has to be computed in f64
 //! (`crate::scalar`), exactly but several times slower. NEON has fused multiply-add, so AArch64 needs no second version.
 
-use super::address::{is_constant, space_of};
+use super::address::{is_constant, is_in_space};
 use super::arithmetic::*;
 use super::async_copy::{cp_async, cp_async_wait};
 use super::atomic;
 use super::block::Block;
+use super::cluster;
 use super::context::Context;
-use super::control::{Fail, arrive, enter, leave_behind, meet, part};
+use super::control::{Fail, arrive, cluster_arrive, cluster_wait, enter, leave_behind, meet, part};
 use super::launch::Launch;
 use super::load_store::{load, store};
 use super::mbarrier;
@@ -435,11 +436,19 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
                 let found = if *constant {
                     mask_of(|lane| is_constant(launch, address(lane)))
                 } else {
-                    mask_of(|lane| space_of(address(lane)) == *space)
+                    mask_of(|lane| is_in_space(address(lane), *space))
                 };
                 set_predicate!(*d, active, found);
             }
             Op::Nop => {}
+            Op::MapShared { d, a, rank, wide } => {
+                if let Err(problem) = cluster::map_shared(&mut context!(), rows, [*d, *a, *rank], *wide, active) {
+                    break Err(problem);
+                }
+            }
+            Op::RankOf { d, a, wide } => {
+                rows.set(*d, active, each(|lane| cluster::rank_of(block, rows.lane_of(*a, *wide, lane))));
+            }
 
             Op::Bra { target, join } => {
                 let rest = mask & !active;
@@ -528,6 +537,7 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
             Op::Exit => {
                 block.live -= active.count_ones();
                 block.barriers_touched = true;
+                block.cluster_touched = true;
                 warp.exit_lanes(active);
                 mask &= !active;
                 if mask == 0 {
@@ -551,6 +561,21 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
                     break Ok(Stop::Wait);
                 }
             }
+            Op::ClusterArrive { releases } => {
+                if let Err(problem) = cluster_arrive(&mut context!(), *releases, active) {
+                    break Err(problem);
+                }
+            }
+            Op::ClusterWait => match cluster_wait(&mut context!(), active) {
+                Err(problem) => break Err(problem),
+                Ok(0) => {}
+                Ok(pending) => {
+                    leave_behind(warp, split, pc, mask, pending);
+                    mask = pending;
+                    split.state = State::Barrier(CLUSTER_BARRIER);
+                    break Ok(Stop::Wait);
+                }
+            },
             Op::Together(op) => match together::missing(&mut context!(), rows, op, active) {
                 Err(problem) => break Err(problem),
                 Ok(None) => {

@@ -33,6 +33,10 @@ pub(crate) struct Launch<'a> {
     pub kernel: &'a KernelPart,
     pub grid: [u32; 3],
     pub block: [u32; 3],
+    /// Blocks of a cluster along each axis; the grid's extents are multiples of them.
+    pub cluster: [u32; 3],
+    /// The launch or the kernel asks for clusters, be they of one block.
+    pub explicit_cluster: bool,
     pub dynamic_shared: u32,
     pub params: Vec<u8>,
     pub memory: Arc<Snapshot>,
@@ -126,6 +130,44 @@ impl Launch<'_> {
     pub(super) fn block_index(&self, number: u64) -> [u32; 3] {
         let [x, y, _] = self.grid.map(u64::from);
         [(number % x) as u32, (number / x % y) as u32, (number / (x * y)) as u32]
+    }
+
+    /// Blocks of a cluster.
+    pub(crate) fn cluster_blocks(&self) -> u32 {
+        self.cluster.iter().product()
+    }
+
+    /// The grid's extents, counted in clusters.
+    pub(super) fn clusters(&self) -> [u32; 3] {
+        std::array::from_fn(|axis| self.grid[axis] / self.cluster[axis])
+    }
+
+    /// The number, in launch order, of the block of that rank in a cluster, which has a number too.
+    pub(super) fn block_of_cluster(&self, cluster: u64, rank: u32) -> u64 {
+        let [cx, cy, _] = self.clusters().map(u64::from);
+        let [sx, sy, sz] = self.cluster.map(u64::from);
+        let rank = u64::from(rank);
+        let x = cluster % cx * sx + rank % sx;
+        let y = cluster / cx % cy * sy + rank / sx % sy;
+        let z = cluster / (cx * cy) * sz + rank / (sx * sy);
+        let [gx, gy, _] = self.grid.map(u64::from);
+        (z * gy + y) * gx + x
+    }
+
+    /// A block's index in its cluster.
+    pub(super) fn index_in_cluster(&self, block: [u32; 3]) -> [u32; 3] {
+        std::array::from_fn(|axis| block[axis] % self.cluster[axis])
+    }
+
+    /// The rank in its cluster of a block with that index there.
+    fn rank_of(&self, [x, y, z]: [u32; 3]) -> u32 {
+        let [sx, sy, _] = self.cluster;
+        (z * sy + y) * sx + x
+    }
+
+    /// The rank of a block in its cluster.
+    pub(super) fn rank(&self, block: [u32; 3]) -> u32 {
+        self.rank_of(self.index_in_cluster(block))
     }
 
     /// The lines that an instruction is from: its own, the call that this was inlined for, and so on up to the kernel's. Empty

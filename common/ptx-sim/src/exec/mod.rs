@@ -6,7 +6,7 @@
 //!
 //! | files | what they hold |
 //! | --- | --- |
-//! | `launch`, `block`, `warp`, `rows`, `local`, `barrier`, `copies`, `shadow` | the state of a launch, data first |
+//! | `launch`, `cluster`, `block`, `warp`, `rows`, `local`, `barrier`, `copies`, `shadow` | the state of a launch, data first |
 //! | `problem`, `place` | what an access does, and what is wrong with one |
 //! | `schedule`, `interpret` | blocks over cores and warps in turn; the executor's loop |
 //! | `arithmetic`, `together`, `shuffle`, `matrix`, `control`, `calls` | arms of the loop that are not memory |
@@ -25,6 +25,7 @@ mod builtin;
 mod calls;
 mod check;
 mod clock;
+mod cluster;
 mod context;
 mod control;
 mod copies;

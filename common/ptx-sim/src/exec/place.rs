@@ -20,6 +20,8 @@ pub(crate) struct Part<'p> {
 pub(crate) enum Place<'p> {
     Allocation(&'p Allocation),
     Shared,
+    /// Shared memory of the cluster's block of that rank, another than the one that runs.
+    Peer(u32),
     Local,
     Param,
 }

@@ -225,7 +225,7 @@ impl Profiler {
                 MemSpace::Global | MemSpace::Generic => {
                     self.global(scene.launch, scene.pc, kind, addresses, bytes, part);
                 }
-                MemSpace::Shared => self.shared(scene.pc, kind, addresses, bytes, part),
+                MemSpace::Shared | MemSpace::Cluster => self.shared(scene.pc, kind, addresses, bytes, part),
                 MemSpace::Local => {
                     let sectors = local_sectors(addresses, bytes, part);
                     let counters = &mut self.counters[scene.pc];

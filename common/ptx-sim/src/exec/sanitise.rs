@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::block::Block;
-use super::clock::join;
+use super::clock::{Clock, join};
 use super::handover::{Acquired, Giver, Handover, Handovers};
 use super::launch::{At, Launch, MAX_BEGUN};
 use super::place::{Kind, Part, Place, Reach};
@@ -36,7 +36,7 @@ use super::shadow::*;
 use super::undefined::{Undefined, Used};
 use super::warp::Warp;
 use crate::fault::{Fault, FaultKind};
-use crate::ir::{AtomOp, Barrier, Op, Order, R, TogetherOp};
+use crate::ir::{AtomOp, Barrier, CLUSTER_RANK, Op, Order, R, TogetherOp};
 use crate::lanes::{each, lanes, lanes_where, mask_of};
 use crate::limits::{Account, Use};
 use crate::memory::{Allocation, Bits, GAP};
@@ -253,7 +253,7 @@ impl Sanitiser {
                 self.check_written(visit, number, part.mask, is_written);
                 0
             }
-            Place::Shared => {
+            Place::Shared | Place::Peer(_) => {
                 // Nearly always all lanes are in one variable.
                 let around = |at: u64| self.variables.iter().find(|(_, end)| at < *end).copied().unwrap_or((0, 0));
                 let outside = |(start, end): (u64, u64)| {
@@ -267,35 +267,56 @@ impl Sanitiser {
                 let mask = part.mask & !stray;
                 let Some(mut shadow) = block.shadow.take() else { return stray };
                 shadow.begin(self.now);
+                let mut peer = match part.place {
+                    Place::Peer(rank) => Some(&mut block.peers[rank as usize]),
+                    _ => None,
+                };
+                let owner = peer.as_ref().map_or(number, |peer| peer.number);
+                let theirs = peer.as_mut().and_then(|peer| peer.shadow.as_mut());
+                let (mut memory, mut written) = match theirs {
+                    Some(theirs) => {
+                        theirs.begin(self.now);
+                        theirs.reached_by(&shadow, at, mask, self.now);
+                        (std::mem::take(&mut theirs.memory), std::mem::take(&mut theirs.written))
+                    }
+                    None => (std::mem::take(&mut shadow.memory), std::mem::take(&mut shadow.written)),
+                };
                 let bits = bits_of(reach.bytes);
                 let is_written = |lane: usize, from: u64, bytes: u64| {
                     let at = offsets[lane] + from;
-                    !shadow.written[(at / 64) as usize] >> (at % 64) & bits_of(bytes) == 0
+                    !written[(at / 64) as usize] >> (at % 64) & bits_of(bytes) == 0
                 };
                 self.check_written(visit, number, mask, is_written);
                 // A copy counts when it is made.
                 if matches!(reach.kind, Kind::Write | Kind::Atomic) {
                     for lane in lanes(mask) {
-                        shadow.written[(offsets[lane] / 64) as usize] |= bits << (offsets[lane] % 64);
+                        written[(offsets[lane] / 64) as usize] |= bits << (offsets[lane] % 64);
                     }
                 }
-                let mut memory = std::mem::take(&mut shadow.memory);
+                let shared: &[u128] = match part.place {
+                    Place::Peer(rank) => &block.peers[rank as usize].shared,
+                    _ => &block.shared,
+                };
                 let held = |at: u64, bytes: usize, value: &[u8]| {
                     // SAFETY: shared memory is plain bytes, and `at + bytes` was checked to lie in it.
                     let all = unsafe {
-                        let shared: &[u128] = &block.shared;
                         std::slice::from_raw_parts(shared.as_ptr().cast::<u8>(), std::mem::size_of_val(shared))
                     };
                     all[at as usize..at as usize + bytes] == value[..bytes]
                 };
-                let place = |at: u64| Handover::Shared(number, at);
+                let place = |at: u64| Handover::Shared(owner, at);
                 self.settle(at, &shadow, &offsets, mask, place);
                 for (lane, record) in self.races(&mut shadow, &mut memory, visit, mask, held, place) {
                     let problem = race_problem(FaultKind::SharedRace, visit, lane, record);
                     self.report_race(visit, &shadow, lane, record, place(offsets[lane]), problem);
                 }
                 self.settle_by_swap(at, &shadow, &offsets, mask, place);
-                shadow.memory = memory;
+                let theirs = match part.place {
+                    Place::Peer(rank) => block.peers[rank as usize].shadow.as_mut(),
+                    _ => None,
+                };
+                let keeper = theirs.unwrap_or(&mut shadow);
+                (keeper.memory, keeper.written) = (memory, written);
                 block.shadow = Some(shadow);
                 stray
             }
@@ -438,6 +459,32 @@ impl Sanitiser {
             self.report_all(launch, races);
         }
         shadow.places.iter().for_each(|place| self.handovers.forget(*place));
+        self.left_behind(launch, block, shadow);
+    }
+
+    /// Reports accesses of its cluster to the shared memory of a block that has come to its end, if none of its threads knew of
+    /// them: it might have exited before.
+    fn left_behind(&mut self, launch: &Launch<'_>, block: &Block, shadow: &BlockShadow) {
+        if shadow.reached.is_empty() || self.handovers.missing {
+            return;
+        }
+        for (&(warp, pc), &(moment, lane)) in &shadow.reached {
+            let threads = u64::from(shadow.threads);
+            let warps = threads.div_ceil(32);
+            let (number, warp) = (u64::from(warp) / warps, (u64::from(warp) % warps) as u32);
+            let thread = number * threads + u64::from(warp) * 32 + u64::from(lane);
+            let covers = |clock: &Arc<Clock>| clock.covers(thread as u32, number as u32, moment, false);
+            let own = shadow.warps.iter().flat_map(|warp| &warp.acquired).filter_map(|own| own.clock.as_ref());
+            if shadow.acquired.iter().chain(own).any(covers) {
+                continue;
+            }
+            let [x, y, z] = block.index;
+            let message = format!(
+                "access to shared memory of block ({x}, {y}, {z}), which may have exited: nothing orders the access before its end"
+            );
+            let at = At { launch, block: launch.block_index(number), warp, pc: pc as usize };
+            self.report(at, *Problem::new(FaultKind::BlockExit, 1 << lane, message));
+        }
     }
 
     /// Looks at a plain access of words of a whole allocation or of shared memory by lanes that are in order: all at one
@@ -494,7 +541,7 @@ impl Sanitiser {
                 }
                 passed
             }
-            Place::Local | Place::Param => false,
+            Place::Peer(_) | Place::Local | Place::Param => false,
         }
     }
 
@@ -919,23 +966,10 @@ impl Sanitiser {
             }
         }
         if barrier.count.is_some() {
-            let mut mates = shadow.warps[warp.number as usize].known(mask.trailing_zeros() as usize);
-            lanes(mask).for_each(|lane| mates[lane] = self.now);
-            let place = Handover::Barrier(number, id);
-            for lane in lanes(mask) {
-                // What one lane tells of all is enough, but each has taken over from others by itself.
-                let is_first = lane == mask.trailing_zeros() as usize;
-                if !self.handovers.has_room(&launch.account) {
-                    break;
-                }
-                if is_first
-                    || shadow.warps[warp.number as usize].acquired.get(lane).is_some_and(|own| own.clock.is_some())
-                {
-                    self.release(&mut shadow, warp.number, lane, place, mates, [self.now; 2]);
-                }
-            }
+            let fences = [self.now; 2];
+            self.hand_over_all(&mut shadow, warp.number, mask, Handover::Barrier(number, id), fences, &launch.account);
             self.tick();
-        } else if barrier.aligned && !barrier.cluster && id == 0 {
+        } else if barrier.aligned && id == 0 {
             // `__syncthreads()` in code that not all threads of the block enter (CUDA C++ Programming Guide). PTX has no such
             // rule for threads of different warps, and other barriers are written by those who know. One call may
             // have become several instructions.
@@ -954,6 +988,60 @@ impl Sanitiser {
                 problem = problem.note(launch.whereabouts(first, block.index, 0, 1, "or another came first: it waits"));
                 self.report(at, *problem);
             }
+        }
+        block.shadow = Some(shadow);
+    }
+
+    /// Lanes of a warp let others know what they did before, up to the fences.
+    fn hand_over_all(
+        &mut self,
+        shadow: &mut BlockShadow,
+        warp: u32,
+        mask: u32,
+        place: Handover,
+        fences: [u32; 2],
+        account: &Account<'_>,
+    ) {
+        let mut mates = shadow.warps[warp as usize].known(mask.trailing_zeros() as usize);
+        lanes(mask).for_each(|lane| mates[lane] = self.now);
+        for lane in lanes(mask) {
+            // What one lane tells of all is enough, but each has taken over from others by itself.
+            let is_first = lane == mask.trailing_zeros() as usize;
+            if !self.handovers.has_room(account) {
+                break;
+            }
+            if is_first || shadow.warps[warp as usize].acquired.get(lane).is_some_and(|own| own.clock.is_some()) {
+                self.release(shadow, warp, lane, place, mates, fences);
+            }
+        }
+    }
+
+    /// Lanes arrived at the barrier of the block's cluster.
+    pub(crate) fn cluster_arrived(
+        &mut self,
+        launch: &Launch<'_>,
+        block: &mut Block,
+        warp: u32,
+        mask: u32,
+        releases: bool,
+    ) {
+        self.tick();
+        let Some(mut shadow) = block.shadow.take() else { return };
+        shadow.begin(self.now);
+        let fences = if releases { [self.now; 2] } else { shadow.fences };
+        if mask != 0 && fences != [0; 2] {
+            let place = Handover::Cluster(block.cluster);
+            self.hand_over_all(&mut shadow, warp, mask, place, fences, &launch.account);
+        }
+        self.tick();
+        block.shadow = Some(shadow);
+    }
+
+    /// The barrier of the block's cluster, at which lanes waited, is complete.
+    pub(crate) fn cluster_waited(&mut self, launch: &Launch<'_>, block: &mut Block, warp: u32, mask: u32) {
+        let Some(mut shadow) = block.shadow.take() else { return };
+        for lane in lanes(mask) {
+            self.take_over(&mut shadow, warp, lane, Handover::Cluster(block.cluster), &launch.account);
         }
         block.shadow = Some(shadow);
     }
@@ -1068,7 +1156,7 @@ fn unwritten_problem(visit: &Visit<'_>, lanes: u32) -> Problem {
     let address = addresses[lanes.trailing_zeros() as usize];
     let (space, place) = match part.place {
         Place::Allocation(allocation) => ("global", allocation.describe(address)),
-        Place::Shared => ("shared", launch.describe_shared(address.wrapping_sub(part.base))),
+        Place::Shared | Place::Peer(_) => ("shared", launch.describe_shared(address.wrapping_sub(part.base))),
         Place::Local => ("local", format!("byte {} of the thread's local memory", address.wrapping_sub(part.base))),
         Place::Param => ("parameter", String::new()),
     };
@@ -1104,7 +1192,12 @@ fn race_problem(kind: FaultKind, visit: &Visit<'_>, lane: usize, with: Record) -
     };
     let mut problem = *Problem::new(kind, 1 << lane, message).at(address);
     if kind == FaultKind::SharedRace {
-        problem.notes.push(format!("the address is {}", visit.at.launch.describe_shared(address & 0xffff_ffff)));
+        let described = visit.at.launch.describe_shared(address & ((1 << CLUSTER_RANK) - 1));
+        let rank = match visit.part.place {
+            Place::Peer(rank) => format!(", of the cluster's block {rank}"),
+            _ => String::new(),
+        };
+        problem.notes.push(format!("the address is {described}{rank}"));
     }
     problem.other = Some(other);
     problem

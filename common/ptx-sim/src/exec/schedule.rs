@@ -7,16 +7,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::barrier::{BARRIERS, BarrierState};
 use super::block::Block;
+use super::cluster::Cluster;
 use super::interpret;
 use super::launch::{Counts, Launch, MAX_BEGUN, lock};
 use super::mbarrier::waits_in_vain;
 use super::monitor::Monitor;
 use super::problem::Problem;
+use super::warp::Waiting;
 use crate::fault::{Fault, FaultKind};
+use crate::ir::CLUSTER_BARRIER;
 use crate::limits::{Reached, Use};
 
-/// Turns of all its warps after which a block lets others run.
-const BLOCK_QUANTUM: u32 = 64;
+/// Turns of all its warps after which a cluster lets others run.
+const QUANTUM: u32 = 64;
 
 /// Host memory that blocks which have begun may take together, unless the fewest that are useful take more.
 const MAX_BEGUN_BYTES: u64 = 1 << 30;
@@ -26,50 +29,119 @@ const MIN_BEGUN: u64 = 16;
 
 enum Outcome {
     Done,
-    /// The block used up its turns; more than one block may be waiting for another.
+    /// The cluster used up its turns; more than one may be waiting for another.
     Yielded,
 }
 
-impl Block {
-    /// Gives each warp a turn, over and over, until all are done or the block's turns are used up.
+impl Cluster {
+    /// Gives each warp of each block a turn, over and over, until all are done or the cluster's turns are used up.
     fn run<M: Monitor>(
         &mut self,
         launch: &Launch<'_>,
         meter: &mut Meter<'_, '_>,
         monitor: &mut M,
     ) -> Result<Outcome, Box<Fault>> {
-        for _ in 0..BLOCK_QUANTUM {
-            let mut done = true;
-            let mut moved = false;
-            for number in 0..self.warps.len() {
-                let mut warps = std::mem::take(&mut self.warps);
-                let before = self.counts.warp_instructions;
-                let result = interpret::run(&mut warps[number], self, launch, monitor);
-                let used = self.counts.warp_instructions - before + std::mem::take(&mut self.charged);
-                done &= warps[number].is_done();
-                if launch.account.is_limited() {
-                    warps[number].account(launch);
-                    let _ = launch.account.adjust(Use::Blocks, &mut self.accounted, self.arrival_bytes);
-                }
-                self.warps = warps;
-                let reached = meter.charge(used);
-                moved |= result?;
-                if let Some(reached) = reached {
-                    return Err(self.stopped(launch, reached));
-                }
-                if self.barriers_touched {
-                    self.barriers_touched = false;
-                    moved |= self.complete_barriers(launch, monitor);
+        for _ in 0..QUANTUM {
+            let mut round = Round { done: true, moved: false };
+            for rank in 0..self.blocks.len() {
+                self.with_peers(rank, |block| block.run(launch, meter, monitor, &mut round))?;
+            }
+            if self.completes_barrier() {
+                round.moved = true;
+                for block in &mut self.blocks {
+                    block.leave_cluster_barrier(launch, monitor);
                 }
             }
-            if done {
+            if round.done {
                 return Ok(Outcome::Done);
             }
-            if !moved {
+            if !round.moved {
                 return Err(self.deadlock(launch));
             }
         }
         Ok(Outcome::Yielded)
+    }
+
+    /// Nothing can move.
+    fn deadlock(&self, launch: &Launch<'_>) -> Box<Fault> {
+        let mut waiting = self.blocks.iter().filter_map(|block| Some((block, block.first_waiting()?)));
+        // What waits for its own block says more than what waits for the cluster.
+        let of_cluster = |waiting: &Waiting| waiting.barrier == Some(CLUSTER_BARRIER);
+        let first = waiting.clone().find(|(_, (_, waiting))| !of_cluster(waiting)).or_else(|| waiting.next());
+        match first {
+            Some((block, (warp, waiting))) if of_cluster(&waiting) => {
+                let [arrived, live] = self.arrivals();
+                let message = format!(
+                    "the cluster's barrier is reached by {arrived} of {live} threads, and the others never come"
+                );
+                let problem = Problem::new(FaultKind::BarrierDivergence, waiting.lanes, message);
+                Box::new(launch.fault(*problem, waiting.pc, block.index, warp))
+            }
+            Some((block, (warp, waiting))) => block.deadlock(launch, warp, waiting),
+            None => {
+                let problem = Problem::new(FaultKind::BarrierDivergence, 1, "the block cannot go on");
+                Box::new(launch.fault(*problem, 0, self.blocks[0].index, 0))
+            }
+        }
+    }
+}
+
+/// What a turn of all warps came to.
+struct Round {
+    done: bool,
+    /// An instruction was executed, or a barrier is complete.
+    moved: bool,
+}
+
+impl Block {
+    /// Gives each warp a turn.
+    fn run<M: Monitor>(
+        &mut self,
+        launch: &Launch<'_>,
+        meter: &mut Meter<'_, '_>,
+        monitor: &mut M,
+        round: &mut Round,
+    ) -> Result<(), Box<Fault>> {
+        for number in 0..self.warps.len() {
+            let mut warps = std::mem::take(&mut self.warps);
+            let before = self.counts.warp_instructions;
+            let result = interpret::run(&mut warps[number], self, launch, monitor);
+            let used = self.counts.warp_instructions - before + std::mem::take(&mut self.charged);
+            round.done &= warps[number].is_done();
+            if launch.account.is_limited() {
+                warps[number].account(launch);
+                let _ = launch.account.adjust(Use::Blocks, &mut self.accounted, self.arrival_bytes);
+            }
+            self.warps = warps;
+            let reached = meter.charge(used);
+            round.moved |= result?;
+            if let Some(reached) = reached {
+                return Err(self.stopped(launch, reached));
+            }
+            if self.barriers_touched {
+                self.barriers_touched = false;
+                round.moved |= self.complete_barriers(launch, monitor);
+            }
+        }
+        Ok(())
+    }
+
+    /// The cluster's barrier is complete: its warps that wait there go on.
+    fn leave_cluster_barrier<M: Monitor>(&mut self, launch: &Launch<'_>, monitor: &mut M) {
+        for number in 0..self.warps.len() {
+            let released = self.warps[number].release(launch, CLUSTER_BARRIER, BarrierState::default());
+            if released != 0 {
+                monitor.released(self, number as u32, released, CLUSTER_BARRIER);
+                if let Some(sanitiser) = monitor.sanitiser() {
+                    sanitiser.cluster_waited(launch, self, number as u32, released);
+                }
+            }
+        }
+    }
+
+    /// The first of its warps that waits, and where.
+    fn first_waiting(&self) -> Option<(u32, Waiting)> {
+        self.warps.iter().find_map(|warp| Some((warp.number, warp.waiting()?)))
     }
 
     /// Lets go the warps whose barrier is full; says whether there was one.
@@ -106,13 +178,8 @@ impl Block {
         any
     }
 
-    /// Nothing can move: some threads wait for a barrier that others never reach.
-    fn deadlock(&self, launch: &Launch<'_>) -> Box<Fault> {
-        let waiting = self.warps.iter().find_map(|warp| Some((warp, warp.waiting()?)));
-        let Some((warp, waiting)) = waiting else {
-            let problem = Problem::new(FaultKind::BarrierDivergence, 1, "the block cannot go on");
-            return Box::new(launch.fault(*problem, 0, self.index, 0));
-        };
+    /// Nothing can move: some threads of a warp wait for a barrier that others never reach.
+    fn deadlock(&self, launch: &Launch<'_>, warp: u32, waiting: Waiting) -> Box<Fault> {
         let mut problem = match waiting.barrier {
             Some(id) => {
                 let barrier = self.barriers[id as usize];
@@ -143,7 +210,7 @@ impl Block {
                 break;
             }
         }
-        Box::new(launch.fault(*problem, waiting.pc, self.index, warp.number))
+        Box::new(launch.fault(*problem, waiting.pc, self.index, warp))
     }
 
     /// The launch has reached a limit while this block ran: says where the first warp that is not done is.
@@ -218,30 +285,30 @@ impl<'q, 'l> Meter<'q, 'l> {
     }
 }
 
-/// Blocks that still have to run.
+/// Clusters that still have to run.
 struct Queue {
-    /// The next fresh block; changed under the lock of `begun`.
+    /// The next fresh one; changed under the lock of `begun`.
     next: AtomicU64,
     total: u64,
-    /// Blocks that had a turn and are not done.
-    begun: Mutex<VecDeque<Block>>,
-    /// The lowest block that is known to be at fault: those below it still run, so that the same one is reported each time.
+    /// Those that had a turn and are not done.
+    begun: Mutex<VecDeque<Cluster>>,
+    /// The lowest cluster that is known to be at fault: those below it still run, so that the same one is reported each time.
     faulty: AtomicU64,
     spent: AtomicU64,
-    /// The fault of the lowest block.
+    /// The fault of the lowest cluster.
     fault: Mutex<Option<(u64, Box<Fault>)>>,
     counts: Mutex<Counts>,
-    /// Blocks that may have begun and not ended.
+    /// Clusters that may have begun and not ended.
     max_begun: usize,
-    /// The launch has reached a limit: no block gets another turn.
+    /// The launch has reached a limit: no cluster gets another turn.
     stopped: AtomicBool,
-    /// A block could not begin for want of host memory.
+    /// A cluster could not begin for want of host memory.
     starved: AtomicBool,
 }
 
 impl Queue {
-    /// The next block to run: a fresh one, unless too many have begun.
-    fn take(&self, launch: &Launch<'_>, spare: &mut Option<Block>) -> Option<Block> {
+    /// The next cluster to run: a fresh one, unless too many have begun.
+    fn take(&self, launch: &Launch<'_>, spare: &mut Option<Cluster>) -> Option<Cluster> {
         if self.stopped.load(Ordering::Relaxed) {
             return None;
         }
@@ -249,19 +316,24 @@ impl Queue {
         if begun.len() < self.max_begun {
             let number = self.next.load(Ordering::Relaxed);
             if number < self.total.min(self.faulty.load(Ordering::Relaxed)) {
-                // A block's memory is taken once: those that follow it here use it again.
-                let room = || launch.account.take_quietly(Use::Blocks, launch.block_bytes()).then(Block::new);
-                if let Some(mut block) = spare.take().or_else(room) {
+                // A cluster's memory is taken once: those that follow it here use it again.
+                let room = || launch.account.take_quietly(Use::Blocks, cluster_bytes(launch)).then(Cluster::default);
+                if let Some(mut cluster) = spare.take().or_else(room) {
                     self.next.store(number + 1, Ordering::Relaxed);
                     drop(begun);
-                    block.reset(launch, number);
-                    return Some(block);
+                    cluster.reset(launch, number);
+                    return Some(cluster);
                 }
                 self.starved.store(true, Ordering::Relaxed);
             }
         }
         begun.pop_front()
     }
+}
+
+/// Host memory that a cluster takes when it begins.
+fn cluster_bytes(launch: &Launch<'_>) -> u64 {
+    u64::from(launch.cluster_blocks()) * launch.block_bytes()
 }
 
 /// Runs all blocks of a launch, each worker with a monitor of its own, and returns those with the counts and the fault
@@ -271,7 +343,7 @@ pub(crate) fn run<M: Monitor>(
     workers: usize,
     monitor: impl Fn() -> M + Sync,
 ) -> (Counts, Vec<M>, Option<Box<Fault>>) {
-    let total = launch.grid.iter().map(|extent| u64::from(*extent)).product();
+    let total = launch.clusters().iter().map(|extent| u64::from(*extent)).product();
     let queue = Queue {
         next: AtomicU64::new(0),
         total,
@@ -280,7 +352,7 @@ pub(crate) fn run<M: Monitor>(
         spent: AtomicU64::new(0),
         fault: Mutex::new(None),
         counts: Mutex::new(Counts::default()),
-        max_begun: (MAX_BEGUN_BYTES / launch.block_bytes()).clamp(MIN_BEGUN, MAX_BEGUN as u64) as usize,
+        max_begun: (MAX_BEGUN_BYTES / cluster_bytes(launch)).clamp(MIN_BEGUN, MAX_BEGUN as u64) as usize,
         stopped: AtomicBool::new(false),
         starved: AtomicBool::new(false),
     };
@@ -303,60 +375,65 @@ pub(crate) fn run<M: Monitor>(
     let mut fault = lock(&queue.fault).take().map(|(_, fault)| fault);
     let unfinished = queue.starved.into_inner() && queue.next.into_inner() < total && !queue.stopped.into_inner();
     if fault.is_none() && unfinished {
-        let _ = launch.account.take(Use::Blocks, launch.block_bytes()); // refused: it says why
+        let _ = launch.account.take(Use::Blocks, cluster_bytes(launch)); // refused: it says why
         fault = launch.account.out_of_memory().map(|reached| launch.reached(reached));
     }
     let monitors = monitors.into_inner().unwrap_or_else(PoisonError::into_inner);
     (*lock(&queue.counts), monitors, fault)
 }
 
-/// One worker: fresh blocks first, then those that had a turn.
+/// One worker: fresh clusters first, then those that had a turn.
 fn work<M: Monitor>(launch: &Launch<'_>, queue: &Queue, workers: usize, monitor: &mut M) {
     let mut meter = Meter::new(launch, &queue.spent, workers);
     let mut spare = None;
     let mut counts = Counts::default();
-    while let Some(mut block) = queue.take(launch, &mut spare) {
-        if block.number > queue.faulty.load(Ordering::Relaxed) {
-            spare = Some(block);
+    while let Some(mut cluster) = queue.take(launch, &mut spare) {
+        if cluster.number > queue.faulty.load(Ordering::Relaxed) {
+            spare = Some(cluster);
             continue;
         }
-        let outcome = block.run(launch, &mut meter, monitor);
+        let outcome = cluster.run(launch, &mut meter, monitor);
         if !matches!(outcome, Ok(Outcome::Yielded))
             && let Some(sanitiser) = monitor.sanitiser()
         {
-            if outcome.as_ref().is_err_and(|fault| fault.kind == FaultKind::BarrierDivergence) {
-                sanitiser.stuck(launch, &block);
+            let stuck = outcome.as_ref().is_err_and(|fault| fault.kind == FaultKind::BarrierDivergence);
+            for block in &cluster.blocks {
+                if stuck {
+                    sanitiser.stuck(launch, block);
+                }
+                sanitiser.ended(launch, block);
             }
-            sanitiser.ended(launch, &block);
         }
         match outcome {
             Ok(Outcome::Done) => {
-                counts.warp_instructions += block.counts.warp_instructions;
-                counts.lane_instructions += block.counts.lane_instructions;
-                spare = Some(block);
+                for block in &cluster.blocks {
+                    counts.warp_instructions += block.counts.warp_instructions;
+                    counts.lane_instructions += block.counts.lane_instructions;
+                }
+                spare = Some(cluster);
             }
-            Ok(Outcome::Yielded) => lock(&queue.begun).push_back(block),
+            Ok(Outcome::Yielded) => lock(&queue.begun).push_back(cluster),
             Err(fault) => {
                 let over = matches!(fault.kind, FaultKind::Budget | FaultKind::TimeLimit | FaultKind::MemoryLimit);
                 if over {
                     queue.stopped.store(true, Ordering::Relaxed);
                 }
                 if let Some(sanitiser) = monitor.sanitiser() {
-                    // This block is over. The others go on, unless the launch has reached a limit.
+                    // This cluster is over. The others go on, unless the launch has reached a limit.
                     sanitiser.collect(*fault);
                     if over {
                         break;
                     }
-                    spare = Some(block);
+                    spare = Some(cluster);
                     continue;
                 }
                 let mut first = lock(&queue.fault);
-                if first.as_ref().is_none_or(|(number, _)| block.number < *number) {
-                    *first = Some((block.number, fault));
+                if first.as_ref().is_none_or(|(number, _)| cluster.number < *number) {
+                    *first = Some((cluster.number, fault));
                 }
-                queue.faulty.fetch_min(block.number, Ordering::Relaxed);
+                queue.faulty.fetch_min(cluster.number, Ordering::Relaxed);
                 drop(first);
-                spare = Some(block);
+                spare = Some(cluster);
             }
         }
     }

@@ -1,13 +1,16 @@
 //! What a sanitiser keeps of a block: who touched each of its cells last, and what its threads know of each other.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::clock::SharedClock;
 use super::handover::{Acquired, Handover};
-use super::launch::Launch;
+use super::launch::{At, Launch};
 use super::lines::{LINE, Line, Run, WORDS};
 use crate::ir::RESERVED_NAME;
 use crate::limits::{Account, Use};
+
+/// Accesses of other blocks that a block remembers until its end.
+const MAX_REACHED: usize = 1 << 12;
 
 /// Bytes of a cell where no smaller access has been seen.
 const CELL: u32 = 4;
@@ -101,6 +104,9 @@ pub(crate) struct BlockShadow {
     pub(super) acquired_at: u32,
     /// The barrier instruction at which the block's threads gather.
     pub(super) gathering: HashMap<u32, usize>,
+    /// Accesses of other blocks of the cluster to this one's shared memory: for each warp of the launch and instruction the
+    /// moment of the last one and a lane that made it.
+    pub(super) reached: BTreeMap<(u32, u32), (u32, u32)>,
     /// Places in shared memory, and barriers, through which its threads hand over.
     pub(super) places: Vec<Handover>,
 }
@@ -392,6 +398,7 @@ impl BlockShadow {
         self.acquired_at = 0;
         self.gathering.clear();
         self.places.clear();
+        self.reached.clear();
     }
 
     /// Whether no access of this block's threads from now on can race with that of `record`.
@@ -402,6 +409,16 @@ impl BlockShadow {
             || moment <= self.base
                 && record[2] & PENDING == 0
                 && u64::from(record[0] - 1).wrapping_sub(self.first) < u64::from(self.threads)
+    }
+
+    /// Lanes of another block of the cluster access this one's shared memory.
+    pub(super) fn reached_by(&mut self, other: &Self, at: At<'_>, mask: u32, now: u32) {
+        let warps = u64::from(other.threads).div_ceil(32);
+        let warp = u64::from(other.number()) * warps + u64::from(at.warp);
+        let key = (warp as u32, at.pc as u32);
+        if self.reached.len() < MAX_REACHED || self.reached.contains_key(&key) {
+            self.reached.insert(key, (now, mask.trailing_zeros().min(31)));
+        }
     }
 
     /// What records call the thread: its number in the launch + 1.

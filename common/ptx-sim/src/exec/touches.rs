@@ -105,7 +105,7 @@ pub(super) fn place(scene: &Scene<'_, '_>, space: MemSpace, address: u64) -> Opt
         space => (space, address),
     };
     let space = match space {
-        MemSpace::Shared => Space::Shared,
+        MemSpace::Shared | MemSpace::Cluster => Space::Shared,
         MemSpace::Local => Space::Local,
         MemSpace::Param => return None,
         MemSpace::Global | MemSpace::Generic => {

@@ -77,6 +77,15 @@ pub(crate) struct Waiting {
     pub members: u32,
 }
 
+/// Lanes at the barrier of the block's cluster.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ClusterArrivals {
+    /// Those that have arrived, and the barrier is not complete.
+    pub(super) arrived: u32,
+    /// Those that have arrived and not waited since.
+    pub(super) owing: u32,
+}
+
 /// A wait at an mbarrier whose phase was not over.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WaitInVain {
@@ -107,6 +116,7 @@ pub(crate) struct Warp {
     pub(super) joins: Vec<Option<Join>>,
     pub local: Local,
     pub copies: Copies,
+    pub(super) cluster: ClusterArrivals,
     /// Its last wait at an mbarrier, if that was in vain.
     pub(super) in_vain: Option<WaitInVain>,
     /// The allocations that the last accesses went to, by their addresses: the next one most likely goes there too.
@@ -138,6 +148,7 @@ impl Warp {
         self.joins.clear();
         self.local.reset(function.local_bytes, launch.sanitised);
         self.copies = Copies::default();
+        self.cluster = ClusterArrivals::default();
         self.in_vain = None;
         self.last_allocations = [0; ALLOCATIONS];
         self.clock = 0;

@@ -60,7 +60,9 @@ impl Op {
             | Op::Unpack64 { d, .. }
             | Op::Selp32 { d, .. }
             | Op::Selp64 { d, .. }
-            | Op::Cvta { d, .. } => class(Other).row(*d),
+            | Op::Cvta { d, .. }
+            | Op::MapShared { d, .. }
+            | Op::RankOf { d, .. } => class(Other).row(*d),
             Op::Pack(pack) => class(Other).row(pack.d),
             Op::PredSet { d, .. }
             | Op::PredMov { d, .. }
@@ -164,7 +166,7 @@ impl Op {
                 MbarrierOp::Init { .. } | MbarrierOp::Inval | MbarrierOp::ArriveWhenCopied { .. } => class(Barrier),
             },
             Op::CpAsync(_) | Op::CpAsyncCommit | Op::CpAsyncWait { .. } => class(Memory),
-            Op::Fence { .. } => class(Barrier),
+            Op::Fence { .. } | Op::ClusterArrive { .. } | Op::ClusterWait => class(Barrier),
 
             // Control
             Op::Bra { .. } | Op::Join | Op::BrxIdx(_) | Op::Call(_) | Op::Ret | Op::Exit | Op::Trap | Op::Nanosleep => {
@@ -243,7 +245,9 @@ impl Op {
             | Op::F32ToS32 { a, .. }
             | Op::RowToPred { a, .. }
             | Op::Cvta { a, .. }
-            | Op::IsSpace { a, .. } => rows(&[*a]),
+            | Op::IsSpace { a, .. }
+            | Op::RankOf { a, .. } => rows(&[*a]),
+            Op::MapShared { a, rank, .. } => rows(&[*a, *rank]),
             Op::Add32 { a, b, .. }
             | Op::Sub32 { a, b, .. }
             | Op::Mul32 { a, b, .. }
@@ -386,6 +390,8 @@ impl Op {
             | Op::CpAsyncCommit
             | Op::CpAsyncWait { .. }
             | Op::Fence { .. }
+            | Op::ClusterArrive { .. }
+            | Op::ClusterWait
             | Op::Nop
             | Op::Bra { .. }
             | Op::Join

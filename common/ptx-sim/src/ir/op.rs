@@ -86,9 +86,17 @@ pub(crate) enum Special {
     TotalSharedSize,
     /// Half of the address of a cooperative launch's barrier: the upper one.
     Workspace(bool),
+    /// Index of the cluster in the grid, and their number.
+    ClusterId(u8),
+    ClusterCount(u8),
+    /// Index of the block in its cluster, and the cluster's shape.
+    ClusterCtaid(u8),
+    ClusterNctaid(u8),
+    ClusterRank,
+    ClusterBlocks,
     /// Whether the kernel is launched with clusters, be they of one block.
     ExplicitCluster,
-    /// A constant: `%envreg<n>`, cluster registers of a launch without clusters, …
+    /// A constant: `%envreg<n>`, …
     Fixed(u32),
 }
 
@@ -444,8 +452,6 @@ pub(crate) struct Barrier {
     pub id: R,
     /// `bar` and `.aligned`: all threads of a warp must execute the same one.
     pub aligned: bool,
-    /// `barrier.cluster`: a launch without clusters has a block in each, so it is one more barrier of the block.
-    pub cluster: bool,
     /// Row of the thread count; `None`: all threads of the block.
     pub count: Option<R>,
     /// The predicate that `.red` reduces, and whether it is negated.
@@ -1007,6 +1013,25 @@ pub(crate) enum Op {
         d: R,
     },
     Barrier(Box<Barrier>),
+    /// `barrier.cluster.arrive`; `releases`: those who wait know what the thread did before.
+    ClusterArrive {
+        releases: bool,
+    },
+    /// `barrier.cluster.wait`
+    ClusterWait,
+    /// `mapa`: the address that stands for `a` in the block of a rank of the cluster.
+    MapShared {
+        d: R,
+        a: R,
+        rank: R,
+        wide: bool,
+    },
+    /// `getctarank`: the rank of the block whose shared memory the address is in.
+    RankOf {
+        d: R,
+        a: R,
+        wide: bool,
+    },
     Together(Box<Together>),
 
     /// Not known to the simulator: a kernel that could reach one is refused when it is loaded.

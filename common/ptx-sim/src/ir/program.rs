@@ -19,7 +19,7 @@ pub(crate) const NUMBERED_BARRIERS: u32 = 16;
 pub(crate) const RESERVED_NAME: &str = "reserved shared memory";
 /// Arrivals that an mbarrier may count (PTX ISA, "Contents of the mbarrier object"): all ones, as a mask.
 pub(crate) const MBARRIER_COUNTS: u32 = (1 << 20) - 1;
-/// The barrier of the block's cluster, after the numbered ones.
+/// What a wait at the barrier of the block's cluster is numbered: after the block's own barriers.
 pub(crate) const CLUSTER_BARRIER: u32 = NUMBERED_BARRIERS;
 
 /// Rows that a register of that type takes.
@@ -63,8 +63,6 @@ pub(crate) struct Function {
     pub calls: Vec<u32>,
     pub calls_indirectly: bool,
     pub unsupported: Vec<Unsupported>,
-    /// What of it only clusters give a meaning.
-    pub cluster_uses: Vec<Unsupported>,
     /// Whether it has a body.
     pub defined: bool,
     /// The registers that its text names, in order of their first mention, which is that of their rows: for a debugger.
@@ -165,8 +163,8 @@ pub(crate) struct KernelPart {
     pub dynamic_base: u32,
     /// The static ones, in order of their offsets.
     pub static_variables: Vec<StaticVariable>,
-    /// `.reqnctapercluster`, of one block.
-    pub explicit_cluster: bool,
+    /// `.reqnctapercluster`: the shape of its clusters.
+    pub cluster: Option<[u32; 3]>,
 }
 
 /// A `.shared` variable of fixed size, as one kernel has it.

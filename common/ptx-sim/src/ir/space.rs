@@ -6,7 +6,10 @@ pub(crate) enum MemSpace {
     Generic,
     /// Global and const: both are allocations of the device.
     Global,
+    /// The block's own.
     Shared,
+    /// That of all blocks of the cluster, whose addresses [`CLUSTER_RANK`] describes.
+    Cluster,
     Local,
     /// A kernel's parameters.
     Param,
@@ -27,12 +30,16 @@ pub(crate) const FUNCTION_WINDOW: u64 = 0x0400_0000_0000;
 /// Addresses from one function to the next: more than one, so that an offset to a function is not the function after it.
 pub(crate) const FUNCTION_BYTES: u64 = 1 << 16;
 
+/// Shared memory of a cluster: from this bit on an address in the shared window, or a 32-bit one, has the block's rank + 1; in
+/// the block's own shared memory it has 0, so that an address of `shared::cta` is one of `shared::cluster` too.
+pub(crate) const CLUSTER_RANK: u32 = 24;
+
 /// Bytes of each window.
 pub(crate) const WINDOW: u64 = 0x0100_0000_0000;
 
 pub(crate) fn window(space: MemSpace) -> u64 {
     match space {
-        MemSpace::Shared => SHARED_WINDOW,
+        MemSpace::Shared | MemSpace::Cluster => SHARED_WINDOW,
         MemSpace::Local => LOCAL_WINDOW,
         MemSpace::Param => PARAM_WINDOW,
         MemSpace::Generic | MemSpace::Global => 0,

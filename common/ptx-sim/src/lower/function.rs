@@ -95,13 +95,6 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
         }
     }
 
-    /// Notes an instruction that only clusters give a meaning: a kernel that does not say that a cluster is one block
-    /// cannot have it.
-    pub(super) fn needs_cluster(&mut self, span: Span, what: &str) {
-        let item = self.module.unsupported(span, format!("{what}, in a kernel that may be launched with clusters"));
-        self.function.cluster_uses.push(item);
-    }
-
     pub(super) fn declare(&mut self, variable: &Variable<'a>) -> Result<(), SyntaxError> {
         let symbol = match variable.space {
             Space::Reg => {

@@ -51,8 +51,6 @@ pub(super) struct Reach {
     /// Shared variables that they use, in order.
     shared: BTreeSet<u32>,
     unsupported: Arc<[Unsupported]>,
-    /// The same, and what only clusters have.
-    unsupported_alone: Arc<[Unsupported]>,
 }
 
 /// Bytes a variable takes. An extent left open is that of the initialiser.
@@ -176,7 +174,7 @@ impl<'a> Module<'a> {
         }
         let mut next = 0;
         let mut shared = BTreeSet::new();
-        let (mut unsupported, mut cluster_uses) = (Vec::new(), Vec::new());
+        let mut unsupported = Vec::new();
         while let Some(&at) = found.get(next) {
             next += 1;
             let function = &functions[at as usize];
@@ -188,7 +186,6 @@ impl<'a> Module<'a> {
             }
             shared.extend(shared_of(function));
             unsupported.extend(function.unsupported.iter().cloned());
-            cluster_uses.extend(function.cluster_uses.iter().cloned());
         }
         for function in found.iter().map(|at| &functions[*at as usize]).filter(|function| !function.defined) {
             let reason = "the function has no body in this file".to_owned();
@@ -196,12 +193,7 @@ impl<'a> Module<'a> {
         }
         unsupported.sort_by_key(|item| item.line);
         self.allowance.charge(bytes_of(&unsupported) + shared.len() * 2 * size_of::<u32>());
-        let none_of_clusters = cluster_uses.is_empty();
-        cluster_uses.extend(unsupported.iter().cloned());
-        cluster_uses.sort_by_key(|item| item.line);
-        let unsupported: Arc<[Unsupported]> = unsupported.into();
-        let unsupported_alone = if none_of_clusters { Arc::clone(&unsupported) } else { cluster_uses.into() };
-        let reach = Rc::new(Reach { shared, unsupported, unsupported_alone });
+        let reach = Rc::new(Reach { shared, unsupported: unsupported.into() });
         self.reached.insert((key, calls_indirectly), Rc::clone(&reach));
         Ok(reach)
     }
@@ -263,27 +255,14 @@ impl<'a> Module<'a> {
             });
             offset += size;
         }
-        // The header and, unless a cluster is said to be one block, what only clusters have.
-        let blocks = function.cluster.map_or(1, |(_, shape)| shape.iter().product());
         let item = |span: Span, reason: &str| self.unsupported(span, reason.to_owned());
         let mut unsupported = own.unsupported.clone();
         unsupported.extend(function.refused.iter().map(|(span, reason)| item(*span, reason)));
-        let others = match function.cluster {
-            Some((span, _)) if blocks != 1 => {
-                unsupported.push(item(span, &format!("clusters of {blocks} blocks")));
-                &reach.unsupported
-            }
-            Some(_) => &reach.unsupported,
-            None => {
-                unsupported.extend(own.cluster_uses.iter().cloned());
-                &reach.unsupported_alone
-            }
-        };
         // Kernels that call the same and have nothing of the kind of their own share one list.
         let unsupported = if unsupported.is_empty() {
-            Arc::clone(others)
+            Arc::clone(&reach.unsupported)
         } else {
-            unsupported.extend(others.iter().cloned());
+            unsupported.extend(reach.unsupported.iter().cloned());
             unsupported.sort_by_key(|item| item.line);
             self.allowance.charge(bytes_of(&unsupported));
             unsupported.into()
@@ -304,7 +283,7 @@ impl<'a> Module<'a> {
             dynamic_base,
             shared,
             static_variables,
-            explicit_cluster: function.cluster.is_some(),
+            cluster: function.cluster,
         })
     }
 

@@ -495,6 +495,120 @@ def clusters():
     ret;
 }''')
     f.write()
+    f = File('cluster_blocks', 'Blocks of a cluster: where they are, and how they reach into each other.', sm=90, version='8.0')
+
+    def kernel(name, grid, cluster, block, expected, body):
+        """A kernel of u32 results, one a thread of the launch in block order; `v` is what it stores."""
+        text = '\n'.join('    ' + line.strip() for line in body.strip().split('\n'))
+        f.raw(f'''//! kernel: {name}
+//! arg: out:u32:{len(expected)}
+//! grid: {','.join(map(str, grid))}
+//! block: {block}
+//! expect: u32:{','.join(map(str, expected))}
+.visible .entry {name}(.param .u64 pd) .explicitcluster .reqnctapercluster {', '.join(map(str, cluster))}
+{{
+    .reg .u32 i, at, r, n, s, t, u, v, w;  .reg .u64 p, g, h;  .reg .pred q, z;
+    .shared .align 16 .b32 tile[64];
+    mov.u32 i, %tid.x;  mov.u32 r, %cluster_ctarank;  mov.u32 n, %cluster_nctarank;
+    mov.u32 t, %ctaid.z;  mov.u32 u, %nctaid.y;  mov.u32 v, %ctaid.y;  mad.lo.u32 t, t, u, v;
+    mov.u32 u, %nctaid.x;  mov.u32 v, %ctaid.x;  mad.lo.u32 t, t, u, v;  mov.u32 u, %ntid.x;  mad.lo.u32 at, t, u, i;
+    mov.u32 s, tile;  mad.lo.u32 s, i, 4, s;
+{text}
+    ld.param.u64 p, [pd];  mad.wide.u32 p, at, 4, p;  st.global.u32 [p], v;
+    ret;
+}}''')
+
+    sync = 'barrier.cluster.arrive.release.aligned;  barrier.cluster.wait.acquire.aligned;'
+    # Grid (4, 2, 2) in clusters of (2, 1, 2): rank x + 2 z, cluster (x / 2, y, 0).
+    blocks = [(x, y, z) for z in range(2) for y in range(2) for x in range(4)]
+    rank = lambda x, y, z: x % 2 + 2 * z
+    kernel('shape', (4, 2, 2), (2, 1, 2), 1, [rank(x, y, z) + 10 * (x % 2) + 100 * z + 1000 * (x // 2) + 10000 * y + 100000 * 4 + 1000000 * 2 + 10000000 * 2 for x, y, z in blocks], '''
+        mov.u32 v, r;
+        mov.u32 t, %cluster_ctaid.x;  mad.lo.u32 v, t, 10, v;
+        mov.u32 t, %cluster_ctaid.z;  mad.lo.u32 v, t, 100, v;
+        mov.u32 t, %clusterid.x;  mad.lo.u32 v, t, 1000, v;
+        mov.u32 t, %clusterid.y;  mad.lo.u32 v, t, 10000, v;
+        mad.lo.u32 v, n, 100000, v;
+        mov.u32 t, %nclusterid.x;  mad.lo.u32 v, t, 1000000, v;
+        mov.u32 t, %cluster_nctaid.z;  mad.lo.u32 v, t, 10000000, v;''')
+    # Clusters of 4: what rank r's thread i wrote is 1000 block + i; the neighbour is rank (r + 1) % 4.
+    def neighbour(step, thread=lambda i: i):
+        return [1000 * (b // 4 * 4 + (b + step) % 4) + thread(i) for b in range(8) for i in range(64)]
+    fill = '''mov.u32 t, %ctaid.x;  mad.lo.u32 v, t, 1000, i;  st.shared.u32 [s], v;
+        ''' + sync
+    for name, code in [('load_32', '''mapa.shared::cluster.u32 s, s, t;  ld.shared::cluster.u32 v, [s];'''),
+                       ('load_64', '''cvt.u64.u32 g, s;  mapa.shared::cluster.u64 g, g, t;  ld.shared::cluster.u32 v, [g];'''),
+                       ('load_generic', '''cvt.u64.u32 g, s;  cvta.shared.u64 g, g;  mapa.u64 g, g, t;  ld.u32 v, [g];'''),
+                       ('load_converted', '''mapa.shared::cluster.u32 s, s, t;  cvt.u64.u32 g, s;  cvta.shared::cluster.u64 g, g;  ld.u32 v, [g];'''),
+                       ('load_back', '''cvt.u64.u32 g, s;  cvta.shared.u64 g, g;  mapa.u64 g, g, t;  cvta.to.shared::cluster.u64 g, g;  cvt.u32.u64 s, g;  ld.shared::cluster.u32 v, [s];''')]:
+        kernel(name, (8, 1, 1), (4, 1, 1), 64, neighbour(1), fill + '''
+        add.u32 t, r, 1;  rem.u32 t, t, n;
+        ''' + code + '''
+        ''' + sync)
+    kernel('own_address', (8, 1, 1), (4, 1, 1), 64, neighbour(0, lambda i: i ^ 1), fill + '''
+        xor.b32 s, s, 4;  ld.shared::cluster.u32 v, [s];''')
+    kernel('own_rank', (8, 1, 1), (4, 1, 1), 64, neighbour(0), fill + '''
+        mapa.shared::cluster.u32 s, s, r;  ld.shared::cluster.u32 v, [s];''')
+    kernel('vector', (8, 1, 1), (4, 1, 1), 64, [sum(1000 * (b // 4 * 4 + (b + 2) % 4) + i // 4 * 4 + k for k in range(4)) for b in range(8) for i in range(64)], fill + '''
+        add.u32 t, r, 2;  rem.u32 t, t, n;
+        and.b32 s, s, 0xfffffff0;
+        mapa.shared::cluster.u32 s, s, t;
+        ld.shared::cluster.v4.u32 {t, u, v, w}, [s];
+        add.u32 v, v, t;  add.u32 v, v, u;  add.u32 v, v, w;
+        ''' + sync)
+    kernel('store', (8, 1, 1), (4, 1, 1), 64, neighbour(3), '''
+        ''' + sync + '''
+        add.u32 t, r, 1;  rem.u32 t, t, n;
+        mapa.shared::cluster.u32 u, s, t;
+        mov.u32 t, %ctaid.x;  mad.lo.u32 v, t, 1000, i;
+        st.shared::cluster.u32 [u], v;
+        ''' + sync + '''
+        ld.shared.u32 v, [s];''')
+    # Each thread adds rank + 1 to the word of its number in each block of the cluster.
+    kernel('atomics', (8, 1, 1), (4, 1, 1), 64, [i + 20 for b in range(8) for i in range(64)], '''
+        st.shared.u32 [s], i;
+        ''' + sync + '''
+        add.u32 v, r, 1;  mov.u32 t, 0;
+        again:
+        mapa.shared::cluster.u32 u, s, t;
+        red.relaxed.cluster.shared::cluster.add.u32 [u], v;
+        atom.relaxed.cluster.shared::cluster.add.u32 w, [u], v;
+        add.u32 t, t, 1;  setp.lt.u32 q, t, n;  @q bra again;
+        ''' + sync + '''
+        ld.shared.u32 v, [s];''')
+    kernel('ranks', (8, 1, 1), (4, 1, 1), 32, [b % 4 * 1000 + (b + 3) % 4 * 100 + (b + 3) % 4 * 10 + 3 for b in range(8) for i in range(32)], '''
+        add.u32 t, r, 3;  rem.u32 t, t, n;
+        mapa.shared::cluster.u32 u, s, t;
+        getctarank.shared::cluster.u32 v, s;  mul.lo.u32 v, v, 1000;
+        getctarank.shared::cluster.u32 w, u;  mad.lo.u32 v, w, 100, v;
+        cvt.u64.u32 g, s;  cvta.shared.u64 g, g;  mapa.u64 h, g, t;
+        getctarank.u64 w, h;  mad.lo.u32 v, w, 10, v;
+        isspacep.shared q, g;  isspacep.shared::cluster z, h;
+        selp.u32 w, 1, 0, q;  add.u32 v, v, w;
+        selp.u32 w, 2, 0, z;  add.u32 v, v, w;
+        isspacep.shared::cta q, h;
+        selp.u32 w, 4, 0, q;  add.u32 v, v, w;''')
+    # A value goes round: in each of five phases to the next rank, between an arrival and a wait.
+    kernel('phases', (8, 1, 1), (4, 1, 1), 64, [sum((k + 1) * (1000 * (b // 4 * 4 + (b - k) % 4) + i) for k in range(5)) for b in range(8) for i in range(64)], '''
+        .shared .align 4 .b32 box[128];
+        mov.u32 t, %ctaid.x;  mad.lo.u32 v, t, 1000, i;
+        add.u32 t, r, 1;  rem.u32 t, t, n;
+        mov.u32 s, box;  mad.lo.u32 s, i, 4, s;
+        mov.u32 w, 0;  mov.u32 u, 0;
+        ''' + sync + '''
+        again:
+        .reg .u32 to, own, flip;
+        and.b32 flip, u, 1;  mad.lo.u32 own, flip, 256, s;
+        mapa.shared::cluster.u32 to, own, t;
+        st.shared::cluster.u32 [to], v;
+        barrier.cluster.arrive;
+        add.u32 u, u, 1;
+        mad.lo.u32 w, v, u, w;
+        barrier.cluster.wait;
+        ld.shared.u32 v, [own];
+        setp.lt.u32 q, u, 5;  @q bra again;
+        mov.u32 v, w;''')
+    f.write()
 
 
 def write():

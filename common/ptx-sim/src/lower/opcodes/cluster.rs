@@ -1,5 +1,4 @@
-//! Addresses within a cluster, which has one block here ([`Module::kernel`](crate::lower::module::Module) refuses others):
-//! the shared memory of a cluster is the block's own, and the block's rank is 0.
+//! Addresses within a cluster.
 
 use super::emit::operand;
 use super::modifiers::Modifiers;
@@ -14,29 +13,31 @@ impl<'a> FunctionLowering<'_, 'a> {
     pub(super) fn cluster(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<bool> {
         match name {
             "mapa" => self.mapa(m, ops)?,
-            "getctarank" => {
-                m.space();
-                m.ty()?;
-                m.finish()?;
-                let d = self.dst(operand(ops, 0)?, Scalar::U32)?;
-                let a = self.bits(0, false);
-                self.emit(Op::Mov32 { d, a });
-            }
+            "getctarank" => self.rank_of(m, ops)?,
             _ => return Ok(false),
         }
         Ok(true)
     }
 
-    /// The address that stands for `a` in the block of that rank: of one block, the same.
     fn mapa(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         m.space();
         let ty = m.ty()?;
         m.finish()?;
         let [d, a, rank] = ops else { return invalid("mapa takes an address and a rank") };
-        self.src(rank, Scalar::U32)?;
+        let rank = self.src(rank, Scalar::U32)?;
         let d = self.dst(d, ty)?;
         let a = self.src(a, ty)?;
-        self.emit(if ty.size() == 8 { Op::Mov64 { d, a } } else { Op::Mov32 { d, a } });
+        self.emit(Op::MapShared { d, a, rank, wide: ty.size() == 8 });
+        Ok(())
+    }
+
+    fn rank_of(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+        m.space();
+        let ty = m.ty()?;
+        m.finish()?;
+        let d = self.dst(operand(ops, 0)?, Scalar::U32)?;
+        let a = self.src(operand(ops, 1)?, ty)?;
+        self.emit(Op::RankOf { d, a, wide: ty.size() == 8 });
         Ok(())
     }
 }

@@ -171,17 +171,13 @@ impl<'a> FunctionLowering<'_, 'a> {
             return Ok(());
         }
         if m.flag("cluster") {
-            m.ignore(&["acquire", "release", "relaxed"]);
+            let releases = !m.flag("relaxed");
+            m.ignore(&["acquire", "release"]);
             if m.flag("arrive") {
-                return self.plain(m, Op::Nop); // the wait that follows counts
+                return self.plain(m, Op::ClusterArrive { releases });
             }
             m.flag("wait");
-            m.finish()?;
-            let id = self.bits(CLUSTER_BARRIER.into(), false);
-            let kind = BarrierKind::Sync;
-            let barrier = Barrier { kind, id, aligned, cluster: true, count: None, source: None, d: None, p: None };
-            self.emit(Op::Barrier(Box::new(barrier)));
-            return Ok(());
+            return self.plain(m, Op::ClusterWait);
         }
         let kind = if m.flag("sync") {
             BarrierKind::Sync
@@ -205,7 +201,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         m.ignore(&["pred", "u32"]);
         m.finish()?;
         let (id, source, d, p) = (UNUSED, None, None, None);
-        let mut barrier = Barrier { kind, id, aligned, cluster: false, count: None, source, d, p };
+        let mut barrier = Barrier { kind, id, aligned, count: None, source, d, p };
         let mut rest = ops;
         if matches!(kind, BarrierKind::RedAnd | BarrierKind::RedOr | BarrierKind::RedPopc) {
             let [d, middle @ .., source] = ops else { return invalid("bar.red takes a destination and a predicate") };

@@ -91,6 +91,9 @@ impl<'a> FunctionLowering<'_, 'a> {
         op: MbarrierOp,
         order: Order,
     ) -> Lower<()> {
+        if space == MemSpace::Cluster {
+            return unsupported("an mbarrier of another block of the cluster");
+        }
         let address = self.address(address, space)?;
         self.emit(Op::Mbarrier(Box::new(Mbarrier { address, op, order })));
         Ok(())

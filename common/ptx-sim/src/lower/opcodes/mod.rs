@@ -57,13 +57,6 @@ impl<'a> FunctionLowering<'_, 'a> {
         let name = parts.next().unwrap_or_default();
         let m = &mut Modifiers(parts.collect());
         let ops = instruction.operands.as_slice();
-        if matches!(name, "ld" | "st" | "atom" | "red" | "mbarrier") && m.0.contains(&"shared::cluster") {
-            self.needs_cluster(instruction.span, "shared memory of a cluster");
-        }
-        // A barrier of the cluster is not among them: a plain launch gives each block a cluster of its own.
-        if matches!(name, "mapa" | "getctarank") {
-            self.needs_cluster(instruction.span, "an instruction for clusters");
-        }
         let known = self.arithmetic(name, m, ops)?
             || self.logic(name, m, ops)?
             || self.conversion(name, m, ops)?

@@ -66,8 +66,8 @@ impl<'a> Modifiers<'a> {
         self.one(|name| {
             Some(match name {
                 "global" | "const" => MemSpace::Global,
-                // without clusters a block's own shared memory is all of the cluster's
-                "shared" | "shared::cta" | "shared::cluster" => MemSpace::Shared,
+                "shared" | "shared::cta" => MemSpace::Shared,
+                "shared::cluster" => MemSpace::Cluster,
                 "local" => MemSpace::Local,
                 "param" | "param::entry" | "param::func" => MemSpace::Param,
                 _ => return None,

@@ -1,0 +1,132 @@
+//! A cluster: blocks that run together, on one core of the host, and reach into each other's shared memory.
+//!
+//! While a block of a cluster runs, its peers are in [`Block::peers`]. A launch without clusters has a block in each, and none
+//! of this costs it anything.
+
+use super::block::Block;
+use super::check::Checked;
+use super::context::Context;
+use super::launch::Launch;
+use super::monitor::Monitor;
+use super::problem::Problem;
+use super::rows::Rows;
+use crate::fault::FaultKind;
+use crate::ir::*;
+use crate::lanes::{lanes, lanes_where};
+
+/// Blocks that run together.
+#[derive(Default)]
+pub(super) struct Cluster {
+    pub(super) number: u64,
+    /// By rank.
+    pub(super) blocks: Vec<Block>,
+}
+
+impl Cluster {
+    /// Makes this the cluster of that number, about to begin.
+    pub(super) fn reset(&mut self, launch: &Launch<'_>, number: u64) {
+        self.number = number;
+        self.blocks.resize_with(launch.cluster_blocks() as usize, Block::default);
+        for (rank, block) in (0..).zip(&mut self.blocks) {
+            block.reset(launch, launch.block_of_cluster(number, rank));
+            block.cluster = number;
+        }
+    }
+
+    /// Lets a block run while it has the others at hand.
+    pub(super) fn with_peers<T>(&mut self, rank: usize, run: impl FnOnce(&mut Block) -> T) -> T {
+        if self.blocks.len() == 1 {
+            return run(&mut self.blocks[0]);
+        }
+        let mut block = std::mem::take(&mut self.blocks[rank]);
+        block.peers = std::mem::take(&mut self.blocks);
+        let result = run(&mut block);
+        self.blocks = std::mem::take(&mut block.peers);
+        self.blocks[rank] = block;
+        result
+    }
+
+    /// Whether all threads that are left have arrived at the cluster's barrier: then it is complete, and those that wait
+    /// there may go on.
+    pub(super) fn completes_barrier(&mut self) -> bool {
+        let mut touched = false;
+        for block in &mut self.blocks {
+            touched |= std::mem::take(&mut block.cluster_touched);
+        }
+        let warps = || self.blocks.iter().flat_map(|block| &block.warps);
+        let complete = touched
+            && warps().all(|warp| warp.live & !warp.cluster.arrived == 0)
+            && warps().any(|warp| warp.cluster.arrived != 0);
+        if complete {
+            self.blocks.iter_mut().flat_map(|block| &mut block.warps).for_each(|warp| warp.cluster.arrived = 0);
+        }
+        complete
+    }
+
+    /// How many threads have arrived at the cluster's barrier, of how many that are left.
+    pub(super) fn arrivals(&self) -> [u32; 2] {
+        let warps = self.blocks.iter().flat_map(|block| &block.warps);
+        warps.fold([0; 2], |[arrived, live], warp| {
+            [arrived + (warp.live & warp.cluster.arrived).count_ones(), live + warp.live.count_ones()]
+        })
+    }
+}
+
+/// The block whose shared memory an address is in, by what stands above its offset there.
+pub(super) enum Owner {
+    Own,
+    /// The block of that rank.
+    Peer(u32),
+}
+
+impl Owner {
+    /// `code`: the address from [`CLUSTER_RANK`] on. `None`: the cluster has no such block.
+    pub(super) fn of(block: &Block, code: u64) -> Option<Self> {
+        let Some(rank) = code.checked_sub(1) else { return Some(Self::Own) };
+        if rank == u64::from(block.rank) {
+            Some(Self::Own)
+        } else {
+            (rank < block.peers.len() as u64).then_some(Self::Peer(rank as u32))
+        }
+    }
+}
+
+/// A 32-bit address of shared memory, or a generic one, without the rank in it; and the rank's code.
+fn parted(address: u64) -> (u64, u64) {
+    const CODES: u64 = 0xff;
+    (address & !(CODES << CLUSTER_RANK), address >> CLUSTER_RANK & CODES)
+}
+
+/// `mapa`
+#[inline(never)]
+pub(super) fn map_shared<M: Monitor>(
+    context: &mut Context<'_, '_, M>,
+    rows: Rows,
+    [d, a, rank]: [R; 3],
+    wide: bool,
+    mask: u32,
+) -> Checked<()> {
+    let blocks = context.launch.cluster_blocks();
+    let beyond = lanes_where(mask, |lane| rows.lane(rank, lane) >= blocks);
+    if beyond != 0 {
+        let rank = rows.lane(rank, beyond.trailing_zeros() as usize);
+        let message = format!("there is no block of rank {rank} in a cluster of {blocks}");
+        context.report(Problem::new(FaultKind::OutOfBounds, beyond, message))?;
+    }
+    for lane in lanes(mask & !beyond) {
+        let (address, _) = parted(rows.lane_of(a, wide, lane));
+        let rank = rows.lane(rank, lane);
+        // The block's own addresses stay as they are.
+        let code = if rank == context.block.rank { 0 } else { u64::from(rank) + 1 };
+        rows.set_lane_of(d, wide, lane, address | code << CLUSTER_RANK);
+    }
+    Ok(())
+}
+
+/// `getctarank`
+pub(super) fn rank_of(block: &Block, address: u64) -> u32 {
+    match parted(address).1 {
+        0 => block.rank,
+        code => code as u32 - 1,
+    }
+}
