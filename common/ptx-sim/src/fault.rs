@@ -38,6 +38,8 @@ pub enum FaultKind {
     InvalidHandle,
     /// Metadata of a sparse matrix that PTX leaves undefined.
     InvalidMetadata,
+    /// `wgmma` that the four warps of a warpgroup do not execute alike, or with a descriptor that is none.
+    InvalidWgmma,
     /// A read of bytes that were never written.
     UninitialisedRead,
     /// Two threads of a block or a cluster at the same bytes of shared memory, one of them writing, with nothing that orders them.
@@ -74,6 +76,7 @@ impl FaultKind {
             Self::InvalidBranch => "invalid-branch",
             Self::InvalidHandle => "invalid-handle",
             Self::InvalidMetadata => "invalid-metadata",
+            Self::InvalidWgmma => "invalid-wgmma",
             Self::UninitialisedRead => "uninitialised-read",
             Self::SharedRace => "shared-race",
             Self::GlobalRace => "global-race",
@@ -120,6 +123,10 @@ impl FaultKind {
             Self::InvalidMetadata => {
                 "each chunk of a row keeps two different places of four, named in two bits each; does the lane that the sparsity \
                  selector names hold them?"
+            }
+            Self::InvalidWgmma => {
+                "a warpgroup is four warps, the first of which has a number that 4 divides: all 128 threads execute each `wgmma` \
+                 together, with the same descriptors and scales"
             }
             Self::UninitialisedRead => {
                 "is every element set before it is read? An accumulator starts at zero only if the kernel writes that zero, and \

@@ -101,6 +101,10 @@ counters! {
     matrix_load_requests = "smsp__inst_executed_op_ldsm.sum";
     /// `stmatrix`.
     matrix_store_requests;
+    /// `wgmma.mma_async`, counted once for each of the four warps.
+    warpgroup_products;
+    /// Bytes of tiles in shared memory that they name, of each warpgroup once.
+    warpgroup_tile_bytes;
     /// Loads from local memory: a thread's own arrays.
     local_load_requests = "l1tex__t_requests_pipe_lsu_mem_local_op_ld.sum";
     /// 32-byte sectors that they touched.

@@ -15,8 +15,6 @@ const REFUSED: &[&str] = &[
     "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r1], [%rd1, {%r2, %r3}], [%r4];",
     "cp.async.bulk.wait_group.read 0;",
     "st.async.shared::cta.mbarrier::complete_tx::bytes.u32 [%r1], %r2, [%r3];",
-    "wgmma.fence.sync.aligned;",
-    "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f1, %f2, %f3, %f4}, %rd1, %rd2, 1, 1, 1, 0, 0;",
     "multimem.ld_reduce.relaxed.sys.global.add.f32 %f1, [%rd1];",
     "ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8 {%r1, %r2}, [%r5];",
     "tex.cube.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f5, %f6, %f7, %f8}];",

@@ -5,6 +5,7 @@ use super::copies::AsyncArrival;
 use super::launch::{Counts, Launch};
 use super::shadow::BlockShadow;
 use super::warp::Warp;
+use super::wgmma::Wgmmas;
 
 /// A block that is being run.
 #[derive(Default)]
@@ -28,6 +29,8 @@ pub(crate) struct Block {
     /// Bytes of host memory that they take, and those that the launch's account knows of.
     pub(super) arrival_bytes: u64,
     pub(super) accounted: u64,
+    /// Products of its warpgroups.
+    pub(super) wgmmas: Wgmmas,
     /// Threads that have not exited.
     pub live: u32,
     /// A thread exited or came to a barrier since completion was last looked for.
@@ -60,6 +63,7 @@ impl Block {
         (self.barriers_touched, self.cluster_touched) = (false, false);
         self.arrivals.clear();
         self.arrival_bytes = 0;
+        self.wgmmas.reset(threads);
         self.live = threads;
         self.counts = Counts::default();
         self.charged = launch.block_cost();

@@ -9,8 +9,9 @@ use super::printf;
 use super::problem::Problem;
 use super::rows::Rows;
 use super::scene::Scene;
-use super::together;
+use super::together::{self, Step};
 use super::warp::{NONE, Split, State, Warp};
+use super::wgmma;
 use crate::fault::FaultKind;
 use crate::ir::*;
 use crate::lanes::mask_of;
@@ -175,6 +176,9 @@ pub(super) fn meet<M: Monitor>(
     launch: &Launch<'_>,
     monitor: &mut M,
 ) -> Result<bool, Fail> {
+    if warp.multiplies && wgmma::resume(warp, block, launch, monitor)? {
+        return Ok(true);
+    }
     for first in 0..warp.splits.len() {
         let State::Together { members } = warp.splits[first].state else { continue };
         let Split { pc, frame, .. } = warp.splits[first];
@@ -197,7 +201,10 @@ pub(super) fn meet<M: Monitor>(
             }
         } else {
             let mut context = Context { warp, block, launch, frame, monitor, pc };
-            together::execute(&mut context, op, union).map_err(|problem| (problem, pc))?;
+            if together::execute(&mut context, op, union).map_err(|problem| (problem, pc))? == Step::WaitForWarps {
+                warp.splits.iter_mut().filter(|split| is_with(split)).for_each(|split| split.state = State::Warpgroup);
+                continue;
+            }
             let rows = warp.frame_rows(frame);
             monitor.after(&Scene {
                 launch,

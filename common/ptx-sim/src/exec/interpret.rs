@@ -21,8 +21,9 @@ use super::monitor::Monitor;
 use super::problem::Problem;
 use super::scene::Scene;
 use super::texture;
-use super::together;
+use super::together::{self, Step};
 use super::warp::{Split, State, Warp};
+use super::wgmma;
 use crate::fault::{Fault, FaultKind};
 use crate::ir::*;
 use crate::lanes::{each, mask_of};
@@ -206,7 +207,12 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
             continue;
         }
         match &inst.op {
-            Op::Mov32 { d, a } => rows.map1(*d, *a, active, |a| a),
+            Op::Mov32 { d, a } => {
+                rows.map1(*d, *a, active, |a| a);
+                if warp.multiplies {
+                    wgmma::copied(warp, block, launch, split.frame, [*d, *a], active);
+                }
+            }
             Op::Mov64 { d, a } => rows.wide1(*d, *a, active, |a| a),
             Op::Special { d, what, wide } => {
                 let clock = warp.clock + u64::from(executed);
@@ -527,6 +533,17 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
                 }
             }
             Op::Ret => {
+                // the registers of the function are about to go
+                if warp.multiplies {
+                    match wgmma::complete_all(&mut context!()) {
+                        Err(problem) => break Err(problem),
+                        Ok(Step::Done) => {}
+                        Ok(Step::WaitForWarps) => {
+                            split.state = State::Warpgroup;
+                            break Ok(Stop::Wait);
+                        }
+                    }
+                }
                 split.mask = mask;
                 warp.ret(launch, split);
                 pc = split.pc as usize;
@@ -578,11 +595,16 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
             },
             Op::Together(op) => match together::missing(&mut context!(), rows, op, active) {
                 Err(problem) => break Err(problem),
-                Ok(None) => {
-                    if let Err(problem) = together::execute(&mut context!(), op, active) {
-                        break Err(problem);
+                Ok(None) => match together::execute(&mut context!(), op, active) {
+                    Err(problem) => break Err(problem),
+                    Ok(Step::Done) => {}
+                    Ok(Step::WaitForWarps) => {
+                        leave_behind(warp, split, pc, mask, active);
+                        mask = active;
+                        split.state = State::Warpgroup;
+                        break Ok(Stop::Wait);
                     }
-                }
+                },
                 Ok(Some(members)) => {
                     leave_behind(warp, split, pc, mask, active);
                     mask = active;

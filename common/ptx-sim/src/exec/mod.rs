@@ -9,7 +9,7 @@
 //! | `launch`, `cluster`, `block`, `warp`, `rows`, `local`, `barrier`, `copies`, `shadow` | the state of a launch, data first |
 //! | `problem`, `place` | what an access does, and what is wrong with one |
 //! | `schedule`, `interpret` | blocks over cores and warps in turn; the executor's loop |
-//! | `arithmetic`, `together`, `shuffle`, `matrix`, `control`, `calls` | arms of the loop that are not memory |
+//! | `arithmetic`, `together`, `shuffle`, `matrix`, `wgmma`, `control`, `calls` | arms of the loop that are not memory |
 //! | `check`, `elements`, `vector`, `load_store`, `atomic`, `async_copy`, `mbarrier` | arms of the loop that are |
 //! | `builtin`, `printf`, `malloc` | functions that the device brings with it |
 //! | `monitor`, `scene`, `watch` | what a launch reports while it runs, to: |
@@ -59,6 +59,7 @@ mod undefined;
 mod vector;
 mod warp;
 mod watch;
+mod wgmma;
 
 pub(crate) use launch::{Counts, Launch, LaunchHeap, MAX_BEGUN};
 pub(crate) use monitor::Plain;

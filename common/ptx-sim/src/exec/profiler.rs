@@ -174,6 +174,12 @@ impl Profiler {
                     counters.shared_store_wavefronts += passes;
                     counters.shared_store_conflicts += passes - least;
                 }
+                TogetherOp::Wgmma(op) => {
+                    counters.warpgroup_products += 1;
+                    if scene.warp.number.is_multiple_of(4) {
+                        counters.warpgroup_tile_bytes += op.tile_bytes();
+                    }
+                }
                 TogetherOp::WmmaLoad(memory) => self.fragment(scene, Kind::Load, memory),
                 TogetherOp::WmmaStore(memory) => self.fragment(scene, Kind::Store, memory),
                 _ => {}

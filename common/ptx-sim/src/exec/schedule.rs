@@ -196,6 +196,10 @@ impl Block {
                 }
                 problem
             }
+            None if waiting.warpgroup => {
+                let message = "a wait for wgmma.mma_async that other warps of the warpgroup never execute";
+                Problem::new(FaultKind::InvalidWgmma, waiting.lanes, message)
+            }
             None => {
                 let missing = waiting.members & !waiting.lanes;
                 let message =

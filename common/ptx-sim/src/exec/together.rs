@@ -6,9 +6,18 @@ use super::monitor::Monitor;
 use super::problem::Problem;
 use super::rows::{Rows, Shape};
 use super::shuffle::source_of;
+use super::wgmma;
 use crate::fault::FaultKind;
 use crate::ir::*;
 use crate::lanes::{lanes, mask_of};
+
+/// How a warp goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Done,
+    /// The instruction is done when other warps of the warpgroup have come so far.
+    WaitForWarps,
+}
 
 /// Whether the lanes of `active` must wait for others; if so, the lanes that have to come.
 #[inline(always)]
@@ -62,7 +71,7 @@ pub(crate) fn execute<M: Monitor>(
     context: &mut Context<'_, '_, M>,
     op: &Together,
     active: u32,
-) -> Result<(), Box<Problem>> {
+) -> Result<Step, Box<Problem>> {
     let rows = context.rows();
     let Some(row) = op.members else { return execute_group(context, rows, &op.op, active, active) };
     let mut rest = active;
@@ -72,7 +81,7 @@ pub(crate) fn execute<M: Monitor>(
         execute_group(context, rows, &op.op, group, members)?;
         rest &= !group;
     }
-    Ok(())
+    Ok(Step::Done)
 }
 
 #[inline(never)]
@@ -82,7 +91,7 @@ fn execute_group<M: Monitor>(
     op: &TogetherOp,
     group: u32,
     members: u32,
-) -> Result<(), Box<Problem>> {
+) -> Result<Step, Box<Problem>> {
     match op {
         TogetherOp::Sync => {
             if let Some(sanitiser) = context.monitor.sanitiser() {
@@ -173,12 +182,16 @@ fn execute_group<M: Monitor>(
             };
             rows.set(*d, group, std::array::from_fn(pair));
         }
-        TogetherOp::WmmaLoad(memory) => return wmma_load(context, rows, memory, group),
-        TogetherOp::WmmaStore(memory) => return wmma_store(context, rows, memory, group),
-        TogetherOp::LdMatrix(moves) => return ldmatrix(context, rows, moves, group),
-        TogetherOp::StMatrix(moves) => return stmatrix(context, rows, moves),
+        TogetherOp::WmmaLoad(memory) => wmma_load(context, rows, memory, group)?,
+        TogetherOp::WmmaStore(memory) => wmma_store(context, rows, memory, group)?,
+        TogetherOp::LdMatrix(moves) => ldmatrix(context, rows, moves, group)?,
+        TogetherOp::StMatrix(moves) => stmatrix(context, rows, moves)?,
+        TogetherOp::WgmmaFence => wgmma::whole(context, group)?,
+        TogetherOp::Wgmma(op) => wgmma::issue(context, rows, op, group)?,
+        TogetherOp::WgmmaCommit => wgmma::commit(context, group)?,
+        TogetherOp::WgmmaWait { n } => return wgmma::wait(context, *n, group),
     }
-    Ok(())
+    Ok(Step::Done)
 }
 
 #[cold]

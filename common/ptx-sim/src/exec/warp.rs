@@ -54,6 +54,8 @@ pub(super) enum State {
     Barrier(u32),
     /// At an instruction that the lanes of a mask execute together.
     Together { members: u32 },
+    /// At an instruction that waits for products of the warpgroup which not all of its warps have asked for.
+    Warpgroup,
 }
 
 /// Lanes that were parted and will go on as one at `pc`.
@@ -75,6 +77,8 @@ pub(crate) struct Waiting {
     pub barrier: Option<u32>,
     /// Lanes named by the member mask.
     pub members: u32,
+    /// Whether it waits for other warps of its warpgroup.
+    pub warpgroup: bool,
 }
 
 /// Lanes at the barrier of the block's cluster.
@@ -117,6 +121,8 @@ pub(crate) struct Warp {
     pub local: Local,
     pub copies: Copies,
     pub(super) cluster: ClusterArrivals,
+    /// Whether products of its warpgroup are under way that write its registers.
+    pub(super) multiplies: bool,
     /// Its last wait at an mbarrier, if that was in vain.
     pub(super) in_vain: Option<WaitInVain>,
     /// The allocations that the last accesses went to, by their addresses: the next one most likely goes there too.
@@ -149,6 +155,7 @@ impl Warp {
         self.local.reset(function.local_bytes, launch.sanitised);
         self.copies = Copies::default();
         self.cluster = ClusterArrivals::default();
+        self.multiplies = false;
         self.in_vain = None;
         self.last_allocations = [0; ALLOCATIONS];
         self.clock = 0;
@@ -240,13 +247,19 @@ impl Warp {
 
     /// Where the first split that waits does so.
     pub(crate) fn waiting(&self) -> Option<Waiting> {
-        self.splits.iter().find_map(|split| match split.state {
-            State::Ready => None,
-            State::Barrier(id) => {
-                Some(Waiting { pc: split.pc as usize, lanes: split.mask, barrier: Some(id), members: split.mask })
-            }
-            State::Together { members } => {
-                Some(Waiting { pc: split.pc as usize, lanes: split.mask, barrier: None, members })
+        self.splits.iter().find_map(|split| {
+            let waiting = Waiting {
+                pc: split.pc as usize,
+                lanes: split.mask,
+                barrier: None,
+                members: split.mask,
+                warpgroup: false,
+            };
+            match split.state {
+                State::Ready => None,
+                State::Barrier(id) => Some(Waiting { barrier: Some(id), ..waiting }),
+                State::Together { members } => Some(Waiting { members, ..waiting }),
+                State::Warpgroup => Some(Waiting { warpgroup: true, ..waiting }),
             }
         })
     }

@@ -186,6 +186,8 @@ impl Op {
                 TogetherOp::MatchAll { d, all, .. } => class(Communication).row(*d).predicates(*all),
                 TogetherOp::Elect { d, elected } => class(Communication).rows(*d).predicate(*elected),
                 TogetherOp::Mma(op) => class(Tensor).flops(op.mma.flops()).rows(op.d.iter().copied()),
+                TogetherOp::Wgmma(op) => class(Tensor).flops(op.wgmma.flops()).rows(op.d.iter().copied()),
+                TogetherOp::WgmmaFence | TogetherOp::WgmmaCommit | TogetherOp::WgmmaWait { .. } => class(Barrier),
                 TogetherOp::WmmaLoad(memory) => class(Memory).rows(memory.rows.iter().copied()),
                 TogetherOp::LdMatrix(moves) => class(Memory).rows(moves.rows.iter().copied()),
                 TogetherOp::WmmaStore(_) | TogetherOp::StMatrix(_) => class(Memory),
@@ -367,7 +369,11 @@ impl Op {
                 let mut from: Vec<R> = together.members.into_iter().collect();
                 let mut predicates = Vec::new();
                 match &together.op {
-                    TogetherOp::Sync | TogetherOp::Elect { .. } => {}
+                    TogetherOp::Sync
+                    | TogetherOp::Elect { .. }
+                    | TogetherOp::WgmmaFence
+                    | TogetherOp::WgmmaCommit
+                    | TogetherOp::WgmmaWait { .. } => {}
                     TogetherOp::Shfl { a, b, c, .. } => from.extend([*a, *b, *c]),
                     TogetherOp::Vote { a, .. } => predicates.push(*a),
                     TogetherOp::MatchAny { a, .. }
@@ -375,6 +381,10 @@ impl Op {
                     | TogetherOp::Redux { a, .. }
                     | TogetherOp::MovMatrix { a, .. } => from.push(*a),
                     TogetherOp::Mma(op) => from.extend(op.a.iter().chain(&op.b).chain(&op.c).chain(&op.metadata)),
+                    TogetherOp::Wgmma(op) => {
+                        from.extend(op.sources().chain(op.d.iter().copied()));
+                        predicates.push(op.accumulate.0);
+                    }
                     TogetherOp::WmmaLoad(memory) => from.extend(memory.stride.into_iter().chain(memory.address.row())),
                     TogetherOp::WmmaStore(memory) => {
                         from.extend(memory.rows.iter().copied().chain(memory.stride).chain(memory.address.row()));

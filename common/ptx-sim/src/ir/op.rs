@@ -2,7 +2,7 @@
 
 use super::space::MemSpace;
 use super::work::{Class, Work};
-use crate::matrix::{Mma, WmmaAccess};
+use crate::matrix::{Mma, Wgmma, WmmaAccess};
 use crate::scalar::video::Video;
 use crate::scalar::{CarryFn, CompareFn, LaneFn, Mode};
 use crate::texture::Geometry;
@@ -404,6 +404,16 @@ pub(crate) enum TogetherOp {
     },
     LdMatrix(Box<MatrixMove>),
     StMatrix(Box<MatrixMove>),
+    /// `wgmma.fence`
+    WgmmaFence,
+    /// `wgmma.mma_async`: a warp's part of a product of its warpgroup.
+    Wgmma(Box<WgmmaOp>),
+    /// `wgmma.commit_group`
+    WgmmaCommit,
+    /// `wgmma.wait_group`: all but the latest `n` groups.
+    WgmmaWait {
+        n: u8,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -417,6 +427,50 @@ pub(crate) struct MmaOp {
     pub c: Vec<R>,
     /// Of a sparse A.
     pub metadata: Option<R>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct WgmmaOp {
+    pub wgmma: Wgmma,
+    pub d: Vec<R>,
+    pub a: WgmmaA,
+    /// The 64-bit row of B's descriptor.
+    pub b: R,
+    /// Whether the tiles of A and B are MN-major.
+    pub mn_major: [bool; 2],
+    /// The predicate `scale-d`, and whether it is negated: without it D starts at zero.
+    pub accumulate: (P, bool),
+    /// A · B is subtracted.
+    pub negated: bool,
+    /// Of a sparse A.
+    pub metadata: Option<R>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum WgmmaA {
+    Registers(Vec<R>),
+    /// The 64-bit row of its descriptor.
+    Descriptor(R),
+}
+
+impl WgmmaOp {
+    /// Bytes of the tiles in shared memory.
+    pub(crate) fn tile_bytes(&self) -> u64 {
+        let b = self.wgmma.tile_b(self.mn_major[1]).bytes();
+        match self.a {
+            WgmmaA::Registers(_) => b,
+            WgmmaA::Descriptor(_) => b + self.wgmma.tile_a(self.mn_major[0]).bytes(),
+        }
+    }
+
+    /// The registers that it reads besides D.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = R> {
+        let a = match &self.a {
+            WgmmaA::Registers(rows) => rows.as_slice(),
+            WgmmaA::Descriptor(row) => std::slice::from_ref(row),
+        };
+        a.iter().copied().chain([self.b]).chain(self.metadata)
+    }
 }
 
 #[derive(Clone, Debug)]

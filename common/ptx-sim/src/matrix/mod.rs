@@ -39,7 +39,7 @@
 //!
 //! # Numbers
 //! Products of f16, bf16, tf32 and fp8 are exact. How hardware adds them NVIDIA does not document; experiments on an
-//! H200 settle it for f32 accumulators of f16, bf16 and tf32 (`Plan::multiply_aligned`), for which results are equal to the bit on
+//! H200 settle it for f32 accumulators of f16, bf16 and tf32 (`product::add_aligned`), for which results are equal to the bit on
 //! compute capability 9.0; older and newer tensor cores keep other numbers of bits. With f16 accumulators and fp8 the sum is
 //! exact and rounded once, to nearest: compare with hardware within a bound. tf32 operands lose the 13 bits below their significand. NaN results are canonical in f16
 //! and f32. f64 is a chain of fused multiply-adds in the order of k, rounded as the instruction says. Integer sums are
@@ -53,8 +53,10 @@ mod product;
 mod sparse;
 #[cfg(test)]
 mod tests;
+mod wgmma;
 
 pub(crate) use access::{WmmaAccess, collect, distribute};
 pub(crate) use layout::Lanes;
 pub(crate) use product::Mma;
 pub(crate) use sparse::InvalidMetadata;
+pub(crate) use wgmma::{Dense, Descriptor, Register, Wgmma};

@@ -76,7 +76,7 @@ impl Mma {
             (number @ (Scalar::F16 | Scalar::Bf16 | Scalar::Tf32), false, None, false, None)
                 if spec.d == Scalar::F32 && !spec.is_quads() =>
             {
-                Arithmetic::Aligned { least: if number == Scalar::F16 { -14 } else { -126 } }
+                Arithmetic::aligned(number)
             }
             (Scalar::F16 | Scalar::Bf16 | Scalar::Tf32 | Scalar::E4m3, false, None, false, None) => Arithmetic::Float,
             _ => return Err(combination(modifiers)),
@@ -167,10 +167,10 @@ enum Fragments {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Arithmetic {
+pub(super) enum Arithmetic {
     /// Exact sums, rounded once to nearest.
     Float,
-    /// Sums as an H200 makes them, in f32 ([`Plan::multiply_aligned`]). Every exponent of A and B is at least this.
+    /// Sums as an H200 makes them, in f32 ([`add_aligned`]). Every exponent of A and B is at least this.
     Aligned {
         least: i16,
     },
@@ -179,6 +179,13 @@ enum Arithmetic {
         saturate: bool,
     },
     Bits(BitOp),
+}
+
+impl Arithmetic {
+    /// Of f16, bf16 and tf32 in f32.
+    pub(super) fn aligned(multiplicand: Scalar) -> Self {
+        Self::Aligned { least: if multiplicand == Scalar::F16 { -14 } else { -126 } }
+    }
 }
 
 /// All that distinguishes one instruction of this module from another.
@@ -382,46 +389,18 @@ impl Plan {
         self.d.scatter::<_, 1>(sums, d, |sum| u64::from(sum as u32));
     }
 
-    /// `sums` += A · B as the tensor cores of an H200 add: the products and C, all at once, lose what lies below
-    /// [`KEPT`] bits under the largest exponent among them, and the rest is added exactly. A product's exponent is the
-    /// sum of its factors', and a factor's is at least `least`. What is left to the caller is to cut the sum to an f32.
+    /// `sums` += A · B by [`add_aligned`], where a factor's exponent is at least `least`.
     #[inline(always)]
     fn multiply_aligned(&self, least: f64, a: &[f64], b: &[f64], sums: &mut [f64]) {
         let (mut powers_a, mut powers_b) = ([0.0; FLOATS[0]], [0.0; FLOATS[1]]);
-        let power = |value: f64| if value == 0.0 { 0.0 } else { leading(value).max(least) };
-        a.iter().zip(&mut powers_a).for_each(|(&value, to)| *to = power(value));
-        b.iter().zip(&mut powers_b).for_each(|(&value, to)| *to = power(value));
+        a.iter().zip(&mut powers_a).for_each(|(&value, to)| *to = power(value, least));
+        b.iter().zip(&mut powers_b).for_each(|(&value, to)| *to = power(value, least));
         let tiles = b[..self.n * self.k].chunks_exact(8 * self.k).zip(powers_b.chunks_exact(8 * self.k));
         for ((b, powers_b), sums) in tiles.zip(sums.chunks_exact_mut(8 * self.m)) {
             let (b, powers_b) = (b.as_chunks::<8>().0, powers_b.as_chunks::<8>().0);
             let rows = a.chunks_exact(self.k).zip(powers_a.chunks_exact(self.k));
             for ((a, powers_a), sums) in rows.zip(sums.as_chunks_mut::<8>().0) {
-                // Of nothing but zeros, any power will do.
-                let mut largest = sums.map(|c| if c == 0.0 { LEAST_POWER } else { leading(c).max(SMALLEST_NORMAL) });
-                for (power_a, powers_b) in powers_a.iter().zip(powers_b) {
-                    largest
-                        .iter_mut()
-                        .zip(powers_b)
-                        .for_each(|(largest, power_b)| *largest = largest.max(power_a * power_b));
-                }
-                // What one unit is that is kept.
-                let units = largest.map(|largest| largest * KEPT.recip());
-                let scales = units.map(inverse);
-                let (mut kept, mut plain) = ([0.0; 8], *sums);
-                for at in 0..8 {
-                    kept[at] = (sums[at] * scales[at]).trunc();
-                }
-                for (&a, b) in a.iter().zip(b) {
-                    for at in 0..8 {
-                        let product = a * b[at];
-                        plain[at] += product;
-                        kept[at] += (product * scales[at]).trunc();
-                    }
-                }
-                for at in 0..8 {
-                    // Adding zero, since no sum is -0. With an infinity or a NaN there is nothing to cut.
-                    sums[at] = if plain[at].is_finite() { kept[at] * units[at] + 0.0 } else { plain[at] };
-                }
+                add_aligned(KEPT, (a, powers_a), (b, powers_b), sums);
             }
         }
     }
@@ -445,14 +424,56 @@ impl Plan {
     }
 }
 
+/// `sums` += a · B, of one row of A and eight columns, as the tensor cores of an H200 add: the products and C, all at once,
+/// lose what lies below so many bits under the largest exponent among them as `kept_power` is the power of, and the rest is added
+/// exactly. A product's exponent is the sum of its factors', which stand beside the factors as [`power`]s. What is left to
+/// the caller is to cut the sum to an f32.
+#[inline(always)]
+pub(super) fn add_aligned(
+    kept_power: f64,
+    (a, powers_a): (&[f64], &[f64]),
+    (b, powers_b): (&[[f64; 8]], &[[f64; 8]]),
+    sums: &mut [f64; 8],
+) {
+    // Of nothing but zeros, any power will do.
+    let mut largest = sums.map(|c| if c == 0.0 { LEAST_POWER } else { leading(c).max(SMALLEST_NORMAL) });
+    for (power_a, powers_b) in powers_a.iter().zip(powers_b) {
+        largest.iter_mut().zip(powers_b).for_each(|(largest, power_b)| *largest = largest.max(power_a * power_b));
+    }
+    // What one unit is that is kept.
+    let units = largest.map(|largest| largest * kept_power.recip());
+    let scales = units.map(inverse);
+    let (mut kept, mut plain) = ([0.0; 8], *sums);
+    for at in 0..8 {
+        kept[at] = (sums[at] * scales[at]).trunc();
+    }
+    for (&a, b) in a.iter().zip(b) {
+        for at in 0..8 {
+            let product = a * b[at];
+            plain[at] += product;
+            kept[at] += (product * scales[at]).trunc();
+        }
+    }
+    for at in 0..8 {
+        // Adding zero, since no sum is -0. With an infinity or a NaN there is nothing to cut.
+        sums[at] = if plain[at].is_finite() { kept[at] * units[at] + 0.0 } else { plain[at] };
+    }
+}
+
+/// The power of two that stands for a factor's exponent, which is at least that of `least`; zero for zero.
+#[inline(always)]
+pub(super) fn power(value: f64, least: f64) -> f64 {
+    if value == 0.0 { 0.0 } else { leading(value).max(least) }
+}
+
 /// Below this exponent an f32 is subnormal.
 const SMALLEST_NORMAL: f64 = power_of_two(-126);
 /// Less than any product of two subnormals, and far enough from the ends of f64 to be scaled.
 const LEAST_POWER: f64 = power_of_two(-600);
 /// 2 to the number of fraction bits that products keep below the largest exponent.
-const KEPT: f64 = power_of_two(25);
+pub(super) const KEPT: f64 = power_of_two(25);
 
-const fn power_of_two(exponent: i64) -> f64 {
+pub(super) const fn power_of_two(exponent: i64) -> f64 {
     f64::from_bits(((1023 + exponent) as u64) << 52)
 }
 

@@ -18,6 +18,7 @@ import forms
 import matrix
 import memory
 import warp
+import wgmma
 from corpus import *
 from exact import E4M3, E5M2, NAN, NEG_INF, NEG_ZERO, INF, TF32, ZERO, fin
 
@@ -1043,6 +1044,7 @@ def main():
     memory.write()
     warp.write()
     matrix.write()
+    wgmma.write()
     forms.write()
 
 

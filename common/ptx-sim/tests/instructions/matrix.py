@@ -70,7 +70,7 @@ def spread(ty, rows, columns, rng):
     return np.array([[draw() for _ in range(columns)] for _ in range(rows)], dtype=object)
 
 
-def on_h200(a, b, c, at):
+def on_h200(a, b, c, at, kept=25, fraction=23):
     """A · B + C in f32 as tensor cores of compute capability 9.0 add, found by experiment on an H200: all products and C at once, each cut
     to 25 bits below the largest exponent among them, which of a product is the sum of its factors'; added exactly; cut to an f32."""
     least = -14 if at == 'f16' else -126
@@ -81,14 +81,18 @@ def on_h200(a, b, c, at):
         terms += [(start, exponent(start, -126))] if start else []
         if not terms:
             return Fraction(0)
-        unit = Fraction(2) ** (max(e for _, e in terms) - 25)
-        x = FORMATS['f32'].round(fin(sum(int(value / unit) for value, _ in terms) * unit), 'rz')
+        unit = Fraction(2) ** (max(e for _, e in terms) - kept)
+        total = sum(int(value / unit) for value, _ in terms) * unit
+        if fraction < 23 and total:
+            last = Fraction(2) ** (floor_log2(abs(total)) - fraction)
+            total = int(total / last) * last
+        x = FORMATS['f32'].round(fin(total), 'rz')
         return -x[2] if x[1] else x[2]
     return np.array([[element(row, column, start) for column, start in zip(b.T, starts)] for row, starts in zip(a, c)], dtype=object)
 
 
 def starts(values, rows, columns, rng):
-    return (spread if values is spread else small)('c', rows, columns, rng)
+    return (small if values in (small, uniform) else values)('c', rows, columns, rng)
 
 
 def product(a, b, c, kind=''):

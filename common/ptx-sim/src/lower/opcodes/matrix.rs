@@ -5,7 +5,7 @@ use crate::ast::Operand;
 use crate::ir::*;
 use crate::lower::function::FunctionLowering;
 use crate::lower::symbols::{Lower, Stop, invalid, unsupported};
-use crate::matrix::{Mma, WmmaAccess};
+use crate::matrix::{Mma, Wgmma, WmmaAccess};
 use crate::scalar::Scalar;
 
 impl<'a> FunctionLowering<'_, 'a> {
@@ -14,6 +14,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         match name {
             "mma" => self.mma(m, ops)?,
             "wmma" => self.wmma(m, ops)?,
+            "wgmma" => self.wgmma(m, ops)?,
             "ldmatrix" | "stmatrix" => self.ldmatrix(name, m, ops)?,
             "movmatrix" => self.movmatrix(m, ops)?,
             _ => return Ok(false),
@@ -71,6 +72,84 @@ impl<'a> FunctionLowering<'_, 'a> {
         };
         let memory = Box::new(WmmaMemory { access, address, wide, rows, stride });
         self.together(None, if load { TogetherOp::WmmaLoad(memory) } else { TogetherOp::WmmaStore(memory) })
+    }
+
+    fn wgmma(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+        if m.flag("mma_async") {
+            return self.wgmma_multiply(m, ops);
+        }
+        let what = m.one(|name| ["fence", "commit_group", "wait_group"].into_iter().find(|known| *known == name));
+        m.ignore(&["sync", "aligned"]);
+        m.finish()?;
+        let op = match (what, ops) {
+            (Some("fence"), []) => TogetherOp::WgmmaFence,
+            (Some("commit_group"), []) => TogetherOp::WgmmaCommit,
+            (Some("wait_group"), [Operand::Int(n)]) => match u8::try_from(*n) {
+                Ok(n) => TogetherOp::WgmmaWait { n },
+                Err(_) => return unsupported(format!("wgmma.wait_group of {n} groups")),
+            },
+            _ => return invalid("wgmma of this form"),
+        };
+        self.together(None, op)
+    }
+
+    /// `wgmma.mma_async{.sp} d, a, b, {metadata, selector,} scale-d {, imm-scale-a, imm-scale-b {, {imm-trans-a,} imm-trans-b}};`
+    fn wgmma_multiply(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+        let [d, a, b, rest @ ..] = ops else { return invalid("wgmma.mma_async takes d, a and b") };
+        let (metadata, selector, rest) = match rest {
+            [metadata, Operand::Int(selector), rest @ ..] if m.0.contains(&"sp") => (Some(metadata), *selector, rest),
+            rest => (None, 0, rest),
+        };
+        let wgmma = Wgmma::parse(&m.0, selector as u64).map_err(Stop::Unsupported)?;
+        if wgmma.is_sparse() != metadata.is_some() {
+            return invalid("wgmma.mma_async.sp takes metadata and a sparsity selector");
+        }
+        let [accumulate, immediates @ ..] = rest else { return invalid("wgmma.mma_async takes scale-d") };
+        let in_registers = matches!(a, Operand::Vector(_));
+        let mut constants = Vec::new();
+        for immediate in immediates {
+            let &Operand::Int(value) = immediate else { return invalid("the scales and transpositions are constants") };
+            constants.push(value);
+        }
+        let (scales, transpositions) = match (wgmma.is_float(), wgmma.transposes(), in_registers, &constants[..]) {
+            (false, _, _, []) => ([1, 1], [0, 0]),
+            (true, false, _, &[a, b]) => ([a, b], [0, 0]),
+            (true, true, true, &[a, b, of_b]) => ([a, b], [0, of_b]),
+            (true, true, false, &[a, b, of_a, of_b]) => ([a, b], [of_a, of_b]),
+            _ => {
+                return invalid(format!("{} constants after scale-d do not fit this wgmma.mma_async", constants.len()));
+            }
+        };
+        if scales.iter().any(|scale| scale.unsigned_abs() != 1) {
+            return invalid("imm-scale-a and imm-scale-b are 1 or -1");
+        }
+        if transpositions.iter().any(|transposed| !matches!(transposed, 0 | 1)) {
+            return invalid("imm-trans-a and imm-trans-b are 0 or 1");
+        }
+        let [of_d, of_a] = wgmma.registers();
+        let a = if in_registers {
+            WgmmaA::Registers(self.vector(a, Scalar::B32, of_a, false)?)
+        } else {
+            WgmmaA::Descriptor(self.src(a, Scalar::B64)?)
+        };
+        let b = self.src(b, Scalar::B64)?;
+        let metadata = match metadata {
+            Some(metadata) => Some(self.src(metadata, Scalar::B32)?),
+            None => None,
+        };
+        let accumulate = self.predicate(accumulate)?;
+        let d = self.vector(d, Scalar::B32, of_d, true)?;
+        let op = WgmmaOp {
+            wgmma,
+            d,
+            a,
+            b,
+            mn_major: transpositions.map(|transposed| transposed == 1),
+            accumulate,
+            negated: scales[0] != scales[1],
+            metadata,
+        };
+        self.together(None, TogetherOp::Wgmma(Box::new(op)))
     }
 
     fn movmatrix(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {

@@ -1,0 +1,596 @@
+//! `wgmma.mma_async`: products of a warpgroup, D (64 × N) = A · B + D, of tiles that lie in shared memory (PTX ISA,
+//! "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions"). Warp w of the four has rows 16w … 16w + 15 of A
+//! and D, in fragments like those of `mma` with 16 rows, and all of B.
+//!
+//! # Tiles in shared memory
+//! A row of A, or a column of B, has 256 bits of k (of B, twice that where A is sparse). Memory is cut into chunks of 16 bytes:
+//! eight neighbours along k (*K-major*) or, of 16-bit elements, across it (*MN-major*, "transposed"). A descriptor says where the
+//! chunks are. With W bytes of the swizzle (16: none), `mn` the row of A or column of B, and the two offsets of the descriptor,
+//! leading and stride:
+//!
+//! ```text
+//!   K-major:   chunk (mn, c), c = k / chunk's elements       MN-major:  chunk (c, k), c = mn / 8
+//!     mn % 8 · W  +  mn / 8 · stride                           k % 8 · W  +  c % (W / 16) · 16
+//!     c % (W / 16) · 16  +  c / (W / 16) · leading             + c / (W / 16) · leading  +  k / 8 · stride
+//!                                                              (without swizzle leading and stride trade places)
+//! ```
+//!
+//! A swizzle exchanges the chunks within a line of W bytes: address bits 4 … 6 are XORed with bits 7 … 9 (128 bytes), 4 … 5
+//! with 7 … 8 (64), or 4 with 7 (32). These are bits of the address, so a tile begins at a multiple of 8 · W, unless the
+//! descriptor's base offset says by how many lines the pattern is shifted.
+
+use super::layout::{Fragment, Lanes};
+use super::modifiers::{BitOp, Modifiers, Shape, combination};
+use super::number;
+use super::product::{KEPT, add_aligned, power, power_of_two};
+use super::sparse::{InvalidMetadata, Sparse};
+use crate::scalar::Scalar;
+use crate::scalar::half::{Bf16, F16, Half};
+use crate::trace::FragmentLayout;
+
+/// Rows of A and D that one warp has.
+const ROWS: usize = 16;
+
+/// A 32-bit register of a warp.
+pub(crate) type Register = [u32; 32];
+
+/// A matrix descriptor (PTX ISA, "Matrix Descriptor Format").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Descriptor(pub(crate) u64);
+
+impl Descriptor {
+    /// 14 bits that count 16 bytes.
+    fn field(self, bit: u32) -> u64 {
+        (self.0 >> bit & 0x3fff) << 4
+    }
+
+    /// Where the tile begins in shared memory.
+    pub(crate) fn start(self) -> u64 {
+        self.field(0)
+    }
+
+    /// The leading dimension byte offset.
+    pub(crate) fn leading(self) -> u64 {
+        self.field(16)
+    }
+
+    /// The stride dimension byte offset.
+    pub(crate) fn stride(self) -> u64 {
+        self.field(32)
+    }
+
+    /// By how many lines of 128 bytes the pattern of the swizzle is shifted.
+    pub(crate) fn base_offset(self) -> u64 {
+        self.0 >> 49 & 7
+    }
+
+    /// Bytes of a line within which chunks are exchanged: 128, 64, 32, or 16 without swizzle.
+    pub(crate) fn swizzle(self) -> u64 {
+        match self.0 >> 62 {
+            0 => 16,
+            1 => 128,
+            2 => 64,
+            _ => 32,
+        }
+    }
+
+    /// Where the chunk is that a plain layout has at `address`.
+    fn swizzled(self, address: u64) -> u64 {
+        let line = (address >> 7).wrapping_sub(self.base_offset()) & (self.swizzle() / 16 - 1);
+        address ^ line << 4
+    }
+}
+
+impl std::fmt::Display for Descriptor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (start, leading, stride) = (self.start(), self.leading(), self.stride());
+        write!(f, "start {start:#x}, leading offset {leading}, stride offset {stride}, ")?;
+        match self.swizzle() {
+            16 => write!(f, "no swizzle"),
+            bytes => write!(f, "swizzle of {bytes} bytes"),
+        }
+    }
+}
+
+/// A or B in shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tile {
+    number: Scalar,
+    /// Rows of A or columns of B.
+    extent: usize,
+    /// In units (see `Scalar::elements_a_unit`).
+    k: usize,
+    mn_major: bool,
+}
+
+impl Tile {
+    /// Units in a chunk of 16 bytes.
+    fn units(self) -> usize {
+        4 * self.number.units_a_register()
+    }
+
+    /// The chunks: rows or columns first and then along k, or the other way round.
+    fn chunks(self) -> impl Iterator<Item = (usize, usize)> {
+        let (outer, inner) =
+            if self.mn_major { (self.k, self.extent / self.units()) } else { (self.extent, self.k / self.units()) };
+        (0..outer).flat_map(move |at| (0..inner).map(move |chunk| (at, chunk)))
+    }
+
+    /// Where a chunk is: `at` counts rows, or steps of k of an MN-major tile, `chunk` the chunks along the other axis.
+    fn address(self, descriptor: Descriptor, at: usize, chunk: usize) -> u64 {
+        let (at, chunk, width) = (at as u64, chunk as u64, descriptor.swizzle());
+        let (mut across, mut along) = (descriptor.stride(), descriptor.leading());
+        if self.mn_major && width == 16 {
+            (across, along) = (along, across);
+        }
+        let line = width / 16;
+        let offset = at % 8 * width + at / 8 * across + chunk % line * 16 + chunk / line * along;
+        descriptor.swizzled(descriptor.start() + offset)
+    }
+
+    /// Bytes that it has.
+    pub(crate) fn bytes(self) -> u64 {
+        (self.extent * self.k / self.units() * 16) as u64
+    }
+
+    /// The addresses of its chunks of 16 bytes, each with the first row or column and the first k that are there.
+    pub(crate) fn addresses(self, descriptor: Descriptor) -> impl Iterator<Item = (u64, [usize; 2])> {
+        self.chunks().map(move |(at, chunk)| {
+            let elements = chunk * self.units();
+            let place = if self.mn_major { [elements, at] } else { [at, elements] };
+            (self.address(descriptor, at, chunk), place)
+        })
+    }
+
+    /// The first chunk that does not lie in shared memory of so many bytes: its address, and the row or column and the k.
+    pub(crate) fn outside(self, descriptor: Descriptor, bytes: u64) -> Option<(u64, [usize; 2])> {
+        self.addresses(descriptor).find(|(address, _)| address + 16 > bytes)
+    }
+
+    /// The elements by `index(row or column, k)`.
+    #[inline(always)]
+    fn decode<T: Copy + Default>(
+        self,
+        descriptor: Descriptor,
+        read: &impl Fn(u64) -> u128,
+        element: impl Fn(u64) -> T,
+        index: impl Fn(usize, usize) -> usize,
+    ) -> Vec<T> {
+        let mut dense = vec![T::default(); self.extent * self.k];
+        let (units, bits) = (self.units(), 128 / self.units());
+        for (at, chunk) in self.chunks() {
+            let bytes = read(self.address(descriptor, at, chunk));
+            for unit in 0..units {
+                let along = chunk * units + unit;
+                let to = if self.mn_major { index(along, at) } else { index(at, along) };
+                dense[to] = element((bytes >> (unit * bits)) as u64);
+            }
+        }
+        dense
+    }
+
+    #[inline(always)]
+    fn read(
+        self,
+        descriptor: Descriptor,
+        read: &impl Fn(u64) -> u128,
+        index: impl Fn(usize, usize) -> usize + Copy,
+    ) -> Dense {
+        let floats = |values| Dense::floats(values, self.number);
+        match self.number {
+            Scalar::F16 => floats(self.decode(descriptor, read, |bits| F16::widen(bits & 0xffff).into(), index)),
+            Scalar::Bf16 => floats(self.decode(descriptor, read, |bits| Bf16::widen(bits & 0xffff).into(), index)),
+            Scalar::Tf32 => floats(self.decode(descriptor, read, number::tf32, index)),
+            Scalar::E4m3 => floats(self.decode(descriptor, read, number::e4m3, index)),
+            Scalar::E5m2 => floats(self.decode(descriptor, read, number::e5m2, index)),
+            Scalar::S8 => Dense::Integers(self.decode(descriptor, read, number::s8, index)),
+            Scalar::U8 => Dense::Integers(self.decode(descriptor, read, number::u8, index)),
+            _ => Dense::Integers(self.decode(descriptor, read, |bits| bits as i32, index)),
+        }
+    }
+}
+
+/// A multiplicand, decoded: A as [row, k], B as [column / 8, k, 8] with the columns of a tile in the order of [`place`].
+#[derive(Clone, Debug)]
+pub(crate) enum Dense {
+    Floats {
+        values: Vec<f64>,
+        /// What stands for their exponents ([`power`]).
+        powers: Vec<f64>,
+    },
+    /// Integers, or words of bits.
+    Integers(Vec<i32>),
+}
+
+impl Dense {
+    fn floats(values: Vec<f64>, number: Scalar) -> Self {
+        let least = power_of_two(least_exponent(number).into());
+        let powers = values.iter().map(|&value| power(value, least)).collect();
+        Self::Floats { values, powers }
+    }
+
+    fn negated(self) -> Self {
+        match self {
+            Self::Floats { values, powers } => {
+                Self::Floats { values: values.into_iter().map(|value| -value).collect(), powers }
+            }
+            integers => integers,
+        }
+    }
+}
+
+/// The exponent of a subnormal.
+fn least_exponent(number: Scalar) -> i16 {
+    match number {
+        Scalar::F16 | Scalar::E5m2 => -14,
+        Scalar::E4m3 => -6,
+        _ => -126,
+    }
+}
+
+/// The place in a tile of eight columns at which a column is kept: the even ones come first, as a lane's two registers have
+/// them, so that accumulators move four lanes at a time.
+fn place(column: usize) -> usize {
+    column % 2 * 4 + column / 2
+}
+
+/// How a warp adds the products of one instruction and C.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sums {
+    /// Exactly, and rounded once to nearest.
+    Exact,
+    /// All at once, cut below the largest exponent ([`add_aligned`]).
+    Aligned(Precision),
+    Integer {
+        saturate: bool,
+    },
+    /// The bits that A and B both have are counted.
+    Bits,
+}
+
+/// What is kept of products, and of their sum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Precision {
+    /// Of f16, bf16 and tf32: as much as `mma` keeps.
+    Full,
+    /// Of 8-bit floats: 13 bits below the largest exponent, and 13 bits of the sum's fraction. Found from the results of
+    /// kernels on an H200, all of which it gives to the bit.
+    Short,
+}
+
+/// Fraction bits that a short sum keeps.
+const SHORT: u32 = 13;
+
+/// An f32's bits without those of its fraction that a short sum does not have.
+fn shortened(bits: u64) -> u64 {
+    bits & !((1 << (f32::MANTISSA_DIGITS - 1 - SHORT)) - 1)
+}
+
+/// A `wgmma.mma_async` without its registers and addresses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wgmma {
+    columns: usize,
+    /// Of a dense A, in elements.
+    k: usize,
+    d: Scalar,
+    a: Scalar,
+    b: Scalar,
+    sums: Sums,
+    sparse: Option<Sparse>,
+}
+
+impl Wgmma {
+    /// From the modifiers after `wgmma.mma_async` and, of a sparse one, the sparsity selector. The error names what is not known.
+    pub(crate) fn parse(modifiers: &[&str], selector: u64) -> Result<Self, String> {
+        let found = Modifiers::parse(modifiers)?;
+        let unknown = || combination(modifiers);
+        let (Some(Shape { m, n, k }), &[d, a, b]) = (found.shape, &*found.numbers) else { return Err(unknown()) };
+        let depth = if found.sparsity.is_some() { 512 } else { 256 } / a.bits() as usize;
+        let integers = matches!(a.family(), Scalar::S8 | Scalar::B1);
+        // Above 24 columns, integers come by sixteen.
+        let columns = n.is_multiple_of(8) && (8..=256).contains(&n) && !(integers && n > 24 && !n.is_multiple_of(16));
+        if m != 64 || k != depth || !columns || a.family() != b.family() || !found.majors.is_empty() {
+            return Err(unknown());
+        }
+        let Modifiers { saturate, bit_op, popc, rounding: None, sparsity, .. } = found else { return Err(unknown()) };
+        let sums = match (a.family(), d, saturate, bit_op, popc) {
+            (Scalar::F16 | Scalar::Bf16 | Scalar::Tf32, Scalar::F32, false, None, false) => {
+                Sums::Aligned(Precision::Full)
+            }
+            (Scalar::F16, Scalar::F16, false, None, false) => Sums::Exact,
+            (Scalar::E4m3, Scalar::F16 | Scalar::F32, false, None, false) => Sums::Aligned(Precision::Short),
+            (Scalar::S8, Scalar::S32, saturate, None, false) => Sums::Integer { saturate },
+            (Scalar::B1, Scalar::S32, false, Some(BitOp::And), true) if sparsity.is_none() => Sums::Bits,
+            _ => return Err(unknown()),
+        };
+        let sparse = sparsity.map(|order| Sparse::new(a, k, order, selector)).transpose()?;
+        Ok(Self { columns: n, k, d, a, b, sums, sparse })
+    }
+
+    /// How many PTX registers d, and an A that is not in shared memory, have.
+    pub(crate) fn registers(self) -> [usize; 2] {
+        [self.columns / 2 / self.d.units_a_register(), 4]
+    }
+
+    /// Whether A is sparse: then the instruction takes metadata.
+    pub(crate) fn is_sparse(self) -> bool {
+        self.sparse.is_some()
+    }
+
+    /// Whether the instruction says which signs A and B have.
+    pub(crate) fn is_float(self) -> bool {
+        self.d != Scalar::S32
+    }
+
+    /// Whether a tile in shared memory may be MN-major.
+    pub(crate) fn transposes(self) -> bool {
+        self.a.bits() == 16
+    }
+
+    /// Products of one step of k that the warp's rows have with eight columns: what it costs, counted in `mma`s.
+    pub(crate) fn cost(self) -> u64 {
+        self.columns as u64 / 8
+    }
+
+    /// Floating-point operations of a lane's share; none of integers and bits. Of a sparse A, those with kept elements.
+    pub(crate) fn flops(self) -> u32 {
+        let kept = if self.is_sparse() { self.k / 2 } else { self.k };
+        if self.is_float() { (2 * ROWS * self.columns * kept / 32) as u32 } else { 0 }
+    }
+
+    /// A in shared memory: of all four warps.
+    pub(crate) fn tile_a(self, mn_major: bool) -> Tile {
+        Tile { number: self.a, extent: 4 * ROWS, k: self.kept(), mn_major }
+    }
+
+    /// B in shared memory.
+    pub(crate) fn tile_b(self, mn_major: bool) -> Tile {
+        Tile { number: self.b, extent: self.columns, k: self.depth(), mn_major }
+    }
+
+    /// Bytes of host memory that A and B take, decoded.
+    pub(crate) fn decoded_bytes(self) -> u64 {
+        let each = if self.is_float() { 2 * size_of::<f64>() } else { size_of::<i32>() };
+        ((4 * ROWS + self.columns) * self.depth() * each) as u64
+    }
+
+    /// Units of a row of the dense A.
+    fn depth(self) -> usize {
+        self.k / self.a.elements_a_unit()
+    }
+
+    /// Units of a row of A that are kept.
+    fn kept(self) -> usize {
+        if self.is_sparse() { self.depth() / 2 } else { self.depth() }
+    }
+
+    /// Which lane and register of a warp holds each element of D.
+    pub(crate) fn layout(self) -> FragmentLayout {
+        Fragment::accumulator(ROWS, self.columns, self.d.units_a_register()).layout("D", self.d)
+    }
+
+    fn fragment_a(self) -> Fragment {
+        Fragment::multiplicand_a(ROWS, self.kept(), self.a.units_a_register())
+    }
+
+    /// A of all four warps, kept elements only. `read` reads a chunk of 16 bytes.
+    pub(crate) fn read_a(self, descriptor: Descriptor, mn_major: bool, read: &impl Fn(u64) -> u128) -> Dense {
+        let kept = self.kept();
+        self.tile_a(mn_major).read(descriptor, read, |row, k| row * kept + k)
+    }
+
+    /// B. `read` reads a chunk of 16 bytes.
+    pub(crate) fn read_b(self, descriptor: Descriptor, mn_major: bool, read: &impl Fn(u64) -> u128) -> Dense {
+        let depth = self.depth();
+        let index = |column, k| (column / 8 * depth + k) * 8 + place(column % 8);
+        self.tile_b(mn_major).read(descriptor, read, index)
+    }
+
+    /// A warp's rows of A, kept elements only, from its registers.
+    pub(crate) fn gather_a(self, registers: &[Register]) -> Dense {
+        let fragment = self.fragment_a();
+        let (parts, kept) = (fragment.parts, self.kept());
+        let words = registers.as_flattened().iter().zip(fragment.places.chunks(parts));
+        let elements = words.flat_map(|(&word, places)| {
+            places.iter().enumerate().map(move |(part, &[row, k])| {
+                (usize::from(row) * kept + usize::from(k), u64::from(word) >> (32 / parts * part))
+            })
+        });
+        let mut floats = if self.is_float() { vec![0.0; ROWS * kept] } else { Vec::new() };
+        let mut integers = if self.is_float() { Vec::new() } else { vec![0; ROWS * kept] };
+        for (to, bits) in elements {
+            match self.a {
+                Scalar::F16 => floats[to] = number::f16(bits),
+                Scalar::Bf16 => floats[to] = number::bf16(bits),
+                Scalar::Tf32 => floats[to] = number::tf32(bits),
+                Scalar::E4m3 => floats[to] = number::e4m3(bits),
+                Scalar::E5m2 => floats[to] = number::e5m2(bits),
+                Scalar::S8 => integers[to] = number::s8(bits),
+                Scalar::U8 => integers[to] = number::u8(bits),
+                _ => integers[to] = bits as i32,
+            }
+        }
+        if self.is_float() { Dense::floats(floats, self.a) } else { Dense::Integers(integers) }
+    }
+
+    /// The rows of A that one of the four warps has.
+    pub(crate) fn rows_of(self, a: &Dense, warp: usize) -> Dense {
+        let range = warp * ROWS * self.kept()..(warp + 1) * ROWS * self.kept();
+        match a {
+            Dense::Floats { values, powers } => {
+                Dense::Floats { values: values[range.clone()].to_vec(), powers: powers[range].to_vec() }
+            }
+            Dense::Integers(values) => Dense::Integers(values[range].to_vec()),
+        }
+    }
+
+    /// D = ±A · B, or ±A · B + D where `accumulate`, of one warp. `a` has its 16 rows, `d` its registers.
+    pub(crate) fn multiply(
+        self,
+        (a, metadata): (Dense, Option<&Lanes>),
+        negated: bool,
+        b: &Dense,
+        accumulate: bool,
+        d: &mut [Register],
+    ) -> Result<(), InvalidMetadata> {
+        let a = if negated { a.negated() } else { a };
+        let a = match (self.sparse, metadata) {
+            (Some(sparse), Some(metadata)) => self.expanded(&a, &sparse.places(metadata)?),
+            _ => a,
+        };
+        #[cfg(target_arch = "x86_64")]
+        {
+            #[target_feature(enable = "avx2")]
+            fn with_avx2(wgmma: Wgmma, a: &Dense, b: &Dense, accumulate: bool, d: &mut [Register]) {
+                wgmma.run(a, b, accumulate, d);
+            }
+            if is_x86_feature_detected!("avx2") {
+                // SAFETY: the processor has been asked for the feature.
+                unsafe { with_avx2(self, &a, b, accumulate, d) };
+                return Ok(());
+            }
+        }
+        self.run(&a, b, accumulate, d);
+        Ok(())
+    }
+
+    /// The dense A of a sparse one.
+    fn expanded(self, a: &Dense, places: &[u8]) -> Dense {
+        let expand = |kept: &[f64]| {
+            let mut dense = vec![0.0; ROWS * self.depth()];
+            for (at, (&value, &place)) in kept.iter().zip(places).enumerate() {
+                dense[at / self.kept() * self.depth() + usize::from(place)] = value;
+            }
+            dense
+        };
+        match a {
+            Dense::Floats { values, powers } => Dense::Floats { values: expand(values), powers: expand(powers) },
+            Dense::Integers(values) => {
+                let values: Vec<f64> = values.iter().map(|value| f64::from(*value)).collect();
+                Dense::Integers(expand(&values).into_iter().map(|value| value as i32).collect())
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn run(self, a: &Dense, b: &Dense, accumulate: bool, d: &mut [Register]) {
+        let depth = self.depth();
+        match (a, b) {
+            (Dense::Floats { values: a, powers: powers_a }, Dense::Floats { values: b, powers: powers_b }) => {
+                let aligned = |kept: f64| {
+                    move |tile: usize, row: usize, sums: &mut [f64; 8]| {
+                        let of_a = row * depth..(row + 1) * depth;
+                        let of_b = tile * depth * 8..(tile + 1) * depth * 8;
+                        let a = (&a[of_a.clone()], &powers_a[of_a]);
+                        let b = (b[of_b.clone()].as_chunks::<8>().0, powers_b[of_b].as_chunks::<8>().0);
+                        add_aligned(kept, a, b, sums);
+                    }
+                };
+                match self.sums {
+                    Sums::Aligned(Precision::Full) => {
+                        self.floats(accumulate, d, aligned(KEPT), number::to_f32_towards_zero);
+                    }
+                    Sums::Aligned(Precision::Short) => {
+                        let cut = |sum| shortened(number::to_f32_towards_zero(sum));
+                        self.floats(accumulate, d, aligned(power_of_two(SHORT.into())), cut);
+                    }
+                    _ => {
+                        let add = |tile: usize, row: usize, sums: &mut [f64; 8]| {
+                            let b = b[tile * depth * 8..][..depth * 8].as_chunks::<8>().0;
+                            for (&a, b) in a[row * depth..][..depth].iter().zip(b) {
+                                sums.iter_mut().zip(b).for_each(|(sum, b)| *sum += a * b);
+                            }
+                        };
+                        self.floats(accumulate, d, add, number::to_f32);
+                    }
+                }
+            }
+            (Dense::Integers(a), Dense::Integers(b)) => {
+                let saturate = self.sums == Sums::Integer { saturate: true };
+                let add = if saturate { i32::saturating_add } else { i32::wrapping_add };
+                let of = |tile: usize, row: usize| {
+                    (&a[row * depth..][..depth], b[tile * depth * 8..][..depth * 8].as_chunks::<8>().0)
+                };
+                if self.sums == Sums::Bits {
+                    self.integers(accumulate, d, of, |a, b| (a & b).count_ones() as i32, add);
+                } else {
+                    self.integers(accumulate, d, of, i32::wrapping_mul, add);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// `add(tile, row, sums)` adds the products of a row of A and of the eight columns of a tile; `to_f32` gives the bits of a
+    /// sum.
+    #[inline(always)]
+    fn floats(
+        self,
+        accumulate: bool,
+        d: &mut [Register],
+        add: impl Fn(usize, usize, &mut [f64; 8]),
+        to_f32: impl Fn(f64) -> u64 + Copy,
+    ) {
+        for tile in 0..self.columns / 8 {
+            for row in 0..ROWS {
+                let (half, lanes) = (row / 8, row % 8 * 4..row % 8 * 4 + 4);
+                let mut sums = [0.0; 8];
+                if self.d == Scalar::F16 {
+                    let register = &mut d[tile * 2 + half][lanes];
+                    if accumulate {
+                        for (at, &pair) in register.iter().enumerate() {
+                            sums[at] = number::f16(pair.into());
+                            sums[at + 4] = number::f16((pair >> 16).into());
+                        }
+                    }
+                    add(tile, row, &mut sums);
+                    for (at, pair) in register.iter_mut().enumerate() {
+                        *pair = (number::to_f16(sums[at]) | number::to_f16(sums[at + 4]) << 16) as u32;
+                    }
+                    continue;
+                }
+                let first = tile * 4 + half * 2;
+                if accumulate {
+                    for at in 0..4 {
+                        sums[at] = f32::from_bits(d[first][lanes.start + at]).into();
+                        sums[at + 4] = f32::from_bits(d[first + 1][lanes.start + at]).into();
+                    }
+                }
+                add(tile, row, &mut sums);
+                let sums = sums.map(to_f32);
+                for at in 0..4 {
+                    d[first][lanes.start + at] = sums[at] as u32;
+                    d[first + 1][lanes.start + at] = sums[at + 4] as u32;
+                }
+            }
+        }
+    }
+
+    /// `of(tile, row)` is a row of A and the eight columns of a tile.
+    #[inline(always)]
+    fn integers<'m>(
+        self,
+        accumulate: bool,
+        d: &mut [Register],
+        of: impl Fn(usize, usize) -> (&'m [i32], &'m [[i32; 8]]),
+        product: impl Fn(i32, i32) -> i32,
+        add: impl Fn(i32, i32) -> i32,
+    ) {
+        for tile in 0..self.columns / 8 {
+            for row in 0..ROWS {
+                let (a, b) = of(tile, row);
+                // |sum| ≤ 64 · 255 · 255, so that only adding C can overflow.
+                let mut sums = [0_i32; 8];
+                for (&a, b) in a.iter().zip(b) {
+                    sums.iter_mut().zip(b).for_each(|(sum, &b)| *sum = sum.wrapping_add(product(a, b)));
+                }
+                let (first, lane) = (tile * 4 + row / 8 * 2, row % 8 * 4);
+                for at in 0..8 {
+                    let register = &mut d[first + at / 4][lane + at % 4];
+                    let before = if accumulate { *register as i32 } else { 0 };
+                    *register = add(sums[at], before) as u32;
+                }
+            }
+        }
+    }
+}
