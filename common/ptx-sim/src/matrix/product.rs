@@ -73,10 +73,13 @@ impl Mma {
             (Scalar::B1, false, Some(op), true, None) => Arithmetic::Bits(op),
             (Scalar::S8 | Scalar::S4, saturate, None, false, None) => Arithmetic::Integer { saturate },
             (Scalar::F64, false, None, false, rounding) => Arithmetic::Double(rounding.unwrap_or_default()),
-            (number @ (Scalar::F16 | Scalar::Bf16 | Scalar::Tf32), false, None, false, None)
-                if spec.d == Scalar::F32 && !spec.is_quads() =>
-            {
+            (number @ (Scalar::F16 | Scalar::Bf16 | Scalar::Tf32), false, None, false, None) if !spec.is_quads() => {
                 Arithmetic::aligned(number)
+            }
+            (Scalar::E4m3, false, None, false, None)
+                if spec.d == Scalar::F32 && spec.shape.k == 32 && spec.sparse.is_none() =>
+            {
+                Arithmetic::InPairs
             }
             (Scalar::F16 | Scalar::Bf16 | Scalar::Tf32 | Scalar::E4m3, false, None, false, None) => Arithmetic::Float,
             _ => return Err(combination(modifiers)),
@@ -110,7 +113,7 @@ impl Mma {
         let k = self.0.spec.kept(k);
         let products = if self.0.spec.is_quads() { 4 } else { 1 };
         match arithmetic {
-            Arithmetic::Float | Arithmetic::Aligned { .. } | Arithmetic::Double(_) => {
+            Arithmetic::Float | Arithmetic::Aligned { .. } | Arithmetic::InPairs | Arithmetic::Double(_) => {
                 (products * 2 * m * n * k / 32) as u32
             }
             Arithmetic::Integer { .. } | Arithmetic::Bits(_) => 0,
@@ -170,10 +173,13 @@ enum Fragments {
 pub(super) enum Arithmetic {
     /// Exact sums, rounded once to nearest.
     Float,
-    /// Sums as an H200 makes them, in f32 ([`add_aligned`]). Every exponent of A and B is at least this.
+    /// Sums as an H200 makes them ([`add_aligned`]). Every exponent of A and B is at least this.
     Aligned {
         least: i16,
     },
+    /// Of 8-bit floats in f32, as an H200 makes them of two products of f16: of the first two of each four elements of k, and of
+    /// the others on top of that. C is added to their sum.
+    InPairs,
     Double(Rounding),
     Integer {
         saturate: bool,
@@ -182,7 +188,7 @@ pub(super) enum Arithmetic {
 }
 
 impl Arithmetic {
-    /// Of f16, bf16 and tf32 in f32.
+    /// Of f16, bf16 and tf32.
     pub(super) fn aligned(multiplicand: Scalar) -> Self {
         Self::Aligned { least: if multiplicand == Scalar::F16 { -14 } else { -126 } }
     }
@@ -297,6 +303,7 @@ impl Plan {
         match self.spec.arithmetic {
             Arithmetic::Float => self.float(a, b, c, d),
             Arithmetic::Aligned { least } => self.aligned(power_of_two(least.into()), a, b, c, d),
+            Arithmetic::InPairs => self.in_pairs(a.0, b, c, d),
             Arithmetic::Double(rounding) => self.double(rounding, a.0, b, c, d),
             Arithmetic::Integer { saturate } => self.integer(saturate, a, b, c, d),
             Arithmetic::Bits(BitOp::Xor) => self.bits(|a, b| a ^ b, a.0, b, c, d),
@@ -331,7 +338,31 @@ impl Plan {
             Some(places) => self.multiply_aligned(least, &self.expanded(&dense_a, places), &dense_b, &mut sums),
             None => self.multiply_aligned(least, &dense_a, &dense_b, &mut sums),
         }
-        self.d.scatter::<_, 1>(&sums, d, number::to_f32_towards_zero);
+        match self.d.number {
+            Scalar::F16 => self.d.scatter::<_, 2>(&sums, d, number::to_f16),
+            _ => self.d.scatter::<_, 1>(&sums, d, number::to_f32_towards_zero),
+        }
+    }
+
+    #[inline(always)]
+    fn in_pairs(&self, a: &[Lanes], b: &[Lanes], c: &[Lanes], d: &mut [Lanes]) {
+        let (mut dense_a, mut dense_b, mut start) = ([0.0; FLOATS[0]], [0.0; FLOATS[1]], [0.0; FLOATS[2]]);
+        self.a.gather_floats(a, &mut dense_a);
+        self.b.gather_floats(b, &mut dense_b);
+        self.c.gather_floats(c, &mut start);
+        let mut sums = [0.0; FLOATS[2]];
+        for pair in 0..2 {
+            // Zeros take no part in a sum.
+            let mut of_pair = dense_a;
+            let others = of_pair.iter_mut().enumerate().filter(|(at, _)| at / 2 % 2 != pair);
+            others.for_each(|(_, element)| *element = 0.0);
+            // As f16 an 8-bit float has its exponent, but none below -14.
+            self.multiply_aligned(power_of_two(-14), &of_pair, &dense_b, &mut sums);
+            let cut = |sum: f64| f64::from(f32::from_bits(number::to_f32_towards_zero(sum) as u32));
+            sums.iter_mut().for_each(|sum| *sum = cut(*sum));
+        }
+        sums.iter_mut().zip(start).for_each(|(sum, start)| *sum += start);
+        self.d.scatter::<_, 1>(&sums, d, number::to_f32);
     }
 
     fn double(&self, rounding: Rounding, a: &[Lanes], b: &[Lanes], c: &[Lanes], d: &mut [Lanes]) {

@@ -58,11 +58,13 @@ def operand(ty, count, prefix):
 
 def spread(ty, rows, columns, rng):
     """Exponents far apart, a zero here and there, and f16 below its smallest normal value."""
-    fmt = TF32 if ty == 'tf32' else FORMATS['f32' if ty == 'c' else ty]
+    fmt = TF32 if ty == 'tf32' else FP8[ty] if ty in FP8 else FORMATS['f32' if ty == 'c' else ty]
     reach = 14 if ty == 'f16' else 18
     def draw():
         if rng.random() < 0.1:
             return Fraction(0)
+        if ty in FP8:
+            return rng.choice((-1, 1)) * Fraction(rng.randint(4, 7) if ty == 'e5m2' else rng.randint(8, 15), 8) * Fraction(2) ** rng.randint(*((-5, 7) if ty == 'e4m3' else (-12, 13)))
         if ty == 'f16' and rng.random() < 0.1:
             return fmt.least * rng.randint(-1000, 1000)
         x = fmt.round(fin(Fraction(rng.choice((-1, 1)) * rng.uniform(1, 2)) * Fraction(2) ** rng.randint(-reach, reach)))
@@ -91,6 +93,19 @@ def on_h200(a, b, c, at, kept=25, fraction=23):
     return np.array([[element(row, column, start) for column, start in zip(b.T, starts)] for row, starts in zip(a, c)], dtype=object)
 
 
+def in_pairs(a, b, c):
+    """The same of 8-bit floats by mma.sync, found by experiment too: the products of the first two of each four elements of k as f16,
+    those of the others on top of their sum, and C added in f32, rounded to nearest."""
+    total = np.zeros(c.shape, dtype=object) + Fraction(0)
+    for pair in range(2):
+        at = [k for k in range(a.shape[1]) if k // 2 % 2 == pair]
+        total = on_h200(a[:, at], b[at, :], total, 'f16')
+    def add(x, y):
+        x = FORMATS['f32'].round(fin(x + y))
+        return -x[2] if x[1] else x[2]
+    return np.array([[add(x, y) for x, y in zip(row, of)] for row, of in zip(total, c)], dtype=object)
+
+
 def starts(values, rows, columns, rng):
     return (small if values in (small, uniform) else values)('c', rows, columns, rng)
 
@@ -112,7 +127,7 @@ def mma_case(f, n, form, at, bt, ct, shape, k_bits=None, kind='', values=small, 
         c[:4, :] = 2**31 - 100
         c[4:, :] = -2**31 + 5
         a[8:, :] = -128
-    d = on_h200(a, b, c, at) if values is spread else product(a, b, c, kind)
+    d = product(a, b, c, kind) if values is not spread else in_pairs(a, b, c) if at in FP8 else on_h200(a, b, c, at)
     if clamped:
         d = np.minimum(np.maximum(d, -2**31), 2**31 - 1)
     per_word = max(1, 32 // WIDTH[at])
@@ -175,6 +190,9 @@ def mma():
         for k in ks:
             mma_case(f, f'm16n8k{k}_{at}', f'mma.sync.aligned.m16n8k{k}.row.col.f32.{at}.{at}.f32', at, at, 'f32', (16, 8, k), values=spread)
         sparse_case(f, f'm16n8k{2 * k}_{at}_sparse', f'mma.sp.sync.aligned.m16n8k{2 * k}.row.col.f32.{at}.{at}.f32', at, at, 'f32', 2 * k, 0, values=spread)
+    for at in FP8:
+        for bt in FP8:
+            mma_case(f, f'm16n8k32_{at}_{bt}', f'mma.sync.aligned.m16n8k32.row.col.f32.{at}.{bt}.f32', at, bt, 'f32', (16, 8, 32), values=spread)
     wmma_case(f, 'wmma_f16', SQUARE, 'f16', 'f16', 'f32', 'f32', (8, 8, 8, 8), values=spread)
     f.write()
     f = File('mma_int8', 'mma.sync of bytes, of every pair of signs; .satfinite clamps the sum.', sm=80)
