@@ -718,9 +718,11 @@ fn float_sums_are_made_as_an_h200_makes_them() {
     }
     // No sum is -0.
     assert_eq!(dot(single, f16_case, &[bits(-0.0)], &[one], (-0f32).to_bits().into()), 0);
-    // 2048 + 1 is halfway between two halves, and what is added last lifts it over the middle.
-    let sum = dot(half, f16_case, &[bits(2048.0), one, tiny], &[one, one, tiny], 0);
-    assert_eq!(sum & 0xffff, bits(2050.0));
+    // 2048 + 1 is halfway between two halves, and what is added last lifts it over the middle, unless it is cut off.
+    for (last, expected) in [(one, 2050.0), (bits(0.5), 2048.0)] {
+        let sum = dot(half, f16_case, &[bits(2048.0), one, tiny], &[one, one, last], 0);
+        assert_eq!(sum & 0xffff, bits(expected));
+    }
     // Past the largest half, and of infinities of both signs.
     let big = bits(60000.0);
     assert_eq!(dot(half, f16_case, &[big, big], &[one, one], 0) & 0xffff, 0x7c00);

@@ -72,7 +72,15 @@ def spread(ty, rows, columns, rng):
     return np.array([[draw() for _ in range(columns)] for _ in range(rows)], dtype=object)
 
 
-def on_h200(a, b, c, at, kept=25, fraction=23):
+def halves(ty, rows, columns, rng):
+    """f16 whose sums of products stay in range, and now and then are nearly halfway between two f16."""
+    def draw():
+        x = FORMATS['f16'].round(fin(Fraction(rng.choice((-1, 1)) * rng.uniform(1, 2)) * Fraction(2) ** rng.choice((-12, -10, -3, 0, 1))))
+        return Fraction(0) if rng.random() < 0.2 else -x[2] if x[1] else x[2]
+    return np.array([[draw() for _ in range(columns)] for _ in range(rows)], dtype=object)
+
+
+def on_h200(a, b, c, at, kept=25, fraction=23, to='f32'):
     """A · B + C in f32 as tensor cores of compute capability 9.0 add, found by experiment on an H200: all products and C at once, each cut
     to 25 bits below the largest exponent among them, which of a product is the sum of its factors'; added exactly; cut to an f32."""
     least = -14 if at == 'f16' else -126
@@ -88,7 +96,7 @@ def on_h200(a, b, c, at, kept=25, fraction=23):
         if fraction < 23 and total:
             last = Fraction(2) ** (floor_log2(abs(total)) - fraction)
             total = int(total / last) * last
-        x = FORMATS['f32'].round(fin(total), 'rz')
+        x = FORMATS['f16'].round(fin(total)) if to == 'f16' else FORMATS['f32'].round(fin(total), 'rz')
         return -x[2] if x[1] else x[2]
     return np.array([[element(row, column, start) for column, start in zip(b.T, starts)] for row, starts in zip(a, c)], dtype=object)
 
@@ -127,7 +135,7 @@ def mma_case(f, n, form, at, bt, ct, shape, k_bits=None, kind='', values=small, 
         c[:4, :] = 2**31 - 100
         c[4:, :] = -2**31 + 5
         a[8:, :] = -128
-    d = product(a, b, c, kind) if values is not spread else in_pairs(a, b, c) if at in FP8 else on_h200(a, b, c, at)
+    d = on_h200(a, b, c, at, to=ct) if values is halves else product(a, b, c, kind) if values is not spread else in_pairs(a, b, c) if at in FP8 else on_h200(a, b, c, at)
     if clamped:
         d = np.minimum(np.maximum(d, -2**31), 2**31 - 1)
     per_word = max(1, 32 // WIDTH[at])
@@ -190,6 +198,8 @@ def mma():
         for k in ks:
             mma_case(f, f'm16n8k{k}_{at}', f'mma.sync.aligned.m16n8k{k}.row.col.f32.{at}.{at}.f32', at, at, 'f32', (16, 8, k), values=spread)
         sparse_case(f, f'm16n8k{2 * k}_{at}_sparse', f'mma.sp.sync.aligned.m16n8k{2 * k}.row.col.f32.{at}.{at}.f32', at, at, 'f32', 2 * k, 0, values=spread)
+    for k in (8, 16):
+        mma_case(f, f'm16n8k{k}_f16_in_f16', f'mma.sync.aligned.m16n8k{k}.row.col.f16.f16.f16.f16', 'f16', 'f16', 'f16', (16, 8, k), values=halves)
     for at in FP8:
         for bt in FP8:
             mma_case(f, f'm16n8k32_{at}_{bt}', f'mma.sync.aligned.m16n8k32.row.col.f32.{at}.{bt}.f32', at, bt, 'f32', (16, 8, 32), values=spread)
