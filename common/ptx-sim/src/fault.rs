@@ -40,6 +40,14 @@ pub enum FaultKind {
     InvalidMetadata,
     /// `wgmma` that the four warps of a warpgroup do not execute alike, or with a descriptor that is none.
     InvalidWgmma,
+    /// A register of a `wgmma.mma_async` is read or written before the product has been waited for.
+    RegisterInFlight,
+    /// Shared memory is written that a `wgmma.mma_async` in flight reads.
+    TileInFlight,
+    /// A `wgmma.mma_async` takes a register that was accessed since the last `wgmma.fence`, or comes before the first.
+    MissingWgmmaFence,
+    /// A matrix descriptor whose tile does not begin where the pattern of its swizzle does, and whose base offset does not say so.
+    DescriptorAlignment,
     /// A read of bytes that were never written.
     UninitialisedRead,
     /// Two threads of a block or a cluster at the same bytes of shared memory, one of them writing, with nothing that orders them.
@@ -77,6 +85,10 @@ impl FaultKind {
             Self::InvalidHandle => "invalid-handle",
             Self::InvalidMetadata => "invalid-metadata",
             Self::InvalidWgmma => "invalid-wgmma",
+            Self::RegisterInFlight => "register-in-flight",
+            Self::TileInFlight => "tile-in-flight",
+            Self::MissingWgmmaFence => "missing-wgmma-fence",
+            Self::DescriptorAlignment => "descriptor-alignment",
             Self::UninitialisedRead => "uninitialised-read",
             Self::SharedRace => "shared-race",
             Self::GlobalRace => "global-race",
@@ -127,6 +139,22 @@ impl FaultKind {
             Self::InvalidWgmma => {
                 "a warpgroup is four warps, the first of which has a number that 4 divides: all 128 threads execute each `wgmma` \
                  together, with the same descriptors and scales"
+            }
+            Self::RegisterInFlight => {
+                "put `wgmma.commit_group` and `wgmma.wait_group` between the product and other uses of its registers; the accumulators \
+                 may only go to the next `wgmma.mma_async` of the same shape"
+            }
+            Self::TileInFlight => {
+                "wait with `wgmma.wait_group` before the tile is written anew, and tell the threads that write it: by a barrier, or an \
+                 arrival at an mbarrier"
+            }
+            Self::MissingWgmmaFence => {
+                "put `wgmma.fence.sync.aligned` after the last ordinary access to accumulators and registers of A, before the first \
+                 `wgmma.mma_async` that takes them"
+            }
+            Self::DescriptorAlignment => {
+                "begin tiles at multiples of 1024 bytes with a swizzle of 128, of 512 with 64, of 256 with 32: \
+                 `__shared__ alignas(1024)`"
             }
             Self::UninitialisedRead => {
                 "is every element set before it is read? An accumulator starts at zero only if the kernel writes that zero, and \

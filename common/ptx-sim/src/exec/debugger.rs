@@ -251,6 +251,17 @@ fn name_of<'l>(launch: &Launch<'l>, register: &NamedRegister) -> &'l str {
     launch.source.get(register.name.start as usize..register.name.end as usize).unwrap_or_default()
 }
 
+/// "register `%f5`", of the function whose instruction stands at `pc`.
+pub(super) fn register_name(launch: &Launch<'_>, pc: usize, row: R) -> String {
+    let functions = &launch.program.functions;
+    let after = functions.partition_point(|function| function.start as usize <= pc);
+    let function = after.checked_sub(1).map(|at| &functions[at]);
+    match function.and_then(|function| function.register_of(row)) {
+        Some(register) => format!("register `{}`", name_of(launch, register)),
+        None => "a register".to_owned(),
+    }
+}
+
 /// "did you mean `%r5`? It has %p1 to %p4, %r1 to %r33."
 fn families(known: &[&str], asked: &str) -> String {
     let mut families: Vec<(&str, Vec<u32>)> = Vec::new();

@@ -13,7 +13,7 @@
 //! | `check`, `elements`, `vector`, `load_store`, `atomic`, `async_copy`, `mbarrier` | arms of the loop that are |
 //! | `builtin`, `printf`, `malloc` | functions that the device brings with it |
 //! | `monitor`, `scene`, `watch` | what a launch reports while it runs, to: |
-//! | `sanitise`, `profiler`, `tracer`, `debugger` | … mistakes, counts, a trace, values |
+//! | `sanitise`, `wgmma_checks`, `profiler`, `tracer`, `debugger` | … mistakes, counts, a trace, values |
 
 mod address;
 mod arithmetic;
@@ -60,6 +60,7 @@ mod vector;
 mod warp;
 mod watch;
 mod wgmma;
+mod wgmma_checks;
 
 pub(crate) use launch::{Counts, Launch, LaunchHeap, MAX_BEGUN};
 pub(crate) use monitor::Plain;

@@ -35,6 +35,7 @@ use super::scene::Scene;
 use super::shadow::*;
 use super::undefined::{Undefined, Used};
 use super::warp::Warp;
+use super::wgmma_checks::WgmmaChecks;
 use crate::fault::{Fault, FaultKind};
 use crate::ir::{AtomOp, Barrier, CLUSTER_RANK, Op, Order, R, TogetherOp};
 use crate::lanes::{each, lanes, lanes_where, mask_of};
@@ -169,6 +170,8 @@ pub(crate) struct Sanitiser {
     doubtful: BTreeMap<(u32, Handover), Vec<Met>>,
     /// Values in registers that nobody set.
     undefined: Undefined,
+    /// Registers of warps that execute `wgmma`.
+    pub(super) wgmma: WgmmaChecks,
     /// Where variables begin and end in shared memory, in order.
     variables: Vec<(u64, u64)>,
 }
@@ -193,6 +196,7 @@ impl Sanitiser {
             swaps: code.iter().any(|inst| is_swap(&inst.op)),
             doubtful: BTreeMap::new(),
             undefined: Undefined::default(),
+            wgmma: WgmmaChecks::new(code),
             variables,
         }
     }
@@ -263,6 +267,9 @@ impl Sanitiser {
                 stray = lanes_where(stray, |lane| outside(around(offsets[lane])) >> lane & 1 == 1);
                 if stray != 0 {
                     self.report(at, between_variables(visit, stray));
+                }
+                if reach.writes() && block.wgmmas.are_to_read() && matches!(part.place, Place::Shared) {
+                    self.look_for_tiles(block, visit);
                 }
                 let mask = part.mask & !stray;
                 let Some(mut shadow) = block.shadow.take() else { return stray };
@@ -451,6 +458,7 @@ impl Sanitiser {
     /// A block has come to its end.
     pub(crate) fn ended(&mut self, launch: &Launch<'_>, block: &Block) {
         self.undefined.forget(block.number);
+        self.wgmma.forget(block.number);
         let Some(shadow) = &block.shadow else { return };
         let mine = |thread: u32| u64::from(thread.wrapping_sub(shadow.first as u32 + 1)) < u64::from(shadow.threads);
         while let Some(key) = self.doubtful.keys().find(|(thread, _)| mine(*thread)).copied() {
@@ -491,6 +499,9 @@ impl Sanitiser {
     /// place, or each at the next word. False if it takes a closer look ([`Self::inspect`]).
     #[inline(always)]
     pub(crate) fn pass(&mut self, block: &mut Block, at: At<'_>, place: Place<'_>, access: &InOrder) -> bool {
+        if access.write && block.wgmmas.are_to_read() && matches!(place, Place::Shared) {
+            return false;
+        }
         if access.fresh {
             self.tick();
         }
@@ -632,6 +643,9 @@ impl Sanitiser {
     pub(crate) fn issue(&mut self, scene: &Scene<'_, '_>) {
         if !self.undefined.is_empty() {
             self.follow(scene);
+        }
+        if self.wgmma.is_on {
+            self.follow_wgmma(scene);
         }
     }
 

@@ -183,6 +183,13 @@ impl WarpValues {
                 });
                 unite(&mut result, &moved.filter(|(_, lanes)| *lanes != 0).collect::<Traces>());
             }
+            Op::Together(together) if let TogetherOp::Wgmma(op) = &together.op => {
+                let (scale, negated) = op.accumulate;
+                let accumulates = (scene.warp.predicate(scene.frame_predicates, scale) != 0) != negated;
+                let d = op.d.iter().filter(|_| accumulates);
+                op.sources().chain(d.copied()).for_each(|from| unite(&mut used, &of(row(from), active)));
+                unite(&mut used, &of(predicate(scale), active));
+            }
             op => {
                 let to = if op.computes() { &mut result } else { &mut used };
                 rows.iter().for_each(|from| unite(to, &of(row(*from), active)));

@@ -41,13 +41,18 @@ const MAX_NAMES: usize = 1024;
 
 /// The products of a block's warpgroups.
 #[derive(Debug, Default)]
-pub(crate) struct Wgmmas(Vec<Warpgroup>);
+pub(crate) struct Wgmmas {
+    groups: Vec<Warpgroup>,
+    /// Products whose tiles have not been read yet.
+    unread: usize,
+}
 
 impl Wgmmas {
     /// For a fresh block.
     pub(super) fn reset(&mut self, threads: u32) {
-        self.0.clear();
-        self.0.resize_with(threads.div_ceil(32 * WARPS) as usize, Warpgroup::default);
+        self.unread = 0;
+        self.groups.clear();
+        self.groups.resize_with(threads.div_ceil(32 * WARPS) as usize, Warpgroup::default);
     }
 }
 
@@ -77,6 +82,10 @@ struct Member {
 #[derive(Debug)]
 struct Product {
     pc: usize,
+    /// The warp that asked first.
+    warp: u32,
+    /// Where its tiles are in shared memory, a bit for each 16 bytes; empty without a sanitiser.
+    chunks: Vec<u64>,
     /// The descriptor, if A is in shared memory.
     a: Option<Descriptor>,
     b: Descriptor,
@@ -95,6 +104,51 @@ struct Name {
     /// The row, counted from the warp's first.
     row: u32,
     lanes: u32,
+}
+
+/// A product of a warp, whose result is not in its registers yet.
+pub(super) struct InFlight<'l> {
+    pub(super) pc: usize,
+    pub(super) op: &'l WgmmaOp,
+    /// Of the registers that it names.
+    pub(super) frame: Frame,
+}
+
+impl Wgmmas {
+    /// Whether some product's tiles have yet to be read.
+    #[inline(always)]
+    pub(super) fn are_to_read(&self) -> bool {
+        self.unread != 0
+    }
+
+    /// The product that has yet to read one of those bytes of shared memory: its instruction, and the warp that asked first.
+    pub(super) fn to_read(&self, at: u64, bytes: u64) -> Option<(usize, u32)> {
+        let products = self.groups.iter().flat_map(|group| &group.products).filter(|product| product.tiles.is_none());
+        let has = |product: &&Product| {
+            let mut chunks = at / 16..=at.saturating_add(bytes.max(1) - 1) / 16;
+            chunks.any(|chunk| {
+                product.chunks.get((chunk / 64) as usize).is_some_and(|bits| bits >> (chunk % 64) & 1 == 1)
+            })
+        };
+        products.into_iter().find(has).map(|product| (product.pc, product.warp))
+    }
+
+    /// What a warp has in flight, the latest first.
+    pub(super) fn in_flight<'l>(&self, launch: &Launch<'l>, warp: u32) -> impl Iterator<Item = InFlight<'l>> {
+        let group = self.groups.get((warp / WARPS) as usize);
+        let member = (warp % WARPS) as usize;
+        let numbers = group.map_or(0..0, |group| group.members[member].done..group.members[member].issued);
+        numbers.rev().filter_map(move |number| {
+            let product = group?.product(number)?;
+            Some(InFlight { pc: product.pc, op: op_at(launch, product.pc)?, frame: product.frames[member] })
+        })
+    }
+
+    /// Whether a row, counted from the warp's first, is one more name of a result.
+    pub(super) fn is_name(&self, warp: u32, row: u32) -> bool {
+        let group = self.groups.get((warp / WARPS) as usize);
+        group.is_some_and(|group| group.members[(warp % WARPS) as usize].names.iter().any(|name| name.row == row))
+    }
 }
 
 impl Warpgroup {
@@ -156,6 +210,46 @@ fn uniform(rows: Rows, row: R, what: &str) -> Result<Descriptor, Box<Problem>> {
     Ok(Descriptor(first))
 }
 
+/// A bit for each 16 bytes of shared memory that the tiles have.
+fn chunks_of(op: &WgmmaOp, a: Option<Descriptor>, b: Descriptor, shared_bytes: u64) -> Vec<u64> {
+    let mut chunks = vec![0; shared_bytes.div_ceil(16 * 64) as usize];
+    let tiles = [(op.wgmma.tile_a(op.mn_major[0]), a), (op.wgmma.tile_b(op.mn_major[1]), Some(b))];
+    for (tile, descriptor) in tiles.into_iter().filter_map(|(tile, descriptor)| Some((tile, descriptor?))) {
+        for (address, _) in tile.addresses(descriptor) {
+            chunks[(address / 1024) as usize] |= 1 << (address / 16 % 64);
+        }
+    }
+    chunks
+}
+
+/// Tells a sanitiser of a tile that does not begin where the pattern of its swizzle does.
+fn check_alignment<M: Monitor>(
+    context: &mut Context<'_, '_, M>,
+    a: Option<Descriptor>,
+    b: Descriptor,
+) -> Result<(), Box<Problem>> {
+    if !context.launch.sanitised {
+        return Ok(());
+    }
+    for (what, descriptor) in [("A", a), ("B", Some(b))] {
+        let Some(descriptor) = descriptor else { continue };
+        let pattern = 8 * descriptor.swizzle();
+        let line = descriptor.start() >> 7;
+        if descriptor.swizzle() != 16 && (line ^ descriptor.base_offset()) & (pattern / 128 - 1) != 0 {
+            let message = format!("the tile of {what} does not begin where the pattern of its swizzle does");
+            let note = format!(
+                "it begins at {:#x}, which is no multiple of {pattern}; the descriptor's base offset is {}",
+                descriptor.start() / 128 * 128,
+                descriptor.base_offset()
+            );
+            let problem = Problem::new(FaultKind::DescriptorAlignment, u32::MAX, message).note(note);
+            context
+                .report(problem.note(format!("the descriptor of {what} is {:#018x}: {descriptor}", descriptor.0)))?;
+        }
+    }
+    Ok(())
+}
+
 /// `wgmma.mma_async`: notes the product.
 #[inline(never)]
 pub(super) fn issue<M: Monitor>(
@@ -177,10 +271,11 @@ pub(super) fn issue<M: Monitor>(
         return Err(Problem::new(FaultKind::InvalidWgmma, bits, "scale-d is true in some lanes only"));
     }
     let accumulate = bits != 0;
+    check_alignment(context, a, b)?;
     let shared_bytes = context.block.shared_bytes;
     let (pc, frame) = (context.pc, context.frame);
     let number = context.warp.number;
-    let warpgroup = &mut context.block.wgmmas.0[(number / WARPS) as usize];
+    let warpgroup = &mut context.block.wgmmas.groups[(number / WARPS) as usize];
     let member = (number % WARPS) as usize;
     let at = warpgroup.members[member].issued;
     if at - warpgroup.members[member].done >= MAX_PRODUCTS {
@@ -192,7 +287,7 @@ pub(super) fn issue<M: Monitor>(
         Some(product) => {
             let theirs = (product.pc, product.a, product.b, product.accumulate);
             if theirs != (pc, a, b, accumulate) {
-                return Err(unlike(context.launch, theirs, (pc, a, b, accumulate), number));
+                return Err(unlike(theirs, (pc, a, b, accumulate), number));
             }
             product.frames[member] = frame;
         }
@@ -206,11 +301,14 @@ pub(super) fn issue<M: Monitor>(
                 }
             }
             let frames = [frame; WARPS as usize];
-            warpgroup.products.push_back(Product { pc, a, b, accumulate, frames, tiles: None });
+            let chunks = if context.launch.sanitised { chunks_of(op, a, b, shared_bytes) } else { Vec::new() };
+            let product = Product { pc, warp: number, chunks, a, b, accumulate, frames, tiles: None };
+            warpgroup.products.push_back(product);
+            context.block.wgmmas.unread += 1;
             context.block.arrival_bytes += bytes_of(context.launch, pc).unwrap_or(0);
         }
     }
-    warpgroup.members[member].issued += 1;
+    context.block.wgmmas.groups[(number / WARPS) as usize].members[member].issued += 1;
     context.warp.multiplies = true;
     context.block.charged += op.wgmma.cost();
     Ok(())
@@ -220,18 +318,17 @@ type Operands = (usize, Option<Descriptor>, Descriptor, bool);
 
 /// The problem of warps that execute different products.
 #[cold]
-fn unlike(launch: &Launch<'_>, theirs: Operands, ours: Operands, warp: u32) -> Box<Problem> {
-    let _ = launch;
+fn unlike(theirs: Operands, ours: Operands, warp: u32) -> Box<Problem> {
     let differ = if theirs.0 != ours.0 {
         "execute different wgmma.mma_async at the same time".to_owned()
     } else if theirs.3 != ours.3 {
         "give a wgmma.mma_async different scale-d".to_owned()
     } else {
-        let (what, [theirs, ours]) = match (theirs.1, ours.1) {
-            (Some(one), Some(other)) if one != other => ("A", [one, other]),
-            _ => ("B", [theirs.2, ours.2]),
+        let (what, Descriptor(theirs), Descriptor(ours)) = match (theirs.1, ours.1) {
+            (Some(one), Some(other)) if one != other => ("A", one, other),
+            _ => ("B", theirs.2, ours.2),
         };
-        format!("give a wgmma.mma_async different descriptors of {what}: {:#x}, and here {:#x}", theirs.0, ours.0)
+        format!("give a wgmma.mma_async different descriptors of {what}: {theirs:#x}, and here {ours:#x}")
     };
     Problem::new(FaultKind::InvalidWgmma, u32::MAX, format!("the warps of a warpgroup {differ}")).note(format!(
         "this is warp {warp}, of warps {} to {}",
@@ -256,7 +353,7 @@ fn outside(what: &str, descriptor: Descriptor, (address, place): (u64, [usize; 2
 pub(super) fn commit<M: Monitor>(context: &mut Context<'_, '_, M>, group: u32) -> Result<(), Box<Problem>> {
     whole(context, group)?;
     let number = context.warp.number;
-    let member = &mut context.block.wgmmas.0[(number / WARPS) as usize].members[(number % WARPS) as usize];
+    let member = &mut context.block.wgmmas.groups[(number / WARPS) as usize].members[(number % WARPS) as usize];
     if member.groups.len() == MAX_GROUPS {
         member.groups.pop_front();
     }
@@ -269,11 +366,11 @@ pub(super) fn commit<M: Monitor>(context: &mut Context<'_, '_, M>, group: u32) -
 pub(super) fn wait<M: Monitor>(context: &mut Context<'_, '_, M>, n: u8, group: u32) -> Result<Step, Box<Problem>> {
     whole(context, group)?;
     let number = context.warp.number;
-    let member = &context.block.wgmmas.0[(number / WARPS) as usize].members[(number % WARPS) as usize];
+    let member = &context.block.wgmmas.groups[(number / WARPS) as usize].members[(number % WARPS) as usize];
     let Some(last) = member.groups.len().checked_sub(usize::from(n) + 1) else { return Ok(Step::Done) };
     let step = complete(context, member.groups[last])?;
     if step == Step::Done {
-        let member = &mut context.block.wgmmas.0[(number / WARPS) as usize].members[(number % WARPS) as usize];
+        let member = &mut context.block.wgmmas.groups[(number / WARPS) as usize].members[(number % WARPS) as usize];
         member.groups.drain(..=last);
     }
     Ok(step)
@@ -283,7 +380,7 @@ pub(super) fn wait<M: Monitor>(context: &mut Context<'_, '_, M>, n: u8, group: u
 #[inline(never)]
 pub(super) fn complete_all<M: Monitor>(context: &mut Context<'_, '_, M>) -> Result<Step, Box<Problem>> {
     let number = context.warp.number;
-    let issued = context.block.wgmmas.0[(number / WARPS) as usize].members[(number % WARPS) as usize].issued;
+    let issued = context.block.wgmmas.groups[(number / WARPS) as usize].members[(number % WARPS) as usize].issued;
     complete(context, issued)
 }
 
@@ -291,9 +388,9 @@ pub(super) fn complete_all<M: Monitor>(context: &mut Context<'_, '_, M>) -> Resu
 fn complete<M: Monitor>(context: &mut Context<'_, '_, M>, end: u64) -> Result<Step, Box<Problem>> {
     let number = context.warp.number;
     let (index, member) = ((number / WARPS) as usize, (number % WARPS) as usize);
-    let mut warpgroup = std::mem::take(&mut context.block.wgmmas.0[index]);
+    let mut warpgroup = std::mem::take(&mut context.block.wgmmas.groups[index]);
     if warpgroup.members.iter().any(|member| member.issued < end) {
-        context.block.wgmmas.0[index] = warpgroup;
+        context.block.wgmmas.groups[index] = warpgroup;
         return Ok(Step::WaitForWarps);
     }
     let first = warpgroup.first;
@@ -322,7 +419,7 @@ fn complete<M: Monitor>(context: &mut Context<'_, '_, M>, end: u64) -> Result<St
     context.block.arrival_bytes = context.block.arrival_bytes.saturating_sub(freed);
     let mine = &warpgroup.members[member];
     context.warp.multiplies = mine.done < mine.issued;
-    context.block.wgmmas.0[index] = warpgroup;
+    context.block.wgmmas.groups[index] = warpgroup;
     result
 }
 
@@ -339,6 +436,7 @@ fn read_tiles<M: Monitor>(context: &mut Context<'_, '_, M>, product: &mut Produc
         u128::from_le(unsafe { *memory.add(address as usize).cast::<u128>() })
     };
     let a = product.a.map(|descriptor| op.wgmma.read_a(descriptor, op.mn_major[0], &read));
+    context.block.wgmmas.unread -= 1;
     product.tiles = Some((a, op.wgmma.read_b(product.b, op.mn_major[1], &read)));
 }
 
@@ -413,7 +511,7 @@ pub(super) fn resume<M: Monitor>(
 #[cold]
 #[inline(never)]
 pub(super) fn copied(warp: &Warp, block: &mut Block, launch: &Launch<'_>, frame: Frame, [d, a]: [R; 2], mask: u32) {
-    let warpgroup = &mut block.wgmmas.0[(warp.number / WARPS) as usize];
+    let warpgroup = &mut block.wgmmas.groups[(warp.number / WARPS) as usize];
     let at = (warp.number % WARPS) as usize;
     let Member { issued, done, .. } = warpgroup.members[at];
     let of_product = |number: u64| {

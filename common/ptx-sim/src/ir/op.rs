@@ -463,13 +463,21 @@ impl WgmmaOp {
         }
     }
 
+    /// The registers that hold A, if A is not in shared memory.
+    pub(crate) fn a_rows(&self) -> &[R] {
+        match &self.a {
+            WgmmaA::Registers(rows) => rows,
+            WgmmaA::Descriptor(_) => &[],
+        }
+    }
+
     /// The registers that it reads besides D.
     pub(crate) fn sources(&self) -> impl Iterator<Item = R> {
-        let a = match &self.a {
-            WgmmaA::Registers(rows) => rows.as_slice(),
-            WgmmaA::Descriptor(row) => std::slice::from_ref(row),
+        let descriptor = match self.a {
+            WgmmaA::Registers(_) => None,
+            WgmmaA::Descriptor(row) => Some(row),
         };
-        a.iter().copied().chain([self.b]).chain(self.metadata)
+        self.a_rows().iter().copied().chain(descriptor).chain([self.b]).chain(self.metadata)
     }
 }
 

@@ -312,6 +312,11 @@ impl Wgmma {
         [self.columns / 2 / self.d.units_a_register(), 4]
     }
 
+    /// N.
+    pub(crate) fn columns(self) -> usize {
+        self.columns
+    }
+
     /// Whether A is sparse: then the instruction takes metadata.
     pub(crate) fn is_sparse(self) -> bool {
         self.sparse.is_some()

@@ -1,0 +1,142 @@
+//! Products of warpgroups: what each kernel of `kernels/wgmma.cu` computes, and what the sanitiser finds in it.
+
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+use ptx_sim::{Arg, Device, DeviceConfig, Fault, FaultKind, LaunchConfig, LaunchError, Module};
+
+const PTX: &str = include_str!("kernels/wgmma.ptx");
+const CU: &str = include_str!("kernels/wgmma.cu");
+
+/// Elements of A and B: small integers, so that sums are exact.
+fn element(seed: usize, at: usize) -> i32 {
+    ((at * 7 + seed * 3) % 11) as i32 - 5
+}
+
+/// The bits of a small integer in f16.
+fn half(value: i32) -> u16 {
+    if value == 0 {
+        return 0;
+    }
+    let exponent = value.unsigned_abs().ilog2();
+    let fraction = (value.unsigned_abs() << (10 - exponent)) & 0x3ff;
+    (u16::from(value < 0) << 15) | (((exponent + 15) << 10) | fraction) as u16
+}
+
+/// A (64 × k) · Bᵀ (8 × k), columns `from` to `until` of k.
+fn product(k: usize, from: usize, until: usize) -> Vec<f32> {
+    let sum = |row: usize, column: usize| -> i32 {
+        (from..until).map(|at| element(1, row * k + at) * element(2, column * k + at)).sum()
+    };
+    (0..64 * 8).map(|at| sum(at / 8, at % 8) as f32).collect()
+}
+
+/// Launches a kernel with A and B of `k` columns, and returns what it left in `out`, or what is wrong with it.
+fn launch(kernel: &str, threads: u32, k: usize, more: &[u32], sanitize: bool) -> Result<Vec<f32>, Vec<Fault>> {
+    let device = Device::new(DeviceConfig { sanitize, ..Default::default() });
+    let module = device.load(&Module::from_ptx(PTX, "wgmma.ptx").unwrap()).unwrap();
+    let mut args = Vec::new();
+    for (seed, rows) in [(1, 64), (2, 8)] {
+        let pointer = device.alloc((rows * k * 2) as u64, "operand").unwrap();
+        let bytes: Vec<u8> = (0..rows * k).flat_map(|at| half(element(seed, at)).to_le_bytes()).collect();
+        device.write(pointer, &bytes).unwrap();
+        args.push(Arg::from(pointer));
+    }
+    let out = device.alloc(64 * 8 * 4, "out").unwrap();
+    device.write(out, &[0; 64 * 8 * 4]).unwrap();
+    args.push(Arg::from(out));
+    args.extend(more.iter().map(|value| Arg::from(*value)));
+    let config = LaunchConfig { block: [threads, 1, 1], budget: Some(20_000_000), ..Default::default() };
+    match module.kernel(kernel).unwrap().launch(&config, &args) {
+        Ok(_) => {
+            let mut bytes = vec![0; 64 * 8 * 4];
+            device.read(out, &mut bytes).unwrap();
+            Ok(bytes.chunks_exact(4).map(|word| f32::from_le_bytes(word.try_into().unwrap())).collect())
+        }
+        Err(LaunchError::Findings(findings)) => Err(findings),
+        Err(LaunchError::Fault(fault)) => Err(vec![*fault]),
+        Err(other) => panic!("{kernel}: {other}"),
+    }
+}
+
+#[track_caller]
+fn computes(kernel: &str, threads: u32, k: usize, more: &[u32], expected: &[f32]) {
+    for sanitize in [false, true] {
+        match launch(kernel, threads, k, more, sanitize) {
+            Ok(found) => assert_eq!(found, expected, "{kernel}, sanitised: {sanitize}"),
+            Err(faults) => panic!("{}", faults.iter().map(|fault| fault.render(Some(CU), false)).collect::<String>()),
+        }
+    }
+}
+
+/// The kind of what the sanitiser finds, and the line of the source, in order.
+fn findings(kernel: &str, threads: u32) -> Vec<(FaultKind, &'static str)> {
+    let faults = launch(kernel, threads, 16, &[], true).expect_err(kernel);
+    let line = |fault: &Fault| CU.lines().nth(fault.line.unwrap() as usize - 1).unwrap().trim();
+    faults.iter().map(|fault| (fault.kind, line(fault))).collect()
+}
+
+#[test]
+fn right_kernels_are_right() {
+    let whole = product(16, 0, 16);
+    computes("right", 128, 16, &[], &whole);
+    computes("takes_a_from_registers", 128, 16, &[], &whole);
+    computes("one_thread_tells", 160, 16, &[], &whole);
+    computes("renames_in_flight", 128, 16, &[], &whole.iter().map(|sum| 2.0 * sum).collect::<Vec<_>>());
+    let halves = [product(32, 0, 16), product(32, 16, 32)];
+    let sums: Vec<f32> = halves[0].iter().zip(&halves[1]).map(|(first, second)| 2.0 * first + second).collect();
+    computes("waits_for_one_of_two", 128, 32, &[], &sums);
+    computes("keeps_one_under_way", 128, 80, &[5], &product(80, 0, 80));
+}
+
+/// Without a wait, or a group to wait for, the accumulators are as they were: each time.
+#[test]
+fn what_nobody_waited_for_has_not_happened() {
+    for kernel in ["does_not_wait", "does_not_commit"] {
+        assert_eq!(launch(kernel, 128, 16, &[], false).unwrap(), vec![0.0; 64 * 8], "{kernel}");
+    }
+    let overwritten = launch("overwrites_its_tile", 128, 16, &[], false).unwrap();
+    let whole = product(16, 0, 16);
+    let first_column = |sums: &[f32]| sums.iter().step_by(8).copied().collect::<Vec<_>>();
+    assert_ne!(first_column(&overwritten), first_column(&whole));
+    assert_eq!(overwritten[1..8], whole[1..8]);
+    assert_ne!(launch("overwrites_a", 128, 16, &[], false).unwrap(), whole);
+}
+
+#[test]
+fn mistakes_with_registers_are_found() {
+    assert_eq!(findings("does_not_wait", 128), [(FaultKind::RegisterInFlight, "store(out, d); // too early")]);
+    assert_eq!(findings("does_not_commit", 128), [(FaultKind::RegisterInFlight, "store(out, d);")]);
+    let writes = "asm volatile(\"cvt.rn.f32.s32 %0, 7;\" : \"+f\"(d[1]));";
+    assert_eq!(findings("writes_an_accumulator", 128), [(FaultKind::RegisterInFlight, writes)]);
+    let first = findings("does_not_fence", 128);
+    assert_eq!(first, [(FaultKind::MissingWgmmaFence, "MULTIPLY(d, at, bt);")]);
+    let second = findings("fences_only_once", 128);
+    assert_eq!(second, [(FaultKind::MissingWgmmaFence, "MULTIPLY(d, at, bt); // without a fence")]);
+    assert_eq!(findings("overwrites_a", 128)[0].0, FaultKind::RegisterInFlight);
+}
+
+#[test]
+fn mistakes_with_tiles_are_found() {
+    let writes = "if (threadIdx.x < 8) tiles[0].b[threadIdx.x] = 0; // it may be read yet";
+    assert_eq!(findings("overwrites_its_tile", 128), [(FaultKind::TileInFlight, writes)]);
+    let found = findings("begins_within_a_pattern", 128);
+    assert_eq!(found, [(FaultKind::DescriptorAlignment, "MULTIPLY(d, at, shifted | 1ull << 62);")]);
+    let faults = launch("leaves_shared_memory", 128, 16, &[], false).unwrap_err();
+    assert_eq!(faults[0].kind, FaultKind::OutOfBounds);
+    assert!(faults[0].message.contains("B outside shared memory: column 0, k = 0"), "{}", faults[0]);
+}
+
+#[test]
+fn a_warpgroup_executes_wgmma_alike() {
+    for (kernel, threads, says) in [
+        ("warps_differ", 256, "the warps of a warpgroup give a wgmma.mma_async different descriptors of A"),
+        ("lanes_differ", 128, "the descriptor of B is not the same in all lanes"),
+        ("one_warp_alone", 128, "a wait for wgmma.mma_async that other warps of the warpgroup never execute"),
+        ("right", 96, "wgmma in a warpgroup that is not whole: the block has 96 threads"),
+        ("right", 120, "wgmma in a warpgroup that is not whole: the block has 120 threads"),
+    ] {
+        let faults = launch(kernel, threads, 16, &[], false).expect_err(kernel);
+        assert_eq!(faults[0].kind, FaultKind::InvalidWgmma, "{}", faults[0]);
+        assert!(faults[0].message.starts_with(says), "{}", faults[0]);
+    }
+}
