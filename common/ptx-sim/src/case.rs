@@ -173,6 +173,7 @@ pub(crate) fn run(options: &CaseOptions) -> Result<ExitCode, Failure> {
             budget: Some(options.budget),
             time_limit: bounds.time(),
             cooperative: launch.cooperative,
+            asynchrony: options.asynchrony,
         };
         let kernel = session.kernel(launch.kernel.as_deref())?;
         let args = session.arguments(&arguments)?;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use ptx_sim::{AccessKind, WatchPoint};
+use ptx_sim::{AccessKind, Asynchrony, WatchPoint};
 
 pub(crate) use argument::{Address, Argument, Buffer, Contents, Value, case_argument};
 use argument::{argument, named_buffer, output, variable};
@@ -124,6 +124,10 @@ pub(crate) struct Launch {
     /// Let blocks wait for each other, as grid.sync() does: all must fit the device at once
     #[arg(long)]
     pub cooperative: bool,
+    /// When asynchronous copies that nobody waits for yet are made: late, early, or seed=N (at turns that N decides); a kernel must be
+    /// right with all of them
+    #[arg(long = "async", value_name = "WHEN", default_value = "late", value_parser = asynchrony)]
+    pub asynchrony: Asynchrony,
     /// Instructions that all warps together may execute before the kernel is stopped; a billion of plain ones are under a minute
     #[arg(long, value_name = "N", default_value_t = 1_000_000_000, allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]
     pub budget: u64,
@@ -152,6 +156,15 @@ pub(crate) struct Limits {
     /// Host memory that the file and its launch may take together: 1GiB, 512MiB, 64KiB, or a number of bytes
     #[arg(long, value_name = "SIZE", value_parser = size, allow_negative_numbers = true)]
     pub memory_limit: Option<u64>,
+}
+
+fn asynchrony(text: &str) -> Result<Asynchrony, String> {
+    match (text, text.strip_prefix("seed=").map(str::parse)) {
+        ("late", _) => Ok(Asynchrony::Late),
+        ("early", _) => Ok(Asynchrony::Early),
+        (_, Some(Ok(seed))) => Ok(Asynchrony::Seeded(seed)),
+        _ => Err("it is late, early or seed=N".to_owned()),
+    }
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -277,6 +290,10 @@ pub(crate) struct CaseOptions {
     /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,
+    /// When asynchronous copies that nobody waits for yet are made: late, early, or seed=N (at turns that N decides); a kernel must be
+    /// right with all of them
+    #[arg(long = "async", value_name = "WHEN", default_value = "late", value_parser = asynchrony)]
+    pub asynchrony: Asynchrony,
     /// Instructions that all warps of one launch together may execute
     #[arg(long, value_name = "N", default_value_t = 1_000_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub budget: u64,
@@ -426,6 +443,16 @@ fn place(text: &str) -> Result<[u32; 3], String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn asynchrony_has_three_forms() {
+        assert_eq!(asynchrony("late"), Ok(Asynchrony::Late));
+        assert_eq!(asynchrony("early"), Ok(Asynchrony::Early));
+        assert_eq!(asynchrony("seed=7"), Ok(Asynchrony::Seeded(7)));
+        for text in ["", "seed", "seed=", "seed=-1", "soon"] {
+            assert!(asynchrony(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn limits_have_units() {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::error::LoadError;
 use crate::exec;
+use crate::exec::Asynchrony;
 use crate::fault::{Fault, FaultKind};
 use crate::ir::ConstantValue;
 use crate::ir::KernelInfo;
@@ -13,6 +14,7 @@ use crate::memory::{Allocation, DevicePtr, Memory, MemoryError, MemoryInfo, Orig
 use crate::module::Module;
 use crate::occupancy::{Limits, Occupancy};
 use crate::profile::Profile;
+use crate::tensor_map::TensorMap;
 use crate::texture::{
     Extent, Object, ObjectError, ObjectHandle, ObjectKind, Objects, Sampling, Slot, SurfaceDescriptor, TexelFormat,
     TextureDescriptor,
@@ -489,6 +491,8 @@ pub struct LaunchConfig {
     /// A cooperative launch (`cudaLaunchCooperativeKernel`): its blocks may wait for each other, as `grid.sync()` does, so
     /// all of them have to fit the device at once.
     pub cooperative: bool,
+    /// When asynchronous copies are made.
+    pub asynchrony: Asynchrony,
 }
 
 impl Default for LaunchConfig {
@@ -502,6 +506,7 @@ impl Default for LaunchConfig {
             budget: None,
             time_limit: None,
             cooperative: false,
+            asynchrony: Asynchrony::default(),
         }
     }
 }
@@ -532,6 +537,12 @@ arg_from!(u8, i8, u16, i16, u32, i32, u64, i64, f32, f64);
 impl From<ObjectHandle> for Arg {
     fn from(handle: ObjectHandle) -> Self {
         handle.0.into()
+    }
+}
+
+impl From<&TensorMap> for Arg {
+    fn from(map: &TensorMap) -> Self {
+        Self(map.bytes().to_vec())
     }
 }
 
@@ -744,6 +755,7 @@ impl Kernel {
             file: module.name(),
             budget: config.budget.unwrap_or(DEFAULT_BUDGET),
             sanitised: device.memory.sanitised(),
+            asynchrony: config.asynchrony,
             output: &device.output,
             started: device.started,
             account: Account::new(device.memory.ledger(), config.time_limit),

@@ -14,7 +14,8 @@ pub enum FaultKind {
     ReadOnly,
     /// A barrier that some live thread of the block never reaches.
     BarrierDivergence,
-    /// A barrier number or thread count that the hardware does not have.
+    /// A barrier number or thread count that the hardware does not have; an mbarrier that is none, or of which more is asked
+    /// than it can do.
     InvalidBarrier,
     /// A warp-level instruction executed by a lane outside its member mask, or waiting for lanes that never come.
     InvalidMask,
@@ -48,6 +49,18 @@ pub enum FaultKind {
     MissingWgmmaFence,
     /// A matrix descriptor whose tile does not begin where the pattern of its swizzle does, and whose base offset does not say so.
     DescriptorAlignment,
+    /// A bulk copy of a size, or to blocks, that there is none of.
+    InvalidCopy,
+    /// 128 bytes that are no tensor map, or none for such a copy.
+    InvalidTensorMap,
+    /// Memory that was touched while a bulk copy to or from it was under way.
+    CopyInFlight,
+    /// Memory that a bulk copy reads after ordinary writes, without a `fence.proxy.async` between them.
+    MissingProxyFence,
+    /// A bulk copy to or from shared memory that is under way when the block ends.
+    UnawaitedCopy,
+    /// Threads that wait at mbarriers for arrivals or bytes that never come.
+    Deadlock,
     /// A read of bytes that were never written.
     UninitialisedRead,
     /// Two threads of a block or a cluster at the same bytes of shared memory, one of them writing, with nothing that orders them.
@@ -89,6 +102,12 @@ impl FaultKind {
             Self::TileInFlight => "tile-in-flight",
             Self::MissingWgmmaFence => "missing-wgmma-fence",
             Self::DescriptorAlignment => "descriptor-alignment",
+            Self::InvalidCopy => "invalid-copy",
+            Self::InvalidTensorMap => "invalid-tensor-map",
+            Self::CopyInFlight => "copy-in-flight",
+            Self::MissingProxyFence => "missing-proxy-fence",
+            Self::UnawaitedCopy => "unawaited-copy",
+            Self::Deadlock => "deadlock",
             Self::UninitialisedRead => "uninitialised-read",
             Self::SharedRace => "shared-race",
             Self::GlobalRace => "global-race",
@@ -155,6 +174,26 @@ impl FaultKind {
             Self::DescriptorAlignment => {
                 "begin tiles at multiples of 1024 bytes with a swizzle of 128, of 512 with 64, of 256 with 32: \
                  `__shared__ alignas(1024)`"
+            }
+            Self::InvalidCopy => "a bulk copy moves a multiple of 16 bytes between addresses that are multiples of 16",
+            Self::InvalidTensorMap => {
+                "the map is a `const __grid_constant__ CUtensorMap` parameter, or 128 bytes of global memory, as the host's \
+                 encoder made it for a tensor of as many dimensions as the instruction names"
+            }
+            Self::CopyInFlight => {
+                "wait before the memory is touched: for a copy to shared memory at its mbarrier, for one to global memory with \
+                 `cp.async.bulk.wait_group` (with `.read`, if only the source is to be written anew)"
+            }
+            Self::MissingProxyFence => {
+                "each thread that wrote executes `fence.proxy.async` after its writes and before the barrier that the copying thread \
+                 waits at; a barrier alone does not make ordinary writes visible to bulk copies"
+            }
+            Self::UnawaitedCopy => {
+                "wait for every copy before the kernel ends: its shared memory goes to another block then"
+            }
+            Self::Deadlock => {
+                "does each phase get as many arrivals as the mbarrier was initialised with, and as many bytes as `expect_tx` announced? Does \
+                 each wait ask for the parity of the phase that is next to end?"
             }
             Self::UninitialisedRead => {
                 "is every element set before it is read? An accumulator starts at zero only if the kernel writes that zero, and \

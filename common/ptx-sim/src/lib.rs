@@ -45,6 +45,7 @@
 //! | `limits` | what a load and a launch may take of the host |
 //! | `memory` | allocations that know their bounds, of the host and of kernels |
 //! | `texture` | texture and surface objects, and what a coordinate of one reads |
+//! | `tensor_map` | tensors as bulk copies see them: boxes, swizzling |
 //! | `hardware`, `lanes` | how hardware moves memory; values and masks of 32 lanes |
 //! | `exec` | blocks on host threads, warps in turn, lanes together |
 //! | `profile`, `occupancy` | what a launch asked of the hardware, by line; how many blocks a multiprocessor holds |
@@ -89,6 +90,7 @@ mod report;
 pub mod scalar;
 mod span;
 mod support;
+mod tensor_map;
 mod texture;
 mod trace;
 mod watch;
@@ -98,6 +100,7 @@ pub use device::{
     MAX_BLOCK, MAX_GRID, MAX_SHARED, MAX_THREADS, Observation, Observe,
 };
 pub use error::{LoadError, Unsupported, UnsupportedForm};
+pub use exec::Asynchrony;
 pub use fault::{Fault, FaultKind, OtherAccess};
 pub use ir::{Class, KernelInfo, ParamInfo};
 pub use limits::LoadLimits;
@@ -107,6 +110,10 @@ pub use occupancy::{Limiter, Limits, Occupancy};
 pub use picture::{Pick, PictureError};
 pub use profile::{Counters, Issued, LineProfile, Profile};
 pub use support::{refused_forms, supported_mnemonics};
+pub use tensor_map::{
+    Interleave, OutsideFill, Swizzle, TENSOR_MAP_BYTES, TensorElement, TensorMap, TensorMapDescriptor, TensorMapError,
+    TensorWindow,
+};
 pub use texture::{
     AddressMode, ChannelKind, Extent, Filter, ObjectError, ObjectHandle, Sampling, SurfaceDescriptor, TexelFormat,
     TextureDescriptor,

@@ -215,6 +215,7 @@ fn launch(options: &Launch, sanitize: bool, bounds: Bounds, observe: &Observe) -
         budget: Some(options.budget),
         time_limit: bounds.time(),
         cooperative: options.cooperative,
+        asynchrony: options.asynchrony,
     };
     let result = kernel.observe(&config, &args, observe);
     Ok(Launched { session, kernel, result })

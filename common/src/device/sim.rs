@@ -323,6 +323,7 @@ impl Backend for Queue {
             budget: self.device.0.budget,
             time_limit: None,
             cooperative: false,
+            asynchrony: ptx_sim::Asynchrony::default(),
         };
         let mut given: Vec<ptx_sim::Arg> = Vec::with_capacity(args.slots.len());
         for slot in &mut args.slots {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ptx_sim::{
-    Arg, Device, DeviceConfig, Kernel, LaunchConfig, LaunchError, LoadLimits, Module, Observe, Pick, Trace,
+    Arg, Asynchrony, Device, DeviceConfig, Kernel, LaunchConfig, LaunchError, LoadLimits, Module, Observe, Pick, Trace,
     TraceRequest, WatchPoint, WatchRequest, WatchSink, WatchThreads,
 };
 
@@ -71,6 +71,7 @@ pub fn exercise(source: &str) -> bool {
         time_limit: random.pick(&[None, Some(Duration::from_millis(1)), Some(Duration::from_secs(2))]),
         cluster: random.pick(&[None, None, Some([1, 1, 1]), Some([2, 1, 1]), Some([1, 2, 3]), Some([2, 2, 2])]),
         cooperative: random.below(4) == 0,
+        asynchrony: random.pick(&[Asynchrony::Late, Asynchrony::Early, Asynchrony::Seeded(1)]),
     };
     run(&module, config, launch, Some(&mut random));
     true

@@ -3,13 +3,17 @@
 use std::sync::Arc;
 
 use super::address::addresses;
+use super::asynchrony::Asynchrony;
+use super::block::Block;
 use super::check::{Checked, for_parts};
 use super::context::Context;
 use super::copies::{PendingCopy, Source};
 use super::elements::{shared_bytes, write_shared};
+use super::launch::Launch;
 use super::monitor::Monitor;
 use super::place::{Kind, Place, Reach};
 use super::rows::Rows;
+use super::warp::Warp;
 use crate::ir::*;
 use crate::lanes::{lanes, mask_of};
 
@@ -58,6 +62,8 @@ pub(crate) fn cp_async<M: Monitor>(
             }
         })?;
     }
+    let asynchrony = context.launch.asynchrony;
+    let block = context.block.number;
     let copies = &mut context.warp.copies;
     for lane in lanes(mask) {
         let group = copies.committed[lane];
@@ -68,9 +74,36 @@ pub(crate) fn cp_async<M: Monitor>(
             from: sources[lane].clone(),
             bytes,
             read: read(lane),
+            turns: asynchrony.turns(block, copies.count),
         });
+        copies.count += 1;
+    }
+    if asynchrony != Asynchrony::Late {
+        make_due(context.block, context.warp, context.launch, context.monitor, 0);
     }
     Ok(())
+}
+
+/// The warp is about to get a turn: makes the copies whose time has come.
+#[inline(always)]
+pub(crate) fn pass_time<M: Monitor>(block: &mut Block, warp: &mut Warp, launch: &Launch<'_>, monitor: &mut M) {
+    if launch.asynchrony != Asynchrony::Late && !warp.copies.pending.is_empty() {
+        make_due(block, warp, launch, monitor, 1);
+    }
+}
+
+/// Makes the copies of a warp that have no turns left, `passed` of which have passed.
+#[inline(never)]
+fn make_due<M: Monitor>(block: &mut Block, warp: &mut Warp, launch: &Launch<'_>, monitor: &mut M, passed: u32) {
+    let is_due = |copy: &mut PendingCopy| {
+        copy.turns.as_mut().is_some_and(|turns| {
+            let due = *turns == 0;
+            *turns = turns.saturating_sub(passed);
+            due
+        })
+    };
+    let due: Vec<PendingCopy> = warp.copies.pending.extract_if(.., is_due).collect();
+    make_copies(block, launch, monitor, warp.number, &due);
 }
 
 /// Copies that cost as much as an instruction to look at.
@@ -97,18 +130,24 @@ pub(crate) fn cp_async_wait<M: Monitor>(context: &mut Context<'_, '_, M>, n: Opt
         due.extend(arrival.copies.extract_if(.., is_due));
     }
     due.extend(context.warp.copies.pending.extract_if(.., is_due));
-    make_copies(context, warp, &due);
+    make_copies(context.block, context.launch, context.monitor, warp, &due);
     cost as u32
 }
 
 /// Makes copies of a warp.
-pub(super) fn make_copies<M: Monitor>(context: &mut Context<'_, '_, M>, warp: u32, copies: &[PendingCopy]) {
-    let memory = shared_bytes(context.block);
+pub(super) fn make_copies<M: Monitor>(
+    block: &mut Block,
+    launch: &Launch<'_>,
+    monitor: &mut M,
+    warp: u32,
+    copies: &[PendingCopy],
+) {
+    let memory = shared_bytes(block);
     for copy in copies {
         for byte in 0..u64::from(copy.bytes) {
             let value = if byte < u64::from(copy.read) {
                 let allocation = match &copy.from.0 {
-                    Source::Buffer(index) => &context.launch.memory[*index],
+                    Source::Buffer(index) => &launch.memory[*index],
                     Source::Block(block) => block,
                 };
                 // SAFETY: `cp_async` checked the range that is read.
@@ -119,8 +158,8 @@ pub(super) fn make_copies<M: Monitor>(context: &mut Context<'_, '_, M>, warp: u3
             // SAFETY: `cp_async` checked the range that is written.
             unsafe { write_shared(memory, u64::from(copy.to) + byte, 1, value) };
         }
-        if let Some(sanitiser) = context.monitor.sanitiser() {
-            sanitiser.copied(context.block, warp, copy.lane, copy.to, copy.bytes);
+        if let Some(sanitiser) = monitor.sanitiser() {
+            sanitiser.copied(block, warp, copy.lane, copy.to, copy.bytes);
         }
     }
 }

@@ -4,6 +4,7 @@ use super::barrier::{BARRIERS, BarrierState};
 use super::copies::AsyncArrival;
 use super::launch::{Counts, Launch};
 use super::shadow::BlockShadow;
+use super::transfers::Transfers;
 use super::warp::Warp;
 use super::wgmma::Wgmmas;
 
@@ -26,7 +27,9 @@ pub(crate) struct Block {
     pub barriers: [BarrierState; BARRIERS],
     /// Arrivals at mbarriers that wait for copies.
     pub arrivals: Vec<AsyncArrival>,
-    /// Bytes of host memory that they take, and those that the launch's account knows of.
+    /// Bulk copies under way.
+    pub transfers: Transfers,
+    /// Bytes of host memory that both take, and those that the launch's account knows of.
     pub(super) arrival_bytes: u64,
     pub(super) accounted: u64,
     /// Products of its warpgroups.
@@ -40,6 +43,9 @@ pub(crate) struct Block {
     pub counts: Counts,
     /// Work besides the instructions counted, in as many instructions as it costs.
     pub charged: u64,
+    /// Waits at mbarriers in vain since a warp did anything else, and whether one did since that was last looked for.
+    pub(super) vain_waits: u64,
+    pub(super) busy: bool,
     /// What a sanitiser knows of the block.
     pub shadow: Option<Box<BlockShadow>>,
 }
@@ -62,11 +68,13 @@ impl Block {
         self.barriers = Default::default();
         (self.barriers_touched, self.cluster_touched) = (false, false);
         self.arrivals.clear();
+        self.transfers.reset();
         self.arrival_bytes = 0;
         self.wgmmas.reset(threads);
         self.live = threads;
         self.counts = Counts::default();
         self.charged = launch.block_cost();
+        (self.vain_waits, self.busy) = (0, false);
         if launch.sanitised {
             self.shadow.get_or_insert_default().reset(launch, number);
         }

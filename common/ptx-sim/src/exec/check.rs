@@ -143,7 +143,7 @@ pub(super) fn for_parts<'l, M: Monitor>(
 /// The problem of accesses to shared memory of a block that is not in the cluster, or not any more.
 #[cold]
 #[inline(never)]
-fn beyond_cluster(block: &Block, address: u64, lanes: u32, reach: Reach<'_>) -> Box<Problem> {
+pub(super) fn beyond_cluster(block: &Block, address: u64, lanes: u32, reach: Reach<'_>) -> Box<Problem> {
     let rank = cluster::rank_of(block, address);
     let (verb, preposition) = reach.verb();
     let access = format!("{verb} of {} {preposition}", plural(reach.bytes));
@@ -213,7 +213,7 @@ pub(super) fn whereabouts(launch: &Launch<'_>, address: u64) -> String {
 /// The problem of global accesses that hit no allocation.
 #[cold]
 #[inline(never)]
-fn stray(launch: &Launch<'_>, addresses: &[u64; 32], lanes: u32, reach: Reach<'_>) -> Box<Problem> {
+pub(super) fn stray(launch: &Launch<'_>, addresses: &[u64; 32], lanes: u32, reach: Reach<'_>) -> Box<Problem> {
     let address = addresses[lanes.trailing_zeros() as usize];
     let bytes = reach.bytes;
     let (verb, preposition) = reach.verb();

@@ -10,8 +10,12 @@ use crate::memory::Allocation;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Copies {
     pub(super) pending: Vec<PendingCopy>,
+    /// Copies so far.
+    pub(super) count: u64,
     /// Groups that each lane has committed.
     pub(super) committed: [u32; 32],
+    /// Groups of bulk copies that each lane has committed.
+    pub(super) bulk_committed: [u32; 32],
 }
 
 #[derive(Clone, Debug)]
@@ -26,6 +30,8 @@ pub(crate) struct PendingCopy {
     pub(super) bytes: u8,
     /// Bytes read; the rest is zeros.
     pub(super) read: u8,
+    /// Turns of the warp until it is made unasked.
+    pub(super) turns: Option<u32>,
 }
 
 #[derive(Clone, Debug)]
@@ -45,6 +51,10 @@ impl Copies {
     /// Host memory that they take.
     pub(super) fn bytes(&self) -> usize {
         self.pending.capacity() * size_of::<PendingCopy>()
+    }
+
+    pub(crate) fn commit_bulk(&mut self, mask: u32) {
+        lanes(mask).for_each(|lane| self.bulk_committed[lane] = self.bulk_committed[lane].saturating_add(1));
     }
 
     pub(crate) fn commit(&mut self, mask: u32) {

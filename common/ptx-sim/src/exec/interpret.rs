@@ -8,9 +8,10 @@
 
 use super::address::{is_constant, is_in_space};
 use super::arithmetic::*;
-use super::async_copy::{cp_async, cp_async_wait};
+use super::async_copy::{cp_async, cp_async_wait, pass_time};
 use super::atomic;
 use super::block::Block;
+use super::bulk;
 use super::cluster;
 use super::context::Context;
 use super::control::{Fail, arrive, cluster_arrive, cluster_wait, enter, leave_behind, meet, part};
@@ -20,6 +21,7 @@ use super::mbarrier;
 use super::monitor::Monitor;
 use super::problem::Problem;
 use super::scene::Scene;
+use super::tensor;
 use super::texture;
 use super::together::{self, Step};
 use super::warp::{Split, State, Warp};
@@ -58,6 +60,8 @@ pub(crate) fn run<M: Monitor>(
 ) -> Result<bool, Box<Fault>> {
     let mut steps = WARP_QUANTUM;
     let mut moved = false;
+    block.pass_time(launch, monitor)?;
+    pass_time(block, warp, launch, monitor);
     let located = |(problem, pc): Fail, index, number| Box::new(launch.fault(*problem, pc, index, number));
     while steps > 0 {
         let Some(at) = warp.splits.iter().rposition(|split| split.state == State::Ready) else {
@@ -91,7 +95,17 @@ pub(crate) fn run<M: Monitor>(
             Err(fail) => return Err(located(fail, block.index, warp.number)),
         }
     }
+    note_turn(warp, block, moved);
     Ok(moved)
+}
+
+/// Counts waits at mbarriers in vain in turns in which nothing else happened.
+fn note_turn(warp: &mut Warp, block: &mut Block, moved: bool) {
+    let (spun, busy) = (std::mem::take(&mut warp.spun), std::mem::take(&mut warp.busy));
+    if moved {
+        block.vain_waits += u64::from(spun);
+        block.busy |= busy || spun == 0;
+    }
 }
 
 /// [`interpret`] as this machine runs it best.
@@ -379,26 +393,31 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
             }
 
             Op::Load(access) => {
+                warp.busy |= !matches!(access.address.space, MemSpace::Param | MemSpace::Local);
                 if let Err(problem) = load::<M, AVX2>(&mut context!(), rows, access, active) {
                     break Err(problem);
                 }
             }
             Op::Store(access) => {
+                warp.busy |= !matches!(access.address.space, MemSpace::Param | MemSpace::Local);
                 if let Err(problem) = store::<M, AVX2>(&mut context!(), rows, access, active) {
                     break Err(problem);
                 }
             }
             Op::Atomic(atomic) => {
+                warp.busy = true;
                 if let Err(problem) = atomic::atomic(&mut context!(), rows, atomic, active) {
                     break Err(problem);
                 }
             }
             Op::Texture(op) => {
+                warp.busy = true;
                 if let Err(problem) = texture::read(&mut context!(), rows, op, active) {
                     break Err(problem);
                 }
             }
             Op::Surface(op) => {
+                warp.busy = true;
                 if let Err(problem) = texture::access(&mut context!(), rows, op, active) {
                     break Err(problem);
                 }
@@ -418,12 +437,44 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
                 }
             },
             Op::CpAsync(copy) => {
+                warp.busy = true;
                 if let Err(problem) = cp_async(&mut context!(), rows, copy, active) {
                     break Err(problem);
                 }
             }
             Op::CpAsyncCommit => warp.copies.commit(active),
             Op::CpAsyncWait { n } => turn = turn.saturating_sub(cp_async_wait(&mut context!(), *n, active)),
+            Op::Bulk(op) => {
+                warp.busy = true;
+                if let Err(problem) = bulk::bulk(&mut context!(), rows, op, active) {
+                    break Err(problem);
+                }
+            }
+            Op::BulkCommit => warp.copies.commit_bulk(active),
+            Op::BulkWait { n, read } => {
+                warp.busy = true;
+                match bulk::wait(&mut context!(), *n, *read, active) {
+                    Ok(cost) => turn = turn.saturating_sub(cost),
+                    Err(problem) => break Err(problem),
+                }
+            }
+            Op::ReplaceMap(op) => {
+                warp.busy = true;
+                if let Err(problem) = tensor::replace(&mut context!(), rows, op, active) {
+                    break Err(problem);
+                }
+            }
+            Op::CopyMap(op) => {
+                warp.busy = true;
+                if let Err(problem) = tensor::copy(&mut context!(), rows, op, active) {
+                    break Err(problem);
+                }
+            }
+            Op::ProxyFence => {
+                if let Some(sanitiser) = monitor.sanitiser() {
+                    sanitiser.fenced_proxy(block, warp.number, active);
+                }
+            }
             Op::Fence { device } => {
                 std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
                 if let Some(sanitiser) = monitor.sanitiser() {
@@ -518,6 +569,7 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
                 continue;
             }
             Op::Call(call) => {
+                warp.busy |= !matches!(call.callee, Callee::Function(_));
                 split.pc = pc as u32;
                 split.mask = mask;
                 match enter(&mut context!(), rows, split, call) {
@@ -552,6 +604,7 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
                 continue;
             }
             Op::Exit => {
+                warp.busy = true;
                 block.live -= active.count_ones();
                 block.barriers_touched = true;
                 block.cluster_touched = true;
@@ -568,6 +621,7 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
             }
             Op::Activemask { d } => rows.set(*d, active, [active; 32]),
             Op::Barrier(barrier) => {
+                warp.busy = true;
                 if let Err(problem) = arrive(&mut context!(), rows, barrier, active) {
                     break Err(problem);
                 }

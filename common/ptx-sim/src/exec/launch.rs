@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::asynchrony::Asynchrony;
 use super::problem::{Earlier, Problem};
 use crate::fault::{Fault, FaultKind, OtherAccess};
 use crate::ir::{CodePlace, ConstantValue, KernelPart, Program};
@@ -54,6 +55,7 @@ pub(crate) struct Launch<'a> {
     pub budget: u64,
     /// A sanitiser watches: shared variables stand apart, and what is written is kept track of.
     pub sanitised: bool,
+    pub asynchrony: Asynchrony,
     /// What kernels print.
     pub output: &'a Mutex<String>,
     pub started: std::time::Instant,

@@ -11,12 +11,15 @@
 //! The state that an arrival returns is the object as it was before. A phase ends when no arrival is missing and no
 //! transaction is under way: then its bit changes, and the next one misses all its arrivals.
 //!
+//! Bulk copies are transactions: they bring bytes that `expect_tx` has announced, before or after.
+//!
 //! A wait that suspends its thread does not block here: it gives the other warps a turn and says no, as PTX allows.
 
 use super::address::{addresses, space_of};
 use super::async_copy::make_copies;
 use super::block::Block;
 use super::check::{Checked, for_parts};
+use super::cluster::Cluster;
 use super::context::Context;
 use super::copies::AsyncArrival;
 use super::elements::{read_shared, shared_bytes, write_shared};
@@ -26,15 +29,16 @@ use super::place::{Kind, Reach};
 use super::problem::Problem;
 use super::rows::Rows;
 use super::warp::WaitInVain;
-use crate::fault::FaultKind;
+use crate::fault::{Fault, FaultKind};
 use crate::ir::*;
 use crate::lanes::lanes;
+use crate::memory::plural;
 
 /// An mbarrier as its 64 bits say it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct State {
     phase: bool,
-    /// Bytes that transactions have yet to bring. Nothing adds any yet.
+    /// Bytes that transactions have yet to bring; less than 0 where they came before they were announced.
     transactions: i32,
     expected: u32,
     missing: u32,
@@ -63,6 +67,11 @@ impl State {
     /// After `count` arrivals, and whether they end the phase.
     fn arrived(mut self, count: u32) -> (Self, bool) {
         self.missing -= count;
+        self.settled()
+    }
+
+    /// In the next phase, if nothing is missing in this one.
+    fn settled(mut self) -> (Self, bool) {
         let ends = self.missing == 0 && self.transactions == 0;
         if ends {
             self.phase = !self.phase;
@@ -72,19 +81,22 @@ impl State {
     }
 }
 
-fn invalid(lane: usize, address: u64, message: String) -> Box<Problem> {
+/// Maximum number of bytes that a phase may wait for (PTX ISA, "Tracking asynchronous operations by the mbarrier object").
+const MAX_TRANSACTIONS: i64 = (1 << 20) - 1;
+
+pub(super) fn invalid(lane: usize, address: u64, message: String) -> Box<Problem> {
     Problem::new(FaultKind::InvalidBarrier, 1 << lane, message).at(address)
 }
 
 /// The object at `at` in shared memory, which has been checked.
-fn load<M: Monitor>(context: &mut Context<'_, '_, M>, at: u64) -> u64 {
-    // SAFETY: `reach` checked that eight bytes at `at` are shared memory, and aligned.
-    unsafe { read_shared(shared_bytes(context.block), at, 8) }
+fn load(block: &mut Block, at: u64) -> u64 {
+    // SAFETY: it was checked that eight bytes at `at` are shared memory, and aligned.
+    unsafe { read_shared(shared_bytes(block), at, 8) }
 }
 
-fn store<M: Monitor>(context: &mut Context<'_, '_, M>, at: u64, state: u64) {
+fn store(block: &mut Block, at: u64, state: u64) {
     // SAFETY: as above.
-    unsafe { write_shared(shared_bytes(context.block), at, 8, state) };
+    unsafe { write_shared(shared_bytes(block), at, 8, state) };
 }
 
 /// Checks an access of one lane to an object. `None`: a sanitiser has been told that it must not be made.
@@ -118,6 +130,7 @@ pub(crate) fn mbarrier<M: Monitor>(
     let mut waits = false;
     for lane in lanes(mask) {
         let at = offset(lane);
+        context.warp.busy |= !matches!(mbarrier.op, MbarrierOp::Wait { .. });
         match mbarrier.op {
             MbarrierOp::Init { count } => {
                 let count = rows.lane(count, lane);
@@ -129,46 +142,67 @@ pub(crate) fn mbarrier<M: Monitor>(
                 }
                 if reach(context, mbarrier, &addresses, lane, Reach::new(Kind::Write, 8))? {
                     let state = State { phase: false, transactions: 0, expected: count, missing: count };
-                    store(context, at, state.encode());
+                    store(context.block, at, state.encode());
                 }
             }
             MbarrierOp::Inval => {
                 if reach(context, mbarrier, &addresses, lane, Reach::new(Kind::Write, 8))? {
-                    store(context, at, 0);
+                    store(context.block, at, 0);
                 }
             }
-            MbarrierOp::Arrive { d, count, drop, no_complete } => {
+            MbarrierOp::Arrive { d, count, drop, no_complete, expect } => {
                 let count = count.map_or(1, |row| rows.lane(row, lane));
                 if !reach(context, mbarrier, &addresses, lane, atomic)? {
                     continue;
                 }
-                let before = load(context, at);
+                let before = load(context.block, at);
                 if let Some(d) = d {
                     rows.set_lane_of(d, true, lane, before);
                 }
-                if let Err(message) = arrive(context, at, count, drop, no_complete) {
+                let expected = match expect {
+                    Some(bytes) => transact(context.block, at, rows.lane(bytes, lane).into()),
+                    None => Ok(()),
+                };
+                if let Err(message) = expected.and_then(|()| arrive(context.block, at, count, drop, no_complete)) {
+                    context.report(invalid(lane, addresses[lane], message))?;
+                }
+            }
+            MbarrierOp::Transactions { bytes, complete } => {
+                if !reach(context, mbarrier, &addresses, lane, atomic)? {
+                    continue;
+                }
+                let bytes = i64::from(rows.lane(bytes, lane));
+                if let Err(message) = transact(context.block, at, if complete { -bytes } else { bytes }) {
                     context.report(invalid(lane, addresses[lane], message))?;
                 }
             }
             MbarrierOp::Wait { p, phase, suspends } => {
                 let in_shared =
                     mbarrier.address.space == MemSpace::Shared || space_of(addresses[lane]) == MemSpace::Shared;
-                if in_shared {
-                    look_at_all(context, mask)?;
-                    arrive_when_copied(context, at)?;
-                }
-                // Only a wait that succeeds learns what the others did before they arrived.
-                let inside = in_shared && at.is_multiple_of(8) && at + 8 <= context.block.shared_bytes;
-                let state = if inside { State::decode(load(context, at)) } else { None };
                 let phase = match phase {
                     MbarrierPhase::State(row) => rows.lane_of(row, true, lane) >> 61 & 1 == 1,
                     MbarrierPhase::Parity(row) => rows.lane(row, lane) & 1 == 1,
                 };
+                let inside = in_shared && at.is_multiple_of(8) && at + 8 <= context.block.shared_bytes;
+                if in_shared {
+                    look_at_all(context, mask)?;
+                    arrive_when_copied(context, at)?;
+                }
+                if inside {
+                    let needs_none = |block: &mut Block| {
+                        let state = State::decode(load(block, at));
+                        state.is_none_or(|state| state.phase != phase || state.missing != 0)
+                    };
+                    context.block.make_transfers_of_barrier(context.launch, context.monitor, at, needs_none)?;
+                }
+                // Only a wait that succeeds learns what the others did before they arrived.
+                let state = if inside { State::decode(load(context.block, at)) } else { None };
                 let over = state.map(|state| state.phase != phase);
                 if mask & ((1 << lane) - 1) == 0 {
                     context.warp.in_vain = None;
                 }
                 if over == Some(false) {
+                    context.warp.spun += 1;
                     context.warp.in_vain.get_or_insert(WaitInVain { pc: context.pc, lane, at, phase });
                 }
                 let order = if over == Some(true) { mbarrier.order } else { Order::Relaxed };
@@ -180,6 +214,7 @@ pub(crate) fn mbarrier<M: Monitor>(
                 }
                 // What cannot be waited for must not be waited for forever.
                 let over = over.unwrap_or(true);
+                context.warp.busy |= over;
                 waits |= suspends && !over;
                 if let Some(p) = p {
                     let bits = context.predicate(p);
@@ -191,9 +226,9 @@ pub(crate) fn mbarrier<M: Monitor>(
                     continue;
                 }
                 if increments {
-                    match State::decode(load(context, at)) {
+                    match State::decode(load(context.block, at)) {
                         Some(state) if state.missing < MBARRIER_COUNTS => {
-                            store(context, at, State { missing: state.missing + 1, ..state }.encode());
+                            store(context.block, at, State { missing: state.missing + 1, ..state }.encode());
                         }
                         Some(_) => {
                             let message = format!("more than {MBARRIER_COUNTS} arrivals at an mbarrier are missing");
@@ -221,14 +256,8 @@ pub(crate) fn mbarrier<M: Monitor>(
 const NOT_ONE: &str = "there is no mbarrier here: none was initialised, or it has been invalidated";
 
 /// `count` arrivals at the object; the error says why they are not possible.
-fn arrive<M: Monitor>(
-    context: &mut Context<'_, '_, M>,
-    at: u64,
-    count: u32,
-    drop: bool,
-    no_complete: bool,
-) -> Result<(), String> {
-    let Some(mut state) = State::decode(load(context, at)) else { return Err(NOT_ONE.to_owned()) };
+fn arrive(block: &mut Block, at: u64, count: u32, drop: bool, no_complete: bool) -> Result<(), String> {
+    let Some(mut state) = State::decode(load(block, at)) else { return Err(NOT_ONE.to_owned()) };
     if count == 0 || count > state.missing {
         return Err(format!("{count} arrivals at an mbarrier that misses {} in this phase", state.missing));
     }
@@ -239,17 +268,48 @@ fn arrive<M: Monitor>(
         state.expected -= count;
     }
     let (state, ends) = state.arrived(count);
-    store(context, at, state.encode());
+    store(block, at, state.encode());
     if ends && no_complete {
         return Err("`.noComplete` says that this arrival does not end the phase, and it does".to_owned());
     }
     Ok(())
 }
 
+/// The phase waits for that many bytes more, or fewer where they have come; the error says why it cannot.
+fn transact(block: &mut Block, at: u64, bytes: i64) -> Result<(), String> {
+    let Some(state) = State::decode(load(block, at)) else { return Err(NOT_ONE.to_owned()) };
+    let transactions = i64::from(state.transactions) + bytes;
+    if transactions.abs() > MAX_TRANSACTIONS {
+        let which = if transactions < 0 {
+            "come to an mbarrier that no phase expects"
+        } else {
+            "be expected in a phase of an mbarrier"
+        };
+        return Err(format!("{} bytes cannot {which}: {MAX_TRANSACTIONS} are possible", transactions.abs()));
+    }
+    let (state, _) = State { transactions: transactions as i32, ..state }.settled();
+    store(block, at, state.encode());
+    Ok(())
+}
+
+/// Says if there is no object at `at`, for a copy that is to complete on it.
+pub(super) fn check(block: &mut Block, lane: usize, at: u64) -> Checked<()> {
+    match State::decode(load(block, at)) {
+        Some(_) => Ok(()),
+        None => Err(invalid(lane, at, NOT_ONE.to_owned())),
+    }
+}
+
+/// A transaction has brought that many bytes to the object at `at`; the error says why it cannot.
+pub(super) fn complete(block: &mut Block, at: u64, bytes: u64) -> Result<(), String> {
+    transact(block, at, -i64::try_from(bytes).unwrap_or(i64::MAX))
+}
+
 /// Something is about to be looked for among all arrivals and copies under way. A kernel may have any number of them.
 fn look_at_all<M: Monitor>(context: &mut Context<'_, '_, M>, mask: u32) -> Checked<()> {
     const AN_INSTRUCTION: usize = 1 << 10;
-    let count = context.block.arrivals.len() + context.warp.copies.pending.len();
+    let block = &context.block;
+    let count = block.arrivals.len() + context.warp.copies.pending.len() + block.transfers.len();
     if count >= AN_INSTRUCTION {
         context.block.charged += (count / AN_INSTRUCTION) as u64;
         context.launch.check_time(mask)?;
@@ -268,11 +328,11 @@ fn arrive_when_copied<M: Monitor>(context: &mut Context<'_, '_, M>, at: u64) -> 
     for arrival in due {
         context.block.arrival_bytes -= arrival.bytes();
         let AsyncArrival { warp, lane, copies, pc, .. } = arrival;
-        make_copies(context, warp, &copies);
+        make_copies(context.block, context.launch, context.monitor, warp, &copies);
         if let Some(sanitiser) = context.monitor.sanitiser() {
             sanitiser.arrived_after_copies(context.launch, context.block, warp, lane, at);
         }
-        if let Err(message) = arrive(context, at, 1, false, false) {
+        if let Err(message) = arrive(context.block, at, 1, false, false) {
             let problem = invalid(lane, at, message);
             let place = context.launch.whereabouts(pc, context.block.index, warp, 1 << lane, "asks for the arrival");
             context.report(problem.note(place))?;
@@ -281,21 +341,73 @@ fn arrive_when_copied<M: Monitor>(context: &mut Context<'_, '_, M>, at: u64) -> 
     Ok(())
 }
 
+/// Waits in vain at mbarriers, for each warp, that are a deadlock if nothing else happens between them. A kernel may count
+/// its questions and then do something else; it does not count as far as that.
+const VAIN_WAITS: u64 = 1 << 12;
+
+/// Maximum number of waits that a deadlock names.
+const MAX_WAITS: usize = 8;
+
+/// The deadlock that a cluster is in, if all its warps that can run ask mbarriers in vain and nothing else happens: what they
+/// ask for does not come, since a wait makes the copies that it can wait for.
+pub(super) fn starved(cluster: &mut Cluster, launch: &Launch<'_>) -> Option<Box<Fault>> {
+    let blocks = &mut cluster.blocks;
+    if blocks.iter_mut().fold(false, |any, block| std::mem::take(&mut block.busy) || any) {
+        blocks.iter_mut().for_each(|block| block.vain_waits = 0);
+        return None;
+    }
+    let [waits, warps] = blocks
+        .iter()
+        .fold([0, 0], |[waits, warps], block| [waits + block.vain_waits, warps + block.warps.len() as u64]);
+    if waits < VAIN_WAITS * warps {
+        return None;
+    }
+    let waits = |block: &Block| block.warps.iter().find_map(|warp| Some((warp.number, warp.in_vain?)));
+    let (at, (warp, first)) = blocks.iter().enumerate().find_map(|(at, block)| Some((at, waits(block)?)))?;
+    let mut notes = Vec::new();
+    for block in blocks.iter_mut() {
+        notes.extend(all_waits_in_vain(block, launch));
+    }
+    let count = notes.len();
+    let message = match count {
+        0 | 1 => "a wait at an mbarrier never ends: no thread of the block can go on".to_owned(),
+        _ => format!("{count} warps wait at mbarriers without end: no thread of the block can go on"),
+    };
+    if count > MAX_WAITS {
+        notes.truncate(MAX_WAITS);
+        notes.push(format!("{} more warps wait", count - MAX_WAITS));
+    }
+    let mut problem = Problem::new(FaultKind::Deadlock, 1 << first.lane, message).at(first.at);
+    problem.notes.extend(notes);
+    Some(Box::new(launch.fault(*problem, first.pc, blocks[at].index, warp)))
+}
+
 /// In words, which thread waits for a phase of an mbarrier that is not over, and for how many arrivals.
 pub(super) fn waits_in_vain(block: &mut Block, launch: &Launch<'_>) -> Option<String> {
+    all_waits_in_vain(block, launch).into_iter().next()
+}
+
+/// The same for each warp.
+fn all_waits_in_vain(block: &mut Block, launch: &Launch<'_>) -> Vec<String> {
     let waits: Vec<_> = block.warps.iter().filter_map(|warp| Some((warp.number, warp.in_vain?))).collect();
-    waits.into_iter().find_map(|(warp, WaitInVain { pc, lane, at, phase })| {
+    let told = waits.into_iter().filter_map(|(warp, WaitInVain { pc, lane, at, phase })| {
         // SAFETY: the wait was made, so its eight bytes are shared memory, and aligned.
         let state = State::decode(unsafe { read_shared(shared_bytes(block), at, 8) })?;
-        let State { expected, missing, .. } = state;
+        let State { expected, missing, transactions, .. } = state;
+        let bytes = match transactions {
+            0 => String::new(),
+            1.. => format!(", and {} have yet to come", plural(transactions as u64)),
+            _ => format!(", and {} more have come than were expected", plural(transactions.unsigned_abs().into())),
+        };
         (state.phase == phase).then(|| {
             let place = launch.whereabouts(pc, block.index, warp, 1 << lane, "waits");
             let (phase, verb) = (u32::from(phase), if missing == 1 { "is" } else { "are" });
             format!(
-                "{place} for phase {phase} of the mbarrier at {at:#x} in shared memory: {missing} of {expected} arrivals {verb} missing"
+                "{place} for phase {phase} of the mbarrier at {at:#x} in shared memory: {missing} of {expected} arrivals {verb} missing{bytes}"
             )
         })
-    })
+    });
+    told.collect()
 }
 
 #[cfg(test)]

@@ -6,22 +6,25 @@
 //!
 //! | files | what they hold |
 //! | --- | --- |
-//! | `launch`, `cluster`, `block`, `warp`, `rows`, `local`, `barrier`, `copies`, `shadow` | the state of a launch, data first |
+//! | `launch`, `cluster`, `block`, `warp`, `rows`, `local`, `barrier`, `copies`, `transfers`, `shadow` | the state of a launch, data first |
 //! | `problem`, `place` | what an access does, and what is wrong with one |
 //! | `schedule`, `interpret` | blocks over cores and warps in turn; the executor's loop |
 //! | `arithmetic`, `together`, `shuffle`, `matrix`, `wgmma`, `control`, `calls` | arms of the loop that are not memory |
-//! | `check`, `elements`, `vector`, `load_store`, `atomic`, `async_copy`, `mbarrier` | arms of the loop that are |
+//! | `check`, `elements`, `vector`, `load_store`, `atomic`, `async_copy`, `bulk`, `tensor`, `mbarrier` | arms of the loop that are |
 //! | `builtin`, `printf`, `malloc` | functions that the device brings with it |
+//! | `asynchrony` | when copies that nobody waits for yet are made |
 //! | `monitor`, `scene`, `watch` | what a launch reports while it runs, to: |
-//! | `sanitise`, `wgmma_checks`, `profiler`, `tracer`, `debugger` | … mistakes, counts, a trace, values |
+//! | `sanitise`, `in_flight`, `wgmma_checks`, `profiler`, `tracer`, `debugger` | … mistakes, counts, a trace, values |
 
 mod address;
 mod arithmetic;
 mod async_copy;
+mod asynchrony;
 mod atomic;
 mod barrier;
 mod block;
 mod builtin;
+mod bulk;
 mod calls;
 mod check;
 mod clock;
@@ -32,6 +35,7 @@ mod copies;
 pub(crate) mod debugger;
 mod elements;
 mod handover;
+mod in_flight;
 mod interpret;
 mod launch;
 mod lines;
@@ -51,10 +55,12 @@ mod scene;
 mod schedule;
 mod shadow;
 mod shuffle;
+mod tensor;
 mod texture;
 mod together;
 mod touches;
 pub(crate) mod tracer;
+mod transfers;
 mod undefined;
 mod vector;
 mod warp;
@@ -62,6 +68,7 @@ mod watch;
 mod wgmma;
 mod wgmma_checks;
 
+pub use asynchrony::Asynchrony;
 pub(crate) use launch::{Counts, Launch, LaunchHeap, MAX_BEGUN};
 pub(crate) use monitor::Plain;
 pub(crate) use schedule::run;

@@ -51,9 +51,9 @@ const MAX_DOUBTFUL_READS: usize = 16;
 /// Bytes of host memory of one, with its words.
 const DOUBTFUL_BYTES: u64 = 512;
 
-fn what(record: Record) -> &'static str {
-    match record[2] & (PENDING | WRITE | READ | STRONG) {
-        flags if flags & PENDING != 0 => "asynchronous copy",
+pub(super) fn what(record: Record) -> &'static str {
+    match record[2] & (PENDING | WRITE | READ | STRONG | ASYNC) {
+        flags if flags & (PENDING | ASYNC) != 0 => "asynchronous copy",
         flags if flags & (WRITE | READ) == WRITE | READ => "atomic",
         flags if flags & WRITE != 0 => "write",
         _ => "read",
@@ -107,8 +107,8 @@ pub(crate) struct InOrder {
 
 /// Shadows of allocations.
 #[derive(Debug, Default)]
-struct Shadows {
-    all: Vec<Shadow>,
+pub(super) struct Shadows {
+    pub(super) all: Vec<Shadow>,
     /// Where that of an allocation is, by address.
     known: HashMap<u64, usize>,
     /// Where there is none any more.
@@ -120,7 +120,7 @@ struct Shadows {
 impl Shadows {
     /// Where the shadow of an allocation is; `None` if the launch's account has no room for one.
     #[inline(always)]
-    fn index(&mut self, allocation: &Allocation, account: &Account<'_>) -> Option<usize> {
+    pub(super) fn index(&mut self, allocation: &Allocation, account: &Account<'_>) -> Option<usize> {
         let recent = self.recent[(allocation.base / GAP) as usize % 8];
         if recent.0 == allocation.base + 1 { Some(recent.1) } else { self.find(allocation, account) }
     }
@@ -161,8 +161,8 @@ pub(crate) struct Sanitiser {
     /// Where the finding of a kind is, by instruction and, for a race, the other instruction.
     known: HashMap<(FaultKind, usize, Option<usize>), usize>,
     /// Moments so far.
-    now: u32,
-    global: Shadows,
+    pub(super) now: u32,
+    pub(super) global: Shadows,
     handovers: Handovers,
     /// Some instruction of the module compares and swaps.
     swaps: bool,
@@ -173,7 +173,7 @@ pub(crate) struct Sanitiser {
     /// Registers of warps that execute `wgmma`.
     pub(super) wgmma: WgmmaChecks,
     /// Where variables begin and end in shared memory, in order.
-    variables: Vec<(u64, u64)>,
+    pub(super) variables: Vec<(u64, u64)>,
 }
 
 impl Sanitiser {
@@ -205,7 +205,7 @@ impl Sanitiser {
         self.findings
     }
 
-    fn tick(&mut self) -> u32 {
+    pub(super) fn tick(&mut self) -> u32 {
         self.now = self.now.saturating_add(1);
         self.now
     }
@@ -248,6 +248,9 @@ impl Sanitiser {
         let Visit { at, part, addresses, reach, .. } = *visit;
         let offsets = visit.offsets();
         let number = block.number;
+        if block.transfers.len() != 0 || matches!(part.place, Place::Peer(_)) {
+            self.look_for_transfers(block, visit);
+        }
         match part.place {
             Place::Param => 0,
             Place::Local => {
@@ -507,6 +510,9 @@ impl Sanitiser {
         }
         let InOrder { offset, count, same, lane, lanes, mask, write, .. } = *access;
         let number = block.number as u32;
+        if block.transfers.len() != 0 && block.transfers.iter().any(|transfer| transfer.may_meet(&place, access)) {
+            return false;
+        }
         let Some(shadow) = &mut block.shadow else { return false };
         shadow.begin(self.now);
         let bytes = if same { 4 * count } else { 4 * u64::from(lanes) };
@@ -786,7 +792,7 @@ impl Sanitiser {
     }
 
     /// Whether what `earlier` did is known to the thread: it happens before what the thread does now.
-    fn happens_before(&self, shadow: &BlockShadow, earlier: Record, warp: u32, lane: usize) -> bool {
+    pub(super) fn happens_before(&self, shadow: &BlockShadow, earlier: Record, warp: u32, lane: usize) -> bool {
         let [thread, moment, flags] = earlier;
         if flags & PENDING != 0 {
             return false; // no thread knows of a copy that is under way
@@ -826,7 +832,7 @@ impl Sanitiser {
     }
 
     /// The lane lets others know what it did before, as far as a fence followed it (`ordered`: needs none).
-    fn hand_over(
+    pub(super) fn hand_over(
         &mut self,
         shadow: &mut BlockShadow,
         warp: u32,
@@ -1146,7 +1152,7 @@ fn all_set(word: impl Fn(u64) -> u64, range: (u64, u64)) -> bool {
 }
 
 /// As many low bits as an access has bytes.
-fn bits_of(bytes: u64) -> u64 {
+pub(super) fn bits_of(bytes: u64) -> u64 {
     if bytes >= 64 { u64::MAX } else { (1 << bytes) - 1 }
 }
 

@@ -10,7 +10,7 @@ use super::block::Block;
 use super::cluster::Cluster;
 use super::interpret;
 use super::launch::{Counts, Launch, MAX_BEGUN, lock};
-use super::mbarrier::waits_in_vain;
+use super::mbarrier::{starved, waits_in_vain};
 use super::monitor::Monitor;
 use super::problem::Problem;
 use super::warp::Waiting;
@@ -53,10 +53,16 @@ impl Cluster {
                 }
             }
             if round.done {
+                for rank in 0..self.blocks.len() {
+                    self.with_peers(rank, |block| block.finish_transfers(launch, monitor))?;
+                }
                 return Ok(Outcome::Done);
             }
             if !round.moved {
                 return Err(self.deadlock(launch));
+            }
+            if let Some(fault) = starved(self, launch) {
+                return Err(fault);
             }
         }
         Ok(Outcome::Yielded)

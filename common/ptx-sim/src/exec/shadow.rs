@@ -34,7 +34,10 @@ pub(super) const WRITE: u32 = 4;
 
 pub(super) const READ: u32 = 8;
 
-pub(super) const FLAGS: u32 = 4;
+/// By a bulk copy.
+pub(super) const ASYNC: u32 = 16;
+
+pub(super) const FLAGS: u32 = 5;
 
 /// Bytes of a page, in powers of two.
 const PAGE: u32 = 14;
@@ -369,6 +372,8 @@ pub(super) struct WarpShadow {
     pub(super) acquired: Vec<Acquired>,
     /// Of barriers that are not yet full.
     pub(super) arrivals: Vec<Arrival>,
+    /// For each lane, its last `fence.proxy.async`.
+    pub(super) proxied: [u32; 32],
 }
 
 impl BlockShadow {
@@ -482,6 +487,7 @@ impl WarpShadow {
         self.forget_mates();
         self.acquired.clear();
         self.arrivals.clear();
+        self.proxied = [0; 32];
     }
 
     /// All that lanes know of each other is what the block knows.

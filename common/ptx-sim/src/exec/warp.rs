@@ -125,6 +125,9 @@ pub(crate) struct Warp {
     pub(super) multiplies: bool,
     /// Its last wait at an mbarrier, if that was in vain.
     pub(super) in_vain: Option<WaitInVain>,
+    /// Since its turn began: waits in vain, and whether it did something that another warp could see or that a copy could change.
+    pub(super) spun: u32,
+    pub(super) busy: bool,
     /// The allocations that the last accesses went to, by their addresses: the next one most likely goes there too.
     pub last_allocations: [usize; ALLOCATIONS],
     /// Instructions executed: `%clock`.
@@ -157,6 +160,8 @@ impl Warp {
         self.cluster = ClusterArrivals::default();
         self.multiplies = false;
         self.in_vain = None;
+        self.spun = 0;
+        self.busy = false;
         self.last_allocations = [0; ALLOCATIONS];
         self.clock = 0;
         let frame = Frame { function: launch.kernel.function, ..Frame::default() };

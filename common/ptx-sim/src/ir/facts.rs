@@ -2,6 +2,7 @@
 //! profiler, the debugger and the sanitiser read it here; a new operation has its lines in [`Op::facts`] and [`Op::sources`]
 //! and nowhere else.
 
+use super::bulk::BulkShape;
 use super::op::*;
 use super::work::{Class, Work};
 
@@ -163,10 +164,14 @@ impl Op {
             Op::Mbarrier(mbarrier) => match mbarrier.op {
                 MbarrierOp::Arrive { d, .. } => class(Barrier).rows(d),
                 MbarrierOp::Wait { p, .. } => class(Barrier).predicates(p),
-                MbarrierOp::Init { .. } | MbarrierOp::Inval | MbarrierOp::ArriveWhenCopied { .. } => class(Barrier),
+                MbarrierOp::Init { .. }
+                | MbarrierOp::Inval
+                | MbarrierOp::Transactions { .. }
+                | MbarrierOp::ArriveWhenCopied { .. } => class(Barrier),
             },
             Op::CpAsync(_) | Op::CpAsyncCommit | Op::CpAsyncWait { .. } => class(Memory),
-            Op::Fence { .. } | Op::ClusterArrive { .. } | Op::ClusterWait => class(Barrier),
+            Op::Bulk(_) | Op::BulkCommit | Op::BulkWait { .. } | Op::ReplaceMap(_) | Op::CopyMap(_) => class(Memory),
+            Op::Fence { .. } | Op::ProxyFence | Op::ClusterArrive { .. } | Op::ClusterWait => class(Barrier),
 
             // Control
             Op::Bra { .. } | Op::Join | Op::BrxIdx(_) | Op::Call(_) | Op::Ret | Op::Exit | Op::Trap | Op::Nanosleep => {
@@ -210,7 +215,13 @@ impl Op {
                 | Op::CpAsync(_)
                 | Op::CpAsyncCommit
                 | Op::CpAsyncWait { .. }
+                | Op::Bulk(_)
+                | Op::BulkCommit
+                | Op::BulkWait { .. }
+                | Op::ReplaceMap(_)
+                | Op::CopyMap(_)
                 | Op::Fence { .. }
+                | Op::ProxyFence
                 | Op::Bra { .. }
                 | Op::Join
                 | Op::BrxIdx(_)
@@ -333,7 +344,10 @@ impl Op {
             Op::Mbarrier(mbarrier) => {
                 let row = match mbarrier.op {
                     MbarrierOp::Init { count } => Some(count),
-                    MbarrierOp::Arrive { count, .. } => count,
+                    MbarrierOp::Arrive { count, expect, .. } => {
+                        return with(&[], &[count, expect, mbarrier.address.row()]);
+                    }
+                    MbarrierOp::Transactions { bytes, .. } => Some(bytes),
                     MbarrierOp::Wait { phase: MbarrierPhase::State(row) | MbarrierPhase::Parity(row), .. } => Some(row),
                     MbarrierOp::Inval | MbarrierOp::ArriveWhenCopied { .. } => None,
                 };
@@ -344,6 +358,18 @@ impl Op {
                 [copy.dst.row(), copy.src.row(), copy.src_bytes].into_iter().flatten().collect(),
                 copy.ignore.into_iter().map(|(predicate, _)| predicate).collect(),
             ),
+            Op::Bulk(bulk) => {
+                let addresses = [Some(&bulk.shared), Some(&bulk.other), bulk.barrier.as_ref()];
+                let mut from: Vec<R> = addresses.into_iter().flatten().filter_map(Address::row).collect();
+                from.extend(bulk.multicast);
+                match &bulk.shape {
+                    BulkShape::Bytes(bytes) => from.push(*bytes),
+                    BulkShape::Tensor { coordinates, offsets, .. } => from.extend(coordinates.iter().chain(offsets)),
+                }
+                (from, Vec::new())
+            }
+            Op::ReplaceMap(replace) => with(&[replace.value.0], &[replace.map.row()]),
+            Op::CopyMap(copy) => with(&[], &[copy.to.row(), copy.from.row()]),
             Op::BrxIdx(brx) => rows(&[brx.index]),
             Op::Call(call) => {
                 let args = call.args.iter();
@@ -399,9 +425,12 @@ impl Op {
             | Op::PredSet { .. }
             | Op::CpAsyncCommit
             | Op::CpAsyncWait { .. }
+            | Op::BulkCommit
+            | Op::BulkWait { .. }
             | Op::Fence { .. }
             | Op::ClusterArrive { .. }
             | Op::ClusterWait
+            | Op::ProxyFence
             | Op::Nop
             | Op::Bra { .. }
             | Op::Join

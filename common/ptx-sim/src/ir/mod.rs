@@ -15,12 +15,14 @@
 //! Instructions in which kernels spend their time have an arm of their own, written as a loop over 32 lanes for the
 //! compiler to vectorise. The rest of the arithmetic is [`Op::Map`]: a function of [`crate::scalar`] called lane by lane.
 
+mod bulk;
 mod facts;
 mod op;
 mod program;
 mod space;
 mod work;
 
+pub(crate) use bulk::*;
 pub(crate) use facts::Facts;
 pub(crate) use op::*;
 pub(crate) use program::*;

@@ -1,5 +1,6 @@
 //! The operations.
 
+use super::bulk::{Bulk, CopyMap, ReplaceMap};
 use super::space::MemSpace;
 use super::work::{Class, Work};
 use crate::matrix::{Mma, Wgmma, WmmaAccess};
@@ -1037,10 +1038,22 @@ pub(crate) enum Op {
     CpAsyncWait {
         n: Option<u32>,
     },
+    Bulk(Box<Bulk>),
+    /// `cp.async.bulk.commit_group`
+    BulkCommit,
+    /// `cp.async.bulk.wait_group`: all but the latest `n` groups; `read`: their sources may be written again.
+    BulkWait {
+        n: u32,
+        read: bool,
+    },
+    ReplaceMap(Box<ReplaceMap>),
+    CopyMap(Box<CopyMap>),
     /// `device`: its scope is wider than the block.
     Fence {
         device: bool,
     },
+    /// `fence.proxy.async`: orders ordinary accesses and those of bulk copies.
+    ProxyFence,
     /// `cvta`, both ways: adds or subtracts the window of a space.
     Cvta {
         d: R,
@@ -1142,6 +1155,13 @@ pub(crate) enum MbarrierOp {
         drop: bool,
         /// `.noComplete`: the phase must not end.
         no_complete: bool,
+        /// Row of the number of bytes that the phase waits for besides.
+        expect: Option<R>,
+    },
+    /// `expect_tx` and `complete_tx`: row of a number of bytes that the phase waits for, or that have come.
+    Transactions {
+        bytes: R,
+        complete: bool,
     },
     /// `test_wait`, `try_wait`
     Wait {

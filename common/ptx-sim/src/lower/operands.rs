@@ -274,7 +274,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         let generic = space == MemSpace::Generic;
         Ok(match self.lookup(name) {
             // An unqualified access to a variable means that variable's space.
-            Some(Symbol::Shared(index)) if generic || space == MemSpace::Shared => {
+            Some(Symbol::Shared(index)) if generic || matches!(space, MemSpace::Shared | MemSpace::Cluster) => {
                 let row = self.constant(ConstantValue::Shared(index, 0), true);
                 Address { space: MemSpace::Shared, base: Base::Row64(row), offset }
             }

@@ -12,15 +12,17 @@ impl<'a> FunctionLowering<'_, 'a> {
     /// False where the mnemonic is none of this family.
     pub(super) fn async_copies(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<bool> {
         match name {
+            "cp" if m.0.contains(&"bulk") => self.bulk(m, ops)?,
             "cp" => self.cp_async(m, ops)?,
+            "tensormap" => self.tensor_map(m, ops)?,
             _ => return Ok(false),
         }
         Ok(true)
     }
 
     fn cp_async(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
-        if !m.flag("async") || m.0.first() == Some(&"bulk") {
-            return unsupported("bulk copies");
+        if !m.flag("async") {
+            return unsupported("a copy of this kind");
         }
         if m.flag("mbarrier") {
             m.flag("arrive");

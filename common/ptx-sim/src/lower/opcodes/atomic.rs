@@ -40,38 +40,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         let ty = m.ty()?;
         m.finish()?;
         let adds = op == "add";
-        let float = |op| match float_op(op, ty) {
-            Some(f) => Ok(AtomOp::Float(f)),
-            None => unsupported(format!("atomics of .{}", ty.name())),
-        };
-        let op = match (op, ty) {
-            ("add", ty) if ty.float() => float(FloatOp::Add)?,
-            ("min", ty) if ty.float() => float(FloatOp::Min)?,
-            ("max", ty) if ty.float() => float(FloatOp::Max)?,
-            ("and", _) => AtomOp::And,
-            ("or", _) => AtomOp::Or,
-            ("xor", _) => AtomOp::Xor,
-            ("cas", _) => AtomOp::Cas,
-            ("exch", _) => AtomOp::Exch,
-            ("add", _) => AtomOp::Add,
-            ("inc", Scalar::U32) => AtomOp::Inc,
-            ("dec", Scalar::U32) => AtomOp::Dec,
-            ("min", ty) => {
-                if ty.signed() {
-                    AtomOp::MinS
-                } else {
-                    AtomOp::MinU
-                }
-            }
-            ("max", ty) => {
-                if ty.signed() {
-                    AtomOp::MaxS
-                } else {
-                    AtomOp::MaxU
-                }
-            }
-            (op, _) => return unsupported(format!("{op} of .{}", ty.name())),
-        };
+        let op = atomic_op(op, ty)?;
         if name == "red" && matches!(op, AtomOp::Exch | AtomOp::Cas) {
             return invalid("red has no .exch and no .cas: what they do is of use with the old value only");
         }
@@ -152,4 +121,40 @@ impl<'a> FunctionLowering<'_, 'a> {
         })));
         Ok(())
     }
+}
+
+/// The operation of that name on elements of a type.
+pub(super) fn atomic_op(name: &str, ty: Scalar) -> Lower<AtomOp> {
+    let float = |op| match float_op(op, ty) {
+        Some(f) => Ok(AtomOp::Float(f)),
+        None => unsupported(format!("atomics of .{}", ty.name())),
+    };
+    Ok(match (name, ty) {
+        ("add", ty) if ty.float() => float(FloatOp::Add)?,
+        ("min", ty) if ty.float() => float(FloatOp::Min)?,
+        ("max", ty) if ty.float() => float(FloatOp::Max)?,
+        ("and", _) => AtomOp::And,
+        ("or", _) => AtomOp::Or,
+        ("xor", _) => AtomOp::Xor,
+        ("cas", _) => AtomOp::Cas,
+        ("exch", _) => AtomOp::Exch,
+        ("add", _) => AtomOp::Add,
+        ("inc", Scalar::U32) => AtomOp::Inc,
+        ("dec", Scalar::U32) => AtomOp::Dec,
+        ("min", ty) => {
+            if ty.signed() {
+                AtomOp::MinS
+            } else {
+                AtomOp::MinU
+            }
+        }
+        ("max", ty) => {
+            if ty.signed() {
+                AtomOp::MaxS
+            } else {
+                AtomOp::MaxU
+            }
+        }
+        (op, _) => return unsupported(format!("{op} of .{}", ty.name())),
+    })
 }

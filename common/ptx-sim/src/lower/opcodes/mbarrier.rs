@@ -35,9 +35,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         }) else {
             return unsupported("an mbarrier instruction of this kind");
         };
-        if matches!(action, "expect_tx" | "complete_tx") || m.0.contains(&"expect_tx") {
-            return unsupported("transactions of an mbarrier");
-        }
+        let expects = m.flag("expect_tx");
         let parity = m.flag("parity");
         let no_complete = m.flag("noComplete");
         let order = m.order();
@@ -51,9 +49,19 @@ impl<'a> FunctionLowering<'_, 'a> {
                 let [address, count] = ops else { return invalid("mbarrier.init takes an address and a count") };
                 (address, MbarrierOp::Init { count: self.src(count, Scalar::U32)? }, Order::Weak)
             }
+            "expect_tx" | "complete_tx" => {
+                let [address, bytes] = ops else {
+                    return invalid(format!("mbarrier.{action} takes an address and a number of bytes"));
+                };
+                let bytes = self.src(bytes, Scalar::U32)?;
+                (address, MbarrierOp::Transactions { bytes, complete: action == "complete_tx" }, Order::Relaxed)
+            }
             "inval" => (operand(ops, 0)?, MbarrierOp::Inval, Order::Weak),
             "arrive" | "arrive_drop" => {
                 let (d, address, count) = match ops {
+                    // PTX ISA 9.0: without a state
+                    [address @ Operand::Address(..)] => (&Operand::Name("_"), address, None),
+                    [address @ Operand::Address(..), count] => (&Operand::Name("_"), address, Some(count)),
                     [d, address] => (d, address, None),
                     [d, address, count] => (d, address, Some(count)),
                     _ => return invalid(format!("mbarrier.{action} takes a state, an address and a count")),
@@ -63,9 +71,14 @@ impl<'a> FunctionLowering<'_, 'a> {
                     d => Some(self.dst(d, Scalar::B64)?),
                 };
                 let count = count.map(|count| self.src(count, Scalar::U32)).transpose()?;
+                let (count, expect) = match (expects, count) {
+                    (false, count) => (count, None),
+                    (true, Some(bytes)) => (None, Some(bytes)),
+                    (true, None) => return invalid("mbarrier.arrive.expect_tx takes a number of bytes"),
+                };
                 let drop = action == "arrive_drop";
                 let order = if order == Order::Relaxed { order } else { Order::Release };
-                (address, MbarrierOp::Arrive { d, count, drop, no_complete }, order)
+                (address, MbarrierOp::Arrive { d, count, drop, no_complete, expect }, order)
             }
             _ => {
                 let [p, address, phase, ..] = ops else {

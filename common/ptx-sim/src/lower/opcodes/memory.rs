@@ -33,6 +33,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         let proxy = m.flag("proxy");
         let ordered = ["sc", "acq_rel", "acquire", "release"].into_iter().filter(|order| m.flag(order)).count() != 0;
         let initialised = m.flag("mbarrier_init");
+        let of_copies = m.0.iter().any(|name| name.starts_with("async"));
         m.0.retain(|name| !name.starts_with("sync_restrict::"));
         if proxy {
             m.ignore(&["alias", "async", "async::generic", "generic", "tensormap::generic", "tensormap"]);
@@ -41,9 +42,9 @@ impl<'a> FunctionLowering<'_, 'a> {
         }
         let device = ["cluster", "gpu", "sys", "gl"].into_iter().any(|scope| m.flag(scope));
         m.flag("cta");
-        // Every access goes to one memory: between proxies there is nothing to order.
+        // Every access goes to one memory: between proxies there is nothing to order, but a sanitiser looks for the fence.
         if proxy && !ordered {
-            return self.plain(m, Op::Nop);
+            return self.plain(m, if of_copies { Op::ProxyFence } else { Op::Nop });
         }
         self.plain(m, Op::Fence { device: device && !initialised })
     }

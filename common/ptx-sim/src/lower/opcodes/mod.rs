@@ -8,6 +8,7 @@ mod arithmetic;
 mod async_copy;
 mod atomic;
 mod bits;
+mod bulk;
 mod cluster;
 mod compare;
 mod control;
@@ -38,7 +39,7 @@ pub(crate) const MNEMONICS: &[&str] = &[
     "ldu", "lg2", "lop3", "mad", "mad24", "madc", "mapa", "match", "max", "mbarrier", "membar", "min", "mma", "mov",
     "movmatrix", "mul", "mul24", "nanosleep", "neg", "not", "or", "pmevent", "popc", "prefetch", "prefetchu", "prmt", "rcp",
     "red", "redux", "rem", "ret", "rsqrt", "sad", "selp", "set", "setmaxnreg", "setp", "shf", "shfl", "shl", "shr", "sin",
-    "slct", "sqrt", "st", "stmatrix", "sub", "subc", "suld", "suq", "sured", "sust", "szext", "tanh", "testp", "tex", "tld4",
+    "slct", "sqrt", "st", "stmatrix", "sub", "subc", "suld", "suq", "sured", "sust", "szext", "tanh", "tensormap", "testp", "tex", "tld4",
     "trap", "txq", "vabsdiff", "vabsdiff2", "vabsdiff4", "vadd", "vadd2", "vadd4", "vavrg2", "vavrg4", "vmad", "vmax", "vmax2",
     "vmax4", "vmin", "vmin2", "vmin4", "vote", "vset", "vset2", "vset4", "vshl", "vshr", "vsub", "vsub2", "vsub4", "wgmma", "wmma",
     "xor",

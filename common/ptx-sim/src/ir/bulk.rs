@@ -1,0 +1,100 @@
+//! Bulk copies (PTX ISA, "cp.async.bulk" and its kin) and what they need: tensor maps and fences between proxies.
+
+use super::op::{Address, AtomOp, R};
+use crate::scalar::Mode;
+
+/// `cp.async.bulk`, `cp.reduce.async.bulk` and their forms with tensors.
+#[derive(Clone, Debug)]
+pub(crate) struct Bulk {
+    pub route: Route,
+    /// The end in shared memory. Of a copy between two places in shared memory, the destination.
+    pub shared: Address,
+    /// The end in global memory; of a copy between two places in shared memory, the source. Of a tensor, its map.
+    pub other: Address,
+    pub shape: BulkShape,
+    /// The mbarrier that a copy to shared memory completes on.
+    pub barrier: Option<Address>,
+    /// Row of the mask of blocks that get a copy to shared memory.
+    pub multicast: Option<R>,
+    /// What is there already is combined with what arrives.
+    pub reduction: Option<Reduction>,
+}
+
+/// From where to where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Route {
+    GlobalToShared,
+    SharedToShared,
+    SharedToGlobal,
+    /// `.prefetch.L2`: checked, and nothing more.
+    Prefetch,
+}
+
+/// What is copied.
+#[derive(Clone, Debug)]
+pub(crate) enum BulkShape {
+    /// Row of a number of bytes.
+    Bytes(R),
+    /// A box of a tensor.
+    Tensor {
+        /// Rows of its first coordinates, fastest dimension first.
+        coordinates: Vec<R>,
+        /// Rows of the offsets of `.im2col`, of 16 bits.
+        offsets: Vec<R>,
+        im2col: bool,
+    },
+}
+
+/// An operation on elements that are in memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Reduction {
+    /// Of elements of that many bytes.
+    Elements { op: AtomOp, bytes: u8, mode: Mode },
+    /// Of the tensor's elements.
+    Tensor(TensorReduction),
+}
+
+/// The operations of `cp.reduce.async.bulk.tensor`, whose type is the tensor's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TensorReduction {
+    Add,
+    Min,
+    Max,
+    Inc,
+    Dec,
+    And,
+    Or,
+    Xor,
+}
+
+/// The field that `tensormap.replace` sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MapField {
+    GlobalAddress,
+    Rank,
+    BoxDim(u8),
+    GlobalDim(u8),
+    GlobalStride(u8),
+    ElementStride(u8),
+    Element,
+    Interleave,
+    Swizzle,
+    Fill,
+    SwizzleAtomicity,
+}
+
+/// `tensormap.replace`
+#[derive(Clone, Debug)]
+pub(crate) struct ReplaceMap {
+    pub map: Address,
+    pub field: MapField,
+    /// The value's row, and whether it has 64 bits.
+    pub value: (R, bool),
+}
+
+/// `tensormap.cp_fenceproxy`: 128 bytes from shared to global memory.
+#[derive(Clone, Debug)]
+pub(crate) struct CopyMap {
+    pub to: Address,
+    pub from: Address,
+}

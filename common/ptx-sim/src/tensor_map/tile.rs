@@ -1,0 +1,170 @@
+//! Which bytes of a tensor a copy of one of its boxes moves, and where they lie in shared memory.
+
+use super::encoding::{DIMENSIONS, Map, Window};
+use super::{OutsideFill, TensorElement};
+
+/// A box of a tensor.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tile {
+    pub(crate) map: Map,
+    /// Coordinates of its first element.
+    start: [i64; DIMENSIONS],
+    /// Of im2col: from the pixel that is visited to the one that is read.
+    offsets: [i64; 3],
+}
+
+impl Tile {
+    /// The error says why the map is none for such a copy.
+    pub(crate) fn new(map: Map, coordinates: &[i32], offsets: &[u16], im2col: bool) -> Result<Self, String> {
+        if coordinates.len() != map.rank {
+            return Err(format!("a tensor of {} dimensions, where the copy is one of {}", map.rank, coordinates.len()));
+        }
+        match (map.window, im2col) {
+            (Window::Tiled(_), false) | (Window::Im2col { .. }, true) => {}
+            (Window::Tiled(_), true) => return Err("a map of tiles, where the copy is one of im2col".to_owned()),
+            (Window::Im2col { .. }, false) => return Err("a map of im2col, where the copy is one of a tile".to_owned()),
+        }
+        let start = std::array::from_fn(|at| coordinates.get(at).copied().unwrap_or(0).into());
+        let offsets = std::array::from_fn(|at| offsets.get(at).copied().unwrap_or(0).into());
+        Ok(Self { map, start, offsets })
+    }
+
+    /// Elements that a copy takes along a dimension after the first.
+    fn count(&self, sizes: [u32; DIMENSIONS], at: usize) -> u64 {
+        sizes[at].div_ceil(self.map.element_strides[at]).into()
+    }
+
+    /// Bytes of it in shared memory.
+    pub(crate) fn bytes(&self) -> u64 {
+        let rows = match self.map.window {
+            Window::Tiled(sizes) => (1..self.map.rank).map(|at| self.count(sizes, at)).product(),
+            Window::Im2col { pixels, .. } => u64::from(pixels),
+        };
+        rows * self.map.inner_bytes()
+    }
+
+    /// Calls `action` for runs of bytes that lie together: where they begin in the box without gaps or swizzling, where from
+    /// the tensor's first element on (`None`: outside the tensor), and how many.
+    pub(crate) fn visit(&self, mut action: impl FnMut(u64, Option<u64>, u64)) {
+        let map = &self.map;
+        let rank = map.rank;
+        let inner = map.inner_bytes();
+        match map.window {
+            Window::Tiled(sizes) => {
+                let mut at = [0; DIMENSIONS];
+                let mut dense = 0;
+                loop {
+                    let coordinates = std::array::from_fn(|dimension| {
+                        self.start[dimension] + at[dimension] as i64 * i64::from(map.element_strides[dimension])
+                    });
+                    self.row(dense, coordinates, &mut action);
+                    dense += inner;
+                    let Some(next) = (1..rank).find(|dimension| at[*dimension] + 1 < self.count(sizes, *dimension))
+                    else {
+                        return;
+                    };
+                    at[next] += 1;
+                    at[1..next].fill(0);
+                }
+            }
+            Window::Im2col { lower, upper, pixels, .. } => {
+                let mut base = self.start;
+                for pixel in 0..u64::from(pixels) {
+                    let mut coordinates = base;
+                    for (pixel, offset) in coordinates[1..rank - 1].iter_mut().zip(self.offsets) {
+                        *pixel += offset;
+                    }
+                    self.row(pixel * inner, coordinates, &mut action);
+                    // The next pixel of the bounding box, then of the next image.
+                    let wraps = (1..rank - 1).all(|at| {
+                        base[at] += i64::from(map.element_strides[at]);
+                        let last = map.extents[at] as i64 - 1 + i64::from(upper[at - 1]);
+                        let over = base[at] > last;
+                        if over {
+                            base[at] = lower[at - 1].into();
+                        }
+                        over
+                    });
+                    if wraps {
+                        base[rank - 1] += 1;
+                    }
+                }
+            }
+        }
+    }
+
+    /// A row along the first dimension: what is before the tensor, in it, and after it.
+    fn row(&self, dense: u64, coordinates: [i64; DIMENSIONS], action: &mut impl FnMut(u64, Option<u64>, u64)) {
+        let map = &self.map;
+        let size = map.element.size();
+        let inner = map.inner_bytes();
+        let is_inside = |at: usize| (0..map.extents[at] as i64).contains(&coordinates[at]);
+        if !(1..map.rank).all(is_inside) {
+            action(dense, None, inner);
+            return;
+        }
+        let elements = (inner / size) as i64;
+        let first = coordinates[0];
+        let begin = (-first).clamp(0, elements);
+        let end = (map.extents[0] as i64 - first).clamp(begin, elements);
+        let [begin, end] = [begin, end].map(|at| at as u64 * size);
+        if begin != 0 {
+            action(dense, None, begin);
+        }
+        if begin != end {
+            let outer: u128 = (1..map.rank).map(|at| coordinates[at] as u128 * u128::from(map.strides[at])).sum();
+            let at = outer + (first.max(0) as u128) * u128::from(size);
+            action(dense + begin, Some(u64::try_from(at).unwrap_or(u64::MAX)), end - begin);
+        }
+        if end != inner {
+            action(dense + end, None, inner - end);
+        }
+    }
+
+    /// Where a byte of the box goes in shared memory, if the box begins at `at`.
+    pub(crate) fn shared(&self, at: u64, dense: u64) -> u64 {
+        self.map.swizzle.apply(at + dense)
+    }
+
+    /// Whether chunks of 16 bytes change places.
+    pub(crate) fn is_swizzled(&self) -> bool {
+        self.map.swizzle.span().is_some()
+    }
+
+    pub(crate) fn element(&self) -> TensorElement {
+        self.map.element
+    }
+
+    /// Fills bytes of whole elements that are outside the tensor.
+    pub(crate) fn fill(&self, bytes: &mut [u8]) {
+        match self.map.fill {
+            OutsideFill::Zero => bytes.fill(0),
+            OutsideFill::Nan => {
+                bytes.fill(0xff);
+                let size = self.map.element.size() as usize;
+                bytes.iter_mut().skip(size - 1).step_by(size).for_each(|last| *last = 0x7f);
+            }
+        }
+    }
+
+    /// What becomes of elements on their way to shared memory.
+    pub(crate) fn convert(&self, bytes: &mut [u8]) {
+        use TensorElement::{F32Ftz, Tf32, Tf32Ftz};
+        let element = self.map.element;
+        if !matches!(element, F32Ftz | Tf32 | Tf32Ftz) {
+            return;
+        }
+        for word in bytes.chunks_exact_mut(4) {
+            let mut bits = word.iter().rev().fold(0, |bits, byte| bits << 8 | u32::from(*byte));
+            let exponent = bits >> 23 & 0xff;
+            if exponent == 0 && element != Tf32 {
+                bits &= 1 << 31;
+            }
+            if exponent != 0xff && element != F32Ftz {
+                // to the nearest of 10 bits of mantissa, ties to even
+                bits = (bits + 0xfff + (bits >> 13 & 1)) & !0x1fff;
+            }
+            word.copy_from_slice(&bits.to_le_bytes());
+        }
+    }
+}
