@@ -460,14 +460,14 @@ fn aligned_dynamic_shared_memory_is_whole() {
 const MISSES_AN_ARRIVAL: &str = "
     .visible .entry k() {
         .reg .b32 %r<4>; .reg .b64 %rd<2>; .reg .pred %p<3>;
-        .shared .align 8 .b64 bar;
+        .shared .align 8 .b64 bar; .shared .b32 other;
         mov.u32 %r1, %tid.x; mov.u32 %r2, bar;
         setp.eq.u32 %p1, %r1, 0;
         @%p1 mbarrier.init.shared.b64 [%r2], 64;
         bar.sync 0;
         setp.lt.u32 %p1, %r1, 63;
         @%p1 mbarrier.arrive.shared.b64 %rd1, [%r2];
-        $L: mbarrier.test_wait.parity.shared.b64 %p2, [%r2], PARITY;
+        $L: STEP mbarrier.test_wait.parity.shared.b64 %p2, [%r2], PARITY;
         @!%p2 bra $L;
         $M: LAST;
     }";
@@ -476,25 +476,29 @@ const MISSES_AN_ARRIVAL: &str = "
 fn a_wait_in_vain_is_told() {
     for sanitize in [false, true] {
         let device = device(DeviceConfig { sanitize, ..Default::default() });
-        let told = |text: &str, last: &str, config: LaunchConfig| {
-            let text = MISSES_AN_ARRIVAL.replace("PARITY", text).replace("LAST", last);
+        let told = |text: &str, step: &str, last: &str, config: LaunchConfig| {
+            let text = MISSES_AN_ARRIVAL.replace("PARITY", text).replace("STEP", step).replace("LAST", last);
             let fault = fault(&text, &device, config, &Observe::default());
             (fault.kind, fault.notes.join("\n"))
         };
         let note = "for phase 0 of the mbarrier at 0x0 in shared memory: 1 of 64 arrivals is missing";
         let budget = LaunchConfig { budget: Some(100_000), ..blocks(1, 64) };
-        let (kind, notes) = told("0", "ret", budget);
+        let (kind, notes) = told("0", "", "ret", budget);
         assert!(
-            kind == FaultKind::Budget
+            kind == FaultKind::Deadlock
                 && notes.contains("thread (0, 0, 0) waits at attack.ptx:14")
                 && notes.contains(note),
             "{notes}"
         );
+        // Warps that do anything else may yet end it.
+        let step = "st.shared.u32 [other], 7;";
+        let (kind, notes) = told("0", step, "ret", budget);
+        assert!(kind == FaultKind::Budget && notes.contains(note), "{notes}");
         let time = LaunchConfig { time_limit: Some(Duration::from_millis(100)), ..blocks(1, 64) };
-        let (kind, notes) = told("0", "ret", time);
+        let (kind, notes) = told("0", step, "ret", time);
         assert!(kind == FaultKind::TimeLimit && notes.contains(note), "{notes}");
         // The phase before the first is over, so no thread waits.
-        let (kind, notes) = told("1", "bra $M", budget);
+        let (kind, notes) = told("1", "", "bra $M", budget);
         assert!(kind == FaultKind::Budget && !notes.contains("mbarrier"), "{notes}");
     }
 }

@@ -527,9 +527,9 @@ impl Case {
         let (row, chunk) = (at / 128, at / 16 % 8);
         let chunk = match self.swizzle {
             Swizzle::None => chunk,
-            Swizzle::Bytes32 => chunk ^ row % 2,
-            Swizzle::Bytes64 => chunk ^ row % 4,
-            Swizzle::Bytes128 => chunk ^ row % 8,
+            Swizzle::Bytes32 => chunk ^ (row % 2),
+            Swizzle::Bytes64 => chunk ^ (row % 4),
+            Swizzle::Bytes128 => chunk ^ (row % 8),
         };
         row * 128 + chunk * 16 + at % 16
     }

@@ -77,7 +77,10 @@ pub(crate) fn run<M: Monitor>(
         let alone = warp.splits.is_empty();
         let turn = if alone { steps } else { steps.min(SPLIT_QUANTUM) };
         let before = block.counts.warp_instructions + block.charged;
+        let waits = warp.spun;
         let stop = interpret_here(warp, &mut split, block, launch, monitor, turn);
+        // A split that has more to do than to wait.
+        warp.busy |= warp.spun == waits && matches!(stop, Ok(Stop::Quantum));
         steps = steps
             .saturating_sub((block.counts.warp_instructions + block.charged - before).clamp(1, u32::MAX.into()) as u32);
         match stop {

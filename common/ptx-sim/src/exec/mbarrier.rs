@@ -352,8 +352,8 @@ const MAX_WAITS: usize = 8;
 /// ask for does not come, since a wait makes the copies that it can wait for.
 pub(super) fn starved(cluster: &mut Cluster, launch: &Launch<'_>) -> Option<Box<Fault>> {
     let blocks = &mut cluster.blocks;
-    if blocks.iter_mut().fold(false, |any, block| std::mem::take(&mut block.busy) || any) {
-        blocks.iter_mut().for_each(|block| block.vain_waits = 0);
+    if blocks.iter().any(|block| block.busy) {
+        blocks.iter_mut().for_each(|block| (block.vain_waits, block.busy) = (0, false));
         return None;
     }
     let [waits, warps] = blocks
