@@ -1,11 +1,14 @@
 //! Strangers' PTX: nothing that it says may crash the host, keep it busy, fill its memory or show its files.
 
+mod threads;
+
 use std::time::{Duration, Instant};
 
 use ptx_sim::{
     Arg, Device, DeviceConfig, Fault, FaultKind, LaunchConfig, LaunchError, LoadError, LoadLimits, Module, Observe,
     TraceRequest, WatchPoint, WatchRequest, WatchSink, WatchThreads,
 };
+use threads::kernel_of_threads;
 
 const HEAD: &str = ".version 8.0\n.target sm_80\n.address_size 64\n";
 
@@ -181,21 +184,15 @@ fn a_recursion_fits_the_memory_limit() {
 /// What a sanitiser remembers of a buffer is many times as large.
 #[test]
 fn a_shadow_fits_the_memory_limit() {
-    let text = "
-        .visible .entry k(.param .u64 data) {
-            .reg .b64 %rd<3>; .reg .b32 %r<5>;
-            ld.param.u64 %rd1, [data];
-            mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mov.u32 %r3, %tid.x;
-            mad.lo.u32 %r1, %r1, %r2, %r3;
-            mul.wide.u32 %rd2, %r1, 1024;
-            add.u64 %rd1, %rd1, %rd2;
-            st.global.u32 [%rd1], %r1;
-            ret;
-        }";
+    let text = kernel_of_threads(
+        "mul.wide.u32 %rd2, %r1, 1024;
+         add.u64 %rd1, %rd1, %rd2;
+         st.global.u32 [%rd1], %r1;",
+    );
     let run = |memory| {
         let device = device(DeviceConfig { memory_limit: Some(memory), sanitize: true, ..Default::default() });
         let data = device.alloc(16 << 20, "data").unwrap();
-        let loaded = device.load(&module(text)).unwrap();
+        let loaded = device.load(&module(&text)).unwrap();
         let config = blocks(512, 32);
         loaded.kernel("k").unwrap().observe(&config, &[data.into()], &Observe::default()).unwrap().findings
     };
@@ -208,18 +205,12 @@ fn a_shadow_fits_the_memory_limit() {
 /// Only what is touched of a buffer has a shadow.
 #[test]
 fn a_shadow_is_as_large_as_what_is_touched() {
-    let text = "
-        .visible .entry k(.param .u64 data) {
-            .reg .b64 %rd<3>; .reg .b32 %r<5>;
-            ld.param.u64 %rd1, [data];
-            mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mov.u32 %r3, %tid.x;
-            mad.lo.u32 %r1, %r1, %r2, %r3;
-            mul.wide.u32 %rd2, %r1, 4;
-            add.u64 %rd1, %rd1, %rd2;
-            st.global.u32 [%rd1], %r1;
-            ld.global.u32 %r4, [%rd1];
-            ret;
-        }";
+    let text = kernel_of_threads(
+        "mul.wide.u32 %rd2, %r1, 4;
+         add.u64 %rd1, %rd1, %rd2;
+         st.global.u32 [%rd1], %r1;
+         ld.global.u32 %r4, [%rd1];",
+    );
     let run = |text: &str, room: u64| {
         // A GiB of a buffer, and a bit for each of its bytes.
         let limit = (1 << 30) + (1 << 27) + room;
@@ -230,7 +221,7 @@ fn a_shadow_is_as_large_as_what_is_touched() {
         let kernel = loaded.kernel("k").unwrap();
         kernel.observe(&blocks(1024, 256), &[data.into()], &Observe::default()).unwrap().findings
     };
-    assert_eq!(run(text, 3 << 20), [], "a MiB of a GiB");
+    assert_eq!(run(&text, 3 << 20), [], "a MiB of a GiB");
     // Words out of order need more, and bytes most.
     let backwards = text.replace("ld.global", "sub.u32 %r1, 262143, %r1;\nst.global.u32 [%rd1], %r1;\nld.global");
     assert_eq!(run(&backwards, 3 << 20), []);
@@ -245,17 +236,11 @@ fn a_shadow_is_as_large_as_what_is_touched() {
 /// What threads hand over to each other is counted, too.
 #[test]
 fn handovers_fit_the_memory_limit() {
-    let text = "
-        .visible .entry k(.param .u64 data) {
-            .reg .b64 %rd<3>; .reg .b32 %r<5>;
-            ld.param.u64 %rd1, [data];
-            mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mov.u32 %r3, %tid.x;
-            mad.lo.u32 %r1, %r1, %r2, %r3;
-            mul.wide.u32 %rd2, %r1, 4;
-            add.u64 %rd1, %rd1, %rd2;
-            INSTRUCTION [%rd1], %r1;
-            ret;
-        }";
+    let text = kernel_of_threads(
+        "mul.wide.u32 %rd2, %r1, 4;
+         add.u64 %rd1, %rd1, %rd2;
+         INSTRUCTION [%rd1], %r1;",
+    );
     let run = |instruction: &str, memory| {
         let device = device(DeviceConfig { memory_limit: Some(memory), sanitize: true, ..Default::default() });
         let data = device.alloc(256 << 10, "data").unwrap();

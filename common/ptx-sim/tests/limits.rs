@@ -2,10 +2,13 @@
 //!
 //! By hand with the limits of a grader: `PTX_SIM_TIME_LIMIT=10 PTX_SIM_MEMORY_LIMIT=1GiB cargo test -p ptx-sim --test limits`.
 
+mod threads;
+
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use threads::kernel_of_threads;
 
 const HEAD: &str = ".version 8.0\n.target sm_80\n.address_size 64\n";
 
@@ -224,18 +227,12 @@ fn memory_of_begun_blocks_is_limited() {
 
 #[test]
 fn what_is_remembered_is_limited() {
-    let bytes = "
-        .visible .entry k(.param .u64 data) {
-            .reg .b64 %rd<3>; .reg .b32 %r<5>;
-            ld.param.u64 %rd1, [data];
-            mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mov.u32 %r3, %tid.x;
-            mad.lo.u32 %r1, %r1, %r2, %r3;
-            cvt.u64.u32 %rd2, %r1;
-            add.u64 %rd1, %rd1, %rd2;
-            st.global.u8 [%rd1], %r1;
-            ret;
-        }";
-    stopped("a shadow", bytes, "run --kernel k --grid 32768 --block 1024 --sanitize --json out:u8:33554432", EITHER);
+    let bytes = kernel_of_threads(
+        "cvt.u64.u32 %rd2, %r1;
+         add.u64 %rd1, %rd1, %rd2;
+         st.global.u8 [%rd1], %r1;",
+    );
+    stopped("a shadow", &bytes, "run --kernel k --grid 32768 --block 1024 --sanitize --json out:u8:33554432", EITHER);
     let scattered = bytes.replace("cvt.u64.u32 %rd2, %r1;", "mul.wide.u32 %rd2, %r1, 512;");
     // What is touched of a buffer of a quarter of the limit needs more than all of it.
     let limit = bytes_of(&setting("PTX_SIM_MEMORY_LIMIT", "128MiB"));
@@ -247,20 +244,15 @@ fn what_is_remembered_is_limited() {
         EITHER,
     );
     // Each thread lets the others know through ever other words, and takes over what they did.
-    let handovers = "
-        .visible .entry k(.param .u64 data) {
-            .reg .b64 %rd<4>; .reg .b32 %r<5>;
-            ld.param.u64 %rd1, [data];
-            mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mov.u32 %r3, %tid.x;
-            mad.lo.u32 %r1, %r1, %r2, %r3;
-            $L: mad.lo.u32 %r1, %r1, 1664525, 1013904223;
-            shr.u32 %r2, %r1, 12;
-            mul.wide.u32 %rd2, %r2, 4;
-            add.u64 %rd2, %rd1, %rd2;
-            atom.acq_rel.gpu.global.exch.b32 %r3, [%rd2], %r1;
-            bra $L;
-        }";
-    stopped("handovers", handovers, "run --kernel k --grid 64 --block 256 --sanitize --json out:u32:1048576", EITHER);
+    let handovers = kernel_of_threads(
+        "$L: mad.lo.u32 %r1, %r1, 1664525, 1013904223;
+         shr.u32 %r2, %r1, 12;
+         mul.wide.u32 %rd2, %r2, 4;
+         add.u64 %rd2, %rd1, %rd2;
+         atom.acq_rel.gpu.global.exch.b32 %r3, [%rd2], %r1;
+         bra $L;",
+    );
+    stopped("handovers", &handovers, "run --kernel k --grid 64 --block 256 --sanitize --json out:u32:1048576", EITHER);
     let unwritten = "
         .visible .entry k(.param .u64 data) {
             .reg .b64 %rd<2>; .reg .b32 %r<2000>;
