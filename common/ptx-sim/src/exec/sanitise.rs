@@ -251,6 +251,9 @@ impl Sanitiser {
         if block.transfers.len() != 0 || matches!(part.place, Place::Peer(_)) {
             self.look_for_transfers(block, visit);
         }
+        // Lanes that compare and swap one place in the same instruction: each checks what it read before the others' swaps,
+        // also if those wrote back what was there, so that its own succeeds at once.
+        let swaps = is_swap(&at.launch.program.code[at.pc].op);
         match part.place {
             Place::Param => 0,
             Place::Local => {
@@ -315,12 +318,14 @@ impl Sanitiser {
                     all[at as usize..at as usize + bytes] == value[..bytes]
                 };
                 let place = |at: u64| Handover::Shared(owner, at);
-                self.settle(at, &shadow, &offsets, mask, place);
+                self.settle(visit, &shadow, mask, place);
                 for (lane, record) in self.races(&mut shadow, &mut memory, visit, mask, held, place) {
                     let problem = race_problem(FaultKind::SharedRace, visit, lane, record);
                     self.report_race(visit, &shadow, lane, record, place(offsets[lane]), problem);
                 }
-                self.settle_by_swap(at, &shadow, &offsets, mask, place);
+                if swaps {
+                    self.settle(visit, &shadow, mask, place);
+                }
                 let theirs = match part.place {
                     Place::Peer(rank) => block.peers[rank as usize].shadow.as_mut(),
                     _ => None,
@@ -352,7 +357,7 @@ impl Sanitiser {
                     found[..bytes] == value[..bytes]
                 };
                 let place = |at: u64| Handover::Global(base + at);
-                self.settle(at, &shadow, &offsets, part.mask, place);
+                self.settle(visit, &shadow, part.mask, place);
                 let races = self.races(&mut shadow, &mut memory, visit, part.mask, held, place);
                 self.global.all[index] = memory;
                 for (lane, record) in races {
@@ -360,7 +365,9 @@ impl Sanitiser {
                     problem.notes.push(format!("the address is {}", allocation.describe(addresses[lane])));
                     self.report_race(visit, &shadow, lane, record, place(offsets[lane]), problem);
                 }
-                self.settle_by_swap(at, &shadow, &offsets, part.mask, place);
+                if swaps {
+                    self.settle(visit, &shadow, part.mask, place);
+                }
                 block.shadow = Some(shadow);
                 0
             }
@@ -399,18 +406,12 @@ impl Sanitiser {
         }
     }
 
-    /// The lanes of `mask` are about to access places: which of their earlier reads there raced is known now.
-    fn settle(
-        &mut self,
-        at: At<'_>,
-        shadow: &BlockShadow,
-        offsets: &[u64; 32],
-        mask: u32,
-        place: impl Fn(u64) -> Handover,
-    ) {
+    /// The lanes of `mask` access places: which of their earlier reads there raced is known now.
+    fn settle(&mut self, visit: &Visit<'_>, shadow: &BlockShadow, mask: u32, place: impl Fn(u64) -> Handover) {
         if self.doubtful.is_empty() {
             return;
         }
+        let (at, offsets) = (visit.at, visit.offsets());
         let op = &at.launch.program.code[at.pc].op;
         if matches!(op, Op::Load(access) if access.order == Order::Weak) {
             return;
@@ -423,21 +424,6 @@ impl Sanitiser {
                     self.report_all(at.launch, races);
                 }
             }
-        }
-    }
-
-    /// Lanes that compare and swap one place in the same instruction: each checks what it read before the others' swaps, also
-    /// if those wrote back what was there, so that its own succeeds at once.
-    fn settle_by_swap(
-        &mut self,
-        at: At<'_>,
-        shadow: &BlockShadow,
-        offsets: &[u64; 32],
-        mask: u32,
-        place: impl Fn(u64) -> Handover,
-    ) {
-        if is_swap(&at.launch.program.code[at.pc].op) {
-            self.settle(at, shadow, offsets, mask, place);
         }
     }
 
