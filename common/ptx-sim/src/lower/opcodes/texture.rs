@@ -246,22 +246,10 @@ impl<'a> FunctionLowering<'_, 'a> {
             wide = Some(is_wide);
             rows.push(row);
         }
-        let (handle, layer, coordinates) = self.place(place, geometry, Scalar::S32)?;
         let wide = wide.unwrap_or(ty.size() == 8);
         let action =
             if name == "suld" { SurfaceAction::Load { rows, wide } } else { SurfaceAction::Store { rows, wide } };
-        let (bytes, count) = (ty.size() as u8, count as u8);
-        self.emit(Op::Surface(Box::new(SurfaceOp {
-            handle,
-            geometry,
-            layer,
-            coordinates,
-            outside,
-            bytes,
-            count,
-            action,
-        })));
-        Ok(())
+        self.emit_surface(place, geometry, outside, (ty, count), action)
     }
 
     fn surface_reduction(
@@ -288,9 +276,21 @@ impl<'a> FunctionLowering<'_, 'a> {
             return invalid("a reduction of a surface has no layers");
         }
         let [place, a] = ops else { return invalid("sured takes a surface and a value") };
-        let (handle, layer, coordinates) = self.place(place, geometry, Scalar::S32)?;
         let action = SurfaceAction::Reduce { op, a: self.src(a, ty)? };
-        let bytes = ty.size() as u8;
+        self.emit_surface(place, geometry, outside, (ty, 1), action)
+    }
+
+    /// Emits an action on `count` elements of a type, at a place of a surface.
+    fn emit_surface(
+        &mut self,
+        place: &Operand<'a>,
+        geometry: Geometry,
+        outside: Outside,
+        (ty, count): (Scalar, usize),
+        action: SurfaceAction,
+    ) -> Lower<()> {
+        let (handle, layer, coordinates) = self.place(place, geometry, Scalar::S32)?;
+        let (bytes, count) = (ty.size() as u8, count as u8);
         self.emit(Op::Surface(Box::new(SurfaceOp {
             handle,
             geometry,
@@ -298,7 +298,7 @@ impl<'a> FunctionLowering<'_, 'a> {
             coordinates,
             outside,
             bytes,
-            count: 1,
+            count,
             action,
         })));
         Ok(())
