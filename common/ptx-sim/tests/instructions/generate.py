@@ -619,6 +619,17 @@ def comparisons():
         a, b = pairs[stype]
         values = [truth[dtype][0 if holds(stype, op, x, y) else 1] for x, y in zip(a, b)]
         file.case(f'set_{op}{ident(ftz)}_{dtype}_{stype}', f'set.{op}{ftz}.{dtype}.{stype} {{d}}, {{a}}, {{b}};', [(stype, a), (stype, b)], [(dtype, values)])
+
+    def set_pair_case(file, op, dtype, stype, ftz=''):
+        """Each half of the result is all ones or zero, as `__heq2_mask` of cuda_fp16.h wants it."""
+        a, b = pairs[stype]
+        fmt = FORMATS[stype]
+
+        def number(bits):
+            return fmt.flush(fmt.decode(bits)) if ftz else fmt.decode(bits)
+        values = ['0xffff' if compare(op, number(x), number(y)) else '0x0' for x, y in zip(a, b)]
+        file.case(f'set_{op}{ident(ftz)}_{dtype}_{stype}x2', f'set.{op}{ftz}.{dtype}.{stype}x2 {{d}}, {{a}}, {{b}};',
+                  [(f'{stype}x2', a), (f'{stype}x2', b)], [('b16x2', values)], block=16)
     for dtype in ('u32', 's32', 'f32'):
         for stype, op in (('b16', 'eq'), ('b32', 'ne'), ('b64', 'eq'), ('u16', 'lt'), ('s16', 'ge'), ('u32', 'le'), ('s32', 'gt'), ('u64', 'ge'),
                           ('s64', 'lt'), ('f32', 'ltu'), ('f64', 'nan')):
@@ -635,10 +646,15 @@ def comparisons():
         a, b = pairs['f16']
         values = [of_true if holds('f16', 'ge', x, y) else '0' for x, y in zip(a, b)]
         f.case('set_ge_f16x2_f16x2', 'set.ge.f16x2.f16x2 {d}, {a}, {b};', [('f16x2', a), ('f16x2', b)], [('f16x2', values)], block=16)
+    for dtype in ('u32', 's32'):
+        for op, ftz in (('eq', ''), ('ltu', ''), ('gt', '.ftz'), ('nan', '')):
+            set_pair_case(f, op, dtype, 'f16', ftz)
     f.write()
     f = File('set_bf16', 'set of bf16.', sm=90)
     for dtype in ('bf16', 'u16', 's16', 'u32', 's32'):
         set_case(f, 'lt', dtype, 'bf16')
+    for dtype, op in (('u32', 'ne'), ('s32', 'geu')):
+        set_pair_case(f, op, dtype, 'bf16')
     f.write()
 
     f = File('selp_slct', 'Selection by a predicate, and by the sign of a number (-0 counts as not negative; a NaN chooses the second).')
@@ -935,11 +951,13 @@ def conversions():
             to_float(f, 'cvt.rpi.ftz.f32.f32', column)
     f.write()
 
-    f = File('cvt_bf16', 'f32 to bf16 and, with .relu, to f16.', sm=80)
+    f = File('cvt_bf16', 'f32 to bf16 and, with .relu, to f16; and back, where a rounding changes nothing.', sm=80)
     for target in ('bf16', 'f16'):
         column = narrowing('f32', target)
         for form in ('.rn', '.rz', '.rn.relu', '.rz.relu') if target == 'bf16' else ('.rn.relu', '.rz.relu'):
             to_float(f, f'cvt{form}.{target}.f32', column)
+    for mode in ROUNDINGS:
+        to_float(f, f'cvt.{mode}.f32.bf16', float_column(BF16, seed=3))
     f.write()
     f = File('cvt_bf16_sm90', 'bf16 to and from the other floats.', sm=90)
     to_float(f, 'cvt.f32.bf16', float_column(BF16))
@@ -948,6 +966,7 @@ def conversions():
         to_float(f, f'cvt.{mode}.bf16.f64', narrowing('f64', 'bf16'))
         to_float(f, f'cvt.{mode}.bf16.f16', float_column(F16, seed=17))
         to_float(f, f'cvt.{mode}.f16.bf16', float_column(BF16, seed=17))
+        to_float(f, f'cvt.{mode}.f64.bf16', float_column(BF16, seed=17))
     for mode in ('rm', 'rp'):
         to_float(f, f'cvt.{mode}.bf16.f32', narrowing('f32', 'bf16'))
     for mode in INTEGER_ROUNDINGS:

@@ -88,6 +88,7 @@ impl<'a> FunctionLowering<'_, 'a> {
                 match to {
                     Scalar::F16x2 => SetResult::RowPair { d, when_true: 0x3c00 },
                     Scalar::Bf16x2 => SetResult::RowPair { d, when_true: 0x3f80 },
+                    Scalar::U32 | Scalar::S32 => SetResult::RowPair { d, when_true: 0xffff },
                     _ => return unsupported(format!("set.{}.{}", to.name(), ty.name())),
                 }
             }
