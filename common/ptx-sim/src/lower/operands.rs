@@ -51,8 +51,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         let prefix = name.trim_end_matches(|last: char| last.is_ascii_digit());
         let words = prefix.trim_start_matches('%').split('_').filter(|word| word.len() > 1).count();
         let counted = self.scopes.iter().any(|scope| scope.families.contains_key(prefix));
-        let performance = prefix == "%pm" || name.starts_with("%pm") && name.ends_with("_64");
-        if name.starts_with('%') && !counted && (name.contains('.') || prefix == name || words > 1 || performance) {
+        if name.starts_with('%') && !counted && (name.contains('.') || prefix == name || words > 1) {
             return unsupported(format!("the special register {name}"));
         }
         invalid(format!("there is no register `{name}`"))
@@ -429,6 +428,11 @@ pub(super) fn special(name: &str) -> Option<Special> {
         // where the driver leaves the address of a cooperative launch's barrier
         "%envreg1" => Special::Workspace(true),
         "%envreg2" => Special::Workspace(false),
+        // Counters of performance monitors; PTX does not say what of.
+        "%pm0" | "%pm1" | "%pm2" | "%pm3" | "%pm4" | "%pm5" | "%pm6" | "%pm7" => Special::Fixed(0),
+        "%pm0_64" | "%pm1_64" | "%pm2_64" | "%pm3_64" | "%pm4_64" | "%pm5_64" | "%pm6_64" | "%pm7_64" => {
+            Special::Fixed(0)
+        }
         _ if base.strip_prefix("%envreg").is_some_and(|number| number.parse::<u8>().is_ok()) => Special::Fixed(0),
         _ => return None,
     })

@@ -145,6 +145,8 @@ impl<'a> FunctionLowering<'_, 'a> {
     /// Where an argument or result of a call lives in this frame.
     fn place_of(&mut self, operand: &Operand<'a>, write: bool) -> Lower<Place> {
         match operand {
+            // A result that nobody wants.
+            Operand::Name("_") if write => Ok(Place::Row { row: self.temporary(true), wide: true }),
             Operand::Name(name) => {
                 if let Some(Symbol::Frame(offset, bytes)) = self.lookup(name) {
                     return Ok(Place::Memory((offset, bytes)));
