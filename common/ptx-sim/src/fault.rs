@@ -29,7 +29,7 @@ pub enum FaultKind {
     Trap,
     /// `assert(…)` failed.
     Assertion,
-    /// Calls nested too deeply.
+    /// Calls nested too deeply, or more allocated on the stack than a thread has.
     StackOverflow,
     /// A call through a pointer that is not a function's address.
     InvalidCall,

@@ -181,6 +181,46 @@ fn a_recursion_fits_the_memory_limit() {
     );
 }
 
+/// What a kernel allocates on its threads' stacks ends where their local memory does, and counts against the limit.
+#[test]
+fn what_a_stack_allocates_is_limited() {
+    let kernel = |body: &str| {
+        format!(
+            ".visible .entry k() {{
+                .reg .b64 %rd<4>; .reg .b32 %r<3>;
+                {body}
+                ret;
+            }}"
+        )
+    };
+    let run =
+        |body: &str, config: DeviceConfig| fault(&kernel(body), &device(config), blocks(64, 32), &Observe::default());
+    let plain = |body: &str| run(body, DeviceConfig::default());
+
+    let endless = plain("$L: alloca.u64 %rd1, 4096; bra $L;");
+    assert_eq!(endless.kind, FaultKind::StackOverflow, "{endless}");
+    assert_eq!(endless.message, "alloca of 4096 bytes: a thread has 524288 bytes of local memory");
+    assert_eq!(plain("alloca.u64 %rd1, 0xfffffffffffffff0, 16;").kind, FaultKind::StackOverflow);
+    assert_eq!(plain("alloca.u64 %rd1, 1; alloca.u64 %rd1, 1, 8388608;").kind, FaultKind::StackOverflow);
+
+    let past = plain("alloca.u64 %rd1, 24; st.local.u32 [%rd1+20], 1; st.local.u32 [%rd1+24], 1;");
+    assert_eq!(past.kind, FaultKind::OutOfBounds, "{past}");
+    let elsewhere = plain("stacksave.u64 %rd1; add.u64 %rd1, %rd1, 8; stackrestore.u64 %rd1;");
+    assert_eq!(elsewhere.kind, FaultKind::OutOfBounds, "{elsewhere}");
+    assert_eq!(elsewhere.message, "stackrestore to 0x8, where the function's stack has not been");
+
+    let limited = run("alloca.u64 %rd1, 262144;", DeviceConfig { memory_limit: Some(4 << 20), ..Default::default() });
+    assert_eq!(limited.kind, FaultKind::MemoryLimit, "{limited}");
+    // What was given back was not written by its next owner.
+    let sanitized = DeviceConfig { sanitize: true, ..Default::default() };
+    let stale = run(
+        "stacksave.u64 %rd2; alloca.u64 %rd1, 8; st.local.u32 [%rd1], 1; stackrestore.u64 %rd2;
+         alloca.u64 %rd1, 8; ld.local.u32 %r1, [%rd1]; st.local.u32 [%rd1+4], %r1;",
+        sanitized,
+    );
+    assert_eq!(stale.kind, FaultKind::UninitialisedRead, "{stale}");
+}
+
 /// What a sanitiser remembers of a buffer is many times as large.
 #[test]
 fn a_shadow_fits_the_memory_limit() {

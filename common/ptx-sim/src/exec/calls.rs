@@ -12,8 +12,11 @@ use crate::limits::Use;
 /// Calls that may be nested.
 const MAX_DEPTH: usize = 1 << 12;
 
+/// Where frames begin, like the sizes of their variables: a multiple of this.
+const FRAME_ALIGN: u32 = 16;
+
 /// Host memory for a frame.
-fn take(launch: &Launch<'_>, lanes: u32, bytes: u64) -> Result<(), Box<Problem>> {
+pub(super) fn take(launch: &Launch<'_>, lanes: u32, bytes: u64) -> Result<(), Box<Problem>> {
     if bytes == 0 || launch.account.take(Use::Blocks, bytes) {
         return Ok(());
     }
@@ -63,12 +66,13 @@ impl Warp {
         let caller = &program.functions[split.frame.function as usize];
         let callee = &program.functions[function as usize];
         let (free, frames) = self.free_rows(split.frame.rows + caller.rows, function, callee.rows, program);
+        let (end, allocated) = self.end_of_frame(launch, split.frame, split.mask);
         let frame = Frame {
             function,
             back: split.pc + 1,
             rows: free,
             predicates: split.frame.predicates + caller.predicates,
-            local: split.frame.local + caller.local_bytes,
+            local: (end + allocated).next_multiple_of(FRAME_ALIGN),
         };
         let rows = (frame.rows + callee.rows) as usize;
         let local = u64::from(frame.local) + u64::from(callee.local_bytes);

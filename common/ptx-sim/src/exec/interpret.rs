@@ -243,6 +243,13 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
                     rows.set(*d, active, [address; 32]);
                 }
             }
+            Op::Stack(stack) => match warp.stack(launch, split.frame, *stack, active) {
+                Err(problem) => break Err(problem),
+                Ok(cost) => {
+                    block.charged += cost;
+                    turn = turn.saturating_sub(u32::try_from(cost).unwrap_or(u32::MAX));
+                }
+            },
             Op::Unpack32 { d, a, shift, mask } => rows.map1(*d, *a, active, |a| a >> shift & mask),
             Op::Unpack64 { d, a, shift, mask } => {
                 let a = rows.get64(*a);

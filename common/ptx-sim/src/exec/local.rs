@@ -5,8 +5,10 @@ use crate::lanes::lanes;
 /// Local memory of a warp's 32 threads, each with the same number of bytes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Local {
-    /// Bytes per thread.
+    /// Bytes per thread that any frame has reached so far: what lies beyond is out of bounds.
     pub(super) bytes: u32,
+    /// Bytes per thread that there is room for.
+    capacity: u32,
     data: Vec<u8>,
     /// Whether each byte was ever written; empty unless a sanitiser asks.
     written: Vec<bool>,
@@ -16,6 +18,7 @@ pub(crate) struct Local {
 impl Local {
     pub(crate) fn reset(&mut self, bytes: u32, sanitised: bool) {
         self.bytes = bytes;
+        self.capacity = bytes;
         self.data.clear();
         self.data.resize(bytes as usize * 32, 0);
         self.sanitised = sanitised;
@@ -25,19 +28,20 @@ impl Local {
 
     /// Host memory that [`Self::grow`] takes more.
     pub(crate) fn growth(&self, bytes: u32) -> u64 {
-        if bytes <= self.bytes {
+        if bytes <= self.capacity {
             return 0;
         }
-        let more = bytes.max(self.bytes.saturating_mul(2)) - self.bytes;
+        let more = bytes.max(self.capacity.saturating_mul(2)) - self.capacity;
         u64::from(more) * 32 * if self.sanitised { 2 } else { 1 }
     }
 
     /// Makes room for `bytes` bytes per thread and keeps what was there.
     pub(crate) fn grow(&mut self, bytes: u32) {
-        if bytes <= self.bytes {
+        self.bytes = self.bytes.max(bytes);
+        if bytes <= self.capacity {
             return;
         }
-        let new = bytes.max(self.bytes.saturating_mul(2));
+        let new = bytes.max(self.capacity.saturating_mul(2));
         fn spread<T: Copy + Default>(old: &[T], bytes: u32, new: u32) -> Vec<T> {
             let mut all = vec![T::default(); new as usize * 32];
             if bytes != 0 {
@@ -47,21 +51,21 @@ impl Local {
             }
             all
         }
-        self.data = spread(&self.data, self.bytes, new);
+        self.data = spread(&self.data, self.capacity, new);
         if self.sanitised {
-            self.written = spread(&self.written, self.bytes, new);
+            self.written = spread(&self.written, self.capacity, new);
         }
-        self.bytes = new;
+        self.capacity = new;
     }
 
     #[inline]
     fn span(&self, lane: usize, at: u32, bytes: usize) -> std::ops::Range<usize> {
         assert!(at as usize + bytes <= self.bytes as usize, "local memory of {} bytes", self.bytes);
-        let start = lane * self.bytes as usize + at as usize;
+        let start = lane * self.capacity as usize + at as usize;
         start..start + bytes
     }
 
-    /// The bytes at `at` are those of a new frame: none of them has been written.
+    /// The bytes at `at` are those of a new frame, or no longer a frame's: none of them has been written.
     pub(crate) fn forget(&mut self, mask: u32, at: u32, bytes: u32) {
         if self.sanitised {
             for lane in lanes(mask) {

@@ -55,6 +55,7 @@ mod scene;
 mod schedule;
 mod shadow;
 mod shuffle;
+mod stack;
 mod tensor;
 mod texture;
 mod together;

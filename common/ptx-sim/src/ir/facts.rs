@@ -65,6 +65,10 @@ impl Op {
             | Op::MapShared { d, .. }
             | Op::RankOf { d, .. } => class(Other).row(*d),
             Op::Pack(pack) => class(Other).row(pack.d),
+            Op::Stack(stack) => match stack.op {
+                StackOp::Alloca { d, .. } | StackOp::Save { d } => class(Other).row(d),
+                StackOp::Restore { .. } => class(Other),
+            },
             Op::PredSet { d, .. }
             | Op::PredMov { d, .. }
             | Op::PredLogic { d, .. }
@@ -205,6 +209,7 @@ impl Op {
             self,
             Op::Nop
                 | Op::Unsupported
+                | Op::Stack(_)
                 | Op::Load(_)
                 | Op::Store(_)
                 | Op::Atomic(_)
@@ -309,6 +314,11 @@ impl Op {
             | Op::FmaF32 { a, b, c, .. }
             | Op::FmaF64 { a, b, c, .. } => rows(&[*a, *b, *c]),
             Op::HalfMath { op, a, b, c, .. } => with(&[*a, *b], &[(*op == HalfOp::Fma).then_some(*c)]),
+            Op::Stack(stack) => match stack.op {
+                StackOp::Alloca { size, .. } => rows(&[size]),
+                StackOp::Save { .. } => rows(&[]),
+                StackOp::Restore { a } => rows(&[a]),
+            },
             Op::Carry(carry) => rows(&[carry.a, carry.b, carry.c]),
             Op::Pack(pack) => rows(&pack.parts),
             Op::Map(map) => (map.sources.into_iter().filter(|row| *row != R::MAX).collect(), Vec::new()),

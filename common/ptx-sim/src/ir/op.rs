@@ -649,6 +649,8 @@ pub(crate) enum Op {
         offset: u32,
         wide: bool,
     },
+    /// `alloca`, `stacksave`, `stackrestore`
+    Stack(Stack),
     /// Bits of `a` from `shift` on, `mask` wide: unpacking (`mov.b32 {lo, hi}, a`).
     Unpack32 {
         d: R,
@@ -1111,6 +1113,25 @@ pub(crate) enum Op {
 
     /// Not known to the simulator: a kernel that could reach one is refused when it is loaded.
     Unsupported,
+}
+
+/// An instruction on the end of the frame's local memory, counted from where the frame's variables end
+/// ([`Function::stack`](super::Function::stack)).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stack {
+    pub op: StackOp,
+    /// Whether its registers have 64 bits, not 32.
+    pub wide: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum StackOp {
+    /// Memory of `size` bytes, aligned to `align` bytes: its address in the local space.
+    Alloca { d: R, size: R, align: u32 },
+    /// The address of the end.
+    Save { d: R },
+    /// The end is again where it was saved.
+    Restore { a: R },
 }
 
 #[derive(Clone, Debug)]

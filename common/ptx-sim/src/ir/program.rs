@@ -57,6 +57,8 @@ pub(crate) struct Function {
     pub constants: Vec<Constant>,
     /// Bytes of local memory its frame takes, parameters of calls included.
     pub local_bytes: u32,
+    /// Of a function with `alloca`: the row of the bytes that a thread has allocated behind those, 0 at the start.
+    pub stack: Option<R>,
     pub params: Vec<Place>,
     pub returns: Vec<Place>,
     /// Functions it calls directly, and whether it calls through a pointer (then any function may be meant).

@@ -35,6 +35,7 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
             constants: HashMap::new(),
             constant_list: Vec::new(),
             local_bytes: 0,
+            stack: None,
             guard: Guard::default(),
             function: Function { name: function.name.to_owned(), kernel: function.kernel, ..Function::default() },
         };
@@ -215,6 +216,7 @@ impl<'m, 'a> FunctionLowering<'m, 'a> {
         self.function.rows = self.rows;
         self.function.predicates = self.predicates;
         self.function.constants = self.constant_list;
+        self.function.stack = self.stack;
         self.function.local_bytes = align_up(self.local_bytes, 16) as u32;
         program.functions[self.index as usize] = self.function;
         Ok(())

@@ -74,6 +74,8 @@ pub(super) struct FunctionLowering<'m, 'a> {
     pub(super) constants: HashMap<(ConstantValue, bool), R>,
     pub(super) constant_list: Vec<Constant>,
     pub(super) local_bytes: u64,
+    /// [`Function::stack`]
+    pub(super) stack: Option<R>,
     /// Guard of the instruction being lowered, for the helpers it needs in front.
     pub(super) guard: Guard,
     pub(super) function: Function,

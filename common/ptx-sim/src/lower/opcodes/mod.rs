@@ -21,6 +21,7 @@ mod mbarrier;
 mod memory;
 mod modifiers;
 mod moves;
+mod stack;
 mod texture;
 mod video;
 mod warp;
@@ -33,16 +34,16 @@ use modifiers::Modifiers;
 /// The mnemonics that some family knows, in one form or another.
 #[rustfmt::skip]
 pub(crate) const MNEMONICS: &[&str] = &[
-    "abs", "activemask", "add", "addc", "and", "applypriority", "atom", "bar", "barrier", "bfe", "bfi", "bfind", "bmsk", "bra",
-    "brev", "brkpt", "brx", "call", "clz", "cnot", "copysign", "cos", "cp", "createpolicy", "cvt", "cvta", "discard", "div",
-    "dp2a", "dp4a", "elect", "ex2", "exit", "fence", "fma", "fns", "getctarank", "griddepcontrol", "isspacep", "ld", "ldmatrix",
-    "ldu", "lg2", "lop3", "mad", "mad24", "madc", "mapa", "match", "max", "mbarrier", "membar", "min", "mma", "mov",
-    "movmatrix", "mul", "mul24", "nanosleep", "neg", "not", "or", "pmevent", "popc", "prefetch", "prefetchu", "prmt", "rcp",
-    "red", "redux", "rem", "ret", "rsqrt", "sad", "selp", "set", "setmaxnreg", "setp", "shf", "shfl", "shl", "shr", "sin",
-    "slct", "sqrt", "st", "stmatrix", "sub", "subc", "suld", "suq", "sured", "sust", "szext", "tanh", "tensormap", "testp", "tex", "tld4",
-    "trap", "txq", "vabsdiff", "vabsdiff2", "vabsdiff4", "vadd", "vadd2", "vadd4", "vavrg2", "vavrg4", "vmad", "vmax", "vmax2",
-    "vmax4", "vmin", "vmin2", "vmin4", "vote", "vset", "vset2", "vset4", "vshl", "vshr", "vsub", "vsub2", "vsub4", "wgmma", "wmma",
-    "xor",
+    "abs", "activemask", "add", "addc", "alloca", "and", "applypriority", "atom", "bar", "barrier", "bfe", "bfi", "bfind",
+    "bmsk", "bra", "brev", "brkpt", "brx", "call", "clz", "cnot", "copysign", "cos", "cp", "createpolicy", "cvt", "cvta",
+    "discard", "div", "dp2a", "dp4a", "elect", "ex2", "exit", "fence", "fma", "fns", "getctarank", "griddepcontrol", "isspacep",
+    "istypep", "ld", "ldmatrix", "ldu", "lg2", "lop3", "mad", "mad24", "madc", "mapa", "match", "max", "mbarrier", "membar",
+    "min", "mma", "mov", "movmatrix", "mul", "mul24", "nanosleep", "neg", "not", "or", "pmevent", "popc", "prefetch",
+    "prefetchu", "prmt", "rcp", "red", "redux", "rem", "ret", "rsqrt", "sad", "selp", "set", "setmaxnreg", "setp", "shf",
+    "shfl", "shl", "shr", "sin", "slct", "sqrt", "st", "stackrestore", "stacksave", "stmatrix", "sub", "subc", "suld", "suq",
+    "sured", "sust", "szext", "tanh", "tensormap", "testp", "tex", "tld4", "trap", "txq", "vabsdiff", "vabsdiff2", "vabsdiff4",
+    "vadd", "vadd2", "vadd4", "vavrg2", "vavrg4", "vmad", "vmax", "vmax2", "vmax4", "vmin", "vmin2", "vmin4", "vote", "vset",
+    "vset2", "vset4", "vshl", "vshr", "vsub", "vsub2", "vsub4", "wgmma", "wmma", "xor",
 ];
 
 /// Whether an opcode's mnemonic is known, in one form or another.
@@ -62,6 +63,7 @@ impl<'a> FunctionLowering<'_, 'a> {
             || self.logic(name, m, ops)?
             || self.conversion(name, m, ops)?
             || self.moves(name, m, ops)?
+            || self.stack(name, m, ops)?
             || self.comparison(name, m, ops)?
             || self.memory(name, m, ops)?
             || self.atomics(name, m, ops)?

@@ -16,9 +16,32 @@ impl<'a> FunctionLowering<'_, 'a> {
             "tld4" => self.tld4(m, ops)?,
             "txq" | "suq" => self.object_query(name, m, ops)?,
             "suld" | "sust" | "sured" => self.surface(name, m, ops)?,
+            "istypep" => self.istypep(m, ops)?,
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// Whether a handle is that of a variable of an opaque type: each type has a bit, as in the code that ptxas makes of it.
+    /// Handles of objects have none.
+    fn istypep(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+        let bit = m.one(|name| {
+            Some(match name {
+                "texref" => 61,
+                "samplerref" => 62,
+                "surfref" => 63,
+                _ => return None,
+            })
+        });
+        let Some(shift) = bit else { return invalid("istypep asks for .texref, .samplerref or .surfref") };
+        m.finish()?;
+        let [p, a] = ops else { return invalid("istypep takes a predicate and a handle") };
+        let a = self.src(a, Scalar::U64)?;
+        let Some(p) = self.predicate_or_sink(p)? else { return Ok(()) };
+        let held = self.temporary(false);
+        self.emit(Op::Unpack64 { d: held, a, shift, mask: 1 });
+        self.emit(Op::RowToPred { d: p, a: held });
+        Ok(())
     }
 
     fn geometry(&self, m: &mut Modifiers<'_>) -> Lower<Geometry> {
