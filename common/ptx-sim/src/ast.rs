@@ -58,6 +58,8 @@ pub(crate) enum Init<'a> {
     Symbol {
         name: &'a str,
         offset: i64,
+        /// The byte of the address that the element begins with.
+        byte: u8,
     },
     List(Vec<Init<'a>>),
 }

@@ -7,8 +7,7 @@ use crate::error::LoadError;
 use crate::exec;
 use crate::exec::Asynchrony;
 use crate::fault::{Fault, FaultKind};
-use crate::ir::ConstantValue;
-use crate::ir::KernelInfo;
+use crate::ir::{ConstantValue, KernelInfo, Relocation};
 use crate::limits::{Account, Ledger, Reached, Use};
 use crate::memory::{Allocation, DevicePtr, Memory, MemoryError, MemoryInfo, Origin, Role, plural};
 use crate::module::Module;
@@ -342,7 +341,7 @@ impl Device {
             loaded.globals.push(allocation.base);
         }
         for (global, base) in program.globals.iter().zip(&loaded.globals) {
-            for (offset, bytes, value) in &global.relocations {
+            for Relocation { at, bytes, byte, value } in &global.relocations {
                 let value = match value {
                     ConstantValue::Bits(bits) => *bits,
                     ConstantValue::Global(index, offset) => {
@@ -350,7 +349,8 @@ impl Device {
                     }
                     ConstantValue::Shared(..) => 0,
                 };
-                let pointer = DevicePtr(base + offset);
+                let value = value >> (8 * byte);
+                let pointer = DevicePtr(base + at);
                 let target = memory.range(pointer, u64::from(*bytes));
                 if let Ok((allocation, offset)) = target {
                     allocation.write(offset, &value.to_le_bytes()[..usize::from(*bytes).min(8)]);

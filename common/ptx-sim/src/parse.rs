@@ -278,7 +278,7 @@ impl<'a> Parser<'a> {
                         function.required_threads = Some(shape);
                     }
                 }
-                Token::Word(".minnctapersm" | ".maxnctapersm" | ".maxnreg") => {
+                Token::Word(".minnctapersm" | ".maxnctapersm" | ".maxnreg" | ".local_maxnreg") => {
                     self.bump()?;
                     self.unsigned("a number")?;
                 }
@@ -408,12 +408,16 @@ impl<'a> Parser<'a> {
                     }
                 }
                 "attribute" => {
+                    // `.attribute(.managed, .unified(1, 2))`
                     self.expect(b'(')?;
-                    while !self.accept(b')')? {
-                        if self.token == Token::End {
-                            return self.expected("`)`");
+                    let mut open = 1;
+                    while open != 0 {
+                        match self.bump()? {
+                            Token::Punct(b'(') => open += 1,
+                            Token::Punct(b')') => open -= 1,
+                            Token::End => return self.expected("`)`"),
+                            _ => {}
                         }
-                        self.bump()?;
                     }
                 }
                 // handles, whose contents the driver sets
@@ -445,7 +449,7 @@ impl<'a> Parser<'a> {
             self.allowance.charge(2 * size_of::<Option<u64>>());
             self.expect(b']')?;
         }
-        if opaque {
+        if opaque && space != Space::Param {
             // `= { addr_mode_0 = wrap, … }`, in a syntax of its own
             while !matches!(self.token, Token::Punct(b';') | Token::End) {
                 self.bump()?;
@@ -465,26 +469,37 @@ impl<'a> Parser<'a> {
                 self.depth -= 1;
                 Ok(Init::List(items))
             }
-            Token::Word("generic") => {
-                self.bump()?;
-                self.expect(b'(')?;
-                let name = self.word("a symbol")?;
-                let inner = self.signed_offset()?;
-                self.expect(b')')?;
-                let outer = self.signed_offset()?;
-                Ok(Init::Symbol { name, offset: inner.wrapping_add(outer) })
-            }
-            Token::Word(name) => {
-                self.bump()?;
-                Ok(Init::Symbol { name, offset: self.signed_offset()? })
-            }
+            Token::Word(_) => self.init_symbol(0),
             _ => Ok(match self.number()? {
+                // `0xff00(symbol)`: one byte of an address
+                Operand::Int(mask) if self.accept(b'(')? => {
+                    let Some(byte) = (0..8).find(|byte| mask == 0xff << (8 * byte)) else {
+                        return self.error("a mask chooses one byte of an address");
+                    };
+                    let symbol = self.init_symbol(byte)?;
+                    self.expect(b')')?;
+                    symbol
+                }
                 Operand::Int(value) => Init::Int(value),
                 Operand::F32(bits) => Init::F32(bits),
                 Operand::F64(bits) => Init::F64(bits),
                 _ => return self.expected("a value"),
             }),
         }
+    }
+
+    /// The address of a symbol, from a byte of it on: `symbol+4`, `generic(symbol+4)`.
+    fn init_symbol(&mut self, byte: u8) -> Result<Init<'a>> {
+        let first = self.word("a symbol")?;
+        if first != "generic" {
+            return Ok(Init::Symbol { name: first, offset: self.signed_offset()?, byte });
+        }
+        self.expect(b'(')?;
+        let name = self.word("a symbol")?;
+        let inner = self.signed_offset()?;
+        self.expect(b')')?;
+        let outer = self.signed_offset()?;
+        Ok(Init::Symbol { name, offset: inner.wrapping_add(outer), byte })
     }
 
     /// `+4`, `-8`, `+-8`, `+4*2`, or nothing.

@@ -90,3 +90,23 @@ fn what_ptxas_refuses_is_no_ptx() {
         }
     }
 }
+
+/// Textures by name as parameters: what reads them is refused, and the file is PTX all the same.
+#[test]
+fn textures_as_parameters_refuse_what_reads_them() {
+    let text = "
+        .version 8.0
+        .target sm_80
+        .address_size 64
+        .visible .entry reads(.param .texref t, .param .surfref s) {
+            .reg .f32 %f<5>; .reg .b32 %r<2>;
+            tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [t, {%r1}];
+            ret;
+        }
+        .visible .entry idle(.param .texref t) { ret; }";
+    let device = Device::new(Default::default());
+    let module = device.load(&Module::from_ptx(text, "named.ptx").expect("it is PTX")).expect("it fits");
+    let Err(LoadError::Unsupported { items, .. }) = module.kernel("reads") else { panic!("it is refused") };
+    assert_eq!(items.iter().map(|item| item.reason.as_str()).collect::<Vec<_>>(), ["textures and surfaces by name"]);
+    assert!(module.kernel("idle").is_ok());
+}

@@ -107,6 +107,17 @@ impl NamedRegister {
     }
 }
 
+/// An address among the initial contents of a variable, which is known when the module is loaded.
+#[derive(Clone, Debug)]
+pub(crate) struct Relocation {
+    /// Offset in the variable.
+    pub at: u64,
+    pub bytes: u8,
+    /// The byte of the address that comes first.
+    pub byte: u8,
+    pub value: ConstantValue,
+}
+
 /// A module-scope `.global` or `.const` variable.
 #[derive(Clone, Debug)]
 pub(crate) struct Global {
@@ -115,8 +126,8 @@ pub(crate) struct Global {
     pub constant: bool,
     /// Initial contents from an offset on, in the order of the text; what none of them has is zeros.
     pub init: Vec<(u64, Vec<u8>)>,
-    /// Addresses written into it when it is loaded: (offset, bytes, value).
-    pub relocations: Vec<(u64, u8, ConstantValue)>,
+    /// Addresses written into it when it is loaded.
+    pub relocations: Vec<Relocation>,
 }
 
 /// A whole module, ready to run.

@@ -317,7 +317,7 @@ pub(super) struct InitWriter<'m, 'a> {
     runs: Vec<(u64, Vec<u8>)>,
     /// Host memory that they take at most.
     taken: usize,
-    relocations: Vec<(u64, u8, ConstantValue)>,
+    relocations: Vec<Relocation>,
     module: &'m Module<'a>,
 }
 
@@ -355,7 +355,7 @@ impl<'a> InitWriter<'_, 'a> {
             Init::F32(bits) => u128::from(*bits),
             Init::F64(bits) if self.element == Scalar::F32 => u128::from((f64::from_bits(*bits) as f32).to_bits()),
             Init::F64(bits) => u128::from(*bits),
-            Init::Symbol { name, offset } => {
+            Init::Symbol { name, offset, byte } => {
                 let value = match (self.module.names.get(name), self.module.function_names.get(name)) {
                     (Some(Symbol::Global(index)), _) => ConstantValue::Global(*index, *offset),
                     (Some(Symbol::Shared(_)), _) => {
@@ -364,7 +364,7 @@ impl<'a> InitWriter<'_, 'a> {
                     (_, Some(index)) => ConstantValue::Bits(function_address(*index).wrapping_add(*offset as u64)),
                     _ => return fail(format!("nothing is called `{name}`")),
                 };
-                self.relocations.push((start, size as u8, value));
+                self.relocations.push(Relocation { at: start, bytes: size as u8, byte: *byte, value });
                 0
             }
         };
