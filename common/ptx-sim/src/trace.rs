@@ -349,6 +349,8 @@ pub(crate) enum MatrixSite {
     Multiply(Vec<FragmentLayout>),
     /// `wmma.load` and `wmma.store`.
     Move(FragmentLayout),
+    /// `wgmma.mma_async`: the first columns of a warp's rows of D, and how many columns and registers there are.
+    Warpgroup { d: FragmentLayout, columns: usize, registers: usize },
     /// `ldmatrix` and `stmatrix`: 8 × 8 matrices of 16-bit elements.
     Rows { matrices: usize, transposed: bool, store: bool },
 }

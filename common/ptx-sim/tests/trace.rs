@@ -240,6 +240,31 @@ fn all_kinds_of_fragments_can_be_drawn() {
     shows(&matrix_instruction(wide, registers), "B 16 × 32 of f16");
 }
 
+/// PTX ISA, "Register Fragments" of wgmma: the rows of one warp, four registers for each eight columns.
+#[test]
+fn a_warpgroup_s_product_can_be_drawn() {
+    let names: Vec<String> = (0..32).map(|at| format!("%f{at}")).collect();
+    let d = names.join(", ");
+    let ptx = format!(
+        ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k() {{\n.reg .f32 %f<32>; .reg .b64 %rd<2>;\n\
+         .shared .align 1024 .b8 tile[8192];\nmov.u64 %rd1, 0;\nwgmma.fence.sync.aligned;\n\
+         wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {{{d}}}, %rd1, %rd1, 0, 1, 1, 0, 0;\nret;\n}}\n"
+    );
+    let device = Device::new(Default::default());
+    let module = device.load(&Module::from_ptx(&ptx, "k.ptx").unwrap()).unwrap();
+    let config = LaunchConfig { block: [128, 1, 1], ..Default::default() };
+    let observe = Observe { trace: Some(TraceRequest::default()), ..Default::default() };
+    let observation = module.kernel("k").unwrap().observe(&config, &[], &observe).unwrap();
+    let svg = observation.trace.unwrap().fragment(&Pick::default()).unwrap();
+    shows(&svg, "D 64 × 64 of f32; warp w of the four has rows 16w to 16w + 15: 32 registers a lane.");
+    shows(&svg, "The first 32 columns; the others go on alike.");
+    let cells = cells(&svg, 'd');
+    assert_eq!(cells.len(), 16 * 32);
+    for (row, column, lane, register) in cells {
+        assert_eq!((lane, register), (row % 8 * 4 + column % 8 / 2, column / 8 * 4 + row / 8 * 2 + column % 2));
+    }
+}
+
 #[test]
 fn a_timeline_shows_who_waits_for_whom() {
     let rounds = trace("rounds", [128, 1, 1], 1, &[3]);

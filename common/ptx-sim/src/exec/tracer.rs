@@ -145,7 +145,9 @@ fn matrix(op: &TogetherOp) -> Option<MatrixSite> {
     };
     Some(match op {
         TogetherOp::Mma(op) => MatrixSite::Multiply(op.mma.layouts()),
-        TogetherOp::Wgmma(op) => MatrixSite::Move(op.wgmma.layout()),
+        TogetherOp::Wgmma(op) => {
+            MatrixSite::Warpgroup { d: op.wgmma.layout(), columns: op.wgmma.columns(), registers: op.d.len() }
+        }
         TogetherOp::WmmaLoad(memory) | TogetherOp::WmmaStore(memory) => MatrixSite::Move(memory.access.layout()),
         TogetherOp::LdMatrix(moves) => rows(moves, false),
         TogetherOp::StMatrix(moves) => rows(moves, true),

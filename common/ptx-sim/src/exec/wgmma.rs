@@ -178,7 +178,8 @@ fn op_at<'l>(launch: &Launch<'l>, pc: usize) -> Option<&'l WgmmaOp> {
 
 /// Host memory that a product takes while it is in flight.
 fn bytes_of(launch: &Launch<'_>, pc: usize) -> Option<u64> {
-    Some(size_of::<Product>() as u64 + op_at(launch, pc)?.wgmma.decoded_bytes())
+    let chunks = if launch.sanitised { u64::from(launch.shared_bytes()) / (16 * 8) } else { 0 };
+    Some(size_of::<Product>() as u64 + op_at(launch, pc)?.wgmma.decoded_bytes() + chunks)
 }
 
 /// Checks that the warp is whole, and one of a whole warpgroup.

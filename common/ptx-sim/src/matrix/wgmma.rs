@@ -31,6 +31,9 @@ use crate::trace::FragmentLayout;
 /// Rows of A and D that one warp has.
 const ROWS: usize = 16;
 
+/// Columns of D that a picture shows.
+const DRAWN: usize = 32;
+
 /// A 32-bit register of a warp.
 pub(crate) type Register = [u32; 32];
 
@@ -369,9 +372,9 @@ impl Wgmma {
         if self.is_sparse() { self.depth() / 2 } else { self.depth() }
     }
 
-    /// Which lane and register of a warp holds each element of D.
+    /// Which lane and register of a warp holds each element of D, of the first columns: the others go on as they do.
     pub(crate) fn layout(self) -> FragmentLayout {
-        Fragment::accumulator(ROWS, self.columns, self.d.units_a_register()).layout("D", self.d)
+        Fragment::accumulator(ROWS, self.columns.min(DRAWN), self.d.units_a_register()).layout("D", self.d)
     }
 
     fn fragment_a(self) -> Fragment {

@@ -17,6 +17,7 @@ pub(super) fn draw(trace: &Trace, site: &Site, matrix: &MatrixSite) -> String {
     match matrix {
         MatrixSite::Multiply(operands) => multiply(trace, site, operands),
         MatrixSite::Move(layout) => one(trace, site, layout),
+        MatrixSite::Warpgroup { d, columns, registers } => warpgroup(trace, site, d, [*columns, *registers]),
         MatrixSite::Rows { matrices, transposed, store } => rows(trace, site, *matrices, *transposed, *store),
     }
 }
@@ -75,15 +76,32 @@ fn multiply(trace: &Trace, site: &Site, operands: &[FragmentLayout]) -> String {
     svg.finish(&format!("{heading}: fragments of {}", site.instruction), &format!("{what} {registers}."))
 }
 
+/// The rows of D that one of four warps has.
+fn warpgroup(trace: &Trace, site: &Site, d: &FragmentLayout, [columns, registers]: [usize; 2]) -> String {
+    let shown = d.extent[1];
+    let what = format!(
+        "D 64 × {columns} of {}; warp w of the four has rows 16w to 16w + 15: {} a lane.",
+        d.element,
+        count(registers as u32, "register")
+    );
+    let more =
+        if shown < columns { format!(" The first {shown} columns; the others go on alike.") } else { String::new() };
+    single(trace, site, d, &[what, format!("{READ_IT}{more}")])
+}
+
 fn one(trace: &Trace, site: &Site, layout: &FragmentLayout) -> String {
-    let heading = trace.heading(site);
     let what = format!("{}; {}.", named(layout), held(layout));
-    let mut svg = Svg::new(&heading, &site.instruction, &[what.clone(), READ_IT.to_owned()]);
+    single(trace, site, layout, &[what, READ_IT.to_owned()])
+}
+
+fn single(trace: &Trace, site: &Site, layout: &FragmentLayout, lines: &[String]) -> String {
+    let heading = trace.heading(site);
+    let mut svg = Svg::new(&heading, &site.instruction, lines);
     let cell = ((WIDTH - 2.0 * MARGIN - LABELS) / layout.extent[1] as f64).min(46.0);
     let top = svg.y;
     grid(&mut svg, layout, [MARGIN + LABELS, top], [cell, 23.0]);
     svg.y = top + 22.0 + layout.extent[0] as f64 * 23.0;
-    svg.finish(&format!("{heading}: fragment of {}", site.instruction), &what)
+    svg.finish(&format!("{heading}: fragment of {}", site.instruction), &lines[0])
 }
 
 /// A matrix with its top left corner at `origin`, below its name and column numbers.
