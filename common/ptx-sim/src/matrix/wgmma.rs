@@ -240,8 +240,6 @@ fn place(column: usize) -> usize {
 /// How a warp adds the products of one instruction and C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sums {
-    /// Exactly, and rounded once to nearest.
-    Exact,
     /// All at once, cut below the largest exponent ([`add_aligned`]).
     Aligned(Precision),
     Integer {
@@ -251,7 +249,7 @@ enum Sums {
     Bits,
 }
 
-/// What is kept of products, and of their sum.
+/// What is kept of products, and of their sum, which an f16 accumulator rounds to nearest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Precision {
     /// Of f16, bf16 and tf32: as much as `mma` keeps.
@@ -297,10 +295,10 @@ impl Wgmma {
         }
         let Modifiers { saturate, bit_op, popc, rounding: None, sparsity, .. } = found else { return Err(unknown()) };
         let sums = match (a.family(), d, saturate, bit_op, popc) {
-            (Scalar::F16 | Scalar::Bf16 | Scalar::Tf32, Scalar::F32, false, None, false) => {
+            (Scalar::F16, Scalar::F16, false, None, false)
+            | (Scalar::F16 | Scalar::Bf16 | Scalar::Tf32, Scalar::F32, false, None, false) => {
                 Sums::Aligned(Precision::Full)
             }
-            (Scalar::F16, Scalar::F16, false, None, false) => Sums::Exact,
             (Scalar::E4m3, Scalar::F16 | Scalar::F32, false, None, false) => Sums::Aligned(Precision::Short),
             (Scalar::S8, Scalar::S32, saturate, None, false) => Sums::Integer { saturate },
             (Scalar::B1, Scalar::S32, false, Some(BitOp::And), true) if sparsity.is_none() => Sums::Bits,
@@ -482,115 +480,100 @@ impl Wgmma {
 
     #[inline(always)]
     fn run(self, a: &Dense, b: &Dense, accumulate: bool, d: &mut [Register]) {
-        let depth = self.depth();
         match (a, b) {
             (Dense::Floats { values: a, powers: powers_a }, Dense::Floats { values: b, powers: powers_b }) => {
-                let aligned = |kept: f64| {
-                    move |tile: usize, row: usize, sums: &mut [f64; 8]| {
-                        let of_a = row * depth..(row + 1) * depth;
-                        let of_b = tile * depth * 8..(tile + 1) * depth * 8;
-                        let a = (&a[of_a.clone()], &powers_a[of_a]);
-                        let b = (b[of_b.clone()].as_chunks::<8>().0, powers_b[of_b].as_chunks::<8>().0);
-                        add_aligned(kept, a, b, sums);
-                    }
-                };
-                match self.sums {
-                    Sums::Aligned(Precision::Full) => {
-                        self.floats(accumulate, d, aligned(KEPT), number::to_f32_towards_zero);
-                    }
-                    Sums::Aligned(Precision::Short) => {
-                        let cut = |sum| shortened(number::to_f32_towards_zero(sum));
-                        self.floats(accumulate, d, aligned(power_of_two(SHORT.into())), cut);
-                    }
-                    _ => {
-                        let add = |tile: usize, row: usize, sums: &mut [f64; 8]| {
-                            let b = b[tile * depth * 8..][..depth * 8].as_chunks::<8>().0;
-                            for (&a, b) in a[row * depth..][..depth].iter().zip(b) {
-                                sums.iter_mut().zip(b).for_each(|(sum, b)| *sum += a * b);
-                            }
-                        };
-                        self.floats(accumulate, d, add, number::to_f32);
-                    }
+                let (a, b) = ((a.as_slice(), powers_a.as_slice()), (b.as_slice(), powers_b.as_slice()));
+                if self.sums == Sums::Aligned(Precision::Short) {
+                    self.floats::<true>(accumulate, d, a, b);
+                } else {
+                    self.floats::<false>(accumulate, d, a, b);
                 }
             }
             (Dense::Integers(a), Dense::Integers(b)) => {
                 let saturate = self.sums == Sums::Integer { saturate: true };
                 let add = if saturate { i32::saturating_add } else { i32::wrapping_add };
-                let of = |tile: usize, row: usize| {
-                    (&a[row * depth..][..depth], b[tile * depth * 8..][..depth * 8].as_chunks::<8>().0)
-                };
                 if self.sums == Sums::Bits {
-                    self.integers(accumulate, d, of, |a, b| (a & b).count_ones() as i32, add);
+                    self.integers::<true>(accumulate, d, a, b, add);
                 } else {
-                    self.integers(accumulate, d, of, i32::wrapping_mul, add);
+                    self.integers::<false>(accumulate, d, a, b, add);
                 }
             }
             _ => {}
         }
     }
 
-    /// `add(tile, row, sums)` adds the products of a row of A and of the eight columns of a tile; `to_f32` gives the bits of a
-    /// sum.
+    /// `a` and `b` are values and [`power`]s. No closures: where the compiler does not inline one, it is not compiled for AVX2.
     #[inline(always)]
-    fn floats(
+    fn floats<const SHORTENED: bool>(
         self,
         accumulate: bool,
         d: &mut [Register],
-        add: impl Fn(usize, usize, &mut [f64; 8]),
-        to_f32: impl Fn(f64) -> u64 + Copy,
+        (a, powers_a): (&[f64], &[f64]),
+        (b, powers_b): (&[f64], &[f64]),
     ) {
-        for tile in 0..self.columns / 8 {
-            for row in 0..ROWS {
-                let (half, lanes) = (row / 8, row % 8 * 4..row % 8 * 4 + 4);
+        let depth = self.depth();
+        let tiles = b.chunks_exact(8 * depth).zip(powers_b.chunks_exact(8 * depth));
+        for (tile, (b, powers_b)) in tiles.enumerate() {
+            let b = (b.as_chunks::<8>().0, powers_b.as_chunks::<8>().0);
+            for (row, a) in a.chunks_exact(depth).zip(powers_a.chunks_exact(depth)).enumerate() {
+                let (half, lane) = (row / 8, row % 8 * 4);
                 let mut sums = [0.0; 8];
                 if self.d == Scalar::F16 {
-                    let register = &mut d[tile * 2 + half][lanes];
+                    let register = &mut d[tile * 2 + half];
                     if accumulate {
-                        for (at, &pair) in register.iter().enumerate() {
-                            sums[at] = number::f16(pair.into());
-                            sums[at + 4] = number::f16((pair >> 16).into());
+                        for at in 0..4 {
+                            sums[at] = number::f16(register[lane + at].into());
+                            sums[at + 4] = number::f16((register[lane + at] >> 16).into());
                         }
                     }
-                    add(tile, row, &mut sums);
-                    for (at, pair) in register.iter_mut().enumerate() {
-                        *pair = (number::to_f16(sums[at]) | number::to_f16(sums[at + 4]) << 16) as u32;
+                    add_aligned(if SHORTENED { power_of_two(SHORT as i64) } else { KEPT }, a, b, &mut sums);
+                    if SHORTENED {
+                        for sum in &mut sums {
+                            *sum = f32::from_bits(shortened(number::to_f32_towards_zero(*sum)) as u32).into();
+                        }
+                    }
+                    for at in 0..4 {
+                        let [low, high] = [sums[at], sums[at + 4]].map(number::to_f16);
+                        register[lane + at] = (low | high << 16) as u32;
                     }
                     continue;
                 }
                 let first = tile * 4 + half * 2;
                 if accumulate {
                     for at in 0..4 {
-                        sums[at] = f32::from_bits(d[first][lanes.start + at]).into();
-                        sums[at + 4] = f32::from_bits(d[first + 1][lanes.start + at]).into();
+                        sums[at] = f32::from_bits(d[first][lane + at]).into();
+                        sums[at + 4] = f32::from_bits(d[first + 1][lane + at]).into();
                     }
                 }
-                add(tile, row, &mut sums);
-                let sums = sums.map(to_f32);
-                for at in 0..4 {
-                    d[first][lanes.start + at] = sums[at] as u32;
-                    d[first + 1][lanes.start + at] = sums[at + 4] as u32;
+                add_aligned(if SHORTENED { power_of_two(SHORT as i64) } else { KEPT }, a, b, &mut sums);
+                for at in 0..8 {
+                    let bits = number::to_f32_towards_zero(sums[at]);
+                    d[first + at / 4][lane + at % 4] = if SHORTENED { shortened(bits) } else { bits } as u32;
                 }
             }
         }
     }
 
-    /// `of(tile, row)` is a row of A and the eight columns of a tile.
+    /// `BITS`: those that both have are counted.
     #[inline(always)]
-    fn integers<'m>(
+    fn integers<const BITS: bool>(
         self,
         accumulate: bool,
         d: &mut [Register],
-        of: impl Fn(usize, usize) -> (&'m [i32], &'m [[i32; 8]]),
-        product: impl Fn(i32, i32) -> i32,
-        add: impl Fn(i32, i32) -> i32,
+        a: &[i32],
+        b: &[i32],
+        add: fn(i32, i32) -> i32,
     ) {
-        for tile in 0..self.columns / 8 {
-            for row in 0..ROWS {
-                let (a, b) = of(tile, row);
+        let depth = self.depth();
+        for (tile, b) in b.chunks_exact(8 * depth).enumerate() {
+            for (row, a) in a.chunks_exact(depth).enumerate() {
                 // |sum| ≤ 64 · 255 · 255, so that only adding C can overflow.
                 let mut sums = [0_i32; 8];
-                for (&a, b) in a.iter().zip(b) {
-                    sums.iter_mut().zip(b).for_each(|(sum, &b)| *sum = sum.wrapping_add(product(a, b)));
+                for (&a, b) in a.iter().zip(b.as_chunks::<8>().0) {
+                    for at in 0..8 {
+                        let product = if BITS { (a & b[at]).count_ones() as i32 } else { a.wrapping_mul(b[at]) };
+                        sums[at] = sums[at].wrapping_add(product);
+                    }
                 }
                 let (first, lane) = (tile * 4 + row / 8 * 2, row % 8 * 4);
                 for at in 0..8 {

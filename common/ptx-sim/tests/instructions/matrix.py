@@ -83,7 +83,7 @@ def halves(ty, rows, columns, rng):
 def on_h200(a, b, c, at, kept=25, fraction=23, to='f32'):
     """A · B + C in f32 as tensor cores of compute capability 9.0 add, found by experiment on an H200: all products and C at once, each cut
     to 25 bits below the largest exponent among them, which of a product is the sum of its factors'; added exactly; cut to an f32."""
-    least = -14 if at == 'f16' else -126
+    least = {'f16': -14, 'e4m3': -6, 'e5m2': -14}.get(at, -126)
     def exponent(x, least):
         return max(floor_log2(abs(x)), least)
     def element(row, column, start):

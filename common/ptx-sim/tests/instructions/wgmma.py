@@ -7,7 +7,7 @@ import numpy as np
 
 from corpus import File
 from exact import fin
-from matrix import FP8, SPARSE, WIDTH, bits, on_h200, show, small, spread, starts
+from matrix import FP8, SPARSE, WIDTH, bits, halves, on_h200, show, small, spread, starts
 
 MODE = {0: 0, 128: 1, 64: 2, 32: 3}
 
@@ -252,6 +252,7 @@ def write():
     f = File('wgmma_sums', 'How sums of wgmma are made on compute capability 9.0: to the bit.', sm='90a', version='8.4')
     for at in ('f16', 'bf16', 'tf32'):
         wgmma_case(f, f'n16_{at}', ('f32', at, at), 16, values=spread, rule=on_h200, steps=2)
+    wgmma_case(f, 'n16_f16_in_f16', ('f16', 'f16', 'f16'), 16, values=halves, rule=lambda *all: on_h200(*all, to='f16'), steps=2)
     for at in FP8:
         wgmma_case(f, f'n16_{at}', ('f32', at, at), 16, values=fp8_spread, rule=in_8_bits, steps=2)
     f.write()
