@@ -186,7 +186,7 @@ impl FaultKind {
             }
             Self::MissingProxyFence => {
                 "each thread that wrote executes `fence.proxy.async` after its writes and before the barrier that the copying thread \
-                 waits at; a barrier alone does not make ordinary writes visible to bulk copies"
+                 waits at; a barrier alone does not make ordinary writes visible to bulk copies, nor to `wgmma`"
             }
             Self::UnawaitedCopy => {
                 "wait for every copy before the kernel ends: its shared memory goes to another block then"

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
-use ptx_sim::{Arg, Device, DeviceConfig, Fault, FaultKind, LaunchConfig, LaunchError, Module};
+use ptx_sim::{Arg, Asynchrony, Device, DeviceConfig, Fault, FaultKind, LaunchConfig, LaunchError, Module};
 
 const PTX: &str = include_str!("kernels/wgmma.ptx");
 const CU: &str = include_str!("kernels/wgmma.cu");
@@ -32,6 +32,17 @@ fn product(k: usize, from: usize, until: usize) -> Vec<f32> {
 
 /// Launches a kernel with A and B of `k` columns, and returns what it left in `out`, or what is wrong with it.
 fn launch(kernel: &str, threads: u32, k: usize, more: &[u32], sanitize: bool) -> Result<Vec<f32>, Vec<Fault>> {
+    launch_when(Asynchrony::Late, kernel, threads, k, more, sanitize)
+}
+
+fn launch_when(
+    asynchrony: Asynchrony,
+    kernel: &str,
+    threads: u32,
+    k: usize,
+    more: &[u32],
+    sanitize: bool,
+) -> Result<Vec<f32>, Vec<Fault>> {
     let device = Device::new(DeviceConfig { sanitize, ..Default::default() });
     let module = device.load(&Module::from_ptx(PTX, "wgmma.ptx").unwrap()).unwrap();
     let mut args = Vec::new();
@@ -45,7 +56,7 @@ fn launch(kernel: &str, threads: u32, k: usize, more: &[u32], sanitize: bool) ->
     device.write(out, &[0; 64 * 8 * 4]).unwrap();
     args.push(Arg::from(out));
     args.extend(more.iter().map(|value| Arg::from(*value)));
-    let config = LaunchConfig { block: [threads, 1, 1], budget: Some(20_000_000), ..Default::default() };
+    let config = LaunchConfig { block: [threads, 1, 1], budget: Some(20_000_000), asynchrony, ..Default::default() };
     match module.kernel(kernel).unwrap().launch(&config, &args) {
         Ok(_) => {
             let mut bytes = vec![0; 64 * 8 * 4];
@@ -60,9 +71,11 @@ fn launch(kernel: &str, threads: u32, k: usize, more: &[u32], sanitize: bool) ->
 
 #[track_caller]
 fn computes(kernel: &str, threads: u32, k: usize, more: &[u32], expected: &[f32]) {
-    for sanitize in [false, true] {
-        match launch(kernel, threads, k, more, sanitize) {
-            Ok(found) => assert_eq!(found, expected, "{kernel}, sanitised: {sanitize}"),
+    let late = [false, true].map(|sanitize| (Asynchrony::Late, sanitize));
+    let sooner = [Asynchrony::Early, Asynchrony::Seeded(1), Asynchrony::Seeded(2)].map(|order| (order, true));
+    for (order, sanitize) in late.into_iter().chain(sooner) {
+        match launch_when(order, kernel, threads, k, more, sanitize) {
+            Ok(found) => assert_eq!(found, expected, "{kernel}, {order:?}, sanitised: {sanitize}"),
             Err(faults) => panic!("{}", faults.iter().map(|fault| fault.render(Some(CU), false)).collect::<String>()),
         }
     }
@@ -102,6 +115,15 @@ fn what_nobody_waited_for_has_not_happened() {
     assert_ne!(launch("overwrites_a", 128, 16, &[], false).unwrap(), whole);
 }
 
+/// Done at once, a product is there before its wait, in the warp that asks last; the sanitiser says so all the same.
+#[test]
+fn products_may_happen_at_once() {
+    let early = launch_when(Asynchrony::Early, "does_not_wait", 128, 16, &[], false).unwrap();
+    assert_eq!(early[48 * 8..], product(16, 0, 16)[48 * 8..]);
+    let found = launch_when(Asynchrony::Early, "does_not_wait", 128, 16, &[], true).unwrap_err();
+    assert_eq!(found[0].kind, FaultKind::RegisterInFlight);
+}
+
 #[test]
 fn mistakes_with_registers_are_found() {
     assert_eq!(findings("does_not_wait", 128), [(FaultKind::RegisterInFlight, "store(out, d); // too early")]);
@@ -118,9 +140,19 @@ fn mistakes_with_registers_are_found() {
 #[test]
 fn mistakes_with_tiles_are_found() {
     let writes = "if (threadIdx.x < 8) tiles[0].b[threadIdx.x] = 0; // it may be read yet";
-    assert_eq!(findings("overwrites_its_tile", 128), [(FaultKind::TileInFlight, writes)]);
-    let found = findings("begins_within_a_pattern", 128);
-    assert_eq!(found, [(FaultKind::DescriptorAlignment, "MULTIPLY(d, at, shifted | 1ull << 62);")]);
+    // Warp 0 has written when the other warps ask for the product.
+    let product = (FaultKind::SharedRace, "MULTIPLY(d, at, bt);");
+    assert_eq!(findings("overwrites_its_tile", 128), [(FaultKind::TileInFlight, writes), product]);
+    let product = "MULTIPLY(d, at, shifted | 1ull << 62);";
+    assert_eq!(findings("begins_within_a_pattern", 128), [(FaultKind::DescriptorAlignment, product)]);
+    let product = "MULTIPLY(d, at, bt); // not fenced";
+    assert_eq!(findings("does_not_fence_the_proxy", 128), [(FaultKind::MissingProxyFence, product)]);
+    let product = "MULTIPLY(d, at, bt); // no barrier";
+    // Warp 0 asks for it before the others have written; the others see what they may not.
+    let found = findings("does_not_meet_at_a_barrier", 128);
+    for kind in [FaultKind::UninitialisedRead, FaultKind::SharedRace] {
+        assert!(found.contains(&(kind, product)), "{found:?}");
+    }
     let faults = launch("leaves_shared_memory", 128, 16, &[], false).unwrap_err();
     assert_eq!(faults[0].kind, FaultKind::OutOfBounds);
     assert!(faults[0].message.contains("B outside shared memory: column 0, k = 0"), "{}", faults[0]);

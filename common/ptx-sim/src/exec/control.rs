@@ -176,7 +176,7 @@ pub(super) fn meet<M: Monitor>(
     launch: &Launch<'_>,
     monitor: &mut M,
 ) -> Result<bool, Fail> {
-    if warp.multiplies && wgmma::resume(warp, block, launch, monitor)? {
+    if wgmma::resume(warp, block, launch, monitor)? {
         return Ok(true);
     }
     for first in 0..warp.splits.len() {

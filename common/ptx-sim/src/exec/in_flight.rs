@@ -20,18 +20,21 @@ const COPY: &str = "asynchronous copy";
 
 const IN_FLIGHT: &str = "PTX ISA, \"Asynchronous copy\": the memory of a copy is not touched before it completes";
 
-const FENCE: &str = "PTX ISA, \"Proxies\": between ordinary writes and reads by a bulk copy stands a fence.proxy.async";
+const FENCE: &str =
+    "PTX ISA, \"Proxies\": between ordinary writes and reads by a bulk copy or wgmma stands a fence.proxy.async";
+
+pub(super) const BULK_COPY: &str = "bulk copy";
 
 /// What is wrong with an end of a copy when it is asked for.
 #[derive(Default)]
-struct Wrongs {
+pub(super) struct Wrongs {
     /// An access that the copy races with, and how many bytes do.
-    race: Option<(Record, u64, u64)>,
+    pub(super) race: Option<(Record, u64, u64)>,
     /// An ordinary write that the copy may not see.
-    unfenced: Option<(Record, u64, u64)>,
+    pub(super) unfenced: Option<(Record, u64, u64)>,
 }
 
-fn tally(known: &mut Option<(Record, u64, u64)>, record: Record, at: u64, bytes: u64) {
+pub(super) fn tally(known: &mut Option<(Record, u64, u64)>, record: Record, at: u64, bytes: u64) {
     match known {
         None => *known = Some((record, at, bytes)),
         Some((.., total)) => *total += bytes,
@@ -44,7 +47,7 @@ fn number_of(launch: &Launch<'_>, [x, y, z]: [u32; 3]) -> u64 {
     (u64::from(z) * gy + u64::from(y)) * gx + u64::from(x)
 }
 
-fn earlier(launch: &Launch<'_>, by: Issuer) -> Earlier {
+pub(super) fn earlier(launch: &Launch<'_>, by: Issuer) -> Earlier {
     let threads = u64::from(launch.threads());
     let thread = number_of(launch, by.block) * threads + u64::from(by.warp) * 32 + by.lane as u64;
     Earlier { what: COPY, thread, pc: by.pc }
@@ -167,7 +170,7 @@ impl Sanitiser {
         };
         shadow.memory = memory;
         for wrongs in [near, from_shared] {
-            self.report_wrongs(at, by, "shared", wrongs, |offset| launch.describe_shared(offset));
+            self.report_wrongs(at, by, [BULK_COPY, "shared"], wrongs, |offset| launch.describe_shared(offset));
         }
         let source = match transfer.far {
             Far::Shared(from) => Some(from),
@@ -177,7 +180,7 @@ impl Sanitiser {
         if let Some(from) = source {
             let unset = (from..from + transfer.bytes)
                 .filter(|at| shadow.written.get((at / 64) as usize).is_none_or(|word| word >> (at % 64) & 1 == 0));
-            self.report_unwritten(at, by, "shared", unset, |offset| launch.describe_shared(offset));
+            self.report_unwritten(at, by, [BULK_COPY, "shared"], unset, |offset| launch.describe_shared(offset));
         }
         if let Some(allocation) = transfer.allocation(launch)
             && let Some(index) = self.global.index(allocation, &launch.account)
@@ -201,28 +204,35 @@ impl Sanitiser {
                 wrongs = Wrongs::default(); // element by element it is an atomic
             }
             let describe = |offset: u64| allocation.describe(allocation.base + offset);
-            self.report_wrongs(at, by, "global", wrongs, describe);
-            self.report_unwritten(at, by, "global", unset.into_iter(), describe);
+            self.report_wrongs(at, by, [BULK_COPY, "global"], wrongs, describe);
+            self.report_unwritten(at, by, [BULK_COPY, "global"], unset.into_iter(), describe);
         }
         block.shadow = Some(shadow);
     }
 
-    fn report_unwritten(
+    pub(super) fn report_unwritten(
         &mut self,
         at: At<'_>,
         by: Issuer,
-        space: &str,
+        [what, space]: [&str; 2],
         mut unset: impl Iterator<Item = u64>,
         describe: impl Fn(u64) -> String,
     ) {
         let Some(first) = unset.next() else { return };
         let message =
-            format!("bulk copy of {} of {space} memory that were never written", plural(1 + unset.count() as u64));
+            format!("{what} of {} of {space} memory that were never written", plural(1 + unset.count() as u64));
         let problem = Problem::new(FaultKind::UninitialisedRead, 1 << by.lane, message);
         self.report(at, *problem.note(format!("the first is {}", describe(first))));
     }
 
-    fn report_wrongs(&mut self, at: At<'_>, by: Issuer, space: &str, wrongs: Wrongs, describe: impl Fn(u64) -> String) {
+    pub(super) fn report_wrongs(
+        &mut self,
+        at: At<'_>,
+        by: Issuer,
+        [what, space]: [&str; 2],
+        wrongs: Wrongs,
+        describe: impl Fn(u64) -> String,
+    ) {
         let other = |record: Record| Earlier {
             what: super::sanitise::what(record),
             thread: u64::from(record[0]) - 1,
@@ -232,13 +242,13 @@ impl Sanitiser {
             let kind = if space == "shared" { FaultKind::SharedRace } else { FaultKind::GlobalRace };
             let other = other(record);
             let message =
-                format!("race in {space} memory: nothing orders this bulk copy after another thread's {}", other.what);
+                format!("race in {space} memory: nothing orders this {what} after another thread's {}", other.what);
             let mut problem = *Problem::new(kind, 1 << by.lane, message);
             problem.notes.push(format!("{} in common, from {}", plural(bytes), describe(first)));
             problem.other = Some(other);
             self.report(at, problem);
         } else if let Some((record, first, bytes)) = wrongs.unfenced {
-            let message = format!("bulk copy of {space} memory that was written without a fence.proxy.async since");
+            let message = format!("{what} of {space} memory that was written without a fence.proxy.async since");
             let mut problem = *Problem::new(FaultKind::MissingProxyFence, 1 << by.lane, message);
             problem.notes.push(format!("{} in common, from {}", plural(bytes), describe(first)));
             problem.notes.push(FENCE.to_owned());
@@ -248,7 +258,7 @@ impl Sanitiser {
     }
 
     /// Looks at one end of a copy; `writes`: it is the destination.
-    fn look_at(
+    pub(super) fn look_at(
         &self,
         shadow: &BlockShadow,
         memory: &mut Shadow,
@@ -293,6 +303,9 @@ impl Sanitiser {
     /// Looks for copies under way that the new one gets in the way of.
     fn look_for_other_transfers(&mut self, at: At<'_>, block: &Block, transfer: &Transfer) {
         let to_shared = matches!(transfer.completes, Completes::Barrier(_));
+        if to_shared && block.wgmmas.are_to_read() {
+            self.look_for_products(at, block, transfer);
+        }
         let other = block.transfers.iter().find_map(|other| {
             let common =
                 if other.forbids_shared(to_shared) { other.common_shared([transfer.at, transfer.bytes]) } else { 0 };

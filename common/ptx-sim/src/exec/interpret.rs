@@ -63,6 +63,7 @@ pub(crate) fn run<M: Monitor>(
     block.pass_time(launch, monitor)?;
     pass_time(block, warp, launch, monitor);
     let located = |(problem, pc): Fail, index, number| Box::new(launch.fault(*problem, pc, index, number));
+    wgmma::pass_time(warp, block, launch, monitor).map_err(|fail| located(fail, block.index, warp.number))?;
     while steps > 0 {
         let Some(at) = warp.splits.iter().rposition(|split| split.state == State::Ready) else {
             match meet(warp, block, launch, monitor) {

@@ -5,12 +5,14 @@
 //! reads are read, for all of them: a thread that goes on after its wait may tell others to overwrite them. Each warp's
 //! registers, though, are read and written at its own wait. So a kernel that forgets to wait finds in its accumulators what
 //! was there before, and one that overwrites a tile too early multiplies what it wrote, each time and not only sometimes.
+//! On request it happens earlier ([`Asynchrony`], [`complete_due`]): at the latest at the wait all the same.
 //!
 //! To compilers registers are values, so that an accumulator in flight may be copied from one register to another where a
 //! loop begins anew. [`copied`] makes the other register one more name of the result.
 
 use std::collections::VecDeque;
 
+use super::asynchrony::Asynchrony;
 use super::block::Block;
 use super::context::Context;
 use super::control::Fail;
@@ -21,6 +23,7 @@ use super::problem::Problem;
 use super::rows::{Rows, Shape};
 use super::scene::Scene;
 use super::together::Step;
+use super::transfers::Issuer;
 use super::warp::{Frame, State, Warp};
 use crate::fault::FaultKind;
 use crate::ir::*;
@@ -76,6 +79,8 @@ struct Member {
     /// How many it had asked for when it committed each of its latest groups.
     groups: VecDeque<u64>,
     names: Vec<Name>,
+    /// Turns that its first product in flight has had to wait.
+    turns: u32,
 }
 
 /// A product in flight.
@@ -211,6 +216,58 @@ fn uniform(rows: Rows, row: R, what: &str) -> Result<Descriptor, Box<Problem>> {
     Ok(Descriptor(first))
 }
 
+/// Tells a sanitiser what the warp's part of a product reads: its rows of A, and B.
+fn check_tiles<M: Monitor>(context: &mut Context<'_, '_, M>, op: &WgmmaOp, a: Option<Descriptor>, b: Descriptor) {
+    let member = (context.warp.number % WARPS) as usize;
+    let mut chunks: Vec<u64> = op.wgmma.tile_b(op.mn_major[1]).addresses(b).map(|(address, _)| address).collect();
+    if let Some(a) = a {
+        let mine = op.wgmma.tile_a(op.mn_major[0]).addresses(a).filter(|(_, [row, _])| row / 16 == member);
+        chunks.extend(mine.map(|(address, _)| address));
+    }
+    let by = Issuer { block: context.block.index, warp: context.warp.number, lane: 0, pc: context.pc };
+    if let Some(sanitiser) = context.monitor.sanitiser() {
+        sanitiser.product_asked(context.launch, context.block, by, &mut chunks);
+    }
+}
+
+/// The warp is about to get a turn: completes the products whose time has come.
+#[inline(always)]
+pub(super) fn pass_time<M: Monitor>(
+    warp: &mut Warp,
+    block: &mut Block,
+    launch: &Launch<'_>,
+    monitor: &mut M,
+) -> Result<(), Fail> {
+    if launch.asynchrony == Asynchrony::Late || !warp.multiplies {
+        return Ok(());
+    }
+    let group = &mut block.wgmmas.groups[(warp.number / WARPS) as usize];
+    group.members[(warp.number % WARPS) as usize].turns += 1;
+    let mut context = Context { warp, block, launch, frame: Frame::default(), monitor, pc: 0 };
+    complete_due(&mut context).map_err(|problem| (problem, context.pc))
+}
+
+/// Completes the products of the warp that need not wait for a `wgmma.wait_group`, in their order.
+#[inline(never)]
+fn complete_due<M: Monitor>(context: &mut Context<'_, '_, M>) -> Result<(), Box<Problem>> {
+    let number = context.warp.number;
+    let (index, at) = ((number / WARPS) as usize, (number % WARPS) as usize);
+    loop {
+        let group = &mut context.block.wgmmas.groups[index];
+        let (first, end) = (group.members[at].done, group.members[at].issued);
+        let Some(product) = group.product(first) else { return Ok(()) };
+        let pc = product.pc;
+        let turns = context.launch.asynchrony.turns(context.block.number, u64::from(number) << 32 | first);
+        let due = turns.is_some_and(|turns| turns <= group.members[at].turns);
+        if first == end || !due || group.members.iter().any(|member| member.issued <= first) {
+            return Ok(());
+        }
+        group.members[at].turns = 0;
+        context.pc = pc;
+        complete(context, first + 1)?;
+    }
+}
+
 /// A bit for each 16 bytes of shared memory that the tiles have.
 fn chunks_of(op: &WgmmaOp, a: Option<Descriptor>, b: Descriptor, shared_bytes: u64) -> Vec<u64> {
     let mut chunks = vec![0; shared_bytes.div_ceil(16 * 64) as usize];
@@ -312,6 +369,12 @@ pub(super) fn issue<M: Monitor>(
     context.block.wgmmas.groups[(number / WARPS) as usize].members[member].issued += 1;
     context.warp.multiplies = true;
     context.block.charged += op.wgmma.cost();
+    if context.launch.sanitised {
+        check_tiles(context, op, a, b);
+    }
+    if context.launch.asynchrony != Asynchrony::Late {
+        complete_due(context)?;
+    }
     Ok(())
 }
 

@@ -4,9 +4,13 @@
 use std::collections::HashMap;
 
 use super::debugger::register_name;
+use super::in_flight::{Wrongs, earlier, tally};
+use super::launch::{At, Launch};
 use super::problem::{Earlier, Problem};
 use super::sanitise::{Sanitiser, Visit};
 use super::scene::Scene;
+use super::shadow::{FLAGS, Record};
+use super::transfers::{Issuer, Transfer};
 use super::wgmma::InFlight;
 use crate::exec::block::Block;
 use crate::fault::FaultKind;
@@ -199,14 +203,64 @@ impl Sanitiser {
         if scene.active != 0
             && let Some(problem) = self.wgmma.follow(scene)
         {
-            let at = super::launch::At {
-                launch: scene.launch,
-                block: scene.block.index,
-                warp: scene.warp.number,
-                pc: scene.pc,
-            };
+            let at = At { launch: scene.launch, block: scene.block.index, warp: scene.warp.number, pc: scene.pc };
             self.report(at, *problem);
         }
+    }
+
+    /// A warp asks for a product: are its tiles there, and visible to it?
+    pub(super) fn product_asked(&mut self, launch: &Launch<'_>, block: &mut Block, by: Issuer, chunks: &mut [u64]) {
+        let at = At { launch, block: by.block, warp: by.warp, pc: by.pc };
+        chunks.sort_unstable();
+        let ranges: Vec<[u64; 2]> =
+            chunks.chunk_by(|one, next| *next == one + 16).map(|range| [range[0], 16 * range.len() as u64]).collect();
+        let copy = block.transfers.iter().find_map(|transfer| {
+            let common =
+                ranges.iter().find(|range| transfer.forbids_shared(false) && transfer.common_shared(**range) != 0);
+            Some((transfer, common?[0]))
+        });
+        if let Some((transfer, first)) = copy {
+            let message = "wgmma.mma_async of shared memory while a bulk copy to it is under way";
+            let mut problem = *Problem::new(FaultKind::CopyInFlight, u32::MAX, message).at(first);
+            problem.notes.push(format!("the address is {}", launch.describe_shared(first)));
+            problem.other = Some(earlier(launch, transfer.by));
+            self.report(at, problem);
+        }
+        let Some(mut shadow) = block.shadow.take() else { return };
+        shadow.begin(self.tick());
+        let mut memory = std::mem::take(&mut shadow.memory);
+        let mut wrongs = Wrongs::default();
+        for range in &ranges {
+            let found = self.look_at(&shadow, &mut memory, launch, by, *range, false);
+            // What cp.async copied needs no fence.
+            let is_copy =
+                |record: Record| matches!(launch.program.code[(record[2] >> FLAGS) as usize].op, Op::CpAsync(_));
+            let unfenced = found.unfenced.filter(|(record, ..)| !is_copy(*record));
+            for (all, found) in [(&mut wrongs.race, found.race), (&mut wrongs.unfenced, unfenced)] {
+                if let Some((record, at, bytes)) = found {
+                    tally(all, record, at, bytes);
+                }
+            }
+        }
+        shadow.memory = memory;
+        let kinds = [PRODUCT, "shared"];
+        self.report_wrongs(at, by, kinds, wrongs, |offset| launch.describe_shared(offset));
+        let bytes = ranges.iter().flat_map(|[from, bytes]| *from..from + bytes);
+        let unset =
+            bytes.filter(|at| shadow.written.get((at / 64) as usize).is_none_or(|word| word >> (at % 64) & 1 == 0));
+        self.report_unwritten(at, by, kinds, unset, |offset| launch.describe_shared(offset));
+        block.shadow = Some(shadow);
+    }
+
+    /// Looks at a bulk copy to shared memory while products have yet to read their tiles.
+    pub(super) fn look_for_products(&mut self, at: At<'_>, block: &Block, transfer: &Transfer) {
+        let Some((pc, warp)) = block.wgmmas.to_read(transfer.at, transfer.bytes) else { return };
+        let message = "bulk copy to shared memory that a wgmma.mma_async in flight reads";
+        let mut problem =
+            Problem::new(FaultKind::TileInFlight, 1 << transfer.by.lane, message).at(transfer.at).note(WAIT);
+        let thread = block.number * u64::from(at.launch.threads()) + u64::from(warp) * 32;
+        problem.other = Some(Earlier { what: PRODUCT, thread, pc });
+        self.report(at, *problem);
     }
 
     /// Looks at writes to shared memory while products have yet to read their tiles.

@@ -120,6 +120,31 @@ extern "C" __global__ void overwrites_its_tile(const __half *a, const __half *b,
     store(out, d);
 }
 
+// Ordinary stores and nothing that makes them visible to the tensor cores.
+extern "C" __global__ void does_not_fence_the_proxy(const __half *a, const __half *b, float *out) {
+    BEGIN
+    tiles[0].b[threadIdx.x] = tiles[0].b[threadIdx.x] * __half(2);
+    __syncthreads();
+    fence();
+    MULTIPLY(d, at, bt); // not fenced
+    commit();
+    wait<0>();
+    store(out, d);
+}
+
+extern "C" __global__ void does_not_meet_at_a_barrier(const __half *a, const __half *b, float *out) {
+    float d[4] = {0, 0, 0, 0};
+    for (int i = threadIdx.x; i < 64 * 16; i += blockDim.x) tiles[0].a[i] = a[i];
+    tiles[0].b[threadIdx.x] = b[threadIdx.x];
+    asm volatile("fence.proxy.async;" ::: "memory");
+    Descriptor at = describe(tiles[0].a), bt = describe(tiles[0].b);
+    fence();
+    MULTIPLY(d, at, bt); // no barrier
+    commit();
+    wait<0>();
+    store(out, d);
+}
+
 extern "C" __global__ void begins_within_a_pattern(const __half *a, const __half *b, float *out) {
     BEGIN
     Descriptor shifted = (bt & ~0x3fffull) | (Descriptor)(((unsigned)__cvta_generic_to_shared(tiles[0].a) + 128) >> 4);
