@@ -107,6 +107,15 @@ pub enum Error {
         got: MemoryFormat,
     },
 
+    /// A tensor map that breaks a rule, or reaches beyond its buffer.
+    #[error("on {device}: {detail}")]
+    TensorMap {
+        /// The device's short name.
+        device: String,
+        /// The rule, with the numbers that break it.
+        detail: String,
+    },
+
     /// A launch whose arguments do not match the kernel's parameters.
     #[error("kernel `{kernel}`: {detail}")]
     Arguments {

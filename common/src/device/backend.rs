@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use super::element::{DeviceElement, Host, HostMut};
 use super::kernel::{LaunchArgs, LaunchConfig};
+use super::tensor_map::{Encoded, TensorMapConfig};
 use super::{DeviceId, RawBuffer};
 use crate::error::{Error, Result};
 
@@ -80,6 +81,9 @@ pub(crate) trait Backend {
 
     /// Bytes `range` of `source` to `dst` from byte `at` on.
     fn copy(&self, source: &Self::Memory, range: Range<usize>, dst: &mut Self::Memory, at: usize) -> Result<()>;
+
+    /// The map of a tensor that begins at byte `at` of `memory`, in which it fits.
+    fn encode(&self, memory: &Self::Memory, at: usize, config: &TensorMapConfig) -> Result<Encoded>;
 
     /// Queues a launch whose arguments and geometry were checked.
     ///

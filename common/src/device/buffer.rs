@@ -92,6 +92,11 @@ impl<'a> Region<'a> {
 }
 
 impl RegionMut<'_> {
+    /// The same for a shorter time.
+    pub(crate) fn reborrow(&mut self) -> RegionMut<'_> {
+        RegionMut { raw: self.raw, offset: self.offset, bytes: self.bytes }
+    }
+
     /// Its bytes within the allocation.
     pub(crate) fn range(&self) -> Range<usize> {
         self.offset..self.offset + self.bytes

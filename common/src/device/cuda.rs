@@ -19,6 +19,7 @@ use super::high_water::HighWater;
 use super::kernel::{FunctionHandle, KernelAttributes, LAUNCH, LaunchArgs, LaunchConfig, ModuleHandle, Slot};
 use super::memory::MemoryInfo;
 use super::stream::Stream;
+use super::tensor_map::{Encoded, TensorMapConfig};
 use super::{Device, DeviceId, Inventory, Properties};
 use crate::compile::Compiled;
 use crate::error::{Error, Result};
@@ -580,6 +581,22 @@ impl Backend for Queue {
         self.check(OPERATION, unsafe { result::memcpy_dtod_async(to, from, range.len(), self.stream.cu_stream()) })
     }
 
+    fn encode(&self, memory: &Memory, at: usize, config: &TensorMapConfig) -> Result<Encoded> {
+        let (pointer, _reading) = memory.0.device_ptr(&self.stream);
+        let described = config.at(pointer + at as u64);
+        let device = || format!("cuda:{}", self.stream.context().ordinal());
+        described.check().map_err(|error| Error::TensorMap { device: device(), detail: error.to_string() })?;
+        let capability = self.device.inventory().properties.compute_capability;
+        if capability.is_none_or(|(major, _)| major < 9) {
+            return Err(Error::Unsupported {
+                what: "a tensor map".to_owned(),
+                device: device(),
+                reason: "bulk copies of tensors need compute capability 9.0".to_owned(),
+            });
+        }
+        encode_map(&described).map_err(|e| error("making a tensor map", self.stream.context(), e))
+    }
+
     unsafe fn launch(&self, function: &Function, args: &mut LaunchArgs<'_>, config: &LaunchConfig) -> Result<()> {
         let shared = config.shared_mem_bytes;
         if function.static_shared + shared > self.device.inventory().properties.shared_per_block {
@@ -605,6 +622,14 @@ impl Backend for Queue {
                     pointer.set(ptr + start);
                     marks.push(mark);
                     pointer.as_ptr().cast()
+                }
+                Slot::ReadMap { at, region } => {
+                    marks.push(region.on(self, LAUNCH)?.0.device_ptr(&self.stream).1);
+                    args.values[*at..].as_ptr().cast_mut().cast()
+                }
+                Slot::WriteMap { at, region } => {
+                    marks.push(region.on(self, LAUNCH)?.0.device_ptr_mut(&self.stream).1);
+                    args.values[*at..].as_ptr().cast_mut().cast()
                 }
                 Slot::Again(index) => pointers[*index].as_ptr().cast(),
                 Slot::Null => pointer.as_ptr().cast(),
@@ -667,6 +692,117 @@ pub(crate) fn elapsed_ms(start: &Mark, end: &Mark) -> Result<f32> {
         Ok(ms)
     };
     measure().map_err(|e| error("reading the time between two events", context, e))
+}
+
+/// The driver's map of a tensor whose rules have been checked.
+fn encode_map(described: &ptx_sim::TensorMapDescriptor) -> std::result::Result<Encoded, DriverError> {
+    use ptx_sim::TensorElement::*;
+    type Tiled = unsafe extern "C" fn(
+        *mut Encoded,
+        u32,
+        u32,
+        *mut c_void,
+        *const u64,
+        *const u64,
+        *const u32,
+        *const u32,
+        u32,
+        u32,
+        u32,
+        u32,
+    ) -> sys::CUresult;
+    type Im2col = unsafe extern "C" fn(
+        *mut Encoded,
+        u32,
+        u32,
+        *mut c_void,
+        *const u64,
+        *const u64,
+        *const i32,
+        *const i32,
+        u32,
+        u32,
+        *const u32,
+        u32,
+        u32,
+        u32,
+        u32,
+    ) -> sys::CUresult;
+    // CUtensorMapDataType
+    let element = match described.element {
+        U8 => 0,
+        U16 => 1,
+        U32 => 2,
+        S32 => 3,
+        U64 => 4,
+        S64 => 5,
+        F16 => 6,
+        F32 => 7,
+        F64 => 8,
+        Bf16 => 9,
+        F32Ftz => 10,
+        Tf32 => 11,
+        Tf32Ftz => 12,
+    };
+    let rank = described.extents.len() as u32;
+    let address = described.address.0 as *mut c_void;
+    let (extents, strides) = (described.extents.as_ptr(), described.strides.as_ptr());
+    let element_strides = described.element_strides.as_ptr();
+    // The enums of the driver number these in the same order.
+    let (interleave, swizzle, fill) = (described.interleave as u32, described.swizzle as u32, described.fill as u32);
+    const NO_PROMOTION: u32 = 0;
+    let mut encoded = Encoded([0; 16]);
+    let missing = DriverError(sys::CUresult::CUDA_ERROR_NOT_SUPPORTED);
+    // SAFETY: the driver is loaded, or there would be no stream; the signatures are those of cuTensorMapEncodeTiled and
+    // cuTensorMapEncodeIm2col with their enums as numbers; every list has as many entries as `rank` asks for, which the check of
+    // the description has seen, and the map is aligned to 64 bytes.
+    unsafe {
+        let driver = sys::culib();
+        match &described.window {
+            ptx_sim::TensorWindow::Tiled(sizes) => {
+                let encode = driver.get::<Tiled>(b"cuTensorMapEncodeTiled\0").map_err(|_| missing)?;
+                let sizes = sizes.as_ptr();
+                encode(
+                    &mut encoded,
+                    element,
+                    rank,
+                    address,
+                    extents,
+                    strides,
+                    sizes,
+                    element_strides,
+                    interleave,
+                    swizzle,
+                    NO_PROMOTION,
+                    fill,
+                )
+                .result()?;
+            }
+            ptx_sim::TensorWindow::Im2col { lower, upper, channels, pixels } => {
+                let encode = driver.get::<Im2col>(b"cuTensorMapEncodeIm2col\0").map_err(|_| missing)?;
+                let (lower, upper) = (lower.as_ptr(), upper.as_ptr());
+                encode(
+                    &mut encoded,
+                    element,
+                    rank,
+                    address,
+                    extents,
+                    strides,
+                    lower,
+                    upper,
+                    *channels,
+                    *pixels,
+                    element_strides,
+                    interleave,
+                    swizzle,
+                    NO_PROMOTION,
+                    fill,
+                )
+                .result()?;
+            }
+        }
+    }
+    Ok(encoded)
 }
 
 fn properties(context: &CudaContext) -> std::result::Result<Properties, DriverError> {

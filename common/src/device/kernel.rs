@@ -247,6 +247,15 @@ pub(super) enum Slot<'a> {
     },
     Read(Region<'a>),
     Write(RegionMut<'a>),
+    /// A tensor map, of [`LaunchArgs::values`] from unit `at` on, and the buffer that it is of.
+    ReadMap {
+        at: usize,
+        region: Region<'a>,
+    },
+    WriteMap {
+        at: usize,
+        region: RegionMut<'a>,
+    },
     /// The buffer of the argument with this index, once more.
     Again(usize),
     /// A pointer to nothing.
@@ -254,7 +263,7 @@ pub(super) enum Slot<'a> {
 }
 
 /// What a kernel can be given: `&T` for a scalar or a `#[repr(C)]` struct, `&Buffer` or `&View` to read, `&mut Buffer` or
-/// `&mut ViewMut` to write. `None` of an `Option` of these buffers is a null pointer.
+/// `&mut ViewMut` to write, `&TensorMap` or `&mut TensorMapMut`. `None` of an `Option` of these buffers is a null pointer.
 pub trait KernelArg<'a> {
     /// Appends the argument.
     #[doc(hidden)]
@@ -316,11 +325,17 @@ impl<'a> LaunchArgs<'a> {
 
     /// Appends a scalar or struct by the bytes of its value, for callers that learn its type at run time.
     pub fn arg_bytes(&mut self, bytes: &[u8]) -> &mut Self {
+        let at = self.push_value(bytes);
+        self.slots.push(Slot::Value { at, bytes: bytes.len() });
+        self
+    }
+
+    /// Where the bytes of a value begin among the values.
+    pub(super) fn push_value(&mut self, bytes: &[u8]) -> usize {
         let at = self.values.len();
         self.values.resize(at + bytes.len().div_ceil(8), 0);
         bytemuck::cast_slice_mut(&mut self.values[at..])[..bytes.len()].copy_from_slice(bytes);
-        self.slots.push(Slot::Value { at, bytes: bytes.len() });
-        self
+        at
     }
 
     /// Appends the buffer of argument `index` (from 0) once more: a kernel that reads one and writes the other then works in
@@ -380,6 +395,7 @@ impl<'a> LaunchArgs<'a> {
                 Slot::Value { bytes, .. } => ("a value", *bytes),
                 Slot::Read(_) | Slot::Write(_) | Slot::Again(_) => ("a buffer's address", 8),
                 Slot::Null => ("a null pointer", 8),
+                Slot::ReadMap { .. } | Slot::WriteMap { .. } => ("a tensor map", ptx_sim::TENSOR_MAP_BYTES),
             };
             if bytes != param.bytes as usize {
                 return wrong(format!(

@@ -17,6 +17,7 @@ mod memory;
 mod properties;
 mod sim;
 mod stream;
+mod tensor_map;
 
 /// CUDA's half of everything, in a program built without it: types without values.
 #[cfg(not(feature = "cuda"))]
@@ -41,6 +42,9 @@ pub use memory::MemoryInfo;
 pub use properties::Properties;
 pub use sim::{Counts, SimDevice, SimOptions};
 pub use stream::{Event, Stream};
+pub use tensor_map::{
+    Interleave, OutsideFill, Swizzle, TensorElement, TensorMap, TensorMapConfig, TensorMapMut, TensorWindow,
+};
 
 use std::sync::Arc;
 

@@ -10,6 +10,7 @@ use super::element::{DeviceElement, Host, HostMut};
 use super::kernel::{FunctionHandle, KernelAttributes, LAUNCH, LaunchArgs, LaunchConfig, ModuleHandle, Slot};
 use super::memory::MemoryInfo;
 use super::stream::Stream;
+use super::tensor_map::{Encoded, TensorMapConfig};
 use super::{Device, DeviceId, Inventory, Properties};
 use crate::compile::Compiled;
 use crate::error::{Error, Result};
@@ -314,6 +315,14 @@ impl Backend for Queue {
         copied.map_err(|source| self.error("copying inside the device", source))
     }
 
+    fn encode(&self, memory: &Memory, at: usize, config: &TensorMapConfig) -> Result<Encoded> {
+        let map = config.at(memory.at(at).0).encode();
+        let map = map.map_err(|error| Error::TensorMap { device: "sim".to_owned(), detail: error.to_string() })?;
+        let mut words = [0; 16];
+        bytemuck::bytes_of_mut(&mut words).copy_from_slice(map.bytes());
+        Ok(Encoded(words))
+    }
+
     unsafe fn launch(&self, function: &Function, args: &mut LaunchArgs<'_>, config: &LaunchConfig) -> Result<()> {
         let config = ptx_sim::LaunchConfig {
             grid: config.grid_dim.into(),
@@ -335,6 +344,14 @@ impl Backend for Queue {
                 Slot::Write(region) => {
                     let start = region.range().start;
                     region.on(self, LAUNCH)?.at(start).into()
+                }
+                Slot::ReadMap { at, region } => {
+                    region.on(self, LAUNCH)?;
+                    ptx_sim::Arg::from_bytes(bytemuck::cast_slice(&args.values[*at..*at + 16]))
+                }
+                Slot::WriteMap { at, region } => {
+                    region.on(self, LAUNCH)?;
+                    ptx_sim::Arg::from_bytes(bytemuck::cast_slice(&args.values[*at..*at + 16]))
                 }
                 Slot::Again(index) => given[*index].clone(),
                 Slot::Null => ptx_sim::Arg::from(0u64),
