@@ -10,7 +10,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::cli::{
-    Argument, Buffer, CaseOptions, Contents, Element, Object, address_mode, addresses, case_argument, extent, format,
+    Argument, Buffer, CaseOptions, Contents, Element, Map, Object, Parts, address, address_mode, addresses,
+    case_argument, extent, format,
 };
 use crate::session::Session;
 use crate::{Bounds, Failure, finding_json, limit_among, load, save, write_failed, write_printed};
@@ -27,6 +28,8 @@ struct Case {
     texture: BTreeMap<String, Image>,
     #[serde(default)]
     surface: BTreeMap<String, Image>,
+    #[serde(default)]
+    tensormap: BTreeMap<String, TensorMap>,
     #[serde(default)]
     variable: BTreeMap<String, Memory>,
     launch: Vec<Launch>,
@@ -61,6 +64,30 @@ struct Image {
     values: Option<Vec<toml::Value>>,
     file: Option<PathBuf>,
     sampling: Option<Sampled>,
+}
+
+/// A tensor map: a box of a tensor, or the pixels of im2col.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TensorMap {
+    buffer: String,
+    #[serde(rename = "type")]
+    element: String,
+    extents: Vec<u64>,
+    strides: Option<Vec<u64>>,
+    #[serde(rename = "box")]
+    sizes: Option<Vec<u32>>,
+    steps: Option<Vec<u32>>,
+    lower: Option<Vec<i32>>,
+    upper: Option<Vec<i32>>,
+    channels: Option<u32>,
+    pixels: Option<u32>,
+    #[serde(default)]
+    swizzle: u32,
+    #[serde(default)]
+    interleave: u32,
+    #[serde(default)]
+    nan: bool,
 }
 
 fn one() -> u32 {
@@ -150,6 +177,9 @@ pub(crate) fn run(options: &CaseOptions) -> Result<ExitCode, Failure> {
             let image = image.buffer(name, what == "texture", folder);
             session.add(&image.map_err(|error| invalid(format!("{what} `{name}`: {error}")))?, name)?;
         }
+    }
+    for (name, map) in &case.tensormap {
+        session.add_map(name, map.map().map_err(|error| invalid(format!("tensormap `{name}`: {error}")))?);
     }
     for (name, memory) in &case.variable {
         let (element, contents) =
@@ -309,6 +339,24 @@ impl Memory {
             _ => return Err("it needs one of `values`, `file`, `zeros` and `unwritten`".into()),
         };
         Ok((element, contents))
+    }
+}
+
+impl TensorMap {
+    fn map(&self) -> Result<Map, String> {
+        let parts = Parts {
+            sizes: self.sizes.clone(),
+            strides: self.strides.clone(),
+            element_strides: self.steps.clone(),
+            lower: self.lower.clone(),
+            upper: self.upper.clone(),
+            channels: self.channels,
+            pixels: self.pixels,
+            swizzle: self.swizzle,
+            interleave: self.interleave,
+            nan: self.nan,
+        };
+        parts.map(address(&self.buffer)?, &self.element, self.extents.clone())
     }
 }
 

@@ -3,6 +3,7 @@
 mod argument;
 mod element;
 mod object;
+mod tensor_map;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,10 +11,11 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use ptx_sim::{AccessKind, Asynchrony, WatchPoint};
 
-pub(crate) use argument::{Address, Argument, Buffer, Contents, Value, case_argument};
+pub(crate) use argument::{Address, Argument, Buffer, Contents, Value, address, case_argument};
 use argument::{argument, named_buffer, output, variable};
 pub(crate) use element::Element;
 pub(crate) use object::{Object, address_mode, addresses, extent, format};
+pub(crate) use tensor_map::{Map, Parts};
 
 /// Runs PTX, the assembly that CUDA compilers produce, on the CPU, and names the line that is wrong.
 #[derive(Debug, Parser)]
@@ -52,6 +54,11 @@ Kernel arguments, one for each parameter, in order:
                       mirror or border, for all axes or one for each
   surf:EXTENT:TYPExCHANNELS:LIST                               surf:4x2:u8x4:@canvas.bin
                       a surface, printed
+  tmap:BUFFER/TYPE/EXTENTS/OPTION…                             tmap:x/f16/64x100/box=64x16/swizzle=128
+                      a tensor map (CUtensorMap) of a buffer; EXTENTS fastest dimension first; TYPE also f32_ftz, tf32, tf32_ftz; an OPTION
+                      is box=SIZES, strides=BYTES (of all dimensions but the first; without, no gaps), steps=ELEMENT STRIDES,
+                      swizzle=32, 64 or 128, interleave=16 or 32, nan (outside; else zeros); for im2col instead of box: lower=CORNER,
+                      upper=CORNER, channels=N and pixels=N
 A texture or a surface is passed as its handle, which ptr:NAME is too if it has a name. A buffer becomes device memory, and the kernel gets its 64-bit address. NAME is also that of a __device__ or __constant__ variable.
 
 TYPE   u8 s8 u16 s16 u32 s32 u64 s64 f16 bf16 f32 f64, or b8 b16 b32 b64 for bits (printed as hexadecimal)
@@ -250,6 +257,13 @@ The file, whose paths are relative to it:
   values = [0, 255]            # or file: all texels, x fastest
   sampling = { filter = \"linear\", address = [\"wrap\", \"clamp\"], normalised_coordinates = true, normalised_float = true, border = [0, 0, 0, 0] }
                                # or linear_memory = true, for tex1Dfetch; by default filter = \"point\", address = [\"clamp\"], and none else
+
+  [tensormap.tiles]            # an argument tmap:tiles is a CUtensorMap of a buffer
+  buffer = \"x\"                 # or \"x+256\"
+  type = \"f16\"                 # or f32_ftz, tf32, …
+  extents = [64, 100]          # fastest dimension first
+  box = [64, 16]               # or lower = [-1, -1], upper = [-1, -1], channels = 16, pixels = 32, for im2col
+  swizzle = 128                # also strides = BYTES, steps = ELEMENT STRIDES, interleave = 16 or 32, nan = true
 
   [surface.canvas]             # as a texture, without sampling; may be printed, compared and saved as a buffer
 

@@ -85,6 +85,24 @@ counters! {
     async_copy_bytes;
     /// Passes through shared memory that their writes take.
     async_copy_wavefronts;
+    /// Bulk copies to shared memory that threads asked for (`cp.async.bulk`, also of tensors).
+    bulk_load_requests;
+    /// Bytes that they bring from global memory, what is outside a tensor left out.
+    bulk_load_bytes;
+    /// 32-byte sectors of global memory that they touch.
+    bulk_load_sectors;
+    /// Bulk copies and reductions from shared to global memory.
+    bulk_store_requests;
+    /// Bytes that they take there.
+    bulk_store_bytes;
+    /// 32-byte sectors of global memory that they touch.
+    bulk_store_sectors;
+    /// Bytes of bulk copies within the shared memory of a cluster.
+    bulk_shared_bytes;
+    /// Arrivals of a warp at mbarriers.
+    mbarrier_arrivals;
+    /// Questions of a warp whether the phase of an mbarrier is over (`try_wait`, `test_wait`).
+    mbarrier_waits;
     /// Loads from shared memory, `ldmatrix` included.
     shared_load_requests = "smsp__inst_executed_op_shared_ld.sum";
     /// Passes that they take: one each without bank conflicts and with 4 bytes per lane.
@@ -167,6 +185,8 @@ impl LineProfile {
             + counters.global_atomic_sectors
             + counters.global_reduction_sectors
             + counters.async_copy_sectors
+            + counters.bulk_load_sectors
+            + counters.bulk_store_sectors
             + counters.shared_load_wavefronts
             + counters.shared_store_wavefronts
             + counters.async_copy_wavefronts
@@ -242,8 +262,10 @@ impl Profile {
     /// Floating-point operations per byte that lanes requested from global memory; `None` if they requested none.
     #[must_use]
     pub fn flops_per_requested_byte(&self) -> Option<f64> {
-        let Counters { global_load_bytes, global_store_bytes, async_copy_bytes, .. } = self.counters;
-        let bytes = global_load_bytes + global_store_bytes + async_copy_bytes;
+        let Counters {
+            global_load_bytes, global_store_bytes, async_copy_bytes, bulk_load_bytes, bulk_store_bytes, ..
+        } = self.counters;
+        let bytes = global_load_bytes + global_store_bytes + async_copy_bytes + bulk_load_bytes + bulk_store_bytes;
         (bytes != 0).then(|| ratio(self.flops, bytes))
     }
 

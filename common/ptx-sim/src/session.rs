@@ -3,10 +3,10 @@
 use cpp_demangle::Symbol;
 use ptx_sim::{
     Arg, Device, DevicePtr, Kernel, LoadedModule, MemoryError, Module, ObjectError, ObjectHandle, SurfaceDescriptor,
-    TextureDescriptor,
+    TensorMapError, TextureDescriptor,
 };
 
-use crate::cli::{Address, Argument, Buffer, Contents, Element, Object, Value};
+use crate::cli::{Address, Argument, Buffer, Contents, Element, Map, Object, Value};
 
 /// Why a session cannot be set up.
 #[derive(Debug, thiserror::Error)]
@@ -15,6 +15,10 @@ pub(crate) enum SetUp {
     Memory { what: String, source: MemoryError },
     #[error(transparent)]
     Object(#[from] ObjectError),
+    #[error(transparent)]
+    Map(#[from] TensorMapError),
+    #[error("there is no tensor map `{0}`")]
+    UnknownMap(String),
     #[error("`{0}` is a texture or surface: nothing lies behind its handle")]
     InsideObject(String),
     #[error("there is no buffer or variable `{name}`; there are {known}")]
@@ -55,12 +59,14 @@ pub(crate) struct Session {
     buffers: Vec<(Option<String>, Place, bool)>,
     /// Variables whose type has been said.
     variables: Vec<(String, Element)>,
+    /// Of a case.
+    maps: Vec<(String, Map)>,
 }
 
 impl Session {
     pub(crate) fn new(device: Device, module: Module) -> Result<Self, ptx_sim::LoadError> {
         let loaded = device.load(&module)?;
-        Ok(Self { device, module, loaded, buffers: Vec::new(), variables: Vec::new() })
+        Ok(Self { device, module, loaded, buffers: Vec::new(), variables: Vec::new(), maps: Vec::new() })
     }
 
     /// The kernel of that name, in the PTX or in the source; the only one if no name is given.
@@ -103,6 +109,16 @@ impl Session {
         let place = Place { pointer, bytes, element: buffer.element, object: None };
         self.buffers.push((buffer.name.clone(), place, buffer.shown));
         Ok(pointer)
+    }
+
+    /// Notes a tensor map that arguments may name.
+    pub(crate) fn add_map(&mut self, name: &str, map: Map) {
+        self.maps.push((name.to_owned(), map));
+    }
+
+    fn map(&self, map: &Map) -> Result<(Vec<u8>, usize), SetUp> {
+        let map = map.at(self.address(&map.of)?).encode()?;
+        Ok((map.bytes().to_vec(), align_of_val(&map)))
     }
 
     /// Makes a texture or a surface.
@@ -150,6 +166,11 @@ impl Session {
         Ok(match value {
             Value::Numbers { element, bytes } => (bytes.clone(), element.size()),
             Value::Address(address) => (self.address(address)?.to_le_bytes().to_vec(), size_of::<u64>()),
+            Value::Map(map) => self.map(map)?,
+            Value::NamedMap(name) => match self.maps.iter().find(|(known, _)| known == name) {
+                Some((_, map)) => self.map(map)?,
+                None => return Err(SetUp::UnknownMap(name.clone())),
+            },
             Value::Struct(fields) => {
                 let (mut bytes, mut largest) = (Vec::new(), 1);
                 for field in fields {

@@ -1,8 +1,8 @@
 //! Bulk copies: what arrives where and when, in every order that PTX allows, and what the sanitiser says of wrong kernels.
 
 use ptx_sim::{
-    Arg, Asynchrony, Device, DeviceConfig, DevicePtr, Fault, FaultKind, LaunchConfig, LaunchError, Module, OutsideFill,
-    Swizzle, TensorElement, TensorMap, TensorMapDescriptor, TensorWindow,
+    Arg, Asynchrony, Device, DeviceConfig, DevicePtr, Fault, FaultKind, LaunchConfig, LaunchError, Module, Observe,
+    OutsideFill, Swizzle, TensorElement, TensorMap, TensorMapDescriptor, TensorWindow,
 };
 
 const ORDERS: [Asynchrony; 4] =
@@ -723,4 +723,31 @@ fn a_copy_goes_to_several_blocks_of_a_cluster() {
     let mixed = remote.replace("[%r31], [%rd1], 512, [%r32]", "[%r31], [%rd1], 512, [%r2]");
     let faults = launch(run, &body(&mixed), &numbers(512), 512).expect_err("two blocks");
     assert!(rendered(&faults).contains("completes on the mbarrier of another"), "{}", rendered(&faults));
+}
+
+#[test]
+fn a_profile_counts_bulk_copies() {
+    let body = format!(
+        "{INIT} @!%p1 bra END;
+        mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 512;
+        cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r1], [%rd3, {{4, 1}}], [%r2];
+        W0: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0; @!%p2 bra W0;
+        cp.async.bulk.global.shared::cta.bulk_group [%rd2], [%r1], 64;
+        cp.async.bulk.commit_group; cp.async.bulk.wait_group 0; END:"
+    );
+    let device = Device::new(DeviceConfig::default());
+    let module = device.load(&module(&body)).expect("a module");
+    let [from, to] = ["in", "out"].map(|label| device.alloc(512, label).expect("memory"));
+    // Rows of 8 floats, of which the box has the upper 4 of 3 rows, and what is outside.
+    let map = TensorMapDescriptor::tiled(TensorElement::F32, from, &[8, 4], &[16, 8]).encode().expect("a map");
+    let config = LaunchConfig { block: [32, 1, 1], ..Default::default() };
+    let observe = Observe { profile: true, ..Default::default() };
+    let args = [Arg::from(from), Arg::from(to), Arg::from(&map)];
+    let observed = module.kernel("k").expect("it runs").observe(&config, &args, &observe).expect("no fault");
+    let profile = observed.profile.expect("it was asked for");
+    let counters = profile.counters;
+    assert_eq!([counters.bulk_load_requests, counters.bulk_load_bytes, counters.bulk_load_sectors], [1, 48, 3]);
+    assert_eq!([counters.bulk_store_requests, counters.bulk_store_bytes, counters.bulk_store_sectors], [1, 64, 2]);
+    assert_eq!([counters.mbarrier_arrivals, counters.mbarrier_waits], [1, 1]);
+    assert_eq!([profile.unique_load_bytes, profile.unique_store_bytes], [96, 64]);
 }

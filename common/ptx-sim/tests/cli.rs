@@ -668,3 +668,52 @@ fn a_case_shows_sources_of_other_folders_only_if_asked() {
         assert_eq!(stderr.contains("*null = 0; // second"), shown, "{stderr}");
     }
 }
+
+/// A tensor of 6 × 3 floats, in rows of 8.
+const TILES: &str = r#"
+    print = ["out"]
+    [buffer.x]
+    type = "f32"
+    values = [0, 1, 2, 3, 4, 5, -1, -1, 10, 11, 12, 13, 14, 15, -1, -1, 20, 21, 22, 23, 24, 25, -1, -1]
+    [buffer.out]
+    type = "f32"
+    unwritten = 8
+    [tensormap.rows]
+    buffer = "x"
+    type = "f32"
+    extents = [6, 3]
+    strides = [32]
+    box = [4, 2]
+    [[launch]]
+    args = ["tmap:rows", "s32:4", "s32:1", "ptr:out"]
+    [[compare]]
+    buffer = "out"
+    values = [14, 15, 0, 0, 24, 25, 0, 0]
+"#;
+
+#[test]
+fn tensor_maps_are_arguments() {
+    let run = "run tiles.ptx --buffer x=in:f32:0,1,2,3,4,5,-1,-1,10,11,12,13,14,15,-1,-1,20,21,22,23,24,25,-1,-1";
+    let tensor = "tmap:x/f32/6x3/strides=32/box=4x2";
+    for order in ["late", "early", "seed=5"] {
+        let args = format!("{run} --async {order} --sanitize {tensor} s32:4 s32:1 out:f32:8");
+        prints(&args, "14,15,0,0,24,25,0,0\n");
+    }
+    prints(&format!("{run} {tensor}/nan s32:-1 s32:0 out:f32:8"), "nan,0,1,2,nan,10,11,12\n");
+    fails(&format!("{run} {tensor}/swizzle=16 s32:0 s32:0 out:f32:8"), 2, "32, 64 or 128");
+    fails(&format!("{run} tmap:x+4/f32/4x3/strides=32/box=4x2 s32:0 s32:0 out:f32:8"), 2, "not a multiple of 16");
+    fails(&format!("{run} tmap:tiles s32:0 s32:0 out:f32:8"), 2, "no tensor map `tiles`");
+    fails(&format!("{run} --async soon {tensor} s32:0 s32:0 out:f32:8"), 2, "late, early or seed=N");
+    let (status, stdout, stderr) = case_of("tiles.ptx", TILES, "--sanitize --async early");
+    assert_eq!((status, stderr.as_str()), (0, ""), "{stdout}");
+    assert!(stdout.contains("out = 14,15,0,0,24,25,0,0\n"), "{stdout}");
+    for (from, to, reason) in [
+        ("box = [4, 2]", "box = [4]", "1 sizes of the box"),
+        ("box = [4, 2]", "pixels = 4", "lower, upper, channels and pixels"),
+        ("buffer = \"x\"", "buffer = \"z\"", "no buffer or variable `z`"),
+        ("tmap:rows", "tmap:columns", "no tensor map `columns`"),
+    ] {
+        let (status, _, stderr) = case_of("tiles.ptx", &TILES.replacen(from, to, 1), "");
+        assert!(status == 2 && stderr.contains(reason), "{to}: {status}: {stderr}");
+    }
+}

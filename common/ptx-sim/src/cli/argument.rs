@@ -2,6 +2,7 @@
 
 use super::element::Element;
 use super::object::{self, Object};
+use super::tensor_map::{self, Map};
 
 /// One argument of a kernel.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +23,9 @@ pub(crate) enum Value {
     Address(Address),
     /// Fields of different types, laid out as C does.
     Struct(Vec<Value>),
+    Map(Box<Map>),
+    /// A map that a case has a table for.
+    NamedMap(String),
 }
 
 /// An address in a buffer, as `NAME+BYTES`, or `null`.
@@ -72,7 +76,7 @@ pub(super) fn argument(text: &str) -> Result<Argument, String> {
 
 /// An argument of a case, whose buffers have their own tables.
 pub(crate) fn case_argument(text: &str) -> Result<Argument, String> {
-    let form = || Err(format!("`{text}` is not TYPE:VALUE, ptr:NAME or struct:FIELD/FIELD"));
+    let form = || Err(format!("`{text}` is not TYPE:VALUE, ptr:NAME, struct:FIELD/FIELD or tmap:MAP"));
     value(text).unwrap_or_else(form).map(Argument::Value)
 }
 
@@ -83,11 +87,15 @@ fn value(text: &str) -> Option<Result<Value, String>> {
         return None;
     }
     let field = |text| match value(text) {
-        Some(Ok(Value::Struct(_))) | None => Err(format!("the field `{text}` is not TYPE:VALUE or ptr:NAME")),
+        Some(Ok(Value::Struct(_) | Value::Map(_) | Value::NamedMap(_))) | None => {
+            Err(format!("the field `{text}` is not TYPE:VALUE or ptr:NAME"))
+        }
         Some(field) => field,
     };
     Some(match kind {
         "ptr" => address(rest).map(Value::Address),
+        "tmap" if !rest.contains('/') => identifier(rest).map(Value::NamedMap),
+        "tmap" => tensor_map::map(rest, address).map(|map| Value::Map(Box::new(map))),
         "struct" => rest.split('/').map(field).collect::<Result<_, _>>().map(Value::Struct),
         _ => Element::named(kind).map_err(|error| format!("{error}; {FORM}")).and_then(|element| {
             let values: Result<Vec<_>, _> = rest.split(',').map(|value| element.bytes_of(value)).collect();
@@ -96,7 +104,7 @@ fn value(text: &str) -> Option<Result<Value, String>> {
     })
 }
 
-const FORM: &str = "an argument is TYPE:VALUE, in:TYPE:LIST, inout:TYPE:LIST, out:TYPE:COUNT, ptr:NAME, struct:FIELD/FIELD, tex:… or surf:…";
+const FORM: &str = "an argument is TYPE:VALUE, in:TYPE:LIST, inout:TYPE:LIST, out:TYPE:COUNT, ptr:NAME, struct:FIELD/FIELD, tmap:…, tex:… or surf:…";
 
 /// `[NAME=]in:TYPE:LIST`, `inout` or `out`; a texture or a surface.
 pub(super) fn buffer(text: &str) -> Result<Buffer, String> {
@@ -144,7 +152,7 @@ pub(super) fn output(text: &str) -> Result<(String, std::path::PathBuf), String>
 }
 
 /// `NAME`, `NAME+BYTES` or `null`.
-fn address(text: &str) -> Result<Address, String> {
+pub(crate) fn address(text: &str) -> Result<Address, String> {
     if text == "null" {
         return Ok(Address { name: None, offset: 0 });
     }

@@ -24,6 +24,7 @@ use crate::lanes::{each, lanes, mask_of};
 use crate::limits::Use;
 use crate::memory::Role;
 use crate::profile::{Counters, Issued, LineProfile, Profile};
+use crate::tensor_map::{Map, TENSOR_MAP_BYTES, Tile};
 
 /// What an access does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +85,8 @@ impl Profiler {
             | Op::Texture(_)
             | Op::Surface(_)
             | Op::CpAsync(_)
+            | Op::Bulk(_)
+            | Op::Mbarrier(_)
             | Op::BrxIdx(_)
             | Op::Barrier(_)
             | Op::Together(_)
@@ -151,6 +154,16 @@ impl Profiler {
                     self.access(scene, Kind::Copy, MemSpace::Global, &at(&copy.src), copy.bytes.into(), reads);
                 }
             }
+            Op::Bulk(bulk) => {
+                for lane in lanes(scene.active) {
+                    self.bulk(scene, bulk, lane);
+                }
+            }
+            Op::Mbarrier(mbarrier) => match mbarrier.op {
+                MbarrierOp::Arrive { .. } => counters.mbarrier_arrivals += 1,
+                MbarrierOp::Wait { .. } => counters.mbarrier_waits += 1,
+                _ => {}
+            },
             Op::BrxIdx(brx) => {
                 let index = scene.rows.get(brx.index);
                 let first = index[scene.active.trailing_zeros() as usize];
@@ -203,6 +216,67 @@ impl Profiler {
                     self.access(scene, kind, memory.address.space, &at, bytes, scene.active);
                     seen.push(at);
                 }
+            }
+        }
+    }
+
+    /// The bulk copy of a lane.
+    fn bulk(&mut self, scene: &Scene<'_, '_>, bulk: &Bulk, lane: usize) {
+        let other = addresses(scene.rows, scene.frame_local, &bulk.other)[lane];
+        let mut runs = Vec::new();
+        match &bulk.shape {
+            BulkShape::Bytes(row) => runs.push((other, u64::from(scene.rows.lane(*row, lane)))),
+            BulkShape::Tensor { coordinates, offsets, im2col } => {
+                let coordinates: Vec<i32> = coordinates.iter().map(|row| scene.rows.lane(*row, lane) as i32).collect();
+                let offsets: Vec<u16> = offsets.iter().map(|row| scene.rows.lane(*row, lane) as u16).collect();
+                let map = map_at(scene.launch, other).and_then(|bytes| Map::decode(&bytes).ok());
+                let tile = map.and_then(|map| Tile::new(map, &coordinates, &offsets, *im2col).ok());
+                // What is larger than shared memory is a fault to come.
+                if let Some(tile) = tile.filter(|tile| tile.bytes() <= scene.block.shared_bytes) {
+                    let first = tile.map.address;
+                    tile.visit(|_, at, bytes| runs.extend(at.map(|at| (first.wrapping_add(at), bytes))));
+                }
+            }
+        }
+        let bytes: u64 = runs.iter().map(|(_, bytes)| bytes).sum();
+        if bytes > scene.block.shared_bytes {
+            return; // a fault to come
+        }
+        let sectors = |(at, bytes): &(u64, u64)| match bytes {
+            0 => 0,
+            _ => (at.wrapping_add(bytes - 1) / SECTOR).wrapping_sub(at / SECTOR).wrapping_add(1),
+        };
+        let touched = runs.iter().map(sectors).sum::<u64>();
+        let counters = &mut self.counters[scene.pc];
+        let which = match bulk.route {
+            Route::GlobalToShared => {
+                counters.bulk_load_requests += 1;
+                counters.bulk_load_bytes += bytes;
+                counters.bulk_load_sectors += touched;
+                0
+            }
+            Route::SharedToGlobal => {
+                counters.bulk_store_requests += 1;
+                counters.bulk_store_bytes += bytes;
+                counters.bulk_store_sectors += touched;
+                1
+            }
+            Route::SharedToShared => {
+                counters.bulk_load_requests += 1;
+                counters.bulk_shared_bytes += bytes;
+                return;
+            }
+            Route::Prefetch => return,
+        };
+        for (at, bytes) in runs {
+            let Some(found) = find(scene.launch, &mut self.last_allocation, at) else { continue };
+            let allocation = &scene.launch.memory[found];
+            let end = at.saturating_add(bytes).min(allocation.base + allocation.bytes);
+            let mut sector = at / SECTOR * SECTOR;
+            while sector < end {
+                let next: [u64; 32] = each(|lane| (sector + lane as u64 * SECTOR).max(at).min(end - 1));
+                self.touch(scene.launch, which, &next, u32::MAX);
+                sector += 32 * SECTOR;
             }
         }
     }
@@ -336,6 +410,23 @@ impl Profiler {
             counters.shared_store_conflicts += passes - least;
         }
     }
+}
+
+/// The bytes of the tensor map at a generic address.
+fn map_at(launch: &Launch<'_>, address: u64) -> Option<[u8; TENSOR_MAP_BYTES]> {
+    let mut bytes = [0; TENSOR_MAP_BYTES];
+    if space_of(address) == MemSpace::Param {
+        let from = (address - window(MemSpace::Param)) as usize;
+        bytes.copy_from_slice(launch.params.get(from..from.checked_add(TENSOR_MAP_BYTES)?)?);
+        return Some(bytes);
+    }
+    let allocation = &launch.memory[find(launch, &mut 0, address)?];
+    let offset = address - allocation.base;
+    if allocation.is_freed() || allocation.bytes - offset < TENSOR_MAP_BYTES as u64 {
+        return None;
+    }
+    allocation.read(offset, &mut bytes);
+    Some(bytes)
 }
 
 /// Index of the allocation that holds `address`.
