@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use instruction_cases::{ArgSpec, Case, POISON, folder};
-use ptx_sim::{Arg, Device, DeviceConfig, LaunchConfig, LoadedModule, Module};
+use ptx_sim::{Arg, Asynchrony, Device, DeviceConfig, LaunchConfig, LoadedModule, Module};
 
 /// A case is far below this; a kernel that hangs is a failure, not a wait.
 const BUDGET: u64 = 1_000_000;
@@ -16,8 +16,14 @@ fn load(file: &str, case: &Case) -> Result<(Device, LoadedModule), String> {
     Ok((device, module))
 }
 
-fn run(device: &Device, module: &LoadedModule, case: &Case) -> Result<(), String> {
-    let in_context = |error: &dyn std::error::Error| format!("{}: {error}", case.name);
+/// Orders of asynchronous copies that a case is run in: the results are the same in each.
+fn orders(case: &Case) -> &'static [Asynchrony] {
+    const ALL: [Asynchrony; 3] = [Asynchrony::Late, Asynchrony::Early, Asynchrony::Seeded(1)];
+    if case.ptx.contains(".async") { &ALL } else { &ALL[..1] }
+}
+
+fn run(device: &Device, module: &LoadedModule, case: &Case, asynchrony: Asynchrony) -> Result<(), String> {
+    let in_context = |error: &dyn std::error::Error| format!("{}, {asynchrony:?}: {error}", case.name);
     let kernel = module.kernel(&case.kernel).map_err(|error| in_context(&error))?;
     let mut args = Vec::new();
     let mut buffers = Vec::new(); // (pointer, length, is it read back)
@@ -41,6 +47,7 @@ fn run(device: &Device, module: &LoadedModule, case: &Case) -> Result<(), String
         block: case.block,
         shared_bytes: case.shared,
         budget: Some(BUDGET),
+        asynchrony,
         ..Default::default()
     };
     let launched = kernel.launch(&config, &args).map_err(|error| in_context(&error));
@@ -69,7 +76,8 @@ fn every_case_gives_the_expected_bits() {
         match load(file, of_file[0]) {
             Err(error) => failures.push(format!("{file}.ptx ({} cases) does not load: {error}", of_file.len())),
             Ok((device, module)) => {
-                failures.extend(of_file.iter().filter_map(|case| run(&device, &module, case).err()))
+                let all = of_file.iter().flat_map(|case| orders(case).iter().map(move |order| (case, *order)));
+                failures.extend(all.filter_map(|(case, order)| run(&device, &module, case, order).err()));
             }
         }
     }

@@ -19,6 +19,7 @@ import matrix
 import memory
 import warp
 import wgmma
+import bulk
 from corpus import *
 from exact import E4M3, E5M2, NAN, NEG_INF, NEG_ZERO, INF, TF32, ZERO, fin
 
@@ -1064,6 +1065,7 @@ def main():
     warp.write()
     matrix.write()
     wgmma.write()
+    bulk.write()
     forms.write()
 
 
