@@ -172,3 +172,28 @@ fn a_warpgroup_executes_wgmma_alike() {
         assert!(faults[0].message.starts_with(says), "{}", faults[0]);
     }
 }
+
+/// What runs away ends: products that nobody waits for, and those that are waited for without end.
+#[test]
+fn endless_products_are_stopped() {
+    let names = (0..128).map(|at| format!("%f{at}")).collect::<Vec<_>>().join(", ");
+    for (after, expected) in [
+        ("", FaultKind::InvalidWgmma),
+        ("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;", FaultKind::Budget),
+    ] {
+        let ptx = format!(
+            ".version 8.4\n.target sm_90a\n.address_size 64\n.visible .entry k() {{\n.reg .f32 %f<128>; .reg .b64 %rd<2>;\n\
+             .shared .align 1024 .b8 tile[16384];\nmov.u64 %rd1, tile;\nshr.u64 %rd1, %rd1, 4;\nwgmma.fence.sync.aligned;\n\
+             again:\nwgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 {{{names}}}, %rd1, %rd1, 1, 1, 1, 0, 0;\n{after}\n\
+             bra again;\n}}\n"
+        );
+        let device = Device::new(Default::default());
+        let module = device.load(&Module::from_ptx(&ptx, "k.ptx").unwrap()).unwrap();
+        let config =
+            LaunchConfig { grid: [64, 1, 1], block: [1024, 1, 1], budget: Some(200_000), ..Default::default() };
+        match module.kernel("k").unwrap().launch(&config, &[]) {
+            Err(LaunchError::Fault(fault)) => assert_eq!(fault.kind, expected, "{fault}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}

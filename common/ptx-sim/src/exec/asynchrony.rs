@@ -1,7 +1,7 @@
 //! When asynchronous copies are made. PTX leaves that open between their instruction and the wait for them, and a kernel
 //! must be right for all of it: here, and nowhere else, it is decided.
 
-/// When asynchronous copies (`cp.async`, `cp.async.bulk` and its kin) are made: all are legal.
+/// When asynchronous copies (`cp.async`, `cp.async.bulk` and its kin) and products (`wgmma`) are made: all are legal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Asynchrony {
     /// As late as PTX allows: when a wait asks for them, or the block ends. A kernel that does not wait reads what was there

@@ -1,7 +1,7 @@
 //! The warp-level matrix instructions as pure functions over register lanes: `mma.sync`, `mma.sp`, `wmma.{load, mma, store}`,
 //! `ldmatrix` and `stmatrix` (PTX ISA, "Warp Level Matrix Multiply-Accumulate Instructions"). No memory and no executor
 //! here: [`WmmaAccess`] says where in memory an element lies, [`Mma`] computes, [`distribute`] and [`collect`] are
-//! `ldmatrix` and `stmatrix` without their addresses.
+//! `ldmatrix` and `stmatrix` without their addresses. [`Wgmma`] is a warp's part of a product of its warpgroup (see `wgmma`).
 //!
 //! # Fragments
 //! A warp holds a matrix together; what one lane has of it is its *fragment*. Nearly every fragment is built of blocks
@@ -39,9 +39,10 @@
 //!
 //! # Numbers
 //! Products of f16, bf16, tf32 and fp8 are exact. How hardware adds them NVIDIA does not document; experiments on an
-//! H200 settle it for f32 accumulators of f16, bf16 and tf32 (`product::add_aligned`), for which results are equal to the bit on
-//! compute capability 9.0; older and newer tensor cores keep other numbers of bits. With f16 accumulators and fp8 the sum is
-//! exact and rounded once, to nearest: compare with hardware within a bound. tf32 operands lose the 13 bits below their significand. NaN results are canonical in f16
+//! H200 settle it (`product::add_aligned`), and results are equal to the bit on compute capability 9.0; older and newer tensor
+//! cores keep other numbers of bits. 8-bit floats are added in one way by `mma` (`Plan::in_pairs`) and in another by `wgmma`
+//! (`wgmma::Precision`). Of `mma.m8n8k4` and of `mma.sp` with fp8 the sum is exact and rounded once, to nearest: compare with
+//! hardware within a bound. tf32 operands lose the 13 bits below their significand. NaN results are canonical in f16
 //! and f32. f64 is a chain of fused multiply-adds in the order of k, rounded as the instruction says. Integer sums are
 //! exact, then wrap, or clamp under `.satfinite`.
 
