@@ -58,4 +58,21 @@ extern "C" __global__ void clusters(int *out) {
     cluster.sync();
     out[threadIdx.x] = cluster.num_blocks() * 1000 + cluster.block_rank() * 100 + cluster.thread_rank();
 }
+
+// A histogram whose bins are spread over the shared memory of four blocks; then each thread reads a bin of the next block.
+extern "C" __global__ void __cluster_dims__(4, 1, 1) histogram_of_clusters(const int *x, int *out) {
+    __shared__ int bins[16];
+    auto cluster = cg::this_cluster();
+    if (threadIdx.x < 16) bins[threadIdx.x] = 0;
+    cluster.sync();
+    int bin = x[blockIdx.x * blockDim.x + threadIdx.x] & 63;
+    atomicAdd(cluster.map_shared_rank(bins, bin / 16) + bin % 16, 1);
+    cluster.sync();
+    unsigned next = (cluster.block_rank() + 1) % cluster.num_blocks();
+    int *theirs = cluster.map_shared_rank(bins, next);
+    out[blockIdx.x * blockDim.x + threadIdx.x] = theirs[threadIdx.x % 16] + 1000 * cluster.query_shared_rank(theirs)
+        + 10000 * cluster.block_index().x + 100000 * cluster.dim_blocks().x;
+    auto token = cluster.barrier_arrive();
+    cluster.barrier_wait(std::move(token));
+}
 #endif

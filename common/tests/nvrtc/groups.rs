@@ -17,7 +17,7 @@ const TILES: &[&str] = &[
 ];
 
 pub fn cases() -> Vec<Case> {
-    vec![tiles(), coalesced(), copies(), clusters().minimum(90)]
+    vec![tiles(), coalesced(), copies(), clusters().minimum(90), histogram_of_clusters().minimum(90)]
 }
 
 fn values() -> Vec<i32> {
@@ -82,4 +82,19 @@ fn copies() -> Case {
 fn clusters() -> Case {
     let expected: Vec<i32> = (0..64).map(|t| 1000 + t).collect();
     Case::new("clusters").out(&expected)
+}
+
+fn histogram_of_clusters() -> Case {
+    let x: Vec<i32> = words(8 * 64, 17).into_iter().map(|word| word as i32 & 0xffff).collect();
+    let expected: Vec<i32> = (0..8 * 64)
+        .map(|t| {
+            let (block, thread) = (t / 64, t % 64);
+            let next = (block % 4 + 1) % 4;
+            let bin = (next * 16 + thread % 16) as i32;
+            let of_cluster = &x[block / 4 * 256..][..256];
+            let count = of_cluster.iter().filter(|value| **value & 63 == bin).count();
+            (count + 1000 * next + 10_000 * (block % 4) + 400_000) as i32
+        })
+        .collect();
+    Case::new("histogram_of_clusters").grid(8, 1, 1).input(&x).out(&expected)
 }
