@@ -491,7 +491,8 @@ pub struct LaunchConfig {
     /// A cooperative launch (`cudaLaunchCooperativeKernel`): its blocks may wait for each other, as `grid.sync()` does, so
     /// all of them have to fit the device at once.
     pub cooperative: bool,
-    /// When asynchronous copies are made.
+    /// When asynchronous copies are made. A sanitised launch makes them late, whatever stands here: then all are under way for as
+    /// long as they may be.
     pub asynchrony: Asynchrony,
 }
 
@@ -755,7 +756,7 @@ impl Kernel {
             file: module.name(),
             budget: config.budget.unwrap_or(DEFAULT_BUDGET),
             sanitised: device.memory.sanitised(),
-            asynchrony: config.asynchrony,
+            asynchrony: if device.memory.sanitised() { Asynchrony::Late } else { config.asynchrony },
             output: &device.output,
             started: device.started,
             account: Account::new(device.memory.ledger(), config.time_limit),

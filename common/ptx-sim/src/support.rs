@@ -7,11 +7,9 @@ use crate::module::Module;
 /// Forms that are refused: one of each kind, as a kernel would write it.
 const REFUSED: &[&str] = &[
     ".blocksareclusters",
-    "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r1];",
     "cp.async.bulk.tensor.2d.shared::cta.global.tile::gather4.mbarrier::complete_tx::bytes [%r1], [%rd1, {%r2, %r3}], [%r4];",
     "cp.async.bulk.tensor.3d.shared::cta.global.im2col::w.mbarrier::complete_tx::bytes [%r1], [%rd1, {%r2, %r3, %r4}], [%r5], {%h1, %h2};",
     "cp.async.bulk.global.shared::cta.bulk_group.cp_mask [%rd1], [%r1], 16, %h1;",
-    "st.async.shared::cta.mbarrier::complete_tx::bytes.u32 [%r1], %r2, [%r3];",
     "multimem.ld_reduce.relaxed.sys.global.add.f32 %f1, [%rd1];",
     "ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8 {%r1, %r2}, [%r5];",
     "tex.cube.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f5, %f6, %f7, %f8}];",

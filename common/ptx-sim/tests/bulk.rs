@@ -139,7 +139,7 @@ fn a_copy_to_shared_memory_completes_on_its_barrier() {
 #[test]
 fn a_kernel_that_does_not_wait_reads_what_was_there() {
     let body = format!(
-        "{INIT}{FILL} bar.sync 0;
+        "{INIT}{FILL} fence.proxy.async.shared::cta; bar.sync 0;
         @%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 512;
         @%p1 cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%r1], [%rd1], 512, [%r2];
         bar.sync 0;{OUT}"

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use super::address::addresses;
-use super::check::{Checked, beyond_cluster, find, stray};
-use super::cluster::Owner;
+use super::check::{Checked, beyond_cluster, find, for_parts, stray};
+use super::cluster::{Owner, offset_of};
 use super::context::Context;
 use super::copies::Source;
 use super::mbarrier;
@@ -30,6 +30,7 @@ const BOX_ALIGN: u64 = 128;
 
 /// Where the PTX ISA says it.
 const RULE: &str = "PTX ISA, \"cp.async.bulk\": both addresses and the size are multiples of 16";
+const WORDS_RULE: &str = "PTX ISA, \"st.async\": the address is a multiple of the size of what is stored";
 const TENSOR_RULE: &str =
     "PTX ISA, \"cp.async.bulk.tensor\": the address in shared memory is a multiple of 128, that of the map of 64";
 
@@ -74,11 +75,13 @@ fn ask<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, bulk: &Bulk, la
                 Route::SharedToGlobal => linear(context, lane, ends.other, bytes, Kind::Write)?,
                 Route::GlobalToShared | Route::Prefetch => linear(context, lane, ends.other, bytes, Kind::Read)?,
             };
-            let reduction = match bulk.reduction {
-                Some(Reduction::Elements { op, bytes, mode }) => Some(ElementReduction { op, bytes, mode }),
-                _ => None,
-            };
-            (far, bytes, reduction, GRAIN)
+            (far, bytes, element_reduction(bulk.reduction), GRAIN)
+        }
+        BulkShape::Words { rows: words, wide, bytes } => {
+            let word = |row: &R| rows.lane_of(*row, *wide, lane).to_le_bytes();
+            let held: Vec<u8> = words.iter().flat_map(|row| word(row).into_iter().take((*bytes).into())).collect();
+            let (count, reduction) = (held.len() as u64, element_reduction(bulk.reduction));
+            (Far::Bytes(held), count, reduction, count)
         }
         BulkShape::Tensor { coordinates, offsets, im2col } => {
             let coordinates: Vec<i32> = coordinates.iter().map(|row| rows.lane(*row, lane) as i32).collect();
@@ -118,7 +121,7 @@ fn ask<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, bulk: &Bulk, la
         let completes = Completes::Group(context.warp.copies.bulk_committed[lane]);
         let transfer = Transfer::new(by, [at, bytes], far, completes, reduction);
         if let Some(sanitiser) = context.monitor.sanitiser() {
-            sanitiser.transfer_asked(context.launch, context.block, &transfer);
+            sanitiser.transfer_asked(context.launch, context.block, None, &transfer);
         }
         return context.block.begin_transfer(context.launch, context.monitor, transfer);
     };
@@ -144,23 +147,34 @@ fn ask<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, bulk: &Bulk, la
             (far, _) => far.clone(),
         };
         let transfer = Transfer::new(by, [at, bytes], far, Completes::Barrier(barrier_at), reduction);
+        let object = match target {
+            None => &mut *context.block,
+            Some(rank) => &mut context.block.peers[rank as usize],
+        };
+        mbarrier::check(object, lane, barrier_at)?;
+        // The copy's own access to the object: the thread has to know that it is there.
+        let mut objects = [0; 32];
+        objects[lane] = barrier_at | target.map_or(0, |rank| u64::from(rank) + 1) << CLUSTER_RANK;
+        let reach = Reach { order: Order::Relaxed, blind: true, ..Reach::new(Kind::Atomic, 8) };
+        for_parts(context, MemSpace::Cluster, &objects, 1 << lane, reach, |_, _| {})?;
         let Context { block, monitor, launch, .. } = context;
+        if let Some(sanitiser) = monitor.sanitiser() {
+            sanitiser.transfer_asked(launch, block, target, &transfer);
+        }
         let block = match target {
             None => &mut **block,
             Some(rank) => &mut block.peers[rank as usize],
         };
-        mbarrier::check(block, lane, barrier_at)?;
-        if let Some(sanitiser) = monitor.sanitiser() {
-            sanitiser.transfer_asked(launch, block, &transfer);
-        }
         block.begin_transfer(launch, *monitor, transfer)?;
     }
     Ok(())
 }
 
-/// An address of shared memory of a cluster without the block's rank.
-fn offset_of(address: u64) -> u64 {
-    address & ((1 << CLUSTER_RANK) - 1)
+fn element_reduction(reduction: Option<Reduction>) -> Option<ElementReduction> {
+    match reduction {
+        Some(Reduction::Elements { op, bytes, mode }) => Some(ElementReduction { op, bytes, mode }),
+        _ => None,
+    }
 }
 
 /// The rank of the block whose shared memory an address is in; `None`: it is the thread's own.
@@ -200,7 +214,11 @@ fn near<M: Monitor>(
     if !address.is_multiple_of(align) {
         let message = format!("misaligned {verb} of {} by a bulk copy", plural(bytes));
         let note = format!("offset {address:#x} is {} past a multiple of {align}", plural(address % align));
-        let rule = if align == BOX_ALIGN { TENSOR_RULE } else { RULE };
+        let rule = match align {
+            BOX_ALIGN => TENSOR_RULE,
+            _ if align == bytes && align <= GRAIN => WORDS_RULE,
+            _ => RULE,
+        };
         return Err(Problem::new(FaultKind::Misaligned, 1 << lane, message).at(address).note(note).note(rule));
     }
     let room = context.block.shared_bytes;

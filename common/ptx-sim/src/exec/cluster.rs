@@ -91,10 +91,23 @@ impl Owner {
     }
 }
 
-/// A 32-bit address of shared memory, or a generic one, without the rank in it; and the rank's code.
-fn parted(address: u64) -> (u64, u64) {
+/// What an address of shared memory, be it of 32 bits or generic, has for a rank: 0 in the block's own, else the rank + 1.
+pub(super) fn code_of(address: u64) -> u64 {
     const CODES: u64 = 0xff;
-    (address & !(CODES << CLUSTER_RANK), address >> CLUSTER_RANK & CODES)
+    address >> CLUSTER_RANK & CODES
+}
+
+/// The offset in its block's shared memory of an address there.
+pub(super) fn offset_of(address: u64) -> u64 {
+    address & ((1 << CLUSTER_RANK) - 1)
+}
+
+/// The block whose shared memory an address is in, which has been checked.
+pub(super) fn owner_of(block: &mut Block, address: u64) -> &mut Block {
+    match Owner::of(block, code_of(address)) {
+        Some(Owner::Peer(rank)) => &mut block.peers[rank as usize],
+        _ => block,
+    }
 }
 
 /// `mapa`
@@ -114,18 +127,18 @@ pub(super) fn map_shared<M: Monitor>(
         context.report(Problem::new(FaultKind::OutOfBounds, beyond, message))?;
     }
     for lane in lanes(mask & !beyond) {
-        let (address, _) = parted(rows.lane_of(a, wide, lane));
+        let address = rows.lane_of(a, wide, lane);
         let rank = rows.lane(rank, lane);
         // The block's own addresses stay as they are.
         let code = if rank == context.block.rank { 0 } else { u64::from(rank) + 1 };
-        rows.set_lane_of(d, wide, lane, address | code << CLUSTER_RANK);
+        rows.set_lane_of(d, wide, lane, address ^ (code_of(address) ^ code) << CLUSTER_RANK);
     }
     Ok(())
 }
 
 /// `getctarank`
 pub(super) fn rank_of(block: &Block, address: u64) -> u32 {
-    match parted(address).1 {
+    match code_of(address) {
         0 => block.rank,
         code => code as u32 - 1,
     }

@@ -20,8 +20,7 @@ const COPY: &str = "asynchronous copy";
 
 const IN_FLIGHT: &str = "PTX ISA, \"Asynchronous copy\": the memory of a copy is not touched before it completes";
 
-const FENCE: &str =
-    "PTX ISA, \"Proxies\": between ordinary writes and reads by a bulk copy or wgmma stands a fence.proxy.async";
+const FENCE: &str = "PTX ISA, \"Proxies\": between ordinary writes and bulk copies or wgmma at the same bytes stands a fence.proxy.async";
 
 pub(super) const BULK_COPY: &str = "bulk copy";
 
@@ -147,22 +146,42 @@ impl Sanitiser {
         }
     }
 
-    /// A thread has asked for a copy: is its source there and visible, and has everyone else done with both ends?
-    pub(super) fn transfer_asked(&mut self, launch: &Launch<'_>, block: &mut Block, transfer: &Transfer) {
+    /// A thread of the block has asked for a copy, to shared memory of `target` (`None`: its own): is its source there and
+    /// visible, and has everyone else done with both ends?
+    pub(super) fn transfer_asked(
+        &mut self,
+        launch: &Launch<'_>,
+        block: &mut Block,
+        target: Option<u32>,
+        transfer: &Transfer,
+    ) {
         self.tick();
         let by = transfer.by;
         let at = At { launch, block: by.block, warp: by.warp, pc: by.pc };
-        self.look_for_other_transfers(at, block, transfer);
+        let there = target.map_or(&*block, |rank| &block.peers[rank as usize]);
+        self.look_for_other_transfers(at, there, transfer);
+        let to_shared = matches!(transfer.completes, Completes::Barrier(_));
         let Some(mut shadow) = block.shadow.take() else { return };
         shadow.begin(self.now);
-        if by.block != block.index {
-            // What the thread knows stands in the shadow of its own block.
-            block.shadow = Some(shadow);
-            return;
-        }
-        let to_shared = matches!(transfer.completes, Completes::Barrier(_));
+        // What the thread knows stands in the shadow of its own block, what was done to the memory in that of the other.
+        let theirs = target.and_then(|rank| block.peers[rank as usize].shadow.as_mut());
+        let near = match theirs {
+            Some(theirs) => {
+                theirs.begin(self.now);
+                theirs.reached_by(&shadow, at, 1 << by.lane, self.now);
+                let mut memory = std::mem::take(&mut theirs.memory);
+                let near = self.look_at(&shadow, &mut memory, launch, by, [transfer.at, transfer.bytes], to_shared);
+                theirs.memory = memory;
+                near
+            }
+            None => {
+                let mut memory = std::mem::take(&mut shadow.memory);
+                let near = self.look_at(&shadow, &mut memory, launch, by, [transfer.at, transfer.bytes], to_shared);
+                shadow.memory = memory;
+                near
+            }
+        };
         let mut memory = std::mem::take(&mut shadow.memory);
-        let near = self.look_at(&shadow, &mut memory, launch, by, [transfer.at, transfer.bytes], to_shared);
         let from_shared = if let Far::Shared(from) = transfer.far {
             self.look_at(&shadow, &mut memory, launch, by, [from, transfer.bytes], false)
         } else {
@@ -288,8 +307,7 @@ impl Sanitiser {
                     tally(&mut wrongs.race, with, at, each);
                 }
                 let with = cell[0];
-                if !writes
-                    && with[2] & (WRITE | ASYNC | PENDING) == WRITE
+                if with[2] & (WRITE | ASYNC | PENDING) == WRITE
                     && with[1] > since
                     && proxied(with[0]).max(fence) < with[1]
                 {

@@ -19,7 +19,7 @@ use super::address::{addresses, space_of};
 use super::async_copy::make_copies;
 use super::block::Block;
 use super::check::{Checked, for_parts};
-use super::cluster::Cluster;
+use super::cluster::{self, Cluster};
 use super::context::Context;
 use super::copies::AsyncArrival;
 use super::elements::{read_shared, shared_bytes, write_shared};
@@ -99,7 +99,7 @@ fn store(block: &mut Block, at: u64, state: u64) {
     unsafe { write_shared(shared_bytes(block), at, 8, state) };
 }
 
-/// Checks an access of one lane to an object. `None`: a sanitiser has been told that it must not be made.
+/// Checks an access of one lane to an object. False: a sanitiser has been told that it must not be made.
 fn reach<M: Monitor>(
     context: &mut Context<'_, '_, M>,
     mbarrier: &Mbarrier,
@@ -109,8 +109,15 @@ fn reach<M: Monitor>(
 ) -> Checked<bool> {
     let space = mbarrier.address.space;
     let address = addresses[lane];
-    if space != MemSpace::Shared && space_of(address) != MemSpace::Shared {
+    let is_own = |address: u64| cluster::code_of(address) == 0;
+    let anywhere = matches!(mbarrier.op, MbarrierOp::Arrive { d: None, .. } | MbarrierOp::Transactions { .. });
+    if !matches!(space, MemSpace::Shared | MemSpace::Cluster) && space_of(address) != MemSpace::Shared {
         context.report(invalid(lane, address, "an mbarrier has to be in shared memory".to_owned()))?;
+        return Ok(false);
+    }
+    if !anywhere && !is_own(address) {
+        let message = "an mbarrier of another block takes arrivals without a state, and transactions".to_owned();
+        context.report(invalid(lane, address, message))?;
         return Ok(false);
     }
     Ok(for_parts(context, space, addresses, 1 << lane, reach, |_, _| {})? == 0)
@@ -125,11 +132,10 @@ pub(crate) fn mbarrier<M: Monitor>(
     mask: u32,
 ) -> Checked<bool> {
     let addresses = addresses(rows, context.frame_local(), &mbarrier.address);
-    let offset = |lane: usize| addresses[lane] & (WINDOW - 1);
     let atomic = Reach { order: mbarrier.order, blind: true, ..Reach::new(Kind::Atomic, 8) };
     let mut waits = false;
     for lane in lanes(mask) {
-        let at = offset(lane);
+        let at = cluster::offset_of(addresses[lane]);
         context.warp.busy |= !matches!(mbarrier.op, MbarrierOp::Wait { .. });
         match mbarrier.op {
             MbarrierOp::Init { count } => {
@@ -141,12 +147,20 @@ pub(crate) fn mbarrier<M: Monitor>(
                     continue;
                 }
                 if reach(context, mbarrier, &addresses, lane, Reach::new(Kind::Write, 8))? {
+                    if context.block.shadow.as_mut().is_some_and(|shadow| !shadow.mbarriers.insert(at)) {
+                        let message =
+                            "an mbarrier is initialised that is one already, without mbarrier.inval before".to_owned();
+                        context.report(invalid(lane, addresses[lane], message))?;
+                    }
                     let state = State { phase: false, transactions: 0, expected: count, missing: count };
                     store(context.block, at, state.encode());
                 }
             }
             MbarrierOp::Inval => {
                 if reach(context, mbarrier, &addresses, lane, Reach::new(Kind::Write, 8))? {
+                    if let Some(shadow) = &mut context.block.shadow {
+                        shadow.mbarriers.remove(&at);
+                    }
                     store(context.block, at, 0);
                 }
             }
@@ -155,15 +169,16 @@ pub(crate) fn mbarrier<M: Monitor>(
                 if !reach(context, mbarrier, &addresses, lane, atomic)? {
                     continue;
                 }
-                let before = load(context.block, at);
+                let block = cluster::owner_of(context.block, addresses[lane]);
+                let before = load(block, at);
                 if let Some(d) = d {
                     rows.set_lane_of(d, true, lane, before);
                 }
                 let expected = match expect {
-                    Some(bytes) => transact(context.block, at, rows.lane(bytes, lane).into()),
+                    Some(bytes) => transact(block, at, rows.lane(bytes, lane).into()),
                     None => Ok(()),
                 };
-                if let Err(message) = expected.and_then(|()| arrive(context.block, at, count, drop, no_complete)) {
+                if let Err(message) = expected.and_then(|()| arrive(block, at, count, drop, no_complete)) {
                     context.report(invalid(lane, addresses[lane], message))?;
                 }
             }
@@ -172,7 +187,8 @@ pub(crate) fn mbarrier<M: Monitor>(
                     continue;
                 }
                 let bytes = i64::from(rows.lane(bytes, lane));
-                if let Err(message) = transact(context.block, at, if complete { -bytes } else { bytes }) {
+                let block = cluster::owner_of(context.block, addresses[lane]);
+                if let Err(message) = transact(block, at, if complete { -bytes } else { bytes }) {
                     context.report(invalid(lane, addresses[lane], message))?;
                 }
             }
@@ -183,6 +199,7 @@ pub(crate) fn mbarrier<M: Monitor>(
                     MbarrierPhase::State(row) => rows.lane_of(row, true, lane) >> 61 & 1 == 1,
                     MbarrierPhase::Parity(row) => rows.lane(row, lane) & 1 == 1,
                 };
+                let in_shared = in_shared && cluster::code_of(addresses[lane]) == 0;
                 let inside = in_shared && at.is_multiple_of(8) && at + 8 <= context.block.shared_bytes;
                 if in_shared {
                     look_at_all(context, mask)?;

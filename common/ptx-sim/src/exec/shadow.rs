@@ -1,6 +1,6 @@
 //! What a sanitiser keeps of a block: who touched each of its cells last, and what its threads know of each other.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::clock::SharedClock;
 use super::handover::{Acquired, Handover};
@@ -110,6 +110,8 @@ pub(crate) struct BlockShadow {
     /// Accesses of other blocks of the cluster to this one's shared memory: for each warp of the launch and instruction the
     /// moment of the last one and a lane that made it.
     pub(super) reached: BTreeMap<(u32, u32), (u32, u32)>,
+    /// Where mbarriers were initialised and not invalidated since.
+    pub(super) mbarriers: BTreeSet<u64>,
     /// Places in shared memory, and barriers, through which its threads hand over.
     pub(super) places: Vec<Handover>,
 }
@@ -404,6 +406,7 @@ impl BlockShadow {
         self.gathering.clear();
         self.places.clear();
         self.reached.clear();
+        self.mbarriers.clear();
     }
 
     /// Whether no access of this block's threads from now on can race with that of `record`.

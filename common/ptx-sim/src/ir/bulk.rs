@@ -3,7 +3,7 @@
 use super::op::{Address, AtomOp, R};
 use crate::scalar::Mode;
 
-/// `cp.async.bulk`, `cp.reduce.async.bulk` and their forms with tensors.
+/// `cp.async.bulk`, `cp.reduce.async.bulk` and their forms with tensors; `st.async` and `red.async`, whose source is registers.
 #[derive(Clone, Debug)]
 pub(crate) struct Bulk {
     pub route: Route,
@@ -35,6 +35,8 @@ pub(crate) enum Route {
 pub(crate) enum BulkShape {
     /// Row of a number of bytes.
     Bytes(R),
+    /// `st.async` and `red.async`: these registers, so many bytes of each.
+    Words { rows: Vec<R>, wide: bool, bytes: u8 },
     /// A box of a tensor.
     Tensor {
         /// Rows of its first coordinates, fastest dimension first.

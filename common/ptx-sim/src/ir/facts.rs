@@ -374,6 +374,7 @@ impl Op {
                 from.extend(bulk.multicast);
                 match &bulk.shape {
                     BulkShape::Bytes(bytes) => from.push(*bytes),
+                    BulkShape::Words { rows, .. } => from.extend(rows),
                     BulkShape::Tensor { coordinates, offsets, .. } => from.extend(coordinates.iter().chain(offsets)),
                 }
                 (from, Vec::new())

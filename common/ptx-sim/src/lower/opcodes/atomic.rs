@@ -12,6 +12,7 @@ impl<'a> FunctionLowering<'_, 'a> {
     /// False where the mnemonic is none of this family.
     pub(super) fn atomics(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<bool> {
         match name {
+            "red" if m.0.first() == Some(&"async") => self.words_async(m, ops, true)?,
             "atom" | "red" => self.atomic(name, m, ops)?,
             _ => return Ok(false),
         }

@@ -186,6 +186,57 @@ impl<'a> FunctionLowering<'_, 'a> {
         Ok(Bulk { route, shared, other: map, shape, barrier, multicast: None, reduction: None })
     }
 
+    /// `st.async`, and `red.async` with an operation: registers to shared memory of the cluster.
+    pub(super) fn words_async(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>], reduces: bool) -> Lower<()> {
+        m.flag("async");
+        m.ignore(&["weak", "relaxed"]);
+        m.ignore_hints();
+        // One's own shared memory is part of the cluster's.
+        if matches!(m.space(), Some(MemSpace::Global)) || !m.flag("mbarrier::complete_tx::bytes") {
+            return unsupported("an asynchronous store to global memory");
+        }
+        let count = m.one(|name| ["v2", "v4"].into_iter().position(|known| known == name)).map_or(1, |at| 2 << at);
+        let (reduction, ty) = if reduces {
+            let Some(op) = m
+                .one(|name| ["inc", "dec", "min", "max", "add", "and", "or", "xor"].into_iter().find(|op| *op == name))
+            else {
+                return invalid("red.async names an operation");
+            };
+            let ty = m.ty()?;
+            (Some(Reduction::Elements { op: atomic_op(op, ty)?, bytes: ty.size() as u8, mode: Mode::default() }), ty)
+        } else {
+            (None, m.ty()?)
+        };
+        m.finish()?;
+        if !matches!(ty.size(), 4 | 8) || reduces && (ty.float() || count != 1) {
+            return invalid(format!("{}.async of .{}", if reduces { "red" } else { "st" }, ty.name()));
+        }
+        let [to, values, barrier] = ops else {
+            return invalid("an asynchronous store takes an address, a value and an mbarrier");
+        };
+        let shared = self.address(to, MemSpace::Cluster)?;
+        let barrier = Some(self.address(barrier, MemSpace::Cluster)?);
+        let rows = match values {
+            Operand::Vector(items) if items.len() == count => {
+                items.iter().map(|item| self.src(item, ty)).collect::<Lower<_>>()?
+            }
+            item if count == 1 => vec![self.src(item, ty)?],
+            _ => return invalid(format!("{count} values are expected")),
+        };
+        let shape = BulkShape::Words { rows, wide: ty.size() == 8, bytes: ty.size() as u8 };
+        let route = Route::SharedToShared;
+        self.emit(Op::Bulk(Box::new(Bulk {
+            route,
+            shared,
+            other: shared,
+            shape,
+            barrier,
+            multicast: None,
+            reduction,
+        })));
+        Ok(())
+    }
+
     /// `tensormap.replace` and `tensormap.cp_fenceproxy`.
     pub(super) fn tensor_map(&mut self, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
         if m.flag("cp_fenceproxy") {

@@ -104,8 +104,9 @@ impl<'a> FunctionLowering<'_, 'a> {
         op: MbarrierOp,
         order: Order,
     ) -> Lower<()> {
-        if space == MemSpace::Cluster {
-            return unsupported("an mbarrier of another block of the cluster");
+        let anywhere = matches!(op, MbarrierOp::Arrive { d: None, .. } | MbarrierOp::Transactions { .. });
+        if space == MemSpace::Cluster && !anywhere {
+            return invalid("an mbarrier of another block takes arrivals without a state, and transactions");
         }
         let address = self.address(address, space)?;
         self.emit(Op::Mbarrier(Box::new(Mbarrier { address, op, order })));

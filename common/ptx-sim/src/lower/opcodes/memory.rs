@@ -13,6 +13,7 @@ impl<'a> FunctionLowering<'_, 'a> {
     pub(super) fn memory(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<bool> {
         match name {
             "ld" | "ldu" => self.load(m, ops)?,
+            "st" if m.0.first() == Some(&"async") => self.words_async(m, ops, false)?,
             "st" => self.store(m, ops)?,
             "cvta" => self.cvta(m, ops)?,
             "isspacep" => self.isspacep(m, ops)?,
