@@ -97,7 +97,13 @@ counters! {
     bulk_store_bytes;
     /// 32-byte sectors of global memory that they touch.
     bulk_store_sectors;
-    /// Bytes of bulk copies within the shared memory of a cluster.
+    /// Loads from shared memory of the cluster: `ld.shared::cluster`, or by a generic address in another block.
+    cluster_load_requests;
+    /// Stores there.
+    cluster_store_requests;
+    /// Atomics there.
+    cluster_atomic_requests;
+    /// Bytes of bulk copies within the shared memory of a cluster, `st.async` and `red.async` included.
     bulk_shared_bytes;
     /// Arrivals of a warp at mbarriers.
     mbarrier_arrivals;

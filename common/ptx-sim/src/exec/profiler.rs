@@ -15,6 +15,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::address::{addresses, space_of};
+use super::cluster::code_of;
 use super::launch::Launch;
 use super::scene::Scene;
 use super::texture::{accesses_of, reads_of};
@@ -226,6 +227,10 @@ impl Profiler {
         let mut runs = Vec::new();
         match &bulk.shape {
             BulkShape::Bytes(row) => runs.push((other, u64::from(scene.rows.lane(*row, lane)))),
+            BulkShape::Words { rows, bytes, .. } => {
+                self.counters[scene.pc].bulk_shared_bytes += rows.len() as u64 * u64::from(*bytes);
+                return;
+            }
             BulkShape::Tensor { coordinates, offsets, im2col } => {
                 let coordinates: Vec<i32> = coordinates.iter().map(|row| scene.rows.lane(*row, lane) as i32).collect();
                 let offsets: Vec<u16> = offsets.iter().map(|row| scene.rows.lane(*row, lane) as u16).collect();
@@ -305,7 +310,17 @@ impl Profiler {
                 MemSpace::Global | MemSpace::Generic => {
                     self.global(scene.launch, scene.pc, kind, addresses, bytes, part);
                 }
-                MemSpace::Shared | MemSpace::Cluster => self.shared(scene.pc, kind, addresses, bytes, part),
+                MemSpace::Shared if code_of(addresses[part.trailing_zeros() as usize]) == 0 => {
+                    self.shared(scene.pc, kind, addresses, bytes, part);
+                }
+                MemSpace::Shared | MemSpace::Cluster => {
+                    let counters = &mut self.counters[scene.pc];
+                    *match kind {
+                        Kind::Load | Kind::Copy => &mut counters.cluster_load_requests,
+                        Kind::Store => &mut counters.cluster_store_requests,
+                        Kind::Atomic | Kind::Reduction => &mut counters.cluster_atomic_requests,
+                    } += 1;
+                }
                 MemSpace::Local => {
                     let sectors = local_sectors(addresses, bytes, part);
                     let counters = &mut self.counters[scene.pc];
