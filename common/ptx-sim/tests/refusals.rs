@@ -64,6 +64,7 @@ fn what_ptxas_refuses_is_no_ptx() {
     let registers = ".reg .pred %p<3>; .reg .b16 %h<5>; .reg .b32 %r<5>; .reg .u32 %u<5>; .reg .f32 %f<5>; .reg .b64 %rd<5>; .reg .f64 %fd<5>;";
     for (target, instruction, said) in [
         (80, "ret 0;", "ret takes no operands"),
+        (90, "setmaxnreg.inc.sync.aligned.u32 100;", "setmaxnreg takes a multiple of 8 from 24 to 256"),
         (80, "cvt.f32.f64 %f1, %fd1;", "cvt of .f64 to .f32 needs a rounding modifier, such as .rn"),
         (80, "cvt.s32.f32 %r1, %f1;", "cvt of .f32 to .s32 needs a rounding modifier, such as .rzi"),
         (80, "cvt.f32.s32 %f1, %r1;", "cvt of .s32 to .f32 needs a rounding modifier, such as .rn"),

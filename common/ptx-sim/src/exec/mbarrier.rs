@@ -147,7 +147,9 @@ pub(crate) fn mbarrier<M: Monitor>(
                     continue;
                 }
                 if reach(context, mbarrier, &addresses, lane, Reach::new(Kind::Write, 8))? {
-                    if context.block.shadow.as_mut().is_some_and(|shadow| !shadow.mbarriers.insert(at)) {
+                    // Other data may have taken its place.
+                    let is_one = State::decode(load(context.block, at)).is_some();
+                    if context.block.shadow.as_mut().is_some_and(|shadow| !shadow.mbarriers.insert(at)) && is_one {
                         let message =
                             "an mbarrier is initialised that is one already, without mbarrier.inval before".to_owned();
                         context.report(invalid(lane, addresses[lane], message))?;

@@ -40,7 +40,13 @@ impl<'a> FunctionLowering<'_, 'a> {
             }
             "setmaxnreg" => {
                 m.ignore(&["inc", "dec", "sync", "aligned", "u32"]);
-                self.plain(m, Op::Nop)?;
+                let count = ops.first();
+                if !matches!(count, Some(Operand::Int(24..=256)))
+                    || !matches!(count, Some(Operand::Int(n)) if n % 8 == 0)
+                {
+                    return invalid("setmaxnreg takes a multiple of 8 from 24 to 256");
+                }
+                self.plain(m, Op::Nop)?; // registers are not counted here
             }
             "bar" | "barrier" => self.barrier(name, m, ops)?,
             _ => return Ok(false),
