@@ -48,7 +48,8 @@ device_test! {
                 for (at, (x, y)) in x.iter().zip(&y).enumerate() {
                     if at % pitch < columns as usize {
                         assert_eq!(*y, x + 1.0, "element {at} of {rows} × {columns}");
-                    } else {
+                    } else if at % pitch >= (columns as usize).next_multiple_of(4) {
+                        // (The last 16 bytes of a row are written whole.)
                         assert!(y.is_nan(), "padding {at} of {rows} × {columns} was written");
                     }
                 }

@@ -98,11 +98,11 @@ counters! {
     /// 32-byte sectors of global memory that they touch.
     bulk_store_sectors;
     /// Loads from shared memory of the cluster: `ld.shared::cluster`, or by a generic address in another block.
-    cluster_load_requests;
+    cluster_load_requests = "l1tex__t_requests_pipe_lsu_mem_dshared_op_ld.sum";
     /// Stores there.
-    cluster_store_requests;
+    cluster_store_requests = "l1tex__t_requests_pipe_lsu_mem_dshared_op_st.sum";
     /// Atomics there.
-    cluster_atomic_requests;
+    cluster_atomic_requests = "l1tex__t_requests_pipe_lsu_mem_dshared_op_atom.sum";
     /// Bytes of bulk copies within the shared memory of a cluster, `st.async` and `red.async` included.
     bulk_shared_bytes;
     /// Arrivals of a warp at mbarriers.
@@ -126,7 +126,7 @@ counters! {
     /// `stmatrix`.
     matrix_store_requests;
     /// `wgmma.mma_async`, counted once for each of the four warps.
-    warpgroup_products;
+    warpgroup_products = "sm__inst_executed_pipe_tensor_op_gmma.sum";
     /// Bytes of tiles in shared memory that they name, of each warpgroup once.
     warpgroup_tile_bytes;
     /// Loads from local memory: a thread's own arrays.

@@ -9,6 +9,7 @@
 //! //! let: NAME = TYPE:LIST                     data that several cases share; stands for TYPE:LIST below
 //! //! kernel: NAME                              begins a case (each case has one, even in a file of one)
 //! //! grid: 1    block: 32    shared: 0         X[,Y[,Z]], and bytes of dynamic shared memory; these are the defaults
+//! //! device: simulator                         not for a GPU
 //! //! arg: u32:5 | in:TYPE:LIST | inout:TYPE:LIST | out:TYPE:COUNT | value:TYPE:LIST (a structure passed by value)
 //! //! expect: TYPE:LIST                         one for each inout and out, in order; bits compare equal
 //! //! within: 2 ulp                             of the expectation above; also `rel 2^-22.9` and `abs 2^-20.5`; `|` means that either will do
@@ -198,6 +199,8 @@ pub struct Case {
     pub expect: Vec<Expectation>,
     /// The least compute capability, as `80`.
     pub min_sm: u32,
+    /// It is about what only the simulator has.
+    pub simulator_only: bool,
 }
 
 impl Case {
@@ -336,6 +339,7 @@ pub fn parse(stem: &str, source: &str) -> Result<Vec<Case>, String> {
                 args: Vec::new(),
                 expect: Vec::new(),
                 min_sm,
+                simulator_only: false,
             }),
             _ => {
                 let case = cases.last_mut().ok_or_else(|| at("`kernel:` comes first".into()))?;
@@ -355,6 +359,7 @@ pub fn parse(stem: &str, source: &str) -> Result<Vec<Case>, String> {
 impl Case {
     fn head_line(&mut self, key: &str, value: &str, named: &[(String, String)]) -> Result<(), String> {
         match key {
+            "device" if value == "simulator" => self.simulator_only = true,
             "grid" => self.grid = extent(value)?,
             "block" => self.block = extent(value)?,
             "shared" => self.shared = value.parse().map_err(|_| format!("`{value}` is no number of bytes"))?,

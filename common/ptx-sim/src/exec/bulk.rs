@@ -125,6 +125,11 @@ fn ask<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, bulk: &Bulk, la
         }
         return context.block.begin_transfer(context.launch, context.monitor, transfer);
     };
+    if matches!(far, Far::Shared(_)) && !context.launch.explicit_cluster {
+        let message =
+            "bulk copy within shared memory in a launch without clusters, which is an illegal instruction to hardware";
+        return Err(Problem::new(FaultKind::InvalidCopy, 1 << lane, message));
+    }
     let at = near(context, lane, offset_of(ends.shared), bytes, align, Kind::Write)?;
     let barrier_at = near(context, lane, offset_of(barrier), 8, 8, Kind::Atomic)?;
     let owner = owner_of(context, lane, ends.shared)?;

@@ -56,7 +56,7 @@ pub(super) fn for_parts<'l, M: Monitor>(
         };
         let mut owner = Some(Owner::Own);
         if space == MemSpace::Cluster || space == MemSpace::Generic && space_here == MemSpace::Shared {
-            let code = |lane: usize| (addresses[lane] - window) >> CLUSTER_RANK;
+            let code = |lane: usize| addresses[lane].wrapping_sub(window) >> CLUSTER_RANK;
             let here = code(first);
             if here != 0 {
                 lanes_here &= mask_of(|lane| code(lane) == here);

@@ -182,6 +182,13 @@ impl Transfer {
 
     fn write_far(&self, launch: &Launch<'_>, bytes: &[u8]) {
         let Some(allocation) = self.allocation(launch) else { return };
+        if let (Far::Tile(_, offset, tile), None) = (&self.far, self.reduction) {
+            tile.visit_stores(|dense, at, count| {
+                let room = allocation.bytes.saturating_sub(offset + at);
+                allocation.write(offset + at, &bytes[dense as usize..(dense + count.min(room)) as usize]);
+            });
+            return;
+        }
         self.for_global(|dense, at, count| {
             let part = &bytes[dense as usize..(dense + count) as usize];
             match self.reduction {

@@ -13,6 +13,12 @@ pub(crate) struct Tile {
     offsets: [i64; 3],
 }
 
+/// What rows are written by.
+const GRAIN: u64 = 16;
+
+/// Each half-word of what a map that fills with NaN puts outside the tensor.
+const NAN: u16 = 0x7ff7;
+
 impl Tile {
     /// The error says why the map is none for such a copy.
     pub(crate) fn new(map: Map, coordinates: &[i32], offsets: &[u16], im2col: bool) -> Result<Self, String> {
@@ -93,6 +99,23 @@ impl Tile {
         }
     }
 
+    /// Calls `action` for each run of bytes that a copy to the tensor writes: where it begins in the box, where in the tensor, its
+    /// length. Rows are written by 16 bytes, the last of them whole: beyond the tensor's edge too, as on an H200.
+    pub(crate) fn visit_stores(&self, mut action: impl FnMut(u64, u64, u64)) {
+        let mut end = None; // of the run before, in the box and in the tensor
+        self.visit(|dense, at, count| match at {
+            Some(at) => {
+                action(dense, at, count);
+                end = Some((dense + count, at + count));
+            }
+            None => {
+                if let Some((_, at)) = end.filter(|(end, _)| *end == dense && !dense.is_multiple_of(GRAIN)) {
+                    action(dense, at, count.min(GRAIN - dense % GRAIN));
+                }
+            }
+        });
+    }
+
     /// A row along the first dimension: what is before the tensor, in it, and after it.
     fn row(&self, dense: u64, coordinates: [i64; DIMENSIONS], action: &mut impl FnMut(u64, Option<u64>, u64)) {
         let map = &self.map;
@@ -139,31 +162,24 @@ impl Tile {
     pub(crate) fn fill(&self, bytes: &mut [u8]) {
         match self.map.fill {
             OutsideFill::Zero => bytes.fill(0),
-            OutsideFill::Nan => {
-                bytes.fill(0xff);
-                let size = self.map.element.size() as usize;
-                bytes.iter_mut().skip(size - 1).step_by(size).for_each(|last| *last = 0x7f);
-            }
+            OutsideFill::Nan => bytes.chunks_exact_mut(2).for_each(|half| half.copy_from_slice(&NAN.to_le_bytes())),
         }
     }
 
-    /// What becomes of elements on their way to shared memory.
+    /// What becomes of elements on their way to shared memory, as measured on an H200: those of tf32 are rounded, and subnormal
+    /// numbers are kept, also of the types with `ftz`.
     pub(crate) fn convert(&self, bytes: &mut [u8]) {
-        use TensorElement::{F32Ftz, Tf32, Tf32Ftz};
-        let element = self.map.element;
-        if !matches!(element, F32Ftz | Tf32 | Tf32Ftz) {
+        if !matches!(self.map.element, TensorElement::Tf32 | TensorElement::Tf32Ftz) {
             return;
         }
         for word in bytes.chunks_exact_mut(4) {
-            let mut bits = word.iter().rev().fold(0, |bits, byte| bits << 8 | u32::from(*byte));
-            let exponent = bits >> 23 & 0xff;
-            if exponent == 0 && element != Tf32 {
-                bits &= 1 << 31;
-            }
-            if exponent != 0xff && element != F32Ftz {
+            let bits = word.iter().rev().fold(0, |bits, byte| bits << 8 | u32::from(*byte));
+            let bits = if f32::from_bits(bits).is_nan() {
+                0x7fff_e000
+            } else {
                 // to the nearest of 10 bits of mantissa, ties to even
-                bits = (bits + 0xfff + (bits >> 13 & 1)) & !0x1fff;
-            }
+                (bits + 0xfff + (bits >> 13 & 1)) & !0x1fff
+            };
             word.copy_from_slice(&bits.to_le_bytes());
         }
     }

@@ -41,7 +41,9 @@ def dump(size, source='s'):
 
 
 def kernel(f, name, heads, body, parameters='.param .u64 pa, .param .u64 pd'):
-    f.raw('\n'.join([f'//! kernel: {name}', *('//! ' + head for head in heads), f'.visible .entry {name}({parameters})', '{' + body, '    ret;', '}']))
+    # Copies within shared memory are for launches with clusters, be they of one block.
+    cluster = ' .explicitcluster .reqnctapercluster 1, 1, 1' if 'shared::cluster.shared::cta' in body else ''
+    f.raw('\n'.join([f'//! kernel: {name}', *('//! ' + head for head in heads), f'.visible .entry {name}({parameters}){cluster}', '{' + body, '    ret;', '}']))
 
 
 def listed(values):
@@ -130,6 +132,9 @@ def make_map(element, extents, strides, box, steps, swizzle, nan):
 def boxes():
     f = File('bulk_tensor', 'Boxes of tensors, to shared memory and back; the maps are made by tensormap.replace.', sm='90a', version='8.6')
 
+    # A GPU wants maps that its driver has made; `common/tests/tensor_maps.rs` has those.
+    simulator = 'device: simulator'
+
     def case(name, element, extents, box, start, steps=None, swizzle=0, nan=False):
         _, size = NUMBERS[element]
         steps = steps or [1] * len(extents)
@@ -143,16 +148,20 @@ def boxes():
             total *= count
         dense, back = bytearray(total), bytearray(b'\xaa' * len(data))
         load_of = bytes((k * 11 + 5) % 251 for k in range(total))
+        was_inside = -1  # the 16 bytes of the box that an element inside the tensor was last in
         for number in range(total // size):
-            rest, inside, offset = number, True, 0
+            rest, inside, offset, beyond = number, True, 0, False
             for at, count in enumerate(counts):
                 place = start[at] + rest % count * (steps[at] if at else 1)
                 rest //= count
                 inside &= 0 <= place < extents[at]
+                beyond |= at == 0 and place >= extents[0]
                 offset += place * strides[at]
-            filled = b'\xff' * (size - 1) + b'\x7f' if nan else bytes(size)
+            filled = (b'\xf7\x7f' * size)[:size] if nan else bytes(size)
             dense[number * size:(number + 1) * size] = data[offset:offset + size] if inside else filled
             if inside:
+                was_inside = number * size // 16
+            if inside or beyond and was_inside == number * size // 16 and offset + size <= len(data):  # the last 16 bytes of a row are written whole
                 back[offset:offset + size] = b''.join(load_of[swizzled(number * size + k, swizzle)].to_bytes(1, 'little') for k in range(size))
         there = bytearray(total)
         for k in range(total):
@@ -160,14 +169,14 @@ def boxes():
         dim, coordinates = f'{len(extents)}d', '{' + ', '.join(map(str, start)) + '}'
         made = make_map(element, extents, strides[1:len(extents)], box, steps, swizzle, nan)
         parameters = '.param .u64 pa, .param .u64 pm, .param .u64 pd'
-        kernel(f, name, [f'arg: in:u8:{listed(data)}', 'arg: inout:u8:' + listed([0] * 128), f'arg: out:u8:{total}', 'expect: u8:_*128', f'expect: u8:{listed(there)}'],
+        kernel(f, name, [simulator, f'arg: in:u8:{listed(data)}', 'arg: inout:u8:' + listed([0] * 128), f'arg: out:u8:{total}', 'expect: u8:_*128', f'expect: u8:{listed(there)}'],
                HEAD + made + f'''
     @first mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], {total};
     @first cp.async.bulk.tensor.{dim}.shared::cluster.global.tile.mbarrier::complete_tx::bytes [s], [m, {coordinates}], [b];''' + WAIT.format(n=0, parity=0) + dump(total),
                parameters)
         if nan:
             return
-        kernel(f, name + '_back', [f'arg: in:u8:{listed(load_of)}', 'arg: inout:u8:' + listed([0] * 128), f'arg: inout:u8:{listed([0xaa] * len(data))}', 'expect: u8:_*128',
+        kernel(f, name + '_back', [simulator, f'arg: in:u8:{listed(load_of)}', 'arg: inout:u8:' + listed([0] * 128), f'arg: inout:u8:{listed([0xaa] * len(data))}', 'expect: u8:_*128',
                                    f'expect: u8:{listed(back)}'], HEAD + load(total) + made.replace('global_address.shared::cta.b1024.b64 [z], p', 'global_address.shared::cta.b1024.b64 [z], q') + f'''
     @first cp.async.bulk.tensor.{dim}.global.shared::cta.tile.bulk_group [m, {coordinates}], [s];
     @first cp.async.bulk.commit_group;

@@ -193,7 +193,7 @@ def mma():
     mma_case(f, 'm16n8k16_bf16_fractions', 'mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32', 'bf16', 'bf16', 'f32', (16, 8, 16), values=uniform, within='abs 2^-18')
     mma_case(f, 'm16n8k8_tf32_fractions', 'mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32', 'tf32', 'tf32', 'f32', (16, 8, 8), values=uniform, within='abs 2^-18')
     f.write()
-    f = File('mma_sums', 'How sums of mma.sync, mma.sp and wmma are made on compute capability 9.0: to the bit.', sm=90)
+    f = File('mma_sums', 'How sums of mma.sync, mma.sp and wmma are made on compute capability 9.0: to the bit.', sm=90, version='8.4')
     for at, ks in (('f16', (8, 16)), ('bf16', (8, 16)), ('tf32', (4, 8))):
         for k in ks:
             mma_case(f, f'm16n8k{k}_{at}', f'mma.sync.aligned.m16n8k{k}.row.col.f32.{at}.{at}.f32', at, at, 'f32', (16, 8, k), values=spread)

@@ -251,10 +251,10 @@ def write():
 
     f = File('wgmma_sums', 'How sums of wgmma are made on compute capability 9.0: to the bit.', sm='90a', version='8.4')
     for at in ('f16', 'bf16', 'tf32'):
-        wgmma_case(f, f'n16_{at}', ('f32', at, at), 16, values=spread, rule=on_h200, steps=2)
-    wgmma_case(f, 'n16_f16_in_f16', ('f16', 'f16', 'f16'), 16, values=halves, rule=lambda *all: on_h200(*all, to='f16'), steps=2)
+        wgmma_case(f, f'n16_{at}', ('f32', at, at), 16, values=spread, rule=on_h200)
+    wgmma_case(f, 'n16_f16_in_f16', ('f16', 'f16', 'f16'), 16, values=halves, rule=lambda *all: on_h200(*all, to='f16'))
     for at in FP8:
-        wgmma_case(f, f'n16_{at}', ('f32', at, at), 16, values=fp8_spread, rule=in_8_bits, steps=2)
+        wgmma_case(f, f'n16_{at}', ('f32', at, at), 16, values=fp8_spread, rule=in_8_bits)
     f.write()
 
     f = File('wgmma_sparse', 'wgmma.mma_async.sp: 2 of 4 kept, of tf32 1 of 2.', sm='90a', version='8.4')
