@@ -197,7 +197,9 @@ impl Sanitiser {
             _ => None,
         };
         if let Some(from) = source {
-            let unset = (from..from + transfer.bytes)
+            let unset = transfer
+                .read_of_shared(from)
+                .into_iter()
                 .filter(|at| shadow.written.get((at / 64) as usize).is_none_or(|word| word >> (at % 64) & 1 == 0));
             self.report_unwritten(at, by, [BULK_COPY, "shared"], unset, |offset| launch.describe_shared(offset));
         }
@@ -440,6 +442,15 @@ fn enter(memory: &mut Shadow, shadow: &BlockShadow, account: &Account<'_>, range
 }
 
 impl Transfer {
+    /// The bytes of shared memory that count, of a source that begins at `from`: those of a box that lie outside the tensor go
+    /// nowhere.
+    fn read_of_shared(&self, from: u64) -> Vec<u64> {
+        let Far::Tile(_, _, tile) = &self.far else { return (from..from + self.bytes).collect() };
+        let mut all = Vec::new();
+        self.for_global(|dense, _, bytes| all.extend((dense..dense + bytes).map(|dense| tile.shared(from, dense))));
+        all
+    }
+
     /// Whether an access of its shared memory gets in its way.
     pub(super) fn forbids_shared(&self, writes: bool) -> bool {
         match self.completes {
