@@ -131,7 +131,7 @@ pub(crate) struct Launch {
     /// Let blocks wait for each other, as grid.sync() does: all must fit the device at once
     #[arg(long)]
     pub cooperative: bool,
-    /// When asynchronous copies that nobody waits for yet are made: late, early, or seed=N (at turns that N decides); a kernel must be
+    /// When pending asynchronous copies are made: late, early, or seed=N (at pseudo-random turns); a kernel must be
     /// right with all of them
     #[arg(long = "async", value_name = "WHEN", default_value = "late", value_parser = asynchrony)]
     pub asynchrony: Asynchrony,
@@ -304,7 +304,7 @@ pub(crate) struct CaseOptions {
     /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,
-    /// When asynchronous copies that nobody waits for yet are made: late, early, or seed=N (at turns that N decides); a kernel must be
+    /// When pending asynchronous copies are made: late, early, or seed=N (at pseudo-random turns); a kernel must be
     /// right with all of them
     #[arg(long = "async", value_name = "WHEN", default_value = "late", value_parser = asynchrony)]
     pub asynchrony: Asynchrony,

@@ -49,7 +49,7 @@ pub enum FaultKind {
     MissingWgmmaFence,
     /// A matrix descriptor whose tile does not begin where the pattern of its swizzle does, and whose base offset does not say so.
     DescriptorAlignment,
-    /// A bulk copy of a size, or to blocks, that there is none of.
+    /// A bulk copy of an impossible size, or to blocks that do not exist.
     InvalidCopy,
     /// 128 bytes that are no tensor map, or none for such a copy.
     InvalidTensorMap,

@@ -12,7 +12,7 @@
 //! | `arithmetic`, `together`, `shuffle`, `matrix`, `wgmma`, `control`, `calls` | arms of the loop that are not memory |
 //! | `check`, `elements`, `vector`, `load_store`, `atomic`, `async_copy`, `bulk`, `tensor`, `mbarrier` | arms of the loop that are |
 //! | `builtin`, `printf`, `malloc` | functions that the device brings with it |
-//! | `asynchrony` | when copies that nobody waits for yet are made |
+//! | `asynchrony` | when pending copies are made |
 //! | `monitor`, `scene`, `watch` | what a launch reports while it runs, to: |
 //! | `sanitise`, `in_flight`, `wgmma_checks`, `profiler`, `tracer`, `debugger` | … mistakes, counts, a trace, values |
 

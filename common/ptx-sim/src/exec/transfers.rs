@@ -357,7 +357,7 @@ impl Block {
         Ok(())
     }
 
-    /// `cp.async.bulk.wait_group`: of a thread that has committed so many groups, all but the latest `n` are to be done;
+    /// `cp.async.bulk.wait_group` of a thread that has committed that number of groups: completes all but the latest `n`;
     /// `read`: their sources are to have been read.
     pub(super) fn wait_for_groups<M: Monitor>(
         &mut self,

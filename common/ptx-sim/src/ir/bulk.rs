@@ -35,7 +35,7 @@ pub(crate) enum Route {
 pub(crate) enum BulkShape {
     /// Row of a number of bytes.
     Bytes(R),
-    /// `st.async` and `red.async`: these registers, so many bytes of each.
+    /// `st.async` and `red.async`: these registers, `bytes` bytes of each.
     Words { rows: Vec<R>, wide: bool, bytes: u8 },
     /// A box of a tensor.
     Tensor {

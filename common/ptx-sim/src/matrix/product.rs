@@ -456,7 +456,7 @@ impl Plan {
 }
 
 /// `sums` += a · B, of one row of A and eight columns, as the tensor cores of an H200 add: the products and C, all at once,
-/// lose what lies below so many bits under the largest exponent among them as `kept_power` is the power of, and the rest is added
+/// lose the bits that lie more than log2(`kept_power`) bits below the largest exponent among them, and the rest is added
 /// exactly. A product's exponent is the sum of its factors', which stand beside the factors as [`power`]s. What is left to
 /// the caller is to cut the sum to an f32.
 #[inline(always)]

@@ -145,7 +145,7 @@ impl Tile {
         })
     }
 
-    /// The first chunk that does not lie in shared memory of so many bytes: its address, and the row or column and the k.
+    /// The first chunk outside shared memory of that size: its address, and the row or column and the k.
     pub(crate) fn outside(self, descriptor: Descriptor, bytes: u64) -> Option<(u64, [usize; 2])> {
         self.addresses(descriptor).find(|(address, _)| address + 16 > bytes)
     }
@@ -255,7 +255,7 @@ enum Precision {
     /// Of f16, bf16 and tf32: as much as `mma` keeps.
     Full,
     /// Of 8-bit floats: 13 bits below the largest exponent, and 13 bits of the sum's fraction. Found from the results of
-    /// kernels on an H200, all of which it gives to the bit.
+    /// kernels on an H200, to the bit; random sums on an H200 confirm it.
     Short,
 }
 

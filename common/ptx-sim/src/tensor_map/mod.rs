@@ -197,7 +197,7 @@ pub struct TensorMapDescriptor {
     pub strides: Vec<u64>,
     /// What one copy moves.
     pub window: TensorWindow,
-    /// Of so many elements along a dimension one is copied; 1 to 8. That of the first dimension is not looked at without
+    /// Step between copied elements along each dimension, 1 to 8. That of the first dimension is ignored without
     /// interleaving.
     pub element_strides: Vec<u32>,
     /// Whether channels stand in slices.
