@@ -4,7 +4,7 @@
 //! record PHASE/TABLE[@sim] [as list] [without notes] [columns "NAME"…] [only "CELL"…] [rows "CELL"…] [code "NAME"…]
 //! ```
 //! `PHASE/TABLE` is the table of that name in `PHASE/records/nvidia-h200.json`, or in `nvidia-h200-TABLE.json` there if it was
-//! measured by itself. With `@sim`, the step of phase 1 or the part of phase 2's report that makes the table is run on the
+//! measured by itself. With `@sim`, the step of phase 1 or the part of another phase's report that makes the table is run on the
 //! simulator: its counts are the same on every machine. What a tool says, without any device, is in `PHASE/records/TABLE.json`.
 //!
 //! A column is named by its key or its heading, a step by its title or its name (`step=naive`). Columns are shown in the order named; a row is shown if one of its cells reads
@@ -25,7 +25,8 @@ use common::{
     table::{Cell, Column, Table},
 };
 use phase1_infra::{Run, STEPS};
-use phase2_conv_bn::report::{self, PARTS};
+use phase2_conv_bn::report as phase2;
+use phase4_fusion::report as phase4;
 
 use crate::content::Picture;
 
@@ -115,7 +116,7 @@ fn no_table<'a>(name: &str, place: String, known: impl Iterator<Item = &'a str>)
     RecordError::NoTable { name: name.to_owned(), place, known: known.collect::<Vec<_>>().join(", ") }
 }
 
-/// What makes tables on the simulator: a step of phase 1, or a part of phase 2's report.
+/// What makes tables on the simulator: a step of phase 1, or a part of another phase's report.
 struct Maker {
     phase: &'static str,
     tables: &'static [&'static str],
@@ -131,9 +132,12 @@ fn makers() -> impl Iterator<Item = Maker> {
         }
         Run::Anywhere(_) => None,
     });
-    let parts = PARTS.iter().filter(|part| part.by_default).map(|part| {
-        let run = Box::new(|| Ok((part.run)(&Device::sim_with(report::simulator()))?.tables));
-        Maker { phase: "phase2-conv-bn", tables: part.tables, run }
+    let phases = [("phase2-conv-bn", phase2::PARTS), ("phase4-fusion", phase4::PARTS)];
+    let parts = phases.into_iter().flat_map(|(phase, parts)| {
+        parts.iter().filter(|part| part.by_default).map(move |part| {
+            let run = Box::new(|| Ok((part.run)(&Device::sim_with(common::parts::simulator()))?.tables));
+            Maker { phase, tables: part.tables, run }
+        })
     });
     steps.chain(parts)
 }

@@ -32,7 +32,10 @@ use crate::reference::{self, Conv2dParams, Gemm, Reference};
 use crate::tensor::Permutation;
 use crate::timing::{Bench, Timing};
 
+mod step;
 mod table;
+
+pub use step::{Method, Step};
 
 pub use table::{
     Contest, Cost, ELSEWHERE, LadderTable, LoadedStep, NO_COUNTS, Patience, Peak, StepResult, StepRun, columns,

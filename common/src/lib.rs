@@ -11,6 +11,7 @@
 //! | [`check`] | comparisons that NaN cannot pass, with derived tolerances |
 //! | [`ladder`] | the runner of every ladder: poison, check, then time; step × shape × device |
 //! | [`files`] | files that a user names, read with a limit |
+//! | [`parts`] | a phase's command that shows its ladders, part by part |
 //! | [`limits`] | sizes that fit the 32 bits in which kernels count |
 //! | [`peer`] | cuBLAS and cuDNN, where they are installed |
 //! | [`timing`] | measurements that keep the clock they were taken with |
@@ -49,6 +50,7 @@ pub mod files;
 mod json;
 pub mod ladder;
 pub mod limits;
+pub mod parts;
 pub mod peer;
 pub mod probe;
 pub mod progress;

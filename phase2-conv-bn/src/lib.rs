@@ -16,6 +16,5 @@ pub mod gemm;
 pub mod linear;
 pub mod norm;
 pub mod report;
-mod step;
 
-pub use step::Step;
+pub use common::ladder::Step;

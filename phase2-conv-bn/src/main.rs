@@ -3,11 +3,9 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use clap::builder::{PossibleValue, PossibleValuesParser};
 use common::command::{CommandArgs, SaveArgs, Shell};
-use common::prelude::*;
-use common::record::{Record, merge};
-use phase2_conv_bn::report::{self, PARTS, Part};
+use common::parts;
+use phase2_conv_bn::report::{self, PARTS};
 
 /// Phase 2: the ladders of GEMM, convolution and normalisation, each step against the f64 reference
 #[derive(Parser)]
@@ -19,7 +17,7 @@ use phase2_conv_bn::report::{self, PARTS, Part};
 Exit status: 0 if all is well, 1 if something failed or a result is wrong, 2 for a wrong command line.")]
 struct Args {
     /// Parts to run [default: all but resources]
-    #[arg(value_name = "PART", value_parser = part_names())]
+    #[arg(value_name = "PART", value_parser = parts::names(PARTS))]
     parts: Vec<String>,
     #[command(flatten)]
     save: SaveArgs,
@@ -27,32 +25,9 @@ struct Args {
     common: CommandArgs,
 }
 
-fn part_names() -> PossibleValuesParser {
-    PARTS.iter().map(|part| PossibleValue::new(part.name).help(part.about)).into()
-}
-
 fn main() -> ExitCode {
-    let args = Args::parse();
-    Shell::new(args.common.format).saving(args.save.save.as_deref()).run(|shell| run(&args, shell))
-}
-
-/// Runs the chosen parts and prints their tables as they come, then what is wrong in them.
-fn run(args: &Args, shell: &mut Shell) -> Result<()> {
-    let chosen: Vec<&Part> = if args.parts.is_empty() {
-        PARTS.iter().filter(|part| part.by_default).collect()
-    } else {
-        args.parts.iter().filter_map(|name| PARTS.iter().find(|part| part.name == name)).collect()
-    };
-    let device = shell.open(&args.common.device, report::simulator())?;
-    let recorded = if device.is_sim() { report::records()? } else { Vec::new() };
-    let mut record = Record::begin(&device);
-    for part in chosen {
-        let made = (part.run)(&device)?;
-        made.wrong.iter().for_each(|wrong| shell.fail(wrong));
-        for (name, table) in part.tables.iter().zip(made.tables) {
-            shell.table(&merge(&table, name, &recorded))?;
-            record.push(*name, table);
-        }
-    }
-    shell.save(&record)
+    let Args { parts: names, save, common } = Args::parse();
+    Shell::new(common.format)
+        .saving(save.save.as_deref())
+        .run(|shell| parts::run(PARTS, &names, &common.device, report::records, shell))
 }

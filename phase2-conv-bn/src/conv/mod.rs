@@ -29,6 +29,7 @@
 use std::fmt;
 
 use common::device::LaunchArgs;
+use common::ladder;
 use common::limits::fits_i32;
 use common::prelude::*;
 use common::reference::Conv2dParams;
@@ -92,13 +93,15 @@ pub struct Load(fn(&Device, &KernelSource) -> Result<Box<dyn Algorithm>>);
 /// A step of the ladder.
 pub type Step = crate::Step<Load>;
 
-impl Step {
+impl ladder::Method for Load {
+    type Loaded = Conv;
+
     /// Loads the kernels.
     ///
     /// # Errors
     /// As [`Device::kernel`].
-    pub fn load(&self, device: &Device) -> Result<Conv> {
-        Ok(Conv { name: self.name, algorithm: (self.method.0)(device, &self.source)? })
+    fn load(step: &Step, device: &Device) -> Result<Conv> {
+        Ok(Conv { name: step.name, algorithm: (step.method.0)(device, &step.source)? })
     }
 }
 

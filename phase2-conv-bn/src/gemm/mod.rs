@@ -29,6 +29,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use common::ladder;
 use common::prelude::*;
 
 mod tiles;
@@ -181,21 +182,23 @@ impl Tiling {
     }
 }
 
-impl Step {
+impl ladder::Method for Tiling {
+    type Loaded = Gemm;
+
     /// Loads the kernels.
     ///
     /// # Errors
     /// As [`Device::kernel`]; [`Error::Unsupported`] if the step needs a newer GPU; [`Error::Geometry`] if the kernel file has a tile
     /// of another shape than the step, [`Error::NoSuchConstant`] if it does not name its tile's sizes.
-    pub fn load(&self, device: &Device) -> Result<Gemm> {
+    fn load(step: &Step, device: &Device) -> Result<Gemm> {
         // A device that cannot tell its number of multiprocessors is a small one.
         let processors = device.properties().multiprocessors.unwrap_or(1) as usize;
-        let module = device.load(&self.source)?;
+        let module = device.load(&step.source)?;
         let both = |suffix: &str| {
             let kernel = |layout: Layout| module.kernel(&format!("gemm_{}{suffix}", layout.suffix()));
             Ok::<_, Error>([kernel(Layout::RowMajor)?, kernel(Layout::Transposed)?])
         };
-        let kernels = match self.method {
+        let kernels = match step.method {
             Tiling::Any => Loaded::One { geometry: Geometry::of_file(&module)?, aligned: both("")?, any: both("")? },
             Tiling::Vectors => {
                 Loaded::One { geometry: Geometry::of_file(&module)?, aligned: both("")?, any: both("_any")? }
@@ -207,13 +210,13 @@ impl Step {
                 others: Box::new(step09_double_buffer::STEP.load(device)?),
             },
             Tiling::Fitting(tiles) | Tiling::Cut(tiles) => {
-                let cuts = matches!(self.method, Tiling::Cut(_));
+                let cuts = matches!(step.method, Tiling::Cut(_));
                 let load = |shape: &TileShape| LoadedTile::load(device, &module, *shape).transpose();
                 let workspace = cuts.then(|| Workspace::new(tiles, 2 * processors));
                 Loaded::Tiles { tiles: tiles.iter().filter_map(load).collect::<Result<_>>()?, workspace }
             }
         };
-        Ok(Gemm { name: self.name, processors, kernels })
+        Ok(Gemm { name: step.name, processors, kernels })
     }
 }
 

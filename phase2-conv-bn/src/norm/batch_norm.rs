@@ -3,6 +3,7 @@
 //! The parameters of a layer do not change between images. So a loaded step makes a [`Layer`] of them once, with whatever it wants
 //! to compute beforehand, and the layer is launched for each image.
 
+use common::ladder;
 use common::limits::fits_i32;
 use common::prelude::*;
 use common::reference::BatchNorm;
@@ -70,18 +71,20 @@ pub enum Method {
     Vectorised,
 }
 
-impl Step<Method> {
+impl ladder::Method for Method {
+    type Loaded = Normaliser;
+
     /// Loads the kernels.
     ///
     /// # Errors
     /// As [`Device::kernel`].
-    pub fn load(&self, device: &Device) -> Result<Normaliser> {
-        let kernel = |name| device.kernel(&self.source, name);
-        let (kernel, fold) = match self.method {
+    fn load(step: &Step<Self>, device: &Device) -> Result<Normaliser> {
+        let kernel = |name| device.kernel(&step.source, name);
+        let (kernel, fold) = match step.method {
             Method::Naive => (Loaded::Naive(kernel("batch_norm")?), None),
-            Method::ScaleShift => (Loaded::ScaleShift(kernel("scale_shift")?), Some(&self.source)),
+            Method::ScaleShift => (Loaded::ScaleShift(kernel("scale_shift")?), Some(&step.source)),
             Method::Vectorised => {
-                let kernel = VectorKernel::load(device, &self.source, "scale_shift_vectors")?;
+                let kernel = VectorKernel::load(device, &step.source, "scale_shift_vectors")?;
                 (Loaded::Vectorised(kernel), Some(&SCALE_SHIFT.source))
             }
         };

@@ -1,5 +1,6 @@
 //! ReLU in two steps.
 
+use common::ladder;
 use common::limits::fits_i32;
 use common::prelude::*;
 
@@ -47,15 +48,17 @@ pub enum Method {
     Vectorised,
 }
 
-impl Step<Method> {
+impl ladder::Method for Method {
+    type Loaded = Relu;
+
     /// Loads the kernel.
     ///
     /// # Errors
     /// As [`Device::kernel`].
-    pub fn load(&self, device: &Device) -> Result<Relu> {
-        Ok(Relu(match self.method {
-            Method::Naive => Loaded::Naive(device.kernel(&self.source, "relu")?),
-            Method::Vectorised => Loaded::Vectorised(VectorKernel::load(device, &self.source, "relu_vectors")?),
+    fn load(step: &Step<Self>, device: &Device) -> Result<Relu> {
+        Ok(Relu(match step.method {
+            Method::Naive => Loaded::Naive(device.kernel(&step.source, "relu")?),
+            Method::Vectorised => Loaded::Vectorised(VectorKernel::load(device, &step.source, "relu_vectors")?),
         }))
     }
 }

@@ -1,6 +1,7 @@
 //! Mean and variance of each channel over N, H and W, as BatchNorm needs them in training, in four steps.
 
 use common::check::Tolerance;
+use common::ladder;
 use common::limits::fits_i32;
 use common::prelude::*;
 use common::reference;
@@ -146,16 +147,18 @@ impl Split {
     }
 }
 
-impl Step<Method> {
+impl ladder::Method for Method {
+    type Loaded = Statistics;
+
     /// Loads the kernels.
     ///
     /// # Errors
     /// As [`Device::kernel`].
-    pub fn load(&self, device: &Device) -> Result<Statistics> {
-        let module = device.load(&self.source)?;
+    fn load(step: &Step<Self>, device: &Device) -> Result<Statistics> {
+        let module = device.load(&step.source)?;
         let kernel = |name| module.kernel(name);
         let constant = |name| Ok::<_, Error>(module.constant(name)? as u32);
-        let kernels = match self.method {
+        let kernels = match step.method {
             Method::Naive => Kernels::Naive(kernel("stats_naive")?),
             Method::Shared => Kernels::Shared { kernel: kernel("stats_shared")?, threads: constant("THREADS")? },
             Method::Shuffle | Method::Welford => Kernels::Staged {
@@ -164,7 +167,7 @@ impl Step<Method> {
                 blocks: Blocks { threads: constant("THREADS")?, in_flight: constant("IN_FLIGHT")? },
             },
         };
-        Ok(Statistics { method: self.method, kernels, partial: None })
+        Ok(Statistics { method: step.method, kernels, partial: None })
     }
 }
 

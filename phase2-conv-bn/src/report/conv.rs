@@ -1,11 +1,12 @@
 //! The convolution ladder: each step on three kinds of window, what im2col needs, and what is chosen for real layers.
 
 use common::ladder::{Contest, Expected, LoadedStep, columns};
+use common::parts::{Part, Report};
 use common::prelude::*;
 use common::table::{Cell, ColumnSpec, Table, TableBuilder};
 use common::timing::{Bench, Queue};
 
-use super::{IDEA, Part, Report, step_table};
+use super::{IDEA, step_table};
 use crate::conv::shapes::{NOTATION, Shape, shape};
 use crate::conv::{Choice, Conv, LADDER, step04_im2col};
 

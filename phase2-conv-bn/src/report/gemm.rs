@@ -1,12 +1,13 @@
 //! The GEMM ladder, step by step, for both layouts of B.
 
 use common::ladder::{Contest, Cost, Expected, LoadedStep, columns};
+use common::parts::{Part, Report};
 use common::prelude::*;
 use common::reference;
 use common::table::{Table, TableBuilder};
 use common::timing::{Bench, Queue};
 
-use super::{IDEA, Part, Report, step_table};
+use super::{IDEA, step_table};
 use crate::gemm::{Epilogue, Gemm, LADDER, Layout};
 
 /// `cargo run -p phase2-conv-bn -- gemm`.

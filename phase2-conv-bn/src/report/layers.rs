@@ -2,12 +2,12 @@
 
 use common::check::compare;
 use common::ladder::{NO_COUNTS, columns, verdict};
+use common::parts::{Part, Report};
 use common::prelude::*;
 use common::reference::{self, BatchNorm, Conv2dParams, Reference};
 use common::table::{Cell, ColumnSpec, DeviceKind, TableBuilder};
 use common::timing::{Bench, NO_CLOCK};
 
-use super::{Part, Report};
 use crate::conv;
 use crate::norm::{batch_norm, relu};
 

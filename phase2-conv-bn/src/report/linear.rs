@@ -2,12 +2,13 @@
 
 use common::check::{self, Mismatch, Tolerance};
 use common::ladder::{self, Contest, Cost, Expected, LadderTable, Outcome, StepRun, columns, if_supported};
+use common::parts::{Part, Report};
 use common::prelude::*;
 use common::reference;
 use common::table::{ColumnSpec, DeviceKind, Table, TableBuilder};
 use common::timing::{Bench, Queue};
 
-use super::{IDEA, Part, Report, step_table};
+use super::{IDEA, step_table};
 use crate::linear::backward::Backward;
 use crate::linear::traffic::Traffic;
 use crate::linear::{LADDER, LIBRARY, Step, add_bias_and_clip, load_bias_and_clip};

@@ -1,10 +1,10 @@
 //! What the command shows, a file a part. A part makes tables, and says what in them is wrong.
 
-use common::device::SimOptions;
 use common::ladder::{LadderTable, columns};
+use common::parts::Part;
 use common::prelude::*;
 use common::record::Record;
-use common::table::{ColumnSpec, Table};
+use common::table::ColumnSpec;
 
 pub mod conv;
 pub mod gemm;
@@ -13,37 +13,8 @@ pub mod linear;
 pub mod norm;
 pub mod resources;
 
-/// A part of the report, as the command line names it.
-#[derive(Clone, Copy, Debug)]
-pub struct Part {
-    /// As the command line takes it.
-    pub name: &'static str,
-    /// What it shows.
-    pub about: &'static str,
-    /// The names of its tables in a record, in the order in which `run` returns them.
-    pub tables: &'static [&'static str],
-    /// Whether it is part of a run without names.
-    pub by_default: bool,
-    /// Makes them.
-    pub run: fn(&Device) -> Result<Report>,
-}
-
 /// All parts, in the order in which they are read.
 pub static PARTS: &[Part] = &[gemm::PART, conv::PART, linear::PART, norm::PART, layers::PART, resources::PART];
-
-/// Tables, and what in them is wrong.
-#[derive(Debug, Default)]
-pub struct Report {
-    /// As [`Part::tables`] names them.
-    pub tables: Vec<Table>,
-    /// One sentence for each result that is out of tolerance.
-    pub wrong: Vec<String>,
-}
-
-/// The simulator for a report, should the choice fall on one: it counts what launches ask of memory too.
-pub fn simulator() -> SimOptions {
-    SimOptions { profile: true, ..SimOptions::default() }
-}
 
 /// The runs on a GPU that are kept in `records/`, for where there is none.
 ///

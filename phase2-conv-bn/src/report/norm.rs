@@ -2,12 +2,13 @@
 
 use common::check::compare;
 use common::ladder::{LadderTable, columns};
+use common::parts::{Part, Report};
 use common::prelude::*;
 use common::reference;
 use common::table::{Column, ColumnSpec, Table, TableBuilder};
 use common::timing::{Bench, Queue};
 
-use super::{IDEA, Part, Report};
+use super::IDEA;
 use crate::Step;
 use crate::norm::ladders::{Operation, Problem, Rung};
 use crate::norm::{batch_norm, ladders, relu, statistics};

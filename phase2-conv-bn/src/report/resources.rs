@@ -2,11 +2,11 @@
 
 use common::compile::KernelSource;
 use common::compile::ship::shipped_path;
+use common::parts::{Part, Report};
 use common::prelude::*;
 use common::ptx_sim::ptxas;
 use common::table::{ColumnSpec, TableBuilder};
 
-use super::{Part, Report};
 use crate::norm::{batch_norm, relu, statistics};
 use crate::{Step, conv, gemm, linear};
 

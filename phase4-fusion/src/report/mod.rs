@@ -1,0 +1,16 @@
+//! What the command shows, a file a part. A part makes tables, and says what in them is wrong.
+
+use common::parts::Part;
+use common::prelude::*;
+use common::record::Record;
+
+/// All parts, in the order in which they are read.
+pub static PARTS: &[Part] = &[];
+
+/// The runs on a GPU that are kept in `records/`, for where there is none.
+///
+/// # Errors
+/// [`Error::Record`] with the file that is no record.
+pub fn records() -> Result<Vec<Record>> {
+    common::records!()
+}
