@@ -1,0 +1,53 @@
+// Applied to each sum before it is stored: y = activation(scale[column] · (alpha · sum) + shift[column] + residual).
+//
+// BatchNorm is a scale and a shift, a bias is a shift alone. What is null is left out.
+#pragma once
+#include "elements.cuh"
+
+enum Activation { NONE, RELU, GELU, SILU };
+
+// As the host has it: `src/gemm/epilogue.rs`.
+struct Epilogue {
+    const float *scale;  // [N], or null
+    const float *shift;  // [N], or null
+    const void *residual;  // [M, N] of the type of C, or null
+    float alpha;
+    int activation;
+};
+
+// ANCHOR: finish
+// All sums of a thread: `place(i)` is the row and column of sums[i] for an even i; sums[i + 1] is to the right of it. One test for
+// all sums, and indices cut at the edge in place of a test for each: the compiler then sees straight lines. What lies outside is
+// computed too, and not stored.
+template <class Out, int COUNT, class Place>
+__device__ inline void finish(const Epilogue &epilogue, float (&sums)[COUNT], Place place, int rows, int columns) {
+#define FOR_EACH _Pragma("unroll") for (int i = 0; i < COUNT; i++)
+    if (epilogue.alpha != 1.0f) {
+        FOR_EACH sums[i] *= epilogue.alpha;
+    }
+    if (epilogue.scale) {
+        FOR_EACH sums[i] *= epilogue.scale[min(place(i).y + i % 2, columns - 1)];
+    }
+    if (epilogue.shift) {
+        FOR_EACH sums[i] += epilogue.shift[min(place(i).y + i % 2, columns - 1)];
+    }
+    if (epilogue.residual) {
+        auto residual = static_cast<const typename Out::Value *>(epilogue.residual);
+        FOR_EACH {
+            int2 at = place(i);
+            sums[i] += Out::unpack(residual[(size_t)min(at.x, rows - 1) * columns + min(at.y + i % 2, columns - 1)]);
+        }
+    }
+    if (epilogue.activation == RELU) {
+        FOR_EACH sums[i] = sums[i] < 0.0f ? 0.0f : sums[i];  // NaN stays NaN
+    } else if (epilogue.activation == GELU) {
+        FOR_EACH sums[i] *= 0.5f * (1.0f + erff(sums[i] * 0.70710678f));
+    } else if (epilogue.activation == SILU) {
+        FOR_EACH sums[i] = __fdividef(sums[i], 1.0f + __expf(-sums[i]));
+    }
+}
+
+// Integers are stored as they are.
+template <class Out, int COUNT, class Place>
+__device__ inline void finish(const Epilogue &, int (&)[COUNT], Place, int, int) {}
+// ANCHOR_END: finish

@@ -1,0 +1,274 @@
+// The main loop of the last steps: a producer warp keeps a ring of tiles filled by TMA, consumer warpgroups multiply them, and
+// the grid stays while its blocks take one tile of C after the other.
+//
+//     producer     copy 0 │ copy 1 │ copy 2 │ … waits for `empty` …      a ring of STAGES tiles of A and B
+//     consumer 0      … waits for `full` … multiply 0 │ multiply 1 │ …   rows   0 … 63 of each tile of A (· ROWS / 64)
+//     consumer 1      … waits for `full` … multiply 0 │ multiply 1 │ …   rows  64 … 127
+//
+// A barrier's phases alternate, so one bit says which of a stage's uses is meant; it turns when the ring does.
+#pragma once
+#include "epilogue.cuh"
+#include "wgmma.cuh"
+
+enum Layout { ROW_MAJOR, TRANSPOSED };  // B as [K, N] or [N, K]
+
+constexpr int ROW_BYTES = 128;       // of a tile in shared memory: what one swizzle spans
+constexpr int GROUP_THREADS = 128;   // of a warpgroup
+constexpr int INSTRUCTION_BYTES = 32;  // of K, per wgmma
+
+// What follows from a shape:
+//     Element              what is multiplied
+//     BM, BN               rows and columns of C per block
+//     CONSUMERS            warpgroups that multiply
+//     STAGES               tiles of A and B in shared memory
+//     ROWS, COLUMNS        blocks of a cluster: those of a column share B's tile, those of a row A's
+template <class Shape>
+struct Geometry : Shape {
+    using Element = typename Shape::Element;
+    using Out = typename Product<Element>::Out;
+    using Value = typename Element::Value;
+    static constexpr int BK = ROW_BYTES / sizeof(Value);               // values of i per stage
+    static constexpr int CLUSTER = Shape::ROWS * Shape::COLUMNS;
+    static constexpr int THREADS = (1 + Shape::CONSUMERS) * GROUP_THREADS;
+    static constexpr int WM = Shape::BM / Shape::CONSUMERS;                   // rows of C per consumer
+    static constexpr int PARTS = WM / 64;                              // instructions next to each other
+    static constexpr int A_BYTES = Shape::BM * ROW_BYTES;
+    static constexpr int B_BYTES = Shape::BN * ROW_BYTES;
+    static constexpr int STAGE_BYTES = A_BYTES + B_BYTES;
+    static constexpr int OUT_COLUMNS = ROW_BYTES / sizeof(typename Out::Value);  // of a box of C
+    static constexpr int OUT_BYTES = 64 * ROW_BYTES;                   // of a box of C, 64 rows
+    static constexpr int OUT_BOXES = 2;                                // per consumer: one is filled, one is stored
+    static constexpr int OUT_PLACE = Shape::STAGES * STAGE_BYTES;
+    static constexpr int BARRIERS = OUT_PLACE + Shape::CONSUMERS * OUT_BOXES * OUT_BYTES;
+    static constexpr int SHARED = BARRIERS + 2 * Shape::STAGES * 8;
+    static_assert(WM % 64 == 0, "a consumer's rows must be whole instructions");
+};
+
+// A stage of the ring and the parity of its present use.
+template <int STAGES>
+struct Ring {
+    int stage = 0;
+    unsigned parity = 0;
+    __device__ void next() {
+        if (++stage == STAGES) {
+            stage = 0;
+            parity ^= 1;
+        }
+    }
+};
+
+// Which tile of C a block computes. Clusters take their tiles in bands of BAND rows of them, down the columns of a band: those
+// that run together share rows and columns in L2.
+template <class Shape>
+struct Tiles {
+    int rows, columns;  // of clusters' tiles
+    static constexpr int BAND = 16 / Shape::ROWS;
+    __device__ Tiles(int m, int n)
+        : rows((m + Shape::BM * Shape::ROWS - 1) / (Shape::BM * Shape::ROWS)),
+          columns((n + Shape::BN * Shape::COLUMNS - 1) / (Shape::BN * Shape::COLUMNS)) {}
+    __device__ int count() const { return rows * columns; }
+    __device__ int first() const { return blockIdx.x / Geometry<Shape>::CLUSTER; }
+    __device__ int step() const { return gridDim.x / Geometry<Shape>::CLUSTER; }
+    // The first row and column of C.
+    __device__ int2 operator()(int tile, int rank) const {
+        int band = tile / (BAND * columns), above = band * BAND, height = min(BAND, rows - above);
+        int at = tile - band * BAND * columns;
+        return make_int2(((above + at % height) * Shape::ROWS + rank % Shape::ROWS) * Shape::BM,
+                         (at / height * Shape::COLUMNS + rank / Shape::ROWS) * Shape::BN);
+    }
+};
+
+// The ranks in a cluster of the blocks that share a row, or a column, of tiles with this one; a bit each.
+template <class Shape>
+__device__ inline unsigned row_of(int rank) {
+    unsigned first = 0;
+#pragma unroll
+    for (int column = 0; column < Shape::COLUMNS; column++) {
+        first |= 1u << column * Shape::ROWS;
+    }
+    return first << rank % Shape::ROWS;
+}
+
+template <class Shape>
+__device__ inline unsigned column_of(int rank) {
+    return ((1u << Shape::ROWS) - 1) << rank / Shape::ROWS * Shape::ROWS;
+}
+
+template <class Shape, Layout LAYOUT>
+__device__ inline void produce(const TensorMap &a, const TensorMap &b, unsigned shared, Tiles<Shape> tiles, int steps) {
+    using G = Geometry<Shape>;
+    unsigned full = shared + G::BARRIERS, empty = full + 8 * Shape::STAGES;
+    int rank = G::CLUSTER > 1 ? cluster_rank() : 0, row = rank % Shape::ROWS, column = rank / Shape::ROWS;
+    Ring<Shape::STAGES> ring;
+    for (int tile = tiles.first(); tile < tiles.count(); tile += tiles.step()) {
+        int2 at = tiles(tile, rank);
+#pragma unroll 1  // one warp has this to do, and few registers to do it with
+        for (int step = 0; step < steps; step++, ring.next()) {
+            unsigned a_tile = shared + ring.stage * G::STAGE_BYTES, b_tile = a_tile + G::A_BYTES;
+            unsigned arrived = full + 8 * ring.stage;
+            barrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);
+            barrier_expect(arrived, G::STAGE_BYTES);
+            // Each block of a row of the cluster fetches a part of A's tile for all of them, and so for B.
+            constexpr int A_PART = Shape::BM / Shape::COLUMNS, B_PART = Shape::BN / Shape::ROWS;
+            copy_box_to<(Shape::COLUMNS > 1)>(row_of<Shape>(rank), a_tile + column * A_PART * ROW_BYTES, a, step * G::BK,
+                                              at.x + column * A_PART, arrived);
+            if (LAYOUT == TRANSPOSED) {
+                copy_box_to<(Shape::ROWS > 1)>(column_of<Shape>(rank), b_tile + row * B_PART * ROW_BYTES, b, step * G::BK,
+                                               at.y + row * B_PART, arrived);
+            } else {  // boxes of 128 bytes of a row, one below the other
+#pragma unroll
+                for (int i = 0; i < B_PART; i += G::BK) {
+                    int x = row * B_PART + i;
+                    copy_box_to<(Shape::ROWS > 1)>(column_of<Shape>(rank), b_tile + x * ROW_BYTES, b, at.y + x, step * G::BK, arrived);
+                }
+            }
+        }
+    }
+}
+
+// The product of one stage: all instructions of a consumer.
+template <class Shape, Layout LAYOUT, class Sum>
+__device__ inline void multiply(Sum (&sums)[Geometry<Shape>::PARTS][Shape::BN / 2], unsigned a_tile, unsigned b_tile, bool add) {
+    using G = Geometry<Shape>;
+    // Groups of 8 rows, 1024 bytes each, follow one another. Row by row, B's columns beyond the first box lie a box further on.
+    unsigned long long b = LAYOUT == TRANSPOSED ? descriptor(b_tile, 16, 1024) : descriptor(b_tile, G::BK * ROW_BYTES, 1024);
+    constexpr int B_STEP = LAYOUT == TRANSPOSED ? INSTRUCTION_BYTES : G::BK / 4 * ROW_BYTES;
+#pragma unroll
+    for (int k = 0; k < ROW_BYTES / INSTRUCTION_BYTES; k++) {
+#pragma unroll
+        for (int part = 0; part < G::PARTS; part++) {
+            unsigned long long a = descriptor(a_tile + part * 64 * ROW_BYTES, 16, 1024);
+            wgmma<LAYOUT == ROW_MAJOR>(typename G::Element(), sums[part], a + (k * INSTRUCTION_BYTES >> 4), b + (k * B_STEP >> 4), add || k > 0);
+        }
+    }
+}
+
+// Boxes of 64 rows and 128 bytes of C, by way of shared memory: one is written while the one before is stored.
+template <class Shape, class Sum>
+__device__ inline void store(const TensorMap &c, const Epilogue &epilogue, Sum (&sums)[Geometry<Shape>::PARTS][Shape::BN / 2],
+                             unsigned shared, int consumer, int first_row, int first_column, int m, int n) {
+    using G = Geometry<Shape>;
+    using Out = typename G::Out;
+    int thread = threadIdx.x % GROUP_THREADS, warp = thread / 32, lane = thread % 32;
+    unsigned places = shared + G::OUT_PLACE + consumer * G::OUT_BOXES * G::OUT_BYTES;
+#pragma unroll
+    for (int part = 0; part < G::PARTS; part++) {
+        int row = first_row + part * 64 + warp * 16 + lane / 4, column = first_column + lane % 4 * 2;
+        finish<Out>(epilogue, sums[part], [&](int i) { return make_int2(row + i / 2 % 2 * 8, column + i / 4 * 8); }, m, n);
+#pragma unroll
+        for (int box = 0; box < Shape::BN / G::OUT_COLUMNS; box++) {
+            unsigned place = places + box % G::OUT_BOXES * G::OUT_BYTES;
+            if (thread == 0) {
+                stores_read<G::OUT_BOXES - 1>();
+            }
+            sync_warps(1 + consumer, GROUP_THREADS);  // the place is free
+            if constexpr (sizeof(typename Out::Value) == 2) {
+#pragma unroll
+                for (int i = 0; i < G::OUT_COLUMNS / 16; i++) {  // 16 columns, 8 sums per thread
+                    unsigned pairs[4];
+#pragma unroll
+                    for (int p = 0; p < 4; p++) {
+                        int at = box * G::OUT_COLUMNS / 2 + i * 8 + p * 2;
+                        pairs[p] = Out::pack(sums[part][at], sums[part][at + 1]);
+                    }
+                    // Lane l tells where row l % 8 of matrix l / 8 goes; 16 bytes at a time are swizzled.
+                    int r = warp * 16 + lane % 16, chunk = i * 2 + lane / 16;
+                    unsigned to = place + r * ROW_BYTES + (chunk ^ r % 8) * 16;
+                    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared::cta.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(pairs[0]),
+                                 "r"(pairs[1]), "r"(pairs[2]), "r"(pairs[3])
+                                 : "memory");
+                }
+            } else {
+#pragma unroll
+                for (int i = 0; i < G::OUT_COLUMNS / 8; i++) {  // 8 columns, 4 sums per thread
+#pragma unroll
+                    for (int p = 0; p < 2; p++) {
+                        int at = box * G::OUT_COLUMNS / 2 + i * 4 + p * 2, r = warp * 16 + lane / 4 + p * 8, in_row = i * 32 + lane % 4 * 8;
+                        unsigned to = place + r * ROW_BYTES + ((in_row / 16 ^ r % 8) * 16 | in_row % 16);
+                        store_pair(to, sums[part][at], sums[part][at + 1]);
+                    }
+                }
+            }
+            fence_async_proxy();
+            sync_warps(1 + consumer, GROUP_THREADS);  // the box is complete
+            if (thread == 0) {
+                store_box(c, first_column + box * G::OUT_COLUMNS, first_row + part * 64, place);
+                stores_commit();
+            }
+        }
+    }
+}
+
+template <class Shape, Layout LAYOUT>
+__device__ inline void consume(const TensorMap &c, const Epilogue &epilogue, unsigned shared, Tiles<Shape> tiles, int steps, int m, int n) {
+    using G = Geometry<Shape>;
+    using Sum = typename Product<typename G::Element>::Sum;
+    int consumer = threadIdx.x / GROUP_THREADS - 1, lane = threadIdx.x % 32;
+    int rank = G::CLUSTER > 1 ? cluster_rank() : 0;
+    unsigned full = shared + G::BARRIERS, empty = full + 8 * Shape::STAGES;
+    // A stage is free once every warp that read it says so, to every block that fills a part of it.
+    bool tells = lane < G::CLUSTER && (row_of<Shape>(rank) | column_of<Shape>(rank)) >> lane & 1;
+    auto release = [&](int stage) {
+        if (tells) {
+            G::CLUSTER > 1 ? barrier_arrive_at(empty + 8 * stage, lane) : barrier_arrive(empty + 8 * stage);
+        }
+    };
+    Ring<Shape::STAGES> ring;
+    for (int tile = tiles.first(); tile < tiles.count(); tile += tiles.step()) {
+        Sum sums[G::PARTS][Shape::BN / 2];
+        int before = 0;
+        for (int step = 0; step < steps; step++, ring.next()) {
+            unsigned a_tile = shared + ring.stage * G::STAGE_BYTES, b_tile = a_tile + G::A_BYTES;
+            barrier_wait(full + 8 * ring.stage, ring.parity);
+            wgmma_fence();
+            multiply<Shape, LAYOUT>(sums, a_tile + consumer * G::WM * ROW_BYTES, b_tile, step > 0);
+            wgmma_commit();
+            if (step > 0) {
+                wgmma_wait<1>();  // the products of the step before are complete: its stage can be filled again
+                release(before);
+            }
+            before = ring.stage;
+        }
+        wgmma_wait<0>();
+        release(before);
+        int2 at = tiles(tile, rank);
+        store<Shape>(c, epilogue, sums, shared, consumer, at.x + consumer * G::WM, at.y, m, n);
+    }
+    if (threadIdx.x % GROUP_THREADS == 0) {
+        stores_done();
+    }
+}
+
+template <class Shape, Layout LAYOUT>
+__device__ inline void gemm(const TensorMap &a, const TensorMap &b, const TensorMap &c, int m, int n, int k, const Epilogue &epilogue) {
+    using G = Geometry<Shape>;
+    extern __shared__ __align__(1024) unsigned char memory[];
+    unsigned shared = shared_address(memory), full = shared + G::BARRIERS, empty = full + 8 * Shape::STAGES;
+    if (threadIdx.x == 0) {
+        for (int stage = 0; stage < Shape::STAGES; stage++) {
+            barrier_init(full + 8 * stage, 1);
+            barrier_init(empty + 8 * stage, Shape::CONSUMERS * 4 * (Shape::ROWS + Shape::COLUMNS - 1));  // a warp each
+        }
+        fence_barrier_init();
+    }
+    G::CLUSTER > 1 ? cluster_sync() : __syncthreads();
+
+    Tiles<Shape> tiles(m, n);
+    int steps = (k + G::BK - 1) / G::BK;
+    if (threadIdx.x < GROUP_THREADS) {
+        if (Shape::CONSUMERS > 1) {
+            give_registers_back<40>();
+        }
+        if (threadIdx.x == 0) {
+            produce<Shape, LAYOUT>(a, b, shared, tiles, steps);
+        }
+    } else {
+        if (Shape::CONSUMERS > 1) {
+            take_registers<232>();
+        }
+        consume<Shape, LAYOUT>(c, epilogue, shared, tiles, steps, m, n);
+    }
+    if (G::CLUSTER > 1) {
+        cluster_sync();  // no block leaves while another may still arrive at its barriers
+    }
+}

@@ -1,0 +1,160 @@
+// Hopper's own instructions, one function each: barriers in memory, bulk copies of boxes, products of a warpgroup.
+//
+// PTX ISA: "mbarrier", "cp.async.bulk.tensor", "wgmma". Addresses of shared memory are the 32-bit ones that these take.
+#pragma once
+#include "elements.cuh"
+
+// What the driver encodes of a tensor: `Stream::tensor_map` makes it.
+struct alignas(64) TensorMap {
+    unsigned long long opaque[16];
+};
+
+__device__ inline unsigned shared_address(const void *pointer) {
+    return (unsigned)__cvta_generic_to_shared(pointer);
+}
+
+// ANCHOR: barriers
+__device__ inline void barrier_init(unsigned barrier, unsigned arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+
+// Makes initialised barriers visible to bulk copies, and to the other blocks of the cluster.
+__device__ inline void fence_barrier_init() {
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+// One arrival, which also announces bytes that a copy will bring.
+__device__ inline void barrier_expect(unsigned barrier, unsigned bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+
+__device__ inline void barrier_arrive(unsigned barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+// An arrival at the same barrier of another block of the cluster.
+__device__ inline void barrier_arrive_at(unsigned barrier, unsigned block) {
+    asm volatile(
+        "{\n"
+        ".reg .b32 there;\n"
+        "mapa.shared::cluster.u32 there, %0, %1;\n"
+        "mbarrier.arrive.shared::cluster.b64 _, [there];\n"
+        "}" ::"r"(barrier), "r"(block) : "memory");
+}
+
+// Returns once the phase with this parity is over.
+__device__ inline void barrier_wait(unsigned barrier, unsigned parity) {
+    asm volatile(
+        "{\n"
+        ".reg .pred done;\n"
+        "again:\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+        "@!done bra again;\n"
+        "}" ::"r"(barrier), "r"(parity) : "memory");
+}
+// ANCHOR_END: barriers
+
+// ANCHOR: copies
+// The box at (x, y) of a tensor into shared memory, where `barrier` counts its bytes; with MULTICAST into that of each block in
+// `blocks`, a bit per rank, at the same places.
+template <bool MULTICAST = false>
+__device__ inline void copy_box_to(unsigned blocks, unsigned to, const TensorMap &map, int x, int y, unsigned barrier) {
+    if (MULTICAST) {
+        asm volatile(
+            "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+            "[%0], [%1, {%2, %3}], [%4], %5;" ::"r"(to),
+            "l"(&map), "r"(x), "r"(y), "r"(barrier), "h"((unsigned short)blocks)
+            : "memory");
+    } else {
+        asm volatile(
+            "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(to),
+            "l"(&map), "r"(x), "r"(y), "r"(barrier)
+            : "memory");
+    }
+}
+
+// A box of shared memory into the tensor, but for what lies outside it.
+__device__ inline void store_box(const TensorMap &map, int x, int y, unsigned from) {
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&map), "r"(x), "r"(y),
+                 "r"(from)
+                 : "memory");
+}
+
+__device__ inline void stores_commit() {
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+// Waits until at most LEFT groups of this thread's stores have still to read shared memory.
+template <int LEFT>
+__device__ inline void stores_read() {
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(LEFT) : "memory");
+}
+
+// Waits until all of this thread's stores are complete.
+__device__ inline void stores_done() {
+    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
+// Orders this thread's ordinary stores to shared memory before bulk copies and wgmma that read them.
+__device__ inline void fence_async_proxy() {
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+// ANCHOR_END: copies
+
+// ANCHOR: cluster
+__device__ inline unsigned cluster_rank() {
+    unsigned rank;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+
+__device__ inline void cluster_sync() {
+    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+// ANCHOR_END: cluster
+
+// Threads of some warps alone; barrier 0 belongs to __syncthreads.
+__device__ inline void sync_warps(int barrier, int threads) {
+    asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+
+template <int REGISTERS>
+__device__ inline void give_registers_back() {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGISTERS));
+}
+
+template <int REGISTERS>
+__device__ inline void take_registers() {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(REGISTERS));
+}
+
+// ANCHOR: wgmma
+__device__ inline void wgmma_fence() {
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+__device__ inline void wgmma_commit() {
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+template <int LEFT>
+__device__ inline void wgmma_wait() {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory");
+}
+
+// Where a tile with rows of 128 bytes lies, swizzled by 128 bytes: `leading` and `stride` in bytes (PTX ISA, "Matrix
+// Descriptor Format"). The tile begins at a multiple of 1024 bytes.
+__device__ inline unsigned long long descriptor(unsigned address, unsigned leading, unsigned stride) {
+    return (unsigned long long)(address >> 4 & 0x3fff) | (unsigned long long)(leading >> 4) << 16 |
+           (unsigned long long)(stride >> 4) << 32 | 1ull << 62;
+}
+// ANCHOR_END: wgmma
+
+
+__device__ inline void store_pair(unsigned to, float first, float second) {
+    asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(first), "f"(second) : "memory");
+}
+
+__device__ inline void store_pair(unsigned to, int first, int second) {
+    asm volatile("st.shared.v2.s32 [%0], {%1, %2};" ::"r"(to), "r"(first), "r"(second) : "memory");
+}
