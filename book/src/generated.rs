@@ -28,7 +28,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use phase1_infra::broken::{self, Broken, Version};
+use common::gallery::{self, Version};
+use phase1_infra::broken;
 
 use crate::{
     BookError, cli,
@@ -63,8 +64,8 @@ pub const GENERATORS: &[Generator] = &[
 
 /// What the simulator says of the broken kernel with that number or name.
 fn diagnostic(wanted: &str) -> Produced {
-    let entry = Broken::find(wanted).ok_or_else(|| format!("no broken kernel `{wanted}` in the gallery"))?;
-    let (_, report) = entry.report(&broken::simulator(), Version::Broken)?;
+    let entry = broken::GALLERY.find(wanted).ok_or_else(|| format!("no broken kernel `{wanted}` in the gallery"))?;
+    let (_, report) = entry.report(&gallery::simulator(), Version::Broken)?;
     Ok(format!("```text\n{}\n```", report.trim_end()).into())
 }
 

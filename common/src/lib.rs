@@ -12,6 +12,7 @@
 //! | [`ladder`] | the runner of every ladder: poison, check, then time; step × shape × device |
 //! | [`files`] | files that a user names, read with a limit |
 //! | [`parts`] | a phase's command that shows its ladders, part by part |
+//! | [`gallery`] | broken kernels with their repaired versions: who finds which bug |
 //! | [`limits`] | sizes that fit the 32 bits in which kernels count |
 //! | [`peer`] | cuBLAS and cuDNN, where they are installed |
 //! | [`timing`] | measurements that keep the clock they were taken with |
@@ -47,6 +48,7 @@ pub mod device;
 mod element;
 mod error;
 pub mod files;
+pub mod gallery;
 mod json;
 pub mod ladder;
 pub mod limits;

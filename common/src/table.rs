@@ -568,6 +568,12 @@ impl TableBuilder {
         TableBuilder { not_shown: hidden.iter().map(|column| column.key).collect(), ..TableBuilder::of(title, shown) }
     }
 
+    /// An empty table for this device, which its title names: `streams on cuda:0 NVIDIA H200 (sm_90)`, `streams on the simulator`.
+    pub fn on(device: &Device, what: &str, columns: &[ColumnSpec]) -> TableBuilder {
+        let place = if device.is_sim() { "the simulator".to_owned() } else { device.describe() };
+        TableBuilder::new(format!("{what} on {place}"), DeviceKind::of(device), columns)
+    }
+
     /// An empty table with all of these columns, whatever the device. A [`Column`] is for a heading that only the run knows.
     pub fn of(title: impl Into<String>, columns: impl IntoIterator<Item: Into<Column>>) -> TableBuilder {
         let columns = columns.into_iter().map(Into::into).collect();

@@ -24,7 +24,7 @@
 //! provide. On the simulator, times recorded on a GPU are shown instead, marked as such.
 
 use common::record::{Record, merge};
-use common::table::{Cell, ColumnSpec, DeviceKind, Table, TableBuilder};
+use common::table::{Cell, ColumnSpec, Table};
 use common::timing::Timing;
 use common::{Device, Error, Result};
 
@@ -187,22 +187,9 @@ pub fn common_length(operation: &str, lengths: &[usize]) -> Result<u32> {
     }
 }
 
-/// `streams on cuda:0 NVIDIA H200 (sm_90)`.
-pub(crate) fn title(what: &str, device: &Device) -> String {
-    match device.is_sim() {
-        true => format!("{what} on the simulator"),
-        false => format!("{what} on {}", device.describe()),
-    }
-}
-
 pub(crate) use common::timing::NO_CLOCK;
 /// The note on a dash in a column of counts.
 pub(crate) const NO_COUNTS: &str = "no count: a GPU does not count instructions, the simulator does";
-
-/// The empty table of a step on this device.
-pub(crate) fn table(what: &str, device: &Device, columns: &[ColumnSpec]) -> TableBuilder {
-    TableBuilder::new(title(what, device), DeviceKind::of(device), columns)
-}
 
 /// Columns that several steps have.
 pub(crate) mod columns {

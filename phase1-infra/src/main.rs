@@ -1,20 +1,20 @@
 //! `cargo run -p phase1-infra [-- STEP…]`: runs the steps and prints their tables; `… -- broken [KERNEL]`: the gallery of broken
 //! kernels, and who finds their mistakes.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::error::ErrorKind as Refusal;
 use clap::{CommandFactory, Parser, Subcommand};
 use common::command::{self, CommandArgs, SaveArgs, Shell};
 use common::device::SimOptions;
+use common::gallery;
+use common::gallery::command::GalleryArgs;
 use common::prelude::*;
 use common::progress::Progress;
 use common::record::Record;
 use common::table::{ColumnSpec, Table, TableBuilder};
-use phase1_infra::broken::compare::{TABLE, compare};
-use phase1_infra::broken::{self, BROKEN, Broken, Version};
+use phase1_infra::broken::Twelve;
 use phase1_infra::{Run, STEPS, Step, records};
 
 /// Phase 1: device, memory, transfers, launches, streams and errors, one step at a time
@@ -47,30 +47,11 @@ enum Gallery {
     ///
     /// The exit status is 1 unless the result is right. The simulator runs with --sanitize: it reports broken rules even where the
     /// values are right.
-    Broken {
-        /// Kernel to run, by number or name [default: list them all]
-        #[arg(value_name = "KERNEL", value_parser = broken_names())]
-        kernel: Option<&'static Broken>,
-        /// Run the repaired version
-        #[arg(long, requires = "kernel")]
-        repaired: bool,
-        /// Run all of them on the simulator and, if there is a GPU, on it and under NVIDIA's compute-sanitizer: who finds what?
-        #[arg(long, conflicts_with = "kernel")]
-        compare: bool,
-        /// Save the comparison to FILE
-        #[arg(long, value_name = "FILE", requires = "compare")]
-        save: Option<PathBuf>,
-    },
+    Broken(GalleryArgs<Twelve>),
 }
 
 fn step_names() -> PossibleValuesParser {
     STEPS.iter().map(|step| PossibleValue::new(step.name).help(step.question)).into()
-}
-
-fn broken_names() -> impl TypedValueParser<Value = &'static Broken> {
-    let value = |entry: &Broken| PossibleValue::new(entry.number).aliases(entry.keys()).help(entry.name);
-    let names: PossibleValuesParser = BROKEN.iter().map(value).into();
-    names.try_map(|name| Broken::find(&name).ok_or("not in the gallery"))
 }
 
 fn main() -> ExitCode {
@@ -81,48 +62,18 @@ fn main() -> ExitCode {
         Args::command().error(Refusal::ArgumentConflict, message).exit();
     }
     let save = match &args.gallery {
-        Some(Gallery::Broken { save, .. }) => save,
-        None => &args.save.save,
+        Some(Gallery::Broken(gallery)) => gallery.save(),
+        None => args.save.save.as_deref(),
     };
-    Shell::new(args.common.format).saving(save.as_deref()).run(|shell| run(&args, shell))
+    Shell::new(args.common.format).saving(save).run(|shell| run(&args, shell))
 }
 
 fn run(args: &Args, shell: &mut Shell) -> Result<()> {
     match &args.gallery {
-        Some(Gallery::Broken { kernel: Some(entry), repaired, .. }) => {
-            let version = if *repaired { Version::Repaired } else { Version::Broken };
-            run_broken(entry, version, &args.common.device, shell)
-        }
-        Some(Gallery::Broken { compare: true, .. }) => run_comparison(&args.common.device, shell),
-        Some(Gallery::Broken { .. }) => shell.table(&broken::list()),
+        Some(Gallery::Broken(gallery)) => gallery.run(&args.common.device, gallery::sanitising(), records, shell),
         None if args.list => shell.table(&list()),
         None => run_steps(args, shell),
     }
-}
-
-/// Runs one version, which is right or fails the command.
-fn run_broken(entry: &Broken, version: Version, device: &DeviceArgs, shell: &mut Shell) -> Result<()> {
-    let device = shell.open(device, broken::sanitising())?;
-    let (outcome, report) = entry.report(&device, version)?;
-    if !outcome.is_right() {
-        shell.fail_quietly();
-    }
-    shell.print(&report)
-}
-
-/// Who finds what: here, and where it was recorded if there is no GPU here.
-fn run_comparison(device: &DeviceArgs, shell: &mut Shell) -> Result<()> {
-    let device = shell.open(device, broken::sanitising())?;
-    let mut record = Record::begin(&device);
-    let program = std::env::current_exe().map_err(|source| Error::Io { path: "this program".into(), source })?;
-    let table = compare(&device, &program)?;
-    shell.table(&table)?;
-    let recorded = if device.is_sim() { records()? } else { Vec::new() };
-    for quoted in recorded.iter().filter_map(|record| record.quote(TABLE)) {
-        shell.table(&quoted)?;
-    }
-    record.push(TABLE, table);
-    shell.save(&record)
 }
 
 fn run_steps(args: &Args, shell: &mut Shell) -> Result<()> {

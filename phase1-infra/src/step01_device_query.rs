@@ -9,7 +9,7 @@
 //! bandwidth by 4 bytes: one addition per value is far below what the arithmetic units can do, so a kernel that accesses each
 //! value once is limited by memory.
 
-use common::table::{Cell, ColumnSpec, Table};
+use common::table::{Cell, ColumnSpec, Table, TableBuilder};
 use common::timing::si;
 use common::{Device, Result};
 
@@ -57,7 +57,7 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
             "the limit of a kernel that accesses each value once",
         ),
     ];
-    let mut table = crate::table("device-query", device, &[FIGURE, VALUE, DECIDES]);
+    let mut table = TableBuilder::on(device, "device-query", &[FIGURE, VALUE, DECIDES]);
     let absent = match device.is_sim() {
         true => "the simulator runs PTX itself and has no such part",
         false => "this driver does not say",

@@ -11,7 +11,7 @@
 
 use common::device::MemoryInfo;
 use common::prelude::*;
-use common::table::{ColumnSpec, Table, wrap};
+use common::table::{ColumnSpec, Table, TableBuilder, wrap};
 
 /// One operation and the memory after it.
 #[derive(Clone, Debug)]
@@ -75,7 +75,7 @@ const FREE: ColumnSpec = ColumnSpec::number("free on the device, MiB", "free on 
 /// # Errors
 /// As [`record`].
 pub fn run(device: &Device) -> Result<Vec<Table>> {
-    let mut table = crate::table("memory", device, &[ACTION, BUFFERS, IN_USE, PEAK, FREE]);
+    let mut table = TableBuilder::on(device, "memory", &[ACTION, BUFFERS, IN_USE, PEAK, FREE]);
     for Entry { action, memory } in record(device)? {
         let free = memory.free as f64 / f64::from(1 << 20);
         let row = table.row().set(ACTION, action).set(BUFFERS, memory.allocations);

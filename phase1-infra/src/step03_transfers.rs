@@ -16,7 +16,7 @@
 //! long the program waited.
 
 use common::prelude::*;
-use common::table::{Cell, ColumnSpec, Table};
+use common::table::{Cell, ColumnSpec, Table, TableBuilder};
 use common::timing::{Bench, Timing};
 
 use crate::NO_CLOCK;
@@ -159,7 +159,7 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
         false => &[1 << 16, 1 << 22, 1 << 28],
     };
     let bench = Bench { warm_up: 2, repeats: 10, ..Bench::default() };
-    let mut table = crate::table("transfers", device, &[PATH, KIB, EVENTS, HOST, CHECK]);
+    let mut table = TableBuilder::on(device, "transfers", &[PATH, KIB, EVENTS, HOST, CHECK]);
     for &bytes in sizes {
         for path in Path::ALL {
             let transfer = measure(&device.stream(), path, bytes, &bench)?;

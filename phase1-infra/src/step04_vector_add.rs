@@ -15,7 +15,7 @@
 use common::check::compare;
 use common::prelude::*;
 use common::reference;
-use common::table::{ColumnSpec, Table};
+use common::table::{ColumnSpec, Table, TableBuilder};
 use common::timing::Bench;
 
 use crate::columns::{GBPS, MAX_DIFFERENCE, MS, PER_ELEMENT};
@@ -72,7 +72,7 @@ const IDLE: ColumnSpec = ColumnSpec::number("idle threads", "idle threads", 0);
 pub fn run(device: &Device) -> Result<Vec<Table>> {
     let large = if device.is_sim() { 1 << 18 } else { 1 << 25 };
     let columns = [N, BLOCKS, IDLE, MAX_DIFFERENCE, MS, GBPS, PER_ELEMENT];
-    let mut table = crate::table("vector-add", device, &columns);
+    let mut table = TableBuilder::on(device, "vector-add", &columns);
     let stream = device.stream();
     let kernel = device.kernel(&SOURCE, "vector_add")?;
     for n in [1, 255, 256, 257, 100_003, large] {

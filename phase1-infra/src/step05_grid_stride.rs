@@ -12,7 +12,7 @@
 use common::check::compare;
 use common::prelude::*;
 use common::reference;
-use common::table::{ColumnSpec, Table};
+use common::table::{ColumnSpec, Table, TableBuilder};
 use common::timing::Bench;
 
 use crate::columns::{GBPS, MAX_DIFFERENCE, MS, PER_ELEMENT};
@@ -64,7 +64,7 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
     let resident = sms * properties.max_threads_per_multiprocessor.unwrap_or(2048) / BLOCK;
 
     let columns = [BLOCKS, ELEMENTS, MAX_DIFFERENCE, MS, GBPS, ColumnSpec { decimals: Some(2), ..PER_ELEMENT }];
-    let mut table = crate::table(&format!("grid-stride, n = {n}"), device, &columns);
+    let mut table = TableBuilder::on(device, &format!("grid-stride, n = {n}"), &columns);
     let stream = device.stream();
     let kernel = device.kernel(&SOURCE, "grid_stride_add")?;
     let host = [1, 2].map(|seed| Tensor::random(&[n], seed));

@@ -13,7 +13,7 @@
 use std::time::Instant;
 
 use common::prelude::*;
-use common::table::{Cell, ColumnSpec, Table};
+use common::table::{Cell, ColumnSpec, Table, TableBuilder};
 use common::timing::{Bench, Clock, Timing, si};
 
 use crate::{NO_CLOCK, NO_COUNTS};
@@ -116,7 +116,7 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
     // Fewer than a GPU's queue holds (about a thousand), or calls would wait for space in it.
     let launches = 500;
     let columns = [WAY, LAUNCHES, MEDIAN, LOW, HIGH, INSTRUCTIONS];
-    let mut table = crate::table("launch-overhead", device, &columns);
+    let mut table = TableBuilder::on(device, "launch-overhead", &columns);
     let stream = device.stream();
     let kernel = device.kernel(&SOURCE, "empty")?;
     for way in Way::ALL {

@@ -22,7 +22,7 @@
 use common::check::{F32_ROUND_OFF, Tolerance, compare};
 use common::device::Counts;
 use common::prelude::*;
-use common::table::{Cell, ColumnSpec, Table};
+use common::table::{Cell, ColumnSpec, Table, TableBuilder};
 use common::timing::{Bench, Timing};
 
 use crate::{NO_CLOCK, NO_COUNTS, common_length};
@@ -184,7 +184,7 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
 
     let kib = (count * len * size_of::<f32>()) >> 10;
     let what = format!("streams: {count} chunks, {kib} KiB each way, {rounds} rounds");
-    let mut table = crate::table(&what, device, &[WHAT, STREAMS, MS, GAIN, INSTRUCTIONS, CHECK]);
+    let mut table = TableBuilder::on(device, &what, &[WHAT, STREAMS, MS, GAIN, INSTRUCTIONS, CHECK]);
     let counts =
         |timing: &Timing| Cell::or_absent(timing.counts().map(|counts| counts.lane_instructions as f64), NO_COUNTS);
     for (part, timing) in [("copies in alone", &copy_in), ("kernels alone", &kernels), ("copies out alone", &copy_out)]
@@ -227,7 +227,7 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
 /// When each chunk was copied in, computed and copied out, by its events.
 fn timeline(streams: usize, marks: &[Marks], device: &Device) -> Result<Table> {
     let columns = [CHUNK, STREAM, BEGINS, ENDS, DRAWING, UNTIL_END];
-    let mut table = crate::table(&format!("timeline, streams: {streams}"), device, &columns);
+    let mut table = TableBuilder::on(device, &format!("timeline, streams: {streams}"), &columns);
     let first = &marks[0][0];
     // [chunk][mark] in ms since the first chunk began; empty on the simulator.
     let times: Vec<[f32; 4]> = match device.is_sim() {

@@ -16,7 +16,7 @@ use std::time::Duration;
 use common::device::MemoryInfo;
 use common::prelude::*;
 use common::reference::{BatchNorm, Conv2dParams, batch_norm_f32, conv2d_f32, relu_f32};
-use common::table::{Cell, ColumnSpec, Table};
+use common::table::{Cell, ColumnSpec, Table, TableBuilder};
 use common::timing::{Bench, Timing};
 
 use crate::NO_CLOCK;
@@ -157,7 +157,7 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
     let input = Tensor::random(&[1, 3, 224, 224], 0);
     let (measured, _) = measure(device, &layers(), input)?;
 
-    let mut table = crate::table("transfer-test", device, &[LAYER, BYTES, CPU, TRANSFERS, SHARE]);
+    let mut table = TableBuilder::on(device, "transfer-test", &[LAYER, BYTES, CPU, TRANSFERS, SHARE]);
     let mut add = |name: &str, bytes: usize, cpu: Option<f64>, transfer: Option<f64>| {
         let share = cpu.zip(transfer).map(|(cpu, transfer)| 100.0 * transfer / (cpu + transfer));
         let times = [(CPU, cpu), (TRANSFERS, transfer), (SHARE, share)];

@@ -13,7 +13,7 @@
 use common::compile::KernelSource;
 use common::device::SimOptions;
 use common::prelude::*;
-use common::table::{ColumnSpec, Table, wrap};
+use common::table::{ColumnSpec, Table, TableBuilder, wrap};
 
 use crate::{step01_device_query::binary, step04_vector_add, step06_launch_overhead};
 
@@ -131,7 +131,7 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
     const MISTAKE: ColumnSpec = ColumnSpec::text("mistake", "mistake");
     const ON: ColumnSpec = ColumnSpec::text("on", "on");
     const SAYS: ColumnSpec = ColumnSpec::text("what it says", "what it says");
-    let mut table = crate::table("errors", device, &[MISTAKE, ON, SAYS]);
+    let mut table = TableBuilder::on(device, "errors", &[MISTAKE, ON, SAYS]);
     for Observed { mistake, device, error } in observe(device)? {
         let row = table.row().set(MISTAKE, wrap(mistake, 18)).set(ON, device);
         row.set(SAYS, wrap(&error.to_string(), 66)).complete();

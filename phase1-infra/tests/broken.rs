@@ -3,20 +3,22 @@
 //! `cargo insta review` (or `INSTA_UPDATE=always cargo test -p phase1-infra --test broken`) accepts changed diagnostics.
 #![allow(clippy::unwrap_used)]
 
+use std::path::Path;
 use std::process::Output;
 
 use assert_cmd::Command;
 use common::check::Mismatch;
 use common::compile::ptx::Param;
 use common::device_test;
+use common::gallery::compare::{NO_GPU, TABLE, compare};
+use common::gallery::{Broken, Outcome, Version, counters, simulator};
 use common::prelude::*;
 use common::record::Record;
 use common::table::Cell;
-use phase1_infra::broken::compare::TABLE;
-use phase1_infra::broken::{BROKEN, Broken, Outcome, Version, counters, list, simulator};
+use phase1_infra::broken::{BROKEN, GALLERY};
 
 fn entry(name: &str) -> &'static Broken {
-    Broken::find(name).unwrap()
+    GALLERY.find(name).unwrap()
 }
 
 device_test! {
@@ -174,16 +176,16 @@ fn signatures(source: &KernelSource) -> Vec<(String, Vec<Param>)> {
 fn entries_are_found_by_number_and_by_name() {
     for entry in &BROKEN {
         for key in entry.keys() {
-            assert_eq!(Broken::find(key).map(|found| found.name), Some(entry.name), "{key}");
+            assert_eq!(GALLERY.find(key).map(|found| found.name), Some(entry.name), "{key}");
         }
     }
-    assert!(["", "0", "00", "13", "warp", "Scale"].iter().all(|wanted| Broken::find(wanted).is_none()));
+    assert!(["", "0", "00", "13", "warp", "Scale"].iter().all(|wanted| GALLERY.find(wanted).is_none()));
 }
 
 /// The list asks questions without giving away the answers.
 #[test]
 fn the_list_does_not_name_the_mistakes() {
-    let text = list().to_text();
+    let text = GALLERY.list().to_text();
     for entry in &BROKEN {
         assert!(text.contains(entry.question) && !text.contains(entry.title), "{}", entry.name);
     }
@@ -242,7 +244,7 @@ fn the_command_fails_for_a_broken_kernel_and_succeeds_for_its_repair() {
 #[test]
 fn the_command_lists_the_gallery_and_answers_an_unknown_name_with_it() {
     let output = phase1(&[]);
-    assert_eq!((output.status.code(), stdout(&output)), (Some(0), list().to_text().as_str()));
+    assert_eq!((output.status.code(), stdout(&output)), (Some(0), GALLERY.list().to_text().as_str()));
     let output = phase1(&["13"]);
     assert_eq!(output.status.code(), Some(2));
     let error = String::from_utf8_lossy(&output.stderr);
@@ -274,4 +276,17 @@ fn the_comparison_is_printed_and_kept() {
     let table = record.table(TABLE).unwrap();
     assert_eq!(table.rows().len(), BROKEN.len());
     assert!(stdout(&output).contains(&table.to_text()));
+}
+
+#[test]
+fn the_simulator_fills_its_own_column_and_says_what_the_others_take() {
+    let table = compare(&GALLERY, &simulator(), Path::new("not run")).unwrap();
+    assert_eq!(table.rows().len(), BROKEN.len());
+    for (row, entry) in table.rows().iter().zip(&BROKEN) {
+        assert_eq!(row[..2], [entry.number.into(), entry.title.into()]);
+        assert_eq!(row[2..4], [Cell::absent(NO_GPU), Cell::absent(NO_GPU)]);
+        assert!(!matches!(row[4], Cell::Absent(_)), "{}", entry.name);
+    }
+    let text = table.to_text();
+    assert!(text.lines().all(|line| line.chars().count() <= common::table::WIDTH), "{text}");
 }
