@@ -16,7 +16,8 @@ struct Epilogue {
 };
 
 // ANCHOR: finish
-// All sums of a thread: `place(i)` is the row and column of sums[i] for an even i; sums[i + 1] is to the right of it. One test for
+// All sums of a thread, as the tensor cores deal them out: of four, two lie next to each other in a row, and two in another. For an
+// even i `place(i)` is the row and column of sums[i]; sums[i + 1] is to the right of it. One test for
 // all sums, and indices cut at the edge in place of a test for each: the compiler then sees straight lines. What lies outside is
 // computed too, and not stored.
 template <class Out, int COUNT, class Place>
@@ -32,10 +33,15 @@ __device__ inline void finish(const Epilogue &epilogue, float (&sums)[COUNT], Pl
         FOR_EACH sums[i] += epilogue.shift[min(place(i).y + i % 2, columns - 1)];
     }
     if (epilogue.residual) {
-        auto residual = static_cast<const typename Out::Value *>(epilogue.residual);
-        FOR_EACH {
-            int2 at = place(i);
-            sums[i] += Out::unpack(residual[(size_t)min(at.x, rows - 1) * columns + min(at.y + i % 2, columns - 1)]);
+        using Value = typename Out::Value;
+#pragma unroll
+        for (int half = 0; half < COUNT && half < 4; half += 2) {  // one pointer for all sums of a row: few registers are left
+            const char *row = static_cast<const char *>(epilogue.residual) + (size_t)min(place(half).x, rows - 1) * columns * sizeof(Value);
+#pragma unroll
+            for (int i = half; i < COUNT; i += i % 2 ? 3 : 1) {
+                unsigned column = min(place(i).y + i % 2, columns - 1);
+                sums[i] += Out::unpack(*reinterpret_cast<const Value *>(row + column * (unsigned)sizeof(Value)));
+            }
         }
     }
     if (epilogue.activation == RELU) {

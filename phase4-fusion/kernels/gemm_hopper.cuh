@@ -21,6 +21,7 @@ constexpr int INSTRUCTION_BYTES = 32;  // of K, per wgmma
 //     BM, BN               rows and columns of C per block
 //     CONSUMERS            warpgroups that multiply
 //     STAGES               tiles of A and B in shared memory
+//     OUT_BOXES            boxes of C in shared memory, per consumer: 64 rows of 128 bytes
 //     ROWS, COLUMNS        blocks of a cluster: those of a column share B's tile, those of a row A's
 template <class Shape>
 struct Geometry : Shape {
@@ -37,11 +38,13 @@ struct Geometry : Shape {
     static constexpr int STAGE_BYTES = A_BYTES + B_BYTES;
     static constexpr int OUT_COLUMNS = ROW_BYTES / sizeof(typename Out::Value);  // of a box of C
     static constexpr int OUT_BYTES = 64 * ROW_BYTES;                   // of a box of C, 64 rows
-    static constexpr int OUT_BOXES = 2;                                // per consumer: one is filled, one is stored
     static constexpr int OUT_PLACE = Shape::STAGES * STAGE_BYTES;
-    static constexpr int BARRIERS = OUT_PLACE + Shape::CONSUMERS * OUT_BOXES * OUT_BYTES;
+    static constexpr int BARRIERS = OUT_PLACE + Shape::CONSUMERS * Shape::OUT_BOXES * OUT_BYTES;
     static constexpr int SHARED = BARRIERS + 2 * Shape::STAGES * 8;
+    static constexpr int BOXES = PARTS * Shape::BN / OUT_COLUMNS;      // of a consumer's part of C
     static_assert(WM % 64 == 0, "a consumer's rows must be whole instructions");
+    static_assert(BOXES % Shape::OUT_BOXES == 0, "a consumer must fill all boxes in shared memory each time");
+    static_assert(SHARED <= 227 * 1024, "a block has 227 KiB of shared memory at most");
 };
 
 // A stage of the ring and the parity of its present use.
@@ -143,58 +146,62 @@ __device__ inline void multiply(Sum (&sums)[Geometry<Shape>::PARTS][Shape::BN / 
     }
 }
 
-// Boxes of 64 rows and 128 bytes of C, by way of shared memory: one is written while the one before is stored.
+// A box of C, 64 rows of 128 bytes, into shared memory at `place`: the sums of a warp's 16 rows from `sums` on. 16 bytes at a time
+// are swizzled, as the tensor map says.
+template <class Out, class Sum>
+__device__ inline void write_box(unsigned place, const Sum *sums) {
+    int warp = threadIdx.x % GROUP_THREADS / 32, lane = threadIdx.x % 32;
+    if constexpr (sizeof(typename Out::Value) == 2) {
+        int row = warp * 16 + lane % 16;  // lane l tells where row l % 8 of matrix l / 8 goes
+#pragma unroll
+        for (int i = 0; i < 4; i++) {  // 16 columns, 8 sums per thread
+            unsigned to = place + row * ROW_BYTES + ((i * 2 + lane / 16) ^ row % 8) * 16;
+            asm volatile("stmatrix.sync.aligned.m8n8.x4.shared::cta.b16 [%0], {%1, %2, %3, %4};" ::"r"(to),
+                         "r"(Out::pack(sums[i * 8], sums[i * 8 + 1])), "r"(Out::pack(sums[i * 8 + 2], sums[i * 8 + 3])),
+                         "r"(Out::pack(sums[i * 8 + 4], sums[i * 8 + 5])), "r"(Out::pack(sums[i * 8 + 6], sums[i * 8 + 7]))
+                         : "memory");
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < 8; i++) {  // two sums per thread: four lanes for 8 columns of a row
+            int row = warp * 16 + lane / 4 + i % 2 * 8, at = i / 2 * 32 + lane % 4 * 8;
+            store_pair(place + row * ROW_BYTES + ((at / 16 ^ row % 8) * 16 | at % 16), sums[i * 2], sums[i * 2 + 1]);
+        }
+    }
+}
+
+// The sums of a consumer to C, by way of shared memory. TMA stores them while the next tile is multiplied.
 template <class Shape, class Sum>
 __device__ inline void store(const TensorMap &c, const Epilogue &epilogue, Sum (&sums)[Geometry<Shape>::PARTS][Shape::BN / 2],
                              unsigned shared, int consumer, int first_row, int first_column, int m, int n) {
     using G = Geometry<Shape>;
     using Out = typename G::Out;
+    constexpr int WIDE = Shape::BN / G::OUT_COLUMNS;  // boxes next to each other
     int thread = threadIdx.x % GROUP_THREADS, warp = thread / 32, lane = thread % 32;
-    unsigned places = shared + G::OUT_PLACE + consumer * G::OUT_BOXES * G::OUT_BYTES;
+    unsigned places = shared + G::OUT_PLACE + consumer * Shape::OUT_BOXES * G::OUT_BYTES;
 #pragma unroll
-    for (int part = 0; part < G::PARTS; part++) {
-        int row = first_row + part * 64 + warp * 16 + lane / 4, column = first_column + lane % 4 * 2;
-        finish<Out>(epilogue, sums[part], [&](int i) { return make_int2(row + i / 2 % 2 * 8, column + i / 4 * 8); }, m, n);
+    for (int first = 0; first < G::BOXES; first += Shape::OUT_BOXES) {
+        if (thread == 0) {
+            stores_read<0>();
+        }
+        sync_warps(1 + consumer, GROUP_THREADS);  // the places are free
 #pragma unroll
-        for (int box = 0; box < Shape::BN / G::OUT_COLUMNS; box++) {
-            unsigned place = places + box % G::OUT_BOXES * G::OUT_BYTES;
-            if (thread == 0) {
-                stores_read<G::OUT_BOXES - 1>();
+        for (int box = first; box < first + Shape::OUT_BOXES; box++) {
+            if (box % WIDE == 0) {
+                int row = first_row + box / WIDE * 64 + warp * 16 + lane / 4, column = first_column + lane % 4 * 2;
+                auto place = [&](int i) { return make_int2(row + i / 2 % 2 * 8, column + i / 4 * 8); };
+                finish<Out>(epilogue, sums[box / WIDE], place, m, n);
             }
-            sync_warps(1 + consumer, GROUP_THREADS);  // the place is free
-            if constexpr (sizeof(typename Out::Value) == 2) {
+            write_box<Out>(places + (box - first) * G::OUT_BYTES, &sums[box / WIDE][box % WIDE * G::OUT_COLUMNS / 2]);
+        }
+        fence_async_proxy();
+        sync_warps(1 + consumer, GROUP_THREADS);  // the boxes are complete
+        if (thread == 0) {
 #pragma unroll
-                for (int i = 0; i < G::OUT_COLUMNS / 16; i++) {  // 16 columns, 8 sums per thread
-                    unsigned pairs[4];
-#pragma unroll
-                    for (int p = 0; p < 4; p++) {
-                        int at = box * G::OUT_COLUMNS / 2 + i * 8 + p * 2;
-                        pairs[p] = Out::pack(sums[part][at], sums[part][at + 1]);
-                    }
-                    // Lane l tells where row l % 8 of matrix l / 8 goes; 16 bytes at a time are swizzled.
-                    int r = warp * 16 + lane % 16, chunk = i * 2 + lane / 16;
-                    unsigned to = place + r * ROW_BYTES + (chunk ^ r % 8) * 16;
-                    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared::cta.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(pairs[0]),
-                                 "r"(pairs[1]), "r"(pairs[2]), "r"(pairs[3])
-                                 : "memory");
-                }
-            } else {
-#pragma unroll
-                for (int i = 0; i < G::OUT_COLUMNS / 8; i++) {  // 8 columns, 4 sums per thread
-#pragma unroll
-                    for (int p = 0; p < 2; p++) {
-                        int at = box * G::OUT_COLUMNS / 2 + i * 4 + p * 2, r = warp * 16 + lane / 4 + p * 8, in_row = i * 32 + lane % 4 * 8;
-                        unsigned to = place + r * ROW_BYTES + ((in_row / 16 ^ r % 8) * 16 | in_row % 16);
-                        store_pair(to, sums[part][at], sums[part][at + 1]);
-                    }
-                }
+            for (int box = first; box < first + Shape::OUT_BOXES; box++) {
+                store_box(c, first_column + box % WIDE * G::OUT_COLUMNS, first_row + box / WIDE * 64, places + (box - first) * G::OUT_BYTES);
             }
-            fence_async_proxy();
-            sync_warps(1 + consumer, GROUP_THREADS);  // the box is complete
-            if (thread == 0) {
-                store_box(c, first_column + box * G::OUT_COLUMNS, first_row + part * 64, place);
-                stores_commit();
-            }
+            stores_commit();
         }
     }
 }
@@ -235,7 +242,7 @@ __device__ inline void consume(const TensorMap &c, const Epilogue &epilogue, uns
         store<Shape>(c, epilogue, sums, shared, consumer, at.x + consumer * G::WM, at.y, m, n);
     }
     if (threadIdx.x % GROUP_THREADS == 0) {
-        stores_done();
+        stores_read<0>();  // shared memory lasts as long as the block
     }
 }
 
@@ -244,7 +251,11 @@ __device__ inline void gemm(const TensorMap &a, const TensorMap &b, const Tensor
     using G = Geometry<Shape>;
     extern __shared__ __align__(1024) unsigned char memory[];
     unsigned shared = shared_address(memory), full = shared + G::BARRIERS, empty = full + 8 * Shape::STAGES;
+    launch_dependents();
     if (threadIdx.x == 0) {
+        prefetch_map(a);
+        prefetch_map(b);
+        prefetch_map(c);
         for (int stage = 0; stage < Shape::STAGES; stage++) {
             barrier_init(full + 8 * stage, 1);
             barrier_init(empty + 8 * stage, Shape::CONSUMERS * 4 * (Shape::ROWS + Shape::COLUMNS - 1));  // a warp each
@@ -252,6 +263,7 @@ __device__ inline void gemm(const TensorMap &a, const TensorMap &b, const Tensor
         fence_barrier_init();
     }
     G::CLUSTER > 1 ? cluster_sync() : __syncthreads();
+    wait_for_launches_before();
 
     Tiles<Shape> tiles(m, n);
     int steps = (k + G::BK - 1) / G::BK;

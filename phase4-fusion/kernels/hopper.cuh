@@ -73,6 +73,10 @@ __device__ inline void copy_box_to(unsigned blocks, unsigned to, const TensorMap
     }
 }
 
+__device__ inline void prefetch_map(const TensorMap &map) {
+    asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+
 // A box of shared memory into the tensor, but for what lies outside it.
 __device__ inline void store_box(const TensorMap &map, int x, int y, unsigned from) {
     asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&map), "r"(x), "r"(y),
@@ -112,6 +116,18 @@ __device__ inline void cluster_sync() {
     asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 // ANCHOR_END: cluster
+
+// ANCHOR: dependent
+// Lets the next launch of the stream begin wherever a multiprocessor has room, if it was launched as a dependent one.
+__device__ inline void launch_dependents() {
+    asm volatile("griddepcontrol.launch_dependents;");
+}
+
+// Waits until the launches before are complete and what they wrote is visible.
+__device__ inline void wait_for_launches_before() {
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+// ANCHOR_END: dependent
 
 // Threads of some warps alone; barrier 0 belongs to __syncthreads.
 __device__ inline void sync_warps(int barrier, int threads) {
