@@ -44,7 +44,34 @@ unsafe impl bytemuck::Zeroable for Mixed {}
 // SAFETY: as above.
 unsafe impl bytemuck::Pod for Mixed {}
 
+const DEPENDENT: KernelSource = kernel_source!("tests/kernels", "dependent");
+
 device_test! {
+    /// Each launch reverses what the one before it wrote.
+    fn dependent_launches_come_in_their_order(device) {
+        let kernel = match device.kernel(&DEPENDENT, "reverse_add_one") {
+            Err(error) if error.is_unsupported() => {
+                println!("skipped: {error}");
+                return Ok(());
+            }
+            kernel => kernel?,
+        };
+        let stream = device.stream();
+        let (count, launches) = (if device.is_sim() { 3_000u32 } else { 3_000_000 }, 51);
+        let start: Vec<u32> = (0..count).collect();
+        let (mut from, mut to) = (stream.clone_htod(&start)?, stream.clone_htod(&start)?);
+        for _ in 0..launches {
+            let mut launch = stream.launch_builder(&kernel);
+            launch.arg(&from).arg(&mut to).arg(&count).dependent();
+            // SAFETY: the kernel reads and writes `count` elements, and waits before it does.
+            unsafe { launch.launch(LaunchConfig::for_threads(count))? };
+            std::mem::swap(&mut from, &mut to);
+        }
+        let expected: Vec<u32> = start.iter().rev().map(|value| value + launches).collect();
+        assert_eq!(stream.clone_dtoh(&from)?, expected);
+        Ok(())
+    }
+
     fn ragged_sizes_are_computed_and_nothing_else_is_written(device) {
         let stream = device.stream();
         let kernel = device.kernel(&SCALE_ADD, "scale_add")?;

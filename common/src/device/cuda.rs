@@ -638,12 +638,31 @@ impl Backend for Queue {
         let mut launch = || {
             self.stream.context().bind_to_thread()?;
             let LaunchConfig { grid_dim, block_dim, .. } = *config;
+            let stream = self.stream.cu_stream();
+            let capability = self.device.inventory().properties.compute_capability;
+            if args.dependent && capability >= Some((9, 0)) {
+                let mut attribute = may_overlap();
+                let config = sys::CUlaunchConfig {
+                    gridDimX: grid_dim.0,
+                    gridDimY: grid_dim.1,
+                    gridDimZ: grid_dim.2,
+                    blockDimX: block_dim.0,
+                    blockDimY: block_dim.1,
+                    blockDimZ: block_dim.2,
+                    sharedMemBytes: shared,
+                    hStream: stream,
+                    attrs: &mut attribute,
+                    numAttrs: 1,
+                };
+                // SAFETY: as below; the attribute lives until the call returns.
+                return unsafe {
+                    sys::cuLaunchKernelEx(&config, function.function, params.as_mut_ptr(), std::ptr::null_mut())
+                        .result()
+                };
+            }
             // SAFETY: stream and function are alive, `params` has one pointer per parameter, to a value of its size; the rest is
             // the caller's promise.
-            unsafe {
-                let stream = self.stream.cu_stream();
-                result::launch_kernel(function.function, grid_dim, block_dim, shared, stream, &mut params)
-            }
+            unsafe { result::launch_kernel(function.function, grid_dim, block_dim, shared, stream, &mut params) }
         };
         launch().map_err(|e| {
             let operation = format!("launching kernel `{}`", args.kernel.name());
@@ -837,4 +856,13 @@ fn properties(context: &CudaContext) -> std::result::Result<Properties, DriverEr
         memory_clock_khz: some(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?,
         memory_bus_bits: some(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)?,
     })
+}
+
+/// The attribute of a launch that may begin before the one before it has ended.
+fn may_overlap() -> sys::CUlaunchAttribute {
+    sys::CUlaunchAttribute {
+        id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+        pad: [0; 4],
+        value: sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
+    }
 }

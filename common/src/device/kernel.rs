@@ -235,6 +235,8 @@ pub struct LaunchArgs<'a> {
     pub(super) slots: Vec<Slot<'a>>,
     /// Scalars and structs, each at a multiple of 8 bytes.
     pub(super) values: Vec<u64>,
+    /// Whether the launch may begin before the one before it has ended.
+    pub(super) dependent: bool,
 }
 
 /// One argument.
@@ -314,7 +316,7 @@ impl<'a, 'b: 'a, T: DeviceElement> KernelArg<'a> for Option<&'b mut Buffer<T>> {
 
 impl<'a> LaunchArgs<'a> {
     pub(crate) fn new(stream: &'a Stream, kernel: &'a Kernel) -> LaunchArgs<'a> {
-        LaunchArgs { stream, kernel, slots: Vec::new(), values: Vec::new() }
+        LaunchArgs { stream, kernel, slots: Vec::new(), values: Vec::new(), dependent: false }
     }
 
     /// Appends an argument, in the order of the kernel's parameters.
@@ -350,6 +352,15 @@ impl<'a> LaunchArgs<'a> {
         self
     }
 
+    /// Lets the launch begin while the one before it on the stream still runs (programmatic dependent launch), on GPUs from
+    /// compute capability 9.0; others and the simulator run one after the other. The kernel must execute `griddepcontrol.wait`
+    /// before it reads or writes anything that an earlier launch reads or writes. The launch before lets this one begin by
+    /// `griddepcontrol.launch_dependents`; one that does not is waited for as ever.
+    pub fn dependent(&mut self) -> &mut Self {
+        self.dependent = true;
+        self
+    }
+
     /// Queues the launch. The number and sizes of the arguments, the devices of kernel and buffers, and the geometry are
     /// compared with what the kernel and the device take before anything runs.
     ///
@@ -358,7 +369,8 @@ impl<'a> LaunchArgs<'a> {
     ///
     /// # Safety
     /// Sizes are checked, meanings are not. The kernel must write only through arguments passed as `&mut`, and stay inside
-    /// the buffers it was given, for this geometry and these scalars. A GPU does not watch: a stray access may end in any
+    /// the buffers it was given, for this geometry and these scalars; if it is [`LaunchArgs::dependent`], it must wait as said
+    /// there. A GPU does not watch: a stray access may end in any
     /// allocation of the process, pinned host memory included. (The simulator reports it and harms nothing.)
     ///
     /// # Errors
