@@ -2,6 +2,8 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
+//! | [`ptx`] | small kernels in CUDA C and in PTX, each pair with one question |
 //! | [`report`] | what `cargo run -p phase4-fusion` shows: every step checked, counted on the simulator, timed on a GPU |
 
+pub mod ptx;
 pub mod report;
