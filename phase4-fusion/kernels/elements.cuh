@@ -5,6 +5,7 @@
 
 struct F16 {
     using Value = unsigned short;
+    static __device__ void store_pair(Value *to, float low, float high) { *reinterpret_cast<unsigned *>(to) = pack(low, high); }
     static __device__ unsigned pack(float low, float high) {
         unsigned pair;
         asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
@@ -19,6 +20,7 @@ struct F16 {
 
 struct BF16 {
     using Value = unsigned short;
+    static __device__ void store_pair(Value *to, float low, float high) { *reinterpret_cast<unsigned *>(to) = pack(low, high); }
     static __device__ unsigned pack(float low, float high) {
         unsigned pair;
         asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
@@ -43,11 +45,13 @@ struct S8 {
 
 struct F32 {
     using Value = float;
+    static __device__ void store_pair(Value *to, float low, float high) { *reinterpret_cast<float2 *>(to) = make_float2(low, high); }
     static __device__ float unpack(Value value) { return value; }
 };
 
 struct I32 {
     using Value = int;
+    static __device__ void store_pair(Value *to, int low, int high) { *reinterpret_cast<int2 *>(to) = make_int2(low, high); }
 };
 
 // What a product of each type is added up in, and stored as.

@@ -23,13 +23,14 @@ constexpr int INSTRUCTION_BYTES = 32;  // of K, per wgmma
 //     STAGES               tiles of A and B in shared memory
 //     OUT_BOXES            boxes of C in shared memory, per consumer: 64 rows of 128 bytes
 //     ROWS, COLUMNS        blocks of a cluster: those of a column share B's tile, those of a row A's
+//     SLICES               blocks of a cluster that share a tile of C, each for a part of K; then ROWS and COLUMNS are 1
 template <class Shape>
 struct Geometry : Shape {
     using Element = typename Shape::Element;
     using Out = typename Product<Element>::Out;
     using Value = typename Element::Value;
     static constexpr int BK = ROW_BYTES / sizeof(Value);               // values of i per stage
-    static constexpr int CLUSTER = Shape::ROWS * Shape::COLUMNS;
+    static constexpr int CLUSTER = Shape::ROWS * Shape::COLUMNS * Shape::SLICES;
     static constexpr int THREADS = (1 + Shape::CONSUMERS) * GROUP_THREADS;
     static constexpr int WM = Shape::BM / Shape::CONSUMERS;                   // rows of C per consumer
     static constexpr int PARTS = WM / 64;                              // instructions next to each other
@@ -44,6 +45,8 @@ struct Geometry : Shape {
     static constexpr int BOXES = PARTS * Shape::BN / OUT_COLUMNS;      // of a consumer's part of C
     static_assert(WM % 64 == 0, "a consumer's rows must be whole instructions");
     static_assert(BOXES % Shape::OUT_BOXES == 0, "a consumer must fill all boxes in shared memory each time");
+    static_assert(Shape::SLICES == 1 || Shape::ROWS * Shape::COLUMNS == 1, "a cluster shares tiles or cuts K, not both");
+    static_assert(Shape::BM * Shape::BN * 4 <= OUT_PLACE || Shape::SLICES == 1, "the ring must hold a slice's sums");
     static_assert(SHARED <= 227 * 1024, "a block has 227 KiB of shared memory at most");
 };
 
@@ -77,13 +80,16 @@ struct Tiles {
         int band = tile / (BAND * columns), above = band * BAND, height = min(BAND, rows - above);
         int at = tile - band * BAND * columns;
         return make_int2(((above + at % height) * Shape::ROWS + rank % Shape::ROWS) * Shape::BM,
-                         (at / height * Shape::COLUMNS + rank / Shape::ROWS) * Shape::BN);
+                         (at / height * Shape::COLUMNS + rank / Shape::ROWS % Shape::COLUMNS) * Shape::BN);
     }
 };
 
 // The ranks in a cluster of the blocks that share a row, or a column, of tiles with this one; a bit each.
 template <class Shape>
 __device__ inline unsigned row_of(int rank) {
+    if (Shape::SLICES > 1) {
+        return 1u << rank;
+    }
     unsigned first = 0;
 #pragma unroll
     for (int column = 0; column < Shape::COLUMNS; column++) {
@@ -94,27 +100,43 @@ __device__ inline unsigned row_of(int rank) {
 
 template <class Shape>
 __device__ inline unsigned column_of(int rank) {
+    if (Shape::SLICES > 1) {
+        return 1u << rank;
+    }
     return ((1u << Shape::ROWS) - 1) << rank / Shape::ROWS * Shape::ROWS;
 }
 
-template <class Shape, Layout LAYOUT>
-__device__ inline void produce(const TensorMap &a, const TensorMap &b, unsigned shared, Tiles<Shape> tiles, int steps) {
+// Where a block's tiles of A come from: a matrix [M, K]. A convolution has another source (conv_hopper.cuh).
+struct Rows {
+    // What copies of a tile have to know of its first row.
+    __device__ int start(int first) const { return first; }
+    // The columns of a step.
+    template <bool MULTICAST>
+    __device__ void copy(const TensorMap &a, unsigned blocks, unsigned to, int first, int step, int columns, unsigned barrier) const {
+        copy_box_to<MULTICAST>(blocks, to, a, step * columns, first, barrier);
+    }
+};
+
+template <class Shape, Layout LAYOUT, class Source>
+__device__ inline void produce(const TensorMap &a, const TensorMap &b, const Source &source, unsigned shared, Tiles<Shape> tiles,
+                               int first_step, int last_step) {
     using G = Geometry<Shape>;
     unsigned full = shared + G::BARRIERS, empty = full + 8 * Shape::STAGES;
-    int rank = G::CLUSTER > 1 ? cluster_rank() : 0, row = rank % Shape::ROWS, column = rank / Shape::ROWS;
+    int rank = G::CLUSTER > 1 ? cluster_rank() : 0, row = rank % Shape::ROWS, column = rank / Shape::ROWS % Shape::COLUMNS;
     Ring<Shape::STAGES> ring;
     for (int tile = tiles.first(); tile < tiles.count(); tile += tiles.step()) {
         int2 at = tiles(tile, rank);
+        // Each block of a row of the cluster fetches a part of A's tile for all of them, and so for B.
+        constexpr int A_PART = Shape::BM / Shape::COLUMNS, B_PART = Shape::BN / Shape::ROWS;
+        auto start = source.start(at.x + column * A_PART);
 #pragma unroll 1  // one warp has this to do, and few registers to do it with
-        for (int step = 0; step < steps; step++, ring.next()) {
+        for (int step = first_step; step < last_step; step++, ring.next()) {
             unsigned a_tile = shared + ring.stage * G::STAGE_BYTES, b_tile = a_tile + G::A_BYTES;
             unsigned arrived = full + 8 * ring.stage;
             barrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);
             barrier_expect(arrived, G::STAGE_BYTES);
-            // Each block of a row of the cluster fetches a part of A's tile for all of them, and so for B.
-            constexpr int A_PART = Shape::BM / Shape::COLUMNS, B_PART = Shape::BN / Shape::ROWS;
-            copy_box_to<(Shape::COLUMNS > 1)>(row_of<Shape>(rank), a_tile + column * A_PART * ROW_BYTES, a, step * G::BK,
-                                              at.x + column * A_PART, arrived);
+            source.template copy<(Shape::COLUMNS > 1)>(a, row_of<Shape>(rank), a_tile + column * A_PART * ROW_BYTES, start, step, G::BK,
+                                                       arrived);
             if (LAYOUT == TRANSPOSED) {
                 copy_box_to<(Shape::ROWS > 1)>(column_of<Shape>(rank), b_tile + row * B_PART * ROW_BYTES, b, step * G::BK,
                                                at.y + row * B_PART, arrived);
@@ -206,8 +228,51 @@ __device__ inline void store(const TensorMap &c, const Epilogue &epilogue, Sum (
     }
 }
 
+// Where a slice keeps a sum of its tile, in bytes. Rows are turned by 32 bytes, so that a warp's stores meet no bank twice.
+template <class Shape>
+__device__ inline int place_of_sum(int row, int column) {
+    return row * Shape::BN * 4 + ((column * 4) ^ row % 4 * 32);
+}
+
+// Adds up the slices of a tile of C: each block puts its sums into shared memory, where the ring was, and finishes a part of the
+// rows with the sums of all. Every thread of the cluster comes here.
+template <class Shape, class Sum>
+__device__ inline void share_sums(const Sum (&sums)[Geometry<Shape>::PARTS][Shape::BN / 2], unsigned shared, int consumer) {
+    using G = Geometry<Shape>;
+    int thread = threadIdx.x % GROUP_THREADS, warp = thread / 32, lane = thread % 32;
+#pragma unroll
+    for (int part = 0; part < G::PARTS; part++) {
+#pragma unroll
+        for (int i = 0; i < Shape::BN / 2; i += 2) {
+            int row = consumer * G::WM + part * 64 + warp * 16 + lane / 4 + i / 2 % 2 * 8, column = i / 4 * 8 + lane % 4 * 2;
+            store_pair(shared + place_of_sum<Shape>(row, column), sums[part][i], sums[part][i + 1]);
+        }
+    }
+}
+
+template <class Shape, class Value>
+__device__ inline void add_slices(Value *c, const Epilogue &epilogue, unsigned shared, int rank, int first_row, int first_column, int m,
+                                  int n) {
+    using Sum = typename Product<typename Shape::Element>::Sum;
+    constexpr int ROWS = Shape::BM / Shape::SLICES;
+    for (int i = threadIdx.x * 2; i < ROWS * Shape::BN; i += Geometry<Shape>::THREADS * 2) {
+        int row = rank * ROWS + i / Shape::BN, column = i % Shape::BN;
+        int2 at = make_int2(first_row + row, first_column + column);
+        Sum pair[2] = {};
+#pragma unroll
+        for (int slice = 0; slice < Shape::SLICES; slice++) {
+            add_pair(pair, shared_address_in(shared + place_of_sum<Shape>(row, column), slice));
+        }
+        if (at.x < m && at.y < n) {
+            finish<typename Geometry<Shape>::Out>(epilogue, pair, [&](int) { return at; }, m, n);
+            Geometry<Shape>::Out::store_pair(c + (size_t)at.x * n + at.y, pair[0], pair[1]);
+        }
+    }
+}
+
 template <class Shape, Layout LAYOUT>
-__device__ inline void consume(const TensorMap &c, const Epilogue &epilogue, unsigned shared, Tiles<Shape> tiles, int steps, int m, int n) {
+__device__ inline void consume(const TensorMap &c, const Epilogue &epilogue, unsigned shared, Tiles<Shape> tiles, int first_step,
+                               int last_step, int m, int n) {
     using G = Geometry<Shape>;
     using Sum = typename Product<typename G::Element>::Sum;
     int consumer = threadIdx.x / GROUP_THREADS - 1, lane = threadIdx.x % 32;
@@ -224,30 +289,37 @@ __device__ inline void consume(const TensorMap &c, const Epilogue &epilogue, uns
     for (int tile = tiles.first(); tile < tiles.count(); tile += tiles.step()) {
         Sum sums[G::PARTS][Shape::BN / 2];
         int before = 0;
-        for (int step = 0; step < steps; step++, ring.next()) {
+        for (int step = first_step; step < last_step; step++, ring.next()) {
             unsigned a_tile = shared + ring.stage * G::STAGE_BYTES, b_tile = a_tile + G::A_BYTES;
             barrier_wait(full + 8 * ring.stage, ring.parity);
             wgmma_fence();
-            multiply<Shape, LAYOUT>(sums, a_tile + consumer * G::WM * ROW_BYTES, b_tile, step > 0);
+            multiply<Shape, LAYOUT>(sums, a_tile + consumer * G::WM * ROW_BYTES, b_tile, step > first_step);
             wgmma_commit();
-            if (step > 0) {
+            if (step > first_step) {
                 wgmma_wait<1>();  // the products of the step before are complete: its stage can be filled again
                 release(before);
             }
             before = ring.stage;
         }
         wgmma_wait<0>();
-        release(before);
-        int2 at = tiles(tile, rank);
-        store<Shape>(c, epilogue, sums, shared, consumer, at.x + consumer * G::WM, at.y, m, n);
+        if (Shape::SLICES > 1) {
+            sync_warps(1, Shape::CONSUMERS * GROUP_THREADS);  // no warp reads the ring any more
+            share_sums<Shape>(sums, shared, consumer);
+        } else {
+            release(before);
+            int2 at = tiles(tile, rank);
+            store<Shape>(c, epilogue, sums, shared, consumer, at.x + consumer * G::WM, at.y, m, n);
+        }
     }
-    if (threadIdx.x % GROUP_THREADS == 0) {
+    if (Shape::SLICES == 1 && threadIdx.x % GROUP_THREADS == 0) {
         stores_read<0>();  // shared memory lasts as long as the block
     }
 }
 
-template <class Shape, Layout LAYOUT>
-__device__ inline void gemm(const TensorMap &a, const TensorMap &b, const TensorMap &c, int m, int n, int k, const Epilogue &epilogue) {
+// C = A·B with the epilogue. `c` is what a kernel that cuts K writes to; the others write by the map.
+template <class Shape, Layout LAYOUT, class Source = Rows>
+__device__ inline void gemm(const TensorMap &a, const TensorMap &b, const TensorMap &c_map, int m, int n, int k, const Epilogue &epilogue,
+                            typename Geometry<Shape>::Out::Value *c = nullptr, const Source &source = Source()) {
     using G = Geometry<Shape>;
     extern __shared__ __align__(1024) unsigned char memory[];
     unsigned shared = shared_address(memory), full = shared + G::BARRIERS, empty = full + 8 * Shape::STAGES;
@@ -255,7 +327,7 @@ __device__ inline void gemm(const TensorMap &a, const TensorMap &b, const Tensor
     if (threadIdx.x == 0) {
         prefetch_map(a);
         prefetch_map(b);
-        prefetch_map(c);
+        prefetch_map(c_map);
         for (int stage = 0; stage < Shape::STAGES; stage++) {
             barrier_init(full + 8 * stage, 1);
             barrier_init(empty + 8 * stage, Shape::CONSUMERS * 4 * (Shape::ROWS + Shape::COLUMNS - 1));  // a warp each
@@ -266,21 +338,28 @@ __device__ inline void gemm(const TensorMap &a, const TensorMap &b, const Tensor
     wait_for_launches_before();
 
     Tiles<Shape> tiles(m, n);
-    int steps = (k + G::BK - 1) / G::BK;
+    int steps = (k + G::BK - 1) / G::BK, slice = Shape::SLICES > 1 ? cluster_rank() : 0;
+    int first_step = slice * steps / Shape::SLICES, last_step = (slice + 1) * steps / Shape::SLICES;
     if (threadIdx.x < GROUP_THREADS) {
         if (Shape::CONSUMERS > 1) {
             give_registers_back<40>();
         }
         if (threadIdx.x == 0) {
-            produce<Shape, LAYOUT>(a, b, shared, tiles, steps);
+            produce<Shape, LAYOUT>(a, b, source, shared, tiles, first_step, last_step);
         }
+        __syncwarp();
     } else {
         if (Shape::CONSUMERS > 1) {
             take_registers<232>();
         }
-        consume<Shape, LAYOUT>(c, epilogue, shared, tiles, steps, m, n);
+        consume<Shape, LAYOUT>(c_map, epilogue, shared, tiles, first_step, last_step, m, n);
+    }
+    if (Shape::SLICES > 1) {
+        cluster_sync();  // the sums of all slices are there
+        int2 at = tiles(tiles.first(), slice);
+        add_slices<Shape>(c, epilogue, shared, slice, at.x, at.y, m, n);
     }
     if (G::CLUSTER > 1) {
-        cluster_sync();  // no block leaves while another may still arrive at its barriers
+        cluster_sync();  // no block leaves while another may still arrive at its barriers, or read its sums
     }
 }

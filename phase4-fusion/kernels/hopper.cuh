@@ -73,6 +73,27 @@ __device__ inline void copy_box_to(unsigned blocks, unsigned to, const TensorMap
     }
 }
 
+// Channels of pixels of an image, in im2col mode: the first at (x, y) of `image`, those of the others as the map says, each moved by
+// `right` and `down`.
+template <bool MULTICAST = false>
+__device__ inline void copy_pixels_to(unsigned blocks, unsigned to, const TensorMap &map, int channel, int x, int y, int image, int right,
+                                      int down, unsigned barrier) {
+    if (MULTICAST) {
+        asm volatile(
+            "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes.multicast::cluster "
+            "[%0], [%1, {%2, %3, %4, %5}], [%6], {%7, %8}, %9;" ::"r"(to),
+            "l"(&map), "r"(channel), "r"(x), "r"(y), "r"(image), "r"(barrier), "h"((unsigned short)right), "h"((unsigned short)down),
+            "h"((unsigned short)blocks)
+            : "memory");
+    } else {
+        asm volatile(
+            "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes "
+            "[%0], [%1, {%2, %3, %4, %5}], [%6], {%7, %8};" ::"r"(to),
+            "l"(&map), "r"(channel), "r"(x), "r"(y), "r"(image), "r"(barrier), "h"((unsigned short)right), "h"((unsigned short)down)
+            : "memory");
+    }
+}
+
 __device__ inline void prefetch_map(const TensorMap &map) {
     asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
@@ -110,6 +131,28 @@ __device__ inline unsigned cluster_rank() {
     unsigned rank;
     asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
     return rank;
+}
+
+// The same place in the shared memory of another block of the cluster.
+__device__ inline unsigned shared_address_in(unsigned address, unsigned block) {
+    unsigned there;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(block));
+    return there;
+}
+
+// Adds two neighbours of another block's shared memory.
+__device__ inline void add_pair(float (&pair)[2], unsigned there) {
+    float first, second;
+    asm volatile("ld.shared::cluster.v2.f32 {%0, %1}, [%2];" : "=f"(first), "=f"(second) : "r"(there) : "memory");
+    pair[0] += first;
+    pair[1] += second;
+}
+
+__device__ inline void add_pair(int (&pair)[2], unsigned there) {
+    int first, second;
+    asm volatile("ld.shared::cluster.v2.s32 {%0, %1}, [%2];" : "=r"(first), "=r"(second) : "r"(there) : "memory");
+    pair[0] += first;
+    pair[1] += second;
 }
 
 __device__ inline void cluster_sync() {
