@@ -87,16 +87,26 @@ counters! {
     async_copy_wavefronts;
     /// Bulk copies to shared memory that threads asked for (`cp.async.bulk`, also of tensors).
     bulk_load_requests;
-    /// Bytes that they bring from global memory, what is outside a tensor left out.
+    /// Bytes that they read from global memory, what is outside a tensor left out.
     bulk_load_bytes;
     /// 32-byte sectors of global memory that they touch.
     bulk_load_sectors;
-    /// Bulk copies and reductions from shared to global memory.
+    /// Those of them that go to several blocks of a cluster (`.multicast::cluster`).
+    bulk_multicast_requests;
+    /// Bytes from global memory that reach shared memory: those of a multicast copy once for each block that gets them.
+    bulk_received_bytes = "l1tex__m_xbar2l1tex_read_bytes_mem_global_op_tma_ld.sum";
+    /// Bulk copies from shared to global memory.
     bulk_store_requests;
     /// Bytes that they take there.
-    bulk_store_bytes;
+    bulk_store_bytes = "l1tex__m_l1tex2xbar_write_bytes_mem_global_op_tma_st.sum";
     /// 32-byte sectors of global memory that they touch.
     bulk_store_sectors;
+    /// Bulk reductions of global memory (`cp.reduce.async.bulk`).
+    bulk_reduction_requests;
+    /// Bytes that they take there.
+    bulk_reduction_bytes = "l1tex__m_l1tex2xbar_write_bytes_mem_global_op_tma_red.sum";
+    /// 32-byte sectors of global memory that they touch.
+    bulk_reduction_sectors;
     /// Loads from shared memory of the cluster: `ld.shared::cluster`, or by a generic address in another block.
     cluster_load_requests = "l1tex__t_requests_pipe_lsu_mem_dshared_op_ld.sum";
     /// Stores there.
@@ -193,6 +203,7 @@ impl LineProfile {
             + counters.async_copy_sectors
             + counters.bulk_load_sectors
             + counters.bulk_store_sectors
+            + counters.bulk_reduction_sectors
             + counters.shared_load_wavefronts
             + counters.shared_store_wavefronts
             + counters.async_copy_wavefronts
@@ -269,9 +280,16 @@ impl Profile {
     #[must_use]
     pub fn flops_per_requested_byte(&self) -> Option<f64> {
         let Counters {
-            global_load_bytes, global_store_bytes, async_copy_bytes, bulk_load_bytes, bulk_store_bytes, ..
+            global_load_bytes,
+            global_store_bytes,
+            async_copy_bytes,
+            bulk_load_bytes,
+            bulk_store_bytes,
+            bulk_reduction_bytes,
+            ..
         } = self.counters;
-        let bytes = global_load_bytes + global_store_bytes + async_copy_bytes + bulk_load_bytes + bulk_store_bytes;
+        let loads = global_load_bytes + async_copy_bytes + bulk_load_bytes;
+        let bytes = loads + global_store_bytes + bulk_store_bytes + bulk_reduction_bytes;
         (bytes != 0).then(|| ratio(self.flops, bytes))
     }
 

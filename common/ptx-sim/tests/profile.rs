@@ -522,3 +522,40 @@ fn an_architecture_has_to_be_known() {
     let (code, _, stderr) = ptx_sim(&format!("{RUN} --arch sm_80 out:s32:32 s32:16"));
     assert!(code == 2 && stderr.contains("--profile"), "{stderr}");
 }
+
+/// The kernels of `kernels/async.cu` on an H200, as Nsight Compute counted them.
+#[test]
+fn asynchronous_traffic_is_what_an_h200_counts() {
+    let load = "l1tex__m_xbar2l1tex_read_bytes_mem_global_op_tma_ld.sum";
+    let store = "l1tex__m_l1tex2xbar_write_bytes_mem_global_op_tma_st.sum";
+    let reduction = "l1tex__m_l1tex2xbar_write_bytes_mem_global_op_tma_red.sum";
+    let product = "sm__inst_executed_pipe_tensor_op_gmma.sum";
+    // Kernel, blocks, and whether it takes an input; then the four counts in this order.
+    for (kernel, grid, input, expected) in [
+        ("loads", 2, true, [1024, 0, 0, 0]),
+        ("stores", 2, true, [0, 1024, 0, 0]),
+        ("reduces", 3, true, [0, 0, 1536, 0]),
+        ("pipelined", 1, true, [3072, 0, 0, 0]),
+        ("multicasts", 2, true, [1024, 0, 0, 0]),
+        ("multiplies", 1, false, [0, 0, 0, 4]),
+        ("multiplies_on", 1, false, [0, 0, 0, 12]),
+    ] {
+        let device = Device::new(DeviceConfig::default());
+        let module = Module::from_ptx(include_str!("kernels/async.ptx"), "async.ptx").expect("it is PTX");
+        let module = device.load(&module).expect("it fits");
+        let buffer = |label| Arg::from(device.alloc(1 << 14, label).expect("it fits"));
+        let args: Vec<Arg> = input.then(|| buffer("in")).into_iter().chain([buffer("out")]).collect();
+        let config = LaunchConfig { grid: [grid, 1, 1], block: [128, 1, 1], ..Default::default() };
+        let observe = Observe { profile: true, ..Observe::default() };
+        let observed =
+            module.kernel(kernel).expect("it is there").observe(&config, &args, &observe).expect("it is right");
+        let profile = observed.profile.expect("it was asked for");
+        let metric = |name: &str| profile.metrics().find(|(known, _)| *known == name).expect("it has a counter").1;
+        assert_eq!([load, store, reduction, product].map(metric), expected, "{kernel}");
+        // What comes from global memory comes once, however many blocks get it.
+        let multicast = kernel == "multicasts";
+        let counters = profile.counters;
+        assert_eq!(counters.bulk_multicast_requests, if multicast { 2 } else { 0 }, "{kernel}");
+        assert_eq!(counters.bulk_load_bytes, expected[0] / if multicast { 2 } else { 1 }, "{kernel}");
+    }
+}

@@ -253,18 +253,30 @@ impl Profiler {
         };
         let touched = runs.iter().map(sectors).sum::<u64>();
         let counters = &mut self.counters[scene.pc];
-        let which = match bulk.route {
+        let reads_and_writes: &[usize] = match bulk.route {
             Route::GlobalToShared => {
                 counters.bulk_load_requests += 1;
                 counters.bulk_load_bytes += bytes;
                 counters.bulk_load_sectors += touched;
-                0
+                let receivers = match bulk.multicast {
+                    Some(row) => u64::from((scene.rows.lane(row, lane) & 0xffff).count_ones()),
+                    None => 1,
+                };
+                counters.bulk_multicast_requests += u64::from(bulk.multicast.is_some());
+                counters.bulk_received_bytes += receivers * bytes;
+                &[0]
+            }
+            Route::SharedToGlobal if bulk.reduction.is_some() => {
+                counters.bulk_reduction_requests += 1;
+                counters.bulk_reduction_bytes += bytes;
+                counters.bulk_reduction_sectors += touched;
+                &[0, 1]
             }
             Route::SharedToGlobal => {
                 counters.bulk_store_requests += 1;
                 counters.bulk_store_bytes += bytes;
                 counters.bulk_store_sectors += touched;
-                1
+                &[1]
             }
             Route::SharedToShared => {
                 counters.bulk_load_requests += 1;
@@ -280,7 +292,7 @@ impl Profiler {
             let mut sector = at / SECTOR * SECTOR;
             while sector < end {
                 let next: [u64; 32] = each(|lane| (sector + lane as u64 * SECTOR).max(at).min(end - 1));
-                self.touch(scene.launch, which, &next, u32::MAX);
+                reads_and_writes.iter().for_each(|which| self.touch(scene.launch, *which, &next, u32::MAX));
                 sector += 32 * SECTOR;
             }
         }
