@@ -322,8 +322,12 @@ const TRACE_HELP: &str = "\
 Pictures:
   sectors    an access to global memory: which lane touches which bytes, and the 32-byte sectors that are moved for them
   banks      an access to shared memory: which lane asks which bank, and who has to wait
-  fragment   a matrix instruction (mma, wmma, ldmatrix, stmatrix): which lane and register holds which element
-  timeline   the block's warps side by side: lanes that are active, barriers, who waits for whom
+  fragment   a matrix instruction (mma, wmma, ldmatrix, stmatrix, wgmma): which lane and register holds which element
+  operand    A or B of a wgmma in shared memory: how its descriptor leads to each 8 x 16 bytes, and through the swizzle
+  tile       a bulk copy of a tensor: where each 16 bytes of the box lie in shared memory, swizzled or not
+  box        the same copy in its tensor: what it takes, and what of it is outside
+  timeline   the block's warps side by side: lanes that are active, barriers and mbarriers, who waits for whom, and which
+             copies and wgmma groups are under way
 They follow the reader's system, light or dark; inside a page of mdBook, its theme.
 
 Of several that fit, --nth picks one; they count in the order in which the simulator executes them, warp after warp.
@@ -379,7 +383,13 @@ pub(crate) enum Show {
     Banks,
     /// How a matrix instruction spreads its matrices over lanes and registers
     Fragment,
-    /// The block's warps, their divergence and barriers
+    /// Where a wgmma finds A or B in shared memory
+    Operand,
+    /// A tensor's box in shared memory
+    Tile,
+    /// A tensor's box in the tensor
+    Box,
+    /// The block's warps, their divergence and barriers, and what they have under way
     Timeline,
 }
 
@@ -392,8 +402,10 @@ pub(crate) enum Kind {
     Write,
     /// Atomics
     Atomic,
-    /// Asynchronous copies
+    /// Asynchronous copies (cp.async)
     Copy,
+    /// Bulk copies (cp.async.bulk), which take no turns of the lanes
+    Bulk,
 }
 
 impl From<Kind> for AccessKind {
@@ -403,6 +415,7 @@ impl From<Kind> for AccessKind {
             Kind::Write => Self::Write,
             Kind::Atomic => Self::Atomic,
             Kind::Copy => Self::Copy,
+            Kind::Bulk => Self::Bulk,
         }
     }
 }

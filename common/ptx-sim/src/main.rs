@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use cli::{Argument, Check, Cli, Command, Launch, Run, Show, TraceOptions};
 use ptx_sim::{
-    Device, DeviceConfig, Fault, FaultKind, Kernel, KernelInfo, LaunchConfig, LaunchError, LaunchReport, Limits,
-    LoadError, LoadLimits, MemoryError, Module, Observation, Observe, Occupancy, Pick, PictureError, Profile, Space,
-    Trace, TraceRequest, Unsupported, UnsupportedForm, WatchRequest, WatchSink, WatchThreads, ptxas,
+    AccessKind, Device, DeviceConfig, Fault, FaultKind, Kernel, KernelInfo, LaunchConfig, LaunchError, LaunchReport,
+    Limits, LoadError, LoadLimits, MemoryError, Module, Observation, Observe, Occupancy, Pick, PictureError, Profile,
+    Space, Trace, TraceRequest, Unsupported, UnsupportedForm, WatchRequest, WatchSink, WatchThreads, ptxas,
 };
 use serde_json::{Value, json};
 use session::{Place, Session, SetUp};
@@ -413,6 +413,9 @@ fn trace(options: &TraceOptions) -> Result<ExitCode, Failure> {
         Some(Show::Sectors) => trace.sectors(&pick)?,
         Some(Show::Banks) => trace.banks(&pick)?,
         Some(Show::Fragment) => trace.fragment(&pick)?,
+        Some(Show::Operand) => trace.operand(&pick)?,
+        Some(Show::Tile) => trace.tile(&pick)?,
+        Some(Show::Box) => trace.tensor_box(&pick)?,
         Some(Show::Timeline) => trace.timeline()?,
     };
     match &options.output {
@@ -439,6 +442,7 @@ fn list(trace: &Trace, pick: &Pick, bounds: Bounds) -> Result<String, Failure> {
         }
         let cost = match access.space {
             Space::Global => format!("{} sectors, ideal {}", access.sectors(), access.ideal_sectors()),
+            Space::Shared if access.kind == AccessKind::Bulk => String::new(),
             Space::Shared => format!("{} wavefronts, ideal {}", access.wavefronts(), access.ideal_wavefronts()),
             Space::Constant | Space::Local => String::new(),
         };

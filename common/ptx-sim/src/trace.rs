@@ -1,7 +1,12 @@
 //! What a block did, step by step: every instruction its warps executed, every byte they touched, every barrier.
 //! [`crate::picture`] draws it.
 
+mod asynchronous;
+mod tiles;
+
 use crate::hardware::{BANKS, SECTOR, distinct, served_together};
+pub use asynchronous::{AsyncEvent, AsyncStep, Grouped, Phase};
+pub(crate) use tiles::{BoxChunk, BoxCopy, ProductTile, TensorShape};
 
 /// What to record of a launch.
 #[derive(Clone, Debug)]
@@ -45,10 +50,16 @@ pub struct Trace {
     pub accesses: Vec<MemoryAccess>,
     /// Barriers of the block that were complete.
     pub releases: Vec<Release>,
+    /// What some of the steps have to do with asynchronous work, in their order.
+    pub asynchronous: Vec<AsyncStep>,
     /// Warp instructions that were executed after [`TraceRequest::max_steps`]: the trace is truncated if there are any.
     pub missed: u64,
     /// What matrix instructions do, by site.
     pub(crate) matrices: Vec<(u32, MatrixSite)>,
+    /// Copies of boxes of tensors.
+    pub(crate) boxes: Vec<BoxCopy>,
+    /// What products of warpgroups read in shared memory.
+    pub(crate) product_tiles: Vec<ProductTile>,
 }
 
 /// An instruction of the PTX, and the line of CUDA it is from.
@@ -130,6 +141,8 @@ pub enum AccessKind {
     Atomic,
     /// One end of an asynchronous copy: it reads where it is global and writes where it is shared.
     Copy,
+    /// One end of a bulk copy, which the copy engine makes: it takes no turns of the lanes.
+    Bulk,
 }
 
 impl std::fmt::Display for AccessKind {
@@ -139,6 +152,7 @@ impl std::fmt::Display for AccessKind {
             Self::Write => "write",
             Self::Atomic => "atomic",
             Self::Copy => "copy",
+            Self::Bulk => "bulk",
         })
     }
 }
@@ -280,8 +294,11 @@ impl MemoryAccess {
 
     /// The lanes that shared memory serves together: all 32 where each takes up to 4 bytes, half of them for 8, a
     /// quarter for 16, or two such groups of a load whose lanes ask alike. What a lane touches apart, as `wmma` does, comes
-    /// one after the other.
+    /// one after the other. A bulk copy takes none of them.
     pub(crate) fn rounds(&self) -> Vec<Round> {
+        if self.kind == AccessKind::Bulk {
+            return Vec::new();
+        }
         let mut rounds: Vec<((usize, usize), Round)> = Vec::new();
         let mut before = [0; 32];
         // The first lane of those that are served with each.
@@ -349,8 +366,9 @@ pub(crate) enum MatrixSite {
     Multiply(Vec<FragmentLayout>),
     /// `wmma.load` and `wmma.store`.
     Move(FragmentLayout),
-    /// `wgmma.mma_async`: the first columns of a warp's rows of D, and how many columns and registers there are.
-    Warpgroup { d: FragmentLayout, columns: usize, registers: usize },
+    /// `wgmma.mma_async`: the first columns of a warp's rows of D, how many columns and registers there are, and its rows of A if
+    /// they are in registers.
+    Warpgroup { d: FragmentLayout, columns: usize, registers: usize, a: Option<FragmentLayout> },
     /// `ldmatrix` and `stmatrix`: 8 × 8 matrices of 16-bit elements.
     Rows { matrices: usize, transposed: bool, store: bool },
 }

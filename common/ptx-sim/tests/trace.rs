@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use ptx_sim::{
-    AccessKind, Arg, Device, LaunchConfig, LaunchError, Module, Observe, Pick, PictureError, Space, StepEvent, Trace,
-    TraceRequest,
+    AccessKind, Arg, AsyncEvent, Device, DeviceConfig, Grouped, LaunchConfig, LaunchError, Module, Observe, Pick,
+    PictureError, Space, StepEvent, Swizzle, TensorElement, TensorMapDescriptor, Trace, TraceRequest,
 };
 use roxmltree::{Document, Node};
 
@@ -448,4 +448,253 @@ fn the_command_explains_what_it_cannot_draw() {
         ptx_sim("trace faults.ptx --kernel read_past_the_end --block 4 in:f32:1 out:f32:4 s32:4 --show timeline");
     assert!(code == 1 && stderr.contains("error[out-of-bounds]"), "{stderr}");
     assert_eq!(ptx_sim("trace --help").0, 0);
+}
+
+// Asynchronous work
+
+const F16: [u16; 11] = [0xc500, 0xc400, 0xc200, 0xc000, 0xbc00, 0x0000, 0x3c00, 0x4000, 0x4200, 0x4400, 0x4500]; // -5 to 5
+
+/// A block of `kernels/pipeline.cu` with an A of 50 rows and a B of 32, both of 200 columns, whose product is checked.
+fn pipeline(sanitize: bool, request: TraceRequest) -> Trace {
+    let device = Device::new(DeviceConfig { sanitize, ..Default::default() });
+    let path = kernels().join("pipeline.ptx");
+    let module = Module::from_ptx(include_str!("kernels/pipeline.ptx"), &path.display().to_string()).unwrap();
+    let kernel = device.load(&module).unwrap().kernel("pipeline").unwrap();
+    let number = |at: usize| at * 7 % 11;
+    let buffer = |label: &str, rows: usize| {
+        let bytes: Vec<u8> = (0..200 * rows).flat_map(|at| F16[number(at)].to_le_bytes()).collect();
+        let pointer = device.alloc(bytes.len() as u64, label).unwrap();
+        device.write(pointer, &bytes).unwrap();
+        pointer
+    };
+    let map = |pointer, rows: u64, size: u32| {
+        let plain = TensorMapDescriptor::tiled(TensorElement::F16, pointer, &[200, rows], &[64, size]);
+        Arg::from(&TensorMapDescriptor { swizzle: Swizzle::Bytes128, ..plain }.encode().unwrap())
+    };
+    let out = device.alloc(64 * 32 * 4, "out").unwrap();
+    let args = [map(buffer("a", 50), 50, 64), map(buffer("b", 32), 32, 32), Arg::from(out), Arg::from(200)];
+    let config = LaunchConfig { block: [160, 1, 1], ..Default::default() };
+    let observe = Observe { trace: Some(request), ..Default::default() };
+    let observation = kernel.observe(&config, &args, &observe).unwrap();
+    assert!(observation.findings.is_empty(), "{:?}", observation.findings);
+    let mut bytes = vec![0; 64 * 32 * 4];
+    device.read(out, &mut bytes).unwrap();
+    for (at, bytes) in bytes.chunks_exact(4).enumerate() {
+        let (row, column) = (at / 32, at % 32);
+        let value = |at: usize| number(at) as f32 - 5.0;
+        let products = (0..200).map(|k| value(row * 200 + k) * value(column * 200 + k));
+        let expected = if row < 50 { products.sum() } else { 0.0 };
+        assert_eq!(f32::from_le_bytes(bytes.try_into().unwrap()), expected, "{row}, {column}");
+    }
+    observation.trace.unwrap()
+}
+
+fn titles(svg: &str) -> Vec<String> {
+    let document = Document::parse(svg).unwrap();
+    let titles = document.descendants().filter(|node| node.has_tag_name("title")).filter_map(|node| node.text());
+    titles.map(str::to_owned).collect()
+}
+
+#[test]
+fn a_timeline_shows_copies_and_products_under_way() {
+    let trace = pipeline(true, TraceRequest::default());
+    let loads = trace.asynchronous.iter().filter(|step| matches!(step.event, AsyncEvent::Loads { .. })).count();
+    let begins = |work| trace.asynchronous.iter().filter(|step| step.event == AsyncEvent::Begins(work)).count();
+    // Two copies for each of four tiles; four products of a tile, by each of four warps.
+    assert_eq!((loads, begins(Grouped::Products), begins(Grouped::Copies)), (8, 64, 0));
+    let svg = trace.timeline().unwrap();
+    shows(&svg, "5 warps. ");
+    let legend = 1;
+    assert_eq!(marked(&svg, "rect", "good"), 8 + legend);
+    // A group for each tile and warp.
+    assert_eq!(marked(&svg, "rect", "product"), 16 + legend);
+    // The warp that copies waits for the first stage of two to be empty, and for the second.
+    assert_eq!(marked(&svg, "rect", "r1"), 2 + legend);
+    let titles = titles(&svg);
+    let waits: Vec<_> =
+        titles.iter().filter(|title| title.starts_with("waits for") && title.contains("empty")).collect();
+    assert!(
+        waits[0].ends_with("at phase 0 of empty + 0") && waits[1].ends_with("at phase 0 of empty + 8"),
+        "{waits:?}"
+    );
+    let copies: Vec<_> = titles.iter().filter(|title| title.contains("bulk copy of 8192 bytes")).collect();
+    assert_eq!(copies.len(), 4);
+    assert!(copies[3].starts_with("line 71: ") && copies[3].contains("phase 1 of full + 8"), "{copies:?}");
+    // Questions in vain are no steps of the model: each warp that multiplies has as many.
+    let svg = pipeline(false, TraceRequest::default()).timeline().unwrap();
+    assert_eq!(marked(&svg, "rect", "good"), 8 + legend);
+}
+
+/// The steps at which each flight of the picture begins and ends.
+fn flights(svg: &str, what: &str) -> Vec<[usize; 2]> {
+    let of = |title: String| {
+        let (_, steps) = title.split_once(&format!("{what}, steps "))?;
+        let (from, to) = steps.split_once(" to ")?;
+        Some([from.parse().ok()?, to.parse().ok()?])
+    };
+    titles(svg).into_iter().filter_map(of).collect()
+}
+
+/// One warp of the instructions, of which each executes in a step of its own.
+fn alone(body: &str) -> Trace {
+    let ptx = format!(
+        ".version 8.6\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 from) {{\n\
+         .reg .b64 %rd<3>; .reg .b32 %r<5>; .reg .pred %p<3>;\n.shared .align 128 .b8 tile[1024]; .shared .align 8 .b64 full;\n\
+         ld.param.b64 %rd1, [from]; mov.b32 %r1, tile; mov.b32 %r2, full;\n{body}\nret;\n}}\n"
+    );
+    let device = Device::new(Default::default());
+    let module = device.load(&Module::from_ptx(&ptx, "k.ptx").unwrap()).unwrap();
+    let args = [Arg::from(device.alloc(1024, "from").unwrap())];
+    let config = LaunchConfig::default();
+    let observe = Observe { trace: Some(TraceRequest::default()), ..Default::default() };
+    module.kernel("k").unwrap().observe(&config, &args, &observe).unwrap().trace.unwrap()
+}
+
+#[test]
+fn groups_are_under_way_up_to_the_wait_that_names_them() {
+    // Steps 0 to 2 set up.
+    let copies = alone(
+        "cp.async.ca.shared.global [%r1], [%rd1], 16;\ncp.async.commit_group;\ncp.async.commit_group;\n
+         cp.async.ca.shared.global [%r1+16], [%rd1], 16;\ncp.async.commit_group;\ncp.async.ca.shared.global [%r1+32], [%rd1], 16;\n
+         cp.async.wait_group 2;\ncp.async.wait_group 1;\ncp.async.wait_all;",
+    );
+    let svg = copies.timeline().unwrap();
+    // The first group leaves two behind it, of which one is empty; the last copies belong to none.
+    assert_eq!(flights(&svg, "group of cp.async"), [[3, 10], [6, 12], [8, 12]]);
+    let stores = alone(
+        "st.shared.b32 [%r1], %r2;\ncp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r1], 16;\ncp.async.bulk.commit_group;\n
+         cp.async.bulk.global.shared::cta.bulk_group [%rd1+16], [%r1], 16;\ncp.async.bulk.commit_group;\n
+         cp.async.bulk.wait_group.read 1;\ncp.async.bulk.wait_group 0;",
+    );
+    assert_eq!(flights(&stores.timeline().unwrap(), "group of bulk stores"), [[4, 9], [6, 10]]);
+    // Nobody waits for what is under way at the end.
+    let left = alone("cp.async.ca.shared.global [%r1], [%rd1], 16;");
+    assert_eq!(flights(&left.timeline().unwrap(), "group of cp.async"), [[3, 5]]);
+    let arrives = alone(
+        "mbarrier.init.shared::cta.b64 [%r2], 1;\ncp.async.ca.shared.global [%r1], [%rd1], 16;\n
+         cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%r2];\n
+         W0: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r2], 0; @!%p1 bra W0;",
+    );
+    assert_eq!(flights(&arrives.timeline().unwrap(), "group of cp.async"), [[4, 7]]);
+}
+
+#[test]
+fn a_tile_is_drawn_as_its_swizzle_lays_it_out() {
+    let trace = pipeline(false, TraceRequest::default());
+    let at = |line, nth| Pick { line: Some(line), nth, ..Pick::default() };
+    let svg = trace.tile(&at(71, 1)).unwrap();
+    shows(&svg, "a box of 64 × 64 f16, rows of 128 bytes, to stages + 0; swizzle of 128 bytes. Read together");
+    shows(&svg, "the first chunks of 8 rows: no two are in the same banks.");
+    // Chunk c of row r stands in column c xor r % 8.
+    let document = Document::parse(&svg).unwrap();
+    let mut seen = 0;
+    for node in document.descendants().filter(|node| node.has_tag_name("rect")) {
+        let Some(title) = node.children().find(|child| child.has_tag_name("title")).and_then(|title| title.text())
+        else {
+            continue;
+        };
+        let numbers: Vec<usize> =
+            title.split(|c: char| !c.is_ascii_digit()).filter_map(|text| text.parse().ok()).collect();
+        let [row, chunk, ..] = numbers[..] else { panic!("{title}") };
+        let x: f64 = node.attribute("x").unwrap().parse().unwrap();
+        assert_eq!(((x - 84.0) / 98.5) as usize, chunk ^ (row % 8), "{title}");
+        seen += 1;
+    }
+    assert_eq!(seen, 32 * 8);
+    // The last tile has 8 columns of the tensor, and 50 rows.
+    let last = trace.tile(&at(71, 4)).unwrap();
+    assert_eq!(titles(&last).iter().filter(|title| title.contains("outside the tensor: zeros")).count(), 32 * 7);
+    assert!(matches!(trace.tile(&at(71, 5)), Err(PictureError::Nth { found: 4, .. })));
+    // Each end of the copies is among the accesses, but for what is outside; and they make no bank conflicts.
+    let ends = |space| {
+        let all = trace.accesses.iter().filter(move |access| access.kind == AccessKind::Bulk && access.space == space);
+        all.map(|access| access.bytes()).collect::<Vec<_>>()
+    };
+    assert_eq!(ends(Space::Shared), [8192, 4096, 8192, 4096, 8192, 4096, 8192, 4096]);
+    assert_eq!(ends(Space::Global), [6400, 4096, 6400, 4096, 6400, 4096, 800, 512]);
+    assert!(trace.banks(&Pick { kind: Some(AccessKind::Bulk), ..Pick::default() }).is_err());
+    shows(
+        &trace.sectors(&Pick { kind: Some(AccessKind::Bulk), ..Pick::default() }).unwrap(),
+        "bulk copy of 128 bytes each",
+    );
+}
+
+#[test]
+fn a_box_is_drawn_with_what_is_outside() {
+    let trace = pipeline(false, TraceRequest::default());
+    let at = |line, nth| Pick { line: Some(line), nth, ..Pick::default() };
+    shows(
+        &trace.tensor_box(&at(72, 1)).unwrap(),
+        "Box of 64 × 32 f16 at (0, 0) in b, a tensor of 200 × 32, fastest first.",
+    );
+    shows(&trace.tensor_box(&at(72, 1)).unwrap(), "All of it is inside. 4096 bytes to stages + 8192.");
+    let svg = trace.tensor_box(&at(71, 4)).unwrap();
+    shows(&svg, "400 of 4096 elements are inside; the others arrive as zeros. 8192 bytes to stages + 12288.");
+    let texts: Vec<String> =
+        Document::parse(&svg).unwrap().descendants().filter_map(|node| node.text()).map(str::to_owned).collect();
+    for coordinate in ["192", "200", "256", "50", "64"] {
+        assert!(texts.iter().any(|text| text == coordinate), "{coordinate}");
+    }
+}
+
+#[test]
+fn a_descriptor_leads_to_core_matrices() {
+    let trace = pipeline(false, TraceRequest::default());
+    let warp = |nth| Pick { warp: Some(2), nth, ..Pick::default() };
+    let svg = trace.operand(&warp(1)).unwrap();
+    shows(&svg, "A: 64 rows of 16 f16 along k, K-major; swizzle of 128 bytes. Descriptor 0x");
+    shows(
+        &svg,
+        "start 0x0, leading 16, stride 1024. A core matrix: 8 rows, of each 16 bytes (8 f16 along k); no two are",
+    );
+    shows(
+        &svg,
+        "8 rows on: + 1024 bytes (stride); the next chunk along k: + 16, then swizzled; the leading offset is not used.",
+    );
+    // The second product of a tile begins 32 bytes on, and B is the second of each.
+    shows(&trace.operand(&warp(4)).unwrap(), "B: 32 columns of 16 f16 along k, K-major; swizzle of 128 bytes.");
+    shows(&trace.operand(&warp(4)).unwrap(), "start 0x2020");
+    let d = trace.fragment(&Pick { warp: Some(1), ..Pick::default() }).unwrap();
+    assert!(
+        cells(&d, 'd').contains(&(16, 0, 0, 0)) && cells(&d, 'd').contains(&(31, 31, 31, 15)),
+        "{:?}",
+        cells(&d, 'd')
+    );
+}
+
+/// Without swizzle the two offsets lead from one core matrix to the next, MN-major the other way round; A may be in registers.
+#[test]
+fn operands_without_swizzle_and_in_registers_are_drawn() {
+    let names: Vec<String> = (0..4).map(|at| format!("%f{at}")).collect();
+    let d = names.join(", ");
+    let ptx = format!(
+        ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k() {{\n.reg .f32 %f<4>; .reg .b32 %r<4>; .reg .b64 %rd<3>;\n\
+         .shared .align 1024 .b8 tile[8192];\nmov.u64 %rd1, tile;\nshr.u64 %rd1, %rd1, 4;\n\
+         or.b64 %rd1, %rd1, 0x1000080000;\nor.b64 %rd2, %rd1, 0;\nwgmma.fence.sync.aligned;\n\
+         wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {{{d}}}, %rd1, %rd2, 0, 1, 1, 0, 1;\n\
+         wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {{{d}}}, {{%r0, %r1, %r2, %r3}}, %rd2, 1, 1, 1, 0;\nret;\n}}\n"
+    );
+    let device = Device::new(Default::default());
+    let module = device.load(&Module::from_ptx(&ptx, "k.ptx").unwrap()).unwrap();
+    let config = LaunchConfig { block: [128, 1, 1], ..Default::default() };
+    let observe = Observe { trace: Some(TraceRequest::default()), ..Default::default() };
+    let trace = module.kernel("k").unwrap().observe(&config, &[], &observe).unwrap().trace.unwrap();
+    let nth = |nth| Pick { nth, ..Pick::default() };
+    shows(
+        &trace.operand(&nth(1)).unwrap(),
+        "no swizzle. Descriptor 0x0000001000080000: start 0x0, leading 128, stride 256.",
+    );
+    shows(
+        &trace.operand(&nth(1)).unwrap(),
+        "8 rows on: + 256 bytes (stride); the next chunk along k: + 128 (leading).",
+    );
+    let b = trace.operand(&nth(2)).unwrap();
+    shows(&b, "B: 8 columns of 16 f16 along k, N-major; no swizzle.");
+    shows(&b, "8 steps of k on: + 128 bytes (leading); the next chunk of columns: + 256 (stride).");
+    assert!(titles(&b).contains(&"columns 0 to 7, k = 15".to_owned()), "{:?}", titles(&b));
+    // Of the second product only B is in shared memory, and A is a fragment.
+    shows(&trace.operand(&nth(3)).unwrap(), "B: 8 columns of 16 f16 along k, K-major");
+    let svg = trace.fragment(&nth(2)).unwrap();
+    shows(&svg, "A 16 × 16 of f16 of each warp, from registers; A: 4 registers a lane.");
+    assert!(cells(&svg, 'a').contains(&(9, 10, 5, 3)), "{:?}", cells(&svg, 'a'));
 }

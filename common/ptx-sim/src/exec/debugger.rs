@@ -494,6 +494,10 @@ fn reach(scene: &Scene<'_, '_>, access: &Touched, on: u32) -> Option<String> {
     let verb = match (access.kind, access.space) {
         (AccessKind::Read, _) | (AccessKind::Copy, Space::Global | Space::Constant) => "reads",
         (AccessKind::Write, _) => "writes",
+        (AccessKind::Bulk, space) => match &scene.launch.program.code[scene.pc].op {
+            Op::Bulk(bulk) if (bulk.route == Route::SharedToGlobal) == (space == Space::Shared) => "will read",
+            _ => "will write",
+        },
         (AccessKind::Copy, _) => "will write",
         (AccessKind::Atomic, _) => "updates",
     };

@@ -94,6 +94,12 @@ fn load(block: &mut Block, at: u64) -> u64 {
     unsafe { read_shared(shared_bytes(block), at, 8) }
 }
 
+/// Whether the phase of the object at `at` in shared memory is an odd one, for those who only look; `None`: there is none.
+pub(super) fn phase_at(block: &Block, at: u64) -> Option<bool> {
+    let word = block.shared.get((at / 16) as usize).filter(|_| at.is_multiple_of(8))?;
+    State::decode((word.to_le() >> (at % 16 * 8)) as u64).map(|state| state.phase)
+}
+
 fn store(block: &mut Block, at: u64, state: u64) {
     // SAFETY: as above.
     unsafe { write_shared(shared_bytes(block), at, 8, state) };

@@ -14,7 +14,7 @@
 //! | `builtin`, `printf`, `malloc` | functions that the device brings with it |
 //! | `asynchrony` | when pending copies are made |
 //! | `monitor`, `scene`, `watch` | what a launch reports while it runs, to: |
-//! | `sanitise`, `in_flight`, `wgmma_checks`, `profiler`, `tracer`, `debugger` | … mistakes, counts, a trace, values |
+//! | `sanitise`, `in_flight`, `wgmma_checks`, `profiler`, `tracer`, `flights`, `debugger` | … mistakes, counts, a trace, values |
 
 mod address;
 mod arithmetic;
@@ -34,6 +34,7 @@ mod control;
 mod copies;
 pub(crate) mod debugger;
 mod elements;
+mod flights;
 mod handover;
 mod in_flight;
 mod interpret;

@@ -19,13 +19,13 @@ use super::cluster::code_of;
 use super::launch::Launch;
 use super::scene::Scene;
 use super::texture::{accesses_of, reads_of};
+use super::touches::{BulkEnds, bulk_ends};
 use crate::hardware::{SECTOR, atomic_sectors, local_sectors, matrix_wavefronts, pieces, sectors, wavefronts};
 use crate::ir::*;
 use crate::lanes::{each, lanes, mask_of};
 use crate::limits::Use;
 use crate::memory::Role;
 use crate::profile::{Counters, Issued, LineProfile, Profile};
-use crate::tensor_map::{Map, TENSOR_MAP_BYTES, Tile};
 
 /// What an access does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -223,30 +223,16 @@ impl Profiler {
 
     /// The bulk copy of a lane.
     fn bulk(&mut self, scene: &Scene<'_, '_>, bulk: &Bulk, lane: usize) {
-        let other = addresses(scene.rows, scene.frame_local, &bulk.other)[lane];
-        let mut runs = Vec::new();
-        match &bulk.shape {
-            BulkShape::Bytes(row) => runs.push((other, u64::from(scene.rows.lane(*row, lane)))),
-            BulkShape::Words { rows, bytes, .. } => {
-                self.counters[scene.pc].bulk_shared_bytes += rows.len() as u64 * u64::from(*bytes);
-                return;
-            }
-            BulkShape::Tensor { coordinates, offsets, im2col } => {
-                let coordinates: Vec<i32> = coordinates.iter().map(|row| scene.rows.lane(*row, lane) as i32).collect();
-                let offsets: Vec<u16> = offsets.iter().map(|row| scene.rows.lane(*row, lane) as u16).collect();
-                let map = map_at(scene.launch, other).and_then(|bytes| Map::decode(&bytes).ok());
-                let tile = map.and_then(|map| Tile::new(map, &coordinates, &offsets, *im2col).ok());
-                // What is larger than shared memory is a fault to come.
-                if let Some(tile) = tile.filter(|tile| tile.bytes() <= scene.block.shared_bytes) {
-                    let first = tile.map.address;
-                    tile.visit(|_, at, bytes| runs.extend(at.map(|at| (first.wrapping_add(at), bytes))));
-                }
-            }
+        // Without ends it is a fault to come.
+        let Some(BulkEnds { bytes, runs, .. }) = bulk_ends(scene, bulk, lane) else { return };
+        if let BulkShape::Words { .. } = bulk.shape {
+            self.counters[scene.pc].bulk_shared_bytes += bytes;
+            return;
         }
-        let bytes: u64 = runs.iter().map(|(_, bytes)| bytes).sum();
-        if bytes > scene.block.shared_bytes {
-            return; // a fault to come
-        }
+        let bytes = match bulk.shape {
+            BulkShape::Tensor { .. } => runs.iter().map(|(_, bytes)| bytes).sum(),
+            _ => bytes,
+        };
         let sectors = |(at, bytes): &(u64, u64)| match bytes {
             0 => 0,
             _ => (at.wrapping_add(bytes - 1) / SECTOR).wrapping_sub(at / SECTOR).wrapping_add(1),
@@ -437,23 +423,6 @@ impl Profiler {
             counters.shared_store_conflicts += passes - least;
         }
     }
-}
-
-/// The bytes of the tensor map at a generic address.
-fn map_at(launch: &Launch<'_>, address: u64) -> Option<[u8; TENSOR_MAP_BYTES]> {
-    let mut bytes = [0; TENSOR_MAP_BYTES];
-    if space_of(address) == MemSpace::Param {
-        let from = (address - window(MemSpace::Param)) as usize;
-        bytes.copy_from_slice(launch.params.get(from..from.checked_add(TENSOR_MAP_BYTES)?)?);
-        return Some(bytes);
-    }
-    let allocation = &launch.memory[find(launch, &mut 0, address)?];
-    let offset = address - allocation.base;
-    if allocation.is_freed() || allocation.bytes - offset < TENSOR_MAP_BYTES as u64 {
-        return None;
-    }
-    allocation.read(offset, &mut bytes);
-    Some(bytes)
 }
 
 /// Index of the allocation that holds `address`.

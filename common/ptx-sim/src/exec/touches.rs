@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use super::address::{addresses, space_of};
+use super::cluster::offset_of;
 use super::scene::Scene;
 use super::texture::{accesses_of, reads_of};
 use crate::ir::*;
 use crate::lanes::lanes;
 use crate::memory::{self, Role};
+use crate::tensor_map::{Map, TENSOR_MAP_BYTES, Tile};
 use crate::trace::{AccessKind, Space, Touch};
 
 /// An access, or the part of it that lies in one space.
@@ -79,6 +81,19 @@ pub(super) fn touched(scene: &Scene<'_, '_>) -> Vec<Touched> {
             add(MemSpace::Global, AccessKind::Copy, read);
             add(MemSpace::Shared, AccessKind::Copy, each(&copy.dst, copy.bytes.into()));
         }
+        Op::Bulk(bulk) => {
+            let shared = of(&bulk.shared);
+            for lane in lanes(scene.active) {
+                let Some(BulkEnds { other, bytes, runs, .. }) = bulk_ends(scene, bulk, lane) else { continue };
+                let runs = runs.into_iter().map(|(at, bytes)| (lane, at, bytes as u32)).collect();
+                add(MemSpace::Global, AccessKind::Bulk, runs);
+                let moves = bulk.route != Route::Prefetch && bytes != 0;
+                let from =
+                    (bulk.route == Route::SharedToShared && matches!(bulk.shape, BulkShape::Bytes(_))).then_some(other);
+                let ends = moves.then_some(shared[lane]).into_iter().chain(from);
+                add(MemSpace::Shared, AccessKind::Bulk, ends.map(|at| (lane, offset_of(at), bytes as u32)).collect());
+            }
+        }
         Op::Together(together) => match &together.op {
             TogetherOp::WmmaLoad(memory) => {
                 add(memory.address.space, AccessKind::Read, fragment(scene, memory));
@@ -93,6 +108,64 @@ pub(super) fn touched(scene: &Scene<'_, '_>) -> Vec<Touched> {
         _ => {}
     }
     all
+}
+
+/// What a bulk copy of a lane moves.
+pub(super) struct BulkEnds {
+    /// The address of its end that is not the one in shared memory, or of its tensor's map.
+    pub other: u64,
+    /// Bytes of its end in shared memory.
+    pub bytes: u64,
+    /// Of a tensor.
+    pub tile: Option<Tile>,
+    /// What it moves in global memory: address and bytes.
+    pub runs: Vec<(u64, u64)>,
+}
+
+/// The ends of a bulk copy that is about to be asked for; `None`: it is a fault to come.
+pub(super) fn bulk_ends(scene: &Scene<'_, '_>, bulk: &Bulk, lane: usize) -> Option<BulkEnds> {
+    let other = addresses(scene.rows, scene.frame_local, &bulk.other)[lane];
+    let ends = match &bulk.shape {
+        BulkShape::Bytes(row) => {
+            let bytes = u64::from(scene.rows.lane(*row, lane));
+            let is_global = bulk.route != Route::SharedToShared;
+            BulkEnds { other, bytes, tile: None, runs: is_global.then_some((other, bytes)).into_iter().collect() }
+        }
+        BulkShape::Words { rows, bytes, .. } => {
+            BulkEnds { other, bytes: rows.len() as u64 * u64::from(*bytes), tile: None, runs: Vec::new() }
+        }
+        BulkShape::Tensor { coordinates, offsets, im2col } => {
+            let coordinates: Vec<i32> = coordinates.iter().map(|row| scene.rows.lane(*row, lane) as i32).collect();
+            let offsets: Vec<u16> = offsets.iter().map(|row| scene.rows.lane(*row, lane) as u16).collect();
+            let map = Map::decode(&map_at(scene, other)?).ok()?;
+            let tile = Tile::new(map, &coordinates, &offsets, *im2col).ok()?;
+            // What is larger than shared memory is not looked at.
+            if tile.bytes() > scene.block.shared_bytes {
+                return None;
+            }
+            let mut runs = Vec::new();
+            tile.visit(|_, at, bytes| runs.extend(at.map(|at| (map.address.wrapping_add(at), bytes))));
+            BulkEnds { other, bytes: tile.bytes(), tile: Some(tile), runs }
+        }
+    };
+    Some(ends).filter(|ends| ends.bytes <= scene.block.shared_bytes)
+}
+
+/// The bytes of the tensor map at a generic address.
+fn map_at(scene: &Scene<'_, '_>, address: u64) -> Option<[u8; TENSOR_MAP_BYTES]> {
+    let mut bytes = [0; TENSOR_MAP_BYTES];
+    if space_of(address) == MemSpace::Param {
+        let from = (address - window(MemSpace::Param)) as usize;
+        bytes.copy_from_slice(scene.launch.params.get(from..from.checked_add(TENSOR_MAP_BYTES)?)?);
+        return Some(bytes);
+    }
+    let found = allocation(scene, address)?;
+    let offset = address - found.base;
+    if found.is_freed() || found.bytes - offset < TENSOR_MAP_BYTES as u64 {
+        return None;
+    }
+    found.read(offset, &mut bytes);
+    Some(bytes)
 }
 
 /// Where a generic address points, and the address in that space; `None` for a kernel's parameters.

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::block::Block;
+use super::flights;
 use super::launch::Launch;
 use super::scene::Scene;
 use super::touches::{allocation, touched};
@@ -87,6 +88,7 @@ impl Tracer {
         if active == 0 {
             return;
         }
+        self.asynchronous(scene, step);
         for access in touched(scene) {
             let bytes = 2 * (size_of::<MemoryAccess>() + access.touches.capacity() * size_of::<Touch>());
             if !scene.launch.account.take(Use::Records, bytes as u64) {
@@ -107,6 +109,44 @@ impl Tracer {
             }
             let (space, kind, touches) = (access.space, access.kind, access.touches);
             self.trace.accesses.push(MemoryAccess { step, warp, site, space, kind, touches });
+        }
+    }
+
+    /// What the step has to do with asynchronous work.
+    fn asynchronous(&mut self, scene: &Scene<'_, '_>, step: usize) {
+        let account = &scene.launch.account;
+        let events = flights::events(scene);
+        if !account.take(Use::Records, 2 * (events.len() * size_of::<AsyncStep>()) as u64) {
+            return;
+        }
+        let of_step = |(lanes, event)| AsyncStep { step, lanes, event };
+        self.trace.asynchronous.extend(events.into_iter().map(of_step));
+        for copy in flights::boxes(scene, step) {
+            let bytes = size_of::<BoxCopy>() + size_of_val(&*copy.chunks) + 256;
+            if account.take(Use::Records, bytes as u64) {
+                self.trace.boxes.push(copy);
+            }
+        }
+        for tile in flights::product_tiles(scene, step) {
+            let bytes = size_of::<ProductTile>() + size_of_val(&*tile.chunks);
+            if account.take(Use::Records, 2 * bytes as u64) {
+                self.trace.product_tiles.push(tile);
+            }
+        }
+    }
+
+    /// An instruction of the traced block has been executed: what mbarriers answered.
+    pub(super) fn after(&mut self, scene: &Scene<'_, '_>) {
+        let Some(answers) = flights::answered(scene) else { return };
+        let last = self.trace.steps.len().checked_sub(1);
+        if self.trace.missed != 0 || !self.watches(scene.block, scene.warp.number) {
+            return;
+        }
+        let asked = self.trace.asynchronous.iter_mut().rev().take_while(|known| Some(known.step) == last);
+        for known in asked {
+            if let AsyncEvent::Asks { over, .. } = &mut known.event {
+                *over = answers & known.lanes == known.lanes;
+            }
         }
     }
 
@@ -145,9 +185,12 @@ fn matrix(op: &TogetherOp) -> Option<MatrixSite> {
     };
     Some(match op {
         TogetherOp::Mma(op) => MatrixSite::Multiply(op.mma.layouts()),
-        TogetherOp::Wgmma(op) => {
-            MatrixSite::Warpgroup { d: op.wgmma.layout(), columns: op.wgmma.columns(), registers: op.d.len() }
-        }
+        TogetherOp::Wgmma(op) => MatrixSite::Warpgroup {
+            d: op.wgmma.layout(),
+            columns: op.wgmma.columns(),
+            registers: op.d.len(),
+            a: matches!(op.a, WgmmaA::Registers(_)).then(|| op.wgmma.layout_a()),
+        },
         TogetherOp::WmmaLoad(memory) | TogetherOp::WmmaStore(memory) => MatrixSite::Move(memory.access.layout()),
         TogetherOp::LdMatrix(moves) => rows(moves, false),
         TogetherOp::StMatrix(moves) => rows(moves, true),

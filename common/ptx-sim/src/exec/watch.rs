@@ -36,6 +36,9 @@ impl Monitor for Watch {
 
     #[inline(always)]
     fn after(&mut self, scene: &Scene<'_, '_>) {
+        if let Some(tracer) = &mut self.tracer {
+            tracer.after(scene);
+        }
         if let Some(debugger) = &mut self.debugger {
             debugger.after(scene);
         }

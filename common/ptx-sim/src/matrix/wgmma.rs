@@ -26,7 +26,7 @@ use super::product::{KEPT, add_aligned, power, power_of_two};
 use super::sparse::{InvalidMetadata, Sparse};
 use crate::scalar::Scalar;
 use crate::scalar::half::{Bf16, F16, Half};
-use crate::trace::FragmentLayout;
+use crate::trace::{FragmentLayout, ProductTile};
 
 /// Rows of A and D that one warp has.
 const ROWS: usize = 16;
@@ -143,6 +143,25 @@ impl Tile {
             let place = if self.mn_major { [elements, at] } else { [at, elements] };
             (self.address(descriptor, at, chunk), place)
         })
+    }
+
+    /// For a picture: where a warp's instruction at that step of a trace finds it.
+    pub(crate) fn shown(self, name: &'static str, descriptor: Descriptor, step: usize) -> ProductTile {
+        let elements = self.number.elements_a_unit();
+        let in_elements = |[at, k]: [usize; 2]| [at, k * elements];
+        ProductTile {
+            step,
+            name,
+            element: self.number.name(),
+            extent: in_elements([self.extent, self.k]),
+            mn_major: self.mn_major,
+            descriptor: descriptor.0,
+            start: descriptor.start(),
+            leading: descriptor.leading(),
+            stride: descriptor.stride(),
+            swizzle: descriptor.swizzle(),
+            chunks: self.addresses(descriptor).map(|(at, place)| (at, in_elements(place))).collect(),
+        }
     }
 
     /// The first chunk outside shared memory of that size: its address, and the row or column and the k.
@@ -373,6 +392,11 @@ impl Wgmma {
     /// Which lane and register of a warp holds each element of D, of the first columns: the others go on as they do.
     pub(crate) fn layout(self) -> FragmentLayout {
         Fragment::accumulator(ROWS, self.columns.min(DRAWN), self.d.units_a_register()).layout("D", self.d)
+    }
+
+    /// Which lane and register of a warp holds each element of an A in registers; of a sparse one, those that are kept.
+    pub(crate) fn layout_a(self) -> FragmentLayout {
+        self.fragment_a().layout("A", self.a)
     }
 
     fn fragment_a(self) -> Fragment {

@@ -13,11 +13,13 @@ const WIDE: f64 = 40.0;
 /// The lane that is marked, so that the eye can follow it through the operands.
 const MARKED: u8 = 0;
 
-pub(super) fn draw(trace: &Trace, site: &Site, matrix: &MatrixSite) -> String {
+pub(super) fn draw(trace: &Trace, site: &Site, warp: u32, matrix: &MatrixSite) -> String {
     match matrix {
         MatrixSite::Multiply(operands) => multiply(trace, site, operands),
         MatrixSite::Move(layout) => one(trace, site, layout),
-        MatrixSite::Warpgroup { d, columns, registers } => warpgroup(trace, site, d, [*columns, *registers]),
+        MatrixSite::Warpgroup { d, columns, registers, a } => {
+            warpgroup(trace, site, warp, (d, [*columns, *registers]), a.as_ref())
+        }
         MatrixSite::Rows { matrices, transposed, store } => rows(trace, site, *matrices, *transposed, *store),
     }
 }
@@ -76,8 +78,14 @@ fn multiply(trace: &Trace, site: &Site, operands: &[FragmentLayout]) -> String {
     svg.finish(&format!("{heading}: fragments of {}", site.instruction), &format!("{what} {registers}."))
 }
 
-/// The rows of D that one of four warps has.
-fn warpgroup(trace: &Trace, site: &Site, d: &FragmentLayout, [columns, registers]: [usize; 2]) -> String {
+/// The rows of D, and of an A in registers, that one of four warps has.
+fn warpgroup(
+    trace: &Trace,
+    site: &Site,
+    warp: u32,
+    (d, [columns, registers]): (&FragmentLayout, [usize; 2]),
+    a: Option<&FragmentLayout>,
+) -> String {
     let shown = d.extent[1];
     let what = format!(
         "D 64 × {columns} of {}; warp w of the four has rows 16w to 16w + 15: {} a lane.",
@@ -86,26 +94,46 @@ fn warpgroup(trace: &Trace, site: &Site, d: &FragmentLayout, [columns, registers
     );
     let more =
         if shown < columns { format!(" The first {shown} columns; the others go on alike.") } else { String::new() };
-    single(trace, site, d, &[what, format!("{READ_IT}{more}")])
+    let of_a = a.map(|a| format!("{} of each warp, from registers; {}.", named(a), held(a)));
+    let lines: Vec<String> = [Some(what), of_a, Some(format!("{READ_IT}{more}"))].into_iter().flatten().collect();
+    let heading = trace.heading(site);
+    let mut svg = Svg::new(&heading, &site.instruction, &lines);
+    let first_row = (warp % 4) as usize * 16;
+    for layout in a.into_iter().chain([d]) {
+        let cell = ((WIDTH - 2.0 * MARGIN - LABELS) / layout.extent[1] as f64).min(46.0);
+        let top = svg.y;
+        numbered_grid(&mut svg, layout, first_row, [MARGIN + LABELS, top], [cell, 23.0]);
+        svg.y = top + 22.0 + layout.extent[0] as f64 * 23.0 + 14.0;
+    }
+    svg.y -= 14.0;
+    let description = lines[..lines.len() - 1].join(" ");
+    svg.finish(&format!("{heading}: fragment of {}", site.instruction), &description)
 }
 
 fn one(trace: &Trace, site: &Site, layout: &FragmentLayout) -> String {
     let what = format!("{}; {}.", named(layout), held(layout));
-    single(trace, site, layout, &[what, READ_IT.to_owned()])
-}
-
-fn single(trace: &Trace, site: &Site, layout: &FragmentLayout, lines: &[String]) -> String {
     let heading = trace.heading(site);
-    let mut svg = Svg::new(&heading, &site.instruction, lines);
+    let mut svg = Svg::new(&heading, &site.instruction, &[what.clone(), READ_IT.to_owned()]);
     let cell = ((WIDTH - 2.0 * MARGIN - LABELS) / layout.extent[1] as f64).min(46.0);
     let top = svg.y;
     grid(&mut svg, layout, [MARGIN + LABELS, top], [cell, 23.0]);
     svg.y = top + 22.0 + layout.extent[0] as f64 * 23.0;
-    svg.finish(&format!("{heading}: fragment of {}", site.instruction), &lines[0])
+    svg.finish(&format!("{heading}: fragment of {}", site.instruction), &what)
 }
 
 /// A matrix with its top left corner at `origin`, below its name and column numbers.
-fn grid(svg: &mut Svg, layout: &FragmentLayout, [left, top]: [f64; 2], [width, height]: [f64; 2]) {
+fn grid(svg: &mut Svg, layout: &FragmentLayout, origin: [f64; 2], size: [f64; 2]) {
+    numbered_grid(svg, layout, 0, origin, size);
+}
+
+/// The same, with the number of its first row.
+fn numbered_grid(
+    svg: &mut Svg,
+    layout: &FragmentLayout,
+    first_row: usize,
+    [left, top]: [f64; 2],
+    [width, height]: [f64; 2],
+) {
     let [rows, columns] = layout.extent;
     let cell = |row: usize, column: usize| layout.cells[row * columns + column];
     let letter = layout.name.to_lowercase();
@@ -118,7 +146,7 @@ fn grid(svg: &mut Svg, layout: &FragmentLayout, [left, top]: [f64; 2], [width, h
     }
     let mut marked = Vec::new();
     for row in 0..rows {
-        svg.text("t dim e", left - 5.0, top + (row as f64 + 0.5) * height + 3.0, &row.to_string());
+        svg.text("t dim e", left - 5.0, top + (row as f64 + 0.5) * height + 3.0, &(first_row + row).to_string());
         for column in 0..columns {
             let (lane, register, _) = cell(row, column);
             let same = |(other_lane, other, _): (u8, u8, u8)| (other_lane, other) == (lane, register);
@@ -133,7 +161,7 @@ fn grid(svg: &mut Svg, layout: &FragmentLayout, [left, top]: [f64; 2], [width, h
             svg.titled_rect(
                 &format!("r{} edge", register % 8),
                 place,
-                &format!("row {row}, column {column}: lane {lane}, register {letter}{register}"),
+                &format!("row {}, column {column}: lane {lane}, register {letter}{register}", first_row + row),
             );
             if lane == MARKED {
                 marked.push([x + 1.0, y + 1.0, wide - 2.0, high - 2.0]);

@@ -5,8 +5,11 @@
 
 mod banks;
 mod fragment;
+mod model;
 mod sectors;
 mod svg;
+mod tensor;
+mod tile;
 mod timeline;
 
 use crate::trace::{AccessKind, MemoryAccess, Site, Space, Trace};
@@ -90,7 +93,7 @@ impl Trace {
         self.access(pick, Space::Shared).map(|access| banks::draw(self, access))
     }
 
-    /// Draws how a matrix instruction (`mma`, `wmma`, `ldmatrix`, `stmatrix`) spreads its matrices over lanes and registers.
+    /// Draws how a matrix instruction (`mma`, `wmma`, `ldmatrix`, `stmatrix`, `wgmma`) spreads its matrices over lanes and registers.
     ///
     /// # Errors
     /// [`PictureError`] if no traced instruction fits `pick`, whose `kind` does not matter here.
@@ -100,12 +103,54 @@ impl Trace {
         let all: Vec<_> = steps.filter_map(|step| Some((step.warp, step.site, matrix(step.site)?))).collect();
         let sites = all.iter().map(|(warp, site, _)| (*warp, &self.sites[*site as usize], None));
         let at = self.choose(pick, "matrix instruction", &sites.collect::<Vec<_>>())?;
-        let (_, site, matrix) = all[at];
-        Ok(fragment::draw(self, &self.sites[site as usize], matrix))
+        let (warp, site, matrix) = all[at];
+        Ok(fragment::draw(self, &self.sites[site as usize], warp, matrix))
+    }
+
+    /// Draws the tile in shared memory of a bulk copy of a tensor's box: where its chunks of 16 bytes lie, swizzled or not.
+    ///
+    /// # Errors
+    /// [`PictureError`] if no traced instruction fits `pick`, whose `kind` does not matter here.
+    pub fn tile(&self, pick: &Pick) -> Result<String, PictureError> {
+        let at = self.choose_step(pick, "bulk copy of a tensor", self.boxes.iter().map(|copy| copy.step))?;
+        let copy = &self.boxes[at];
+        Ok(tile::draw_box(self, self.site_of(copy.step), copy))
+    }
+
+    /// Draws the box of such a copy in its tensor, with what of it is outside. Boxes of im2col are not drawn.
+    ///
+    /// # Errors
+    /// As [`Self::tile`].
+    pub fn tensor_box(&self, pick: &Pick) -> Result<String, PictureError> {
+        let all: Vec<_> = self.boxes.iter().filter(|copy| !copy.tensor.sizes.is_empty()).collect();
+        let at = self.choose_step(pick, "bulk copy of a tensor's box", all.iter().map(|copy| copy.step))?;
+        Ok(tensor::draw(self, self.site_of(all[at].step), all[at]))
+    }
+
+    /// Draws where a `wgmma.mma_async` finds the elements of A or B in shared memory, and how its descriptor leads there. Of
+    /// each warp's instruction A comes first, if it is in shared memory, and then B.
+    ///
+    /// # Errors
+    /// As [`Self::tile`].
+    pub fn operand(&self, pick: &Pick) -> Result<String, PictureError> {
+        let steps = self.product_tiles.iter().map(|tile| tile.step);
+        let at = self.choose_step(pick, "matrix of a wgmma in shared memory", steps)?;
+        let tile = &self.product_tiles[at];
+        Ok(tile::draw_product(self, self.site_of(tile.step), tile))
+    }
+
+    fn site_of(&self, step: usize) -> &Site {
+        &self.sites[self.steps[step].site as usize]
+    }
+
+    /// The place of what `pick` names among things of those steps.
+    fn choose_step(&self, pick: &Pick, what: &str, steps: impl Iterator<Item = usize>) -> Result<usize, PictureError> {
+        let all: Vec<_> = steps.map(|step| (self.steps[step].warp, self.site_of(step), None)).collect();
+        self.choose(pick, what, &all)
     }
 
     /// Draws the block's warps side by side: which lanes are active at which of the warp's instructions, where it waits at
-    /// a barrier and for whom. The trace should have all warps.
+    /// a barrier or an mbarrier, and what copies and products it has under way. The trace should have all warps.
     ///
     /// # Errors
     /// [`PictureError`] if nothing was traced: the block or the warp does not exist.
@@ -118,7 +163,10 @@ impl Trace {
     }
 
     fn access(&self, pick: &Pick, space: Space) -> Result<&MemoryAccess, PictureError> {
-        let all: Vec<&MemoryAccess> = self.accesses.iter().filter(|access| access.space == space).collect();
+        // The copy engine writes shared memory without lanes that could wait for one another.
+        let has_lanes = |access: &MemoryAccess| space != Space::Shared || access.kind != AccessKind::Bulk;
+        let fits = |access: &&MemoryAccess| access.space == space && has_lanes(access);
+        let all: Vec<&MemoryAccess> = self.accesses.iter().filter(fits).collect();
         let sites: Vec<_> = all.iter().map(|access| (access.warp, self.site(access), Some(access.kind))).collect();
         let what = match pick.kind {
             Some(kind) => format!("{space} {kind}"),

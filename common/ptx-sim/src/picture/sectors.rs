@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::svg::{Svg, WIDTH, shortened};
 use super::{code, count, lanes_in_words};
 use crate::hardware::{LINE, SECTOR};
-use crate::trace::{MemoryAccess, Space, Touch, Trace};
+use crate::trace::{AccessKind, MemoryAccess, Space, Touch, Trace};
 
 /// Lines that are drawn; what is beyond is only counted.
 const MAX_LINES: usize = 32;
@@ -24,7 +24,8 @@ pub(super) fn draw(trace: &Trace, access: &MemoryAccess) -> String {
         (Some(least), Some(most)) if least != most => format!("{least} to {most} bytes"),
         (_, most) => count(most.copied().unwrap_or(0), "byte"),
     };
-    let (warp, kind, lanes) = (access.warp, access.kind, lanes_in_words(access.lanes()));
+    let kind = if access.kind == AccessKind::Bulk { "bulk copy".to_owned() } else { access.kind.to_string() };
+    let (warp, lanes) = (access.warp, lanes_in_words(access.lanes()));
     let what = format!("Warp {warp}, {lanes}: {kind} of {size} each.");
     let moved = sectors * SECTOR as u32;
     let found = format!(

@@ -6,7 +6,7 @@ use std::fmt::Write;
 pub(super) const WIDTH: f64 = 884.0;
 
 /// What something drawn is, which gives its colours: name, property, on light pages, on dark ones.
-const ROLES: [(&str, &str, &str, &str); 26] = [
+const ROLES: [(&str, &str, &str, &str); 29] = [
     ("paper", "fill", "#ffffff", "#14181d"),
     ("ink", "fill", "#1f2328", "#e6e9ec"),
     ("dim", "fill", "#59636e", "#a0a9b3"),
@@ -22,6 +22,9 @@ const ROLES: [(&str, &str, &str, &str); 26] = [
     ("good", "fill", "#1f7a3d", "#4cc46c"),
     ("on-good", "fill", "#ffffff", "#06170b"),
     ("wait", "fill", "#d5dae0", "#363d46"),
+    ("product", "fill", "#7a3fb5", "#b78af0"),
+    ("store", "fill", "#0f7f8a", "#3fc1cc"),
+    ("copy", "fill", "#7a8a1e", "#b5c94c"),
     ("stop", "stroke", "#b3261e", "#ff7b72"),
     ("stop-text", "fill", "#b3261e", "#ff7b72"),
     ("pick", "stroke", "#b3261e", "#ff7b72"),

@@ -1,124 +1,23 @@
-//! A block's warps side by side. A warp executes an instruction a step; at a barrier all wait for the last.
-//!
-//! The steps are a model and no time: every instruction takes one, and all warps run at once. It is what makes visible who
-//! waits for whom, whatever the order in which the simulator ran them.
+//! A block's warps side by side. A warp executes an instruction a step; at a barrier all wait for the last. Below a warp stands
+//! what it has under way: copies and products, from where it asks for them up to the wait that completes them.
 
+use super::model::{Flight, FlightKind, Model, Row, model};
 use super::svg::{Svg, WIDTH};
 use super::{count, runs};
-use crate::trace::{Step, StepEvent, Trace};
+use crate::trace::{Grouped, Phase, Space, Trace};
 
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 14.0;
 /// Warps that are drawn; what is beyond is only counted.
 const MAX_WARPS: usize = 32;
+/// Flights of a warp that are drawn at the same step; what is beyond is only counted.
+const MAX_TRACKS: usize = 8;
+/// Height of one of them.
+const TRACK: f64 = 7.0;
+/// Least height of lanes that run, be it one: a single thread that makes all copies has to be seen.
+const LEAST: f64 = 3.0;
 /// Shades of a lane that was active in a part of the instructions that one column stands for.
 const SHADES: u32 = 4;
-
-/// What a warp does from one step on.
-#[derive(Clone, Copy, Debug)]
-struct Span {
-    start: usize,
-    mask: u32,
-    live: u32,
-}
-
-/// Lanes of a warp that wait at a barrier.
-#[derive(Clone, Copy, Debug)]
-struct Wait {
-    from: usize,
-    to: usize,
-    mask: u32,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Row {
-    number: u32,
-    steps: Vec<Span>,
-    waits: Vec<Wait>,
-    live: u32,
-    /// The next step.
-    now: usize,
-    exits: Option<usize>,
-}
-
-/// A barrier that let threads go.
-#[derive(Clone, Debug)]
-struct Mark {
-    at: usize,
-    /// Rows of the warps that came.
-    rows: Vec<usize>,
-    /// The row of the last to come.
-    last: usize,
-    line: u32,
-}
-
-struct Model {
-    rows: Vec<Row>,
-    marks: Vec<Mark>,
-    length: usize,
-}
-
-/// The lanes that a step is for: a jump concerns those that do not take it too.
-fn ran(step: &Step) -> u32 {
-    if step.event == StepEvent::Branch { step.mask } else { step.active }
-}
-
-fn model(trace: &Trace) -> Model {
-    let threads: u32 = trace.threads.iter().product();
-    let mut rows: Vec<Row> = Vec::new();
-    let mut numbers: Vec<u32> = trace.steps.iter().map(|step| step.warp).collect();
-    numbers.sort_unstable();
-    numbers.dedup();
-    for number in numbers {
-        let lanes = threads.saturating_sub(number * 32).min(32);
-        let live = if lanes == 32 { u32::MAX } else { (1 << lanes) - 1 };
-        rows.push(Row { number, live, ..Row::default() });
-    }
-    let row_of = |rows: &[Row], warp: u32| rows.iter().position(|row| row.number == warp);
-    // For each barrier: which warps came, when, and whether they wait.
-    let mut arrived: Vec<(u32, usize, usize, u32, bool, u32)> = Vec::new();
-    let mut marks = Vec::new();
-    let mut releases = trace.releases.iter().peekable();
-    for at in 0..=trace.steps.len() {
-        while let Some(release) = releases.next_if(|release| release.at == at) {
-            let here = |(barrier, ..): &(u32, usize, usize, u32, bool, u32)| *barrier == release.barrier;
-            let all: Vec<_> = arrived.iter().copied().filter(here).collect();
-            arrived.retain(|one| !here(one));
-            let Some(last) = all.iter().max_by_key(|(_, _, when, ..)| *when) else { continue };
-            let (_, last_row, when, .., line) = *last;
-            let mut came: Vec<usize> = all.iter().map(|(_, row, ..)| *row).collect();
-            came.sort_unstable();
-            came.dedup();
-            for (_, row, from, mask, waits, _) in &all {
-                if *waits {
-                    rows[*row].waits.push(Wait { from: *from, to: when, mask: *mask });
-                    rows[*row].now = rows[*row].now.max(when);
-                }
-            }
-            marks.push(Mark { at: when, rows: came, last: last_row, line });
-        }
-        let Some(step) = trace.steps.get(at) else { break };
-        let Some(index) = row_of(&rows, step.warp) else { continue };
-        let row = &mut rows[index];
-        row.steps.push(Span { start: row.now, mask: ran(step), live: row.live });
-        row.now += 1;
-        match step.event {
-            StepEvent::None | StepEvent::Branch => {}
-            StepEvent::Arrive { barrier, waits } => {
-                let line = trace.sites[step.site as usize].shown_line();
-                arrived.push((barrier, index, row.now, step.active, waits, line));
-            }
-            StepEvent::Exit => {
-                row.live &= !step.active;
-                if row.live == 0 {
-                    row.exits = Some(row.now);
-                }
-            }
-        }
-    }
-    let length = rows.iter().map(|row| row.now).max().unwrap_or(1);
-    Model { rows, marks, length }
-}
 
 pub(super) fn draw(trace: &Trace) -> String {
     let Model { mut rows, marks, length } = model(trace);
@@ -149,7 +48,15 @@ pub(super) fn draw(trace: &Trace) -> String {
     };
     let lane = height / 32.0;
     let top = svg.y + 16.0;
-    let y_of = |row: usize| top + row as f64 * (height + 8.0);
+    let tracks: Vec<Vec<Vec<Flight>>> = rows.iter().map(|row| tracks(&row.flights)).collect();
+    let mut tops = Vec::new();
+    let mut next = top;
+    for tracks in &tracks {
+        tops.push(next);
+        let shown = tracks.len().min(MAX_TRACKS);
+        next += height + 8.0 + shown as f64 * TRACK + if shown > 0 { 3.0 } else { 0.0 };
+    }
+    let y_of = |row: usize| tops.get(row).copied().unwrap_or(top);
 
     for (index, row) in rows.iter().enumerate() {
         let y = y_of(index);
@@ -157,15 +64,33 @@ pub(super) fn draw(trace: &Trace) -> String {
         let end = x_of(row.exits.unwrap_or(row.now));
         svg.rect("empty", [LEFT, y, end - LEFT, height]);
         for wait in row.waits.iter().filter(|wait| wait.to > wait.from) {
-            for (first, last) in runs(wait.mask) {
+            // What waits at an mbarrier is often one lane of a warp that does nothing else.
+            let lanes = if wait.phase.is_some() { u32::MAX } else { wait.mask };
+            for (first, last) in runs(lanes) {
                 let (x, to) = (x_of(wait.from), x_of(wait.to));
                 let place = [x, y + f64::from(first) * lane, to - x, f64::from(last - first + 1) * lane];
-                svg.titled_rect("wait", place, &format!("waits for {}", count((wait.to - wait.from) as u32, "step")));
+                let at = wait.phase.map_or(String::new(), |phase| format!(" at {}", mbarrier(trace, phase)));
+                let title = format!("waits for {}{at}", count((wait.to - wait.from) as u32, "step"));
+                svg.titled_rect(if wait.phase.is_some() { "r1" } else { "wait" }, place, &title);
             }
         }
         draw_steps(&mut svg, row, [y, lane], [per_column, columns], x_of);
+        for (track, flights) in tracks[index].iter().take(MAX_TRACKS).enumerate() {
+            let y = y + height + 2.0 + track as f64 * TRACK;
+            for flight in flights {
+                let (x, to) = (x_of(flight.from), x_of(flight.to));
+                let width = (to - x).max(1.0).min(WIDTH - RIGHT - x);
+                let (role, name, _) = shown(flight.what);
+                let of = match flight.what {
+                    FlightKind::Load { phase, bytes } => format!(" of {bytes} bytes for {}", mbarrier(trace, phase)),
+                    FlightKind::Group(_) => String::new(),
+                };
+                let title = format!("line {}: {name}{of}, steps {} to {}", flight.line, flight.from, flight.to);
+                svg.titled_rect(role, [x, y, width, TRACK - 2.0], &title);
+            }
+        }
     }
-    let bottom = y_of(rows.len().max(1) - 1) + height;
+    let bottom = next.max(top + height + 8.0) - 8.0;
     // Barriers: a mark through all that came, a dot at the last to come, and the line where there is room for it.
     let mut label_end = 0.0;
     for mark in &marks {
@@ -193,7 +118,10 @@ pub(super) fn draw(trace: &Trace) -> String {
         svg.text("dim", LEFT, svg.y, &format!("… and {}", count(hidden as u32, "more warp")));
     }
     let one = if per_column == 1 { String::new() } else { format!(" (a column: {per_column} steps)") };
-    let waited = rows.iter().flat_map(|row| &row.waits).any(|wait| wait.from < wait.to);
+    let waited = rows.iter().flat_map(|row| &row.waits).any(|wait| wait.from < wait.to && wait.phase.is_none());
+    let asked = rows.iter().flat_map(|row| &row.waits).any(|wait| wait.phase.is_some());
+    let has =
+        |what: FlightKind| rows.iter().flat_map(|row| &row.flights).any(|flight| shown(flight.what).0 == shown(what).0);
     let complete = if waited { "barrier complete; the square: last to come" } else { "barrier complete" };
     let entries = [
         (true, "full", "all live lanes run"),
@@ -204,12 +132,50 @@ pub(super) fn draw(trace: &Trace) -> String {
     ];
     let entries: Vec<_> = entries.iter().filter(|(used, ..)| *used).map(|(_, role, text)| (*role, *text)).collect();
     svg.legend(&entries);
+    let flights = [Grouped::Copies, Grouped::BulkStores, Grouped::Products].map(FlightKind::Group);
+    let load = FlightKind::Load { phase: Phase { mbarrier: 0, odd: false }, bytes: 0 };
+    let flights = [load].into_iter().chain(flights).filter(|what| has(*what));
+    let mut entries: Vec<(&str, &str)> = if asked { vec![("r1", "wait at an mbarrier")] } else { Vec::new() };
+    entries.extend(flights.map(|what| (shown(what).0, shown(what).2)));
+    if !entries.is_empty() {
+        svg.legend(&entries);
+    }
     svg.y += 17.0;
     let note = format!(
         "Steps: each warp executes one instruction a step, all warps at once. They are no measure of time.{one}"
     );
     svg.text("n dim", 12.0, svg.y, &note);
     svg.finish(&format!("{heading}: timeline"), &format!("{heading}. {}", summary.join(" ")))
+}
+
+/// Role, name and meaning of work under way.
+fn shown(what: FlightKind) -> (&'static str, &'static str, &'static str) {
+    match what {
+        FlightKind::Load { .. } => ("good", "bulk copy", "bulk copy to shared memory under way"),
+        FlightKind::Group(Grouped::Copies) => ("copy", "group of cp.async", "cp.async group under way"),
+        FlightKind::Group(Grouped::BulkStores) => ("store", "group of bulk stores", "bulk stores under way"),
+        FlightKind::Group(Grouped::Products) => ("product", "group of wgmma", "wgmma group under way"),
+    }
+}
+
+/// "phase 0 of full + 8".
+fn mbarrier(trace: &Trace, phase: Phase) -> String {
+    format!("phase {} of {}", u32::from(phase.odd), trace.locate(Space::Shared, phase.mbarrier))
+}
+
+/// Flights one below the other where they overlap.
+fn tracks(flights: &[Flight]) -> Vec<Vec<Flight>> {
+    let mut flights = flights.to_vec();
+    flights.sort_by_key(|flight| flight.from);
+    let mut tracks: Vec<Vec<Flight>> = Vec::new();
+    for flight in flights {
+        let free = |track: &&mut Vec<Flight>| track.last().is_none_or(|last| last.to <= flight.from);
+        match tracks.iter_mut().find(free) {
+            Some(track) => track.push(flight),
+            None => tracks.push(vec![flight]),
+        }
+    }
+    tracks
 }
 
 /// The lanes that run, a band a lane: full where all that live do.
@@ -246,7 +212,8 @@ fn draw_steps(
         for shade in 1..=SHADES {
             let mask = (0..32).filter(|lane| shares[*lane] == shade).fold(0u32, |mask, lane| mask | 1 << lane);
             for (first, last) in runs(mask) {
-                let place = [x, y + f64::from(first) * lane, end - x, f64::from(last - first + 1) * lane];
+                let high = (f64::from(last - first + 1) * lane).max(LEAST);
+                let place = [x, (y + f64::from(first) * lane).min(y + 32.0 * lane - high), end - x, high];
                 let role = if parted { "warn" } else { "full" };
                 svg.shaded_rect(role, place, f64::from(shade) / f64::from(SHADES));
             }

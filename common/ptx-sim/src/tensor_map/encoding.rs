@@ -100,12 +100,17 @@ impl Map {
     }
 
     /// Bytes of a row of a box, whose elements follow each other in both memories.
-    pub(super) fn inner_bytes(&self) -> u64 {
+    pub(crate) fn inner_bytes(&self) -> u64 {
         let count = match self.window {
             Window::Tiled(sizes) => sizes[0],
             Window::Im2col { channels, .. } => channels,
         };
         u64::from(count) * self.element.size()
+    }
+
+    /// Bytes within which chunks of 16 bytes change places; 16 if none does.
+    pub(crate) fn swizzled_bytes(&self) -> u64 {
+        self.swizzle.span().unwrap_or(16)
     }
 
     /// Says which rule of `cuTensorMapEncodeTiled` or `cuTensorMapEncodeIm2col` it breaks.

@@ -2,6 +2,7 @@
 
 use super::encoding::{DIMENSIONS, Map, Window};
 use super::{OutsideFill, TensorElement};
+use crate::trace::TensorShape;
 
 /// A box of a tensor.
 #[derive(Clone, Copy, Debug)]
@@ -152,6 +153,29 @@ impl Tile {
     /// Whether chunks of 16 bytes change places.
     pub(crate) fn is_swizzled(&self) -> bool {
         self.map.swizzle.span().is_some()
+    }
+
+    /// The tensor and where the box is in it; `name` is what the map's address is called.
+    pub(crate) fn shape(&self, name: String) -> TensorShape {
+        let map = &self.map;
+        let sizes = match map.window {
+            Window::Tiled(sizes) => sizes[..map.rank].to_vec(),
+            Window::Im2col { .. } => Vec::new(),
+        };
+        TensorShape {
+            name,
+            element: map.element.name(),
+            element_bytes: map.element.size(),
+            extents: map.extents[..map.rank].to_vec(),
+            sizes,
+            steps: map.element_strides[..map.rank].to_vec(),
+            start: self.start[..map.rank].to_vec(),
+            fill: match map.fill {
+                OutsideFill::Zero => "zeros",
+                OutsideFill::Nan => "NaN",
+            },
+            row_bytes: map.inner_bytes(),
+        }
     }
 
     pub(crate) fn element(&self) -> TensorElement {

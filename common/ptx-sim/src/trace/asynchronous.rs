@@ -1,0 +1,66 @@
+//! Work that goes on while its thread does: copies, products of warpgroups, and the mbarriers that tell of them.
+
+/// What an instruction has to do with asynchronous work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AsyncStep {
+    /// Index into [`super::Trace::steps`].
+    pub step: usize,
+    /// The lanes that it is about, one bit per lane.
+    pub lanes: u32,
+    /// What.
+    pub event: AsyncEvent,
+}
+
+/// Work that is waited for by groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grouped {
+    /// `cp.async`.
+    Copies,
+    /// Bulk copies and reductions whose source is shared memory.
+    BulkStores,
+    /// `wgmma.mma_async`.
+    Products,
+}
+
+/// An mbarrier of the block, in a phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Phase {
+    /// Offset of the mbarrier in shared memory.
+    pub mbarrier: u64,
+    /// Parity of the phase.
+    pub odd: bool,
+}
+
+/// See [`AsyncStep`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AsyncEvent {
+    /// A bulk copy of so many bytes to shared memory begins, which the phase waits for.
+    Loads {
+        /// Of the mbarrier that it completes on.
+        phase: Phase,
+        /// Bytes that arrive.
+        bytes: u64,
+    },
+    /// Work begins that belongs to the thread's next group.
+    Begins(Grouped),
+    /// The work since the last group becomes one.
+    Commits(Grouped),
+    /// Waits for all but the latest groups.
+    Waits {
+        /// Groups of what.
+        work: Grouped,
+        /// How many it does not wait for; `None`: it waits for all work, committed or not.
+        pending: Option<u32>,
+    },
+    /// Arrives at an mbarrier.
+    Arrives(Phase),
+    /// Arrives when the `cp.async` so far are complete.
+    ArrivesWhenCopied(Phase),
+    /// Asks whether a phase is over.
+    Asks {
+        /// Which.
+        phase: Phase,
+        /// The answer.
+        over: bool,
+    },
+}
