@@ -197,3 +197,53 @@ fn endless_products_are_stopped() {
         }
     }
 }
+
+/// A warpgroup multiplies, and a warp besides it writes to the tile afterwards; `tells` is what the warpgroup does then, `asks` what
+/// the warp does before.
+fn reuse(tells: &str, asks: &str) -> Vec<Fault> {
+    let ptx = format!(
+        ".version 8.6\n.target sm_90a\n.address_size 64\n.visible .entry k() {{\n\
+         .reg .b32 %r<9>; .reg .f32 %f<4>; .reg .pred %p<9>; .reg .b64 %rd<3>;\n\
+         .shared .align 1024 .b8 tile[4096]; .shared .align 8 .b64 empty;\n\
+         mov.u32 %r1, %tid.x; mov.u32 %r2, tile; mov.u32 %r3, empty; shl.b32 %r4, %r1, 4; add.u32 %r4, %r2, %r4;\n\
+         setp.ne.u32 %p1, %r1, 0; @%p1 bra FILL; mbarrier.init.shared::cta.b64 [%r3], 1;\n\
+         FILL: mov.b32 %r5, 0; st.shared.v4.b32 [%r4], {{%r5, %r5, %r5, %r5}}; fence.proxy.async.shared::cta; bar.sync 0;\n\
+         setp.ge.u32 %p2, %r1, 128; @%p2 bra OTHER;\n\
+         cvt.u64.u32 %rd1, %r2; shr.u64 %rd1, %rd1, 4; or.b64 %rd1, %rd1, 0x1000080000;\n\
+         mov.f32 %f0, 0f00000000; mov.f32 %f1, 0f00000000; mov.f32 %f2, 0f00000000; mov.f32 %f3, 0f00000000;\n\
+         wgmma.fence.sync.aligned;\n\
+         wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {{%f0, %f1, %f2, %f3}}, %rd1, %rd1, 0, 1, 1, 0, 0;\n\
+         wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;\n{tells}\nret;\n\
+         OTHER: mov.u32 %r6, 3000; LATER: sub.u32 %r6, %r6, 1; setp.ne.u32 %p3, %r6, 0; @%p3 bra LATER;\n{asks}\n\
+         sub.u32 %r4, %r4, 2048; st.shared.b32 [%r4], %r1;\nret;\n}}\n"
+    );
+    let device = Device::new(DeviceConfig { sanitize: true, ..Default::default() });
+    let module = device.load(&Module::from_ptx(&ptx, "k.ptx").unwrap()).unwrap();
+    let config = LaunchConfig { block: [160, 1, 1], budget: Some(1_000_000), ..Default::default() };
+    match module.kernel("k").unwrap().launch(&config, &[]) {
+        Ok(_) => Vec::new(),
+        Err(LaunchError::Findings(findings)) => findings,
+        Err(other) => panic!("{other}"),
+    }
+}
+
+#[test]
+fn what_a_product_has_read_is_written_again_when_told_so() {
+    let asks = "W: mbarrier.try_wait.parity.shared::cta.b64 %p4, [%r3], 0; @!%p4 bra W;";
+    // Any thread of the warpgroup may tell, of any of its warps.
+    for teller in [0, 5, 37, 127] {
+        let tells = format!("setp.eq.u32 %p5, %r1, {teller}; @%p5 mbarrier.arrive.shared::cta.b64 _, [%r3];");
+        let findings = reuse(&tells, asks);
+        assert!(findings.is_empty(), "{findings:?}");
+    }
+    let meets = reuse("bar.sync 1, 160;", "bar.sync 1, 160;");
+    assert!(meets.is_empty(), "{meets:?}");
+    // Its own threads have waited for it.
+    let own = reuse("st.shared.b32 [%r4], %r1;", "ret;");
+    assert!(own.is_empty(), "{own:?}");
+    // Nobody told the other warp.
+    let findings = reuse("", "");
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    assert_eq!(findings[0].kind, FaultKind::SharedRace);
+    assert_eq!(findings[0].other.as_ref().unwrap().what, "wgmma.mma_async");
+}

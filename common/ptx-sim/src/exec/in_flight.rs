@@ -421,7 +421,7 @@ impl Sanitiser {
 }
 
 /// Enters an access of a range into a shadow.
-fn enter(memory: &mut Shadow, shadow: &BlockShadow, account: &Account<'_>, range: [u64; 2], record: Record) {
+pub(super) fn enter(memory: &mut Shadow, shadow: &BlockShadow, account: &Account<'_>, range: [u64; 2], record: Record) {
     let mut lines = Vec::new();
     for_cells(memory, shadow, account, range, |at, _, cells| {
         for cell in cells {

@@ -52,6 +52,9 @@ const MAX_DOUBTFUL_READS: usize = 16;
 const DOUBTFUL_BYTES: u64 = 512;
 
 pub(super) fn what(record: Record) -> &'static str {
+    if record[2] & PRODUCT != 0 {
+        return super::wgmma_checks::PRODUCT_NAME;
+    }
     match record[2] & (PENDING | WRITE | READ | STRONG | ASYNC) {
         flags if flags & (PENDING | ASYNC) != 0 => "asynchronous copy",
         flags if flags & (WRITE | READ) == WRITE | READ => "atomic",
@@ -782,6 +785,13 @@ impl Sanitiser {
         let [thread, moment, flags] = earlier;
         if flags & PENDING != 0 {
             return false; // no thread knows of a copy that is under way
+        }
+        if flags & PRODUCT != 0 {
+            // Its own threads have waited for it, and what any of them hands on comes after that.
+            let of_group = |at: u32| [thread + at, moment, flags & !PRODUCT];
+            let group = (u64::from(thread) - 1).wrapping_sub(shadow.first) / 128;
+            return group == u64::from(warp / 4)
+                || (0..128).any(|at| self.happens_before(shadow, of_group(at), warp, lane));
         }
         let thread = u64::from(thread) - 1;
         let in_block = thread.wrapping_sub(shadow.first);

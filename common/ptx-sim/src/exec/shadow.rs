@@ -37,7 +37,10 @@ pub(super) const READ: u32 = 8;
 /// By a bulk copy.
 pub(super) const ASYNC: u32 = 16;
 
-pub(super) const FLAGS: u32 = 5;
+/// By a product of a warpgroup: the record's thread is its first, and any of its threads may hand on that it has read.
+pub(super) const PRODUCT: u32 = 32;
+
+pub(super) const FLAGS: u32 = 6;
 
 /// Bytes of a page, in powers of two.
 const PAGE: u32 = 14;

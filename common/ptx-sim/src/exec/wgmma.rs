@@ -226,7 +226,7 @@ fn check_tiles<M: Monitor>(context: &mut Context<'_, '_, M>, op: &WgmmaOp, a: Op
     }
     let by = Issuer { block: context.block.index, warp: context.warp.number, lane: 0, pc: context.pc };
     if let Some(sanitiser) = context.monitor.sanitiser() {
-        sanitiser.product_asked(context.launch, context.block, by, &mut chunks);
+        sanitiser.product_asked(context.launch, context.block, by, &chunks);
     }
 }
 
@@ -502,6 +502,12 @@ fn read_tiles<M: Monitor>(context: &mut Context<'_, '_, M>, product: &mut Produc
     let a = product.a.map(|descriptor| op.wgmma.read_a(descriptor, op.mn_major[0], &read));
     context.block.wgmmas.unread -= 1;
     product.tiles = Some((a, op.wgmma.read_b(product.b, op.mn_major[1], &read)));
+    let Context { monitor, launch, block, warp, .. } = context;
+    if let Some(sanitiser) = monitor.sanitiser() {
+        let is_read = |chunk: &u64| product.chunks[(chunk / 64) as usize] >> (chunk % 64) & 1 == 1;
+        let chunks: Vec<u64> = (0..64 * product.chunks.len() as u64).filter(is_read).map(|chunk| 16 * chunk).collect();
+        sanitiser.product_read(launch, block, (warp.number / WARPS, product.pc), &chunks);
+    }
 }
 
 /// A warp's part of a product. Returns what is written to the registers of D.

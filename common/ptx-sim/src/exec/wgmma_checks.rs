@@ -4,12 +4,12 @@
 use std::collections::HashMap;
 
 use super::debugger::register_name;
-use super::in_flight::{Wrongs, earlier, tally};
+use super::in_flight::{Wrongs, earlier, enter, tally};
 use super::launch::{At, Launch};
 use super::problem::{Earlier, Problem};
 use super::sanitise::{Sanitiser, Visit};
 use super::scene::Scene;
-use super::shadow::{FLAGS, Record};
+use super::shadow::{FLAGS, PRODUCT, READ, Record};
 use super::transfers::{Issuer, Transfer};
 use super::wgmma::InFlight;
 use crate::exec::block::Block;
@@ -18,7 +18,7 @@ use crate::ir::*;
 use crate::lanes::{lanes, lanes_where};
 use crate::limits::{Account, Use};
 
-const PRODUCT: &str = "wgmma.mma_async";
+pub(super) const PRODUCT_NAME: &str = "wgmma.mma_async";
 
 const WAIT: &str = "PTX ISA, \"wgmma.mma_async\": its registers, and its tiles in shared memory, are not accessed before a \
                     wgmma.wait_group that waits for its group";
@@ -192,8 +192,15 @@ fn in_flight(scene: &Scene<'_, '_>, row: R, other: &InFlight<'_>, what: &str, ho
     let register = register_name(scene.launch, scene.pc, row);
     let message = format!("{register}, {what} of a wgmma.mma_async in flight, is {how}");
     let mut problem = Problem::new(FaultKind::RegisterInFlight, scene.active, message).note(WAIT);
-    problem.other = Some(Earlier { what: PRODUCT, thread: thread(scene, scene.warp.number), pc: other.pc });
+    problem.other = Some(Earlier { what: PRODUCT_NAME, thread: thread(scene, scene.warp.number), pc: other.pc });
     problem
+}
+
+/// Chunks of 16 bytes as ranges: where they begin, and how many bytes they have.
+fn ranges(chunks: &[u64]) -> Vec<[u64; 2]> {
+    let mut chunks = chunks.to_vec();
+    chunks.sort_unstable();
+    chunks.chunk_by(|one, next| *next == one + 16).map(|range| [range[0], 16 * range.len() as u64]).collect()
 }
 
 impl Sanitiser {
@@ -209,11 +216,9 @@ impl Sanitiser {
     }
 
     /// A warp asks for a product: are its tiles there, and visible to it?
-    pub(super) fn product_asked(&mut self, launch: &Launch<'_>, block: &mut Block, by: Issuer, chunks: &mut [u64]) {
+    pub(super) fn product_asked(&mut self, launch: &Launch<'_>, block: &mut Block, by: Issuer, chunks: &[u64]) {
         let at = At { launch, block: by.block, warp: by.warp, pc: by.pc };
-        chunks.sort_unstable();
-        let ranges: Vec<[u64; 2]> =
-            chunks.chunk_by(|one, next| *next == one + 16).map(|range| [range[0], 16 * range.len() as u64]).collect();
+        let ranges = ranges(chunks);
         let copy = block.transfers.iter().find_map(|transfer| {
             let common =
                 ranges.iter().find(|range| transfer.forbids_shared(false) && transfer.common_shared(**range) != 0);
@@ -243,12 +248,32 @@ impl Sanitiser {
             }
         }
         shadow.memory = memory;
-        let kinds = [PRODUCT, "shared"];
+        let kinds = [PRODUCT_NAME, "shared"];
         self.report_wrongs(at, by, kinds, wrongs, |offset| launch.describe_shared(offset));
         let bytes = ranges.iter().flat_map(|[from, bytes]| *from..from + bytes);
         let unset =
             bytes.filter(|at| shadow.written.get((at / 64) as usize).is_none_or(|word| word >> (at % 64) & 1 == 0));
         self.report_unwritten(at, by, kinds, unset, |offset| launch.describe_shared(offset));
+        block.shadow = Some(shadow);
+    }
+
+    /// A product of a warpgroup has read its tiles, which are 16 bytes at each of these addresses.
+    pub(super) fn product_read(
+        &mut self,
+        launch: &Launch<'_>,
+        block: &mut Block,
+        (group, pc): (u32, usize),
+        chunks: &[u64],
+    ) {
+        let now = self.tick();
+        let Some(mut shadow) = block.shadow.take() else { return };
+        shadow.begin(now);
+        let record = [shadow.thread(4 * group, 0), now, (pc as u32) << FLAGS | PRODUCT | READ];
+        let mut memory = std::mem::take(&mut shadow.memory);
+        for range in ranges(chunks) {
+            enter(&mut memory, &shadow, &launch.account, range, record);
+        }
+        shadow.memory = memory;
         block.shadow = Some(shadow);
     }
 
@@ -259,7 +284,7 @@ impl Sanitiser {
         let mut problem =
             Problem::new(FaultKind::TileInFlight, 1 << transfer.by.lane, message).at(transfer.at).note(WAIT);
         let thread = block.number * u64::from(at.launch.threads()) + u64::from(warp) * 32;
-        problem.other = Some(Earlier { what: PRODUCT, thread, pc });
+        problem.other = Some(Earlier { what: PRODUCT_NAME, thread, pc });
         self.report(at, *problem);
     }
 
@@ -276,7 +301,7 @@ impl Sanitiser {
         let place = at.launch.describe_shared(address.wrapping_sub(part.base));
         problem.notes.insert(0, format!("the address is {place}"));
         let thread = block.number * u64::from(at.launch.threads()) + u64::from(warp) * 32;
-        problem.other = Some(Earlier { what: PRODUCT, thread, pc });
+        problem.other = Some(Earlier { what: PRODUCT_NAME, thread, pc });
         self.report(at, *problem);
     }
 }
