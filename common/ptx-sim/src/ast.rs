@@ -74,6 +74,8 @@ pub(crate) struct Function<'a> {
     pub max_threads: Option<u32>,
     /// `.reqntid`: the block's shape must be this one.
     pub required_threads: Option<[u32; 3]>,
+    /// `.maxnreg`: registers of each thread.
+    pub max_registers: Option<u32>,
     /// `.reqnctapercluster`: blocks of a cluster along each axis.
     pub cluster: Option<[u32; 3]>,
     /// Directives that ask for what the simulator does not have, and what that is.

@@ -256,6 +256,7 @@ impl<'a> Parser<'a> {
             returns,
             params,
             max_threads: None,
+            max_registers: None,
             required_threads: None,
             cluster: None,
             refused: Vec::new(),
@@ -278,7 +279,11 @@ impl<'a> Parser<'a> {
                         function.required_threads = Some(shape);
                     }
                 }
-                Token::Word(".minnctapersm" | ".maxnctapersm" | ".maxnreg" | ".local_maxnreg") => {
+                Token::Word(".maxnreg") => {
+                    self.bump()?;
+                    function.max_registers = Some(self.small("a number of registers")?);
+                }
+                Token::Word(".minnctapersm" | ".maxnctapersm" | ".local_maxnreg") => {
                     self.bump()?;
                     self.unsigned("a number")?;
                 }

@@ -3,6 +3,7 @@
 use super::barrier::{BARRIERS, BarrierState};
 use super::copies::AsyncArrival;
 use super::launch::{Counts, Launch};
+use super::registers::Pool;
 use super::shadow::BlockShadow;
 use super::transfers::Transfers;
 use super::warp::Warp;
@@ -46,6 +47,8 @@ pub(crate) struct Block {
     /// Waits at mbarriers in vain since a warp did anything else, and whether one did since that was last looked for.
     pub(super) vain_waits: u64,
     pub(super) busy: bool,
+    /// What `setmaxnreg` deals out.
+    pub(super) pool: Pool,
     /// What a sanitiser knows of the block.
     pub shadow: Option<Box<BlockShadow>>,
 }
@@ -75,6 +78,7 @@ impl Block {
         self.counts = Counts::default();
         self.charged = launch.block_cost();
         (self.vain_waits, self.busy) = (0, false);
+        self.pool = Pool::new(launch);
         if launch.sanitised {
             self.shadow.get_or_insert_default().reset(launch, number);
         }

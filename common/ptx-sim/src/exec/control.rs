@@ -7,6 +7,7 @@ use super::malloc::{free, malloc};
 use super::monitor::Monitor;
 use super::printf;
 use super::problem::Problem;
+use super::registers;
 use super::rows::Rows;
 use super::scene::Scene;
 use super::together::{self, Step};
@@ -176,7 +177,7 @@ pub(super) fn meet<M: Monitor>(
     launch: &Launch<'_>,
     monitor: &mut M,
 ) -> Result<bool, Fail> {
-    if wgmma::resume(warp, block, launch, monitor)? {
+    if registers::resume(warp, block, launch) || wgmma::resume(warp, block, launch, monitor)? {
         return Ok(true);
     }
     for first in 0..warp.splits.len() {

@@ -20,6 +20,7 @@ use super::load_store::{load, store};
 use super::mbarrier;
 use super::monitor::Monitor;
 use super::problem::Problem;
+use super::registers;
 use super::scene::Scene;
 use super::tensor;
 use super::texture;
@@ -626,6 +627,15 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
                 }
             }
             Op::Trap => break Err(Problem::new(FaultKind::Trap, active, "the kernel executed a trap")),
+            Op::SetRegisters { count, increases } => {
+                warp.busy = true;
+                if !registers::set(warp, block, *count, *increases) {
+                    leave_behind(warp, split, pc, mask, active);
+                    mask = active;
+                    split.state = State::Registers;
+                    break Ok(Stop::Wait);
+                }
+            }
             Op::Nanosleep => {
                 pc += 1;
                 break Ok(Stop::Quantum);

@@ -6,7 +6,7 @@
 //!
 //! | files | what they hold |
 //! | --- | --- |
-//! | `launch`, `cluster`, `block`, `warp`, `rows`, `local`, `barrier`, `copies`, `transfers`, `shadow` | the state of a launch, data first |
+//! | `launch`, `cluster`, `block`, `warp`, `rows`, `registers`, `local`, `barrier`, `copies`, `transfers`, `shadow` | the state of a launch, data first |
 //! | `problem`, `place` | what an access does, and what is wrong with one |
 //! | `schedule`, `interpret` | blocks over cores and warps in turn; the executor's loop |
 //! | `arithmetic`, `together`, `shuffle`, `matrix`, `wgmma`, `control`, `calls` | arms of the loop that are not memory |
@@ -50,6 +50,7 @@ mod place;
 mod printf;
 mod problem;
 pub(crate) mod profiler;
+mod registers;
 mod rows;
 pub(crate) mod sanitise;
 mod scene;

@@ -113,7 +113,11 @@ impl Block {
             let before = self.counts.warp_instructions;
             let result = interpret::run(&mut warps[number], self, launch, monitor);
             let used = self.counts.warp_instructions - before + std::mem::take(&mut self.charged);
-            round.done &= warps[number].is_done();
+            if warps[number].is_done() {
+                self.pool.release(&mut warps[number]);
+            } else {
+                round.done = false;
+            }
             if launch.account.is_limited() {
                 warps[number].account(launch);
                 let _ = launch.account.adjust(Use::Blocks, &mut self.accounted, self.arrival_bytes);
@@ -145,9 +149,10 @@ impl Block {
         }
     }
 
-    /// The first of its warps that waits, and where.
+    /// The first of its warps that waits, and where: rather one that waits for registers, since the others then wait for it.
     fn first_waiting(&self) -> Option<(u32, Waiting)> {
-        self.warps.iter().find_map(|warp| Some((warp.number, warp.waiting()?)))
+        let mut waiting = self.warps.iter().filter_map(|warp| Some((warp.number, warp.waiting()?)));
+        waiting.clone().find(|(_, waiting)| waiting.registers).or_else(|| waiting.next())
     }
 
     /// Lets go the warps whose barrier is full; says whether there was one.
@@ -201,6 +206,10 @@ impl Block {
                         problem.note(format!("{} of {threads} threads of the block have exited", threads - self.live));
                 }
                 problem
+            }
+            None if waiting.registers => {
+                let message = "a setmaxnreg.inc waits for registers that no warp of the block gives up";
+                Problem::new(FaultKind::Deadlock, waiting.lanes, message).note(self.pool.describe())
             }
             None if waiting.warpgroup => {
                 let message = "a wait for wgmma.mma_async that other warps of the warpgroup never execute";

@@ -11,6 +11,7 @@ use super::barrier::BarrierState;
 use super::copies::Copies;
 use super::launch::Launch;
 use super::local::Local;
+use super::registers;
 use super::rows::{Row, Rows, Shape};
 use crate::ir::*;
 use crate::lanes::each;
@@ -56,6 +57,8 @@ pub(super) enum State {
     Together { members: u32 },
     /// At an instruction that waits for products of the warpgroup which not all of its warps have asked for.
     Warpgroup,
+    /// At a `setmaxnreg` that waits for registers.
+    Registers,
 }
 
 /// Lanes that were parted and will go on as one at `pc`.
@@ -77,8 +80,9 @@ pub(crate) struct Waiting {
     pub barrier: Option<u32>,
     /// Lanes named by the member mask.
     pub members: u32,
-    /// Whether it waits for other warps of its warpgroup.
+    /// Whether it waits for other warps of its warpgroup, and whether for registers.
     pub warpgroup: bool,
+    pub registers: bool,
 }
 
 /// Lanes at the barrier of the block's cluster.
@@ -121,6 +125,8 @@ pub(crate) struct Warp {
     pub local: Local,
     pub copies: Copies,
     pub(super) cluster: ClusterArrivals,
+    /// Registers of each thread, as `setmaxnreg` has set them; 0: nobody knows.
+    pub(super) registers: u32,
     /// Whether products of its warpgroup are under way that write its registers.
     pub(super) multiplies: bool,
     /// Its last wait at an mbarrier, if that was in vain.
@@ -159,6 +165,7 @@ impl Warp {
         self.copies = Copies::default();
         self.cluster = ClusterArrivals::default();
         self.multiplies = false;
+        self.registers = registers::at_launch(launch).unwrap_or(0);
         self.in_vain = None;
         self.spun = 0;
         self.busy = false;
@@ -259,12 +266,14 @@ impl Warp {
                 barrier: None,
                 members: split.mask,
                 warpgroup: false,
+                registers: false,
             };
             match split.state {
                 State::Ready => None,
                 State::Barrier(id) => Some(Waiting { barrier: Some(id), ..waiting }),
                 State::Together { members } => Some(Waiting { members, ..waiting }),
                 State::Warpgroup => Some(Waiting { warpgroup: true, ..waiting }),
+                State::Registers => Some(Waiting { registers: true, ..waiting }),
             }
         })
     }

@@ -74,7 +74,7 @@ impl Op {
             | Op::PredLogic { d, .. }
             | Op::RowToPred { d, .. }
             | Op::IsSpace { d, .. } => class(Other).predicate(*d),
-            Op::Nop | Op::Unsupported => class(Other),
+            Op::Nop | Op::SetRegisters { .. } | Op::Unsupported => class(Other),
 
             // Integers
             Op::Add32 { d, .. }
@@ -235,6 +235,7 @@ impl Op {
                 | Op::Exit
                 | Op::Trap
                 | Op::Nanosleep
+                | Op::SetRegisters { .. }
                 | Op::Barrier(_)
                 | Op::Together(_)
         )
@@ -449,6 +450,7 @@ impl Op {
             | Op::Exit
             | Op::Trap
             | Op::Nanosleep
+            | Op::SetRegisters { .. }
             | Op::Activemask { .. }
             | Op::Unsupported => (Vec::new(), Vec::new()),
         }

@@ -1086,6 +1086,11 @@ pub(crate) enum Op {
     Exit,
     Trap,
     Nanosleep,
+    /// `setmaxnreg`: registers of each thread of the warp; `increases`: it waits until the block has them.
+    SetRegisters {
+        count: u32,
+        increases: bool,
+    },
     Activemask {
         d: R,
     },

@@ -178,6 +178,8 @@ pub(crate) struct KernelPart {
     pub static_variables: Vec<StaticVariable>,
     /// `.reqnctapercluster`: the shape of its clusters.
     pub cluster: Option<[u32; 3]>,
+    /// `.maxnreg`: registers that each of its threads begins with, if `setmaxnreg` changes them.
+    pub max_registers: Option<u32>,
 }
 
 /// A `.shared` variable of fixed size, as one kernel has it.

@@ -284,6 +284,7 @@ impl<'a> Module<'a> {
             shared,
             static_variables,
             cluster: function.cluster,
+            max_registers: function.max_registers,
         })
     }
 

@@ -39,14 +39,13 @@ impl<'a> FunctionLowering<'_, 'a> {
                 self.plain(m, Op::Nop)?;
             }
             "setmaxnreg" => {
-                m.ignore(&["inc", "dec", "sync", "aligned", "u32"]);
-                let count = ops.first();
-                if !matches!(count, Some(Operand::Int(24..=256)))
-                    || !matches!(count, Some(Operand::Int(n)) if n % 8 == 0)
-                {
-                    return invalid("setmaxnreg takes a multiple of 8 from 24 to 256");
-                }
-                self.plain(m, Op::Nop)?; // registers are not counted here
+                let increases = m.flag("inc");
+                m.ignore(&["dec", "sync", "aligned", "u32"]);
+                let count = match ops.first() {
+                    Some(Operand::Int(count @ 24..=256)) if count % 8 == 0 => *count as u32,
+                    _ => return invalid("setmaxnreg takes a multiple of 8 from 24 to 256"),
+                };
+                self.plain(m, Op::SetRegisters { count, increases })?;
             }
             "bar" | "barrier" => self.barrier(name, m, ops)?,
             _ => return Ok(false),

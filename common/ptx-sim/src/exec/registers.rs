@@ -1,0 +1,80 @@
+//! `setmaxnreg`: the warps of a block hand registers to one another. What they give up goes to the block's pool, and who asks for
+//! more waits until the pool has it.
+//!
+//! The pool is known if the kernel says `.maxnreg`: each warp begins with so many for each thread. Otherwise the compiler chose,
+//! and only this is certain: that the warps which have said how many they need cannot have more than a multiprocessor has.
+
+use super::block::Block;
+use super::launch::Launch;
+use super::warp::{Split, State, Warp};
+use crate::ir::*;
+
+/// 32-bit registers of a multiprocessor of sm_90.
+const REGISTERS: u32 = 64 << 10;
+
+/// What hardware rounds the registers of a thread up to.
+const GRAIN: u32 = 8;
+
+/// Registers of a block that begins.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pool {
+    /// All that its warps may hold together.
+    total: u32,
+    /// Those that are known to be held.
+    held: u32,
+}
+
+/// Registers of each thread of a kernel that says so.
+pub(super) fn at_launch(launch: &Launch<'_>) -> Option<u32> {
+    launch.kernel.max_registers.map(|count| count.min(256).next_multiple_of(GRAIN))
+}
+
+impl Pool {
+    pub(super) fn new(launch: &Launch<'_>) -> Self {
+        match at_launch(launch) {
+            Some(count) => {
+                let all = count * 32 * launch.threads().div_ceil(32);
+                Self { total: all, held: all }
+            }
+            None => Self { total: REGISTERS, held: 0 },
+        }
+    }
+
+    /// A warp has ended, and with it its claim.
+    pub(super) fn release(&mut self, warp: &mut Warp) {
+        self.held -= 32 * std::mem::take(&mut warp.registers);
+    }
+
+    /// In words, what the warps hold.
+    pub(super) fn describe(self) -> String {
+        format!("the block's warps hold {} of {} registers", self.held, self.total)
+    }
+}
+
+/// A warp sets the registers of each of its threads; says whether the pool has them.
+pub(super) fn set(warp: &mut Warp, block: &mut Block, count: u32, increases: bool) -> bool {
+    let Pool { total, held } = block.pool;
+    let after = held - 32 * warp.registers + 32 * count;
+    if increases && after > total {
+        return false;
+    }
+    block.pool.held = after;
+    warp.registers = count;
+    true
+}
+
+/// Lets lanes go on that waited for registers, if they are there now.
+#[cold]
+pub(super) fn resume(warp: &mut Warp, block: &mut Block, launch: &Launch<'_>) -> bool {
+    let waits = |split: &&mut Split| split.state == State::Registers;
+    let Some(pc) = warp.splits.iter_mut().find(waits).map(|split| split.pc) else { return false };
+    let Op::SetRegisters { count, increases } = launch.program.code[pc as usize].op else { return false };
+    if !set(warp, block, count, increases) {
+        return false;
+    }
+    for split in warp.splits.iter_mut().filter(waits).filter(|split| split.pc == pc) {
+        split.pc += 1;
+        split.state = State::Ready;
+    }
+    true
+}
