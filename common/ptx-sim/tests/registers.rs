@@ -1,4 +1,4 @@
-//! `setmaxnreg`: warps trade registers, and wait for them.
+//! `setmaxnreg`: warps trade registers, and wait for them; and waits that are known to be without end at once.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -64,4 +64,26 @@ fn registers_that_nobody_gives_up_are_a_deadlock() {
     // Who waits at a barrier gives up nothing either.
     let barrier = "setp.lt.u32 %p1, %r1, 128; @%p1 bra WAIT; setmaxnreg.inc.sync.aligned.u32 240; WAIT: bar.sync 0;";
     assert_eq!(deadlock(".maxnreg 168", 384, barrier), "the block's warps hold 64512 of 64512 registers");
+}
+
+#[test]
+fn a_cluster_that_stands_still_is_noticed_at_once() {
+    // Eight warps wait for an arrival that does not come: the thousands of questions that counted once do not fit the budget.
+    let waits = |between: &str| {
+        format!(
+            "setp.ne.u32 %p1, %r1, 0; @%p1 bra GO; mbarrier.init.shared::cta.b64 [%r3], 1; GO: bar.sync 0; mov.u32 %r7, 0;
+             AGAIN: {between} mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r3], 0; @!%p2 bra AGAIN;"
+        )
+    };
+    for between in ["", "add.u32 %r6, %r1, 1;", "mbarrier.test_wait.parity.shared::cta.b64 %p3, [%r3], 0;"] {
+        let fault = launch("", 256, &waits(between), 1_000).expect_err(between);
+        assert_eq!(fault.kind, FaultKind::Deadlock, "{between}: {fault:?}");
+    }
+    // One that counts its questions may do something else after so many.
+    let counts = "add.u32 %r7, %r7, 1; setp.gt.u32 %p4, %r7, 100; @%p4 ret;";
+    assert_eq!(launch("", 256, &waits(counts), 1_000_000).map_err(|fault| fault.to_string()), Ok(()));
+    let fault = launch("", 256, &waits("add.u32 %r7, %r7, 1;"), 1_000).unwrap_err();
+    assert_eq!(fault.kind, FaultKind::Budget, "{fault:?}");
+    let fault = launch("", 256, &waits("add.u32 %r7, %r7, 1;"), 1_000_000).unwrap_err();
+    assert_eq!(fault.kind, FaultKind::Deadlock, "{fault:?}");
 }

@@ -3,6 +3,9 @@
 //! While a block of a cluster runs, its peers are in [`Block::peers`]. A launch without clusters has a block in each, and none
 //! of this costs it anything.
 
+use std::hash::{DefaultHasher, Hasher};
+
+use super::asynchrony::Asynchrony;
 use super::block::Block;
 use super::check::Checked;
 use super::context::Context;
@@ -20,12 +23,20 @@ pub(super) struct Cluster {
     pub(super) number: u64,
     /// By rank.
     pub(super) blocks: Vec<Block>,
+    /// How often it was looked whether the cluster stands still, and what it was like at one of these looks.
+    pub(super) looks: u32,
+    seen: u64,
 }
+
+/// Looks after which a cluster whose registers change, as those of a thread that counts its questions or reads the clock, is not
+/// looked at any more.
+const MAX_LOOKS: u32 = 16;
 
 impl Cluster {
     /// Makes this the cluster of that number, about to begin.
     pub(super) fn reset(&mut self, launch: &Launch<'_>, number: u64) {
         self.number = number;
+        self.looks = 0;
         self.blocks.resize_with(launch.cluster_blocks() as usize, Block::default);
         for (rank, block) in (0..).zip(&mut self.blocks) {
             block.reset(launch, launch.block_of_cluster(number, rank));
@@ -61,6 +72,27 @@ impl Cluster {
             self.blocks.iter_mut().flat_map(|block| &mut block.warps).for_each(|warp| warp.cluster.arrived = 0);
         }
         complete
+    }
+
+    /// Whether the warps, which have done nothing since the last look but ask mbarriers in vain, are where they were before: then
+    /// they will be there again and again.
+    pub(super) fn stands_still(&mut self, launch: &Launch<'_>) -> bool {
+        // Copies that are made at some turn come without being asked for.
+        if matches!(launch.asynchrony, Asynchrony::Seeded(_)) || self.looks > MAX_LOOKS {
+            return false;
+        }
+        let mut state = DefaultHasher::new();
+        self.blocks.iter().flat_map(|block| &block.warps).for_each(|warp| warp.hash_state(&mut state));
+        let now = state.finish();
+        if self.looks > 0 && self.seen == now {
+            return true;
+        }
+        // What it is like is compared with looks 1, 2, 4, 8 …, so that a loop of several turns is noticed too.
+        if self.looks.is_power_of_two() || self.looks == 0 {
+            self.seen = now;
+        }
+        self.looks += 1;
+        false
     }
 
     /// How many threads have arrived at the cluster's barrier, of how many that are left.

@@ -370,6 +370,10 @@ fn arrive_when_copied<M: Monitor>(context: &mut Context<'_, '_, M>, at: u64) -> 
 /// its questions and then do something else; it does not count as far as that.
 const VAIN_WAITS: u64 = 1 << 12;
 
+/// Waits in vain, for each warp, after which it is looked whether the warps' registers change between them. If they do not, no
+/// wait will ever be different.
+const FEW_WAITS: u64 = 8;
+
 /// Maximum number of waits that a deadlock names.
 const MAX_WAITS: usize = 8;
 
@@ -379,14 +383,16 @@ pub(super) fn starved(cluster: &mut Cluster, launch: &Launch<'_>) -> Option<Box<
     let blocks = &mut cluster.blocks;
     if blocks.iter().any(|block| block.busy) {
         blocks.iter_mut().for_each(|block| (block.vain_waits, block.busy) = (0, false));
+        cluster.looks = 0;
         return None;
     }
     let [waits, warps] = blocks
         .iter()
         .fold([0, 0], |[waits, warps], block| [waits + block.vain_waits, warps + block.warps.len() as u64]);
-    if waits < VAIN_WAITS * warps {
+    if waits < FEW_WAITS * warps || waits < VAIN_WAITS * warps && !cluster.stands_still(launch) {
         return None;
     }
+    let blocks = &mut cluster.blocks;
     let waits = |block: &Block| block.warps.iter().find_map(|warp| Some((warp.number, warp.in_vain?)));
     let (at, (warp, first)) = blocks.iter().enumerate().find_map(|(at, block)| Some((at, waits(block)?)))?;
     let mut notes = Vec::new();

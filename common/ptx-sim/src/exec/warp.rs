@@ -7,6 +7,8 @@
 //! one. Unlike a stack, any split may run next, so that lanes which wait for each other (a lock held by a lane of the same
 //! warp) all make progress, as on hardware since Volta.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use super::barrier::BarrierState;
 use super::copies::Copies;
 use super::launch::Launch;
@@ -228,6 +230,19 @@ impl Warp {
 
     pub(crate) fn is_done(&self) -> bool {
         self.live == 0
+    }
+
+    /// What decides on all that the warp does, as far as it does not look at memory: its registers, and where it is.
+    pub(super) fn hash_state(&self, state: &mut impl Hasher) {
+        self.rows.iter().for_each(|row| row.0.hash(state));
+        (&self.predicates, self.carry, self.live).hash(state);
+        let of_split = |split: &Split| {
+            let mut of_split = DefaultHasher::new();
+            (split.pc, split.mask, split.join, split.frame.rows, split.callers.len()).hash(&mut of_split);
+            of_split.finish()
+        };
+        // They take turns in any order.
+        self.splits.iter().map(of_split).fold(0, u64::wrapping_add).hash(state);
     }
 
     /// Lets the lanes that wait at barrier `id` go on, with what the barrier returns. Says which lanes they are.
