@@ -31,8 +31,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         if (s + 1 < STEPS) {
             store_matrix_sync(sums[warp], next, 16, mem_row_major);
             __syncwarp();
-            for (unsigned i = lane; i < SIZE; i += 32) {
-                rounded[warp][i] = __float2half_rn(sums[warp][i]);
+            const float2 *from = reinterpret_cast<const float2 *>(sums[warp]);
+            __half2 *to = reinterpret_cast<__half2 *>(rounded[warp]);
+            for (unsigned i = lane; i < SIZE / 2; i += 32) {
+                to[i] = __float22half2_rn(from[i]);
             }
             __syncwarp();
             load_matrix_sync(now, rounded[warp], 16);
