@@ -28,7 +28,7 @@ use crate::Tensor;
 use crate::check::{Mismatch, Report, Tolerance, compare};
 use crate::device::Stream;
 use crate::error::{Error, Result};
-use crate::reference::{self, Conv2dParams, Gemm, Reference};
+use crate::reference::{self, Conv2dParams, Gemm, Reference, TensorGemm};
 use crate::tensor::Permutation;
 use crate::timing::{Bench, Timing};
 
@@ -55,6 +55,8 @@ pub struct Expected {
     /// Which outputs the reference has, ascending; `None` for all.
     sample: Option<Vec<usize>>,
     reference: Reference,
+    /// In place of the reference's own.
+    tolerance: Option<Tolerance>,
 }
 
 /// The outcome of a step.
@@ -76,7 +78,7 @@ pub enum Outcome {
 impl Expected {
     /// Every output, in order.
     pub fn all(reference: Reference) -> Expected {
-        Expected { len: reference.values.len(), sample: None, reference }
+        Expected { len: reference.values.len(), sample: None, reference, tolerance: None }
     }
 
     /// Outputs of `sample`, out of `len`: `reference` has a value for each.
@@ -91,7 +93,7 @@ impl Expected {
                 sample.len()
             )));
         }
-        Ok(Expected { len, sample: Some(sample), reference })
+        Ok(Expected { len, sample: Some(sample), reference, tolerance: None })
     }
 
     /// What a matrix product gives: all of it, or a sample where that is long.
@@ -104,6 +106,24 @@ impl Expected {
             None => gemm.all(),
             Some(sample) => gemm.at(sample),
         })
+    }
+
+    /// What a product on tensor cores gives: all of it, or a sample where that is long.
+    ///
+    /// # Errors
+    /// As [`TensorGemm::all`].
+    pub fn tensor_gemm(gemm: &TensorGemm<'_>, seed: u64) -> Result<Expected> {
+        let len = gemm.product.m.saturating_mul(gemm.product.n);
+        let mut tolerance = None;
+        let expected = Expected::of(len, len.saturating_mul(gemm.product.k), seed, |sample| {
+            let (reference, allowed) = match sample {
+                None => gemm.all(),
+                Some(sample) => gemm.at(sample),
+            }?;
+            tolerance = Some(allowed);
+            Ok(reference)
+        })?;
+        Ok(Expected { tolerance, ..expected })
     }
 
     /// What a convolution gives: all of it, or a sample where that is long. All tensors are on the host.
@@ -129,7 +149,7 @@ impl Expected {
         len: usize,
         products: usize,
         seed: u64,
-        compute: impl Fn(Option<&[usize]>) -> Result<Reference>,
+        mut compute: impl FnMut(Option<&[usize]>) -> Result<Reference>,
     ) -> Result<Expected> {
         if products <= PRODUCTS {
             return compute(None).map(Expected::all);
@@ -144,9 +164,9 @@ impl Expected {
         (self.reference.values.len(), self.len)
     }
 
-    /// What f32 rounding may cost.
+    /// What rounding may cost.
     pub fn tolerance(&self) -> Tolerance {
-        self.reference.tolerance()
+        self.tolerance.unwrap_or_else(|| self.reference.tolerance())
     }
 
     /// The reference, in the order of the sample.
@@ -158,18 +178,19 @@ impl Expected {
     ///
     /// # Errors
     /// [`Mismatch`], with places in the output.
-    pub fn check(&self, output: &[f32]) -> Result<Report, Mismatch> {
+    pub fn check<A: Copy + Into<f64>>(&self, output: &[A]) -> Result<Report, Mismatch> {
         let Some(sample) = &self.sample else {
             return compare(output, &self.reference.values, self.tolerance());
         };
         if output.len() != self.len {
             return Err(Mismatch::Length { actual: output.len(), expected: self.len });
         }
-        if let Some(first) = output.iter().position(|value| !value.is_finite()) {
-            let wrong = output.iter().filter(|value| !value.is_finite()).count();
+        let not_finite = |&value: &A| !value.into().is_finite();
+        if let Some(first) = output.iter().position(not_finite) {
+            let wrong = output.iter().filter(|value| not_finite(value)).count();
             return Err(Mismatch::NotFinite { wrong, count: self.len, first, actual: output[first].into() });
         }
-        let found: Vec<f32> = sample.iter().map(|&index| output[index]).collect();
+        let found: Vec<A> = sample.iter().map(|&index| output[index]).collect();
         // From places in the sample to places in the output.
         let place = |report: Report| Report {
             max_abs_index: sample.get(report.max_abs_index).copied().unwrap_or(0),
@@ -216,8 +237,8 @@ pub fn run(
     expected: &Expected,
     launch: impl FnMut(&mut Tensor) -> Result<()>,
 ) -> Result<Outcome> {
-    stream.poison(output.buffer_mut()?)?;
-    run_with(stream, bench, output, launch, |output| Ok(expected.check(output.to_host()?.as_slice()?)))
+    output.poison(stream)?;
+    run_with(stream, bench, output, launch, |output| Ok(expected.check(&output.to_f64()?)))
 }
 
 /// [`run`] for a step that works in place: `x` begins as a copy of `input`, both on the device. Later runs go on with what the

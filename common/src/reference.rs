@@ -6,6 +6,7 @@
 mod elementwise;
 mod pool;
 mod sequence;
+mod tensor_core;
 
 pub(crate) use elementwise::expect_one_shape;
 pub use elementwise::{
@@ -17,6 +18,7 @@ pub(crate) use sequence::columns_of;
 pub use sequence::{
     AttentionSize, Bounded, LayerNorm, SMALLEST_NORM, attention, attention_at, layer_norm, row_norm, softmax, transpose,
 };
+pub use tensor_core::{Activation, TensorGemm};
 
 use rayon::prelude::*;
 

@@ -232,6 +232,27 @@ impl Tensor {
         Ok(Tensor { shape: self.shape.clone(), format: self.format, storage })
     }
 
+    /// The values in row-major order of the format, each exactly; copied from the device if they are there.
+    ///
+    /// # Errors
+    /// What earlier work on the device ran into.
+    pub fn to_f64(&self) -> Result<Vec<f64>> {
+        fn widen<T: Element>(values: &[T]) -> Vec<f64> {
+            values.iter().map(|&value| value.to_f64()).collect()
+        }
+        let copied = self.to_host()?;
+        Ok(with_values!(copied.host()?, values => widen(values)))
+    }
+
+    /// Queues that all values of a tensor on the device become NaN, integers −1.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if it is on the host; as [`Stream::poison`].
+    pub fn poison(&mut self, stream: &Stream) -> Result<()> {
+        let format = self.format;
+        with_element!(self.element_type(), T => stream.poison(self.buffer_of_mut::<T>(format)?))
+    }
+
     /// A tensor on the host with the same values in another order in memory.
     ///
     /// # Errors

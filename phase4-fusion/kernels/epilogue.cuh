@@ -6,7 +6,7 @@
 
 enum Activation { NONE, RELU, GELU, SILU };
 
-// As the host has it: `src/gemm/epilogue.rs`.
+// Made of a kernel's parameters: `src/gemm/epilogue.rs` gives them.
 struct Epilogue {
     const float *scale;  // [N], or null
     const float *shift;  // [N], or null

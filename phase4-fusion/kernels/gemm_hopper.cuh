@@ -7,10 +7,8 @@
 //
 // A barrier's phases alternate, so one bit says which of a stage's uses is meant; it turns when the ring does.
 #pragma once
-#include "epilogue.cuh"
+#include "gemm.cuh"
 #include "wgmma.cuh"
-
-enum Layout { ROW_MAJOR, TRANSPOSED };  // B as [K, N] or [N, K]
 
 constexpr int ROW_BYTES = 128;       // of a tile in shared memory: what one swizzle spans
 constexpr int GROUP_THREADS = 128;   // of a warpgroup

@@ -20,13 +20,13 @@ const U: f64 = F32_ROUND_OFF;
 /// # Errors
 /// [`Error::Invalid`] if the tensor is on a device.
 pub fn gelu(x: &Tensor) -> Result<Bounded> {
-    let gelu = |&x: &f32| {
-        let x = f64::from(x);
-        // 1 + erf(t) = erfc(−t), which does not cancel.
-        0.5 * x * libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2)
-    };
-    let values = x.as_slice()?.par_iter().map(gelu).collect();
+    let values = x.as_slice()?.par_iter().map(|&x| gelu_of(f64::from(x))).collect();
     Ok(Bounded { values, tolerance: Tolerance::new(12.0 * U, 6.0 * U) })
+}
+
+pub(super) fn gelu_of(x: f64) -> f64 {
+    // 1 + erf(t) = erfc(−t), which does not cancel.
+    0.5 * x * libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2)
 }
 
 /// x/(1 + e^(−x)).
@@ -41,7 +41,7 @@ pub fn silu(x: &Tensor) -> Result<Bounded> {
     Ok(Bounded { values, tolerance: Tolerance::new(3e-37, 5.0 * U) })
 }
 
-fn silu_of(x: f64) -> f64 {
+pub(super) fn silu_of(x: f64) -> f64 {
     x / (1.0 + (-x).exp())
 }
 

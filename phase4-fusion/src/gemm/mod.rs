@@ -1,0 +1,384 @@
+//! The GEMM ladder on tensor cores: C = activation(scale · (alpha · A·B) + shift + residual), from one warp per fragment to a
+//! persistent grid of clusters.
+//!
+//! Each step is a kernel file and, here, what it is for. How it is launched is written once, in [`Gemm::launch`]; the sizes of its
+//! tile are read from the compiled kernel, so that they stand in the `.cu` alone.
+//!
+//! | step | kernel | the idea |
+//! | --- | --- | --- |
+//! | [`step01_wmma`] | `gemm_01_wmma.cu` | a warp multiplies 16 × 16 × 16, straight from global memory |
+//! | [`step02_shared_tiles`] | `gemm_02_shared_tiles.cu` | tiles in shared memory; zeros beyond the edges |
+//! | [`step03_ldmatrix`] | `gemm_03_ldmatrix.cu` | fragments by hand: ldmatrix and mma.sync |
+//!
+//! [`Tuned`] chooses among them by type and size of the product.
+
+use common::device::{Swizzle, TensorMapConfig};
+use common::ladder;
+use common::prelude::*;
+use common::tensor::Element;
+pub use phase2_conv_bn::gemm::Layout;
+
+mod epilogue;
+mod precision;
+mod tiles;
+
+pub use epilogue::{Activation, Epilogue};
+pub use precision::Precision;
+pub use tiles::TileShape;
+
+use precision::in_maps;
+use tiles::{Geometry, Kernels, LoadedTile};
+
+pub mod step01_wmma;
+pub mod step02_shared_tiles;
+pub mod step03_ldmatrix;
+
+/// All steps, in the order in which they are read.
+pub static LADDER: &[Step] = &[step01_wmma::STEP, step02_shared_tiles::STEP, step03_ldmatrix::STEP];
+
+/// M, N and K up to here: the kernels' sums of an index and a tile's size then fit 31 bits.
+pub const LARGEST: usize = 1 << 30;
+
+/// Multiprocessors of a device that cannot tell: the simulator, whose blocks then have several tiles each.
+const PROCESSORS: usize = 4;
+
+/// A step of the ladder.
+pub type Step = ladder::Step<Tiling>;
+
+/// How a step's kernels share out C, and what they ask of a product.
+#[derive(Clone, Copy, Debug)]
+pub enum Tiling {
+    /// Whole fragments: M, N and K are multiples of 16.
+    Fragments,
+    /// Every product.
+    Any,
+    /// Rows of A and B that begin at multiples of 16 bytes.
+    Rows,
+    /// The same, with A and B as tensor maps.
+    Maps,
+    /// The same, with C as a tensor map too, and a grid that stays: the tiles it chooses from by the size of the product, largest
+    /// first, and the types of its kernels.
+    Persistent(&'static [TileShape], &'static [Precision]),
+}
+
+impl Tiling {
+    /// The types that the step multiplies.
+    pub fn precisions(self) -> &'static [Precision] {
+        match self {
+            Tiling::Persistent(_, precisions) => precisions,
+            Tiling::Fragments | Tiling::Any | Tiling::Rows | Tiling::Maps => Precision::HALVES,
+        }
+    }
+}
+
+impl ladder::Method for Tiling {
+    type Loaded = Gemm;
+
+    /// Loads the kernels.
+    ///
+    /// # Errors
+    /// As [`Device::kernel`]; [`Error::Unsupported`] if the step needs another GPU; [`Error::Geometry`] if the kernel file has a tile
+    /// of another shape than the step, [`Error::NoSuchConstant`] if it does not name its tile's sizes.
+    fn load(step: &Step, device: &Device) -> Result<Gemm> {
+        let processors = device.properties().multiprocessors.map_or(PROCESSORS, |count| count as usize);
+        let module = device.load(&step.source)?;
+        let precisions = step.method.precisions();
+        let tiles = match step.method {
+            Tiling::Persistent(shapes, _) => {
+                let load = |shape: &TileShape| {
+                    let [rows, columns] = shape.tile;
+                    let suffix = if shapes.len() == 1 { String::new() } else { format!("_{rows}x{columns}") };
+                    let geometry = Geometry::of_shape(&module, shape, precisions[0])?;
+                    let kernels = Kernels::load(&module, precisions, &suffix)?;
+                    let blocks_each = kernels.blocks_each(device.properties(), &geometry);
+                    Ok(LoadedTile { shape: *shape, geometry, kernels, blocks_each })
+                };
+                Tiles::Chosen(shapes.iter().map(load).collect::<Result<_>>()?)
+            }
+            Tiling::Maps => Tiles::One(
+                Geometry::of_file(&module)?,
+                Kernels::load(&module, precisions, "")?,
+                Some(module.constant("BK")?),
+            ),
+            Tiling::Fragments | Tiling::Any | Tiling::Rows => {
+                Tiles::One(Geometry::of_file(&module)?, Kernels::load(&module, precisions, "")?, None)
+            }
+        };
+        Ok(Gemm { name: step.name, method: step.method, processors, tiles })
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Tiles {
+    /// One block per tile; with the step along K of tensor maps, if the kernels take these.
+    One(Geometry, Kernels, Option<usize>),
+    /// A grid that stays.
+    Chosen(Vec<LoadedTile>),
+}
+
+/// A step, loaded on a device.
+#[derive(Clone, Debug)]
+pub struct Gemm {
+    name: &'static str,
+    method: Tiling,
+    processors: usize,
+    tiles: Tiles,
+}
+
+/// The size of a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Size {
+    m: usize,
+    n: usize,
+    k: usize,
+}
+
+/// How a product is launched.
+struct Plan<'a> {
+    kernel: &'a Kernel,
+    geometry: Geometry,
+    blocks: usize,
+    maps: Maps,
+}
+
+/// Which operands are tensor maps.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Maps {
+    None,
+    /// A and B, in boxes of so many values along K.
+    Inputs(usize),
+    /// C too.
+    All(usize),
+}
+
+/// Bytes of a box's rows, which one swizzle spans.
+const ROW_BYTES: usize = 128;
+/// Rows of a box of C.
+const OUT_ROWS: usize = 64;
+
+/// `$body` with the types of A's and C's values.
+macro_rules! with_types {
+    ($precision:expr, $A:ident, $C:ident => $body:expr) => {
+        match $precision {
+            Precision::F16 => with_types!(@ half::f16, half::f16, $A, $C => $body),
+            Precision::Bf16 => with_types!(@ half::bf16, half::bf16, $A, $C => $body),
+            Precision::Tf32 => with_types!(@ f32, f32, $A, $C => $body),
+            Precision::E4M3 => with_types!(@ common::tensor::F8E4M3, half::f16, $A, $C => $body),
+            Precision::S8 => with_types!(@ i8, i32, $A, $C => $body),
+        }
+    };
+    (@ $a:ty, $c:ty, $A:ident, $C:ident => $body:expr) => {{
+        type $A = $a;
+        type $C = $c;
+        $body
+    }};
+}
+
+/// The operands of a launch.
+struct Operands<'a> {
+    stream: &'a Stream,
+    a: &'a Tensor,
+    b: &'a Tensor,
+    layout: Layout,
+    epilogue: &'a Epilogue<'a>,
+    size: Size,
+}
+
+impl Gemm {
+    /// The types that it multiplies.
+    pub fn precisions(&self) -> &'static [Precision] {
+        self.method.precisions()
+    }
+
+    /// The same with one of its tiles alone, whatever the size of the product; `None` if it has no choice of that.
+    pub fn with_tile(&self, tile: [usize; 2]) -> Option<Gemm> {
+        let Tiles::Chosen(tiles) = &self.tiles else { return None };
+        let only = tiles.iter().find(|loaded| loaded.shape.tile == tile)?.clone();
+        Some(Gemm { tiles: Tiles::Chosen(vec![only]), ..self.clone() })
+    }
+
+    /// Queues C = activation(scale · (alpha · A·B) + shift + residual) with `a` \[M, K\], `b` as `layout` says and `c` \[M, N\], all
+    /// on the stream's device. The types of A and C say what is multiplied.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if the shapes do not fit one another, [`Error::Unsupported`] with the reason if the step does not take
+    /// this type or size, [`Error::ElementType`] if B's or the epilogue's type is another, [`Error::Invalid`] if a tensor is on
+    /// the host, [`Error::WrongDevice`].
+    pub fn launch(
+        &self,
+        stream: &Stream,
+        a: &Tensor,
+        b: &Tensor,
+        layout: Layout,
+        epilogue: &Epilogue<'_>,
+        c: &mut Tensor,
+    ) -> Result<()> {
+        let size = Size::of(a, b, layout, epilogue, c)?;
+        let refused = |reason: String| Error::Unsupported {
+            what: format!(
+                "GEMM `{}` of {}, M = {}, N = {}, K = {}, {}",
+                self.name,
+                a.element_type(),
+                size.m,
+                size.n,
+                size.k,
+                layout.suffix()
+            ),
+            device: stream.device().short_name(),
+            reason,
+        };
+        let precision = Precision::of(a.element_type(), c.element_type())
+            .filter(|precision| self.precisions().contains(precision))
+            .ok_or_else(|| refused(format!("it has no kernel for {} to {}", a.element_type(), c.element_type())))?;
+        if let Some(reason) = self.refusal(size, precision, layout, epilogue) {
+            return Err(refused(reason));
+        }
+        let plan = self.plan(size, precision, layout);
+        let plan = plan.ok_or_else(|| refused("it has no kernel for that many tiles".to_owned()))?;
+        if plan.blocks == 0 {
+            return Ok(());
+        }
+        let operands = Operands { stream, a, b, layout, epilogue, size };
+        with_types!(precision, A, C => operands.launch::<A, C>(&plan, c))
+    }
+
+    /// Why this step does not take a product, if it does not.
+    fn refusal(&self, size: Size, precision: Precision, layout: Layout, epilogue: &Epilogue<'_>) -> Option<String> {
+        let Size { m, n, k } = size;
+        if m.max(n).max(k) > LARGEST {
+            return Some(format!("the kernel counts to {LARGEST} in each of them"));
+        }
+        if !precision.layouts().contains(&layout) {
+            return Some(format!(
+                "tensor cores read {precision} along K only, so B must be given as its transpose, [N, K]"
+            ));
+        }
+        if precision == Precision::S8 && !epilogue.is_plain() {
+            return Some("integer sums are stored as they are: an epilogue needs floats".to_owned());
+        }
+        let whole_rows = |values: usize, element: ElementType| (values * element.size()).is_multiple_of(16);
+        let inputs =
+            whole_rows(k, precision.input()) && (layout == Layout::Transposed || whole_rows(n, precision.input()));
+        match self.method {
+            Tiling::Any => None,
+            Tiling::Fragments if [m, n, k].iter().any(|size| !size.is_multiple_of(16)) => {
+                Some("its fragments have no edge: M, N and K must be multiples of 16".to_owned())
+            }
+            Tiling::Fragments => None,
+            Tiling::Rows | Tiling::Maps | Tiling::Persistent(..) if !inputs => {
+                Some("rows of A and B must begin at multiples of 16 bytes".to_owned())
+            }
+            Tiling::Persistent(..) if !whole_rows(n, precision.output()) => {
+                Some("rows of C must begin at multiples of 16 bytes".to_owned())
+            }
+            Tiling::Maps | Tiling::Persistent(..) if k == 0 => {
+                Some("a tensor map has no dimension of 0, so K must be more".to_owned())
+            }
+            Tiling::Rows | Tiling::Maps | Tiling::Persistent(..) => None,
+        }
+    }
+
+    /// The kernel for this product and its launch; `None` if there are too many tiles to count.
+    fn plan(&self, size: Size, precision: Precision, layout: Layout) -> Option<Plan<'_>> {
+        match &self.tiles {
+            Tiles::One(geometry, kernels, along_k) => Some(Plan {
+                kernel: kernels.get(precision, layout)?,
+                geometry: *geometry,
+                blocks: geometry.count(size)?,
+                maps: along_k.map_or(Maps::None, Maps::Inputs),
+            }),
+            Tiles::Chosen(tiles) => {
+                let LoadedTile { geometry, kernels, blocks_each, .. } = tiles::choose(tiles, size, self.processors)?;
+                let kernel = kernels.get(precision, layout)?;
+                let cluster = geometry.cluster[0] * geometry.cluster[1];
+                let room = self.processors * blocks_each / cluster;
+                let clusters = geometry.count_clusters(size)?.min(room.max(1));
+                let maps = Maps::All(ROW_BYTES / precision.input().size());
+                Some(Plan { kernel, geometry: *geometry, blocks: clusters * cluster, maps })
+            }
+        }
+    }
+}
+
+impl Size {
+    /// M, N and K of tensors that fit one another.
+    fn of(a: &Tensor, b: &Tensor, layout: Layout, epilogue: &Epilogue<'_>, c: &Tensor) -> Result<Size> {
+        let ([m, k], [_, n]) = (a.dims("gemm's A")?, c.dims("gemm's C")?);
+        c.expect_shape("gemm's C", &[m, n])?;
+        b.expect_shape("gemm's B", &layout.shape(n, k))?;
+        let size = Size { m, n, k };
+        epilogue.check(size)?;
+        Ok(size)
+    }
+}
+
+/// A matrix in boxes of these rows and columns, each row swizzled.
+fn boxes(element: ElementType, [rows, columns]: [usize; 2], [high, wide]: [usize; 2]) -> TensorMapConfig {
+    let extents = [columns as u64, rows as u64];
+    TensorMapConfig {
+        swizzle: Swizzle::Bytes128,
+        ..TensorMapConfig::tiled(in_maps(element), &extents, &[wide as u32, high as u32])
+    }
+}
+
+impl Operands<'_> {
+    fn launch<A: Element, C: Element>(&self, plan: &Plan<'_>, c: &mut Tensor) -> Result<()> {
+        const FORMAT: MemoryFormat = MemoryFormat::Nchw;
+        let Operands { stream, layout, epilogue, size: Size { m, n, k }, .. } = *self;
+        let (a, b) = (self.a.buffer_of::<A>(FORMAT)?, self.b.buffer_of::<A>(FORMAT)?);
+        let c = c.buffer_of_mut::<C>(FORMAT)?;
+        let Geometry { tile: [rows, columns], cluster: [down, across], .. } = plan.geometry;
+        let (rows, columns) = (rows / across, columns / down);
+        let inputs = match plan.maps {
+            Maps::None => None,
+            Maps::Inputs(along_k) | Maps::All(along_k) => {
+                let of_b = match layout {
+                    Layout::Transposed => [columns, along_k],
+                    Layout::RowMajor => [along_k; 2],
+                };
+                Some((
+                    stream.tensor_map(a, &boxes(A::TYPE, [m, k], [rows, along_k]))?,
+                    stream.tensor_map(b, &boxes(A::TYPE, layout.shape(n, k), of_b))?,
+                ))
+            }
+        };
+        let scale = epilogue.scale.map(Tensor::buffer).transpose()?;
+        let shift = epilogue.shift.map(Tensor::buffer).transpose()?;
+        let residual = epilogue.residual.map(|tensor| tensor.buffer_of::<C>(FORMAT)).transpose()?;
+        let [rows, columns, depth] = [m, n, k].map(|size| size as i32); // up to LARGEST
+        let activation = epilogue.activation_number();
+        let mut output = match plan.maps {
+            Maps::All(_) => {
+                let box_of_c = [OUT_ROWS, ROW_BYTES / C::TYPE.size()];
+                Output::Map(stream.tensor_map_mut(c, &boxes(C::TYPE, [m, n], box_of_c))?)
+            }
+            Maps::None | Maps::Inputs(_) => Output::Memory(c),
+        };
+        let mut launch = stream.launch_builder(plan.kernel);
+        match &inputs {
+            Some((a, b)) => launch.arg(a).arg(b),
+            None => launch.arg(a).arg(b),
+        };
+        match &mut output {
+            Output::Map(c) => launch.arg(c),
+            Output::Memory(c) => launch.arg(&mut **c),
+        };
+        launch.arg(scale).arg(shift).arg(residual);
+        launch.arg(&rows).arg(&columns).arg(&depth).arg(&epilogue.alpha).arg(&activation);
+        let config = LaunchConfig {
+            grid_dim: (plan.blocks as u32, 1, 1), // at most tiles of 16 × 64 of LARGEST², or Error::LaunchConfig
+            block_dim: (plan.geometry.threads, 1, 1),
+            shared_mem_bytes: plan.geometry.shared_bytes,
+        };
+        // SAFETY: the kernel writes C [M, N] and reads A [M, K], B [K, N], scale and shift [N] and the residual [M, N] alone, whose
+        // shapes and types were compared, for sizes that it takes; there is one block for each tile of C, or the grid is one of
+        // whole clusters that share out the tiles.
+        unsafe { launch.launch(config) }
+    }
+}
+
+/// C as a kernel takes it.
+enum Output<'c, C: Element> {
+    Memory(&'c mut Buffer<C>),
+    Map(common::device::TensorMapMut<'c>),
+}
