@@ -80,12 +80,15 @@ pub enum Size {
 }
 
 impl Size {
-    /// As tables show it: `2^20`, `65536×32`.
+    /// As tables show it: `2^20`, `2^16×32`.
     pub fn label(self) -> String {
+        let short = |n: usize| match n {
+            1024.. if n.is_power_of_two() => format!("2^{}", n.trailing_zeros()),
+            _ => n.to_string(),
+        };
         match self {
-            Size::Values(n) if n >= 1024 && n.is_power_of_two() => format!("2^{}", n.trailing_zeros()),
-            Size::Values(n) => n.to_string(),
-            Size::Rows(rows, columns) => format!("{rows}×{columns}"),
+            Size::Values(n) => short(n),
+            Size::Rows(rows, columns) => format!("{}×{}", short(rows), short(columns)),
         }
     }
 

@@ -15,7 +15,7 @@ pub const PAIR: Pair = Pair {
     problem,
     cost,
     simulated: Size::Rows(256, 256),
-    measured: &[Size::Rows(1 << 16, 1024)],
+    measured: &[Size::Rows(1 << 17, 512)],
 };
 
 /// CUDA C, `expf`.

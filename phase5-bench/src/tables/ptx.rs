@@ -76,3 +76,29 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     table.note("|Δ|: to the f64 reference; of large outputs a seeded sample of 16384 is compared, and all must be finite.");
     Ok(table.into())
 }
+
+#[cfg(test)]
+mod tests {
+    use common::table::{DeviceKind, TableBuilder, WIDTH};
+    use phase4_fusion::ptx::Pair;
+
+    use super::*;
+
+    /// With times of a few milliseconds. No machine without a GPU makes this table: a record would be the first to be too wide.
+    #[test]
+    fn a_line_of_a_gpu_fits_a_terminal() {
+        let mut table = TableBuilder::new("ptx", DeviceKind::Gpu, COLUMNS);
+        for Pair { name, versions, measured, .. } in PAIRS {
+            for size in *measured {
+                for step in *versions {
+                    let row = table.row().set(PAIR, format!("{name} {}", size.label())).set(columns::STEP, step.title());
+                    let row = row.set(columns::MS, 1.2345).set(columns::GBPS, 12345.0).set(columns::TFLOPS, 123.45);
+                    let row = row.set(columns::OF_PEER, 678.9).set(columns::OF_COPY, 123.4);
+                    row.set(columns::MAX_DIFFERENCE, 1.2e-10).set(columns::CHECK, "WRONG").complete();
+                }
+            }
+        }
+        let text = table.finish().to_text();
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+    }
+}
