@@ -159,6 +159,11 @@ impl Expected {
         Expected::sample(len, sample, reference)
     }
 
+    /// The same with another tolerance than that of f32 arithmetic.
+    pub fn within(self, tolerance: Tolerance) -> Expected {
+        Expected { tolerance: Some(tolerance), ..self }
+    }
+
     /// How many outputs are compared, of how many.
     pub fn compared(&self) -> (usize, usize) {
         (self.reference.values.len(), self.len)

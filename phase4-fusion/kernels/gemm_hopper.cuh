@@ -268,8 +268,8 @@ __device__ inline void add_slices(Value *c, const Epilogue &epilogue, unsigned s
     }
 }
 
-template <class Shape, Layout LAYOUT>
-__device__ inline void consume(const TensorMap &c, const Epilogue &epilogue, unsigned shared, Tiles<Shape> tiles, int first_step,
+template <class Shape, Layout LAYOUT, class Place>
+__device__ inline void consume(const Place &c, const Epilogue &epilogue, unsigned shared, Tiles<Shape> tiles, int first_step,
                                int last_step, int m, int n) {
     using G = Geometry<Shape>;
     using Sum = typename Product<typename G::Element>::Sum;
@@ -300,7 +300,7 @@ __device__ inline void consume(const TensorMap &c, const Epilogue &epilogue, uns
             before = ring.stage;
         }
         wgmma_wait<0>();
-        if (Shape::SLICES > 1) {
+        if constexpr (Shape::SLICES > 1) {
             sync_warps(1, Shape::CONSUMERS * GROUP_THREADS);  // no warp reads the ring any more
             share_sums<Shape>(sums, shared, consumer);
         } else {
@@ -314,10 +314,10 @@ __device__ inline void consume(const TensorMap &c, const Epilogue &epilogue, uns
     }
 }
 
-// C = A·B with the epilogue. `c` is what a kernel that cuts K writes to; the others write by the map.
-template <class Shape, Layout LAYOUT, class Source = Rows>
-__device__ inline void gemm(const TensorMap &a, const TensorMap &b, const TensorMap &c_map, int m, int n, int k, const Epilogue &epilogue,
-                            typename Geometry<Shape>::Out::Value *c = nullptr, const Source &source = Source()) {
+// C = A·B with the epilogue. `c` is a tensor map, or the memory itself if the blocks of a cluster share a tile.
+template <class Shape, Layout LAYOUT, class Place, class Source = Rows>
+__device__ inline void gemm(const TensorMap &a, const TensorMap &b, const Place &c, int m, int n, int k, const Epilogue &epilogue,
+                            const Source &source = Source()) {
     using G = Geometry<Shape>;
     extern __shared__ __align__(1024) unsigned char memory[];
     unsigned shared = shared_address(memory), full = shared + G::BARRIERS, empty = full + 8 * Shape::STAGES;
@@ -325,7 +325,9 @@ __device__ inline void gemm(const TensorMap &a, const TensorMap &b, const Tensor
     if (threadIdx.x == 0) {
         prefetch_map(a);
         prefetch_map(b);
-        prefetch_map(c_map);
+        if constexpr (Shape::SLICES == 1) {
+            prefetch_map(c);
+        }
         for (int stage = 0; stage < Shape::STAGES; stage++) {
             barrier_init(full + 8 * stage, 1);
             barrier_init(empty + 8 * stage, Shape::CONSUMERS * 4 * (Shape::ROWS + Shape::COLUMNS - 1));  // a warp each
@@ -350,9 +352,9 @@ __device__ inline void gemm(const TensorMap &a, const TensorMap &b, const Tensor
         if (Shape::CONSUMERS > 1) {
             take_registers<232>();
         }
-        consume<Shape, LAYOUT>(c_map, epilogue, shared, tiles, first_step, last_step, m, n);
+        consume<Shape, LAYOUT>(c, epilogue, shared, tiles, first_step, last_step, m, n);
     }
-    if (Shape::SLICES > 1) {
+    if constexpr (Shape::SLICES > 1) {
         cluster_sync();  // the sums of all slices are there
         int2 at = tiles(tiles.first(), slice);
         add_slices<Shape>(c, epilogue, shared, slice, at.x, at.y, m, n);

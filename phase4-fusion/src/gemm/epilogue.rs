@@ -47,7 +47,7 @@ impl Epilogue<'_> {
     }
 
     /// The activation's number in `epilogue.cuh`.
-    pub(super) fn activation_number(&self) -> i32 {
+    pub(crate) fn activation_number(&self) -> i32 {
         match self.activation {
             Activation::None => 0,
             Activation::Relu => 1,

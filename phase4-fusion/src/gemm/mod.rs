@@ -26,7 +26,7 @@ pub use epilogue::{Activation, Epilogue};
 pub use precision::Precision;
 pub use tiles::TileShape;
 
-use precision::in_maps;
+pub(crate) use precision::in_maps;
 use tiles::{Geometry, Kernels, LoadedTile};
 
 pub mod step01_wmma;
@@ -40,7 +40,7 @@ pub static LADDER: &[Step] = &[step01_wmma::STEP, step02_shared_tiles::STEP, ste
 pub const LARGEST: usize = 1 << 30;
 
 /// Multiprocessors of a device that cannot tell: the simulator, whose blocks then have several tiles each.
-const PROCESSORS: usize = 4;
+pub(crate) const PROCESSORS: usize = 4;
 
 /// A step of the ladder.
 pub type Step = ladder::Step<Tiling>;
@@ -152,9 +152,9 @@ enum Maps {
 }
 
 /// Bytes of a box's rows, which one swizzle spans.
-const ROW_BYTES: usize = 128;
+pub(crate) const ROW_BYTES: usize = 128;
 /// Rows of a box of C.
-const OUT_ROWS: usize = 64;
+pub(crate) const OUT_ROWS: usize = 64;
 
 /// `$body` with the types of A's and C's values.
 macro_rules! with_types {
@@ -313,7 +313,7 @@ impl Size {
 }
 
 /// A matrix in boxes of these rows and columns, each row swizzled.
-fn boxes(element: ElementType, [rows, columns]: [usize; 2], [high, wide]: [usize; 2]) -> TensorMapConfig {
+pub(crate) fn boxes(element: ElementType, [rows, columns]: [usize; 2], [high, wide]: [usize; 2]) -> TensorMapConfig {
     let extents = [columns as u64, rows as u64];
     TensorMapConfig {
         swizzle: Swizzle::Bytes128,

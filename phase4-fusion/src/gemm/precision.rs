@@ -108,7 +108,7 @@ impl fmt::Display for Precision {
 }
 
 /// The type as tensor maps have it. Of bytes they need not know more.
-pub(super) fn in_maps(element: ElementType) -> TensorElement {
+pub(crate) fn in_maps(element: ElementType) -> TensorElement {
     match element {
         ElementType::F32 => TensorElement::F32,
         ElementType::F16 => TensorElement::F16,

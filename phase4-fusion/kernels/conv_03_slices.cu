@@ -1,0 +1,43 @@
+// A convolution for few pixels and many channels: the blocks of a cluster share a tile of the output, each for a part of the taps and
+// channels, and add up their sums in each other's shared memory. A 7 × 7 image with 512 channels is one row of 8 tiles; cut into
+// eight slices, 64 multiprocessors work on it instead of 8.
+//
+//     slice 0   steps  0 …  8 ──┐
+//     slice 1   steps  9 … 17 ──┤  64 × 64 sums of each slice in its shared memory; then each block adds up
+//     …                         │  64 / SLICES rows of all slices, and finishes them
+//     slice 7   steps 63 … 71 ──┘
+//
+// Limited by latency: a few steps, two meetings of the cluster, and reads of other blocks' shared memory.
+// nvrtc: --gpu-architecture=compute_90a
+#include "conv_kernels.cuh"
+
+// ANCHOR: shapes
+// Two slices of a large tile, where K is long.
+template <class Type>
+struct Halves {
+    using Element = Type;
+    static constexpr int BM = 128, BN = 128, CONSUMERS = 2, STAGES = 5, OUT_BOXES = 2;
+    static constexpr int ROWS = 1, COLUMNS = 1, SLICES = 2;
+};
+// Four slices of a small tile.
+template <class Type>
+struct Quarters {
+    using Element = Type;
+    static constexpr int BM = 64, BN = 64, CONSUMERS = 1, STAGES = 8, OUT_BOXES = 1;
+    static constexpr int ROWS = 1, COLUMNS = 1, SLICES = 4;
+};
+// Eight slices.
+template <class Type>
+struct Eighths {
+    using Element = Type;
+    static constexpr int BM = 64, BN = 64, CONSUMERS = 1, STAGES = 8, OUT_BOXES = 1;
+    static constexpr int ROWS = 1, COLUMNS = 1, SLICES = 8;
+};
+// ANCHOR_END: shapes
+
+SLICED_KERNEL(conv_f16_128x128_2, Halves<F16>)
+SLICED_KERNEL(conv_f16_64x64_4, Quarters<F16>)
+SLICED_KERNEL(conv_f16_64x64_8, Eighths<F16>)
+SLICED_KERNEL(conv_tf32_128x128_2, Halves<TF32>)
+SLICED_KERNEL(conv_tf32_64x64_4, Quarters<TF32>)
+SLICED_KERNEL(conv_tf32_64x64_8, Eighths<TF32>)

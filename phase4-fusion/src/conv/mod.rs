@@ -1,0 +1,313 @@
+//! Convolutions on tensor cores, channels last: y = activation(scale · (alpha · x ∗ w) + shift + residual).
+//!
+//! They are the products of [`gemm`](crate::gemm) with another source of tiles: TMA gathers the windows. Compute capability 9.0
+//! and up.
+//!
+//! | step | kernel | the idea |
+//! | --- | --- | --- |
+//! | [`step01_gather`] | `conv_01_gather.cu` | TMA gathers a tap's pixels; the rest is the main loop of the products |
+//! | [`step02_tuned`] | `conv_02_tuned.cu` | the tile that fits the layer |
+//! | [`step03_slices`] | `conv_03_slices.cu` | few tiles: the blocks of a cluster share one, each for a part of K |
+//!
+//! [`Tuned`] chooses among their tiles by the layer.
+
+use common::device::{Swizzle, TensorMapConfig, TensorWindow};
+use common::ladder;
+use common::prelude::*;
+use common::reference::Conv2dParams;
+use common::tensor::Element;
+
+mod tile;
+
+pub use tile::Tile;
+
+use crate::gemm::{Epilogue, LARGEST, OUT_ROWS, PROCESSORS, Precision, ROW_BYTES, boxes, in_maps};
+use tile::{LoadedTile, Work};
+
+pub mod problem;
+pub mod step01_gather;
+pub mod step02_tuned;
+pub mod step03_slices;
+
+/// All steps, in the order in which they are read.
+pub static LADDER: &[Step] = &[step01_gather::STEP, step02_tuned::STEP, step03_slices::STEP];
+
+/// The types that the kernels convolve.
+pub const PRECISIONS: [Precision; 2] = [Precision::F16, Precision::Tf32];
+
+/// A step of the ladder.
+pub type Step = ladder::Step<Tiles>;
+
+/// The tiles that a step chooses from, in this order; the last one takes what is left.
+#[derive(Clone, Copy, Debug)]
+pub struct Tiles(pub &'static [Tile]);
+
+impl ladder::Method for Tiles {
+    type Loaded = Conv;
+
+    /// Loads the kernels.
+    ///
+    /// # Errors
+    /// As [`Device::kernel`]; [`Error::Unsupported`] before compute capability 9.0; [`Error::NoSuchConstant`] if the kernel file
+    /// does not name its tiles' sizes.
+    fn load(step: &Step, device: &Device) -> Result<Conv> {
+        let module = device.load(&step.source)?;
+        let tiles = step.method.0.iter().map(|tile| LoadedTile::load(&module, *tile)).collect::<Result<_>>()?;
+        Ok(Conv { name: step.name, processors: processors(device), tiles })
+    }
+}
+
+/// Multiprocessors to share out tiles among.
+fn processors(device: &Device) -> usize {
+    device.properties().multiprocessors.map_or(PROCESSORS, |count| count as usize)
+}
+
+/// A step, or the choice among all, loaded on a device.
+#[derive(Clone, Debug)]
+pub struct Conv {
+    name: &'static str,
+    processors: usize,
+    tiles: Vec<LoadedTile>,
+}
+
+/// The choice among the tiles of all steps.
+#[derive(Clone, Debug)]
+pub struct Tuned(Conv);
+
+impl Tuned {
+    /// Loads the steps that it chooses from.
+    ///
+    /// # Errors
+    /// As [`Step::load`].
+    pub fn load(device: &Device) -> Result<Tuned> {
+        let (whole, cut) = (step02_tuned::STEP.load(device)?, step03_slices::STEP.load(device)?);
+        let mut tiles = [whole.tiles, cut.tiles].concat();
+        tiles.sort_by_key(|loaded| tile::ORDER.iter().position(|tile| tile.name == loaded.tile.name));
+        Ok(Tuned(Conv { name: "tuned", processors: whole.processors, tiles }))
+    }
+
+    /// The tile that is chosen for a layer on a GPU with this many multiprocessors: `64×128` or, with slices, `64×64/8`.
+    pub fn choice(&self, layer: &Layer, precision: Precision, processors: usize) -> Option<String> {
+        Some(tile::choose(&self.0.tiles, &Work::of(layer, precision), processors)?.geometry.name())
+    }
+
+    /// [`Conv::launch`] with the tile that fits.
+    ///
+    /// # Errors
+    /// As [`Conv::launch`].
+    pub fn launch(
+        &self,
+        stream: &Stream,
+        x: &Tensor,
+        w: &Tensor,
+        params: Conv2dParams,
+        epilogue: &Epilogue<'_>,
+        y: &mut Tensor,
+    ) -> Result<()> {
+        self.0.launch(stream, x, w, params, epilogue, y)
+    }
+}
+
+/// The sizes of a convolution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layer {
+    /// \[N, C, H, W\].
+    pub input: [usize; 4],
+    /// \[K, C, R, S\].
+    pub filter: [usize; 4],
+    /// \[N, K, P, Q\].
+    pub output: [usize; 4],
+    /// Stride and padding, in both dimensions.
+    pub stride: usize,
+    /// As above.
+    pub padding: usize,
+}
+
+impl Layer {
+    /// Pixels of the output: rows of the product.
+    fn pixels(&self) -> usize {
+        let [n, _, p, q] = self.output;
+        n * p * q
+    }
+
+    /// Values that a pixel of the output is made of: R · S · C.
+    fn depth(&self) -> usize {
+        let [_, c, r, s] = self.filter;
+        c * r * s
+    }
+
+    fn name(&self) -> String {
+        let Layer { input: [n, c, h, w], filter: [k, _, r, s], stride, padding, .. } = self;
+        format!("{c}→{k}, {r}×{s} with stride {stride} and padding {padding}, over {n} images of {h}×{w}")
+    }
+}
+
+impl Conv {
+    /// The same with one of its tiles alone, whatever the layer; `None` if it does not have that.
+    pub fn with_tile(&self, name: &str) -> Option<Conv> {
+        let tiles = vec![self.tiles.iter().find(|loaded| loaded.tile.name == name)?.clone()];
+        Some(Conv { tiles, ..self.clone() })
+    }
+
+    /// The names of its tiles, as the kernel file has them.
+    pub fn tiles(&self) -> impl Iterator<Item = &'static str> {
+        self.tiles.iter().map(|loaded| loaded.tile.name)
+    }
+
+    /// Queues y = activation(scale · (alpha · x ∗ w) + shift + residual) with `x` \[N, C, H, W\], `w` \[K, C, R, S\] and `y` \[N, K,
+    /// P, Q\], all in NHWC and of one type, f16 or f32 (multiplied as tf32), on the stream's device. The epilogue's scale and
+    /// shift are \[K\] of f32, its residual is \[N, K, P, Q\] of y's type in NHWC.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if the shapes do not fit one another; [`Error::Unsupported`] with the reason if the kernels do not take
+    /// this type, this number of channels, groups, dilation, or different strides or paddings in x and y;
+    /// [`Error::ElementType`], [`Error::MemoryFormat`], [`Error::Invalid`] if a tensor is on the host, [`Error::WrongDevice`].
+    pub fn launch(
+        &self,
+        stream: &Stream,
+        x: &Tensor,
+        w: &Tensor,
+        params: Conv2dParams,
+        epilogue: &Epilogue<'_>,
+        y: &mut Tensor,
+    ) -> Result<()> {
+        let output = params.output_shape(x, w)?;
+        y.expect_shape("conv's y", &output)?;
+        let [_, out_channels, ..] = output;
+        for (what, tensor) in [("conv's scale", epilogue.scale), ("conv's shift", epilogue.shift)] {
+            tensor.map_or(Ok(()), |tensor| tensor.expect_shape(what, &[out_channels]))?;
+        }
+        epilogue.residual.map_or(Ok(()), |tensor| tensor.expect_shape("conv's residual", &output))?;
+        let layer = Layer {
+            input: x.dims4()?,
+            filter: w.dims4()?,
+            output,
+            stride: params.stride[0],
+            padding: params.padding[0],
+        };
+        let precision = PRECISIONS.into_iter().find(|precision| precision.input() == x.element_type());
+        let plan =
+            precision.ok_or_else(|| format!("it has no kernel for {}", x.element_type())).and_then(|precision| {
+                refusal(&layer, params, precision).map_or(Ok(()), Err)?;
+                let work = Work::of(&layer, precision);
+                let tile = tile::choose(&self.tiles, &work, self.processors);
+                let tile = tile.ok_or_else(|| "it has fewer steps along K than a cluster has blocks".to_owned())?;
+                Ok((precision, work, tile))
+            });
+        let (precision, work, tile) = plan.map_err(|reason| Error::Unsupported {
+            what: format!("convolution `{}` of {}", self.name, layer.name()),
+            device: stream.device().short_name(),
+            reason,
+        })?;
+        if work.pixels == 0 || work.channels == 0 {
+            return Ok(());
+        }
+        let call = Call { stream, x, w, epilogue, layer, work, tile, processors: self.processors };
+        match precision {
+            Precision::Tf32 => call.launch::<f32>(precision, y),
+            _ => call.launch::<half::f16>(precision, y),
+        }
+    }
+}
+
+/// Why the kernels do not take a layer, if they do not.
+fn refusal(layer: &Layer, params: Conv2dParams, precision: Precision) -> Option<String> {
+    let Layer { input: [.., h, w], filter: [k, c, r, s], stride, padding, .. } = *layer;
+    let columns = ROW_BYTES / precision.input().size();
+    let rows_of_output = 16 / precision.output().size();
+    if params.groups != 1 || params.dilation != [1, 1] {
+        return Some("the kernels have one group and no dilation".to_owned());
+    }
+    if params.stride != [stride; 2] || params.padding != [padding; 2] {
+        return Some("the kernels have one stride and one padding for x and y".to_owned());
+    }
+    if !c.is_multiple_of(columns) || c == 0 || r * s == 0 {
+        return Some(format!("a step takes {columns} channels of a tap, so C must be a multiple of {columns}"));
+    }
+    if !k.is_multiple_of(rows_of_output) {
+        return Some(format!("a pixel of y must begin at 16 bytes, so K must be a multiple of {rows_of_output}"));
+    }
+    // What a tensor map can say of a window.
+    if stride > 8 || padding > 128 || r.max(s) > 128 {
+        return Some("a tensor map has strides to 8, and windows and paddings to 128".to_owned());
+    }
+    let sizes = [layer.pixels(), layer.depth(), k, h, w];
+    (sizes.into_iter().max() > Some(LARGEST)).then(|| format!("the kernels count to {LARGEST}"))
+}
+
+/// A launch.
+struct Call<'a> {
+    stream: &'a Stream,
+    x: &'a Tensor,
+    w: &'a Tensor,
+    epilogue: &'a Epilogue<'a>,
+    layer: Layer,
+    work: Work,
+    tile: &'a LoadedTile,
+    processors: usize,
+}
+
+impl Call<'_> {
+    fn launch<T: Element>(&self, precision: Precision, y: &mut Tensor) -> Result<()> {
+        const FORMAT: MemoryFormat = MemoryFormat::Nhwc;
+        let Call { stream, epilogue, layer, ref work, tile, .. } = *self;
+        let Layer { output: [_, _, p, q], filter: [_, c, r, s], stride, padding, .. } = layer;
+        let (x, w, y) = (self.x.buffer_of::<T>(FORMAT)?, self.w.buffer_of::<T>(FORMAT)?, y.buffer_of_mut::<T>(FORMAT)?);
+        let scale = epilogue.scale.map(Tensor::buffer).transpose()?;
+        let shift = epilogue.shift.map(Tensor::buffer).transpose()?;
+        let residual = epilogue.residual.map(|tensor| tensor.buffer_of::<T>(FORMAT)).transpose()?;
+        let along_k = ROW_BYTES / T::TYPE.size();
+        let [rows, columns] = tile.geometry.tile;
+        let pixels = stream.tensor_map(x, &windows(&layer, T::TYPE, along_k, rows))?;
+        let filters = stream.tensor_map(w, &boxes(T::TYPE, [work.channels, work.depth], [columns, along_k]))?;
+        let [m, n, k] = [work.pixels, work.channels, work.depth].map(|size| size as i32); // up to LARGEST
+        let window = [p, q, stride, padding, s, c / along_k].map(|size| size as i32);
+        debug_assert_eq!(work.depth, r * s * c);
+        let geometry = &tile.geometry;
+        let (tiles, blocks) = (geometry.count(work), geometry.slices);
+        // Slices share one tile and are gone; other blocks stay and take one after the other.
+        let blocks = if blocks > 1 { tiles * blocks } else { tiles.min(self.processors) };
+        let config = LaunchConfig {
+            grid_dim: (blocks as u32, 1, 1),
+            block_dim: (geometry.threads, 1, 1),
+            shared_mem_bytes: geometry.shared_bytes,
+        };
+        let activation = epilogue.activation_number();
+        let mut launch = stream.launch_builder(tile.kernel(precision)?);
+        launch.arg(&pixels).arg(&filters);
+        let mut boxes_of_y;
+        if geometry.slices > 1 {
+            launch.arg(y);
+        } else {
+            boxes_of_y =
+                stream.tensor_map_mut(y, &boxes(T::TYPE, [work.pixels, work.channels], [OUT_ROWS, along_k]))?;
+            launch.arg(&mut boxes_of_y);
+        }
+        launch.arg(scale).arg(shift).arg(residual).arg(&m).arg(&n).arg(&k).arg(&epilogue.alpha).arg(&activation);
+        launch.arg_bytes(bytemuck::cast_slice(&window)).dependent();
+        // SAFETY: the kernel waits for earlier launches before it touches memory; it writes y [N, P, Q, K] and reads x, w, scale and
+        // shift [K] and the residual [N, P, Q, K] alone, whose shapes and types were compared, for a layer that it takes; there
+        // is one cluster for each tile, or the grid shares them out.
+        unsafe { launch.launch(config) }
+    }
+}
+
+/// The windows of `layer`: `channels` of each of `pixels`, a tap at a time.
+fn windows(layer: &Layer, element: ElementType, channels: usize, pixels: usize) -> TensorMapConfig {
+    let Layer { input: [n, c, h, w], filter: [_, _, r, s], stride, padding, .. } = *layer;
+    let bytes = element.size() as u64;
+    let [n, c, h, w] = [n, c, h, w].map(|size| size as u64);
+    let padding = padding as i32;
+    TensorMapConfig {
+        strides: vec![c * bytes, w * c * bytes, h * w * c * bytes],
+        window: TensorWindow::Im2col {
+            lower: vec![-padding, -padding],
+            upper: vec![padding - (s as i32 - 1), padding - (r as i32 - 1)],
+            channels: channels as u32,
+            pixels: pixels as u32,
+        },
+        element_strides: vec![1, stride as u32, stride as u32, 1],
+        swizzle: Swizzle::Bytes128,
+        ..TensorMapConfig::tiled(in_maps(element), &[c, w, h, n], &[channels as u32, 1, 1, 1])
+    }
+}

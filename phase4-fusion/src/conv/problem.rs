@@ -1,0 +1,162 @@
+//! Convolutions with what they must give, for tests and tables.
+
+use common::check::{Mismatch, Report};
+use common::ladder::{Expected, positions};
+use common::prelude::*;
+use common::reference::{self, Conv2dParams, Reference, TensorGemm};
+
+use super::Layer;
+use crate::gemm::{Activation, Epilogue, Precision};
+
+/// What follows the convolution, by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Finish {
+    /// Times the sum; 0 stands for 1.
+    pub alpha: f32,
+    /// Whether there are a scale and a shift, as BatchNorm's.
+    pub scale_shift: bool,
+    /// Whether something is added.
+    pub residual: bool,
+    /// Applied last.
+    pub activation: Activation,
+}
+
+/// A convolution of random values, on a device, and its result.
+#[derive(Debug)]
+pub struct ConvProblem {
+    /// \[N, C, H, W\].
+    pub x: Tensor,
+    /// \[K, C, R, S\].
+    pub w: Tensor,
+    /// Stride and padding.
+    pub params: Conv2dParams,
+    /// The result.
+    pub expected: Expected,
+    /// \[N, K, P, Q\].
+    output: [usize; 4],
+    precision: Precision,
+    finish: Finish,
+    scale: Tensor,
+    shift: Tensor,
+    residual: Tensor,
+}
+
+/// Outputs that are compared where a whole f64 reference would take too long.
+const PIXELS: usize = 256;
+
+impl ConvProblem {
+    /// Of distinct values in (−1, 1), rounded to the type. The reference takes the windows of each pixel as a row of a matrix.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if the shapes do not fit one another; what the device reports.
+    pub fn seeded(
+        device: &Device,
+        input: [usize; 4],
+        filter: [usize; 4],
+        params: Conv2dParams,
+        precision: Precision,
+        finish: Finish,
+    ) -> Result<ConvProblem> {
+        let rounded = |shape: &[usize], seed: u64| Tensor::random(shape, seed).to_type(precision.input());
+        let (x, w) = (rounded(&input, 1)?, rounded(&filter, 2)?);
+        let output = params.output_shape(&x, &w)?;
+        let channels = output[1];
+        let (scale, shift) = (Tensor::random(&[channels], 3), Tensor::random(&[channels], 4));
+        let residual = rounded(&output, 5)?;
+        let nhwc = |tensor: &Tensor| tensor.to_format(MemoryFormat::Nhwc);
+        let (x, w, residual) = (nhwc(&x)?, nhwc(&w)?, nhwc(&residual)?);
+        let layer = Layer { input, filter, output, stride: params.stride[0], padding: params.padding[0] };
+        let expected = expected(&layer, [&x, &w, &residual], [&scale, &shift], precision, finish)?;
+        let on_device = |tensor: &Tensor| tensor.to_device(device);
+        Ok(ConvProblem {
+            x: on_device(&x)?,
+            w: on_device(&w)?,
+            scale: on_device(&scale)?,
+            shift: on_device(&shift)?,
+            residual: on_device(&residual)?,
+            params,
+            expected,
+            output,
+            precision,
+            finish,
+        })
+    }
+
+    /// A place for the output.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub fn output(&self, device: &Device) -> Result<Tensor> {
+        Tensor::empty_of(device, &self.output, self.precision.output(), MemoryFormat::Nhwc)
+    }
+
+    /// The epilogue of the kernels.
+    pub fn epilogue(&self) -> Epilogue<'_> {
+        let Finish { alpha, scale_shift, residual, activation } = self.finish;
+        Epilogue {
+            alpha: if alpha == 0.0 { 1.0 } else { alpha },
+            scale: scale_shift.then_some(&self.scale),
+            shift: scale_shift.then_some(&self.shift),
+            residual: residual.then_some(&self.residual),
+            activation,
+        }
+    }
+
+    /// Compares an output.
+    ///
+    /// # Errors
+    /// What the device reports; inside, what is wrong.
+    pub fn check(&self, y: &Tensor) -> Result<Result<Report, Mismatch>> {
+        Ok(self.expected.check(&y.to_f64()?))
+    }
+}
+
+/// What the convolution gives, in NHWC: the rows of a matrix of windows times the filters, for all pixels or for a sample.
+fn expected(
+    layer: &Layer,
+    [x, w, residual]: [&Tensor; 3],
+    [scale, shift]: [&Tensor; 2],
+    precision: Precision,
+    finish: Finish,
+) -> Result<Expected> {
+    let (pixels, depth, channels) = (layer.pixels(), layer.depth(), layer.output[1]);
+    let widened = |tensor: &Tensor| tensor.to_f64().map(|values| values.iter().map(|&v| v as f32).collect::<Vec<_>>());
+    let (x, w, residual) = (widened(x)?, widened(w)?, widened(residual)?);
+    let all = pixels.saturating_mul(depth).saturating_mul(channels) <= 1 << 27;
+    let chosen = if all { (0..pixels).collect() } else { positions(pixels, PIXELS, 6) };
+    let a: Vec<f32> = chosen.iter().flat_map(|&pixel| row_of(layer, &x, pixel)).collect();
+    let residual: Vec<f32> =
+        chosen.iter().flat_map(|&pixel| residual[pixel * channels..][..channels].iter().copied()).collect();
+    let product = reference::Gemm {
+        alpha: if finish.alpha == 0.0 { 1.0 } else { finish.alpha },
+        transposed: true,
+        ..reference::Gemm::new(&a, &w, chosen.len(), channels, depth)
+    };
+    let (reference, tolerance): (Reference, _) = TensorGemm {
+        scale: finish.scale_shift.then_some(scale.as_slice()?),
+        shift: finish.scale_shift.then_some(shift.as_slice()?),
+        residual: finish.residual.then_some(&residual),
+        activation: finish.activation,
+        ..TensorGemm::new(product, precision.input(), precision.output())
+    }
+    .all()?;
+    let places = chosen.iter().flat_map(|&pixel| (0..channels).map(move |channel| pixel * channels + channel));
+    let expected = match all {
+        true => Expected::all(reference),
+        false => Expected::sample(pixels * channels, places.collect(), reference)?,
+    };
+    Ok(expected.within(tolerance))
+}
+
+/// The window of a pixel of the output: \[R, S, C\], with zeros for the padding.
+fn row_of(layer: &Layer, x: &[f32], pixel: usize) -> Vec<f32> {
+    let Layer { input: [_, c, h, w], filter: [_, _, r, s], output: [_, _, p, q], stride, padding } = *layer;
+    let (image, y, x0) = (pixel / (p * q), pixel / q % p * stride, pixel % q * stride);
+    let taps = (0..r).flat_map(|down| (0..s).map(move |right| (y + down, x0 + right)));
+    taps.flat_map(|(y, x_at)| {
+        let inside = (padding..h + padding).contains(&y) && (padding..w + padding).contains(&x_at);
+        let from = inside.then(|| ((image * h + y - padding) * w + x_at - padding) * c);
+        (0..c).map(move |channel| from.map_or(0.0, |from| x[from + channel]))
+    })
+    .collect()
+}

@@ -1,0 +1,236 @@
+//! Convolutions on tensor cores, on both devices: every tile, type and epilogue against the f64 product of windows and filters.
+#![allow(clippy::unwrap_used)]
+
+use common::device::SimOptions;
+use common::device_test;
+use common::prelude::*;
+use common::reference::{self, Conv2dParams};
+use common::testing::planted;
+use phase4_fusion::conv::problem::{ConvProblem, Finish};
+use phase4_fusion::conv::{Conv, LADDER, Layer, PRECISIONS, Tuned, step01_gather, step03_slices};
+use phase4_fusion::gemm::{Activation, Epilogue, Precision};
+
+/// Input, filter, stride, padding.
+type Case = ([usize; 4], [usize; 4], usize, usize);
+
+/// Channels are whole steps of f16; pixels are ragged against all tiles, but for the third.
+const CASES: [Case; 8] = [
+    // One pixel, one tap.
+    ([1, 64, 1, 1], [8, 64, 1, 1], 1, 0),
+    // The padding is wider than the image.
+    ([1, 64, 2, 3], [16, 64, 3, 3], 1, 1),
+    // Whole tiles of 64 and 128 pixels, two images in a tile.
+    ([2, 64, 8, 8], [64, 64, 3, 3], 1, 1),
+    // Strides, and a tile's pixels from three images.
+    ([3, 128, 9, 7], [72, 128, 3, 3], 2, 1),
+    ([2, 64, 11, 6], [24, 64, 1, 1], 2, 0),
+    // No padding; a wide filter; a filter that is not square.
+    ([1, 64, 7, 9], [136, 64, 5, 5], 1, 0),
+    ([1, 64, 12, 10], [8, 64, 7, 7], 2, 3),
+    ([2, 128, 5, 6], [40, 128, 1, 3], 1, 0),
+];
+
+const FINISHES: [Finish; 5] = [
+    Finish { alpha: 0.0, scale_shift: false, residual: false, activation: Activation::None },
+    Finish { alpha: 0.5, scale_shift: true, residual: false, activation: Activation::Silu },
+    Finish { alpha: 0.0, scale_shift: true, residual: true, activation: Activation::Relu },
+    Finish { alpha: -2.0, scale_shift: false, residual: true, activation: Activation::Gelu },
+    Finish { alpha: 0.0, scale_shift: true, residual: false, activation: Activation::None },
+];
+
+/// Cases, types and epilogues in turn.
+fn cases() -> impl Iterator<Item = (Case, Precision, Finish)> {
+    let both = CASES.into_iter().flat_map(|case| PRECISIONS.map(|precision| (case, precision)));
+    both.enumerate().map(|(at, (case, precision))| (case, precision, FINISHES[at % FINISHES.len()]))
+}
+
+fn problem(
+    device: &Device,
+    (input, filter, stride, padding): Case,
+    precision: Precision,
+    finish: Finish,
+) -> Result<ConvProblem> {
+    println!("{input:?} {filter:?} /{stride} +{padding} {precision} {finish:?}");
+    ConvProblem::seeded(device, input, filter, Conv2dParams::new(stride, padding), precision, finish)
+}
+
+fn check(device: &Device, problem: &ConvProblem, launch: impl FnOnce(&mut Tensor) -> Result<()>) -> Result<()> {
+    let mut y = problem.output(device)?;
+    launch(&mut y)?;
+    if let Err(mismatch) = problem.check(&y)? {
+        panic!("{mismatch}");
+    }
+    Ok(())
+}
+
+fn run(device: &Device, conv: &Conv, problem: &ConvProblem) -> Result<()> {
+    let ConvProblem { x, w, params, .. } = problem;
+    check(device, problem, |y| conv.launch(&device.stream(), x, w, *params, &problem.epilogue(), y))
+}
+
+/// The steps, each with one of its tiles alone; none, with a message, on a GPU without them.
+fn every_tile(device: &Device) -> Result<Vec<(String, Conv)>> {
+    let mut all = Vec::new();
+    for step in LADDER {
+        match step.load(device) {
+            Ok(conv) => {
+                all.extend(
+                    conv.tiles().map(|tile| (format!("{}: {tile}", step.title()), conv.with_tile(tile).unwrap())),
+                );
+            }
+            Err(error) if error.is_unsupported() => println!("skipped: {error}"),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(all)
+}
+
+device_test! {
+    fn every_tile_is_right_for_every_kind_of_layer(device) {
+        let tiles = every_tile(&device)?;
+        for (case, precision, finish) in cases() {
+            let problem = problem(&device, case, precision, finish)?;
+            for (name, conv) in &tiles {
+                match run(&device, conv, &problem) {
+                    Err(error) if error.is_unsupported() => println!("{name}: {error}"),
+                    ran => {
+                        println!("{name}");
+                        ran?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn slices_are_right_twice_in_a_row(device) {
+        let Ok(slices) = step03_slices::STEP.load(&device) else { return Ok(()) };
+        for precision in PRECISIONS {
+            let problem = problem(&device, ([1, 256, 7, 7], [72, 256, 3, 3], 1, 1), precision, FINISHES[2])?;
+            for tile in slices.tiles() {
+                let conv = slices.with_tile(tile).unwrap();
+                run(&device, &conv, &problem)?;
+                run(&device, &conv, &problem)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn the_choice_is_right_for_every_kind_of_layer(device) {
+        let Ok(tuned) = Tuned::load(&device) else { return Ok(()) };
+        for (case, precision, finish) in cases() {
+            let problem = problem(&device, case, precision, finish)?;
+            let ConvProblem { x, w, params, .. } = &problem;
+            check(&device, &problem, |y| tuned.launch(&device.stream(), x, w, *params, &problem.epilogue(), y))?;
+        }
+        Ok(())
+    }
+
+    fn what_the_kernels_do_not_take_is_refused_with_the_reason(device) {
+        let Ok(conv) = step01_gather::STEP.load(&device) else { return Ok(()) };
+        let tensor = |shape: [usize; 4]| -> Result<Tensor> {
+            Tensor::random(&shape, 1).to_type(ElementType::F16)?.to_format(MemoryFormat::Nhwc)?.to_device(&device)
+        };
+        let refused = |x: [usize; 4], w: [usize; 4], params: Conv2dParams| -> Result<String> {
+            let (x, w) = (tensor(x)?, tensor(w)?);
+            let mut y = tensor(params.output_shape(&x, &w)?)?;
+            let error = conv.launch(&device.stream(), &x, &w, params, &Epilogue::default(), &mut y).unwrap_err();
+            assert!(error.is_unsupported(), "{error}");
+            Ok(error.to_string())
+        };
+        let plain = Conv2dParams::new(1, 1);
+        assert!(refused([1, 3, 8, 8], [8, 3, 3, 3], plain)?.ends_with("so C must be a multiple of 64"));
+        assert!(refused([1, 64, 8, 8], [7, 64, 3, 3], plain)?.ends_with("so K must be a multiple of 8"));
+        assert!(refused([1, 64, 8, 8], [8, 64, 3, 3], Conv2dParams { dilation: [2, 2], ..plain })?.ends_with("no dilation"));
+        assert!(refused([1, 64, 8, 8], [8, 64, 3, 3], Conv2dParams { stride: [1, 2], ..plain })?.contains("one stride"));
+        assert!(refused([1, 64, 40, 40], [8, 64, 3, 3], Conv2dParams::new(9, 1))?.contains("strides to 8"));
+        Ok(())
+    }
+
+    /// The reference takes windows as rows; the one of phase 2 does not.
+    fn the_reference_agrees_with_that_of_plain_convolutions(device) {
+        let (input, filter, stride, padding) = CASES[3];
+        let problem = problem(&device, CASES[3], Precision::F16, Finish::default())?;
+        let rounded = |shape: &[usize], seed: u64| -> Result<Tensor> {
+            Tensor::random(shape, seed).to_type(ElementType::F16)?.to_type(ElementType::F32)
+        };
+        let (x, w) = (rounded(&input, 1)?, rounded(&filter, 2)?);
+        let params = Conv2dParams::new(stride, padding);
+        let plain = reference::conv2d(&x, &w, None, params)?;
+        let shape = params.output_shape(&x, &w)?;
+        let [_, k, p, q] = shape;
+        let found = &problem.expected.reference().values;
+        for (at, &value) in plain.values.iter().enumerate() {
+            let (image, channel, pixel) = (at / (k * p * q), at / (p * q) % k, at % (p * q));
+            assert!((found[(image * p * q + pixel) * k + channel] - value).abs() <= 1e-12 * plain.magnitude);
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn no_rule_is_broken_in_any_tile() {
+    let device = Device::sim_with(SimOptions { sanitize: true, ..SimOptions::default() });
+    let cases = [CASES[3], ([1, 256, 5, 5], [72, 256, 3, 3], 1, 1)];
+    for (case, finish) in cases.into_iter().zip([FINISHES[2], FINISHES[1]]) {
+        let problem = problem(&device, case, Precision::F16, finish).unwrap();
+        for (name, conv) in every_tile(&device).unwrap() {
+            println!("{name}");
+            run(&device, &conv, &problem).unwrap();
+        }
+    }
+}
+
+#[test]
+fn the_layers_of_resnet18_get_the_tiles_that_were_measured() {
+    let device = Device::sim();
+    let tuned = Tuned::load(&device).unwrap();
+    let layer = |n: usize, size: usize, c: usize, k: usize, r: usize, stride: usize| {
+        let out = (size + r / 2 * 2 - r) / stride + 1;
+        Layer { input: [n, c, size, size], filter: [k, c, r, r], output: [n, k, out, out], stride, padding: r / 2 }
+    };
+    let choice = |layer: Layer| tuned.choice(&layer, Precision::F16, 132).unwrap();
+    assert_eq!(choice(layer(32, 56, 64, 64, 3, 1)), "256×64");
+    assert_eq!(choice(layer(32, 28, 128, 128, 3, 1)), "256×128");
+    assert_eq!(choice(layer(32, 14, 256, 256, 3, 1)), "128×128");
+    assert_eq!(choice(layer(32, 7, 512, 512, 3, 1)), "128×128/2");
+    assert_eq!(choice(layer(32, 56, 64, 128, 1, 2)), "128×128");
+    assert_eq!(choice(layer(32, 14, 256, 512, 1, 2)), "64×128");
+    assert_eq!(choice(layer(1, 56, 64, 64, 3, 1)), "64×64");
+    assert_eq!(choice(layer(1, 28, 128, 128, 3, 1)), "64×64/4");
+    assert_eq!(choice(layer(1, 7, 512, 512, 3, 1)), "64×64/8");
+    assert_eq!(choice(layer(1, 14, 256, 512, 1, 2)), "64×64");
+}
+
+/// Whether the kernel with slices has it, or the first one; the text of a header, and the mistake in place of it.
+const PLANTED: [(bool, &str, &str); 6] = [
+    // The padding is forgotten where a window begins.
+    (false, "(first - row * outputs_x) * stride - padding", "(first - row * outputs_x) * stride"),
+    // A tap too far.
+    (false, "tap - y * filter_x, y, barrier", "tap - y * filter_x, y + 1, barrier"),
+    // Every slice adds what the first has.
+    (true, "place_of_sum<Shape>(row, column), slice));", "place_of_sum<Shape>(row, column), 0));"),
+    // Both consumers read the same rows.
+    (false, "a_tile + consumer * G::WM * ROW_BYTES", "a_tile"),
+    // The parity stays when the ring turns.
+    (false, "            parity ^= 1;\n", ""),
+    // A box is stored before all of it is written.
+    (false, "        sync_warps(1 + consumer, GROUP_THREADS);  // the boxes are complete\n", ""),
+];
+
+#[test]
+fn planted_mistakes_are_found() {
+    for (sliced, right, wrong) in PLANTED {
+        let (step, tile) = if sliced { (&step03_slices::STEP, "Quarters") } else { (&step01_gather::STEP, "Square") };
+        planted::must_be_rejected(right, |device| {
+            let step = step.with_source(planted::planted(step.source(), right, wrong));
+            let conv = step.load(device)?.with_tile(tile).unwrap();
+            let case = ([1, 256, 9, 15], [72, 256, 3, 3], 1, 1);
+            let problem = problem(device, case, Precision::F16, FINISHES[2])?;
+            let mut y = problem.output(device)?;
+            let ConvProblem { x, w, params, .. } = &problem;
+            conv.launch(&device.stream(), x, w, *params, &problem.epilogue(), &mut y)?;
+            problem.check(&y)
+        });
+    }
+}
