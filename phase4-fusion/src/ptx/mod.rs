@@ -1,4 +1,4 @@
-//! PTX by hand: what CUDA C has words for, and what it has not.
+//! PTX by hand: what CUDA C has words for, and what it does not.
 //!
 //! A pair is one small kernel in two or three versions, the first in CUDA C and the last with its inner lines in PTX. All
 //! versions of a pair take the same arguments and compute the same, so that a table may hold them against each other.
