@@ -114,7 +114,8 @@ fn ask<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, bulk: &Bulk, la
     if bulk.route == Route::Prefetch {
         return Ok(());
     }
-    let by = Issuer { block: context.block.index, warp: context.warp.number, lane, pc: context.pc };
+    let (block, number) = (context.block.index, context.block.number);
+    let by = Issuer { block, number, warp: context.warp.number, lane, pc: context.pc };
     context.block.charged += bytes / BYTES_AN_INSTRUCTION;
     let Some(barrier) = ends.barrier else {
         let at = near(context, lane, ends.shared, bytes, align, Kind::Read)?;

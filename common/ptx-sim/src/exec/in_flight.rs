@@ -40,15 +40,9 @@ pub(super) fn tally(known: &mut Option<(Record, u64, u64)>, record: Record, at: 
     }
 }
 
-/// Number of a block in the launch.
-fn number_of(launch: &Launch<'_>, [x, y, z]: [u32; 3]) -> u64 {
-    let [gx, gy, _] = launch.grid.map(u64::from);
-    (u64::from(z) * gy + u64::from(y)) * gx + u64::from(x)
-}
-
 pub(super) fn earlier(launch: &Launch<'_>, by: Issuer) -> Earlier {
     let threads = u64::from(launch.threads());
-    let thread = number_of(launch, by.block) * threads + u64::from(by.warp) * 32 + by.lane as u64;
+    let thread = by.number * threads + u64::from(by.warp) * 32 + by.lane as u64;
     Earlier { what: COPY, thread, pc: by.pc }
 }
 
@@ -403,7 +397,7 @@ impl Sanitiser {
     /// The block has come to its end while copies are under way.
     pub(super) fn never_awaited(&mut self, launch: &Launch<'_>, block: &Block) {
         for transfer in block.transfers.iter().filter(|transfer| transfer.held.is_none()) {
-            let Issuer { block, warp, lane, pc } = transfer.by;
+            let Issuer { block, warp, lane, pc, .. } = transfer.by;
             let (what, rule) = match transfer.completes {
                 Completes::Barrier(_) => ("to", "the mbarrier that it completes on has to be waited for"),
                 Completes::Group(_) => {

@@ -27,8 +27,9 @@ pub(super) const BYTES_AN_INSTRUCTION: u64 = 128;
 /// The thread that asked for a copy, and where.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Issuer {
-    /// `blockIdx`.
+    /// `blockIdx`, and the block's number in the launch.
     pub block: [u32; 3],
+    pub number: u64,
     pub warp: u32,
     pub lane: usize,
     pub pc: usize,
@@ -300,7 +301,7 @@ impl Block {
                     sanitiser.transferred(launch, self, &transfer);
                 }
                 if let Err(message) = complete(self, barrier, transfer.bytes) {
-                    let Issuer { block, warp, lane, pc } = transfer.by;
+                    let Issuer { block, warp, lane, pc, .. } = transfer.by;
                     let place = launch.whereabouts(pc, block, warp, 1 << lane, "asks for the copy");
                     let problem = invalid(lane, barrier, message).note(place);
                     return report(launch, monitor, transfer.by, problem);

@@ -224,7 +224,8 @@ fn check_tiles<M: Monitor>(context: &mut Context<'_, '_, M>, op: &WgmmaOp, a: Op
         let mine = op.wgmma.tile_a(op.mn_major[0]).addresses(a).filter(|(_, [row, _])| row / 16 == member);
         chunks.extend(mine.map(|(address, _)| address));
     }
-    let by = Issuer { block: context.block.index, warp: context.warp.number, lane: 0, pc: context.pc };
+    let (block, number) = (context.block.index, context.block.number);
+    let by = Issuer { block, number, warp: context.warp.number, lane: 0, pc: context.pc };
     if let Some(sanitiser) = context.monitor.sanitiser() {
         sanitiser.product_asked(context.launch, context.block, by, &chunks);
     }
