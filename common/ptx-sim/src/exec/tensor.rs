@@ -40,9 +40,10 @@ fn set_bytes_at<M: Monitor>(
     bytes: &[u8; TENSOR_MAP_BYTES],
 ) -> Checked<()> {
     for (at, part) in (0..).step_by(PART).zip(bytes.chunks(PART)) {
-        let words: [u64; PART / 8] = std::array::from_fn(|word| {
-            part[8 * word..8 * word + 8].iter().rev().fold(0, |all, byte| all << 8 | u64::from(*byte))
-        });
+        let mut words = [0; PART / 8];
+        for (word, bytes) in words.iter_mut().zip(part.as_chunks().0) {
+            *word = u64::from_le_bytes(*bytes);
+        }
         write_lane(context, space, lane, address.wrapping_add(at), 8, &words)?;
     }
     Ok(())

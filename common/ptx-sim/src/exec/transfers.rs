@@ -205,8 +205,11 @@ impl Transfer {
     }
 }
 
+/// An element of at most eight bytes.
 fn word(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
+    let mut word = [0; 8];
+    word[..bytes.len()].copy_from_slice(bytes);
+    u64::from_le_bytes(word)
 }
 
 /// Copies bytes out of shared memory.
