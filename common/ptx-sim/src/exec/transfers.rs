@@ -183,23 +183,22 @@ impl Transfer {
 
     fn write_far(&self, launch: &Launch<'_>, bytes: &[u8]) {
         let Some(allocation) = self.allocation(launch) else { return };
-        if let (Far::Tile(_, offset, tile), None) = (&self.far, self.reduction) {
-            tile.visit_stores(|dense, at, count| {
-                let room = allocation.bytes.saturating_sub(offset + at);
-                allocation.write(offset + at, &bytes[dense as usize..(dense + count.min(room)) as usize]);
-            });
-            return;
-        }
+        let part = |dense: u64, count: u64| &bytes[dense as usize..(dense + count) as usize];
+        let Some(ElementReduction { op, bytes: size, mode }) = self.reduction else {
+            // Rows of a box are written whole, which may be more than the tensor has; a linear copy is one run.
+            let write = |dense: u64, at: u64, count: u64| {
+                let room = allocation.bytes.saturating_sub(at);
+                allocation.write(at, part(dense, count.min(room)));
+            };
+            return match &self.far {
+                Far::Tile(_, offset, tile) => tile.visit_stores(|dense, at, count| write(dense, offset + at, count)),
+                _ => self.for_global(write),
+            };
+        };
         self.for_global(|dense, at, count| {
-            let part = &bytes[dense as usize..(dense + count) as usize];
-            match self.reduction {
-                None => allocation.write(at, part),
-                Some(ElementReduction { op, bytes: size, mode }) => {
-                    for (at, new) in (at..).step_by(size.into()).zip(part.chunks_exact(size.into())) {
-                        // SAFETY: the copy's bytes were checked to lie in the allocation, and elements of the box are aligned.
-                        unsafe { allocation.update(at, size, |old| combined(op, size, mode, old, word(new), 0)) };
-                    }
-                }
+            for (at, new) in (at..).step_by(size.into()).zip(part(dense, count).chunks_exact(size.into())) {
+                // SAFETY: the copy's bytes were checked to lie in the allocation, and elements of the box are aligned.
+                unsafe { allocation.update(at, size, |old| combined(op, size, mode, old, word(new), 0)) };
             }
         });
     }
