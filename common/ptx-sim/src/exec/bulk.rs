@@ -133,9 +133,9 @@ fn ask<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, bulk: &Bulk, la
     }
     let at = near(context, lane, offset_of(ends.shared), bytes, align, Kind::Write)?;
     let barrier_at = near(context, lane, offset_of(barrier), 8, 8, Kind::Atomic)?;
-    let owner = owner_of(context, lane, ends.shared)?;
+    let owner = live_rank(context, lane, ends.shared)?;
     let targets = match bulk.multicast {
-        None if owner_of(context, lane, barrier)? != owner => {
+        None if live_rank(context, lane, barrier)? != owner => {
             let message = "bulk copy to one block of the cluster that completes on the mbarrier of another";
             return Err(Problem::new(FaultKind::InvalidCopy, 1 << lane, message).at(barrier));
         }
@@ -183,8 +183,8 @@ fn element_reduction(reduction: Option<Reduction>) -> Option<ElementReduction> {
     }
 }
 
-/// The rank of the block whose shared memory an address is in; `None`: it is the thread's own.
-fn owner_of<M: Monitor>(context: &mut Context<'_, '_, M>, lane: usize, address: u64) -> Checked<Option<u32>> {
+/// The rank of the block whose shared memory an address is in, which has to be running; `None`: it is the thread's own.
+fn live_rank<M: Monitor>(context: &mut Context<'_, '_, M>, lane: usize, address: u64) -> Checked<Option<u32>> {
     match Owner::of(context.block, address >> CLUSTER_RANK) {
         Some(Owner::Own) => Ok(None),
         Some(Owner::Peer(rank)) if context.block.peers[rank as usize].live != 0 => Ok(Some(rank)),
@@ -202,7 +202,7 @@ fn targets<M: Monitor>(context: &mut Context<'_, '_, M>, lane: usize, mask: u32)
     lanes(mask)
         .map(|rank| {
             let code = if rank as u32 == context.block.rank { 0 } else { rank as u64 + 1 };
-            owner_of(context, lane, code << CLUSTER_RANK)
+            live_rank(context, lane, code << CLUSTER_RANK)
         })
         .collect()
 }
