@@ -89,8 +89,8 @@ struct Product {
     pc: usize,
     /// The warp that asked first.
     warp: u32,
-    /// Where its tiles are in shared memory, a bit for each 16 bytes; empty without a sanitiser.
-    chunks: Vec<u64>,
+    /// Where its tiles are in shared memory, for a sanitiser.
+    reach: Option<Reach>,
     /// The descriptor, if A is in shared memory.
     a: Option<Descriptor>,
     b: Descriptor,
@@ -99,6 +99,47 @@ struct Product {
     frames: [Frame; WARPS as usize],
     /// A and B from shared memory, once they have been read.
     tiles: Option<(Option<Dense>, Dense)>,
+}
+
+/// Ranges of shared memory in their order: where they begin, and how many bytes they have.
+type Ranges = Vec<[u64; 2]>;
+
+/// What a product reads in shared memory.
+#[derive(Debug)]
+struct Reach {
+    /// The rows of A that each warp has; none if they are in registers.
+    a: [Ranges; WARPS as usize],
+    b: Ranges,
+}
+
+impl Reach {
+    fn new(op: &WgmmaOp, a: Option<Descriptor>, b: Descriptor) -> Self {
+        let rows = op.wgmma.tile_a(op.mn_major[0]);
+        let of_warp = |warp: usize| {
+            let all = a.into_iter().flat_map(|a| rows.addresses(a));
+            ranges(all.filter(|(_, [row, _])| row / 16 == warp).map(|(address, _)| address).collect())
+        };
+        let columns = op.wgmma.tile_b(op.mn_major[1]);
+        Self { a: std::array::from_fn(of_warp), b: ranges(columns.addresses(b).map(|(address, _)| address).collect()) }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Ranges> {
+        self.a.iter().chain([&self.b])
+    }
+
+    fn has(&self, at: u64, bytes: u64) -> bool {
+        self.all().any(|ranges| {
+            let next = ranges.partition_point(|[from, count]| from + count <= at);
+            ranges.get(next).is_some_and(|[from, _]| *from < at.saturating_add(bytes.max(1)))
+        })
+    }
+}
+
+/// Chunks of 16 bytes as ranges.
+fn ranges(mut chunks: Vec<u64>) -> Ranges {
+    chunks.sort_unstable();
+    chunks.dedup();
+    chunks.chunk_by(|one, next| *next == one + 16).map(|range| [range[0], 16 * range.len() as u64]).collect()
 }
 
 /// Another register that gets a result.
@@ -129,12 +170,7 @@ impl Wgmmas {
     /// The product that has yet to read one of those bytes of shared memory: its instruction, and the warp that asked first.
     pub(super) fn to_read(&self, at: u64, bytes: u64) -> Option<(usize, u32)> {
         let products = self.groups.iter().flat_map(|group| &group.products).filter(|product| product.tiles.is_none());
-        let has = |product: &&Product| {
-            let mut chunks = at / 16..=at.saturating_add(bytes.max(1) - 1) / 16;
-            chunks.any(|chunk| {
-                product.chunks.get((chunk / 64) as usize).is_some_and(|bits| bits >> (chunk % 64) & 1 == 1)
-            })
-        };
+        let has = |product: &&Product| product.reach.as_ref().is_some_and(|reach| reach.has(at, bytes));
         products.into_iter().find(has).map(|product| (product.pc, product.warp))
     }
 
@@ -183,8 +219,10 @@ fn op_at<'l>(launch: &Launch<'l>, pc: usize) -> Option<&'l WgmmaOp> {
 
 /// Host memory that a product takes while it is in flight.
 fn bytes_of(launch: &Launch<'_>, pc: usize) -> Option<u64> {
-    let chunks = if launch.sanitised { u64::from(launch.shared_bytes()) / (16 * 8) } else { 0 };
-    Some(size_of::<Product>() as u64 + op_at(launch, pc)?.wgmma.decoded_bytes() + chunks)
+    let op = op_at(launch, pc)?;
+    // At worst, each 16 bytes of the tiles are a range of their own.
+    let reach = if launch.sanitised { op.tile_bytes() } else { 0 };
+    Some(size_of::<Product>() as u64 + op.wgmma.decoded_bytes() + reach)
 }
 
 /// Checks that the warp is whole, and one of a whole warpgroup.
@@ -217,18 +255,15 @@ fn uniform(rows: Rows, row: R, what: &str) -> Result<Descriptor, Box<Problem>> {
 }
 
 /// Tells a sanitiser what the warp's part of a product reads: its rows of A, and B.
-fn check_tiles<M: Monitor>(context: &mut Context<'_, '_, M>, op: &WgmmaOp, a: Option<Descriptor>, b: Descriptor) {
-    let member = (context.warp.number % WARPS) as usize;
-    let mut chunks: Vec<u64> = op.wgmma.tile_b(op.mn_major[1]).addresses(b).map(|(address, _)| address).collect();
-    if let Some(a) = a {
-        let mine = op.wgmma.tile_a(op.mn_major[0]).addresses(a).filter(|(_, [row, _])| row / 16 == member);
-        chunks.extend(mine.map(|(address, _)| address));
-    }
-    let (block, number) = (context.block.index, context.block.number);
-    let by = Issuer { block, number, warp: context.warp.number, lane: 0, pc: context.pc };
-    if let Some(sanitiser) = context.monitor.sanitiser() {
-        sanitiser.product_asked(context.launch, context.block, by, &chunks);
-    }
+fn check_tiles<M: Monitor>(context: &mut Context<'_, '_, M>, number: u64) {
+    let Context { launch, block, monitor, warp, .. } = context;
+    let Some(sanitiser) = monitor.sanitiser() else { return };
+    let (index, member) = ((warp.number / WARPS) as usize, (warp.number % WARPS) as usize);
+    let reach = block.wgmmas.groups[index].product(number).and_then(|product| product.reach.as_ref());
+    let Some(Reach { a, b }) = reach else { return };
+    let ranges: Ranges = a[member].iter().chain(b).copied().collect();
+    let by = Issuer { block: block.index, number: block.number, warp: warp.number, lane: 0, pc: context.pc };
+    sanitiser.product_asked(launch, block, by, &ranges);
 }
 
 /// The warp is about to get a turn: completes the products whose time has come.
@@ -267,18 +302,6 @@ fn complete_due<M: Monitor>(context: &mut Context<'_, '_, M>) -> Result<(), Box<
         context.pc = pc;
         complete(context, first + 1)?;
     }
-}
-
-/// A bit for each 16 bytes of shared memory that the tiles have.
-fn chunks_of(op: &WgmmaOp, a: Option<Descriptor>, b: Descriptor, shared_bytes: u64) -> Vec<u64> {
-    let mut chunks = vec![0; shared_bytes.div_ceil(16 * 64) as usize];
-    let tiles = [(op.wgmma.tile_a(op.mn_major[0]), a), (op.wgmma.tile_b(op.mn_major[1]), Some(b))];
-    for (tile, descriptor) in tiles.into_iter().filter_map(|(tile, descriptor)| Some((tile, descriptor?))) {
-        for (address, _) in tile.addresses(descriptor) {
-            chunks[(address / 1024) as usize] |= 1 << (address / 16 % 64);
-        }
-    }
-    chunks
 }
 
 /// Tells a sanitiser of a tile that does not begin where the pattern of its swizzle does.
@@ -360,8 +383,8 @@ pub(super) fn issue<M: Monitor>(
                 }
             }
             let frames = [frame; WARPS as usize];
-            let chunks = if context.launch.sanitised { chunks_of(op, a, b, shared_bytes) } else { Vec::new() };
-            let product = Product { pc, warp: number, chunks, a, b, accumulate, frames, tiles: None };
+            let reach = context.launch.sanitised.then(|| Reach::new(op, a, b));
+            let product = Product { pc, warp: number, reach, a, b, accumulate, frames, tiles: None };
             warpgroup.products.push_back(product);
             context.block.wgmmas.unread += 1;
             context.block.arrival_bytes += bytes_of(context.launch, pc).unwrap_or(0);
@@ -370,9 +393,7 @@ pub(super) fn issue<M: Monitor>(
     context.block.wgmmas.groups[(number / WARPS) as usize].members[member].issued += 1;
     context.warp.multiplies = true;
     context.block.charged += op.wgmma.cost();
-    if context.launch.sanitised {
-        check_tiles(context, op, a, b);
-    }
+    check_tiles(context, at);
     if context.launch.asynchrony != Asynchrony::Late {
         complete_due(context)?;
     }
@@ -505,9 +526,8 @@ fn read_tiles<M: Monitor>(context: &mut Context<'_, '_, M>, product: &mut Produc
     product.tiles = Some((a, op.wgmma.read_b(product.b, op.mn_major[1], &read)));
     let Context { monitor, launch, block, warp, .. } = context;
     if let Some(sanitiser) = monitor.sanitiser() {
-        let is_read = |chunk: &u64| product.chunks[(chunk / 64) as usize] >> (chunk % 64) & 1 == 1;
-        let chunks: Vec<u64> = (0..64 * product.chunks.len() as u64).filter(is_read).map(|chunk| 16 * chunk).collect();
-        sanitiser.product_read(launch, block, (warp.number / WARPS, product.pc), &chunks);
+        let ranges = product.reach.iter().flat_map(Reach::all).flatten().copied();
+        sanitiser.product_read(launch, block, (warp.number / WARPS, product.pc), ranges);
     }
 }
 

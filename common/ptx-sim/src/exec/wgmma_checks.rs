@@ -196,13 +196,6 @@ fn in_flight(scene: &Scene<'_, '_>, row: R, other: &InFlight<'_>, what: &str, ho
     problem
 }
 
-/// Chunks of 16 bytes as ranges: where they begin, and how many bytes they have.
-fn ranges(chunks: &[u64]) -> Vec<[u64; 2]> {
-    let mut chunks = chunks.to_vec();
-    chunks.sort_unstable();
-    chunks.chunk_by(|one, next| *next == one + 16).map(|range| [range[0], 16 * range.len() as u64]).collect()
-}
-
 impl Sanitiser {
     /// A warp of a module with `wgmma` is about to execute an instruction.
     #[inline(never)]
@@ -216,9 +209,8 @@ impl Sanitiser {
     }
 
     /// A warp asks for a product: are its tiles there, and visible to it?
-    pub(super) fn product_asked(&mut self, launch: &Launch<'_>, block: &mut Block, by: Issuer, chunks: &[u64]) {
+    pub(super) fn product_asked(&mut self, launch: &Launch<'_>, block: &mut Block, by: Issuer, ranges: &[[u64; 2]]) {
         let at = At { launch, block: by.block, warp: by.warp, pc: by.pc };
-        let ranges = ranges(chunks);
         let copy = block.transfers.iter().find_map(|transfer| {
             let common =
                 ranges.iter().find(|range| transfer.forbids_shared(false) && transfer.common_shared(**range) != 0);
@@ -235,7 +227,7 @@ impl Sanitiser {
         shadow.begin(self.tick());
         let mut memory = std::mem::take(&mut shadow.memory);
         let mut wrongs = Wrongs::default();
-        for range in &ranges {
+        for range in ranges {
             let found = self.look_at(&shadow, &mut memory, launch, by, *range, false);
             // What cp.async copied needs no fence.
             let is_copy =
@@ -257,20 +249,20 @@ impl Sanitiser {
         block.shadow = Some(shadow);
     }
 
-    /// A product of a warpgroup has read its tiles, which are 16 bytes at each of these addresses.
+    /// A product of a warpgroup has read its tiles, which are these ranges.
     pub(super) fn product_read(
         &mut self,
         launch: &Launch<'_>,
         block: &mut Block,
         (group, pc): (u32, usize),
-        chunks: &[u64],
+        ranges: impl Iterator<Item = [u64; 2]>,
     ) {
         let now = self.tick();
         let Some(mut shadow) = block.shadow.take() else { return };
         shadow.begin(now);
         let record = [shadow.thread(4 * group, 0), now, (pc as u32) << FLAGS | PRODUCT | READ];
         let mut memory = std::mem::take(&mut shadow.memory);
-        for range in ranges(chunks) {
+        for range in ranges {
             enter(&mut memory, &shadow, &launch.account, range, record);
         }
         shadow.memory = memory;
