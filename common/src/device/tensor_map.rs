@@ -24,7 +24,7 @@ pub struct TensorMapConfig {
     pub strides: Vec<u64>,
     /// What one copy moves.
     pub window: TensorWindow,
-    /// Of so many elements along a dimension one is copied, 1 to 8.
+    /// Step between copied elements along each dimension, 1 to 8.
     pub element_strides: Vec<u32>,
     /// Whether channels stand in slices of their own.
     pub interleave: Interleave,
