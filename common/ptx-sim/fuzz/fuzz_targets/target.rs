@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use ptx_sim::{
-    Arg, Asynchrony, Device, DeviceConfig, Kernel, LaunchConfig, LaunchError, LoadLimits, Module, Observe, Pick, Trace,
-    TraceRequest, WatchPoint, WatchRequest, WatchSink, WatchThreads,
+    Arg, Asynchrony, Device, DeviceConfig, DevicePtr, Kernel, LaunchConfig, LaunchError, LoadLimits, Module, Observe,
+    OutsideFill, Pick, Swizzle, TensorElement, TensorMap, TensorMapDescriptor, Trace, TraceRequest, WatchPoint,
+    WatchRequest, WatchSink, WatchThreads,
 };
 
 /// SplitMix64: small, and the same everywhere.
@@ -44,9 +45,10 @@ pub fn exercise(source: &str) -> bool {
             return false;
         }
     };
+    // Products of warpgroups want whole ones.
     let plain = LaunchConfig {
         grid: [2, 1, 1],
-        block: [40, 1, 1],
+        block: [if source.contains("wgmma") { 160 } else { 40 }, 1, 1],
         shared_bytes: 256,
         budget: Some(20_000),
         ..Default::default()
@@ -62,7 +64,7 @@ pub fn exercise(source: &str) -> bool {
     let launch = LaunchConfig {
         grid: [extent(&mut random, &[1, 2, 3, 70]), extent(&mut random, &[1, 1, 2]), extent(&mut random, &[1, 1, 3])],
         block: [
-            extent(&mut random, &[1, 31, 32, 33, 64]),
+            extent(&mut random, &[1, 31, 32, 33, 64, 128, 160]),
             extent(&mut random, &[1, 2, 5]),
             extent(&mut random, &[1, 1, 2]),
         ],
@@ -81,6 +83,7 @@ fn run(module: &Module, config: DeviceConfig, launch: LaunchConfig, mut random: 
     let device = Device::new(config);
     let Ok(loaded) = device.load(module) else { return };
     let Ok(buffer) = device.alloc(1 << 16, "buffer") else { return };
+    let map = tensor_map(buffer, random.as_deref_mut());
     for info in module.kernels() {
         let kernel = match loaded.kernel(&info.name) {
             Ok(kernel) => kernel,
@@ -89,12 +92,13 @@ fn run(module: &Module, config: DeviceConfig, launch: LaunchConfig, mut random: 
                 continue;
             }
         };
-        // Parameters of 8 bytes are most often pointers, the others small numbers.
+        // Parameters of 8 bytes are most often pointers, those of 128 tensor maps, the others small numbers.
         let args: Vec<Arg> = info
             .params
             .iter()
             .map(|param| match param.size {
                 8 => buffer.into(),
+                128 => map.map_or_else(|| Arg::from_bytes(&[0; 128]), |map| Arg::from(&map)),
                 size => {
                     let mut bytes = vec![0; size as usize];
                     bytes.iter_mut().take(1).for_each(|byte| *byte = 3);
@@ -116,6 +120,21 @@ fn run(module: &Module, config: DeviceConfig, launch: LaunchConfig, mut random: 
         let _ = device.take_output();
     }
     drop((device.heap_findings(), device.leaks()));
+}
+
+/// A map of two dimensions, or of as many and as strange ones as `random` has it.
+fn tensor_map(buffer: DevicePtr, random: Option<&mut Random>) -> Option<TensorMap> {
+    let Some(random) = random else {
+        return TensorMapDescriptor::tiled(TensorElement::F16, buffer, &[64, 20], &[64, 16]).encode().ok();
+    };
+    let rank = random.pick(&[1, 2, 2, 2, 3, 4, 5]);
+    let extents: Vec<u64> = (0..rank).map(|_| random.pick(&[1, 8, 20, 32, 64])).collect();
+    let sizes: Vec<u32> = (0..rank).map(|_| random.pick(&[1, 2, 8, 16, 32, 64])).collect();
+    let plain = TensorMapDescriptor::tiled(random.pick(&TensorElement::ALL), buffer, &extents, &sizes);
+    let steps = (0..rank).map(|_| random.pick(&[1, 1, 1, 2, 8])).collect();
+    let swizzle = random.pick(&[Swizzle::None, Swizzle::Bytes32, Swizzle::Bytes64, Swizzle::Bytes128]);
+    let fill = random.pick(&[OutsideFill::Zero, OutsideFill::Nan]);
+    TensorMapDescriptor { element_strides: steps, swizzle, fill, ..plain }.encode().ok()
 }
 
 /// A profile, a trace and watch points, some of the time.
@@ -166,6 +185,7 @@ fn draw(trace: &Trace) {
     for nth in [1, 2, 5, 17] {
         let pick = Pick { nth, ..Default::default() };
         drop((trace.sectors(&pick), trace.banks(&pick), trace.fragment(&pick)));
+        drop((trace.operand(&pick), trace.tile(&pick), trace.tensor_box(&pick)));
     }
     for access in trace.accesses.iter().take(100) {
         let _ =
