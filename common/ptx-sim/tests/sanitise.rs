@@ -282,3 +282,38 @@ fn an_mbarrier_orders_arrivals_and_waits() {
         found("setp.eq.u32 done, i, i;", "mbarrier.arrive.shared.b64 _, [tile];").contains(&FaultKind::InvalidBarrier)
     );
 }
+
+/// As libcu++ leaves a pipeline: the lanes of a warp elect one by a match, and the last of these ends the barrier for all.
+#[test]
+fn a_lane_that_a_match_elects_speaks_for_the_others() {
+    let kernel = |elect: &str| {
+        format!(
+            ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k() {{\n\
+             .reg .b32 %r<12>; .reg .pred %p<5>; .reg .b64 %rd<3>;\n\
+             .shared .align 8 .b64 bar; .shared .align 4 .b32 count;\n\
+             mov.u32 %r1, %tid.x; mov.u32 %r2, bar; mov.u32 %r3, count; setp.ne.u32 %p1, %r1, 0; @%p1 bra GO;\n\
+             mbarrier.init.shared.b64 [%r2], 64; st.shared.u32 [%r3], 2; GO: bar.sync 0;\n\
+             mbarrier.arrive.shared.b64 %rd1, [%r2];\n\
+             W: mbarrier.test_wait.shared.b64 %p2, [%r2], %rd1; @!%p2 bra W;\n\
+             mov.u32 %r5, %laneid; {elect} setp.ne.u32 %p3, %r5, 0; @%p3 bra END;\n\
+             membar.cta; atom.shared.add.u32 %r6, [%r3], -1; membar.cta; setp.ne.u32 %p4, %r6, 1; @%p4 bra END;\n\
+             mbarrier.inval.shared.b64 [%r2]; END: ret;\n}}\n"
+        )
+    };
+    let findings = |elect: &str| {
+        let device = Device::new(DeviceConfig { sanitize: true, ..Default::default() });
+        let module = device.load(&Module::from_ptx(&kernel(elect), "k.ptx").unwrap()).unwrap();
+        let config = LaunchConfig { block: [64, 1, 1], ..Default::default() };
+        match module.kernel("k").unwrap().launch(&config, &[]) {
+            Ok(_) => Vec::new(),
+            Err(LaunchError::Findings(findings)) => findings,
+            Err(other) => panic!("{other}"),
+        }
+    };
+    for elect in ["match.any.sync.b32 %r7, %r3, -1;", "match.all.sync.b32 %r7, %r3, -1;", "bar.warp.sync -1;"] {
+        let found = findings(elect);
+        assert!(found.is_empty(), "{elect}: {found:?}");
+    }
+    let found = findings("");
+    assert_eq!(found.first().map(|finding| finding.kind), Some(FaultKind::SharedRace), "{found:?}");
+}

@@ -92,12 +92,15 @@ fn execute_group<M: Monitor>(
     group: u32,
     members: u32,
 ) -> Result<Step, Box<Problem>> {
+    // PTX does not say that a match orders memory. libcu++ lets one lane that it elects so leave a pipeline for all, who have waited
+    // at its barriers before.
+    if matches!(op, TogetherOp::Sync | TogetherOp::MatchAny { .. } | TogetherOp::MatchAll { .. })
+        && let Some(sanitiser) = context.monitor.sanitiser()
+    {
+        sanitiser.warp_met(context.launch, context.block, context.warp.number, group);
+    }
     match op {
-        TogetherOp::Sync => {
-            if let Some(sanitiser) = context.monitor.sanitiser() {
-                sanitiser.warp_met(context.launch, context.block, context.warp.number, group);
-            }
-        }
+        TogetherOp::Sync => {}
         TogetherOp::Shfl { mode, d, valid, a, b, c } => {
             let sanitised = context.monitor.sanitiser().is_some();
             let [absent, outside] = if sanitised { [members & !group, !(members | group)] } else { [0; 2] };
