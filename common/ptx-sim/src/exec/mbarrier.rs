@@ -13,7 +13,8 @@
 //!
 //! Bulk copies are transactions: they bring bytes that `expect_tx` has announced, before or after.
 //!
-//! A wait that suspends its thread does not block here: it gives the other warps a turn and says no, as PTX allows.
+//! No wait blocks here: one in vain gives the other warps a turn and says no, as PTX allows. So does `test_wait`, which need not
+//! let others run: a warp that asked until its turn is over would only make them late.
 
 use super::address::{addresses, space_of};
 use super::async_copy::make_copies;
@@ -200,7 +201,7 @@ pub(crate) fn mbarrier<M: Monitor>(
                     context.report(invalid(lane, addresses[lane], message))?;
                 }
             }
-            MbarrierOp::Wait { p, phase, suspends } => {
+            MbarrierOp::Wait { p, phase } => {
                 let in_shared =
                     mbarrier.address.space == MemSpace::Shared || space_of(addresses[lane]) == MemSpace::Shared;
                 let phase = match phase {
@@ -240,7 +241,7 @@ pub(crate) fn mbarrier<M: Monitor>(
                 // What cannot be waited for must not be waited for forever.
                 let over = over.unwrap_or(true);
                 context.warp.busy |= over;
-                waits |= suspends && !over;
+                waits |= !over;
                 if let Some(p) = p {
                     let bits = context.predicate(p);
                     *bits = *bits & !(1 << lane) | u32::from(over) << lane;

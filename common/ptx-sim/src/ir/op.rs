@@ -1193,8 +1193,6 @@ pub(crate) enum MbarrierOp {
     Wait {
         p: Option<P>,
         phase: MbarrierPhase,
-        /// `try_wait`: others run before the thread asks again.
-        suspends: bool,
     },
     /// `cp.async.mbarrier.arrive`: an arrival when the thread's copies so far are there.
     ArriveWhenCopied {

@@ -91,7 +91,7 @@ impl<'a> FunctionLowering<'_, 'a> {
                     MbarrierPhase::State(self.src(phase, Scalar::B64)?)
                 };
                 let order = if order == Order::Relaxed { order } else { Order::Acquire };
-                (address, MbarrierOp::Wait { p, phase, suspends: action == "try_wait" }, order)
+                (address, MbarrierOp::Wait { p, phase }, order)
             }
         };
         self.emit_mbarrier(address, space, op, order)
