@@ -46,9 +46,10 @@ pub fn exercise(source: &str) -> bool {
         }
     };
     // Products of warpgroups want whole ones.
+    let whole = source.contains("wgmma");
     let plain = LaunchConfig {
         grid: [2, 1, 1],
-        block: [if source.contains("wgmma") { 160 } else { 40 }, 1, 1],
+        block: [if whole { 160 } else { 40 }, 1, 1],
         shared_bytes: 256,
         budget: Some(20_000),
         ..Default::default()
@@ -64,7 +65,7 @@ pub fn exercise(source: &str) -> bool {
     let launch = LaunchConfig {
         grid: [extent(&mut random, &[1, 2, 3, 70]), extent(&mut random, &[1, 1, 2]), extent(&mut random, &[1, 1, 3])],
         block: [
-            extent(&mut random, &[1, 31, 32, 33, 64, 128, 160]),
+            extent(&mut random, if whole { &[33, 128, 160] } else { &[1, 31, 32, 33, 64] }),
             extent(&mut random, &[1, 2, 5]),
             extent(&mut random, &[1, 1, 2]),
         ],
