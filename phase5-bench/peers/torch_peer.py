@@ -5,6 +5,8 @@ Request:  {"device": 0, or null for none, "threads": 16, "queue": "empty" | "war
                     {"op": "linear_relu", "shape": [batch, in, out], "backward": true | false},
                     {"op": "conv2d",      "shape": [N, C, H, W], "weight": [K, C / groups, R, S],
                                           "stride": [y, x], "padding": [y, x], "dilation": [y, x], "groups": g},
+                    {"op": "half_conv2d", "shape": [N, C, H, W], "weight": [K, C, R, S], "stride": [y, x], "padding": [y, x],
+                                          "silu": true | false},
                     {"op": "batch_norm",  "shape": [N, C, H, W]},
                     {"op": "relu",        "shape": [...]},
                     {"op": "statistics",  "shape": [N, C, H, W]},
@@ -12,11 +14,11 @@ Request:  {"device": 0, or null for none, "threads": 16, "queue": "empty" | "war
                     {"op": "autoencoder", "shape": [n_mels, frames, latent, slice_latent], "batch": 32},
                     {"op": "attention",   "shape": [batch, heads, tokens, d]},
                     {"op": "unet",        "channels": 320, "batch": 2}],
-           each with "mode": "eager" | "compiled" | "graph" | "cpu"}
+           each with "mode": "eager" | "compiled" | "autotuned" | "graph" | "cpu"}
 Response: {"version": "2.9.0", "results": [{"samples_ms": [...]} or {"absent": "why"}, ...]}
           or {"absent": "why"} for the whole request.
 
-Everything is f32, without TF32, with cuDNN's own tuning. Runs are measured as in `common::timing::Bench`: each run separately, by
+Everything but half_conv2d (f16, channels last) is f32, without TF32, with cuDNN's own tuning. Runs are measured as in `common::timing::Bench`: each run separately, by
 events, after a fill of 512 MB and, if warm, an unmeasured run. All are queued before the first ends, so the interpreter's time is
 not included; on an idle GPU (`empty`) it is. On the CPU, runs are measured by the host's clock.
 """
@@ -76,6 +78,9 @@ def prepare(torch, work):
     if mode == "compiled":
         torch._dynamo.reset()
         return torch.compile(run)
+    if mode == "autotuned":
+        torch._dynamo.reset()
+        return torch.compile(run, mode="max-autotune")
     if mode == "graph":
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
@@ -127,6 +132,20 @@ def operation(torch, work):
         x, w = random(*shape), random(*work["weight"])
         geometry = {name: work[name] for name in ("stride", "padding", "dilation", "groups")}
         return inference(torch, lambda: functional.conv2d(x, w, None, **geometry))
+    if op == "half_conv2d":
+        last = dict(dtype=torch.float16, memory_format=torch.channels_last)
+        x, w = random(*shape).to(**last), random(*work["weight"]).to(**last)
+        geometry = {name: work[name] for name in ("stride", "padding")}
+        if not work["silu"]:
+            return inference(torch, lambda: functional.conv2d(x, w, None, **geometry))
+        weight, bias, mean, variance = (random(work["weight"][0]) for _ in range(4))
+        variance = variance.abs() + 0.5
+
+        def conv_norm_silu():
+            y = functional.conv2d(x, w, None, **geometry)
+            return functional.silu(functional.batch_norm(y, mean, variance, weight, bias, False, 0.0, 1e-5))
+
+        return inference(torch, conv_norm_silu)
     if op == "batch_norm":
         x = random(*shape)
         weight, bias, mean, variance = (random(shape[1]) for _ in range(4))

@@ -35,6 +35,8 @@ pub enum Mode {
     Eager,
     /// By `torch.compile`.
     Compiled,
+    /// By `torch.compile` with `max-autotune`, which tries kernels and replays a CUDA graph.
+    Autotuned,
     /// Captured once as a CUDA graph, and replayed.
     Graph,
     /// Operation by operation on the CPU, with as many threads as our side has; by the host's clock.
@@ -67,6 +69,14 @@ enum Operation {
         padding: [usize; 2],
         dilation: [usize; 2],
         groups: usize,
+    },
+    /// In f16, channels last; with BatchNorm, as a scale and a shift per channel, and SiLU if `silu`.
+    HalfConv2d {
+        shape: [usize; 4],
+        weight: [usize; 4],
+        stride: [usize; 2],
+        padding: [usize; 2],
+        silu: bool,
     },
     BatchNorm {
         shape: [usize; 4],
@@ -108,6 +118,18 @@ impl PeerRequest {
     pub fn conv2d(shape: [usize; 4], weight: [usize; 4], params: Conv2dParams, mode: Mode) -> PeerRequest {
         let Conv2dParams { stride, padding, dilation, groups } = params;
         PeerRequest { operation: Operation::Conv2d { shape, weight, stride, padding, dilation, groups }, mode }
+    }
+
+    /// A convolution in f16, channels last, alone or with BatchNorm and SiLU.
+    pub fn half_conv2d(
+        shape: [usize; 4],
+        weight: [usize; 4],
+        params: Conv2dParams,
+        silu: bool,
+        mode: Mode,
+    ) -> PeerRequest {
+        let Conv2dParams { stride, padding, .. } = params;
+        PeerRequest { operation: Operation::HalfConv2d { shape, weight, stride, padding, silu }, mode }
     }
 
     /// BatchNorm with running statistics.

@@ -208,6 +208,7 @@ fn all_tables_that_are_here_are_made_by_default() {
         "transfer on sim",
         "gemm: C = A·B",
         "conv: convolutions",
+        "tensor-conv: convolutions",
         "norm: BatchNorm, ReLU, statistics",
         "layers: ResNet18's opening on china.jpg",
         "resnet-single: ",

@@ -31,6 +31,7 @@ tables! {
     transfer: TABLE;
     gemm: TABLE;
     conv: TABLE;
+    tensor_conv: TABLE;
     norm: TABLE;
     layers: TABLE;
     resnet: SINGLE, BATCH, MEMORY;

@@ -1,0 +1,130 @@
+//! `tensor-conv`: convolutions on tensor cores in f16, channels last, over ResNet18's layers.
+
+use common::ladder::{Contest, Cost, LadderTable, LoadedStep, StepResult, StepRun, columns, if_supported};
+use common::prelude::*;
+use common::progress::Progress;
+use common::table::ColumnSpec;
+use phase2_conv_bn::conv::shapes::{NOTATION, RESNET18, Shape, shape};
+use phase4_fusion::conv::problem::{ConvProblem, Finish};
+use phase4_fusion::conv::{Conv, LADDER, Tuned};
+use phase4_fusion::gemm::{Activation, Precision};
+
+use crate::spec::{Context, FinishedTable, Make, TableSpec};
+use crate::tables::peers;
+use crate::torch::{self, Mode, PeerRequest};
+
+/// The convolution of a row.
+const PROBLEM: ColumnSpec = ColumnSpec::text("problem", "convolution");
+const COLUMNS: &[ColumnSpec] = &[
+    PROBLEM,
+    columns::STEP,
+    columns::MS,
+    columns::TFLOPS,
+    columns::OF_PEER,
+    columns::LANES_PER_PRODUCT.on_simulator(),
+    columns::MAX_DIFFERENCE,
+    columns::CHECK,
+];
+
+/// What the times are compared with: cuDNN's fastest engine for the layer, as PyTorch finds it.
+const LIBRARY: &str = "PyTorch (cuDNN)";
+/// The choice, with BatchNorm and SiLU in its epilogue.
+const FUSED: &str = "tuned, fused";
+/// PyTorch with the same.
+const COMPILED: &str = "PyTorch autotuned, fused";
+const FUSED_GRAPH: &str = "PyTorch graph, fused";
+
+/// Images, on a GPU.
+const BATCHES: [usize; 3] = [1, 32, 256];
+/// On the simulator: one of each kind, small.
+const SIMULATED: [Shape; 3] = [shape(64, 64, 3, 1, 8), shape(64, 72, 1, 2, 9), shape(256, 64, 3, 1, 4)];
+
+/// The table in the registry.
+pub const TABLE: TableSpec = TableSpec {
+    name: "tensor-conv",
+    shows: "convolutions on tensor cores, f16, channels last × ResNet18's layers: ms, % of cuDNN",
+    so_far: "",
+    columns: COLUMNS,
+    make: Make::Measured(run),
+};
+
+/// ResNet18's convolutions whose channels are whole steps: all but the stem.
+fn shapes(device: &Device) -> Vec<Shape> {
+    if device.is_sim() {
+        return SIMULATED.to_vec();
+    }
+    let layers = RESNET18.into_iter().filter(|shape| shape.channels.is_multiple_of(64));
+    layers.flat_map(|shape| BATCHES.map(|batch| shape.images(batch))).collect()
+}
+
+/// Two operations per multiply-add; input, weight and output once each, two bytes per value.
+fn cost(shape: Shape) -> Cost {
+    let cost = shape.cost();
+    Cost { bytes: cost.bytes / 2.0, ..cost }
+}
+
+/// Makes the table.
+fn run(context: &Context) -> crate::Result<FinishedTable> {
+    let device = &context.device;
+    let (shapes, stream, bench) = (shapes(device), device.stream(), peers::bench());
+    let steps: Vec<LoadedStep<Conv>> =
+        LADDER.iter().map(|step| LoadedStep::new(step.title(), step.load(device))).collect::<Result<_>>()?;
+    let tuned = if_supported(Tuned::load(device))?;
+    let progress = Progress::new((shapes.len() * (steps.len() + 3)) as u64, "tensor-conv");
+    progress.set_message("tensor-conv: PyTorch");
+    let modes = [(false, Mode::Eager), (true, Mode::Autotuned), (true, Mode::Graph)];
+    let request = |shape: &Shape, (silu, mode)| {
+        PeerRequest::half_conv2d(shape.input(), shape.weight(), shape.params(), silu, mode)
+    };
+    let requests: Vec<_> = shapes.iter().flat_map(|shape| modes.map(|mode| request(shape, mode))).collect();
+    let pytorch = torch::measure(device, &bench, &requests);
+
+    let title = format!("tensor-conv: convolutions in f16, channels last, on {}", device.short_name());
+    let mut table = LadderTable::new(title, device, COLUMNS).with_peer("cuDNN");
+    table.note(NOTATION);
+    table.note(
+        "Inputs, weights and outputs are f16, sums f32. |Δ|: to the f64 product of the same rounded values, over all outputs or \
+         those of 256 pixels.",
+    );
+    table.note("fused: with BatchNorm, as a scale and a shift per channel, and SiLU.");
+    if device.is_cuda() {
+        table.note("Medians by events of the device alone, launches queued ahead, inputs as warm as a run leaves them.");
+    }
+    let finishes = [Finish::default(), Finish { scale_shift: true, activation: Activation::Silu, ..Finish::default() }];
+    for (&shape, timings) in shapes.iter().zip(pytorch.timings.chunks_exact(modes.len())) {
+        let name = shape.name();
+        let announce = |step: &str| {
+            progress.set_message(format!("tensor-conv: {step} at {name}"));
+            progress.inc(1);
+        };
+        let [plain, fused] = finishes.map(|finish| {
+            ConvProblem::seeded(device, shape.input(), shape.weight(), shape.params(), Precision::F16, finish)
+        });
+        let (plain, fused) = (plain?, fused?);
+        let contest = |problem| Contest { stream: &stream, bench: &bench, expected: problem, announce: &announce };
+        let mut y = plain.output(device)?;
+        let mut runs: Vec<(&str, StepRun)> = Vec::new();
+        for LoadedStep { title, step } in &steps {
+            let run = contest(&plain.expected).run(title, step, &mut y, |conv, y| {
+                conv.launch(&stream, &plain.x, &plain.w, plain.params, &plain.epilogue(), y)
+            })?;
+            runs.push((title, run));
+        }
+        for (title, problem) in [(peers::TUNED, &plain), (FUSED, &fused)] {
+            let run = contest(&problem.expected).run(title, &tuned, &mut y, |tuned, y| {
+                tuned.launch(&stream, &problem.x, &problem.w, problem.params, &problem.epilogue(), y)
+            })?;
+            runs.push((title, run));
+        }
+        let elsewhere = |at: usize| StepRun::from(StepResult::Elsewhere(timings[at].clone()));
+        runs.extend([(COMPILED, elsewhere(1)), (FUSED_GRAPH, elsewhere(2))]);
+        table.problem((PROBLEM, &name), cost(shape), (LIBRARY, elsewhere(0)), runs);
+    }
+    if let Some(version) = pytorch.version {
+        table.note(format!(
+            "PyTorch {version}: cuDNN with its own tuning, eager; fused by torch.compile with max-autotune, and as a CUDA graph \
+             of separate operations."
+        ));
+    }
+    Ok(table.into())
+}
