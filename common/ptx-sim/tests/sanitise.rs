@@ -317,3 +317,38 @@ fn a_lane_that_a_match_elects_speaks_for_the_others() {
     let found = findings("");
     assert_eq!(found.first().map(|finding| finding.kind), Some(FaultKind::SharedRace), "{found:?}");
 }
+
+/// Between shared variables there are bytes that no access may touch. They are so many that tiles for `wgmma` stay aligned.
+#[test]
+fn shared_variables_keep_their_alignment() {
+    let ptx = r"
+        .version 8.0
+        .target sm_90
+        .address_size 64
+        .visible .entry k(.param .u64 out) {
+            .reg .u64 %rd1, %rd2;
+            .shared .align 8 .b64 bar;
+            .shared .align 1024 .b8 first[2048];
+            .shared .align 1024 .b8 second[2048];
+            ld.param.u64 %rd1, [out];
+            mov.u64 %rd2, bar;
+            st.global.u64 [%rd1], %rd2;
+            mov.u64 %rd2, first;
+            st.global.u64 [%rd1+8], %rd2;
+            mov.u64 %rd2, second;
+            st.global.u64 [%rd1+16], %rd2;
+        }";
+    let places = |sanitize| {
+        let device = Device::new(DeviceConfig { sanitize, ..Default::default() });
+        let kernel = device.load(&Module::from_ptx(ptx, "k.ptx").unwrap()).unwrap().kernel("k").unwrap();
+        let out = device.alloc(24, "out").unwrap();
+        kernel.launch(&LaunchConfig::default(), &[out.into()]).unwrap();
+        let mut places = [0; 24];
+        device.read(out, &mut places).unwrap();
+        [0, 8, 16].map(|at| u64::from_le_bytes(places[at..at + 8].try_into().unwrap()))
+    };
+    assert_eq!(places(false), [0, 1024, 3072]);
+    let [bar, first, second] = places(true);
+    assert!(bar.is_multiple_of(8) && first.is_multiple_of(1024) && second.is_multiple_of(1024));
+    assert!(first >= bar + 8 + 1024 && second >= first + 2048 + 1024, "{first} {second}");
+}

@@ -13,8 +13,9 @@ use crate::memory::{Allocation, Heap, Snapshot, plural};
 use crate::texture::Objects;
 use crate::trace::Site;
 
-/// Bytes between shared variables of a sanitised launch. A multiple of 128, so that every variable keeps its banks.
-pub(crate) const RED_ZONE: u32 = 256;
+/// Bytes between shared variables of a sanitised launch. A multiple of 1024, so that every variable keeps its banks and its
+/// alignment: wgmma's tiles need no more than that.
+pub(crate) const RED_ZONE: u32 = 1024;
 
 /// Blocks that may have begun and not ended; hardware has a limit too. More would cost memory without end.
 pub(crate) const MAX_BEGUN: usize = 1024;
