@@ -133,7 +133,7 @@ pub(crate) struct Launch {
     pub cooperative: bool,
     /// When pending asynchronous copies are made: late, early, or seed=N (at pseudo-random turns); a kernel must be
     /// right with all of them
-    #[arg(long = "async", value_name = "WHEN", default_value = "late", value_parser = asynchrony)]
+    #[arg(long = "async", value_name = "WHEN", default_value_t)]
     pub asynchrony: Asynchrony,
     /// Instructions that all warps together may execute before the kernel is stopped; a billion of plain ones are under a minute
     #[arg(long, value_name = "N", default_value_t = 1_000_000_000, allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]
@@ -163,15 +163,6 @@ pub(crate) struct Limits {
     /// Host memory that the file and its launch may take together: 1GiB, 512MiB, 64KiB, or a number of bytes
     #[arg(long, value_name = "SIZE", value_parser = size, allow_negative_numbers = true)]
     pub memory_limit: Option<u64>,
-}
-
-fn asynchrony(text: &str) -> Result<Asynchrony, String> {
-    match (text, text.strip_prefix("seed=").map(str::parse)) {
-        ("late", _) => Ok(Asynchrony::Late),
-        ("early", _) => Ok(Asynchrony::Early),
-        (_, Some(Ok(seed))) => Ok(Asynchrony::Seeded(seed)),
-        _ => Err("it is late, early or seed=N".to_owned()),
-    }
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -306,7 +297,7 @@ pub(crate) struct CaseOptions {
     pub json: bool,
     /// When pending asynchronous copies are made: late, early, or seed=N (at pseudo-random turns); a kernel must be
     /// right with all of them
-    #[arg(long = "async", value_name = "WHEN", default_value = "late", value_parser = asynchrony)]
+    #[arg(long = "async", value_name = "WHEN", default_value_t)]
     pub asynchrony: Asynchrony,
     /// Instructions that all warps of one launch together may execute
     #[arg(long, value_name = "N", default_value_t = 1_000_000_000, value_parser = clap::value_parser!(u64).range(1..))]
@@ -473,11 +464,13 @@ mod tests {
 
     #[test]
     fn asynchrony_has_three_forms() {
-        assert_eq!(asynchrony("late"), Ok(Asynchrony::Late));
-        assert_eq!(asynchrony("early"), Ok(Asynchrony::Early));
-        assert_eq!(asynchrony("seed=7"), Ok(Asynchrony::Seeded(7)));
+        for (text, asynchrony) in
+            [("late", Asynchrony::Late), ("early", Asynchrony::Early), ("seed=7", Asynchrony::Seeded(7))]
+        {
+            assert_eq!((text.parse(), asynchrony.to_string().as_str()), (Ok(asynchrony), text));
+        }
         for text in ["", "seed", "seed=", "seed=-1", "soon"] {
-            assert!(asynchrony(text).is_err(), "{text}");
+            assert!(text.parse::<Asynchrony>().is_err(), "{text}");
         }
     }
 

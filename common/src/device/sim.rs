@@ -27,6 +27,7 @@ struct Inner {
     next_stream: AtomicU64,
     device: Arc<ptx_sim::Device>,
     budget: Option<u64>,
+    asynchrony: ptx_sim::Asynchrony,
     /// Profiles of the launches so far, if they are wanted.
     profiles: Option<Mutex<Vec<ptx_sim::Profile>>>,
     reason: String,
@@ -48,13 +49,23 @@ pub struct SimOptions {
     pub sanitize: bool,
     /// Every launch is profiled: [`SimDevice::take_profiles`].
     pub profile: bool,
+    /// When asynchronous copies and products are made. A kernel must be right for every choice.
+    pub asynchrony: ptx_sim::Asynchrony,
 }
 
 impl Default for SimOptions {
-    /// 8 GiB, every core, and 2³⁶ warp instructions per launch (about 10 minutes on two cores), or what `WARP_SIM_BUDGET` says.
+    /// 8 GiB, every core, copies as late as PTX allows, and 2³⁶ warp instructions per launch (about 10 minutes on two cores), or what
+    /// `WARP_SIM_BUDGET` says.
     fn default() -> SimOptions {
         let budget = std::env::var("WARP_SIM_BUDGET").ok().and_then(|value| value.parse().ok()).unwrap_or(1 << 36);
-        SimOptions { memory: 8 << 30, workers: 0, budget: Some(budget), sanitize: false, profile: false }
+        SimOptions {
+            memory: 8 << 30,
+            workers: 0,
+            budget: Some(budget),
+            sanitize: false,
+            profile: false,
+            asynchrony: ptx_sim::Asynchrony::default(),
+        }
     }
 }
 
@@ -91,6 +102,7 @@ impl SimDevice {
             next_stream: AtomicU64::new(1),
             device: Arc::new(ptx_sim::Device::new(config)),
             budget: options.budget,
+            asynchrony: options.asynchrony,
             profiles: options.profile.then(Mutex::default),
             reason,
             inventory: Inventory::new(properties(options.memory)),
@@ -332,7 +344,7 @@ impl Backend for Queue {
             budget: self.device.0.budget,
             time_limit: None,
             cooperative: false,
-            asynchrony: ptx_sim::Asynchrony::default(),
+            asynchrony: self.device.0.asynchrony,
         };
         let mut given: Vec<ptx_sim::Arg> = Vec::with_capacity(args.slots.len());
         for slot in &mut args.slots {

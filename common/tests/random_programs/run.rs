@@ -20,7 +20,13 @@ pub const BATCH: usize = 50;
 
 /// A simulator for one program at a time: many of them run side by side.
 pub fn simulator() -> Device {
-    Device::sim_with(SimOptions { memory: 1 << 28, workers: 1, budget: Some(1 << 22), sanitize: true, profile: false })
+    Device::sim_with(SimOptions {
+        memory: 1 << 28,
+        workers: 1,
+        budget: Some(1 << 22),
+        sanitize: true,
+        ..SimOptions::default()
+    })
 }
 
 /// Runs `program` out of a module that has its kernel.

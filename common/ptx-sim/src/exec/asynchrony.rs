@@ -17,6 +17,31 @@ pub enum Asynchrony {
 /// Turns of the block's warps after which a copy has been made, at most.
 const TURNS: u64 = 16;
 
+impl std::fmt::Display for Asynchrony {
+    /// As [`std::str::FromStr`] takes it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Late => f.write_str("late"),
+            Self::Early => f.write_str("early"),
+            Self::Seeded(seed) => write!(f, "seed={seed}"),
+        }
+    }
+}
+
+impl std::str::FromStr for Asynchrony {
+    type Err = &'static str;
+
+    /// `late`, `early` or `seed=N`.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match (text, text.strip_prefix("seed=").map(str::parse)) {
+            ("late", _) => Ok(Self::Late),
+            ("early", _) => Ok(Self::Early),
+            (_, Some(Ok(seed))) => Ok(Self::Seeded(seed)),
+            _ => Err("it is late, early or seed=N"),
+        }
+    }
+}
+
 impl Asynchrony {
     /// Turns of the block's warps after which copy number `count` of a block is made, if nothing waits for it before; 0: at
     /// once. `None`: only when something waits.
