@@ -1,5 +1,6 @@
 //! What tests of all crates share: one test body for both devices, and kernels with planted mistakes.
 
+pub mod gallery;
 pub mod planted;
 
 use crate::Device;
