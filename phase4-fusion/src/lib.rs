@@ -2,11 +2,13 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
+//! | [`broken`] | the gallery of asynchronous mistakes: what `cargo run -p phase4-fusion -- broken` shows |
 //! | [`conv`] | convolutions on tensor cores, channels last |
 //! | [`gemm`] | the ladder of matrix products on tensor cores |
 //! | [`ptx`] | small kernels in CUDA C and in PTX, each pair with one question |
 //! | [`report`] | what `cargo run -p phase4-fusion` shows: every step checked, counted on the simulator, timed on a GPU |
 
+pub mod broken;
 pub mod conv;
 pub mod gemm;
 pub mod ptx;

@@ -1,10 +1,19 @@
-//! `cargo run -p phase4-fusion [-- PART…]`: the ladders of this phase, each step checked and measured.
+//! `cargo run -p phase4-fusion [-- PART…]`: the ladders of this phase, each step checked and measured; `… -- broken [KERNEL]`: the
+//! gallery of asynchronous mistakes, and who finds them.
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::error::ErrorKind as Refusal;
+use clap::{CommandFactory, Parser, Subcommand};
 use common::command::{CommandArgs, SaveArgs, Shell};
+use common::device::{DeviceArgs, DeviceChoice};
+use common::gallery::command::GalleryArgs;
+use common::gallery::orders::{orders, unchecked};
+use common::gallery::sanitising;
 use common::parts;
+use common::prelude::*;
+use common::ptx_sim::Asynchrony;
+use phase4_fusion::broken::{GALLERY, Twelve};
 use phase4_fusion::report::{self, PARTS};
 
 /// Phase 4: tensor cores, PTX by hand and fusion, each step against the f64 reference
@@ -13,6 +22,7 @@ use phase4_fusion::report::{self, PARTS};
   cargo run -p phase4-fusion                            every part that runs by default
   cargo run -p phase4-fusion -- gemm --device sim       one ladder, on the simulator
   cargo run -p phase4-fusion -- gemm --save today.json  run one part and save its tables
+  cargo run -p phase4-fusion -- broken 3                run a broken kernel of the gallery
 
 Exit status: 0 if all is well, 1 if something failed or a result is wrong, 2 for a wrong command line.")]
 struct Args {
@@ -23,11 +33,51 @@ struct Args {
     save: SaveArgs,
     #[command(flatten)]
     common: CommandArgs,
+    #[command(subcommand)]
+    gallery: Option<Gallery>,
+}
+
+#[derive(Subcommand)]
+enum Gallery {
+    /// Twelve asynchronous mistakes: list them, or run one and report what came out
+    ///
+    /// The exit status is 1 unless the result is right. The simulator runs with --sanitize, unless --async says otherwise: it reports
+    /// broken rules even where the values are right.
+    Broken {
+        #[command(flatten)]
+        args: GalleryArgs<Twelve>,
+        /// Make copies late, early, or at pseudo-random times (seed=N), and check nothing but the values (implies sim)
+        #[arg(long = "async", value_name = "WHEN", requires = "kernel", conflicts_with = "sanitize")]
+        asynchrony: Option<Asynchrony>,
+        /// Run all of them on the simulator, with copies made early, at pseudo-random times and late: what shows in the values?
+        #[arg(long, conflicts_with_all = ["kernel", "compare"])]
+        orders: bool,
+    },
 }
 
 fn main() -> ExitCode {
-    let Args { parts: names, save, common } = Args::parse();
-    Shell::new(common.format)
-        .saving(save.save.as_deref())
-        .run(|shell| parts::run(PARTS, &names, &common.device, report::records, shell))
+    let args = Args::parse();
+    // The device and the format may come before `broken`; the rest belongs to the parts.
+    if args.gallery.is_some() && (!args.parts.is_empty() || args.save.save.is_some()) {
+        let message = "parts and --save do not go before `broken`, which has options of its own";
+        Args::command().error(Refusal::ArgumentConflict, message).exit();
+    }
+    let save = match &args.gallery {
+        Some(Gallery::Broken { args, .. }) => args.save(),
+        None => args.save.save.as_deref(),
+    };
+    Shell::new(args.common.format).saving(save).run(|shell| run(&args, shell))
+}
+
+fn run(args: &Args, shell: &mut Shell) -> Result<()> {
+    let device = &args.common.device;
+    match &args.gallery {
+        Some(Gallery::Broken { orders: true, .. }) => shell.table(&orders(&GALLERY)?),
+        Some(Gallery::Broken { args, asynchrony: Some(order), .. }) => {
+            let simulator = DeviceArgs { device: DeviceChoice::Sim, ..*device };
+            args.run(&simulator, unchecked(*order), report::records, shell)
+        }
+        Some(Gallery::Broken { args, .. }) => args.run(device, sanitising(), report::records, shell),
+        None => parts::run(PARTS, &args.parts, device, report::records, shell),
+    }
 }

@@ -2,13 +2,14 @@
 //! result with a reference.
 //!
 //! A phase declares the list, a [`Gallery`], and the run functions. This module runs them, on the simulator with its sanitiser
-//! ([`simulator`]); [`compare`](mod@compare) finds out which tool finds which bug; [`command`] is the subcommand that shows it all.
+//! ([`simulator`]); [`compare`](mod@compare) finds out which tool finds which bug, [`orders`](mod@orders) what shows without a tool; [`command`] is the subcommand that shows it all.
 //!
 //! On a GPU many broken versions give the right result, at least the first time. Others destroy the CUDA context or never end,
 //! so a process should run only one of them.
 
 pub mod command;
 pub mod compare;
+pub mod orders;
 
 use std::cell::RefCell;
 use std::fmt;
