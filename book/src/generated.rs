@@ -28,8 +28,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use common::gallery::{self, Version};
-use phase1_infra::broken;
+use common::gallery::{self, Gallery, Version};
 
 use crate::{
     BookError, cli,
@@ -62,9 +61,18 @@ pub const GENERATORS: &[Generator] = &[
     Generator { name: FIGURE, produce: |workspace, argument| Ok(figure::text(workspace, argument)?.into()) },
 ];
 
-/// What the simulator says of the broken kernel with that number or name.
+/// The galleries of broken kernels, by the folder of their phase.
+const GALLERIES: [(&str, &Gallery); 2] =
+    [("phase1-infra", &phase1_infra::broken::GALLERY), ("phase4-fusion", &phase4_fusion::broken::GALLERY)];
+
+/// What the simulator says of the broken kernel with that number or name: `07` of the first gallery, `phase4-fusion/07` of that one.
 fn diagnostic(wanted: &str) -> Produced {
-    let entry = broken::GALLERY.find(wanted).ok_or_else(|| format!("no broken kernel `{wanted}` in the gallery"))?;
+    let (phase, kernel) = wanted.split_once('/').unwrap_or((GALLERIES[0].0, wanted));
+    let (_, shown) = GALLERIES.iter().find(|(name, _)| *name == phase).ok_or_else(|| {
+        let known = GALLERIES.map(|(name, _)| name).join(", ");
+        format!("no gallery in `{phase}`; there are: {known}")
+    })?;
+    let entry = shown.find(kernel).ok_or_else(|| format!("no broken kernel `{kernel}` in the gallery of {phase}"))?;
     let (_, report) = entry.report(&gallery::simulator(), Version::Broken)?;
     Ok(format!("```text\n{}\n```", report.trim_end()).into())
 }

@@ -4,8 +4,8 @@
 //! record PHASE/TABLE[@sim] [as list] [without notes] [columns "NAME"…] [only "CELL"…] [rows "CELL"…] [code "NAME"…]
 //! ```
 //! `PHASE/TABLE` is the table of that name in `PHASE/records/nvidia-h200.json`, or in `nvidia-h200-TABLE.json` there if it was
-//! measured by itself. With `@sim`, the step of phase 1 or the part of another phase's report that makes the table is run on the
-//! simulator: its counts are the same on every machine. What a tool says, without any device, is in `PHASE/records/TABLE.json`.
+//! measured by itself. With `@sim`, the step of phase 1, the part of another phase's report or the gallery of phase 4 (`orders`) that
+//! makes the table is run on the simulator: its counts are the same on every machine. What a tool says, without any device, is in `PHASE/records/TABLE.json`.
 //!
 //! A column is named by its key or its heading, a step by its title or its name (`step=naive`). Columns are shown in the order named; a row is shown if one of its cells reads
 //! as one of those named, or as `COLUMN=CELL` for a cell of that column. `only` leaves the rows that have all of its cells. A
@@ -19,14 +19,14 @@ use std::{
 };
 
 use common::{
-    Device,
+    Device, gallery,
     ladder::columns::STEP,
     record::Record,
     table::{Cell, Column, Table},
 };
 use phase1_infra::{Run, STEPS};
 use phase2_conv_bn::report as phase2;
-use phase4_fusion::report as phase4;
+use phase4_fusion::{broken, report as phase4};
 
 use crate::content::Picture;
 
@@ -116,7 +116,7 @@ fn no_table<'a>(name: &str, place: String, known: impl Iterator<Item = &'a str>)
     RecordError::NoTable { name: name.to_owned(), place, known: known.collect::<Vec<_>>().join(", ") }
 }
 
-/// What makes tables on the simulator: a step of phase 1, or a part of another phase's report.
+/// What makes tables on the simulator: a step of phase 1, a part of another phase's report, or a gallery.
 struct Maker {
     phase: &'static str,
     tables: &'static [&'static str],
@@ -139,7 +139,9 @@ fn makers() -> impl Iterator<Item = Maker> {
             Maker { phase, tables: part.tables, run }
         })
     });
-    steps.chain(parts)
+    let run = Box::new(|| Ok(vec![gallery::orders::orders(&broken::GALLERY)?]));
+    let orders = Maker { phase: "phase4-fusion", tables: &["orders"], run };
+    steps.chain(parts).chain([orders])
 }
 
 /// A table that the simulator fills. Each maker runs once a process.
