@@ -3,12 +3,16 @@
 #![allow(clippy::unwrap_used)]
 
 use common::check::{Mismatch, Report};
+use common::device::SimOptions;
 use common::device_test;
 use common::ladder::Expected;
 use common::prelude::*;
+use common::ptx_sim::FaultKind;
 use common::reference::{self, TensorGemm};
 use common::testing::planted::{self, here};
-use phase4_fusion::gemm::{Activation, Epilogue, Gemm, LADDER, LARGEST, Layout, Precision, step02_shared_tiles};
+use phase4_fusion::gemm::{
+    Activation, Epilogue, Gemm, LADDER, LARGEST, Layout, OTHERS, Precision, Step, Tuned, step02_shared_tiles,
+};
 
 /// M, N, K.
 type Size = [usize; 3];
@@ -165,7 +169,7 @@ macro_rules! launch {
         })*
     };
 }
-launch!(Gemm);
+launch!(Gemm, Tuned);
 
 fn must_be_right(device: &Device, gemm: &dyn Launch, case: &Case) -> Result<()> {
     println!("{}", case.describe());
@@ -197,6 +201,63 @@ device_test! {
                     assert!(error.is_unsupported(), "{}: {error}", case.describe());
                 }
             }
+        }
+        Ok(())
+    }
+
+    fn the_choice_is_right_for_every_kind_of_shape(device) {
+        let Some(tuned) = here(&device, Tuned::load(&device))? else { return Ok(()) };
+        cases().try_for_each(|case| must_be_right(&device, &tuned, &case))
+    }
+
+    /// Of 32 and 8 bits: B transposed alone, rows of 16 bytes; integers without an epilogue.
+    fn other_types_are_right_and_say_what_they_do_not_take(device) {
+        for step in OTHERS {
+            let Some(gemm) = here(&device, step.load(&device))? else { continue };
+            let precision = gemm.precisions()[0];
+            let after = |at: usize| if precision == Precision::S8 { PLAIN } else { AFTER[at % AFTER.len()] };
+            for (at, size) in [[0, 16, 16], [1, 16, 16], [33, 48, 80], [130, 144, 272], [70, 272, 144]].into_iter().enumerate() {
+                must_be_right(&device, &gemm, &Case::new(size, precision, Layout::Transposed, after(at)))?;
+            }
+            let refused = |size, layout, after| {
+                let error = Case::new(size, precision, layout, after).run(&device, &gemm).unwrap_err();
+                assert!(error.is_unsupported(), "{error}");
+                error.to_string()
+            };
+            assert!(refused([16; 3], Layout::RowMajor, PLAIN).contains("B must be given as its transpose, [N, K]"));
+            assert!(refused([16, 16, 18], Layout::Transposed, PLAIN).contains("rows of A and B must begin at multiples of 16"));
+            assert!(refused([16, 17, 16], Layout::Transposed, PLAIN).contains("rows of C must begin at multiples of 16"));
+            if precision == Precision::S8 {
+                let after = After { shift: true, ..PLAIN };
+                assert!(refused([16; 3], Layout::Transposed, after).contains("an epilogue needs floats"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Each tile alone, with more tiles than there are blocks: ragged, and whole.
+    fn every_tile_is_right_with_several_tiles_per_block(device) {
+        let sizes: [([usize; 2], [Size; 2]); 4] = [
+            ([128, 256], [[1040, 264, 72], [256, 512, 64]]),
+            ([128, 128], [[520, 392, 200], [128, 256, 128]]),
+            ([64, 128], [[392, 264, 264], [64, 128, 64]]),
+            ([64, 64], [[330, 328, 72], [64, 64, 640]]),
+        ];
+        let steps: Vec<&Step> = LADDER.iter().filter(|step| step.number() == 12).chain(OTHERS).collect();
+        for step in steps {
+            let Some(gemm) = here(&device, step.load(&device))? else { continue };
+            for (tile, sizes) in sizes {
+                let gemm = gemm.with_tile(tile).unwrap();
+                let precision = gemm.precisions()[0];
+                for (at, size) in sizes.into_iter().enumerate() {
+                    let [m, n, k] = size.map(|size: usize| size.next_multiple_of(16 / precision.input().size()));
+                    let after = if precision == Precision::S8 { PLAIN } else { AFTER[5 + at] };
+                    for &layout in precision.layouts() {
+                        must_be_right(&device, &gemm, &Case::new([m, n, k], precision, layout, after))?;
+                    }
+                }
+            }
+            assert!(gemm.with_tile([1, 1]).is_none());
         }
         Ok(())
     }
@@ -257,24 +318,86 @@ device_test! {
     }
 }
 
-/// A step's number, its text, and the mistake in place of it.
-const PLANTED: [(usize, &str, &str); 8] = [
+/// A step's number, its text, the mistake in place of it, and what the sanitiser must call it; `None` where values may differ too.
+type Planted = (usize, &'static str, &'static str, Option<&'static [FaultKind]>);
+
+/// Some of [`FaultKind`]: which of them comes first depends on the order of warps.
+const IN_FLIGHT: Option<&[FaultKind]> =
+    Some(&[FaultKind::TileInFlight, FaultKind::CopyInFlight, FaultKind::SharedRace]);
+
+/// The same, or arrivals that are too many for a phase and end in a wait for ever.
+const RELEASED_EARLY: Option<&[FaultKind]> =
+    Some(&[FaultKind::TileInFlight, FaultKind::CopyInFlight, FaultKind::SharedRace, FaultKind::Deadlock]);
+
+const PLANTED: [Planted; 24] = [
     // B's fragment is not where its step along K is.
-    (1, "b + (size_t)column * k + i,", "b + (size_t)column * k,"),
+    (1, "b + (size_t)column * k + i,", "b + (size_t)column * k,", None),
     // Warps beyond the last column.
-    (1, "if (column >= n) {", "if (column > n) {"),
+    (1, "if (column >= n) {", "if (column > n) {", None),
     // The tiles are overwritten while others still read them.
-    (2, "        __syncthreads();  // all warps are done with them\n", ""),
+    (2, "        __syncthreads();  // all warps are done with them\n", "", Some(&[FaultKind::SharedRace])),
     // The edge: a row of A is read one too far.
-    (2, "y < rows && x < columns ?", "y <= rows && x < columns ?"),
+    (2, "y < rows && x < columns ?", "y <= rows && x < columns ?", None),
     // Both matrices of 8 columns exchanged.
-    (3, "s * 16 + lane / 16 * 8 + lane % 8;", "s * 16 + lane / 8 % 2 * 8 + lane % 8;"),
+    (3, "s * 16 + lane / 16 * 8 + lane % 8;", "s * 16 + lane / 8 % 2 * 8 + lane % 8;", None),
     // The tiles are not complete.
-    (3, "        __syncthreads();  // the tiles are complete\n", ""),
+    (3, "        __syncthreads();  // the tiles are complete\n", "", None),
     // The row below.
-    (3, "i / 2 % 2 * 8, column", "i / 2 % 2 * 4, column"),
+    (3, "i / 2 % 2 * 8, column", "i / 2 % 2 * 4, column", None),
     // Columns beyond the edge are written.
-    (3, "if (at.y + 1 < n) {", "if (at.y < n) {"),
+    (3, "if (at.y + 1 < n) {", "if (at.y < n) {", None),
+    // A wait for one group too few.
+    (4, "copy_groups_arrived<STAGES - 2>();", "copy_groups_arrived<STAGES - 1>();", None),
+    // The stage that is being multiplied is copied to.
+    (4, "copy_step(step + STAGES - 1);", "copy_step(step + STAGES);", None),
+    // Another swizzle where a row of B is read than where it is written.
+    (5, "place_in_b<LAYOUT>(i - first, column - first_column)", "((i - first) * BN + column - first_column)", None),
+    // The next step's tiles are read before they are complete.
+    (
+        6,
+        "        __syncthreads();  // the next step's tiles are complete, and all warps have loaded all of this one's\n",
+        "",
+        None,
+    ),
+    // The tensor cores may read what was there before.
+    (7, "        fence_async_proxy();\n", "", Some(&[FaultKind::MissingProxyFence])),
+    // A swizzle of 64 bytes.
+    (7, "(piece % 8 ^ y % 8)", "(piece % 8 ^ y % 4)", None),
+    // Sums are read while they are added to.
+    (7, "        wgmma_wait<0>();\n", "", Some(&[FaultKind::RegisterInFlight, FaultKind::TileInFlight])),
+    // The other group still reads the tiles.
+    (7, "        __syncthreads();  // both groups are done with them\n", "", IN_FLIGHT),
+    // The phase before.
+    (
+        8,
+        "barrier_wait(barriers + stage * 8, step / STAGES % 2);",
+        "barrier_wait(barriers + stage * 8, step / STAGES % 2 ^ 1);",
+        None,
+    ),
+    // More bytes than come.
+    (
+        8,
+        "barrier_expect(barrier, STAGE_BYTES);",
+        "barrier_expect(barrier, STAGE_BYTES + 16);",
+        Some(&[FaultKind::Deadlock]),
+    ),
+    // The other group still reads the stage.
+    (8, "        __syncthreads();  // both groups are done with this stage\n", "", IN_FLIGHT),
+    // The producer waits for what never was full.
+    (9, "step / STAGES % 2 ^ 1);  // at once the first time", "step / STAGES % 2);", Some(&[FaultKind::Deadlock])),
+    // A stage is given back while it is read.
+    (9, "wgmma_wait<1>();  // the products", "wgmma_wait<2>();  // the products", IN_FLIGHT),
+    // Half of the warps that read a stage.
+    (9, "CONSUMERS * 4);  // a warp each", "CONSUMERS * 2);  // a warp each", RELEASED_EARLY),
+    // What C's boxes hold may not be seen by the copy engine.
+    (10, "        fence_async_proxy();\n", "", Some(&[FaultKind::MissingProxyFence])),
+    // The blocks of a cluster leave one by one.
+    (
+        11,
+        "        cluster_sync();  // no block leaves while another may still arrive at its barriers, or read its sums\n",
+        "",
+        Some(&[FaultKind::BlockExit]),
+    ),
 ];
 
 #[test]
@@ -285,18 +408,64 @@ fn planted_mistakes_are_found() {
     // Most of the time goes into compiling them.
     std::thread::scope(|scope| {
         for half in PLANTED.chunks(PLANTED.len().div_ceil(2)) {
-            scope.spawn(|| half.iter().for_each(|&(number, right, wrong)| is_found(number, right, wrong)));
+            scope.spawn(|| half.iter().for_each(is_found));
         }
     });
 }
 
-/// Fails if step `number` passes every case with `wrong` in place of `right`.
-fn is_found(number: usize, right: &str, wrong: &str) {
+/// Fails if the step passes every case with `wrong` in place of `right`, or is found out in another way than it must be.
+fn is_found(&(number, right, wrong, kinds): &Planted) {
     let device = common::private::sim_for_test();
     let step = &LADDER[number - 1];
     let gemm = step.with_source(planted::planted(step.source(), right, wrong)).load(&device).unwrap();
-    let mut cases = cases().filter(|case| takes(step.number(), case.size, case.layout));
-    // An error is a finding of the sanitiser.
-    let passes = cases.all(|case| case.check(&device, &gemm).is_ok_and(|result| result.is_ok()));
-    assert!(!passes, "step {number}: `{wrong}` in place of `{right}` passes");
+    // One that goes round the ring of stages more than once, then all others.
+    let after = AFTER[1];
+    let long = Layout::ALL.map(|layout| Case::new([144, 144, 400], Precision::F16, layout, after));
+    let mut cases = long.into_iter().chain(cases()).filter(|case| takes(step.number(), case.size, case.layout));
+    let found = cases.find_map(|case| match case.check(&device, &gemm) {
+        Ok(Ok(_)) => None,
+        Ok(Err(_)) => Some(Vec::new()),
+        Err(Error::Fault { fault, .. }) => Some(vec![fault.kind]),
+        Err(Error::Findings { findings, .. }) => Some(findings.iter().map(|finding| finding.kind).collect()),
+        Err(other) => panic!("step {number}: {other}"),
+    });
+    let Some(found) = found else { panic!("step {number}: `{wrong}` in place of `{right}` passes") };
+    if let Some(kinds) = kinds {
+        let expected = found.iter().any(|kind| kinds.contains(kind));
+        assert!(
+            expected,
+            "step {number}: `{wrong}` in place of `{right}` is found as {found:?}, not as one of {kinds:?}"
+        );
+    }
+}
+
+/// Padding and the swizzle serve every load of a matrix in one wavefront per 8 rows; with neither there are conflicts. Predicted by
+/// hand, for one block of 128 × 128 × 64.
+#[test]
+fn bank_conflicts_are_there_without_padding_and_swizzle_and_gone_with_either() {
+    let device = Device::sim_with(SimOptions { profile: true, ..SimOptions::default() });
+    let shared = |step: &Step, layout| {
+        let case = Case::new([128, 128, 64], Precision::F16, layout, PLAIN);
+        case.run(&device, &step.load(&device).unwrap()).unwrap();
+        let counters = device.as_sim().unwrap().take_profiles()[0].counters;
+        [counters.shared_load_wavefronts, counters.shared_load_conflicts, counters.shared_store_conflicts]
+    };
+    // Of 4 products of 16 along K each of 8 warps loads 4 times A and twice B, four wavefronts each.
+    let loads = 8 * 4 * (4 + 2) * 4;
+    for layout in Layout::ALL {
+        // Rows of 80 bytes: of two that a quarter of a warp stores, the second ends where the first begins. A's tile and, transposed,
+        // B's are 64 such quarters, in two steps. Copies by cp.async are no stores.
+        let tiles = if layout == Layout::Transposed { 2 } else { 1 };
+        assert_eq!(shared(&LADDER[2], layout), [loads, 0, 2 * 64 * tiles], "step 3 {layout:?}");
+        for number in [4, 5, 6] {
+            assert_eq!(shared(&LADDER[number - 1], layout), [loads, 0, 0], "step {number} {layout:?}");
+        }
+    }
+    if !planted::compiler(&device, "bank_conflicts_are_there_without_padding_and_swizzle_and_gone_with_either") {
+        return;
+    }
+    // A row of 64 bytes: of 8 rows every second one begins at the same bank, so a matrix takes four wavefronts.
+    let source = planted::planted(LADDER[3].source(), "constexpr int PAD = 8; ", "constexpr int PAD = 0; ");
+    let bare = LADDER[3].with_source(source);
+    assert_eq!(shared(&bare, Layout::Transposed)[..2], [4 * loads, 3 * loads]);
 }

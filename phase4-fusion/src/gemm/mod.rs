@@ -9,6 +9,15 @@
 //! | [`step01_wmma`] | `gemm_01_wmma.cu` | a warp multiplies 16 × 16 × 16, straight from global memory |
 //! | [`step02_shared_tiles`] | `gemm_02_shared_tiles.cu` | tiles in shared memory; zeros beyond the edges |
 //! | [`step03_ldmatrix`] | `gemm_03_ldmatrix.cu` | fragments by hand: ldmatrix and mma.sync |
+//! | [`step04_stages`] | `gemm_04_stages.cu` | tiles of four steps, by cp.async |
+//! | [`step05_swizzle`] | `gemm_05_swizzle.cu` | pieces of 16 bytes change places, in place of padding |
+//! | [`step06_fragments_ahead`] | `gemm_06_fragments_ahead.cu` | the next fragments are loaded while these are multiplied |
+//! | [`step07_wgmma`] | `gemm_07_wgmma.cu` | products of a warpgroup, from tiles in shared memory |
+//! | [`step08_tma`] | `gemm_08_tma.cu` | boxes that the copy engine fetches |
+//! | [`step09_roles`] | `gemm_09_roles.cu` | a warp copies, two warpgroups multiply |
+//! | [`step10_persistent`] | `gemm_10_persistent.cu` | a grid that stays, and stores C under the next products |
+//! | [`step11_clusters`] | `gemm_11_clusters.cu` | two blocks share B's tile by multicast |
+//! | [`step12_tuned`] | `gemm_12_tuned.cu` | the tile that fits the size; tf32, 8-bit floats and integers |
 //!
 //! [`Tuned`] chooses among them by type and size of the product.
 
@@ -32,9 +41,34 @@ use tiles::{Geometry, Kernels, LoadedTile};
 pub mod step01_wmma;
 pub mod step02_shared_tiles;
 pub mod step03_ldmatrix;
+pub mod step04_stages;
+pub mod step05_swizzle;
+pub mod step06_fragments_ahead;
+pub mod step07_wgmma;
+pub mod step08_tma;
+pub mod step09_roles;
+pub mod step10_persistent;
+pub mod step11_clusters;
+pub mod step12_tuned;
 
 /// All steps, in the order in which they are read.
-pub static LADDER: &[Step] = &[step01_wmma::STEP, step02_shared_tiles::STEP, step03_ldmatrix::STEP];
+pub static LADDER: &[Step] = &[
+    step01_wmma::STEP,
+    step02_shared_tiles::STEP,
+    step03_ldmatrix::STEP,
+    step04_stages::STEP,
+    step05_swizzle::STEP,
+    step06_fragments_ahead::STEP,
+    step07_wgmma::STEP,
+    step08_tma::STEP,
+    step09_roles::STEP,
+    step10_persistent::STEP,
+    step11_clusters::STEP,
+    step12_tuned::STEP,
+];
+
+/// The last step for other types than those of 16 bits.
+pub static OTHERS: &[Step] = &[step12_tuned::TF32, step12_tuned::E4M3, step12_tuned::S8];
 
 /// M, N and K up to here: the kernels' sums of an index and a tile's size then fit 31 bits.
 pub const LARGEST: usize = 1 << 30;
@@ -123,6 +157,60 @@ pub struct Gemm {
     method: Tiling,
     processors: usize,
     tiles: Tiles,
+}
+
+/// The best step for each type and size of product.
+///
+/// Types of 16 bits can be multiplied in every size: where the last step does not take a product, or the GPU is another than a Hopper
+/// one, step 6 does, and step 2 what is left.
+#[derive(Clone, Debug)]
+pub struct Tuned {
+    /// Where the GPU has them.
+    tiles: Vec<Gemm>,
+    rows: Gemm,
+    any: Gemm,
+}
+
+impl Tuned {
+    /// Loads the steps that it chooses from.
+    ///
+    /// # Errors
+    /// As [`Step::load`]; [`Error::Unsupported`] on GPUs before compute capability 8.0.
+    pub fn load(device: &Device) -> Result<Tuned> {
+        let mut tiles = Vec::new();
+        for step in std::iter::once(&step12_tuned::STEP).chain(OTHERS) {
+            match step.load(device) {
+                Ok(gemm) => tiles.push(gemm),
+                Err(error) if error.is_unsupported() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let (rows, any) = (step06_fragments_ahead::STEP.load(device)?, step02_shared_tiles::STEP.load(device)?);
+        Ok(Tuned { tiles, rows, any })
+    }
+
+    /// [`Gemm::launch`] of the step for this type and size.
+    ///
+    /// # Errors
+    /// As [`Gemm::launch`].
+    pub fn launch(
+        &self,
+        stream: &Stream,
+        a: &Tensor,
+        b: &Tensor,
+        layout: Layout,
+        epilogue: &Epilogue<'_>,
+        c: &mut Tensor,
+    ) -> Result<()> {
+        let size = Size::of(a, b, layout, epilogue, c)?;
+        let precision = Precision::of(a.element_type(), c.element_type());
+        let of_type = |gemm: &&Gemm| precision.is_some_and(|precision| gemm.precisions().contains(&precision));
+        let takes = |gemm: &&Gemm| precision.is_some_and(|of| gemm.refusal(size, of, layout, epilogue).is_none());
+        let all = self.tiles.iter().chain([&self.rows, &self.any]).filter(of_type);
+        // Where none takes it, the last one of the type says why.
+        let gemm = all.clone().find(takes).or(all.last()).unwrap_or(&self.any);
+        gemm.launch(stream, a, b, layout, epilogue, c)
+    }
 }
 
 /// The size of a product.

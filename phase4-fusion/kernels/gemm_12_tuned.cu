@@ -1,0 +1,22 @@
+// GEMM with the tile that fits the problem: the larger it is, the fewer bytes a product needs, and the fewer blocks there are to fill
+// the chip with.
+//
+//     tile         cluster   consumers   stages     bytes from L2 per multiply-add      for products with, per multiprocessor
+//     128 × 256      2 × 1           2        3                               1/64      one such tile
+//     128 × 128      1 × 2           2        5                               1/43      0.7
+//      64 × 128      1 × 1           1        4                               1/21      0.5
+//      64 ×  64      1 × 1           1        8                               1/16      fewer
+//
+// Limited by power on an H200, where the clock falls with the tensor cores at work.
+// nvrtc: --gpu-architecture=compute_90a
+#include "gemm_shapes.cuh"
+#include "shapes.cuh"
+
+GEMM_SHAPE_KERNELS(Large, F16, f16, _128x256)
+GEMM_SHAPE_KERNELS(Large, BF16, bf16, _128x256)
+GEMM_SHAPE_KERNELS(Square, F16, f16, _128x128)
+GEMM_SHAPE_KERNELS(Square, BF16, bf16, _128x128)
+GEMM_SHAPE_KERNELS(Medium, F16, f16, _64x128)
+GEMM_SHAPE_KERNELS(Medium, BF16, bf16, _64x128)
+GEMM_SHAPE_KERNELS(Small, F16, f16, _64x64)
+GEMM_SHAPE_KERNELS(Small, BF16, bf16, _64x64)

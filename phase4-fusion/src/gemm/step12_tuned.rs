@@ -1,0 +1,44 @@
+//! Step 12: the tile that fits the product, in all types that tensor cores take. Compute capability 9.0 alone.
+//!
+//! Hypothesis: 128 × 256 is large for a product of 512³, which is eight such tiles, and most multiprocessors have nothing to do.
+//! Change: four shapes from 128 × 256 to 64 × 64 (`shapes.cuh`), and the same kernels for other types: [`TF32`], [`E4M3`] and [`S8`],
+//! which take B as its transpose only.
+
+use common::kernel_source;
+
+use super::{Precision, Step, TileShape, Tiling};
+
+/// On an H200 another tile is best from [`TileShape::tiles_each`] of them per multiprocessor.
+const TILES: &[TileShape] = &[
+    TileShape { name: "Large", tile: [128, 256], tiles_each: 1.0 },
+    TileShape { name: "Square", tile: [128, 128], tiles_each: 0.7 },
+    TileShape { name: "Medium", tile: [64, 128], tiles_each: 0.5 },
+    TileShape { name: "Small", tile: [64, 64], tiles_each: 0.0 },
+];
+
+/// `kernels/gemm_12_tuned.cu`: f16 and bf16.
+pub const STEP: Step = Step {
+    number: 12,
+    name: "tuned tiles",
+    idea: "the tile that fits the size, from 128×256 to 64×64",
+    source: kernel_source!("gemm_12_tuned"),
+    method: Tiling::Persistent(TILES, Precision::HALVES),
+};
+
+/// `kernels/gemm_12_tuned_tf32.cu`: f32, multiplied as tf32.
+pub const TF32: Step = Step {
+    source: kernel_source!("gemm_12_tuned_tf32"),
+    method: Tiling::Persistent(TILES, &[Precision::Tf32]),
+    ..STEP
+};
+
+/// `kernels/gemm_12_tuned_e4m3.cu`: 8-bit floats, to f16.
+pub const E4M3: Step = Step {
+    source: kernel_source!("gemm_12_tuned_e4m3"),
+    method: Tiling::Persistent(TILES, &[Precision::E4M3]),
+    ..STEP
+};
+
+/// `kernels/gemm_12_tuned_s8.cu`: 8-bit integers, to i32.
+pub const S8: Step =
+    Step { source: kernel_source!("gemm_12_tuned_s8"), method: Tiling::Persistent(TILES, &[Precision::S8]), ..STEP };
