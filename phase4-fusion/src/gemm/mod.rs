@@ -206,9 +206,9 @@ impl Tuned {
         let precision = Precision::of(a.element_type(), c.element_type());
         let of_type = |gemm: &&Gemm| precision.is_some_and(|precision| gemm.precisions().contains(&precision));
         let takes = |gemm: &&Gemm| precision.is_some_and(|of| gemm.refusal(size, of, layout, epilogue).is_none());
-        let all = self.tiles.iter().chain([&self.rows, &self.any]).filter(of_type);
+        let mut all = self.tiles.iter().chain([&self.rows, &self.any]).filter(of_type);
         // Where none takes it, the last one of the type says why.
-        let gemm = all.clone().find(takes).or(all.last()).unwrap_or(&self.any);
+        let gemm = all.clone().find(takes).or(all.next_back()).unwrap_or(&self.any);
         gemm.launch(stream, a, b, layout, epilogue, c)
     }
 }

@@ -4,11 +4,12 @@ use common::parts::Part;
 use common::prelude::*;
 use common::record::Record;
 
+pub mod gemm;
 pub mod ptx;
 pub mod sass;
 
 /// All parts, in the order in which they are read.
-pub static PARTS: &[Part] = &[ptx::PART, sass::PART];
+pub static PARTS: &[Part] = &[gemm::PART, ptx::PART, sass::PART];
 
 /// The runs on a GPU that are kept in `records/`, for where there is none.
 ///

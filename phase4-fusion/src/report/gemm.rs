@@ -1,0 +1,193 @@
+//! The GEMM ladder on tensor cores, step by step, in each type.
+
+use common::ladder::{Contest, Cost, Expected, LadderTable, LoadedStep, columns};
+use common::parts::{Part, Report};
+use common::prelude::*;
+use common::reference::{self, TensorGemm};
+use common::table::{ColumnSpec, Table, TableBuilder};
+use common::timing::{Bench, Queue};
+
+use crate::gemm::{Epilogue, Gemm, LADDER, Layout, OTHERS, Precision};
+
+/// `cargo run -p phase4-fusion -- gemm`.
+pub const PART: Part = Part {
+    name: "gemm",
+    about: "the ladder of matrix products on tensor cores: what each step asks of the hardware, and what it takes",
+    tables: &["tensor-core-steps", "tensor-cores-f16", "tensor-cores-bf16", "tensor-cores-others"],
+    by_default: true,
+    run,
+};
+
+/// M = N = K on the simulator: 2 × 1 of the largest tiles.
+const SIMULATED: usize = 256;
+/// M = N = K on a GPU: enough for every multiprocessor to be busy for long.
+const MEASURED: usize = 4096;
+
+/// What is new in a step.
+const IDEA: ColumnSpec = ColumnSpec::text("idea", "idea");
+/// The type of A and B.
+const TYPE: ColumnSpec = ColumnSpec::text("type", "type");
+
+/// The columns of a ladder: what the simulator counts, what a GPU takes, and the check.
+const COUNTS: [ColumnSpec; 8] = [
+    columns::LANE_MILLIONS,
+    columns::SECTORS_PER_REQUEST,
+    columns::SHARED_THOUSANDS,
+    columns::CONFLICT_THOUSANDS,
+    columns::MS,
+    columns::TFLOPS,
+    columns::MAX_DIFFERENCE,
+    columns::CHECK,
+];
+
+/// The steps, a table for each type of 16 bits, and one for the others.
+fn run(device: &Device) -> Result<Report> {
+    let mut report = Report { tables: vec![steps()], wrong: Vec::new() };
+    let steps = load(device)?;
+    for &precision in Precision::HALVES {
+        let title = format!("C = A·Bᵀ in {precision}, {} on {}", cube(device), device.short_name());
+        let mut table = table(title, columns::STEP, device);
+        let problem = TensorProblem::seeded(device, [size(device); 3], precision, Layout::Transposed)?;
+        for LoadedStep { title, step } in &steps {
+            problem.add_row(device, &mut table, (columns::STEP, title), step)?;
+        }
+        finish(table, &mut report);
+    }
+    let title = format!("C = A·Bᵀ by step 12 in other types, {} on {}", cube(device), device.short_name());
+    let mut others = table(title, TYPE, device);
+    for step in OTHERS {
+        let loaded = LoadedStep::new(step.title(), step.load(device))?;
+        for &precision in step.method.precisions() {
+            let problem = TensorProblem::seeded(device, [size(device); 3], precision, Layout::Transposed)?;
+            problem.add_row(device, &mut others, (TYPE, &precision.to_string()), &loaded.step)?;
+        }
+    }
+    finish(others, &mut report);
+    Ok(report)
+}
+
+fn size(device: &Device) -> usize {
+    if device.is_sim() { SIMULATED } else { MEASURED }
+}
+
+fn cube(device: &Device) -> String {
+    let size = size(device);
+    format!("{size} × {size} × {size},")
+}
+
+fn finish(table: LadderTable, report: &mut Report) {
+    let (table, wrong) = table.finish();
+    report.tables.push(table);
+    report.wrong.extend(wrong);
+}
+
+/// The empty table of a ladder, whose rows are named in `first`.
+fn table(title: String, first: ColumnSpec, device: &Device) -> LadderTable {
+    let columns: Vec<ColumnSpec> = std::iter::once(first).chain(COUNTS).collect();
+    let mut table = LadderTable::new(title, device, &columns);
+    if device.is_sim() {
+        table.note(
+            "lane M: millions of instructions, each counted once per lane. sectors per request: 32-byte sectors of global \
+             memory for each load of a warp; copies by TMA are no loads. shared k: thousands of wavefronts of shared memory; \
+             conflicts k: those of them that are there because lanes met in one bank. What wgmma reads by itself is no wavefront.",
+        );
+    }
+    table
+}
+
+/// What is new in each step.
+fn steps() -> Table {
+    let mut table = TableBuilder::of("the GEMM ladder on tensor cores", [columns::STEP, IDEA]);
+    for step in LADDER {
+        table.row().set(columns::STEP, step.title()).set(IDEA, step.idea()).complete();
+    }
+    table.finish()
+}
+
+/// Every step that this device has.
+///
+/// # Errors
+/// What the device reports.
+pub fn load(device: &Device) -> Result<Vec<LoadedStep<Gemm>>> {
+    LADDER.iter().map(|step| LoadedStep::new(step.title(), step.load(device))).collect()
+}
+
+/// One product, for every step.
+#[derive(Debug)]
+pub struct TensorProblem {
+    /// M, N, K.
+    pub size: [usize; 3],
+    /// What is multiplied.
+    pub precision: Precision,
+    /// How B lies in memory.
+    pub layout: Layout,
+    /// \[M, K\], on the device.
+    pub a: Tensor,
+    /// \[K, N\], or \[N, K\] if it is transposed; on the device.
+    pub b: Tensor,
+    /// What C has to be.
+    pub expected: Expected,
+}
+
+impl TensorProblem {
+    /// A product of random matrices.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn seeded(
+        device: &Device,
+        size @ [m, n, k]: [usize; 3],
+        precision: Precision,
+        layout: Layout,
+    ) -> Result<TensorProblem> {
+        let (a, b) = (precision.random(&[m, k], 1)?, precision.random(&layout.shape(n, k), 2)?);
+        let [wide_a, wide_b] = [a.to_type(ElementType::F32)?, b.to_type(ElementType::F32)?];
+        let product = reference::Gemm {
+            transposed: layout == Layout::Transposed,
+            ..reference::Gemm::new(wide_a.as_slice()?, wide_b.as_slice()?, m, n, k)
+        };
+        let expected = Expected::tensor_gemm(&TensorGemm::new(product, precision.input(), precision.output()), 3)?;
+        Ok(TensorProblem { size, precision, layout, a: a.to_device(device)?, b: b.to_device(device)?, expected })
+    }
+
+    /// Two operations per multiply-add, and each matrix once.
+    pub fn cost(&self) -> Cost {
+        let [m, n, k] = self.size.map(|size| size as f64);
+        let (input, output) = (self.precision.input().size() as f64, self.precision.output().size() as f64);
+        Cost { flops: 2.0 * m * n * k, bytes: input * (m * k + k * n) + output * m * n, values: m * n }
+    }
+
+    /// A place for C.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub fn output(&self, device: &Device) -> Result<Tensor> {
+        Tensor::empty_of(device, &self.size[..2], self.precision.output(), MemoryFormat::Nchw)
+    }
+
+    /// Queues C = A·B.
+    ///
+    /// # Errors
+    /// As [`Gemm::launch`].
+    pub fn launch(&self, stream: &Stream, gemm: &Gemm, c: &mut Tensor) -> Result<()> {
+        gemm.launch(stream, &self.a, &self.b, self.layout, &Epilogue::default(), c)
+    }
+
+    /// Runs a step, and appends its row, which has this name in that column.
+    fn add_row(
+        &self,
+        device: &Device,
+        table: &mut LadderTable,
+        (column, name): (ColumnSpec, &str),
+        step: &Result<Gemm, String>,
+    ) -> Result<()> {
+        let (stream, bench) = (device.stream(), Bench { queue: Queue::Warm, ..Bench::default() });
+        let contest = Contest { stream: &stream, bench: &bench, expected: &self.expected, announce: &|_| () };
+        let run = contest.run(name, step, &mut self.output(device)?, |gemm, c| self.launch(&stream, gemm, c))?;
+        // What the largest value may be off by.
+        let most = self.expected.reference().values.iter().fold(0.0, |most: f64, value| most.max(value.abs()));
+        table.allow(self.expected.tolerance().at(most));
+        table.row(&[(column, name)], self.cost(), &run);
+        Ok(())
+    }
+}
