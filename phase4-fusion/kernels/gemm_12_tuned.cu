@@ -2,12 +2,12 @@
 // the chip with.
 //
 //     tile         cluster   consumers   stages     bytes from L2 per multiply-add      for products with, per multiprocessor
-//     128 × 256      2 × 1           2        3                               1/64      one such tile
-//     128 × 128      1 × 2           2        5                               1/43      0.7
-//      64 × 128      1 × 1           1        4                               1/21      0.5
+//     128 × 256      2 × 1           2        3                               1/64      two such tiles
+//     128 × 128      2 × 1           2        5                               1/43      0.7
+//      64 × 128      1 × 1           1        7                               1/21      0.5
 //      64 ×  64      1 × 1           1        8                               1/16      fewer
 //
-// Limited by power on an H200, where the clock falls with the tensor cores at work.
+// Limited by the tensor cores where there are several tiles per multiprocessor; else by the loads, and by the start of the launch.
 // nvrtc: --gpu-architecture=compute_90a
 #include "gemm_shapes.cuh"
 #include "shapes.cuh"

@@ -207,6 +207,7 @@ fn all_tables_that_are_here_are_made_by_default() {
     for title in [
         "transfer on sim",
         "gemm: C = A·B",
+        "tensor-cores: C = A·B",
         "conv: convolutions",
         "tensor-conv: convolutions",
         "norm: BatchNorm, ReLU, statistics",

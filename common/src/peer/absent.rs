@@ -11,6 +11,12 @@ use crate::tensor::Tensor;
 #[derive(Debug)]
 pub struct Cublas(Infallible);
 
+/// cuBLAS and cuBLASLt, in a program built without them.
+pub struct TensorBlas(Infallible);
+
+/// One of cuBLASLt's algorithms, in a program built without it.
+pub struct Suggestion<'l>(Infallible, std::marker::PhantomData<&'l ()>);
+
 /// cuDNN, in a program built without it.
 pub struct Cudnn(Infallible);
 
@@ -39,6 +45,42 @@ impl Cublas {
     /// # Errors
     /// None.
     pub fn gemm(&self, _: &Tensor, _: &Tensor, _: bool, _: f32, _: f32, _: &mut Tensor) -> Result<()> {
+        match self.0 {}
+    }
+}
+
+impl TensorBlas {
+    /// Always fails.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`].
+    pub fn open(stream: &Stream) -> Result<TensorBlas> {
+        Err(absent("cuBLAS", stream))
+    }
+
+    /// Never called: there is no value of this type.
+    ///
+    /// # Errors
+    /// None.
+    pub fn gemm(&self, _: &Tensor, _: &Tensor, _: bool, _: &mut Tensor) -> Result<()> {
+        match self.0 {}
+    }
+
+    /// Never called: there is no value of this type.
+    ///
+    /// # Errors
+    /// None.
+    pub fn suggestions(&self, _: &Tensor, _: &Tensor, _: bool, _: &Tensor) -> Result<Vec<Suggestion<'_>>> {
+        match self.0 {}
+    }
+}
+
+impl Suggestion<'_> {
+    /// Never called: there is no value of this type.
+    ///
+    /// # Errors
+    /// None.
+    pub fn launch(&self, _: &Tensor, _: &Tensor, _: &mut Tensor) -> Result<()> {
         match self.0 {}
     }
 }

@@ -10,12 +10,15 @@ mod cudnn;
 #[cfg(feature = "cuda")]
 mod open;
 #[cfg(feature = "cuda")]
+mod tensor_blas;
+#[cfg(feature = "cuda")]
 pub use {
     cublas::Cublas,
     cudnn::{Cudnn, CudnnConv2d},
+    tensor_blas::{Suggestion, TensorBlas},
 };
 
 #[cfg(not(feature = "cuda"))]
 mod absent;
 #[cfg(not(feature = "cuda"))]
-pub use absent::{Cublas, Cudnn, CudnnConv2d};
+pub use absent::{Cublas, Cudnn, CudnnConv2d, Suggestion, TensorBlas};

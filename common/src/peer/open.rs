@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaStream, CudaView, CudaViewMut};
+use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut};
 
 use crate::device::Stream;
+use crate::element::{ElementType, F8E4M3, with_element};
 use crate::error::{Error, Result};
 use crate::probe::Library;
 use crate::tensor::Tensor;
@@ -45,6 +46,26 @@ pub(super) fn int(library: Library, stream: &Stream, size: usize) -> Result<i32>
         what: format!("{} of a size of {size}", library.name()),
         device: stream.device().short_name(),
         reason: format!("it counts in 32 bits, up to {}", i32::MAX),
+    })
+}
+
+/// The bytes of a tensor of any type on the stream's device.
+pub(super) fn bytes<'a>(tensor: &'a Tensor, stream: &Stream) -> Result<&'a CudaSlice<u8>> {
+    let format = tensor.format();
+    with_element!(tensor.element_type(), T => {
+        let buffer = tensor.buffer_of::<T>(format)?;
+        stream.expect_own("a library call", buffer)?;
+        buffer.as_cuda().ok_or_else(|| Error::Invalid(format!("{buffer:?} is not in the memory of a GPU")))
+    })
+}
+
+/// [`bytes`], for writing.
+pub(super) fn bytes_mut<'a>(tensor: &'a mut Tensor, stream: &Stream) -> Result<&'a mut CudaSlice<u8>> {
+    let format = tensor.format();
+    with_element!(tensor.element_type(), T => {
+        let buffer = tensor.buffer_of_mut::<T>(format)?;
+        stream.expect_own("a library call", &*buffer)?;
+        buffer.as_cuda_mut().ok_or_else(|| Error::Invalid("the tensor is not in the memory of a GPU".to_owned()))
     })
 }
 

@@ -453,6 +453,9 @@ impl Operands<'_> {
         };
         launch.arg(scale).arg(shift).arg(residual);
         launch.arg(&rows).arg(&columns).arg(&depth).arg(&epilogue.alpha).arg(&activation);
+        if matches!(plan.maps, Maps::All(_)) {
+            launch.dependent(); // these kernels wait for earlier launches themselves
+        }
         let config = LaunchConfig {
             grid_dim: (plan.blocks as u32, 1, 1), // at most tiles of 16 × 64 of LARGEST², or Error::LaunchConfig
             block_dim: (plan.geometry.threads, 1, 1),

@@ -10,7 +10,7 @@ use super::{Precision, Step, TileShape, Tiling};
 
 /// On an H200 another tile is best from [`TileShape::tiles_each`] of them per multiprocessor.
 const TILES: &[TileShape] = &[
-    TileShape { name: "Large", tile: [128, 256], tiles_each: 1.0 },
+    TileShape { name: "Large", tile: [128, 256], tiles_each: 2.0 },
     TileShape { name: "Square", tile: [128, 128], tiles_each: 0.7 },
     TileShape { name: "Medium", tile: [64, 128], tiles_each: 0.5 },
     TileShape { name: "Small", tile: [64, 64], tiles_each: 0.0 },

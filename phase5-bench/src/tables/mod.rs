@@ -30,6 +30,7 @@ macro_rules! tables {
 tables! {
     transfer: TABLE;
     gemm: TABLE;
+    tensor_cores: TABLE;
     conv: TABLE;
     tensor_conv: TABLE;
     norm: TABLE;

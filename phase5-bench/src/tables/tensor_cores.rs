@@ -1,0 +1,188 @@
+//! `tensor-cores`: every step of the ladder on tensor cores, in every type, beside cuBLAS and the best of cuBLASLt's suggestions.
+
+use common::ladder::{Contest, LadderTable, LoadedStep, Patience, StepRun, columns, if_supported};
+use common::peer::{Suggestion, TensorBlas};
+use common::prelude::*;
+use common::progress::Progress;
+use common::table::ColumnSpec;
+use common::timing::Bench;
+use phase4_fusion::gemm::{Epilogue, Layout, Precision, Tuned};
+use phase4_fusion::report::gemm::{TensorProblem, load};
+
+use crate::spec::{Context, FinishedTable, Make, TableSpec};
+use crate::tables::peers;
+
+/// The product of a row: its type, and M × N × K.
+const PROBLEM: ColumnSpec = ColumnSpec::text("problem", "type, M×N×K");
+const COLUMNS: &[ColumnSpec] = &[
+    PROBLEM,
+    columns::STEP,
+    columns::MS,
+    columns::TFLOPS,
+    columns::OF_PEER,
+    columns::LANES_PER_PRODUCT.on_simulator(),
+    columns::MAX_DIFFERENCE,
+    columns::CHECK,
+];
+
+/// The library that the others are compared with.
+const LIBRARY: &str = "cuBLAS(Lt)";
+
+/// Type, M, N, K, how B lies in memory.
+type Row = (Precision, [usize; 3], Layout);
+
+const fn cube(precision: Precision, size: usize, layout: Layout) -> Row {
+    (precision, [size; 3], layout)
+}
+
+/// On a GPU, ascending in each type, so that a step that gets slow is left out of what follows.
+const MEASURED: [Row; 19] = [
+    (Precision::F16, [256, 512, 256], Layout::Transposed),
+    (Precision::F16, [1024, 2048, 784], Layout::Transposed),
+    cube(Precision::F16, 1024, Layout::RowMajor),
+    cube(Precision::F16, 2048, Layout::RowMajor),
+    cube(Precision::F16, 4096, Layout::RowMajor),
+    cube(Precision::F16, 4096, Layout::Transposed),
+    cube(Precision::F16, 8192, Layout::RowMajor),
+    (Precision::Bf16, [256, 512, 256], Layout::Transposed),
+    (Precision::Bf16, [1024, 2048, 784], Layout::Transposed),
+    cube(Precision::Bf16, 1024, Layout::RowMajor),
+    cube(Precision::Bf16, 2048, Layout::RowMajor),
+    cube(Precision::Bf16, 4096, Layout::RowMajor),
+    cube(Precision::Bf16, 8192, Layout::RowMajor),
+    cube(Precision::Tf32, 4096, Layout::Transposed),
+    (Precision::Tf32, [8192, 4096, 4096], Layout::Transposed),
+    cube(Precision::Tf32, 8192, Layout::Transposed),
+    cube(Precision::E4M3, 4096, Layout::Transposed),
+    cube(Precision::E4M3, 8192, Layout::Transposed),
+    cube(Precision::S8, 8192, Layout::Transposed),
+];
+
+/// On the simulator: a ragged one, and one of each type.
+const SIMULATED: [Row; 5] = [
+    (Precision::F16, [136, 264, 72], Layout::RowMajor),
+    (Precision::Bf16, [128, 128, 128], Layout::Transposed),
+    (Precision::Tf32, [128, 128, 64], Layout::Transposed),
+    (Precision::E4M3, [128, 128, 128], Layout::Transposed),
+    (Precision::S8, [128, 128, 128], Layout::Transposed),
+];
+
+/// The table in the registry.
+pub const TABLE: TableSpec = TableSpec {
+    name: "tensor-cores",
+    shows: "each step of the matrix product on tensor cores × types and sizes: ms, % of cuBLAS(Lt)",
+    so_far: "",
+    columns: COLUMNS,
+    make: Make::Measured(run),
+};
+
+/// `f16 4096³`, `tf32 8192×4096×4096ᵀ`.
+fn name((precision, [m, n, k], layout): Row) -> String {
+    let size = if m == n && n == k { format!("{m}³") } else { format!("{m}×{n}×{k}") };
+    let transposed = if layout == Layout::Transposed { "ᵀ" } else { "" };
+    format!("{precision} {size}{transposed}")
+}
+
+/// Makes the table.
+fn run(context: &Context) -> crate::Result<FinishedTable> {
+    let device = &context.device;
+    let rows: &[Row] = if device.is_cuda() { &MEASURED } else { &SIMULATED };
+    let (stream, bench) = (device.stream(), peers::bench());
+    let library = if_supported(TensorBlas::open(&stream))?;
+    let (steps, tuned) = (load(device)?, if_supported(Tuned::load(device))?);
+    let progress = Progress::new((rows.len() * (steps.len() + 3)) as u64, "tensor-cores");
+    let title = format!("tensor-cores: C = A·B on tensor cores, on {}", device.short_name());
+    let mut table = LadderTable::new(title, device, COLUMNS).with_peer(LIBRARY);
+    table.note("ᵀ: B is given as [N, K], as a linear layer has its weight. tf32: f32 in memory. e4m3 gives f16, s8 gives i32.");
+    table.note(
+        "|Δ|: to the f64 product of the same rounded values, within what the tensor cores' sums and the type of C may cost. Of \
+         large outputs a seeded sample of 16384 is compared, and all must be finite.",
+    );
+    if device.is_cuda() {
+        table.note("Medians by events of the device alone, launches queued ahead, inputs as warm as a run leaves them.");
+        table.note(format!(
+            "{LIBRARY}: the fastest of cublasGemmEx and cuBLASLt's first 8 suggestions, measured before and after the steps."
+        ));
+    }
+    let mut patience = Patience::default();
+    for &row in rows {
+        let (name, (precision, size, layout)) = (name(row), row);
+        let problem = TensorProblem::seeded(device, size, precision, layout)?;
+        let announce = |step: &str| {
+            progress.set_message(format!("tensor-cores: {step} at {name}"));
+            progress.inc(1);
+        };
+        let contest = Contest { stream: &stream, bench: &bench, expected: &problem.expected, announce: &announce };
+        let mut c = problem.output(device)?;
+        let suggestion = match &library {
+            Ok(library) => fastest(library, &problem, &stream, &mut c)?,
+            Err(_) => None,
+        };
+        let by_library = |c: &mut Tensor| by_library(&contest, &library, suggestion.as_ref(), &problem, c);
+        let before = by_library(&mut c)?;
+        let mut runs = Vec::new();
+        let halves = Precision::HALVES.contains(&precision);
+        for LoadedStep { title, step } in steps.iter().filter(|_| halves) {
+            let run = || contest.run(title, step, &mut c, |gemm, c| problem.launch(&stream, gemm, c));
+            let of_type = format!("{title} {precision}");
+            runs.push((title.as_str(), patience.run(&of_type, problem.cost().flops, run)?));
+        }
+        let chosen = contest.run(peers::TUNED, &tuned, &mut c, |tuned, c| {
+            tuned.launch(&stream, &problem.a, &problem.b, layout, &Epilogue::default(), c)
+        })?;
+        runs.push((peers::TUNED, chosen));
+        let library = before.or_faster(by_library(&mut c)?);
+        table.problem((PROBLEM, &name), problem.cost(), (LIBRARY, library), runs);
+    }
+    Ok(table.into())
+}
+
+/// The fastest of cuBLASLt's suggestions for this product, by a short measurement each; none if it has none.
+fn fastest<'l>(
+    library: &'l TensorBlas,
+    problem: &TensorProblem,
+    stream: &Stream,
+    c: &mut Tensor,
+) -> Result<Option<Suggestion<'l>>> {
+    let TensorProblem { a, b, layout, .. } = problem;
+    let suggestions = library.suggestions(a, b, *layout == Layout::Transposed, c)?;
+    let bench = Bench { warm_up: 1, repeats: 5, ..peers::bench() };
+    let mut best = None;
+    for suggestion in suggestions {
+        let Ok(timing) = bench.measure(stream, || suggestion.launch(a, b, c)) else { continue };
+        let ms = timing.median_ms().unwrap_or(f64::INFINITY);
+        if best.as_ref().is_none_or(|(least, _)| ms < *least) {
+            best = Some((ms, suggestion));
+        }
+    }
+    Ok(best.map(|(_, suggestion)| suggestion))
+}
+
+/// Both libraries, the faster one.
+fn by_library(
+    contest: &Contest<'_>,
+    library: &Result<TensorBlas, String>,
+    suggestion: Option<&Suggestion<'_>>,
+    problem: &TensorProblem,
+    c: &mut Tensor,
+) -> Result<StepRun> {
+    let TensorProblem { a, b, layout, .. } = problem;
+    let plain = contest.run(LIBRARY, library, c, |library, c| library.gemm(a, b, *layout == Layout::Transposed, c))?;
+    let Some(suggestion) = suggestion else { return Ok(plain) };
+    let suggested = contest.run(LIBRARY, &Ok(suggestion), c, |suggestion, c| suggestion.launch(a, b, c))?;
+    Ok(if plain.result.ms().is_err() { suggested } else { plain.or_faster(suggested) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn products_are_named_once_as_the_note_says() {
+        let mut names = MEASURED.map(name);
+        assert_eq!(names[0], "f16 256×512×256ᵀ");
+        assert_eq!(names[4], "f16 4096³");
+        names.sort_unstable();
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]));
+    }
+}
