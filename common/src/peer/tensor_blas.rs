@@ -1,6 +1,7 @@
 //! cuBLAS and cuBLASLt on tensor cores: the matrix products of narrow types to compare with.
 
 use std::ffi::c_void;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use cudarc::cublas::CudaBlas;
@@ -40,7 +41,7 @@ impl Drop for TensorBlas {
 /// One of cuBLASLt's suggestions for products of one size.
 pub struct Suggestion<'l> {
     libraries: &'l TensorBlas,
-    descriptors: Arc<Descriptors>,
+    descriptors: Rc<Descriptors>,
     algorithm: sys::cublasLtMatmulAlgo_t,
 }
 
@@ -230,7 +231,7 @@ impl TensorBlas {
         // SAFETY: created above, destroyed once.
         let _ = unsafe { lt::destroy_matmul_pref(preference) };
         asked.map_err(fail)?;
-        let descriptors = Arc::new(descriptors);
+        let descriptors = Rc::new(descriptors);
         // SAFETY: the library has filled in `count` results.
         let found = found[..count as usize].iter().map(|result| unsafe { result.assume_init() });
         let usable = found.filter(|result| result.state == sys::cublasStatus_t::CUBLAS_STATUS_SUCCESS);
