@@ -35,7 +35,7 @@ pub enum Mode {
     Eager,
     /// By `torch.compile`.
     Compiled,
-    /// By `torch.compile` with `max-autotune`, which tries kernels and replays a CUDA graph.
+    /// By `torch.compile` with `max-autotune`, which tries kernels, captured as a CUDA graph.
     Autotuned,
     /// Captured once as a CUDA graph, and replayed.
     Graph,

@@ -133,8 +133,8 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     }
     if let Some(version) = pytorch.version {
         table.note(format!(
-            "PyTorch {version}: cuDNN with its own tuning, eager; fused by torch.compile with max-autotune, and as a CUDA graph \
-             of separate operations."
+            "PyTorch {version}: cuDNN with its own tuning, eager; fused by torch.compile with max-autotune, and as separate \
+             operations, both replayed as CUDA graphs."
         ));
     }
     Ok(table.into())
