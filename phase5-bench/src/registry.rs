@@ -51,6 +51,8 @@ pub fn updated(mut kept: Record, run: &Record, path: &Path) -> Result<Record> {
         }
     }
     kept.update(&derived, path)?;
+    // A table that the record did not have comes to its place in the course; what is no table of it stays last.
+    kept.tables.sort_by_key(|named| TABLES.iter().position(|spec| spec.name == named.name).unwrap_or(TABLES.len()));
     Ok(kept)
 }
 
