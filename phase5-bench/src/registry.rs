@@ -205,7 +205,9 @@ mod tests {
     fn a_name_that_is_none_and_one_that_is_not_here_yet_are_told_apart() {
         let error = |name: &str| select(&[name.to_owned()]).map(drop).unwrap_err();
         assert!(
-            error("gemmm").to_string().starts_with("no such table: `gemmm`; there are transfer, gemm, conv, norm,")
+            error("gemmm")
+                .to_string()
+                .starts_with("no such table: `gemmm`; there are transfer, gemm, tensor-cores, conv,")
         );
         assert_eq!(
             error("fusion").to_string(),

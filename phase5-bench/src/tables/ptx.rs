@@ -15,7 +15,7 @@ const COLUMNS: &[ColumnSpec] = &[
     PAIR,
     columns::STEP,
     columns::MS,
-    columns::GBPS,
+    columns::GBPS.on_gpu(),
     columns::TFLOPS.on_gpu(),
     columns::OF_PEER,
     columns::OF_COPY.on_gpu(),
@@ -45,9 +45,10 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         PAIRS.iter().flat_map(|pair| sizes(pair, &device).into_iter().map(move |size| (pair, size))).collect();
     let progress = Progress::new(problems.iter().map(|(pair, _)| pair.versions.len() as u64).sum(), "ptx");
     let limits = context.limits()?;
-    let mut table = LadderTable::new(format!("ptx: kernels in CUDA C and in PTX on {}", device.short_name()), &device, COLUMNS)
-        .with_peer("the first")
-        .with_peak(limits.map(Peak::from));
+    let mut table =
+        LadderTable::new(format!("ptx: kernels in CUDA C and in PTX on {}", device.short_name()), &device, COLUMNS)
+            .with_peer("the first")
+            .with_peak(limits.map(Peak::from));
     for (pair, size) in problems {
         let name = format!("{} {}", pair.name, size.label());
         let mut runs: Vec<(String, StepRun)> = pair.run(&device, &bench, size, |title| {
@@ -72,8 +73,12 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
              sectors per request: of 32 bytes, for each load of a warp.",
         ),
     }
-    table.note("% of the first: the speed of the pair's first version is 100. GB/s: each value read once and written once.");
-    table.note("|Δ|: to the f64 reference; of large outputs a seeded sample of 16384 is compared, and all must be finite.");
+    table.note(
+        "% of the first: the speed of the pair's first version is 100. GB/s: each value read once and written once.",
+    );
+    table.note(
+        "|Δ|: to the f64 reference; of large outputs a seeded sample of 16384 is compared, and all must be finite.",
+    );
     Ok(table.into())
 }
 
@@ -91,7 +96,8 @@ mod tests {
         for Pair { name, versions, measured, .. } in PAIRS {
             for size in *measured {
                 for step in *versions {
-                    let row = table.row().set(PAIR, format!("{name} {}", size.label())).set(columns::STEP, step.title());
+                    let row =
+                        table.row().set(PAIR, format!("{name} {}", size.label())).set(columns::STEP, step.title());
                     let row = row.set(columns::MS, 1.2345).set(columns::GBPS, 12345.0).set(columns::TFLOPS, 123.45);
                     let row = row.set(columns::OF_PEER, 678.9).set(columns::OF_COPY, 123.4);
                     row.set(columns::MAX_DIFFERENCE, 1.2e-10).set(columns::CHECK, "WRONG").complete();

@@ -19,7 +19,7 @@ const COLUMNS: &[ColumnSpec] = &[
     PROBLEM,
     columns::STEP,
     columns::MS,
-    columns::TFLOPS,
+    columns::TFLOPS.on_gpu(),
     columns::OF_PEER,
     columns::LANES_PER_PRODUCT.on_simulator(),
     columns::MAX_DIFFERENCE,
@@ -44,7 +44,7 @@ const SIMULATED: [Shape; 3] = [shape(64, 64, 3, 1, 8), shape(64, 72, 1, 2, 9), s
 /// The table in the registry.
 pub const TABLE: TableSpec = TableSpec {
     name: "tensor-conv",
-    shows: "convolutions on tensor cores, f16, channels last × ResNet18's layers: ms, % of cuDNN",
+    shows: "convolutions on tensor cores × ResNet18's layers: ms, % of cuDNN",
     so_far: "",
     columns: COLUMNS,
     make: Make::Measured(run),
@@ -77,9 +77,9 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let modes = [(false, Mode::Eager), (true, Mode::Autotuned), (true, Mode::Graph)];
     let requests = shapes.iter().flat_map(|shape| {
         let asked = if shape.batch == FUSED_BATCH { &modes[..] } else { &modes[..1] };
-        asked.iter().map(|&(silu, mode)| {
-            PeerRequest::half_conv2d(shape.input(), shape.weight(), shape.params(), silu, mode)
-        })
+        asked
+            .iter()
+            .map(|&(silu, mode)| PeerRequest::half_conv2d(shape.input(), shape.weight(), shape.params(), silu, mode))
     });
     let pytorch = torch::measure(device, &bench, &requests.collect::<Vec<_>>());
     let mut timings = pytorch.timings.into_iter();
@@ -93,7 +93,8 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     );
     table.note("fused: with BatchNorm, as a scale and a shift per channel, and SiLU.");
     if device.is_cuda() {
-        table.note("Medians by events of the device alone, launches queued ahead, inputs as warm as a run leaves them.");
+        table
+            .note("Medians by events of the device alone, launches queued ahead, inputs as warm as a run leaves them.");
     }
     let finishes = [Finish::default(), Finish { scale_shift: true, activation: Activation::Silu, ..Finish::default() }];
     for &shape in &shapes {

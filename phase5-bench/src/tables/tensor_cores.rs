@@ -18,7 +18,7 @@ const COLUMNS: &[ColumnSpec] = &[
     PROBLEM,
     columns::STEP,
     columns::MS,
-    columns::TFLOPS,
+    columns::TFLOPS.on_gpu(),
     columns::OF_PEER,
     columns::LANES_PER_PRODUCT.on_simulator(),
     columns::MAX_DIFFERENCE,
@@ -70,7 +70,7 @@ const SIMULATED: [Row; 5] = [
 /// The table in the registry.
 pub const TABLE: TableSpec = TableSpec {
     name: "tensor-cores",
-    shows: "each step of the matrix product on tensor cores × types and sizes: ms, % of cuBLAS(Lt)",
+    shows: "products on tensor cores × types and sizes: ms, % of cuBLAS(Lt)",
     so_far: "",
     columns: COLUMNS,
     make: Make::Measured(run),
@@ -93,13 +93,16 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let progress = Progress::new((rows.len() * (steps.len() + 3)) as u64, "tensor-cores");
     let title = format!("tensor-cores: C = A·B on tensor cores, on {}", device.short_name());
     let mut table = LadderTable::new(title, device, COLUMNS).with_peer(LIBRARY);
-    table.note("ᵀ: B is given as [N, K], as a linear layer has its weight. tf32: f32 in memory. e4m3 gives f16, s8 gives i32.");
+    table.note(
+        "ᵀ: B is given as [N, K], as a linear layer has its weight. tf32: f32 in memory. e4m3 gives f16, s8 gives i32.",
+    );
     table.note(
         "|Δ|: to the f64 product of the same rounded values, within what the tensor cores' sums and the type of C may cost. Of \
          large outputs a seeded sample of 16384 is compared, and all must be finite.",
     );
     if device.is_cuda() {
-        table.note("Medians by events of the device alone, launches queued ahead, inputs as warm as a run leaves them.");
+        table
+            .note("Medians by events of the device alone, launches queued ahead, inputs as warm as a run leaves them.");
         table.note(format!(
             "{LIBRARY}: the fastest of cublasGemmEx and cuBLASLt's first 8 suggestions, measured before and after the steps."
         ));
