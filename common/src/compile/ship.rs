@@ -141,7 +141,8 @@ fn generate_with(nvrtc: &Nvrtc, kernel: &Path, root: &Path) -> Result<String> {
     let (major, minor) = nvrtc.version;
     let shown: Vec<_> =
         options.iter().filter(|option| !option.starts_with("--include-path")).map(String::as_str).collect();
-    let body = compact(&relative_files(&output.ptx, &label, root));
+    let bases: Vec<&Path> = probe::include_dirs().iter().map(PathBuf::as_path).chain([root]).collect();
+    let body = compact(&relative_files(&output.ptx, &label, &bases));
     Ok(format!(
         "// {label}, compiled by `cargo run -p common --bin ship-ptx`. Edit the .cu, not this.\n\
          // sha256: {}\n\
@@ -215,13 +216,11 @@ fn compact(ptx: &str) -> String {
     out
 }
 
-/// Makes the paths of `.file` lines relative: the kernel's own is its label, a header's is relative to the workspace or to the
-/// directory of CUDA's headers, and any other is a bare name.
-fn relative_files(ptx: &str, label: &str, root: &Path) -> String {
-    let bases: Vec<String> = std::iter::once(root)
-        .chain(probe::include_dirs().iter().map(PathBuf::as_path))
-        .map(|dir| format!("{}/", forward_slashes(dir).trim_end_matches('/')))
-        .collect();
+/// Makes the paths of `.file` lines relative: the kernel's own is its label, a header's is relative to the first of `bases` that
+/// holds it, and any other is a bare name. CUDA's headers may lie inside the workspace (`target/venv`), so they come before it.
+fn relative_files(ptx: &str, label: &str, bases: &[&Path]) -> String {
+    let bases: Vec<String> =
+        bases.iter().map(|dir| format!("{}/", forward_slashes(dir).trim_end_matches('/'))).collect();
     // NVRTC puts the current directory before the label.
     let own = format!("/{label}");
     let mut out = String::with_capacity(ptx.len());
@@ -257,17 +256,19 @@ mod tests {
 
     #[test]
     fn file_paths_become_relative_and_other_lines_stay() {
-        let root = Path::new("/home/someone/warp");
+        let bases = ["/home/someone/warp/target/venv/include", "/home/someone/warp"].map(Path::new);
         let ptx = "\tmov.u32 %r1, \"a/b\";\n\
                    \t.file\t1 \"/somewhere/else/phase1/kernels/a.cu\"\n\
                    \t.file\t2 \"/home/someone/warp/phase1/kernels/a.h\"\n\
-                   \t.file\t3 \"C:\\\\x\\\\b.h\", 1, 2\n";
+                   \t.file\t3 \"C:\\\\x\\\\b.h\", 1, 2\n\
+                   \t.file\t4 \"/home/someone/warp/target/venv/include/crt/mma.hpp\"\n";
         assert_eq!(
-            relative_files(ptx, "phase1/kernels/a.cu", root),
+            relative_files(ptx, "phase1/kernels/a.cu", &bases),
             "\tmov.u32 %r1, \"a/b\";\n\
              \t.file\t1 \"phase1/kernels/a.cu\"\n\
              \t.file\t2 \"phase1/kernels/a.h\"\n\
-             \t.file\t3 \"b.h\", 1, 2\n"
+             \t.file\t3 \"b.h\", 1, 2\n\
+             \t.file\t4 \"crt/mma.hpp\"\n"
         );
     }
 

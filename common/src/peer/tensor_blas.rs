@@ -19,7 +19,7 @@ use crate::tensor::Tensor;
 
 /// Both libraries may use this much memory besides the matrices.
 const WORKSPACE: usize = 64 << 20;
-/// So many of cuBLASLt's suggestions are tried.
+/// Number of cuBLASLt's suggestions that are tried.
 const SUGGESTIONS: usize = 8;
 
 /// Both libraries, for work on one stream.

@@ -233,7 +233,7 @@ struct Plan<'a> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Maps {
     None,
-    /// A and B, in boxes of so many values along K.
+    /// A and B, in boxes with this number of values along K.
     Inputs(usize),
     /// C too.
     All(usize),

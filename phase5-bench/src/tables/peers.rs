@@ -17,6 +17,10 @@ pub(crate) const PYTORCH_COMPILED: &str = "PyTorch compiled";
 /// PyTorch, as a CUDA graph.
 pub(crate) const PYTORCH_GRAPH: &str = "PyTorch graph";
 
+/// How [`bench`] measures, for a note.
+pub(crate) const MEDIANS: &str =
+    "Medians by events of the device alone, launches queued ahead, inputs as warm as a run leaves them.";
+
 /// A launch on a busy device, warm.
 pub(crate) fn bench() -> Bench {
     Bench { queue: Queue::Warm, limit: Duration::from_secs(2), ..Bench::default() }
@@ -43,9 +47,7 @@ pub(crate) fn noted(table: LadderTable, limits: Option<Limits>) -> LadderTable {
     let mut table = table.with_peak(limits.map(Peak::from));
     match limits {
         Some(limits) => {
-            table.note(
-                "Medians by events of the device alone, launches queued ahead, inputs as warm as a run leaves them.",
-            );
+            table.note(MEDIANS);
             table.note(limits.note());
         }
         None => {

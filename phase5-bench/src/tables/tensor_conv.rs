@@ -93,8 +93,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     );
     table.note("fused: with BatchNorm, as a scale and a shift per channel, and SiLU.");
     if device.is_cuda() {
-        table
-            .note("Medians by events of the device alone, launches queued ahead, inputs as warm as a run leaves them.");
+        table.note(peers::MEDIANS);
     }
     let finishes = [Finish::default(), Finish { scale_shift: true, activation: Activation::Silu, ..Finish::default() }];
     for &shape in &shapes {

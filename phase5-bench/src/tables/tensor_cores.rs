@@ -101,8 +101,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
          large outputs a seeded sample of 16384 is compared, and all must be finite.",
     );
     if device.is_cuda() {
-        table
-            .note("Medians by events of the device alone, launches queued ahead, inputs as warm as a run leaves them.");
+        table.note(peers::MEDIANS);
         table.note(format!(
             "{LIBRARY}: the fastest of cublasGemmEx and cuBLASLt's first 8 suggestions, measured before and after the steps."
         ));

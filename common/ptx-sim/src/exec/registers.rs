@@ -1,7 +1,7 @@
 //! `setmaxnreg`: the warps of a block hand registers to one another. What they give up goes to the block's pool, and who asks for
 //! more waits until the pool has it.
 //!
-//! The pool is known if the kernel says `.maxnreg`: each warp begins with so many for each thread. Otherwise the compiler chose,
+//! The pool is known if the kernel says `.maxnreg`: each thread begins with that number. Otherwise the compiler chose,
 //! and only this is certain: that the warps which have said how many they need cannot have more than a multiprocessor has.
 
 use super::block::Block;

@@ -36,7 +36,7 @@ pub(super) struct Flight {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FlightKind {
-    /// A bulk copy to shared memory of so many bytes.
+    /// A bulk copy to shared memory, with its number of bytes.
     Load { phase: Phase, bytes: u64 },
     /// A group.
     Group(Grouped),

@@ -139,7 +139,7 @@ pub(super) fn draw(trace: &Trace, site: &Site, copy: &BoxCopy) -> String {
     svg.finish(&format!("{heading}: a box in its tensor"), &format!("{what} {found}"))
 }
 
-/// The size of a drawing of so many columns and rows, to scale unless it is very long.
+/// The size of a drawing by its columns and rows, to scale unless it is very long.
 fn fitted(size: [i64; 2]) -> [f64; 2] {
     let [columns, rows] = size.map(|size| size.max(1) as f64);
     let scale = (WIDE / columns).min(HIGH / rows);

@@ -34,7 +34,7 @@ pub struct Phase {
 /// See [`AsyncStep`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AsyncEvent {
-    /// A bulk copy of so many bytes to shared memory begins, which the phase waits for.
+    /// A bulk copy to shared memory begins, with the number of bytes that the phase waits for.
     Loads {
         /// Of the mbarrier that it completes on.
         phase: Phase,
