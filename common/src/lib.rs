@@ -18,6 +18,7 @@
 //! | [`timing`] | measurements that keep the clock they were taken with |
 //! | [`table`] | results as text, Markdown, CSV and JSON |
 //! | [`text`] | names from outside, made safe to print |
+//! | [`resources`] | registers, shared memory and spills of kernels, by ptxas |
 //! | [`record`] | a run saved with device, date and commit, to compare with or to show where this machine has no number |
 //! | [`command`] | shared by the phases' commands: options, output, saving |
 //! | [`progress`] | a progress bar for long work |
@@ -59,6 +60,7 @@ pub mod progress;
 pub mod record;
 pub mod reference;
 mod replace;
+pub mod resources;
 pub mod table;
 pub mod tensor;
 pub mod testing;

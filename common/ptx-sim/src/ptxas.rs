@@ -18,6 +18,9 @@ pub struct Resources {
     pub spill_stores: u32,
     /// Bytes that are read back.
     pub spill_loads: u32,
+    /// What ptxas has to say of its code, by number: `(C7510) Potential Performance Loss: wgmma.mma_async instructions are
+    /// serialized due to …`.
+    pub remarks: Vec<String>,
 }
 
 /// The resources of every kernel in `ptx`, in its order, when it is compiled for `arch`, such as `sm_90`.
@@ -37,10 +40,22 @@ pub fn resources(ptx: &Path, arch: &str) -> Result<Vec<Resources>, String> {
     if !output.status.success() {
         return Err(format!("ptxas: {}", said.lines().next().unwrap_or("it failed without a word")));
     }
-    // It works off the kernels in the opposite order.
+    Ok(of_kernels(&said))
+}
+
+/// Of what `ptxas -v` says of a file.
+fn of_kernels(said: &str) -> Vec<Resources> {
+    // It works off the kernels in the opposite order, and remarks on their code before.
     let mut all: Vec<Resources> = said.split("Compiling entry function").skip(1).filter_map(of_kernel).collect();
     all.reverse();
-    Ok(all)
+    for remark in said.lines().filter_map(|line| line.split_once(": (C").map(|(_, rest)| format!("(C{rest}"))) {
+        // `… in function 'scale'`; one that names no kernel goes to the first.
+        let named = all.iter().position(|kernel| remark.ends_with(&format!("'{}'", kernel.kernel)));
+        if let Some(kernel) = all.get_mut(named.unwrap_or(0)) {
+            kernel.remarks.push(remark);
+        }
+    }
+    all
 }
 
 /// Of what `ptxas -v` says of one kernel.
@@ -56,6 +71,7 @@ fn of_kernel(said: &str) -> Option<Resources> {
         stack: before(" bytes stack frame").unwrap_or(0),
         spill_stores: before(" bytes spill stores").unwrap_or(0),
         spill_loads: before(" bytes spill loads").unwrap_or(0),
+        remarks: Vec::new(),
     })
 }
 
@@ -125,6 +141,8 @@ mod tests {
     #[test]
     fn each_kernel_has_resources_of_its_own() {
         let said = "\
+ptxas info    : (C7518) Potential Performance Loss: wgmma.mma_async instructions are serialized in the function 'scale'
+ptxas info    : (C7517) warpgroup.wait is injected in around line 17 in function 'scale'
 ptxas info    : 0 bytes gmem
 ptxas info    : Compiling entry function 'scale2' for 'sm_90'
 ptxas info    : Function properties for scale2
@@ -135,7 +153,6 @@ ptxas info    : Function properties for scale
     264 bytes stack frame, 8 bytes spill stores, 16 bytes spill loads
 ptxas info    : Used 40 registers, used 1 barriers, 264 bytes cumulative stack size, 4096 bytes smem
 ";
-        let kernels: Vec<_> = said.split("Compiling entry function").skip(1).filter_map(of_kernel).collect();
         let small = Resources { kernel: "scale2".to_owned(), registers: 12, ..Resources::default() };
         let large = Resources {
             kernel: "scale".to_owned(),
@@ -144,7 +161,12 @@ ptxas info    : Used 40 registers, used 1 barriers, 264 bytes cumulative stack s
             stack: 264,
             spill_stores: 8,
             spill_loads: 16,
+            remarks: vec![
+                "(C7518) Potential Performance Loss: wgmma.mma_async instructions are serialized in the function 'scale'"
+                    .to_owned(),
+                "(C7517) warpgroup.wait is injected in around line 17 in function 'scale'".to_owned(),
+            ],
         };
-        assert_eq!(kernels, [small, large]);
+        assert_eq!(of_kernels(said), [large, small]);
     }
 }
