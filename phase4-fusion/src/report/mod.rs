@@ -5,11 +5,13 @@ use common::prelude::*;
 use common::record::Record;
 
 pub mod gemm;
+pub mod occupancy;
 pub mod ptx;
+pub mod resources;
 pub mod sass;
 
 /// All parts, in the order in which they are read.
-pub static PARTS: &[Part] = &[gemm::PART, ptx::PART, sass::PART];
+pub static PARTS: &[Part] = &[gemm::PART, ptx::PART, resources::PART, occupancy::PART, sass::PART];
 
 /// The runs on a GPU that are kept in `records/`, for where there is none.
 ///

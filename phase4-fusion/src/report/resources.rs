@@ -1,0 +1,33 @@
+//! What each kernel takes of a multiprocessor, as the compiler says.
+
+use common::parts::{Part, Report};
+use common::prelude::*;
+use common::resources;
+
+use crate::ptx::PAIRS;
+use crate::{conv, gemm};
+
+/// `cargo run -p phase4-fusion -- resources`.
+pub const PART: Part = Part {
+    name: "resources",
+    about: "registers, shared memory and spills of every kernel of the ladders and pairs, by ptxas",
+    tables: &["resources"],
+    by_default: false,
+    run,
+};
+
+/// The kernel files of the ladders on tensor cores, then those of the pairs.
+pub fn sources() -> impl Iterator<Item = &'static KernelSource> {
+    ladders().chain(PAIRS.iter().flat_map(|pair| pair.versions).map(|version| version.source()))
+}
+
+/// Those of the ladders alone.
+pub fn ladders() -> impl Iterator<Item = &'static KernelSource> {
+    let products = gemm::LADDER.iter().chain(gemm::OTHERS).map(gemm::Step::source);
+    products.chain(conv::LADDER.iter().map(conv::Step::source))
+}
+
+/// The table, for the GPU at hand.
+fn run(device: &Device) -> Result<Report> {
+    Ok(resources::report(device, sources()))
+}
