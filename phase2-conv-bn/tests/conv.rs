@@ -6,8 +6,8 @@ use common::device_test;
 use common::prelude::*;
 use common::reference::{self, Conv2dParams, Reference};
 use common::testing::planted::{self, here};
-use phase2_conv_bn::conv::{self, CUT, LADDER, load_cut, step06_offset_table, step16_tuned, step17_winograd};
-use phase2_conv_bn::conv::{Conv, Tuned};
+use phase2_conv_bn::conv::{self, CUT, LADDER, load_cut, step06_offset_table, step16_tuned};
+use phase2_conv_bn::conv::{Choice, Conv, Tuned, step17_winograd, step19_winograd_4x4};
 
 struct Case {
     name: &'static str,
@@ -50,16 +50,17 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// Whether Winograd's step takes it; empty outputs are nothing to refuse.
+/// Whether Winograd's steps take it; empty outputs are nothing to refuse.
 fn is_for_winograd(weight: &[usize; 4], params: Conv2dParams) -> bool {
     let Conv2dParams { stride, dilation, groups, .. } = params;
     weight[1] > 0 && weight[2..] == [3, 3] && stride == [1, 1] && dilation == [1, 1] && groups == 1
 }
 
-/// What a step may be off by: the sum of products in any order, or Winograd's own bound. All values are in (−1, 1).
+/// What a step may be off by: the sum of products in any order, or Winograd's own bounds. All values are in (−1, 1).
 fn tolerance(step: &str, weight: &[usize; 4], expected: &Reference) -> Tolerance {
     match step {
         "Winograd" => step17_winograd::tolerance(weight[1], 1.0, 1.0, 1.0),
+        "Winograd 4×4" => step19_winograd_4x4::tolerance(weight[1], 1.0, 1.0, 1.0),
         _ => expected.tolerance(),
     }
 }
@@ -81,7 +82,7 @@ device_test! {
                         Err(error) if error.is_unsupported() => {
                             // The first takes everything; Winograd is for one kind of shape.
                             assert_ne!(step.name(), "direct");
-                            assert!(step.name() != "Winograd" || !is_for_winograd(&weight, params), "{error}");
+                            assert!(!step.name().starts_with("Winograd") || !is_for_winograd(&weight, params), "{error}");
                             continue;
                         }
                         output => output?.to_host()?,
@@ -160,6 +161,40 @@ device_test! {
         Ok(())
     }
 
+    /// Several tiles of each kernel in each dimension, whole and ragged, with all tiles of 4 × 4 outputs at a time and in passes.
+    fn winograd_4x4_is_right_with_every_tile_cut_and_in_passes(device) {
+        let stream = device.stream();
+        let source = step19_winograd_4x4::STEP.source();
+        if here(&device, step19_winograd_4x4::STEP.load(&device))?.is_none() {
+            return Ok(());
+        }
+        let cases = [
+            ([5, 49, 9, 7], [3, 49, 3, 3], [1, 1]),
+            ([1, 35, 12, 18], [70, 35, 3, 3], [0, 2]),
+            ([3, 16, 25, 29], [140, 16, 3, 3], [1, 1]),
+        ];
+        for (input, weight, padding) in cases {
+            let params = Conv2dParams { padding, ..Conv2dParams::new(1, 0) };
+            let (x, w) = (Tensor::random(&input, 1), Tensor::random(&weight, 2));
+            let b = Tensor::random(&weight[..1], 3);
+            let expected = reference::conv2d(&x, &w, Some(&b), params)?;
+            let tolerance = tolerance("Winograd 4×4", &weight, &expected);
+            let mut output = Tensor::full(&params.output_shape(&x, &w)?, f32::NAN).to_device(&device)?;
+            let (x, w, b) = (x.to_device(&device)?, w.to_device(&device)?, b.to_device(&device)?);
+            for tile in step19_winograd_4x4::TILES {
+                for (cuts, at_a_time) in [(1, usize::MAX), (3, 33)] {
+                    println!("{input:?}, {tile}, {cuts} cuts, {at_a_time} tiles at a time");
+                    let conv = step19_winograd_4x4::load_with(&device, source, tile, cuts, at_a_time)?;
+                    conv.launch(&stream, &x, &w, Some(&b), params, &mut output)?;
+                    assert_close(output.to_host()?.as_slice()?, &expected.values, tolerance);
+                    stream.poison(output.buffer_mut()?)?;
+                }
+            }
+        }
+        assert!(step19_winograd_4x4::load_with(&device, source, "1x1", 1, 1).is_err());
+        Ok(())
+    }
+
     fn the_choice_is_right_for_every_kind_of_shape(device) {
         let stream = device.stream();
         let tuned = Tuned::load(&device)?;
@@ -167,13 +202,16 @@ device_test! {
             println!("{name}");
             let (x, w) = (Tensor::random(&input, 1), Tensor::random(&weight, 2));
             let expected = reference::conv2d(&x, &w, None, params)?;
-            // Which step it was is the choice's own business.
-            let step = if is_for_winograd(&weight, params) { "Winograd" } else { "another" };
-            let tolerance = tolerance(step, &weight, &expected);
+            let processors = device.properties().multiprocessors.unwrap_or(1) as usize;
+            let tolerance_if = |prepared| {
+                let choice = Choice::new(&x, &w, params, prepared, processors)?;
+                Ok::<_, Error>(tolerance(choice.step.name(), &weight, &expected))
+            };
+            let tolerances = [tolerance_if(false)?, tolerance_if(true)?];
             let (x, w) = (x.to_device(&device)?, w.to_device(&device)?);
             let prepared = tuned.prepare(&stream, &w, params)?;
             assert!(prepared.is_none() || is_for_winograd(&weight, params), "{name}: prepared for no use");
-            for prepared in [None, prepared.as_ref()] {
+            for (prepared, tolerance) in [None, prepared.as_ref()].into_iter().zip(tolerances) {
                 let mut output = Tensor::full(&params.output_shape(&x, &w)?, f32::NAN).to_device(&device)?;
                 tuned.launch_prepared(&stream, &x, &w, prepared, None, params, &mut output)?;
                 assert_close(&output.into_vec()?, &expected.values, tolerance);
@@ -224,7 +262,7 @@ device_test! {
 }
 
 /// A step's number, its text, and the mistake in place of it.
-const PLANTED: [(u32, &str, &str); 19] = [
+const PLANTED: [(u32, &str, &str); 27] = [
     // Beyond the edges of the image and of the taps.
     (6, "(inside & needs) == needs ?", "inside != 0 ?"),
     // The edge: weights of output channels beyond the last are read.
@@ -275,6 +313,23 @@ const PLANTED: [(u32, &str, &str); 19] = [
     (17, "&& (unsigned)(left + i % 4) < (unsigned)conv.width;", "&& left + i % 4 >= 0;"),
     // Two places exchanged.
     (17, "half[2][j] = d[8 + j] - d[4 + j];", "half[2][j] = d[4 + j] - d[8 + j];"),
+    // The edges of the image: on the right, below, and of the outputs.
+    (19, "in_row && (unsigned)(left + j) < (unsigned)conv.width", "in_row && left + j >= 0"),
+    (19, "exists && (unsigned)(top + i) < (unsigned)conv.height", "exists && top + i >= 0"),
+    (19, "if (at.y + i >= conv.out_height) {", "if (false) {"),
+    // Channels beyond the last are read.
+    (19, "bool exists = tile < tiles && c < conv.channels;", "bool exists = tile < tiles;"),
+    // A point in place of its negative.
+    (19, "v[2] = even_a - odd_a;", "v[2] = odd_a - even_a;"),
+    // The wait before a step's values are read, and before the next's.
+    (
+        19,
+        "        copy_groups_arrived<STAGES - 2>();\n        __syncthreads();  // the first",
+        "        __syncthreads();  // the first",
+    ),
+    (19, "copy(free_stage);", "copy(stage);"),
+    // Only the first cut is summed up.
+    (19, "cut < cuts; cut++", "cut < 1; cut++"),
 ];
 
 #[test]
@@ -285,13 +340,18 @@ fn planted_mistakes_are_found() {
     }
     let stream = device.stream();
     let params = Conv2dParams::new(1, 1);
-    let (x, w) = (Tensor::random(&[1, 9, 5, 7], 1), Tensor::random(&[5, 9, 3, 3], 2));
-    let expected = reference::conv2d(&x, &w, None, params).unwrap();
-    let (x, w) = (x.to_device(&device).unwrap(), w.to_device(&device).unwrap());
+    // A few steps along the taps; for step 19, whose steps are of 16 channels, as many along the channels.
+    let problems = [9, 33].map(|channels| {
+        let weight = [5, channels, 3, 3];
+        let (x, w) = (Tensor::random(&[1, channels, 5, 7], 1), Tensor::random(&weight, 2));
+        let expected = reference::conv2d(&x, &w, None, params).unwrap();
+        (x.to_device(&device).unwrap(), w.to_device(&device).unwrap(), weight, expected)
+    });
     let passes = |conv: Conv, step: &str| {
-        let tolerance = tolerance(step, &[5, 9, 3, 3], &expected);
+        let (x, w, weight, expected) = &problems[usize::from(step == "Winograd 4×4")];
+        let tolerance = tolerance(step, weight, expected);
         // An error is a finding of the sanitiser.
-        conv.forward(&stream, &x, &w, None, params)
+        conv.forward(&stream, x, w, None, params)
             .and_then(Tensor::into_vec)
             .is_ok_and(|values| compare(&values, &expected.values, tolerance).is_ok())
     };
@@ -305,6 +365,19 @@ fn planted_mistakes_are_found() {
             16 => step16_tuned::TILES
                 .iter()
                 .any(|tile| !passes(step16_tuned::load_with(&device, &source, tile, 2).unwrap(), step.name())),
+            19 => step19_winograd_4x4::TILES.iter().any(|tile| {
+                !passes(
+                    step19_winograd_4x4::load_with(
+                        &device,
+                        &source,
+                        tile,
+                        1 + usize::from(wrong.contains("cut")),
+                        usize::MAX,
+                    )
+                    .unwrap(),
+                    step.name(),
+                )
+            }),
             9..=15 => !passes(load_cut(&device, &step.with_source(source), 2).unwrap(), step.name()),
             _ => !passes(step.with_source(source).load(&device).unwrap(), step.name()),
         };

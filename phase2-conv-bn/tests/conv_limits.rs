@@ -10,7 +10,7 @@ use common::testing::planted::{self, here, must_be_rejected, planted};
 use phase2_conv_bn::conv::{
     Step, step02_halo::STEP as HALO, step03_registers::STEP as REGISTERS, step04_im2col::STEP as IM2COL,
     step05_implicit::STEP as IMPLICIT, step16_tuned::STEP as TUNED, step17_winograd::STEP as WINOGRAD,
-    step18_pointwise::STEP as POINTWISE,
+    step18_pointwise::STEP as POINTWISE, step19_winograd_4x4::STEP as WINOGRAD_4X4,
 };
 
 type Shape = [usize; 4];
@@ -242,6 +242,12 @@ fn a_tile_of_another_size_than_the_model_of_times_has_is_refused_with_both() {
             "has SmallAsync::BN = 32, but its host side was written for 64; change both",
         ),
         (&WINOGRAD, "TILES = 32;", "TILES = 16;", "has TILES = 16, but its host side was written for 32; change both"),
+        (
+            &WINOGRAD_4X4,
+            "BM = 64, BN = 64;",
+            "BM = 32, BN = 64;",
+            "has Square::BM = 32, but its host side was written for 64; change both",
+        ),
     ] {
         let error = step.with_source(planted(step.source(), right, edited)).load(&device).unwrap_err();
         assert!(matches!(error, Error::Geometry { .. }), "{error}");

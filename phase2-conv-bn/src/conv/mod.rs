@@ -20,6 +20,7 @@
 //! | [`step16_tuned`] | `conv_16_tuned.cu` | the tile that fits, by a model of measured times |
 //! | [`step17_winograd`] | `conv_17_winograd.cu` | four outputs of a 3×3 window for 16 multiplications instead of 36 |
 //! | [`step18_pointwise`] | `conv_18_pointwise.cu` | 1×1: a matrix product on the input as it lies |
+//! | [`step19_winograd_4x4`] | `conv_19_winograd_4x4.cu` | sixteen outputs of a 3×3 window for 36 multiplications instead of 144 |
 //!
 //! [`Tuned`] chooses among them by the shape, [`shapes`] has those that it is measured with.
 //!
@@ -62,6 +63,7 @@ pub mod step15_three_stages;
 pub mod step16_tuned;
 pub mod step17_winograd;
 pub mod step18_pointwise;
+pub mod step19_winograd_4x4;
 
 /// All steps, in the order in which they are read.
 #[rustfmt::skip] // one line per step
@@ -84,6 +86,7 @@ pub static LADDER: &[Step] = &[
     step16_tuned::STEP,
     step17_winograd::STEP,
     step18_pointwise::STEP,
+    step19_winograd_4x4::STEP,
 ];
 
 /// Makes an algorithm from its kernel file.

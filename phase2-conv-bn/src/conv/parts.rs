@@ -35,10 +35,15 @@ impl Cost {
 
     /// Microseconds for this number of tiles, each cut into `cuts`, of `steps_each` steps.
     fn time(&self, tiles: usize, cuts: usize, steps_each: usize, processors: usize) -> f64 {
+        LAUNCH + self.blocks_time(tiles, cuts, steps_each, processors)
+    }
+
+    /// The same without the launch.
+    pub(super) fn blocks_time(&self, tiles: usize, cuts: usize, steps_each: usize, processors: usize) -> f64 {
         let blocks = tiles.saturating_mul(cuts).div_ceil(processors.max(1));
         let factor = self.few.get(blocks.wrapping_sub(1)).copied().unwrap_or(1.0);
         let more = if cuts > 1 { self.cut } else { self.whole };
-        LAUNCH + blocks as f64 * factor * (steps_each as f64 + more) * self.step
+        blocks as f64 * factor * (steps_each as f64 + more) * self.step
     }
 
     /// The fastest cut of `steps` steps, and its microseconds.

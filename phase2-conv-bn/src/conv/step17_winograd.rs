@@ -241,15 +241,17 @@ pub(super) fn estimate(geometry: &Geometry, prepared: bool, processors: usize) -
     Some((cuts, prepare + time))
 }
 
+/// The shapes that it takes.
+pub(super) const FOR: &str = "it is for windows of 3×3 with stride 1, dilation 1, one group, and a channel at least";
+
 /// Whether the step takes this geometry.
-fn fits(geometry: &Geometry) -> bool {
+pub(super) fn fits(geometry: &Geometry) -> bool {
     let Geometry { window, stride, dilation, groups, channels, .. } = *geometry;
     window == [3, 3] && stride == [1, 1] && dilation == [1, 1] && groups == 1 && channels > 0
 }
 
 fn takes(stream: &Stream, geometry: &Geometry) -> Result<()> {
-    let reason = "F(2×2, 3×3) is for windows of 3×3 with stride 1, dilation 1, one group, and a channel at least";
-    if fits(geometry) { Ok(()) } else { Err(unsupported(stream, STEP.name, reason)) }
+    if fits(geometry) { Ok(()) } else { Err(unsupported(stream, STEP.name, FOR)) }
 }
 
 /// Steps along the channels.

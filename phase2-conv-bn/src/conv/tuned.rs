@@ -5,17 +5,25 @@ use common::reference::Conv2dParams;
 
 use super::step16_tuned::{self, ImplicitTiled};
 use super::step17_winograd::{self, Prepared, Winograd};
+use super::step19_winograd_4x4::{self, Winograd4x4};
 use super::{Algorithm, Call, Conv, Geometry, Step, processors, step05_implicit};
 
 /// The step that is fastest for each shape, by a model of times measured on an H200: a step's time a block, and what a block
-/// takes beside its steps, for each tile of step 16 and for Winograd's step 17. Windows that neither takes, and GPUs before compute
-/// capability 8.0, get step 5.
+/// takes beside its steps, for each tile of step 16 and for Winograd's steps 17 and 19. Windows that none of them takes, and GPUs before
+/// compute capability 8.0, get step 5.
 #[derive(Debug)]
 pub struct Tuned {
-    /// Steps 16 and 17, where the GPU has `cp.async`.
-    fast: Option<(ImplicitTiled, Winograd)>,
+    /// Steps 16, 17 and 19, where the GPU has `cp.async`.
+    fast: Option<Fast>,
     any: Conv,
     processors: usize,
+}
+
+#[derive(Debug)]
+struct Fast {
+    tiled: ImplicitTiled,
+    winograd: Winograd,
+    winograd_4x4: Winograd4x4,
 }
 
 /// What [`Tuned`] takes for a shape, where the GPU has `cp.async`.
@@ -23,9 +31,9 @@ pub struct Tuned {
 pub struct Choice {
     /// The step.
     pub step: Step,
-    /// Which of [`step16_tuned::TILES`], if it is that step.
+    /// Which of [`step16_tuned::TILES`] or [`step19_winograd_4x4::TILES`], if it is one of those steps.
     pub tile: Option<&'static str>,
-    /// Among how many blocks the taps of a tile of the output are cut.
+    /// Among how many blocks the taps of a tile of the output, or the channels of a tile of a product, are cut.
     pub cuts: usize,
     /// What the model expects on multiprocessors of an H200, about; `None` where it has nothing to compare.
     pub microseconds: Option<f64>,
@@ -48,21 +56,32 @@ impl Choice {
     }
 
     fn of(geometry: &Geometry, prepared: bool, processors: usize) -> Choice {
-        let tiled = step16_tuned::estimate(geometry, processors);
-        let limit = tiled.as_ref().map_or(f64::INFINITY, |tiled| tiled.microseconds);
-        let winograd = step17_winograd::estimate(geometry, prepared, processors).filter(|(_, time)| *time < limit);
-        match (winograd, tiled) {
-            (Some((cuts, time)), _) => {
-                Choice { step: step17_winograd::STEP, tile: None, cuts: cuts.count, microseconds: Some(time) }
-            }
-            (None, Some(tiled)) => Choice {
-                step: step16_tuned::STEP,
-                tile: Some(tiled.tile),
-                cuts: tiled.cuts.count,
-                microseconds: Some(tiled.microseconds),
-            },
-            (None, None) => Choice { step: step05_implicit::STEP, tile: None, cuts: 1, microseconds: None },
-        }
+        let tiled = step16_tuned::estimate(geometry, processors).map(|tiled| Choice {
+            step: step16_tuned::STEP,
+            tile: Some(tiled.tile),
+            cuts: tiled.cuts.count,
+            microseconds: Some(tiled.microseconds),
+        });
+        let winograd = step17_winograd::estimate(geometry, prepared, processors).map(|(cuts, time)| Choice {
+            step: step17_winograd::STEP,
+            tile: None,
+            cuts: cuts.count,
+            microseconds: Some(time),
+        });
+        let winograd_4x4 = step19_winograd_4x4::estimate(geometry, processors).map(|plan| Choice {
+            step: step19_winograd_4x4::STEP,
+            tile: Some(plan.tile),
+            cuts: plan.cuts.count,
+            microseconds: Some(plan.microseconds),
+        });
+        let expected = |choice: &Choice| choice.microseconds.unwrap_or(f64::INFINITY);
+        let choices = [tiled, winograd, winograd_4x4].into_iter().flatten();
+        choices.min_by(|a, b| expected(a).total_cmp(&expected(b))).unwrap_or(Choice {
+            step: step05_implicit::STEP,
+            tile: None,
+            cuts: 1,
+            microseconds: None,
+        })
     }
 }
 
@@ -74,7 +93,11 @@ impl Tuned {
     pub fn load(device: &Device) -> Result<Tuned> {
         let any = step05_implicit::STEP.load(device)?;
         let fast = match ImplicitTiled::load(device, step16_tuned::STEP.source()) {
-            Ok(tiled) => Some((tiled, Winograd::load(device, step17_winograd::STEP.source())?)),
+            Ok(tiled) => Some(Fast {
+                tiled,
+                winograd: Winograd::load(device, step17_winograd::STEP.source())?,
+                winograd_4x4: Winograd4x4::load(device, step19_winograd_4x4::STEP.source())?,
+            }),
             Err(error) if error.is_unsupported() => None,
             Err(error) => return Err(error),
         };
@@ -83,7 +106,9 @@ impl Tuned {
 
     /// Bytes of the workspaces, as far as launches have asked for them.
     pub fn workspace_bytes(&self) -> usize {
-        self.fast.as_ref().map_or(0, |(tiled, winograd)| tiled.held_bytes() + winograd.held_bytes())
+        self.fast.as_ref().map_or(0, |Fast { tiled, winograd, winograd_4x4 }| {
+            tiled.held_bytes() + winograd.held_bytes() + winograd_4x4.held_bytes()
+        })
     }
 
     /// [`Conv::launch`] of the step for this shape.
@@ -107,7 +132,7 @@ impl Tuned {
     /// # Errors
     /// As [`Winograd::prepare`].
     pub fn prepare(&self, stream: &Stream, weight: &Tensor, params: Conv2dParams) -> Result<Option<Prepared>> {
-        let Some((_, winograd)) = &self.fast else { return Ok(None) };
+        let Some(Fast { winograd, .. }) = &self.fast else { return Ok(None) };
         match winograd.prepare(stream, weight, params) {
             Ok(prepared) => Ok(Some(prepared)),
             Err(error) if error.is_unsupported() => Ok(None),
@@ -134,11 +159,12 @@ impl Tuned {
             prepared.expect_made_of(weight)?;
         }
         let Some(call) = Call::new(stream, input, weight, bias, params, output)? else { return Ok(()) };
-        let Some((tiled, winograd)) = &self.fast else { return self.any.algorithm.queue(call) };
+        let Some(Fast { tiled, winograd, winograd_4x4 }) = &self.fast else { return self.any.algorithm.queue(call) };
         let step = Choice::of(&call.geometry, prepared.is_some(), self.processors).step.number;
         match prepared {
             Some(prepared) if step == step17_winograd::STEP.number => winograd.queue_prepared(call, prepared),
             None if step == step17_winograd::STEP.number => winograd.queue(call),
+            _ if step == step19_winograd_4x4::STEP.number => winograd_4x4.queue(call),
             _ if step == step16_tuned::STEP.number => tiled.queue(call),
             _ => self.any.algorithm.queue(call),
         }
@@ -153,19 +179,20 @@ mod tests {
     fn choice(shape: Shape, prepared: bool) -> Result<(u32, bool)> {
         let (x, w) = (Tensor::zeros(&shape.input()), Tensor::zeros(&shape.weight()));
         let choice = Choice::new(&x, &w, shape.params(), prepared, 132)?;
-        assert_eq!(choice.tile.is_some(), choice.step.number == 16);
+        assert_eq!(choice.tile.is_some(), [16, 19].contains(&choice.step.number));
         assert_eq!(choice.microseconds.is_some(), choice.step.number != 5);
         Ok((choice.step.number, choice.cuts > 1))
     }
 
     #[test]
     fn the_choice_is_by_window_and_size_and_whether_weights_are_prepared() -> Result<()> {
-        // A large 3×3; other windows; a small 3×3, cut, for which the weights' transform does not pay.
-        assert_eq!(choice(shape(64, 64, 3, 1, 56).images(32), false)?, (17, false));
+        // A large 3×3; other windows; small ones of 3×3, the second cut, since it has more weights than its transform pays for.
+        assert_eq!(choice(shape(64, 64, 3, 1, 56).images(32), false)?, (19, false));
         assert_eq!(choice(shape(64, 128, 3, 2, 56).images(32), false)?, (16, false));
         assert_eq!(choice(shape(3, 64, 7, 2, 224).images(32), false)?, (16, false));
-        assert_eq!(choice(shape(64, 64, 3, 1, 56), false)?, (16, true));
-        assert_eq!(choice(shape(64, 64, 3, 1, 56), true)?, (17, true));
+        assert_eq!(choice(shape(64, 64, 3, 1, 56), false)?, (19, false));
+        assert_eq!(choice(shape(256, 256, 3, 1, 14), false)?, (16, true));
+        assert_eq!(choice(shape(256, 256, 3, 1, 14), true)?, (17, true));
         // Windows beyond the table's bits.
         assert_eq!(choice(shape(1, 1, 17, 1, 20), false)?, (5, false));
         Ok(())

@@ -50,7 +50,7 @@ const KINDS: [Kind; 3] = [
 const H200: u32 = 132;
 
 /// Behind a dash in the column of tiles.
-const ONE_TILE: &str = "the step has one tile; Winograd's is of 64 channels × 32 times 2×2 pixels";
+const ONE_TILE: &str = "the step has one tile; step 17's is of 64 channels × 32 times 2×2 pixels";
 
 /// The steps, a table for each kind of window, their loads, and real layers.
 fn run(device: &Device) -> Result<Report> {
@@ -201,8 +201,8 @@ fn shapes(device: &Device) -> Result<Table> {
     }
     table.note(NOTATION);
     table.note(
-        "tile: output channels × pixels of a block. cuts: blocks among which its taps are cut. model ms: with the weights' \
-         transform, if it is Winograd.",
+        "tile: output channels × pixels of a block, of step 19 × tiles of 4×4 pixels. cuts: blocks among which its taps, or \
+         channels, are cut. model ms: with the weights' transform, if it is Winograd.",
     );
     Ok(table.finish())
 }
