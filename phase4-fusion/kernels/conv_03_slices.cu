@@ -10,30 +10,7 @@
 // Limited by latency: a few steps, two meetings of the cluster, and reads of other blocks' shared memory.
 // nvrtc: --gpu-architecture=compute_90a
 #include "conv_kernels.cuh"
-
-// ANCHOR: shapes
-// Two slices of a large tile, where K is long.
-template <class Type>
-struct Halves {
-    using Element = Type;
-    static constexpr int BM = 128, BN = 128, CONSUMERS = 2, STAGES = 5, OUT_BOXES = 2;
-    static constexpr int ROWS = 1, COLUMNS = 1, SLICES = 2;
-};
-// Four slices of a small tile.
-template <class Type>
-struct Quarters {
-    using Element = Type;
-    static constexpr int BM = 64, BN = 64, CONSUMERS = 1, STAGES = 8, OUT_BOXES = 1;
-    static constexpr int ROWS = 1, COLUMNS = 1, SLICES = 4;
-};
-// Eight slices.
-template <class Type>
-struct Eighths {
-    using Element = Type;
-    static constexpr int BM = 64, BN = 64, CONSUMERS = 1, STAGES = 8, OUT_BOXES = 1;
-    static constexpr int ROWS = 1, COLUMNS = 1, SLICES = 8;
-};
-// ANCHOR_END: shapes
+#include "slices.cuh"
 
 SLICED_KERNEL(conv_f16_128x128_2, Halves<F16>)
 SLICED_KERNEL(conv_f16_64x64_4, Quarters<F16>)

@@ -7,9 +7,11 @@
 //! | [`gemm`] | the ladder of matrix products on tensor cores |
 //! | [`ptx`] | small kernels in CUDA C and in PTX, each pair with one question |
 //! | [`report`] | what `cargo run -p phase4-fusion` shows: every step checked, counted on the simulator, timed on a GPU |
+//! | [`tile`] | shapes of tile, and which of them fits a product or a convolution |
 
 pub mod broken;
 pub mod conv;
 pub mod gemm;
 pub mod ptx;
 pub mod report;
+pub mod tile;

@@ -12,6 +12,7 @@ use common::reference::{self, TensorGemm};
 use common::testing::planted::{self, here};
 use phase4_fusion::gemm::{
     Activation, Epilogue, Gemm, LADDER, LARGEST, Layout, OTHERS, Precision, Step, Tuned, step02_shared_tiles,
+    step13_slices,
 };
 
 /// M, N, K.
@@ -42,7 +43,9 @@ fn takes(step: u32, [m, n, k]: Size, layout: Layout) -> bool {
         2 => true,
         3..=7 => rows,
         8..=9 => rows && k > 0,
-        _ => rows && k > 0 && n.is_multiple_of(8),
+        10..=12 => rows && k > 0 && n.is_multiple_of(8),
+        // A step of 64 for each of the two slices at least.
+        _ => rows && k > 64 && n.is_multiple_of(8),
     }
 }
 
@@ -237,16 +240,24 @@ device_test! {
 
     /// Each tile alone, with more tiles than there are blocks: ragged, and whole.
     fn every_tile_is_right_with_several_tiles_per_block(device) {
-        let sizes: [([usize; 2], [Size; 2]); 4] = [
-            ([128, 256], [[1040, 264, 72], [256, 512, 64]]),
-            ([128, 128], [[520, 392, 200], [128, 256, 128]]),
-            ([64, 128], [[392, 264, 264], [64, 128, 64]]),
-            ([64, 64], [[330, 328, 72], [64, 64, 640]]),
-        ];
-        let steps: Vec<&Step> = LADDER.iter().filter(|step| step.number() == 12).chain(OTHERS).collect();
-        for step in steps {
+        let sizes = |tile: &str| -> [Size; 2] {
+            match tile {
+                "Large" => [[1040, 264, 72], [256, 512, 64]],
+                "Square" => [[520, 392, 200], [128, 256, 128]],
+                "Medium" => [[392, 264, 264], [64, 128, 64]],
+                "Small" => [[330, 328, 72], [64, 64, 640]],
+                // Slices have one tile: with as many steps as slices, and with more than a ring has stages.
+                "Halves" => [[200, 136, 128], [128, 256, 1032]],
+                "Quarters" => [[136, 72, 256], [64, 128, 2600]],
+                "Eighths" => [[72, 136, 512], [64, 64, 4632]],
+                other => panic!("no sizes for {other}"),
+            }
+        };
+        let last = LADDER.iter().filter(|step| step.number() >= 12);
+        for step in last.chain(OTHERS).chain([&step13_slices::TF32]) {
             let Some(gemm) = here(&device, step.load(&device))? else { continue };
-            for (tile, sizes) in sizes {
+            for tile in gemm.tiles() {
+                let sizes = sizes(tile);
                 let gemm = gemm.with_tile(tile).unwrap();
                 let precision = gemm.precisions()[0];
                 for (at, size) in sizes.into_iter().enumerate() {
@@ -257,7 +268,7 @@ device_test! {
                     }
                 }
             }
-            assert!(gemm.with_tile([1, 1]).is_none());
+            assert!(gemm.with_tile("Huge").is_none());
         }
         Ok(())
     }
@@ -269,7 +280,7 @@ device_test! {
             let Some(gemm) = here(&device, step.load(&device))? else { continue };
             for after in AFTER {
                 for (precision, layout) in [(Precision::F16, Layout::Transposed), (Precision::Bf16, Layout::RowMajor)] {
-                    must_be_right(&device, &gemm, &Case::new([32, 48, 16], precision, layout, after))?;
+                    must_be_right(&device, &gemm, &Case::new([32, 48, 80], precision, layout, after))?;
                 }
             }
         }

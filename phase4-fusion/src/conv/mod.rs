@@ -17,12 +17,11 @@ use common::prelude::*;
 use common::reference::Conv2dParams;
 use common::tensor::Element;
 
-mod tile;
-
-pub use tile::Tile;
+mod tiles;
 
 use crate::gemm::{Epilogue, LARGEST, OUT_ROWS, PROCESSORS, Precision, ROW_BYTES, boxes, in_maps};
-use tile::{LoadedTile, Work};
+use crate::tile::{self, TileShape, Work};
+use tiles::Kernels;
 
 pub mod problem;
 pub mod step01_gather;
@@ -40,7 +39,7 @@ pub type Step = ladder::Step<Tiles>;
 
 /// The tiles that a step chooses from, in this order; the last one takes what is left.
 #[derive(Clone, Copy, Debug)]
-pub struct Tiles(pub &'static [Tile]);
+pub struct Tiles(pub &'static [TileShape]);
 
 impl ladder::Method for Tiles {
     type Loaded = Conv;
@@ -52,7 +51,7 @@ impl ladder::Method for Tiles {
     /// does not name its tiles' sizes.
     fn load(step: &Step, device: &Device) -> Result<Conv> {
         let module = device.load(&step.source)?;
-        let tiles = step.method.0.iter().map(|tile| LoadedTile::load(&module, *tile)).collect::<Result<_>>()?;
+        let tiles = step.method.0.iter().map(|shape| tiles::load(&module, device, *shape)).collect::<Result<_>>()?;
         Ok(Conv { name: step.name, processors: processors(device), tiles })
     }
 }
@@ -61,6 +60,9 @@ impl ladder::Method for Tiles {
 fn processors(device: &Device) -> usize {
     device.properties().multiprocessors.map_or(PROCESSORS, |count| count as usize)
 }
+
+/// A tile with its kernels.
+type LoadedTile = tile::LoadedTile<Kernels>;
 
 /// A step, or the choice among all, loaded on a device.
 #[derive(Clone, Debug)]
@@ -82,13 +84,13 @@ impl Tuned {
     pub fn load(device: &Device) -> Result<Tuned> {
         let (whole, cut) = (step02_tuned::STEP.load(device)?, step03_slices::STEP.load(device)?);
         let mut tiles = [whole.tiles, cut.tiles].concat();
-        tiles.sort_by_key(|loaded| tile::ORDER.iter().position(|tile| tile.name == loaded.tile.name));
+        tile::sort(&mut tiles, &tiles::ORDER);
         Ok(Tuned(Conv { name: "tuned", processors: whole.processors, tiles }))
     }
 
     /// The tile that is chosen for a layer on a GPU with this many multiprocessors: `64×128` or, with slices, `64×64/8`.
     pub fn choice(&self, layer: &Layer, precision: Precision, processors: usize) -> Option<String> {
-        Some(tile::choose(&self.0.tiles, &Work::of(layer, precision), processors)?.geometry.name())
+        Some(tile::choose(&self.0.tiles, &layer.work(precision), processors)?.geometry.name())
     }
 
     /// [`Conv::launch`] with the tile that fits.
@@ -145,13 +147,13 @@ impl Layer {
 impl Conv {
     /// The same with one of its tiles alone, whatever the layer; `None` if it does not have that.
     pub fn with_tile(&self, name: &str) -> Option<Conv> {
-        let tiles = vec![self.tiles.iter().find(|loaded| loaded.tile.name == name)?.clone()];
+        let tiles = vec![self.tiles.iter().find(|loaded| loaded.shape.name == name)?.clone()];
         Some(Conv { tiles, ..self.clone() })
     }
 
     /// The names of its tiles, as the kernel file has them.
     pub fn tiles(&self) -> impl Iterator<Item = &'static str> {
-        self.tiles.iter().map(|loaded| loaded.tile.name)
+        self.tiles.iter().map(|loaded| loaded.shape.name)
     }
 
     /// Queues y = activation(scale · (alpha · x ∗ w) + shift + residual) with `x` \[N, C, H, W\], `w` \[K, C, R, S\] and `y` \[N, K,
@@ -189,20 +191,21 @@ impl Conv {
         let plan =
             precision.ok_or_else(|| format!("it has no kernel for {}", x.element_type())).and_then(|precision| {
                 refusal(&layer, params, precision).map_or(Ok(()), Err)?;
-                let work = Work::of(&layer, precision);
+                let work = layer.work(precision);
                 let tile = tile::choose(&self.tiles, &work, self.processors);
                 let tile = tile.ok_or_else(|| "it has fewer steps along K than a cluster has blocks".to_owned())?;
-                Ok((precision, work, tile))
+                let blocks = tile.geometry.grid(&work, self.processors * tile.blocks_each);
+                Ok((precision, work, tile, blocks.ok_or_else(|| "it has too many tiles to count".to_owned())?))
             });
-        let (precision, work, tile) = plan.map_err(|reason| Error::Unsupported {
+        let (precision, work, tile, blocks) = plan.map_err(|reason| Error::Unsupported {
             what: format!("convolution `{}` of {}", self.name, layer.name()),
             device: stream.device().short_name(),
             reason,
         })?;
-        if work.pixels == 0 || work.channels == 0 {
+        if work.rows == 0 || work.columns == 0 {
             return Ok(());
         }
-        let call = Call { stream, x, w, epilogue, layer, work, tile, processors: self.processors };
+        let call = Call { stream, x, w, epilogue, layer, work, tile, blocks };
         match precision {
             Precision::Tf32 => call.launch::<f32>(precision, y),
             _ => call.launch::<half::f16>(precision, y),
@@ -244,14 +247,14 @@ struct Call<'a> {
     layer: Layer,
     work: Work,
     tile: &'a LoadedTile,
-    processors: usize,
+    blocks: usize,
 }
 
 impl Call<'_> {
     fn launch<T: Element>(&self, precision: Precision, y: &mut Tensor) -> Result<()> {
         const FORMAT: MemoryFormat = MemoryFormat::Nhwc;
         let Call { stream, epilogue, layer, ref work, tile, .. } = *self;
-        let Layer { output: [_, _, p, q], filter: [_, c, r, s], stride, padding, .. } = layer;
+        let Layer { output: [_, _, p, q], filter: [_, c, _, s], stride, padding, .. } = layer;
         let (x, w, y) = (self.x.buffer_of::<T>(FORMAT)?, self.w.buffer_of::<T>(FORMAT)?, y.buffer_of_mut::<T>(FORMAT)?);
         let scale = epilogue.scale.map(Tensor::buffer).transpose()?;
         let shift = epilogue.shift.map(Tensor::buffer).transpose()?;
@@ -259,28 +262,23 @@ impl Call<'_> {
         let along_k = ROW_BYTES / T::TYPE.size();
         let [rows, columns] = tile.geometry.tile;
         let pixels = stream.tensor_map(x, &windows(&layer, T::TYPE, along_k, rows))?;
-        let filters = stream.tensor_map(w, &boxes(T::TYPE, [work.channels, work.depth], [columns, along_k]))?;
-        let [m, n, k] = [work.pixels, work.channels, work.depth].map(|size| size as i32); // up to LARGEST
+        let filters = stream.tensor_map(w, &boxes(T::TYPE, [work.columns, layer.depth()], [columns, along_k]))?;
+        let [m, n, k] = [work.rows, work.columns, layer.depth()].map(|size| size as i32); // up to LARGEST
         let window = [p, q, stride, padding, s, c / along_k].map(|size| size as i32);
-        debug_assert_eq!(work.depth, r * s * c);
         let geometry = &tile.geometry;
-        let (tiles, blocks) = (geometry.count(work), geometry.slices);
-        // Slices share one tile and are gone; other blocks stay and take one after the other.
-        let blocks = if blocks > 1 { tiles * blocks } else { tiles.min(self.processors) };
         let config = LaunchConfig {
-            grid_dim: (blocks as u32, 1, 1),
+            grid_dim: (self.blocks as u32, 1, 1),
             block_dim: (geometry.threads, 1, 1),
             shared_mem_bytes: geometry.shared_bytes,
         };
         let activation = epilogue.activation_number();
-        let mut launch = stream.launch_builder(tile.kernel(precision)?);
+        let mut launch = stream.launch_builder(tile.kernels.get(precision)?);
         launch.arg(&pixels).arg(&filters);
         let mut boxes_of_y;
         if geometry.slices > 1 {
             launch.arg(y);
         } else {
-            boxes_of_y =
-                stream.tensor_map_mut(y, &boxes(T::TYPE, [work.pixels, work.channels], [OUT_ROWS, along_k]))?;
+            boxes_of_y = stream.tensor_map_mut(y, &boxes(T::TYPE, [work.rows, work.columns], [OUT_ROWS, along_k]))?;
             launch.arg(&mut boxes_of_y);
         }
         launch.arg(scale).arg(shift).arg(residual).arg(&m).arg(&n).arg(&k).arg(&epilogue.alpha).arg(&activation);

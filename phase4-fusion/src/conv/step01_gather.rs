@@ -6,8 +6,8 @@
 
 use common::kernel_source;
 
-use super::tile::{ANY, Tile};
 use super::{Step, Tiles};
+use crate::tile::TileShape;
 
 /// `kernels/conv_01_gather.cu`.
 pub const STEP: Step = Step {
@@ -15,5 +15,5 @@ pub const STEP: Step = Step {
     name: "gather by TMA",
     idea: "TMA gathers a tap's pixels; the rest is the main loop of the products",
     source: kernel_source!("conv_01_gather"),
-    method: Tiles(&[Tile { name: "Square", ..ANY }]),
+    method: Tiles(&[TileShape::any("Square", "")]),
 };

@@ -6,7 +6,7 @@
 
 use common::kernel_source;
 
-use super::tile::{LARGE, NARROW, SMALL, SQUARE, WIDE};
+use super::tiles::{LARGE, NARROW, SMALL, SQUARE, WIDE};
 use super::{Step, Tiles};
 
 /// `kernels/conv_02_tuned.cu`.

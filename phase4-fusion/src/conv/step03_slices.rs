@@ -6,7 +6,7 @@
 
 use common::kernel_source;
 
-use super::tile::{EIGHTHS, HALVES, QUARTERS};
+use super::tiles::{EIGHTHS, HALVES, QUARTERS};
 use super::{Step, Tiles};
 
 /// `kernels/conv_03_slices.cu`.

@@ -18,6 +18,7 @@
 //! | [`step10_persistent`] | `gemm_10_persistent.cu` | a grid that stays, and stores C under the next products |
 //! | [`step11_clusters`] | `gemm_11_clusters.cu` | two blocks share B's tile by multicast |
 //! | [`step12_tuned`] | `gemm_12_tuned.cu` | the tile that fits the size; tf32, 8-bit floats and integers |
+//! | [`step13_slices`] | `gemm_13_slices.cu` | few tiles: the blocks of a cluster share one, each for a part of K |
 //!
 //! [`Tuned`] chooses among them by type and size of the product.
 
@@ -33,10 +34,10 @@ mod tiles;
 
 pub use epilogue::{Activation, Epilogue};
 pub use precision::Precision;
-pub use tiles::TileShape;
 
+use crate::tile::{self, Geometry, TileShape, Work};
 pub(crate) use precision::in_maps;
-use tiles::{Geometry, Kernels, LoadedTile};
+use tiles::Kernels;
 
 pub mod step01_wmma;
 pub mod step02_shared_tiles;
@@ -50,6 +51,7 @@ pub mod step09_roles;
 pub mod step10_persistent;
 pub mod step11_clusters;
 pub mod step12_tuned;
+pub mod step13_slices;
 
 /// All steps, in the order in which they are read.
 pub static LADDER: &[Step] = &[
@@ -65,6 +67,7 @@ pub static LADDER: &[Step] = &[
     step10_persistent::STEP,
     step11_clusters::STEP,
     step12_tuned::STEP,
+    step13_slices::STEP,
 ];
 
 /// The last step for other types than those of 16 bits.
@@ -90,16 +93,16 @@ pub enum Tiling {
     Rows,
     /// The same, with A and B as tensor maps.
     Maps,
-    /// The same, with C as a tensor map too, and a grid that stays: the tiles it chooses from by the size of the product, largest
-    /// first, and the types of its kernels.
-    Persistent(&'static [TileShape], &'static [Precision]),
+    /// The same by the main loop of `gemm_hopper.cuh`: the shapes of tile it chooses from by the size of the product, and the types of
+    /// its kernels. The grid stays, and C is a tensor map too; or slices share a tile, and each writes its part of it.
+    Shapes(&'static [TileShape], &'static [Precision]),
 }
 
 impl Tiling {
     /// The types that the step multiplies.
     pub fn precisions(self) -> &'static [Precision] {
         match self {
-            Tiling::Persistent(_, precisions) => precisions,
+            Tiling::Shapes(_, precisions) => precisions,
             Tiling::Fragments | Tiling::Any | Tiling::Rows | Tiling::Maps => Precision::HALVES,
         }
     }
@@ -118,14 +121,12 @@ impl ladder::Method for Tiling {
         let module = device.load(&step.source)?;
         let precisions = step.method.precisions();
         let tiles = match step.method {
-            Tiling::Persistent(shapes, _) => {
-                let load = |shape: &TileShape| {
-                    let [rows, columns] = shape.tile;
-                    let suffix = if shapes.len() == 1 { String::new() } else { format!("_{rows}x{columns}") };
-                    let geometry = Geometry::of_shape(&module, shape, precisions[0])?;
-                    let kernels = Kernels::load(&module, precisions, &suffix)?;
-                    let blocks_each = kernels.blocks_each(device.properties(), &geometry);
-                    Ok(LoadedTile { shape: *shape, geometry, kernels, blocks_each })
+            Tiling::Shapes(shapes, _) => {
+                let load = |&shape: &TileShape| {
+                    let geometry = Geometry::of_shape(&module, &shape, precisions[0].class())?;
+                    let kernels = Kernels::load(&module, precisions, shape.suffix)?;
+                    let blocks_each = geometry.blocks_each(device.properties(), kernels.iter());
+                    Ok(LoadedTile { shape, geometry, kernels, blocks_each })
                 };
                 Tiles::Chosen(shapes.iter().map(load).collect::<Result<_>>()?)
             }
@@ -142,11 +143,14 @@ impl ladder::Method for Tiling {
     }
 }
 
+/// A tile with its kernels.
+type LoadedTile = tile::LoadedTile<Kernels>;
+
 #[derive(Clone, Debug)]
 enum Tiles {
     /// One block per tile; with the step along K of tensor maps, if the kernels take these.
     One(Geometry, Kernels, Option<usize>),
-    /// A grid that stays.
+    /// Of several, the one that fits.
     Chosen(Vec<LoadedTile>),
 }
 
@@ -178,8 +182,14 @@ impl Tuned {
     /// As [`Step::load`]; [`Error::Unsupported`] on GPUs before compute capability 8.0.
     pub fn load(device: &Device) -> Result<Tuned> {
         let mut tiles = Vec::new();
-        for step in std::iter::once(&step12_tuned::STEP).chain(OTHERS) {
-            match step.load(device) {
+        let steps: [&[Step]; 4] = [
+            &[step12_tuned::STEP, step13_slices::STEP],
+            &[step12_tuned::TF32, step13_slices::TF32],
+            &[step12_tuned::E4M3],
+            &[step12_tuned::S8],
+        ];
+        for steps in steps {
+            match Gemm::choice(steps, device) {
                 Ok(gemm) => tiles.push(gemm),
                 Err(error) if error.is_unsupported() => {}
                 Err(error) => return Err(error),
@@ -270,6 +280,8 @@ struct Operands<'a> {
     layout: Layout,
     epilogue: &'a Epilogue<'a>,
     size: Size,
+    /// Whether the kernels wait for earlier launches themselves.
+    dependent: bool,
 }
 
 impl Gemm {
@@ -278,10 +290,30 @@ impl Gemm {
         self.method.precisions()
     }
 
+    /// The choice among the tiles of several steps for one type.
+    fn choice(steps: &[Step], device: &Device) -> Result<Gemm> {
+        let loaded = steps.iter().map(|step| step.load(device)).collect::<Result<Vec<_>>>()?;
+        let mut tiles: Vec<LoadedTile> = loaded.iter().flat_map(|gemm| gemm.loaded_tiles()).cloned().collect();
+        tile::sort(&mut tiles, &tiles::ORDER);
+        let first = loaded.into_iter().next().ok_or_else(|| Error::Invalid("a choice among no steps".to_owned()))?;
+        Ok(Gemm { name: "tuned", tiles: Tiles::Chosen(tiles), ..first })
+    }
+
+    fn loaded_tiles(&self) -> &[LoadedTile] {
+        match &self.tiles {
+            Tiles::Chosen(tiles) => tiles,
+            Tiles::One(..) => &[],
+        }
+    }
+
+    /// The names of the tiles that it chooses from, as the kernel file has them; none if there is no choice.
+    pub fn tiles(&self) -> impl Iterator<Item = &'static str> {
+        self.loaded_tiles().iter().map(|loaded| loaded.shape.name)
+    }
+
     /// The same with one of its tiles alone, whatever the size of the product; `None` if it has no choice of that.
-    pub fn with_tile(&self, tile: [usize; 2]) -> Option<Gemm> {
-        let Tiles::Chosen(tiles) = &self.tiles else { return None };
-        let only = tiles.iter().find(|loaded| loaded.shape.tile == tile)?.clone();
+    pub fn with_tile(&self, name: &str) -> Option<Gemm> {
+        let only = self.loaded_tiles().iter().find(|loaded| loaded.shape.name == name)?.clone();
         Some(Gemm { tiles: Tiles::Chosen(vec![only]), ..self.clone() })
     }
 
@@ -322,11 +354,12 @@ impl Gemm {
             return Err(refused(reason));
         }
         let plan = self.plan(size, precision, layout);
-        let plan = plan.ok_or_else(|| refused("it has no kernel for that many tiles".to_owned()))?;
+        let plan = plan.ok_or_else(|| refused("it has no kernel for that many tiles or that few steps".to_owned()))?;
         if plan.blocks == 0 {
             return Ok(());
         }
-        let operands = Operands { stream, a, b, layout, epilogue, size };
+        let dependent = matches!(self.method, Tiling::Shapes(..));
+        let operands = Operands { stream, a, b, layout, epilogue, size, dependent };
         with_types!(precision, A, C => operands.launch::<A, C>(&plan, c))
     }
 
@@ -353,16 +386,16 @@ impl Gemm {
                 Some("its fragments have no edge: M, N and K must be multiples of 16".to_owned())
             }
             Tiling::Fragments => None,
-            Tiling::Rows | Tiling::Maps | Tiling::Persistent(..) if !inputs => {
+            Tiling::Rows | Tiling::Maps | Tiling::Shapes(..) if !inputs => {
                 Some("rows of A and B must begin at multiples of 16 bytes".to_owned())
             }
-            Tiling::Persistent(..) if !whole_rows(n, precision.output()) => {
+            Tiling::Shapes(..) if !whole_rows(n, precision.output()) => {
                 Some("rows of C must begin at multiples of 16 bytes".to_owned())
             }
-            Tiling::Maps | Tiling::Persistent(..) if k == 0 => {
+            Tiling::Maps | Tiling::Shapes(..) if k == 0 => {
                 Some("a tensor map has no dimension of 0, so K must be more".to_owned())
             }
-            Tiling::Rows | Tiling::Maps | Tiling::Persistent(..) => None,
+            Tiling::Rows | Tiling::Maps | Tiling::Shapes(..) => None,
         }
     }
 
@@ -372,17 +405,16 @@ impl Gemm {
             Tiles::One(geometry, kernels, along_k) => Some(Plan {
                 kernel: kernels.get(precision, layout)?,
                 geometry: *geometry,
-                blocks: geometry.count(size)?,
+                blocks: geometry.tiles(size.m, size.n)?,
                 maps: along_k.map_or(Maps::None, Maps::Inputs),
             }),
             Tiles::Chosen(tiles) => {
-                let LoadedTile { geometry, kernels, blocks_each, .. } = tiles::choose(tiles, size, self.processors)?;
-                let kernel = kernels.get(precision, layout)?;
-                let cluster = geometry.cluster[0] * geometry.cluster[1];
-                let room = self.processors * blocks_each / cluster;
-                let clusters = geometry.count_clusters(size)?.min(room.max(1));
-                let maps = Maps::All(ROW_BYTES / precision.input().size());
-                Some(Plan { kernel, geometry: *geometry, blocks: clusters * cluster, maps })
+                let along_k = ROW_BYTES / precision.input().size();
+                let work = Work { rows: size.m, columns: size.n, steps: size.k.div_ceil(along_k) };
+                let LoadedTile { geometry, kernels, blocks_each, .. } = tile::choose(tiles, &work, self.processors)?;
+                let blocks = geometry.grid(&work, self.processors * blocks_each)?;
+                let maps = if geometry.slices > 1 { Maps::Inputs(along_k) } else { Maps::All(along_k) };
+                Some(Plan { kernel: kernels.get(precision, layout)?, geometry: *geometry, blocks, maps })
             }
         }
     }
@@ -453,8 +485,8 @@ impl Operands<'_> {
         };
         launch.arg(scale).arg(shift).arg(residual);
         launch.arg(&rows).arg(&columns).arg(&depth).arg(&epilogue.alpha).arg(&activation);
-        if matches!(plan.maps, Maps::All(_)) {
-            launch.dependent(); // these kernels wait for earlier launches themselves
+        if self.dependent {
+            launch.dependent();
         }
         let config = LaunchConfig {
             grid_dim: (plan.blocks as u32, 1, 1), // at most tiles of 16 × 64 of LARGEST², or Error::LaunchConfig
@@ -462,8 +494,8 @@ impl Operands<'_> {
             shared_mem_bytes: plan.geometry.shared_bytes,
         };
         // SAFETY: the kernel writes C [M, N] and reads A [M, K], B [K, N], scale and shift [N] and the residual [M, N] alone, whose
-        // shapes and types were compared, for sizes that it takes; there is one block for each tile of C, or the grid is one of
-        // whole clusters that share out the tiles.
+        // shapes and types were compared, for sizes that it takes; there is one block or cluster for each tile of C, or the grid is
+        // one of whole clusters that share out the tiles.
         unsafe { launch.launch(config) }
     }
 }

@@ -6,15 +6,12 @@
 
 use common::kernel_source;
 
-use super::{Precision, Step, TileShape, Tiling};
+use super::tiles::{LARGE, MEDIUM, SMALL, SQUARE};
+use super::{Precision, Step, Tiling};
+use crate::tile::TileShape;
 
-/// On an H200 another tile is best from [`TileShape::tiles_each`] of them per multiprocessor.
-const TILES: &[TileShape] = &[
-    TileShape { name: "Large", tile: [128, 256], tiles_each: 2.0 },
-    TileShape { name: "Square", tile: [128, 128], tiles_each: 0.7 },
-    TileShape { name: "Medium", tile: [64, 128], tiles_each: 0.5 },
-    TileShape { name: "Small", tile: [64, 64], tiles_each: 0.0 },
-];
+/// Largest first.
+const TILES: &[TileShape] = &[LARGE, SQUARE, MEDIUM, SMALL];
 
 /// `kernels/gemm_12_tuned.cu`: f16 and bf16.
 pub const STEP: Step = Step {
@@ -22,23 +19,17 @@ pub const STEP: Step = Step {
     name: "tuned tiles",
     idea: "the tile that fits the size, from 128×256 to 64×64",
     source: kernel_source!("gemm_12_tuned"),
-    method: Tiling::Persistent(TILES, Precision::HALVES),
+    method: Tiling::Shapes(TILES, Precision::HALVES),
 };
 
 /// `kernels/gemm_12_tuned_tf32.cu`: f32, multiplied as tf32.
-pub const TF32: Step = Step {
-    source: kernel_source!("gemm_12_tuned_tf32"),
-    method: Tiling::Persistent(TILES, &[Precision::Tf32]),
-    ..STEP
-};
+pub const TF32: Step =
+    Step { source: kernel_source!("gemm_12_tuned_tf32"), method: Tiling::Shapes(TILES, &[Precision::Tf32]), ..STEP };
 
 /// `kernels/gemm_12_tuned_e4m3.cu`: 8-bit floats, to f16.
-pub const E4M3: Step = Step {
-    source: kernel_source!("gemm_12_tuned_e4m3"),
-    method: Tiling::Persistent(TILES, &[Precision::E4M3]),
-    ..STEP
-};
+pub const E4M3: Step =
+    Step { source: kernel_source!("gemm_12_tuned_e4m3"), method: Tiling::Shapes(TILES, &[Precision::E4M3]), ..STEP };
 
 /// `kernels/gemm_12_tuned_s8.cu`: 8-bit integers, to i32.
 pub const S8: Step =
-    Step { source: kernel_source!("gemm_12_tuned_s8"), method: Tiling::Persistent(TILES, &[Precision::S8]), ..STEP };
+    Step { source: kernel_source!("gemm_12_tuned_s8"), method: Tiling::Shapes(TILES, &[Precision::S8]), ..STEP };

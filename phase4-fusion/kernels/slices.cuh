@@ -1,0 +1,26 @@
+// The shapes of tile whose K is cut: the blocks of a cluster share a tile of C, each for a part of K.
+#pragma once
+
+// ANCHOR: shapes
+// Two slices of a large tile, where K is long.
+template <class Type>
+struct Halves {
+    using Element = Type;
+    static constexpr int BM = 128, BN = 128, CONSUMERS = 2, STAGES = 5, OUT_BOXES = 2;
+    static constexpr int ROWS = 1, COLUMNS = 1, SLICES = 2;
+};
+// Four slices of a small tile.
+template <class Type>
+struct Quarters {
+    using Element = Type;
+    static constexpr int BM = 64, BN = 64, CONSUMERS = 1, STAGES = 8, OUT_BOXES = 1;
+    static constexpr int ROWS = 1, COLUMNS = 1, SLICES = 4;
+};
+// Eight slices.
+template <class Type>
+struct Eighths {
+    using Element = Type;
+    static constexpr int BM = 64, BN = 64, CONSUMERS = 1, STAGES = 8, OUT_BOXES = 1;
+    static constexpr int ROWS = 1, COLUMNS = 1, SLICES = 8;
+};
+// ANCHOR_END: shapes

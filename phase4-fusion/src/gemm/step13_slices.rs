@@ -1,0 +1,28 @@
+//! Step 13: few tiles, cut along K. Compute capability 9.0 alone.
+//!
+//! Hypothesis: a product of 512 × 512 over K = 8192 is 64 tiles of 64 × 64 with 128 steps each, so half of the multiprocessors are idle,
+//! and the others have one tile each, whose copies and products wait for one another. Cut into eight slices, 512 blocks have 16 steps
+//! each. Phase 2's step 19 hands parts over through memory and counts who is last; the blocks of a cluster read each other's shared
+//! memory, and a barrier of the cluster says when. Change: clusters of slices (`SLICES` in `slices.cuh`), which are gone after one tile.
+
+use common::kernel_source;
+
+use super::tiles::{EIGHTHS, HALVES, QUARTERS};
+use super::{Precision, Step, Tiling};
+use crate::tile::TileShape;
+
+/// Largest first.
+const TILES: &[TileShape] = &[HALVES, EIGHTHS, QUARTERS];
+
+/// `kernels/gemm_13_slices.cu`: f16 and bf16.
+pub const STEP: Step = Step {
+    number: 13,
+    name: "slices of K",
+    idea: "few tiles: the blocks of a cluster share one, each for a part of K",
+    source: kernel_source!("gemm_13_slices"),
+    method: Tiling::Shapes(TILES, Precision::HALVES),
+};
+
+/// `kernels/gemm_13_slices_tf32.cu`: f32, multiplied as tf32.
+pub const TF32: Step =
+    Step { source: kernel_source!("gemm_13_slices_tf32"), method: Tiling::Shapes(TILES, &[Precision::Tf32]), ..STEP };

@@ -1,0 +1,167 @@
+//! Shapes of tile, and which of them fits a problem: what the last steps of the products and of the convolutions choose from.
+//!
+//! A shape is a struct of the kernel file; its sizes are read from the compiled kernels, so that they stand in the `.cu` alone.
+
+use common::device::{Module, Properties};
+use common::prelude::*;
+
+/// A shape of tile, and the problems that it was measured to be best for.
+#[derive(Clone, Copy, Debug)]
+pub struct TileShape {
+    /// The struct that has its sizes.
+    pub name: &'static str,
+    /// What its kernels' names end with.
+    pub suffix: &'static str,
+    /// For problems that give a multiprocessor at least this many blocks,
+    pub least: f64,
+    /// at most this many,
+    pub most: f64,
+    /// with at least this many steps along K
+    pub steps: usize,
+    /// and at most this many columns of C.
+    pub columns: usize,
+}
+
+impl TileShape {
+    /// A shape that takes every problem.
+    pub const fn any(name: &'static str, suffix: &'static str) -> TileShape {
+        TileShape { name, suffix, least: 0.0, most: f64::INFINITY, steps: 1, columns: usize::MAX }
+    }
+}
+
+/// A problem as tiles see it: C, and how often they are multiplied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Work {
+    /// Rows of C.
+    pub(crate) rows: usize,
+    /// Columns of C.
+    pub(crate) columns: usize,
+    /// Steps along K.
+    pub(crate) steps: usize,
+}
+
+/// Bytes of shared memory that a block takes beside its own.
+const RESERVED_SHARED: u32 = 1024;
+
+/// The sizes of a tile.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Geometry {
+    /// Rows and columns of C that a block computes.
+    pub(crate) tile: [usize; 2],
+    /// Threads of a block.
+    pub(crate) threads: u32,
+    /// Dynamic shared memory of a block.
+    pub(crate) shared_bytes: u32,
+    /// Blocks of a cluster that have neighbouring tiles, down and across.
+    pub(crate) cluster: [usize; 2],
+    /// Blocks of a cluster that share one tile, each for a part of K.
+    pub(crate) slices: usize,
+}
+
+impl Geometry {
+    /// Of a file with one tile: `BM`, `BN`, `THREADS` and, where shared memory is dynamic, `SHARED`.
+    pub(crate) fn of_file(module: &Module) -> Result<Geometry> {
+        let shared = module.find_constant("SHARED").map(|_| module.constant("SHARED")).transpose()?;
+        Ok(Geometry {
+            tile: [module.constant("BM")?, module.constant("BN")?],
+            threads: module.constant("THREADS")? as u32,
+            shared_bytes: shared.unwrap_or(0) as u32,
+            cluster: [1, 1],
+            slices: 1,
+        })
+    }
+
+    /// Of a shape of `gemm_hopper.cuh` for this type of values.
+    pub(crate) fn of_shape(module: &Module, shape: &TileShape, class: &str) -> Result<Geometry> {
+        let name = format!("{}<{class}>", shape.name);
+        let of_shape = |constant: &str| module.constant(&format!("{name}::{constant}"));
+        let derived = |constant: &str| module.constant(&format!("Geometry<{name}>::{constant}"));
+        Ok(Geometry {
+            tile: [of_shape("BM")?, of_shape("BN")?],
+            threads: derived("THREADS")? as u32,
+            shared_bytes: derived("SHARED")? as u32,
+            cluster: [of_shape("ROWS")?, of_shape("COLUMNS")?],
+            slices: of_shape("SLICES")?,
+        })
+    }
+
+    /// Tiles of C; `None` if there are too many to count.
+    pub(crate) fn tiles(&self, rows: usize, columns: usize) -> Option<usize> {
+        rows.div_ceil(self.tile[0]).checked_mul(columns.div_ceil(self.tile[1]))
+    }
+
+    /// The grid for C on a device with room for this many blocks: a cluster for each tile if slices share one; else blocks that stay
+    /// and share out the tiles. `None` if there are too many to count.
+    pub(crate) fn grid(&self, work: &Work, room: usize) -> Option<usize> {
+        if self.slices > 1 {
+            return self.tiles(work.rows, work.columns)?.checked_mul(self.slices);
+        }
+        let [down, across] = self.cluster;
+        let tiles = Geometry { tile: [self.tile[0] * down, self.tile[1] * across], ..*self };
+        let clusters = tiles.tiles(work.rows, work.columns)?.min((room / (down * across)).max(1));
+        Some(clusters * down * across)
+    }
+
+    /// How many blocks of these kernels a multiprocessor holds at once, by their shared memory, registers and threads.
+    pub(crate) fn blocks_each<'k>(
+        &self,
+        properties: &Properties,
+        kernels: impl IntoIterator<Item = &'k Kernel>,
+    ) -> usize {
+        let shared = properties.shared_per_block_optin + RESERVED_SHARED;
+        let by_shared = shared / (self.shared_bytes + RESERVED_SHARED);
+        let by_threads = properties.max_threads_per_multiprocessor.map_or(u32::MAX, |most| most / self.threads);
+        let by_registers = |kernel: &Kernel| {
+            let registers = kernel.attributes().registers.zip(properties.registers_per_multiprocessor);
+            registers.map_or(u32::MAX, |(each, all)| all / (each.max(1) * self.threads))
+        };
+        let by_registers = kernels.into_iter().map(by_registers).min().unwrap_or(1);
+        by_shared.min(by_threads).min(by_registers).max(1) as usize
+    }
+
+    /// `64×128` or, with slices, `64×64/8`.
+    pub(crate) fn name(&self) -> String {
+        let [rows, columns] = self.tile;
+        let slices = if self.slices > 1 { format!("/{}", self.slices) } else { String::new() };
+        format!("{rows}×{columns}{slices}")
+    }
+}
+
+/// A tile on a device, with its kernels.
+#[derive(Clone, Debug)]
+pub(crate) struct LoadedTile<Kernels> {
+    pub(crate) shape: TileShape,
+    pub(crate) geometry: Geometry,
+    pub(crate) kernels: Kernels,
+    /// Blocks that a multiprocessor holds at once.
+    pub(crate) blocks_each: usize,
+}
+
+impl<Kernels> LoadedTile<Kernels> {
+    /// Whether it can compute this at all: each slice needs a step.
+    fn takes(&self, work: &Work) -> bool {
+        work.steps >= self.geometry.slices
+    }
+
+    fn fits(&self, work: &Work, processors: usize) -> bool {
+        let TileShape { least, most, steps, columns, .. } = self.shape;
+        let tiles = self.geometry.tiles(work.rows, work.columns).unwrap_or(usize::MAX);
+        let blocks = tiles.saturating_mul(self.geometry.slices) as f64 / processors as f64;
+        (least..=most).contains(&blocks) && work.steps >= steps && work.columns <= columns
+    }
+}
+
+/// The first tile that fits the problem; the last that can compute it otherwise.
+pub(crate) fn choose<'t, Kernels>(
+    tiles: &'t [LoadedTile<Kernels>],
+    work: &Work,
+    processors: usize,
+) -> Option<&'t LoadedTile<Kernels>> {
+    let mut able = tiles.iter().filter(|tile| tile.takes(work));
+    able.clone().find(|tile| tile.fits(work, processors)).or(able.next_back())
+}
+
+/// Sorts tiles into the order in which `order` has their shapes.
+pub(crate) fn sort<Kernels>(tiles: &mut [LoadedTile<Kernels>], order: &[TileShape]) {
+    tiles.sort_by_key(|loaded| order.iter().position(|shape| shape.name == loaded.shape.name));
+}
