@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use ptx_sim::{
-    AccessKind, Arg, AsyncEvent, Device, DeviceConfig, Grouped, LaunchConfig, LaunchError, Module, Observe, Pick,
-    PictureError, Space, StepEvent, Swizzle, TensorElement, TensorMapDescriptor, Trace, TraceRequest,
+    AccessKind, Arg, AsyncEvent, Device, DeviceConfig, DevicePtr, Grouped, LaunchConfig, LaunchError, Module, Observe,
+    Pick, PictureError, Space, StepEvent, Swizzle, TensorElement, TensorMapDescriptor, TensorWindow, Trace,
+    TraceRequest,
 };
 use roxmltree::{Document, Node};
 
@@ -537,6 +538,11 @@ fn flights(svg: &str, what: &str) -> Vec<[usize; 2]> {
 
 /// One warp of the instructions, of which each executes in a step of its own.
 fn alone(body: &str) -> Trace {
+    alone_with(body, |_| Vec::new())
+}
+
+/// The same, with memory at `from` that begins with these bytes.
+fn alone_with(body: &str, bytes: impl FnOnce(DevicePtr) -> Vec<u8>) -> Trace {
     let ptx = format!(
         ".version 8.6\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 from) {{\n\
          .reg .b64 %rd<3>; .reg .b32 %r<5>; .reg .pred %p<3>;\n.shared .align 128 .b8 tile[1024]; .shared .align 8 .b64 full;\n\
@@ -544,7 +550,9 @@ fn alone(body: &str) -> Trace {
     );
     let device = Device::new(Default::default());
     let module = device.load(&Module::from_ptx(&ptx, "k.ptx").unwrap()).unwrap();
-    let args = [Arg::from(device.alloc(1024, "from").unwrap())];
+    let from = device.alloc(1024, "from").unwrap();
+    device.write(from, &bytes(from)).unwrap();
+    let args = [Arg::from(from)];
     let config = LaunchConfig::default();
     let observe = Observe { trace: Some(TraceRequest::default()), ..Default::default() };
     module.kernel("k").unwrap().observe(&config, &args, &observe).unwrap().trace.unwrap()
@@ -617,6 +625,32 @@ fn a_tile_is_drawn_as_its_swizzle_lays_it_out() {
         &trace.sectors(&Pick { kind: Some(AccessKind::Bulk), ..Pick::default() }).unwrap(),
         "bulk copy of 128 bytes each",
     );
+}
+
+#[test]
+fn pixels_of_im2col_are_drawn_where_they_are() {
+    // Two images of 4 × 3 pixels, their windows of 3 × 3 with a padding of 1: the tap at the upper left.
+    let window = TensorWindow::Im2col { lower: vec![-1, -1], upper: vec![-1, -1], channels: 8, pixels: 15 };
+    let body = "mbarrier.init.shared::cta.b64 [%r2], 1; mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 240;\n\
+         cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes \
+         [%r1], [%rd1, {0, 0, -1, 0}], [%r2], {0, 0};\n\
+         W0: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r2], 0; @!%p1 bra W0;";
+    let trace = alone_with(body, |from| {
+        let tiled = TensorMapDescriptor::tiled(TensorElement::F16, from.offset(128), &[8, 4, 3, 2], &[8, 1, 1, 1]);
+        TensorMapDescriptor { window, ..tiled }.encode().unwrap().bytes().to_vec()
+    });
+    let svg = trace.tensor_box(&Pick::default()).unwrap();
+    shows(
+        &svg,
+        "15 pixels of 8 channels from 0 on, in from + 128, a tensor of 8 × 4 × 3 × 2 f16, fastest first; moved by (0, 0).",
+    );
+    shows(&svg, "9 of them are outside and arrive as zeros. 240 bytes to tile + 0.");
+    // Four in a row of the bounding box, of which the first misses one.
+    let all = titles(&svg);
+    assert!(all.contains(&"row 0 of the box: x = 0, y = -1, outside the image".to_owned()), "{all:?}");
+    assert!(all.contains(&"row 4 of the box: x = 0, y = 0, inside the image".to_owned()), "{all:?}");
+    assert!(all.contains(&"row 14 of the box: x = 2, y = -1, outside the image".to_owned()), "{all:?}");
+    shows(&trace.tile(&Pick::default()).unwrap(), "240 bytes of im2col");
 }
 
 #[test]

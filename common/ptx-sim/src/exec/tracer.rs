@@ -122,7 +122,7 @@ impl Tracer {
         let of_step = |(lanes, event)| AsyncStep { step, lanes, event };
         self.trace.asynchronous.extend(events.into_iter().map(of_step));
         for copy in flights::boxes(scene, step) {
-            let bytes = size_of::<BoxCopy>() + size_of_val(&*copy.chunks) + 256;
+            let bytes = size_of::<BoxCopy>() + size_of_val(&*copy.chunks) + 64 * copy.tensor.pixels.len() + 256;
             if account.take(Use::Records, bytes as u64) {
                 self.trace.boxes.push(copy);
             }

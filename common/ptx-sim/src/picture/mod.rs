@@ -6,6 +6,7 @@
 mod banks;
 mod fragment;
 mod model;
+mod pixels;
 mod sectors;
 mod svg;
 mod tensor;
@@ -117,14 +118,15 @@ impl Trace {
         Ok(tile::draw_box(self, self.site_of(copy.step), copy))
     }
 
-    /// Draws the box of such a copy in its tensor, with what of it is outside. Boxes of im2col are not drawn.
+    /// Draws the box of such a copy in its tensor, with what of it is outside; of im2col, the pixels that it gathers.
     ///
     /// # Errors
     /// As [`Self::tile`].
     pub fn tensor_box(&self, pick: &Pick) -> Result<String, PictureError> {
-        let all: Vec<_> = self.boxes.iter().filter(|copy| !copy.tensor.sizes.is_empty()).collect();
-        let at = self.choose_step(pick, "bulk copy of a tensor's box", all.iter().map(|copy| copy.step))?;
-        Ok(tensor::draw(self, self.site_of(all[at].step), all[at]))
+        let at = self.choose_step(pick, "bulk copy of a tensor's box", self.boxes.iter().map(|copy| copy.step))?;
+        let copy = &self.boxes[at];
+        let draw = if copy.tensor.pixels.is_empty() { tensor::draw } else { pixels::draw };
+        Ok(draw(self, self.site_of(copy.step), copy))
     }
 
     /// Draws where a `wgmma.mma_async` finds the elements of A or B in shared memory, and how its descriptor leads there. Of

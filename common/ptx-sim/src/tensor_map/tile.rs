@@ -74,30 +74,42 @@ impl Tile {
                     at[1..next].fill(0);
                 }
             }
-            Window::Im2col { lower, upper, pixels, .. } => {
-                let mut base = self.start;
-                for pixel in 0..u64::from(pixels) {
-                    let mut coordinates = base;
-                    for (pixel, offset) in coordinates[1..rank - 1].iter_mut().zip(self.offsets) {
-                        *pixel += offset;
-                    }
+            Window::Im2col { .. } => {
+                for (pixel, coordinates) in (0..).zip(self.pixels()) {
                     self.row(pixel * inner, coordinates, &mut action);
-                    // The next pixel of the bounding box, then of the next image.
-                    let wraps = (1..rank - 1).all(|at| {
-                        base[at] += i64::from(map.element_strides[at]);
-                        let last = map.extents[at] as i64 - 1 + i64::from(upper[at - 1]);
-                        let over = base[at] > last;
-                        if over {
-                            base[at] = lower[at - 1].into();
-                        }
-                        over
-                    });
-                    if wraps {
-                        base[rank - 1] += 1;
-                    }
                 }
             }
         }
+    }
+
+    /// Of im2col: the coordinates of each pixel that is read, in the order of the box's rows; none of other windows.
+    pub(crate) fn pixels(&self) -> impl Iterator<Item = [i64; DIMENSIONS]> {
+        let (map, offsets, mut base) = (self.map, self.offsets, self.start);
+        let (lower, upper, count) = match map.window {
+            Window::Tiled(_) => ([0; 3], [0; 3], 0),
+            Window::Im2col { lower, upper, pixels, .. } => (lower, upper, pixels),
+        };
+        let pixels = 1..map.rank.max(2) - 1;
+        (0..count).map(move |_| {
+            let mut coordinates = base;
+            for (pixel, offset) in coordinates[pixels.clone()].iter_mut().zip(offsets) {
+                *pixel += offset;
+            }
+            // The next pixel of the bounding box, then of the next image.
+            let wraps = pixels.clone().all(|at| {
+                base[at] += i64::from(map.element_strides[at]);
+                let last = map.extents[at] as i64 - 1 + i64::from(upper[at - 1]);
+                let over = base[at] > last;
+                if over {
+                    base[at] = lower[at - 1].into();
+                }
+                over
+            });
+            if wraps {
+                base[map.rank - 1] += 1;
+            }
+            coordinates
+        })
     }
 
     /// Calls `action` for each run of bytes that a copy to the tensor writes: where it begins in the box, where in the tensor, its
@@ -168,6 +180,8 @@ impl Tile {
             element_bytes: map.element.size(),
             extents: map.extents[..map.rank].to_vec(),
             sizes,
+            pixels: self.pixels().map(|at| at[..map.rank].to_vec()).collect(),
+            offsets: self.offsets[..map.rank.max(2) - 2].to_vec(),
             steps: map.element_strides[..map.rank].to_vec(),
             start: self.start[..map.rank].to_vec(),
             fill: match map.fill {

@@ -29,6 +29,10 @@ pub(crate) struct TensorShape {
     pub extents: Vec<u64>,
     /// Elements of the box along each dimension; empty: the map is one of im2col.
     pub sizes: Vec<u32>,
+    /// Of im2col: the coordinates of the pixels, as the rows of the box take them.
+    pub pixels: Vec<Vec<i64>>,
+    /// Of im2col: how far each pixel is moved, by the tap of the filter.
+    pub offsets: Vec<i64>,
     /// Step between copied elements.
     pub steps: Vec<u32>,
     /// Coordinates of the box's first element.
