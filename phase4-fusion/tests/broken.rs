@@ -66,14 +66,14 @@ fn expected(name: &str) -> &'static [(&'static str, &'static str)] {
         "add" => &[("deadlock", "barrier_wait(full, 0)")],
         "transpose" => &[
             ("uninitialised-read", "barrier_wait(full, 0)"),
-            ("invalid-barrier", "barrier_wait(full, 0)"),
+            ("invalid-mbarrier", "barrier_wait(full, 0)"),
             ("uninitialised-read", "= tile[threadIdx.x][threadIdx.y]"),
             ("shared-race", "barrier_init(full, 1)"),
             ("shared-race", "copy_box_to("),
         ],
         "sum-frames" => &[
             ("copy-in-flight", "sum += ring[frame % 2]"),
-            ("invalid-barrier", "barrier_expect("),
+            ("invalid-mbarrier", "barrier_expect("),
             ("copy-in-flight", "copy_run(ring[next % 2]"),
             ("uninitialised-read", "sum += ring[frame % 2]"),
             ("unawaited-copy", "copy_run(ring[next % 2]"),

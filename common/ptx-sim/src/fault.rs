@@ -14,9 +14,10 @@ pub enum FaultKind {
     ReadOnly,
     /// A barrier that some live thread of the block never reaches.
     BarrierDivergence,
-    /// A barrier number or thread count that the hardware does not have; an mbarrier that is none, or of which more is asked
-    /// than it can do.
+    /// A barrier number or thread count that the hardware does not have; a cluster's barrier out of turn.
     InvalidBarrier,
+    /// An mbarrier that is none or is initialised twice, or one that is asked for more than it can do.
+    InvalidMbarrier,
     /// A warp-level instruction executed by a lane outside its member mask, or waiting for lanes that never come.
     InvalidMask,
     /// The launch executed more warp instructions than its budget, or work that costs as much.
@@ -86,6 +87,7 @@ impl FaultKind {
             Self::ReadOnly => "read-only",
             Self::BarrierDivergence => "barrier-divergence",
             Self::InvalidBarrier => "invalid-barrier",
+            Self::InvalidMbarrier => "invalid-mbarrier",
             Self::InvalidMask => "invalid-mask",
             Self::Budget => "budget",
             Self::TimeLimit => "time-limit",
@@ -133,6 +135,10 @@ impl FaultKind {
             Self::InvalidBarrier => {
                 "a block has barriers 0 to 15, and a thread count must be a multiple of 32; at the cluster's barrier each arrival is \
                  followed by a wait"
+            }
+            Self::InvalidMbarrier => {
+                "one thread initialises an mbarrier, before all others use it, with the number of arrivals that end a phase; a phase \
+                 takes no more of them"
             }
             Self::InvalidMask => {
                 "the mask of a `_sync` function names exactly the lanes that call it together; take it before the branch with \

@@ -263,9 +263,9 @@ fn wrong_sizes_and_addresses_are_faults() {
     finds(&copy("65520", "0", "64"), FaultKind::OutOfBounds, "`tile`");
     finds(&copy("0", "4080", "64"), FaultKind::OutOfBounds, "4080 bytes into `in`");
     let body = "@%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1], 64, [%r2];";
-    finds(body, FaultKind::InvalidBarrier, "there is no mbarrier here");
+    finds(body, FaultKind::InvalidMbarrier, "there is no mbarrier here");
     let body = format!("{INIT} @%p1 mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r2], 1048576;");
-    finds(&body, FaultKind::InvalidBarrier, "1048576 bytes cannot be expected");
+    finds(&body, FaultKind::InvalidMbarrier, "1048576 bytes cannot be expected");
 }
 
 #[test]

@@ -276,10 +276,10 @@ fn an_mbarrier_orders_arrivals_and_waits() {
     let twice = format!("{arrive} {arrive}");
     assert!(
         found("setp.eq.u32 done, i, i;", &twice.replace(arrive, "mbarrier.arrive.noComplete.shared.b64 _, [bar], 60;"))
-            .contains(&FaultKind::InvalidBarrier)
+            .contains(&FaultKind::InvalidMbarrier)
     );
     assert!(
-        found("setp.eq.u32 done, i, i;", "mbarrier.arrive.shared.b64 _, [tile];").contains(&FaultKind::InvalidBarrier)
+        found("setp.eq.u32 done, i, i;", "mbarrier.arrive.shared.b64 _, [tile];").contains(&FaultKind::InvalidMbarrier)
     );
 }
 

@@ -86,7 +86,7 @@ impl State {
 const MAX_TRANSACTIONS: i64 = (1 << 20) - 1;
 
 pub(super) fn invalid(lane: usize, address: u64, message: String) -> Box<Problem> {
-    Problem::new(FaultKind::InvalidBarrier, 1 << lane, message).at(address)
+    Problem::new(FaultKind::InvalidMbarrier, 1 << lane, message).at(address)
 }
 
 /// The object at `at` in shared memory, which has been checked.
@@ -285,7 +285,11 @@ const NOT_ONE: &str = "there is no mbarrier here: none was initialised, or it ha
 fn arrive(block: &mut Block, at: u64, count: u32, drop: bool, no_complete: bool) -> Result<(), String> {
     let Some(mut state) = State::decode(load(block, at)) else { return Err(NOT_ONE.to_owned()) };
     if count == 0 || count > state.missing {
-        return Err(format!("{count} arrivals at an mbarrier that misses {} in this phase", state.missing));
+        let arrivals = if count == 1 { "1 arrival" } else { &format!("{count} arrivals") };
+        return Err(match state.missing {
+            0 => format!("{arrivals} at an mbarrier whose phase has had all of its arrivals"),
+            missing => format!("{arrivals} at an mbarrier that waits for {missing} in this phase"),
+        });
     }
     if drop {
         if count > state.expected {
