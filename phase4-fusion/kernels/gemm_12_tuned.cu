@@ -3,7 +3,8 @@
 //
 //     tile         cluster   consumers   stages     bytes from L2 per multiply-add      for products with, per multiprocessor
 //     128 × 256      2 × 1           2        3                               1/64      two such tiles
-//     128 × 128      2 × 1           2        5                               1/43      0.7
+//     128 × 128      1 × 1           2        5                               1/32      0.52
+//      64 × 128      1 × 2           1        7                               1/26      0.5, and 48 steps along K
 //      64 × 128      1 × 1           1        7                               1/21      0.5
 //      64 ×  64      1 × 1           1        8                               1/16      fewer
 //
@@ -16,6 +17,8 @@ GEMM_SHAPE_KERNELS(Large, F16, f16, _128x256)
 GEMM_SHAPE_KERNELS(Large, BF16, bf16, _128x256)
 GEMM_SHAPE_KERNELS(Square, F16, f16, _128x128)
 GEMM_SHAPE_KERNELS(Square, BF16, bf16, _128x128)
+GEMM_SHAPE_KERNELS(Paired, F16, f16, _64x128_pair)
+GEMM_SHAPE_KERNELS(Paired, BF16, bf16, _64x128_pair)
 GEMM_SHAPE_KERNELS(Medium, F16, f16, _64x128)
 GEMM_SHAPE_KERNELS(Medium, BF16, bf16, _64x128)
 GEMM_SHAPE_KERNELS(Small, F16, f16, _64x64)

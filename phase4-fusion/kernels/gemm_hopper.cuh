@@ -232,8 +232,7 @@ __device__ inline int place_of_sum(int row, int column) {
     return row * Shape::BN * 4 + ((column * 4) ^ row % 4 * 32);
 }
 
-// Adds up the slices of a tile of C: each block puts its sums into shared memory, where the ring was, and finishes a part of the
-// rows with the sums of all. Every thread of the cluster comes here.
+// Puts a slice's sums of a tile of C into shared memory, where the ring was.
 template <class Shape, class Sum>
 __device__ inline void share_sums(const Sum (&sums)[Geometry<Shape>::PARTS][Shape::BN / 2], unsigned shared, int consumer) {
     using G = Geometry<Shape>;
@@ -248,22 +247,46 @@ __device__ inline void share_sums(const Sum (&sums)[Geometry<Shape>::PARTS][Shap
     }
 }
 
+// Adds up the slices of a tile of C: each block finishes a part of the rows with the sums of all. The consumers come here, which have
+// the registers for many reads under way: each takes a trip to another multiprocessor.
 template <class Shape, class Value>
 __device__ inline void add_slices(Value *c, const Epilogue &epilogue, unsigned shared, int rank, int first_row, int first_column, int m,
                                   int n) {
     using Sum = typename Product<typename Shape::Element>::Sum;
-    constexpr int ROWS = Shape::BM / Shape::SLICES;
-    for (int i = threadIdx.x * 2; i < ROWS * Shape::BN; i += Geometry<Shape>::THREADS * 2) {
-        int row = rank * ROWS + i / Shape::BN, column = i % Shape::BN;
-        int2 at = make_int2(first_row + row, first_column + column);
-        Sum pair[2] = {};
+    using Out = typename Geometry<Shape>::Out;
+    constexpr int THREADS = Shape::CONSUMERS * GROUP_THREADS, ROWS = Shape::BM / Shape::SLICES, SUMS = ROWS * Shape::BN;
+    constexpr int EACH = THREADS * 4;                                                 // four sums of a row per thread
+    constexpr int TOGETHER = Shape::SLICES < 8 ? 8 / Shape::SLICES : 1;               // of them, so that 8 reads are under way
+    int first = (threadIdx.x - GROUP_THREADS) * 4;
+#pragma unroll 1
+    for (int start = 0; start < SUMS; start += EACH * TOGETHER) {
+        Sum parts[TOGETHER][Shape::SLICES][4];
 #pragma unroll
-        for (int slice = 0; slice < Shape::SLICES; slice++) {
-            add_pair(pair, shared_address_in(shared + place_of_sum<Shape>(row, column), slice));
+        for (int i = 0; i < TOGETHER; i++) {
+            int at = min(start + i * EACH + first, SUMS - 4);
+            unsigned place = shared + place_of_sum<Shape>(rank * ROWS + at / Shape::BN, at % Shape::BN);
+#pragma unroll
+            for (int slice = 0; slice < Shape::SLICES; slice++) {
+                read_four(parts[i][slice], shared_address_in(place, slice));
+            }
         }
-        if (at.x < m && at.y < n) {
-            finish<typename Geometry<Shape>::Out>(epilogue, pair, [&](int) { return at; }, m, n);
-            Geometry<Shape>::Out::store_pair(c + (size_t)at.x * n + at.y, pair[0], pair[1]);
+#pragma unroll
+        for (int i = 0; i < TOGETHER; i++) {
+            int at = start + i * EACH + first, row = first_row + rank * ROWS + at / Shape::BN, column = first_column + at % Shape::BN;
+            Sum(&sums)[4] = parts[i][0];
+#pragma unroll
+            for (int slice = 1; slice < Shape::SLICES; slice++) {
+#pragma unroll
+                for (int j = 0; j < 4; j++) {
+                    sums[j] += parts[i][slice][j];
+                }
+            }
+            if (at < SUMS && row < m && column < n) {
+                finish<Out>(epilogue, sums, [&](int j) { return make_int2(row, column + j / 2 * 2); }, m, n);
+                Value *to = c + (size_t)row * n + column;
+                Out::store_pair(to, sums[0], sums[1]);
+                Out::store_pair(to + 2, sums[2], sums[3]);
+            }
         }
     }
 }
@@ -348,16 +371,19 @@ __device__ inline void gemm(const TensorMap &a, const TensorMap &b, const Place 
             produce<Shape, LAYOUT>(a, b, source, shared, tiles, first_step, last_step);
         }
         __syncwarp();
+        if (Shape::SLICES > 1) {
+            cluster_sync();
+        }
     } else {
         if (Shape::CONSUMERS > 1) {
             take_registers<232>();
         }
         consume<Shape, LAYOUT>(c, epilogue, shared, tiles, first_step, last_step, m, n);
-    }
-    if constexpr (Shape::SLICES > 1) {
-        cluster_sync();  // the sums of all slices are there
-        int2 at = tiles(tiles.first(), slice);
-        add_slices<Shape>(c, epilogue, shared, slice, at.x, at.y, m, n);
+        if constexpr (Shape::SLICES > 1) {
+            cluster_sync();  // the sums of all slices are there
+            int2 at = tiles(tiles.first(), slice);
+            add_slices<Shape>(c, epilogue, shared, slice, at.x, at.y, m, n);
+        }
     }
     if (G::CLUSTER > 1) {
         cluster_sync();  // no block leaves while another may still arrive at its barriers, or read its sums

@@ -140,19 +140,15 @@ __device__ inline unsigned shared_address_in(unsigned address, unsigned block) {
     return there;
 }
 
-// Adds two neighbours of another block's shared memory.
-__device__ inline void add_pair(float (&pair)[2], unsigned there) {
-    float first, second;
-    asm volatile("ld.shared::cluster.v2.f32 {%0, %1}, [%2];" : "=f"(first), "=f"(second) : "r"(there) : "memory");
-    pair[0] += first;
-    pair[1] += second;
+// Reads four neighbours of another block's shared memory.
+__device__ inline void read_four(float (&four)[4], unsigned there) {
+    asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(four[0]), "=f"(four[1]), "=f"(four[2]), "=f"(four[3]) : "r"(there) : "memory");
 }
 
-__device__ inline void add_pair(int (&pair)[2], unsigned there) {
-    int first, second;
-    asm volatile("ld.shared::cluster.v2.s32 {%0, %1}, [%2];" : "=r"(first), "=r"(second) : "r"(there) : "memory");
-    pair[0] += first;
-    pair[1] += second;
+__device__ inline void read_four(int (&four)[4], unsigned there) {
+    asm volatile("ld.shared::cluster.v4.s32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(four[0]), "=r"(four[1]), "=r"(four[2]), "=r"(four[3]) : "r"(there) : "memory");
 }
 
 __device__ inline void cluster_sync() {

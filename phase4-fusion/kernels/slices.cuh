@@ -9,6 +9,13 @@ struct Halves {
     static constexpr int BM = 128, BN = 128, CONSUMERS = 2, STAGES = 5, OUT_BOXES = 2;
     static constexpr int ROWS = 1, COLUMNS = 1, SLICES = 2;
 };
+// Four slices of it.
+template <class Type>
+struct Fourths {
+    using Element = Type;
+    static constexpr int BM = 128, BN = 128, CONSUMERS = 2, STAGES = 5, OUT_BOXES = 2;
+    static constexpr int ROWS = 1, COLUMNS = 1, SLICES = 4;
+};
 // Four slices of a small tile.
 template <class Type>
 struct Quarters {

@@ -209,7 +209,7 @@ const PLANTED: [(bool, &str, &str); 6] = [
     // A tap too far.
     (false, "tap - y * filter_x, y, barrier", "tap - y * filter_x, y + 1, barrier"),
     // Every slice adds what the first has.
-    (true, "place_of_sum<Shape>(row, column), slice));", "place_of_sum<Shape>(row, column), 0));"),
+    (true, "shared_address_in(place, slice));", "shared_address_in(place, 0));"),
     // Both consumers read the same rows.
     (false, "a_tile + consumer * G::WM * ROW_BYTES", "a_tile"),
     // The parity stays when the ring turns.

@@ -44,8 +44,8 @@ fn takes(step: u32, [m, n, k]: Size, layout: Layout) -> bool {
         3..=7 => rows,
         8..=9 => rows && k > 0,
         10..=12 => rows && k > 0 && n.is_multiple_of(8),
-        // A step of 64 for each of the two slices at least.
-        _ => rows && k > 64 && n.is_multiple_of(8),
+        // A step of 64 for each of four slices.
+        _ => rows && k > 192 && n.is_multiple_of(8),
     }
 }
 
@@ -245,9 +245,10 @@ device_test! {
                 "Large" => [[1040, 264, 72], [256, 512, 64]],
                 "Square" => [[520, 392, 200], [128, 256, 128]],
                 "Medium" => [[392, 264, 264], [64, 128, 64]],
+                "Paired" => [[392, 264, 264], [64, 256, 64]],
                 "Small" => [[330, 328, 72], [64, 64, 640]],
                 // Slices have one tile: with as many steps as slices, and with more than a ring has stages.
-                "Halves" => [[200, 136, 128], [128, 256, 1032]],
+                "Fourths" => [[200, 136, 256], [128, 256, 1800]],
                 "Quarters" => [[136, 72, 256], [64, 128, 2600]],
                 "Eighths" => [[72, 136, 512], [64, 64, 4632]],
                 other => panic!("no sizes for {other}"),
@@ -280,7 +281,7 @@ device_test! {
             let Some(gemm) = here(&device, step.load(&device))? else { continue };
             for after in AFTER {
                 for (precision, layout) in [(Precision::F16, Layout::Transposed), (Precision::Bf16, Layout::RowMajor)] {
-                    must_be_right(&device, &gemm, &Case::new([32, 48, 80], precision, layout, after))?;
+                    must_be_right(&device, &gemm, &Case::new([32, 48, 208], precision, layout, after))?;
                 }
             }
         }

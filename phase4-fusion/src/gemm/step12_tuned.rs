@@ -1,17 +1,17 @@
 //! Step 12: the tile that fits the product, in all types that tensor cores take. Compute capability 9.0 alone.
 //!
 //! Hypothesis: 128 × 256 is large for a product of 512³, which is eight such tiles, and most multiprocessors have nothing to do.
-//! Change: four shapes from 128 × 256 to 64 × 64 (`shapes.cuh`), and the same kernels for other types: [`TF32`], [`E4M3`] and [`S8`],
+//! Change: five shapes from 128 × 256 to 64 × 64 (`shapes.cuh`), and the same kernels for other types: [`TF32`], [`E4M3`] and [`S8`],
 //! which take B as its transpose only.
 
 use common::kernel_source;
 
-use super::tiles::{LARGE, MEDIUM, SMALL, SQUARE};
+use super::tiles::{LARGE, MEDIUM, PAIRED, SMALL, SQUARE};
 use super::{Precision, Step, Tiling};
 use crate::tile::TileShape;
 
 /// Largest first.
-const TILES: &[TileShape] = &[LARGE, SQUARE, MEDIUM, SMALL];
+const TILES: &[TileShape] = &[LARGE, SQUARE, PAIRED, MEDIUM, SMALL];
 
 /// `kernels/gemm_12_tuned.cu`: f16 and bf16.
 pub const STEP: Step = Step {

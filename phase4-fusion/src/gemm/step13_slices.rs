@@ -1,18 +1,17 @@
 //! Step 13: few tiles, cut along K. Compute capability 9.0 alone.
 //!
-//! Hypothesis: a product of 512 × 512 over K = 8192 is 64 tiles of 64 × 64 with 128 steps each, so half of the multiprocessors are idle,
-//! and the others have one tile each, whose copies and products wait for one another. Cut into eight slices, 512 blocks have 16 steps
-//! each. Phase 2's step 19 hands parts over through memory and counts who is last; the blocks of a cluster read each other's shared
+//! Hypothesis: a product of 256 × 256 over K = 4096 is 16 tiles of 64 × 64 with 64 steps each, so 116 of 132 multiprocessors are idle.
+//! Cut into four slices, 64 blocks have 16 steps each. Phase 2's step 19 hands parts over through memory and counts who is last; the blocks of a cluster read each other's shared
 //! memory, and a barrier of the cluster says when. Change: clusters of slices (`SLICES` in `slices.cuh`), which are gone after one tile.
 
 use common::kernel_source;
 
-use super::tiles::{EIGHTHS, HALVES, QUARTERS};
+use super::tiles::{EIGHTHS, FOURTHS, QUARTERS};
 use super::{Precision, Step, Tiling};
 use crate::tile::TileShape;
 
 /// Largest first.
-const TILES: &[TileShape] = &[HALVES, EIGHTHS, QUARTERS];
+const TILES: &[TileShape] = &[FOURTHS, EIGHTHS, QUARTERS];
 
 /// `kernels/gemm_13_slices.cu`: f16 and bf16.
 pub const STEP: Step = Step {

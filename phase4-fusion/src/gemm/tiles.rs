@@ -6,17 +6,19 @@ use common::prelude::*;
 use super::{Layout, Precision};
 use crate::tile::TileShape;
 
-// Least blocks per multiprocessor and steps along K as an H200 was measured to like.
+// Blocks per multiprocessor and steps along K for which an H200 was measured to be fastest with each.
 pub(super) const LARGE: TileShape = TileShape { least: 2.0, ..TileShape::any("Large", "_128x256") };
-pub(super) const SQUARE: TileShape = TileShape { least: 0.7, ..TileShape::any("Square", "_128x128") };
-pub(super) const HALVES: TileShape = TileShape { least: 0.7, steps: 32, ..TileShape::any("Halves", "_128x128_2") };
+pub(super) const SQUARE: TileShape = TileShape { least: 0.52, ..TileShape::any("Square", "_128x128") };
+pub(super) const PAIRED: TileShape = TileShape { least: 0.5, steps: 48, ..TileShape::any("Paired", "_64x128_pair") };
 pub(super) const MEDIUM: TileShape = TileShape { least: 0.5, ..TileShape::any("Medium", "_64x128") };
-pub(super) const EIGHTHS: TileShape = TileShape { most: 0.75, steps: 24, ..TileShape::any("Eighths", "_64x64_8") };
-pub(super) const QUARTERS: TileShape = TileShape { most: 1.0, steps: 8, ..TileShape::any("Quarters", "_64x64_4") };
+pub(super) const FOURTHS: TileShape =
+    TileShape { least: 0.4, most: 0.6, steps: 48, ..TileShape::any("Fourths", "_128x128_4") };
+pub(super) const EIGHTHS: TileShape = TileShape { most: 0.25, steps: 64, ..TileShape::any("Eighths", "_64x64_8") };
+pub(super) const QUARTERS: TileShape = TileShape { most: 0.5, steps: 24, ..TileShape::any("Quarters", "_64x64_4") };
 pub(super) const SMALL: TileShape = TileShape::any("Small", "_64x64");
 
 /// All of them, in the order in which they are asked whether they fit.
-pub(super) const ORDER: [TileShape; 7] = [LARGE, SQUARE, HALVES, MEDIUM, EIGHTHS, QUARTERS, SMALL];
+pub(super) const ORDER: [TileShape; 8] = [LARGE, SQUARE, PAIRED, MEDIUM, FOURTHS, EIGHTHS, QUARTERS, SMALL];
 
 /// The kernels of a tile, by precision and layout.
 #[derive(Clone, Debug)]

@@ -36,7 +36,7 @@ const fn cube(precision: Precision, size: usize, layout: Layout) -> Row {
 }
 
 /// On a GPU, ascending in each type, so that a step that gets slow is left out of what follows.
-const MEASURED: [Row; 19] = [
+const MEASURED: [Row; 22] = [
     (Precision::F16, [256, 512, 256], Layout::Transposed),
     (Precision::F16, [1024, 2048, 784], Layout::Transposed),
     cube(Precision::F16, 1024, Layout::RowMajor),
@@ -45,11 +45,14 @@ const MEASURED: [Row; 19] = [
     cube(Precision::F16, 4096, Layout::Transposed),
     cube(Precision::F16, 8192, Layout::RowMajor),
     (Precision::Bf16, [256, 512, 256], Layout::Transposed),
+    (Precision::Bf16, [256, 256, 4096], Layout::Transposed),
+    (Precision::Bf16, [512, 512, 8192], Layout::Transposed),
     (Precision::Bf16, [1024, 2048, 784], Layout::Transposed),
     cube(Precision::Bf16, 1024, Layout::RowMajor),
     cube(Precision::Bf16, 2048, Layout::RowMajor),
     cube(Precision::Bf16, 4096, Layout::RowMajor),
     cube(Precision::Bf16, 8192, Layout::RowMajor),
+    (Precision::Tf32, [256, 256, 4096], Layout::Transposed),
     cube(Precision::Tf32, 4096, Layout::Transposed),
     (Precision::Tf32, [8192, 4096, 4096], Layout::Transposed),
     cube(Precision::Tf32, 8192, Layout::Transposed),
