@@ -70,8 +70,8 @@ pub static LADDER: &[Step] = &[
     step13_slices::STEP,
 ];
 
-/// The last step for other types than those of 16 bits.
-pub static OTHERS: &[Step] = &[step12_tuned::TF32, step12_tuned::E4M3, step12_tuned::S8];
+/// The last steps for other types than those of 16 bits.
+pub static OTHERS: &[Step] = &[step12_tuned::TF32, step12_tuned::E4M3, step12_tuned::S8, step13_slices::TF32];
 
 /// M, N and K up to here: the kernels' sums of an index and a tile's size then fit 31 bits.
 pub const LARGEST: usize = 1 << 30;

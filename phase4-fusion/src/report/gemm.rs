@@ -53,13 +53,15 @@ fn run(device: &Device) -> Result<Report> {
         }
         finish(table, &mut report);
     }
-    let title = format!("C = A·Bᵀ by step 12 in other types, {} on {}", cube(device), device.short_name());
+    let title = format!("C = A·Bᵀ by the last steps in other types, {} on {}", cube(device), device.short_name());
     let mut others = table(title, TYPE, device);
     for step in OTHERS {
         let loaded = LoadedStep::new(step.title(), step.load(device))?;
         for &precision in step.method.precisions() {
             let problem = TensorProblem::seeded(device, [size(device); 3], precision, Layout::Transposed)?;
-            problem.add_row(device, &mut others, (TYPE, &precision.to_string()), &loaded.step)?;
+            let name =
+                if step.number() == 12 { precision.to_string() } else { format!("{precision}, {}", step.title()) };
+            problem.add_row(device, &mut others, (TYPE, &name), &loaded.step)?;
         }
     }
     finish(others, &mut report);

@@ -10,6 +10,7 @@ use common::table::{Cell, ColumnSpec, Table, TableBuilder};
 
 use super::resources::ladders;
 use crate::gemm::{Precision, Tiling};
+use crate::tile::TileShape;
 use crate::{conv, gemm};
 
 /// `cargo run -p phase4-fusion -- occupancy`.
@@ -61,18 +62,15 @@ impl Tile {
             derived: String::new(),
             is_staged: !matches!(step.method, Tiling::Fragments),
         };
-        let Tiling::Persistent(shapes, _) = step.method else { return vec![tile("")] };
-        let of_shape = |shape: &gemm::TileShape| {
-            let [rows, columns] = shape.tile;
-            let suffix = if shapes.len() == 1 { String::new() } else { format!("_{rows}x{columns}") };
-            tile(&suffix).sized_by(shape.name)
-        };
-        shapes.iter().map(of_shape).collect()
+        match step.method {
+            Tiling::Shapes(shapes, _) => shapes.iter().map(|shape| tile(shape.suffix).sized_by(shape.name)).collect(),
+            _ => vec![tile("")],
+        }
     }
 
     /// Those of a step of the convolutions.
     fn of_conv(step: &'static conv::Step) -> Vec<Tile> {
-        let of_tile = |tile: &conv::Tile| {
+        let of_tile = |tile: &TileShape| {
             let unsized_tile = Tile {
                 title: format!("conv {}", step.title()),
                 source: step.source(),
