@@ -42,6 +42,17 @@ pub fn names(parts: &[Part]) -> PossibleValuesParser {
     parts.iter().map(|part| PossibleValue::new(part.name).help(part.about)).into()
 }
 
+/// What the command's help says of its parts: `Parts to run [default: all but resources and sass]`.
+pub fn help(parts: &[Part]) -> String {
+    let left_out: Vec<&str> = parts.iter().filter(|part| !part.by_default).map(|part| part.name).collect();
+    let by_default = match left_out.as_slice() {
+        [] => "all".to_owned(),
+        [one] => format!("all but {one}"),
+        [most @ .., last] => format!("all but {} and {last}", most.join(", ")),
+    };
+    format!("Parts to run [default: {by_default}]")
+}
+
 /// Runs the parts with these names, or those that run by default, and prints their tables as they come, then what is wrong in them.
 /// On the simulator what `records` holds of a GPU stands beside its counts.
 ///
@@ -71,4 +82,19 @@ pub fn run(
         }
     }
     shell.save(&record)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_names_what_is_left_out_by_default() {
+        let part = |name, by_default| Part { name, about: "", tables: &[], by_default, run: |_| Ok(Report::default()) };
+        let [gemm, conv, sass, resources] =
+            [part("gemm", true), part("conv", false), part("sass", false), part("resources", false)];
+        assert_eq!(help(&[gemm]), "Parts to run [default: all]");
+        assert_eq!(help(&[gemm, conv]), "Parts to run [default: all but conv]");
+        assert_eq!(help(&[conv, gemm, sass, resources]), "Parts to run [default: all but conv, sass and resources]");
+    }
 }

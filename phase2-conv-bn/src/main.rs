@@ -10,14 +10,13 @@ use phase2_conv_bn::report::{self, PARTS};
 /// Phase 2: the ladders of GEMM, convolution and normalisation, each step against the f64 reference
 #[derive(Parser)]
 #[command(after_help = "Examples:
-  cargo run -p phase2-conv-bn                           every part but resources
+  cargo run -p phase2-conv-bn                           every part that runs by default
   cargo run -p phase2-conv-bn -- gemm --device sim      one ladder, on the simulator
   cargo run -p phase2-conv-bn -- conv --save today.json run one part and save its tables
 
 Exit status: 0 if all is well, 1 if something failed or a result is wrong, 2 for a wrong command line.")]
 struct Args {
-    /// Parts to run [default: all but resources]
-    #[arg(value_name = "PART", value_parser = parts::names(PARTS))]
+    #[arg(value_name = "PART", help = parts::help(PARTS), value_parser = parts::names(PARTS))]
     parts: Vec<String>,
     #[command(flatten)]
     save: SaveArgs,

@@ -26,8 +26,7 @@ use phase4_fusion::report::{self, PARTS};
 
 Exit status: 0 if all is well, 1 if something failed or a result is wrong, 2 for a wrong command line.")]
 struct Args {
-    /// Parts to run [default: all but sass]
-    #[arg(value_name = "PART", value_parser = parts::names(PARTS))]
+    #[arg(value_name = "PART", help = parts::help(PARTS), value_parser = parts::names(PARTS))]
     parts: Vec<String>,
     #[command(flatten)]
     save: SaveArgs,
