@@ -7,6 +7,7 @@ use common::reference::{self, TensorGemm};
 use common::table::{ColumnSpec, Table, TableBuilder};
 use common::timing::{Bench, Queue};
 
+use super::{COUNTS, IDEA, allowed, finish, step_table};
 use crate::gemm::{Epilogue, Gemm, LADDER, Layout, OTHERS, Precision};
 
 /// `cargo run -p phase4-fusion -- gemm`.
@@ -23,22 +24,8 @@ const SIMULATED: usize = 256;
 /// M = N = K on a GPU: enough for every multiprocessor to be busy for long.
 const MEASURED: usize = 4096;
 
-/// What is new in a step.
-const IDEA: ColumnSpec = ColumnSpec::text("idea", "idea");
 /// The type of A and B.
 const TYPE: ColumnSpec = ColumnSpec::text("type", "type");
-
-/// The columns of a ladder: what the simulator counts, what a GPU takes, and the check.
-const COUNTS: [ColumnSpec; 8] = [
-    columns::LANE_MILLIONS,
-    columns::SECTORS_PER_REQUEST,
-    columns::SHARED_THOUSANDS,
-    columns::CONFLICT_THOUSANDS,
-    columns::MS,
-    columns::TFLOPS,
-    columns::MAX_DIFFERENCE,
-    columns::CHECK,
-];
 
 /// The steps, a table for each type of 16 bits, and one for the others.
 fn run(device: &Device) -> Result<Report> {
@@ -46,7 +33,7 @@ fn run(device: &Device) -> Result<Report> {
     let steps = load(device)?;
     for &precision in Precision::HALVES {
         let title = format!("C = A·Bᵀ in {precision}, {} on {}", cube(device), device.short_name());
-        let mut table = table(title, columns::STEP, device);
+        let mut table = step_table(title, &[columns::STEP], &COUNTS, device);
         let problem = TensorProblem::seeded(device, [size(device); 3], precision, Layout::Transposed)?;
         for LoadedStep { title, step } in &steps {
             problem.add_row(device, &mut table, (columns::STEP, title), step)?;
@@ -54,7 +41,7 @@ fn run(device: &Device) -> Result<Report> {
         finish(table, &mut report);
     }
     let title = format!("C = A·Bᵀ by the last steps in other types, {} on {}", cube(device), device.short_name());
-    let mut others = table(title, TYPE, device);
+    let mut others = step_table(title, &[TYPE], &COUNTS, device);
     for step in OTHERS {
         let loaded = LoadedStep::new(step.title(), step.load(device))?;
         for &precision in step.method.precisions() {
@@ -75,26 +62,6 @@ fn size(device: &Device) -> usize {
 fn cube(device: &Device) -> String {
     let size = size(device);
     format!("{size} × {size} × {size},")
-}
-
-fn finish(table: LadderTable, report: &mut Report) {
-    let (table, wrong) = table.finish();
-    report.tables.push(table);
-    report.wrong.extend(wrong);
-}
-
-/// The empty table of a ladder, whose rows are named in `first`.
-fn table(title: String, first: ColumnSpec, device: &Device) -> LadderTable {
-    let columns: Vec<ColumnSpec> = std::iter::once(first).chain(COUNTS).collect();
-    let mut table = LadderTable::new(title, device, &columns);
-    if device.is_sim() {
-        table.note(
-            "lane M: millions of instructions, each counted once per lane. sectors per request: 32-byte sectors of global \
-             memory for each load of a warp; copies by TMA are no loads. shared k: thousands of wavefronts of shared memory; \
-             conflicts k: those of them that are there because lanes met in one bank. What wgmma reads by itself is no wavefront.",
-        );
-    }
-    table
 }
 
 /// What is new in each step.
@@ -186,9 +153,7 @@ impl TensorProblem {
         let (stream, bench) = (device.stream(), Bench { queue: Queue::Warm, ..Bench::default() });
         let contest = Contest { stream: &stream, bench: &bench, expected: &self.expected, announce: &|_| () };
         let run = contest.run(name, step, &mut self.output(device)?, |gemm, c| self.launch(&stream, gemm, c))?;
-        // What the largest value may be off by.
-        let most = self.expected.reference().values.iter().fold(0.0, |most: f64, value| most.max(value.abs()));
-        table.allow(self.expected.tolerance().at(most));
+        table.allow(allowed(&self.expected));
         table.row(&[(column, name)], self.cost(), &run);
         Ok(())
     }
