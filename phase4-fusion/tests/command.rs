@@ -1,0 +1,113 @@
+//! `cargo run -p phase4-fusion`. The gallery's own command is tested in `broken.rs`.
+#![allow(clippy::unwrap_used)]
+
+use assert_cmd::Command;
+use common::ladder::columns;
+use common::record::Record;
+use common::table::{Cell, Table, WIDTH};
+use phase4_fusion::report::PARTS;
+use phase4_fusion::{conv, gemm};
+
+fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("phase4-fusion"));
+    command.env_remove("WARP_DEVICE").args(args);
+    command
+}
+
+/// The tables of a run, as the command prints them for other programs.
+fn tables(args: &[&str]) -> Vec<Table> {
+    let output = command(&[&["--device", "sim", "--format", "json"], args].concat()).assert().success();
+    serde_json::from_slice(&output.get_output().stdout).unwrap()
+}
+
+fn stderr(args: &[&str], code: i32) -> String {
+    let run = command(args).assert().code(code);
+    assert!(run.get_output().stdout.is_empty(), "{args:?}");
+    String::from_utf8(run.get_output().stderr.clone()).unwrap()
+}
+
+#[test]
+fn every_step_of_every_part_is_checked() {
+    let tables = tables(&[]);
+    let names: Vec<_> = PARTS.iter().filter(|part| part.by_default).flat_map(|part| part.tables).collect();
+    assert_eq!(tables.len(), names.len());
+    let (mut checked, mut not_taken) = (0, Vec::new());
+    for table in &tables {
+        assert!(table.to_text().lines().all(|line| line.chars().count() <= WIDTH), "{}", table.to_text());
+        let Ok(check) = table.column(columns::CHECK) else { continue };
+        for row in table.rows() {
+            match &row[check] {
+                Cell::Text(word) => assert_eq!(word, "ok", "{}", table.to_text()),
+                _ => not_taken.push((table.title.clone(), row[..2].to_vec())),
+            }
+            checked += 1;
+        }
+    }
+    // Two types of 16 bits for each step of the products; the last step's others, and three layers in each type of convolution.
+    assert!(checked >= 2 * gemm::LADDER.len() + gemm::OTHERS.len() + 3 * conv::PRECISIONS.len() * conv::LADDER.len());
+    // One step along K is too few for slices; in tf32 it is two.
+    let pointwise = ("convolutions in f16, channels last, on sim", ["64→72 1/2 @9 ×1", "3 slices of K"]);
+    assert_eq!(not_taken, [(pointwise.0.to_owned(), pointwise.1.map(Cell::from).to_vec())]);
+}
+
+#[test]
+fn a_part_is_run_by_name_and_saved() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run.json");
+    let run = command(&["conv", "--device", "sim", "--save", path.to_str().unwrap()]).assert().success();
+    let said = String::from_utf8_lossy(&run.get_output().stderr).into_owned();
+    assert!(said.contains("saved: "), "{said}");
+    let record = Record::open(&path).unwrap();
+    let names: Vec<&str> = record.tables.iter().map(|named| named.name.as_str()).collect();
+    assert!(record.simulated);
+    assert_eq!(names, ["tensor-conv-steps", "tensor-conv-f16", "tensor-conv-tf32", "tensor-conv-tiles"]);
+    // What is chosen for an H200: many pixels, few channels; then one image of 7 × 7, cut along K.
+    let tiles = record.table("tensor-conv-tiles").unwrap();
+    let chosen = |layer: &str| {
+        let row = tiles.rows().iter().find(|row| row[0] == layer.into()).unwrap();
+        row[1..].to_vec()
+    };
+    assert_eq!(chosen("64→64 3 @56")[1], "256×64".into());
+    assert_eq!(chosen("512→512 3 @7")[0], "64×64/8".into());
+}
+
+/// A folder that is not there is refused before anything runs.
+#[test]
+fn a_place_that_cannot_be_written_to_is_refused_at_once() {
+    let said = stderr(&["gemm", "--device", "sim", "--save", "no/such/folder/run.json"], 1);
+    assert!(said.contains("error: ") && said.contains("run.json"), "{said}");
+}
+
+#[test]
+fn a_wrong_command_line_is_refused_with_what_there_is() {
+    let said = stderr(&["fusion"], 2);
+    for part in PARTS {
+        assert!(said.contains(part.name), "{}: {said}", part.name);
+    }
+    assert!(stderr(&["--device", "gpu"], 2).contains("no such device: `gpu`"));
+    assert!(stderr(&["gemm", "broken"], 2).contains("invalid value 'broken'"));
+    assert!(stderr(&["--save", "run.json", "broken"], 2).contains("parts and --save do not go before `broken`"));
+}
+
+#[test]
+fn the_help_names_every_part_and_what_is_left_out_by_default() {
+    let run = command(&["--help"]).assert().success();
+    let help = String::from_utf8(run.get_output().stdout.clone()).unwrap();
+    let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("Parts to run [default: all but resources, occupancy and sass]"), "{help}");
+    for part in PARTS {
+        assert!(words.contains(&format!("- {}: {}", part.name, part.about)), "{}: {help}", part.name);
+    }
+}
+
+/// As with `| head -0`: the reader has left before the first table.
+#[test]
+fn a_run_is_saved_though_nobody_reads_what_it_prints() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run.json");
+    let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("phase4-fusion"));
+    command.args(["conv", "--device", "sim", "--save"]).arg(&path).stdout(std::io::pipe().unwrap().1);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(Record::open(&path).unwrap().table("tensor-conv-f16").is_some());
+}
