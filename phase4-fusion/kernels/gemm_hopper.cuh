@@ -247,6 +247,7 @@ __device__ inline void share_sums(const Sum (&sums)[Geometry<Shape>::PARTS][Shap
     }
 }
 
+// ANCHOR: slices
 // Adds up the slices of a tile of C: each block finishes a part of the rows with the sums of all. The consumers come here, which have
 // the registers for many reads under way: each takes a trip to another multiprocessor.
 template <class Shape, class Value>
@@ -290,6 +291,7 @@ __device__ inline void add_slices(Value *c, const Epilogue &epilogue, unsigned s
         }
     }
 }
+// ANCHOR_END: slices
 
 template <class Shape, Layout LAYOUT, class Place>
 __device__ inline void consume(const Place &c, const Epilogue &epilogue, unsigned shared, Tiles<Shape> tiles, int first_step,

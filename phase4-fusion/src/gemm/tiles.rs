@@ -6,6 +6,7 @@ use common::prelude::*;
 use super::{Layout, Precision};
 use crate::tile::TileShape;
 
+// ANCHOR: shapes
 // Blocks per multiprocessor and steps along K for which an H200 was measured to be fastest with each.
 pub(super) const LARGE: TileShape = TileShape { least: 2.0, ..TileShape::any("Large", "_128x256") };
 pub(super) const SQUARE: TileShape = TileShape { least: 0.52, ..TileShape::any("Square", "_128x128") };
@@ -19,6 +20,7 @@ pub(super) const SMALL: TileShape = TileShape::any("Small", "_64x64");
 
 /// All of them, in the order in which they are asked whether they fit.
 pub(super) const ORDER: [TileShape; 8] = [LARGE, SQUARE, PAIRED, MEDIUM, FOURTHS, EIGHTHS, QUARTERS, SMALL];
+// ANCHOR_END: shapes
 
 /// The kernels of a tile, by precision and layout.
 #[derive(Clone, Debug)]
