@@ -10,6 +10,7 @@
 #include "gemm.cuh"
 #include "wgmma.cuh"
 
+// ANCHOR: main_loop
 constexpr int ROW_BYTES = 128;       // of a tile in shared memory: what one swizzle spans
 constexpr int GROUP_THREADS = 128;   // of a warpgroup
 constexpr int INSTRUCTION_BYTES = 32;  // of K, per wgmma
@@ -391,3 +392,4 @@ __device__ inline void gemm(const TensorMap &a, const TensorMap &b, const Place 
         cluster_sync();  // no block leaves while another may still arrive at its barriers, or read its sums
     }
 }
+// ANCHOR_END: main_loop

@@ -4,10 +4,10 @@
 //! for all pixels: a table of 8 bytes per tap, made once for a geometry, leaves an addition, a comparison and the load. Change: the
 //! table, and the corner and the edges of each thread's pixel, worked out once before the loop.
 //!
-//! Measured on an H200, 64 → 64 channels, 3×3, 56 × 56 pixels, 32 images: <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=offset table" : "ms"] -->0.8651<!-- /figure --> ms,
+//! Measured on an H200, 64 → 64 channels, 3×3, 56 × 56 pixels, 32 images: <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=offset table" : "ms"] -->0.8650<!-- /figure --> ms,
 //! or <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=offset table" : "tflops"] -->8.55<!-- /figure --> TFLOP/s,
 //! which is <!-- figure: phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=implicit" : "ms"] / phase5-bench/conv["convolution=64→64 3 @56 ×32" "step=offset table" : "ms"] as speed -->a gain: 1.36 times the speed<!-- /figure --> of the step before.
-//! And 512 → 512 channels, 3×3, 7 × 7 pixels, one image: <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=offset table" : "ms"] -->0.1737<!-- /figure --> ms,
+//! And 512 → 512 channels, 3×3, 7 × 7 pixels, one image: <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=offset table" : "ms"] -->0.1735<!-- /figure --> ms,
 //! or <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=offset table" : "tflops"] -->1.33<!-- /figure --> TFLOP/s,
 //! which is <!-- figure: phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=implicit" : "ms"] / phase5-bench/conv["convolution=512→512 3 @7 ×1" "step=offset table" : "ms"] as speed -->a gain: 1.39 times the speed<!-- /figure --> of the step before.
 //! The `conv` table of `cargo run -p phase5-bench` has the other shapes.
