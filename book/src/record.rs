@@ -5,7 +5,8 @@
 //! ```
 //! `PHASE/TABLE` is the table of that name in `PHASE/records/nvidia-h200.json`, or in `nvidia-h200-TABLE.json` there if it was
 //! measured by itself. With `@sim`, the step of phase 1, the part of another phase's report or the gallery of phase 4 (`orders`) that
-//! makes the table is run on the simulator: its counts are the same on every machine. What a tool says, without any device, is in `PHASE/records/TABLE.json`.
+//! makes the table is run on the simulator: its counts are the same on every machine. What a tool says, without any device, is in
+//! `PHASE/records/TABLE.json`; where a part has several such tables, `TABLE` and `TABLE-…`, all are there.
 //!
 //! A column is named by its key or its heading, a step by its title or its name (`step=naive`). Columns are shown in the order named; a row is shown if one of its cells reads
 //! as one of those named, or as `COLUMN=CELL` for a cell of that column. `only` leaves the rows that have all of its cells. A
@@ -93,7 +94,9 @@ pub fn find(workspace: &Path, name: &str) -> Result<Found, RecordError> {
         return Ok(Found { table: simulated(phase, table)?, caption: "On the simulator.".to_owned() });
     }
     let file = |name: &str| workspace.join(phase).join("records").join(name).with_extension("json");
-    let own = [file(&format!("{MACHINE}-{table}")), file(table)];
+    // The part's, if it has several tables: `sass-ladders` is in `sass.json`.
+    let part = table.split_once('-').map_or(table, |(part, _)| part);
+    let own = [file(&format!("{MACHINE}-{table}")), file(table), file(part)];
     let path = own.into_iter().find(|path| path.is_file()).unwrap_or_else(|| file(MACHINE));
     let record = Record::open(&path)?;
     let Some(found) = record.table(table) else {

@@ -8,13 +8,15 @@ use common::ladder::columns;
 use common::record::Record;
 use common::table::{Cell, Table};
 use phase4_fusion::ptx::{PAIRS, sass};
-use phase4_fusion::report::sass::PART;
+use phase4_fusion::report::sass::{KERNEL, PART, TELLING};
 
 const AGAIN: &str = "cargo run -p phase4-fusion -- sass --device sim --save phase4-fusion/records/sass.json";
 
-fn kept() -> Table {
+/// The tables of the record: the pairs', and the ladders'.
+fn kept() -> [Table; 2] {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("records/sass.json");
-    Record::open(&path).unwrap().table("sass").unwrap().clone()
+    let record = Record::open(&path).unwrap();
+    ["sass", "sass-ladders"].map(|name| record.table(name).unwrap().clone())
 }
 
 #[test]
@@ -23,25 +25,69 @@ fn machine_code_of_every_version_or_why_it_is_not_known() {
         table.iter().map(|row| row.text(columns::STEP).unwrap().to_owned()).collect()
     };
     let steps: Vec<String> = PAIRS.iter().flat_map(|pair| pair.versions).map(|step| step.title()).collect();
-    assert_eq!(titles(&kept()), steps, "{AGAIN}");
+    let [pairs, ladders] = kept();
+    assert_eq!(titles(&pairs), steps, "{AGAIN}");
 
-    let now = (PART.run)(&Device::sim()).unwrap().tables.remove(0);
-    assert_eq!(titles(&now), steps);
-    match sass::versions() {
-        // Other versions of the tools may say something else.
-        Ok(_) if now.notes == kept().notes => assert_eq!(now.rows(), kept().rows(), "{AGAIN}"),
-        Ok(_) => assert!(!now.rows().iter().flatten().any(|cell| matches!(cell, Cell::Absent(_))), "{}", now.to_text()),
-        Err(reason) => {
-            println!("{reason}");
-            assert!(now.rows().iter().all(|row| matches!(row.last(), Some(Cell::Absent(_)))), "{}", now.to_text());
+    let tables = (PART.run)(&Device::sim()).unwrap().tables;
+    assert_eq!(titles(&tables[0]), steps);
+    for (now, kept) in tables.iter().zip([pairs, ladders]) {
+        assert_eq!(titles(now), titles(&kept), "{AGAIN}");
+        match sass::versions() {
+            // Other versions of the tools may say something else.
+            Ok(_) if now.notes == kept.notes => assert_eq!(now.rows(), kept.rows(), "{AGAIN}"),
+            Ok(_) => {
+                assert!(!now.rows().iter().flatten().any(|cell| matches!(cell, Cell::Absent(_))), "{}", now.to_text());
+            }
+            Err(reason) => {
+                println!("{reason}");
+                assert!(now.rows().iter().all(|row| matches!(row.last(), Some(Cell::Absent(_)))), "{}", now.to_text());
+            }
         }
+    }
+}
+
+/// What the pages say of the ladders: which instruction multiplies, who copies, and that a cluster's copies are for several blocks.
+#[test]
+fn the_last_steps_have_the_instructions_that_they_are_about() {
+    let [_, ladders] = kept();
+    let has = |step: &str, kernel: &str, mnemonic: &str| {
+        let of_step = |row: &common::table::Row<'_>| row.text(columns::STEP).unwrap() == step;
+        let mut rows = ladders.iter().filter(|row| of_step(row) && row.text(KERNEL).unwrap().contains(kernel));
+        let telling = rows.next().unwrap_or_else(|| panic!("{step}, {kernel}")).text(TELLING).unwrap();
+        telling.split([' ', '.', '\n']).any(|word| word == mnemonic)
+    };
+    let tuned = "12 tuned tiles";
+    for (step, kernel, multiplies) in [
+        ("6 fragments ahead", "f16", "HMMA"),
+        ("7 wgmma", "f16", "HGMMA"),
+        (tuned, "f16", "HGMMA"),
+        (tuned, "tf32", "HGMMA"),
+        (tuned, "e4m3", "QGMMA"),
+        (tuned, "s8", "IGMMA"),
+        ("conv 1 gather by TMA", "f16", "HGMMA"),
+    ] {
+        let products = ["HMMA", "HGMMA", "QGMMA", "IGMMA"];
+        let found: Vec<_> = products.into_iter().filter(|product| has(step, kernel, product)).collect();
+        assert_eq!(found, [multiplies], "{step}, {kernel}");
+    }
+    for (step, copies) in [
+        ("6 fragments ahead", ["LDGSTS"].as_slice()),
+        ("7 wgmma", &[]),
+        ("8 tma", &["UTMALDG"]),
+        ("10 persistent", &["UTMALDG", "UTMASTG"]),
+        ("11 clusters", &["UTMALDG", "MULTICAST", "UTMASTG"]),
+        ("conv 2 tuned tiles", &["UTMALDG", "IM2COL", "UTMASTG"]),
+    ] {
+        let all = ["LDGSTS", "UTMALDG", "MULTICAST", "IM2COL", "UTMASTG"];
+        let found: Vec<_> = all.into_iter().filter(|copy| has(step, "", copy)).collect();
+        assert_eq!(found, copies, "{step}");
     }
 }
 
 /// What the pages say the compiler did by itself.
 #[test]
 fn some_versions_are_the_same_machine_code() {
-    let table = kept();
+    let [table, _] = kept();
     let code = |pair: &str, step: &str| -> Vec<Cell> {
         let row = table.rows().iter().find(|row| row[0] == pair.into() && row[1] == step.into());
         row.unwrap()[2..].to_vec()

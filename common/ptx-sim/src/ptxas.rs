@@ -28,7 +28,7 @@ pub struct Resources {
 /// # Errors
 /// A sentence that says why they are not known.
 pub fn resources(ptx: &Path, arch: &str) -> Result<Vec<Resources>, String> {
-    let ptxas = ptxas()?;
+    let ptxas = tool("ptxas")?;
     // What it compiles is not wanted, only what it says. In a folder of our own: in the shared one somebody might have put a
     // link where we write.
     let folder = tempfile::Builder::new().prefix("ptx-sim-").tempdir();
@@ -90,7 +90,7 @@ pub fn registers(ptx: &Path, arch: &str, kernel: &str) -> Result<u32, String> {
 /// # Errors
 /// As [`resources`].
 pub fn version() -> Result<String, String> {
-    let ptxas = ptxas()?;
+    let ptxas = tool("ptxas")?;
     let output = Command::new(&ptxas).arg("--version").output();
     let output = output.map_err(|error| format!("cannot run `{}`: {error}", ptxas.display()))?;
     let said = String::from_utf8_lossy(&output.stdout);
@@ -102,13 +102,17 @@ fn of_release(said: &str) -> Option<&str> {
     said.lines().find_map(|line| line.split_once(", release ")?.1.split_once(", V")).map(|(_, version)| version.trim())
 }
 
-fn ptxas() -> Result<PathBuf, String> {
-    let found = candidates().into_iter().find(|path| path.is_file());
-    found.ok_or_else(|| "no ptxas found on PATH, in CUDA_PATH, CUDA_HOME or a Python environment".to_owned())
+/// A program of the CUDA toolkit: on PATH, in CUDA_PATH or CUDA_HOME, or in a Python environment.
+///
+/// # Errors
+/// A sentence that says where it was looked for.
+pub fn tool(name: &str) -> Result<PathBuf, String> {
+    let found = candidates(name).into_iter().find(|path| path.is_file());
+    found.ok_or_else(|| format!("no {name} found on PATH, in CUDA_PATH, CUDA_HOME or a Python environment"))
 }
 
-fn candidates() -> Vec<PathBuf> {
-    let name = format!("ptxas{}", std::env::consts::EXE_SUFFIX);
+fn candidates(name: &str) -> Vec<PathBuf> {
+    let name = format!("{name}{}", std::env::consts::EXE_SUFFIX);
     let var = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let mut folders: Vec<PathBuf> =
         std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default();

@@ -5,6 +5,8 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use common::ptx_sim::ptxas;
+
 /// The instructions of one kernel, as they stand in its code, not as often as they run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
@@ -31,24 +33,30 @@ impl Listing {
     }
 }
 
-/// The kernels of a PTX file, compiled for `arch` (`sm_90`).
+/// A kernel of a PTX file, compiled for `arch` (`sm_90`).
 ///
 /// # Errors
-/// A sentence that says why they are not known.
-pub fn listings(ptx: &Path, arch: &str) -> Result<Vec<Listing>, String> {
+/// A sentence that says why it is not known.
+pub fn listing(ptx: &Path, arch: &str, kernel: &str) -> Result<Listing, String> {
     let (ptxas, nvdisasm) = (tool("ptxas")?, tool("nvdisasm")?);
     // In a folder of our own: in the shared one somebody might have put a link where we write.
     let folder = tempfile::Builder::new().prefix("phase4-").tempdir();
     let folder = folder.map_err(|error| format!("no temporary folder for ptxas: {error}"))?;
     let cubin = folder.path().join("kernels.cubin");
-    said(&ptxas, [OsStr::new("-arch"), arch.as_ref(), "-o".as_ref(), cubin.as_ref(), ptx.as_ref()])?;
-    Ok(parse(&said(&nvdisasm, [OsStr::new("-c"), cubin.as_ref()])?))
+    // The file's other kernels may take long to compile.
+    said(
+        &ptxas,
+        ["-arch", arch, "--entry", kernel, "-o"].map(OsStr::new).into_iter().chain([cubin.as_ref(), ptx.as_ref()]),
+    )?;
+    let all = parse(&said(&nvdisasm, [OsStr::new("-c"), cubin.as_ref()])?);
+    let found = all.into_iter().find(|listing| listing.kernel == kernel);
+    found.ok_or_else(|| format!("nvdisasm shows no kernel `{kernel}`"))
 }
 
 /// The versions of ptxas and nvdisasm.
 ///
 /// # Errors
-/// As [`listings`].
+/// As [`listing`].
 pub fn versions() -> Result<[String; 2], String> {
     let version = |name: &str| {
         let text = said(&tool(name)?, [OsStr::new("--version")])?;
@@ -105,27 +113,10 @@ fn said<'a>(program: &Path, arguments: impl IntoIterator<Item = &'a OsStr>) -> R
     Err(format!("{}: {}", program.display(), errors.lines().next().unwrap_or("it failed without a word")))
 }
 
-/// A program of the CUDA toolkit: on PATH, in CUDA_PATH or CUDA_HOME, or in a Python environment.
+/// A program of the CUDA toolkit, or how to get it.
 fn tool(name: &str) -> Result<PathBuf, String> {
-    let file = format!("{name}{}", std::env::consts::EXE_SUFFIX);
-    let var = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let mut folders: Vec<PathBuf> =
-        std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default();
-    folders.extend(["CUDA_PATH", "CUDA_HOME", "CONDA_PREFIX"].into_iter().filter_map(var).map(|root| root.join("bin")));
-    for environment in ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(var) {
-        // lib/python3.12/site-packages on Unix, Lib\site-packages on Windows
-        let lib = std::fs::read_dir(environment.join("lib")).into_iter().flatten().flatten().map(|entry| entry.path());
-        for library in lib.chain([environment.join("Lib")]) {
-            folders.push(library.join("site-packages").join("nvidia").join("cu13").join("bin"));
-        }
-    }
-    let found = folders.into_iter().map(|folder| folder.join(&file)).find(|path| path.is_file());
-    found.ok_or_else(|| {
-        format!(
-            "no {name} found on PATH, in CUDA_PATH, CUDA_HOME or a Python environment; `pip install nvidia-cuda-nvcc \
-                 nvidia-cuda-nvdisasm` brings it"
-        )
-    })
+    ptxas::tool(name)
+        .map_err(|reason| format!("{reason}; `pip install nvidia-cuda-nvcc nvidia-cuda-nvdisasm` brings it"))
 }
 
 #[cfg(test)]

@@ -37,10 +37,11 @@ const KEPT: &str = "every thread keeps the registers that it starts with";
 const NO_STAGE: &str = "operands come straight from global memory";
 
 /// A kernel of a step, and the names of its tile's sizes.
-struct Tile {
-    title: String,
-    source: &'static KernelSource,
-    kernel: String,
+pub(super) struct Tile {
+    pub(super) title: String,
+    pub(super) source: &'static KernelSource,
+    pub(super) kernel: String,
+    precision: Precision,
     /// What the sizes' names begin with, as the file has them: of the shape and of what follows from it.
     shape: String,
     derived: String,
@@ -48,16 +49,15 @@ struct Tile {
     is_staged: bool,
 }
 
-/// The type of the kernels that are shown. Others have tiles of the same bytes.
-const PRECISION: Precision = Precision::F16;
-
 impl Tile {
-    /// Those of a step of the products, for B as its transpose.
-    fn of_product(step: &'static gemm::Step) -> Vec<Tile> {
+    /// Those of a step of the products, in its first type, for B as its transpose.
+    pub(super) fn of_product(step: &'static gemm::Step) -> Vec<Tile> {
+        let precision = step.method.precisions()[0];
         let tile = |suffix: &str| Tile {
             title: step.title(),
             source: step.source(),
-            kernel: format!("gemm_nt_{PRECISION}{suffix}"),
+            kernel: format!("gemm_nt_{precision}{suffix}"),
+            precision,
             shape: String::new(),
             derived: String::new(),
             is_staged: !matches!(step.method, Tiling::Fragments),
@@ -68,13 +68,15 @@ impl Tile {
         }
     }
 
-    /// Those of a step of the convolutions.
-    fn of_conv(step: &'static conv::Step) -> Vec<Tile> {
+    /// Those of a step of the convolutions, in the first of their types.
+    pub(super) fn of_conv(step: &'static conv::Step) -> Vec<Tile> {
+        let [precision, ..] = conv::PRECISIONS;
         let of_tile = |tile: &TileShape| {
             let unsized_tile = Tile {
                 title: format!("conv {}", step.title()),
                 source: step.source(),
-                kernel: format!("conv_{PRECISION}{}", tile.suffix),
+                kernel: format!("conv_{precision}{}", tile.suffix),
+                precision,
                 shape: String::new(),
                 derived: String::new(),
                 is_staged: true,
@@ -86,7 +88,7 @@ impl Tile {
 
     /// With the sizes of this struct of the file.
     fn sized_by(self, name: &str) -> Tile {
-        let shape = format!("{name}<{}>", PRECISION.to_string().to_uppercase());
+        let shape = format!("{name}<{}>", self.precision.to_string().to_uppercase());
         Tile { derived: format!("Geometry<{shape}>::"), shape: format!("{shape}::"), ..self }
     }
 }
@@ -163,7 +165,7 @@ struct Sizes {
 }
 
 impl Sizes {
-    fn of(module: &Module, Tile { shape, derived, is_staged, .. }: &Tile) -> Result<Sizes> {
+    fn of(module: &Module, Tile { shape, derived, is_staged, precision, .. }: &Tile) -> Result<Sizes> {
         let of_shape = |name: &str| module.constant(&format!("{shape}{name}"));
         let of_derived = |name: &str| module.constant(&format!("{derived}{name}"));
         let or = |name: String, default: i64| module.find_constant(&name).unwrap_or(default);
@@ -172,7 +174,7 @@ impl Sizes {
             1 => String::new(),
             slices => format!("/{slices}"),
         };
-        let stage = |along_k: usize| (rows + columns) * along_k * PRECISION.input().size() / 1024;
+        let stage = |along_k: usize| (rows + columns) * along_k * precision.input().size() / 1024;
         let stages = if *is_staged {
             Some(format!("{} × {}", or(format!("{shape}STAGES"), 1), stage(of_derived("BK")?)))
         } else {
