@@ -49,9 +49,9 @@ fn every_step_of_every_part_is_checked() {
         conv("64→64 3 @16 ×2", "18 pointwise"),
         conv("3→64 7/2 @32 ×2", "17 Winograd"),
         conv("3→64 7/2 @32 ×2", "18 pointwise"),
-        conv("3→64 7/2 @32 ×2", "19 Winograd 4×4"),
+        conv("3→64 7/2 @32 ×2", "19 Winograd F4"),
         conv("64→64 1/2 @32 ×2", "17 Winograd"),
-        conv("64→64 1/2 @32 ×2", "19 Winograd 4×4"),
+        conv("64→64 1/2 @32 ×2", "19 Winograd F4"),
         linear("3 cuBLAS + ReLU"),
     ];
     assert_eq!(not_taken, expected);

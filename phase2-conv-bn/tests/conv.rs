@@ -60,7 +60,7 @@ fn is_for_winograd(weight: &[usize; 4], params: Conv2dParams) -> bool {
 fn tolerance(step: &str, weight: &[usize; 4], expected: &Reference) -> Tolerance {
     match step {
         "Winograd" => step17_winograd::tolerance(weight[1], 1.0, 1.0, 1.0),
-        "Winograd 4×4" => step19_winograd_4x4::tolerance(weight[1], 1.0, 1.0, 1.0),
+        "Winograd F4" => step19_winograd_4x4::tolerance(weight[1], 1.0, 1.0, 1.0),
         _ => expected.tolerance(),
     }
 }
@@ -178,7 +178,7 @@ device_test! {
             let (x, w) = (Tensor::random(&input, 1), Tensor::random(&weight, 2));
             let b = Tensor::random(&weight[..1], 3);
             let expected = reference::conv2d(&x, &w, Some(&b), params)?;
-            let tolerance = tolerance("Winograd 4×4", &weight, &expected);
+            let tolerance = tolerance("Winograd F4", &weight, &expected);
             let mut output = Tensor::full(&params.output_shape(&x, &w)?, f32::NAN).to_device(&device)?;
             let (x, w, b) = (x.to_device(&device)?, w.to_device(&device)?, b.to_device(&device)?);
             for tile in step19_winograd_4x4::TILES {
@@ -348,7 +348,7 @@ fn planted_mistakes_are_found() {
         (x.to_device(&device).unwrap(), w.to_device(&device).unwrap(), weight, expected)
     });
     let passes = |conv: Conv, step: &str| {
-        let (x, w, weight, expected) = &problems[usize::from(step == "Winograd 4×4")];
+        let (x, w, weight, expected) = &problems[usize::from(step == "Winograd F4")];
         let tolerance = tolerance(step, weight, expected);
         // An error is a finding of the sanitiser.
         conv.forward(&stream, x, w, None, params)

@@ -31,7 +31,7 @@ use super::{Algorithm, Call, Conv, Geometry, Load, Step, block_count, processors
 /// The step. It takes what [`step17_winograd`] takes.
 pub const STEP: Step = Step {
     number: 19,
-    name: "Winograd 4×4",
+    name: "Winograd F4",
     idea: "sixteen outputs of a 3×3 window for 36 multiplications instead of 144",
     source: kernel_source!("conv_19_winograd_4x4"),
     method: Load(|device, source| Ok(Box::new(Winograd4x4::load(device, source)?))),
