@@ -56,18 +56,24 @@ pub(crate) struct Geometry {
     pub(crate) cluster: [usize; 2],
     /// Blocks of a cluster that share one tile, each for a part of K.
     pub(crate) slices: usize,
+    /// Tiles of A and of B that shared memory holds at once,
+    pub(crate) stages: usize,
+    /// and their values along K, if the file names them.
+    pub(crate) along_k: Option<usize>,
 }
 
 impl Geometry {
-    /// Of a file with one tile: `BM`, `BN`, `THREADS` and, where shared memory is dynamic, `SHARED`.
+    /// Of a file with one tile: `BM`, `BN`, `THREADS` and, where there are such, `BK`, `STAGES` and the dynamic memory `SHARED`.
     pub(crate) fn of_file(module: &Module) -> Result<Geometry> {
-        let shared = module.find_constant("SHARED").map(|_| module.constant("SHARED")).transpose()?;
+        let find = |name: &str| module.find_constant(name).map(|_| module.constant(name)).transpose();
         Ok(Geometry {
             tile: [module.constant("BM")?, module.constant("BN")?],
             threads: module.constant("THREADS")? as u32,
-            shared_bytes: shared.unwrap_or(0) as u32,
+            shared_bytes: find("SHARED")?.unwrap_or(0) as u32,
             cluster: [1, 1],
             slices: 1,
+            stages: find("STAGES")?.unwrap_or(1),
+            along_k: find("BK")?,
         })
     }
 
@@ -82,6 +88,8 @@ impl Geometry {
             shared_bytes: derived("SHARED")? as u32,
             cluster: [of_shape("ROWS")?, of_shape("COLUMNS")?],
             slices: of_shape("SLICES")?,
+            stages: of_shape("STAGES")?,
+            along_k: Some(derived("BK")?),
         })
     }
 

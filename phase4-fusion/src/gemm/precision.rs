@@ -90,7 +90,7 @@ impl Precision {
     }
 
     /// Its struct in `elements.cuh`.
-    pub(super) fn class(self) -> &'static str {
+    pub(crate) fn class(self) -> &'static str {
         match self {
             Precision::F16 => "F16",
             Precision::Bf16 => "BF16",

@@ -10,7 +10,7 @@ use common::table::{Cell, ColumnSpec, Table, TableBuilder};
 
 use super::resources::ladders;
 use crate::gemm::{Precision, Tiling};
-use crate::tile::TileShape;
+use crate::tile::{Geometry, TileShape};
 use crate::{conv, gemm};
 
 /// `cargo run -p phase4-fusion -- occupancy`.
@@ -36,15 +36,14 @@ const KEPT: &str = "every thread keeps the registers that it starts with";
 /// Behind a dash in the columns of stages.
 const NO_STAGE: &str = "operands come straight from global memory";
 
-/// A kernel of a step, and the names of its tile's sizes.
+/// A kernel of a step, and its tile.
 pub(super) struct Tile {
     pub(super) title: String,
     pub(super) source: &'static KernelSource,
     pub(super) kernel: String,
     precision: Precision,
-    /// What the sizes' names begin with, as the file has them: of the shape and of what follows from it.
-    shape: String,
-    derived: String,
+    /// None: the file's only one.
+    shape: Option<TileShape>,
     /// Whether tiles of A and B lie in shared memory.
     is_staged: bool,
 }
@@ -53,43 +52,46 @@ impl Tile {
     /// Those of a step of the products, in its first type, for B as its transpose.
     pub(super) fn of_product(step: &'static gemm::Step) -> Vec<Tile> {
         let precision = step.method.precisions()[0];
-        let tile = |suffix: &str| Tile {
+        let tile = |shape: Option<TileShape>| Tile {
             title: step.title(),
             source: step.source(),
-            kernel: format!("gemm_nt_{precision}{suffix}"),
+            kernel: format!("gemm_nt_{precision}{}", shape.map_or("", |shape| shape.suffix)),
             precision,
-            shape: String::new(),
-            derived: String::new(),
+            shape,
             is_staged: !matches!(step.method, Tiling::Fragments),
         };
         match step.method {
-            Tiling::Shapes(shapes, _) => shapes.iter().map(|shape| tile(shape.suffix).sized_by(shape.name)).collect(),
-            _ => vec![tile("")],
+            Tiling::Shapes(shapes, _) => shapes.iter().map(|shape| tile(Some(*shape))).collect(),
+            _ => vec![tile(None)],
         }
     }
 
     /// Those of a step of the convolutions, in the first of their types.
     pub(super) fn of_conv(step: &'static conv::Step) -> Vec<Tile> {
         let [precision, ..] = conv::PRECISIONS;
-        let of_tile = |tile: &TileShape| {
-            let unsized_tile = Tile {
-                title: format!("conv {}", step.title()),
-                source: step.source(),
-                kernel: format!("conv_{precision}{}", tile.suffix),
-                precision,
-                shape: String::new(),
-                derived: String::new(),
-                is_staged: true,
-            };
-            unsized_tile.sized_by(tile.name)
+        let of_shape = |shape: &TileShape| Tile {
+            title: format!("conv {}", step.title()),
+            source: step.source(),
+            kernel: format!("conv_{precision}{}", shape.suffix),
+            precision,
+            shape: Some(*shape),
+            is_staged: true,
         };
-        step.method.0.iter().map(of_tile).collect()
+        step.method.0.iter().map(of_shape).collect()
     }
 
-    /// With the sizes of this struct of the file.
-    fn sized_by(self, name: &str) -> Tile {
-        let shape = format!("{name}<{}>", self.precision.to_string().to_uppercase());
-        Tile { derived: format!("Geometry<{shape}>::"), shape: format!("{shape}::"), ..self }
+    fn geometry(&self, module: &Module) -> Result<Geometry> {
+        match &self.shape {
+            Some(shape) => Geometry::of_shape(module, shape, self.precision.class()),
+            None => Geometry::of_file(module),
+        }
+    }
+
+    /// Tiles of A and B in shared memory, and the KiB of each.
+    fn stages(&self, geometry: &Geometry) -> Option<String> {
+        let along_k = geometry.along_k.filter(|_| self.is_staged)?;
+        let bytes = geometry.tile.iter().sum::<usize>() * along_k * self.precision.input().size();
+        Some(format!("{} × {}", geometry.stages, bytes / 1024))
     }
 }
 
@@ -112,21 +114,21 @@ pub fn table(compiled: &[Compiled]) -> Result<Table> {
     let reader = Device::sim();
     let products = gemm::LADDER.iter().flat_map(Tile::of_product);
     for tile in products.chain(conv::LADDER.iter().flat_map(Tile::of_conv)) {
-        let sizes = Sizes::of(&reader.load(tile.source)?, &tile)?;
+        let geometry = tile.geometry(&reader.load(tile.source)?)?;
         let row = table
             .row()
             .set(columns::STEP, &*tile.title)
-            .set(TILE, sizes.tile)
+            .set(TILE, geometry.name())
             .set(HANDED_ON, handed_on(&tile).map_or_else(|| Cell::absent(KEPT), Cell::from))
-            .set(STAGES, sizes.stages.map_or_else(|| Cell::absent(NO_STAGE), Cell::from));
+            .set(STAGES, tile.stages(&geometry).map_or_else(|| Cell::absent(NO_STAGE), Cell::from));
         let found = of_kernel(compiled, &tile).and_then(|kernel| {
             let limits = limits.as_ref().ok_or_else(|| format!("the limits of {architecture} are not known"))?;
-            let shared = kernel.shared + sizes.dynamic_bytes;
-            Ok((kernel.registers, shared, Occupancy::of(limits, sizes.threads, shared, Some(kernel.registers))))
+            let shared = kernel.shared + geometry.shared_bytes;
+            Ok((kernel.registers, shared, Occupancy::of(limits, geometry.threads, shared, Some(kernel.registers))))
         });
         match found {
             Ok((registers, shared, occupancy)) => row
-                .set(THREADS, format!("{} × {registers}", sizes.threads))
+                .set(THREADS, format!("{} × {registers}", geometry.threads))
                 .set(SHARED_KIB, f64::from(shared) / 1024.0)
                 .set(BLOCKS, u64::from(occupancy.blocks))
                 .set(LIMIT, occupancy.limiter.name())
@@ -152,38 +154,6 @@ fn of_kernel<'c>(compiled: &'c [Compiled], tile: &Tile) -> std::result::Result<&
     let kernels = file.kernels.as_ref().map_err(String::clone)?;
     let kernel = kernels.iter().find(|kernel| kernel.kernel == tile.kernel);
     kernel.ok_or_else(|| format!("ptxas says nothing of `{}`", tile.kernel))
-}
-
-/// The sizes that a kernel file names.
-struct Sizes {
-    /// Rows and columns of C; behind a stroke the blocks that share it.
-    tile: String,
-    threads: u32,
-    dynamic_bytes: u32,
-    /// Tiles of A and B in shared memory, and the KiB of each.
-    stages: Option<String>,
-}
-
-impl Sizes {
-    fn of(module: &Module, Tile { shape, derived, is_staged, precision, .. }: &Tile) -> Result<Sizes> {
-        let of_shape = |name: &str| module.constant(&format!("{shape}{name}"));
-        let of_derived = |name: &str| module.constant(&format!("{derived}{name}"));
-        let or = |name: String, default: i64| module.find_constant(&name).unwrap_or(default);
-        let (rows, columns) = (of_shape("BM")?, of_shape("BN")?);
-        let slices = match or(format!("{shape}SLICES"), 1) {
-            1 => String::new(),
-            slices => format!("/{slices}"),
-        };
-        let stage = |along_k: usize| (rows + columns) * along_k * precision.input().size() / 1024;
-        let stages = if *is_staged {
-            Some(format!("{} × {}", or(format!("{shape}STAGES"), 1), stage(of_derived("BK")?)))
-        } else {
-            None
-        };
-        let tile = format!("{rows}×{columns}{slices}");
-        let dynamic_bytes = or(format!("{derived}SHARED"), 0) as u32;
-        Ok(Sizes { tile, threads: of_derived("THREADS")? as u32, dynamic_bytes, stages })
-    }
 }
 
 /// Registers of a producer's thread and a consumer's, if they are not those of the start: `40, 232`.
