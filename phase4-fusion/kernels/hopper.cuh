@@ -94,6 +94,14 @@ __device__ inline void copy_pixels_to(unsigned blocks, unsigned to, const Tensor
     }
 }
 
+// A box of a tensor of three dimensions.
+__device__ inline void copy_rows(unsigned to, const TensorMap &map, int x, int y, int z, unsigned barrier) {
+    asm volatile(
+        "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(to),
+        "l"(&map), "r"(x), "r"(y), "r"(z), "r"(barrier)
+        : "memory");
+}
+
 __device__ inline void prefetch_map(const TensorMap &map) {
     asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
@@ -102,6 +110,13 @@ __device__ inline void prefetch_map(const TensorMap &map) {
 __device__ inline void store_box(const TensorMap &map, int x, int y, unsigned from) {
     asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&map), "r"(x), "r"(y),
                  "r"(from)
+                 : "memory");
+}
+
+// The same with channels of pixels of an image.
+__device__ inline void store_pixels(const TensorMap &map, int channel, int x, int y, int image, unsigned from) {
+    asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%1, %2, %3, %4}], [%5];" ::"l"(&map), "r"(channel),
+                 "r"(x), "r"(y), "r"(image), "r"(from)
                  : "memory");
 }
 

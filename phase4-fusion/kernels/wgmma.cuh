@@ -65,3 +65,16 @@ WGMMA(BF16, "k16.f32.bf16.bf16", float, WGMMA_FLOAT, HALVES)
 WGMMA(TF32, "k8.f32.tf32.tf32", float, WGMMA_FLOAT, FLOATS)
 WGMMA(E4M3, "k32.f32.e4m3.e4m3", float, WGMMA_FLOAT, FLOATS)
 WGMMA(S8, "k32.s32.s8.s8", int, WGMMA_INTEGER, INTEGERS)
+
+// The same with A in registers, 64 columns of B: a lane's four are those of `mma.sync`'s A, words of 4 bytes of rows lane / 4 and
+// lane / 4 + 8, at lane % 4 and, the last two, 4 words further on.
+#define WGMMA_FROM_REGISTERS(ELEMENT, TYPES, REST)                                                                     \
+    __device__ inline void wgmma_from_registers(ELEMENT, float (&d)[32], const unsigned (&a)[4], unsigned long long b, \
+                                                bool add) {                                                            \
+        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\nwgmma.mma_async.sync.aligned.m64n64" TYPES             \
+                     " {" WGMMA_REGISTERS_32 "}, {%32, %33, %34, %35}, %36, p, 1, 1" REST ";\n}"                       \
+                     : WGMMA_OPERANDS_32(WGMMA_FLOAT)                                                                  \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)add));                             \
+    }
+WGMMA_FROM_REGISTERS(F16, "k16.f32.f16.f16", ", 0")
+WGMMA_FROM_REGISTERS(TF32, "k8.f32.tf32.tf32", "")

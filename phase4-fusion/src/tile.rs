@@ -110,21 +110,17 @@ impl Geometry {
         Some(clusters * down * across)
     }
 
-    /// How many blocks of these kernels a multiprocessor holds at once, by their shared memory, registers and threads.
+    /// How many blocks of these kernels a multiprocessor holds at once.
     pub(crate) fn blocks_each<'k>(
         &self,
         properties: &Properties,
         kernels: impl IntoIterator<Item = &'k Kernel>,
     ) -> usize {
-        let shared = properties.shared_per_block_optin + RESERVED_SHARED;
-        let by_shared = shared / (self.shared_bytes + RESERVED_SHARED);
-        let by_threads = properties.max_threads_per_multiprocessor.map_or(u32::MAX, |most| most / self.threads);
-        let by_registers = |kernel: &Kernel| {
-            let registers = kernel.attributes().registers.zip(properties.registers_per_multiprocessor);
-            registers.map_or(u32::MAX, |(each, all)| all / (each.max(1) * self.threads))
-        };
-        let by_registers = kernels.into_iter().map(by_registers).min().unwrap_or(1);
-        by_shared.min(by_threads).min(by_registers).max(1) as usize
+        kernels
+            .into_iter()
+            .map(|kernel| blocks_each(properties, kernel, self.threads, self.shared_bytes))
+            .min()
+            .unwrap_or(1)
     }
 
     /// `64×128` or, with slices, `64×64/8`.
@@ -133,6 +129,15 @@ impl Geometry {
         let slices = if self.slices > 1 { format!("/{}", self.slices) } else { String::new() };
         format!("{rows}×{columns}{slices}")
     }
+}
+
+/// How many blocks of a kernel a multiprocessor holds at once, by their shared memory, registers and threads: at least one.
+pub(crate) fn blocks_each(properties: &Properties, kernel: &Kernel, threads: u32, shared_bytes: u32) -> usize {
+    let by_shared = (properties.shared_per_block_optin + RESERVED_SHARED) / (shared_bytes + RESERVED_SHARED);
+    let by_threads = properties.max_threads_per_multiprocessor.map_or(u32::MAX, |most| most / threads);
+    let registers = kernel.attributes().registers.zip(properties.registers_per_multiprocessor);
+    let by_registers = registers.map_or(u32::MAX, |(each, all)| all / (each.max(1) * threads));
+    by_shared.min(by_threads).min(by_registers).max(1) as usize
 }
 
 /// A tile on a device, with its kernels.

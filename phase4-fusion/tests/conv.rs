@@ -7,14 +7,14 @@ use common::prelude::*;
 use common::reference::{self, Conv2dParams};
 use common::testing::planted;
 use phase4_fusion::conv::problem::{ConvProblem, Finish};
-use phase4_fusion::conv::{Conv, LADDER, Layer, PRECISIONS, Tuned, step01_gather, step03_slices};
+use phase4_fusion::conv::{Conv, LADDER, Layer, PRECISIONS, Tuned, step01_gather, step03_slices, step04_few_channels};
 use phase4_fusion::gemm::{Activation, Epilogue, Precision};
 
 /// Input, filter, stride, padding.
 type Case = ([usize; 4], [usize; 4], usize, usize);
 
-/// Channels are whole steps of f16; pixels are ragged against all tiles, but for the third.
-const CASES: [Case; 8] = [
+/// Channels are whole steps of f16, or few; pixels are ragged against all tiles, but for the third.
+const CASES: [Case; 14] = [
     // One pixel, one tap.
     ([1, 64, 1, 1], [8, 64, 1, 1], 1, 0),
     // The padding is wider than the image.
@@ -28,6 +28,14 @@ const CASES: [Case; 8] = [
     ([1, 64, 7, 9], [136, 64, 5, 5], 1, 0),
     ([1, 64, 12, 10], [8, 64, 7, 7], 2, 3),
     ([2, 128, 5, 6], [40, 128, 1, 3], 1, 0),
+    // Few channels: as the first layers of ResNet18 and the U-Net, ragged against tiles of 16 × 8 pixels and 64 channels.
+    ([2, 3, 27, 40], [64, 3, 7, 7], 2, 3),
+    ([3, 8, 9, 18], [72, 8, 3, 3], 1, 1),
+    // Rows of whole words; a filter that is not square; one channel; one tap.
+    ([1, 4, 5, 8], [16, 4, 5, 5], 1, 2),
+    ([1, 2, 6, 8], [136, 2, 4, 2], 1, 0),
+    ([1, 1, 17, 16], [8, 1, 3, 3], 2, 1),
+    ([2, 2, 1, 8], [8, 2, 1, 1], 1, 0),
 ];
 
 const FINISHES: [Finish; 5] = [
@@ -73,6 +81,7 @@ fn every_tile(device: &Device) -> Result<Vec<(String, Conv)>> {
     let mut all = Vec::new();
     for step in LADDER {
         match step.load(device) {
+            Ok(conv) if conv.tiles().next().is_none() => all.push((step.title(), conv)),
             Ok(conv) => {
                 all.extend(
                     conv.tiles().map(|tile| (format!("{}: {tile}", step.title()), conv.with_tile(tile).unwrap())),
@@ -90,15 +99,18 @@ device_test! {
         let tiles = every_tile(&device)?;
         for (case, precision, finish) in cases() {
             let problem = problem(&device, case, precision, finish)?;
+            let mut computed = 0;
             for (name, conv) in &tiles {
                 match run(&device, conv, &problem) {
                     Err(error) if error.is_unsupported() => println!("{name}: {error}"),
                     ran => {
                         println!("{name}");
                         ran?;
+                        computed += 1;
                     }
                 }
             }
+            assert!(computed > 0 || tiles.is_empty(), "no step takes this case");
         }
         Ok(())
     }
@@ -111,6 +123,38 @@ device_test! {
                 let conv = slices.with_tile(tile).unwrap();
                 run(&device, &conv, &problem)?;
                 run(&device, &conv, &problem)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The word behind a window's row has a value of the next pixel, and words behind the last row are nobody's.
+    fn an_infinity_beside_a_window_stays_outside(device) {
+        let Ok(conv) = step04_few_channels::STEP.load(&device) else { return Ok(()) };
+        let (case, at) = (([1, 3, 16, 24], [8, 3, 3, 3], 2, 1), [7, 11]);
+        let image = || -> Result<Tensor> {
+            let mut x = Tensor::random(&case.0, 1);
+            let values = x.as_mut_slice()?;
+            for channel in 0..3 {
+                values[(channel * 16 + at[0]) * 24 + at[1]] = f32::INFINITY;
+            }
+            Ok(x)
+        };
+        let on_device = |tensor: Tensor, element: ElementType| {
+            tensor.to_type(element)?.to_format(MemoryFormat::Nhwc)?.to_device(&device)
+        };
+        for precision in PRECISIONS {
+            let element = precision.input();
+            let (x, w) = (on_device(image()?, element)?, on_device(Tensor::random(&case.1, 2), element)?);
+            let params = Conv2dParams::new(case.2, case.3);
+            let shape = params.output_shape(&x, &w)?;
+            let mut y = on_device(Tensor::random(&shape, 3), element)?;
+            conv.launch(&device.stream(), &x, &w, params, &Epilogue::default(), &mut y)?;
+            let y = y.to_host()?.to_type(ElementType::F32)?.to_format(MemoryFormat::Nchw)?;
+            for (place, value) in y.as_slice()?.iter().enumerate() {
+                let [from_y, from_x] = [place / shape[3] % shape[2], place % shape[3]].map(|at| (at * 2) as isize - 1);
+                let meets = (from_y..from_y + 3).contains(&(at[0] as isize)) && (from_x..from_x + 3).contains(&(at[1] as isize));
+                assert_eq!(value.is_finite(), !meets, "{precision}: {value} at {place}");
             }
         }
         Ok(())
@@ -131,7 +175,7 @@ device_test! {
         let tensor = |shape: [usize; 4]| -> Result<Tensor> {
             Tensor::random(&shape, 1).to_type(ElementType::F16)?.to_format(MemoryFormat::Nhwc)?.to_device(&device)
         };
-        let refused = |x: [usize; 4], w: [usize; 4], params: Conv2dParams| -> Result<String> {
+        let refused = |conv: &Conv, x: [usize; 4], w: [usize; 4], params: Conv2dParams| -> Result<String> {
             let (x, w) = (tensor(x)?, tensor(w)?);
             let mut y = tensor(params.output_shape(&x, &w)?)?;
             let error = conv.launch(&device.stream(), &x, &w, params, &Epilogue::default(), &mut y).unwrap_err();
@@ -139,11 +183,17 @@ device_test! {
             Ok(error.to_string())
         };
         let plain = Conv2dParams::new(1, 1);
-        assert!(refused([1, 3, 8, 8], [8, 3, 3, 3], plain)?.ends_with("so C must be a multiple of 64"));
-        assert!(refused([1, 64, 8, 8], [7, 64, 3, 3], plain)?.ends_with("so K must be a multiple of 8"));
-        assert!(refused([1, 64, 8, 8], [8, 64, 3, 3], Conv2dParams { dilation: [2, 2], ..plain })?.ends_with("no dilation"));
-        assert!(refused([1, 64, 8, 8], [8, 64, 3, 3], Conv2dParams { stride: [1, 2], ..plain })?.contains("one stride"));
-        assert!(refused([1, 64, 40, 40], [8, 64, 3, 3], Conv2dParams::new(9, 1))?.contains("strides to 8"));
+        assert!(refused(&conv, [1, 3, 8, 8], [8, 3, 3, 3], plain)?.ends_with("so C must be a multiple of 64"));
+        assert!(refused(&conv, [1, 64, 8, 8], [7, 64, 3, 3], plain)?.ends_with("so K must be a multiple of 8"));
+        assert!(refused(&conv, [1, 64, 8, 8], [8, 64, 3, 3], Conv2dParams { dilation: [2, 2], ..plain })?.ends_with("no dilation"));
+        assert!(refused(&conv, [1, 64, 8, 8], [8, 64, 3, 3], Conv2dParams { stride: [1, 2], ..plain })?.contains("one stride"));
+        assert!(refused(&conv, [1, 64, 40, 40], [8, 64, 3, 3], Conv2dParams::new(9, 1))?.contains("strides to 8"));
+
+        let conv = step04_few_channels::STEP.load(&device)?;
+        assert!(refused(&conv, [1, 16, 8, 8], [8, 16, 4, 4], plain)?.contains("a window has up to 80 words"));
+        assert!(refused(&conv, [1, 3, 8, 8], [8, 3, 3, 3], plain)?.ends_with("must lie whole words apart"));
+        assert!(refused(&conv, [1, 3, 8, 9], [8, 3, 3, 3], Conv2dParams::new(2, 1))?.ends_with("a multiple of 16 bytes"));
+        assert!(refused(&conv, [1, 8, 8, 40], [8, 8, 3, 3], Conv2dParams::new(4, 1))?.contains("256 values or rows"));
         Ok(())
     }
 
@@ -171,12 +221,19 @@ device_test! {
 #[test]
 fn no_rule_is_broken_in_any_tile() {
     let device = Device::sim_with(SimOptions { sanitize: true, ..SimOptions::default() });
-    let cases = [CASES[3], ([1, 256, 5, 5], [72, 256, 3, 3], 1, 1)];
-    for (case, finish) in cases.into_iter().zip([FINISHES[2], FINISHES[1]]) {
+    let few_channels = ([6, 3, 32, 64], [16, 3, 3, 3], 2, 1);
+    let cases = [CASES[3], ([1, 256, 5, 5], [72, 256, 3, 3], 1, 1), few_channels];
+    for (case, finish) in cases.into_iter().zip([FINISHES[2], FINISHES[1], FINISHES[2]]) {
         let problem = problem(&device, case, Precision::F16, finish).unwrap();
         for (name, conv) in every_tile(&device).unwrap() {
-            println!("{name}");
-            run(&device, &conv, &problem).unwrap();
+            // Few blocks, so that rings turn.
+            match run(&device, &conv.for_processors(1), &problem) {
+                Err(error) if error.is_unsupported() => println!("{name}: {error}"),
+                ran => {
+                    println!("{name}");
+                    ran.unwrap();
+                }
+            }
         }
     }
 }
@@ -200,6 +257,38 @@ fn the_layers_of_resnet18_get_the_tiles_that_were_measured() {
     assert_eq!(choice(layer(1, 28, 128, 128, 3, 1)), "64×64/4");
     assert_eq!(choice(layer(1, 7, 512, 512, 3, 1)), "64×64/8");
     assert_eq!(choice(layer(1, 14, 256, 512, 1, 2)), "64×64");
+}
+
+/// The text of the kernel with few channels, and the mistake in place of it.
+const PLANTED_IN_FEW_CHANNELS: [(&str, &str); 6] = [
+    // The last word of a row has a value of the next pixel, and an infinity among them would show; here the table's row is wrong.
+    ("word.row * layer.pitch + word.word * WORD : 0", "word.row * layer.pitch : 0"),
+    // The padding is forgotten.
+    ("(at.x * layer.stride - layer.padding) * layer.channels", "at.x * layer.stride * layer.channels"),
+    // Both consumers read the same rows.
+    ("(consumer * 4 + warp) * layer.stride * layer.pitch", "warp * layer.stride * layer.pitch"),
+    // A stage is filled again before every warp has read it.
+    ("            barrier_wait(empty + 8 * ring.stage, ring.parity);  // every warp has its fragments\n", ""),
+    // The filters are not swizzled.
+    ("(byte / 16 ^ channel % 8) * 16", "byte / 16 * 16"),
+    // The filters' ordinary stores are not ordered before the tensor cores read them.
+    ("    fence_async_proxy();\n    __syncthreads();\n    consume", "    __syncthreads();\n    consume"),
+];
+
+#[test]
+fn planted_mistakes_in_few_channels_are_found() {
+    for (right, wrong) in PLANTED_IN_FEW_CHANNELS {
+        planted::must_be_rejected(right, |device| {
+            let step = &step04_few_channels::STEP;
+            let conv = step.with_source(planted::planted(step.source(), right, wrong)).load(device)?.for_processors(1);
+            // One image after the other in a block's ring.
+            let problem = problem(device, ([12, 3, 32, 64], [16, 3, 3, 3], 2, 1), Precision::F16, FINISHES[2])?;
+            let mut y = problem.output(device)?;
+            let ConvProblem { x, w, params, .. } = &problem;
+            conv.launch(&device.stream(), x, w, *params, &problem.epilogue(), &mut y)?;
+            problem.check(&y)
+        });
+    }
 }
 
 /// Whether the kernel with slices has it, or the first one; the text of a header, and the mistake in place of it.

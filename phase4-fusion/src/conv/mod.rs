@@ -8,8 +8,9 @@
 //! | [`step01_gather`] | `conv_01_gather.cu` | TMA gathers a tap's pixels; the rest is the main loop of the products |
 //! | [`step02_tuned`] | `conv_02_tuned.cu` | the tile that fits the layer |
 //! | [`step03_slices`] | `conv_03_slices.cu` | few tiles: the blocks of a cluster share one, each for a part of K |
+//! | [`step04_few_channels`] | `conv_04_few_channels.cu` | K is rows of windows; threads pick A's fragments out of the image's rows |
 //!
-//! [`Tuned`] chooses among their tiles by the layer.
+//! The first three take whole steps of channels, the last one takes few. [`Tuned`] chooses among their tiles by the layer.
 
 use common::device::{Swizzle, TensorMapConfig, TensorWindow};
 use common::ladder;
@@ -17,31 +18,49 @@ use common::prelude::*;
 use common::reference::Conv2dParams;
 use common::tensor::Element;
 
+mod few_channels;
 mod tiles;
 
 use crate::gemm::{Epilogue, LARGEST, OUT_ROWS, PROCESSORS, Precision, ROW_BYTES, boxes, in_maps};
 use crate::tile::{self, TileShape, Work};
+use few_channels::FewChannels;
 use tiles::Kernels;
 
 pub mod problem;
 pub mod step01_gather;
 pub mod step02_tuned;
 pub mod step03_slices;
+pub mod step04_few_channels;
 
 /// All steps, in the order in which they are read.
-pub static LADDER: &[Step] = &[step01_gather::STEP, step02_tuned::STEP, step03_slices::STEP];
+pub static LADDER: &[Step] = &[step01_gather::STEP, step02_tuned::STEP, step03_slices::STEP, step04_few_channels::STEP];
 
 /// The types that the kernels convolve.
 pub const PRECISIONS: [Precision; 2] = [Precision::F16, Precision::Tf32];
 
 /// A step of the ladder.
-pub type Step = ladder::Step<Tiles>;
+pub type Step = ladder::Step<Method>;
 
-/// The tiles that a step chooses from, in this order; the last one takes what is left.
+/// What a step's kernels take.
 #[derive(Clone, Copy, Debug)]
-pub struct Tiles(pub &'static [TileShape]);
+pub enum Method {
+    /// Whole steps of channels of a tap: the tiles that the step chooses from, in this order; the last one takes what is left.
+    Tiles(&'static [TileShape]),
+    /// Few channels.
+    FewChannels,
+}
 
-impl ladder::Method for Tiles {
+impl Method {
+    /// The tiles that it chooses from.
+    pub fn shapes(&self) -> &'static [TileShape] {
+        match self {
+            Method::Tiles(shapes) => shapes,
+            Method::FewChannels => &[],
+        }
+    }
+}
+
+impl ladder::Method for Method {
     type Loaded = Conv;
 
     /// Loads the kernels.
@@ -51,8 +70,13 @@ impl ladder::Method for Tiles {
     /// does not name its tiles' sizes.
     fn load(step: &Step, device: &Device) -> Result<Conv> {
         let module = device.load(&step.source)?;
-        let tiles = step.method.0.iter().map(|shape| tiles::load(&module, device, *shape)).collect::<Result<_>>()?;
-        Ok(Conv { name: step.name, processors: processors(device), tiles })
+        let shapes = step.method.shapes().iter();
+        let tiles = shapes.map(|shape| tiles::load(&module, device, *shape)).collect::<Result<_>>()?;
+        let few_channels = match step.method {
+            Method::Tiles(_) => None,
+            Method::FewChannels => Some(FewChannels::load(&module)?),
+        };
+        Ok(Conv { name: step.name, processors: processors(device), tiles, few_channels })
     }
 }
 
@@ -70,6 +94,7 @@ pub struct Conv {
     name: &'static str,
     processors: usize,
     tiles: Vec<LoadedTile>,
+    few_channels: Option<FewChannels>,
 }
 
 /// The choice among the tiles of all steps.
@@ -85,7 +110,8 @@ impl Tuned {
         let (whole, cut) = (step02_tuned::STEP.load(device)?, step03_slices::STEP.load(device)?);
         let mut tiles = [whole.tiles, cut.tiles].concat();
         tile::sort(&mut tiles, &tiles::ORDER);
-        Ok(Tuned(Conv { name: "tuned", processors: whole.processors, tiles }))
+        let few_channels = step04_few_channels::STEP.load(device)?.few_channels;
+        Ok(Tuned(Conv { name: "tuned", processors: whole.processors, tiles, few_channels }))
     }
 
     /// The tile that is chosen for a layer on a GPU with this many multiprocessors: `64×128` or, with slices, `64×64/8`.
@@ -148,7 +174,13 @@ impl Conv {
     /// The same with one of its tiles alone, whatever the layer; `None` if it does not have that.
     pub fn with_tile(&self, name: &str) -> Option<Conv> {
         let tiles = vec![self.tiles.iter().find(|loaded| loaded.shape.name == name)?.clone()];
-        Some(Conv { tiles, ..self.clone() })
+        Some(Conv { tiles, few_channels: None, ..self.clone() })
+    }
+
+    /// The same with its tiles shared out among this number of multiprocessors.
+    #[must_use]
+    pub fn for_processors(self, processors: usize) -> Conv {
+        Conv { processors, ..self }
     }
 
     /// The names of its tiles, as the kernel file has them.
@@ -187,45 +219,68 @@ impl Conv {
             stride: params.stride[0],
             padding: params.padding[0],
         };
-        let precision = PRECISIONS.into_iter().find(|precision| precision.input() == x.element_type());
-        let plan =
-            precision.ok_or_else(|| format!("it has no kernel for {}", x.element_type())).and_then(|precision| {
-                refusal(&layer, params, precision).map_or(Ok(()), Err)?;
-                let work = layer.work(precision);
-                let tile = tile::choose(&self.tiles, &work, self.processors);
-                let tile = tile.ok_or_else(|| "it has fewer steps along K than a cluster has blocks".to_owned())?;
-                let blocks = tile.geometry.grid(&work, self.processors * tile.blocks_each);
-                Ok((precision, work, tile, blocks.ok_or_else(|| "it has too many tiles to count".to_owned())?))
-            });
-        let (precision, work, tile, blocks) = plan.map_err(|reason| Error::Unsupported {
+        let refuse = |reason: String| Error::Unsupported {
             what: format!("convolution `{}` of {}", self.name, layer.name()),
             device: stream.device().short_name(),
             reason,
-        })?;
-        if work.rows == 0 || work.columns == 0 {
+        };
+        let precision = PRECISIONS.into_iter().find(|precision| precision.input() == x.element_type());
+        let precision = precision.ok_or_else(|| refuse(format!("it has no kernel for {}", x.element_type())))?;
+        let plan = self.plan(&layer, params, precision).map_err(refuse)?;
+        if layer.pixels() == 0 || out_channels == 0 {
             return Ok(());
         }
-        let call = Call { stream, x, w, epilogue, layer, work, tile, blocks };
+        let operands = Operands { stream, x, w, epilogue, layer };
         match precision {
-            Precision::Tf32 => call.launch::<f32>(precision, y),
-            _ => call.launch::<half::f16>(precision, y),
+            Precision::Tf32 => self.queue::<f32>(&operands, &plan, precision, y),
+            _ => self.queue::<half::f16>(&operands, &plan, precision, y),
+        }
+    }
+
+    /// The kernel for a layer, or why there is none.
+    fn plan(&self, layer: &Layer, params: Conv2dParams, precision: Precision) -> Result<Plan<'_>, String> {
+        refusal(layer, params, precision).map_or(Ok(()), Err)?;
+        let whole_steps = refusal_of_tiles(layer, precision);
+        if let (Some(few_channels), true) = (&self.few_channels, self.tiles.is_empty() || whole_steps.is_some()) {
+            return few_channels.refusal(layer, precision).map_or(Ok(Plan::FewChannels(few_channels)), Err);
+        }
+        whole_steps.map_or(Ok(()), Err)?;
+        let work = layer.work(precision);
+        let tile = tile::choose(&self.tiles, &work, self.processors);
+        let tile = tile.ok_or_else(|| "it has fewer steps along K than a cluster has blocks".to_owned())?;
+        let blocks = tile.geometry.grid(&work, self.processors * tile.blocks_each);
+        Ok(Plan::Tile { work, tile, blocks: blocks.ok_or_else(|| "it has too many tiles to count".to_owned())? })
+    }
+
+    fn queue<T: Element>(
+        &self,
+        operands: &Operands<'_>,
+        plan: &Plan<'_>,
+        precision: Precision,
+        y: &mut Tensor,
+    ) -> Result<()> {
+        match plan {
+            Plan::Tile { work, tile, blocks } => operands.launch::<T>(work, tile, *blocks, precision, y),
+            Plan::FewChannels(kernels) => kernels.launch::<T>(operands, precision, self.processors, y),
         }
     }
 }
 
-/// Why the kernels do not take a layer, if they do not.
+/// What a layer is computed with.
+enum Plan<'t> {
+    Tile { work: Work, tile: &'t LoadedTile, blocks: usize },
+    FewChannels(&'t FewChannels),
+}
+
+/// Why no kernel takes a layer, if so.
 fn refusal(layer: &Layer, params: Conv2dParams, precision: Precision) -> Option<String> {
-    let Layer { input: [.., h, w], filter: [k, c, r, s], stride, padding, .. } = *layer;
-    let columns = ROW_BYTES / precision.input().size();
+    let Layer { input: [.., h, w], filter: [k, _, r, s], stride, padding, .. } = *layer;
     let rows_of_output = 16 / precision.output().size();
     if params.groups != 1 || params.dilation != [1, 1] {
         return Some("the kernels have one group and no dilation".to_owned());
     }
     if params.stride != [stride; 2] || params.padding != [padding; 2] {
         return Some("the kernels have one stride and one padding for x and y".to_owned());
-    }
-    if !c.is_multiple_of(columns) || c == 0 || r * s == 0 {
-        return Some(format!("a step takes {columns} channels of a tap, so C must be a multiple of {columns}"));
     }
     if !k.is_multiple_of(rows_of_output) {
         return Some(format!("a pixel of y must begin at 16 bytes, so K must be a multiple of {rows_of_output}"));
@@ -238,22 +293,34 @@ fn refusal(layer: &Layer, params: Conv2dParams, precision: Precision) -> Option<
     (sizes.into_iter().max() > Some(LARGEST)).then(|| format!("the kernels count to {LARGEST}"))
 }
 
-/// A launch.
-struct Call<'a> {
+/// Why the steps that take whole steps of channels do not take a layer, if they do not.
+fn refusal_of_tiles(layer: &Layer, precision: Precision) -> Option<String> {
+    let [_, c, r, s] = layer.filter;
+    let columns = ROW_BYTES / precision.input().size();
+    (!c.is_multiple_of(columns) || c * r * s == 0)
+        .then(|| format!("a step takes {columns} channels of a tap, so C must be a multiple of {columns}"))
+}
+
+/// What a launch reads.
+struct Operands<'a> {
     stream: &'a Stream,
     x: &'a Tensor,
     w: &'a Tensor,
     epilogue: &'a Epilogue<'a>,
     layer: Layer,
-    work: Work,
-    tile: &'a LoadedTile,
-    blocks: usize,
 }
 
-impl Call<'_> {
-    fn launch<T: Element>(&self, precision: Precision, y: &mut Tensor) -> Result<()> {
+impl Operands<'_> {
+    fn launch<T: Element>(
+        &self,
+        work: &Work,
+        tile: &LoadedTile,
+        blocks: usize,
+        precision: Precision,
+        y: &mut Tensor,
+    ) -> Result<()> {
         const FORMAT: MemoryFormat = MemoryFormat::Nhwc;
-        let Call { stream, epilogue, layer, ref work, tile, .. } = *self;
+        let Operands { stream, epilogue, layer, .. } = *self;
         let Layer { output: [_, _, p, q], filter: [_, c, _, s], stride, padding, .. } = layer;
         let (x, w, y) = (self.x.buffer_of::<T>(FORMAT)?, self.w.buffer_of::<T>(FORMAT)?, y.buffer_of_mut::<T>(FORMAT)?);
         let scale = epilogue.scale.map(Tensor::buffer).transpose()?;
@@ -267,7 +334,7 @@ impl Call<'_> {
         let window = [p, q, stride, padding, s, c / along_k].map(|size| size as i32);
         let geometry = &tile.geometry;
         let config = LaunchConfig {
-            grid_dim: (self.blocks as u32, 1, 1),
+            grid_dim: (blocks as u32, 1, 1),
             block_dim: (geometry.threads, 1, 1),
             shared_mem_bytes: geometry.shared_bytes,
         };

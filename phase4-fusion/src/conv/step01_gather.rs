@@ -6,7 +6,7 @@
 
 use common::kernel_source;
 
-use super::{Step, Tiles};
+use super::{Method, Step};
 use crate::tile::TileShape;
 
 /// `kernels/conv_01_gather.cu`.
@@ -15,5 +15,5 @@ pub const STEP: Step = Step {
     name: "gather by TMA",
     idea: "TMA gathers a tap's pixels; the rest is the main loop of the products",
     source: kernel_source!("conv_01_gather"),
-    method: Tiles(&[TileShape::any("Square", "")]),
+    method: Method::Tiles(&[TileShape::any("Square", "")]),
 };

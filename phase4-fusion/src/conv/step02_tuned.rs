@@ -7,7 +7,7 @@
 use common::kernel_source;
 
 use super::tiles::{LARGE, NARROW, SMALL, SQUARE, WIDE};
-use super::{Step, Tiles};
+use super::{Method, Step};
 
 /// `kernels/conv_02_tuned.cu`.
 pub const STEP: Step = Step {
@@ -15,5 +15,5 @@ pub const STEP: Step = Step {
     name: "tuned tiles",
     idea: "the tile that fits the layer, from 256×128 to 64×64",
     source: kernel_source!("conv_02_tuned"),
-    method: Tiles(&[NARROW, LARGE, SQUARE, WIDE, SMALL]),
+    method: Method::Tiles(&[NARROW, LARGE, SQUARE, WIDE, SMALL]),
 };

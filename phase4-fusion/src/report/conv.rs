@@ -35,10 +35,15 @@ const COUNTS: [ColumnSpec; 7] = [
     columns::CHECK,
 ];
 
-/// Many pixels, one step along K, and few pixels with many: small on the simulator, of ResNet18 on a GPU.
-const SIMULATED: [Shape; 3] = [shape(64, 64, 3, 1, 8).images(2), shape(64, 72, 1, 2, 9), shape(256, 64, 3, 1, 4)];
-const MEASURED: [Shape; 3] =
-    [shape(64, 64, 3, 1, 56).images(32), shape(64, 128, 1, 2, 56).images(32), shape(512, 512, 3, 1, 7)];
+/// Many pixels, one step along K, few pixels with many, and few channels: small on the simulator, of ResNet18 on a GPU.
+const SIMULATED: [Shape; 4] =
+    [shape(64, 64, 3, 1, 8).images(2), shape(64, 72, 1, 2, 9), shape(256, 64, 3, 1, 4), shape(3, 64, 7, 2, 24)];
+const MEASURED: [Shape; 4] = [
+    shape(64, 64, 3, 1, 56).images(32),
+    shape(64, 128, 1, 2, 56).images(32),
+    shape(512, 512, 3, 1, 7),
+    shape(3, 64, 7, 2, 224).images(32),
+];
 
 /// Multiprocessors of an H200, for a device that has no number of them to tell.
 const H200: u32 = 132;

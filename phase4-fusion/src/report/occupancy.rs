@@ -77,7 +77,7 @@ impl Tile {
             shape: Some(*shape),
             is_staged: true,
         };
-        step.method.0.iter().map(of_shape).collect()
+        step.method.shapes().iter().map(of_shape).collect()
     }
 
     fn geometry(&self, module: &Module) -> Result<Geometry> {
