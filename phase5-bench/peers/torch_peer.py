@@ -14,11 +14,12 @@ Request:  {"device": 0, or null for none, "threads": 16, "queue": "empty" | "war
                     {"op": "autoencoder", "shape": [n_mels, frames, latent, slice_latent], "batch": 32},
                     {"op": "attention",   "shape": [batch, heads, tokens, d]},
                     {"op": "unet",        "channels": 320, "batch": 2}],
-           each with "mode": "eager" | "compiled" | "autotuned" | "graph" | "cpu"}
+           each with "mode": "eager" | "compiled" | "autotuned" | "graph" | "cpu", and "arithmetic": "tf32" if f32 may be
+           rounded to it}
 Response: {"version": "2.9.0", "results": [{"samples_ms": [...]} or {"absent": "why"}, ...]}
           or {"absent": "why"} for the whole request.
 
-Everything but half_conv2d (f16, channels last) is f32, without TF32, with cuDNN's own tuning. Runs are measured as in `common::timing::Bench`: each run separately, by
+Everything but half_conv2d (f16, channels last) is f32, with cuDNN's own tuning. Runs are measured as in `common::timing::Bench`: each run separately, by
 events, after a fill of 512 MB and, if warm, an unmeasured run. All are queued before the first ends, so the interpreter's time is
 not included; on an idle GPU (`empty`) it is. On the CPU, runs are measured by the host's clock.
 """
@@ -49,8 +50,6 @@ def respond(request):
             return {"absent": f"PyTorch {torch.__version__} sees no GPU"}
         torch.cuda.set_device(gpu)
     torch.set_num_threads(request["threads"])
-    torch.backends.cuda.matmul.allow_tf32 = False
-    torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark = True
     results = {}
     # The CPU first: PyTorch's compiler starts a process for each core, which would disturb the measurement.
@@ -59,6 +58,9 @@ def respond(request):
         if gpu is None and not cpu:
             results[i] = {"absent": "PyTorch is measured on GPUs only"}
             continue
+        tf32 = work.get("arithmetic") == "tf32"
+        torch.backends.cuda.matmul.allow_tf32 = tf32
+        torch.backends.cudnn.allow_tf32 = tf32
         try:
             run = prepare(torch, work)
             results[i] = {"samples_ms": measure_cpu(request, run) if cpu else measure(torch, request, run)}

@@ -43,12 +43,31 @@ pub enum Mode {
     Cpu,
 }
 
-/// One operation for PyTorch to measure; f32, without TF32.
+/// How PyTorch multiplies f32.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Arithmetic {
+    /// As f32.
+    #[default]
+    F32,
+    /// Rounded to TF32, on tensor cores.
+    Tf32,
+}
+
+impl Arithmetic {
+    fn is_f32(&self) -> bool {
+        *self == Arithmetic::F32
+    }
+}
+
+/// One operation for PyTorch to measure; f32, without TF32 unless it is asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PeerRequest {
     #[serde(flatten)]
     operation: Operation,
     mode: Mode,
+    #[serde(skip_serializing_if = "Arithmetic::is_f32")]
+    arithmetic: Arithmetic,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -104,20 +123,30 @@ enum Operation {
 }
 
 impl PeerRequest {
+    fn new(operation: Operation, mode: Mode) -> PeerRequest {
+        PeerRequest { operation, mode, arithmetic: Arithmetic::F32 }
+    }
+
+    /// The same in this arithmetic.
+    #[must_use]
+    pub fn with_arithmetic(self, arithmetic: Arithmetic) -> PeerRequest {
+        PeerRequest { arithmetic, ..self }
+    }
+
     /// A·B with A \[M, K\] and B \[K, N\], or A·Bᵀ with B \[N, K\].
     pub fn gemm([m, n, k]: [usize; 3], transposed: bool, mode: Mode) -> PeerRequest {
-        PeerRequest { operation: Operation::Gemm { shape: [m, n, k], transposed }, mode }
+        PeerRequest::new(Operation::Gemm { shape: [m, n, k], transposed }, mode)
     }
 
     /// relu(x·Wᵀ + b) of `[batch, in, out]`, or its gradients.
     pub fn linear_relu(shape: [usize; 3], backward: bool, mode: Mode) -> PeerRequest {
-        PeerRequest { operation: Operation::LinearRelu { shape, backward }, mode }
+        PeerRequest::new(Operation::LinearRelu { shape, backward }, mode)
     }
 
     /// A convolution without bias.
     pub fn conv2d(shape: [usize; 4], weight: [usize; 4], params: Conv2dParams, mode: Mode) -> PeerRequest {
         let Conv2dParams { stride, padding, dilation, groups } = params;
-        PeerRequest { operation: Operation::Conv2d { shape, weight, stride, padding, dilation, groups }, mode }
+        PeerRequest::new(Operation::Conv2d { shape, weight, stride, padding, dilation, groups }, mode)
     }
 
     /// A convolution in f16, channels last, alone or with BatchNorm and SiLU.
@@ -129,42 +158,42 @@ impl PeerRequest {
         mode: Mode,
     ) -> PeerRequest {
         let Conv2dParams { stride, padding, .. } = params;
-        PeerRequest { operation: Operation::HalfConv2d { shape, weight, stride, padding, silu }, mode }
+        PeerRequest::new(Operation::HalfConv2d { shape, weight, stride, padding, silu }, mode)
     }
 
     /// BatchNorm with running statistics.
     pub fn batch_norm(shape: [usize; 4], mode: Mode) -> PeerRequest {
-        PeerRequest { operation: Operation::BatchNorm { shape }, mode }
+        PeerRequest::new(Operation::BatchNorm { shape }, mode)
     }
 
     /// A forward pass of ResNet18 over this many images of 224 × 224.
     pub fn resnet18(batch: usize, mode: Mode) -> PeerRequest {
-        PeerRequest { operation: Operation::Resnet18 { batch }, mode }
+        PeerRequest::new(Operation::Resnet18 { batch }, mode)
     }
 
     /// A forward pass of the autoencoder with `[n_mels, frames, latent, slice_latent]`.
     pub fn autoencoder(shape: [usize; 4], batch: usize, mode: Mode) -> PeerRequest {
-        PeerRequest { operation: Operation::Autoencoder { shape, batch }, mode }
+        PeerRequest::new(Operation::Autoencoder { shape, batch }, mode)
     }
 
     /// Scaled dot-product attention of queries, keys and values `[batch, heads, tokens, d]`.
     pub fn attention(shape: [usize; 4], mode: Mode) -> PeerRequest {
-        PeerRequest { operation: Operation::Attention { shape }, mode }
+        PeerRequest::new(Operation::Attention { shape }, mode)
     }
 
     /// A forward pass of the video U-Net over `batch` latents of 64 × 64.
     pub fn unet(channels: usize, batch: usize, mode: Mode) -> PeerRequest {
-        PeerRequest { operation: Operation::Unet { channels, batch }, mode }
+        PeerRequest::new(Operation::Unet { channels, batch }, mode)
     }
 
     /// ReLU in place.
     pub fn relu(shape: [usize; 4], mode: Mode) -> PeerRequest {
-        PeerRequest { operation: Operation::Relu { shape }, mode }
+        PeerRequest::new(Operation::Relu { shape }, mode)
     }
 
     /// Mean and biased variance of each channel.
     pub fn statistics(shape: [usize; 4], mode: Mode) -> PeerRequest {
-        PeerRequest { operation: Operation::Statistics { shape }, mode }
+        PeerRequest::new(Operation::Statistics { shape }, mode)
     }
 }
 
@@ -361,6 +390,7 @@ mod tests {
             PeerRequest::statistics([1, 2, 8, 8], Mode::Eager),
             PeerRequest::resnet18(4, Mode::Cpu),
             PeerRequest::autoencoder([64, 5, 32, 64], 3, Mode::Compiled),
+            PeerRequest::linear_relu([2, 3, 4], false, Mode::Eager).with_arithmetic(Arithmetic::Tf32),
         ];
         let json = serde_json::to_value(&work).unwrap();
         assert_eq!(
@@ -371,7 +401,8 @@ mod tests {
                   "dilation": [1, 1], "groups": 1, "mode": "graph" },
                 { "op": "statistics", "shape": [1, 2, 8, 8], "mode": "eager" },
                 { "op": "resnet18", "batch": 4, "mode": "cpu" },
-                { "op": "autoencoder", "shape": [64, 5, 32, 64], "batch": 3, "mode": "compiled" }
+                { "op": "autoencoder", "shape": [64, 5, 32, 64], "batch": 3, "mode": "compiled" },
+                { "op": "linear_relu", "shape": [2, 3, 4], "backward": false, "mode": "eager", "arithmetic": "tf32" }
             ])
         );
     }
