@@ -6,15 +6,16 @@ use common::ladder::{self, Cost, Expected, columns, if_supported, milliseconds, 
 use common::peer::Cublas;
 use common::prelude::*;
 use common::progress::Progress;
-use common::reference::Gemm as Reference;
+use common::reference::{Gemm as Reference, TensorGemm};
 use common::table::{Cell, ColumnSpec, TableBuilder};
 use common::timing::{Bench, NO_CLOCK, Queue, Timing};
 use phase2_conv_bn::linear::backward::Backward;
 use phase2_conv_bn::linear::traffic::Traffic;
 use phase2_conv_bn::linear::{LIBRARY, NAIVE, Step, TUNED, add_bias_and_clip, load_bias_and_clip};
+use phase4_fusion::gemm::{Activation, Epilogue, Layout, Tuned};
 
 use crate::spec::{Context, FinishedTable, Make, TableSpec};
-use crate::torch::{self, Mode, PeerRequest};
+use crate::torch::{self, Arithmetic, Mode, PeerRequest};
 
 /// Batch, inputs, outputs.
 type Size = [usize; 3];
@@ -70,6 +71,9 @@ pub(crate) mod versions {
     pub const LIBRARY_RELU: &str = "· its ReLU";
     pub const EAGER: &str = "eager";
     pub const COMPILED: &str = "compiled";
+    pub const TENSOR_CORES: &str = "tf32 v3";
+    pub const TENSOR_CORES_EAGER: &str = "tf32 eager";
+    pub const TENSOR_CORES_COMPILED: &str = "tf32 compiled";
     pub const BACKWARD: &str = "∇ fused";
     pub const SEPARATE: &str = "∇ separate";
     pub const BACKWARD_EAGER: &str = "∇ eager";
@@ -80,6 +84,8 @@ pub(crate) mod versions {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pass {
     Forward,
+    /// The same with f32 rounded to tf32 by the multiplication.
+    TensorCores,
     /// The gradients of x, W and b.
     Backward,
 }
@@ -117,7 +123,7 @@ pub const TABLE: TableSpec = TableSpec {
 fn run(context: &Context) -> crate::Result<FinishedTable> {
     let device = &context.device;
     let sizes: &[Size] = if device.is_cuda() { &SIZES } else { &SIMULATED };
-    let progress = Progress::new(sizes.len() as u64 * 6 + 1, "linear-relu");
+    let progress = Progress::new(sizes.len() as u64 * 7 + 1, "linear-relu");
     progress.set_message("linear-relu: PyTorch");
     let mut measure = Measure { device, warm: bench(Queue::Warm), idle: bench(Queue::Empty), wrong: Vec::new() };
     let pytorch = measure.pytorch(sizes);
@@ -125,12 +131,16 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
 
     let title = format!("linear-relu: y = relu(x·Wᵀ + b) in f32 on {}", device.short_name());
     let mut table = context.table(title, COLUMNS);
-    for (&size, (forward, backward)) in sizes.iter().zip(pytorch.rows) {
-        for (mut rows, peers) in
-            [(measure.forward(size, &progress)?, forward), (measure.backward(size, &progress)?, backward)]
-        {
-            rows.extend(peers);
-            let is_eager = |row: &&Row| [versions::EAGER, versions::BACKWARD_EAGER].contains(&row.version);
+    for (&size, mut peers) in sizes.iter().zip(pytorch.rows) {
+        for (pass, mut rows) in [
+            (Pass::Forward, measure.forward(size, &progress)?),
+            (Pass::TensorCores, measure.tensor_cores(size, &progress)?),
+            (Pass::Backward, measure.backward(size, &progress)?),
+        ] {
+            rows.extend(peers.extract_if(.., |row| row.pass == pass));
+            let is_eager = |row: &&Row| {
+                [versions::EAGER, versions::TENSOR_CORES_EAGER, versions::BACKWARD_EAGER].contains(&row.version)
+            };
             let eager = rows.iter().find(is_eager).map_or_else(|| Err(NO_CLOCK.to_owned()), |row| row.total.clone());
             for row in &rows {
                 append(&mut table, size, row, &eager);
@@ -166,7 +176,8 @@ fn append(table: &mut TableBuilder, size: Size, row: &Row, eager: &Result<f64, S
 fn notes(table: &mut TableBuilder, device: &Device, pytorch: Option<String>) {
     table.note(
         "v1: one thread per output, fused. v2: the GEMM ladder's best with bias and ReLU as its epilogue. library: cuBLAS, then a \
-         kernel for bias and ReLU. eager, compiled: PyTorch. ∇: the gradients of x, W and b; fused: masked as they are loaded; \
+         kernel for bias and ReLU. eager, compiled: PyTorch. tf32: f32 in memory, rounded by the tensor cores; v3: their ladder's best, \
+         fused. ∇: the gradients of x, W and b; fused: masked as they are loaded; \
          separate: the masked gradient is written first.",
     );
     table.note(if device.is_sim() {
@@ -176,7 +187,7 @@ fn notes(table: &mut TableBuilder, device: &Device, pytorch: Option<String>) {
          included. MB: each tensor once for each kernel that touches it; GB/s: that by the total."
     });
     if let Some(version) = pytorch {
-        table.note(format!("PyTorch {version}, without TF32, in a process of its own."));
+        table.note(format!("PyTorch {version}, without TF32 but where it is named, in a process of its own."));
     }
 }
 
@@ -188,23 +199,30 @@ struct Measure<'a> {
     wrong: Vec<String>,
 }
 
-/// PyTorch's rows for each size, forward and backward.
+/// PyTorch's rows for each size.
 struct PyTorch {
     version: Option<String>,
-    rows: Vec<(Vec<Row>, Vec<Row>)>,
+    rows: Vec<Vec<Row>>,
 }
 
 impl Measure<'_> {
     fn pytorch(&self, sizes: &[Size]) -> PyTorch {
-        const ROWS: [(&str, Pass, Mode); 4] = [
+        const ROWS: [(&str, Pass, Mode); 6] = [
             (versions::EAGER, Pass::Forward, Mode::Eager),
             (versions::COMPILED, Pass::Forward, Mode::Compiled),
+            (versions::TENSOR_CORES_EAGER, Pass::TensorCores, Mode::Eager),
+            (versions::TENSOR_CORES_COMPILED, Pass::TensorCores, Mode::Autotuned),
             (versions::BACKWARD_EAGER, Pass::Backward, Mode::Eager),
             (versions::BACKWARD_COMPILED, Pass::Backward, Mode::Compiled),
         ];
         let work: Vec<PeerRequest> = sizes
             .iter()
-            .flat_map(|&size| ROWS.map(|(_, pass, mode)| PeerRequest::linear_relu(size, pass == Pass::Backward, mode)))
+            .flat_map(|&size| {
+                ROWS.map(|(_, pass, mode)| {
+                    let arithmetic = if pass == Pass::TensorCores { Arithmetic::Tf32 } else { Arithmetic::F32 };
+                    PeerRequest::linear_relu(size, pass == Pass::Backward, mode).with_arithmetic(arithmetic)
+                })
+            })
             .collect();
         let (warm, idle) =
             (torch::measure(self.device, &self.warm, &work), torch::measure(self.device, &self.idle, &work));
@@ -217,15 +235,45 @@ impl Measure<'_> {
                 total: milliseconds(warm),
                 idle: milliseconds(idle),
                 bytes: match pass {
-                    Pass::Forward => forward_bytes(size, true),
+                    Pass::Forward | Pass::TensorCores => forward_bytes(size, true),
                     Pass::Backward => backward_bytes(size, true),
                 },
                 asked: Err(elsewhere()),
                 check: Err(warm.as_ref().err().cloned().unwrap_or_else(elsewhere)),
             });
-            all.partition(|row| row.pass == Pass::Forward)
+            all.collect()
         });
         PyTorch { version: warm.version, rows: rows.collect() }
+    }
+
+    /// On tensor cores, fused.
+    fn tensor_cores(&mut self, size: Size, progress: &Progress) -> crate::Result<Vec<Row>> {
+        let [batch, inputs, outputs] = size;
+        let (device, stream, version) = (self.device, self.device.stream(), versions::TENSOR_CORES);
+        progress.set_message(format!("linear-relu: {version} at {}", name(size)));
+        progress.inc(1);
+        let bytes = forward_bytes(size, false);
+        let tuned = match if_supported(Tuned::load(device))? {
+            Ok(tuned) => tuned,
+            Err(reason) => return Ok(vec![Row::absent(version, bytes, &reason)]),
+        };
+        let (x, w) = (Tensor::random(&[batch, inputs], 1), Tensor::random(&[outputs, inputs], 2));
+        let b = Tensor::random(&[outputs], 3);
+        let product =
+            Reference { transposed: true, ..Reference::new(x.as_slice()?, w.as_slice()?, batch, outputs, inputs) };
+        let reference = TensorGemm {
+            shift: Some(b.as_slice()?),
+            activation: Activation::Relu,
+            ..TensorGemm::new(product, ElementType::F32, ElementType::F32)
+        };
+        let expected = Expected::tensor_gemm(&reference, 4)?;
+        let (x, w, b) = (x.to_device(device)?, w.to_device(device)?, b.to_device(device)?);
+        let mut y = Tensor::empty_on(device, &[batch, outputs])?;
+        let epilogue = Epilogue { shift: Some(&b), activation: Activation::Relu, ..Epilogue::default() };
+        let mut launch = |y: &mut Tensor| tuned.launch(&stream, &x, &w, Layout::Transposed, &epilogue, y);
+        let outcome = ladder::run(&stream, &self.warm, &mut y, &expected, &mut launch)?;
+        let row = self.row(version, size, bytes, outcome, || launch(&mut y))?;
+        Ok(vec![Row { pass: Pass::TensorCores, ..row }])
     }
 
     fn forward(&mut self, size: Size, progress: &Progress) -> crate::Result<Vec<Row>> {
@@ -262,34 +310,42 @@ impl Measure<'_> {
             };
             let outcome =
                 ladder::run(&stream, &self.warm, &mut y, &expected, |y| layer.launch(&stream, &x, &w, &b, y))?;
-            match outcome {
-                ladder::Outcome::Unsupported(reason) => rows.push(Row::absent(version, bytes, &reason)),
-                ladder::Outcome::Wrong(mismatch) => {
-                    let what = format!("{version} at {}", name(size));
-                    let (_, word) = verdict(&what, Err(mismatch), &mut self.wrong);
-                    rows.push(Row {
-                        check: Ok(word),
-                        ..Row::absent(version, bytes, "it is wrong, and so was not timed")
-                    });
-                }
-                ladder::Outcome::Ran { timing, .. } => {
-                    let idle = self.idle.measure(&stream, || layer.launch(&stream, &x, &w, &b, &mut y))?;
-                    rows.push(Row {
-                        version,
-                        pass: Pass::Forward,
-                        total: ms(&timing),
-                        idle: ms(&idle),
-                        bytes,
-                        asked,
-                        check: Ok("ok"),
-                    });
-                    if !fused {
-                        rows.extend(self.parts(size, step, &stream, &x, &w, &b, &mut y)?);
-                    }
-                }
+            let ran = matches!(outcome, ladder::Outcome::Ran { .. });
+            let mut row = self.row(version, size, bytes, outcome, || layer.launch(&stream, &x, &w, &b, &mut y))?;
+            if ran {
+                row.asked = asked;
+            }
+            rows.push(row);
+            if ran && !fused {
+                rows.extend(self.parts(size, step, &stream, &x, &w, &b, &mut y)?);
             }
         }
         Ok(rows)
+    }
+
+    /// The row of a forward version that has run, or not. `launch` runs it again, on an idle device.
+    fn row(
+        &mut self,
+        version: &'static str,
+        size: Size,
+        bytes: u64,
+        outcome: ladder::Outcome,
+        launch: impl FnMut() -> common::Result<()>,
+    ) -> crate::Result<Row> {
+        Ok(match outcome {
+            ladder::Outcome::Unsupported(reason) => Row::absent(version, bytes, &reason),
+            ladder::Outcome::Wrong(mismatch) => {
+                let what = format!("{version} at {}", name(size));
+                let (_, word) = verdict(&what, Err(mismatch), &mut self.wrong);
+                Row { check: Ok(word), ..Row::absent(version, bytes, "it is wrong, and so was not timed") }
+            }
+            ladder::Outcome::Ran { timing, .. } => Row {
+                total: ms(&timing),
+                idle: ms(&self.idle.measure(&self.device.stream(), launch)?),
+                check: Ok("ok"),
+                ..Row::absent(version, bytes, "counted for the version in f32")
+            },
+        })
     }
 
     /// The library's product and what follows it, each alone.

@@ -39,7 +39,8 @@ const BATCHES: [usize; 3] = [1, 32, 256];
 /// Images of the layers that are compared with PyTorch's fusion too, which takes long to compile.
 const FUSED_BATCH: usize = 32;
 /// On the simulator: one of each kind, small.
-const SIMULATED: [Shape; 3] = [shape(64, 64, 3, 1, 8), shape(64, 72, 1, 2, 9), shape(256, 64, 3, 1, 4)];
+const SIMULATED: [Shape; 4] =
+    [shape(64, 64, 3, 1, 8), shape(64, 72, 1, 2, 9), shape(256, 64, 3, 1, 4), shape(3, 64, 7, 2, 24)];
 
 /// The table in the registry.
 pub const TABLE: TableSpec = TableSpec {
@@ -50,13 +51,12 @@ pub const TABLE: TableSpec = TableSpec {
     make: Make::Measured(run),
 };
 
-/// ResNet18's convolutions whose channels are whole steps: all but the stem.
+/// ResNet18's convolutions, each with several numbers of images.
 fn shapes(device: &Device) -> Vec<Shape> {
     if device.is_sim() {
         return SIMULATED.to_vec();
     }
-    let layers = RESNET18.into_iter().filter(|shape| shape.channels.is_multiple_of(64));
-    layers.flat_map(|shape| BATCHES.map(|batch| shape.images(batch))).collect()
+    RESNET18.into_iter().flat_map(|shape| BATCHES.map(|batch| shape.images(batch))).collect()
 }
 
 /// Two operations per multiply-add; input, weight and output once each, two bytes per value.
@@ -96,6 +96,8 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         table.note(peers::MEDIANS);
     }
     let finishes = [Finish::default(), Finish { scale_shift: true, activation: Activation::Silu, ..Finish::default() }];
+    // Of cuDNN's time and that of our choice.
+    let mut ratios: Vec<(usize, f64)> = Vec::new();
     for &shape in &shapes {
         let name = shape.name();
         let announce = |step: &str| {
@@ -126,10 +128,25 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
             StepRun::from(StepResult::Elsewhere(timing))
         };
         let library = elsewhere();
+        let chosen = runs.iter().find(|(title, _)| *title == peers::TUNED).map(|(_, run)| run.result.ms());
+        if let (Ok(theirs), Some(Ok(ours))) = (library.result.ms(), chosen) {
+            ratios.push((shape.batch, theirs / ours));
+        }
         if shape.batch == FUSED_BATCH {
             runs.extend([(COMPILED, elsewhere()), (FUSED_GRAPH, elsewhere())]);
         }
         table.problem((PROBLEM, &name), cost(shape), (LIBRARY, library), runs);
+    }
+    for batch in BATCHES {
+        let of_batch: Vec<f64> = ratios.iter().filter(|(of, _)| *of == batch).map(|(_, ratio)| ratio.ln()).collect();
+        if of_batch.len() == RESNET18.len() {
+            let mean = (of_batch.iter().sum::<f64>() / of_batch.len() as f64).exp();
+            table.note(format!(
+                "tuned, geometric mean over ResNet18's {} layers, ×{batch}: {:.1} % of cuDNN.",
+                RESNET18.len(),
+                mean * 100.0
+            ));
+        }
     }
     if let Some(version) = pytorch.version {
         table.note(format!(
