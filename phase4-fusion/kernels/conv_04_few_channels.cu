@@ -6,8 +6,8 @@
 //     pixel x      ├─ 11 words, 7 · 3 values ─┤
 //     pixel x + 1            ├─ 11 words ─┤              two pixels, 6 values, 3 words further on: no bank twice
 //
-// A step along K takes 8 words, a lane two of them, for two pixels. Where a row has an odd number of f16, the last word has a value
-// of the next pixel: it is cut off, for the filter's zero there does not help against an infinity.
+// A step along K takes 8 words, a lane two of them, for two pixels. Where a window begins or ends within a word, that word has a
+// value of a neighbour too: it is cut off, for the filter's zero there does not help against an infinity.
 //
 // Limited by the bytes of the output.
 // nvrtc: --gpu-architecture=compute_90a
@@ -19,6 +19,7 @@ struct Layer {
     int stride, padding, filter_y;                   // filter_y: R
     int row_values;                                  // S · C
     int channels;                                    // C
+    int first_value, lead;                           // of a row: where the first copy starts, and bytes from there to the first window
     int pitch;                                       // bytes of an image row in shared memory
     int stage_bytes;                                 // of all rows of a tile
 };
@@ -44,15 +45,21 @@ struct Places {
     static constexpr int RING = (TABLE + WORDS * (int)sizeof(uint2) + 127) / 128 * 128;
 };
 
-// Which word of a window is the `at`th along K: its row, and the word in that row.
+// Which word of a window is the `at`th along K: its row, the word in that row, and the value that it begins with, of S · C.
+template <class Value>
 struct Word {
-    int row, word;
-    bool inside;
-    __device__ Word(const Layer &layer, int values_per_word, int at) {
-        int words = (layer.row_values + values_per_word - 1) / values_per_word;
+    static constexpr int EACH = WORD / sizeof(Value);  // values
+    int row, word, first;
+    bool row_inside;
+    __device__ Word(const Layer &layer, int at) {
+        int before = layer.lead % WORD / (int)sizeof(Value), words = (before + layer.row_values + EACH - 1) / EACH;
         row = at / words;
         word = at - row * words;
-        inside = row < layer.filter_y;
+        first = word * EACH - before;
+        row_inside = row < layer.filter_y;
+    }
+    __device__ bool inside(const Layer &layer, int value) const {
+        return row_inside && first + value >= 0 && first + value < layer.row_values;
     }
 };
 
@@ -61,18 +68,17 @@ struct Word {
 template <class Element, int STEPS>
 __device__ inline void load_filters(const typename Element::Value *w, unsigned shared, const Layer &layer, int first_channel) {
     using Value = typename Element::Value;
-    constexpr int EACH = WORD / sizeof(Value), WORDS = Places<Element, STEPS>::WORDS;
+    constexpr int EACH = Word<Value>::EACH, WORDS = Places<Element, STEPS>::WORDS;
 #pragma unroll 4
     for (int i = threadIdx.x; i < CHANNELS * WORDS; i += THREADS) {
         int channel = i / WORDS, at = i % WORDS;
-        Word word(layer, EACH, at);
+        Word<Value> word(layer, at);
         const Value *from = w + ((size_t)(first_channel + channel) * layer.filter_y + word.row) * layer.row_values;
         Value values[EACH] = {};
 #pragma unroll
         for (int j = 0; j < EACH; j++) {
-            int in_row = word.word * EACH + j;
-            if (word.inside && in_row < layer.row_values && first_channel + channel < layer.out_channels) {
-                values[j] = from[in_row];
+            if (word.inside(layer, j) && first_channel + channel < layer.out_channels) {
+                values[j] = from[word.first + j];
             }
         }
         int box = at * WORD / ROW_BYTES, byte = at * WORD % ROW_BYTES;
@@ -85,11 +91,15 @@ __device__ inline void load_filters(const typename Element::Value *w, unsigned s
 template <class Element, int STEPS>
 __device__ inline void make_table(unsigned shared, const Layer &layer) {
     using P = Places<Element, STEPS>;
-    constexpr int EACH = WORD / sizeof(typename Element::Value);
+    using Value = typename Element::Value;
+    constexpr int BITS = 8 * sizeof(Value);
     for (int at = threadIdx.x; at < P::WORDS; at += THREADS) {
-        Word word(layer, EACH, at);
-        unsigned offset = word.inside ? word.row * layer.pitch + word.word * WORD : 0;
-        unsigned bits = !word.inside ? 0 : (word.word + 1) * EACH > layer.row_values ? 0xffff : ~0u;
+        Word<Value> word(layer, at);
+        unsigned offset = word.row_inside ? word.row * layer.pitch + word.word * WORD : 0, bits = 0;
+#pragma unroll
+        for (int j = 0; j < Word<Value>::EACH; j++) {
+            bits |= word.inside(layer, j) ? ~0u >> (32 - BITS) << j * BITS : 0;
+        }
         asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(shared + P::TABLE + at * (int)sizeof(uint2)), "r"(offset), "r"(bits) : "memory");
     }
 }
@@ -133,7 +143,7 @@ struct Copies {
         if (tile < walk.count) {
             int3 at = walk(tile);
             barrier_expect(full + 8 * stage, ((TILE_Y - 1) * layer.stride + layer.filter_y) * layer.pitch);
-            copy_rows(stages + stage * layer.stage_bytes, x, (at.x * layer.stride - layer.padding) * layer.channels,
+            copy_rows(stages + stage * layer.stage_bytes, x, at.x * layer.stride * layer.channels + layer.first_value,
                       at.y * layer.stride - layer.padding, at.z, full + 8 * stage);
         }
     }
@@ -147,7 +157,7 @@ __device__ inline void consume(const Copies &copies, const TensorMap &y, const E
     using Out = typename Product<Element>::Out;
     int thread = threadIdx.x % GROUP_THREADS, warp = thread / 32, lane = thread % 32, consumer = threadIdx.x / GROUP_THREADS;
     int pixel = layer.stride * layer.channels * (int)sizeof(typename Element::Value);  // bytes from a pixel's window to the next
-    int place = (consumer * 4 + warp) * layer.stride * layer.pitch + lane / 4 * pixel;
+    int place = (consumer * 4 + warp) * layer.stride * layer.pitch + lane / 4 * pixel + layer.lead / WORD * WORD;
     unsigned empty = copies.full + 8 * STAGES, boxes = shared + P::OUT + consumer * P::OUT_BOXES * P::BOX_BYTES;
     Ring<STAGES> ring;
     for (int tile = first; tile < copies.walk.count; tile += step, ring.next()) {

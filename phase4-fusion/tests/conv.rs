@@ -260,11 +260,13 @@ fn the_layers_of_resnet18_get_the_tiles_that_were_measured() {
 }
 
 /// The text of the kernel with few channels, and the mistake in place of it.
-const PLANTED_IN_FEW_CHANNELS: [(&str, &str); 6] = [
+const PLANTED_IN_FEW_CHANNELS: [(&str, &str); 7] = [
     // The last word of a row has a value of the next pixel, and an infinity among them would show; here the table's row is wrong.
     ("word.row * layer.pitch + word.word * WORD : 0", "word.row * layer.pitch : 0"),
     // The padding is forgotten.
-    ("(at.x * layer.stride - layer.padding) * layer.channels", "at.x * layer.stride * layer.channels"),
+    (" + layer.first_value", ""),
+    // The copy starts a few values before the first window, and the windows with it.
+    (" + layer.lead / WORD * WORD", ""),
     // Both consumers read the same rows.
     ("(consumer * 4 + warp) * layer.stride * layer.pitch", "warp * layer.stride * layer.pitch"),
     // A stage is filled again before every warp has read it.

@@ -16,6 +16,9 @@ const STEP_WORDS: usize = 8;
 /// Values in a row of a box.
 const BOX_LIMIT: usize = 256;
 
+/// The TMA starts at a multiple of so many bytes of a row; elsewhere it stops the kernel.
+const COPY_START: usize = 16;
+
 /// The kernels.
 #[derive(Clone, Debug)]
 pub(super) struct FewChannels {
@@ -52,6 +55,8 @@ struct Sizes {
     filter_y: i32,
     row_values: i32,
     channels: i32,
+    first_value: i32,
+    lead: i32,
     pitch: i32,
     stage_bytes: i32,
 }
@@ -76,12 +81,11 @@ impl FewChannels {
         })
     }
 
-    /// Values of an image's row that a tile needs, in whole words of 16 bytes.
+    /// Values of an image's row that a tile needs, from one multiple of 16 bytes to another.
     fn row_of_tile(&self, layer: &Layer, precision: Precision) -> usize {
         let Layer { filter: [_, c, _, s], stride, .. } = *layer;
-        let (size, in_row) = (precision.input().size(), s * c);
-        let whole = in_row.next_multiple_of(WORD / size);
-        ((self.tile[0] - 1) * stride * c + whole).next_multiple_of(16 / size)
+        let values = lead(layer, precision) + (self.tile[0] - 1) * stride * c + s * c;
+        values.next_multiple_of(COPY_START / precision.input().size())
     }
 
     /// Rows of an image that a tile needs.
@@ -92,7 +96,8 @@ impl FewChannels {
     /// The kernel with the fewest steps that has all words of a window.
     fn of(&self, layer: &Layer, precision: Precision) -> Option<&OfDepth> {
         let Layer { filter: [_, c, r, s], .. } = *layer;
-        let words = r * (s * c * precision.input().size()).div_ceil(WORD);
+        let size = precision.input().size();
+        let words = r * (lead(layer, precision) * size % WORD + s * c * size).div_ceil(WORD);
         let able = |of: &&OfDepth| of.precision == precision && of.steps * STEP_WORDS >= words;
         self.kernels.iter().filter(able).min_by_key(|of| of.steps)
     }
@@ -109,7 +114,7 @@ impl FewChannels {
         if !(stride * c * size).is_multiple_of(WORD) {
             return Some("the windows of neighbouring pixels must lie whole words apart".to_owned());
         }
-        if !(w * c * size).is_multiple_of(16) {
+        if !(w * c * size).is_multiple_of(COPY_START) {
             return Some("a row of x must be a multiple of 16 bytes".to_owned());
         }
         if self.row_of_tile(layer, precision) > BOX_LIMIT || self.rows_of_tile(layer) > BOX_LIMIT {
@@ -144,6 +149,7 @@ impl FewChannels {
         let of = self.of(layer, precision).ok_or_else(|| Error::Invalid("no kernel for this window".to_owned()))?;
         let size = T::TYPE.size();
         let (row, rows) = (self.row_of_tile(layer, precision), self.rows_of_tile(layer));
+        let lead = lead(layer, precision);
         let stage_bytes = (rows * row * size).next_multiple_of(128);
         let shared = (of.shared + self.stages * stage_bytes) as u32;
         let blocks_each = blocks_each(stream.device().properties(), &of.kernel, self.threads, shared);
@@ -182,6 +188,8 @@ impl FewChannels {
             filter_y: count(r),
             row_values: count(s * c),
             channels: count(c),
+            first_value: -count(padding * c + lead),
+            lead: count(lead * size),
             pitch: count(row * size),
             stage_bytes: count(stage_bytes),
         };
@@ -198,4 +206,11 @@ impl FewChannels {
         // has as many blocks for each tile of channels.
         unsafe { launch.launch(config) }
     }
+}
+
+/// Values between the start of a copy and the first window of its tile, which begins at the padding.
+fn lead(layer: &Layer, precision: Precision) -> usize {
+    let of_start = COPY_START / precision.input().size();
+    let padding = layer.padding * layer.filter[1];
+    padding.next_multiple_of(of_start) - padding
 }
