@@ -181,7 +181,10 @@ impl FaultKind {
                 "begin tiles at multiples of 1024 bytes with a swizzle of 128, of 512 with 64, of 256 with 32: \
                  `__shared__ alignas(1024)`"
             }
-            Self::InvalidCopy => "a bulk copy moves a multiple of 16 bytes between addresses that are multiples of 16",
+            Self::InvalidCopy => {
+                "a bulk copy moves a multiple of 16 bytes between addresses that are multiples of 16, and a box begins at such \
+                 an address of its tensor's rows"
+            }
             Self::InvalidTensorMap => {
                 "the map is a `const __grid_constant__ CUtensorMap` parameter, or 128 bytes of global memory, as the host's \
                  encoder made it for a tensor of as many dimensions as the instruction names"

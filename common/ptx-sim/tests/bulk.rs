@@ -629,16 +629,16 @@ fn boxes_of_tensors_are_copied_both_ways() {
     Case::tile(U8, &[100], &[32], &[16]).check();
     Case::tile(F32, &[37, 21], &[8, 5], &[12, 3]).check();
     // ragged at the end, before the start, and wholly outside
-    Case::tile(F16, &[37, 21], &[16, 8], &[30, 18]).check();
-    Case::tile(F16, &[37, 21], &[16, 8], &[-5, -3]).check();
-    Case::tile(Bf16, &[3, 2], &[64, 4], &[-30, -1]).check();
+    Case::tile(F16, &[37, 21], &[16, 8], &[24, 18]).check();
+    Case::tile(F16, &[37, 21], &[16, 8], &[-8, -3]).check();
+    Case::tile(Bf16, &[3, 2], &[64, 4], &[-32, -1]).check();
     Case::tile(S32, &[16, 4], &[4, 4], &[100, -50]).check();
-    Case::tile(U16, &[24, 5, 7], &[8, 2, 3], &[20, 4, 5]).check();
+    Case::tile(U16, &[21, 5, 7], &[8, 2, 3], &[16, 4, 5]).check();
     Case { padding: vec![48, 16, 0, 0], ..Case::tile(F64, &[5, 3, 4, 2], &[4, 2, 2, 2], &[2, -1, 3, 1]) }.check();
     Case::tile(U64, &[3, 3, 3, 3, 3], &[2, 2, 2, 2, 2], &[2, 1, 2, -1, 2]).check();
-    Case { fill: OutsideFill::Nan, ..Case::tile(F16, &[37, 21], &[16, 8], &[30, 18]) }.check();
+    Case { fill: OutsideFill::Nan, ..Case::tile(F16, &[37, 21], &[16, 8], &[24, 18]) }.check();
     Case { fill: OutsideFill::Nan, ..Case::tile(F64, &[7, 3], &[4, 4], &[-2, -2]) }.check();
-    Case { element_strides: vec![1, 2, 3], ..Case::tile(F32, &[20, 17, 9], &[4, 7, 8], &[3, -2, 1]) }.check();
+    Case { element_strides: vec![1, 2, 3], ..Case::tile(F32, &[20, 17, 9], &[4, 7, 8], &[4, -2, 1]) }.check();
     Case { element_strides: vec![8, 8], ..Case::tile(U8, &[64, 64], &[32, 33], &[0, 5]) }.check();
 }
 
@@ -648,12 +648,36 @@ fn boxes_are_swizzled() {
         for (element, size) in [(TensorElement::F16, 2), (TensorElement::F32, 4), (TensorElement::U8, 1)] {
             let whole = Case::tile(element, &[200, 40], &[bytes / size, 24], &[16, 3]);
             Case { swizzle, ..whole }.check();
-            let ragged = Case::tile(element, &[200, 40], &[bytes / size, 24], &[190, -5]);
+            let ragged = Case::tile(element, &[197, 40], &[bytes / size, 24], &[192, -5]);
             Case { swizzle, ..ragged }.check();
         }
     }
     // narrower than the span
     Case { swizzle: Swizzle::Bytes128, ..Case::tile(TensorElement::F16, &[64, 64], &[32, 16], &[0, 0]) }.check();
+}
+
+#[test]
+fn a_box_starts_at_16_bytes_of_a_row() {
+    let map = |address| TensorMapDescriptor::tiled(TensorElement::F16, address, &[64, 4], &[16, 4]);
+    let copies = [
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 128;
+        cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r1], [%rd3, {X, 0}], [%r2];
+        W0: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0; @!%p2 bra W0;",
+        "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%rd3, {X, 0}], [%r1];
+        cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;",
+    ];
+    for copy in copies {
+        for (start, bytes) in [(8, None), (-8, None), (4, Some("byte 8 ")), (-9, Some("byte -18 "))] {
+            let body = format!("{INIT} @!%p1 bra END; {} END:", copy.replace('X', &start.to_string()));
+            let found = launch_with(LATE, &body, &numbers(512), 512, |[address, _]| map(address));
+            match (found, bytes) {
+                (Ok(_), None) => {}
+                (Err(faults), Some(text)) => assert!(rendered(&faults).contains(text), "{}", rendered(&faults)),
+                (Ok(_), Some(_)) => panic!("{start} is taken"),
+                (Err(faults), None) => panic!("{start}: {}", rendered(&faults)),
+            }
+        }
+    }
 }
 
 #[test]

@@ -34,6 +34,8 @@ const WORDS_RULE: &str = "PTX ISA, \"st.async\": the address is a multiple of th
 const TENSOR_RULE: &str =
     "PTX ISA, \"cp.async.bulk.tensor\": the address in shared memory is a multiple of 128, that of the map of 64";
 
+const ROW_RULE: &str = "in no manual that we know of; an H200 answers with an illegal instruction";
+
 /// Notes the copies that the lanes of `mask` ask for.
 #[inline(never)]
 pub(crate) fn bulk<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, bulk: &Bulk, mask: u32) -> Checked<()> {
@@ -93,6 +95,12 @@ fn ask<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, bulk: &Bulk, la
             let bytes = read_map(context, lane, ends.other)?;
             let tile = Map::decode(&bytes).and_then(|map| Tile::new(map, &coordinates, &offsets, *im2col));
             let tile = tile.map_err(not_a_map)?;
+            if let Some(byte) = tile.first_byte().filter(|byte| byte % GRAIN as i64 != 0) {
+                let message = format!(
+                    "copy of a box that starts at byte {byte} of a row of its tensor, not a multiple of {GRAIN}"
+                );
+                return Err(Problem::new(FaultKind::InvalidCopy, 1 << lane, message).note(ROW_RULE));
+            }
             let reduction = match bulk.reduction {
                 Some(Reduction::Tensor(op)) => match reduction_of(tile.element(), op) {
                     Some(reduction) => Some(reduction),

@@ -17,7 +17,7 @@ pub(crate) struct Map {
     /// Bytes; the first is an element's.
     pub(super) strides: [u64; DIMENSIONS],
     pub(super) element_strides: [u32; DIMENSIONS],
-    interleave: Interleave,
+    pub(super) interleave: Interleave,
     pub(super) swizzle: Swizzle,
     pub(super) fill: OutsideFill,
     pub(super) window: Window,

@@ -1,7 +1,7 @@
 //! Which bytes of a tensor a copy of one of its boxes moves, and where they lie in shared memory.
 
 use super::encoding::{DIMENSIONS, Map, Window};
-use super::{OutsideFill, TensorElement};
+use super::{Interleave, OutsideFill, TensorElement};
 use crate::trace::TensorShape;
 
 /// A box of a tensor.
@@ -34,6 +34,11 @@ impl Tile {
         let start = std::array::from_fn(|at| coordinates.get(at).copied().unwrap_or(0).into());
         let offsets = std::array::from_fn(|at| offsets.get(at).copied().unwrap_or(0).into());
         Ok(Self { map, start, offsets })
+    }
+
+    /// Where in the tensor's rows it starts, unless channels are interleaved.
+    pub(crate) fn first_byte(&self) -> Option<i64> {
+        (self.map.interleave == Interleave::None).then(|| self.start[0] * self.map.element.size() as i64)
     }
 
     /// Elements that a copy takes along a dimension after the first.
