@@ -65,6 +65,15 @@ pub enum Error {
         in_use: u64,
     },
 
+    /// Something that cannot be a part of a graph.
+    #[error("{operation} is not possible in the capture of a graph: {reason}")]
+    Capture {
+        /// What was refused.
+        operation: &'static str,
+        /// Why, and what to do instead.
+        reason: String,
+    },
+
     /// Two lengths that must agree do not.
     #[error("{operation}: the source holds {source_len} elements, the destination {destination_len}")]
     Length {

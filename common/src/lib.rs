@@ -77,8 +77,8 @@ pub use tensor::Tensor;
 pub mod prelude {
     pub use crate::compile::KernelSource;
     pub use crate::device::{
-        Buffer, Device, DeviceArgs, DeviceChoice, DeviceElement, DeviceSlice, DeviceSliceMut, Event, Kernel,
-        LaunchConfig, PinnedBuffer, Stream,
+        Buffer, Device, DeviceArgs, DeviceChoice, DeviceElement, DeviceSlice, DeviceSliceMut, Event, Graph, GraphExec,
+        Kernel, LaunchConfig, PinnedBuffer, Stream,
     };
     pub use crate::error::{Error, Result, ShapeError};
     pub use crate::kernel_source;

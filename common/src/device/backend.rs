@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use super::element::{DeviceElement, Host, HostMut};
+use super::graph::Branch;
 use super::kernel::{LaunchArgs, LaunchConfig};
 use super::tensor_map::{Encoded, TensorMapConfig};
 use super::{DeviceId, RawBuffer};
@@ -62,6 +63,9 @@ pub(crate) trait Backend {
     fn half<C, S>(handle: Handle<C, S>) -> Option<Self::Half<C, S>>;
 
     fn device_id(&self) -> DeviceId;
+
+    /// Of a queue that records what it is given, instead of doing it, the place in the capture.
+    fn branch(&self) -> Option<&Branch>;
 
     /// `bytes` of uninitialised memory; the simulator's diagnostics call it `label`.
     fn alloc(&self, bytes: usize, label: impl FnOnce() -> String) -> Result<RawBuffer>;

@@ -2,7 +2,9 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::ops::{Bound, Range, RangeBounds};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytemuck::TransparentWrapper;
 
@@ -81,6 +83,11 @@ impl<'a> Region<'a> {
         self.offset..self.offset + self.bytes
     }
 
+    /// Keeps the memory when its buffer goes.
+    pub(crate) fn lease(&self) -> &Arc<Lease> {
+        &self.raw.lease
+    }
+
     /// The allocation, for work on `queue`.
     pub(crate) fn on<Q: Backend>(
         &self,
@@ -102,6 +109,11 @@ impl RegionMut<'_> {
         self.offset..self.offset + self.bytes
     }
 
+    /// Keeps the memory when its buffer goes.
+    pub(crate) fn lease(&self) -> &Arc<Lease> {
+        &self.raw.lease
+    }
+
     /// The allocation, for work on `queue`.
     pub(crate) fn on<Q: Backend>(
         &mut self,
@@ -115,14 +127,29 @@ impl RegionMut<'_> {
 /// An allocation without its element type.
 #[doc(hidden)]
 pub struct RawBuffer {
-    memory: Handle<cuda::Memory, sim::Memory>,
+    memory: ManuallyDrop<Handle<cuda::Memory, sim::Memory>>,
     device: Device,
     /// Bytes in use, from the start of the allocation.
     bytes: usize,
     /// Bytes allocated.
     capacity: usize,
-    /// Gives the bytes back to the device's count when the buffer goes.
+    lease: Arc<Lease>,
+}
+
+/// Holds on to the memory of a buffer that was dropped, until nobody has the lease: graphs keep those of their buffers.
+pub(crate) struct Lease {
+    /// `None` while the buffer has it.
+    memory: Mutex<Option<Handle<cuda::Memory, sim::Memory>>>,
+    /// Gives the bytes back to the device's count when the memory goes.
     _reservation: Reservation,
+}
+
+impl Drop for RawBuffer {
+    fn drop(&mut self) {
+        // SAFETY: a buffer is dropped once, and nothing looks at its memory afterwards.
+        let memory = unsafe { ManuallyDrop::take(&mut self.memory) };
+        *self.lease.memory.lock().unwrap_or_else(PoisonError::into_inner) = Some(memory);
+    }
 }
 
 impl RawBuffer {
@@ -132,7 +159,8 @@ impl RawBuffer {
         bytes: usize,
         reservation: Reservation,
     ) -> RawBuffer {
-        RawBuffer { memory, device, bytes, capacity: bytes, _reservation: reservation }
+        let lease = Arc::new(Lease { memory: Mutex::default(), _reservation: reservation });
+        RawBuffer { memory: ManuallyDrop::new(memory), device, bytes, capacity: bytes, lease }
     }
 
     pub(crate) fn device(&self) -> &Device {
@@ -232,7 +260,7 @@ impl<T: DeviceElement> Buffer<T> {
     /// least one byte long, even for an empty buffer.
     #[cfg(feature = "cuda")]
     pub fn as_cuda(&self) -> Option<&CudaSlice<u8>> {
-        match &self.raw.memory {
+        match &*self.raw.memory {
             Handle::Cuda(memory) => Some(memory.slice()),
             Handle::Sim(_) => None,
         }
@@ -241,7 +269,7 @@ impl<T: DeviceElement> Buffer<T> {
     /// [`Buffer::as_cuda`], for writing.
     #[cfg(feature = "cuda")]
     pub fn as_cuda_mut(&mut self) -> Option<&mut CudaSlice<u8>> {
-        match &mut self.raw.memory {
+        match &mut *self.raw.memory {
             Handle::Cuda(memory) => Some(memory.slice_mut()),
             Handle::Sim(_) => None,
         }

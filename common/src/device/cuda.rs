@@ -1,4 +1,4 @@
-//! An NVIDIA GPU: its memory, copies, fills and launches, by cudarc, and the few driver calls that its safe layer leaves out.
+//! An NVIDIA GPU: its memory, copies, fills, launches and graphs, by cudarc, and the few driver calls that its safe layer leaves out.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
@@ -15,6 +15,7 @@ use cudarc::driver::{
 use super::backend::{Backend, Handle};
 use super::buffer::{PinnedBuffer, RawBuffer};
 use super::element::{DeviceElement, Host, HostMut};
+use super::graph::{Branch, ExecHandle, GraphHandle, GraphNode};
 use super::high_water::HighWater;
 use super::kernel::{FunctionHandle, KernelAttributes, LAUNCH, LaunchArgs, LaunchConfig, ModuleHandle, Slot};
 use super::memory::MemoryInfo;
@@ -64,6 +65,30 @@ const FUNCTIONS: &[&str] = &[
     "cuStreamSynchronize",
     "cuStreamWaitEvent",
 ];
+
+/// Those that graphs need; a driver without them does everything else.
+const GRAPH_FUNCTIONS: &[&str] = &[
+    "cuGraphAddDependencies_v2",
+    "cuGraphAddKernelNode_v2",
+    "cuGraphAddMemcpyNode",
+    "cuGraphAddMemsetNode",
+    "cuGraphCreate",
+    "cuGraphDestroy",
+    "cuGraphExecDestroy",
+    "cuGraphExecUpdate_v2",
+    "cuGraphInstantiateWithFlags",
+    "cuGraphLaunch",
+    "cuGraphNodeGetType",
+];
+
+/// The first of these functions that the driver does not have.
+fn missing_function(names: &[&'static str]) -> Option<&'static str> {
+    // SAFETY: only opens the driver's library, which whoever asks has seen to be there.
+    let driver = unsafe { sys::culib() };
+    // SAFETY: only asks whether there is such a symbol; nothing is called.
+    let missing = |name: &&str| unsafe { driver.get::<unsafe extern "C" fn()>(name.as_bytes()).is_err() };
+    names.iter().copied().find(missing)
+}
 
 /// An NVIDIA GPU.
 #[derive(Clone)]
@@ -147,11 +172,7 @@ impl CudaDevice {
                 crate::probe::DRIVER_LIBRARY
             )));
         }
-        // SAFETY: the library is there, as just seen.
-        let driver = unsafe { sys::culib() };
-        // SAFETY: only asks whether there is such a symbol; nothing is called.
-        let missing = |name: &&&str| unsafe { driver.get::<unsafe extern "C" fn()>(name.as_bytes()).is_err() };
-        if let Some(name) = FUNCTIONS.iter().find(missing) {
+        if let Some(name) = missing_function(FUNCTIONS) {
             let library = crate::probe::DRIVER_LIBRARY;
             return Err(absent(format!("{library} has no function {name}: it is too old, or not NVIDIA's driver")));
         }
@@ -204,7 +225,7 @@ impl CudaDevice {
     }
 
     fn stream(&self, stream: Arc<CudaStream>) -> Stream {
-        Stream::new(&Device::Cuda(self.clone()), Handle::Cuda(Queue { device: self.clone(), stream }))
+        Stream::new(&Device::Cuda(self.clone()), Handle::Cuda(Queue { device: self.clone(), stream, recording: None }))
     }
 
     pub(crate) fn memory(&self) -> MemoryInfo {
@@ -372,15 +393,19 @@ impl Function {
 }
 
 /// One allocation.
-pub(crate) struct Memory(CudaSlice<u8>);
+pub(crate) struct Memory {
+    slice: CudaSlice<u8>,
+    /// Its address, without the events that cudarc records for whoever asks it.
+    address: sys::CUdeviceptr,
+}
 
 impl Memory {
     pub(crate) fn slice(&self) -> &CudaSlice<u8> {
-        &self.0
+        &self.slice
     }
 
     pub(crate) fn slice_mut(&mut self) -> &mut CudaSlice<u8> {
-        &mut self.0
+        &mut self.slice
     }
 }
 
@@ -388,7 +413,7 @@ impl Drop for Memory {
     fn drop(&mut self) {
         // cudarc frees in the calling thread's current context, and a thread that never used the device has none. An error
         // here is kept by the context and reported by the next operation.
-        let context = self.0.context();
+        let context = self.slice.context();
         context.record_err(context.bind_to_thread());
     }
 }
@@ -433,11 +458,16 @@ fn record_copy(copied: &CudaEvent, stream: &CudaStream) -> std::result::Result<(
 pub(crate) struct Queue {
     device: CudaDevice,
     stream: Arc<CudaStream>,
+    recording: Option<Recording>,
 }
 
 impl PartialEq for Queue {
     fn eq(&self, other: &Queue) -> bool {
-        self.stream == other.stream
+        let same_branch = match (self.branch(), other.branch()) {
+            (Some(one), Some(other)) => one.is(other),
+            (one, other) => one.is_none() && other.is_none(),
+        };
+        self.stream == other.stream && same_branch
     }
 }
 
@@ -472,6 +502,10 @@ impl Backend for Queue {
         self.device.id()
     }
 
+    fn branch(&self) -> Option<&Branch> {
+        self.recording.as_ref().map(|recording| &recording.branch)
+    }
+
     fn alloc(&self, bytes: usize, _label: impl FnOnce() -> String) -> Result<RawBuffer> {
         // The driver has no empty allocations.
         let size = bytes.max(1);
@@ -487,12 +521,15 @@ impl Backend for Queue {
             other => other,
         };
         match slice {
-            Ok(slice) => Ok(RawBuffer::new(
-                Handle::Cuda(Memory(slice)),
-                Device::Cuda(self.device.clone()),
-                bytes,
-                self.device.0.inventory.ledger.reserve(bytes as u64),
-            )),
+            Ok(slice) => {
+                let address = slice.device_ptr(&self.stream).0;
+                Ok(RawBuffer::new(
+                    Handle::Cuda(Memory { slice, address }),
+                    Device::Cuda(self.device.clone()),
+                    bytes,
+                    self.device.0.inventory.ledger.reserve(bytes as u64),
+                ))
+            }
             Err(e) if out_of_memory(&e) => {
                 let memory = self.device.memory();
                 Err(Error::OutOfMemory {
@@ -513,7 +550,11 @@ impl Backend for Queue {
             return Ok(());
         }
         self.bind(OPERATION)?;
-        let (ptr, _written) = memory.0.device_ptr_mut(&self.stream);
+        if let Some(recording) = &self.recording {
+            let to = memory.address + range.start as u64;
+            return self.check(OPERATION, recording.add(|graph| graph.fill(to, value, range.len(), self)));
+        }
+        let (ptr, _written) = memory.slice.device_ptr_mut(&self.stream);
         let ptr = ptr + range.start as u64;
         // SAFETY: the range lies inside the memory.
         self.check(OPERATION, unsafe { result::memset_d8_async(ptr, value, range.len(), self.stream.cu_stream()) })
@@ -525,7 +566,7 @@ impl Backend for Queue {
             return Ok(());
         }
         self.bind(OPERATION)?;
-        let (ptr, _written) = memory.0.device_ptr_mut(&self.stream);
+        let (ptr, _written) = memory.slice.device_ptr_mut(&self.stream);
         let ptr = ptr + range.start as u64;
         if let Host::Pinned(PinnedBuffer { memory: Handle::Cuda(Pinned { slice, copied }), .. }) = &source
             && slice.context() == self.stream.context()
@@ -550,7 +591,7 @@ impl Backend for Queue {
             return Ok(());
         }
         self.bind(OPERATION)?;
-        let (ptr, _read) = memory.0.device_ptr(&self.stream);
+        let (ptr, _read) = memory.slice.device_ptr(&self.stream);
         let ptr = ptr + range.start as u64;
         if let HostMut::Pinned(PinnedBuffer { memory: Handle::Cuda(Pinned { slice, copied }), .. }) = &mut dst
             && slice.context() == self.stream.context()
@@ -574,16 +615,19 @@ impl Backend for Queue {
             return Ok(());
         }
         self.bind(OPERATION)?;
-        let (from, _read) = source.0.device_ptr(&self.stream);
-        let (to, _written) = dst.0.device_ptr_mut(&self.stream);
+        if let Some(recording) = &self.recording {
+            let (from, to) = (source.address + range.start as u64, dst.address + at as u64);
+            return self.check(OPERATION, recording.add(|graph| graph.copy(from, to, range.len(), self)));
+        }
+        let (from, _read) = source.slice.device_ptr(&self.stream);
+        let (to, _written) = dst.slice.device_ptr_mut(&self.stream);
         let (from, to) = (from + range.start as u64, to + at as u64);
         // SAFETY: both regions lie in live memory of this context and are as long as the range.
         self.check(OPERATION, unsafe { result::memcpy_dtod_async(to, from, range.len(), self.stream.cu_stream()) })
     }
 
     fn encode(&self, memory: &Memory, at: usize, config: &TensorMapConfig) -> Result<Encoded> {
-        let (pointer, _reading) = memory.0.device_ptr(&self.stream);
-        let described = config.at(pointer + at as u64);
+        let described = config.at(memory.address + at as u64);
         let device = || format!("cuda:{}", self.stream.context().ordinal());
         described.check().map_err(|error| Error::TensorMap { device: device(), detail: error.to_string() })?;
         let capability = self.device.inventory().properties.compute_capability;
@@ -605,30 +649,34 @@ impl Backend for Queue {
         // One pointer per buffer, at an address that stays while `params` points to it.
         let pointers = vec![Cell::new(0u64); args.slots.len()];
         let mut params: Vec<*mut c_void> = Vec::with_capacity(args.slots.len());
-        // Kept until the launch is queued: each then marks its buffer as read or written at this point of the stream.
+        // Kept until the launch is queued: each then marks its buffer as read or written at this point of the stream. A launch that
+        // is only recorded has no such point.
         let mut marks = Vec::new();
+        let runs = self.recording.is_none();
         for (slot, pointer) in args.slots.iter_mut().zip(&pointers) {
             params.push(match slot {
                 Slot::Value { at, .. } => args.values[*at..].as_ptr().cast_mut().cast(),
                 Slot::Read(region) => {
-                    let (ptr, mark) = region.on(self, LAUNCH)?.0.device_ptr(&self.stream);
-                    pointer.set(ptr + region.range().start as u64);
-                    marks.push(mark);
+                    let memory = region.on(self, LAUNCH)?;
+                    pointer.set(memory.address + region.range().start as u64);
+                    marks.extend(runs.then(|| memory.slice.device_ptr(&self.stream).1));
                     pointer.as_ptr().cast()
                 }
                 Slot::Write(region) => {
                     let start = region.range().start as u64;
-                    let (ptr, mark) = region.on(self, LAUNCH)?.0.device_ptr_mut(&self.stream);
-                    pointer.set(ptr + start);
-                    marks.push(mark);
+                    let memory = region.on(self, LAUNCH)?;
+                    pointer.set(memory.address + start);
+                    marks.extend(runs.then(|| memory.slice.device_ptr_mut(&self.stream).1));
                     pointer.as_ptr().cast()
                 }
                 Slot::ReadMap { at, region } => {
-                    marks.push(region.on(self, LAUNCH)?.0.device_ptr(&self.stream).1);
+                    let memory = region.on(self, LAUNCH)?;
+                    marks.extend(runs.then(|| memory.slice.device_ptr(&self.stream).1));
                     args.values[*at..].as_ptr().cast_mut().cast()
                 }
                 Slot::WriteMap { at, region } => {
-                    marks.push(region.on(self, LAUNCH)?.0.device_ptr_mut(&self.stream).1);
+                    let memory = region.on(self, LAUNCH)?;
+                    marks.extend(runs.then(|| memory.slice.device_ptr_mut(&self.stream).1));
                     args.values[*at..].as_ptr().cast_mut().cast()
                 }
                 Slot::Again(index) => pointers[*index].as_ptr().cast(),
@@ -640,7 +688,11 @@ impl Backend for Queue {
             let LaunchConfig { grid_dim, block_dim, .. } = *config;
             let stream = self.stream.cu_stream();
             let capability = self.device.inventory().properties.compute_capability;
-            if args.dependent && capability >= Some((9, 0)) {
+            let dependent = args.dependent && capability >= Some((9, 0));
+            if let Some(recording) = &self.recording {
+                return recording.add(|graph| graph.launch(function, config, &mut params, dependent));
+            }
+            if dependent {
                 let mut attribute = may_overlap();
                 let config = sys::CUlaunchConfig {
                     gridDimX: grid_dim.0,
@@ -681,6 +733,290 @@ impl Backend for Queue {
 
     fn synchronize(&self) -> Result<()> {
         self.check("waiting for the stream", self.stream.synchronize())
+    }
+}
+
+impl Queue {
+    /// One that records for a graph.
+    pub(crate) fn recording(&self, branch: Branch) -> Result<Queue> {
+        const OPERATION: &str = "capturing a graph";
+        if let Some(name) = missing_function(GRAPH_FUNCTIONS) {
+            return Err(Error::Unsupported {
+                what: OPERATION.to_owned(),
+                device: self.device_id().to_string(),
+                reason: format!("the driver has no function {name}: graphs need one of CUDA 12.3 or later"),
+            });
+        }
+        self.bind(OPERATION)?;
+        let mut graph = std::ptr::null_mut();
+        // SAFETY: the context is current, and the pointer is written before the call returns.
+        self.check(OPERATION, unsafe { sys::cuGraphCreate(&mut graph, 0).result() })?;
+        let context = self.stream.context().clone();
+        let built =
+            Arc::new(Mutex::new(Built { graph: Graph(Arc::new(Template { graph, context })), nodes: Vec::new() }));
+        Ok(Queue { recording: Some(Recording { branch, built }), ..self.clone() })
+    }
+
+    /// Another of the same capture.
+    pub(crate) fn on_branch(&self, branch: Branch) -> Queue {
+        let recording = self.recording.clone().map(|recording| Recording { branch, ..recording });
+        Queue { recording, ..self.clone() }
+    }
+
+    /// What was recorded; fails if the driver has not as many nodes as we.
+    pub(crate) fn recorded(&self, nodes: &[GraphNode]) -> Result<GraphHandle> {
+        let built = self.recording.as_ref().map(|recording| recording.lock());
+        match built {
+            Some(built) if built.nodes.len() == nodes.len() => Ok(Handle::Cuda(built.graph.clone())),
+            _ => Err(Error::Invalid("the capture lost a node of the graph".to_owned())),
+        }
+    }
+}
+
+/// A place in a capture, and the driver's graph that grows with it.
+#[derive(Clone)]
+struct Recording {
+    branch: Branch,
+    built: Arc<Mutex<Built>>,
+}
+
+struct Built {
+    graph: Graph,
+    nodes: Vec<sys::CUgraphNode>,
+}
+
+// SAFETY: the driver's handles may be used from any thread that has made the context current, one thread at a time: a mutex is
+// around them.
+unsafe impl Send for Built {}
+
+/// A recorded graph.
+#[derive(Clone)]
+pub(crate) struct Graph(Arc<Template>);
+
+struct Template {
+    graph: sys::CUgraph,
+    context: Arc<CudaContext>,
+}
+
+// SAFETY: as for `Built`: graphs are changed only under its mutex, and afterwards only read, which the driver does for one call at
+// a time (below).
+unsafe impl Send for Template {}
+// SAFETY: as above.
+unsafe impl Sync for Template {}
+
+/// The driver does not lock graphs, not even for reading ("Graph object thread safety" in its manual).
+static GRAPHS: Mutex<()> = Mutex::new(());
+
+impl Drop for Template {
+    fn drop(&mut self) {
+        let context = &self.context;
+        context.record_err(context.bind_to_thread());
+        // SAFETY: created once, destroyed once; instances of it stand on their own.
+        context.record_err(unsafe { result::graph::destroy(self.graph) });
+    }
+}
+
+impl Recording {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Built> {
+        self.built.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds the node that `make` makes, given what it waits for.
+    fn add(
+        &self,
+        make: impl FnOnce(&Adding<'_>) -> std::result::Result<sys::CUgraphNode, DriverError>,
+    ) -> std::result::Result<(), DriverError> {
+        let mut built = self.lock();
+        let after: Vec<_> = self.branch.after().iter().map(|&node| built.nodes[node]).collect();
+        let node = make(&Adding { graph: built.graph.0.graph, after: &after })?;
+        built.nodes.push(node);
+        Ok(())
+    }
+}
+
+/// A graph to which a node is being added.
+struct Adding<'a> {
+    graph: sys::CUgraph,
+    /// The nodes that it waits for.
+    after: &'a [sys::CUgraphNode],
+}
+
+impl Adding<'_> {
+    fn fill(
+        &self,
+        to: sys::CUdeviceptr,
+        value: u8,
+        bytes: usize,
+        queue: &Queue,
+    ) -> std::result::Result<sys::CUgraphNode, DriverError> {
+        // A pitch is only looked at where there is more than one row.
+        let params = sys::CUDA_MEMSET_NODE_PARAMS {
+            dst: to,
+            pitch: 0,
+            value: value.into(),
+            elementSize: 1,
+            width: bytes,
+            height: 1,
+        };
+        let (after, context) = (self.after, queue.stream.context().cu_ctx());
+        let mut node = std::ptr::null_mut();
+        // SAFETY: the nodes belong to this graph, and the bytes to an allocation that the graph will keep.
+        unsafe {
+            sys::cuGraphAddMemsetNode(&mut node, self.graph, after.as_ptr(), after.len(), &params, context).result()?;
+        }
+        Ok(node)
+    }
+
+    fn copy(
+        &self,
+        from: sys::CUdeviceptr,
+        to: sys::CUdeviceptr,
+        bytes: usize,
+        queue: &Queue,
+    ) -> std::result::Result<sys::CUgraphNode, DriverError> {
+        // SAFETY: zeros are a value of all of its fields, which are numbers, null pointers and, until they are set below, enums of
+        // the driver: these have no value 0, and so `MaybeUninit` holds them until then.
+        let params = unsafe {
+            let mut params = std::mem::MaybeUninit::<sys::CUDA_MEMCPY3D>::zeroed();
+            let fields = params.as_mut_ptr();
+            (&raw mut (*fields).srcMemoryType).write(sys::CUmemorytype::CU_MEMORYTYPE_DEVICE);
+            (&raw mut (*fields).srcDevice).write(from);
+            (&raw mut (*fields).dstMemoryType).write(sys::CUmemorytype::CU_MEMORYTYPE_DEVICE);
+            (&raw mut (*fields).dstDevice).write(to);
+            (&raw mut (*fields).WidthInBytes).write(bytes);
+            (&raw mut (*fields).Height).write(1);
+            (&raw mut (*fields).Depth).write(1);
+            params.assume_init()
+        };
+        let (after, context) = (self.after, queue.stream.context().cu_ctx());
+        let mut node = std::ptr::null_mut();
+        // SAFETY: the nodes belong to this graph, and the bytes to allocations that the graph will keep.
+        unsafe {
+            sys::cuGraphAddMemcpyNode(&mut node, self.graph, after.as_ptr(), after.len(), &params, context).result()?;
+        }
+        Ok(node)
+    }
+
+    /// `params` has one pointer per parameter, to a value of its size; the driver copies the values. `dependent`: the node may begin
+    /// before the one before it has ended, if that is a single kernel.
+    fn launch(
+        &self,
+        function: &Function,
+        config: &LaunchConfig,
+        params: &mut [*mut c_void],
+        dependent: bool,
+    ) -> std::result::Result<sys::CUgraphNode, DriverError> {
+        let LaunchConfig { grid_dim, block_dim, shared_mem_bytes } = *config;
+        let params = sys::CUDA_KERNEL_NODE_PARAMS {
+            func: function.function,
+            gridDimX: grid_dim.0,
+            gridDimY: grid_dim.1,
+            gridDimZ: grid_dim.2,
+            blockDimX: block_dim.0,
+            blockDimY: block_dim.1,
+            blockDimZ: block_dim.2,
+            sharedMemBytes: shared_mem_bytes,
+            kernelParams: params.as_mut_ptr(),
+            extra: std::ptr::null_mut(),
+            kern: std::ptr::null_mut(),
+            ctx: std::ptr::null_mut(),
+        };
+        let mut node = std::ptr::null_mut();
+        let add = |node: &mut sys::CUgraphNode, after: &[sys::CUgraphNode]| {
+            // SAFETY: the nodes belong to this graph; the function is loaded, and the graph will keep it and its buffers; the values
+            // of the parameters are alive.
+            unsafe { sys::cuGraphAddKernelNode_v2(node, self.graph, after.as_ptr(), after.len(), &params).result() }
+        };
+        let &[before] = self.after else {
+            add(&mut node, self.after)?;
+            return Ok(node);
+        };
+        if !(dependent && is_kernel(before)?) {
+            add(&mut node, self.after)?;
+            return Ok(node);
+        }
+        add(&mut node, &[])?;
+        let edge = sys::CUgraphEdgeData {
+            from_port: sys::CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC as u8,
+            to_port: 0,
+            type_: sys::CUgraphDependencyType::CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC as u8,
+            reserved: [0; 5],
+        };
+        // SAFETY: both nodes belong to this graph, and all three lists have one entry.
+        unsafe { sys::cuGraphAddDependencies_v2(self.graph, &before, &node, &edge, 1).result()? };
+        Ok(node)
+    }
+}
+
+fn is_kernel(node: sys::CUgraphNode) -> std::result::Result<bool, DriverError> {
+    let mut kind = std::mem::MaybeUninit::<sys::CUgraphNodeType>::uninit();
+    // SAFETY: the node belongs to a graph that is alive; its type is written if the call succeeds.
+    unsafe {
+        sys::cuGraphNodeGetType(node, kind.as_mut_ptr()).result()?;
+        Ok(kind.assume_init() == sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL)
+    }
+}
+
+impl Graph {
+    pub(crate) fn instantiate(&self) -> Result<ExecHandle> {
+        let context = &self.0.context;
+        let instantiate = || {
+            context.bind_to_thread()?;
+            let _alone = GRAPHS.lock().unwrap_or_else(PoisonError::into_inner);
+            // SAFETY: the graph is alive.
+            unsafe { result::graph::instantiate(self.0.graph, sys::CUgraphInstantiate_flags(0)) }
+        };
+        let exec = instantiate().map_err(|e| error("instantiating a graph", context, e))?;
+        Ok(Handle::Cuda(GraphExec { exec, context: context.clone(), streams: Mutex::default() }))
+    }
+}
+
+/// A graph to be launched.
+pub(crate) struct GraphExec {
+    exec: sys::CUgraphExec,
+    context: Arc<CudaContext>,
+    /// Those on which it was launched; their lock is also that of `exec`.
+    streams: Mutex<Vec<Arc<CudaStream>>>,
+}
+
+// SAFETY: as for `Built`: `exec` is used under the lock of `streams`, or by its only owner.
+unsafe impl Send for GraphExec {}
+// SAFETY: as above.
+unsafe impl Sync for GraphExec {}
+
+impl GraphExec {
+    pub(crate) fn launch(&self, queue: &Queue) -> Result<()> {
+        const OPERATION: &str = "launching a graph";
+        queue.bind(OPERATION)?;
+        let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        if !streams.contains(&queue.stream) {
+            streams.push(queue.stream.clone());
+        }
+        // SAFETY: both are alive. What the graph uses stays until this is dropped, which waits for the stream.
+        queue.check(OPERATION, unsafe { result::graph::launch(self.exec, queue.stream.cu_stream()) })
+    }
+
+    pub(crate) fn update(&mut self, graph: &Graph) -> Result<()> {
+        let update = || {
+            self.context.bind_to_thread()?;
+            let _alone = GRAPHS.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut told = std::mem::MaybeUninit::<sys::CUgraphExecUpdateResultInfo>::zeroed();
+            // SAFETY: both are alive; what the call tells beyond its status is not read.
+            unsafe { sys::cuGraphExecUpdate_v2(self.exec, graph.0.graph, told.as_mut_ptr()).result() }
+        };
+        update().map_err(|e| error("updating a graph", &self.context, e))
+    }
+}
+
+impl Drop for GraphExec {
+    fn drop(&mut self) {
+        let context = &self.context;
+        context.record_err(context.bind_to_thread());
+        for stream in self.streams.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            context.record_err(stream.synchronize());
+        }
+        // SAFETY: instantiated once, destroyed once, and none of its launches is under way.
+        context.record_err(unsafe { result::graph::exec_destroy(self.exec) });
     }
 }
 

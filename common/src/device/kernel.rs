@@ -5,8 +5,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use super::backend::{Backend, Handle, on_either, resolve};
-use super::buffer::{Buffer, DeviceSlice, DeviceSliceMut, Region, RegionMut, View, ViewMut};
+use super::buffer::{Buffer, DeviceSlice, DeviceSliceMut, Lease, Region, RegionMut, View, ViewMut};
 use super::element::DeviceElement;
+use super::graph::{GraphOperation, Uses};
 use super::stream::Stream;
 use super::{Device, DeviceId, Properties, cuda, on_device, sim};
 use crate::compile::ptx::{self, Entry, Param};
@@ -382,9 +383,22 @@ impl<'a> LaunchArgs<'a> {
             let function = kernel.on(queue)?;
             self.check_arguments()?;
             check_config(kernel, &config, stream.device().properties())?;
+            let memory = if stream.branch().is_some() { self.leases() } else { Vec::new() };
+            let uses =
+                || Uses { operation: GraphOperation::Kernel, name: kernel.name(), memory, kernel: Some(kernel) };
             // SAFETY: number and sizes of the arguments and the geometry were checked; the rest is the caller's promise.
-            unsafe { queue.launch(function, self, &config) }
+            stream.perform(uses, || unsafe { queue.launch(function, self, &config) })
         })
+    }
+
+    /// Of all buffers among the arguments.
+    fn leases(&self) -> Vec<Arc<Lease>> {
+        let lease = |slot: &Slot<'_>| match slot {
+            Slot::Read(region) | Slot::ReadMap { region, .. } => Some(region.lease().clone()),
+            Slot::Write(region) | Slot::WriteMap { region, .. } => Some(region.lease().clone()),
+            Slot::Value { .. } | Slot::Again(_) | Slot::Null => None,
+        };
+        self.slots.iter().filter_map(lease).collect()
     }
 
     fn check_arguments(&self) -> Result<()> {

@@ -10,6 +10,7 @@ mod choice;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod element;
+mod graph;
 #[cfg(any(feature = "cuda", test))]
 mod high_water;
 mod kernel;
@@ -25,6 +26,8 @@ mod cuda {
     use std::convert::Infallible;
 
     pub(crate) type Function = Infallible;
+    pub(crate) type Graph = Infallible;
+    pub(crate) type GraphExec = Infallible;
     pub(crate) type Mark = Infallible;
     pub(crate) type Memory = Infallible;
     pub(crate) type Module = Infallible;
@@ -37,6 +40,7 @@ pub use choice::{DeviceArgs, DeviceChoice};
 #[cfg(feature = "cuda")]
 pub use cuda::CudaDevice;
 pub use element::{DeviceElement, HostSlice, HostSliceMut};
+pub use graph::{Graph, GraphExec, GraphNode, GraphOperation};
 pub use kernel::{Kernel, KernelArg, KernelAttributes, LaunchArgs, LaunchConfig, Module};
 pub use memory::MemoryInfo;
 pub use properties::Properties;

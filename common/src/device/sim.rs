@@ -1,13 +1,14 @@
-//! The simulator: its memory, copies, fills and launches.
+//! The simulator: its memory, copies, fills, launches and graphs.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::backend::{Backend, Handle};
 use super::buffer::{PinnedBuffer, RawBuffer};
 use super::element::{DeviceElement, Host, HostMut};
-use super::kernel::{FunctionHandle, KernelAttributes, LAUNCH, LaunchArgs, LaunchConfig, ModuleHandle, Slot};
+use super::graph::{Branch, ExecHandle, GraphHandle, GraphNode};
+use super::kernel::{FunctionHandle, Kernel, KernelAttributes, LAUNCH, LaunchArgs, LaunchConfig, ModuleHandle, Slot};
 use super::memory::MemoryInfo;
 use super::stream::Stream;
 use super::tensor_map::{Encoded, TensorMapConfig};
@@ -165,7 +166,7 @@ impl SimDevice {
     }
 
     fn stream(&self, number: u64) -> Stream {
-        Stream::new(&Device::Sim(self.clone()), Handle::Sim(Queue { device: self.clone(), number }))
+        Stream::new(&Device::Sim(self.clone()), Handle::Sim(Queue { device: self.clone(), number, recording: None }))
     }
 
     /// Does nothing: all work is finished when its call returns.
@@ -259,11 +260,72 @@ impl Pinned {
 pub(crate) struct Queue {
     device: SimDevice,
     number: u64,
+    recording: Option<Recording>,
+}
+
+/// A place in a capture, and what has been recorded there so far.
+#[derive(Clone)]
+struct Recording {
+    branch: Branch,
+    operations: Arc<Mutex<Vec<Operation>>>,
+}
+
+/// Work whose arguments are settled.
+#[derive(Clone)]
+enum Operation {
+    Launch(Arc<Launch>),
+    Fill { to: ptx_sim::DevicePtr, value: u8, bytes: u64 },
+    Copy { from: ptx_sim::DevicePtr, to: ptx_sim::DevicePtr, bytes: u64 },
+}
+
+struct Launch {
+    kernel: Kernel,
+    function: Function,
+    config: ptx_sim::LaunchConfig,
+    args: Vec<ptx_sim::Arg>,
+}
+
+/// A recorded graph: its operations in the order in which they were queued, which is one of those that their order allows.
+pub(crate) struct Graph(Vec<Operation>);
+
+/// A graph to be launched: the simulator has nothing to prepare.
+pub(crate) struct GraphExec(Vec<Operation>);
+
+impl Graph {
+    pub(crate) fn instantiate(&self) -> Result<ExecHandle> {
+        Ok(Handle::Sim(GraphExec(self.0.clone())))
+    }
+}
+
+impl GraphExec {
+    pub(crate) fn launch(&self, queue: &Queue) -> Result<()> {
+        self.0.iter().try_for_each(|operation| queue.run(operation))
+    }
+
+    pub(crate) fn update(&mut self, graph: &Graph) {
+        self.0.clone_from(&graph.0);
+    }
+}
+
+/// A mark in a stream.
+pub(crate) struct Mark {
+    pub(crate) counts: Counts,
+}
+
+impl Mark {
+    /// Waits until the stream has reached the mark.
+    pub(crate) fn wait(&self) -> Result<()> {
+        Ok(())
+    }
 }
 
 impl PartialEq for Queue {
     fn eq(&self, other: &Queue) -> bool {
-        (self.device.id(), self.number) == (other.device.id(), other.number)
+        let same_branch = match (self.branch(), other.branch()) {
+            (Some(one), Some(other)) => one.is(other),
+            (one, other) => one.is_none() && other.is_none(),
+        };
+        (self.device.id(), self.number) == (other.device.id(), other.number) && same_branch
     }
 }
 
@@ -271,7 +333,7 @@ impl Backend for Queue {
     type Half<C, S> = S;
     type Memory = Memory;
     type Function = Function;
-    type Mark = Counts;
+    type Mark = Mark;
 
     fn half<C, S>(handle: Handle<C, S>) -> Option<S> {
         match handle {
@@ -282,6 +344,10 @@ impl Backend for Queue {
 
     fn device_id(&self) -> DeviceId {
         self.device.id()
+    }
+
+    fn branch(&self) -> Option<&Branch> {
+        self.recording.as_ref().map(|recording| &recording.branch)
     }
 
     fn alloc(&self, bytes: usize, label: impl FnOnce() -> String) -> Result<RawBuffer> {
@@ -308,8 +374,7 @@ impl Backend for Queue {
     }
 
     fn fill(&self, memory: &mut Memory, range: Range<usize>, value: u8) -> Result<()> {
-        let filled = memory.device.fill(memory.at(range.start), value, range.len() as u64);
-        filled.map_err(|source| self.error("filling a buffer", source))
+        self.queue(Operation::Fill { to: memory.at(range.start), value, bytes: range.len() as u64 })
     }
 
     fn write<T: DeviceElement>(&self, memory: &mut Memory, range: Range<usize>, source: Host<'_, T>) -> Result<()> {
@@ -323,8 +388,7 @@ impl Backend for Queue {
     }
 
     fn copy(&self, source: &Memory, range: Range<usize>, dst: &mut Memory, at: usize) -> Result<()> {
-        let copied = source.device.copy(dst.at(at), source.at(range.start), range.len() as u64);
-        copied.map_err(|source| self.error("copying inside the device", source))
+        self.queue(Operation::Copy { from: source.at(range.start), to: dst.at(at), bytes: range.len() as u64 })
     }
 
     fn encode(&self, memory: &Memory, at: usize, config: &TensorMapConfig) -> Result<Encoded> {
@@ -369,25 +433,15 @@ impl Backend for Queue {
                 Slot::Null => ptx_sim::Arg::from(0u64),
             });
         }
-        self.device.launch(function, &config, &given).map_err(|error| {
-            let (kernel, source) = (args.kernel.name().to_owned(), args.kernel.source());
-            match error {
-                ptx_sim::LaunchError::Fault(fault) => Error::Fault { rendered: fault.render(source, false), fault },
-                ptx_sim::LaunchError::Findings(findings) => {
-                    let rendered: Vec<_> = findings.iter().map(|finding| finding.render(source, false)).collect();
-                    Error::Findings { rendered: rendered.join("\n\n"), findings }
-                }
-                ptx_sim::LaunchError::Arguments { .. } => Error::Arguments { kernel, detail: error.to_string() },
-                other => Error::LaunchConfig { kernel, detail: other.to_string() },
-            }
-        })
+        let (kernel, function) = (args.kernel.clone(), function.clone());
+        self.queue(Operation::Launch(Arc::new(Launch { kernel, function, config, args: given })))
     }
 
-    fn mark(&self) -> Result<Counts> {
-        Ok(self.device.counts())
+    fn mark(&self) -> Result<Mark> {
+        Ok(Mark { counts: self.device.counts() })
     }
 
-    fn wait(&self, _mark: &Counts) -> Result<()> {
+    fn wait(&self, _mark: &Mark) -> Result<()> {
         Ok(())
     }
 
@@ -397,8 +451,67 @@ impl Backend for Queue {
 }
 
 impl Queue {
+    /// One that records for a graph.
+    pub(crate) fn recording(&self, branch: Branch) -> Queue {
+        Queue { recording: Some(Recording { branch, operations: Arc::default() }), ..self.clone() }
+    }
+
+    /// Another of the same capture.
+    pub(crate) fn on_branch(&self, branch: Branch) -> Queue {
+        let recording = self.recording.clone().map(|recording| Recording { branch, ..recording });
+        Queue { recording, ..self.clone() }
+    }
+
+    /// What was recorded.
+    pub(crate) fn recorded(&self, _nodes: &[GraphNode]) -> Result<GraphHandle> {
+        let operations = self
+            .recording
+            .as_ref()
+            .map(|recording| std::mem::take(&mut *recording.operations.lock().unwrap_or_else(PoisonError::into_inner)));
+        Ok(Handle::Sim(Graph(operations.unwrap_or_default())))
+    }
+
+    fn queue(&self, operation: Operation) -> Result<()> {
+        match &self.recording {
+            Some(recording) => {
+                recording.operations.lock().unwrap_or_else(PoisonError::into_inner).push(operation);
+                Ok(())
+            }
+            None => self.run(&operation),
+        }
+    }
+
+    fn run(&self, operation: &Operation) -> Result<()> {
+        let device = &self.device.0.device;
+        match operation {
+            Operation::Launch(launch) => self
+                .device
+                .launch(&launch.function, &launch.config, &launch.args)
+                .map_err(|error| launch_error(&launch.kernel, error)),
+            Operation::Fill { to, value, bytes } => {
+                device.fill(*to, *value, *bytes).map_err(|source| self.error("filling a buffer", source))
+            }
+            Operation::Copy { from, to, bytes } => {
+                device.copy(*to, *from, *bytes).map_err(|source| self.error("copying inside the device", source))
+            }
+        }
+    }
+
     fn error(&self, operation: &'static str, source: ptx_sim::MemoryError) -> Error {
         Error::SimMemory { operation, device: self.device_id().to_string(), source }
+    }
+}
+
+fn launch_error(kernel: &Kernel, error: ptx_sim::LaunchError) -> Error {
+    let (name, source) = (kernel.name().to_owned(), kernel.source());
+    match error {
+        ptx_sim::LaunchError::Fault(fault) => Error::Fault { rendered: fault.render(source, false), fault },
+        ptx_sim::LaunchError::Findings(findings) => {
+            let rendered: Vec<_> = findings.iter().map(|finding| finding.render(source, false)).collect();
+            Error::Findings { rendered: rendered.join("\n\n"), findings }
+        }
+        ptx_sim::LaunchError::Arguments { .. } => Error::Arguments { kernel: name, detail: error.to_string() },
+        other => Error::LaunchConfig { kernel: name, detail: other.to_string() },
     }
 }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use super::backend::{Backend, Handle, on_either, resolve, wrong_device};
 use super::buffer::{Buffer, DeviceSlice, DeviceSliceMut, check_lengths};
 use super::element::{DeviceElement, HostSlice, HostSliceMut};
+use super::graph::{GraphOperation, Point, Uses};
 use super::kernel::{Kernel, LaunchArgs};
 use super::{Counts, Device, DeviceId, NO_CLOCK, cuda, sim};
 use crate::error::{Error, Result};
@@ -22,8 +23,20 @@ pub struct Stream {
 /// A mark in a stream: other streams can wait for it, and two of them measure the time between.
 pub struct Event {
     owner: DeviceId,
-    mark: Handle<cuda::Mark, Counts>,
+    mark: Mark,
 }
+
+enum Mark {
+    Queue(Handle<cuda::Mark, sim::Mark>),
+    /// On a stream of a capture.
+    Capture(Point),
+}
+
+/// What messages call it.
+pub(crate) const WAIT: &str = "waiting for an event";
+const HOST_COPY: &str = "the graph would copy whenever it is launched, also when the program has other plans for that \
+                         memory; copy before the graph's launch, or after it";
+const NOTHING_RUNS: &str = "nothing is running yet: a graph runs when it is launched";
 
 impl Stream {
     pub(crate) fn new(device: &Device, queue: Handle<cuda::Queue, sim::Queue>) -> Stream {
@@ -35,11 +48,11 @@ impl Stream {
         &self.device
     }
 
-    /// cudarc's stream, for its bindings of libraries; `None` on the simulator.
+    /// cudarc's stream, for its bindings of libraries; `None` on the simulator and in a capture.
     #[cfg(feature = "cuda")]
     pub fn as_cuda(&self) -> Option<&Arc<CudaStream>> {
         match &self.queue {
-            Handle::Cuda(queue) => Some(queue.stream()),
+            Handle::Cuda(queue) => queue.branch().is_none().then_some(queue.stream()),
             Handle::Sim(_) => None,
         }
     }
@@ -49,6 +62,7 @@ impl Stream {
     /// # Errors
     /// [`Error::OutOfMemory`].
     pub fn alloc_uninit<T: DeviceElement>(&self, len: usize) -> Result<Buffer<T>> {
+        self.refuse_in_capture("allocating memory", "allocate before it, and the graph keeps the memory")?;
         let bytes = len.checked_mul(size_of::<T>()).ok_or_else(|| {
             Error::Invalid(format!("{len} values of {} bytes: no memory is that large", size_of::<T>()))
         })?;
@@ -128,8 +142,15 @@ impl Stream {
     fn fill<T: DeviceElement>(&self, dst: &mut impl DeviceSliceMut<T>, value: u8) -> Result<()> {
         const OPERATION: &str = "filling a buffer";
         let mut region = dst.region_mut();
-        let range = region.range();
-        on_either!(&self.queue, queue => queue.fill(region.on(queue, OPERATION)?, range, value))
+        let (range, lease) = (region.range(), region.lease().clone());
+        on_either!(&self.queue, queue => {
+            let memory = region.on(queue, OPERATION)?;
+            if range.is_empty() {
+                return Ok(());
+            }
+            let uses = || Uses { operation: GraphOperation::Fill, name: "fill", memory: vec![lease], kernel: None };
+            self.perform(uses, || queue.fill(memory, range, value))
+        })
     }
 
     /// Copies host memory to the device; the lengths must be equal. From a [`super::PinnedBuffer`] the copy is only queued
@@ -143,6 +164,7 @@ impl Stream {
         dst: &mut impl DeviceSliceMut<T>,
     ) -> Result<()> {
         const OPERATION: &str = "copying to the device";
+        self.refuse_in_capture(OPERATION, HOST_COPY)?;
         let source = source.host();
         check_lengths(OPERATION, source.len(), dst.len())?;
         let mut region = dst.region_mut();
@@ -161,6 +183,7 @@ impl Stream {
         dst: &mut (impl HostSliceMut<T> + ?Sized),
     ) -> Result<()> {
         const OPERATION: &str = "copying from the device";
+        self.refuse_in_capture(OPERATION, HOST_COPY)?;
         let region = source.region();
         let dst = dst.host_mut();
         check_lengths(OPERATION, source.len(), dst.len())?;
@@ -180,9 +203,14 @@ impl Stream {
         check_lengths(OPERATION, source.len(), dst.len())?;
         let (source, mut dst) = (source.region(), dst.region_mut());
         let at = dst.range().start;
+        let memory = vec![source.lease().clone(), dst.lease().clone()];
         on_either!(&self.queue, queue => {
             let (from, to) = (source.on(queue, OPERATION)?, dst.on(queue, OPERATION)?);
-            queue.copy(from, source.range(), to, at)
+            if source.range().is_empty() {
+                return Ok(());
+            }
+            let uses = || Uses { operation: GraphOperation::Copy, name: "copy", memory, kernel: None };
+            self.perform(uses, || queue.copy(from, source.range(), to, at))
         })
     }
 
@@ -196,6 +224,10 @@ impl Stream {
     /// # Errors
     /// What the driver reports.
     pub fn record_event(&self) -> Result<Event> {
+        let owner = self.device.id();
+        if let Some(branch) = self.branch() {
+            return Ok(Event { owner, mark: Mark::Capture(branch.point()) });
+        }
         let mark = match &self.queue {
             #[cfg(feature = "cuda")]
             Handle::Cuda(queue) => Handle::Cuda(queue.mark()?),
@@ -203,18 +235,28 @@ impl Stream {
             Handle::Cuda(never) => match *never {},
             Handle::Sim(queue) => Handle::Sim(queue.mark()?),
         };
-        Ok(Event { owner: self.device.id(), mark })
+        Ok(Event { owner, mark: Mark::Queue(mark) })
     }
 
     /// Lets work queued from here on begin only when `event` has been reached.
     ///
     /// # Errors
-    /// [`Error::WrongDevice`], or what the driver reports.
+    /// [`Error::WrongDevice`]; [`Error::Capture`] if one of the two belongs to a capture and the other does not; what the driver
+    /// reports.
     pub fn wait(&self, event: &Event) -> Result<()> {
-        const OPERATION: &str = "waiting for an event";
-        on_either!(&self.queue, queue => {
-            queue.wait(resolve(queue, OPERATION, "event", event.owner, event.mark.as_ref())?)
-        })
+        let refused = |reason: &str| Err(Error::Capture { operation: WAIT, reason: reason.to_owned() });
+        match (self.branch(), &event.mark) {
+            (None, Mark::Queue(mark)) => on_either!(&self.queue, queue => {
+                queue.wait(resolve(queue, WAIT, "event", event.owner, mark.as_ref())?)
+            }),
+            (Some(branch), Mark::Capture(point)) => branch.wait(point),
+            (Some(_), Mark::Queue(_)) => {
+                refused("the event was recorded outside of it; let the stream wait on which the graph is launched")
+            }
+            (None, Mark::Capture(_)) => {
+                refused("the event was recorded in it, and the stream is not one of it; make one with `fork`")
+            }
+        }
     }
 
     /// Lets work queued from here on begin only when all that `other` has now is done.
@@ -230,6 +272,7 @@ impl Stream {
     /// # Errors
     /// What went wrong in its work; a kernel's fault on a GPU surfaces here.
     pub fn synchronize(&self) -> Result<()> {
+        self.refuse_in_capture("waiting for a stream", NOTHING_RUNS)?;
         on_either!(&self.queue, queue => queue.synchronize())
     }
 }
@@ -242,6 +285,7 @@ impl Stream {
         operation: &'static str,
         memory: &impl DeviceSlice<T>,
     ) -> Result<()> {
+        self.refuse_in_capture(operation, "the libraries queue their work themselves")?;
         on_either!(&self.queue, queue => memory.region().on(queue, operation).map(drop))
     }
 }
@@ -279,10 +323,11 @@ impl Event {
     pub fn synchronize(&self) -> Result<()> {
         match &self.mark {
             #[cfg(feature = "cuda")]
-            Handle::Cuda(mark) => cuda::wait_for(mark),
+            Mark::Queue(Handle::Cuda(mark)) => cuda::wait_for(mark),
             #[cfg(not(feature = "cuda"))]
-            Handle::Cuda(never) => match *never {},
-            Handle::Sim(_) => Ok(()),
+            Mark::Queue(Handle::Cuda(never)) => match *never {},
+            Mark::Queue(Handle::Sim(mark)) => mark.wait(),
+            Mark::Capture(_) => Err(Error::Capture { operation: WAIT, reason: NOTHING_RUNS.to_owned() }),
         }
     }
 
@@ -296,7 +341,10 @@ impl Event {
         }
         match (&self.mark, &end.mark) {
             #[cfg(feature = "cuda")]
-            (Handle::Cuda(start), Handle::Cuda(end)) => cuda::elapsed_ms(start, end),
+            (Mark::Queue(Handle::Cuda(start)), Mark::Queue(Handle::Cuda(end))) => cuda::elapsed_ms(start, end),
+            (Mark::Capture(_), _) | (_, Mark::Capture(_)) => {
+                Err(Error::Capture { operation: "measuring time between events", reason: NOTHING_RUNS.to_owned() })
+            }
             _ => Err(Error::Unsupported {
                 what: "measuring time between events".to_owned(),
                 device: self.owner.to_string(),
@@ -308,7 +356,9 @@ impl Event {
     /// What the simulator executed from this mark to `end`; `None` on a GPU.
     pub fn counts_until(&self, end: &Event) -> Option<Counts> {
         match (&self.mark, &end.mark) {
-            (Handle::Sim(start), Handle::Sim(later)) if self.owner == end.owner => Some(*later - *start),
+            (Mark::Queue(Handle::Sim(start)), Mark::Queue(Handle::Sim(later))) if self.owner == end.owner => {
+                Some(later.counts - start.counts)
+            }
             _ => None,
         }
     }
