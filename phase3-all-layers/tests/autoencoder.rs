@@ -8,12 +8,12 @@ use common::check::{Report, Tolerance, assert_close, compare};
 use common::device_test;
 use common::prelude::*;
 use common::testing::planted;
-use phase3_all_layers::backends::{Cpu, OnHost, Reliable, Sources, Unfused, infer};
+use phase3_all_layers::backends::{Cpu, OnHost, Planned, Reliable, Sources, Unfused, infer};
 use phase3_all_layers::layers::{Gelu, LayerNorm, RowNorm};
 use phase3_all_layers::models::autoencoder::{Autoencoder, Config, Stage};
 use phase3_all_layers::nn::Parameters;
 
-use models::assert_no_allocation;
+use models::{assert_captured, assert_no_allocation};
 
 const SEED: u64 = 5;
 /// What any value of a whole pass may differ by.
@@ -268,6 +268,13 @@ device_test! {
         );
         assert!(model.warnings().is_empty());
         Ok(())
+    }
+
+    fn a_pass_as_a_graph_gives_the_same_bits_and_allocates_nothing(device) {
+        let config = Config::ORIGINAL;
+        let model = Autoencoder::load(&Unfused::new(&device), config, &config.seeded(SEED))?;
+        let inputs = [1, 2].map(|seed| Tensor::random(&[5 * 4, 64], seed));
+        assert_captured(&mut Planned::new(&device, &model, inputs[0].shape())?, &device.stream(), &inputs)
     }
 
     /// Kernels that are not there: what loads none of them runs on the CPU, the other stages on the device.

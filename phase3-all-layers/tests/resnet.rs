@@ -10,7 +10,7 @@ use phase3_all_layers::backends::{ConvOnDevice, Cpu, OnHost, Planned, RoundTrip,
 use phase3_all_layers::models::resnet::{Config, ResNet};
 use phase3_all_layers::nn::Parameters;
 
-use models::{assert_last_layer, assert_no_allocation};
+use models::{assert_captured, assert_last_layer, assert_no_allocation};
 
 /// The same code as ResNet18's, with few channels.
 const NARROW: Config = Config { widths: [8, 12, 16, 20], blocks: [2, 1, 2, 1], classes: 10 };
@@ -78,6 +78,13 @@ device_test! {
         let network = ResNet::load(&Unfused::new(&device), NARROW, &NARROW.seeded(3))?;
         let images = Tensor::random(&[2, 3, 40, 40], 4);
         assert_no_allocation(&mut Planned::new(&device, &network, images.shape())?, &device.stream(), &images)
+    }
+
+    fn a_pass_as_a_graph_gives_the_same_bits_and_allocates_nothing(device) {
+        let network = ResNet::load(&Unfused::new(&device), NARROW, &NARROW.seeded(3))?;
+        let inputs = [4, 5].map(|seed| Tensor::random(&[2, 3, 40, 40], seed));
+        let mut planned = Planned::new(&device, &network, inputs[0].shape())?;
+        assert_captured(&mut planned, &device.stream(), &inputs)
     }
 
     fn shares_of_a_pass_name_each_kind_of_layer(device) {

@@ -9,7 +9,7 @@ use phase3_all_layers::backends::{Cpu, OnHost, Planned, Unfused, infer};
 use phase3_all_layers::models::unet::{Config, UNet};
 use phase3_all_layers::nn::Parameters;
 
-use models::{assert_last_layer, assert_no_allocation};
+use models::{assert_captured, assert_last_layer, assert_no_allocation};
 
 const TINY: Config = Config::TINY;
 
@@ -37,6 +37,13 @@ device_test! {
         let x = Tensor::random(&[1, 8, 8, 8], 4);
         let module = network.at(steps(&[250.0]).to_device(&device)?);
         assert_no_allocation(&mut Planned::new(&device, &module, x.shape())?, &device.stream(), &x)
+    }
+
+    fn a_pass_as_a_graph_gives_the_same_bits_and_allocates_nothing(device) {
+        let network = UNet::load(&Unfused::new(&device), TINY, &TINY.seeded(8))?;
+        let inputs = [Tensor::random(&[1, 8, 8, 8], 4)];
+        let module = network.at(steps(&[250.0]).to_device(&device)?);
+        assert_captured(&mut Planned::new(&device, &module, inputs[0].shape())?, &device.stream(), &inputs)
     }
 
     fn shares_of_a_pass_name_each_kind_of_layer(device) {

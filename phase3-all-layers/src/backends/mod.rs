@@ -19,7 +19,7 @@ pub mod workspace;
 pub use cpu::{Cpu, OnHost};
 pub use device::{Sources, Unfused};
 pub use halfway::{ConvOnDevice, RoundTrip};
-pub use planned::{Planned, infer};
+pub use planned::{Captured, Planned, infer};
 pub use reliable::{OneStage, Reliable};
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};

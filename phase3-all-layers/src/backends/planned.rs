@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use common::prelude::*;
 
 use super::device::Unfused;
-use super::workspace::{Share, Workspace};
+use super::workspace::{Activation, Share, Workspace};
 use crate::nn::{Grain, Module, Value};
 
 /// One pass over `x` from the host, and the result there; for more than one of a shape there is [`Planned`].
@@ -72,6 +72,24 @@ impl<'a, M: Module<Unfused>> Planned<'a, M> {
         self.workspace.run(stream, |pass| self.module.forward(Value::given(pass, &self.input)).map(drop))
     }
 
+    /// The pass as a graph, which is queued with one launch. Runs it once before, so that all kernels are loaded and what they share
+    /// is allocated: launches of the graph allocate nothing.
+    ///
+    /// # Errors
+    /// Those of the pass; [`Error::Capture`] if it does what a graph cannot hold; as [`Graph::instantiate`].
+    pub fn capture(&mut self, stream: &Stream) -> Result<Captured<'_>> {
+        self.queue(stream)?;
+        let Planned { module, input, workspace } = self;
+        let mut output = None;
+        let graph = stream.capture(|stream| {
+            output = Some(workspace.run(stream, |pass| module.forward(Value::given(pass, input))?.own())?);
+            Ok(())
+        })?;
+        let output = output.ok_or_else(|| Error::Invalid("a pass that was captured has no output".to_owned()))?;
+        let exec = graph.instantiate()?;
+        Ok(Captured { input, output, graph, exec })
+    }
+
     /// What each kind of layer takes of such a pass.
     ///
     /// # Errors
@@ -83,5 +101,51 @@ impl<'a, M: Module<Unfused>> Planned<'a, M> {
     /// The activations' memory.
     pub fn workspace(&self) -> &Workspace {
         &self.workspace
+    }
+}
+
+/// A planned pass as a graph.
+#[derive(Debug)]
+pub struct Captured<'p> {
+    input: &'p mut Tensor,
+    /// Held, so that its memory stays the output's.
+    output: Activation,
+    graph: Graph,
+    exec: GraphExec,
+}
+
+impl Captured<'_> {
+    /// A pass with its two copies: `x` from the host, one launch, and the result to the host.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if `x` does not have the planned shape; those of the pass.
+    pub fn infer(&mut self, stream: &Stream, x: &Tensor) -> Result<Tensor> {
+        x.expect_shape("the planned input", self.input.shape())?;
+        stream.memcpy_htod(x.as_slice()?, self.input.buffer_mut()?)?;
+        self.queue(stream)?;
+        Tensor::from_vec(self.output.shape(), stream.clone_dtoh(self.output.buffer()?)?)
+    }
+
+    /// Queues a pass over what the input holds, with no copy.
+    ///
+    /// # Errors
+    /// Those of the pass.
+    pub fn queue(&self, stream: &Stream) -> Result<()> {
+        self.exec.launch(stream)
+    }
+
+    /// Where the next pass reads: on the device, in the planned shape.
+    pub fn input_mut(&mut self) -> &mut Tensor {
+        self.input
+    }
+
+    /// Where a pass leaves its result, on the device.
+    pub fn output(&self) -> &Tensor {
+        &self.output
+    }
+
+    /// What a launch runs.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
     }
 }
