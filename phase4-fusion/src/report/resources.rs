@@ -4,6 +4,7 @@ use common::parts::{Part, Report};
 use common::prelude::*;
 use common::resources;
 
+use crate::autoencoder::OneKernel;
 use crate::ptx::PAIRS;
 use crate::{conv, gemm};
 
@@ -16,15 +17,15 @@ pub const PART: Part = Part {
     run,
 };
 
-/// The kernel files of the ladders on tensor cores, then those of the pairs.
+/// The kernel files of the ladders on tensor cores and of fused models, then those of the pairs.
 pub fn sources() -> impl Iterator<Item = &'static KernelSource> {
     ladders().chain(PAIRS.iter().flat_map(|pair| pair.versions).map(|version| version.source()))
 }
 
-/// Those of the ladders alone.
+/// Those of the ladders and models alone.
 pub fn ladders() -> impl Iterator<Item = &'static KernelSource> {
     let products = gemm::LADDER.iter().chain(gemm::OTHERS).map(gemm::Step::source);
-    products.chain(conv::LADDER.iter().map(conv::Step::source))
+    products.chain(conv::LADDER.iter().map(conv::Step::source)).chain([&OneKernel::SOURCE])
 }
 
 /// The table, for the GPU at hand.

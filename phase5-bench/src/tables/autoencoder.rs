@@ -7,13 +7,14 @@ use common::ladder::{ELSEWHERE, NO_COUNTS, columns, milliseconds, verdict};
 use common::prelude::*;
 use common::progress::Progress;
 use common::table::{Cell, ColumnSpec};
-use common::timing::Bench;
+use common::timing::{Bench, Timing};
 use phase3_all_layers::backends::{Cpu, OnHost, Reliable, Unfused, infer};
 use phase3_all_layers::models::autoencoder::{Autoencoder, Config, Stage};
+use phase4_fusion::autoencoder::OneKernel;
 
 use crate::spec::{Context, FinishedTable, Make, TableSpec};
 use crate::tables::differences::mean_difference;
-use crate::tables::peers::{PYTORCH_COMPILED, PYTORCH_EAGER, PYTORCH_GRAPH};
+use crate::tables::peers::{PYTORCH_AUTOTUNED, PYTORCH_COMPILED, PYTORCH_EAGER, PYTORCH_GRAPH};
 use crate::torch::{self, Mode, PeerRequest};
 
 const SEED: u64 = 5;
@@ -44,10 +45,26 @@ const COLUMNS: &[ColumnSpec] = &[
 pub const TABLE: TableSpec = TableSpec {
     name: "autoencoder",
     shows: "unfused, fused, PyTorch: ms, speed-up, difference",
-    so_far: "unfused, and PyTorch's; fused: phase 4",
+    so_far: "in one kernel: the smallest configuration",
     columns: COLUMNS,
     make: Make::Measured(run),
 };
+
+/// How PyTorch runs the model; trying kernels takes long, so the larger configurations go without the last one.
+fn peers(config: &Config) -> &'static [(&'static str, Mode)] {
+    const ALL: [(&str, Mode); 4] = [
+        (PYTORCH_EAGER, Mode::Eager),
+        (PYTORCH_COMPILED, Mode::Compiled),
+        (PYTORCH_GRAPH, Mode::Graph),
+        (PYTORCH_AUTOTUNED, Mode::Autotuned),
+    ];
+    if *config == Config::ORIGINAL { &ALL } else { &ALL[..3] }
+}
+
+/// Millions of instructions by lane, where they are counted.
+fn lane_millions(timing: &Timing) -> Cell {
+    Cell::or_absent(timing.counts().map(|counts| counts.lane_instructions as f64 / 1e6), NO_COUNTS)
+}
 
 /// Makes the table.
 fn run(context: &Context) -> crate::Result<FinishedTable> {
@@ -59,15 +76,16 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let bench = Bench { limit: Duration::from_secs(1), ..Bench::default() };
     let progress = Progress::new((configs.len() * batches.len() + 1) as u64, "autoencoder");
     progress.set_message("autoencoder: PyTorch");
-    let modes = [Mode::Eager, Mode::Compiled, Mode::Graph];
     let sizes = configs.iter().flat_map(|&(_, config)| batches.iter().map(move |&batch| (config, batch)));
     let work: Vec<PeerRequest> = sizes
-        .flat_map(|(Config { n_mels, frames, latent, slice_latent }, batch)| {
-            modes.map(|mode| PeerRequest::autoencoder([n_mels, frames, latent, slice_latent], batch, mode))
+        .flat_map(|(config, batch)| {
+            let Config { n_mels, frames, latent, slice_latent } = config;
+            let sizes = [n_mels, frames, latent, slice_latent];
+            peers(&config).iter().map(move |&(_, mode)| PeerRequest::autoencoder(sizes, batch, mode))
         })
         .collect();
     let pytorch = torch::measure(device, &bench, &work);
-    let mut of_pytorch = pytorch.timings.chunks(modes.len());
+    let mut of_pytorch = pytorch.timings.as_slice();
 
     let mut table = context.table(format!("autoencoder on {}", device.short_name()), COLUMNS);
     let (mut wrong, stream) = (Vec::new(), device.stream());
@@ -76,10 +94,15 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         let cpu = Cpu::new();
         let on_cpu = Autoencoder::load(&cpu, config, &parameters)?;
         let model = Reliable::load(&Unfused::new(device), config, &parameters)?;
+        let one_kernel = match OneKernel::load(device, &config, &parameters) {
+            Err(error) if error.is_unsupported() => None,
+            loaded => Some(loaded?),
+        };
         for &batch in batches {
             progress.inc(1);
             progress.set_message(format!("autoencoder: {name}, batch {batch}"));
-            let pytorch = of_pytorch.next().unwrap_or_default();
+            let (pytorch, rest) = of_pytorch.split_at(peers(&config).len().min(of_pytorch.len()));
+            of_pytorch = rest;
             let eager = pytorch.first().map_or(Err(ELSEWHERE.to_owned()), milliseconds);
             let timed = |by: &str, ms: Result<f64, String>| {
                 let of_eager = ms.clone().and_then(|ms| Ok(100.0 * eager.clone()? / ms));
@@ -103,14 +126,27 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
             let y = planned.infer(&stream, &given)?;
             let checked = check(format!("the autoencoder {name}, batch {batch}"), &y, &expected)?;
             let timing = bench.measure(&stream, || planned.queue(&stream))?;
-            let counted = timing.counts().map(|counts| counts.lane_instructions as f64 / 1e6);
+            let lanes = lane_millions(&timing);
             table
                 .row()
                 .set_all(timed("unfused", milliseconds(&Ok(timing))))
-                .set(columns::LANE_MILLIONS, Cell::or_absent(counted, NO_COUNTS))
+                .set(columns::LANE_MILLIONS, lanes)
                 .set_all(checked)
                 .finish("not measured");
-            for (by, timing) in [PYTORCH_EAGER, PYTORCH_COMPILED, PYTORCH_GRAPH].iter().zip(pytorch) {
+            if let Some(one_kernel) = &one_kernel {
+                let (x, mut y) = (given.to_device(device)?, Tensor::full(given.shape(), f32::NAN).to_device(device)?);
+                let timing = bench.measure(&stream, || one_kernel.launch(&stream, &x, &mut y))?;
+                let lanes = lane_millions(&timing);
+                let checked =
+                    check(format!("the autoencoder {name} in one kernel, batch {batch}"), &y.to_host()?, &expected)?;
+                table
+                    .row()
+                    .set_all(timed("one kernel", milliseconds(&Ok(timing))))
+                    .set(columns::LANE_MILLIONS, lanes)
+                    .set_all(checked)
+                    .finish("not measured");
+            }
+            for ((by, _), timing) in peers(&config).iter().zip(pytorch) {
                 table.row().set_all(timed(by, milliseconds(timing))).finish(ELSEWHERE);
             }
             if batch == STAGES_AT {
