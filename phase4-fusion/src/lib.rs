@@ -2,6 +2,7 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
+//! | [`attention`] | attention whose scores never are in memory |
 //! | [`autoencoder`] | the spectral shape autoencoder in one launch |
 //! | [`broken`] | the gallery of asynchronous mistakes: what `cargo run -p phase4-fusion -- broken` shows |
 //! | [`conv`] | convolutions on tensor cores, channels last |
@@ -10,6 +11,7 @@
 //! | [`report`] | what `cargo run -p phase4-fusion` shows: every step checked, counted on the simulator, timed on a GPU |
 //! | [`tile`] | shapes of tile, and which of them fits a product or a convolution |
 
+pub mod attention;
 pub mod autoencoder;
 pub mod broken;
 pub mod conv;

@@ -1,0 +1,108 @@
+// The online softmax where tensor cores leave the scores: a thread has a part of two rows, as `mma.sync` and `wgmma` deal sums out.
+// Weights go back into the tensor cores without a word moved: what a thread has of the scores is what it needs of A.
+//
+//     scores, of 16 keys: 0 1 │ 4 5   row lane / 4           A of 16 rows and 16 keys: 0 │ 2   words of two weights
+//                         2 3 │ 6 7   8 rows below                                     1 │ 3
+#pragma once
+#include "attention.cuh"
+#include "elements.cuh"
+
+// Which row of a warp's 16 the first of a thread's two is, and its first column of 8; the second row is 8 further on.
+__device__ inline int own_row() { return threadIdx.x % 32 / 4; }
+__device__ inline int own_column() { return threadIdx.x % 4 * 2; }
+
+// ANCHOR: mask
+// No weight for what a row does not see: keys from `seen` on, of which there may be none.
+template <int COUNT>
+__device__ inline void mask(float (&scores)[COUNT], const Problem &problem, int first_query, int first_key) {
+    int seen[2] = {problem.seen(first_query + own_row()) - first_key, problem.seen(first_query + own_row() + 8) - first_key};
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+        if (i / 4 * 8 + own_column() + i % 2 >= seen[i / 2 % 2]) {
+            scores[i] = UNSEEN;
+        }
+    }
+}
+// ANCHOR_END: mask
+
+// ANCHOR: rows
+struct Rows {
+    float most[2] = {UNSEEN, UNSEEN};  // the largest score so far
+    float sum[2] = {};                       // of this thread's weights
+
+    // Makes weights of scores; returns in `correction` what the weights before were too large by.
+    template <int COUNT>
+    __device__ void weigh(float (&scores)[COUNT], float (&correction)[2], float scale) {
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            float largest = most[half];
+#pragma unroll
+            for (int i = half * 2; i < COUNT; i += i % 2 ? 3 : 1) {
+                largest = fmaxf(largest, scores[i]);
+            }
+            largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 1));
+            largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 2));
+            float shift = largest == UNSEEN ? 0.0f : largest * scale;  // nothing seen yet: all weights are 0
+            correction[half] = power_of_two(fmaf(most[half], scale, -shift));
+            most[half] = largest;
+            float added = 0.0f;
+#pragma unroll
+            for (int i = half * 2; i < COUNT; i += i % 2 ? 3 : 1) {
+                scores[i] = power_of_two(fmaf(scores[i], scale, -shift));
+                added += scores[i];
+            }
+            sum[half] = fmaf(sum[half], correction[half], added);
+        }
+    }
+
+    // The sum of a row, of all four threads.
+    __device__ float total(int half) const {
+        float all = sum[half] + __shfl_xor_sync(~0u, sum[half], 1);
+        return all + __shfl_xor_sync(~0u, all, 2);
+    }
+};
+
+// Of two rows, what was added up before a larger score turned up.
+template <int COUNT>
+__device__ inline void scale_rows(float (&sums)[COUNT], const float (&by)[2]) {
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+        sums[i] *= by[i / 2 % 2];
+    }
+}
+
+// Weights as words of two f16: A of `COUNT / 8` steps of 16 keys.
+template <int COUNT>
+__device__ inline void pack_weights(unsigned (&weights)[COUNT / 8][4], const float (&scores)[COUNT]) {
+#pragma unroll
+    for (int i = 0; i < COUNT; i += 2) {
+        weights[i / 8][i / 2 % 4] = F16::pack(scores[i], scores[i + 1]);
+    }
+}
+// ANCHOR_END: rows
+
+// ANCHOR: write
+// The rows of a warp from `first` on to O and their log-sum-exp.
+template <int COUNT>
+__device__ inline void write_rows(const float (&sums)[COUNT], const Rows &rows, unsigned short *out, float *lse, const Problem &problem,
+                                  int matrix, int first) {
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        int query = first + own_row() + half * 8;
+        float total = rows.total(half), scale = 1.0f / total;
+        if (query < problem.queries) {
+            unsigned short *to = out + problem.of_out(matrix / problem.heads, matrix % problem.heads, query);
+#pragma unroll
+            for (int i = half * 2; i < COUNT; i += 4) {
+                int x = i / 4 * 8 + own_column();
+                if (x < problem.head) {
+                    F16::store_pair(to + x, sums[i] * scale, sums[i + 1] * scale);
+                }
+            }
+            if (own_column() == 0) {
+                lse[(size_t)matrix * problem.queries + query] = log_sum_exp(rows.most[half], total, problem.scale);
+            }
+        }
+    }
+}
+// ANCHOR_END: write

@@ -1,0 +1,370 @@
+//! The attention ladder: O = softmax(Q·Kᵀ · scale)·V for each image and head, whose scores never are in memory, and the logarithm of
+//! each row's sum of exponentials.
+//!
+//! | step | kernel | the idea |
+//! | --- | --- | --- |
+//! | [`step01_online`] | `attention_01_online.cu` | f32, tiled: online softmax |
+//! | [`step02_mma`] | `attention_02_mma.cu` | f16 on tensor cores; weights stay in registers |
+//!
+//! [`Tuned`] chooses among those of f16 by the GPU and the size.
+
+use bytemuck::{Pod, Zeroable};
+use common::device::Module;
+use common::ladder;
+use common::prelude::*;
+use common::tensor::Element;
+
+use crate::gemm::LARGEST;
+
+pub mod problem;
+pub mod step01_online;
+pub mod step02_mma;
+
+/// All steps, in the order in which they are read.
+pub static LADDER: &[Step] = &[step01_online::STEP, step02_mma::STEP];
+
+/// A step of the ladder.
+pub type Step = ladder::Step<Method>;
+
+/// The values of a head that there are kernels for: a smaller head is filled up with zeros.
+pub const HEADS: [usize; 4] = [40, 64, 80, 128];
+
+/// What a step's kernels take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// f32 from memory.
+    Single,
+    /// f16 from memory.
+    Half,
+}
+
+impl Method {
+    /// The type of its tensors.
+    pub fn element(self) -> ElementType {
+        match self {
+            Method::Single => ElementType::F32,
+            Method::Half => ElementType::F16,
+        }
+    }
+}
+
+impl ladder::Method for Method {
+    type Loaded = Attention;
+
+    /// Loads the kernels.
+    ///
+    /// # Errors
+    /// As [`Device::kernel`]; [`Error::Unsupported`] if the step needs another GPU; [`Error::NoSuchConstant`] if the kernel file
+    /// does not name its tiles' sizes.
+    fn load(step: &Step, device: &Device) -> Result<Attention> {
+        let module = device.load(&step.source)?;
+        let kernels = HEADS.into_iter().map(|head| HeadKernel::load(&module, head)).collect::<Result<_>>()?;
+        Ok(Attention { name: step.name, method: step.method, kernels })
+    }
+}
+
+/// A kernel for heads up to a size.
+#[derive(Clone, Debug)]
+struct HeadKernel {
+    head: usize,
+    kernel: Kernel,
+    /// Queries per block.
+    queries: usize,
+    threads: u32,
+    shared_bytes: u32,
+}
+
+impl HeadKernel {
+    fn load(module: &Module, head: usize) -> Result<HeadKernel> {
+        let name = format!("attention_{head}");
+        let own =
+            |what: &str| module.find_constant(&format!("{name}_{what}")).and_then(|value| usize::try_from(value).ok());
+        Ok(HeadKernel {
+            head,
+            kernel: module.kernel(&name)?,
+            queries: module.constant("BM")?,
+            threads: module.constant("THREADS")? as u32,
+            shared_bytes: own("shared").unwrap_or(0) as u32,
+        })
+    }
+}
+
+/// A step, loaded on a device.
+#[derive(Clone, Debug)]
+pub struct Attention {
+    name: &'static str,
+    method: Method,
+    kernels: Vec<HeadKernel>,
+}
+
+/// Queries, keys and values, on a device and of one type.
+#[derive(Clone, Copy, Debug)]
+pub enum Inputs<'a> {
+    /// Each \[images, heads, tokens, head\]; keys and values may have other tokens than queries.
+    Apart {
+        /// Queries.
+        q: &'a Tensor,
+        /// Keys.
+        k: &'a Tensor,
+        /// Values, of k's shape.
+        v: &'a Tensor,
+    },
+    /// What one projection gives, \[images, tokens, 3 · heads · head\]: the queries of all heads, then the keys, then the values.
+    Joined {
+        /// The tensor.
+        qkv: &'a Tensor,
+        /// Heads.
+        heads: usize,
+    },
+}
+
+/// What is computed beside the products.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Options {
+    /// Whether a query sees the keys up to its own alone. The last query sees all keys.
+    pub causal: bool,
+    /// Times the scores; 1 / √head if it is not given.
+    pub scale: Option<f32>,
+}
+
+/// The sizes of an attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Images of a batch.
+    pub images: usize,
+    /// Heads of an image.
+    pub heads: usize,
+    /// Tokens that ask.
+    pub queries: usize,
+    /// Tokens that are asked.
+    pub keys: usize,
+    /// Values of a token in a head.
+    pub head: usize,
+}
+
+impl Size {
+    /// Heads of all images.
+    pub fn matrices(&self) -> usize {
+        self.images * self.heads
+    }
+
+    /// Rows of O: queries of all heads.
+    pub fn rows(&self) -> usize {
+        self.matrices() * self.queries
+    }
+
+    /// Scores that are computed, masked ones left out.
+    pub fn scores(&self, causal: bool) -> f64 {
+        let (queries, keys) = (self.queries as f64, self.keys as f64);
+        let unseen = if causal { queries * (queries - 1.0) / 2.0 } else { 0.0 };
+        self.matrices() as f64 * (queries * keys - unseen)
+    }
+
+    /// Of the two products, two for a multiply-add, as is usual.
+    pub fn flops(&self, causal: bool) -> f64 {
+        4.0 * self.scores(causal) * self.head as f64
+    }
+
+    fn name(&self) -> String {
+        let Size { images, heads, queries, keys, head } = self;
+        format!("{images} × {heads} heads of {head}, {queries} queries and {keys} keys")
+    }
+}
+
+impl Inputs<'_> {
+    /// The sizes.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if the shapes do not fit one another.
+    pub fn size(&self) -> Result<Size> {
+        match self {
+            Inputs::Apart { q, k, v } => {
+                let [images, heads, queries, head] = q.dims("attention's q")?;
+                let [_, _, keys, _] = k.dims("attention's k")?;
+                k.expect_shape("attention's k", &[images, heads, keys, head])?;
+                v.expect_shape("attention's v", &[images, heads, keys, head])?;
+                Ok(Size { images, heads, queries, keys, head })
+            }
+            Inputs::Joined { qkv, heads } => {
+                let of = common::reference::AttentionSize::of(qkv, *heads)?;
+                Ok(Size { images: of.batch, heads: *heads, queries: of.tokens, keys: of.tokens, head: of.of_head() })
+            }
+        }
+    }
+
+    /// The shape of O.
+    ///
+    /// # Errors
+    /// As [`Inputs::size`].
+    pub fn output_shape(&self) -> Result<Vec<usize>> {
+        let Size { images, heads, queries, head, .. } = self.size()?;
+        Ok(match self {
+            Inputs::Apart { .. } => vec![images, heads, queries, head],
+            Inputs::Joined { .. } => vec![images, queries, heads * head],
+        })
+    }
+
+    fn element(&self) -> ElementType {
+        match self {
+            Inputs::Apart { q, .. } => q.element_type(),
+            Inputs::Joined { qkv, .. } => qkv.element_type(),
+        }
+    }
+
+    /// The steps of Q, of K and V, and of O.
+    fn strides(&self, size: &Size) -> [Strides; 3] {
+        let Size { heads, queries, keys, head, .. } = *size;
+        let apart = |tokens: usize| Strides::new(heads * tokens * head, tokens * head, head);
+        let joined = |parts: usize| Strides::new(queries * parts * heads * head, head, parts * heads * head);
+        match self {
+            Inputs::Apart { .. } => [apart(queries), apart(keys), apart(queries)],
+            Inputs::Joined { .. } => [joined(3), joined(3), joined(1)],
+        }
+    }
+}
+
+/// `Strides` of the kernels, in values.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+struct Strides {
+    image: i64,
+    head: i64,
+    token: i64,
+}
+
+impl Strides {
+    fn new(image: usize, head: usize, token: usize) -> Strides {
+        let [image, head, token] = [image, head, token].map(|step| step as i64);
+        Strides { image, head, token }
+    }
+}
+
+/// `Problem` of the kernels.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+struct Parameters {
+    strides: [Strides; 3],
+    heads: i32,
+    queries: i32,
+    keys: i32,
+    head: i32,
+    causal: i32,
+    /// Times log₂ e.
+    scale: f32,
+}
+
+impl Attention {
+    /// The type of its tensors.
+    pub fn element(&self) -> ElementType {
+        self.method.element()
+    }
+
+    /// Queues O = softmax(Q·Kᵀ · scale)·V into `out`, of the shape that [`Inputs::output_shape`] says, and the log-sum-exp of the
+    /// scaled scores of each row into `lse` \[images, heads, queries\] of f32; all on the stream's device.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if the shapes do not fit one another; [`Error::Unsupported`] with the reason if the step does not take this
+    /// type, size or scale; [`Error::ElementType`], [`Error::Invalid`] if a tensor is on the host, [`Error::WrongDevice`].
+    pub fn launch(
+        &self,
+        stream: &Stream,
+        inputs: Inputs<'_>,
+        options: Options,
+        out: &mut Tensor,
+        lse: &mut Tensor,
+    ) -> Result<()> {
+        let size = inputs.size()?;
+        out.expect_shape("attention's output", &inputs.output_shape()?)?;
+        lse.expect_shape("attention's log-sum-exp", &[size.images, size.heads, size.queries])?;
+        if let Some(reason) = self.refusal(&size, options, inputs.element()) {
+            return Err(Error::Unsupported {
+                what: format!("attention `{}` of {}", self.name, size.name()),
+                device: stream.device().short_name(),
+                reason,
+            });
+        }
+        if size.rows() == 0 || size.head == 0 {
+            return Ok(());
+        }
+        match self.method {
+            Method::Single => self.queue::<f32>(stream, inputs, options, &size, out, lse),
+            Method::Half => self.queue::<half::f16>(stream, inputs, options, &size, out, lse),
+        }
+    }
+
+    /// Why this step does not take a problem, if it does not.
+    fn refusal(&self, size: &Size, options: Options, element: ElementType) -> Option<String> {
+        let Size { queries, keys, head, .. } = *size;
+        if element != self.element() {
+            return Some(format!("its kernels are for {}, not {element}", self.element()));
+        }
+        if !head.is_multiple_of(8) || head > HEADS[HEADS.len() - 1] {
+            return Some("a head must have a multiple of 8 values, up to 128".to_owned());
+        }
+        if options.scale.is_some_and(|scale| !(scale > 0.0 && scale.is_finite())) {
+            return Some("the scale must be positive: the largest score is looked for before it is scaled".to_owned());
+        }
+        if options.causal && queries > keys {
+            return Some("with more queries than keys, a causal query would see no key".to_owned());
+        }
+        if keys == 0 && size.rows() > 0 {
+            return Some("without a key there is nothing to weigh".to_owned());
+        }
+        let counted = [queries, keys, size.rows()];
+        (counted.into_iter().max() > Some(LARGEST)).then(|| format!("the kernels count tokens and rows to {LARGEST}"))
+    }
+
+    /// The smallest kernel that has room for the head.
+    fn kernel(&self, head: usize) -> &HeadKernel {
+        let fits = self.kernels.iter().find(|kernel| kernel.head >= head);
+        fits.unwrap_or(&self.kernels[self.kernels.len() - 1])
+    }
+
+    fn queue<T: Element>(
+        &self,
+        stream: &Stream,
+        inputs: Inputs<'_>,
+        options: Options,
+        size: &Size,
+        out: &mut Tensor,
+        lse: &mut Tensor,
+    ) -> Result<()> {
+        const FORMAT: MemoryFormat = MemoryFormat::Nchw;
+        let Size { heads, queries, keys, head, .. } = *size;
+        let [q, k, v] = match inputs {
+            Inputs::Apart { q, k, v } => [
+                q.buffer_of::<T>(FORMAT)?.slice(0..),
+                k.buffer_of::<T>(FORMAT)?.slice(0..),
+                v.buffer_of::<T>(FORMAT)?.slice(0..),
+            ],
+            Inputs::Joined { qkv, .. } => {
+                let of_all = qkv.buffer_of::<T>(FORMAT)?;
+                [0, 1, 2].map(|part| of_all.slice(part * heads * head..))
+            }
+        };
+        let scale = options.scale.map_or_else(|| 1.0 / (head as f64).sqrt(), f64::from);
+        let [heads, of_queries, of_keys, of_head] = [heads, queries, keys, head].map(|count| count as i32); // up to LARGEST
+        let parameters = Parameters {
+            strides: inputs.strides(size),
+            heads,
+            queries: of_queries,
+            keys: of_keys,
+            head: of_head,
+            causal: options.causal.into(),
+            scale: (scale * std::f64::consts::LOG2_E) as f32,
+        };
+        let of_head = self.kernel(head);
+        let blocks = size.matrices() * queries.div_ceil(of_head.queries);
+        let config = LaunchConfig {
+            grid_dim: (blocks as u32, 1, 1), // at most rows
+            block_dim: (of_head.threads, 1, 1),
+            shared_mem_bytes: of_head.shared_bytes,
+        };
+        let (out, lse) = (out.buffer_of_mut::<T>(FORMAT)?, lse.buffer_mut()?);
+        let mut launch = stream.launch_builder(&of_head.kernel);
+        launch.arg(&q).arg(&k).arg(&v).arg(out).arg(lse).arg_bytes(bytemuck::bytes_of(&parameters));
+        // SAFETY: the kernel reads Q [queries, head] and K and V [keys, head] of each image and head, and writes O and the
+        // log-sum-exp of each query; shapes, types and strides were compared, and there is a block for each tile of queries.
+        unsafe { launch.launch(config) }
+    }
+}

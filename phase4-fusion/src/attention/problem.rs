@@ -1,0 +1,203 @@
+//! Attentions with what they must give, for tests and tables.
+
+use common::check::{F32_ROUND_OFF, Mismatch, Report, Tolerance, compare};
+use common::ladder::{Expected, positions};
+use common::prelude::*;
+use common::reference::Reference;
+
+use super::{Inputs, Options, Size};
+
+/// Rows that are compared where a whole f64 reference would take too long.
+const ROWS: usize = 64;
+
+/// How tokens lie in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Q, K and V apart, head after head.
+    Apart,
+    /// As one projection gives them: [`Inputs::Joined`].
+    Joined,
+}
+
+/// An attention over random values, on a device, and its result.
+#[derive(Debug)]
+pub struct AttentionProblem {
+    /// Its sizes.
+    pub size: Size,
+    /// The mask and the scale.
+    pub options: Options,
+    /// O, within the largest of its values' bounds.
+    pub expected: Expected,
+    inputs: Vec<Tensor>,
+    rows: Vec<Row>,
+    element: ElementType,
+}
+
+/// A row of O, what it may be off by, and its log-sum-exp.
+#[derive(Debug)]
+struct Row {
+    /// Where it begins in O, and its place in the log-sum-exp.
+    at: [usize; 2],
+    values: Vec<f64>,
+    bounds: Vec<f64>,
+    lse: f64,
+    lse_bound: f64,
+}
+
+impl AttentionProblem {
+    /// Of distinct values in (−1, 1), rounded to the type.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if a projection would have other keys than queries; what the device reports.
+    pub fn seeded(
+        device: &Device,
+        size: Size,
+        layout: Layout,
+        element: ElementType,
+        options: Options,
+    ) -> Result<AttentionProblem> {
+        let Size { images, heads, queries, keys, head } = size;
+        let shapes: Vec<Vec<usize>> = match layout {
+            Layout::Apart => [queries, keys, keys].map(|tokens| vec![images, heads, tokens, head]).to_vec(),
+            Layout::Joined if queries != keys => {
+                return Err(Error::shape("attention", format!("a projection of {queries} queries and {keys} keys")));
+            }
+            Layout::Joined => vec![vec![images, queries, 3 * heads * head]],
+        };
+        let rounded = |(seed, shape): (u64, &Vec<usize>)| Tensor::random(shape, seed).to_type(element);
+        let host: Vec<Tensor> = (1..).zip(&shapes).map(rounded).collect::<Result<_>>()?;
+        let values: Vec<Vec<f64>> = host.iter().map(Tensor::to_f64).collect::<Result<_>>()?;
+        // Where `part` (Q, K, V) of a head has a token.
+        let token = |part: usize, matrix: usize, at: usize| match layout {
+            Layout::Apart => &values[part][(matrix * [queries, keys, keys][part] + at) * head..][..head],
+            Layout::Joined => {
+                let (image, of_head) = (matrix / heads, matrix % heads);
+                &values[0][(((image * queries + at) * 3 + part) * heads + of_head) * head..][..head]
+            }
+        };
+        let all = size.scores(options.causal) * head as f64 <= f64::from(1 << 24);
+        let chosen = if all { (0..size.rows()).collect() } else { positions(size.rows(), ROWS, 6) };
+        let row = |&row: &usize| {
+            let (matrix, query) = (row / queries, row % queries);
+            let at = match layout {
+                Layout::Apart => row * head,
+                Layout::Joined => ((matrix / heads * queries + query) * heads + matrix % heads) * head,
+            };
+            let seen = if options.causal { query + 1 + keys - queries } else { keys };
+            let scale = options.scale.map_or_else(|| 1.0 / (head as f64).sqrt(), f64::from);
+            let others = (0..seen).map(|key| [1, 2].map(|part| token(part, matrix, key)));
+            Row::new([at, row], token(0, matrix, query), others, scale, element)
+        };
+        let rows: Vec<Row> = chosen.iter().map(row).collect();
+        let places = rows.iter().flat_map(|row| row.at[0]..row.at[0] + head).collect();
+        let bound = rows.iter().flat_map(|row| &row.bounds).fold(0.0, |most: f64, bound| most.max(*bound));
+        let reference = Reference {
+            values: rows.iter().flat_map(|row| row.values.iter().copied()).collect(),
+            terms: keys,
+            magnitude: 1.0,
+        };
+        let expected = Expected::sample(size.rows() * head, places, reference)?.within(Tolerance::absolute(bound));
+        let inputs = host.iter().map(|tensor| tensor.to_device(device)).collect::<Result<_>>()?;
+        Ok(AttentionProblem { size, options, expected, inputs, rows, element })
+    }
+
+    /// Q, K and V on the device.
+    pub fn inputs(&self) -> Inputs<'_> {
+        match &*self.inputs {
+            [q, k, v] => Inputs::Apart { q, k, v },
+            joined => Inputs::Joined { qkv: &joined[0], heads: self.size.heads },
+        }
+    }
+
+    /// Places for O and the log-sum-exp, full of NaN.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub fn outputs(&self, device: &Device) -> Result<[Tensor; 2]> {
+        let Size { images, heads, queries, .. } = self.size;
+        let out = Tensor::empty_of(device, &self.inputs().output_shape()?, self.element, MemoryFormat::Nchw)?;
+        Ok([out, Tensor::empty_on(device, &[images, heads, queries])?])
+    }
+
+    /// Compares every value with its own bound, and the log-sum-exp.
+    ///
+    /// # Errors
+    /// What the device reports; inside, what is wrong.
+    pub fn check(&self, out: &Tensor, lse: &Tensor) -> Result<Result<Report, Mismatch>> {
+        let (out, lse) = (out.to_f64()?, lse.to_f64()?);
+        let report = match self.expected.check(&out) {
+            Ok(report) => report,
+            mismatch => return Ok(mismatch),
+        };
+        for row in &self.rows {
+            let found = out[row.at[0]..].iter().zip(&row.values).zip(&row.bounds);
+            let found = found.map(|((found, value), bound)| (*found, *value, *bound));
+            for (found, value, bound) in found.chain([(lse[row.at[1]], row.lse, row.lse_bound)]) {
+                if let Err(mismatch) = compare(&[found], &[value], Tolerance::absolute(bound)) {
+                    return Ok(Err(mismatch));
+                }
+            }
+        }
+        Ok(compare(&lse, &lse, Tolerance::exact()).map(|_| report)) // NaN equals nothing
+    }
+}
+
+/// What a sum of so many products may lose of their magnitudes: in f32 in any order, or as tensor cores cut it
+/// (`common::reference::TensorGemm`).
+fn loss(terms: usize, element: ElementType) -> f64 {
+    match element {
+        ElementType::F16 => terms.div_ceil(4) as f64 * (5.0 * 2f64.powi(-25) + 2f64.powi(-23)),
+        _ => terms as f64 * F32_ROUND_OFF,
+    }
+}
+
+impl Row {
+    /// Of a query and the keys and values that it sees. With u = 2⁻²⁴ and A the largest Σ|q·k| · scale of a score:
+    ///
+    /// - a score is off by A · loss(head), and by 6u · A for the scale, the shift and the rounding of their sum;
+    /// - a power of two by 2⁻²², and so is each correction, of which there is one per step of 8 keys (f32) or 64;
+    /// - a weight is rounded to f16: 2⁻¹¹ of it, or 2⁻²⁵ of the largest;
+    /// - the sums over the keys lose `loss` and γ; O is rounded to its type.
+    fn new<'v>(
+        at: [usize; 2],
+        query: &[f64],
+        others: impl Iterator<Item = [&'v [f64]; 2]> + Clone,
+        scale: f64,
+        element: ElementType,
+    ) -> Row {
+        let dot = |key: &[f64], magnitude: fn(f64) -> f64| {
+            scale * query.iter().zip(key).map(|(q, k)| magnitude(q * k)).sum::<f64>()
+        };
+        let scores: Vec<f64> = others.clone().map(|[key, _]| dot(key, |x| x)).collect();
+        let largest = others.clone().map(|[key, _]| dot(key, f64::abs)).fold(0.0, f64::max);
+        let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let weights: Vec<f64> = scores.iter().map(|score| (score - most).exp()).collect();
+        let total: f64 = weights.iter().sum();
+        let (mut values, mut magnitudes, mut plain) = (vec![0.0; query.len()], vec![0.0; query.len()], 0.0f64);
+        for ([_, value], weight) in others.zip(&weights) {
+            for (i, v) in value.iter().enumerate() {
+                values[i] += weight / total * v;
+                magnitudes[i] += weight / total * v.abs();
+                plain = plain.max(v.abs());
+            }
+        }
+        let (keys, half) = (scores.len(), element == ElementType::F16);
+        let steps = keys.div_ceil(if half { 64 } else { 8 }) as f64;
+        let power = 2f64.powi(-22) + 4.0 * F32_ROUND_OFF * (1.0 + largest);
+        let weight =
+            (largest * (loss(query.len(), element) + 6.0 * F32_ROUND_OFF)).exp() * (1.0 + power).powf(steps + 1.0);
+        let sums = (1.0 + loss(keys, element)) * (1.0 + loss(keys, ElementType::F32));
+        let (rounded, smallest) = if half { (2f64.powi(-11), 2f64.powi(-25)) } else { (4.0 * F32_ROUND_OFF, 0.0) };
+        let factor = weight * weight * sums * (1.0 + rounded) - 1.0;
+        let of_smallest = smallest * plain * (keys as f64 / total + 1.0);
+        let bound = |(value, magnitude): (&f64, &f64)| factor * magnitude + rounded * value.abs() + of_smallest;
+        let lse = most + total.ln();
+        Row {
+            at,
+            bounds: values.iter().zip(&magnitudes).map(bound).collect(),
+            values,
+            lse,
+            lse_bound: (weight * sums - 1.0) + 4.0 * F32_ROUND_OFF * (lse.abs() + most.abs() + 1.0),
+        }
+    }
+}

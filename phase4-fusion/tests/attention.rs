@@ -1,0 +1,153 @@
+//! The attention ladder, on both devices: every step, head and mask against the f64 reference, within a bound for each value.
+#![allow(clippy::unwrap_used)]
+
+use common::device::SimOptions;
+use common::device_test;
+use common::prelude::*;
+use common::testing::planted::{self, here};
+use phase4_fusion::attention::problem::{AttentionProblem, Layout};
+use phase4_fusion::attention::{Attention, Inputs, LADDER, Options, Size, step01_online};
+
+/// Images, heads, queries, keys, values of a head; the layout.
+type Case = ([usize; 5], Layout);
+
+/// One token; ragged against all tiles, and whole ones; every kernel, and heads that do not fill theirs; keys apart from queries;
+/// more keys than queries, whose last query sees all of them.
+const CASES: [Case; 10] = [
+    ([1, 1, 1, 1, 8], Layout::Apart),
+    ([1, 2, 7, 7, 40], Layout::Joined),
+    ([2, 1, 63, 63, 64], Layout::Joined),
+    ([1, 1, 64, 64, 128], Layout::Apart),
+    ([1, 1, 65, 65, 80], Layout::Apart),
+    ([1, 2, 130, 130, 40], Layout::Apart),
+    ([1, 1, 130, 130, 128], Layout::Joined),
+    ([1, 1, 3, 200, 64], Layout::Apart),
+    ([1, 1, 70, 140, 80], Layout::Apart),
+    ([1, 1, 256, 256, 48], Layout::Joined),
+];
+
+/// Without and with a mask; a large scale, so that few keys have all the weight and a row's largest score turns up late.
+const OPTIONS: [Options; 3] = [
+    Options { causal: false, scale: None },
+    Options { causal: true, scale: None },
+    Options { causal: false, scale: Some(2.0) },
+];
+
+fn problem(device: &Device, (size, layout): Case, options: Options, element: ElementType) -> Result<AttentionProblem> {
+    println!("{size:?} {layout:?} {options:?} {element}");
+    let [images, heads, queries, keys, head] = size;
+    AttentionProblem::seeded(device, Size { images, heads, queries, keys, head }, layout, element, options)
+}
+
+fn run(device: &Device, attention: &Attention, problem: &AttentionProblem) -> Result<()> {
+    let [mut out, mut lse] = problem.outputs(device)?;
+    attention.launch(&device.stream(), problem.inputs(), problem.options, &mut out, &mut lse)?;
+    if let Err(mismatch) = problem.check(&out, &lse)? {
+        panic!("{mismatch}");
+    }
+    Ok(())
+}
+
+device_test! {
+    fn every_step_is_right_for_every_kind_of_head_and_mask(device) {
+        for step in LADDER {
+            println!("{}", step.title());
+            let Some(attention) = here(&device, step.load(&device))? else { continue };
+            for (at, case) in CASES.into_iter().enumerate() {
+                let options = OPTIONS[at % OPTIONS.len()];
+                run(&device, &attention, &problem(&device, case, options, attention.element())?)?;
+            }
+            // Ragged, with every mask.
+            for options in OPTIONS {
+                run(&device, &attention, &problem(&device, CASES[4], options, attention.element())?)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn what_the_kernels_do_not_take_is_refused_with_the_reason(device) {
+        let stream = device.stream();
+        let Some(attention) = here(&device, step01_online::STEP.load(&device))? else { return Ok(()) };
+        let tensor = |shape: &[usize], element| Tensor::random(shape, 1).to_type(element)?.to_device(&device);
+        let refused = |[queries, keys, head]: [usize; 3], options, element| -> Result<String> {
+            let [q, k] = [queries, keys].map(|tokens| tensor(&[1, 2, tokens, head], element));
+            let (q, k) = (q?, k?);
+            let mut out = tensor(&[1, 2, queries, head], element)?;
+            let mut lse = tensor(&[1, 2, queries], ElementType::F32)?;
+            let inputs = Inputs::Apart { q: &q, k: &k, v: &k };
+            let error = attention.launch(&stream, inputs, options, &mut out, &mut lse).unwrap_err();
+            assert!(error.is_unsupported(), "{error}");
+            Ok(error.to_string())
+        };
+        let [plain, causal, _] = OPTIONS;
+        let single = ElementType::F32;
+        assert!(refused([4, 4, 12], plain, single)?.ends_with("a multiple of 8 values, up to 128"));
+        assert!(refused([4, 4, 136], plain, single)?.ends_with("a multiple of 8 values, up to 128"));
+        assert!(refused([5, 4, 64], causal, single)?.ends_with("a causal query would see no key"));
+        assert!(refused([4, 0, 64], plain, single)?.ends_with("nothing to weigh"));
+        assert!(refused([4, 4, 64], Options { scale: Some(-1.0), ..plain }, single)?.contains("the scale must be positive"));
+        assert!(refused([4, 4, 64], plain, ElementType::F16)?.ends_with("its kernels are for f32, not f16"));
+        Ok(())
+    }
+
+    fn nothing_to_do_is_done(device) {
+        let Some(attention) = here(&device, step01_online::STEP.load(&device))? else { return Ok(()) };
+        for size in [[0, 2, 4, 4, 8], [1, 2, 0, 4, 8]] {
+            run(&device, &attention, &problem(&device, (size, Layout::Apart), OPTIONS[0], ElementType::F32)?)?;
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn no_rule_is_broken_in_any_step() {
+    let device = Device::sim_with(SimOptions { sanitize: true, ..SimOptions::default() });
+    for step in LADDER {
+        println!("{}", step.title());
+        let attention = step.load(&device).unwrap();
+        for (case, options) in [(CASES[6], OPTIONS[1]), (CASES[8], OPTIONS[0])] {
+            let problem = problem(&device, case, options, attention.element()).unwrap();
+            run(&device, &attention, &problem).unwrap();
+        }
+    }
+}
+
+/// The text of a step, and the mistake in place of it.
+const PLANTED: [(u32, &str, &str); 9] = [
+    // What was added up before is not scaled down.
+    (1, "sum = {sum.x * correction, sum.y * correction,", "sum = {sum.x, sum.y,"),
+    // A key too many, or one too few.
+    (1, "j < seen ?", "j <= seen ?"),
+    (2, "query + 1 + keys - queries", "query + keys - queries"),
+    // Ragged keys are not masked.
+    (2, "            mask(scores, problem, first_query, step * BN);\n", ""),
+    // A step's tiles are read before they are there.
+    (2, "        copy_groups_arrived<0>();\n", ""),
+    // They are overwritten before all warps are done with them.
+    (
+        2,
+        "        __syncthreads();  // this step's tiles are complete, and all warps are done with those of the step before\n",
+        "",
+    ),
+    // The weights before a larger score stay too large: in the sums, and in the denominator.
+    (2, "        scale_rows(sums, correction);\n", ""),
+    (2, "fmaf(sum[half], correction[half], added)", "sum[half] + added"),
+    // The largest score of a part of the row only.
+    (2, "            largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 2));\n", ""),
+];
+
+#[test]
+fn planted_mistakes_are_found() {
+    for (number, right, wrong) in PLANTED {
+        planted::must_be_rejected(right, |device| {
+            let step = &LADDER[number as usize - 1];
+            let attention = step.with_source(planted::planted(step.source(), right, wrong)).load(device)?;
+            let options = Options { causal: true, scale: Some(2.0) };
+            let options = if right.contains("mask(") { Options { causal: false, ..options } } else { options };
+            let problem = problem(device, ([1, 1, 70, 140, 40], Layout::Apart), options, attention.element())?;
+            let [mut out, mut lse] = problem.outputs(device)?;
+            attention.launch(&device.stream(), problem.inputs(), problem.options, &mut out, &mut lse)?;
+            problem.check(&out, &lse)
+        });
+    }
+}
