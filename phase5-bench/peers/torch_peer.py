@@ -13,13 +13,15 @@ Request:  {"device": 0, or null for none, "threads": 16, "queue": "empty" | "war
                     {"op": "resnet18",    "batch": 32},
                     {"op": "autoencoder", "shape": [n_mels, frames, latent, slice_latent], "batch": 32},
                     {"op": "attention",   "shape": [batch, heads, tokens, d]},
+                    {"op": "half_attention", "shape": [batch, heads, queries, d], "keys": tokens, "causal": true | false,
+                                          "backend": "FLASH_ATTENTION" | "CUDNN_ATTENTION" | "EFFICIENT_ATTENTION" | "MATH"},
                     {"op": "unet",        "channels": 320, "batch": 2}],
            each with "mode": "eager" | "compiled" | "autotuned" | "graph" | "cpu", and "arithmetic": "tf32" if f32 may be
            rounded to it}
 Response: {"version": "2.9.0", "results": [{"samples_ms": [...]} or {"absent": "why"}, ...]}
           or {"absent": "why"} for the whole request.
 
-Everything but half_conv2d (f16, channels last) is f32, with cuDNN's own tuning. Runs are measured as in `common::timing::Bench`: each run separately, by
+Everything but half_conv2d (f16, channels last) and half_attention (f16) is f32, with cuDNN's own tuning. Runs are measured as in `common::timing::Bench`: each run separately, by
 events, after a fill of 512 MB and, if warm, an unmeasured run. All are queued before the first ends, so the interpreter's time is
 not included; on an idle GPU (`empty`) it is. On the CPU, runs are measured by the host's clock.
 """
@@ -178,6 +180,18 @@ def operation(torch, work):
     if op == "attention":
         q, k, v = random(*shape), random(*shape), random(*shape)
         return inference(torch, lambda: functional.scaled_dot_product_attention(q, k, v))
+    if op == "half_attention":
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+
+        batch, heads, queries, d = shape
+        q, k, v = (random(batch, heads, tokens, d).half() for tokens in (queries, work["keys"], work["keys"]))
+        backend, causal = SDPBackend.__members__[work["backend"]], work["causal"]
+
+        def attend():
+            with sdpa_kernel(backend):
+                return functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+        return inference(torch, attend)
     raise ValueError(f"no such operation: {op}")
 
 

@@ -60,6 +60,20 @@ impl Arithmetic {
     }
 }
 
+/// An implementation of scaled dot-product attention, as PyTorch names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum Backend {
+    /// FlashAttention-2.
+    FlashAttention,
+    /// cuDNN's.
+    CudnnAttention,
+    /// xFormers' memory-efficient attention.
+    EfficientAttention,
+    /// Two products and a softmax.
+    Math,
+}
+
 /// One operation for PyTorch to measure; f32, without TF32 unless it is asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PeerRequest {
@@ -115,6 +129,13 @@ enum Operation {
     },
     Attention {
         shape: [usize; 4],
+    },
+    /// In f16, by one of PyTorch's implementations.
+    HalfAttention {
+        shape: [usize; 4],
+        keys: usize,
+        causal: bool,
+        backend: Backend,
     },
     Unet {
         channels: usize,
@@ -179,6 +200,11 @@ impl PeerRequest {
     /// Scaled dot-product attention of queries, keys and values `[batch, heads, tokens, d]`.
     pub fn attention(shape: [usize; 4], mode: Mode) -> PeerRequest {
         PeerRequest::new(Operation::Attention { shape }, mode)
+    }
+
+    /// The same in f16 by one implementation, with this number of keys; with a mask, of as many queries.
+    pub fn half_attention(shape: [usize; 4], keys: usize, causal: bool, backend: Backend) -> PeerRequest {
+        PeerRequest::new(Operation::HalfAttention { shape, keys, causal, backend }, Mode::Eager)
     }
 
     /// A forward pass of the video U-Net over `batch` latents of 64 × 64.
@@ -388,6 +414,7 @@ mod tests {
             PeerRequest::gemm([2, 3, 4], true, Mode::Eager),
             PeerRequest::conv2d([1, 2, 8, 8], [4, 2, 3, 3], Conv2dParams::new(2, 1), Mode::Graph),
             PeerRequest::statistics([1, 2, 8, 8], Mode::Eager),
+            PeerRequest::half_attention([1, 2, 3, 8], 5, false, Backend::CudnnAttention),
             PeerRequest::resnet18(4, Mode::Cpu),
             PeerRequest::autoencoder([64, 5, 32, 64], 3, Mode::Compiled),
             PeerRequest::linear_relu([2, 3, 4], false, Mode::Eager).with_arithmetic(Arithmetic::Tf32),
@@ -400,6 +427,8 @@ mod tests {
                 { "op": "conv2d", "shape": [1, 2, 8, 8], "weight": [4, 2, 3, 3], "stride": [2, 2], "padding": [1, 1],
                   "dilation": [1, 1], "groups": 1, "mode": "graph" },
                 { "op": "statistics", "shape": [1, 2, 8, 8], "mode": "eager" },
+                { "op": "half_attention", "shape": [1, 2, 3, 8], "keys": 5, "causal": false,
+                  "backend": "CUDNN_ATTENTION", "mode": "eager" },
                 { "op": "resnet18", "batch": 4, "mode": "cpu" },
                 { "op": "autoencoder", "shape": [64, 5, 32, 64], "batch": 3, "mode": "compiled" },
                 { "op": "linear_relu", "shape": [2, 3, 4], "backward": false, "mode": "eager", "arithmetic": "tf32" }

@@ -220,6 +220,7 @@ fn all_tables_that_are_here_are_made_by_default() {
         "linear-relu:",
         "autoencoder on sim",
         "attention: ",
+        "tensor-attention: ",
         "video: ",
         "claims,",
     ] {

@@ -1,19 +1,21 @@
-//! `attention`: naive attention, whose scores are in memory, beside PyTorch's, whose are not.
+//! `attention`: naive attention, whose scores are in memory, beside the ladder's and PyTorch's, whose are not.
 
 use std::time::Duration;
 
 use common::Device;
 use common::check::compare;
-use common::ladder::{NO_COUNTS, columns, milliseconds, verdict};
+use common::ladder::{ELSEWHERE, LoadedStep, NO_COUNTS, Outcome, columns, milliseconds, run_with, verdict};
 use common::prelude::*;
 use common::progress::Progress;
 use common::reference;
 use common::table::{Cell, ColumnSpec};
-use common::timing::{Bench, Queue};
+use common::timing::{Bench, Queue, Timing};
 use phase3_all_layers::layers::Attention;
+use phase4_fusion::attention::problem::{AttentionProblem, Layout};
+use phase4_fusion::attention::{self, LADDER, Options};
 
 use crate::spec::{Context, FinishedTable, Make, TableSpec};
-use crate::torch::{self, Mode, PeerRequest};
+use crate::torch::{self, Backend, Mode, PeerRequest};
 
 /// As the video U-Net has them.
 const HEADS: usize = 8;
@@ -59,6 +61,15 @@ impl Size {
     fn bytes(self) -> f64 {
         4.0 * (HEADS * self.tokens * (self.tokens + 4 * self.d)) as f64
     }
+
+    /// The same without scores, but with the log-sum-exp, for values of this many bytes.
+    fn bytes_without_scores(self, value: usize) -> f64 {
+        (HEADS * self.tokens * (4 * self.d * value + 4)) as f64
+    }
+
+    fn of_ladder(self) -> attention::Size {
+        attention::Size { images: 1, heads: HEADS, queries: self.tokens, keys: self.tokens, head: self.d }
+    }
 }
 
 fn sizes(device: &Device) -> Vec<Size> {
@@ -73,10 +84,30 @@ fn sizes(device: &Device) -> Vec<Size> {
 pub const TABLE: TableSpec = TableSpec {
     name: "attention",
     shows: "naive, tiled, flash × sequence: ms, TFLOP/s, memory",
-    so_far: "naive, and PyTorch's; tiled and flash: phase 4",
+    so_far: "",
     columns: COLUMNS,
     make: Make::Measured(run),
 };
+
+/// PyTorch's implementations in f16, with the names of their rows.
+pub(crate) const BACKENDS: [(&str, Backend); 3] = [
+    ("flash, f16", Backend::FlashAttention),
+    ("cuDNN, f16", Backend::CudnnAttention),
+    ("efficient, f16", Backend::EfficientAttention),
+];
+
+/// The least of their times, or why there is none.
+pub(crate) fn best<'t>(timings: impl IntoIterator<Item = &'t Result<Timing, String>>) -> Result<f64, String> {
+    let mut best = Err(String::new());
+    for timing in timings {
+        best = match (best, milliseconds(timing)) {
+            (Ok(least), Ok(ms)) => Ok(f64::min(least, ms)),
+            (Err(_), ms) => ms,
+            (least, Err(_)) => least,
+        };
+    }
+    best
+}
 
 /// Makes the table.
 fn run(context: &Context) -> crate::Result<FinishedTable> {
@@ -85,22 +116,28 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let bench = Bench { queue: Queue::Warm, limit: Duration::from_secs(2), ..Bench::default() };
     let progress = Progress::new(sizes.len() as u64 + 1, "attention");
     progress.set_message("attention: PyTorch");
-    let work: Vec<PeerRequest> =
-        sizes.iter().map(|size| PeerRequest::attention([1, HEADS, size.tokens, size.d], Mode::Eager)).collect();
-    let pytorch = torch::measure(device, &bench, &work);
+    let shape = |size: &Size| [1, HEADS, size.tokens, size.d];
+    let work: Vec<PeerRequest> = sizes.iter().map(|size| PeerRequest::attention(shape(size), Mode::Eager)).collect();
+    let half = sizes.iter().flat_map(|size| {
+        BACKENDS.map(|(_, backend)| PeerRequest::half_attention(shape(size), size.tokens, false, backend))
+    });
+    let pytorch = torch::measure(device, &bench, &work.into_iter().chain(half).collect::<Vec<_>>());
+    let (of_single, of_half) = pytorch.timings.split_at(sizes.len());
     let mut table =
         context.table(format!("attention: {HEADS} heads of d channels on {}", device.short_name()), COLUMNS);
     let mut wrong = Vec::new();
     let attention = Attention::load(device)?;
     let stream = device.stream();
-    for (&size, sdpa) in sizes.iter().zip(pytorch.timings) {
+    let steps: Vec<LoadedStep<attention::Attention>> =
+        LADDER.iter().map(|step| LoadedStep::new(step.title(), step.load(device))).collect::<Result<_>>()?;
+    for ((&size, sdpa), halves) in sizes.iter().zip(of_single).zip(of_half.chunks(BACKENDS.len())) {
         let Size { tokens, d } = size;
         progress.inc(1);
         progress.set_message(format!("attention: {tokens} tokens, d = {d}"));
-        let sdpa = milliseconds(&sdpa);
-        let timed = |by: &str, ms: Result<f64, String>| {
+        let (sdpa, sdpa_in_half) = (milliseconds(sdpa), best(halves));
+        let timed = |by: &str, ms: Result<f64, String>, peer: &Result<f64, String>| {
             let rate = ms.clone().map(|ms| size.flops() / (ms * 1e-3) / 1e12);
-            let of_sdpa = ms.clone().and_then(|ms| Ok(100.0 * sdpa.clone()? / ms));
+            let of_sdpa = ms.clone().and_then(|ms| Ok(100.0 * peer.clone()? / ms));
             let about = [(TOKENS, tokens.into()), (CHANNELS, d.into()), (BY, by.into())];
             about.into_iter().chain([
                 (columns::MS, ms.into()),
@@ -124,23 +161,70 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         let counted = timing.counts().map(|counts| counts.lane_instructions as f64 / (size.flops() / 2.0));
         table
             .row()
-            .set_all(timed("naive", milliseconds(&Ok(timing))))
+            .set_all(timed("naive", milliseconds(&Ok(timing)), &sdpa))
             .set(MIB, size.bytes() / f64::from(1 << 20))
             .set(columns::LANES_PER_PRODUCT, Cell::or_absent(counted, NO_COUNTS))
             .set(columns::MAX_DIFFERENCE, max_abs)
             .set(columns::CHECK, word)
             .finish("not measured");
-        table
-            .row()
-            .set_all(timed("PyTorch SDPA", sdpa.clone()))
-            .finish("measured in a process of its own; its memory and results are not seen here");
+        drop((qkv, scores, out));
+        for LoadedStep { title, step } in &steps {
+            let step = match step {
+                Ok(step) => step,
+                Err(reason) => {
+                    let row = table.row().set_all(timed(title, Err(reason.clone()), &sdpa));
+                    row.finish(reason);
+                    continue;
+                }
+            };
+            let (element, options) = (step.element(), Options::default());
+            let (by, peer) = match element {
+                ElementType::F16 => (format!("{title}, f16"), &sdpa_in_half),
+                _ => (title.clone(), &sdpa),
+            };
+            let problem = AttentionProblem::seeded(device, size.of_ladder(), Layout::Joined, element, options)?;
+            let outcome = run_with(
+                &stream,
+                &bench,
+                &mut problem.outputs(device)?,
+                |[out, lse]| step.launch(&stream, problem.inputs(), options, out, lse),
+                |[out, lse]| problem.check(out, lse),
+            )?;
+            let (timing, checked) = match outcome {
+                Outcome::Ran { timing, report } => (Ok(timing), Ok(report)),
+                Outcome::Wrong(mismatch) => (Err("it is wrong, and so was not timed".to_owned()), Err(mismatch)),
+                Outcome::Unsupported(reason) => {
+                    table.row().set_all(timed(&by, Err(reason.clone()), peer)).finish(&reason);
+                    continue;
+                }
+            };
+            let counted = timing.as_ref().ok().and_then(Timing::counts);
+            let counted = counted.map(|counts| counts.lane_instructions as f64 / (size.flops() / 2.0));
+            let (max_abs, word) = verdict(&format!("{by} over {tokens} tokens, d = {d}"), checked, &mut wrong);
+            table
+                .row()
+                .set_all(timed(&by, milliseconds(&timing), peer))
+                .set(MIB, size.bytes_without_scores(element.size()) / f64::from(1 << 20))
+                .set(columns::LANES_PER_PRODUCT, Cell::or_absent(counted, NO_COUNTS))
+                .set(columns::MAX_DIFFERENCE, max_abs)
+                .set(columns::CHECK, word)
+                .finish("not measured");
+        }
+        table.row().set_all(timed("PyTorch SDPA", sdpa.clone(), &sdpa)).finish(ELSEWHERE);
+        for ((by, _), timing) in BACKENDS.iter().zip(halves) {
+            table.row().set_all(timed(by, milliseconds(timing), &sdpa_in_half)).finish(ELSEWHERE);
+        }
     }
     table.note(
-        "naive: three launches, with the scores [heads, tokens, tokens] in memory. f32. MiB: qkv, scores and output.",
+        "naive: three launches, with the scores [heads, tokens, tokens] in memory. f32 where nothing else stands. MiB: qkv, \
+         scores or log-sum-exp, and output.",
     );
     table.note("TFLOP/s: of the two products, 4·heads·tokens²·d operations.");
     if let Some(version) = pytorch.version {
-        table.note(format!("PyTorch {version}: scaled_dot_product_attention in f32, without TF32, by its own choice."));
+        table.note(format!(
+            "PyTorch {version}: scaled_dot_product_attention in f32, without TF32, by its own choice; in f16 by its \
+             implementations: FlashAttention-2, cuDNN's and the memory-efficient one. % of the fastest of them."
+        ));
     }
     table.note(format!(
         "|Δ|: to the f64 reference, of the outputs of {SAMPLE} tokens or all; the tolerance is derived."

@@ -40,6 +40,7 @@ tables! {
     linear_relu: TABLE;
     autoencoder: TABLE;
     attention: TABLE;
+    tensor_attention: TABLE;
     later: ("fusion", "fused kernels against separate ones: ms, launches, bytes", "phase 4");
     ptx: TABLE;
     later: ("streams", "overlap, graphs, persistent kernel: ms and gain", "phase 4");

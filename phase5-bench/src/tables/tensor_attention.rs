@@ -1,0 +1,127 @@
+//! `tensor-attention`: attention in f16 over batches of heads as models have them, with and without a mask, and with few queries.
+
+use common::ladder::{Contest, Cost, LadderTable, LoadedStep, StepResult, StepRun, columns};
+use common::prelude::*;
+use common::progress::Progress;
+use common::table::ColumnSpec;
+use phase4_fusion::attention::problem::{AttentionProblem, Layout};
+use phase4_fusion::attention::{Attention, LADDER, Options, Size};
+
+use crate::spec::{Context, FinishedTable, Make, TableSpec};
+use crate::tables::{attention, peers};
+use crate::torch::{self, Backend, PeerRequest};
+
+/// The attention of a row.
+const PROBLEM: ColumnSpec = ColumnSpec::text("problem", "attention");
+const COLUMNS: &[ColumnSpec] = &[
+    PROBLEM,
+    columns::STEP,
+    columns::MS,
+    columns::TFLOPS.on_gpu(),
+    columns::OF_PEER,
+    columns::LANES_PER_PRODUCT.on_simulator(),
+    columns::MAX_DIFFERENCE,
+    columns::CHECK,
+];
+
+/// What the times are compared with.
+const BEST: &str = "SDPA, the fastest";
+const MATH: &str = "math";
+
+/// The table in the registry.
+pub const TABLE: TableSpec = TableSpec {
+    name: "tensor-attention",
+    shows: "attention in f16 × batches of heads, masks, few queries: ms, % of SDPA",
+    so_far: "",
+    columns: COLUMNS,
+    make: Make::Measured(run),
+};
+
+/// Images, heads, queries, keys and values of a head, and whether there is a mask: those of language models, those of the video U-Net
+/// at its two upper levels, and one or few queries for many keys. On the simulator small ones.
+fn problems(device: &Device) -> Vec<(Size, bool)> {
+    let sizes: &[([usize; 5], bool)] = match device.is_cuda() {
+        true => &[
+            ([4, 16, 4096, 4096, 128], false),
+            ([4, 16, 4096, 4096, 128], true),
+            ([4, 16, 4096, 4096, 64], false),
+            ([4, 16, 4096, 4096, 64], true),
+            ([2, 8, 4096, 4096, 40], false),
+            ([2, 8, 1024, 1024, 80], false),
+            ([1, 16, 16384, 16384, 128], true),
+            ([1, 16, 64, 16384, 128], false),
+            ([2, 8, 1, 16384, 128], false),
+        ],
+        false => &[([1, 2, 100, 100, 40], false), ([1, 1, 130, 130, 64], true), ([1, 1, 8, 256, 64], false)],
+    };
+    let size = |&([images, heads, queries, keys, head], causal): &([usize; 5], bool)| {
+        (Size { images, heads, queries, keys, head }, causal)
+    };
+    sizes.iter().map(size).collect()
+}
+
+/// `4×16×4096, 128, causal`, or with few queries `2×8×1:16384, 128`.
+fn name(size: &Size, causal: bool) -> String {
+    let Size { images, heads, queries, keys, head } = size;
+    let tokens = if queries == keys { keys.to_string() } else { format!("{queries}:{keys}") };
+    format!("{images}×{heads}×{tokens}, {head}{}", if causal { ", causal" } else { "" })
+}
+
+/// Makes the table.
+fn run(context: &Context) -> crate::Result<FinishedTable> {
+    let device = &context.device;
+    let (problems, stream, bench) = (problems(device), device.stream(), peers::bench());
+    let half = LADDER.iter().filter(|step| step.method.element() == ElementType::F16);
+    let steps: Vec<LoadedStep<Attention>> =
+        half.map(|step| LoadedStep::new(step.title(), step.load(device))).collect::<Result<_>>()?;
+    let progress = Progress::new((problems.len() * steps.len()) as u64, TABLE.name);
+    progress.set_message("tensor-attention: PyTorch");
+    let backends = attention::BACKENDS.map(|(name, backend)| (name.trim_end_matches(", f16"), backend));
+    let backends: Vec<(&str, Backend)> = backends.into_iter().chain([(MATH, Backend::Math)]).collect();
+    let requests = problems.iter().flat_map(|(size, causal)| {
+        let Size { images, heads, queries, keys, head } = *size;
+        let request = move |&(_, backend): &(&str, Backend)| {
+            PeerRequest::half_attention([images, heads, queries, head], keys, *causal, backend)
+        };
+        backends.iter().map(request)
+    });
+    let pytorch = torch::measure(device, &bench, &requests.collect::<Vec<_>>());
+
+    let title = format!("tensor-attention: attention in f16 on {}", device.short_name());
+    let mut table = LadderTable::new(title, device, COLUMNS).with_peer("SDPA");
+    for ((size, causal), timings) in problems.iter().zip(pytorch.timings.chunks(backends.len())) {
+        let name = name(size, *causal);
+        let announce = |step: &str| {
+            progress.set_message(format!("tensor-attention: {step} at {name}"));
+            progress.inc(1);
+        };
+        let options = Options { causal: *causal, scale: None };
+        let problem = AttentionProblem::seeded(device, *size, Layout::Apart, ElementType::F16, options)?;
+        let contest = Contest { stream: &stream, bench: &bench, expected: &problem.expected, announce: &announce };
+        let [mut out, mut lse] = problem.outputs(device)?;
+        let mut runs: Vec<(&str, StepRun)> = Vec::new();
+        for LoadedStep { title, step } in &steps {
+            let run = contest.run(title, step, &mut out, |step, out| {
+                step.launch(&stream, problem.inputs(), options, out, &mut lse)
+            })?;
+            runs.push((title, run));
+        }
+        let elsewhere = |timing: &_| StepRun::from(StepResult::Elsewhere(Clone::clone(timing)));
+        let best = timings.iter().filter_map(|timing| Some((timing, timing.as_ref().ok()?.median_ms()?)));
+        let best = best.min_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(&timings[0], |(timing, _)| timing);
+        runs.extend(backends.iter().zip(timings).map(|((name, _), timing)| (*name, elsewhere(timing))));
+        let cost = Cost { flops: size.flops(*causal), ..Cost::default() };
+        table.problem((PROBLEM, &name), cost, (BEST, elsewhere(best)), runs);
+    }
+    table.note(
+        "images × heads × tokens, values of a head; with few queries, queries : keys. causal: a query sees no later key, and those \
+         that it does not see are no operations.",
+    );
+    table.note("|Δ|: to the f64 reference of the same rounded values, over all outputs or those of 64 queries.");
+    if let Some(version) = pytorch.version {
+        table.note(peers::MEDIANS);
+        table.note(format!("PyTorch {version}: scaled_dot_product_attention by each of its implementations; flash is \
+             FlashAttention-2."));
+    }
+    Ok(table.into())
+}
