@@ -69,7 +69,7 @@ __device__ void attention(const Half *q, const Half *k, const Half *v, Half *out
 
     unsigned own[T::DEPTH / 16][4];
     float sums[T::DEPTH / 2] = {};
-    Rows rows;
+    SoftmaxRows rows;
     for (int step = 0; step < steps; step++) {
         copy_groups_arrived<0>();
         __syncthreads();  // this step's tiles are complete, and all warps are done with those of the step before

@@ -26,7 +26,7 @@ __device__ inline void mask(float (&scores)[COUNT], const Problem &problem, int 
 // ANCHOR_END: mask
 
 // ANCHOR: rows
-struct Rows {
+struct SoftmaxRows {
     float most[2] = {UNSEEN, UNSEEN};  // the largest score so far
     float sum[2] = {};                       // of this thread's weights
 
@@ -84,7 +84,7 @@ __device__ inline void pack_weights(unsigned (&weights)[COUNT / 8][4], const flo
 // ANCHOR: write
 // The rows of a warp from `first` on to O and their log-sum-exp.
 template <int COUNT>
-__device__ inline void write_rows(const float (&sums)[COUNT], const Rows &rows, unsigned short *out, float *lse, const Problem &problem,
+__device__ inline void write_rows(const float (&sums)[COUNT], const SoftmaxRows &rows, unsigned short *out, float *lse, const Problem &problem,
                                   int matrix, int first) {
 #pragma unroll
     for (int half = 0; half < 2; half++) {

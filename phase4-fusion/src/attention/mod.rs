@@ -5,23 +5,25 @@
 //! | --- | --- | --- |
 //! | [`step01_online`] | `attention_01_online.cu` | f32, tiled: online softmax |
 //! | [`step02_mma`] | `attention_02_mma.cu` | f16 on tensor cores; weights stay in registers |
+//! | [`step03_wgmma`] | `attention_03_wgmma.cu` | products of warpgroups, tiles by TMA |
 //!
 //! [`Tuned`] chooses among those of f16 by the GPU and the size.
 
 use bytemuck::{Pod, Zeroable};
-use common::device::Module;
+use common::device::{Module, Swizzle, TensorMapConfig};
 use common::ladder;
 use common::prelude::*;
 use common::tensor::Element;
 
-use crate::gemm::LARGEST;
+use crate::gemm::{LARGEST, ROW_BYTES, in_maps};
 
 pub mod problem;
 pub mod step01_online;
 pub mod step02_mma;
+pub mod step03_wgmma;
 
 /// All steps, in the order in which they are read.
-pub static LADDER: &[Step] = &[step01_online::STEP, step02_mma::STEP];
+pub static LADDER: &[Step] = &[step01_online::STEP, step02_mma::STEP, step03_wgmma::STEP];
 
 /// A step of the ladder.
 pub type Step = ladder::Step<Method>;
@@ -36,6 +38,8 @@ pub enum Method {
     Single,
     /// f16 from memory.
     Half,
+    /// f16 by way of tensor maps.
+    Maps,
 }
 
 impl Method {
@@ -43,7 +47,7 @@ impl Method {
     pub fn element(self) -> ElementType {
         match self {
             Method::Single => ElementType::F32,
-            Method::Half => ElementType::F16,
+            Method::Half | Method::Maps => ElementType::F16,
         }
     }
 }
@@ -68,8 +72,9 @@ impl ladder::Method for Method {
 struct HeadKernel {
     head: usize,
     kernel: Kernel,
-    /// Queries per block.
+    /// Queries per block, and keys per step.
     queries: usize,
+    keys: usize,
     threads: u32,
     shared_bytes: u32,
 }
@@ -77,14 +82,20 @@ struct HeadKernel {
 impl HeadKernel {
     fn load(module: &Module, head: usize) -> Result<HeadKernel> {
         let name = format!("attention_{head}");
-        let own =
-            |what: &str| module.find_constant(&format!("{name}_{what}")).and_then(|value| usize::try_from(value).ok());
+        // Kernels of one file may have tiles of their own.
+        let size = |what: &str, of_file: &str| {
+            let own = format!("{name}_{what}");
+            module.constant(if module.find_constant(&own).is_some() { &own } else { of_file })
+        };
+        let shared = format!("{name}_shared");
+        let shared = module.find_constant(&shared).map_or(Ok(0), |_| module.constant(&shared))?;
         Ok(HeadKernel {
             head,
             kernel: module.kernel(&name)?,
-            queries: module.constant("BM")?,
-            threads: module.constant("THREADS")? as u32,
-            shared_bytes: own("shared").unwrap_or(0) as u32,
+            queries: size("queries", "BM")?,
+            keys: size("keys", "BN")?,
+            threads: size("threads", "THREADS")? as u32,
+            shared_bytes: shared as u32,
         })
     }
 }
@@ -288,7 +299,7 @@ impl Attention {
         }
         match self.method {
             Method::Single => self.queue::<f32>(stream, inputs, options, &size, out, lse),
-            Method::Half => self.queue::<half::f16>(stream, inputs, options, &size, out, lse),
+            Method::Half | Method::Maps => self.queue::<half::f16>(stream, inputs, options, &size, out, lse),
         }
     }
 
@@ -361,10 +372,38 @@ impl Attention {
             shared_mem_bytes: of_head.shared_bytes,
         };
         let (out, lse) = (out.buffer_of_mut::<T>(FORMAT)?, lse.buffer_mut()?);
+        let boxes = |tokens, stride: &Strides, rows| boxes(T::TYPE, size, tokens, stride, rows);
+        let maps = match self.method {
+            Method::Single | Method::Half => None,
+            Method::Maps => {
+                let of_kv = boxes(keys, &parameters.strides[1], of_head.keys);
+                Some([
+                    stream.tensor_map(&q, &boxes(queries, &parameters.strides[0], of_head.queries))?,
+                    stream.tensor_map(&k, &of_kv)?,
+                    stream.tensor_map(&v, &of_kv)?,
+                ])
+            }
+        };
         let mut launch = stream.launch_builder(&of_head.kernel);
-        launch.arg(&q).arg(&k).arg(&v).arg(out).arg(lse).arg_bytes(bytemuck::bytes_of(&parameters));
+        match &maps {
+            None => launch.arg(&q).arg(&k).arg(&v),
+            Some([q, k, v]) => launch.arg(q).arg(k).arg(v),
+        };
+        launch.arg(out).arg(lse).arg_bytes(bytemuck::bytes_of(&parameters));
         // SAFETY: the kernel reads Q [queries, head] and K and V [keys, head] of each image and head, and writes O and the
         // log-sum-exp of each query; shapes, types and strides were compared, and there is a block for each tile of queries.
         unsafe { launch.launch(config) }
+    }
+}
+
+/// Tokens of heads in boxes of so many, each of 128 bytes of a head's values, swizzled.
+fn boxes(element: ElementType, size: &Size, tokens: usize, stride: &Strides, rows: usize) -> TensorMapConfig {
+    let Size { images, heads, head, .. } = *size;
+    let extents = [head, tokens, heads, images].map(|extent| extent as u64);
+    let sizes = [(ROW_BYTES / element.size()) as u32, rows as u32, 1, 1];
+    TensorMapConfig {
+        strides: [stride.token, stride.head, stride.image].map(|step| step as u64 * element.size() as u64).to_vec(),
+        swizzle: Swizzle::Bytes128,
+        ..TensorMapConfig::tiled(in_maps(element), &extents, &sizes)
     }
 }

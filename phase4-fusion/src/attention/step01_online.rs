@@ -11,7 +11,7 @@ use super::{Method, Step};
 /// `kernels/attention_01_online.cu`.
 pub const STEP: Step = Step {
     number: 1,
-    name: "online softmax",
+    name: "online",
     idea: "a walk over the keys, with the largest score and the sum so far",
     source: kernel_source!("attention_01_online"),
     method: Method::Single,

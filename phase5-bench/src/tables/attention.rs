@@ -93,7 +93,7 @@ pub const TABLE: TableSpec = TableSpec {
 pub(crate) const BACKENDS: [(&str, Backend); 3] = [
     ("flash, f16", Backend::FlashAttention),
     ("cuDNN, f16", Backend::CudnnAttention),
-    ("efficient, f16", Backend::EfficientAttention),
+    ("xFormers, f16", Backend::EfficientAttention),
 ];
 
 /// The least of their times, or why there is none.
@@ -223,7 +223,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     if let Some(version) = pytorch.version {
         table.note(format!(
             "PyTorch {version}: scaled_dot_product_attention in f32, without TF32, by its own choice; in f16 by its \
-             implementations: FlashAttention-2, cuDNN's and the memory-efficient one. % of the fastest of them."
+             implementations: FlashAttention-2, cuDNN's and xFormers' (memory-efficient). % of the fastest of them."
         ));
     }
     table.note(format!(

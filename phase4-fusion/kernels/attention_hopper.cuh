@@ -1,0 +1,102 @@
+// What the steps on Hopper share: boxes of a head's tokens in shared memory, as TMA brings them, and the two products of a warpgroup.
+//
+//     a box         64 values of a head, 128 bytes, for as many tokens as the tile has; swizzled. What lies beyond the head, or beyond
+//                   the last token, arrives as zeros, so a head of 40 has one box, and one of 80 two
+//     S = Q · Kᵀ    both from shared memory; K's rows are the transpose of B
+//     O += P · V    P from registers; V's rows are those of B
+#pragma once
+#include "attention_rows.cuh"
+#include "gemm_hopper.cuh"
+#include "wgmma_weights.cuh"
+
+// ANCHOR: tile
+// What follows from a shape: HEAD, CONSUMERS, KEYS and STAGES.
+//     HEAD        values of a head, at most
+//     CONSUMERS   warpgroups with 64 queries each
+//     KEYS        per step
+//     STAGES      tiles of K and of V in shared memory
+template <class Shape>
+struct Tile : Shape {
+    static constexpr int QUERIES = Shape::CONSUMERS * 64;
+    static constexpr int BOXES = (Shape::HEAD + 63) / 64;
+    static constexpr int Q_BOX = QUERIES * ROW_BYTES, KV_BOX = Shape::KEYS * ROW_BYTES;
+    static constexpr int Q_BYTES = BOXES * Q_BOX, KV_BYTES = BOXES * KV_BOX;
+    static constexpr int K = Q_BYTES, V = K + Shape::STAGES * KV_BYTES, BARRIERS = V + Shape::STAGES * KV_BYTES;
+    static constexpr int SHARED = BARRIERS + (2 + 4 * Shape::STAGES) * 8;
+    static_assert(SHARED <= 227 * 1024, "a block has 227 KiB of shared memory at most");
+};
+// ANCHOR_END: tile
+
+// ANCHOR: copies
+// A box of a head's tokens.
+__device__ inline void copy_tokens(unsigned to, const TensorMap &map, int value, int token, int of_head, int image, unsigned barrier) {
+    asm volatile(
+        "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(to),
+        "l"(&map), "r"(value), "r"(token), "r"(of_head), "r"(image), "r"(barrier)
+        : "memory");
+}
+
+// All boxes of a tile of tokens; their bytes arrive at `barrier`.
+template <int BOXES>
+__device__ inline void copy_tile(unsigned to, int box_bytes, const TensorMap &map, int token, int matrix, const Problem &problem,
+                                 unsigned barrier) {
+    barrier_expect(barrier, BOXES * box_bytes);
+#pragma unroll
+    for (int box = 0; box < BOXES; box++) {
+        copy_tokens(to + box * box_bytes, map, box * 64, token, matrix % problem.heads, matrix / problem.heads, barrier);
+    }
+}
+// ANCHOR_END: copies
+
+// ANCHOR: products
+// Keeps the compiler from moving what it knows of these values across this place: products that it does not see are writing or reading
+// them until a wait.
+template <int COUNT>
+__device__ inline void hold(float (&values)[COUNT]) {
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+        asm volatile("" : "+f"(values[i])::"memory");
+    }
+}
+
+template <int COUNT>
+__device__ inline void hold(unsigned (&values)[COUNT][4]) {
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+        asm volatile("" : "+r"(values[i][0]), "+r"(values[i][1]), "+r"(values[i][2]), "+r"(values[i][3])::"memory");
+    }
+}
+
+// Begins S = Q · Kᵀ of a warpgroup, whose rows of Q begin at `q_rows`.
+template <class T>
+__device__ inline void begin_scores(float (&scores)[T::KEYS / 2], unsigned q_rows, unsigned k_tile) {
+#pragma unroll
+    for (int i = 0; i < (T::HEAD + 15) / 16; i++) {
+        int within = i % 4 * INSTRUCTION_BYTES;
+        unsigned long long q = descriptor(q_rows + i / 4 * T::Q_BOX, 16, 1024) + (within >> 4);
+        unsigned long long k = descriptor(k_tile + i / 4 * T::KV_BOX, 16, 1024) + (within >> 4);
+        wgmma<false>(F16(), scores, q, k, i > 0);
+    }
+    wgmma_commit();
+}
+
+// Begins O += P · V.
+template <class T>
+__device__ inline void begin_values(float (&sums)[T::HEAD / 2], unsigned (&weights)[T::KEYS / 16][4], unsigned v_tile) {
+#pragma unroll
+    for (int i = 0; i < T::KEYS / 16; i++) {
+        wgmma_weights(sums, weights[i], descriptor(v_tile, T::KV_BOX, 1024) + (i * 16 * ROW_BYTES >> 4));
+    }
+    wgmma_commit();
+}
+// ANCHOR_END: products
+
+// A kernel `name` of a shape, and the sizes that the host side reads.
+#define ATTENTION_MAP_KERNEL(name, bounds, ...)                                                                       \
+    constexpr int name##_queries = Tile<__VA_ARGS__>::QUERIES, name##_keys = Tile<__VA_ARGS__>::KEYS;                 \
+    constexpr int name##_threads = Tile<__VA_ARGS__>::THREADS, name##_shared = Tile<__VA_ARGS__>::SHARED;             \
+    extern "C" __global__ void __launch_bounds__ bounds                                                               \
+        name(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap k, const __grid_constant__ TensorMap v, \
+             unsigned short *out, float *lse, const __grid_constant__ Problem problem) {                              \
+        attention<Tile<__VA_ARGS__>>(q, k, v, out, lse, problem);                                                     \
+    }
