@@ -17,7 +17,8 @@ struct Strides {
 // ANCHOR: problem
 struct Problem {
     Strides of_q, of_kv, of_out;
-    int heads, queries, keys, head;  // head: values of a token, a multiple of 8
+    int matrices, heads, queries, keys;  // matrices: heads of all images
+    int head;                        // values of a token, a multiple of 8
     int causal;                      // whether a query sees the keys up to its own alone; the last query sees all
     float scale;                     // of the scores, times log2(e): the exponentials are powers of two
 

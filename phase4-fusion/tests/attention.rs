@@ -104,7 +104,8 @@ fn no_rule_is_broken_in_any_step() {
     let device = Device::sim_with(SimOptions { sanitize: true, ..SimOptions::default() });
     for step in LADDER {
         println!("{}", step.title());
-        let attention = step.load(&device).unwrap();
+        // Few blocks, so that rings turn.
+        let attention = step.load(&device).unwrap().for_processors(1);
         for (case, options) in [(CASES[6], OPTIONS[1]), (CASES[8], OPTIONS[0])] {
             let problem = problem(&device, case, options, attention.element()).unwrap();
             run(&device, &attention, &problem).unwrap();
@@ -141,7 +142,8 @@ fn planted_mistakes_are_found() {
     for (number, right, wrong) in PLANTED {
         planted::must_be_rejected(right, |device| {
             let step = &LADDER[number as usize - 1];
-            let attention = step.with_source(planted::planted(step.source(), right, wrong)).load(device)?;
+            let step = step.with_source(planted::planted(step.source(), right, wrong));
+            let attention = step.load(device)?.for_processors(1);
             let options = Options { causal: true, scale: Some(2.0) };
             let options = if right.contains("mask(") { Options { causal: false, ..options } } else { options };
             let problem = problem(device, ([1, 1, 70, 140, 40], Layout::Apart), options, attention.element())?;

@@ -6,6 +6,7 @@
 //! | [`step01_online`] | `attention_01_online.cu` | f32, tiled: online softmax |
 //! | [`step02_mma`] | `attention_02_mma.cu` | f16 on tensor cores; weights stay in registers |
 //! | [`step03_wgmma`] | `attention_03_wgmma.cu` | products of warpgroups, tiles by TMA |
+//! | [`step04_roles`] | `attention_04_roles.cu` | a warp copies, two warpgroups take turns: one weighs while the other multiplies |
 //!
 //! [`Tuned`] chooses among those of f16 by the GPU and the size.
 
@@ -15,15 +16,16 @@ use common::ladder;
 use common::prelude::*;
 use common::tensor::Element;
 
-use crate::gemm::{LARGEST, ROW_BYTES, in_maps};
+use crate::gemm::{LARGEST, PROCESSORS, ROW_BYTES, in_maps};
 
 pub mod problem;
 pub mod step01_online;
 pub mod step02_mma;
 pub mod step03_wgmma;
+pub mod step04_roles;
 
 /// All steps, in the order in which they are read.
-pub static LADDER: &[Step] = &[step01_online::STEP, step02_mma::STEP, step03_wgmma::STEP];
+pub static LADDER: &[Step] = &[step01_online::STEP, step02_mma::STEP, step03_wgmma::STEP, step04_roles::STEP];
 
 /// A step of the ladder.
 pub type Step = ladder::Step<Method>;
@@ -40,6 +42,8 @@ pub enum Method {
     Half,
     /// f16 by way of tensor maps.
     Maps,
+    /// The same by a grid that stays.
+    Stays,
 }
 
 impl Method {
@@ -47,7 +51,7 @@ impl Method {
     pub fn element(self) -> ElementType {
         match self {
             Method::Single => ElementType::F32,
-            Method::Half | Method::Maps => ElementType::F16,
+            Method::Half | Method::Maps | Method::Stays => ElementType::F16,
         }
     }
 }
@@ -63,7 +67,8 @@ impl ladder::Method for Method {
     fn load(step: &Step, device: &Device) -> Result<Attention> {
         let module = device.load(&step.source)?;
         let kernels = HEADS.into_iter().map(|head| HeadKernel::load(&module, head)).collect::<Result<_>>()?;
-        Ok(Attention { name: step.name, method: step.method, kernels })
+        let processors = device.properties().multiprocessors.map_or(PROCESSORS, |count| count as usize);
+        Ok(Attention { name: step.name, method: step.method, processors, kernels })
     }
 }
 
@@ -105,6 +110,8 @@ impl HeadKernel {
 pub struct Attention {
     name: &'static str,
     method: Method,
+    /// Blocks of a grid that stays.
+    processors: usize,
     kernels: Vec<HeadKernel>,
 }
 
@@ -255,6 +262,7 @@ impl Strides {
 #[repr(C)]
 struct Parameters {
     strides: [Strides; 3],
+    matrices: i32,
     heads: i32,
     queries: i32,
     keys: i32,
@@ -262,12 +270,19 @@ struct Parameters {
     causal: i32,
     /// Times log₂ e.
     scale: f32,
+    padding: i32,
 }
 
 impl Attention {
     /// The type of its tensors.
     pub fn element(&self) -> ElementType {
         self.method.element()
+    }
+
+    /// The same with its tiles shared out among this number of multiprocessors.
+    #[must_use]
+    pub fn for_processors(self, processors: usize) -> Attention {
+        Attention { processors, ..self }
     }
 
     /// Queues O = softmax(Q·Kᵀ · scale)·V into `out`, of the shape that [`Inputs::output_shape`] says, and the log-sum-exp of the
@@ -299,7 +314,9 @@ impl Attention {
         }
         match self.method {
             Method::Single => self.queue::<f32>(stream, inputs, options, &size, out, lse),
-            Method::Half | Method::Maps => self.queue::<half::f16>(stream, inputs, options, &size, out, lse),
+            Method::Half | Method::Maps | Method::Stays => {
+                self.queue::<half::f16>(stream, inputs, options, &size, out, lse)
+            }
         }
     }
 
@@ -354,18 +371,22 @@ impl Attention {
             }
         };
         let scale = options.scale.map_or_else(|| 1.0 / (head as f64).sqrt(), f64::from);
-        let [heads, of_queries, of_keys, of_head] = [heads, queries, keys, head].map(|count| count as i32); // up to LARGEST
+        let [matrices, heads, of_queries, of_keys, of_head] =
+            [size.matrices(), heads, queries, keys, head].map(|count| count as i32); // up to LARGEST
         let parameters = Parameters {
             strides: inputs.strides(size),
+            matrices,
             heads,
             queries: of_queries,
             keys: of_keys,
             head: of_head,
             causal: options.causal.into(),
             scale: (scale * std::f64::consts::LOG2_E) as f32,
+            padding: 0,
         };
         let of_head = self.kernel(head);
-        let blocks = size.matrices() * queries.div_ceil(of_head.queries);
+        let tiles = size.matrices() * queries.div_ceil(of_head.queries);
+        let blocks = if self.method == Method::Stays { tiles.min(self.processors) } else { tiles };
         let config = LaunchConfig {
             grid_dim: (blocks as u32, 1, 1), // at most rows
             block_dim: (of_head.threads, 1, 1),
@@ -375,7 +396,7 @@ impl Attention {
         let boxes = |tokens, stride: &Strides, rows| boxes(T::TYPE, size, tokens, stride, rows);
         let maps = match self.method {
             Method::Single | Method::Half => None,
-            Method::Maps => {
+            Method::Maps | Method::Stays => {
                 let of_kv = boxes(keys, &parameters.strides[1], of_head.keys);
                 Some([
                     stream.tensor_map(&q, &boxes(queries, &parameters.strides[0], of_head.queries))?,
@@ -391,7 +412,8 @@ impl Attention {
         };
         launch.arg(out).arg(lse).arg_bytes(bytemuck::bytes_of(&parameters));
         // SAFETY: the kernel reads Q [queries, head] and K and V [keys, head] of each image and head, and writes O and the
-        // log-sum-exp of each query; shapes, types and strides were compared, and there is a block for each tile of queries.
+        // log-sum-exp of each query; shapes, types and strides were compared, and there is a block for each tile of queries, or the
+        // grid shares them out.
         unsafe { launch.launch(config) }
     }
 }

@@ -1,0 +1,56 @@
+// Attention with roles: a producer copies, and consumers of 64 queries take turns, so that one's softmax runs under another's products.
+//
+//     tensor cores     S 1 O 0 (consumer 0) │ S 1 O 0 (consumer 1) │ S 2 O 1 (consumer 0) │ …
+//     exponentials     weigh 0 (consumer 1) │ weigh 1 (consumer 0) │ weigh 1 (consumer 1) │ …
+//
+// The loop stands in attention_roles.cuh. The grid stays: as many blocks as there is room for, each of which takes one tile of queries
+// after the other, so that the producer has the next tile's Q and keys on their way while O is written. Limited by the exponentials where
+// heads are small: 16 per multiprocessor and cycle, beside 2048 multiply-adds.
+// nvrtc: --gpu-architecture=compute_90a
+#include "attention_roles.cuh"
+
+template <int OF_HEAD>
+struct Shape {
+    static constexpr int HEAD = OF_HEAD, CONSUMERS = 2, KEYS = 128, STAGES = 2;
+    static constexpr int THREADS = (1 + CONSUMERS) * GROUP_THREADS;
+};
+
+// ANCHOR: kernel
+template <class T>
+__device__ void attention(const TensorMap &q, const TensorMap &k, const TensorMap &v, unsigned short *out, float *lse,
+                          const Problem &problem) {
+    extern __shared__ __align__(1024) unsigned char memory[];
+    unsigned shared = shared_address(memory);
+    int tiles = (problem.queries + T::QUERIES - 1) / T::QUERIES * problem.matrices;
+    if (threadIdx.x == 0) {
+        Barriers<T>(shared).init();
+    }
+    __syncthreads();  // the barriers are ready
+
+    if (threadIdx.x < GROUP_THREADS) {
+        give_registers_back<24>();
+        if (threadIdx.x == 0) {
+            fetch<T>(q, k, v, shared, problem, tiles);
+        }
+    } else {
+        take_registers<240>();
+        Turns<T::CONSUMERS> turns{(int)threadIdx.x / GROUP_THREADS - 1};
+        Ring<T::STAGES> ring;
+        unsigned q_parity = 0;
+        turns.begin();
+        for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x, q_parity ^= 1) {
+            Work<T> work(problem, tile);
+            float sums[T::HEAD / 2] = {};
+            SoftmaxRows rows;
+            attend<T>(sums, rows, shared, problem, work, q_parity, ring, turns);
+            write_rows(sums, rows, out, lse, problem, work.matrix, work.first + turns.consumer * 64 + threadIdx.x % GROUP_THREADS / 32 * 16);
+        }
+        turns.end();
+    }
+}
+// ANCHOR_END: kernel
+
+ATTENTION_MAP_KERNEL(attention_40, (Shape<40>::THREADS, 1), Shape<40>)
+ATTENTION_MAP_KERNEL(attention_64, (Shape<64>::THREADS, 1), Shape<64>)
+ATTENTION_MAP_KERNEL(attention_80, (Shape<80>::THREADS, 1), Shape<80>)
+ATTENTION_MAP_KERNEL(attention_128, (Shape<128>::THREADS, 1), Shape<128>)
