@@ -120,8 +120,10 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     table.note("|Δ|: to the f64 reference of the same rounded values, over all outputs or those of 64 queries.");
     if let Some(version) = pytorch.version {
         table.note(peers::MEDIANS);
-        table.note(format!("PyTorch {version}: scaled_dot_product_attention by each of its implementations; flash is \
-             FlashAttention-2."));
+        table.note(format!(
+            "PyTorch {version}: scaled_dot_product_attention by each of its implementations; flash is \
+             FlashAttention-2."
+        ));
     }
     Ok(table.into())
 }
