@@ -27,16 +27,18 @@ __device__ void attention(const TensorMap &q, const TensorMap &k, const TensorMa
     }
     __syncthreads();  // the barriers are ready
 
+    Ring<T::STAGES> ring;
+    unsigned q_parity = 0;
     if (threadIdx.x < GROUP_THREADS) {
         give_registers_back<24>();
         if (threadIdx.x == 0) {
-            fetch<T>(q, k, v, shared, problem, tiles);
+            for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x, q_parity ^= 1) {
+                fetch<T>(q, k, v, shared, problem, Work<T>(problem, tile), q_parity, ring);
+            }
         }
     } else {
         take_registers<240>();
         Turns<T::CONSUMERS> turns{(int)threadIdx.x / GROUP_THREADS - 1};
-        Ring<T::STAGES> ring;
-        unsigned q_parity = 0;
         turns.begin();
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x, q_parity ^= 1) {
             Work<T> work(problem, tile);

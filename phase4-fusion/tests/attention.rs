@@ -6,7 +6,7 @@ use common::device_test;
 use common::prelude::*;
 use common::testing::planted::{self, here};
 use phase4_fusion::attention::problem::{AttentionProblem, Layout};
-use phase4_fusion::attention::{Attention, Inputs, LADDER, Options, Size, step01_online};
+use phase4_fusion::attention::{Attention, Inputs, LADDER, Options, Size, Tuned, step01_online, step05_split};
 
 /// Images, heads, queries, keys, values of a head; the layout.
 type Case = ([usize; 5], Layout);
@@ -61,6 +61,30 @@ device_test! {
             for options in OPTIONS {
                 run(&device, &attention, &problem(&device, CASES[4], options, attention.element())?)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Few queries and many keys: as many slices as steps, more, and fewer; with a mask some slices of a row see nothing.
+    fn slices_add_up(device) {
+        let Some(split) = here(&device, step05_split::STEP.load(&device))? else { return Ok(()) };
+        for (queries, keys, head, causal) in [(1, 300, 40, false), (70, 1100, 64, true), (64, 130, 80, true), (3, 2100, 128, false)] {
+            for processors in [1, 8, 132] {  // 2, 4 or 8 slices
+                let options = Options { causal, scale: Some(1.0) };
+                let case = ([1, 1, queries, keys, head], Layout::Apart);
+                run(&device, &split.clone().for_processors(processors), &problem(&device, case, options, ElementType::F16)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn the_choice_is_right(device) {
+        let Some(tuned) = here(&device, Tuned::load(&device))? else { return Ok(()) };
+        for (case, options) in CASES.into_iter().zip(OPTIONS.into_iter().cycle()) {
+            let problem = problem(&device, case, options, ElementType::F16)?;
+            let [mut out, mut lse] = problem.outputs(&device)?;
+            tuned.launch(&device.stream(), problem.inputs(), problem.options, &mut out, &mut lse)?;
+            problem.check(&out, &lse)?.unwrap();
         }
         Ok(())
     }

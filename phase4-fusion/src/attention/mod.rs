@@ -7,6 +7,7 @@
 //! | [`step02_mma`] | `attention_02_mma.cu` | f16 on tensor cores; weights stay in registers |
 //! | [`step03_wgmma`] | `attention_03_wgmma.cu` | products of warpgroups, tiles by TMA |
 //! | [`step04_roles`] | `attention_04_roles.cu` | a warp copies, two warpgroups take turns: one weighs while the other multiplies |
+//! | [`step05_split`] | `attention_05_split.cu` | few queries: the blocks of a cluster share a tile, each for a part of the keys |
 //!
 //! [`Tuned`] chooses among those of f16 by the GPU and the size.
 
@@ -23,9 +24,11 @@ pub mod step01_online;
 pub mod step02_mma;
 pub mod step03_wgmma;
 pub mod step04_roles;
+pub mod step05_split;
 
 /// All steps, in the order in which they are read.
-pub static LADDER: &[Step] = &[step01_online::STEP, step02_mma::STEP, step03_wgmma::STEP, step04_roles::STEP];
+pub static LADDER: &[Step] =
+    &[step01_online::STEP, step02_mma::STEP, step03_wgmma::STEP, step04_roles::STEP, step05_split::STEP];
 
 /// A step of the ladder.
 pub type Step = ladder::Step<Method>;
@@ -44,6 +47,8 @@ pub enum Method {
     Maps,
     /// The same by a grid that stays.
     Stays,
+    /// The same by clusters of so many blocks, most first, which share a tile.
+    Slices(&'static [usize]),
 }
 
 impl Method {
@@ -51,7 +56,7 @@ impl Method {
     pub fn element(self) -> ElementType {
         match self {
             Method::Single => ElementType::F32,
-            Method::Half | Method::Maps | Method::Stays => ElementType::F16,
+            Method::Half | Method::Maps | Method::Stays | Method::Slices(_) => ElementType::F16,
         }
     }
 }
@@ -66,7 +71,9 @@ impl ladder::Method for Method {
     /// does not name its tiles' sizes.
     fn load(step: &Step, device: &Device) -> Result<Attention> {
         let module = device.load(&step.source)?;
-        let kernels = HEADS.into_iter().map(|head| HeadKernel::load(&module, head)).collect::<Result<_>>()?;
+        let slices = if let Method::Slices(slices) = step.method { slices } else { &[1] };
+        let each = slices.iter().flat_map(|&slices| HEADS.map(|head| HeadKernel::load(&module, head, slices)));
+        let kernels = each.collect::<Result<_>>()?;
         let processors = device.properties().multiprocessors.map_or(PROCESSORS, |count| count as usize);
         Ok(Attention { name: step.name, method: step.method, processors, kernels })
     }
@@ -76,6 +83,8 @@ impl ladder::Method for Method {
 #[derive(Clone, Debug)]
 struct HeadKernel {
     head: usize,
+    /// Blocks of a cluster that share a tile.
+    slices: usize,
     kernel: Kernel,
     /// Queries per block, and keys per step.
     queries: usize,
@@ -85,8 +94,8 @@ struct HeadKernel {
 }
 
 impl HeadKernel {
-    fn load(module: &Module, head: usize) -> Result<HeadKernel> {
-        let name = format!("attention_{head}");
+    fn load(module: &Module, head: usize, slices: usize) -> Result<HeadKernel> {
+        let name = if slices > 1 { format!("attention_{head}_{slices}") } else { format!("attention_{head}") };
         // Kernels of one file may have tiles of their own.
         let size = |what: &str, of_file: &str| {
             let own = format!("{name}_{what}");
@@ -96,12 +105,18 @@ impl HeadKernel {
         let shared = module.find_constant(&shared).map_or(Ok(0), |_| module.constant(&shared))?;
         Ok(HeadKernel {
             head,
+            slices,
             kernel: module.kernel(&name)?,
             queries: size("queries", "BM")?,
             keys: size("keys", "BN")?,
             threads: size("threads", "THREADS")? as u32,
             shared_bytes: shared as u32,
         })
+    }
+
+    /// Tiles of queries of all heads.
+    fn tiles(&self, size: &Size) -> usize {
+        size.matrices() * size.queries.div_ceil(self.queries)
     }
 }
 
@@ -113,6 +128,59 @@ pub struct Attention {
     /// Blocks of a grid that stays.
     processors: usize,
     kernels: Vec<HeadKernel>,
+}
+
+/// The best step of f16 for each size.
+///
+/// On other GPUs than Hopper ones, step 2 takes all.
+#[derive(Clone, Debug)]
+pub struct Tuned {
+    /// Where the GPU has them: many queries, and few.
+    hopper: Option<[Attention; 2]>,
+    any: Attention,
+}
+
+impl Tuned {
+    /// Loads the steps that it chooses from.
+    ///
+    /// # Errors
+    /// As [`Step::load`]; [`Error::Unsupported`] on GPUs before compute capability 8.0.
+    pub fn load(device: &Device) -> Result<Tuned> {
+        let hopper = match (step04_roles::STEP.load(device), step05_split::STEP.load(device)) {
+            (Ok(many), Ok(few)) => Some([many, few]),
+            (Err(error), _) | (_, Err(error)) if error.is_unsupported() => None,
+            (Err(error), _) | (_, Err(error)) => return Err(error),
+        };
+        Ok(Tuned { hopper, any: step02_mma::STEP.load(device)? })
+    }
+
+    /// The step for a size on a GPU with this many multiprocessors.
+    pub fn choice(&self, size: &Size, processors: usize) -> &Attention {
+        match &self.hopper {
+            None => &self.any,
+            // Fewer tiles than half of the multiprocessors: a cluster shares one, if it has a step of keys for each block.
+            Some([many, few]) => {
+                let (tiles, steps) = (many.kernel(size).tiles(size), size.keys.div_ceil(many.kernel(size).keys));
+                if 2 * tiles <= processors && steps >= 2 { few } else { many }
+            }
+        }
+    }
+
+    /// [`Attention::launch`] of the step for this size.
+    ///
+    /// # Errors
+    /// As [`Attention::launch`].
+    pub fn launch(
+        &self,
+        stream: &Stream,
+        inputs: Inputs<'_>,
+        options: Options,
+        out: &mut Tensor,
+        lse: &mut Tensor,
+    ) -> Result<()> {
+        let chosen = self.choice(&inputs.size()?, self.any.processors);
+        chosen.launch(stream, inputs, options, out, lse)
+    }
 }
 
 /// Queries, keys and values, on a device and of one type.
@@ -314,7 +382,7 @@ impl Attention {
         }
         match self.method {
             Method::Single => self.queue::<f32>(stream, inputs, options, &size, out, lse),
-            Method::Half | Method::Maps | Method::Stays => {
+            Method::Half | Method::Maps | Method::Stays | Method::Slices(_) => {
                 self.queue::<half::f16>(stream, inputs, options, &size, out, lse)
             }
         }
@@ -342,10 +410,12 @@ impl Attention {
         (counted.into_iter().max() > Some(LARGEST)).then(|| format!("the kernels count tokens and rows to {LARGEST}"))
     }
 
-    /// The smallest kernel that has room for the head.
-    fn kernel(&self, head: usize) -> &HeadKernel {
-        let fits = self.kernels.iter().find(|kernel| kernel.head >= head);
-        fits.unwrap_or(&self.kernels[self.kernels.len() - 1])
+    /// The smallest kernel that has room for the head; of those with slices, the one with most that gives no multiprocessor two blocks.
+    fn kernel(&self, size: &Size) -> &HeadKernel {
+        let mut able =
+            self.kernels.iter().filter(|kernel| HEADS.into_iter().find(|&head| head >= size.head) == Some(kernel.head));
+        let fits = |kernel: &&HeadKernel| kernel.tiles(size) * kernel.slices <= self.processors;
+        able.clone().find(fits).or(able.next_back()).unwrap_or(&self.kernels[0])
     }
 
     fn queue<T: Element>(
@@ -384,9 +454,9 @@ impl Attention {
             scale: (scale * std::f64::consts::LOG2_E) as f32,
             padding: 0,
         };
-        let of_head = self.kernel(head);
-        let tiles = size.matrices() * queries.div_ceil(of_head.queries);
-        let blocks = if self.method == Method::Stays { tiles.min(self.processors) } else { tiles };
+        let of_head = self.kernel(size);
+        let tiles = of_head.tiles(size);
+        let blocks = if self.method == Method::Stays { tiles.min(self.processors) } else { tiles * of_head.slices };
         let config = LaunchConfig {
             grid_dim: (blocks as u32, 1, 1), // at most rows
             block_dim: (of_head.threads, 1, 1),
@@ -396,7 +466,7 @@ impl Attention {
         let boxes = |tokens, stride: &Strides, rows| boxes(T::TYPE, size, tokens, stride, rows);
         let maps = match self.method {
             Method::Single | Method::Half => None,
-            Method::Maps | Method::Stays => {
+            Method::Maps | Method::Stays | Method::Slices(_) => {
                 let of_kv = boxes(keys, &parameters.strides[1], of_head.keys);
                 Some([
                     stream.tensor_map(&q, &boxes(queries, &parameters.strides[0], of_head.queries))?,
@@ -412,8 +482,8 @@ impl Attention {
         };
         launch.arg(out).arg(lse).arg_bytes(bytemuck::bytes_of(&parameters));
         // SAFETY: the kernel reads Q [queries, head] and K and V [keys, head] of each image and head, and writes O and the
-        // log-sum-exp of each query; shapes, types and strides were compared, and there is a block for each tile of queries, or the
-        // grid shares them out.
+        // log-sum-exp of each query; shapes, types and strides were compared, and there is a block or a cluster for each tile of
+        // queries, or the grid shares them out.
         unsafe { launch.launch(config) }
     }
 }
