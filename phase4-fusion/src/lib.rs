@@ -6,6 +6,7 @@
 //! | [`autoencoder`] | the spectral shape autoencoder in one launch |
 //! | [`broken`] | the gallery of asynchronous mistakes: what `cargo run -p phase4-fusion -- broken` shows |
 //! | [`conv`] | convolutions on tensor cores, channels last |
+//! | [`fusion`] | the diffusion step in one pass, and the passes that an epilogue saves |
 //! | [`gemm`] | the ladder of matrix products on tensor cores |
 //! | [`ptx`] | small kernels in CUDA C and in PTX, each pair with one question |
 //! | [`report`] | what `cargo run -p phase4-fusion` shows: every step checked, counted on the simulator, timed on a GPU |
@@ -15,6 +16,7 @@ pub mod attention;
 pub mod autoencoder;
 pub mod broken;
 pub mod conv;
+pub mod fusion;
 pub mod gemm;
 pub mod ptx;
 pub mod report;

@@ -23,7 +23,8 @@ impl Activation {
     /// All of them.
     pub const ALL: [Activation; 4] = [Activation::None, Activation::Relu, Activation::Gelu, Activation::Silu];
 
-    fn of(self, x: f64) -> f64 {
+    /// Of one value.
+    pub fn of(self, x: f64) -> f64 {
         match self {
             Activation::None => x,
             Activation::Relu if x < 0.0 => 0.0,

@@ -1,0 +1,151 @@
+//! Fused passes against separate ones and against f64, on both devices.
+#![allow(clippy::unwrap_used)]
+
+use common::check::{Mismatch, Report, Tolerance, compare};
+use common::cpu;
+use common::device_test;
+use common::prelude::*;
+use common::reference::{Activation, DiffusionParams};
+use common::testing::planted;
+use half::f16;
+use phase3_all_layers::layers;
+use phase4_fusion::fusion::{DiffusionStep, Separate};
+use phase4_fusion::gemm::Epilogue;
+
+const PARAMS: DiffusionParams = DiffusionParams { alpha_bar: 0.5, weight: 0.7, threshold: 0.5 };
+
+/// One value; a remainder alone; a vector with a remainder; more than a block.
+const LENGTHS: [usize; 5] = [1, 3, 7, 4096, 5003];
+
+/// Values in (−2, 2).
+fn wide(n: usize, seed: u64) -> Vec<f32> {
+    Tensor::random(&[n], seed).into_vec().unwrap().into_iter().map(|value| 2.0 * value).collect()
+}
+
+/// A step over `n` values into NaN, beside the CPU's, which has the same bits.
+fn step(device: &Device, fused: &DiffusionStep, n: usize) -> Result<Result<Report, Mismatch>> {
+    let inputs = [1, 2, 3].map(|seed| Tensor::from_vec(&[n], wide(n, seed)).unwrap());
+    let expected = cpu::diffusion_step(&inputs[0], &inputs[1], &inputs[2], PARAMS)?;
+    let on_device = |tensor: &Tensor| tensor.to_device(device);
+    let [noisy, noise, previous] = [on_device(&inputs[0])?, on_device(&inputs[1])?, on_device(&inputs[2])?];
+    let mut y = Tensor::full(&[n], f32::NAN).to_device(device)?;
+    fused.launch(&device.stream(), [&noisy, &noise, &previous], PARAMS, &mut y)?;
+    Ok(compare(y.to_host()?.as_slice()?, expected.as_slice()?, Tolerance::exact()))
+}
+
+device_test! {
+    fn the_step_is_right_for_every_length(device) {
+        let fused = DiffusionStep::load(&device)?;
+        for n in LENGTHS {
+            if let Err(mismatch) = step(&device, &fused, n)? {
+                panic!("{n}: {mismatch}");
+            }
+        }
+        Ok(())
+    }
+}
+
+device_test! {
+    fn the_step_gives_the_bits_of_three_kernels(device) {
+        let (fused, separate) = (DiffusionStep::load(&device)?, layers::DiffusionStep::load(&device)?);
+        let stream = device.stream();
+        // NaN and infinities in each of the three.
+        let inputs = [0, 1, 2].map(|at| {
+            let mut values = wide(1001, at as u64);
+            values[10 + at] = f32::NAN;
+            values[20 + at] = f32::INFINITY;
+            values[30 + at] = f32::NEG_INFINITY;
+            Tensor::from_vec(&[1001], values).unwrap()
+        });
+        let on_device = |tensor: &Tensor| tensor.to_device(&device);
+        let [noisy, noise, previous] = [on_device(&inputs[0])?, on_device(&inputs[1])?, on_device(&inputs[2])?];
+        let [mut one, mut three] = [Tensor::empty_on(&device, &[1001])?, Tensor::empty_on(&device, &[1001])?];
+        fused.launch(&stream, [&noisy, &noise, &previous], PARAMS, &mut one)?;
+        separate.launch(&stream, [&noisy, &noise, &previous], PARAMS, &mut three)?;
+        let (one, three) = (one.to_host()?, three.to_host()?);
+        for (at, (one, three)) in one.as_slice()?.iter().zip(three.as_slice()?).enumerate() {
+            assert!(one.to_bits() == three.to_bits() || one.is_nan() && three.is_nan(), "{at}: {one} and {three}");
+        }
+        Ok(())
+    }
+}
+
+device_test! {
+    fn separate_passes_do_what_an_epilogue_says(device) {
+        let separate = Separate::load(&device)?;
+        let stream = device.stream();
+        let rounded = |shape: &[usize], seed: u64| Tensor::random(shape, seed).to_type(ElementType::F16);
+        let (x, residual) = (rounded(&[37, 24], 1)?, rounded(&[37, 24], 2)?);
+        let (scale, shift) = (Tensor::random(&[24], 3), Tensor::random(&[24], 4));
+        let (scale_there, shift_there) = (scale.to_device(&device)?, shift.to_device(&device)?);
+        let residual_there = residual.to_device(&device)?;
+        let exact = |activation: Activation, scaled: bool, added: bool| -> Result<Vec<f32>> {
+            let (x, residual) = (x.to_f64()?, residual.to_f64()?);
+            let (scale, shift) = (scale.as_slice()?, shift.as_slice()?);
+            // Each pass rounds.
+            let half = |value: f64| f64::from(f16::from_f64(value));
+            Ok((0..x.len()).map(|i| {
+                let mut value = x[i];
+                if scaled {
+                    value = half(value * f64::from(scale[i % 24]) + f64::from(shift[i % 24]));
+                }
+                if added {
+                    value = half(value + residual[i]);
+                }
+                half(activation.of(value)) as f32
+            }).collect())
+        };
+        for (activation, scaled, added) in [
+            (Activation::None, true, false),
+            (Activation::Relu, true, true),
+            (Activation::Gelu, false, false),
+            (Activation::Silu, true, false),
+        ] {
+            let epilogue = Epilogue {
+                scale: scaled.then_some(&scale_there),
+                shift: scaled.then_some(&shift_there),
+                residual: added.then_some(&residual_there),
+                activation,
+                ..Epilogue::default()
+            };
+            let mut y = x.to_device(&device)?;
+            separate.launch(&stream, &epilogue, 24, &mut y)?;
+            let found: Vec<f32> = y.to_f64()?.iter().map(|&value| value as f32).collect();
+            // Near a boundary between two f16 the exact value and ours round apart, in each pass: values up to 4, so 2⁻⁹ a pass.
+            let found = compare(&found, &exact(activation, scaled, added)?, Tolerance::absolute(3.0 / 512.0));
+            assert!(found.is_ok(), "{activation:?}: {}", found.unwrap_err());
+        }
+        let (b, c) = (Tensor::random(&[4 * 301], 5), Tensor::random(&[4 * 301], 6));
+        let mut y = Tensor::full(b.shape(), f32::NAN).to_device(&device)?;
+        separate.multiply(&stream, &b.to_device(&device)?, &c.to_device(&device)?, &mut y)?;
+        let expected: Vec<f32> = b.as_slice()?.iter().zip(c.as_slice()?).map(|(b, c)| b * c).collect();
+        assert_eq!(y.to_host()?.as_slice()?, expected);
+        Ok(())
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_the_reason() {
+    let device = Device::sim();
+    let separate = Separate::load(&device).unwrap();
+    let mut odd = Tensor::random(&[3, 5], 1).to_type(ElementType::F16).unwrap().to_device(&device).unwrap();
+    let relu = Epilogue { activation: Activation::Relu, ..Epilogue::default() };
+    let error = separate.launch(&device.stream(), &relu, 5, &mut odd).unwrap_err().to_string();
+    assert!(error.contains("a multiple of 8 values"), "{error}");
+}
+
+#[test]
+fn planted_mistakes_are_found() {
+    let planted_in_step = [
+        ("i < n / 4) {\n            of_noisy", "i <= n / 4) {\n            of_noisy"),
+        ("n - 1 - threadIdx.x", "n - 2 - threadIdx.x"),
+        ("> step.threshold", "< step.threshold"),
+        ("x > 1.0f ? 1.0f", "x > 2.0f ? 1.0f"),
+    ];
+    for (right, wrong) in planted_in_step {
+        planted::must_be_rejected(right, |device| {
+            let source = planted::planted(&DiffusionStep::SOURCE, right, wrong);
+            step(device, &DiffusionStep::load_from(device, &source)?, 4099)
+        });
+    }
+}
