@@ -1,0 +1,196 @@
+//! What lies between convolutions channels last, against the references: ragged shapes, poisoned outputs, planted mistakes.
+#![allow(clippy::unwrap_used)]
+
+use common::check::{Mismatch, Report, Tolerance, compare};
+use common::device_test;
+use common::prelude::*;
+use common::reference::{self, MaxPool2d};
+use common::testing::planted;
+use phase4_fusion::nhwc::{AveragePool, Convert, MaxPool, SOURCES};
+
+const TYPES: [ElementType; 2] = [ElementType::F16, ElementType::F32];
+
+/// Distinct values, rounded to the type.
+fn rounded(shape: &[usize], element: ElementType) -> Result<Tensor> {
+    Tensor::random(shape, 1).to_type(element)?.to_type(ElementType::F32)
+}
+
+/// The image channels last, on the device, with zeros up to `channels`.
+fn channels_last(device: &Device, image: &Tensor, channels: usize, element: ElementType) -> Result<Tensor> {
+    let [n, c, h, w] = image.dims4()?;
+    let values = image.as_slice()?;
+    let filled = Tensor::from_fn(&[n, channels, h, w], |at| match *at {
+        [n, of, y, x] if of < c => values[((n * c + of) * h + y) * w + x],
+        _ => 0.0,
+    });
+    filled.to_type(element)?.to_format(MemoryFormat::Nhwc)?.to_device(device)
+}
+
+/// `None` where the GPU is older than these kernels.
+fn convert(device: &Device) -> Result<Option<Convert>> {
+    planted::here(device, Convert::load(device))
+}
+
+fn convert_right(
+    device: &Device,
+    convert: &Convert,
+    shape: [usize; 4],
+    channels: usize,
+    element: ElementType,
+) -> Result<Result<Report, Mismatch>> {
+    let stream = device.stream();
+    let image = rounded(&shape, element)?;
+    let expected = channels_last(device, &image, channels, element)?;
+    let mut there = Tensor::empty_of(device, expected.shape(), element, MemoryFormat::Nhwc)?;
+    convert.to_channels_last(&stream, &image.to_device(device)?, &mut there)?;
+    let first = compare(&there.to_f64()?, &expected.to_f64()?, Tolerance::exact());
+    if first.is_err() {
+        return Ok(first);
+    }
+    let mut back = Tensor::empty_on(device, &shape)?;
+    convert.to_channels_first(&stream, &there, &mut back)?;
+    Ok(compare(&back.into_vec()?, image.as_slice()?, Tolerance::exact()))
+}
+
+fn max_pool_right(
+    device: &Device,
+    source: &KernelSource,
+    pool: MaxPool2d,
+    shape: [usize; 4],
+    element: ElementType,
+) -> Result<Result<Report, Mismatch>> {
+    let image = rounded(&shape, element)?;
+    let expected = channels_last(device, &reference::max_pool2d(&image, pool)?, shape[1], element)?;
+    let mut y = Tensor::empty_of(device, expected.shape(), element, MemoryFormat::Nhwc)?;
+    let x = channels_last(device, &image, shape[1], element)?;
+    MaxPool::load_from(device, source, pool)?.launch(&device.stream(), &x, &mut y)?;
+    Ok(compare(&y.to_f64()?, &expected.to_f64()?, Tolerance::exact()))
+}
+
+fn means_right(
+    device: &Device,
+    source: &KernelSource,
+    shape: [usize; 4],
+    channels: usize,
+    element: ElementType,
+) -> Result<Result<Report, Mismatch>> {
+    let image = rounded(&shape, element)?;
+    let expected = reference::adaptive_avg_pool2d(&image, [1, 1])?;
+    let mut y = Tensor::empty_on(device, &[shape[0], shape[1], 1, 1])?;
+    let x = channels_last(device, &image, channels, element)?;
+    AveragePool::load_from(device, source)?.launch(&device.stream(), &x, &mut y)?;
+    Ok(compare(&y.into_vec()?, &expected.values, expected.tolerance()))
+}
+
+const RESNETS: MaxPool2d = MaxPool2d { window: 3, stride: 2, padding: 1 };
+
+device_test! {
+    fn conversions_are_exact_there_and_back(device) {
+        let Some(convert) = convert(&device)? else { return Ok(()) };
+        // Few channels, filled up or not; a last vector that is cut; no image.
+        let cases = [([2, 3, 5, 7], 3), ([1, 3, 4, 4], 8), ([2, 5, 3, 3], 64), ([1, 1, 1, 1], 1), ([1, 70, 3, 2], 72), ([0, 3, 2, 2], 3)];
+        for (shape, channels) in cases {
+            for element in TYPES {
+                let right = convert_right(&device, &convert, shape, channels, element)?;
+                assert!(right.is_ok(), "{shape:?} {channels} {element}: {}", right.unwrap_err());
+            }
+        }
+        Ok(())
+    }
+
+    fn the_largest_of_each_window_is_exact(device) {
+        if convert(&device)?.is_none() {
+            return Ok(());
+        }
+        let pools = [RESNETS, MaxPool2d { window: 2, stride: 2, padding: 0 }, MaxPool2d { window: 5, stride: 1, padding: 2 }];
+        for (pool, shape) in pools.into_iter().zip([[2, 8, 9, 7], [1, 24, 6, 5], [3, 16, 5, 6]]) {
+            for element in TYPES {
+                let right = max_pool_right(&device, &SOURCES[1], pool, shape, element)?;
+                assert!(right.is_ok(), "{pool:?} {shape:?} {element}: {}", right.unwrap_err());
+            }
+        }
+        // A NaN wins in its channel alone.
+        let mut values = Tensor::random(&[1, 8, 4, 4], 9).into_vec()?;
+        values[3 * 16 + 5] = f32::NAN;
+        let image = Tensor::from_vec(&[1, 8, 4, 4], values)?;
+        for element in TYPES {
+            let x = channels_last(&device, &image, 8, element)?;
+            let mut y = Tensor::empty_of(&device, &[1, 8, 2, 2], element, MemoryFormat::Nhwc)?;
+            MaxPool::load(&device, MaxPool2d { window: 2, stride: 2, padding: 0 })?.launch(&device.stream(), &x, &mut y)?;
+            let y = y.to_f64()?;
+            assert_eq!((0..y.len()).filter(|&at| y[at].is_nan()).collect::<Vec<_>>(), [3], "{element}");
+        }
+        Ok(())
+    }
+
+    fn means_are_within_rounding(device) {
+        if convert(&device)?.is_none() {
+            return Ok(());
+        }
+        // ResNet18's; more pixels than groups of threads; channels that end within a block, a vector or a warp.
+        for (shape, channels) in [([2, 512, 7, 7], 512), ([1, 20, 9, 11], 64), ([3, 3, 1, 1], 8), ([2, 77, 5, 8], 80)] {
+            for element in TYPES {
+                let right = means_right(&device, &SOURCES[2], shape, channels, element)?;
+                assert!(right.is_ok(), "{shape:?} {channels} {element}: {}", right.unwrap_err());
+            }
+        }
+        Ok(())
+    }
+
+    fn what_does_not_fit_is_refused(device) {
+        let Some(convert) = convert(&device)? else { return Ok(()) };
+        let stream = device.stream();
+        let last = |shape: &[usize]| Tensor::empty_of(&device, shape, ElementType::F16, MemoryFormat::Nhwc);
+        let image = Tensor::empty_on(&device, &[1, 9, 2, 2])?;
+        assert!(convert.to_channels_last(&stream, &image, &mut last(&[1, 8, 2, 2])?).is_err());
+        assert!(convert.to_channels_first(&stream, &last(&[1, 8, 2, 2])?, &mut Tensor::empty_on(&device, &[1, 9, 2, 2])?).is_err());
+        let pool = MaxPool::load(&device, RESNETS)?;
+        let error = pool.launch(&stream, &last(&[1, 9, 4, 4])?, &mut last(&[1, 9, 2, 2])?).unwrap_err().to_string();
+        assert!(error.contains("a pixel of 9 channels in f16 is no multiple of 16 bytes"), "{error}");
+        let means = AveragePool::load(&device)?;
+        assert!(means.launch(&stream, &last(&[1, 8, 0, 2])?, &mut Tensor::empty_on(&device, &[1, 8, 1, 1])?).is_err());
+        assert!(means.launch(&stream, &last(&[1, 8, 2, 2])?, &mut Tensor::empty_on(&device, &[1, 9, 1, 1])?).is_err());
+        Ok(())
+    }
+}
+
+#[test]
+fn planted_mistakes_are_found() {
+    let conversions = [
+        // Channels beyond the image's become values of the next plane.
+        ("channel < image.channels && first + i < values", "first + i < values"),
+        // The pixel stays where the channels begin again.
+        ("if (++in_image == image.pixels) {", "if (false) {"),
+        // The last vector is written whole.
+        ("if (first + EACH<Out> <= values) {", "if (true) {"),
+    ];
+    for (right, wrong) in conversions {
+        planted::must_be_rejected(right, |device| {
+            let convert = Convert::load_from(device, &planted::planted(&SOURCES[0], right, wrong))?;
+            convert_right(device, &convert, [2, 3, 5, 7], 5, ElementType::F16)
+        });
+    }
+    for (right, wrong) in
+        [("min(left + pool.window, pool.width)", "left + pool.window"), ("top = max(top, 0);", "top = max(top, 1);")]
+    {
+        planted::must_be_rejected(right, |device| {
+            max_pool_right(
+                device,
+                &planted::planted(&SOURCES[1], right, wrong),
+                RESNETS,
+                [2, 8, 9, 7],
+                ElementType::F16,
+            )
+        });
+    }
+    let means = [
+        ("sum[k] += __shfl_xor_sync(~0u, sum[k], 16);", ""),
+        ("all / image.pixels", "all / (image.pixels + 1)"),
+        ("    __syncthreads();\n", ""),
+    ];
+    for (right, wrong) in means {
+        planted::must_be_rejected(right, |device| {
+            means_right(device, &planted::planted(&SOURCES[2], right, wrong), [2, 77, 5, 8], 80, ElementType::F32)
+        });
+    }
+}
