@@ -8,6 +8,8 @@
 //! | [`conv`] | convolutions on tensor cores, channels last |
 //! | [`fusion`] | the diffusion step in one pass, and the passes that an epilogue saves |
 //! | [`gemm`] | the ladder of matrix products on tensor cores |
+//! | [`models`] | phase 3's models, fused and in f32, tf32 or f16, each a plan that can be printed |
+//! | [`nhwc`] | what lies between convolutions channels last |
 //! | [`ptx`] | small kernels in CUDA C and in PTX, each pair with one question |
 //! | [`report`] | what `cargo run -p phase4-fusion` shows: every step checked, counted on the simulator, timed on a GPU |
 //! | [`tile`] | shapes of tile, and which of them fits a product or a convolution |
@@ -18,6 +20,8 @@ pub mod broken;
 pub mod conv;
 pub mod fusion;
 pub mod gemm;
+pub mod models;
+pub mod nhwc;
 pub mod ptx;
 pub mod report;
 pub mod tile;

@@ -119,6 +119,14 @@ impl Tuned {
         Some(tile::choose(&self.0.tiles, &layer.work(precision), processors)?.geometry.name())
     }
 
+    /// What [`Tuned::launch`] takes for a layer on its device, or why no kernel takes it.
+    ///
+    /// # Errors
+    /// The reason, in words.
+    pub fn explain(&self, layer: &Layer, params: Conv2dParams, precision: Precision) -> Result<Choice, String> {
+        self.0.plan(layer, params, precision).map(|plan| plan.choice(layer))
+    }
+
     /// [`Conv::launch`] with the tile that fits.
     ///
     /// # Errors
@@ -270,6 +278,30 @@ impl Conv {
 enum Plan<'t> {
     Tile { work: Work, tile: &'t LoadedTile, blocks: usize },
     FewChannels(&'t FewChannels),
+}
+
+/// What a layer is computed with, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// `64×128` or, with slices, `64×64/8`.
+    pub kernel: String,
+    /// What of the layer led to it.
+    pub why: String,
+}
+
+impl Plan<'_> {
+    fn choice(&self, layer: &Layer) -> Choice {
+        match self {
+            Plan::Tile { work, tile, .. } => Choice {
+                kernel: tile.geometry.name(),
+                why: format!("{}×{} sums, {} steps", work.rows, work.columns, work.steps),
+            },
+            Plan::FewChannels(_) => Choice {
+                kernel: "few channels".to_owned(),
+                why: format!("{} channels: K is rows of windows", layer.filter[1]),
+            },
+        }
+    }
 }
 
 /// Why no kernel takes a layer, if so.

@@ -199,6 +199,19 @@ impl Tuned {
         Ok(Tuned { tiles, rows, any })
     }
 
+    /// The tile that [`Tuned::launch`] takes for C \[M, N\] of A \[M, K\] and B in this layout, or why no step of Hopper's takes it.
+    ///
+    /// # Errors
+    /// The reason, in words.
+    pub fn explain(&self, [m, n, k]: [usize; 3], precision: Precision, layout: Layout) -> Result<String, String> {
+        let (size, epilogue) = (Size { m, n, k }, Epilogue::default());
+        let gemm = self.tiles.iter().find(|gemm| gemm.precisions().contains(&precision));
+        let gemm = gemm.ok_or_else(|| format!("this GPU has no kernels for {precision}"))?;
+        gemm.refusal(size, precision, layout, &epilogue).map_or(Ok(()), Err)?;
+        let plan = gemm.plan(size, precision, layout);
+        plan.map(|plan| plan.geometry.name()).ok_or_else(|| "it has too few steps or too many tiles".to_owned())
+    }
+
     /// [`Gemm::launch`] of the step for this type and size.
     ///
     /// # Errors

@@ -1,0 +1,66 @@
+//! The fifth implementation of the models: rewrites of the one description that phase 3 has of each.
+//!
+//! [`nn::graph`](phase3_all_layers::nn::graph) writes a model down as a list of operations. Then
+//!
+//! | module | what it does |
+//! | --- | --- |
+//! | [`fuse`] | gathers the operations that one kernel does: a convolution with its BatchNorm, sum and activation |
+//! | [`parameters`] | folds BatchNorm into a scale and a shift, fills weights up with zeros, rounds them |
+//! | [`plan`] | chooses type, layout and kernel for each launch, with conversions where two of them differ; says why |
+//! | [`runner`] | runs a plan in memory that is planned once |
+//!
+//! What a plan has no kernel for runs as in phase 3, in f32; so every model runs, and a plan shows what is left to do.
+
+pub mod fuse;
+pub mod parameters;
+pub mod plan;
+pub mod runner;
+
+use std::fmt;
+
+use crate::gemm::Precision;
+
+/// What a model computes with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, clap::ValueEnum)]
+pub enum Arithmetic {
+    /// f32 throughout.
+    #[default]
+    F32,
+    /// f32 in memory, of which tensor cores multiply 19 bits.
+    Tf32,
+    /// f16 in memory, sums in f32.
+    F16,
+}
+
+impl Arithmetic {
+    /// All of them, the most exact first.
+    pub const ALL: [Arithmetic; 3] = [Arithmetic::F32, Arithmetic::Tf32, Arithmetic::F16];
+
+    /// What tensor cores multiply; `None` if they have no part in it.
+    pub fn on_tensor_cores(self) -> Option<Precision> {
+        match self {
+            Arithmetic::F32 => None,
+            Arithmetic::Tf32 => Some(Precision::Tf32),
+            Arithmetic::F16 => Some(Precision::F16),
+        }
+    }
+
+    /// Relative error of a value that was rounded to the format: tensor cores cut f32 off after ten bits, f16 is rounded to ten.
+    pub fn round_off(self) -> f64 {
+        match self {
+            Arithmetic::F32 => 2f64.powi(-24),
+            Arithmetic::Tf32 => 2f64.powi(-10),
+            Arithmetic::F16 => 2f64.powi(-11),
+        }
+    }
+}
+
+impl fmt::Display for Arithmetic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Arithmetic::F32 => "f32",
+            Arithmetic::Tf32 => "tf32",
+            Arithmetic::F16 => "f16",
+        })
+    }
+}

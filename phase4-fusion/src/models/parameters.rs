@@ -1,0 +1,167 @@
+//! What rewrites make of parameters, on the host.
+
+use std::sync::Arc;
+
+use common::prelude::*;
+use phase3_all_layers::nn::Operation;
+
+use crate::gemm::Precision;
+
+/// y = scale · x + shift for each channel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScaleShift {
+    /// Per channel.
+    pub scale: Vec<f32>,
+    /// Per channel.
+    pub shift: Vec<f32>,
+}
+
+/// What a BatchNorm with running statistics does to x + bias: γ / √(variance + ε) · (x + bias − mean) + β, computed in f64.
+/// `None` if `norm` is another operation.
+///
+/// # Errors
+/// [`Error::Invalid`] if a parameter is not on the host.
+pub fn scale_shift(norm: &Operation, bias: Option<&Tensor>) -> Result<Option<ScaleShift>> {
+    let Operation::BatchNorm { weight, bias: beta, mean, variance, eps } = norm else { return Ok(None) };
+    let [weight, beta, mean, variance] = [weight, beta, mean, variance].map(|part| part.as_slice());
+    let (weight, beta, mean, variance) = (weight?, beta?, mean?, variance?);
+    let bias = bias.map(Tensor::as_slice).transpose()?;
+    let of = |channel: usize| {
+        let at = |values: &[f32]| f64::from(values[channel]);
+        let scale = at(weight) / (at(variance) + f64::from(*eps)).sqrt();
+        (scale as f32, (at(beta) + scale * (bias.map_or(0.0, at) - at(mean))) as f32)
+    };
+    let (scale, shift) = (0..weight.len()).map(of).unzip();
+    Ok(Some(ScaleShift { scale, shift }))
+}
+
+/// One convolution that does what a convolution and the BatchNorm after it do: its weights times the scale, and the shift for a bias.
+/// `None` if the operations are others.
+///
+/// # Errors
+/// As [`scale_shift`].
+pub fn folded(conv: &Operation, norm: &Operation) -> Result<Option<Operation>> {
+    let Operation::Conv2d { weight, bias, params } = conv else { return Ok(None) };
+    let Some(ScaleShift { scale, shift }) = scale_shift(norm, bias.as_deref())? else { return Ok(None) };
+    let taps = weight.len() / scale.len().max(1);
+    let values = weight.as_slice()?.iter().enumerate().map(|(at, value)| value * scale[at / taps]).collect();
+    Ok(Some(Operation::Conv2d {
+        weight: Arc::new(Tensor::from_vec(weight.shape(), values)?),
+        bias: Some(Arc::new(Tensor::from_vec(&[shift.len()], shift)?)),
+        params: *params,
+    }))
+}
+
+/// A weight \[K, C, R, S\] with zeros up to `outputs` and `inputs` channels.
+///
+/// # Errors
+/// [`Error::Shape`] if it does not have 4 dimensions, [`Error::Invalid`] if it is not on the host.
+pub fn filled_up(weight: &Tensor, outputs: usize, inputs: usize) -> Result<Tensor> {
+    let [k, c, r, s] = weight.dims4()?;
+    let values = weight.as_slice()?;
+    Ok(Tensor::from_fn(&[outputs, inputs, r, s], |at| match *at {
+        [to, from, y, x] if to < k && from < c => values[((to * c + from) * r + y) * s + x],
+        _ => 0.0,
+    }))
+}
+
+/// A vector of a channel's values, with zeros up to `channels`.
+///
+/// # Errors
+/// None: the values are on the host.
+pub fn vector(values: &[f32], channels: usize) -> Result<Tensor> {
+    let mut values = values.to_vec();
+    values.resize(channels, 0.0);
+    Tensor::from_vec(&[channels], values)
+}
+
+/// The values as `precision` has them. Tensor cores cut f32 off behind the tenth bit, which is an error of twice the size and always
+/// towards zero; so a weight is rounded to the nearest of what they multiply beforehand.
+///
+/// # Errors
+/// [`Error::Invalid`] if the weight is not on the host.
+pub fn rounded(weight: &Tensor, precision: Precision) -> Result<Tensor> {
+    if precision != Precision::Tf32 {
+        return weight.to_type(precision.input());
+    }
+    const CUT: u32 = 13;
+    let nearest = |value: &f32| {
+        let bits = value.to_bits();
+        let even = bits >> CUT & 1;
+        f32::from_bits((bits + (1 << (CUT - 1)) - 1 + even) >> CUT << CUT)
+    };
+    Tensor::from_vec(weight.shape(), weight.as_slice()?.iter().map(nearest).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use common::check::Tolerance;
+    use common::check::assert_close;
+    use common::reference::{self, Conv2dParams};
+
+    use super::*;
+
+    fn norm(channels: usize) -> Operation {
+        let part = |seed: u64, centre: f32| {
+            let random = Tensor::random(&[channels], seed);
+            Arc::new(Tensor::from_fn(&[channels], |at| centre + 0.5 * random.as_slice().unwrap()[at[0]]))
+        };
+        Operation::BatchNorm {
+            weight: part(1, 1.0),
+            bias: part(2, 0.0),
+            mean: part(3, 0.0),
+            variance: part(4, 1.0),
+            eps: 1e-5,
+        }
+    }
+
+    #[test]
+    fn a_folded_norm_does_what_the_two_did() {
+        let (x, weight) = (Tensor::random(&[2, 3, 6, 5], 5), Arc::new(Tensor::random(&[4, 3, 3, 3], 6)));
+        let params = Conv2dParams::new(2, 1);
+        for bias in [None, Some(Arc::new(Tensor::random(&[4], 7)))] {
+            let (conv, norm) = (Operation::Conv2d { weight: weight.clone(), bias: bias.clone(), params }, norm(4));
+            let Operation::BatchNorm { weight: gamma, bias: beta, mean, variance, eps } = &norm else { unreachable!() };
+            let sums = reference::conv2d(&x, &weight, bias.as_deref(), params).unwrap();
+            let shape = params.output_shape(&x, &weight).unwrap();
+            let plane = shape[2] * shape[3];
+            let expected: Vec<f64> = sums
+                .values
+                .iter()
+                .enumerate()
+                .map(|(at, sum)| {
+                    let of = |part: &Tensor| f64::from(part.as_slice().unwrap()[at / plane % 4]);
+                    of(gamma) * (sum - of(mean)) / (of(variance) + f64::from(*eps)).sqrt() + of(beta)
+                })
+                .collect();
+            let Some(Operation::Conv2d { weight, bias: Some(bias), .. }) = folded(&conv, &norm).unwrap() else {
+                panic!()
+            };
+            let found = reference::conv2d(&x, &weight, Some(&bias), params).unwrap();
+            // Weights, scale and shift are rounded once each.
+            assert_close(&found.values, &expected, Tolerance::elementwise(3, 2.0 * sums.magnitude));
+            assert!(folded(&norm, &conv).unwrap().is_none() && scale_shift(&conv, None).unwrap().is_none());
+        }
+    }
+
+    #[test]
+    fn weights_are_rounded_to_the_nearest_that_tensor_cores_multiply() {
+        let step = 2f32.powi(-10);
+        let values = [1.0 + 0.4 * step, 1.0 + 0.6 * step, -1.0 - 0.6 * step, 1.0 + 0.5 * step, 1.0 + 1.5 * step, 0.0];
+        let weight = Tensor::from_vec(&[6], values.to_vec()).unwrap();
+        let tf32 = rounded(&weight, Precision::Tf32).unwrap();
+        assert_eq!(tf32.as_slice().unwrap(), [1.0, 1.0 + step, -1.0 - step, 1.0, 1.0 + 2.0 * step, 0.0]);
+        assert_eq!(rounded(&weight, Precision::F16).unwrap().element_type(), ElementType::F16);
+    }
+
+    #[test]
+    fn what_is_filled_up_has_zeros_beyond_the_weights() {
+        let weight = Tensor::random(&[2, 3, 1, 2], 1);
+        let filled = filled_up(&weight, 3, 4).unwrap();
+        assert_eq!(filled.shape(), [3, 4, 1, 2]);
+        let (from, to) = (weight.as_slice().unwrap(), filled.as_slice().unwrap());
+        assert_eq!((&to[..6], &to[6..8], &to[8..14]), (&from[..6], &[0.0; 2][..], &from[6..12]));
+        assert!(to[14..].iter().all(|value| *value == 0.0));
+        assert_eq!(vector(&[1.0, 2.0], 3).unwrap().as_slice().unwrap(), [1.0, 2.0, 0.0]);
+    }
+}

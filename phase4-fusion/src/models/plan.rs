@@ -1,0 +1,612 @@
+//! A model as a list of launches: each with its kernel, and why that one.
+
+use std::fmt::Write;
+use std::rc::Rc;
+
+use common::prelude::*;
+use common::reference::Conv2dParams;
+use common::table::{Cell, ColumnSpec, Table, TableBuilder};
+use phase3_all_layers::backends::Unfused;
+use phase3_all_layers::nn::graph::{Graph, Node, Operand, Source};
+use phase3_all_layers::nn::{Backend, Operation};
+
+use super::parameters::{ScaleShift, filled_up, folded, rounded, scale_shift, vector};
+use super::runner::{Flow, Flowing};
+use super::{Arithmetic, fuse};
+use crate::conv;
+use crate::gemm::{self, Activation, Epilogue, Layout, Precision, ROW_BYTES};
+use crate::nhwc::{AveragePool, Convert, MaxPool};
+
+/// Launches in their order, each after those whose results it takes. The last one's result is the output.
+#[derive(Debug)]
+pub struct Plan {
+    arithmetic: Arithmetic,
+    input: Vec<usize>,
+    launches: Vec<Launch>,
+    /// The launch that needs each one's result last.
+    last_use: Vec<Option<usize>>,
+}
+
+/// A kernel, what it works on, and why it was chosen.
+#[derive(Debug)]
+pub struct Launch {
+    /// What it does, such as `3×3 BN Add ReLU`.
+    pub layers: String,
+    /// With what.
+    pub kernel: String,
+    /// What led to that.
+    pub why: String,
+    /// Bytes that it reads and writes, each value once.
+    pub bytes: u64,
+    /// Multiplications and additions of a product; `None` if it is none.
+    pub flops: Option<u64>,
+    kind: &'static str,
+    x: Operand,
+    with: Option<Operand>,
+    made: Form,
+    work: Work,
+}
+
+/// How a value lies in memory.
+#[derive(Clone, Debug, PartialEq)]
+struct Form {
+    /// With the channels that are zeros.
+    shape: Vec<usize>,
+    element: ElementType,
+    format: MemoryFormat,
+}
+
+impl Form {
+    /// f32, a plane per channel, as phase 3 has it.
+    fn planes(shape: &[usize]) -> Form {
+        Form { shape: shape.to_vec(), element: ElementType::F32, format: MemoryFormat::Nchw }
+    }
+
+    fn bytes(&self) -> u64 {
+        (self.shape.iter().product::<usize>() * self.element.size()) as u64
+    }
+}
+
+#[derive(Debug)]
+enum Work {
+    /// As phase 3 does it.
+    Plain(Box<<Unfused as Backend>::Layer>),
+    ToChannelsLast(Convert),
+    ToChannelsFirst(Convert),
+    Conv(Box<Product<conv::Tuned>>, Conv2dParams),
+    Linear(Box<Product<gemm::Tuned>>),
+    MaxPool(MaxPool),
+    AveragePool(AveragePool),
+}
+
+/// A product with its epilogue.
+#[derive(Debug)]
+struct Product<K> {
+    kernels: K,
+    weight: Tensor,
+    scale: Option<Tensor>,
+    shift: Option<Tensor>,
+    activation: Activation,
+}
+
+impl<K> Product<K> {
+    fn epilogue<'a>(&'a self, residual: Option<&'a Tensor>) -> Epilogue<'a> {
+        let (scale, shift) = (self.scale.as_ref(), self.shift.as_ref());
+        Epilogue { scale, shift, residual, activation: self.activation, ..Epilogue::default() }
+    }
+
+    fn bytes(&self) -> u64 {
+        let parts = [Some(&self.weight), self.scale.as_ref(), self.shift.as_ref()];
+        parts.into_iter().flatten().map(|tensor| tensor.num_bytes() as u64).sum()
+    }
+}
+
+impl Work {
+    fn queue(&self, stream: &Stream, x: &Tensor, with: Option<&Tensor>, y: &mut Tensor) -> Result<()> {
+        match self {
+            Work::Plain(_) => Err(Error::Invalid("a layer of phase 3 makes its result itself".to_owned())),
+            Work::ToChannelsLast(convert) => convert.to_channels_last(stream, x, y),
+            Work::ToChannelsFirst(convert) => convert.to_channels_first(stream, x, y),
+            Work::Conv(product, params) => {
+                product.kernels.launch(stream, x, &product.weight, *params, &product.epilogue(with), y)
+            }
+            Work::Linear(product) => {
+                product.kernels.launch(stream, x, &product.weight, Layout::Transposed, &product.epilogue(with), y)
+            }
+            Work::MaxPool(pool) => pool.launch(stream, x, y),
+            Work::AveragePool(pool) => pool.launch(stream, x, y),
+        }
+    }
+
+    /// Bytes of parameters.
+    fn bytes(&self) -> u64 {
+        match self {
+            Work::Conv(product, _) => product.bytes(),
+            Work::Linear(product) => product.bytes(),
+            _ => 0,
+        }
+    }
+}
+
+impl Launch {
+    fn run<'p>(&'p self, pass: &'p Flow, x: Flowing<'p>, with: Option<Flowing<'p>>) -> Result<Flowing<'p>> {
+        if let Work::Plain(layer) = &self.work {
+            return Ok(Flowing::made(pass, Unfused::run(layer, x, with)?));
+        }
+        let mut y = pass.activation_of(&self.made.shape, self.made.element, self.made.format)?;
+        pass.queue(self.kind, |stream| self.work.queue(stream, &x, with.as_deref(), &mut y))?;
+        Ok(Flowing::made(pass, y))
+    }
+}
+
+impl Plan {
+    /// For a recorded model with one input of this shape: fuses, chooses and loads. Where the GPU has no tensor cores of the kind that
+    /// the kernels need, everything is in f32.
+    ///
+    /// # Errors
+    /// What copies and kernels report; [`Error::Shape`].
+    pub fn new(device: &Device, arithmetic: Arithmetic, mut graph: Graph, input: &[usize]) -> Result<Plan> {
+        let (cores, reason) = match arithmetic.on_tensor_cores().map(|precision| Cores::load(device, precision)) {
+            Some(Ok(cores)) => (Some(Rc::new(cores)), String::new()),
+            Some(Err(error)) if error.is_unsupported() => (None, error.to_string()),
+            Some(Err(error)) => return Err(error),
+            None => (None, "in f32, phase 3's kernels".to_owned()),
+        };
+        let mut planner = Planner {
+            device,
+            unfused: Unfused::new(device),
+            cores,
+            without: reason,
+            launches: Vec::new(),
+            inputs: vec![Made { shape: input.to_vec(), places: vec![(Form::planes(input), Source::Input(0))] }],
+            nodes: Vec::new(),
+        };
+        if planner.cores.is_some() {
+            fuse::epilogues(&mut graph)
+        } else {
+            fuse::norms(&mut graph)
+        }
+        for node in &graph.nodes {
+            planner.node(node)?;
+        }
+        planner.output()?;
+        let launches = planner.launches;
+        let takes = |launch: &Launch, made| {
+            let operands = [Some(&launch.x), launch.with.as_ref()];
+            operands.into_iter().flatten().any(|operand| operand.source == Source::Node(made))
+        };
+        let last_use =
+            (0..launches.len()).map(|made| launches.iter().rposition(|launch| takes(launch, made))).collect();
+        Ok(Plan { arithmetic, input: input.to_vec(), launches, last_use })
+    }
+
+    /// The shape of its input.
+    pub fn input_shape(&self) -> &[usize] {
+        &self.input
+    }
+
+    /// What it computes with.
+    pub fn arithmetic(&self) -> Arithmetic {
+        self.arithmetic
+    }
+
+    /// The launches.
+    pub fn launches(&self) -> &[Launch] {
+        &self.launches
+    }
+
+    /// What the largest output may be off by, as a part of it, to first order: each product's weights, operand and result are rounded
+    /// once, and layers keep the magnitude of their values, so that relative errors add up from product to product. In f32
+    /// it is what every implementation of the course keeps to.
+    pub fn error_bound(&self) -> f64 {
+        let products = self.launches.iter().filter(|launch| launch.flops.is_some()).count();
+        match self.arithmetic {
+            Arithmetic::F32 => 1e-5,
+            rounded => 3.0 * products as f64 * rounded.round_off(),
+        }
+    }
+
+    /// Bytes of parameters that launches of phase 4 have on the device.
+    pub fn parameter_bytes(&self) -> u64 {
+        self.launches.iter().map(|launch| launch.work.bytes()).sum()
+    }
+
+    /// Queues all launches; `note` is told of each when it is queued.
+    ///
+    /// # Errors
+    /// Those of the launches.
+    pub(super) fn forward<'p>(
+        &'p self,
+        pass: &'p Flow,
+        input: &'p Tensor,
+        mut note: impl FnMut(usize, &Stream) -> Result<()>,
+    ) -> Result<Flowing<'p>> {
+        let mut made: Vec<Option<Flowing<'p>>> = Vec::with_capacity(self.launches.len());
+        for (number, launch) in self.launches.iter().enumerate() {
+            // A result is moved into the launch that needs it last, and there into the operand that is taken last.
+            let mut take = |operand: &Operand, moves: bool| {
+                let value = match operand.source {
+                    Source::Input(_) => Some(Flowing::given(pass, input)),
+                    Source::Node(node) if moves && self.last_use[node] == Some(number) => made[node].take(),
+                    Source::Node(node) => made[node].clone(),
+                };
+                let missing = || Error::Invalid(format!("launch {number} of a plan lacks an operand"));
+                value.ok_or_else(missing)?.reshape(&operand.shape)
+            };
+            let with = launch.with.as_ref().map(|with| take(with, with.source != launch.x.source)).transpose()?;
+            let x = take(&launch.x, true)?;
+            made.push(Some(launch.run(pass, x, with)?));
+            pass.queue(launch.kind, |stream| note(number, stream))?;
+        }
+        made.pop().flatten().ok_or_else(|| Error::Invalid("a plan has no launch".to_owned()))
+    }
+}
+
+/// Kernels for tensor cores.
+struct Cores {
+    precision: Precision,
+    conv: conv::Tuned,
+    gemm: gemm::Tuned,
+    convert: Convert,
+}
+
+impl Cores {
+    fn load(device: &Device, precision: Precision) -> Result<Cores> {
+        Ok(Cores {
+            precision,
+            conv: conv::Tuned::load(device)?,
+            gemm: gemm::Tuned::load(device)?,
+            convert: Convert::load(device)?,
+        })
+    }
+
+    /// Channels of a step along K.
+    fn step(&self) -> usize {
+        ROW_BYTES / self.precision.input().size()
+    }
+
+    /// Images channels last, with these channels.
+    fn last(&self, [n, _, h, w]: [usize; 4], channels: usize) -> Form {
+        Form { shape: vec![n, channels, h, w], element: self.precision.input(), format: MemoryFormat::Nhwc }
+    }
+}
+
+/// A value of the graph, and in which forms it is there.
+struct Made {
+    /// As the graph has it.
+    shape: Vec<usize>,
+    places: Vec<(Form, Source)>,
+}
+
+impl Made {
+    fn place(&self, is: impl Fn(&Form) -> bool) -> Option<(Form, Source)> {
+        self.places.iter().find(|(form, _)| is(form)).cloned()
+    }
+
+    /// Where it lies channels last.
+    fn last(&self) -> Option<(Form, Source)> {
+        self.place(|form| form.format == MemoryFormat::Nhwc)
+    }
+}
+
+struct Planner<'d> {
+    device: &'d Device,
+    unfused: Unfused,
+    cores: Option<Rc<Cores>>,
+    /// Why there are none.
+    without: String,
+    launches: Vec<Launch>,
+    inputs: Vec<Made>,
+    nodes: Vec<Made>,
+}
+
+/// What a launch says of itself.
+struct Words {
+    layers: String,
+    kernel: String,
+    why: String,
+    kind: &'static str,
+    flops: Option<u64>,
+}
+
+impl Planner<'_> {
+    fn made(&mut self, source: Source) -> &mut Made {
+        match source {
+            Source::Input(number) => &mut self.inputs[number],
+            Source::Node(number) => &mut self.nodes[number],
+        }
+    }
+
+    /// Adds a launch, and says where its result is.
+    fn push(&mut self, words: Words, x: Operand, with: Option<Operand>, made: Form, work: Work) -> Source {
+        let Words { layers, kernel, why, kind, flops } = words;
+        let of = |operand: &Operand| (operand.shape.iter().product::<usize>() * self.size_of(operand.source)) as u64;
+        let bytes = of(&x) + with.as_ref().map_or(0, of) + made.bytes() + work.bytes();
+        self.launches.push(Launch { layers, kernel, why, bytes, flops, kind, x, with, made, work });
+        Source::Node(self.launches.len() - 1)
+    }
+
+    /// Bytes of a value that a launch reads.
+    fn size_of(&self, source: Source) -> usize {
+        match source {
+            Source::Input(_) => ElementType::F32.size(),
+            Source::Node(launch) => self.launches[launch].made.element.size(),
+        }
+    }
+
+    fn node(&mut self, node: &Node) -> Result<()> {
+        let fused = match (&node.operations[..], self.cores.clone()) {
+            (_, None) => Err(self.without.clone()),
+            ([Operation::Conv2d { .. }, ..], Some(cores)) => self.conv(&cores, node)?,
+            ([Operation::Linear { .. }, ..], Some(cores)) => self.linear(&cores, node)?,
+            ([Operation::MaxPool(_) | Operation::AveragePool], Some(_)) => self.pool(node)?,
+            _ => Err("it has no kernel channels last".to_owned()),
+        };
+        let made = match fused {
+            Ok(made) => made,
+            Err(reason) => self.plain(node, &reason)?,
+        };
+        self.nodes.push(made);
+        Ok(())
+    }
+
+    /// The value in planes of f32, as phase 3 wants it.
+    fn planes(&mut self, operand: &Operand) -> Result<Operand> {
+        let shape = self.made(operand.source).shape.clone();
+        let there = self.made(operand.source).place(|form| form.format == MemoryFormat::Nchw);
+        let source = match (there, self.made(operand.source).last(), self.cores.clone()) {
+            (Some((_, source)), ..) => source,
+            (None, Some((form, source)), Some(cores)) => {
+                let work = Work::ToChannelsFirst(cores.convert.clone());
+                let (from, made) = (Operand { source, shape: form.shape }, Form::planes(&shape));
+                let source = self.push(conversion("what follows wants f32 planes"), from, None, made.clone(), work);
+                self.made(operand.source).places.push((made, source));
+                source
+            }
+            _ => return Err(Error::Invalid("a value of a plan is nowhere".to_owned())),
+        };
+        Ok(Operand { source, shape: operand.shape.clone() })
+    }
+
+    /// The value channels last with this number of them; `None` if it is there with another.
+    fn channels_last(&mut self, cores: &Cores, operand: &Operand, form: &Form) -> Result<Option<Operand>> {
+        let source = match self.made(operand.source).last() {
+            Some((there, source)) if there == *form => source,
+            None if self.made(operand.source).shape == operand.shape => {
+                let work = Work::ToChannelsLast(cores.convert.clone());
+                let from = self.planes(operand)?;
+                let source = self.push(conversion("tensor cores want channels last"), from, None, form.clone(), work);
+                self.made(operand.source).places.push((form.clone(), source));
+                source
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(Operand { source, shape: form.shape.clone() }))
+    }
+
+    /// A convolution with its epilogue on tensor cores, or why not.
+    fn conv(&mut self, cores: &Cores, node: &Node) -> Result<Result<Made, String>> {
+        let (precision, step) = (cores.precision, cores.step());
+        let [Operation::Conv2d { weight, bias, params }, rest @ ..] = &node.operations[..] else {
+            return Ok(Err("it is no convolution".to_owned()));
+        };
+        let [k, c, r, s] = weight.dims4()?;
+        let shape = params.output_shape(&Tensor::shape_only(&node.x.shape), weight)?;
+        let outputs = k.next_multiple_of(step);
+        let there = self.made(node.x.source).last().map(|(form, _)| form.shape[1]);
+        // As it is, if a kernel takes that; else filled up to whole steps.
+        let candidates = there.map_or_else(|| vec![c, c.next_multiple_of(step)], |there| vec![there]);
+        let mut chosen = Err(String::new());
+        for channels in candidates {
+            let [n, _, h, w] = Tensor::shape_only(&node.x.shape).dims4()?;
+            let layer = conv::Layer {
+                input: [n, channels, h, w],
+                filter: [outputs, channels, r, s],
+                output: [n, outputs, shape[2], shape[3]],
+                stride: params.stride[0],
+                padding: params.padding[0],
+            };
+            chosen = cores.conv.explain(&layer, *params, precision).map(|choice| (layer, choice));
+            if chosen.is_ok() {
+                break;
+            }
+        }
+        let (layer, choice) = match chosen {
+            Ok(chosen) => chosen,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        let (from, made) = (cores.last(layer.input, layer.input[1]), cores.last(layer.output, outputs));
+        let kernels = cores.conv.clone();
+        let Some(x) = self.channels_last(cores, &node.x, &from)? else {
+            return Ok(Err("its image is no image, or has other channels".to_owned()));
+        };
+        let with = match &node.with {
+            None => None,
+            Some(with) => match self.channels_last(cores, with, &made)? {
+                None => return Ok(Err("what it adds has other channels".to_owned())),
+                with => with,
+            },
+        };
+        let norm = rest.first().map(|norm| scale_shift(norm, bias.as_deref())).transpose()?.flatten();
+        let there = |values: &[f32]| vector(values, outputs)?.to_device(self.device);
+        let (scale, shift) = match (norm, bias) {
+            (Some(ScaleShift { scale, shift }), _) => (Some(there(&scale)?), Some(there(&shift)?)),
+            (None, Some(bias)) => (None, Some(there(bias.as_slice()?)?)),
+            (None, None) => (None, None),
+        };
+        let weight = rounded(&filled_up(weight, outputs, layer.input[1])?, precision)?;
+        let weight = weight.to_format(MemoryFormat::Nhwc)?.to_device(self.device)?;
+        let activation = rest.last().and_then(fuse::activation).unwrap_or_default();
+        let work = Work::Conv(Box::new(Product { kernels, weight, scale, shift, activation }), *params);
+        let mut why = choice.why;
+        if layer.input[1] > c || outputs > k {
+            let _ = write!(why, "; {c}→{k} filled up");
+        }
+        let words = Words {
+            layers: names(&node.operations),
+            kernel: format!("conv {}", choice.kernel),
+            why,
+            kind: node.operations[0].kind(),
+            flops: Some(2 * (shape.iter().product::<usize>() * c * r * s) as u64),
+        };
+        let source = self.push(words, x, with, made.clone(), work);
+        Ok(Ok(Made { shape: shape.to_vec(), places: vec![(made, source)] }))
+    }
+
+    /// A linear layer over rows of f32 on tensor cores, or why not.
+    fn linear(&mut self, cores: &Cores, node: &Node) -> Result<Result<Made, String>> {
+        let [Operation::Linear { weight, bias }, rest @ ..] = &node.operations[..] else {
+            return Ok(Err("it is no linear layer".to_owned()));
+        };
+        let (&[rows, inputs], outputs) = (&node.x.shape[..], weight.shape()[0]) else {
+            return Ok(Err("it has no rows".to_owned()));
+        };
+        let tile = match cores.gemm.explain([rows, outputs, inputs], Precision::Tf32, Layout::Transposed) {
+            Ok(tile) => tile,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        let kernels = cores.gemm.clone();
+        let x = self.planes(&node.x)?;
+        let with = node.with.as_ref().map(|with| self.planes(with)).transpose()?;
+        let activation = rest.last().and_then(fuse::activation).unwrap_or_default();
+        let (weight, shift) =
+            (rounded(weight, Precision::Tf32)?.to_device(self.device)?, Some(bias.to_device(self.device)?));
+        let work = Work::Linear(Box::new(Product { kernels, weight, scale: None, shift, activation }));
+        let made = Form::planes(&[rows, outputs]);
+        let words = Words {
+            layers: names(&node.operations),
+            kernel: format!("gemm tf32 {tile}"),
+            why: format!("{rows}×{outputs} sums; its rows are f32"),
+            kind: node.operations[0].kind(),
+            flops: Some(2 * (rows * outputs * inputs) as u64),
+        };
+        let source = self.push(words, x, with, made.clone(), work);
+        Ok(Ok(Made { shape: vec![rows, outputs], places: vec![(made, source)] }))
+    }
+
+    /// Pooling of an image that lies channels last, or why not.
+    fn pool(&mut self, node: &Node) -> Result<Result<Made, String>> {
+        let operation = &node.operations[0];
+        let Some((form, source)) = self.made(node.x.source).last() else {
+            return Ok(Err("its image is in planes".to_owned()));
+        };
+        let shape = operation.output_shape(&Tensor::shape_only(&node.x.shape), None)?;
+        let (work, made, why) = match operation {
+            Operation::MaxPool(pool) => {
+                let stored = pool.output_shape(&Tensor::shape_only(&form.shape))?.to_vec();
+                let why = "vectors of 16 bytes";
+                (Work::MaxPool(MaxPool::load(self.device, *pool)?), Form { shape: stored, ..form.clone() }, why)
+            }
+            _ => {
+                let why = "vectors of 16 bytes; to f32";
+                (Work::AveragePool(AveragePool::load(self.device)?), Form::planes(&shape), why)
+            }
+        };
+        let words = Words {
+            layers: operation.kind().to_owned(),
+            kernel: "channels last".to_owned(),
+            why: why.to_owned(),
+            kind: operation.kind(),
+            flops: None,
+        };
+        let source = self.push(words, Operand { source, shape: form.shape }, None, made.clone(), work);
+        Ok(Ok(Made { shape, places: vec![(made, source)] }))
+    }
+
+    /// The operations one by one, as phase 3 does them; a BatchNorm after a convolution folds into its weights.
+    fn plain(&mut self, node: &Node, reason: &str) -> Result<Made> {
+        let mut x = self.planes(&node.x)?;
+        let with = node.with.as_ref().map(|with| self.planes(with)).transpose()?;
+        let mut operations = node.operations.clone();
+        let mut why = reason.to_owned();
+        if let [conv, norm, ..] = &operations[..]
+            && let Some(folded) = folded(conv, norm)?
+        {
+            operations.splice(..2, [folded]);
+            why = "BatchNorm is in the weights".to_owned();
+        }
+        let mut made = Form::planes(&x.shape);
+        for operation in operations {
+            let with = with.clone().filter(|_| operation.takes_two());
+            let of = |operand: &Operand| Tensor::shape_only(&operand.shape);
+            let shape = operation.output_shape(&of(&x), with.as_ref().map(of).as_ref())?;
+            made = Form::planes(&shape);
+            let words = Words {
+                layers: names(std::slice::from_ref(&operation)),
+                kernel: "phase 3".to_owned(),
+                why: std::mem::take(&mut why),
+                kind: operation.kind(),
+                flops: flops(&operation, &shape),
+            };
+            let layer = Work::Plain(Box::new(self.unfused.load(operation)?));
+            let source = self.push(words, x, with, made.clone(), layer);
+            x = Operand { source, shape };
+        }
+        Ok(Made { shape: made.shape.clone(), places: vec![(made, x.source)] })
+    }
+
+    /// Sees to it that the last launch makes the output, in planes of f32.
+    fn output(&mut self) -> Result<()> {
+        let last = self.nodes.len().checked_sub(1).ok_or_else(|| Error::Invalid("a model has no layer".to_owned()))?;
+        let shape = self.nodes[last].shape.clone();
+        self.planes(&Operand { source: Source::Node(last), shape }).map(drop)
+    }
+}
+
+fn conversion(why: &str) -> Words {
+    Words {
+        layers: "layout".to_owned(),
+        kernel: "convert".to_owned(),
+        why: why.to_owned(),
+        kind: "Layout",
+        flops: None,
+    }
+}
+
+/// Multiplications and additions of a product, by the shape of its result.
+fn flops(operation: &Operation, shape: &[usize]) -> Option<u64> {
+    let terms = match operation {
+        Operation::Conv2d { weight, .. } | Operation::Linear { weight, .. } => weight.len() / weight.shape()[0].max(1),
+        _ => return None,
+    };
+    Some(2 * (shape.iter().product::<usize>() * terms) as u64)
+}
+
+/// What a launch does, in short.
+fn names(operations: &[Operation]) -> String {
+    let name = |operation: &Operation| match operation {
+        Operation::Conv2d { weight, params, .. } => {
+            let (window, stride) = (&weight.shape()[2..], params.stride[0]);
+            let stride = if stride == 1 { String::new() } else { format!("/{stride}") };
+            format!("{}×{}{stride}", window[0], window[1])
+        }
+        Operation::BatchNorm { .. } => "BN".to_owned(),
+        other => other.kind().to_owned(),
+    };
+    operations.iter().map(name).collect::<Vec<_>>().join(" ")
+}
+
+const NUMBER: ColumnSpec = ColumnSpec::identity("launch", "#");
+const LAYERS: ColumnSpec = ColumnSpec::text("layers", "layers");
+const KERNEL: ColumnSpec = ColumnSpec::text("kernel", "kernel");
+const KIB: ColumnSpec = ColumnSpec::number("kib", "KiB", 0);
+const MFLOP: ColumnSpec = ColumnSpec::number("mflop", "MFLOP", 1);
+const WHY: ColumnSpec = ColumnSpec::text("why", "why");
+
+impl Plan {
+    /// A row per launch.
+    pub fn table(&self, title: impl Into<String>) -> Table {
+        let mut table = TableBuilder::of(title, [NUMBER, LAYERS, KERNEL, KIB, MFLOP, WHY]);
+        for (number, launch) in self.launches.iter().enumerate() {
+            let row = table.row().set(NUMBER, number).set(LAYERS, &*launch.layers).set(KERNEL, &*launch.kernel);
+            let row = row.set(KIB, launch.bytes as f64 / 1024.0).set(WHY, &*launch.why);
+            let flops = launch.flops.map(|flops| flops as f64 / 1e6);
+            row.set(MFLOP, Cell::or_absent(flops, "only products are counted")).complete();
+        }
+        table.note(
+            "layers: R×S/stride for a convolution, then what its launch does to a sum before it is stored; BN: BatchNorm. KiB: \
+             read and written, each value once. sums: rows × columns of the product that a convolution is; steps: along K.",
+        );
+        table.finish()
+    }
+}

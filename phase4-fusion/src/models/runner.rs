@@ -1,0 +1,101 @@
+//! Runs a plan, in memory that is planned once.
+
+use std::cell::RefCell;
+
+use common::prelude::*;
+use common::timing::Filler;
+use phase3_all_layers::backends::Unfused;
+use phase3_all_layers::backends::workspace::{Pass, Workspace};
+use phase3_all_layers::nn::Value;
+
+use super::plan::Plan;
+
+/// Fills of memory before a timed pass, in which its launches are queued.
+const FILLINGS: usize = 8;
+
+/// A plan with its memory: the input's, and the results' between launches.
+#[derive(Debug)]
+pub struct Runner {
+    plan: Plan,
+    input: Tensor,
+    workspace: Workspace,
+}
+
+impl Runner {
+    /// Allocates what the plan needs; passes allocate nothing.
+    ///
+    /// # Errors
+    /// As [`Workspace::plan`].
+    pub fn new(device: &Device, plan: Plan) -> Result<Runner> {
+        let shape = Tensor::shape_only(plan.input_shape());
+        let workspace = Workspace::plan(device, |pass| plan.forward(pass, &shape, |_, _| Ok(())).map(drop))?;
+        let input = Tensor::empty_on(device, plan.input_shape())?;
+        Ok(Runner { plan, input, workspace })
+    }
+
+    /// A pass with its two copies: `x` from the host, f32 in NCHW, and the result to it.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if `x` does not have the planned shape; those of the launches.
+    pub fn infer(&mut self, stream: &Stream, x: &Tensor) -> Result<Tensor> {
+        x.expect_shape("the planned input", self.input.shape())?;
+        stream.memcpy_htod(x.as_slice()?, self.input.buffer_mut()?)?;
+        let Runner { plan, input, workspace } = self;
+        workspace.run(stream, |pass| {
+            let y = plan.forward(pass, input, |_, _| Ok(()))?;
+            Tensor::from_vec(y.shape(), stream.clone_dtoh(y.buffer()?)?)
+        })
+    }
+
+    /// Queues a pass over the previous input, with no copy: for measurements.
+    ///
+    /// # Errors
+    /// Those of the launches.
+    pub fn queue(&mut self, stream: &Stream) -> Result<()> {
+        let Runner { plan, input, workspace } = self;
+        workspace.run(stream, |pass| plan.forward(pass, input, |_, _| Ok(())).map(drop))
+    }
+
+    /// Milliseconds of each launch of such a pass on a GPU, from the end of the one before to its own: launches that overlap are
+    /// kept apart by the events between them. `None` on the simulator.
+    ///
+    /// # Errors
+    /// As [`Runner::queue`].
+    pub fn milliseconds(&mut self, stream: &Stream) -> Result<Option<Vec<f64>>> {
+        if stream.device().is_sim() {
+            return Ok(None);
+        }
+        let Runner { plan, input, workspace } = self;
+        // It lives as long as the pass: freeing it would wait for it.
+        let mut filler = Filler::new(stream)?;
+        (0..FILLINGS).try_for_each(|_| filler.fill(stream))?;
+        let events = RefCell::new(vec![stream.record_event()?]);
+        workspace.run(stream, |pass| {
+            let note = |_: usize, stream: &Stream| {
+                events.borrow_mut().push(stream.record_event()?);
+                Ok(())
+            };
+            plan.forward(pass, input, note).map(drop)
+        })?;
+        stream.synchronize()?;
+        let events = events.into_inner();
+        let between = |pair: &[Event]| pair[0].elapsed_ms(&pair[1]).map(f64::from);
+        Ok(Some(events.windows(2).map(between).collect::<Result<_>>()?))
+    }
+
+    /// What it runs.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The memory of results between launches.
+    pub fn workspace(&self) -> &Workspace {
+        &self.workspace
+    }
+}
+
+/// A value of a pass. Phase 3's type, so that its layers can work on it.
+pub type Flowing<'p> = Value<'p, Unfused>;
+
+/// A pass in which launches ask for their results' memory.
+pub type Flow = Pass;
