@@ -5,6 +5,7 @@
 //! | [`attention`] | attention whose scores never are in memory |
 //! | [`autoencoder`] | the spectral shape autoencoder in one launch |
 //! | [`broken`] | the gallery of asynchronous mistakes: what `cargo run -p phase4-fusion -- broken` shows |
+//! | [`commands`] | what the command does beside the parts: whole models |
 //! | [`conv`] | convolutions on tensor cores, channels last |
 //! | [`fusion`] | the diffusion step in one pass, and the passes that an epilogue saves |
 //! | [`gemm`] | the ladder of matrix products on tensor cores |
@@ -17,6 +18,7 @@
 pub mod attention;
 pub mod autoencoder;
 pub mod broken;
+pub mod commands;
 pub mod conv;
 pub mod fusion;
 pub mod gemm;

@@ -1,12 +1,12 @@
 //! `cargo run -p phase4-fusion [-- PART…]`: the ladders of this phase, each step checked and measured; `… -- broken [KERNEL]`: the
-//! gallery of asynchronous mistakes, and who finds them.
+//! gallery of asynchronous mistakes, and who finds them; `… -- resnet18`: the plan of a whole model.
 
 use std::process::ExitCode;
 
 use clap::error::ErrorKind as Refusal;
 use clap::{CommandFactory, Parser, Subcommand};
 use common::command::{CommandArgs, SaveArgs, Shell};
-use common::device::{DeviceArgs, DeviceChoice};
+use common::device::{DeviceArgs, DeviceChoice, SimOptions};
 use common::gallery::command::GalleryArgs;
 use common::gallery::orders::{orders, unchecked};
 use common::gallery::sanitising;
@@ -14,6 +14,7 @@ use common::parts;
 use common::prelude::*;
 use common::ptx_sim::Asynchrony;
 use phase4_fusion::broken::{GALLERY, Twelve};
+use phase4_fusion::commands::resnet18::{ResNet18Args, resnet18};
 use phase4_fusion::report::{self, PARTS};
 
 /// Phase 4: tensor cores, PTX by hand and fusion, each step against the f64 reference
@@ -23,6 +24,7 @@ use phase4_fusion::report::{self, PARTS};
   cargo run -p phase4-fusion -- gemm --device sim       one ladder, on the simulator
   cargo run -p phase4-fusion -- gemm --save today.json  run one part and save its tables
   cargo run -p phase4-fusion -- broken 3                run a broken kernel of the gallery
+  cargo run -p phase4-fusion -- resnet18 --explain      which layers of the network became which kernel
 
 Exit status: 0 if all is well, 1 if something failed or a result is wrong, 2 for a wrong command line.")]
 struct Args {
@@ -33,11 +35,11 @@ struct Args {
     #[command(flatten)]
     common: CommandArgs,
     #[command(subcommand)]
-    gallery: Option<Gallery>,
+    command: Option<Command>,
 }
 
 #[derive(Subcommand)]
-enum Gallery {
+enum Command {
     /// Twelve asynchronous mistakes: list them, or run one and report what came out
     ///
     /// The exit status is 1 unless the result is right. The simulator runs with --sanitize, unless --async says otherwise: it reports
@@ -52,17 +54,21 @@ enum Gallery {
         #[arg(long, conflicts_with_all = ["kernel", "compare"])]
         orders: bool,
     },
+    /// ResNet18 as a plan of launches: one pass, compared with the CPU's, or the plan itself
+    #[command(name = "resnet18")]
+    ResNet18(ResNet18Args),
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    // The device and the format may come before `broken`; the rest belongs to the parts.
-    if args.gallery.is_some() && (!args.parts.is_empty() || args.save.save.is_some()) {
-        let message = "parts and --save do not go before `broken`, which has options of its own";
+    // The device and the format may come before a command; the rest belongs to the parts.
+    if args.command.is_some() && (!args.parts.is_empty() || args.save.save.is_some()) {
+        let message = "parts and --save do not go before a command, which has options of its own";
         Args::command().error(Refusal::ArgumentConflict, message).exit();
     }
-    let save = match &args.gallery {
-        Some(Gallery::Broken { args, .. }) => args.save(),
+    let save = match &args.command {
+        Some(Command::Broken { args, .. }) => args.save(),
+        Some(Command::ResNet18(_)) => None,
         None => args.save.save.as_deref(),
     };
     Shell::new(args.common.format).saving(save).run(|shell| run(&args, shell))
@@ -70,13 +76,17 @@ fn main() -> ExitCode {
 
 fn run(args: &Args, shell: &mut Shell) -> Result<()> {
     let device = &args.common.device;
-    match &args.gallery {
-        Some(Gallery::Broken { orders: true, .. }) => shell.table(&orders(&GALLERY)?),
-        Some(Gallery::Broken { args, asynchrony: Some(order), .. }) => {
+    match &args.command {
+        Some(Command::Broken { orders: true, .. }) => shell.table(&orders(&GALLERY)?),
+        Some(Command::Broken { args, asynchrony: Some(order), .. }) => {
             let simulator = DeviceArgs { device: DeviceChoice::Sim, ..*device };
             args.run(&simulator, unchecked(*order), report::records, shell)
         }
-        Some(Gallery::Broken { args, .. }) => args.run(device, sanitising(), report::records, shell),
+        Some(Command::Broken { args, .. }) => args.run(device, sanitising(), report::records, shell),
+        Some(Command::ResNet18(args)) => {
+            let device = shell.open(device, SimOptions::default())?;
+            shell.table(&resnet18(&device, args)?)
+        }
         None => parts::run(PARTS, &args.parts, device, report::records, shell),
     }
 }

@@ -86,7 +86,7 @@ fn a_wrong_command_line_is_refused_with_what_there_is() {
     }
     assert!(stderr(&["--device", "gpu"], 2).contains("no such device: `gpu`"));
     assert!(stderr(&["gemm", "broken"], 2).contains("invalid value 'broken'"));
-    assert!(stderr(&["--save", "run.json", "broken"], 2).contains("parts and --save do not go before `broken`"));
+    assert!(stderr(&["--save", "run.json", "broken"], 2).contains("parts and --save do not go before a command"));
 }
 
 #[test]

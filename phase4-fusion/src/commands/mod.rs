@@ -1,0 +1,3 @@
+//! What the command does beside the parts.
+
+pub mod resnet18;

@@ -1,0 +1,87 @@
+//! `resnet18`: the plan of the network, and one pass of it against the CPU's.
+
+use common::check::scale;
+use common::prelude::*;
+use common::table::{Cell, ColumnSpec, Table, TableBuilder};
+use common::timing::{Bench, NO_CLOCK};
+use phase3_all_layers::backends::{Cpu, OnHost};
+use phase3_all_layers::models::resnet::{Config, ResNet};
+use phase3_all_layers::nn::Parameters;
+use phase3_all_layers::nn::graph::{Graph, Recorder};
+
+use crate::models::Arithmetic;
+use crate::models::plan::Plan;
+use crate::models::runner::Runner;
+
+/// Seed of the untrained parameters.
+const SEED: u64 = 18;
+
+/// What is planned, and what is shown of it.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ResNet18Args {
+    /// Show the plan: which layers become which kernel, and why
+    #[arg(long)]
+    explain: bool,
+    /// What is computed with
+    #[arg(long, value_name = "FORMAT", default_value = "f16")]
+    precision: Arithmetic,
+    /// Images in a batch
+    #[arg(long, default_value = "1", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1024))]
+    batch: usize,
+    /// Width and height of an image, a multiple of 32 up to 1024 [default: 224, or 64 on the simulator]
+    #[arg(long, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(32..=1024))]
+    size: Option<usize>,
+}
+
+/// The plan of a network with these parameters for images of this shape.
+///
+/// # Errors
+/// As [`ResNet::load`], [`Graph::record`] and [`Plan::new`].
+pub fn plan(
+    device: &Device,
+    config: Config,
+    parameters: &Parameters,
+    arithmetic: Arithmetic,
+    images: &[usize],
+) -> Result<Plan> {
+    let graph = Graph::record(&ResNet::load(&Recorder, config, parameters)?, images)?;
+    Plan::new(device, arithmetic, graph, images)
+}
+
+/// The plan, or a pass of it over random images with untrained weights.
+///
+/// # Errors
+/// As [`plan`] and [`Runner::infer`].
+pub fn resnet18(device: &Device, args: &ResNet18Args) -> Result<Table> {
+    let side = args.size.unwrap_or(if device.is_sim() && !args.explain { 64 } else { 224 });
+    let images = [args.batch, 3, side, side];
+    let parameters = Config::RESNET18.seeded(SEED);
+    let plan = plan(device, Config::RESNET18, &parameters, args.precision, &images)?;
+    let title = format!("ResNet18 in {}, {} × {side}×{side}, on {}", args.precision, args.batch, device.short_name());
+    if args.explain {
+        return Ok(plan.table(title));
+    }
+    pass(device, plan, &parameters, title)
+}
+
+const LAUNCHES: ColumnSpec = ColumnSpec::number("launches", "launches", 0);
+const MS: ColumnSpec = ColumnSpec::number("ms", "ms", 3);
+const DIFFERENCE: ColumnSpec = ColumnSpec::number("of_largest", "max |Δ| of the largest", 6);
+const BOUND: ColumnSpec = ColumnSpec::number("bound", "allowed", 6);
+
+fn pass(device: &Device, plan: Plan, parameters: &Parameters, title: String) -> Result<Table> {
+    let (stream, cpu) = (device.stream(), Cpu::new());
+    let images = Tensor::random(plan.input_shape(), 1);
+    let expected = cpu.infer(&ResNet::load(&cpu, Config::RESNET18, parameters)?, &images)?;
+    let mut runner = Runner::new(device, plan)?;
+    let logits = runner.infer(&stream, &images)?;
+    let pairs = logits.as_slice()?.iter().zip(expected.as_slice()?);
+    let difference = pairs.map(|(a, b)| f64::from((a - b).abs())).fold(0.0, f64::max) / scale(expected.as_slice()?);
+    let ms =
+        if device.is_sim() { None } else { Bench::default().measure(&stream, || runner.queue(&stream))?.median_ms() };
+    let mut table = TableBuilder::of(title, [LAUNCHES, MS, DIFFERENCE, BOUND]);
+    let row = table.row().set(LAUNCHES, runner.plan().launches().len()).set(MS, Cell::or_absent(ms, NO_CLOCK));
+    row.set(DIFFERENCE, difference).set(BOUND, runner.plan().error_bound()).complete();
+    table.note("ms: images and logits on the device, by events. max |Δ|: to the CPU's logits. Weights: seeded.");
+    Ok(table.finish())
+}

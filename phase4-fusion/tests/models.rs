@@ -1,0 +1,76 @@
+//! Phase 3's models as plans of launches: what they compute, in which memory.
+#![allow(clippy::unwrap_used)]
+
+use common::check::{Tolerance, compare};
+use common::device_test;
+use common::prelude::*;
+use phase3_all_layers::backends::{Cpu, OnHost};
+use phase3_all_layers::models::resnet::{Config, ResNet};
+use phase4_fusion::commands::resnet18::plan;
+use phase4_fusion::models::Arithmetic;
+use phase4_fusion::models::plan::Plan;
+use phase4_fusion::models::runner::Runner;
+
+/// Whole steps of channels, as ResNet18 has them.
+const WIDE: Config = Config { widths: [64, 64, 128, 128], blocks: [2, 1, 1, 1], classes: 20 };
+/// Channels that are filled up, and a linear layer whose rows do not begin at 16 bytes.
+const NARROW: Config = Config { widths: [8, 12, 16, 20], blocks: [1, 1, 2, 1], classes: 10 };
+
+fn planned(device: &Device, config: Config, arithmetic: Arithmetic, images: &[usize]) -> Result<Plan> {
+    plan(device, config, &config.seeded(1), arithmetic, images)
+}
+
+fn expected(config: Config, images: &Tensor) -> Tensor {
+    let cpu = Cpu::new();
+    cpu.infer(&ResNet::load(&cpu, config, &config.seeded(1)).unwrap(), images).unwrap()
+}
+
+fn check(device: &Device, config: Config, shape: &[usize], arithmetic: Arithmetic) -> Result<()> {
+    let images = Tensor::random(shape, 2);
+    let expected = expected(config, &images);
+    let mut runner = Runner::new(device, planned(device, config, arithmetic, shape)?)?;
+    let (stream, bound) = (device.stream(), runner.plan().error_bound());
+    let logits = runner.infer(&stream, &images)?;
+    assert_eq!(logits.shape(), expected.shape());
+    let tolerance = Tolerance::of_scale(bound, expected.as_slice()?);
+    let report = compare(logits.as_slice()?, expected.as_slice()?, tolerance).unwrap_or_else(|wrong| panic!("{wrong}"));
+    println!("{arithmetic} {shape:?}: {report}");
+    // A second pass allocates nothing, and gives the same bits.
+    let before = device.memory();
+    device.reset_peak_memory();
+    assert_eq!(runner.infer(&stream, &images)?.as_slice()?, logits.as_slice()?);
+    let after = device.memory();
+    assert_eq!((after.peak, after.allocations), (before.in_use, before.allocations));
+    Ok(())
+}
+
+device_test! {
+    fn a_network_of_whole_steps_is_within_the_bound(device) {
+        for arithmetic in Arithmetic::ALL {
+            check(&device, WIDE, &[1, 3, 40, 32], arithmetic)?;
+        }
+        Ok(())
+    }
+
+    /// 36 pixels of three f16 are no multiple of 16 bytes, so the image is filled up too.
+    fn a_network_of_few_channels_is_within_the_bound(device) {
+        for arithmetic in Arithmetic::ALL {
+            check(&device, NARROW, &[2, 3, 33, 36], arithmetic)?;
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn the_plan_of_resnet18_has_a_launch_for_each_convolution_and_says_why() {
+    let plan = planned(&Device::sim(), Config::RESNET18, Arithmetic::F16, &[1, 3, 224, 224]).unwrap();
+    let of = |layers: &str| plan.launches().iter().filter(|launch| launch.layers.ends_with(layers)).count();
+    assert_eq!((of("BN ReLU"), of("BN Add ReLU"), of("BN")), (9, 8, 3));
+    assert_eq!((of("layout"), of("MaxPool"), of("AvgPool"), of("Linear")), (1, 1, 1, 1));
+    assert_eq!(plan.launches().len(), 24);
+    assert!(plan.launches().iter().all(|launch| !launch.why.is_empty() && launch.kernel != "phase 3"));
+    let flops: u64 = plan.launches().iter().filter_map(|launch| launch.flops).sum();
+    assert_eq!(flops, 2 * 1_814_073_344);
+    let text = plan.table("ResNet18").to_text();
+    assert!(text.lines().all(|line| line.chars().count() <= common::table::WIDTH), "{text}");
+}
