@@ -71,6 +71,6 @@ fn the_plan_of_resnet18_has_a_launch_for_each_convolution_and_says_why() {
     assert!(plan.launches().iter().all(|launch| !launch.why.is_empty() && launch.kernel != "phase 3"));
     let flops: u64 = plan.launches().iter().filter_map(|launch| launch.flops).sum();
     assert_eq!(flops, 2 * 1_814_073_344);
-    let text = plan.table("ResNet18").to_text();
+    let text = plan.table("ResNet18", None).to_text();
     assert!(text.lines().all(|line| line.chars().count() <= common::table::WIDTH), "{text}");
 }

@@ -19,7 +19,7 @@ const SEED: u64 = 18;
 /// What is planned, and what is shown of it.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ResNet18Args {
-    /// Show the plan: which layers become which kernel, and why
+    /// Show the plan: which layers become which kernel, and why; on a GPU, what each takes
     #[arg(long)]
     explain: bool,
     /// What is computed with
@@ -59,7 +59,9 @@ pub fn resnet18(device: &Device, args: &ResNet18Args) -> Result<Table> {
     let plan = plan(device, Config::RESNET18, &parameters, args.precision, &images)?;
     let title = format!("ResNet18 in {}, {} × {side}×{side}, on {}", args.precision, args.batch, device.short_name());
     if args.explain {
-        return Ok(plan.table(title));
+        let mut runner = Runner::new(device, plan)?;
+        let took = runner.milliseconds(&device.stream())?;
+        return Ok(runner.plan().table(title, took.as_deref()));
     }
     pass(device, plan, &parameters, title)
 }

@@ -298,7 +298,7 @@ impl Plan<'_> {
             },
             Plan::FewChannels(_) => Choice {
                 kernel: "few channels".to_owned(),
-                why: format!("{} channels: K is rows of windows", layer.filter[1]),
+                why: format!("{} channels: rows of windows", layer.filter[1]),
             },
         }
     }

@@ -25,6 +25,8 @@ pub struct Plan {
     launches: Vec<Launch>,
     /// The launch that needs each one's result last.
     last_use: Vec<Option<usize>>,
+    /// Phase 3's kernels, and what they have asked for.
+    unfused: Unfused,
 }
 
 /// A kernel, what it works on, and why it was chosen.
@@ -69,8 +71,8 @@ impl Form {
 
 #[derive(Debug)]
 enum Work {
-    /// As phase 3 does it.
-    Plain(Box<<Unfused as Backend>::Layer>),
+    /// As phase 3 does it; with the bytes of its parameters.
+    Plain(Box<<Unfused as Backend>::Layer>, u64),
     ToChannelsLast(Convert),
     ToChannelsFirst(Convert),
     Conv(Box<Product<conv::Tuned>>, Conv2dParams),
@@ -104,7 +106,7 @@ impl<K> Product<K> {
 impl Work {
     fn queue(&self, stream: &Stream, x: &Tensor, with: Option<&Tensor>, y: &mut Tensor) -> Result<()> {
         match self {
-            Work::Plain(_) => Err(Error::Invalid("a layer of phase 3 makes its result itself".to_owned())),
+            Work::Plain(..) => Err(Error::Invalid("a layer of phase 3 makes its result itself".to_owned())),
             Work::ToChannelsLast(convert) => convert.to_channels_last(stream, x, y),
             Work::ToChannelsFirst(convert) => convert.to_channels_first(stream, x, y),
             Work::Conv(product, params) => {
@@ -123,6 +125,7 @@ impl Work {
         match self {
             Work::Conv(product, _) => product.bytes(),
             Work::Linear(product) => product.bytes(),
+            Work::Plain(_, bytes) => *bytes,
             _ => 0,
         }
     }
@@ -130,7 +133,7 @@ impl Work {
 
 impl Launch {
     fn run<'p>(&'p self, pass: &'p Flow, x: Flowing<'p>, with: Option<Flowing<'p>>) -> Result<Flowing<'p>> {
-        if let Work::Plain(layer) = &self.work {
+        if let Work::Plain(layer, _) = &self.work {
             return Ok(Flowing::made(pass, Unfused::run(layer, x, with)?));
         }
         let mut y = pass.activation_of(&self.made.shape, self.made.element, self.made.format)?;
@@ -170,14 +173,14 @@ impl Plan {
             planner.node(node)?;
         }
         planner.output()?;
-        let launches = planner.launches;
+        let Planner { launches, unfused, .. } = planner;
         let takes = |launch: &Launch, made| {
             let operands = [Some(&launch.x), launch.with.as_ref()];
             operands.into_iter().flatten().any(|operand| operand.source == Source::Node(made))
         };
         let last_use =
             (0..launches.len()).map(|made| launches.iter().rposition(|launch| takes(launch, made))).collect();
-        Ok(Plan { arithmetic, input: input.to_vec(), launches, last_use })
+        Ok(Plan { arithmetic, input: input.to_vec(), launches, last_use, unfused })
     }
 
     /// The shape of its input.
@@ -206,9 +209,10 @@ impl Plan {
         }
     }
 
-    /// Bytes of parameters that launches of phase 4 have on the device.
-    pub fn parameter_bytes(&self) -> u64 {
-        self.launches.iter().map(|launch| launch.work.bytes()).sum()
+    /// Bytes of device memory beside activations: parameters, Winograd's transforms of weights, and what kernels have asked for so far.
+    pub fn bytes(&self) -> [u64; 3] {
+        let [transformed, scratch] = self.unfused.scratch_bytes();
+        [self.launches.iter().map(|launch| launch.work.bytes()).sum(), transformed, scratch]
     }
 
     /// Queues all launches; `note` is told of each when it is queued.
@@ -359,7 +363,7 @@ impl Planner<'_> {
             (None, Some((form, source)), Some(cores)) => {
                 let work = Work::ToChannelsFirst(cores.convert.clone());
                 let (from, made) = (Operand { source, shape: form.shape }, Form::planes(&shape));
-                let source = self.push(conversion("what follows wants f32 planes"), from, None, made.clone(), work);
+                let source = self.push(conversion("what follows takes f32 planes"), from, None, made.clone(), work);
                 self.made(operand.source).places.push((made, source));
                 source
             }
@@ -375,7 +379,7 @@ impl Planner<'_> {
             None if self.made(operand.source).shape == operand.shape => {
                 let work = Work::ToChannelsLast(cores.convert.clone());
                 let from = self.planes(operand)?;
-                let source = self.push(conversion("tensor cores want channels last"), from, None, form.clone(), work);
+                let source = self.push(conversion("for tensor cores"), from, None, form.clone(), work);
                 self.made(operand.source).places.push((form.clone(), source));
                 source
             }
@@ -475,8 +479,8 @@ impl Planner<'_> {
         let made = Form::planes(&[rows, outputs]);
         let words = Words {
             layers: names(&node.operations),
-            kernel: format!("gemm tf32 {tile}"),
-            why: format!("{rows}×{outputs} sums; its rows are f32"),
+            kernel: format!("tf32 {tile}"),
+            why: format!("{rows}×{outputs} sums"),
             kind: node.operations[0].kind(),
             flops: Some(2 * (rows * outputs * inputs) as u64),
         };
@@ -494,11 +498,11 @@ impl Planner<'_> {
         let (work, made, why) = match operation {
             Operation::MaxPool(pool) => {
                 let stored = pool.output_shape(&Tensor::shape_only(&form.shape))?.to_vec();
-                let why = "vectors of 16 bytes";
+                let why = "16-byte vectors";
                 (Work::MaxPool(MaxPool::load(self.device, *pool)?), Form { shape: stored, ..form.clone() }, why)
             }
             _ => {
-                let why = "vectors of 16 bytes; to f32";
+                let why = "16-byte vectors, to f32";
                 (Work::AveragePool(AveragePool::load(self.device)?), Form::planes(&shape), why)
             }
         };
@@ -538,7 +542,8 @@ impl Planner<'_> {
                 kind: operation.kind(),
                 flops: flops(&operation, &shape),
             };
-            let layer = Work::Plain(Box::new(self.unfused.load(operation)?));
+            let bytes = parameters(&operation);
+            let layer = Work::Plain(Box::new(self.unfused.load(operation)?), bytes);
             let source = self.push(words, x, with, made.clone(), layer);
             x = Operand { source, shape };
         }
@@ -561,6 +566,19 @@ fn conversion(why: &str) -> Words {
         kind: "Layout",
         flops: None,
     }
+}
+
+/// Bytes of an operation's parameters in f32.
+fn parameters(operation: &Operation) -> u64 {
+    let tensors: &[&Tensor] = match operation {
+        Operation::Conv2d { weight, bias: Some(bias), .. } | Operation::Linear { weight, bias } => &[weight, bias],
+        Operation::Conv2d { weight, .. } => &[weight],
+        Operation::LayerNorm { weight, bias, .. } => &[weight, bias],
+        Operation::BatchNorm { weight, bias, mean, variance, .. } => &[weight, bias, mean, variance],
+        Operation::Basis { rows, .. } => &[rows],
+        _ => &[],
+    };
+    tensors.iter().map(|tensor| tensor.num_bytes() as u64).sum()
 }
 
 /// Multiplications and additions of a product, by the shape of its result.
@@ -589,22 +607,29 @@ fn names(operations: &[Operation]) -> String {
 const NUMBER: ColumnSpec = ColumnSpec::identity("launch", "#");
 const LAYERS: ColumnSpec = ColumnSpec::text("layers", "layers");
 const KERNEL: ColumnSpec = ColumnSpec::text("kernel", "kernel");
-const KIB: ColumnSpec = ColumnSpec::number("kib", "KiB", 0);
+const MIB: ColumnSpec = ColumnSpec::number("mib", "MiB", 2);
 const MFLOP: ColumnSpec = ColumnSpec::number("mflop", "MFLOP", 1);
+const MICROSECONDS: ColumnSpec = ColumnSpec::number("us", "µs", 1);
 const WHY: ColumnSpec = ColumnSpec::text("why", "why");
 
 impl Plan {
-    /// A row per launch.
-    pub fn table(&self, title: impl Into<String>) -> Table {
-        let mut table = TableBuilder::of(title, [NUMBER, LAYERS, KERNEL, KIB, MFLOP, WHY]);
+    /// A row per launch, with what each one takes where that was measured.
+    pub fn table(&self, title: impl Into<String>, milliseconds: Option<&[f64]>) -> Table {
+        let measured = milliseconds.map(|_| MICROSECONDS);
+        let columns = [NUMBER, LAYERS, KERNEL, MIB, MFLOP].into_iter().chain(measured).chain([WHY]);
+        let mut table = TableBuilder::of(title, columns);
         for (number, launch) in self.launches.iter().enumerate() {
             let row = table.row().set(NUMBER, number).set(LAYERS, &*launch.layers).set(KERNEL, &*launch.kernel);
-            let row = row.set(KIB, launch.bytes as f64 / 1024.0).set(WHY, &*launch.why);
+            let row = row.set(MIB, launch.bytes as f64 / f64::from(1 << 20)).set(WHY, &*launch.why);
             let flops = launch.flops.map(|flops| flops as f64 / 1e6);
-            row.set(MFLOP, Cell::or_absent(flops, "only products are counted")).complete();
+            let row = row.set(MFLOP, Cell::or_absent(flops, "only products are counted"));
+            match milliseconds.and_then(|all| all.get(number)) {
+                Some(ms) => row.set(MICROSECONDS, 1e3 * ms).complete(),
+                None => row.complete(),
+            }
         }
         table.note(
-            "layers: R×S/stride for a convolution, then what its launch does to a sum before it is stored; BN: BatchNorm. KiB: \
+            "layers: R×S/stride for a convolution, then what its launch does to a sum before it is stored; BN: BatchNorm. MiB: \
              read and written, each value once. sums: rows × columns of the product that a convolution is; steps: along K.",
         );
         table.finish()

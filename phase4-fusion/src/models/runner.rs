@@ -12,6 +12,8 @@ use super::plan::Plan;
 
 /// Fills of memory before a timed pass, in which its launches are queued.
 const FILLINGS: usize = 8;
+/// Timed passes; the first ones load code and raise clocks.
+const PASSES: usize = 15;
 
 /// A plan with its memory: the input's, and the results' between launches.
 #[derive(Debug)]
@@ -56,8 +58,8 @@ impl Runner {
         workspace.run(stream, |pass| plan.forward(pass, input, |_, _| Ok(())).map(drop))
     }
 
-    /// Milliseconds of each launch of such a pass on a GPU, from the end of the one before to its own: launches that overlap are
-    /// kept apart by the events between them. `None` on the simulator.
+    /// Milliseconds of each launch of such a pass on a GPU, medians of several passes, from the end of the one before to its own:
+    /// launches that overlap are kept apart by the events between them. `None` on the simulator.
     ///
     /// # Errors
     /// As [`Runner::queue`].
@@ -65,9 +67,19 @@ impl Runner {
         if stream.device().is_sim() {
             return Ok(None);
         }
-        let Runner { plan, input, workspace } = self;
-        // It lives as long as the pass: freeing it would wait for it.
+        // It lives as long as the passes: freeing it would wait for them.
         let mut filler = Filler::new(stream)?;
+        let passes = (0..PASSES).map(|_| self.pass_milliseconds(stream, &mut filler)).collect::<Result<Vec<_>>>()?;
+        let median = |launch: usize| {
+            let mut samples: Vec<f64> = passes.iter().map(|pass| pass[launch]).collect();
+            samples.sort_by(f64::total_cmp);
+            samples[samples.len() / 2]
+        };
+        Ok(Some((0..self.plan.launches().len()).map(median).collect()))
+    }
+
+    fn pass_milliseconds(&mut self, stream: &Stream, filler: &mut Filler) -> Result<Vec<f64>> {
+        let Runner { plan, input, workspace } = self;
         (0..FILLINGS).try_for_each(|_| filler.fill(stream))?;
         let events = RefCell::new(vec![stream.record_event()?]);
         workspace.run(stream, |pass| {
@@ -80,7 +92,7 @@ impl Runner {
         stream.synchronize()?;
         let events = events.into_inner();
         let between = |pair: &[Event]| pair[0].elapsed_ms(&pair[1]).map(f64::from);
-        Ok(Some(events.windows(2).map(between).collect::<Result<_>>()?))
+        events.windows(2).map(between).collect()
     }
 
     /// What it runs.
