@@ -8,7 +8,18 @@ pub(crate) const CLOSE: f64 = 1e-5;
 
 /// The largest difference from what the CPU computed, and the word of the check.
 pub(crate) fn close(what: &str, values: &[f32], cpu: &[f32], wrong: &mut Vec<String>) -> (f64, &'static str) {
-    verdict(what, compare(values, cpu, Tolerance::of_scale(CLOSE, cpu)), wrong)
+    within(CLOSE, what, values, cpu, wrong)
+}
+
+/// [`close`], where values may differ by another part of [`common::check::scale`].
+pub(crate) fn within(
+    part: f64,
+    what: &str,
+    values: &[f32],
+    cpu: &[f32],
+    wrong: &mut Vec<String>,
+) -> (f64, &'static str) {
+    verdict(what, compare(values, cpu, Tolerance::of_scale(part, cpu)), wrong)
 }
 
 /// The mean of |a − b|; NaN if one of them is.

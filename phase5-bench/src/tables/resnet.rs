@@ -1,7 +1,7 @@
 //! `resnet-single`, `resnet-batch` and `memory`: whole ResNet18, by each implementation of the course.
 //!
 //! The weights are seeded, since their values change no time; results are compared with those of the CPU's fast layers, from
-//! which the largest may differ by 1e-5 of the largest logit.
+//! which the largest may differ by 1e-5 of the largest logit, and in tf32 and f16 by what phase 4's plans derive.
 
 use std::time::Duration;
 
@@ -9,19 +9,21 @@ use common::Device;
 use common::ladder::{ELSEWHERE, NO_COUNTS, columns, milliseconds};
 use common::prelude::*;
 use common::progress::Progress;
-use common::table::{Cell, ColumnSpec};
+use common::table::{Cell, ColumnSpec, TableBuilder};
 use common::timing::{Bench, NO_CLOCK, Timing};
 use phase3_all_layers::backends::{ConvOnDevice, Cpu, OnHost, Planned, RoundTrip, Unfused};
 use phase3_all_layers::models::resnet::{Config, ResNet};
 use phase3_all_layers::nn::Parameters;
+use phase4_fusion::commands::resnet18::plan;
+use phase4_fusion::models::Arithmetic;
+use phase4_fusion::models::runner::Runner;
 
 use crate::spec::{Context, FinishedTable, Make, TableSpec};
-use crate::tables::differences::{CLOSE, close};
+use crate::tables::differences::{CLOSE, within};
 use crate::torch::{self, Mode, PeerRequest};
 
 const CONFIG: Config = Config::RESNET18;
 const SEED: u64 = 18;
-const PHASE_4: &str = "it arrives with phase 4";
 
 /// The implementation of a row, one of [`by`].
 pub(crate) const IMPLEMENTATION: ColumnSpec = ColumnSpec::text("implementation", "implementation");
@@ -69,7 +71,10 @@ pub(crate) mod by {
     pub const ROUND_TRIP: &str = "2 phase 1";
     pub const CONV_ON_DEVICE: &str = "3 phase 2";
     pub const PHASE3: &str = "4 phase 3";
-    pub const PHASE4: &str = "5 phase 4";
+    /// As `resnet-single` calls phase 4, by what it computes with.
+    pub const PHASE4: [&str; 3] = ["5 phase 4, f32", "5 phase 4, tf32", "5 phase 4, f16"];
+    /// As `resnet-batch` does.
+    pub const BATCH_PHASE4: [&str; 3] = ["phase 4, f32", "phase 4, tf32", "phase 4, f16"];
     pub const PYTORCH_CPU: &str = "PyTorch, CPU";
     pub const EAGER: &str = PYTORCH_EAGER;
     pub const COMPILED: &str = PYTORCH_COMPILED;
@@ -78,8 +83,37 @@ pub(crate) mod by {
 
 /// The difference of logits from the CPU's, and the word of the check.
 fn check(by: &str, logits: &Tensor, cpu: &Tensor, wrong: &mut Vec<String>) -> common::Result<[(ColumnSpec, Cell); 2]> {
-    let (max_abs, word) = close(by, logits.as_slice()?, cpu.as_slice()?, wrong);
+    check_within(CLOSE, by, logits, cpu, wrong)
+}
+
+/// [`check`], where the largest may differ by another part of the largest logit.
+fn check_within(
+    part: f64,
+    by: &str,
+    logits: &Tensor,
+    cpu: &Tensor,
+    wrong: &mut Vec<String>,
+) -> common::Result<[(ColumnSpec, Cell); 2]> {
+    let (max_abs, word) = within(part, by, logits.as_slice()?, cpu.as_slice()?, wrong);
     Ok([(columns::MAX_DIFFERENCE, max_abs.into()), (columns::CHECK, word.into())])
+}
+
+/// Phase 4's implementation for images of this shape.
+fn phase4(
+    device: &Device,
+    parameters: &Parameters,
+    arithmetic: Arithmetic,
+    images: &[usize],
+) -> common::Result<Runner> {
+    Runner::new(device, plan(device, CONFIG, parameters, arithmetic, images)?)
+}
+
+/// What the check of both tables allows.
+fn allowed() -> String {
+    format!(
+        "|Δ|: to the CPU's logits; {CLOSE:e} of the largest is allowed, in tf32 and f16 three roundings for each of the layers that \
+         multiply."
+    )
 }
 
 /// PyTorch's versions: the first [`ON_CPU`] are those on the CPU.
@@ -96,7 +130,7 @@ fn by_host(repeats: usize, work: impl FnMut() -> common::Result<()>) -> common::
 pub const SINGLE: TableSpec = TableSpec {
     name: "resnet-single",
     shows: "five implementations of ResNet18: ms, speed-up, difference",
-    so_far: "four of the five; the last: phase 4",
+    so_far: "",
     columns: SINGLE_COLUMNS,
     make: Make::Measured(single),
 };
@@ -104,7 +138,7 @@ pub const SINGLE: TableSpec = TableSpec {
 /// `resnet-single`: one photo, from the host's memory to the host's logits.
 fn single(context: &Context) -> crate::Result<FinishedTable> {
     let device = &context.device;
-    let progress = Progress::new(7, "resnet-single");
+    let progress = Progress::new(9, "resnet-single");
     let step = |what: &str| {
         progress.set_message(format!("resnet-single: {what}"));
         progress.inc(1);
@@ -151,7 +185,7 @@ fn single(context: &Context) -> crate::Result<FinishedTable> {
     }
 
     // What copies and kernels take, the host's clock says on a GPU; a simulated device has none.
-    let mut on_device = |name: &str, run: &mut dyn FnMut() -> common::Result<Tensor>| -> crate::Result<()> {
+    let mut on_device = |name: &str, part: f64, run: &mut dyn FnMut() -> common::Result<Tensor>| -> crate::Result<()> {
         step(name);
         let mut logits = Tensor::zeros(&[0]);
         let mut work = || {
@@ -165,22 +199,28 @@ fn single(context: &Context) -> crate::Result<FinishedTable> {
             }
             false => (milliseconds(&Ok(by_host(20, &mut work)?)), None),
         };
-        let checked = check(name, &logits, &expected, &mut wrong)?;
+        let checked = check_within(part, name, &logits, &expected, &mut wrong)?;
         let counted = Cell::or_absent(counted, NO_COUNTS);
         table.row().set_all(timed(name, ms)).set(LANE_MILLIONS, counted).set_all(checked).finish("not measured");
         Ok(())
     };
     let round_trip = RoundTrip::new(device);
     let network = ResNet::load(&round_trip, CONFIG, &parameters)?;
-    on_device(by::ROUND_TRIP, &mut || round_trip.infer(&network, &images))?;
+    on_device(by::ROUND_TRIP, CLOSE, &mut || round_trip.infer(&network, &images))?;
     let by_conv = ConvOnDevice::new(device);
     let network = ResNet::load(&by_conv, CONFIG, &parameters)?;
-    on_device(by::CONV_ON_DEVICE, &mut || by_conv.infer(&network, &images))?;
+    on_device(by::CONV_ON_DEVICE, CLOSE, &mut || by_conv.infer(&network, &images))?;
     drop((by_conv, network));
     let network = ResNet::load(&Unfused::new(device), CONFIG, &parameters)?;
     let mut planned = Planned::new(device, &network, images.shape())?;
-    on_device(by::PHASE3, &mut || planned.infer(&device.stream(), &images))?;
-    table.row().set_all(timed(by::PHASE4, Err(PHASE_4.to_owned()))).finish(PHASE_4);
+    on_device(by::PHASE3, CLOSE, &mut || planned.infer(&device.stream(), &images))?;
+    drop(planned);
+    drop(network);
+    for (arithmetic, name) in Arithmetic::ALL.into_iter().zip(by::PHASE4) {
+        let mut runner = phase4(device, &parameters, arithmetic, images.shape())?;
+        let bound = runner.plan().error_bound();
+        on_device(name, bound, &mut || runner.infer(&device.stream(), &images))?;
+    }
     for ((name, _), timing) in peers {
         table.row().set_all(timed(name, milliseconds(timing))).finish(ELSEWHERE);
     }
@@ -191,20 +231,20 @@ fn single(context: &Context) -> crate::Result<FinishedTable> {
     ));
     table.note(
         "2: the CPU computes, each tensor travels to the device and back first. 3: convolutions and BatchNorm on the device, with \
-         copies around each pair. 4: all on the device, two copies in all.",
+         copies around each pair. 4: all on the device, two copies in all. 5: the same, fused, in three arithmetics.",
     );
     if device.is_cuda() {
         table.note("PyTorch on the GPU: by events, the image already there; without TF32.");
     }
-    table.note(format!("|Δ|: to the CPU's logits; {CLOSE:e} of the largest is allowed. Weights: seeded."));
+    table.note(format!("{} Weights: seeded.", allowed()));
     Ok(FinishedTable { table: table.finish(), wrong })
 }
 
 /// The table in the registry.
 pub const BATCH: TableSpec = TableSpec {
     name: "resnet-batch",
-    shows: "ResNet18, batch 1 to 64, CPU and device: ms, images/s",
-    so_far: "f32 of phase 3; others: phase 4",
+    shows: "ResNet18, batch 1 to 256, CPU and device: ms, images/s",
+    so_far: "",
     columns: BATCH_COLUMNS,
     make: Make::Measured(batch),
 };
@@ -212,12 +252,12 @@ pub const BATCH: TableSpec = TableSpec {
 /// `resnet-batch`: batches from the device's memory to logits there.
 fn batch(context: &Context) -> crate::Result<FinishedTable> {
     let device = &context.device;
-    let batches: &[usize] = if device.is_cuda() { &[1, 4, 8, 16, 32, 64] } else { &[1, 4] };
+    let batches: &[usize] = if device.is_cuda() { &[1, 4, 8, 16, 32, 64, 256] } else { &[1, 4] };
     let parameters = CONFIG.seeded(SEED);
     let network = ResNet::load(&Unfused::new(device), CONFIG, &parameters)?;
     let cpu = Cpu::new();
     let on_cpu = ResNet::load(&cpu, CONFIG, &parameters)?;
-    let progress = Progress::new(2 * batches.len() as u64 + 1, "resnet-batch");
+    let progress = Progress::new(5 * batches.len() as u64 + 1, "resnet-batch");
     let step = |what: String| {
         progress.set_message(format!("resnet-batch: {what}"));
         progress.inc(1);
@@ -265,6 +305,18 @@ fn batch(context: &Context) -> crate::Result<FinishedTable> {
         let row = table.row().set_all(timed(by::BATCH_PHASE3, milliseconds(&Ok(timing))));
         let row = row.set(LANE_MILLIONS_PER_IMAGE, Cell::or_absent(counted, NO_COUNTS)).set_all(checked);
         row.finish("not measured");
+        drop(planned);
+        for (arithmetic, name) in Arithmetic::ALL.into_iter().zip(by::BATCH_PHASE4) {
+            step(format!("batch {batch}, {name}"));
+            let mut runner = phase4(device, &parameters, arithmetic, images.shape())?;
+            let (bound, logits) = (runner.plan().error_bound(), runner.infer(&stream, &images)?);
+            let checked = check_within(bound, &format!("{name}, batch {batch}"), &logits, &expected, &mut wrong)?;
+            let timing = bench.measure(&stream, || runner.queue(&stream))?;
+            let counted = timing.counts().map(|counts| counts.lane_instructions as f64 / 1e6 / batch as f64);
+            let row = table.row().set_all(timed(name, milliseconds(&Ok(timing))));
+            let row = row.set(LANE_MILLIONS_PER_IMAGE, Cell::or_absent(counted, NO_COUNTS)).set_all(checked);
+            row.finish("not measured");
+        }
         for ((name, _), timing) in peers {
             table.row().set_all(timed(name, milliseconds(timing))).finish(ELSEWHERE);
         }
@@ -278,7 +330,7 @@ fn batch(context: &Context) -> crate::Result<FinishedTable> {
     if let Some(version) = pytorch.version {
         table.note(format!("PyTorch {version}, f32 without TF32."));
     }
-    table.note(format!("|Δ|: to the CPU's logits; {CLOSE:e} of the largest is allowed."));
+    table.note(allowed());
     Ok(FinishedTable { table: table.finish(), wrong })
 }
 
@@ -286,14 +338,30 @@ fn batch(context: &Context) -> crate::Result<FinishedTable> {
 pub const MEMORY: TableSpec = TableSpec {
     name: "memory",
     shows: "phases 1 to 4: peak bytes on the device",
-    so_far: "phases 1 to 3",
+    so_far: "",
     columns: MEMORY_COLUMNS,
     make: Make::Measured(memory),
 };
 
+const MIB: f64 = (1 << 20) as f64;
+
+/// The row of an implementation whose memory is planned: bytes of parameters, Winograd's transforms, scratch and activations, and
+/// the peak.
+fn row_of_plan(table: &mut TableBuilder, name: &str, batch: usize, parts: [u64; 4], peak: u64) {
+    let sum: u64 = parts.iter().sum();
+    let all =
+        [PARAMETERS, WINOGRAD, SCRATCH, ACTIVATIONS, SUM, PEAK].into_iter().zip(parts.into_iter().chain([sum, peak]));
+    table
+        .row()
+        .set(IMPLEMENTATION, name)
+        .set(BATCH_SIZE, batch)
+        .set_all(all.map(|(column, bytes)| (column, (bytes as f64 / MIB).into())))
+        .set(PEAK_PER_SUM, peak as f64 / sum as f64)
+        .finish("not measured");
+}
+
 /// `memory`: what each implementation has allocated on the device at its peak.
 fn memory(context: &Context) -> crate::Result<FinishedTable> {
-    const MIB: f64 = (1 << 20) as f64;
     let device = &context.device;
     let batches: &[usize] = if device.is_cuda() { &[1, 32] } else { &[1] };
     let parameters = CONFIG.seeded(SEED);
@@ -308,7 +376,7 @@ fn memory(context: &Context) -> crate::Result<FinishedTable> {
             row.set(PEAK, peak as f64 / MIB).finish("it has no plan: what lives at a time, its peak says");
         }
         let mut parts = [0; 4];
-        let peak = peak(device, || {
+        let of_phase3 = peak(device, || {
             let backend = Unfused::new(device);
             let network = ResNet::load(&backend, CONFIG, &parameters)?;
             let mut planned = Planned::new(device, &network, images.shape())?;
@@ -318,18 +386,18 @@ fn memory(context: &Context) -> crate::Result<FinishedTable> {
             parts = [bytes_of(&parameters), transformed, scratch, activations];
             Ok(())
         })?;
-        let sum: u64 = parts.iter().sum();
-        let all = [PARAMETERS, WINOGRAD, SCRATCH, ACTIVATIONS, SUM, PEAK]
-            .into_iter()
-            .zip(parts.into_iter().chain([sum, peak]));
-        table
-            .row()
-            .set(IMPLEMENTATION, by::PHASE3)
-            .set(BATCH_SIZE, batch)
-            .set_all(all.map(|(column, bytes)| (column, (bytes as f64 / MIB).into())))
-            .set(PEAK_PER_SUM, peak as f64 / sum as f64)
-            .finish("not measured");
-        table.row().set(IMPLEMENTATION, by::PHASE4).set(BATCH_SIZE, batch).finish(PHASE_4);
+        row_of_plan(&mut table, by::PHASE3, batch, parts, of_phase3);
+        for (arithmetic, name) in Arithmetic::ALL.into_iter().zip(by::PHASE4) {
+            let mut parts = [0; 4];
+            let of_phase4 = peak(device, || {
+                let mut runner = phase4(device, &parameters, arithmetic, images.shape())?;
+                runner.infer(&device.stream(), &images)?;
+                let [parameters, transformed, scratch] = runner.plan().bytes();
+                parts = [parameters, transformed, scratch, runner.workspace().bytes() + 4 * images.len() as u64];
+                Ok(())
+            })?;
+            row_of_plan(&mut table, name, batch, parts, of_phase4);
+        }
     }
     table.note("peak: the most that our buffers took at a time, counted where they are allocated.");
     table.note(
