@@ -1,11 +1,9 @@
 //! Runs a plan, in memory that is planned once.
 
-use std::cell::RefCell;
-
 use common::prelude::*;
 use common::timing::Filler;
 use phase3_all_layers::backends::Unfused;
-use phase3_all_layers::backends::workspace::{Pass, Workspace};
+use phase3_all_layers::backends::workspace::{Activation, Pass, Workspace};
 use phase3_all_layers::nn::Value;
 
 use super::plan::Plan;
@@ -16,11 +14,28 @@ const FILLINGS: usize = 8;
 const PASSES: usize = 15;
 
 /// A plan with its memory: the input's, and the results' between launches.
+///
+/// The first pass queues each launch by itself, so that all kernels are loaded and what they share is allocated. Later ones are one
+/// graph, which the host queues with one call.
 #[derive(Debug)]
 pub struct Runner {
     plan: Plan,
     input: Tensor,
+    /// Of the last pass.
+    output: Option<Activation>,
+    passes: Passes,
     workspace: Workspace,
+}
+
+/// How the next pass is queued.
+#[derive(Debug)]
+enum Passes {
+    /// It is the first.
+    First,
+    /// Launch by launch: the device has no graphs.
+    Plain,
+    /// As a graph.
+    Graph(GraphExec),
 }
 
 impl Runner {
@@ -32,7 +47,7 @@ impl Runner {
         let shape = Tensor::shape_only(plan.input_shape());
         let workspace = Workspace::plan(device, |pass| plan.forward(pass, &shape, |_, _| Ok(())).map(drop))?;
         let input = Tensor::empty_on(device, plan.input_shape())?;
-        Ok(Runner { plan, input, workspace })
+        Ok(Runner { plan, input, output: None, passes: Passes::First, workspace })
     }
 
     /// A pass with its two copies: `x` from the host, f32 in NCHW, and the result to it.
@@ -42,11 +57,9 @@ impl Runner {
     pub fn infer(&mut self, stream: &Stream, x: &Tensor) -> Result<Tensor> {
         x.expect_shape("the planned input", self.input.shape())?;
         stream.memcpy_htod(x.as_slice()?, self.input.buffer_mut()?)?;
-        let Runner { plan, input, workspace } = self;
-        workspace.run(stream, |pass| {
-            let y = plan.forward(pass, input, |_, _| Ok(()))?;
-            Tensor::from_vec(y.shape(), stream.clone_dtoh(y.buffer()?)?)
-        })
+        self.queue(stream)?;
+        let y = self.output.as_ref().ok_or_else(|| Error::Invalid("a pass has no output".to_owned()))?;
+        Tensor::from_vec(y.shape(), stream.clone_dtoh(y.buffer()?)?)
     }
 
     /// Queues a pass over the previous input, with no copy: for measurements.
@@ -54,8 +67,29 @@ impl Runner {
     /// # Errors
     /// Those of the launches.
     pub fn queue(&mut self, stream: &Stream) -> Result<()> {
-        let Runner { plan, input, workspace } = self;
-        workspace.run(stream, |pass| plan.forward(pass, input, |_, _| Ok(())).map(drop))
+        match &self.passes {
+            Passes::Graph(graph) => graph.launch(stream),
+            Passes::Plain => self.launch_all(stream, |_, _| Ok(())),
+            Passes::First => {
+                self.launch_all(stream, |_, _| Ok(()))?;
+                let captured = stream.capture(|recording| self.launch_all(recording, |_, _| Ok(())));
+                self.passes = match captured.and_then(|graph| graph.instantiate()) {
+                    Ok(graph) => Passes::Graph(graph),
+                    Err(error) if error.is_unsupported() => Passes::Plain,
+                    Err(error) => return Err(error),
+                };
+                Ok(())
+            }
+        }
+    }
+
+    /// Queues the launches one by one; `note` is told of each.
+    fn launch_all(&mut self, stream: &Stream, note: impl FnMut(usize, &Stream) -> Result<()>) -> Result<()> {
+        let Runner { plan, input, output, workspace, .. } = self;
+        // Its memory is the next output's.
+        *output = None;
+        *output = Some(workspace.run(stream, |pass| plan.forward(pass, input, note)?.own())?);
+        Ok(())
     }
 
     /// Milliseconds of each launch of such a pass on a GPU, medians of several passes, from the end of the one before to its own:
@@ -79,18 +113,13 @@ impl Runner {
     }
 
     fn pass_milliseconds(&mut self, stream: &Stream, filler: &mut Filler) -> Result<Vec<f64>> {
-        let Runner { plan, input, workspace } = self;
         (0..FILLINGS).try_for_each(|_| filler.fill(stream))?;
-        let events = RefCell::new(vec![stream.record_event()?]);
-        workspace.run(stream, |pass| {
-            let note = |_: usize, stream: &Stream| {
-                events.borrow_mut().push(stream.record_event()?);
-                Ok(())
-            };
-            plan.forward(pass, input, note).map(drop)
+        let mut events = vec![stream.record_event()?];
+        self.launch_all(stream, |_, stream| {
+            events.push(stream.record_event()?);
+            Ok(())
         })?;
         stream.synchronize()?;
-        let events = events.into_inner();
         let between = |pair: &[Event]| pair[0].elapsed_ms(&pair[1]).map(f64::from);
         events.windows(2).map(between).collect()
     }
