@@ -210,10 +210,10 @@ mod tests {
                 .starts_with("no such table: `gemmm`; there are transfer, gemm, tensor-cores, conv,")
         );
         assert_eq!(
-            error("fusion").to_string(),
-            "the table `fusion` is not here yet: it arrives with phase 4; `--list` says which are"
+            error("multi-gpu").to_string(),
+            "the table `multi-gpu` is not here yet: it arrives with phase 4; `--list` says which are"
         );
-        assert!(error("gemmm").is_usage() && error("fusion").is_usage());
+        assert!(error("gemmm").is_usage() && error("multi-gpu").is_usage());
     }
 
     const fn measured(name: &'static str, make: fn(&Context) -> Result<FinishedTable>) -> TableSpec {

@@ -71,8 +71,8 @@ fn the_list_has_every_table_and_says_when_the_others_arrive() {
 fn what_there_is_not_is_refused_before_anything_is_measured() {
     let stderr = fails(&["transfer", "nonsense"], 2);
     assert!(stderr.starts_with("error: no such table: `nonsense`; there are transfer, gemm,"), "{stderr}");
-    let stderr = fails(&["fusion"], 2);
-    assert!(stderr.starts_with("error: the table `fusion` is not here yet: it arrives with phase 4"), "{stderr}");
+    let stderr = fails(&["multi-gpu"], 2);
+    assert!(stderr.starts_with("error: the table `multi-gpu` is not here yet: it arrives with phase 4"), "{stderr}");
     let stderr = fails(&["--format", "yaml"], 2);
     assert!(stderr.contains("invalid value 'yaml'") && stderr.contains("text, markdown, csv, json"), "{stderr}");
     let stderr = fails(&["--device", "gpu", "transfer"], 2);

@@ -41,7 +41,7 @@ tables! {
     autoencoder: TABLE;
     attention: TABLE;
     tensor_attention: TABLE;
-    later: ("fusion", "fused kernels against separate ones: ms, launches, bytes", "phase 4");
+    fusion: TABLE;
     ptx: TABLE;
     later: ("streams", "overlap, graphs, persistent kernel: ms and gain", "phase 4");
     video: TABLE;
