@@ -12,7 +12,7 @@
 
 template <int OF_HEAD, int OF_SLICES>
 struct Slice {
-    static constexpr int HEAD = OF_HEAD, CONSUMERS = 1, KEYS = 128, STAGES = 2, SLICES = OF_SLICES;
+    static constexpr int HEAD = OF_HEAD, CONSUMERS = 1, KEYS = 128, STAGES = HEAD <= 64 ? 4 : 3, SLICES = OF_SLICES;
     static constexpr int THREADS = (1 + CONSUMERS) * GROUP_THREADS;
 };
 

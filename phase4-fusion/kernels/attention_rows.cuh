@@ -37,8 +37,8 @@ struct SoftmaxRows {
         for (int half = 0; half < 2; half++) {
             float largest = most[half];
 #pragma unroll
-            for (int i = half * 2; i < COUNT; i += i % 2 ? 3 : 1) {
-                largest = fmaxf(largest, scores[i]);
+            for (int i = half * 2; i < COUNT; i += 4) {  // by pairs: half as many wait for one another
+                largest = fmaxf(largest, fmaxf(scores[i], scores[i + 1]));
             }
             largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 1));
             largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 2));
@@ -47,9 +47,10 @@ struct SoftmaxRows {
             most[half] = largest;
             float added = 0.0f;
 #pragma unroll
-            for (int i = half * 2; i < COUNT; i += i % 2 ? 3 : 1) {
+            for (int i = half * 2; i < COUNT; i += 4) {
                 scores[i] = power_of_two(fmaf(scores[i], scale, -shift));
-                added += scores[i];
+                scores[i + 1] = power_of_two(fmaf(scores[i + 1], scale, -shift));
+                added += scores[i] + scores[i + 1];
             }
             sum[half] = fmaf(sum[half], correction[half], added);
         }

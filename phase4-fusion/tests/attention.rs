@@ -65,7 +65,7 @@ device_test! {
         Ok(())
     }
 
-    /// Few queries and many keys: as many slices as steps, more, and fewer; with a mask some slices of a row see nothing.
+    /// Few queries and many keys: as many slices as steps, and fewer; with a mask some slices of a row see nothing.
     fn slices_add_up(device) {
         let Some(split) = here(&device, step05_split::STEP.load(&device))? else { return Ok(()) };
         for (queries, keys, head, causal) in [(1, 300, 40, false), (70, 1100, 64, true), (64, 130, 80, true), (3, 2100, 128, false)] {
@@ -130,7 +130,8 @@ fn no_rule_is_broken_in_any_step() {
         println!("{}", step.title());
         // Few blocks, so that rings turn.
         let attention = step.load(&device).unwrap().for_processors(1);
-        for (case, options) in [(CASES[6], OPTIONS[1]), (CASES[8], OPTIONS[0])] {
+        let turns = ([1, 1, 140, 700, 40], Layout::Apart);
+        for (case, options) in [(CASES[6], OPTIONS[1]), (CASES[8], OPTIONS[0]), (turns, OPTIONS[0])] {
             let problem = problem(&device, case, options, attention.element()).unwrap();
             run(&device, &attention, &problem).unwrap();
         }
@@ -138,7 +139,7 @@ fn no_rule_is_broken_in_any_step() {
 }
 
 /// The text of a step, and the mistake in place of it.
-const PLANTED: [(u32, &str, &str); 9] = [
+const PLANTED: [(u32, &str, &str); 14] = [
     // What was added up before is not scaled down.
     (1, "sum = {sum.x * correction, sum.y * correction,", "sum = {sum.x, sum.y,"),
     // A key too many, or one too few.
@@ -159,6 +160,20 @@ const PLANTED: [(u32, &str, &str); 9] = [
     (2, "fmaf(sum[half], correction[half], added)", "sum[half] + added"),
     // The largest score of a part of the row only.
     (2, "            largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 2));\n", ""),
+    // V's tile is not waited for.
+    (3, "        barrier_wait(barrier + 8, parity);\n", ""),
+    // A barrier's other phase is waited for.
+    (
+        4,
+        "        barrier_wait(barriers.k_full(ring.stage), ring.parity);\n        turns",
+        "        barrier_wait(barriers.k_full(ring.stage), ring.parity ^ 1);\n        turns",
+    ),
+    // Scores are read while they are computed.
+    (4, "        wgmma_wait<1>();  // the scores are complete\n", ""),
+    // The mask is off by a step.
+    (4, "if ((step + 1) * T::KEYS > seen)", "if (step * T::KEYS > seen)"),
+    // Parts are added up as if they had the same largest score.
+    (5, "total = fmaf(weight, of_row[slice][1], total);", "total += of_row[slice][1];"),
 ];
 
 #[test]
@@ -170,10 +185,24 @@ fn planted_mistakes_are_found() {
             let attention = step.load(device)?.for_processors(1);
             let options = Options { causal: true, scale: Some(2.0) };
             let options = if right.contains("mask(") { Options { causal: false, ..options } } else { options };
-            let problem = problem(device, ([1, 1, 70, 140, 40], Layout::Apart), options, attention.element())?;
+            let problem = problem(device, ([1, 1, 70, 300, 40], Layout::Apart), options, attention.element())?;
             let [mut out, mut lse] = problem.outputs(device)?;
             attention.launch(&device.stream(), problem.inputs(), problem.options, &mut out, &mut lse)?;
             problem.check(&out, &lse)
         });
     }
+}
+
+#[test]
+fn the_attentions_of_models_get_the_steps_that_they_should() {
+    let tuned = Tuned::load(&Device::sim()).unwrap();
+    let choice = |[images, heads, queries, keys, head]: [usize; 5]| {
+        tuned.choice(&Size { images, heads, queries, keys, head }, 132)
+    };
+    assert_eq!(choice([4, 16, 4096, 4096, 128]), ("roles".to_owned(), 132));
+    assert_eq!(choice([1, 8, 1024, 1024, 64]), ("roles".to_owned(), 64));
+    assert_eq!(choice([2, 8, 256, 256, 80]), ("split keys/2".to_owned(), 128));
+    assert_eq!(choice([1, 1, 1, 300, 80]), ("split keys/2".to_owned(), 2));
+    assert_eq!(choice([2, 8, 1, 16384, 128]), ("split keys/8".to_owned(), 128));
+    assert_eq!(choice([1, 1, 7, 7, 40]), ("roles".to_owned(), 1));
 }

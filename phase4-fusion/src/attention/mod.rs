@@ -114,6 +114,11 @@ impl HeadKernel {
         })
     }
 
+    /// Whether its clusters give no multiprocessor two blocks, and each block a step of keys.
+    fn is_room(&self, size: &Size, processors: usize) -> bool {
+        self.tiles(size) * self.slices <= processors && size.keys.div_ceil(self.keys) >= self.slices
+    }
+
     /// Tiles of queries of all heads.
     fn tiles(&self, size: &Size) -> usize {
         size.matrices() * size.queries.div_ceil(self.queries)
@@ -155,15 +160,24 @@ impl Tuned {
     }
 
     /// The step for a size on a GPU with this many multiprocessors.
-    pub fn choice(&self, size: &Size, processors: usize) -> &Attention {
+    fn step(&self, size: &Size, processors: usize) -> &Attention {
         match &self.hopper {
             None => &self.any,
-            // Fewer tiles than half of the multiprocessors: a cluster shares one, if it has a step of keys for each block.
+            // A cluster shares a tile if that gives no multiprocessor two blocks, and each block a step of keys.
             Some([many, few]) => {
-                let (tiles, steps) = (many.kernel(size).tiles(size), size.keys.div_ceil(many.kernel(size).keys));
-                if 2 * tiles <= processors && steps >= 2 { few } else { many }
+                let kernel = few.kernel(size, processors);
+                if kernel.is_room(size, processors) { few } else { many }
             }
         }
+    }
+
+    /// What is chosen for a size without a mask on a GPU with this many multiprocessors, and how many blocks that has: `roles` or, with
+    /// slices, `split keys/8`.
+    pub fn choice(&self, size: &Size, processors: usize) -> (String, usize) {
+        let step = self.step(size, processors);
+        let kernel = step.kernel(size, processors);
+        let slices = if kernel.slices > 1 { format!("/{}", kernel.slices) } else { String::new() };
+        (format!("{}{slices}", step.name), step.blocks(kernel, size, Options::default(), processors))
     }
 
     /// [`Attention::launch`] of the step for this size.
@@ -178,7 +192,7 @@ impl Tuned {
         out: &mut Tensor,
         lse: &mut Tensor,
     ) -> Result<()> {
-        let chosen = self.choice(&inputs.size()?, self.any.processors);
+        let chosen = self.step(&inputs.size()?, self.any.processors);
         chosen.launch(stream, inputs, options, out, lse)
     }
 }
@@ -410,12 +424,20 @@ impl Attention {
         (counted.into_iter().max() > Some(LARGEST)).then(|| format!("the kernels count tokens and rows to {LARGEST}"))
     }
 
-    /// The smallest kernel that has room for the head; of those with slices, the one with most that gives no multiprocessor two blocks.
-    fn kernel(&self, size: &Size) -> &HeadKernel {
-        let mut able =
-            self.kernels.iter().filter(|kernel| HEADS.into_iter().find(|&head| head >= size.head) == Some(kernel.head));
-        let fits = |kernel: &&HeadKernel| kernel.tiles(size) * kernel.slices <= self.processors;
-        able.clone().find(fits).or(able.next_back()).unwrap_or(&self.kernels[0])
+    /// The smallest kernel that has room for the head; of those with slices, the one with most that there is room for, or else the last.
+    fn kernel(&self, size: &Size, processors: usize) -> &HeadKernel {
+        let head = HEADS.into_iter().find(|&head| head >= size.head);
+        let mut able = self.kernels.iter().filter(|kernel| Some(kernel.head) == head);
+        let roomy = able.clone().find(|kernel| kernel.is_room(size, processors));
+        roomy.or(able.next_back()).unwrap_or(&self.kernels[0])
+    }
+
+    /// Blocks of a launch: one or a cluster for each tile of queries, or as many as there is room for. With a mask tiles are of different
+    /// lengths, and shared out in advance some blocks would have the long ones: then a grid does not stay.
+    fn blocks(&self, kernel: &HeadKernel, size: &Size, options: Options, processors: usize) -> usize {
+        let tiles = kernel.tiles(size);
+        let stays = self.method == Method::Stays && !options.causal;
+        if stays { tiles.min(processors) } else { tiles * kernel.slices }
     }
 
     fn queue<T: Element>(
@@ -454,9 +476,8 @@ impl Attention {
             scale: (scale * std::f64::consts::LOG2_E) as f32,
             padding: 0,
         };
-        let of_head = self.kernel(size);
-        let tiles = of_head.tiles(size);
-        let blocks = if self.method == Method::Stays { tiles.min(self.processors) } else { tiles * of_head.slices };
+        let of_head = self.kernel(size, self.processors);
+        let blocks = self.blocks(of_head, size, options, self.processors);
         let config = LaunchConfig {
             grid_dim: (blocks as u32, 1, 1), // at most rows
             block_dim: (of_head.threads, 1, 1),

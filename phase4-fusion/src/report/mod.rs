@@ -6,6 +6,7 @@ use common::prelude::*;
 use common::record::Record;
 use common::table::ColumnSpec;
 
+pub mod attention;
 pub mod conv;
 pub mod gemm;
 pub mod occupancy;
@@ -14,7 +15,8 @@ pub mod resources;
 pub mod sass;
 
 /// All parts, in the order in which they are read.
-pub static PARTS: &[Part] = &[gemm::PART, conv::PART, ptx::PART, resources::PART, occupancy::PART, sass::PART];
+pub static PARTS: &[Part] =
+    &[gemm::PART, conv::PART, attention::PART, ptx::PART, resources::PART, occupancy::PART, sass::PART];
 
 /// The runs on a GPU that are kept in `records/`, for where there is none.
 ///

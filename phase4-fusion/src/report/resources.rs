@@ -6,7 +6,7 @@ use common::resources;
 
 use crate::autoencoder::OneKernel;
 use crate::ptx::PAIRS;
-use crate::{conv, gemm};
+use crate::{attention, conv, gemm};
 
 /// `cargo run -p phase4-fusion -- resources`.
 pub const PART: Part = Part {
@@ -25,7 +25,8 @@ pub fn sources() -> impl Iterator<Item = &'static KernelSource> {
 /// Those of the ladders and models alone.
 pub fn ladders() -> impl Iterator<Item = &'static KernelSource> {
     let products = gemm::LADDER.iter().chain(gemm::OTHERS).map(gemm::Step::source);
-    products.chain(conv::LADDER.iter().map(conv::Step::source)).chain([&OneKernel::SOURCE])
+    let products = products.chain(conv::LADDER.iter().map(conv::Step::source));
+    products.chain(attention::LADDER.iter().map(attention::Step::source)).chain([&OneKernel::SOURCE])
 }
 
 /// The table, for the GPU at hand.

@@ -1,11 +1,11 @@
 //! `tensor-attention`: attention in f16 over batches of heads as models have them, with and without a mask, and with few queries.
 
-use common::ladder::{Contest, Cost, LadderTable, LoadedStep, StepResult, StepRun, columns};
+use common::ladder::{Contest, Cost, LadderTable, LoadedStep, StepResult, StepRun, columns, if_supported};
 use common::prelude::*;
 use common::progress::Progress;
 use common::table::ColumnSpec;
 use phase4_fusion::attention::problem::{AttentionProblem, Layout};
-use phase4_fusion::attention::{Attention, LADDER, Options, Size};
+use phase4_fusion::attention::{Attention, LADDER, Options, Size, Tuned};
 
 use crate::spec::{Context, FinishedTable, Make, TableSpec};
 use crate::tables::{attention, peers};
@@ -74,7 +74,8 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let half = LADDER.iter().filter(|step| step.method.element() == ElementType::F16);
     let steps: Vec<LoadedStep<Attention>> =
         half.map(|step| LoadedStep::new(step.title(), step.load(device))).collect::<Result<_>>()?;
-    let progress = Progress::new((problems.len() * steps.len()) as u64, TABLE.name);
+    let tuned = if_supported(Tuned::load(device))?;
+    let progress = Progress::new((problems.len() * (steps.len() + 1)) as u64, TABLE.name);
     progress.set_message("tensor-attention: PyTorch");
     let backends = attention::BACKENDS.map(|(name, backend)| (name.trim_end_matches(", f16"), backend));
     let backends: Vec<(&str, Backend)> = backends.into_iter().chain([(MATH, Backend::Math)]).collect();
@@ -106,6 +107,10 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
             })?;
             runs.push((title, run));
         }
+        let run = contest.run(peers::TUNED, &tuned, &mut out, |tuned, out| {
+            tuned.launch(&stream, problem.inputs(), options, out, &mut lse)
+        })?;
+        runs.push((peers::TUNED, run));
         let elsewhere = |timing: &_| StepRun::from(StepResult::Elsewhere(Clone::clone(timing)));
         let best = timings.iter().filter_map(|timing| Some((timing, timing.as_ref().ok()?.median_ms()?)));
         let best = best.min_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(&timings[0], |(timing, _)| timing);
