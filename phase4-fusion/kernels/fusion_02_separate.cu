@@ -6,6 +6,7 @@
 constexpr unsigned THREADS = 256;
 constexpr unsigned VALUES = 8;  // of a thread: 16 bytes
 
+// ANCHOR: values
 // A thread's values of x [n], changed by `function(value, index)`. n is a multiple of VALUES.
 template <class Function>
 __device__ inline void for_values(unsigned short *x, unsigned n, Function function) {
@@ -28,6 +29,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     scale_shift(unsigned short *x, const float *__restrict__ scale, const float *__restrict__ shift, unsigned channels, unsigned n) {
     for_values(x, n, [=](float value, unsigned i) { return fmaf(value, scale[i % channels], shift[i % channels]); });
 }
+// ANCHOR_END: values
 
 extern "C" __global__ void __launch_bounds__(THREADS) add(unsigned short *x, const unsigned short *__restrict__ residual, unsigned n) {
     for_values(x, n, [=](float value, unsigned i) { return value + F16::unpack(residual[i]); });
