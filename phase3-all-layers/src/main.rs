@@ -1,6 +1,5 @@
 //! `cargo run -p phase3-all-layers`: whole models.
 
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -8,14 +7,12 @@ use clap::builder::{PossibleValuesParser, RangedU64ValueParser};
 use clap::{Parser, Subcommand};
 use common::command::{CommandArgs, Shell};
 use common::device::SimOptions;
-use media::photo::Photo;
-use phase3_all_layers::commands::classify::classify;
-use phase3_all_layers::commands::evaluate::{self, evaluate};
+use phase3_all_layers::commands::classify::{ClassifyArgs, classify};
+use phase3_all_layers::commands::evaluate::{EvaluateArgs, evaluate};
 use phase3_all_layers::commands::reconstruct::reconstruct;
 use phase3_all_layers::commands::video;
 use phase3_all_layers::models::resnet::Config;
 use phase3_all_layers::models::{autoencoder, unet};
-use phase3_all_layers::nn::Parameters;
 
 /// Phase 3: whole models on the device
 #[derive(Parser)]
@@ -37,28 +34,9 @@ struct Args {
 #[derive(Subcommand)]
 enum Command {
     /// Classify photos with ResNet18: the five most likely classes of each
-    Classify {
-        /// JPEG or PNG files [default: a photo that comes with the course]
-        #[arg(value_name = "PHOTO")]
-        photos: Vec<PathBuf>,
-        /// torchvision's ResNet18 as .safetensors, in f32, f16 or bf16 [default: untrained weights]
-        #[arg(long, value_name = "FILE")]
-        weights: Option<PathBuf>,
-    },
+    Classify(ClassifyArgs),
     /// Measure ResNet18's accuracy on labelled photos: ImageNet's validation set, as FOLDER/CLASS/PHOTO.JPEG
-    Evaluate {
-        /// Folder with one folder per class (1000), numbered in the order of their names
-        folder: PathBuf,
-        /// torchvision's ResNet18 as .safetensors, in f32, f16 or bf16
-        #[arg(long, value_name = "FILE")]
-        weights: PathBuf,
-        /// Photos per forward pass
-        #[arg(long, default_value = "32")]
-        batch: NonZeroUsize,
-        /// Maximum number of photos, spread over the classes
-        #[arg(long, value_name = "PHOTOS")]
-        limit: Option<NonZeroUsize>,
-    },
+    Evaluate(EvaluateArgs),
     /// Measure how well the autoencoder reconstructs a sound, frame by frame: a table and a plot
     Reconstruct {
         /// WAV file with a sample rate of 16 kHz
@@ -118,20 +96,16 @@ fn main() -> ExitCode {
 fn run(args: &Args, shell: &mut Shell) -> phase3_all_layers::Result<()> {
     let open = || shell.open(&args.common.device, SimOptions::default());
     let table = match &args.command {
-        Command::Classify { photos, weights } => {
-            let photos: Vec<Photo> = match photos.as_slice() {
-                [] => vec![Photo::built_in()],
-                paths => paths.iter().map(|path| Photo::open(path)).collect::<Result<_, _>>()?,
-            };
-            classify(&open()?, &photos, weights.as_deref())?
+        Command::Classify(args) => {
+            let photos = args.photos()?;
+            classify(&open()?, &photos, args.weights.as_deref())?
         }
-        Command::Evaluate { folder, weights, batch, limit } => {
+        Command::Evaluate(args) => {
             let config = Config::RESNET18;
-            let parameters = Parameters::open(weights, &config.shapes())?;
+            let parameters = args.parameters()?;
             let device = open()?;
-            let options = evaluate::Options { batch: *batch, limit: *limit };
-            let found = evaluate(&device, config, &parameters, folder, options)?;
-            found.table(format!("ResNet18 on {}, {}", device.short_name(), folder.display()))
+            let found = evaluate(&device, config, &parameters, &args.folder, args.options())?;
+            found.table(args.title(device.short_name()))
         }
         Command::Reconstruct { sound, config, weights, plots } => {
             let named = autoencoder::Config::ALL.into_iter().find(|(name, _)| name == config);

@@ -6,12 +6,12 @@ use std::path::Path;
 
 use common::device_test;
 use common::prelude::*;
-use common::progress::Progress;
 use common::table::WIDTH;
 use image::RgbImage;
 use media::photo::Photo;
 use phase3_all_layers::Error;
-use phase3_all_layers::backends::{Cpu, OnHost};
+use phase3_all_layers::backends::{Cpu, OnHost, Unfused};
+use phase3_all_layers::commands::classifier::OnDevice;
 use phase3_all_layers::commands::classify::logits;
 use phase3_all_layers::commands::evaluate::{Evaluation, Options, evaluate};
 use phase3_all_layers::models::resnet::{Config, ResNet};
@@ -119,7 +119,10 @@ fn weights_with(path: &Path, changed: &str, value: f32) -> Parameters {
 #[test]
 fn weights_that_give_nan_are_an_error_with_the_layer() {
     let (device, dir, weights) = (Device::sim(), folder(), tempfile::tempdir().unwrap());
-    let photos = [Photo::built_in()];
+    let of_photos = |parameters: &Parameters| {
+        let network = ResNet::load(&Unfused::new(&device), NARROW, parameters).unwrap();
+        logits(&mut OnDevice::new(&device, &network), NARROW, parameters, &[Photo::built_in()])
+    };
     for (tensor, value, layer) in [
         ("layer2.0.bn1.running_var", -1.0, "layer2.0.bn1"),
         ("layer3.0.conv2.weight", 3e38, "layer3.0.conv2"),
@@ -131,9 +134,9 @@ fn weights_that_give_nan_are_an_error_with_the_layer() {
             assert!(matches!(error, Error::NonFinite { .. }) && error.to_string().contains(&says), "{error}");
         };
         is_named(evaluate(&device, NARROW, &broken, dir.path(), options(2, None)).unwrap_err());
-        is_named(logits(&device, NARROW, &broken, &photos, &Progress::new(3, "")).unwrap_err());
+        is_named(of_photos(&broken).unwrap_err());
     }
-    assert!(logits(&device, NARROW, &NARROW.seeded(SEED), &photos, &Progress::new(3, "")).is_ok());
+    assert!(of_photos(&NARROW.seeded(SEED)).is_ok());
 }
 
 #[test]

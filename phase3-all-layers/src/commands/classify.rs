@@ -1,13 +1,14 @@
 //! `classify`: the five most likely classes of each photo.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use common::prelude::*;
 use common::progress::Progress;
 use common::table::{ColumnSpec, Table, TableBuilder};
 use media::photo::{self, Photo};
 
-use crate::backends::{Cpu, OnHost, Unfused, infer};
+use crate::backends::{Cpu, OnHost, Unfused};
+use crate::commands::classifier::{Classifier, OnDevice};
 use crate::commands::finite::require_finite;
 use crate::data::imagenet;
 use crate::models::resnet::{Config, ResNet};
@@ -20,19 +21,67 @@ const SEED: u64 = 18;
 /// Maximum length of a photo's name in the table, in characters.
 const NAME: usize = 32;
 
-/// ResNet18 over `photos`, one batch, with the weights of a `.safetensors` file or, without, untrained ones.
+/// What is classified.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ClassifyArgs {
+    /// JPEG or PNG files [default: a photo that comes with the course]
+    #[arg(value_name = "PHOTO")]
+    photos: Vec<PathBuf>,
+    /// torchvision's ResNet18 as .safetensors, in f32, f16 or bf16 [default: untrained weights]
+    #[arg(long, value_name = "FILE")]
+    pub weights: Option<PathBuf>,
+}
+
+impl ClassifyArgs {
+    /// The photos, read.
+    ///
+    /// # Errors
+    /// As [`Photo::open`].
+    pub fn photos(&self) -> crate::Result<Vec<Photo>> {
+        match self.photos.as_slice() {
+            [] => Ok(vec![Photo::built_in()]),
+            paths => Ok(paths.iter().map(|path| Photo::open(path)).collect::<Result<_, _>>()?),
+        }
+    }
+}
+
+/// ResNet18 over `photos`, one batch, with the weights of a `.safetensors` file or, without, untrained ones; all layers on `device`.
 ///
 /// # Errors
-/// As [`Parameters::open`] and [`logits`].
+/// As [`parameters`], [`ResNet::load`] and [`classify_by`].
 pub fn classify(device: &Device, photos: &[Photo], weights: Option<&Path>) -> crate::Result<Table> {
+    let parameters = parameters(weights)?;
+    let network = ResNet::load(&Unfused::new(device), Config::RESNET18, &parameters)?;
+    let title = format!("ResNet18 on {}", device.short_name());
+    classify_by(&mut OnDevice::new(device, &network), &parameters, photos, title, weights.is_some())
+}
+
+/// ResNet18's weights, of a `.safetensors` file or, without, untrained ones.
+///
+/// # Errors
+/// As [`Parameters::open`].
+pub fn parameters(weights: Option<&Path>) -> crate::Result<Parameters> {
     let config = Config::RESNET18;
-    let progress = Progress::new(3, "weights");
-    let parameters = match weights {
+    Ok(match weights {
         Some(path) => Parameters::open(path, &config.shapes())?,
         None => config.seeded(SEED),
-    };
-    progress.inc(1);
-    let logits = logits(device, config, &parameters, photos, &progress)?;
+    })
+}
+
+/// What `classifier`, ResNet18 with these parameters, says of `photos`, one batch.
+///
+/// # Errors
+/// As [`logits`].
+pub fn classify_by(
+    classifier: &mut impl Classifier,
+    parameters: &Parameters,
+    photos: &[Photo],
+    title: String,
+    trained: bool,
+) -> crate::Result<Table> {
+    let config = Config::RESNET18;
+    let progress = Progress::new(1, format!("a forward pass, {} of 224 × 224", photos.len()));
+    let logits = logits(classifier, config, parameters, photos)?;
     progress.finish();
 
     const PHOTO: ColumnSpec = ColumnSpec::text("photo", "photo");
@@ -41,7 +90,7 @@ pub fn classify(device: &Device, photos: &[Photo], weights: Option<&Path>) -> cr
     const NUMBER: ColumnSpec = ColumnSpec::number("number", "number", 0);
     const PERCENT: ColumnSpec = ColumnSpec::number("%", "%", 2);
     let columns = [PHOTO, RANK, CLASS, NUMBER, PERCENT];
-    let mut table = TableBuilder::of(format!("ResNet18 on {}", device.short_name()), columns);
+    let mut table = TableBuilder::of(title, columns);
     for (photo, logits) in photos.iter().zip(logits.chunks(config.classes)) {
         for (rank, (class, probability)) in (1usize..).zip(likeliest(logits)) {
             let row = table.row().set(PHOTO, shortened(photo.name(), NAME)).set(RANK, rank);
@@ -50,29 +99,24 @@ pub fn classify(device: &Device, photos: &[Photo], weights: Option<&Path>) -> cr
         }
     }
     table.note("class and number: ImageNet's, counted from 0 in torchvision's order.");
-    if weights.is_none() {
+    if !trained {
         table.note("The weights are untrained, so the classes mean nothing. `--weights FILE` takes torchvision's.");
     }
     Ok(table.finish())
 }
 
-/// The network's logits of `photos`, in their order.
+/// The logits of `photos`, in their order, by a network with these parameters.
 ///
 /// # Errors
-/// As [`ResNet::load`], [`infer`] and [`require_finite`].
+/// As [`Classifier::logits`] and [`require_finite`].
 pub fn logits(
-    device: &Device,
+    classifier: &mut impl Classifier,
     config: Config,
     parameters: &Parameters,
     photos: &[Photo],
-    progress: &Progress,
 ) -> crate::Result<Vec<f32>> {
-    progress.set_message(format!("copying the network to {}", device.short_name()));
-    let network = ResNet::load(&Unfused::new(device), config, parameters)?;
-    progress.inc(1);
-    progress.set_message(format!("a forward pass, {} of 224 × 224", photos.len()));
     let images = photo::batch(photos)?;
-    let logits = infer(&device.stream(), &network, &images)?.into_vec()?;
+    let logits = classifier.logits(&images)?;
     require_finite("ResNet", &logits, |first| {
         let cpu = Cpu::new();
         cpu.observe_layers(&ResNet::load(&cpu, config, parameters)?, &images, |layer, output| first.see(layer, output))

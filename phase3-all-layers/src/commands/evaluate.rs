@@ -4,6 +4,7 @@
 //! ImageNet's validation set so sorted has 1000 folders of 50 photos, on which torchvision's ResNet18 (`IMAGENET1K_V1`) is stated
 //! to have 69.758 % and 89.078 %.
 
+use std::fmt::Display;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -14,7 +15,8 @@ use common::table::{ColumnSpec, Table, TableBuilder};
 use media::photo::{self, Photo};
 use rayon::prelude::*;
 
-use crate::backends::{Cpu, OnHost, Planned, Unfused};
+use crate::backends::{Cpu, OnHost, Unfused};
+use crate::commands::classifier::{Classifier, OnDevice};
 use crate::commands::finite::require_finite;
 use crate::models::resnet::{Config, ResNet};
 use crate::nn::Parameters;
@@ -24,6 +26,42 @@ use crate::{Error, Result};
 const TOP: usize = 5;
 /// Maximum number of unreadable files that a note names; each is printed when it is met.
 const NAMED: usize = 3;
+
+/// What is evaluated, and how much of it.
+#[derive(Clone, Debug, clap::Args)]
+pub struct EvaluateArgs {
+    /// Folder with one folder per class (1000), numbered in the order of their names
+    pub folder: PathBuf,
+    /// torchvision's ResNet18 as .safetensors, in f32, f16 or bf16
+    #[arg(long, value_name = "FILE")]
+    weights: PathBuf,
+    /// Photos per forward pass
+    #[arg(long, default_value = "32")]
+    batch: NonZeroUsize,
+    /// Maximum number of photos, spread over the classes
+    #[arg(long, value_name = "PHOTOS")]
+    limit: Option<NonZeroUsize>,
+}
+
+impl EvaluateArgs {
+    /// ResNet18's weights, read.
+    ///
+    /// # Errors
+    /// As [`Parameters::open`].
+    pub fn parameters(&self) -> Result<Parameters> {
+        Ok(Parameters::open(&self.weights, &Config::RESNET18.shapes())?)
+    }
+
+    /// How much is evaluated.
+    pub fn options(&self) -> Options {
+        Options { batch: self.batch, limit: self.limit }
+    }
+
+    /// The title of the table, by who computes.
+    pub fn title(&self, by: impl Display) -> String {
+        format!("ResNet18 on {by}, {}", self.folder.display())
+    }
+}
 
 /// How much is evaluated, and how.
 #[derive(Clone, Copy, Debug)]
@@ -82,14 +120,28 @@ impl Evaluation {
     }
 }
 
-/// The network over the photos of `folder`.
+/// The network over the photos of `folder`, all layers on `device`.
+///
+/// # Errors
+/// As [`evaluate_by`] and [`ResNet::load`].
+pub fn evaluate(
+    device: &Device,
+    config: Config,
+    parameters: &Parameters,
+    folder: &Path,
+    options: Options,
+) -> Result<Evaluation> {
+    let network = ResNet::load(&Unfused::new(device), config, parameters)?;
+    evaluate_by(&mut OnDevice::new(device, &network), config, parameters, folder, options)
+}
+
+/// What `classifier`, a network with these parameters, says of the photos of `folder`.
 ///
 /// # Errors
 /// [`Error::Folder`] if it cannot be read, does not have one folder per class of the network, or has no photo that can be read;
-/// [`Error::NonFinite`] if the network answers NaN or an infinity; else as [`ResNet::load`], [`Planned::new`] and
-/// [`Planned::infer`].
-pub fn evaluate(
-    device: &Device,
+/// [`Error::NonFinite`] if the network answers NaN or an infinity; else as [`Classifier::logits`].
+pub fn evaluate_by(
+    classifier: &mut impl Classifier,
     config: Config,
     parameters: &Parameters,
     folder: &Path,
@@ -101,9 +153,7 @@ pub fn evaluate(
         photos = (0..limit).map(|at| photos[at * photos.len() / limit].clone()).collect();
     }
     let mut found = Evaluation { empty, ..Evaluation::default() };
-    let progress = Progress::new(photos.len() as u64, format!("copying parameters to {}", device.short_name()));
-    let network = ResNet::load(&Unfused::new(device), config, parameters)?;
-    let mut passes = Passes { device, network: &network, planned: None };
+    let progress = Progress::new(photos.len() as u64, "the first batch");
     let start = Instant::now();
     for batch in photos.chunks(options.batch.get()) {
         let read: Vec<_> = batch.par_iter().map(|(path, class)| (Photo::open(path), *class)).collect();
@@ -122,7 +172,7 @@ pub fn evaluate(
         }
         if !readable.is_empty() {
             let images = photo::batch(&readable)?;
-            let logits = passes.logits(&images)?;
+            let logits = classifier.logits(&images)?;
             require_finite("the network", &logits, |first| {
                 let cpu = Cpu::new();
                 cpu.observe_layers(&ResNet::load(&cpu, config, parameters)?, &images, |layer, output| {
@@ -146,29 +196,6 @@ pub fn evaluate(
         (0, Some(first)) => Err(fail(format!("none of its photos can be read: {first}"))),
         (0, None) => Err(fail("its folders hold no JPEG or PNG file".to_owned())),
         _ => Ok(found),
-    }
-}
-
-/// Passes over batches, most of which are of one size.
-struct Passes<'a> {
-    device: &'a Device,
-    network: &'a ResNet<Unfused>,
-    /// The number of photos, and the plan for it.
-    planned: Option<(usize, Planned<'a, ResNet<Unfused>>)>,
-}
-
-impl Passes<'_> {
-    fn logits(&mut self, images: &Tensor) -> common::Result<Vec<f32>> {
-        let count = images.shape()[0];
-        // What was planned for another size gives its memory back first.
-        let (_, planned) = match self.planned.take_if(|(planned, _)| *planned == count) {
-            Some(planned) => self.planned.insert(planned),
-            None => {
-                self.planned = None;
-                self.planned.insert((count, Planned::new(self.device, self.network, images.shape())?))
-            }
-        };
-        planned.infer(&self.device.stream(), images)?.into_vec()
     }
 }
 

@@ -7,8 +7,10 @@
 //! | [`reconstruct`] | `reconstruct FILE`: how well the autoencoder gives a sound back, frame by frame |
 //! | [`video`] | `video`: frames from noise, and pictures of them |
 //!
-//! [`finite`] is for all of them: an answer that is no number is an error.
+//! [`finite`] is for all of them: an answer that is no number is an error. [`classifier`] says who computes, for `classify` and
+//! `evaluate`, which phase 4 has too.
 
+pub mod classifier;
 pub mod classify;
 pub mod evaluate;
 pub mod finite;
