@@ -11,10 +11,13 @@ use common::gallery::command::GalleryArgs;
 use common::gallery::orders::{orders, unchecked};
 use common::gallery::sanitising;
 use common::parts;
-use common::prelude::*;
 use common::ptx_sim::Asynchrony;
+use phase3_all_layers::commands::classify::ClassifyArgs;
+use phase3_all_layers::commands::evaluate::EvaluateArgs;
 use phase4_fusion::broken::{GALLERY, Twelve};
+use phase4_fusion::commands::classifier::{classify, evaluate};
 use phase4_fusion::commands::resnet18::{ResNet18Args, resnet18};
+use phase4_fusion::models::Arithmetic;
 use phase4_fusion::report::{self, PARTS};
 
 /// Phase 4: tensor cores, PTX by hand and fusion, each step against the f64 reference
@@ -57,6 +60,28 @@ enum Command {
     /// ResNet18 as a plan of launches: one pass, compared with the CPU's, or the plan itself
     #[command(name = "resnet18")]
     ResNet18(ResNet18Args),
+    /// Classify photos with ResNet18, as phase 3 does, by a plan
+    Classify {
+        #[command(flatten)]
+        args: ClassifyArgs,
+        #[command(flatten)]
+        precision: PrecisionArgs,
+    },
+    /// Measure ResNet18's accuracy on labelled photos, as phase 3 does, by a plan
+    Evaluate {
+        #[command(flatten)]
+        args: EvaluateArgs,
+        #[command(flatten)]
+        precision: PrecisionArgs,
+    },
+}
+
+/// What a plan computes with.
+#[derive(clap::Args)]
+struct PrecisionArgs {
+    /// What is computed with
+    #[arg(long, value_name = "FORMAT", default_value = "f16")]
+    precision: Arithmetic,
 }
 
 fn main() -> ExitCode {
@@ -68,25 +93,35 @@ fn main() -> ExitCode {
     }
     let save = match &args.command {
         Some(Command::Broken { args, .. }) => args.save(),
-        Some(Command::ResNet18(_)) => None,
+        Some(_) => None,
         None => args.save.save.as_deref(),
     };
     Shell::new(args.common.format).saving(save).run(|shell| run(&args, shell))
 }
 
-fn run(args: &Args, shell: &mut Shell) -> Result<()> {
+fn run(args: &Args, shell: &mut Shell) -> phase3_all_layers::Result<()> {
     let device = &args.common.device;
+    let open = |shell: &Shell| shell.open(device, SimOptions::default());
     match &args.command {
-        Some(Command::Broken { orders: true, .. }) => shell.table(&orders(&GALLERY)?),
+        Some(Command::Broken { orders: true, .. }) => shell.table(&orders(&GALLERY)?)?,
         Some(Command::Broken { args, asynchrony: Some(order), .. }) => {
             let simulator = DeviceArgs { device: DeviceChoice::Sim, ..*device };
-            args.run(&simulator, unchecked(*order), report::records, shell)
+            args.run(&simulator, unchecked(*order), report::records, shell)?
         }
-        Some(Command::Broken { args, .. }) => args.run(device, sanitising(), report::records, shell),
+        Some(Command::Broken { args, .. }) => args.run(device, sanitising(), report::records, shell)?,
         Some(Command::ResNet18(args)) => {
-            let device = shell.open(device, SimOptions::default())?;
-            shell.table(&resnet18(&device, args)?)
+            let table = resnet18(&open(shell)?, args)?;
+            shell.table(&table)?
         }
-        None => parts::run(PARTS, &args.parts, device, report::records, shell),
+        Some(Command::Classify { args, precision }) => {
+            let table = classify(&open(shell)?, args, precision.precision)?;
+            shell.table(&table)?
+        }
+        Some(Command::Evaluate { args, precision }) => {
+            let table = evaluate(&open(shell)?, args, precision.precision)?;
+            shell.table(&table)?
+        }
+        None => parts::run(PARTS, &args.parts, device, report::records, shell)?,
     }
+    Ok(())
 }

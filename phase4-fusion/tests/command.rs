@@ -109,6 +109,19 @@ fn the_help_names_every_part_and_what_is_left_out_by_default() {
 
 /// As with `| head -0`: the reader has left before the first table.
 #[test]
+fn a_plan_is_explained_and_photos_that_are_none_are_refused() {
+    let [table] = &tables(&["resnet18", "--explain", "--size", "64", "--precision", "tf32"])[..] else { panic!() };
+    assert_eq!(table.rows().len(), 24);
+    let text = table.to_text();
+    assert!(text.contains("ResNet18 in tf32, 1 × 64×64, on sim") && text.contains("few channels"), "{text}");
+    assert!(
+        stderr(&["classify", "no/such/photo.png", "--precision", "f16", "--device", "sim"], 1)
+            .contains("photo.png as a photo")
+    );
+    assert!(stderr(&["evaluate", "folder", "--precision", "f8"], 2).contains("f32, tf32, f16"));
+}
+
+#[test]
 fn a_run_is_saved_though_nobody_reads_what_it_prints() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run.json");

@@ -5,7 +5,9 @@ use common::check::{Tolerance, compare};
 use common::device_test;
 use common::prelude::*;
 use phase3_all_layers::backends::{Cpu, OnHost};
+use phase3_all_layers::digits;
 use phase3_all_layers::models::resnet::{Config, ResNet};
+use phase4_fusion::commands::classifier;
 use phase4_fusion::commands::resnet18::plan;
 use phase4_fusion::models::Arithmetic;
 use phase4_fusion::models::plan::Plan;
@@ -58,6 +60,29 @@ device_test! {
             check(&device, NARROW, &[2, 3, 33, 36], arithmetic)?;
         }
         Ok(())
+    }
+}
+
+/// Where two logits nearly agree, rounding may decide: f16 for one image of them all.
+fn digits_agree(device: &Device, arithmetic: Arithmetic) {
+    let expected = digits::evaluate_on_cpu().unwrap();
+    let found = classifier::digits(device, arithmetic).unwrap();
+    let others = found.predictions.iter().zip(&expected.predictions).filter(|(a, b)| a != b).count();
+    println!("{arithmetic}: {others} of {} predictions differ", found.predictions.len());
+    assert_eq!(found.predictions.len(), 360);
+    assert!(others <= usize::from(arithmetic == Arithmetic::F16), "{arithmetic}: {others}");
+}
+
+/// Without the sanitiser, which sees each of these kernels in smaller networks; 360 images are many.
+#[test]
+fn digits_are_read_as_the_cpu_reads_them_sim() {
+    digits_agree(&Device::sim(), Arithmetic::F16);
+}
+
+#[test]
+fn digits_are_read_as_the_cpu_reads_them_cuda() {
+    if let Some(device) = common::private::cuda_for_test("digits") {
+        Arithmetic::ALL.into_iter().for_each(|arithmetic| digits_agree(&device, arithmetic));
     }
 }
 
