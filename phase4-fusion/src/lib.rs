@@ -13,6 +13,7 @@
 //! | [`nhwc`] | what lies between convolutions channels last |
 //! | [`ptx`] | small kernels in CUDA C and in PTX, each pair with one question |
 //! | [`report`] | what `cargo run -p phase4-fusion` shows: every step checked, counted on the simulator, timed on a GPU |
+//! | [`streams`] | a chain of tiny kernels: launches, graphs, dependent launches, one persistent kernel |
 //! | [`tile`] | shapes of tile, and which of them fits a product or a convolution |
 
 pub mod attention;
@@ -26,4 +27,5 @@ pub mod models;
 pub mod nhwc;
 pub mod ptx;
 pub mod report;
+pub mod streams;
 pub mod tile;
