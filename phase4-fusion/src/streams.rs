@@ -46,10 +46,10 @@ impl Way {
     pub fn name(self) -> &'static str {
         match self {
             Way::Launches => "launches",
-            Way::Dependent => "dependent launches",
+            Way::Dependent => "dependent",
             Way::Graph => "graph",
-            Way::DependentGraph => "graph, dependent",
-            Way::Persistent => "one persistent kernel",
+            Way::DependentGraph => "dependent graph",
+            Way::Persistent => "persistent kernel",
         }
     }
 

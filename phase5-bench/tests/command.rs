@@ -222,6 +222,7 @@ fn all_tables_that_are_here_are_made_by_default() {
         "attention: ",
         "tensor-attention: ",
         "video: ",
+        "streams on sim",
         "claims,",
     ] {
         assert!(text.contains(title), "{title} is missing:\n{text}");

@@ -43,8 +43,9 @@ tables! {
     tensor_attention: TABLE;
     fusion: TABLE;
     ptx: TABLE;
-    later: ("streams", "overlap, graphs, persistent kernel: ms and gain", "phase 4");
+    // It makes streams, and from then on cudarc records events for each use of a buffer: after all that is timed launch by launch.
     video: TABLE;
+    streams: TABLE;
     claims: TABLE;
     later: ("multi-gpu", "1, 2, 4 GPUs: images/s, frames/s, efficiency", "phase 4");
 }
