@@ -161,6 +161,15 @@ pub enum Error {
         rendered: String,
     },
 
+    /// What the simulator's sanitiser found between the streams of a device.
+    #[error("{rendered}")]
+    UnorderedStreams {
+        /// At least one.
+        findings: Vec<crate::device::UnorderedUse>,
+        /// The diagnostics.
+        rendered: String,
+    },
+
     /// PTX that a device refused to load.
     #[error("cannot load `{module}` on {device}: {detail}")]
     Load {

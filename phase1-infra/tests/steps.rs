@@ -245,3 +245,23 @@ fn doctor_tells_what_is_there_and_what_mends_the_rest() {
         assert!(names.contains(&Cell::from(name)), "{name}");
     }
 }
+
+/// Run twice in a row, and then looked at from the main stream: every use of a buffer on another stream is ordered by an event.
+#[test]
+fn the_sanitiser_finds_the_pipeline_in_order() {
+    let device = Device::sim_with(SimOptions { sanitize: true, ..SimOptions::default() });
+    let main = device.stream();
+    let kernel = device.kernel(&step07_streams::SOURCE, "iterate").unwrap();
+    let workers = [device.new_stream().unwrap(), device.new_stream().unwrap()];
+    let mut chunks = step07_streams::chunks(&device, 3, 257).unwrap();
+    for _ in 0..2 {
+        step07_streams::pipeline(&main, &workers, &kernel, 7, &mut chunks).unwrap();
+    }
+    main.clone_dtoh(&chunks[2].values).unwrap();
+    step07_streams::check(&chunks, 7).unwrap();
+    // Without the workers' wait for the main stream, and its wait for them, there is something to find.
+    let step07_streams::Chunk { input, values, .. } = &mut chunks[2];
+    workers[0].memcpy_htod(input, values).unwrap();
+    let error = main.clone_dtoh(&chunks[2].values).unwrap_err();
+    assert!(matches!(&error, Error::UnorderedStreams { findings, .. } if findings.len() == 1), "{error}");
+}

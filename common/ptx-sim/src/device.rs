@@ -611,6 +611,23 @@ pub struct Observe {
     pub trace: Option<TraceRequest>,
     /// Tell the values of registers and memory as the kernel goes.
     pub watch: Option<WatchRequest>,
+    /// Note which bytes of its allocations it accesses; only where the device sanitises.
+    pub touches: bool,
+}
+
+/// The bytes of an allocation that a launch accessed, as ascending ranges from its start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TouchedMemory {
+    /// Where the allocation begins.
+    pub pointer: DevicePtr,
+    /// What it is called.
+    pub label: String,
+    /// Bytes that were read.
+    pub read: Vec<std::ops::Range<u64>>,
+    /// Bytes that were written.
+    pub written: Vec<std::ops::Range<u64>>,
+    /// Bytes that atomics read and wrote.
+    pub atomic: Vec<std::ops::Range<u64>>,
 }
 
 /// What was found out about a launch.
@@ -624,6 +641,8 @@ pub struct Observation {
     pub profile: Option<Profile>,
     /// What one block did, if requested.
     pub trace: Option<Trace>,
+    /// What it accessed, if that was to be noted ([`Observe::touches`]).
+    pub touched: Vec<TouchedMemory>,
 }
 
 /// Why a launch did not happen, or did not end well.
@@ -756,6 +775,7 @@ impl Kernel {
             file: module.name(),
             budget: config.budget.unwrap_or(DEFAULT_BUDGET),
             sanitised: device.memory.sanitised(),
+            touches: observe.touches && device.memory.sanitised(),
             asynchrony: if device.memory.sanitised() { Asynchrony::Late } else { config.asynchrony },
             output: &device.output,
             started: device.started,
@@ -797,7 +817,10 @@ impl Kernel {
         let mut observation = Observation { report: counts.into(), ..Observation::default() };
         let mut profilers = Vec::new();
         for exec::Watch { sanitiser, profiler, tracer, debugger } in monitors {
-            observation.findings.extend(sanitiser.into_iter().flat_map(|sanitiser| sanitiser.into_findings()));
+            if let Some(mut sanitiser) = sanitiser {
+                observation.touched.extend(sanitiser.take_touched());
+                observation.findings.extend(sanitiser.into_findings());
+            }
             profilers.extend(profiler.map(|profiler| *profiler));
             if let Some(tracer) = tracer {
                 let roots = observe.trace.as_ref().map_or(&[][..], |request| &request.source_roots);

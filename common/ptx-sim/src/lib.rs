@@ -97,7 +97,7 @@ mod watch;
 
 pub use device::{
     Arg, DEFAULT_BUDGET, Device, DeviceConfig, Kernel, LaunchConfig, LaunchError, LaunchReport, Leak, LoadedModule,
-    MAX_BLOCK, MAX_GRID, MAX_SHARED, MAX_THREADS, Observation, Observe,
+    MAX_BLOCK, MAX_GRID, MAX_SHARED, MAX_THREADS, Observation, Observe, TouchedMemory,
 };
 pub use error::{LoadError, Unsupported, UnsupportedForm};
 pub use exec::Asynchrony;

@@ -15,6 +15,7 @@ mod graph;
 mod high_water;
 mod kernel;
 mod memory;
+mod order;
 mod properties;
 mod sim;
 mod stream;
@@ -43,6 +44,7 @@ pub use element::{DeviceElement, HostSlice, HostSliceMut};
 pub use graph::{Graph, GraphExec, GraphNode, GraphOperation};
 pub use kernel::{Kernel, KernelArg, KernelAttributes, LaunchArgs, LaunchConfig, Module};
 pub use memory::MemoryInfo;
+pub use order::UnorderedUse;
 pub use properties::Properties;
 pub use sim::{Counts, SimDevice, SimOptions};
 pub use stream::{Event, Stream};
@@ -246,8 +248,10 @@ impl Device {
         on_device!(self, device => device.default_stream())
     }
 
-    /// A stream whose work may overlap with that of others. Buffers used on several streams are ordered by events that
-    /// cudarc records, so a copy never overtakes the kernel that made its data.
+    /// A stream whose work may overlap with that of others. On a GPU, buffers used on several streams are ordered by events that
+    /// cudarc records, so a copy never overtakes the kernel that made its data. CUDA itself orders nothing, nor does cudarc what
+    /// runs in a graph: a simulator that sanitises wants to see the events ([`Stream::wait`], [`Stream::join`]) or a
+    /// synchronisation, and says [`Error::UnorderedStreams`] without.
     ///
     /// # Errors
     /// What the driver reports.

@@ -10,6 +10,7 @@ use super::element::{DeviceElement, Host, HostMut};
 use super::graph::{Branch, ExecHandle, GraphHandle, GraphNode};
 use super::kernel::{FunctionHandle, Kernel, KernelAttributes, LAUNCH, LaunchArgs, LaunchConfig, ModuleHandle, Slot};
 use super::memory::MemoryInfo;
+use super::order::{self, Clock, How, Order, Touch};
 use super::stream::Stream;
 use super::tensor_map::{Encoded, TensorMapConfig};
 use super::{Device, DeviceId, Inventory, Properties};
@@ -34,6 +35,8 @@ struct Inner {
     reason: String,
     inventory: Inventory,
     counts: Mutex<Counts>,
+    /// Of the work on its streams, if it is sanitised.
+    order: Option<Order>,
 }
 
 /// How large a simulated device is.
@@ -46,7 +49,8 @@ pub struct SimOptions {
     /// Warp instructions after which a launch is stopped as endless; `None` lets it run.
     pub budget: Option<u64>,
     /// Every launch is sanitised: races, reads of unwritten memory, mismatched barriers … are errors
-    /// ([`Error::Findings`]). Several times slower, on one core.
+    /// ([`Error::Findings`]), and so is work on several streams at the same bytes that nothing orders
+    /// ([`Error::UnorderedStreams`]). Several times slower, on one core.
     pub sanitize: bool,
     /// Every launch is profiled: [`SimDevice::take_profiles`].
     pub profile: bool,
@@ -108,6 +112,7 @@ impl SimDevice {
             reason,
             inventory: Inventory::new(properties(options.memory)),
             counts: Mutex::default(),
+            order: sanitize.then(Order::default),
         }))
     }
 
@@ -134,16 +139,18 @@ impl SimDevice {
         kernel: &ptx_sim::Kernel,
         config: &ptx_sim::LaunchConfig,
         args: &[ptx_sim::Arg],
-    ) -> Result<(), ptx_sim::LaunchError> {
-        let Some(profiles) = &self.0.profiles else {
-            self.count(&kernel.launch(config, args)?);
-            return Ok(());
-        };
-        let observe = ptx_sim::Observe { profile: true, ..Default::default() };
+        touches: bool,
+    ) -> Result<Vec<ptx_sim::TouchedMemory>, ptx_sim::LaunchError> {
+        let observe = ptx_sim::Observe { profile: self.0.profiles.is_some(), touches, ..Default::default() };
         let observation = kernel.observe(config, args, &observe)?;
-        profiles.lock().expect("no holder of this lock can panic").extend(observation.profile);
+        if let Some(profiles) = &self.0.profiles {
+            profiles.lock().expect("no holder of this lock can panic").extend(observation.profile);
+        }
         self.count(&observation.report);
-        if observation.findings.is_empty() { Ok(()) } else { Err(ptx_sim::LaunchError::Findings(observation.findings)) }
+        match observation.findings.is_empty() {
+            true => Ok(observation.touched),
+            false => Err(ptx_sim::LaunchError::Findings(observation.findings)),
+        }
     }
 
     fn count(&self, report: &ptx_sim::LaunchReport) {
@@ -162,21 +169,37 @@ impl SimDevice {
     }
 
     pub(crate) fn new_stream(&self) -> Result<Stream> {
-        Ok(self.stream(self.0.next_stream.fetch_add(1, Ordering::Relaxed)))
+        self.track();
+        Ok(self.stream(self.next_stream()))
     }
 
     fn stream(&self, number: u64) -> Stream {
         Stream::new(&Device::Sim(self.clone()), Handle::Sim(Queue { device: self.clone(), number, recording: None }))
     }
 
-    /// Does nothing: all work is finished when its call returns.
+    /// There is more than one stream from now on.
+    fn track(&self) {
+        if let Some(order) = &self.0.order {
+            order.track();
+        }
+    }
+
+    /// A number for one more stream.
+    fn next_stream(&self) -> u64 {
+        self.0.next_stream.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// All work is finished when its call returns; what was waited for, the sanitiser has to know.
     pub(crate) fn synchronize(&self) -> Result<()> {
+        if let Some(order) = &self.0.order {
+            order.host_waits_for_all();
+        }
         Ok(())
     }
 
     pub(crate) fn alloc_pinned<T: DeviceElement>(&self, len: usize) -> Result<PinnedBuffer<T>> {
         let units = vec![0; (len * size_of::<T>()).div_ceil(size_of::<u128>())];
-        Ok(PinnedBuffer::new(Handle::Sim(Pinned(units)), len))
+        Ok(PinnedBuffer::new(Handle::Sim(Pinned { units, device: self.clone(), copied: Mutex::default() }), len))
     }
 
     /// Loads PTX; the error is the loader's words. There is no optimiser.
@@ -224,8 +247,9 @@ impl Module {
 
 /// One allocation; frees itself.
 pub(crate) struct Memory {
-    device: Arc<ptx_sim::Device>,
+    device: SimDevice,
     ptr: ptx_sim::DevicePtr,
+    label: Arc<str>,
 }
 
 impl Memory {
@@ -233,25 +257,52 @@ impl Memory {
     fn at(&self, offset: usize) -> ptx_sim::DevicePtr {
         ptx_sim::DevicePtr(self.ptr.0 + offset as u64)
     }
+
+    /// An access to a range of it.
+    fn touch(&self, how: How, range: Range<usize>) -> Touch {
+        let bytes = range.start as u64..range.end as u64;
+        Touch { base: self.ptr.0, label: self.label.clone(), how, bytes }
+    }
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
         // The pointer came from `alloc` of the same device and is freed once: there is no error to report.
-        let _ = self.device.free(self.ptr);
+        let _ = self.device.0.device.free(self.ptr);
+        if let Some(order) = &self.device.0.order {
+            order.forget(self.ptr.0);
+        }
     }
 }
 
 /// Host memory in units of 16 bytes, so that every element type is aligned.
-pub(crate) struct Pinned(Vec<u128>);
+pub(crate) struct Pinned {
+    units: Vec<u128>,
+    device: SimDevice,
+    /// What the copies from and to it come after: whoever looks at the bytes has waited for them.
+    copied: Mutex<Clock>,
+}
 
 impl Pinned {
     pub(crate) fn bytes(&self) -> Result<&[u8]> {
-        Ok(bytemuck::cast_slice(&self.0))
+        self.wait();
+        Ok(bytemuck::cast_slice(&self.units))
     }
 
     pub(crate) fn bytes_mut(&mut self) -> Result<&mut [u8]> {
-        Ok(bytemuck::cast_slice_mut(&mut self.0))
+        self.wait();
+        Ok(bytemuck::cast_slice_mut(&mut self.units))
+    }
+
+    fn wait(&self) {
+        if let Some(order) = &self.device.0.order {
+            order.host_waits(&self.copied.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
+    /// A copy with this clock has been queued.
+    fn copy(&self, clock: &Clock) {
+        order::join(&mut self.copied.lock().unwrap_or_else(PoisonError::into_inner), clock);
     }
 }
 
@@ -274,8 +325,8 @@ struct Recording {
 #[derive(Clone)]
 enum Operation {
     Launch(Arc<Launch>),
-    Fill { to: ptx_sim::DevicePtr, value: u8, bytes: u64 },
-    Copy { from: ptx_sim::DevicePtr, to: ptx_sim::DevicePtr, bytes: u64 },
+    Fill { to: Touch, value: u8 },
+    Copy { from: Touch, to: Touch },
 }
 
 struct Launch {
@@ -286,10 +337,20 @@ struct Launch {
 }
 
 /// A recorded graph: its operations in the order in which they were queued, which is one of those that their order allows.
-pub(crate) struct Graph(Vec<Operation>);
+pub(crate) struct Graph(Arc<Recorded>);
+
+struct Recorded {
+    operations: Vec<Operation>,
+    /// Which ones each comes after.
+    after: Vec<Vec<usize>>,
+    /// The chain that each belongs to: those of one chain follow on each other.
+    chain: Vec<usize>,
+    /// What the chains are called as streams; the first is the one on which the graph is launched.
+    streams: Vec<u64>,
+}
 
 /// A graph to be launched: the simulator has nothing to prepare.
-pub(crate) struct GraphExec(Vec<Operation>);
+pub(crate) struct GraphExec(Arc<Recorded>);
 
 impl Graph {
     pub(crate) fn instantiate(&self) -> Result<ExecHandle> {
@@ -299,22 +360,58 @@ impl Graph {
 
 impl GraphExec {
     pub(crate) fn launch(&self, queue: &Queue) -> Result<()> {
-        self.0.iter().try_for_each(|operation| queue.run(operation))
+        let Recorded { operations, after, chain, streams } = &*self.0;
+        let order = queue.device.0.order.as_ref();
+        // Every node comes after what the stream has now.
+        let Some((order, start)) = order.and_then(|order| Some((order, order.begin(queue.number, &[])?))) else {
+            return operations.iter().try_for_each(|operation| queue.run(operation));
+        };
+        let mut clocks: Vec<Clock> = Vec::with_capacity(operations.len());
+        for (i, operation) in operations.iter().enumerate() {
+            let stream = if chain[i] == 0 { queue.number } else { streams[chain[i] - 1] };
+            let before: Vec<&Clock> =
+                std::iter::once(&start).chain(after[i].iter().map(|&node| &clocks[node])).collect();
+            let clock = queue.run_on(operation, stream, &before)?;
+            clocks.push(clock.unwrap_or_default());
+        }
+        clocks.iter().for_each(|clock| order.wait(queue.number, clock));
+        Ok(())
     }
 
     pub(crate) fn update(&mut self, graph: &Graph) {
-        self.0.clone_from(&graph.0);
+        self.0 = graph.0.clone();
     }
+}
+
+/// For each node the number of its chain: it continues one whose last node it waits for, or begins the next.
+fn chains(nodes: &[GraphNode]) -> (Vec<usize>, usize) {
+    let mut last: Vec<usize> = Vec::new();
+    let mut chain = Vec::with_capacity(nodes.len());
+    for (i, node) in nodes.iter().enumerate() {
+        let continued = last.iter().position(|end| node.after.contains(end));
+        let number = continued.unwrap_or_else(|| {
+            last.push(i);
+            last.len() - 1
+        });
+        last[number] = i;
+        chain.push(number);
+    }
+    (chain, last.len())
 }
 
 /// A mark in a stream.
 pub(crate) struct Mark {
     pub(crate) counts: Counts,
+    clock: Clock,
+    device: SimDevice,
 }
 
 impl Mark {
     /// Waits until the stream has reached the mark.
     pub(crate) fn wait(&self) -> Result<()> {
+        if let Some(order) = &self.device.0.order {
+            order.host_waits(&self.clock);
+        }
         Ok(())
     }
 }
@@ -352,9 +449,10 @@ impl Backend for Queue {
 
     fn alloc(&self, bytes: usize, label: impl FnOnce() -> String) -> Result<RawBuffer> {
         let SimDevice(inner) = &self.device;
-        match inner.device.alloc(bytes as u64, &label()) {
+        let label = label();
+        match inner.device.alloc(bytes as u64, &label) {
             Ok(ptr) => Ok(RawBuffer::new(
-                Handle::Sim(Memory { device: inner.device.clone(), ptr }),
+                Handle::Sim(Memory { device: self.device.clone(), ptr, label: label.into() }),
                 Device::Sim(self.device.clone()),
                 bytes,
                 inner.inventory.ledger.reserve(bytes as u64),
@@ -374,21 +472,44 @@ impl Backend for Queue {
     }
 
     fn fill(&self, memory: &mut Memory, range: Range<usize>, value: u8) -> Result<()> {
-        self.queue(Operation::Fill { to: memory.at(range.start), value, bytes: range.len() as u64 })
+        self.queue(Operation::Fill { to: memory.touch(How::Write, range), value })
     }
 
     fn write<T: DeviceElement>(&self, memory: &mut Memory, range: Range<usize>, source: Host<'_, T>) -> Result<()> {
-        let written = memory.device.write(memory.at(range.start), bytemuck::cast_slice(source.slice()?));
-        written.map_err(|source| self.error("copying to the device", source))
+        const OPERATION: &str = "copying to the device";
+        let device = &self.device.0.device;
+        let clock = self.begin();
+        let pinned = match &source {
+            Host::Pinned(PinnedBuffer { memory: Handle::Sim(pinned), .. }) => Some(pinned),
+            _ => None,
+        };
+        let written = match pinned {
+            // Without waiting for it.
+            Some(pinned) => device.write(memory.at(range.start), &bytemuck::cast_slice(&pinned.units)[..range.len()]),
+            None => device.write(memory.at(range.start), bytemuck::cast_slice(source.slice()?)),
+        };
+        written.map_err(|source| self.error(OPERATION, source))?;
+        self.copied("the copy to the device", memory.touch(How::Write, range), clock, pinned)
     }
 
     fn read<T: DeviceElement>(&self, memory: &Memory, range: Range<usize>, mut dst: HostMut<'_, T>) -> Result<()> {
-        let read = memory.device.read(memory.at(range.start), bytemuck::cast_slice_mut(dst.slice_mut()?));
-        read.map_err(|source| self.error("copying from the device", source))
+        const OPERATION: &str = "copying from the device";
+        let device = &self.device.0.device;
+        let clock = self.begin();
+        let touch = memory.touch(How::Read, range.clone());
+        if let HostMut::Pinned(PinnedBuffer { memory: Handle::Sim(pinned), .. }) = &mut dst {
+            let bytes = &mut bytemuck::cast_slice_mut(&mut pinned.units)[..range.len()];
+            device.read(memory.at(range.start), bytes).map_err(|source| self.error(OPERATION, source))?;
+            return self.copied("the copy from the device", touch, clock, Some(pinned));
+        }
+        let read = device.read(memory.at(range.start), bytemuck::cast_slice_mut(dst.slice_mut()?));
+        read.map_err(|source| self.error(OPERATION, source))?;
+        self.copied("the copy from the device", touch, clock, None)
     }
 
     fn copy(&self, source: &Memory, range: Range<usize>, dst: &mut Memory, at: usize) -> Result<()> {
-        self.queue(Operation::Copy { from: source.at(range.start), to: dst.at(at), bytes: range.len() as u64 })
+        let to = at..at + range.len();
+        self.queue(Operation::Copy { from: source.touch(How::Read, range), to: dst.touch(How::Write, to) })
     }
 
     fn encode(&self, memory: &Memory, at: usize, config: &TensorMapConfig) -> Result<Encoded> {
@@ -438,15 +559,19 @@ impl Backend for Queue {
     }
 
     fn mark(&self) -> Result<Mark> {
-        Ok(Mark { counts: self.device.counts() })
+        let clock = self.device.0.order.as_ref().map(|order| order.clock_of(self.number)).unwrap_or_default();
+        Ok(Mark { counts: self.device.counts(), clock, device: self.device.clone() })
     }
 
-    fn wait(&self, _mark: &Mark) -> Result<()> {
+    fn wait(&self, mark: &Mark) -> Result<()> {
+        if let Some(order) = &self.device.0.order {
+            order.wait(self.number, &mark.clock);
+        }
         Ok(())
     }
 
     fn synchronize(&self) -> Result<()> {
-        Ok(())
+        self.mark()?.wait()
     }
 }
 
@@ -458,17 +583,38 @@ impl Queue {
 
     /// Another of the same capture.
     pub(crate) fn on_branch(&self, branch: Branch) -> Queue {
+        self.device.track();
         let recording = self.recording.clone().map(|recording| Recording { branch, ..recording });
         Queue { recording, ..self.clone() }
     }
 
     /// What was recorded.
-    pub(crate) fn recorded(&self, _nodes: &[GraphNode]) -> Result<GraphHandle> {
+    pub(crate) fn recorded(&self, nodes: &[GraphNode]) -> Result<GraphHandle> {
         let operations = self
             .recording
             .as_ref()
             .map(|recording| std::mem::take(&mut *recording.operations.lock().unwrap_or_else(PoisonError::into_inner)));
-        Ok(Handle::Sim(Graph(operations.unwrap_or_default())))
+        let after = nodes.iter().map(|node| node.after.clone()).collect();
+        let (chain, count) = chains(nodes);
+        let streams = (1..count).map(|_| self.device.next_stream()).collect();
+        let operations = operations.unwrap_or_default();
+        Ok(Handle::Sim(Graph(Arc::new(Recorded { operations, after, chain, streams }))))
+    }
+
+    /// The clock of an operation that begins now.
+    fn begin(&self) -> Option<Clock> {
+        self.device.0.order.as_ref()?.begin(self.number, &[])
+    }
+
+    /// A copy between host and device has been made. The program has waited for it unless its memory is pinned.
+    fn copied(&self, what: &str, touch: Touch, clock: Option<Clock>, pinned: Option<&Pinned>) -> Result<()> {
+        let (Some(order), Some(clock)) = (&self.device.0.order, clock) else { return Ok(()) };
+        let ordered = order.touch(self.number, &clock, what, vec![touch]);
+        match pinned {
+            Some(pinned) => pinned.copy(&clock),
+            None => order.host_waits(&clock),
+        }
+        ordered
     }
 
     fn queue(&self, operation: Operation) -> Result<()> {
@@ -482,24 +628,53 @@ impl Queue {
     }
 
     fn run(&self, operation: &Operation) -> Result<()> {
+        self.run_on(operation, self.number, &[]).map(drop)
+    }
+
+    /// Does it as work of the stream of that number, after what else it comes after. Returns its clock, if order is tracked.
+    fn run_on(&self, operation: &Operation, stream: u64, after: &[&Clock]) -> Result<Option<Clock>> {
         let device = &self.device.0.device;
-        match operation {
-            Operation::Launch(launch) => self
-                .device
-                .launch(&launch.function, &launch.config, &launch.args)
-                .map_err(|error| launch_error(&launch.kernel, error)),
-            Operation::Fill { to, value, bytes } => {
-                device.fill(*to, *value, *bytes).map_err(|source| self.error("filling a buffer", source))
+        let clock = self.device.0.order.as_ref().and_then(|order| order.begin(stream, after));
+        let at = |touch: &Touch| ptx_sim::DevicePtr(touch.base + touch.bytes.start);
+        let length = |touch: &Touch| touch.bytes.end - touch.bytes.start;
+        let (what, touches) = match operation {
+            Operation::Launch(launch) => {
+                let Launch { kernel, function, config, args } = &**launch;
+                let touched = self.device.launch(function, config, args, clock.is_some());
+                let touched = touched.map_err(|error| launch_error(kernel, error))?;
+                (format!("kernel `{}`", kernel.name()), touched.into_iter().flat_map(touches_of).collect())
             }
-            Operation::Copy { from, to, bytes } => {
-                device.copy(*to, *from, *bytes).map_err(|source| self.error("copying inside the device", source))
+            Operation::Fill { to, value } => {
+                let filled = device.fill(at(to), *value, length(to));
+                filled.map_err(|source| self.error("filling a buffer", source))?;
+                ("the fill".to_owned(), vec![to.clone()])
             }
+            Operation::Copy { from, to } => {
+                let copied = device.copy(at(to), at(from), length(to));
+                copied.map_err(|source| self.error("copying inside the device", source))?;
+                ("the copy inside the device".to_owned(), vec![from.clone(), to.clone()])
+            }
+        };
+        if let (Some(order), Some(clock)) = (&self.device.0.order, &clock) {
+            order.touch(stream, clock, &what, touches)?;
         }
+        Ok(clock)
     }
 
     fn error(&self, operation: &'static str, source: ptx_sim::MemoryError) -> Error {
         Error::SimMemory { operation, device: self.device_id().to_string(), source }
     }
+}
+
+/// What a kernel accessed.
+fn touches_of(memory: ptx_sim::TouchedMemory) -> Vec<Touch> {
+    let ptx_sim::TouchedMemory { pointer, label, read, written, atomic } = memory;
+    let label: Arc<str> = label.into();
+    let of = |how: How, ranges: Vec<Range<u64>>| {
+        let label = label.clone();
+        ranges.into_iter().map(move |bytes| Touch { base: pointer.0, label: label.clone(), how, bytes })
+    };
+    of(How::Read, read).chain(of(How::Write, written)).chain(of(How::Atomic, atomic)).collect()
 }
 
 fn launch_error(kernel: &Kernel, error: ptx_sim::LaunchError) -> Error {

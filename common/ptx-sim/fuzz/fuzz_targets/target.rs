@@ -177,6 +177,7 @@ fn watched(random: &mut Random, module: &Module, kernel: &Kernel, launch: &Launc
         profile: random.below(2) == 0,
         trace: (random.below(3) != 0).then_some(trace),
         watch: exists.then_some(watch),
+        touches: true,
     }
 }
 

@@ -8,6 +8,7 @@ use super::place::{Kind, Place};
 use super::problem::{Earlier, Problem};
 use super::sanitise::{InOrder, Sanitiser, Visit, bits_of};
 use super::shadow::{ASYNC, BlockShadow, Cell, FLAGS, NO_RECORD, PENDING, READ, Record, Shadow, WRITE};
+use super::touched::How;
 use super::transfers::{Completes, Far, Issuer, Transfer};
 use crate::fault::FaultKind;
 use crate::lanes::lanes;
@@ -374,6 +375,14 @@ impl Sanitiser {
                 transfer.for_global(|_, from, bytes| enter(&mut memory, &shadow, account, [from, bytes], record));
             }
             self.global.all[index] = memory;
+            if let Some(touched) = &mut self.touched {
+                let how = match (&transfer.completes, transfer.reduction.is_some()) {
+                    (_, true) => How::Atomic,
+                    (Completes::Barrier(_), false) => How::Read,
+                    (Completes::Group(_), false) => How::Write,
+                };
+                transfer.for_global(|_, from, bytes| touched.note(allocation, how, [from, bytes], account));
+            }
         }
         block.shadow = Some(shadow);
         if !matches!(transfer.completes, Completes::Barrier(_)) && transfer.held.is_none() {

@@ -56,6 +56,8 @@ pub(crate) struct Launch<'a> {
     pub budget: u64,
     /// A sanitiser watches: shared variables stand apart, and what is written is kept track of.
     pub sanitised: bool,
+    /// The sanitiser also notes which bytes are accessed.
+    pub touches: bool,
     pub asynchrony: Asynchrony,
     /// What kernels print.
     pub output: &'a Mutex<String>,

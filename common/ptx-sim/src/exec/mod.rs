@@ -61,6 +61,7 @@ mod stack;
 mod tensor;
 mod texture;
 mod together;
+mod touched;
 mod touches;
 pub(crate) mod tracer;
 mod transfers;

@@ -33,6 +33,7 @@ use super::place::{Kind, Part, Place, Reach};
 use super::problem::{Earlier, Problem};
 use super::scene::Scene;
 use super::shadow::*;
+use super::touched::{How, TouchedBytes};
 use super::undefined::{Undefined, Used};
 use super::warp::Warp;
 use super::wgmma_checks::WgmmaChecks;
@@ -177,6 +178,8 @@ pub(crate) struct Sanitiser {
     pub(super) wgmma: WgmmaChecks,
     /// Where variables begin and end in shared memory, in order.
     pub(super) variables: Vec<(u64, u64)>,
+    /// Which bytes of allocations were accessed, if somebody wants to know.
+    pub(super) touched: Option<TouchedBytes>,
 }
 
 impl Sanitiser {
@@ -201,7 +204,13 @@ impl Sanitiser {
             undefined: Undefined::default(),
             wgmma: WgmmaChecks::new(code),
             variables,
+            touched: launch.new_touched(),
         }
+    }
+
+    /// Which bytes were accessed.
+    pub(crate) fn take_touched(&mut self) -> Vec<crate::device::TouchedMemory> {
+        self.touched.take().map(TouchedBytes::into_ranges).unwrap_or_default()
     }
 
     pub(crate) fn into_findings(self) -> Vec<Fault> {
@@ -346,6 +355,16 @@ impl Sanitiser {
                     self.check_written(visit, number, part.mask, is_written);
                     if reach.writes() {
                         lanes(part.mask).for_each(|lane| written.set(offsets[lane], reach.bytes));
+                    }
+                }
+                if let Some(touched) = &mut self.touched {
+                    let how = match reach.kind {
+                        Kind::Read => How::Read,
+                        Kind::Write | Kind::Copy => How::Write,
+                        Kind::Atomic => How::Atomic,
+                    };
+                    for lane in lanes(part.mask) {
+                        touched.note(allocation, how, [offsets[lane], reach.bytes], &at.launch.account);
                     }
                 }
                 let base = allocation.base;
@@ -544,6 +563,16 @@ impl Sanitiser {
                 let passed = memory.touch(offset, bytes, account) && look(memory, shadow);
                 if passed && write {
                     for_words(range, |word, bits| written.set_word(word, bits));
+                }
+                if passed && let Some(touched) = &mut self.touched {
+                    let how = if write { How::Write } else { How::Read };
+                    if same {
+                        touched.note(allocation, how, [offset, bytes], account);
+                    } else {
+                        for lane in crate::lanes::lanes(mask) {
+                            touched.note(allocation, how, [offset + 4 * lane as u64, 4], account);
+                        }
+                    }
                 }
                 passed
             }

@@ -1,0 +1,221 @@
+//! Which work on the streams of a simulated device happens before which, and what is not ordered at all.
+//!
+//! Each operation gets a vector clock: for each stream the number of the last operation that it comes after. A stream's clock grows
+//! with its own work and with the events that it waits for; the host's, which all work queued later inherits, with what the program
+//! waits for. Two operations that touch the same bytes, at least one of which writes, must be ordered by these clocks. Two atomic
+//! accesses need not be.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::error::{Error, Result};
+
+/// For each stream, the last of its operations that is known.
+pub(crate) type Clock = BTreeMap<u64, u64>;
+
+/// Adds what `other` knows.
+pub(crate) fn join(clock: &mut Clock, other: &Clock) {
+    for (&stream, &at) in other {
+        let known = clock.entry(stream).or_default();
+        *known = at.max(*known);
+    }
+}
+
+/// A way to access memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    Read,
+    Write,
+    Atomic,
+}
+
+impl How {
+    fn conflicts(self, other: How) -> bool {
+        self != other || self == How::Write
+    }
+
+    fn verb(self) -> &'static str {
+        match self {
+            How::Read => "reads",
+            How::Write => "writes",
+            How::Atomic => "changes by atomics",
+        }
+    }
+}
+
+/// Bytes of an allocation that an operation accesses.
+#[derive(Clone, Debug)]
+pub(crate) struct Touch {
+    /// Address of the allocation.
+    pub base: u64,
+    /// What it is called.
+    pub label: Arc<str>,
+    pub how: How,
+    /// From the start of the allocation.
+    pub bytes: Range<u64>,
+}
+
+/// An access that later ones are compared with.
+#[derive(Debug)]
+struct Access {
+    how: How,
+    bytes: Range<u64>,
+    stream: u64,
+    at: u64,
+    what: Arc<str>,
+}
+
+/// Two operations at the same bytes that nothing orders.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnorderedUse {
+    /// The operation that was queued first: a kernel, a copy or a fill, and its stream.
+    pub earlier: String,
+    /// The one that was queued second.
+    pub later: String,
+    /// The buffer.
+    pub memory: String,
+    /// The bytes that both touch, from the start of the buffer.
+    pub bytes: Range<u64>,
+}
+
+impl fmt::Display for UnorderedUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let UnorderedUse { earlier, later, memory, bytes } = self;
+        writeln!(f, "error[unordered-streams]: {later} what {earlier}, and nothing orders the two")?;
+        writeln!(f, "  = memory: `{memory}`, bytes {} to {}", bytes.start, bytes.end)?;
+        write!(
+            f,
+            "  = help: let the second stream wait for an event recorded after the first operation (`second.join(&first)`), or \
+             synchronise in between"
+        )
+    }
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// Nothing is noted as long as there is one stream.
+    tracking: bool,
+    streams: HashMap<u64, Clock>,
+    host: Clock,
+    accesses: HashMap<u64, Vec<Access>>,
+}
+
+/// What is known of the order of all work on a device.
+#[derive(Debug, Default)]
+pub(crate) struct Order(Mutex<Known>);
+
+impl Order {
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        // A panic elsewhere leaves nothing half done here.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// There is a second stream from now on. Making it waits for all work, as cudarc does.
+    pub(crate) fn track(&self) {
+        self.lock().tracking = true;
+    }
+
+    /// The clock of an operation that `stream` begins now, which also comes after `others`; `None` if nothing is tracked.
+    pub(crate) fn begin(&self, stream: u64, others: &[&Clock]) -> Option<Clock> {
+        let mut known = self.lock();
+        if !known.tracking {
+            return None;
+        }
+        let Known { streams, host, .. } = &mut *known;
+        let clock = streams.entry(stream).or_default();
+        join(clock, host);
+        others.iter().for_each(|other| join(clock, other));
+        *clock.entry(stream).or_default() += 1;
+        Some(clock.clone())
+    }
+
+    /// Notes what the operation with this clock accessed.
+    ///
+    /// # Errors
+    /// [`Error::UnorderedStreams`] if another operation did at the same bytes, and is not ordered with it.
+    pub(crate) fn touch(&self, stream: u64, clock: &Clock, what: &str, touches: Vec<Touch>) -> Result<()> {
+        let mut known = self.lock();
+        let Known { host, accesses, .. } = &mut *known;
+        let what: Arc<str> = what.into();
+        let at = clock.get(&stream).copied().unwrap_or_default();
+        let mut findings: Vec<UnorderedUse> = Vec::new();
+        let mut pairs: Vec<(Arc<str>, u64, u64)> = Vec::new();
+        for Touch { base, label, how, bytes } in touches {
+            let all = accesses.entry(base).or_default();
+            let known_to =
+                |clock: &Clock, access: &Access| clock.get(&access.stream).is_some_and(|&at| access.at <= at);
+            // What the program has waited for comes before all that is queued from now on.
+            all.retain(|access| !known_to(host, access));
+            for access in &*all {
+                let common = access.bytes.start.max(bytes.start)..access.bytes.end.min(bytes.end);
+                if access.stream == stream || common.is_empty() || !access.how.conflicts(how) || known_to(clock, access)
+                {
+                    continue;
+                }
+                let finding = UnorderedUse {
+                    earlier: format!("{} {} {}", access.what, name(access.stream), access.how.verb()),
+                    later: format!("{what} {} {}", name(stream), how.verb()),
+                    memory: label.to_string(),
+                    bytes: common,
+                };
+                // One finding for two operations and a buffer.
+                let pair = (access.what.clone(), access.stream, base);
+                if !pairs.contains(&pair) {
+                    pairs.push(pair);
+                    findings.push(finding);
+                }
+            }
+            let same = |access: &&mut Access| access.stream == stream && access.how == how && access.bytes == bytes;
+            match all.iter_mut().find(same) {
+                // What is not ordered with the earlier one is not ordered with this one either.
+                Some(access) => (access.at, access.what) = (at, what.clone()),
+                None => all.push(Access { how, bytes, stream, at, what: what.clone() }),
+            }
+        }
+        if findings.is_empty() {
+            return Ok(());
+        }
+        let rendered: Vec<_> = findings.iter().map(UnorderedUse::to_string).collect();
+        Err(Error::UnorderedStreams { rendered: rendered.join("\n\n"), findings })
+    }
+
+    /// The allocation is no more.
+    pub(crate) fn forget(&self, base: u64) {
+        self.lock().accesses.remove(&base);
+    }
+
+    /// What a stream's work so far comes after, itself included.
+    pub(crate) fn clock_of(&self, stream: u64) -> Clock {
+        self.lock().streams.get(&stream).cloned().unwrap_or_default()
+    }
+
+    /// What `stream` queues from now on comes after that.
+    pub(crate) fn wait(&self, stream: u64, other: &Clock) {
+        let mut known = self.lock();
+        if known.tracking {
+            join(known.streams.entry(stream).or_default(), other);
+        }
+    }
+
+    /// The program has waited for that.
+    pub(crate) fn host_waits(&self, other: &Clock) {
+        join(&mut self.lock().host, other);
+    }
+
+    /// The program has waited for everything.
+    pub(crate) fn host_waits_for_all(&self) {
+        let mut known = self.lock();
+        let Known { streams, host, .. } = &mut *known;
+        streams.values().for_each(|clock| join(host, clock));
+    }
+}
+
+/// Streams are numbered as they are made, those inside of graphs too.
+fn name(stream: u64) -> String {
+    match stream {
+        0 => "on the default stream".to_owned(),
+        other => format!("on stream {other}"),
+    }
+}
