@@ -97,7 +97,10 @@ impl Chain {
         let arrived = if way == Way::Persistent { Some(stream.alloc_zeros(1)?) } else { None };
         let mut chain = Chain { steps, kernel, dependent, graph: None, arrived, even, odd };
         if matches!(way, Way::Graph | Way::DependentGraph) {
-            chain.graph = Some(stream.capture(|stream| chain.queue(stream))?.instantiate()?);
+            // ANCHOR: graph
+            let graph = stream.capture(|stream| chain.queue(stream))?; // records, runs nothing
+            chain.graph = Some(graph.instantiate()?);
+            // ANCHOR_END: graph
         }
         Ok(chain)
     }
@@ -120,6 +123,7 @@ impl Chain {
             // the device together.
             return unsafe { launch.launch(config) };
         }
+        // ANCHOR: launches
         for step in 0..self.steps {
             let (from, to) = if step % 2 == 0 { (&self.even, &mut self.odd) } else { (&self.odd, &mut self.even) };
             let mut launch = stream.launch_builder(&self.kernel);
@@ -130,6 +134,7 @@ impl Chain {
             // SAFETY: both buffers have n values, which the kernel compares its index with; a dependent one waits before it reads.
             unsafe { launch.launch(config)? };
         }
+        // ANCHOR_END: launches
         Ok(())
     }
 

@@ -13,10 +13,11 @@ pub mod occupancy;
 pub mod ptx;
 pub mod resources;
 pub mod sass;
+pub mod streams;
 
 /// All parts, in the order in which they are read.
 pub static PARTS: &[Part] =
-    &[gemm::PART, conv::PART, attention::PART, ptx::PART, resources::PART, occupancy::PART, sass::PART];
+    &[gemm::PART, conv::PART, attention::PART, ptx::PART, streams::PART, resources::PART, occupancy::PART, sass::PART];
 
 /// The runs on a GPU that are kept in `records/`, for where there is none.
 ///
