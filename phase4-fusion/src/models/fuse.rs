@@ -16,6 +16,7 @@ pub fn norms(graph: &mut Graph) {
     graph.chain(|first, then| matches!((first, then), ([Operation::Conv2d { .. }], [Operation::BatchNorm { .. }])));
 }
 
+// ANCHOR: takes
 /// Whether an epilogue that does `first` already can do `then` too.
 fn takes(first: &[Operation], then: &[Operation]) -> bool {
     let [then] = then else { return false };
@@ -28,6 +29,7 @@ fn takes(first: &[Operation], then: &[Operation]) -> bool {
         other => activation(other).is_some() && activation(last).is_none(),
     }
 }
+// ANCHOR_END: takes
 
 /// The activation that an operation is, if it is one.
 pub fn activation(operation: &Operation) -> Option<Activation> {

@@ -16,6 +16,7 @@ pub struct ScaleShift {
     pub shift: Vec<f32>,
 }
 
+// ANCHOR: scale_shift
 /// What a BatchNorm with running statistics does to x + bias: γ / √(variance + ε) · (x + bias − mean) + β, computed in f64.
 /// `None` if `norm` is another operation.
 ///
@@ -34,6 +35,7 @@ pub fn scale_shift(norm: &Operation, bias: Option<&Tensor>) -> Result<Option<Sca
     let (scale, shift) = (0..weight.len()).map(of).unzip();
     Ok(Some(ScaleShift { scale, shift }))
 }
+// ANCHOR_END: scale_shift
 
 /// One convolution that does what a convolution and the BatchNorm after it do: its weights times the scale, and the shift for a bias.
 /// `None` if the operations are others.

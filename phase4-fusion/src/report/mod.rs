@@ -10,14 +10,24 @@ pub mod attention;
 pub mod conv;
 pub mod gemm;
 pub mod occupancy;
+pub mod plan;
 pub mod ptx;
 pub mod resources;
 pub mod sass;
 pub mod streams;
 
 /// All parts, in the order in which they are read.
-pub static PARTS: &[Part] =
-    &[gemm::PART, conv::PART, attention::PART, ptx::PART, streams::PART, resources::PART, occupancy::PART, sass::PART];
+pub static PARTS: &[Part] = &[
+    gemm::PART,
+    conv::PART,
+    attention::PART,
+    ptx::PART,
+    plan::PART,
+    streams::PART,
+    resources::PART,
+    occupancy::PART,
+    sass::PART,
+];
 
 /// The runs on a GPU that are kept in `records/`, for where there is none.
 ///
