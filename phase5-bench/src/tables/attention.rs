@@ -178,10 +178,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
                 }
             };
             let (element, options) = (step.element(), Options::default());
-            let (by, peer) = match element {
-                ElementType::F16 => (format!("{title}, f16"), &sdpa_in_half),
-                _ => (title.clone(), &sdpa),
-            };
+            let peer = if element == ElementType::F16 { &sdpa_in_half } else { &sdpa };
             let problem = AttentionProblem::seeded(device, size.of_ladder(), Layout::Joined, element, options)?;
             let outcome = run_with(
                 &stream,
@@ -194,16 +191,16 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
                 Outcome::Ran { timing, report } => (Ok(timing), Ok(report)),
                 Outcome::Wrong(mismatch) => (Err("it is wrong, and so was not timed".to_owned()), Err(mismatch)),
                 Outcome::Unsupported(reason) => {
-                    table.row().set_all(timed(&by, Err(reason.clone()), peer)).finish(&reason);
+                    table.row().set_all(timed(title, Err(reason.clone()), peer)).finish(&reason);
                     continue;
                 }
             };
             let counted = timing.as_ref().ok().and_then(Timing::counts);
             let counted = counted.map(|counts| counts.lane_instructions as f64 / (size.flops() / 2.0));
-            let (max_abs, word) = verdict(&format!("{by} over {tokens} tokens, d = {d}"), checked, &mut wrong);
+            let (max_abs, word) = verdict(&format!("{title} over {tokens} tokens, d = {d}"), checked, &mut wrong);
             table
                 .row()
-                .set_all(timed(&by, milliseconds(&timing), peer))
+                .set_all(timed(title, milliseconds(&timing), peer))
                 .set(MIB, size.bytes_without_scores(element.size()) / f64::from(1 << 20))
                 .set(columns::LANES_PER_PRODUCT, Cell::or_absent(counted, NO_COUNTS))
                 .set(columns::MAX_DIFFERENCE, max_abs)
@@ -216,8 +213,8 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         }
     }
     table.note(
-        "naive: three launches, with the scores [heads, tokens, tokens] in memory. f32 where nothing else stands. MiB: qkv, \
-         scores or log-sum-exp, and output.",
+        "naive: three launches, with the scores [heads, tokens, tokens] in memory. f32: naive, step 1, PyTorch SDPA; f16: \
+         the other steps. MiB: qkv, scores or log-sum-exp, and output.",
     );
     table.note("TFLOP/s: of the two products, 4·heads·tokens²·d operations.");
     if let Some(version) = pytorch.version {

@@ -17,7 +17,7 @@ pub(crate) const PYTORCH_COMPILED: &str = "PyTorch compiled";
 /// PyTorch, as a CUDA graph.
 pub(crate) const PYTORCH_GRAPH: &str = "PyTorch graph";
 /// The same with `max-autotune`, which captures a graph too.
-pub(crate) const PYTORCH_AUTOTUNED: &str = "PyTorch autotuned";
+pub(crate) const PYTORCH_AUTOTUNED: &str = "PyTorch tuned";
 
 /// How [`bench`] measures, for a note.
 pub(crate) const MEDIANS: &str =

@@ -32,7 +32,7 @@ const COLUMNS: &[ColumnSpec] = &[WHAT, WAY, CALLS, KERNELS, MS, GAIN, OF_LONGEST
 /// The table in the registry.
 pub const TABLE: TableSpec = TableSpec {
     name: "streams",
-    shows: "overlap, graphs, persistent kernel, images/s with decoding: ms and gain",
+    shows: "overlap, graphs, persistent kernel, images/s: ms and gain",
     so_far: "",
     columns: COLUMNS,
     make: Make::Measured(run),

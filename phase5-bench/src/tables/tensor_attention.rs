@@ -31,7 +31,7 @@ const MATH: &str = "math";
 /// The table in the registry.
 pub const TABLE: TableSpec = TableSpec {
     name: "tensor-attention",
-    shows: "attention in f16 × batches of heads, masks, few queries: ms, % of SDPA",
+    shows: "attention in f16: sizes, masks, few queries: ms, % of SDPA",
     so_far: "",
     columns: COLUMNS,
     make: Make::Measured(run),
