@@ -1,5 +1,7 @@
 //! One error type for the whole crate; each message says what was attempted, on what, and what to do about it.
 
+use std::fmt;
+use std::ops::Range;
 use std::path::PathBuf;
 
 use crate::element::{ElementType, MemoryFormat};
@@ -165,7 +167,7 @@ pub enum Error {
     #[error("{rendered}")]
     UnorderedStreams {
         /// At least one.
-        findings: Vec<crate::device::UnorderedUse>,
+        findings: Vec<UnorderedUse>,
         /// The diagnostics.
         rendered: String,
     },
@@ -356,6 +358,32 @@ impl From<String> for ShapeError {
 impl From<&str> for ShapeError {
     fn from(rule: &str) -> ShapeError {
         ShapeError::Rule(rule.to_owned())
+    }
+}
+
+/// Two operations at the same bytes that nothing orders.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnorderedUse {
+    /// The operation that was queued first: a kernel, a copy or a fill, and its stream.
+    pub earlier: String,
+    /// The one that was queued second.
+    pub later: String,
+    /// The buffer.
+    pub memory: String,
+    /// The bytes that both touch, from the start of the buffer.
+    pub bytes: Range<u64>,
+}
+
+impl fmt::Display for UnorderedUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let UnorderedUse { earlier, later, memory, bytes } = self;
+        writeln!(f, "error[unordered-streams]: {later} what {earlier}, and nothing orders the two")?;
+        writeln!(f, "  = memory: `{memory}`, bytes {} to {}", bytes.start, bytes.end)?;
+        write!(
+            f,
+            "  = help: let the second stream wait for an event recorded after the first operation (`second.join(&first)`), or \
+             synchronise in between"
+        )
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::error::LoadError;
 use crate::exec;
-use crate::exec::Asynchrony;
+use crate::exec::{Asynchrony, TouchedMemory};
 use crate::fault::{Fault, FaultKind};
 use crate::ir::{ConstantValue, KernelInfo, Relocation};
 use crate::limits::{Account, Ledger, Reached, Use};
@@ -613,21 +613,6 @@ pub struct Observe {
     pub watch: Option<WatchRequest>,
     /// Note which bytes of its allocations it accesses; only where the device sanitises.
     pub touches: bool,
-}
-
-/// The bytes of an allocation that a launch accessed, as ascending ranges from its start.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TouchedMemory {
-    /// Where the allocation begins.
-    pub pointer: DevicePtr,
-    /// What it is called.
-    pub label: String,
-    /// Bytes that were read.
-    pub read: Vec<std::ops::Range<u64>>,
-    /// Bytes that were written.
-    pub written: Vec<std::ops::Range<u64>>,
-    /// Bytes that atomics read and wrote.
-    pub atomic: Vec<std::ops::Range<u64>>,
 }
 
 /// What was found out about a launch.

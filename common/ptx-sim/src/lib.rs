@@ -97,10 +97,10 @@ mod watch;
 
 pub use device::{
     Arg, DEFAULT_BUDGET, Device, DeviceConfig, Kernel, LaunchConfig, LaunchError, LaunchReport, Leak, LoadedModule,
-    MAX_BLOCK, MAX_GRID, MAX_SHARED, MAX_THREADS, Observation, Observe, TouchedMemory,
+    MAX_BLOCK, MAX_GRID, MAX_SHARED, MAX_THREADS, Observation, Observe,
 };
 pub use error::{LoadError, Unsupported, UnsupportedForm};
-pub use exec::Asynchrony;
+pub use exec::{Asynchrony, TouchedMemory};
 pub use fault::{Fault, FaultKind, OtherAccess};
 pub use ir::{Class, KernelInfo, ParamInfo};
 pub use limits::LoadLimits;

@@ -36,6 +36,7 @@ mod cuda {
     pub(crate) type Queue = Infallible;
 }
 
+pub use crate::error::UnorderedUse;
 pub use buffer::{Buffer, DeviceSlice, DeviceSliceMut, PinnedBuffer, View, ViewMut};
 pub use choice::{DeviceArgs, DeviceChoice};
 #[cfg(feature = "cuda")]
@@ -44,7 +45,6 @@ pub use element::{DeviceElement, HostSlice, HostSliceMut};
 pub use graph::{Graph, GraphExec, GraphNode, GraphOperation};
 pub use kernel::{Kernel, KernelArg, KernelAttributes, LaunchArgs, LaunchConfig, Module};
 pub use memory::MemoryInfo;
-pub use order::UnorderedUse;
 pub use properties::Properties;
 pub use sim::{Counts, SimDevice, SimOptions};
 pub use stream::{Event, Stream};

@@ -6,11 +6,10 @@
 //! accesses need not be.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, UnorderedUse};
 
 /// For each stream, the last of its operations that is known.
 pub(crate) type Clock = BTreeMap<u64, u64>;
@@ -65,32 +64,6 @@ struct Access {
     stream: u64,
     at: u64,
     what: Arc<str>,
-}
-
-/// Two operations at the same bytes that nothing orders.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnorderedUse {
-    /// The operation that was queued first: a kernel, a copy or a fill, and its stream.
-    pub earlier: String,
-    /// The one that was queued second.
-    pub later: String,
-    /// The buffer.
-    pub memory: String,
-    /// The bytes that both touch, from the start of the buffer.
-    pub bytes: Range<u64>,
-}
-
-impl fmt::Display for UnorderedUse {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let UnorderedUse { earlier, later, memory, bytes } = self;
-        writeln!(f, "error[unordered-streams]: {later} what {earlier}, and nothing orders the two")?;
-        writeln!(f, "  = memory: `{memory}`, bytes {} to {}", bytes.start, bytes.end)?;
-        write!(
-            f,
-            "  = help: let the second stream wait for an event recorded after the first operation (`second.join(&first)`), or \
-             synchronise in between"
-        )
-    }
 }
 
 #[derive(Debug, Default)]

@@ -76,4 +76,5 @@ pub use asynchrony::Asynchrony;
 pub(crate) use launch::{Counts, Launch, LaunchHeap, MAX_BEGUN};
 pub(crate) use monitor::Plain;
 pub(crate) use schedule::run;
+pub use touched::TouchedMemory;
 pub(crate) use watch::Watch;

@@ -33,7 +33,7 @@ use super::place::{Kind, Part, Place, Reach};
 use super::problem::{Earlier, Problem};
 use super::scene::Scene;
 use super::shadow::*;
-use super::touched::{How, TouchedBytes};
+use super::touched::{How, TouchedBytes, TouchedMemory};
 use super::undefined::{Undefined, Used};
 use super::warp::Warp;
 use super::wgmma_checks::WgmmaChecks;
@@ -209,7 +209,7 @@ impl Sanitiser {
     }
 
     /// Which bytes were accessed.
-    pub(crate) fn take_touched(&mut self) -> Vec<crate::device::TouchedMemory> {
+    pub(crate) fn take_touched(&mut self) -> Vec<TouchedMemory> {
         self.touched.take().map(TouchedBytes::into_ranges).unwrap_or_default()
     }
 

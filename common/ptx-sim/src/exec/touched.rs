@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::launch::Launch;
-use crate::device::TouchedMemory;
 use crate::limits::{Account, Use};
 use crate::memory::{Allocation, DevicePtr};
 
@@ -21,6 +20,21 @@ pub(super) enum How {
 struct Bytes {
     label: String,
     words: [Vec<u64>; 3],
+}
+
+/// The bytes of an allocation that a launch accessed, as ascending ranges from its start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TouchedMemory {
+    /// Where the allocation begins.
+    pub pointer: DevicePtr,
+    /// What it is called.
+    pub label: String,
+    /// Bytes that were read.
+    pub read: Vec<Range<u64>>,
+    /// Bytes that were written.
+    pub written: Vec<Range<u64>>,
+    /// Bytes that atomics read and wrote.
+    pub atomic: Vec<Range<u64>>,
 }
 
 /// What has been touched so far.
