@@ -29,8 +29,14 @@ constexpr int DECODER = MIDDLE_BIAS + LATENT;                          // [S / 4
 constexpr int DECODER_BIAS = DECODER + SLICE * MELS;                   // [M]
 constexpr int WEIGHTS = DECODER_BIAS + MELS;
 
+// Four floats of shared memory. In PTX, since the compiler takes such a load apart and puts it together anew, each time in another way.
 __device__ inline float4 read4(const float *from) {
-    return *reinterpret_cast<const float4 *>(from);
+    float4 four;
+    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(four.x), "=f"(four.y), "=f"(four.z), "=f"(four.w)
+                 : "r"((unsigned)__cvta_generic_to_shared(from))
+                 : "memory");
+    return four;
 }
 
 __device__ inline float dot(float4 a, float4 b, float sum) {
@@ -73,8 +79,7 @@ __device__ inline void multiply(const float *rows, const float *matrix, const fl
     int lane = threadIdx.x % 32;
 #pragma unroll
     for (int row = 0; row < ROWS; row++) {
-        sums[row][0] = bias[lane];
-        sums[row][1] = bias[lane + 32];
+        sums[row][0] = sums[row][1] = 0.0f;
     }
 #pragma unroll 4
     for (int k = 0; k < 64; k += 4) {
@@ -85,6 +90,11 @@ __device__ inline void multiply(const float *rows, const float *matrix, const fl
             sums[row][0] = dot(x, left, sums[row][0]);
             sums[row][1] = dot(x, right, sums[row][1]);
         }
+    }
+#pragma unroll
+    for (int row = 0; row < ROWS; row++) {
+        sums[row][0] += bias[lane];
+        sums[row][1] += bias[lane + 32];
     }
 }
 // ANCHOR_END: linear
@@ -112,8 +122,8 @@ __device__ inline void pass(const float *x, const float *packed, float *y, int b
         float2 values[ROWS];
 #pragma unroll
         for (int row = 0; row < ROWS; row++) {
-            const float2 *from = reinterpret_cast<const float2 *>(x + (size_t)(row_of_x + row) * MELS) + lane;
-            values[row] = row_of_x + row < rows_of_x ? *from : make_float2(0.0f, 0.0f);
+            int read = min(row_of_x + row, rows_of_x - 1);  // past the end: anything, it is not written
+            values[row] = reinterpret_cast<const float2 *>(x + (size_t)read * MELS)[lane];
         }
 #pragma unroll
         for (int row = 0; row < ROWS; row++) {
