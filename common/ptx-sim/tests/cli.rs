@@ -699,7 +699,7 @@ fn tensor_maps_are_arguments() {
         let args = format!("{run} --async {order} --sanitize {tensor} s32:4 s32:1 out:f32:8");
         prints(&args, "14,15,0,0,24,25,0,0\n");
     }
-    prints(&format!("{run} {tensor}/nan s32:-1 s32:0 out:f32:8"), "nan,0,1,2,nan,10,11,12\n");
+    prints(&format!("{run} {tensor}/nan s32:4 s32:1 out:f32:8"), "14,15,nan,nan,24,25,nan,nan\n");
     fails(&format!("{run} {tensor}/swizzle=16 s32:0 s32:0 out:f32:8"), 2, "32, 64 or 128");
     fails(&format!("{run} tmap:x+4/f32/4x3/strides=32/box=4x2 s32:0 s32:0 out:f32:8"), 2, "not a multiple of 16");
     fails(&format!("{run} tmap:tiles s32:0 s32:0 out:f32:8"), 2, "no tensor map `tiles`");

@@ -186,16 +186,17 @@ def boxes():
         row, chunk, rest = at // 128, at // 16 % 8, at % 16
         return row * 128 + (chunk ^ row % (1 << mode) if mode else chunk) * 16 + rest
 
-    case('one', 'f32', [40], [16], [30])
+    case('one', 'f32', [40], [16], [32])
     case('two', 'f32', [13, 9], [8, 4], [4, 2])
-    case('ragged', 'f16', [21, 7], [16, 4], [-3, 5])
+    case('ragged', 'f16', [21, 7], [16, 4], [8, 5])
+    case('before', 'f16', [21, 7], [16, 4], [-8, -2])
     case('outside', 'u16', [16, 4], [8, 4], [40, -9])
-    case('three', 'u8', [20, 5, 3], [16, 2, 2], [8, 4, 1])
+    case('three', 'u8', [20, 5, 3], [16, 2, 2], [16, 4, 1])
     case('four', 'f64', [3, 3, 3, 2], [2, 2, 2, 2], [2, -1, 1, 1])
-    case('five', 'u64', [3, 2, 2, 2, 2], [2, 2, 2, 2, 1], [1, 1, 0, -1, 1])
+    case('five', 'u64', [3, 2, 2, 2, 2], [2, 2, 2, 2, 1], [2, 1, 0, -1, 1])
     case('steps', 's32', [12, 11, 5], [4, 5, 4], [8, -1, 0], [1, 2, 3])
     for mode, size in ((1, 32), (2, 64), (3, 128)):
-        case(f'swizzle_{size}', 'bf16', [70, 18], [size // 2, 12], [3, 1], swizzle=mode)
+        case(f'swizzle_{size}', 'bf16', [70, 18], [size // 2, 12], [8, 1], swizzle=mode)
     case('swizzle_narrow', 'f32', [40, 40], [8, 16], [0, 0], swizzle=3)
     f.write()
 
