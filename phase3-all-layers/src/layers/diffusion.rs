@@ -4,6 +4,38 @@ use common::limits::fits_i32;
 use common::prelude::*;
 use common::reference::{DiffusionParams, noise_factors};
 
+/// What every version of the diffusion step has to know of its tensors, once their shapes are compared.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DiffusionCall {
+    /// √(1 − ᾱ).
+    pub noise_scale: f32,
+    /// √ᾱ.
+    pub signal_scale: f32,
+    /// 1 − weight.
+    pub previous_weight: f32,
+    /// Values of each tensor.
+    pub values: u32,
+}
+
+impl DiffusionCall {
+    /// Compares the shapes of `noisy` x, predicted `noise` ε, the `previous` frame p and the output.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if the shapes differ or have too many values, [`Error::Invalid`] if a parameter is outside its range.
+    pub fn new(
+        [noisy, noise, previous]: [&Tensor; 3],
+        params: DiffusionParams,
+        output: &Tensor,
+    ) -> Result<DiffusionCall> {
+        noise.expect_shape("diffusion step's noise", noisy.shape())?;
+        previous.expect_shape("diffusion step's previous frame", noisy.shape())?;
+        output.expect_shape("diffusion step's output", noisy.shape())?;
+        let [noise_scale, signal_scale, previous_weight] = params.factors()?;
+        let values = fits_i32("diffusion step", "the number of values", Some(noisy.len()))?.unsigned_abs();
+        Ok(DiffusionCall { noise_scale, signal_scale, previous_weight, values })
+    }
+}
+
 /// The step of [`common::reference::diffusion_step`], `diffusion_01.cu`: a kernel for each line of its formula. It uses IEEE
 /// operations alone: the bits are the CPU's.
 #[derive(Clone, Debug)]
@@ -47,11 +79,8 @@ impl DiffusionStep {
         params: DiffusionParams,
         output: &mut Tensor,
     ) -> Result<()> {
-        noise.expect_shape("diffusion step's noise", noisy.shape())?;
-        previous.expect_shape("diffusion step's previous frame", noisy.shape())?;
-        output.expect_shape("diffusion step's output", noisy.shape())?;
-        let [noise_scale, signal_scale, previous_weight] = params.factors()?;
-        let n = fits_i32("diffusion step", "the number of values", Some(noisy.len()))?.unsigned_abs();
+        let call = DiffusionCall::new([noisy, noise, previous], params, output)?;
+        let DiffusionCall { noise_scale, signal_scale, previous_weight, values: n } = call;
         let config = LaunchConfig::for_threads(n);
         let mut launch = stream.launch_builder(&self.denoise);
         launch.arg(noisy.buffer()?).arg(noise.buffer()?).arg(output.buffer_mut()?);

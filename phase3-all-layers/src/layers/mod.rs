@@ -12,7 +12,7 @@ mod softmax;
 mod transpose;
 
 pub use attention::Attention;
-pub use diffusion::{AddNoise, DiffusionStep};
+pub use diffusion::{AddNoise, DiffusionCall, DiffusionStep};
 pub use elementwise::{AddChannel, Gelu, Silu, SiluSum};
 pub use embedding::TimestepEmbedding;
 pub use image::{Concatenate, Upsample};

@@ -5,6 +5,7 @@ use common::limits::fits_i32;
 use common::prelude::*;
 use common::reference::DiffusionParams;
 use half::f16;
+use phase3_all_layers::layers::DiffusionCall;
 
 use crate::gemm::{Activation, Epilogue};
 
@@ -63,13 +64,10 @@ impl DiffusionStep {
         params: DiffusionParams,
         output: &mut Tensor,
     ) -> Result<()> {
-        noise.expect_shape("diffusion step's noise", noisy.shape())?;
-        previous.expect_shape("diffusion step's previous frame", noisy.shape())?;
-        output.expect_shape("diffusion step's output", noisy.shape())?;
-        let [noise_scale, signal_scale, previous_weight] = params.factors()?;
+        let call = DiffusionCall::new([noisy, noise, previous], params, output)?;
+        let DiffusionCall { noise_scale, signal_scale, previous_weight, values: n } = call;
         let DiffusionParams { weight, threshold, .. } = params;
         let factors = Factors { noise_scale, signal_scale, weight, previous_weight, threshold };
-        let n = fits_i32("diffusion step", "the number of values", Some(noisy.len()))?.unsigned_abs();
         let mut launch = stream.launch_builder(&self.kernel);
         launch.arg(noisy.buffer()?).arg(noise.buffer()?).arg(previous.buffer()?).arg(output.buffer_mut()?);
         launch.arg_bytes(bytemuck::bytes_of(&factors)).arg(&n);
