@@ -9,8 +9,10 @@ use common::reference::{Activation, DiffusionParams};
 use common::testing::planted;
 use half::f16;
 use phase3_all_layers::layers;
+use phase4_fusion::fusion::fold::{FoldProblem, ScaleIn};
 use phase4_fusion::fusion::{DiffusionStep, Separate};
 use phase4_fusion::gemm::Epilogue;
+use phase4_fusion::models::Arithmetic;
 
 const PARAMS: DiffusionParams = DiffusionParams { alpha_bar: 0.5, weight: 0.7, threshold: 0.5 };
 
@@ -120,6 +122,30 @@ device_test! {
         separate.multiply(&stream, &b.to_device(&device)?, &c.to_device(&device)?, &mut y)?;
         let expected: Vec<f32> = b.as_slice()?.iter().zip(c.as_slice()?).map(|(b, c)| b * c).collect();
         assert_eq!(y.to_host()?.as_slice()?, expected);
+        Ok(())
+    }
+}
+
+device_test! {
+    fn a_folded_scale_loses_bits_where_f16_has_none(device) {
+        for typical in [1.0, 2f32.powi(-12)] {
+            let problem = FoldProblem::seeded(64, 6, typical)?;
+            for arithmetic in Arithmetic::ALL {
+                let found = |scale_in| {
+                    let Some(values) = planted::here(&device, problem.run(&device, arithmetic, scale_in))? else { return Ok(None) };
+                    let (difference, allowed) = (problem.difference(&values)?, problem.allowed(arithmetic, scale_in));
+                    assert!(difference <= allowed, "{arithmetic} {scale_in:?}: {difference} of {allowed}");
+                    // Scales belong to channels: with those of the channels before, nothing is right.
+                    let turned: Vec<f64> = values.iter().cycle().skip(36).take(values.len()).copied().collect();
+                    assert!(problem.difference(&turned)? > 10.0 * allowed);
+                    Ok::<_, Error>(Some(difference))
+                };
+                let (Some(epilogue), Some(weights)) = (found(ScaleIn::Epilogue)?, found(ScaleIn::Weights)?) else { continue };
+                let beyond = arithmetic == Arithmetic::F16 && typical < 1.0;
+                assert_eq!(weights > 2.0 * epilogue, beyond, "{arithmetic}, {typical}: {weights} and {epilogue}");
+            }
+            assert!(problem.difference(&vec![f64::NAN; 64 * 36])?.is_infinite());
+        }
         Ok(())
     }
 }

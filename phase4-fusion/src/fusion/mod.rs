@@ -1,4 +1,4 @@
-//! Fusion: the diffusion step in one pass, and the passes that an epilogue saves.
+//! Fusion: the diffusion step in one pass, the passes that an epilogue saves, and what folding does to values.
 
 use bytemuck::{Pod, Zeroable};
 use common::limits::fits_i32;
@@ -8,6 +8,8 @@ use half::f16;
 use phase3_all_layers::layers::DiffusionCall;
 
 use crate::gemm::{Activation, Epilogue};
+
+pub mod fold;
 
 /// The diffusion step of phase 3 in one pass, to the same bits.
 #[derive(Clone, Debug)]

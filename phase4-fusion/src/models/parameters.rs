@@ -45,13 +45,21 @@ pub fn scale_shift(norm: &Operation, bias: Option<&Tensor>) -> Result<Option<Sca
 pub fn folded(conv: &Operation, norm: &Operation) -> Result<Option<Operation>> {
     let Operation::Conv2d { weight, bias, params } = conv else { return Ok(None) };
     let Some(ScaleShift { scale, shift }) = scale_shift(norm, bias.as_deref())? else { return Ok(None) };
-    let taps = weight.len() / scale.len().max(1);
-    let values = weight.as_slice()?.iter().enumerate().map(|(at, value)| value * scale[at / taps]).collect();
     Ok(Some(Operation::Conv2d {
-        weight: Arc::new(Tensor::from_vec(weight.shape(), values)?),
+        weight: Arc::new(scaled(weight, &scale)?),
         bias: Some(Arc::new(Tensor::from_vec(&[shift.len()], shift)?)),
         params: *params,
     }))
+}
+
+/// A weight \[K, …\] with each of its K parts times the part's scale.
+///
+/// # Errors
+/// [`Error::Invalid`] if it is not on the host.
+pub fn scaled(weight: &Tensor, scale: &[f32]) -> Result<Tensor> {
+    let part = weight.len() / scale.len().max(1);
+    let values = weight.as_slice()?.iter().enumerate().map(|(at, value)| value * scale[at / part]).collect();
+    Tensor::from_vec(weight.shape(), values)
 }
 
 /// A weight \[K, C, R, S\] with zeros up to `outputs` and `inputs` channels.

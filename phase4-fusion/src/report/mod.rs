@@ -13,6 +13,7 @@ pub mod occupancy;
 pub mod plan;
 pub mod ptx;
 pub mod resources;
+pub mod rewrites;
 pub mod sass;
 pub mod streams;
 
@@ -23,6 +24,7 @@ pub static PARTS: &[Part] = &[
     attention::PART,
     ptx::PART,
     plan::PART,
+    rewrites::PART,
     streams::PART,
     resources::PART,
     occupancy::PART,

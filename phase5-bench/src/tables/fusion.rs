@@ -15,6 +15,7 @@ use phase4_fusion::conv::{
 };
 use phase4_fusion::fusion::{DiffusionStep, Separate};
 use phase4_fusion::gemm::{self, Activation, Epilogue, Layout, Precision};
+use phase4_fusion::models::parameters::scaled;
 
 use crate::spec::{Context, FinishedTable, Make, TableSpec};
 use crate::tables::peers;
@@ -46,6 +47,7 @@ pub const TABLE: TableSpec = TableSpec {
 
 const SEPARATE: &str = "separate";
 const FUSED: &str = "fused";
+const FOLDED: &str = "folded";
 /// What rounding a value to f16 changes it by at most, of its size.
 const HALF_ROUND_OFF: f64 = 1.0 / 2048.0;
 const STEP: DiffusionParams = DiffusionParams { alpha_bar: 0.5, weight: 0.7, threshold: 0.5 };
@@ -156,7 +158,7 @@ impl Comparison<'_> {
     }
 
     /// A convolution with what follows it, in f16.
-    fn convolution(&self, work: &str, shape: Shape, finish: Finish) -> crate::Result<[Row; 2]> {
+    fn convolution(&self, work: &str, shape: Shape, finish: Finish) -> crate::Result<Vec<Row>> {
         let (device, stream) = (self.device, self.device.stream());
         let seeded = |finish: Finish| {
             ConvProblem::seeded(device, shape.input(), shape.weight(), shape.params(), Precision::F16, finish)
@@ -179,10 +181,24 @@ impl Comparison<'_> {
             separate.launch(&stream, &epilogue, shape.weight()[0], y)
         })?;
         let row = |by, launches, bytes, run| Row { work: work.to_owned(), by, launches, cost: of_bytes(bytes), run };
-        Ok([
+        let mut rows = vec![
             row(SEPARATE, 1 + passes, once + 2.0 * of_y * passes as f64 + residual, apart),
             row(FUSED, 1, once + residual, fused),
-        ])
+        ];
+        if let (Some(scale), Activation::Relu, false) = (epilogue.scale, finish.activation, finish.residual) {
+            let in_planes = problem.w.to_host()?.to_type(ElementType::F32)?.to_format(MemoryFormat::Nchw)?;
+            let scale = scale.to_host()?;
+            let weights = scaled(&in_planes, scale.as_slice()?)?.to_type(ElementType::F16)?;
+            let weights = weights.to_format(MemoryFormat::Nhwc)?.to_device(device)?;
+            let epilogue = Epilogue { scale: None, ..epilogue };
+            // Each weight is rounded once more; the scales are below 1.
+            let expected = roundings(&problem.expected, 1, plain.expected.reference().magnitude);
+            let folded = self.contest(&stream, &expected).run(FOLDED, &conv, &mut y, |conv, y| {
+                conv.launch(&stream, &problem.x, &weights, params, &epilogue, y)
+            })?;
+            rows.push(row(FOLDED, 1, once, folded));
+        }
+        Ok(rows)
     }
 
     /// GELU(x·Wᵀ + b), with four times as many outputs as inputs.
