@@ -47,8 +47,8 @@ struct SmallAsync {
     extern "C" __global__ void __launch_bounds__(Geometry<SHAPE>::THREADS, BLOCKS)                                      \
         name(const float *__restrict__ input, const float *__restrict__ weight, const float *__restrict__ bias,        \
              float *__restrict__ output, const int2 *__restrict__ table, float *__restrict__ parts,                     \
-             unsigned *__restrict__ arrived, Conv2d conv, int steps_each) {                                             \
-        ConvTile<SHAPE, VECTORS>::run(input, weight, bias, output, table, parts, arrived, conv, steps_each);           \
+             unsigned *__restrict__ arrived, Conv2d conv, int steps_each, Epilogue epilogue) {                          \
+        ConvTile<SHAPE, VECTORS>::run(input, weight, bias, output, table, parts, arrived, conv, steps_each, epilogue); \
     }
 
 CONV_KERNEL(conv_64x128, 3, Wide, true)

@@ -1,6 +1,6 @@
 // Winograd's F(2×2, 3×3): four neighbouring outputs of a 3×3 window take 16 multiplications per channel instead of 36.
 //
-//     U = G g Gᵀ     V = Bᵀ d B     M = Σ over channels of U ∘ V     output = Aᵀ M A + bias
+//     U = G g Gᵀ     V = Bᵀ d B     M = Σ over channels of U ∘ V     output = epilogue(Aᵀ M A)
 //
 //         ⎡ 1    0    0  ⎤        ⎡ 1  0 −1  0⎤        ⎡1  1  1  0⎤
 //     G = ⎢ ½    ½    ½  ⎥   Bᵀ = ⎢ 0  1  1  0⎥   Aᵀ = ⎣0  1 −1 −1⎦      (Lavin and Gray, 2015, arXiv 1509.09308)
@@ -15,6 +15,7 @@
 #include "conv.cuh"
 #include "conv_parts.cuh"
 #include "cp_async.cuh"
+#include "epilogue.cuh"
 #include "fetch.cuh"
 #include "vectors.cuh"
 
@@ -62,7 +63,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) winograd_weights(const flo
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     conv_winograd(const float *__restrict__ input, const float *__restrict__ u, const float *__restrict__ bias,
                   float *__restrict__ output, float *__restrict__ parts, unsigned *__restrict__ arrived, Conv2d conv,
-                  int steps_each) {
+                  int steps_each, Epilogue epilogue) {
     extern __shared__ float4 shared[];
     float *memory = reinterpret_cast<float *>(shared);  // two stages of U and V; in the end M
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, down = lane / 4 * 4, across = lane % 4 * 4;
@@ -200,25 +201,26 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         if (n >= conv.images || k >= conv.out_channels) {
             return;
         }
-        float add = bias ? bias[k] : 0.0f;
+        float add = bias_at(bias, k);
         float *to = output + (((long long)n * conv.out_channels + k) * conv.out_height + tile_y) * conv.out_width + tile_x;
         bool below = tile_y + 1 < conv.out_height, right = tile_x + 1 < conv.out_width;
         if (conv.out_width % 2 == 0) {
-            *reinterpret_cast<float2 *>(to) = make_float2(quad.x + add, quad.y + add);
+            epilogue.finish(reinterpret_cast<float2 *>(to), make_float2(quad.x, quad.y), make_float2(add, add));
             if (below) {
-                *reinterpret_cast<float2 *>(to + conv.out_width) = make_float2(quad.z + add, quad.w + add);
+                float2 *next = reinterpret_cast<float2 *>(to + conv.out_width);
+                epilogue.finish(next, make_float2(quad.z, quad.w), make_float2(add, add));
             }
             return;
         }
-        to[0] = quad.x + add;
+        epilogue.finish(to, quad.x, add);
         if (right) {
-            to[1] = quad.y + add;
+            epilogue.finish(to + 1, quad.y, add);
         }
         if (below) {
-            to[conv.out_width] = quad.z + add;
+            epilogue.finish(to + conv.out_width, quad.z, add);
         }
         if (below && right) {
-            to[conv.out_width + 1] = quad.w + add;
+            epilogue.finish(to + conv.out_width + 1, quad.w, add);
         }
     };
     if (gridDim.y > 1 && !add_parts<THREADS>(parts, arrived, quads)) {

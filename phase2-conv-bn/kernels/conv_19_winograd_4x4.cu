@@ -3,7 +3,7 @@
 //     weights ──▶ U [36][C][K] ─┐
 //     input ────▶ V [36][C][T] ─┴▶ M [36][K][T] = U · V, place by place ──▶ output          T: tiles of 4 × 4 outputs
 //
-// As step 17, with larger tiles: U = G g Gᵀ, V = Bᵀ d B, output = Aᵀ M A + bias. Three kernels, one after the other, since 36
+// As step 17, with larger tiles: U = G g Gᵀ, V = Bᵀ d B, output = epilogue(Aᵀ M A). Three kernels, one after the other, since 36
 // places of M are too many for a block's registers. With the points 0, ±a, ±b, ∞ for polynomials to be evaluated at:
 //
 //          ⎡a²b²    0  −a²−b²   0      1   0⎤       ⎡ 1/a²b²    0       0    ⎤
@@ -19,6 +19,7 @@
 // nvrtc: --gpu-architecture=compute_80
 #include "conv.cuh"
 #include "cp_async.cuh"
+#include "epilogue.cuh"
 #include "fetch.cuh"
 #include "lanes.cuh"
 #include "vectors.cuh"
@@ -318,7 +319,7 @@ PRODUCT_KERNEL(winograd_4x4_128x32, 5, Tall)
 // ANCHOR: output
 extern "C" __global__ void __launch_bounds__(THREADS)
     winograd_4x4_output(const float *__restrict__ m, const float *__restrict__ bias, float *__restrict__ output, Conv2d conv,
-                        int first, int tiles, int cuts) {
+                        int first, int tiles, int cuts, Epilogue epilogue) {
     int row = whole(tiles, ROW);
     int tile = blockIdx.x % (row / LANES) * LANES + threadIdx.x % LANES;
     int k = blockIdx.x / (row / LANES) * WARPS + threadIdx.x / LANES;
@@ -345,7 +346,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         output_column(sums[j], sums[6 + j], sums[12 + j], sums[18 + j], sums[24 + j], sums[30 + j], half[j]);
     }
     Place at(first + tile, conv);
-    float add = bias ? bias[k] : 0.0f;
+    float add = bias_at(bias, k);
     float *to = output + (((size_t)at.n * conv.out_channels + k) * conv.out_height + at.y) * conv.out_width + at.x;
 #pragma unroll
     for (int i = 0; i < 4; i++) {
@@ -355,12 +356,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             break;
         }
         if (conv.out_width % 4 == 0) {
-            *reinterpret_cast<float4 *>(to) = make_float4(y[0] + add, y[1] + add, y[2] + add, y[3] + add);
+            epilogue.finish(reinterpret_cast<float4 *>(to), make_float4(y[0], y[1], y[2], y[3]), make_float4(add, add, add, add));
         } else {
 #pragma unroll
             for (int j = 0; j < 4; j++) {
                 if (at.x + j < conv.out_width) {
-                    to[j] = y[j] + add;
+                    epilogue.finish(to + j, y[j], add);
                 }
             }
         }

@@ -9,6 +9,7 @@
 #include "conv_parts.cuh"
 #include "conv_window.cuh"
 #include "cp_async.cuh"
+#include "epilogue.cuh"
 #include "fetch.cuh"
 #include "lanes.cuh"
 #include "vectors.cuh"
@@ -54,7 +55,8 @@ template <class Shape, bool VECTORS> struct ConvTile {
 
     // ANCHOR: kernel
     static __device__ void run(const float *input, const float *weight, const float *bias, float *output,
-                               const int2 *table, float *parts, unsigned *arrived, const Conv2d &conv, int steps_each) {
+                               const int2 *table, float *parts, unsigned *arrived, const Conv2d &conv, int steps_each,
+                               const Epilogue &epilogue) {
         extern __shared__ float4 shared[];
         float *a_stages = reinterpret_cast<float *>(shared), *b_stages = a_stages + STAGES * STEP * A_ROW;
         int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -223,13 +225,13 @@ template <class Shape, bool VECTORS> struct ConvTile {
                 return;
             }
             k += group * conv.group_outputs;
-            float add = bias ? bias[k] : 0.0f;
+            float add = bias_at(bias, k);
             auto place = [&](int pixel) {
                 return output + ((long long)(pixel / conv.plane) * conv.out_channels + k) * conv.plane + pixel % conv.plane;
             };
             if (rows_of_4) {
                 if (pixel < conv.pixels) {
-                    *reinterpret_cast<float4 *>(place(pixel)) = make_float4(four.x + add, four.y + add, four.z + add, four.w + add);
+                    epilogue.finish(reinterpret_cast<float4 *>(place(pixel)), four, make_float4(add, add, add, add));
                 }
                 return;
             }
@@ -237,7 +239,7 @@ template <class Shape, bool VECTORS> struct ConvTile {
 #pragma unroll
             for (int j = 0; j < 4; j++) {
                 if (pixel + j < conv.pixels) {
-                    *place(pixel + j) = each[j] + add;
+                    epilogue.finish(place(pixel + j), each[j], add);
                 }
             }
         };

@@ -1,8 +1,9 @@
-// Applied to each sum before it is stored, the same in every kernel of this phase that ends a product:
+// Applied to each sum before it is stored, the same in every kernel of this phase that ends a product or a convolution:
 //
 //     C = max(floor, alpha · sum + bias + beta · C)
 //
-// The products know nothing of it: they hand over a sum, and a later phase extends this file rather than them.
+// A residual is what C held before: with beta = 1 a sum is added to it in its place. The products know nothing of it: they hand
+// over a sum, and a later phase extends this file rather than them.
 // Host side: `gemm::Epilogue`, whose scalars come by value as this struct.
 #pragma once
 
@@ -23,6 +24,12 @@ struct Epilogue {
     // Finishes one element, in its place.
     __device__ void finish(float *place, float sum, float bias) const {
         *place = apply(sum, bias, beta != 0.0f ? *place : 0.0f);
+    }
+
+    // Two neighbours, at a multiple of 8 bytes.
+    __device__ void finish(float2 *place, float2 sum, float2 bias) const {
+        float2 old = beta != 0.0f ? *place : float2();
+        *place = make_float2(apply(sum.x, bias.x, old.x), apply(sum.y, bias.y, old.y));
     }
 
     // Four neighbours, at a multiple of 16 bytes.

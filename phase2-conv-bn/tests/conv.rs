@@ -8,6 +8,7 @@ use common::reference::{self, Conv2dParams, Reference};
 use common::testing::planted::{self, here};
 use phase2_conv_bn::conv::{self, CUT, LADDER, load_cut, step06_offset_table, step16_tuned};
 use phase2_conv_bn::conv::{Choice, Conv, Tuned, step17_winograd, step19_winograd_4x4};
+use phase2_conv_bn::gemm::Epilogue;
 
 struct Case {
     name: &'static str,
@@ -213,7 +214,7 @@ device_test! {
             assert!(prepared.is_none() || is_for_winograd(&weight, params), "{name}: prepared for no use");
             for (prepared, tolerance) in [None, prepared.as_ref()].into_iter().zip(tolerances) {
                 let mut output = Tensor::full(&params.output_shape(&x, &w)?, f32::NAN).to_device(&device)?;
-                tuned.launch_prepared(&stream, &x, &w, prepared, None, params, &mut output)?;
+                tuned.launch_prepared(&stream, &x, &w, prepared, &Epilogue::default(), params, &mut output)?;
                 assert_close(&output.into_vec()?, &expected.values, tolerance);
             }
         }

@@ -35,6 +35,8 @@ use common::limits::fits_i32;
 use common::prelude::*;
 use common::reference::Conv2dParams;
 
+use crate::gemm::{Epilogue, Scalars};
+
 mod parts;
 mod table;
 mod tabled;
@@ -123,6 +125,11 @@ trait Algorithm: fmt::Debug + Send + Sync {
     /// Queues a convolution.
     fn queue(&self, call: Call<'_>) -> Result<()>;
 
+    /// Whether it has the whole epilogue; otherwise its calls have a bias alone.
+    fn has_epilogue(&self) -> bool {
+        false
+    }
+
     /// Bytes of device memory that a call needs beside its tensors.
     fn workspace_bytes(&self, _: &Geometry) -> usize {
         0
@@ -135,23 +142,30 @@ struct Call<'a> {
     input: &'a Buffer<f32>,
     weight: &'a Buffer<f32>,
     bias: Option<&'a Buffer<f32>>,
+    /// The rest of the epilogue.
+    scalars: Scalars,
     geometry: Geometry,
     output: &'a mut Buffer<f32>,
 }
 
+/// An epilogue of a bias alone, or of nothing.
+fn with_bias(bias: Option<&Tensor>) -> Epilogue<'_> {
+    Epilogue { bias, ..Epilogue::default() }
+}
+
 impl<'a> Call<'a> {
-    /// What [`Conv::launch`] is given, compared; `None` if there is no output, so nothing to launch and nothing to refuse.
+    /// What [`Conv::launch_with`] is given, compared; `None` if there is no output, so nothing to launch and nothing to refuse.
     fn new(
         stream: &'a Stream,
         input: &'a Tensor,
         weight: &'a Tensor,
-        bias: Option<&'a Tensor>,
+        epilogue: &Epilogue<'a>,
         params: Conv2dParams,
         output: &'a mut Tensor,
     ) -> Result<Option<Call<'a>>> {
         let out = params.output_shape(input, weight)?;
         output.expect_shape("the convolution's output", &out)?;
-        if let Some(bias) = bias {
+        if let Some(bias) = epilogue.bias {
             bias.expect_shape("the convolution's bias", &out[1..2])?;
         }
         let call = Call {
@@ -159,7 +173,8 @@ impl<'a> Call<'a> {
             geometry: Geometry::new(input, weight, params, out)?,
             input: input.buffer()?,
             weight: weight.buffer()?,
-            bias: bias.map(Tensor::buffer).transpose()?,
+            bias: epilogue.bias.map(Tensor::buffer).transpose()?,
+            scalars: Scalars::from(epilogue),
             output: output.buffer_mut()?,
         };
         Ok(Some(call).filter(|call| call.geometry.outputs > 0))
@@ -262,6 +277,9 @@ fn processors(device: &Device) -> usize {
     device.properties().multiprocessors.unwrap_or(1) as usize
 }
 
+/// Why a step does not take an epilogue.
+const BIAS_ALONE: &str = "its epilogue is a bias alone";
+
 /// Why a step does not take a shape.
 fn unsupported(stream: &Stream, step: &'static str, reason: impl Into<String>) -> Error {
     Error::Unsupported {
@@ -293,10 +311,27 @@ impl Conv {
         params: Conv2dParams,
         output: &mut Tensor,
     ) -> Result<()> {
-        match Call::new(stream, input, weight, bias, params, output)? {
-            Some(call) => self.algorithm.queue(call),
-            None => Ok(()),
+        self.launch_with(stream, input, weight, &with_bias(bias), params, output)
+    }
+
+    /// [`Conv::launch`] with an epilogue; where that reads the output, `output` holds what a sum is added to.
+    ///
+    /// # Errors
+    /// As [`Conv::launch`]; [`Error::Unsupported`] for more than a bias if the step does no more.
+    pub fn launch_with(
+        &self,
+        stream: &Stream,
+        input: &Tensor,
+        weight: &Tensor,
+        epilogue: &Epilogue<'_>,
+        params: Conv2dParams,
+        output: &mut Tensor,
+    ) -> Result<()> {
+        let Some(call) = Call::new(stream, input, weight, epilogue, params, output)? else { return Ok(()) };
+        if call.scalars != Scalars::from(&Epilogue::default()) && !self.algorithm.has_epilogue() {
+            return Err(unsupported(stream, self.name, BIAS_ALONE));
         }
+        self.algorithm.queue(call)
     }
 
     /// [`Conv::launch`] into a new tensor.

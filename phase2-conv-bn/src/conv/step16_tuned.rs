@@ -173,7 +173,7 @@ impl Algorithm for ImplicitTiled {
         let mut launch = call.stream.launch_builder(if geometry.taps % 4 == 0 { kernel } else { any });
         launch.arg(call.input).arg(call.weight).arg(call.bias).arg(call.output).arg(&*table);
         push_parts(&mut launch, parts);
-        launch.arg(&geometry).arg(&steps_each);
+        launch.arg(&geometry).arg(&steps_each).arg(&call.scalars);
         let config = LaunchConfig {
             grid_dim: (blocks, cuts.count as u32, 1),
             block_dim: (*threads, 1, 1),
@@ -183,6 +183,10 @@ impl Algorithm for ImplicitTiled {
         // which was derived from the shapes of the tensors given; the table has an entry for each tap that a step reads, and
         // the workspace a part for each block and a counter for each tile.
         unsafe { launch.launch(config) }
+    }
+
+    fn has_epilogue(&self) -> bool {
+        true
     }
 
     fn workspace_bytes(&self, geometry: &Geometry) -> usize {

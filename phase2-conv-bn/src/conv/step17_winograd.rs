@@ -27,7 +27,7 @@ use common::prelude::*;
 use common::reference::Conv2dParams;
 
 use super::parts::{Cost, Cuts, Workspace, push_parts};
-use super::{Algorithm, Call, Conv, Geometry, Load, Step, block_count, processors, unsupported};
+use super::{Algorithm, Call, Conv, Geometry, Load, Step, block_count, processors, unsupported, with_bias};
 
 /// The step. It takes windows of 3×3 with stride 1, dilation 1 and one group.
 pub const STEP: Step = Step {
@@ -158,7 +158,7 @@ impl Winograd {
         output: &mut Tensor,
     ) -> Result<()> {
         prepared.expect_made_of(weight)?;
-        match Call::new(stream, input, weight, bias, params, output)? {
+        match Call::new(stream, input, weight, &with_bias(bias), params, output)? {
             Some(call) => self.queue_prepared(call, prepared),
             None => Ok(()),
         }
@@ -202,7 +202,7 @@ impl Winograd {
         let mut launch = call.stream.launch_builder(&self.kernel);
         launch.arg(call.input).arg(weights).arg(call.bias).arg(call.output);
         push_parts(&mut launch, parts);
-        launch.arg(&geometry).arg(&steps_each);
+        launch.arg(&geometry).arg(&steps_each).arg(&call.scalars);
         let config = LaunchConfig {
             grid_dim: (blocks, cuts.count as u32, 1),
             block_dim: (self.threads as u32, 1, 1),
@@ -284,6 +284,10 @@ impl Algorithm for Winograd {
         };
         self.transform(call.stream, call.weight, &call.geometry, buffer)?;
         self.multiply(call, buffer)
+    }
+
+    fn has_epilogue(&self) -> bool {
+        true
     }
 
     fn workspace_bytes(&self, geometry: &Geometry) -> usize {

@@ -277,7 +277,7 @@ fn product_blocks(geometry: &Geometry, tile: &Tile, tiles: usize) -> usize {
 
 impl Algorithm for Winograd4x4 {
     fn queue(&self, call: Call<'_>) -> Result<()> {
-        let Call { stream, input, weight, bias, geometry, output } = call;
+        let Call { stream, input, weight, bias, scalars, geometry, output } = call;
         let (Some(plan), true) = (self.plan(&geometry), step17_winograd::fits(&geometry)) else {
             return Err(unsupported(stream, STEP.name, step17_winograd::FOR));
         };
@@ -330,12 +330,16 @@ impl Algorithm for Winograd4x4 {
 
             let config = transform(across * out_channels.div_ceil(WARPS))?;
             let mut launch = stream.launch_builder(&self.output);
-            launch.arg(&*m).arg(bias).arg(&mut *output).arg(&geometry).arg(&first).arg(&tiles).arg(&cuts);
+            launch.arg(&*m).arg(bias).arg(&mut *output).arg(&geometry).arg(&first).arg(&tiles).arg(&cuts).arg(&scalars);
             // SAFETY: a thread reads the 36 values of a tile and a channel that there are, of each cut, and writes those of its
             // outputs that lie in the image.
             unsafe { launch.launch(config)? };
         }
         Ok(())
+    }
+
+    fn has_epilogue(&self) -> bool {
+        true
     }
 
     fn workspace_bytes(&self, geometry: &Geometry) -> usize {

@@ -6,7 +6,8 @@ use common::reference::Conv2dParams;
 use super::step16_tuned::{self, ImplicitTiled};
 use super::step17_winograd::{self, Prepared, Winograd};
 use super::step19_winograd_4x4::{self, Winograd4x4};
-use super::{Algorithm, Call, Conv, Geometry, Step, processors, step05_implicit};
+use super::{Algorithm, BIAS_ALONE, Call, Conv, Geometry, Step, processors, step05_implicit, unsupported, with_bias};
+use crate::gemm::{Epilogue, Scalars};
 
 /// The step that is fastest for each shape, by a model of times measured on an H200: a step's time a block, and what a block
 /// takes beside its steps, for each tile of step 16 and for Winograd's steps 17 and 19. Windows that none of them takes, and GPUs before
@@ -124,7 +125,7 @@ impl Tuned {
         params: Conv2dParams,
         output: &mut Tensor,
     ) -> Result<()> {
-        self.launch_prepared(stream, input, weight, None, bias, params, output)
+        self.launch_prepared(stream, input, weight, None, &with_bias(bias), params, output)
     }
 
     /// Transforms `weight` once for many launches with it and `params`; `None` if no step has a use for that.
@@ -140,33 +141,60 @@ impl Tuned {
         }
     }
 
-    /// [`Tuned::launch`] where `prepared` is what [`Tuned::prepare`] made of `weight`.
+    /// [`Conv::launch_with`] of the step for this shape, where `prepared` is what [`Tuned::prepare`] made of `weight`.
     ///
     /// # Errors
-    /// As [`Tuned::launch`]; [`Error::Shape`] if `weight` does not have the shape of what was prepared.
-    #[expect(clippy::too_many_arguments, reason = "those of `Tuned::launch`, and what was prepared")]
+    /// As [`Conv::launch_with`]; [`Error::Shape`] if `weight` does not have the shape of what was prepared.
+    #[expect(clippy::too_many_arguments, reason = "those of `Conv::launch_with`, and what was prepared")]
     pub fn launch_prepared(
         &self,
         stream: &Stream,
         input: &Tensor,
         weight: &Tensor,
         prepared: Option<&Prepared>,
-        bias: Option<&Tensor>,
+        epilogue: &Epilogue<'_>,
         params: Conv2dParams,
         output: &mut Tensor,
     ) -> Result<()> {
         if let Some(prepared) = prepared {
             prepared.expect_made_of(weight)?;
         }
-        let Some(call) = Call::new(stream, input, weight, bias, params, output)? else { return Ok(()) };
-        let Some(Fast { tiled, winograd, winograd_4x4 }) = &self.fast else { return self.any.algorithm.queue(call) };
+        let Some(call) = Call::new(stream, input, weight, epilogue, params, output)? else { return Ok(()) };
+        let Some(Fast { tiled, winograd, winograd_4x4 }) = &self.fast else { return self.any(call) };
         let step = Choice::of(&call.geometry, prepared.is_some(), self.processors).step.number;
         match prepared {
             Some(prepared) if step == step17_winograd::STEP.number => winograd.queue_prepared(call, prepared),
             None if step == step17_winograd::STEP.number => winograd.queue(call),
             _ if step == step19_winograd_4x4::STEP.number => winograd_4x4.queue(call),
             _ if step == step16_tuned::STEP.number => tiled.queue(call),
-            _ => self.any.algorithm.queue(call),
+            _ => self.any(call),
+        }
+    }
+
+    /// By the step that takes every shape, but does a bias alone.
+    fn any(&self, call: Call<'_>) -> Result<()> {
+        if call.scalars != Scalars::from(&Epilogue::default()) {
+            return Err(unsupported(call.stream, self.any.name, BIAS_ALONE));
+        }
+        self.any.algorithm.queue(call)
+    }
+
+    /// What [`Tuned::launch_prepared`] takes for such a convolution with an epilogue of more than a bias.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] if it has no step that does that; as [`Choice::new`].
+    pub fn choice(
+        &self,
+        stream: &Stream,
+        input: &Tensor,
+        weight: &Tensor,
+        params: Conv2dParams,
+        prepared: bool,
+    ) -> Result<Choice> {
+        let choice = Choice::new(input, weight, params, prepared, self.processors)?;
+        match &self.fast {
+            Some(_) if choice.step.number != step05_implicit::STEP.number => Ok(choice),
+            _ => Err(unsupported(stream, self.any.name, BIAS_ALONE)),
         }
     }
 }

@@ -113,14 +113,15 @@ impl Layout {
     }
 }
 
-/// Applied to the product before it is stored: C = relu(alpha·A·B + beta·C + bias).
+/// Applied to the product before it is stored: C = relu(alpha·A·B + beta·C + bias). A convolution's output is its C, with a bias per
+/// output channel.
 #[derive(Clone, Copy, Debug)]
 pub struct Epilogue<'a> {
     /// Times the product.
     pub alpha: f32,
     /// Times what C held before; with 0 it is not read, and may hold anything, NaN too.
     pub beta: f32,
-    /// \[N\], added to each row.
+    /// \[N\], added to each row; of a convolution, \[K\].
     pub bias: Option<&'a Tensor>,
     /// Whether negative results become 0.
     pub relu: bool,
@@ -134,9 +135,9 @@ impl Default for Epilogue<'_> {
 }
 
 /// The scalars of an [`Epilogue`], as `epilogue.cuh` has them.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(C)]
-struct Scalars {
+pub(crate) struct Scalars {
     alpha: f32,
     beta: f32,
     /// The least value.

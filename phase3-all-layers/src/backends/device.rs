@@ -205,7 +205,8 @@ impl Ready {
         let x = || second(x);
         match &self.kernels {
             Kernels::Conv2d { conv, weight, bias, prepared, params } => {
-                conv.launch_prepared(stream, x()?, weight, prepared.as_ref(), bias.as_ref(), *params, y)
+                let epilogue = Epilogue { bias: bias.as_ref(), ..Epilogue::default() };
+                conv.launch_prepared(stream, x()?, weight, prepared.as_ref(), &epilogue, *params, y)
             }
             Kernels::BatchNorm(norm) => norm.launch_in_place(stream, y),
             Kernels::LayerNorm { kernels, weight, bias, eps } => {
