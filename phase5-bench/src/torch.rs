@@ -43,17 +43,15 @@ pub enum Mode {
     Cpu,
 }
 
-/// What PyTorch computes with.
+/// How PyTorch multiplies f32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Arithmetic {
     /// As f32.
     #[default]
     F32,
-    /// f32 whose products are rounded to TF32, on tensor cores; models are channels last.
+    /// Rounded to TF32, on tensor cores.
     Tf32,
-    /// Weights and activations in f16, channels last; for models.
-    F16,
 }
 
 impl Arithmetic {

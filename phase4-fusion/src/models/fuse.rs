@@ -11,11 +11,6 @@ pub fn epilogues(graph: &mut Graph) {
     graph.chain(takes);
 }
 
-/// Gathers each convolution with its BatchNorm, which folds into its weights.
-pub fn norms(graph: &mut Graph) {
-    graph.chain(|first, then| matches!((first, then), ([Operation::Conv2d { .. }], [Operation::BatchNorm { .. }])));
-}
-
 // ANCHOR: takes
 /// Whether an epilogue that does `first` already can do `then` too.
 fn takes(first: &[Operation], then: &[Operation]) -> bool {

@@ -9,7 +9,8 @@
 //! | [`plan`] | chooses type, layout and kernel for each launch, with conversions where two of them differ; says why |
 //! | [`runner`] | runs a plan in memory that is planned once |
 //!
-//! What a plan has no kernel for runs as in phase 3, in f32; so every model runs, and a plan shows what is left to do.
+//! Where tensor cores have no part, a convolution runs in f32 with phase 2's epilogue: a sum and a ReLU. What a plan has no kernel for
+//! runs as in phase 3; so every model runs, and a plan shows what is left to do.
 
 pub mod fuse;
 pub mod parameters;

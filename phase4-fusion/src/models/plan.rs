@@ -2,10 +2,12 @@
 
 use std::fmt::Write;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use common::prelude::*;
 use common::reference::Conv2dParams;
 use common::table::{Cell, ColumnSpec, Table, TableBuilder};
+use phase2_conv_bn::{conv as conv_f32, gemm as gemm_f32};
 use phase3_all_layers::backends::Unfused;
 use phase3_all_layers::nn::graph::{Graph, Node, Operand, Source};
 use phase3_all_layers::nn::{Backend, Operation};
@@ -27,6 +29,8 @@ pub struct Plan {
     last_use: Vec<Option<usize>>,
     /// Phase 3's kernels, and what they have asked for.
     unfused: Unfused,
+    /// Phase 2's convolutions, if one was needed.
+    f32: Option<Arc<conv_f32::Tuned>>,
 }
 
 /// A kernel, what it works on, and why it was chosen.
@@ -76,9 +80,32 @@ enum Work {
     ToChannelsLast(Convert),
     ToChannelsFirst(Convert),
     Conv(Box<Product<conv::Tuned>>, Conv2dParams),
+    /// Phase 2's, whose result lies where what it adds was.
+    ConvF32(Box<ConvF32>),
     Linear(Box<Product<gemm::Tuned>>),
     MaxPool(MaxPool),
     AveragePool(AveragePool),
+}
+
+/// A convolution in f32 planes with its epilogue.
+#[derive(Debug)]
+struct ConvF32 {
+    kernels: Arc<conv_f32::Tuned>,
+    weight: Tensor,
+    /// Winograd's transform of the weight, if that is what it is launched with.
+    prepared: Option<conv_f32::Prepared>,
+    bias: Option<Tensor>,
+    relu: bool,
+    params: Conv2dParams,
+}
+
+impl ConvF32 {
+    /// Adds to what `y` holds if `added`.
+    fn queue(&self, stream: &Stream, x: &Tensor, added: bool, y: &mut Tensor) -> Result<()> {
+        let beta = if added { 1.0 } else { 0.0 };
+        let epilogue = gemm_f32::Epilogue { alpha: 1.0, beta, bias: self.bias.as_ref(), relu: self.relu };
+        self.kernels.launch_prepared(stream, x, &self.weight, self.prepared.as_ref(), &epilogue, self.params, y)
+    }
 }
 
 /// A product with its epilogue.
@@ -106,7 +133,7 @@ impl<K> Product<K> {
 impl Work {
     fn queue(&self, stream: &Stream, x: &Tensor, with: Option<&Tensor>, y: &mut Tensor) -> Result<()> {
         match self {
-            Work::Plain(..) => Err(Error::Invalid("a layer of phase 3 makes its result itself".to_owned())),
+            Work::Plain(..) | Work::ConvF32(_) => Err(Error::Invalid("a launch has a place of its own".to_owned())),
             Work::ToChannelsLast(convert) => convert.to_channels_last(stream, x, y),
             Work::ToChannelsFirst(convert) => convert.to_channels_first(stream, x, y),
             Work::Conv(product, params) => {
@@ -125,6 +152,9 @@ impl Work {
         match self {
             Work::Conv(product, _) => product.bytes(),
             Work::Linear(product) => product.bytes(),
+            Work::ConvF32(conv) => {
+                [Some(&conv.weight), conv.bias.as_ref()].into_iter().flatten().map(|part| part.num_bytes() as u64).sum()
+            }
             Work::Plain(_, bytes) => *bytes,
             _ => 0,
         }
@@ -135,6 +165,13 @@ impl Launch {
     fn run<'p>(&'p self, pass: &'p Flow, x: Flowing<'p>, with: Option<Flowing<'p>>) -> Result<Flowing<'p>> {
         if let Work::Plain(layer, _) = &self.work {
             return Ok(Flowing::made(pass, Unfused::run(layer, x, with)?));
+        }
+        if let Work::ConvF32(conv) = &self.work {
+            let added = with.is_some();
+            let place = |value: Flowing<'p>| value.own();
+            let mut y = with.map_or_else(|| pass.activation(&self.made.shape), place)?;
+            pass.queue(self.kind, |stream| conv.queue(stream, &x, added, &mut y))?;
+            return Ok(Flowing::made(pass, y));
         }
         let mut y = pass.activation_of(&self.made.shape, self.made.element, self.made.format)?;
         pass.queue(self.kind, |stream| self.work.queue(stream, &x, with.as_deref(), &mut y))?;
@@ -153,34 +190,31 @@ impl Plan {
             Some(Ok(cores)) => (Some(Rc::new(cores)), String::new()),
             Some(Err(error)) if error.is_unsupported() => (None, error.to_string()),
             Some(Err(error)) => return Err(error),
-            None => (None, "in f32, phase 3's kernels".to_owned()),
+            None => (None, "f32".to_owned()),
         };
         let mut planner = Planner {
             device,
             unfused: Unfused::new(device),
+            f32: None,
             cores,
             without: reason,
             launches: Vec::new(),
             inputs: vec![Made { shape: input.to_vec(), places: vec![(Form::planes(input), Source::Input(0))] }],
             nodes: Vec::new(),
         };
-        if planner.cores.is_some() {
-            fuse::epilogues(&mut graph)
-        } else {
-            fuse::norms(&mut graph)
-        }
+        fuse::epilogues(&mut graph);
         for node in &graph.nodes {
             planner.node(node)?;
         }
         planner.output()?;
-        let Planner { launches, unfused, .. } = planner;
+        let Planner { launches, unfused, f32, .. } = planner;
         let takes = |launch: &Launch, made| {
             let operands = [Some(&launch.x), launch.with.as_ref()];
             operands.into_iter().flatten().any(|operand| operand.source == Source::Node(made))
         };
         let last_use =
             (0..launches.len()).map(|made| launches.iter().rposition(|launch| takes(launch, made))).collect();
-        Ok(Plan { arithmetic, input: input.to_vec(), launches, last_use, unfused })
+        Ok(Plan { arithmetic, input: input.to_vec(), launches, last_use, unfused, f32 })
     }
 
     /// The shape of its input.
@@ -212,7 +246,13 @@ impl Plan {
     /// Bytes of device memory beside activations: parameters, Winograd's transforms of weights, and what kernels have asked for so far.
     pub fn bytes(&self) -> [u64; 3] {
         let [transformed, scratch] = self.unfused.scratch_bytes();
-        [self.launches.iter().map(|launch| launch.work.bytes()).sum(), transformed, scratch]
+        let prepared = |launch: &Launch| match &launch.work {
+            Work::ConvF32(conv) => conv.prepared.as_ref().map_or(0, |prepared| prepared.num_bytes() as u64),
+            _ => 0,
+        };
+        let of_f32 = self.f32.as_ref().map_or(0, |conv| conv.workspace_bytes() as u64);
+        let parameters = self.launches.iter().map(|launch| launch.work.bytes()).sum();
+        [parameters, transformed + self.launches.iter().map(prepared).sum::<u64>(), scratch + of_f32]
     }
 
     /// Queues all launches; `note` is told of each when it is queued.
@@ -296,6 +336,7 @@ impl Made {
 struct Planner<'d> {
     device: &'d Device,
     unfused: Unfused,
+    f32: Option<Arc<conv_f32::Tuned>>,
     cores: Option<Rc<Cores>>,
     /// Why there are none.
     without: String,
@@ -517,7 +558,8 @@ impl Planner<'_> {
         Ok(Ok(Made { shape, places: vec![(made, source)] }))
     }
 
-    /// The operations one by one, as phase 3 does them; a BatchNorm after a convolution folds into its weights.
+    /// In f32 planes: a convolution with what phase 2's epilogue does, the rest one by one, as phase 3 does it. A BatchNorm after a
+    /// convolution folds into its weights.
     fn plain(&mut self, node: &Node, reason: &str) -> Result<Made> {
         let mut x = self.planes(&node.x)?;
         let with = node.with.as_ref().map(|with| self.planes(with)).transpose()?;
@@ -530,6 +572,21 @@ impl Planner<'_> {
             why = "BatchNorm is in the weights".to_owned();
         }
         let mut made = Form::planes(&x.shape);
+        let fused = match &operations[..] {
+            [Operation::Conv2d { .. }, Operation::Add, Operation::Relu, ..] => 3,
+            [Operation::Conv2d { .. }, Operation::Add | Operation::Relu, ..] => 2,
+            [Operation::Conv2d { .. }, ..] => 1,
+            _ => 0,
+        };
+        // With the BatchNorm that was folded.
+        let layers = names(&node.operations[..fused + node.operations.len() - operations.len()]);
+        if fused > 0
+            && let Some((source, form)) = self.conv_f32(&operations[..fused], layers, &x, with.as_ref())?
+        {
+            operations.drain(..fused);
+            x = Operand { source, shape: form.shape.clone() };
+            made = form;
+        }
         for operation in operations {
             let with = with.clone().filter(|_| operation.takes_two());
             let of = |operand: &Operand| Tensor::shape_only(&operand.shape);
@@ -548,6 +605,53 @@ impl Planner<'_> {
             x = Operand { source, shape };
         }
         Ok(Made { shape: made.shape.clone(), places: vec![(made, x.source)] })
+    }
+
+    /// A convolution in f32 with the operations that follow it, on what `x` and `with` are; `None` if only a step without an epilogue
+    /// takes it.
+    fn conv_f32(
+        &mut self,
+        operations: &[Operation],
+        layers: String,
+        x: &Operand,
+        with: Option<&Operand>,
+    ) -> Result<Option<(Source, Form)>> {
+        let [Operation::Conv2d { weight, bias, params }, rest @ ..] = operations else { return Ok(None) };
+        let kernels = match &self.f32 {
+            Some(there) => there.clone(),
+            None => self.f32.insert(Arc::new(conv_f32::Tuned::load(self.device)?)).clone(),
+        };
+        let (stream, image) = (self.device.stream(), Tensor::shape_only(&x.shape));
+        let choice = match kernels.choice(&stream, &image, weight, *params, true) {
+            Ok(choice) => choice,
+            Err(error) if error.is_unsupported() => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let relu = rest.iter().any(|operation| matches!(operation, Operation::Relu));
+        let with = with.filter(|_| rest.iter().any(|operation| operation.takes_two())).cloned();
+        let shape = params.output_shape(&image, weight)?;
+        let there = weight.to_device(self.device)?;
+        // Other steps multiply the weights as they are.
+        let prepared = match choice.step.number == conv_f32::step17_winograd::STEP.number {
+            true => kernels.prepare(&stream, &there, *params)?,
+            false => None,
+        };
+        let bias = bias.as_ref().map(|bias| bias.to_device(self.device)).transpose()?;
+        let mut why = format!("tiles of {}", choice.tile.unwrap_or("64x32"));
+        if choice.cuts > 1 {
+            let _ = write!(why, ", {} cuts", choice.cuts);
+        }
+        let words = Words {
+            layers,
+            kernel: format!("conv {}", choice.step.name),
+            why,
+            kind: operations[0].kind(),
+            flops: flops(&operations[0], &shape),
+        };
+        let work = ConvF32 { kernels, weight: there, prepared, bias, relu, params: *params };
+        let form = Form::planes(&shape);
+        let source = self.push(words, x.clone(), with, form.clone(), Work::ConvF32(Box::new(work)));
+        Ok(Some((source, form)))
     }
 
     /// Sees to it that the last launch makes the output, in planes of f32.
