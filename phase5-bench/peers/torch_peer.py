@@ -17,11 +17,12 @@ Request:  {"device": 0, or null for none, "threads": 16, "queue": "empty" | "war
                                           "backend": "FLASH_ATTENTION" | "CUDNN_ATTENTION" | "EFFICIENT_ATTENTION" | "MATH"},
                     {"op": "unet",        "channels": 320, "batch": 2}],
            each with "mode": "eager" | "compiled" | "autotuned" | "graph" | "cpu", and "arithmetic": "tf32" if f32 may be
-           rounded to it}
+           rounded to it; for models also "f16"}
 Response: {"version": "2.9.0", "results": [{"samples_ms": [...]} or {"absent": "why"}, ...]}
           or {"absent": "why"} for the whole request.
 
-Everything but half_conv2d (f16, channels last) and half_attention (f16) is f32, with cuDNN's own tuning. Runs are measured as in `common::timing::Bench`: each run separately, by
+Everything but half_conv2d (f16, channels last), half_attention (f16) and models in f16 is f32, with cuDNN's own tuning. Models in
+tf32 and f16 are channels last. Runs are measured as in `common::timing::Bench`: each run separately, by
 events, after a fill of 512 MB and, if warm, an unmeasured run. All are queued before the first ends, so the interpreter's time is
 not included; on an idle GPU (`empty`) it is. On the CPU, runs are measured by the host's clock.
 """
@@ -115,6 +116,12 @@ def operation(torch, work):
         for parameter in network.parameters():
             if parameter.dim() > 1:
                 torch.nn.init.kaiming_uniform_(parameter)
+        arithmetic = work.get("arithmetic")
+        if arithmetic == "f16":
+            network, inputs = network.half(), [x.half() if x.is_floating_point() else x for x in inputs]
+        if arithmetic is not None:
+            network = network.to(memory_format=torch.channels_last)
+            inputs = [x.to(memory_format=torch.channels_last) if x.dim() == 4 else x for x in inputs]
         return inference(torch, lambda: network(*inputs))
 
     op, shape = work["op"], work.get("shape")

@@ -43,15 +43,17 @@ pub enum Mode {
     Cpu,
 }
 
-/// How PyTorch multiplies f32.
+/// What PyTorch computes with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Arithmetic {
     /// As f32.
     #[default]
     F32,
-    /// Rounded to TF32, on tensor cores.
+    /// f32 whose products are rounded to TF32, on tensor cores; models are channels last.
     Tf32,
+    /// Weights and activations in f16, channels last; for models.
+    F16,
 }
 
 impl Arithmetic {

@@ -79,6 +79,10 @@ pub(crate) mod by {
     pub const EAGER: &str = PYTORCH_EAGER;
     pub const COMPILED: &str = PYTORCH_COMPILED;
     pub const GRAPH: &str = PYTORCH_GRAPH;
+    pub const GRAPH_TF32: &str = "PyTorch graph, tf32";
+    pub const TUNED_TF32: &str = "PyTorch tuned, tf32";
+    pub const GRAPH_F16: &str = "PyTorch graph, f16";
+    pub const TUNED_F16: &str = "PyTorch tuned, f16";
 }
 
 /// The difference of logits from the CPU's, and the word of the check.
@@ -116,10 +120,50 @@ fn allowed() -> String {
     )
 }
 
+/// A way in which PyTorch runs the model.
+#[derive(Clone, Copy)]
+struct Peer {
+    name: &'static str,
+    mode: Mode,
+    arithmetic: torch::Arithmetic,
+}
+
 /// PyTorch's versions: the first [`ON_CPU`] are those on the CPU.
-const PEERS: [(&str, Mode); 4] =
-    [(by::PYTORCH_CPU, Mode::Cpu), (by::EAGER, Mode::Eager), (by::COMPILED, Mode::Compiled), (by::GRAPH, Mode::Graph)];
+const PEERS: [Peer; 8] = {
+    use torch::Arithmetic::{F16, F32, Tf32};
+    const fn peer(name: &'static str, mode: Mode, arithmetic: torch::Arithmetic) -> Peer {
+        Peer { name, mode, arithmetic }
+    }
+    [
+        peer(by::PYTORCH_CPU, Mode::Cpu, F32),
+        peer(by::EAGER, Mode::Eager, F32),
+        peer(by::COMPILED, Mode::Compiled, F32),
+        peer(by::GRAPH, Mode::Graph, F32),
+        peer(by::GRAPH_TF32, Mode::Graph, Tf32),
+        peer(by::TUNED_TF32, Mode::Autotuned, Tf32),
+        peer(by::GRAPH_F16, Mode::Graph, F16),
+        peer(by::TUNED_F16, Mode::Autotuned, F16),
+    ]
+};
 const ON_CPU: usize = 1;
+/// The batches at which PyTorch is measured in tf32 and f16 too: trying kernels takes it long.
+const TUNED_BATCHES: [usize; 3] = [1, 32, 256];
+
+/// Those that are measured at a batch.
+fn peers(batch: usize) -> impl Iterator<Item = Peer> {
+    let all = TUNED_BATCHES.contains(&batch);
+    PEERS.into_iter().filter(move |peer| all || peer.arithmetic == torch::Arithmetic::F32)
+}
+
+impl Peer {
+    fn request(self, batch: usize) -> PeerRequest {
+        PeerRequest::resnet18(batch, self.mode).with_arithmetic(self.arithmetic)
+    }
+}
+
+/// What PyTorch's rows are.
+const ABOUT_PEERS: &str =
+    "f32 without TF32; tf32 and f16 channels last. tuned: torch.compile with max-autotune, as a CUDA graph";
 
 /// A few runs by the host's clock, of what takes seconds on a slow machine.
 fn by_host(repeats: usize, work: impl FnMut() -> common::Result<()>) -> common::Result<Timing> {
@@ -178,10 +222,10 @@ fn single(context: &Context) -> crate::Result<FinishedTable> {
 
     step("PyTorch");
     let bench = Bench { limit: Duration::from_secs(4), ..Bench::default() };
-    let pytorch = torch::measure(device, &bench, &PEERS.map(|(_, mode)| PeerRequest::resnet18(1, mode)));
-    let mut peers = PEERS.iter().zip(&pytorch.timings);
-    for ((name, _), timing) in peers.by_ref().take(ON_CPU) {
-        table.row().set_all(timed(name, milliseconds(timing))).finish(ELSEWHERE);
+    let pytorch = torch::measure(device, &bench, &peers(1).map(|peer| peer.request(1)).collect::<Vec<_>>());
+    let mut timings = peers(1).zip(&pytorch.timings);
+    for (peer, timing) in timings.by_ref().take(ON_CPU) {
+        table.row().set_all(timed(peer.name, milliseconds(timing))).finish(ELSEWHERE);
     }
 
     // What copies and kernels take, the host's clock says on a GPU; a simulated device has none.
@@ -221,8 +265,8 @@ fn single(context: &Context) -> crate::Result<FinishedTable> {
         let bound = runner.plan().error_bound();
         on_device(name, bound, &mut || runner.infer(&device.stream(), &images))?;
     }
-    for ((name, _), timing) in peers {
-        table.row().set_all(timed(name, milliseconds(timing))).finish(ELSEWHERE);
+    for (peer, timing) in timings {
+        table.row().set_all(timed(peer.name, milliseconds(timing))).finish(ELSEWHERE);
     }
     table.note(format!(
         "ms: from the image in the host's memory to the logits there, medians by the host's clock. The CPU: {} threads, but for \
@@ -234,7 +278,7 @@ fn single(context: &Context) -> crate::Result<FinishedTable> {
          copies around each pair. 4: all on the device, two copies in all. 5: the same, fused, in three arithmetics.",
     );
     if device.is_cuda() {
-        table.note("PyTorch on the GPU: by events, the image already there; without TF32.");
+        table.note(format!("PyTorch on the GPU: by events, the image already there; {ABOUT_PEERS}."));
     }
     table.note(format!("{} Weights: seeded.", allowed()));
     Ok(FinishedTable { table: table.finish(), wrong })
@@ -265,14 +309,16 @@ fn batch(context: &Context) -> crate::Result<FinishedTable> {
     let bench = Bench { limit: Duration::from_secs(2), ..Bench::default() };
     step("PyTorch".to_owned());
     let work: Vec<PeerRequest> =
-        batches.iter().flat_map(|&batch| PEERS.map(|(_, mode)| PeerRequest::resnet18(batch, mode))).collect();
+        batches.iter().flat_map(|&batch| peers(batch).map(move |peer| peer.request(batch))).collect();
     let pytorch = torch::measure(device, &bench, &work);
+    let mut timings = pytorch.timings.iter();
 
     let mut wrong = Vec::new();
     let mut table = context.table(format!("resnet-batch: ResNet18 on {}", device.short_name()), BATCH_COLUMNS);
-    for (&batch, pytorch) in batches.iter().zip(pytorch.timings.chunks(PEERS.len())) {
-        let mut peers = PEERS.iter().zip(pytorch);
-        let eager = peers.clone().find(|((name, _), _)| *name == by::EAGER);
+    for &batch in batches {
+        let peers: Vec<_> = peers(batch).zip(timings.by_ref()).collect();
+        let (cpu_peers, gpu_peers) = peers.split_at(ON_CPU);
+        let eager = gpu_peers.iter().find(|(peer, _)| peer.name == by::EAGER);
         let eager = eager.map_or_else(|| Err(ELSEWHERE.to_owned()), |(_, timing)| milliseconds(timing));
         let timed = |name: &str, ms: Result<f64, String>| {
             let of_eager = ms.clone().and_then(|ms| Ok(100.0 * eager.clone()? / ms));
@@ -291,8 +337,8 @@ fn batch(context: &Context) -> crate::Result<FinishedTable> {
         let checked = check(&name, &expected, &expected, &mut wrong)?;
         let row = table.row().set_all(timed(by::BATCH_CPU, milliseconds(&Ok(timing)))).set_all(checked);
         row.finish("nothing of it runs on the device");
-        for ((name, _), timing) in peers.by_ref().take(ON_CPU) {
-            table.row().set_all(timed(name, milliseconds(timing))).finish(ELSEWHERE);
+        for (peer, timing) in cpu_peers {
+            table.row().set_all(timed(peer.name, milliseconds(timing))).finish(ELSEWHERE);
         }
 
         step(format!("batch {batch}, phase 3"));
@@ -321,8 +367,8 @@ fn batch(context: &Context) -> crate::Result<FinishedTable> {
             let row = row.set(LANE_MILLIONS_PER_IMAGE, Cell::or_absent(counted, NO_COUNTS)).set_all(checked);
             row.finish("not measured");
         }
-        for ((name, _), timing) in peers {
-            table.row().set_all(timed(name, milliseconds(timing))).finish(ELSEWHERE);
+        for (peer, timing) in gpu_peers {
+            table.row().set_all(timed(peer.name, milliseconds(timing))).finish(ELSEWHERE);
         }
     }
     table.note(match device.is_sim() {
@@ -332,7 +378,7 @@ fn batch(context: &Context) -> crate::Result<FinishedTable> {
         }
     });
     if let Some(version) = pytorch.version {
-        table.note(format!("PyTorch {version}, f32 without TF32."));
+        table.note(format!("PyTorch {version}, {ABOUT_PEERS}."));
     }
     table.note(allowed());
     Ok(FinishedTable { table: table.finish(), wrong })
