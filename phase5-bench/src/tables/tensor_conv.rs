@@ -31,7 +31,7 @@ const LIBRARY: &str = "PyTorch (cuDNN)";
 /// The choice, with BatchNorm and SiLU in its epilogue.
 const FUSED: &str = "tuned, fused";
 /// PyTorch with the same.
-const COMPILED: &str = "PyTorch autotuned, fused";
+const COMPILED: &str = "PyTorch tuned, fused";
 const FUSED_GRAPH: &str = "PyTorch graph, fused";
 
 /// Images, on a GPU.
