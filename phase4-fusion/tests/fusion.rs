@@ -3,6 +3,7 @@
 
 use common::check::{Mismatch, Report, Tolerance, compare};
 use common::cpu;
+use common::device::SimOptions;
 use common::device_test;
 use common::prelude::*;
 use common::reference::{Activation, DiffusionParams};
@@ -10,8 +11,9 @@ use common::testing::planted;
 use half::f16;
 use phase3_all_layers::layers;
 use phase4_fusion::fusion::fold::{FoldProblem, ScaleIn};
+use phase4_fusion::fusion::layer_norm::{LayerNormLinear, LayerNormProblem, PRECISIONS, Way};
 use phase4_fusion::fusion::{DiffusionStep, Separate};
-use phase4_fusion::gemm::Epilogue;
+use phase4_fusion::gemm::{Epilogue, Precision};
 use phase4_fusion::models::Arithmetic;
 
 const PARAMS: DiffusionParams = DiffusionParams { alpha_bar: 0.5, weight: 0.7, threshold: 0.5 };
@@ -150,6 +152,105 @@ device_test! {
     }
 }
 
+/// Rows, inputs and outputs of LayerNorm + linear: the least; more than a tile of each kind, none of it whole; whole tiles.
+const LAYERS: [[usize; 3]; 3] = [[1, 8, 8], [131, 200, 136], [64, 128, 64]];
+
+device_test! {
+    fn layer_norm_and_linear_are_right_in_one_launch_and_in_two(device) {
+        let Some(kernels) = planted::here(&device, LayerNormLinear::load(&device))? else { return Ok(()) };
+        for size in LAYERS {
+            for precision in PRECISIONS {
+                let problem = LayerNormProblem::seeded(size, 1.5, precision)?;
+                for tile in kernels.tiles() {
+                    let y = problem.run_by(&device, &kernels.with_tile(tile).unwrap())?;
+                    let found = problem.expected(Way::Fused)?.check(&y.to_f64()?);
+                    assert!(found.is_ok(), "{size:?} {precision} {tile}: {}", found.unwrap_err());
+                }
+                let found = problem.expected(Way::Separate)?.check(&problem.run(&device, Way::Separate)?.to_f64()?);
+                assert!(found.is_ok(), "{size:?} {precision} separate: {}", found.unwrap_err());
+            }
+        }
+        Ok(())
+    }
+}
+
+device_test! {
+    fn a_norm_behind_a_product_costs_bits_only_where_the_product_drops_some(device) {
+        let Some(kernels) = planted::here(&device, LayerNormLinear::load(&device))? else { return Ok(()) };
+        for (precision, ratio) in [(Precision::F16, 64.0), (Precision::Tf32, 64.0)] {
+            let problem = LayerNormProblem::seeded([64, 128, 64], ratio, precision)?;
+            let off = |y: &Tensor, way| {
+                let report = problem.expected(way)?.check(&y.to_f64()?);
+                Ok::<_, Error>(report.unwrap_or_else(|mismatch| panic!("{precision} {way:?}: {mismatch}")).max_abs)
+            };
+            let fused = off(&problem.run_by(&device, &kernels)?, Way::Fused)?;
+            let separate = off(&problem.run(&device, Way::Separate)?, Way::Separate)?;
+            match precision {
+                // All of x is multiplied, and x̂ never rounded.
+                Precision::F16 => assert!(fused < 1.2 * separate, "{fused} and {separate}"),
+                _ => assert!(fused > 8.0 * separate, "{fused} and {separate}"),
+            }
+        }
+        Ok(())
+    }
+}
+
+device_test! {
+    fn rounded_weights_cancel_with_their_own_sums(device) {
+        let Some(kernels) = planted::here(&device, LayerNormLinear::load(&device))? else { return Ok(()) };
+        let problem = LayerNormProblem::seeded([64, 128, 64], 0.0, Precision::F16)?;
+        let folded = problem.folded()?;
+        let x = Tensor::full(&[64, 128], 3.0).to_type(ElementType::F16)?.to_device(&device)?;
+        let mut y = problem.output(&device)?;
+        kernels.launch(&device.stream(), &x, &folded.to_device(&device)?, problem.eps, Activation::None, &mut y)?;
+        // Without a deviation, r is 1/√eps = 316, and the sums of 128 products may be off by 2⁻²² of their magnitude for each 4.
+        let magnitude = folded.weight.to_f64()?.chunks(128).map(|row| row.iter().map(|w| 3.0 * w.abs()).sum()).fold(0.0, f64::max);
+        let bound = 316.3 * magnitude * 33.0 * 2f64.powi(-22) + 2f64.powi(-11);
+        let shifts: Vec<f32> = folded.shift.as_slice()?.iter().copied().cycle().take(64 * 64).collect();
+        assert!(bound < 0.1);
+        compare(&y.to_f64()?, &shifts, Tolerance::absolute(bound)).unwrap();
+        Ok(())
+    }
+}
+
+#[test]
+fn layer_norm_and_linear_pass_the_sanitiser() {
+    let device = Device::sim_with(SimOptions { sanitize: true, ..SimOptions::default() });
+    let kernels = LayerNormLinear::load(&device).unwrap();
+    for precision in PRECISIONS {
+        let problem = LayerNormProblem::seeded([70, 72, 40], 1.0, precision).unwrap();
+        for tile in kernels.tiles() {
+            let y = problem.run_by(&device, &kernels.with_tile(tile).unwrap()).unwrap();
+            problem.expected(Way::Fused).unwrap().check(&y.to_f64().unwrap()).unwrap();
+        }
+        let y = problem.run(&device, Way::Separate).unwrap();
+        problem.expected(Way::Separate).unwrap().check(&y.to_f64().unwrap()).unwrap();
+    }
+}
+
+#[test]
+fn planted_mistakes_in_layer_norm_are_found() {
+    for (right, wrong) in [
+        ("__shfl_sync(~0u, of_row.x, lane / 4 + i * 8)", "__shfl_sync(~0u, of_row.x, lane / 4)"),
+        ("fmaf(-mean[i / 2 % 2], of_column", "fmaf(-mean[i % 2], of_column"),
+        ("if (column + piece * EACH < k)", "if (column < k)"),
+        ("sum / k, variance", "sum / (k - 1), variance"),
+        ("half * 4 + i;", "half * 3 + i;"),
+        ("if (column == 0)", "if (column % 128 == 0)"),
+        ("variance + eps", "variance"),
+        ("__shfl_xor_sync(~0u, squares, 16)", "__shfl_xor_sync(~0u, squares, 8)"),
+    ] {
+        planted::must_be_rejected(right, |device| {
+            let source = planted::planted(&LayerNormLinear::SOURCE, right, wrong);
+            let kernels = LayerNormLinear::load_from(device, &source)?.with_tile("Small").unwrap();
+            // In rows of little deviation eps counts.
+            let mut problem = LayerNormProblem::seeded([70, 136, 40], 1.5, Precision::F16)?;
+            problem = problem.with_eps(0.1)?;
+            Ok(problem.expected(Way::Fused)?.check(&problem.run_by(device, &kernels)?.to_f64()?))
+        });
+    }
+}
+
 #[test]
 fn what_does_not_fit_is_refused_with_the_reason() {
     let device = Device::sim();
@@ -158,6 +259,11 @@ fn what_does_not_fit_is_refused_with_the_reason() {
     let relu = Epilogue { activation: Activation::Relu, ..Epilogue::default() };
     let error = separate.launch(&device.stream(), &relu, 5, &mut odd).unwrap_err().to_string();
     assert!(error.contains("a multiple of 8 values"), "{error}");
+    let problem = LayerNormProblem::seeded([3, 12, 8], 1.0, Precision::F16).unwrap();
+    let error = problem.run(&device, Way::Fused).unwrap_err().to_string();
+    assert!(error.contains("multiples of 16 bytes"), "{error}");
+    let error = problem.run(&device, Way::Separate).unwrap_err().to_string();
+    assert!(error.contains("a multiple of 8 columns"), "{error}");
 }
 
 #[test]

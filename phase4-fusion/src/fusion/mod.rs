@@ -3,13 +3,14 @@
 use bytemuck::{Pod, Zeroable};
 use common::limits::fits_i32;
 use common::prelude::*;
-use common::reference::DiffusionParams;
+use common::reference::{DiffusionParams, LayerNorm};
 use half::f16;
 use phase3_all_layers::layers::DiffusionCall;
 
 use crate::gemm::{Activation, Epilogue};
 
 pub mod fold;
+pub mod layer_norm;
 
 /// The diffusion step of phase 3 in one pass, to the same bits.
 #[derive(Clone, Debug)]
@@ -78,7 +79,7 @@ impl DiffusionStep {
     }
 }
 
-/// What an epilogue does, a pass over memory for each part of it; and the product of silu(a + b·c).
+/// What an epilogue does, a pass over memory for each part of it; the product of silu(a + b·c); and LayerNorm.
 #[derive(Clone, Debug)]
 pub struct Separate {
     scale_shift: Kernel,
@@ -87,6 +88,7 @@ pub struct Separate {
     gelu: Kernel,
     silu: Kernel,
     multiply: Kernel,
+    layer_norm: Kernel,
     threads: u32,
     values_each: u32,
 }
@@ -109,6 +111,7 @@ impl Separate {
             gelu: kernel("gelu")?,
             silu: kernel("silu")?,
             multiply: kernel("multiply")?,
+            layer_norm: kernel("layer_norm")?,
             threads: module.constant("THREADS")? as u32,
             values_each: module.constant("VALUES")? as u32,
         })
@@ -191,5 +194,31 @@ impl Separate {
         launch.arg(b.buffer()?).arg(c.buffer()?).arg(y.buffer_mut()?).arg(&n);
         // SAFETY: the kernel reads [i] of both and writes y[i] for i < n, which all hold.
         unsafe { launch.launch(LaunchConfig::linear(n / 4, self.threads)) }
+    }
+
+    /// Queues the LayerNorm of the rows of `x` \[rows, columns\] into `y`, both f16 and on the stream's device as the norm is.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if the shapes do not fit or the number of columns is no multiple of 8; [`Error::ElementType`],
+    /// [`Error::WrongDevice`], [`Error::Invalid`] if a tensor is on the host.
+    pub fn layer_norm(&self, stream: &Stream, x: &Tensor, norm: &LayerNorm<'_>, y: &mut Tensor) -> Result<()> {
+        let [rows, columns] = x.dims("LayerNorm's x")?;
+        y.expect_shape("LayerNorm's y", x.shape())?;
+        norm.weight.expect_shape("LayerNorm's weight", &[columns])?;
+        norm.bias.expect_shape("LayerNorm's bias", &[columns])?;
+        if !columns.is_multiple_of(self.values_each as usize) {
+            let expected = format!("a multiple of {} columns", self.values_each);
+            return Err(Error::shape("LayerNorm", ShapeError::mismatch(expected, x.shape())));
+        }
+        let count = |what, of: usize| fits_i32("LayerNorm", what, Some(of)).map(i32::unsigned_abs);
+        let (rows, columns) = (count("the rows", rows)?, count("the columns", columns)?);
+        let lanes = count("the threads", rows as usize * 32)?;
+        const FORMAT: MemoryFormat = MemoryFormat::Nchw;
+        let mut launch = stream.launch_builder(&self.layer_norm);
+        launch.arg(x.buffer_of::<f16>(FORMAT)?).arg(norm.weight.buffer()?).arg(norm.bias.buffer()?);
+        launch.arg(y.buffer_of_mut::<f16>(FORMAT)?).arg(&norm.eps).arg(&rows).arg(&columns);
+        // SAFETY: the kernel reads x and writes y, [rows, columns] both, and reads the vectors below `columns`, which they have; there
+        // is a warp for each row.
+        unsafe { launch.launch(LaunchConfig::linear(lanes, self.threads)) }
     }
 }

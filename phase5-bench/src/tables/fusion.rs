@@ -13,6 +13,7 @@ use phase4_fusion::conv::{
     self,
     problem::{ConvProblem, Finish},
 };
+use phase4_fusion::fusion::layer_norm::{LayerNormLinear, LayerNormProblem, SeparateOperands, Way};
 use phase4_fusion::fusion::{DiffusionStep, Separate};
 use phase4_fusion::gemm::{self, Activation, Epilogue, Layout, Precision};
 use phase4_fusion::models::parameters::scaled;
@@ -105,7 +106,13 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     }
     table.note("C @H ×N: a window of 3 × 3 over N images of C × H × H, to as many channels.");
     table.note(
-        "Convolutions and linear layers are f16 on tensor cores, the rest f32. BN: a scale and a shift per channel.",
+        "Convolutions and linear layers are f16 on tensor cores where nothing else is said, the rest f32. BN: a scale and a shift per \
+         channel. separate: a launch for each part. fused: one launch, what follows a product in its epilogue; folded: BN's scale in \
+         the weights, its shift as a bias.",
+    );
+    table.note(
+        "Queries, keys, values: three products or one of the same rows. LayerNorm: x̂ in memory and multiplied, or x multiplied and \
+         its rows normalised behind the product.",
     );
     table.note("MB: each launch reads its inputs and writes its outputs once; GB/s: that by the time of all launches.");
     table.note(
@@ -146,6 +153,9 @@ impl Comparison<'_> {
         }
         rows.extend(self.linear_gelu(sizes.linear)?);
         rows.extend(self.projections(sizes.linear)?);
+        for precision in [Precision::F16, Precision::Tf32] {
+            rows.extend(self.layer_norm_linear(sizes.linear, precision)?);
+        }
         for values in sizes.steps {
             rows.extend(self.diffusion_step(values)?);
         }
@@ -245,6 +255,30 @@ impl Comparison<'_> {
         let work = format!("queries, keys, values {rows}×{inputs}");
         let row = |by, launches, bytes, run| Row { work: work.clone(), by, launches, cost: of_bytes(bytes), run };
         Ok([row(SEPARATE, 3, bytes(3), apart), row(FUSED, 1, bytes(1), fused)])
+    }
+
+    /// LayerNorm, then the projection of queries, keys and values together.
+    fn layer_norm_linear(&self, [rows, inputs]: [usize; 2], precision: Precision) -> crate::Result<[Row; 2]> {
+        let (device, stream, outputs) = (self.device, self.device.stream(), 3 * inputs);
+        let problem = LayerNormProblem::seeded([rows, inputs, outputs], 1.0, precision)?;
+        let tuned = if_supported(gemm::Tuned::load(device))?;
+        let fused = if_supported(LayerNormLinear::load(device))?;
+        let operands = SeparateOperands::new(&problem, device)?;
+        let (mut normalised, mut y) = (operands.like_x(device)?, problem.output(device)?);
+        let apart =
+            self.contest(&stream, &problem.expected(Way::Separate)?)
+                .run(SEPARATE, &tuned, &mut y, |tuned, y| operands.launch(&stream, tuned, &mut normalised, y))?;
+        let (x, linear) = (problem.x.to_device(device)?, problem.folded()?.to_device(device)?);
+        let together =
+            self.contest(&stream, &problem.expected(Way::Fused)?).run(FUSED, &fused, &mut y, |fused, y| {
+                fused.launch(&stream, &x, &linear, problem.eps, Activation::None, y)
+            })?;
+        let size = precision.input().size() as f64;
+        let once = size * (rows * inputs + inputs * outputs + rows * outputs) as f64;
+        let work = format!("norm+linear {rows}×{inputs}→{outputs} {precision}");
+        let row = |by, launches, bytes, run| Row { work: work.clone(), by, launches, cost: of_bytes(bytes), run };
+        let of_x = size * (rows * inputs) as f64;
+        Ok([row(SEPARATE, 2, once + 2.0 * of_x, apart), row(FUSED, 1, once, together)])
     }
 
     /// Prediction, blend and clamp.
