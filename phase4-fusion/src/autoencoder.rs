@@ -1,15 +1,25 @@
-//! The spectral shape autoencoder in one launch: the kernels of `autoencoder_01_resident.cu`.
+//! The spectral shape autoencoder in as few launches as pay: [`Fused`].
 //!
-//! What does not depend on the input is done once, in [`OneKernel::load`]: the norms' scales and shifts move into the weights behind
-//! them, the rows of the basis get their length of one, and everything is packed as shared memory will hold it.
+//! Where all weights fit into a block's shared memory, that is one: [`OneKernel`], of `autoencoder_01_resident.cu`. What does not
+//! depend on the input is done once, in [`OneKernel::load`]: the norms' scales and shifts move into the weights behind them, the
+//! rows of the basis get their length of one, and everything is packed as shared memory will hold it.
+//!
+//! Where they do not, it is a [`plan`]: a launch for each product. A cluster's shared memory would hold the basis of `medium`, but not
+//! that of the others, and each cluster would have to fetch it; tiles of a product that a large batch fills read it once for
+//! 64 or more rows.
 
 use std::sync::Arc;
 
 use common::prelude::*;
-use phase3_all_layers::models::autoencoder::{Config, Stage};
+use common::table::{ColumnSpec, Table, TableBuilder};
+use phase3_all_layers::models::autoencoder::{Autoencoder, Config, Stage};
 use phase3_all_layers::nn::Parameters;
+use phase3_all_layers::nn::graph::{Graph, Recorder};
 
 use crate::gemm::PROCESSORS;
+use crate::models::Arithmetic;
+use crate::models::plan::Plan;
+use crate::models::runner::Runner;
 
 /// The configuration whose weights fit into the shared memory of one block.
 const CONFIG: Config = Config::ORIGINAL;
@@ -17,7 +27,136 @@ const CONFIG: Config = Config::ORIGINAL;
 /// Below this a row of the basis has no direction.
 const SHORTEST: f64 = 1e-12;
 
-/// The model, loaded on a device.
+const LAYERS: ColumnSpec = ColumnSpec::text("layers", "layers");
+const KERNEL: ColumnSpec = ColumnSpec::text("kernel", "kernel");
+const WHY: ColumnSpec = ColumnSpec::text("why", "why");
+
+/// The plan of a model with these parameters, for a batch: a launch for each product, LayerNorms between them.
+///
+/// # Errors
+/// As [`Autoencoder::load`], [`Graph::record`] and [`Plan::new`].
+pub fn plan(
+    device: &Device,
+    config: &Config,
+    parameters: &Parameters,
+    arithmetic: Arithmetic,
+    batch: usize,
+) -> Result<Plan> {
+    let shape = Stage::SliceEncoding.input_shape(config, batch);
+    let graph = Graph::record(&Autoencoder::load(&Recorder, *config, parameters)?, &shape)?;
+    Plan::new(device, arithmetic, graph, &shape)
+}
+
+/// The model for a batch of one size, by the rule: one kernel where the device has it for the configuration, else a plan.
+#[derive(Debug)]
+pub enum Fused {
+    /// In f32, whatever was asked for: it is the most exact, and has nothing to gain from narrower weights.
+    OneKernel {
+        /// The model.
+        model: OneKernel,
+        /// The input and the output.
+        slices: Box<[Tensor; 2]>,
+    },
+    /// With the reason why it is not one kernel.
+    Planned(Box<Runner>, String),
+}
+
+impl Fused {
+    /// Loads the model.
+    ///
+    /// # Errors
+    /// As [`OneKernel::load`] and [`plan`], but for [`Error::Unsupported`] of the first.
+    pub fn load(
+        device: &Device,
+        config: &Config,
+        parameters: &Parameters,
+        arithmetic: Arithmetic,
+        batch: usize,
+    ) -> Result<Fused> {
+        match OneKernel::load(device, config, parameters) {
+            Ok(model) => {
+                let shape = Stage::SliceEncoding.input_shape(config, batch);
+                let slices = [Tensor::empty_on(device, &shape)?, Tensor::empty_on(device, &shape)?];
+                Ok(Fused::OneKernel { model, slices: Box::new(slices) })
+            }
+            Err(error) if error.is_unsupported() => {
+                let plan = plan(device, config, parameters, arithmetic, batch)?;
+                Ok(Fused::Planned(Box::new(Runner::new(device, plan)?), error.to_string()))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A pass with its two copies, from slices \[B·F, M\] on the host to their reconstruction of the same shape.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if `x` is another batch; those of the launches.
+    pub fn infer(&mut self, stream: &Stream, x: &Tensor) -> Result<Tensor> {
+        match self {
+            Fused::OneKernel { model, slices } => {
+                let [input, y] = &mut **slices;
+                x.expect_shape("the autoencoder's x", input.shape())?;
+                stream.memcpy_htod(x.as_slice()?, input.buffer_mut()?)?;
+                model.launch(stream, input, y)?;
+                Tensor::from_vec(y.shape(), stream.clone_dtoh(y.buffer()?)?)
+            }
+            Fused::Planned(runner, _) => runner.infer(stream, x),
+        }
+    }
+
+    /// Queues a pass over the previous input, with no copy: for measurements.
+    ///
+    /// # Errors
+    /// Those of the launches.
+    pub fn queue(&mut self, stream: &Stream) -> Result<()> {
+        match self {
+            Fused::OneKernel { model, slices } => {
+                let [x, y] = &mut **slices;
+                model.launch(stream, x, y)
+            }
+            Fused::Planned(runner, _) => runner.queue(stream),
+        }
+    }
+
+    /// Launches of a pass.
+    pub fn launches(&self) -> usize {
+        match self {
+            Fused::OneKernel { .. } => 1,
+            Fused::Planned(runner, _) => runner.plan().launches().len(),
+        }
+    }
+
+    /// What an output may be off by, as a part of the largest: see [`Plan::error_bound`].
+    pub fn error_bound(&self) -> f64 {
+        match self {
+            Fused::OneKernel { .. } => 1e-5,
+            Fused::Planned(runner, _) => runner.plan().error_bound(),
+        }
+    }
+
+    /// Which layers became which kernel, and why; on a GPU with what each takes.
+    ///
+    /// # Errors
+    /// As [`Runner::milliseconds`].
+    pub fn explain(&mut self, stream: &Stream, title: String) -> Result<Table> {
+        match self {
+            Fused::OneKernel { .. } => {
+                let mut table = TableBuilder::of(title, [LAYERS, KERNEL, WHY]);
+                let row = table.row().set(LAYERS, "all").set(KERNEL, "autoencoder_01_resident, f32");
+                row.set(WHY, "all weights fit into a block's shared memory").complete();
+                Ok(table.finish())
+            }
+            Fused::Planned(runner, why) => {
+                let took = runner.milliseconds(stream)?;
+                let mut table = runner.plan().table(title, took.as_deref());
+                table.note(format!("Not one launch: {why}."));
+                Ok(table)
+            }
+        }
+    }
+}
+
+/// The model in one launch, loaded on a device.
 #[derive(Clone, Debug)]
 pub struct OneKernel {
     /// By the number of spectrograms that a block takes at once, ascending.
@@ -62,7 +201,11 @@ impl OneKernel {
             return Err(Error::Unsupported {
                 what: "the autoencoder in one kernel".to_owned(),
                 device: device.short_name(),
-                reason: "only the configuration `original` has weights that fit into shared memory".to_owned(),
+                reason: format!(
+                    "its weights are {} KB, and a block has {} KB of shared memory; those of `original` fit",
+                    weights(config) * size_of::<f32>() / 1024,
+                    device.properties().shared_per_block_optin / 1024
+                ),
             });
         }
         let module = device.load(source)?;
@@ -119,6 +262,12 @@ impl OneKernel {
         // loaded and do not change; then it reads x and writes y, both [batch · F, M] as was checked; blocks share out any batch.
         unsafe { launch.launch(config) }
     }
+}
+
+/// Values of the weights, without biases.
+fn weights(config: &Config) -> usize {
+    let Config { n_mels, latent, slice_latent, .. } = *config;
+    2 * n_mels * slice_latent + config.combined() * latent + latent * latent
 }
 
 /// The weights in the order of the kernel file.

@@ -15,6 +15,7 @@ use common::ptx_sim::Asynchrony;
 use phase3_all_layers::commands::classify::ClassifyArgs;
 use phase3_all_layers::commands::evaluate::EvaluateArgs;
 use phase4_fusion::broken::{GALLERY, Twelve};
+use phase4_fusion::commands::autoencoder::{AutoencoderArgs, ReconstructArgs, autoencoder, reconstruct};
 use phase4_fusion::commands::classifier::{classify, evaluate};
 use phase4_fusion::commands::resnet18::{ResNet18Args, resnet18};
 use phase4_fusion::models::Arithmetic;
@@ -60,6 +61,16 @@ enum Command {
     /// ResNet18 as a plan of launches: one pass, compared with the CPU's, or the plan itself
     #[command(name = "resnet18")]
     ResNet18(ResNet18Args),
+    /// The autoencoder as one kernel or a plan of launches: one pass, compared with the CPU's, or the plan itself
+    Autoencoder(AutoencoderArgs),
+    /// Score the frames of a sound by how well the autoencoder gives them back, as phase 3 does, fused
+    Reconstruct {
+        #[command(flatten)]
+        args: ReconstructArgs,
+        /// What is computed with, where it is not one kernel
+        #[arg(long, value_name = "FORMAT", default_value = "f32")]
+        precision: Arithmetic,
+    },
     /// Classify photos with ResNet18, as phase 3 does, by a plan
     Classify {
         #[command(flatten)]
@@ -111,6 +122,14 @@ fn run(args: &Args, shell: &mut Shell) -> phase3_all_layers::Result<()> {
         Some(Command::Broken { args, .. }) => args.run(device, sanitising(), report::records, shell)?,
         Some(Command::ResNet18(args)) => {
             let table = resnet18(&open(shell)?, args)?;
+            shell.table(&table)?
+        }
+        Some(Command::Autoencoder(args)) => {
+            let table = autoencoder(&open(shell)?, args)?;
+            shell.table(&table)?
+        }
+        Some(Command::Reconstruct { args, precision }) => {
+            let table = reconstruct(&open(shell)?, args, *precision)?;
             shell.table(&table)?
         }
         Some(Command::Classify { args, precision }) => {

@@ -122,6 +122,44 @@ fn a_plan_is_explained_and_photos_that_are_none_are_refused() {
 }
 
 #[test]
+fn the_autoencoder_is_explained_and_run_and_gives_a_sound_back() {
+    let explained = |config| tables(&["autoencoder", "--explain", "--config", config, "--precision", "tf32"]).remove(0);
+    assert!(explained("original").to_text().contains("all weights fit into a block's shared memory"));
+    let medium = explained("medium").to_text();
+    assert!(medium.contains("Linear 128→256 GELU") && medium.contains("Not one launch: "), "{medium}");
+    let [pass] = &tables(&["autoencoder", "--config", "medium", "--batch", "2"])[..] else { panic!() };
+    assert_eq!(pass.rows().len(), 1);
+    let dir = tempfile::tempdir().unwrap();
+    let (sound, plots) = (dir.path().join("tone.wav"), dir.path().join("plots"));
+    std::fs::write(&sound, tone(16_000)).unwrap();
+    let reconstruct = ["reconstruct", sound.to_str().unwrap(), "--plots", plots.to_str().unwrap()];
+    let scores = |more: &[&str]| tables(&[&reconstruct[..], more].concat()).remove(0);
+    let (one_kernel, planned) = (scores(&[]), scores(&["--config", "medium", "--precision", "tf32"]));
+    assert!(one_kernel.rows().len() >= 25 && planned.rows().len() >= 20, "{}", one_kernel.to_text());
+    assert!(plots.join("tone.svg").is_file());
+    assert!(stderr(&["reconstruct", "none.wav", "--device", "sim"], 1).contains("none.wav"));
+}
+
+/// A WAV file with this many samples of a tone, 16 bits each, at 16 kHz.
+fn tone(samples: u32) -> Vec<u8> {
+    let bytes = 2 * samples;
+    let mut file = Vec::new();
+    file.extend(b"RIFF");
+    file.extend((36 + bytes).to_le_bytes());
+    file.extend(b"WAVEfmt ");
+    file.extend(16u32.to_le_bytes());
+    // PCM, one channel.
+    file.extend([1, 0, 1, 0]);
+    file.extend(16_000u32.to_le_bytes());
+    file.extend(32_000u32.to_le_bytes());
+    file.extend([2, 0, 16, 0]);
+    file.extend(b"data");
+    file.extend(bytes.to_le_bytes());
+    file.extend((0..samples).flat_map(|n| ((9000.0 * (0.2 * f64::from(n)).sin()) as i16).to_le_bytes()));
+    file
+}
+
+#[test]
 fn a_run_is_saved_though_nobody_reads_what_it_prints() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run.json");

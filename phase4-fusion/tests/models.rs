@@ -97,7 +97,7 @@ fn has_a_launch_for_each_convolution(arithmetic: Arithmetic) {
     let plan = planned(&Device::sim(), Config::RESNET18, arithmetic, &[1, 3, 224, 224]).unwrap();
     let of = |layers: &str| plan.launches().iter().filter(|launch| launch.layers.ends_with(layers)).count();
     assert_eq!((of("BN ReLU"), of("BN Add ReLU"), of("BN")), (9, 8, 3));
-    assert_eq!((of("MaxPool"), of("AvgPool"), of("Linear")), (1, 1, 1));
+    assert_eq!((of("MaxPool"), of("AvgPool"), of("Linear 512→1000")), (1, 1, 1));
     // The image is planes of f32 already.
     let layouts = usize::from(arithmetic != Arithmetic::F32);
     assert_eq!((of("layout"), plan.launches().len()), (layouts, 23 + layouts));

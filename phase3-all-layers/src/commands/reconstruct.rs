@@ -35,12 +35,23 @@ pub fn anomaly_scores(input: &Tensor, output: &Tensor, config: &Config) -> Resul
 }
 
 /// Seed of the untrained parameters.
-const SEED: u64 = 5;
+pub const SEED: u64 = 5;
+
+/// The weights of a `.safetensors` file or, without, untrained ones.
+///
+/// # Errors
+/// As [`Parameters::open`].
+pub fn parameters(config: &autoencoder::Config, weights: Option<&Path>) -> crate::Result<Parameters> {
+    match weights {
+        Some(path) => Ok(Parameters::open(path, &config.shapes())?),
+        None => Ok(config.seeded(SEED)),
+    }
+}
 
 /// The scores of a WAV file under an autoencoder with the weights of a `.safetensors` file or, without, untrained ones.
 ///
 /// # Errors
-/// As [`Parameters::open`], [`Reliable::load`] and [`scores_of`].
+/// As [`parameters`], [`Reliable::load`] and [`scores_of`].
 pub fn reconstruct(
     device: &Device,
     config: autoencoder::Config,
@@ -48,10 +59,7 @@ pub fn reconstruct(
     sound: &Path,
     plots: &Path,
 ) -> crate::Result<Table> {
-    let parameters = match weights {
-        Some(path) => Parameters::open(path, &config.shapes())?,
-        None => config.seeded(SEED),
-    };
+    let parameters = parameters(&config, weights)?;
     let model = Reliable::load(&Unfused::new(device), config, &parameters)?;
     let spectrogram = Config { mels: config.n_mels, frames: config.frames };
     let mut table = scores_of(sound, &spectrogram, plots, |x| {

@@ -160,6 +160,11 @@ impl Graph {
         recording.graph(&y)
     }
 
+    /// The shape of the output.
+    pub fn output_shape(&self) -> &[usize] {
+        &self.output
+    }
+
     /// How many operands a node's result is.
     fn uses(&self, node: usize) -> usize {
         let operands = self.nodes.iter().flat_map(Node::operands);

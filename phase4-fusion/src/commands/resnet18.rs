@@ -77,13 +77,27 @@ fn pass(device: &Device, plan: Plan, parameters: &Parameters, title: String) -> 
     let expected = cpu.infer(&ResNet::load(&cpu, Config::RESNET18, parameters)?, &images)?;
     let mut runner = Runner::new(device, plan)?;
     let logits = runner.infer(&stream, &images)?;
-    let pairs = logits.as_slice()?.iter().zip(expected.as_slice()?);
-    let difference = pairs.map(|(a, b)| f64::from((a - b).abs())).fold(0.0, f64::max) / scale(expected.as_slice()?);
     let ms =
         if device.is_sim() { None } else { Bench::default().measure(&stream, || runner.queue(&stream))?.median_ms() };
-    let mut table = TableBuilder::of(title, [LAUNCHES, MS, DIFFERENCE, BOUND]);
-    let row = table.row().set(LAUNCHES, runner.plan().launches().len()).set(MS, Cell::or_absent(ms, NO_CLOCK));
-    row.set(DIFFERENCE, difference).set(BOUND, runner.plan().error_bound()).complete();
+    let plan = runner.plan();
+    let mut table = compared(title, plan.launches().len(), ms, [&logits, &expected], plan.error_bound())?;
     table.note("ms: images and logits on the device, by events. max |Δ|: to the CPU's logits. Weights: seeded.");
+    Ok(table)
+}
+
+/// A pass beside the CPU's: `found` and `expected`, and what is allowed between them as a part of the largest.
+pub(super) fn compared(
+    title: String,
+    launches: usize,
+    ms: Option<f64>,
+    [found, expected]: [&Tensor; 2],
+    bound: f64,
+) -> Result<Table> {
+    let (found, expected) = (found.as_slice()?, expected.as_slice()?);
+    let pairs = found.iter().zip(expected);
+    let difference = pairs.map(|(a, b)| f64::from((a - b).abs())).fold(0.0, f64::max) / scale(expected);
+    let mut table = TableBuilder::of(title, [LAUNCHES, MS, DIFFERENCE, BOUND]);
+    let row = table.row().set(LAUNCHES, launches).set(MS, Cell::or_absent(ms, NO_CLOCK));
+    row.set(DIFFERENCE, difference).set(BOUND, bound).complete();
     Ok(table.finish())
 }

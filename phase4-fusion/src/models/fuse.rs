@@ -1,9 +1,60 @@
-//! Which operations one launch does: those that an epilogue can do to the sums of a product before it stores them.
+//! Which operations one launch does: those that an epilogue can do to the sums of a product before it stores them, and products with
+//! nothing between them.
 
+use common::prelude::*;
 use phase3_all_layers::nn::Operation;
 use phase3_all_layers::nn::graph::Graph;
 
+use super::parameters::{joined, linear_of_basis};
 use crate::gemm::Activation;
+
+/// Makes a linear layer of each product with a basis, whose rows get their length of one on the host.
+///
+/// # Errors
+/// As [`linear_of_basis`].
+pub fn bases(graph: &mut Graph) -> Result<()> {
+    for operation in graph.nodes.iter_mut().flat_map(|node| &mut node.operations) {
+        if let Some(linear) = linear_of_basis(operation)? {
+            *operation = linear;
+        }
+    }
+    Ok(())
+}
+
+/// Joins two linear layers with nothing between them into one, where that has fewer weights; says what was joined.
+///
+/// # Errors
+/// As [`joined`].
+pub fn linears(graph: &mut Graph) -> Result<Vec<String>> {
+    graph.chain(|first, then| fewer_weights(first, then).is_some());
+    let mut notes = Vec::new();
+    for node in &mut graph.nodes {
+        let [first, then, ..] = &node.operations[..] else { continue };
+        let Some([before, after]) = fewer_weights(std::slice::from_ref(first), std::slice::from_ref(then)) else {
+            continue;
+        };
+        let one = joined(first, then)?;
+        notes.push(format!(
+            "Two linear layers with nothing between them are one: {after} multiply-adds a row in place of {before}."
+        ));
+        node.operations.splice(..2, [one]);
+    }
+    Ok(notes)
+}
+
+// ANCHOR: fewer_weights
+/// Multiply-adds for a row of `first` when two linear layers follow each other, and when they are joined; `None` if these are other
+/// operations, or joining them saves nothing. `then` may see a row as several of its own.
+fn fewer_weights(first: &[Operation], then: &[Operation]) -> Option<[usize; 2]> {
+    let ([Operation::Linear { weight: first, .. }], [Operation::Linear { weight: then, .. }]) = (first, then) else {
+        return None;
+    };
+    let (&[between, inputs], &[outputs, each]) = (first.shape(), then.shape()) else { return None };
+    let rows = between.checked_div(each).filter(|rows| rows * each == between)?;
+    let (apart, together) = (between * inputs + rows * outputs * each, rows * outputs * inputs);
+    (0 < together && together < apart).then_some([apart, together])
+}
+// ANCHOR_END: fewer_weights
 
 /// Gathers each convolution or linear layer with what its epilogue takes: BatchNorm, then a sum, then an activation, each if it
 /// follows and nothing else needs the value before it.
@@ -38,16 +89,46 @@ pub fn activation(operation: &Operation) -> Option<Activation> {
 
 #[cfg(test)]
 mod tests {
-    use phase3_all_layers::models::resnet::{Config, ResNet};
+    use std::sync::Arc;
+
+    use phase3_all_layers::models::autoencoder::{Autoencoder, Config};
+    use phase3_all_layers::models::resnet::{self, ResNet};
     use phase3_all_layers::nn::graph::Recorder;
 
     use super::*;
 
-    const NARROW: Config = Config { widths: [8, 12, 16, 20], blocks: [2, 1, 2, 1], classes: 10 };
+    const NARROW: resnet::Config = resnet::Config { widths: [8, 12, 16, 20], blocks: [2, 1, 2, 1], classes: 10 };
 
     fn recorded() -> Graph {
         let network = ResNet::load(&Recorder, NARROW, &NARROW.seeded(1)).unwrap();
         Graph::record(&network, &[1, 3, 32, 32]).unwrap()
+    }
+
+    #[test]
+    fn linear_layers_are_joined_where_that_saves_multiplications() {
+        let linear = |outputs: usize, inputs: usize| Operation::Linear {
+            weight: Arc::new(Tensor::zeros(&[outputs, inputs])),
+            bias: Arc::new(Tensor::zeros(&[outputs])),
+        };
+        let of = |first: [usize; 2], then: [usize; 2]| {
+            fewer_weights(&[linear(first[0], first[1])], &[linear(then[0], then[1])])
+        };
+        // A wide value between two narrow ones; the other way round it is what saves.
+        assert_eq!(of([100, 10], [20, 100]), Some([3000, 200]));
+        assert_eq!(of([10, 100], [100, 10]), None);
+        // Five rows of 20 for the second.
+        assert_eq!(of([100, 10], [20, 20]), Some([3000, 1000]));
+        assert_eq!(of([100, 10], [20, 30]), None);
+        assert_eq!(fewer_weights(&[linear(100, 10), Operation::Gelu], &[linear(20, 100)]), None);
+        let mut graph = Graph::record(
+            &Autoencoder::load(&Recorder, Config::ORIGINAL, &Config::ORIGINAL.seeded(1)).unwrap(),
+            &[10, 64],
+        )
+        .unwrap();
+        bases(&mut graph).unwrap();
+        assert_eq!(linears(&mut graph).unwrap().len(), 1);
+        let kinds: Vec<&str> = graph.nodes.iter().flat_map(|node| &node.operations).map(Operation::kind).collect();
+        assert_eq!(kinds, ["LayerNorm", "Linear", "GELU", "Linear", "LayerNorm", "Linear", "GELU", "Linear"]);
     }
 
     fn count(graph: &Graph, kinds: &[&str]) -> usize {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use common::prelude::*;
+use common::reference;
 use phase3_all_layers::nn::Operation;
 
 use crate::gemm::Precision;
@@ -61,6 +62,57 @@ pub fn scaled(weight: &Tensor, scale: &[f32]) -> Result<Tensor> {
     let values = weight.as_slice()?.iter().enumerate().map(|(at, value)| value * scale[at / part]).collect();
     Tensor::from_vec(weight.shape(), values)
 }
+
+/// Below this a row of a basis has no direction.
+const SHORTEST: f64 = 1e-12;
+
+/// The linear layer without a bias that a product with a basis is. `None` if it is another operation.
+///
+/// # Errors
+/// [`Error::Invalid`] if the basis is not on the host, [`Error::Shape`] if it is no matrix.
+pub fn linear_of_basis(operation: &Operation) -> Result<Option<Operation>> {
+    let Operation::Basis { rows, transposed } = operation else { return Ok(None) };
+    let [latent, columns] = rows.dims("a basis")?;
+    let values = rows.as_slice()?;
+    let length = |row: &[f32]| row.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>().sqrt().max(SHORTEST);
+    let lengths: Vec<f64> = values.chunks(columns.max(1)).map(length).collect();
+    let at = |row: usize, column: usize| (f64::from(values[row * columns + column]) / lengths[row]) as f32;
+    let weight = match transposed {
+        true => Tensor::from_fn(&[latent, columns], |at_| at(at_[0], at_[1])),
+        false => Tensor::from_fn(&[columns, latent], |at_| at(at_[1], at_[0])),
+    };
+    let bias = Tensor::zeros(&weight.shape()[..1]);
+    Ok(Some(Operation::Linear { weight: Arc::new(weight), bias: Arc::new(bias) }))
+}
+
+// ANCHOR: joined
+/// The linear layer that does what two do, of which the second sees a row of the first one's results as F rows of its own:
+///
+/// ```text
+/// then(first(x)) of row f = (first's rows f·S … f·S + S of W·x + b) · thenᵀ = (then · W_f) · x + then · b_f + its bias
+/// ```
+///
+/// Sums in f64, rounded once.
+///
+/// # Errors
+/// [`Error::Invalid`] if the operations are others, or a parameter is not on the host.
+pub fn joined(first: &Operation, then: &Operation) -> Result<Operation> {
+    let (Operation::Linear { weight: w, bias: b }, Operation::Linear { weight: v, bias: c }) = (first, then) else {
+        return Err(Error::Invalid("only linear layers are joined".to_owned()));
+    };
+    let ([_, inputs], [outputs, each]) = (w.dims("a linear layer")?, v.dims("a linear layer")?);
+    let (mut weight, mut bias) = (Vec::new(), Vec::new());
+    for (rows, shifts) in w.as_slice()?.chunks(each * inputs).zip(b.as_slice()?.chunks(each)) {
+        let product = reference::matmul(v.as_slice()?, rows, outputs, inputs, each)?;
+        weight.extend(product.values.iter().map(|value| *value as f32));
+        let shift = reference::matmul(v.as_slice()?, shifts, outputs, 1, each)?;
+        bias.extend(shift.values.iter().zip(c.as_slice()?).map(|(value, c)| (value + f64::from(*c)) as f32));
+    }
+    let shape = [bias.len(), inputs];
+    let (weight, bias) = (Tensor::from_vec(&shape, weight)?, Tensor::from_vec(&shape[..1], bias)?);
+    Ok(Operation::Linear { weight: Arc::new(weight), bias: Arc::new(bias) })
+}
+// ANCHOR_END: joined
 
 /// A weight \[K, C, R, S\] with zeros up to `outputs` and `inputs` channels.
 ///
@@ -152,6 +204,46 @@ mod tests {
             assert_close(&found.values, &expected, Tolerance::elementwise(3, 2.0 * sums.magnitude));
             assert!(folded(&norm, &conv).unwrap().is_none() && scale_shift(&conv, None).unwrap().is_none());
         }
+    }
+
+    #[test]
+    fn two_linear_layers_are_one() {
+        let tensor = |shape: &[usize], seed| Arc::new(Tensor::random(shape, seed));
+        let first = Operation::Linear { weight: tensor(&[6, 4], 1), bias: tensor(&[6], 2) };
+        let then = Operation::Linear { weight: tensor(&[5, 2], 3), bias: tensor(&[5], 4) };
+        let Operation::Linear { weight, bias } = joined(&first, &then).unwrap() else { panic!() };
+        assert_eq!((weight.shape(), bias.shape()), (&[15, 4][..], &[15][..]));
+        let x = Tensor::random(&[1, 4], 5);
+        let run = |operation: &Operation, x: &Tensor| {
+            let Operation::Linear { weight, bias } = operation else { panic!() };
+            let (rows, outputs, inputs) = (x.shape()[0], weight.shape()[0], weight.shape()[1]);
+            let gemm = reference::Gemm {
+                transposed: true,
+                bias: Some(bias.as_slice().unwrap()),
+                ..reference::Gemm::new(x.as_slice().unwrap(), weight.as_slice().unwrap(), rows, outputs, inputs)
+            };
+            let values = gemm.all().unwrap().values.iter().map(|value| *value as f32).collect();
+            Tensor::from_vec(&[rows, outputs], values).unwrap()
+        };
+        let apart = run(&then, &run(&first, &x).reshape(&[3, 2]).unwrap());
+        let together = run(&Operation::Linear { weight, bias }, &x);
+        let expected: Vec<f64> = apart.as_slice().unwrap().iter().map(|value| f64::from(*value)).collect();
+        assert_close(together.as_slice().unwrap(), &expected, Tolerance::elementwise(4, 20.0));
+        assert!(joined(&first, &Operation::Gelu).is_err());
+    }
+
+    #[test]
+    fn a_basis_is_a_linear_layer_with_rows_of_length_one() {
+        let rows = Arc::new(Tensor::from_vec(&[2, 2], vec![3.0, 4.0, 0.0, 0.0]).unwrap());
+        let weight = |transposed| {
+            let basis = Operation::Basis { rows: rows.clone(), transposed };
+            let Some(Operation::Linear { weight, bias }) = linear_of_basis(&basis).unwrap() else { panic!() };
+            assert_eq!(bias.as_slice().unwrap(), [0.0; 2]);
+            weight.as_slice().unwrap().to_vec()
+        };
+        assert_eq!(weight(true), [0.6, 0.8, 0.0, 0.0]);
+        assert_eq!(weight(false), [0.6, 0.0, 0.8, 0.0]);
+        assert!(linear_of_basis(&Operation::Gelu).unwrap().is_none());
     }
 
     #[test]

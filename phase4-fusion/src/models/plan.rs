@@ -24,7 +24,10 @@ use crate::nhwc::{AveragePool, Convert, MaxPool};
 pub struct Plan {
     arithmetic: Arithmetic,
     input: Vec<usize>,
+    output: Vec<usize>,
     launches: Vec<Launch>,
+    /// What rewrites did before launches were chosen.
+    notes: Vec<String>,
     /// The launch that needs each one's result last.
     last_use: Vec<Option<usize>>,
     /// Phase 3's kernels, and what they have asked for.
@@ -202,6 +205,9 @@ impl Plan {
             inputs: vec![Made { shape: input.to_vec(), places: vec![(Form::planes(input), Source::Input(0))] }],
             nodes: Vec::new(),
         };
+        let output = graph.output_shape().to_vec();
+        fuse::bases(&mut graph)?;
+        let notes = fuse::linears(&mut graph)?;
         fuse::epilogues(&mut graph);
         for node in &graph.nodes {
             planner.node(node)?;
@@ -214,7 +220,7 @@ impl Plan {
         };
         let last_use =
             (0..launches.len()).map(|made| launches.iter().rposition(|launch| takes(launch, made))).collect();
-        Ok(Plan { arithmetic, input: input.to_vec(), launches, last_use, unfused, f32 })
+        Ok(Plan { arithmetic, input: input.to_vec(), output, launches, notes, last_use, unfused, f32 })
     }
 
     /// The shape of its input.
@@ -282,7 +288,8 @@ impl Plan {
             made.push(Some(launch.run(pass, x, with)?));
             pass.queue(launch.kind, |stream| note(number, stream))?;
         }
-        made.pop().flatten().ok_or_else(|| Error::Invalid("a plan has no launch".to_owned()))
+        let last = made.pop().flatten().ok_or_else(|| Error::Invalid("a plan has no launch".to_owned()))?;
+        last.reshape(&self.output)
     }
 }
 
@@ -385,7 +392,7 @@ impl Planner<'_> {
             ([Operation::Conv2d { .. }, ..], Some(cores)) => self.conv(&cores, node)?,
             ([Operation::Linear { .. }, ..], Some(cores)) => self.linear(&cores, node)?,
             ([Operation::MaxPool(_) | Operation::AveragePool], Some(_)) => self.pool(node)?,
-            _ => Err("it has no kernel channels last".to_owned()),
+            _ => Err("no kernel of this phase".to_owned()),
         };
         let made = match fused {
             Ok(made) => made,
@@ -514,8 +521,11 @@ impl Planner<'_> {
         let x = self.planes(&node.x)?;
         let with = node.with.as_ref().map(|with| self.planes(with)).transpose()?;
         let activation = rest.last().and_then(fuse::activation).unwrap_or_default();
-        let (weight, shift) =
-            (rounded(weight, Precision::Tf32)?.to_device(self.device)?, Some(bias.to_device(self.device)?));
+        let weight = rounded(weight, Precision::Tf32)?.to_device(self.device)?;
+        let shift = match bias.as_slice()?.iter().all(|value| *value == 0.0) {
+            true => None,
+            false => Some(bias.to_device(self.device)?),
+        };
         let work = Work::Linear(Box::new(Product { kernels, weight, scale: None, shift, activation }));
         let made = Form::planes(&[rows, outputs]);
         let words = Words {
@@ -595,7 +605,7 @@ impl Planner<'_> {
             let words = Words {
                 layers: names(std::slice::from_ref(&operation)),
                 kernel: "phase 3".to_owned(),
-                why: std::mem::take(&mut why),
+                why: std::mem::replace(&mut why, "not in that epilogue".to_owned()),
                 kind: operation.kind(),
                 flops: flops(&operation, &shape),
             };
@@ -703,6 +713,7 @@ fn names(operations: &[Operation]) -> String {
             format!("{}×{}{stride}", window[0], window[1])
         }
         Operation::BatchNorm { .. } => "BN".to_owned(),
+        Operation::Linear { weight, .. } => format!("{} {}→{}", operation.kind(), weight.shape()[1], weight.shape()[0]),
         other => other.kind().to_owned(),
     };
     operations.iter().map(name).collect::<Vec<_>>().join(" ")
@@ -736,6 +747,7 @@ impl Plan {
             "layers: R×S/stride for a convolution, then what its launch does to a sum before it is stored; BN: BatchNorm. MiB: \
              read and written, each value once. sums: rows × columns of the product that a convolution is; steps: along K.",
         );
+        self.notes.iter().for_each(|note| table.note(note));
         table.finish()
     }
 }
