@@ -27,8 +27,9 @@ template <class Shape> struct Geometry {
     static constexpr int SHARED = Shape::STAGES * Shape::BK * (A_ROW + B_ROW) * sizeof(float);  // bytes
 };
 
-// FULL says that tiles lie inside A, B and C entirely, rows begin at multiples of 16 bytes, and K is a multiple of BK.
-template <class Shape, Layout LAYOUT, bool FULL> struct Tile {
+// FULL says that tiles lie inside A, B and C entirely, rows begin at multiples of 16 bytes, and K is a multiple of BK. LAYOUT is
+// B's; A_LAYOUT is TRANSPOSED if A is given as [K, M], as shared memory wants it.
+template <class Shape, Layout LAYOUT, bool FULL, Layout A_LAYOUT = ROW_MAJOR> struct Tile {
     // The shape, and what a launch needs of it.
     static constexpr int BM = Shape::BM, BN = Shape::BN, BK = Shape::BK, WM = Shape::WM, WN = Shape::WN;
     static constexpr int SLICES = Shape::SLICES, STAGES = Shape::STAGES;
@@ -45,13 +46,17 @@ template <class Shape, Layout LAYOUT, bool FULL> struct Tile {
     static constexpr bool B_BY_16 = LAYOUT == ROW_MAJOR && FULL;
     static constexpr int B_ACROSS = B_BY_16 ? BN / 4 : BN;      // threads that copy one row of B, if it is row-major
     static constexpr int B_APART = LAYOUT == ROW_MAJOR ? THREADS / B_ACROSS : APART;
-    static constexpr int A_COPIES = BM * BK / THREADS, COPIES = A_COPIES + BN * BK / (B_BY_16 ? 4 : 1) / THREADS;
+    static constexpr bool A_BY_16 = A_LAYOUT == TRANSPOSED && FULL;
+    static constexpr int A_ACROSS = A_BY_16 ? BM / 4 : BM;      // threads that copy one row of A, if it is transposed
+    static constexpr int A_APART = A_LAYOUT == TRANSPOSED ? THREADS / A_ACROSS : APART;
+    static constexpr int A_COPIES = BM * BK / (A_BY_16 ? 4 : 1) / THREADS, COPIES = A_COPIES + BN * BK / (B_BY_16 ? 4 : 1) / THREADS;
     static constexpr int COPIES_EACH = (COPIES + DEPTH - 2) / (DEPTH - 1);  // for each i of a step but the last
     static_assert(TM % 4 == 0 && TN % 4 == 0, "a thread's rows and columns must come in groups of 4");
     static_assert(BK % 8 == 0 && WARPS % SPANS == 0, "whole warps must share out the sectors of 8 values of i of a step");
     static_assert(BM % APART == 0, "the transposing copies must cover the rows of A's tile exactly");
     static_assert(LAYOUT == ROW_MAJOR || BN % APART == 0, "the transposing copies must cover the columns of B's tile exactly");
     static_assert(LAYOUT == TRANSPOSED || THREADS % B_ACROSS == 0, "the threads must copy whole rows of B's tile at a time");
+    static_assert(A_LAYOUT == ROW_MAJOR || THREADS % A_ACROSS == 0, "the threads must copy whole rows of A's tile at a time");
     static_assert(DEPTH % 2 == 0, "the two sets of registers must change places within a step");
     static_assert(SLICES * BM * B_ROW <= STAGES * (A_STAGE + B_STAGE), "the slices' sums must fit where the steps were");
 
@@ -82,23 +87,31 @@ template <class Shape, Layout LAYOUT, bool FULL> struct Tile {
         // This thread's place in transposing copies, and in copies along a row of B.
         int span = warp() % SPANS * 8 + lane() % 8, across = warp() / SPANS * 4 + lane() / 8;
         int down = threadIdx.x / B_ACROSS, along = threadIdx.x % B_ACROSS * (B_BY_16 ? 4 : 1);
-        int a_i = BK * first + span, b_i = LAYOUT == ROW_MAJOR ? BK * first + down : a_i;
-        const float *a_next = a + (size_t)(first_row + across) * k + a_i, *a_from = a_next;
+        int a_down = threadIdx.x / A_ACROSS, a_along = threadIdx.x % A_ACROSS * (A_BY_16 ? 4 : 1);
+        constexpr bool A_IN_COLUMNS = A_LAYOUT == TRANSPOSED;
+        int a_i = BK * first + (A_IN_COLUMNS ? a_down : span), b_i = BK * first + (LAYOUT == ROW_MAJOR ? down : span);
+        const float *a_next = A_IN_COLUMNS ? a + (size_t)a_i * m + first_row + a_along : a + (size_t)(first_row + across) * k + a_i;
+        const float *a_from = a_next;
         const float *b_next = b + place_in_b<LAYOUT>(b_i, first_column + (LAYOUT == ROW_MAJOR ? along : across), n, k);
         const float *b_from = b_next;
-        const size_t a_apart = (size_t)APART * k, b_apart = (size_t)B_APART * (LAYOUT == ROW_MAJOR ? n : k);
+        const size_t a_apart = (size_t)A_APART * (A_IN_COLUMNS ? m : k), b_apart = (size_t)B_APART * (LAYOUT == ROW_MAJOR ? n : k);
         float *a_to = a_stages, *b_to = b_stages;
         auto begin_step = [&](int stage) {
             a_from = a_next;
             b_from = b_next;
-            a_next += BK;
+            a_next += A_IN_COLUMNS ? (size_t)BK * m : BK;
             b_next += LAYOUT == ROW_MAJOR ? (size_t)BK * n : BK;
-            a_to = a_stages + stage * A_STAGE + span * A_ROW + across;
+            a_to = a_stages + stage * A_STAGE + (A_IN_COLUMNS ? a_down * A_ROW + a_along : span * A_ROW + across);
             b_to = b_stages + stage * B_STAGE + (LAYOUT == ROW_MAJOR ? down * B_ROW + along : span * B_ROW + across);
         };
         // Copy number `c` of this thread's COPIES for a step, in order.
         auto copy = [&](int c) {
-            if (c < A_COPIES) {
+            if (c < A_COPIES && A_IN_COLUMNS) {
+                float *to = a_to + c * A_APART * A_ROW;
+                bool inside = first_row + a_along < m && a_i + c * A_APART < k;
+                FULL ? copy16(to, a_from) : copy4(to, inside ? a_from : a, inside);
+                a_from += a_apart;
+            } else if (c < A_COPIES) {
                 bool inside = first_row + across + c * APART < m && a_i < k;
                 FULL ? copy4(a_to + c * APART, a_from) : copy4(a_to + c * APART, inside ? a_from : a, inside);
                 a_from += a_apart;

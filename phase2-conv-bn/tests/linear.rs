@@ -11,6 +11,7 @@ use common::testing::planted::{must_be_rejected, planted};
 use phase2_conv_bn::gemm::Tuned;
 use phase2_conv_bn::linear::backward::{self, Backward};
 use phase2_conv_bn::linear::traffic::Traffic;
+use phase2_conv_bn::linear::written::{self, Mask, Written};
 use phase2_conv_bn::linear::{self, LADDER, LIBRARY, NAIVE, TUNED};
 
 /// Batch, inputs, outputs: one of everything; ragged; rows of 16 bytes; more than one small tile in each direction; nothing.
@@ -74,6 +75,13 @@ fn run(backward: &Backward, stream: &Stream, layer: &Layer, y: &Tensor, gradient
     let [dx, dweight, dbias] = &mut gradients.0;
     backward.input(stream, &layer.dy, y, &layer.weight, dx)?;
     backward.parameters(stream, &layer.dy, y, &layer.x, dweight, dbias)
+}
+
+/// All launches of the backward pass with a written mask.
+fn run_written(written: &Written, stream: &Stream, layer: &Layer, y: &Tensor, gradients: &mut Gradients) -> Result<()> {
+    let ([dx, dweight, dbias], [batch, outputs]) = (&mut gradients.0, y.dims("y")?);
+    let mut masked = written.mask().place(stream.device(), [batch, outputs], false)?;
+    written.launch(stream, &layer.dy, y, &layer.x, &layer.weight, &mut masked, dx, dweight, dbias)
 }
 
 device_test! {
@@ -140,6 +148,49 @@ device_test! {
             let [dx, dweight, dbias] = &mut gradients.0;
             backward.separate(&stream, &layer.dy, &y, &layer.x, &layer.weight, dx, dweight, dbias)?;
             gradients.check(&expected)?.unwrap();
+        }
+        Ok(())
+    }
+
+    fn gradients_of_a_written_mask_match_the_reference(device) {
+        let stream = device.stream();
+        let loaded = Written::load(&device)?;
+        // As chosen for each size; then a whole tile of each shape, and parts of those that take parts.
+        let chosen = SIZES.map(|size| (loaded.clone(), size)).into_iter();
+        let whole = [[128, 256], [128, 128], [64, 128], [32, 32]].map(|tile| (loaded.with_tile(tile).unwrap(), [64, 256, 128]));
+        let parts = [[64, 128], [32, 32]].map(|tile| (loaded.with_tile(tile).unwrap(), [300, 70, 131]));
+        for (seed, (written, size)) in (0..).step_by(10).zip(chosen.chain(whole).chain(parts)) {
+            println!("{size:?}");
+            let layer = Layer::new(size, seed);
+            let y = layer.y()?;
+            let expected = reference::linear_relu_backward(&layer.x, &layer.weight, &y, &layer.dy)?;
+            let (layer, y) = (layer.to_device(&device)?, y.to_device(&device)?);
+            let mut gradients = Gradients::empty_on(&device, &layer)?;
+            run_written(&written, &stream, &layer, &y, &mut gradients)?;
+            gradients.check(&expected)?.unwrap();
+        }
+        Ok(())
+    }
+
+    fn a_mask_is_written_in_both_layouts(device) {
+        let stream = device.stream();
+        let mask = Mask::load(&device)?;
+        for (seed, [batch, outputs]) in (0..).step_by(10).zip([[1, 1], [70, 33], [257, 64]]) {
+            let layer = Layer::new([batch, 2, outputs], seed);
+            let y = layer.y()?;
+            let exact: Vec<f32> =
+                y.as_slice()?.iter().zip(layer.dy.as_slice()?).map(|(&y, &dy)| if y > 0.0 { dy } else { 0.0 }).collect();
+            let (dy, y) = (layer.dy.to_device(&device)?, y.to_device(&device)?);
+            let mut masked = mask.place(&device, [batch, outputs], true)?;
+            let mut dbias = Tensor::empty_on(&device, &[outputs])?;
+            mask.launch(&stream, &dy, &y, &mut masked, &mut dbias)?;
+            assert_eq!(masked.g.to_host()?.as_slice()?, exact);
+            let turned = masked.transposed.as_ref().unwrap().to_host()?;
+            let same = (0..batch * outputs).all(|at| turned.as_slice().unwrap()[at % outputs * batch + at / outputs] == exact[at]);
+            assert!(same, "{batch} × {outputs}");
+            let mut back = Tensor::empty_on(&device, &[batch, outputs])?;
+            mask.transpose(&stream, masked.transposed.as_ref().unwrap(), &mut back)?;
+            assert_eq!(back.to_host()?.as_slice()?, exact);
         }
         Ok(())
     }
@@ -217,6 +268,34 @@ fn mistakes_in_the_gradients_are_found() {
             let (layer, y) = (layer.to_device(device)?, y.to_device(device)?);
             let mut gradients = Gradients::empty_on(device, &layer)?;
             run(&Backward::load_from(device, &source)?, &device.stream(), &layer, &y, &mut gradients)?;
+            gradients.check(&expected)
+        });
+    }
+}
+
+#[test]
+fn mistakes_in_a_written_mask_are_found() {
+    let mistakes = [
+        ("the mask forgotten", "of_y[i] > 0.0f ? of_dy[i] : 0.0f", "of_dy[i]"),
+        ("a part of dbias forgotten", "for (int i = 1; i < LANES_DOWN; i++)", "for (int i = 2; i < LANES_DOWN; i++)"),
+        ("parts of one block alone", "i < count; i++", "i < 1; i++"),
+        ("the barrier before the sums missing", "__syncthreads();  // all sums are there", ""),
+        ("the edge of a row", "bool inside = row < rows &&", "bool inside = row <= rows &&"),
+        ("A's rows apart as its columns", "(A_IN_COLUMNS ? m : k)", "k"),
+        ("the edge along K", "a_i + c * A_APART < k", "a_i < k"),
+        ("a transposed place in shared memory", "a_down * A_ROW + a_along", "a_along * A_ROW + a_down"),
+    ];
+    for (mistake, right, wrong) in mistakes {
+        let in_mask = written::MASK.text().unwrap().contains(right);
+        let mask = if in_mask { planted(&written::MASK, right, wrong) } else { written::MASK };
+        let product = if in_mask { written::PRODUCT } else { planted(&written::PRODUCT, right, wrong) };
+        must_be_rejected(mistake, |device| {
+            let layer = Layer::new([261, 21, 39], 1);
+            let y = layer.y()?;
+            let expected = reference::linear_relu_backward(&layer.x, &layer.weight, &y, &layer.dy)?;
+            let (layer, y) = (layer.to_device(device)?, y.to_device(device)?);
+            let mut gradients = Gradients::empty_on(device, &layer)?;
+            run_written(&Written::load_from(device, &mask, &product)?, &device.stream(), &layer, &y, &mut gradients)?;
             gradients.check(&expected)
         });
     }

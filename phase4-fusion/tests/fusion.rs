@@ -5,11 +5,13 @@ use common::check::{Mismatch, Report, Tolerance, compare};
 use common::cpu;
 use common::device::SimOptions;
 use common::device_test;
+use common::ladder::Expected;
 use common::prelude::*;
-use common::reference::{Activation, DiffusionParams};
+use common::reference::{Activation, DiffusionParams, Gemm, TensorGemm};
 use common::testing::planted;
 use half::f16;
 use phase3_all_layers::layers;
+use phase4_fusion::fusion::backward::Backward;
 use phase4_fusion::fusion::fold::{FoldProblem, ScaleIn};
 use phase4_fusion::fusion::layer_norm::{LayerNormLinear, LayerNormProblem, PRECISIONS, Way};
 use phase4_fusion::fusion::{DiffusionStep, Separate};
@@ -213,10 +215,54 @@ device_test! {
     }
 }
 
+/// The gradients of a layer of this batch, inputs and outputs, checked.
+fn backward(device: &Device, size: [usize; 3]) -> Result<()> {
+    let [batch, inputs, outputs] = size;
+    let (x, w) = (Tensor::random(&[batch, inputs], 1), Tensor::random(&[outputs, inputs], 2));
+    let (y, dy) = (Tensor::random(&[batch, outputs], 3), Tensor::random(&[batch, outputs], 4));
+    let masked: Vec<f32> =
+        y.as_slice()?.iter().zip(dy.as_slice()?).map(|(&y, &dy)| if y > 0.0 { dy } else { 0.0 }).collect();
+    let turned: Vec<f32> = (0..outputs).flat_map(|at| masked.iter().skip(at).step_by(outputs).copied()).collect();
+    let tf32 = |a: &[f32], b: &[f32], m, n, k| {
+        Expected::tensor_gemm(&TensorGemm::new(Gemm::new(a, b, m, n, k), ElementType::F32, ElementType::F32), 5)
+    };
+    let expected = [
+        tf32(&masked, w.as_slice()?, batch, inputs, outputs)?,
+        tf32(&turned, x.as_slice()?, outputs, inputs, batch)?,
+        Expected::gemm(&Gemm::new(&turned, &vec![1.0; batch], outputs, 1, batch), 6)?,
+    ];
+    let kernels = Backward::load(device)?;
+    let mut workspace = kernels.workspace(device, size)?;
+    let [x, w, y, dy] = [&x, &w, &y, &dy].map(|tensor| tensor.to_device(device));
+    let (x, w, y, dy) = (x?, w?, y?, dy?);
+    let poisoned = |like: &Tensor| Tensor::full(like.shape(), f32::NAN).to_device(device);
+    let (mut dx, mut dw, mut db) =
+        (poisoned(&x)?, poisoned(&w)?, Tensor::full(&[outputs], f32::NAN).to_device(device)?);
+    kernels.launch(&device.stream(), &dy, &y, &x, &w, &mut workspace, &mut dx, &mut dw, &mut db)?;
+    for (what, (found, expected)) in ["dx", "dW", "db"].iter().zip([&dx, &dw, &db].into_iter().zip(&expected)) {
+        let found = expected.check(found.to_host()?.as_slice()?);
+        assert!(found.is_ok(), "{what} of {size:?}: {}", found.unwrap_err());
+    }
+    Ok(())
+}
+
+device_test! {
+    fn gradients_in_tf32_match_the_reference(device) {
+        if planted::here(&device, LayerNormLinear::load(&device))?.is_none() {
+            return Ok(()); // no tf32 by wgmma
+        }
+        for size in [[64, 64, 64], [4, 8, 12], [300, 68, 132]] {
+            backward(&device, size)?;
+        }
+        Ok(())
+    }
+}
+
 #[test]
-fn layer_norm_and_linear_pass_the_sanitiser() {
+fn layers_and_gradients_pass_the_sanitiser() {
     let device = Device::sim_with(SimOptions { sanitize: true, ..SimOptions::default() });
     let kernels = LayerNormLinear::load(&device).unwrap();
+    backward(&device, [36, 20, 40]).unwrap();
     for precision in PRECISIONS {
         let problem = LayerNormProblem::seeded([70, 72, 40], 1.0, precision).unwrap();
         for tile in kernels.tiles() {

@@ -33,9 +33,11 @@ use common::ladder;
 use common::prelude::*;
 
 mod tiles;
+mod transposed;
 
 pub use tiles::TileShape;
 use tiles::{Geometry, LoadedTile, Workspace};
+pub use transposed::TransposedA;
 
 pub mod step01_uncoalesced;
 pub mod step02_coalesced;
@@ -212,7 +214,8 @@ impl ladder::Method for Tiling {
             },
             Tiling::Fitting(tiles) | Tiling::Cut(tiles) => {
                 let cuts = matches!(step.method, Tiling::Cut(_));
-                let load = |shape: &TileShape| LoadedTile::load(device, &module, *shape).transpose();
+                let layouts = [Layout::RowMajor, Layout::Transposed].map(Layout::suffix);
+                let load = |shape: &TileShape| LoadedTile::load(device, &module, *shape, layouts).transpose();
                 let workspace = cuts.then(|| Workspace::new(tiles, 2 * processors));
                 Loaded::Tiles { tiles: tiles.iter().filter_map(load).collect::<Result<_>>()?, workspace }
             }

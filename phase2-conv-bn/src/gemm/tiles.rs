@@ -82,8 +82,14 @@ pub(super) struct LoadedTile {
 }
 
 impl LoadedTile {
-    /// `None` if the device's blocks have too little shared memory for it.
-    pub(super) fn load(device: &Device, module: &Module, shape: TileShape) -> Result<Option<LoadedTile>> {
+    /// Its kernels are called `gemm_`, then one of `layouts`, then its rows and columns. `None` if the device's blocks have too
+    /// little shared memory for it.
+    pub(super) fn load(
+        device: &Device,
+        module: &Module,
+        shape: TileShape,
+        layouts: [&str; 2],
+    ) -> Result<Option<LoadedTile>> {
         let TileShape { name, tile: [rows, columns], .. } = shape;
         module.expect_constant(&format!("{name}::BM"), rows)?;
         module.expect_constant(&format!("{name}::BN"), columns)?;
@@ -92,8 +98,8 @@ impl LoadedTile {
             return Ok(None);
         }
         let kernels = |suffix: &str| -> Result<PerLayout> {
-            let kernel = |layout: Layout| module.kernel(&format!("gemm_{}_{rows}x{columns}{suffix}", layout.suffix()));
-            Ok([kernel(Layout::RowMajor)?, kernel(Layout::Transposed)?])
+            let kernel = |layout: &str| module.kernel(&format!("gemm_{layout}_{rows}x{columns}{suffix}"));
+            Ok([kernel(layouts[0])?, kernel(layouts[1])?])
         };
         Ok(Some(LoadedTile {
             shape,

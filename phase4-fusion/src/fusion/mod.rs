@@ -9,6 +9,7 @@ use phase3_all_layers::layers::DiffusionCall;
 
 use crate::gemm::{Activation, Epilogue};
 
+pub mod backward;
 pub mod fold;
 pub mod layer_norm;
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use common::check::{Mismatch, Report};
+use common::device::SimOptions;
 use common::ladder::{self, Cost, Expected, columns, if_supported, milliseconds, verdict};
 use common::peer::Cublas;
 use common::prelude::*;
@@ -11,7 +13,9 @@ use common::table::{Cell, ColumnSpec, TableBuilder};
 use common::timing::{Bench, NO_CLOCK, Queue, Timing};
 use phase2_conv_bn::linear::backward::Backward;
 use phase2_conv_bn::linear::traffic::Traffic;
+use phase2_conv_bn::linear::written::{MaskedGradient, Written};
 use phase2_conv_bn::linear::{LIBRARY, NAIVE, Step, TUNED, add_bias_and_clip, load_bias_and_clip};
+use phase4_fusion::fusion::backward::{Backward as TensorBackward, Workspace};
 use phase4_fusion::gemm::{Activation, Epilogue, Layout, Tuned};
 
 use crate::spec::{Context, FinishedTable, Make, TableSpec};
@@ -76,8 +80,12 @@ pub(crate) mod versions {
     pub const TENSOR_CORES_COMPILED: &str = "tf32 compiled";
     pub const BACKWARD: &str = "∇ fused";
     pub const SEPARATE: &str = "∇ separate";
+    pub const WRITTEN: &str = "∇ written";
     pub const BACKWARD_EAGER: &str = "∇ eager";
     pub const BACKWARD_COMPILED: &str = "∇ compiled";
+    pub const TENSOR_CORES_BACKWARD: &str = "tf32 ∇ v3";
+    pub const TENSOR_CORES_BACKWARD_EAGER: &str = "tf32 ∇ eager";
+    pub const TENSOR_CORES_BACKWARD_COMPILED: &str = "tf32 ∇ compiled";
 }
 
 /// What a version computes.
@@ -88,6 +96,21 @@ enum Pass {
     TensorCores,
     /// The gradients of x, W and b.
     Backward,
+    /// These with f32 rounded to tf32.
+    TensorCoresBackward,
+}
+
+impl Pass {
+    fn is_backward(self) -> bool {
+        matches!(self, Pass::Backward | Pass::TensorCoresBackward)
+    }
+
+    fn arithmetic(self) -> Arithmetic {
+        match self {
+            Pass::Forward | Pass::Backward => Arithmetic::F32,
+            Pass::TensorCores | Pass::TensorCoresBackward => Arithmetic::Tf32,
+        }
+    }
 }
 
 /// One row: what a version took, or a part of one.
@@ -123,7 +146,7 @@ pub const TABLE: TableSpec = TableSpec {
 fn run(context: &Context) -> crate::Result<FinishedTable> {
     let device = &context.device;
     let sizes: &[Size] = if device.is_cuda() { &SIZES } else { &SIMULATED };
-    let progress = Progress::new(sizes.len() as u64 * 7 + 1, "linear-relu");
+    let progress = Progress::new(sizes.len() as u64 * 9 + 1, "linear-relu");
     progress.set_message("linear-relu: PyTorch");
     let mut measure = Measure { device, warm: bench(Queue::Warm), idle: bench(Queue::Empty), wrong: Vec::new() };
     let pytorch = measure.pytorch(sizes);
@@ -135,11 +158,18 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         for (pass, mut rows) in [
             (Pass::Forward, measure.forward(size, &progress)?),
             (Pass::TensorCores, measure.tensor_cores(size, &progress)?),
-            (Pass::Backward, measure.backward(size, &progress)?),
+            (Pass::Backward, measure.backward(size, &progress, false)?),
+            (Pass::TensorCoresBackward, measure.backward(size, &progress, true)?),
         ] {
             rows.extend(peers.extract_if(.., |row| row.pass == pass));
             let is_eager = |row: &&Row| {
-                [versions::EAGER, versions::TENSOR_CORES_EAGER, versions::BACKWARD_EAGER].contains(&row.version)
+                let names = [
+                    versions::EAGER,
+                    versions::TENSOR_CORES_EAGER,
+                    versions::BACKWARD_EAGER,
+                    versions::TENSOR_CORES_BACKWARD_EAGER,
+                ];
+                names.contains(&row.version)
             };
             let eager = rows.iter().find(is_eager).map_or_else(|| Err(NO_CLOCK.to_owned()), |row| row.total.clone());
             for row in &rows {
@@ -177,8 +207,9 @@ fn notes(table: &mut TableBuilder, device: &Device, pytorch: Option<String>) {
     table.note(
         "v1: one thread per output, fused. v2: the GEMM ladder's best with bias and ReLU as its epilogue. library: cuBLAS, then a \
          kernel for bias and ReLU. eager, compiled: PyTorch. tf32: f32 in memory, rounded by the tensor cores; v3: their ladder's best, \
-         fused. ∇: the gradients of x, W and b; fused: masked as they are loaded; \
-         separate: the masked gradient is written first.",
+         fused. ∇: the gradients of x, W and b; fused: masked as they are loaded, in two launches; separate: the same with the masked \
+         gradient written first; written: that with the ladder's best products, of which dW's reads a transposed A; tf32 ∇ v3: on \
+         tensor cores, which need W, x and the masked gradient transposed too.",
     );
     table.note(if device.is_sim() {
         "MB asked: what the lanes of the simulator loaded and stored, 10⁶ bytes."
@@ -207,20 +238,21 @@ struct PyTorch {
 
 impl Measure<'_> {
     fn pytorch(&self, sizes: &[Size]) -> PyTorch {
-        const ROWS: [(&str, Pass, Mode); 6] = [
+        const ROWS: [(&str, Pass, Mode); 8] = [
             (versions::EAGER, Pass::Forward, Mode::Eager),
             (versions::COMPILED, Pass::Forward, Mode::Compiled),
             (versions::TENSOR_CORES_EAGER, Pass::TensorCores, Mode::Eager),
             (versions::TENSOR_CORES_COMPILED, Pass::TensorCores, Mode::Autotuned),
             (versions::BACKWARD_EAGER, Pass::Backward, Mode::Eager),
             (versions::BACKWARD_COMPILED, Pass::Backward, Mode::Compiled),
+            (versions::TENSOR_CORES_BACKWARD_EAGER, Pass::TensorCoresBackward, Mode::Eager),
+            (versions::TENSOR_CORES_BACKWARD_COMPILED, Pass::TensorCoresBackward, Mode::Compiled),
         ];
         let work: Vec<PeerRequest> = sizes
             .iter()
             .flat_map(|&size| {
                 ROWS.map(|(_, pass, mode)| {
-                    let arithmetic = if pass == Pass::TensorCores { Arithmetic::Tf32 } else { Arithmetic::F32 };
-                    PeerRequest::linear_relu(size, pass == Pass::Backward, mode).with_arithmetic(arithmetic)
+                    PeerRequest::linear_relu(size, pass.is_backward(), mode).with_arithmetic(pass.arithmetic())
                 })
             })
             .collect();
@@ -236,7 +268,7 @@ impl Measure<'_> {
                 idle: milliseconds(idle),
                 bytes: match pass {
                     Pass::Forward | Pass::TensorCores => forward_bytes(size, true),
-                    Pass::Backward => backward_bytes(size, true),
+                    Pass::Backward | Pass::TensorCoresBackward => backward_bytes(size, true),
                 },
                 asked: Err(elsewhere()),
                 check: Err(warm.as_ref().err().cloned().unwrap_or_else(elsewhere)),
@@ -390,64 +422,165 @@ impl Measure<'_> {
         })
     }
 
-    fn backward(&mut self, size: Size, progress: &Progress) -> crate::Result<Vec<Row>> {
-        let [batch, inputs, outputs] = size;
+    /// The versions of the backward pass, in f32 or on tensor cores.
+    fn backward(&mut self, size: Size, progress: &Progress, on_tensor_cores: bool) -> crate::Result<Vec<Row>> {
         let (device, stream) = (self.device, self.device.stream());
-        let (x, w) = (Tensor::random(&[batch, inputs], 1), Tensor::random(&[outputs, inputs], 2));
-        let (y, dy) = (Tensor::random(&[batch, outputs], 5), Tensor::random(&[batch, outputs], 6));
-        // Whatever made y, its signs are the mask.
+        let mut gradients = Gradients::seeded(device, size)?;
+        let versions: &[_] = match on_tensor_cores {
+            true => &[versions::TENSOR_CORES_BACKWARD],
+            false => &[versions::BACKWARD, versions::SEPARATE, versions::WRITTEN],
+        };
+        let pass = if on_tensor_cores { Pass::TensorCoresBackward } else { Pass::Backward };
+        let mut rows = Vec::new();
+        for &version in versions {
+            progress.set_message(format!("linear-relu: {version} at {}", name(size)));
+            progress.inc(1);
+            let bytes = gradient_bytes(version, size);
+            gradients.poison(&stream)?;
+            let (warm, idle) = match self.timed(&mut gradients, version)? {
+                Ok(timings) => timings,
+                Err(reason) => {
+                    rows.push(Row { pass, ..Row::absent(version, bytes, &reason) });
+                    continue;
+                }
+            };
+            let mut check = "ok";
+            for (what, result) in gradients.check(size, on_tensor_cores)? {
+                let (_, word) = verdict(&format!("{what} of {version} at {}", name(size)), result, &mut self.wrong);
+                check = if word == "ok" { check } else { word };
+            }
+            let asked = match device.is_sim() {
+                true => Ok(Gradients::traffic(version, size)?.requested as f64),
+                false => Err("a GPU does not count; the simulator does".to_owned()),
+            };
+            rows.push(Row { version, pass, total: ms(&warm), idle: ms(&idle), bytes, asked, check: Ok(check) });
+        }
+        Ok(rows)
+    }
+
+    /// A version's times, warm and on an idle device; or why it does not take this size.
+    fn timed(&self, gradients: &mut Gradients, version: &str) -> crate::Result<Result<(Timing, Timing), String>> {
+        let (device, stream) = (self.device, self.device.stream());
+        let mut pass = match if_supported(gradients.load(device, version))? {
+            Ok(pass) => pass,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        if let Err(reason) = if_supported(pass.launch(gradients, &stream))? {
+            return Ok(Err(reason));
+        }
+        let mut launch = || pass.launch(gradients, &stream);
+        Ok(Ok((self.warm.measure(&stream, &mut launch)?, self.idle.measure(&stream, &mut launch)?)))
+    }
+}
+
+/// A backward pass of random values on a device.
+struct Gradients {
+    x: Tensor,
+    w: Tensor,
+    y: Tensor,
+    dy: Tensor,
+    /// dx, dW, db.
+    results: [Tensor; 3],
+}
+
+/// A version of the backward pass, loaded, with its memory.
+enum Loaded {
+    Fused(Backward),
+    Separate(Backward),
+    Written(Box<Written>, MaskedGradient),
+    TensorCores(Box<TensorBackward>, Workspace),
+}
+
+impl Loaded {
+    fn launch(&mut self, gradients: &mut Gradients, stream: &Stream) -> common::Result<()> {
+        let Gradients { x, w, y, dy, results: [dx, dw, db] } = gradients;
+        match self {
+            Loaded::Fused(kernels) => {
+                kernels.input(stream, dy, y, w, dx)?;
+                kernels.parameters(stream, dy, y, x, dw, db)
+            }
+            Loaded::Separate(kernels) => kernels.separate(stream, dy, y, x, w, dx, dw, db),
+            Loaded::Written(kernels, masked) => kernels.launch(stream, dy, y, x, w, masked, dx, dw, db),
+            Loaded::TensorCores(kernels, space) => kernels.launch(stream, dy, y, x, w, space, dx, dw, db),
+        }
+    }
+}
+
+impl Gradients {
+    /// Seeds of x, W, y and dy. Whatever made y, its signs are the mask.
+    const SEEDS: [u64; 4] = [1, 2, 5, 6];
+
+    fn host([batch, inputs, outputs]: Size) -> [Tensor; 4] {
+        let shapes = [[batch, inputs], [outputs, inputs], [batch, outputs], [batch, outputs]];
+        let mut seeds = Gradients::SEEDS.into_iter();
+        shapes.map(|shape| Tensor::random(&shape, seeds.next().unwrap_or_default()))
+    }
+
+    fn seeded(device: &Device, size: Size) -> crate::Result<Gradients> {
+        let [x, w, y, dy] = Gradients::host(size).map(|tensor| tensor.to_device(device));
+        let (x, w, y, dy) = (x?, w?, y?, dy?);
+        let [dx, dw] = [x.shape(), w.shape()].map(|shape| Tensor::empty_on(device, shape));
+        let results = [dx?, dw?, Tensor::empty_on(device, &[size[2]])?];
+        Ok(Gradients { x, w, y, dy, results })
+    }
+
+    fn poison(&mut self, stream: &Stream) -> crate::Result<()> {
+        for gradient in &mut self.results {
+            stream.poison(gradient.buffer_mut()?)?;
+        }
+        Ok(())
+    }
+
+    fn load(&self, device: &Device, version: &str) -> common::Result<Loaded> {
+        let ([batch, inputs], [_, outputs]) = (self.x.dims("x")?, self.y.dims("y")?);
+        Ok(match version {
+            versions::BACKWARD => Loaded::Fused(Backward::load(device)?),
+            versions::SEPARATE => Loaded::Separate(Backward::load(device)?),
+            versions::WRITTEN => {
+                let kernels = Written::load(device)?;
+                let masked = kernels.mask().place(device, [batch, outputs], false)?;
+                Loaded::Written(Box::new(kernels), masked)
+            }
+            _ => {
+                let kernels = TensorBackward::load(device)?;
+                let space = kernels.workspace(device, [batch, inputs, outputs])?;
+                Loaded::TensorCores(Box::new(kernels), space)
+            }
+        })
+    }
+
+    /// Each gradient against f64.
+    fn check(&self, size: Size, on_tensor_cores: bool) -> crate::Result<Vec<(&'static str, Result<Report, Mismatch>)>> {
+        let [batch, inputs, outputs] = size;
+        let [x, w, y, dy] = Gradients::host(size);
         let masked: Vec<f32> =
             y.as_slice()?.iter().zip(dy.as_slice()?).map(|(&y, &dy)| if y > 0.0 { dy } else { 0.0 }).collect();
         let flipped: Vec<f32> =
             (0..outputs).flat_map(|column| masked.iter().skip(column).step_by(outputs).copied()).collect();
         let ones = vec![1.0; batch];
+        let product = |product: Reference<'_>, seed| match on_tensor_cores {
+            true => Expected::tensor_gemm(&TensorGemm::new(product, ElementType::F32, ElementType::F32), seed),
+            false => Expected::gemm(&product, seed),
+        };
         let expected = [
-            Expected::gemm(&Reference::new(&masked, w.as_slice()?, batch, inputs, outputs), 7)?,
-            Expected::gemm(&Reference::new(&flipped, x.as_slice()?, outputs, inputs, batch), 8)?,
-            Expected::gemm(&Reference::new(&flipped, &ones, outputs, 1, batch), 9)?,
+            ("dx", product(Reference::new(&masked, w.as_slice()?, batch, inputs, outputs), 7)?),
+            ("dW", product(Reference::new(&flipped, x.as_slice()?, outputs, inputs, batch), 8)?),
+            ("db", Expected::gemm(&Reference::new(&flipped, &ones, outputs, 1, batch), 9)?),
         ];
-        let [x, w, y, dy] = [&x, &w, &y, &dy].map(|tensor| tensor.to_device(device));
-        let (x, w, y, dy) = (x?, w?, y?, dy?);
-        let mut dx = Tensor::empty_on(device, &[batch, inputs])?;
-        let mut dw = Tensor::empty_on(device, &[outputs, inputs])?;
-        let mut db = Tensor::empty_on(device, &[outputs])?;
-        let kernels = Backward::load(device)?;
-        let mut rows = Vec::new();
-        for (version, fused) in [(versions::BACKWARD, true), (versions::SEPARATE, false)] {
-            progress.set_message(format!("linear-relu: {version} at {}", name(size)));
-            progress.inc(1);
-            for gradient in [&mut dx, &mut dw, &mut db] {
-                stream.poison(gradient.buffer_mut()?)?;
-            }
-            let mut launch = || match fused {
-                true => {
-                    kernels.input(&stream, &dy, &y, &w, &mut dx)?;
-                    kernels.parameters(&stream, &dy, &y, &x, &mut dw, &mut db)
-                }
-                false => kernels.separate(&stream, &dy, &y, &x, &w, &mut dx, &mut dw, &mut db),
-            };
-            launch()?;
-            // Checked here, timed below, and the same kernels with the same inputs both times.
-            let (warm, idle) = (self.warm.measure(&stream, &mut launch)?, self.idle.measure(&stream, &mut launch)?);
-            let mut check = "ok";
-            for (what, (gradient, expected)) in
-                ["dx", "dW", "db"].iter().zip([&dx, &dw, &db].into_iter().zip(&expected))
-            {
-                let result = expected.check(gradient.to_host()?.as_slice()?);
-                let (_, word) = verdict(&format!("{what} of {version} at {}", name(size)), result, &mut self.wrong);
-                check = if word == "ok" { check } else { word };
-            }
-            rows.push(Row {
-                version,
-                pass: Pass::Backward,
-                total: ms(&warm),
-                idle: ms(&idle),
-                bytes: backward_bytes(size, !fused),
-                asked: Err("counted for the forward versions".to_owned()),
-                check: Ok(check),
-            });
+        let mut results = Vec::new();
+        for (gradient, (what, expected)) in self.results.iter().zip(expected) {
+            results.push((what, expected.check(gradient.to_host()?.as_slice()?)));
         }
-        Ok(rows)
+        Ok(results)
+    }
+
+    /// What a version moves, on a simulator of its own.
+    fn traffic(version: &str, size: Size) -> crate::Result<Traffic> {
+        let device = Device::sim_with(SimOptions { profile: true, ..SimOptions::default() });
+        let mut gradients = Gradients::seeded(&device, size)?;
+        gradients.load(&device, version)?.launch(&mut gradients, &device.stream())?;
+        let profiles = device.as_sim().map(|sim| sim.take_profiles()).unwrap_or_default();
+        Ok(Traffic::of(&profiles))
     }
 }
 
@@ -471,6 +604,14 @@ impl Row {
 fn forward_bytes([batch, inputs, outputs]: Size, second_pass: bool) -> u64 {
     let again = if second_pass { Traffic::second_pass(batch, outputs) } else { 0 };
     Traffic::ideal(batch, inputs, outputs) + again
+}
+
+fn gradient_bytes(version: &str, size: Size) -> u64 {
+    match version {
+        versions::BACKWARD => backward_bytes(size, false),
+        versions::TENSOR_CORES_BACKWARD => TensorBackward::bytes(size),
+        _ => backward_bytes(size, true),
+    }
 }
 
 fn backward_bytes([batch, inputs, outputs]: Size, separate: bool) -> u64 {
