@@ -487,8 +487,8 @@ struct Gradients {
 enum Loaded {
     Fused(Backward),
     Separate(Backward),
-    Written(Box<Written>, MaskedGradient),
-    TensorCores(Box<TensorBackward>, Workspace),
+    Written(Box<(Written, MaskedGradient)>),
+    TensorCores(Box<(TensorBackward, Workspace)>),
 }
 
 impl Loaded {
@@ -500,8 +500,14 @@ impl Loaded {
                 kernels.parameters(stream, dy, y, x, dw, db)
             }
             Loaded::Separate(kernels) => kernels.separate(stream, dy, y, x, w, dx, dw, db),
-            Loaded::Written(kernels, masked) => kernels.launch(stream, dy, y, x, w, masked, dx, dw, db),
-            Loaded::TensorCores(kernels, space) => kernels.launch(stream, dy, y, x, w, space, dx, dw, db),
+            Loaded::Written(loaded) => {
+                let (kernels, masked) = &mut **loaded;
+                kernels.launch(stream, dy, y, x, w, masked, dx, dw, db)
+            }
+            Loaded::TensorCores(loaded) => {
+                let (kernels, space) = &mut **loaded;
+                kernels.launch(stream, dy, y, x, w, space, dx, dw, db)
+            }
         }
     }
 }
@@ -539,12 +545,12 @@ impl Gradients {
             versions::WRITTEN => {
                 let kernels = Written::load(device)?;
                 let masked = kernels.mask().place(device, [batch, outputs], false)?;
-                Loaded::Written(Box::new(kernels), masked)
+                Loaded::Written(Box::new((kernels, masked)))
             }
             _ => {
                 let kernels = TensorBackward::load(device)?;
                 let space = kernels.workspace(device, [batch, inputs, outputs])?;
-                Loaded::TensorCores(Box::new(kernels), space)
+                Loaded::TensorCores(Box::new((kernels, space)))
             }
         })
     }
