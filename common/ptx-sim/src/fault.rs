@@ -182,8 +182,8 @@ impl FaultKind {
                  `__shared__ alignas(1024)`"
             }
             Self::InvalidCopy => {
-                "a bulk copy moves a multiple of 16 bytes between addresses that are multiples of 16, and a box begins at such \
-                 an address of its tensor's rows"
+                "a bulk copy moves a multiple of 16 bytes between addresses that are multiples of 16; a box begins at such an \
+                 address of its tensor's rows, and one that is stored not before its tensor"
             }
             Self::InvalidTensorMap => {
                 "the map is a `const __grid_constant__ CUtensorMap` parameter, or 128 bytes of global memory, as the host's \

@@ -613,10 +613,15 @@ impl Case {
             cp.async.bulk.tensor.{dimensions}.global.shared::cta.tile.bulk_group [%rd3, {coordinates}], [%r1];
             cp.async.bulk.commit_group; cp.async.bulk.wait_group 0; END:"
         );
+        let starts_before = self.coordinates.iter().any(|&coordinate| coordinate < 0);
         for asynchrony in ORDERS {
             let run = Run { asynchrony, sanitize: true, ..LATE };
             match launch_with(run, &body, &input, total as u64, |[_, address]| self.descriptor(address)) {
-                Ok(found) => assert_eq!(found, expected, "{asynchrony:?}"),
+                Ok(found) => {
+                    assert!(!starts_before, "{asynchrony:?}: {:?} is taken", self.coordinates);
+                    assert_eq!(found, expected, "{asynchrony:?}");
+                }
+                Err(faults) if starts_before => assert!(rendered(&faults).contains("but not start before it")),
                 Err(faults) => panic!("{asynchrony:?}: {}", rendered(&faults)),
             }
         }
@@ -666,8 +671,9 @@ fn a_box_starts_at_16_bytes_of_a_row() {
         "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%rd3, {X, 0}], [%r1];
         cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;",
     ];
-    for copy in copies {
-        for (start, bytes) in [(8, None), (-8, None), (4, Some("byte 8 ")), (-9, Some("byte -18 "))] {
+    let before = [None, Some("coordinate 0 is -8")];
+    for (copy, before) in copies.into_iter().zip(before) {
+        for (start, bytes) in [(8, None), (-8, before), (4, Some("byte 8 ")), (-9, Some("byte -18 "))] {
             let body = format!("{INIT} @!%p1 bra END; {} END:", copy.replace('X', &start.to_string()));
             let found = launch_with(LATE, &body, &numbers(512), 512, |[address, _]| map(address));
             match (found, bytes) {

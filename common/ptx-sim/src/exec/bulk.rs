@@ -34,7 +34,7 @@ const WORDS_RULE: &str = "PTX ISA, \"st.async\": the address is a multiple of th
 const TENSOR_RULE: &str =
     "PTX ISA, \"cp.async.bulk.tensor\": the address in shared memory is a multiple of 128, that of the map of 64";
 
-const ROW_RULE: &str = "in no manual that we know of; an H200 answers with an illegal instruction";
+const MEASURED: &str = "in no manual that we know of; an H200 answers with an illegal instruction";
 
 /// Notes the copies that the lanes of `mask` ask for.
 #[inline(never)]
@@ -99,7 +99,16 @@ fn ask<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, bulk: &Bulk, la
                 let message = format!(
                     "copy of a box that starts at byte {byte} of a row of its tensor, not a multiple of {GRAIN}"
                 );
-                return Err(Problem::new(FaultKind::InvalidCopy, 1 << lane, message).note(ROW_RULE));
+                return Err(Problem::new(FaultKind::InvalidCopy, 1 << lane, message).note(MEASURED));
+            }
+            if let (Route::SharedToGlobal, false, Some(at)) =
+                (bulk.route, *im2col, coordinates.iter().position(|&coordinate| coordinate < 0))
+            {
+                let message = format!(
+                    "store of a box whose coordinate {at} is {}: it may end outside its tensor, but not start before it",
+                    coordinates[at]
+                );
+                return Err(Problem::new(FaultKind::InvalidCopy, 1 << lane, message).note(MEASURED));
             }
             let reduction = match bulk.reduction {
                 Some(Reduction::Tensor(op)) => match reduction_of(tile.element(), op) {
