@@ -22,7 +22,7 @@ constexpr int THREADS = WARPS * 32;
 // Of heads of up to HEAD values: how many a product takes, and the values from one row of a tile to the next.
 template <int HEAD>
 struct Tile {
-    static constexpr int DEPTH = (HEAD + 15) / 16 * 16, ROW = DEPTH <= 64 ? 64 : 128;
+    static constexpr int DEPTH = (HEAD + 15) / 16 * 16, ROW = (DEPTH + 63) / 64 * 64;
     static constexpr int VALUES = BN * ROW, SHARED = (BM * ROW + STAGES * 2 * VALUES) * 2;
     // Where a tile has a row's value: pieces of 16 bytes change places, in each row in another way.
     static __device__ int place(int row, int x) { return row * ROW + ((x / 8 ^ row % 8) * 8 | x % 8); }
@@ -118,7 +118,9 @@ __device__ void attention(const Half *q, const Half *k, const Half *v, Half *out
 
 constexpr int attention_40_shared = Tile<40>::SHARED, attention_64_shared = Tile<64>::SHARED;
 constexpr int attention_80_shared = Tile<80>::SHARED, attention_128_shared = Tile<128>::SHARED;
+constexpr int attention_160_shared = Tile<160>::SHARED;
 ATTENTION_KERNEL(attention_40, Half, (THREADS), 40)
 ATTENTION_KERNEL(attention_64, Half, (THREADS), 64)
 ATTENTION_KERNEL(attention_80, Half, (THREADS), 80)
 ATTENTION_KERNEL(attention_128, Half, (THREADS), 128)
+ATTENTION_KERNEL(attention_160, Half, (THREADS), 160)

@@ -26,6 +26,13 @@ const CASES: [Case; 10] = [
     ([1, 1, 256, 256, 48], Layout::Joined),
 ];
 
+/// For the steps that have a kernel for such heads.
+const LARGE_HEADS: [Case; 3] = [
+    ([1, 1, 65, 65, 160], Layout::Joined),
+    ([1, 2, 33, 70, 152], Layout::Apart),
+    ([2, 1, 16, 16, 160], Layout::Joined),
+];
+
 /// Without and with a mask; a large scale, so that few keys have all the weight and a row's largest score turns up late.
 const OPTIONS: [Options; 3] = [
     Options { causal: false, scale: None },
@@ -56,6 +63,11 @@ device_test! {
             for (at, case) in CASES.into_iter().enumerate() {
                 let options = OPTIONS[at % OPTIONS.len()];
                 run(&device, &attention, &problem(&device, case, options, attention.element())?)?;
+            }
+            if attention.refuses(&Size { images: 1, heads: 1, queries: 1, keys: 1, head: 160 }).is_none() {
+                for (case, options) in LARGE_HEADS.into_iter().zip(OPTIONS) {
+                    run(&device, &attention, &problem(&device, case, options, attention.element())?)?;
+                }
             }
             // Ragged, with every mask.
             for options in OPTIONS {
@@ -105,8 +117,8 @@ device_test! {
         };
         let [plain, causal, _] = OPTIONS;
         let single = ElementType::F32;
-        assert!(refused([4, 4, 12], plain, single)?.ends_with("a multiple of 8 values, up to 128"));
-        assert!(refused([4, 4, 136], plain, single)?.ends_with("a multiple of 8 values, up to 128"));
+        assert!(refused([4, 4, 12], plain, single)?.ends_with("a multiple of 8 values, up to 160"));
+        assert!(refused([4, 4, 168], plain, single)?.ends_with("a multiple of 8 values, up to 160"));
         assert!(refused([5, 4, 64], causal, single)?.ends_with("a causal query would see no key"));
         assert!(refused([4, 0, 64], plain, single)?.ends_with("nothing to weigh"));
         assert!(refused([4, 4, 64], Options { scale: Some(-1.0), ..plain }, single)?.contains("the scale must be positive"));
@@ -203,6 +215,7 @@ fn the_attentions_of_models_get_the_steps_that_they_should() {
     assert_eq!(choice([1, 8, 1024, 1024, 64]), ("roles".to_owned(), 64));
     assert_eq!(choice([2, 8, 256, 256, 80]), ("split keys/2".to_owned(), 128));
     assert_eq!(choice([1, 1, 1, 300, 80]), ("split keys/2".to_owned(), 2));
+    assert_eq!(choice([2, 8, 256, 256, 160]), ("mma".to_owned(), 64));
     assert_eq!(choice([2, 8, 1, 16384, 128]), ("split keys/8".to_owned(), 128));
     assert_eq!(choice([1, 1, 7, 7, 40]), ("roles".to_owned(), 1));
 }

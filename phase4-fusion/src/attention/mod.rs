@@ -34,7 +34,10 @@ pub static LADDER: &[Step] =
 pub type Step = ladder::Step<Method>;
 
 /// The values of a head that there are kernels for: a smaller head is filled up with zeros.
-pub const HEADS: [usize; 4] = [40, 64, 80, 128];
+pub const HEADS: [usize; 5] = [40, 64, 80, 128, 160];
+/// Of those, the steps by tensor maps have kernels for the first four: with a larger head, their tiles do not fit shared memory, or the
+/// sums of a thread do not fit its registers.
+const HEADS_OF_MAPS: usize = 4;
 
 /// What a step's kernels take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +55,14 @@ pub enum Method {
 }
 
 impl Method {
+    /// The heads that there are kernels for.
+    pub fn heads(self) -> &'static [usize] {
+        match self {
+            Method::Single | Method::Half => &HEADS,
+            Method::Maps | Method::Stays | Method::Slices(_) => &HEADS[..HEADS_OF_MAPS],
+        }
+    }
+
     /// The type of its tensors.
     pub fn element(self) -> ElementType {
         match self {
@@ -72,7 +83,8 @@ impl ladder::Method for Method {
     fn load(step: &Step, device: &Device) -> Result<Attention> {
         let module = device.load(&step.source)?;
         let slices = if let Method::Slices(slices) = step.method { slices } else { &[1] };
-        let each = slices.iter().flat_map(|&slices| HEADS.map(|head| HeadKernel::load(&module, head, slices)));
+        let each = slices.iter().flat_map(|&slices| step.method.heads().iter().map(move |&head| (head, slices)));
+        let each = each.map(|(head, slices)| HeadKernel::load(&module, head, slices));
         let kernels = each.collect::<Result<_>>()?;
         let processors = device.properties().multiprocessors.map_or(PROCESSORS, |count| count as usize);
         Ok(Attention { name: step.name, method: step.method, processors, kernels })
@@ -163,6 +175,7 @@ impl Tuned {
     fn step(&self, size: &Size, processors: usize) -> &Attention {
         match &self.hopper {
             None => &self.any,
+            Some([many, _]) if size.head > many.largest_head() => &self.any,
             // A cluster shares a tile if that gives no multiprocessor two blocks, and each block a step of keys.
             Some([many, few]) => {
                 let kernel = few.kernel(size, processors);
@@ -178,6 +191,15 @@ impl Tuned {
         let kernel = step.kernel(size, processors);
         let slices = if kernel.slices > 1 { format!("/{}", kernel.slices) } else { String::new() };
         (format!("{}{slices}", step.name), step.blocks(kernel, size, Options::default(), processors))
+    }
+
+    /// What is chosen for a size without a mask on its device, or why no step takes it.
+    ///
+    /// # Errors
+    /// The reason, in words.
+    pub fn explain(&self, size: &Size) -> Result<String, String> {
+        let processors = self.any.processors;
+        self.step(size, processors).refuses(size).map_or_else(|| Ok(self.choice(size, processors).0), Err)
     }
 
     /// [`Attention::launch`] of the step for this size.
@@ -209,7 +231,8 @@ pub enum Inputs<'a> {
         /// Values, of k's shape.
         v: &'a Tensor,
     },
-    /// What one projection gives, \[images, tokens, 3 · heads · head\]: the queries of all heads, then the keys, then the values.
+    /// What one projection gives, \[images, tokens, 3 · heads · head\]: the queries of all heads, then the keys, then the values. An
+    /// image channels last, whose pixels are the tokens, is that too.
     Joined {
         /// The tensor.
         qkv: &'a Tensor,
@@ -286,7 +309,11 @@ impl Inputs<'_> {
                 Ok(Size { images, heads, queries, keys, head })
             }
             Inputs::Joined { qkv, heads } => {
-                let of = common::reference::AttentionSize::of(qkv, *heads)?;
+                let tokens = match (qkv.format(), qkv.shape()) {
+                    (MemoryFormat::Nhwc, &[n, c, h, w]) => Tensor::shape_only(&[n, h * w, c]),
+                    (_, shape) => Tensor::shape_only(shape),
+                };
+                let of = common::reference::AttentionSize::of(&tokens, *heads)?;
                 Ok(Size { images: of.batch, heads: *heads, queries: of.tokens, keys: of.tokens, head: of.of_head() })
             }
         }
@@ -300,8 +327,19 @@ impl Inputs<'_> {
         let Size { images, heads, queries, head, .. } = self.size()?;
         Ok(match self {
             Inputs::Apart { .. } => vec![images, heads, queries, head],
-            Inputs::Joined { .. } => vec![images, queries, heads * head],
+            Inputs::Joined { qkv, .. } => match (qkv.format(), qkv.shape()) {
+                (MemoryFormat::Nhwc, &[n, _, h, w]) => vec![n, heads * head, h, w],
+                _ => vec![images, queries, heads * head],
+            },
         })
+    }
+
+    /// How they and O lie in memory.
+    fn format(&self) -> MemoryFormat {
+        match self {
+            Inputs::Apart { .. } => MemoryFormat::Nchw,
+            Inputs::Joined { qkv, .. } => qkv.format(),
+        }
     }
 
     fn element(&self) -> ElementType {
@@ -361,6 +399,16 @@ impl Attention {
         self.method.element()
     }
 
+    /// The largest head that it has a kernel for.
+    fn largest_head(&self) -> usize {
+        self.kernels.iter().map(|kernel| kernel.head).max().unwrap_or(0)
+    }
+
+    /// Why it does not take these inputs' sizes without a mask, if it does not.
+    pub fn refuses(&self, size: &Size) -> Option<String> {
+        self.refusal(size, Options::default(), self.element())
+    }
+
     /// The same with its tiles shared out among this number of multiprocessors.
     #[must_use]
     pub fn for_processors(self, processors: usize) -> Attention {
@@ -408,8 +456,9 @@ impl Attention {
         if element != self.element() {
             return Some(format!("its kernels are for {}, not {element}", self.element()));
         }
-        if !head.is_multiple_of(8) || head > HEADS[HEADS.len() - 1] {
-            return Some("a head must have a multiple of 8 values, up to 128".to_owned());
+        let most = self.largest_head();
+        if !head.is_multiple_of(8) || head > most {
+            return Some(format!("a head must have a multiple of 8 values, up to {most}"));
         }
         if options.scale.is_some_and(|scale| !(scale > 0.0 && scale.is_finite())) {
             return Some("the scale must be positive: the largest score is looked for before it is scaled".to_owned());
@@ -449,16 +498,16 @@ impl Attention {
         out: &mut Tensor,
         lse: &mut Tensor,
     ) -> Result<()> {
-        const FORMAT: MemoryFormat = MemoryFormat::Nchw;
+        let format = inputs.format();
         let Size { heads, queries, keys, head, .. } = *size;
         let [q, k, v] = match inputs {
             Inputs::Apart { q, k, v } => [
-                q.buffer_of::<T>(FORMAT)?.slice(0..),
-                k.buffer_of::<T>(FORMAT)?.slice(0..),
-                v.buffer_of::<T>(FORMAT)?.slice(0..),
+                q.buffer_of::<T>(format)?.slice(0..),
+                k.buffer_of::<T>(format)?.slice(0..),
+                v.buffer_of::<T>(format)?.slice(0..),
             ],
             Inputs::Joined { qkv, .. } => {
-                let of_all = qkv.buffer_of::<T>(FORMAT)?;
+                let of_all = qkv.buffer_of::<T>(format)?;
                 [0, 1, 2].map(|part| of_all.slice(part * heads * head..))
             }
         };
@@ -483,7 +532,7 @@ impl Attention {
             block_dim: (of_head.threads, 1, 1),
             shared_mem_bytes: of_head.shared_bytes,
         };
-        let (out, lse) = (out.buffer_of_mut::<T>(FORMAT)?, lse.buffer_mut()?);
+        let (out, lse) = (out.buffer_of_mut::<T>(format)?, lse.buffer_mut()?);
         let boxes = |tokens, stride: &Strides, rows| boxes(T::TYPE, size, tokens, stride, rows);
         let maps = match self.method {
             Method::Single | Method::Half => None,
