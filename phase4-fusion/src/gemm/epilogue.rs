@@ -3,7 +3,7 @@
 use common::prelude::*;
 pub use common::reference::Activation;
 
-use super::Size;
+use super::{Size, matrix};
 
 /// C = activation(scale · (alpha · A·B) + shift + residual).
 ///
@@ -43,16 +43,25 @@ impl Epilogue<'_> {
         for (what, tensor) in vectors {
             tensor.map_or(Ok(()), |tensor| tensor.expect_shape(what, &[n]))?;
         }
-        self.residual.map_or(Ok(()), |tensor| tensor.expect_shape("gemm's residual", &[m, n]))
+        let Some(residual) = self.residual else { return Ok(()) };
+        match matrix("gemm's residual", residual)? {
+            [rows, columns] if [rows, columns] == [m, n] => Ok(()),
+            _ => residual.expect_shape("gemm's residual", &[m, n]),
+        }
     }
 
     /// The activation's number in `epilogue.cuh`.
     pub(crate) fn activation_number(&self) -> i32 {
-        match self.activation {
-            Activation::None => 0,
-            Activation::Relu => 1,
-            Activation::Gelu => 2,
-            Activation::Silu => 3,
-        }
+        activation_number(self.activation)
+    }
+}
+
+/// An activation's number in `epilogue.cuh`.
+pub(crate) fn activation_number(activation: Activation) -> i32 {
+    match activation {
+        Activation::None => 0,
+        Activation::Relu => 1,
+        Activation::Gelu => 2,
+        Activation::Silu => 3,
     }
 }

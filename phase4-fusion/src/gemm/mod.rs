@@ -32,6 +32,7 @@ mod epilogue;
 mod precision;
 mod tiles;
 
+pub(crate) use epilogue::activation_number;
 pub use epilogue::{Activation, Epilogue};
 pub use precision::Precision;
 
@@ -331,7 +332,8 @@ impl Gemm {
     }
 
     /// Queues C = activation(scale · (alpha · A·B) + shift + residual) with `a` \[M, K\], `b` as `layout` says and `c` \[M, N\], all
-    /// on the stream's device. The types of A and C say what is multiplied.
+    /// on the stream's device. The types of A and C say what is multiplied. A, C and the residual may be images channels last: their
+    /// pixels are the rows.
     ///
     /// # Errors
     /// [`Error::Shape`] if the shapes do not fit one another, [`Error::Unsupported`] with the reason if the step does not take
@@ -433,11 +435,21 @@ impl Gemm {
     }
 }
 
+/// Rows and columns of a matrix, or of an image channels last: a row per pixel.
+pub(crate) fn matrix(what: &str, tensor: &Tensor) -> Result<[usize; 2]> {
+    match (tensor.format(), tensor.shape()) {
+        (MemoryFormat::Nhwc, &[n, c, h, w]) => Ok([n * h * w, c]),
+        _ => tensor.dims(what),
+    }
+}
+
 impl Size {
     /// M, N and K of tensors that fit one another.
     fn of(a: &Tensor, b: &Tensor, layout: Layout, epilogue: &Epilogue<'_>, c: &Tensor) -> Result<Size> {
-        let ([m, k], [_, n]) = (a.dims("gemm's A")?, c.dims("gemm's C")?);
-        c.expect_shape("gemm's C", &[m, n])?;
+        let ([m, k], [rows, n]) = (matrix("gemm's A", a)?, matrix("gemm's C", c)?);
+        if rows != m {
+            c.expect_shape("gemm's C", &[m, n])?;
+        }
         b.expect_shape("gemm's B", &layout.shape(n, k))?;
         let size = Size { m, n, k };
         epilogue.check(size)?;
@@ -458,8 +470,9 @@ impl Operands<'_> {
     fn launch<A: Element, C: Element>(&self, plan: &Plan<'_>, c: &mut Tensor) -> Result<()> {
         const FORMAT: MemoryFormat = MemoryFormat::Nchw;
         let Operands { stream, layout, epilogue, size: Size { m, n, k }, .. } = *self;
-        let (a, b) = (self.a.buffer_of::<A>(FORMAT)?, self.b.buffer_of::<A>(FORMAT)?);
-        let c = c.buffer_of_mut::<C>(FORMAT)?;
+        let (a, b) = (self.a.buffer_of::<A>(self.a.format())?, self.b.buffer_of::<A>(FORMAT)?);
+        let format = c.format();
+        let c = c.buffer_of_mut::<C>(format)?;
         let Geometry { tile: [rows, columns], cluster: [down, across], .. } = plan.geometry;
         let (rows, columns) = (rows / across, columns / down);
         let inputs = match plan.maps {
@@ -477,7 +490,7 @@ impl Operands<'_> {
         };
         let scale = epilogue.scale.map(Tensor::buffer).transpose()?;
         let shift = epilogue.shift.map(Tensor::buffer).transpose()?;
-        let residual = epilogue.residual.map(|tensor| tensor.buffer_of::<C>(FORMAT)).transpose()?;
+        let residual = epilogue.residual.map(|tensor| tensor.buffer_of::<C>(format)).transpose()?;
         let [rows, columns, depth] = [m, n, k].map(|size| size as i32); // up to LARGEST
         let activation = epilogue.activation_number();
         let mut output = match plan.maps {
