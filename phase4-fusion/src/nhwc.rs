@@ -1,4 +1,4 @@
-//! What lies between convolutions channels last: conversions, max pooling, means. Compute capability 9.0 and up, as the
+//! What lies between products channels last: conversions, pooling, sums, joined images, LayerNorm. Compute capability 9.0 and up, as the
 //! convolutions that they stand between.
 //!
 //! | kernel | the idea |
@@ -6,6 +6,9 @@
 //! | `nhwc_01_convert.cu` | to channels last, with zeros up to a number of channels, and back to f32 planes |
 //! | `nhwc_02_max_pool.cu` | a thread has 16 bytes of neighbouring channels |
 //! | `nhwc_03_average_pool.cu` | means of whole images, to f32 |
+//! | `nhwc_04_pointwise.cu` | scale, shift, activation, and what is added to each value |
+//! | `nhwc_05_join.cu` | two images joined, and one enlarged |
+//! | `nhwc_06_layer_norm.cu` | a warp normalises a pixel |
 //!
 //! All of them wait for earlier launches themselves, so that they can be queued as dependent ones.
 
@@ -16,9 +19,17 @@ use common::reference::MaxPool2d;
 use common::tensor::Element;
 use half::f16;
 
+use crate::gemm::{Activation, activation_number};
+
 /// The kernel files.
-pub static SOURCES: [KernelSource; 3] =
-    [kernel_source!("nhwc_01_convert"), kernel_source!("nhwc_02_max_pool"), kernel_source!("nhwc_03_average_pool")];
+pub static SOURCES: [KernelSource; 6] = [
+    kernel_source!("nhwc_01_convert"),
+    kernel_source!("nhwc_02_max_pool"),
+    kernel_source!("nhwc_03_average_pool"),
+    kernel_source!("nhwc_04_pointwise"),
+    kernel_source!("nhwc_05_join"),
+    kernel_source!("nhwc_06_layer_norm"),
+];
 
 const FORMAT: MemoryFormat = MemoryFormat::Nhwc;
 const THREADS: u32 = 256;
@@ -78,10 +89,26 @@ struct Planes {
 }
 
 impl Planes {
-    /// Of an f32 image \[N, C, H, W\] and one channels last \[N, C' ≥ C, H, W\].
+    /// Of an f32 image \[N, C, H, W\], or rows \[…, C\] of its pixels, and one channels last \[N, C' ≥ C, H, W\].
     fn of(what: &str, planes: &Tensor, last: &Tensor) -> Result<Planes> {
-        let ([n, channels, h, w], [_, padded, ..]) = (planes.dims4()?, last.dims4()?);
-        last.expect_shape(what, &[n, padded.max(channels), h, w])?;
+        let [n, padded, h, w] = last.dims4()?;
+        let ([images, channels, ..], [h, w]) = match *planes.shape() {
+            [images, tokens, channels] => {
+                ([images * tokens, channels, 1, 1], [1, n * h * w / (images * tokens).max(1)])
+            }
+            [rows, channels] => ([rows, channels, 1, 1], [1, n * h * w / rows.max(1)]),
+            _ => {
+                let image @ [n, channels, h, w] = planes.dims4()?;
+                last.expect_shape(what, &[n, padded.max(channels), h, w])?;
+                (image, [h, w])
+            }
+        };
+        if padded < channels || images * h * w != last.len() / padded.max(1) {
+            return Err(Error::shape(
+                what,
+                ShapeError::mismatch(format!("that of {:?}", planes.shape()), last.shape()),
+            ));
+        }
         let [pixels, channels, padded] = [h * w, channels, padded].map(|size| count("a size", size));
         Ok(Planes {
             pixels: pixels?.unsigned_abs(),
@@ -118,7 +145,7 @@ impl Convert {
         })
     }
 
-    /// Queues `x` \[N, C, H, W\], f32 in NCHW, into `y` \[N, C', H, W\] in NHWC, f16 or f32; channels from C on become zeros.
+    /// Queues `x` \[N, C, H, W\], f32 in NCHW, or the rows \[…, C\] of its pixels, into `y` \[N, C', H, W\] in NHWC, f16 or f32; channels from C on become zeros.
     ///
     /// # Errors
     /// [`Error::Shape`] if the shapes do not fit one another; [`Error::ElementType`], [`Error::MemoryFormat`],
@@ -146,7 +173,8 @@ impl Convert {
         by_type!(y.element_type(), queue(&self.to_last, stream, x, planes, y))
     }
 
-    /// Queues the first C channels of `x` \[N, C', H, W\] in NHWC, f16 or f32, into `y` \[N, C, H, W\], f32 in NCHW.
+    /// Queues the first C channels of `x` \[N, C', H, W\] in NHWC, f16 or f32, into `y` \[N, C, H, W\], f32 in NCHW, or
+    /// into the rows \[…, C\] of its pixels.
     ///
     /// # Errors
     /// As [`Convert::to_channels_last`].
@@ -335,5 +363,357 @@ impl AveragePool {
             return Ok(());
         }
         by_type!(x.element_type(), queue(self, stream, x, image, y))
+    }
+}
+
+/// What is done to each value, in this order.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Terms<'a> {
+    /// \[C'\] of f32, times each channel.
+    pub scale: Option<&'a Tensor>,
+    /// \[C'\] of f32, added to each channel.
+    pub shift: Option<&'a Tensor>,
+    /// Applied to that.
+    pub activation: Activation,
+    /// \[N, C ≤ C'\] of f32, added to each pixel of an image's channel.
+    pub channels: Option<&'a Tensor>,
+    /// Of x's shape, type and format, added.
+    pub image: Option<&'a Tensor>,
+}
+
+/// y = activation(scale · x + shift) + e + r, channels last.
+#[derive(Clone, Debug)]
+pub struct Pointwise {
+    kernels: Kernels,
+}
+
+impl Pointwise {
+    /// Loads the kernels.
+    ///
+    /// # Errors
+    /// As [`Device::kernel`].
+    pub fn load(device: &Device) -> Result<Pointwise> {
+        Pointwise::load_from(device, &SOURCES[3])
+    }
+
+    /// As [`Convert::load_from`].
+    ///
+    /// # Errors
+    /// As [`Device::kernel`].
+    pub fn load_from(device: &Device, source: &KernelSource) -> Result<Pointwise> {
+        Ok(Pointwise { kernels: Kernels::load(device, source, "pointwise")? })
+    }
+
+    /// Queues it for `x` \[N, C', H, W\] into `y` of its shape, type and format, f16 or f32 in NHWC, with pixels of whole vectors of
+    /// 16 bytes.
+    ///
+    /// # Errors
+    /// As [`Convert::to_channels_last`].
+    pub fn launch(&self, stream: &Stream, x: &Tensor, terms: &Terms<'_>, y: &mut Tensor) -> Result<()> {
+        const WHAT: &str = "sums channels last";
+        fn queue<T: Element>(
+            kernels: &Kernels,
+            stream: &Stream,
+            x: &Tensor,
+            terms: &Terms<'_>,
+            y: &mut Tensor,
+        ) -> Result<()> {
+            let [_, channels, height, width] = x.dims4()?;
+            let outputs = (y.num_bytes() / VECTOR) as u32;
+            let pixels = count("the number of pixels", height * width)?.unsigned_abs();
+            let vectors = count("the number of channels", vectors(WHAT, channels, T::TYPE)?)?.unsigned_abs();
+            let of_e = terms.channels.map_or(Ok(0), |e| count("the number of channels", e.shape()[1]))?.unsigned_abs();
+            let [scale, shift, e] =
+                [terms.scale, terms.shift, terms.channels].map(|part| part.map(Tensor::buffer).transpose());
+            let (scale, shift, e) = (scale?, shift?, e?);
+            let image = terms.image.map(|image| image.buffer_of::<T>(FORMAT)).transpose()?;
+            let activation = activation_number(terms.activation);
+            let mut launch = stream.launch_builder(kernels.of::<T>());
+            launch.arg(x.buffer_of::<T>(FORMAT)?).arg(y.buffer_of_mut::<T>(FORMAT)?).arg(&outputs);
+            launch.arg(scale).arg(shift).arg(e).arg(image);
+            launch.arg(&pixels).arg(&vectors).arg(&of_e).arg(&activation).dependent();
+            // SAFETY: the kernel waits for earlier launches, writes the vectors of y and reads those of x and of the image of its
+            // shape, scale and shift [C'] and e [N, C].
+            unsafe { launch.launch(LaunchConfig::linear(outputs, THREADS)) }
+        }
+        let [n, channels, ..] = x.dims4()?;
+        y.expect_shape(WHAT, x.shape())?;
+        vectors(WHAT, channels, x.element_type())?;
+        for vector in [terms.scale, terms.shift].into_iter().flatten() {
+            vector.expect_shape(WHAT, &[channels])?;
+        }
+        if let Some(e) = terms.channels {
+            let [_, of_e] = e.dims(WHAT)?;
+            e.expect_shape(WHAT, &[n, of_e.min(channels)])?;
+        }
+        terms.image.map_or(Ok(()), |image| image.expect_shape(WHAT, x.shape()))?;
+        count("the number of values", x.len())?;
+        if y.is_empty() {
+            return Ok(());
+        }
+        by_type!(x.element_type(), queue(&self.kernels, stream, x, terms, y))
+    }
+}
+
+/// `Joined` of `nhwc_05_join.cu`.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Joined {
+    a: u32,
+    b: u32,
+    a_pitch: u32,
+    b_pitch: u32,
+    pitch: u32,
+}
+
+/// Two images channels last, joined over their channels.
+#[derive(Clone, Debug)]
+pub struct Concatenate {
+    kernels: Kernels,
+    channels: [usize; 2],
+}
+
+impl Concatenate {
+    /// Loads the kernels, for images whose first `channels` are joined; those behind are zeros.
+    ///
+    /// # Errors
+    /// As [`Device::kernel`].
+    pub fn load(device: &Device, channels: [usize; 2]) -> Result<Concatenate> {
+        Concatenate::load_from(device, &SOURCES[4], channels)
+    }
+
+    /// As [`Convert::load_from`].
+    ///
+    /// # Errors
+    /// As [`Device::kernel`].
+    pub fn load_from(device: &Device, source: &KernelSource, channels: [usize; 2]) -> Result<Concatenate> {
+        Ok(Concatenate { kernels: Kernels::load(device, source, "concatenate")?, channels })
+    }
+
+    /// Queues `a` \[N, A' ≥ A, H, W\] and `b` \[N, B' ≥ B, H, W\] into `y` \[N, C' ≥ A + B, H, W\], whose last channels become zeros;
+    /// all in NHWC and of one type, f16 or f32, with A, B and pixels of whole vectors of 16 bytes.
+    ///
+    /// # Errors
+    /// As [`Convert::to_channels_last`].
+    pub fn launch(&self, stream: &Stream, a: &Tensor, b: &Tensor, y: &mut Tensor) -> Result<()> {
+        const WHAT: &str = "joining images channels last";
+        fn queue<T: Element>(
+            kernels: &Kernels,
+            stream: &Stream,
+            [a, b]: [&Tensor; 2],
+            joined: Joined,
+            y: &mut Tensor,
+        ) -> Result<()> {
+            let outputs = (y.num_bytes() / VECTOR) as u32;
+            let mut launch = stream.launch_builder(kernels.of::<T>());
+            launch.arg(a.buffer_of::<T>(FORMAT)?).arg(b.buffer_of::<T>(FORMAT)?).arg(y.buffer_of_mut::<T>(FORMAT)?);
+            launch.arg(&outputs).arg_bytes(bytemuck::bytes_of(&joined)).dependent();
+            // SAFETY: the kernel waits for earlier launches, writes the vectors of y and reads those of a's and b's pixels, which are
+            // as many.
+            unsafe { launch.launch(LaunchConfig::linear(outputs, THREADS)) }
+        }
+        let ([n, of_a, h, w], [_, of_b, ..], [_, of_y, ..]) = (a.dims4()?, b.dims4()?, y.dims4()?);
+        let [first, second] = self.channels;
+        a.expect_shape(WHAT, &[n, of_a.max(first), h, w])?;
+        b.expect_shape(WHAT, &[n, of_b.max(second), h, w])?;
+        y.expect_shape(WHAT, &[n, of_y.max(first + second), h, w])?;
+        let size =
+            |channels| Ok::<_, Error>(count("a size", vectors(WHAT, channels, a.element_type())?)?.unsigned_abs());
+        let joined = Joined {
+            a: size(first)?,
+            b: size(second)?,
+            a_pitch: size(of_a)?,
+            b_pitch: size(of_b)?,
+            pitch: size(of_y)?,
+        };
+        count("the number of values", y.len())?;
+        if y.is_empty() {
+            return Ok(());
+        }
+        by_type!(a.element_type(), queue(&self.kernels, stream, [a, b], joined, y))
+    }
+}
+
+/// `Enlarged` of `nhwc_05_join.cu`.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Enlarged {
+    height: u32,
+    width: u32,
+    factor: u32,
+    vectors: u32,
+}
+
+/// Nearest upsampling channels last.
+#[derive(Clone, Debug)]
+pub struct Upsample {
+    kernels: Kernels,
+    factor: usize,
+}
+
+impl Upsample {
+    /// Loads the kernels.
+    ///
+    /// # Errors
+    /// As [`Device::kernel`].
+    pub fn load(device: &Device, factor: usize) -> Result<Upsample> {
+        Upsample::load_from(device, &SOURCES[4], factor)
+    }
+
+    /// As [`Convert::load_from`].
+    ///
+    /// # Errors
+    /// As [`Device::kernel`].
+    pub fn load_from(device: &Device, source: &KernelSource, factor: usize) -> Result<Upsample> {
+        Ok(Upsample { kernels: Kernels::load(device, source, "upsample")?, factor })
+    }
+
+    /// Queues `x` \[N, C', H, W\] into `y` \[N, C', H·factor, W·factor\], both in NHWC and of one type, f16 or f32, with pixels of whole
+    /// vectors of 16 bytes.
+    ///
+    /// # Errors
+    /// As [`Convert::to_channels_last`].
+    pub fn launch(&self, stream: &Stream, x: &Tensor, y: &mut Tensor) -> Result<()> {
+        const WHAT: &str = "upsampling channels last";
+        fn queue<T: Element>(
+            kernels: &Kernels,
+            stream: &Stream,
+            x: &Tensor,
+            enlarged: Enlarged,
+            y: &mut Tensor,
+        ) -> Result<()> {
+            let outputs = (y.num_bytes() / VECTOR) as u32;
+            let mut launch = stream.launch_builder(kernels.of::<T>());
+            launch.arg(x.buffer_of::<T>(FORMAT)?).arg(y.buffer_of_mut::<T>(FORMAT)?).arg(&outputs);
+            launch.arg_bytes(bytemuck::bytes_of(&enlarged)).dependent();
+            // SAFETY: the kernel waits for earlier launches, writes the vectors of y and reads those of x, whose sides are a
+            // factor-th of y's.
+            unsafe { launch.launch(LaunchConfig::linear(outputs, THREADS)) }
+        }
+        let [n, channels, height, width] = x.dims4()?;
+        let sides = [height, width].map(|side| side.checked_mul(self.factor));
+        let [Some(height), Some(width)] = sides else {
+            return Err(Error::shape(WHAT, ShapeError::Overflow(x.shape().to_vec())));
+        };
+        y.expect_shape(WHAT, &[n, channels, height, width])?;
+        let size = |size| Ok::<_, Error>(count("a size", size)?.unsigned_abs());
+        let enlarged = Enlarged {
+            height: size(height)?,
+            width: size(width)?,
+            factor: size(self.factor)?,
+            vectors: size(vectors(WHAT, channels, x.element_type())?)?,
+        };
+        count("the number of values", y.len())?;
+        if y.is_empty() {
+            return Ok(());
+        }
+        by_type!(x.element_type(), queue(&self.kernels, stream, x, enlarged, y))
+    }
+}
+
+/// `Pixels` of `nhwc_06_layer_norm.cu`.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Pixels {
+    count: u32,
+    channels: u32,
+    vectors: u32,
+    eps: f32,
+}
+
+/// LayerNorm of pixels channels last.
+#[derive(Clone, Debug)]
+pub struct LayerNorm {
+    kernels: Kernels,
+    /// Vectors that a warp holds.
+    held: usize,
+    /// Pixels of a block.
+    pixels: u32,
+}
+
+impl LayerNorm {
+    /// Loads the kernels.
+    ///
+    /// # Errors
+    /// As [`Device::kernel`].
+    pub fn load(device: &Device) -> Result<LayerNorm> {
+        LayerNorm::load_from(device, &SOURCES[5])
+    }
+
+    /// As [`Convert::load_from`].
+    ///
+    /// # Errors
+    /// As [`Device::kernel`].
+    pub fn load_from(device: &Device, source: &KernelSource) -> Result<LayerNorm> {
+        let module = device.load(source)?;
+        let threads: usize = module.constant("THREADS")?;
+        Ok(LayerNorm {
+            kernels: Kernels::load(device, source, "layer_norm")?,
+            held: 32 * module.constant("HELD")?,
+            pixels: (threads / 32) as u32,
+        })
+    }
+
+    /// Why it does not take pixels of this many channels, with those that are zeros, if it does not.
+    pub fn refuses(&self, channels: usize, element: ElementType) -> Option<String> {
+        let most = self.held * VECTOR / element.size();
+        (channels > most).then(|| format!("a warp holds up to {most} channels of {element}"))
+    }
+
+    /// Queues the LayerNorm of the first C channels of each pixel of `x` \[N, C', H, W\], with `weight` and `bias` \[C\] of f32, into `y`
+    /// of its shape, whose other channels become zeros; both in NHWC and of one type, f16 or f32, with pixels of whole vectors of
+    /// 16 bytes.
+    ///
+    /// # Errors
+    /// As [`Convert::to_channels_last`]; [`Error::Unsupported`] if there are more channels than a warp holds.
+    pub fn launch(
+        &self,
+        stream: &Stream,
+        x: &Tensor,
+        [weight, bias]: [&Tensor; 2],
+        eps: f32,
+        y: &mut Tensor,
+    ) -> Result<()> {
+        const WHAT: &str = "LayerNorm channels last";
+        fn queue<T: Element>(
+            norm: &LayerNorm,
+            stream: &Stream,
+            x: &Tensor,
+            parts: [&Tensor; 2],
+            pixels: Pixels,
+            y: &mut Tensor,
+        ) -> Result<()> {
+            let config = LaunchConfig {
+                grid_dim: (pixels.count.div_ceil(norm.pixels), 1, 1),
+                block_dim: (norm.pixels * 32, 1, 1),
+                shared_mem_bytes: 0,
+            };
+            let mut launch = stream.launch_builder(norm.kernels.of::<T>());
+            launch.arg(x.buffer_of::<T>(FORMAT)?).arg(parts[0].buffer()?).arg(parts[1].buffer()?);
+            launch.arg(y.buffer_of_mut::<T>(FORMAT)?).arg_bytes(bytemuck::bytes_of(&pixels)).dependent();
+            // SAFETY: the kernel waits for earlier launches, writes y and reads x [pixels, vectors], and weight and bias [channels]
+            // with no more channels than the vectors have.
+            unsafe { launch.launch(config) }
+        }
+        let ([n, padded, height, width], channels) = (x.dims4()?, weight.len());
+        y.expect_shape(WHAT, x.shape())?;
+        weight.expect_shape(WHAT, &[channels.min(padded)])?;
+        bias.expect_shape(WHAT, &[channels])?;
+        if let Some(reason) = self.refuses(padded, x.element_type()) {
+            let (what, device) = (format!("{WHAT} of {:?}", x.shape()), stream.device().short_name());
+            return Err(Error::Unsupported { what, device, reason });
+        }
+        let size = |size| Ok::<_, Error>(count("a size", size)?.unsigned_abs());
+        let pixels = Pixels {
+            count: size(n * height * width)?,
+            channels: size(channels)?,
+            vectors: size(vectors(WHAT, padded, x.element_type())?)?,
+            eps,
+        };
+        count("the number of values", x.len())?;
+        if y.is_empty() {
+            return Ok(());
+        }
+        by_type!(x.element_type(), queue(self, stream, x, [weight, bias], pixels, y))
     }
 }
