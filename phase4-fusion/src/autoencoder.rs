@@ -44,7 +44,7 @@ pub fn plan(
 ) -> Result<Plan> {
     let shape = Stage::SliceEncoding.input_shape(config, batch);
     let graph = Graph::record(&Autoencoder::load(&Recorder, *config, parameters)?, &shape)?;
-    Plan::new(device, arithmetic, graph, &shape)
+    Plan::new(device, arithmetic, graph, &[&shape])
 }
 
 /// The model for a batch of one size, by the rule: one kernel where the device has it for the configuration, else a plan.

@@ -18,6 +18,7 @@ use phase4_fusion::broken::{GALLERY, Twelve};
 use phase4_fusion::commands::autoencoder::{AutoencoderArgs, ReconstructArgs, autoencoder, reconstruct};
 use phase4_fusion::commands::classifier::{classify, evaluate};
 use phase4_fusion::commands::resnet18::{ResNet18Args, resnet18};
+use phase4_fusion::commands::unet::{UNetArgs, unet};
 use phase4_fusion::models::Arithmetic;
 use phase4_fusion::report::{self, PARTS};
 
@@ -71,6 +72,9 @@ enum Command {
         #[arg(long, value_name = "FORMAT", default_value = "f32")]
         precision: Arithmetic,
     },
+    /// The video U-Net as a plan of launches: one pass, compared with the CPU's, or the plan itself
+    #[command(name = "unet")]
+    UNet(UNetArgs),
     /// Classify photos with ResNet18, as phase 3 does, by a plan
     Classify {
         #[command(flatten)]
@@ -130,6 +134,10 @@ fn run(args: &Args, shell: &mut Shell) -> phase3_all_layers::Result<()> {
         }
         Some(Command::Reconstruct { args, precision }) => {
             let table = reconstruct(&open(shell)?, args, *precision)?;
+            shell.table(&table)?
+        }
+        Some(Command::UNet(args)) => {
+            let table = unet(&open(shell)?, args)?;
             shell.table(&table)?
         }
         Some(Command::Classify { args, precision }) => {

@@ -4,9 +4,9 @@
 use common::check::{Mismatch, Report, Tolerance, compare};
 use common::device_test;
 use common::prelude::*;
-use common::reference::{self, MaxPool2d};
+use common::reference::{self, Activation, MaxPool2d};
 use common::testing::planted;
-use phase4_fusion::nhwc::{AveragePool, Convert, MaxPool, SOURCES};
+use phase4_fusion::nhwc::{AveragePool, Concatenate, Convert, LayerNorm, MaxPool, Pointwise, SOURCES, Terms, Upsample};
 
 const TYPES: [ElementType; 2] = [ElementType::F16, ElementType::F32];
 
@@ -82,6 +82,111 @@ fn means_right(
     Ok(compare(&y.into_vec()?, &expected.values, expected.tolerance()))
 }
 
+/// What a launch adds and applies, with every term: each is off by a rounding, e^x and the quotient of SiLU by 2⁻²⁰ of a value up to
+/// 2, and the result by a rounding of its type.
+fn sums_right(
+    device: &Device,
+    source: &KernelSource,
+    shape: [usize; 4],
+    channels: usize,
+    element: ElementType,
+) -> Result<Result<Report, Mismatch>> {
+    let [n, c, h, w] = shape;
+    let of = |seed: u64, shape: &[usize]| Tensor::random(shape, seed).to_type(element)?.to_type(ElementType::F32);
+    let (x, image) = (of(1, &shape)?, of(2, &shape)?);
+    let [scale, shift] = [3, 4].map(|seed| Tensor::random(&[c], seed));
+    let e = Tensor::random(&[n, c], 5);
+    let expected = Tensor::from_fn(&shape, |at| {
+        let &[image_at, channel, row, column] = at else { unreachable!("four dimensions") };
+        let value = |tensor: &Tensor, at: usize| f64::from(tensor.as_slice().unwrap()[at]);
+        let pixel = ((image_at * c + channel) * h + row) * w + column;
+        let inner = value(&scale, channel) * value(&x, pixel) + value(&shift, channel);
+        (inner / (1.0 + (-inner).exp()) + value(&e, image_at * c + channel) + value(&image, pixel)) as f32
+    });
+    let filled = |part: &Tensor| {
+        let values = part.as_slice().unwrap();
+        Tensor::from_fn(&[channels], |at| values.get(at[0]).copied().unwrap_or(0.0)).to_device(device)
+    };
+    let (scale, shift, e) = (filled(&scale)?, filled(&shift)?, e.to_device(device)?);
+    let (x, image) = (channels_last(device, &x, channels, element)?, channels_last(device, &image, channels, element)?);
+    let mut y = Tensor::empty_of(device, x.shape(), element, MemoryFormat::Nhwc)?;
+    let terms = Terms {
+        scale: Some(&scale),
+        shift: Some(&shift),
+        activation: Activation::Silu,
+        channels: Some(&e),
+        image: Some(&image),
+    };
+    Pointwise::load_from(device, source)?.launch(&device.stream(), &x, &terms, &mut y)?;
+    let expected = channels_last(device, &expected, channels, ElementType::F32)?.to_f64()?;
+    let rounding = if element == ElementType::F16 { 4.0 * 2f64.powi(-11) } else { 0.0 };
+    let bound = 2.0 * 2f64.powi(-20) + 16.0 * 2f64.powi(-24) + rounding;
+    Ok(compare(&y.to_f64()?, &expected, Tolerance::absolute(bound)))
+}
+
+fn joined_right(
+    device: &Device,
+    source: &KernelSource,
+    [n, h, w]: [usize; 3],
+    [first, second]: [usize; 2],
+    element: ElementType,
+) -> Result<Result<Report, Mismatch>> {
+    let (a, b) = (rounded(&[n, first, h, w], element)?, rounded(&[n, second, h, w], element)?);
+    let padded = |channels: usize| channels.next_multiple_of(32);
+    let expected = channels_last(device, &reference::concatenate(&a, &b)?, padded(first + second), element)?;
+    let (a, b) =
+        (channels_last(device, &a, padded(first), element)?, channels_last(device, &b, padded(second), element)?);
+    let mut y = Tensor::empty_of(device, expected.shape(), element, MemoryFormat::Nhwc)?;
+    Concatenate::load_from(device, source, [first, second])?.launch(&device.stream(), &a, &b, &mut y)?;
+    Ok(compare(&y.to_f64()?, &expected.to_f64()?, Tolerance::exact()))
+}
+
+fn enlarged_right(
+    device: &Device,
+    source: &KernelSource,
+    shape: [usize; 4],
+    factor: usize,
+    element: ElementType,
+) -> Result<Result<Report, Mismatch>> {
+    let image = rounded(&shape, element)?;
+    let expected = channels_last(device, &reference::upsample_nearest(&image, factor)?, shape[1], element)?;
+    let x = channels_last(device, &image, shape[1], element)?;
+    let mut y = Tensor::empty_of(device, expected.shape(), element, MemoryFormat::Nhwc)?;
+    Upsample::load_from(device, source, factor)?.launch(&device.stream(), &x, &mut y)?;
+    Ok(compare(&y.to_f64()?, &expected.to_f64()?, Tolerance::exact()))
+}
+
+/// Within the reference's bound, the rounding to f16 added; what was filled up stays zero.
+fn normalised_right(
+    device: &Device,
+    source: &KernelSource,
+    [n, h, w]: [usize; 3],
+    [c, channels]: [usize; 2],
+    element: ElementType,
+) -> Result<Result<Report, Mismatch>> {
+    let rows = rounded(&[n * h * w, c], element)?;
+    let (weight, bias) = (Tensor::random(&[c], 2), Tensor::random(&[c], 3));
+    let norm = reference::LayerNorm { weight: &weight, bias: &bias, eps: 1e-5 };
+    let expected = reference::layer_norm(&rows, &norm)?;
+    let values = rows.as_slice()?.to_vec();
+    let image = Tensor::from_fn(&[n, c, h, w], |at| values[((at[0] * h + at[2]) * w + at[3]) * c + at[1]]);
+    let x = channels_last(device, &image, channels, element)?;
+    let mut y = Tensor::empty_of(device, x.shape(), element, MemoryFormat::Nhwc)?;
+    let parts = [&weight.to_device(device)?, &bias.to_device(device)?];
+    LayerNorm::load_from(device, source)?.launch(&device.stream(), &x, parts, 1e-5, &mut y)?;
+    let rounding = if element == ElementType::F16 { 2f64.powi(-11) } else { 0.0 };
+    let wanted: Vec<f64> = (0..n * h * w * channels)
+        .map(|at| if at % channels < c { expected.values[at / channels * c + at % channels] } else { 0.0 })
+        .collect();
+    let found = y.to_f64()?;
+    let zeros = (0..found.len()).filter(|at| at % channels >= c).map(|at| found[at]).collect::<Vec<_>>();
+    if let Err(mismatch) = compare(&zeros, &vec![0.0; zeros.len()], Tolerance::exact()) {
+        return Ok(Err(mismatch));
+    }
+    let largest = wanted.iter().fold(0.0, |most: f64, value| most.max(value.abs()));
+    Ok(compare(&found, &wanted, Tolerance::absolute(expected.tolerance.absolute + rounding * largest)))
+}
+
 const RESNETS: MaxPool2d = MaxPool2d { window: 3, stride: 2, padding: 1 };
 
 device_test! {
@@ -132,6 +237,54 @@ device_test! {
             for element in TYPES {
                 let right = means_right(&device, &SOURCES[2], shape, channels, element)?;
                 assert!(right.is_ok(), "{shape:?} {channels} {element}: {}", right.unwrap_err());
+            }
+        }
+        Ok(())
+    }
+
+    fn sums_are_within_rounding(device) {
+        if convert(&device)?.is_none() {
+            return Ok(());
+        }
+        for (shape, channels) in [([2, 16, 5, 3], 64), ([1, 24, 7, 7], 24), ([3, 5, 1, 1], 8), ([0, 8, 2, 2], 8)] {
+            for element in TYPES {
+                let right = sums_right(&device, &SOURCES[3], shape, channels, element)?;
+                assert!(right.is_ok(), "{shape:?} {channels} {element}: {}", right.unwrap_err());
+            }
+        }
+        Ok(())
+    }
+
+    fn joined_and_enlarged_images_are_exact(device) {
+        if convert(&device)?.is_none() {
+            return Ok(());
+        }
+        for (size, parts) in [([2, 3, 5], [16, 32]), ([1, 1, 1], [8, 8]), ([1, 4, 4], [40, 16]), ([2, 0, 1], [8, 8])] {
+            for element in TYPES {
+                let right = joined_right(&device, &SOURCES[4], size, parts, element)?;
+                assert!(right.is_ok(), "{size:?} {parts:?} {element}: {}", right.unwrap_err());
+            }
+        }
+        for (shape, factor) in [([2, 16, 3, 5], 2), ([1, 8, 1, 1], 3), ([1, 24, 4, 2], 1)] {
+            for element in TYPES {
+                let right = enlarged_right(&device, &SOURCES[4], shape, factor, element)?;
+                assert!(right.is_ok(), "{shape:?} {factor} {element}: {}", right.unwrap_err());
+            }
+        }
+        Ok(())
+    }
+
+    fn pixels_are_normalised_within_rounding(device) {
+        if convert(&device)?.is_none() {
+            return Ok(());
+        }
+        // The U-Net's channels, filled up or not, up to those of its largest configuration; channels that end within a vector.
+        for (size, channels) in
+            [([2, 3, 3], [16, 64]), ([1, 3, 1], [64, 64]), ([1, 2, 1], [1280, 1280]), ([1, 1, 5], [77, 80]), ([1, 1, 1], [1, 8])]
+        {
+            for element in TYPES {
+                let right = normalised_right(&device, &SOURCES[5], size, channels, element)?;
+                assert!(right.is_ok(), "{size:?} {channels:?} {element}: {}", right.unwrap_err());
             }
         }
         Ok(())
@@ -191,6 +344,39 @@ fn planted_mistakes_are_found() {
     for (right, wrong) in means {
         planted::must_be_rejected(right, |device| {
             means_right(device, &planted::planted(&SOURCES[2], right, wrong), [2, 77, 5, 8], 80, ElementType::F32)
+        });
+    }
+    let sums = [
+        ("channel < terms.of_e", "true"),
+        ("(size_t)image * terms.of_e + channel", "channel"),
+        ("value += terms.shift[channel];", ""),
+        ("1.0f + __expf(-value)", "1.0f + __expf(value)"),
+    ];
+    for (right, wrong) in sums {
+        planted::must_be_rejected(right, |device| {
+            sums_right(device, &planted::planted(&SOURCES[3], right, wrong), [2, 16, 5, 3], 64, ElementType::F16)
+        });
+    }
+    let joined = [("vector < joined.a + joined.b", "vector < joined.pitch"), (" + vector - joined.a)", " + vector)")];
+    for (right, wrong) in joined {
+        planted::must_be_rejected(right, |device| {
+            joined_right(device, &planted::planted(&SOURCES[4], right, wrong), [2, 3, 5], [16, 32], ElementType::F16)
+        });
+    }
+    planted::must_be_rejected("row - image * size.height", |device| {
+        let source = planted::planted(&SOURCES[4], "in_image = row - image * size.height", "in_image = row");
+        enlarged_right(device, &source, [2, 16, 3, 5], 2, ElementType::F16)
+    });
+    let norms = [
+        ("squares += distance * distance;", "squares += distance;"),
+        ("if (first + j < channels) {", "if (true) {"),
+        ("bool inside = channel < pixels.channels;", "bool inside = true;"),
+        ("sum_of_warp(sum) / pixels.channels", "sum / pixels.channels"),
+    ];
+    for (right, wrong) in norms {
+        planted::must_be_rejected(right, |device| {
+            let source = planted::planted(&SOURCES[5], right, wrong);
+            normalised_right(device, &source, [2, 3, 3], [77, 128], ElementType::F16)
         });
     }
 }

@@ -171,6 +171,25 @@ impl Graph {
         operands.filter(|operand| operand.source == Source::Node(node)).count()
     }
 
+    /// Turns each addition around whose second operand alone an epilogue could make: `takes` is told what makes an operand that nothing
+    /// else needs, and says whether that could add the other one too.
+    pub fn turn_additions(&mut self, takes: impl Fn(&Operation) -> bool) {
+        for at in 0..self.nodes.len() {
+            let could = |operand: &Operand| match operand.source {
+                Source::Node(node) => self.uses(node) == 1 && self.nodes[node].operations.last().is_some_and(&takes),
+                Source::Input(_) => false,
+            };
+            let Node { operations, x, with } = &self.nodes[at];
+            let turns = matches!(operations[..], [Operation::Add])
+                && !could(x)
+                && with.as_ref().is_some_and(|with| with.shape == x.shape && could(with));
+            let node = &mut self.nodes[at];
+            if let (true, Some(with)) = (turns, &mut node.with) {
+                std::mem::swap(&mut node.x, with);
+            }
+        }
+    }
+
     /// Joins each node to the one whose result it alone works on, where `together` wants the operations of both in one chain. A chain
     /// has one second operand at most.
     pub fn chain(&mut self, together: impl Fn(&[Operation], &[Operation]) -> bool) {

@@ -45,7 +45,7 @@ pub fn plan(
     images: &[usize],
 ) -> Result<Plan> {
     let graph = Graph::record(&ResNet::load(&Recorder, config, parameters)?, images)?;
-    Plan::new(device, arithmetic, graph, images)
+    Plan::new(device, arithmetic, graph, &[images])
 }
 
 /// The plan, or a pass of it over random images with untrained weights.
@@ -63,7 +63,9 @@ pub fn resnet18(device: &Device, args: &ResNet18Args) -> Result<Table> {
         let took = runner.milliseconds(&device.stream())?;
         return Ok(runner.plan().table(title, took.as_deref()));
     }
-    pass(device, plan, &parameters, title)
+    let (cpu, x) = (Cpu::new(), Tensor::random(&images, 1));
+    let expected = cpu.infer(&ResNet::load(&cpu, Config::RESNET18, &parameters)?, &x)?;
+    pass(device, plan, &[&x], &expected, title)
 }
 
 const LAUNCHES: ColumnSpec = ColumnSpec::number("launches", "launches", 0);
@@ -71,17 +73,16 @@ const MS: ColumnSpec = ColumnSpec::number("ms", "ms", 3);
 const DIFFERENCE: ColumnSpec = ColumnSpec::number("of_largest", "max |Δ| of the largest", 6);
 const BOUND: ColumnSpec = ColumnSpec::number("bound", "allowed", 6);
 
-fn pass(device: &Device, plan: Plan, parameters: &Parameters, title: String) -> Result<Table> {
-    let (stream, cpu) = (device.stream(), Cpu::new());
-    let images = Tensor::random(plan.input_shape(), 1);
-    let expected = cpu.infer(&ResNet::load(&cpu, Config::RESNET18, parameters)?, &images)?;
+/// One pass of a plan, and how far it is from what the CPU says.
+pub(super) fn pass(device: &Device, plan: Plan, inputs: &[&Tensor], expected: &Tensor, title: String) -> Result<Table> {
+    let stream = device.stream();
     let mut runner = Runner::new(device, plan)?;
-    let logits = runner.infer(&stream, &images)?;
+    let found = runner.infer_all(&stream, inputs)?;
     let ms =
         if device.is_sim() { None } else { Bench::default().measure(&stream, || runner.queue(&stream))?.median_ms() };
     let plan = runner.plan();
-    let mut table = compared(title, plan.launches().len(), ms, [&logits, &expected], plan.error_bound())?;
-    table.note("ms: images and logits on the device, by events. max |Δ|: to the CPU's logits. Weights: seeded.");
+    let mut table = compared(title, plan.launches().len(), ms, [&found, expected], plan.error_bound())?;
+    table.note("ms: inputs and results on the device, by events. max |Δ|: to the CPU's results. Weights: seeded.");
     Ok(table)
 }
 

@@ -1,9 +1,11 @@
 //! Which operations one launch does: those that an epilogue can do to the sums of a product before it stores them, and products with
 //! nothing between them.
 
+use std::sync::Arc;
+
 use common::prelude::*;
 use phase3_all_layers::nn::Operation;
-use phase3_all_layers::nn::graph::Graph;
+use phase3_all_layers::nn::graph::{Graph, Node, Operand, Source};
 
 use super::parameters::{joined, linear_of_basis};
 use crate::gemm::Activation;
@@ -57,15 +59,88 @@ fn fewer_weights(first: &[Operation], then: &[Operation]) -> Option<[usize; 2]> 
 // ANCHOR_END: fewer_weights
 
 /// Gathers each convolution or linear layer with what its epilogue takes: BatchNorm, then a sum, then an activation, each if it
-/// follows and nothing else needs the value before it.
+/// follows and nothing else needs the value before it; and a BatchNorm elsewhere with the activation that follows it. Which of an
+/// addition's operands is a product does not matter.
 pub fn epilogues(graph: &mut Graph) {
+    let sums = |made: &Operation| {
+        matches!(made, Operation::Conv2d { .. } | Operation::Linear { .. } | Operation::BatchNorm { .. })
+    };
+    graph.turn_additions(sums);
     graph.chain(takes);
 }
+
+// ANCHOR: fill_heads
+/// Fills the heads of each attention up with zeros to a multiple of `multiple` values, if a linear layer makes its queries, keys and
+/// values and another one takes its result. Zeros add nothing to a score and nothing to a result; only the scale, 1 / √head, has to be
+/// made up for, in the weights of the queries. Returns how many attentions were changed.
+///
+/// # Errors
+/// [`Error::Invalid`] if weights are not on the host.
+pub fn fill_heads(graph: &mut Graph, multiple: usize) -> Result<usize> {
+    let mut changed = 0;
+    for at in 0..graph.nodes.len() {
+        let [Operation::Attention { heads }] = graph.nodes[at].operations[..] else { continue };
+        let Source::Node(before) = graph.nodes[at].x.source else { continue };
+        let takes = |node: &Node, made: usize| {
+            [Some(&node.x), node.with.as_ref()]
+                .into_iter()
+                .flatten()
+                .any(|operand| operand.source == Source::Node(made))
+        };
+        let of =
+            |made: usize| (0..graph.nodes.len()).filter(|&node| takes(&graph.nodes[node], made)).collect::<Vec<_>>();
+        let (users, after) = (of(before), of(at));
+        let [behind] = after[..] else { continue };
+        let ([Operation::Linear { weight: qkv, bias }], [Operation::Linear { weight: out, bias: out_bias }, ..]) =
+            (&graph.nodes[before].operations[..], &graph.nodes[behind].operations[..])
+        else {
+            continue;
+        };
+        let (&[columns, inputs], &[outputs, channels]) = (qkv.shape(), out.shape()) else { continue };
+        let head = channels / heads.max(1);
+        let filled = head.next_multiple_of(multiple);
+        if users != [at]
+            || graph.nodes[behind].x.source != Source::Node(at)
+            || columns != 3 * channels
+            || filled == head
+        {
+            continue;
+        }
+        // Where a value of a filled head was: nowhere, if it is a zero.
+        let was = |at: usize| (at % filled < head).then(|| at / filled * head + at % filled);
+        let scale = |at: usize| if at < heads * filled { (filled as f32 / head as f32).sqrt() } else { 1.0 };
+        let (values, biases, out_values) = (qkv.as_slice()?, bias.as_slice()?, out.as_slice()?);
+        let qkv = Tensor::from_fn(&[3 * heads * filled, inputs], |index| {
+            was(index[0]).map_or(0.0, |row| scale(index[0]) * values[row * inputs + index[1]])
+        });
+        let bias = Tensor::from_fn(&[3 * heads * filled], |index| {
+            was(index[0]).map_or(0.0, |row| scale(index[0]) * biases[row])
+        });
+        let out = Tensor::from_fn(&[outputs, heads * filled], |index| {
+            was(index[1]).map_or(0.0, |column| out_values[index[0] * channels + column])
+        });
+        let (out_bias, rest) = (out_bias.clone(), graph.nodes[behind].operations[1..].to_vec());
+        graph.nodes[before].operations = vec![Operation::Linear { weight: Arc::new(qkv), bias: Arc::new(bias) }];
+        let last =
+            |operand: &mut Operand, columns| operand.shape.last_mut().into_iter().for_each(|last| *last = columns);
+        last(&mut graph.nodes[at].x, 3 * heads * filled);
+        let node = &mut graph.nodes[behind];
+        last(&mut node.x, heads * filled);
+        node.operations = vec![Operation::Linear { weight: Arc::new(out), bias: out_bias }];
+        node.operations.extend(rest);
+        changed += 1;
+    }
+    Ok(changed)
+}
+// ANCHOR_END: fill_heads
 
 // ANCHOR: takes
 /// Whether an epilogue that does `first` already can do `then` too.
 fn takes(first: &[Operation], then: &[Operation]) -> bool {
     let [then] = then else { return false };
+    if matches!(first, [Operation::BatchNorm { .. }]) {
+        return activation(then).is_some();
+    }
     let (Some(Operation::Conv2d { .. } | Operation::Linear { .. }), Some(last)) = (first.first(), first.last()) else {
         return false;
     };

@@ -10,20 +10,24 @@ use common::table::{Cell, ColumnSpec, Table, TableBuilder};
 use phase2_conv_bn::{conv as conv_f32, gemm as gemm_f32};
 use phase3_all_layers::backends::Unfused;
 use phase3_all_layers::nn::graph::{Graph, Node, Operand, Source};
-use phase3_all_layers::nn::{Backend, Operation};
+use phase3_all_layers::nn::{Backend, Module, Operation, second};
 
 use super::parameters::{ScaleShift, filled_up, folded, rounded, scale_shift, vector};
 use super::runner::{Flow, Flowing};
 use super::{Arithmetic, fuse};
+use crate::attention::{self, step01_online};
 use crate::conv;
 use crate::gemm::{self, Activation, Epilogue, Layout, Precision, ROW_BYTES};
-use crate::nhwc::{AveragePool, Convert, MaxPool};
+use crate::nhwc::{AveragePool, Concatenate, Convert, LayerNorm, MaxPool, Pointwise, Terms, Upsample};
+
+/// Values of a head that attention reads at once.
+const WHOLE_HEAD: usize = 8;
 
 /// Launches in their order, each after those whose results it takes. The last one's result is the output.
 #[derive(Debug)]
 pub struct Plan {
     arithmetic: Arithmetic,
-    input: Vec<usize>,
+    inputs: Vec<Vec<usize>>,
     output: Vec<usize>,
     launches: Vec<Launch>,
     /// What rewrites did before launches were chosen.
@@ -88,6 +92,57 @@ enum Work {
     Linear(Box<Product<gemm::Tuned>>),
     MaxPool(MaxPool),
     AveragePool(AveragePool),
+    Pointwise(Box<Between>),
+    Concatenate(Concatenate),
+    Upsample(Upsample),
+    LayerNorm(Box<Norm>),
+    Attention(Box<Attends>, usize),
+}
+
+/// What is done to each value between two products.
+#[derive(Debug)]
+struct Between {
+    kernels: Pointwise,
+    scale: Option<Tensor>,
+    shift: Option<Tensor>,
+    activation: Activation,
+    /// Whether the second operand is a value per channel.
+    by_channel: bool,
+}
+
+/// LayerNorm with its parameters.
+#[derive(Debug)]
+struct Norm {
+    kernels: LayerNorm,
+    weight: Tensor,
+    bias: Tensor,
+    eps: f32,
+}
+
+/// Attention in the type that values have.
+#[derive(Clone, Debug)]
+enum Attends {
+    /// f16.
+    Tuned(attention::Tuned),
+    /// f32.
+    Online(attention::Attention),
+}
+
+impl Attends {
+    fn explain(&self, size: &attention::Size) -> Result<String, String> {
+        match self {
+            Attends::Tuned(tuned) => tuned.explain(size),
+            Attends::Online(online) => online.refuses(size).map_or_else(|| Ok("online".to_owned()), Err),
+        }
+    }
+
+    fn queue(&self, stream: &Stream, inputs: attention::Inputs<'_>, y: &mut Tensor, lse: &mut Tensor) -> Result<()> {
+        let options = attention::Options::default();
+        match self {
+            Attends::Tuned(tuned) => tuned.launch(stream, inputs, options, y, lse),
+            Attends::Online(online) => online.launch(stream, inputs, options, y, lse),
+        }
+    }
 }
 
 /// A convolution in f32 planes with its epilogue.
@@ -136,7 +191,9 @@ impl<K> Product<K> {
 impl Work {
     fn queue(&self, stream: &Stream, x: &Tensor, with: Option<&Tensor>, y: &mut Tensor) -> Result<()> {
         match self {
-            Work::Plain(..) | Work::ConvF32(_) => Err(Error::Invalid("a launch has a place of its own".to_owned())),
+            Work::Plain(..) | Work::ConvF32(_) | Work::Attention(..) => {
+                Err(Error::Invalid("a launch has a place of its own".to_owned()))
+            }
             Work::ToChannelsLast(convert) => convert.to_channels_last(stream, x, y),
             Work::ToChannelsFirst(convert) => convert.to_channels_first(stream, x, y),
             Work::Conv(product, params) => {
@@ -147,6 +204,15 @@ impl Work {
             }
             Work::MaxPool(pool) => pool.launch(stream, x, y),
             Work::AveragePool(pool) => pool.launch(stream, x, y),
+            Work::Pointwise(between) => {
+                let Between { kernels, scale, shift, activation, by_channel } = &**between;
+                let (channels, image) = if *by_channel { (with, None) } else { (None, with) };
+                let (scale, shift) = (scale.as_ref(), shift.as_ref());
+                kernels.launch(stream, x, &Terms { scale, shift, activation: *activation, channels, image }, y)
+            }
+            Work::Concatenate(join) => join.launch(stream, x, second(with)?, y),
+            Work::Upsample(upsample) => upsample.launch(stream, x, y),
+            Work::LayerNorm(norm) => norm.kernels.launch(stream, x, [&norm.weight, &norm.bias], norm.eps, y),
         }
     }
 
@@ -159,6 +225,11 @@ impl Work {
                 [Some(&conv.weight), conv.bias.as_ref()].into_iter().flatten().map(|part| part.num_bytes() as u64).sum()
             }
             Work::Plain(_, bytes) => *bytes,
+            Work::Pointwise(between) => {
+                let parts = [between.scale.as_ref(), between.shift.as_ref()];
+                parts.into_iter().flatten().map(|part| part.num_bytes() as u64).sum()
+            }
+            Work::LayerNorm(norm) => (norm.weight.num_bytes() + norm.bias.num_bytes()) as u64,
             _ => 0,
         }
     }
@@ -177,18 +248,25 @@ impl Launch {
             return Ok(Flowing::made(pass, y));
         }
         let mut y = pass.activation_of(&self.made.shape, self.made.element, self.made.format)?;
+        if let Work::Attention(kernels, heads) = &self.work {
+            let inputs = attention::Inputs::Joined { qkv: &x, heads: *heads };
+            let size = inputs.size()?;
+            let mut lse = pass.activation(&[size.images, size.heads, size.queries])?;
+            pass.queue(self.kind, |stream| kernels.queue(stream, inputs, &mut y, &mut lse))?;
+            return Ok(Flowing::made(pass, y));
+        }
         pass.queue(self.kind, |stream| self.work.queue(stream, &x, with.as_deref(), &mut y))?;
         Ok(Flowing::made(pass, y))
     }
 }
 
 impl Plan {
-    /// For a recorded model with one input of this shape: fuses, chooses and loads. Where the GPU has no tensor cores of the kind that
+    /// For a recorded model with inputs of these shapes: fuses, chooses and loads. Where the GPU has no tensor cores of the kind that
     /// the kernels need, everything is in f32.
     ///
     /// # Errors
     /// What copies and kernels report; [`Error::Shape`].
-    pub fn new(device: &Device, arithmetic: Arithmetic, mut graph: Graph, input: &[usize]) -> Result<Plan> {
+    pub fn new(device: &Device, arithmetic: Arithmetic, mut graph: Graph, inputs: &[&[usize]]) -> Result<Plan> {
         let (cores, reason) = match arithmetic.on_tensor_cores().map(|precision| Cores::load(device, precision)) {
             Some(Ok(cores)) => (Some(Rc::new(cores)), String::new()),
             Some(Err(error)) if error.is_unsupported() => (None, error.to_string()),
@@ -202,13 +280,26 @@ impl Plan {
             cores,
             without: reason,
             launches: Vec::new(),
-            inputs: vec![Made { shape: input.to_vec(), places: vec![(Form::planes(input), Source::Input(0))] }],
+            inputs: inputs
+                .iter()
+                .enumerate()
+                .map(|(number, shape)| Made::planes(shape, Source::Input(number)))
+                .collect(),
             nodes: Vec::new(),
+            attended: Vec::new(),
+            online: None,
         };
         let output = graph.output_shape().to_vec();
         fuse::bases(&mut graph)?;
-        let notes = fuse::linears(&mut graph)?;
+        let mut notes = fuse::linears(&mut graph)?;
         fuse::epilogues(&mut graph);
+        let filled = fuse::fill_heads(&mut graph, WHOLE_HEAD)?;
+        if filled > 0 {
+            notes.push(format!("The heads of {filled} attentions are filled up to a multiple of {WHOLE_HEAD} values."));
+        }
+        let attends =
+            |node: &Node| matches!(node.operations[..], [Operation::Attention { .. }]).then_some(node.x.source);
+        planner.attended = graph.nodes.iter().filter_map(attends).collect();
         for node in &graph.nodes {
             planner.node(node)?;
         }
@@ -220,12 +311,18 @@ impl Plan {
         };
         let last_use =
             (0..launches.len()).map(|made| launches.iter().rposition(|launch| takes(launch, made))).collect();
-        Ok(Plan { arithmetic, input: input.to_vec(), output, launches, notes, last_use, unfused, f32 })
+        let inputs = inputs.iter().map(|shape| shape.to_vec()).collect();
+        Ok(Plan { arithmetic, inputs, output, launches, notes, last_use, unfused, f32 })
     }
 
-    /// The shape of its input.
+    /// The shape of its first input.
     pub fn input_shape(&self) -> &[usize] {
-        &self.input
+        self.inputs.first().map_or(&[], |shape| shape)
+    }
+
+    /// The shapes of all of them.
+    pub fn input_shapes(&self) -> impl Iterator<Item = &[usize]> {
+        self.inputs.iter().map(|shape| &shape[..])
     }
 
     /// What it computes with.
@@ -268,7 +365,7 @@ impl Plan {
     pub(super) fn forward<'p>(
         &'p self,
         pass: &'p Flow,
-        input: &'p Tensor,
+        inputs: &[Flowing<'p>],
         mut note: impl FnMut(usize, &Stream) -> Result<()>,
     ) -> Result<Flowing<'p>> {
         let mut made: Vec<Option<Flowing<'p>>> = Vec::with_capacity(self.launches.len());
@@ -276,7 +373,7 @@ impl Plan {
             // A result is moved into the launch that needs it last, and there into the operand that is taken last.
             let mut take = |operand: &Operand, moves: bool| {
                 let value = match operand.source {
-                    Source::Input(_) => Some(Flowing::given(pass, input)),
+                    Source::Input(input) => inputs.get(input).cloned(),
                     Source::Node(node) if moves && self.last_use[node] == Some(number) => made[node].take(),
                     Source::Node(node) => made[node].clone(),
                 };
@@ -293,12 +390,33 @@ impl Plan {
     }
 }
 
+/// A plan with its second and further inputs, as phase 3's workspaces and graphs run it.
+#[derive(Debug)]
+pub struct WithInputs<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// On the device, in their planned shapes.
+    pub inputs: Vec<Tensor>,
+}
+
+impl Module<Unfused> for WithInputs<'_> {
+    fn forward<'p>(&'p self, x: Flowing<'p>) -> Result<Flowing<'p>> {
+        let mut inputs: Vec<Flowing<'p>> = self.inputs.iter().map(|input| x.beside(input)).collect();
+        let pass = x.pass();
+        inputs.insert(0, x);
+        self.plan.forward(pass, &inputs, |_, _| Ok(()))
+    }
+}
+
 /// Kernels for tensor cores.
 struct Cores {
     precision: Precision,
     conv: conv::Tuned,
     gemm: gemm::Tuned,
     convert: Convert,
+    pointwise: Pointwise,
+    layer_norm: LayerNorm,
+    attention: Attends,
 }
 
 impl Cores {
@@ -308,6 +426,12 @@ impl Cores {
             conv: conv::Tuned::load(device)?,
             gemm: gemm::Tuned::load(device)?,
             convert: Convert::load(device)?,
+            pointwise: Pointwise::load(device)?,
+            layer_norm: LayerNorm::load(device)?,
+            attention: match precision {
+                Precision::Tf32 => Attends::Online(step01_online::STEP.load(device)?),
+                _ => Attends::Tuned(attention::Tuned::load(device)?),
+            },
         })
     }
 
@@ -326,10 +450,22 @@ impl Cores {
 struct Made {
     /// As the graph has it.
     shape: Vec<usize>,
+    /// Whether its last dimension are the channels of what lies channels last: then it is the rows of an image's pixels.
+    rows: bool,
     places: Vec<(Form, Source)>,
 }
 
 impl Made {
+    /// In f32, as the graph has it.
+    fn planes(shape: &[usize], source: Source) -> Made {
+        Made { shape: shape.to_vec(), rows: false, places: vec![(Form::planes(shape), source)] }
+    }
+
+    /// An image with its pixels' channels side by side, or, for linear layers, their rows.
+    fn channels_last(shape: Vec<usize>, rows: bool, form: Form, source: Source) -> Made {
+        Made { shape, rows, places: vec![(form, source)] }
+    }
+
     fn place(&self, is: impl Fn(&Form) -> bool) -> Option<(Form, Source)> {
         self.places.iter().find(|(form, _)| is(form)).cloned()
     }
@@ -350,6 +486,10 @@ struct Planner<'d> {
     launches: Vec<Launch>,
     inputs: Vec<Made>,
     nodes: Vec<Made>,
+    /// What attentions take: its channels have to be as they are.
+    attended: Vec<Source>,
+    /// Attention in f32, if it was needed.
+    online: Option<Attends>,
 }
 
 /// What a launch says of itself.
@@ -388,9 +528,19 @@ impl Planner<'_> {
 
     fn node(&mut self, node: &Node) -> Result<()> {
         let fused = match (&node.operations[..], self.cores.clone()) {
+            ([Operation::Attention { .. }], cores) => self.attention(cores.as_deref(), node)?,
             (_, None) => Err(self.without.clone()),
             ([Operation::Conv2d { .. }, ..], Some(cores)) => self.conv(&cores, node)?,
-            ([Operation::Linear { .. }, ..], Some(cores)) => self.linear(&cores, node)?,
+            ([Operation::Linear { .. }, ..], Some(cores)) => match self.rows_last(&node.x) {
+                Some(there) => self.linear_last(&cores, node, there)?,
+                None => self.linear(&cores, node)?,
+            },
+            ([Operation::Transpose], Some(_)) => self.transpose(node)?,
+            ([Operation::LayerNorm { .. }], Some(cores)) => self.layer_norm(&cores, node)?,
+            ([Operation::BatchNorm { .. }, ..] | [Operation::Add | Operation::AddChannel], Some(cores)) => {
+                self.pointwise(&cores, node)?
+            }
+            ([Operation::Concatenate | Operation::Upsample { .. }], Some(cores)) => self.join(&cores, node)?,
             ([Operation::MaxPool(_) | Operation::AveragePool], Some(_)) => self.pool(node)?,
             _ => Err("no kernel of this phase".to_owned()),
         };
@@ -410,7 +560,10 @@ impl Planner<'_> {
             (Some((_, source)), ..) => source,
             (None, Some((form, source)), Some(cores)) => {
                 let work = Work::ToChannelsFirst(cores.convert.clone());
-                let (from, made) = (Operand { source, shape: form.shape }, Form::planes(&shape));
+                // What was transposed back is an image, whatever its height and width are called.
+                let image = |form: &Form| vec![form.shape[0], shape[1], form.shape[2], form.shape[3]];
+                let planes = if self.made(operand.source).rows || shape.len() == 4 { shape } else { image(&form) };
+                let (from, made) = (Operand { source, shape: form.shape }, Form::planes(&planes));
                 let source = self.push(conversion("what follows takes f32 planes"), from, None, made.clone(), work);
                 self.made(operand.source).places.push((made, source));
                 source
@@ -423,8 +576,8 @@ impl Planner<'_> {
     /// The value channels last with this number of them; `None` if it is there with another.
     fn channels_last(&mut self, cores: &Cores, operand: &Operand, form: &Form) -> Result<Option<Operand>> {
         let source = match self.made(operand.source).last() {
-            Some((there, source)) if there == *form => source,
-            None if self.made(operand.source).shape == operand.shape => {
+            Some((there, source)) if there == *form && !self.made(operand.source).rows => source,
+            None if self.made(operand.source).shape == operand.shape && operand.shape.len() == 4 => {
                 let work = Work::ToChannelsLast(cores.convert.clone());
                 let from = self.planes(operand)?;
                 let source = self.push(conversion("for tensor cores"), from, None, form.clone(), work);
@@ -502,7 +655,7 @@ impl Planner<'_> {
             flops: Some(2 * (shape.iter().product::<usize>() * c * r * s) as u64),
         };
         let source = self.push(words, x, with, made.clone(), work);
-        Ok(Ok(Made { shape: shape.to_vec(), places: vec![(made, source)] }))
+        Ok(Ok(Made::channels_last(shape.to_vec(), false, made, source)))
     }
 
     /// A linear layer over rows of f32 on tensor cores, or why not.
@@ -536,7 +689,7 @@ impl Planner<'_> {
             flops: Some(2 * (rows * outputs * inputs) as u64),
         };
         let source = self.push(words, x, with, made.clone(), work);
-        Ok(Ok(Made { shape: vec![rows, outputs], places: vec![(made, source)] }))
+        Ok(Ok(Made::planes(&[rows, outputs], source)))
     }
 
     /// Pooling of an image that lies channels last, or why not.
@@ -565,7 +718,218 @@ impl Planner<'_> {
             flops: None,
         };
         let source = self.push(words, Operand { source, shape: form.shape }, None, made.clone(), work);
-        Ok(Ok(Made { shape, places: vec![(made, source)] }))
+        Ok(Ok(Made { shape, rows: false, places: vec![(made, source)] }))
+    }
+
+    /// Where the rows of an image's pixels lie, with their channels side by side.
+    fn rows_last(&mut self, operand: &Operand) -> Option<(Form, Source)> {
+        let made = self.made(operand.source);
+        made.last().filter(|_| made.rows)
+    }
+
+    /// Where an image lies channels last.
+    fn image_last(&mut self, operand: &Operand) -> Option<(Form, Source)> {
+        let made = self.made(operand.source);
+        made.last().filter(|_| !made.rows)
+    }
+
+    /// Channels last, an image's pixels are the rows of its tokens: nothing is to be done.
+    fn transpose(&mut self, node: &Node) -> Result<Result<Made, String>> {
+        let Some((form, source)) = self.made(node.x.source).last() else {
+            return Ok(Err("its image is in planes".to_owned()));
+        };
+        let shape = Operation::Transpose.output_shape(&Tensor::shape_only(&node.x.shape), None)?;
+        let rows = !self.made(node.x.source).rows;
+        Ok(Ok(Made::channels_last(shape, rows, form, source)))
+    }
+
+    /// A linear layer over the pixels of an image channels last, or why not.
+    fn linear_last(&mut self, cores: &Cores, node: &Node, (from, x): (Form, Source)) -> Result<Result<Made, String>> {
+        let [Operation::Linear { weight, bias }, rest @ ..] = &node.operations[..] else {
+            return Ok(Err("it is no linear layer".to_owned()));
+        };
+        let (&[n, inputs, h, w], &[outputs, channels]) = (&from.shape[..], weight.shape()) else {
+            return Ok(Err("it has no rows".to_owned()));
+        };
+        let rows = n * h * w;
+        if node.x.shape != [rows, channels] {
+            return Ok(Err("its rows are no pixels".to_owned()));
+        }
+        let attended = self.attended.contains(&Source::Node(self.nodes.len()));
+        let filled = if attended { outputs } else { outputs.next_multiple_of(cores.step()) };
+        let tile = match cores.gemm.explain([rows, filled, inputs], cores.precision, Layout::Transposed) {
+            Ok(tile) => tile,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        let made = cores.last([n, filled, h, w], filled);
+        let with = match &node.with {
+            None => None,
+            Some(with) => match self.rows_last(with) {
+                Some((form, source)) if form == made => Some(Operand { source, shape: form.shape }),
+                _ => return Ok(Err("what it adds lies in another way".to_owned())),
+            },
+        };
+        let matrix = Tensor::from_vec(&[outputs, channels, 1, 1], weight.as_slice()?.to_vec())?;
+        let matrix = filled_up(&matrix, filled, inputs)?.reshape(&[filled, inputs])?;
+        let product = Product {
+            kernels: cores.gemm.clone(),
+            weight: rounded(&matrix, cores.precision)?.to_device(self.device)?,
+            scale: None,
+            shift: Some(vector(bias.as_slice()?, filled)?.to_device(self.device)?),
+            activation: rest.last().and_then(fuse::activation).unwrap_or_default(),
+        };
+        let mut why = format!("{rows}×{filled} sums, {} steps", inputs.div_ceil(cores.step()));
+        if inputs > channels || filled > outputs {
+            let _ = write!(why, "; {channels}→{outputs} filled up");
+        }
+        let words = Words {
+            layers: names(&node.operations),
+            kernel: format!("{} {tile}", cores.precision),
+            why,
+            kind: node.operations[0].kind(),
+            flops: Some(2 * (rows * outputs * channels) as u64),
+        };
+        let work = Work::Linear(Box::new(product));
+        let source = self.push(words, Operand { source: x, shape: from.shape }, with, made.clone(), work);
+        Ok(Ok(Made::channels_last(vec![rows, outputs], true, made, source)))
+    }
+
+    /// LayerNorm of the pixels of an image channels last, or why not.
+    fn layer_norm(&mut self, cores: &Cores, node: &Node) -> Result<Result<Made, String>> {
+        let [Operation::LayerNorm { weight, bias, eps }] = &node.operations[..] else {
+            return Ok(Err("it is no LayerNorm".to_owned()));
+        };
+        let Some((form, source)) = self.rows_last(&node.x) else {
+            return Ok(Err("its rows are in f32".to_owned()));
+        };
+        if let Some(reason) = cores.layer_norm.refuses(form.shape[1], form.element) {
+            return Ok(Err(reason));
+        }
+        let there = |part: &Tensor| part.to_device(self.device);
+        let norm = Norm { kernels: cores.layer_norm.clone(), weight: there(weight)?, bias: there(bias)?, eps: *eps };
+        let words = between(names(&node.operations), "a warp per pixel", node.operations[0].kind());
+        let x = Operand { source, shape: form.shape.clone() };
+        let source = self.push(words, x, None, form.clone(), Work::LayerNorm(Box::new(norm)));
+        Ok(Ok(Made::channels_last(node.x.shape.clone(), true, form, source)))
+    }
+
+    /// Attention whose scores are never in memory, or why not.
+    fn attention(&mut self, cores: Option<&Cores>, node: &Node) -> Result<Result<Made, String>> {
+        let [Operation::Attention { heads }] = node.operations[..] else {
+            return Ok(Err("it is no attention".to_owned()));
+        };
+        let shape = node.operations[0].output_shape(&Tensor::shape_only(&node.x.shape), None)?;
+        let (&[images, tokens, channels], there) = (&shape[..], self.rows_last(&node.x)) else {
+            return Ok(Err("it has no tokens".to_owned()));
+        };
+        let size = attention::Size { images, heads, queries: tokens, keys: tokens, head: channels / heads.max(1) };
+        let kernels = match (cores, &there, &self.online) {
+            (Some(cores), Some(_), _) => cores.attention.clone(),
+            (.., Some(online)) => online.clone(),
+            _ => self.online.insert(Attends::Online(step01_online::STEP.load(self.device)?)).clone(),
+        };
+        let choice = match kernels.explain(&size) {
+            Ok(choice) => choice,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        let (x, made) = match there {
+            Some((form, source)) => {
+                let &[n, columns, h, w] = &form.shape[..] else { return Ok(Err("it has no tokens".to_owned())) };
+                if [n, h * w, columns] != [images, tokens, 3 * channels] {
+                    return Ok(Err("its tokens are filled up".to_owned()));
+                }
+                let made = Form { shape: vec![n, channels, h, w], ..form.clone() };
+                (Operand { source, shape: form.shape }, made)
+            }
+            None => (self.planes(&node.x)?, Form::planes(&shape)),
+        };
+        let words = Words {
+            layers: names(&node.operations),
+            kernel: format!("{} {choice}", made.element),
+            why: format!("{} heads of {}, {tokens} tokens", size.matrices(), size.head),
+            kind: node.operations[0].kind(),
+            flops: Some(size.flops(false) as u64),
+        };
+        let rows = made.format == MemoryFormat::Nhwc;
+        let source = self.push(words, x, None, made.clone(), Work::Attention(Box::new(kernels), heads));
+        Ok(Ok(Made { shape, rows, places: vec![(made, source)] }))
+    }
+
+    /// A BatchNorm that no product takes, or a sum, channels last; or why not.
+    fn pointwise(&mut self, cores: &Cores, node: &Node) -> Result<Result<Made, String>> {
+        let Some((form, source)) = self.made(node.x.source).last() else {
+            return Ok(Err("its image is in planes".to_owned()));
+        };
+        let rows = self.made(node.x.source).rows;
+        let channels = form.shape[1];
+        let mut between_them = Between {
+            kernels: cores.pointwise.clone(),
+            scale: None,
+            shift: None,
+            activation: Activation::None,
+            by_channel: false,
+        };
+        let (with, why) = match (&node.operations[..], &node.with) {
+            ([norm @ Operation::BatchNorm { .. }, rest @ ..], None) if !rows => {
+                let Some(ScaleShift { scale, shift }) = scale_shift(norm, None)? else {
+                    return Ok(Err("it is no BatchNorm".to_owned()));
+                };
+                let there = |values: &[f32]| vector(values, channels)?.to_device(self.device);
+                between_them.scale = Some(there(&scale)?);
+                between_them.shift = Some(there(&shift)?);
+                between_them.activation = rest.last().and_then(fuse::activation).unwrap_or_default();
+                (None, "no product before it")
+            }
+            ([Operation::AddChannel], Some(with)) if !rows => {
+                between_them.by_channel = true;
+                (Some(self.planes(with)?), "it follows an activation")
+            }
+            ([Operation::Add], Some(with)) => match self.made(with.source).last() {
+                Some((there, source)) if there == form && self.made(with.source).rows == rows => {
+                    (Some(Operand { source, shape: there.shape }), "it follows an activation")
+                }
+                _ => return Ok(Err("what it adds lies in another way".to_owned())),
+            },
+            _ => return Ok(Err("no kernel of this phase".to_owned())),
+        };
+        let words = between(names(&node.operations), why, node.operations[0].kind());
+        let x = Operand { source, shape: form.shape.clone() };
+        let shape = self.made(node.x.source).shape.clone();
+        let source = self.push(words, x, with, form.clone(), Work::Pointwise(Box::new(between_them)));
+        Ok(Ok(Made::channels_last(shape, rows, form, source)))
+    }
+
+    /// Two images joined, or one enlarged, channels last; or why not.
+    fn join(&mut self, cores: &Cores, node: &Node) -> Result<Result<Made, String>> {
+        let operation = &node.operations[0];
+        let Some((form, source)) = self.image_last(&node.x) else {
+            return Ok(Err("its image is in planes".to_owned()));
+        };
+        let of = |operand: &Operand| Tensor::shape_only(&operand.shape);
+        let shape = operation.output_shape(&of(&node.x), node.with.as_ref().map(of).as_ref())?;
+        let &[n, channels, h, w] = &shape[..] else { return Ok(Err("it is no image".to_owned())) };
+        let (with, made, work) = match (operation, &node.with) {
+            (Operation::Concatenate, Some(with)) => {
+                let parts = [node.x.shape[1], with.shape[1]];
+                if parts.iter().any(|part| !(part * form.element.size()).is_multiple_of(16)) {
+                    return Ok(Err("its parts are no whole vectors of 16 bytes".to_owned()));
+                }
+                let Some((other, of_other)) = self.image_last(with) else {
+                    return Ok(Err("what is joined is in planes".to_owned()));
+                };
+                let made = cores.last([n, channels, h, w], channels.next_multiple_of(cores.step()));
+                let with = Operand { source: of_other, shape: other.shape };
+                (Some(with), made, Work::Concatenate(Concatenate::load(self.device, parts)?))
+            }
+            (Operation::Upsample { factor }, None) => {
+                let made = cores.last([n, channels, h, w], form.shape[1]);
+                (None, made, Work::Upsample(Upsample::load(self.device, *factor)?))
+            }
+            _ => return Ok(Err("no kernel of this phase".to_owned())),
+        };
+        let words = between(names(&node.operations), "16-byte vectors", operation.kind());
+        let source = self.push(words, Operand { source, shape: form.shape }, with, made.clone(), work);
+        Ok(Ok(Made::channels_last(shape, false, made, source)))
     }
 
     /// In f32 planes: a convolution with what phase 2's epilogue does, the rest one by one, as phase 3 does it. A BatchNorm after a
@@ -614,7 +978,7 @@ impl Planner<'_> {
             let source = self.push(words, x, with, made.clone(), layer);
             x = Operand { source, shape };
         }
-        Ok(Made { shape: made.shape.clone(), places: vec![(made, x.source)] })
+        Ok(Made::planes(&made.shape, x.source))
     }
 
     /// A convolution in f32 with the operations that follow it, on what `x` and `with` are; `None` if only a step without an epilogue
@@ -670,6 +1034,11 @@ impl Planner<'_> {
         let shape = self.nodes[last].shape.clone();
         self.planes(&Operand { source: Source::Node(last), shape }).map(drop)
     }
+}
+
+/// Of a launch between two products, channels last.
+fn between(layers: String, why: &str, kind: &'static str) -> Words {
+    Words { layers, kernel: "channels last".to_owned(), why: why.to_owned(), kind, flops: None }
 }
 
 fn conversion(why: &str) -> Words {

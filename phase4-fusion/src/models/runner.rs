@@ -13,14 +13,14 @@ const FILLINGS: usize = 8;
 /// Timed passes; the first ones load code and raise clocks.
 const PASSES: usize = 15;
 
-/// A plan with its memory: the input's, and the results' between launches.
+/// A plan with its memory: the inputs', and the results' between launches.
 ///
 /// The first pass queues each launch by itself, so that all kernels are loaded and what they share is allocated. Later ones are one
 /// graph, which the host queues with one call.
 #[derive(Debug)]
 pub struct Runner {
     plan: Plan,
-    input: Tensor,
+    inputs: Vec<Tensor>,
     /// Of the last pass.
     output: Option<Activation>,
     passes: Passes,
@@ -44,10 +44,11 @@ impl Runner {
     /// # Errors
     /// As [`Workspace::plan`].
     pub fn new(device: &Device, plan: Plan) -> Result<Runner> {
-        let shape = Tensor::shape_only(plan.input_shape());
-        let workspace = Workspace::plan(device, |pass| plan.forward(pass, &shape, |_, _| Ok(())).map(drop))?;
-        let input = Tensor::empty_on(device, plan.input_shape())?;
-        Ok(Runner { plan, input, output: None, passes: Passes::First, workspace })
+        let shapes: Vec<Tensor> = plan.input_shapes().map(Tensor::shape_only).collect();
+        let workspace =
+            Workspace::plan(device, |pass| plan.forward(pass, &given(pass, &shapes), |_, _| Ok(())).map(drop))?;
+        let inputs = plan.input_shapes().map(|shape| Tensor::empty_on(device, shape)).collect::<Result<_>>()?;
+        Ok(Runner { plan, inputs, output: None, passes: Passes::First, workspace })
     }
 
     /// A pass with its two copies: `x` from the host, f32 in NCHW, and the result to it.
@@ -55,8 +56,22 @@ impl Runner {
     /// # Errors
     /// [`Error::Shape`] if `x` does not have the planned shape; those of the launches.
     pub fn infer(&mut self, stream: &Stream, x: &Tensor) -> Result<Tensor> {
-        x.expect_shape("the planned input", self.input.shape())?;
-        stream.memcpy_htod(x.as_slice()?, self.input.buffer_mut()?)?;
+        self.infer_all(stream, &[x])
+    }
+
+    /// [`Runner::infer`] for a plan with several inputs, all from the host.
+    ///
+    /// # Errors
+    /// As [`Runner::infer`]; [`Error::Invalid`] if there are more or fewer of them.
+    pub fn infer_all(&mut self, stream: &Stream, inputs: &[&Tensor]) -> Result<Tensor> {
+        if inputs.len() != self.inputs.len() {
+            let (found, planned) = (inputs.len(), self.inputs.len());
+            return Err(Error::Invalid(format!("a plan of {planned} inputs was given {found}")));
+        }
+        for (x, input) in inputs.iter().zip(&mut self.inputs) {
+            x.expect_shape("the planned input", input.shape())?;
+            stream.memcpy_htod(x.as_slice()?, input.buffer_mut()?)?;
+        }
         self.queue(stream)?;
         let y = self.output.as_ref().ok_or_else(|| Error::Invalid("a pass has no output".to_owned()))?;
         Tensor::from_vec(y.shape(), stream.clone_dtoh(y.buffer()?)?)
@@ -85,10 +100,10 @@ impl Runner {
 
     /// Queues the launches one by one; `note` is told of each.
     fn launch_all(&mut self, stream: &Stream, note: impl FnMut(usize, &Stream) -> Result<()>) -> Result<()> {
-        let Runner { plan, input, output, workspace, .. } = self;
+        let Runner { plan, inputs, output, workspace, .. } = self;
         // Its memory is the next output's.
         *output = None;
-        *output = Some(workspace.run(stream, |pass| plan.forward(pass, input, note)?.own())?);
+        *output = Some(workspace.run(stream, |pass| plan.forward(pass, &given(pass, inputs), note)?.own())?);
         Ok(())
     }
 
@@ -133,6 +148,11 @@ impl Runner {
     pub fn workspace(&self) -> &Workspace {
         &self.workspace
     }
+}
+
+/// Tensors as a pass takes them.
+fn given<'p>(pass: &'p Flow, inputs: &'p [Tensor]) -> Vec<Flowing<'p>> {
+    inputs.iter().map(|input| Flowing::given(pass, input)).collect()
 }
 
 /// A value of a pass. Phase 3's type, so that its layers can work on it.

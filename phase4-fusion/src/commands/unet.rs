@@ -1,0 +1,85 @@
+//! `unet`: the plan of the video U-Net, and one pass of it against the CPU's.
+
+use common::prelude::*;
+use common::table::Table;
+use phase3_all_layers::backends::{Cpu, OnHost};
+use phase3_all_layers::models::unet::{Config, INPUTS, UNet};
+use phase3_all_layers::nn::Parameters;
+use phase3_all_layers::nn::graph::{Recorder, Recording};
+
+use super::resnet18::pass;
+use crate::models::Arithmetic;
+use crate::models::plan::Plan;
+use crate::models::runner::Runner;
+
+/// Seed of the untrained parameters.
+const SEED: u64 = 8;
+/// The timestep of a pass.
+const STEP: f32 = 700.0;
+
+/// What is planned, and what is shown of it.
+#[derive(Clone, Debug, clap::Args)]
+pub struct UNetArgs {
+    /// Show the plan: which layers become which kernel, and why; on a GPU, what each takes
+    #[arg(long)]
+    explain: bool,
+    /// What is computed with
+    #[arg(long, value_name = "FORMAT", default_value = "f16")]
+    precision: Arithmetic,
+    /// Size of the U-Net
+    #[arg(long, default_value = "tiny", value_parser = clap::builder::PossibleValuesParser::new(Config::ALL.map(|(name, _)| name)))]
+    config: String,
+    /// Latents in a batch
+    #[arg(long, default_value = "2", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=64))]
+    batch: usize,
+    /// Width and height of the latents, a multiple of 8 up to 1024 [default: 64, or 8 on the simulator]
+    #[arg(long, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(8..=1024))]
+    size: Option<usize>,
+}
+
+/// The plan of a network with these parameters for latents \[N, 8, H, W\], and their timesteps \[N\] as its second input.
+///
+/// # Errors
+/// As [`UNet::load`], [`UNet::forward`] and [`Plan::new`].
+pub fn plan(
+    device: &Device,
+    config: Config,
+    parameters: &Parameters,
+    arithmetic: Arithmetic,
+    latents: &[usize],
+) -> Result<Plan> {
+    let network = UNet::load(&Recorder, config, parameters)?;
+    let steps = &[latents.first().copied().unwrap_or(0)][..];
+    let recording = Recording::new(&[latents, steps]);
+    let [x, at] = recording
+        .inputs()
+        .collect::<Vec<_>>()
+        .try_into()
+        .map_err(|_| Error::Invalid("a recording of two inputs has others".to_owned()))?;
+    let graph = recording.graph(&network.forward(x, at)?)?;
+    Plan::new(device, arithmetic, graph, &[latents, steps])
+}
+
+/// The plan, or a pass of it over random latents with untrained weights.
+///
+/// # Errors
+/// As [`plan`] and [`Runner::infer_all`].
+pub fn unet(device: &Device, args: &UNetArgs) -> Result<Table> {
+    let side = args.size.unwrap_or(if device.is_sim() && !args.explain { 8 } else { 64 });
+    let latents = [args.batch, INPUTS, side, side];
+    let named = Config::ALL.into_iter().find(|(name, _)| *name == args.config).unwrap_or(Config::ALL[0]);
+    let (name, config) = named;
+    let parameters = config.seeded(SEED);
+    let plan = plan(device, config, &parameters, args.precision, &latents)?;
+    let title =
+        format!("The U-Net {name} in {}, {} × {side}×{side}, on {}", args.precision, args.batch, device.short_name());
+    if args.explain {
+        let mut runner = Runner::new(device, plan)?;
+        let took = runner.milliseconds(&device.stream())?;
+        return Ok(runner.plan().table(title, took.as_deref()));
+    }
+    let (x, steps) = (Tensor::random(&latents, 1), Tensor::full(&[args.batch], STEP));
+    let cpu = Cpu::new();
+    let expected = cpu.infer(&UNet::load(&cpu, config, &parameters)?.at(steps.to_host()?), &x)?;
+    pass(device, plan, &[&x, &steps], &expected, title)
+}
