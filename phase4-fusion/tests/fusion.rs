@@ -7,13 +7,15 @@ use common::device::SimOptions;
 use common::device_test;
 use common::ladder::Expected;
 use common::prelude::*;
-use common::reference::{Activation, DiffusionParams, Gemm, TensorGemm};
+use common::reference::{Activation, Conv2dParams, DiffusionParams, Gemm, TensorGemm};
 use common::testing::planted;
 use half::f16;
 use phase3_all_layers::layers;
+use phase4_fusion::conv;
 use phase4_fusion::fusion::backward::Backward;
 use phase4_fusion::fusion::fold::{FoldProblem, ScaleIn};
 use phase4_fusion::fusion::layer_norm::{LayerNormLinear, LayerNormProblem, PRECISIONS, Way};
+use phase4_fusion::fusion::upsample::{UpsampleConv, UpsampleProblem};
 use phase4_fusion::fusion::{DiffusionStep, Separate};
 use phase4_fusion::gemm::{Epilogue, Precision};
 use phase4_fusion::models::Arithmetic;
@@ -258,11 +260,94 @@ device_test! {
     }
 }
 
+/// Images, height and width; channels of the small image and of the skip connection, and those of the output: less than a tile, with
+/// sides of 2; parts of tiles of every parity; more than one tile, and an image without a skip connection.
+const IMAGES: [([usize; 3], [usize; 3]); 4] =
+    [([1, 2, 2], [64, 64, 8]), ([2, 6, 10], [64, 128, 72]), ([1, 20, 26], [128, 64, 136]), ([2, 8, 6], [64, 0, 64])];
+
+device_test! {
+    fn a_convolution_reads_an_upsampled_image_and_a_skip_connection(device) {
+        let Some(kernels) = planted::here(&device, UpsampleConv::load(&device))? else { return Ok(()) };
+        let (copies, conv) = (Separate::load(&device)?, conv::Tuned::load(&device)?);
+        for (image, channels) in IMAGES {
+            for precision in PRECISIONS {
+                let problem = UpsampleProblem::seeded(image, channels, precision)?;
+                for tile in kernels.tiles() {
+                    let (operands, mut y) = (problem.to_device(&device)?, problem.output(&device)?);
+                    operands.fused(&device.stream(), &kernels.with_tile(tile).unwrap(), &mut y)?;
+                    let found = problem.expected().check(&y.to_f64()?);
+                    assert!(found.is_ok(), "{image:?} {channels:?} {precision} {tile}: {}", found.unwrap_err());
+                }
+                let (mut operands, mut y) = (problem.to_device(&device)?, problem.output(&device)?);
+                operands.separate(&device.stream(), &copies, &conv, &mut y)?;
+                let found = problem.expected().check(&y.to_f64()?);
+                assert!(found.is_ok(), "{image:?} {channels:?} {precision} separate: {}", found.unwrap_err());
+            }
+        }
+        Ok(())
+    }
+}
+
+device_test! {
+    fn an_upsampled_convolution_has_the_whole_epilogue(device) {
+        let Some(kernels) = planted::here(&device, UpsampleConv::load(&device))? else { return Ok(()) };
+        let conv = conv::Tuned::load(&device)?;
+        let half = |shape: &[usize], seed: u64| -> Result<Tensor> {
+            Tensor::random(shape, seed).to_type(ElementType::F16)?.to_format(MemoryFormat::Nhwc)?.to_device(&device)
+        };
+        let (small, w, residual) = (half(&[1, 64, 3, 5], 1)?, half(&[16, 64, 3, 3], 2)?, half(&[1, 16, 6, 10], 3)?);
+        let (scale, shift) = (Tensor::random(&[16], 4).to_device(&device)?, Tensor::random(&[16], 5).to_device(&device)?);
+        let epilogue = Epilogue {
+            alpha: 0.5,
+            scale: Some(&scale),
+            shift: Some(&shift),
+            residual: Some(&residual),
+            activation: Activation::Silu,
+        };
+        let mut large = half(&[1, 64, 6, 10], 6)?;
+        Separate::load(&device)?.upsample(&device.stream(), &small, &mut large)?;
+        let (mut fused, mut plain) = (half(residual.shape(), 7)?, half(residual.shape(), 8)?);
+        kernels.launch(&device.stream(), &small, None, &w, &epilogue, &mut fused)?;
+        conv.launch(&device.stream(), &large, &w, Conv2dParams::new(1, 1), &epilogue, &mut plain)?;
+        // Sums of 576 products up to 1 in another order, if K was cut; then f16.
+        let tolerance = Tolerance::new(576.0 * 145.0 * 2f64.powi(-22), 2f64.powi(-10));
+        let found = compare(&fused.to_f64()?, &plain.to_f64()?, tolerance);
+        assert!(found.is_ok(), "{}", found.unwrap_err());
+        Ok(())
+    }
+}
+
+#[test]
+fn planted_mistakes_in_the_gather_are_found() {
+    for (right, wrong) in [
+        ("(at.q + s + 1) / 2", "(at.q + s) / 2"),
+        ("2 * at.x - 1, 2 * at.y - 1", "2 * at.x, 2 * at.y - 1"),
+        ("2 * at.x + at.q : -1", "2 * at.x + at.p : -1"),
+        ("row % sizes.padded < sizes.of_parity", "row % sizes.padded <= sizes.of_parity"),
+        ("y.pixel(row + 8)", "y.pixel(row + 4)"),
+    ] {
+        planted::must_be_rejected(right, |device| {
+            let kernels = UpsampleConv::load_from(device, &planted::planted(&UpsampleConv::SOURCE, right, wrong))?;
+            let problem = UpsampleProblem::seeded([1, 6, 10], [64, 64, 8], Precision::F16)?;
+            let (operands, mut y) = (problem.to_device(device)?, problem.output(device)?);
+            operands.fused(&device.stream(), &kernels.with_tile("Small").unwrap(), &mut y)?;
+            Ok(problem.expected().check(&y.to_f64()?))
+        });
+    }
+}
+
 #[test]
 fn layers_and_gradients_pass_the_sanitiser() {
     let device = Device::sim_with(SimOptions { sanitize: true, ..SimOptions::default() });
     let kernels = LayerNormLinear::load(&device).unwrap();
     backward(&device, [36, 20, 40]).unwrap();
+    let problem = UpsampleProblem::seeded([2, 6, 4], [64, 64, 16], Precision::F16).unwrap();
+    let (mut operands, mut y) = (problem.to_device(&device).unwrap(), problem.output(&device).unwrap());
+    operands.fused(&device.stream(), &UpsampleConv::load(&device).unwrap(), &mut y).unwrap();
+    problem.expected().check(&y.to_f64().unwrap()).unwrap();
+    let (copies, conv) = (Separate::load(&device).unwrap(), conv::Tuned::load(&device).unwrap());
+    operands.separate(&device.stream(), &copies, &conv, &mut y).unwrap();
+    problem.expected().check(&y.to_f64().unwrap()).unwrap();
     for precision in PRECISIONS {
         let problem = LayerNormProblem::seeded([70, 72, 40], 1.0, precision).unwrap();
         for tile in kernels.tiles() {
@@ -310,6 +395,11 @@ fn what_does_not_fit_is_refused_with_the_reason() {
     assert!(error.contains("multiples of 16 bytes"), "{error}");
     let error = problem.run(&device, Way::Separate).unwrap_err().to_string();
     assert!(error.contains("a multiple of 8 columns"), "{error}");
+    let problem = UpsampleProblem::seeded([1, 2, 2], [64, 32, 8], Precision::F16).unwrap();
+    let kernels = UpsampleConv::load(&device).unwrap();
+    let (operands, mut y) = (problem.to_device(&device).unwrap(), problem.output(&device).unwrap());
+    let error = operands.fused(&device.stream(), &kernels, &mut y).unwrap_err().to_string();
+    assert!(error.contains("a step takes 64 channels of one image"), "{error}");
 }
 
 #[test]

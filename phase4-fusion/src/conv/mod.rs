@@ -390,7 +390,7 @@ impl Operands<'_> {
 }
 
 /// The windows of `layer`: `channels` of each of `pixels`, a tap at a time.
-fn windows(layer: &Layer, element: ElementType, channels: usize, pixels: usize) -> TensorMapConfig {
+pub(crate) fn windows(layer: &Layer, element: ElementType, channels: usize, pixels: usize) -> TensorMapConfig {
     let Layer { input: [n, c, h, w], filter: [_, _, r, s], stride, padding, .. } = *layer;
     let bytes = element.size() as u64;
     let [n, c, h, w] = [n, c, h, w].map(|size| size as u64);

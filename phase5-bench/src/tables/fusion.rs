@@ -14,6 +14,7 @@ use phase4_fusion::conv::{
     problem::{ConvProblem, Finish},
 };
 use phase4_fusion::fusion::layer_norm::{LayerNormLinear, LayerNormProblem, SeparateOperands, Way};
+use phase4_fusion::fusion::upsample::{UpsampleConv, UpsampleProblem};
 use phase4_fusion::fusion::{DiffusionStep, Separate};
 use phase4_fusion::gemm::{self, Activation, Epilogue, Layout, Precision};
 use phase4_fusion::models::parameters::scaled;
@@ -58,6 +59,8 @@ struct Sizes {
     convolutions: &'static [Shape],
     /// Rows and columns of the input of a linear layer, whose output has four times as many, or three times.
     linear: [usize; 2],
+    /// Of a convolution that upsamples: images, height and width; channels of the small image, of the skip connection, and of the output.
+    upsampled: [([usize; 3], [usize; 3]); 2],
     /// Values of a diffusion step: of a frame's latents, and of many.
     steps: [usize; 2],
     /// Values of silu(a + b·c).
@@ -67,11 +70,17 @@ struct Sizes {
 const GPU: Sizes = Sizes {
     convolutions: &[shape(64, 64, 3, 1, 56).images(32), shape(256, 256, 3, 1, 14).images(32)],
     linear: [8192, 320],
+    upsampled: [([2, 64, 64], [320, 320, 320]), ([2, 64, 64], [640, 0, 640])],
     steps: [2 * 4 * 64 * 64, 1 << 24],
     values: 1 << 26,
 };
-const SIMULATED: Sizes =
-    Sizes { convolutions: &[shape(64, 64, 3, 1, 8)], linear: [64, 64], steps: [512, 4096], values: 4096 };
+const SIMULATED: Sizes = Sizes {
+    convolutions: &[shape(64, 64, 3, 1, 8)],
+    linear: [64, 64],
+    upsampled: [([1, 8, 8], [64, 64, 64]), ([1, 8, 8], [64, 0, 64])],
+    steps: [512, 4096],
+    values: 4096,
+};
 
 /// A row.
 struct Row {
@@ -112,7 +121,8 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     );
     table.note(
         "Queries, keys, values: three products or one of the same rows. LayerNorm: x̂ in memory and multiplied, or x multiplied and \
-         its rows normalised behind the product.",
+         its rows normalised behind the product. up C1 ‖ C2→K @H: an image upsampled, joined to a skip connection and convolved, or the \
+         convolution reading both as they are.",
     );
     table.note("MB: each launch reads its inputs and writes its outputs once; GB/s: that by the time of all launches.");
     table.note(
@@ -155,6 +165,9 @@ impl Comparison<'_> {
         rows.extend(self.projections(sizes.linear)?);
         for precision in [Precision::F16, Precision::Tf32] {
             rows.extend(self.layer_norm_linear(sizes.linear, precision)?);
+        }
+        for (sides, channels) in sizes.upsampled {
+            rows.extend(self.upsample(sides, channels)?);
         }
         for values in sizes.steps {
             rows.extend(self.diffusion_step(values)?);
@@ -279,6 +292,33 @@ impl Comparison<'_> {
         let row = |by, launches, bytes, run| Row { work: work.clone(), by, launches, cost: of_bytes(bytes), run };
         let of_x = size * (rows * inputs) as f64;
         Ok([row(SEPARATE, 2, once + 2.0 * of_x, apart), row(FUSED, 1, once, together)])
+    }
+
+    /// A convolution of an upsampled image, with a skip connection if it has channels.
+    fn upsample(&self, sides: [usize; 3], channels: [usize; 3]) -> crate::Result<[Row; 2]> {
+        let (device, stream) = (self.device, self.device.stream());
+        let problem = UpsampleProblem::seeded(sides, channels, Precision::F16)?;
+        let (fused, conv) = (if_supported(UpsampleConv::load(device))?, if_supported(conv::Tuned::load(device))?);
+        let copies = Separate::load(device)?;
+        let mut operands = problem.to_device(device)?;
+        let contest = self.contest(&stream, problem.expected());
+        let mut y = problem.output(device)?;
+        let apart = contest.run(SEPARATE, &conv, &mut y, |conv, y| operands.separate(&stream, &copies, conv, y))?;
+        let together = contest.run(FUSED, &fused, &mut y, |fused, y| operands.fused(&stream, fused, y))?;
+        let ([images, height, width], [first, second, outputs]) = (sides, channels);
+        let pixels = images * height * width;
+        let bytes = |values: usize| (2 * values) as f64;
+        let (small, large, skip) = (pixels * first / 4, pixels * first, pixels * second);
+        let rest = 9 * (first + second) * outputs + pixels * outputs;
+        // Upsampled, then joined unless there is nothing to join, then convolved.
+        let joined = if second > 0 { large + skip + large + skip } else { 0 };
+        let separate = small + large + joined + large + skip + rest;
+        let launches = if second > 0 { 3 } else { 2 };
+        let name =
+            if second > 0 { format!("up {first} ‖ {second}→{outputs}") } else { format!("up {first}→{outputs}") };
+        let work = format!("{name} @{height} ×{images}");
+        let row = |by, launches, bytes, run| Row { work: work.clone(), by, launches, cost: of_bytes(bytes), run };
+        Ok([row(SEPARATE, launches, bytes(separate), apart), row(FUSED, 1, bytes(small + skip + rest), together)])
     }
 
     /// Prediction, blend and clamp.
