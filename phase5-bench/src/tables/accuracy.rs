@@ -13,6 +13,7 @@ use phase3_all_layers::models::autoencoder::{self, Autoencoder};
 use phase3_all_layers::models::resnet::{self, ResNet};
 use phase3_all_layers::models::unet::{self, UNet};
 use phase3_all_layers::nn::Parameters;
+use phase4_fusion::autoencoder::Fused;
 use phase4_fusion::commands::classifier::digits as by_plan;
 use phase4_fusion::commands::resnet18::plan;
 use phase4_fusion::models::Arithmetic;
@@ -79,7 +80,7 @@ impl Comparison {
 pub const TABLE: TableSpec = TableSpec {
     name: "accuracy",
     shows: "each model and implementation: difference to the CPU, accuracy",
-    so_far: "phase 4 for ResNet alone",
+    so_far: "phase 4 without the U-Net",
     columns: COLUMNS,
     make: Make::Measured(run),
 };
@@ -158,8 +159,17 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         let expected = cpu.infer(&on_cpu, &config.slices(&x)?)?.into_vec()?;
         let model = Reliable::load(&Unfused::new(device), config, &parameters)?;
         let y = model.reconstruct(&device.stream(), &x)?.into_vec()?;
-        compared.row(&format!("autoencoder, {name}"), names::PHASE3, &y, &expected, none());
+        let called = format!("autoencoder, {name}");
+        compared.row(&called, names::PHASE3, &y, &expected, none());
         compared.wrong.extend(model.warnings());
+        for (arithmetic, by) in Arithmetic::ALL.into_iter().zip(names::PHASE4) {
+            let mut fused = Fused::load(device, &config, &parameters, arithmetic, 3)?;
+            let y = fused.infer(&device.stream(), &config.slices(&x)?)?.into_vec()?;
+            compared.row_within(fused.error_bound(), &called, by, &y, &expected, none());
+            if matches!(fused, Fused::OneKernel { .. }) {
+                break; // the same in each
+            }
+        }
     }
 
     step("U-Net");
