@@ -10,10 +10,18 @@
 // nvrtc: --gpu-architecture=compute_90a
 #include "attention_roles.cuh"
 
+// Registers are per thread; a multiprocessor has 65536.
 template <int OF_HEAD>
 struct Shape {
     static constexpr int HEAD = OF_HEAD, CONSUMERS = 2, KEYS = 128, STAGES = HEAD <= 64 ? 4 : 2;
-    static constexpr int THREADS = (1 + CONSUMERS) * GROUP_THREADS;
+    static constexpr int THREADS = (1 + CONSUMERS) * GROUP_THREADS, PRODUCER_REGISTERS = 24, CONSUMER_REGISTERS = 240;
+};
+
+// A head of up to 64 values leaves registers for a third consumer, so that more exponentials run under the products.
+template <int OF_HEAD>
+struct Wide {
+    static constexpr int HEAD = OF_HEAD, CONSUMERS = 3, KEYS = 128, STAGES = 2;
+    static constexpr int THREADS = (1 + CONSUMERS) * GROUP_THREADS, PRODUCER_REGISTERS = 32, CONSUMER_REGISTERS = 160;
 };
 
 // ANCHOR: kernel
@@ -31,14 +39,14 @@ __device__ void attention(const TensorMap &q, const TensorMap &k, const TensorMa
     Ring<T::STAGES> ring;
     unsigned q_parity = 0;
     if (threadIdx.x < GROUP_THREADS) {
-        give_registers_back<24>();
+        give_registers_back<T::PRODUCER_REGISTERS>();
         if (threadIdx.x == 0) {
             for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x, q_parity ^= 1) {
                 fetch<T>(q, k, v, shared, problem, Work<T>(problem, tile), q_parity, ring);
             }
         }
     } else {
-        take_registers<240>();
+        take_registers<T::CONSUMER_REGISTERS>();
         Turns<T::CONSUMERS> turns{(int)threadIdx.x / GROUP_THREADS - 1};
         turns.begin();
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x, q_parity ^= 1) {
@@ -57,3 +65,5 @@ ATTENTION_MAP_KERNEL(attention_40, (Shape<40>::THREADS, 1), Shape<40>)
 ATTENTION_MAP_KERNEL(attention_64, (Shape<64>::THREADS, 1), Shape<64>)
 ATTENTION_MAP_KERNEL(attention_80, (Shape<80>::THREADS, 1), Shape<80>)
 ATTENTION_MAP_KERNEL(attention_128, (Shape<128>::THREADS, 1), Shape<128>)
+ATTENTION_MAP_KERNEL(attention_40_wide, (Wide<40>::THREADS, 1), Wide<40>)
+ATTENTION_MAP_KERNEL(attention_64_wide, (Wide<64>::THREADS, 1), Wide<64>)

@@ -6,7 +6,7 @@ use common::device_test;
 use common::prelude::*;
 use common::testing::planted::{self, here};
 use phase4_fusion::attention::problem::{AttentionProblem, Layout};
-use phase4_fusion::attention::{Attention, Inputs, LADDER, Options, Size, Tuned, step01_online, step05_split};
+use phase4_fusion::attention::{Attention, Inputs, LADDER, Options, Size, Tuned, step01_online, step04_roles, step05_split};
 
 /// Images, heads, queries, keys, values of a head; the layout.
 type Case = ([usize; 5], Layout);
@@ -72,6 +72,19 @@ device_test! {
             // Ragged, with every mask.
             for options in OPTIONS {
                 run(&device, &attention, &problem(&device, CASES[4], options, attention.element())?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// With one multiprocessor the third consumer pays, with enough of them it does not.
+    fn tiles_of_two_and_of_three_consumers_are_right(device) {
+        let Some(roles) = here(&device, step04_roles::STEP.load(&device))? else { return Ok(()) };
+        for (queries, keys, head, causal) in [(450, 300, 64, false), (333, 400, 40, true), (190, 260, 56, true)] {
+            for processors in [1, 132] {
+                let options = Options { causal, scale: Some(1.0) };
+                let case = ([1, 1, queries, keys, head], Layout::Apart);
+                run(&device, &roles.clone().for_processors(processors), &problem(&device, case, options, ElementType::F16)?)?;
             }
         }
         Ok(())
@@ -213,6 +226,8 @@ fn the_attentions_of_models_get_the_steps_that_they_should() {
     };
     assert_eq!(choice([4, 16, 4096, 4096, 128]), ("roles".to_owned(), 132));
     assert_eq!(choice([1, 8, 1024, 1024, 64]), ("roles".to_owned(), 64));
+    assert_eq!(choice([4, 16, 4096, 4096, 64]), ("roles, wide".to_owned(), 132));
+    assert_eq!(choice([2, 8, 4096, 4096, 40]), ("roles, wide".to_owned(), 132));
     assert_eq!(choice([2, 8, 256, 256, 80]), ("split keys/2".to_owned(), 128));
     assert_eq!(choice([1, 1, 1, 300, 80]), ("split keys/2".to_owned(), 2));
     assert_eq!(choice([2, 8, 256, 256, 160]), ("mma".to_owned(), 64));

@@ -39,6 +39,11 @@ pub const HEADS: [usize; 5] = [40, 64, 80, 128, 160];
 /// sums of a thread do not fit its registers.
 const HEADS_OF_MAPS: usize = 4;
 
+/// Step 4 has wide tiles too, of three consumers, for heads up to this one.
+const LARGEST_WIDE: usize = 64;
+/// How much faster a block gets through its queries with them, on an H200 with heads of 64.
+const GAIN_OF_WIDE: f64 = 1.13;
+
 /// What a step's kernels take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
@@ -82,12 +87,21 @@ impl ladder::Method for Method {
     /// does not name its tiles' sizes.
     fn load(step: &Step, device: &Device) -> Result<Attention> {
         let module = device.load(&step.source)?;
-        let slices = if let Method::Slices(slices) = step.method { slices } else { &[1] };
-        let each = slices.iter().flat_map(|&slices| step.method.heads().iter().map(move |&head| (head, slices)));
-        let each = each.map(|(head, slices)| HeadKernel::load(&module, head, slices));
-        let kernels = each.collect::<Result<_>>()?;
+        let heads = step.method.heads().iter();
+        let kernels: Result<Vec<_>> = match step.method {
+            Method::Slices(slices) => {
+                let each = slices.iter().flat_map(|&slices| heads.clone().map(move |&head| (head, slices)));
+                each.map(|(head, slices)| HeadKernel::load(&module, head, &format!("_{slices}"), slices)).collect()
+            }
+            Method::Stays => {
+                let narrow = heads.clone().map(|&head| HeadKernel::load(&module, head, "", 1));
+                let wide = heads.take_while(|&&head| head <= LARGEST_WIDE);
+                narrow.chain(wide.map(|&head| HeadKernel::load(&module, head, "_wide", 1))).collect()
+            }
+            _ => heads.map(|&head| HeadKernel::load(&module, head, "", 1)).collect(),
+        };
         let processors = device.properties().multiprocessors.map_or(PROCESSORS, |count| count as usize);
-        Ok(Attention { name: step.name, method: step.method, processors, kernels })
+        Ok(Attention { name: step.name, method: step.method, processors, kernels: kernels? })
     }
 }
 
@@ -97,6 +111,8 @@ struct HeadKernel {
     head: usize,
     /// Blocks of a cluster that share a tile.
     slices: usize,
+    /// Whether its tiles have three consumers.
+    is_wide: bool,
     kernel: Kernel,
     /// Queries per block, and keys per step.
     queries: usize,
@@ -106,8 +122,9 @@ struct HeadKernel {
 }
 
 impl HeadKernel {
-    fn load(module: &Module, head: usize, slices: usize) -> Result<HeadKernel> {
-        let name = if slices > 1 { format!("attention_{head}_{slices}") } else { format!("attention_{head}") };
+    /// `attention_64` and so on, with the suffix.
+    fn load(module: &Module, head: usize, suffix: &str, slices: usize) -> Result<HeadKernel> {
+        let name = format!("attention_{head}{suffix}");
         // Kernels of one file may have tiles of their own.
         let size = |what: &str, of_file: &str| {
             let own = format!("{name}_{what}");
@@ -118,6 +135,7 @@ impl HeadKernel {
         Ok(HeadKernel {
             head,
             slices,
+            is_wide: suffix == "_wide",
             kernel: module.kernel(&name)?,
             queries: size("queries", "BM")?,
             keys: size("keys", "BN")?,
@@ -134,6 +152,12 @@ impl HeadKernel {
     /// Tiles of queries of all heads.
     fn tiles(&self, size: &Size) -> usize {
         size.matrices() * size.queries.div_ceil(self.queries)
+    }
+
+    /// Queries that a block of a grid that stays has to get through, as many as take the same time with the narrowest tile.
+    fn queries_each(&self, size: &Size, processors: usize) -> f64 {
+        let queries = (self.tiles(size).div_ceil(processors) * self.queries) as f64;
+        if self.is_wide { queries / GAIN_OF_WIDE } else { queries }
     }
 }
 
@@ -184,13 +208,17 @@ impl Tuned {
         }
     }
 
-    /// What is chosen for a size without a mask on a GPU with this many multiprocessors, and how many blocks that has: `roles` or, with
-    /// slices, `split keys/8`.
+    /// What is chosen for a size without a mask on a GPU with this many multiprocessors, and how many blocks that has: `roles`, `roles, wide` or,
+    /// with slices, `split keys/8`.
     pub fn choice(&self, size: &Size, processors: usize) -> (String, usize) {
         let step = self.step(size, processors);
         let kernel = step.kernel(size, processors);
-        let slices = if kernel.slices > 1 { format!("/{}", kernel.slices) } else { String::new() };
-        (format!("{}{slices}", step.name), step.blocks(kernel, size, Options::default(), processors))
+        let tile = match kernel.slices {
+            1 if kernel.is_wide => ", wide".to_owned(),
+            1 => String::new(),
+            slices => format!("/{slices}"),
+        };
+        (format!("{}{tile}", step.name), step.blocks(kernel, size, Options::default(), processors))
     }
 
     /// What is chosen for a size without a mask on its device, or why no step takes it.
@@ -473,12 +501,16 @@ impl Attention {
         (counted.into_iter().max() > Some(LARGEST)).then(|| format!("the kernels count tokens and rows to {LARGEST}"))
     }
 
-    /// The smallest kernel that has room for the head; of those with slices, the one with most that there is room for, or else the last.
+    /// Of the kernels for the smallest head that is large enough: where tiles are cut, the one with the most slices that there is room for,
+    /// or else the last; where a grid stays, the one that is done first.
     fn kernel(&self, size: &Size, processors: usize) -> &HeadKernel {
         let head = HEADS.into_iter().find(|&head| head >= size.head);
         let mut able = self.kernels.iter().filter(|kernel| Some(kernel.head) == head);
-        let roomy = able.clone().find(|kernel| kernel.is_room(size, processors));
-        roomy.or(able.next_back()).unwrap_or(&self.kernels[0])
+        let chosen = match self.method {
+            Method::Slices(_) => able.clone().find(|kernel| kernel.is_room(size, processors)).or(able.next_back()),
+            _ => able.min_by(|a, b| a.queries_each(size, processors).total_cmp(&b.queries_each(size, processors))),
+        };
+        chosen.unwrap_or(&self.kernels[0])
     }
 
     /// Blocks of a launch: one or a cluster for each tile of queries, or as many as there is room for. With a mask tiles are of different
