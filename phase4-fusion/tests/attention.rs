@@ -6,7 +6,9 @@ use common::device_test;
 use common::prelude::*;
 use common::testing::planted::{self, here};
 use phase4_fusion::attention::problem::{AttentionProblem, Layout};
-use phase4_fusion::attention::{Attention, Inputs, LADDER, Options, Size, Tuned, step01_online, step04_roles, step05_split};
+use phase4_fusion::attention::{
+    Attention, Inputs, LADDER, Options, Size, Tuned, step01_online, step04_roles, step05_split,
+};
 
 /// Images, heads, queries, keys, values of a head; the layout.
 type Case = ([usize; 5], Layout);
