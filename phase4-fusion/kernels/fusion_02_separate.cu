@@ -108,25 +108,3 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         to[i] = make_uint4(words[0], words[1], words[2], words[3]);
     }
 }
-
-// Twice the sides, each pixel four times (nearest): x [N, height / 2, width / 2, C] to y [N, height, width, C], in `vectors` of 16 bytes
-// per pixel. n is the number of y's vectors.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    upsample(const uint4 *__restrict__ x, uint4 *__restrict__ y, unsigned height, unsigned width, unsigned vectors, unsigned n) {
-    unsigned i = blockIdx.x * THREADS + threadIdx.x;
-    if (i < n) {
-        unsigned pixel = i / vectors, line = pixel / width, image = line / height;
-        unsigned from = (image * (height / 2) + line % height / 2) * (width / 2) + pixel % width / 2;
-        y[i] = x[(size_t)from * vectors + i % vectors];
-    }
-}
-
-// The channels of two images one after the other, `first` and `second` vectors of 16 bytes per pixel.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    concatenate(const uint4 *__restrict__ a, const uint4 *__restrict__ b, uint4 *__restrict__ y, unsigned first, unsigned second, unsigned n) {
-    unsigned i = blockIdx.x * THREADS + threadIdx.x;
-    if (i < n) {
-        unsigned pixel = i / (first + second), at = i % (first + second);
-        y[i] = at < first ? a[(size_t)pixel * first + at] : b[(size_t)pixel * second + at - first];
-    }
-}

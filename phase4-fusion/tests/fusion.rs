@@ -19,6 +19,7 @@ use phase4_fusion::fusion::upsample::{UpsampleConv, UpsampleProblem};
 use phase4_fusion::fusion::{DiffusionStep, Separate};
 use phase4_fusion::gemm::{Epilogue, Precision};
 use phase4_fusion::models::Arithmetic;
+use phase4_fusion::nhwc::Upsample;
 
 const PARAMS: DiffusionParams = DiffusionParams { alpha_bar: 0.5, weight: 0.7, threshold: 0.5 };
 
@@ -268,7 +269,7 @@ const IMAGES: [([usize; 3], [usize; 3]); 4] =
 device_test! {
     fn a_convolution_reads_an_upsampled_image_and_a_skip_connection(device) {
         let Some(kernels) = planted::here(&device, UpsampleConv::load(&device))? else { return Ok(()) };
-        let (copies, conv) = (Separate::load(&device)?, conv::Tuned::load(&device)?);
+        let conv = conv::Tuned::load(&device)?;
         for (image, channels) in IMAGES {
             for precision in PRECISIONS {
                 let problem = UpsampleProblem::seeded(image, channels, precision)?;
@@ -279,7 +280,7 @@ device_test! {
                     assert!(found.is_ok(), "{image:?} {channels:?} {precision} {tile}: {}", found.unwrap_err());
                 }
                 let (mut operands, mut y) = (problem.to_device(&device)?, problem.output(&device)?);
-                operands.separate(&device.stream(), &copies, &conv, &mut y)?;
+                operands.separate(&device.stream(), &conv, &mut y)?;
                 let found = problem.expected().check(&y.to_f64()?);
                 assert!(found.is_ok(), "{image:?} {channels:?} {precision} separate: {}", found.unwrap_err());
             }
@@ -305,7 +306,7 @@ device_test! {
             activation: Activation::Silu,
         };
         let mut large = half(&[1, 64, 6, 10], 6)?;
-        Separate::load(&device)?.upsample(&device.stream(), &small, &mut large)?;
+        Upsample::load(&device, 2)?.launch(&device.stream(), &small, &mut large)?;
         let (mut fused, mut plain) = (half(residual.shape(), 7)?, half(residual.shape(), 8)?);
         kernels.launch(&device.stream(), &small, None, &w, &epilogue, &mut fused)?;
         conv.launch(&device.stream(), &large, &w, Conv2dParams::new(1, 1), &epilogue, &mut plain)?;
@@ -345,8 +346,8 @@ fn layers_and_gradients_pass_the_sanitiser() {
     let (mut operands, mut y) = (problem.to_device(&device).unwrap(), problem.output(&device).unwrap());
     operands.fused(&device.stream(), &UpsampleConv::load(&device).unwrap(), &mut y).unwrap();
     problem.expected().check(&y.to_f64().unwrap()).unwrap();
-    let (copies, conv) = (Separate::load(&device).unwrap(), conv::Tuned::load(&device).unwrap());
-    operands.separate(&device.stream(), &copies, &conv, &mut y).unwrap();
+    let conv = conv::Tuned::load(&device).unwrap();
+    operands.separate(&device.stream(), &conv, &mut y).unwrap();
     problem.expected().check(&y.to_f64().unwrap()).unwrap();
     for precision in PRECISIONS {
         let problem = LayerNormProblem::seeded([70, 72, 40], 1.0, precision).unwrap();

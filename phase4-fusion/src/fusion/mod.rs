@@ -81,8 +81,7 @@ impl DiffusionStep {
     }
 }
 
-/// What an epilogue does, a pass over memory for each part of it; the product of silu(a + b·c); LayerNorm; and what a convolution reads that
-/// takes its pixels from two images.
+/// What an epilogue does, a pass over memory for each part of it; the product of silu(a + b·c); and LayerNorm.
 #[derive(Clone, Debug)]
 pub struct Separate {
     scale_shift: Kernel,
@@ -92,8 +91,6 @@ pub struct Separate {
     silu: Kernel,
     multiply: Kernel,
     layer_norm: Kernel,
-    upsample: Kernel,
-    concatenate: Kernel,
     threads: u32,
     values_each: u32,
 }
@@ -117,8 +114,6 @@ impl Separate {
             silu: kernel("silu")?,
             multiply: kernel("multiply")?,
             layer_norm: kernel("layer_norm")?,
-            upsample: kernel("upsample")?,
-            concatenate: kernel("concatenate")?,
             threads: module.constant("THREADS")? as u32,
             values_each: module.constant("VALUES")? as u32,
         })
@@ -228,63 +223,4 @@ impl Separate {
         // is a warp for each row.
         unsafe { launch.launch(LaunchConfig::linear(lanes, self.threads)) }
     }
-
-    /// Queues `y` \[N, C, H, W\] = `x` \[N, C, H / 2, W / 2\] with each pixel four times, both f16 or f32 in NHWC and on the stream's
-    /// device.
-    ///
-    /// # Errors
-    /// [`Error::Shape`] if the shapes do not fit or a pixel is no multiple of 16 bytes; [`Error::MemoryFormat`],
-    /// [`Error::ElementType`], [`Error::WrongDevice`], [`Error::Invalid`] if a tensor is on the host.
-    pub fn upsample(&self, stream: &Stream, x: &Tensor, y: &mut Tensor) -> Result<()> {
-        let [images, channels, half_y, half_x] = x.dims4()?;
-        y.expect_shape("upsampling's y", &[images, channels, 2 * half_y, 2 * half_x])?;
-        let [vectors, n] = vectors("upsampling", x, y)?;
-        let sides = [2 * half_y, 2 * half_x].map(|side| fits_i32("upsampling", "a side", Some(side)));
-        let [height, width] = sides;
-        let (height, width) = (height?, width?);
-        let mut launch = stream.launch_builder(&self.upsample);
-        match x.element_type() {
-            ElementType::F16 => launch.arg(x.buffer_of::<f16>(NHWC)?).arg(y.buffer_of_mut::<f16>(NHWC)?),
-            _ => launch.arg(x.buffer_of::<f32>(NHWC)?).arg(y.buffer_of_mut::<f32>(NHWC)?),
-        };
-        launch.arg(&height).arg(&width).arg(&vectors).arg(&n);
-        // SAFETY: the kernel writes the n vectors of y and reads the pixel of x that each belongs to; the shapes were compared.
-        unsafe { launch.launch(LaunchConfig::linear(n, self.threads)) }
-    }
-
-    /// Queues `y` \[N, C1 + C2, H, W\] = the channels of `a` \[N, C1, H, W\], then those of `b` \[N, C2, H, W\], as
-    /// [`Separate::upsample`].
-    ///
-    /// # Errors
-    /// As [`Separate::upsample`].
-    pub fn concatenate(&self, stream: &Stream, a: &Tensor, b: &Tensor, y: &mut Tensor) -> Result<()> {
-        let ([images, first, height, width], [_, second, ..]) = (a.dims4()?, b.dims4()?);
-        b.expect_shape("what is joined to channels", &[images, second, height, width])?;
-        y.expect_shape("the joined channels", &[images, first + second, height, width])?;
-        let ([first, n], [second, _]) = (vectors("concatenation", a, y)?, vectors("concatenation", b, y)?);
-        let mut launch = stream.launch_builder(&self.concatenate);
-        match a.element_type() {
-            ElementType::F16 => {
-                launch.arg(a.buffer_of::<f16>(NHWC)?).arg(b.buffer_of::<f16>(NHWC)?).arg(y.buffer_of_mut::<f16>(NHWC)?)
-            }
-            _ => {
-                launch.arg(a.buffer_of::<f32>(NHWC)?).arg(b.buffer_of::<f32>(NHWC)?).arg(y.buffer_of_mut::<f32>(NHWC)?)
-            }
-        };
-        launch.arg(&first).arg(&second).arg(&n);
-        // SAFETY: the kernel writes the n vectors of y and reads the pixels of a and b, whose shapes were compared.
-        unsafe { launch.launch(LaunchConfig::linear(n, self.threads)) }
-    }
-}
-
-const NHWC: MemoryFormat = MemoryFormat::Nhwc;
-
-/// Vectors of 16 bytes of a pixel of `x`, and of all of `y`.
-fn vectors(what: &'static str, x: &Tensor, y: &Tensor) -> Result<[u32; 2]> {
-    let bytes = x.dims4()?[1] * x.element_type().size();
-    if !bytes.is_multiple_of(16) {
-        return Err(Error::shape(what, ShapeError::mismatch("pixels of a multiple of 16 bytes", x.shape())));
-    }
-    let count = |of: usize| fits_i32(what, "the number of vectors", Some(of)).map(i32::unsigned_abs);
-    Ok([count(bytes / 16)?, count(y.num_bytes() / 16)?])
 }

@@ -9,9 +9,9 @@ use common::prelude::*;
 use common::reference::{self, Conv2dParams, Reference};
 use common::tensor::Element;
 
-use super::Separate;
 use crate::conv::{self, Layer, windows};
 use crate::gemm::{Activation, Epilogue, LARGEST, PROCESSORS, Precision, ROW_BYTES, boxes};
+use crate::nhwc::{Concatenate, Upsample};
 use crate::tile::{self, Geometry, LoadedTile, TileShape, Work};
 
 /// In the order in which they are asked whether they fit.
@@ -329,6 +329,8 @@ impl UpsampleProblem {
             skip: self.skip.as_ref().map(|skip| skip.to_device(device)).transpose()?,
             w: self.w.to_device(device)?,
             shift: self.shift.to_device(device)?,
+            enlarge: Upsample::load(device, 2)?,
+            join: Concatenate::load(device, [first, channels - first])?,
             large: empty(&[images, first, height, width])?,
             joined: empty(&[images, channels, height, width])?,
         })
@@ -342,6 +344,8 @@ pub struct UpsampleOperands {
     skip: Option<Tensor>,
     w: Tensor,
     shift: Tensor,
+    enlarge: Upsample,
+    join: Concatenate,
     /// The upsampled image, which only the separate way has.
     large: Tensor,
     /// That and the skip connection.
@@ -365,12 +369,12 @@ impl UpsampleOperands {
     /// Queues two launches, or three with a skip connection.
     ///
     /// # Errors
-    /// As [`Separate::upsample`] and [`conv::Conv::launch`].
-    pub fn separate(&mut self, stream: &Stream, copies: &Separate, conv: &conv::Tuned, y: &mut Tensor) -> Result<()> {
-        copies.upsample(stream, &self.small, &mut self.large)?;
+    /// As [`Upsample::launch`] and [`conv::Conv::launch`].
+    pub fn separate(&mut self, stream: &Stream, conv: &conv::Tuned, y: &mut Tensor) -> Result<()> {
+        self.enlarge.launch(stream, &self.small, &mut self.large)?;
         let x = match &self.skip {
             Some(skip) => {
-                copies.concatenate(stream, &self.large, skip, &mut self.joined)?;
+                self.join.launch(stream, &self.large, skip, &mut self.joined)?;
                 &self.joined
             }
             None => &self.large,

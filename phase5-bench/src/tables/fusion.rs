@@ -299,11 +299,10 @@ impl Comparison<'_> {
         let (device, stream) = (self.device, self.device.stream());
         let problem = UpsampleProblem::seeded(sides, channels, Precision::F16)?;
         let (fused, conv) = (if_supported(UpsampleConv::load(device))?, if_supported(conv::Tuned::load(device))?);
-        let copies = Separate::load(device)?;
         let mut operands = problem.to_device(device)?;
         let contest = self.contest(&stream, problem.expected());
         let mut y = problem.output(device)?;
-        let apart = contest.run(SEPARATE, &conv, &mut y, |conv, y| operands.separate(&stream, &copies, conv, y))?;
+        let apart = contest.run(SEPARATE, &conv, &mut y, |conv, y| operands.separate(&stream, conv, y))?;
         let together = contest.run(FUSED, &fused, &mut y, |fused, y| operands.fused(&stream, fused, y))?;
         let ([images, height, width], [first, second, outputs]) = (sides, channels);
         let pixels = images * height * width;
