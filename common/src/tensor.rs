@@ -187,10 +187,13 @@ impl Tensor {
     ///
     /// # Errors
     /// [`Error::Shape`] if the number of values differs, [`Error::MemoryFormat`] if the format is NHWC, whose order has no
-    /// meaning for another shape.
+    /// meaning for another shape; but images of one pixel are rows of their channels, and can be other rows.
     pub fn reshape(self, shape: &[usize]) -> Result<Tensor> {
         expect_values("reshape", shape, self.len())?;
-        self.expect_format(MemoryFormat::Nchw)?;
+        let rows = |shape: &[usize]| matches!(shape, [_, _, 1, 1]);
+        if !(rows(&self.shape) && rows(shape)) {
+            self.expect_format(MemoryFormat::Nchw)?;
+        }
         Ok(Tensor { shape: shape.to_vec(), ..self })
     }
 

@@ -127,6 +127,12 @@ device_test! {
             }
             assert_eq!(message(tensor.reshape(&[8]).unwrap_err()), expected);
         }
+        // Images of one pixel are rows, and can be other rows; not a matrix, since that is NCHW.
+        let rows = images([2, 4, 1, 1]);
+        let row = rows.to_format(Nhwc)?.reshape(&[1, 8, 1, 1])?;
+        assert_eq!((row.format(), row.shape()), (Nhwc, &[1, 8, 1, 1][..]));
+        assert_eq!(row.to_format(Nchw)?.as_slice()?, rows.as_slice()?);
+        assert!(matches!(row.reshape(&[1, 8]), Err(Error::MemoryFormat { .. })));
         let error = Tensor::empty_of(&device, &[2, 3], F32, Nhwc).unwrap_err();
         assert_eq!(message(error), "a tensor in NHWC: expected 4 dimensions, got shape [2, 3]");
         assert!(matches!(host.to_device(&device)?.to_type(F32), Err(Error::Invalid(_))));

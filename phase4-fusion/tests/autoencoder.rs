@@ -110,6 +110,13 @@ fn weights_that_do_not_fit_are_a_plan_with_the_reason() {
     let expected =
         ["LayerNorm", "Linear 128→256 GELU", "Linear 2560→128", "LayerNorm", "Linear 128→128 GELU", "Linear 128→1280"];
     assert_eq!(layers, expected);
+    // In f16 all between the two conversions is f16.
+    let plan = plan(&device, &Config::MEDIUM, &Config::MEDIUM.seeded(5), Arithmetic::F16, 2).unwrap();
+    let kernels: Vec<&str> = plan.launches().iter().map(|launch| &*launch.kernel).collect();
+    let [first, norm, products @ .., last] = &kernels[..] else { panic!("{kernels:?}") };
+    assert_eq!([*first, *norm, *last], ["convert", "channels last", "convert"]);
+    assert_eq!(products.iter().filter(|kernel| kernel.starts_with("f16 ")).count(), 4, "{kernels:?}");
+    assert_eq!(products.len(), 5);
 }
 
 #[test]

@@ -289,6 +289,7 @@ impl Plan {
             attended: Vec::new(),
             online: None,
         };
+        planner.rows_last_from_the_start()?;
         let output = graph.output_shape().to_vec();
         fuse::bases(&mut graph)?;
         let mut notes = fuse::linears(&mut graph)?;
@@ -552,6 +553,20 @@ impl Planner<'_> {
         Ok(())
     }
 
+    /// A network of rows in f16: its input becomes images of one pixel, and so does all that follows.
+    fn rows_last_from_the_start(&mut self) -> Result<()> {
+        let cores = self.cores.clone().filter(|cores| cores.precision == Precision::F16);
+        let (Some(cores), [input]) = (cores, &self.inputs[..]) else { return Ok(()) };
+        let &[rows, columns] = &input.shape[..] else { return Ok(()) };
+        let form = cores.last([rows, columns, 1, 1], columns.next_multiple_of(cores.step()));
+        let from = Operand { source: Source::Input(0), shape: input.shape.clone() };
+        let work = Work::ToChannelsLast(cores.convert.clone());
+        let source = self.push(conversion("for tensor cores"), from, None, form.clone(), work);
+        self.inputs[0].places.push((form, source));
+        self.inputs[0].rows = true;
+        Ok(())
+    }
+
     /// The value in planes of f32, as phase 3 wants it.
     fn planes(&mut self, operand: &Operand) -> Result<Operand> {
         let shape = self.made(operand.source).shape.clone();
@@ -747,6 +762,13 @@ impl Planner<'_> {
     fn linear_last(&mut self, cores: &Cores, node: &Node, (from, x): (Form, Source)) -> Result<Result<Made, String>> {
         let [Operation::Linear { weight, bias }, rest @ ..] = &node.operations[..] else {
             return Ok(Err("it is no linear layer".to_owned()));
+        };
+        // Images of one pixel are rows, and one after the other they are longer rows.
+        let from = match (&from.shape[..], &node.x.shape[..]) {
+            (&[n, c, 1, 1], &[rows, columns]) if n * c == rows * columns => {
+                Form { shape: vec![rows, columns, 1, 1], ..from }
+            }
+            _ => from,
         };
         let (&[n, inputs, h, w], &[outputs, channels]) = (&from.shape[..], weight.shape()) else {
             return Ok(Err("it has no rows".to_owned()));

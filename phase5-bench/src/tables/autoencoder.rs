@@ -196,7 +196,9 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     table.note(format!(
         "|Δ|: to the CPU's results, a stage's for the same input; {CLOSE:e} is allowed in f32, else its plan's bound. Weights: seeded."
     ));
-    table.note("planned: a launch for each product, LayerNorms and, in f32, GELUs between; the last two linear layers are one.");
+    table.note(
+        "planned: a launch for each product and LayerNorm, in f32 for each GELU; the last two linear layers are one.",
+    );
     if let Some(version) = pytorch.version {
         table.note(format!("PyTorch {version}, f32 without TF32; it normalises the basis in each pass."));
     }
