@@ -3,16 +3,16 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::builder::{PossibleValuesParser, RangedU64ValueParser};
+use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand};
 use common::command::{CommandArgs, Shell};
 use common::device::SimOptions;
 use phase3_all_layers::commands::classify::{ClassifyArgs, classify};
 use phase3_all_layers::commands::evaluate::{EvaluateArgs, evaluate};
 use phase3_all_layers::commands::reconstruct::reconstruct;
-use phase3_all_layers::commands::video;
+use phase3_all_layers::commands::video::{VideoArgs, video};
+use phase3_all_layers::models::autoencoder;
 use phase3_all_layers::models::resnet::Config;
-use phase3_all_layers::models::{autoencoder, unet};
 
 /// Phase 3: whole models on the device
 #[derive(Parser)]
@@ -53,39 +53,7 @@ enum Command {
         plots: PathBuf,
     },
     /// Generate a video from noise with the diffusion U-Net: one PNG file per frame
-    Video {
-        /// Size of the U-Net
-        #[arg(long, default_value = "tiny", value_parser = configurations())]
-        config: String,
-        /// Number of frames, up to 10000
-        #[arg(long, default_value = "4", value_parser = up_to(10_000))]
-        frames: usize,
-        /// Diffusion steps per frame, each one forward pass, up to the schedule's 1000
-        #[arg(long, default_value = "4", value_parser = up_to(1000))]
-        steps: usize,
-        /// Width and height of a frame's latents, a multiple of 8 up to 1024 [default: 64, or 16 on the simulator]
-        #[arg(long, value_parser = up_to(1024))]
-        size: Option<usize>,
-        /// Seed of the initial noise
-        #[arg(long, default_value_t = 1)]
-        seed: u64,
-        /// The U-Net's parameters as .safetensors, in f32, f16 or bf16 [default: untrained]
-        #[arg(long, value_name = "FILE")]
-        weights: Option<PathBuf>,
-        /// Directory for the frames
-        #[arg(long, value_name = "DIR", default_value = "frames")]
-        out: PathBuf,
-    },
-}
-
-/// A number from 1 to `most`.
-fn up_to(most: u64) -> RangedU64ValueParser<usize> {
-    RangedU64ValueParser::new().range(1..=most)
-}
-
-/// The names of the U-Net's configurations.
-fn configurations() -> PossibleValuesParser {
-    PossibleValuesParser::new(unet::Config::ALL.map(|(name, _)| name))
+    Video(VideoArgs),
 }
 
 fn main() -> ExitCode {
@@ -112,13 +80,7 @@ fn run(args: &Args, shell: &mut Shell) -> phase3_all_layers::Result<()> {
             let config = named.map_or(autoencoder::Config::ORIGINAL, |(_, config)| config);
             reconstruct(&open()?, config, weights.as_deref(), sound, plots)?
         }
-        Command::Video { config, frames, steps, size, seed, weights, out } => {
-            let device = open()?;
-            let side = size.unwrap_or(if device.is_sim() { 16 } else { 64 });
-            let options = video::Options { frames: *frames, steps: *steps, side, seed: *seed };
-            let named = unet::Config::ALL.into_iter().find(|(name, _)| name == config).unwrap_or(unet::Config::ALL[0]);
-            video::video(&device, named, weights.as_deref(), &options, out)?
-        }
+        Command::Video(args) => video(&open()?, args)?,
     };
     Ok(shell.print(&table.render(args.common.format))?)
 }

@@ -14,11 +14,12 @@ use common::parts;
 use common::ptx_sim::Asynchrony;
 use phase3_all_layers::commands::classify::ClassifyArgs;
 use phase3_all_layers::commands::evaluate::EvaluateArgs;
+use phase3_all_layers::commands::video::VideoArgs;
 use phase4_fusion::broken::{GALLERY, Twelve};
 use phase4_fusion::commands::autoencoder::{AutoencoderArgs, ReconstructArgs, autoencoder, reconstruct};
 use phase4_fusion::commands::classifier::{classify, evaluate};
 use phase4_fusion::commands::resnet18::{ResNet18Args, resnet18};
-use phase4_fusion::commands::unet::{UNetArgs, unet};
+use phase4_fusion::commands::unet::{UNetArgs, unet, video};
 use phase4_fusion::models::Arithmetic;
 use phase4_fusion::report::{self, PARTS};
 
@@ -82,6 +83,13 @@ enum Command {
         #[command(flatten)]
         precision: PrecisionArgs,
     },
+    /// Generate a video from noise with the diffusion U-Net, as phase 3 does, by a plan
+    Video {
+        #[command(flatten)]
+        args: VideoArgs,
+        #[command(flatten)]
+        precision: PrecisionArgs,
+    },
     /// Measure ResNet18's accuracy on labelled photos, as phase 3 does, by a plan
     Evaluate {
         #[command(flatten)]
@@ -142,6 +150,10 @@ fn run(args: &Args, shell: &mut Shell) -> phase3_all_layers::Result<()> {
         }
         Some(Command::Classify { args, precision }) => {
             let table = classify(&open(shell)?, args, precision.precision)?;
+            shell.table(&table)?
+        }
+        Some(Command::Video { args, precision }) => {
+            let table = video(&open(shell)?, args, precision.precision)?;
             shell.table(&table)?
         }
         Some(Command::Evaluate { args, precision }) => {

@@ -16,6 +16,7 @@
 
 use std::path::{Path, PathBuf};
 
+use clap::builder::{PossibleValuesParser, RangedU64ValueParser};
 use common::prelude::*;
 use common::progress::Progress;
 use common::reference::DiffusionParams;
@@ -74,22 +75,37 @@ struct Step {
     next: f32,
 }
 
+/// Who predicts the noise that a step takes out.
+pub trait Denoiser {
+    /// The noise \[N, 4, H, W\] in latents, joined with the frame before to `x` \[N, 8, H, W\], at `steps` \[N\].
+    ///
+    /// # Errors
+    /// Those of the pass.
+    fn noise<'p>(&'p self, x: Value<'p, Unfused>, steps: Value<'p, Unfused>) -> Result<Value<'p, Unfused>>;
+}
+
+impl Denoiser for UNet<Unfused> {
+    fn noise<'p>(&'p self, x: Value<'p, Unfused>, steps: Value<'p, Unfused>) -> Result<Value<'p, Unfused>> {
+        self.forward(x, steps)
+    }
+}
+
 /// What a step is made of.
 #[derive(Debug)]
-struct Layers<'a> {
-    network: &'a UNet<Unfused>,
+struct Layers<'a, N> {
+    network: &'a N,
     concatenate: Concatenate,
     diffusion: DiffusionStep,
     add_noise: AddNoise,
 }
 
-impl Layers<'_> {
+impl<N: Denoiser> Layers<'_, N> {
     /// Queues a step from `x` to the x of the next.
     fn step(&self, pass: &Pass, step: &Step, weight: f32, x: &mut Tensor, previous: &Tensor) -> Result<()> {
         let [count, _, height, width] = x.dims4()?;
         let mut joined = pass.activation(&[count, INPUTS, height, width])?;
         pass.queue(kinds::CONCATENATE, |stream| self.concatenate.launch(stream, x, previous, &mut joined))?;
-        let noise = self.network.forward(Value::made(pass, joined), Value::given(pass, &step.time))?;
+        let noise = self.network.noise(Value::made(pass, joined), Value::given(pass, &step.time))?;
         let mut clean = pass.activation(x.shape())?;
         let params = DiffusionParams { alpha_bar: step.alpha_bar, weight, threshold: THRESHOLD };
         pass.queue(kinds::DIFFUSION, |stream| {
@@ -101,8 +117,8 @@ impl Layers<'_> {
 
 /// Makes frames, with everything on the device from a frame's noise to the frame.
 #[derive(Debug)]
-pub struct Sampler<'a> {
-    layers: Layers<'a>,
+pub struct Sampler<'a, N> {
+    layers: Layers<'a, N>,
     stream: Stream,
     workspace: Workspace,
     steps: Vec<Step>,
@@ -114,12 +130,12 @@ pub struct Sampler<'a> {
     weight: f32,
 }
 
-impl<'a> Sampler<'a> {
+impl<'a, N: Denoiser> Sampler<'a, N> {
     /// For frames \[1, 4, side, side\] by `steps` steps each, with `network` on `device`.
     ///
     /// # Errors
-    /// [`common::Error::Invalid`] if there are no steps; as [`UNet::forward`], [`Workspace::plan`] and [`Device::kernel`].
-    pub fn new(device: &Device, network: &'a UNet<Unfused>, side: usize, steps: usize) -> Result<Sampler<'a>> {
+    /// [`common::Error::Invalid`] if there are no steps; as [`Denoiser::noise`], [`Workspace::plan`] and [`Device::kernel`].
+    pub fn new(device: &Device, network: &'a N, side: usize, steps: usize) -> Result<Sampler<'a, N>> {
         let nexts = timesteps(steps).skip(1).map(alpha_bar).chain([1.0]);
         let step = |(t, next): (f64, f32)| {
             let time = Tensor::full(&[1], t as f32).to_device(device)?;
@@ -161,6 +177,50 @@ impl<'a> Sampler<'a> {
     }
 }
 
+/// A number from 1 to `most`.
+fn up_to(most: u64) -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..=most)
+}
+
+/// Which video, by which network.
+#[derive(Clone, Debug, clap::Args)]
+pub struct VideoArgs {
+    /// Size of the U-Net
+    #[arg(long, default_value = "tiny", value_parser = PossibleValuesParser::new(Config::ALL.map(|(name, _)| name)))]
+    config: String,
+    /// Number of frames, up to 10000
+    #[arg(long, default_value = "4", value_parser = up_to(10_000))]
+    frames: usize,
+    /// Diffusion steps per frame, each one forward pass, up to the schedule's 1000
+    #[arg(long, default_value = "4", value_parser = up_to(1000))]
+    steps: usize,
+    /// Width and height of a frame's latents, a multiple of 8 up to 1024 [default: 64, or 16 on the simulator]
+    #[arg(long, value_parser = up_to(1024))]
+    size: Option<usize>,
+    /// Seed of the initial noise
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The U-Net's parameters as .safetensors, in f32, f16 or bf16 [default: untrained]
+    #[arg(long, value_name = "FILE")]
+    pub weights: Option<PathBuf>,
+    /// Directory for the frames
+    #[arg(long, value_name = "DIR", default_value = "frames")]
+    pub out: PathBuf,
+}
+
+impl VideoArgs {
+    /// The name of the configuration, and itself.
+    pub fn named(&self) -> (&'static str, Config) {
+        Config::ALL.into_iter().find(|(name, _)| *name == self.config).unwrap_or(Config::ALL[0])
+    }
+
+    /// The rest, on this device.
+    pub fn options(&self, device: &Device) -> Options {
+        let side = self.size.unwrap_or(if device.is_sim() { 16 } else { 64 });
+        Options { frames: self.frames, steps: self.steps, side, seed: self.seed }
+    }
+}
+
 /// What a video is made with.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -183,11 +243,26 @@ pub fn generate(
     config: Config,
     parameters: &Parameters,
     options: &Options,
+    after_step: impl FnMut(),
+) -> crate::Result<Vec<Tensor>> {
+    let network = UNet::load(&Unfused::new(device), config, parameters)?;
+    generate_by(&network, device, config, parameters, options, after_step)
+}
+
+/// [`generate`], where another implementation of the network with these parameters predicts the noise.
+///
+/// # Errors
+/// As there.
+pub fn generate_by(
+    network: &impl Denoiser,
+    device: &Device,
+    config: Config,
+    parameters: &Parameters,
+    options: &Options,
     mut after_step: impl FnMut(),
 ) -> crate::Result<Vec<Tensor>> {
     let Options { frames, steps, side, seed } = *options;
-    let network = UNet::load(&Unfused::new(device), config, parameters)?;
-    let mut sampler = Sampler::new(device, &network, side, steps)?;
+    let mut sampler = Sampler::new(device, network, side, steps)?;
     let noise = |frame: u64| gaussian(&[1, LATENTS, side, side], seed.wrapping_add(frame));
     let mut made: Vec<Tensor> = Vec::new();
     for frame in 0..frames as u64 {
@@ -214,29 +289,59 @@ pub fn generate(
 ///
 /// # Errors
 /// As [`Parameters::open`], [`generate`] and [`write_frames`].
-pub fn video(
+pub fn video(device: &Device, args: &VideoArgs) -> crate::Result<Table> {
+    let ((name, config), weights) = (args.named(), args.weights.as_deref());
+    let parameters = parameters(config, weights)?;
+    let network = UNet::load(&Unfused::new(device), config, &parameters)?;
+    let mut table =
+        video_by(&network, device, (name, config), &parameters, &args.options(device), &args.out, device.short_name())?;
+    note_of_weights(&mut table, weights);
+    Ok(table)
+}
+
+/// Says so if no weights were given.
+pub fn note_of_weights(table: &mut Table, weights: Option<&Path>) {
+    if weights.is_none() {
+        table.note("The weights are untrained, so the frames are noise that was filtered. `--weights FILE` takes trained ones.");
+    }
+}
+
+/// The weights of a `.safetensors` file or, without, untrained ones.
+///
+/// # Errors
+/// As [`Parameters::open`].
+pub fn parameters(config: Config, weights: Option<&Path>) -> crate::Result<Parameters> {
+    match weights {
+        Some(path) => Ok(Parameters::open(path, &config.shapes())?),
+        None => Ok(config.seeded(SEED)),
+    }
+}
+
+/// [`video`], where another implementation of the network with these parameters predicts the noise.
+///
+/// # Errors
+/// As there.
+pub fn video_by(
+    network: &impl Denoiser,
     device: &Device,
     (name, config): (&str, Config),
-    weights: Option<&Path>,
+    parameters: &Parameters,
     options: &Options,
     dir: &Path,
+    on: impl std::fmt::Display,
 ) -> crate::Result<Table> {
-    let parameters = match weights {
-        Some(path) => Parameters::open(path, &config.shapes())?,
-        None => config.seeded(SEED),
-    };
     // A folder that cannot be written is found before the work is done.
     write_frames(dir, [])?;
     let Options { frames, steps, side, .. } = *options;
     let message = format!("{frames} frames of {side} × {side}, {steps} steps each");
     let progress = Progress::new(frames.saturating_mul(steps) as u64, message);
-    let latents = generate(device, config, &parameters, options, || progress.inc(1))?;
+    let latents = generate_by(network, device, config, parameters, options, || progress.inc(1))?;
     progress.finish();
     const FILE: ColumnSpec = ColumnSpec::text("file", "file");
     const STEPS: ColumnSpec = ColumnSpec::number("steps", "steps", 0);
     const MEAN: ColumnSpec = ColumnSpec::number("mean", "mean", 4);
     const DEVIATION: ColumnSpec = ColumnSpec::number("std", "std", 4);
-    let title = format!("Frames by the {name} U-Net on {}, {side} × {side} latents", device.short_name());
+    let title = format!("Frames by the {name} U-Net on {on}, {side} × {side} latents");
     let mut table = TableBuilder::of(title, [FILE, STEPS, MEAN, DEVIATION]);
     for (path, latent) in write_frames(dir, &latents)?.iter().zip(&latents) {
         let [mean, deviation] = mean_and_deviation(latent.as_slice()?);
@@ -244,9 +349,6 @@ pub fn video(
         row.set(MEAN, mean).set(DEVIATION, deviation).complete();
     }
     table.note("mean, std: of a frame's latents, all four channels.");
-    if weights.is_none() {
-        table.note("The weights are untrained, so the frames are noise that was filtered. `--weights FILE` takes trained ones.");
-    }
     Ok(table.finish())
 }
 
@@ -255,6 +357,22 @@ fn mean_and_deviation(values: &[f32]) -> [f64; 2] {
     let mean = values.iter().map(|&value| f64::from(value)).sum::<f64>() / count;
     let square = values.iter().map(|&value| (f64::from(value) - mean).powi(2)).sum::<f64>() / count;
     [mean, square.sqrt()]
+}
+
+/// How far two clips are apart, in decibels: 10·log₁₀(2² / mean square difference), as values go from −1 to 1; infinite for the same
+/// values, NaN if one is.
+///
+/// # Errors
+/// [`common::Error::Invalid`] if frames are not on the host; [`common::Error::Shape`] if one has another shape than its twin.
+pub fn peak_signal_to_noise(clip: &[Tensor], reference: &[Tensor]) -> Result<f64> {
+    let (mut sum, mut count) = (0.0, 0);
+    for (frame, twin) in clip.iter().zip(reference) {
+        frame.expect_shape("a frame", twin.shape())?;
+        let pairs = frame.as_slice()?.iter().zip(twin.as_slice()?);
+        sum += pairs.map(|(a, b)| (f64::from(*a) - f64::from(*b)).powi(2)).sum::<f64>();
+        count += frame.len();
+    }
+    Ok(10.0 * (4.0 * count as f64 / sum).log10())
 }
 
 /// Pixels of a picture for a value of a latent, in each direction.
@@ -319,6 +437,17 @@ mod tests {
         assert!(alpha_bar(1000.0) < 1e-9);
         assert_eq!(timesteps(4).collect::<Vec<_>>(), [875.0, 625.0, 375.0, 125.0]);
         assert!(timesteps(50).map(alpha_bar).is_sorted_by(|a, b| a < b));
+    }
+
+    #[test]
+    fn clips_are_as_far_apart_as_their_values() {
+        let clip = |value: f32| vec![Tensor::full(&[1, 4, 2, 2], value), Tensor::zeros(&[1, 4, 2, 2])];
+        // A difference of 0.02 in half of the values.
+        let decibels = peak_signal_to_noise(&clip(0.52), &clip(0.5)).unwrap();
+        assert!((decibels - (40.0 + 10.0 * 2f64.log10())).abs() < 1e-3, "{decibels}");
+        assert_eq!(peak_signal_to_noise(&clip(0.5), &clip(0.5)).unwrap(), f64::INFINITY);
+        assert!(peak_signal_to_noise(&clip(f32::NAN), &clip(0.5)).unwrap().is_nan());
+        assert!(peak_signal_to_noise(&clip(0.5), &[Tensor::zeros(&[1])]).is_err());
     }
 
     #[test]

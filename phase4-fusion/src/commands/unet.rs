@@ -1,8 +1,9 @@
-//! `unet`: the plan of the video U-Net, and one pass of it against the CPU's.
+//! `unet`: the plan of the video U-Net, and one pass of it against the CPU's; `video`, which is phase 3's, by a plan.
 
 use common::prelude::*;
 use common::table::Table;
 use phase3_all_layers::backends::{Cpu, OnHost};
+use phase3_all_layers::commands::video::{VideoArgs, note_of_weights, parameters, video_by};
 use phase3_all_layers::models::unet::{Config, INPUTS, UNet};
 use phase3_all_layers::nn::Parameters;
 use phase3_all_layers::nn::graph::{Recorder, Recording};
@@ -82,4 +83,18 @@ pub fn unet(device: &Device, args: &UNetArgs) -> Result<Table> {
     let cpu = Cpu::new();
     let expected = cpu.infer(&UNet::load(&cpu, config, &parameters)?.at(steps.to_host()?), &x)?;
     pass(device, plan, &[&x, &steps], &expected, title)
+}
+
+/// Phase 3's `video` with a plan in this arithmetic.
+///
+/// # Errors
+/// As [`plan`], [`parameters`] and [`video_by`].
+pub fn video(device: &Device, args: &VideoArgs, arithmetic: Arithmetic) -> phase3_all_layers::Result<Table> {
+    let ((name, config), options, weights) = (args.named(), args.options(device), args.weights.as_deref());
+    let parameters = parameters(config, weights)?;
+    let plan = plan(device, config, &parameters, arithmetic, &[1, INPUTS, options.side, options.side])?;
+    let on = format!("{} in {arithmetic}", device.short_name());
+    let mut table = video_by(&plan, device, (name, config), &parameters, &options, &args.out, on)?;
+    note_of_weights(&mut table, weights);
+    Ok(table)
 }

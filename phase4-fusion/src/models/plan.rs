@@ -9,6 +9,7 @@ use common::reference::Conv2dParams;
 use common::table::{Cell, ColumnSpec, Table, TableBuilder};
 use phase2_conv_bn::{conv as conv_f32, gemm as gemm_f32};
 use phase3_all_layers::backends::Unfused;
+use phase3_all_layers::commands::video::Denoiser;
 use phase3_all_layers::nn::graph::{Graph, Node, Operand, Source};
 use phase3_all_layers::nn::{Backend, Module, Operation, second};
 
@@ -406,6 +407,13 @@ impl Module<Unfused> for WithInputs<'_> {
         let pass = x.pass();
         inputs.insert(0, x);
         self.plan.forward(pass, &inputs, |_, _| Ok(()))
+    }
+}
+
+impl Denoiser for Plan {
+    fn noise<'p>(&'p self, x: Flowing<'p>, steps: Flowing<'p>) -> Result<Flowing<'p>> {
+        let pass = x.pass();
+        self.forward(pass, &[x, steps], |_, _| Ok(()))
     }
 }
 
