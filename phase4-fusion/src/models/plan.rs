@@ -348,6 +348,17 @@ impl Plan {
         }
     }
 
+    /// What the largest output is likely to be off by, as a part of it: roundings are as often up as down, so that n of them add up as
+    /// √n of one (Higham and Mary, "A New Approach to Probabilistic Rounding Error Analysis", 2019), and none of 512 values is
+    /// expected beyond four times that. tf32's cut of operands goes one way only; [`Plan::error_bound`] is for that too.
+    pub fn likely_error(&self) -> f64 {
+        let roundings = 3.0 * self.launches.iter().filter(|launch| launch.flops.is_some()).count() as f64;
+        match self.arithmetic {
+            Arithmetic::F32 => 1e-5,
+            rounded => 4.0 * roundings.sqrt() * rounded.round_off(),
+        }
+    }
+
     /// Bytes of device memory beside activations: parameters, Winograd's transforms of weights, and what kernels have asked for so far.
     pub fn bytes(&self) -> [u64; 3] {
         let [transformed, scratch] = self.unfused.scratch_bytes();
@@ -668,7 +679,7 @@ impl Planner<'_> {
         let work = Work::Conv(Box::new(Product { kernels, weight, scale, shift, activation }), *params);
         let mut why = choice.why;
         if layer.input[1] > c || outputs > k {
-            let _ = write!(why, "; {c}→{k} filled up");
+            why.push_str(" +0");
         }
         let words = Words {
             layers: names(&node.operations),
@@ -810,7 +821,7 @@ impl Planner<'_> {
         };
         let mut why = format!("{rows}×{filled} sums, {} steps", inputs.div_ceil(cores.step()));
         if inputs > channels || filled > outputs {
-            let _ = write!(why, "; {channels}→{outputs} filled up");
+            why.push_str(" +0");
         }
         let words = Words {
             layers: names(&node.operations),
@@ -1126,7 +1137,46 @@ const MFLOP: ColumnSpec = ColumnSpec::number("mflop", "MFLOP", 1);
 const MICROSECONDS: ColumnSpec = ColumnSpec::number("us", "µs", 1);
 const WHY: ColumnSpec = ColumnSpec::text("why", "why");
 
+const LAUNCHES: ColumnSpec = ColumnSpec::number("launches", "launches", 0);
+
 impl Plan {
+    /// A row for launches that do the same, whatever their sizes: for plans of hundreds. The kernel is what all of them have in common,
+    /// or how many there are.
+    pub fn summary(&self, title: impl Into<String>) -> Table {
+        let without_sizes = |launch: &Launch| {
+            let words: Vec<&str> = launch.layers.split(' ').filter(|word| !word.contains('→')).collect();
+            words.join(" ")
+        };
+        let mut kinds: Vec<(String, Vec<&Launch>)> = Vec::new();
+        for launch in &self.launches {
+            let layers = without_sizes(launch);
+            match kinds.iter_mut().find(|(kind, _)| *kind == layers) {
+                Some((_, launches)) => launches.push(launch),
+                None => kinds.push((layers, vec![launch])),
+            }
+        }
+        let mut table = TableBuilder::of(title, [LAYERS, LAUNCHES, KERNEL, MIB, MFLOP]);
+        for (layers, launches) in kinds {
+            let mut kernels: Vec<&str> = launches.iter().map(|launch| &*launch.kernel).collect();
+            kernels.sort_unstable();
+            kernels.dedup();
+            let kernel = match kernels[..] {
+                [one] => one.to_owned(),
+                [first, ..] => format!("{first} and {} more", kernels.len() - 1),
+                [] => String::new(),
+            };
+            let row = table.row().set(LAYERS, layers).set(LAUNCHES, launches.len()).set(KERNEL, kernel);
+            let bytes = launches.iter().map(|launch| launch.bytes).sum::<u64>();
+            let flops: Option<u64> = launches.iter().map(|launch| launch.flops).sum();
+            let flops = flops.map(|flops| flops as f64 / 1e6);
+            row.set(MIB, bytes as f64 / f64::from(1 << 20))
+                .set(MFLOP, Cell::or_absent(flops, "only products are counted"))
+                .complete();
+        }
+        table.note(format!("{} launches in all.", self.launches.len()));
+        table.finish()
+    }
+
     /// A row per launch, with what each one takes where that was measured.
     pub fn table(&self, title: impl Into<String>, milliseconds: Option<&[f64]>) -> Table {
         let measured = milliseconds.map(|_| MICROSECONDS);
@@ -1144,7 +1194,8 @@ impl Plan {
         }
         table.note(
             "layers: R×S/stride for a convolution, then what its launch does to a sum before it is stored; BN: BatchNorm. MiB: \
-             read and written, each value once. sums: rows × columns of the product that a convolution is; steps: along K.",
+             read and written, each value once. sums: rows × columns of the product that a convolution is; steps: along K; +0: \
+             channels are filled up with zeros.",
         );
         self.notes.iter().for_each(|note| table.note(note));
         table.finish()

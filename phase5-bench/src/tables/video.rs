@@ -7,14 +7,18 @@ use common::prelude::*;
 use common::progress::Progress;
 use common::reference::DiffusionParams;
 use common::table::{Cell, ColumnSpec};
-use common::timing::Bench;
+use common::timing::{Bench, Timing};
 use phase3_all_layers::backends::{Cpu, OnHost, Planned, Unfused};
+use phase3_all_layers::commands::video::{Options, generate, generate_by, peak_signal_to_noise};
 use phase3_all_layers::layers::{DiffusionStep, kinds};
-use phase3_all_layers::models::unet::{self, AtSteps, Config, UNet};
+use phase3_all_layers::models::unet::{self, Config, UNet};
 use phase3_all_layers::nn::{Module, Value};
+use phase4_fusion::commands::unet::plan;
+use phase4_fusion::models::Arithmetic;
+use phase4_fusion::models::plan::WithInputs;
 
 use crate::spec::{Context, FinishedTable, Make, TableSpec};
-use crate::tables::differences::{CLOSE, close};
+use crate::tables::differences::{CLOSE, within};
 use crate::tables::peers::PYTORCH_COMPILED;
 use crate::torch::{self, Mode, PeerRequest};
 
@@ -55,19 +59,21 @@ const COLUMNS: &[ColumnSpec] = &[
 /// The versions, as the table calls them; other tables look for them.
 pub(crate) mod versions {
     pub const UNFUSED: &str = "unfused";
+    /// Phase 4's, in the order of `Arithmetic::ALL`.
+    pub const FUSED: [&str; 3] = ["fused, f32", "fused, tf32", "fused, f16"];
     pub const EAGER: &str = crate::tables::peers::PYTORCH_EAGER;
 }
 
 /// A forward pass, and the step that its result is for.
 #[derive(Debug)]
-struct Frame<'a> {
-    network: AtSteps<'a, Unfused>,
+struct Frame<M> {
+    network: M,
     step: DiffusionStep,
     noisy: Tensor,
     previous: Tensor,
 }
 
-impl Module<Unfused> for Frame<'_> {
+impl<M: Module<Unfused>> Module<Unfused> for Frame<M> {
     fn forward<'p>(&'p self, x: Value<'p, Unfused>) -> common::Result<Value<'p, Unfused>> {
         let noise = self.network.forward(x)?;
         let pass = noise.pass();
@@ -84,10 +90,65 @@ impl Module<Unfused> for Frame<'_> {
 pub const TABLE: TableSpec = TableSpec {
     name: "video",
     shows: "video U-Net unfused, fused, f16: ms a frame, frames/s",
-    so_far: "unfused, and PyTorch's; fused and f16: phase 4",
+    so_far: "",
     columns: COLUMNS,
     make: Make::Measured(run),
 };
+
+/// A version, as its row has it.
+struct Measured {
+    noise: Vec<f32>,
+    timing: Timing,
+    planned_bytes: u64,
+}
+
+/// A pass of a version over `x`, for its noise, and frames, for their time: launch by launch, or as a graph.
+fn measure<M: Module<Unfused>>(
+    device: &Device,
+    bench: &Bench,
+    network: M,
+    x: &Tensor,
+    as_graph: bool,
+) -> crate::Result<Measured> {
+    let stream = device.stream();
+    let noise = Planned::new(device, &network, x.shape())?.infer(&stream, x)?.into_vec()?;
+    let [count, _, height, width] = x.dims4()?;
+    let latents = |seed| Tensor::random(&[count, unet::LATENTS, height, width], seed).to_device(device);
+    let frame = Frame { network, step: DiffusionStep::load(device)?, noisy: latents(2)?, previous: latents(3)? };
+    let mut planned = Planned::new(device, &frame, x.shape())?;
+    planned.infer(&stream, x)?;
+    let planned_bytes = planned.workspace().bytes();
+    let timing = match as_graph {
+        true => {
+            let captured = planned.capture(&stream)?;
+            bench.measure(&stream, || captured.queue(&stream))?
+        }
+        false => bench.measure(&stream, || planned.queue(&stream))?,
+    };
+    Ok(Measured { noise, timing, planned_bytes })
+}
+
+/// How far clips in each arithmetic are from the one in f32, in decibels: frames of the diffusion's steps, one after the other.
+fn decibels(device: &Device) -> crate::Result<Vec<(String, f64)>> {
+    const OPTIONS: Options = Options { frames: 2, steps: 10, side: SIDE, seed: 1 };
+    let (config, options) = match device.is_sim() {
+        true => (Config { channels: 8, heads: 2 }, Options { side: unet::MULTIPLE, ..OPTIONS }),
+        false => (Config::SMALL, OPTIONS),
+    };
+    let parameters = config.seeded(8);
+    let clip = |arithmetic| {
+        let latents = [1, unet::INPUTS, options.side, options.side];
+        let plan = plan(device, config, &parameters, arithmetic, &latents)?;
+        generate_by(&plan, device, config, &parameters, &options, || ())
+    };
+    let exact = clip(Arithmetic::F32)?;
+    let unfused = generate(device, config, &parameters, &options, || ())?;
+    let mut apart = vec![("phase 3's, in f32,".to_owned(), peak_signal_to_noise(&unfused, &exact)?)];
+    for other in [Arithmetic::Tf32, Arithmetic::F16] {
+        apart.push((other.to_string(), peak_signal_to_noise(&clip(other)?, &exact)?));
+    }
+    Ok(apart)
+}
 
 /// Makes the table.
 fn run(context: &Context) -> crate::Result<FinishedTable> {
@@ -96,7 +157,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let configs = if device.is_cuda() { &Config::ALL[..] } else { &Config::ALL[..1] };
     let side = if device.is_cuda() { SIDE } else { SMALL_SIDE };
     let bench = Bench { limit: Duration::from_secs(3), ..Bench::default() };
-    let progress = Progress::new(2 * configs.len() as u64 + 1, "video");
+    let progress = Progress::new(5 * configs.len() as u64 + 2, "video");
     let step = |what: String| {
         progress.set_message(format!("video: {what}"));
         progress.inc(1);
@@ -111,7 +172,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
 
     let title = format!("video: the U-Net, {BATCH} latents of {side} × {side}, on {}", device.short_name());
     let mut table = context.table(title, COLUMNS);
-    let (mut wrong, stream, mut targets) = (Vec::new(), device.stream(), Vec::new());
+    let (mut wrong, mut targets) = (Vec::new(), Vec::new());
     for (&(name, config), pytorch) in configs.iter().zip(pytorch.timings.chunks(modes.len())) {
         let eager = pytorch.first().map_or(Err(ELSEWHERE.to_owned()), milliseconds);
         let mut timed = |by: &str, ms: Result<f64, String>| {
@@ -132,32 +193,33 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         let expected = cpu.infer(&UNet::load(&cpu, config, &parameters)?.at(times.to_host()?), &x)?.into_vec()?;
 
         step(format!("{name}, unfused"));
+        let mut version = |by: &str, part: f64, held: u64, measured: Measured| {
+            let Measured { noise, timing, planned_bytes } = measured;
+            let (max_abs, word) = within(part, &format!("the U-Net {name}, {by}"), &noise, &expected, &mut wrong);
+            let counted = timing.counts().map(|counts| counts.lane_instructions as f64 / 1e6);
+            table
+                .row()
+                .set_all(timed(by, milliseconds(&Ok(timing))))
+                .set(LANE_MILLIONS, Cell::or_absent(counted, NO_COUNTS))
+                .set(WEIGHTS_MIB, held as f64 / MIB)
+                .set(PLANNED_MIB, planned_bytes as f64 / MIB)
+                .set(columns::MAX_DIFFERENCE, max_abs)
+                .set(columns::CHECK, word)
+                .finish("not measured");
+        };
         let network = UNet::load(&Unfused::new(device), config, &parameters)?;
         let held = parameters.iter().map(|(_, tensor)| 4 * tensor.len() as u64).sum::<u64>();
-        drop(parameters);
         let at = network.at(times.to_device(device)?);
-        let y = {
-            let mut planned = Planned::new(device, &at, x.shape())?;
-            planned.infer(&stream, &x)?.into_vec()?
-        };
-        let (max_abs, word) = close(&format!("the U-Net {name}"), &y, &expected, &mut wrong);
-        let latents = |seed| Tensor::random(&[BATCH, unet::LATENTS, side, side], seed).to_device(device);
-        let frame =
-            Frame { network: at, step: DiffusionStep::load(device)?, noisy: latents(2)?, previous: latents(3)? };
-        let mut planned = Planned::new(device, &frame, x.shape())?;
-        planned.infer(&stream, &x)?;
-        let timing = bench.measure(&stream, || planned.queue(&stream))?;
-        let counted = timing.counts().map(|counts| counts.lane_instructions as f64 / 1e6);
-        let activations = planned.workspace().bytes() as f64 / MIB;
-        table
-            .row()
-            .set_all(timed(versions::UNFUSED, milliseconds(&Ok(timing))))
-            .set(LANE_MILLIONS, Cell::or_absent(counted, NO_COUNTS))
-            .set(WEIGHTS_MIB, held as f64 / MIB)
-            .set(PLANNED_MIB, activations)
-            .set(columns::MAX_DIFFERENCE, max_abs)
-            .set(columns::CHECK, word)
-            .finish("not measured");
+        version(versions::UNFUSED, CLOSE, held, measure(device, &bench, at, &x, false)?);
+        drop(network);
+        for (arithmetic, by) in Arithmetic::ALL.into_iter().zip(versions::FUSED) {
+            step(format!("{name}, {by}"));
+            let plan = plan(device, config, &parameters, arithmetic, x.shape())?;
+            let at = WithInputs { plan: &plan, inputs: vec![times.to_device(device)?] };
+            let measured = measure(device, &bench, at, &x, true)?;
+            version(by, plan.error_bound(), plan.bytes()[0], measured);
+        }
+        drop(parameters);
         for (by, timing) in [versions::EAGER, PYTORCH_COMPILED].iter().zip(pytorch) {
             let row = table.row().set_all(timed(by, milliseconds(timing)));
             row.finish("measured in a process of its own; its memory and results are not seen here");
@@ -166,7 +228,11 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     table.note(
         "A frame: one forward pass and one diffusion step; PyTorch's is the pass alone. By events, on an idle GPU.",
     );
-    table.note("MiB planned: of activations.");
+    table.note("MiB planned: of activations. Fused: phase 4's plan, launched as a graph; the rest launch by launch.");
+    step("clips".to_owned());
+    let apart = decibels(device)?;
+    let words: Vec<String> = apart.iter().map(|(of, db)| format!("{of} {db:.1} dB")).collect();
+    table.note(format!("PSNR of a clip of 2 frames, 10 steps each, to the fused one in f32: {}.", words.join(", ")));
     if !targets.is_empty() {
         let all = TARGETS.map(|target| target.to_string()).join(", ");
         table.note(format!("Targets for production, ms: {all}. Met by {}.", targets.join("; by ")));
@@ -175,7 +241,8 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         table.note(format!("PyTorch {version}, f32 without TF32, its own attention."));
     }
     table.note(format!(
-        "|Δ|: the noise that the pass predicts, to the CPU's; {CLOSE:e} of the largest is allowed. Weights: seeded."
+        "|Δ|: the noise that the pass predicts, to the CPU's; {CLOSE:e} of the largest is allowed in f32, in other formats three \
+         roundings per product. Weights: seeded."
     ));
     Ok(FinishedTable { table: table.finish(), wrong })
 }
