@@ -65,6 +65,7 @@ extern "C" __global__ void __launch_bounds__(COLUMNS *LANES_DOWN)
         parts[(size_t)block * columns + column] = sum;
     }
 }
+// ANCHOR_END: mask
 
 // The transpose [columns, rows] of x [rows, columns]: for products on tensor cores that read along K alone. A block has 32 × 32 values.
 extern "C" __global__ void __launch_bounds__(COLUMNS *LANES_DOWN)
@@ -102,4 +103,3 @@ extern "C" __global__ void __launch_bounds__(256) add_parts(const float *__restr
         dbias[column] = sum;
     }
 }
-// ANCHOR_END: mask

@@ -5,7 +5,7 @@
 //! Hypothesis: a kernel that writes g, for the products to read, moves g's bytes three more times and needs memory for it; masking
 //! while dy is loaded does neither. Change: the mask in the products' loads. Measured: the `linear-relu` table of
 //! `cargo run -p phase5-bench`, fused and [`separate`](Backward::separate): it saves g's memory, and no time where the products are
-//! large, since y is then loaded again with dy for each column of tiles.
+//! large, since y is then loaded again with dy for each column of tiles. [`super::written`] does better.
 
 use common::limits::fits_i32;
 use common::prelude::*;
