@@ -32,7 +32,8 @@ const COLUMNS: &[ColumnSpec] = &[
     MB,
     columns::MS,
     columns::GBPS.on_gpu(),
-    columns::OF_COPY,
+    // A line of 100 characters has no room for both.
+    columns::OF_COPY.on_gpu(),
     columns::MB_ASKED.on_simulator(),
     columns::MAX_DIFFERENCE,
     columns::CHECK,

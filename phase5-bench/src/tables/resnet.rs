@@ -296,7 +296,7 @@ pub const BATCH: TableSpec = TableSpec {
 /// `resnet-batch`: batches from the device's memory to logits there.
 fn batch(context: &Context) -> crate::Result<FinishedTable> {
     let device = &context.device;
-    let batches: &[usize] = if device.is_cuda() { &[1, 4, 8, 16, 32, 64, 256] } else { &[1, 4] };
+    let batches: &[usize] = if device.is_cuda() { &[1, 4, 8, 16, 32, 64, 256] } else { &[1, 2] };
     let parameters = CONFIG.seeded(SEED);
     let network = ResNet::load(&Unfused::new(device), CONFIG, &parameters)?;
     let cpu = Cpu::new();
