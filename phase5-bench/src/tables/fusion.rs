@@ -114,14 +114,14 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         let (launches, megabytes) = (launches.to_string(), format!("{:.2}", cost.bytes / 1e6));
         table.row(&[(WORK, work), (columns::STEP, by), (LAUNCHES, &launches), (MB, &megabytes)], *cost, run);
     }
-    table.note("C @H ×N: a window of 3 × 3 over N images of C × H × H, to as many channels.");
+    table.note("conv C@H: a window of 3 × 3 over 32 images of C × H × H (simulated: 1), to as many channels.");
     table.note(
         "Convolutions and linear layers are f16 on tensor cores where nothing else is said, the rest f32. BN: a scale and a shift per \
          channel. separate: a launch for each part. fused: one launch, what follows a product in its epilogue; folded: BN's scale in \
          the weights, its shift as a bias.",
     );
     table.note(
-        "Queries, keys, values: three products or one of the same rows. LayerNorm: x̂ in memory and multiplied, or x multiplied and \
+        "+GELU: of a linear layer. q, k, v: queries, keys, values, three products or one. norm: LayerNorm, then a linear layer; x̂ in memory and multiplied, or x multiplied and \
          its rows normalised behind the product. up C1 ‖ C2→K @H: an image upsampled, joined to a skip connection and convolved, or the \
          convolution reading both as they are.",
     );
@@ -156,7 +156,7 @@ impl Comparison<'_> {
             ] {
                 let finish = Finish { alpha: 0.0, scale_shift: true, residual, activation };
                 rows.extend(self.convolution(
-                    &format!("{name} {} @{} ×{}", shape.weight()[0], shape.input()[2], shape.batch),
+                    &format!("{name} {}@{}", shape.weight()[0], shape.input()[2]),
                     shape,
                     finish,
                 )?);
@@ -242,7 +242,7 @@ impl Comparison<'_> {
             separate.launch(&stream, &gelu, outputs, y)
         })?;
         let (once, of_y) = (2.0 * (rows * inputs + inputs * outputs + rows * outputs) as f64, 2.0 * y.len() as f64);
-        let work = format!("linear+GELU {rows}×{inputs}→{outputs}");
+        let work = format!("+GELU {rows}×{inputs}→{outputs}");
         let row = |by, launches, bytes, run| Row { work: work.clone(), by, launches, cost: of_bytes(bytes), run };
         Ok([row(SEPARATE, 2, once + 2.0 * of_y, apart), row(FUSED, 1, once, fused)])
     }
@@ -266,7 +266,7 @@ impl Comparison<'_> {
             Ok(())
         })?;
         let bytes = |reads: usize| 2.0 * (reads * rows * inputs + 3 * inputs * inputs + 3 * rows * inputs) as f64;
-        let work = format!("queries, keys, values {rows}×{inputs}");
+        let work = format!("q, k, v {rows}×{inputs}");
         let row = |by, launches, bytes, run| Row { work: work.clone(), by, launches, cost: of_bytes(bytes), run };
         Ok([row(SEPARATE, 3, bytes(3), apart), row(FUSED, 1, bytes(1), fused)])
     }
@@ -289,7 +289,7 @@ impl Comparison<'_> {
             })?;
         let size = precision.input().size() as f64;
         let once = size * (rows * inputs + inputs * outputs + rows * outputs) as f64;
-        let work = format!("norm+linear {rows}×{inputs}→{outputs} {precision}");
+        let work = format!("norm {rows}×{inputs}→{outputs} {precision}");
         let row = |by, launches, bytes, run| Row { work: work.clone(), by, launches, cost: of_bytes(bytes), run };
         let of_x = size * (rows * inputs) as f64;
         Ok([row(SEPARATE, 2, once + 2.0 * of_x, apart), row(FUSED, 1, once, together)])
@@ -339,7 +339,7 @@ impl Comparison<'_> {
             .contest(&stream, &expected)
             .run(FUSED, &Ok(fused), &mut y, |fused, y| fused.launch(&stream, [&noisy, &noise, &previous], STEP, y))?;
         let row = |by, launches, bytes: usize, run| {
-            let work = format!("diffusion step, {count} values");
+            let work = format!("diffusion step {count}");
             Row { work, by, launches, cost: of_bytes((bytes * count) as f64), run }
         };
         Ok([row(SEPARATE, 3, 32, apart), row(FUSED, 1, 16, together)])
@@ -365,7 +365,7 @@ impl Comparison<'_> {
             .contest(&stream, &expected)
             .run(FUSED, &Ok(fused), &mut y, |fused, y| fused.launch(&stream, &a, &b, &c, y))?;
         let row = |by, launches, bytes: usize, run| {
-            let work = format!("silu(a + b·c), {count} values");
+            let work = format!("silu(a + b·c) {count}");
             Row { work, by, launches, cost: of_bytes((bytes * count) as f64), run }
         };
         Ok([row(SEPARATE, 3, 32, apart), row(FUSED, 1, 16, together)])
