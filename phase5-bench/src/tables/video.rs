@@ -128,21 +128,23 @@ fn measure<M: Module<Unfused>>(
     Ok(Measured { noise, timing, planned_bytes })
 }
 
-/// How far clips in each arithmetic are from the one in f32, in decibels: frames of the diffusion's steps, one after the other.
-fn decibels(device: &Device) -> crate::Result<Vec<(String, f64)>> {
-    const OPTIONS: Options = Options { frames: 2, steps: 10, side: SIDE, seed: 1 };
-    let (config, options) = match device.is_sim() {
-        true => (Config { channels: 8, heads: 2 }, Options { side: unet::MULTIPLE, ..OPTIONS }),
-        false => (Config::SMALL, OPTIONS),
-    };
+/// Frames of a clip, and the diffusion's steps of each: on a GPU, and on the simulator.
+const CLIP: [Options; 2] = [
+    Options { frames: 2, steps: 10, side: SIDE, seed: 1 },
+    Options { frames: 2, steps: 2, side: unet::MULTIPLE, seed: 1 },
+];
+
+/// How far a clip in each arithmetic is from the one in f32, in decibels: its frames are made one after the other.
+fn decibels(device: &Device, options: &Options) -> crate::Result<Vec<(String, f64)>> {
+    let config = if device.is_sim() { Config { channels: 8, heads: 2 } } else { Config::SMALL };
     let parameters = config.seeded(8);
     let clip = |arithmetic| {
         let latents = [1, unet::INPUTS, options.side, options.side];
         let plan = plan(device, config, &parameters, arithmetic, &latents)?;
-        generate_by(&plan, device, config, &parameters, &options, || ())
+        generate_by(&plan, device, config, &parameters, options, || ())
     };
     let exact = clip(Arithmetic::F32)?;
-    let unfused = generate(device, config, &parameters, &options, || ())?;
+    let unfused = generate(device, config, &parameters, options, || ())?;
     let mut apart = vec![("phase 3's, in f32,".to_owned(), peak_signal_to_noise(&unfused, &exact)?)];
     for other in [Arithmetic::Tf32, Arithmetic::F16] {
         apart.push((other.to_string(), peak_signal_to_noise(&clip(other)?, &exact)?));
@@ -230,9 +232,12 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     );
     table.note("MiB planned: of activations. Fused: phase 4's plan, launched as a graph; the rest launch by launch.");
     step("clips".to_owned());
-    let apart = decibels(device)?;
+    let options = &CLIP[usize::from(device.is_sim())];
+    let apart = decibels(device, options)?;
     let words: Vec<String> = apart.iter().map(|(of, db)| format!("{of} {db:.1} dB")).collect();
-    table.note(format!("PSNR of a clip of 2 frames, 10 steps each, to the fused one in f32: {}.", words.join(", ")));
+    let Options { frames, steps, .. } = options;
+    let clip = format!("{frames} frames, {steps} steps each");
+    table.note(format!("PSNR of a clip of {clip}, to the fused one in f32: {}.", words.join(", ")));
     if !targets.is_empty() {
         let all = TARGETS.map(|target| target.to_string()).join(", ");
         table.note(format!("Targets for production, ms: {all}. Met by {}.", targets.join("; by ")));
