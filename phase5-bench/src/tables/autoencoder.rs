@@ -20,19 +20,14 @@ use crate::tables::peers::{PYTORCH_AUTOTUNED, PYTORCH_COMPILED, PYTORCH_EAGER, P
 use crate::torch::{self, Mode, PeerRequest};
 
 const SEED: u64 = 5;
-/// What the table calls the fused kernel.
-pub(crate) const ONE_KERNEL: &str = "one kernel";
 /// The batch for which stages are compared one by one.
 const STAGES_AT: usize = 32;
 /// What a correct kernel of the literature is off by, at most: what is allowed here too.
 const CLOSE: f64 = 5.7e-6;
 
-/// The name of a row's model.
-pub(crate) const CONFIGURATION: ColumnSpec = ColumnSpec::text("configuration", "configuration");
-/// Spectrograms at once.
-pub(crate) const BATCH: ColumnSpec = ColumnSpec::identity("batch", "batch");
-/// Who computes.
-pub(crate) const BY: ColumnSpec = ColumnSpec::text("by", "by");
+const CONFIGURATION: ColumnSpec = ColumnSpec::text("configuration", "configuration");
+const BATCH: ColumnSpec = ColumnSpec::identity("batch", "batch");
+const BY: ColumnSpec = ColumnSpec::text("by", "by");
 const OF_EAGER: ColumnSpec = ColumnSpec::number("of_eager", "% of eager", 1);
 const MEAN_DIFFERENCE: ColumnSpec = ColumnSpec::number("mean_difference", "mean |Δ|", 3);
 
@@ -149,7 +144,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
                 let checked = check(what, &y.to_host()?, &expected, close)?;
                 table
                     .row()
-                    .set_all(timed(ONE_KERNEL, milliseconds(&Ok(timing))))
+                    .set_all(timed("one kernel", milliseconds(&Ok(timing))))
                     .set(columns::LANE_MILLIONS, lanes)
                     .set_all(checked)
                     .finish("not measured");

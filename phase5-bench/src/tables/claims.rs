@@ -13,9 +13,8 @@ use crate::limits::Limits;
 use crate::spec::{FinishedTable, Make, TableSpec};
 use crate::tables::layers::{ALL, sides};
 use crate::tables::linear_relu::{self, versions};
-use crate::tables::peers::{PYTORCH_EAGER, PYTORCH_GRAPH};
 use crate::tables::resnet::{self, by};
-use crate::tables::{accuracy as accuracies, autoencoder as autoencoders, layers, video as videos};
+use crate::tables::{accuracy as accuracies, layers, video as videos};
 
 /// Characters of a cell's line.
 const CELL: usize = 17;
@@ -32,10 +31,14 @@ const WHY: ColumnSpec = ColumnSpec::text("why", "why");
 const COLUMNS: &[ColumnSpec] = &[CLAIM, CLAIMED, MEASURED, ON, HOLDS, WHY];
 
 /// The tables that claims are measured by.
-const NEEDS: [&str; 9] =
-    ["linear-relu", "layers", "resnet-single", "resnet-batch", "memory", "accuracy", "autoencoder", "ptx", "video"];
+const NEEDS: [&str; 8] =
+    ["linear-relu", "layers", "resnet-single", "resnet-batch", "memory", "accuracy", "ptx", "video"];
 
-const NOT_YET: [(&str, &str, &str); 1] = [("The phases, against the CPU: phase 4", "30–100× faster", "phase 4")];
+const NOT_YET: [(&str, &str, &str); 3] = [
+    ("One fused kernel for the autoencoder: parity", "0.97–1.02× PyTorch, batch 32 to 512", "phase 4"),
+    ("… or 25×", "100 ms → 4 ms, max difference 5.722e-6", "phase 4"),
+    ("The phases, against the CPU: phase 4", "30–100× faster", "phase 4"),
+];
 
 /// Why there is no finding.
 #[derive(Debug)]
@@ -144,9 +147,6 @@ fn tabulate(source: Option<&Record>) -> crate::Result<TableBuilder> {
     row("… and time", "batch 32: 16 s → 200–400 ms: 53×", batch_of_32(batches))?;
     row("Memory", "phase 1 1 MB, phase 3 10–50 MB", memory(of("memory")))?;
     row("The video U-Net, 880 M, batch 2, 64×64", "44.8 ms (22.3 frames/s)", video(of("video")))?;
-    let one_kernel = of("autoencoder");
-    row("One fused kernel for the autoencoder: parity", "0.97–1.02× PyTorch, batch 32 to 512", parity(one_kernel))?;
-    row("… or 25×", "100 ms → 4 ms, max difference 5.722e-6", fused_kernel(one_kernel))?;
     row("Accuracy", "GPU equals CPU within 1e-5; 69.76 % on both", accuracy(of("accuracy")))?;
     let by_hand = of("ptx");
     row("PTX by hand: vectorised loads", "4×", vectors(by_hand))?;
@@ -386,46 +386,6 @@ fn video(rows: Rows<'_>) -> Found {
     })
 }
 
-/// The batches that the autoencoder's claims are about.
-const BATCHES: [f64; 5] = [32.0, 64.0, 128.0, 256.0, 512.0];
-
-/// A number of the smallest autoencoder.
-fn of_original(rows: Rows<'_>, batch: f64, by: &str, column: ColumnSpec) -> Found<f64> {
-    use autoencoders::{BATCH, BY, CONFIGURATION};
-    rows.number([(CONFIGURATION, "original".into()), (BATCH, batch.into()), (BY, by.into())], column)
-}
-
-/// How many times as fast as `peer` one kernel is: the least and the most of all batches.
-fn gains(rows: Rows<'_>, peer: &str) -> Found<[f64; 2]> {
-    let (mut least, mut most) = (f64::INFINITY, 0.0f64);
-    for batch in BATCHES {
-        let ms = |by| of_original(rows, batch, by, columns::MS);
-        let gain = ms(peer)? / ms(autoencoders::ONE_KERNEL)?;
-        (least, most) = (least.min(gain), most.max(gain));
-    }
-    Ok([least, most])
-}
-
-fn parity(rows: Rows<'_>) -> Found {
-    let ([least, most], [graph, by_graph]) = (gains(rows, PYTORCH_EAGER)?, gains(rows, PYTORCH_GRAPH)?);
-    Ok(Finding {
-        measured: format!("{least:.1}–{most:.1}× eager, {graph:.1}–{by_graph:.1}× a graph"),
-        holds: if least > CLOSE { "no" } else { holds(least, 1.0) },
-        why: "eager's time is that of its launches, and a kernel that is launched as slowly is no faster".to_owned(),
-    })
-}
-
-fn fused_kernel(rows: Rows<'_>) -> Found {
-    let [_, most] = gains(rows, PYTORCH_EAGER)?;
-    let off = BATCHES.map(|batch| of_original(rows, batch, autoencoders::ONE_KERNEL, columns::MAX_DIFFERENCE));
-    let off = off.into_iter().try_fold(0.0, |most: f64, off| Ok::<_, Missing>(most.max(off?)))?;
-    Ok(Finding {
-        measured: format!("{most:.1}× eager at most, max difference {off:.1e}"),
-        holds: holds(most, 25.0),
-        why: "the kernel behind the claim left out work; this one is checked".to_owned(),
-    })
-}
-
 fn accuracy(rows: Rows<'_>) -> Found {
     use accuracies::names::{CPU, DIGITS, PHASE3, RESNET18};
     let at = |model: &str, by: &str, column| {
@@ -565,30 +525,6 @@ mod tests {
         let [measured, _, holds, why] = &found("… instruction level")[..] else { panic!() };
         assert_eq!((measured.as_str(), holds.as_str()), ("9 pairs: +0 to +100 %, median +0 %", "no"));
         assert!(why.starts_with("1 gain over 5 %"), "{why}");
-    }
-
-    #[test]
-    fn one_kernel_is_held_against_eager_and_shown_beside_a_graph() {
-        use autoencoders::{BATCH, BY, CONFIGURATION, ONE_KERNEL};
-        let shown = [CONFIGURATION, BATCH, BY, columns::MS, columns::MAX_DIFFERENCE];
-        let found = |one_kernel: f64| {
-            let mut table = TableBuilder::new("autoencoder", DeviceKind::Gpu, &shown);
-            for batch in BATCHES {
-                for (by, ms) in [(ONE_KERNEL, one_kernel), (PYTORCH_EAGER, 0.08), (PYTORCH_GRAPH, 0.03)] {
-                    let row = table.row().set(CONFIGURATION, "original").set(BATCH, batch).set(BY, by);
-                    row.set(columns::MS, ms).set(columns::MAX_DIFFERENCE, 5e-7).complete();
-                }
-            }
-            let mut record = record(0.08, 0.60, 0.05);
-            record.push("autoencoder", table.finish());
-            let table = made(Some(&record));
-            let text = |cell: &Cell| if let Cell::Text(text) = cell { text.replace('\n', " ") } else { String::new() };
-            ["One fused kernel", "… or 25×"].map(|claim| [2, 4].map(|cell| text(&row(&table, claim)[cell])))
-        };
-        let [[gains, parity], [most, factor]] = found(0.01);
-        assert_eq!((&*gains, &*parity), ("8.0–8.0× eager, 3.0–3.0× a graph", "no"));
-        assert_eq!((&*most, &*factor), ("8.0× eager at most, max difference 5.0e-7", "in kind"));
-        assert_eq!(found(0.08)[0][1], "yes");
     }
 
     #[test]
