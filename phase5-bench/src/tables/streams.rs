@@ -194,11 +194,11 @@ fn passes(device: &Device, sizes: &Sizes, growing: &mut Growing<'_>) -> crate::R
     let backend = Unfused::new(device);
     let network = resnet::ResNet::load(&backend, sizes.resnet, &sizes.resnet.seeded(SEED))?;
     let x = Tensor::random(&[1, 3, sizes.side, sizes.side], 1);
-    pass(device, &format!("{}, batch 1", sizes.resnet_name()), &network, &x, growing)?;
+    pass(device, &format!("{} batch 1", sizes.resnet_name()), &network, &x, growing)?;
     let config = autoencoder::Config::ORIGINAL;
     let model = autoencoder::Autoencoder::load(&backend, config, &config.seeded(SEED))?;
     let shape = autoencoder::Stage::SliceEncoding.input_shape(&config, sizes.autoencoder_batch);
-    let what = format!("autoencoder, batch {}", sizes.autoencoder_batch);
+    let what = format!("autoencoder batch {}", sizes.autoencoder_batch);
     pass(device, &what, &model, &Tensor::random(&shape, 2), growing)
 }
 
