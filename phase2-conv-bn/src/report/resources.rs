@@ -24,8 +24,8 @@ fn sources() -> impl Iterator<Item = &'static KernelSource> {
     let batch_norm = batch_norm::LADDER.iter().map(Step::source);
     let relu = relu::LADDER.iter().map(Step::source);
     let statistics = statistics::LADDER.iter().map(Step::source);
-    static BACKWARD: KernelSource = linear::backward::SOURCE;
-    let linear = linear::LADDER.iter().filter_map(linear::Step::source).chain([&BACKWARD]);
+    static BACKWARD: [KernelSource; 3] = [linear::backward::SOURCE, linear::written::MASK, linear::written::PRODUCT];
+    let linear = linear::LADDER.iter().filter_map(linear::Step::source).chain(&BACKWARD);
     gemm.chain(conv).chain(linear).chain(batch_norm).chain(relu).chain(statistics)
 }
 
