@@ -16,10 +16,10 @@ use phase3_all_layers::models::autoencoder::{Autoencoder, Config, Stage};
 use phase3_all_layers::nn::Parameters;
 use phase3_all_layers::nn::graph::{Graph, Recorder};
 
-use crate::gemm::PROCESSORS;
 use crate::models::Arithmetic;
 use crate::models::plan::Plan;
 use crate::models::runner::Runner;
+use crate::tile;
 
 /// The configuration whose weights fit into the shared memory of one block.
 const CONFIG: Config = Config::ORIGINAL;
@@ -227,7 +227,7 @@ impl OneKernel {
             kernels: kernels.into_iter().collect::<Result<_>>()?,
             weights: Arc::new(weights),
             threads: module.constant("THREADS")? as u32,
-            processors: device.properties().multiprocessors.map_or(PROCESSORS, |count| count as usize),
+            processors: tile::processors(device),
         })
     }
 

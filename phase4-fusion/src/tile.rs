@@ -140,17 +140,51 @@ pub(crate) fn blocks_each(properties: &Properties, kernel: &Kernel, threads: u32
     by_shared.min(by_threads).min(by_registers).max(1) as usize
 }
 
-/// A tile on a device, with its kernels.
-#[derive(Clone, Debug)]
-pub(crate) struct LoadedTile<Kernels> {
-    pub(crate) shape: TileShape,
-    pub(crate) geometry: Geometry,
-    pub(crate) kernels: Kernels,
-    /// Blocks that a multiprocessor holds at once.
-    pub(crate) blocks_each: usize,
+/// Multiprocessors of a device that cannot tell: the simulator, whose blocks then have several tiles each.
+const PROCESSORS: usize = 4;
+
+/// Multiprocessors to share out tiles among.
+pub(crate) fn processors(device: &Device) -> usize {
+    device.properties().multiprocessors.map_or(PROCESSORS, |count| count as usize)
 }
 
-impl<Kernels> LoadedTile<Kernels> {
+/// The kernels of a tile, by what they differ in: the precision, or the precision and the layout.
+#[derive(Clone, Debug)]
+pub(crate) struct Kernels<Kind>(Vec<(Kind, Kernel)>);
+
+impl<Kind: Copy + PartialEq> Kernels<Kind> {
+    /// Of each kind, the kernel with the `name` of it.
+    pub(crate) fn load(
+        module: &Module,
+        kinds: impl IntoIterator<Item = Kind>,
+        name: impl Fn(Kind) -> String,
+    ) -> Result<Kernels<Kind>> {
+        let kernel = |kind| Ok((kind, module.kernel(&name(kind))?));
+        Ok(Kernels(kinds.into_iter().map(kernel).collect::<Result<_>>()?))
+    }
+
+    pub(crate) fn get(&self, kind: Kind) -> Option<&Kernel> {
+        self.0.iter().find(|(of, _)| *of == kind).map(|(_, kernel)| kernel)
+    }
+}
+
+/// A tile on a device, with its kernels.
+#[derive(Clone, Debug)]
+pub(crate) struct LoadedTile<Kind> {
+    pub(crate) shape: TileShape,
+    pub(crate) geometry: Geometry,
+    pub(crate) kernels: Kernels<Kind>,
+    /// Blocks that a multiprocessor holds at once.
+    blocks_each: usize,
+}
+
+impl<Kind: Copy + PartialEq> LoadedTile<Kind> {
+    /// The kernel of this kind.
+    pub(crate) fn kernel(&self, kind: Kind) -> Result<&Kernel> {
+        let kernel = self.kernels.get(kind);
+        kernel.ok_or_else(|| Error::Invalid(format!("the tile {} has no kernel for these types", self.shape.name)))
+    }
+
     /// Whether it can compute this at all: each slice needs a step.
     fn takes(&self, work: &Work) -> bool {
         work.steps >= self.geometry.slices
@@ -164,17 +198,71 @@ impl<Kernels> LoadedTile<Kernels> {
     }
 }
 
-/// The first tile that fits the problem; the last that can compute it otherwise.
-pub(crate) fn choose<'t, Kernels>(
-    tiles: &'t [LoadedTile<Kernels>],
-    work: &Work,
-    processors: usize,
-) -> Option<&'t LoadedTile<Kernels>> {
-    let mut able = tiles.iter().filter(|tile| tile.takes(work));
-    able.clone().find(|tile| tile.fits(work, processors)).or(able.next_back())
+/// The tiles that a problem's is chosen from, on a device.
+#[derive(Clone, Debug)]
+pub(crate) struct Tiles<Kind> {
+    tiles: Vec<LoadedTile<Kind>>,
+    /// Multiprocessors that share them out.
+    pub(crate) processors: usize,
 }
 
-/// Sorts tiles into the order in which `order` has their shapes.
-pub(crate) fn sort<Kernels>(tiles: &mut [LoadedTile<Kernels>], order: &[TileShape]) {
-    tiles.sort_by_key(|loaded| order.iter().position(|shape| shape.name == loaded.shape.name));
+impl<Kind: Copy + PartialEq> Tiles<Kind> {
+    /// For each of `shapes`, in the order in which they are asked whether they fit, the kernels whose names end with its suffix. The
+    /// sizes are those for values of `class`: types differ in the values per row alone.
+    pub(crate) fn load(
+        device: &Device,
+        module: &Module,
+        shapes: &[TileShape],
+        class: &str,
+        kinds: &[Kind],
+        name: impl Fn(Kind) -> String,
+    ) -> Result<Tiles<Kind>> {
+        let load = |&shape: &TileShape| {
+            let geometry = Geometry::of_shape(module, &shape, class)?;
+            let kernels = Kernels::load(module, kinds.iter().copied(), |kind| name(kind) + shape.suffix)?;
+            let all = kernels.0.iter().map(|(_, kernel)| kernel);
+            let blocks_each = geometry.blocks_each(device.properties(), all);
+            Ok(LoadedTile { shape, geometry, kernels, blocks_each })
+        };
+        Ok(Tiles { tiles: shapes.iter().map(load).collect::<Result<_>>()?, processors: processors(device) })
+    }
+
+    /// The tiles of both, in the order in which `order` has their shapes.
+    #[must_use]
+    pub(crate) fn join(mut self, others: &Tiles<Kind>, order: &[TileShape]) -> Tiles<Kind> {
+        self.tiles.extend_from_slice(&others.tiles);
+        self.tiles.sort_by_key(|loaded| order.iter().position(|shape| shape.name == loaded.shape.name));
+        self
+    }
+
+    /// The same with one of them alone; `None` if it does not have that.
+    pub(crate) fn only(&self, name: &str) -> Option<Tiles<Kind>> {
+        let only = self.tiles.iter().find(|loaded| loaded.shape.name == name)?.clone();
+        Some(Tiles { tiles: vec![only], ..*self })
+    }
+
+    /// Their names, as the kernel file has them.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.tiles.iter().map(|loaded| loaded.shape.name)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tiles.is_empty()
+    }
+
+    /// The first tile that fits the problem; the last that can compute it otherwise.
+    pub(crate) fn choose(&self, work: &Work) -> Option<&LoadedTile<Kind>> {
+        self.choose_for(work, self.processors)
+    }
+
+    /// The same on a GPU with this many multiprocessors.
+    pub(crate) fn choose_for(&self, work: &Work, processors: usize) -> Option<&LoadedTile<Kind>> {
+        let mut able = self.tiles.iter().filter(|tile| tile.takes(work));
+        able.clone().find(|tile| tile.fits(work, processors)).or(able.next_back())
+    }
+
+    /// The grid of one of them; `None` if there are too many tiles to count.
+    pub(crate) fn grid(&self, tile: &LoadedTile<Kind>, work: &Work) -> Option<usize> {
+        tile.geometry.grid(work, self.processors * tile.blocks_each)
+    }
 }

@@ -17,7 +17,8 @@ use common::ladder;
 use common::prelude::*;
 use common::tensor::Element;
 
-use crate::gemm::{LARGEST, PROCESSORS, ROW_BYTES, in_maps};
+use crate::gemm::{LARGEST, ROW_BYTES, in_maps};
+use crate::tile;
 
 pub mod problem;
 pub mod step01_online;
@@ -100,7 +101,7 @@ impl ladder::Method for Method {
             }
             _ => heads.map(|&head| HeadKernel::load(&module, head, "", 1)).collect(),
         };
-        let processors = device.properties().multiprocessors.map_or(PROCESSORS, |count| count as usize);
+        let processors = tile::processors(device);
         Ok(Attention { name: step.name, method: step.method, processors, kernels: kernels? })
     }
 }

@@ -21,10 +21,9 @@ use common::tensor::Element;
 mod few_channels;
 mod tiles;
 
-use crate::gemm::{Epilogue, LARGEST, OUT_ROWS, PROCESSORS, Precision, ROW_BYTES, boxes, in_maps};
-use crate::tile::{self, TileShape, Work};
+use crate::gemm::{Epilogue, LARGEST, OUT_ROWS, Precision, ROW_BYTES, boxes, in_maps};
+use crate::tile::{LoadedTile, TileShape, Tiles, Work};
 use few_channels::FewChannels;
-use tiles::Kernels;
 
 pub mod problem;
 pub mod step01_gather;
@@ -70,30 +69,21 @@ impl ladder::Method for Method {
     /// does not name its tiles' sizes.
     fn load(step: &Step, device: &Device) -> Result<Conv> {
         let module = device.load(&step.source)?;
-        let shapes = step.method.shapes().iter();
-        let tiles = shapes.map(|shape| tiles::load(&module, device, *shape)).collect::<Result<_>>()?;
+        let name = |precision: Precision| format!("conv_{precision}");
+        let tiles = Tiles::load(device, &module, step.method.shapes(), "F16", &PRECISIONS, name)?;
         let few_channels = match step.method {
             Method::Tiles(_) => None,
             Method::FewChannels => Some(FewChannels::load(&module)?),
         };
-        Ok(Conv { name: step.name, processors: processors(device), tiles, few_channels })
+        Ok(Conv { name: step.name, tiles, few_channels })
     }
 }
-
-/// Multiprocessors to share out tiles among.
-fn processors(device: &Device) -> usize {
-    device.properties().multiprocessors.map_or(PROCESSORS, |count| count as usize)
-}
-
-/// A tile with its kernels.
-type LoadedTile = tile::LoadedTile<Kernels>;
 
 /// A step, or the choice among all, loaded on a device.
 #[derive(Clone, Debug)]
 pub struct Conv {
     name: &'static str,
-    processors: usize,
-    tiles: Vec<LoadedTile>,
+    tiles: Tiles<Precision>,
     few_channels: Option<FewChannels>,
 }
 
@@ -108,15 +98,14 @@ impl Tuned {
     /// As [`Step::load`].
     pub fn load(device: &Device) -> Result<Tuned> {
         let (whole, cut) = (step02_tuned::STEP.load(device)?, step03_slices::STEP.load(device)?);
-        let mut tiles = [whole.tiles, cut.tiles].concat();
-        tile::sort(&mut tiles, &tiles::ORDER);
+        let tiles = whole.tiles.join(&cut.tiles, &tiles::ORDER);
         let few_channels = step04_few_channels::STEP.load(device)?.few_channels;
-        Ok(Tuned(Conv { name: "tuned", processors: whole.processors, tiles, few_channels }))
+        Ok(Tuned(Conv { name: "tuned", tiles, few_channels }))
     }
 
     /// The tile that is chosen for a layer on a GPU with this many multiprocessors: `64×128` or, with slices, `64×64/8`.
     pub fn choice(&self, layer: &Layer, precision: Precision, processors: usize) -> Option<String> {
-        Some(tile::choose(&self.0.tiles, &layer.work(precision), processors)?.geometry.name())
+        Some(self.0.tiles.choose_for(&layer.work(precision), processors)?.geometry.name())
     }
 
     /// What [`Tuned::launch`] takes for a layer on its device, or why no kernel takes it.
@@ -181,19 +170,19 @@ impl Layer {
 impl Conv {
     /// The same with one of its tiles alone, whatever the layer; `None` if it does not have that.
     pub fn with_tile(&self, name: &str) -> Option<Conv> {
-        let tiles = vec![self.tiles.iter().find(|loaded| loaded.shape.name == name)?.clone()];
-        Some(Conv { tiles, few_channels: None, ..self.clone() })
+        Some(Conv { tiles: self.tiles.only(name)?, few_channels: None, ..*self })
     }
 
     /// The same with its tiles shared out among this number of multiprocessors.
     #[must_use]
-    pub fn for_processors(self, processors: usize) -> Conv {
-        Conv { processors, ..self }
+    pub fn for_processors(mut self, processors: usize) -> Conv {
+        self.tiles.processors = processors;
+        self
     }
 
     /// The names of its tiles, as the kernel file has them.
     pub fn tiles(&self) -> impl Iterator<Item = &'static str> {
-        self.tiles.iter().map(|loaded| loaded.shape.name)
+        self.tiles.names()
     }
 
     /// Queues y = activation(scale · (alpha · x ∗ w) + shift + residual) with `x` \[N, C, H, W\], `w` \[K, C, R, S\] and `y` \[N, K,
@@ -254,9 +243,11 @@ impl Conv {
         }
         whole_steps.map_or(Ok(()), Err)?;
         let work = layer.work(precision);
-        let tile = tile::choose(&self.tiles, &work, self.processors);
-        let tile = tile.ok_or_else(|| "it has fewer steps along K than a cluster has blocks".to_owned())?;
-        let blocks = tile.geometry.grid(&work, self.processors * tile.blocks_each);
+        let tile = self
+            .tiles
+            .choose(&work)
+            .ok_or_else(|| "it has fewer steps along K than a cluster has blocks".to_owned())?;
+        let blocks = self.tiles.grid(tile, &work);
         Ok(Plan::Tile { work, tile, blocks: blocks.ok_or_else(|| "it has too many tiles to count".to_owned())? })
     }
 
@@ -269,14 +260,14 @@ impl Conv {
     ) -> Result<()> {
         match plan {
             Plan::Tile { work, tile, blocks } => operands.launch::<T>(work, tile, *blocks, precision, y),
-            Plan::FewChannels(kernels) => kernels.launch::<T>(operands, precision, self.processors, y),
+            Plan::FewChannels(kernels) => kernels.launch::<T>(operands, precision, self.tiles.processors, y),
         }
     }
 }
 
 /// What a layer is computed with.
 enum Plan<'t> {
-    Tile { work: Work, tile: &'t LoadedTile, blocks: usize },
+    Tile { work: Work, tile: &'t LoadedTile<Precision>, blocks: usize },
     FewChannels(&'t FewChannels),
 }
 
@@ -346,7 +337,7 @@ impl Operands<'_> {
     fn launch<T: Element>(
         &self,
         work: &Work,
-        tile: &LoadedTile,
+        tile: &LoadedTile<Precision>,
         blocks: usize,
         precision: Precision,
         y: &mut Tensor,
@@ -371,7 +362,7 @@ impl Operands<'_> {
             shared_mem_bytes: geometry.shared_bytes,
         };
         let activation = epilogue.activation_number();
-        let mut launch = stream.launch_builder(tile.kernels.get(precision)?);
+        let mut launch = stream.launch_builder(tile.kernel(precision)?);
         launch.arg(&pixels).arg(&filters);
         let mut boxes_of_y;
         if geometry.slices > 1 {

@@ -1,11 +1,8 @@
-//! The tiles of the steps, when each is best, and their kernels.
+//! The tiles of the steps, and when each is best.
 
-use common::device::Module;
-use common::prelude::*;
-
-use super::{Layer, PRECISIONS};
+use super::Layer;
 use crate::gemm::{Precision, ROW_BYTES};
-use crate::tile::{Geometry, LoadedTile, TileShape, Work};
+use crate::tile::{TileShape, Work};
 
 /// Blocks per multiprocessor from which a tile is worth it, on an H200.
 const BUSY: f64 = 0.7;
@@ -28,27 +25,4 @@ impl Layer {
         let along_k = ROW_BYTES / precision.input().size();
         Work { rows: self.pixels(), columns: self.filter[0], steps: self.depth() / along_k }
     }
-}
-
-/// A tile's kernels, by precision.
-#[derive(Clone, Debug)]
-pub(super) struct Kernels(Vec<(Precision, Kernel)>);
-
-impl Kernels {
-    pub(super) fn get(&self, precision: Precision) -> Result<&Kernel> {
-        let kernel = self.0.iter().find(|(of, _)| *of == precision);
-        kernel
-            .map(|(_, kernel)| kernel)
-            .ok_or_else(|| Error::Invalid(format!("no convolution has kernels for {precision}")))
-    }
-}
-
-/// `conv_f16` and so on, with the shape's suffix.
-pub(super) fn load(module: &Module, device: &Device, shape: TileShape) -> Result<LoadedTile<Kernels>> {
-    let kernel = |precision: Precision| Ok((precision, module.kernel(&format!("conv_{precision}{}", shape.suffix))?));
-    let kernels = PRECISIONS.into_iter().map(kernel).collect::<Result<Vec<_>>>()?;
-    // The sizes are the same for all types, which differ in the values per row alone.
-    let geometry = Geometry::of_shape(module, &shape, "F16")?;
-    let blocks_each = geometry.blocks_each(device.properties(), kernels.iter().map(|(_, kernel)| kernel));
-    Ok(LoadedTile { shape, geometry, kernels: Kernels(kernels), blocks_each })
 }

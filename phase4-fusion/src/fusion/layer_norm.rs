@@ -11,9 +11,9 @@ use common::reference::Reference;
 use common::tensor::Element;
 
 use super::Separate;
-use crate::gemm::{self, Activation, Epilogue, LARGEST, Layout, OUT_ROWS, PROCESSORS, Precision, ROW_BYTES, boxes};
+use crate::gemm::{self, Activation, Epilogue, LARGEST, Layout, OUT_ROWS, Precision, ROW_BYTES, boxes};
 use crate::models::parameters::rounded;
-use crate::tile::{self, Geometry, LoadedTile, TileShape, Work};
+use crate::tile::{LoadedTile, TileShape, Tiles, Work};
 
 /// In the order in which they are asked whether they fit.
 const SHAPES: [TileShape; 2] =
@@ -25,8 +25,7 @@ pub const PRECISIONS: [Precision; 2] = [Precision::F16, Precision::Tf32];
 /// The kernels, loaded.
 #[derive(Clone, Debug)]
 pub struct LayerNormLinear {
-    tiles: Vec<LoadedTile<Vec<(Precision, Kernel)>>>,
-    processors: usize,
+    tiles: Tiles<Precision>,
 }
 
 /// A linear layer with the LayerNorm before it in its weights.
@@ -103,28 +102,18 @@ impl LayerNormLinear {
     /// As [`LayerNormLinear::load`].
     pub fn load_from(device: &Device, source: &KernelSource) -> Result<LayerNormLinear> {
         let module = device.load(source)?;
-        let load = |&shape: &TileShape| {
-            let name = |precision: Precision| format!("layer_norm_linear_{precision}{}", shape.suffix);
-            let kernel = |precision| Ok((precision, module.kernel(&name(precision))?));
-            let kernels = PRECISIONS.into_iter().map(kernel).collect::<Result<Vec<_>>>()?;
-            // The same for both types, which differ in the values per row alone.
-            let geometry = Geometry::of_shape(&module, &shape, "F16")?;
-            let blocks_each = geometry.blocks_each(device.properties(), kernels.iter().map(|(_, kernel)| kernel));
-            Ok(LoadedTile { shape, geometry, kernels, blocks_each })
-        };
-        let processors = device.properties().multiprocessors.map_or(PROCESSORS, |count| count as usize);
-        Ok(LayerNormLinear { tiles: SHAPES.iter().map(load).collect::<Result<_>>()?, processors })
+        let name = |precision: Precision| format!("layer_norm_linear_{precision}");
+        Ok(LayerNormLinear { tiles: Tiles::load(device, &module, &SHAPES, "F16", &PRECISIONS, name)? })
     }
 
     /// The same with one of its tiles alone; `None` if it does not have that.
     pub fn with_tile(&self, name: &str) -> Option<LayerNormLinear> {
-        let only = self.tiles.iter().find(|loaded| loaded.shape.name == name)?.clone();
-        Some(LayerNormLinear { tiles: vec![only], ..*self })
+        Some(LayerNormLinear { tiles: self.tiles.only(name)? })
     }
 
     /// The names of its tiles, as the kernel file has them.
     pub fn tiles(&self) -> impl Iterator<Item = &'static str> {
-        self.tiles.iter().map(|loaded| loaded.shape.name)
+        self.tiles.names()
     }
 
     /// Queues y = activation(LayerNorm(x)·Wᵀ + b) for `x` \[M, K\] and `y` \[M, N\] of one type, f16 or f32 (multiplied as tf32), all
@@ -167,16 +156,12 @@ impl LayerNormLinear {
         }
         let along_k = ROW_BYTES / size;
         let work = Work { rows: m, columns: n, steps: k.div_ceil(along_k) };
-        let tile = tile::choose(&self.tiles, &work, self.processors);
-        let tile = tile.ok_or_else(|| refuse("there is no tile".to_owned()))?;
-        let blocks = tile.geometry.grid(&work, self.processors * tile.blocks_each);
-        let blocks = blocks.ok_or_else(|| refuse("it has too many tiles to count".to_owned()))?;
-        let kernel = tile.kernels.iter().find(|(of, _)| *of == precision).map(|(_, kernel)| kernel);
-        let kernel = kernel.ok_or_else(|| refuse("there is no kernel".to_owned()))?;
+        let tile = self.tiles.choose(&work).ok_or_else(|| refuse("there is no tile".to_owned()))?;
+        let blocks = self.tiles.grid(tile, &work).ok_or_else(|| refuse("it has too many tiles to count".to_owned()))?;
         let call = Call { stream, x, linear, eps, activation, sizes: [m, n, k], along_k };
         match precision {
-            Precision::Tf32 => call.launch::<f32>(kernel, &tile.geometry, blocks, y),
-            _ => call.launch::<half::f16>(kernel, &tile.geometry, blocks, y),
+            Precision::Tf32 => call.launch::<f32>(tile, precision, blocks, y),
+            _ => call.launch::<half::f16>(tile, precision, blocks, y),
         }
     }
 }
@@ -193,24 +178,30 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    fn launch<T: Element>(&self, kernel: &Kernel, geometry: &Geometry, blocks: usize, y: &mut Tensor) -> Result<()> {
+    fn launch<T: Element>(
+        &self,
+        tile: &LoadedTile<Precision>,
+        precision: Precision,
+        blocks: usize,
+        y: &mut Tensor,
+    ) -> Result<()> {
         const FORMAT: MemoryFormat = MemoryFormat::Nchw;
         let Call { stream, linear, sizes: [m, n, k], along_k, .. } = *self;
-        let ([rows, columns], wide) = (geometry.tile, ROW_BYTES / T::TYPE.size());
+        let ([rows, columns], wide) = (tile.geometry.tile, ROW_BYTES / T::TYPE.size());
         let (x, w) = (self.x.buffer_of::<T>(FORMAT)?, linear.weight.buffer_of::<T>(FORMAT)?);
         let x = stream.tensor_map(x, &boxes(T::TYPE, [m, k], [rows, along_k]))?;
         let w = stream.tensor_map(w, &boxes(T::TYPE, [n, k], [columns, along_k]))?;
         let mut y = stream.tensor_map_mut(y.buffer_of_mut::<T>(FORMAT)?, &boxes(T::TYPE, [m, n], [OUT_ROWS, wide]))?;
         let [m, n, k] = [m, n, k].map(|size| size as i32); // up to LARGEST
         let activation = Epilogue { activation: self.activation, ..Epilogue::default() }.activation_number();
-        let mut launch = stream.launch_builder(kernel);
+        let mut launch = stream.launch_builder(tile.kernel(precision)?);
         launch.arg(&x).arg(&w).arg(&mut y).arg(linear.weight_sums.buffer()?).arg(linear.shift.buffer()?);
         launch.arg(&self.eps).arg(&m).arg(&n).arg(&k).arg(&activation);
         launch.dependent();
         let config = LaunchConfig {
             grid_dim: (blocks as u32, 1, 1), // or Error::LaunchConfig
-            block_dim: (geometry.threads, 1, 1),
-            shared_mem_bytes: geometry.shared_bytes,
+            block_dim: (tile.geometry.threads, 1, 1),
+            shared_mem_bytes: tile.geometry.shared_bytes,
         };
         // SAFETY: the kernel writes y [M, N] and reads x [M, K], W' [N, K] and both vectors [N] alone, whose shapes and types were
         // compared; the grid's blocks share out the tiles of y.

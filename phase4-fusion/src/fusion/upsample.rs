@@ -10,9 +10,9 @@ use common::reference::{self, Conv2dParams, Reference};
 use common::tensor::Element;
 
 use crate::conv::{self, Layer, windows};
-use crate::gemm::{Activation, Epilogue, LARGEST, PROCESSORS, Precision, ROW_BYTES, boxes};
+use crate::gemm::{Activation, Epilogue, LARGEST, Precision, ROW_BYTES, boxes};
 use crate::nhwc::{Concatenate, Upsample};
-use crate::tile::{self, Geometry, LoadedTile, TileShape, Work};
+use crate::tile::{LoadedTile, TileShape, Tiles, Work};
 
 /// In the order in which they are asked whether they fit.
 const SHAPES: [TileShape; 2] =
@@ -27,8 +27,7 @@ const PARITIES: usize = 4;
 /// The kernels, loaded.
 #[derive(Clone, Debug)]
 pub struct UpsampleConv {
-    tiles: Vec<LoadedTile<Vec<(Precision, Kernel)>>>,
-    processors: usize,
+    tiles: Tiles<Precision>,
 }
 
 /// `Sizes` of the kernel file.
@@ -61,28 +60,18 @@ impl UpsampleConv {
     /// As [`UpsampleConv::load`].
     pub fn load_from(device: &Device, source: &KernelSource) -> Result<UpsampleConv> {
         let module = device.load(source)?;
-        let load = |&shape: &TileShape| {
-            let name = |precision: Precision| format!("upsample_{precision}{}", shape.suffix);
-            let kernel = |precision| Ok((precision, module.kernel(&name(precision))?));
-            let kernels = PRECISIONS.into_iter().map(kernel).collect::<Result<Vec<_>>>()?;
-            // The same for both types, which differ in the values per row alone.
-            let geometry = Geometry::of_shape(&module, &shape, "F16")?;
-            let blocks_each = geometry.blocks_each(device.properties(), kernels.iter().map(|(_, kernel)| kernel));
-            Ok(LoadedTile { shape, geometry, kernels, blocks_each })
-        };
-        let processors = device.properties().multiprocessors.map_or(PROCESSORS, |count| count as usize);
-        Ok(UpsampleConv { tiles: SHAPES.iter().map(load).collect::<Result<_>>()?, processors })
+        let name = |precision: Precision| format!("upsample_{precision}");
+        Ok(UpsampleConv { tiles: Tiles::load(device, &module, &SHAPES, "F16", &PRECISIONS, name)? })
     }
 
     /// The same with one of its tiles alone; `None` if it does not have that.
     pub fn with_tile(&self, name: &str) -> Option<UpsampleConv> {
-        let only = self.tiles.iter().find(|loaded| loaded.shape.name == name)?.clone();
-        Some(UpsampleConv { tiles: vec![only], ..*self })
+        Some(UpsampleConv { tiles: self.tiles.only(name)? })
     }
 
     /// The names of its tiles, as the kernel file has them.
     pub fn tiles(&self) -> impl Iterator<Item = &'static str> {
-        self.tiles.iter().map(|loaded| loaded.shape.name)
+        self.tiles.names()
     }
 
     /// Queues y = activation(scale · (alpha · joined ∗ w) + shift + residual), where `joined` has the channels of `small` \[N, C1, H / 2,
@@ -144,13 +133,9 @@ impl UpsampleConv {
             columns: k,
             steps: 9 * channels / along_k,
         };
-        let tile = tile::choose(&self.tiles, &work(1), self.processors);
-        let tile = tile.ok_or_else(|| refuse("there is no tile".to_owned()))?;
+        let tile = self.tiles.choose(&work(1)).ok_or_else(|| refuse("there is no tile".to_owned()))?;
         let work = work(tile.geometry.tile[0]);
-        let blocks = tile.geometry.grid(&work, self.processors * tile.blocks_each);
-        let blocks = blocks.ok_or_else(|| refuse("it has too many tiles to count".to_owned()))?;
-        let kernel = tile.kernels.iter().find(|(of, _)| *of == precision).map(|(_, kernel)| kernel);
-        let kernel = kernel.ok_or_else(|| refuse("there is no kernel".to_owned()))?;
+        let blocks = self.tiles.grid(tile, &work).ok_or_else(|| refuse("it has too many tiles to count".to_owned()))?;
         let sizes = Sizes {
             half_y: half_y as i32,
             half_x: half_x as i32,
@@ -161,8 +146,8 @@ impl UpsampleConv {
         };
         let call = Call { stream, small, skip, w, epilogue, sizes, work, along_k };
         match precision {
-            Precision::Tf32 => call.launch::<f32>(kernel, &tile.geometry, blocks, y),
-            _ => call.launch::<half::f16>(kernel, &tile.geometry, blocks, y),
+            Precision::Tf32 => call.launch::<f32>(tile, precision, blocks, y),
+            _ => call.launch::<half::f16>(tile, precision, blocks, y),
         }
     }
 }
@@ -180,10 +165,16 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    fn launch<T: Element>(&self, kernel: &Kernel, geometry: &Geometry, blocks: usize, y: &mut Tensor) -> Result<()> {
+    fn launch<T: Element>(
+        &self,
+        tile: &LoadedTile<Precision>,
+        precision: Precision,
+        blocks: usize,
+        y: &mut Tensor,
+    ) -> Result<()> {
         const FORMAT: MemoryFormat = MemoryFormat::Nhwc;
         let Call { stream, epilogue, work, along_k, .. } = *self;
-        let [rows, columns] = geometry.tile;
+        let [rows, columns] = tile.geometry.tile;
         let depth = work.steps * along_k;
         // The small image under a window of 3 × 3; the skip connection at every second pixel, for both parities under one of 4 × 4.
         let maps = |image, window, stride| windows_of::<T>(image, window, stride, [along_k, rows]);
@@ -200,14 +191,14 @@ impl Call<'_> {
         let residual = epilogue.residual.map(|tensor| tensor.buffer_of::<T>(FORMAT)).transpose()?;
         let [m, n, k] = [work.rows, work.columns, depth].map(|size| size as i32); // up to LARGEST
         let activation = epilogue.activation_number();
-        let mut launch = stream.launch_builder(kernel);
+        let mut launch = stream.launch_builder(tile.kernel(precision)?);
         launch.arg(&small).arg(&skip).arg(&w).arg(y.buffer_of_mut::<T>(FORMAT)?);
         launch.arg(scale).arg(shift).arg(residual).arg(&m).arg(&n).arg(&k).arg(&epilogue.alpha).arg(&activation);
         launch.arg_bytes(bytemuck::bytes_of(&self.sizes)).dependent();
         let config = LaunchConfig {
             grid_dim: (blocks as u32, 1, 1), // or Error::LaunchConfig
-            block_dim: (geometry.threads, 1, 1),
-            shared_mem_bytes: geometry.shared_bytes,
+            block_dim: (tile.geometry.threads, 1, 1),
+            shared_mem_bytes: tile.geometry.shared_bytes,
         };
         // SAFETY: the kernel writes y [N, H, W, K] and reads both images, w, scale and shift [K] and the residual [N, H, W, K] alone,
         // whose shapes and types were compared; the grid's blocks share out the tiles.

@@ -36,9 +36,9 @@ pub(crate) use epilogue::activation_number;
 pub use epilogue::{Activation, Epilogue};
 pub use precision::Precision;
 
-use crate::tile::{self, Geometry, TileShape, Work};
+use crate::tile::{self, Geometry, Kernels, TileShape, Work};
 pub(crate) use precision::in_maps;
-use tiles::Kernels;
+use tiles::Kind;
 
 pub mod step01_wmma;
 pub mod step02_shared_tiles;
@@ -76,9 +76,6 @@ pub static OTHERS: &[Step] = &[step12_tuned::TF32, step12_tuned::E4M3, step12_tu
 
 /// M, N and K up to here: the kernels' sums of an index and a tile's size then fit 31 bits.
 pub const LARGEST: usize = 1 << 30;
-
-/// Multiprocessors of a device that cannot tell: the simulator, whose blocks then have several tiles each.
-pub(crate) const PROCESSORS: usize = 4;
 
 /// A step of the ladder.
 pub type Step = ladder::Step<Tiling>;
@@ -118,41 +115,31 @@ impl ladder::Method for Tiling {
     /// As [`Device::kernel`]; [`Error::Unsupported`] if the step needs another GPU; [`Error::Geometry`] if the kernel file has a tile
     /// of another shape than the step, [`Error::NoSuchConstant`] if it does not name its tile's sizes.
     fn load(step: &Step, device: &Device) -> Result<Gemm> {
-        let processors = device.properties().multiprocessors.map_or(PROCESSORS, |count| count as usize);
         let module = device.load(&step.source)?;
         let precisions = step.method.precisions();
+        let kinds = tiles::kinds(precisions);
+        let one = |along_k| -> Result<Tiles> {
+            let kernels = Kernels::load(&module, kinds.iter().copied(), tiles::name)?;
+            Ok(Tiles::One(Geometry::of_file(&module)?, kernels, along_k))
+        };
         let tiles = match step.method {
             Tiling::Shapes(shapes, _) => {
-                let load = |&shape: &TileShape| {
-                    let geometry = Geometry::of_shape(&module, &shape, precisions[0].class())?;
-                    let kernels = Kernels::load(&module, precisions, shape.suffix)?;
-                    let blocks_each = geometry.blocks_each(device.properties(), kernels.iter());
-                    Ok(LoadedTile { shape, geometry, kernels, blocks_each })
-                };
-                Tiles::Chosen(shapes.iter().map(load).collect::<Result<_>>()?)
+                let class = precisions[0].class();
+                Tiles::Chosen(tile::Tiles::load(device, &module, shapes, class, &kinds, tiles::name)?)
             }
-            Tiling::Maps => Tiles::One(
-                Geometry::of_file(&module)?,
-                Kernels::load(&module, precisions, "")?,
-                Some(module.constant("BK")?),
-            ),
-            Tiling::Fragments | Tiling::Any | Tiling::Rows => {
-                Tiles::One(Geometry::of_file(&module)?, Kernels::load(&module, precisions, "")?, None)
-            }
+            Tiling::Maps => one(Some(module.constant("BK")?))?,
+            Tiling::Fragments | Tiling::Any | Tiling::Rows => one(None)?,
         };
-        Ok(Gemm { name: step.name, method: step.method, processors, tiles })
+        Ok(Gemm { name: step.name, method: step.method, tiles })
     }
 }
-
-/// A tile with its kernels.
-type LoadedTile = tile::LoadedTile<Kernels>;
 
 #[derive(Clone, Debug)]
 enum Tiles {
     /// One block per tile; with the step along K of tensor maps, if the kernels take these.
-    One(Geometry, Kernels, Option<usize>),
+    One(Geometry, Kernels<Kind>, Option<usize>),
     /// Of several, the one that fits.
-    Chosen(Vec<LoadedTile>),
+    Chosen(tile::Tiles<Kind>),
 }
 
 /// A step, loaded on a device.
@@ -160,7 +147,6 @@ enum Tiles {
 pub struct Gemm {
     name: &'static str,
     method: Tiling,
-    processors: usize,
     tiles: Tiles,
 }
 
@@ -307,28 +293,29 @@ impl Gemm {
     /// The choice among the tiles of several steps for one type.
     fn choice(steps: &[Step], device: &Device) -> Result<Gemm> {
         let loaded = steps.iter().map(|step| step.load(device)).collect::<Result<Vec<_>>>()?;
-        let mut tiles: Vec<LoadedTile> = loaded.iter().flat_map(|gemm| gemm.loaded_tiles()).cloned().collect();
-        tile::sort(&mut tiles, &tiles::ORDER);
-        let first = loaded.into_iter().next().ok_or_else(|| Error::Invalid("a choice among no steps".to_owned()))?;
-        Ok(Gemm { name: "tuned", tiles: Tiles::Chosen(tiles), ..first })
+        let chosen = loaded.iter().filter_map(Gemm::chosen).cloned();
+        let tiles = chosen.reduce(|all, others| all.join(&others, &tiles::ORDER));
+        let (first, tiles) =
+            loaded.first().zip(tiles).ok_or_else(|| Error::Invalid("a choice among no steps".to_owned()))?;
+        Ok(Gemm { name: "tuned", method: first.method, tiles: Tiles::Chosen(tiles) })
     }
 
-    fn loaded_tiles(&self) -> &[LoadedTile] {
+    /// What it chooses from, if it does.
+    fn chosen(&self) -> Option<&tile::Tiles<Kind>> {
         match &self.tiles {
-            Tiles::Chosen(tiles) => tiles,
-            Tiles::One(..) => &[],
+            Tiles::Chosen(tiles) => Some(tiles),
+            Tiles::One(..) => None,
         }
     }
 
     /// The names of the tiles that it chooses from, as the kernel file has them; none if there is no choice.
     pub fn tiles(&self) -> impl Iterator<Item = &'static str> {
-        self.loaded_tiles().iter().map(|loaded| loaded.shape.name)
+        self.chosen().into_iter().flat_map(tile::Tiles::names)
     }
 
     /// The same with one of its tiles alone, whatever the size of the product; `None` if it has no choice of that.
     pub fn with_tile(&self, name: &str) -> Option<Gemm> {
-        let only = self.loaded_tiles().iter().find(|loaded| loaded.shape.name == name)?.clone();
-        Some(Gemm { tiles: Tiles::Chosen(vec![only]), ..self.clone() })
+        Some(Gemm { tiles: Tiles::Chosen(self.chosen()?.only(name)?), ..self.clone() })
     }
 
     /// Queues C = activation(scale · (alpha · A·B) + shift + residual) with `a` \[M, K\], `b` as `layout` says and `c` \[M, N\], all
@@ -418,7 +405,7 @@ impl Gemm {
     fn plan(&self, size: Size, precision: Precision, layout: Layout) -> Option<Plan<'_>> {
         match &self.tiles {
             Tiles::One(geometry, kernels, along_k) => Some(Plan {
-                kernel: kernels.get(precision, layout)?,
+                kernel: kernels.get((precision, layout))?,
                 geometry: *geometry,
                 blocks: geometry.tiles(size.m, size.n)?,
                 maps: along_k.map_or(Maps::None, Maps::Inputs),
@@ -426,10 +413,11 @@ impl Gemm {
             Tiles::Chosen(tiles) => {
                 let along_k = ROW_BYTES / precision.input().size();
                 let work = Work { rows: size.m, columns: size.n, steps: size.k.div_ceil(along_k) };
-                let LoadedTile { geometry, kernels, blocks_each, .. } = tile::choose(tiles, &work, self.processors)?;
-                let blocks = geometry.grid(&work, self.processors * blocks_each)?;
+                let tile = tiles.choose(&work)?;
+                let (kernel, geometry, blocks) =
+                    (tile.kernels.get((precision, layout))?, tile.geometry, tiles.grid(tile, &work)?);
                 let maps = if geometry.slices > 1 { Maps::Inputs(along_k) } else { Maps::All(along_k) };
-                Some(Plan { kernel: kernels.get(precision, layout)?, geometry: *geometry, blocks, maps })
+                Some(Plan { kernel, geometry, blocks, maps })
             }
         }
     }

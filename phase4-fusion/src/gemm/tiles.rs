@@ -1,7 +1,4 @@
-//! The tiles of the last steps, when each is best, and the kernels of one.
-
-use common::device::Module;
-use common::prelude::*;
+//! The tiles of the last steps, when each is best, and the names of their kernels.
 
 use super::{Layout, Precision};
 use crate::tile::TileShape;
@@ -22,28 +19,16 @@ pub(super) const SMALL: TileShape = TileShape::any("Small", "_64x64");
 pub(super) const ORDER: [TileShape; 8] = [LARGE, SQUARE, PAIRED, MEDIUM, FOURTHS, EIGHTHS, QUARTERS, SMALL];
 // ANCHOR_END: shapes
 
-/// The kernels of a tile, by precision and layout.
-#[derive(Clone, Debug)]
-pub(super) struct Kernels(Vec<(Precision, Layout, Kernel)>);
+/// What kernels of a tile differ in.
+pub(super) type Kind = (Precision, Layout);
 
-impl Kernels {
-    /// `gemm_nt_f16` and so on, with this suffix.
-    pub(super) fn load(module: &Module, precisions: &[Precision], suffix: &str) -> Result<Kernels> {
-        let mut kernels = Vec::new();
-        for &precision in precisions {
-            for &layout in precision.layouts() {
-                let name = format!("gemm_{}_{}{suffix}", layout.suffix(), precision.suffix());
-                kernels.push((precision, layout, module.kernel(&name)?));
-            }
-        }
-        Ok(Kernels(kernels))
-    }
+/// Of these types, with the layouts that each has.
+pub(super) fn kinds(precisions: &[Precision]) -> Vec<Kind> {
+    let with_layouts = |&precision: &Precision| precision.layouts().iter().map(move |&layout| (precision, layout));
+    precisions.iter().flat_map(with_layouts).collect()
+}
 
-    pub(super) fn get(&self, precision: Precision, layout: Layout) -> Option<&Kernel> {
-        self.0.iter().find(|(of, with, _)| (*of, *with) == (precision, layout)).map(|(.., kernel)| kernel)
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Kernel> {
-        self.0.iter().map(|(.., kernel)| kernel)
-    }
+/// `gemm_nt_f16` and so on.
+pub(super) fn name((precision, layout): Kind) -> String {
+    format!("gemm_{}_{}", layout.suffix(), precision.suffix())
 }
