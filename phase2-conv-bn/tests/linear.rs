@@ -84,6 +84,20 @@ fn run_written(written: &Written, stream: &Stream, layer: &Layer, y: &Tensor, gr
     written.launch(stream, &layer.dy, y, &layer.x, &layer.weight, &mut masked, dx, dweight, dbias)
 }
 
+/// The gradients that `run` queues for this layer and its y, compared with the reference's.
+fn compared(
+    device: &Device,
+    layer: &Layer,
+    run: impl FnOnce(&Layer, &Tensor, &mut Gradients) -> Result<()>,
+) -> Result<Result<Report, Mismatch>> {
+    let y = layer.y()?;
+    let expected = reference::linear_relu_backward(&layer.x, &layer.weight, &y, &layer.dy)?;
+    let (layer, y) = (layer.to_device(device)?, y.to_device(device)?);
+    let mut gradients = Gradients::empty_on(device, &layer)?;
+    run(&layer, &y, &mut gradients)?;
+    gradients.check(&expected)
+}
+
 device_test! {
     fn every_version_matches_the_reference(device) {
         let stream = device.stream();
@@ -134,20 +148,18 @@ device_test! {
         for (backward, (seed, size)) in tiles.iter().flat_map(|tiles| repeat(tiles).zip((0..).step_by(10).zip(SIZES))) {
             println!("{size:?}");
             let layer = Layer::new(size, seed);
-            let y = layer.y()?;
-            let expected = reference::linear_relu_backward(&layer.x, &layer.weight, &y, &layer.dy)?;
-            let (layer, y) = (layer.to_device(&device)?, y.to_device(&device)?);
-            let mut gradients = Gradients::empty_on(&device, &layer)?;
-            device.reset_peak_memory();
-            let before = device.memory().in_use;
-            run(backward, &stream, &layer, &y, &mut gradients)?;
-            assert_eq!(device.memory().peak, before, "something was allocated");
-            gradients.check(&expected)?.unwrap();
-
-            let mut gradients = Gradients::empty_on(&device, &layer)?;
-            let [dx, dweight, dbias] = &mut gradients.0;
-            backward.separate(&stream, &layer.dy, &y, &layer.x, &layer.weight, dx, dweight, dbias)?;
-            gradients.check(&expected)?.unwrap();
+            let fused = compared(&device, &layer, |layer, y, gradients| {
+                device.reset_peak_memory();
+                let before = device.memory().in_use;
+                run(backward, &stream, layer, y, gradients)?;
+                assert_eq!(device.memory().peak, before, "something was allocated");
+                Ok(())
+            });
+            fused?.unwrap();
+            let separate = compared(&device, &layer, |layer, y, Gradients([dx, dweight, dbias])| {
+                backward.separate(&stream, &layer.dy, y, &layer.x, &layer.weight, dx, dweight, dbias)
+            });
+            separate?.unwrap();
         }
         Ok(())
     }
@@ -161,13 +173,8 @@ device_test! {
         let parts = [[64, 128], [32, 32]].map(|tile| (loaded.with_tile(tile).unwrap(), [300, 70, 131]));
         for (seed, (written, size)) in (0..).step_by(10).zip(chosen.chain(whole).chain(parts)) {
             println!("{size:?}");
-            let layer = Layer::new(size, seed);
-            let y = layer.y()?;
-            let expected = reference::linear_relu_backward(&layer.x, &layer.weight, &y, &layer.dy)?;
-            let (layer, y) = (layer.to_device(&device)?, y.to_device(&device)?);
-            let mut gradients = Gradients::empty_on(&device, &layer)?;
-            run_written(&written, &stream, &layer, &y, &mut gradients)?;
-            gradients.check(&expected)?.unwrap();
+            let run = |layer: &Layer, y: &Tensor, gradients: &mut Gradients| run_written(&written, &stream, layer, y, gradients);
+            compared(&device, &Layer::new(size, seed), run)?.unwrap();
         }
         Ok(())
     }
@@ -262,13 +269,9 @@ fn mistakes_in_the_gradients_are_found() {
     for (mistake, right, wrong) in mistakes {
         let source = planted(&backward::SOURCE, right, wrong);
         must_be_rejected(mistake, |device| {
-            let layer = Layer::new([37, 21, 35], 1);
-            let y = layer.y()?;
-            let expected = reference::linear_relu_backward(&layer.x, &layer.weight, &y, &layer.dy)?;
-            let (layer, y) = (layer.to_device(device)?, y.to_device(device)?);
-            let mut gradients = Gradients::empty_on(device, &layer)?;
-            run(&Backward::load_from(device, &source)?, &device.stream(), &layer, &y, &mut gradients)?;
-            gradients.check(&expected)
+            compared(device, &Layer::new([37, 21, 35], 1), |layer, y, gradients| {
+                run(&Backward::load_from(device, &source)?, &device.stream(), layer, y, gradients)
+            })
         });
     }
 }
@@ -290,13 +293,9 @@ fn mistakes_in_a_written_mask_are_found() {
         let mask = if in_mask { planted(&written::MASK, right, wrong) } else { written::MASK };
         let product = if in_mask { written::PRODUCT } else { planted(&written::PRODUCT, right, wrong) };
         must_be_rejected(mistake, |device| {
-            let layer = Layer::new([261, 21, 39], 1);
-            let y = layer.y()?;
-            let expected = reference::linear_relu_backward(&layer.x, &layer.weight, &y, &layer.dy)?;
-            let (layer, y) = (layer.to_device(device)?, y.to_device(device)?);
-            let mut gradients = Gradients::empty_on(device, &layer)?;
-            run_written(&Written::load_from(device, &mask, &product)?, &device.stream(), &layer, &y, &mut gradients)?;
-            gradients.check(&expected)
+            compared(device, &Layer::new([261, 21, 39], 1), |layer, y, gradients| {
+                run_written(&Written::load_from(device, &mask, &product)?, &device.stream(), layer, y, gradients)
+            })
         });
     }
 }

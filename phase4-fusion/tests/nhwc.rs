@@ -1,6 +1,8 @@
 //! What lies between convolutions channels last, against the references: ragged shapes, poisoned outputs, planted mistakes.
 #![allow(clippy::unwrap_used)]
 
+use std::fmt::Debug;
+
 use common::check::{Mismatch, Report, Tolerance, compare};
 use common::device_test;
 use common::prelude::*;
@@ -187,6 +189,20 @@ fn normalised_right(
     Ok(compare(&found, &wanted, Tolerance::absolute(expected.tolerance.absolute + rounding * largest)))
 }
 
+/// Every case in both types.
+fn all_right<Case: Copy + Debug>(
+    cases: impl IntoIterator<Item = Case>,
+    right: impl Fn(Case, ElementType) -> Result<Result<Report, Mismatch>>,
+) -> Result<()> {
+    for case in cases {
+        for element in TYPES {
+            let right = right(case, element)?;
+            assert!(right.is_ok(), "{case:?} {element}: {}", right.unwrap_err());
+        }
+    }
+    Ok(())
+}
+
 const RESNETS: MaxPool2d = MaxPool2d { window: 3, stride: 2, padding: 1 };
 
 device_test! {
@@ -194,13 +210,7 @@ device_test! {
         let Some(convert) = convert(&device)? else { return Ok(()) };
         // Few channels, filled up or not; a last vector that is cut; no image.
         let cases = [([2, 3, 5, 7], 3), ([1, 3, 4, 4], 8), ([2, 5, 3, 3], 64), ([1, 1, 1, 1], 1), ([1, 70, 3, 2], 72), ([0, 3, 2, 2], 3)];
-        for (shape, channels) in cases {
-            for element in TYPES {
-                let right = convert_right(&device, &convert, shape, channels, element)?;
-                assert!(right.is_ok(), "{shape:?} {channels} {element}: {}", right.unwrap_err());
-            }
-        }
-        Ok(())
+        all_right(cases, |(shape, channels), element| convert_right(&device, &convert, shape, channels, element))
     }
 
     fn the_largest_of_each_window_is_exact(device) {
@@ -208,12 +218,8 @@ device_test! {
             return Ok(());
         }
         let pools = [RESNETS, MaxPool2d { window: 2, stride: 2, padding: 0 }, MaxPool2d { window: 5, stride: 1, padding: 2 }];
-        for (pool, shape) in pools.into_iter().zip([[2, 8, 9, 7], [1, 24, 6, 5], [3, 16, 5, 6]]) {
-            for element in TYPES {
-                let right = max_pool_right(&device, &SOURCES[1], pool, shape, element)?;
-                assert!(right.is_ok(), "{pool:?} {shape:?} {element}: {}", right.unwrap_err());
-            }
-        }
+        let cases = pools.into_iter().zip([[2, 8, 9, 7], [1, 24, 6, 5], [3, 16, 5, 6]]);
+        all_right(cases, |(pool, shape), element| max_pool_right(&device, &SOURCES[1], pool, shape, element))?;
         // A NaN wins in its channel alone.
         let mut values = Tensor::random(&[1, 8, 4, 4], 9).into_vec()?;
         values[3 * 16 + 5] = f32::NAN;
@@ -233,45 +239,26 @@ device_test! {
             return Ok(());
         }
         // ResNet18's; more pixels than groups of threads; channels that end within a block, a vector or a warp.
-        for (shape, channels) in [([2, 512, 7, 7], 512), ([1, 20, 9, 11], 64), ([3, 3, 1, 1], 8), ([2, 77, 5, 8], 80)] {
-            for element in TYPES {
-                let right = means_right(&device, &SOURCES[2], shape, channels, element)?;
-                assert!(right.is_ok(), "{shape:?} {channels} {element}: {}", right.unwrap_err());
-            }
-        }
-        Ok(())
+        let cases = [([2, 512, 7, 7], 512), ([1, 20, 9, 11], 64), ([3, 3, 1, 1], 8), ([2, 77, 5, 8], 80)];
+        all_right(cases, |(shape, channels), element| means_right(&device, &SOURCES[2], shape, channels, element))
     }
 
     fn sums_are_within_rounding(device) {
         if convert(&device)?.is_none() {
             return Ok(());
         }
-        for (shape, channels) in [([2, 16, 5, 3], 64), ([1, 24, 7, 7], 24), ([3, 5, 1, 1], 8), ([0, 8, 2, 2], 8)] {
-            for element in TYPES {
-                let right = sums_right(&device, &SOURCES[3], shape, channels, element)?;
-                assert!(right.is_ok(), "{shape:?} {channels} {element}: {}", right.unwrap_err());
-            }
-        }
-        Ok(())
+        let cases = [([2, 16, 5, 3], 64), ([1, 24, 7, 7], 24), ([3, 5, 1, 1], 8), ([0, 8, 2, 2], 8)];
+        all_right(cases, |(shape, channels), element| sums_right(&device, &SOURCES[3], shape, channels, element))
     }
 
     fn joined_and_enlarged_images_are_exact(device) {
         if convert(&device)?.is_none() {
             return Ok(());
         }
-        for (size, parts) in [([2, 3, 5], [16, 32]), ([1, 1, 1], [8, 8]), ([1, 4, 4], [40, 16]), ([2, 0, 1], [8, 8])] {
-            for element in TYPES {
-                let right = joined_right(&device, &SOURCES[4], size, parts, element)?;
-                assert!(right.is_ok(), "{size:?} {parts:?} {element}: {}", right.unwrap_err());
-            }
-        }
-        for (shape, factor) in [([2, 16, 3, 5], 2), ([1, 8, 1, 1], 3), ([1, 24, 4, 2], 1)] {
-            for element in TYPES {
-                let right = enlarged_right(&device, &SOURCES[4], shape, factor, element)?;
-                assert!(right.is_ok(), "{shape:?} {factor} {element}: {}", right.unwrap_err());
-            }
-        }
-        Ok(())
+        let joined = [([2, 3, 5], [16, 32]), ([1, 1, 1], [8, 8]), ([1, 4, 4], [40, 16]), ([2, 0, 1], [8, 8])];
+        all_right(joined, |(size, parts), element| joined_right(&device, &SOURCES[4], size, parts, element))?;
+        let enlarged = [([2, 16, 3, 5], 2), ([1, 8, 1, 1], 3), ([1, 24, 4, 2], 1)];
+        all_right(enlarged, |(shape, factor), element| enlarged_right(&device, &SOURCES[4], shape, factor, element))
     }
 
     fn pixels_are_normalised_within_rounding(device) {
@@ -279,15 +266,9 @@ device_test! {
             return Ok(());
         }
         // The U-Net's channels, filled up or not, up to those of its largest configuration; channels that end within a vector.
-        for (size, channels) in
-            [([2, 3, 3], [16, 64]), ([1, 3, 1], [64, 64]), ([1, 2, 1], [1280, 1280]), ([1, 1, 5], [77, 80]), ([1, 1, 1], [1, 8])]
-        {
-            for element in TYPES {
-                let right = normalised_right(&device, &SOURCES[5], size, channels, element)?;
-                assert!(right.is_ok(), "{size:?} {channels:?} {element}: {}", right.unwrap_err());
-            }
-        }
-        Ok(())
+        let cases =
+            [([2, 3, 3], [16, 64]), ([1, 3, 1], [64, 64]), ([1, 2, 1], [1280, 1280]), ([1, 1, 5], [77, 80]), ([1, 1, 1], [1, 8])];
+        all_right(cases, |(size, channels), element| normalised_right(&device, &SOURCES[5], size, channels, element))
     }
 
     fn what_does_not_fit_is_refused(device) {
