@@ -59,9 +59,7 @@ pub fn resnet18(device: &Device, args: &ResNet18Args) -> Result<Table> {
     let plan = plan(device, Config::RESNET18, &parameters, args.precision, &images)?;
     let title = format!("ResNet18 in {}, {} × {side}×{side}, on {}", args.precision, args.batch, device.short_name());
     if args.explain {
-        let mut runner = Runner::new(device, plan)?;
-        let took = runner.milliseconds(&device.stream())?;
-        return Ok(runner.plan().table(title, took.as_deref()));
+        return explained(device, plan, title);
     }
     let (cpu, x) = (Cpu::new(), Tensor::random(&images, 1));
     let expected = cpu.infer(&ResNet::load(&cpu, Config::RESNET18, &parameters)?, &x)?;
@@ -72,6 +70,13 @@ const LAUNCHES: ColumnSpec = ColumnSpec::number("launches", "launches", 0);
 const MS: ColumnSpec = ColumnSpec::number("ms", "ms", 3);
 const DIFFERENCE: ColumnSpec = ColumnSpec::number("of_largest", "max |Δ| of the largest", 6);
 const BOUND: ColumnSpec = ColumnSpec::number("bound", "allowed", 6);
+
+/// The plan; on a GPU, with what each launch takes.
+pub(super) fn explained(device: &Device, plan: Plan, title: String) -> Result<Table> {
+    let mut runner = Runner::new(device, plan)?;
+    let took = runner.milliseconds(&device.stream())?;
+    Ok(runner.plan().table(title, took.as_deref()))
+}
 
 /// One pass of a plan, and how far it is from what the CPU says.
 pub(super) fn pass(device: &Device, plan: Plan, inputs: &[&Tensor], expected: &Tensor, title: String) -> Result<Table> {

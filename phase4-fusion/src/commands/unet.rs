@@ -8,10 +8,9 @@ use phase3_all_layers::models::unet::{Config, INPUTS, UNet};
 use phase3_all_layers::nn::Parameters;
 use phase3_all_layers::nn::graph::{Recorder, Recording};
 
-use super::resnet18::pass;
+use super::resnet18::{explained, pass};
 use crate::models::Arithmetic;
 use crate::models::plan::Plan;
-use crate::models::runner::Runner;
 
 /// Seed of the untrained parameters.
 const SEED: u64 = 8;
@@ -64,7 +63,7 @@ pub fn plan(
 /// The plan, or a pass of it over random latents with untrained weights.
 ///
 /// # Errors
-/// As [`plan`] and [`Runner::infer_all`].
+/// As [`plan`] and [`Runner::infer_all`](crate::models::runner::Runner::infer_all).
 pub fn unet(device: &Device, args: &UNetArgs) -> Result<Table> {
     let side = args.size.unwrap_or(if device.is_sim() && !args.explain { 8 } else { 64 });
     let latents = [args.batch, INPUTS, side, side];
@@ -75,9 +74,7 @@ pub fn unet(device: &Device, args: &UNetArgs) -> Result<Table> {
     let title =
         format!("The U-Net {name} in {}, {} × {side}×{side}, on {}", args.precision, args.batch, device.short_name());
     if args.explain {
-        let mut runner = Runner::new(device, plan)?;
-        let took = runner.milliseconds(&device.stream())?;
-        return Ok(runner.plan().table(title, took.as_deref()));
+        return explained(device, plan, title);
     }
     let (x, steps) = (Tensor::random(&latents, 1), Tensor::full(&[args.batch], STEP));
     let cpu = Cpu::new();
