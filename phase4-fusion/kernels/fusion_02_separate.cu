@@ -1,5 +1,5 @@
-// What an epilogue saves: BatchNorm, a sum and an activation as passes of their own over f16 in channels last, 16 bytes a thread. And
-// what a product saves that normalises its rows: LayerNorm.
+// What fusion saves, as passes of their own over f16 in channels last, 16 bytes per thread: an epilogue saves BatchNorm, a sum and an
+// activation; a product that normalises its rows saves LayerNorm.
 //
 // Limited by memory: 2 bytes read and 2 written per value, 4 and 2 for the sum.
 #include "elements.cuh"
