@@ -279,6 +279,21 @@ device_test! {
         Ok(())
     }
 
+    /// Blocks of equal work begin and end inside tiles: of more than two blocks per tile, of less, and of ragged ones.
+    fn equal_work_is_right_whatever_the_tiles(device) {
+        let cut = step19_split_k::STEP.load(&device)?;
+        for blocks_each in [1, 3] {
+            let gemm = cut.evenly(blocks_each).unwrap();
+            for (size, epilogue) in [[128, 192, 320], [66, 130, 530], [64, 61, 96]].into_iter().zip(EPILOGUES.into_iter().cycle()) {
+                let case = Case::new(size, Layout::Transposed, epilogue);
+                check(&device, &gemm, &case)?;
+                check(&device, &gemm, &case)?;
+            }
+        }
+        assert!(step18_tuned::STEP.load(&device)?.evenly(3).is_none());
+        Ok(())
+    }
+
     /// Cut along K, with several blocks per tile, a product has the same bits every time.
     fn a_cut_product_is_the_same_every_time(device) {
         let gemm = step19_split_k::STEP.load(&device)?;

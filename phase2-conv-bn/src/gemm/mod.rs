@@ -220,7 +220,7 @@ impl ladder::Method for Tiling {
                 Loaded::Tiles { tiles: tiles.iter().filter_map(load).collect::<Result<_>>()?, workspace }
             }
         };
-        Ok(Gemm { name: step.name, processors, kernels })
+        Ok(Gemm { name: step.name, processors, kernels, blocks_each: None })
     }
 }
 
@@ -251,6 +251,8 @@ pub struct Gemm {
     name: &'static str,
     processors: usize,
     kernels: Loaded,
+    /// Blocks of equal work per multiprocessor, where a product has fewer tiles.
+    blocks_each: Option<usize>,
 }
 
 /// How a product is launched.
@@ -270,6 +272,16 @@ impl Gemm {
         only.shape.tiles_each = 0.0;
         let kernels = Loaded::Tiles { tiles: vec![only], workspace: workspace.clone() };
         Some(Gemm { kernels, ..self.clone() })
+    }
+
+    /// The same with this many blocks of equal work per multiprocessor wherever a product has fewer tiles, in place of whole cuts, and
+    /// with a workspace of its own; `None` if it does not cut K.
+    pub fn evenly(&self, blocks_each: usize) -> Option<Gemm> {
+        let Loaded::Tiles { tiles, workspace: Some(_) } = &self.kernels else { return None };
+        let shapes: Vec<TileShape> = tiles.iter().map(|loaded| loaded.shape).collect();
+        let workspace = Some(Workspace::new(&shapes, blocks_each * self.processors));
+        let kernels = Loaded::Tiles { tiles: tiles.clone(), workspace };
+        Some(Gemm { kernels, blocks_each: Some(blocks_each), ..self.clone() })
     }
 
     /// Queues C = relu(alpha·A·B + beta·C + bias) with `a` \[M, K\], `b` as `layout` says and `c` \[M, N\], all on the stream's
@@ -349,8 +361,12 @@ impl Gemm {
                 let plan = plan(kernel, &tile.geometry)?;
                 let Some(workspace) = workspace else { return Some(plan) };
                 // With fewer than four steps a part costs more to hand over than it saves.
-                let cuts = (2 * self.processors / plan.blocks.max(1)).min(size.k.div_ceil(tile.step) / 4).max(1);
-                Some(Plan { blocks: plan.blocks * cuts, workspace: Some(workspace), ..plan })
+                let most = (size.k.div_ceil(tile.step) / 4).max(1);
+                let blocks = match self.blocks_each {
+                    None => plan.blocks * (2 * self.processors / plan.blocks.max(1)).min(most).max(1),
+                    Some(each) => plan.blocks.max((each * self.processors).min(plan.blocks * most)),
+                };
+                Some(Plan { blocks, workspace: Some(workspace), ..plan })
             }
         }
     }
@@ -382,7 +398,14 @@ impl Size {
 pub struct Tuned {
     tiles: Gemm,
     /// Where the GPU has `cp.async`.
-    split: Option<Gemm>,
+    split: Option<Split>,
+}
+
+/// Step 19, with whole cuts and with equal work.
+#[derive(Clone, Debug)]
+struct Split {
+    cut: Gemm,
+    even: Gemm,
 }
 
 impl Tuned {
@@ -392,7 +415,11 @@ impl Tuned {
     /// As [`Step::load`].
     pub fn load(device: &Device) -> Result<Tuned> {
         match step18_tuned::STEP.load(device) {
-            Ok(tiles) => Ok(Tuned { tiles, split: Some(step19_split_k::STEP.load(device)?) }),
+            Ok(tiles) => {
+                let cut = step19_split_k::STEP.load(device)?;
+                let split = cut.evenly(EVEN_BLOCKS).map(|even| Split { cut, even });
+                Ok(Tuned { tiles, split })
+            }
             Err(error) if error.is_unsupported() => {
                 Ok(Tuned { tiles: step08_warp_tiles::STEP.load(device)?, split: None })
             }
@@ -400,14 +427,15 @@ impl Tuned {
         }
     }
 
-    /// Bytes of the workspace, as far as launches have asked for it.
+    /// Bytes of the workspaces, as far as launches have asked for them.
     pub fn workspace_bytes(&self) -> usize {
-        match self.split.as_ref().map(|split| &split.kernels) {
-            Some(Loaded::Tiles { workspace: Some(workspace), .. }) => {
+        let bytes = |gemm: &Gemm| match &gemm.kernels {
+            Loaded::Tiles { workspace: Some(workspace), .. } => {
                 workspace.lock().unwrap_or_else(PoisonError::into_inner).bytes()
             }
             _ => 0,
-        }
+        };
+        self.split.as_ref().map_or(0, |split| bytes(&split.cut) + bytes(&split.even))
     }
 
     /// [`Gemm::launch`] of the step for this size.
@@ -424,16 +452,89 @@ impl Tuned {
         c: &mut Tensor,
     ) -> Result<()> {
         let size = Size::of(a, b, layout, epilogue, c)?;
+        self.chosen(size, layout).0.launch(stream, a, b, layout, epilogue, c)
+    }
+
+    /// What a product \[M, N, K\] is launched on, such as `tiles of 128×128`.
+    pub fn explain(&self, [m, n, k]: [usize; 3], layout: Layout) -> String {
+        let size = Size { m, n, k };
+        let (gemm, how) = self.chosen(size, layout);
+        let tile = match &gemm.kernels {
+            Loaded::Tiles { tiles, .. } => tiles::choose(tiles, size, layout, gemm.processors),
+            _ => None,
+        };
+        tile.map_or_else(String::new, |(tile, _)| {
+            let [rows, columns] = tile.shape.tile;
+            format!("tiles of {rows}×{columns}{how}")
+        })
+    }
+
+    /// The step for a size, and what it does beside its tiles.
+    fn chosen(&self, size: Size, layout: Layout) -> (&Gemm, &'static str) {
+        let Some(Split { cut, even }) = &self.split else { return (&self.tiles, "") };
+        let processors = self.tiles.processors;
         // With the smallest tiles there is a block for every second multiprocessor at most, and K is long: cutting it pays.
         let smallest = step18_tuned::STEP.method.tiles().last();
-        let few = smallest.is_some_and(|shape| 2 * shape.count(size) <= self.tiles.processors);
-        let gemm = match &self.split {
-            Some(split) if few && size.k >= CUT_FROM => split,
-            _ => &self.tiles,
-        };
-        gemm.launch(stream, a, b, layout, epilogue, c)
+        if smallest.is_some_and(|shape| 2 * shape.count(size) <= processors) && size.k >= CUT_FROM {
+            return (cut, ", K cut");
+        }
+        let rates = [&self.tiles, even].map(|gemm| gemm.rate(size, layout));
+        let Size { m, n, k } = size;
+        let large = m.saturating_mul(n).saturating_mul(k) > EVEN_FROM;
+        match rates {
+            [Some(whole), Some(evenly)] if large && evenly > GAIN * whole => (even, ", equal work"),
+            _ => (&self.tiles, ""),
+        }
+    }
+}
+
+impl Gemm {
+    /// TFLOP/s that a product of many steps is expected to reach on an H200.
+    fn rate(&self, size: Size, layout: Layout) -> Option<f64> {
+        let Loaded::Tiles { tiles, .. } = &self.kernels else { return None };
+        let (tile, _) = tiles::choose(tiles, size, layout, self.processors)?;
+        let each = self.blocks_each.unwrap_or(0);
+        Some(tiles::expected(tile.rate(size), &tile.shape, size, each, self.processors))
     }
 }
 
 /// [`Tuned`] cuts K from here on: on an H200 256×256×K takes 5 µs and 9 ns for each of K whole, 10 µs and 5 ns cut.
 const CUT_FROM: usize = 1536;
+/// Blocks of step 19 that a multiprocessor runs at a time.
+const EVEN_BLOCKS: usize = 3;
+/// For products with more multiply-adds than this: smaller ones are over before parts are handed over.
+const EVEN_FROM: usize = 1 << 27;
+/// Equal work has to be expected faster by this factor.
+const GAIN: f64 = 1.1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As [`Tuned::chosen`] does on an H200, by the tiles that step 18 would take.
+    fn gains(size: [usize; 3], tile: [usize; 2], whole: bool) -> bool {
+        let [m, n, k] = size;
+        let size = Size { m, n, k };
+        let of = |step: &Step| {
+            step.method.tiles().iter().find(|shape| step.number == 19 || shape.tile == tile).copied().unwrap()
+        };
+        let [fitting, even] = [of(&step18_tuned::STEP), of(&step19_split_k::STEP)];
+        let rate = |shape: TileShape, each: usize, whole: bool| {
+            tiles::expected(shape.rate * if whole { 1.0 } else { tiles::ANY }, &shape, size, each, 132)
+        };
+        rate(even, EVEN_BLOCKS, true) > GAIN * rate(fitting, 0, whole)
+    }
+
+    /// Linear layers of the U-Net, and the products of the table.
+    #[test]
+    fn equal_work_is_for_ragged_tiles_and_for_part_of_a_round() {
+        assert!(gains([8192, 960, 320], [64, 128], false));
+        assert!(gains([2048, 640, 2560], [64, 128], true));
+        assert!(gains([512, 5120, 1280], [128, 128], true));
+        assert!(gains([512, 1280, 5120], [32, 32], true));
+        assert!(!gains([512, 3840, 1280], [128, 128], true));
+        assert!(!gains([1024, 1024, 1024], [64, 128], true));
+        assert!(!gains([2048, 2048, 2048], [128, 128], true));
+        assert!(!gains([8192, 8192, 8192], [128, 256], true));
+    }
+}

@@ -24,5 +24,5 @@ pub const STEP: Step = Step {
     name: "split K",
     idea: "K is cut where there are fewer tiles than blocks could run",
     source: kernel_source!("gemm_19_split_k"),
-    method: Tiling::Cut(&[TileShape { name: "Square", tile: [64, 64], tiles_each: 0.0, any: true }]),
+    method: Tiling::Cut(&[TileShape { name: "Square", tile: [64, 64], tiles_each: 0.0, rate: 40.0, any: true }]),
 };

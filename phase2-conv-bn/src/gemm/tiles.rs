@@ -16,6 +16,8 @@ pub struct TileShape {
     pub tile: [usize; 2],
     /// For products with at least this many such tiles per multiprocessor.
     pub tiles_each: f64,
+    /// TFLOP/s on an H200, where every multiprocessor has whole tiles.
+    pub rate: f64,
     /// Whether there is also a kernel for products that are not multiples of tile and step.
     pub any: bool,
 }
@@ -110,11 +112,30 @@ impl LoadedTile {
         }))
     }
 
+    /// TFLOP/s of the kernel for this product where every multiprocessor has tiles.
+    pub(super) fn rate(&self, size: Size) -> f64 {
+        self.shape.rate * if self.geometry.is_whole(size, self.step) { 1.0 } else { ANY }
+    }
+
     /// The kernel for this product, if the shape has one.
     fn kernel(&self, size: Size, layout: Layout) -> Option<&Kernel> {
         let kernels = if self.geometry.is_whole(size, self.step) { Some(&self.full) } else { self.any.as_ref() };
         kernels.map(|kernels| &kernels[layout as usize])
     }
+}
+
+/// Of a tile's TFLOP/s what its kernel for any product keeps, whose copies have four bytes, each with a test.
+pub(super) const ANY: f64 = 0.75;
+
+/// Of a tile's `rate` what a product gets: less for the multiprocessors that have no tile in the last round, unless there are fewer
+/// tiles than `blocks_each` blocks of equal work per multiprocessor, and for what tiles have beyond the edges.
+pub(super) fn expected(rate: f64, shape: &TileShape, size: Size, blocks_each: usize, processors: usize) -> f64 {
+    let [rows, columns] = shape.tile;
+    let count = shape.count(size).max(1);
+    let inside = (size.m * size.n) as f64 / (count * rows * columns) as f64;
+    let in_rounds = count as f64 / (count.div_ceil(processors) * processors) as f64;
+    let rounds = if count < blocks_each * processors { 1.0 } else { in_rounds };
+    rate * inside * rounds
 }
 
 /// The first tile that the product has enough of; the last has a kernel for every product.
