@@ -106,14 +106,6 @@ fn every_launch_has_a_kernel_of_this_phase_and_says_why() {
     let (residuals, attentions) = (2 * 4 + 2 + 3 * 4, 2 * 4 + 3 + 3 * 4);
     for arithmetic in [Arithmetic::F16, Arithmetic::Tf32] {
         let plan = planned(&Device::sim(), arithmetic, &[2, INPUTS, 8, 8]).unwrap();
-        let count = |layers: &str| {
-            let is = |launch: &&phase4_fusion::models::plan::Launch| {
-                // Sizes stand between the names.
-                let words: Vec<&str> = launch.layers.split(' ').filter(|word| !word.contains('→')).collect();
-                words.join(" ") == layers
-            };
-            plan.launches().iter().filter(is).count()
-        };
         // Of the residual blocks 14 have a shortcut, whose convolution takes the sum; those without have a launch for it, and all
         // have one for the embedding.
         let expected = [
@@ -135,7 +127,7 @@ fn every_launch_has_a_kernel_of_this_phase_and_says_why() {
             ("layout", 2),
         ];
         for (layers, launches) in expected {
-            assert_eq!(count(layers), launches, "{arithmetic}: {layers}");
+            assert_eq!(count(&plan, layers), launches, "{arithmetic}: {layers}");
         }
         assert_eq!(plan.launches().len(), expected.iter().map(|(_, launches)| launches).sum::<usize>());
         assert!(plan.launches().iter().all(|launch| !launch.why.is_empty()));
@@ -145,6 +137,23 @@ fn every_launch_has_a_kernel_of_this_phase_and_says_why() {
         let text = plan.table("The U-Net", None).to_text();
         assert!(text.lines().all(|line| line.chars().count() <= common::table::WIDTH), "{text}");
     }
+}
+
+/// How many launches do these, whatever their sizes.
+fn count(plan: &Plan, layers: &str) -> usize {
+    let without_sizes = |text: &str| text.split(' ').filter(|word| !word.contains('→')).collect::<Vec<_>>().join(" ");
+    plan.launches().iter().filter(|launch| without_sizes(&launch.layers) == layers).count()
+}
+
+#[test]
+fn in_f32_products_add_what_follows_them() {
+    let plan = planned(&Device::sim(), Arithmetic::F32, &[2, INPUTS, 8, 8]).unwrap();
+    for (layers, launches) in [("Linear Add", 46), ("1×1 Add", 14), ("Add", 22 + 8)] {
+        assert_eq!(count(&plan, layers), launches, "{layers}");
+    }
+    let products = plan.launches().iter().filter(|launch| launch.flops.is_some());
+    assert!(products.clone().all(|launch| launch.kernel != "phase 3" && launch.why.contains("tiles of")
+        || launch.layers == "Attention"));
 }
 
 /// Heads of 160 values, as the largest configuration has, and of more than any kernel takes: then phase 3 attends, and the plan says

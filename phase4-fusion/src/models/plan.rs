@@ -37,8 +37,9 @@ pub struct Plan {
     last_use: Vec<Option<usize>>,
     /// Phase 3's kernels, and what they have asked for.
     unfused: Unfused,
-    /// Phase 2's convolutions, if one was needed.
+    /// Phase 2's convolutions and products, if one was needed.
     f32: Option<Arc<conv_f32::Tuned>>,
+    gemm_f32: Option<gemm_f32::Tuned>,
 }
 
 /// A kernel, what it works on, and why it was chosen.
@@ -91,6 +92,8 @@ enum Work {
     /// Phase 2's, whose result lies where what it adds was.
     ConvF32(Box<ConvF32>),
     Linear(Box<Product<gemm::Tuned>>),
+    /// Phase 2's, whose result lies where what it adds was.
+    LinearF32(Box<LinearF32>),
     MaxPool(MaxPool),
     AveragePool(AveragePool),
     Pointwise(Box<Between>),
@@ -167,6 +170,24 @@ impl ConvF32 {
     }
 }
 
+/// A linear layer in f32 with its epilogue.
+#[derive(Debug)]
+struct LinearF32 {
+    kernels: gemm_f32::Tuned,
+    weight: Tensor,
+    bias: Tensor,
+    relu: bool,
+}
+
+impl LinearF32 {
+    /// Adds to what `y` holds if `added`.
+    fn queue(&self, stream: &Stream, x: &Tensor, added: bool, y: &mut Tensor) -> Result<()> {
+        let beta = if added { 1.0 } else { 0.0 };
+        let epilogue = gemm_f32::Epilogue { alpha: 1.0, beta, bias: Some(&self.bias), relu: self.relu };
+        self.kernels.launch(stream, x, &self.weight, gemm_f32::Layout::Transposed, &epilogue, y)
+    }
+}
+
 /// A product with its epilogue.
 #[derive(Debug)]
 struct Product<K> {
@@ -192,7 +213,7 @@ impl<K> Product<K> {
 impl Work {
     fn queue(&self, stream: &Stream, x: &Tensor, with: Option<&Tensor>, y: &mut Tensor) -> Result<()> {
         match self {
-            Work::Plain(..) | Work::ConvF32(_) | Work::Attention(..) => {
+            Work::Plain(..) | Work::ConvF32(_) | Work::LinearF32(_) | Work::Attention(..) => {
                 Err(Error::Invalid("a launch has a place of its own".to_owned()))
             }
             Work::ToChannelsLast(convert) => convert.to_channels_last(stream, x, y),
@@ -225,6 +246,7 @@ impl Work {
             Work::ConvF32(conv) => {
                 [Some(&conv.weight), conv.bias.as_ref()].into_iter().flatten().map(|part| part.num_bytes() as u64).sum()
             }
+            Work::LinearF32(linear) => (linear.weight.num_bytes() + linear.bias.num_bytes()) as u64,
             Work::Plain(_, bytes) => *bytes,
             Work::Pointwise(between) => {
                 let parts = [between.scale.as_ref(), between.shift.as_ref()];
@@ -241,11 +263,15 @@ impl Launch {
         if let Work::Plain(layer, _) = &self.work {
             return Ok(Flowing::made(pass, Unfused::run(layer, x, with)?));
         }
-        if let Work::ConvF32(conv) = &self.work {
+        if let Work::ConvF32(_) | Work::LinearF32(_) = &self.work {
             let added = with.is_some();
             let place = |value: Flowing<'p>| value.own();
             let mut y = with.map_or_else(|| pass.activation(&self.made.shape), place)?;
-            pass.queue(self.kind, |stream| conv.queue(stream, &x, added, &mut y))?;
+            pass.queue(self.kind, |stream| match &self.work {
+                Work::ConvF32(conv) => conv.queue(stream, &x, added, &mut y),
+                Work::LinearF32(linear) => linear.queue(stream, &x, added, &mut y),
+                _ => Ok(()),
+            })?;
             return Ok(Flowing::made(pass, y));
         }
         let mut y = pass.activation_of(&self.made.shape, self.made.element, self.made.format)?;
@@ -278,6 +304,7 @@ impl Plan {
             device,
             unfused: Unfused::new(device),
             f32: None,
+            gemm_f32: None,
             cores,
             without: reason,
             launches: Vec::new(),
@@ -306,7 +333,7 @@ impl Plan {
             planner.node(node)?;
         }
         planner.output()?;
-        let Planner { launches, unfused, f32, .. } = planner;
+        let Planner { launches, unfused, f32, gemm_f32, .. } = planner;
         let takes = |launch: &Launch, made| {
             let operands = [Some(&launch.x), launch.with.as_ref()];
             operands.into_iter().flatten().any(|operand| operand.source == Source::Node(made))
@@ -314,7 +341,7 @@ impl Plan {
         let last_use =
             (0..launches.len()).map(|made| launches.iter().rposition(|launch| takes(launch, made))).collect();
         let inputs = inputs.iter().map(|shape| shape.to_vec()).collect();
-        Ok(Plan { arithmetic, inputs, output, launches, notes, last_use, unfused, f32 })
+        Ok(Plan { arithmetic, inputs, output, launches, notes, last_use, unfused, f32, gemm_f32 })
     }
 
     /// The shape of its first input.
@@ -366,7 +393,8 @@ impl Plan {
             Work::ConvF32(conv) => conv.prepared.as_ref().map_or(0, |prepared| prepared.num_bytes() as u64),
             _ => 0,
         };
-        let of_f32 = self.f32.as_ref().map_or(0, |conv| conv.workspace_bytes() as u64);
+        let of_f32 = self.f32.as_ref().map_or(0, |conv| conv.workspace_bytes() as u64)
+            + self.gemm_f32.as_ref().map_or(0, |gemm| gemm.workspace_bytes() as u64);
         let parameters = self.launches.iter().map(|launch| launch.work.bytes()).sum();
         [parameters, transformed + self.launches.iter().map(prepared).sum::<u64>(), scratch + of_f32]
     }
@@ -500,6 +528,7 @@ struct Planner<'d> {
     device: &'d Device,
     unfused: Unfused,
     f32: Option<Arc<conv_f32::Tuned>>,
+    gemm_f32: Option<gemm_f32::Tuned>,
     cores: Option<Rc<Cores>>,
     /// Why there are none.
     without: String,
@@ -973,7 +1002,7 @@ impl Planner<'_> {
         Ok(Ok(Made::channels_last(shape, false, made, source)))
     }
 
-    /// In f32 planes: a convolution with what phase 2's epilogue does, the rest one by one, as phase 3 does it. A BatchNorm after a
+    /// In f32 planes: a convolution or a linear layer with what phase 2's epilogue does, the rest one by one, as phase 3 does it. A BatchNorm after a
     /// convolution folds into its weights.
     fn plain(&mut self, node: &Node, reason: &str) -> Result<Made> {
         let mut x = self.planes(&node.x)?;
@@ -988,19 +1017,23 @@ impl Planner<'_> {
         }
         let mut made = Form::planes(&x.shape);
         let fused = match &operations[..] {
-            [Operation::Conv2d { .. }, Operation::Add, Operation::Relu, ..] => 3,
-            [Operation::Conv2d { .. }, Operation::Add | Operation::Relu, ..] => 2,
-            [Operation::Conv2d { .. }, ..] => 1,
+            [Operation::Conv2d { .. } | Operation::Linear { .. }, Operation::Add, Operation::Relu, ..] => 3,
+            [Operation::Conv2d { .. } | Operation::Linear { .. }, Operation::Add | Operation::Relu, ..] => 2,
+            [Operation::Conv2d { .. } | Operation::Linear { .. }, ..] => 1,
             _ => 0,
         };
         // With the BatchNorm that was folded.
         let layers = names(&node.operations[..fused + node.operations.len() - operations.len()]);
-        if fused > 0
-            && let Some((source, form)) = self.conv_f32(&operations[..fused], layers, &x, with.as_ref())?
-        {
-            operations.drain(..fused);
-            x = Operand { source, shape: form.shape.clone() };
-            made = form;
+        if fused > 0 {
+            let product = match operations[0] {
+                Operation::Linear { .. } => self.linear_f32(&operations[..fused], layers, &x, with.as_ref())?,
+                _ => self.conv_f32(&operations[..fused], layers, &x, with.as_ref())?,
+            };
+            if let Some((source, form)) = product {
+                operations.drain(..fused);
+                x = Operand { source, shape: form.shape.clone() };
+                made = form;
+            }
         }
         for operation in operations {
             let with = with.clone().filter(|_| operation.takes_two());
@@ -1066,6 +1099,39 @@ impl Planner<'_> {
         let work = ConvF32 { kernels, weight: there, prepared, bias, relu, params: *params };
         let form = Form::planes(&shape);
         let source = self.push(words, x.clone(), with, form.clone(), Work::ConvF32(Box::new(work)));
+        Ok(Some((source, form)))
+    }
+
+    /// A linear layer in f32 with the operations that follow it, on what `x` and `with` are.
+    fn linear_f32(
+        &mut self,
+        operations: &[Operation],
+        layers: String,
+        x: &Operand,
+        with: Option<&Operand>,
+    ) -> Result<Option<(Source, Form)>> {
+        let [Operation::Linear { weight, bias }, rest @ ..] = operations else { return Ok(None) };
+        let (&[rows, inputs], outputs) = (&x.shape[..], weight.shape()[0]) else { return Ok(None) };
+        let kernels = match &self.gemm_f32 {
+            Some(there) => there.clone(),
+            None => self.gemm_f32.insert(gemm_f32::Tuned::load(self.device)?).clone(),
+        };
+        let form = Form::planes(&[rows, outputs]);
+        let words = Words {
+            layers,
+            kernel: "product".to_owned(),
+            why: kernels.explain([rows, outputs, inputs], gemm_f32::Layout::Transposed),
+            kind: operations[0].kind(),
+            flops: flops(&operations[0], &form.shape),
+        };
+        let work = LinearF32 {
+            kernels,
+            weight: weight.to_device(self.device)?,
+            bias: bias.to_device(self.device)?,
+            relu: rest.iter().any(|operation| matches!(operation, Operation::Relu)),
+        };
+        let with = with.filter(|_| rest.iter().any(|operation| operation.takes_two())).cloned();
+        let source = self.push(words, x.clone(), with, form.clone(), Work::LinearF32(Box::new(work)));
         Ok(Some((source, form)))
     }
 
