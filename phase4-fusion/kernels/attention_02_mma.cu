@@ -112,7 +112,7 @@ __device__ void attention(const Half *q, const Half *k, const Half *v, Half *out
             }
         }
     }
-    write_rows(sums, rows, out, lse, problem, matrix, first + warp * 16);
+    write_rows<F16>(sums, rows, out, lse, problem, matrix, first + warp * 16);
 }
 // ANCHOR_END: kernel
 

@@ -73,7 +73,7 @@ __device__ void attention(const TensorMap &q, const TensorMap &k, const TensorMa
             copy(step + T::STAGES);
         }
     }
-    write_rows(sums, rows, out, lse, problem, matrix, first_query);
+    write_rows<F16>(sums, rows, out, lse, problem, matrix, first_query);
 }
 // ANCHOR_END: kernel
 

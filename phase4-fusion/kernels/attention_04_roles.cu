@@ -54,7 +54,7 @@ __device__ void attention(const TensorMap &q, const TensorMap &k, const TensorMa
             float sums[T::HEAD / 2] = {};
             SoftmaxRows rows;
             attend<T>(sums, rows, shared, problem, work, q_parity, ring, turns);
-            write_rows(sums, rows, out, lse, problem, work.matrix, work.first + turns.consumer * 64 + threadIdx.x % GROUP_THREADS / 32 * 16);
+            write_rows<F16>(sums, rows, out, lse, problem, work.matrix, work.first + turns.consumer * 64 + threadIdx.x % GROUP_THREADS / 32 * 16);
         }
         turns.end();
     }

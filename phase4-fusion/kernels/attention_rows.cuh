@@ -84,20 +84,20 @@ __device__ inline void pack_weights(unsigned (&weights)[COUNT / 8][4], const flo
 
 // ANCHOR: write
 // The rows of a warp from `first` on to O and their log-sum-exp.
-template <int COUNT>
-__device__ inline void write_rows(const float (&sums)[COUNT], const SoftmaxRows &rows, unsigned short *out, float *lse, const Problem &problem,
-                                  int matrix, int first) {
+template <class Type, int COUNT>
+__device__ inline void write_rows(const float (&sums)[COUNT], const SoftmaxRows &rows, typename Type::Value *out, float *lse,
+                                  const Problem &problem, int matrix, int first) {
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         int query = first + own_row() + half * 8;
         float total = rows.total(half), scale = 1.0f / total;
         if (query < problem.queries) {
-            unsigned short *to = out + problem.of_out(matrix / problem.heads, matrix % problem.heads, query);
+            typename Type::Value *to = out + problem.of_out(matrix / problem.heads, matrix % problem.heads, query);
 #pragma unroll
             for (int i = half * 2; i < COUNT; i += 4) {
                 int x = i / 4 * 8 + own_column();
                 if (x < problem.head) {
-                    F16::store_pair(to + x, sums[i] * scale, sums[i + 1] * scale);
+                    Type::store_pair(to + x, sums[i] * scale, sums[i + 1] * scale);
                 }
             }
             if (own_column() == 0) {

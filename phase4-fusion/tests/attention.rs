@@ -7,7 +7,7 @@ use common::prelude::*;
 use common::testing::planted::{self, here};
 use phase4_fusion::attention::problem::{AttentionProblem, Layout};
 use phase4_fusion::attention::{
-    Attention, Inputs, LADDER, Options, Size, Tuned, step01_online, step04_roles, step05_split,
+    Attention, Inputs, LADDER, Options, Products, Size, Tuned, step01_online, step04_roles, step05_split,
 };
 
 /// Images, heads, queries, keys, values of a head; the layout.
@@ -42,10 +42,10 @@ const OPTIONS: [Options; 3] = [
     Options { causal: false, scale: Some(2.0) },
 ];
 
-fn problem(device: &Device, (size, layout): Case, options: Options, element: ElementType) -> Result<AttentionProblem> {
-    println!("{size:?} {layout:?} {options:?} {element}");
+fn problem(device: &Device, (size, layout): Case, options: Options, products: Products) -> Result<AttentionProblem> {
+    println!("{size:?} {layout:?} {options:?} {products:?}");
     let [images, heads, queries, keys, head] = size;
-    AttentionProblem::seeded(device, Size { images, heads, queries, keys, head }, layout, element, options)
+    AttentionProblem::seeded(device, Size { images, heads, queries, keys, head }, layout, products, options)
 }
 
 fn run(device: &Device, attention: &Attention, problem: &AttentionProblem) -> Result<()> {
@@ -64,16 +64,16 @@ device_test! {
             let Some(attention) = here(&device, step.load(&device))? else { continue };
             for (at, case) in CASES.into_iter().enumerate() {
                 let options = OPTIONS[at % OPTIONS.len()];
-                run(&device, &attention, &problem(&device, case, options, attention.element())?)?;
+                run(&device, &attention, &problem(&device, case, options, attention.products())?)?;
             }
             if attention.refuses(&Size { images: 1, heads: 1, queries: 1, keys: 1, head: 160 }).is_none() {
                 for (case, options) in LARGE_HEADS.into_iter().zip(OPTIONS) {
-                    run(&device, &attention, &problem(&device, case, options, attention.element())?)?;
+                    run(&device, &attention, &problem(&device, case, options, attention.products())?)?;
                 }
             }
             // Ragged, with every mask.
             for options in OPTIONS {
-                run(&device, &attention, &problem(&device, CASES[4], options, attention.element())?)?;
+                run(&device, &attention, &problem(&device, CASES[4], options, attention.products())?)?;
             }
         }
         Ok(())
@@ -86,7 +86,7 @@ device_test! {
             for processors in [1, 132] {
                 let options = Options { causal, scale: Some(1.0) };
                 let case = ([1, 1, queries, keys, head], Layout::Apart);
-                run(&device, &roles.clone().for_processors(processors), &problem(&device, case, options, ElementType::F16)?)?;
+                run(&device, &roles.clone().for_processors(processors), &problem(&device, case, options, Products::F16)?)?;
             }
         }
         Ok(())
@@ -99,7 +99,7 @@ device_test! {
             for processors in [1, 8, 132] {  // 2, 4 or 8 slices
                 let options = Options { causal, scale: Some(1.0) };
                 let case = ([1, 1, queries, keys, head], Layout::Apart);
-                run(&device, &split.clone().for_processors(processors), &problem(&device, case, options, ElementType::F16)?)?;
+                run(&device, &split.clone().for_processors(processors), &problem(&device, case, options, Products::F16)?)?;
             }
         }
         Ok(())
@@ -108,7 +108,7 @@ device_test! {
     fn the_choice_is_right(device) {
         let Some(tuned) = here(&device, Tuned::load(&device))? else { return Ok(()) };
         for (case, options) in CASES.into_iter().zip(OPTIONS.into_iter().cycle()) {
-            let problem = problem(&device, case, options, ElementType::F16)?;
+            let problem = problem(&device, case, options, Products::F16)?;
             let [mut out, mut lse] = problem.outputs(&device)?;
             tuned.launch(&device.stream(), problem.inputs(), problem.options, &mut out, &mut lse)?;
             problem.check(&out, &lse)?.unwrap();
@@ -144,7 +144,7 @@ device_test! {
     fn nothing_to_do_is_done(device) {
         let Some(attention) = here(&device, step01_online::STEP.load(&device))? else { return Ok(()) };
         for size in [[0, 2, 4, 4, 8], [1, 2, 0, 4, 8]] {
-            run(&device, &attention, &problem(&device, (size, Layout::Apart), OPTIONS[0], ElementType::F32)?)?;
+            run(&device, &attention, &problem(&device, (size, Layout::Apart), OPTIONS[0], Products::F32)?)?;
         }
         Ok(())
     }
@@ -159,14 +159,14 @@ fn no_rule_is_broken_in_any_step() {
         let attention = step.load(&device).unwrap().for_processors(1);
         let turns = ([1, 1, 140, 700, 40], Layout::Apart);
         for (case, options) in [(CASES[6], OPTIONS[1]), (CASES[8], OPTIONS[0]), (turns, OPTIONS[0])] {
-            let problem = problem(&device, case, options, attention.element()).unwrap();
+            let problem = problem(&device, case, options, attention.products()).unwrap();
             run(&device, &attention, &problem).unwrap();
         }
     }
 }
 
 /// The text of a step, and the mistake in place of it.
-const PLANTED: [(u32, &str, &str); 14] = [
+const PLANTED: [(u32, &str, &str); 18] = [
     // What was added up before is not scaled down.
     (1, "sum = {sum.x * correction, sum.y * correction,", "sum = {sum.x, sum.y,"),
     // A key too many, or one too few.
@@ -201,6 +201,13 @@ const PLANTED: [(u32, &str, &str); 14] = [
     (4, "if ((step + 1) * T::KEYS > seen)", "if (step * T::KEYS > seen)"),
     // Parts are added up as if they had the same largest score.
     (5, "total = fmaf(weight, of_row[slice][1], total);", "total += of_row[slice][1];"),
+    // Keys are weighed in the order of the scores, and their values read in another.
+    (6, "{weights[0], weights[2], weights[1], weights[3]}", "{weights[0], weights[1], weights[2], weights[3]}"),
+    // Sums are not scaled down.
+    (6, "fmaf(sums[r][x / 2 + i], correction[r][i / 2], added[r][i])", "sums[r][x / 2 + i] + added[r][i]"),
+    // Rounded once, not in two parts.
+    (7, "        mma_tf32(sums, a[0].high, a[1].high, a[2].high, a[3].high, b[0].low, b[1].low);\n", ""),
+    (7, "x - __uint_as_float(high)", "0.0f"),
 ];
 
 #[test]
@@ -212,7 +219,7 @@ fn planted_mistakes_are_found() {
             let attention = step.load(device)?.for_processors(1);
             let options = Options { causal: true, scale: Some(2.0) };
             let options = if right.contains("mask(") { Options { causal: false, ..options } } else { options };
-            let problem = problem(device, ([1, 1, 70, 300, 40], Layout::Apart), options, attention.element())?;
+            let problem = problem(device, ([1, 1, 70, 300, 40], Layout::Apart), options, attention.products())?;
             let [mut out, mut lse] = problem.outputs(device)?;
             attention.launch(&device.stream(), problem.inputs(), problem.options, &mut out, &mut lse)?;
             problem.check(&out, &lse)

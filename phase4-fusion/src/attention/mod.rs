@@ -8,6 +8,8 @@
 //! | [`step03_wgmma`] | `attention_03_wgmma.cu` | products of warpgroups, tiles by TMA |
 //! | [`step04_roles`] | `attention_04_roles.cu` | a warp copies, two warpgroups take turns: one weighs while the other multiplies |
 //! | [`step05_split`] | `attention_05_split.cu` | few queries: the blocks of a cluster share a tile, each for a part of the keys |
+//! | [`step06_tf32`] | `attention_06_tf32.cu` | f32 on tensor cores, rounded to tf32 on the way |
+//! | [`step07_parts`] | `attention_07_parts.cu` | f32 on tensor cores: three products of tf32 for one of f32 |
 //!
 //! [`Tuned`] chooses among those of f16 by the GPU and the size.
 
@@ -26,10 +28,19 @@ pub mod step02_mma;
 pub mod step03_wgmma;
 pub mod step04_roles;
 pub mod step05_split;
+pub mod step06_tf32;
+pub mod step07_parts;
 
 /// All steps, in the order in which they are read.
-pub static LADDER: &[Step] =
-    &[step01_online::STEP, step02_mma::STEP, step03_wgmma::STEP, step04_roles::STEP, step05_split::STEP];
+pub static LADDER: &[Step] = &[
+    step01_online::STEP,
+    step02_mma::STEP,
+    step03_wgmma::STEP,
+    step04_roles::STEP,
+    step05_split::STEP,
+    step06_tf32::STEP,
+    step07_parts::STEP,
+];
 
 /// A step of the ladder.
 pub type Step = ladder::Step<Method>;
@@ -39,10 +50,10 @@ pub const HEADS: [usize; 5] = [40, 64, 80, 128, 160];
 /// Of those, the steps by tensor maps have kernels for the first four: with a larger head, their tiles do not fit shared memory, or the
 /// sums of a thread do not fit its registers.
 const HEADS_OF_MAPS: usize = 4;
+/// And those over f32 on tensor cores.
+const HEADS_OF_F32: [usize; 8] = [8, 16, 24, 40, 64, 80, 128, 160];
 
-/// Step 4 has wide tiles too, of three consumers, for heads up to this one.
-const LARGEST_WIDE: usize = 64;
-/// How much faster a block gets through its queries with them, on an H200 with heads of 64.
+/// How much faster a block gets through its queries with a wide tile, on an H200 with heads of 64 in step 4.
 const GAIN_OF_WIDE: f64 = 1.13;
 
 /// What a step's kernels take.
@@ -50,6 +61,10 @@ const GAIN_OF_WIDE: f64 = 1.13;
 pub enum Method {
     /// f32 from memory.
     Single,
+    /// f32 from memory, rounded to tf32 in registers.
+    Tf32,
+    /// The same, as the sum of two values of tf32.
+    Parts,
     /// f16 from memory.
     Half,
     /// f16 by way of tensor maps.
@@ -65,15 +80,44 @@ impl Method {
     pub fn heads(self) -> &'static [usize] {
         match self {
             Method::Single | Method::Half => &HEADS,
+            Method::Tf32 | Method::Parts => &HEADS_OF_F32,
             Method::Maps | Method::Stays | Method::Slices(_) => &HEADS[..HEADS_OF_MAPS],
         }
     }
 
-    /// The type of its tensors.
+    /// What it multiplies.
+    pub fn products(self) -> Products {
+        match self {
+            Method::Single => Products::F32,
+            Method::Tf32 => Products::Tf32,
+            Method::Parts => Products::Parts,
+            Method::Half | Method::Maps | Method::Stays | Method::Slices(_) => Products::F16,
+        }
+    }
+}
+
+/// What a step multiplies, and so how exact it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Products {
+    /// f32.
+    F32,
+    /// Of f32, what tf32 has.
+    Tf32,
+    /// Of f32, two values of tf32 each.
+    Parts,
+    /// f16.
+    F16,
+}
+
+impl Products {
+    /// All, from the most exact.
+    pub const ALL: [Products; 4] = [Products::F32, Products::Parts, Products::Tf32, Products::F16];
+
+    /// The type of the tensors.
     pub fn element(self) -> ElementType {
         match self {
-            Method::Single => ElementType::F32,
-            Method::Half | Method::Maps | Method::Stays | Method::Slices(_) => ElementType::F16,
+            Products::F32 | Products::Tf32 | Products::Parts => ElementType::F32,
+            Products::F16 => ElementType::F16,
         }
     }
 }
@@ -94,12 +138,13 @@ impl ladder::Method for Method {
                 let each = slices.iter().flat_map(|&slices| heads.clone().map(move |&head| (head, slices)));
                 each.map(|(head, slices)| HeadKernel::load(&module, head, &format!("_{slices}"), slices)).collect()
             }
-            Method::Stays => {
+            _ => {
+                let is_wide =
+                    |&&head: &&usize| module.find_constant(&format!("attention_{head}_wide_queries")).is_some();
                 let narrow = heads.clone().map(|&head| HeadKernel::load(&module, head, "", 1));
-                let wide = heads.take_while(|&&head| head <= LARGEST_WIDE);
-                narrow.chain(wide.map(|&head| HeadKernel::load(&module, head, "_wide", 1))).collect()
+                let wide = heads.filter(is_wide).map(|&head| HeadKernel::load(&module, head, "_wide", 1));
+                narrow.chain(wide).collect()
             }
-            _ => heads.map(|&head| HeadKernel::load(&module, head, "", 1)).collect(),
         };
         let processors = tile::processors(device);
         Ok(Attention { name: step.name, method: step.method, processors, kernels: kernels? })
@@ -112,7 +157,7 @@ struct HeadKernel {
     head: usize,
     /// Blocks of a cluster that share a tile.
     slices: usize,
-    /// Whether its tiles have three consumers.
+    /// Whether its tiles have more queries than those of another kernel for such heads.
     is_wide: bool,
     kernel: Kernel,
     /// Queries per block, and keys per step.
@@ -423,9 +468,31 @@ struct Parameters {
 }
 
 impl Attention {
+    /// The step over tensors of f32 that is best for these products; on GPUs without such tensor cores, step 1.
+    ///
+    /// # Errors
+    /// As [`Step::load`].
+    pub fn over_f32(device: &Device, products: Products) -> Result<Attention> {
+        let on_cores = if products == Products::Tf32 { &step06_tf32::STEP } else { &step07_parts::STEP };
+        match on_cores.load(device) {
+            Err(error) if error.is_unsupported() => step01_online::STEP.load(device),
+            loaded => loaded,
+        }
+    }
+
+    /// The step's name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// What it multiplies.
+    pub fn products(&self) -> Products {
+        self.method.products()
+    }
+
     /// The type of its tensors.
     pub fn element(&self) -> ElementType {
-        self.method.element()
+        self.products().element()
     }
 
     /// The largest head that it has a kernel for.
@@ -472,7 +539,9 @@ impl Attention {
             return Ok(());
         }
         match self.method {
-            Method::Single => self.queue::<f32>(stream, inputs, options, &size, out, lse),
+            Method::Single | Method::Tf32 | Method::Parts => {
+                self.queue::<f32>(stream, inputs, options, &size, out, lse)
+            }
             Method::Half | Method::Maps | Method::Stays | Method::Slices(_) => {
                 self.queue::<half::f16>(stream, inputs, options, &size, out, lse)
             }
@@ -505,7 +574,7 @@ impl Attention {
     /// Of the kernels for the smallest head that is large enough: where tiles are cut, the one with the most slices that there is room for,
     /// or else the last; where a grid stays, the one that is done first.
     fn kernel(&self, size: &Size, processors: usize) -> &HeadKernel {
-        let head = HEADS.into_iter().find(|&head| head >= size.head);
+        let head = self.method.heads().iter().find(|&&head| head >= size.head).copied();
         let mut able = self.kernels.iter().filter(|kernel| Some(kernel.head) == head);
         let chosen = match self.method {
             Method::Slices(_) => able.clone().find(|kernel| kernel.is_room(size, processors)).or(able.next_back()),
@@ -568,7 +637,7 @@ impl Attention {
         let (out, lse) = (out.buffer_of_mut::<T>(format)?, lse.buffer_mut()?);
         let boxes = |tokens, stride: &Strides, rows| boxes(T::TYPE, size, tokens, stride, rows);
         let maps = match self.method {
-            Method::Single | Method::Half => None,
+            Method::Single | Method::Tf32 | Method::Parts | Method::Half => None,
             Method::Maps | Method::Stays | Method::Slices(_) => {
                 let of_kv = boxes(keys, &parameters.strides[1], of_head.keys);
                 Some([

@@ -5,7 +5,7 @@ use common::ladder::{Expected, positions};
 use common::prelude::*;
 use common::reference::Reference;
 
-use super::{Inputs, Options, Size};
+use super::{Inputs, Options, Products, Size};
 
 /// Rows that are compared where a whole f64 reference would take too long.
 const ROWS: usize = 64;
@@ -30,7 +30,7 @@ pub struct AttentionProblem {
     pub expected: Expected,
     inputs: Vec<Tensor>,
     rows: Vec<Row>,
-    element: ElementType,
+    products: Products,
 }
 
 /// A row of O, what it may be off by, and its log-sum-exp.
@@ -45,7 +45,7 @@ struct Row {
 }
 
 impl AttentionProblem {
-    /// Of distinct values in (−1, 1), rounded to the type.
+    /// Of distinct values in (−1, 1), rounded to the type of the tensors.
     ///
     /// # Errors
     /// [`Error::Shape`] if a projection would have other keys than queries; what the device reports.
@@ -53,7 +53,7 @@ impl AttentionProblem {
         device: &Device,
         size: Size,
         layout: Layout,
-        element: ElementType,
+        products: Products,
         options: Options,
     ) -> Result<AttentionProblem> {
         let Size { images, heads, queries, keys, head } = size;
@@ -64,7 +64,7 @@ impl AttentionProblem {
             }
             Layout::Joined => vec![vec![images, queries, 3 * heads * head]],
         };
-        let rounded = |(seed, shape): (u64, &Vec<usize>)| Tensor::random(shape, seed).to_type(element);
+        let rounded = |(seed, shape): (u64, &Vec<usize>)| Tensor::random(shape, seed).to_type(products.element());
         let host: Vec<Tensor> = (1..).zip(&shapes).map(rounded).collect::<Result<_>>()?;
         let values: Vec<Vec<f64>> = host.iter().map(Tensor::to_f64).collect::<Result<_>>()?;
         // Where `part` (Q, K, V) of a head has a token.
@@ -86,7 +86,7 @@ impl AttentionProblem {
             let seen = if options.causal { query + 1 + keys - queries } else { keys };
             let scale = options.scale.map_or_else(|| 1.0 / (head as f64).sqrt(), f64::from);
             let others = (0..seen).map(|key| [1, 2].map(|part| token(part, matrix, key)));
-            Row::new([at, row], token(0, matrix, query), others, scale, element)
+            Row::new([at, row], token(0, matrix, query), others, scale, products)
         };
         let rows: Vec<Row> = chosen.iter().map(row).collect();
         let places = rows.iter().flat_map(|row| row.at[0]..row.at[0] + head).collect();
@@ -98,7 +98,7 @@ impl AttentionProblem {
         };
         let expected = Expected::sample(size.rows() * head, places, reference)?.within(Tolerance::absolute(bound));
         let inputs = host.iter().map(|tensor| tensor.to_device(device)).collect::<Result<_>>()?;
-        Ok(AttentionProblem { size, options, expected, inputs, rows, element })
+        Ok(AttentionProblem { size, options, expected, inputs, rows, products })
     }
 
     /// Q, K and V on the device.
@@ -115,7 +115,8 @@ impl AttentionProblem {
     /// [`Error::OutOfMemory`].
     pub fn outputs(&self, device: &Device) -> Result<[Tensor; 2]> {
         let Size { images, heads, queries, .. } = self.size;
-        let out = Tensor::empty_of(device, &self.inputs().output_shape()?, self.element, MemoryFormat::Nchw)?;
+        let out =
+            Tensor::empty_of(device, &self.inputs().output_shape()?, self.products.element(), MemoryFormat::Nchw)?;
         Ok([out, Tensor::empty_on(device, &[images, heads, queries])?])
     }
 
@@ -144,26 +145,39 @@ impl AttentionProblem {
 
 /// What a sum of so many products may lose of their magnitudes: in f32 in any order, or as tensor cores cut it
 /// (`common::reference::TensorGemm`).
-fn loss(terms: usize, element: ElementType) -> f64 {
-    match element {
-        ElementType::F16 => terms.div_ceil(4) as f64 * (5.0 * 2f64.powi(-25) + 2f64.powi(-23)),
-        _ => terms as f64 * F32_ROUND_OFF,
+fn loss(terms: usize, products: Products) -> f64 {
+    let cut = |terms: usize| terms.div_ceil(4) as f64 * (5.0 * 2f64.powi(-25) + 2f64.powi(-23));
+    match products {
+        Products::F32 => terms as f64 * F32_ROUND_OFF,
+        Products::Parts => cut(3 * terms),
+        Products::Tf32 | Products::F16 => cut(terms),
+    }
+}
+
+/// What a product loses before it is added up, when its factors are rounded in registers: twice tf32's 2⁻¹¹; or twice 2⁻²¹, which is cut
+/// off the smaller part of each factor, and the 2⁻²² of the two smaller parts.
+fn rounded_products(products: Products) -> f64 {
+    match products {
+        Products::F32 | Products::F16 => 0.0,
+        Products::Parts => 2.0 * 2f64.powi(-21) + 2f64.powi(-22),
+        Products::Tf32 => 2.0 * 2f64.powi(-11) + 2f64.powi(-22),
     }
 }
 
 impl Row {
     /// Of a query and the keys and values that it sees. With u = 2⁻²⁴ and A the largest Σ|q·k| · scale of a score:
     ///
-    /// - a score is off by A · loss(head), and by 6u · A for the scale, the shift and the rounding of their sum;
-    /// - a power of two by 2⁻²², and so is each correction, of which there is one per step of 8 keys (f32) or 64;
+    /// - a score is off by A · loss(head), by A times what its products lose, and by 6u · A for the scale, the shift and the rounding of
+    ///   their sum;
+    /// - a power of two by 2⁻²², and so is each correction, of which there is one per step of 8 keys or more;
     /// - a weight is rounded to f16: 2⁻¹¹ of it, or 2⁻²⁵ of the largest;
-    /// - the sums over the keys lose `loss` and γ; O is rounded to its type.
+    /// - products of weights and values lose what others do, their sums `loss` and γ; O is rounded to its type.
     fn new<'v>(
         at: [usize; 2],
         query: &[f64],
         others: impl Iterator<Item = [&'v [f64]; 2]> + Clone,
         scale: f64,
-        element: ElementType,
+        products: Products,
     ) -> Row {
         let dot = |key: &[f64], magnitude: fn(f64) -> f64| {
             scale * query.iter().zip(key).map(|(q, k)| magnitude(q * k)).sum::<f64>()
@@ -181,12 +195,12 @@ impl Row {
                 plain = plain.max(v.abs());
             }
         }
-        let (keys, half) = (scores.len(), element == ElementType::F16);
+        let (keys, half, lost) = (scores.len(), products == Products::F16, rounded_products(products));
         let steps = keys.div_ceil(if half { 64 } else { 8 }) as f64;
         let power = 2f64.powi(-22) + 4.0 * F32_ROUND_OFF * (1.0 + largest);
-        let weight =
-            (largest * (loss(query.len(), element) + 6.0 * F32_ROUND_OFF)).exp() * (1.0 + power).powf(steps + 1.0);
-        let sums = (1.0 + loss(keys, element)) * (1.0 + loss(keys, ElementType::F32));
+        let score = largest * (loss(query.len(), products) + lost + 6.0 * F32_ROUND_OFF);
+        let weight = score.exp() * (1.0 + power).powf(steps + 1.0);
+        let sums = (1.0 + lost) * (1.0 + loss(keys, products)) * (1.0 + loss(keys, Products::F32));
         let (rounded, smallest) = if half { (2f64.powi(-11), 2f64.powi(-25)) } else { (4.0 * F32_ROUND_OFF, 0.0) };
         let factor = weight * weight * sums * (1.0 + rounded) - 1.0;
         let of_smallest = smallest * plain * (keys as f64 / total + 1.0);

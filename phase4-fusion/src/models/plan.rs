@@ -16,7 +16,7 @@ use phase3_all_layers::nn::{Backend, Module, Operation, second};
 use super::parameters::{ScaleShift, filled_up, folded, rounded, scale_shift, vector};
 use super::runner::{Flow, Flowing};
 use super::{Arithmetic, fuse};
-use crate::attention::{self, step01_online};
+use crate::attention::{self, Products};
 use crate::conv;
 use crate::gemm::{self, Activation, Epilogue, Layout, Precision, ROW_BYTES};
 use crate::nhwc::{AveragePool, Concatenate, Convert, LayerNorm, MaxPool, Pointwise, Terms, Upsample};
@@ -129,14 +129,14 @@ enum Attends {
     /// f16.
     Tuned(attention::Tuned),
     /// f32.
-    Online(attention::Attention),
+    Single(attention::Attention),
 }
 
 impl Attends {
     fn explain(&self, size: &attention::Size) -> Result<String, String> {
         match self {
             Attends::Tuned(tuned) => tuned.explain(size),
-            Attends::Online(online) => online.refuses(size).map_or_else(|| Ok("online".to_owned()), Err),
+            Attends::Single(step) => step.refuses(size).map_or_else(|| Ok(step.name().to_owned()), Err),
         }
     }
 
@@ -144,7 +144,7 @@ impl Attends {
         let options = attention::Options::default();
         match self {
             Attends::Tuned(tuned) => tuned.launch(stream, inputs, options, y, lse),
-            Attends::Online(online) => online.launch(stream, inputs, options, y, lse),
+            Attends::Single(step) => step.launch(stream, inputs, options, y, lse),
         }
     }
 }
@@ -315,7 +315,7 @@ impl Plan {
                 .collect(),
             nodes: Vec::new(),
             attended: Vec::new(),
-            online: None,
+            attention_f32: None,
         };
         planner.rows_last_from_the_start()?;
         let output = graph.output_shape().to_vec();
@@ -477,7 +477,7 @@ impl Cores {
             pointwise: Pointwise::load(device)?,
             layer_norm: LayerNorm::load(device)?,
             attention: match precision {
-                Precision::Tf32 => Attends::Online(step01_online::STEP.load(device)?),
+                Precision::Tf32 => Attends::Single(attention::Attention::over_f32(device, Products::Tf32)?),
                 _ => Attends::Tuned(attention::Tuned::load(device)?),
             },
         })
@@ -538,7 +538,7 @@ struct Planner<'d> {
     /// What attentions take: its channels have to be as they are.
     attended: Vec<Source>,
     /// Attention in f32, if it was needed.
-    online: Option<Attends>,
+    attention_f32: Option<Attends>,
 }
 
 /// What a launch says of itself.
@@ -893,10 +893,13 @@ impl Planner<'_> {
             return Ok(Err("it has no tokens".to_owned()));
         };
         let size = attention::Size { images, heads, queries: tokens, keys: tokens, head: channels / heads.max(1) };
-        let kernels = match (cores, &there, &self.online) {
+        let kernels = match (cores, &there, &self.attention_f32) {
             (Some(cores), Some(_), _) => cores.attention.clone(),
-            (.., Some(online)) => online.clone(),
-            _ => self.online.insert(Attends::Online(step01_online::STEP.load(self.device)?)).clone(),
+            (.., Some(loaded)) => loaded.clone(),
+            _ => {
+                let step = attention::Attention::over_f32(self.device, Products::Parts)?;
+                self.attention_f32.insert(Attends::Single(step)).clone()
+            }
         };
         let choice = match kernels.explain(&size) {
             Ok(choice) => choice,

@@ -12,10 +12,10 @@ use common::table::{Cell, ColumnSpec};
 use common::timing::{Bench, Queue, Timing};
 use phase3_all_layers::layers::Attention;
 use phase4_fusion::attention::problem::{AttentionProblem, Layout};
-use phase4_fusion::attention::{self, LADDER, Options};
+use phase4_fusion::attention::{self, LADDER, Options, Products};
 
 use crate::spec::{Context, FinishedTable, Make, TableSpec};
-use crate::torch::{self, Backend, Mode, PeerRequest};
+use crate::torch::{self, Arithmetic, Backend, Mode, PeerRequest};
 
 /// As the video U-Net has them.
 const HEADS: usize = 8;
@@ -117,12 +117,16 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let progress = Progress::new(sizes.len() as u64 + 1, "attention");
     progress.set_message("attention: PyTorch");
     let shape = |size: &Size| [1, HEADS, size.tokens, size.d];
-    let work: Vec<PeerRequest> = sizes.iter().map(|size| PeerRequest::attention(shape(size), Mode::Eager)).collect();
+    let single = |arithmetic| {
+        sizes.iter().map(move |size| PeerRequest::attention(shape(size), Mode::Eager).with_arithmetic(arithmetic))
+    };
+    let work: Vec<PeerRequest> = single(Arithmetic::F32).chain(single(Arithmetic::Tf32)).collect();
     let half = sizes.iter().flat_map(|size| {
         BACKENDS.map(|(_, backend)| PeerRequest::half_attention(shape(size), size.tokens, false, backend))
     });
     let pytorch = torch::measure(device, &bench, &work.into_iter().chain(half).collect::<Vec<_>>());
-    let (of_single, of_half) = pytorch.timings.split_at(sizes.len());
+    let (of_single, rest) = pytorch.timings.split_at(sizes.len());
+    let (of_tf32, of_half) = rest.split_at(sizes.len());
     let mut table =
         context.table(format!("attention: {HEADS} heads of d channels on {}", device.short_name()), COLUMNS);
     let mut wrong = Vec::new();
@@ -130,11 +134,13 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let stream = device.stream();
     let steps: Vec<LoadedStep<attention::Attention>> =
         LADDER.iter().map(|step| LoadedStep::new(step.title(), step.load(device))).collect::<Result<_>>()?;
-    for ((&size, sdpa), halves) in sizes.iter().zip(of_single).zip(of_half.chunks(BACKENDS.len())) {
+    for (((&size, sdpa), in_tf32), halves) in
+        sizes.iter().zip(of_single).zip(of_tf32).zip(of_half.chunks(BACKENDS.len()))
+    {
         let Size { tokens, d } = size;
         progress.inc(1);
         progress.set_message(format!("attention: {tokens} tokens, d = {d}"));
-        let (sdpa, sdpa_in_half) = (milliseconds(sdpa), best(halves));
+        let (sdpa, sdpa_in_tf32, sdpa_in_half) = (milliseconds(sdpa), milliseconds(in_tf32), best(halves));
         let timed = |by: &str, ms: Result<f64, String>, peer: &Result<f64, String>| {
             let rate = ms.clone().map(|ms| size.flops() / (ms * 1e-3) / 1e12);
             let of_sdpa = ms.clone().and_then(|ms| Ok(100.0 * peer.clone()? / ms));
@@ -177,9 +183,13 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
                     continue;
                 }
             };
-            let (element, options) = (step.element(), Options::default());
-            let peer = if element == ElementType::F16 { &sdpa_in_half } else { &sdpa };
-            let problem = AttentionProblem::seeded(device, size.of_ladder(), Layout::Joined, element, options)?;
+            let (products, options) = (step.products(), Options::default());
+            let peer = match products {
+                Products::F32 | Products::Parts => &sdpa,
+                Products::Tf32 => &sdpa_in_tf32,
+                Products::F16 => &sdpa_in_half,
+            };
+            let problem = AttentionProblem::seeded(device, size.of_ladder(), Layout::Joined, products, options)?;
             let outcome = run_with(
                 &stream,
                 &bench,
@@ -201,25 +211,26 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
             table
                 .row()
                 .set_all(timed(title, milliseconds(&timing), peer))
-                .set(MIB, size.bytes_without_scores(element.size()) / f64::from(1 << 20))
+                .set(MIB, size.bytes_without_scores(products.element().size()) / f64::from(1 << 20))
                 .set(columns::LANES_PER_PRODUCT, Cell::or_absent(counted, NO_COUNTS))
                 .set(columns::MAX_DIFFERENCE, max_abs)
                 .set(columns::CHECK, word)
                 .finish("not measured");
         }
         table.row().set_all(timed("PyTorch SDPA", sdpa.clone(), &sdpa)).finish(ELSEWHERE);
+        table.row().set_all(timed("SDPA, tf32", sdpa_in_tf32.clone(), &sdpa_in_tf32)).finish(ELSEWHERE);
         for ((by, _), timing) in BACKENDS.iter().zip(halves) {
             table.row().set_all(timed(by, milliseconds(timing), &sdpa_in_half)).finish(ELSEWHERE);
         }
     }
     table.note(
-        "naive: three launches, with the scores [heads, tokens, tokens] in memory. f32: naive, step 1, PyTorch SDPA; f16: \
-         the other steps. MiB: qkv, scores or log-sum-exp, and output.",
+        "naive: three launches, with the scores [heads, tokens, tokens] in memory. f32: naive, steps 1 and 7, PyTorch SDPA; tf32: \
+         step 6; f16: the other steps. MiB: qkv, scores or log-sum-exp, and output.",
     );
     table.note("TFLOP/s: of the two products, 4·heads·tokens²·d operations.");
     if let Some(version) = pytorch.version {
         table.note(format!(
-            "PyTorch {version}: scaled_dot_product_attention in f32, without TF32, by its own choice; in f16 by its \
+            "PyTorch {version}: scaled_dot_product_attention in f32, without and with TF32, by its own choice; in f16 by its \
              implementations: FlashAttention-2, cuDNN's and xFormers' (memory-efficient). % of the fastest of them."
         ));
     }

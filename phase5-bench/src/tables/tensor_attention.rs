@@ -5,7 +5,7 @@ use common::prelude::*;
 use common::progress::Progress;
 use common::table::ColumnSpec;
 use phase4_fusion::attention::problem::{AttentionProblem, Layout};
-use phase4_fusion::attention::{Attention, LADDER, Options, Size, Tuned};
+use phase4_fusion::attention::{Attention, LADDER, Options, Products, Size, Tuned};
 
 use crate::spec::{Context, FinishedTable, Make, TableSpec};
 use crate::tables::{attention, peers};
@@ -71,7 +71,7 @@ fn name(size: &Size, causal: bool) -> String {
 fn run(context: &Context) -> crate::Result<FinishedTable> {
     let device = &context.device;
     let (problems, stream, bench) = (problems(device), device.stream(), peers::bench());
-    let half = LADDER.iter().filter(|step| step.method.element() == ElementType::F16);
+    let half = LADDER.iter().filter(|step| step.method.products() == Products::F16);
     let steps: Vec<LoadedStep<Attention>> =
         half.map(|step| LoadedStep::new(step.title(), step.load(device))).collect::<Result<_>>()?;
     let tuned = if_supported(Tuned::load(device))?;
@@ -97,7 +97,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
             progress.inc(1);
         };
         let options = Options { causal: *causal, scale: None };
-        let problem = AttentionProblem::seeded(device, *size, Layout::Apart, ElementType::F16, options)?;
+        let problem = AttentionProblem::seeded(device, *size, Layout::Apart, Products::F16, options)?;
         let contest = Contest { stream: &stream, bench: &bench, expected: &problem.expected, announce: &announce };
         let [mut out, mut lse] = problem.outputs(device)?;
         let mut runs: Vec<(&str, StepRun)> = Vec::new();
