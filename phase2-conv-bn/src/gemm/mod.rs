@@ -398,7 +398,7 @@ impl Size {
 pub struct Tuned {
     tiles: Gemm,
     /// Where the GPU has `cp.async`.
-    split: Option<Split>,
+    split: Option<Box<Split>>,
 }
 
 /// Step 19, with whole cuts and with equal work.
@@ -417,7 +417,7 @@ impl Tuned {
         match step18_tuned::STEP.load(device) {
             Ok(tiles) => {
                 let cut = step19_split_k::STEP.load(device)?;
-                let split = cut.evenly(EVEN_BLOCKS).map(|even| Split { cut, even });
+                let split = cut.evenly(EVEN_BLOCKS).map(|even| Box::new(Split { cut, even }));
                 Ok(Tuned { tiles, split })
             }
             Err(error) if error.is_unsupported() => {
@@ -471,7 +471,7 @@ impl Tuned {
 
     /// The step for a size, and what it does beside its tiles.
     fn chosen(&self, size: Size, layout: Layout) -> (&Gemm, &'static str) {
-        let Some(Split { cut, even }) = &self.split else { return (&self.tiles, "") };
+        let Some(Split { cut, even }) = self.split.as_deref() else { return (&self.tiles, "") };
         let processors = self.tiles.processors;
         // With the smallest tiles there is a block for every second multiprocessor at most, and K is long: cutting it pays.
         let smallest = step18_tuned::STEP.method.tiles().last();
