@@ -1,14 +1,18 @@
-// LayerNorm of the pixels of an image channels last: they are the rows of its tokens, so nothing is transposed. A warp has a pixel, reads
-// it once, in vectors of 16 bytes, and keeps it in registers for the mean, for the variance around it, and for the result.
+// LayerNorm of the pixels of an image channels last: they are the rows of its tokens, so nothing is transposed. As many lanes as have
+// five vectors of 16 bytes each share a pixel; they read it once and keep it in registers for the mean, for the variance around it, and
+// for the result.
 //
-//     lane 0 │ lane 1 │ … │ lane 31 │ lane 0 │ …      channels of a pixel; those that were filled up take no part, and stay zeros
+//     320 channels of f16     640                   1280
+//     ┌─ 8 lanes ─┬─ 8 ─┐…    ┌─ 16 lanes ─┬─ …     ┌─ 32 lanes
+//     │ pixel 0   │  1  │     │ pixel 0    │ 1      │ pixel 0          a warp has 4, 2 or 1 of them
 //
-// Sums are f32, whatever the type in memory. Limited by memory.
+// All loads are on their way before the first sum: weight and bias even before the launch before this one is complete, since it does not
+// write them. Sums are f32, whatever the type in memory. Limited by the latency of one load and of two sums over lanes; for large
+// images by memory.
 // nvrtc: --gpu-architecture=compute_90
 #include "nhwc.cuh"
 
-constexpr int THREADS = 256;
-constexpr int HELD = 10;  // vectors per lane: 2560 channels of f16, or 1280 of f32
+constexpr int THREADS = 128;
 
 struct Pixels {
     unsigned count;
@@ -17,85 +21,125 @@ struct Pixels {
     float eps;
 };
 
-__device__ inline float sum_of_warp(float value) {
+// Over groups of LANES neighbours.
+template <int LANES>
+__device__ inline float sum_of_lanes(float value) {
 #pragma unroll
-    for (int other = 16; other > 0; other /= 2) {
+    for (int other = LANES / 2; other > 0; other /= 2) {
         value += __shfl_xor_sync(~0u, value, other);
     }
     return value;
 }
 
-// of(i, j) for each value of this lane that is no filling: value j of its vector i.
-template <int EACH_HELD, class Of>
-__device__ inline void for_each_value(unsigned channels, Of of) {
+// Values of f32 that belong to a vector.
+template <class Element>
+struct Wide {
+    float values[EACH<Element>];
+
+    // Those of a parameter from `channel` on; in whole vectors, or one by one up to `channels`.
+    template <bool WHOLE>
+    __device__ void read(const float *from, unsigned channel, unsigned channels) {
 #pragma unroll
-    for (int i = 0; i < HELD; i++) {
-        unsigned first = (i * 32 + threadIdx.x % 32) * EACH_HELD;
-#pragma unroll
-        for (int j = 0; j < EACH_HELD; j++) {
-            if (first + j < channels) {
-                of(i, j);
+        for (int j = 0; j < EACH<Element>; j += WHOLE ? 4 : 1) {
+            if (WHOLE) {
+                *reinterpret_cast<float4 *>(&values[j]) = *reinterpret_cast<const float4 *>(from + channel + j);
+            } else {
+                values[j] = channel + j < channels ? from[channel + j] : 0.0f;
             }
         }
     }
-}
+};
 
 // ANCHOR: kernel
-template <class Element>
+// LANES share a pixel, and each holds up to HELD vectors. WHOLE says that no channels were filled up; else these take no part, and
+// stay zeros.
+template <class Element, int LANES, int HELD, bool WHOLE>
 __device__ inline void layer_norm(const typename Element::Value *x, const float *weight, const float *bias, typename Element::Value *y,
                                   Pixels pixels) {
     constexpr int EACH_HELD = EACH<Element>;
     launch_dependents();
-    wait_for_launches_before();
-    unsigned pixel = blockIdx.x * (THREADS / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
-    if (pixel >= pixels.count) {
-        return;  // the whole warp
+    unsigned lane = threadIdx.x % LANES, pixel = (blockIdx.x * THREADS + threadIdx.x) / LANES;
+    auto there = [&](int i) { return i * LANES + lane < pixels.vectors; };
+    auto counts = [&](int i, int j) { return WHOLE || (i * LANES + lane) * EACH_HELD + j < pixels.channels; };
+    Wide<Element> scales[WHOLE ? HELD : 1], shifts[WHOLE ? HELD : 1];
+    if (WHOLE) {
+#pragma unroll
+        for (int i = 0; i < HELD; i++) {
+            if (there(i)) {
+                unsigned channel = (i * LANES + lane) * EACH_HELD;
+                scales[i].template read<true>(weight, channel, pixels.channels);
+                shifts[i].template read<true>(bias, channel, pixels.channels);
+            }
+        }
     }
-    x += (size_t)pixel * pixels.vectors * EACH_HELD;
-    y += (size_t)pixel * pixels.vectors * EACH_HELD;
-    Channels<Element> held[HELD];
+    wait_for_launches_before();
+    // Lanes without a pixel read the last one, since the sums need all lanes of a warp.
+    size_t row = (size_t)min(pixel, pixels.count - 1) * pixels.vectors;
+    Channels<Element> held[HELD] = {};
 #pragma unroll
     for (int i = 0; i < HELD; i++) {
-        if (i * 32 + lane < pixels.vectors) {
-            held[i] = read_channels<Element>(x + (i * 32 + lane) * EACH_HELD);
+        if (there(i)) {
+            held[i] = read_channels<Element>(x + (row + i * LANES + lane) * EACH_HELD);
         }
     }
     float sum = 0.0f, squares = 0.0f;
-    for_each_value<EACH_HELD>(pixels.channels, [&](int i, int j) { sum += Element::unpack(held[i].values[j]); });
-    float mean = sum_of_warp(sum) / pixels.channels;
-    for_each_value<EACH_HELD>(pixels.channels, [&](int i, int j) {
-        float distance = Element::unpack(held[i].values[j]) - mean;
-        squares += distance * distance;
-    });
-    float scale = 1.0f / sqrtf(sum_of_warp(squares) / pixels.channels + pixels.eps);
 #pragma unroll
     for (int i = 0; i < HELD; i++) {
-        unsigned vector = i * 32 + lane;
-        if (vector < pixels.vectors) {
-            float wide[EACH_HELD];
+#pragma unroll
+        for (int j = 0; j < EACH_HELD; j++) {
+            sum += counts(i, j) ? Element::unpack(held[i].values[j]) : 0.0f;
+        }
+    }
+    float mean = sum_of_lanes<LANES>(sum) / pixels.channels;
+#pragma unroll
+    for (int i = 0; i < HELD; i++) {
+        if (there(i)) {
 #pragma unroll
             for (int j = 0; j < EACH_HELD; j++) {
-                unsigned channel = vector * EACH_HELD + j;
-                bool inside = channel < pixels.channels;
-                wide[j] = inside ? (Element::unpack(held[i].values[j]) - mean) * scale * weight[channel] + bias[channel] : 0.0f;
+                float distance = counts(i, j) ? Element::unpack(held[i].values[j]) - mean : 0.0f;
+                squares += distance * distance;
+            }
+        }
+    }
+    float scale = 1.0f / sqrtf(sum_of_lanes<LANES>(squares) / pixels.channels + pixels.eps);
+    if (pixel >= pixels.count) {
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < HELD; i++) {
+        if (there(i)) {
+            Wide<Element> &by = scales[WHOLE ? i : 0], &plus = shifts[WHOLE ? i : 0];
+            if (!WHOLE) {
+                by.template read<false>(weight, (i * LANES + lane) * EACH_HELD, pixels.channels);
+                plus.template read<false>(bias, (i * LANES + lane) * EACH_HELD, pixels.channels);
             }
             Channels<Element> out;
 #pragma unroll
             for (int j = 0; j < EACH_HELD; j += 2) {
-                Element::store_pair(&out.values[j], wide[j], wide[j + 1]);
+                // Where there is no channel, both parameters are zero.
+                auto normalised = [&](int j) {
+                    return (Element::unpack(held[i].values[j]) - mean) * scale * by.values[j] + plus.values[j];
+                };
+                Element::store_pair(&out.values[j], normalised(j), normalised(j + 1));
             }
-            write_channels<Element>(y + vector * EACH_HELD, out);
+            write_channels<Element>(y + (row + i * LANES + lane) * EACH_HELD, out);
         }
     }
 }
 // ANCHOR_END: kernel
 
-#define LAYER_NORM_KERNEL(type, ELEMENT)                                                                              \
+#define LAYER_NORM_KERNEL(name, ELEMENT, LANES, HELD, whole)                                                          \
     extern "C" __global__ void __launch_bounds__(THREADS)                                                             \
-        layer_norm_##type(const ELEMENT::Value *x, const float *weight, const float *bias, ELEMENT::Value *y,         \
-                          Pixels pixels) {                                                                            \
-        layer_norm<ELEMENT>(x, weight, bias, y, pixels);                                                              \
+        name(const ELEMENT::Value *x, const float *weight, const float *bias, ELEMENT::Value *y, Pixels pixels) {     \
+        layer_norm<ELEMENT, LANES, HELD, whole>(x, weight, bias, y, pixels);                                          \
     }
 
-LAYER_NORM_KERNEL(f16, F16)
-LAYER_NORM_KERNEL(f32, F32)
+#define LAYER_NORM_KERNELS(type, ELEMENT)                                                                             \
+    LAYER_NORM_KERNEL(layer_norm_8x5_##type, ELEMENT, 8, 5, true)                                                     \
+    LAYER_NORM_KERNEL(layer_norm_16x5_##type, ELEMENT, 16, 5, true)                                                   \
+    LAYER_NORM_KERNEL(layer_norm_32x5_##type, ELEMENT, 32, 5, true)                                                   \
+    LAYER_NORM_KERNEL(layer_norm_32x10_##type, ELEMENT, 32, 10, true)                                                 \
+    LAYER_NORM_KERNEL(layer_norm_any_##type, ELEMENT, 32, 10, false)
+
+LAYER_NORM_KERNELS(f16, F16)
+LAYER_NORM_KERNELS(f32, F32)

@@ -8,7 +8,7 @@
 //! | `nhwc_03_average_pool.cu` | means of whole images, to f32 |
 //! | `nhwc_04_pointwise.cu` | scale, shift, activation, and what is added to each value |
 //! | `nhwc_05_join.cu` | two images joined, and one enlarged |
-//! | `nhwc_06_layer_norm.cu` | a warp normalises a pixel |
+//! | `nhwc_06_layer_norm.cu` | as many lanes as hold a pixel normalise it |
 //!
 //! All of them wait for earlier launches themselves, so that they can be queued as dependent ones.
 
@@ -624,12 +624,18 @@ struct Pixels {
 /// LayerNorm of pixels channels last.
 #[derive(Clone, Debug)]
 pub struct LayerNorm {
-    kernels: Kernels,
-    /// Vectors that a warp holds.
-    held: usize,
-    /// Pixels of a block.
-    pixels: u32,
+    /// For each of [`HELD`].
+    whole: Vec<Kernels>,
+    /// For channels that were filled up.
+    any: Kernels,
+    /// Of a block.
+    threads: u32,
 }
+
+/// Lanes that share a pixel, and how many of its vectors each of them holds: of those that hold all, the first is the best.
+const HELD: [(usize, usize); 4] = [(8, 5), (16, 5), (32, 5), (32, 10)];
+/// Of the kernel for channels that were filled up.
+const ANY: (usize, usize) = HELD[HELD.len() - 1];
 
 impl LayerNorm {
     /// Loads the kernels.
@@ -645,18 +651,26 @@ impl LayerNorm {
     /// # Errors
     /// As [`Device::kernel`].
     pub fn load_from(device: &Device, source: &KernelSource) -> Result<LayerNorm> {
-        let module = device.load(source)?;
-        let threads: usize = module.constant("THREADS")?;
-        Ok(LayerNorm {
-            kernels: Kernels::load(device, source, "layer_norm")?,
-            held: 32 * module.constant("HELD")?,
-            pixels: (threads / 32) as u32,
-        })
+        let threads: usize = device.load(source)?.constant("THREADS")?;
+        let load = |name: &str| Kernels::load(device, source, &format!("layer_norm_{name}"));
+        let whole = HELD.iter().map(|(lanes, held)| load(&format!("{lanes}x{held}"))).collect::<Result<_>>()?;
+        Ok(LayerNorm { whole, any: load("any")?, threads: threads as u32 })
+    }
+
+    /// The kernels for pixels of this many vectors, whole or with zeros among them, and how many lanes share one.
+    fn kernels(&self, pixels: &Pixels, of_a_vector: usize) -> (&Kernels, u32) {
+        let vectors = pixels.vectors as usize;
+        let whole = vectors * of_a_vector == pixels.channels as usize;
+        let fits = |((lanes, held), _): &(&(usize, usize), &Kernels)| lanes * held >= vectors;
+        match HELD.iter().zip(&self.whole).find(fits).filter(|_| whole) {
+            Some(((lanes, _), kernels)) => (kernels, *lanes as u32),
+            None => (&self.any, ANY.0 as u32),
+        }
     }
 
     /// Why it does not take pixels of this many channels, with those that are zeros, if it does not.
     pub fn refuses(&self, channels: usize, element: ElementType) -> Option<String> {
-        let most = self.held * VECTOR / element.size();
+        let most = ANY.0 * ANY.1 * VECTOR / element.size();
         (channels > most).then(|| format!("a warp holds up to {most} channels of {element}"))
     }
 
@@ -683,12 +697,13 @@ impl LayerNorm {
             pixels: Pixels,
             y: &mut Tensor,
         ) -> Result<()> {
+            let (kernels, lanes) = norm.kernels(&pixels, VECTOR / T::TYPE.size());
             let config = LaunchConfig {
-                grid_dim: (pixels.count.div_ceil(norm.pixels), 1, 1),
-                block_dim: (norm.pixels * 32, 1, 1),
+                grid_dim: (pixels.count.div_ceil(norm.threads / lanes), 1, 1),
+                block_dim: (norm.threads, 1, 1),
                 shared_mem_bytes: 0,
             };
-            let mut launch = stream.launch_builder(norm.kernels.of::<T>());
+            let mut launch = stream.launch_builder(kernels.of::<T>());
             launch.arg(x.buffer_of::<T>(FORMAT)?).arg(parts[0].buffer()?).arg(parts[1].buffer()?);
             launch.arg(y.buffer_of_mut::<T>(FORMAT)?).arg_bytes(bytemuck::bytes_of(&pixels)).dependent();
             // SAFETY: the kernel waits for earlier launches, writes y and reads x [pixels, vectors], and weight and bias [channels]

@@ -266,8 +266,10 @@ device_test! {
             return Ok(());
         }
         // The U-Net's channels, filled up or not, up to those of its largest configuration; channels that end within a vector.
-        let cases =
-            [([2, 3, 3], [16, 64]), ([1, 3, 1], [64, 64]), ([1, 2, 1], [1280, 1280]), ([1, 1, 5], [77, 80]), ([1, 1, 1], [1, 8])];
+        let filled = [([2, 3, 3], [16, 64]), ([1, 1, 5], [77, 80]), ([1, 1, 1], [1, 8])];
+        // One to four pixels per warp, and fewer than those of a block.
+        let whole = [([1, 3, 1], 64), ([1, 7, 5], 320), ([1, 3, 3], 640), ([1, 2, 1], 1280)];
+        let cases = filled.into_iter().chain(whole.map(|(size, channels)| (size, [channels, channels])));
         all_right(cases, |(size, channels), element| normalised_right(&device, &SOURCES[5], size, channels, element))
     }
 
@@ -349,15 +351,16 @@ fn planted_mistakes_are_found() {
         enlarged_right(device, &source, [2, 16, 3, 5], 2, ElementType::F16)
     });
     let norms = [
-        ("squares += distance * distance;", "squares += distance;"),
-        ("if (first + j < channels) {", "if (true) {"),
-        ("bool inside = channel < pixels.channels;", "bool inside = true;"),
-        ("sum_of_warp(sum) / pixels.channels", "sum / pixels.channels"),
+        ("squares += distance * distance;", "squares += distance;", [77, 128]),
+        ("* EACH_HELD + j < pixels.channels; };", "* EACH_HELD + j < pixels.channels + 8; };", [77, 128]),
+        ("sum_of_lanes<LANES>(sum) / pixels.channels", "sum / pixels.channels", [77, 128]),
+        ("other = LANES / 2", "other = 16", [320, 320]),
+        ("if (pixel >= pixels.count) {", "if (pixel + 1 >= pixels.count) {", [320, 320]),
     ];
-    for (right, wrong) in norms {
+    for (right, wrong, channels) in norms {
         planted::must_be_rejected(right, |device| {
             let source = planted::planted(&SOURCES[5], right, wrong);
-            normalised_right(device, &source, [2, 3, 3], [77, 128], ElementType::F16)
+            normalised_right(device, &source, [2, 3, 3], channels, ElementType::F16)
         });
     }
 }

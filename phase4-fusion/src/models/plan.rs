@@ -877,7 +877,7 @@ impl Planner<'_> {
         }
         let there = |part: &Tensor| part.to_device(self.device);
         let norm = Norm { kernels: cores.layer_norm.clone(), weight: there(weight)?, bias: there(bias)?, eps: *eps };
-        let words = between(names(&node.operations), "a warp per pixel", node.operations[0].kind());
+        let words = between(names(&node.operations), "registers, one read", node.operations[0].kind());
         let x = Operand { source, shape: form.shape.clone() };
         let source = self.push(words, x, None, form.clone(), Work::LayerNorm(Box::new(norm)));
         Ok(Ok(Made::channels_last(node.x.shape.clone(), true, form, source)))
