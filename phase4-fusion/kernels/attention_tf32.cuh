@@ -148,7 +148,7 @@ __device__ void attention(const float *q, const float *k, const float *v, float 
         float correction[ROWS][2];
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            if ((step + 1) * BN > problem.seen(own + r * 16)) {
+            if ((step + 1) * BN > problem.seen(afresh(own) + r * 16)) {
                 mask(scores[r], problem, own + r * 16, step * BN);
             }
             rows[r].weigh(scores[r], correction[r], problem.scale);
@@ -176,9 +176,11 @@ __device__ void attention(const float *q, const float *k, const float *v, float 
             }
         }
     }
+    int block = afresh((int)blockIdx.x);  // all registers were needed for something else meanwhile
+    own = block % tiles * BM + threadIdx.x / 32 * ROWS * 16;
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
-        write_rows<F32>(sums[r], rows[r], out, lse, problem, matrix, own + r * 16);
+        write_rows<F32>(sums[r], rows[r], out, lse, problem, block / tiles, own + r * 16);
     }
 }
 // ANCHOR_END: kernel
