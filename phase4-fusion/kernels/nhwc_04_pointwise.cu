@@ -14,11 +14,12 @@
 struct Terms {
     const float *scale;     // [C'], or null
     const float *shift;     // [C'], or null
-    const float *channels;  // e [N, C], or null
+    const float *channels;  // e [N, pitch], or null
     const void *image;      // r, of x's type and shape, or null
     unsigned pixels;        // H · W
     unsigned vectors;       // of a pixel
     unsigned of_e;          // C
+    unsigned first, pitch;  // of e: the column that the first channel gets, and all columns
     int activation;
 };
 
@@ -59,7 +60,7 @@ __device__ inline void pointwise(const typename Element::Value *x, typename Elem
         }
         value = activated(value, terms.activation);
         if (terms.channels && channel < terms.of_e) {
-            value += terms.channels[(size_t)image * terms.of_e + channel];
+            value += terms.channels[(size_t)image * terms.pitch + terms.first + channel];
         }
         wide[j] = terms.image ? value + Element::unpack(other.values[j]) : value;
     }
@@ -75,8 +76,8 @@ __device__ inline void pointwise(const typename Element::Value *x, typename Elem
     extern "C" __global__ void __launch_bounds__(256)                                                                 \
         pointwise_##type(const ELEMENT::Value *x, ELEMENT::Value *y, unsigned outputs, const float *scale,            \
                          const float *shift, const float *channels, const void *image, unsigned pixels,               \
-                         unsigned vectors, unsigned of_e, int activation) {                                           \
-        pointwise<ELEMENT>(x, y, outputs, {scale, shift, channels, image, pixels, vectors, of_e, activation});        \
+                         unsigned vectors, unsigned of_e, unsigned first, unsigned pitch, int activation) {           \
+        pointwise<ELEMENT>(x, y, outputs, {scale, shift, channels, image, pixels, vectors, of_e, first, pitch, activation}); \
     }
 
 POINTWISE_KERNEL(f16, F16)

@@ -366,6 +366,37 @@ impl AveragePool {
     }
 }
 
+/// A value per image and channel: columns of a matrix, one for each channel.
+#[derive(Clone, Copy, Debug)]
+pub struct Columns<'a> {
+    /// \[N, columns\] of f32.
+    pub values: &'a Tensor,
+    /// The column of the first channel.
+    pub first: usize,
+    /// Channels that have one; 0 is added to the others.
+    pub count: usize,
+}
+
+impl<'a> Columns<'a> {
+    /// All columns of `values`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if it is no matrix.
+    pub fn all(values: &'a Tensor) -> Result<Columns<'a>> {
+        let [_, count] = values.dims("a value per image and channel")?;
+        Ok(Columns { values, first: 0, count })
+    }
+
+    /// The first column and how many there are, for this many images and channels.
+    pub(crate) fn place(&self, what: &'static str, [images, channels]: [usize; 2]) -> Result<[u32; 2]> {
+        let [_, pitch] = self.values.dims(what)?;
+        let wide = pitch.max(self.first + self.count.min(channels));
+        self.values.expect_shape(what, &[images, wide])?;
+        let size = |size| Ok::<_, Error>(fits_i32(what, "a number of columns", Some(size))?.unsigned_abs());
+        Ok([size(self.first)?, size(pitch)?])
+    }
+}
+
 /// What is done to each value, in this order.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Terms<'a> {
@@ -375,8 +406,8 @@ pub struct Terms<'a> {
     pub shift: Option<&'a Tensor>,
     /// Applied to that.
     pub activation: Activation,
-    /// \[N, C ≤ C'\] of f32, added to each pixel of an image's channel.
-    pub channels: Option<&'a Tensor>,
+    /// Added to each pixel of an image's channel.
+    pub channels: Option<Columns<'a>>,
     /// Of x's shape, type and format, added.
     pub image: Option<&'a Tensor>,
 }
@@ -418,33 +449,30 @@ impl Pointwise {
             terms: &Terms<'_>,
             y: &mut Tensor,
         ) -> Result<()> {
-            let [_, channels, height, width] = x.dims4()?;
+            let [n, channels, height, width] = x.dims4()?;
             let outputs = (y.num_bytes() / VECTOR) as u32;
             let pixels = count("the number of pixels", height * width)?.unsigned_abs();
             let vectors = count("the number of channels", vectors(WHAT, channels, T::TYPE)?)?.unsigned_abs();
-            let of_e = terms.channels.map_or(Ok(0), |e| count("the number of channels", e.shape()[1]))?.unsigned_abs();
-            let [scale, shift, e] =
-                [terms.scale, terms.shift, terms.channels].map(|part| part.map(Tensor::buffer).transpose());
+            let [first, pitch] = terms.channels.map_or(Ok([0; 2]), |columns| columns.place(WHAT, [n, channels]))?;
+            let of_e = terms.channels.map_or(0, |columns| columns.count.min(channels) as u32);
+            let e = terms.channels.map(|columns| columns.values);
+            let [scale, shift, e] = [terms.scale, terms.shift, e].map(|part| part.map(Tensor::buffer).transpose());
             let (scale, shift, e) = (scale?, shift?, e?);
             let image = terms.image.map(|image| image.buffer_of::<T>(FORMAT)).transpose()?;
             let activation = activation_number(terms.activation);
             let mut launch = stream.launch_builder(kernels.of::<T>());
             launch.arg(x.buffer_of::<T>(FORMAT)?).arg(y.buffer_of_mut::<T>(FORMAT)?).arg(&outputs);
             launch.arg(scale).arg(shift).arg(e).arg(image);
-            launch.arg(&pixels).arg(&vectors).arg(&of_e).arg(&activation).dependent();
+            launch.arg(&pixels).arg(&vectors).arg(&of_e).arg(&first).arg(&pitch).arg(&activation).dependent();
             // SAFETY: the kernel waits for earlier launches, writes the vectors of y and reads those of x and of the image of its
-            // shape, scale and shift [C'] and e [N, C].
+            // shape, scale and shift [C'] and columns first … first + of_e of e [N, pitch].
             unsafe { launch.launch(LaunchConfig::linear(outputs, THREADS)) }
         }
-        let [n, channels, ..] = x.dims4()?;
+        let [_, channels, ..] = x.dims4()?;
         y.expect_shape(WHAT, x.shape())?;
         vectors(WHAT, channels, x.element_type())?;
         for vector in [terms.scale, terms.shift].into_iter().flatten() {
             vector.expect_shape(WHAT, &[channels])?;
-        }
-        if let Some(e) = terms.channels {
-            let [_, of_e] = e.dims(WHAT)?;
-            e.expect_shape(WHAT, &[n, of_e.min(channels)])?;
         }
         terms.image.map_or(Ok(()), |image| image.expect_shape(WHAT, x.shape()))?;
         count("the number of values", x.len())?;

@@ -8,7 +8,10 @@ use common::device_test;
 use common::prelude::*;
 use common::reference::{self, Activation, MaxPool2d};
 use common::testing::planted;
-use phase4_fusion::nhwc::{AveragePool, Concatenate, Convert, LayerNorm, MaxPool, Pointwise, SOURCES, Terms, Upsample};
+use phase4_fusion::nhwc::{
+    AveragePool, Columns, Concatenate, Convert, LayerNorm, MaxPool, Pointwise, SOURCES, Terms, Upsample,
+};
+use phase4_fusion::planes;
 
 const TYPES: [ElementType; 2] = [ElementType::F16, ElementType::F32];
 
@@ -84,6 +87,28 @@ fn means_right(
     Ok(compare(&y.into_vec()?, &expected.values, expected.tolerance()))
 }
 
+/// The same in planes of f32, after SiLU alone.
+fn planes_right(device: &Device, source: &KernelSource, shape: [usize; 4]) -> Result<Result<Report, Mismatch>> {
+    let [n, c, h, w] = shape;
+    let [x, image] = [1, 2].map(|seed| Tensor::random(&shape, seed));
+    let (e, first, pitch) = (Tensor::random(&[n, c + 5], 5), 3, c + 5);
+    let expected: Vec<f64> = (0..x.len())
+        .map(|at| {
+            let value = |tensor: &Tensor, at: usize| f64::from(tensor.as_slice().unwrap()[at]);
+            let (plane, inner) = (at / (h * w), value(&x, at));
+            let of_channel = value(&e, plane / c * pitch + first + plane % c);
+            inner / (1.0 + (-inner).exp()) + of_channel + value(&image, at)
+        })
+        .collect();
+    let (x, image, e) = (x.to_device(device)?, image.to_device(device)?, e.to_device(device)?);
+    let mut y = Tensor::full(&shape, f32::NAN).to_device(device)?;
+    let channels = Some(Columns { values: &e, first, count: c });
+    let terms = planes::Terms { activation: Activation::Silu, channels, image: Some(&image) };
+    planes::Pointwise::load_from(device, source)?.launch(&device.stream(), &x, &terms, &mut y)?;
+    // e^x, the sum with 1, the quotient and the two sums, of values up to 3.
+    Ok(compare(&y.into_vec()?, &expected, Tolerance::absolute(3.0 * 8.0 * 2f64.powi(-24))))
+}
+
 /// What a launch adds and applies, with every term: each is off by a rounding, e^x and the quotient of SiLU by 2⁻²⁰ of a value up to
 /// 2, and the result by a rounding of its type.
 fn sums_right(
@@ -97,13 +122,14 @@ fn sums_right(
     let of = |seed: u64, shape: &[usize]| Tensor::random(shape, seed).to_type(element)?.to_type(ElementType::F32);
     let (x, image) = (of(1, &shape)?, of(2, &shape)?);
     let [scale, shift] = [3, 4].map(|seed| Tensor::random(&[c], seed));
-    let e = Tensor::random(&[n, c], 5);
+    // Columns of a wider matrix.
+    let (e, first, pitch) = (Tensor::random(&[n, c + 5], 5), 3, c + 5);
     let expected = Tensor::from_fn(&shape, |at| {
         let &[image_at, channel, row, column] = at else { unreachable!("four dimensions") };
         let value = |tensor: &Tensor, at: usize| f64::from(tensor.as_slice().unwrap()[at]);
         let pixel = ((image_at * c + channel) * h + row) * w + column;
         let inner = value(&scale, channel) * value(&x, pixel) + value(&shift, channel);
-        (inner / (1.0 + (-inner).exp()) + value(&e, image_at * c + channel) + value(&image, pixel)) as f32
+        (inner / (1.0 + (-inner).exp()) + value(&e, image_at * pitch + first + channel) + value(&image, pixel)) as f32
     });
     let filled = |part: &Tensor| {
         let values = part.as_slice().unwrap();
@@ -116,7 +142,7 @@ fn sums_right(
         scale: Some(&scale),
         shift: Some(&shift),
         activation: Activation::Silu,
-        channels: Some(&e),
+        channels: Some(Columns { values: &e, first, count: c }),
         image: Some(&image),
     };
     Pointwise::load_from(device, source)?.launch(&device.stream(), &x, &terms, &mut y)?;
@@ -261,6 +287,15 @@ device_test! {
         all_right(enlarged, |(shape, factor), element| enlarged_right(&device, &SOURCES[4], shape, factor, element))
     }
 
+    fn sums_in_planes_are_within_rounding(device) {
+        // Planes of whole vectors, and not.
+        for shape in [[2, 3, 6, 10], [2, 5, 3, 3], [1, 1, 1, 1], [0, 3, 2, 2]] {
+            let right = planes_right(&device, &planes::SOURCE, shape)?;
+            assert!(right.is_ok(), "{shape:?}: {}", right.unwrap_err());
+        }
+        Ok(())
+    }
+
     fn pixels_are_normalised_within_rounding(device) {
         if convert(&device)?.is_none() {
             return Ok(());
@@ -331,13 +366,25 @@ fn planted_mistakes_are_found() {
     }
     let sums = [
         ("channel < terms.of_e", "true"),
-        ("(size_t)image * terms.of_e + channel", "channel"),
+        ("(size_t)image * terms.pitch + terms.first + channel", "terms.first + channel"),
+        ("terms.pitch + terms.first + channel", "terms.pitch + channel"),
         ("value += terms.shift[channel];", ""),
         ("1.0f + __expf(-value)", "1.0f + __expf(value)"),
     ];
     for (right, wrong) in sums {
         planted::must_be_rejected(right, |device| {
             sums_right(device, &planted::planted(&SOURCES[3], right, wrong), [2, 16, 5, 3], 64, ElementType::F16)
+        });
+    }
+    let of_planes = [
+        ("row - image * planes.channels", "row"),
+        ("planes.pitch + planes.first", "planes.pitch"),
+        ("+ (&other.x)[j]", ""),
+        ("1.0f + expf(-value)", "1.0f + expf(value)"),
+    ];
+    for (right, wrong) in of_planes {
+        planted::must_be_rejected(right, |device| {
+            planes_right(device, &planted::planted(&planes::SOURCE, right, wrong), [2, 3, 6, 10])
         });
     }
     let joined = [("vector < joined.a + joined.b", "vector < joined.pitch"), (" + vector - joined.a)", " + vector)")];

@@ -58,8 +58,8 @@ fn fewer_weights(first: &[Operation], then: &[Operation]) -> Option<[usize; 2]> 
 }
 // ANCHOR_END: fewer_weights
 
-/// Gathers each convolution or linear layer with what its epilogue takes: BatchNorm, then a sum, then an activation, each if it
-/// follows and nothing else needs the value before it; and a BatchNorm elsewhere with the activation that follows it. Which of an
+/// Gathers each convolution or linear layer with what its epilogue takes: BatchNorm, then a sum, then an activation, and after that of
+/// a convolution a sum, each if it follows and nothing else needs the value before it; there is one sum at most. And a BatchNorm elsewhere with the activation that follows it. Which of an
 /// addition's operands is a product does not matter.
 pub fn epilogues(graph: &mut Graph) {
     let sums = |made: &Operation| {
@@ -146,11 +146,74 @@ fn takes(first: &[Operation], then: &[Operation]) -> bool {
     };
     match then {
         Operation::BatchNorm { .. } => matches!(first, [Operation::Conv2d { .. }]),
-        Operation::Add => !matches!(last, Operation::Add) && activation(last).is_none(),
-        other => activation(other).is_some() && activation(last).is_none(),
+        Operation::Add | Operation::AddChannel if activation(last).is_some() => {
+            matches!(first, [Operation::Conv2d { .. }, ..]) && !first.iter().any(Operation::takes_two)
+        }
+        Operation::Add => !matches!(last, Operation::Add | Operation::AddChannel),
+        other => activation(other).is_some() && !first.iter().any(|operation| activation(operation).is_some()),
     }
 }
 // ANCHOR_END: takes
+
+/// What comes before a sum that follows an activation, and that sum, if there is one.
+pub fn sum_after_activation(operations: &[Operation]) -> (&[Operation], Option<&Operation>) {
+    match operations {
+        [first @ .., sum @ (Operation::Add | Operation::AddChannel)] if first.last().and_then(activation).is_some() => {
+            (first, Some(sum))
+        }
+        all => (all, None),
+    }
+}
+
+// ANCHOR: side_by_side
+/// Linear layers of one input whose results are only added to the channels of images: their weights one below the other are one linear
+/// layer, whose result has theirs side by side.
+#[derive(Debug)]
+pub struct SideBySide {
+    /// The layers' nodes.
+    pub nodes: Vec<usize>,
+    /// Their first columns.
+    pub columns: Vec<usize>,
+    /// The layer that does what they do.
+    pub linear: Operation,
+}
+
+/// All groups of them.
+///
+/// # Errors
+/// [`Error::Invalid`] if weights are not on the host.
+pub fn side_by_side(graph: &Graph) -> Result<Vec<SideBySide>> {
+    let mut groups: Vec<SideBySide> = Vec::new();
+    let mut inputs: Vec<(&Operand, Vec<usize>)> = Vec::new();
+    for (at, node) in graph.nodes.iter().enumerate() {
+        let is_this = |operand: &Operand| operand.source == Source::Node(at);
+        let adds = |user: &Node| user.operations.iter().any(|operation| matches!(operation, Operation::AddChannel));
+        let added = |user: &Node| !is_this(&user.x) && (!user.with.as_ref().is_some_and(is_this) || adds(user));
+        let is_last = at + 1 == graph.nodes.len();
+        if !matches!(node.operations[..], [Operation::Linear { .. }]) || is_last || !graph.nodes.iter().all(added) {
+            continue;
+        }
+        match inputs.iter_mut().find(|(x, _)| **x == node.x) {
+            Some((_, nodes)) => nodes.push(at),
+            None => inputs.push((&node.x, vec![at])),
+        }
+    }
+    for nodes in inputs.into_iter().map(|(_, nodes)| nodes).filter(|nodes| nodes.len() > 1) {
+        let (mut weights, mut biases, mut columns) = (Vec::new(), Vec::new(), Vec::new());
+        for &node in &nodes {
+            let Operation::Linear { weight, bias } = &graph.nodes[node].operations[0] else { continue };
+            columns.push(biases.len());
+            weights.extend_from_slice(weight.as_slice()?);
+            biases.extend_from_slice(bias.as_slice()?);
+        }
+        let shape = [biases.len(), weights.len() / biases.len().max(1)];
+        let (weight, bias) = (Tensor::from_vec(&shape, weights)?, Tensor::from_vec(&shape[..1], biases)?);
+        let linear = Operation::Linear { weight: Arc::new(weight), bias: Arc::new(bias) };
+        groups.push(SideBySide { nodes, columns, linear });
+    }
+    Ok(groups)
+}
+// ANCHOR_END: side_by_side
 
 /// The activation that an operation is, if it is one.
 pub fn activation(operation: &Operation) -> Option<Activation> {
@@ -222,12 +285,19 @@ mod tests {
     }
 
     #[test]
-    fn nothing_follows_an_activation() {
+    fn a_sum_follows_an_activation_and_nothing_else() {
         let add = || Operation::Add;
         let conv = recorded().nodes[0].operations[0].clone();
         assert!(takes(std::slice::from_ref(&conv), &[Operation::Silu]));
         assert!(takes(&[conv.clone(), add()], &[Operation::Silu]));
-        assert!(!takes(&[conv.clone(), Operation::Silu], &[add()]));
+        // The sum after an activation is a convolution's last, and its only one.
+        assert!(takes(&[conv.clone(), Operation::Silu], &[add()]));
+        assert!(takes(&[conv.clone(), Operation::Silu], &[Operation::AddChannel]));
+        assert!(!takes(&[conv.clone(), add(), Operation::Silu], &[add()]));
+        assert!(!takes(&[conv.clone(), Operation::Silu, add()], &[Operation::Silu]));
+        let linear =
+            Operation::Linear { weight: Arc::new(Tensor::zeros(&[1, 1])), bias: Arc::new(Tensor::zeros(&[1])) };
+        assert!(!takes(&[linear, Operation::Gelu], &[add()]));
         assert!(!takes(&[conv.clone(), add()], &[add()]));
         assert!(!takes(&[conv, Operation::Relu], &[Operation::Relu]));
         assert!(!takes(&[add()], &[Operation::Relu]));

@@ -13,13 +13,15 @@ use phase3_all_layers::commands::video::Denoiser;
 use phase3_all_layers::nn::graph::{Graph, Node, Operand, Source};
 use phase3_all_layers::nn::{Backend, Module, Operation, second};
 
+use super::Arithmetic;
+use super::fuse::{self, SideBySide};
 use super::parameters::{ScaleShift, filled_up, folded, rounded, scale_shift, vector};
 use super::runner::{Flow, Flowing};
-use super::{Arithmetic, fuse};
 use crate::attention::{self, Products};
 use crate::conv;
 use crate::gemm::{self, Activation, Epilogue, Layout, Precision, ROW_BYTES};
-use crate::nhwc::{AveragePool, Concatenate, Convert, LayerNorm, MaxPool, Pointwise, Terms, Upsample};
+use crate::nhwc::{AveragePool, Columns, Concatenate, Convert, LayerNorm, MaxPool, Pointwise, Terms, Upsample};
+use crate::planes;
 
 /// Values of a head that attention reads at once.
 const WHOLE_HEAD: usize = 8;
@@ -97,6 +99,8 @@ enum Work {
     MaxPool(MaxPool),
     AveragePool(AveragePool),
     Pointwise(Box<Between>),
+    /// In planes of f32.
+    Planes(planes::Pointwise, Activation, Option<[usize; 2]>),
     Concatenate(Concatenate),
     Upsample(Upsample),
     LayerNorm(Box<Norm>),
@@ -110,8 +114,16 @@ struct Between {
     scale: Option<Tensor>,
     shift: Option<Tensor>,
     activation: Activation,
-    /// Whether the second operand is a value per channel.
-    by_channel: bool,
+    /// The first column of the second operand and their number, if it has a value per image and channel.
+    by_channel: Option<[usize; 2]>,
+}
+
+/// The two ways to add a second operand.
+fn added<'a>(with: Option<&'a Tensor>, by_channel: Option<[usize; 2]>) -> (Option<Columns<'a>>, Option<&'a Tensor>) {
+    match (with, by_channel) {
+        (Some(values), Some([first, count])) => (Some(Columns { values, first, count }), None),
+        (with, _) => (None, with),
+    }
 }
 
 /// LayerNorm with its parameters.
@@ -228,9 +240,13 @@ impl Work {
             Work::AveragePool(pool) => pool.launch(stream, x, y),
             Work::Pointwise(between) => {
                 let Between { kernels, scale, shift, activation, by_channel } = &**between;
-                let (channels, image) = if *by_channel { (with, None) } else { (None, with) };
+                let (channels, image) = added(with, *by_channel);
                 let (scale, shift) = (scale.as_ref(), shift.as_ref());
                 kernels.launch(stream, x, &Terms { scale, shift, activation: *activation, channels, image }, y)
+            }
+            Work::Planes(kernels, activation, by_channel) => {
+                let (channels, image) = added(with, *by_channel);
+                kernels.launch(stream, x, &planes::Terms { activation: *activation, channels, image }, y)
             }
             Work::Concatenate(join) => join.launch(stream, x, second(with)?, y),
             Work::Upsample(upsample) => upsample.launch(stream, x, y),
@@ -254,6 +270,17 @@ impl Work {
             }
             Work::LayerNorm(norm) => (norm.weight.num_bytes() + norm.bias.num_bytes()) as u64,
             _ => 0,
+        }
+    }
+}
+
+impl Work {
+    /// Values of its second operand that it reads, if not all of them.
+    fn columns(&self) -> Option<usize> {
+        match self {
+            Work::Pointwise(between) => between.by_channel.map(|[_, count]| count),
+            Work::Planes(_, _, by_channel) => by_channel.map(|[_, count]| count),
+            _ => None,
         }
     }
 }
@@ -316,6 +343,8 @@ impl Plan {
             nodes: Vec::new(),
             attended: Vec::new(),
             attention_f32: None,
+            sums: None,
+            side_by_side: Vec::new(),
         };
         planner.rows_last_from_the_start()?;
         let output = graph.output_shape().to_vec();
@@ -329,6 +358,10 @@ impl Plan {
         let attends =
             |node: &Node| matches!(node.operations[..], [Operation::Attention { .. }]).then_some(node.x.source);
         planner.attended = graph.nodes.iter().filter_map(attends).collect();
+        for group in fuse::side_by_side(&graph)? {
+            notes.push(format!("{} linear layers of one input are one launch.", group.nodes.len()));
+            planner.side_by_side.push((group, None));
+        }
         for node in &graph.nodes {
             planner.node(node)?;
         }
@@ -501,17 +534,19 @@ struct Made {
     /// Whether its last dimension are the channels of what lies channels last: then it is the rows of an image's pixels.
     rows: bool,
     places: Vec<(Form, Source)>,
+    /// The first of its columns in the places, where these are wider.
+    column: Option<usize>,
 }
 
 impl Made {
     /// In f32, as the graph has it.
     fn planes(shape: &[usize], source: Source) -> Made {
-        Made { shape: shape.to_vec(), rows: false, places: vec![(Form::planes(shape), source)] }
+        Made { shape: shape.to_vec(), rows: false, places: vec![(Form::planes(shape), source)], column: None }
     }
 
     /// An image with its pixels' channels side by side, or, for linear layers, their rows.
     fn channels_last(shape: Vec<usize>, rows: bool, form: Form, source: Source) -> Made {
-        Made { shape, rows, places: vec![(form, source)] }
+        Made { shape, rows, places: vec![(form, source)], column: None }
     }
 
     fn place(&self, is: impl Fn(&Form) -> bool) -> Option<(Form, Source)> {
@@ -539,6 +574,10 @@ struct Planner<'d> {
     attended: Vec<Source>,
     /// Attention in f32, if it was needed.
     attention_f32: Option<Attends>,
+    /// Sums in planes, if they were needed.
+    sums: Option<planes::Pointwise>,
+    /// Linear layers side by side, and where the result of those is that were launched.
+    side_by_side: Vec<(SideBySide, Option<(Form, Source)>)>,
 }
 
 /// What a launch says of itself.
@@ -562,7 +601,11 @@ impl Planner<'_> {
     fn push(&mut self, words: Words, x: Operand, with: Option<Operand>, made: Form, work: Work) -> Source {
         let Words { layers, kernel, why, kind, flops } = words;
         let of = |operand: &Operand| (operand.shape.iter().product::<usize>() * self.size_of(operand.source)) as u64;
-        let bytes = of(&x) + with.as_ref().map_or(0, of) + made.bytes() + work.bytes();
+        let of_with = with.as_ref().map_or(0, |with| match work.columns() {
+            Some(count) => (with.shape[0] * count * self.size_of(with.source)) as u64,
+            None => of(with),
+        });
+        let bytes = of(&x) + of_with + made.bytes() + work.bytes();
         self.launches.push(Launch { layers, kernel, why, bytes, flops, kind, x, with, made, work });
         Source::Node(self.launches.len() - 1)
     }
@@ -576,6 +619,46 @@ impl Planner<'_> {
     }
 
     fn node(&mut self, node: &Node) -> Result<()> {
+        let made = match self.part_of_a_group(node)? {
+            Some(part) => part,
+            None => self.launches_of(node)?,
+        };
+        self.nodes.push(made);
+        Ok(())
+    }
+
+    /// A linear layer that is launched with others of its input, or was.
+    fn part_of_a_group(&mut self, node: &Node) -> Result<Option<Made>> {
+        let number = self.nodes.len();
+        let is_here = |(group, _): &(SideBySide, _)| group.nodes.contains(&number);
+        let Some(at) = self.side_by_side.iter().position(is_here) else { return Ok(None) };
+        let (group, there) = &self.side_by_side[at];
+        let first = group.nodes.iter().zip(&group.columns).find(|(node, _)| **node == number).map(|(_, first)| *first);
+        let (form, source) = match there {
+            Some(there) => there.clone(),
+            None => {
+                let (operations, x) = (vec![group.linear.clone()], node.x.clone());
+                let made = self.launches_of(&Node { operations, x, with: None })?;
+                let there = made.place(|form| form.format == MemoryFormat::Nchw);
+                let there = there.ok_or_else(|| Error::Invalid("layers side by side are not in planes".to_owned()))?;
+                self.side_by_side[at].1.insert(there).clone()
+            }
+        };
+        let shape = vec![form.shape[0], node.operations[0].output_shape(&Tensor::shape_only(&node.x.shape), None)?[1]];
+        Ok(Some(Made { shape, rows: false, places: vec![(form, source)], column: first }))
+    }
+
+    /// A value per image and channel in f32: where it is, its first column and how many there are.
+    fn columns(&mut self, operand: &Operand) -> Result<(Operand, [usize; 2])> {
+        let made = self.made(operand.source);
+        let count = made.shape.last().copied().unwrap_or(0);
+        match (made.column, made.places.first().cloned()) {
+            (Some(first), Some((form, source))) => Ok((Operand { source, shape: form.shape }, [first, count])),
+            _ => Ok((self.planes(operand)?, [0, count])),
+        }
+    }
+
+    fn launches_of(&mut self, node: &Node) -> Result<Made> {
         let fused = match (&node.operations[..], self.cores.clone()) {
             ([Operation::Attention { .. }], cores) => self.attention(cores.as_deref(), node)?,
             (_, None) => Err(self.without.clone()),
@@ -593,12 +676,10 @@ impl Planner<'_> {
             ([Operation::MaxPool(_) | Operation::AveragePool], Some(_)) => self.pool(node)?,
             _ => Err("no kernel of this phase".to_owned()),
         };
-        let made = match fused {
-            Ok(made) => made,
-            Err(reason) => self.plain(node, &reason)?,
-        };
-        self.nodes.push(made);
-        Ok(())
+        match fused {
+            Ok(made) => Ok(made),
+            Err(reason) => self.plain(node, &reason),
+        }
     }
 
     /// A network of rows in f16: its input becomes images of one pixel, and so does all that follows.
@@ -617,6 +698,9 @@ impl Planner<'_> {
 
     /// The value in planes of f32, as phase 3 wants it.
     fn planes(&mut self, operand: &Operand) -> Result<Operand> {
+        if self.made(operand.source).column.is_some() {
+            return Err(Error::Invalid("a value of a plan is a part of another".to_owned()));
+        }
         let shape = self.made(operand.source).shape.clone();
         let there = self.made(operand.source).place(|form| form.format == MemoryFormat::Nchw);
         let source = match (there, self.made(operand.source).last(), self.cores.clone()) {
@@ -655,7 +739,8 @@ impl Planner<'_> {
     /// A convolution with its epilogue on tensor cores, or why not.
     fn conv(&mut self, cores: &Cores, node: &Node) -> Result<Result<Made, String>> {
         let (precision, step) = (cores.precision, cores.step());
-        let [Operation::Conv2d { weight, bias, params }, rest @ ..] = &node.operations[..] else {
+        let (operations, sum) = fuse::sum_after_activation(&node.operations);
+        let [Operation::Conv2d { weight, bias, params }, rest @ ..] = operations else {
             return Ok(Err("it is no convolution".to_owned()));
         };
         let [k, c, r, s] = weight.dims4()?;
@@ -688,11 +773,15 @@ impl Planner<'_> {
         let Some(x) = self.channels_last(cores, &node.x, &from)? else {
             return Ok(Err("its image is no image, or has other channels".to_owned()));
         };
-        let with = match &node.with {
-            None => None,
-            Some(with) => match self.channels_last(cores, with, &made)? {
+        let (with, by_channel) = match (&node.with, sum) {
+            (None, _) => (None, None),
+            (Some(with), Some(Operation::AddChannel)) => {
+                let (with, by_channel) = self.columns(with)?;
+                (Some(with), Some(by_channel))
+            }
+            (Some(with), _) => match self.channels_last(cores, with, &made)? {
                 None => return Ok(Err("what it adds has other channels".to_owned())),
-                with => with,
+                with => (with, None),
             },
         };
         let norm = rest.first().map(|norm| scale_shift(norm, bias.as_deref())).transpose()?.flatten();
@@ -711,13 +800,26 @@ impl Planner<'_> {
             why.push_str(" +0");
         }
         let words = Words {
-            layers: names(&node.operations),
+            layers: names(operations),
             kernel: format!("conv {}", choice.kernel),
             why,
             kind: node.operations[0].kind(),
             flops: Some(2 * (shape.iter().product::<usize>() * c * r * s) as u64),
         };
-        let source = self.push(words, x, with, made.clone(), work);
+        let (before, after) = if sum.is_some() { (None, with) } else { (with, None) };
+        let mut source = self.push(words, x, before, made.clone(), work);
+        if let Some(sum) = sum {
+            let between_them = Between {
+                kernels: cores.pointwise.clone(),
+                scale: None,
+                shift: None,
+                activation: Activation::None,
+                by_channel,
+            };
+            let words = between(names(std::slice::from_ref(sum)), "it follows an activation", sum.kind());
+            let x = Operand { source, shape: made.shape.clone() };
+            source = self.push(words, x, after, made.clone(), Work::Pointwise(Box::new(between_them)));
+        }
         Ok(Ok(Made::channels_last(shape.to_vec(), false, made, source)))
     }
 
@@ -781,7 +883,7 @@ impl Planner<'_> {
             flops: None,
         };
         let source = self.push(words, Operand { source, shape: form.shape }, None, made.clone(), work);
-        Ok(Ok(Made { shape, rows: false, places: vec![(made, source)] }))
+        Ok(Ok(Made { shape, rows: false, places: vec![(made, source)], column: None }))
     }
 
     /// Where the rows of an image's pixels lie, with their channels side by side.
@@ -925,7 +1027,7 @@ impl Planner<'_> {
         };
         let rows = made.format == MemoryFormat::Nhwc;
         let source = self.push(words, x, None, made.clone(), Work::Attention(Box::new(kernels), heads));
-        Ok(Ok(Made { shape, rows, places: vec![(made, source)] }))
+        Ok(Ok(Made { shape, rows, places: vec![(made, source)], column: None }))
     }
 
     /// A BatchNorm that no product takes, or a sum, channels last; or why not.
@@ -940,7 +1042,7 @@ impl Planner<'_> {
             scale: None,
             shift: None,
             activation: Activation::None,
-            by_channel: false,
+            by_channel: None,
         };
         let (with, why) = match (&node.operations[..], &node.with) {
             ([norm @ Operation::BatchNorm { .. }, rest @ ..], None) if !rows => {
@@ -954,8 +1056,9 @@ impl Planner<'_> {
                 (None, "no product before it")
             }
             ([Operation::AddChannel], Some(with)) if !rows => {
-                between_them.by_channel = true;
-                (Some(self.planes(with)?), "it follows an activation")
+                let (with, by_channel) = self.columns(with)?;
+                between_them.by_channel = Some(by_channel);
+                (Some(with), "it follows an activation")
             }
             ([Operation::Add], Some(with)) => match self.made(with.source).last() {
                 Some((there, source)) if there == form && self.made(with.source).rows == rows => {
@@ -1009,7 +1112,15 @@ impl Planner<'_> {
     /// convolution folds into its weights.
     fn plain(&mut self, node: &Node, reason: &str) -> Result<Made> {
         let mut x = self.planes(&node.x)?;
-        let with = node.with.as_ref().map(|with| self.planes(with)).transpose()?;
+        let adds_channels = node.operations.iter().any(|operation| matches!(operation, Operation::AddChannel));
+        let (with, by_channel) = match &node.with {
+            Some(with) if adds_channels => {
+                let (with, by_channel) = self.columns(with)?;
+                (Some(with), Some(by_channel))
+            }
+            Some(with) => (Some(self.planes(with)?), None),
+            None => (None, None),
+        };
         let mut operations = node.operations.clone();
         let mut why = reason.to_owned();
         if let [conv, norm, ..] = &operations[..]
@@ -1037,6 +1148,25 @@ impl Planner<'_> {
                 x = Operand { source, shape: form.shape.clone() };
                 made = form;
             }
+        }
+        let activated = operations.first().and_then(fuse::activation);
+        if let ([Operation::AddChannel], _) | ([_, Operation::Add | Operation::AddChannel], Some(_)) =
+            (&operations[..], activated)
+        {
+            let kernels = match &self.sums {
+                Some(there) => there.clone(),
+                None => self.sums.insert(planes::Pointwise::load(self.device)?).clone(),
+            };
+            let words = Words {
+                layers: names(&operations),
+                kernel: "planes".to_owned(),
+                why: "one pass".to_owned(),
+                kind: operations[operations.len() - 1].kind(),
+                flops: None,
+            };
+            let work = Work::Planes(kernels, activated.unwrap_or_default(), by_channel);
+            x.source = self.push(words, x.clone(), with, made.clone(), work);
+            return Ok(Made::planes(&made.shape, x.source));
         }
         for operation in operations {
             let with = with.clone().filter(|_| operation.takes_two());
