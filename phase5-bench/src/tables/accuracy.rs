@@ -16,6 +16,7 @@ use phase3_all_layers::nn::Parameters;
 use phase4_fusion::autoencoder::Fused;
 use phase4_fusion::commands::classifier::digits as by_plan;
 use phase4_fusion::commands::resnet18::plan;
+use phase4_fusion::commands::unet::plan as plan_of_unet;
 use phase4_fusion::models::Arithmetic;
 use phase4_fusion::models::runner::Runner;
 
@@ -80,7 +81,7 @@ impl Comparison {
 pub const TABLE: TableSpec = TableSpec {
     name: "accuracy",
     shows: "each model and implementation: difference to the CPU, accuracy",
-    so_far: "phase 4 without the U-Net",
+    so_far: "",
     columns: COLUMNS,
     make: Make::Measured(run),
 };
@@ -182,7 +183,14 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let expected = cpu.infer(&UNet::load(&cpu, config, &parameters)?.at(times.to_host()?), &x)?.into_vec()?;
     let network = UNet::load(&Unfused::new(device), config, &parameters)?;
     let y = infer(&device.stream(), &network.at(times.to_device(device)?), &x)?.into_vec()?;
-    compared.row(&format!("U-Net tiny, {side} × {side}"), names::PHASE3, &y, &expected, none());
+    let called = format!("U-Net tiny, {side} × {side}");
+    compared.row(&called, names::PHASE3, &y, &expected, none());
+    for (arithmetic, by) in Arithmetic::ALL.into_iter().zip(names::PHASE4) {
+        let plan = plan_of_unet(device, config, &parameters, arithmetic, x.shape())?;
+        let bound = plan.error_bound();
+        let y = Runner::new(device, plan)?.infer_all(&device.stream(), &[&x, &times])?.into_vec()?;
+        compared.row_within(bound, &called, by, &y, &expected, none());
+    }
 
     let Comparison { mut table, wrong } = compared;
     table.note(format!(
