@@ -16,7 +16,7 @@ Request:  {"device": 0, or null for none, "threads": 16, "queue": "empty" | "war
                     {"op": "half_attention", "shape": [batch, heads, queries, d], "keys": tokens, "causal": true | false,
                                           "backend": "FLASH_ATTENTION" | "CUDNN_ATTENTION" | "EFFICIENT_ATTENTION" | "MATH"},
                     {"op": "unet",        "channels": 320, "batch": 2}],
-           each with "mode": "eager" | "compiled" | "autotuned" | "graph" | "cpu", and "arithmetic": "tf32" if f32 may be
+           each with "mode": "eager" | "compiled" | "compiled_graph" | "autotuned" | "graph" | "cpu", and "arithmetic": "tf32" if f32 may be
            rounded to it; for models also "f16"}
 Response: {"version": "2.9.0", "results": [{"samples_ms": [...]} or {"absent": "why"}, ...]}
           or {"absent": "why"} for the whole request.
@@ -80,14 +80,13 @@ def prepare(torch, work):
     mode = work["mode"]
     if mode in ("eager", "cpu"):
         return run
-    if mode == "compiled":
-        torch._dynamo.reset()
-        return torch.compile(run)
-    if mode == "autotuned":
+    if mode in ("compiled", "compiled_graph", "autotuned"):
         torch._dynamo.reset()
         # Captured by us: PyTorch's own replay takes longer on the host than a small kernel on the device.
-        run = torch.compile(run, mode="max-autotune-no-cudagraphs")
-    if mode in ("autotuned", "graph"):
+        run = torch.compile(run, mode="max-autotune-no-cudagraphs" if mode == "autotuned" else "default")
+    if mode == "compiled":
+        return run
+    if mode in ("compiled_graph", "autotuned", "graph"):
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):

@@ -29,12 +29,14 @@ const LIMIT: Duration = Duration::from_secs(600);
 
 /// How PyTorch runs an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub enum Mode {
     /// Operation by operation.
     Eager,
     /// By `torch.compile`.
     Compiled,
+    /// By `torch.compile`, captured as a CUDA graph.
+    CompiledGraph,
     /// By `torch.compile` with `max-autotune`, which tries kernels, captured as a CUDA graph.
     Autotuned,
     /// Captured once as a CUDA graph, and replayed.
@@ -419,6 +421,7 @@ mod tests {
             PeerRequest::half_attention([1, 2, 3, 8], 5, false, Backend::CudnnAttention),
             PeerRequest::resnet18(4, Mode::Cpu),
             PeerRequest::autoencoder([64, 5, 32, 64], 3, Mode::Compiled),
+            PeerRequest::unet(16, 1, Mode::CompiledGraph).with_arithmetic(Arithmetic::F16),
             PeerRequest::linear_relu([2, 3, 4], false, Mode::Eager).with_arithmetic(Arithmetic::Tf32),
         ];
         let json = serde_json::to_value(&work).unwrap();
@@ -433,6 +436,7 @@ mod tests {
                   "backend": "CUDNN_ATTENTION", "mode": "eager" },
                 { "op": "resnet18", "batch": 4, "mode": "cpu" },
                 { "op": "autoencoder", "shape": [64, 5, 32, 64], "batch": 3, "mode": "compiled" },
+                { "op": "unet", "channels": 16, "batch": 1, "mode": "compiled_graph", "arithmetic": "f16" },
                 { "op": "linear_relu", "shape": [2, 3, 4], "backward": false, "mode": "eager", "arithmetic": "tf32" }
             ])
         );

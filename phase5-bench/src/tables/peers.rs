@@ -7,6 +7,7 @@ use common::table::ColumnSpec;
 use common::timing::{Bench, Queue};
 
 use crate::limits::Limits;
+use crate::torch::{Arithmetic, Mode};
 
 /// The ladder's own choice for the problem.
 pub(crate) const TUNED: &str = "tuned";
@@ -18,6 +19,23 @@ pub(crate) const PYTORCH_COMPILED: &str = "PyTorch compiled";
 pub(crate) const PYTORCH_GRAPH: &str = "PyTorch graph";
 /// The same with `max-autotune`, which captures a graph too.
 pub(crate) const PYTORCH_AUTOTUNED: &str = "PyTorch tuned";
+
+/// PyTorch, by `torch.compile`, as a CUDA graph.
+pub(crate) const PYTORCH_COMPILED_GRAPH: &str = "compiled graph";
+
+/// A way in which PyTorch runs a model.
+#[derive(Clone, Copy)]
+pub(crate) struct Peer {
+    pub(crate) name: &'static str,
+    pub(crate) mode: Mode,
+    pub(crate) arithmetic: Arithmetic,
+}
+
+impl Peer {
+    pub(crate) const fn new(name: &'static str, mode: Mode, arithmetic: Arithmetic) -> Peer {
+        Peer { name, mode, arithmetic }
+    }
+}
 
 /// How [`bench`] measures, for a note.
 pub(crate) const MEDIANS: &str =

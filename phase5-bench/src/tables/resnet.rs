@@ -20,6 +20,7 @@ use phase4_fusion::models::runner::Runner;
 
 use crate::spec::{Context, FinishedTable, Make, TableSpec};
 use crate::tables::differences::{CLOSE, within};
+use crate::tables::peers::Peer;
 use crate::torch::{self, Mode, PeerRequest};
 
 const CONFIG: Config = Config::RESNET18;
@@ -120,29 +121,18 @@ fn allowed() -> String {
     )
 }
 
-/// A way in which PyTorch runs the model.
-#[derive(Clone, Copy)]
-struct Peer {
-    name: &'static str,
-    mode: Mode,
-    arithmetic: torch::Arithmetic,
-}
-
 /// PyTorch's versions: the first [`ON_CPU`] are those on the CPU.
 const PEERS: [Peer; 8] = {
     use torch::Arithmetic::{F16, F32, Tf32};
-    const fn peer(name: &'static str, mode: Mode, arithmetic: torch::Arithmetic) -> Peer {
-        Peer { name, mode, arithmetic }
-    }
     [
-        peer(by::PYTORCH_CPU, Mode::Cpu, F32),
-        peer(by::EAGER, Mode::Eager, F32),
-        peer(by::COMPILED, Mode::Compiled, F32),
-        peer(by::GRAPH, Mode::Graph, F32),
-        peer(by::GRAPH_TF32, Mode::Graph, Tf32),
-        peer(by::TUNED_TF32, Mode::Autotuned, Tf32),
-        peer(by::GRAPH_F16, Mode::Graph, F16),
-        peer(by::TUNED_F16, Mode::Autotuned, F16),
+        Peer::new(by::PYTORCH_CPU, Mode::Cpu, F32),
+        Peer::new(by::EAGER, Mode::Eager, F32),
+        Peer::new(by::COMPILED, Mode::Compiled, F32),
+        Peer::new(by::GRAPH, Mode::Graph, F32),
+        Peer::new(by::GRAPH_TF32, Mode::Graph, Tf32),
+        Peer::new(by::TUNED_TF32, Mode::Autotuned, Tf32),
+        Peer::new(by::GRAPH_F16, Mode::Graph, F16),
+        Peer::new(by::TUNED_F16, Mode::Autotuned, F16),
     ]
 };
 const ON_CPU: usize = 1;
@@ -155,10 +145,8 @@ fn peers(batch: usize) -> impl Iterator<Item = Peer> {
     PEERS.into_iter().filter(move |peer| all || peer.arithmetic == torch::Arithmetic::F32)
 }
 
-impl Peer {
-    fn request(self, batch: usize) -> PeerRequest {
-        PeerRequest::resnet18(batch, self.mode).with_arithmetic(self.arithmetic)
-    }
+fn request(peer: Peer, batch: usize) -> PeerRequest {
+    PeerRequest::resnet18(batch, peer.mode).with_arithmetic(peer.arithmetic)
 }
 
 /// What PyTorch's rows are.
@@ -222,7 +210,7 @@ fn single(context: &Context) -> crate::Result<FinishedTable> {
 
     step("PyTorch");
     let bench = Bench { limit: Duration::from_secs(4), ..Bench::default() };
-    let pytorch = torch::measure(device, &bench, &peers(1).map(|peer| peer.request(1)).collect::<Vec<_>>());
+    let pytorch = torch::measure(device, &bench, &peers(1).map(|peer| request(peer, 1)).collect::<Vec<_>>());
     let mut timings = peers(1).zip(&pytorch.timings);
     for (peer, timing) in timings.by_ref().take(ON_CPU) {
         table.row().set_all(timed(peer.name, milliseconds(timing))).finish(ELSEWHERE);
@@ -309,7 +297,7 @@ fn batch(context: &Context) -> crate::Result<FinishedTable> {
     let bench = Bench { limit: Duration::from_secs(2), ..Bench::default() };
     step("PyTorch".to_owned());
     let work: Vec<PeerRequest> =
-        batches.iter().flat_map(|&batch| peers(batch).map(move |peer| peer.request(batch))).collect();
+        batches.iter().flat_map(|&batch| peers(batch).map(move |peer| request(peer, batch))).collect();
     let pytorch = torch::measure(device, &bench, &work);
     let mut timings = pytorch.timings.iter();
 

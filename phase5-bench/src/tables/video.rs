@@ -19,7 +19,7 @@ use phase4_fusion::models::plan::WithInputs;
 
 use crate::spec::{Context, FinishedTable, Make, TableSpec};
 use crate::tables::differences::{CLOSE, within};
-use crate::tables::peers::PYTORCH_COMPILED;
+use crate::tables::peers::{PYTORCH_COMPILED_GRAPH, PYTORCH_GRAPH, Peer};
 use crate::torch::{self, Mode, PeerRequest};
 
 const BATCH: usize = 2;
@@ -62,6 +62,26 @@ pub(crate) mod versions {
     /// Phase 4's, in the order of `Arithmetic::ALL`.
     pub const FUSED: [&str; 3] = ["fused, f32", "fused, tf32", "fused, f16"];
     pub const EAGER: &str = crate::tables::peers::PYTORCH_EAGER;
+}
+
+/// PyTorch's versions: the first [`OF_EACH`] of each configuration, all of the largest, since compiling takes minutes.
+const PEERS: [Peer; 7] = {
+    use torch::Arithmetic::{F16, F32, Tf32};
+    [
+        Peer::new(versions::EAGER, Mode::Eager, F32),
+        Peer::new(PYTORCH_GRAPH, Mode::Graph, F32),
+        Peer::new(PYTORCH_COMPILED_GRAPH, Mode::CompiledGraph, F32),
+        Peer::new("PyTorch graph, tf32", Mode::Graph, Tf32),
+        Peer::new("PyTorch graph, f16", Mode::Graph, F16),
+        Peer::new("compiled graph, tf32", Mode::CompiledGraph, Tf32),
+        Peer::new("compiled graph, f16", Mode::CompiledGraph, F16),
+    ]
+};
+const OF_EACH: usize = 5;
+
+/// Those that are measured for a configuration.
+fn peers(name: &str) -> &'static [Peer] {
+    if name == PRODUCTION { &PEERS } else { &PEERS[..OF_EACH] }
 }
 
 /// A forward pass, and the step that its result is for.
@@ -165,18 +185,23 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         progress.inc(1);
     };
     step("PyTorch".to_owned());
-    let modes = [Mode::Eager, Mode::Compiled];
     let work: Vec<PeerRequest> = configs
         .iter()
-        .flat_map(|(_, config)| modes.map(|mode| PeerRequest::unet(config.channels, BATCH, mode)))
+        .flat_map(|&(name, config)| {
+            peers(name)
+                .iter()
+                .map(move |peer| PeerRequest::unet(config.channels, BATCH, peer.mode).with_arithmetic(peer.arithmetic))
+        })
         .collect();
     let pytorch = torch::measure(device, &bench, &work);
 
     let title = format!("video: the U-Net, {BATCH} latents of {side} × {side}, on {}", device.short_name());
     let mut table = context.table(title, COLUMNS);
     let (mut wrong, mut targets) = (Vec::new(), Vec::new());
-    for (&(name, config), pytorch) in configs.iter().zip(pytorch.timings.chunks(modes.len())) {
-        let eager = pytorch.first().map_or(Err(ELSEWHERE.to_owned()), milliseconds);
+    let mut timings = pytorch.timings.iter();
+    for &(name, config) in configs {
+        let pytorch: Vec<_> = peers(name).iter().zip(timings.by_ref()).collect();
+        let eager = pytorch.first().map_or(Err(ELSEWHERE.to_owned()), |(_, timing)| milliseconds(timing));
         let mut timed = |by: &str, ms: Result<f64, String>| {
             let rate = ms.clone().map(|ms| 1e3 / ms);
             let of_eager = ms.clone().and_then(|ms| Ok(100.0 * eager.clone()? / ms));
@@ -222,8 +247,8 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
             version(by, plan.error_bound(), plan.bytes()[0], measured);
         }
         drop(parameters);
-        for (by, timing) in [versions::EAGER, PYTORCH_COMPILED].iter().zip(pytorch) {
-            let row = table.row().set_all(timed(by, milliseconds(timing)));
+        for (peer, timing) in pytorch {
+            let row = table.row().set_all(timed(peer.name, milliseconds(timing)));
             row.finish("measured in a process of its own; its memory and results are not seen here");
         }
     }
@@ -243,7 +268,10 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         table.note(format!("Targets for production, ms: {all}. Met by {}.", targets.join("; by ")));
     }
     if let Some(version) = pytorch.version {
-        table.note(format!("PyTorch {version}, f32 without TF32, its own attention."));
+        table.note(format!(
+            "PyTorch {version}, its own attention; f32 without TF32, tf32 and f16 channels last. compiled graph: torch.compile, \
+             as a CUDA graph."
+        ));
     }
     table.note(format!(
         "|Δ|: the noise that the pass predicts, to the CPU's; {CLOSE:e} of the largest is allowed in f32, in other formats three \
