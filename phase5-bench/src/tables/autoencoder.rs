@@ -25,9 +25,22 @@ const STAGES_AT: usize = 32;
 /// What a correct kernel of the literature is off by, at most: what is allowed here too.
 const CLOSE: f64 = 5.7e-6;
 
-const CONFIGURATION: ColumnSpec = ColumnSpec::text("configuration", "configuration");
-const BATCH: ColumnSpec = ColumnSpec::identity("batch", "batch");
-const BY: ColumnSpec = ColumnSpec::text("by", "by");
+/// The configuration of a row.
+pub(crate) const CONFIGURATION: ColumnSpec = ColumnSpec::text("configuration", "configuration");
+/// Samples in a batch.
+pub(crate) const BATCH: ColumnSpec = ColumnSpec::identity("batch", "batch");
+/// One of [`versions`], or PyTorch.
+pub(crate) const BY: ColumnSpec = ColumnSpec::text("by", "by");
+
+/// The versions, as the table calls them; plots look for them.
+pub(crate) mod versions {
+    pub const UNFUSED: &str = "unfused";
+    /// The same, launched as a graph; on a GPU.
+    pub const UNFUSED_GRAPH: &str = "unfused, graph";
+    pub const ONE_KERNEL: &str = "one kernel";
+    /// Phase 4's plans, in the order of `Arithmetic::ALL`.
+    pub const PLANNED: [&str; 3] = ["planned f32", "planned tf32", "planned f16"];
+}
 const OF_EAGER: ColumnSpec = ColumnSpec::number("of_eager", "% of eager", 1);
 const MEAN_DIFFERENCE: ColumnSpec = ColumnSpec::number("mean_difference", "mean |Δ|", 3);
 
@@ -132,10 +145,16 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
             let lanes = lane_millions(&timing);
             table
                 .row()
-                .set_all(timed("unfused", milliseconds(&Ok(timing))))
+                .set_all(timed(versions::UNFUSED, milliseconds(&Ok(timing))))
                 .set(columns::LANE_MILLIONS, lanes)
                 .set_all(checked)
                 .finish("not measured");
+            if device.is_cuda() {
+                let captured = planned.capture(&stream)?;
+                let timing = bench.measure(&stream, || captured.queue(&stream))?;
+                let row = table.row().set_all(timed(versions::UNFUSED_GRAPH, milliseconds(&Ok(timing))));
+                row.finish("as without a graph");
+            }
             if let Some(one_kernel) = &one_kernel {
                 let (x, mut y) = (given.to_device(device)?, Tensor::full(given.shape(), f32::NAN).to_device(device)?);
                 let timing = bench.measure(&stream, || one_kernel.launch(&stream, &x, &mut y))?;
@@ -144,12 +163,12 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
                 let checked = check(what, &y.to_host()?, &expected, close)?;
                 table
                     .row()
-                    .set_all(timed("one kernel", milliseconds(&Ok(timing))))
+                    .set_all(timed(versions::ONE_KERNEL, milliseconds(&Ok(timing))))
                     .set(columns::LANE_MILLIONS, lanes)
                     .set_all(checked)
                     .finish("not measured");
             }
-            for arithmetic in Arithmetic::ALL {
+            for (arithmetic, by) in Arithmetic::ALL.into_iter().zip(versions::PLANNED) {
                 let mut runner = Runner::new(device, plan(device, &config, &parameters, arithmetic, batch)?)?;
                 let y = runner.infer(&stream, &given)?;
                 let allowed = match arithmetic {
@@ -162,7 +181,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
                 let lanes = lane_millions(&timing);
                 table
                     .row()
-                    .set_all(timed(&format!("planned {arithmetic}"), milliseconds(&Ok(timing))))
+                    .set_all(timed(by, milliseconds(&Ok(timing))))
                     .set(columns::LANE_MILLIONS, lanes)
                     .set_all(checked)
                     .finish("not measured");

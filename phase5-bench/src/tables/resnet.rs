@@ -67,6 +67,8 @@ pub(crate) mod by {
     pub const BATCH_CPU: &str = "CPU";
     /// As `resnet-batch` calls phase 3.
     pub const BATCH_PHASE3: &str = "phase 3";
+    /// The same, launched as a graph; on a GPU.
+    pub const BATCH_PHASE3_GRAPH: &str = "phase 3, graph";
     pub const PLAIN: &str = "1 CPU, plain loops";
     pub const CPU: &str = "1 CPU";
     pub const ROUND_TRIP: &str = "2 phase 1";
@@ -339,6 +341,12 @@ fn batch(context: &Context) -> crate::Result<FinishedTable> {
         let row = table.row().set_all(timed(by::BATCH_PHASE3, milliseconds(&Ok(timing))));
         let row = row.set(LANE_MILLIONS_PER_IMAGE, Cell::or_absent(counted, NO_COUNTS)).set_all(checked);
         row.finish("not measured");
+        if device.is_cuda() {
+            let captured = planned.capture(&stream)?;
+            let timing = bench.measure(&stream, || captured.queue(&stream))?;
+            let row = table.row().set_all(timed(by::BATCH_PHASE3_GRAPH, milliseconds(&Ok(timing))));
+            row.finish("as without a graph");
+        }
         drop(planned);
         for (arithmetic, name) in Arithmetic::ALL.into_iter().zip(by::BATCH_PHASE4) {
             // The simulator takes seconds for an image; what a batch changes shows in one of the three.

@@ -59,6 +59,8 @@ const COLUMNS: &[ColumnSpec] = &[
 /// The versions, as the table calls them; other tables look for them.
 pub(crate) mod versions {
     pub const UNFUSED: &str = "unfused";
+    /// The same, launched as a graph; on a GPU.
+    pub const UNFUSED_GRAPH: &str = "unfused, graph";
     /// Phase 4's, in the order of `Arithmetic::ALL`.
     pub const FUSED: [&str; 3] = ["fused, f32", "fused, tf32", "fused, f16"];
     pub const EAGER: &str = crate::tables::peers::PYTORCH_EAGER;
@@ -236,8 +238,16 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         };
         let network = UNet::load(&Unfused::new(device), config, &parameters)?;
         let held = parameters.iter().map(|(_, tensor)| 4 * tensor.len() as u64).sum::<u64>();
-        let at = network.at(times.to_device(device)?);
-        version(versions::UNFUSED, CLOSE, held, measure(device, &bench, at, &x, false)?);
+        version(
+            versions::UNFUSED,
+            CLOSE,
+            held,
+            measure(device, &bench, network.at(times.to_device(device)?), &x, false)?,
+        );
+        if device.is_cuda() {
+            let at = network.at(times.to_device(device)?);
+            version(versions::UNFUSED_GRAPH, CLOSE, held, measure(device, &bench, at, &x, true)?);
+        }
         drop(network);
         for (arithmetic, by) in Arithmetic::ALL.into_iter().zip(versions::FUSED) {
             step(format!("{name}, {by}"));
