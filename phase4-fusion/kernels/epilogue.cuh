@@ -1,10 +1,20 @@
-// Applied to each sum before it is stored: y = activation(scale[column] · (alpha · sum) + shift[column] + residual).
+// Applied to each sum before it is stored: y = activation(scale[column] · (alpha · sum) + shift[column] + residual), then what is added
+// later.
 //
 // BatchNorm is a scale and a shift, a bias is a shift alone. What is null is left out.
 #pragma once
 #include "elements.cuh"
 
 enum Activation { NONE, RELU, GELU, SILU };
+
+// Added after the activation, by convolutions alone: rows are the pixels of images.
+struct Later {
+    const void *image;      // [M, N] of the type of C, or null
+    const float *channels;  // e [images, pitch], or null
+    int pixels;             // of an image
+    int of_e;               // columns that have a value in e
+    int first, pitch;       // of e: the column of the first one, and all columns
+};
 
 // Made of a kernel's parameters: `src/gemm/epilogue.rs` gives them.
 struct Epilogue {
@@ -13,7 +23,52 @@ struct Epilogue {
     const void *residual;  // [M, N] of the type of C, or null
     float alpha;
     int activation;
+    Later later = {};
 };
+
+// ANCHOR: later
+template <class Value>
+struct alignas(2 * sizeof(Value)) Two {
+    Value left, right;
+};
+
+// The same sums as `finish`, whose rows have an even number of columns. Places are counted from the first sum's, so that all of them are
+// constants beside two pointers: few registers are left.
+template <class Out, int COUNT, class Place>
+__device__ inline void add_later(const Later &later, float (&sums)[COUNT], Place place, int rows, int columns) {
+    using Value = typename Out::Value;
+    if (later.image) {
+#pragma unroll
+        for (int half = 0; half < COUNT && half < 4; half += 2) {
+            const Value *row = static_cast<const Value *>(later.image) + (size_t)min(place(half).x, rows - 1) * columns + place(0).y;
+            int inside = columns - place(0).y;
+#pragma unroll
+            for (int i = half; i < COUNT; i += 4) {
+                int across = place(i).y - place(0).y;
+                if (across < inside) {
+                    Two<Value> two = *reinterpret_cast<const Two<Value> *>(row + across);
+                    sums[i] += Out::unpack(two.left);
+                    sums[i + 1] += Out::unpack(two.right);
+                }
+            }
+        }
+    }
+    if (later.channels) {
+#pragma unroll
+        for (int half = 0; half < COUNT && half < 4; half += 2) {
+            int image = min(place(half).x, rows - 1) / later.pixels, inside = later.of_e - place(0).y;
+            const float *row = later.channels + (size_t)image * later.pitch + later.first + place(0).y;
+#pragma unroll
+            for (int i = half; i < COUNT; i += i % 2 ? 3 : 1) {
+                int across = place(i).y - place(0).y + i % 2;
+                if (across < inside) {
+                    sums[i] += row[across];
+                }
+            }
+        }
+    }
+}
+// ANCHOR_END: later
 
 // ANCHOR: finish
 // All sums of a thread, as the tensor cores deal them out: of four, two lie next to each other in a row, and two in another. For an
@@ -51,6 +106,7 @@ __device__ inline void finish(const Epilogue &epilogue, float (&sums)[COUNT], Pl
     } else if (epilogue.activation == SILU) {
         FOR_EACH sums[i] = __fdividef(sums[i], 1.0f + __expf(-sums[i]));
     }
+    add_later<Out>(epilogue.later, sums, place, rows, columns);
 }
 
 // Integers are stored as they are.

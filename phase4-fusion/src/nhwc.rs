@@ -19,6 +19,7 @@ use common::reference::MaxPool2d;
 use common::tensor::Element;
 use half::f16;
 
+pub use crate::gemm::Columns;
 use crate::gemm::{Activation, activation_number};
 
 /// The kernel files.
@@ -363,37 +364,6 @@ impl AveragePool {
             return Ok(());
         }
         by_type!(x.element_type(), queue(self, stream, x, image, y))
-    }
-}
-
-/// A value per image and channel: columns of a matrix, one for each channel.
-#[derive(Clone, Copy, Debug)]
-pub struct Columns<'a> {
-    /// \[N, columns\] of f32.
-    pub values: &'a Tensor,
-    /// The column of the first channel.
-    pub first: usize,
-    /// Channels that have one; 0 is added to the others.
-    pub count: usize,
-}
-
-impl<'a> Columns<'a> {
-    /// All columns of `values`.
-    ///
-    /// # Errors
-    /// [`Error::Shape`] if it is no matrix.
-    pub fn all(values: &'a Tensor) -> Result<Columns<'a>> {
-        let [_, count] = values.dims("a value per image and channel")?;
-        Ok(Columns { values, first: 0, count })
-    }
-
-    /// The first column and how many there are, for this many images and channels.
-    pub(crate) fn place(&self, what: &'static str, [images, channels]: [usize; 2]) -> Result<[u32; 2]> {
-        let [_, pitch] = self.values.dims(what)?;
-        let wide = pitch.max(self.first + self.count.min(channels));
-        self.values.expect_shape(what, &[images, wide])?;
-        let size = |size| Ok::<_, Error>(fits_i32(what, "a number of columns", Some(size))?.unsigned_abs());
-        Ok([size(self.first)?, size(pitch)?])
     }
 }
 

@@ -4,8 +4,7 @@ use bytemuck::{Pod, Zeroable};
 use common::limits::fits_i32;
 use common::prelude::*;
 
-use crate::gemm::{Activation, activation_number};
-use crate::nhwc::Columns;
+use crate::gemm::{Activation, Columns, activation_number};
 
 /// The kernel file.
 pub static SOURCE: KernelSource = kernel_source!("planes_01_pointwise");

@@ -38,18 +38,21 @@ const CASES: [Case; 14] = [
     ([2, 2, 1, 8], [8, 2, 1, 1], 1, 0),
 ];
 
-const FINISHES: [Finish; 5] = [
-    Finish { alpha: 0.0, scale_shift: false, residual: false, activation: Activation::None },
-    Finish { alpha: 0.5, scale_shift: true, residual: false, activation: Activation::Silu },
-    Finish { alpha: 0.0, scale_shift: true, residual: true, activation: Activation::Relu },
-    Finish { alpha: -2.0, scale_shift: false, residual: true, activation: Activation::Gelu },
-    Finish { alpha: 0.0, scale_shift: true, residual: false, activation: Activation::None },
+const FINISHES: [Finish; 6] = [
+    Finish { alpha: 0.0, scale_shift: false, residual: false, activation: Activation::None, later: false },
+    Finish { alpha: 0.5, scale_shift: true, residual: false, activation: Activation::Silu, later: false },
+    Finish { alpha: 0.0, scale_shift: true, residual: true, activation: Activation::Relu, later: false },
+    Finish { alpha: -2.0, scale_shift: false, residual: true, activation: Activation::Gelu, later: false },
+    Finish { alpha: 0.0, scale_shift: true, residual: false, activation: Activation::None, later: false },
+    Finish { alpha: 0.0, scale_shift: true, residual: false, activation: Activation::Silu, later: true },
 ];
 
 /// Cases, types and epilogues in turn.
 fn cases() -> impl Iterator<Item = (Case, Precision, Finish)> {
     let both = CASES.into_iter().flat_map(|case| PRECISIONS.map(|precision| (case, precision)));
-    both.enumerate().map(|(at, (case, precision))| (case, precision, FINISHES[at % FINISHES.len()]))
+    // Few channels have nothing added later.
+    let finishes = |[_, c, ..]: [usize; 4]| if c < 64 { FINISHES.len() - 1 } else { FINISHES.len() };
+    both.enumerate().map(move |(at, (case, precision))| (case, precision, FINISHES[at % finishes(case.0)]))
 }
 
 fn problem(
@@ -190,6 +193,8 @@ device_test! {
         assert!(refused(&conv, [1, 64, 40, 40], [8, 64, 3, 3], Conv2dParams::new(9, 1))?.contains("strides to 8"));
 
         let conv = step04_few_channels::STEP.load(&device)?;
+        let few = problem(&device, CASES[9], Precision::F16, FINISHES[5])?;
+        assert!(run(&device, &conv, &few).unwrap_err().to_string().ends_with("nothing is added after the activation"));
         assert!(refused(&conv, [1, 16, 8, 8], [8, 16, 4, 4], plain)?.contains("a window has up to 80 words"));
         assert!(refused(&conv, [1, 3, 8, 8], [8, 3, 3, 3], plain)?.ends_with("must lie whole words apart"));
         assert!(refused(&conv, [1, 3, 8, 9], [8, 3, 3, 3], Conv2dParams::new(2, 1))?.ends_with("a multiple of 16 bytes"));
@@ -223,7 +228,7 @@ fn no_rule_is_broken_in_any_tile() {
     let device = Device::sim_with(SimOptions { sanitize: true, ..SimOptions::default() });
     let few_channels = ([6, 3, 32, 64], [16, 3, 3, 3], 2, 1);
     let cases = [CASES[3], ([1, 256, 5, 5], [72, 256, 3, 3], 1, 1), few_channels];
-    for (case, finish) in cases.into_iter().zip([FINISHES[2], FINISHES[1], FINISHES[2]]) {
+    for (case, finish) in cases.into_iter().zip([FINISHES[2], FINISHES[5], FINISHES[2]]) {
         let problem = problem(&device, case, Precision::F16, finish).unwrap();
         for (name, conv) in every_tile(&device).unwrap() {
             // Few blocks, so that rings turn.
@@ -257,6 +262,34 @@ fn the_layers_of_resnet18_get_the_tiles_that_were_measured() {
     assert_eq!(choice(layer(1, 28, 128, 128, 3, 1)), "64×64/4");
     assert_eq!(choice(layer(1, 7, 512, 512, 3, 1)), "64×64/8");
     assert_eq!(choice(layer(1, 14, 256, 512, 1, 2)), "64×64");
+}
+
+/// Mistakes in what is added after the activation.
+const PLANTED_IN_LATER: [(&str, &str); 4] = [
+    // A pixel gets the first image's values.
+    ("min(place(half).x, rows - 1) / later.pixels", "0"),
+    ("later.pitch + later.first", "later.pitch"),
+    // The lower rows get those of the upper ones.
+    (
+        "(size_t)min(place(half).x, rows - 1) * columns + place(0).y",
+        "(size_t)min(place(0).x, rows - 1) * columns + place(0).y",
+    ),
+    ("sums[i + 1] += Out::unpack(two.right);", "sums[i + 1] += Out::unpack(two.left);"),
+];
+
+#[test]
+fn planted_mistakes_in_what_is_added_later_are_found() {
+    for (right, wrong) in PLANTED_IN_LATER {
+        planted::must_be_rejected(right, |device| {
+            let step = step01_gather::STEP.with_source(planted::planted(step01_gather::STEP.source(), right, wrong));
+            let conv = step.load(device)?.with_tile("Square").unwrap();
+            let problem = problem(device, ([2, 64, 7, 9], [72, 64, 1, 1], 1, 0), Precision::F16, FINISHES[5])?;
+            let mut y = problem.output(device)?;
+            let ConvProblem { x, w, params, .. } = &problem;
+            conv.launch(&device.stream(), x, w, *params, &problem.epilogue(), &mut y)?;
+            problem.check(&y)
+        });
+    }
 }
 
 /// The text of the kernel with few channels, and the mistake in place of it.

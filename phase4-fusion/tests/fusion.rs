@@ -304,6 +304,7 @@ device_test! {
             shift: Some(&shift),
             residual: Some(&residual),
             activation: Activation::Silu,
+            ..Epilogue::default()
         };
         let mut large = half(&[1, 64, 6, 10], 6)?;
         Upsample::load(&device, 2)?.launch(&device.stream(), &small, &mut large)?;

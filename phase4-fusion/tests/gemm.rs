@@ -139,6 +139,7 @@ impl Case {
             shift: shift.then_some(&add),
             residual: residual.then_some(&more),
             activation,
+            ..Epilogue::default()
         };
         gemm.launch(&device.stream(), &a, &b, self.layout, &epilogue, &mut c)?;
         c.to_host()

@@ -121,12 +121,12 @@ fn every_launch_has_a_kernel_of_this_phase_and_says_why() {
     let (residuals, attentions) = (2 * 4 + 2 + 3 * 4, 2 * 4 + 3 + 3 * 4);
     for arithmetic in [Arithmetic::F16, Arithmetic::Tf32] {
         let plan = planned(&Device::sim(), arithmetic, &[2, INPUTS, 8, 8]).unwrap();
-        // The 22 linear layers of the embedding are one. Of the residual blocks 14 have a shortcut, whose convolution takes the
-        // sum; those without have a launch for it, and all have one for the embedding.
+        // The 22 linear layers of the embedding are one, and the first convolution of each block adds its columns. Of the
+        // residual blocks 14 have a shortcut, whose convolution takes the sum; in those without the second convolution does.
         let expected = [
-            ("3×3 BN SiLU", 2 * residuals),
+            ("3×3 BN SiLU Add", residuals + residuals - 14),
+            ("3×3 BN SiLU", 14),
             ("1×1 Add", 14),
-            ("Add", residuals + residuals - 14),
             ("3×3", 1 + 3 + 1),
             ("3×3/2", 3),
             ("BN SiLU", 1),

@@ -187,7 +187,7 @@ impl Conv {
 
     /// Queues y = activation(scale · (alpha · x ∗ w) + shift + residual) with `x` \[N, C, H, W\], `w` \[K, C, R, S\] and `y` \[N, K,
     /// P, Q\], all in NHWC and of one type, f16 or f32 (multiplied as tf32), on the stream's device. The epilogue's scale and
-    /// shift are \[K\] of f32, its residual is \[N, K, P, Q\] of y's type in NHWC.
+    /// shift are \[K\] of f32, its residual and later image are \[N, K, P, Q\] of y's type in NHWC.
     ///
     /// # Errors
     /// [`Error::Shape`] if the shapes do not fit one another; [`Error::Unsupported`] with the reason if the kernels do not take
@@ -208,7 +208,9 @@ impl Conv {
         for (what, tensor) in [("conv's scale", epilogue.scale), ("conv's shift", epilogue.shift)] {
             tensor.map_or(Ok(()), |tensor| tensor.expect_shape(what, &[out_channels]))?;
         }
-        epilogue.residual.map_or(Ok(()), |tensor| tensor.expect_shape("conv's residual", &output))?;
+        for (what, tensor) in [("conv's residual", epilogue.residual), ("conv's later image", epilogue.later.image)] {
+            tensor.map_or(Ok(()), |tensor| tensor.expect_shape(what, &output))?;
+        }
         let layer = Layer {
             input: x.dims4()?,
             filter: w.dims4()?,
@@ -224,6 +226,9 @@ impl Conv {
         let precision = PRECISIONS.into_iter().find(|precision| precision.input() == x.element_type());
         let precision = precision.ok_or_else(|| refuse(format!("it has no kernel for {}", x.element_type())))?;
         let plan = self.plan(&layer, params, precision).map_err(refuse)?;
+        if epilogue.adds_later() && matches!(plan, Plan::FewChannels(_)) {
+            return Err(refuse("with few channels nothing is added after the activation".to_owned()));
+        }
         if layer.pixels() == 0 || out_channels == 0 {
             return Ok(());
         }
@@ -271,6 +276,9 @@ enum Plan<'t> {
     FewChannels(&'t FewChannels),
 }
 
+/// What plans call the kernel for few channels, which adds nothing after an activation.
+pub const FEW_CHANNELS: &str = "few channels";
+
 /// What a layer is computed with, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
@@ -288,7 +296,7 @@ impl Plan<'_> {
                 why: format!("{}×{} sums, {} steps", work.rows, work.columns, work.steps),
             },
             Plan::FewChannels(_) => Choice {
-                kernel: "few channels".to_owned(),
+                kernel: FEW_CHANNELS.to_owned(),
                 why: format!("{} channels: rows of windows", layer.filter[1]),
             },
         }
@@ -372,10 +380,17 @@ impl Operands<'_> {
             launch.arg(&mut boxes_of_y);
         }
         launch.arg(scale).arg(shift).arg(residual).arg(&m).arg(&n).arg(&k).arg(&epilogue.alpha).arg(&activation);
-        launch.arg_bytes(bytemuck::cast_slice(&window)).dependent();
+        launch.arg_bytes(bytemuck::cast_slice(&window));
+        let Layer { output: [images, channels, ..], .. } = layer;
+        let place = epilogue.later.channels.map_or(Ok([0; 2]), |columns| columns.place("conv", [images, channels]))?;
+        let columns = epilogue.later.channels.map_or(0, |columns| columns.count.min(channels));
+        let (columns, pixels, [first, pitch]) = (columns as i32, (p * q) as i32, place.map(u32::cast_signed));
+        let image = epilogue.later.image.map(|tensor| tensor.buffer_of::<T>(FORMAT)).transpose()?;
+        let e = epilogue.later.channels.map(|columns| columns.values.buffer()).transpose()?;
+        launch.arg(image).arg(e).arg(&pixels).arg(&columns).arg(&first).arg(&pitch).dependent();
         // SAFETY: the kernel waits for earlier launches before it touches memory; it writes y [N, P, Q, K] and reads x, w, scale and
-        // shift [K] and the residual [N, P, Q, K] alone, whose shapes and types were compared, for a layer that it takes; there
-        // is one cluster for each tile, or the grid shares them out.
+        // shift [K], the residual and the later image [N, P, Q, K] and columns of e [N, pitch] alone, whose shapes and types were
+        // compared, for a layer that it takes; there is one cluster for each tile, or the grid shares them out.
         unsafe { launch.launch(config) }
     }
 }

@@ -6,7 +6,7 @@ use common::prelude::*;
 use common::reference::{self, Conv2dParams, Reference, TensorGemm};
 
 use super::Layer;
-use crate::gemm::{Activation, Epilogue, Precision};
+use crate::gemm::{Activation, Columns, Epilogue, Later, Precision};
 
 /// What follows the convolution, by name.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -17,8 +17,10 @@ pub struct Finish {
     pub scale_shift: bool,
     /// Whether something is added.
     pub residual: bool,
-    /// Applied last.
+    /// Applied to that.
     pub activation: Activation,
+    /// Whether another image and a value per image and channel are added last.
+    pub later: bool,
 }
 
 /// A convolution of random values, on a device, and its result.
@@ -39,7 +41,13 @@ pub struct ConvProblem {
     scale: Tensor,
     shift: Tensor,
     residual: Tensor,
+    /// For each image, the channels' values among others.
+    columns: Tensor,
 }
+
+/// The first column of the channels, and columns that are not theirs.
+const FIRST: usize = 3;
+const MORE: usize = 5;
 
 /// Outputs that are compared where a whole f64 reference would take too long.
 const PIXELS: usize = 256;
@@ -66,7 +74,8 @@ impl ConvProblem {
         let nhwc = |tensor: &Tensor| tensor.to_format(MemoryFormat::Nhwc);
         let (x, w, residual) = (nhwc(&x)?, nhwc(&w)?, nhwc(&residual)?);
         let layer = Layer { input, filter, output, stride: params.stride[0], padding: params.padding[0] };
-        let expected = expected(&layer, [&x, &w, &residual], [&scale, &shift], precision, finish)?;
+        let columns = Tensor::random(&[output[0], channels + MORE], 6);
+        let expected = expected(&layer, [&x, &w, &residual], [&scale, &shift, &columns], precision, finish)?;
         let on_device = |tensor: &Tensor| tensor.to_device(device);
         Ok(ConvProblem {
             x: on_device(&x)?,
@@ -74,6 +83,7 @@ impl ConvProblem {
             scale: on_device(&scale)?,
             shift: on_device(&shift)?,
             residual: on_device(&residual)?,
+            columns: on_device(&columns)?,
             params,
             expected,
             output,
@@ -92,13 +102,15 @@ impl ConvProblem {
 
     /// The epilogue of the kernels.
     pub fn epilogue(&self) -> Epilogue<'_> {
-        let Finish { alpha, scale_shift, residual, activation } = self.finish;
+        let Finish { alpha, scale_shift, residual, activation, later } = self.finish;
+        let columns = Columns { values: &self.columns, first: FIRST, count: self.output[1] };
         Epilogue {
             alpha: if alpha == 0.0 { 1.0 } else { alpha },
             scale: scale_shift.then_some(&self.scale),
             shift: scale_shift.then_some(&self.shift),
             residual: residual.then_some(&self.residual),
             activation,
+            later: Later { image: later.then_some(&self.residual), channels: later.then_some(columns) },
         }
     }
 
@@ -115,7 +127,7 @@ impl ConvProblem {
 fn expected(
     layer: &Layer,
     [x, w, residual]: [&Tensor; 3],
-    [scale, shift]: [&Tensor; 2],
+    [scale, shift, columns]: [&Tensor; 3],
     precision: Precision,
     finish: Finish,
 ) -> Result<Expected> {
@@ -132,7 +144,7 @@ fn expected(
         transposed: true,
         ..reference::Gemm::new(&a, &w, chosen.len(), channels, depth)
     };
-    let (reference, tolerance): (Reference, _) = TensorGemm {
+    let (mut reference, mut tolerance): (Reference, _) = TensorGemm {
         scale: finish.scale_shift.then_some(scale.as_slice()?),
         shift: finish.scale_shift.then_some(shift.as_slice()?),
         residual: finish.residual.then_some(&residual),
@@ -140,6 +152,17 @@ fn expected(
         ..TensorGemm::new(product, precision.input(), precision.output())
     }
     .all()?;
+    if finish.later {
+        let (columns, image) = (columns.as_slice()?, layer.output[2] * layer.output[3]);
+        let e = |at: usize| columns[chosen[at / channels] / image * (channels + MORE) + FIRST + at % channels];
+        let mut largest = 0.0;
+        for (at, value) in reference.values.iter_mut().enumerate() {
+            *value += f64::from(residual[at]) + f64::from(e(at));
+            largest = f64::max(largest, value.abs());
+        }
+        // Two roundings of values that are no larger than the sum and what was added to it.
+        tolerance.absolute += 2.0 * 2f64.powi(-24) * (largest + 2.0);
+    }
     let places = chosen.iter().flat_map(|&pixel| (0..channels).map(move |channel| pixel * channels + channel));
     let expected = match all {
         true => Expected::all(reference),

@@ -10,7 +10,7 @@ use common::reference::{self, Conv2dParams, Reference};
 use common::tensor::Element;
 
 use crate::conv::{self, Layer, windows};
-use crate::gemm::{Activation, Epilogue, LARGEST, Precision, ROW_BYTES, boxes};
+use crate::gemm::{Activation, Epilogue, LARGEST, Later, Precision, ROW_BYTES, boxes};
 use crate::nhwc::{Concatenate, Upsample};
 use crate::tile::{LoadedTile, TileShape, Tiles, Work};
 
@@ -110,6 +110,9 @@ impl UpsampleConv {
             device: stream.device().short_name(),
             reason,
         };
+        if epilogue.adds_later() {
+            return Err(refuse(Later::FOR_CONVOLUTIONS.to_owned()));
+        }
         let precision = PRECISIONS.into_iter().find(|precision| precision.input() == small.element_type());
         let precision = precision.ok_or_else(|| refuse("it has kernels for f16 and f32 alone".to_owned()))?;
         let along_k = ROW_BYTES / precision.input().size();

@@ -1,11 +1,12 @@
 //! Applied to each sum before it is stored, as `kernels/epilogue.cuh` does it.
 
+use common::limits::fits_i32;
 use common::prelude::*;
 pub use common::reference::Activation;
 
 use super::{Size, matrix};
 
-/// C = activation(scale · (alpha · A·B) + shift + residual).
+/// C = activation(scale · (alpha · A·B) + shift + residual) + what is added later.
 ///
 /// BatchNorm is a scale and a shift, a bias is a shift alone; alpha undoes the scaling of narrow types. Integers are stored as
 /// they are: nothing else is taken for them.
@@ -19,14 +20,68 @@ pub struct Epilogue<'a> {
     pub shift: Option<&'a Tensor>,
     /// \[M, N\] of C's type, added.
     pub residual: Option<&'a Tensor>,
-    /// Applied last.
+    /// Applied to that.
     pub activation: Activation,
+    /// Added last, by convolutions alone.
+    pub later: Later<'a>,
+}
+
+/// What a convolution adds after its activation.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Later<'a> {
+    /// Of y's shape, type and format.
+    pub image: Option<&'a Tensor>,
+    /// Added to each pixel of an image's channel.
+    pub channels: Option<Columns<'a>>,
+}
+
+impl Later<'_> {
+    /// Why other kernels refuse it.
+    pub(crate) const FOR_CONVOLUTIONS: &'static str = "only convolutions add after an activation";
+}
+
+/// A value per image and channel: columns of a matrix, one for each channel.
+#[derive(Clone, Copy, Debug)]
+pub struct Columns<'a> {
+    /// \[N, columns\] of f32.
+    pub values: &'a Tensor,
+    /// The column of the first channel.
+    pub first: usize,
+    /// Channels that have one; 0 is added to the others.
+    pub count: usize,
+}
+
+impl<'a> Columns<'a> {
+    /// All columns of `values`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if it is no matrix.
+    pub fn all(values: &'a Tensor) -> Result<Columns<'a>> {
+        let [_, count] = values.dims("a value per image and channel")?;
+        Ok(Columns { values, first: 0, count })
+    }
+
+    /// The first column and how many there are, for this many images and channels.
+    pub(crate) fn place(&self, what: &'static str, [images, channels]: [usize; 2]) -> Result<[u32; 2]> {
+        let [_, pitch] = self.values.dims(what)?;
+        let wide = pitch.max(self.first + self.count.min(channels));
+        self.values.expect_shape(what, &[images, wide])?;
+        let size = |size| Ok::<_, Error>(fits_i32(what, "a number of columns", Some(size))?.unsigned_abs());
+        Ok([size(self.first)?, size(pitch)?])
+    }
 }
 
 impl Default for Epilogue<'_> {
     /// The product alone.
     fn default() -> Self {
-        Epilogue { alpha: 1.0, scale: None, shift: None, residual: None, activation: Activation::None }
+        Epilogue {
+            alpha: 1.0,
+            scale: None,
+            shift: None,
+            residual: None,
+            activation: Activation::None,
+            later: Later::default(),
+        }
     }
 }
 
@@ -34,7 +89,12 @@ impl Epilogue<'_> {
     /// Whether it is the product alone.
     pub(super) fn is_plain(&self) -> bool {
         let none = self.scale.is_none() && self.shift.is_none() && self.residual.is_none();
-        none && self.alpha == 1.0 && self.activation == Activation::None
+        none && self.alpha == 1.0 && self.activation == Activation::None && !self.adds_later()
+    }
+
+    /// Whether something is added after the activation.
+    pub(crate) fn adds_later(&self) -> bool {
+        self.later.image.is_some() || self.later.channels.is_some()
     }
 
     /// Compares the shapes with the product's.

@@ -33,7 +33,7 @@ mod precision;
 mod tiles;
 
 pub(crate) use epilogue::activation_number;
-pub use epilogue::{Activation, Epilogue};
+pub use epilogue::{Activation, Columns, Epilogue, Later};
 pub use precision::Precision;
 
 use crate::tile::{self, Geometry, Kernels, TileShape, Work};
@@ -375,6 +375,9 @@ impl Gemm {
             return Some(format!(
                 "tensor cores read {precision} along K only, so B must be given as its transpose, [N, K]"
             ));
+        }
+        if epilogue.adds_later() {
+            return Some(Later::FOR_CONVOLUTIONS.to_owned());
         }
         if precision == Precision::S8 && !epilogue.is_plain() {
             return Some("integer sums are stored as they are: an epilogue needs floats".to_owned());

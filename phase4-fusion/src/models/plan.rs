@@ -19,7 +19,7 @@ use super::parameters::{ScaleShift, filled_up, folded, rounded, scale_shift, vec
 use super::runner::{Flow, Flowing};
 use crate::attention::{self, Products};
 use crate::conv;
-use crate::gemm::{self, Activation, Epilogue, Layout, Precision, ROW_BYTES};
+use crate::gemm::{self, Activation, Epilogue, Later, Layout, Precision, ROW_BYTES};
 use crate::nhwc::{AveragePool, Columns, Concatenate, Convert, LayerNorm, MaxPool, Pointwise, Terms, Upsample};
 use crate::planes;
 
@@ -208,12 +208,29 @@ struct Product<K> {
     scale: Option<Tensor>,
     shift: Option<Tensor>,
     activation: Activation,
+    /// How a second operand is added, if not before the activation.
+    later: Option<AddedLater>,
+}
+
+/// What is added after an activation.
+#[derive(Clone, Copy, Debug)]
+enum AddedLater {
+    Image,
+    /// The first column of an image's channels, and their number.
+    Channels([usize; 2]),
 }
 
 impl<K> Product<K> {
-    fn epilogue<'a>(&'a self, residual: Option<&'a Tensor>) -> Epilogue<'a> {
-        let (scale, shift) = (self.scale.as_ref(), self.shift.as_ref());
-        Epilogue { scale, shift, residual, activation: self.activation, ..Epilogue::default() }
+    fn epilogue<'a>(&'a self, with: Option<&'a Tensor>) -> Epilogue<'a> {
+        let (scale, shift, activation) = (self.scale.as_ref(), self.shift.as_ref(), self.activation);
+        let (residual, later) = match self.later {
+            None => (with, Later::default()),
+            Some(AddedLater::Image) => (None, Later { image: with, channels: None }),
+            Some(AddedLater::Channels(columns)) => {
+                (None, Later { image: None, channels: added(with, Some(columns)).0 })
+            }
+        };
+        Epilogue { scale, shift, residual, activation, later, ..Epilogue::default() }
     }
 
     fn bytes(&self) -> u64 {
@@ -280,6 +297,10 @@ impl Work {
         match self {
             Work::Pointwise(between) => between.by_channel.map(|[_, count]| count),
             Work::Planes(_, _, by_channel) => by_channel.map(|[_, count]| count),
+            Work::Conv(product, _) => match product.later {
+                Some(AddedLater::Channels([_, count])) => Some(count),
+                _ => None,
+            },
             _ => None,
         }
     }
@@ -794,21 +815,28 @@ impl Planner<'_> {
         let weight = rounded(&filled_up(weight, outputs, layer.input[1])?, precision)?;
         let weight = weight.to_format(MemoryFormat::Nhwc)?.to_device(self.device)?;
         let activation = rest.last().and_then(fuse::activation).unwrap_or_default();
-        let work = Work::Conv(Box::new(Product { kernels, weight, scale, shift, activation }), *params);
+        // The kernel with few channels stores what is activated.
+        let apart = sum.filter(|_| choice.kernel == conv::FEW_CHANNELS);
+        let later = match (sum, by_channel) {
+            (Some(_), Some(columns)) if apart.is_none() => Some(AddedLater::Channels(columns)),
+            (Some(_), None) if apart.is_none() => Some(AddedLater::Image),
+            _ => None,
+        };
+        let work = Work::Conv(Box::new(Product { kernels, weight, scale, shift, activation, later }), *params);
         let mut why = choice.why;
         if layer.input[1] > c || outputs > k {
             why.push_str(" +0");
         }
         let words = Words {
-            layers: names(operations),
+            layers: names(if apart.is_some() { operations } else { &node.operations }),
             kernel: format!("conv {}", choice.kernel),
             why,
             kind: node.operations[0].kind(),
             flops: Some(2 * (shape.iter().product::<usize>() * c * r * s) as u64),
         };
-        let (before, after) = if sum.is_some() { (None, with) } else { (with, None) };
+        let (before, after) = if apart.is_some() { (None, with) } else { (with, None) };
         let mut source = self.push(words, x, before, made.clone(), work);
-        if let Some(sum) = sum {
+        if let Some(sum) = apart {
             let between_them = Between {
                 kernels: cores.pointwise.clone(),
                 scale: None,
@@ -844,7 +872,7 @@ impl Planner<'_> {
             true => None,
             false => Some(bias.to_device(self.device)?),
         };
-        let work = Work::Linear(Box::new(Product { kernels, weight, scale: None, shift, activation }));
+        let work = Work::Linear(Box::new(Product { kernels, weight, scale: None, shift, activation, later: None }));
         let made = Form::planes(&[rows, outputs]);
         let words = Words {
             layers: names(&node.operations),
@@ -949,6 +977,7 @@ impl Planner<'_> {
             scale: None,
             shift: Some(vector(bias.as_slice()?, filled)?.to_device(self.device)?),
             activation: rest.last().and_then(fuse::activation).unwrap_or_default(),
+            later: None,
         };
         let mut why = format!("{rows}×{filled} sums, {} steps", inputs.div_ceil(cores.step()));
         if inputs > channels || filled > outputs {

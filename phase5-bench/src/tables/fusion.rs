@@ -154,7 +154,7 @@ impl Comparison<'_> {
                 ("conv+BN+SiLU", false, Activation::Silu),
                 ("conv+BN+add+ReLU", true, Activation::Relu),
             ] {
-                let finish = Finish { alpha: 0.0, scale_shift: true, residual, activation };
+                let finish = Finish { scale_shift: true, residual, activation, ..Finish::default() };
                 rows.extend(self.convolution(
                     &format!("{name} {}@{}", shape.weight()[0], shape.input()[2]),
                     shape,
