@@ -11,7 +11,8 @@
 //! since its tiles are of 64 × 64, and since blocks that begin anywhere along K no longer read the same rows of A and B at the same
 //! time. Cutting only the tiles of the last, partly filled round lost 7 % at 4096³, in an experiment apart from the record. So
 //! [`super::Gemm`] cuts only where whole tiles do not fill the chip, and [`super::Tuned`] only long K: slices within a block hand
-//! over sooner.
+//! over sooner. It takes this step, too, for large products that step 18's tiles do not fit, ragged or with a round of tiles half empty:
+//! [`super::Gemm::evenly`].
 
 use common::kernel_source;
 
