@@ -74,18 +74,6 @@ impl UpsampleConv {
         self.tiles.names()
     }
 
-    /// The tile for an image \[N, C, H / 2, W / 2\] and K channels, if it is one for many pixels; `None` where a multiprocessor would
-    /// have less than half of one, or the kernels do not take this number of channels.
-    pub fn large_tile(&self, [n, c, half_y, half_x]: [usize; 4], k: usize, precision: Precision) -> Option<String> {
-        let along_k = ROW_BYTES / precision.input().size();
-        if !PRECISIONS.contains(&precision) || !c.is_multiple_of(along_k) || c * k == 0 || !k.is_multiple_of(2) {
-            return None;
-        }
-        let work = Work { rows: PARITIES * n * half_y * half_x, columns: k, steps: 9 * c / along_k };
-        let tile = self.tiles.choose(&work).filter(|tile| tile.shape.least > 0.0)?;
-        Some(tile.geometry.name())
-    }
-
     /// Queues y = activation(scale · (alpha · joined ∗ w) + shift + residual), where `joined` has the channels of `small` \[N, C1, H / 2,
     /// W / 2\], each pixel four times, then those of `skip` \[N, C2, H, W\]. `w` is \[K, C1 + C2, 3, 3\] and `y` \[N, K, H, W\], with
     /// stride 1 and padding 1; all in NHWC and of one type, f16 or f32 (multiplied as tf32), on the stream's device. The epilogue is

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use common::prelude::*;
-use common::reference::Conv2dParams;
 use phase3_all_layers::nn::Operation;
 use phase3_all_layers::nn::graph::{Graph, Node, Operand, Source};
 
@@ -156,28 +155,6 @@ fn takes(first: &[Operation], then: &[Operation]) -> bool {
 }
 // ANCHOR_END: takes
 
-/// The nodes that double an image for nothing but a convolution 3 × 3 that keeps its size and does nothing else, and its channels.
-pub fn doubled_for_a_convolution(graph: &Graph) -> Vec<(Source, usize)> {
-    let takes = |node: &Node, made: Source| {
-        [Some(&node.x), node.with.as_ref()].into_iter().flatten().any(|operand| operand.source == made)
-    };
-    let channels = |node: &Node, made: Source| match &node.operations[..] {
-        [Operation::Conv2d { weight, params, .. }] => {
-            let fits = node.x.source == made && weight.shape()[2..] == [3, 3] && *params == Conv2dParams::new(1, 1);
-            fits.then(|| weight.shape()[0])
-        }
-        _ => None,
-    };
-    let doubles = |node: &Node| matches!(node.operations[..], [Operation::Upsample { factor: 2 }]);
-    let alone = |made: Source| {
-        let mut users = graph.nodes.iter().filter(|node| takes(node, made));
-        let channels = users.next().and_then(|user| channels(user, made))?;
-        users.next().is_none().then_some((made, channels))
-    };
-    let all = graph.nodes.iter().enumerate().filter(|(_, node)| doubles(node));
-    all.filter_map(|(at, _)| alone(Source::Node(at))).collect()
-}
-
 /// What comes before a sum that follows an activation, and that sum, if there is one.
 pub fn sum_after_activation(operations: &[Operation]) -> (&[Operation], Option<&Operation>) {
     match operations {
@@ -254,8 +231,7 @@ mod tests {
 
     use phase3_all_layers::models::autoencoder::{Autoencoder, Config};
     use phase3_all_layers::models::resnet::{self, ResNet};
-    use phase3_all_layers::models::unet::{self, UNet};
-    use phase3_all_layers::nn::graph::{Recorder, Recording};
+    use phase3_all_layers::nn::graph::Recorder;
 
     use super::*;
 
@@ -306,45 +282,6 @@ mod tests {
         assert_eq!(count(&graph, &["Conv2D", "BatchNorm", "Add", "ReLU"]), 6);
         assert_eq!(count(&graph, &["Conv2D", "BatchNorm"]), 3);
         assert_eq!(graph.nodes.len(), 1 + 2 * 6 + 3 + ["MaxPool", "AvgPool", "Linear"].len());
-    }
-
-    fn recorded_unet() -> Graph {
-        let network = UNet::load(&Recorder, unet::Config::TINY, &unet::Config::TINY.seeded(1)).unwrap();
-        let recording = Recording::new(&[&[1, unet::INPUTS, 8, 8], &[1]]);
-        let [x, steps] = recording.inputs().collect::<Vec<_>>().try_into().unwrap();
-        recording.graph(&network.forward(x, steps).unwrap()).unwrap()
-    }
-
-    #[test]
-    fn linear_layers_whose_columns_are_added_lie_side_by_side() {
-        let mut graph = recorded_unet();
-        epilogues(&mut graph);
-        let [group] = &side_by_side(&graph).unwrap()[..] else { panic!("one group") };
-        let Operation::Linear { weight, bias } = &group.linear else { panic!("a linear layer") };
-        assert_eq!((group.nodes.len(), group.columns[0]), (22, 0));
-        for (at, &node) in group.nodes.iter().enumerate() {
-            let Operation::Linear { weight: part, bias: of_part } = &graph.nodes[node].operations[0] else { panic!() };
-            let (first, inputs) = (group.columns[at], part.shape()[1]);
-            let next = group.columns.get(at + 1).copied().unwrap_or(bias.len());
-            assert_eq!(next - first, part.shape()[0]);
-            assert_eq!(&weight.as_slice().unwrap()[first * inputs..next * inputs], part.as_slice().unwrap());
-            assert_eq!(&bias.as_slice().unwrap()[first..next], of_part.as_slice().unwrap());
-        }
-        // What also goes elsewhere stays a layer of its own.
-        let elsewhere = Operand { source: Source::Node(group.nodes[3]), shape: vec![1, 1] };
-        graph.nodes.push(Node { operations: vec![Operation::Relu], x: elsewhere, with: None });
-        assert_eq!(side_by_side(&graph).unwrap()[0].nodes.len(), 21);
-    }
-
-    #[test]
-    fn an_image_is_doubled_by_the_convolution_that_alone_takes_it() {
-        let mut graph = recorded_unet();
-        epilogues(&mut graph);
-        let doubled = doubled_for_a_convolution(&graph);
-        assert_eq!(doubled.iter().map(|(_, channels)| *channels).collect::<Vec<_>>(), [64, 64, 32]);
-        let elsewhere = Operand { source: doubled[1].0, shape: vec![1, 64, 4, 4] };
-        graph.nodes.push(Node { operations: vec![Operation::Relu], x: elsewhere, with: None });
-        assert_eq!(doubled_for_a_convolution(&graph).len(), 2);
     }
 
     #[test]

@@ -19,7 +19,6 @@ use super::parameters::{ScaleShift, filled_up, folded, rounded, scale_shift, vec
 use super::runner::{Flow, Flowing};
 use crate::attention::{self, Products};
 use crate::conv;
-use crate::fusion::upsample::UpsampleConv;
 use crate::gemm::{self, Activation, Epilogue, Later, Layout, Precision, ROW_BYTES};
 use crate::nhwc::{AveragePool, Columns, Concatenate, Convert, LayerNorm, MaxPool, Pointwise, Terms, Upsample};
 use crate::planes;
@@ -92,8 +91,6 @@ enum Work {
     ToChannelsLast(Convert),
     ToChannelsFirst(Convert),
     Conv(Box<Product<conv::Tuned>>, Conv2dParams),
-    /// Of an image that is doubled on the way.
-    UpsampleConv(Box<Product<UpsampleConv>>),
     /// Phase 2's, whose result lies where what it adds was.
     ConvF32(Box<ConvF32>),
     Linear(Box<Product<gemm::Tuned>>),
@@ -253,9 +250,6 @@ impl Work {
             Work::Conv(product, params) => {
                 product.kernels.launch(stream, x, &product.weight, *params, &product.epilogue(with), y)
             }
-            Work::UpsampleConv(product) => {
-                product.kernels.launch(stream, x, None, &product.weight, &product.epilogue(with), y)
-            }
             Work::Linear(product) => {
                 product.kernels.launch(stream, x, &product.weight, Layout::Transposed, &product.epilogue(with), y)
             }
@@ -281,7 +275,6 @@ impl Work {
     fn bytes(&self) -> u64 {
         match self {
             Work::Conv(product, _) => product.bytes(),
-            Work::UpsampleConv(product) => product.bytes(),
             Work::Linear(product) => product.bytes(),
             Work::ConvF32(conv) => {
                 [Some(&conv.weight), conv.bias.as_ref()].into_iter().flatten().map(|part| part.num_bytes() as u64).sum()
@@ -370,7 +363,6 @@ impl Plan {
                 .collect(),
             nodes: Vec::new(),
             attended: Vec::new(),
-            doubled: Vec::new(),
             attention_f32: None,
             sums: None,
             side_by_side: Vec::new(),
@@ -387,7 +379,6 @@ impl Plan {
         let attends =
             |node: &Node| matches!(node.operations[..], [Operation::Attention { .. }]).then_some(node.x.source);
         planner.attended = graph.nodes.iter().filter_map(attends).collect();
-        planner.doubled = fuse::doubled_for_a_convolution(&graph);
         for group in fuse::side_by_side(&graph)? {
             notes.push(format!("{} linear layers of one input are one launch.", group.nodes.len()));
             planner.side_by_side.push((group, None));
@@ -523,7 +514,6 @@ impl Denoiser for Plan {
 struct Cores {
     precision: Precision,
     conv: conv::Tuned,
-    upsample_conv: UpsampleConv,
     gemm: gemm::Tuned,
     convert: Convert,
     pointwise: Pointwise,
@@ -536,7 +526,6 @@ impl Cores {
         Ok(Cores {
             precision,
             conv: conv::Tuned::load(device)?,
-            upsample_conv: UpsampleConv::load(device)?,
             gemm: gemm::Tuned::load(device)?,
             convert: Convert::load(device)?,
             pointwise: Pointwise::load(device)?,
@@ -568,25 +557,17 @@ struct Made {
     places: Vec<(Form, Source)>,
     /// The first of its columns in the places, where these are wider.
     column: Option<usize>,
-    /// Whether the places have half of its height and width: what takes it doubles it.
-    doubles: bool,
 }
 
 impl Made {
     /// In f32, as the graph has it.
     fn planes(shape: &[usize], source: Source) -> Made {
-        Made {
-            shape: shape.to_vec(),
-            rows: false,
-            places: vec![(Form::planes(shape), source)],
-            column: None,
-            doubles: false,
-        }
+        Made { shape: shape.to_vec(), rows: false, places: vec![(Form::planes(shape), source)], column: None }
     }
 
     /// An image with its pixels' channels side by side, or, for linear layers, their rows.
     fn channels_last(shape: Vec<usize>, rows: bool, form: Form, source: Source) -> Made {
-        Made { shape, rows, places: vec![(form, source)], column: None, doubles: false }
+        Made { shape, rows, places: vec![(form, source)], column: None }
     }
 
     fn place(&self, is: impl Fn(&Form) -> bool) -> Option<(Form, Source)> {
@@ -612,8 +593,6 @@ struct Planner<'d> {
     nodes: Vec<Made>,
     /// What attentions take: its channels have to be as they are.
     attended: Vec<Source>,
-    /// What is doubled for a convolution alone, and its channels.
-    doubled: Vec<(Source, usize)>,
     /// Attention in f32, if it was needed.
     attention_f32: Option<Attends>,
     /// Sums in planes, if they were needed.
@@ -687,7 +666,7 @@ impl Planner<'_> {
             }
         };
         let shape = vec![form.shape[0], node.operations[0].output_shape(&Tensor::shape_only(&node.x.shape), None)?[1]];
-        Ok(Some(Made { shape, rows: false, places: vec![(form, source)], column: first, doubles: false }))
+        Ok(Some(Made { shape, rows: false, places: vec![(form, source)], column: first }))
     }
 
     /// A value per image and channel in f32: where it is, its first column and how many there are.
@@ -788,9 +767,6 @@ impl Planner<'_> {
         let [k, c, r, s] = weight.dims4()?;
         let shape = params.output_shape(&Tensor::shape_only(&node.x.shape), weight)?;
         let outputs = k.next_multiple_of(step);
-        if self.made(node.x.source).doubles {
-            return self.upsample_conv(cores, node, shape).map(Ok);
-        }
         let there = self.made(node.x.source).last().map(|(form, _)| form.shape[1]);
         // As it is, if a kernel takes that; else filled up to whole steps.
         let candidates = there.map_or_else(|| vec![c, c.next_multiple_of(step)], |there| vec![there]);
@@ -875,47 +851,6 @@ impl Planner<'_> {
         Ok(Ok(Made::channels_last(shape.to_vec(), false, made, source)))
     }
 
-    /// Whether the node at hand doubles an image for a convolution that does it better itself.
-    fn is_doubled_later(&self, cores: &Cores, small: &Form) -> Result<bool> {
-        let here = Source::Node(self.nodes.len());
-        let Some((_, k)) = self.doubled.iter().find(|(made, _)| *made == here) else { return Ok(false) };
-        let (small, outputs) = (Tensor::shape_only(&small.shape).dims4()?, k.next_multiple_of(cores.step()));
-        Ok(cores.upsample_conv.large_tile(small, outputs, cores.precision).is_some())
-    }
-
-    /// A convolution of an image that it doubles itself, with a bias at most.
-    fn upsample_conv(&mut self, cores: &Cores, node: &Node, shape: [usize; 4]) -> Result<Made> {
-        let missing = || Error::Invalid("a doubled image of a plan is nowhere".to_owned());
-        let (form, source) = self.made(node.x.source).last().ok_or_else(missing)?;
-        let [Operation::Conv2d { weight, bias, .. }] = &node.operations[..] else { return Err(missing()) };
-        let [k, c, ..] = weight.dims4()?;
-        let outputs = k.next_multiple_of(cores.step());
-        let small = Tensor::shape_only(&form.shape).dims4()?;
-        let tile = cores.upsample_conv.large_tile(small, outputs, cores.precision).ok_or_else(missing)?;
-        let filled = rounded(&filled_up(weight, outputs, small[1])?, cores.precision)?;
-        let shift = bias.as_ref().map(|bias| vector(bias.as_slice()?, outputs)?.to_device(self.device)).transpose()?;
-        let product = Product {
-            kernels: cores.upsample_conv.clone(),
-            weight: filled.to_format(MemoryFormat::Nhwc)?.to_device(self.device)?,
-            scale: None,
-            shift,
-            activation: Activation::None,
-            later: None,
-        };
-        let [n, _, h, w] = shape;
-        let made = cores.last([n, outputs, h, w], outputs);
-        let words = Words {
-            layers: format!("Upsample {}", names(&node.operations)),
-            kernel: format!("upsample {tile}"),
-            why: "no large image in memory".to_owned(),
-            kind: node.operations[0].kind(),
-            flops: Some(2 * (shape.iter().product::<usize>() * c * 9) as u64),
-        };
-        let x = Operand { source, shape: form.shape };
-        let source = self.push(words, x, None, made.clone(), Work::UpsampleConv(Box::new(product)));
-        Ok(Made::channels_last(shape.to_vec(), false, made, source))
-    }
-
     /// A linear layer over rows of f32 on tensor cores, or why not.
     fn linear(&mut self, cores: &Cores, node: &Node) -> Result<Result<Made, String>> {
         let [Operation::Linear { weight, bias }, rest @ ..] = &node.operations[..] else {
@@ -976,7 +911,7 @@ impl Planner<'_> {
             flops: None,
         };
         let source = self.push(words, Operand { source, shape: form.shape }, None, made.clone(), work);
-        Ok(Ok(Made { shape, rows: false, places: vec![(made, source)], column: None, doubles: false }))
+        Ok(Ok(Made { shape, rows: false, places: vec![(made, source)], column: None }))
     }
 
     /// Where the rows of an image's pixels lie, with their channels side by side.
@@ -1121,7 +1056,7 @@ impl Planner<'_> {
         };
         let rows = made.format == MemoryFormat::Nhwc;
         let source = self.push(words, x, None, made.clone(), Work::Attention(Box::new(kernels), heads));
-        Ok(Ok(Made { shape, rows, places: vec![(made, source)], column: None, doubles: false }))
+        Ok(Ok(Made { shape, rows, places: vec![(made, source)], column: None }))
     }
 
     /// A BatchNorm that no product takes, or a sum, channels last; or why not.
@@ -1190,10 +1125,6 @@ impl Planner<'_> {
                 let made = cores.last([n, channels, h, w], channels.next_multiple_of(cores.step()));
                 let with = Operand { source: of_other, shape: other.shape };
                 (Some(with), made, Work::Concatenate(Concatenate::load(self.device, parts)?))
-            }
-            // Where a convolution has many tiles, it doubles the image itself.
-            (Operation::Upsample { .. }, None) if self.is_doubled_later(cores, &form)? => {
-                return Ok(Ok(Made { doubles: true, ..Made::channels_last(shape, false, form, source) }));
             }
             (Operation::Upsample { factor }, None) => {
                 let made = cores.last([n, channels, h, w], form.shape[1]);
