@@ -10,7 +10,8 @@
 //! | [`step03_slices`] | `conv_03_slices.cu` | few tiles: the blocks of a cluster share one, each for a part of K |
 //! | [`step04_few_channels`] | `conv_04_few_channels.cu` | K is rows of windows; threads pick A's fragments out of the image's rows |
 //!
-//! The first three take whole steps of channels, the last one takes few. [`Tuned`] chooses among their tiles by the layer.
+//! The first three take whole steps of channels, the last one takes few. [`Tuned`] chooses among their tiles by the layer. Bytes have
+//! a kernel of their own, [`s8`].
 
 use common::device::{Swizzle, TensorMapConfig, TensorWindow};
 use common::ladder;
@@ -26,6 +27,7 @@ use crate::tile::{LoadedTile, TileShape, Tiles, Work};
 use few_channels::FewChannels;
 
 pub mod problem;
+pub mod s8;
 pub mod step01_gather;
 pub mod step02_tuned;
 pub mod step03_slices;

@@ -25,7 +25,7 @@ pub fn sources() -> impl Iterator<Item = &'static KernelSource> {
 /// Those of the ladders and models alone.
 pub fn ladders() -> impl Iterator<Item = &'static KernelSource> {
     let products = gemm::LADDER.iter().chain(gemm::OTHERS).map(gemm::Step::source);
-    let products = products.chain(conv::LADDER.iter().map(conv::Step::source));
+    let products = products.chain(conv::LADDER.iter().map(conv::Step::source)).chain([&conv::s8::SOURCE]);
     products.chain(attention::LADDER.iter().map(attention::Step::source)).chain([&OneKernel::SOURCE])
 }
 
