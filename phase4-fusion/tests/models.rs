@@ -8,8 +8,9 @@ use phase3_all_layers::backends::{Cpu, OnHost};
 use phase3_all_layers::digits;
 use phase3_all_layers::models::resnet::{Config, ResNet};
 use phase4_fusion::commands::classifier;
-use phase4_fusion::commands::resnet18::plan;
+use phase4_fusion::commands::resnet18::{plan, plan_in_bytes};
 use phase4_fusion::models::Arithmetic;
+use phase4_fusion::models::int8::{self, Scales};
 use phase4_fusion::models::plan::Plan;
 use phase4_fusion::models::runner::Runner;
 
@@ -60,6 +61,54 @@ device_test! {
             check(&device, NARROW, &[2, 3, 33, 36], arithmetic)?;
         }
         Ok(())
+    }
+}
+
+device_test! {
+    /// Beside the CPU's network in f32, and, within one step of the logits, beside a network on the host that rounds where this does.
+    fn a_network_in_bytes_is_what_the_host_makes_of_the_same_bytes(device) {
+        let shape = [2, 3, 33, 36];
+        check(&device, NARROW, &shape, Arithmetic::Int8)?;
+        let (images, parameters) = (Tensor::random(&shape, 2), NARROW.seeded(1));
+        let scales = Scales::calibrate(NARROW, &parameters, &images)?;
+        let plan = plan_in_bytes(&device, NARROW, &parameters, &scales, &shape)?;
+        let logits = Runner::new(&device, plan)?.infer(&device.stream(), &images)?;
+        let expected = int8::on_host(NARROW, &parameters, &scales, &images)?;
+        let tolerance = Tolerance::of_scale(1.0 / 127.0, expected.as_slice()?);
+        let report = compare(logits.as_slice()?, expected.as_slice()?, tolerance).unwrap_or_else(|wrong| panic!("{wrong}"));
+        println!("beside the host's bytes: {report}");
+        Ok(())
+    }
+}
+
+#[test]
+fn the_plan_in_bytes_keeps_to_them_between_the_convolutions() {
+    let plan = planned(&Device::sim(), Config::RESNET18, Arithmetic::Int8, &[1, 3, 64, 64]).unwrap();
+    let of = |kernel: &str| plan.launches().iter().filter(|launch| launch.kernel.starts_with(kernel)).count();
+    // The image to channels last, and bytes of what the pooling makes.
+    assert_eq!((of("conv i8"), of("conv few"), of("convert"), plan.launches().len()), (19, 1, 2, 25));
+    assert_eq!(plan.launches().iter().filter(|launch| launch.why.ends_with("to f16")).count(), 1);
+    let text = plan.table("ResNet18", None).to_text();
+    assert!(text.lines().all(|line| line.chars().count() <= common::table::WIDTH), "{text}");
+}
+
+/// Without the sanitiser. Calibrated by the first 64 images, whose labels are not looked at.
+fn digits_in_bytes(device: &Device) {
+    let (expected, found) = (digits::evaluate_on_cpu().unwrap(), classifier::digits(device, Arithmetic::Int8).unwrap());
+    let others = found.predictions.iter().zip(&expected.predictions).filter(|(a, b)| a != b).count();
+    println!("int8: {others} of 360 predictions differ; accuracy {} against {}", found.accuracy, expected.accuracy);
+    assert!((found.accuracy - expected.accuracy).abs() <= 0.003, "{} {}", found.accuracy, expected.accuracy);
+}
+
+#[test]
+fn digits_are_read_in_bytes_sim() {
+    digits_in_bytes(&Device::sim());
+}
+
+#[test]
+fn digits_are_read_in_bytes_cuda() {
+    if let Some(device) = common::private::cuda_for_test("digits") {
+        digits_in_bytes(&device);
     }
 }
 

@@ -10,8 +10,10 @@ use phase3_all_layers::digits;
 use phase3_all_layers::models::resnet::Config;
 use phase3_all_layers::nn::Parameters;
 
-use super::resnet18::plan;
+use super::resnet18::{plan, plan_in_bytes};
 use crate::models::Arithmetic;
+use crate::models::int8::Scales;
+use crate::models::plan::Plan;
 use crate::models::runner::Runner;
 
 /// A network as a plan, over batches most of which are of one size.
@@ -21,6 +23,8 @@ pub struct Planned<'a> {
     config: Config,
     parameters: &'a Parameters,
     arithmetic: Arithmetic,
+    /// In int8, by the first images.
+    scales: Option<Scales>,
     /// For the shape of the last images.
     runner: Option<Runner>,
 }
@@ -28,7 +32,20 @@ pub struct Planned<'a> {
 impl<'a> Planned<'a> {
     /// Passes of a network with these parameters.
     pub fn new(device: &'a Device, config: Config, parameters: &'a Parameters, arithmetic: Arithmetic) -> Planned<'a> {
-        Planned { device, config, parameters, arithmetic, runner: None }
+        Planned { device, config, parameters, arithmetic, scales: None, runner: None }
+    }
+
+    /// In int8 the first images are the calibration.
+    fn plan(&mut self, images: &Tensor) -> Result<Plan> {
+        let Planned { device, config, parameters, arithmetic, .. } = *self;
+        if arithmetic != Arithmetic::Int8 {
+            return plan(device, config, parameters, arithmetic, images.shape());
+        }
+        let scales = match self.scales.take() {
+            Some(scales) => scales,
+            None => Scales::calibrate(config, parameters, images)?,
+        };
+        plan_in_bytes(device, config, parameters, self.scales.insert(scales), images.shape())
     }
 
     fn infer(&mut self, images: &Tensor) -> Result<Tensor> {
@@ -37,7 +54,7 @@ impl<'a> Planned<'a> {
             Some(runner) => self.runner.insert(runner),
             None => {
                 self.runner = None;
-                let plan = plan(self.device, self.config, self.parameters, self.arithmetic, images.shape())?;
+                let plan = self.plan(images)?;
                 self.runner.insert(Runner::new(self.device, plan)?)
             }
         };

@@ -10,11 +10,15 @@ use phase3_all_layers::nn::Parameters;
 use phase3_all_layers::nn::graph::{Graph, Recorder};
 
 use crate::models::Arithmetic;
+use crate::models::int8::Scales;
 use crate::models::plan::Plan;
 use crate::models::runner::Runner;
 
 /// Seed of the untrained parameters.
 const SEED: u64 = 18;
+/// Random images whose largest values int8 has bytes for, and their seed.
+const CALIBRATED: usize = 2;
+const CALIBRATION: u64 = 19;
 
 /// What is planned, and what is shown of it.
 #[derive(Clone, Debug, clap::Args)]
@@ -33,7 +37,7 @@ pub struct ResNet18Args {
     size: Option<usize>,
 }
 
-/// The plan of a network with these parameters for images of this shape.
+/// The plan of a network with these parameters for images of this shape; in int8 with steps for random images.
 ///
 /// # Errors
 /// As [`ResNet::load`], [`Graph::record`] and [`Plan::new`].
@@ -44,8 +48,28 @@ pub fn plan(
     arithmetic: Arithmetic,
     images: &[usize],
 ) -> Result<Plan> {
+    if arithmetic == Arithmetic::Int8 {
+        let sample = [CALIBRATED.min(images[0].max(1)), images[1], images[2], images[3]];
+        let scales = Scales::calibrate(config, parameters, &Tensor::random(&sample, CALIBRATION))?;
+        return plan_in_bytes(device, config, parameters, &scales, images);
+    }
     let graph = Graph::record(&ResNet::load(&Recorder, config, parameters)?, images)?;
     Plan::new(device, arithmetic, graph, &[images])
+}
+
+/// [`plan`] in int8 with the steps of a calibration.
+///
+/// # Errors
+/// As [`plan`].
+pub fn plan_in_bytes(
+    device: &Device,
+    config: Config,
+    parameters: &Parameters,
+    scales: &Scales,
+    images: &[usize],
+) -> Result<Plan> {
+    let graph = Graph::record(&ResNet::load(&Recorder, config, parameters)?, images)?;
+    Plan::in_bytes(device, graph, &[images], scales)
 }
 
 /// The plan, or a pass of it over random images with untrained weights.

@@ -8,11 +8,13 @@
 //! | [`parameters`] | folds BatchNorm into a scale and a shift, fills weights up with zeros, rounds them |
 //! | [`plan`] | chooses type, layout and kernel for each launch, with conversions where two of them differ; says why |
 //! | [`runner`] | runs a plan in memory that is planned once |
+//! | [`int8`] | ResNet18's steps of 8-bit integers, by a calibration |
 //!
 //! Where tensor cores have no part, a convolution runs in f32 with phase 2's epilogue: a sum and a ReLU. What a plan has no kernel for
 //! runs as in phase 3; so every model runs, and a plan shows what is left to do.
 
 pub mod fuse;
+pub mod int8;
 pub mod parameters;
 pub mod plan;
 pub mod runner;
@@ -31,10 +33,12 @@ pub enum Arithmetic {
     Tf32,
     /// f16 in memory, sums in f32.
     F16,
+    /// 8-bit integers between ResNet18's convolutions, sums in i32; the rest in f16.
+    Int8,
 }
 
 impl Arithmetic {
-    /// All of them, the most exact first.
+    /// Those that every model has, the most exact first.
     pub const ALL: [Arithmetic; 3] = [Arithmetic::F32, Arithmetic::Tf32, Arithmetic::F16];
 
     /// What tensor cores multiply; `None` if they have no part in it.
@@ -42,16 +46,18 @@ impl Arithmetic {
         match self {
             Arithmetic::F32 => None,
             Arithmetic::Tf32 => Some(Precision::Tf32),
-            Arithmetic::F16 => Some(Precision::F16),
+            Arithmetic::F16 | Arithmetic::Int8 => Some(Precision::F16),
         }
     }
 
-    /// Relative error of a value that was rounded to the format: tensor cores cut f32 off after ten bits, f16 is rounded to ten.
+    /// Error of a value that was rounded to the format, as a part of it: tensor cores cut f32 off after ten bits, f16 is rounded to ten. Of
+    /// int8 as a part of the largest value: half a step.
     pub fn round_off(self) -> f64 {
         match self {
             Arithmetic::F32 => 2f64.powi(-24),
             Arithmetic::Tf32 => 2f64.powi(-10),
             Arithmetic::F16 => 2f64.powi(-11),
+            Arithmetic::Int8 => 0.5 / 127.0,
         }
     }
 }
@@ -62,6 +68,7 @@ impl fmt::Display for Arithmetic {
             Arithmetic::F32 => "f32",
             Arithmetic::Tf32 => "tf32",
             Arithmetic::F16 => "f16",
+            Arithmetic::Int8 => "int8",
         })
     }
 }

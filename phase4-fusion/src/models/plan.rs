@@ -15,10 +15,11 @@ use phase3_all_layers::nn::{Backend, Module, Operation, second};
 
 use super::Arithmetic;
 use super::fuse::{self, SideBySide};
+use super::int8::{self, Scales};
 use super::parameters::{ScaleShift, filled_up, folded, rounded, scale_shift, vector};
 use super::runner::{Flow, Flowing};
 use crate::attention::{self, Products};
-use crate::conv;
+use crate::conv::{self, s8};
 use crate::gemm::{self, Activation, Epilogue, Later, Layout, Precision, ROW_BYTES};
 use crate::nhwc::{AveragePool, Columns, Concatenate, Convert, LayerNorm, MaxPool, Pointwise, Terms, Upsample};
 use crate::planes;
@@ -105,6 +106,31 @@ enum Work {
     Upsample(Upsample),
     LayerNorm(Box<Norm>),
     Attention(Box<Attends>, usize),
+    /// To bytes of this step.
+    Quantize(s8::ConvS8, f32),
+    ConvS8(Box<Bytes>),
+}
+
+/// A convolution of bytes with its epilogue.
+#[derive(Debug)]
+struct Bytes {
+    kernels: s8::ConvS8,
+    weight: Tensor,
+    scale: Tensor,
+    shift: Tensor,
+    /// Step of what is added over that of the result.
+    residual_scale: f32,
+    relu: bool,
+    params: Conv2dParams,
+}
+
+/// What a plan in bytes has beside the others.
+#[derive(Debug)]
+struct InBytes {
+    kernels: s8::ConvS8,
+    scales: Scales,
+    /// Nodes whose results are in f16.
+    wide: Vec<usize>,
 }
 
 /// What is done to each value between two products.
@@ -253,6 +279,12 @@ impl Work {
             Work::Linear(product) => {
                 product.kernels.launch(stream, x, &product.weight, Layout::Transposed, &product.epilogue(with), y)
             }
+            Work::Quantize(kernels, step) => kernels.quantize(stream, x, *step, y),
+            Work::ConvS8(conv) => {
+                let residual = with.map(|with| (with, conv.residual_scale));
+                let finish = s8::Finish { scale: &conv.scale, shift: &conv.shift, residual, relu: conv.relu };
+                conv.kernels.launch(stream, [x, &conv.weight], conv.params, &finish, y)
+            }
             Work::MaxPool(pool) => pool.launch(stream, x, y),
             Work::AveragePool(pool) => pool.launch(stream, x, y),
             Work::Pointwise(between) => {
@@ -276,6 +308,9 @@ impl Work {
         match self {
             Work::Conv(product, _) => product.bytes(),
             Work::Linear(product) => product.bytes(),
+            Work::ConvS8(conv) => {
+                [&conv.weight, &conv.scale, &conv.shift].into_iter().map(|part| part.num_bytes() as u64).sum()
+            }
             Work::ConvF32(conv) => {
                 [Some(&conv.weight), conv.bias.as_ref()].into_iter().flatten().map(|part| part.num_bytes() as u64).sum()
             }
@@ -341,7 +376,32 @@ impl Plan {
     ///
     /// # Errors
     /// What copies and kernels report; [`Error::Shape`].
-    pub fn new(device: &Device, arithmetic: Arithmetic, mut graph: Graph, inputs: &[&[usize]]) -> Result<Plan> {
+    pub fn new(device: &Device, arithmetic: Arithmetic, graph: Graph, inputs: &[&[usize]]) -> Result<Plan> {
+        if arithmetic == Arithmetic::Int8 {
+            return Err(Error::Unsupported {
+                what: "a model in int8".to_owned(),
+                device: device.short_name(),
+                reason: "steps of bytes come from a calibration, which ResNet18 alone has".to_owned(),
+            });
+        }
+        Plan::of(device, arithmetic, graph, inputs, None)
+    }
+
+    /// [`Plan::new`] with bytes of these steps between ResNet18's convolutions, and f16 elsewhere.
+    ///
+    /// # Errors
+    /// As [`Plan::new`]; [`Error::Invalid`] if the steps are those of another network.
+    pub fn in_bytes(device: &Device, graph: Graph, inputs: &[&[usize]], scales: &Scales) -> Result<Plan> {
+        Plan::of(device, Arithmetic::Int8, graph, inputs, Some(scales))
+    }
+
+    fn of(
+        device: &Device,
+        arithmetic: Arithmetic,
+        mut graph: Graph,
+        inputs: &[&[usize]],
+        scales: Option<&Scales>,
+    ) -> Result<Plan> {
         let (cores, reason) = match arithmetic.on_tensor_cores().map(|precision| Cores::load(device, precision)) {
             Some(Ok(cores)) => (Some(Rc::new(cores)), String::new()),
             Some(Err(error)) if error.is_unsupported() => (None, error.to_string()),
@@ -366,6 +426,7 @@ impl Plan {
             attention_f32: None,
             sums: None,
             side_by_side: Vec::new(),
+            in_bytes: None,
         };
         planner.rows_last_from_the_start()?;
         let output = graph.output_shape().to_vec();
@@ -375,6 +436,10 @@ impl Plan {
         let filled = fuse::fill_heads(&mut graph, WHOLE_HEAD)?;
         if filled > 0 {
             notes.push(format!("The heads of {filled} attentions are filled up to a multiple of {WHOLE_HEAD} values."));
+        }
+        if let (Some(scales), Some(_)) = (scales, &planner.cores) {
+            let (kernels, scales) = (s8::ConvS8::load(device)?, scales.clone());
+            planner.in_bytes = Some(Rc::new(InBytes { kernels, scales, wide: int8::not_in_bytes(&graph) }));
         }
         let attends =
             |node: &Node| matches!(node.operations[..], [Operation::Attention { .. }]).then_some(node.x.source);
@@ -599,6 +664,8 @@ struct Planner<'d> {
     sums: Option<planes::Pointwise>,
     /// Linear layers side by side, and where the result of those is that were launched.
     side_by_side: Vec<(SideBySide, Option<(Form, Source)>)>,
+    /// If convolutions are in bytes.
+    in_bytes: Option<Rc<InBytes>>,
 }
 
 /// What a launch says of itself.
@@ -683,7 +750,10 @@ impl Planner<'_> {
         let fused = match (&node.operations[..], self.cores.clone()) {
             ([Operation::Attention { .. }], cores) => self.attention(cores.as_deref(), node)?,
             (_, None) => Err(self.without.clone()),
-            ([Operation::Conv2d { .. }, ..], Some(cores)) => self.conv(&cores, node)?,
+            ([Operation::Conv2d { .. }, ..], Some(cores)) => match self.conv_s8(&cores, node)? {
+                Some(made) => Ok(made),
+                None => self.conv(&cores, node)?,
+            },
             ([Operation::Linear { .. }, ..], Some(cores)) => match self.rows_last(&node.x) {
                 Some(there) => self.linear_last(&cores, node, there)?,
                 None => self.linear(&cores, node)?,
@@ -849,6 +919,85 @@ impl Planner<'_> {
             source = self.push(words, x, after, made.clone(), Work::Pointwise(Box::new(between_them)));
         }
         Ok(Ok(Made::channels_last(shape.to_vec(), false, made, source)))
+    }
+
+    /// A convolution of bytes, if the plan is in bytes and the image is channels last.
+    fn conv_s8(&mut self, cores: &Cores, node: &Node) -> Result<Option<Made>> {
+        let Some(in_bytes) = self.in_bytes.clone() else { return Ok(None) };
+        let (Some((form, _)), Source::Node(before)) = (self.made(node.x.source).last(), node.x.source) else {
+            return Ok(None);
+        };
+        let [Operation::Conv2d { weight, params, .. }, rest @ ..] = &node.operations[..] else { return Ok(None) };
+        let ([k, c, r, s], number) = (weight.dims4()?, self.nodes.len());
+        let shape = params.output_shape(&Tensor::shape_only(&node.x.shape), weight)?;
+        let added = node.with.as_ref().and_then(|with| self.made(with.source).last());
+        let outputs = added.map_or_else(|| k.next_multiple_of(s8::CHANNELS), |(form, _)| form.shape[1]);
+        let &[n, inputs, h, w] = &form.shape[..] else { return Ok(None) };
+        let layer = conv::Layer {
+            input: [n, inputs, h, w],
+            filter: [outputs, inputs, r, s],
+            output: [n, outputs, shape[2], shape[3]],
+            stride: params.stride[0],
+            padding: params.padding[0],
+        };
+        let tile = in_bytes.kernels.explain(&layer, *params).map_err(Error::Invalid)?;
+        let wide = in_bytes.wide.contains(&number);
+        let y_step = if wide { 1.0 } else { in_bytes.scales.step(number)? };
+        let x = self.bytes(&in_bytes, &node.x)?;
+        let with = node.with.as_ref().map(|with| self.bytes(&in_bytes, with)).transpose()?;
+        let residual_scale = match node.with.as_ref().map(|with| with.source) {
+            Some(Source::Node(from)) => in_bytes.scales.step(from)? / y_step,
+            _ => 0.0,
+        };
+        let parts = int8::quantized(&node.operations, in_bytes.scales.step(before)?, y_step)?;
+        let weight = filled_up(&parts.weight, outputs, inputs)?.to_type(ElementType::I8)?;
+        let there = |values: &[f32]| vector(values, outputs)?.to_device(self.device);
+        let work = Bytes {
+            kernels: in_bytes.kernels.clone(),
+            weight: weight.to_format(MemoryFormat::Nhwc)?.to_device(self.device)?,
+            scale: there(&parts.scale)?,
+            shift: there(&parts.shift)?,
+            residual_scale,
+            relu: rest.iter().any(|operation| matches!(operation, Operation::Relu)),
+            params: *params,
+        };
+        let zeros = if inputs > c || outputs > k { " +0" } else { "" };
+        let to = if wide { ", to f16" } else { "" };
+        let words = Words {
+            layers: names(&node.operations),
+            kernel: format!("conv i8 {tile}"),
+            why: format!("{}×{outputs} sums{zeros}{to}", n * shape[2] * shape[3]),
+            kind: node.operations[0].kind(),
+            flops: Some(2 * (shape.iter().product::<usize>() * c * r * s) as u64),
+        };
+        let element = if wide { cores.precision.input() } else { ElementType::I8 };
+        let made = Form { element, ..cores.last(layer.output, outputs) };
+        let source = self.push(words, x, with, made.clone(), Work::ConvS8(Box::new(work)));
+        Ok(Some(Made::channels_last(shape.to_vec(), false, made, source)))
+    }
+
+    /// An image in bytes, from f16 if it is not.
+    fn bytes(&mut self, in_bytes: &InBytes, operand: &Operand) -> Result<Operand> {
+        let there = self.made(operand.source).place(|form| form.element == ElementType::I8);
+        let (form, source) = match (there, self.made(operand.source).last(), operand.source) {
+            (Some(there), ..) => there,
+            (None, Some((form, source)), Source::Node(node)) => {
+                let made = Form { element: ElementType::I8, ..form.clone() };
+                let words = Words {
+                    layers: "quantise".to_owned(),
+                    kernel: "convert".to_owned(),
+                    why: "f16 to bytes, one step for all".to_owned(),
+                    kind: "Layout",
+                    flops: None,
+                };
+                let work = Work::Quantize(in_bytes.kernels.clone(), in_bytes.scales.step(node)?);
+                let source = self.push(words, Operand { source, shape: form.shape }, None, made.clone(), work);
+                self.made(operand.source).places.push((made.clone(), source));
+                (made, source)
+            }
+            _ => return Err(Error::Invalid("what a convolution of bytes takes lies in planes".to_owned())),
+        };
+        Ok(Operand { source, shape: form.shape })
     }
 
     /// A linear layer over rows of f32 on tensor cores, or why not.

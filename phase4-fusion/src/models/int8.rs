@@ -1,0 +1,198 @@
+//! ResNet18 in 8-bit integers: which number a byte stands for, on the host.
+//!
+//! A byte b of a value stands for step · b, with one step for a whole image's values and one for each filter's weights:
+//!
+//! ```text
+//! y ≈ scale_k · Σ x·w + shift_k      with sums of bytes in i32
+//! scale_k = step of w_k · step of x · γ_k / √(variance_k + ε) / step of y
+//! ```
+//!
+//! A filter's step is its largest weight over 127, so no weight is cut off. A value's step comes from [`Scales::calibrate`]: the largest
+//! that the network in f32 makes there of some images; what is larger in another image is cut off.
+
+use common::prelude::*;
+use common::reference;
+use half::f16;
+use phase3_all_layers::backends::Cpu;
+use phase3_all_layers::models::resnet::{Config, ResNet};
+use phase3_all_layers::nn::graph::{Graph, Node, Recorder, Source};
+use phase3_all_layers::nn::{Backend, Operation, Parameters, Value};
+
+use super::fuse;
+use super::parameters::{ScaleShift, scale_shift};
+
+/// The largest byte that is used: steps are the same on both sides of 0.
+const LARGEST: f32 = 127.0;
+
+/// The step of the result of each launch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scales(Vec<f32>);
+
+impl Scales {
+    // ANCHOR: calibrate
+    /// For a network with these parameters, by what it makes of `images` on the CPU in f32.
+    ///
+    /// # Errors
+    /// As [`ResNet::load`] and the layers' on the CPU.
+    pub fn calibrate(config: Config, parameters: &Parameters, images: &Tensor) -> Result<Scales> {
+        let graph = fused(config, parameters, images.shape())?;
+        let mut steps = Vec::with_capacity(graph.nodes.len());
+        let cpu = Cpu::new();
+        walk(&graph, images, |node, x, with, _| {
+            let y = on_cpu(&cpu, node, x, with)?;
+            let largest = y.as_slice()?.iter().fold(0.0f32, |most, value| most.max(value.abs()));
+            steps.push(if largest > 0.0 { largest / LARGEST } else { 1.0 });
+            Ok(y)
+        })?;
+        Ok(Scales(steps))
+    }
+    // ANCHOR_END: calibrate
+
+    /// The step of a node's result.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if they are those of another network.
+    pub fn step(&self, node: usize) -> Result<f32> {
+        let none = || Error::Invalid(format!("a network of {} launches was calibrated: none is {node}", self.0.len()));
+        self.0.get(node).copied().ok_or_else(none)
+    }
+}
+
+/// The network with what one launch does in one node, as its plan numbers them.
+fn fused(config: Config, parameters: &Parameters, images: &[usize]) -> Result<Graph> {
+    let mut graph = Graph::record(&ResNet::load(&Recorder, config, parameters)?, images)?;
+    fuse::epilogues(&mut graph);
+    Ok(graph)
+}
+
+/// The nodes whose results something else than a convolution takes: they are not in bytes.
+pub(super) fn not_in_bytes(graph: &Graph) -> Vec<usize> {
+    let takes = |user: &Node, at: usize| {
+        [Some(&user.x), user.with.as_ref()].into_iter().flatten().any(|operand| operand.source == Source::Node(at))
+    };
+    let is_conv = |user: &Node| matches!(user.operations[..], [Operation::Conv2d { .. }, ..]);
+    let needed =
+        |&at: &usize| at + 1 == graph.nodes.len() || graph.nodes.iter().any(|user| takes(user, at) && !is_conv(user));
+    (0..graph.nodes.len()).filter(needed).collect()
+}
+
+/// A convolution's parameters as bytes and what is done to its sums.
+#[derive(Debug)]
+pub(super) struct Quantized {
+    /// Whole numbers from −127 to 127, \[K, C, R, S\].
+    pub(super) weight: Tensor,
+    /// Per channel.
+    pub(super) scale: Vec<f32>,
+    /// Per channel.
+    pub(super) shift: Vec<f32>,
+}
+
+// ANCHOR: quantized
+/// Of a convolution with the BatchNorm after it, if there is one, for an image and a result of these steps. Computed in f64.
+///
+/// # Errors
+/// [`Error::Invalid`] if it is no convolution, or a parameter is not on the host.
+pub(super) fn quantized(operations: &[Operation], x: f32, y: f32) -> Result<Quantized> {
+    let [Operation::Conv2d { weight, bias, .. }, rest @ ..] = operations else {
+        return Err(Error::Invalid("only convolutions are in bytes".to_owned()));
+    };
+    let norm = rest.first().map(|norm| scale_shift(norm, bias.as_deref())).transpose()?.flatten();
+    let (filters, values) = (weight.shape()[0], weight.as_slice()?);
+    let ScaleShift { scale, shift } = match (norm, bias) {
+        (Some(norm), _) => norm,
+        (None, Some(bias)) => ScaleShift { scale: vec![1.0; filters], shift: bias.as_slice()?.to_vec() },
+        (None, None) => ScaleShift { scale: vec![1.0; filters], shift: vec![0.0; filters] },
+    };
+    let (mut bytes, mut scales) = (Vec::with_capacity(values.len()), Vec::with_capacity(filters));
+    for (filter, scale) in values.chunks(values.len() / filters.max(1)).zip(&scale) {
+        let largest = filter.iter().fold(0.0f32, |most, weight| most.max(weight.abs()));
+        let step = if largest > 0.0 { largest / LARGEST } else { 1.0 };
+        bytes.extend(filter.iter().map(|weight| (weight / step).round_ties_even()));
+        scales.push((f64::from(step) * f64::from(x) * f64::from(*scale) / f64::from(y)) as f32);
+    }
+    let shift = shift.iter().map(|shift| (f64::from(*shift) / f64::from(y)) as f32).collect();
+    Ok(Quantized { weight: Tensor::from_vec(weight.shape(), bytes)?, scale: scales, shift })
+}
+// ANCHOR_END: quantized
+
+/// Evaluates a graph of one input on the host: `run` is given a node, its operands and its number.
+fn walk(
+    graph: &Graph,
+    images: &Tensor,
+    mut run: impl FnMut(&Node, &Tensor, Option<&Tensor>, usize) -> Result<Tensor>,
+) -> Result<Tensor> {
+    let mut made: Vec<Tensor> = Vec::with_capacity(graph.nodes.len());
+    for (number, node) in graph.nodes.iter().enumerate() {
+        let take = |source: Source, shape: &[usize]| match source {
+            Source::Input(_) => images.to_host()?.reshape(shape),
+            Source::Node(node) => made[node].to_host()?.reshape(shape),
+        };
+        let x = take(node.x.source, &node.x.shape)?;
+        let with = node.with.as_ref().map(|with| take(with.source, &with.shape)).transpose()?;
+        let y = run(node, &x, with.as_ref(), number)?;
+        made.push(y);
+    }
+    made.pop().ok_or_else(|| Error::Invalid("a network has no layer".to_owned()))
+}
+
+/// A node's operations on the CPU, in f32.
+fn on_cpu(cpu: &Cpu, node: &Node, x: &Tensor, with: Option<&Tensor>) -> Result<Tensor> {
+    let mut y = x.to_host()?;
+    for operation in &node.operations {
+        let layer = cpu.load(operation.clone())?;
+        let second = with.filter(|_| operation.takes_two()).map(|with| Value::given(cpu, with));
+        y = Cpu::run(&layer, Value::given(cpu, &y), second)?;
+    }
+    Ok(y)
+}
+
+/// What a plan in bytes computes, on the host: the same roundings, with exact sums. What stays in f16 there is in f32 here, rounded to
+/// f16 where a byte is made of it.
+///
+/// # Errors
+/// As [`Scales::calibrate`].
+pub fn on_host(config: Config, parameters: &Parameters, scales: &Scales, images: &Tensor) -> Result<Tensor> {
+    let graph = fused(config, parameters, images.shape())?;
+    let (wide, cpu) = (not_in_bytes(&graph), Cpu::new());
+    let is_conv = |node: &Node| matches!(node.operations[..], [Operation::Conv2d { .. }, ..]);
+    // Images of few channels, and what is not made by a convolution in bytes, are numbers.
+    let in_bytes = |at: usize| {
+        is_conv(&graph.nodes[at]) && matches!(graph.nodes[at].x.source, Source::Node(_)) && !wide.contains(&at)
+    };
+    walk(&graph, images, |node, x, with, number| {
+        let (true, Source::Node(before)) = (is_conv(node), node.x.source) else {
+            return on_cpu(&cpu, node, x, with);
+        };
+        // Bytes as they are, and of numbers the nearest byte.
+        let bytes = |value: &Tensor, from: usize| -> Result<Tensor> {
+            let times = 1.0 / scales.step(from)?;
+            let nearest = |value: &f32| (f16::from_f32(*value).to_f32() * times).round_ties_even().clamp(-128.0, 127.0);
+            match in_bytes(from) {
+                true => value.to_host(),
+                false => Tensor::from_vec(value.shape(), value.as_slice()?.iter().map(nearest).collect()),
+            }
+        };
+        let y_step = if in_bytes(number) { scales.step(number)? } else { 1.0 };
+        let parts = quantized(&node.operations, scales.step(before)?, y_step)?;
+        let Operation::Conv2d { params, .. } = &node.operations[0] else { return x.to_host() };
+        let sums = reference::conv2d(&bytes(x, before)?, &parts.weight, None, *params)?;
+        let shape = params.output_shape(x, &parts.weight)?;
+        let added = match (with, node.with.as_ref().map(|with| with.source)) {
+            (Some(with), Some(Source::Node(from))) => Some((bytes(with, from)?, scales.step(from)? / y_step)),
+            _ => None,
+        };
+        let relu = node.operations.iter().any(|operation| matches!(operation, Operation::Relu));
+        let plane = shape[2] * shape[3];
+        let value = |(at, sum): (usize, &f64)| {
+            let channel = at / plane % shape[1];
+            let mut value = (*sum as f32).mul_add(parts.scale[channel], parts.shift[channel]);
+            if let Some((with, scale)) = &added {
+                value = with.as_slice()?[at].mul_add(*scale, value);
+            }
+            let value = if relu { value.max(0.0) } else { value };
+            let byte = value.round_ties_even().clamp(-128.0, 127.0);
+            Ok(if in_bytes(number) { byte } else { f16::from_f32(value).to_f32() })
+        };
+        Tensor::from_vec(&shape, sums.values.iter().enumerate().map(value).collect::<Result<_>>()?)
+    })
+}
