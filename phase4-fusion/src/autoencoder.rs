@@ -17,6 +17,7 @@ use phase3_all_layers::nn::Parameters;
 use phase3_all_layers::nn::graph::{Graph, Recorder};
 
 use crate::models::Arithmetic;
+use crate::models::int8::only_resnet18;
 use crate::models::plan::Plan;
 use crate::models::runner::Runner;
 use crate::tile;
@@ -73,6 +74,9 @@ impl Fused {
         arithmetic: Arithmetic,
         batch: usize,
     ) -> Result<Fused> {
+        if arithmetic == Arithmetic::Int8 {
+            return Err(only_resnet18(device));
+        }
         match OneKernel::load(device, config, parameters) {
             Ok(model) => {
                 let shape = Stage::SliceEncoding.input_shape(config, batch);

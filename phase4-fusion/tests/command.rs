@@ -118,7 +118,8 @@ fn a_plan_is_explained_and_photos_that_are_none_are_refused() {
         stderr(&["classify", "no/such/photo.png", "--precision", "f16", "--device", "sim"], 1)
             .contains("photo.png as a photo")
     );
-    assert!(stderr(&["evaluate", "folder", "--precision", "f8"], 2).contains("f32, tf32, f16"));
+    assert!(stderr(&["evaluate", "folder", "--precision", "f8"], 2).contains("f32, tf32, f16, int8"));
+    assert!(stderr(&["autoencoder", "--precision", "int8", "--device", "sim"], 1).contains("which ResNet18 alone has"));
 }
 
 #[test]

@@ -113,7 +113,9 @@ impl ConvS8 {
 
     fn choose(&self, layer: &Layer) -> Option<&Tile> {
         let blocks = |tile: &Tile| grid(tile, layer).iter().product::<usize>() as f64 / self.processors as f64;
-        self.tiles.iter().find(|tile| blocks(tile) >= BUSY).or(self.tiles.last())
+        // Half of the larger tile would be nobody's.
+        let filled = |tile: &Tile| tile.sizes[1] <= layer.filter[0].next_multiple_of(64);
+        self.tiles.iter().find(|tile| blocks(tile) >= BUSY && filled(tile)).or(self.tiles.last())
     }
 
     /// The tile for a layer, such as `128×128`, or why no kernel takes it.

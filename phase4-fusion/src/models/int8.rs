@@ -58,6 +58,15 @@ impl Scales {
     }
 }
 
+/// What other models say of int8.
+pub(crate) fn only_resnet18(device: &Device) -> Error {
+    Error::Unsupported {
+        what: "this model in int8".to_owned(),
+        device: device.short_name(),
+        reason: "steps of bytes come from a calibration, which ResNet18 alone has".to_owned(),
+    }
+}
+
 /// The network with what one launch does in one node, as its plan numbers them.
 fn fused(config: Config, parameters: &Parameters, images: &[usize]) -> Result<Graph> {
     let mut graph = Graph::record(&ResNet::load(&Recorder, config, parameters)?, images)?;

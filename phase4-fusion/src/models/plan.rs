@@ -378,11 +378,7 @@ impl Plan {
     /// What copies and kernels report; [`Error::Shape`].
     pub fn new(device: &Device, arithmetic: Arithmetic, graph: Graph, inputs: &[&[usize]]) -> Result<Plan> {
         if arithmetic == Arithmetic::Int8 {
-            return Err(Error::Unsupported {
-                what: "a model in int8".to_owned(),
-                device: device.short_name(),
-                reason: "steps of bytes come from a calibration, which ResNet18 alone has".to_owned(),
-            });
+            return Err(int8::only_resnet18(device));
         }
         Plan::of(device, arithmetic, graph, inputs, None)
     }

@@ -14,8 +14,9 @@ use common::timing::{Bench, NO_CLOCK, Timing};
 use phase3_all_layers::backends::{ConvOnDevice, Cpu, OnHost, Planned, RoundTrip, Unfused};
 use phase3_all_layers::models::resnet::{Config, ResNet};
 use phase3_all_layers::nn::Parameters;
-use phase4_fusion::commands::resnet18::plan;
+use phase4_fusion::commands::resnet18::{plan, plan_in_bytes};
 use phase4_fusion::models::Arithmetic;
+use phase4_fusion::models::int8::Scales;
 use phase4_fusion::models::runner::Runner;
 
 use crate::spec::{Context, FinishedTable, Make, TableSpec};
@@ -78,6 +79,9 @@ pub(crate) mod by {
     pub const PHASE4: [&str; 3] = ["5 phase 4, f32", "5 phase 4, tf32", "5 phase 4, f16"];
     /// As `resnet-batch` does.
     pub const BATCH_PHASE4: [&str; 3] = ["phase 4, f32", "phase 4, tf32", "phase 4, f16"];
+    /// As both call it in int8.
+    pub const INT8: &str = "5 phase 4, int8";
+    pub const BATCH_INT8: &str = "phase 4, int8";
     pub const PYTORCH_CPU: &str = "PyTorch, CPU";
     pub const EAGER: &str = PYTORCH_EAGER;
     pub const COMPILED: &str = PYTORCH_COMPILED;
@@ -115,10 +119,19 @@ fn phase4(
     Runner::new(device, plan(device, CONFIG, parameters, arithmetic, images)?)
 }
 
+/// [`phase4`] in int8, whose steps are those of these images.
+fn phase4_in_bytes(device: &Device, parameters: &Parameters, images: &Tensor) -> common::Result<Runner> {
+    let scales = Scales::calibrate(CONFIG, parameters, images)?;
+    Runner::new(device, plan_in_bytes(device, CONFIG, parameters, &scales, images.shape())?)
+}
+
+/// What int8's rows are.
+const ABOUT_INT8: &str = "int8: between convolutions, its steps by the same images in f32; the rest in f16.";
+
 /// What the check of both tables allows.
 fn allowed() -> String {
     format!(
-        "|Δ|: to the CPU's logits; {CLOSE:e} of the largest is allowed, in tf32 and f16 three roundings for each of the layers that \
+        "|Δ|: to the CPU's logits; {CLOSE:e} of the largest is allowed, in tf32, f16 and int8 three roundings for each of the layers that \
          multiply."
     )
 }
@@ -172,7 +185,7 @@ pub const SINGLE: TableSpec = TableSpec {
 /// `resnet-single`: one photo, from the host's memory to the host's logits.
 fn single(context: &Context) -> crate::Result<FinishedTable> {
     let device = &context.device;
-    let progress = Progress::new(9, "resnet-single");
+    let progress = Progress::new(10, "resnet-single");
     let step = |what: &str| {
         progress.set_message(format!("resnet-single: {what}"));
         progress.inc(1);
@@ -255,6 +268,10 @@ fn single(context: &Context) -> crate::Result<FinishedTable> {
         let bound = runner.plan().error_bound();
         on_device(name, bound, &mut || runner.infer(&device.stream(), &images))?;
     }
+    let mut runner = phase4_in_bytes(device, &parameters, &images)?;
+    let bound = runner.plan().error_bound();
+    on_device(by::INT8, bound, &mut || runner.infer(&device.stream(), &images))?;
+    drop(runner);
     for (peer, timing) in timings {
         table.row().set_all(timed(peer.name, milliseconds(timing))).finish(ELSEWHERE);
     }
@@ -265,8 +282,9 @@ fn single(context: &Context) -> crate::Result<FinishedTable> {
     ));
     table.note(
         "2: the CPU computes, each tensor travels to the device and back first. 3: convolutions and BatchNorm on the device, with \
-         copies around each pair. 4: all on the device, two copies in all. 5: the same, fused, in three arithmetics.",
+         copies around each pair. 4: all on the device, two copies in all. 5: the same, fused, in four arithmetics.",
     );
+    table.note(ABOUT_INT8);
     if device.is_cuda() {
         table.note(format!("PyTorch on the GPU: by events, the image already there; {ABOUT_PEERS}."));
     }
@@ -291,7 +309,7 @@ fn batch(context: &Context) -> crate::Result<FinishedTable> {
     let network = ResNet::load(&Unfused::new(device), CONFIG, &parameters)?;
     let cpu = Cpu::new();
     let on_cpu = ResNet::load(&cpu, CONFIG, &parameters)?;
-    let progress = Progress::new(5 * batches.len() as u64 + 1, "resnet-batch");
+    let progress = Progress::new(6 * batches.len() as u64 + 1, "resnet-batch");
     let step = |what: String| {
         progress.set_message(format!("resnet-batch: {what}"));
         progress.inc(1);
@@ -348,13 +366,17 @@ fn batch(context: &Context) -> crate::Result<FinishedTable> {
             row.finish("as without a graph");
         }
         drop(planned);
-        for (arithmetic, name) in Arithmetic::ALL.into_iter().zip(by::BATCH_PHASE4) {
-            // The simulator takes seconds for an image; what a batch changes shows in one of the three.
+        let fused = Arithmetic::ALL.into_iter().zip(by::BATCH_PHASE4);
+        for (arithmetic, name) in fused.chain([(Arithmetic::Int8, by::BATCH_INT8)]) {
+            // The simulator takes seconds for an image; what a batch changes shows in one of them.
             if device.is_sim() && batch > 1 && arithmetic != Arithmetic::F16 {
                 continue;
             }
             step(format!("batch {batch}, {name}"));
-            let mut runner = phase4(device, &parameters, arithmetic, images.shape())?;
+            let mut runner = match arithmetic {
+                Arithmetic::Int8 => phase4_in_bytes(device, &parameters, &images)?,
+                _ => phase4(device, &parameters, arithmetic, images.shape())?,
+            };
             let (bound, logits) = (runner.plan().error_bound(), runner.infer(&stream, &images)?);
             let checked = check_within(bound, &format!("{name}, batch {batch}"), &logits, &expected, &mut wrong)?;
             let timing = bench.measure(&stream, || runner.queue(&stream))?;
@@ -376,6 +398,7 @@ fn batch(context: &Context) -> crate::Result<FinishedTable> {
     if let Some(version) = pytorch.version {
         table.note(format!("PyTorch {version}, {ABOUT_PEERS}."));
     }
+    table.note(ABOUT_INT8);
     table.note(allowed());
     Ok(FinishedTable { table: table.finish(), wrong })
 }
