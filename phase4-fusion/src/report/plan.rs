@@ -12,7 +12,7 @@ use crate::models::Arithmetic;
 pub const PART: Part = Part {
     name: "plan",
     about: "the models as launches: which layers become which kernel, and why",
-    tables: &["plan", "plan-f32", "plan-autoencoder", "plan-unet"],
+    tables: &["plan", "plan-f32", "plan-autoencoder", "plan-unet", "plan-int8"],
     by_default: true,
     run,
 };
@@ -32,6 +32,12 @@ fn run(device: &Device) -> Result<Report> {
     let (tiny, latents) = (unet::Config::TINY, [2, unet::INPUTS, 64, 64]);
     let of_tiny = crate::commands::unet::plan(device, tiny, &tiny.seeded(8), Arithmetic::F16, &latents)?;
     let of_tiny = of_tiny.summary(format!("U-Net tiny in f16, 2 × 64×64, on {}", device.short_name()));
-    let tables = vec![table(Arithmetic::F16)?, table(Arithmetic::F32)?, of_medium.table(title, None), of_tiny];
+    let tables = vec![
+        table(Arithmetic::F16)?,
+        table(Arithmetic::F32)?,
+        of_medium.table(title, None),
+        of_tiny,
+        table(Arithmetic::Int8)?,
+    ];
     Ok(Report { tables, wrong: Vec::new() })
 }
