@@ -2,15 +2,19 @@
 // more blocks there are for the multiprocessors.
 //
 //     tile          bytes per cycle of the tensor cores     for layers with
+//     256 × 160                   42                        many pixels, multiples of 320 channels
 //     256 × 128                   48                        many pixels and channels
+//     128 × 160                   58                        multiples of 320 channels
 //     256 ×  64                   80                        many pixels, 64 channels
 //     128 × 128                   64                        fewer pixels, or one step
+//      64 × 160                   90                        few pixels, multiples of 320 channels
 //      64 × 128                   96                        few pixels
 //      64 ×  64                  128                        the fewest
 //
 // Limited by the tensor cores where K is long and there are two tiles per multiprocessor; else by the loads and the start.
 // nvrtc: --gpu-architecture=compute_90a
 #include "conv_kernels.cuh"
+#include "shapes_160.cuh"
 
 // ANCHOR: shapes
 // Many pixels and channels.
@@ -55,8 +59,14 @@ CONV_KERNEL(conv_f16_256x64, Narrow<F16>)
 CONV_KERNEL(conv_f16_128x128, Square<F16>)
 CONV_KERNEL(conv_f16_64x128, Wide<F16>)
 CONV_KERNEL(conv_f16_64x64, Small<F16>)
+CONV_KERNEL(conv_f16_256x160, Large160<F16>)
+CONV_KERNEL(conv_f16_128x160, Square160<F16>)
+CONV_KERNEL(conv_f16_64x160, Wide160<F16>)
 CONV_KERNEL(conv_tf32_256x128, Large<TF32>)
 CONV_KERNEL(conv_tf32_256x64, Narrow<TF32>)
 CONV_KERNEL(conv_tf32_128x128, Square<TF32>)
 CONV_KERNEL(conv_tf32_64x128, Wide<TF32>)
 CONV_KERNEL(conv_tf32_64x64, Small<TF32>)
+CONV_KERNEL(conv_tf32_256x160, Large160<TF32>)
+CONV_KERNEL(conv_tf32_128x160, Square160<TF32>)
+CONV_KERNEL(conv_tf32_64x160, Wide160<TF32>)

@@ -13,8 +13,14 @@
 #include "slices.cuh"
 
 SLICED_KERNEL(conv_f16_128x128_2, Halves<F16>)
+SLICED_KERNEL(conv_f16_128x160_2, Halves160<F16>)
+SLICED_KERNEL(conv_f16_128x128_4, Fourths<F16>)
+SLICED_KERNEL(conv_f16_128x128_8, LargeEighths<F16>)
 SLICED_KERNEL(conv_f16_64x64_4, Quarters<F16>)
 SLICED_KERNEL(conv_f16_64x64_8, Eighths<F16>)
 SLICED_KERNEL(conv_tf32_128x128_2, Halves<TF32>)
+SLICED_KERNEL(conv_tf32_128x160_2, Halves160<TF32>)
+SLICED_KERNEL(conv_tf32_128x128_4, Fourths<TF32>)
+SLICED_KERNEL(conv_tf32_128x128_8, LargeEighths<TF32>)
 SLICED_KERNEL(conv_tf32_64x64_4, Quarters<TF32>)
 SLICED_KERNEL(conv_tf32_64x64_8, Eighths<TF32>)

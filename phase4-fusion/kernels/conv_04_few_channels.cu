@@ -196,7 +196,7 @@ __device__ inline void consume(const Copies &copies, const TensorMap &y, const E
             int x = min(at.x + lane / 4 + i / 2 % 2 * 8, layer.outputs_x - 1), y = min(at.y + consumer * 4 + warp, layer.outputs_y - 1);
             return make_int2((at.z * layer.outputs_y + y) * layer.outputs_x + x, first_channel + lane % 4 * 2 + i / 4 * 8);
         };
-        finish<Out>(epilogue, sums, pixel_of, layer.images * layer.outputs_y * layer.outputs_x, layer.out_channels);
+        finish<Out, true>(epilogue, sums, pixel_of, layer.images * layer.outputs_y * layer.outputs_x, layer.out_channels);
         if (thread == 0) {
             stores_read<0>();
         }

@@ -83,7 +83,7 @@ __device__ inline void store(const Interleaved<Value> &y, const Epilogue &epilog
     for (int part = 0; part < G::PARTS; part++) {
         int row = first_row + part * 64 + warp * 16 + lane / 4, pixels[2] = {y.pixel(row), y.pixel(row + 8)};
         auto place = [&](int i) { return make_int2(max(pixels[i / 2 % 2], 0), column + i / 4 * 8); };
-        finish<Out>(epilogue, sums[part], place, 4 * y.sizes.of_parity, n);
+        finish<Out, true>(epilogue, sums[part], place, 4 * y.sizes.of_parity, n);
 #pragma unroll
         for (int i = 0; i < Shape::BN / 2; i += 2) {
             if (pixels[i / 2 % 2] >= 0 && column + i / 4 * 8 < n) {  // n is even

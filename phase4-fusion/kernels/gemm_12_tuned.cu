@@ -12,6 +12,7 @@
 // nvrtc: --gpu-architecture=compute_90a
 #include "gemm_shapes.cuh"
 #include "shapes.cuh"
+#include "shapes_160.cuh"
 
 GEMM_SHAPE_KERNELS(Large, F16, f16, _128x256)
 GEMM_SHAPE_KERNELS(Large, BF16, bf16, _128x256)
@@ -23,3 +24,8 @@ GEMM_SHAPE_KERNELS(Medium, F16, f16, _64x128)
 GEMM_SHAPE_KERNELS(Medium, BF16, bf16, _64x128)
 GEMM_SHAPE_KERNELS(Small, F16, f16, _64x64)
 GEMM_SHAPE_KERNELS(Small, BF16, bf16, _64x64)
+// 160 columns are no whole boxes of 64 columns of B as it lies.
+GEMM_SHAPE_KERNEL(gemm_nt_f16_128x160, Square160, F16, TRANSPOSED)
+GEMM_SHAPE_KERNEL(gemm_nt_bf16_128x160, Square160, BF16, TRANSPOSED)
+GEMM_SHAPE_KERNEL(gemm_nt_f16_64x160, Wide160, F16, TRANSPOSED)
+GEMM_SHAPE_KERNEL(gemm_nt_bf16_64x160, Wide160, BF16, TRANSPOSED)

@@ -3,9 +3,12 @@
 // nvrtc: --gpu-architecture=compute_90a
 #include "gemm_shapes.cuh"
 #include "shapes.cuh"
+#include "shapes_160.cuh"
 
 GEMM_SHAPE_KERNEL(gemm_nt_tf32_128x256, Large, TF32, TRANSPOSED)
 GEMM_SHAPE_KERNEL(gemm_nt_tf32_128x128, Square, TF32, TRANSPOSED)
 GEMM_SHAPE_KERNEL(gemm_nt_tf32_64x128_pair, Paired, TF32, TRANSPOSED)
 GEMM_SHAPE_KERNEL(gemm_nt_tf32_64x128, Medium, TF32, TRANSPOSED)
 GEMM_SHAPE_KERNEL(gemm_nt_tf32_64x64, Small, TF32, TRANSPOSED)
+GEMM_SHAPE_KERNEL(gemm_nt_tf32_128x160, Square160, TF32, TRANSPOSED)
+GEMM_SHAPE_KERNEL(gemm_nt_tf32_64x160, Wide160, TF32, TRANSPOSED)

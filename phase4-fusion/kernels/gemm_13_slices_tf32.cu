@@ -4,5 +4,6 @@
 #include "slices.cuh"
 
 GEMM_SLICED_KERNEL(gemm_nt_tf32_128x128_4, Fourths, TF32, TRANSPOSED)
+GEMM_SLICED_KERNEL(gemm_nt_tf32_128x128_8, LargeEighths, TF32, TRANSPOSED)
 GEMM_SLICED_KERNEL(gemm_nt_tf32_64x64_4, Quarters, TF32, TRANSPOSED)
 GEMM_SLICED_KERNEL(gemm_nt_tf32_64x64_8, Eighths, TF32, TRANSPOSED)

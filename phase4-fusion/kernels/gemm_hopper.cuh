@@ -20,7 +20,7 @@ constexpr int INSTRUCTION_BYTES = 32;  // of K, per wgmma
 //     BM, BN               rows and columns of C per block
 //     CONSUMERS            warpgroups that multiply
 //     STAGES               tiles of A and B in shared memory
-//     OUT_BOXES            boxes of C in shared memory, per consumer: 64 rows of 128 bytes
+//     OUT_BOXES            boxes of C in shared memory, per consumer: 64 rows of 128 bytes, or of 64 if BN is not a multiple of 64
 //     ROWS, COLUMNS        blocks of a cluster: those of a column share B's tile, those of a row A's
 //     SLICES               blocks of a cluster that share a tile of C, each for a part of K; then ROWS and COLUMNS are 1
 template <class Shape>
@@ -36,13 +36,15 @@ struct Geometry : Shape {
     static constexpr int A_BYTES = Shape::BM * ROW_BYTES;
     static constexpr int B_BYTES = Shape::BN * ROW_BYTES;
     static constexpr int STAGE_BYTES = A_BYTES + B_BYTES;
-    static constexpr int OUT_COLUMNS = ROW_BYTES / sizeof(typename Out::Value);  // of a box of C
-    static constexpr int OUT_BYTES = 64 * ROW_BYTES;                   // of a box of C, 64 rows
+    static constexpr int OUT_ROW = Shape::BN % 64 == 0 ? ROW_BYTES : ROW_BYTES / 2;  // bytes of a row of a box of C
+    static constexpr int OUT_COLUMNS = OUT_ROW / sizeof(typename Out::Value);
+    static constexpr int OUT_BYTES = 64 * OUT_ROW;                     // of a box of C, 64 rows
     static constexpr int OUT_PLACE = Shape::STAGES * STAGE_BYTES;
     static constexpr int BARRIERS = OUT_PLACE + Shape::CONSUMERS * Shape::OUT_BOXES * OUT_BYTES;
     static constexpr int SHARED = BARRIERS + 2 * Shape::STAGES * 8;
     static constexpr int BOXES = PARTS * Shape::BN / OUT_COLUMNS;      // of a consumer's part of C
     static_assert(WM % 64 == 0, "a consumer's rows must be whole instructions");
+    static_assert(Shape::BN % OUT_COLUMNS == 0, "a tile must be whole boxes of C");
     static_assert(BOXES % Shape::OUT_BOXES == 0, "a consumer must fill all boxes in shared memory each time");
     static_assert(Shape::SLICES == 1 || Shape::ROWS * Shape::COLUMNS == 1, "a cluster shares tiles or cuts K, not both");
     static_assert(Shape::BM * Shape::BN * 4 <= OUT_PLACE || Shape::SLICES == 1, "the ring must hold a slice's sums");
@@ -167,16 +169,16 @@ __device__ inline void multiply(Sum (&sums)[Geometry<Shape>::PARTS][Shape::BN / 
     }
 }
 
-// A box of C, 64 rows of 128 bytes, into shared memory at `place`: the sums of a warp's 16 rows from `sums` on. 16 bytes at a time
-// are swizzled, as the tensor map says.
-template <class Out, class Sum>
+// A box of C, 64 rows of ROW bytes, into shared memory at `place`: the sums of a warp's 16 rows from `sums` on. 16 bytes at a time
+// are swizzled, as the tensor map says: those of 1024 bytes, or of 512, change places.
+template <class Out, int ROW = ROW_BYTES, class Sum>
 __device__ inline void write_box(unsigned place, const Sum *sums) {
     int warp = threadIdx.x % GROUP_THREADS / 32, lane = threadIdx.x % 32;
     if constexpr (sizeof(typename Out::Value) == 2) {
         int row = warp * 16 + lane % 16;  // lane l tells where row l % 8 of matrix l / 8 goes
 #pragma unroll
-        for (int i = 0; i < 4; i++) {  // 16 columns, 8 sums per thread
-            unsigned to = place + row * ROW_BYTES + ((i * 2 + lane / 16) ^ row % 8) * 16;
+        for (int i = 0; i < ROW / 32; i++) {  // 16 columns, 8 sums per thread
+            unsigned to = place + row * ROW + ((i * 2 + lane / 16) ^ row * ROW / ROW_BYTES % (ROW / 16)) * 16;
             asm volatile("stmatrix.sync.aligned.m8n8.x4.shared::cta.b16 [%0], {%1, %2, %3, %4};" ::"r"(to),
                          "r"(Out::pack(sums[i * 8], sums[i * 8 + 1])), "r"(Out::pack(sums[i * 8 + 2], sums[i * 8 + 3])),
                          "r"(Out::pack(sums[i * 8 + 4], sums[i * 8 + 5])), "r"(Out::pack(sums[i * 8 + 6], sums[i * 8 + 7]))
@@ -184,9 +186,9 @@ __device__ inline void write_box(unsigned place, const Sum *sums) {
         }
     } else {
 #pragma unroll
-        for (int i = 0; i < 8; i++) {  // two sums per thread: four lanes for 8 columns of a row
+        for (int i = 0; i < ROW / 16; i++) {  // two sums per thread: four lanes for 8 columns of a row
             int row = warp * 16 + lane / 4 + i % 2 * 8, at = i / 2 * 32 + lane % 4 * 8;
-            store_pair(place + row * ROW_BYTES + ((at / 16 ^ row % 8) * 16 | at % 16), sums[i * 2], sums[i * 2 + 1]);
+            store_pair(place + row * ROW + ((at / 16 ^ row * ROW / ROW_BYTES % (ROW / 16)) * 16 | at % 16), sums[i * 2], sums[i * 2 + 1]);
         }
     }
 }
@@ -211,9 +213,9 @@ __device__ inline void store(const TensorMap &c, const Epilogue &epilogue, Sum (
             if (box % WIDE == 0) {
                 int row = first_row + box / WIDE * 64 + warp * 16 + lane / 4, column = first_column + lane % 4 * 2;
                 auto place = [&](int i) { return make_int2(row + i / 2 % 2 * 8, column + i / 4 * 8); };
-                finish<Out>(epilogue, sums[box / WIDE], place, m, n);
+                finish<Out, true>(epilogue, sums[box / WIDE], place, m, n);
             }
-            write_box<Out>(places + (box - first) * G::OUT_BYTES, &sums[box / WIDE][box % WIDE * G::OUT_COLUMNS / 2]);
+            write_box<Out, G::OUT_ROW>(places + (box - first) * G::OUT_BYTES, &sums[box / WIDE][box % WIDE * G::OUT_COLUMNS / 2]);
         }
         fence_async_proxy();
         sync_warps(1 + consumer, GROUP_THREADS);  // the boxes are complete
@@ -284,7 +286,7 @@ __device__ inline void add_slices(Value *c, const Epilogue &epilogue, unsigned s
                 }
             }
             if (at < SUMS && row < m && column < n) {
-                finish<Out>(epilogue, sums, [&](int j) { return make_int2(row, column + j / 2 * 2); }, m, n);
+                finish<Out, true>(epilogue, sums, [&](int j) { return make_int2(row, column + j / 2 * 2); }, m, n);
                 Value *to = c + (size_t)row * n + column;
                 Out::store_pair(to, sums[0], sums[1]);
                 Out::store_pair(to + 2, sums[2], sums[3]);

@@ -9,12 +9,26 @@ struct Halves {
     static constexpr int BM = 128, BN = 128, CONSUMERS = 2, STAGES = 5, OUT_BOXES = 2;
     static constexpr int ROWS = 1, COLUMNS = 1, SLICES = 2;
 };
-// Four slices of it.
+// Two slices of a wider one.
+template <class Type>
+struct Halves160 {
+    using Element = Type;
+    static constexpr int BM = 128, BN = 160, CONSUMERS = 2, STAGES = 5, OUT_BOXES = 1;
+    static constexpr int ROWS = 1, COLUMNS = 1, SLICES = 2;
+};
+// Four slices.
 template <class Type>
 struct Fourths {
     using Element = Type;
     static constexpr int BM = 128, BN = 128, CONSUMERS = 2, STAGES = 5, OUT_BOXES = 2;
     static constexpr int ROWS = 1, COLUMNS = 1, SLICES = 4;
+};
+// Eight slices: few tiles, and K of more than a hundred steps.
+template <class Type>
+struct LargeEighths {
+    using Element = Type;
+    static constexpr int BM = 128, BN = 128, CONSUMERS = 2, STAGES = 5, OUT_BOXES = 2;
+    static constexpr int ROWS = 1, COLUMNS = 1, SLICES = 8;
 };
 // Four slices of a small tile.
 template <class Type>

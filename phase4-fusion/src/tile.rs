@@ -5,28 +5,29 @@
 use common::device::{Module, Properties};
 use common::prelude::*;
 
-/// A shape of tile, and the problems that it was measured to be best for.
+/// A shape of tile.
 #[derive(Clone, Copy, Debug)]
 pub struct TileShape {
     /// The struct that has its sizes.
     pub name: &'static str,
     /// What its kernels' names end with.
     pub suffix: &'static str,
-    /// For problems that give a multiprocessor at least this many blocks,
-    pub least: f64,
-    /// at most this many,
-    pub most: f64,
-    /// with at least this many steps along K
-    pub steps: usize,
-    /// and at most this many columns of C.
-    pub columns: usize,
 }
 
 impl TileShape {
-    /// A shape that takes every problem.
-    pub const fn any(name: &'static str, suffix: &'static str) -> TileShape {
-        TileShape { name, suffix, least: 0.0, most: f64::INFINITY, steps: 1, columns: usize::MAX }
+    /// Of the struct with this name, with kernels whose names end with `suffix`.
+    pub const fn new(name: &'static str, suffix: &'static str) -> TileShape {
+        TileShape { name, suffix }
     }
+}
+
+/// A tile that was chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChosenTile {
+    /// The struct that has its sizes.
+    pub name: &'static str,
+    /// `64×128` or, with slices, `64×64/8`.
+    pub size: String,
 }
 
 /// A problem as tiles see it: C, and how often they are multiplied.
@@ -39,6 +40,24 @@ pub(crate) struct Work {
     /// Steps along K.
     pub(crate) steps: usize,
 }
+
+// ANCHOR: constants
+// Microseconds of an H200, fitted to all times of records/nvidia-h200-sweep.json.
+/// Of a launch.
+const START: f64 = 1.631;
+/// Of a step, for each 1024 products' sums,
+const MULTIPLY: f64 = 0.02244;
+/// and for each KiB of A's and B's tiles;
+const FETCH: f64 = 0.01108;
+/// at least.
+const WAIT: f64 = 0.0684;
+/// Of a tile, and for each 1024 of its sums.
+const FINISH: f64 = 0.632;
+const STORE: f64 = 0.1263;
+/// The same for slices that meet.
+const MEET: f64 = 0.563;
+const ADD: f64 = 0.0893;
+// ANCHOR_END: constants
 
 /// Bytes of shared memory that a block takes beside its own.
 const RESERVED_SHARED: u32 = 1024;
@@ -60,6 +79,8 @@ pub(crate) struct Geometry {
     pub(crate) stages: usize,
     /// and their values along K, if the file names them.
     pub(crate) along_k: Option<usize>,
+    /// Bytes of a row of a box of C in shared memory, where there are such.
+    pub(crate) out_row: usize,
 }
 
 impl Geometry {
@@ -74,6 +95,7 @@ impl Geometry {
             slices: 1,
             stages: find("STAGES")?.unwrap_or(1),
             along_k: find("BK")?,
+            out_row: 0,
         })
     }
 
@@ -90,6 +112,7 @@ impl Geometry {
             slices: of_shape("SLICES")?,
             stages: of_shape("STAGES")?,
             along_k: Some(derived("BK")?),
+            out_row: derived("OUT_ROW")?,
         })
     }
 
@@ -109,6 +132,25 @@ impl Geometry {
         let clusters = tiles.tiles(work.rows, work.columns)?.min((room / (down * across)).max(1));
         Some(clusters * down * across)
     }
+
+    // ANCHOR: cost
+    /// What a launch takes on an H200, about, with room for this many blocks: the start, and for each wave of tiles its steps, the end
+    /// of a tile, and the meeting of slices.
+    ///
+    /// A step takes what is longest of: its products, 32 cycles of the tensor cores per 1024 sums; its bytes; and the wait for them.
+    /// A cluster lies in one of the chip's parts, of 16 or 18 multiprocessors, so some of these have none.
+    fn microseconds(&self, work: &Work, room: usize) -> f64 {
+        let [rows, columns] = self.tile;
+        let (cluster, slices) = (self.cluster[0] * self.cluster[1] * self.slices, self.slices);
+        let together = (room - room * (cluster - 1) / 33) / cluster;
+        let units = self.tiles(work.rows, work.columns).unwrap_or(usize::MAX).saturating_mul(slices).div_ceil(cluster);
+        let waves = units.div_ceil(together.max(1)) as f64;
+        let (area, edge) = ((rows * columns) as f64 / 1024.0, (rows + columns) as f64 / 8.0);
+        let step = f64::max(MULTIPLY * area, FETCH * edge).max(WAIT);
+        let meeting = if slices > 1 { MEET + ADD * area } else { 0.0 };
+        START + waves * (work.steps.div_ceil(slices) as f64 * step + FINISH + STORE * area + meeting)
+    }
+    // ANCHOR_END: cost
 
     /// How many blocks of these kernels a multiprocessor holds at once.
     pub(crate) fn blocks_each<'k>(
@@ -153,14 +195,15 @@ pub(crate) fn processors(device: &Device) -> usize {
 pub(crate) struct Kernels<Kind>(Vec<(Kind, Kernel)>);
 
 impl<Kind: Copy + PartialEq> Kernels<Kind> {
-    /// Of each kind, the kernel with the `name` of it.
+    /// Of each kind, the kernel with the `name` of it, if the file has that.
     pub(crate) fn load(
         module: &Module,
         kinds: impl IntoIterator<Item = Kind>,
         name: impl Fn(Kind) -> String,
     ) -> Result<Kernels<Kind>> {
+        let here = |kind: &Kind| module.kernel_names().any(|here| here == name(*kind));
         let kernel = |kind| Ok((kind, module.kernel(&name(kind))?));
-        Ok(Kernels(kinds.into_iter().map(kernel).collect::<Result<_>>()?))
+        Ok(Kernels(kinds.into_iter().filter(here).map(kernel).collect::<Result<_>>()?))
     }
 
     pub(crate) fn get(&self, kind: Kind) -> Option<&Kernel> {
@@ -185,16 +228,14 @@ impl<Kind: Copy + PartialEq> LoadedTile<Kind> {
         kernel.ok_or_else(|| Error::Invalid(format!("the tile {} has no kernel for these types", self.shape.name)))
     }
 
-    /// Whether it can compute this at all: each slice needs a step.
-    fn takes(&self, work: &Work) -> bool {
-        work.steps >= self.geometry.slices
+    /// Its names.
+    pub(crate) fn chosen(&self) -> ChosenTile {
+        ChosenTile { name: self.shape.name, size: self.geometry.name() }
     }
 
-    fn fits(&self, work: &Work, processors: usize) -> bool {
-        let TileShape { least, most, steps, columns, .. } = self.shape;
-        let tiles = self.geometry.tiles(work.rows, work.columns).unwrap_or(usize::MAX);
-        let blocks = tiles.saturating_mul(self.geometry.slices) as f64 / processors as f64;
-        (least..=most).contains(&blocks) && work.steps >= steps && work.columns <= columns
+    /// Whether it can compute this at all: each slice needs a step.
+    fn takes(&self, work: &Work, kind: Kind) -> bool {
+        work.steps >= self.geometry.slices && self.kernels.get(kind).is_some()
     }
 }
 
@@ -207,8 +248,8 @@ pub(crate) struct Tiles<Kind> {
 }
 
 impl<Kind: Copy + PartialEq> Tiles<Kind> {
-    /// For each of `shapes`, in the order in which they are asked whether they fit, the kernels whose names end with its suffix. The
-    /// sizes are those for values of `class`: types differ in the values per row alone.
+    /// For each of `shapes` the kernels that the file has of those whose names end with its suffix. The sizes are those for values of
+    /// `class`: types differ in the values per row alone.
     pub(crate) fn load(
         device: &Device,
         module: &Module,
@@ -227,11 +268,10 @@ impl<Kind: Copy + PartialEq> Tiles<Kind> {
         Ok(Tiles { tiles: shapes.iter().map(load).collect::<Result<_>>()?, processors: processors(device) })
     }
 
-    /// The tiles of both, in the order in which `order` has their shapes.
+    /// The tiles of both.
     #[must_use]
-    pub(crate) fn join(mut self, others: &Tiles<Kind>, order: &[TileShape]) -> Tiles<Kind> {
+    pub(crate) fn join(mut self, others: &Tiles<Kind>) -> Tiles<Kind> {
         self.tiles.extend_from_slice(&others.tiles);
-        self.tiles.sort_by_key(|loaded| order.iter().position(|shape| shape.name == loaded.shape.name));
         self
     }
 
@@ -250,15 +290,16 @@ impl<Kind: Copy + PartialEq> Tiles<Kind> {
         self.tiles.is_empty()
     }
 
-    /// The first tile that fits the problem; the last that can compute it otherwise.
-    pub(crate) fn choose(&self, work: &Work) -> Option<&LoadedTile<Kind>> {
-        self.choose_for(work, self.processors)
+    /// The tile that is expected to be the fastest; `None` if none can compute this.
+    pub(crate) fn choose(&self, work: &Work, kind: Kind) -> Option<&LoadedTile<Kind>> {
+        self.choose_for(work, kind, self.processors)
     }
 
     /// The same on a GPU with this many multiprocessors.
-    pub(crate) fn choose_for(&self, work: &Work, processors: usize) -> Option<&LoadedTile<Kind>> {
-        let mut able = self.tiles.iter().filter(|tile| tile.takes(work));
-        able.clone().find(|tile| tile.fits(work, processors)).or(able.next_back())
+    pub(crate) fn choose_for(&self, work: &Work, kind: Kind, processors: usize) -> Option<&LoadedTile<Kind>> {
+        let able = self.tiles.iter().filter(|tile| tile.takes(work, kind));
+        let microseconds = |tile: &LoadedTile<Kind>| tile.geometry.microseconds(work, processors * tile.blocks_each);
+        able.min_by(|a, b| microseconds(a).total_cmp(&microseconds(b)))
     }
 
     /// The grid of one of them; `None` if there are too many tiles to count.

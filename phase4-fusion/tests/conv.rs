@@ -7,7 +7,7 @@ use common::prelude::*;
 use common::reference::{self, Conv2dParams};
 use common::testing::planted;
 use phase4_fusion::conv::problem::{ConvProblem, Finish};
-use phase4_fusion::conv::{Conv, LADDER, Layer, PRECISIONS, Tuned, step01_gather, step03_slices, step04_few_channels};
+use phase4_fusion::conv::{Conv, LADDER, PRECISIONS, Tuned, step01_gather, step03_slices, step04_few_channels};
 use phase4_fusion::gemm::{Activation, Epilogue, Precision};
 
 /// Input, filter, stride, padding.
@@ -241,27 +241,6 @@ fn no_rule_is_broken_in_any_tile() {
             }
         }
     }
-}
-
-#[test]
-fn the_layers_of_resnet18_get_the_tiles_that_were_measured() {
-    let device = Device::sim();
-    let tuned = Tuned::load(&device).unwrap();
-    let layer = |n: usize, size: usize, c: usize, k: usize, r: usize, stride: usize| {
-        let out = (size + r / 2 * 2 - r) / stride + 1;
-        Layer { input: [n, c, size, size], filter: [k, c, r, r], output: [n, k, out, out], stride, padding: r / 2 }
-    };
-    let choice = |layer: Layer| tuned.choice(&layer, Precision::F16, 132).unwrap();
-    assert_eq!(choice(layer(32, 56, 64, 64, 3, 1)), "256×64");
-    assert_eq!(choice(layer(32, 28, 128, 128, 3, 1)), "256×128");
-    assert_eq!(choice(layer(32, 14, 256, 256, 3, 1)), "128×128");
-    assert_eq!(choice(layer(32, 7, 512, 512, 3, 1)), "128×128/2");
-    assert_eq!(choice(layer(32, 56, 64, 128, 1, 2)), "128×128");
-    assert_eq!(choice(layer(32, 14, 256, 512, 1, 2)), "64×128");
-    assert_eq!(choice(layer(1, 56, 64, 64, 3, 1)), "64×64");
-    assert_eq!(choice(layer(1, 28, 128, 128, 3, 1)), "64×64/4");
-    assert_eq!(choice(layer(1, 7, 512, 512, 3, 1)), "64×64/8");
-    assert_eq!(choice(layer(1, 14, 256, 512, 1, 2)), "64×64");
 }
 
 /// Mistakes in what is added after the activation.

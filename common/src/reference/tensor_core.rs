@@ -130,7 +130,7 @@ impl<'a> TensorGemm<'a> {
     /// - each factor of tf32 is an f32 without its last 13 bits, 2⁻¹⁰ of it at most, so a product is off by 2 · 2⁻¹⁰ and a little;
     /// - what the adder cuts off (`Adder`);
     /// - the epilogue in f32: four roundings of at most the sum of all magnitudes; of GELU and SiLU the slope, at most 1.13, and
-    ///   their own error: erff and a multiplication by its sum are within 8 roundings, and SiLU's e⁻ˣ, by ex2.approx, and its
+    ///   their own error: GELU's polynomial, ex2.approx and roundings are within 8 roundings, and SiLU's e⁻ˣ, by ex2.approx, and its
     ///   approximate quotient within 16 and 2·|x| more, for the rounding of its argument;
     /// - C's type: half of its last bit, or of the smallest number.
     fn tolerance(&self, magnitude: f64, terms: usize) -> Tolerance {

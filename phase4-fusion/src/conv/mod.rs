@@ -23,7 +23,7 @@ mod few_channels;
 mod tiles;
 
 use crate::gemm::{Epilogue, LARGEST, OUT_ROWS, Precision, ROW_BYTES, boxes, in_maps};
-use crate::tile::{LoadedTile, TileShape, Tiles, Work};
+use crate::tile::{ChosenTile, LoadedTile, TileShape, Tiles, Work};
 use few_channels::FewChannels;
 
 pub mod problem;
@@ -45,7 +45,7 @@ pub type Step = ladder::Step<Method>;
 /// What a step's kernels take.
 #[derive(Clone, Copy, Debug)]
 pub enum Method {
-    /// Whole steps of channels of a tap: the tiles that the step chooses from, in this order; the last one takes what is left.
+    /// Whole steps of channels of a tap: the tiles that the step chooses from.
     Tiles(&'static [TileShape]),
     /// Few channels.
     FewChannels,
@@ -100,14 +100,14 @@ impl Tuned {
     /// As [`Step::load`].
     pub fn load(device: &Device) -> Result<Tuned> {
         let (whole, cut) = (step02_tuned::STEP.load(device)?, step03_slices::STEP.load(device)?);
-        let tiles = whole.tiles.join(&cut.tiles, &tiles::ORDER);
+        let tiles = whole.tiles.join(&cut.tiles);
         let few_channels = step04_few_channels::STEP.load(device)?.few_channels;
         Ok(Tuned(Conv { name: "tuned", tiles, few_channels }))
     }
 
-    /// The tile that is chosen for a layer on a GPU with this many multiprocessors: `64×128` or, with slices, `64×64/8`.
-    pub fn choice(&self, layer: &Layer, precision: Precision, processors: usize) -> Option<String> {
-        Some(self.0.tiles.choose_for(&layer.work(precision), processors)?.geometry.name())
+    /// The tile that is chosen for a layer on a GPU with this many multiprocessors.
+    pub fn choice(&self, layer: &Layer, precision: Precision, processors: usize) -> Option<ChosenTile> {
+        self.0.tiles.choose_for(&layer.work(precision), precision, processors).map(LoadedTile::chosen)
     }
 
     /// What [`Tuned::launch`] takes for a layer on its device, or why no kernel takes it.
@@ -252,7 +252,7 @@ impl Conv {
         let work = layer.work(precision);
         let tile = self
             .tiles
-            .choose(&work)
+            .choose(&work, precision)
             .ok_or_else(|| "it has fewer steps along K than a cluster has blocks".to_owned())?;
         let blocks = self.tiles.grid(tile, &work);
         Ok(Plan::Tile { work, tile, blocks: blocks.ok_or_else(|| "it has too many tiles to count".to_owned())? })
@@ -378,7 +378,8 @@ impl Operands<'_> {
         if geometry.slices > 1 {
             launch.arg(y);
         } else {
-            boxes_of_y = stream.tensor_map_mut(y, &boxes(T::TYPE, [work.rows, work.columns], [OUT_ROWS, along_k]))?;
+            let of_y = [OUT_ROWS, geometry.out_row / T::TYPE.size()];
+            boxes_of_y = stream.tensor_map_mut(y, &boxes(T::TYPE, [work.rows, work.columns], of_y))?;
             launch.arg(&mut boxes_of_y);
         }
         launch.arg(scale).arg(shift).arg(residual).arg(&m).arg(&n).arg(&k).arg(&epilogue.alpha).arg(&activation);

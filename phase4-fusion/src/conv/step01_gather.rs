@@ -15,5 +15,5 @@ pub const STEP: Step = Step {
     name: "gather by TMA",
     idea: "TMA gathers a tap's pixels; the rest is the main loop of the products",
     source: kernel_source!("conv_01_gather"),
-    method: Method::Tiles(&[TileShape::any("Square", "")]),
+    method: Method::Tiles(&[TileShape::new("Square", "")]),
 };

@@ -6,7 +6,7 @@
 
 use common::kernel_source;
 
-use super::tiles::{EIGHTHS, HALVES, QUARTERS};
+use super::tiles::CUT;
 use super::{Method, Step};
 
 /// `kernels/conv_03_slices.cu`.
@@ -15,5 +15,5 @@ pub const STEP: Step = Step {
     name: "slices of K",
     idea: "few tiles: the blocks of a cluster share one, each for a part of K",
     source: kernel_source!("conv_03_slices"),
-    method: Method::Tiles(&[HALVES, EIGHTHS, QUARTERS]),
+    method: Method::Tiles(CUT),
 };

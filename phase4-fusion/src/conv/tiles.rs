@@ -1,23 +1,30 @@
-//! The tiles of the steps, and when each is best.
+//! The tiles of the steps.
 
 use super::Layer;
 use crate::gemm::{Precision, ROW_BYTES};
 use crate::tile::{TileShape, Work};
 
-/// Blocks per multiprocessor from which a tile is worth it, on an H200.
-const BUSY: f64 = 0.7;
+/// One block per tile, largest first.
+pub(super) const WHOLE: &[TileShape] = &[
+    TileShape::new("Large160", "_256x160"),
+    TileShape::new("Large", "_256x128"),
+    TileShape::new("Square160", "_128x160"),
+    TileShape::new("Square", "_128x128"),
+    TileShape::new("Narrow", "_256x64"),
+    TileShape::new("Wide160", "_64x160"),
+    TileShape::new("Wide", "_64x128"),
+    TileShape::new("Small", "_64x64"),
+];
 
-pub(super) const NARROW: TileShape = TileShape { least: BUSY, columns: 64, ..TileShape::any("Narrow", "_256x64") };
-pub(super) const LARGE: TileShape = TileShape { least: BUSY, steps: 8, ..TileShape::any("Large", "_256x128") };
-pub(super) const SQUARE: TileShape = TileShape { least: BUSY, ..TileShape::any("Square", "_128x128") };
-pub(super) const HALVES: TileShape = TileShape { least: BUSY, steps: 32, ..TileShape::any("Halves", "_128x128_2") };
-pub(super) const WIDE: TileShape = TileShape { least: BUSY, ..TileShape::any("Wide", "_64x128") };
-pub(super) const EIGHTHS: TileShape = TileShape { most: 0.75, steps: 24, ..TileShape::any("Eighths", "_64x64_8") };
-pub(super) const QUARTERS: TileShape = TileShape { most: 1.0, steps: 8, ..TileShape::any("Quarters", "_64x64_4") };
-pub(super) const SMALL: TileShape = TileShape::any("Small", "_64x64");
-
-/// All tiles of the steps that have a choice, in the order in which they are asked whether they fit.
-pub(super) const ORDER: [TileShape; 8] = [NARROW, LARGE, SQUARE, HALVES, WIDE, EIGHTHS, QUARTERS, SMALL];
+/// A cluster per tile, largest first.
+pub(super) const CUT: &[TileShape] = &[
+    TileShape::new("Halves160", "_128x160_2"),
+    TileShape::new("Halves", "_128x128_2"),
+    TileShape::new("Fourths", "_128x128_4"),
+    TileShape::new("LargeEighths", "_128x128_8"),
+    TileShape::new("Quarters", "_64x64_4"),
+    TileShape::new("Eighths", "_64x64_8"),
+];
 
 impl Layer {
     /// The layer as a product: a row per pixel of the output, a column per channel of it.

@@ -16,8 +16,7 @@ use crate::models::parameters::rounded;
 use crate::tile::{LoadedTile, TileShape, Tiles, Work};
 
 /// In the order in which they are asked whether they fit.
-const SHAPES: [TileShape; 2] =
-    [TileShape { least: 0.52, ..TileShape::any("Square", "_128x128") }, TileShape::any("Small", "_64x64")];
+const SHAPES: [TileShape; 2] = [TileShape::new("Square", "_128x128"), TileShape::new("Small", "_64x64")];
 
 /// What the kernels multiply.
 pub const PRECISIONS: [Precision; 2] = [Precision::F16, Precision::Tf32];
@@ -156,7 +155,7 @@ impl LayerNormLinear {
         }
         let along_k = ROW_BYTES / size;
         let work = Work { rows: m, columns: n, steps: k.div_ceil(along_k) };
-        let tile = self.tiles.choose(&work).ok_or_else(|| refuse("there is no tile".to_owned()))?;
+        let tile = self.tiles.choose(&work, precision).ok_or_else(|| refuse("there is no tile".to_owned()))?;
         let blocks = self.tiles.grid(tile, &work).ok_or_else(|| refuse("it has too many tiles to count".to_owned()))?;
         let call = Call { stream, x, linear, eps, activation, sizes: [m, n, k], along_k };
         match precision {

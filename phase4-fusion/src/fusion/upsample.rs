@@ -15,8 +15,7 @@ use crate::nhwc::{Concatenate, Upsample};
 use crate::tile::{LoadedTile, TileShape, Tiles, Work};
 
 /// In the order in which they are asked whether they fit.
-const SHAPES: [TileShape; 2] =
-    [TileShape { least: 0.52, ..TileShape::any("Square", "_128x128") }, TileShape::any("Small", "_64x64")];
+const SHAPES: [TileShape; 2] = [TileShape::new("Square", "_128x128"), TileShape::new("Small", "_64x64")];
 
 /// What the kernels multiply.
 pub const PRECISIONS: [Precision; 2] = [Precision::F16, Precision::Tf32];
@@ -136,7 +135,7 @@ impl UpsampleConv {
             columns: k,
             steps: 9 * channels / along_k,
         };
-        let tile = self.tiles.choose(&work(1)).ok_or_else(|| refuse("there is no tile".to_owned()))?;
+        let tile = self.tiles.choose(&work(1), precision).ok_or_else(|| refuse("there is no tile".to_owned()))?;
         let work = work(tile.geometry.tile[0]);
         let blocks = self.tiles.grid(tile, &work).ok_or_else(|| refuse("it has too many tiles to count".to_owned()))?;
         let sizes = Sizes {

@@ -36,7 +36,7 @@ pub(crate) use epilogue::activation_number;
 pub use epilogue::{Activation, Columns, Epilogue, Later};
 pub use precision::Precision;
 
-use crate::tile::{self, Geometry, Kernels, TileShape, Work};
+use crate::tile::{self, ChosenTile, Geometry, Kernels, LoadedTile, TileShape, Work};
 pub(crate) use precision::in_maps;
 use tiles::Kind;
 
@@ -199,6 +199,19 @@ impl Tuned {
         plan.map(|plan| plan.geometry.name()).ok_or_else(|| "it has too few steps or too many tiles".to_owned())
     }
 
+    /// The tile that is chosen for C \[M, N\] of A \[M, K\] and B in this layout on a GPU with this many multiprocessors.
+    pub fn choice(
+        &self,
+        [m, n, k]: [usize; 3],
+        precision: Precision,
+        layout: Layout,
+        processors: usize,
+    ) -> Option<ChosenTile> {
+        let gemm = self.tiles.iter().find(|gemm| gemm.precisions().contains(&precision))?;
+        let work = Size { m, n, k }.work(precision);
+        gemm.chosen()?.choose_for(&work, (precision, layout), processors).map(LoadedTile::chosen)
+    }
+
     /// [`Gemm::launch`] of the step for this type and size.
     ///
     /// # Errors
@@ -294,7 +307,7 @@ impl Gemm {
     fn choice(steps: &[Step], device: &Device) -> Result<Gemm> {
         let loaded = steps.iter().map(|step| step.load(device)).collect::<Result<Vec<_>>>()?;
         let chosen = loaded.iter().filter_map(Gemm::chosen).cloned();
-        let tiles = chosen.reduce(|all, others| all.join(&others, &tiles::ORDER));
+        let tiles = chosen.reduce(|all, others| all.join(&others));
         let (first, tiles) =
             loaded.first().zip(tiles).ok_or_else(|| Error::Invalid("a choice among no steps".to_owned()))?;
         Ok(Gemm { name: "tuned", method: first.method, tiles: Tiles::Chosen(tiles) })
@@ -356,7 +369,8 @@ impl Gemm {
             return Err(refused(reason));
         }
         let plan = self.plan(size, precision, layout);
-        let plan = plan.ok_or_else(|| refused("it has no kernel for that many tiles or that few steps".to_owned()))?;
+        let plan = plan
+            .ok_or_else(|| refused("it has no kernel for this layout, that many tiles or that few steps".to_owned()))?;
         if plan.blocks == 0 {
             return Ok(());
         }
@@ -415,8 +429,8 @@ impl Gemm {
             }),
             Tiles::Chosen(tiles) => {
                 let along_k = ROW_BYTES / precision.input().size();
-                let work = Work { rows: size.m, columns: size.n, steps: size.k.div_ceil(along_k) };
-                let tile = tiles.choose(&work)?;
+                let work = size.work(precision);
+                let tile = tiles.choose(&work, (precision, layout))?;
                 let (kernel, geometry, blocks) =
                     (tile.kernels.get((precision, layout))?, tile.geometry, tiles.grid(tile, &work)?);
                 let maps = if geometry.slices > 1 { Maps::Inputs(along_k) } else { Maps::All(along_k) };
@@ -435,6 +449,11 @@ pub(crate) fn matrix(what: &str, tensor: &Tensor) -> Result<[usize; 2]> {
 }
 
 impl Size {
+    fn work(self, precision: Precision) -> Work {
+        let along_k = ROW_BYTES / precision.input().size();
+        Work { rows: self.m, columns: self.n, steps: self.k.div_ceil(along_k) }
+    }
+
     /// M, N and K of tensors that fit one another.
     fn of(a: &Tensor, b: &Tensor, layout: Layout, epilogue: &Epilogue<'_>, c: &Tensor) -> Result<Size> {
         let ([m, k], [rows, n]) = (matrix("gemm's A", a)?, matrix("gemm's C", c)?);
@@ -448,13 +467,11 @@ impl Size {
     }
 }
 
-/// A matrix in boxes of these rows and columns, each row swizzled.
+/// A matrix in boxes of these rows and columns, each row of 128 or 64 bytes swizzled.
 pub(crate) fn boxes(element: ElementType, [rows, columns]: [usize; 2], [high, wide]: [usize; 2]) -> TensorMapConfig {
     let extents = [columns as u64, rows as u64];
-    TensorMapConfig {
-        swizzle: Swizzle::Bytes128,
-        ..TensorMapConfig::tiled(in_maps(element), &extents, &[wide as u32, high as u32])
-    }
+    let swizzle = if wide * element.size() < ROW_BYTES { Swizzle::Bytes64 } else { Swizzle::Bytes128 };
+    TensorMapConfig { swizzle, ..TensorMapConfig::tiled(in_maps(element), &extents, &[wide as u32, high as u32]) }
 }
 
 impl Operands<'_> {
@@ -486,7 +503,7 @@ impl Operands<'_> {
         let activation = epilogue.activation_number();
         let mut output = match plan.maps {
             Maps::All(_) => {
-                let box_of_c = [OUT_ROWS, ROW_BYTES / C::TYPE.size()];
+                let box_of_c = [OUT_ROWS, plan.geometry.out_row / C::TYPE.size()];
                 Output::Map(stream.tensor_map_mut(c, &boxes(C::TYPE, [m, n], box_of_c))?)
             }
             Maps::None | Maps::Inputs(_) => Output::Memory(c),

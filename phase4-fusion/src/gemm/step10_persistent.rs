@@ -16,5 +16,5 @@ pub const STEP: Step = Step {
     name: "persistent",
     idea: "a grid that stays: C is stored while the next tile is multiplied",
     source: kernel_source!("gemm_10_persistent"),
-    method: Tiling::Shapes(&[TileShape::any("Large", "")], Precision::HALVES),
+    method: Tiling::Shapes(&[TileShape::new("Large", "")], Precision::HALVES),
 };

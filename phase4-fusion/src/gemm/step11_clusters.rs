@@ -14,5 +14,5 @@ pub const STEP: Step = Step {
     name: "clusters",
     idea: "two blocks share B's tile by multicast",
     source: kernel_source!("gemm_11_clusters"),
-    method: Tiling::Shapes(&[TileShape::any("Large", "")], Precision::HALVES),
+    method: Tiling::Shapes(&[TileShape::new("Large", "")], Precision::HALVES),
 };

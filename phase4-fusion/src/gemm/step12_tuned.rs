@@ -1,17 +1,13 @@
 //! Step 12: the tile that fits the product, in all types that tensor cores take. Compute capability 9.0 alone.
 //!
 //! Hypothesis: 128 × 256 is large for a product of 512³, which is eight such tiles, and most multiprocessors have nothing to do.
-//! Change: five shapes from 128 × 256 to 64 × 64 (`shapes.cuh`), and the same kernels for other types: [`TF32`], [`E4M3`] and [`S8`],
+//! Change: seven shapes from 128 × 256 to 64 × 64 (`shapes.cuh`, `shapes_160.cuh`), and the same kernels for other types: [`TF32`], [`E4M3`] and [`S8`],
 //! which take B as its transpose only.
 
 use common::kernel_source;
 
-use super::tiles::{LARGE, MEDIUM, PAIRED, SMALL, SQUARE};
+use super::tiles::{OF_BYTES, WHOLE};
 use super::{Precision, Step, Tiling};
-use crate::tile::TileShape;
-
-/// Largest first.
-const TILES: &[TileShape] = &[LARGE, SQUARE, PAIRED, MEDIUM, SMALL];
 
 /// `kernels/gemm_12_tuned.cu`: f16 and bf16.
 pub const STEP: Step = Step {
@@ -19,17 +15,17 @@ pub const STEP: Step = Step {
     name: "tuned tiles",
     idea: "the tile that fits the size, from 128×256 to 64×64",
     source: kernel_source!("gemm_12_tuned"),
-    method: Tiling::Shapes(TILES, Precision::HALVES),
+    method: Tiling::Shapes(WHOLE, Precision::HALVES),
 };
 
 /// `kernels/gemm_12_tuned_tf32.cu`: f32, multiplied as tf32.
 pub const TF32: Step =
-    Step { source: kernel_source!("gemm_12_tuned_tf32"), method: Tiling::Shapes(TILES, &[Precision::Tf32]), ..STEP };
+    Step { source: kernel_source!("gemm_12_tuned_tf32"), method: Tiling::Shapes(WHOLE, &[Precision::Tf32]), ..STEP };
 
 /// `kernels/gemm_12_tuned_e4m3.cu`: 8-bit floats, to f16.
 pub const E4M3: Step =
-    Step { source: kernel_source!("gemm_12_tuned_e4m3"), method: Tiling::Shapes(TILES, &[Precision::E4M3]), ..STEP };
+    Step { source: kernel_source!("gemm_12_tuned_e4m3"), method: Tiling::Shapes(OF_BYTES, &[Precision::E4M3]), ..STEP };
 
 /// `kernels/gemm_12_tuned_s8.cu`: 8-bit integers, to i32.
 pub const S8: Step =
-    Step { source: kernel_source!("gemm_12_tuned_s8"), method: Tiling::Shapes(TILES, &[Precision::S8]), ..STEP };
+    Step { source: kernel_source!("gemm_12_tuned_s8"), method: Tiling::Shapes(OF_BYTES, &[Precision::S8]), ..STEP };

@@ -7,12 +7,8 @@
 
 use common::kernel_source;
 
-use super::tiles::{EIGHTHS, FOURTHS, QUARTERS};
+use super::tiles::CUT;
 use super::{Precision, Step, Tiling};
-use crate::tile::TileShape;
-
-/// Largest first.
-const TILES: &[TileShape] = &[FOURTHS, EIGHTHS, QUARTERS];
 
 /// `kernels/gemm_13_slices.cu`: f16 and bf16.
 pub const STEP: Step = Step {
@@ -20,9 +16,9 @@ pub const STEP: Step = Step {
     name: "slices of K",
     idea: "few tiles: the blocks of a cluster share one, each for a part of K",
     source: kernel_source!("gemm_13_slices"),
-    method: Tiling::Shapes(TILES, Precision::HALVES),
+    method: Tiling::Shapes(CUT, Precision::HALVES),
 };
 
 /// `kernels/gemm_13_slices_tf32.cu`: f32, multiplied as tf32.
 pub const TF32: Step =
-    Step { source: kernel_source!("gemm_13_slices_tf32"), method: Tiling::Shapes(TILES, &[Precision::Tf32]), ..STEP };
+    Step { source: kernel_source!("gemm_13_slices_tf32"), method: Tiling::Shapes(CUT, &[Precision::Tf32]), ..STEP };

@@ -1,22 +1,36 @@
-//! The tiles of the last steps, when each is best, and the names of their kernels.
+//! The tiles of the last steps, and the names of their kernels.
 
 use super::{Layout, Precision};
 use crate::tile::TileShape;
 
 // ANCHOR: shapes
-// Blocks per multiprocessor and steps along K for which an H200 was measured to be fastest with each.
-pub(super) const LARGE: TileShape = TileShape { least: 2.0, ..TileShape::any("Large", "_128x256") };
-pub(super) const SQUARE: TileShape = TileShape { least: 0.52, ..TileShape::any("Square", "_128x128") };
-pub(super) const PAIRED: TileShape = TileShape { least: 0.5, steps: 48, ..TileShape::any("Paired", "_64x128_pair") };
-pub(super) const MEDIUM: TileShape = TileShape { least: 0.5, ..TileShape::any("Medium", "_64x128") };
-pub(super) const FOURTHS: TileShape =
-    TileShape { least: 0.4, most: 0.6, steps: 48, ..TileShape::any("Fourths", "_128x128_4") };
-pub(super) const EIGHTHS: TileShape = TileShape { most: 0.25, steps: 64, ..TileShape::any("Eighths", "_64x64_8") };
-pub(super) const QUARTERS: TileShape = TileShape { most: 0.5, steps: 24, ..TileShape::any("Quarters", "_64x64_4") };
-pub(super) const SMALL: TileShape = TileShape::any("Small", "_64x64");
+/// One block per tile, largest first.
+pub(super) const WHOLE: &[TileShape] = &[
+    TileShape::new("Large", "_128x256"),
+    TileShape::new("Square160", "_128x160"),
+    TileShape::new("Square", "_128x128"),
+    TileShape::new("Wide160", "_64x160"),
+    TileShape::new("Paired", "_64x128_pair"),
+    TileShape::new("Medium", "_64x128"),
+    TileShape::new("Small", "_64x64"),
+];
 
-/// All of them, in the order in which they are asked whether they fit.
-pub(super) const ORDER: [TileShape; 8] = [LARGE, SQUARE, PAIRED, MEDIUM, FOURTHS, EIGHTHS, QUARTERS, SMALL];
+/// Of values of one byte.
+pub(super) const OF_BYTES: &[TileShape] = &[
+    TileShape::new("Large", "_128x256"),
+    TileShape::new("Square", "_128x128"),
+    TileShape::new("Paired", "_64x128_pair"),
+    TileShape::new("Medium", "_64x128"),
+    TileShape::new("Small", "_64x64"),
+];
+
+/// A cluster per tile, largest first.
+pub(super) const CUT: &[TileShape] = &[
+    TileShape::new("Fourths", "_128x128_4"),
+    TileShape::new("LargeEighths", "_128x128_8"),
+    TileShape::new("Quarters", "_64x64_4"),
+    TileShape::new("Eighths", "_64x64_8"),
+];
 // ANCHOR_END: shapes
 
 /// What kernels of a tile differ in.

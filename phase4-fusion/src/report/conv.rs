@@ -122,7 +122,7 @@ fn tiles(device: &Device) -> Result<Table> {
             let cell = match &tuned {
                 Ok(tuned) => {
                     let tile = tuned.choice(&layer, Precision::F16, processors as usize);
-                    tile.map_or_else(|| Cell::absent("no tile takes it"), Cell::from)
+                    tile.map_or_else(|| Cell::absent("no tile takes it"), |tile| Cell::from(tile.size))
                 }
                 Err(reason) => Cell::absent(reason),
             };
