@@ -1,0 +1,170 @@
+//! The folder of an exercise.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+
+/// The named sizes of a case.
+pub type Sizes = BTreeMap<String, usize>;
+
+/// What is in `exercise.toml`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Exercise {
+    /// What the command line calls it.
+    pub id: String,
+    /// What is to be done, in a few words.
+    pub title: String,
+    /// The book's page that teaches it.
+    pub page: String,
+    /// Exercises that come before.
+    #[serde(default)]
+    pub prerequisites: Vec<String>,
+    /// One of [`crate::tasks::TASKS`].
+    pub task: String,
+    /// The kernel's name.
+    pub kernel: String,
+    /// Sizes to check, ragged ones among them.
+    pub cases: Vec<Sizes>,
+    /// The size at which costs are counted.
+    pub counts: Sizes,
+    /// What each part of the verdict is worth.
+    pub points: Points,
+    /// What the kernel may cost, as multiples of what the solution costs.
+    #[serde(default)]
+    pub budget: BTreeMap<Count, f64>,
+    /// From a nudge to nearly the answer.
+    pub hints: Vec<String>,
+    /// For each file in `wrong`, what must be found.
+    pub wrong: BTreeMap<String, Expected>,
+    /// The folder.
+    #[serde(skip)]
+    pub dir: PathBuf,
+}
+
+/// Points by part.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Points {
+    /// For right values in every case.
+    pub correct: u32,
+    /// If the sanitiser finds nothing.
+    pub clean: u32,
+    /// If all counts are within the budget.
+    pub budget: u32,
+}
+
+/// Why a wrong submission fails.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Expected {
+    /// The part that it loses.
+    pub part: String,
+    /// A piece of that part's explanation.
+    pub reason: String,
+}
+
+/// What the simulator counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Count {
+    /// Instructions, counted once per warp.
+    Instructions,
+    /// 32-byte sectors of global memory.
+    Sectors,
+    /// Passes of shared memory that bank conflicts add.
+    Conflicts,
+}
+
+impl Count {
+    /// As a verdict calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Count::Instructions => "instructions",
+            Count::Sectors => "sectors",
+            Count::Conflicts => "bank conflicts",
+        }
+    }
+}
+
+impl Exercise {
+    /// Reads `exercise.toml` in a folder.
+    ///
+    /// # Errors
+    /// If it is absent or says something impossible.
+    pub fn read(dir: &Path) -> Result<Exercise> {
+        let path = dir.join("exercise.toml");
+        let text = std::fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
+        let mut exercise: Exercise =
+            toml::from_str(&text).with_context(|| format!("{} is not as it should be", path.display()))?;
+        dir.clone_into(&mut exercise.dir);
+        ensure!(!exercise.cases.is_empty(), "{}: no cases", path.display());
+        if crate::tasks::find(&exercise.task).is_none() {
+            bail!("{}: there is no task `{}`", path.display(), exercise.task);
+        }
+        Ok(exercise)
+    }
+
+    /// All points that it can give.
+    pub fn full(&self) -> u32 {
+        self.points.correct + self.points.clean + self.points.budget
+    }
+
+    /// The file with that name in its folder.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    /// The files in `wrong`, in order.
+    ///
+    /// # Errors
+    /// If the folder cannot be read.
+    pub fn wrong_files(&self) -> Result<Vec<PathBuf>> {
+        let dir = self.dir.join("wrong");
+        let entries = std::fs::read_dir(&dir).with_context(|| format!("{} cannot be read", dir.display()))?;
+        let mut files = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+        files.retain(|file| file.extension().is_some_and(|extension| extension == "cu"));
+        files.sort();
+        Ok(files)
+    }
+}
+
+/// The checkout around the current directory, else the one that this program was built in.
+pub fn root() -> PathBuf {
+    let here = std::env::current_dir().unwrap_or_default();
+    let is_root = |dir: &&Path| dir.join("phase1-infra/exercises").is_dir();
+    let built = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new(""));
+    here.ancestors().find(is_root).unwrap_or(built).to_owned()
+}
+
+/// Every exercise below a checkout, in the order of their folders.
+///
+/// # Errors
+/// If a folder cannot be read, or two exercises share an id.
+pub fn all(root: &Path) -> Result<Vec<Exercise>> {
+    let mut dirs = Vec::new();
+    for phase in list(root)? {
+        let exercises = phase.join("exercises");
+        let is_phase = phase.file_name().is_some_and(|name| name.to_string_lossy().starts_with("phase"));
+        if is_phase && exercises.is_dir() {
+            dirs.extend(list(&exercises)?.into_iter().filter(|dir| dir.is_dir()));
+        }
+    }
+    let found: Vec<Exercise> = dirs.iter().map(|dir| Exercise::read(dir)).collect::<Result<_>>()?;
+    for (i, exercise) in found.iter().enumerate() {
+        let same = found[..i].iter().find(|other| other.id == exercise.id);
+        ensure!(same.is_none(), "two exercises are called `{}`", exercise.id);
+        let missing = exercise.prerequisites.iter().find(|id| !found[..i].iter().any(|other| other.id == **id));
+        ensure!(missing.is_none(), "`{}` comes after {missing:?}, which does not come before it", exercise.id);
+    }
+    Ok(found)
+}
+
+fn list(dir: &Path) -> Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(dir).with_context(|| format!("{} cannot be read", dir.display()))?;
+    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    paths.sort();
+    Ok(paths)
+}

@@ -1,0 +1,247 @@
+//! Points for a file.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::{self, Write};
+use std::hash::{BuildHasher, RandomState};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context, Result, ensure};
+use serde::Serialize;
+
+use crate::exercise::{Count, Exercise, Sizes};
+use crate::run::Job;
+use crate::{child, scan};
+
+/// Gives points.
+pub struct Grader {
+    /// The command itself, to run kernels in processes of their own.
+    pub program: PathBuf,
+    /// For the inputs.
+    pub seed: u64,
+    /// What solutions cost, by folder.
+    solutions: Mutex<HashMap<PathBuf, BTreeMap<Count, u64>>>,
+}
+
+/// What a file is worth, and why.
+#[derive(Clone, Debug, Serialize)]
+pub struct Verdict {
+    /// The exercise.
+    pub id: String,
+    /// Repeats the inputs.
+    pub seed: u64,
+    /// In order.
+    pub parts: Vec<Part>,
+}
+
+/// A part of a verdict.
+#[derive(Clone, Debug, Serialize)]
+pub struct Part {
+    /// `correct`, `clean` or `budget`.
+    pub name: &'static str,
+    /// Points.
+    pub points: u32,
+    /// Points that it can give.
+    pub of: u32,
+    /// Why.
+    pub detail: String,
+}
+
+impl Verdict {
+    /// All points.
+    pub fn points(&self) -> u32 {
+        self.parts.iter().map(|part| part.points).sum()
+    }
+
+    /// Points that there are.
+    pub fn full(&self) -> u32 {
+        self.parts.iter().map(|part| part.of).sum()
+    }
+
+    /// True if all points are given.
+    pub fn passed(&self) -> bool {
+        self.points() == self.full()
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = if self.passed() { "passed" } else { "not yet" };
+        writeln!(f, "{}: {what}, {} of {} points (seed {})", self.id, self.points(), self.full(), self.seed)?;
+        for part in &self.parts {
+            let mark = if part.points == part.of { '+' } else { '-' };
+            writeln!(
+                f,
+                "  {mark} {:<8} {}/{}  {}",
+                part.name,
+                part.points,
+                part.of,
+                part.detail.replace('\n', "\n      ")
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl Grader {
+    /// With that seed, else a fresh one.
+    pub fn new(program: PathBuf, seed: Option<u64>) -> Grader {
+        let seed = seed.unwrap_or_else(|| RandomState::new().hash_one(std::process::id()) >> 32);
+        Grader { program, seed, solutions: Mutex::default() }
+    }
+
+    /// Grades a file as a submission for an exercise.
+    ///
+    /// # Errors
+    /// If the file cannot be read, the exercise is at fault, or NVRTC is absent.
+    pub fn grade(&self, exercise: &Exercise, file: &Path) -> Result<Verdict> {
+        let bytes = std::fs::read(file).with_context(|| format!("{} cannot be read", file.display()))?;
+        let text = String::from_utf8_lossy(&bytes);
+        if let Some(refusal) = scan::refusal(&text, &exercise.kernel) {
+            return Ok(self.nothing(exercise, refusal));
+        }
+        let outcome = child::run(&self.program, &self.job(exercise, &text), false)?;
+        if let Some(stopped) = outcome.stopped {
+            return Ok(self.nothing(exercise, cut(&stopped)));
+        }
+        let describe = |i: usize| sizes(exercise.cases.get(i).unwrap_or(&exercise.counts));
+        let mut wrong = outcome.cases.iter().enumerate().filter(|(_, case)| case.wrong.is_some());
+        let correct = match wrong.next() {
+            None => None,
+            Some((i, case)) => {
+                let smallest = std::iter::once(i)
+                    .chain(wrong.map(|(i, _)| i))
+                    .min_by_key(|&i| exercise.cases.get(i).unwrap_or(&exercise.counts).values().product::<usize>());
+                let mut text = format!("{}: {}", describe(i), case.wrong.clone().unwrap_or_default());
+                if let Some(smallest) = smallest.filter(|&smallest| smallest != i) {
+                    let _ = write!(text, "\nsmallest case that fails: {}", describe(smallest));
+                }
+                Some(text)
+            }
+        };
+        let unclean = outcome.cases.iter().enumerate().find(|(_, case)| !case.findings.is_empty());
+        let clean =
+            unclean.map(|(i, case)| cut(&format!("{}: {}\n{}", describe(i), case.findings.join(", "), case.rendered)));
+        let over =
+            if correct.is_none() && clean.is_none() { self.over_budget(exercise, &outcome.counts)? } else { None };
+        let right = correct.is_none();
+        let sound = right && clean.is_none();
+        let part = |name, of, fault: Option<String>, before: bool, good: &str| match fault {
+            Some(detail) => Part { name, points: 0, of, detail },
+            None if before => Part { name, points: of, of, detail: good.to_owned() },
+            None => Part { name, points: 0, of, detail: "counts only when what comes before is right".to_owned() },
+        };
+        let points = exercise.points;
+        let spent = outcome.counts.iter().filter(|(count, _)| exercise.budget.contains_key(count));
+        let spent: Vec<String> = spent.map(|(count, value)| format!("{value} {}", count.name())).collect();
+        let parts = vec![
+            part("correct", points.correct, correct, true, &format!("{} cases", outcome.cases.len())),
+            part("clean", points.clean, clean, right, "the sanitiser found nothing"),
+            part("budget", points.budget, over, sound, &spent.join(", ")),
+        ];
+        Ok(Verdict { id: exercise.id.clone(), seed: self.seed, parts })
+    }
+
+    fn job(&self, exercise: &Exercise, source: &str) -> Job {
+        Job {
+            nonce: RandomState::new().hash_one(0),
+            task: exercise.task.clone(),
+            kernel: exercise.kernel.clone(),
+            source: source.to_owned(),
+            cases: exercise.cases.clone(),
+            counts: Some(exercise.counts.clone()),
+            seed: self.seed,
+        }
+    }
+
+    fn nothing(&self, exercise: &Exercise, why: String) -> Verdict {
+        let points = exercise.points;
+        let parts = [
+            ("correct", points.correct, why),
+            ("clean", points.clean, String::new()),
+            ("budget", points.budget, String::new()),
+        ];
+        let parts = parts.map(|(name, of, detail)| Part { name, points: 0, of, detail });
+        Verdict { id: exercise.id.clone(), seed: self.seed, parts: parts.into() }
+    }
+
+    /// The first count that is above its budget.
+    fn over_budget(&self, exercise: &Exercise, counts: &BTreeMap<Count, u64>) -> Result<Option<String>> {
+        if exercise.budget.is_empty() {
+            return Ok(None);
+        }
+        let solution = self.solution(exercise)?;
+        for (count, ratio) in &exercise.budget {
+            let (spent, base) = (counts.get(count).copied().unwrap_or(0), solution.get(count).copied().unwrap_or(0));
+            let allowed = (base as f64 * ratio) as u64;
+            if spent > allowed {
+                let at = sizes(&exercise.counts);
+                let name = count.name();
+                return Ok(Some(format!(
+                    "{spent} {name} at {at}; allowed are {allowed}, and the solution takes {base}"
+                )));
+            }
+        }
+        Ok(None)
+    }
+
+    fn solution(&self, exercise: &Exercise) -> Result<BTreeMap<Count, u64>> {
+        let known = self.solutions.lock().unwrap_or_else(PoisonError::into_inner).get(&exercise.dir).cloned();
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let path = exercise.file("solution.cu");
+        let text = std::fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
+        let job = Job { cases: Vec::new(), ..self.job(exercise, &text) };
+        let counts = child::run(&self.program, &job, true)?.counts;
+        ensure!(!counts.is_empty(), "{} does not run to its end", path.display());
+        self.solutions.lock().unwrap_or_else(PoisonError::into_inner).insert(exercise.dir.clone(), counts.clone());
+        Ok(counts)
+    }
+}
+
+fn sizes(sizes: &Sizes) -> String {
+    let named: Vec<String> = sizes.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+    named.join(", ")
+}
+
+/// The beginning of a long text.
+fn cut(text: &str) -> String {
+    const MOST: usize = 3000;
+    match text.char_indices().nth(MOST) {
+        None => text.trim_end().to_owned(),
+        Some((end, _)) => format!("{} …", &text[..end]),
+    }
+}
+
+/// Whether the files of an exercise give what they should: one line for each, with what is wrong with it, if anything.
+///
+/// # Errors
+/// As [`Grader::grade`].
+pub fn author(grader: &Grader, exercise: &Exercise) -> Result<Vec<(String, Result<Verdict, String>)>> {
+    let mut lines = Vec::new();
+    let solution = grader.grade(exercise, &exercise.file("solution.cu"))?;
+    let judged = if solution.passed() { Ok(solution) } else { Err(format!("should get all points\n{solution}")) };
+    lines.push(("solution.cu".to_owned(), judged));
+    let skeleton = grader.grade(exercise, &exercise.file("exercise.cu"))?;
+    let judged = if skeleton.passed() { Err("should not pass".to_owned()) } else { Ok(skeleton) };
+    lines.push(("exercise.cu".to_owned(), judged));
+    let files = exercise.wrong_files()?;
+    ensure!(files.len() >= 3, "{}: fewer than three files in `wrong`", exercise.id);
+    ensure!(files.len() == exercise.wrong.len(), "{}: `wrong` lists other files than there are", exercise.id);
+    ensure!(!exercise.hints.is_empty(), "{}: no hints", exercise.id);
+    for file in files {
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let expected = exercise.wrong.get(&name).with_context(|| format!("{}: no reason for {name}", exercise.id))?;
+        let verdict = grader.grade(exercise, &file)?;
+        let part = verdict.parts.iter().find(|part| part.name == expected.part);
+        let as_said = part.is_some_and(|part| part.points < part.of && part.detail.contains(&expected.reason));
+        let judged = if as_said {
+            Ok(verdict)
+        } else {
+            Err(format!("should lose `{}` for `{}`\n{verdict}", expected.part, expected.reason))
+        };
+        lines.push((format!("wrong/{name}"), judged));
+    }
+    Ok(lines)
+}

@@ -1,0 +1,13 @@
+//! Exercises that check and grade themselves: a reader fills a gap in a kernel, and the simulator says whether it is right, clean and
+//! cheap enough.
+//!
+//! An exercise is a folder `phaseN-*/exercises/NN-name` ([`exercise`]); what its kernel is given and must give back is a task of
+//! [`tasks`]. A reader's kernel is looked over by [`scan`], then compiled and run in a process of its own ([`run`], [`child`]), and
+//! [`grade`] gives the points.
+
+pub mod child;
+pub mod exercise;
+pub mod grade;
+pub mod run;
+pub mod scan;
+pub mod tasks;

@@ -1,0 +1,26 @@
+//! Every exercise of the course: its solution passes, its skeleton does not, and each wrong submission fails for its reason.
+
+use std::path::Path;
+
+use assignments::exercise;
+use assignments::grade::{Grader, author};
+use rayon::prelude::*;
+
+#[test]
+fn every_file_of_every_exercise_gives_what_it_should() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    let exercises = exercise::all(root).unwrap();
+    assert!(exercises.len() >= 3);
+    let grader = Grader::new(env!("CARGO_BIN_EXE_assignments").into(), None);
+    let bad: Vec<String> = exercises
+        .par_iter()
+        .flat_map_iter(|exercise| {
+            let page = root.join("book/pages").join(&exercise.page);
+            let page = (!page.is_file()).then(|| format!("{}: no page {}", exercise.id, page.display()));
+            let lines = author(&grader, exercise).unwrap().into_iter();
+            let bad = lines.filter_map(|(file, judged)| Some(format!("{}/{file} {}", exercise.id, judged.err()?)));
+            bad.chain(page).collect::<Vec<_>>()
+        })
+        .collect();
+    assert!(bad.is_empty(), "seed {}\n{}", grader.seed, bad.join("\n"));
+}
