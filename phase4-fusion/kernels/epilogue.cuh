@@ -119,7 +119,11 @@ __device__ inline void finish(const Epilogue &epilogue, float (&sums)[COUNT], Pl
     if (epilogue.activation == RELU) {
         FOR_EACH sums[i] = sums[i] < 0.0f ? 0.0f : sums[i];  // NaN stays NaN
     } else if (epilogue.activation == GELU) {
-        FOR_EACH sums[i] = gelu(sums[i]);
+        if (PAIRS) {
+            FOR_EACH sums[i] = gelu(sums[i]);
+        } else {  // the first steps have no registers left for the polynomial
+            FOR_EACH sums[i] *= 0.5f * (1.0f + erff(sums[i] * 0.70710678f));
+        }
     } else if (epilogue.activation == SILU) {
         FOR_EACH sums[i] = __fdividef(sums[i], 1.0f + __expf(-sums[i]));
     }
