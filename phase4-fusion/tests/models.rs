@@ -93,22 +93,27 @@ fn the_plan_in_bytes_keeps_to_them_between_the_convolutions() {
 }
 
 /// Without the sanitiser. Calibrated by the first 64 images, whose labels are not looked at.
-fn digits_in_bytes(device: &Device) {
+fn digits_in_bytes(device: &Device, most: usize) {
     let (expected, found) = (digits::evaluate_on_cpu().unwrap(), classifier::digits(device, Arithmetic::Int8).unwrap());
     let others = found.predictions.iter().zip(&expected.predictions).filter(|(a, b)| a != b).count();
     println!("int8: {others} of 360 predictions differ; accuracy {} against {}", found.accuracy, expected.accuracy);
-    assert!((found.accuracy - expected.accuracy).abs() <= 0.003, "{} {}", found.accuracy, expected.accuracy);
+    assert!(
+        others <= most && (found.accuracy - expected.accuracy).abs() <= 0.003,
+        "{} {}",
+        found.accuracy,
+        expected.accuracy
+    );
 }
 
 #[test]
 fn digits_are_read_in_bytes_sim() {
-    digits_in_bytes(&Device::sim());
+    digits_in_bytes(&Device::sim(), 0);
 }
 
 #[test]
 fn digits_are_read_in_bytes_cuda() {
     if let Some(device) = common::private::cuda_for_test("digits") {
-        digits_in_bytes(&device);
+        digits_in_bytes(&device, 1);
     }
 }
 
