@@ -200,7 +200,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     ));
     table.note(format!(
         "digits: a narrow ResNet18, trained in PyTorch, over {} handwritten digits that it was not trained on; each prediction \
-         has to be the CPU's, in f16 but one. Other weights: seeded.",
+         has to be the CPU's, in f16 and int8 but one. Other weights: seeded.",
         digits.labels().len()
     ));
     Ok(FinishedTable { table: table.finish(), wrong })
