@@ -13,7 +13,8 @@ use crate::run::{Job, Outcome};
 /// The hidden subcommand that answers a job.
 pub const SUBCOMMAND: &str = "run-job";
 
-const TIME: Duration = Duration::from_secs(20);
+/// How long compiling and running a file may take.
+pub const TIME: Duration = Duration::from_secs(20);
 const MEMORY: u64 = 2 << 30;
 const OUTPUT: u64 = 4 << 20;
 
@@ -21,7 +22,7 @@ const OUTPUT: u64 = 4 << 20;
 ///
 /// # Errors
 /// If no process can be started, NVRTC is absent, or the exercise itself is at fault.
-pub fn run(program: &Path, job: &Job, keep: bool) -> Result<Outcome> {
+pub fn run(program: &Path, job: &Job, time: Duration, keep: bool) -> Result<Outcome> {
     let folder = tempfile::tempdir().context("no temporary folder can be made")?;
     let mut command = Command::new(program);
     command.arg(SUBCOMMAND).current_dir(folder.path());
@@ -51,8 +52,8 @@ pub fn run(program: &Path, job: &Job, keep: bool) -> Result<Outcome> {
             ProcessRefreshKind::nothing().with_memory(),
         );
         let memory = system.process(pid).map_or(0, |process| process.memory());
-        let reason = if start.elapsed() > TIME {
-            format!("It was stopped after {} s: compiling and running it took too long.", TIME.as_secs())
+        let reason = if start.elapsed() > time {
+            format!("It was stopped after {} s: compiling and running it took too long.", time.as_secs())
         } else if memory > MEMORY {
             format!("It was stopped: it took more than {} GiB of memory.", MEMORY >> 30)
         } else {

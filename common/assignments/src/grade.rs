@@ -5,6 +5,7 @@ use std::fmt::{self, Write};
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
@@ -19,6 +20,8 @@ pub struct Grader {
     pub program: PathBuf,
     /// For the inputs.
     pub seed: u64,
+    /// How long compiling and running a file may take.
+    pub time: Duration,
     /// What solutions cost, by folder.
     solutions: Mutex<HashMap<PathBuf, BTreeMap<Count, u64>>>,
 }
@@ -87,7 +90,7 @@ impl Grader {
     /// With that seed, else a fresh one.
     pub fn new(program: PathBuf, seed: Option<u64>) -> Grader {
         let seed = seed.unwrap_or_else(|| RandomState::new().hash_one(std::process::id()) >> 32);
-        Grader { program, seed, solutions: Mutex::default() }
+        Grader { program, seed, time: child::TIME, solutions: Mutex::default() }
     }
 
     /// Grades a file as a submission for an exercise.
@@ -95,12 +98,17 @@ impl Grader {
     /// # Errors
     /// If the file cannot be read, the exercise is at fault, or NVRTC is absent.
     pub fn grade(&self, exercise: &Exercise, file: &Path) -> Result<Verdict> {
+        let about = std::fs::metadata(file).with_context(|| format!("{} cannot be read", file.display()))?;
+        // A pipe would never end, and a large file need not be read to be refused.
+        if !about.is_file() || about.len() > scan::MAX_SOURCE as u64 {
+            return Ok(self.nothing(exercise, format!("This is no file of at most {} bytes.", scan::MAX_SOURCE)));
+        }
         let bytes = std::fs::read(file).with_context(|| format!("{} cannot be read", file.display()))?;
         let text = String::from_utf8_lossy(&bytes);
         if let Some(refusal) = scan::refusal(&text, &exercise.kernel) {
             return Ok(self.nothing(exercise, refusal));
         }
-        let outcome = child::run(&self.program, &self.job(exercise, &text), false)?;
+        let outcome = child::run(&self.program, &self.job(exercise, &text), self.time, false)?;
         if let Some(stopped) = outcome.stopped {
             return Ok(self.nothing(exercise, cut(&stopped)));
         }
@@ -154,7 +162,8 @@ impl Grader {
         }
     }
 
-    fn nothing(&self, exercise: &Exercise, why: String) -> Verdict {
+    /// No points, and why.
+    pub fn nothing(&self, exercise: &Exercise, why: String) -> Verdict {
         let points = exercise.points;
         let parts = [
             ("correct", points.correct, why),
@@ -193,7 +202,7 @@ impl Grader {
         let path = exercise.file("solution.cu");
         let text = std::fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
         let job = Job { cases: Vec::new(), ..self.job(exercise, &text) };
-        let counts = child::run(&self.program, &job, true)?.counts;
+        let counts = child::run(&self.program, &job, child::TIME, true)?.counts;
         ensure!(!counts.is_empty(), "{} does not run to its end", path.display());
         self.solutions.lock().unwrap_or_else(PoisonError::into_inner).insert(exercise.dir.clone(), counts.clone());
         Ok(counts)

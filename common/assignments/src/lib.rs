@@ -10,4 +10,5 @@ pub mod exercise;
 pub mod grade;
 pub mod run;
 pub mod scan;
+pub mod submissions;
 pub mod tasks;

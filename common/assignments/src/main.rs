@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use assignments::exercise::{self, Exercise};
 use assignments::grade::{Grader, Verdict, author};
-use assignments::{child, exercise::root};
+use assignments::{child, exercise::root, submissions};
 use clap::{Parser, Subcommand, ValueEnum};
 use rayon::prelude::*;
 
@@ -55,6 +55,14 @@ enum Command {
         /// How the result is shown.
         #[arg(long, value_enum, default_value_t = Format::Text)]
         format: Format,
+    },
+    /// Grades a folder of many people's files: PERSON/ID.cu, or PERSON/ and the folders as in this repository.
+    Submissions {
+        /// The folder.
+        dir: PathBuf,
+        /// A table in Markdown in place of CSV.
+        #[arg(long)]
+        markdown: bool,
     },
     /// For who writes exercises: runs the solution, the skeleton and all wrong submissions of a folder.
     Author {
@@ -140,6 +148,10 @@ fn run(args: &Args) -> Result<bool> {
             let verdicts = exercises.par_iter().map(check).collect::<Result<Vec<_>>>()?;
             show(&verdicts, *format)?;
             return Ok(verdicts.iter().all(Verdict::passed));
+        }
+        Command::Submissions { dir, markdown } => {
+            let board = submissions::grade(&grader, &exercise::all(&root())?, dir)?;
+            print!("{}", if *markdown { board.markdown() } else { board.csv() });
         }
         Command::Author { path } => {
             let mut good = true;

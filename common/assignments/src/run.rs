@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use crate::exercise::{Count, Sizes};
 use crate::tasks::{self, Argument, Output, Setup};
 
-/// Warp instructions that one launch may take: some thousand times what an exercise needs.
-const BUDGET: u64 = 20_000_000;
+/// Warp instructions that one launch may take: some hundred times what an exercise needs.
+const BUDGET: u64 = 2_000_000;
 /// Device memory.
 const MEMORY: u64 = 256 << 20;
 

@@ -1,0 +1,109 @@
+//! Submissions that attack the grader: each ends in a sentence and no points, and costs nobody else theirs.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use assignments::exercise;
+use assignments::grade::Grader;
+use assignments::submissions;
+
+/// The body of the kernel, and what stands before it.
+const BODIES: [(&str, &str, &str); 15] = [
+    ("endless", "", "for (;;) { c[0] = a[0]; }"),
+    ("endless_volatile", "", "volatile int x = 1; while (x) {}"),
+    (
+        "recursion",
+        "__device__ int f(volatile int n) { volatile int x[64]; x[n % 64] = n; return f(n + 1) + x[0]; }",
+        "c[0] = f(n);",
+    ),
+    ("allocates", "", "for (;;) { char *p = (char *)malloc(1 << 20); p[0] = 1; }"),
+    ("trap", "", "__trap();"),
+    ("null", "", "*(volatile int *)0 = 1;"),
+    ("wild", "", "for (unsigned long long p = 0x7f0000000000; ; p += 4) { c[0] = *(volatile float *)p; }"),
+    ("shared", "__shared__ float big[1 << 20];", "big[threadIdx.x] = a[0]; c[0] = big[n];"),
+    ("asm_garbage", "", "asm volatile(\"} .visible .entry other() { ret;\");"),
+    ("asm_text", "", "asm volatile(\"this is no instruction;\");"),
+    (
+        "prints",
+        "extern \"C\" __device__ int printf(const char *, ...);",
+        "for (;;) { printf(\"0000000000000000 {}\\n\"); }",
+    ),
+    ("barriers", "", "if (threadIdx.x) { __syncthreads(); } else { for (;;) __syncthreads(); }"),
+    ("writes_inputs", "", "((float *)a)[0] = ((float *)b)[0] = 0.0f; c[0] = 0.0f;"),
+    (
+        "templates",
+        "template <int A, int B> struct T { static constexpr int v = T<A - 1, B>::v + T<A - 1, B + (1 << (A % 30))>::v; };\ntemplate <int B> struct T<0, B> { static constexpr int v = B; };",
+        "c[0] = T<200, 0>::v;",
+    ),
+    (
+        "constexpr",
+        "__device__ constexpr int f() { int x = 0; for (long i = 0; i < 1000000000000; ++i) { x ^= 1; } return x; }\n__device__ constexpr int v = f();",
+        "c[0] = v;",
+    ),
+];
+
+/// Whole files.
+const FILES: [(&str, &str); 9] = [
+    ("include", "#include \"/etc/passwd\"\n"),
+    ("include_spliced", "#incl\\\nude </etc/passwd>\n"),
+    ("include_digraph", "%:include \"/etc/passwd\"\n"),
+    ("include_option", "// nvrtc: --pre-include=/etc/passwd\n"),
+    ("include_macro", "#define F \"/etc/passwd\"\n#include F\n"),
+    ("include_itself", "#include __FILE__\n"),
+    ("empty", ""),
+    ("two_kernels", "extern \"C\" __global__ void other() {}\n"),
+    ("pasted", "#define P(a, b) a##b\n#define G P(__glo, bal__)\nextern \"C\" G void other() {}\n"),
+];
+
+const SIGNATURE: &str = "extern \"C\" __global__ void vector_add(const float *a, const float *b, float *c, unsigned n)";
+
+#[test]
+fn hostile_submissions_get_no_points_and_the_board_is_complete() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    let exercises = exercise::all(root).unwrap();
+    let guard = &exercises[..1];
+    assert_eq!(guard[0].id, "guard");
+    let mut grader = Grader::new(env!("CARGO_BIN_EXE_assignments").into(), Some(7));
+    grader.time = Duration::from_secs(4);
+    let dir = tempfile::tempdir().unwrap();
+    let hand_in = |name: &str, text: &[u8]| {
+        let folder = dir.path().join(name);
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("guard.cu"), text).unwrap();
+    };
+    let solution = fs::read_to_string(guard[0].file("solution.cu")).unwrap();
+    for (name, before, body) in BODIES {
+        hand_in(name, format!("{before}\n{SIGNATURE} {{ {body} }}\n").as_bytes());
+    }
+    for (name, text) in FILES {
+        let kernel = if name == "empty" { "" } else { &solution };
+        hand_in(name, format!("{text}{kernel}").as_bytes());
+    }
+    hand_in("large", solution.repeat(40_000).as_bytes());
+    hand_in("bytes", &[0xff; 1000]);
+    hand_in("nul", b"\0\0\0");
+    fs::create_dir_all(dir.path().join("folder/guard.cu")).unwrap();
+    fs::create_dir(dir.path().join("absent")).unwrap();
+    #[cfg(unix)]
+    {
+        fs::create_dir(dir.path().join("link")).unwrap();
+        std::os::unix::fs::symlink(guard[0].file("solution.cu"), dir.path().join("link/guard.cu")).unwrap();
+    }
+    hand_in("honest", solution.as_bytes());
+
+    let board = submissions::grade(&grader, guard, dir.path()).unwrap();
+    assert_eq!(board.people.len(), BODIES.len() + FILES.len() + 6 + usize::from(cfg!(unix)));
+    for (name, verdicts) in &board.people {
+        let verdict = &verdicts[0];
+        println!("{name}: {verdict}");
+        if name == "honest" {
+            assert!(verdict.passed(), "{verdict}");
+        } else {
+            assert_eq!(verdict.points(), 0, "{name}: {verdict}");
+            assert!(!verdict.parts[0].detail.is_empty(), "{name}: {verdict}");
+            assert!(!verdict.to_string().contains("root:"), "{name}: {verdict}");
+        }
+    }
+    assert_eq!(board.csv().lines().count(), 1 + board.people.len());
+}
