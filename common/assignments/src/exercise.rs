@@ -22,10 +22,12 @@ pub struct Exercise {
     /// Exercises that come before.
     #[serde(default)]
     pub prerequisites: Vec<String>,
-    /// One of [`crate::tasks::TASKS`].
+    /// What [`crate::tasks::find`] finds.
     pub task: String,
     /// The kernel's name.
     pub kernel: String,
+    /// The oldest architecture that it can be compiled for, as `compute_80`; `compute_75` if `None`.
+    pub architecture: Option<String>,
     /// Sizes to check, ragged ones among them.
     pub cases: Vec<Sizes>,
     /// The size at which costs are counted.

@@ -156,6 +156,7 @@ impl Grader {
             task: exercise.task.clone(),
             kernel: exercise.kernel.clone(),
             source: source.to_owned(),
+            architecture: exercise.architecture.clone(),
             cases: exercise.cases.clone(),
             counts: Some(exercise.counts.clone()),
             seed: self.seed,

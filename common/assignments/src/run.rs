@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use common::check::{self, Mismatch};
-use common::device::SimOptions;
+use common::device::{LaunchArgs, SimOptions};
 use common::prelude::*;
 use common::ptx_sim::Counters;
+use common::tensor::F8E4M3;
+use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
 
 use crate::exercise::{Count, Sizes};
-use crate::tasks::{self, Argument, Output, Setup};
+use crate::tasks::{self, Argument, Case, Output, Setup};
 
 /// Warp instructions that one launch may take: some hundred times what an exercise needs.
 const BUDGET: u64 = 2_000_000;
@@ -28,6 +30,8 @@ pub struct Job {
     pub kernel: String,
     /// The file's text.
     pub source: String,
+    /// What it is compiled for.
+    pub architecture: Option<String>,
     /// The sizes to check.
     pub cases: Vec<Sizes>,
     /// The size to count at.
@@ -63,7 +67,12 @@ pub struct CaseOutcome {
 /// # Errors
 /// If it is the exercise that is at fault, or NVRTC is absent.
 pub fn run(job: &Job) -> Result<Outcome> {
-    let source = KernelSource::from_text("exercise", &*job.source);
+    let source = match &job.architecture {
+        // At the end, so that lines keep their numbers.
+        Some(architecture) => format!("{}\n// nvrtc: --gpu-architecture={architecture}\n", job.source),
+        None => job.source.clone(),
+    };
+    let source = KernelSource::from_text("exercise", source);
     let checking =
         SimOptions { memory: MEMORY, workers: 1, budget: Some(BUDGET), sanitize: true, ..SimOptions::default() };
     let mut outcome = Outcome::default();
@@ -74,7 +83,7 @@ pub fn run(job: &Job) -> Result<Outcome> {
             Ok(kernel) => kernel,
             Err(stopped) => return Ok(Outcome { stopped: Some(stopped), ..outcome }),
         };
-        let case = launch(&device, &kernel, make(job, sizes)?)?;
+        let case = launch(&device, &kernel, tasks::make(&job.task, &Case { sizes, seed: job.seed })?)?;
         let endless = case.findings.iter().any(|finding| finding == "budget");
         outcome.cases.push(case);
         if endless {
@@ -85,7 +94,7 @@ pub fn run(job: &Job) -> Result<Outcome> {
     if let (Some(sizes), true) = (&job.counts, passed) {
         let device = Device::sim_with(SimOptions { sanitize: false, profile: true, ..checking });
         if let Ok(kernel) = kernel(&device, &source, &job.kernel)? {
-            let case = launch(&device, &kernel, make(job, sizes)?)?;
+            let case = launch(&device, &kernel, tasks::make(&job.task, &Case { sizes, seed: job.seed })?)?;
             if case.wrong.is_some() {
                 outcome.cases.push(case);
                 return Ok(outcome);
@@ -102,11 +111,6 @@ pub fn run(job: &Job) -> Result<Outcome> {
         }
     }
     Ok(outcome)
-}
-
-fn make(job: &Job, sizes: &Sizes) -> Result<Setup> {
-    let task = tasks::find(&job.task).with_context(|| format!("there is no task `{}`", job.task))?;
-    task(sizes, job.seed)
 }
 
 /// The kernel, or why the file has none.
@@ -126,38 +130,70 @@ fn kernel(device: &Device, source: &KernelSource, name: &str) -> Result<Result<K
     Ok(module.kernel(name).map_err(|error| error.to_string()))
 }
 
-enum Given<'a> {
-    Input(Buffer<f32>, &'a [f32]),
-    Output(Buffer<f32>, &'a Output),
-    U32(u32),
-    F32(f32),
+/// An argument in device memory.
+enum Given {
+    Input { before: Tensor, buffer: Tensor },
+    Output { output: Output, buffer: Tensor },
+    Bytes([u8; 4]),
+}
+
+impl Given {
+    fn new(argument: Argument, device: &Device) -> Result<Given> {
+        Ok(match argument {
+            Argument::Input(before) => Given::Input { buffer: before.to_device(device)?, before },
+            Argument::Output(output) => {
+                let buffer = match &output.before {
+                    Some(values) => values.to_device(device)?,
+                    // Poisoned.
+                    None => Tensor::empty_of(device, &output.shape, output.element, MemoryFormat::Nchw)?,
+                };
+                Given::Output { output, buffer }
+            }
+            Argument::U32(value) => Given::Bytes(value.to_ne_bytes()),
+            Argument::I32(value) => Given::Bytes(value.to_ne_bytes()),
+            Argument::F32(value) => Given::Bytes(value.to_ne_bytes()),
+        })
+    }
+
+    /// What is wrong with it after the launch.
+    fn wrong(&self, at: usize) -> Result<Option<String>> {
+        match self {
+            Given::Input { before, buffer } => {
+                let (before, after) = (before.to_f64()?, buffer.to_host()?.to_f64()?);
+                let changed = after.iter().zip(&before).position(|(a, b)| a.to_bits() != b.to_bits());
+                Ok(changed.map(|i| format!("argument {at} is an input, and its element {i} was changed")))
+            }
+            Given::Output { output, buffer } => Ok(compare(&buffer.to_host()?.to_f64()?, output)),
+            Given::Bytes(_) => Ok(None),
+        }
+    }
+}
+
+/// Appends a tensor's pointer, as something to write: the simulator refuses nothing, and the values are compared afterwards.
+fn push<'a>(args: &mut LaunchArgs<'a>, tensor: &'a mut Tensor) -> common::Result<()> {
+    let format = MemoryFormat::Nchw;
+    match tensor.element_type() {
+        ElementType::F32 => args.arg(tensor.buffer_of_mut::<f32>(format)?),
+        ElementType::F16 => args.arg(tensor.buffer_of_mut::<f16>(format)?),
+        ElementType::BF16 => args.arg(tensor.buffer_of_mut::<bf16>(format)?),
+        ElementType::F8E4M3 => args.arg(tensor.buffer_of_mut::<F8E4M3>(format)?),
+        ElementType::I8 => args.arg(tensor.buffer_of_mut::<i8>(format)?),
+        ElementType::I32 => args.arg(tensor.buffer_of_mut::<i32>(format)?),
+    };
+    Ok(())
 }
 
 fn launch(device: &Device, kernel: &Kernel, setup: Setup) -> Result<CaseOutcome> {
     let stream = device.stream();
-    let mut given = Vec::new();
-    for argument in &setup.args {
-        given.push(match argument {
-            Argument::Input(values) => Given::Input(stream.clone_htod(values)?, values),
-            Argument::Output(output) => {
-                let buffer = match &output.before {
-                    Some(values) => stream.clone_htod(values)?,
-                    None => stream.alloc_poisoned::<f32>(output.expected.len())?,
-                };
-                Given::Output(buffer, output)
-            }
-            Argument::U32(value) => Given::U32(*value),
-            Argument::F32(value) => Given::F32(*value),
-        });
-    }
+    let mut given = setup.args.into_iter().map(|argument| Given::new(argument, device)).collect::<Result<Vec<_>>>()?;
     let mut args = stream.launch_builder(kernel);
     for one in &mut given {
         match one {
-            // As something to write: the simulator refuses nothing, and the values are compared afterwards.
-            Given::Input(buffer, _) | Given::Output(buffer, _) => args.arg(buffer),
-            Given::U32(value) => args.arg(&*value),
-            Given::F32(value) => args.arg(&*value),
-        };
+            Given::Input { buffer, .. } | Given::Output { buffer, .. } => push(&mut args, buffer)?,
+            Given::Bytes(bytes) => {
+                args.arg_bytes(bytes);
+            }
+        }
     }
     let mut case = CaseOutcome::default();
     // SAFETY: the simulator stops every access outside a buffer.
@@ -185,15 +221,7 @@ fn launch(device: &Device, kernel: &Kernel, setup: Setup) -> Result<CaseOutcome>
         }
     }
     for (at, one) in given.iter().enumerate() {
-        let wrong = match one {
-            Given::Input(buffer, before) => {
-                let after = stream.clone_dtoh(buffer)?;
-                let changed = after.iter().zip(*before).position(|(a, b)| a.to_bits() != b.to_bits());
-                changed.map(|i| format!("argument {at} is an input, and its element {i} was changed"))
-            }
-            Given::Output(buffer, output) => compare(&stream.clone_dtoh(buffer)?, output),
-            _ => None,
-        };
+        let wrong = one.wrong(at)?;
         if case.wrong.is_none() {
             case.wrong = wrong;
         }
@@ -201,7 +229,7 @@ fn launch(device: &Device, kernel: &Kernel, setup: Setup) -> Result<CaseOutcome>
     Ok(case)
 }
 
-fn compare(actual: &[f32], output: &Output) -> Option<String> {
+fn compare(actual: &[f64], output: &Output) -> Option<String> {
     let place = |first: usize| {
         let mut rest = first;
         let mut indices: Vec<String> = Vec::new();
@@ -214,12 +242,18 @@ fn compare(actual: &[f32], output: &Output) -> Option<String> {
     let count = actual.len();
     match check::compare(actual, &output.expected, output.tolerance).err()? {
         Mismatch::Values { wrong, first, actual, expected, .. } => {
-            let got =
-                if actual.is_nan() { "nothing was written there (NaN)".to_owned() } else { format!("got {actual}") };
-            Some(format!(
-                "{wrong} of {count} values are wrong; the first at {}: expected {expected}, {got}",
-                place(first)
-            ))
+            let unwritten = match output.element {
+                ElementType::I8 | ElementType::I32 => actual == -1.0,
+                _ => actual.is_nan(),
+            };
+            // In the fewest digits that tell the values of its type apart.
+            let shown = |x: f64| (x as f32).to_string();
+            let got = match (unwritten, &output.before) {
+                (true, None) => "nothing was written there".to_owned(),
+                _ => format!("got {}", shown(actual)),
+            };
+            let (place, expected) = (place(first), shown(expected));
+            Some(format!("{wrong} of {count} values are wrong; the first at {place}: expected {expected}, {got}"))
         }
         other => Some(other.to_string()),
     }

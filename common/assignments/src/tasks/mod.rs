@@ -1,0 +1,124 @@
+//! What an exercise's kernel is given, and what it must give back.
+
+mod phase1;
+mod phase2;
+mod phase3;
+mod phase4;
+
+use anyhow::{Context, Result, ensure};
+use common::check::Tolerance;
+use common::device::LaunchConfig;
+use common::tensor::{ElementType, Tensor};
+
+use crate::exercise::Sizes;
+
+/// By the names in `exercise.toml`.
+const TASKS: [&[(&str, Task)]; 4] = [phase1::TASKS, phase2::TASKS, phase3::TASKS, phase4::TASKS];
+
+/// Makes one case from its sizes and a seed.
+pub type Task = fn(&Case<'_>) -> Result<Setup>;
+
+/// The sizes of a case, and where its inputs come from.
+pub struct Case<'a> {
+    /// By name, as in `exercise.toml`.
+    pub sizes: &'a Sizes,
+    /// For the inputs.
+    pub seed: u64,
+}
+
+impl Case<'_> {
+    /// The size of that name.
+    ///
+    /// # Errors
+    /// If `exercise.toml` gives the case none.
+    pub fn size(&self, name: &str) -> Result<usize> {
+        self.sizes.get(name).copied().with_context(|| format!("the case has no size `{name}`"))
+    }
+
+    /// Distinct values in (−1, 1), others for each `index`.
+    pub fn values(&self, shape: &[usize], index: u64) -> Tensor {
+        Tensor::random(shape, self.seed.wrapping_add(index.wrapping_mul(0x9E37_79B9_7F4A_7C15)))
+    }
+}
+
+/// One launch.
+pub struct Setup {
+    /// In the order of the kernel's parameters.
+    pub args: Vec<Argument>,
+    /// The geometry.
+    pub launch: LaunchConfig,
+}
+
+/// An argument of the kernel.
+pub enum Argument {
+    /// A pointer to values on the device that the kernel leaves as they are.
+    Input(Tensor),
+    /// A pointer to values that it writes.
+    Output(Output),
+    /// An `unsigned`.
+    U32(u32),
+    /// An `int`.
+    I32(i32),
+    /// A `float`.
+    F32(f32),
+}
+
+/// What a kernel writes.
+pub struct Output {
+    /// What is there before; NaN, or −1 in integers, everywhere if `None`.
+    pub before: Option<Tensor>,
+    /// The type of a value.
+    pub element: ElementType,
+    /// The shape, to name indices by.
+    pub shape: Vec<usize>,
+    /// The reference's values.
+    pub expected: Vec<f64>,
+    /// How far from the reference a value may lie.
+    pub tolerance: Tolerance,
+}
+
+impl Argument {
+    /// An output of f32, poisoned before.
+    pub fn written(shape: &[usize], expected: Vec<f64>, tolerance: Tolerance) -> Argument {
+        Argument::written_as(ElementType::F32, shape, expected, tolerance)
+    }
+
+    /// An output of another type, poisoned before.
+    pub fn written_as(element: ElementType, shape: &[usize], expected: Vec<f64>, tolerance: Tolerance) -> Argument {
+        Argument::Output(Output { before: None, element, shape: shape.to_vec(), expected, tolerance })
+    }
+
+    /// Values that the kernel reads and changes.
+    pub fn updated(before: Tensor, expected: Vec<f64>, tolerance: Tolerance) -> Argument {
+        let (element, shape) = (before.element_type(), before.shape().to_vec());
+        Argument::Output(Output { before: Some(before), element, shape, expected, tolerance })
+    }
+
+    /// A number of things, as `unsigned`.
+    pub fn count(n: usize) -> Argument {
+        Argument::U32(n as u32)
+    }
+}
+
+/// The task of that name.
+pub fn find(name: &str) -> Option<Task> {
+    TASKS.iter().copied().flatten().find(|(task, _)| *task == name).map(|&(_, task)| task)
+}
+
+/// A grid of that many blocks along x, y and z.
+fn grid(blocks: [usize; 3], threads: [u32; 3]) -> LaunchConfig {
+    let [x, y, z] = blocks.map(|n| n.max(1) as u32);
+    LaunchConfig { grid_dim: (x, y, z), block_dim: threads.into(), shared_mem_bytes: 0 }
+}
+
+/// Makes a case, and looks over what it says.
+pub(crate) fn make(task: &str, case: &Case<'_>) -> Result<Setup> {
+    let setup = find(task).with_context(|| format!("there is no task `{task}`"))?(case)?;
+    for argument in &setup.args {
+        if let Argument::Output(output) = argument {
+            let (count, values) = (output.shape.iter().product::<usize>(), output.expected.len());
+            ensure!(count == values, "task `{task}`: {values} values are expected in the shape {:?}", output.shape);
+        }
+    }
+    Ok(setup)
+}
