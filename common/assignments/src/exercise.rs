@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
+use common::ptx_sim::Counters;
 use serde::{Deserialize, Serialize};
 
 /// The named sizes of a case.
@@ -17,6 +18,8 @@ pub struct Exercise {
     pub id: String,
     /// What is to be done, in a few words.
     pub title: String,
+    /// What is to be done and why it is worth knowing, in two to four sentences of Markdown.
+    pub goal: String,
     /// The book's page that teaches it.
     pub page: String,
     /// Exercises that come before.
@@ -70,23 +73,87 @@ pub struct Expected {
 
 /// What the simulator counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Count {
     /// Instructions, counted once per warp.
     Instructions,
-    /// 32-byte sectors of global memory.
+    /// 32-byte sectors of global memory, read and written.
     Sectors,
-    /// Passes of shared memory that bank conflicts add.
+    /// Loads from global memory into registers, counted once per warp.
+    Loads,
+    /// Stores to global memory, counted once per warp.
+    Stores,
+    /// Atomics on global memory, counted once per warp.
+    Atomics,
+    /// Passes through shared memory.
+    Passes,
+    /// Those that bank conflicts add.
     Conflicts,
+    /// Atomics on shared memory, counted once per warp.
+    SharedAtomics,
+    /// Arrivals of a warp at a barrier of its block.
+    Barriers,
+    /// Branches at which lanes of a warp parted.
+    Divergence,
+    /// 32-byte sectors of local memory: arrays of a thread that are in no register.
+    Local,
 }
 
 impl Count {
+    /// All of them.
+    pub const ALL: [Count; 11] = [
+        Count::Instructions,
+        Count::Sectors,
+        Count::Loads,
+        Count::Stores,
+        Count::Atomics,
+        Count::Passes,
+        Count::Conflicts,
+        Count::SharedAtomics,
+        Count::Barriers,
+        Count::Divergence,
+        Count::Local,
+    ];
+
     /// As a verdict calls it.
     pub fn name(self) -> &'static str {
         match self {
             Count::Instructions => "instructions",
             Count::Sectors => "sectors",
+            Count::Loads => "global loads",
+            Count::Stores => "global stores",
+            Count::Atomics => "global atomics",
+            Count::Passes => "passes through shared memory",
             Count::Conflicts => "bank conflicts",
+            Count::SharedAtomics => "shared atomics",
+            Count::Barriers => "barriers",
+            Count::Divergence => "divergent branches",
+            Count::Local => "sectors of local memory",
+        }
+    }
+
+    /// Its value among all counters.
+    pub fn of(self, counters: &Counters) -> u64 {
+        let c = counters;
+        match self {
+            Count::Instructions => c.warp_instructions,
+            Count::Sectors => {
+                c.global()[1]
+                    + c.global_atomic_sectors
+                    + c.global_reduction_sectors
+                    + c.bulk_load_sectors
+                    + c.bulk_store_sectors
+                    + c.bulk_reduction_sectors
+            }
+            Count::Loads => c.global_load_requests,
+            Count::Stores => c.global_store_requests,
+            Count::Atomics => c.global_atomic_requests + c.global_reduction_requests,
+            Count::Passes => c.shared_load_wavefronts + c.shared_store_wavefronts,
+            Count::Conflicts => c.shared_load_conflicts + c.shared_store_conflicts,
+            Count::SharedAtomics => c.shared_atomic_requests,
+            Count::Barriers => c.barriers,
+            Count::Divergence => c.divergent_branches,
+            Count::Local => c.local_load_sectors + c.local_store_sectors,
         }
     }
 }

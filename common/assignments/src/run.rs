@@ -103,11 +103,7 @@ pub fn run(job: &Job) -> Result<Outcome> {
             for profile in device.as_sim().map(|sim| sim.take_profiles()).unwrap_or_default() {
                 sum += profile.counters;
             }
-            outcome.counts = BTreeMap::from([
-                (Count::Instructions, sum.warp_instructions),
-                (Count::Sectors, sum.global()[1] + sum.global_atomic_sectors + sum.global_reduction_sectors),
-                (Count::Conflicts, sum.shared_load_conflicts + sum.shared_store_conflicts),
-            ]);
+            outcome.counts = Count::ALL.into_iter().map(|count| (count, count.of(&sum))).collect();
         }
     }
     Ok(outcome)

@@ -45,7 +45,7 @@ counters! {
     lane_instructions = "smsp__thread_inst_executed_pred_on.sum";
     /// The same for every lane that reached it, whether or not the instruction's predicate lets it take part.
     issued_lanes = "smsp__thread_inst_executed.sum";
-    /// Loads from global memory by a warp with at least one active lane, `cp.async` included.
+    /// Loads from global memory into registers by a warp with at least one active lane.
     global_load_requests = "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum";
     /// 32-byte sectors that they touched.
     global_load_sectors = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum";
