@@ -145,7 +145,8 @@ impl Count {
                     + c.bulk_store_sectors
                     + c.bulk_reduction_sectors
             }
-            Count::Loads => c.global_load_requests,
+            // A copy past the registers counts as a load, too; one that reads nothing does not.
+            Count::Loads => c.global_load_requests.saturating_sub(c.async_copy_requests),
             Count::Stores => c.global_store_requests,
             Count::Atomics => c.global_atomic_requests + c.global_reduction_requests,
             Count::Passes => c.shared_load_wavefronts + c.shared_store_wavefronts,

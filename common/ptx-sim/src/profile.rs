@@ -45,7 +45,7 @@ counters! {
     lane_instructions = "smsp__thread_inst_executed_pred_on.sum";
     /// The same for every lane that reached it, whether or not the instruction's predicate lets it take part.
     issued_lanes = "smsp__thread_inst_executed.sum";
-    /// Loads from global memory into registers by a warp with at least one active lane.
+    /// Loads from global memory by a warp with at least one active lane, `cp.async` included.
     global_load_requests = "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum";
     /// 32-byte sectors that they touched.
     global_load_sectors = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum";
@@ -200,7 +200,6 @@ impl LineProfile {
             + counters.global_store_sectors
             + counters.global_atomic_sectors
             + counters.global_reduction_sectors
-            + counters.async_copy_sectors
             + counters.bulk_load_sectors
             + counters.bulk_store_sectors
             + counters.bulk_reduction_sectors
@@ -222,9 +221,9 @@ impl Counters {
     #[must_use]
     pub fn global(&self) -> [u64; 3] {
         [
-            self.global_load_requests + self.global_store_requests + self.async_copy_requests,
-            self.global_load_sectors + self.global_store_sectors + self.async_copy_sectors,
-            self.global_load_sectors_ideal + self.global_store_sectors_ideal + self.async_copy_sectors_ideal,
+            self.global_load_requests + self.global_store_requests,
+            self.global_load_sectors + self.global_store_sectors,
+            self.global_load_sectors_ideal + self.global_store_sectors_ideal,
         ]
     }
 

@@ -332,6 +332,8 @@ fn asynchronous_copies_are_loads_with_counters_of_their_own() {
         ];
         counts(&profile, &expected, why);
         assert_eq!(profile.unique_load_bytes, sectors * 32);
+        let stores = ["global_store_requests", "global_store_sectors"].map(|name| counter(&profile, name));
+        assert_eq!(profile.counters.global()[..2], [1 + stores[0], sectors + stores[1]], "each copy once");
     }
 }
 
