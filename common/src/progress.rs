@@ -1,11 +1,20 @@
-//! A bar for work that takes a while, on stderr; hidden when stderr is not a terminal.
+//! Bars for work that takes a while, on stderr, one below the other; hidden when stderr is not a terminal.
 
 use std::borrow::Cow;
 use std::io::IsTerminal;
+use std::sync::LazyLock;
+use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::command;
+use crate::console;
+
+/// All bars of the process.
+static BARS: LazyLock<MultiProgress> = LazyLock::new(|| {
+    let is_terminal = std::io::stderr().is_terminal();
+    let target = if is_terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    MultiProgress::with_draw_target(target)
+});
 
 /// Progress towards a known number of steps; the bar leaves no trace.
 pub struct Progress(ProgressBar);
@@ -13,12 +22,22 @@ pub struct Progress(ProgressBar);
 impl Progress {
     /// A bar of `len` steps. `message` says what is being done.
     pub fn new(len: u64, message: impl Into<Cow<'static, str>>) -> Progress {
-        let is_terminal = std::io::stderr().is_terminal();
-        let target = if is_terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} {msg}")
             .unwrap_or_else(|_| ProgressStyle::default_bar());
-        let bar = ProgressBar::with_draw_target(Some(len), target).with_style(style);
+        let bar = BARS.add(ProgressBar::new(len).with_style(style));
         bar.set_message(message);
+        Progress(bar)
+    }
+
+    /// For one step of unknown length, which `message` names.
+    pub fn spinner(message: impl Into<Cow<'static, str>>) -> Progress {
+        let style = ProgressStyle::with_template("{spinner} {msg} ({elapsed})");
+        let bar =
+            BARS.add(ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner())));
+        bar.set_message(message);
+        if !BARS.is_hidden() {
+            bar.enable_steady_tick(Duration::from_millis(100));
+        }
         Progress(bar)
     }
 
@@ -34,7 +53,7 @@ impl Progress {
 
     /// A line on stderr, above the bar if there is one.
     pub fn println(&self, line: impl AsRef<str>) {
-        self.0.suspend(|| command::line(line.as_ref()));
+        BARS.suspend(|| console::line(line.as_ref()));
     }
 
     /// Removes the bar; dropping it does so too.

@@ -29,6 +29,7 @@ use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
 use crate::probe;
+use crate::progress::Progress;
 use nvrtc::{Nvrtc, Output};
 
 pub use cache::directory;
@@ -437,6 +438,7 @@ fn compile_with(source: &KernelSource, target: &Target, nvrtc: Result<&Nvrtc, &s
             let (output, origin) = match cache::load(&key) {
                 Some(output) => (output, Origin::Cache { architecture }),
                 None => {
+                    let _progress = Progress::spinner(format!("compiling {label} for {architecture}, this once"));
                     let output = run_nvrtc(nvrtc, &current, &label, &name, &options)?;
                     cache::store(&key, &output);
                     let version = nvrtc.version;
