@@ -7,8 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use common::ptx_sim::Counters;
 use serde::{Deserialize, Serialize};
 
-/// The named sizes of a case.
-pub type Sizes = BTreeMap<String, usize>;
+use crate::tasks::{self, Sizes};
 
 /// What is in `exercise.toml`.
 #[derive(Clone, Debug, Deserialize)]
@@ -171,7 +170,7 @@ impl Exercise {
             toml::from_str(&text).with_context(|| format!("{} is not as it should be", path.display()))?;
         dir.clone_into(&mut exercise.dir);
         ensure!(!exercise.cases.is_empty(), "{}: no cases", path.display());
-        if crate::tasks::find(&exercise.task).is_none() {
+        if tasks::find(&exercise.task).is_none() {
             bail!("{}: there is no task `{}`", path.display(), exercise.task);
         }
         Ok(exercise)

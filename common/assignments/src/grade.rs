@@ -10,8 +10,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 
-use crate::exercise::{Count, Exercise, Sizes};
+use crate::exercise::{Count, Exercise};
 use crate::run::Job;
+use crate::tasks::Sizes;
 use crate::{child, scan};
 
 /// Gives points.

@@ -11,8 +11,8 @@ use common::tensor::F8E4M3;
 use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
 
-use crate::exercise::{Count, Sizes};
-use crate::tasks::{self, Argument, Case, Output, Setup};
+use crate::exercise::Count;
+use crate::tasks::{self, Argument, Case, Output, Setup, Sizes};
 
 /// Warp instructions that one launch may take: some hundred times what an exercise needs.
 const BUDGET: u64 = 2_000_000;

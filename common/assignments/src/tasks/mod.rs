@@ -5,15 +5,18 @@ mod phase2;
 mod phase3;
 mod phase4;
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, Result, ensure};
 use common::check::Tolerance;
 use common::device::LaunchConfig;
 use common::tensor::{ElementType, Tensor};
 
-use crate::exercise::Sizes;
-
 /// By the names in `exercise.toml`.
 const TASKS: [&[(&str, Task)]; 4] = [phase1::TASKS, phase2::TASKS, phase3::TASKS, phase4::TASKS];
+
+/// The named sizes of a case.
+pub type Sizes = BTreeMap<String, usize>;
 
 /// Makes one case from its sizes and a seed.
 pub type Task = fn(&Case<'_>) -> Result<Setup>;
