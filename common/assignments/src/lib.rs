@@ -10,5 +10,6 @@ pub mod exercise;
 pub mod grade;
 pub mod run;
 pub mod scan;
+pub mod store;
 pub mod submissions;
 pub mod tasks;

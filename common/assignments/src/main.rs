@@ -1,194 +1,116 @@
 //! Exercises: `check` says whether your kernel is right, clean and cheap enough; `grade` gives points for all of them.
 
+mod command;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
-use assignments::exercise::{self, Exercise};
-use assignments::grade::{Grader, Verdict, author};
-use assignments::{child, exercise::root, submissions};
-use clap::{Parser, Subcommand, ValueEnum};
-use rayon::prelude::*;
+use assignments::child;
+use clap::{Parser, Subcommand};
+use command::grade::Format;
+use common::command::Shell;
 
-/// Exercises that check and grade themselves, on the simulator.
+/// Exercises that check and grade themselves on your machine, without a GPU.
+///
+/// Each is a folder `phaseN-*/exercises/NN-name` with a kernel that has a gap: edit its `exercise.cu` and nothing else.
 #[derive(Parser)]
-#[command(name = "assignments")]
+#[command(
+    name = "assignments",
+    after_help = "\
+To begin:
+    cargo run -p assignments -- next       what to do, and which file to edit
+    cargo run -p assignments -- watch      check it whenever you save
+    cargo run -p assignments -- hint       a hint, then another
+
+Kernels are compiled by NVRTC, which `pip install 'nvidia-cuda-nvrtc==13.0.*'` installs. The exit status is 0 if all is well, 1 if an \
+                  exercise does not pass, and 2 if a command fails."
+)]
 struct Args {
     #[command(subcommand)]
     command: Command,
-    /// Repeats the inputs of an earlier run, which printed it.
+    /// Use the inputs of an earlier run, which printed this number
     #[arg(long, global = true)]
     seed: Option<u64>,
 }
 
 #[derive(Subcommand)]
 enum Command {
-    /// The exercises, in order.
+    /// List the exercises, with your points
     List,
-    /// The first exercise that does not pass yet.
+    /// Show the first exercise that does not pass yet
     Next,
-    /// Checks the exercise.cu of one exercise.
+    /// Check your kernel: its values, its memory accesses, its costs
     Check {
-        /// An id from `list`.
-        id: String,
+        /// Exercise from `list` [default: the next one]
+        id: Option<String>,
     },
-    /// Shows the hints of an exercise, the first one or more.
+    /// Give a hint, and another one each time
     Hint {
-        /// An id from `list`.
-        id: String,
-        /// How many.
-        #[arg(default_value_t = 1)]
-        number: usize,
+        /// Exercise from `list` [default: the next one]
+        id: Option<String>,
+        /// Show the first N hints again
+        #[arg(value_name = "N")]
+        number: Option<usize>,
     },
-    /// Shows the solution, after a pass.
+    /// Show the solution of an exercise that you have passed
     Solution {
-        /// An id from `list`.
+        /// Exercise from `list`
         id: String,
-        /// Without a pass.
+        /// Show it without a pass
         #[arg(long)]
         i_give_up: bool,
     },
-    /// Grades all exercises, or those named.
+    /// Put the file of an exercise back as it was, and keep yours
+    Reset {
+        /// Exercise from `list`
+        id: String,
+    },
+    /// Grade all exercises, or those named
     Grade {
-        /// Ids from `list`.
+        /// Exercises from `list`
         ids: Vec<String>,
-        /// How the result is shown.
+        /// Format of the result
         #[arg(long, value_enum, default_value_t = Format::Text)]
         format: Format,
     },
-    /// Grades a folder of many people's files: PERSON/ID.cu, or PERSON/ and the folders as in this repository.
+    /// Grade a folder of many people's files: PERSON/ID.cu, or PERSON/ and the folders as in this repository
     Submissions {
-        /// The folder.
+        /// The folder
         dir: PathBuf,
-        /// A table in Markdown in place of CSV.
+        /// Print a table in Markdown, not CSV
         #[arg(long)]
         markdown: bool,
     },
-    /// For who writes exercises: runs the solution, the skeleton and all wrong submissions of a folder.
+    /// For authors: run the solution, the skeleton and all wrong submissions of an exercise
     Author {
-        /// The folder.
+        /// The exercise's folder
         path: PathBuf,
     },
     #[command(name = child::SUBCOMMAND, hide = true)]
     RunJob,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Format {
-    Text,
-    Markdown,
-    Json,
-}
-
 fn main() -> ExitCode {
-    match run(&Args::parse()) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::from(2)
-        }
-    }
+    let args = Args::parse();
+    Shell::new(common::table::Format::Text).run(|shell| Ok::<_, command::Ended>(run(&args, shell)?))
 }
 
-fn run(args: &Args) -> Result<bool> {
-    if let Command::RunJob = args.command {
-        child::answer()?;
-        return Ok(true);
-    }
-    let grader = Grader::new(std::env::current_exe()?, args.seed);
-    let check = |exercise: &Exercise| grader.grade(exercise, &exercise.file("exercise.cu"));
+fn run(args: &Args, shell: &mut Shell) -> anyhow::Result<()> {
     match &args.command {
-        Command::RunJob => {}
-        Command::List => {
-            for exercise in exercise::all(&root())? {
-                println!("{:<16} {:>3} points  {}", exercise.id, exercise.full(), exercise.title);
-            }
-        }
-        Command::Next => {
-            for exercise in exercise::all(&root())? {
-                if !check(&exercise)?.passed() {
-                    println!("{}: {}", exercise.id, exercise.title);
-                    println!(
-                        "  file: {}\n  page: book/pages/{}",
-                        exercise.file("exercise.cu").display(),
-                        exercise.page
-                    );
-                    return Ok(true);
-                }
-            }
-            println!("All exercises pass.");
-        }
-        Command::Check { id } => {
-            let exercise = find(id)?;
-            let verdict = check(&exercise)?;
-            print!("{verdict}");
-            return Ok(verdict.passed());
-        }
-        Command::Hint { id, number } => {
-            let exercise = find(id)?;
-            for (i, hint) in exercise.hints.iter().take(*number).enumerate() {
-                println!("{} of {}: {hint}", i + 1, exercise.hints.len());
-            }
-        }
-        Command::Solution { id, i_give_up } => {
-            let exercise = find(id)?;
-            if !i_give_up && !check(&exercise)?.passed() {
-                println!("{id} does not pass yet; `--i-give-up` shows the solution all the same.");
-                return Ok(false);
-            }
-            print!("{}", std::fs::read_to_string(exercise.file("solution.cu"))?);
-        }
-        Command::Grade { ids, format } => {
-            let exercises = if ids.is_empty() {
-                exercise::all(&root())?
-            } else {
-                ids.iter().map(|id| find(id)).collect::<Result<_>>()?
-            };
-            let verdicts = exercises.par_iter().map(check).collect::<Result<Vec<_>>>()?;
-            show(&verdicts, *format)?;
-            return Ok(verdicts.iter().all(Verdict::passed));
-        }
-        Command::Submissions { dir, markdown } => {
-            let board = submissions::grade(&grader, &exercise::all(&root())?, dir)?;
-            print!("{}", if *markdown { board.markdown() } else { board.csv() });
-        }
-        Command::Author { path } => {
-            let mut good = true;
-            for (file, judged) in author(&grader, &Exercise::read(path)?)? {
-                match judged {
-                    Ok(verdict) => println!("{file}: as it should be\n{verdict}"),
-                    Err(why) => {
-                        println!("{file}: {why}");
-                        good = false;
-                    }
-                }
-            }
-            return Ok(good);
-        }
+        Command::RunJob => return child::answer(),
+        Command::Author { path } => return command::author::run(path, args.seed, shell),
+        _ => {}
     }
-    Ok(true)
-}
-
-fn find(id: &str) -> Result<Exercise> {
-    let found = exercise::all(&root())?.into_iter().find(|exercise| exercise.id == id);
-    found.with_context(|| format!("there is no exercise `{id}`; `list` shows them"))
-}
-
-fn show(verdicts: &[Verdict], format: Format) -> Result<()> {
-    let (points, full) =
-        (verdicts.iter().map(Verdict::points).sum::<u32>(), verdicts.iter().map(Verdict::full).sum::<u32>());
-    match format {
-        Format::Text => {
-            verdicts.iter().for_each(|verdict| print!("{verdict}"));
-            println!("{points} of {full} points");
-        }
-        Format::Markdown => {
-            println!("| exercise | points | of |\n|:--|--:|--:|");
-            verdicts.iter().for_each(|v| println!("| {} | {} | {} |", v.id, v.points(), v.full()));
-            println!("| **all** | **{points}** | **{full}** |");
-        }
-        Format::Json => println!("{}", serde_json::to_string_pretty(verdicts)?),
+    let session = command::Session::open(args.seed)?;
+    match &args.command {
+        Command::List => command::list::list(&session, shell),
+        Command::Next => command::list::next(&session, shell),
+        Command::Check { id } => command::check::run(&session, id.as_deref(), shell),
+        Command::Hint { id, number } => command::hint::hint(&session, id.as_deref(), *number, shell),
+        Command::Solution { id, i_give_up } => command::hint::solution(&session, id, *i_give_up, shell),
+        Command::Reset { id } => command::reset::run(&session, id, shell),
+        Command::Grade { ids, format } => command::grade::run(&session, ids, *format, shell),
+        Command::Submissions { dir, markdown } => command::submissions::run(&session, dir, *markdown, shell),
+        Command::RunJob | Command::Author { .. } => Ok(()),
     }
-    Ok(())
 }

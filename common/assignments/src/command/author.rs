@@ -1,0 +1,25 @@
+//! For those who write exercises.
+
+use std::path::Path;
+
+use anyhow::Result;
+use assignments::exercise::Exercise;
+use assignments::grade::{Grader, author};
+use common::command::Shell;
+
+use super::{compiler, program};
+
+/// Runs all files of an exercise's folder, and says what each gave. Other exercises may be unfinished.
+pub fn run(path: &Path, seed: Option<u64>, shell: &mut Shell) -> Result<()> {
+    compiler()?;
+    for (file, judged) in author(&Grader::new(program()?, seed), &Exercise::read(path)?)? {
+        match judged {
+            Ok(verdict) => shell.print(&format!("{file}: as it should be\n{verdict}"))?,
+            Err(why) => {
+                shell.print(&format!("{file}: {why}\n"))?;
+                shell.fail_quietly();
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,19 @@
+//! The verdict on one exercise.
+
+use anyhow::Result;
+use common::command::Shell;
+
+use super::Session;
+
+/// Checks the exercise of that id, else the next one.
+pub fn run(session: &Session, id: Option<&str>, shell: &mut Shell) -> Result<()> {
+    let Some(exercise) = session.chosen(id)? else { return Ok(shell.print("All exercises pass.\n")?) };
+    let verdict = session.check(exercise)?;
+    shell.print(&verdict.to_string())?;
+    if verdict.passed() {
+        let next = session.next()?.map_or("All exercises pass.".to_owned(), |next| format!("Next: {}", next.id));
+        return Ok(shell.print(&format!("{next}\n"))?);
+    }
+    shell.fail_quietly();
+    Ok(shell.print(&format!("Edit {}; `hint {}` helps.\n", exercise.file("exercise.cu").display(), exercise.id))?)
+}

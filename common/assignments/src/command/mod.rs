@@ -1,0 +1,153 @@
+//! The subcommands, each in its file.
+
+pub mod author;
+pub mod check;
+pub mod grade;
+pub mod hint;
+pub mod list;
+pub mod reset;
+pub mod submissions;
+
+use std::fmt;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use assignments::exercise::{self, Exercise};
+use assignments::grade::{Grader, Verdict};
+use assignments::store::Store;
+use common::command::Failure;
+use common::probe::Library;
+
+/// What every subcommand works with.
+pub struct Session {
+    /// In the order of the course.
+    pub exercises: Vec<Exercise>,
+    /// Judges files.
+    pub grader: Grader,
+    /// Remembers verdicts and hints.
+    pub store: Store,
+}
+
+/// Why a command ends early.
+pub struct Ended(anyhow::Error);
+
+impl Session {
+    /// The exercises around the current directory.
+    ///
+    /// # Errors
+    /// If there are none, or one cannot be read.
+    pub fn open(seed: Option<u64>) -> Result<Session> {
+        let program = program()?;
+        let root = exercise::root();
+        let exercises = exercise::all(&root)?;
+        let store = Store::open(&root, &program);
+        store.keep_skeletons(&exercises);
+        Ok(Session { exercises, grader: Grader::new(program, seed), store })
+    }
+
+    /// The exercise of that id.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn find(&self, id: &str) -> Result<&Exercise> {
+        let found = self.exercises.iter().find(|exercise| exercise.id == id);
+        found.with_context(|| format!("there is no exercise `{id}`; `list` shows what there is"))
+    }
+
+    /// The exercise of that id, else the first one of which no pass is known: a reader who has just solved it wants to hear so.
+    /// `None` if all pass.
+    ///
+    /// # Errors
+    /// As [`Session::find`].
+    pub fn chosen(&self, id: Option<&str>) -> Result<Option<&Exercise>> {
+        match id {
+            Some(id) => self.find(id).map(Some),
+            None => Ok(self.exercises.iter().find(|exercise| !self.is_known_to_pass(exercise))),
+        }
+    }
+
+    fn is_known_to_pass(&self, exercise: &Exercise) -> bool {
+        self.store.known(exercise).is_some_and(|known| known.passed())
+    }
+
+    /// The first exercise that does not pass.
+    ///
+    /// # Errors
+    /// As [`Session::check`].
+    pub fn next(&self) -> Result<Option<&Exercise>> {
+        for exercise in &self.exercises {
+            if !self.passes(exercise)? {
+                return Ok(Some(exercise));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether an exercise passes, without running it again if nothing changed.
+    ///
+    /// # Errors
+    /// As [`Session::check`].
+    pub fn passes(&self, exercise: &Exercise) -> Result<bool> {
+        match self.store.known(exercise) {
+            Some(known) => Ok(known.passed()),
+            None => Ok(self.check(exercise)?.passed()),
+        }
+    }
+
+    /// Judges `exercise.cu`, and remembers the verdict.
+    ///
+    /// # Errors
+    /// If NVRTC is absent, the file cannot be read, or the exercise is at fault.
+    pub fn check(&self, exercise: &Exercise) -> Result<Verdict> {
+        compiler()?;
+        let key = self.store.key(exercise);
+        let verdict = self.grader.grade(exercise, &exercise.file("exercise.cu"))?;
+        self.store.note(exercise, key, &verdict);
+        Ok(verdict)
+    }
+}
+
+/// This very command, which runs kernels in processes of their own.
+///
+/// # Errors
+/// If the system does not say where it is.
+pub fn program() -> Result<PathBuf> {
+    std::env::current_exe().context("this program does not know where it is")
+}
+
+/// Makes sure that kernels can be compiled.
+///
+/// # Errors
+/// What to install if they cannot.
+pub fn compiler() -> Result<()> {
+    if let Err(reason) = Library::Nvrtc.open() {
+        let remedy = Library::Nvrtc.remedy();
+        bail!("exercises are compiled by NVRTC, which cannot be used: {reason}. Install it with:\n    {remedy}");
+    }
+    Ok(())
+}
+
+impl From<anyhow::Error> for Ended {
+    fn from(error: anyhow::Error) -> Ended {
+        Ended(error)
+    }
+}
+
+impl From<common::Error> for Ended {
+    fn from(error: common::Error) -> Ended {
+        Ended(error.into())
+    }
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#}", self.0)
+    }
+}
+
+impl Failure for Ended {
+    /// 1 says that an exercise does not pass.
+    fn exit_status(&self) -> u8 {
+        2
+    }
+}

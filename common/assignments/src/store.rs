@@ -1,0 +1,192 @@
+//! What is remembered between commands, in `target/assignments`: verdicts, hints given, untouched skeletons.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::exercise::Exercise;
+use crate::grade::Verdict;
+
+/// The memory of one checkout.
+pub struct Store {
+    folder: PathBuf,
+    /// Tells one build of this program from another, which may judge differently.
+    program: String,
+    writing: Mutex<()>,
+}
+
+/// What is in the file.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct State {
+    verdicts: BTreeMap<String, Known>,
+    hints: BTreeMap<String, usize>,
+}
+
+/// A verdict that still holds, since no file that it depends on has changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Known {
+    key: String,
+    /// Points given.
+    pub points: u32,
+    /// Points that there are.
+    pub full: u32,
+}
+
+impl Known {
+    /// True if all points were given.
+    pub fn passed(&self) -> bool {
+        self.points == self.full
+    }
+}
+
+/// What [`Store::reset`] did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reset {
+    /// The skeleton is back; the file that it replaced is kept here.
+    Done(PathBuf),
+    /// The file was the skeleton already.
+    Untouched,
+}
+
+impl Store {
+    /// The memory of the checkout at `root`. `program` is this very command.
+    pub fn open(root: &Path, program: &Path) -> Store {
+        let about = std::fs::metadata(program).ok();
+        let built = about.as_ref().and_then(|about| about.modified().ok());
+        let program = format!("{:?} {:?}", built, about.map(|about| about.len()));
+        Store { folder: root.join("target").join("assignments"), program, writing: Mutex::new(()) }
+    }
+
+    /// Where pictures and copies go.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The last verdict on `exercise.cu`, if its files are as they were then.
+    pub fn known(&self, exercise: &Exercise) -> Option<Known> {
+        let known = self.read().verdicts.remove(&exercise.id)?;
+        (Some(&known.key) == self.key(exercise).as_ref()).then_some(known)
+    }
+
+    /// Remembers a verdict on the files as they were when [`Store::key`] was asked.
+    pub fn note(&self, exercise: &Exercise, key: Option<String>, verdict: &Verdict) {
+        if let Some(key) = key {
+            let known = Known { key, points: verdict.points(), full: verdict.full() };
+            self.change(|state| _ = state.verdicts.insert(exercise.id.clone(), known));
+        }
+    }
+
+    /// A hash of everything that a verdict depends on; `None` if a file cannot be read.
+    pub fn key(&self, exercise: &Exercise) -> Option<String> {
+        let mut hasher = DefaultHasher::new();
+        self.program.hash(&mut hasher);
+        for name in ["exercise.cu", "exercise.toml", "solution.cu"] {
+            std::fs::read(exercise.file(name)).ok()?.hash(&mut hasher);
+        }
+        Some(format!("{:016x}", hasher.finish()))
+    }
+
+    /// How many hints have been given.
+    pub fn hints(&self, exercise: &Exercise) -> usize {
+        self.read().hints.get(&exercise.id).copied().unwrap_or(0)
+    }
+
+    /// Remembers that this many hints have been given.
+    pub fn note_hints(&self, exercise: &Exercise, number: usize) {
+        self.change(|state| _ = state.hints.insert(exercise.id.clone(), number));
+    }
+
+    /// Copies each `exercise.cu` that has no copy yet, to restore it later.
+    pub fn keep_skeletons(&self, exercises: &[Exercise]) {
+        for exercise in exercises {
+            let kept = self.skeleton(exercise);
+            if !kept.exists() {
+                // Without a copy there is still git.
+                let _ = std::fs::create_dir_all(self.folder.join("skeletons"));
+                let _ = std::fs::copy(exercise.file("exercise.cu"), kept);
+            }
+        }
+    }
+
+    /// Of one version of the exercise: a later one may have another skeleton.
+    fn skeleton(&self, exercise: &Exercise) -> PathBuf {
+        let mut hasher = DefaultHasher::new();
+        std::fs::read(exercise.file("exercise.toml")).unwrap_or_default().hash(&mut hasher);
+        self.folder.join("skeletons").join(format!("{}-{:08x}.cu", exercise.id, hasher.finish() as u32))
+    }
+
+    /// Makes `exercise.cu` the skeleton again, and keeps what was there.
+    ///
+    /// # Errors
+    /// If the skeleton is not known, or a file cannot be written.
+    pub fn reset(&self, exercise: &Exercise) -> Result<Reset> {
+        let file = exercise.file("exercise.cu");
+        let present = std::fs::read(&file).unwrap_or_default();
+        let kept = std::fs::read(self.skeleton(exercise)).ok();
+        let known: Vec<Vec<u8>> = [committed(exercise), kept].into_iter().flatten().collect();
+        // The copy may have been made, or the file committed, after it was edited: then it is no other.
+        let Some(skeleton) = known.iter().find(|skeleton| !same_text(skeleton, &present)) else {
+            let why = "no untouched copy of it is known: neither git nor an earlier run of this command has one";
+            known.first().with_context(|| format!("{}: {why}", file.display()))?;
+            return Ok(Reset::Untouched);
+        };
+        let unused = (1..).map(|i| self.folder.join(format!("{}.before-reset-{i}.cu", exercise.id)));
+        let backup = unused.into_iter().find(|path| !path.exists()).unwrap_or_default();
+        let write = |path: &Path, bytes: &[u8]| {
+            std::fs::write(path, bytes).with_context(|| format!("{} cannot be written", path.display()))
+        };
+        std::fs::create_dir_all(&self.folder).with_context(|| format!("{} cannot be made", self.folder.display()))?;
+        write(&backup, &present)?;
+        write(&file, skeleton)?;
+        Ok(Reset::Done(backup))
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.join("state.json")
+    }
+
+    /// Nothing is remembered of what cannot be read.
+    fn read(&self) -> State {
+        let text = std::fs::read_to_string(self.file()).unwrap_or_default();
+        serde_json::from_str(&text).unwrap_or_default()
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.read();
+        change(&mut state);
+        // What cannot be remembered costs time later, and nothing else.
+        let write = || -> Result<()> {
+            std::fs::create_dir_all(&self.folder)?;
+            let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
+            file.write_all(serde_json::to_string_pretty(&state)?.as_bytes())?;
+            file.persist(self.file())?;
+            Ok(())
+        };
+        let _ = write();
+    }
+}
+
+/// git may have changed the line ends.
+fn same_text(one: &[u8], other: &[u8]) -> bool {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace("\r\n", "\n");
+    text(one) == text(other)
+}
+
+/// `exercise.cu` at the last commit that changed another file of the folder: those are not the reader's to edit.
+fn committed(exercise: &Exercise) -> Option<Vec<u8>> {
+    let git = |args: &[&str]| {
+        let output = Command::new("git").current_dir(&exercise.dir).args(args).stderr(Stdio::null()).output().ok()?;
+        output.status.success().then_some(output.stdout)
+    };
+    let commit = git(&["log", "-1", "--format=%H", "--", ".", ":(exclude)exercise.cu"])?;
+    let commit = String::from_utf8(commit).ok()?;
+    git(&["show", &format!("{}:./exercise.cu", commit.trim())])
+}

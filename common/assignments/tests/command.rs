@@ -1,0 +1,124 @@
+//! The command as a student uses it, on a copy of the exercises.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use common::Device;
+use common::testing::planted::compiler;
+use tempfile::TempDir;
+
+const FIRST: &str = "phase1-infra/exercises/01-guard";
+
+/// A checkout with two exercises.
+fn checkout() -> TempDir {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    for exercise in [FIRST, "phase2-conv-bn/exercises/01-transpose"] {
+        let to = dir.path().join(exercise);
+        fs::create_dir_all(&to).unwrap();
+        for name in ["exercise.cu", "exercise.toml", "solution.cu"] {
+            fs::copy(root.join(exercise).join(name), to.join(name)).unwrap();
+        }
+    }
+    dir
+}
+
+fn command(dir: &TempDir, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_assignments"));
+    command.args(args).current_dir(dir.path()).env_remove("WARP_DEVICE");
+    // A repository around the temporary folder is not this one.
+    command.env("GIT_CEILING_DIRECTORIES", std::env::temp_dir());
+    command
+}
+
+/// The exit status and what was printed.
+fn run(dir: &TempDir, args: &[&str]) -> (i32, String) {
+    let Output { status, stdout, stderr } = command(dir, args).output().unwrap();
+    let text = format!("{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    println!("$ assignments {}\n{text}", args.join(" "));
+    (status.code().unwrap(), text)
+}
+
+fn file(dir: &TempDir, name: &str) -> PathBuf {
+    dir.path().join(FIRST).join(name)
+}
+
+fn solve(dir: &TempDir) {
+    fs::copy(file(dir, "solution.cu"), file(dir, "exercise.cu")).unwrap();
+}
+
+#[test]
+fn a_student_goes_from_one_exercise_to_the_next() {
+    if !compiler(&Device::sim(), "a_student_goes_from_one_exercise_to_the_next") {
+        return;
+    }
+    let dir = checkout();
+    let (status, text) = run(&dir, &["list"]);
+    assert_eq!(status, 0);
+    assert!(text.contains("0 of 2 exercises passed"), "{text}");
+    let (_, text) = run(&dir, &["next"]);
+    assert!(text.starts_with("guard: ") && text.contains("exercise.cu"), "{text}");
+    let (status, text) = run(&dir, &["check"]);
+    assert_eq!(status, 1);
+    assert!(text.contains("guard: not yet"), "{text}");
+    let (status, text) = run(&dir, &["solution", "guard"]);
+    assert_eq!(status, 1);
+    assert!(text.contains("--i-give-up"), "{text}");
+    solve(&dir);
+    let (status, text) = run(&dir, &["check"]);
+    assert_eq!(status, 0);
+    assert!(text.contains("guard: passed") && text.contains("Next: transpose"), "{text}");
+    let (_, text) = run(&dir, &["list"]);
+    assert!(text.contains("1 of 2 exercises passed"), "{text}");
+    assert_eq!(run(&dir, &["solution", "guard"]).1, fs::read_to_string(file(&dir, "solution.cu")).unwrap());
+    assert_eq!(run(&dir, &["check", "nothing"]).0, 2);
+}
+
+#[test]
+fn hints_come_one_after_the_other() {
+    let dir = checkout();
+    let said: Vec<String> = (0..5).map(|_| run(&dir, &["hint", "transpose"]).1).collect();
+    assert!(said[0].contains("hint 1 of 4") && said[3].contains("hint 4 of 4"), "{said:?}");
+    assert!(said[4].contains("no more hints"), "{said:?}");
+    assert_eq!(run(&dir, &["hint", "transpose", "2"]).1.lines().count(), 2);
+}
+
+#[test]
+fn reset_restores_the_skeleton_and_keeps_the_students_file() {
+    let dir = checkout();
+    let skeleton = fs::read(file(&dir, "exercise.cu")).unwrap();
+    assert!(run(&dir, &["reset", "guard"]).1.contains("is as it was"));
+    solve(&dir);
+    let (status, text) = run(&dir, &["reset", "guard"]);
+    assert_eq!(status, 0, "{text}");
+    assert_eq!(fs::read(file(&dir, "exercise.cu")).unwrap(), skeleton);
+    let kept = dir.path().join("target/assignments/guard.before-reset-1.cu");
+    assert_eq!(fs::read(kept).unwrap(), fs::read(file(&dir, "solution.cu")).unwrap());
+}
+
+/// The library may be anywhere that the system searches, so this is for machines that have it in an environment only.
+#[test]
+fn without_a_compiler_the_command_says_what_to_install() {
+    let dir = checkout();
+    let bare = |args: &[&str]| {
+        let mut command = command(&dir, args);
+        for name in ["VIRTUAL_ENV", "CONDA_PREFIX", "CUDA_PATH", "CUDA_HOME", "LD_LIBRARY_PATH"] {
+            command.env_remove(name);
+        }
+        let output = command.env("PATH", "").output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+    };
+    let (status, text) = bare(&["check", "guard"]);
+    if !text.contains("NVRTC") {
+        return println!("skipped: NVRTC is installed system-wide");
+    }
+    assert_eq!(status, 2);
+    assert!(text.contains("pip install 'nvidia-cuda-nvrtc"), "{text}");
+    let (status, text) = bare(&["list"]);
+    assert_eq!(status, 0);
+    assert!(text.contains("transpose") && text.contains("pip install"), "{text}");
+    assert!(bare(&["hint", "guard"]).1.contains("hint 1 of"));
+}
