@@ -53,9 +53,9 @@ pub fn run(program: &Path, job: &Job, time: Duration, keep: bool) -> Result<Outc
         );
         let memory = system.process(pid).map_or(0, |process| process.memory());
         let reason = if start.elapsed() > time {
-            format!("It was stopped after {} s: compiling and running it took too long.", time.as_secs())
+            format!("Stopped after {} s: compiling and running it took too long.", time.as_secs())
         } else if memory > MEMORY {
-            format!("It was stopped: it took more than {} GiB of memory.", MEMORY >> 30)
+            format!("Stopped: compiling and running it took more than {} GiB of memory.", MEMORY >> 30)
         } else {
             std::thread::sleep(Duration::from_millis(5));
             continue;
@@ -72,7 +72,7 @@ pub fn run(program: &Path, job: &Job, time: Duration, keep: bool) -> Result<Outc
     let text = String::from_utf8_lossy(&text);
     let nonce = format!("{:016x} ", job.nonce);
     let Some(answer) = text.lines().find_map(|line| line.strip_prefix(&nonce)) else {
-        let stopped = Some("Compiling or running it ended the process: it crashed or wrote too much.".to_owned());
+        let stopped = Some("The process that compiled and ran it crashed, or printed too much.".to_owned());
         return Ok(Outcome { stopped, ..Outcome::default() });
     };
     match serde_json::from_str::<Result<Outcome, String>>(answer)? {

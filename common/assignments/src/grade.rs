@@ -102,7 +102,7 @@ impl Grader {
         let about = std::fs::metadata(file).with_context(|| format!("{} cannot be read", file.display()))?;
         // A pipe would never end, and a large file need not be read to be refused.
         if !about.is_file() || about.len() > scan::MAX_SOURCE as u64 {
-            return Ok(self.nothing(exercise, format!("This is no file of at most {} bytes.", scan::MAX_SOURCE)));
+            return Ok(self.nothing(exercise, format!("Expected a file of at most {} bytes.", scan::MAX_SOURCE)));
         }
         let bytes = std::fs::read(file).with_context(|| format!("{} cannot be read", file.display()))?;
         let text = String::from_utf8_lossy(&bytes);
@@ -138,13 +138,19 @@ impl Grader {
         let part = |name, of, fault: Option<String>, before: bool, good: &str| match fault {
             Some(detail) => Part { name, points: 0, of, detail },
             None if before => Part { name, points: of, of, detail: good.to_owned() },
-            None => Part { name, points: 0, of, detail: "counts only when what comes before is right".to_owned() },
+            None => Part { name, points: 0, of, detail: "not judged until the parts above pass".to_owned() },
         };
         let points = exercise.points;
         let spent = outcome.counts.iter().filter(|(count, _)| exercise.budget.contains_key(count));
         let spent: Vec<String> = spent.map(|(count, value)| format!("{value} {}", count.name())).collect();
         let parts = vec![
-            part("correct", points.correct, correct, true, &format!("{} cases", outcome.cases.len())),
+            part(
+                "correct",
+                points.correct,
+                correct,
+                true,
+                &format!("right values in all {} cases", outcome.cases.len()),
+            ),
             part("clean", points.clean, clean, right, "the sanitiser found nothing"),
             part("budget", points.budget, over, sound, &spent.join(", ")),
         ];
@@ -189,7 +195,7 @@ impl Grader {
                 let at = sizes(&exercise.counts);
                 let name = count.name();
                 return Ok(Some(format!(
-                    "{spent} {name} at {at}; allowed are {allowed}, and the solution takes {base}"
+                    "{spent} {name} at {at}; at most {allowed} are allowed, and the solution takes {base}"
                 )));
             }
         }
@@ -205,7 +211,7 @@ impl Grader {
         let text = std::fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
         let job = Job { cases: Vec::new(), ..self.job(exercise, &text) };
         let counts = child::run(&self.program, &job, child::TIME, true)?.counts;
-        ensure!(!counts.is_empty(), "{} does not run to its end", path.display());
+        ensure!(!counts.is_empty(), "{} did not finish", path.display());
         self.solutions.lock().unwrap_or_else(PoisonError::into_inner).insert(exercise.dir.clone(), counts.clone());
         Ok(counts)
     }

@@ -118,9 +118,9 @@ fn kernel(device: &Device, source: &KernelSource, name: &str) -> Result<Result<K
     };
     let names: Vec<&str> = module.kernel_names().collect();
     if names != [name] {
-        let found = names.join("`, `");
+        let found = if names.is_empty() { "none".to_owned() } else { format!("`{}`", names.join("`, `")) };
         return Ok(Err(format!(
-            "The file should define `extern \"C\" __global__ void {name}(…)` alone; it defines `{found}`."
+            "The file must define one kernel, `extern \"C\" __global__ void {name}(…)`. It defines {found}."
         )));
     }
     Ok(module.kernel(name).map_err(|error| error.to_string()))
@@ -157,7 +157,7 @@ impl Given {
             Given::Input { before, buffer } => {
                 let (before, after) = (before.to_f64()?, buffer.to_host()?.to_f64()?);
                 let changed = after.iter().zip(&before).position(|(a, b)| a.to_bits() != b.to_bits());
-                Ok(changed.map(|i| format!("argument {at} is an input, and its element {i} was changed")))
+                Ok(changed.map(|i| format!("argument {at} is an input, but the kernel changed its element {i}")))
             }
             Given::Output { output, buffer } => Ok(compare(&buffer.to_host()?.to_f64()?, output)),
             Given::Bytes(_) => Ok(None),
@@ -208,7 +208,7 @@ fn launch(device: &Device, kernel: &Kernel, setup: Setup) -> Result<CaseOutcome>
         Err(Error::Fault { fault, rendered }) => {
             case.findings.push(fault.kind.name().to_owned());
             case.rendered = rendered;
-            case.wrong = Some("it stopped before it was done".to_owned());
+            case.wrong = Some("the kernel was stopped before it finished".to_owned());
             return Ok(case);
         }
         Err(error) => {

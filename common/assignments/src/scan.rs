@@ -9,13 +9,13 @@ pub const HEADERS: [&str; 4] = ["cuda_fp16.h", "cuda_bf16.h", "cuda_pipeline.h",
 /// Why a file is not compiled, in a sentence; `None` if nothing speaks against it.
 pub fn refusal(text: &str, kernel: &str) -> Option<String> {
     if text.len() > MAX_SOURCE {
-        return Some(format!("The file has {} bytes, and {MAX_SOURCE} are allowed.", text.len()));
+        return Some(format!("The file is {} bytes long; at most {MAX_SOURCE} are allowed.", text.len()));
     }
     if text.contains("// nvrtc:") {
-        return Some("The compiler's options are the exercise's: a line `// nvrtc:` is not allowed.".to_owned());
+        return Some("`// nvrtc:` lines are not allowed: the exercise sets the compiler's options.".to_owned());
     }
     if text.contains("%:") || text.contains("??=") {
-        return Some("`%:` and `??=` are other spellings of `#`, which is not allowed.".to_owned());
+        return Some("`%:` and `??=`, which are other spellings of `#`, are not allowed.".to_owned());
     }
     let code = without_comments(text);
     if code.contains("__has_include") || code.contains("__has_embed") {
@@ -32,13 +32,13 @@ pub fn refusal(text: &str, kernel: &str) -> Option<String> {
         let named = named.trim();
         let inner = named.strip_prefix('<').and_then(|name| name.strip_suffix('>'));
         if !inner.is_some_and(|name| HEADERS.contains(&name)) {
-            return Some(format!("`#include {named}` is not allowed; these are: {}.", HEADERS.join(", ")));
+            return Some(format!("`#include {named}` is not allowed; the headers that are: {}.", HEADERS.join(", ")));
         }
     }
     match code.matches("__global__").count() {
         0 => Some(format!("The file defines no kernel; it should define `{kernel}`.")),
         1 => None,
-        _ => Some(format!("The file defines other kernels than `{kernel}`; use `__device__` functions for helpers.")),
+        _ => Some(format!("The file defines more kernels than `{kernel}`; make helpers `__device__` functions.")),
     }
 }
 

@@ -35,7 +35,7 @@ pub fn grade(grader: &Grader, exercises: &[Exercise], dir: &Path) -> Result<Boar
         };
         // A link could lead to a file that is not the person's.
         if file.canonicalize().ok().as_ref() != Some(&file) {
-            return grader.nothing(exercise, "The file is a link, which is not allowed.".to_owned());
+            return grader.nothing(exercise, "Links are not allowed.".to_owned());
         }
         grader.grade(exercise, &file).unwrap_or_else(|error| grader.nothing(exercise, format!("{error:#}")))
     };
