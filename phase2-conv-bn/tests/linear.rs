@@ -41,6 +41,10 @@ impl Layer {
         Ok(Layer { x: copy(&self.x)?, weight: copy(&self.weight)?, bias: copy(&self.bias)?, dy: copy(&self.dy)? })
     }
 
+    fn pass<'a>(&'a self, y: &'a Tensor) -> backward::Pass<'a> {
+        backward::Pass { dy: &self.dy, y, x: &self.x, weight: &self.weight }
+    }
+
     /// The result of the forward pass in f32: about half of it clipped.
     fn y(&self) -> Result<Tensor> {
         let values = reference::linear_relu(&self.x, &self.weight, &self.bias)?.values;
@@ -55,6 +59,11 @@ impl Gradients {
     fn empty_on(device: &Device, layer: &Layer) -> Result<Gradients> {
         let empty = |like: &Tensor| Tensor::empty_on(device, like.shape());
         Ok(Gradients([empty(&layer.x)?, empty(&layer.weight)?, empty(&layer.bias)?]))
+    }
+
+    fn parts(&mut self) -> backward::Gradients<'_> {
+        let [dx, dweight, dbias] = &mut self.0;
+        backward::Gradients { dx, dweight, dbias }
     }
 
     /// The first that is wrong, or the last report.
@@ -72,16 +81,14 @@ impl Gradients {
 
 /// Both launches of the backward pass.
 fn run(backward: &Backward, stream: &Stream, layer: &Layer, y: &Tensor, gradients: &mut Gradients) -> Result<()> {
-    let [dx, dweight, dbias] = &mut gradients.0;
-    backward.input(stream, &layer.dy, y, &layer.weight, dx)?;
-    backward.parameters(stream, &layer.dy, y, &layer.x, dweight, dbias)
+    backward.fused(stream, layer.pass(y), gradients.parts())
 }
 
 /// All launches of the backward pass with a written mask.
 fn run_written(written: &Written, stream: &Stream, layer: &Layer, y: &Tensor, gradients: &mut Gradients) -> Result<()> {
-    let ([dx, dweight, dbias], [batch, outputs]) = (&mut gradients.0, y.dims("y")?);
+    let [batch, outputs] = y.dims("y")?;
     let mut masked = written.mask().place(stream.device(), [batch, outputs], false)?;
-    written.launch(stream, &layer.dy, y, &layer.x, &layer.weight, &mut masked, dx, dweight, dbias)
+    written.launch(stream, layer.pass(y), &mut masked, gradients.parts())
 }
 
 /// The gradients that `run` queues for this layer and its y, compared with the reference's.
@@ -156,8 +163,8 @@ device_test! {
                 Ok(())
             });
             fused?.unwrap();
-            let separate = compared(&device, &layer, |layer, y, Gradients([dx, dweight, dbias])| {
-                backward.separate(&stream, &layer.dy, y, &layer.x, &layer.weight, dx, dweight, dbias)
+            let separate = compared(&device, &layer, |layer, y, gradients| {
+                backward.separate(&stream, layer.pass(y), gradients.parts())
             });
             separate?.unwrap();
         }

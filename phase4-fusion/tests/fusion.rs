@@ -10,6 +10,7 @@ use common::prelude::*;
 use common::reference::{Activation, Conv2dParams, DiffusionParams, Gemm, TensorGemm};
 use common::testing::planted;
 use half::f16;
+use phase2_conv_bn::linear::backward::{Gradients, Pass};
 use phase3_all_layers::layers;
 use phase4_fusion::conv;
 use phase4_fusion::fusion::backward::Backward;
@@ -241,7 +242,9 @@ fn backward(device: &Device, size: [usize; 3]) -> Result<()> {
     let poisoned = |like: &Tensor| Tensor::full(like.shape(), f32::NAN).to_device(device);
     let (mut dx, mut dw, mut db) =
         (poisoned(&x)?, poisoned(&w)?, Tensor::full(&[outputs], f32::NAN).to_device(device)?);
-    kernels.launch(&device.stream(), &dy, &y, &x, &w, &mut workspace, &mut dx, &mut dw, &mut db)?;
+    let pass = Pass { dy: &dy, y: &y, x: &x, weight: &w };
+    let gradients = Gradients { dx: &mut dx, dweight: &mut dw, dbias: &mut db };
+    kernels.launch(&device.stream(), pass, &mut workspace, gradients)?;
     for (what, (found, expected)) in ["dx", "dW", "db"].iter().zip([&dx, &dw, &db].into_iter().zip(&expected)) {
         let found = expected.check(found.to_host()?.as_slice()?);
         assert!(found.is_ok(), "{what} of {size:?}: {}", found.unwrap_err());

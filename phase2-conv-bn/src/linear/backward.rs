@@ -41,6 +41,30 @@ struct Tiled {
     any: Kernel,
 }
 
+/// What a backward pass reads.
+#[derive(Clone, Copy, Debug)]
+pub struct Pass<'a> {
+    /// The gradient of y, \[batch, out\].
+    pub dy: &'a Tensor,
+    /// The layer's result, \[batch, out\]: its signs are the mask.
+    pub y: &'a Tensor,
+    /// The layer's input, \[batch, in\].
+    pub x: &'a Tensor,
+    /// \[out, in\].
+    pub weight: &'a Tensor,
+}
+
+/// What it writes.
+#[derive(Debug)]
+pub struct Gradients<'a> {
+    /// \[batch, in\].
+    pub dx: &'a mut Tensor,
+    /// \[out, in\].
+    pub dweight: &'a mut Tensor,
+    /// \[out\].
+    pub dbias: &'a mut Tensor,
+}
+
 impl Backward {
     /// Loads the kernels.
     ///
@@ -118,22 +142,24 @@ impl Backward {
         self.parameters_of(stream, dy, Some(y), x, dweight, dbias)
     }
 
+    /// Queues all three gradients, in two launches that mask what they read; nothing is allocated.
+    ///
+    /// # Errors
+    /// As [`Backward::input`].
+    pub fn fused(&self, stream: &Stream, pass: Pass<'_>, gradients: Gradients<'_>) -> Result<()> {
+        let Pass { dy, y, x, weight } = pass;
+        let Gradients { dx, dweight, dbias } = gradients;
+        self.input(stream, dy, y, weight, dx)?;
+        self.parameters(stream, dy, y, x, dweight, dbias)
+    }
+
     /// Queues all three gradients as separate kernels would: g is allocated and written, and both products read it.
     ///
     /// # Errors
     /// As [`Backward::input`], and [`Error::OutOfMemory`].
-    #[expect(clippy::too_many_arguments, reason = "four tensors in, three out")]
-    pub fn separate(
-        &self,
-        stream: &Stream,
-        dy: &Tensor,
-        y: &Tensor,
-        x: &Tensor,
-        weight: &Tensor,
-        dx: &mut Tensor,
-        dweight: &mut Tensor,
-        dbias: &mut Tensor,
-    ) -> Result<()> {
+    pub fn separate(&self, stream: &Stream, pass: Pass<'_>, gradients: Gradients<'_>) -> Result<()> {
+        let Pass { dy, y, x, weight } = pass;
+        let Gradients { dx, dweight, dbias } = gradients;
         let Size { outputs, .. } = Size::of(x, weight, y)?;
         dy.expect_shape("linear's dy", y.shape())?;
         let mut g = Tensor::empty_on(stream.device(), dy.shape())?;

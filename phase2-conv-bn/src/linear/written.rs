@@ -9,6 +9,7 @@ use common::limits::fits_i32;
 use common::prelude::*;
 
 use super::Size;
+use super::backward::{Gradients, Pass};
 use crate::gemm::{Epilogue, Layout, TransposedA, Tuned};
 
 /// `kernels/linear_04_mask.cu`.
@@ -179,24 +180,20 @@ impl Written {
         Some(Written { weight: self.weight.with_tile(tile)?, ..self.clone() })
     }
 
-    /// Queues dx \[batch, in\], dW \[out, in\] and dbias \[out\] from `dy` and `y` \[batch, out\], `x` \[batch, in\] and `weight` \[out,
-    /// in\], in four launches; g lies in `masked`. Nothing is allocated but the workspace of products whose K is cut, once.
+    /// Queues all three gradients, in four launches; g lies in `masked`. Nothing is allocated but the workspace of products whose K
+    /// is cut, once.
     ///
     /// # Errors
     /// As [`Mask::launch`] and [`crate::gemm::Gemm::launch`].
-    #[expect(clippy::too_many_arguments, reason = "four tensors and a workspace in, three out")]
     pub fn launch(
         &self,
         stream: &Stream,
-        dy: &Tensor,
-        y: &Tensor,
-        x: &Tensor,
-        weight: &Tensor,
+        pass: Pass<'_>,
         masked: &mut MaskedGradient,
-        dx: &mut Tensor,
-        dweight: &mut Tensor,
-        dbias: &mut Tensor,
+        gradients: Gradients<'_>,
     ) -> Result<()> {
+        let Pass { dy, y, x, weight } = pass;
+        let Gradients { dx, dweight, dbias } = gradients;
         Size::of(x, weight, y)?;
         dx.expect_shape("linear's dx", x.shape())?;
         dweight.expect_shape("linear's dW", weight.shape())?;

@@ -9,7 +9,7 @@ use common::table::{ColumnSpec, DeviceKind, Table, TableBuilder};
 use common::timing::{Bench, Queue};
 
 use super::{IDEA, step_table};
-use crate::linear::backward::Backward;
+use crate::linear::backward::{Backward, Gradients, Pass};
 use crate::linear::traffic::Traffic;
 use crate::linear::{LADDER, LIBRARY, Step, add_bias_and_clip, load_bias_and_clip};
 
@@ -192,15 +192,15 @@ impl Versions {
         let kernels = Backward::load(stream.device())?;
         stream.poison(dweight.buffer_mut()?)?;
         stream.poison(dbias.buffer_mut()?)?;
-        let (dy, x, weight) = (&self.dy, &self.x, &self.weight);
+        let pass = Pass { dy: &self.dy, y: &y, x: &self.x, weight: &self.weight };
         let mut tolerance = expected[0].tolerance();
         let run = StepRun::profiled(stream.device(), || {
             let mut outcome = ladder::run(&stream, &self.bench, &mut dx, &expected[0], |dx| {
+                let gradients = Gradients { dx, dweight: &mut dweight, dbias: &mut dbias };
                 if separate {
-                    kernels.separate(&stream, dy, &y, x, weight, dx, &mut dweight, &mut dbias)
+                    kernels.separate(&stream, pass, gradients)
                 } else {
-                    kernels.input(&stream, dy, &y, weight, dx)?;
-                    kernels.parameters(&stream, dy, &y, x, &mut dweight, &mut dbias)
+                    kernels.fused(&stream, pass, gradients)
                 }
             })?;
             for (gradient, expected) in [&dweight, &dbias].into_iter().zip(&expected[1..]) {

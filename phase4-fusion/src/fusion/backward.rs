@@ -5,6 +5,7 @@
 //! layouts, as it has each tile in shared memory anyway; W and x take a pass each.
 
 use common::prelude::*;
+use phase2_conv_bn::linear::backward::{Gradients, Pass};
 use phase2_conv_bn::linear::written::{Mask, MaskedGradient};
 
 use crate::gemm::{Epilogue, Layout, Tuned};
@@ -58,24 +59,19 @@ impl Backward {
         4 * (mask + transpositions + products + outputs) as u64
     }
 
-    /// Queues dx \[batch, in\], dW \[out, in\] and dbias \[out\] from `dy` and `y` \[batch, out\], `x` \[batch, in\] and `weight` \[out,
-    /// in\], all f32 on the stream's device; nothing is allocated.
+    /// Queues all three gradients, all f32 on the stream's device; nothing is allocated.
     ///
     /// # Errors
     /// As [`Mask::launch`] and [`crate::gemm::Gemm::launch`]: batch, in and out have to be multiples of 4.
-    #[expect(clippy::too_many_arguments, reason = "four tensors and a workspace in, three out")]
     pub fn launch(
         &self,
         stream: &Stream,
-        dy: &Tensor,
-        y: &Tensor,
-        x: &Tensor,
-        weight: &Tensor,
+        pass: Pass<'_>,
         workspace: &mut Workspace,
-        dx: &mut Tensor,
-        dweight: &mut Tensor,
-        dbias: &mut Tensor,
+        gradients: Gradients<'_>,
     ) -> Result<()> {
+        let Pass { dy, y, x, weight } = pass;
+        let Gradients { dx, dweight, dbias } = gradients;
         let Workspace { masked, x: x_turned, weight: weight_turned } = workspace;
         self.mask.launch(stream, dy, y, masked, dbias)?;
         self.mask.transpose(stream, weight, weight_turned)?;

@@ -11,7 +11,7 @@ use common::progress::Progress;
 use common::reference::{Gemm as Reference, TensorGemm};
 use common::table::{Cell, ColumnSpec, TableBuilder};
 use common::timing::{Bench, NO_CLOCK, Queue, Timing};
-use phase2_conv_bn::linear::backward::Backward;
+use phase2_conv_bn::linear::backward::{self, Backward};
 use phase2_conv_bn::linear::traffic::Traffic;
 use phase2_conv_bn::linear::written::{MaskedGradient, Written};
 use phase2_conv_bn::linear::{LIBRARY, NAIVE, Step, TUNED, add_bias_and_clip, load_bias_and_clip};
@@ -493,20 +493,17 @@ enum Loaded {
 
 impl Loaded {
     fn launch(&mut self, gradients: &mut Gradients, stream: &Stream) -> common::Result<()> {
-        let Gradients { x, w, y, dy, results: [dx, dw, db] } = gradients;
+        let (pass, gradients) = gradients.parts();
         match self {
-            Loaded::Fused(kernels) => {
-                kernels.input(stream, dy, y, w, dx)?;
-                kernels.parameters(stream, dy, y, x, dw, db)
-            }
-            Loaded::Separate(kernels) => kernels.separate(stream, dy, y, x, w, dx, dw, db),
+            Loaded::Fused(kernels) => kernels.fused(stream, pass, gradients),
+            Loaded::Separate(kernels) => kernels.separate(stream, pass, gradients),
             Loaded::Written(loaded) => {
                 let (kernels, masked) = &mut **loaded;
-                kernels.launch(stream, dy, y, x, w, masked, dx, dw, db)
+                kernels.launch(stream, pass, masked, gradients)
             }
             Loaded::TensorCores(loaded) => {
                 let (kernels, space) = &mut **loaded;
-                kernels.launch(stream, dy, y, x, w, space, dx, dw, db)
+                kernels.launch(stream, pass, space, gradients)
             }
         }
     }
@@ -528,6 +525,11 @@ impl Gradients {
         let [dx, dw] = [x.shape(), w.shape()].map(|shape| Tensor::empty_on(device, shape));
         let results = [dx?, dw?, Tensor::empty_on(device, &[size[2]])?];
         Ok(Gradients { x, w, y, dy, results })
+    }
+
+    fn parts(&mut self) -> (backward::Pass<'_>, backward::Gradients<'_>) {
+        let Gradients { x, w: weight, y, dy, results: [dx, dweight, dbias] } = self;
+        (backward::Pass { dy, y, x, weight }, backward::Gradients { dx, dweight, dbias })
     }
 
     fn poison(&mut self, stream: &Stream) -> crate::Result<()> {
