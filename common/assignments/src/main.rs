@@ -44,6 +44,11 @@ enum Command {
         /// Exercise from `list` [default: the next one]
         id: Option<String>,
     },
+    /// Check your kernel whenever you save it; single keys give hints, the list and the next exercise
+    Watch {
+        /// Exercise from `list` [default: the next one]
+        id: Option<String>,
+    },
     /// Give a hint, and another one each time
     Hint {
         /// Exercise from `list` [default: the next one]
@@ -106,6 +111,7 @@ fn run(args: &Args, shell: &mut Shell) -> anyhow::Result<()> {
         Command::List => command::list::list(&session, shell),
         Command::Next => command::list::next(&session, shell),
         Command::Check { id } => command::check::run(&session, id.as_deref(), shell),
+        Command::Watch { id } => command::watch::run(&session, id.as_deref(), shell),
         Command::Hint { id, number } => command::hint::hint(&session, id.as_deref(), *number, shell),
         Command::Solution { id, i_give_up } => command::hint::solution(&session, id, *i_give_up, shell),
         Command::Reset { id } => command::reset::run(&session, id, shell),

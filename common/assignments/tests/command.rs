@@ -3,8 +3,11 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 use common::Device;
 use common::testing::planted::compiler;
@@ -75,6 +78,38 @@ fn a_student_goes_from_one_exercise_to_the_next() {
     assert!(text.contains("1 of 2 exercises passed"), "{text}");
     assert_eq!(run(&dir, &["solution", "guard"]).1, fs::read_to_string(file(&dir, "solution.cu")).unwrap());
     assert_eq!(run(&dir, &["check", "nothing"]).0, 2);
+}
+
+/// Without a terminal, as here, `watch` prints and goes on.
+#[test]
+fn watch_judges_a_file_when_it_is_saved() {
+    if !compiler(&Device::sim(), "watch_judges_a_file_when_it_is_saved") {
+        return;
+    }
+    let dir = checkout();
+    let mut watch = command(&dir, &["watch", "guard"]).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let (sender, lines) = mpsc::channel();
+    let stdout = BufReader::new(watch.stdout.take().unwrap());
+    std::thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+    let expect = |what: &str| loop {
+        let line = lines.recv_timeout(Duration::from_secs(30)).expect(what);
+        if line.contains(what) {
+            break;
+        }
+    };
+    expect("guard: not yet");
+    expect("checked in");
+    // As many editors save: another file, renamed. Then in place.
+    let beside = file(&dir, "exercise.cu~");
+    fs::copy(file(&dir, "solution.cu"), &beside).unwrap();
+    let start = Instant::now();
+    fs::rename(&beside, file(&dir, "exercise.cu")).unwrap();
+    expect("guard: passed");
+    println!("{:.2} s from saving to the verdict", start.elapsed().as_secs_f64());
+    fs::write(file(&dir, "exercise.cu"), "nothing").unwrap();
+    expect("guard: not yet");
+    watch.kill().unwrap();
+    watch.wait().unwrap();
 }
 
 #[test]

@@ -7,6 +7,7 @@ pub mod hint;
 pub mod list;
 pub mod reset;
 pub mod submissions;
+pub mod watch;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -66,7 +67,8 @@ impl Session {
         }
     }
 
-    fn is_known_to_pass(&self, exercise: &Exercise) -> bool {
+    /// Whether the last verdict was a pass, and still holds.
+    pub fn is_known_to_pass(&self, exercise: &Exercise) -> bool {
         self.store.known(exercise).is_some_and(|known| known.passed())
     }
 

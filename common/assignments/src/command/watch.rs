@@ -1,0 +1,154 @@
+//! A verdict whenever a file is saved, and single keys for what one wants next.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::Result;
+use assignments::exercise::Exercise;
+use common::command::Shell;
+use console::{Key, Term};
+
+use super::{Session, compiler, hint, list};
+
+/// How often the file is looked at. Asking for its time of change costs nothing, works on every file system, and does not mind
+/// that many editors save by renaming.
+const PAUSE: Duration = Duration::from_millis(50);
+
+const KEYS: &str = "h hint   l list   n next   q quit";
+
+/// What happened.
+enum Event {
+    Saved,
+    Key(char),
+    /// The terminal is gone.
+    Closed,
+}
+
+/// Watches the exercise of that id, else the next one.
+pub fn run(session: &Session, id: Option<&str>, shell: &mut Shell) -> Result<()> {
+    compiler()?;
+    let Some(mut exercise) = session.chosen(id)? else { return Ok(shell.print("All exercises pass.\n")?) };
+    let keys = keys();
+    let mut file = Watched::new(exercise);
+    shell.print(&list::introduction(exercise))?;
+    verdict(session, exercise, keys.is_some(), shell)?;
+    loop {
+        match file.wait(keys.as_ref()) {
+            Event::Saved => {
+                if keys.is_some() {
+                    // If that fails, the verdict comes below the last one.
+                    let _ = Term::stdout().clear_screen();
+                }
+                verdict(session, exercise, keys.is_some(), shell)?;
+            }
+            Event::Key('h') => shell.print(&hint::another(session, exercise))?,
+            Event::Key('l') => report(list::list(session, shell), shell)?,
+            Event::Key('n') => {
+                exercise = following(session, exercise);
+                file = Watched::new(exercise);
+                shell.print(&format!("\n{}", list::introduction(exercise)))?;
+                verdict(session, exercise, true, shell)?;
+            }
+            Event::Key('q') | Event::Closed => return Ok(()),
+            Event::Key(_) => {}
+        }
+    }
+}
+
+/// The next exercise of which no pass is known, from `exercise` on and round.
+fn following<'s>(session: &'s Session, exercise: &'s Exercise) -> &'s Exercise {
+    let at = session.exercises.iter().position(|one| one.id == exercise.id).unwrap_or(0);
+    let (before, after) = session.exercises.split_at(at);
+    let mut round = after.iter().skip(1).chain(before);
+    round.find(|one| !session.is_known_to_pass(one)).unwrap_or(exercise)
+}
+
+fn verdict(session: &Session, exercise: &Exercise, has_keys: bool, shell: &mut Shell) -> Result<()> {
+    let start = Instant::now();
+    match session.check(exercise) {
+        Ok(verdict) => {
+            let keys = if has_keys { KEYS } else { "" };
+            let took = start.elapsed().as_secs_f64();
+            shell.print(&format!("\n{verdict}checked in {took:.2} s   {keys}\n"))?;
+        }
+        Err(error) => report(Err(error), shell)?,
+    }
+    Ok(())
+}
+
+/// Says what went wrong, and goes on.
+fn report(result: Result<()>, shell: &mut Shell) -> Result<()> {
+    match result {
+        Ok(()) => Ok(()),
+        Err(error) => Ok(shell.print(&format!("error: {error:#}\n"))?),
+    }
+}
+
+/// Keys as they are pressed; `None` without a terminal.
+fn keys() -> Option<Receiver<char>> {
+    let term = Term::stdout();
+    if !std::io::stdin().is_terminal() || !term.is_term() {
+        return None;
+    }
+    let (sender, keys) = mpsc::channel();
+    std::thread::spawn(move || {
+        // The terminal is as it was whenever this returns, so not again after the last key.
+        while let Ok(key) = term.read_key() {
+            let Key::Char(key) = key else { continue };
+            if sender.send(key).is_err() || key == 'q' {
+                break;
+            }
+        }
+    });
+    Some(keys)
+}
+
+/// A file, and its state when it was last looked at.
+struct Watched {
+    file: PathBuf,
+    seen: Option<Stamp>,
+}
+
+/// When it was changed, and its size.
+type Stamp = (SystemTime, u64);
+
+impl Watched {
+    fn new(exercise: &Exercise) -> Watched {
+        let file = exercise.file("exercise.cu");
+        Watched { seen: stamp(&file), file }
+    }
+
+    fn wait(&mut self, keys: Option<&Receiver<char>>) -> Event {
+        loop {
+            match keys.map(|keys| keys.recv_timeout(PAUSE)) {
+                None => std::thread::sleep(PAUSE),
+                Some(Ok(key)) => return Event::Key(key),
+                Some(Err(RecvTimeoutError::Timeout)) => {}
+                Some(Err(RecvTimeoutError::Disconnected)) => return Event::Closed,
+            }
+            let mut now = stamp(&self.file);
+            if now.is_none() || now == self.seen {
+                continue;
+            }
+            // An editor may write in parts.
+            loop {
+                std::thread::sleep(PAUSE / 2);
+                let later = stamp(&self.file);
+                if later == now {
+                    break;
+                }
+                now = later;
+            }
+            self.seen = now;
+            return Event::Saved;
+        }
+    }
+}
+
+/// `None` while there is no file, as when an editor replaces it.
+fn stamp(file: &Path) -> Option<Stamp> {
+    let about = file.metadata().ok()?;
+    Some((about.modified().ok()?, about.len()))
+}
