@@ -26,6 +26,8 @@ pub fn run(program: &Path, job: &Job, time: Duration, keep: bool) -> Result<Outc
     let folder = tempfile::tempdir().context("no temporary folder can be made")?;
     let mut command = Command::new(program);
     command.arg(SUBCOMMAND).current_dir(folder.path());
+    // What a stopped compiler leaves goes with the folder.
+    command.envs(["TMPDIR", "TMP", "TEMP"].map(|name| (name, folder.path())));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     if !keep {
         command.env("WARP_CACHE_DIR", folder.path().join("cache"));

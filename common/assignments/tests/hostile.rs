@@ -9,7 +9,7 @@ use assignments::grade::Grader;
 use assignments::submissions;
 
 /// The body of the kernel, and what stands before it.
-const BODIES: [(&str, &str, &str); 15] = [
+const BODIES: [(&str, &str, &str); 17] = [
     ("endless", "", "for (;;) { c[0] = a[0]; }"),
     ("endless_volatile", "", "volatile int x = 1; while (x) {}"),
     (
@@ -23,6 +23,12 @@ const BODIES: [(&str, &str, &str); 15] = [
     ("wild", "", "for (unsigned long long p = 0x7f0000000000; ; p += 4) { c[0] = *(volatile float *)p; }"),
     ("shared", "__shared__ float big[1 << 20];", "big[threadIdx.x] = a[0]; c[0] = big[n];"),
     ("asm_garbage", "", "asm volatile(\"} .visible .entry other() { ret;\");"),
+    (
+        "asm_file",
+        "",
+        "asm volatile(\".file 1 \\\"/etc/passwd\\\"\\n.loc 1 1 0\\nld.global.u32 %0, [0];\" : \"=r\"(*(unsigned *)c));",
+    ),
+    ("asm_include", "", "asm volatile(\".include \\\"/etc/passwd\\\";\");"),
     ("asm_text", "", "asm volatile(\"this is no instruction;\");"),
     (
         "prints",
@@ -43,17 +49,34 @@ const BODIES: [(&str, &str, &str); 15] = [
     ),
 ];
 
-/// Whole files.
-const FILES: [(&str, &str); 9] = [
+/// What stands before a solution.
+const FILES: [(&str, &str); 26] = [
     ("include", "#include \"/etc/passwd\"\n"),
     ("include_spliced", "#incl\\\nude </etc/passwd>\n"),
+    ("include_spliced_with_blanks", "#incl\\ \t\nude </etc/passwd>\n"),
     ("include_digraph", "%:include \"/etc/passwd\"\n"),
+    ("include_digraph_spliced", "%\\\n:include \"/etc/passwd\"\n"),
+    ("include_digraph_spliced_with_blanks", "%\\ \n:include \"/etc/passwd\"\n"),
+    ("include_trigraph", "??=include \"/etc/passwd\"\n"),
+    ("include_in_raw_string", "__device__ const char *s = R\"(\" /*)\";\n#include \"/etc/passwd\"\n/* */\n"),
+    ("include_after_separator", "__device__ int i = 1'0; // '\n#include \"/etc/passwd\"\n"),
+    ("include_after_comment", "/*\n*/ #include \"/etc/passwd\"\n"),
+    ("include_form_feed", "\x0c#include \"/etc/passwd\"\n"),
+    ("include_carriage_return", "int i;\r#include \"/etc/passwd\"\r"),
+    ("include_mark", "\u{feff}#include \"/etc/passwd\"\n"),
     ("include_option", "// nvrtc: --pre-include=/etc/passwd\n"),
     ("include_macro", "#define F \"/etc/passwd\"\n#include F\n"),
     ("include_itself", "#include __FILE__\n"),
+    ("include_up", "#include <../../../../../../../../../../../../etc/passwd>\n"),
+    ("import", "import \"/etc/passwd\";\n"),
+    ("embed", "__device__ const char s[] = {\n#embed \"/etc/passwd\"\n};\n"),
+    ("asks_for_file", "#if __has_include(\"/etc/passwd\")\n#error root: is there\n#endif\n"),
+    ("line", "#line 1 \"/etc/passwd\"\nnot C\n"),
+    ("pragma", "_Pragma(\"GCC dependency \\\"/etc/passwd\\\"\")\n"),
+    ("escapes", "\x1b]0;root:\x07\n"),
     ("empty", ""),
     ("two_kernels", "extern \"C\" __global__ void other() {}\n"),
-    ("pasted", "#define P(a, b) a##b\n#define G P(__glo, bal__)\nextern \"C\" G void other() {}\n"),
+    ("pasted", "#define G __attribute__((global))\nextern \"C\" G void other() {}\n"),
 ];
 
 const SIGNATURE: &str = "extern \"C\" __global__ void vector_add(const float *a, const float *b, float *c, unsigned n)";
@@ -90,15 +113,20 @@ fn hostile_submissions_get_no_points_and_the_board_is_complete() {
         fs::create_dir(dir.path().join("link")).unwrap();
         std::os::unix::fs::symlink(guard[0].file("solution.cu"), dir.path().join("link/guard.cu")).unwrap();
     }
+    // Behaves at every size but the one that is counted.
+    let careless = solution.replace("b[i];", "b[i];\n        if (n == 2048 && i == 0) *(volatile float *)(a + n);");
+    hand_in("careless_where_counted", careless.as_bytes());
     hand_in("honest", solution.as_bytes());
 
     let board = submissions::grade(&grader, guard, dir.path()).unwrap();
-    assert_eq!(board.people.len(), BODIES.len() + FILES.len() + 6 + usize::from(cfg!(unix)));
+    assert_eq!(board.people.len(), BODIES.len() + FILES.len() + 7 + usize::from(cfg!(unix)));
     for (name, verdicts) in &board.people {
         let verdict = &verdicts[0];
         println!("{name}: {verdict}");
         if name == "honest" {
             assert!(verdict.passed(), "{verdict}");
+        } else if name == "careless_where_counted" {
+            assert_eq!(verdict.points(), guard[0].points.correct, "{verdict}");
         } else {
             assert_eq!(verdict.points(), 0, "{name}: {verdict}");
             assert!(!verdict.parts[0].detail.is_empty(), "{name}: {verdict}");
