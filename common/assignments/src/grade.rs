@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::exercise::{Count, Exercise};
 use crate::run::Job;
+use crate::show::{self, Shown};
 use crate::tasks::Sizes;
 use crate::{child, scan};
 
@@ -157,6 +158,20 @@ impl Grader {
         Ok(Verdict { id: exercise.id.clone(), seed: self.seed, parts })
     }
 
+    /// What a file costs by its lines, and a picture. `Err` inside: why there is nothing to show.
+    ///
+    /// # Errors
+    /// As [`Grader::grade`].
+    pub fn show(&self, exercise: &Exercise, file: &Path, request: show::Request) -> Result<Result<Shown, String>> {
+        let text = std::fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?;
+        if let Some(refusal) = scan::refusal(&text, &exercise.kernel) {
+            return Ok(Err(refusal));
+        }
+        let job = Job { show: Some(request), ..self.job(exercise, &text) };
+        let outcome = child::run(&self.program, &job, self.time, false)?;
+        Ok(outcome.shown.ok_or_else(|| cut(&outcome.stopped.unwrap_or_default())))
+    }
+
     fn job(&self, exercise: &Exercise, source: &str) -> Job {
         Job {
             nonce: RandomState::new().hash_one(0),
@@ -167,6 +182,7 @@ impl Grader {
             cases: exercise.cases.clone(),
             counts: Some(exercise.counts.clone()),
             seed: self.seed,
+            show: None,
         }
     }
 
@@ -190,7 +206,7 @@ impl Grader {
         let solution = self.solution(exercise)?;
         for (count, ratio) in &exercise.budget {
             let (spent, base) = (counts.get(count).copied().unwrap_or(0), solution.get(count).copied().unwrap_or(0));
-            let allowed = (base as f64 * ratio) as u64;
+            let allowed = allowed(base, *ratio);
             if spent > allowed {
                 let at = sizes(&exercise.counts);
                 let name = count.name();
@@ -202,7 +218,11 @@ impl Grader {
         Ok(None)
     }
 
-    fn solution(&self, exercise: &Exercise) -> Result<BTreeMap<Count, u64>> {
+    /// What the solution costs.
+    ///
+    /// # Errors
+    /// If it cannot be read or run.
+    pub fn solution(&self, exercise: &Exercise) -> Result<BTreeMap<Count, u64>> {
         let known = self.solutions.lock().unwrap_or_else(PoisonError::into_inner).get(&exercise.dir).cloned();
         if let Some(known) = known {
             return Ok(known);
@@ -217,7 +237,13 @@ impl Grader {
     }
 }
 
-fn sizes(sizes: &Sizes) -> String {
+/// What may be spent of a count of which the solution takes `base`.
+pub fn allowed(base: u64, ratio: f64) -> u64 {
+    (base as f64 * ratio) as u64
+}
+
+/// `columns = 3, rows = 2`.
+pub fn sizes(sizes: &Sizes) -> String {
     let named: Vec<String> = sizes.iter().map(|(name, value)| format!("{name} = {value}")).collect();
     named.join(", ")
 }

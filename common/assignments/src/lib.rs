@@ -10,6 +10,7 @@ pub mod exercise;
 pub mod grade;
 pub mod run;
 pub mod scan;
+pub mod show;
 pub mod store;
 pub mod submissions;
 pub mod tasks;

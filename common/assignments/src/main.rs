@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use assignments::child;
 use clap::{Parser, Subcommand};
 use command::grade::Format;
+use command::show::ShowArgs;
 use common::command::Shell;
 
 /// Exercises that check and grade themselves on your machine, without a GPU.
@@ -49,6 +50,8 @@ enum Command {
         /// Exercise from `list` [default: the next one]
         id: Option<String>,
     },
+    /// Show what your kernel costs, line by line and against the budget, and draw it
+    Show(ShowArgs),
     /// Give a hint, and another one each time
     Hint {
         /// Exercise from `list` [default: the next one]
@@ -112,6 +115,7 @@ fn run(args: &Args, shell: &mut Shell) -> anyhow::Result<()> {
         Command::Next => command::list::next(&session, shell),
         Command::Check { id } => command::check::run(&session, id.as_deref(), shell),
         Command::Watch { id } => command::watch::run(&session, id.as_deref(), shell),
+        Command::Show(args) => command::show::run(&session, args, shell),
         Command::Hint { id, number } => command::hint::hint(&session, id.as_deref(), *number, shell),
         Command::Solution { id, i_give_up } => command::hint::solution(&session, id, *i_give_up, shell),
         Command::Reset { id } => command::reset::run(&session, id, shell),

@@ -12,12 +12,13 @@ use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
 
 use crate::exercise::Count;
+use crate::show::{self, Shown};
 use crate::tasks::{self, Argument, Case, Output, Setup, Sizes};
 
 /// Warp instructions that one launch may take: some hundred times what an exercise needs.
-const BUDGET: u64 = 2_000_000;
+pub(crate) const BUDGET: u64 = 2_000_000;
 /// Device memory.
-const MEMORY: u64 = 256 << 20;
+pub(crate) const MEMORY: u64 = 256 << 20;
 
 /// What is to be run.
 #[derive(Debug, Serialize, Deserialize)]
@@ -38,6 +39,9 @@ pub struct Job {
     pub counts: Option<Sizes>,
     /// For the inputs.
     pub seed: u64,
+    /// What to show, in place of checking.
+    #[serde(default)]
+    pub show: Option<show::Request>,
 }
 
 /// What came of it.
@@ -49,6 +53,9 @@ pub struct Outcome {
     pub cases: Vec<CaseOutcome>,
     /// What it costs.
     pub counts: BTreeMap<Count, u64>,
+    /// What there is to show, if that was asked for.
+    #[serde(default)]
+    pub shown: Option<Shown>,
 }
 
 /// Of one case.
@@ -67,12 +74,13 @@ pub struct CaseOutcome {
 /// # Errors
 /// If it is the exercise that is at fault, or NVRTC is absent.
 pub fn run(job: &Job) -> Result<Outcome> {
-    let source = match &job.architecture {
-        // At the end, so that lines keep their numbers.
-        Some(architecture) => format!("{}\n// nvrtc: --gpu-architecture={architecture}\n", job.source),
-        None => job.source.clone(),
-    };
-    let source = KernelSource::from_text("exercise", source);
+    if let Some(request) = &job.show {
+        return Ok(match show::run(job, request)? {
+            Ok(shown) => Outcome { shown: Some(shown), ..Outcome::default() },
+            Err(stopped) => Outcome { stopped: Some(stopped), ..Outcome::default() },
+        });
+    }
+    let source = KernelSource::from_text("exercise", source(job));
     let checking =
         SimOptions { memory: MEMORY, workers: 1, budget: Some(BUDGET), sanitize: true, ..SimOptions::default() };
     let mut outcome = Outcome::default();
@@ -108,6 +116,15 @@ pub fn run(job: &Job) -> Result<Outcome> {
         }
     }
     Ok(outcome)
+}
+
+/// The text that is compiled.
+pub(crate) fn source(job: &Job) -> String {
+    match &job.architecture {
+        // At the end, so that lines keep their numbers.
+        Some(architecture) => format!("{}\n// nvrtc: --gpu-architecture={architecture}\n", job.source),
+        None => job.source.clone(),
+    }
 }
 
 /// The kernel, or why the file has none.

@@ -113,6 +113,30 @@ fn watch_judges_a_file_when_it_is_saved() {
 }
 
 #[test]
+fn show_counts_by_line_and_draws_what_is_worst() {
+    if !compiler(&Device::sim(), "show_counts_by_line_and_draws_what_is_worst") {
+        return;
+    }
+    let dir = checkout();
+    let transpose = dir.path().join("phase2-conv-bn/exercises/01-transpose");
+    let solution = fs::read_to_string(transpose.join("solution.cu")).unwrap();
+    assert!(solution.contains("[33]"));
+    fs::write(transpose.join("exercise.cu"), solution.replace("[33]", "[32]")).unwrap();
+    let (status, text) = run(&dir, &["show", "transpose", "--no-open"]);
+    assert_eq!(status, 0);
+    assert!(text.contains("too many") && text.contains("32.0") && text.contains("occupancy on sm_90"), "{text}");
+    let picture = || fs::read_to_string(dir.path().join("target/assignments/transpose.svg")).unwrap();
+    assert!(picture().contains("32-way bank conflict"), "{}", picture());
+    run(&dir, &["show", "transpose", "--no-open", "--picture", "timeline", "--case", "1"]);
+    assert!(picture().contains("1 barrier"), "{}", picture());
+    fs::write(transpose.join("exercise.cu"), "extern \"C\" __global__ void transpose(float *x) { x[1 << 30] = 0; }")
+        .unwrap();
+    let (status, text) = run(&dir, &["show", "transpose", "--no-open"]);
+    assert_eq!(status, 1);
+    assert!(text.contains("nothing to show"), "{text}");
+}
+
+#[test]
 fn hints_come_one_after_the_other() {
     let dir = checkout();
     let said: Vec<String> = (0..5).map(|_| run(&dir, &["hint", "transpose"]).1).collect();

@@ -62,7 +62,8 @@ pub fn list(session: &Session, shell: &mut Shell) -> Result<()> {
 /// What the other columns and the lines between them take.
 const FRAME: usize = 27;
 
-fn clipped(title: &str, width: usize) -> String {
+/// At most so many characters.
+pub fn clipped(title: &str, width: usize) -> String {
     match title.char_indices().nth(width) {
         None => title.to_owned(),
         Some(_) => title.chars().take(width.saturating_sub(1)).chain(['…']).collect(),

@@ -6,6 +6,7 @@ pub mod grade;
 pub mod hint;
 pub mod list;
 pub mod reset;
+pub mod show;
 pub mod submissions;
 pub mod watch;
 

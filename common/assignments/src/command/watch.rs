@@ -10,13 +10,14 @@ use assignments::exercise::Exercise;
 use common::command::Shell;
 use console::{Key, Term};
 
-use super::{Session, compiler, hint, list};
+use super::show::ShowArgs;
+use super::{Session, compiler, hint, list, show};
 
 /// How often the file is looked at. Asking for its time of change costs nothing, works on every file system, and does not mind
 /// that many editors save by renaming.
 const PAUSE: Duration = Duration::from_millis(50);
 
-const KEYS: &str = "h hint   l list   n next   q quit";
+const KEYS: &str = "h hint   l list   s show   n next   q quit";
 
 /// What happened.
 enum Event {
@@ -45,6 +46,7 @@ pub fn run(session: &Session, id: Option<&str>, shell: &mut Shell) -> Result<()>
             }
             Event::Key('h') => shell.print(&hint::another(session, exercise))?,
             Event::Key('l') => report(list::list(session, shell), shell)?,
+            Event::Key('s') => report(show::show(session, exercise, &ShowArgs::default(), shell), shell)?,
             Event::Key('n') => {
                 exercise = following(session, exercise);
                 file = Watched::new(exercise);

@@ -1,0 +1,275 @@
+//! What a kernel costs by its lines, and a picture of it: what happens in the process of its own for `show`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use common::compile::ship;
+use common::prelude::*;
+use common::ptx_sim::{
+    self, Arg, Counters, DeviceConfig, DevicePtr, LaunchError, LineProfile, Observation, Observe, Pick, Space, Trace,
+    TraceRequest, ptxas,
+};
+use common::tensor::F8E4M3;
+use half::{bf16, f16};
+use serde::{Deserialize, Serialize};
+
+use crate::exercise::Count;
+use crate::run::{self, Job};
+use crate::tasks::{self, Argument, Case, Setup, Sizes};
+
+/// Bytes that a picture may have: it has to fit into an answer.
+const MAX_PICTURE: usize = 2 << 20;
+
+/// What is to be shown beside the costs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Request {
+    /// What is drawn; what is most worth seeing if `None`.
+    pub picture: Option<Picture>,
+    /// The sizes to draw at.
+    pub sizes: Sizes,
+    /// `blockIdx` of the block to draw.
+    pub block: [u32; 3],
+    /// The source line to draw an access of.
+    pub line: Option<u32>,
+}
+
+/// Kinds of pictures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+pub enum Picture {
+    /// Which bytes and sectors of global memory the lanes of a warp touch
+    Sectors,
+    /// Which banks of shared memory the lanes of a warp touch
+    Banks,
+    /// How a matrix instruction spreads its matrices over lanes and registers
+    Fragment,
+    /// What the warps of a block do, step by step
+    Timeline,
+}
+
+/// What there is to show.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Shown {
+    /// What the kernel costs.
+    pub counts: BTreeMap<Count, u64>,
+    /// The same by lines of the file, in their order.
+    pub lines: Vec<Line>,
+    /// Threads of a block.
+    pub threads: u32,
+    /// Bytes of shared memory of a block.
+    pub shared_bytes: u32,
+    /// What the registers are of: `sm_90`.
+    pub architecture: String,
+    /// Registers of a thread, or why they are not known.
+    pub registers: Result<u32, String>,
+    /// The SVG, or why there is none.
+    pub picture: Result<String, String>,
+}
+
+/// What one line of the file asked for.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Line {
+    /// From 1 on.
+    pub number: u32,
+    /// Instructions, counted once per warp.
+    pub instructions: u64,
+    /// Requests to global memory, the sectors that they touched, and those that dense bytes would touch.
+    pub global: [u64; 3],
+    /// Passes through shared memory per pass that was needed.
+    pub ways: Option<f64>,
+    /// Branches, and those at which lanes parted.
+    pub branches: [u64; 2],
+}
+
+impl Line {
+    fn of(line: &LineProfile) -> Line {
+        let Counters { warp_instructions, branches, divergent_branches, .. } = line.counters;
+        Line {
+            number: line.line,
+            instructions: warp_instructions,
+            global: line.counters.global(),
+            ways: line.counters.conflict_ways(),
+            branches: [branches, divergent_branches],
+        }
+    }
+}
+
+/// Runs the kernel twice, to count and to draw. `Err` inside: why there is nothing to show.
+///
+/// # Errors
+/// If it is the exercise that is at fault, or NVRTC is absent.
+pub fn run(job: &Job, request: &Request) -> Result<Result<Shown, String>> {
+    // This is the folder of a process of its own.
+    let file = std::env::current_dir()?.join("exercise.cu");
+    std::fs::write(&file, run::source(job))?;
+    let ptx = match ship::generate(&file, file.parent().unwrap_or(Path::new(""))) {
+        Ok(ptx) => ptx,
+        Err(error @ Error::NvrtcMissing { .. }) => return Err(error.into()),
+        Err(error) => return Ok(Err(error.to_string())),
+    };
+    let ptx_file = file.with_extension("ptx");
+    std::fs::write(&ptx_file, &ptx)?;
+    let module = match ptx_sim::Module::from_ptx(&ptx, "the PTX of exercise.cu") {
+        Ok(module) => module,
+        Err(error) => return Ok(Err(error.render(false))),
+    };
+    let launch = |sizes: &Sizes, observe: &Observe| {
+        let setup = tasks::make(&job.task, &Case { sizes, seed: job.seed })?;
+        observed(&module, job, setup, observe)
+    };
+    let counted = job.counts.as_ref().context("a job to show has sizes to count at")?;
+    let profile = match launch(counted, &Observe { profile: true, ..Observe::default() })? {
+        Ok(observation) => observation.profile.unwrap_or_default(),
+        Err(why) => return Ok(Err(why)),
+    };
+    let trace = TraceRequest { block: request.block, source: Some(job.source.clone()), ..TraceRequest::default() };
+    let drawn = launch(&request.sizes, &Observe { trace: Some(trace), ..Observe::default() })?;
+    let picture = drawn.and_then(|observation| draw(&observation.trace.unwrap_or_default(), request));
+    let architecture = match &job.architecture {
+        Some(own) if own.ends_with(['a', 'f']) => own.replace("compute_", "sm_"),
+        _ => "sm_90".to_owned(),
+    };
+    let own = |line: &&LineProfile| Path::new(&line.file).file_name() == file.file_name();
+    Ok(Ok(Shown {
+        counts: Count::ALL.into_iter().map(|count| (count, count.of(&profile.counters))).collect(),
+        lines: profile.lines.iter().filter(own).map(Line::of).collect(),
+        threads: profile.threads,
+        shared_bytes: profile.shared_bytes,
+        registers: ptxas::registers(&ptx_file, &architecture, &job.kernel),
+        architecture,
+        picture,
+    }))
+}
+
+/// Launches the kernel on a device of its own. `Err` inside: what stopped it.
+fn observed(
+    module: &ptx_sim::Module,
+    job: &Job,
+    setup: Setup,
+    observe: &Observe,
+) -> Result<Result<Observation, String>> {
+    let config = DeviceConfig { total_memory: run::MEMORY, workers: 1, sanitize: false, ..DeviceConfig::default() };
+    let device = ptx_sim::Device::new(config);
+    let kernel = match device.load(module).and_then(|loaded| loaded.kernel(&job.kernel)) {
+        Ok(kernel) => kernel,
+        Err(error) => return Ok(Err(error.render(false))),
+    };
+    let names = parameters(&job.source, &job.kernel);
+    let mut args = Vec::new();
+    for (at, argument) in setup.args.iter().enumerate() {
+        let fallback = format!("argument {at}");
+        let name = names.get(at).unwrap_or(&fallback);
+        args.push(match argument {
+            Argument::Input(values) => Arg::from(written(&device, name, &bytes(values)?)?),
+            Argument::Output(output) => match &output.before {
+                Some(values) => Arg::from(written(&device, name, &bytes(values)?)?),
+                None => {
+                    let poison = vec![0xff; output.shape.iter().product::<usize>() * output.element.size()];
+                    Arg::from(written(&device, name, &poison)?)
+                }
+            },
+            Argument::U32(value) => Arg::from(*value),
+            Argument::I32(value) => Arg::from(*value),
+            Argument::F32(value) => Arg::from(*value),
+        });
+    }
+    let common::device::LaunchConfig { grid_dim, block_dim, shared_mem_bytes } = setup.launch;
+    let config = ptx_sim::LaunchConfig {
+        grid: grid_dim.into(),
+        block: block_dim.into(),
+        shared_bytes: shared_mem_bytes,
+        budget: Some(run::BUDGET),
+        ..ptx_sim::LaunchConfig::default()
+    };
+    Ok(kernel.observe(&config, &args, observe).map_err(|error| match error {
+        LaunchError::Fault(fault) => fault.render(Some(&job.source), false),
+        error => error.to_string(),
+    }))
+}
+
+fn written(device: &ptx_sim::Device, name: &str, bytes: &[u8]) -> Result<DevicePtr> {
+    let pointer = device.alloc(bytes.len() as u64, name)?;
+    device.write(pointer, bytes)?;
+    Ok(pointer)
+}
+
+fn bytes(tensor: &Tensor) -> Result<Vec<u8>> {
+    let format = MemoryFormat::Nchw;
+    Ok(match tensor.element_type() {
+        ElementType::F32 => bytemuck::cast_slice(tensor.values::<f32>(format)?).to_vec(),
+        ElementType::F16 => bytemuck::cast_slice(tensor.values::<f16>(format)?).to_vec(),
+        ElementType::BF16 => bytemuck::cast_slice(tensor.values::<bf16>(format)?).to_vec(),
+        ElementType::F8E4M3 => bytemuck::cast_slice(tensor.values::<F8E4M3>(format)?).to_vec(),
+        ElementType::I8 => bytemuck::cast_slice(tensor.values::<i8>(format)?).to_vec(),
+        ElementType::I32 => bytemuck::cast_slice(tensor.values::<i32>(format)?).to_vec(),
+    })
+}
+
+/// The names of a kernel's parameters, for labels; fewer if the text is unusual.
+fn parameters(source: &str, kernel: &str) -> Vec<String> {
+    let list = source.split_once(&format!("{kernel}(")).and_then(|(_, rest)| rest.split_once(')'));
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let name = |parameter: &str| {
+        let parameter = parameter.trim_end();
+        parameter[parameter.trim_end_matches(is_word).len()..].to_owned()
+    };
+    list.map(|(list, _)| list.split(',').map(name).collect()).unwrap_or_default()
+}
+
+fn draw(trace: &Trace, request: &Request) -> Result<String, String> {
+    let (kind, pick) = chosen(trace, request);
+    let drawn = match kind {
+        Picture::Sectors => trace.sectors(&pick),
+        Picture::Banks => trace.banks(&pick),
+        Picture::Fragment => trace.fragment(&pick),
+        Picture::Timeline => trace.timeline(),
+    };
+    let svg = drawn.map_err(|error| error.to_string())?;
+    if svg.len() > MAX_PICTURE {
+        return Err(format!("it would have {} bytes, and {MAX_PICTURE} are allowed", svg.len()));
+    }
+    Ok(svg)
+}
+
+/// What is most worth seeing: the access with the most bank conflicts, else the one with the most sectors above what its bytes
+/// need, else the first.
+fn chosen(trace: &Trace, request: &Request) -> (Picture, Pick) {
+    let pick = Pick { line: request.line, ..Pick::default() };
+    if let Some(kind @ (Picture::Fragment | Picture::Timeline)) = request.picture {
+        return (kind, pick);
+    }
+    // The most that an access costs above what it needs, and its number among those of the line, from 1 on.
+    let worst = |space: Space| {
+        let here = |line: u32| request.line.is_none_or(|asked| asked == line);
+        let all = trace.accesses.iter().filter(|access| {
+            access.space == space
+                && here(trace.site(access).shown_line())
+                && (space != Space::Shared || access.kind != ptx_sim::AccessKind::Bulk)
+        });
+        let excess = |access: &ptx_sim::MemoryAccess| match space {
+            Space::Shared => access.wavefronts().saturating_sub(access.ideal_wavefronts()),
+            _ => access.sectors().saturating_sub(access.ideal_sectors()),
+        };
+        all.map(excess).zip(1..).max_by_key(|&(excess, nth)| (excess, std::cmp::Reverse(nth)))
+    };
+    let (shared, global) = (worst(Space::Shared), worst(Space::Global));
+    let kind = request.picture.unwrap_or(match (shared, global) {
+        (Some((1.., _)), _) | (Some(_), None) => Picture::Banks,
+        (_, Some(_)) => Picture::Sectors,
+        (None, None) => Picture::Timeline,
+    });
+    let nth = if kind == Picture::Banks { shared } else { global };
+    (kind, Pick { nth: nth.map_or(1, |(_, nth)| nth), ..pick })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parameters;
+
+    #[test]
+    fn parameters_have_the_names_of_the_source() {
+        let source = "extern \"C\" __global__ void add(const float *a, float* __restrict__ c,\n unsigned n ) {";
+        assert_eq!(parameters(source, "add"), ["a", "c", "n"]);
+        assert_eq!(parameters("", "add"), [""; 0]);
+    }
+}
