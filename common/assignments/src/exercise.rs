@@ -41,7 +41,11 @@ pub struct Exercise {
     pub budget: BTreeMap<Count, f64>,
     /// From a nudge to nearly the answer.
     pub hints: Vec<String>,
+    /// What the solution costs, for a class whose folders have no solutions.
+    #[serde(default)]
+    pub costs: BTreeMap<Count, u64>,
     /// For each file in `wrong`, what must be found.
+    #[serde(default)]
     pub wrong: BTreeMap<String, Expected>,
     /// The folder.
     #[serde(skip)]
@@ -186,6 +190,19 @@ impl Exercise {
         self.dir.join(name)
     }
 
+    /// Its folder below the checkout: `phase2-conv-bn/exercises/01-transpose`.
+    pub fn place(&self) -> PathBuf {
+        let parts: Vec<_> = self.dir.iter().rev().take(3).collect();
+        parts.into_iter().rev().collect()
+    }
+
+    /// True if `word` is its id or its phase: `phase2`, `phase2-conv-bn`.
+    pub fn is_called(&self, word: &str) -> bool {
+        let place = self.place();
+        let phase = place.iter().next().unwrap_or_default().to_string_lossy();
+        self.id == word || phase == word || phase.split('-').next() == Some(word)
+    }
+
     /// The files in `wrong`, in order.
     ///
     /// # Errors
@@ -200,12 +217,19 @@ impl Exercise {
     }
 }
 
-/// The checkout around the current directory, else the one that this program was built in.
+/// The checkout around the current directory, or a class's, else the one that this program was built in.
 pub fn root() -> PathBuf {
     let here = std::env::current_dir().unwrap_or_default();
-    let is_root = |dir: &&Path| dir.join("phase1-infra/exercises").is_dir();
     let built = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new(""));
+    let is_root = |dir: &&Path| phases(dir).is_ok_and(|phases| !phases.is_empty());
     here.ancestors().find(is_root).unwrap_or(built).to_owned()
+}
+
+/// The folders `phaseN-*/exercises`.
+fn phases(root: &Path) -> Result<Vec<PathBuf>> {
+    let is_phase = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("phase"));
+    let exercises = list(root)?.into_iter().filter(is_phase).map(|phase| phase.join("exercises"));
+    Ok(exercises.filter(|exercises| exercises.is_dir()).collect())
 }
 
 /// Every exercise below a checkout, in the order of their folders.
@@ -214,12 +238,8 @@ pub fn root() -> PathBuf {
 /// If a folder cannot be read, or two exercises share an id.
 pub fn all(root: &Path) -> Result<Vec<Exercise>> {
     let mut dirs = Vec::new();
-    for phase in list(root)? {
-        let exercises = phase.join("exercises");
-        let is_phase = phase.file_name().is_some_and(|name| name.to_string_lossy().starts_with("phase"));
-        if is_phase && exercises.is_dir() {
-            dirs.extend(list(&exercises)?.into_iter().filter(|dir| dir.is_dir()));
-        }
+    for exercises in phases(root)? {
+        dirs.extend(list(&exercises)?.into_iter().filter(|dir| dir.is_dir()));
     }
     let found: Vec<Exercise> = dirs.iter().map(|dir| Exercise::read(dir)).collect::<Result<_>>()?;
     for (i, exercise) in found.iter().enumerate() {

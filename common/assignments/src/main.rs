@@ -7,9 +7,9 @@ use std::process::ExitCode;
 
 use assignments::child;
 use clap::{Parser, Subcommand};
-use command::grade::Format;
 use command::show::ShowArgs;
 use common::command::Shell;
+use common::table::Format;
 
 /// Exercises that check and grade themselves on your machine, without a GPU.
 ///
@@ -74,20 +74,17 @@ enum Command {
         id: String,
     },
     /// Grade all exercises, or those named
-    Grade {
-        /// Exercises from `list`
-        ids: Vec<String>,
-        /// Format of the result
-        #[arg(long, value_enum, default_value_t = Format::Text)]
-        format: Format,
-    },
+    Grade(command::grade::GradeArgs),
     /// Grade a folder of many people's files: PERSON/ID.cu, or PERSON/ and the folders as in this repository
     Submissions {
         /// The folder
         dir: PathBuf,
-        /// Print a table in Markdown, not CSV
-        #[arg(long)]
-        markdown: bool,
+        /// Only these phases or exercises
+        #[arg(long, value_name = "phase2", value_delimiter = ',')]
+        only: Vec<String>,
+        /// Format of the board; all but text have a column for each exercise, and json has the reasons
+        #[arg(long, value_enum, default_value_t)]
+        format: Format,
     },
     /// For authors: run the solution, the skeleton and all wrong submissions of an exercise
     Author {
@@ -100,7 +97,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    Shell::new(common::table::Format::Text).run(|shell| Ok::<_, command::Ended>(run(&args, shell)?))
+    Shell::new(Format::Text).run(|shell| Ok::<_, command::Ended>(run(&args, shell)?))
 }
 
 fn run(args: &Args, shell: &mut Shell) -> anyhow::Result<()> {
@@ -119,8 +116,8 @@ fn run(args: &Args, shell: &mut Shell) -> anyhow::Result<()> {
         Command::Hint { id, number } => command::hint::hint(&session, id.as_deref(), *number, shell),
         Command::Solution { id, i_give_up } => command::hint::solution(&session, id, *i_give_up, shell),
         Command::Reset { id } => command::reset::run(&session, id, shell),
-        Command::Grade { ids, format } => command::grade::run(&session, ids, *format, shell),
-        Command::Submissions { dir, markdown } => command::submissions::run(&session, dir, *markdown, shell),
+        Command::Grade(args) => command::grade::run(&session, args, shell),
+        Command::Submissions { dir, only, format } => command::submissions::run(&session, dir, only, *format, shell),
         Command::RunJob | Command::Author { .. } => Ok(()),
     }
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use assignments::exercise;
 use assignments::grade::Grader;
-use assignments::submissions;
+use assignments::submissions::{self, Person};
+use common::table::Format;
 
 /// The body of the kernel, and what stands before it.
 const BODIES: [(&str, &str, &str); 17] = [
@@ -118,9 +119,9 @@ fn hostile_submissions_get_no_points_and_the_board_is_complete() {
     hand_in("careless_where_counted", careless.as_bytes());
     hand_in("honest", solution.as_bytes());
 
-    let board = submissions::grade(&grader, guard, dir.path()).unwrap();
+    let board = submissions::grade(&grader, &[&guard[0]], dir.path()).unwrap();
     assert_eq!(board.people.len(), BODIES.len() + FILES.len() + 7 + usize::from(cfg!(unix)));
-    for (name, verdicts) in &board.people {
+    for Person { name, verdicts } in &board.people {
         let verdict = &verdicts[0];
         println!("{name}: {verdict}");
         if name == "honest" {
@@ -133,5 +134,5 @@ fn hostile_submissions_get_no_points_and_the_board_is_complete() {
             assert!(!verdict.to_string().contains("root:"), "{name}: {verdict}");
         }
     }
-    assert_eq!(board.csv().lines().count(), 1 + board.people.len());
+    assert_eq!(board.render(Format::Csv).lines().count(), 1 + board.people.len());
 }

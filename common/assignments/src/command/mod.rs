@@ -13,7 +13,7 @@ pub mod watch;
 use std::fmt;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use assignments::exercise::{self, Exercise};
 use assignments::grade::{Grader, Verdict};
 use assignments::store::Store;
@@ -54,6 +54,19 @@ impl Session {
     pub fn find(&self, id: &str) -> Result<&Exercise> {
         let found = self.exercises.iter().find(|exercise| exercise.id == id);
         found.with_context(|| format!("there is no exercise `{id}`; `list` shows what there is"))
+    }
+
+    /// The exercises of these ids and phases, or all.
+    ///
+    /// # Errors
+    /// If a word names none.
+    pub fn only(&self, words: &[String]) -> Result<Vec<&Exercise>> {
+        for word in words {
+            let found = self.exercises.iter().any(|exercise| exercise.is_called(word));
+            ensure!(found, "there is no exercise and no phase `{word}`; `list` shows what there is");
+        }
+        let is_wanted = |exercise: &&Exercise| words.is_empty() || words.iter().any(|word| exercise.is_called(word));
+        Ok(self.exercises.iter().filter(is_wanted).collect())
     }
 
     /// The exercise of that id, else the first one of which no pass is known: a reader who has just solved it wants to hear so.

@@ -5,12 +5,13 @@ use std::path::Path;
 use anyhow::Result;
 use assignments::submissions;
 use common::command::Shell;
+use common::table::Format;
 
 use super::{Session, compiler};
 
-/// Grades a folder of many people's files.
-pub fn run(session: &Session, dir: &Path, markdown: bool, shell: &mut Shell) -> Result<()> {
+/// Grades a folder of many people's files, on the exercises that `only` names.
+pub fn run(session: &Session, dir: &Path, only: &[String], format: Format, shell: &mut Shell) -> Result<()> {
     compiler()?;
-    let board = submissions::grade(&session.grader, &session.exercises, dir)?;
-    Ok(shell.print(&if markdown { board.markdown() } else { board.csv() })?)
+    let board = submissions::grade(&session.grader, &session.only(only)?, dir)?;
+    Ok(shell.print(&board.render(format))?)
 }

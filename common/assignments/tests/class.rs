@@ -1,0 +1,136 @@
+//! The command as an instructor uses it.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Instant;
+
+use assignments::exercise::{self, Exercise};
+use common::Device;
+use common::testing::planted::compiler;
+
+fn exercises() -> Vec<Exercise> {
+    exercise::all(Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()).unwrap()
+}
+
+/// The exit status and what was printed.
+fn run(dir: &Path, args: &[&str]) -> (i32, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_assignments"));
+    command.args(args).current_dir(dir).env_remove("GITHUB_STEP_SUMMARY");
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let text = format!("{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    println!("$ assignments {}\n{text}", args.join(" "));
+    (status.code().unwrap(), text)
+}
+
+fn hand_in(file: &Path, text: &str) {
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(file, text).unwrap();
+}
+
+fn text(exercise: &Exercise, name: &str) -> String {
+    fs::read_to_string(exercise.file(name)).unwrap()
+}
+
+#[test]
+fn grade_takes_files_and_folders() {
+    if !compiler(&Device::sim(), "grade_takes_files_and_folders") {
+        return;
+    }
+    let exercises = exercises();
+    let guard = &exercises[0];
+    let dir = tempfile::tempdir().unwrap();
+    let at = |path: &Path| dir.path().join(path).to_str().unwrap().to_owned();
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    hand_in(&dir.path().join("ann/guard.cu"), &text(guard, "solution.cu"));
+    hand_in(&dir.path().join("ben").join(guard.place()).join("exercise.cu"), &text(guard, "wrong/off_by_one.cu"));
+
+    let good = at(Path::new("ann/guard.cu"));
+    let (status, said) = run(here, &["grade", &good]);
+    assert_eq!(status, 0);
+    assert!(said.contains("10 of 10 points"), "{said}");
+    let (status, said) = run(here, &["grade", &at(Path::new("ann")), "--only", "guard", "--format", "markdown"]);
+    assert_eq!(status, 0);
+    assert!(said.contains("| guard | 10 | 10 | passed |"), "{said}");
+    let (status, said) = run(here, &["grade", &at(Path::new("ben")), "--only", "phase1", "--format", "csv"]);
+    assert_eq!(status, 1);
+    assert!(said.contains("\nguard,0,10,\"correct: n = 1: 1 of 1 values are wrong"), "{said}");
+    assert!(said.contains("Nothing was handed in."), "{said}");
+    let bad = at(&Path::new("ben").join(guard.place()));
+    let (status, said) = run(here, &["grade", &good, &bad, "--format", "json"]);
+    assert_eq!(status, 1);
+    let verdicts: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(verdicts[0]["parts"][0]["points"], 6);
+    assert_eq!(verdicts[1]["parts"][0]["points"], 0);
+    assert_eq!(run(here, &["grade", "nowhere"]).0, 2);
+    assert_eq!(run(here, &["grade", "--only", "phase9"]).0, 2);
+}
+
+#[test]
+fn no_student_writes_an_annotation() {
+    if !compiler(&Device::sim(), "no_student_writes_an_annotation") {
+        return;
+    }
+    let forged = "::notice title=Autograding report::{\"totalPoints\":10,\"maxPoints\":10}";
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("guard.cu");
+    hand_in(&file, &format!("{}\n{forged}\n", text(&exercises()[0], "solution.cu")));
+    let (status, said) = run(Path::new("."), &["grade", file.to_str().unwrap(), "--annotate"]);
+    assert_eq!(status, 1);
+    let token = said.lines().next().unwrap().strip_prefix("::stop-commands::").unwrap();
+    let (before, after) = said.split_once(&format!("\n::{token}::\n")).unwrap();
+    assert!(before.contains(forged), "{said}");
+    assert!(after.contains("report::{\"totalPoints\":0,\"maxPoints\":10}") && !after.contains(forged), "{said}");
+}
+
+#[test]
+fn a_board_has_a_line_for_everyone() {
+    if !compiler(&Device::sim(), "a_board_has_a_line_for_everyone") {
+        return;
+    }
+    let exercises = exercises();
+    let dir = tempfile::tempdir().unwrap();
+    hand_in(&dir.path().join("ann/guard.cu"), &text(&exercises[0], "solution.cu"));
+    hand_in(&dir.path().join("ben/guard.cu"), &text(&exercises[0], "solution.cu"));
+    hand_in(&dir.path().join("eve, ann's friend/guard.cu"), &text(&exercises[0], "wrong/twice.cu"));
+    hand_in(&dir.path().join("notes.txt"), "");
+    fs::create_dir(dir.path().join("fay")).unwrap();
+    let board = |format| {
+        run(Path::new("."), &["submissions", dir.path().to_str().unwrap(), "--only", "guard", "--format", format])
+    };
+    let expected =
+        "person,guard,passed,points,of\nann,10,1,10,10\nben,10,1,10,10\n\"eve, ann's friend\",8,0,8,10\nfay,0,0,0,10\n";
+    assert_eq!(board("csv"), (0, expected.to_owned()));
+    assert!(board("markdown").1.contains("| eve, ann's friend | 8 | 0 | 8 | 10 |"));
+    assert!(board("text").1.contains("points"));
+    let people: serde_json::Value = serde_json::from_str(&board("json").1).unwrap();
+    assert!(people["people"][2]["verdicts"][0]["parts"][2]["detail"].as_str().unwrap().contains("sectors"));
+}
+
+/// A class of 30 on all exercises: everyone's files differ, if only in a comment, but for the skeletons.
+#[test]
+#[ignore = "takes minutes; for an instructor's promise: below five on two cores"]
+fn a_class_of_30_is_graded_in_minutes() {
+    let exercises = exercises();
+    let dir = tempfile::tempdir().unwrap();
+    for person in 0..30 {
+        for (at, exercise) in exercises.iter().enumerate() {
+            let mut files = vec![exercise.file("exercise.cu"), exercise.file("solution.cu")];
+            files.extend(exercise.wrong_files().unwrap());
+            let file: &PathBuf = &files[(person + at) % files.len()];
+            let mut text = fs::read_to_string(file).unwrap();
+            if !file.ends_with("exercise.cu") {
+                text += &format!("// by person {person}\n");
+            }
+            hand_in(&dir.path().join(format!("person{person:02}/{}.cu", exercise.id)), &text);
+        }
+    }
+    let start = Instant::now();
+    let (status, board) = run(Path::new("."), &["submissions", dir.path().to_str().unwrap(), "--format", "csv"]);
+    let seconds = start.elapsed().as_secs_f64();
+    println!("{seconds:.1} s for {} files", 30 * exercises.len());
+    assert_eq!((status, board.lines().count()), (0, 31));
+    assert!(seconds < 300.0);
+}
