@@ -34,6 +34,12 @@ pub struct Exercise {
     pub cases: Vec<Sizes>,
     /// The size at which costs are counted.
     pub counts: Sizes,
+    /// The size at which times are measured on a GPU; that of `counts` if `None`.
+    pub bench: Option<Sizes>,
+    /// What a GPU's times are compared with, beside the solution's.
+    pub library: Option<Library>,
+    /// How many times as long as the solution a kernel may take on a GPU, for `points.speed`.
+    pub speed: Option<f64>,
     /// What each part of the verdict is worth.
     pub points: Points,
     /// What the kernel may cost, as multiples of what the solution costs.
@@ -62,6 +68,19 @@ pub struct Points {
     pub clean: u32,
     /// If all counts are within the budget.
     pub budget: u32,
+    /// If it is fast enough; only where there is a GPU.
+    #[serde(default)]
+    pub speed: u32,
+}
+
+/// What a library does as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Library {
+    /// The driver copies as many bytes as the kernel reads and writes.
+    Copy,
+    /// cuBLAS multiplies the first two inputs, matrices of f32.
+    Gemm,
 }
 
 /// Why a wrong submission fails.
@@ -171,18 +190,25 @@ impl Exercise {
         let path = dir.join("exercise.toml");
         let text = std::fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
         let mut exercise: Exercise =
-            toml::from_str(&text).with_context(|| format!("{} is not as it should be", path.display()))?;
+            toml::from_str(&text).with_context(|| format!("{} is not valid", path.display()))?;
         dir.clone_into(&mut exercise.dir);
         ensure!(!exercise.cases.is_empty(), "{}: no cases", path.display());
+        let speed = (exercise.speed.is_some(), exercise.points.speed > 0);
+        ensure!(speed.0 == speed.1, "{}: `speed` and `points.speed` belong together", path.display());
         if tasks::find(&exercise.task).is_none() {
             bail!("{}: there is no task `{}`", path.display(), exercise.task);
         }
         Ok(exercise)
     }
 
-    /// All points that it can give.
+    /// All points that it can give without a GPU.
     pub fn full(&self) -> u32 {
         self.points.correct + self.points.clean + self.points.budget
+    }
+
+    /// The size at which times are measured.
+    pub fn bench_sizes(&self) -> &Sizes {
+        self.bench.as_ref().unwrap_or(&self.counts)
     }
 
     /// The file with that name in its folder.

@@ -8,10 +8,12 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use common::device::DeviceChoice;
 use serde::Serialize;
 
 use crate::exercise::{Count, Exercise};
-use crate::run::Job;
+use crate::gpu::{self, Times};
+use crate::run::{Job, Outcome};
 use crate::show::{self, Shown};
 use crate::tasks::Sizes;
 use crate::{child, scan};
@@ -24,8 +26,14 @@ pub struct Grader {
     pub seed: u64,
     /// How long compiling and running a file may take.
     pub time: Duration,
+    /// The GPU that kernels run on too, after the simulator.
+    pub gpu: Option<DeviceChoice>,
     /// What solutions cost, by folder.
     solutions: Mutex<HashMap<PathBuf, BTreeMap<Count, u64>>>,
+    /// How long they take on the GPU, by folder.
+    times: Mutex<HashMap<PathBuf, Times>>,
+    /// Its holder has the GPU to itself.
+    alone: Mutex<()>,
 }
 
 /// What a file is worth, and why.
@@ -42,7 +50,7 @@ pub struct Verdict {
 /// A part of a verdict.
 #[derive(Clone, Debug, Serialize)]
 pub struct Part {
-    /// `correct`, `clean` or `budget`.
+    /// `correct`, `clean`, `budget` or, on a GPU, `speed`.
     pub name: &'static str,
     /// Points.
     pub points: u32,
@@ -61,6 +69,11 @@ impl Verdict {
     /// Points that there are.
     pub fn full(&self) -> u32 {
         self.parts.iter().map(|part| part.of).sum()
+    }
+
+    /// True if the values are right and the sanitiser found nothing.
+    pub fn is_sound(&self) -> bool {
+        self.parts.iter().filter(|part| ["correct", "clean"].contains(&part.name)).all(|part| part.points == part.of)
     }
 
     /// True if all points are given.
@@ -92,7 +105,15 @@ impl Grader {
     /// With that seed, else a fresh one.
     pub fn new(program: PathBuf, seed: Option<u64>) -> Grader {
         let seed = seed.unwrap_or_else(|| RandomState::new().hash_one(std::process::id()) >> 32);
-        Grader { program, seed, time: child::TIME, solutions: Mutex::default() }
+        Grader {
+            program,
+            seed,
+            time: child::TIME,
+            gpu: None,
+            solutions: Mutex::default(),
+            times: Mutex::default(),
+            alone: Mutex::default(),
+        }
     }
 
     /// Grades a file as a submission for an exercise.
@@ -138,6 +159,12 @@ impl Grader {
             unclean.map(|(i, case)| cut(&format!("{}: {}\n{}", describe(i), case.findings.join(", "), case.rendered)));
         let over =
             if correct.is_none() && clean.is_none() { self.over_budget(exercise, &outcome.counts)? } else { None };
+        let sound = correct.is_none() && clean.is_none();
+        let tried = match self.gpu {
+            Some(gpu) if sound => self.on_gpu(exercise, text, gpu)?,
+            _ => Tried::default(),
+        };
+        let correct = correct.or(tried.wrong);
         let right = correct.is_none();
         let sound = right && clean.is_none();
         let part = |name, of, fault: Option<String>, before: bool, good: &str| match fault {
@@ -148,17 +175,20 @@ impl Grader {
         let points = exercise.points;
         let spent = outcome.counts.iter().filter(|(count, _)| exercise.budget.contains_key(count));
         let spent: Vec<String> = spent.map(|(count, value)| format!("{value} {}", count.name())).collect();
-        let parts = vec![
+        let mut parts = vec![
             part(
                 "correct",
                 points.correct,
                 correct,
                 true,
-                &format!("right values in all {} cases", outcome.cases.len()),
+                &format!("right values in all {} cases{}", outcome.cases.len(), tried.remark),
             ),
             part("clean", points.clean, clean, right, "the sanitiser found nothing"),
             part("budget", points.budget, over, sound, &spent.join(", ")),
         ];
+        if self.speed(exercise).is_some() {
+            parts.push(part("speed", points.speed, tried.slow, sound, &tried.speed));
+        }
         Ok(Verdict { id: exercise.id.clone(), seed: self.seed, parts })
     }
 
@@ -187,19 +217,92 @@ impl Grader {
             counts: Some(exercise.counts.clone()),
             seed: self.seed,
             show: None,
+            gpu: None,
         }
     }
 
     /// No points, and why.
     pub fn nothing(&self, exercise: &Exercise, why: String) -> Verdict {
         let points = exercise.points;
-        let parts = [
+        let mut parts = vec![
             ("correct", points.correct, why),
             ("clean", points.clean, String::new()),
             ("budget", points.budget, String::new()),
         ];
-        let parts = parts.map(|(name, of, detail)| Part { name, points: 0, of, detail });
-        Verdict { id: exercise.id.clone(), seed: self.seed, parts: parts.into() }
+        if self.speed(exercise).is_some() {
+            parts.push(("speed", points.speed, String::new()));
+        }
+        let parts = parts.into_iter().map(|(name, of, detail)| Part { name, points: 0, of, detail }).collect();
+        Verdict { id: exercise.id.clone(), seed: self.seed, parts }
+    }
+
+    /// How many times as long as the solution a kernel may take; `None` where there is no GPU or, as in a class, no solution.
+    fn speed(&self, exercise: &Exercise) -> Option<f64> {
+        self.gpu.and(exercise.speed).filter(|_| exercise.file("solution.cu").exists())
+    }
+
+    /// The values on the GPU, and the time if that has points. The simulator has found nothing wrong with the kernel.
+    fn on_gpu(&self, exercise: &Exercise, text: &str, gpu: DeviceChoice) -> Result<Tried> {
+        let outcome = self.run_on_gpu(exercise, text, gpu, self.speed(exercise).is_some())?;
+        if let Some(reason) = outcome.skipped {
+            let remark = format!(", on the simulator only: {reason}");
+            return Ok(Tried { remark, speed: "not measured".to_owned(), ..Tried::default() });
+        }
+        let mut wrong = outcome.stopped;
+        if let Some((i, case)) = outcome.cases.iter().enumerate().find(|(_, case)| case.wrong.is_some()) {
+            let at = sizes(exercise.cases.get(i).unwrap_or(exercise.bench_sizes()));
+            wrong = Some(format!("{at}: {}", case.wrong.clone().unwrap_or_default()));
+        }
+        if let Some(wrong) = wrong {
+            return Ok(Tried { wrong: Some(format!("on {gpu}, {}", cut(&wrong))), ..Tried::default() });
+        }
+        let mut tried = Tried { remark: format!(", on {gpu} too"), ..Tried::default() };
+        if let (Some(allowed), Some(times)) = (self.speed(exercise), outcome.times) {
+            let solution = self.solution_times(exercise, gpu)?.kernel.median;
+            let (ms, ratio) = (times.kernel.median, times.kernel.median / solution);
+            let said = format!("{ms:.4} ms, {ratio:.2} times as long as the solution ({solution:.4} ms)");
+            if ratio > allowed {
+                tried.slow = Some(format!("{said}; at most {allowed} times is allowed"));
+            }
+            tried.speed = said;
+        }
+        Ok(tried)
+    }
+
+    /// How long a file's kernel and what it is compared with take on a GPU. The file was right and clean on the simulator.
+    ///
+    /// # Errors
+    /// As [`Grader::grade`], and if there is no such GPU.
+    pub fn bench(&self, exercise: &Exercise, file: &Path, gpu: DeviceChoice) -> Result<Outcome> {
+        let text = std::fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?;
+        self.run_on_gpu(exercise, &text, gpu, true)
+    }
+
+    /// How long the solution takes on a GPU.
+    ///
+    /// # Errors
+    /// If it cannot be run there.
+    pub fn solution_times(&self, exercise: &Exercise, gpu: DeviceChoice) -> Result<Times> {
+        let known = self.times.lock().unwrap_or_else(PoisonError::into_inner).get(&exercise.dir).cloned();
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let path = exercise.file("solution.cu");
+        let times = self.bench(exercise, &path, gpu)?.times;
+        let times = times.with_context(|| format!("{} does not run on {gpu}", path.display()))?;
+        self.times.lock().unwrap_or_else(PoisonError::into_inner).insert(exercise.dir.clone(), times.clone());
+        Ok(times)
+    }
+
+    fn run_on_gpu(&self, exercise: &Exercise, text: &str, gpu: DeviceChoice, timed: bool) -> Result<Outcome> {
+        let request = gpu::Request {
+            device: gpu.to_string(),
+            bench: timed.then(|| exercise.bench_sizes().clone()),
+            library: exercise.library,
+        };
+        let job = Job { gpu: Some(request), ..self.job(exercise, text) };
+        let _alone = self.alone.lock().unwrap_or_else(PoisonError::into_inner);
+        child::run(&self.program, &job, self.time, false)
     }
 
     /// The first count that is above its budget.
@@ -242,6 +345,19 @@ impl Grader {
         self.solutions.lock().unwrap_or_else(PoisonError::into_inner).insert(exercise.dir.clone(), counts.clone());
         Ok(counts)
     }
+}
+
+/// What a GPU says.
+#[derive(Default)]
+struct Tried {
+    /// What is wrong with the values.
+    wrong: Option<String>,
+    /// Where they are right.
+    remark: String,
+    /// The time.
+    speed: String,
+    /// Why it is too long.
+    slow: Option<String>,
 }
 
 /// What may be spent of a count of which the solution takes `base`.

@@ -9,6 +9,7 @@ use assignments::child;
 use clap::{Parser, Subcommand};
 use command::show::ShowArgs;
 use common::command::Shell;
+use common::device::DeviceChoice;
 use common::table::Format;
 
 /// Exercises that check and grade themselves on your machine, without a GPU.
@@ -32,6 +33,14 @@ struct Args {
     /// Use the inputs of an earlier run, which printed this number
     #[arg(long, global = true)]
     seed: Option<u64>,
+    /// Run kernels on a GPU too: auto (if there is one), sim, cuda or cuda:N [default: sim; auto for bench]
+    #[arg(long, env = "WARP_DEVICE", global = true, hide_env_values = true, value_parser = device)]
+    device: Option<DeviceChoice>,
+}
+
+/// An empty `WARP_DEVICE` counts as unset.
+fn device(name: &str) -> common::Result<DeviceChoice> {
+    if name.is_empty() { Ok(DeviceChoice::Sim) } else { name.parse() }
 }
 
 #[derive(Subcommand)]
@@ -52,6 +61,11 @@ enum Command {
     },
     /// Show what your kernel costs, line by line and against the budget, and draw it
     Show(ShowArgs),
+    /// Measure your kernel's time on a GPU against the solution's; without a GPU, its costs
+    Bench {
+        /// Exercise from `list` [default: the next one]
+        id: Option<String>,
+    },
     /// Give a hint, and another one each time
     Hint {
         /// Exercise from `list` [default: the next one]
@@ -106,13 +120,14 @@ fn run(args: &Args, shell: &mut Shell) -> anyhow::Result<()> {
         Command::Author { path } => return command::author::run(path, args.seed, shell),
         _ => {}
     }
-    let session = command::Session::open(args.seed)?;
+    let session = command::Session::open(args.seed, args.device)?;
     match &args.command {
         Command::List => command::list::list(&session, shell),
         Command::Next => command::list::next(&session, shell),
         Command::Check { id } => command::check::run(&session, id.as_deref(), shell),
         Command::Watch { id } => command::watch::run(&session, id.as_deref(), shell),
         Command::Show(args) => command::show::run(&session, args, shell),
+        Command::Bench { id } => command::bench::run(&session, id.as_deref(), args.device, shell),
         Command::Hint { id, number } => command::hint::hint(&session, id.as_deref(), *number, shell),
         Command::Solution { id, i_give_up } => command::hint::solution(&session, id, *i_give_up, shell),
         Command::Reset { id } => command::reset::run(&session, id, shell),

@@ -12,6 +12,7 @@ use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
 
 use crate::exercise::Count;
+use crate::gpu::{self, Times};
 use crate::show::{self, Shown};
 use crate::tasks::{self, Argument, Case, Output, Setup, Sizes};
 
@@ -42,6 +43,9 @@ pub struct Job {
     /// What to show, in place of checking.
     #[serde(default)]
     pub show: Option<show::Request>,
+    /// The GPU to run on, in place of the simulator.
+    #[serde(default)]
+    pub gpu: Option<gpu::Request>,
 }
 
 /// What came of it.
@@ -56,6 +60,12 @@ pub struct Outcome {
     /// What there is to show, if that was asked for.
     #[serde(default)]
     pub shown: Option<Shown>,
+    /// Times, if they were asked for, on a GPU.
+    #[serde(default)]
+    pub times: Option<Times>,
+    /// Why this GPU cannot run the kernel, which is not the kernel's fault.
+    #[serde(default)]
+    pub skipped: Option<String>,
 }
 
 /// Of one case.
@@ -74,6 +84,9 @@ pub struct CaseOutcome {
 /// # Errors
 /// If it is the exercise that is at fault, or NVRTC is absent.
 pub fn run(job: &Job) -> Result<Outcome> {
+    if let Some(request) = &job.gpu {
+        return gpu::run(job, request);
+    }
     if let Some(request) = &job.show {
         return Ok(match show::run(job, request)? {
             Ok(shown) => Outcome { shown: Some(shown), ..Outcome::default() },
@@ -128,7 +141,7 @@ pub(crate) fn source(job: &Job) -> String {
 }
 
 /// The kernel, or why the file has none.
-fn kernel(device: &Device, source: &KernelSource, name: &str) -> Result<Result<Kernel, String>> {
+pub(crate) fn kernel(device: &Device, source: &KernelSource, name: &str) -> Result<Result<Kernel, String>> {
     let module = match device.load(source) {
         Ok(module) => module,
         Err(error @ Error::NvrtcMissing { .. }) => return Err(error.into()),
@@ -145,14 +158,14 @@ fn kernel(device: &Device, source: &KernelSource, name: &str) -> Result<Result<K
 }
 
 /// An argument in device memory.
-enum Given {
+pub(crate) enum Given {
     Input { before: Tensor, buffer: Tensor },
     Output { output: Output, buffer: Tensor },
     Bytes([u8; 4]),
 }
 
 impl Given {
-    fn new(argument: Argument, device: &Device) -> Result<Given> {
+    pub(crate) fn new(argument: Argument, device: &Device) -> Result<Given> {
         Ok(match argument {
             Argument::Input(before) => Given::Input { buffer: before.to_device(device)?, before },
             Argument::Output(output) => {
@@ -197,11 +210,18 @@ fn push<'a>(args: &mut LaunchArgs<'a>, tensor: &'a mut Tensor) -> common::Result
     Ok(())
 }
 
-fn launch(device: &Device, kernel: &Kernel, setup: Setup) -> Result<CaseOutcome> {
-    let stream = device.stream();
-    let mut given = setup.args.into_iter().map(|argument| Given::new(argument, device)).collect::<Result<Vec<_>>>()?;
+/// Launches the kernel.
+///
+/// # Safety
+/// On a GPU it must not touch memory outside its buffers; the simulator stops every such access.
+pub(crate) unsafe fn queue(
+    stream: &Stream,
+    kernel: &Kernel,
+    given: &mut [Given],
+    config: LaunchConfig,
+) -> common::Result<()> {
     let mut args = stream.launch_builder(kernel);
-    for one in &mut given {
+    for one in given {
         match one {
             Given::Input { buffer, .. } | Given::Output { buffer, .. } => push(&mut args, buffer)?,
             Given::Bytes(bytes) => {
@@ -209,9 +229,17 @@ fn launch(device: &Device, kernel: &Kernel, setup: Setup) -> Result<CaseOutcome>
             }
         }
     }
+    // SAFETY: the caller's.
+    unsafe { args.launch(config) }
+}
+
+/// Launches the kernel and looks over what it did.
+pub(crate) fn launch(device: &Device, kernel: &Kernel, setup: Setup) -> Result<CaseOutcome> {
+    let stream = device.stream();
+    let mut given = setup.args.into_iter().map(|argument| Given::new(argument, device)).collect::<Result<Vec<_>>>()?;
     let mut case = CaseOutcome::default();
-    // SAFETY: the simulator stops every access outside a buffer.
-    let ended = unsafe { args.launch(setup.launch) };
+    // SAFETY: the simulator stops every access outside a buffer, and what comes to a GPU was clean there.
+    let ended = unsafe { queue(&stream, kernel, &mut given, setup.launch) };
     match ended {
         Ok(()) => {}
         Err(Error::Findings { findings, rendered }) => {

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result};
+use common::device::DeviceChoice;
 use serde::{Deserialize, Serialize};
 
 use crate::exercise::Exercise;
@@ -56,11 +57,12 @@ pub enum Reset {
 }
 
 impl Store {
-    /// The memory of the checkout at `root`. `program` is this very command.
-    pub fn open(root: &Path, program: &Path) -> Store {
+    /// The memory of the checkout at `root`. `program` is this very command, and `gpu` what its kernels run on beside
+    /// the simulator.
+    pub fn open(root: &Path, program: &Path, gpu: Option<DeviceChoice>) -> Store {
         let about = std::fs::metadata(program).ok();
         let built = about.as_ref().and_then(|about| about.modified().ok());
-        let program = format!("{:?} {:?}", built, about.map(|about| about.len()));
+        let program = format!("{gpu:?} {built:?} {:?}", about.map(|about| about.len()));
         Store { folder: root.join("target").join("assignments"), program, writing: Mutex::new(()) }
     }
 

@@ -137,6 +137,20 @@ fn show_counts_by_line_and_draws_what_is_worst() {
 }
 
 #[test]
+fn without_a_gpu_a_benchmark_counts_and_a_check_on_one_says_so() {
+    if !compiler(&Device::sim(), "without_a_gpu_a_benchmark_counts_and_a_check_on_one_says_so") {
+        return;
+    }
+    let dir = checkout();
+    solve(&dir);
+    let (status, text) = run(&dir, &["bench", "guard", "--device", "sim"]);
+    assert_eq!(status, 0);
+    assert!(text.contains("sectors") && text.contains("counts in place of times"), "{text}");
+    assert_eq!(run(&dir, &["check", "guard", "--device", "sim"]).0, 0);
+    assert_eq!(run(&dir, &["check", "guard", "--device", "cuda:99"]).0, 2);
+}
+
+#[test]
 fn hints_come_one_after_the_other() {
     let dir = checkout();
     let said: Vec<String> = (0..5).map(|_| run(&dir, &["hint", "transpose"]).1).collect();

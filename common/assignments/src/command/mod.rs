@@ -1,6 +1,7 @@
 //! The subcommands, each in its file.
 
 pub mod author;
+pub mod bench;
 pub mod check;
 pub mod grade;
 pub mod hint;
@@ -18,6 +19,7 @@ use assignments::exercise::{self, Exercise};
 use assignments::grade::{Grader, Verdict};
 use assignments::store::Store;
 use common::command::Failure;
+use common::device::{Device, DeviceChoice};
 use common::probe::Library;
 
 /// What every subcommand works with.
@@ -34,17 +36,24 @@ pub struct Session {
 pub struct Ended(anyhow::Error);
 
 impl Session {
-    /// The exercises around the current directory.
+    /// The exercises around the current directory. On a GPU, kernels run there too.
     ///
     /// # Errors
-    /// If there are none, or one cannot be read.
-    pub fn open(seed: Option<u64>) -> Result<Session> {
+    /// If one cannot be read, or there is no such device.
+    pub fn open(seed: Option<u64>, device: Option<DeviceChoice>) -> Result<Session> {
         let program = program()?;
         let root = exercise::root();
         let exercises = exercise::all(&root)?;
-        let store = Store::open(&root, &program);
+        // The simulator judges in any case: it alone has the sanitiser.
+        let gpu = match device {
+            None | Some(DeviceChoice::Sim) => None,
+            Some(choice) => gpu(&Device::open(choice)?),
+        };
+        let store = Store::open(&root, &program, gpu);
         store.keep_skeletons(&exercises);
-        Ok(Session { exercises, grader: Grader::new(program, seed), store })
+        let mut grader = Grader::new(program, seed);
+        grader.gpu = gpu;
+        Ok(Session { exercises, grader, store })
     }
 
     /// The exercise of that id.
@@ -121,6 +130,14 @@ impl Session {
         self.store.note(exercise, key, &verdict);
         Ok(verdict)
     }
+}
+
+/// The GPU's number; `None` for the simulator.
+pub fn gpu(device: &Device) -> Option<DeviceChoice> {
+    // `cuda:0 NVIDIA H200 (sm_90)`
+    let name = device.short_name();
+    let choice = device.is_cuda().then(|| name.split(' ').next().and_then(|name| name.parse().ok()));
+    choice.map(|choice| choice.unwrap_or(DeviceChoice::Cuda(0)))
 }
 
 /// This very command, which runs kernels in processes of their own.

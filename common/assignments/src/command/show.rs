@@ -106,7 +106,7 @@ fn chosen_case(exercise: &Exercise, number: Option<usize>) -> Result<&Sizes> {
 }
 
 /// Counts against the budget.
-fn counts(exercise: &Exercise, shown: &Shown, solution: &BTreeMap<Count, u64>) -> Table {
+pub fn counts(exercise: &Exercise, shown: &Shown, solution: &BTreeMap<Count, u64>) -> Table {
     let title = format!("{} at {}", exercise.id, sizes(&exercise.counts));
     let mut table = TableBuilder::of(title, [COUNT, YOURS, SOLUTION, ALLOWED, VERDICT]);
     for count in Count::ALL {
