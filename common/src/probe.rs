@@ -16,7 +16,7 @@ use libloading::Library as Handle;
 pub(crate) const DRIVER_LIBRARY: &str = if cfg!(windows) { "nvcuda.dll" } else { "libcuda.so.1" };
 
 /// The command that installs CUDA's headers.
-pub(crate) const HEADERS_REMEDY: &str =
+pub const HEADERS_REMEDY: &str =
     "pip install 'nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-crt==13.0.*' 'nvidia-cuda-cccl==13.0.*'";
 
 /// A library that the course uses where it is present.

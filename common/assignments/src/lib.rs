@@ -7,6 +7,7 @@
 
 pub mod child;
 pub mod exercise;
+pub mod export;
 pub mod gpu;
 pub mod grade;
 pub mod run;

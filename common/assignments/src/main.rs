@@ -100,6 +100,8 @@ enum Command {
         #[arg(long, value_enum, default_value_t)]
         format: Format,
     },
+    /// Write a starter repository for a class: exercises, a README and a workflow that grades them on GitHub
+    Export(command::export::ExportArgs),
     /// For authors: run the solution, the skeleton and all wrong submissions of an exercise
     Author {
         /// The exercise's folder
@@ -133,6 +135,7 @@ fn run(args: &Args, shell: &mut Shell) -> anyhow::Result<()> {
         Command::Reset { id } => command::reset::run(&session, id, shell),
         Command::Grade(args) => command::grade::run(&session, args, shell),
         Command::Submissions { dir, only, format } => command::submissions::run(&session, dir, only, *format, shell),
+        Command::Export(args) => command::export::run(&session, args, shell),
         Command::RunJob | Command::Author { .. } => Ok(()),
     }
 }

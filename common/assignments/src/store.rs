@@ -126,6 +126,16 @@ impl Store {
         self.folder.join("skeletons").join(format!("{}-{:08x}.cu", exercise.id, hasher.finish() as u32))
     }
 
+    /// `exercise.cu` as nobody has edited it, as far as git or an earlier run of this command knows.
+    ///
+    /// # Errors
+    /// If there is no such file.
+    pub fn pristine(&self, exercise: &Exercise) -> Result<Vec<u8>> {
+        let known = committed(exercise).or_else(|| std::fs::read(self.skeleton(exercise)).ok());
+        let file = exercise.file("exercise.cu");
+        known.map_or_else(|| std::fs::read(&file).with_context(|| format!("{} cannot be read", file.display())), Ok)
+    }
+
     /// Makes `exercise.cu` the skeleton again, and keeps what was there.
     ///
     /// # Errors

@@ -109,6 +109,57 @@ fn a_board_has_a_line_for_everyone() {
     assert!(people["people"][2]["verdicts"][0]["parts"][2]["detail"].as_str().unwrap().contains("sectors"));
 }
 
+#[test]
+fn an_exported_class_is_graded_with_and_without_solutions() {
+    if !compiler(&Device::sim(), "an_exported_class_is_graded_with_and_without_solutions") {
+        return;
+    }
+    let exercises = exercises();
+    let guard = &exercises[0];
+    for keep in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let class = dir.path().join("class");
+        let mut args =
+            vec!["export", class.to_str().unwrap(), "--only", "guard,phase2", "--repository", "https://x.y/z"];
+        args.extend(keep.then_some("--without-solutions"));
+        assert_eq!(run(Path::new(env!("CARGO_MANIFEST_DIR")), &args).0, 0);
+        assert_eq!(run(Path::new(env!("CARGO_MANIFEST_DIR")), &args).0, 2, "the folder is not empty any more");
+        let handed_in = class.join(guard.place());
+        assert_eq!(handed_in.join("solution.cu").exists(), !keep);
+        assert!(!handed_in.join("wrong").exists());
+        let readme = fs::read_to_string(class.join("README.md")).unwrap();
+        assert!(readme.contains("git clone https://x.y/z ") && readme.contains("| `guard` |"), "{readme}");
+        let workflow = fs::read_to_string(class.join(".github/workflows/grade.yml")).unwrap();
+        assert!(
+            workflow.contains("COURSE: https://x.y/z\n") && workflow.ends_with("--only guard,phase2\n"),
+            "{workflow}"
+        );
+        println!("{readme}\n{workflow}");
+        for text in [&readme, &workflow] {
+            let left = ["{repository}", "{revision}", "{checkout}", "{compiler}", "{headers}", "{exercises}", "{only}"];
+            assert!(left.iter().all(|name| !text.contains(name)), "{text}");
+        }
+
+        let grade = || run(&class, &["grade", "guard", "--format", "csv"]);
+        assert_eq!(grade().0, 1);
+        fs::write(handed_in.join("exercise.cu"), text(guard, "wrong/twice.cu")).unwrap();
+        assert!(grade().1.contains("\nguard,8,10,\"budget: "));
+        fs::write(handed_in.join("exercise.cu"), text(guard, "solution.cu")).unwrap();
+        assert_eq!(grade().0, 0);
+        let (_, list) = run(&class, &["list"]);
+        assert!(list.contains("guard") && list.contains("transpose") && !list.contains("grid-stride"), "{list}");
+
+        // As in the workflow: the course's own description counts, whatever the student's says.
+        fs::write(handed_in.join("exercise.cu"), text(guard, "wrong/off_by_one.cu")).unwrap();
+        let changed = fs::read_to_string(handed_in.join("exercise.toml")).unwrap().replace("n = 1\n", "n = 2048\n");
+        fs::write(handed_in.join("exercise.toml"), changed).unwrap();
+        let (status, said) =
+            run(Path::new(env!("CARGO_MANIFEST_DIR")), &["grade", class.to_str().unwrap(), "--only", "guard,phase2"]);
+        assert_eq!(status, 1);
+        assert!(said.contains("0 of 20 points"), "{said}");
+    }
+}
+
 /// A class of 30 on all exercises: everyone's files differ, if only in a comment, but for the skeletons.
 #[test]
 #[ignore = "takes minutes; for an instructor's promise: below five on two cores"]

@@ -44,6 +44,7 @@ pub fn solution(session: &Session, id: &str, gives_up: bool, shell: &mut Shell) 
         return Ok(shell.print(&format!("{id} does not pass yet; --i-give-up shows the solution anyway.\n"))?);
     }
     let path = exercise.file("solution.cu");
-    let text = std::fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
+    let text = std::fs::read_to_string(&path)
+        .with_context(|| format!("{} cannot be read: a class may have no solutions", path.display()))?;
     Ok(shell.print(&text)?)
 }

@@ -1,0 +1,48 @@
+//! A starter repository for a class.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, ensure};
+use assignments::export::{Class, write};
+use common::command::Shell;
+
+use super::{Session, compiler};
+
+/// What a class gets, and where.
+#[derive(clap::Args)]
+pub struct ExportArgs {
+    /// An empty folder, or one to be made
+    dir: PathBuf,
+    /// Only these phases or exercises
+    #[arg(long, value_name = "phase2", value_delimiter = ',')]
+    only: Vec<String>,
+    /// Keep the solutions; their costs are written down, so that budgets hold
+    #[arg(long)]
+    without_solutions: bool,
+    /// Where students and the workflow clone the course from
+    #[arg(long, value_name = "URL")]
+    repository: Option<String>,
+}
+
+/// Writes the repository.
+pub fn run(session: &Session, args: &ExportArgs, shell: &mut Shell) -> Result<()> {
+    if args.without_solutions {
+        compiler()?;
+    }
+    let known = Some(env!("CARGO_PKG_REPOSITORY")).filter(|url| !url.is_empty());
+    let repository = args.repository.as_deref().or(known);
+    let is_plain = |url: &str| url.chars().all(|c| c.is_ascii_alphanumeric() || ":/._-@~+%".contains(c));
+    ensure!(repository.is_none_or(is_plain), "a repository's URL has no such characters");
+    let exercises = session.only(&args.only)?;
+    let class = Class { exercises: &exercises, only: &args.only, repository, with_solutions: !args.without_solutions };
+    write(&class, &session.grader, &session.store, &args.dir)?;
+    let dir = args.dir.display();
+    shell.print(&format!(
+        "{dir} has {} exercises. Make it a repository and push it: its README tells students the rest.\n",
+        exercises.len()
+    ))?;
+    if repository.is_none() {
+        shell.print("Nobody said where the course can be cloned from: write it into the README, and set the variable COURSE_REPOSITORY\nof your organisation's workflows; or export again with --repository URL.\n")?;
+    }
+    Ok(())
+}

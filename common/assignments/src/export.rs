@@ -1,0 +1,121 @@
+//! A starter repository for a class.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use common::probe::{HEADERS_REMEDY, Library};
+use common::table::{Cell, ColumnSpec, TableBuilder};
+
+use crate::exercise::{Count, Exercise};
+use crate::grade::Grader;
+use crate::store::Store;
+
+const README: &str = include_str!("export/README.md");
+const WORKFLOW: &str = include_str!("export/grade.yml");
+
+const EXERCISE: ColumnSpec = ColumnSpec::text("exercise", "exercise");
+const TITLE: ColumnSpec = ColumnSpec::text("title", "title");
+const POINTS: ColumnSpec = ColumnSpec::number("points", "points", 0);
+const FOLDER: ColumnSpec = ColumnSpec::text("folder", "folder");
+
+/// What a class gets.
+pub struct Class<'a> {
+    /// In order.
+    pub exercises: &'a [&'a Exercise],
+    /// The words that chose them; none for all.
+    pub only: &'a [String],
+    /// Where the course can be cloned from.
+    pub repository: Option<&'a str>,
+    /// Whether solutions are handed out.
+    pub with_solutions: bool,
+}
+
+/// Writes the repository: a README, a workflow for GitHub Classroom, and the exercises as nobody has touched them.
+///
+/// # Errors
+/// If the folder is not empty or cannot be written, or a solution whose costs must be told does not run.
+pub fn write(class: &Class, grader: &Grader, store: &Store, dir: &Path) -> Result<()> {
+    let is_empty = std::fs::read_dir(dir).map_or(true, |mut entries| entries.next().is_none());
+    ensure!(is_empty, "{} is not empty", dir.display());
+    for exercise in class.exercises {
+        let folder = dir.join(exercise.place());
+        put(&folder.join("exercise.cu"), &store.pristine(exercise)?)?;
+        put(&folder.join("exercise.toml"), description(class, exercise, grader)?.as_bytes())?;
+        if class.with_solutions {
+            put(&folder.join("solution.cu"), &read(&exercise.file("solution.cu"))?)?;
+        }
+    }
+    let revision = revision().unwrap_or_default();
+    let checkout = match revision.as_str() {
+        "" => String::new(),
+        revision => format!("git -C ../warp-by-warp checkout --detach {revision}\n"),
+    };
+    let shared = |text: &str| text.replace("{compiler}", Library::Nvrtc.remedy()).replace("{headers}", HEADERS_REMEDY);
+    let readme = shared(README)
+        .replace("{repository}", class.repository.unwrap_or("URL-OF-THE-COURSE"))
+        .replace("{checkout}", &checkout)
+        .replace("{exercises}", &table(class.exercises));
+    put(&dir.join("README.md"), readme.as_bytes())?;
+    let only = if class.only.is_empty() { String::new() } else { format!(" --only {}", class.only.join(",")) };
+    let workflow = shared(WORKFLOW)
+        .replace("{repository}", class.repository.unwrap_or("${{ vars.COURSE_REPOSITORY }}"))
+        .replace("{revision}", if revision.is_empty() { "HEAD" } else { &revision })
+        .replace("{only}", &only);
+    put(&dir.join(".github/workflows/grade.yml"), workflow.as_bytes())?;
+    put(&dir.join(".gitignore"), b"/target\n/.venv\n")
+}
+
+/// `exercise.toml` without what only authors need.
+fn description(class: &Class, exercise: &Exercise, grader: &Grader) -> Result<String> {
+    let text = String::from_utf8(read(&exercise.file("exercise.toml"))?)?;
+    let mut table: toml::Table = toml::from_str(&text)?;
+    table.remove("wrong");
+    if let Some(toml::Value::Array(before)) = table.get_mut("prerequisites") {
+        before.retain(|id| class.exercises.iter().any(|exercise| id.as_str() == Some(&exercise.id)));
+    }
+    if !class.with_solutions {
+        table.insert("costs".to_owned(), toml::Value::try_from(costs(exercise, grader)?)?);
+    }
+    Ok(toml::to_string_pretty(&table)?)
+}
+
+/// What the solution costs at most: some costs depend on the inputs.
+fn costs(exercise: &Exercise, grader: &Grader) -> Result<BTreeMap<Count, u64>> {
+    let mut most = BTreeMap::new();
+    for seed in 1..=4 {
+        for (count, value) in Grader::new(grader.program.clone(), Some(seed)).solution(exercise)? {
+            let most = most.entry(count).or_insert(0);
+            *most = value.max(*most);
+        }
+    }
+    Ok(most)
+}
+
+fn table(exercises: &[&Exercise]) -> String {
+    let mut table = TableBuilder::of("Exercises", [EXERCISE, TITLE, POINTS, FOLDER]);
+    for exercise in exercises {
+        let folder = exercise.place().to_string_lossy().replace('\\', "/");
+        let row = table.row().set(EXERCISE, format!("`{}`", exercise.id)).set(TITLE, &*exercise.title);
+        row.set(POINTS, Cell::Number(exercise.full().into())).set(FOLDER, format!("[{folder}]({folder})")).complete();
+    }
+    table.finish().to_markdown()
+}
+
+/// The commit of the exercises, if they are in a repository.
+fn revision() -> Option<String> {
+    let output = Command::new("git").current_dir(crate::exercise::root()).args(["rev-parse", "HEAD"]).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| text.trim().to_owned())
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    std::fs::read(path).with_context(|| format!("{} cannot be read", path.display()))
+}
+
+fn put(path: &Path, bytes: &[u8]) -> Result<()> {
+    let folder = path.parent().unwrap_or(path);
+    std::fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+    std::fs::write(path, bytes).with_context(|| format!("{} cannot be written", path.display()))
+}
