@@ -232,7 +232,7 @@ fn draw(trace: &Trace, request: &Request) -> Result<String, String> {
 }
 
 /// What is most worth seeing: the access with the most bank conflicts, else the one with the most sectors above what its bytes
-/// need, else the first.
+/// need, else a matrix instruction, else the first access.
 fn chosen(trace: &Trace, request: &Request) -> (Picture, Pick) {
     let pick = Pick { line: request.line, ..Pick::default() };
     if let Some(kind @ (Picture::Fragment | Picture::Timeline)) = request.picture {
@@ -240,10 +240,9 @@ fn chosen(trace: &Trace, request: &Request) -> (Picture, Pick) {
     }
     // The most that an access costs above what it needs, and its number among those of the line, from 1 on.
     let worst = |space: Space| {
-        let here = |line: u32| request.line.is_none_or(|asked| asked == line);
         let all = trace.accesses.iter().filter(|access| {
             access.space == space
-                && here(trace.site(access).shown_line())
+                && request.line.is_none_or(|line| trace.site(access).is_at(line))
                 && (space != Space::Shared || access.kind != ptx_sim::AccessKind::Bulk)
         });
         let excess = |access: &ptx_sim::MemoryAccess| match space {
@@ -253,8 +252,11 @@ fn chosen(trace: &Trace, request: &Request) -> (Picture, Pick) {
         all.map(excess).zip(1..).max_by_key(|&(excess, nth)| (excess, std::cmp::Reverse(nth)))
     };
     let (shared, global) = (worst(Space::Shared), worst(Space::Global));
-    let kind = request.picture.unwrap_or(match (shared, global) {
-        (Some((1.., _)), _) | (Some(_), None) => Picture::Banks,
+    let kind = request.picture.unwrap_or_else(|| match (shared, global) {
+        (Some((1.., _)), _) => Picture::Banks,
+        (_, Some((1.., _))) => Picture::Sectors,
+        _ if trace.fragment(&pick).is_ok() => Picture::Fragment,
+        (Some(_), None) => Picture::Banks,
         (_, Some(_)) => Picture::Sectors,
         (None, None) => Picture::Timeline,
     });

@@ -33,7 +33,8 @@ pub fn another(session: &Session, exercise: &Exercise) -> String {
 
 fn line(exercise: &Exercise, at: usize) -> Option<String> {
     let hint = exercise.hints.get(at)?;
-    Some(format!("{}, hint {} of {}: {hint}\n", exercise.id, at + 1, exercise.hints.len()))
+    let said = format!("{}, hint {} of {}: {hint}", exercise.id, at + 1, exercise.hints.len());
+    Some(super::list::wrapped(&said) + "\n")
 }
 
 /// The solution, after a pass or if the reader gives up.

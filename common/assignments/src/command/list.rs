@@ -78,12 +78,29 @@ pub fn next(session: &Session, shell: &mut Shell) -> Result<()> {
     }
 }
 
+/// As many words on a line as a terminal has room for.
+pub fn wrapped(text: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last().map_or(0, |line| line.chars().count());
+        match lines.last_mut() {
+            Some(last) if line == 0 => last.push_str(word),
+            Some(last) if line + 1 + word.chars().count() <= WIDTH => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines.join("\n")
+}
+
 /// What an exercise asks for.
 pub fn introduction(exercise: &Exercise) -> String {
     let Exercise { id, title, goal, page, .. } = exercise;
     let file = exercise.file("exercise.cu");
     let file = file.display();
-    let goal = goal.trim();
+    let goal = wrapped(goal);
     format!(
         "{id}: {title}\n\n{goal}\n\n  edit:  {file}\n  page:  book/pages/{page}\n  then:  `check {id}` or `watch {id}`\n"
     )
