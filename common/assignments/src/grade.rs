@@ -170,7 +170,7 @@ impl Grader {
         let part = |name, of, fault: Option<String>, before: bool, good: &str| match fault {
             Some(detail) => Part { name, points: 0, of, detail },
             None if before => Part { name, points: of, of, detail: good.to_owned() },
-            None => Part { name, points: 0, of, detail: "not judged until the parts above pass".to_owned() },
+            None => Part { name, points: 0, of, detail: LATER.to_owned() },
         };
         let points = exercise.points;
         let spent = outcome.counts.iter().filter(|(count, _)| exercise.budget.contains_key(count));
@@ -224,15 +224,12 @@ impl Grader {
     /// No points, and why.
     pub fn nothing(&self, exercise: &Exercise, why: String) -> Verdict {
         let points = exercise.points;
-        let mut parts = vec![
-            ("correct", points.correct, why),
-            ("clean", points.clean, String::new()),
-            ("budget", points.budget, String::new()),
-        ];
+        let mut parts = vec![("correct", points.correct), ("clean", points.clean), ("budget", points.budget)];
         if self.speed(exercise).is_some() {
-            parts.push(("speed", points.speed, String::new()));
+            parts.push(("speed", points.speed));
         }
-        let parts = parts.into_iter().map(|(name, of, detail)| Part { name, points: 0, of, detail }).collect();
+        let parts = parts.into_iter().zip(std::iter::once(why).chain(std::iter::repeat_with(|| LATER.to_owned())));
+        let parts = parts.map(|((name, of), detail)| Part { name, points: 0, of, detail }).collect();
         Verdict { id: exercise.id.clone(), seed: self.seed, parts }
     }
 
@@ -346,6 +343,9 @@ impl Grader {
         Ok(counts)
     }
 }
+
+/// Of a part that depends on others.
+const LATER: &str = "not judged until the parts above pass";
 
 /// What a GPU says.
 #[derive(Default)]

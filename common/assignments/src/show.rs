@@ -258,6 +258,8 @@ fn chosen(trace: &Trace, request: &Request) -> (Picture, Pick) {
         _ if trace.fragment(&pick).is_ok() => Picture::Fragment,
         (Some(_), None) => Picture::Banks,
         (_, Some(_)) => Picture::Sectors,
+        // It says on which lines there are accesses.
+        (None, None) if request.line.is_some() => Picture::Sectors,
         (None, None) => Picture::Timeline,
     });
     let nth = if kind == Picture::Banks { shared } else { global };

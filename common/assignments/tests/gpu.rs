@@ -2,10 +2,39 @@
 
 use std::path::Path;
 
-use assignments::exercise;
+use assignments::exercise::{self, Exercise};
 use assignments::grade::Grader;
+use assignments::run::Outcome;
+use common::Device;
 use common::device::DeviceChoice;
 use common::private::cuda_for_test;
+use common::testing::planted::compiler;
+
+/// What does not need a clock.
+#[test]
+fn the_way_to_a_gpu_works_on_the_simulator() {
+    if !compiler(&Device::sim(), "the_way_to_a_gpu_works_on_the_simulator") {
+        return;
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    let guard = exercise::all(root).unwrap().into_iter().find(|exercise| exercise.id == "guard").unwrap();
+    let mut grader = Grader::new(env!("CARGO_BIN_EXE_assignments").into(), Some(1));
+    grader.gpu = Some(DeviceChoice::Sim);
+    let verdict = grader.grade(&guard, &guard.file("solution.cu")).unwrap();
+    assert!(verdict.passed() && verdict.parts[0].detail.contains("on sim too"), "{verdict}");
+    // A kernel that is right at the sizes of the cases, and wrong at the larger one.
+    let solution = std::fs::read_to_string(guard.file("solution.cu")).unwrap();
+    let Outcome { cases, times, .. } = {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("guard.cu");
+        std::fs::write(&file, solution.replace("i < n", "i < n && i < 5000")).unwrap();
+        let small = Exercise { bench: Some([("n".to_owned(), 6000)].into()), ..guard.clone() };
+        grader.bench(&small, &file, DeviceChoice::Sim).unwrap()
+    };
+    assert!(times.is_none());
+    let wrong = cases.last().unwrap().wrong.as_deref().unwrap();
+    assert!(wrong.contains("1000 of 6000 values are wrong; the first at [5000]"), "{wrong}");
+}
 
 #[test]
 fn every_solution_is_right_on_a_gpu_cuda() {
