@@ -1,5 +1,112 @@
 //! Tasks of phase 3.
 
-use super::Task;
+use anyhow::Result;
+use common::check::Tolerance;
+use common::reference::{self, LayerNorm, MaxPool2d};
+use common::tensor::{ElementType, Tensor};
 
-pub(super) const TASKS: &[(&str, Task)] = &[];
+use super::{Argument, Case, Setup, Task, grid};
+
+pub(super) const TASKS: &[(&str, Task)] = &[
+    ("max_pool", max_pool),
+    ("average_pool", average_pool),
+    ("softmax", softmax),
+    ("layer_norm", layer_norm),
+    ("upsample", upsample),
+    ("scores", scores),
+    ("top5", top5),
+];
+
+/// Threads of a block that has a warp for each of four rows.
+const WARPS: [u32; 3] = [32, 4, 1];
+
+/// A `[1, planes, height, width]` input.
+fn planes(case: &Case<'_>) -> Result<Tensor> {
+    Ok(case.values(&[1, case.size("planes")?, case.size("height")?, case.size("width")?], 0))
+}
+
+fn max_pool(case: &Case<'_>) -> Result<Setup> {
+    let x = planes(case)?;
+    let [_, planes, height, width] = x.dims4()?;
+    let y = reference::max_pool2d(&x, MaxPool2d { window: 3, stride: 2, padding: 1 })?;
+    let [_, _, rows, columns] = y.dims4()?;
+    let y = Argument::written(&[planes, rows, columns], y.to_f64()?, Tolerance::exact());
+    let args = vec![Argument::Input(x), y, Argument::count(height), Argument::count(width)];
+    Ok(Setup { args, launch: grid([columns.div_ceil(32), rows.div_ceil(8), planes], [32, 8, 1]) })
+}
+
+fn average_pool(case: &Case<'_>) -> Result<Setup> {
+    let (planes, pixels) = (case.size("planes")?, case.size("pixels")?);
+    let x = case.values(&[1, planes, pixels, 1], 0);
+    let mean = reference::adaptive_avg_pool2d(&x, [1, 1])?;
+    let y = Argument::written(&[planes], mean.values.clone(), mean.tolerance());
+    let args = vec![Argument::Input(x), y, Argument::count(planes), Argument::count(pixels)];
+    Ok(Setup { args, launch: grid([planes.div_ceil(4), 1, 1], WARPS) })
+}
+
+fn softmax(case: &Case<'_>) -> Result<Setup> {
+    let shape = [case.size("rows")?, case.size("columns")?];
+    // e^x is 0 unless the maximum is subtracted.
+    let x: Vec<f32> = case.values(&shape, 0).as_slice()?.iter().map(|x| 100.0 * x - 300.0).collect();
+    let x = Tensor::from_vec(&shape, x)?;
+    let expected = reference::softmax(&x)?;
+    let y = Argument::written(&shape, expected.values, expected.tolerance);
+    let args = vec![Argument::Input(x), y, Argument::count(shape[0]), Argument::count(shape[1])];
+    Ok(Setup { args, launch: grid([shape[0].div_ceil(4), 1, 1], WARPS) })
+}
+
+fn layer_norm(case: &Case<'_>) -> Result<Setup> {
+    let shape @ [rows, columns] = [case.size("rows")?, case.size("columns")?];
+    let x: Vec<f32> = case.values(&shape, 0).as_slice()?.iter().map(|x| 100.0 + x).collect();
+    let (x, weight, bias) = (Tensor::from_vec(&shape, x)?, case.values(&[columns], 1), case.values(&[columns], 2));
+    let expected = reference::layer_norm(&x, &LayerNorm { weight: &weight, bias: &bias, eps: 1e-5 })?;
+    let y = Argument::written(&shape, expected.values, expected.tolerance);
+    let args = vec![Argument::Input(x), Argument::Input(weight), Argument::Input(bias), y, Argument::count(columns)];
+    Ok(Setup { args, launch: grid([rows, 1, 1], [128, 1, 1]) })
+}
+
+fn upsample(case: &Case<'_>) -> Result<Setup> {
+    let x = planes(case)?;
+    let [_, planes, height, width] = x.dims4()?;
+    let expected = reference::upsample_nearest(&x, 2)?.to_f64()?;
+    let y = Argument::written(&[planes, 2 * height, 2 * width], expected, Tolerance::exact());
+    let args = vec![Argument::Input(x), y, Argument::count(height), Argument::count(width)];
+    Ok(Setup { args, launch: grid([width.div_ceil(32), height.div_ceil(8), planes], [32, 8, 1]) })
+}
+
+fn scores(case: &Case<'_>) -> Result<Setup> {
+    const OF_HEAD: usize = 32;
+    let (tokens, heads) = (case.size("tokens")?, case.size("heads")?);
+    let qkv = case.values(&[tokens, 3, heads, OF_HEAD], 0);
+    let values = qkv.as_slice()?;
+    let vector = |token: usize, which: usize, head: usize| {
+        let first = ((token * 3 + which) * heads + head) * OF_HEAD;
+        values[first..first + OF_HEAD].iter().map(|&x| f64::from(x))
+    };
+    let scale = 1.0 / (OF_HEAD as f32).sqrt();
+    let score = |i: usize| {
+        let (head, query, key) = (i / tokens / tokens, i / tokens % tokens, i % tokens);
+        f64::from(scale) * vector(query, 0, head).zip(vector(key, 1, head)).map(|(q, k)| q * k).sum::<f64>()
+    };
+    let expected = (0..heads * tokens * tokens).map(score).collect();
+    // 32 products of values below 1, and the scale.
+    let tolerance = Tolerance::dot(OF_HEAD + 1, OF_HEAD as f64 * f64::from(scale));
+    let s = Argument::written(&[heads, tokens, tokens], expected, tolerance);
+    let args = vec![Argument::Input(qkv), s, Argument::count(tokens), Argument::count(heads), Argument::F32(scale)];
+    let tiles = tokens.div_ceil(16);
+    Ok(Setup { args, launch: grid([tiles, tiles, heads], [16, 16, 1]) })
+}
+
+fn top5(case: &Case<'_>) -> Result<Setup> {
+    let shape @ [rows, columns] = [case.size("rows")?, case.size("columns")?];
+    let logits = case.values(&shape, 0);
+    let best = |row: &[f32]| {
+        let mut order: Vec<usize> = (0..columns).collect();
+        order.sort_by(|&a, &b| row[b].total_cmp(&row[a]));
+        order.into_iter().take(5).map(|column| column as f64).collect::<Vec<_>>()
+    };
+    let expected = logits.as_slice()?.chunks(columns).flat_map(best).collect();
+    let out = Argument::written_as(ElementType::I32, &[rows, 5], expected, Tolerance::exact());
+    let args = vec![Argument::Input(logits), out, Argument::count(rows), Argument::count(columns)];
+    Ok(Setup { args, launch: grid([rows.div_ceil(4), 1, 1], WARPS) })
+}
