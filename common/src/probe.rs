@@ -375,6 +375,12 @@ fn library_dirs() -> &'static [PathBuf] {
     })
 }
 
+/// Looks for the compiler and CUDA's headers now, for a program that is about to leave the directory that it was started in.
+pub fn find_compiler() {
+    let _ = Library::Nvrtc.open();
+    let _ = include_dirs();
+}
+
 /// Directories with CUDA's headers: that of `cuda_fp16.h`, and CCCL's beside it.
 pub(crate) fn include_dirs() -> &'static [PathBuf] {
     static DIRS: OnceLock<Vec<PathBuf>> = OnceLock::new();

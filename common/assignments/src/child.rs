@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use common::probe;
 use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
 
 use crate::run::{Job, Outcome};
@@ -25,8 +26,8 @@ const OUTPUT: u64 = 4 << 20;
 pub fn run(program: &Path, job: &Job, time: Duration, keep: bool) -> Result<Outcome> {
     let folder = tempfile::tempdir().context("no temporary folder can be made")?;
     let mut command = Command::new(program);
-    command.arg(SUBCOMMAND).current_dir(folder.path());
-    // What a stopped compiler leaves goes with the folder.
+    command.arg(SUBCOMMAND);
+    // The child goes there too. What a stopped compiler leaves goes with the folder.
     command.envs(["TMPDIR", "TMP", "TEMP"].map(|name| (name, folder.path())));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     if !keep {
@@ -94,6 +95,9 @@ pub fn run(program: &Path, job: &Job, time: Duration, keep: bool) -> Result<Outc
 /// # Errors
 /// If there is no job to read.
 pub fn answer() -> Result<()> {
+    // The compiler is looked for around the user's directory, not where others may write, as in a temporary folder's parents.
+    probe::find_compiler();
+    std::env::set_current_dir(std::env::temp_dir())?;
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text)?;
     let job: Job = serde_json::from_str(&text)?;
