@@ -3,7 +3,8 @@
 //!
 //! An exercise is a folder `phaseN-*/exercises/NN-name` ([`exercise`]); what its kernel is given and must give back is a task of
 //! [`tasks`]. A reader's kernel is looked over by [`scan`], then compiled and run in a process of its own ([`run`], [`child`]), and
-//! [`grade`] gives the points.
+//! [`grade`] gives the points. [`show`] counts it by line and draws it, and on a GPU [`gpu`] measures its time. [`store`] remembers what
+//! a reader has done.
 
 pub mod child;
 pub mod exercise;

@@ -15,5 +15,8 @@ pub fn run(session: &Session, id: Option<&str>, shell: &mut Shell) -> Result<()>
         return Ok(shell.print(&format!("{next}\n"))?);
     }
     shell.fail_quietly();
-    Ok(shell.print(&format!("Edit {}; `hint {}` helps.\n", exercise.file("exercise.cu").display(), exercise.id))?)
+    let (file, id) = (exercise.file("exercise.cu"), &exercise.id);
+    let help =
+        if verdict.is_sound() { format!("`show {id}` counts line by line") } else { format!("`hint {id}` helps") };
+    Ok(shell.print(&format!("Edit {}; {help}.\n", file.display()))?)
 }

@@ -19,7 +19,7 @@ const COUNT: ColumnSpec = ColumnSpec::text("count", "count");
 const YOURS: ColumnSpec = ColumnSpec::number("yours", "yours", 0);
 const SOLUTION: ColumnSpec = ColumnSpec::number("solution", "solution", 0);
 const ALLOWED: ColumnSpec = ColumnSpec::number("allowed", "allowed", 0);
-const VERDICT: ColumnSpec = ColumnSpec::text("verdict", "");
+const VERDICT: ColumnSpec = ColumnSpec::text("verdict", "verdict");
 
 const LINE: ColumnSpec = ColumnSpec::identity("line", "line");
 const INSTRUCTIONS: ColumnSpec = ColumnSpec::number("instructions", "instructions", 0);
@@ -116,7 +116,11 @@ pub fn counts(exercise: &Exercise, shown: &Shown, solution: &BTreeMap<Count, u64
         if yours == 0 && base == 0 && budget.is_none() {
             continue;
         }
-        let verdict = if budget.is_some_and(|budget| yours > budget) { "too many" } else { "" };
+        let verdict = match budget {
+            Some(budget) if yours > budget => "too many",
+            Some(_) => "within",
+            None => "",
+        };
         let limit = budget.map_or(Cell::from(""), Cell::from);
         let row = table.row().set(COUNT, count.name()).set(YOURS, yours).set(SOLUTION, base);
         row.set(ALLOWED, limit).set(VERDICT, verdict).complete();
