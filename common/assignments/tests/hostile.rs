@@ -10,7 +10,7 @@ use assignments::submissions::{self, Person};
 use common::table::Format;
 
 /// The body of the kernel, and what stands before it.
-const BODIES: [(&str, &str, &str); 17] = [
+const BODIES: [(&str, &str, &str); 21] = [
     ("endless", "", "for (;;) { c[0] = a[0]; }"),
     ("endless_volatile", "", "volatile int x = 1; while (x) {}"),
     (
@@ -20,6 +20,10 @@ const BODIES: [(&str, &str, &str); 17] = [
     ),
     ("allocates", "", "for (;;) { char *p = (char *)malloc(1 << 20); p[0] = 1; }"),
     ("trap", "", "__trap();"),
+    ("sleeps", "", "for (;;) __nanosleep(1000000000);"),
+    ("initialiser", "__device__ int big[1 << 28] = {1};", "c[0] = big[n];"),
+    ("frame", "", "volatile char big[1 << 28]; big[n] = 1; c[0] = big[0];"),
+    ("registers", "", "asm volatile(\"{ .reg .b32 x<2000000000>; mov.u32 x1, 0; }\");"),
     ("null", "", "*(volatile int *)0 = 1;"),
     ("wild", "", "for (unsigned long long p = 0x7f0000000000; ; p += 4) { c[0] = *(volatile float *)p; }"),
     ("shared", "__shared__ float big[1 << 20];", "big[threadIdx.x] = a[0]; c[0] = big[n];"),
@@ -104,6 +108,8 @@ fn hostile_submissions_get_no_points_and_the_board_is_complete() {
         let kernel = if name == "empty" { "" } else { &solution };
         hand_in(name, format!("{text}{kernel}").as_bytes());
     }
+    let nested = format!("{SIGNATURE} {{ c[0] = {}a[0]{}; }}", "(".repeat(30_000), ")".repeat(30_000));
+    hand_in("nested", nested.as_bytes());
     hand_in("large", solution.repeat(40_000).as_bytes());
     hand_in("bytes", &[0xff; 1000]);
     hand_in("nul", b"\0\0\0");
@@ -113,6 +119,10 @@ fn hostile_submissions_get_no_points_and_the_board_is_complete() {
     {
         fs::create_dir(dir.path().join("link")).unwrap();
         std::os::unix::fs::symlink(guard[0].file("solution.cu"), dir.path().join("link/guard.cu")).unwrap();
+        std::os::unix::fs::symlink(dir.path(), dir.path().join("linked_folder")).unwrap();
+        fs::create_dir(dir.path().join("pipe")).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(dir.path().join("pipe/guard.cu")).status();
+        assert!(made.unwrap().success());
     }
     // Behaves at every size but the one that is counted.
     let careless = solution.replace("b[i];", "b[i];\n        if (n == 2048 && i == 0) *(volatile float *)(a + n);");
@@ -120,7 +130,7 @@ fn hostile_submissions_get_no_points_and_the_board_is_complete() {
     hand_in("honest", solution.as_bytes());
 
     let board = submissions::grade(&grader, &[&guard[0]], dir.path()).unwrap();
-    assert_eq!(board.people.len(), BODIES.len() + FILES.len() + 7 + usize::from(cfg!(unix)));
+    assert_eq!(board.people.len(), BODIES.len() + FILES.len() + 8 + 2 * usize::from(cfg!(unix)));
     for Person { name, verdicts } in &board.people {
         let verdict = &verdicts[0];
         println!("{name}: {verdict}");
