@@ -7,7 +7,9 @@ use std::time::Duration;
 use assignments::exercise;
 use assignments::grade::Grader;
 use assignments::submissions::{self, Person};
+use common::Device;
 use common::table::Format;
+use common::testing::planted::compiler;
 
 /// The body of the kernel, and what stands before it.
 const BODIES: [(&str, &str, &str); 21] = [
@@ -88,6 +90,9 @@ const SIGNATURE: &str = "extern \"C\" __global__ void vector_add(const float *a,
 
 #[test]
 fn hostile_submissions_get_no_points_and_the_board_is_complete() {
+    if !compiler(&Device::sim(), "hostile_submissions_get_no_points_and_the_board_is_complete") {
+        return;
+    }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
     let exercises = exercise::all(root).unwrap();
     let guard = &exercises[..1];
