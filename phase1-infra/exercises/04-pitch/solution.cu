@@ -1,0 +1,10 @@
+// Two pitches: the image's for the load, the window's width for the store.
+
+extern "C" __global__ void crop(const float *image, float *window, unsigned pitch, unsigned top, unsigned left, unsigned rows,
+                                unsigned columns) {
+    unsigned column = blockIdx.x * 32 + threadIdx.x;
+    unsigned row = blockIdx.y * 8 + threadIdx.y;
+    if (row < rows && column < columns) {
+        window[row * columns + column] = image[(top + row) * pitch + left + column];
+    }
+}

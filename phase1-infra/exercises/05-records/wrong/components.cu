@@ -1,0 +1,17 @@
+// The components are taken to lie one after the other.
+
+extern "C" __global__ void split(const float *points, float *x, float *y, float *z, unsigned n) {
+    __shared__ float block[3 * 256];
+    unsigned first = blockIdx.x * 256;
+    unsigned count = min(256u, n - first);
+    for (unsigned i = threadIdx.x; i < 3 * count; i += 256) {
+        block[i] = points[3 * first + i];
+    }
+    __syncthreads();
+    if (threadIdx.x < count) {
+        unsigned i = first + threadIdx.x;
+        x[i] = block[threadIdx.x];
+        y[i] = block[count + threadIdx.x];
+        z[i] = block[2 * count + threadIdx.x];
+    }
+}

@@ -1,0 +1,9 @@
+// Each block stores its own number over the others'.
+
+extern "C" __global__ void count_above(const float *x, float threshold, unsigned *count, unsigned n) {
+    unsigned i = blockIdx.x * 256 + threadIdx.x;
+    unsigned above = __syncthreads_count(i < n && x[i] > threshold); // of the block
+    if (threadIdx.x == 0) {
+        *count = above;
+    }
+}
