@@ -46,7 +46,11 @@ fn device(name: &str) -> common::Result<DeviceChoice> {
 #[derive(Subcommand)]
 enum Command {
     /// List the exercises, with your points
-    List,
+    List {
+        /// Only these phases or exercises
+        #[arg(value_name = "phase2")]
+        only: Vec<String>,
+    },
     /// Show the first exercise that does not pass yet
     Next,
     /// Check your kernel: its values, its memory accesses, its costs
@@ -124,7 +128,7 @@ fn run(args: &Args, shell: &mut Shell) -> anyhow::Result<()> {
     }
     let session = command::Session::open(args.seed, args.device)?;
     match &args.command {
-        Command::List => command::list::list(&session, shell),
+        Command::List { only } => command::list::list(&session, only, shell),
         Command::Next => command::list::next(&session, shell),
         Command::Check { id } => command::check::run(&session, id.as_deref(), shell),
         Command::Watch { id } => command::watch::run(&session, id.as_deref(), shell),

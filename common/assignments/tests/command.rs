@@ -62,6 +62,8 @@ fn a_student_goes_from_one_exercise_to_the_next() {
     let (status, text) = run(&dir, &["list"]);
     assert_eq!(status, 0);
     assert!(text.contains("0 of 2 exercises passed"), "{text}");
+    let (_, text) = run(&dir, &["list", "phase2"]);
+    assert!(text.contains("transpose") && !text.contains("guard"), "{text}");
     let (_, text) = run(&dir, &["next"]);
     assert!(text.starts_with("guard: ") && text.contains("exercise.cu"), "{text}");
     let (status, text) = run(&dir, &["check"]);

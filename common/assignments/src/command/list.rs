@@ -14,11 +14,12 @@ const STATE: ColumnSpec = ColumnSpec::text("state", "state");
 const POINTS: ColumnSpec = ColumnSpec::text("points", "points");
 const TITLE: ColumnSpec = ColumnSpec::text("title", "title");
 
-/// All exercises with their points.
-pub fn list(session: &Session, shell: &mut Shell) -> Result<()> {
-    let known: Vec<_> = session.exercises.iter().map(|exercise| session.store.known(exercise)).collect();
-    let unknown = session.exercises.iter().zip(&known).filter(|(_, known)| known.is_none());
-    let unknown: Vec<&Exercise> = unknown.map(|(exercise, _)| exercise).collect();
+/// All exercises, or those of these phases and ids, with their points.
+pub fn list(session: &Session, only: &[String], shell: &mut Shell) -> Result<()> {
+    let exercises = session.only(only)?;
+    let known: Vec<_> = exercises.iter().map(|exercise| session.store.known(exercise)).collect();
+    let unknown = exercises.iter().zip(&known).filter(|(_, known)| known.is_none());
+    let unknown: Vec<&Exercise> = unknown.map(|(exercise, _)| *exercise).collect();
     let absent = if unknown.is_empty() { None } else { compiler().err().map(|error| error.to_string()) };
     if absent.is_none() {
         let bar = Progress::new(unknown.len() as u64, "checking");
@@ -28,11 +29,11 @@ pub fn list(session: &Session, shell: &mut Shell) -> Result<()> {
             anyhow::Ok(())
         })?;
     }
-    let known: Vec<_> = session.exercises.iter().map(|exercise| session.store.known(exercise)).collect();
-    let widest = session.exercises.iter().map(|exercise| exercise.id.len()).max().unwrap_or(0).max(8);
+    let known: Vec<_> = exercises.iter().map(|exercise| session.store.known(exercise)).collect();
+    let widest = exercises.iter().map(|exercise| exercise.id.len()).max().unwrap_or(0).max(8);
     let mut table = TableBuilder::of("exercises", [ID, STATE, POINTS, TITLE]);
     let (mut passed, mut points, mut full, mut next) = (0, 0, 0, None);
-    for (exercise, known) in session.exercises.iter().zip(&known) {
+    for (exercise, known) in exercises.iter().zip(&known) {
         let is_passed = known.as_ref().is_some_and(|known| known.passed());
         let state = match known {
             Some(_) if is_passed => "passed",

@@ -85,10 +85,10 @@ pub fn show(session: &Session, exercise: &Exercise, args: &ShowArgs, shell: &mut
             if args.no_open {
                 return Ok(());
             }
-            open::that_detached(&path).or_else(|error| {
-                shell.print(&format!("it cannot be opened here ({error}): open the file in a browser\n"))?;
-                Ok(())
-            })
+            match open::that_detached(&path) {
+                Ok(()) => Ok(()),
+                Err(_) => Ok(shell.print("It cannot be opened from here: open the file in a browser.\n")?),
+            }
         }
     }
 }

@@ -45,7 +45,7 @@ pub fn run(session: &Session, id: Option<&str>, shell: &mut Shell) -> Result<()>
                 verdict(session, exercise, keys.is_some(), shell)?;
             }
             Event::Key('h') => shell.print(&hint::another(session, exercise))?,
-            Event::Key('l') => report(list::list(session, shell), shell)?,
+            Event::Key('l') => report(list::list(session, &[], shell), shell)?,
             Event::Key('s') => report(show::show(session, exercise, &ShowArgs::default(), shell), shell)?,
             Event::Key('n') => {
                 exercise = following(session, exercise);
