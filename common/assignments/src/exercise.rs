@@ -196,7 +196,11 @@ impl Exercise {
         let speed = (exercise.speed.is_some(), exercise.points.speed > 0);
         ensure!(speed.0 == speed.1, "{}: `speed` and `points.speed` belong together", path.display());
         if tasks::find(&exercise.task).is_none() {
-            bail!("{}: there is no task `{}`", path.display(), exercise.task);
+            bail!(
+                "{}: there is no task `{}`; is this program older than its exercises?",
+                path.display(),
+                exercise.task
+            );
         }
         Ok(exercise)
     }
