@@ -47,7 +47,7 @@ fn device(name: &str) -> common::Result<DeviceChoice> {
 enum Command {
     /// List the exercises, with your points
     List {
-        /// Only these phases or exercises
+        /// Only these exercises, or those of a phase: guard,phase2
         #[arg(value_name = "phase2")]
         only: Vec<String>,
     },
@@ -97,8 +97,8 @@ enum Command {
     Submissions {
         /// The folder
         dir: PathBuf,
-        /// Only these phases or exercises
-        #[arg(long, value_name = "phase2", value_delimiter = ',')]
+        /// Only these exercises, or those of a phase: guard,phase2
+        #[arg(long, value_name = "WHAT", value_delimiter = ',')]
         only: Vec<String>,
         /// Format of the board; all but text have a column for each exercise, and json has the reasons
         #[arg(long, value_enum, default_value_t)]

@@ -149,6 +149,12 @@ fn an_exported_class_is_graded_with_and_without_solutions() {
         let (_, list) = run(&class, &["list"]);
         assert!(list.contains("guard") && list.contains("transpose") && !list.contains("grid-stride"), "{list}");
 
+        let (status, said) = run(&class, &["show", "guard", "--no-open"]);
+        assert_eq!(status, 0);
+        assert!(said.contains("sectors"), "{said}");
+        let (status, said) = run(&class, &["solution", "transpose", "--i-give-up"]);
+        assert_eq!((status, said.contains("has no solution here")), if keep { (2, true) } else { (0, false) });
+
         // As in the workflow: the course's own description counts, whatever the student's says.
         fs::write(handed_in.join("exercise.cu"), text(guard, "wrong/off_by_one.cu")).unwrap();
         let changed = fs::read_to_string(handed_in.join("exercise.toml")).unwrap().replace("n = 1\n", "n = 2048\n");

@@ -13,10 +13,10 @@ use super::{Session, compiler};
 pub struct ExportArgs {
     /// An empty folder, or one to be made
     dir: PathBuf,
-    /// Only these phases or exercises
-    #[arg(long, value_name = "phase2", value_delimiter = ',')]
+    /// Only these exercises, or those of a phase: guard,phase2
+    #[arg(long, value_name = "WHAT", value_delimiter = ',')]
     only: Vec<String>,
-    /// Keep the solutions; their costs are written down, so that budgets hold
+    /// Leave out the solutions, but not what they cost, which budgets are made of
     #[arg(long)]
     without_solutions: bool,
     /// Where students and the workflow clone the course from

@@ -27,8 +27,8 @@ pub struct GradeArgs {
     /// Exercises from `list`, .cu files named after them, exercises' folders, or someone's folder of them [default: all]
     #[arg(value_name = "PATH")]
     paths: Vec<String>,
-    /// Only these phases or exercises
-    #[arg(long, value_name = "phase2", value_delimiter = ',')]
+    /// Only these exercises, or those of a phase: guard,phase2
+    #[arg(long, value_name = "WHAT", value_delimiter = ',')]
     only: Vec<String>,
     /// Format of the result
     #[arg(long, value_enum, default_value_t)]

@@ -1,6 +1,6 @@
 //! Help: hints, one at a time, and the solution.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use assignments::exercise::Exercise;
 use common::command::Shell;
 
@@ -45,7 +45,7 @@ pub fn solution(session: &Session, id: &str, gives_up: bool, shell: &mut Shell) 
         return Ok(shell.print(&format!("{id} does not pass yet; --i-give-up shows the solution anyway.\n"))?);
     }
     let path = exercise.file("solution.cu");
-    let text = std::fs::read_to_string(&path)
-        .with_context(|| format!("{} cannot be read: a class may have no solutions", path.display()))?;
+    ensure!(path.exists(), "{id} has no solution here: a class may keep its solutions");
+    let text = std::fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
     Ok(shell.print(&text)?)
 }
