@@ -42,6 +42,12 @@ impl Case<'_> {
     pub fn values(&self, shape: &[usize], index: u64) -> Tensor {
         Tensor::random(shape, self.seed.wrapping_add(index.wrapping_mul(0x9E37_79B9_7F4A_7C15)))
     }
+
+    /// Values between −400 and −200, whose e^x is 0 unless a maximum is subtracted.
+    fn logits(&self, shape: &[usize]) -> Result<Tensor> {
+        let values = self.values(shape, 0).as_slice()?.iter().map(|x| 100.0 * x - 300.0).collect();
+        Ok(Tensor::from_vec(shape, values)?)
+    }
 }
 
 /// One launch.
