@@ -189,6 +189,27 @@ fn reset_restores_the_skeleton_and_keeps_the_students_file() {
     assert_eq!(fs::read(kept).unwrap(), fs::read(file(&dir, "solution.cu")).unwrap());
 }
 
+/// A student has committed an edited file before the command ever ran.
+#[test]
+fn reset_finds_the_skeleton_in_the_history() {
+    let dir = checkout();
+    let git = |args: &[&str]| {
+        let mut git = Command::new("git");
+        git.args(["-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false"]).args(args);
+        git.current_dir(dir.path()).output().is_ok_and(|output| output.status.success())
+    };
+    let commit = || git(&["add", "."]) && git(&["commit", "-qm", "more"]);
+    if !git(&["init", "-q"]) || !commit() {
+        return println!("skipped: no git");
+    }
+    let skeleton = fs::read(file(&dir, "exercise.cu")).unwrap();
+    solve(&dir);
+    assert!(commit());
+    let (status, text) = run(&dir, &["reset", "guard"]);
+    assert_eq!(status, 0, "{text}");
+    assert_eq!(fs::read(file(&dir, "exercise.cu")).unwrap(), skeleton);
+}
+
 /// The library may be anywhere that the system searches, so this is for machines that have it in an environment only.
 #[test]
 fn without_a_compiler_the_command_says_what_to_install() {
