@@ -32,7 +32,7 @@ pub struct Class<'a> {
     pub with_solutions: bool,
 }
 
-/// Writes the repository: a README, a workflow for GitHub Classroom, and the exercises as nobody has touched them.
+/// Writes the repository: a README, a workflow that grades, and the exercises as nobody has touched them.
 ///
 /// # Errors
 /// If the folder is not empty or cannot be written, or a solution whose costs must be told does not run.

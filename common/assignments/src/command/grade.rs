@@ -33,7 +33,7 @@ pub struct GradeArgs {
     /// Format of the result
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// In a workflow of GitHub: annotate the run with the points, which GitHub Classroom reads, and summarise it
+    /// In a workflow on GitHub: annotate the run with the points, as GitHub Classroom's autograder does, and summarise it
     #[arg(long)]
     annotate: bool,
 }
