@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use common::check::Tolerance;
+use common::device::LaunchConfig;
 use common::reference::{self, LayerNorm, MaxPool2d};
 use common::tensor::{ElementType, Tensor};
 
@@ -15,6 +16,10 @@ pub(super) const TASKS: &[(&str, Task)] = &[
     ("upsample", upsample),
     ("scores", scores),
     ("top5", top5),
+    ("gelu", gelu),
+    ("timestep", timestep),
+    ("split_channels", split_channels),
+    ("add_channel", add_channel),
 ];
 
 /// Threads of a block that has a warp for each of four rows.
@@ -107,4 +112,50 @@ fn top5(case: &Case<'_>) -> Result<Setup> {
     let out = Argument::written_as(ElementType::I32, &[rows, 5], expected, Tolerance::exact());
     let args = vec![Argument::Input(logits), out, Argument::count(rows), Argument::count(columns)];
     Ok(Setup { args, launch: grid([rows.div_ceil(4), 1, 1], WARPS) })
+}
+
+fn gelu(case: &Case<'_>) -> Result<Setup> {
+    let n = case.size("n")?;
+    let x: Vec<f32> = case.values(&[n], 0).as_slice()?.iter().map(|x| 4.0 * x).collect();
+    let x = Tensor::from_vec(&[n], x)?;
+    let expected = reference::gelu(&x)?;
+    let args = vec![Argument::updated(x, expected.values, expected.tolerance), Argument::count(n)];
+    // The grid does not grow with n.
+    Ok(Setup { args, launch: grid([3, 1, 1], [128, 1, 1]) })
+}
+
+fn timestep(case: &Case<'_>) -> Result<Setup> {
+    let (batch, half) = (case.size("batch")?, case.size("half")?);
+    let steps: Vec<f32> = case.values(&[batch], 0).as_slice()?.iter().map(|x| (500.0 + 500.0 * x).floor()).collect();
+    let steps = Tensor::from_vec(&[batch], steps)?;
+    let expected = reference::timestep_embedding(&steps, 2 * half)?;
+    let y = Argument::written(&[batch, 2 * half], expected.values, expected.tolerance);
+    let args = vec![Argument::Input(steps), y, Argument::count(batch), Argument::count(half)];
+    Ok(Setup { args, launch: LaunchConfig::linear((batch * half) as u32, 128) })
+}
+
+fn split_channels(case: &Case<'_>) -> Result<Setup> {
+    let (height, width, pitch) = (case.size("height")?, case.size("width")?, case.size("pitch")?);
+    let frame = case.values(&[height, pitch], 0);
+    let values = frame.as_slice()?;
+    let pixel = |i: usize| {
+        let (channel, row, column) = (i / width / height, i / width % height, i % width);
+        f64::from(values[row * pitch + 3 * column + channel])
+    };
+    let expected = (0..3 * height * width).map(pixel).collect();
+    let planes = Argument::written(&[3, height, width], expected, Tolerance::exact());
+    let sizes = [height, width, pitch].map(Argument::count);
+    let args = [Argument::Input(frame), planes].into_iter().chain(sizes).collect();
+    Ok(Setup { args, launch: grid([width.div_ceil(128), height, 1], [128, 1, 1]) })
+}
+
+fn add_channel(case: &Case<'_>) -> Result<Setup> {
+    let (planes, pixels) = (case.size("planes")?, case.size("pixels")?);
+    let (y, v) = (case.values(&[planes, pixels], 0), case.values(&[planes], 1));
+    let (values, more) = (y.as_slice()?, v.as_slice()?);
+    // One addition, rounded once: the same bits.
+    let expected = values.iter().enumerate().map(|(i, y)| f64::from(y + more[i / pixels])).collect();
+    let (v, n) = (Argument::Input(v), planes * pixels);
+    let args = vec![Argument::updated(y, expected, Tolerance::exact()), v, Argument::count(pixels), Argument::count(n)];
+    Ok(Setup { args, launch: LaunchConfig::linear(n.div_ceil(4) as u32, 128) })
 }
