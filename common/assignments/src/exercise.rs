@@ -83,6 +83,16 @@ pub enum Library {
     Gemm,
 }
 
+impl Library {
+    /// As `exercise.toml` has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Library::Copy => "copy",
+            Library::Gemm => "gemm",
+        }
+    }
+}
+
 /// Why a wrong submission fails.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use assignments::child;
 use clap::{Parser, Subcommand};
+use command::bench::BenchArgs;
 use command::show::ShowArgs;
 use common::command::Shell;
 use common::device::DeviceChoice;
@@ -66,10 +67,7 @@ enum Command {
     /// Show what your kernel costs, line by line and against the budget, and draw it
     Show(ShowArgs),
     /// Measure your kernel's time on a GPU against the solution's; without a GPU, its costs
-    Bench {
-        /// Exercise from `list` [default: the next one]
-        id: Option<String>,
-    },
+    Bench(BenchArgs),
     /// Give a hint, and another one each time
     Hint {
         /// Exercise from `list` [default: the next one]
@@ -117,7 +115,8 @@ enum Command {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    Shell::new(Format::Text).run(|shell| Ok::<_, command::Ended>(run(&args, shell)?))
+    let save = if let Command::Bench(bench) = &args.command { bench.save.save.as_deref() } else { None };
+    Shell::new(Format::Text).saving(save).run(|shell| Ok::<_, command::Ended>(run(&args, shell)?))
 }
 
 fn run(args: &Args, shell: &mut Shell) -> anyhow::Result<()> {
@@ -133,7 +132,7 @@ fn run(args: &Args, shell: &mut Shell) -> anyhow::Result<()> {
         Command::Check { id } => command::check::run(&session, id.as_deref(), shell),
         Command::Watch { id } => command::watch::run(&session, id.as_deref(), shell),
         Command::Show(args) => command::show::run(&session, args, shell),
-        Command::Bench { id } => command::bench::run(&session, id.as_deref(), args.device, shell),
+        Command::Bench(bench) => command::bench::run(&session, bench, args.device, shell),
         Command::Hint { id, number } => command::hint::hint(&session, id.as_deref(), *number, shell),
         Command::Solution { id, i_give_up } => command::hint::solution(&session, id, *i_give_up, shell),
         Command::Reset { id } => command::reset::run(&session, id, shell),

@@ -1,12 +1,17 @@
-//! How long a kernel takes on a GPU; on the simulator, what it costs.
+//! How long kernels take on a GPU; on the simulator, what one costs.
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
+use assignments::exercise::Library;
 use assignments::gpu::Spread;
 use assignments::grade::sizes;
 use assignments::show::{Picture, Request};
-use common::command::{Shell, say};
+use common::command::{SaveArgs, Shell, say};
 use common::device::{Device, DeviceChoice};
+use common::progress::Progress;
+use common::record::Record;
 use common::table::{Cell, ColumnSpec, TableBuilder};
+
+use clap::Args;
 
 use super::{Session, compiler, show};
 
@@ -16,10 +21,32 @@ const QUARTILES: ColumnSpec = ColumnSpec::text("quartiles", "quartiles");
 const BANDWIDTH: ColumnSpec = ColumnSpec::number("gb/s", "GB/s", 1);
 const RATIO: ColumnSpec = ColumnSpec::number("ratio", "solution = 1", 2);
 
-/// Measures the exercise of that id, else the next one.
-pub fn run(session: &Session, id: Option<&str>, device: Option<DeviceChoice>, shell: &mut Shell) -> Result<()> {
+const EXERCISE: ColumnSpec = ColumnSpec::text("exercise", "exercise");
+const AT: ColumnSpec = ColumnSpec::text("at", "at");
+const LIBRARY: ColumnSpec = ColumnSpec::text("library", "library");
+const LIBRARY_MS: ColumnSpec = ColumnSpec::number("library ms", "library ms", 4);
+const TIMES_LIBRARY: ColumnSpec = ColumnSpec::number("times library", "library = 1", 2);
+
+/// What `bench` takes.
+#[derive(Args)]
+pub struct BenchArgs {
+    /// Exercise from `list` [default: the next one]
+    id: Option<String>,
+    /// Measure all solutions on a GPU
+    #[arg(long, conflicts_with = "id")]
+    solutions: bool,
+    #[command(flatten)]
+    pub save: SaveArgs,
+}
+
+/// Measures the exercise of that id, else the next one, or all solutions.
+pub fn run(session: &Session, args: &BenchArgs, device: Option<DeviceChoice>, shell: &mut Shell) -> Result<()> {
     compiler()?;
-    let Some(exercise) = session.chosen(id)? else { return Ok(shell.print("All exercises pass.\n")?) };
+    if args.solutions {
+        return solutions(session, device, shell);
+    }
+    ensure!(args.save.save.is_none(), "--save is for --solutions");
+    let Some(exercise) = session.chosen(args.id.as_deref())? else { return Ok(shell.print("All exercises pass.\n")?) };
     let file = exercise.file("exercise.cu");
     let device = Device::open(device.unwrap_or_default())?;
     say("device", device.describe());
@@ -61,7 +88,7 @@ pub fn run(session: &Session, id: Option<&str>, device: Option<DeviceChoice>, sh
     if let Some(solution) = solution {
         add("solution", solution);
     }
-    let library = exercise.library.map(|library| format!("{library:?}").to_lowercase()).unwrap_or_default();
+    let library = exercise.library.map(Library::name).unwrap_or_default();
     match &times.library {
         Some(Ok(spread)) => add(&format!("library: {library}"), *spread),
         Some(Err(why)) => table.row().set(KERNEL, format!("library: {library}")).finish(why.as_str()),
@@ -73,4 +100,49 @@ pub fn run(session: &Session, id: Option<&str>, device: Option<DeviceChoice>, sh
         times.bytes
     ));
     Ok(shell.table(&table.finish())?)
+}
+
+/// Measures the solutions of all exercises.
+fn solutions(session: &Session, device: Option<DeviceChoice>, shell: &mut Shell) -> Result<()> {
+    let device = Device::open(device.unwrap_or_default())?;
+    say("device", device.describe());
+    let Some(gpu) = super::gpu(&device) else { bail!("solutions are measured on a GPU: the simulator has no times") };
+    let mut record = Record::begin(&device);
+    let columns = [EXERCISE, AT, MS, BANDWIDTH, LIBRARY, LIBRARY_MS, TIMES_LIBRARY];
+    let mut table = TableBuilder::on(&device, "solutions of the exercises", &columns);
+    let bar = Progress::new(session.exercises.len() as u64, "measuring");
+    for exercise in &session.exercises {
+        let outcome = session.grader.bench(exercise, &exercise.file("solution.cu"), gpu)?;
+        let row = table.row().set(EXERCISE, &*exercise.id).set(AT, sizes(exercise.bench_sizes()));
+        match (outcome.skipped, outcome.times) {
+            (Some(reason), _) => row.finish(&reason),
+            (None, None) => {
+                let wrong = outcome.cases.iter().find_map(|case| case.wrong.clone());
+                let why = outcome.stopped.or(wrong).unwrap_or_default();
+                shell.fail(format!("{}: {why}", exercise.id));
+                row.finish(&why);
+            }
+            (None, Some(times)) => {
+                let ms = times.kernel.median;
+                let row = row.set(MS, ms).set(BANDWIDTH, times.bytes as f64 / (ms * 1e6));
+                let row = row.set(LIBRARY, exercise.library.map(Library::name).unwrap_or_default());
+                match times.library.unwrap_or_else(|| Err("no library is compared with".to_owned())) {
+                    Ok(library) => {
+                        row.set(LIBRARY_MS, library.median).set(TIMES_LIBRARY, ms / library.median).complete();
+                    }
+                    Err(why) => row.finish(&why),
+                }
+            }
+        }
+        bar.inc(1);
+    }
+    bar.finish();
+    table.note(
+        "Values are right at all sizes. Medians of 20 runs; before each, the cache is filled with other data. GB/s: of the bytes that \
+         have to be read and written at least.",
+    );
+    let table = table.finish();
+    shell.table(&table)?;
+    record.push("solutions", table);
+    Ok(shell.save(&record)?)
 }
