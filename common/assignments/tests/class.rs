@@ -120,7 +120,7 @@ fn an_exported_class_is_graded_with_and_without_solutions() {
         let dir = tempfile::tempdir().unwrap();
         let class = dir.path().join("class");
         let mut args =
-            vec!["export", class.to_str().unwrap(), "--only", "guard,phase2", "--repository", "https://x.y/z"];
+            vec!["export", class.to_str().unwrap(), "--only", "guard,transpose", "--repository", "https://x.y/z"];
         args.extend(keep.then_some("--without-solutions"));
         assert_eq!(run(Path::new(env!("CARGO_MANIFEST_DIR")), &args).0, 0);
         assert_eq!(run(Path::new(env!("CARGO_MANIFEST_DIR")), &args).0, 2, "the folder is not empty any more");
@@ -131,7 +131,7 @@ fn an_exported_class_is_graded_with_and_without_solutions() {
         assert!(readme.contains("git clone https://x.y/z ") && readme.contains("| `guard` |"), "{readme}");
         let workflow = fs::read_to_string(class.join(".github/workflows/grade.yml")).unwrap();
         assert!(
-            workflow.contains("COURSE: https://x.y/z\n") && workflow.ends_with("--only guard,phase2\n"),
+            workflow.contains("COURSE: https://x.y/z\n") && workflow.ends_with("--only guard,transpose\n"),
             "{workflow}"
         );
         println!("{readme}\n{workflow}");
@@ -159,8 +159,10 @@ fn an_exported_class_is_graded_with_and_without_solutions() {
         fs::write(handed_in.join("exercise.cu"), text(guard, "wrong/off_by_one.cu")).unwrap();
         let changed = fs::read_to_string(handed_in.join("exercise.toml")).unwrap().replace("n = 1\n", "n = 2048\n");
         fs::write(handed_in.join("exercise.toml"), changed).unwrap();
-        let (status, said) =
-            run(Path::new(env!("CARGO_MANIFEST_DIR")), &["grade", class.to_str().unwrap(), "--only", "guard,phase2"]);
+        let (status, said) = run(
+            Path::new(env!("CARGO_MANIFEST_DIR")),
+            &["grade", class.to_str().unwrap(), "--only", "guard,transpose"],
+        );
         assert_eq!(status, 1);
         assert!(said.contains("0 of 20 points"), "{said}");
     }
