@@ -1,0 +1,16 @@
+// Two threads that increment the same counter read the same number, and one of the two is lost.
+
+extern "C" __global__ void histogram(const int *bins, int *counts, unsigned n) {
+    __shared__ int own[64];
+    if (threadIdx.x < 64) {
+        own[threadIdx.x] = 0;
+    }
+    __syncthreads();  // all counters are zero
+    for (unsigned i = blockIdx.x * 256 + threadIdx.x; i < n; i += gridDim.x * 256) {
+        ++own[bins[i]];
+    }
+    __syncthreads();  // all values are counted
+    if (threadIdx.x < 64) {
+        atomicAdd(&counts[threadIdx.x], own[threadIdx.x]);
+    }
+}
