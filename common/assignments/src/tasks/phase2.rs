@@ -22,7 +22,7 @@ pub(super) const TASKS: &[(&str, Task)] = &[
     ("row_statistics", row_statistics),
 ];
 
-fn transpose(case: &Case<'_>) -> Result<Setup> {
+pub(super) fn transpose(case: &Case<'_>) -> Result<Setup> {
     let (rows, columns) = (case.size("rows")?, case.size("columns")?);
     let x = case.values(&[1, rows, columns], 0);
     let y = Argument::written(&[columns, rows], reference::transpose(&x)?.to_f64()?, Tolerance::exact());

@@ -1,0 +1,16 @@
+// Right values, but two loads of 8 bytes.
+
+extern "C" __global__ void scale(const float *x, float *y, float factor, unsigned n) {
+    unsigned first = 4 * (blockIdx.x * 256 + threadIdx.x);
+    if (first >= n) {
+        return;
+    }
+    float a, b, c, d;
+    asm volatile("ld.global.nc.v2.f32 {%0, %1}, [%2];" : "=f"(a), "=f"(b) : "l"(x + first));
+    asm volatile("ld.global.nc.v2.f32 {%0, %1}, [%2];" : "=f"(c), "=f"(d) : "l"(x + first + 2));
+    a *= factor;
+    b *= factor;
+    c *= factor;
+    d *= factor;
+    asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(y + first), "f"(a), "f"(b), "f"(c), "f"(d) : "memory");
+}
