@@ -1,4 +1,4 @@
-// C = A · B, through tiles in shared memory. A is m × k, B is k × n, C is m × n, all row-major; no size need be a multiple of 32.
+// C = A · B, through tiles in shared memory. A is m × k, B is k × n, C is m × n, all row-major, of any size.
 //
 // Blocks have 32 × 32 threads, and each thread computes one element of C. The grid has a block for each tile of 32 × 32.
 
@@ -11,7 +11,7 @@ extern "C" __global__ void product(const float *a, const float *b, float *c, uns
     float sum = 0.0f;
     for (unsigned first = 0; first < k; first += 32) {
         // Your code: fetch columns first to first + 31 of A and the same rows of B into the tiles, one value of each per thread.
-        // What belongs where a tile reaches past the edge? Then add the products of this step to the sum.
+        // What goes into a tile where it reaches past the edge? Then add the products of this step to the sum.
     }
     if (row < m && column < n) {
         c[row * n + column] = sum;

@@ -1,4 +1,4 @@
-// C = A · B, sixteen elements of C per thread. A is m × k, B is k × n, C is m × n, all row-major; the sizes may be any.
+// C = A · B, sixteen elements of C per thread. A is m × k, B is k × n, C is m × n, all row-major; the sizes are arbitrary.
 //
 // Blocks have 16 × 16 threads and compute a tile of 64 × 64 of C. The grid has a block for each tile.
 

@@ -1,4 +1,4 @@
-// Each lane takes every 32nd value of its row; then five exchanges between lanes, at half the distance each time.
+// Each lane takes every 32nd value of its row; then five shuffles, at half the distance each time.
 
 extern "C" __global__ void row_max(const float *x, float *y, unsigned rows, unsigned columns) {
     unsigned lane = threadIdx.x % 32;

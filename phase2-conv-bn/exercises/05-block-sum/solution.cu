@@ -1,4 +1,4 @@
-// Each warp adds its lanes' sums by exchanges; then one barrier, and the first warp adds the eight sums of the warps.
+// Each warp adds its lanes' sums with shuffles; then one barrier, and the first warp adds the eight sums of the warps.
 
 __device__ float across_warp(float sum) {
     for (unsigned distance = 16; distance > 0; distance /= 2) {

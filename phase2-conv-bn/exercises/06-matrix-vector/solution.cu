@@ -1,4 +1,4 @@
-// A warp per row of the weight: its lanes read neighbours, their sums meet by exchanges, and bias and ReLU come last.
+// A warp per row of the weight: its lanes read neighbours, their sums meet with shuffles, and bias and ReLU come last.
 
 extern "C" __global__ void linear(const float *weight, const float *x, const float *bias, float *y, unsigned inputs,
                                   unsigned outputs) {

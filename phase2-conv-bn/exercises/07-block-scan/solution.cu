@@ -1,4 +1,4 @@
-// A scan in each warp by five exchanges; then one barrier, and each thread adds the sums of the warps before its own.
+// A scan in each warp with five shuffles; then one barrier, and each thread adds the sums of the warps before its own.
 
 extern "C" __global__ void row_scan(const float *x, float *y, unsigned columns) {
     __shared__ float of_warps[8];

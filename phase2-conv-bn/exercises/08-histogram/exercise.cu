@@ -4,6 +4,6 @@
 
 extern "C" __global__ void histogram(const int *bins, int *counts, unsigned n) {
     __shared__ int own[64];
-    // Your code: count into `own`, which is the block's, and add it to `counts` when all is counted. What is in `own` at first, and
-    // who else is writing to it?
+    // Your code: count into `own`, which belongs to the block, and add it to `counts` when all values are counted. What does `own`
+    // contain at first, and who else writes to it?
 }

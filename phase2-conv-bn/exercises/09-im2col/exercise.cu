@@ -1,6 +1,6 @@
 // Writes an image [channels, height, width] as the matrix of its 3 × 3 patches, [channels · 9, pixels]: row (c · 3 + r) · 3 + s
-// has, for each pixel (y, x) of the output, the value of channel c at row y · stride + r − 1 and column x · stride + s − 1. What
-// lies outside of the image is 0: one pixel of padding on each side.
+// has, for each pixel (y, x) of the output, the value of channel c at row y · stride + r − 1 and column x · stride + s − 1. The
+// image has one pixel of zero padding on each side.
 //
 // Blocks have 256 threads, and there are enough of them for all elements of the matrix, one per thread.
 

@@ -1,5 +1,5 @@
 // Convolves a plane of height × width with a window of 5 × 5: output[y][x] = Σ weight[r][s] · image[y + r − 2][x + s − 2], where
-// the image is 0 outside of its edges. (As everywhere in deep learning, the window is not turned round.)
+// the image is zero outside its edges. (As everywhere in deep learning, the window is not flipped.)
 //
 // Blocks have 32 × 8 threads, one per output. The grid has a block for each tile of 32 × 8 outputs.
 

@@ -8,8 +8,8 @@ struct Moments {
 };
 
 __device__ Moments merge(Moments a, Moments b) {
-    // Your code: the moments of both together. What is (count, mean, m2) of the values that a has and those that b has? Either may
-    // have none.
+    // Your code: the moments of all values, those of a and those of b: their count, their mean, and the squared distances from
+    // that mean. Either may have no values.
     return a;
 }
 

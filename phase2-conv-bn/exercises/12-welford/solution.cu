@@ -1,4 +1,4 @@
-// Each lane takes its values one by one into (count, mean, m2); the lanes' results are merged by exchanges.
+// Each lane takes its values one by one into (count, mean, m2); the lanes' results are merged with shuffles.
 
 struct Moments {
     float count, mean, m2;  // m2 = Σ (x − mean)²

@@ -1,4 +1,4 @@
-// Lanes leave the loop before the exchange that names them in its mask.
+// Lanes leave the loop before the shuffle that names them in its mask.
 
 extern "C" __global__ void row_max(const float *x, float *y, unsigned rows, unsigned columns) {
     unsigned lane = threadIdx.x % 32;

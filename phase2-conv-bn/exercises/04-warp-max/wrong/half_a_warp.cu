@@ -1,4 +1,4 @@
-// The first exchange is at a distance of 8, so half of the lanes are never asked.
+// The first shuffle is at a distance of 8, so half of the lanes are never asked.
 
 extern "C" __global__ void row_max(const float *x, float *y, unsigned rows, unsigned columns) {
     unsigned lane = threadIdx.x % 32;
