@@ -20,6 +20,9 @@ pub(super) const TASKS: &[(&str, Task)] = &[
     ("timestep", timestep),
     ("split_channels", split_channels),
     ("add_channel", add_channel),
+    ("diffusion_step", diffusion_step),
+    ("adaptive_pool", adaptive_pool),
+    ("causal_softmax", causal_softmax),
 ];
 
 /// Threads of a block that has a warp for each of four rows.
@@ -158,4 +161,52 @@ fn add_channel(case: &Case<'_>) -> Result<Setup> {
     let (v, n) = (Argument::Input(v), planes * pixels);
     let args = vec![Argument::updated(y, expected, Tolerance::exact()), v, Argument::count(pixels), Argument::count(n)];
     Ok(Setup { args, launch: LaunchConfig::linear(n.div_ceil(4) as u32, 128) })
+}
+
+fn diffusion_step(case: &Case<'_>) -> Result<Setup> {
+    // √(1−ᾱ), √ᾱ, w, 1 − w, τ
+    let [noise_scale, signal_scale, weight, previous_weight, threshold] = [0.6f32, 0.8, 0.7, 1.0 - 0.7, 0.5];
+    let n = case.size("n")?;
+    let [noisy, noise, previous] = [0, 1, 2].map(|index| case.values(&[n], index));
+    let step = |((x, e), p): ((&f32, &f32), &f32)| {
+        // Each operation rounded to f32.
+        let clean = (x - noise_scale * e) / signal_scale;
+        let blended = weight * clean + previous_weight * p;
+        f64::from(if (clean - p).abs() <= threshold { blended } else { clean }.clamp(-1.0, 1.0))
+    };
+    let expected = noisy.as_slice()?.iter().zip(noise.as_slice()?).zip(previous.as_slice()?).map(step).collect();
+    let y = Argument::written(&[n], expected, Tolerance::exact());
+    let inputs = [noisy, noise, previous].map(Argument::Input);
+    let scalars = [noise_scale, signal_scale, weight, previous_weight, threshold].map(Argument::F32);
+    let args = inputs.into_iter().chain([y]).chain(scalars).chain([Argument::count(n)]).collect();
+    Ok(Setup { args, launch: LaunchConfig::linear(n as u32, 128) })
+}
+
+fn adaptive_pool(case: &Case<'_>) -> Result<Setup> {
+    let x = planes(case)?;
+    let [_, planes, height, width] = x.dims4()?;
+    let out = [case.size("out_height")?, case.size("out_width")?];
+    let mean = reference::adaptive_avg_pool2d(&x, out)?;
+    let y = Argument::written(&[planes, out[0], out[1]], mean.values.clone(), mean.tolerance());
+    let sizes = [height, width, out[0], out[1]].map(Argument::count);
+    let args = [Argument::Input(x), y].into_iter().chain(sizes).collect();
+    Ok(Setup { args, launch: grid([out[1], out[0], planes], [32, 1, 1]) })
+}
+
+fn causal_softmax(case: &Case<'_>) -> Result<Setup> {
+    let (heads, tokens) = (case.size("heads")?, case.size("tokens")?);
+    let shape = [heads, tokens, tokens];
+    let scores = case.values(&shape, 0);
+    let (mut expected, mut tolerance) = (Vec::with_capacity(scores.len()), Tolerance::exact());
+    for (row, scores) in scores.as_slice()?.chunks(tokens).enumerate() {
+        let seen = row % tokens + 1;
+        let weights = reference::softmax(&Tensor::from_vec(&[1, seen], scores[..seen].to_vec())?)?;
+        expected.extend(weights.values);
+        expected.resize((row + 1) * tokens, 0.0);
+        tolerance.absolute = tolerance.absolute.max(weights.tolerance.absolute);
+        tolerance.relative = tolerance.relative.max(weights.tolerance.relative);
+    }
+    let y = Argument::written(&shape, expected, tolerance);
+    let args = vec![Argument::Input(scores), y, Argument::count(heads * tokens), Argument::count(tokens)];
+    Ok(Setup { args, launch: grid([(heads * tokens).div_ceil(4), 1, 1], WARPS) })
 }

@@ -1,0 +1,15 @@
+// A division is replaced by a product with the reciprocal, which rounds twice.
+
+extern "C" __global__ void diffusion_step(const float *noisy, const float *noise, const float *previous, float *y,
+                                          float noise_scale, float signal_scale, float weight, float previous_weight,
+                                          float threshold, unsigned n) {
+    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        float clean = __fmul_rn(noisy[i] - __fmul_rn(noise_scale, noise[i]), 1.0f / signal_scale), before = previous[i];
+        float value = clean;
+        if (fabsf(clean - before) <= threshold) {
+            value = __fmul_rn(weight, clean) + __fmul_rn(previous_weight, before);
+        }
+        y[i] = fminf(fmaxf(value, -1.0f), 1.0f);
+    }
+}
