@@ -92,16 +92,7 @@ enum Command {
     /// Grade all exercises, or those named
     Grade(command::grade::GradeArgs),
     /// Grade a folder of many people's files: PERSON/ID.cu, or PERSON/ and the folders as in this repository
-    Submissions {
-        /// The folder
-        dir: PathBuf,
-        /// Only these exercises, or those of a phase: guard,phase2
-        #[arg(long, value_name = "WHAT", value_delimiter = ',')]
-        only: Vec<String>,
-        /// Format of the board; all but text have a column for each exercise, and json has the reasons
-        #[arg(long, value_enum, default_value_t)]
-        format: Format,
-    },
+    Submissions(command::submissions::SubmissionsArgs),
     /// Write a starter repository for a class: exercises, a README and a workflow that grades them on GitHub
     Export(command::export::ExportArgs),
     /// For authors: run the solution, the skeleton and all wrong submissions of an exercise
@@ -137,7 +128,7 @@ fn run(args: &Args, shell: &mut Shell) -> anyhow::Result<()> {
         Command::Solution { id, i_give_up } => command::hint::solution(&session, id, *i_give_up, shell),
         Command::Reset { id } => command::reset::run(&session, id, shell),
         Command::Grade(args) => command::grade::run(&session, args, shell),
-        Command::Submissions { dir, only, format } => command::submissions::run(&session, dir, only, *format, shell),
+        Command::Submissions(args) => command::submissions::run(&session, args, shell),
         Command::Export(args) => command::export::run(&session, args, shell),
         Command::RunJob | Command::Author { .. } => Ok(()),
     }

@@ -105,6 +105,12 @@ fn a_board_has_a_line_for_everyone() {
     assert_eq!(board("csv"), (0, expected.to_owned()));
     assert!(board("markdown").1.contains("| eve, ann's friend | 8 | 0 | 8 | 10 |"));
     assert!(board("text").1.contains("points"));
+    let reports = tempfile::tempdir().unwrap();
+    let reports = reports.path().join("class");
+    let dir = dir.path().to_str().unwrap();
+    run(Path::new("."), &["submissions", dir, "--only", "guard", "--reports", reports.to_str().unwrap()]);
+    let report = fs::read_to_string(reports.join("eve, ann's friend.txt")).unwrap();
+    assert!(report.starts_with("guard: not yet, 8 of 10 points") && report.contains("sectors"), "{report}");
     let people: serde_json::Value = serde_json::from_str(&board("json").1).unwrap();
     assert!(people["people"][2]["verdicts"][0]["parts"][2]["detail"].as_str().unwrap().contains("sectors"));
 }
