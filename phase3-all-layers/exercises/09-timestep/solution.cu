@@ -1,4 +1,4 @@
-// The angle in double precision, whose error a step of 999 may enlarge a thousand times; rounded to f32 at the very end.
+// The angle, its cosine and its sine in double precision; the results are rounded to f32 when they are stored.
 
 extern "C" __global__ void timestep(const float *steps, float *y, int batch, int half) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -7,8 +7,8 @@
 extern "C" __global__ void split_channels(const float *frame, float *planes, int height, int width, int pitch) {
     int first = blockIdx.x * 128, row = blockIdx.y, column = first + threadIdx.x;
     int pixels = min(128, width - first);  // that this block has
-    // Your code: this is right for the first plane, but a warp reads every third float. Read neighbours, all three channels of them,
-    // and let another thread write them.
+    // Your code: this is right for the first plane, but a warp reads every third float. Let the block read all its floats in order
+    // instead, whoever writes them later.
     if (column < width) {
         planes[row * width + column] = frame[row * pitch + 3 * column];
     }

@@ -1,7 +1,7 @@
 // y[plane][pixel] += v[plane] in place, four values per thread.
 //
 // y is one run of n = planes · pixels values, from a multiple of 16 bytes on. Blocks have 128 threads, and there are enough of them
-// for n / 4 vectors and what is left after them. Neither n nor `pixels` need be a multiple of 4:
+// for all whole vectors and for what is left after the last. Neither n nor `pixels` need be a multiple of 4:
 //
 //     pixels = 7:    0 0 0 0 | 0 0 0 1 | 1 1 1 1 | 1 1 2 2 | 2 …        the plane of each value of a vector
 
