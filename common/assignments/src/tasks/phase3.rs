@@ -23,6 +23,7 @@ pub(super) const TASKS: &[(&str, Task)] = &[
     ("diffusion_step", diffusion_step),
     ("adaptive_pool", adaptive_pool),
     ("causal_softmax", causal_softmax),
+    ("split_heads", split_heads),
 ];
 
 /// Threads of a block that has a warp for each of four rows.
@@ -209,4 +210,22 @@ fn causal_softmax(case: &Case<'_>) -> Result<Setup> {
     let y = Argument::written(&shape, expected, tolerance);
     let args = vec![Argument::Input(scores), y, Argument::count(heads * tokens), Argument::count(tokens)];
     Ok(Setup { args, launch: grid([(heads * tokens).div_ceil(4), 1, 1], WARPS) })
+}
+
+fn split_heads(case: &Case<'_>) -> Result<Setup> {
+    let (tokens, heads, vectors) = (case.size("tokens")?, case.size("heads")?, case.size("vectors")?);
+    let channels = 4 * vectors;
+    let qkv = case.values(&[tokens, 3, heads, channels], 0);
+    let values = qkv.as_slice()?;
+    let value = |i: usize| {
+        let (channel, token, matrix) = (i % channels, i / channels % tokens, i / channels / tokens);
+        // Of query, key and value of all heads, one after the other.
+        f64::from(values[(token * 3 * heads + matrix) * channels + channel])
+    };
+    let expected = (0..values.len()).map(value).collect();
+    let out = Argument::written(&[3, heads, tokens, channels], expected, Tolerance::exact());
+    let threads = tokens * 3 * heads * vectors;
+    let sizes = [tokens, heads, vectors].map(Argument::count);
+    let args = [Argument::Input(qkv), out].into_iter().chain(sizes).collect();
+    Ok(Setup { args, launch: LaunchConfig::linear(threads as u32, 128) })
 }

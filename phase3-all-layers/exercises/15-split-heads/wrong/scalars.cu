@@ -1,0 +1,16 @@
+// Right values, but four loads and four stores per thread: each of them touches every sector that a vector load would.
+
+extern "C" __global__ void split_heads(const float *qkv, float *out, int tokens, int heads, int vectors) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= tokens * 3 * heads * vectors) {
+        return;
+    }
+    const float4 *from = reinterpret_cast<const float4 *>(qkv);
+    float4 *to = reinterpret_cast<float4 *>(out);
+    int vector = i % vectors, token = i / vectors % tokens;
+    int head = i / vectors / tokens % heads, which = i / vectors / tokens / heads;
+    const float *first = qkv + (((token * 3 + which) * heads + head) * vectors + vector) * 4;
+    for (int k = 0; k < 4; ++k) {
+        out[4 * i + k] = *(volatile const float *)(first + k);
+    }
+}
