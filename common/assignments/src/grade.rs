@@ -398,12 +398,12 @@ fn cut(text: &str) -> String {
 ///
 /// # Errors
 /// As [`Grader::grade`].
-pub fn author(grader: &Grader, exercise: &Exercise) -> Result<Vec<(String, Result<Verdict, String>)>> {
+pub fn author(grader: &Grader, exercise: &Exercise, skeleton: &str) -> Result<Vec<(String, Result<Verdict, String>)>> {
     let mut lines = Vec::new();
     let solution = grader.grade(exercise, &exercise.file("solution.cu"))?;
     let judged = if solution.passed() { Ok(solution) } else { Err(format!("should get all points\n{solution}")) };
     lines.push(("solution.cu".to_owned(), judged));
-    let skeleton = grader.grade(exercise, &exercise.file("exercise.cu"))?;
+    let skeleton = grader.judge(exercise, skeleton)?;
     let judged = if skeleton.passed() { Err("should not pass".to_owned()) } else { Ok(skeleton) };
     lines.push(("exercise.cu".to_owned(), judged));
     let files = exercise.wrong_files()?;

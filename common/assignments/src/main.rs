@@ -100,6 +100,9 @@ enum Command {
         /// The exercise's folder
         path: PathBuf,
     },
+    /// For the book: what its pages show of each exercise, as JSON
+    #[command(hide = true)]
+    Describe,
     #[command(name = child::SUBCOMMAND, hide = true)]
     RunJob,
 }
@@ -130,6 +133,7 @@ fn run(args: &Args, shell: &mut Shell) -> anyhow::Result<()> {
         Command::Grade(args) => command::grade::run(&session, args, shell),
         Command::Submissions(args) => command::submissions::run(&session, args, shell),
         Command::Export(args) => command::export::run(&session, args, shell),
+        Command::Describe => command::describe::run(&session, shell),
         Command::RunJob | Command::Author { .. } => Ok(()),
     }
 }

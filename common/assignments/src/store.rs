@@ -194,6 +194,17 @@ fn same_text(one: &[u8], other: &[u8]) -> bool {
     text(one) == text(other)
 }
 
+/// `exercise.cu` as it was handed out, whatever a reader has made of it since.
+///
+/// # Errors
+/// If there is no such file.
+pub fn skeleton(exercise: &Exercise) -> Result<String> {
+    let file = exercise.file("exercise.cu");
+    let text = committed(exercise).map_or_else(|| std::fs::read(&file), Ok);
+    let text = text.with_context(|| format!("{} cannot be read", file.display()))?;
+    Ok(String::from_utf8_lossy(&text).replace("\r\n", "\n"))
+}
+
 /// `exercise.cu` at the last commit that changed another file of the folder: those are not the reader's to edit.
 fn committed(exercise: &Exercise) -> Option<Vec<u8>> {
     let git = |args: &[&str]| {

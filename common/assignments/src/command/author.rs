@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use assignments::exercise::Exercise;
 use assignments::grade::{Grader, author};
 use common::command::Shell;
@@ -12,7 +12,10 @@ use super::{compiler, program};
 /// Runs all files of an exercise's folder, and says what each gave. Other exercises may be unfinished.
 pub fn run(path: &Path, seed: Option<u64>, shell: &mut Shell) -> Result<()> {
     compiler()?;
-    for (file, judged) in author(&Grader::new(program()?, seed), &Exercise::read(path)?)? {
+    let exercise = Exercise::read(path)?;
+    let file = exercise.file("exercise.cu");
+    let skeleton = std::fs::read_to_string(&file).with_context(|| format!("{} cannot be read", file.display()))?;
+    for (file, judged) in author(&Grader::new(program()?, seed), &exercise, &skeleton)? {
         match judged {
             Ok(verdict) => shell.print(&format!("{file}: as it should be\n{verdict}"))?,
             Err(why) => {

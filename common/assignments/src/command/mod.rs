@@ -3,6 +3,7 @@
 pub mod author;
 pub mod bench;
 pub mod check;
+pub mod describe;
 pub mod export;
 pub mod grade;
 pub mod hint;

@@ -94,7 +94,7 @@ pub fn show(session: &Session, exercise: &Exercise, args: &ShowArgs, shell: &mut
 }
 
 /// Case `number`, from 1 on; else the smallest that has more than one element.
-fn chosen_case(exercise: &Exercise, number: Option<usize>) -> Result<&Sizes> {
+pub fn chosen_case(exercise: &Exercise, number: Option<usize>) -> Result<&Sizes> {
     if let Some(number) = number {
         let case = number.checked_sub(1).and_then(|at| exercise.cases.get(at));
         let (id, last) = (&exercise.id, exercise.cases.len());
