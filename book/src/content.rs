@@ -7,6 +7,8 @@ pub enum Content {
     Text(String),
     /// A picture with a caption.
     Picture(Picture),
+    /// Whatever stands there: it cannot be made on this machine. The name of the picture that it includes, if any, without the ending.
+    Kept(Option<String>),
 }
 
 impl From<String> for Content {

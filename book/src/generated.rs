@@ -33,7 +33,7 @@ use common::gallery::{self, Gallery, Version};
 use crate::{
     BookError, cli,
     content::{Content, Picture},
-    figure,
+    exercise, figure,
     problem::Reason,
     record, simulator,
 };
@@ -58,6 +58,10 @@ pub const GENERATORS: &[Generator] = &[
     Generator { name: "ptx-sim", produce: |workspace, argument| Ok(simulator::content(workspace, argument)?) },
     Generator { name: "record", produce: |workspace, argument| Ok(record::markdown(workspace, argument)?.into()) },
     Generator { name: "plot", produce: |workspace, argument| Ok(record::plot(workspace, argument)?.into()) },
+    Generator { name: "exercise", produce: exercise::section },
+    Generator { name: "exercise-picture", produce: exercise::picture },
+    Generator { name: "class", produce: |workspace, _| exercise::class(workspace) },
+    Generator { name: "exercises", produce: |workspace, _| exercise::table(workspace) },
     Generator { name: FIGURE, produce: |workspace, argument| Ok(figure::text(workspace, argument)?.into()) },
 ];
 
@@ -112,14 +116,24 @@ impl Workshop {
         self.pages.with_file_name(PICTURES).join(name)
     }
 
-    /// What stands between the markers of a region of `page`, and the file of the picture that it includes.
-    fn content(&self, page: &str, region: &Region<'_>) -> Result<(String, Option<PictureFile>), Reason> {
+    /// What stands between the markers of a region of `page`, `None` if whatever stands there is right; and the file of the picture
+    /// that it includes.
+    fn content(&self, page: &str, region: &Region<'_>) -> Result<(Option<String>, Option<PictureFile>), Reason> {
         let name = region.name;
         let generator = self.generators.iter().find(|generator| generator.name == name);
         let generator = generator.ok_or_else(|| Reason::UnknownGenerator(name.to_owned()))?;
         let content = (generator.produce)(&self.workspace, region.argument);
         match content.map_err(|error| Reason::GeneratorFailed { name: region.title(), error: error.to_string() })? {
-            Content::Text(text) => Ok((text, None)),
+            Content::Text(text) => Ok((Some(text), None)),
+            Content::Kept(picture) => {
+                let kept = |name: String| {
+                    let file = format!("{name}.svg");
+                    let path = self.picture(&file);
+                    let svg = fs::read_to_string(&path).unwrap_or_default();
+                    PictureFile { path, name: format!("{PICTURES}/{file}"), svg }
+                };
+                Ok((None, picture.map(kept)))
+            }
             // The README is shown as it is, without includes.
             Content::Picture(_) if page == crate::README => Err(Reason::PictureOutsideBook(region.title())),
             Content::Picture(Picture { name, class, svg, caption }) => {
@@ -131,7 +145,8 @@ impl Workshop {
                 let include = format!("{{{{#include {up}{PICTURES}/{file}}}}}");
                 let text =
                     format!("<figure class=\"{class}\">\n{include}\n<figcaption>{caption}</figcaption>\n</figure>");
-                Ok((text, Some(PictureFile { path: self.picture(&file), name: format!("{PICTURES}/{file}"), svg })))
+                let picture = PictureFile { path: self.picture(&file), name: format!("{PICTURES}/{file}"), svg };
+                Ok((Some(text), Some(picture)))
             }
         }
     }
@@ -285,12 +300,14 @@ pub fn refresh(page: &str, markdown: &str, workshop: &Workshop) -> Result<Fresh,
         let text = &mut fresh.text;
         text.push_str(&markdown[copied..region.body.start]);
         // Untouched if in step, so that a checkout with CRLF line ends stays as it is.
-        if same_lines(&markdown[region.body.clone()], &content) {
-            text.push_str(&markdown[region.body.clone()]);
-        } else {
-            text.push_str(content.trim_end());
-            if !region.inline {
-                text.push('\n');
+        let there = &markdown[region.body.clone()];
+        match content.filter(|content| !same_lines(there, content)) {
+            None => text.push_str(there),
+            Some(content) => {
+                text.push_str(content.trim_end());
+                if !region.inline {
+                    text.push('\n');
+                }
             }
         }
         copied = region.body.end;
@@ -307,7 +324,7 @@ pub fn stale(page: &str, markdown: &str, workshop: &Workshop, shown: &mut BTreeS
     };
     let judge = |region: Region<'_>| match workshop.content(page, &region) {
         Ok((content, picture)) => {
-            let in_step = same_lines(&markdown[region.body.clone()], &content)
+            let in_step = content.is_none_or(|content| same_lines(&markdown[region.body.clone()], &content))
                 && picture.as_ref().is_none_or(PictureFile::is_in_step);
             shown.extend(picture.map(|picture| picture.name));
             (!in_step).then(|| (region.line, Reason::Stale(region.title())))

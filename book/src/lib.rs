@@ -18,6 +18,7 @@
 pub mod check;
 pub mod cli;
 pub mod content;
+pub mod exercise;
 pub mod figure;
 pub mod generated;
 pub mod include;
