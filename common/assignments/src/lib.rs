@@ -4,13 +4,14 @@
 //! An exercise is a folder `phaseN-*/exercises/NN-name` ([`exercise`]); what its kernel is given and must give back is a task of
 //! [`tasks`]. A reader's kernel is looked over by [`scan`], then compiled and run in a process of its own ([`run`], [`child`]), and
 //! [`grade`] gives the points. [`show`] counts it by line and draws it, and on a GPU [`gpu`] measures its time. [`store`] remembers what
-//! a reader has done.
+//! a reader has done. A [`question`] of the book has its answer from the simulator, too.
 
 pub mod child;
 pub mod exercise;
 pub mod export;
 pub mod gpu;
 pub mod grade;
+pub mod question;
 pub mod run;
 pub mod scan;
 pub mod show;

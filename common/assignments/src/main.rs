@@ -56,9 +56,14 @@ enum Command {
     Next,
     /// Check your kernel: its values, its memory accesses, its costs
     Check {
-        /// Exercise from `list` [default: the next one]
+        /// Exercise from `list`, or a question of the book [default: the next exercise]
         id: Option<String>,
+        /// Answer the question
+        #[arg(long)]
+        answer: Option<String>,
     },
+    /// List the book's questions, which `check` takes answers to
+    Questions,
     /// Check your kernel whenever you save it; single keys give hints, the list and the next exercise
     Watch {
         /// Exercise from `list` [default: the next one]
@@ -117,13 +122,14 @@ fn run(args: &Args, shell: &mut Shell) -> anyhow::Result<()> {
     match &args.command {
         Command::RunJob => return child::answer(),
         Command::Author { path } => return command::author::run(path, args.seed, shell),
+        Command::Questions => return command::question::list(shell),
         _ => {}
     }
     let session = command::Session::open(args.seed, args.device)?;
     match &args.command {
         Command::List { only } => command::list::list(&session, only, shell),
         Command::Next => command::list::next(&session, shell),
-        Command::Check { id } => command::check::run(&session, id.as_deref(), shell),
+        Command::Check { id, answer } => command::check::run(&session, id.as_deref(), answer.as_deref(), shell),
         Command::Watch { id } => command::watch::run(&session, id.as_deref(), shell),
         Command::Show(args) => command::show::run(&session, args, shell),
         Command::Bench(bench) => command::bench::run(&session, bench, args.device, shell),
@@ -134,6 +140,6 @@ fn run(args: &Args, shell: &mut Shell) -> anyhow::Result<()> {
         Command::Submissions(args) => command::submissions::run(&session, args, shell),
         Command::Export(args) => command::export::run(&session, args, shell),
         Command::Describe => command::describe::run(&session, shell),
-        Command::RunJob | Command::Author { .. } => Ok(()),
+        Command::RunJob | Command::Author { .. } | Command::Questions => Ok(()),
     }
 }

@@ -58,7 +58,7 @@ pub fn shipped_path(kernel: &Path) -> PathBuf {
     kernel.with_file_name("ptx").join(name)
 }
 
-/// Every `.cu` in a directory called `kernels` below `root`, in order, except those with their `.ptx` right beside them, which
+/// Every `.cu` in a directory called `kernels` or `questions` below `root`, in order, except those with their `.ptx` right beside them, which
 /// have a script of their own.
 ///
 /// # Errors
@@ -77,7 +77,7 @@ pub fn kernels(root: &Path) -> Result<Vec<PathBuf>> {
                     pending.push(path);
                 }
             } else if path.extension().is_some_and(|extension| extension == "cu")
-                && dir.file_name().is_some_and(|name| name == "kernels")
+                && dir.file_name().is_some_and(|name| name == "kernels" || name == "questions")
                 && !path.with_extension("ptx").exists()
             {
                 found.push(path);

@@ -1,12 +1,19 @@
-//! The verdict on one exercise.
+//! The verdict on one exercise, or on the answer to a question.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use common::command::Shell;
 
-use super::Session;
+use super::{Session, question};
 
-/// Checks the exercise of that id, else the next one.
-pub fn run(session: &Session, id: Option<&str>, shell: &mut Shell) -> Result<()> {
+/// Checks the exercise of that id, else the next one; or the answer to the question of that id.
+pub fn run(session: &Session, id: Option<&str>, answer: Option<&str>, shell: &mut Shell) -> Result<()> {
+    let is_exercise = session.exercises.iter().any(|exercise| Some(&*exercise.id) == id);
+    if let Some(question) = question::find(id.filter(|_| !is_exercise))? {
+        return question::check(&question, answer, shell);
+    }
+    if answer.is_some() {
+        bail!("an answer needs a question; `questions` shows what there is");
+    }
     let Some(exercise) = session.chosen(id)? else { return Ok(shell.print("All exercises pass.\n")?) };
     let verdict = session.check(exercise)?;
     shell.print(&verdict.to_string())?;

@@ -8,6 +8,7 @@ pub mod export;
 pub mod grade;
 pub mod hint;
 pub mod list;
+pub mod question;
 pub mod reset;
 pub mod show;
 pub mod submissions;

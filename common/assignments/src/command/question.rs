@@ -1,0 +1,56 @@
+//! The book's questions, in the terminal.
+
+use std::io::{self, IsTerminal};
+
+use anyhow::Result;
+use assignments::exercise;
+use assignments::question::{self, Question};
+use common::command::Shell;
+use common::table::{ColumnSpec, TableBuilder};
+
+use super::list::wrapped;
+
+const ID: ColumnSpec = ColumnSpec::text("question", "question");
+const PAGE: ColumnSpec = ColumnSpec::text("page", "page");
+
+/// The question of that id, if there is one.
+pub fn find(id: Option<&str>) -> Result<Option<Question>> {
+    match id {
+        None => Ok(None),
+        Some(id) => Ok(question::all(&exercise::root())?.into_iter().find(|question| question.id == id)),
+    }
+}
+
+/// All questions, with the pages that ask them.
+pub fn list(shell: &mut Shell) -> Result<()> {
+    let mut table = TableBuilder::of("questions", [ID, PAGE]);
+    for question in question::all(&exercise::root())? {
+        table.row().set(ID, question.id).set(PAGE, format!("book/pages/{}", question.page)).complete();
+    }
+    table.note("`check ID` asks a question, `check ID --answer ANSWER` answers it.");
+    Ok(shell.table(&table.finish())?)
+}
+
+/// Asks a question, and checks the answer that is given or typed.
+pub fn check(question: &Question, answer: Option<&str>, shell: &mut Shell) -> Result<()> {
+    let found = question.answer()?;
+    let Question { id, kernels, .. } = question;
+    let said = match answer {
+        Some(answer) => answer.to_owned(),
+        None => {
+            let choices = if kernels.len() > 1 { format!(" ({})", kernels.join(" or ")) } else { String::new() };
+            shell.print(&format!("{}\n\n{}{choices}\n", question.code()?, wrapped(&question.question)))?;
+            if !io::stdin().is_terminal() {
+                return Ok(shell.print(&format!("Answer with `check {id} --answer ANSWER`.\n"))?);
+            }
+            let mut line = String::new();
+            io::stdin().read_line(&mut line)?;
+            line
+        }
+    };
+    if found.is(&said) {
+        return Ok(shell.print(&format!("{id}: right, {}.\n{}\n", found.right, wrapped(&found.because)))?);
+    }
+    shell.fail_quietly();
+    Ok(shell.print(&format!("{id}: no, not {}. Try again; the page has the answer.\n", said.trim()))?)
+}

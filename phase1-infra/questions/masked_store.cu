@@ -1,0 +1,7 @@
+// A store that one lane leaves out.
+
+extern "C" __global__ void masked_store(const float *x, float *y) {
+    if (threadIdx.x != 5) {
+        y[threadIdx.x] = x[threadIdx.x];
+    }
+}
