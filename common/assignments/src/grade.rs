@@ -302,24 +302,28 @@ impl Grader {
         child::run(&self.program, &job, self.time, false)
     }
 
-    /// The first count that is above its budget.
+    /// The counts that are above their budgets, a line each.
     fn over_budget(&self, exercise: &Exercise, counts: &BTreeMap<Count, u64>) -> Result<Option<String>> {
         if exercise.budget.is_empty() {
             return Ok(None);
         }
         let solution = self.solution(exercise)?;
-        for (count, ratio) in &exercise.budget {
-            let (spent, base) = (counts.get(count).copied().unwrap_or(0), solution.get(count).copied().unwrap_or(0));
-            let allowed = allowed(base, *ratio);
+        let mut over = Vec::new();
+        for (&count, &ratio) in &exercise.budget {
+            let of = |counts: &BTreeMap<Count, u64>| counts.get(&count).copied().unwrap_or(0);
+            let (spent, base) = (of(counts), of(&solution));
+            let allowed = allowed(base, ratio);
             if spent > allowed {
-                let at = sizes(&exercise.counts);
-                let name = count.name();
-                return Ok(Some(format!(
-                    "{spent} {name} at {at}; at most {allowed} are allowed, and the solution takes {base}"
-                )));
+                over.push((spent as f64 / allowed as f64, count, spent, allowed, base));
             }
         }
-        Ok(None)
+        // What is furthest beyond its budget says most.
+        over.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let at = sizes(&exercise.counts);
+        let lines = over.iter().map(|(_, count, spent, allowed, base)| {
+            format!("{spent} {} at {at}; at most {allowed} are allowed, and the solution takes {base}", count.name())
+        });
+        Ok(Some(lines.collect::<Vec<_>>().join("\n")).filter(|lines| !lines.is_empty()))
     }
 
     /// What the solution costs.
