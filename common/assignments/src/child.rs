@@ -9,7 +9,8 @@ use anyhow::{Context, Result, bail};
 use common::probe;
 use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
 
-use crate::run::{Job, Outcome};
+use crate::job::{Job, Outcome};
+use crate::{gpu, run, show};
 
 /// The hidden subcommand that answers a job.
 pub const SUBCOMMAND: &str = "run-job";
@@ -101,7 +102,20 @@ pub fn answer() -> Result<()> {
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text)?;
     let job: Job = serde_json::from_str(&text)?;
-    let outcome = crate::run::run(&job).map_err(|error| format!("{error:#}"));
+    let outcome = perform(&job).map_err(|error| format!("{error:#}"));
     println!("\n{:016x} {}", job.nonce, serde_json::to_string(&outcome)?);
     Ok(())
+}
+
+fn perform(job: &Job) -> Result<Outcome> {
+    if let Some(request) = &job.gpu {
+        return gpu::run(job, request);
+    }
+    if let Some(request) = &job.show {
+        return Ok(match show::run(job, request)? {
+            Ok(shown) => Outcome { shown: Some(shown), ..Outcome::default() },
+            Err(stopped) => Outcome { stopped: Some(stopped), ..Outcome::default() },
+        });
+    }
+    run::check(job)
 }

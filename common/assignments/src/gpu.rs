@@ -6,51 +6,11 @@ use anyhow::{Context, Result};
 use common::peer::Cublas;
 use common::prelude::*;
 use common::timing::{Bench, Queue, Timing};
-use serde::{Deserialize, Serialize};
 
 use crate::exercise::Library;
-use crate::run::{self, CaseOutcome, Given, Job, Outcome};
+use crate::job::{CaseOutcome, GpuRequest, Job, Outcome, Spread, Times};
+use crate::run::{self, Given};
 use crate::tasks::{self, Argument, Case, Sizes};
-
-/// What is to be done on a GPU.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Request {
-    /// Which one: `cuda:0`.
-    pub device: String,
-    /// The sizes to measure times at; none if `None`.
-    pub bench: Option<Sizes>,
-    /// What else to measure.
-    pub library: Option<Library>,
-}
-
-/// Times of a kernel and of what it is compared with, with all inputs in the GPU's memory and not in its cache.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Times {
-    /// Of the kernel.
-    pub kernel: Spread,
-    /// Bytes of the buffers that it reads and writes, each once; twice those that it updates.
-    pub bytes: u64,
-    /// Of the library, or why there is none.
-    pub library: Option<Result<Spread, String>>,
-}
-
-/// Milliseconds.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Spread {
-    /// A quarter of the runs took at most this long.
-    pub low: f64,
-    /// Half of them.
-    pub median: f64,
-    /// Three quarters.
-    pub high: f64,
-}
-
-impl Spread {
-    fn of(timing: &Timing) -> Result<Spread> {
-        let (low, high) = timing.quartiles_ms().context("the device has no clock")?;
-        Ok(Spread { low, median: timing.median_ms().unwrap_or(low), high })
-    }
-}
 
 /// The kernel's time is of this many runs, each with a cold cache.
 const BENCH: fn() -> Bench = || Bench { queue: Queue::Cold, ..Bench::default() };
@@ -59,7 +19,7 @@ const BENCH: fn() -> Bench = || Bench { queue: Queue::Cold, ..Bench::default() }
 ///
 /// # Errors
 /// If there is no such GPU, NVRTC is absent, or the exercise is at fault.
-pub fn run(job: &Job, request: &Request) -> Result<Outcome> {
+pub fn run(job: &Job, request: &GpuRequest) -> Result<Outcome> {
     let device = Device::open(request.device.parse::<DeviceChoice>()?)?;
     let source = KernelSource::from_text("exercise", run::source(job));
     if let Err(error) = device.load(&source)
@@ -97,13 +57,18 @@ fn times(device: &Device, kernel: &Kernel, job: &Job, sizes: &Sizes, library: Op
             Library::Copy => copy(device, bytes),
             Library::Gemm => gemm(device, &setup.args),
         };
-        timing.and_then(|timing| Spread::of(&timing)).map_err(|error| format!("{error:#}"))
+        timing.and_then(|timing| spread(&timing)).map_err(|error| format!("{error:#}"))
     });
     let stream = device.stream();
     let mut given = setup.args.into_iter().map(|argument| Given::new(argument, device)).collect::<Result<Vec<_>>>()?;
     // SAFETY: the simulator and a first run on this GPU found nothing wrong at these sizes.
     let timing = BENCH().measure(&stream, || unsafe { run::queue(&stream, kernel, &mut given, setup.launch) })?;
-    Ok(Times { kernel: Spread::of(&timing)?, bytes, library })
+    Ok(Times { kernel: spread(&timing)?, bytes, library })
+}
+
+fn spread(timing: &Timing) -> Result<Spread> {
+    let (low, high) = timing.quartiles_ms().context("the device has no clock")?;
+    Ok(Spread { low, median: timing.median_ms().unwrap_or(low), high })
 }
 
 fn bytes(argument: &Argument) -> u64 {

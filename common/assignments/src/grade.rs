@@ -12,9 +12,7 @@ use common::device::DeviceChoice;
 use serde::Serialize;
 
 use crate::exercise::{Count, Exercise};
-use crate::gpu::{self, Times};
-use crate::run::{Job, Outcome};
-use crate::show::{self, Shown};
+use crate::job::{GpuRequest, Job, Outcome, ShowRequest, Shown, Times};
 use crate::tasks::Sizes;
 use crate::{child, scan};
 
@@ -196,7 +194,7 @@ impl Grader {
     ///
     /// # Errors
     /// As [`Grader::grade`].
-    pub fn show(&self, exercise: &Exercise, file: &Path, request: show::Request) -> Result<Result<Shown, String>> {
+    pub fn show(&self, exercise: &Exercise, file: &Path, request: ShowRequest) -> Result<Result<Shown, String>> {
         let text = std::fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?;
         if let Some(refusal) = scan::refusal(&text, &exercise.kernel) {
             return Ok(Err(refusal));
@@ -292,7 +290,7 @@ impl Grader {
     }
 
     fn run_on_gpu(&self, exercise: &Exercise, text: &str, gpu: DeviceChoice, timed: bool) -> Result<Outcome> {
-        let request = gpu::Request {
+        let request = GpuRequest {
             device: gpu.to_string(),
             bench: timed.then(|| exercise.bench_sizes().clone()),
             library: exercise.library,

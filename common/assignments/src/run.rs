@@ -1,6 +1,4 @@
-//! Compiles a kernel and runs it on the simulator: what happens in the process of its own.
-
-use std::collections::BTreeMap;
+//! Compiles a kernel and checks it on the simulator: what happens in the process of its own.
 
 use anyhow::Result;
 use common::check::{self, Mismatch};
@@ -9,90 +7,21 @@ use common::prelude::*;
 use common::ptx_sim::Counters;
 use common::tensor::F8E4M3;
 use half::{bf16, f16};
-use serde::{Deserialize, Serialize};
 
 use crate::exercise::Count;
-use crate::gpu::{self, Times};
-use crate::show::{self, Shown};
-use crate::tasks::{self, Argument, Case, Output, Setup, Sizes};
+use crate::job::{CaseOutcome, Job, Outcome};
+use crate::tasks::{self, Argument, Case, Output, Setup};
 
 /// Warp instructions that one launch may take: some hundred times what an exercise needs.
 pub(crate) const BUDGET: u64 = 2_000_000;
 /// Device memory.
 pub(crate) const MEMORY: u64 = 256 << 20;
 
-/// What is to be run.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct Job {
-    /// A number that begins the answer, and which no kernel can print.
-    pub nonce: u64,
-    /// The task.
-    pub task: String,
-    /// The kernel's name.
-    pub kernel: String,
-    /// The file's text.
-    pub source: String,
-    /// What it is compiled for.
-    pub architecture: Option<String>,
-    /// The sizes to check.
-    pub cases: Vec<Sizes>,
-    /// The size to count at.
-    pub counts: Option<Sizes>,
-    /// For the inputs.
-    pub seed: u64,
-    /// What to show, in place of checking.
-    #[serde(default)]
-    pub show: Option<show::Request>,
-    /// The GPU to run on, in place of the simulator.
-    #[serde(default)]
-    pub gpu: Option<gpu::Request>,
-}
-
-/// What came of it.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Outcome {
-    /// Why it could not be run: the compiler's log, for instance.
-    pub stopped: Option<String>,
-    /// Of each case, in order; the last may be one that took too long.
-    pub cases: Vec<CaseOutcome>,
-    /// What it costs.
-    pub counts: BTreeMap<Count, u64>,
-    /// What there is to show, if that was asked for.
-    #[serde(default)]
-    pub shown: Option<Shown>,
-    /// Times, if they were asked for, on a GPU.
-    #[serde(default)]
-    pub times: Option<Times>,
-    /// Why this GPU cannot run the kernel, which is not the kernel's fault.
-    #[serde(default)]
-    pub skipped: Option<String>,
-}
-
-/// Of one case.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub struct CaseOutcome {
-    /// What is wrong with the values.
-    pub wrong: Option<String>,
-    /// The names of the rules that were broken, each once.
-    pub findings: Vec<String>,
-    /// The simulator's diagnostics.
-    pub rendered: String,
-}
-
-/// Runs a job.
+/// Checks the values at the sizes of a job, and counts.
 ///
 /// # Errors
 /// If it is the exercise that is at fault, or NVRTC is absent.
-pub fn run(job: &Job) -> Result<Outcome> {
-    if let Some(request) = &job.gpu {
-        return gpu::run(job, request);
-    }
-    if let Some(request) = &job.show {
-        return Ok(match show::run(job, request)? {
-            Ok(shown) => Outcome { shown: Some(shown), ..Outcome::default() },
-            Err(stopped) => Outcome { stopped: Some(stopped), ..Outcome::default() },
-        });
-    }
+pub fn check(job: &Job) -> Result<Outcome> {
     let source = KernelSource::from_text("exercise", source(job));
     let checking =
         SimOptions { memory: MEMORY, workers: 1, budget: Some(BUDGET), sanitize: true, ..SimOptions::default() };

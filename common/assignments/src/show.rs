@@ -1,6 +1,5 @@
 //! What a kernel costs by its lines, and a picture of it: what happens in the process of its own for `show`.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -12,85 +11,23 @@ use common::ptx_sim::{
 };
 use common::tensor::F8E4M3;
 use half::{bf16, f16};
-use serde::{Deserialize, Serialize};
 
 use crate::exercise::Count;
-use crate::run::{self, Job};
+use crate::job::{Job, Line, Picture, ShowRequest, Shown};
+use crate::run;
 use crate::tasks::{self, Argument, Case, Setup, Sizes};
 
 /// Bytes that a picture may have: it has to fit into an answer.
 const MAX_PICTURE: usize = 2 << 20;
 
-/// What is to be shown beside the costs.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Request {
-    /// What is drawn; what is most worth seeing if `None`.
-    pub picture: Option<Picture>,
-    /// The sizes to draw at.
-    pub sizes: Sizes,
-    /// `blockIdx` of the block to draw.
-    pub block: [u32; 3],
-    /// The source line to draw an access of.
-    pub line: Option<u32>,
-}
-
-/// Kinds of pictures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
-pub enum Picture {
-    /// Which bytes and sectors of global memory the lanes of a warp touch
-    Sectors,
-    /// Which banks of shared memory the lanes of a warp touch
-    Banks,
-    /// How a matrix instruction spreads its matrices over lanes and registers
-    Fragment,
-    /// What the warps of a block do, step by step
-    Timeline,
-}
-
-/// What there is to show.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct Shown {
-    /// What the kernel costs.
-    pub counts: BTreeMap<Count, u64>,
-    /// The same by lines of the file, in their order.
-    pub lines: Vec<Line>,
-    /// Threads of a block.
-    pub threads: u32,
-    /// Bytes of shared memory of a block.
-    pub shared_bytes: u32,
-    /// What the registers are of: `sm_90`.
-    pub architecture: String,
-    /// Registers of a thread, or why they are not known.
-    pub registers: Result<u32, String>,
-    /// The SVG, or why there is none.
-    pub picture: Result<String, String>,
-}
-
-/// What one line of the file asked for.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct Line {
-    /// From 1 on.
-    pub number: u32,
-    /// Instructions, counted once per warp.
-    pub instructions: u64,
-    /// Requests to global memory, the sectors that they touched, and those that dense bytes would touch.
-    pub global: [u64; 3],
-    /// Passes through shared memory per pass that was needed.
-    pub ways: Option<f64>,
-    /// Branches, and those at which lanes parted.
-    pub branches: [u64; 2],
-}
-
-impl Line {
-    fn of(line: &LineProfile) -> Line {
-        let Counters { warp_instructions, branches, divergent_branches, .. } = line.counters;
-        Line {
-            number: line.line,
-            instructions: warp_instructions,
-            global: line.counters.global(),
-            ways: line.counters.conflict_ways(),
-            branches: [branches, divergent_branches],
-        }
+fn cost(line: &LineProfile) -> Line {
+    let Counters { warp_instructions, branches, divergent_branches, .. } = line.counters;
+    Line {
+        number: line.line,
+        instructions: warp_instructions,
+        global: line.counters.global(),
+        ways: line.counters.conflict_ways(),
+        branches: [branches, divergent_branches],
     }
 }
 
@@ -98,7 +35,7 @@ impl Line {
 ///
 /// # Errors
 /// If it is the exercise that is at fault, or NVRTC is absent.
-pub fn run(job: &Job, request: &Request) -> Result<Result<Shown, String>> {
+pub fn run(job: &Job, request: &ShowRequest) -> Result<Result<Shown, String>> {
     // This is the folder of a process of its own.
     let file = std::env::current_dir()?.join("exercise.cu");
     std::fs::write(&file, run::source(job))?;
@@ -132,7 +69,7 @@ pub fn run(job: &Job, request: &Request) -> Result<Result<Shown, String>> {
     let own = |line: &&LineProfile| Path::new(&line.file).file_name() == file.file_name();
     Ok(Ok(Shown {
         counts: Count::ALL.into_iter().map(|count| (count, count.of(&profile.counters))).collect(),
-        lines: profile.lines.iter().filter(own).map(Line::of).collect(),
+        lines: profile.lines.iter().filter(own).map(cost).collect(),
         threads: profile.threads,
         shared_bytes: profile.shared_bytes,
         registers: ptxas::registers(&ptx_file, &architecture, &job.kernel),
@@ -216,7 +153,7 @@ fn parameters(source: &str, kernel: &str) -> Vec<String> {
     list.map(|(list, _)| list.split(',').map(name).collect()).unwrap_or_default()
 }
 
-fn draw(trace: &Trace, request: &Request) -> Result<String, String> {
+fn draw(trace: &Trace, request: &ShowRequest) -> Result<String, String> {
     let (kind, pick) = chosen(trace, request);
     let drawn = match kind {
         Picture::Sectors => trace.sectors(&pick),
@@ -233,7 +170,7 @@ fn draw(trace: &Trace, request: &Request) -> Result<String, String> {
 
 /// What is most worth seeing: the access with the most bank conflicts, else the one with the most sectors above what its bytes
 /// need, else a matrix instruction, else the first access.
-fn chosen(trace: &Trace, request: &Request) -> (Picture, Pick) {
+fn chosen(trace: &Trace, request: &ShowRequest) -> (Picture, Pick) {
     let pick = Pick { line: request.line, ..Pick::default() };
     if let Some(kind @ (Picture::Fragment | Picture::Timeline)) = request.picture {
         return (kind, pick);

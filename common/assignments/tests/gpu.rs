@@ -4,7 +4,7 @@ use std::path::Path;
 
 use assignments::exercise::{self, Exercise};
 use assignments::grade::Grader;
-use assignments::run::Outcome;
+use assignments::job::Outcome;
 use common::Device;
 use common::device::DeviceChoice;
 use common::private::cuda_for_test;

@@ -2,9 +2,8 @@
 
 use anyhow::{Result, bail, ensure};
 use assignments::exercise::Library;
-use assignments::gpu::Spread;
 use assignments::grade::sizes;
-use assignments::show::{Picture, Request};
+use assignments::job::{Picture, ShowRequest, Spread};
 use common::command::{SaveArgs, Shell, say};
 use common::device::{Device, DeviceChoice};
 use common::progress::Progress;
@@ -52,7 +51,7 @@ pub fn run(session: &Session, args: &BenchArgs, device: Option<DeviceChoice>, sh
     say("device", device.describe());
     let Some(gpu) = super::gpu(&device) else {
         let request =
-            Request { picture: Some(Picture::Timeline), sizes: exercise.counts.clone(), block: [0; 3], line: None };
+            ShowRequest { picture: Some(Picture::Timeline), sizes: exercise.counts.clone(), block: [0; 3], line: None };
         return match session.grader.show(exercise, &file, request)? {
             Ok(shown) => {
                 shell.table(&show::counts(exercise, &shown, &session.grader.solution(exercise)?))?;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use assignments::exercise::Exercise;
 use assignments::grade::Verdict;
-use assignments::show::Request;
+use assignments::job::ShowRequest;
 use assignments::store;
 use common::command::Shell;
 use rayon::prelude::*;
@@ -54,7 +54,7 @@ fn page(session: &Session, exercise: &Exercise) -> Result<Page> {
     let text = std::fs::read_to_string(&wrong)?;
     let comment = text.lines().map_while(|line| line.strip_prefix("//")).map(str::trim);
     let case = chosen_case(exercise, None)?;
-    let request = Request { picture: None, sizes: case.clone(), block: [0; 3], line: None };
+    let request = ShowRequest { picture: None, sizes: case.clone(), block: [0; 3], line: None };
     let picture = match session.grader.show(exercise, &solution, request)? {
         Ok(shown) => shown.picture.ok(),
         Err(_) => None,

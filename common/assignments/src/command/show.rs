@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 use assignments::exercise::{Count, Exercise};
 use assignments::grade::{allowed, sizes};
-use assignments::show::{Line, Picture, Request, Shown};
+use assignments::job::{Line, Picture, ShowRequest, Shown};
 use assignments::tasks::Sizes;
 use clap::Args;
 use common::command::Shell;
@@ -64,7 +64,7 @@ pub fn show(session: &Session, exercise: &Exercise, args: &ShowArgs, shell: &mut
     let mut block = [0; 3];
     ensure!(args.block.len() <= 3, "a block has at most three indices: --block X,Y,Z");
     args.block.iter().zip(&mut block).for_each(|(&given, index)| *index = given);
-    let request = Request { picture: args.picture, sizes: case.clone(), block, line: args.line };
+    let request = ShowRequest { picture: args.picture, sizes: case.clone(), block, line: args.line };
     let shown = match session.grader.show(exercise, &file, request)? {
         Ok(shown) => shown,
         Err(why) => {
