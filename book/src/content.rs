@@ -1,5 +1,10 @@
 //! What generators make.
 
+use std::error::Error;
+
+/// What a generator makes, or why it makes nothing.
+pub type Produced = Result<Content, Box<dyn Error + Send + Sync>>;
+
 /// What stands between two markers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {

@@ -20,10 +20,7 @@ use assignments::{
 use common::probe::{self, Library};
 use serde::Deserialize;
 
-use crate::{
-    content::{Content, Picture},
-    generated::Produced,
-};
+use crate::content::{Content, Picture, Produced};
 
 /// The versions of NVRTC whose code the verdicts and pictures are of.
 const COMPILER: &str = "13.0";

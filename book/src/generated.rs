@@ -22,7 +22,6 @@
 
 use std::{
     collections::BTreeSet,
-    error::Error,
     fs,
     ops::Range,
     path::{Path, PathBuf},
@@ -32,10 +31,10 @@ use common::gallery::{self, Gallery, Version};
 
 use crate::{
     BookError, cli,
-    content::{Content, Picture},
+    content::{Content, Picture, Produced},
     exercise, figure,
     problem::Reason,
-    record, simulator,
+    question, record, simulator,
 };
 
 /// Produces one kind of generated content.
@@ -48,9 +47,6 @@ pub struct Generator {
     pub produce: fn(&Path, &str) -> Produced,
 }
 
-/// What a generator makes, or why it makes nothing.
-pub type Produced = Result<Content, Box<dyn Error + Send + Sync>>;
-
 /// All generators of the course's book.
 pub const GENERATORS: &[Generator] = &[
     Generator { name: "book-help", produce: |_, _| Ok(format!("```text\n{}\n```", cli::help().trim_end()).into()) },
@@ -62,6 +58,8 @@ pub const GENERATORS: &[Generator] = &[
     Generator { name: "exercise-picture", produce: exercise::picture },
     Generator { name: "class", produce: |workspace, _| exercise::class(workspace) },
     Generator { name: "exercises", produce: |workspace, _| exercise::table(workspace) },
+    Generator { name: "question", produce: question::section },
+    Generator { name: "questions", produce: |workspace, _| question::table(workspace) },
     Generator { name: FIGURE, produce: |workspace, argument| Ok(figure::text(workspace, argument)?.into()) },
 ];
 

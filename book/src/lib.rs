@@ -24,6 +24,7 @@ pub mod generated;
 pub mod include;
 pub mod outline;
 pub mod problem;
+pub mod question;
 pub mod record;
 pub mod serve;
 pub mod simulator;

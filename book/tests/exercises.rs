@@ -1,27 +1,28 @@
-//! Every exercise has its section on the page that it names, and nowhere else.
+//! Every exercise and every question has its section on the page that it names, and nowhere else.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use assignments::exercise;
+use assignments::{exercise, question};
 use book::{Book, check, generated};
 
 #[test]
-fn every_exercise_has_its_section_and_its_picture_on_its_page() {
+fn every_exercise_and_every_question_stands_on_its_page() {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let pages = Book::of_course().unwrap().pages();
     let mut there = BTreeSet::new();
     for page in check::pages_below(&pages).unwrap() {
         let text = fs::read_to_string(pages.join(&page)).unwrap();
         for region in generated::regions(&text).unwrap() {
-            if matches!(region.name, "exercise" | "exercise-picture") {
+            if matches!(region.name, "exercise" | "exercise-picture" | "question") {
                 let new = there.insert((page.clone(), region.name.to_owned(), region.argument.to_owned()));
                 assert!(new, "{page}: {} {} stands there twice", region.name, region.argument);
             }
         }
     }
-    let exercises = exercise::all(workspace).unwrap();
-    let regions = exercises.into_iter().flat_map(|exercise| {
+    let exercises = exercise::all(workspace).unwrap().into_iter().flat_map(|exercise| {
         ["exercise", "exercise-picture"].map(|name| (exercise.page.clone(), name.to_owned(), exercise.id.clone()))
     });
-    assert_eq!(there, regions.collect(), "left: in the pages; right: what should be there");
+    let questions = question::all(workspace).unwrap();
+    let questions = questions.into_iter().map(|question| (question.page, "question".to_owned(), question.id));
+    assert_eq!(there, exercises.chain(questions).collect(), "left: in the pages; right: what should be there");
 }
