@@ -1,4 +1,4 @@
-// A column of a tile whose rows are one word longer than the banks are many.
+// A column of a tile whose rows are one word longer than the number of banks.
 
 extern "C" __global__ void column_33(const float *x, float *y) {
     __shared__ float tile[32][33];

@@ -1,4 +1,4 @@
-// A store that one lane leaves out.
+// A store that one lane skips.
 
 extern "C" __global__ void masked_store(const float *x, float *y) {
     if (threadIdx.x != 5) {

@@ -1,4 +1,4 @@
-// Two ways for the threads of a block.
+// Threads of a block take two ways, by lane or by warp.
 
 extern "C" __global__ void by_lane(float *x, float *y) {
     unsigned i = threadIdx.x;

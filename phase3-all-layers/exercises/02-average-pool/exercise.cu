@@ -9,7 +9,7 @@ extern "C" __global__ void average_pool(const float *x, float *y, int planes, in
     }
     x += plane * pixels;
     float sum = 0.0f;
-    // Your code: the sum of the plane, in all lanes or in lane 0. Each pixel is read once, neighbours by neighbouring lanes.
+    // Your code: the sum of the plane, in all lanes or in lane 0. Read each pixel once; consecutive lanes read consecutive pixels.
     if (threadIdx.x == 0) {
         y[plane] = sum / pixels;
     }

@@ -1,4 +1,4 @@
-// One vector per thread; when a value is the first of the next plane, `more` is read anew.
+// One vector per thread; when a value is the first of the next plane, `more` is read again.
 
 extern "C" __global__ void add_channel(float *y, const float *v, unsigned pixels, unsigned n) {
     unsigned i = 4 * (blockIdx.x * blockDim.x + threadIdx.x);

@@ -11,7 +11,7 @@ extern "C" __global__ void diffusion_step(const float *noisy, const float *noise
                                           float threshold, unsigned n) {
     unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) {
-        // Your code: keep the order of the operations, and keep the compiler from joining a product and a sum.
+        // Your code: keep the order of the operations, and keep the compiler from contracting a product and a sum.
         y[i] = noisy[i];
     }
 }

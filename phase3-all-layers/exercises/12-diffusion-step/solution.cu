@@ -1,4 +1,4 @@
-// Products by __fmul_rn, which no sum swallows; nothing but the result is written.
+// Products by __fmul_rn, which the compiler does not contract into an FMA; nothing but the result is written.
 
 extern "C" __global__ void diffusion_step(const float *noisy, const float *noise, const float *previous, float *y,
                                           float noise_scale, float signal_scale, float weight, float previous_weight,

@@ -1,4 +1,4 @@
-// Right values, but how often the loops run is known at run time only, so the array is in local memory.
+// Right values, but the trip count of the loops is known only at run time, so the array is in local memory.
 
 extern "C" __global__ void softmax(const float *x, float *y, int rows, int columns) {
     int row = blockIdx.x * 4 + threadIdx.y;

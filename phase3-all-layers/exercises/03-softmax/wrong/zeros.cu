@@ -1,4 +1,4 @@
-// A column that there is not counts as 0: as exp(0 − max) in the sum.
+// A column past the end of the row counts as 0: as exp(0 − max) in the sum.
 
 extern "C" __global__ void softmax(const float *x, float *y, int rows, int columns) {
     int row = blockIdx.x * 4 + threadIdx.y;

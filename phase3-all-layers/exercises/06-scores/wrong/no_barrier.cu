@@ -1,4 +1,4 @@
-// The tiles are filled anew while other threads still read them.
+// The tiles are overwritten while other threads still read them.
 
 extern "C" __global__ void scores(const float *qkv, float *s, int tokens, int heads, float scale) {
     __shared__ float q[16][17], k[16][17];

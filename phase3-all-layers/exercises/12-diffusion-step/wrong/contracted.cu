@@ -1,4 +1,4 @@
-// The compiler joins products and sums to fused multiply-adds, which round once instead of twice: the last bits differ.
+// The compiler contracts products and sums into fused multiply-adds, which round once instead of twice: the last bits differ.
 
 extern "C" __global__ void diffusion_step(const float *noisy, const float *noise, const float *previous, float *y,
                                           float noise_scale, float signal_scale, float weight, float previous_weight,
