@@ -161,6 +161,17 @@ fn shuffles_from_lanes_that_are_not_there() {
 }
 
 #[test]
+fn values_that_nobody_set_are_followed_through_shuffles() {
+    let read = "float sum = tile[threadIdx.x];";
+    // Only lane 0 stores, and what it read itself was written.
+    let inputs = |written| [Words(32), Unwritten(1), Value(written)];
+    finds("shuffle_of_unwritten", 1, 32, &inputs(8), &[(FaultKind::UninitialisedRead, read, 24)]);
+    let found = findings("shuffle_of_unwritten", 1, 32, &inputs(31));
+    assert_eq!(found[0].threads, 1);
+    passes("shuffle_of_unwritten", 1, 32, &inputs(32));
+}
+
+#[test]
 fn all_findings_of_a_launch_are_collected() {
     let (read, write) = ("float value = in[i];", "if (i <= n) out[i] = value;");
     finds(

@@ -3,7 +3,7 @@
 use crate::fault::FaultKind;
 
 /// What went wrong in a warp, before it is known where that is.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Problem {
     pub kind: FaultKind,
     pub message: String,

@@ -44,6 +44,8 @@ struct Origin {
     problem: Option<Problem>,
     /// How often each lane got one since the last report.
     count: [u32; 32],
+    /// The lanes that executed the instruction, where a shuffle took the values to others, which `count` is about.
+    moved_from: Option<u32>,
 }
 
 /// A use of values that nobody set.
@@ -103,18 +105,12 @@ impl Undefined {
         }
         let values = self.warps.entry((block, warp)).or_default();
         let registers = values.traces.len();
-        let origin = match values.origins.iter().position(|origin| origin.pc == pc && origin.kind == kind) {
-            Some(origin) => origin,
-            None if values.origins.len() >= MAX_ORIGINS => return false,
-            None => {
-                self.origins += 1;
-                values.origins.push(Origin { pc, kind, problem: Some(problem()), count: [0; 32] });
-                values.origins.len() - 1
-            }
-        };
-        lanes(counted).for_each(|lane| values.origins[origin].count[lane] += 1);
+        let origins = values.origins.len();
+        let Some(origin) = values.origin(pc, kind, None, || Some(problem())) else { return false };
+        self.origins += (values.origins.len() - origins) as u64;
+        lanes(counted).for_each(|lane| values.origins[origin as usize].count[lane] += 1);
         let traces = values.traces.entry(Name { frame, register: Register::Row(d) }).or_default();
-        unite(traces, &[(origin as u32, mask)]);
+        unite(traces, &[(origin, mask)]);
         self.registers += (values.traces.len() - registers) as u64;
         true
     }
@@ -136,9 +132,10 @@ impl Undefined {
     pub(super) fn follow(&mut self, scene: &Scene<'_, '_>) -> Vec<Used> {
         let key = (scene.block.number, scene.warp.number);
         let Some(values) = self.warps.get_mut(&key) else { return Vec::new() };
-        let registers = values.traces.len() as u64;
+        let (registers, origins) = (values.traces.len() as u64, values.origins.len() as u64);
         let uses = values.follow(scene);
         self.registers = self.registers - registers + values.traces.len() as u64;
+        self.origins = self.origins - origins + values.origins.len() as u64;
         if values.traces.is_empty() {
             self.origins -= values.origins.len() as u64;
             self.warps.remove(&key);
@@ -149,6 +146,42 @@ impl Undefined {
 }
 
 impl WarpValues {
+    /// The number of the origin of such values, a new one if need be; `None` if there are too many.
+    fn origin(
+        &mut self,
+        pc: usize,
+        kind: FaultKind,
+        moved_from: Option<u32>,
+        problem: impl FnOnce() -> Option<Problem>,
+    ) -> Option<u32> {
+        let is_moved = moved_from.is_some();
+        let same = |origin: &Origin| origin.pc == pc && origin.kind == kind && origin.moved_from.is_some() == is_moved;
+        let known = self.origins.iter().position(same);
+        if known.is_none() && self.origins.len() < MAX_ORIGINS {
+            self.origins.push(Origin { pc, kind, problem: problem(), count: [0; 32], moved_from });
+        }
+        let origin = known.or_else(|| self.origins.iter().rposition(same))?;
+        if let Some(from) = &mut self.origins[origin].moved_from {
+            *from |= moved_from.unwrap_or_default();
+        }
+        Some(origin as u32)
+    }
+
+    /// A shuffle brings values of an origin to the lanes `to`: those that got one of it before keep theirs.
+    fn moved(&mut self, origin: u32, from: u32, to: u32) -> Traces {
+        let Origin { pc, kind, problem, count, moved_from } = &self.origins[origin as usize];
+        let stay = lanes_where(to, |lane| count[lane] != 0);
+        let (pc, kind, problem, from) = (*pc, *kind, problem.clone(), moved_from.unwrap_or(from));
+        let mut traces = vec![(origin, stay)];
+        if to != stay
+            && let Some(moved) = self.origin(pc, kind, Some(from), || problem)
+        {
+            lanes(to & !stay).for_each(|lane| self.origins[moved as usize].count[lane] = 1);
+            unite(&mut traces, &[(moved, to & !stay)]);
+        }
+        traces
+    }
+
     fn follow(&mut self, scene: &Scene<'_, '_>) -> Vec<Used> {
         let inst = &scene.launch.program.code[scene.pc];
         let frame = (scene.frame_predicates, scene.frame_local);
@@ -177,11 +210,12 @@ impl WarpValues {
             Op::Together(together) if let TogetherOp::Shfl { mode, a, b, c, .. } = &together.op => {
                 [*b, *c].into_iter().for_each(|from| unite(&mut used, &of(row(from), active)));
                 let (offsets, bounds) = (scene.rows.get(*b), scene.rows.get(*c));
-                let moved = of(row(*a), u32::MAX).into_iter().map(|(origin, from)| {
-                    let takes = |lane: usize| from >> source_of(*mode, lane, offsets[lane], bounds[lane]).0 & 1 == 1;
-                    (origin, lanes_where(active, takes))
-                });
-                unite(&mut result, &moved.filter(|(_, lanes)| *lanes != 0).collect::<Traces>());
+                for (origin, from) in of(row(*a), u32::MAX) {
+                    let source = |lane: usize| source_of(*mode, lane, offsets[lane], bounds[lane]).0;
+                    let to = lanes_where(active, |lane| from >> source(lane) & 1 == 1);
+                    let taken = lanes(to).fold(0, |taken, lane| taken | 1 << source(lane));
+                    unite(&mut result, &self.moved(origin, taken, to));
+                }
             }
             Op::Together(together) if let TogetherOp::Wgmma(op) = &together.op => {
                 let (scale, negated) = op.accumulate;
@@ -224,12 +258,20 @@ impl WarpValues {
     fn used(&mut self, used: &[(u32, u32)]) -> Vec<Used> {
         let mut uses = Vec::new();
         for &(origin, mask) in used {
-            let Origin { pc, kind, problem, count } = &mut self.origins[origin as usize];
+            let Origin { pc, kind, problem, count, moved_from } = &mut self.origins[origin as usize];
             let mask = lanes_where(mask, |lane| count[lane] != 0);
-            if mask != 0 {
-                let total = lanes(mask).map(|lane| u64::from(std::mem::take(&mut count[lane]))).sum();
-                uses.push(Used { pc: *pc, kind: *kind, lanes: mask, count: total, problem: problem.take() });
+            if mask == 0 {
+                continue;
             }
+            let total = lanes(mask).map(|lane| u64::from(std::mem::take(&mut count[lane]))).sum();
+            let problem = problem.take();
+            let (lanes, count) = match *moved_from {
+                None => (mask, total),
+                // However many lanes a value comes to, it was read once.
+                Some(from) if problem.is_some() => (from, u64::from(from.count_ones())),
+                Some(from) => (from, 0),
+            };
+            uses.push(Used { pc: *pc, kind: *kind, lanes, count, problem });
         }
         uses
     }

@@ -95,6 +95,15 @@ extern "C" __global__ void shuffle_from_nobody(float* out) {
     out[threadIdx.x] = sum;
 }
 
+extern "C" __global__ void shuffle_of_unwritten(const float* in, float* out, int written) {
+    __shared__ float tile[32];
+    if (threadIdx.x < written) tile[threadIdx.x] = in[threadIdx.x];
+    __syncthreads();
+    float sum = tile[threadIdx.x];
+    for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_xor_sync(0xffffffff, sum, offset);
+    if (threadIdx.x == 0) out[0] = sum;
+}
+
 extern "C" __global__ void two_mistakes(const float* in, float* out, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     float value = in[i];
