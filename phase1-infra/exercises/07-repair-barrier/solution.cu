@@ -1,4 +1,4 @@
-// The barrier stands where all threads of the block come by.
+// Every thread of the block reaches the barrier.
 
 extern "C" __global__ void block_sum(const float *x, float *sums, unsigned n) {
     __shared__ float partial[256];

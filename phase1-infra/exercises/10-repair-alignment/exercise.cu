@@ -1,6 +1,6 @@
 // A frame of a signal, y[k] = x[start + k] for k < n; n is a multiple of 4, start is any number.
 //
-// Blocks of 256 threads, each of which moves 1024 samples.
+// Each block has 256 threads and copies 1024 samples.
 //
 // Something is wrong. `check` says what it sees; put it right, and look at the sectors.
 

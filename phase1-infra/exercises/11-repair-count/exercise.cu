@@ -1,4 +1,4 @@
-// Adds the number of values above a threshold to *count: each block counts its own values, and adds its number.
+// Adds the number of values above a threshold to *count: each block counts its own values, and adds that count.
 //
 // One thread per value, in blocks of 256.
 //

@@ -1,4 +1,4 @@
-// The 12 × 36 values under the windows of a block come into shared memory once, zeros for what is outside of the image.
+// The 12 × 36 values under the windows of a block come into shared memory once, zeros for what is outside the image.
 
 extern "C" __global__ void conv(const float *image, const float *weight, float *output, unsigned height, unsigned width) {
     __shared__ float taps[25];

@@ -1,5 +1,5 @@
 // Mean and variance of each row of a row-major matrix: mean = Σ x / columns, variance = Σ (x − mean)² / columns. The mean is large
-// beside the distances from it.
+// compared with the spread.
 //
 // Blocks have 128 threads, which are four warps, and each warp takes a row. There are enough blocks for all rows.
 

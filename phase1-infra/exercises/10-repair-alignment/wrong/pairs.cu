@@ -1,4 +1,4 @@
-// Pairs need a multiple of 8 bytes, which a frame with an odd start has not.
+// Pairs need a multiple of 8 bytes, which a frame with an odd start does not have.
 
 extern "C" __global__ void frame(const float *x, float *y, unsigned start, unsigned n) {
     unsigned first = 4 * (blockIdx.x * 256 + threadIdx.x);

@@ -1,4 +1,4 @@
-// The first lane of each warp adds the number of the whole block.
+// The first lane of each warp adds the count of the whole block.
 
 extern "C" __global__ void count_above(const float *x, float threshold, unsigned *count, unsigned n) {
     unsigned i = blockIdx.x * 256 + threadIdx.x;

@@ -1,4 +1,4 @@
-// The left-over values come first, so no vector begins at a multiple of 16 bytes.
+// The left-over values come first, so vectors are aligned only if n is a multiple of 4.
 
 __device__ float normalise(float value, unsigned i, const float2 *scale_shift, unsigned channels, unsigned plane) {
     float2 of_channel = scale_shift[i / plane % channels];

@@ -1,4 +1,4 @@
-// Both means count for a half, however many values each stands for.
+// Both means have the same weight, however many values each stands for.
 
 struct Moments {
     float count, mean, m2;  // m2 = Σ (x − mean)²
