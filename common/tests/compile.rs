@@ -90,6 +90,15 @@ device_test! {
         Ok(())
     }
 
+    fn a_missing_header_comes_with_the_command_that_installs_those_of_cuda(device) {
+        let text = "#include <cuda_of_tomorrow.h>\nextern \"C\" __global__ void early() {}\n";
+        let error = device.kernel(&KernelSource::from_text("early", text), "early").unwrap_err().to_string();
+        if has_nvrtc() {
+            assert!(error.contains("cuda_of_tomorrow.h") && error.contains("pip install 'nvidia-cuda-runtime"), "{error}");
+        }
+        Ok(())
+    }
+
     fn headers_beside_the_kernel_and_of_cuda_are_found(device) {
         // On a GPU this compiles, which needs CUDA's own headers; the simulator uses the shipped PTX.
         if device.is_cuda() && has_nvrtc() && !probe::report().iter().any(|c| c.name == "CUDA headers" && c.present) {

@@ -31,3 +31,16 @@ fn every_file_of_every_exercise_gives_what_it_should() {
         .collect();
     assert!(bad.is_empty(), "seed {}\n{}", grader.seed, bad.join("\n"));
 }
+
+#[test]
+fn exercises_need_the_compiler_and_no_header() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    for exercise in exercise::all(root).unwrap() {
+        let mut texts = vec![store::skeleton(&exercise).unwrap()];
+        for file in exercise.wrong_files().unwrap().into_iter().chain([exercise.file("solution.cu")]) {
+            texts.push(std::fs::read_to_string(file).unwrap());
+        }
+        let includes = texts.iter().any(|text| text.contains("#include"));
+        assert!(!includes, "{}: CUDA's headers are not installed with NVRTC", exercise.id);
+    }
+}

@@ -461,7 +461,7 @@ fn run_nvrtc(nvrtc: &Nvrtc, current: &Current, label: &str, name: &str, options:
     // Headers on disk are found there, so that diagnostics name their paths.
     let headers = if current.path.is_none() { &current.headers } else { &BTreeMap::new() };
     nvrtc.compile(&current.text, name, headers, options).map_err(|mut log| {
-        if log.contains("cannot open source file") && current.needs_cuda_headers() {
+        if log.contains("not open source file") && current.needs_cuda_headers() {
             log.push_str("\nCUDA's headers come with:\n    ");
             log.push_str(probe::HEADERS_REMEDY);
         }

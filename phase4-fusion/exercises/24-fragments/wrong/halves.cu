@@ -1,13 +1,11 @@
 // Right values, but each half is loaded by itself.
 
-#include <cuda_fp16.h>
-
-extern "C" __global__ void products(const __half *a, const __half *b, float *c) {
+extern "C" __global__ void products(const unsigned short *a, const unsigned short *b, float *c) {
     a += blockIdx.x * 16 * 16;
     b += blockIdx.x * 8 * 16;
     c += blockIdx.x * 16 * 8;
     unsigned group = threadIdx.x / 4, pair = 2 * (threadIdx.x % 4);
-    auto both = [](const __half *at) {
+    auto both = [](const unsigned short *at) {
         const volatile unsigned short *half = reinterpret_cast<const volatile unsigned short *>(at);
         unsigned low = half[0], high = half[1];
         return low | high << 16;
