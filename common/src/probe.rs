@@ -405,10 +405,11 @@ fn existing(dirs: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
 fn roots() -> Vec<PathBuf> {
     let var = |name| std::env::var_os(name).map(PathBuf::from);
     let mut environments: Vec<PathBuf> = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(var).collect();
-    if let Ok(here) = std::env::current_dir() {
-        for dir in here.ancestors() {
-            environments.extend([dir.join(".venv"), dir.join("venv"), dir.join("target/venv")]);
-        }
+    // From the working directory upwards; then in the course's checkout, since a class may be graded from anywhere.
+    let here = std::env::current_dir().unwrap_or_default();
+    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+    for dir in here.ancestors().chain(checkout) {
+        environments.extend([dir.join(".venv"), dir.join("venv"), dir.join("target/venv")]);
     }
     environments.extend(var("HOME").map(|home| home.join(".local")));
     environments.extend(["/usr/local", "/usr"].map(PathBuf::from));
