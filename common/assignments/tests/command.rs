@@ -5,28 +5,42 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use assignments::{exercise, store};
 use common::Device;
 use common::testing::planted::compiler;
 use tempfile::TempDir;
 
 const FIRST: &str = "phase1-infra/exercises/01-guard";
 
-/// A checkout with two exercises.
+/// A checkout with two exercises that nobody has begun, whatever a reader has done in this one.
 fn checkout() -> TempDir {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
     let dir = tempfile::tempdir().unwrap();
-    for exercise in [FIRST, "phase2-conv-bn/exercises/01-transpose"] {
-        let to = dir.path().join(exercise);
+    for exercise in
+        exercise::all(root).unwrap().iter().filter(|exercise| ["guard", "transpose"].contains(&&*exercise.id))
+    {
+        let to = dir.path().join(exercise.dir.strip_prefix(root).unwrap());
         fs::create_dir_all(&to).unwrap();
-        for name in ["exercise.cu", "exercise.toml", "solution.cu"] {
-            fs::copy(root.join(exercise).join(name), to.join(name)).unwrap();
+        for name in ["exercise.toml", "solution.cu"] {
+            fs::copy(exercise.file(name), to.join(name)).unwrap();
         }
+        fs::write(to.join("exercise.cu"), store::skeleton(exercise).unwrap()).unwrap();
     }
     dir
+}
+
+/// A process that ends with the test, however that ends.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
 }
 
 fn command(dir: &TempDir, args: &[&str]) -> Command {
@@ -104,9 +118,10 @@ fn watch_judges_a_file_when_it_is_saved() {
         return;
     }
     let dir = checkout();
-    let mut watch = command(&dir, &["watch", "guard"]).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let watch = command(&dir, &["watch", "guard"]).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut watch = Running(watch);
     let (sender, lines) = mpsc::channel();
-    let stdout = BufReader::new(watch.stdout.take().unwrap());
+    let stdout = BufReader::new(watch.0.stdout.take().unwrap());
     std::thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
     let expect = |what: &str| loop {
         let line = lines.recv_timeout(Duration::from_secs(30)).expect(what);
@@ -125,8 +140,6 @@ fn watch_judges_a_file_when_it_is_saved() {
     println!("{:.2} s from saving to the verdict", start.elapsed().as_secs_f64());
     fs::write(file(&dir, "exercise.cu"), "nothing").unwrap();
     expect("guard: not yet");
-    watch.kill().unwrap();
-    watch.wait().unwrap();
 }
 
 #[test]
