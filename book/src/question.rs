@@ -8,8 +8,7 @@ use crate::content::Produced;
 
 /// A question: its kernel, a form for the answer, and the reason folded. The argument is its id.
 pub fn section(workspace: &Path, id: &str) -> Produced {
-    let questions = question::all(workspace).map_err(|error| format!("{error:#}"))?;
-    let question = questions.into_iter().find(|question| question.id == id);
+    let question = question::find(workspace, id).map_err(|error| format!("{error:#}"))?;
     let question = question.ok_or_else(|| format!("there is no question `{id}`"))?;
     let code = question.code().map_err(|error| format!("{error:#}"))?;
     let answer = question.answer().map_err(|error| format!("{error:#}"))?;

@@ -41,7 +41,7 @@ pub struct Question {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Argument {
-    /// A pointer to so many bytes, all 0.
+    /// A pointer to a zeroed buffer of this many bytes.
     Bytes(u64),
     /// An `unsigned`.
     U32(u32),
@@ -165,6 +165,14 @@ pub fn all(root: &Path) -> Result<Vec<Question>> {
         }
     }
     Ok(found)
+}
+
+/// The question of that id, if there is one.
+///
+/// # Errors
+/// As [`all`].
+pub fn find(root: &Path, id: &str) -> Result<Option<Question>> {
+    Ok(all(root)?.into_iter().find(|question| question.id == id))
 }
 
 /// Text with the arithmetic between braces worked out, and the results.

@@ -15,10 +15,7 @@ const PAGE: ColumnSpec = ColumnSpec::text("page", "page");
 
 /// The question of that id, if there is one.
 pub fn find(id: Option<&str>) -> Result<Option<Question>> {
-    match id {
-        None => Ok(None),
-        Some(id) => Ok(question::all(&exercise::root())?.into_iter().find(|question| question.id == id)),
-    }
+    id.map_or(Ok(None), |id| question::find(&exercise::root(), id))
 }
 
 /// All questions, with the pages that ask them.
