@@ -3,8 +3,9 @@
 //! ```text
 //! record PHASE/TABLE[@sim] [as list] [without notes] [columns "NAME"…] [only "CELL"…] [rows "CELL"…] [code "NAME"…]
 //! ```
-//! `PHASE/TABLE` is the table of that name in `PHASE/records/nvidia-h200.json`, or in `nvidia-h200-TABLE.json` there if it was
-//! measured by itself. With `@sim`, the step of phase 1, the part of another phase's report or the gallery of phase 4 (`orders`) that
+//! `PHASE/TABLE`, where PHASE may be any folder, is the table of that name in `PHASE/records/nvidia-h200.json`, or in
+//! `nvidia-h200-TABLE.json` there if it was measured by itself. With `@sim`, the step of phase 1, the part of another phase's
+//! report or the gallery of phase 4 (`orders`) that
 //! makes the table is run on the simulator: its counts are the same on every machine. What a tool says, without any device, is in
 //! `PHASE/records/TABLE.json`; where a part has several such tables, `TABLE` and `TABLE-…`, all are there.
 //!
@@ -87,7 +88,7 @@ pub struct Found {
 /// # Errors
 /// As the variants of [`RecordError`] say.
 pub fn find(workspace: &Path, name: &str) -> Result<Found, RecordError> {
-    let Some((phase, table)) = name.split_once('/') else {
+    let Some((phase, table)) = name.rsplit_once('/') else {
         return Err(RecordError::Syntax(format!("`{name}` is no table: write PHASE/TABLE or PHASE/TABLE@sim")));
     };
     if let Some(table) = table.strip_suffix("@sim") {
@@ -205,11 +206,20 @@ pub fn plot(workspace: &Path, name: &str) -> Result<Picture, RecordError> {
         "layers" => "Bars: the time that each kind of layer takes of a pass of ResNet18",
         "resnet-batch" => "Curves: images per second over the batch, for each implementation of ResNet18",
         "attention" => "Curves: attention's rate over the number of tokens, for each implementation",
+        "way-resnet18" => "Bars: the time of ResNet18 after each step from phase 3 to phase 4",
+        "way-unet" => "Bars: the time of a frame of the U-Net after each step from phase 3 to phase 4",
+        "way-autoencoder" => "Bars: the time of the autoencoder after each step from phase 3 to one kernel",
         other => other,
     };
     let label = format!("<svg role=\"img\" aria-label=\"{}\" ", escape(words));
     let svg = phase5_bench::plot::svg(&record, name)?.replacen("<svg ", &label, 1);
-    let table = if name == "roofline" { "gemm" } else { name };
+    let table = match name {
+        "roofline" => "gemm",
+        "way-resnet18" => "resnet-batch",
+        "way-unet" => "video",
+        "way-autoencoder" => "autoencoder",
+        table => table,
+    };
     let caption = escape(&format!("Recorded: {}.", record.provenance_of(table)));
     Ok(Picture { name: format!("plot-{name}"), class: "plot", svg, caption })
 }
