@@ -33,7 +33,7 @@ pub trait Drawing {
     /// Width and height in pixels.
     const SIZE: (u32, u32);
 
-    /// Draws on the area; text is in [`FONT`], which is there by then.
+    /// Draws on the area, which is presented afterwards; text is in [`FONT`], which is there by then.
     ///
     /// # Errors
     /// What there is nothing to draw of, or what the area reports.
@@ -52,7 +52,7 @@ pub trait Drawing {
 
         let (width, height) = Self::SIZE;
         let mut pixels = vec![0; 3 * width as usize * height as usize];
-        self.draw(&BitMapBackend::with_buffer(&mut pixels, Self::SIZE).into_drawing_area())
+        complete(self, &BitMapBackend::with_buffer(&mut pixels, Self::SIZE).into_drawing_area())
             .map_err(|reason| fail(&png, reason))?;
         image::save_buffer(&png, &pixels, width, height, image::ColorType::Rgb8)
             .map_err(|error| fail(&png, error.to_string()))?;
@@ -67,10 +67,16 @@ pub trait Drawing {
         register_font(FONT, FontStyle::Normal, dejavu::sans::regular())
             .map_err(|_| "the built-in font cannot be read".to_owned())?;
         let mut text = String::new();
-        self.draw(&SVGBackend::with_string(&mut text, Self::SIZE).into_drawing_area())?;
+        complete(self, &SVGBackend::with_string(&mut text, Self::SIZE).into_drawing_area())?;
         // Titles have names of files in them, and XML allows no control characters.
         Ok(printable_lines(&text).into_owned())
     }
+}
+
+/// Draws all of it, and closes the area once: an SVG file that is closed after each of its parts is none.
+fn complete<D: Drawing + ?Sized, B: DrawingBackend>(drawing: &D, area: &DrawingArea<B, Shift>) -> Result<(), String> {
+    drawing.draw(area)?;
+    area.present().map_err(|error| error.to_string())
 }
 
 /// A white sheet with a title, `label_width` pixels for what the vertical axis says, and room for a chart.
@@ -137,7 +143,7 @@ impl Drawing for LinePlot {
         if let &[point] = self.points.as_slice() {
             chart.draw_series([Circle::new(point, 4, LINE.filled())]).map_err(fail)?;
         }
-        area.present().map_err(fail)
+        Ok(())
     }
 }
 

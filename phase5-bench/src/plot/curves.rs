@@ -2,13 +2,14 @@
 
 use common::ladder::columns;
 use common::record::Record;
-use common::table::{Row, Table};
+use common::table::{ColumnSpec, Row, Table};
 use media::plot::{FONT, legend, sheet};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
 use crate::tables::layers::{self, ALL, sides};
-use crate::tables::{attention, resnet};
+use crate::tables::resnet::by;
+use crate::tables::{attention, autoencoder, resnet, video};
 use crate::{Error, Result};
 
 const COLOURS: [RGBColor; 6] = [
@@ -24,7 +25,15 @@ const COLOURS: [RGBColor; 6] = [
 pub(crate) struct Bars {
     title: String,
     unit: &'static str,
-    bars: Vec<(String, f64)>,
+    bars: Vec<Bar>,
+}
+
+/// A bar, and as a pale one behind it what it was before.
+#[derive(Clone, Debug, PartialEq)]
+struct Bar {
+    name: String,
+    value: f64,
+    before: Option<f64>,
 }
 
 /// Values over a quantity that doubles: both axes are logarithmic.
@@ -44,6 +53,43 @@ fn rows(table: Option<&Table>) -> impl Iterator<Item = Row<'_>> {
     table.into_iter().flat_map(Table::iter)
 }
 
+impl Bar {
+    /// Its value, and how many times as fast that is as before.
+    fn label(&self) -> String {
+        let value = format!("{:.*}", if self.value < 1.0 { 3 } else { 1 }, self.value);
+        match self.before {
+            None => value,
+            Some(before) => format!("{value}, {:.2}×", before / self.value),
+        }
+    }
+}
+
+/// Rows of a table that are steps from one to the next.
+struct Rows<'s> {
+    table: &'static str,
+    by: ColumnSpec,
+    ms: ColumnSpec,
+    steps: &'s [&'static str],
+}
+
+impl Rows<'_> {
+    /// A chart of the rows that are meant.
+    fn chart(&self, run: &Record, title: String, is_meant: impl Fn(&Row<'_>) -> Result<bool>) -> Result<Bars> {
+        let mut bars: Vec<Bar> = Vec::new();
+        for &step in self.steps {
+            let mut found = None;
+            for row in rows(run.table(self.table)) {
+                if is_meant(&row)? && row.text(self.by)? == step {
+                    found = row.number(self.ms)?;
+                }
+            }
+            let value = found.ok_or_else(|| nothing(self.table))?;
+            bars.push(Bar { name: step.to_owned(), value, before: bars.last().map(|bar| bar.value) });
+        }
+        Ok(Bars { title, unit: "milliseconds", bars })
+    }
+}
+
 impl Bars {
     /// What layers of each kind take of a pass of ResNet18 on the GPU.
     pub fn of_layers(run: &Record) -> Result<Bars> {
@@ -51,7 +97,7 @@ impl Bars {
         for row in rows(run.table("layers")) {
             let kind = row.text(layers::LAYER)?.strip_prefix(ALL).filter(|kind| *kind != "layers");
             if let (Some(kind), sides::FAST, Some(ms)) = (kind, row.text(layers::BY)?, row.number(layers::DEVICE_MS)?) {
-                bars.push((kind.to_owned(), 1e3 * ms));
+                bars.push(Bar { name: kind.to_owned(), value: 1e3 * ms, before: None });
             }
         }
         match bars.is_empty() {
@@ -64,9 +110,46 @@ impl Bars {
         }
     }
 
+    /// ResNet18's way from phase 3 to phase 4, alone and by 32 images: the time of each step, and of the one before it.
+    pub fn of_resnet18(run: &Record) -> Result<Vec<Bars>> {
+        let steps = [&[by::BATCH_PHASE3, by::BATCH_PHASE3_GRAPH][..], &by::BATCH_PHASE4].concat();
+        let rows = Rows { table: "resnet-batch", by: resnet::BY, ms: resnet::MS, steps: &steps };
+        let chart = |batch| {
+            let is_it = |row: &Row<'_>| Ok(row.number(resnet::BATCH_SIZE)? == Some(batch));
+            rows.chart(run, format!("ResNet18, batch {batch}"), is_it)
+        };
+        [1.0, 32.0].into_iter().map(chart).collect()
+    }
+
+    /// The same of the smallest and the largest U-Net.
+    pub fn of_unet(run: &Record) -> Result<Vec<Bars>> {
+        let steps = [&[video::versions::UNFUSED, video::versions::UNFUSED_GRAPH][..], &video::versions::FUSED].concat();
+        let rows = Rows { table: "video", by: video::BY, ms: video::MS, steps: &steps };
+        let chart = |configuration| {
+            let is_it = |row: &Row<'_>| Ok(row.text(video::CONFIGURATION)? == configuration);
+            rows.chart(run, format!("U-Net, {configuration}"), is_it)
+        };
+        ["tiny", video::PRODUCTION].into_iter().map(chart).collect()
+    }
+
+    /// The same of the autoencoder that fits one kernel.
+    pub fn of_autoencoder(run: &Record) -> Result<Vec<Bars>> {
+        use autoencoder::versions::{ONE_KERNEL, PLANNED, UNFUSED, UNFUSED_GRAPH};
+        let steps = [UNFUSED, UNFUSED_GRAPH, PLANNED[0], ONE_KERNEL];
+        let rows = Rows { table: "autoencoder", by: autoencoder::BY, ms: columns::MS, steps: &steps };
+        let chart = |batch| {
+            let is_it = |row: &Row<'_>| {
+                let of_batch = row.number(autoencoder::BATCH)? == Some(batch);
+                Ok(of_batch && row.text(autoencoder::CONFIGURATION)? == "original")
+            };
+            rows.chart(run, format!("Autoencoder `original`, batch {batch}"), is_it)
+        };
+        [32.0, 4096.0].into_iter().map(chart).collect()
+    }
+
     pub fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> std::result::Result<(), String> {
         let fail = |error: DrawingAreaErrorKind<B::ErrorType>| error.to_string();
-        let most = self.bars.iter().fold(0.0, |most: f64, (_, value)| most.max(*value));
+        let most = self.bars.iter().fold(0.0, |most: f64, bar| most.max(bar.value));
         let count = self.bars.len() as i32;
         let mut chart = sheet(area, &self.title, 120)?
             .build_cartesian_2d(0.0..most * 1.12, (0..count - 1).into_segmented())
@@ -75,7 +158,7 @@ impl Bars {
         let name = |at: &SegmentValue<i32>| match at {
             SegmentValue::CenterOf(at) => {
                 let bar = usize::try_from(count - 1 - at).ok().and_then(|at| self.bars.get(at));
-                bar.map_or(String::new(), |(name, _)| name.clone())
+                bar.map_or(String::new(), |bar| bar.name.clone())
             }
             _ => String::new(),
         };
@@ -89,16 +172,22 @@ impl Bars {
             .y_label_formatter(&name)
             .draw()
             .map_err(fail)?;
-        for (at, (_, value)) in (0..count).rev().zip(&self.bars) {
-            let corners = [(0.0, SegmentValue::Exact(at)), (*value, SegmentValue::Exact(at + 1))];
-            let mut bar = Rectangle::new(corners, COLOURS[0].filled());
-            bar.set_margin(8, 8, 0, 0);
-            let label =
-                Text::new(format!("{value:.1}"), (*value + most * 0.01, SegmentValue::CenterOf(at)), (FONT, 18));
-            chart.draw_series([bar]).map_err(fail)?;
+        for (at, bar) in (0..count).rev().zip(&self.bars) {
+            let mut draw = |value: f64, style: ShapeStyle| {
+                let corners = [(0.0, SegmentValue::Exact(at)), (value, SegmentValue::Exact(at + 1))];
+                let mut rectangle = Rectangle::new(corners, style);
+                rectangle.set_margin(8, 8, 0, 0);
+                chart.draw_series([rectangle]).map(drop).map_err(fail)
+            };
+            if let Some(before) = bar.before {
+                draw(before, COLOURS[0].mix(0.2).filled())?;
+            }
+            draw(bar.value, COLOURS[0].filled())?;
+            let right = bar.before.map_or(bar.value, |before| before.max(bar.value));
+            let label = Text::new(bar.label(), (right + most * 0.01, SegmentValue::CenterOf(at)), (FONT, 18));
             chart.draw_series([label]).map_err(fail)?;
         }
-        area.present().map_err(fail)
+        Ok(())
     }
 }
 
@@ -174,7 +263,7 @@ impl Curves {
                 .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], colour.stroke_width(2)));
         }
         legend(&mut chart, SeriesLabelPosition::UpperLeft)?;
-        area.present().map_err(fail)
+        Ok(())
     }
 }
 
@@ -216,12 +305,36 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn a_way_has_every_step_with_the_one_before_it() {
+        let columns = [resnet::BATCH_SIZE, resnet::BY, resnet::MS];
+        let mut table = TableBuilder::new("resnet-batch", DeviceKind::Gpu, &columns);
+        let steps = [by::BATCH_PHASE3, by::BATCH_PHASE3_GRAPH].into_iter().chain(by::BATCH_PHASE4);
+        for (by, ms) in steps.clone().zip([8.0, 4.0, 2.0, 1.0, 0.5]) {
+            for (batch, times) in [(1.0, 1.0), (32.0, 10.0)] {
+                let row = table.row().set(resnet::BATCH_SIZE, batch).set(resnet::BY, by);
+                row.set(resnet::MS, times * ms).finish("");
+            }
+        }
+        let mut run = Record::begin(&Device::sim());
+        run.push("resnet-batch", table.finish());
+        let charts = Bars::of_resnet18(&run).unwrap();
+        let labels = |chart: &Bars| chart.bars.iter().map(Bar::label).collect::<Vec<_>>();
+        assert_eq!(labels(&charts[0]), ["8.0", "4.0, 2.00×", "2.0, 2.00×", "1.0, 2.00×", "0.500, 2.00×"]);
+        assert_eq!(charts[1].bars.iter().map(|bar| bar.value).collect::<Vec<_>>(), [80.0, 40.0, 20.0, 10.0, 5.0]);
+        let svg = crate::plot::svg(&run, "way-resnet18").unwrap();
+        assert!(svg.contains("phase 4, tf32"));
+        assert_eq!(svg.matches("</svg>").count(), 1, "two parts, one file");
+        assert!(Bars::of_unet(&run).is_err());
+    }
+
+    #[test]
     fn what_is_drawn_is_what_the_tables_have() {
         let empty = Record::begin(&Device::sim());
         assert!(Bars::of_layers(&empty).is_err() && Curves::of_batches(&empty).is_err());
         let run = run();
         let bars = Bars::of_layers(&run).unwrap();
-        assert_eq!(bars.bars, [("Conv2D".to_owned(), 250.0), ("ReLU".to_owned(), 125.0)]);
+        let shown: Vec<_> = bars.bars.iter().map(|bar| (&*bar.name, bar.label())).collect();
+        assert_eq!(shown, [("Conv2D", "250.0".to_owned()), ("ReLU", "125.0".to_owned())]);
         let curves = Curves::of_batches(&run).unwrap();
         assert_eq!(curves.series[0], ("phase 3".to_owned(), vec![(1.0, 100.0), (4.0, 300.0)]));
         assert_eq!(curves.series[1], ("CPU".to_owned(), vec![(1.0, 2.0)]));

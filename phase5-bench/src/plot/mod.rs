@@ -42,13 +42,17 @@ pub fn svg(run: &Record, name: &str) -> Result<String> {
     Plot::of(run, name)?.svg().map_err(|reason| Error::Plot { path: name.into(), reason })
 }
 
-/// The plots there are: the roofline; what each kind of ResNet18's layers takes; images per second by batch; attention's rate.
-pub const NAMES: [&str; 4] = ["roofline", "layers", "resnet-batch", "attention"];
+/// The plots there are: the roofline; what each kind of ResNet18's layers takes; images per second by batch; attention's rate; the way
+/// of each model from phase 3 to phase 4.
+pub const NAMES: [&str; 7] =
+    ["roofline", "layers", "resnet-batch", "attention", "way-resnet18", "way-unet", "way-autoencoder"];
 
 enum Plot {
     Roofline(Roofline),
     Bars(Bars),
     Curves(Curves),
+    /// One below the other.
+    Charts(Vec<Bars>),
 }
 
 impl Plot {
@@ -58,6 +62,9 @@ impl Plot {
             "layers" => Ok(Plot::Bars(Bars::of_layers(run)?)),
             "resnet-batch" => Ok(Plot::Curves(Curves::of_batches(run)?)),
             "attention" => Ok(Plot::Curves(Curves::of_attention(run)?)),
+            "way-resnet18" => Ok(Plot::Charts(Bars::of_resnet18(run)?)),
+            "way-unet" => Ok(Plot::Charts(Bars::of_unet(run)?)),
+            "way-autoencoder" => Ok(Plot::Charts(Bars::of_autoencoder(run)?)),
             _ => Err(Error::nothing_to_plot(name, "there is no such plot")),
         }
     }
@@ -71,6 +78,10 @@ impl Drawing for Plot {
             Plot::Roofline(plot) => plot.draw(area),
             Plot::Bars(plot) => plot.draw(area),
             Plot::Curves(plot) => plot.draw(area),
+            Plot::Charts(charts) => {
+                let parts = area.split_evenly((charts.len(), 1));
+                charts.iter().zip(parts).try_for_each(|(chart, part)| chart.draw(&part))
+            }
         }
     }
 }

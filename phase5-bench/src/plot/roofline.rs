@@ -114,7 +114,7 @@ impl Roofline {
                 .legend(move |(x, y)| Circle::new((x + 8, y), 4, colour.filled()));
         }
         legend(&mut chart, SeriesLabelPosition::LowerRight)?;
-        area.present().map_err(fail)
+        Ok(())
     }
 }
 

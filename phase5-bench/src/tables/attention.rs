@@ -28,7 +28,8 @@ pub(crate) const TOKENS: ColumnSpec = ColumnSpec::identity("tokens", "tokens");
 pub(crate) const CHANNELS: ColumnSpec = ColumnSpec::identity("d", "d");
 /// The implementation.
 pub(crate) const BY: ColumnSpec = ColumnSpec::text("by", "by");
-const MIB: ColumnSpec = ColumnSpec::number("mib", "MiB", 1);
+/// Queries, keys, values, scores and output.
+pub(crate) const MIB: ColumnSpec = ColumnSpec::number("mib", "MiB", 1);
 const OF_SDPA: ColumnSpec = ColumnSpec::number("of_sdpa", "% of SDPA", 1);
 
 const COLUMNS: &[ColumnSpec] = &[

@@ -6,6 +6,7 @@
 use common::ladder::{Step, columns};
 use common::record::Record;
 use common::table::{Cell, ColumnSpec, DeviceKind, Table, TableBuilder, wrap};
+use phase4_fusion::attention;
 use phase4_fusion::ptx::{PAIRS, Pair, Version, loads};
 use phase4_fusion::report::ptx::PAIR;
 
@@ -13,8 +14,12 @@ use crate::limits::Limits;
 use crate::spec::{FinishedTable, Make, TableSpec};
 use crate::tables::layers::{ALL, sides};
 use crate::tables::linear_relu::{self, versions};
+use crate::tables::peers::{PYTORCH_EAGER, PYTORCH_GRAPH};
 use crate::tables::resnet::{self, by};
-use crate::tables::{accuracy as accuracies, layers, video as videos};
+use crate::tables::{
+    accuracy as accuracies, attention as attentions, autoencoder as autoencoders, fusion as fusions, layers,
+    streams as of_streams, video as videos,
+};
 
 /// Characters of a cell's line.
 const CELL: usize = 17;
@@ -31,13 +36,19 @@ const WHY: ColumnSpec = ColumnSpec::text("why", "why");
 const COLUMNS: &[ColumnSpec] = &[CLAIM, CLAIMED, MEASURED, ON, HOLDS, WHY];
 
 /// The tables that claims are measured by.
-const NEEDS: [&str; 8] =
-    ["linear-relu", "layers", "resnet-single", "resnet-batch", "memory", "accuracy", "ptx", "video"];
-
-const NOT_YET: [(&str, &str, &str); 3] = [
-    ("One fused kernel for the autoencoder: parity", "0.97–1.02× PyTorch, batch 32 to 512", "phase 4"),
-    ("… or 25×", "100 ms → 4 ms, max difference 5.722e-6", "phase 4"),
-    ("The phases, against the CPU: phase 4", "30–100× faster", "phase 4"),
+const NEEDS: [&str; 12] = [
+    "linear-relu",
+    "layers",
+    "resnet-single",
+    "resnet-batch",
+    "memory",
+    "accuracy",
+    "autoencoder",
+    "attention",
+    "fusion",
+    "ptx",
+    "streams",
+    "video",
 ];
 
 /// Why there is no finding.
@@ -68,7 +79,7 @@ struct Finding {
 pub const TABLE: TableSpec = TableSpec {
     name: "claims",
     shows: "claims of the literature, measured again",
-    so_far: "those that phases 1 to 3 can answer; others: phase 4",
+    so_far: "",
     columns: COLUMNS,
     make: Make::Derived { needs: &NEEDS, from: run },
 };
@@ -140,24 +151,37 @@ fn tabulate(source: Option<&Record>) -> crate::Result<TableBuilder> {
         (by::ROUND_TRIP, "1", "10× slower", 0.1),
         (by::CONV_ON_DEVICE, "2", "5–10× faster", 7.5),
         (by::PHASE3, "3", "20–50× faster", 35.0),
+        (by::PHASE4[0], "4", "30–100× faster", 65.0),
     ] {
         row(&format!("The phases, against the CPU: phase {phase}"), claimed, against_the_cpu(single, by, factor))?;
     }
     row("Batching", "CPU 2 images/s, GPU 200–500: 175×", batching(batches))?;
     row("… and time", "batch 32: 16 s → 200–400 ms: 53×", batch_of_32(batches))?;
+    row("… and use", "batch 1, 4, 32: 10, 40, 90 % of the GPU", used(batches))?;
     row("Memory", "phase 1 1 MB, phase 3 10–50 MB", memory(of("memory")))?;
-    row("The video U-Net, 880 M, batch 2, 64×64", "44.8 ms (22.3 frames/s)", video(of("video")))?;
+    row("… of phase 4", "100–500 MB", memory_of_phase4(of("memory")))?;
+    let one_kernel = of("autoencoder");
+    row("One fused kernel for the autoencoder: parity", "0.97–1.02× PyTorch, batch 32 to 512", parity(one_kernel))?;
+    row("… or 25×", "100 ms → 4 ms, max difference 5.722e-6", fused_kernel(one_kernel))?;
+    let streams = of("streams");
+    row("Phase 4's parts: a launch", "5 µs", launch(streams))?;
+    row("… fusion", "5–10 %", fusion(batches))?;
+    row("… staying on the device", "20–40 %", staying(single))?;
+    row("… asynchrony", "10–20 %", asynchrony(streams))?;
+    let (frame, parts) = (of("video"), of("fusion"));
+    row("The video U-Net, 880 M, batch 2, 64×64", "44.8 ms (22.3 frames/s)", video(frame))?;
+    row("… by fusion", "1.3–1.5×", frame_by_fusion(frame))?;
+    row("… with PTX", "11 ms", frame_in_f16(frame))?;
+    row("… conv+BN+SiLU fused", "15–30 %", one_launch(parts, "conv+BN+SiLU 64@56"))?;
+    row("… flash attention", "30–60 %, 40 % less memory", without_scores(of("attention")))?;
+    row("… the diffusion step", "15–30 %", one_launch(parts, "diffusion step 32768"))?;
     row("Accuracy", "GPU equals CPU within 1e-5; 69.76 % on both", accuracy(of("accuracy")))?;
     let by_hand = of("ptx");
     row("PTX by hand: vectorised loads", "4×", vectors(by_hand))?;
     row("… bandwidth", "+50 %", hints(by_hand))?;
     row("… instruction level", "+40 %", instructions(by_hand))?;
-    for (claim, claimed, phase) in NOT_YET {
-        let row = table.row().set(CLAIM, cell(claim)).set(CLAIMED, cell(claimed));
-        row.finish(&format!("it can be measured from {phase} on"));
-    }
     table.note(format!(
-        "holds: yes within a factor of {CLOSE} of the figure, in kind if only the direction is right. All in f32 without TF32."
+        "holds: yes within a factor of {CLOSE} of the figure, in kind if only the direction is right. In f32 without TF32, where nothing else is said."
     ));
     if let Some(record) = source {
         table.note(format!("measured: {}.", record.provenance()));
@@ -374,10 +398,192 @@ fn memory(rows: Rows<'_>) -> Found {
     })
 }
 
-fn video(rows: Rows<'_>) -> Found {
-    let ms = |by: &str| {
-        rows.number([(videos::CONFIGURATION, videos::PRODUCTION.into()), (videos::BY, by.into())], videos::MS)
+fn memory_of_phase4(rows: Rows<'_>) -> Found {
+    let at = |by: &str, batch: f64| {
+        rows.number([(resnet::IMPLEMENTATION, by.into()), (resnet::BATCH_SIZE, batch.into())], resnet::PEAK)
     };
+    let [single, _, half] = by::PHASE4;
+    let (one, most, least) = (at(single, 1.0)?, at(single, 32.0)?, at(half, 1.0)?);
+    Ok(Finding {
+        measured: format!("f32: batch 1 {one:.0} MiB, batch 32 {most:.0} MiB; f16, batch 1: {least:.0} MiB"),
+        holds: if (100.0..=500.0).contains(&one) && (100.0..=500.0).contains(&most) { "yes" } else { "in kind" },
+        why: "in f32 Winograd's weights are kept beside the others; f16 needs none, and halves the rest".to_owned(),
+    })
+}
+
+fn used(rows: Rows<'_>) -> Found {
+    let rate = |batch| rows.of_batch(batch, by::BATCH_PHASE3, resnet::RATE);
+    let most = rate(64.0)?;
+    let [one, four, many] = [rate(1.0)?, rate(4.0)?, rate(32.0)?].map(|rate| 100.0 * rate / most);
+    let close = [(one, 10.0), (four, 40.0), (many, 90.0)].map(|(measured, claimed)| holds(measured, claimed) == "yes");
+    Ok(Finding {
+        measured: format!("{one:.0}, {four:.0} and {many:.0} % of the rate of batch 64"),
+        holds: if close == [true; 3] { "yes" } else { "in kind" },
+        why: "of the images per second that it reaches: how busy a GPU is, no one number says".to_owned(),
+    })
+}
+
+/// The batches that the autoencoder's claims are about.
+const BATCHES: [f64; 5] = [32.0, 64.0, 128.0, 256.0, 512.0];
+
+/// A number of the smallest autoencoder.
+fn of_original(rows: Rows<'_>, batch: f64, by: &str, column: ColumnSpec) -> Found<f64> {
+    use autoencoders::{BATCH, BY, CONFIGURATION};
+    rows.number([(CONFIGURATION, "original".into()), (BATCH, batch.into()), (BY, by.into())], column)
+}
+
+/// How many times as fast as `peer` one kernel is: the least and the most of all batches.
+fn gains(rows: Rows<'_>, peer: &str) -> Found<[f64; 2]> {
+    let (mut least, mut most) = (f64::INFINITY, 0.0f64);
+    for batch in BATCHES {
+        let ms = |by| of_original(rows, batch, by, columns::MS);
+        let gain = ms(peer)? / ms(autoencoders::versions::ONE_KERNEL)?;
+        (least, most) = (least.min(gain), most.max(gain));
+    }
+    Ok([least, most])
+}
+
+fn parity(rows: Rows<'_>) -> Found {
+    let ([least, most], [graph, by_graph]) = (gains(rows, PYTORCH_EAGER)?, gains(rows, PYTORCH_GRAPH)?);
+    Ok(Finding {
+        measured: format!("{least:.1}–{most:.1}× eager, {graph:.1}–{by_graph:.1}× a graph"),
+        holds: if least > CLOSE { "no" } else { holds(least, 1.0) },
+        why: "eager's time is that of its launches, and a kernel that is launched as slowly is no faster".to_owned(),
+    })
+}
+
+fn fused_kernel(rows: Rows<'_>) -> Found {
+    let [_, most] = gains(rows, PYTORCH_EAGER)?;
+    let one_kernel = autoencoders::versions::ONE_KERNEL;
+    let off = BATCHES.map(|batch| of_original(rows, batch, one_kernel, columns::MAX_DIFFERENCE));
+    let off = off.into_iter().try_fold(0.0, |most: f64, off| Ok::<_, Missing>(most.max(off?)))?;
+    Ok(Finding {
+        measured: format!("{most:.1}× eager at most, max difference {off:.1e}"),
+        holds: holds(most, 25.0),
+        why: "the kernel behind the claim left out work; this one is checked".to_owned(),
+    })
+}
+
+/// A number of a way of doing something.
+fn of_way(rows: Rows<'_>, what: &str, way: &str, column: ColumnSpec) -> Found<f64> {
+    rows.number([(of_streams::WHAT, what.into()), (of_streams::WAY, way.into())], column)
+}
+
+fn launch(rows: Rows<'_>) -> Found {
+    const WHAT: &str = "64 tiny kernels";
+    let each = |way| Ok::<_, Missing>(1e3 * of_way(rows, WHAT, way, of_streams::MS)? / 64.0);
+    let (plain, graph) = (each("launches")?, each("graph")?);
+    Ok(Finding {
+        measured: format!("{plain:.1} µs, of {WHAT} one after the other; in a graph {graph:.1} µs"),
+        holds: holds(plain, 5.0),
+        why: "the host's share of it is what a graph saves".to_owned(),
+    })
+}
+
+/// What a change took off, in percent.
+fn less(before: f64, now: f64) -> f64 {
+    100.0 * (1.0 - now / before)
+}
+
+/// Whether a change took off what was claimed, in percent.
+fn took_off(percent: f64, [least, most]: [f64; 2]) -> &'static str {
+    match percent {
+        percent if (least..=most).contains(&percent) => "yes",
+        percent if percent > 0.0 => "in kind",
+        _ => "no",
+    }
+}
+
+fn fusion(rows: Rows<'_>) -> Found {
+    let ms = |batch, by| rows.of_batch(batch, by, resnet::MS);
+    let off = |batch| Ok::<_, Missing>(less(ms(batch, by::BATCH_PHASE3_GRAPH)?, ms(batch, by::BATCH_PHASE4[0])?));
+    let (one, many) = (off(1.0)?, off(32.0)?);
+    Ok(Finding {
+        measured: format!("ResNet18, one image: {one:.0} % less, 32 images: {many:.0} %; graphs both"),
+        holds: if took_off(one, [5.0, 10.0]) == "yes" { "yes" } else { took_off(many, [5.0, 10.0]) },
+        why: "it saves launches and bytes; the convolutions are the rest".to_owned(),
+    })
+}
+
+fn staying(rows: Rows<'_>) -> Found {
+    let (between, all) = (rows.of_implementation(by::CONV_ON_DEVICE)?, rows.of_implementation(by::PHASE3)?);
+    let off = less(between, all);
+    Ok(Finding {
+        measured: format!("with copies around each layer {between:.1} ms, without {all:.2} ms: {off:.0} % less"),
+        holds: took_off(off, [20.0, 40.0]),
+        why: "a copy takes longer than the layer beside it".to_owned(),
+    })
+}
+
+fn asynchrony(rows: Rows<'_>) -> Found {
+    const WHAT: &str = "256 photos, ResNet18";
+    let ms = |way| of_way(rows, WHAT, way, of_streams::MS);
+    let (in_turn, overlapped, decoding) = (ms("in turn")?, ms("overlapped")?, ms("decoding")?);
+    let off = less(in_turn, overlapped);
+    Ok(Finding {
+        measured: format!("256 photos: {in_turn:.0} ms in turn, {overlapped:.0} ms overlapped: {off:.0} % less"),
+        holds: took_off(off, [10.0, 20.0]),
+        why: format!("decoding alone takes {decoding:.0} ms, on the host"),
+    })
+}
+
+/// Milliseconds of a frame of the largest U-Net.
+fn of_frame(rows: Rows<'_>, by: &str) -> Found<f64> {
+    rows.number([(videos::CONFIGURATION, videos::PRODUCTION.into()), (videos::BY, by.into())], videos::MS)
+}
+
+fn frame_by_fusion(rows: Rows<'_>) -> Found {
+    let [unfused, fused] = [videos::versions::UNFUSED_GRAPH, videos::versions::FUSED[0]].map(|by| of_frame(rows, by));
+    let (unfused, fused) = (unfused?, fused?);
+    Ok(Finding {
+        measured: format!("f32, graphs: {unfused:.1} ms → {fused:.1} ms: {:.2}×", unfused / fused),
+        holds: holds(unfused / fused, 1.4),
+        why: "attention without scores in memory, and fewer launches; the products are as before".to_owned(),
+    })
+}
+
+fn frame_in_f16(rows: Rows<'_>) -> Found {
+    let [single, _, half] = videos::versions::FUSED.map(|by| of_frame(rows, by));
+    let (single, half) = (single?, half?);
+    Ok(Finding {
+        measured: format!("f16: {half:.2} ms; f32: {single:.1} ms"),
+        holds: if half <= 11.0 { "yes" } else { "no" },
+        why: "tensor cores, which PTX alone reaches; not the instructions that a compiler would write too".to_owned(),
+    })
+}
+
+fn one_launch(rows: Rows<'_>, work: &str) -> Found {
+    let ms = |step: &str| rows.number([(fusions::WORK, work.into()), (columns::STEP, step.into())], columns::MS);
+    let (separate, fused) = (ms(fusions::SEPARATE)?, ms(fusions::FUSED)?);
+    let off = less(separate, fused);
+    Ok(Finding {
+        measured: format!("{:.1} µs → {:.1} µs: {off:.0} % less", 1e3 * separate, 1e3 * fused),
+        holds: took_off(off, [15.0, 30.0]),
+        why: "one launch in place of three, and no values between them in memory".to_owned(),
+    })
+}
+
+fn without_scores(rows: Rows<'_>) -> Found {
+    let of = |by: &str, column| {
+        let row =
+            [(attentions::TOKENS, 4096.0.into()), (attentions::CHANNELS, 40.0.into()), (attentions::BY, by.into())];
+        rows.number(row, column)
+    };
+    // The steps in f32 without TF32: the faster one that was measured.
+    let steps = [attention::step01_online::STEP, attention::step07_parts::STEP].map(|step| step.title());
+    let measured = steps.iter().filter_map(|by| Some((of(by, columns::MS).ok()?, by)));
+    let (ms, by) = measured.min_by(|(a, _), (b, _)| a.total_cmp(b)).ok_or(Missing::Measurement)?;
+    let (time, memory) = (less(of("naive", columns::MS)?, ms), less(of("naive", attentions::MIB)?, of(by, attentions::MIB)?));
+    let than = if time < 0.0 { "more" } else { "less" };
+    Ok(Finding {
+        measured: format!("4096 tokens, f32: {:.0} % {than} time, {memory:.0} % less memory", time.abs()),
+        holds: took_off(time, [30.0, 60.0]),
+        why: "the scores are tokens² values, and were written once and read twice".to_owned(),
+    })
+}
+
+fn video(rows: Rows<'_>) -> Found {
+    let ms = |by| of_frame(rows, by);
     let (unfused, eager) = (ms(videos::versions::UNFUSED)?, ms(videos::versions::EAGER)?);
     Ok(Finding {
         measured: format!("unfused, f32: {unfused:.1} ms ({:.1} frames/s)", 1e3 / unfused),
@@ -525,6 +731,39 @@ mod tests {
         let [measured, _, holds, why] = &found("… instruction level")[..] else { panic!() };
         assert_eq!((measured.as_str(), holds.as_str()), ("9 pairs: +0 to +100 %, median +0 %", "no"));
         assert!(why.starts_with("1 gain over 5 %"), "{why}");
+    }
+
+    #[test]
+    fn one_kernel_is_held_against_eager_and_shown_beside_a_graph() {
+        use autoencoders::versions::ONE_KERNEL;
+        use autoencoders::{BATCH, BY, CONFIGURATION};
+        let shown = [CONFIGURATION, BATCH, BY, columns::MS, columns::MAX_DIFFERENCE];
+        let found = |one_kernel: f64| {
+            let mut table = TableBuilder::new("autoencoder", DeviceKind::Gpu, &shown);
+            for batch in BATCHES {
+                for (by, ms) in [(ONE_KERNEL, one_kernel), (PYTORCH_EAGER, 0.08), (PYTORCH_GRAPH, 0.03)] {
+                    let row = table.row().set(CONFIGURATION, "original").set(BATCH, batch).set(BY, by);
+                    row.set(columns::MS, ms).set(columns::MAX_DIFFERENCE, 5e-7).complete();
+                }
+            }
+            let mut record = record(0.08, 0.60, 0.05);
+            record.push("autoencoder", table.finish());
+            let table = made(Some(&record));
+            let text = |cell: &Cell| if let Cell::Text(text) = cell { text.replace('\n', " ") } else { String::new() };
+            ["One fused kernel", "… or 25×"].map(|claim| [2, 4].map(|cell| text(&row(&table, claim)[cell])))
+        };
+        let [[gains, parity], [most, factor]] = found(0.01);
+        assert_eq!((&*gains, &*parity), ("8.0–8.0× eager, 3.0–3.0× a graph", "no"));
+        assert_eq!((&*most, &*factor), ("8.0× eager at most, max difference 5.0e-7", "in kind"));
+        assert_eq!(found(0.08)[0][1], "yes");
+    }
+
+    #[test]
+    fn what_a_change_takes_off_is_held_against_the_range_that_was_claimed() {
+        assert_eq!(less(4.0, 3.0), 25.0);
+        assert_eq!(took_off(25.0, [15.0, 30.0]), "yes");
+        assert_eq!(took_off(50.0, [15.0, 30.0]), "in kind");
+        assert_eq!(took_off(-1.0, [15.0, 30.0]), "no");
     }
 
     #[test]

@@ -22,7 +22,8 @@ use phase4_fusion::models::parameters::scaled;
 use crate::spec::{Context, FinishedTable, Make, TableSpec};
 use crate::tables::peers;
 
-const WORK: ColumnSpec = ColumnSpec::text("work", "work");
+/// What is computed.
+pub(crate) const WORK: ColumnSpec = ColumnSpec::text("work", "work");
 const LAUNCHES: ColumnSpec = ColumnSpec::text("launches", "launches");
 const MB: ColumnSpec = ColumnSpec::text("mb", "MB");
 const COLUMNS: &[ColumnSpec] = &[
@@ -48,8 +49,8 @@ pub const TABLE: TableSpec = TableSpec {
     make: Make::Measured(run),
 };
 
-const SEPARATE: &str = "separate";
-const FUSED: &str = "fused";
+pub(crate) const SEPARATE: &str = "separate";
+pub(crate) const FUSED: &str = "fused";
 const FOLDED: &str = "folded";
 /// What rounding a value to f16 changes it by at most, of its size.
 const HALF_ROUND_OFF: f64 = 1.0 / 2048.0;

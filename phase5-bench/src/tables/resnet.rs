@@ -456,10 +456,14 @@ fn memory(context: &Context) -> crate::Result<FinishedTable> {
             Ok(())
         })?;
         row_of_plan(&mut table, by::PHASE3, batch, parts, of_phase3);
-        for (arithmetic, name) in Arithmetic::ALL.into_iter().zip(by::PHASE4) {
+        let by_format = Arithmetic::ALL.map(Some).into_iter().zip(by::PHASE4);
+        for (arithmetic, name) in by_format.chain([(None, by::INT8)]) {
             let mut parts = [0; 4];
             let of_phase4 = peak(device, || {
-                let mut runner = phase4(device, &parameters, arithmetic, images.shape())?;
+                let mut runner = match arithmetic {
+                    Some(arithmetic) => phase4(device, &parameters, arithmetic, images.shape())?,
+                    None => phase4_in_bytes(device, &parameters, &images)?,
+                };
                 runner.infer(&device.stream(), &images)?;
                 let [parameters, transformed, scratch] = runner.plan().bytes();
                 parts = [parameters, transformed, scratch, runner.workspace().bytes() + 4 * images.len() as u64];

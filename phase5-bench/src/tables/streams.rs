@@ -19,12 +19,17 @@ use phase4_fusion::streams::{Chain, Way};
 
 use crate::spec::{Context, FinishedTable, Make, TableSpec};
 
-const WHAT: ColumnSpec = ColumnSpec::text("what", "what");
-const WAY: ColumnSpec = ColumnSpec::text("way", "way");
-const CALLS: ColumnSpec = ColumnSpec::number("calls", "calls", 0);
+/// What is done.
+pub(crate) const WHAT: ColumnSpec = ColumnSpec::text("what", "what");
+/// In which way.
+pub(crate) const WAY: ColumnSpec = ColumnSpec::text("way", "way");
+/// Calls of the host.
+pub(crate) const CALLS: ColumnSpec = ColumnSpec::number("calls", "calls", 0);
 const KERNELS: ColumnSpec = ColumnSpec::number("kernels", "kernels", 0).on_simulator();
-const MS: ColumnSpec = ColumnSpec::number("ms", "ms", 4).on_gpu();
-const GAIN: ColumnSpec = ColumnSpec::number("gain", "gain, ×", 2).on_gpu();
+/// Of all of it.
+pub(crate) const MS: ColumnSpec = ColumnSpec::number("ms", "ms", 4).on_gpu();
+/// Compared with the first way.
+pub(crate) const GAIN: ColumnSpec = ColumnSpec::number("gain", "gain, ×", 2).on_gpu();
 const OF_LONGEST: ColumnSpec = ColumnSpec::number("of_longest", "% of longest", 1).on_gpu();
 const RATE: ColumnSpec = ColumnSpec::number("images_per_second", "images/s", 0).on_gpu();
 const COLUMNS: &[ColumnSpec] = &[WHAT, WAY, CALLS, KERNELS, MS, GAIN, OF_LONGEST, RATE, columns::CHECK];

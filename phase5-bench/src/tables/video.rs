@@ -37,7 +37,7 @@ pub(crate) const CONFIGURATION: ColumnSpec = ColumnSpec::text("configuration", "
 pub(crate) const BY: ColumnSpec = ColumnSpec::text("by", "by");
 /// Of a frame.
 pub(crate) const MS: ColumnSpec = ColumnSpec::number("ms", "ms", 3);
-const FRAMES_PER_SECOND: ColumnSpec = ColumnSpec::number("frames_per_second", "frames/s", 1).on_gpu();
+const FRAMES_PER_SECOND: ColumnSpec = ColumnSpec::number("frames_per_second", "fps", 1).on_gpu();
 const OF_EAGER: ColumnSpec = ColumnSpec::number("of_eager", "% of eager", 1);
 const LANE_MILLIONS: ColumnSpec = ColumnSpec::number("lane_millions", "lane M", 0).on_simulator();
 const WEIGHTS_MIB: ColumnSpec = ColumnSpec::number("weights_mib", "MiB of weights", 0).on_gpu();
