@@ -573,7 +573,8 @@ fn without_scores(rows: Rows<'_>) -> Found {
     let steps = [attention::step01_online::STEP, attention::step07_parts::STEP].map(|step| step.title());
     let measured = steps.iter().filter_map(|by| Some((of(by, columns::MS).ok()?, by)));
     let (ms, by) = measured.min_by(|(a, _), (b, _)| a.total_cmp(b)).ok_or(Missing::Measurement)?;
-    let (time, memory) = (less(of("naive", columns::MS)?, ms), less(of("naive", attentions::MIB)?, of(by, attentions::MIB)?));
+    let (time, memory) =
+        (less(of("naive", columns::MS)?, ms), less(of("naive", attentions::MIB)?, of(by, attentions::MIB)?));
     let than = if time < 0.0 { "more" } else { "less" };
     Ok(Finding {
         measured: format!("4096 tokens, f32: {:.0} % {than} time, {memory:.0} % less memory", time.abs()),
