@@ -199,27 +199,25 @@ pub fn markdown(workspace: &Path, argument: &str) -> Result<String, RecordError>
 pub fn plot(workspace: &Path, name: &str) -> Result<Picture, RecordError> {
     let path = workspace.join("phase5-bench").join("records").join(MACHINE).with_extension("json");
     let record = Record::open(&path)?;
-    let words = match name {
-        "roofline" => {
-            "Roofline: operations per second over operations per byte, each kernel below the device's measured limits"
+    let (table, words) = match name {
+        "roofline" => (
+            "gemm",
+            "Roofline: operations per second over operations per byte, each kernel below the device's measured limits",
+        ),
+        "layers" => ("layers", "Bars: the time that each kind of layer takes of a pass of ResNet18"),
+        "resnet-batch" => {
+            ("resnet-batch", "Curves: images per second over the batch, for each implementation of ResNet18")
         }
-        "layers" => "Bars: the time that each kind of layer takes of a pass of ResNet18",
-        "resnet-batch" => "Curves: images per second over the batch, for each implementation of ResNet18",
-        "attention" => "Curves: attention's rate over the number of tokens, for each implementation",
-        "way-resnet18" => "Bars: the time of ResNet18 after each step from phase 3 to phase 4",
-        "way-unet" => "Bars: the time of a frame of the U-Net after each step from phase 3 to phase 4",
-        "way-autoencoder" => "Bars: the time of the autoencoder after each step from phase 3 to one kernel",
-        other => other,
+        "attention" => ("attention", "Curves: attention's rate over the number of tokens, for each implementation"),
+        "way-resnet18" => ("resnet-batch", "Bars: the time of ResNet18 after each step from phase 3 to phase 4"),
+        "way-unet" => ("video", "Bars: the time of a frame of the U-Net after each step from phase 3 to phase 4"),
+        "way-autoencoder" => {
+            ("autoencoder", "Bars: the time of the autoencoder after each step from phase 3 to one kernel")
+        }
+        other => (other, other),
     };
     let label = format!("<svg role=\"img\" aria-label=\"{}\" ", escape(words));
     let svg = phase5_bench::plot::svg(&record, name)?.replacen("<svg ", &label, 1);
-    let table = match name {
-        "roofline" => "gemm",
-        "way-resnet18" => "resnet-batch",
-        "way-unet" => "video",
-        "way-autoencoder" => "autoencoder",
-        table => table,
-    };
     let caption = escape(&format!("Recorded: {}.", record.provenance_of(table)));
     Ok(Picture { name: format!("plot-{name}"), class: "plot", svg, caption })
 }

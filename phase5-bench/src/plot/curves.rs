@@ -56,7 +56,8 @@ fn rows(table: Option<&Table>) -> impl Iterator<Item = Row<'_>> {
 impl Bar {
     /// Its value, and how many times as fast that is as before.
     fn label(&self) -> String {
-        let value = format!("{:.*}", if self.value < 1.0 { 3 } else { 1 }, self.value);
+        let decimals = if self.value < 1.0 { 3 } else { usize::from(self.value < 10.0) + 1 };
+        let value = format!("{:.decimals$}", self.value);
         match self.before {
             None => value,
             Some(before) => format!("{value}, {:.2}×", before / self.value),
@@ -319,7 +320,7 @@ pub(super) mod tests {
         run.push("resnet-batch", table.finish());
         let charts = Bars::of_resnet18(&run).unwrap();
         let labels = |chart: &Bars| chart.bars.iter().map(Bar::label).collect::<Vec<_>>();
-        assert_eq!(labels(&charts[0]), ["8.0", "4.0, 2.00×", "2.0, 2.00×", "1.0, 2.00×", "0.500, 2.00×"]);
+        assert_eq!(labels(&charts[0]), ["8.00", "4.00, 2.00×", "2.00, 2.00×", "1.00, 2.00×", "0.500, 2.00×"]);
         assert_eq!(charts[1].bars.iter().map(|bar| bar.value).collect::<Vec<_>>(), [80.0, 40.0, 20.0, 10.0, 5.0]);
         let svg = crate::plot::svg(&run, "way-resnet18").unwrap();
         assert!(svg.contains("phase 4, tf32"));
