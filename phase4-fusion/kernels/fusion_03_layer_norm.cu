@@ -10,10 +10,11 @@
 // So does x·W'ᵀ − μ · c, and that cannot be helped: what the tensor cores lose of x counts |μ| · r times as much as what they lose of x̂.
 // In f16 they lose nothing of x; of f32 they cut off 13 bits.
 //
-// Limited as the product is. Each block adds up the rows of its tile, so a row is added up once for each 128 columns of y.
+// Limited as the product is. Each block adds up the rows of its tile, so a row is added up once for each 128 or 160 columns of y.
 // nvrtc: --gpu-architecture=compute_90a
 #include "gemm_hopper.cuh"
 #include "shapes.cuh"
+#include "shapes_160.cuh"
 
 // ANCHOR: moments
 __device__ inline uint4 read_16_bytes(unsigned from) {
@@ -183,7 +184,9 @@ __device__ inline void layer_norm_linear(const TensorMap &x, const TensorMap &w,
         layer_norm_linear<SHAPE>(x, w, y, weight_sums, epilogue, eps, m, n, k);                                       \
     }
 
+LAYER_NORM_LINEAR(layer_norm_linear_f16_128x160, Square160<F16>)
 LAYER_NORM_LINEAR(layer_norm_linear_f16_128x128, Square<F16>)
 LAYER_NORM_LINEAR(layer_norm_linear_f16_64x64, Small<F16>)
+LAYER_NORM_LINEAR(layer_norm_linear_tf32_128x160, Square160<TF32>)
 LAYER_NORM_LINEAR(layer_norm_linear_tf32_128x128, Square<TF32>)
 LAYER_NORM_LINEAR(layer_norm_linear_tf32_64x64, Small<TF32>)

@@ -14,6 +14,7 @@
 // nvrtc: --gpu-architecture=compute_90a
 #include "gemm_hopper.cuh"
 #include "shapes.cuh"
+#include "shapes_160.cuh"
 
 // As the host has it: `src/fusion/upsample.rs`.
 struct Sizes {
@@ -106,7 +107,11 @@ __device__ inline void store(const Interleaved<Value> &y, const Epilogue &epilog
                                 TwoImages{skip, sizes});                                                              \
     }
 
+UPSAMPLE_KERNEL(upsample_f16_256x160, Large160<F16>)
+UPSAMPLE_KERNEL(upsample_f16_128x160, Square160<F16>)
 UPSAMPLE_KERNEL(upsample_f16_128x128, Square<F16>)
 UPSAMPLE_KERNEL(upsample_f16_64x64, Small<F16>)
+UPSAMPLE_KERNEL(upsample_tf32_256x160, Large160<TF32>)
+UPSAMPLE_KERNEL(upsample_tf32_128x160, Square160<TF32>)
 UPSAMPLE_KERNEL(upsample_tf32_128x128, Square<TF32>)
 UPSAMPLE_KERNEL(upsample_tf32_64x64, Small<TF32>)

@@ -16,7 +16,11 @@ use crate::models::parameters::rounded;
 use crate::tile::{LoadedTile, TileShape, Tiles, Work};
 
 /// In the order in which they are asked whether they fit.
-const SHAPES: [TileShape; 2] = [TileShape::new("Square", "_128x128"), TileShape::new("Small", "_64x64")];
+const SHAPES: [TileShape; 3] = [
+    TileShape::new("Square160", "_128x160"),
+    TileShape::new("Square", "_128x128"),
+    TileShape::new("Small", "_64x64"),
+];
 
 /// What the kernels multiply.
 pub const PRECISIONS: [Precision; 2] = [Precision::F16, Precision::Tf32];
@@ -186,7 +190,7 @@ impl Call<'_> {
     ) -> Result<()> {
         const FORMAT: MemoryFormat = MemoryFormat::Nchw;
         let Call { stream, linear, sizes: [m, n, k], along_k, .. } = *self;
-        let ([rows, columns], wide) = (tile.geometry.tile, ROW_BYTES / T::TYPE.size());
+        let ([rows, columns], wide) = (tile.geometry.tile, tile.geometry.out_row / T::TYPE.size());
         let (x, w) = (self.x.buffer_of::<T>(FORMAT)?, linear.weight.buffer_of::<T>(FORMAT)?);
         let x = stream.tensor_map(x, &boxes(T::TYPE, [m, k], [rows, along_k]))?;
         let w = stream.tensor_map(w, &boxes(T::TYPE, [n, k], [columns, along_k]))?;

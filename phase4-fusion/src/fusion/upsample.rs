@@ -15,7 +15,12 @@ use crate::nhwc::{Concatenate, Upsample};
 use crate::tile::{LoadedTile, TileShape, Tiles, Work};
 
 /// In the order in which they are asked whether they fit.
-const SHAPES: [TileShape; 2] = [TileShape::new("Square", "_128x128"), TileShape::new("Small", "_64x64")];
+const SHAPES: [TileShape; 4] = [
+    TileShape::new("Large160", "_256x160"),
+    TileShape::new("Square160", "_128x160"),
+    TileShape::new("Square", "_128x128"),
+    TileShape::new("Small", "_64x64"),
+];
 
 /// What the kernels multiply.
 pub const PRECISIONS: [Precision; 2] = [Precision::F16, Precision::Tf32];
@@ -122,8 +127,8 @@ impl UpsampleConv {
             return Err(refuse("two channels are stored at a time, so K must be even".to_owned()));
         }
         let of_parity = n * half_y * half_x;
-        // Tiles of 128 at most are filled up.
-        if [PARITIES * (of_parity + 128), 9 * channels, k].into_iter().max() > Some(LARGEST) {
+        // Tiles of 256 rows at most are filled up.
+        if [PARITIES * (of_parity + 256), 9 * channels, k].into_iter().max() > Some(LARGEST) {
             return Err(refuse(format!("the kernels count to {LARGEST}")));
         }
         if of_parity == 0 || k == 0 {
