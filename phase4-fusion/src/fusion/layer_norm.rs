@@ -16,11 +16,8 @@ use crate::models::parameters::rounded;
 use crate::tile::{LoadedTile, TileShape, Tiles, Work};
 
 /// In the order in which they are asked whether they fit.
-const SHAPES: [TileShape; 3] = [
-    TileShape::new("Square160", "_128x160"),
-    TileShape::new("Square", "_128x128"),
-    TileShape::new("Small", "_64x64"),
-];
+const SHAPES: [TileShape; 3] =
+    [TileShape::new("Square160", "_128x160"), TileShape::new("Square", "_128x128"), TileShape::new("Small", "_64x64")];
 
 /// What the kernels multiply.
 pub const PRECISIONS: [Precision; 2] = [Precision::F16, Precision::Tf32];
