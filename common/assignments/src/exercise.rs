@@ -127,13 +127,15 @@ pub enum Count {
     Barriers,
     /// Branches at which lanes of a warp parted.
     Divergence,
+    /// Waits of a warp that leave none of its `cp.async` copies under way.
+    Drains,
     /// 32-byte sectors of local memory: arrays of a thread that are in no register.
     Local,
 }
 
 impl Count {
     /// All of them.
-    pub const ALL: [Count; 11] = [
+    pub const ALL: [Count; 12] = [
         Count::Instructions,
         Count::Sectors,
         Count::Loads,
@@ -144,6 +146,7 @@ impl Count {
         Count::SharedAtomics,
         Count::Barriers,
         Count::Divergence,
+        Count::Drains,
         Count::Local,
     ];
 
@@ -160,6 +163,7 @@ impl Count {
             Count::SharedAtomics => "shared atomics",
             Count::Barriers => "barriers",
             Count::Divergence => "divergent branches",
+            Count::Drains => "waits that leave no copy under way",
             Count::Local => "sectors of local memory",
         }
     }
@@ -186,6 +190,7 @@ impl Count {
             Count::SharedAtomics => c.shared_atomic_requests,
             Count::Barriers => c.barriers,
             Count::Divergence => c.divergent_branches,
+            Count::Drains => c.async_copy_drains,
             Count::Local => c.local_load_sectors + c.local_store_sectors,
         }
     }

@@ -270,6 +270,9 @@ pub struct Fault {
     pub count: u64,
 }
 
+/// What [`OtherAccess::what`] calls a `cp.async` or bulk copy.
+pub(crate) const ASYNCHRONOUS_COPY: &str = "asynchronous copy";
+
 /// The access that a race is with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtherAccess {
@@ -309,6 +312,10 @@ impl Fault {
             Some(other) if self.kind == FaultKind::SharedRace && other.block != self.block => {
                 "the two blocks are of one cluster: put a `cluster.sync()`, or `cluster.barrier_arrive()` and `barrier_wait()`, between \
                  the two accesses; `__syncthreads()` orders threads of one block only"
+            }
+            Some(other) if self.kind == FaultKind::SharedRace && other.what == ASYNCHRONOUS_COPY => {
+                "the thread that asked for a copy waits for it (`cp.async.wait_group`, `cp.async.wait_all`), and a `__syncthreads()` after \
+                 that wait shows it to the others"
             }
             _ => self.kind.help(),
         }

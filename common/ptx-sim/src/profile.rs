@@ -85,6 +85,8 @@ counters! {
     async_copy_bytes;
     /// Passes through shared memory that their writes take.
     async_copy_wavefronts;
+    /// Waits of a warp for `cp.async` copies that left none of its copies under way, though some were.
+    async_copy_drains;
     /// Bulk copies to shared memory that threads asked for (`cp.async.bulk`, also of tensors).
     bulk_load_requests;
     /// Bytes that they read from global memory, what is outside a tensor left out.

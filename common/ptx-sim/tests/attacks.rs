@@ -506,7 +506,7 @@ fn a_wait_in_vain_is_told() {
             let fault = fault(&text, &device, config, &Observe::default());
             (fault.kind, fault.notes.join("\n"))
         };
-        let note = "for phase 0 of the mbarrier at 0x0 in shared memory: 1 of 64 arrivals is missing";
+        let note = "for a phase of parity 0 of the mbarrier at 0x0 in shared memory: 1 of 64 arrivals is missing";
         let budget = LaunchConfig { budget: Some(100_000), ..blocks(1, 64) };
         let (kind, notes) = told("0", "", "ret", budget);
         assert!(

@@ -326,6 +326,7 @@ fn asynchronous_copies_are_loads_with_counters_of_their_own() {
             ("async_copy_sectors_ideal", ideal),
             ("async_copy_bytes", 32 * bytes),
             ("async_copy_wavefronts", wavefronts),
+            ("async_copy_drains", 1),
             ("global_load_requests", 1),
             ("global_load_sectors", sectors),
             ("shared_store_requests", 0),
@@ -335,6 +336,12 @@ fn asynchronous_copies_are_loads_with_counters_of_their_own() {
         let stores = ["global_store_requests", "global_store_sectors"].map(|name| counter(&profile, name));
         assert_eq!(profile.counters.global()[..2], [1 + stores[0], sectors + stores[1]], "each copy once");
     }
+}
+
+#[test]
+fn a_wait_drains_if_it_leaves_no_copy_under_way() {
+    let groups = profile("copies_in_two_groups", 64, &[Buffer, Buffer]);
+    counts(&groups, &[("async_copy_requests", 4), ("async_copy_drains", 2)], "of three waits of each warp one");
 }
 
 #[test]

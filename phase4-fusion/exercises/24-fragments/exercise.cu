@@ -8,7 +8,7 @@ extern "C" __global__ void products(const unsigned short *a, const unsigned shor
     b += blockIdx.x * 8 * 16;
     c += blockIdx.x * 16 * 8;
     unsigned group = threadIdx.x / 4, pair = 2 * (threadIdx.x % 4);
-    // Your code: which two halves of A and B does each register of this lane hold?
+    // Your code: which two halves of A and B does each register of this lane hold? They are neighbours: one 32-bit load.
     unsigned a0 = 0, a1 = 0, a2 = 0, a3 = 0, b0 = 0, b1 = 0;
     float sums[4] = {};
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"

@@ -39,9 +39,15 @@ impl Case<'_> {
         self.sizes.get(name).copied().with_context(|| format!("the case has no size `{name}`"))
     }
 
-    /// Distinct values in (−1, 1), others for each `index`.
+    /// Distinct values in (−1, 1), none 0, others for each `index`.
     pub fn values(&self, shape: &[usize], index: u64) -> Tensor {
-        Tensor::random(shape, self.seed.wrapping_add(index.wrapping_mul(0x9E37_79B9_7F4A_7C15)))
+        // Evenly spaced values are opposites in pairs, and one alone is always the same. A part of more has neither the sum 0, which a
+        // kernel gives that adds nothing, nor values that can be known.
+        const MORE: usize = 1021;
+        let seed = self.seed.wrapping_add(index.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let count = shape.iter().product();
+        let all = Tensor::random(&[count + MORE], seed).into_vec().expect("random values are on the host");
+        Tensor::from_vec(shape, all[..count].to_vec()).expect("one value for each element")
     }
 
     /// Values between −400 and −200, whose e^x is 0 unless a maximum is subtracted.
@@ -131,4 +137,22 @@ pub(crate) fn make(task: &str, case: &Case<'_>) -> Result<Setup> {
         }
     }
     Ok(setup)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inputs_are_distinct_and_neither_they_nor_their_sum_can_be_known() {
+        let sizes = Sizes::default();
+        for count in [1, 2, 512, 1000] {
+            let of = |seed| Case { sizes: &sizes, seed }.values(&[count], 0).into_vec().unwrap();
+            let mut values = of(1);
+            let sum: f32 = values.iter().sum();
+            assert!(sum.abs() > 1e-3 && values[0] != of(2)[0], "{count}: {sum}");
+            values.sort_by(f32::total_cmp);
+            assert!(values.windows(2).all(|pair| pair[0] < pair[1]) && !values.contains(&0.0), "{count}");
+        }
+    }
 }

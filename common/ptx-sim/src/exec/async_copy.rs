@@ -118,13 +118,7 @@ pub(crate) fn cp_async_wait<M: Monitor>(context: &mut Context<'_, '_, M>, n: Opt
     let cost = (context.warp.copies.pending.len() + waiting) as u64 / COPIES_AN_INSTRUCTION;
     context.block.charged += cost;
     let committed = context.warp.copies.committed;
-    let is_due = |copy: &mut PendingCopy| {
-        let due = match n {
-            None => true,
-            Some(n) => copy.group < committed[copy.lane].saturating_sub(n),
-        };
-        mask >> copy.lane & 1 == 1 && due
-    };
+    let is_due = |copy: &mut PendingCopy| copy.is_due(&committed, n, mask);
     let mut due: Vec<PendingCopy> = Vec::new();
     for arrival in context.block.arrivals.iter_mut().filter(|arrival| arrival.warp == warp) {
         due.extend(arrival.copies.extract_if(.., is_due));

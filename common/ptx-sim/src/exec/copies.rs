@@ -42,7 +42,21 @@ pub(crate) enum Source {
     Block(Arc<Allocation>),
 }
 
+impl PendingCopy {
+    /// Whether a wait of the lanes in `mask` for all but the latest `n` groups is for it, too; `None`: for all copies.
+    pub(super) fn is_due(&self, committed: &[u32; 32], n: Option<u32>, mask: u32) -> bool {
+        let due = n.is_none_or(|n| self.group < committed[self.lane].saturating_sub(n));
+        mask >> self.lane & 1 == 1 && due
+    }
+}
+
 impl Copies {
+    /// How many copies such a wait is for, and how many it leaves under way.
+    pub(super) fn waits(&self, n: Option<u32>, mask: u32) -> [usize; 2] {
+        let due = self.pending.iter().filter(|copy| copy.is_due(&self.committed, n, mask)).count();
+        [due, self.pending.len() - due]
+    }
+
     /// The copies of a lane, which are somebody else's concern from now on.
     pub(super) fn take(&mut self, lane: usize) -> Vec<PendingCopy> {
         self.pending.extract_if(.., |copy| copy.lane == lane).collect()

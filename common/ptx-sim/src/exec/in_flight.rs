@@ -10,14 +10,12 @@ use super::sanitise::{InOrder, Sanitiser, Visit, bits_of};
 use super::shadow::{ASYNC, BlockShadow, Cell, FLAGS, NO_RECORD, PENDING, READ, Record, Shadow, WRITE};
 use super::touched::How;
 use super::transfers::{Completes, Far, Issuer, Transfer};
-use crate::fault::FaultKind;
+use crate::fault::{ASYNCHRONOUS_COPY, FaultKind};
 use crate::lanes::lanes;
 use crate::limits::Account;
 use crate::memory::{Allocation, plural};
 
 const LINE_BYTES: u64 = 1 << super::lines::LINE;
-
-const COPY: &str = "asynchronous copy";
 
 const IN_FLIGHT: &str = "PTX ISA, \"Asynchronous copy\": the memory of a copy is not touched before it completes";
 
@@ -44,7 +42,7 @@ pub(super) fn tally(known: &mut Option<(Record, u64, u64)>, record: Record, at: 
 pub(super) fn earlier(launch: &Launch<'_>, by: Issuer) -> Earlier {
     let threads = u64::from(launch.threads());
     let thread = by.number * threads + u64::from(by.warp) * 32 + by.lane as u64;
-    Earlier { what: COPY, thread, pc: by.pc }
+    Earlier { what: ASYNCHRONOUS_COPY, thread, pc: by.pc }
 }
 
 /// Calls `action` with the cells of a range, line by line; does without where there is no room for them.

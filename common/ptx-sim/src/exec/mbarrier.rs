@@ -439,7 +439,7 @@ fn all_waits_in_vain(block: &mut Block, launch: &Launch<'_>) -> Vec<String> {
             let place = launch.whereabouts(pc, block.index, warp, 1 << lane, "waits");
             let (phase, verb) = (u32::from(phase), if missing == 1 { "is" } else { "are" });
             format!(
-                "{place} for phase {phase} of the mbarrier at {at:#x} in shared memory: {missing} of {expected} arrivals {verb} missing{bytes}"
+                "{place} for a phase of parity {phase} of the mbarrier at {at:#x} in shared memory: {missing} of {expected} arrivals {verb} missing{bytes}"
             )
         })
     });

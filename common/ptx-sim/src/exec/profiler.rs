@@ -86,6 +86,7 @@ impl Profiler {
             | Op::Texture(_)
             | Op::Surface(_)
             | Op::CpAsync(_)
+            | Op::CpAsyncWait { .. }
             | Op::Bulk(_)
             | Op::Mbarrier(_)
             | Op::BrxIdx(_)
@@ -154,6 +155,10 @@ impl Profiler {
                 if reads != 0 {
                     self.access(scene, Kind::Copy, MemSpace::Global, &at(&copy.src), copy.bytes.into(), reads);
                 }
+            }
+            Op::CpAsyncWait { n } => {
+                let [due, left] = scene.warp.copies.waits(*n, scene.active);
+                counters.async_copy_drains += u64::from(due > 0 && left == 0);
             }
             Op::Bulk(bulk) => {
                 for lane in lanes(scene.active) {

@@ -37,7 +37,7 @@ use super::touched::{How, TouchedBytes, TouchedMemory};
 use super::undefined::{Undefined, Used};
 use super::warp::Warp;
 use super::wgmma_checks::WgmmaChecks;
-use crate::fault::{Fault, FaultKind};
+use crate::fault::{ASYNCHRONOUS_COPY, Fault, FaultKind};
 use crate::ir::{AtomOp, Barrier, CLUSTER_RANK, Op, Order, R, TogetherOp};
 use crate::lanes::{each, lanes, lanes_where, mask_of};
 use crate::limits::{Account, Use};
@@ -57,7 +57,7 @@ pub(super) fn what(record: Record) -> &'static str {
         return super::wgmma_checks::PRODUCT_NAME;
     }
     match record[2] & (PENDING | WRITE | READ | STRONG | ASYNC) {
-        flags if flags & (PENDING | ASYNC) != 0 => "asynchronous copy",
+        flags if flags & (PENDING | ASYNC) != 0 => ASYNCHRONOUS_COPY,
         flags if flags & (WRITE | READ) == WRITE | READ => "atomic",
         flags if flags & WRITE != 0 => "write",
         _ => "read",
@@ -1224,7 +1224,7 @@ fn race_problem(kind: FaultKind, visit: &Visit<'_>, lane: usize, with: Record) -
         Kind::Read => "read",
         Kind::Write => "write",
         Kind::Atomic => "atomic",
-        Kind::Copy => "asynchronous copy",
+        Kind::Copy => ASYNCHRONOUS_COPY,
     };
     let space = if kind == FaultKind::SharedRace { "shared" } else { "global" };
     let earlier = what(with);

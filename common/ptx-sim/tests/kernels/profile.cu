@@ -172,3 +172,18 @@ extern "C" __global__ void flops(float* out, int rounds) {
     for (int i = 0; i < rounds; ++i) value = __fmaf_rn(value, 0.5f, 1.0f);
     out[threadIdx.x] = __fmul_rn(__fadd_rn(value, 3.0f), 2.0f);
 }
+
+// Two groups of copies: a wait that leaves the second under way, one for it, and one for none.
+extern "C" __global__ void copies_in_two_groups(const char* in, float* sink) {
+    __shared__ float4 tile[128];
+    for (int group = 0; group < 2; ++group) {
+        int at = group * 1024 + threadIdx.x * 16;
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(shared_address(tile) + at), "l"(in + at));
+        asm volatile("cp.async.commit_group;" ::: "memory");
+    }
+    asm volatile("cp.async.wait_group 1;" ::: "memory");
+    asm volatile("cp.async.wait_group 0;" ::: "memory");
+    asm volatile("cp.async.wait_all;" ::: "memory");
+    float value = ((float*)tile)[threadIdx.x];
+    if (value == -1.0f) *sink = value;
+}

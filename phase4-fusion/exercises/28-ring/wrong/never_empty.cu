@@ -1,4 +1,4 @@
-// The producer does not wait: it fills a stage that is still being read.
+// The producer does not wait: `full` goes through two phases before a consumer has seen the first, and then looks like new.
 
 __device__ unsigned shared_address(const void *at) {
     return static_cast<unsigned>(__cvta_generic_to_shared(at));
