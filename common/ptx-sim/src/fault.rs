@@ -314,8 +314,8 @@ impl Fault {
                  the two accesses; `__syncthreads()` orders threads of one block only"
             }
             Some(other) if self.kind == FaultKind::SharedRace && other.what == ASYNCHRONOUS_COPY => {
-                "the thread that asked for a copy waits for it (`cp.async.wait_group`, `cp.async.wait_all`), and a `__syncthreads()` after \
-                 that wait shows it to the others"
+                "wait for a copy before its bytes are used: the thread that asked for a `cp.async` by `cp.async.wait_group`, and a \
+                 `__syncthreads()` after that shows it to the others; for a bulk copy each thread that uses the bytes, at its mbarrier"
             }
             _ => self.kind.help(),
         }

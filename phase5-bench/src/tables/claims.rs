@@ -407,7 +407,7 @@ fn memory_of_phase4(rows: Rows<'_>) -> Found {
     Ok(Finding {
         measured: format!("f32: batch 1 {one:.0} MiB, batch 32 {most:.0} MiB; f16, batch 1: {least:.0} MiB"),
         holds: if (100.0..=500.0).contains(&one) && (100.0..=500.0).contains(&most) { "yes" } else { "in kind" },
-        why: "in f32 Winograd's weights are kept beside the others; f16 needs none, and halves the rest".to_owned(),
+        why: "convolutions in f32 need scratch memory, in f16 none; values of f16 are half as large".to_owned(),
     })
 }
 
