@@ -40,7 +40,7 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::device::{Device, DeviceArgs, SimOptions};
+use crate::device::{Device, DeviceArgs, DeviceGroup, SimOptions};
 use crate::error::{Error, Result};
 use crate::record::Record;
 use crate::table::{Format, Table};
@@ -152,6 +152,16 @@ impl Shell {
         let device = if args.sanitize { args.open()? } else { Device::open_with(args.device, simulator)? };
         say("device", device.describe());
         Ok(device)
+    }
+
+    /// The chosen devices, `limit` of them at most, which stderr names.
+    ///
+    /// # Errors
+    /// As [`DeviceArgs::open_group`].
+    pub fn open_group(&self, args: &DeviceArgs, limit: Option<usize>) -> Result<DeviceGroup> {
+        let group = args.open_group(limit)?;
+        say("devices", group.describe());
+        Ok(group)
     }
 
     /// Prints a table, with an empty line before all but the first; as JSON, tables are the elements of one list.

@@ -336,7 +336,8 @@ impl Tensor {
         Ok(Tensor { shape: self.shape.clone(), format: self.format, storage: Storage::Host(values) })
     }
 
-    /// Queues a copy of the values to `to`, of the same shape, element type and format; both are on the device of `stream`.
+    /// Queues a copy of the values to `to`, of the same shape, element type and format; both are on the device of `stream`, or one of them
+    /// on another of its host, as for [`Stream::memcpy_peer`].
     ///
     /// # Errors
     /// [`Error::Shape`], [`Error::ElementType`], [`Error::MemoryFormat`], [`Error::WrongDevice`]; [`Error::Invalid`] if one of them
@@ -345,7 +346,11 @@ impl Tensor {
         to.expect_shape("copying a tensor", &self.shape)?;
         let format = self.format;
         with_element!(self.element_type(), T => {
-            stream.memcpy_dtod(self.buffer_of::<T>(format)?, to.buffer_of_mut::<T>(format)?)
+            let (from, to) = (self.buffer_of::<T>(format)?, to.buffer_of_mut::<T>(format)?);
+            match from.device() == to.device() {
+                true => stream.memcpy_dtod(from, to),
+                false => stream.memcpy_peer(from, to),
+            }
         })
     }
 

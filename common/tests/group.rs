@@ -48,6 +48,9 @@ fn sum_all(group: &DeviceGroup) -> Result<Sums> {
         all.sums.push(stream.alloc_poisoned(N)?);
     }
     group.synchronize()?;
+    for (stream, values) in streams.iter().zip(&mut all.values) {
+        stream.poison(values)?;
+    }
     let kernels: Vec<Kernel> =
         group.devices().iter().map(|device| device.kernel(&KERNELS, "sum_all")).collect::<Result<_>>()?;
     let (peers, flags) = (Peers::new(&mut all.values), Peers::new(&mut all.flags));
@@ -154,6 +157,67 @@ group_test! {
         assert!(group.link(0, 1)?.peer_access);
         Ok(())
     }
+}
+
+/// A joint launch orders its devices only where its kernels wait for each other.
+#[test]
+fn a_joint_launch_has_to_wait_for_what_other_devices_did_before() -> Result<()> {
+    let group = sanitising(2);
+    let streams = [0, 1].map(|rank| group.devices()[rank].stream());
+    let kernels = [0, 1].map(|rank| group.devices()[rank].kernel(&KERNELS, "add_peer"));
+    let [first, second] = kernels;
+    let kernels = [first?, second?];
+    let n = N as u32;
+    for waits in [true, false] {
+        let values: Vec<Buffer<f32>> =
+            streams.iter().map(|stream| stream.clone_htod(&values(1.0))).collect::<Result<_>>()?;
+        // Work on the device, which the host does not wait for.
+        let mut doubled = Vec::new();
+        for ((stream, kernel), values) in streams.iter().zip(&kernels).zip(&values) {
+            let mut out = stream.alloc_poisoned::<f32>(N)?;
+            let mut launch = stream.launch_builder(kernel);
+            launch.arg(values).arg(values).arg(&mut out).arg(&n);
+            // SAFETY: the kernel compares its index with n, the length of all three.
+            unsafe { launch.launch(LaunchConfig::for_threads(n))? };
+            doubled.push(out);
+        }
+        if waits {
+            let [one, two] = &streams;
+            one.join(two)?;
+            two.join(one)?;
+        }
+        let mut outs =
+            streams.iter().map(|stream| stream.alloc_uninit::<f32>(N)).collect::<Result<Vec<_>>>()?;
+        let mut launches = Vec::new();
+        for (rank, out) in outs.iter_mut().enumerate() {
+            let mut launch = streams[rank].launch_builder(&kernels[rank]);
+            launch.arg(&doubled[rank]).peer(&doubled[1 - rank]).arg(out).arg(&n);
+            launches.push((launch, LaunchConfig::for_threads(n)));
+        }
+        // SAFETY: as above, and the peer's values have as many.
+        let launched = unsafe { launch_together(&mut launches) };
+        drop(launches);
+        if waits {
+            launched?;
+            let expected: Vec<f32> = self::values(1.0).iter().map(|value| 4.0 * value).collect();
+            assert_eq!(streams[1].clone_dtoh(&outs[1])?, expected);
+        } else {
+            let error = launched.unwrap_err().to_string();
+            let what = "this device reads what kernel `add_peer` on the default stream of sim:";
+            for part in [what, "begin with a barrier of all devices"] {
+                assert!(error.contains(part), "{error}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Flags tell a device that another has come to the launch, and so what it did before: nothing is found.
+#[test]
+fn flags_hand_over_what_was_done_before_the_launch() -> Result<()> {
+    let group = sanitising(3);
+    // The values are poisoned by work that the host does not wait for; the flags are zeros for all.
+    sum_all(&group).map(drop)
 }
 
 #[track_caller]

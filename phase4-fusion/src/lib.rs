@@ -11,6 +11,7 @@
 //! | [`gemm`] | the ladder of matrix products on tensor cores |
 //! | [`models`] | phase 3's models, fused and in f32, tf32 or f16, each a plan that can be printed |
 //! | [`nhwc`] | what lies between convolutions channels last |
+//! | [`parallel`] | one model over several devices: batches divided, or layers |
 //! | [`planes`] | what lies between convolutions in planes of f32 |
 //! | [`ptx`] | small kernels in CUDA C and in PTX, each pair with one question |
 //! | [`report`] | what `cargo run -p phase4-fusion` shows: every step checked, counted on the simulator, timed on a GPU |
@@ -26,6 +27,7 @@ pub mod fusion;
 pub mod gemm;
 pub mod models;
 pub mod nhwc;
+pub mod parallel;
 pub mod planes;
 pub mod ptx;
 pub mod report;

@@ -1,12 +1,13 @@
 //! `cargo run -p phase4-fusion [-- PART…]`: the ladders of this phase, each step checked and measured; `… -- broken [KERNEL]`: the
 //! gallery of asynchronous mistakes, and who finds them; `… -- resnet18`: the plan of a whole model.
 
+use std::num::NonZeroUsize;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind as Refusal;
 use clap::{CommandFactory, Parser, Subcommand};
 use common::command::{CommandArgs, SaveArgs, Shell};
-use common::device::{DeviceArgs, DeviceChoice, SimOptions};
+use common::device::{DeviceArgs, DeviceChoice, DeviceGroup, SimOptions};
 use common::gallery::command::GalleryArgs;
 use common::gallery::orders::{orders, unchecked};
 use common::gallery::sanitising;
@@ -96,6 +97,8 @@ enum Command {
         args: EvaluateArgs,
         #[command(flatten)]
         precision: PrecisionArgs,
+        #[command(flatten)]
+        devices: GroupArgs,
     },
 }
 
@@ -105,6 +108,22 @@ struct PrecisionArgs {
     /// What is computed with
     #[arg(long, value_name = "FORMAT", default_value = "f16")]
     precision: Arithmetic,
+}
+
+/// How many devices work together.
+#[derive(clap::Args)]
+struct GroupArgs {
+    /// Number of devices, the chosen one and those after it [default: 1, or all of sim:N]
+    #[arg(long, value_name = "N")]
+    gpus: Option<NonZeroUsize>,
+}
+
+impl GroupArgs {
+    fn open(&self, device: &DeviceArgs, shell: &Shell) -> common::Result<DeviceGroup> {
+        let all = matches!(device.device, DeviceChoice::Sims(_));
+        let limit = self.gpus.map(NonZeroUsize::get).or(if all { None } else { Some(1) });
+        shell.open_group(device, limit)
+    }
 }
 
 fn main() -> ExitCode {
@@ -156,8 +175,8 @@ fn run(args: &Args, shell: &mut Shell) -> phase3_all_layers::Result<()> {
             let table = video(&open(shell)?, args, precision.precision)?;
             shell.table(&table)?
         }
-        Some(Command::Evaluate { args, precision }) => {
-            let table = evaluate(&open(shell)?, args, precision.precision)?;
+        Some(Command::Evaluate { args, precision, devices }) => {
+            let table = evaluate(&devices.open(device, shell)?, args, precision.precision)?;
             shell.table(&table)?
         }
         None => parts::run(PARTS, &args.parts, device, report::records, shell)?,

@@ -22,15 +22,6 @@ pub enum Error {
         known: Vec<&'static str>,
     },
 
-    /// A table that the course will have.
-    #[error("the table `{name}` is not here yet: it arrives with {phase}; `--list` says which are")]
-    NotYet {
-        /// The name asked for.
-        name: &'static str,
-        /// The phase that brings it.
-        phase: &'static str,
-    },
-
     /// A plot that cannot be drawn.
     #[error("{}: {reason}", .path.display())]
     Plot {
@@ -57,7 +48,7 @@ impl Error {
 
     /// True if the command line asked for something that there is not, rather than something having failed.
     pub fn is_usage(&self) -> bool {
-        matches!(self, Error::UnknownTable { .. } | Error::NotYet { .. })
+        matches!(self, Error::UnknownTable { .. })
     }
 }
 

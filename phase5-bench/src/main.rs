@@ -30,10 +30,10 @@ use phase5_bench::{Result, plot, records};
 
 Exit status: 0 if all is well, 1 if something failed or a result is wrong, 2 for a wrong command line.")]
 struct Args {
-    /// Tables to make [default: all that exist yet]
+    /// Tables to make [default: all]
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// List the tables, and the phase that each missing one comes with
+    /// List the tables
     #[arg(long, conflicts_with_all = ["names", "save", "update", "compare", "photo", "plot"])]
     list: bool,
     #[command(flatten)]

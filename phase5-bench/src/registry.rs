@@ -12,19 +12,13 @@ use crate::spec::{Context, FinishedTable, Make, TableSpec};
 use crate::tables::TABLES;
 use crate::{Error, Result};
 
-/// The tables called `names`, in the order of the course; all that are here if there is no name.
+/// The tables called `names`, in the order of the course; all if there is no name.
 ///
 /// # Errors
-/// [`Error::UnknownTable`], [`Error::NotYet`].
+/// [`Error::UnknownTable`].
 pub fn select(names: &[String]) -> Result<Vec<&'static TableSpec>> {
-    for name in names {
-        if let TableSpec { name, make: Make::ArrivesWith(phase), .. } = find(TABLES, name)? {
-            return Err(Error::NotYet { name, phase });
-        }
-    }
-    let chosen = |spec: &&TableSpec| {
-        if names.is_empty() { spec.is_here() } else { names.iter().any(|name| name == spec.name) }
-    };
+    names.iter().try_for_each(|name| find(TABLES, name).map(drop))?;
+    let chosen = |spec: &&TableSpec| names.is_empty() || names.iter().any(|name| name == spec.name);
     Ok(TABLES.iter().filter(chosen).collect())
 }
 
@@ -60,20 +54,13 @@ pub fn updated(mut kept: Record, run: &Record, path: &Path) -> Result<Record> {
 pub fn list() -> Table {
     const NAME: ColumnSpec = ColumnSpec::text("name", "name");
     const SHOWS: ColumnSpec = ColumnSpec::text("shows", "shows");
-    const HERE: ColumnSpec = ColumnSpec::text("here", "here");
-    let mut table = TableBuilder::of("tables of `cargo run -p phase5-bench`", [NAME, SHOWS, HERE]);
-    for TableSpec { name, shows, so_far, make, .. } in TABLES {
-        let here = match make {
-            Make::ArrivesWith(phase) => phase,
-            _ if so_far.is_empty() => "yes",
-            _ => "in part",
-        };
-        table.row().set(NAME, *name).set(SHOWS, *shows).set(HERE, here).complete();
+    let mut table = TableBuilder::of("tables of `cargo run -p phase5-bench`", [NAME, SHOWS]);
+    for TableSpec { name, shows, so_far, .. } in TABLES {
+        table.row().set(NAME, *name).set(SHOWS, *shows).complete();
         if !so_far.is_empty() {
             table.note(format!("{name}: {so_far}"));
         }
     }
-    table.note("A phase under `here`: the table arrives with it.");
     table.finish()
 }
 
@@ -109,7 +96,6 @@ impl Runner {
                 finished.wrong.splice(0..0, wrong);
                 finished
             }
-            Make::ArrivesWith(phase) => return Err(Error::NotYet { name: spec.name, phase }),
         };
         self.finished.push((spec.name, finished.clone()));
         Ok(finished)
@@ -170,11 +156,10 @@ mod tests {
     }
 
     #[test]
-    fn no_name_selects_all_that_are_here_and_names_keep_the_order_of_the_course() {
+    fn no_name_selects_all_and_names_keep_the_order_of_the_course() {
         let all = select(&[]).unwrap();
-        let later = |spec: &&TableSpec| matches!(spec.make, Make::ArrivesWith(_));
-        assert_eq!(all.len() + TABLES.iter().filter(later).count(), TABLES.len());
-        assert!(all.iter().all(|spec| !spec.columns.is_empty() && !later(spec)));
+        assert_eq!(all.len(), TABLES.len());
+        assert!(all.iter().all(|spec| !spec.columns.is_empty()));
         // As they were recorded, and the course begins with copies and ends with claims.
         for record in crate::records().unwrap() {
             let recorded: Vec<&str> = record.tables.iter().map(|named| named.name.as_str()).collect();
@@ -202,18 +187,10 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_none_and_one_that_is_not_here_yet_are_told_apart() {
-        let error = |name: &str| select(&[name.to_owned()]).map(drop).unwrap_err();
-        assert!(
-            error("gemmm")
-                .to_string()
-                .starts_with("no such table: `gemmm`; there are transfer, gemm, tensor-cores, conv,")
-        );
-        assert_eq!(
-            error("multi-gpu").to_string(),
-            "the table `multi-gpu` is not here yet: it arrives with phase 4; `--list` says which are"
-        );
-        assert!(error("gemmm").is_usage() && error("multi-gpu").is_usage());
+    fn a_name_that_is_none_is_told_with_those_there_are() {
+        let error = select(&["gemmm".to_owned()]).map(drop).unwrap_err();
+        assert!(error.to_string().starts_with("no such table: `gemmm`; there are transfer, gemm, tensor-cores, conv,"));
+        assert!(error.is_usage());
     }
 
     const fn measured(name: &'static str, make: fn(&Context) -> Result<FinishedTable>) -> TableSpec {

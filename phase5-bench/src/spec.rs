@@ -19,7 +19,7 @@ pub struct TableSpec {
     pub shows: &'static str,
     /// The part of it that a later phase still owes; empty if it is complete.
     pub so_far: &'static str,
-    /// Its columns; none of one that is not here yet.
+    /// Its columns.
     pub columns: &'static [ColumnSpec],
     /// How it is made.
     pub make: Make,
@@ -36,8 +36,6 @@ pub enum Make {
         /// Takes a run that has them all: this one on a GPU, a recorded one on the simulator. `None` if there is no such run.
         from: fn(Option<&Record>) -> Result<FinishedTable>,
     },
-    /// Not yet: it arrives with this phase.
-    ArrivesWith(&'static str),
 }
 
 /// A table's numbers, and what in them is wrong.
@@ -59,16 +57,6 @@ pub struct Context {
 }
 
 impl TableSpec {
-    /// A table that a later phase brings.
-    pub const fn later(name: &'static str, shows: &'static str, phase: &'static str) -> TableSpec {
-        TableSpec { name, shows, so_far: "", columns: &[], make: Make::ArrivesWith(phase) }
-    }
-
-    /// Whether this version of the course can make it.
-    pub fn is_here(&self) -> bool {
-        !matches!(self.make, Make::ArrivesWith(_))
-    }
-
     /// The tables that it is made from.
     pub fn needs(&self) -> &'static [&'static str] {
         if let Make::Derived { needs, .. } = self.make { needs } else { &[] }
@@ -79,6 +67,18 @@ impl Context {
     /// For tables on this device.
     pub fn new(device: Device, photo: Photo) -> Context {
         Context { device, photo, limits: OnceCell::new() }
+    }
+
+    /// Up to `limit` devices that work together: the GPU and those after it, or as many simulated ones.
+    ///
+    /// # Errors
+    /// As [`DeviceGroup::open`].
+    pub fn group(&self, limit: usize) -> Result<DeviceGroup> {
+        #[cfg(feature = "cuda")]
+        if let Some(cuda) = self.device.as_cuda() {
+            return Ok(DeviceGroup::open(DeviceChoice::Cuda(cuda.ordinal()), None)?.first(limit));
+        }
+        Ok(DeviceGroup::sim(limit as u32))
     }
 
     /// An empty table for this device.

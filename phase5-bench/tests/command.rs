@@ -41,28 +41,21 @@ fn json(text: &str) -> serde_json::Value {
 }
 
 #[test]
-fn the_list_has_every_table_and_says_when_the_others_arrive() {
+fn the_list_has_every_table() {
     let (text, _) = succeeds(&["--list"]);
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
     let listed = Table::from_json(&succeeds(&["--list", "--format", "json"]).0).unwrap();
-    let rows: Vec<[&str; 3]> =
-        listed.iter().map(|row| ["name", "shows", "here"].map(|column| row.text(column).unwrap())).collect();
-    for [name, shows, here] in &rows {
+    let rows: Vec<[&str; 2]> =
+        listed.iter().map(|row| ["name", "shows"].map(|column| row.text(column).unwrap())).collect();
+    for [name, shows] in &rows {
         assert!(text.contains(&format!("│ {name} ")) && !shows.is_empty(), "{name} is missing:\n{text}");
-        assert!(["yes", "in part"].contains(here) || here.starts_with("phase "), "{name}: {here}");
-        // A table that is not here is refused, with the same phase. One that is here has a file, for which others test.
-        if here.starts_with("phase ") {
-            let stderr = fails(&[name], 2);
-            assert!(stderr.contains(&format!("`{name}` is not here yet: it arrives with {here}")), "{stderr}");
-        }
     }
     // The names that can be typed are those of the list, and all that was ever recorded is among them.
     let names: Vec<&str> = rows.iter().map(|[name, ..]| *name).collect();
     assert!(fails(&["nonsense"], 2).contains(&format!("there are {}", names.join(", "))));
     for record in phase5_bench::records().unwrap() {
         for table in record.tables.iter().filter(|table| table.name != phase5_bench::limits::LIMITS) {
-            let [.., here] = rows.iter().find(|[name, ..]| *name == table.name).unwrap();
-            assert!(!here.starts_with("phase "), "{}: {here}", table.name);
+            assert!(names.contains(&table.name.as_str()), "{}", table.name);
         }
     }
 }
@@ -71,8 +64,6 @@ fn the_list_has_every_table_and_says_when_the_others_arrive() {
 fn what_there_is_not_is_refused_before_anything_is_measured() {
     let stderr = fails(&["transfer", "nonsense"], 2);
     assert!(stderr.starts_with("error: no such table: `nonsense`; there are transfer, gemm,"), "{stderr}");
-    let stderr = fails(&["multi-gpu"], 2);
-    assert!(stderr.starts_with("error: the table `multi-gpu` is not here yet: it arrives with phase 4"), "{stderr}");
     let stderr = fails(&["--format", "yaml"], 2);
     assert!(stderr.contains("invalid value 'yaml'") && stderr.contains("text, markdown, csv, json"), "{stderr}");
     let stderr = fails(&["--device", "gpu", "transfer"], 2);

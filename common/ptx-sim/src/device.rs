@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::error::LoadError;
 use crate::exec;
-use crate::exec::{Asynchrony, TouchedMemory};
+use crate::exec::{Asynchrony, EarlierWork, TouchedMemory};
 use crate::fault::{Fault, FaultKind};
 use crate::ir::{ConstantValue, KernelInfo, Relocation};
 use crate::limits::{Account, Ledger, Reached, Use};
@@ -613,6 +613,8 @@ pub struct Observe {
     pub watch: Option<WatchRequest>,
     /// Note which bytes of its allocations it accesses; only where the device sanitises.
     pub touches: bool,
+    /// Work before a joint launch that not all of its devices come after; only where the device sanitises.
+    pub earlier: Vec<EarlierWork>,
 }
 
 /// What was found out about a launch.
@@ -802,6 +804,7 @@ impl Kernel {
             budget: config.budget.unwrap_or(DEFAULT_BUDGET),
             sanitised: device.memory.sanitised(),
             touches: observe.touches && device.memory.sanitised(),
+            earlier: &observe.earlier,
             asynchrony: if device.memory.sanitised() { Asynchrony::Late } else { config.asynchrony },
             output: &device.output,
             started: device.started,

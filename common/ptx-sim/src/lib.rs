@@ -100,7 +100,7 @@ pub use device::{
     MAX_BLOCK, MAX_GRID, MAX_SHARED, MAX_THREADS, Observation, Observe,
 };
 pub use error::{LoadError, Unsupported, UnsupportedForm};
-pub use exec::{Asynchrony, TouchedMemory};
+pub use exec::{Asynchrony, EarlierWork, TouchedMemory};
 pub use fault::{Fault, FaultKind, OtherAccess};
 pub use ir::{Class, KernelInfo, ParamInfo};
 pub use limits::LoadLimits;

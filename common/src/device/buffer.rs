@@ -342,6 +342,12 @@ impl<T: DeviceElement> fmt::Debug for Buffer<T> {
     }
 }
 
+impl<T: DeviceElement> fmt::Debug for PinnedBuffer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PinnedBuffer<{}>({})", std::any::type_name::<T>(), self.len)
+    }
+}
+
 /// Page-locked host memory: the device copies from and to it by itself, so a copy can run while the program goes on. On
 /// the simulator it is ordinary memory, and copies finish at once.
 pub struct PinnedBuffer<T: DeviceElement> {

@@ -154,6 +154,25 @@ impl Order {
         Err(Error::UnorderedStreams { rendered: rendered.join("\n\n"), findings })
     }
 
+    /// The accesses that some of these clocks come after and others do not: what they are at, and by clock whether it comes after.
+    pub(crate) fn known_in_part(&self, clocks: &[Clock]) -> Vec<ptx_sim::EarlierWork> {
+        let known = self.lock();
+        let of_access = |(&base, access): (&u64, &Access)| {
+            let comes_after = |clock: &Clock| clock.get(&access.stream).is_some_and(|&at| access.at <= at);
+            let known_to: Vec<bool> =
+                clocks.iter().map(|clock| comes_after(clock) || comes_after(&known.host)).collect();
+            (known_to.contains(&true) && known_to.contains(&false)).then(|| ptx_sim::EarlierWork {
+                what: format!("{} {} {}", access.what, name(access.stream), access.how.verb()),
+                pointer: ptx_sim::DevicePtr(base),
+                bytes: access.bytes.clone(),
+                writes: access.how != How::Read,
+                known_to,
+            })
+        };
+        let all = known.accesses.iter().flat_map(|(base, all)| all.iter().map(move |access| (base, access)));
+        all.filter_map(of_access).collect()
+    }
+
     /// The allocation is no more.
     pub(crate) fn forget(&self, base: u64) {
         self.lock().accesses.remove(&base);

@@ -94,6 +94,18 @@ pub struct Counts {
     pub lane_instructions: u64,
 }
 
+impl std::ops::Add for Counts {
+    type Output = Counts;
+
+    fn add(self, other: Counts) -> Counts {
+        Counts {
+            launches: self.launches + other.launches,
+            warp_instructions: self.warp_instructions + other.warp_instructions,
+            lane_instructions: self.lane_instructions + other.lane_instructions,
+        }
+    }
+}
+
 impl std::ops::Sub for Counts {
     type Output = Counts;
 
@@ -676,7 +688,9 @@ impl Queue {
         let grids: Vec<(&Function, &[ptx_sim::Arg])> =
             settled.iter().map(|(_, launch)| (&launch.function, &launch.args[..])).collect();
         let touches = !clocks.is_empty();
-        let observe = ptx_sim::Observe { profile: first.device.0.profiles.is_some(), touches, ..Default::default() };
+        let earlier = order.map(|order| order.known_in_part(&clocks)).unwrap_or_default();
+        let profile = first.device.0.profiles.is_some();
+        let observe = ptx_sim::Observe { profile, touches, earlier, ..Default::default() };
         let failed = |error| launch_error(&launch.kernel, error);
         let observation = ptx_sim::Kernel::observe_together(&grids, &launch.config, &observe).map_err(failed)?;
         // The instructions of all of them are counted where the first is.

@@ -155,23 +155,25 @@ pub fn evaluate_by(
     let mut found = Evaluation { empty, ..Evaluation::default() };
     let progress = Progress::new(photos.len() as u64, "the first batch");
     let start = Instant::now();
-    for batch in photos.chunks(options.batch.get()) {
-        let read: Vec<_> = batch.par_iter().map(|(path, class)| (Photo::open(path), *class)).collect();
-        let (mut readable, mut classes) = (Vec::new(), Vec::new());
-        for (photo, class) in read {
-            match photo {
-                Ok(photo) => {
-                    readable.push(photo);
-                    classes.push(class);
-                }
-                Err(error) => {
-                    progress.println(format!("left out: {error}"));
-                    found.unreadable.push(error.to_string());
+    // The next batch is read while the network looks at one.
+    let evaluated = std::thread::scope(|scope| {
+        let (ahead, batches) = std::sync::mpsc::sync_channel(1);
+        scope.spawn(|| {
+            let ahead = ahead; // closed with the last batch
+            for batch in photos.chunks(options.batch.get()) {
+                if ahead.send(Batch::read(batch)).is_err() {
+                    break;
                 }
             }
-        }
-        if !readable.is_empty() {
-            let images = photo::batch(&readable)?;
+        });
+        for batch in batches {
+            let Batch { images, classes, unreadable } = batch?;
+            progress.inc((classes.len() + unreadable.len()) as u64);
+            for reason in unreadable {
+                progress.println(format!("left out: {reason}"));
+                found.unreadable.push(reason);
+            }
+            let Some(images) = images else { continue };
             let logits = classifier.logits(&images)?;
             require_finite("the network", &logits, |first| {
                 let cpu = Cpu::new();
@@ -188,14 +190,44 @@ pub fn evaluate_by(
             let [top1, top5] = [found.top1, found.top5].map(|count| found.percent(count));
             progress.set_message(format!("top-1 {top1:.2} %, top-5 {top5:.2} %"));
         }
-        progress.inc(batch.len() as u64);
-    }
+        Ok::<_, Error>(())
+    });
+    evaluated?;
     found.time = start.elapsed();
     progress.finish();
     match (found.photos, found.unreadable.first()) {
         (0, Some(first)) => Err(fail(format!("none of its photos can be read: {first}"))),
         (0, None) => Err(fail("its folders hold no JPEG or PNG file".to_owned())),
         _ => Ok(found),
+    }
+}
+
+/// Photos of a forward pass.
+struct Batch {
+    /// \[N, 3, 224, 224\]; none if no file could be read.
+    images: Option<Tensor>,
+    /// Of those that could be.
+    classes: Vec<usize>,
+    /// Why the others could not.
+    unreadable: Vec<String>,
+}
+
+impl Batch {
+    /// Reads and decodes the files on all threads.
+    fn read(files: &[(PathBuf, usize)]) -> Result<Batch> {
+        let read: Vec<_> = files.par_iter().map(|(path, class)| (Photo::open(path), *class)).collect();
+        let (mut photos, mut classes, mut unreadable) = (Vec::new(), Vec::new(), Vec::new());
+        for (photo, class) in read {
+            match photo {
+                Ok(photo) => {
+                    photos.push(photo);
+                    classes.push(class);
+                }
+                Err(error) => unreadable.push(error.to_string()),
+            }
+        }
+        let images = if photos.is_empty() { None } else { Some(photo::batch(&photos)?) };
+        Ok(Batch { images, classes, unreadable })
     }
 }
 

@@ -15,6 +15,7 @@ use crate::models::Arithmetic;
 use crate::models::int8::Scales;
 use crate::models::plan::Plan;
 use crate::models::runner::Runner;
+use crate::parallel::replicas::Replicas;
 
 /// A network as a plan, over batches most of which are of one size.
 #[derive(Debug)]
@@ -68,6 +69,76 @@ impl Classifier for Planned<'_> {
     }
 }
 
+/// A network as plans on several devices, each of which takes a share of a batch.
+#[derive(Debug)]
+pub struct Shared<'a> {
+    group: &'a DeviceGroup,
+    config: Config,
+    parameters: &'a Parameters,
+    arithmetic: Arithmetic,
+    /// In int8, by the first images.
+    scales: Option<Scales>,
+    /// The images of a share, and the networks for as many.
+    replicas: Option<(usize, Replicas)>,
+}
+
+impl<'a> Shared<'a> {
+    /// Passes of a network with these parameters.
+    pub fn new(
+        group: &'a DeviceGroup,
+        config: Config,
+        parameters: &'a Parameters,
+        arithmetic: Arithmetic,
+    ) -> Shared<'a> {
+        Shared { group, config, parameters, arithmetic, scales: None, replicas: None }
+    }
+
+    /// The networks for shares of a batch like this one. Later batches that are smaller take the same.
+    fn replicas(&mut self, images: &Tensor) -> Result<&mut (usize, Replicas)> {
+        let Shared { group, config, parameters, arithmetic, .. } = *self;
+        let share = images.shape()[0].div_ceil(group.len());
+        let replicas = match self.replicas.take_if(|(planned, _)| *planned >= share) {
+            Some(replicas) => replicas,
+            None => {
+                if arithmetic == Arithmetic::Int8 && self.scales.is_none() {
+                    self.scales = Some(Scales::calibrate(config, parameters, images)?);
+                }
+                let shape = [&[share], &images.shape()[1..]].concat();
+                let scales = &self.scales;
+                let plan = |device: &Device| match scales {
+                    Some(scales) => plan_in_bytes(device, config, parameters, scales, &shape),
+                    None => plan(device, config, parameters, arithmetic, &shape),
+                };
+                (share, Replicas::new(group, 1, plan)?)
+            }
+        };
+        Ok(self.replicas.insert(replicas))
+    }
+}
+
+impl Classifier for Shared<'_> {
+    fn logits(&mut self, images: &Tensor) -> Result<Vec<f32>> {
+        let (values, count) = (images.as_slice()?, images.shape()[0]);
+        let each = values.len() / count.max(1);
+        let classes = self.config.classes;
+        let (share, replicas) = self.replicas(images)?;
+        let share = *share;
+        let mut logits = Vec::with_capacity(count * classes);
+        let fill = |batch: usize, inputs: &mut [PinnedBuffer<f32>]| {
+            let here = &values[batch * share * each..((batch + 1) * share).min(count) * each];
+            // The rest of the last share is what was there before: nobody looks at what becomes of it.
+            inputs[0].as_mut_slice()?[..here.len()].copy_from_slice(here);
+            Ok(())
+        };
+        replicas.run(count.div_ceil(share), fill, |_, found| {
+            let missing = count * classes - logits.len();
+            logits.extend_from_slice(&found[..found.len().min(missing)]);
+            Ok(())
+        })?;
+        Ok(logits)
+    }
+}
+
 /// `classify` with a plan in this arithmetic.
 ///
 /// # Errors
@@ -79,15 +150,24 @@ pub fn classify(device: &Device, args: &ClassifyArgs, arithmetic: Arithmetic) ->
     classify_by(&mut planned, &parameters, &photos, title, args.weights.is_some())
 }
 
-/// `evaluate` with a plan in this arithmetic.
+/// `evaluate` with a plan in this arithmetic, on each device of a group; a batch is divided among them.
 ///
 /// # Errors
 /// As [`evaluate_by`].
-pub fn evaluate(device: &Device, args: &EvaluateArgs, arithmetic: Arithmetic) -> phase3_all_layers::Result<Table> {
+pub fn evaluate(group: &DeviceGroup, args: &EvaluateArgs, arithmetic: Arithmetic) -> phase3_all_layers::Result<Table> {
     let parameters = args.parameters()?;
-    let mut planned = Planned::new(device, Config::RESNET18, &parameters, arithmetic);
-    let found = evaluate_by(&mut planned, Config::RESNET18, &parameters, &args.folder, args.options())?;
-    Ok(found.table(args.title(format_args!("{} in {arithmetic}", device.short_name()))))
+    let (config, options) = (Config::RESNET18, args.options());
+    let (found, on) = match group.devices() {
+        [device] => {
+            let mut planned = Planned::new(device, config, &parameters, arithmetic);
+            (evaluate_by(&mut planned, config, &parameters, &args.folder, options)?, device.short_name())
+        }
+        _ => {
+            let mut shared = Shared::new(group, config, &parameters, arithmetic);
+            (evaluate_by(&mut shared, config, &parameters, &args.folder, options)?, group.describe())
+        }
+    };
+    Ok(found.table(args.title(format_args!("{on} in {arithmetic}"))))
 }
 
 /// The network that was trained on handwritten digits over the test set, in this arithmetic.

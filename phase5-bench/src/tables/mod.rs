@@ -5,25 +5,15 @@ use crate::spec::TableSpec;
 mod differences;
 pub(crate) mod peers;
 
-/// Declares the module of each line, and the list of the tables that it has. `later` is a table without a file as yet.
+/// Declares the module of each line, and the list of the tables that it has.
 ///
 /// rustfmt does not see modules that a macro declares: `.ci/run` checks the files of this folder one by one.
 macro_rules! tables {
-    ($($module:ident: $($table:tt),+;)*) => {
-        $(tables!(@module $module);)*
+    ($($module:ident: $($table:ident),+;)*) => {
+        $(pub mod $module;)*
 
         /// All tables.
-        pub static TABLES: &[TableSpec] = &[$($(tables!(@table $module $table)),+),*];
-    };
-    (@module later) => {};
-    (@module $module:ident) => {
-        pub mod $module;
-    };
-    (@table later ($name:literal, $shows:literal, $phase:literal)) => {
-        TableSpec::later($name, $shows, $phase)
-    };
-    (@table $module:ident $table:ident) => {
-        $module::$table
+        pub static TABLES: &[TableSpec] = &[$($($module::$table),+),*];
     };
 }
 
@@ -46,6 +36,6 @@ tables! {
     // It makes streams, and from then on cudarc records events for each use of a buffer: after all that is timed launch by launch.
     video: TABLE;
     streams: TABLE;
+    multi_gpu: TABLE;
     claims: TABLE;
-    later: ("multi-gpu", "1, 2, 4 GPUs: images/s, frames/s, efficiency", "phase 4");
 }

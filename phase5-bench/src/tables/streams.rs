@@ -307,7 +307,7 @@ impl Slot<'_> {
 }
 
 /// The first `side` rows and columns of each image, where that is not all of it.
-fn corner(images: Tensor, side: usize) -> common::Result<Tensor> {
+pub(super) fn corner(images: Tensor, side: usize) -> common::Result<Tensor> {
     let &[count, channels, height, width] = images.shape() else { return Ok(images) };
     if (height, width) == (side, side) {
         return Ok(images);

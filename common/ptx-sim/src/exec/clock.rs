@@ -5,6 +5,7 @@
 //! group with the later of their moments. A clock then claims more than is true, so that a race may go unseen, but none
 //! is reported that a handover prevents. An access to a clock costs no more than its limit, however many threads there are.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,6 +18,14 @@ struct Known {
 }
 
 impl Known {
+    /// Whether any of these is known at all.
+    fn has_any(&self, ids: &Range<u64>) -> bool {
+        self.entries.iter().any(|(group, _)| {
+            let first = u64::from(*group) << self.shift;
+            first < ids.end && first + (1 << self.shift) > ids.start
+        })
+    }
+
     fn covers(&self, id: u32, moment: u32) -> bool {
         let found = self.entries.binary_search_by_key(&(id >> self.shift), |(group, _)| *group);
         found.is_ok_and(|at| moment <= self.entries[at].1)
@@ -144,6 +153,11 @@ impl Clock {
         self.threads.covers(thread, moment)
             || self.blocks.covers(block, moment)
             || strong && self.strong.covers(thread, moment)
+    }
+
+    /// Whether anything that a thread of these blocks did is known.
+    pub(super) fn knows_any(&self, blocks: Range<u64>, threads: u64) -> bool {
+        self.threads.has_any(&(blocks.start * threads..blocks.end * threads)) || self.blocks.has_any(&blocks)
     }
 
     pub(super) fn raise_thread(&mut self, thread: u32, moment: u32, limit: usize) {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::asynchrony::Asynchrony;
@@ -9,7 +10,7 @@ use super::problem::{Earlier, Problem};
 use crate::fault::{Fault, FaultKind, OtherAccess};
 use crate::ir::{CodePlace, ConstantValue, KernelPart, Program};
 use crate::limits::{Account, Reached};
-use crate::memory::{Allocation, Heap, Snapshot, plural};
+use crate::memory::{Allocation, DevicePtr, Heap, Snapshot, plural};
 use crate::texture::Objects;
 use crate::trace::Site;
 
@@ -55,12 +56,30 @@ pub(crate) struct Launch<'a> {
     pub sanitised: bool,
     /// The sanitiser also notes which bytes are accessed.
     pub touches: bool,
+    /// Work before the launch that some of its devices do not come after.
+    pub earlier: &'a [EarlierWork],
     pub asynchrony: Asynchrony,
     /// What kernels print.
     pub output: &'a Mutex<String>,
     pub started: std::time::Instant,
     /// What the launch takes of the host.
     pub account: Account<'a>,
+}
+
+/// Work before a joint launch that some of the launch's devices come after and others do not: these have to learn of it in the launch,
+/// from a device that does, before they touch the same bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EarlierWork {
+    /// What it was, with the verb: ``kernel `fill` on stream 1 writes``.
+    pub what: String,
+    /// Where the allocation begins.
+    pub pointer: DevicePtr,
+    /// From there on.
+    pub bytes: Range<u64>,
+    /// It writes.
+    pub writes: bool,
+    /// By the launch's devices in order, whether each comes after it.
+    pub known_to: Vec<bool>,
 }
 
 /// What a grid has of its own, among those of a joint launch.
@@ -124,6 +143,12 @@ impl Launch<'_> {
     /// The device that a report names: none, unless there are several.
     pub(crate) fn device_of(&self, block: BlockIndex) -> Option<u32> {
         self.is_joint().then_some(block.device)
+    }
+
+    /// The blocks of a device, by their numbers.
+    pub(super) fn blocks_of(&self, device: u32) -> Range<u64> {
+        let blocks = self.blocks_of_grid();
+        u64::from(device) * blocks..u64::from(device + 1) * blocks
     }
 
     /// The device of a block, by its number.

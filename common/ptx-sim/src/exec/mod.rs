@@ -73,6 +73,7 @@ mod wgmma;
 mod wgmma_checks;
 
 pub use asynchrony::Asynchrony;
+pub use launch::EarlierWork;
 pub(crate) use launch::{Counts, Launch, LaunchHeap, MAX_BEGUN, Member};
 pub(crate) use monitor::Plain;
 pub(crate) use schedule::run;

@@ -350,6 +350,9 @@ impl Sanitiser {
             Place::Allocation(allocation) => {
                 let Some(mut shadow) = block.shadow.take() else { return 0 };
                 shadow.begin(self.now);
+                if !at.launch.earlier.is_empty() {
+                    self.look_for_earlier_work(visit, &shadow, allocation);
+                }
                 if let Some(written) = allocation.written() {
                     let is_written = |lane: usize, from: u64, bytes: u64| written.has_all(offsets[lane] + from, bytes);
                     self.check_written(visit, number, part.mask, is_written);
@@ -424,6 +427,41 @@ impl Sanitiser {
             let races = self.doubtful.entry((reader, place)).or_default();
             if races.len() < MAX_DOUBTFUL_READS && at.launch.account.take(Use::Records, DOUBTFUL_BYTES) {
                 races.push(met);
+            }
+        }
+    }
+
+    /// Reports lanes that touch what work before the launch may still be at: their device does not come after it, and they have learnt
+    /// nothing from one that does.
+    #[inline(never)]
+    fn look_for_earlier_work(&mut self, visit: &Visit<'_>, shadow: &BlockShadow, allocation: &Allocation) {
+        let Visit { at, reach, .. } = *visit;
+        let (launch, offsets) = (at.launch, visit.offsets());
+        let base = allocation.base;
+        for work in launch.earlier.iter().filter(|work| work.pointer.0 == base) {
+            let knows = |device: u32| work.known_to.get(device as usize).copied().unwrap_or(true);
+            if knows(shadow.device) || !(work.writes || reach.writes()) || self.handovers.missing {
+                continue;
+            }
+            let own = &shadow.warps[at.warp as usize].acquired;
+            let has_learnt = |lane: usize| {
+                let acquired = own.get(lane).and_then(|acquired| acquired.clock.as_ref());
+                [shadow.acquired.as_ref(), acquired].into_iter().flatten().any(|clock| {
+                    let devices = (0..launch.members.len() as u32).filter(|device| knows(*device));
+                    devices.into_iter().any(|device| clock.knows_any(launch.blocks_of(device), launch.threads().into()))
+                })
+            };
+            let meets = |lane: usize| offsets[lane] < work.bytes.end && offsets[lane] + reach.bytes > work.bytes.start;
+            let lanes = lanes_where(visit.part.mask, |lane| meets(lane) && !has_learnt(lane));
+            if lanes != 0 {
+                let verb = if reach.writes() { "writes" } else { "reads" };
+                let message = format!("race in global memory: this device {verb} what {}, and does not wait for it", work.what);
+                let address = visit.addresses[lanes.trailing_zeros() as usize];
+                let problem = Problem::new(FaultKind::GlobalRace, lanes, message)
+                    .at(address)
+                    .note(format!("the address is {}", allocation.describe(address)))
+                    .note("it ran before this launch on another device: begin with a barrier of all devices, by flags of system scope");
+                self.report(at, *problem);
             }
         }
     }
@@ -510,7 +548,9 @@ impl Sanitiser {
     /// place, or each at the next word. False if it takes a closer look ([`Self::inspect`]).
     #[inline(always)]
     pub(crate) fn pass(&mut self, block: &mut Block, at: At<'_>, place: Place<'_>, access: &InOrder) -> bool {
-        if access.write && block.wgmmas.are_to_read() && matches!(place, Place::Shared) {
+        if access.write && block.wgmmas.are_to_read() && matches!(place, Place::Shared)
+            || !at.launch.earlier.is_empty()
+        {
             return false;
         }
         if access.fresh {

@@ -1,0 +1,390 @@
+//! `multi-gpu`: one model over 1, 2 and 4 GPUs of a host: its batches divided, or its layers.
+//!
+//! Rates by the host's clock, from an idle device to the last result, with the copies between host and device. On the simulator there are
+//! small networks on simulated devices, checked and counted.
+
+use std::time::Duration;
+
+use common::check::{Tolerance, compare};
+use common::ladder::{NO_COUNTS, columns};
+use common::prelude::*;
+use common::progress::Progress;
+use common::table::{Cell, ColumnSpec, TableBuilder};
+use common::timing::{Bench, NO_CLOCK, Timing};
+use media::photo::{self, Photo};
+use phase3_all_layers::models::{resnet, unet};
+use phase4_fusion::commands::{resnet18, unet as unet_plan};
+use phase4_fusion::models::Arithmetic;
+use phase4_fusion::models::runner::Runner;
+use phase4_fusion::parallel::pipeline::Pipeline;
+use phase4_fusion::parallel::replicas::Replicas;
+
+use crate::spec::{Context, FinishedTable, Make, TableSpec};
+
+/// What is done.
+const WHAT: ColumnSpec = ColumnSpec::text("what", "what");
+/// How it is divided.
+const WAY: ColumnSpec = ColumnSpec::text("way", "divided by");
+const GPUS: ColumnSpec = ColumnSpec::identity("gpus", "GPUs");
+const RATE: ColumnSpec = ColumnSpec::number("per_second", "per s", 1).on_gpu();
+/// Of one batch or frame alone.
+const LATENCY: ColumnSpec = ColumnSpec::number("latency_ms", "latency, ms", 3).on_gpu();
+/// Over one device, in rate.
+const SPEED_UP: ColumnSpec = ColumnSpec::number("speed_up", "speed-up, ×", 2).on_gpu();
+const EFFICIENCY: ColumnSpec = ColumnSpec::number("efficiency", "% of linear", 1).on_gpu();
+const LINK_MIB: ColumnSpec = ColumnSpec::number("link_mib", "link MiB", 2);
+const LANE_MILLIONS: ColumnSpec = ColumnSpec::number("lane_millions", "lane M", 1).on_simulator();
+const COLUMNS: &[ColumnSpec] =
+    &[WHAT, WAY, GPUS, RATE, LATENCY, SPEED_UP, EFFICIENCY, LINK_MIB, LANE_MILLIONS, columns::CHECK];
+
+/// The table in the registry.
+pub const TABLE: TableSpec = TableSpec {
+    name: "multi-gpu",
+    shows: "1, 2, 4 GPUs: images/s, frames/s, latency, efficiency",
+    so_far: "",
+    columns: COLUMNS,
+    make: Make::Measured(run),
+};
+
+const SEED: u64 = 18;
+const STEP: f32 = 700.0;
+const MIB: f64 = (1u64 << 20) as f64;
+/// The numbers of devices that are compared.
+const DEVICES: [usize; 3] = [1, 2, 4];
+const ARITHMETIC: Arithmetic = Arithmetic::F16;
+
+/// Sizes of the work: what takes a GPU a second takes the simulator a day.
+struct Sizes {
+    resnet: resnet::Config,
+    side: usize,
+    /// Images of a batch, and batches per device.
+    batch: usize,
+    batches: usize,
+    /// Photos of a batch that are decoded, and such batches per device.
+    decoded: usize,
+    decoded_batches: usize,
+    unet: (&'static str, unet::Config),
+    latents: [usize; 4],
+    frames: usize,
+}
+
+impl Sizes {
+    fn of(group: &DeviceGroup) -> Sizes {
+        if group.is_sim() {
+            Sizes {
+                resnet: resnet::Config { widths: [8, 8, 16, 16], blocks: [1, 1, 1, 1], classes: 10 },
+                side: 32,
+                batch: 2,
+                batches: 2,
+                decoded: 1,
+                decoded_batches: 1,
+                unet: ("a narrow U-Net", unet::Config { channels: 8, heads: 2 }),
+                latents: [1, unet::INPUTS, 8, 8],
+                frames: 2,
+            }
+        } else {
+            Sizes {
+                resnet: resnet::Config::RESNET18,
+                side: 224,
+                batch: 256,
+                batches: 24,
+                decoded: 128,
+                decoded_batches: 4,
+                unet: ("U-Net production", unet::Config::PRODUCTION),
+                latents: [2, unet::INPUTS, 64, 64],
+                frames: 48,
+            }
+        }
+    }
+
+    fn resnet_name(&self) -> &'static str {
+        if self.side == 224 { "ResNet18" } else { "a small ResNet" }
+    }
+}
+
+/// The table as it grows.
+struct Growing<'a> {
+    table: TableBuilder,
+    wrong: Vec<String>,
+    progress: &'a Progress,
+    group: &'a DeviceGroup,
+}
+
+/// Work on some devices.
+struct Measured {
+    /// Images or frames.
+    items: usize,
+    timing: Timing,
+    latency: Option<f64>,
+    /// Over links between host and device, or between devices.
+    link_bytes: u64,
+    checked: common::Result<()>,
+}
+
+impl Growing<'_> {
+    /// The numbers of devices that there are.
+    fn counts(&self) -> impl Iterator<Item = usize> + use<> {
+        let there = self.group.len();
+        DEVICES.into_iter().filter(move |count| *count <= there)
+    }
+
+    fn bench(&self) -> Bench {
+        Bench { warm_up: 1, repeats: 7, limit: Duration::from_secs(8), ..Bench::default() }
+    }
+
+    /// Measures `work` until all devices are done.
+    fn measure(&self, mut work: impl FnMut() -> common::Result<()>) -> common::Result<Timing> {
+        match self.group.is_sim() {
+            // Once, to count: what all devices did.
+            true => {
+                let before = self.counted();
+                work()?;
+                Ok(Timing::from_counts(self.counted() - before))
+            }
+            false => self.bench().measure_host(|| {
+                work()?;
+                self.group.synchronize()
+            }),
+        }
+    }
+
+    fn counted(&self) -> common::device::Counts {
+        let all = self.group.devices().iter().filter_map(Device::counts);
+        all.fold(common::device::Counts::default(), |sum, one| sum + one)
+    }
+
+    /// Adds a row; `alone` is the rate of one device, once it is known.
+    fn row(&mut self, what: &str, way: &str, gpus: usize, alone: &mut Option<f64>, measured: Measured) {
+        let Measured { items, timing, latency, link_bytes, checked } = measured;
+        self.progress.inc(1);
+        let rate = timing.median_ms().map(|ms| items as f64 / (ms * 1e-3));
+        *alone = alone.or(rate);
+        let speed_up = rate.zip(*alone).map(|(rate, alone)| rate / alone);
+        let check = match checked {
+            Ok(()) => "right",
+            Err(error) => {
+                self.wrong.push(format!("{what}, {way}, {gpus} GPUs: {error}"));
+                "WRONG"
+            }
+        };
+        self.table
+            .row()
+            .set(WHAT, what)
+            .set(WAY, way)
+            .set(GPUS, gpus)
+            .set(RATE, Cell::or_absent(rate, NO_CLOCK))
+            .set(LATENCY, Cell::or_absent(latency, "a rate alone"))
+            .set(SPEED_UP, Cell::or_absent(speed_up, NO_CLOCK))
+            .set(EFFICIENCY, Cell::or_absent(speed_up.map(|up| 100.0 * up / gpus as f64), NO_CLOCK))
+            .set(LINK_MIB, link_bytes as f64 / MIB)
+            .set(
+                LANE_MILLIONS,
+                Cell::or_absent(timing.counts().map(|counts| counts.lane_instructions as f64 / 1e6), NO_COUNTS),
+            )
+            .set(columns::CHECK, check)
+            .complete();
+    }
+}
+
+/// Fails unless the values are the same, bit for bit.
+fn same(found: &[f32], expected: &[f32]) -> common::Result<()> {
+    match found.iter().zip(expected).position(|(found, expected)| found.to_bits() != expected.to_bits()) {
+        None if found.len() == expected.len() => Ok(()),
+        None => Err(Error::Invalid(format!("{} values, expected {}", found.len(), expected.len()))),
+        Some(at) => Err(Error::Invalid(format!("value {at} is {}, expected {}", found[at], expected[at]))),
+    }
+}
+
+/// Makes the table.
+fn run(context: &Context) -> crate::Result<FinishedTable> {
+    let group = context.group(DEVICES[DEVICES.len() - 1])?;
+    let sizes = Sizes::of(&group);
+    let progress = Progress::new(4 * DEVICES.len() as u64, "multi-gpu");
+    let table = context.table(format!("multi-gpu on {}", group.describe()), COLUMNS);
+    let mut growing = Growing { table, wrong: Vec::new(), progress: &progress, group: &group };
+    images(&sizes, &mut growing)?;
+    frames(&sizes, &mut growing)?;
+    let Growing { mut table, wrong, .. } = growing;
+    progress.finish();
+    table.note(format!(
+        "In {ARITHMETIC}. Images: batches of {} from pinned memory, {} per device; two places per device, so that copies and passes overlap. \
+         From JPEG: batches of {}, decoded by {} threads of the host.",
+        sizes.batch,
+        sizes.batches,
+        sizes.decoded,
+        rayon::current_num_threads()
+    ));
+    let [count, _, height, width] = sizes.latents;
+    table.note(format!(
+        "A frame: one forward pass over {count} latents of {height} × {width}. Clips: each device has its own. Layers: in a pipeline, one \
+         latent at a time. link MiB: of a batch or frame, between host and device, or between devices."
+    ));
+    if !group.is_sim() {
+        for (from, to) in [(0, 1)].into_iter().filter(|(_, to)| *to < group.len()) {
+            let link = group.link(from, to)?;
+            table.note(format!(
+                "Between GPUs {from} and {to}: peer access {}, native atomics {}, rank {} of the driver.",
+                yes(link.peer_access),
+                yes(link.native_atomics),
+                link.rank
+            ));
+        }
+    }
+    Ok(FinishedTable { table: table.finish(), wrong })
+}
+
+fn yes(is: bool) -> &'static str {
+    if is { "yes" } else { "no" }
+}
+
+/// ResNet18: from pinned memory, and from JPEG.
+fn images(sizes: &Sizes, growing: &mut Growing<'_>) -> crate::Result<()> {
+    let parameters = sizes.resnet.seeded(SEED);
+    let group = growing.group;
+    for decodes in [false, true] {
+        let (batch, each) = if decodes { (sizes.decoded, sizes.decoded_batches) } else { (sizes.batch, sizes.batches) };
+        let shape = [batch, 3, sizes.side, sizes.side];
+        let plan = |device: &Device| resnet18::plan(device, sizes.resnet, &parameters, ARITHMETIC, &shape);
+        let photo = decode(1, sizes.side)?;
+        let images = if decodes { repeated(&photo, batch)? } else { Tensor::random(&shape, 1) };
+        let first = &group.devices()[0];
+        let expected = Runner::new(first, plan(first)?)?.infer(&first.stream(), &images)?.into_vec()?;
+        let mut replicas = Replicas::new(group, 2, plan)?;
+        // All places have the images from here on.
+        let fill = |inputs: &mut [PinnedBuffer<f32>]| {
+            inputs[0].as_mut_slice()?.copy_from_slice(images.as_slice()?);
+            Ok(())
+        };
+        replicas.run(2 * group.len(), |_, inputs| fill(inputs), |_, _| Ok(()))?;
+        let what = format!("{}, {}", sizes.resnet_name(), if decodes { "JPEG" } else { "pinned" });
+        let mut alone = None;
+        for gpus in growing.counts() {
+            replicas.limit(gpus);
+            let batches = each * gpus;
+            let timing = growing.measure(|| {
+                let read = |_: usize, inputs: &mut [PinnedBuffer<f32>]| {
+                    if decodes {
+                        let decoded = decode(batch, sizes.side)?;
+                        inputs[0].as_mut_slice()?.copy_from_slice(decoded.as_slice()?);
+                    }
+                    Ok(())
+                };
+                replicas.run(batches, read, |_, _| Ok(()))
+            })?;
+            let mut checked = Ok(());
+            replicas.run(
+                2 * gpus,
+                |_, _| Ok(()),
+                |_, logits| {
+                    if checked.is_ok() {
+                        checked = same(logits, &expected);
+                    }
+                    Ok(())
+                },
+            )?;
+            let (items, link_bytes) = (batches * batch, replicas.host_bytes());
+            growing.row(
+                &what,
+                "batches",
+                gpus,
+                &mut alone,
+                Measured { items, timing, latency: None, link_bytes, checked },
+            );
+        }
+    }
+    Ok(())
+}
+
+/// That many of the course's photo, decoded on all threads; the first `side` rows and columns of each.
+fn decode(count: usize, side: usize) -> common::Result<Tensor> {
+    use rayon::prelude::*;
+    let photos: Vec<Photo> = (0..count).into_par_iter().map(|_| Photo::built_in()).collect();
+    super::streams::corner(photo::batch(&photos)?, side)
+}
+
+/// The image `count` times.
+fn repeated(image: &Tensor, count: usize) -> common::Result<Tensor> {
+    let shape = [&[count], &image.shape()[1..]].concat();
+    Tensor::from_vec(&shape, image.as_slice()?.repeat(count))
+}
+
+/// The U-Net: clips of each device, and its layers in a pipeline.
+fn frames(sizes: &Sizes, growing: &mut Growing<'_>) -> crate::Result<()> {
+    let (name, config) = sizes.unet;
+    let (group, latents) = (growing.group, sizes.latents);
+    let parameters = config.seeded(8);
+    let inputs = [Tensor::random(&latents, 1), Tensor::full(&latents[..1], STEP)];
+    let plan = |device: &Device| unet_plan::plan(device, config, &parameters, ARITHMETIC, &latents);
+    let mut replicas = Replicas::new(group, 1, plan)?;
+    let mut expected = Vec::new();
+    let fill = |_: usize, places: &mut [PinnedBuffer<f32>]| {
+        for (place, input) in places.iter_mut().zip(&inputs) {
+            place.as_mut_slice()?.copy_from_slice(input.as_slice()?);
+        }
+        Ok(())
+    };
+    replicas.run(group.len(), fill, |batch, noise| {
+        if batch == 0 {
+            expected = noise.to_vec();
+        }
+        Ok(())
+    })?;
+    let mut alone = None;
+    for gpus in growing.counts() {
+        replicas.limit(gpus);
+        let frames = sizes.frames * gpus;
+        let timing = growing.measure(|| replicas.run(frames, |_, _| Ok(()), |_, _| Ok(())))?;
+        let latency = growing.measure(|| replicas.run(1, |_, _| Ok(()), |_, _| Ok(())))?.median_ms();
+        let mut checked = Ok(());
+        replicas.run(
+            gpus,
+            |_, _| Ok(()),
+            |_, noise| {
+                if checked.is_ok() {
+                    checked = same(noise, &expected);
+                }
+                Ok(())
+            },
+        )?;
+        let measured = Measured { items: frames, timing, latency, link_bytes: replicas.host_bytes(), checked };
+        growing.row(name, "clips", gpus, &mut alone, measured);
+    }
+    let bound = replicas.plan().error_bound();
+    drop(replicas);
+    // A latent at a time: of a frame's, and of the frames that follow.
+    let micro = [&[1], &latents[1..]].concat();
+    let graph = config.graph(&parameters, &micro)?;
+    let one: Vec<Tensor> = inputs
+        .iter()
+        .map(|input| {
+            let shape = [&[1], &input.shape()[1..]].concat();
+            Tensor::from_vec(&shape, input.as_slice()?[..shape.iter().product()].to_vec())
+        })
+        .collect::<common::Result<_>>()?;
+    for gpus in growing.counts().filter(|gpus| *gpus > 1) {
+        let part = group.first(gpus);
+        let mut pipeline = Pipeline::new(&part, ARITHMETIC, &graph, &[&micro, &[1]])?;
+        pipeline.set_inputs(&[&one[0], &one[1]])?;
+        part.synchronize()?;
+        let mut kept = part.devices()[gpus - 1].alloc_pinned::<f32>(expected.len() / latents[0])?;
+        let mut run = |count: usize| {
+            pipeline.run(count, |at, stream, noise| match at + 1 == count {
+                true => stream.memcpy_dtoh(noise.buffer()?, &mut kept),
+                false => Ok(()),
+            })
+        };
+        run(2)?;
+        part.synchronize()?;
+        let (frames, passes) = (sizes.frames, sizes.frames * latents[0]);
+        let timing = growing.measure(|| run(passes))?;
+        let latency = growing.measure(|| run(latents[0]))?.median_ms();
+        part.synchronize()?;
+        // A batch of one may take other tiles than that of a frame: not the same bits.
+        let expected = &expected[..kept.len()];
+        let checked = compare(kept.as_slice()?, expected, Tolerance::of_scale(bound, expected)).map(drop);
+        let checked = checked.map_err(|wrong| Error::Invalid(wrong.to_string()));
+        let link_bytes = pipeline.link_bytes() * latents[0] as u64;
+        growing.row(name, "layers", gpus, &mut alone, Measured { items: frames, timing, latency, link_bytes, checked });
+    }
+    Ok(())
+}
