@@ -5,6 +5,7 @@
 //! | [`attention`] | attention whose scores never are in memory |
 //! | [`autoencoder`] | the spectral shape autoencoder in one launch |
 //! | [`broken`] | the gallery of asynchronous mistakes: what `cargo run -p phase4-fusion -- broken` shows |
+//! | [`collectives`] | every operation between ranks, checked |
 //! | [`commands`] | what the command does beside the parts: whole models |
 //! | [`conv`] | convolutions on tensor cores, channels last |
 //! | [`fusion`] | the diffusion step in one pass, and the passes that an epilogue saves |
@@ -20,6 +21,7 @@
 pub mod attention;
 pub mod autoencoder;
 pub mod broken;
+pub mod collectives;
 pub mod commands;
 pub mod conv;
 pub mod fusion;
