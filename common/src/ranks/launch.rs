@@ -62,11 +62,12 @@ pub fn launch(launch: &Launch) -> Result<()> {
     let mut first: Option<(usize, ExitStatus)> = None;
     let mut end = None;
     loop {
-        for (rank, status) in started.ended().map_err(Error::io(&launch.program))? {
-            if !status.success() && first.is_none() {
-                first = Some((rank, status));
-                end = Some(Instant::now() + GRACE);
-            }
+        let failed = started.ended().map_err(Error::io(&launch.program))?;
+        let failed = failed.into_iter().filter(|(_, status)| !status.success());
+        if first.is_none() {
+            // Of several seen at once: the one that ended without a status of its own, since the others can say why they end.
+            first = failed.min_by_key(|(_, status)| status.code().is_some());
+            end = first.map(|_| Instant::now() + GRACE);
         }
         if started.children.is_empty() || end.is_some_and(|end| Instant::now() > end) {
             break;

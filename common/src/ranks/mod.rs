@@ -33,7 +33,9 @@
 //!
 //! **If a rank fails** (its body returns an error, its thread panics, its process dies, it never comes, or it calls something
 //! else than the others) every other rank's next call ends with [`Error::Ranks`], which says what happened to whom. None waits
-//! longer than [`Options::timeout`]; a host that vanishes without closing its connections is missed 2 s later.
+//! longer than [`Options::timeout`]; a host that vanishes without closing its connections is missed 2 s later. A process of a world
+//! whose rank is too busy to notice is ended after the same time once more. A thread cannot be ended: [`run`] returns when every
+//! body has.
 //!
 //! **Which bits come out.** On the host, values are combined in the order of the ranks, so they are the same bits in every run,
 //! and for threads the same as for processes. NCCL adds in an order that depends on the number of ranks, how they are connected,
@@ -55,7 +57,7 @@ use std::fmt::Display;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sha2::{Digest, Sha256};
 
@@ -65,9 +67,10 @@ pub use launch::{Launch, launch};
 pub use reduce::Reducible;
 pub use world::{DEFAULT_TIMEOUT, Launcher, MAX_RANKS, Meeting, TIMEOUT_VARIABLE, World, timeout_from_env};
 
+use crate::console;
 use crate::device::Device;
 use crate::error::{Error, RankFailureKind, Result};
-use hub::Hub;
+use hub::{Hub, seconds};
 use line::Line;
 use server::Server;
 use wire::Hello;
@@ -207,7 +210,31 @@ where
     } else {
         (Line::connect(meeting, &hello, options.timeout).map_err(Error::Ranks)?, None)
     };
-    one(Arc::new(line), device, options.transport, body)
+    let line = Arc::new(line);
+    end_with_the_others(&line);
+    one(line, device, options.transport, body)
+}
+
+/// Ends this process if a rank has failed and this one does not come back to notice, whatever keeps it.
+fn end_with_the_others(line: &Arc<Line>) {
+    let (line, timeout) = (Arc::downgrade(line), line.timeout());
+    thread::spawn(move || {
+        let mut failed: Option<(Instant, RankFailure)> = None;
+        // The line goes when the rank's work is over.
+        while let Some(line) = line.upgrade() {
+            match &failed {
+                None => failed = line.failure().map(|failure| (Instant::now(), failure)),
+                Some((since, failure)) if since.elapsed() > timeout => {
+                    let rank = line.rank();
+                    console::error(format!("{failure}; rank {rank} did not notice within {}", seconds(timeout)));
+                    std::process::exit(1);
+                }
+                Some(_) => {}
+            }
+            drop(line);
+            thread::sleep(server::interval(timeout));
+        }
+    });
 }
 
 /// The life of a rank: it waits for all others, works, and waits for them again. However it ends, they learn it.
