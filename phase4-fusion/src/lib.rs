@@ -10,6 +10,7 @@
 //! | [`conv`] | convolutions on tensor cores, channels last |
 //! | [`fusion`] | the diffusion step in one pass, and the passes that an epilogue saves |
 //! | [`gemm`] | the ladder of matrix products on tensor cores |
+//! | [`links`] | a model of links between hosts: what an all-reduce would take |
 //! | [`models`] | phase 3's models, fused and in f32, tf32 or f16, each a plan that can be printed |
 //! | [`nhwc`] | what lies between convolutions channels last |
 //! | [`planes`] | what lies between convolutions in planes of f32 |
@@ -26,6 +27,7 @@ pub mod commands;
 pub mod conv;
 pub mod fusion;
 pub mod gemm;
+pub mod links;
 pub mod models;
 pub mod nhwc;
 pub mod planes;

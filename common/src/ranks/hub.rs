@@ -190,7 +190,10 @@ impl Hub {
             }
             None => (
                 rank,
-                format!("the work that rank {rank} queued did not end within {seconds}, though all ranks take part"),
+                format!(
+                    "what rank {rank} queued did not end within {seconds}, and no rank is behind in its collectives: is there a send \
+                     without its recv, or a kernel that takes longer?"
+                ),
             ),
         };
         state.fail(RankFailure { rank: at_fault, kind: RankFailureKind::Late, sentence });

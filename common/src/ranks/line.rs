@@ -281,3 +281,100 @@ fn read(stream: &mut TcpStream, told: &Sender<Told>, failure: &Mutex<Option<Rank
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::super::call::Operation;
+    use super::super::server::Server;
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_millis(300);
+
+    fn hello(rank: u32) -> Hello {
+        let (job, program, backend) = ("job".to_owned(), "program".to_owned(), "NCCL 2.27.5".to_owned());
+        Hello { rank, size: 2, job, program, backend }
+    }
+
+    /// A hub with a server, where rank 0 is.
+    fn rank_0() -> (Meeting, Arc<Hub>, Line, Server) {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let (meeting, hub) = (Meeting { host: "127.0.0.1".to_owned(), port }, Hub::new(2, TIMEOUT));
+        let line = Line::to_hub(&hub, 0).unwrap();
+        let server = Server::listen(&meeting, hub.clone(), hello(0)).unwrap();
+        (meeting, hub, line, server)
+    }
+
+    fn refused(meeting: &Meeting, hello: &Hello) -> RankFailure {
+        Line::connect(meeting, hello, TIMEOUT).err().unwrap()
+    }
+
+    #[test]
+    fn another_run_is_sent_away_and_another_version_ends_all() {
+        let (meeting, hub, _line, _server) = rank_0();
+        let said = refused(&meeting, &Hello { job: "other".to_owned(), ..hello(1) });
+        assert_eq!(said.sentence, "rank 0 at this address belongs to the run `job`, not `other`");
+        assert_eq!(hub.failure(), None);
+        let said = refused(&meeting, &Hello { backend: "NCCL 2.28.3".to_owned(), ..hello(1) });
+        let sentence =
+            "rank 1 exchanges values by NCCL 2.28.3, rank 0 by NCCL 2.27.5: all need the same, in the same version";
+        assert_eq!((said.rank, said.kind, said.sentence.as_str()), (1, RankFailureKind::Refused, sentence));
+        assert_eq!(hub.failure(), Some(said));
+    }
+
+    #[test]
+    fn another_protocol_and_a_second_rank_of_the_same_number_are_refused() {
+        let (meeting, _hub, line, _server) = rank_0();
+        let mut greeting = wire::hello(&hello(1));
+        greeting[8] = 77;
+        let mut stranger = TcpStream::connect(("127.0.0.1", meeting.port)).unwrap();
+        wire::write(&mut stranger, Kind::Hello, &[&greeting]).unwrap();
+        let (kind, body) = wire::read(&mut stranger).unwrap();
+        assert_eq!(kind, Kind::Failed);
+        assert!(wire::parse_failure(&body).unwrap().sentence.contains("a rank speaks version 77 of the protocol"));
+        let said = refused(&meeting, &hello(0));
+        assert_eq!(said.sentence, "two processes say that they are rank 0 of 2");
+        // The one that is meant comes all the same.
+        let barrier = || Call::plain(Operation::Barrier);
+        let one = Line::connect(&meeting, &hello(1), TIMEOUT).unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| one.call(barrier(), Vec::new()).unwrap());
+            line.call(barrier(), Vec::new()).unwrap();
+        });
+    }
+
+    /// A host without power closes nothing, and says nothing.
+    #[test]
+    fn a_peer_that_falls_silent_is_missed() {
+        let (meeting, hub, line, _server) = rank_0();
+        let mut silent = TcpStream::connect(("127.0.0.1", meeting.port)).unwrap();
+        wire::write(&mut silent, Kind::Hello, &[&wire::hello(&hello(1))]).unwrap();
+        assert_eq!(wire::read(&mut silent).unwrap().0, Kind::Welcome);
+        let begin = Instant::now();
+        while hub.failure().is_none() && begin.elapsed() < silence(TIMEOUT) * 2 {
+            thread::sleep(Duration::from_millis(5));
+        }
+        let failure = line.call(Call::plain(Operation::Barrier), Vec::new()).unwrap_err();
+        assert_eq!((failure.rank, failure.kind), (1, RankFailureKind::Silent));
+        assert_eq!(failure.sentence, "rank 1 of 2 has said nothing for 2.3 s");
+        assert!(begin.elapsed() >= TIMEOUT);
+    }
+
+    /// What is no message of ours ends the run: it comes from one that was let in.
+    #[test]
+    fn a_peer_that_talks_nonsense_ends_all() {
+        for message in [&b"\x04\x02\0\0\0ab"[..], b"\x08\0\0\0\0", b"\xFF\xFF\xFF\xFF\xFF"] {
+            let (meeting, hub, _line, _server) = rank_0();
+            let mut peer = TcpStream::connect(("127.0.0.1", meeting.port)).unwrap();
+            wire::write(&mut peer, Kind::Hello, &[&wire::hello(&hello(1))]).unwrap();
+            assert_eq!(wire::read(&mut peer).unwrap().0, Kind::Welcome);
+            io::Write::write_all(&mut peer, message).unwrap();
+            let begin = Instant::now();
+            while hub.failure().is_none() && begin.elapsed() < silence(TIMEOUT) {
+                thread::sleep(Duration::from_millis(1));
+            }
+            assert_eq!(hub.failure().unwrap().rank, 1);
+        }
+    }
+}

@@ -136,6 +136,7 @@ impl Nccl {
         };
         let context = cuda.context().clone();
         let fail = |what: &str, status: Status| nccl_error(device, what, status, std::ptr::null_mut());
+        context.bind_to_thread().map_err(|error| driver_error(device, "connecting the GPUs", error))?;
         // Rank 0's identifier, on all ranks, with everyone's GPU.
         let mut id = sys::ncclUniqueId { internal: [0; 128] };
         if line.rank() == 0 {

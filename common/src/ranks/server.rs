@@ -206,27 +206,27 @@ impl Shared {
     fn read(&self, mut stream: TcpStream, rank: usize) {
         let hub = &self.hub;
         loop {
-            let message = match wire::read(&mut stream) {
-                Ok(message) => message,
-                Err(error) => return self.lost(rank, &error),
-            };
-            let understood = match message {
-                (Kind::Alive, _) => Some(()),
-                (Kind::Call, body) => wire::parse_call(&body).map(|(call, bytes)| hub.call(rank, call, bytes.to_vec())),
-                (Kind::Note, body) => wire::parse_call(&body).map(|(call, _)| hub.note(rank, call)),
-                (Kind::Late, _) => {
+            let understood = match wire::read(&mut stream) {
+                Ok((Kind::Alive, _)) => Some(()),
+                Ok((Kind::Call, body)) => {
+                    wire::parse_call(&body).map(|(call, bytes)| hub.call(rank, call, bytes.to_vec()))
+                }
+                Ok((Kind::Note, body)) => wire::parse_call(&body).map(|(call, _)| hub.note(rank, call)),
+                Ok((Kind::Late, _)) => {
                     hub.late(rank);
                     Some(())
                 }
-                (Kind::Failed, body) => {
+                Ok((Kind::Failed, body)) => {
                     wire::parse_failure(&body).map(|failure| hub.fail(RankFailure { rank, ..failure }))
                 }
-                (Kind::Hello | Kind::Welcome | Kind::Answer, _) => None,
+                Ok((Kind::Hello | Kind::Welcome | Kind::Answer, _)) => None,
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => None,
+                Err(error) => return self.lost(rank, &error),
             };
             if understood.is_none() {
                 let sentence = format!("rank {rank} sent something that is no message of ours");
                 hub.fail(RankFailure { rank, kind: RankFailureKind::Refused, sentence });
-                return;
+                return hub.leave(rank, RankFailureKind::Refused, String::new);
             }
         }
     }

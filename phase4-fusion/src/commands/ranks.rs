@@ -99,27 +99,29 @@ impl RanksArgs {
 /// # Errors
 /// [`Error::Ranks`] if one of them fails; what devices, files and the launcher's variables report.
 pub fn ranks(args: &RanksArgs, device: &DeviceArgs, shell: &mut Shell) -> Result<()> {
-    if let Some(processes) = args.processes
-        && std::env::var_os("RANK").is_none()
-    {
-        return ranks::launch(&again(args, processes)?);
+    if let Some(processes) = args.processes {
+        return ranks::launch(&once_more(args, processes)?);
     }
     let options = Options { transport: args.transport, ..Options::from_env()? };
     let world = World::from_env()?;
-    let results = if world.size > 1 {
-        if args.fault == Some(Fault { rank: world.rank, kind: FaultKind::Absent }) {
-            return Ok(());
-        }
+    if args.fault == Some(Fault { rank: world.rank, kind: FaultKind::Absent }) {
+        return Ok(());
+    }
+    let report = if world.size > 1 {
+        // ANCHOR: world
         let device = of_rank(device, world.local_rank)?;
         say("device", format!("{}, rank {} of {} by {}", device.describe(), world.rank, world.size, world.launcher));
-        vec![ranks::run_in(&world, &device, &options, |ranks| work(args, ranks, true))?]
+        ranks::run_in(&world, &device, &options, |ranks| work(args, ranks, true))?
+        // ANCHOR_END: world
     } else {
         let devices = of_threads(device, args.threads)?;
         say("devices", devices.iter().map(Device::short_name).collect::<Vec<_>>().join(", "));
-        ranks::run(&devices, &options, |ranks| work(args, ranks, false))?
+        ranks::run(&devices, &options, |ranks| work(args, ranks, false))?.remove(0)
     };
     // All ranks have the same report; one shows it.
-    let Some(report) = results.into_iter().next().filter(|_| world.rank == 0) else { return Ok(()) };
+    if world.rank > 0 {
+        return Ok(());
+    }
     report.wrong.iter().for_each(|wrong| shell.fail(wrong));
     shell.table(&report.table)?;
     let mut record = Record::begin(&report.device);
@@ -127,13 +129,21 @@ pub fn ranks(args: &RanksArgs, device: &DeviceArgs, shell: &mut Shell) -> Result
     shell.save(&record)
 }
 
-/// This very command once more, or the one that was given.
-fn again(args: &RanksArgs, processes: usize) -> Result<Launch> {
+/// This very command without `--processes`, or the one that was given.
+fn once_more(args: &RanksArgs, processes: usize) -> Result<Launch> {
     if let [program, rest @ ..] = args.command.as_slice() {
         return Ok(Launch { processes, program: program.into(), args: rest.to_vec() });
     }
     let program = std::env::current_exe().map_err(|source| Error::Io { path: "this program".into(), source })?;
-    Ok(Launch { processes, program, args: std::env::args_os().skip(1).collect() })
+    let (mut args, mut all) = (Vec::new(), std::env::args_os().skip(1));
+    while let Some(arg) = all.next() {
+        if arg == "--processes" {
+            all.next();
+        } else if !arg.to_string_lossy().starts_with("--processes=") {
+            args.push(arg);
+        }
+    }
+    Ok(Launch { processes, program, args })
 }
 
 /// The device of a process: simulated, or the GPU with its number on the host, or the only one that it sees.
@@ -222,7 +232,7 @@ fn work(args: &RanksArgs, ranks: &Communicator, in_a_process: bool) -> Result<Re
     let devices: Vec<&str> = all.iter().map(|shared| shared.device.as_str()).collect();
     table.note(format!("Ranks 0 to {}: {}.", size - 1, devices.join(", ")));
     table.note(if ranks.is_nccl() {
-        "ms: median of the slowest rank, by events. GB/s: the bytes that a rank brings, in that time. check: sums within the bound \
+        "ms: of one in ten in a row, by events: the median of the slowest rank. GB/s: the bytes that a rank brings, in that time. check: sums within the bound \
          of any order of additions, the rest to the bit, and a second run gave the same bits."
     } else {
         "check: on every rank the bits of values combined in the order of the ranks, twice."
