@@ -348,7 +348,10 @@ impl State {
             kind: RankFailureKind::Refused,
             sentence: format!("{call} is not possible on the host: it cannot combine values of that type"),
         };
-        let to_all = |bytes: Vec<u8>| vec![Arc::new(bytes); ranks];
+        let to_all = |bytes: Vec<u8>| {
+            let same = Arc::new(bytes);
+            (0..ranks).map(|_| same.clone()).collect::<Vec<_>>()
+        };
         let answers = match call.operation {
             Operation::Barrier | Operation::Finish | Operation::Transfer { .. } => to_all(Vec::new()),
             Operation::Share => to_all(framed(&parts)),
@@ -433,4 +436,101 @@ pub(super) fn unframed(bytes: &[u8], parts: usize) -> Option<Vec<Vec<u8>>> {
         rest = after;
     }
     rest.is_empty().then_some(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::call::ReduceOp;
+    use super::*;
+
+    fn sum(count: u64) -> Call {
+        Call { operation: Operation::AllReduce(ReduceOp::Sum), element: "f32".to_owned(), size: 4, count }
+    }
+
+    /// A hub where all ranks are, and what they are told.
+    fn hub(ranks: usize, timeout: Duration) -> (Arc<Hub>, Vec<Receiver<Told>>) {
+        let hub = Hub::new(ranks, timeout);
+        let told = (0..ranks).map(|rank| hub.join(rank).unwrap()).collect();
+        (hub, told)
+    }
+
+    /// Calls that only the hub compares, while their values go from GPU to GPU.
+    #[test]
+    fn noted_calls_are_compared_however_far_one_rank_is_ahead() {
+        let (hub, told) = hub(3, Duration::from_secs(60));
+        for count in 0..100 {
+            hub.note(2, sum(count));
+        }
+        for count in 0..50 {
+            hub.note(0, sum(count));
+            // Transfers have no place in the order of all.
+            let to = Some(End { peer: 1, count: 1 });
+            hub.note(0, Call { operation: Operation::Transfer { to, from: None }, ..sum(0) });
+        }
+        hub.note(1, sum(0));
+        assert_eq!(hub.failure(), None);
+        hub.note(0, sum(51));
+        let sentence =
+            "the ranks do not agree: rank 0 calls all_reduce(sum) of 51 f32, rank 2 calls all_reduce(sum) of 50 f32";
+        let failure = hub.failure().unwrap();
+        assert_eq!((failure.kind, failure.sentence.as_str()), (RankFailureKind::Mismatch, sentence));
+        for told in told {
+            assert!(matches!(told.try_recv(), Ok(Told::Failed(same)) if same == failure));
+        }
+    }
+
+    #[test]
+    fn of_noted_calls_that_do_not_end_the_rank_is_named_that_is_behind() {
+        let late = |notes: [u64; 3]| {
+            let (hub, _told) = hub(3, Duration::from_secs(2));
+            (0..3).for_each(|rank| (0..notes[rank]).for_each(|count| hub.note(rank, sum(count))));
+            hub.late(0);
+            let RankFailure { rank, kind, sentence } = hub.failure().unwrap();
+            assert_eq!(kind, RankFailureKind::Late);
+            (rank, sentence)
+        };
+        let waits = "rank 0 waits in all_reduce(sum) of 4 f32, but";
+        assert_eq!(late([5, 4, 5]), (1, format!("{waits} rank 1 did not come within 2 s")));
+        assert_eq!(late([5, 4, 4]), (1, format!("{waits} ranks 1 and 2 did not come within 2 s")));
+        let (rank, sentence) = late([5, 5, 5]);
+        assert!(rank == 0 && sentence.contains("no rank is behind in its collectives"), "{sentence}");
+    }
+
+    /// A rank in another process may send anything.
+    #[test]
+    fn calls_that_cannot_be_are_refused() {
+        let end = |peer| Some(End { peer, count: 1 });
+        let transfer = |to, from| Call { operation: Operation::Transfer { to, from }, ..sum(0) };
+        let broadcast = |root| Call { operation: Operation::Broadcast { root }, ..sum(2) };
+        let huge = Call { operation: Operation::ReduceScatter(ReduceOp::Max), ..sum(u64::MAX / 4) };
+        for (call, bytes) in [
+            (sum(2), 4),
+            (sum(u64::MAX), 8),
+            (huge, 8),
+            (broadcast(2), 0),
+            (broadcast(u32::MAX), 0),
+            (transfer(None, None), 0),
+            (transfer(end(1), None), 4),
+            (transfer(None, end(7)), 0),
+            (Call::plain(Operation::Barrier), 1),
+        ] {
+            let (hub, _told) = hub(2, Duration::from_secs(60));
+            hub.call(1, call.clone(), vec![0; bytes]);
+            let failure = hub.failure().unwrap();
+            assert_eq!((failure.rank, failure.kind), (1, RankFailureKind::Refused), "{call:?}");
+        }
+        let (hub, _told) = hub(2, Duration::from_secs(60));
+        for _ in 0..2 {
+            hub.call(1, Call::plain(Operation::Barrier), Vec::new());
+        }
+        assert_eq!(hub.failure().unwrap().sentence, "rank 1 calls a barrier before its last call was answered");
+        // A type of no known arithmetic, from both: none can be combined.
+        let (hub, _told) = self::hub(2, Duration::from_secs(60));
+        (0..2).for_each(|rank| hub.call(rank, Call { element: "Pair".to_owned(), ..sum(1) }, vec![0; 4]));
+        assert!(hub.failure().unwrap().sentence.contains("it cannot combine values of that type"));
+        assert_eq!(unframed(&framed(&[b"ab", b"", b"c"]), 3), Some(vec![b"ab".to_vec(), vec![], b"c".to_vec()]));
+        for bytes in [&[0; 23][..], &[0xFF; 24], &[0; 25]] {
+            assert_eq!(unframed(bytes, 3), None);
+        }
+    }
 }

@@ -142,6 +142,7 @@ impl Line {
     }
 
     /// Lets a call whose values go another way be compared with those of the other ranks.
+    #[cfg(feature = "cuda")]
     pub(super) fn note(&self, call: Call) {
         match &self.end {
             End::Hub(hub) => hub.note(self.rank, call),
@@ -150,6 +151,7 @@ impl Line {
     }
 
     /// Noted calls did not end in time.
+    #[cfg(feature = "cuda")]
     pub(super) fn late(&self) {
         match &self.end {
             End::Hub(hub) => hub.late(self.rank),

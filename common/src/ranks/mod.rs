@@ -199,7 +199,9 @@ where
         size: world.size as u32,
         job: world.job.clone(),
         program: options.program.clone(),
-        backend: communicator::describe(device, options.transport)?,
+        // Who cannot take part says so to the others before it ends.
+        backend: communicator::describe(device, options.transport)
+            .unwrap_or_else(|error| format!("nothing, since {error}")),
     };
     // Rank 0 serves until the others have heard the end.
     let (line, _server) = if world.rank == 0 {

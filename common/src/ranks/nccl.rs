@@ -4,7 +4,7 @@
 //! nobody has to wait for, and a second thread, the watchdog, looks after the rest. It aborts NCCL's work if a rank has failed, if
 //! NCCL reports an error, or if what was queued does not end in time; then every wait for the stream ends.
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use cudarc::driver::{CudaContext, CudaEvent, CudaStream};
-use cudarc::nccl::sys::{self, ncclDataType_t as DataType, ncclRedOp_t as RedOp, ncclResult_t as Status};
+use cudarc::nccl::sys::{self, ncclDataType_t as DataType, ncclRedOp_t as RedOp};
 
 use super::call::{Call, Operation, ReduceOp};
 use super::hub::{seconds, unframed};
@@ -20,30 +20,73 @@ use super::line::Line;
 use super::reduce::Reducible;
 use crate::device::{Device, DeviceElement, DeviceSlice, DeviceSliceMut, Stream};
 use crate::error::{Error, RankFailureKind, Result};
-use crate::probe::Library;
+use crate::probe;
 
 /// The oldest version whose functions and types are used here.
 const OLDEST: c_int = 2_18_00;
 
-/// The functions called here: cudarc panics where one is missing, so they are looked for first.
-const FUNCTIONS: &[&str] = &[
-    "ncclAllGather",
-    "ncclAllReduce",
-    "ncclBroadcast",
-    "ncclCommAbort",
-    "ncclCommDestroy",
-    "ncclCommGetAsyncError",
-    "ncclCommInitRank",
-    "ncclGetErrorString",
-    "ncclGetLastError",
-    "ncclGetUniqueId",
-    "ncclGetVersion",
-    "ncclGroupEnd",
-    "ncclGroupStart",
-    "ncclRecv",
-    "ncclReduceScatter",
-    "ncclSend",
-];
+/// What NCCL's functions return: [`SUCCESS`], [`IN_PROGRESS`], or what [`describe`] puts in words. A later version may know more than
+/// cudarc's enum does.
+type Status = c_int;
+
+const SUCCESS: Status = 0;
+const IN_PROGRESS: Status = 7;
+
+/// What is reported where NCCL itself has not been called: `ncclUnhandledCudaError`, `ncclInternalError`, `ncclInvalidUsage`.
+const CUDA_ERROR: Status = 1;
+const INTERNAL_ERROR: Status = 3;
+const INVALID_USAGE: Status = 5;
+
+/// Declares the functions of NCCL that are called here, as cudarc's bindings do. cudarc would look for a library called
+/// `libnccl.so`, and the one that NVIDIA's package installs is `libnccl.so.2`; so they are found in the library that we opened.
+macro_rules! functions {
+    ($($name:ident = $symbol:literal: fn($($argument:ty),*) -> $returned:ty;)+) => {
+        struct Functions {
+            $($name: unsafe extern "C" fn($($argument),*) -> $returned,)+
+        }
+
+        impl Functions {
+            /// All of them; `Err` with the name of one that is missing.
+            fn of(library: &libloading::Library) -> std::result::Result<Functions, &'static str> {
+                Ok(Functions {
+                    $($name: {
+                        // SAFETY: these are the functions' types in `nccl.h`; the library stays loaded until the program ends.
+                        *unsafe { library.get::<unsafe extern "C" fn($($argument),*) -> $returned>($symbol.as_bytes()) }
+                            .map_err(|_| $symbol)?
+                    },)+
+                })
+            }
+        }
+    };
+}
+
+functions! {
+    get_version = "ncclGetVersion": fn(*mut c_int) -> Status;
+    get_unique_id = "ncclGetUniqueId": fn(*mut sys::ncclUniqueId) -> Status;
+    comm_init_rank = "ncclCommInitRank": fn(*mut sys::ncclComm_t, c_int, sys::ncclUniqueId, c_int) -> Status;
+    comm_get_async_error = "ncclCommGetAsyncError": fn(sys::ncclComm_t, *mut Status) -> Status;
+    comm_destroy = "ncclCommDestroy": fn(sys::ncclComm_t) -> Status;
+    comm_abort = "ncclCommAbort": fn(sys::ncclComm_t) -> Status;
+    get_error_string = "ncclGetErrorString": fn(Status) -> *const c_char;
+    get_last_error = "ncclGetLastError": fn(sys::ncclComm_t) -> *const c_char;
+    all_reduce = "ncclAllReduce":
+        fn(*const c_void, *mut c_void, usize, DataType, RedOp, sys::ncclComm_t, sys::cudaStream_t) -> Status;
+    all_gather = "ncclAllGather": fn(*const c_void, *mut c_void, usize, DataType, sys::ncclComm_t, sys::cudaStream_t) -> Status;
+    reduce_scatter = "ncclReduceScatter":
+        fn(*const c_void, *mut c_void, usize, DataType, RedOp, sys::ncclComm_t, sys::cudaStream_t) -> Status;
+    broadcast = "ncclBroadcast":
+        fn(*const c_void, *mut c_void, usize, DataType, c_int, sys::ncclComm_t, sys::cudaStream_t) -> Status;
+    send = "ncclSend": fn(*const c_void, usize, DataType, c_int, sys::ncclComm_t, sys::cudaStream_t) -> Status;
+    recv = "ncclRecv": fn(*mut c_void, usize, DataType, c_int, sys::ncclComm_t, sys::cudaStream_t) -> Status;
+    group_start = "ncclGroupStart": fn() -> Status;
+    group_end = "ncclGroupEnd": fn() -> Status;
+}
+
+/// NCCL, once it has been found to be there and new enough.
+struct Library {
+    functions: Functions,
+    version: c_int,
+}
 
 /// How often the watchdog looks.
 const LOOK: Duration = Duration::from_millis(20);
@@ -56,36 +99,35 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// # Errors
 /// [`Error::Unsupported`] if it is absent, too old, or if the device is no GPU.
 pub(super) fn version(device: &Device) -> Result<String> {
-    let refused = |reason: String| Error::Unsupported { what: "NCCL".to_owned(), device: device.short_name(), reason };
+    open(device).map(|library| dotted(library.version))
+}
+
+fn open(device: &Device) -> Result<&'static Library> {
+    let refused = |reason: &str| Error::Unsupported {
+        what: "NCCL".to_owned(),
+        device: device.short_name(),
+        reason: reason.to_owned(),
+    };
     if device.is_sim() {
-        return Err(refused("it runs on NVIDIA GPUs only".to_owned()));
+        return Err(refused("it runs on NVIDIA GPUs only"));
     }
-    static FOUND: OnceLock<std::result::Result<c_int, String>> = OnceLock::new();
-    let found = FOUND.get_or_init(find).clone().and_then(|version| check_version(version).map(|()| version));
-    found.map(dotted).map_err(refused)
+    static FOUND: OnceLock<std::result::Result<Library, String>> = OnceLock::new();
+    FOUND.get_or_init(find).as_ref().map_err(|reason| refused(reason))
 }
 
-fn find() -> std::result::Result<c_int, String> {
-    let opened = Library::Nccl.open().map_err(|tried| missing(&tried))?;
-    // SAFETY: only asks whether there is such a symbol; nothing is called.
-    let absent = |name: &&&str| unsafe { opened.library.get::<unsafe extern "C" fn()>(name.as_bytes()).is_err() };
-    if let Some(name) = FUNCTIONS.iter().find(absent) {
-        return Err(format!("{} has no function {name}: it is too old, or not NCCL", opened.path.display()));
-    }
-    // SAFETY: only opens NCCL, which is open already.
-    if !unsafe { sys::is_culib_present() } {
-        return Err(missing("it is installed, but not under a name that cudarc knows"));
-    }
+fn find() -> std::result::Result<Library, String> {
+    let remedy = probe::Library::Nccl.remedy();
+    let opened = probe::Library::Nccl.open().map_err(|tried| format!("{tried}; install it with: {remedy}"))?;
+    let path = opened.path.display();
+    let missing =
+        |name: &str| format!("{path} has no function {name}: it is too old, or not NCCL; install it with: {remedy}");
+    let functions = Functions::of(&opened.library).map_err(missing)?;
     let mut version = 0;
-    // SAFETY: the function is there and writes one int.
-    match unsafe { sys::ncclGetVersion(&mut version) } {
-        Status::ncclSuccess => Ok(version),
-        status => Err(format!("NCCL does not say its version: {status:?}")),
+    // SAFETY: it writes one int.
+    match unsafe { (functions.get_version)(&mut version) } {
+        SUCCESS => check_version(version).map(|()| Library { functions, version }),
+        status => Err(format!("{path} does not say its version: status {status}")),
     }
-}
-
-fn missing(tried: &str) -> String {
-    format!("{tried}; install it with: {}", Library::Nccl.remedy())
 }
 
 fn check_version(version: c_int) -> std::result::Result<(), String> {
@@ -93,7 +135,10 @@ fn check_version(version: c_int) -> std::result::Result<(), String> {
         return Ok(());
     }
     let (found, oldest) = (dotted(version), dotted(OLDEST));
-    Err(format!("NCCL {found} is too old: {oldest} or later is needed; install it with: {}", Library::Nccl.remedy()))
+    Err(format!(
+        "NCCL {found} is too old: {oldest} or later is needed; install it with: {}",
+        probe::Library::Nccl.remedy()
+    ))
 }
 
 /// From 2.9 on a version is major · 10000 + minor · 100 + patch; before it was major · 1000.
@@ -109,6 +154,7 @@ pub(super) struct Nccl {
 }
 
 struct Shared {
+    functions: &'static Functions,
     line: Arc<Line>,
     device: Device,
     context: Arc<CudaContext>,
@@ -134,15 +180,15 @@ impl Nccl {
         let Some(cuda) = device.as_cuda() else {
             return Err(Error::Invalid(format!("NCCL cannot use {}", device.short_name())));
         };
-        let context = cuda.context().clone();
-        let fail = |what: &str, status: Status| nccl_error(device, what, status, std::ptr::null_mut());
+        let (functions, context) = (&open(device)?.functions, cuda.context().clone());
+        let fail = |what: &str, status: Status| nccl_error(functions, device, what, status, std::ptr::null_mut());
         context.bind_to_thread().map_err(|error| driver_error(device, "connecting the GPUs", error))?;
         // Rank 0's identifier, on all ranks, with everyone's GPU.
         let mut id = sys::ncclUniqueId { internal: [0; 128] };
         if line.rank() == 0 {
             // SAFETY: writes one identifier.
-            match unsafe { sys::ncclGetUniqueId(&mut id) } {
-                Status::ncclSuccess => {}
+            match unsafe { (functions.get_unique_id)(&mut id) } {
+                SUCCESS => {}
                 status => return Err(fail("making an identifier", status)),
             }
         }
@@ -167,8 +213,8 @@ impl Nccl {
             let mut comm = std::ptr::null_mut();
             let status = match of_thread.bind_to_thread() {
                 // SAFETY: the context is current, and the pointer is written before the call returns.
-                Ok(()) => unsafe { sys::ncclCommInitRank(&mut comm, size, id, rank) },
-                Err(_) => Status::ncclUnhandledCudaError,
+                Ok(()) => unsafe { (functions.comm_init_rank)(&mut comm, size, id, rank) },
+                Err(_) => CUDA_ERROR,
             };
             // Whoever waited may have given up.
             let _ = sender.send((Made(comm), status));
@@ -176,14 +222,14 @@ impl Nccl {
         let begin = Instant::now();
         let comm = loop {
             match made.recv_timeout(LOOK) {
-                Ok((Made(comm), Status::ncclSuccess)) => break comm,
+                Ok((Made(comm), SUCCESS)) => break comm,
                 Ok((_, status)) => {
                     // If it is another rank's fault, that rank says it better.
                     thread::sleep(PATIENCE);
                     return Err(line.failure().map_or_else(|| fail("connecting the GPUs", status), Error::Ranks));
                 }
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Err(fail("connecting the GPUs", Status::ncclInternalError));
+                    return Err(fail("connecting the GPUs", INTERNAL_ERROR));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
@@ -200,6 +246,7 @@ impl Nccl {
             }
         };
         let shared = Arc::new(Shared {
+            functions,
             line: line.clone(),
             device: device.clone(),
             context,
@@ -226,8 +273,8 @@ impl Nccl {
         let (count, kind) = (values.len(), data_type::<T>());
         stream.with_address_mut("all_reduce", values, |at| {
             // SAFETY: `count` values lie at the address, in memory of the stream's device that stays until it is reached.
-            self.shared.queue(stream, call, |comm, queue| unsafe {
-                sys::ncclAllReduce(at as *const c_void, at as *mut c_void, count, kind, red_op(op), comm, queue)
+            self.shared.queue(stream, call, |nccl, comm, queue| unsafe {
+                (nccl.all_reduce)(at as *const c_void, at as *mut c_void, count, kind, red_op(op), comm, queue)
             })
         })?
     }
@@ -243,8 +290,8 @@ impl Nccl {
         stream.with_address("all_gather", own, |from| {
             stream.with_address_mut("all_gather", all, |to| {
                 // SAFETY: `bytes` lie at the one address and room for those of all ranks at the other, as in `all_reduce`.
-                self.shared.queue(stream, call, |comm, queue| unsafe {
-                    sys::ncclAllGather(from as *const c_void, to as *mut c_void, bytes, BYTE, comm, queue)
+                self.shared.queue(stream, call, |nccl, comm, queue| unsafe {
+                    (nccl.all_gather)(from as *const c_void, to as *mut c_void, bytes, BYTE, comm, queue)
                 })
             })
         })??
@@ -262,8 +309,8 @@ impl Nccl {
         stream.with_address("reduce_scatter", all, |from| {
             stream.with_address_mut("reduce_scatter", own, |to| {
                 // SAFETY: `count` values of each rank lie at the one address and room for them at the other, as in `all_reduce`.
-                self.shared.queue(stream, call, |comm, queue| unsafe {
-                    sys::ncclReduceScatter(
+                self.shared.queue(stream, call, |nccl, comm, queue| unsafe {
+                    (nccl.reduce_scatter)(
                         from as *const c_void,
                         to as *mut c_void,
                         count,
@@ -287,8 +334,8 @@ impl Nccl {
         let bytes = values.len() * size_of::<T>();
         stream.with_address_mut("broadcast", values, |at| {
             // SAFETY: as in `all_reduce`.
-            self.shared.queue(stream, call, |comm, queue| unsafe {
-                sys::ncclBroadcast(at as *const c_void, at as *mut c_void, bytes, BYTE, root as c_int, comm, queue)
+            self.shared.queue(stream, call, |nccl, comm, queue| unsafe {
+                (nccl.broadcast)(at as *const c_void, at as *mut c_void, bytes, BYTE, root as c_int, comm, queue)
             })
         })?
     }
@@ -303,8 +350,8 @@ impl Nccl {
         let bytes = values.len() * size_of::<T>();
         stream.with_address("send", values, |at| {
             // SAFETY: as in `all_reduce`.
-            self.shared.queue(stream, call, |comm, queue| unsafe {
-                sys::ncclSend(at as *const c_void, bytes, BYTE, to as c_int, comm, queue)
+            self.shared.queue(stream, call, |nccl, comm, queue| unsafe {
+                (nccl.send)(at as *const c_void, bytes, BYTE, to as c_int, comm, queue)
             })
         })?
     }
@@ -319,8 +366,8 @@ impl Nccl {
         let bytes = values.len() * size_of::<T>();
         stream.with_address_mut("recv", values, |at| {
             // SAFETY: as in `all_reduce`.
-            self.shared.queue(stream, call, |comm, queue| unsafe {
-                sys::ncclRecv(at as *mut c_void, bytes, BYTE, from as c_int, comm, queue)
+            self.shared.queue(stream, call, |nccl, comm, queue| unsafe {
+                (nccl.recv)(at as *mut c_void, bytes, BYTE, from as c_int, comm, queue)
             })
         })?
     }
@@ -336,13 +383,13 @@ impl Nccl {
         stream.with_address("exchange", sent, |source| {
             stream.with_address_mut("exchange", received, |target| {
                 // SAFETY: as in `all_reduce`; the group is closed before this returns.
-                self.shared.queue(stream, call, |comm, queue| unsafe {
-                    let begun = sys::ncclGroupStart();
-                    let sent = sys::ncclSend(source as *const c_void, bytes[0], BYTE, to as c_int, comm, queue);
-                    let received = sys::ncclRecv(target as *mut c_void, bytes[1], BYTE, from as c_int, comm, queue);
-                    let ended = sys::ncclGroupEnd();
+                self.shared.queue(stream, call, |nccl, comm, queue| unsafe {
+                    let begun = (nccl.group_start)();
+                    let sent = (nccl.send)(source as *const c_void, bytes[0], BYTE, to as c_int, comm, queue);
+                    let received = (nccl.recv)(target as *mut c_void, bytes[1], BYTE, from as c_int, comm, queue);
+                    let ended = (nccl.group_end)();
                     let all = [begun, sent, received, ended];
-                    all.into_iter().find(|status| *status != Status::ncclSuccess).unwrap_or(Status::ncclSuccess)
+                    all.into_iter().find(|status| *status != SUCCESS).unwrap_or(SUCCESS)
                 })
             })
         })??
@@ -382,9 +429,9 @@ impl Nccl {
         let device = &self.shared.device;
         self.shared.context.bind_to_thread().map_err(|error| driver_error(device, "parting", error))?;
         // SAFETY: nobody else has it, and nobody will.
-        match unsafe { sys::ncclCommDestroy(comm) } {
-            Status::ncclSuccess | Status::ncclInProgress => Ok(()),
-            status => Err(nccl_error(device, "parting", status, std::ptr::null_mut())),
+        match unsafe { (self.shared.functions.comm_destroy)(comm) } {
+            SUCCESS | IN_PROGRESS => Ok(()),
+            status => Err(nccl_error(self.shared.functions, device, "parting", status, std::ptr::null_mut())),
         }
     }
 
@@ -410,7 +457,7 @@ impl Shared {
         &self,
         stream: &Stream,
         call: Call,
-        work: impl FnOnce(sys::ncclComm_t, sys::cudaStream_t) -> Status,
+        work: impl FnOnce(&Functions, sys::ncclComm_t, sys::cudaStream_t) -> Status,
     ) -> Result<()> {
         if let Some(failure) = self.line.failure() {
             return Err(Error::Ranks(failure));
@@ -427,14 +474,17 @@ impl Shared {
             // Before the work: queueing may wait for peers, too.
             self.queued.fetch_add(1, Ordering::Release);
             let comm = self.comm.load(Ordering::Acquire);
-            if comm.is_null() { Status::ncclInvalidUsage } else { work(comm, cuda.cu_stream().cast()) }
+            if comm.is_null() { INVALID_USAGE } else { work(self.functions, comm, cuda.cu_stream().cast()) }
         };
         match status {
-            Status::ncclSuccess | Status::ncclInProgress => Ok(()),
+            SUCCESS | IN_PROGRESS => Ok(()),
             status => {
                 thread::sleep(PATIENCE);
                 let comm = self.comm.load(Ordering::Acquire);
-                Err(self.line.failure().map_or_else(|| nccl_error(&self.device, &what, status, comm), Error::Ranks))
+                Err(self
+                    .line
+                    .failure()
+                    .map_or_else(|| nccl_error(self.functions, &self.device, &what, status, comm), Error::Ranks))
             }
         }
     }
@@ -499,12 +549,12 @@ impl Shared {
         if comm.is_null() {
             return None;
         }
-        let mut status = Status::ncclSuccess;
+        let mut status = SUCCESS;
         // SAFETY: only this thread takes the communicator away.
-        let asked = unsafe { sys::ncclCommGetAsyncError(comm, &mut status) };
+        let asked = unsafe { (self.functions.comm_get_async_error)(comm, &mut status) };
         match (asked, status) {
-            (Status::ncclSuccess, Status::ncclSuccess | Status::ncclInProgress) => None,
-            (Status::ncclSuccess, status) | (status, _) => Some(describe(status, comm)),
+            (SUCCESS, SUCCESS | IN_PROGRESS) => None,
+            (SUCCESS, status) | (status, _) => Some(describe(self.functions, status, comm)),
         }
     }
 
@@ -520,7 +570,7 @@ impl Shared {
         let comm = self.comm.swap(std::ptr::null_mut(), Ordering::AcqRel);
         if !comm.is_null() && self.context.bind_to_thread().is_ok() {
             // SAFETY: it was taken out, so it is aborted once; NCCL allows this while another thread waits in a call.
-            let _ = unsafe { sys::ncclCommAbort(comm) };
+            let _ = unsafe { (self.functions.comm_abort)(comm) };
         }
     }
 }
@@ -554,19 +604,23 @@ fn driver_error(device: &Device, what: &str, error: cudarc::driver::DriverError)
     Error::Cuda { operation: what.to_owned(), device: device.short_name(), message: error.to_string() }
 }
 
-fn nccl_error(device: &Device, what: &str, status: Status, comm: sys::ncclComm_t) -> Error {
-    Error::Cuda { operation: format!("NCCL: {what}"), device: device.short_name(), message: describe(status, comm) }
+fn nccl_error(nccl: &Functions, device: &Device, what: &str, status: Status, comm: sys::ncclComm_t) -> Error {
+    Error::Cuda {
+        operation: format!("NCCL: {what}"),
+        device: device.short_name(),
+        message: describe(nccl, status, comm),
+    }
 }
 
-/// `ncclSystemError (unhandled system error …): what NCCL last warned of`.
-fn describe(status: Status, comm: sys::ncclComm_t) -> String {
+/// `unhandled system error … (status 2): what NCCL last warned of`.
+fn describe(nccl: &Functions, status: Status, comm: sys::ncclComm_t) -> String {
     // SAFETY: both return text of NCCL's that ends with a zero byte and stays, or null; the second takes a null communicator.
-    let [text, last] = unsafe { [sys::ncclGetErrorString(status), sys::ncclGetLastError(comm)] }.map(|text| {
+    let [text, last] = unsafe { [(nccl.get_error_string)(status), (nccl.get_last_error)(comm)] }.map(|text| {
         // SAFETY: as above.
         if text.is_null() { String::new() } else { unsafe { CStr::from_ptr(text) }.to_string_lossy().trim().to_owned() }
     });
     let last = if last.is_empty() { last } else { format!(": {last}") };
-    format!("{status:?} ({text}){last}")
+    format!("{text} (status {status}){last}")
 }
 
 #[cfg(test)]

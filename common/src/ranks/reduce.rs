@@ -99,7 +99,7 @@ mod tests {
             reduced(ReduceOp::Max, &[&[f16::from_f32(2.0), f16::NAN], &[f16::from_f32(-2.0), f16::ONE]])[1],
             f16::ONE
         );
-        assert_eq!(reduced::<f32>(ReduceOp::Max, &[&[], &[]]), []);
+        assert!(reduced::<f32>(ReduceOp::Max, &[&[], &[]]).is_empty());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `ranks`: every operation between ranks, on threads or processes, under a launcher or by itself; and what happens if one fails.
 
 use std::ffi::OsString;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use common::timing::NO_CLOCK;
 use crate::collectives::{Collective, Outcome};
 
 /// Ranks of a run on the simulator, if nobody says how many.
-const SIMULATED: usize = 4;
+const SIMULATED: NonZero<u32> = NonZero::new(4).expect("4 is not 0");
 
 /// Who takes part, and in what.
 #[derive(Clone, Debug, clap::Args)]
@@ -24,9 +25,9 @@ pub struct RanksArgs {
     /// Start this number of processes on this host, as torchrun would
     #[arg(long, value_name = "N", conflicts_with = "threads", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=64))]
     processes: Option<usize>,
-    /// Start this number of threads in one process, each with a device of its own [default: a thread per GPU, or 4]
-    #[arg(long, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=64))]
-    threads: Option<usize>,
+    /// Start this number of threads in one process, each with a device of its own [default: a thread per GPU, or as many as --device sim:N says]
+    #[arg(long, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<u32>::new().range(1..=64))]
+    threads: Option<u32>,
     /// How values travel
     #[arg(long, value_enum, default_value = "auto")]
     transport: Transport,
@@ -114,9 +115,9 @@ pub fn ranks(args: &RanksArgs, device: &DeviceArgs, shell: &mut Shell) -> Result
         ranks::run_in(&world, &device, &options, |ranks| work(args, ranks, true))?
         // ANCHOR_END: world
     } else {
-        let devices = of_threads(device, args.threads)?;
-        say("devices", devices.iter().map(Device::short_name).collect::<Vec<_>>().join(", "));
-        ranks::run(&devices, &options, |ranks| work(args, ranks, false))?.remove(0)
+        let group = of_threads(device, args.threads)?;
+        say("devices", group.describe());
+        ranks::run(group.devices(), &options, |ranks| work(args, ranks, false))?.remove(0)
     };
     // All ranks have the same report; one shows it.
     if world.rank > 0 {
@@ -160,20 +161,16 @@ fn of_rank(args: &DeviceArgs, local_rank: usize) -> Result<Device> {
 }
 
 /// A device for each thread.
-fn of_threads(args: &DeviceArgs, threads: Option<usize>) -> Result<Vec<Device>> {
-    let first = args.open()?;
-    if first.is_sim() {
-        let others = (1..threads.unwrap_or(SIMULATED)).map(|_| args.open());
-        return std::iter::once(Ok(first)).chain(others).collect();
+fn of_threads(args: &DeviceArgs, threads: Option<u32>) -> Result<DeviceGroup> {
+    if !args.open()?.is_sim() {
+        return args.open_group(threads.map(|threads| threads as usize));
     }
-    let base = match args.device {
-        DeviceChoice::Cuda(ordinal) => ordinal,
-        _ => 0,
+    let count = match (args.device, threads.and_then(NonZero::new)) {
+        (_, Some(threads)) => threads,
+        (DeviceChoice::Sims(count), None) => count,
+        _ => SIMULATED,
     };
-    match threads {
-        Some(threads) => (base..base + threads).map(Device::cuda).collect(),
-        None => Ok((base..).map_while(|ordinal| Device::cuda(ordinal).ok()).collect()),
-    }
+    DeviceArgs { device: DeviceChoice::Sims(count), ..*args }.open_group(None)
 }
 
 /// What rank 0 shows.
