@@ -281,6 +281,44 @@ pub enum Error {
     /// Something wrong in an input, told in one sentence.
     #[error("{0}")]
     Invalid(String),
+
+    /// Ranks that no longer work together.
+    #[error("{0}")]
+    Ranks(RankFailure),
+}
+
+/// What ended the work of all ranks; each of them reports the same.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{sentence}")]
+pub struct RankFailure {
+    /// The rank at fault; of several, the first.
+    pub rank: usize,
+    /// The kind, for programs to match on.
+    pub kind: RankFailureKind,
+    /// What happened, with the ranks' numbers.
+    pub sentence: String,
+}
+
+/// Why ranks no longer work together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RankFailureKind {
+    /// The rank reported an error of its own.
+    Failed,
+    /// The rank's process or thread ended without finishing.
+    Ended,
+    /// The rank never came.
+    Absent,
+    /// The rank did not come to a call in time.
+    Late,
+    /// The rank's process, or its host, says nothing any more.
+    Silent,
+    /// Two ranks called different things.
+    Mismatch,
+    /// Each rank waits for another.
+    Stuck,
+    /// The rank may not take part: another program, version or number of ranks.
+    Refused,
 }
 
 impl Error {

@@ -21,6 +21,7 @@
 //! | [`resources`] | registers, shared memory and spills of kernels, by ptxas |
 //! | [`record`] | a run saved with device, date and commit, to compare with or to show where this machine has no number |
 //! | [`command`] | shared by the phases' commands: options, output, saving |
+//! | [`ranks`] | several devices, in threads or processes: who takes part, collectives, what happens if one fails |
 //! | [`progress`] | a progress bar for long work |
 //! | [`testing`] | for tests: one body run on both devices ([`device_test!`]) or on several of each ([`group_test!`]), kernels with planted bugs |
 //!
@@ -57,6 +58,7 @@ pub mod parts;
 pub mod peer;
 pub mod probe;
 pub mod progress;
+pub mod ranks;
 pub mod record;
 pub mod reference;
 mod replace;

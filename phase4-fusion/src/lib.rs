@@ -5,10 +5,12 @@
 //! | [`attention`] | attention whose scores never are in memory |
 //! | [`autoencoder`] | the spectral shape autoencoder in one launch |
 //! | [`broken`] | the gallery of asynchronous mistakes: what `cargo run -p phase4-fusion -- broken` shows |
+//! | [`collectives`] | every operation between ranks, checked |
 //! | [`commands`] | what the command does beside the parts: whole models |
 //! | [`conv`] | convolutions on tensor cores, channels last |
 //! | [`fusion`] | the diffusion step in one pass, and the passes that an epilogue saves |
 //! | [`gemm`] | the ladder of matrix products on tensor cores |
+//! | [`links`] | a model of links between hosts: what an all-reduce would take |
 //! | [`models`] | phase 3's models, fused and in f32, tf32 or f16, each a plan that can be printed |
 //! | [`nhwc`] | what lies between convolutions channels last |
 //! | [`parallel`] | one model over several devices: batches divided, or layers |
@@ -21,10 +23,12 @@
 pub mod attention;
 pub mod autoencoder;
 pub mod broken;
+pub mod collectives;
 pub mod commands;
 pub mod conv;
 pub mod fusion;
 pub mod gemm;
+pub mod links;
 pub mod models;
 pub mod nhwc;
 pub mod parallel;

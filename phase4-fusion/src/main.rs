@@ -19,6 +19,7 @@ use phase3_all_layers::commands::video::VideoArgs;
 use phase4_fusion::broken::{GALLERY, Twelve};
 use phase4_fusion::commands::autoencoder::{AutoencoderArgs, ReconstructArgs, autoencoder, reconstruct};
 use phase4_fusion::commands::classifier::{classify, evaluate};
+use phase4_fusion::commands::ranks::{RanksArgs, ranks};
 use phase4_fusion::commands::resnet18::{ResNet18Args, resnet18};
 use phase4_fusion::commands::unet::{UNetArgs, unet, video};
 use phase4_fusion::models::Arithmetic;
@@ -77,6 +78,8 @@ enum Command {
     /// The video U-Net as a plan of launches: one pass, compared with the CPU's, or the plan itself
     #[command(name = "unet")]
     UNet(UNetArgs),
+    /// Check every operation between ranks: threads, processes of this host, or those that torchrun, mpirun or srun started
+    Ranks(RanksArgs),
     /// Classify photos with ResNet18, as phase 3 does, by a plan
     Classify {
         #[command(flatten)]
@@ -135,6 +138,7 @@ fn main() -> ExitCode {
     }
     let save = match &args.command {
         Some(Command::Broken { args, .. }) => args.save(),
+        Some(Command::Ranks(args)) => args.save(),
         Some(_) => None,
         None => args.save.save.as_deref(),
     };
@@ -167,6 +171,7 @@ fn run(args: &Args, shell: &mut Shell) -> phase3_all_layers::Result<()> {
             let table = unet(&open(shell)?, args)?;
             shell.table(&table)?
         }
+        Some(Command::Ranks(args)) => ranks(args, device, shell)?,
         Some(Command::Classify { args, precision }) => {
             let table = classify(&open(shell)?, args, precision.precision)?;
             shell.table(&table)?

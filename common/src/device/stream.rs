@@ -11,7 +11,10 @@ use super::{Counts, Device, DeviceId, NO_CLOCK, cuda, sim};
 use crate::error::{Error, Result};
 
 #[cfg(feature = "cuda")]
-use {cudarc::driver::CudaStream, std::sync::Arc};
+use {
+    cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut},
+    std::sync::Arc,
+};
 
 /// A queue of work on one device. Cheap to clone; clones are the same queue.
 #[derive(Clone)]
@@ -310,6 +313,44 @@ impl Stream {
     ) -> Result<()> {
         self.refuse_in_capture(operation, "the libraries queue their work themselves")?;
         on_either!(&self.queue, queue => memory.region().on(queue, operation).map(drop))
+    }
+
+    /// Calls `queue` with the address of memory that what it queues on this stream only reads.
+    pub(crate) fn with_address<T: DeviceElement, R>(
+        &self,
+        operation: &'static str,
+        memory: &impl DeviceSlice<T>,
+        queue: impl FnOnce(u64) -> R,
+    ) -> Result<R> {
+        self.expect_own(operation, memory)?;
+        let region = memory.region();
+        let Handle::Cuda(own) = &self.queue else { return Err(not_a_gpu(operation, self)) };
+        let (address, _read) = region.on(own, operation)?.slice().device_ptr(own.stream());
+        Ok(queue(address + region.range().start as u64))
+    }
+
+    /// [`Stream::with_address`] for memory that is written too.
+    pub(crate) fn with_address_mut<T: DeviceElement, R>(
+        &self,
+        operation: &'static str,
+        memory: &mut impl DeviceSliceMut<T>,
+        queue: impl FnOnce(u64) -> R,
+    ) -> Result<R> {
+        self.expect_own(operation, &*memory)?;
+        let mut region = memory.region_mut();
+        let start = region.range().start as u64;
+        let Handle::Cuda(own) = &self.queue else { return Err(not_a_gpu(operation, self)) };
+        let (address, _written) = region.on(own, operation)?.slice_mut().device_ptr_mut(own.stream());
+        Ok(queue(address + start))
+    }
+}
+
+#[cfg(feature = "cuda")]
+fn not_a_gpu(operation: &str, stream: &Stream) -> Error {
+    Error::Unsupported {
+        what: operation.to_owned(),
+        device: stream.device.short_name(),
+        reason: "it runs on NVIDIA GPUs only".to_owned(),
     }
 }
 

@@ -9,6 +9,7 @@ use common::table::ColumnSpec;
 pub mod attention;
 pub mod conv;
 pub mod gemm;
+pub mod links;
 pub mod occupancy;
 pub mod plan;
 pub mod ptx;
@@ -26,6 +27,7 @@ pub static PARTS: &[Part] = &[
     plan::PART,
     rewrites::PART,
     streams::PART,
+    links::PART,
     resources::PART,
     occupancy::PART,
     sass::PART,

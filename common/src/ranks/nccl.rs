@@ -1,0 +1,643 @@
+//! Values that go from GPU to GPU by NCCL, opened at run time.
+//!
+//! NCCL's calls wait for peers that may be gone: to connect, in the queue's kernels, and to part. So it connects in a thread that
+//! nobody has to wait for, and a second thread, the watchdog, looks after the rest. It aborts NCCL's work if a rank has failed, if
+//! NCCL reports an error, or if what was queued does not end in time; then every wait for the stream ends.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use cudarc::driver::{CudaContext, CudaEvent, CudaStream};
+use cudarc::nccl::sys::{self, ncclDataType_t as DataType, ncclRedOp_t as RedOp};
+
+use super::call::{Call, Operation, ReduceOp};
+use super::hub::{seconds, unframed};
+use super::line::Line;
+use super::reduce::Reducible;
+use crate::device::{Device, DeviceElement, DeviceSlice, DeviceSliceMut, Stream};
+use crate::error::{Error, RankFailureKind, Result};
+use crate::probe;
+
+/// The oldest version whose functions and types are used here.
+const OLDEST: c_int = 2_18_00;
+
+/// What NCCL's functions return: [`SUCCESS`], [`IN_PROGRESS`], or what [`describe`] puts in words. A later version may know more than
+/// cudarc's enum does.
+type Status = c_int;
+
+const SUCCESS: Status = 0;
+const IN_PROGRESS: Status = 7;
+
+/// What is reported where NCCL itself has not been called: `ncclUnhandledCudaError`, `ncclInternalError`, `ncclInvalidUsage`.
+const CUDA_ERROR: Status = 1;
+const INTERNAL_ERROR: Status = 3;
+const INVALID_USAGE: Status = 5;
+
+/// Declares the functions of NCCL that are called here, as cudarc's bindings do. cudarc would look for a library called
+/// `libnccl.so`, and the one that NVIDIA's package installs is `libnccl.so.2`; so they are found in the library that we opened.
+macro_rules! functions {
+    ($($name:ident = $symbol:literal: fn($($argument:ty),*) -> $returned:ty;)+) => {
+        struct Functions {
+            $($name: unsafe extern "C" fn($($argument),*) -> $returned,)+
+        }
+
+        impl Functions {
+            /// All of them; `Err` with the name of one that is missing.
+            fn of(library: &libloading::Library) -> std::result::Result<Functions, &'static str> {
+                Ok(Functions {
+                    $($name: {
+                        // SAFETY: these are the functions' types in `nccl.h`; the library stays loaded until the program ends.
+                        *unsafe { library.get::<unsafe extern "C" fn($($argument),*) -> $returned>($symbol.as_bytes()) }
+                            .map_err(|_| $symbol)?
+                    },)+
+                })
+            }
+        }
+    };
+}
+
+functions! {
+    get_version = "ncclGetVersion": fn(*mut c_int) -> Status;
+    get_unique_id = "ncclGetUniqueId": fn(*mut sys::ncclUniqueId) -> Status;
+    comm_init_rank = "ncclCommInitRank": fn(*mut sys::ncclComm_t, c_int, sys::ncclUniqueId, c_int) -> Status;
+    comm_get_async_error = "ncclCommGetAsyncError": fn(sys::ncclComm_t, *mut Status) -> Status;
+    comm_destroy = "ncclCommDestroy": fn(sys::ncclComm_t) -> Status;
+    comm_abort = "ncclCommAbort": fn(sys::ncclComm_t) -> Status;
+    get_error_string = "ncclGetErrorString": fn(Status) -> *const c_char;
+    get_last_error = "ncclGetLastError": fn(sys::ncclComm_t) -> *const c_char;
+    all_reduce = "ncclAllReduce":
+        fn(*const c_void, *mut c_void, usize, DataType, RedOp, sys::ncclComm_t, sys::cudaStream_t) -> Status;
+    all_gather = "ncclAllGather": fn(*const c_void, *mut c_void, usize, DataType, sys::ncclComm_t, sys::cudaStream_t) -> Status;
+    reduce_scatter = "ncclReduceScatter":
+        fn(*const c_void, *mut c_void, usize, DataType, RedOp, sys::ncclComm_t, sys::cudaStream_t) -> Status;
+    broadcast = "ncclBroadcast":
+        fn(*const c_void, *mut c_void, usize, DataType, c_int, sys::ncclComm_t, sys::cudaStream_t) -> Status;
+    send = "ncclSend": fn(*const c_void, usize, DataType, c_int, sys::ncclComm_t, sys::cudaStream_t) -> Status;
+    recv = "ncclRecv": fn(*mut c_void, usize, DataType, c_int, sys::ncclComm_t, sys::cudaStream_t) -> Status;
+    group_start = "ncclGroupStart": fn() -> Status;
+    group_end = "ncclGroupEnd": fn() -> Status;
+}
+
+/// NCCL, once it has been found to be there and new enough.
+struct Library {
+    functions: Functions,
+    version: c_int,
+}
+
+/// How often the watchdog looks.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How long other ranks' own words are waited for, before NCCL's about them count.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// The version of NCCL that this device can use: `2.27.5`.
+///
+/// # Errors
+/// [`Error::Unsupported`] if it is absent, too old, or if the device is no GPU.
+pub(super) fn version(device: &Device) -> Result<String> {
+    open(device).map(|library| dotted(library.version))
+}
+
+fn open(device: &Device) -> Result<&'static Library> {
+    let refused = |reason: &str| Error::Unsupported {
+        what: "NCCL".to_owned(),
+        device: device.short_name(),
+        reason: reason.to_owned(),
+    };
+    if device.is_sim() {
+        return Err(refused("it runs on NVIDIA GPUs only"));
+    }
+    static FOUND: OnceLock<std::result::Result<Library, String>> = OnceLock::new();
+    FOUND.get_or_init(find).as_ref().map_err(|reason| refused(reason))
+}
+
+fn find() -> std::result::Result<Library, String> {
+    let remedy = probe::Library::Nccl.remedy();
+    let opened = probe::Library::Nccl.open().map_err(|tried| format!("{tried}; install it with: {remedy}"))?;
+    let path = opened.path.display();
+    let missing =
+        |name: &str| format!("{path} has no function {name}: it is too old, or not NCCL; install it with: {remedy}");
+    let functions = Functions::of(&opened.library).map_err(missing)?;
+    let mut version = 0;
+    // SAFETY: it writes one int.
+    match unsafe { (functions.get_version)(&mut version) } {
+        SUCCESS => check_version(version).map(|()| Library { functions, version }),
+        status => Err(format!("{path} does not say its version: status {status}")),
+    }
+}
+
+fn check_version(version: c_int) -> std::result::Result<(), String> {
+    if version >= OLDEST {
+        return Ok(());
+    }
+    let (found, oldest) = (dotted(version), dotted(OLDEST));
+    Err(format!(
+        "NCCL {found} is too old: {oldest} or later is needed; install it with: {}",
+        probe::Library::Nccl.remedy()
+    ))
+}
+
+/// From 2.9 on a version is major · 10000 + minor · 100 + patch; before it was major · 1000.
+fn dotted(version: c_int) -> String {
+    let major = if version >= 10_000 { 10_000 } else { 1000 };
+    format!("{}.{}.{}", version / major, version % major / 100, version % 100)
+}
+
+/// A rank's communicator.
+pub(super) struct Nccl {
+    shared: Arc<Shared>,
+    watchdog: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    functions: &'static Functions,
+    line: Arc<Line>,
+    device: Device,
+    context: Arc<CudaContext>,
+    /// Null when it has been destroyed or aborted.
+    comm: AtomicPtr<sys::ncclComm>,
+    /// Held while NCCL queues something.
+    queueing: Mutex<()>,
+    /// Where something was queued last, and how often anything was.
+    stream: Mutex<Option<Arc<CudaStream>>>,
+    queued: AtomicU64,
+    stop: AtomicBool,
+}
+
+/// A communicator on its way from the thread that made it.
+struct Made(sys::ncclComm_t);
+
+// SAFETY: NCCL's communicators may be used from any thread, by one at a time.
+unsafe impl Send for Made {}
+
+impl Nccl {
+    /// Connects this rank's GPU with those of all others, which do the same.
+    pub(super) fn connect(line: &Arc<Line>, device: &Device) -> Result<Nccl> {
+        let Some(cuda) = device.as_cuda() else {
+            return Err(Error::Invalid(format!("NCCL cannot use {}", device.short_name())));
+        };
+        let (functions, context) = (&open(device)?.functions, cuda.context().clone());
+        let fail = |what: &str, status: Status| nccl_error(functions, device, what, status, std::ptr::null_mut());
+        context.bind_to_thread().map_err(|error| driver_error(device, "connecting the GPUs", error))?;
+        // Rank 0's identifier, on all ranks, with everyone's GPU.
+        let mut id = sys::ncclUniqueId { internal: [0; 128] };
+        if line.rank() == 0 {
+            // SAFETY: writes one identifier.
+            match unsafe { (functions.get_unique_id)(&mut id) } {
+                SUCCESS => {}
+                status => return Err(fail("making an identifier", status)),
+            }
+        }
+        let uuid = context.uuid().map(|uuid| uuid.bytes.map(|byte| byte as u8)).unwrap_or_default();
+        let mut note = id.internal.map(|byte| byte as u8).to_vec();
+        note.extend(uuid);
+        let all = line.call(Call::plain(Operation::Share), note).map_err(Error::Ranks)?;
+        let all = unframed(&all, line.size()).filter(|all| all.iter().all(|note| note.len() == 128 + uuid.len()));
+        let all = all.ok_or_else(|| Error::Invalid("rank 0 sent something else than NCCL's identifier".to_owned()))?;
+        if uuid != [0; 16]
+            && let Some(other) = (0..line.size()).find(|rank| *rank != line.rank() && all[*rank][128..] == uuid)
+        {
+            let rule = "each needs its own (LOCAL_RANK says which, and CUDA_VISIBLE_DEVICES what a process sees)";
+            return Err(Error::Invalid(format!("ranks {} and {other} have the same GPU: {rule}", line.rank())));
+        }
+        id.internal.iter_mut().zip(&all[0]).for_each(|(to, from)| *to = *from as _);
+
+        let (rank, size) = (line.rank() as c_int, line.size() as c_int);
+        let (sender, made) = channel();
+        let of_thread = context.clone();
+        thread::spawn(move || {
+            let mut comm = std::ptr::null_mut();
+            let status = match of_thread.bind_to_thread() {
+                // SAFETY: the context is current, and the pointer is written before the call returns.
+                Ok(()) => unsafe { (functions.comm_init_rank)(&mut comm, size, id, rank) },
+                Err(_) => CUDA_ERROR,
+            };
+            // Whoever waited may have given up.
+            let _ = sender.send((Made(comm), status));
+        });
+        let begin = Instant::now();
+        let comm = loop {
+            match made.recv_timeout(LOOK) {
+                Ok((Made(comm), SUCCESS)) => break comm,
+                Ok((_, status)) => {
+                    // If it is another rank's fault, that rank says it better.
+                    thread::sleep(PATIENCE);
+                    return Err(line.failure().map_or_else(|| fail("connecting the GPUs", status), Error::Ranks));
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(fail("connecting the GPUs", INTERNAL_ERROR));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if let Some(failure) = line.failure() {
+                return Err(Error::Ranks(failure));
+            }
+            if begin.elapsed() > line.timeout() {
+                let time = seconds(line.timeout());
+                return Err(Error::Cuda {
+                    operation: "NCCL: connecting the GPUs".to_owned(),
+                    device: device.short_name(),
+                    message: format!("it did not end within {time}; NCCL_DEBUG=INFO says what it waits for"),
+                });
+            }
+        };
+        let shared = Arc::new(Shared {
+            functions,
+            line: line.clone(),
+            device: device.clone(),
+            context,
+            comm: AtomicPtr::new(comm),
+            queueing: Mutex::default(),
+            stream: Mutex::default(),
+            queued: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+        });
+        let watchdog = thread::spawn({
+            let shared = shared.clone();
+            move || shared.watch()
+        });
+        Ok(Nccl { shared, watchdog: Some(watchdog) })
+    }
+
+    pub(super) fn all_reduce<T: Reducible>(
+        &self,
+        stream: &Stream,
+        call: Call,
+        op: ReduceOp,
+        values: &mut impl DeviceSliceMut<T>,
+    ) -> Result<()> {
+        let (count, kind) = (values.len(), data_type::<T>());
+        stream.with_address_mut("all_reduce", values, |at| {
+            // SAFETY: `count` values lie at the address, in memory of the stream's device that stays until it is reached.
+            self.shared.queue(stream, call, |nccl, comm, queue| unsafe {
+                (nccl.all_reduce)(at as *const c_void, at as *mut c_void, count, kind, red_op(op), comm, queue)
+            })
+        })?
+    }
+
+    pub(super) fn all_gather<T: DeviceElement>(
+        &self,
+        stream: &Stream,
+        call: Call,
+        own: &impl DeviceSlice<T>,
+        all: &mut impl DeviceSliceMut<T>,
+    ) -> Result<()> {
+        let bytes = own.len() * size_of::<T>();
+        stream.with_address("all_gather", own, |from| {
+            stream.with_address_mut("all_gather", all, |to| {
+                // SAFETY: `bytes` lie at the one address and room for those of all ranks at the other, as in `all_reduce`.
+                self.shared.queue(stream, call, |nccl, comm, queue| unsafe {
+                    (nccl.all_gather)(from as *const c_void, to as *mut c_void, bytes, BYTE, comm, queue)
+                })
+            })
+        })??
+    }
+
+    pub(super) fn reduce_scatter<T: Reducible>(
+        &self,
+        stream: &Stream,
+        call: Call,
+        op: ReduceOp,
+        all: &impl DeviceSlice<T>,
+        own: &mut impl DeviceSliceMut<T>,
+    ) -> Result<()> {
+        let (count, kind) = (own.len(), data_type::<T>());
+        stream.with_address("reduce_scatter", all, |from| {
+            stream.with_address_mut("reduce_scatter", own, |to| {
+                // SAFETY: `count` values of each rank lie at the one address and room for them at the other, as in `all_reduce`.
+                self.shared.queue(stream, call, |nccl, comm, queue| unsafe {
+                    (nccl.reduce_scatter)(
+                        from as *const c_void,
+                        to as *mut c_void,
+                        count,
+                        kind,
+                        red_op(op),
+                        comm,
+                        queue,
+                    )
+                })
+            })
+        })??
+    }
+
+    pub(super) fn broadcast<T: DeviceElement>(
+        &self,
+        stream: &Stream,
+        call: Call,
+        root: u32,
+        values: &mut impl DeviceSliceMut<T>,
+    ) -> Result<()> {
+        let bytes = values.len() * size_of::<T>();
+        stream.with_address_mut("broadcast", values, |at| {
+            // SAFETY: as in `all_reduce`.
+            self.shared.queue(stream, call, |nccl, comm, queue| unsafe {
+                (nccl.broadcast)(at as *const c_void, at as *mut c_void, bytes, BYTE, root as c_int, comm, queue)
+            })
+        })?
+    }
+
+    pub(super) fn send<T: DeviceElement>(
+        &self,
+        stream: &Stream,
+        call: Call,
+        to: u32,
+        values: &impl DeviceSlice<T>,
+    ) -> Result<()> {
+        let bytes = values.len() * size_of::<T>();
+        stream.with_address("send", values, |at| {
+            // SAFETY: as in `all_reduce`.
+            self.shared.queue(stream, call, |nccl, comm, queue| unsafe {
+                (nccl.send)(at as *const c_void, bytes, BYTE, to as c_int, comm, queue)
+            })
+        })?
+    }
+
+    pub(super) fn recv<T: DeviceElement>(
+        &self,
+        stream: &Stream,
+        call: Call,
+        from: u32,
+        values: &mut impl DeviceSliceMut<T>,
+    ) -> Result<()> {
+        let bytes = values.len() * size_of::<T>();
+        stream.with_address_mut("recv", values, |at| {
+            // SAFETY: as in `all_reduce`.
+            self.shared.queue(stream, call, |nccl, comm, queue| unsafe {
+                (nccl.recv)(at as *mut c_void, bytes, BYTE, from as c_int, comm, queue)
+            })
+        })?
+    }
+
+    pub(super) fn exchange<T: DeviceElement>(
+        &self,
+        stream: &Stream,
+        call: Call,
+        (to, sent): (u32, &impl DeviceSlice<T>),
+        (from, received): (u32, &mut impl DeviceSliceMut<T>),
+    ) -> Result<()> {
+        let bytes = [sent.len() * size_of::<T>(), received.len() * size_of::<T>()];
+        stream.with_address("exchange", sent, |source| {
+            stream.with_address_mut("exchange", received, |target| {
+                // SAFETY: as in `all_reduce`; the group is closed before this returns.
+                self.shared.queue(stream, call, |nccl, comm, queue| unsafe {
+                    let begun = (nccl.group_start)();
+                    let sent = (nccl.send)(source as *const c_void, bytes[0], BYTE, to as c_int, comm, queue);
+                    let received = (nccl.recv)(target as *mut c_void, bytes[1], BYTE, from as c_int, comm, queue);
+                    let ended = (nccl.group_end)();
+                    let all = [begun, sent, received, ended];
+                    all.into_iter().find(|status| *status != SUCCESS).unwrap_or(SUCCESS)
+                })
+            })
+        })??
+    }
+
+    /// Waits for the stream as long as nothing has failed.
+    pub(super) fn synchronize(&self, stream: &Stream) -> Result<()> {
+        let Some(cuda) = stream.as_cuda() else { return stream.synchronize() };
+        let failed = |error| driver_error(&self.shared.device, "waiting for the stream", error);
+        cuda.context().bind_to_thread().map_err(failed)?;
+        let mark = cuda.record_event(None).map_err(failed)?;
+        let begin = Instant::now();
+        loop {
+            // An aborted stream ends too.
+            if let Some(failure) = self.shared.line.failure() {
+                return Err(Error::Ranks(failure));
+            }
+            if mark.try_is_complete().map_err(failed)? {
+                return Ok(());
+            }
+            // What is short is not made longer.
+            if begin.elapsed() > Duration::from_millis(2) {
+                thread::sleep(Duration::from_micros(50))
+            } else {
+                thread::yield_now()
+            }
+        }
+    }
+
+    /// Parts from the others, all of which are here.
+    pub(super) fn finish(mut self) -> Result<()> {
+        self.stop_watching();
+        let comm = self.shared.comm.swap(std::ptr::null_mut(), Ordering::AcqRel);
+        if comm.is_null() {
+            return Ok(());
+        }
+        let device = &self.shared.device;
+        self.shared.context.bind_to_thread().map_err(|error| driver_error(device, "parting", error))?;
+        // SAFETY: nobody else has it, and nobody will.
+        match unsafe { (self.shared.functions.comm_destroy)(comm) } {
+            SUCCESS | IN_PROGRESS => Ok(()),
+            status => Err(nccl_error(self.shared.functions, device, "parting", status, std::ptr::null_mut())),
+        }
+    }
+
+    fn stop_watching(&mut self) {
+        self.shared.stop.store(true, Ordering::Release);
+        if let Some(watchdog) = self.watchdog.take() {
+            let _ = watchdog.join();
+        }
+    }
+}
+
+impl Drop for Nccl {
+    fn drop(&mut self) {
+        self.stop_watching();
+        // If something went wrong; else `finish` has taken it.
+        self.shared.abort();
+    }
+}
+
+impl Shared {
+    /// Lets NCCL queue something, which the other ranks learn, and the watchdog waits for.
+    fn queue(
+        &self,
+        stream: &Stream,
+        call: Call,
+        work: impl FnOnce(&Functions, sys::ncclComm_t, sys::cudaStream_t) -> Status,
+    ) -> Result<()> {
+        if let Some(failure) = self.line.failure() {
+            return Err(Error::Ranks(failure));
+        }
+        let Some(cuda) = stream.as_cuda() else {
+            return Err(Error::Invalid(format!("{call}: the stream is no GPU's")));
+        };
+        let what = call.to_string();
+        self.line.note(call);
+        self.context.bind_to_thread().map_err(|error| driver_error(&self.device, &what, error))?;
+        let status = {
+            let _queueing = self.queueing.lock().unwrap_or_else(PoisonError::into_inner);
+            *self.stream.lock().unwrap_or_else(PoisonError::into_inner) = Some(cuda.clone());
+            // Before the work: queueing may wait for peers, too.
+            self.queued.fetch_add(1, Ordering::Release);
+            let comm = self.comm.load(Ordering::Acquire);
+            if comm.is_null() { INVALID_USAGE } else { work(self.functions, comm, cuda.cu_stream().cast()) }
+        };
+        match status {
+            SUCCESS | IN_PROGRESS => Ok(()),
+            status => {
+                thread::sleep(PATIENCE);
+                let comm = self.comm.load(Ordering::Acquire);
+                Err(self
+                    .line
+                    .failure()
+                    .map_or_else(|| nccl_error(self.functions, &self.device, &what, status, comm), Error::Ranks))
+            }
+        }
+    }
+
+    /// The watchdog's work.
+    fn watch(&self) {
+        let _ = self.context.bind_to_thread();
+        let mut seen = 0;
+        let mut waits: Option<(CudaEvent, Instant)> = None;
+        while !self.stop.load(Ordering::Acquire) {
+            thread::sleep(LOOK);
+            if self.line.failure().is_some() {
+                return self.abort();
+            }
+            if let Some(reason) = self.error_behind() {
+                thread::sleep(PATIENCE);
+                if self.line.failure().is_none() {
+                    let (rank, size) = (self.line.rank(), self.line.size());
+                    self.line
+                        .fail(RankFailureKind::Failed, format!("rank {rank} of {size} failed: NCCL reports {reason}"));
+                }
+                return self.abort();
+            }
+            let queued = self.queued.load(Ordering::Acquire);
+            match &waits {
+                Some((mark, _)) if mark.try_is_complete().unwrap_or(true) => waits = None,
+                Some((_, since)) if since.elapsed() > self.line.timeout() => {
+                    self.late();
+                    return self.abort();
+                }
+                Some(_) => {}
+                None if queued != seen => {
+                    seen = queued;
+                    let stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                    // If NCCL still queues, the mark lies before its work, and the next one is made when it has.
+                    if self.queueing.try_lock().is_err() {
+                        seen = queued.wrapping_sub(1);
+                    }
+                    waits = stream.and_then(|stream| Some((stream.record_event(None).ok()?, Instant::now())));
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Says that queued work does not end, and waits until it is known who is to blame.
+    fn late(&self) {
+        self.line.late();
+        let begin = Instant::now();
+        while self.line.failure().is_none() && begin.elapsed() < 2 * PATIENCE {
+            thread::sleep(Duration::from_millis(5));
+        }
+        if self.line.failure().is_none() {
+            let (rank, time) = (self.line.rank(), seconds(self.line.timeout()));
+            self.line.fail(RankFailureKind::Late, format!("what rank {rank} queued did not end within {time}"));
+        }
+    }
+
+    /// What NCCL has found out since it queued its work.
+    fn error_behind(&self) -> Option<String> {
+        let comm = self.comm.load(Ordering::Acquire);
+        if comm.is_null() {
+            return None;
+        }
+        let mut status = SUCCESS;
+        // SAFETY: only this thread takes the communicator away.
+        let asked = unsafe { (self.functions.comm_get_async_error)(comm, &mut status) };
+        match (asked, status) {
+            (SUCCESS, SUCCESS | IN_PROGRESS) => None,
+            (SUCCESS, status) | (status, _) => Some(describe(self.functions, status, comm)),
+        }
+    }
+
+    /// Ends NCCL's work, also what a stream is in the middle of.
+    fn abort(&self) {
+        // A call that queues ends by itself, unless it waits for a rank that is gone: then only this ends it.
+        let begin = Instant::now();
+        let mut queueing = self.queueing.try_lock();
+        while queueing.is_err() && begin.elapsed() < PATIENCE {
+            thread::sleep(Duration::from_millis(1));
+            queueing = self.queueing.try_lock();
+        }
+        let comm = self.comm.swap(std::ptr::null_mut(), Ordering::AcqRel);
+        if !comm.is_null() && self.context.bind_to_thread().is_ok() {
+            // SAFETY: it was taken out, so it is aborted once; NCCL allows this while another thread waits in a call.
+            let _ = unsafe { (self.functions.comm_abort)(comm) };
+        }
+    }
+}
+
+const BYTE: DataType = DataType::ncclUint8;
+
+fn data_type<T: Reducible>() -> DataType {
+    match T::NAME {
+        "f32" => DataType::ncclFloat32,
+        "f64" => DataType::ncclFloat64,
+        "f16" => DataType::ncclFloat16,
+        "bf16" => DataType::ncclBfloat16,
+        "i8" => DataType::ncclInt8,
+        "u8" => DataType::ncclUint8,
+        "i32" => DataType::ncclInt32,
+        "u32" => DataType::ncclUint32,
+        "i64" => DataType::ncclInt64,
+        _ => DataType::ncclUint64,
+    }
+}
+
+fn red_op(op: ReduceOp) -> RedOp {
+    match op {
+        ReduceOp::Sum => RedOp::ncclSum,
+        ReduceOp::Min => RedOp::ncclMin,
+        ReduceOp::Max => RedOp::ncclMax,
+    }
+}
+
+fn driver_error(device: &Device, what: &str, error: cudarc::driver::DriverError) -> Error {
+    Error::Cuda { operation: what.to_owned(), device: device.short_name(), message: error.to_string() }
+}
+
+fn nccl_error(nccl: &Functions, device: &Device, what: &str, status: Status, comm: sys::ncclComm_t) -> Error {
+    Error::Cuda {
+        operation: format!("NCCL: {what}"),
+        device: device.short_name(),
+        message: describe(nccl, status, comm),
+    }
+}
+
+/// `unhandled system error … (status 2): what NCCL last warned of`.
+fn describe(nccl: &Functions, status: Status, comm: sys::ncclComm_t) -> String {
+    // SAFETY: both return text of NCCL's that ends with a zero byte and stays, or null; the second takes a null communicator.
+    let [text, last] = unsafe { [(nccl.get_error_string)(status), (nccl.get_last_error)(comm)] }.map(|text| {
+        // SAFETY: as above.
+        if text.is_null() { String::new() } else { unsafe { CStr::from_ptr(text) }.to_string_lossy().trim().to_owned() }
+    });
+    let last = if last.is_empty() { last } else { format!(": {last}") };
+    format!("{text} (status {status}){last}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_that_is_too_old_is_a_sentence() {
+        assert_eq!([2_804, 21_805, 22_705, 23_001].map(dotted), ["2.8.4", "2.18.5", "2.27.5", "2.30.1"]);
+        assert_eq!(check_version(22_705), Ok(()));
+        let error = check_version(2_804).unwrap_err();
+        assert!(error.starts_with("NCCL 2.8.4 is too old: 2.18.0 or later is needed; install it with: pip"), "{error}");
+    }
+
+    #[test]
+    fn the_simulator_has_no_nccl() {
+        let error = version(&Device::sim()).unwrap_err();
+        assert_eq!(error.to_string(), "NCCL is not possible on sim: it runs on NVIDIA GPUs only");
+    }
+}
