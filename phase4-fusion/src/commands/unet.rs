@@ -6,7 +6,7 @@ use phase3_all_layers::backends::{Cpu, OnHost};
 use phase3_all_layers::commands::video::{VideoArgs, note_of_weights, parameters, video_by};
 use phase3_all_layers::models::unet::{Config, INPUTS, UNet};
 use phase3_all_layers::nn::Parameters;
-use phase3_all_layers::nn::graph::{Recorder, Recording};
+use phase3_all_layers::nn::graph::{Graph, Recorder, Recording};
 
 use super::resnet18::{explained, pass};
 use crate::models::Arithmetic;
@@ -48,6 +48,15 @@ pub fn plan(
     arithmetic: Arithmetic,
     latents: &[usize],
 ) -> Result<Plan> {
+    let steps = &[latents.first().copied().unwrap_or(0)][..];
+    Plan::new(device, arithmetic, recorded(config, parameters, latents)?, &[latents, steps])
+}
+
+/// The recorded network for such latents and their timesteps.
+///
+/// # Errors
+/// As [`plan`].
+pub(super) fn recorded(config: Config, parameters: &Parameters, latents: &[usize]) -> Result<Graph> {
     let network = UNet::load(&Recorder, config, parameters)?;
     let steps = &[latents.first().copied().unwrap_or(0)][..];
     let recording = Recording::new(&[latents, steps]);
@@ -56,8 +65,7 @@ pub fn plan(
         .collect::<Vec<_>>()
         .try_into()
         .map_err(|_| Error::Invalid("a recording of two inputs has others".to_owned()))?;
-    let graph = recording.graph(&network.forward(x, at)?)?;
-    Plan::new(device, arithmetic, graph, &[latents, steps])
+    recording.graph(&network.forward(x, at)?)
 }
 
 /// The plan, or a pass of it over random latents with untrained weights.
