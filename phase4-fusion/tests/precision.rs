@@ -87,7 +87,7 @@ device_test! {
             }
             let found = Runner::new(&device, plan)?.infer(&device.stream(), &images)?;
             let (error, emulated) = (relative_error(found.as_slice()?, &exact)?, calibration.emulated(&formats)?);
-            println!("{seed}: {error:.3e}, emulated {emulated:.3e}, predicted {:.3e}, others {:?}", calibration.predicted(&formats), calibration.other_models(&formats));
+            println!("{seed}: {error:.3e}, emulated {emulated:.3e}, predicted {:.3e}, others {:?}", calibration.predicted(&formats), calibration.errors(&formats));
             assert!(error <= 1.5 * emulated + 1e-5 && emulated <= 1.5 * error + 1e-5, "{error} {emulated}");
         }
         Ok(())
@@ -100,7 +100,7 @@ fn budgets_sim() {
     let shape = [2, 3, 33, 36];
     let images = Tensor::random(&shape, 2);
     let calibration = Calibration::run(&device, narrow(&shape), &[&images]).unwrap();
-    let costs = Costs::floor(&calibration, Limits::H200);
+    let costs = Costs::floor(&calibration, Limits::H200, 2000.0);
     for budget in [1e-6, 1e-4, 5e-4, 1e-3, 1e-2, 0.1] {
         let chosen = choose(&calibration, &costs, budget);
         println!("{budget}: {:.3e} {:.5} {:?}", chosen.predicted, chosen.ms, chosen.formats.each);

@@ -3,9 +3,9 @@
 use clap::builder::TypedValueParser;
 use common::prelude::*;
 use common::table::{Cell, ColumnSpec, Table, TableBuilder};
-use common::timing::{Bench, NO_CLOCK};
+use common::timing::Bench;
 use phase3_all_layers::backends::{Cpu, OnHost};
-use phase3_all_layers::data::digits as data;
+use phase3_all_layers::data::digits::{self as data, Digits, Outcome};
 use phase3_all_layers::digits;
 use phase3_all_layers::models::resnet::{self, ResNet};
 use phase3_all_layers::models::unet::{self, INPUTS, UNet};
@@ -14,9 +14,11 @@ use phase3_all_layers::nn::graph::{Graph, Recorder};
 
 use crate::models::Arithmetic;
 use crate::models::adaptive::calibrate::relative_error;
-use crate::models::adaptive::choose::explained;
+use crate::models::adaptive::choose::{explained, in_short};
 use crate::models::adaptive::cost::{Costs, Limits};
-use crate::models::adaptive::{Adaptive, Calibration, choose};
+use crate::models::adaptive::failures::Block;
+use crate::models::adaptive::{Adaptive, Calibration, Errors, FORMATS, choose};
+use crate::models::int8::WeightSteps;
 use crate::models::plan::{Formats, Plan};
 use crate::models::runner::Runner;
 
@@ -28,16 +30,22 @@ const CALIBRATION: u64 = 19;
 const FRESH: u64 = 20;
 /// Digits of a calibration: each ten times.
 const DRAWN: usize = 100;
+/// The batch for which the floor is computed, in place of one that the simulator can run: one that gives a GPU something to do.
+const FLOOR_BATCH: f64 = 4096.0;
 
 /// Which model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Model {
-    /// The narrow ResNet that was trained on handwritten digits, 32 × 32.
+    /// The narrow ResNet that was trained on handwritten digits
     Digits,
-    /// ResNet18 with untrained weights.
+    /// The same, but with values between two layers that are beyond f16's
+    DigitsRange,
+    /// The same, but with a filter that is 1024 times as large as the others of its layer
+    DigitsOutlier,
+    /// ResNet18 with untrained weights
     #[value(name = "resnet18")]
     ResNet18,
-    /// The video U-Net with untrained weights; tiny on the simulator, small on a GPU.
+    /// The video U-Net with untrained weights, tiny on the simulator and small on a GPU
     #[value(name = "unet")]
     UNet,
 }
@@ -91,10 +99,16 @@ impl Subject {
             vec![random(batch, INPUTS, side, seed), Tensor::from_fn(&[batch], |at| step + 100.0 * at[0] as f32)]
         };
         let (name, parameters, calibration, fresh) = match (model, on_sim) {
-            (Model::Digits, _) => {
+            (Model::Digits | Model::DigitsRange | Model::DigitsOutlier, _) => {
                 let fresh = if on_sim { 4 } else { data::BATCH };
                 let images = |count, seed| Ok::<_, Error>(vec![data::drawn(count, seed)?]);
-                ("digits".to_owned(), digits::trained()?, images(DRAWN, CALIBRATION)?, images(fresh, FRESH)?)
+                let (trained, block) = (digits::trained()?, Block::OF_DIGITS);
+                let (name, parameters) = match model {
+                    Model::DigitsRange => ("digits, beyond f16", block.enlarged(&trained, Block::FACTOR)?),
+                    Model::DigitsOutlier => ("digits, a large filter", block.with_outlier(&trained, Block::OUTLIER)?),
+                    _ => ("digits", trained),
+                };
+                (name.to_owned(), parameters, images(DRAWN, CALIBRATION)?, images(fresh, FRESH)?)
             }
             (Model::ResNet18, _) => {
                 let [side, batch] = if on_sim { [64, 1] } else { [224, 32] };
@@ -115,11 +129,8 @@ impl Subject {
     /// The recorded model, for inputs of these shapes.
     fn graph(&self, inputs: &[&[usize]]) -> Result<Graph> {
         match self.model {
-            Model::Digits => Graph::record(&ResNet::load(&Recorder, digits::CONFIG, &self.parameters)?, inputs[0]),
-            Model::ResNet18 => {
-                Graph::record(&ResNet::load(&Recorder, resnet::Config::RESNET18, &self.parameters)?, inputs[0])
-            }
             Model::UNet => super::unet::recorded(self.unet, &self.parameters, inputs[0]),
+            _ => Graph::record(&ResNet::load(&Recorder, self.resnet(), &self.parameters)?, inputs[0]),
         }
     }
 
@@ -140,7 +151,45 @@ impl Subject {
     pub fn costs(&self, device: &Device, calibration: &Calibration) -> Result<Costs> {
         let shapes = self.shapes();
         let measured = Costs::measured(device, || self.graph(&shapes), &shapes, calibration)?;
-        Ok(measured.unwrap_or_else(|| Costs::floor(calibration, Limits::H200)))
+        let batches = FLOOR_BATCH / calibration.images() as f64;
+        Ok(measured.unwrap_or_else(|| Costs::floor(calibration, Limits::H200, batches)))
+    }
+
+    /// The network, unless it is the U-Net.
+    fn resnet(&self) -> resnet::Config {
+        if self.model == Model::ResNet18 { resnet::Config::RESNET18 } else { digits::CONFIG }
+    }
+
+    /// Whether there are labelled images for it, and time for them: the simulator takes seconds for each plan.
+    pub fn has_labels(&self, device: &Device) -> bool {
+        device.is_cuda() && !matches!(self.model, Model::ResNet18 | Model::UNet)
+    }
+
+    /// How many of the test set's digits a plan gets right, 0 to 1, where [`Subject::has_labels`].
+    ///
+    /// # Errors
+    /// As [`Subject::answers`].
+    pub fn accuracy(&self, device: &Device, formats: &Formats) -> Result<Option<f64>> {
+        self.has_labels(device).then(|| Ok(self.answers(device, formats)?.accuracy)).transpose()
+    }
+
+    /// What a plan of the digits' network says of the test set.
+    ///
+    /// # Errors
+    /// As [`Plan::mixed`] and [`Runner::infer`].
+    pub fn answers(&self, device: &Device, formats: &Formats) -> Result<Outcome> {
+        let mut runner: Option<Runner> = None;
+        Digits::built_in()?.evaluate(|images| {
+            let same = runner.take().filter(|runner| runner.plan().input_shape() == images.shape());
+            let fitting = match same {
+                Some(same) => same,
+                None => {
+                    let graph = self.graph(&[images.shape()])?;
+                    Runner::new(device, Plan::mixed(device, graph, &[images.shape()], formats)?)?
+                }
+            };
+            runner.insert(fitting).infer(&device.stream(), images)
+        })
     }
 
     /// Of the fresh inputs.
@@ -164,9 +213,8 @@ impl Subject {
     pub fn expected(&self) -> Result<Tensor> {
         let (cpu, x) = (Cpu::new(), &self.fresh[0]);
         match self.model {
-            Model::Digits => cpu.infer(&ResNet::load(&cpu, digits::CONFIG, &self.parameters)?, x),
-            Model::ResNet18 => cpu.infer(&ResNet::load(&cpu, resnet::Config::RESNET18, &self.parameters)?, x),
             Model::UNet => cpu.infer(&UNet::load(&cpu, self.unet, &self.parameters)?.at(self.fresh[1].to_host()?), x),
+            _ => cpu.infer(&ResNet::load(&cpu, self.resnet(), &self.parameters)?, x),
         }
     }
 
@@ -188,78 +236,140 @@ impl Subject {
     }
 }
 
-const PLAN: ColumnSpec = ColumnSpec::text("plan", "plan");
-const PREDICTED: ColumnSpec = ColumnSpec::text("predicted", "predicted");
-const ROOT: ColumnSpec = ColumnSpec::text("root", "√Σe²");
-const SUM: ColumnSpec = ColumnSpec::text("sum", "Σe");
-const MEASURED: ColumnSpec = ColumnSpec::text("measured", "measured");
-const MS: ColumnSpec = ColumnSpec::number("ms", "ms", 4);
-const MODEL_MS: ColumnSpec = ColumnSpec::number("model_ms", "ms expected", 4);
-const LAYERS: ColumnSpec = ColumnSpec::text("layers", "layers in f32, tf32, f16, fp8, int8");
+/// A plan of a model, and what it does.
+#[derive(Clone, Debug)]
+pub struct Tried {
+    /// The format that all layers have, or [`ADAPTIVE`], or [`PER_TENSOR`].
+    pub plan: String,
+    /// One per node.
+    pub each: Vec<Arithmetic>,
+    /// By each model; with a step for all weights of a layer there is no prediction.
+    pub errors: Option<Errors>,
+    /// As [`Calibration::predicted`].
+    pub predicted: Option<f64>,
+    /// Of a pass over fresh inputs: the relative L2 norm to f32.
+    pub measured: f64,
+    /// Right answers for digits that were neither trained nor calibrated with, 0 to 1.
+    pub accuracy: Option<f64>,
+    /// What [`Costs`] expect of it.
+    pub expected_ms: f64,
+    /// What a pass takes a GPU.
+    pub ms: Option<f64>,
+}
 
-/// How the layers that a format is chosen for are spread.
-fn spread(calibration: &Calibration, each: &[Arithmetic]) -> String {
+/// The plan within the budget.
+pub const ADAPTIVE: &str = "adaptive";
+/// int8 with one step for all filters of a layer.
+pub const PER_TENSOR: &str = "int8, one step";
+
+/// Each format everywhere, and the formats that were chosen.
+///
+/// # Errors
+/// As [`Subject::measure`] and [`Subject::accuracy`].
+pub fn tried(
+    device: &Device,
+    subject: &Subject,
+    calibration: &Calibration,
+    costs: &Costs,
+    chosen: &Adaptive,
+) -> Result<Vec<Tried>> {
+    let expected = subject.expected()?;
+    let uniform = |format| calibration.formats(calibration.uniform(format));
+    let mut plans: Vec<(String, Formats)> = [Arithmetic::F32, Arithmetic::Tf32, Arithmetic::F16, Arithmetic::Int8]
+        .map(|format| (format.to_string(), uniform(format)))
+        .into();
+    if subject.model == Model::DigitsOutlier {
+        let Formats { each, scales } = uniform(Arithmetic::Int8);
+        plans.push((PER_TENSOR.to_owned(), Formats { each, scales: scales.with_weights(WeightSteps::PerTensor) }));
+    }
+    plans.push((ADAPTIVE.to_owned(), chosen.formats.clone()));
+    let mut all = Vec::with_capacity(plans.len());
+    for (plan, formats) in plans {
+        let (measured, ms) = subject.measure(device, &formats, &expected)?;
+        let accuracy = subject.accuracy(device, &formats)?;
+        let as_calibrated = formats.scales.weights() == WeightSteps::PerFilter;
+        all.push(Tried {
+            plan,
+            errors: as_calibrated.then(|| calibration.errors(&formats.each)),
+            predicted: as_calibrated.then(|| calibration.predicted(&formats.each)),
+            measured,
+            accuracy,
+            expected_ms: costs.total(&formats.each),
+            ms,
+            each: formats.each,
+        });
+    }
+    Ok(all)
+}
+
+/// How many of the layers that a format is chosen for have each of [`FORMATS`].
+pub fn spread(calibration: &Calibration, each: &[Arithmetic]) -> String {
     let chosen = || calibration.layers().iter().zip(each).filter(|(layer, _)| layer.is_chosen_for());
     let count = |format: &Arithmetic| chosen().filter(|(_, of)| *of == format).count().to_string();
-    crate::models::adaptive::FORMATS.iter().map(count).collect::<Vec<_>>().join(", ")
+    FORMATS.iter().map(count).collect::<Vec<_>>().join(" ")
 }
+
+/// What the columns of a table of plans mean.
+pub const ABOUT_ERRORS: &str = "e: the errors that single layers cause; √Σe² if they are perpendicular, Σe if they point the same way. predicted: the length of their \
+     sum as vectors, √Σe² at least. measured: a pass over fresh inputs. All are relative L2 norms at the output, to f32. Where a layer has no \
+     kernel for a plan's format, the next more exact one is taken.";
+
+const PLAN: ColumnSpec = ColumnSpec::text("plan", "plan");
+const SQUARES: ColumnSpec = ColumnSpec::text("squares", "√Σe²");
+const LENGTHS: ColumnSpec = ColumnSpec::text("lengths", "Σe");
+const PREDICTED: ColumnSpec = ColumnSpec::text("predicted", "predicted");
+const MEASURED: ColumnSpec = ColumnSpec::text("measured", "measured");
+const ACCURACY: ColumnSpec = ColumnSpec::number("accuracy", "accuracy, %", 2);
+const EXPECTED_MS: ColumnSpec = ColumnSpec::number("expected_ms", "ms expected", 4);
+const MS: ColumnSpec = ColumnSpec::number("ms", "ms", 4);
+const LAYERS: ColumnSpec = ColumnSpec::text("layers", "f32 tf32 f16 fp8 int8");
 
 /// The plans of a model: each format everywhere, and the one within the budget; or, explained, the latter.
 ///
 /// # Errors
-/// As [`Subject::calibrate`], [`Subject::costs`] and [`Subject::measure`].
+/// As [`Subject::calibrate`], [`Subject::costs`] and [`tried`].
 pub fn precision(device: &Device, args: &PrecisionArgs) -> Result<Vec<Table>> {
     let subject = Subject::new(device, args.model)?;
     let calibration = subject.calibrate(device)?;
     let costs = subject.costs(device, &calibration)?;
     let chosen = choose(&calibration, &costs, args.error_budget);
-    let title = format!("{} within {:.0e} on {}", subject.name, args.error_budget, device.short_name());
+    let title = format!("{} within {:e} on {}", subject.name, args.error_budget, device.short_name());
     if args.explain {
         let mut runner = Runner::new(device, subject.plan(device, &chosen.formats)?)?;
         let took = runner.milliseconds(&device.stream())?;
         let layers = explained(format!("layers of {title}"), &calibration, &chosen);
         return Ok(vec![layers, runner.plan().table(format!("launches of {title}"), took.as_deref())]);
     }
-    Ok(vec![compared(device, &subject, &calibration, &costs, &chosen, title)?])
-}
-
-fn compared(
-    device: &Device,
-    subject: &Subject,
-    calibration: &Calibration,
-    costs: &Costs,
-    chosen: &Adaptive,
-    title: String,
-) -> Result<Table> {
-    let expected = subject.expected()?;
-    let mut table = TableBuilder::of(title, [PLAN, ROOT, SUM, PREDICTED, MEASURED, MODEL_MS, MS, LAYERS]);
-    let uniform = [Arithmetic::F32, Arithmetic::Tf32, Arithmetic::F16, Arithmetic::Int8]
-        .map(|format| (format.to_string(), calibration.formats(calibration.uniform(format))));
-    for (name, formats) in uniform.into_iter().chain([("adaptive".to_owned(), chosen.formats.clone())]) {
-        let (error, ms) = subject.measure(device, &formats, &expected)?;
-        let [root, sum] = calibration.other_models(&formats.each);
-        let number = |error: f64| if error.is_finite() { format!("{error:.1e}") } else { "∞".to_owned() };
-        table
+    let with_accuracy = subject.has_labels(device).then_some(ACCURACY);
+    let first = [PLAN, SQUARES, LENGTHS, PREDICTED, MEASURED].into_iter().chain(with_accuracy);
+    let mut table =
+        TableBuilder::on(device, &title, &first.chain([EXPECTED_MS, MS.on_gpu(), LAYERS]).collect::<Vec<_>>());
+    for plan in tried(device, &subject, &calibration, &costs, &chosen)? {
+        let error = |error: Option<f64>| match error {
+            Some(error) => in_short(error, 1).into(),
+            None => Cell::absent("the calibration has a step for each filter"),
+        };
+        let row = table
             .row()
-            .set(PLAN, name)
-            .set(PREDICTED, number(calibration.predicted(&formats.each)))
-            .set(ROOT, number(root))
-            .set(SUM, number(sum))
-            .set(MEASURED, number(error))
-            .set(MODEL_MS, costs.total(&formats.each))
-            .set(MS, Cell::or_absent(ms, NO_CLOCK))
-            .set(LAYERS, spread(calibration, &formats.each))
-            .complete();
+            .set(SQUARES, error(plan.errors.map(|errors| errors.squares)))
+            .set(LENGTHS, error(plan.errors.map(|errors| errors.lengths)))
+            .set(PREDICTED, error(plan.predicted))
+            .set(MEASURED, error(Some(plan.measured)))
+            .set(EXPECTED_MS, plan.expected_ms)
+            .set(LAYERS, spread(&calibration, &plan.each))
+            .set(PLAN, plan.plan);
+        let row = if let Some(ms) = plan.ms { row.set(MS, ms) } else { row };
+        let row = if let Some(right) = plan.accuracy { row.set(ACCURACY, 100.0 * right) } else { row };
+        row.complete();
     }
-    table.note(
-        "e: errors that single layers cause. predicted: the root of the sum of their squares, in which those of tf32, which point the same \
-         way, count as one, their sum. measured: a pass over fresh inputs. All are relative L2 norms at the output, to f32. Where a layer has no kernel for a plan's format, the next more exact one is taken.",
-    );
+    table.note(ABOUT_ERRORS);
     table.note(match costs.measured {
-        true => "ms expected: the sum of launches that were measured one by one.",
-        false => {
-            "ms expected: a model, not a measurement: the floor of bytes and FLOPs on an H200, and 2 µs per launch."
-        }
+        true => "ms expected: the sum of launches that were measured one by one.".to_owned(),
+        false => format!(
+            "ms expected: a model, not a measurement: what bytes and FLOPs of a batch of {FLOOR_BATCH} take an H200 at least, and 2 µs \
+             per launch."
+        ),
     });
-    Ok(table.finish())
+    table.note("Last column: how many layers have which format.");
+    Ok(vec![table.finish()])
 }

@@ -29,6 +29,17 @@ pub(super) const LARGEST: f32 = 127.0;
 pub struct Scales {
     inputs: Vec<f32>,
     nodes: Vec<f32>,
+    weights: WeightSteps,
+}
+
+/// What weights have steps of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WeightSteps {
+    /// Each filter its own.
+    #[default]
+    PerFilter,
+    /// All filters of a layer one, that of the largest weight.
+    PerTensor,
 }
 
 impl Scales {
@@ -53,7 +64,19 @@ impl Scales {
     /// For the largest magnitudes of a model's inputs and of its nodes' results.
     pub fn of_largest(inputs: &[f32], nodes: &[f32]) -> Scales {
         let step = |&largest: &f32| if largest > 0.0 { largest / LARGEST } else { 1.0 };
-        Scales { inputs: inputs.iter().map(step).collect(), nodes: nodes.iter().map(step).collect() }
+        let (inputs, nodes) = (inputs.iter().map(step).collect(), nodes.iter().map(step).collect());
+        Scales { inputs, nodes, weights: WeightSteps::default() }
+    }
+
+    /// The same with steps of weights like these.
+    #[must_use]
+    pub fn with_weights(self, weights: WeightSteps) -> Scales {
+        Scales { weights, ..self }
+    }
+
+    /// What weights have steps of.
+    pub fn weights(&self) -> WeightSteps {
+        self.weights
     }
 
     /// The step of a node's result.
@@ -169,7 +192,7 @@ pub(super) struct Quantized {
 ///
 /// # Errors
 /// [`Error::Invalid`] if it is no convolution, or a parameter is not on the host.
-pub(super) fn quantized(operations: &[Operation], x: f32, y: f32) -> Result<Quantized> {
+pub(super) fn quantized(operations: &[Operation], x: f32, y: f32, steps: WeightSteps) -> Result<Quantized> {
     let [Operation::Conv2d { weight, bias, .. }, rest @ ..] = operations else {
         return Err(Error::Invalid("only convolutions are in bytes".to_owned()));
     };
@@ -180,7 +203,7 @@ pub(super) fn quantized(operations: &[Operation], x: f32, y: f32) -> Result<Quan
         (None, Some(bias)) => ScaleShift { scale: vec![1.0; filters], shift: bias.as_slice()?.to_vec() },
         (None, None) => ScaleShift { scale: vec![1.0; filters], shift: vec![0.0; filters] },
     };
-    let (weight, steps) = units(weight)?;
+    let (weight, steps) = units(weight, steps)?;
     let times =
         |(step, scale): (&f32, &f32)| (f64::from(*step) * f64::from(x) * f64::from(*scale) / f64::from(y)) as f32;
     let scale = steps.iter().zip(&scale).map(times).collect();
@@ -189,16 +212,17 @@ pub(super) fn quantized(operations: &[Operation], x: f32, y: f32) -> Result<Quan
 }
 
 /// A weight \[K, …\] in units of its filters' steps, and these.
-pub(super) fn units(weight: &Tensor) -> Result<(Tensor, Vec<f32>)> {
+pub(super) fn units(weight: &Tensor, steps: WeightSteps) -> Result<(Tensor, Vec<f32>)> {
     let (filters, values) = (weight.shape().first().copied().unwrap_or(0), weight.as_slice()?);
-    let (mut bytes, mut steps) = (Vec::with_capacity(values.len()), Vec::with_capacity(filters));
+    let largest = |weights: &[f32]| weights.iter().fold(0.0f32, |most, weight| most.max(weight.abs()));
+    let (mut bytes, mut of_filters) = (Vec::with_capacity(values.len()), Vec::with_capacity(filters));
     for filter in values.chunks((values.len() / filters.max(1)).max(1)) {
-        let largest = filter.iter().fold(0.0f32, |most, weight| most.max(weight.abs()));
+        let largest = largest(if steps == WeightSteps::PerFilter { filter } else { values });
         let step = if largest > 0.0 { largest / LARGEST } else { 1.0 };
         bytes.extend(filter.iter().map(|weight| (weight / step).round_ties_even()));
-        steps.push(step);
+        of_filters.push(step);
     }
-    Ok((Tensor::from_vec(weight.shape(), bytes)?, steps))
+    Ok((Tensor::from_vec(weight.shape(), bytes)?, of_filters))
 }
 // ANCHOR_END: quantized
 
@@ -260,7 +284,7 @@ pub fn on_host(config: Config, parameters: &Parameters, scales: &Scales, images:
             }
         };
         let y_step = if in_bytes(number) { scales.step(number)? } else { 1.0 };
-        let parts = quantized(&node.operations, scales.step(before)?, y_step)?;
+        let parts = quantized(&node.operations, scales.step(before)?, y_step, scales.weights)?;
         let Operation::Conv2d { params, .. } = &node.operations[0] else { return x.to_host() };
         let sums = reference::conv2d(&bytes(x, before)?, &parts.weight, None, *params)?;
         let shape = params.output_shape(x, &parts.weight)?;

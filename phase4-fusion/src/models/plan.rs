@@ -1071,7 +1071,7 @@ impl Planner<'_> {
         let tile = in_bytes.kernels.explain(&layer, *params).map_err(Error::Invalid)?;
         let wide = in_bytes.wide.contains(&number);
         let y_step = if wide { 1.0 } else { in_bytes.scales.of(Source::Node(number))? };
-        let parts = int8::quantized(&operations, x_step, y_step)?;
+        let parts = int8::quantized(&operations, x_step, y_step, in_bytes.scales.weights())?;
         let weight = filled_up(&parts.weight, outputs, inputs)?.to_type(ElementType::I8)?;
         let there = |values: &[f32]| vector(values, outputs)?.to_device(self.device);
         let work = Bytes {

@@ -35,19 +35,36 @@ pub struct Candidate {
     /// The error at the model's output when this layer alone has it: ‖y − y in f32‖ / ‖y in f32‖, infinite where a value overflows. Or why
     /// it is no candidate.
     pub error: Result<f64, String>,
+    /// The number of its difference at the output.
+    difference: Option<usize>,
 }
 
 impl Layer {
     /// The error in a format; `None` if it is no candidate.
     pub fn error(&self, format: Arithmetic) -> Option<f64> {
-        let candidate = self.candidates.iter().find(|candidate| candidate.format == format)?;
-        candidate.error.as_ref().ok().copied()
+        self.candidate(format)?.error.as_ref().ok().copied()
+    }
+
+    /// What is known of a format; `None` where none is chosen.
+    pub fn candidate(&self, format: Arithmetic) -> Option<&Candidate> {
+        self.candidates.iter().find(|candidate| candidate.format == format)
     }
 
     /// Whether a format is chosen for it.
     pub fn is_chosen_for(&self) -> bool {
         !self.candidates.is_empty()
     }
+}
+
+/// The error of several layers together, by three models: ‖y − y in f32‖ / ‖y in f32‖ each.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Errors {
+    /// The length of the sum of what the layers add to the output.
+    pub sum: f64,
+    /// The root of the sum of the squares of their lengths: right if they are perpendicular.
+    pub squares: f64,
+    /// The sum of their lengths: right if they point the same way.
+    pub lengths: f64,
 }
 
 /// What a calibration run has found.
@@ -58,6 +75,8 @@ pub struct Calibration {
     exact: Vec<Tensor>,
     scales: Scales,
     layers: Vec<Layer>,
+    /// Of the differences that layers alone cause at the output, in units of its length: each one's product with each.
+    products: Vec<Vec<f64>>,
 }
 
 impl Calibration {
@@ -76,34 +95,40 @@ impl Calibration {
         let scales = Scales::of_largest(&largest(&inputs)?, &results);
         let kernels = Kernels::load(device)?;
         let grouped: Vec<usize> = fuse::side_by_side(&graph)?.into_iter().flat_map(|group| group.nodes).collect();
-        let mut layers = Vec::with_capacity(graph.nodes.len());
+        let output = exact.last().ok_or_else(|| Error::Invalid("a model has no layer".to_owned()))?.as_slice()?;
+        let (mut layers, mut differences) = (Vec::with_capacity(graph.nodes.len()), Vec::<Vec<f32>>::new());
         for (at, node) in graph.nodes.iter().enumerate() {
             let emulator = Emulator { graph: &graph, inputs: &inputs, exact: &exact, scales: &scales };
-            let alone = |format| {
+            let mut alone = |format| -> Result<(f64, usize)> {
                 let mut formats = vec![Arithmetic::F32; graph.nodes.len()];
                 formats[at] = format;
                 follow(&graph, &mut formats);
-                relative(&emulator.output(&formats)?, exact.last())
+                let found = emulator.output(&formats)?;
+                differences.push(found.as_slice()?.iter().zip(output).map(|(a, b)| a - b).collect());
+                Ok((relative_error(found.as_slice()?, output)?, differences.len() - 1))
             };
-            let candidate = |format| {
+            let mut candidate = |format| {
                 let refused = match grouped.contains(&at) && stored(format) == Arithmetic::F16 {
                     true => Some("it is launched with others, in f32".to_owned()),
                     false => kernels.refuse(node, format)?,
                 };
-                let error = match (refused, format) {
-                    (Some(reason), _) => Err(reason),
-                    (None, Arithmetic::F32) => Ok(0.0),
-                    (None, _) => Ok(alone(format)?),
+                let (error, difference) = match (refused, format) {
+                    (Some(reason), _) => (Err(reason), None),
+                    (None, Arithmetic::F32) => (Ok(0.0), None),
+                    (None, _) => alone(format).map(|(error, difference)| (Ok(error), Some(difference)))?,
                 };
-                Ok(Candidate { format, error })
+                Ok(Candidate { format, error, difference })
             };
             let candidates = match is_product(node) {
-                true => FORMATS.into_iter().map(candidate).collect::<Result<_>>()?,
+                true => FORMATS.into_iter().map(&mut candidate).collect::<Result<_>>()?,
                 false => Vec::new(),
             };
             layers.push(Layer { name: plan::names(&node.operations), largest: results[at], candidates });
         }
-        Ok(Calibration { graph, inputs, exact, scales, layers })
+        let square = dot(output, output);
+        let with_all = |a: &Vec<f32>| differences.iter().map(|b| dot(a, b) / square).collect();
+        let products = differences.iter().map(with_all).collect();
+        Ok(Calibration { graph, inputs, exact, scales, layers, products })
     }
     // ANCHOR_END: run
 
@@ -117,6 +142,11 @@ impl Calibration {
         &self.graph
     }
 
+    /// How many images, or rows, the calibration's inputs are.
+    pub fn images(&self) -> usize {
+        self.inputs.first().and_then(|input| input.shape().first()).copied().unwrap_or(0).max(1)
+    }
+
     /// What the model makes of the calibration's inputs in f32.
     pub fn exact_output(&self) -> &[f32] {
         self.exact.last().and_then(|output| output.as_slice().ok()).unwrap_or_default()
@@ -125,27 +155,30 @@ impl Calibration {
     // ANCHOR: predicted
     /// The error that layers in these formats are predicted to cause together.
     ///
-    /// Roundings to the nearest are as often up as down: those of different layers have nothing to do with one another, and their squares
-    /// add up. tf32's operands are cut off, always towards zero: each layer takes a little of all that comes through it, these errors
-    /// point the same way, and so they add up themselves.
+    /// To first order what layers alone add to the output adds up, as vectors. Roundings to the nearest are as often up as down: those
+    /// of different layers are as good as perpendicular, and the squares of their lengths add up. But tf32's operands are cut off, always
+    /// towards zero, and those of different layers point the same way: so products between layers count too. What these take away by
+    /// chance, other inputs need not, so that the prediction is never less than without them.
     pub fn predicted(&self, formats: &[Arithmetic]) -> f64 {
-        let sum_of = |cut: bool, power: i32| -> f64 {
-            let errors = self.errors(formats).filter(|(format, _)| (*format == Arithmetic::Tf32) == cut);
-            errors.map(|(_, error)| error.powi(power)).sum()
-        };
-        (sum_of(true, 1).powi(2) + sum_of(false, 2)).sqrt()
+        let Errors { sum, squares, .. } = self.errors(formats);
+        sum.max(squares)
     }
     // ANCHOR_END: predicted
 
-    /// Two other models, to compare with: the root of the sum of all squares, and the sum.
-    pub fn other_models(&self, formats: &[Arithmetic]) -> [f64; 2] {
-        let power = |power: i32| self.errors(formats).map(|(_, error)| error.powi(power)).sum::<f64>();
-        [power(2).sqrt(), power(1)]
-    }
-
-    fn errors(&self, formats: &[Arithmetic]) -> impl Iterator<Item = (Arithmetic, f64)> {
-        let error = |(layer, &format): (&Layer, &Arithmetic)| (format, layer.error(format).unwrap_or(f64::INFINITY));
-        self.layers.iter().zip(formats).filter(|(layer, _)| layer.is_chosen_for()).map(error)
+    /// Three models of how errors of single layers add up.
+    pub fn errors(&self, formats: &[Arithmetic]) -> Errors {
+        let (mut length, mut differences) = (0.0, Vec::new());
+        for (layer, &format) in self.layers.iter().zip(formats).filter(|(layer, _)| layer.is_chosen_for()) {
+            length += layer.error(format).unwrap_or(f64::INFINITY);
+            differences.extend(layer.candidate(format).and_then(|candidate| candidate.difference));
+        }
+        if !length.is_finite() {
+            return Errors { sum: length, squares: length, lengths: length };
+        }
+        let with_all = |&a: &usize| differences.iter().map(|&b| self.products[a][b]).sum::<f64>();
+        let own = |&a: &usize| self.products[a][a];
+        let [sum, squares] = [differences.iter().map(with_all).sum::<f64>(), differences.iter().map(own).sum()];
+        Errors { sum: sum.max(0.0).sqrt(), squares: squares.sqrt(), lengths: length }
     }
 
     /// The error of these formats on the calibration's own inputs, emulated on the host.
@@ -154,7 +187,8 @@ impl Calibration {
     /// Those of the layers on the CPU.
     pub fn emulated(&self, formats: &[Arithmetic]) -> Result<f64> {
         let Calibration { graph, inputs, exact, scales, .. } = self;
-        relative(&Emulator { graph, inputs, exact, scales }.output(formats)?, exact.last())
+        let found = Emulator { graph, inputs, exact, scales }.output(formats)?;
+        relative_error(found.as_slice()?, self.exact_output())
     }
 
     /// Each layer in `format`, where it is a candidate, else in the next more exact one that its results can be stored in.
@@ -233,20 +267,18 @@ fn evaluated(graph: &Graph, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
 /// # Errors
 /// [`Error::Invalid`] if the expected values are no numbers, or all are zero.
 pub fn relative_error(found: &[f32], expected: &[f32]) -> Result<f64> {
-    let squares = |values: &mut dyn Iterator<Item = f64>| values.map(|value| value * value).sum::<f64>();
-    let length = squares(&mut expected.iter().map(|value| f64::from(*value))).sqrt();
+    let length = dot(expected, expected).sqrt();
     if !length.is_finite() || length == 0.0 {
         return Err(Error::Invalid("an error is relative to an output of numbers that are not all zero".to_owned()));
     }
-    let pairs = found.iter().zip(expected);
-    let error = squares(&mut pairs.map(|(a, b)| f64::from(*a) - f64::from(*b))).sqrt() / length;
+    let squares = found.iter().zip(expected).map(|(a, b)| (f64::from(*a) - f64::from(*b)).powi(2));
+    let error = squares.sum::<f64>().sqrt() / length;
     Ok(if error.is_finite() { error } else { f64::INFINITY })
 }
 // ANCHOR_END: relative
 
-fn relative(found: &Tensor, expected: Option<&Tensor>) -> Result<f64> {
-    let expected = expected.ok_or_else(|| Error::Invalid("a model has no layer".to_owned()))?;
-    relative_error(found.as_slice()?, expected.as_slice()?)
+fn dot(a: &[f32], b: &[f32]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
 }
 
 /// What says which products there are kernels for.

@@ -25,9 +25,9 @@ pub struct Adaptive {
 /// The cheapest formats whose predicted error is within `budget`. Deterministic.
 ///
 /// Changing one layer can cost two conversions, so a search that starts with f32 everywhere would stop there. It starts with each format
-/// everywhere instead, mends what is beyond the budget where that costs least per error saved, and then takes every change of one layer,
-/// or of two of which one works on the other, that saves time and stays within the budget. The best of these starts is taken; f32
-/// everywhere is one of them, so that there always is a plan.
+/// everywhere instead, mends what is beyond the budget where that costs least per squared error saved, and then takes every change of one
+/// layer, or of two of which one works on the other, that saves time and stays within the budget, until there is none. The best of these
+/// ends is taken; f32 everywhere is one of the starts, so that there always is a plan.
 pub fn choose(calibration: &Calibration, costs: &Costs, budget: f64) -> Adaptive {
     let search = Search { calibration, costs, budget };
     let found = FORMATS.into_iter().filter_map(|format| search.from(calibration.uniform(format)));
@@ -52,9 +52,7 @@ impl Search<'_> {
             formats = self.mended(&formats)?;
         }
         let mut ms = self.costs.total(&formats);
-        while let Some((cheaper, least)) = self.cheaper(&formats, ms) {
-            (formats, ms) = (cheaper, least);
-        }
+        while self.made_cheaper(&mut formats, &mut ms) {}
         Some((formats, ms))
     }
 
@@ -64,7 +62,9 @@ impl Search<'_> {
             self.calibration.layers()[node].error(format).map_or(f64::INFINITY, |error| error * error)
         });
         let mut best: Option<(f64, Vec<Arithmetic>)> = None;
-        for (node, format) in self.changes(formats) {
+        let all = (0..formats.len())
+            .flat_map(|node| self.others(formats, node).into_iter().map(move |format| (node, format)));
+        for (node, format) in all {
             let saved = squared(node, formats[node]) - squared(node, format);
             if saved.is_nan() || saved <= 0.0 {
                 continue;
@@ -80,39 +80,35 @@ impl Search<'_> {
         best.map(|(_, changed)| changed)
     }
 
-    /// The change of one layer, or of two neighbours, that saves most.
-    fn cheaper(&self, formats: &[Arithmetic], ms: f64) -> Option<(Vec<Arithmetic>, f64)> {
-        let mut best: Option<(Vec<Arithmetic>, f64)> = None;
-        let mut consider = |changes: &[(usize, Arithmetic)]| {
+    /// Takes each change of one layer, or of two neighbours, that saves time; says whether there was one.
+    fn made_cheaper(&self, formats: &mut Vec<Arithmetic>, ms: &mut f64) -> bool {
+        let before = *ms;
+        let mut take = |formats: &mut Vec<Arithmetic>, changes: &[(usize, Arithmetic)]| {
             let changed = self.changed(formats, changes);
             let took = self.costs.total(&changed);
-            let least = best.as_ref().map_or(ms, |(_, least)| *least);
             // Less by more than what sums of f64 are off by.
-            if took < least * (1.0 - 1e-9) && self.calibration.predicted(&changed) <= self.budget {
-                best = Some((changed, took));
+            if took < *ms * (1.0 - 1e-9) && self.calibration.predicted(&changed) <= self.budget {
+                (*formats, *ms) = (changed, took);
             }
         };
-        for (node, format) in self.changes(formats) {
-            consider(&[(node, format)]);
-            for next in self.calibration.products_after(node) {
-                for then in self.others(formats, next) {
-                    consider(&[(node, format), (next, then)]);
+        for node in 0..formats.len() {
+            for format in self.others(formats, node) {
+                take(formats, &[(node, format)]);
+                for next in self.calibration.products_after(node) {
+                    for then in self.others(formats, next) {
+                        take(formats, &[(node, format), (next, then)]);
+                    }
                 }
             }
         }
-        best
+        *ms < before
     }
 
-    /// Each other format of each layer.
-    fn changes<'f>(&'f self, formats: &'f [Arithmetic]) -> impl Iterator<Item = (usize, Arithmetic)> + 'f {
-        (0..formats.len()).flat_map(move |node| self.others(formats, node).map(move |format| (node, format)))
-    }
-
-    fn others<'f>(&'f self, formats: &'f [Arithmetic], node: usize) -> impl Iterator<Item = Arithmetic> + 'f {
+    /// The other formats that a layer could have.
+    fn others(&self, formats: &[Arithmetic], node: usize) -> Vec<Arithmetic> {
         let layer: &Layer = &self.calibration.layers()[node];
-        let able =
-            move |format: &Arithmetic| *format != formats[node] && layer.error(*format).is_some_and(f64::is_finite);
-        FORMATS.into_iter().filter(able)
+        let able = |format: &Arithmetic| *format != formats[node] && layer.error(*format).is_some_and(f64::is_finite);
+        FORMATS.into_iter().filter(able).collect()
     }
 
     fn changed(&self, formats: &[Arithmetic], changes: &[(usize, Arithmetic)]) -> Vec<Arithmetic> {
@@ -154,6 +150,11 @@ const ERRORS: [ColumnSpec; 4] = [
     ColumnSpec::text("error_int8", "int8"),
 ];
 
+/// An error in a table, with this many decimals.
+pub fn in_short(error: f64, decimals: usize) -> String {
+    if error.is_finite() { format!("{error:.decimals$e}") } else { "∞".to_owned() }
+}
+
 /// A row per node: the range of its values, the error of each format, the one chosen, and why.
 pub fn explained(title: impl Into<String>, calibration: &Calibration, chosen: &Adaptive) -> Table {
     let columns = [NODE, LAYERS, LARGEST].into_iter().chain(ERRORS).chain([FORMAT, WHY]);
@@ -162,15 +163,13 @@ pub fn explained(title: impl Into<String>, calibration: &Calibration, chosen: &A
     for (node, layer) in calibration.layers().iter().enumerate() {
         let mut row = table.row().set(NODE, node).set(LAYERS, &*layer.name).set(LARGEST, f64::from(layer.largest));
         for (column, format) in ERRORS.into_iter().zip(&FORMATS[1..]) {
-            let candidate = layer.candidates.iter().find(|candidate| candidate.format == *format);
-            let cell = match candidate.map(|candidate| &candidate.error) {
+            let cell = match layer.candidate(*format).map(|candidate| &candidate.error) {
                 None => Cell::absent("it follows its operand"),
                 Some(Err(reason)) => {
                     reasons.push(format!("{format}: {reason}"));
                     Cell::absent(reason.clone())
                 }
-                Some(Ok(error)) if error.is_infinite() => "∞".into(),
-                Some(Ok(error)) => format!("{error:.0e}").into(),
+                Some(Ok(error)) => in_short(*error, 0).into(),
             };
             row = row.set(column, cell);
         }

@@ -44,6 +44,7 @@ pub struct Costs {
     nodes: Vec<[f64; FORMATS.len()]>,
     /// Of a launch that does nothing.
     launch: f64,
+    /// Of a conversion, for each byte of the calibration's values.
     per_byte: f64,
     values: Vec<Value>,
     /// Whether they were measured, or are a model's.
@@ -102,9 +103,9 @@ impl Place {
 }
 
 impl Costs {
-    /// The floor of the models' time on a GPU of these limits: for each layer what its bytes or its operations take, whichever is longer,
-    /// and a launch.
-    pub fn floor(calibration: &Calibration, limits: Limits) -> Costs {
+    /// The floor of a model's time on a GPU of these limits: for each layer what its bytes or its operations take, whichever is longer,
+    /// and a launch. For `batches` times the inputs of the calibration.
+    pub fn floor(calibration: &Calibration, limits: Limits, batches: f64) -> Costs {
         let graph = calibration.graph();
         let ms = |node: &Node| {
             FORMATS.map(|format| {
@@ -116,12 +117,14 @@ impl Costs {
                 let size = |shape: &[usize]| shape.iter().product::<usize>();
                 let operands = size(&node.x.shape) + node.with.as_ref().map_or(0, |with| size(&with.shape));
                 let (weights, flops, result) = product(node);
-                let bytes = ((operands + weights) * read + result.unwrap_or(operands) * written) as f64;
-                1e3 * (limits.launch + (bytes / limits.bytes_per_second).max(flops / limits.flops_in(format)))
+                let values = (operands * read + result.unwrap_or(operands) * written) as f64;
+                let bytes = batches * values + (weights * read) as f64;
+                let took = (bytes / limits.bytes_per_second).max(batches * flops / limits.flops_in(format));
+                1e3 * (limits.launch + took)
             })
         };
         let nodes = graph.nodes.iter().map(ms).collect();
-        let per_byte = 1e3 / limits.bytes_per_second;
+        let per_byte = batches * 1e3 / limits.bytes_per_second;
         Costs { nodes, launch: 1e3 * limits.launch, per_byte, values: values(graph), measured: false }
     }
 
@@ -159,8 +162,11 @@ impl Costs {
                 }
             }
         }
+        // The plan's values are larger than the calibration's as its batch is.
+        let images = |inputs: Option<&usize>| inputs.copied().unwrap_or(1).max(1) as f64;
+        let batches = images(inputs.first().and_then(|shape| shape.first())) / calibration.images() as f64;
         let values = values(calibration.graph());
-        Ok(Some(Costs { nodes, launch, per_byte: 1.0 / fastest, values, measured: true }))
+        Ok(Some(Costs { nodes, launch, per_byte: batches / fastest, values, measured: true }))
     }
 
     /// Milliseconds of a node in a format.

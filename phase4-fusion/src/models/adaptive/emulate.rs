@@ -64,7 +64,7 @@ impl Emulator<'_> {
         }
         let mut operations = node.operations.clone();
         if let Some(first) = operations.first_mut() {
-            *first = with_weights_in(first, format)?;
+            *first = with_weights_in(first, format, self.scales.weights())?;
         }
         let mut y = on_cpu(cpu, &operations, x, with.as_ref())?;
         let attends = matches!(operations[..], [Operation::Attention { .. }]);
@@ -108,7 +108,7 @@ fn narrowed(values: &mut Tensor, format: Arithmetic, step: f32) -> Result<()> {
 }
 
 /// A product with its weights as a format has them; other operations as they are.
-fn with_weights_in(operation: &Operation, format: Arithmetic) -> Result<Operation> {
+fn with_weights_in(operation: &Operation, format: Arithmetic, of_bytes: int8::WeightSteps) -> Result<Operation> {
     let narrow = |weight: &Tensor| -> Result<Arc<Tensor>> {
         let steps = |units: Tensor, steps: &[f32]| super::super::parameters::scaled(&units, steps);
         Ok(Arc::new(match format {
@@ -116,7 +116,7 @@ fn with_weights_in(operation: &Operation, format: Arithmetic) -> Result<Operatio
             Arithmetic::Tf32 => rounded(weight, Precision::Tf32)?,
             Arithmetic::F16 => rounded(weight, Precision::F16)?.to_type(ElementType::F32)?,
             Arithmetic::Int8 => {
-                let (units, of) = int8::units(weight)?;
+                let (units, of) = int8::units(weight, of_bytes)?;
                 steps(units, &of)?
             }
             Arithmetic::Fp8 => {

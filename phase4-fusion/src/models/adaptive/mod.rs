@@ -6,6 +6,7 @@
 //! | [`emulate`] | on the host: what a node makes of its operands when they are rounded to a format |
 //! | [`cost`] | what a plan takes: measured launch by launch, or the floor that bytes and FLOPs set |
 //! | [`choose`] | the cheapest formats within the budget |
+//! | [`failures`] | what breaks a format, made on purpose |
 //!
 //! Layers that multiply are chosen for; what lies between them (pooling, sums, norms) has the format in which its operand lies.
 //!
@@ -16,8 +17,9 @@ pub mod calibrate;
 pub mod choose;
 pub mod cost;
 pub mod emulate;
+pub mod failures;
 
-pub use calibrate::{Calibration, Candidate, Layer};
+pub use calibrate::{Calibration, Candidate, Errors, Layer};
 pub use choose::{Adaptive, choose};
 pub use cost::Costs;
 
