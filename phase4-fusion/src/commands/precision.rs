@@ -17,7 +17,7 @@ use crate::models::adaptive::calibrate::relative_error;
 use crate::models::adaptive::choose::{explained, in_short};
 use crate::models::adaptive::cost::{Costs, Limits};
 use crate::models::adaptive::failures::Block;
-use crate::models::adaptive::{Adaptive, Calibration, Errors, FORMATS, choose};
+use crate::models::adaptive::{Calibration, Errors, FORMATS, choose};
 use crate::models::int8::WeightSteps;
 use crate::models::plan::{Formats, Plan};
 use crate::models::runner::Runner;
@@ -170,16 +170,16 @@ impl Subject {
     /// # Errors
     /// As [`Subject::answers`].
     pub fn accuracy(&self, device: &Device, formats: &Formats) -> Result<Option<f64>> {
-        self.has_labels(device).then(|| Ok(self.answers(device, formats)?.accuracy)).transpose()
+        self.has_labels(device).then(|| Ok(self.answers(device, formats, &Digits::built_in()?)?.accuracy)).transpose()
     }
 
-    /// What a plan of the digits' network says of the test set.
+    /// What a plan of the digits' network says of digits such as the test set.
     ///
     /// # Errors
     /// As [`Plan::mixed`] and [`Runner::infer`].
-    pub fn answers(&self, device: &Device, formats: &Formats) -> Result<Outcome> {
+    pub fn answers(&self, device: &Device, formats: &Formats, digits: &Digits) -> Result<Outcome> {
         let mut runner: Option<Runner> = None;
-        Digits::built_in()?.evaluate(|images| {
+        digits.evaluate(|images| {
             let same = runner.take().filter(|runner| runner.plan().input_shape() == images.shape());
             let fitting = match same {
                 Some(same) => same,
@@ -239,8 +239,10 @@ impl Subject {
 /// A plan of a model, and what it does.
 #[derive(Clone, Debug)]
 pub struct Tried {
-    /// The format that all layers have, or [`ADAPTIVE`], or [`PER_TENSOR`].
+    /// The format that all layers have, or [`PER_TENSOR`], or `adaptive` with its budget.
     pub plan: String,
+    /// What was allowed to it.
+    pub budget: Option<f64>,
     /// One per node.
     pub each: Vec<Arithmetic>,
     /// By each model; with a step for all weights of a layer there is no prediction.
@@ -257,12 +259,12 @@ pub struct Tried {
     pub ms: Option<f64>,
 }
 
-/// The plan within the budget.
-pub const ADAPTIVE: &str = "adaptive";
+/// What all layers of a model are computed with, to compare with.
+pub const UNIFORM: [Arithmetic; 4] = [Arithmetic::F32, Arithmetic::Tf32, Arithmetic::F16, Arithmetic::Int8];
 /// int8 with one step for all filters of a layer.
 pub const PER_TENSOR: &str = "int8, one step";
 
-/// Each format everywhere, and the formats that were chosen.
+/// Each format everywhere, and the formats that are chosen within each budget.
 ///
 /// # Errors
 /// As [`Subject::measure`] and [`Subject::accuracy`].
@@ -271,25 +273,29 @@ pub fn tried(
     subject: &Subject,
     calibration: &Calibration,
     costs: &Costs,
-    chosen: &Adaptive,
+    budgets: &[f64],
 ) -> Result<Vec<Tried>> {
     let expected = subject.expected()?;
     let uniform = |format| calibration.formats(calibration.uniform(format));
-    let mut plans: Vec<(String, Formats)> = [Arithmetic::F32, Arithmetic::Tf32, Arithmetic::F16, Arithmetic::Int8]
-        .map(|format| (format.to_string(), uniform(format)))
-        .into();
+    let mut plans: Vec<(String, Formats, Option<f64>)> = UNIFORM.map(|of| (of.to_string(), uniform(of), None)).into();
     if subject.model == Model::DigitsOutlier {
         let Formats { each, scales } = uniform(Arithmetic::Int8);
-        plans.push((PER_TENSOR.to_owned(), Formats { each, scales: scales.with_weights(WeightSteps::PerTensor) }));
+        let formats = Formats { each, scales: scales.with_weights(WeightSteps::PerTensor) };
+        plans.push((PER_TENSOR.to_owned(), formats, None));
     }
-    plans.push((ADAPTIVE.to_owned(), chosen.formats.clone()));
+    plans.extend(
+        budgets
+            .iter()
+            .map(|&budget| (format!("adaptive, {budget:e}"), choose(calibration, costs, budget).formats, Some(budget))),
+    );
     let mut all = Vec::with_capacity(plans.len());
-    for (plan, formats) in plans {
+    for (plan, formats, budget) in plans {
         let (measured, ms) = subject.measure(device, &formats, &expected)?;
         let accuracy = subject.accuracy(device, &formats)?;
         let as_calibrated = formats.scales.weights() == WeightSteps::PerFilter;
         all.push(Tried {
             plan,
+            budget,
             errors: as_calibrated.then(|| calibration.errors(&formats.each)),
             predicted: as_calibrated.then(|| calibration.predicted(&formats.each)),
             measured,
@@ -332,9 +338,9 @@ pub fn precision(device: &Device, args: &PrecisionArgs) -> Result<Vec<Table>> {
     let subject = Subject::new(device, args.model)?;
     let calibration = subject.calibrate(device)?;
     let costs = subject.costs(device, &calibration)?;
-    let chosen = choose(&calibration, &costs, args.error_budget);
-    let title = format!("{} within {:e} on {}", subject.name, args.error_budget, device.short_name());
     if args.explain {
+        let chosen = choose(&calibration, &costs, args.error_budget);
+        let title = format!("{} within {:e} on {}", subject.name, args.error_budget, device.short_name());
         let mut runner = Runner::new(device, subject.plan(device, &chosen.formats)?)?;
         let took = runner.milliseconds(&device.stream())?;
         let layers = explained(format!("layers of {title}"), &calibration, &chosen);
@@ -342,9 +348,9 @@ pub fn precision(device: &Device, args: &PrecisionArgs) -> Result<Vec<Table>> {
     }
     let with_accuracy = subject.has_labels(device).then_some(ACCURACY);
     let first = [PLAN, SQUARES, LENGTHS, PREDICTED, MEASURED].into_iter().chain(with_accuracy);
-    let mut table =
-        TableBuilder::on(device, &title, &first.chain([EXPECTED_MS, MS.on_gpu(), LAYERS]).collect::<Vec<_>>());
-    for plan in tried(device, &subject, &calibration, &costs, &chosen)? {
+    let all: Vec<ColumnSpec> = first.chain([EXPECTED_MS, MS.on_gpu(), LAYERS]).collect();
+    let mut table = TableBuilder::on(device, &subject.name, &all);
+    for plan in tried(device, &subject, &calibration, &costs, &[args.error_budget])? {
         let error = |error: Option<f64>| match error {
             Some(error) => in_short(error, 1).into(),
             None => Cell::absent("the calibration has a step for each filter"),

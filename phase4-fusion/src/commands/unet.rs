@@ -56,7 +56,7 @@ pub fn plan(
 ///
 /// # Errors
 /// As [`plan`].
-pub(super) fn recorded(config: Config, parameters: &Parameters, latents: &[usize]) -> Result<Graph> {
+pub fn recorded(config: Config, parameters: &Parameters, latents: &[usize]) -> Result<Graph> {
     let network = UNet::load(&Recorder, config, parameters)?;
     let steps = &[latents.first().copied().unwrap_or(0)][..];
     let recording = Recording::new(&[latents, steps]);

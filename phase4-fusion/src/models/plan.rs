@@ -812,7 +812,13 @@ impl Planner<'_> {
             Some(there) => there.clone(),
             None => {
                 let (operations, x) = (vec![group.linear.clone()], node.x.clone());
-                let made = self.launches_of(&Node { operations, x, with: None })?;
+                let linear = Node { operations, x, with: None };
+                // In planes, in which its columns are taken.
+                let made =
+                    match self.cores().filter(|_| self.wanted.is_mixed()).map(|cores| self.linear(&cores, &linear)) {
+                        Some(made) => made?.or_else(|reason| self.plain(&linear, &reason))?,
+                        None => self.launches_of(&linear)?,
+                    };
                 let there = made.place(|form| form.format == MemoryFormat::Nchw);
                 let there = there.ok_or_else(|| Error::Invalid("layers side by side are not in planes".to_owned()))?;
                 self.side_by_side[at].1.insert(there).clone()

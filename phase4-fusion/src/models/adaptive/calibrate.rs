@@ -108,7 +108,7 @@ impl Calibration {
                 Ok((relative_error(found.as_slice()?, output)?, differences.len() - 1))
             };
             let mut candidate = |format| {
-                let refused = match grouped.contains(&at) && stored(format) == Arithmetic::F16 {
+                let refused = match grouped.contains(&at) && format != Arithmetic::F32 {
                     true => Some("it is launched with others, in f32".to_owned()),
                     false => kernels.refuse(node, format)?,
                 };
@@ -175,9 +175,11 @@ impl Calibration {
         if !length.is_finite() {
             return Errors { sum: length, squares: length, lengths: length };
         }
-        let with_all = |&a: &usize| differences.iter().map(|&b| self.products[a][b]).sum::<f64>();
-        let own = |&a: &usize| self.products[a][a];
-        let [sum, squares] = [differences.iter().map(with_all).sum::<f64>(), differences.iter().map(own).sum()];
+        let (mut sum, mut squares) = (0.0f64, 0.0f64);
+        for &a in &differences {
+            sum += differences.iter().map(|&b| self.products[a][b]).sum::<f64>();
+            squares += self.products[a][a];
+        }
         Errors { sum: sum.max(0.0).sqrt(), squares: squares.sqrt(), lengths: length }
     }
 
