@@ -149,7 +149,7 @@ fn errs_as_the_host_says(device: &Device, graph: impl Fn() -> Graph, inputs: &[&
 device_test! {
     fn a_network_of_many_formats_errs_as_the_host_says(device) {
         let shape = [2, 3, 33, 36];
-        errs_as_the_host_says(&device, || narrow(&shape), &[&Tensor::random(&shape, 2)], 4);
+        errs_as_the_host_says(&device, || narrow(&shape), &[&Tensor::random(&shape, 2)], 3);
         Ok(())
     }
 
@@ -207,14 +207,14 @@ const MARGIN: f64 = 1.5;
 device_test! {
     /// Calibrated over some images, measured over others.
     fn fresh_inputs_keep_to_the_budget(device) {
-        let (calibrated, fresh) = ([4, 3, 33, 36], [3, 3, 33, 36]);
+        let (calibrated, fresh) = ([3, 3, 33, 36], [2, 3, 33, 36]);
         let calibration = Calibration::run(&device, narrow(&calibrated), &[&Tensor::random(&calibrated, 2)])?;
         let images = Tensor::random(&fresh, 77);
         let plan = |formats: &Formats| Plan::mixed(&device, narrow(&fresh), &[&fresh], formats);
         let exact = made(&device, plan(&calibration.formats(calibration.uniform(Arithmetic::F32)))?, &[&images]);
         let costs = Costs::floor(&calibration, Limits::H200, 1000.0);
         let mut before = f64::INFINITY;
-        for budget in [1e-3, 4e-3, 3e-2] {
+        for budget in [5e-4, 1e-3, 3e-2] {
             let chosen = choose(&calibration, &costs, budget);
             assert_eq!(choose(&calibration, &costs, budget).formats, chosen.formats);
             let error = relative_error(&made(&device, plan(&chosen.formats)?, &[&images]), &exact)?;
@@ -235,7 +235,9 @@ fn the_choice_is_the_best_of_all() {
     let device = Device::sim();
     let (graph, shape) = rows(7);
     let calibration = Calibration::run(&device, graph, &[&Tensor::random(&shape, 2)]).unwrap();
-    let costs = Costs::floor(&calibration, Limits::H200, 50_000.0);
+    // A GPU on which products are dear.
+    let limits = Limits { flops: 2e12, flops_f16: 30e12, ..Limits::H200 };
+    let costs = Costs::floor(&calibration, limits, 50_000.0);
     let mut all = vec![calibration.uniform(Arithmetic::F32)];
     for (at, layer) in calibration.layers().iter().enumerate().filter(|(_, layer)| layer.is_chosen_for()) {
         let able: Vec<Arithmetic> = FORMATS.into_iter().filter(|format| layer.error(*format).is_some()).collect();

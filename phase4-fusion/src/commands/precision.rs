@@ -315,6 +315,8 @@ pub fn spread(calibration: &Calibration, each: &[Arithmetic]) -> String {
     FORMATS.iter().map(count).collect::<Vec<_>>().join(" ")
 }
 
+/// Why a plan with one step for all weights of a layer has no prediction.
+pub const NOT_CALIBRATED: &str = "the calibration has a step for each filter";
 /// What the columns of a table of plans mean.
 pub const ABOUT_ERRORS: &str = "e: the errors that single layers cause; √Σe² if they are perpendicular, Σe if they point the same way. predicted: the length of their \
      sum as vectors, √Σe² at least. measured: a pass over fresh inputs. All are relative L2 norms at the output, to f32. Where a layer has no \
@@ -338,22 +340,36 @@ pub fn precision(device: &Device, args: &PrecisionArgs) -> Result<Vec<Table>> {
     let subject = Subject::new(device, args.model)?;
     let calibration = subject.calibrate(device)?;
     let costs = subject.costs(device, &calibration)?;
-    if args.explain {
-        let chosen = choose(&calibration, &costs, args.error_budget);
-        let title = format!("{} within {:e} on {}", subject.name, args.error_budget, device.short_name());
-        let mut runner = Runner::new(device, subject.plan(device, &chosen.formats)?)?;
-        let took = runner.milliseconds(&device.stream())?;
-        let layers = explained(format!("layers of {title}"), &calibration, &chosen);
-        return Ok(vec![layers, runner.plan().table(format!("launches of {title}"), took.as_deref())]);
+    if !args.explain {
+        return Ok(vec![plans(device, &subject, &calibration, &costs, args.error_budget)?]);
     }
+    let chosen = choose(&calibration, &costs, args.error_budget);
+    let title = format!("{} within {:e} on {}", subject.name, args.error_budget, device.short_name());
+    let mut runner = Runner::new(device, subject.plan(device, &chosen.formats)?)?;
+    let took = runner.milliseconds(&device.stream())?;
+    let layers = explained(format!("layers of {title}"), &calibration, &chosen);
+    Ok(vec![layers, runner.plan().table(format!("launches of {title}"), took.as_deref())])
+}
+
+/// A row for each format everywhere, and for the plan within the budget.
+///
+/// # Errors
+/// As [`tried`].
+pub fn plans(
+    device: &Device,
+    subject: &Subject,
+    calibration: &Calibration,
+    costs: &Costs,
+    budget: f64,
+) -> Result<Table> {
     let with_accuracy = subject.has_labels(device).then_some(ACCURACY);
     let first = [PLAN, SQUARES, LENGTHS, PREDICTED, MEASURED].into_iter().chain(with_accuracy);
     let all: Vec<ColumnSpec> = first.chain([EXPECTED_MS, MS.on_gpu(), LAYERS]).collect();
     let mut table = TableBuilder::on(device, &subject.name, &all);
-    for plan in tried(device, &subject, &calibration, &costs, &[args.error_budget])? {
+    for plan in tried(device, subject, calibration, costs, &[budget])? {
         let error = |error: Option<f64>| match error {
             Some(error) => in_short(error, 1).into(),
-            None => Cell::absent("the calibration has a step for each filter"),
+            None => Cell::absent(NOT_CALIBRATED),
         };
         let row = table
             .row()
@@ -362,7 +378,7 @@ pub fn precision(device: &Device, args: &PrecisionArgs) -> Result<Vec<Table>> {
             .set(PREDICTED, error(plan.predicted))
             .set(MEASURED, error(Some(plan.measured)))
             .set(EXPECTED_MS, plan.expected_ms)
-            .set(LAYERS, spread(&calibration, &plan.each))
+            .set(LAYERS, spread(calibration, &plan.each))
             .set(PLAN, plan.plan);
         let row = if let Some(ms) = plan.ms { row.set(MS, ms) } else { row };
         let row = if let Some(right) = plan.accuracy { row.set(ACCURACY, 100.0 * right) } else { row };
@@ -377,5 +393,5 @@ pub fn precision(device: &Device, args: &PrecisionArgs) -> Result<Vec<Table>> {
         ),
     });
     table.note("Last column: how many layers have which format.");
-    Ok(vec![table.finish()])
+    Ok(table.finish())
 }

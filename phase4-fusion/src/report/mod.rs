@@ -8,6 +8,7 @@ use common::table::ColumnSpec;
 
 pub mod attention;
 pub mod conv;
+pub mod formats;
 pub mod gemm;
 pub mod occupancy;
 pub mod plan;
@@ -26,6 +27,7 @@ pub static PARTS: &[Part] = &[
     plan::PART,
     rewrites::PART,
     streams::PART,
+    formats::PART,
     resources::PART,
     occupancy::PART,
     sass::PART,

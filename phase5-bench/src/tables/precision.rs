@@ -3,7 +3,7 @@
 use common::ladder::columns;
 use common::progress::Progress;
 use common::table::{Cell, ColumnSpec};
-use phase4_fusion::commands::precision::{ABOUT_ERRORS, Model, Subject, Tried, spread, tried};
+use phase4_fusion::commands::precision::{ABOUT_ERRORS, Model, NOT_CALIBRATED, Subject, Tried, spread, tried};
 use phase4_fusion::models::Arithmetic;
 
 use crate::spec::{Context, FinishedTable, Make, TableSpec};
@@ -56,7 +56,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
             let word = if problem.is_some() { "WRONG" } else { "ok" };
             wrong.extend(problem.map(|problem| format!("{} in {}: {problem}", subject.name, tried.plan)));
             let error = |error: f64| Cell::or_absent(Some(error).filter(|error| error.is_finite()), OVERFLOW);
-            let predicted = tried.predicted.map_or(Cell::absent("the calibration has a step for each filter"), error);
+            let predicted = tried.predicted.map_or(Cell::absent(NOT_CALIBRATED), error);
             let accuracy = Cell::or_absent(tried.accuracy.map(|right| 100.0 * right), "no labelled images of its kind");
             table
                 .row()
