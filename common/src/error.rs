@@ -14,7 +14,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// A device name that [`crate::device::DeviceChoice`] does not know.
-    #[error("no such device: `{0}` (use auto, sim, cuda or cuda:N)")]
+    #[error("no such device: `{0}` (use auto, sim, sim:N, cuda or cuda:N)")]
     DeviceName(String),
 
     /// The device asked for does not answer.

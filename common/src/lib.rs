@@ -22,7 +22,7 @@
 //! | [`record`] | a run saved with device, date and commit, to compare with or to show where this machine has no number |
 //! | [`command`] | shared by the phases' commands: options, output, saving |
 //! | [`progress`] | a progress bar for long work |
-//! | [`testing`] | for tests: one body run on both devices ([`device_test!`]), kernels with planted bugs |
+//! | [`testing`] | for tests: one body run on both devices ([`device_test!`]) or on several of each ([`group_test!`]), kernels with planted bugs |
 //!
 //! The host side of a lesson reads as it would with cudarc, and runs on either device:
 //!
@@ -77,8 +77,8 @@ pub use tensor::Tensor;
 pub mod prelude {
     pub use crate::compile::KernelSource;
     pub use crate::device::{
-        Buffer, Device, DeviceArgs, DeviceChoice, DeviceElement, DeviceSlice, DeviceSliceMut, Event, Graph, GraphExec,
-        Kernel, LaunchConfig, PinnedBuffer, Stream,
+        Buffer, Device, DeviceArgs, DeviceChoice, DeviceElement, DeviceGroup, DeviceSlice, DeviceSliceMut, Event,
+        Graph, GraphExec, Kernel, LaunchConfig, Peers, PinnedBuffer, Stream,
     };
     pub use crate::error::{Error, Result, ShapeError};
     pub use crate::kernel_source;
@@ -88,7 +88,7 @@ pub mod prelude {
 /// Used by this crate's macros; not a public interface.
 #[doc(hidden)]
 pub mod private {
-    pub use crate::testing::{cuda_for_test, sim_for_test};
+    pub use crate::testing::{cuda_for_test, gpus_for_test, sim_for_test, sims_for_test};
     pub use kernel_headers::kernel_headers;
     pub use pastey::paste;
 }

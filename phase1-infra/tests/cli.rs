@@ -133,7 +133,7 @@ fn an_unknown_device_is_answered_with_those_there_are() {
         };
         let output = command.output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{via}");
-        let sentence = "no such device: `tpu` (use auto, sim, cuda or cuda:N)";
+        let sentence = "no such device: `tpu` (use auto, sim, sim:N, cuda or cuda:N)";
         assert!(stderr(&output).contains(sentence), "{via}: {}", stderr(&output));
     }
 }

@@ -13,7 +13,6 @@ use phase3_all_layers::models::resnet::{self, ResNet};
 use phase3_all_layers::models::unet;
 use phase3_all_layers::nn::graph::{Graph, Recorder};
 use phase4_fusion::commands::precision::{Model, Subject};
-use phase4_fusion::commands::unet::recorded;
 use phase4_fusion::models::Arithmetic;
 use phase4_fusion::models::adaptive::calibrate::{LARGEST_F16, relative_error};
 use phase4_fusion::models::adaptive::cost::Limits;
@@ -166,7 +165,7 @@ fn a_unet_of_many_formats(device: &Device) {
     let (config, latents) = (unet::Config { channels: 8, heads: 2 }, [1, unet::INPUTS, 8, 8]);
     let parameters = config.seeded(8);
     let inputs = [Tensor::random(&latents, 1), Tensor::full(&[1], 250.0)];
-    let graph = || recorded(config, &parameters, &latents).unwrap();
+    let graph = || config.graph(&parameters, &latents).unwrap();
     let formats = |seed: usize, nodes: usize| (0..nodes).map(|at| FORMATS[(at * 7 + at / 5 + seed) % 4]).collect();
     let nodes = {
         let mut graph = graph();

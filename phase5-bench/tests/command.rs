@@ -76,7 +76,7 @@ fn what_there_is_not_is_refused_before_anything_is_measured() {
     let stderr = fails(&["--format", "yaml"], 2);
     assert!(stderr.contains("invalid value 'yaml'") && stderr.contains("text, markdown, csv, json"), "{stderr}");
     let stderr = fails(&["--device", "gpu", "transfer"], 2);
-    assert!(stderr.contains("no such device: `gpu` (use auto, sim, cuda or cuda:N)"), "{stderr}");
+    assert!(stderr.contains("no such device: `gpu` (use auto, sim, sim:N, cuda or cuda:N)"), "{stderr}");
     let stderr = fails(&["--device", "cuda:99", "transfer"], 1);
     assert!(stderr.starts_with("error: cuda:99 cannot be used: "), "{stderr}");
 }

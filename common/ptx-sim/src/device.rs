@@ -735,11 +735,54 @@ impl Kernel {
     /// As [`Self::launch`], but for findings; [`LaunchError::Observe`] before anything ran if what is to be observed does
     /// not exist.
     pub fn observe(&self, config: &LaunchConfig, args: &[Arg], observe: &Observe) -> Result<Observation, LaunchError> {
-        self.check(config)?;
-        let params = self.params(args)?;
+        Kernel::observe_together(&[(self, args)], config, observe)
+    }
+
+    /// [`Self::observe`] of grids that run at the same time, as several GPUs of one host would run them, each with arguments of its
+    /// own: their blocks may wait for each other. They are of one kernel; each may come from a load of its own, with module variables
+    /// of its own. What the sanitiser finds between two of them names both devices, by their places in the list.
+    ///
+    /// # Errors
+    /// As [`Self::observe`]; [`LaunchError::Config`] if there is no grid, or they are not of one kernel.
+    pub fn observe_together(
+        grids: &[(&Kernel, &[Arg])],
+        config: &LaunchConfig,
+        observe: &Observe,
+    ) -> Result<Observation, LaunchError> {
+        let Some((first, _)) = grids.first() else {
+            let message = "a joint launch has no grid".to_owned();
+            return Err(LaunchError::Config { kernel: String::new(), message });
+        };
+        let one_kernel = |other: &Kernel| {
+            let (device, module) = (Arc::ptr_eq(&first.loaded.device, &other.loaded.device), &other.loaded.module);
+            device && other.index == first.index && module.source() == first.loaded.module.source()
+        };
+        if !grids.iter().all(|(kernel, _)| one_kernel(kernel)) {
+            let message = "the grids of a joint launch are of one kernel in one memory, and these are not".to_owned();
+            return Err(LaunchError::Config { kernel: first.info().name.clone(), message });
+        }
+        first.check(config)?;
+        let mut workspaces = Vec::new();
+        let mut members = Vec::with_capacity(grids.len());
+        for (kernel, args) in grids {
+            let params = kernel.params(args)?;
+            if config.cooperative {
+                workspaces.push(Workspace::new(kernel, &kernel.loaded.device)?);
+            }
+            let workspace = workspaces.last().map_or(0, |workspace| workspace.base);
+            members.push(exec::Member { params, globals: &kernel.loaded.globals, workspace });
+        }
+        first.run_observed(members, config, observe)
+    }
+
+    fn run_observed(
+        &self,
+        members: Vec<exec::Member<'_>>,
+        config: &LaunchConfig,
+        observe: &Observe,
+    ) -> Result<Observation, LaunchError> {
         let module = &self.loaded.module;
         let device = &self.loaded.device;
-        let workspace = if config.cooperative { Some(Workspace::new(self, device)?) } else { None };
         let kernel = &module.parts()[self.index];
         let cluster = kernel.cluster.or(config.cluster);
         let launch = exec::Launch {
@@ -750,12 +793,10 @@ impl Kernel {
             cluster: cluster.unwrap_or([1; 3]),
             explicit_cluster: cluster.is_some(),
             dynamic_shared: config.shared_bytes,
-            params,
+            members,
             memory: device.memory.snapshot(),
             heap: exec::LaunchHeap::new(device.memory.heap()),
             objects: Arc::clone(&device.objects()),
-            globals: &self.loaded.globals,
-            workspace: workspace.as_ref().map_or(0, |workspace| workspace.base),
             source: module.source(),
             file: module.name(),
             budget: config.budget.unwrap_or(DEFAULT_BUDGET),

@@ -253,6 +253,8 @@ pub struct Fault {
     pub instruction: String,
     /// `blockIdx`.
     pub block: [u32; 3],
+    /// Number of the device among those of a joint launch ([`crate::Kernel::observe_together`]).
+    pub device: Option<u32>,
     /// `threadIdx` of the first thread that is at fault.
     pub thread: [u32; 3],
     /// How many threads of its warp did the same.
@@ -288,6 +290,8 @@ pub struct OtherAccess {
     pub ptx: (String, u32),
     /// `blockIdx`.
     pub block: [u32; 3],
+    /// As [`Fault::device`].
+    pub device: Option<u32>,
     /// `threadIdx`.
     pub thread: [u32; 3],
 }
@@ -305,6 +309,10 @@ impl Fault {
     /// What usually causes it, and what to do.
     pub(crate) fn help(&self) -> &'static str {
         match &self.other {
+            Some(other) if self.kind == FaultKind::GlobalRace && other.device != self.device => {
+                "the two threads are of different devices: hand over with a fence and an atomic or volatile flag of system scope \
+                 (`__threadfence_system()`, `atomicAdd_system`, `st.release.sys`), or split the work into launches that events order"
+            }
             Some(other) if self.kind == FaultKind::GlobalRace && other.block == self.block => {
                 "both threads are of one block: put a `__syncthreads()` between the two accesses, which orders global memory as \
                  well as shared memory, or combine with `atomicAdd`. Among lanes of one warp `__syncwarp()` is enough"
@@ -327,17 +335,18 @@ impl Fault {
     }
 }
 
+/// `block (0, 0, 0), thread (1, 0, 0)`, and of which device, if there are several.
+pub(crate) fn thread_in_words(device: Option<u32>, [bx, by, bz]: [u32; 3], [tx, ty, tz]: [u32; 3]) -> String {
+    let device = device.map_or_else(String::new, |device| format!("device {device}, "));
+    format!("{device}block ({bx}, {by}, {bz}), thread ({tx}, {ty}, {tz})")
+}
+
 impl std::fmt::Display for Fault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (file, line) = self.place();
-        let ([bx, by, bz], [tx, ty, tz]) = (self.block, self.thread);
-        write!(
-            f,
-            "{}: kernel `{}` at {file}:{line}, block ({bx}, {by}, {bz}), thread ({tx}, {ty}, {tz}): {}",
-            self.kind.name(),
-            self.kernel,
-            self.message
-        )?;
+        let (kind, kernel, message) = (self.kind.name(), &self.kernel, &self.message);
+        let who = thread_in_words(self.device, self.block, self.thread);
+        write!(f, "{kind}: kernel `{kernel}` at {file}:{line}, {who}: {message}")?;
         self.notes.iter().try_for_each(|note| write!(f, "; {note}"))
     }
 }

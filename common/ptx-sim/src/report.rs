@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
 use crate::error::{LoadError, Unsupported};
-use crate::fault::{Fault, OtherAccess};
+use crate::fault::{Fault, OtherAccess, thread_in_words};
 
 fn draw(report: &[Group<'_>], colour: bool) -> String {
     let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
@@ -109,13 +109,12 @@ fn fault(fault: &Fault, source: Option<&str>, roots: &[PathBuf], colour: bool) -
         _ => None,
     };
     let mut group = Group::with_title(Level::ERROR.primary_title(&title).id(fault.kind.name()));
-    let ([bx, by, bz], [tx, ty, tz]) = (fault.block, fault.thread);
     let others = match fault.threads {
         0 | 1 => String::new(),
         2 => " and another thread of its warp".into(),
         count => format!(" and {} more threads of its warp", count - 1),
     };
-    let who = format!("block ({bx}, {by}, {bz}), thread ({tx}, {ty}, {tz}){others}");
+    let who = format!("{}{others}", thread_in_words(fault.device, fault.block, fault.thread));
     let place = match (&fault.file, fault.line) {
         (Some(path), Some(line)) => {
             let range = source.and_then(|source| Some((source, line_range(source, line, fault.column)?)));
@@ -171,8 +170,7 @@ fn fault(fault: &Fault, source: Option<&str>, roots: &[PathBuf], colour: bool) -
 }
 
 fn other_in_words(other: &OtherAccess) -> String {
-    let ([bx, by, bz], [tx, ty, tz]) = (other.block, other.thread);
-    format!("earlier: {} by block ({bx}, {by}, {bz}), thread ({tx}, {ty}, {tz})", other.what)
+    format!("earlier: {} by {}", other.what, thread_in_words(other.device, other.block, other.thread))
 }
 
 /// A call of a function that the file only declares has no line.

@@ -6,11 +6,12 @@
 
 use std::ops::Range;
 
+use super::buffer::Region;
 use super::element::{DeviceElement, Host, HostMut};
 use super::graph::Branch;
 use super::kernel::{LaunchArgs, LaunchConfig};
 use super::tensor_map::{Encoded, TensorMapConfig};
-use super::{DeviceId, RawBuffer};
+use super::{Device, DeviceId, RawBuffer};
 use crate::error::{Error, Result};
 
 /// A thing that lives on one device: CUDA's or the simulator's.
@@ -64,6 +65,12 @@ pub(crate) trait Backend {
 
     fn device_id(&self) -> DeviceId;
 
+    /// Whether events of that device can be waited for and its memory may be reached: it is another one of the same host.
+    fn is_neighbour(&self, device: DeviceId) -> bool;
+
+    /// The address of memory of this device or a neighbour, for a kernel of this one, which from here on reaches it.
+    fn peer_address(&self, region: &Region<'_>) -> Result<u64>;
+
     /// Of a queue that records what it is given, instead of doing it, the place in the capture.
     fn branch(&self) -> Option<&Branch>;
 
@@ -85,6 +92,15 @@ pub(crate) trait Backend {
 
     /// Bytes `range` of `source` to `dst` from byte `at` on.
     fn copy(&self, source: &Self::Memory, range: Range<usize>, dst: &mut Self::Memory, at: usize) -> Result<()>;
+
+    /// [`Backend::copy`] between the memories of neighbours, one of which may be this device.
+    fn copy_peer(
+        &self,
+        source: (&Device, &Self::Memory),
+        range: Range<usize>,
+        dst: (&Device, &mut Self::Memory),
+        at: usize,
+    ) -> Result<()>;
 
     /// The map of a tensor that begins at byte `at` of `memory`, in which it fits.
     fn encode(&self, memory: &Self::Memory, at: usize, config: &TensorMapConfig) -> Result<Encoded>;
@@ -112,6 +128,20 @@ pub(crate) fn resolve<Q: Backend, C, S>(
 ) -> Result<Q::Half<C, S>> {
     match Q::half(handle) {
         Some(half) if owner == queue.device_id() => Ok(half),
+        _ => Err(wrong_device(operation, what, queue.device_id(), owner)),
+    }
+}
+
+/// [`resolve`] that also takes what belongs to another device of the same host.
+pub(crate) fn resolve_neighbour<Q: Backend, C, S>(
+    queue: &Q,
+    operation: &'static str,
+    what: &'static str,
+    owner: DeviceId,
+    handle: Handle<C, S>,
+) -> Result<Q::Half<C, S>> {
+    match Q::half(handle) {
+        Some(half) if owner == queue.device_id() || queue.is_neighbour(owner) => Ok(half),
         _ => Err(wrong_device(operation, what, queue.device_id(), owner)),
     }
 }

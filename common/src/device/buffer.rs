@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytemuck::TransparentWrapper;
 
-use super::backend::{Backend, Handle, on_either, resolve};
+use super::backend::{Backend, Handle, on_either, resolve, resolve_neighbour};
 use super::element::DeviceElement;
 use super::memory::Reservation;
 use super::{Device, cuda, sim};
@@ -96,6 +96,20 @@ impl<'a> Region<'a> {
     ) -> Result<Q::Half<&'a cuda::Memory, &'a sim::Memory>> {
         resolve(queue, operation, "buffer", self.raw.device.id(), self.raw.memory.as_ref())
     }
+
+    /// Its device.
+    pub(crate) fn device(&self) -> &'a Device {
+        &self.raw.device
+    }
+
+    /// The allocation, which may be another device's, for work on `queue`.
+    pub(crate) fn near<Q: Backend>(
+        &self,
+        queue: &Q,
+        operation: &'static str,
+    ) -> Result<Q::Half<&'a cuda::Memory, &'a sim::Memory>> {
+        resolve_neighbour(queue, operation, "buffer", self.raw.device.id(), self.raw.memory.as_ref())
+    }
 }
 
 impl RegionMut<'_> {
@@ -112,6 +126,22 @@ impl RegionMut<'_> {
     /// Keeps the memory when its buffer goes.
     pub(crate) fn lease(&self) -> &Arc<Lease> {
         &self.raw.lease
+    }
+
+    /// The same for reading.
+    pub(crate) fn shared(&self) -> Region<'_> {
+        Region { raw: self.raw, offset: self.offset, bytes: self.bytes }
+    }
+
+    /// The allocation, which may be another device's, with that device, for work on `queue`.
+    pub(crate) fn near<Q: Backend>(
+        &mut self,
+        queue: &Q,
+        operation: &'static str,
+    ) -> Result<(&Device, Q::Half<&mut cuda::Memory, &mut sim::Memory>)> {
+        let RawBuffer { device, memory, .. } = &mut *self.raw;
+        let half = resolve_neighbour(queue, operation, "buffer", device.id(), memory.as_mut())?;
+        Ok((device, half))
     }
 
     /// The allocation, for work on `queue`.

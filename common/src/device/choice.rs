@@ -1,10 +1,14 @@
 //! Which device a command runs on: `--device` and `WARP_DEVICE`.
 
 use std::fmt;
+use std::num::NonZero;
 use std::str::FromStr;
 
-use super::{Device, SimOptions};
+use super::{Device, DeviceGroup, SimOptions};
 use crate::error::{Error, Result};
+
+/// The most simulated GPUs of one host.
+const MAX_SIMS: u32 = 64;
 
 /// A device by name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,6 +18,8 @@ pub enum DeviceChoice {
     Auto,
     /// The simulator.
     Sim,
+    /// This number of simulated GPUs of one host ([`super::DeviceGroup`]); a program for one device takes the first.
+    Sims(NonZero<u32>),
     /// The GPU of this number.
     Cuda(usize),
 }
@@ -26,11 +32,13 @@ impl FromStr for DeviceChoice {
             "auto" => Ok(DeviceChoice::Auto),
             "sim" => Ok(DeviceChoice::Sim),
             "cuda" => Ok(DeviceChoice::Cuda(0)),
-            _ => name
-                .strip_prefix("cuda:")
-                .and_then(|ordinal| ordinal.parse().ok())
-                .map(DeviceChoice::Cuda)
-                .ok_or_else(|| Error::DeviceName(name.to_owned())),
+            _ => {
+                let ordinal = name.strip_prefix("cuda:").and_then(|ordinal| ordinal.parse().ok());
+                let count =
+                    || name.strip_prefix("sim:")?.parse().ok().filter(|count: &NonZero<u32>| count.get() <= MAX_SIMS);
+                let choice = ordinal.map(DeviceChoice::Cuda).or_else(|| count().map(DeviceChoice::Sims));
+                choice.ok_or_else(|| Error::DeviceName(name.to_owned()))
+            }
         }
     }
 }
@@ -45,6 +53,7 @@ impl fmt::Display for DeviceChoice {
         match self {
             DeviceChoice::Auto => f.write_str("auto"),
             DeviceChoice::Sim => f.write_str("sim"),
+            DeviceChoice::Sims(count) => write!(f, "sim:{count}"),
             DeviceChoice::Cuda(ordinal) => write!(f, "cuda:{ordinal}"),
         }
     }
@@ -53,7 +62,7 @@ impl fmt::Display for DeviceChoice {
 /// The `--device` option of every command, for `#[command(flatten)]`.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct DeviceArgs {
-    /// Where kernels run: auto (a GPU if there is one), sim, cuda or cuda:N
+    /// Where kernels run: auto (a GPU if there is one), sim, sim:N (N simulated GPUs), cuda or cuda:N (GPU number N)
     #[arg(long, env = "WARP_DEVICE", default_value_t, value_name = "DEVICE", value_parser = parse, global = true)]
     pub device: DeviceChoice,
     /// Check simulated kernels for races, reads of unwritten memory, mismatched barriers and more (implies sim)
@@ -67,14 +76,31 @@ impl DeviceArgs {
     /// # Errors
     /// As [`Device::open`]; [`Error::Unsupported`] if a GPU is asked to sanitise.
     pub fn open(&self) -> Result<Device> {
+        let (choice, options) = self.checked()?;
+        Device::open_with(choice, options)
+    }
+
+    /// Opens the chosen devices: for `sim:N` N of them, for a GPU that one and those after it; `limit` of them at most.
+    ///
+    /// # Errors
+    /// As [`DeviceGroup::open`] and [`DeviceArgs::open`].
+    pub fn open_group(&self, limit: Option<usize>) -> Result<DeviceGroup> {
+        let (choice, options) = self.checked()?;
+        DeviceGroup::open_with(choice, limit, options)
+    }
+
+    /// The choice, which is the simulator's if that has to sanitise.
+    fn checked(&self) -> Result<(DeviceChoice, SimOptions)> {
+        let options = SimOptions { sanitize: self.sanitize, ..SimOptions::default() };
         match self.device {
-            choice if !self.sanitize => Device::open(choice),
+            choice @ (DeviceChoice::Sim | DeviceChoice::Sims(_)) => Ok((choice, options)),
+            choice if !self.sanitize => Ok((choice, options)),
+            DeviceChoice::Auto => Ok((DeviceChoice::Sim, options)),
             DeviceChoice::Cuda(_) => Err(Error::Unsupported {
                 what: "--sanitize".to_owned(),
                 device: self.device.to_string(),
                 reason: "it is the simulator's; on a GPU run the command under compute-sanitizer".to_owned(),
             }),
-            _ => Device::open_with(DeviceChoice::Sim, SimOptions { sanitize: true, ..SimOptions::default() }),
         }
     }
 }
@@ -85,13 +111,13 @@ mod tests {
 
     #[test]
     fn names_round_trip_and_others_are_refused() {
-        for name in ["auto", "sim", "cuda:0", "cuda:12"] {
+        for name in ["auto", "sim", "sim:1", "sim:64", "cuda:0", "cuda:12"] {
             assert_eq!(name.parse::<DeviceChoice>().unwrap().to_string(), name);
         }
         assert_eq!("cuda".parse::<DeviceChoice>().unwrap(), DeviceChoice::Cuda(0));
-        for name in ["", "gpu", "cuda:", "cuda:-1", "cuda:x", "Sim"] {
+        for name in ["", "gpu", "cuda:", "cuda:-1", "cuda:x", "Sim", "sim:", "sim:0", "sim:65", "sim:x"] {
             let error = name.parse::<DeviceChoice>().unwrap_err().to_string();
-            assert_eq!(error, format!("no such device: `{name}` (use auto, sim, cuda or cuda:N)"));
+            assert_eq!(error, format!("no such device: `{name}` (use auto, sim, sim:N, cuda or cuda:N)"));
         }
     }
 
@@ -109,6 +135,6 @@ mod tests {
         // As clap passes an empty `WARP_DEVICE` on.
         assert_eq!(parse("").unwrap(), DeviceChoice::Auto);
         let error = parse("gpu").unwrap_err().to_string();
-        assert!(error.contains("no such device: `gpu` (use auto, sim, cuda or cuda:N)"), "{error}");
+        assert!(error.contains("no such device: `gpu` (use auto, sim, sim:N, cuda or cuda:N)"), "{error}");
     }
 }

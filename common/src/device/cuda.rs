@@ -1,7 +1,7 @@
 //! An NVIDIA GPU: its memory, copies, fills, launches and graphs, by cudarc, and the few driver calls that its safe layer leaves out.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::{CString, c_void};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -13,9 +13,10 @@ use cudarc::driver::{
 };
 
 use super::backend::{Backend, Handle};
-use super::buffer::{PinnedBuffer, RawBuffer};
+use super::buffer::{PinnedBuffer, RawBuffer, Region};
 use super::element::{DeviceElement, Host, HostMut};
 use super::graph::{Branch, ExecHandle, GraphHandle, GraphNode};
+use super::group::Link;
 use super::high_water::HighWater;
 use super::kernel::{FunctionHandle, KernelAttributes, LAUNCH, LaunchArgs, LaunchConfig, ModuleHandle, Slot};
 use super::memory::MemoryInfo;
@@ -81,6 +82,16 @@ const GRAPH_FUNCTIONS: &[&str] = &[
     "cuGraphNodeGetType",
 ];
 
+/// Those that several GPUs need to reach each other's memory.
+const PEER_FUNCTIONS: &[&str] = &[
+    "cuCtxEnablePeerAccess",
+    "cuDeviceCanAccessPeer",
+    "cuDeviceGetDefaultMemPool",
+    "cuDeviceGetP2PAttribute",
+    "cuMemPoolSetAccess",
+    "cuMemcpyPeerAsync",
+];
+
 /// The first of these functions that the driver does not have.
 fn missing_function(names: &[&'static str]) -> Option<&'static str> {
     // SAFETY: only opens the driver's library, which whoever asks has seen to be there.
@@ -109,6 +120,8 @@ struct Shared {
     /// The first stream beside the default one. cudarc orders uses across streams only while it sees more than one, and would
     /// stop when the last is dropped, even with its work still in flight; so this one stays.
     second_stream: OnceLock<Arc<CudaStream>>,
+    /// The GPUs whose memory this one reaches.
+    peers: Mutex<BTreeSet<usize>>,
 }
 
 impl Shared {
@@ -124,7 +137,12 @@ impl Shared {
         // as there is one stream none is needed; so this one is not counted.
         // SAFETY: the stream belongs to this context, which `CudaContext::new` made current, and is never destroyed.
         let default_stream = unsafe { context.wrap_borrowed_stream(stream) };
-        let shared = &*Box::leak(Box::new(Shared { context, default_stream, second_stream: OnceLock::new() }));
+        let shared = &*Box::leak(Box::new(Shared {
+            context,
+            default_stream,
+            second_stream: OnceLock::new(),
+            peers: Mutex::default(),
+        }));
         opened.insert(ordinal, shared);
         Ok(shared)
     }
@@ -204,6 +222,72 @@ impl CudaDevice {
     /// (major, minor).
     pub fn compute_capability(&self) -> (u32, u32) {
         self.0.capability
+    }
+
+    /// What lies between this GPU and another.
+    pub(crate) fn link(&self, other: &CudaDevice) -> Result<Link> {
+        use sys::CUdevice_P2PAttribute::*;
+        let (here, there) = (self.context().cu_device(), other.context().cu_device());
+        if here == there {
+            return Ok(Link { peer_access: true, native_atomics: true, rank: 0 });
+        }
+        if missing_function(PEER_FUNCTIONS).is_some() {
+            return Ok(Link { peer_access: false, native_atomics: false, rank: u32::MAX });
+        }
+        let get = |attribute| {
+            let mut value = 0;
+            // SAFETY: both are devices of the driver, and the value is written before the call returns.
+            let asked = unsafe { sys::cuDeviceGetP2PAttribute(&mut value, attribute, here, there).result() };
+            asked.map(|()| value).map_err(|e| error("asking for the link between two GPUs", self.context(), e))
+        };
+        Ok(Link {
+            peer_access: get(CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED)? != 0,
+            native_atomics: get(CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED)? != 0,
+            rank: get(CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK)?.max(0) as u32,
+        })
+    }
+
+    /// Lets kernels of this GPU reach the memory of another, both what is allocated by streams and what is not.
+    fn reach(&self, owner: &CudaDevice) -> Result<()> {
+        const OPERATION: &str = "reaching the memory of another GPU";
+        let refused = |reason: String| Error::Unsupported {
+            what: format!("{OPERATION}, cuda:{},", owner.ordinal()),
+            device: self.id().to_string(),
+            reason,
+        };
+        let mut peers = self.0.shared.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.ordinal() == owner.ordinal() || peers.contains(&owner.ordinal()) {
+            return Ok(());
+        }
+        if let Some(name) = missing_function(PEER_FUNCTIONS) {
+            return Err(refused(format!("the driver has no function {name}")));
+        }
+        if !self.link(owner)?.peer_access {
+            return Err(refused("no link between the two that kernels could use (nvidia-smi topo -p2p r)".to_owned()));
+        }
+        let enable = || {
+            self.context().bind_to_thread()?;
+            // SAFETY: the context is alive for as long as the program runs, as all shared ones.
+            match unsafe { sys::cuCtxEnablePeerAccess(owner.context().cu_ctx(), 0) } {
+                sys::CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED => {}
+                other => other.result()?,
+            }
+            let mut pool = std::ptr::null_mut();
+            let location = sys::CUmemLocation_st {
+                type_: sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
+                id: self.context().cu_device(),
+            };
+            let access =
+                sys::CUmemAccessDesc { location, flags: sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
+            // SAFETY: the pool is the driver's own for the owner, and the list has one entry.
+            unsafe {
+                sys::cuDeviceGetDefaultMemPool(&mut pool, owner.context().cu_device()).result()?;
+                sys::cuMemPoolSetAccess(pool, &access, 1).result()
+            }
+        };
+        enable().map_err(|e| error(OPERATION, self.context(), e))?;
+        peers.insert(owner.ordinal());
+        Ok(())
     }
 
     pub(crate) fn inventory(&self) -> &Inventory {
@@ -506,6 +590,62 @@ impl Backend for Queue {
         self.recording.as_ref().map(|recording| &recording.branch)
     }
 
+    fn is_neighbour(&self, device: DeviceId) -> bool {
+        matches!(device, DeviceId::Cuda(_))
+    }
+
+    fn peer_address(&self, region: &Region<'_>) -> Result<u64> {
+        let memory = region.near(self, LAUNCH)?;
+        if let Device::Cuda(owner) = region.device() {
+            self.device.reach(owner)?;
+        }
+        Ok(memory.address + region.range().start as u64)
+    }
+
+    fn copy_peer(
+        &self,
+        (source_device, source): (&Device, &Memory),
+        range: Range<usize>,
+        (dst_device, dst): (&Device, &mut Memory),
+        at: usize,
+    ) -> Result<()> {
+        const OPERATION: &str = "copying between devices";
+        let (Device::Cuda(from), Device::Cuda(to)) = (source_device, dst_device) else {
+            return Err(Error::Invalid(format!("{OPERATION}: memory of a GPU belongs to a simulator")));
+        };
+        if range.is_empty() {
+            return Ok(());
+        }
+        if let Some(name) = missing_function(PEER_FUNCTIONS) {
+            let (what, device) = (OPERATION.to_owned(), self.device_id().to_string());
+            return Err(Error::Unsupported { what, device, reason: format!("the driver has no function {name}") });
+        }
+        self.bind(OPERATION)?;
+        // Where the two reach each other the copy takes the link between them, otherwise the driver goes through the host.
+        match from.reach(to) {
+            Err(error) if !error.is_unsupported() => return Err(error),
+            _ => {}
+        }
+        // Memory of this GPU is ordered with the work of its other streams, as everywhere.
+        let own = |device: &CudaDevice| device.ordinal() == self.device.ordinal();
+        let _read = own(from).then(|| source.slice.device_ptr(&self.stream).1);
+        let _written = own(to).then(|| dst.slice.device_ptr_mut(&self.stream).1);
+        let (source, dst) = (source.address + range.start as u64, dst.address + at as u64);
+        // SAFETY: both regions lie in live memory of these contexts and are as long as the range.
+        let queued = unsafe {
+            sys::cuMemcpyPeerAsync(
+                dst,
+                to.context().cu_ctx(),
+                source,
+                from.context().cu_ctx(),
+                range.len(),
+                self.stream.cu_stream(),
+            )
+            .result()
+        };
+        self.check(OPERATION, queued)
+    }
+
     fn alloc(&self, bytes: usize, _label: impl FnOnce() -> String) -> Result<RawBuffer> {
         // The driver has no empty allocations.
         let size = bytes.max(1);
@@ -646,6 +786,7 @@ impl Backend for Queue {
         if function.static_shared + shared > self.device.inventory().properties.shared_per_block {
             function.allow_dynamic_shared(shared)?;
         }
+        args.fill_in_peers(self)?;
         // One pointer per buffer, at an address that stays while `params` points to it.
         let pointers = vec![Cell::new(0u64); args.slots.len()];
         let mut params: Vec<*mut c_void> = Vec::with_capacity(args.slots.len());
@@ -669,6 +810,15 @@ impl Backend for Queue {
                     marks.extend(runs.then(|| memory.slice.device_ptr_mut(&self.stream).1));
                     pointer.as_ptr().cast()
                 }
+                Slot::Peer(region) => {
+                    pointer.set(self.peer_address(region)?);
+                    pointer.as_ptr().cast()
+                }
+                Slot::PeerMut(region) => {
+                    pointer.set(self.peer_address(&region.shared())?);
+                    pointer.as_ptr().cast()
+                }
+                Slot::Peers { at, .. } => args.values[*at..].as_ptr().cast_mut().cast(),
                 Slot::ReadMap { at, region } => {
                     let memory = region.on(self, LAUNCH)?;
                     marks.extend(runs.then(|| memory.slice.device_ptr(&self.stream).1));

@@ -187,7 +187,7 @@ impl Kernel {
         self.0.module.0.source.as_deref()
     }
 
-    fn on<Q: Backend>(&self, queue: &Q) -> Result<Q::Half<&cuda::Function, &sim::Function>> {
+    pub(super) fn on<Q: Backend>(&self, queue: &Q) -> Result<Q::Half<&cuda::Function, &sim::Function>> {
         resolve(queue, LAUNCH, "kernel", self.0.module.0.owner, self.0.function.as_ref())
     }
 }
@@ -231,7 +231,7 @@ impl LaunchConfig {
 
 /// The arguments of one launch, as [`Stream::launch_builder`] starts them.
 pub struct LaunchArgs<'a> {
-    stream: &'a Stream,
+    pub(super) stream: &'a Stream,
     pub(super) kernel: &'a Kernel,
     pub(super) slots: Vec<Slot<'a>>,
     /// Scalars and structs, each at a multiple of 8 bytes.
@@ -258,6 +258,14 @@ pub(super) enum Slot<'a> {
     WriteMap {
         at: usize,
         region: RegionMut<'a>,
+    },
+    /// A buffer that may be another device's.
+    Peer(Region<'a>),
+    PeerMut(RegionMut<'a>),
+    /// Buffers of several devices, whose addresses are [`LaunchArgs::values`] from unit `at` on.
+    Peers {
+        at: usize,
+        regions: &'a [Region<'a>],
     },
     /// The buffer of the argument with this index, once more.
     Again(usize),
@@ -315,6 +323,28 @@ impl<'a, 'b: 'a, T: DeviceElement> KernelArg<'a> for Option<&'b mut Buffer<T>> {
     }
 }
 
+/// Buffers of several devices, for kernels that take a struct of as many pointers: `struct Peers { float *at[16]; }`. Where it has more,
+/// the rest are null. Each launch that is given them may write all of them.
+pub struct Peers<'b> {
+    regions: Vec<Region<'b>>,
+}
+
+impl<'b> Peers<'b> {
+    /// In this order, which is that of the pointers.
+    pub fn new<T: DeviceElement>(buffers: impl IntoIterator<Item = &'b mut Buffer<T>>) -> Peers<'b> {
+        Peers { regions: buffers.into_iter().map(|buffer| (*buffer).region()).collect() }
+    }
+}
+
+impl<'a, 'b: 'a> KernelArg<'a> for &'a Peers<'b> {
+    fn push(self, args: &mut LaunchArgs<'a>) {
+        let pointers = args.kernel.params().get(args.slots.len()).map_or(0, |param| param.bytes as usize / 8);
+        let at = args.values.len();
+        args.values.resize(at + pointers.max(self.regions.len()), 0);
+        args.slots.push(Slot::Peers { at, regions: &self.regions });
+    }
+}
+
 impl<'a> LaunchArgs<'a> {
     pub(crate) fn new(stream: &'a Stream, kernel: &'a Kernel) -> LaunchArgs<'a> {
         LaunchArgs { stream, kernel, slots: Vec::new(), values: Vec::new(), dependent: false }
@@ -353,6 +383,20 @@ impl<'a> LaunchArgs<'a> {
         self
     }
 
+    /// Appends a buffer that may belong to another device of the same host, for reading: the kernel reaches it over the link. Nothing
+    /// orders the launch with work on that device but events ([`Stream::wait`]) and what the kernel itself waits for, and the buffer has
+    /// to stay until the launch has ended.
+    pub fn peer<T: DeviceElement>(&mut self, buffer: &'a Buffer<T>) -> &mut Self {
+        self.slots.push(Slot::Peer(buffer.region()));
+        self
+    }
+
+    /// [`LaunchArgs::peer`], for writing.
+    pub fn peer_mut<T: DeviceElement>(&mut self, buffer: &'a mut Buffer<T>) -> &mut Self {
+        self.slots.push(Slot::PeerMut(buffer.region_mut()));
+        self
+    }
+
     /// Lets the launch begin while the one before it on the stream still runs (programmatic dependent launch), on GPUs from
     /// compute capability 9.0; others and the simulator run one after the other. The kernel must execute `griddepcontrol.wait`
     /// before it reads or writes anything that an earlier launch reads or writes. The launch before lets this one begin by
@@ -381,8 +425,7 @@ impl<'a> LaunchArgs<'a> {
         let (stream, kernel) = (self.stream, self.kernel);
         on_either!(&stream.queue, queue => {
             let function = kernel.on(queue)?;
-            self.check_arguments()?;
-            check_config(kernel, &config, stream.device().properties())?;
+            self.check(&config)?;
             let memory = if stream.branch().is_some() { self.leases() } else { Vec::new() };
             let uses =
                 || Uses { operation: GraphOperation::Kernel, name: kernel.name(), memory, kernel: Some(kernel) };
@@ -391,14 +434,33 @@ impl<'a> LaunchArgs<'a> {
         })
     }
 
+    /// Compares arguments and geometry with what kernel and device take.
+    pub(super) fn check(&self, config: &LaunchConfig) -> Result<()> {
+        self.check_arguments()?;
+        check_config(self.kernel, config, self.stream.device().properties())
+    }
+
+    /// Writes the addresses of buffers of several devices into the values that the kernel is given.
+    pub(super) fn fill_in_peers(&mut self, queue: &impl Backend) -> Result<()> {
+        for slot in &self.slots {
+            if let Slot::Peers { at, regions } = slot {
+                for (value, region) in self.values[*at..].iter_mut().zip(*regions) {
+                    *value = queue.peer_address(region)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Of all buffers among the arguments.
     fn leases(&self) -> Vec<Arc<Lease>> {
-        let lease = |slot: &Slot<'_>| match slot {
-            Slot::Read(region) | Slot::ReadMap { region, .. } => Some(region.lease().clone()),
-            Slot::Write(region) | Slot::WriteMap { region, .. } => Some(region.lease().clone()),
-            Slot::Value { .. } | Slot::Again(_) | Slot::Null => None,
+        let leases = |slot: &Slot<'_>| match slot {
+            Slot::Read(region) | Slot::ReadMap { region, .. } | Slot::Peer(region) => vec![region.lease().clone()],
+            Slot::Write(region) | Slot::WriteMap { region, .. } | Slot::PeerMut(region) => vec![region.lease().clone()],
+            Slot::Peers { regions, .. } => regions.iter().map(|region| region.lease().clone()).collect(),
+            Slot::Value { .. } | Slot::Again(_) | Slot::Null => Vec::new(),
         };
-        self.slots.iter().filter_map(lease).collect()
+        self.slots.iter().flat_map(leases).collect()
     }
 
     fn check_arguments(&self) -> Result<()> {
@@ -419,7 +481,11 @@ impl<'a> LaunchArgs<'a> {
         for (i, (slot, param)) in self.slots.iter().zip(params).enumerate() {
             let (what, bytes) = match slot {
                 Slot::Value { bytes, .. } => ("a value", *bytes),
-                Slot::Read(_) | Slot::Write(_) | Slot::Again(_) => ("a buffer's address", 8),
+                Slot::Read(_) | Slot::Write(_) | Slot::Peer(_) | Slot::PeerMut(_) | Slot::Again(_) => {
+                    ("a buffer's address", 8)
+                }
+                // The struct may have room for more.
+                Slot::Peers { regions, .. } => ("addresses", (8 * regions.len()).max(param.bytes as usize / 8 * 8)),
                 Slot::Null => ("a null pointer", 8),
                 Slot::ReadMap { .. } | Slot::WriteMap { .. } => ("a tensor map", ptx_sim::TENSOR_MAP_BYTES),
             };

@@ -11,6 +11,7 @@ mod choice;
 mod cuda;
 mod element;
 mod graph;
+mod group;
 #[cfg(any(feature = "cuda", test))]
 mod high_water;
 mod kernel;
@@ -43,7 +44,8 @@ pub use choice::{DeviceArgs, DeviceChoice};
 pub use cuda::CudaDevice;
 pub use element::{DeviceElement, HostSlice, HostSliceMut};
 pub use graph::{Graph, GraphExec, GraphNode, GraphOperation};
-pub use kernel::{Kernel, KernelArg, KernelAttributes, LaunchArgs, LaunchConfig, Module};
+pub use group::{DeviceGroup, Link, launch_together};
+pub use kernel::{Kernel, KernelArg, KernelAttributes, LaunchArgs, LaunchConfig, Module, Peers};
 pub use memory::MemoryInfo;
 pub use properties::Properties;
 pub use sim::{Counts, SimDevice, SimOptions};
@@ -95,16 +97,22 @@ impl Inventory {
 pub(crate) enum DeviceId {
     #[cfg(feature = "cuda")]
     Cuda(usize),
-    Sim(u64),
+    Sim {
+        /// Of the simulated host: its devices reach each other's memory.
+        host: u64,
+        /// Its number among several.
+        ordinal: Option<u32>,
+    },
 }
 
 impl std::fmt::Display for DeviceId {
-    /// The name that `--device` takes: `cuda:0` or `sim`.
+    /// `cuda:0`, `sim`, or `sim:1` of several.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             #[cfg(feature = "cuda")]
             DeviceId::Cuda(ordinal) => write!(f, "cuda:{ordinal}"),
-            DeviceId::Sim(_) => f.write_str("sim"),
+            DeviceId::Sim { ordinal: None, .. } => f.write_str("sim"),
+            DeviceId::Sim { ordinal: Some(ordinal), .. } => write!(f, "sim:{ordinal}"),
         }
     }
 }
@@ -137,7 +145,7 @@ impl Device {
     /// As [`Device::open`].
     pub fn open_with(choice: DeviceChoice, options: SimOptions) -> Result<Device> {
         match choice {
-            DeviceChoice::Sim => Ok(Device::sim_with(options)),
+            DeviceChoice::Sim | DeviceChoice::Sims(_) => Ok(Device::sim_with(options)),
             DeviceChoice::Cuda(ordinal) => Device::cuda(ordinal),
             DeviceChoice::Auto => Ok(Device::cuda(0).unwrap_or_else(|error| {
                 let reason = match error {
@@ -191,11 +199,11 @@ impl Device {
                 let (major, minor) = cuda.compute_capability();
                 format!("cuda:{} {} (sm_{major}{minor})", cuda.ordinal(), properties.name)
             }
-            Device::Sim(sim) => format!("sim ({})", sim.reason()),
+            Device::Sim(sim) => format!("{} ({})", sim.id(), sim.reason()),
         }
     }
 
-    /// The name that `--device` takes: `cuda:0` or `sim`.
+    /// `cuda:0`, `sim`, or `sim:1` of several.
     pub fn short_name(&self) -> String {
         self.id().to_string()
     }

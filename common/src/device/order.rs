@@ -177,18 +177,32 @@ impl Order {
         join(&mut self.lock().host, other);
     }
 
-    /// The program has waited for everything.
-    pub(crate) fn host_waits_for_all(&self) {
+    /// The program has waited for all streams of a device.
+    pub(crate) fn host_waits_for_all(&self, ordinal: Option<u32>) {
         let mut known = self.lock();
         let Known { streams, host, .. } = &mut *known;
-        streams.values().for_each(|clock| join(host, clock));
+        let of_device = streams.iter().filter(|(stream, _)| **stream >> DEVICE == first_stream(ordinal) >> DEVICE);
+        of_device.for_each(|(_, clock)| join(host, clock));
     }
 }
 
-/// Streams are numbered as they are made, those inside of graphs too.
+/// A stream's number has that of its device from this bit on, plus one; 0 of a device that has its host for itself.
+const DEVICE: u32 = 40;
+
+/// The number of a device's default stream, by the device's number among several.
+pub(crate) fn first_stream(ordinal: Option<u32>) -> u64 {
+    ordinal.map_or(0, |ordinal| u64::from(ordinal + 1) << DEVICE)
+}
+
+/// Streams of a device are numbered as they are made, those inside of graphs too.
 fn name(stream: u64) -> String {
-    match stream {
+    let (device, number) = (stream >> DEVICE, stream & ((1 << DEVICE) - 1));
+    let stream = match number {
         0 => "on the default stream".to_owned(),
         other => format!("on stream {other}"),
+    };
+    match device.checked_sub(1) {
+        None => stream,
+        Some(ordinal) => format!("{stream} of sim:{ordinal}"),
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::backend::{Backend, Handle};
-use super::buffer::{PinnedBuffer, RawBuffer};
+use super::buffer::{PinnedBuffer, RawBuffer, Region};
 use super::element::{DeviceElement, Host, HostMut};
 use super::graph::{Branch, ExecHandle, GraphHandle, GraphNode};
 use super::kernel::{FunctionHandle, Kernel, KernelAttributes, LAUNCH, LaunchArgs, LaunchConfig, ModuleHandle, Slot};
@@ -24,10 +24,13 @@ pub(crate) use ptx_sim::Kernel as Function;
 pub struct SimDevice(Arc<Inner>);
 
 struct Inner {
-    id: u64,
+    /// What it shares with the other devices of its host.
+    host: Arc<SimHost>,
+    ordinal: Option<u32>,
     /// Number of the next stream.
     next_stream: AtomicU64,
-    device: Arc<ptx_sim::Device>,
+    /// Bytes of memory.
+    total_memory: u64,
     budget: Option<u64>,
     asynchrony: ptx_sim::Asynchrony,
     /// Profiles of the launches so far, if they are wanted.
@@ -35,7 +38,13 @@ struct Inner {
     reason: String,
     inventory: Inventory,
     counts: Mutex<Counts>,
-    /// Of the work on its streams, if it is sanitised.
+}
+
+/// A simulated host: one address space for the memory of all its devices, and one order of the work on all their streams.
+struct SimHost {
+    id: u64,
+    memory: ptx_sim::Device,
+    /// If it is sanitised.
     order: Option<Order>,
 }
 
@@ -97,28 +106,58 @@ impl std::ops::Sub for Counts {
     }
 }
 
+impl SimHost {
+    fn new(options: SimOptions, devices: u32) -> Arc<SimHost> {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+        let SimOptions { memory, workers, sanitize, .. } = options;
+        let total_memory = memory.saturating_mul(devices.into());
+        let config = ptx_sim::DeviceConfig { total_memory, workers, sanitize, memory_limit: None };
+        Arc::new(SimHost {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            memory: ptx_sim::Device::new(config),
+            order: sanitize.then(Order::default),
+        })
+    }
+}
+
 impl SimDevice {
     pub(crate) fn new(options: SimOptions, reason: String) -> SimDevice {
-        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
-        let SimOptions { memory: total_memory, workers, sanitize, .. } = options;
-        let config = ptx_sim::DeviceConfig { total_memory, workers, sanitize, memory_limit: None };
+        SimDevice::on(SimHost::new(options, 1), None, options, reason)
+    }
+
+    /// Several devices of one host.
+    pub(crate) fn several(options: SimOptions, count: u32, reason: &str) -> Vec<SimDevice> {
+        let host = SimHost::new(options, count);
+        // Each has a default stream.
+        if let Some(order) = &host.order {
+            order.track();
+        }
+        let on_host = |ordinal| SimDevice::on(host.clone(), Some(ordinal), options, reason.to_owned());
+        (0..count).map(on_host).collect()
+    }
+
+    fn on(host: Arc<SimHost>, ordinal: Option<u32>, options: SimOptions, reason: String) -> SimDevice {
         SimDevice(Arc::new(Inner {
-            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-            next_stream: AtomicU64::new(1),
-            device: Arc::new(ptx_sim::Device::new(config)),
+            host,
+            ordinal,
+            next_stream: AtomicU64::new(order::first_stream(ordinal) + 1),
+            total_memory: options.memory,
             budget: options.budget,
             asynchrony: options.asynchrony,
             profiles: options.profile.then(Mutex::default),
             reason,
             inventory: Inventory::new(properties(options.memory)),
             counts: Mutex::default(),
-            order: sanitize.then(Order::default),
         }))
     }
 
-    /// The simulator itself.
-    pub fn device(&self) -> &Arc<ptx_sim::Device> {
-        &self.0.device
+    /// The simulator itself, which the devices of one host share.
+    pub fn device(&self) -> &ptx_sim::Device {
+        &self.0.host.memory
+    }
+
+    fn order(&self) -> Option<&Order> {
+        self.0.host.order.as_ref()
     }
 
     /// What it has executed so far.
@@ -143,10 +182,15 @@ impl SimDevice {
     ) -> Result<Vec<ptx_sim::TouchedMemory>, ptx_sim::LaunchError> {
         let observe = ptx_sim::Observe { profile: self.0.profiles.is_some(), touches, ..Default::default() };
         let observation = kernel.observe(config, args, &observe)?;
+        self.count(&observation.report);
+        self.kept(observation)
+    }
+
+    /// Keeps what was observed; what was touched, if nothing was found.
+    fn kept(&self, observation: ptx_sim::Observation) -> Result<Vec<ptx_sim::TouchedMemory>, ptx_sim::LaunchError> {
         if let Some(profiles) = &self.0.profiles {
             profiles.lock().expect("no holder of this lock can panic").extend(observation.profile);
         }
-        self.count(&observation.report);
         match observation.findings.is_empty() {
             true => Ok(observation.touched),
             false => Err(ptx_sim::LaunchError::Findings(observation.findings)),
@@ -161,11 +205,11 @@ impl SimDevice {
     }
 
     pub(crate) fn id(&self) -> DeviceId {
-        DeviceId::Sim(self.0.id)
+        DeviceId::Sim { host: self.0.host.id, ordinal: self.0.ordinal }
     }
 
     pub(crate) fn default_stream(&self) -> Stream {
-        self.stream(0)
+        self.stream(order::first_stream(self.0.ordinal))
     }
 
     pub(crate) fn new_stream(&self) -> Result<Stream> {
@@ -179,7 +223,7 @@ impl SimDevice {
 
     /// There is more than one stream from now on.
     fn track(&self) {
-        if let Some(order) = &self.0.order {
+        if let Some(order) = self.order() {
             order.track();
         }
     }
@@ -191,8 +235,8 @@ impl SimDevice {
 
     /// All work is finished when its call returns; what was waited for, the sanitiser has to know.
     pub(crate) fn synchronize(&self) -> Result<()> {
-        if let Some(order) = &self.0.order {
-            order.host_waits_for_all();
+        if let Some(order) = self.order() {
+            order.host_waits_for_all(self.0.ordinal);
         }
         Ok(())
     }
@@ -206,7 +250,7 @@ impl SimDevice {
     pub(crate) fn load_module(&self, compiled: &Compiled, _optimiser: u32) -> Result<ModuleHandle, String> {
         let render = |error: ptx_sim::LoadError| error.render(false);
         let module = ptx_sim::Module::from_ptx(&compiled.ptx, &compiled.ptx_name()).map_err(render)?;
-        Ok(Handle::Sim(Module(self.0.device.load(&module).map_err(render)?)))
+        Ok(Handle::Sim(Module(self.device().load(&module).map_err(render)?)))
     }
 
     /// Why the simulator and not a GPU.
@@ -219,8 +263,8 @@ impl SimDevice {
     }
 
     pub(crate) fn memory(&self) -> MemoryInfo {
-        let memory = self.0.device.memory();
-        self.0.inventory.ledger.info(memory.total.saturating_sub(memory.in_use), memory.total)
+        let total = self.0.total_memory;
+        self.0.inventory.ledger.info(total.saturating_sub(self.0.inventory.ledger.in_use()), total)
     }
 }
 
@@ -268,8 +312,8 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         // The pointer came from `alloc` of the same device and is freed once: there is no error to report.
-        let _ = self.device.0.device.free(self.ptr);
-        if let Some(order) = &self.device.0.order {
+        let _ = self.device.device().free(self.ptr);
+        if let Some(order) = self.device.order() {
             order.forget(self.ptr.0);
         }
     }
@@ -295,7 +339,7 @@ impl Pinned {
     }
 
     fn wait(&self) {
-        if let Some(order) = &self.device.0.order {
+        if let Some(order) = self.device.order() {
             order.host_waits(&self.copied.lock().unwrap_or_else(PoisonError::into_inner));
         }
     }
@@ -361,7 +405,7 @@ impl Graph {
 impl GraphExec {
     pub(crate) fn launch(&self, queue: &Queue) -> Result<()> {
         let Recorded { operations, after, chain, streams } = &*self.0;
-        let order = queue.device.0.order.as_ref();
+        let order = queue.device.order();
         // Every node comes after what the stream has now.
         let Some((order, start)) = order.and_then(|order| Some((order, order.begin(queue.number, &[])?))) else {
             return operations.iter().try_for_each(|operation| queue.run(operation));
@@ -409,7 +453,7 @@ pub(crate) struct Mark {
 impl Mark {
     /// Waits until the stream has reached the mark.
     pub(crate) fn wait(&self) -> Result<()> {
-        if let Some(order) = &self.device.0.order {
+        if let Some(order) = self.device.order() {
             order.host_waits(&self.clock);
         }
         Ok(())
@@ -449,26 +493,53 @@ impl Backend for Queue {
 
     fn alloc(&self, bytes: usize, label: impl FnOnce() -> String) -> Result<RawBuffer> {
         let SimDevice(inner) = &self.device;
-        let label = label();
-        match inner.device.alloc(bytes as u64, &label) {
+        let label = match inner.ordinal {
+            Some(_) => format!("{} of {}", label(), self.device_id()),
+            None => label(),
+        };
+        let memory = self.device.memory();
+        let allocated = match bytes as u64 <= memory.free {
+            true => inner.host.memory.alloc(bytes as u64, &label),
+            false => Err(ptx_sim::MemoryError::OutOfMemory {
+                requested: bytes as u64,
+                in_use: memory.in_use,
+                total: memory.total,
+            }),
+        };
+        match allocated {
             Ok(ptr) => Ok(RawBuffer::new(
                 Handle::Sim(Memory { device: self.device.clone(), ptr, label: label.into() }),
                 Device::Sim(self.device.clone()),
                 bytes,
                 inner.inventory.ledger.reserve(bytes as u64),
             )),
-            Err(ptx_sim::MemoryError::OutOfMemory { .. }) => {
-                let memory = self.device.memory();
-                Err(Error::OutOfMemory {
-                    device: self.device_id().to_string(),
-                    requested: bytes as u64,
-                    free: memory.free,
-                    total: memory.total,
-                    in_use: memory.in_use,
-                })
-            }
+            Err(ptx_sim::MemoryError::OutOfMemory { .. }) => Err(Error::OutOfMemory {
+                device: self.device_id().to_string(),
+                requested: bytes as u64,
+                free: memory.free,
+                total: memory.total,
+                in_use: memory.in_use,
+            }),
             Err(source) => Err(self.error("allocating device memory", source)),
         }
+    }
+
+    fn is_neighbour(&self, device: DeviceId) -> bool {
+        matches!(device, DeviceId::Sim { host, .. } if host == self.device.0.host.id)
+    }
+
+    fn peer_address(&self, region: &Region<'_>) -> Result<u64> {
+        Ok(region.near(self, LAUNCH)?.at(region.range().start).0)
+    }
+
+    fn copy_peer(
+        &self,
+        (_, source): (&Device, &Memory),
+        range: Range<usize>,
+        (_, dst): (&Device, &mut Memory),
+        at: usize,
+    ) -> Result<()> {
+        self.copy(source, range, dst, at)
     }
 
     fn fill(&self, memory: &mut Memory, range: Range<usize>, value: u8) -> Result<()> {
@@ -477,7 +548,7 @@ impl Backend for Queue {
 
     fn write<T: DeviceElement>(&self, memory: &mut Memory, range: Range<usize>, source: Host<'_, T>) -> Result<()> {
         const OPERATION: &str = "copying to the device";
-        let device = &self.device.0.device;
+        let device = self.device.device();
         let clock = self.begin();
         let pinned = match &source {
             Host::Pinned(PinnedBuffer { memory: Handle::Sim(pinned), .. }) => Some(pinned),
@@ -494,7 +565,7 @@ impl Backend for Queue {
 
     fn read<T: DeviceElement>(&self, memory: &Memory, range: Range<usize>, mut dst: HostMut<'_, T>) -> Result<()> {
         const OPERATION: &str = "copying from the device";
-        let device = &self.device.0.device;
+        let device = self.device.device();
         let clock = self.begin();
         let touch = memory.touch(How::Read, range.clone());
         if let HostMut::Pinned(PinnedBuffer { memory: Handle::Sim(pinned), .. }) = &mut dst {
@@ -521,6 +592,31 @@ impl Backend for Queue {
     }
 
     unsafe fn launch(&self, function: &Function, args: &mut LaunchArgs<'_>, config: &LaunchConfig) -> Result<()> {
+        let launch = self.settle(function, args, config)?;
+        self.queue(Operation::Launch(Arc::new(launch)))
+    }
+
+    fn mark(&self) -> Result<Mark> {
+        let clock = self.device.order().map(|order| order.clock_of(self.number)).unwrap_or_default();
+        Ok(Mark { counts: self.device.counts(), clock, device: self.device.clone() })
+    }
+
+    fn wait(&self, mark: &Mark) -> Result<()> {
+        if let Some(order) = self.device.order() {
+            order.wait(self.number, &mark.clock);
+        }
+        Ok(())
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        self.mark()?.wait()
+    }
+}
+
+impl Queue {
+    /// A launch with its arguments' addresses.
+    fn settle(&self, function: &Function, args: &mut LaunchArgs<'_>, config: &LaunchConfig) -> Result<Launch> {
+        args.fill_in_peers(self)?;
         let config = ptx_sim::LaunchConfig {
             grid: config.grid_dim.into(),
             block: config.block_dim.into(),
@@ -542,6 +638,12 @@ impl Backend for Queue {
                     let start = region.range().start;
                     region.on(self, LAUNCH)?.at(start).into()
                 }
+                Slot::Peer(region) => self.peer_address(region)?.into(),
+                Slot::PeerMut(region) => self.peer_address(&region.shared())?.into(),
+                Slot::Peers { at, .. } => {
+                    let bytes = args.kernel.params()[given.len()].bytes as usize;
+                    ptx_sim::Arg::from_bytes(&bytemuck::cast_slice(&args.values[*at..])[..bytes])
+                }
                 Slot::ReadMap { at, region } => {
                     region.on(self, LAUNCH)?;
                     ptx_sim::Arg::from_bytes(bytemuck::cast_slice(&args.values[*at..*at + 16]))
@@ -555,27 +657,43 @@ impl Backend for Queue {
             });
         }
         let (kernel, function) = (args.kernel.clone(), function.clone());
-        self.queue(Operation::Launch(Arc::new(Launch { kernel, function, config, args: given })))
+        Ok(Launch { kernel, function, config, args: given })
     }
 
-    fn mark(&self) -> Result<Mark> {
-        let clock = self.device.0.order.as_ref().map(|order| order.clock_of(self.number)).unwrap_or_default();
-        Ok(Mark { counts: self.device.counts(), clock, device: self.device.clone() })
-    }
-
-    fn wait(&self, mark: &Mark) -> Result<()> {
-        if let Some(order) = &self.device.0.order {
-            order.wait(self.number, &mark.clock);
+    /// Runs launches on several devices of this one's host at the same time.
+    pub(super) fn launch_together(
+        launches: &mut [(&Queue, &Function, &mut LaunchArgs<'_>, LaunchConfig)],
+    ) -> Result<()> {
+        let settled = launches
+            .iter_mut()
+            .map(|(queue, function, args, config)| Ok((*queue, queue.settle(function, args, config)?)))
+            .collect::<Result<Vec<_>>>()?;
+        let Some((first, launch)) = settled.first() else { return Ok(()) };
+        let order = first.device.order();
+        // It comes after what each stream has now, and what any of them has later comes after it.
+        let clocks: Vec<Clock> =
+            settled.iter().filter_map(|(queue, _)| order.and_then(|order| order.begin(queue.number, &[]))).collect();
+        let grids: Vec<(&Function, &[ptx_sim::Arg])> =
+            settled.iter().map(|(_, launch)| (&launch.function, &launch.args[..])).collect();
+        let touches = !clocks.is_empty();
+        let observe = ptx_sim::Observe { profile: first.device.0.profiles.is_some(), touches, ..Default::default() };
+        let failed = |error| launch_error(&launch.kernel, error);
+        let observation = ptx_sim::Kernel::observe_together(&grids, &launch.config, &observe).map_err(failed)?;
+        // The instructions of all of them are counted where the first is.
+        for (i, (queue, _)) in settled.iter().enumerate() {
+            queue.device.count(&if i == 0 { observation.report } else { ptx_sim::LaunchReport::default() });
+        }
+        let touched = first.device.kept(observation).map_err(failed)?;
+        if let Some(order) = order.filter(|_| touches) {
+            let mut clock = Clock::new();
+            clocks.iter().for_each(|other| order::join(&mut clock, other));
+            let what = format!("kernel `{}`", launch.kernel.name());
+            order.touch(first.number, &clock, &what, touched.into_iter().flat_map(touches_of).collect())?;
+            settled.iter().for_each(|(queue, _)| order.wait(queue.number, &clock));
         }
         Ok(())
     }
 
-    fn synchronize(&self) -> Result<()> {
-        self.mark()?.wait()
-    }
-}
-
-impl Queue {
     /// One that records for a graph.
     pub(crate) fn recording(&self, branch: Branch) -> Queue {
         Queue { recording: Some(Recording { branch, operations: Arc::default() }), ..self.clone() }
@@ -603,12 +721,12 @@ impl Queue {
 
     /// The clock of an operation that begins now.
     fn begin(&self) -> Option<Clock> {
-        self.device.0.order.as_ref()?.begin(self.number, &[])
+        self.device.order()?.begin(self.number, &[])
     }
 
     /// A copy between host and device has been made. The program has waited for it unless its memory is pinned.
     fn copied(&self, what: &str, touch: Touch, clock: Option<Clock>, pinned: Option<&Pinned>) -> Result<()> {
-        let (Some(order), Some(clock)) = (&self.device.0.order, clock) else { return Ok(()) };
+        let (Some(order), Some(clock)) = (self.device.order(), clock) else { return Ok(()) };
         let ordered = order.touch(self.number, &clock, what, vec![touch]);
         match pinned {
             Some(pinned) => pinned.copy(&clock),
@@ -633,8 +751,8 @@ impl Queue {
 
     /// Does it as work of the stream of that number, after what else it comes after. Returns its clock, if order is tracked.
     fn run_on(&self, operation: &Operation, stream: u64, after: &[&Clock]) -> Result<Option<Clock>> {
-        let device = &self.device.0.device;
-        let clock = self.device.0.order.as_ref().and_then(|order| order.begin(stream, after));
+        let device = self.device.device();
+        let clock = self.device.order().and_then(|order| order.begin(stream, after));
         let at = |touch: &Touch| ptx_sim::DevicePtr(touch.base + touch.bytes.start);
         let length = |touch: &Touch| touch.bytes.end - touch.bytes.start;
         let (what, touches) = match operation {
@@ -655,7 +773,7 @@ impl Queue {
                 ("the copy inside the device".to_owned(), vec![from.clone(), to.clone()])
             }
         };
-        if let (Some(order), Some(clock)) = (&self.device.0.order, &clock) {
+        if let (Some(order), Some(clock)) = (self.device.order(), &clock) {
             order.touch(stream, clock, &what, touches)?;
         }
         Ok(clock)

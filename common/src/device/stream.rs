@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::backend::{Backend, Handle, on_either, resolve, wrong_device};
+use super::backend::{Backend, Handle, on_either, resolve_neighbour, wrong_device};
 use super::buffer::{Buffer, DeviceSlice, DeviceSliceMut, check_lengths};
 use super::element::{DeviceElement, HostSlice, HostSliceMut};
 use super::graph::{GraphOperation, Point, Uses};
@@ -214,6 +214,29 @@ impl Stream {
         })
     }
 
+    /// Queues a copy between the memories of two devices of one host, one of which may be the stream's own; the lengths must be equal.
+    /// Nothing orders it with work on the other device but events: let this stream wait for what made the source and for what still uses
+    /// the destination, and the other device's for the copy ([`Stream::wait`]).
+    ///
+    /// # Errors
+    /// [`Error::Length`]; [`Error::WrongDevice`] if a buffer is on another kind of device or another simulated host; what the driver
+    /// reports.
+    pub fn memcpy_peer<T: DeviceElement>(
+        &self,
+        source: &impl DeviceSlice<T>,
+        dst: &mut impl DeviceSliceMut<T>,
+    ) -> Result<()> {
+        const OPERATION: &str = "copying between devices";
+        self.refuse_in_capture(OPERATION, "graphs copy inside one device; queue the copy between two graphs")?;
+        check_lengths(OPERATION, source.len(), dst.len())?;
+        let (source, mut dst) = (source.region(), dst.region_mut());
+        let at = dst.range().start;
+        on_either!(&self.queue, queue => {
+            let from = source.near(queue, OPERATION)?;
+            queue.copy_peer((source.device(), from), source.range(), dst.near(queue, OPERATION)?, at)
+        })
+    }
+
     /// Starts the argument list of a launch; see [`LaunchArgs`].
     pub fn launch_builder<'a>(&'a self, kernel: &'a Kernel) -> LaunchArgs<'a> {
         LaunchArgs::new(self, kernel)
@@ -238,7 +261,7 @@ impl Stream {
         Ok(Event { owner, mark: Mark::Queue(mark) })
     }
 
-    /// Lets work queued from here on begin only when `event` has been reached.
+    /// Lets work queued from here on begin only when `event` has been reached, which may be one of another device of the same host.
     ///
     /// # Errors
     /// [`Error::WrongDevice`]; [`Error::Capture`] if one of the two belongs to a capture and the other does not; what the driver
@@ -247,7 +270,7 @@ impl Stream {
         let refused = |reason: &str| Err(Error::Capture { operation: WAIT, reason: reason.to_owned() });
         match (self.branch(), &event.mark) {
             (None, Mark::Queue(mark)) => on_either!(&self.queue, queue => {
-                queue.wait(resolve(queue, WAIT, "event", event.owner, mark.as_ref())?)
+                queue.wait(resolve_neighbour(queue, WAIT, "event", event.owner, mark.as_ref())?)
             }),
             (Some(branch), Mark::Capture(point)) => branch.wait(point),
             (Some(_), Mark::Queue(_)) => {

@@ -5,7 +5,7 @@ pub mod planted;
 
 use crate::Device;
 use crate::compile::KernelSource;
-use crate::device::SimOptions;
+use crate::device::{DeviceChoice, DeviceGroup, SimOptions};
 
 /// Defines tests that run on both devices: `fn name(device) { … }` becomes the tests `name_sim` and `name_cuda`. The body ends
 /// with a `common::Result<()>`, so that it can use `?`. The simulator sanitises: a race, or a read of what was never written,
@@ -58,6 +58,38 @@ macro_rules! device_test {
     };
 }
 
+/// [`device_test!`] for several devices: `fn name(group, 2) { … }` becomes `name_sim`, on two simulated devices of one host that
+/// sanitise, and `name_cuda`, which is skipped with the reason where there are fewer GPUs.
+#[macro_export]
+macro_rules! group_test {
+    ($($(#[$attribute:meta])* fn $name:ident($group:ident, $count:literal) $body:block)+) => {
+        $(
+            $crate::private::paste! {
+                $(#[$attribute])*
+                #[test]
+                fn [<$name _sim>]() {
+                    [<$name _on>]($crate::private::sims_for_test($count));
+                }
+
+                $(#[$attribute])*
+                #[test]
+                fn [<$name _cuda>]() {
+                    if let Some(group) = $crate::private::gpus_for_test(stringify!($name), $count) {
+                        [<$name _on>](group);
+                    }
+                }
+
+                fn [<$name _on>]($group: $crate::device::DeviceGroup) {
+                    let body = || -> $crate::Result<()> { $body };
+                    if let Err(error) = body() {
+                        panic!("on {}: {error}", $group.describe());
+                    }
+                }
+            }
+        )+
+    };
+}
+
 /// The kernel as a program has it that was copied away from its sources: what was embedded, and no folder.
 ///
 /// # Panics
@@ -74,16 +106,40 @@ pub fn sim_for_test() -> Device {
     Device::sim_with(SimOptions { sanitize: true, ..SimOptions::default() })
 }
 
+/// Simulated devices of one host that sanitise every launch.
+#[doc(hidden)]
+pub fn sims_for_test(count: u32) -> DeviceGroup {
+    DeviceGroup::sim_with(count, SimOptions { sanitize: true, ..SimOptions::default() })
+}
+
+/// That many GPUs, or `None` after saying why the test is skipped.
+///
+/// # Panics
+/// If there are fewer and `REQUIRE_CUDA` is 1, or the number of GPUs that have to be there and as many as `count`.
+#[doc(hidden)]
+pub fn gpus_for_test(test: &str, count: u32) -> Option<DeviceGroup> {
+    match DeviceGroup::open(DeviceChoice::Cuda(0), Some(count as usize)) {
+        Ok(group) => Some(group),
+        Err(error) => {
+            let required = std::env::var("REQUIRE_CUDA").ok().and_then(|value| value.parse::<u32>().ok());
+            assert!(required.is_none_or(|gpus| gpus < count), "{test}: REQUIRE_CUDA is set, but {error}");
+            println!("{test}: skipped, since {error}");
+            None
+        }
+    }
+}
+
 /// The first GPU, or `None` after saying why the test is skipped.
 ///
 /// # Panics
-/// If there is none and `REQUIRE_CUDA=1`.
+/// If there is none and `REQUIRE_CUDA` is 1, or the number of GPUs that have to be there.
 #[doc(hidden)]
 pub fn cuda_for_test(test: &str) -> Option<Device> {
     match Device::cuda(0) {
         Ok(device) => Some(device),
         Err(error) => {
-            let required = std::env::var("REQUIRE_CUDA").is_ok_and(|value| value == "1");
+            let required =
+                std::env::var("REQUIRE_CUDA").is_ok_and(|value| value.parse().is_ok_and(|gpus: u32| gpus > 0));
             assert!(!required, "{test}: REQUIRE_CUDA=1, but {error}");
             println!("{test}: skipped, since {error}");
             None

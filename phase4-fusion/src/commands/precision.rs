@@ -129,7 +129,7 @@ impl Subject {
     /// The recorded model, for inputs of these shapes.
     fn graph(&self, inputs: &[&[usize]]) -> Result<Graph> {
         match self.model {
-            Model::UNet => super::unet::recorded(self.unet, &self.parameters, inputs[0]),
+            Model::UNet => self.unet.graph(&self.parameters, inputs[0]),
             _ => Graph::record(&ResNet::load(&Recorder, self.resnet(), &self.parameters)?, inputs[0]),
         }
     }

@@ -159,7 +159,7 @@ pub(super) fn needed_wide(graph: &Graph, in_bytes: impl Fn(usize) -> bool) -> Ve
         [Some(&user.x), user.with.as_ref()].into_iter().flatten().any(|operand| operand.source == Source::Node(at))
     };
     let needed = |&at: &usize| {
-        at + 1 == graph.nodes.len() || (0..graph.nodes.len()).any(|user| takes(&graph.nodes[user], at) && !narrow(user))
+        graph.is_output(at) || (0..graph.nodes.len()).any(|user| takes(&graph.nodes[user], at) && !narrow(user))
     };
     (0..graph.nodes.len()).filter(needed).collect()
 }

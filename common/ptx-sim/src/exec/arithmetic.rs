@@ -131,7 +131,7 @@ pub(super) fn special<M: Monitor>(
         Special::LanemaskGt => return by_lane(each(|lane| !(u32::MAX >> (31 - lane)))),
         Special::LanemaskGe => return by_lane(each(|lane| u32::MAX << lane)),
         Special::Ntid(at) => axis(launch.block, at),
-        Special::Ctaid(at) => axis(block.index, at),
+        Special::Ctaid(at) => axis(block.index.at, at),
         Special::Nctaid(at) => axis(launch.grid, at),
         Special::WarpId => u64::from(warp.number),
         Special::NWarpId => u64::from(launch.threads().div_ceil(32)),
@@ -145,10 +145,12 @@ pub(super) fn special<M: Monitor>(
         Special::GlobalTimerHi => nanoseconds() >> 32,
         Special::DynamicSharedSize => u64::from(launch.dynamic_shared),
         Special::TotalSharedSize => u64::from(launch.shared_bytes()),
-        Special::Workspace(upper) => launch.workspace >> if upper { 32 } else { 0 } & 0xffff_ffff,
-        Special::ClusterId(at) => axis(std::array::from_fn(|axis| block.index[axis] / launch.cluster[axis]), at),
+        Special::Workspace(upper) => {
+            launch.member(block.index.device).workspace >> if upper { 32 } else { 0 } & 0xffff_ffff
+        }
+        Special::ClusterId(at) => axis(std::array::from_fn(|axis| block.index.at[axis] / launch.cluster[axis]), at),
         Special::ClusterCount(at) => axis(launch.clusters(), at),
-        Special::ClusterCtaid(at) => axis(launch.index_in_cluster(block.index), at),
+        Special::ClusterCtaid(at) => axis(launch.index_in_cluster(block.index.at), at),
         Special::ClusterNctaid(at) => axis(launch.cluster, at),
         Special::ClusterRank => u64::from(block.rank),
         Special::ClusterBlocks => u64::from(launch.cluster_blocks()),

@@ -74,7 +74,7 @@ pub(crate) fn atomic<M: Monitor>(
         return vector(context, rows, atomic, mask);
     }
     let mut old = [0; 32];
-    let reach = Reach { order: atomic.order, ..Reach::new(Kind::Atomic, atomic.bytes.into()) };
+    let reach = Reach { order: atomic.order, scope: atomic.scope, ..Reach::new(Kind::Atomic, atomic.bytes.into()) };
     for_parts(context, atomic.address.space, &addresses, mask, reach, |context, part| {
         for lane in lanes(part.mask) {
             let a = rows.lane_of(atomic.a, wide, lane);
@@ -104,7 +104,7 @@ pub(crate) fn atomic<M: Monitor>(
 fn vector<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, atomic: &Atomic, mask: u32) -> Checked<()> {
     let addresses = addresses(rows, context.frame_local(), &atomic.address);
     let mode = Mode { ftz: atomic.flushes, ..atomic.mode };
-    let reach = Reach { order: atomic.order, ..Reach::new(Kind::Atomic, atomic.total_bytes()) };
+    let reach = Reach { order: atomic.order, scope: atomic.scope, ..Reach::new(Kind::Atomic, atomic.total_bytes()) };
     for_parts(context, atomic.address.space, &addresses, mask, reach, |_, part| {
         let Place::Allocation(allocation) = part.place else { return };
         for lane in lanes(part.mask) {
@@ -132,7 +132,7 @@ fn atomic128<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, atomic: &
     let pair = |row: R, lane: usize| [rows.lane_of(row, true, lane), rows.lane_of(row + 2, true, lane)];
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let mut old = [[0; 2]; 32];
-    let reach = Reach { order: atomic.order, ..Reach::new(Kind::Atomic, 16) };
+    let reach = Reach { order: atomic.order, scope: atomic.scope, ..Reach::new(Kind::Atomic, 16) };
     for_parts(context, atomic.address.space, &addresses, mask, reach, |context, part| {
         for lane in lanes(part.mask) {
             let one = Part { mask: 1 << lane, ..*part };

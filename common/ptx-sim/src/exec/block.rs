@@ -2,7 +2,7 @@
 
 use super::barrier::{BARRIERS, BarrierState};
 use super::copies::AsyncArrival;
-use super::launch::{Counts, Launch};
+use super::launch::{BlockIndex, Counts, Launch};
 use super::registers::Pool;
 use super::shadow::BlockShadow;
 use super::transfers::Transfers;
@@ -13,7 +13,7 @@ use super::wgmma::Wgmmas;
 #[derive(Default)]
 pub(crate) struct Block {
     pub number: u64,
-    pub index: [u32; 3],
+    pub index: BlockIndex,
     /// Number of its cluster, and its rank there.
     pub cluster: u64,
     pub rank: u32,
@@ -58,7 +58,7 @@ impl Block {
     pub(super) fn reset(&mut self, launch: &Launch<'_>, number: u64) {
         self.number = number;
         self.index = launch.block_index(number);
-        self.rank = launch.rank(self.index);
+        self.rank = launch.rank(self.index.at);
         self.shared_bytes = launch.shared_bytes().into();
         self.shared.clear();
         self.shared.resize((launch.shared_bytes() as usize).div_ceil(16), 0);
@@ -66,7 +66,7 @@ impl Block {
         self.warps.resize_with(threads.div_ceil(32) as usize, Warp::default);
         for (number, warp) in self.warps.iter_mut().enumerate() {
             let lanes = (threads - number as u32 * 32).min(32);
-            warp.reset(launch, number as u32, lanes);
+            warp.reset(launch, self.index.device, number as u32, lanes);
         }
         self.barriers = Default::default();
         (self.barriers_touched, self.cluster_touched) = (false, false);

@@ -85,7 +85,7 @@ pub(super) fn for_parts<'l, M: Monitor>(
                 (window, u64::from(launch.shared_bytes()), place)
             }
             MemSpace::Local => (window, context.warp.local.bytes.into(), Place::Local),
-            MemSpace::Param => (window, launch.params.len() as u64, Place::Param),
+            MemSpace::Param => (window, launch.member(0).params.len() as u64, Place::Param),
             MemSpace::Global | MemSpace::Generic => {
                 let address = addresses[first];
                 let allocation = match find(context.warp, launch, address) {
@@ -149,7 +149,7 @@ pub(super) fn beyond_cluster(block: &Block, address: u64, lanes: u32, reach: Rea
     let access = format!("{verb} of {} {preposition}", plural(reach.bytes));
     match block.peers.get(rank as usize) {
         Some(peer) => {
-            let [x, y, z] = peer.index;
+            let [x, y, z] = peer.index.at;
             let message = format!("{access} shared memory of block ({x}, {y}, {z}), which has exited");
             Problem::new(FaultKind::BlockExit, lanes, message).at(address)
         }

@@ -129,7 +129,7 @@ impl Debugger {
     }
 
     fn watches(&self, scene: &Scene<'_, '_>) -> bool {
-        !self.over && scene.warp.number == self.warp && scene.block.index == self.request.block
+        !self.over && scene.warp.number == self.warp && scene.block.index.at == self.request.block
     }
 
     pub(super) fn issue(&mut self, scene: &Scene<'_, '_>) {

@@ -93,7 +93,8 @@ pub(super) fn gather<M: Monitor>(
             for lane in lanes(part.mask) {
                 let mut raw = [0; 8];
                 let from = offset(lane) as usize;
-                raw[..usize::from(bytes)].copy_from_slice(&context.launch.params[from..from + usize::from(bytes)]);
+                let params = &context.launch.member(context.block.index.device).params;
+                raw[..usize::from(bytes)].copy_from_slice(&params[from..from + usize::from(bytes)]);
                 values[lane] = u64::from_le_bytes(raw);
             }
         }

@@ -50,11 +50,23 @@ pub(super) struct Giver<'a> {
     pub mates: [u32; 32],
     /// All of the block's accesses up to here.
     pub base: u32,
-    /// Only what was done before: a fence of at least block scope, of device scope. 0: there was none.
-    pub fences: [u32; 2],
+    /// Number of the device.
+    pub device: u32,
+    /// Only what was done before: a fence of at least block scope, of device scope, of system scope. 0: there was none.
+    pub fences: Fences,
     pub own: Option<&'a Acquired>,
     /// What the whole block has taken over, and when that was.
     pub common: (&'a SharedClock, u32),
+}
+
+/// Moments of a thread's last fences, by [`Scope`].
+pub(super) type Fences = [u32; 3];
+
+/// Those that may take over what was not handed over to all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Group {
+    Block(u32),
+    Device(u32),
 }
 
 #[derive(Debug, Default)]
@@ -63,8 +75,8 @@ struct Held {
     changed: u32,
     /// Handed over to all.
     wide: SharedClock,
-    /// Handed over within a block.
-    narrow: Vec<(u32, SharedClock)>,
+    /// Handed over within a block, or a device of several.
+    narrow: Vec<(Group, SharedClock)>,
     /// The block whose common knowledge is part of it, as it was when.
     common: Option<(u32, u32)>,
 }
@@ -102,7 +114,7 @@ impl Handovers {
             return true;
         }
         let place = (size_of::<(Handover, u32)>() + 2) as u64;
-        let narrow = size_of::<(u32, SharedClock)>() as u64;
+        let narrow = size_of::<(Group, SharedClock)>() as u64;
         let bytes = self.clocks.bytes()
             + self.places.capacity() as u64 * place
             + self.held.capacity() as u64 * size_of::<Held>() as u64
@@ -115,14 +127,15 @@ impl Handovers {
         if self.held.len() > MANY_PLACES { self.limit.min(64) } else { self.limit }
     }
 
-    /// A thread of `block` has read what others wrote at the place.
-    pub(super) fn take_over(&self, place: Handover, block: u32, acquired: &mut Acquired) {
+    /// A thread of a block of a device has read what others wrote at the place.
+    pub(super) fn take_over(&self, place: Handover, [block, device]: [u32; 2], acquired: &mut Acquired) {
         let Some(&index) = self.places.get(&place) else { return };
         let held = &self.held[index as usize];
         if (acquired.from, acquired.at) == (index + 1, held.changed) {
             return;
         }
-        let narrow = held.narrow.iter().find(|(of, _)| *of == block);
+        let own = [Group::Block(block), Group::Device(device)];
+        let mut narrow = held.narrow.iter().filter(|(of, _)| own.contains(of)).peekable();
         // What a place had before is part of what it has now.
         let pure = acquired.clock.is_none() || acquired.pure && acquired.from == index + 1;
         if pure {
@@ -130,11 +143,11 @@ impl Handovers {
         } else {
             join(&mut acquired.clock, &held.wide, self.limit());
         }
-        if let Some((_, narrow)) = narrow {
+        acquired.pure = pure && narrow.peek().is_none();
+        for (_, narrow) in narrow {
             join(&mut acquired.clock, narrow, self.limit());
         }
         (acquired.from, acquired.at) = (index + 1, held.changed);
-        acquired.pure = pure && narrow.is_none();
     }
 
     /// A thread lets those know what it did that read the place later. Whether the place is a new one.
@@ -159,8 +172,8 @@ impl Handovers {
         let held = &mut self.held[index as usize];
         held.changed = now;
         let (common, common_at) = giver.common;
-        let [block_fence, device_fence] = giver.fences;
-        if device_fence != 0 {
+        let [block_fence, device_fence, system_fence] = giver.fences;
+        if system_fence != 0 {
             if let Some(own) = giver.own
                 && !(own.pure && own.from == index + 1)
             {
@@ -170,12 +183,19 @@ impl Handovers {
                 join(&mut held.wide, common, limit);
                 held.common = Some((giver.block, common_at));
             }
-            giver.tell(&mut held.wide, &self.clocks, device_fence, now, limit);
+            giver.tell(&mut held.wide, &self.clocks, system_fence, now, limit);
         }
-        if block_fence > device_fence {
-            let at = held.narrow.iter().position(|(of, _)| *of == giver.block).unwrap_or_else(|| {
+        let groups = [
+            (Group::Device(giver.device), device_fence, system_fence),
+            (Group::Block(giver.block), block_fence, device_fence),
+        ];
+        for (group, fence, wider) in groups {
+            if fence <= wider {
+                continue;
+            }
+            let at = held.narrow.iter().position(|(of, _)| *of == group).unwrap_or_else(|| {
                 self.narrow += 1;
-                held.narrow.push((giver.block, None));
+                held.narrow.push((group, None));
                 held.narrow.len() - 1
             });
             let narrow = &mut held.narrow[at].1;
@@ -183,7 +203,7 @@ impl Handovers {
                 join(narrow, &own.clock, limit);
             }
             join(narrow, common, limit);
-            giver.tell(narrow, &self.clocks, block_fence, now, limit);
+            giver.tell(narrow, &self.clocks, fence, now, limit);
         }
         known.is_none()
     }

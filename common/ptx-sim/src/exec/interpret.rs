@@ -487,10 +487,10 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
                     sanitiser.fenced_proxy(block, warp.number, active);
                 }
             }
-            Op::Fence { device } => {
+            Op::Fence { scope } => {
                 std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
                 if let Some(sanitiser) = monitor.sanitiser() {
-                    sanitiser.fenced(block, *device);
+                    sanitiser.fenced(launch, block, *scope);
                 }
             }
             Op::Cvta { d, a, wide, delta } => {

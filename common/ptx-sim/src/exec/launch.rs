@@ -35,21 +35,18 @@ pub(crate) struct Launch<'a> {
     pub kernel: &'a KernelPart,
     pub grid: [u32; 3],
     pub block: [u32; 3],
+    /// The grids that run together, one per device; all have the same shape. Nearly always one.
+    pub members: Vec<Member<'a>>,
     /// Blocks of a cluster along each axis; the grid's extents are multiples of them.
     pub cluster: [u32; 3],
     /// The launch or the kernel asks for clusters, be they of one block.
     pub explicit_cluster: bool,
     pub dynamic_shared: u32,
-    pub params: Vec<u8>,
     pub memory: Arc<Snapshot>,
     /// What kernels allocate while they run.
     pub heap: LaunchHeap<'a>,
     /// Textures and surfaces.
     pub objects: Arc<Objects>,
-    /// Addresses of the module's variables.
-    pub globals: &'a [u64],
-    /// Address of the grid's barrier; 0 of a launch that is not cooperative.
-    pub workspace: u64,
     /// The PTX text and the name of its file, for faults.
     pub source: &'a str,
     pub file: &'a str,
@@ -64,6 +61,22 @@ pub(crate) struct Launch<'a> {
     pub started: std::time::Instant,
     /// What the launch takes of the host.
     pub account: Account<'a>,
+}
+
+/// What a grid has of its own, among those of a joint launch.
+pub(crate) struct Member<'a> {
+    pub params: Vec<u8>,
+    /// Addresses of the module's variables.
+    pub globals: &'a [u64],
+    /// Address of the grid's barrier; 0 of a launch that is not cooperative.
+    pub workspace: u64,
+}
+
+/// `blockIdx`, and the member of a joint launch whose grid that is in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BlockIndex {
+    pub at: [u32; 3],
+    pub device: u32,
 }
 
 /// What a launch counted.
@@ -97,11 +110,34 @@ impl Launch<'_> {
         offset + before as u32 * RED_ZONE
     }
 
-    /// The value of a constant row.
-    pub(crate) fn constant(&self, value: ConstantValue) -> u64 {
+    /// The member of that number.
+    #[inline(always)]
+    pub(crate) fn member(&self, device: u32) -> &Member<'_> {
+        &self.members[device as usize]
+    }
+
+    /// Several devices run it together.
+    pub(crate) fn is_joint(&self) -> bool {
+        self.members.len() > 1
+    }
+
+    /// The device that a report names: none, unless there are several.
+    pub(crate) fn device_of(&self, block: BlockIndex) -> Option<u32> {
+        self.is_joint().then_some(block.device)
+    }
+
+    /// The device of a block, by its number.
+    pub(super) fn device_of_number(&self, block: u64) -> u32 {
+        (block / self.blocks_of_grid()) as u32
+    }
+
+    /// The value of a constant row on a device.
+    pub(crate) fn constant(&self, device: u32, value: ConstantValue) -> u64 {
         match value {
             ConstantValue::Bits(bits) => bits,
-            ConstantValue::Global(index, offset) => self.globals[index as usize].wrapping_add(offset as u64),
+            ConstantValue::Global(index, offset) => {
+                self.member(device).globals[index as usize].wrapping_add(offset as u64)
+            }
             ConstantValue::Shared(index, offset) => {
                 let at = self.kernel.shared.get(&index).copied().unwrap_or(0);
                 u64::from(self.shared_offset(at)).wrapping_add(offset as u64)
@@ -131,10 +167,27 @@ impl Launch<'_> {
         }
     }
 
-    /// Block number in launch order to `blockIdx`.
-    pub(super) fn block_index(&self, number: u64) -> [u32; 3] {
+    /// Blocks of one grid.
+    fn blocks_of_grid(&self) -> u64 {
+        self.grid.iter().map(|extent| u64::from(*extent)).product()
+    }
+
+    /// Blocks of all grids.
+    pub(super) fn blocks(&self) -> u64 {
+        self.blocks_of_grid() * self.members.len() as u64
+    }
+
+    /// Clusters of all grids.
+    pub(super) fn all_clusters(&self) -> u64 {
+        self.blocks() / u64::from(self.cluster_blocks())
+    }
+
+    /// Block number in launch order, the grids one after the other, to `blockIdx`.
+    pub(super) fn block_index(&self, number: u64) -> BlockIndex {
         let [x, y, _] = self.grid.map(u64::from);
-        [(number % x) as u32, (number / x % y) as u32, (number / (x * y)) as u32]
+        let within = number % self.blocks_of_grid();
+        let at = [(within % x) as u32, (within / x % y) as u32, (within / (x * y)) as u32];
+        BlockIndex { at, device: self.device_of_number(number) }
     }
 
     /// Blocks of a cluster.
@@ -149,6 +202,9 @@ impl Launch<'_> {
 
     /// The number, in launch order, of the block of that rank in a cluster, which has a number too.
     pub(super) fn block_of_cluster(&self, cluster: u64, rank: u32) -> u64 {
+        // A joint launch takes turns at its grids, so that all of them are under way.
+        let devices = self.members.len() as u64;
+        let (cluster, device) = (cluster / devices, cluster % devices);
         let [cx, cy, _] = self.clusters().map(u64::from);
         let [sx, sy, sz] = self.cluster.map(u64::from);
         let rank = u64::from(rank);
@@ -156,7 +212,7 @@ impl Launch<'_> {
         let y = cluster / cx % cy * sy + rank / sx % sy;
         let z = cluster / (cx * cy) * sz + rank / (sx * sy);
         let [gx, gy, _] = self.grid.map(u64::from);
-        (z * gy + y) * gx + x
+        device * self.blocks_of_grid() + (z * gy + y) * gx + x
     }
 
     /// A block's index in its cluster.
@@ -223,7 +279,7 @@ impl Launch<'_> {
     /// The fault of the launch as a whole: at the kernel's first instruction.
     pub(crate) fn reached(&self, Reached { kind, message }: Reached) -> Box<Fault> {
         let first = self.program.functions[self.kernel.function as usize].start as usize;
-        Box::new(self.fault(*Problem::new(kind, 1, message), first, [0; 3], 0))
+        Box::new(self.fault(*Problem::new(kind, 1, message), first, BlockIndex::default(), 0))
     }
 
     /// The time limit, if it has been reached, as the problem of the lanes of a warp.
@@ -251,7 +307,7 @@ impl Launch<'_> {
     }
 
     /// The fault of `lanes` of a warp at `pc`.
-    pub(crate) fn fault(&self, problem: Problem, pc: usize, block: [u32; 3], warp: u32) -> Fault {
+    pub(crate) fn fault(&self, problem: Problem, pc: usize, block: BlockIndex, warp: u32) -> Fault {
         let site = self.site(pc);
         let mut notes = problem.notes;
         let lines = self.lines(&self.program.places.get(pc).copied().unwrap_or_default());
@@ -270,7 +326,8 @@ impl Launch<'_> {
             file: site.file,
             ptx: (self.file.to_owned(), site.ptx_line),
             instruction: site.instruction,
-            block,
+            block: block.at,
+            device: self.device_of(block),
             thread: self.thread_index(warp * 32 + lane),
             threads: problem.lanes.count_ones(),
             address: problem.address,
@@ -295,12 +352,13 @@ impl Launch<'_> {
             column: place.column,
             ptx: place.ptx,
             block: place.block,
+            device: place.device,
             thread: place.thread,
         }
     }
 
     /// In words, where the first of `lanes` is: "thread (0, 0, 0) waits at reduce.cu:12".
-    pub(crate) fn whereabouts(&self, pc: usize, block: [u32; 3], warp: u32, lanes: u32, verb: &str) -> String {
+    pub(crate) fn whereabouts(&self, pc: usize, block: BlockIndex, warp: u32, lanes: u32, verb: &str) -> String {
         let place = self.fault(*Problem::new(FaultKind::BarrierDivergence, lanes, ""), pc, block, warp);
         let [x, y, z] = place.thread;
         let at = match (&place.file, place.line) {
@@ -386,7 +444,7 @@ impl<'a> LaunchHeap<'a> {
         let place = match places.entry(pc) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
-                let leak = launch.fault(*Problem::new(FaultKind::Leak, 1, ""), pc, [0; 3], 0);
+                let leak = launch.fault(*Problem::new(FaultKind::Leak, 1, ""), pc, BlockIndex::default(), 0);
                 let (file, line) = leak.place();
                 new.insert(HeapPlace { label: format!("malloc at {file}:{line}").into(), leak: Arc::new(leak) })
             }
@@ -399,8 +457,7 @@ impl<'a> LaunchHeap<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct At<'l> {
     pub launch: &'l Launch<'l>,
-    /// `blockIdx`.
-    pub block: [u32; 3],
+    pub block: BlockIndex,
     /// Number of the warp in the block.
     pub warp: u32,
     pub pc: usize,

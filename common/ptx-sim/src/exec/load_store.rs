@@ -116,7 +116,7 @@ fn seen_in_order<M: Monitor>(
 /// Loads a kernel's parameter, the same for all lanes; false if the address is not fixed, or wrong.
 #[inline(never)]
 fn load_param<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, access: &Access, mask: u32) -> bool {
-    let params = &context.launch.params;
+    let params = &context.launch.member(context.block.index.device).params;
     let (first, bytes) = (access.address.offset as usize, usize::from(access.bytes));
     let total = bytes * usize::from(access.count);
     if !matches!(access.address.base, Base::None)
@@ -144,7 +144,7 @@ fn load_any<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, access: &A
     let addresses = addresses(rows, context.frame_local(), &access.address);
     let bytes = u64::from(access.bytes);
     let total = bytes * u64::from(access.count);
-    let reach = Reach { order: access.order, ..Reach::new(Kind::Read, total) };
+    let reach = Reach { order: access.order, scope: access.scope, ..Reach::new(Kind::Read, total) };
     let refused = for_parts(context, access.address.space, &addresses, mask, reach, |context, part| {
         for at in 0..usize::from(access.count) {
             let d = access.rows[at];
@@ -212,7 +212,8 @@ fn store_any<M: Monitor>(context: &mut Context<'_, '_, M>, rows: Rows, access: &
         }
         all
     };
-    let reach = Reach { order: access.order, values: Some(&values), ..Reach::new(Kind::Write, total) };
+    let (order, scope) = (access.order, access.scope);
+    let reach = Reach { order, scope, values: Some(&values), ..Reach::new(Kind::Write, total) };
     for_parts(context, access.address.space, &addresses, mask, reach, |context, part| {
         for at in 0..usize::from(access.count) {
             let row = access.rows[at];

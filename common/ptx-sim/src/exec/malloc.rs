@@ -27,7 +27,7 @@ pub(crate) fn malloc<M: Monitor>(context: &mut Context<'_, '_, M>, call: &Call, 
         let bytes = argument(context, call, 0, lane);
         let align = if call.args.len() > 1 { argument(context, call, 1, lane) } else { 1 };
         let thread = launch.thread_index(context.warp.number * 32 + lane as u32);
-        let origin = Origin { leak: Arc::clone(&leak), block: context.block.index, thread };
+        let origin = Origin { leak: Arc::clone(&leak), block: context.block.index.at, thread };
         let address = launch.heap.heap.alloc(bytes, align, &label, origin).unwrap_or(0);
         set_result(context, call, lane, address);
     }

@@ -73,7 +73,7 @@ mod wgmma;
 mod wgmma_checks;
 
 pub use asynchrony::Asynchrony;
-pub(crate) use launch::{Counts, Launch, LaunchHeap, MAX_BEGUN};
+pub(crate) use launch::{Counts, Launch, LaunchHeap, MAX_BEGUN, Member};
 pub(crate) use monitor::Plain;
 pub(crate) use schedule::run;
 pub use touched::TouchedMemory;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::ir::Order;
+use crate::ir::{Order, Scope};
 use crate::memory::Allocation;
 
 /// Lanes of `mask` that lie in one place.
@@ -45,6 +45,7 @@ pub(super) type Values<'v> = &'v dyn Fn(usize) -> [u8; 32];
 pub(crate) struct Reach<'v> {
     pub kind: Kind,
     pub order: Order,
+    pub scope: Scope,
     /// Bytes from the address on.
     pub bytes: u64,
     /// What the address must be a multiple of: a power of two.
@@ -58,7 +59,7 @@ pub(crate) struct Reach<'v> {
 impl Reach<'_> {
     #[inline]
     pub(super) fn new(kind: Kind, bytes: u64) -> Self {
-        Self { kind, order: Order::Weak, bytes, align: bytes, blind: false, values: None }
+        Self { kind, order: Order::Weak, scope: Scope::Device, bytes, align: bytes, blind: false, values: None }
     }
 
     #[inline]

@@ -27,8 +27,8 @@ use std::sync::Arc;
 
 use super::block::Block;
 use super::clock::{Clock, join};
-use super::handover::{Acquired, Giver, Handover, Handovers};
-use super::launch::{At, Launch, MAX_BEGUN};
+use super::handover::{Acquired, Fences, Giver, Handover, Handovers};
+use super::launch::{At, BlockIndex, Launch, MAX_BEGUN};
 use super::place::{Kind, Part, Place, Reach};
 use super::problem::{Earlier, Problem};
 use super::scene::Scene;
@@ -38,7 +38,7 @@ use super::undefined::{Undefined, Used};
 use super::warp::Warp;
 use super::wgmma_checks::WgmmaChecks;
 use crate::fault::{ASYNCHRONOUS_COPY, Fault, FaultKind};
-use crate::ir::{AtomOp, Barrier, CLUSTER_RANK, Op, Order, R, TogetherOp};
+use crate::ir::{AtomOp, Barrier, CLUSTER_RANK, Op, Order, R, Scope, TogetherOp};
 use crate::lanes::{each, lanes, lanes_where, mask_of};
 use crate::limits::{Account, Use};
 use crate::memory::{Allocation, Bits, GAP};
@@ -67,7 +67,7 @@ pub(super) fn what(record: Record) -> &'static str {
 /// A problem, and the instruction that met it.
 #[derive(Debug)]
 struct Met {
-    block: [u32; 3],
+    block: BlockIndex,
     warp: u32,
     pc: usize,
     problem: Problem,
@@ -191,7 +191,7 @@ impl Sanitiser {
         // What follows the last variable is dynamic, and the padding to 16 bytes before it belongs to no variable.
         let dynamic = u64::from(launch.shared_offset(launch.kernel.info.static_shared));
         let variables = statics.chain([(dynamic, launch.shared_bytes().into())]).collect();
-        let blocks: u64 = launch.grid.iter().map(|extent| u64::from(*extent)).product();
+        let blocks = launch.blocks();
         let code = &launch.program.code;
         Self {
             findings: Vec::new(),
@@ -497,7 +497,7 @@ impl Sanitiser {
             if shadow.acquired.iter().chain(own).any(covers) {
                 continue;
             }
-            let [x, y, z] = block.index;
+            let [x, y, z] = block.index.at;
             let message = format!(
                 "access to shared memory of block ({x}, {y}, {z}), which may have exited: nothing orders the access before its end"
             );
@@ -723,6 +723,7 @@ impl Sanitiser {
         let strong = reach.order != Order::Weak;
         let (reads, writes) = (reach.reads(), reach.writes());
         let flags = if strong { STRONG } else { 0 }
+            | if strong && reach.scope == Scope::System { SYSTEM } else { 0 }
             | if reach.kind == Kind::Copy { PENDING } else { 0 }
             | if reads { READ } else { 0 }
             | if writes { WRITE } else { 0 };
@@ -739,6 +740,11 @@ impl Sanitiser {
             }
         }
         let first_thread = (shadow.first as u32).wrapping_add(warp * 32 + 1);
+        // Strong accesses of two devices are so for each other only if both are for the system.
+        let of_device = |thread: u32| launch.device_of_number(u64::from(thread - 1) / u64::from(launch.threads()));
+        let device = shadow.device;
+        let together =
+            |with: Record| !launch.is_joint() || flags & with[2] & SYSTEM != 0 || of_device(with[0]) == device;
         for lane in lanes(mask) {
             let me = first_thread.wrapping_add(lane as u32);
             let record = [me, self.now, (pc as u32) << FLAGS | flags];
@@ -750,7 +756,7 @@ impl Sanitiser {
                 let conflicts = |with: Record| {
                     !shadow.is_past(with, since)
                         && (with[0] != me || with[2] & PENDING != 0)
-                        && !(strong && with[2] & STRONG != 0)
+                        && !(strong && with[2] & STRONG != 0 && together(with))
                         && !self.happens_before(shadow, with, warp, lane)
                 };
                 if race.is_none() {
@@ -850,9 +856,9 @@ impl Sanitiser {
 
     /// The lane has read what others wrote there.
     fn take_over(&mut self, shadow: &mut BlockShadow, warp: u32, lane: usize, place: Handover, account: &Account<'_>) {
-        let block = shadow.number();
+        let group = [shadow.number(), shadow.device];
         if self.handovers.has_room(account) {
-            self.handovers.take_over(place, block, shadow.acquired(warp, lane, account));
+            self.handovers.take_over(place, group, shadow.acquired(warp, lane, account));
         }
     }
 
@@ -866,8 +872,8 @@ impl Sanitiser {
         ordered: bool,
         account: &Account<'_>,
     ) {
-        let fences = if ordered { [self.now; 2] } else { shadow.fences };
-        if fences == [0; 2] {
+        let fences = if ordered { [self.now; 3] } else { shadow.fences };
+        if fences == [0; 3] {
             return;
         }
         let mut mates = shadow.warps[warp as usize].known(lane);
@@ -884,12 +890,13 @@ impl Sanitiser {
         lane: usize,
         place: Handover,
         mates: [u32; 32],
-        fences: [u32; 2],
+        fences: Fences,
     ) {
         let first = (shadow.first as u32).wrapping_add(warp * 32);
         let giver = Giver {
             thread: first.wrapping_add(lane as u32),
             block: shadow.number(),
+            device: shadow.device,
             warp: first,
             mates,
             base: shadow.base,
@@ -971,15 +978,14 @@ impl Sanitiser {
     }
 
     /// A thread of the block executed a fence.
-    pub(crate) fn fenced(&mut self, block: &mut Block, device: bool) {
+    pub(crate) fn fenced(&mut self, launch: &Launch<'_>, block: &mut Block, scope: Scope) {
         let now = self.now;
         self.tick();
         if let Some(shadow) = &mut block.shadow {
             shadow.begin(self.now);
-            shadow.fences[0] = now;
-            if device {
-                shadow.fences[1] = now;
-            }
+            // One device is all there is, unless several run the launch.
+            let scope = if scope == Scope::Device && !launch.is_joint() { Scope::System } else { scope };
+            shadow.fences[..=scope as usize].fill(now);
         }
     }
 
@@ -1011,7 +1017,7 @@ impl Sanitiser {
             }
         }
         if barrier.count.is_some() {
-            let fences = [self.now; 2];
+            let fences = [self.now; 3];
             self.hand_over_all(&mut shadow, warp.number, mask, Handover::Barrier(number, id), fences, &launch.account);
             self.tick();
         } else if barrier.aligned && id == 0 {
@@ -1044,7 +1050,7 @@ impl Sanitiser {
         warp: u32,
         mask: u32,
         place: Handover,
-        fences: [u32; 2],
+        fences: Fences,
         account: &Account<'_>,
     ) {
         let mut mates = shadow.warps[warp as usize].known(mask.trailing_zeros() as usize);
@@ -1073,8 +1079,8 @@ impl Sanitiser {
         self.tick();
         let Some(mut shadow) = block.shadow.take() else { return };
         shadow.begin(self.now);
-        let fences = if releases { [self.now; 2] } else { shadow.fences };
-        if mask != 0 && fences != [0; 2] {
+        let fences = if releases { [self.now; 3] } else { shadow.fences };
+        if mask != 0 && fences != [0; 3] {
             let place = Handover::Cluster(block.cluster);
             self.hand_over_all(&mut shadow, warp, mask, place, fences, &launch.account);
         }
@@ -1130,9 +1136,9 @@ impl Sanitiser {
         }
         let place = Handover::Barrier(block.number, id);
         if let Some(shadow) = &mut block.shadow {
-            let number = shadow.number();
+            let group = [shadow.number(), shadow.device];
             for lane in lanes(lanes_here) {
-                self.handovers.take_over(place, number, shadow.acquired(warp, lane, &launch.account));
+                self.handovers.take_over(place, group, shadow.acquired(warp, lane, &launch.account));
             }
         }
     }
@@ -1186,7 +1192,7 @@ fn is_swap(op: &Op) -> bool {
 }
 
 /// Lanes that came to a barrier without the rest of their warp.
-fn apart(launch: &Launch<'_>, block: [u32; 3], warp: &Warp, pc: usize, mask: u32) -> Problem {
+fn apart(launch: &Launch<'_>, block: BlockIndex, warp: &Warp, pc: usize, mask: u32) -> Problem {
     let (here, all) = (mask.count_ones(), warp.live.count_ones());
     let message = format!("the barrier is reached by {here} of the {all} threads of the warp, apart from the rest");
     let mut problem = Problem::new(FaultKind::BarrierDivergence, mask, message);

@@ -236,7 +236,8 @@ impl Block {
     fn stopped(&mut self, launch: &Launch<'_>, reached: Reached) -> Box<Fault> {
         let position = self.warps.iter().find_map(|warp| warp.position().map(|(pc, lanes)| (warp.number, pc, lanes)));
         let Some((warp, pc, lanes)) = position else {
-            return Box::new(Fault { block: self.index, ..*launch.reached(reached) });
+            let (block, device) = (self.index.at, launch.device_of(self.index));
+            return Box::new(Fault { block, device, ..*launch.reached(reached) });
         };
         let mut problem = Problem::new(reached.kind, lanes, reached.message);
         if let Some(note) = waits_in_vain(self, launch) {
@@ -362,7 +363,7 @@ pub(crate) fn run<M: Monitor>(
     workers: usize,
     monitor: impl Fn() -> M + Sync,
 ) -> (Counts, Vec<M>, Option<Box<Fault>>) {
-    let total = launch.clusters().iter().map(|extent| u64::from(*extent)).product();
+    let total = launch.all_clusters();
     let queue = Queue {
         next: AtomicU64::new(0),
         total,

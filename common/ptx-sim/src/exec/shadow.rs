@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::clock::SharedClock;
-use super::handover::{Acquired, Handover};
+use super::handover::{Acquired, Fences, Handover};
 use super::launch::{At, Launch};
 use super::lines::{LINE, Line, Run, WORDS};
 use crate::ir::RESERVED_NAME;
@@ -40,7 +40,10 @@ pub(super) const ASYNC: u32 = 16;
 /// By a product of a warpgroup: the record's thread is its first, and any of its threads may hand on that it has read.
 pub(super) const PRODUCT: u32 = 32;
 
-pub(super) const FLAGS: u32 = 6;
+/// Strong for all devices, not only its own.
+pub(super) const SYSTEM: u32 = 64;
+
+pub(super) const FLAGS: u32 = 7;
 
 /// Bytes of a page, in powers of two.
 const PAGE: u32 = 14;
@@ -98,10 +101,12 @@ pub(crate) struct BlockShadow {
     /// Number of the block's first thread in the launch.
     pub(super) first: u64,
     pub(super) threads: u32,
+    /// Of a joint launch, the member that the block belongs to.
+    pub(super) device: u32,
     /// Everything up to here is known to all threads of the block: its start, or its last full barrier.
     pub(super) base: u32,
-    /// Last fence of any of its threads: at least of block scope, of device scope.
-    pub(super) fences: [u32; 2],
+    /// Last fences of any of its threads.
+    pub(super) fences: Fences,
     pub(super) memory: Shadow,
     pub(super) written: Vec<u64>,
     pub(super) warps: Vec<WarpShadow>,
@@ -387,7 +392,8 @@ impl BlockShadow {
         self.threads = launch.threads();
         self.first = number * u64::from(self.threads);
         self.base = u32::MAX; // the first that the block does sets it
-        self.fences = [0; 2];
+        self.device = launch.device_of_number(number);
+        self.fences = [0; 3];
         if self.memory.bytes != u64::from(bytes)
             && let Some(memory) = Shadow::new(bytes.into(), &launch.account)
         {

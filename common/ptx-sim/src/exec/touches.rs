@@ -156,7 +156,9 @@ fn map_at(scene: &Scene<'_, '_>, address: u64) -> Option<[u8; TENSOR_MAP_BYTES]>
     let mut bytes = [0; TENSOR_MAP_BYTES];
     if space_of(address) == MemSpace::Param {
         let from = (address - window(MemSpace::Param)) as usize;
-        bytes.copy_from_slice(scene.launch.params.get(from..from.checked_add(TENSOR_MAP_BYTES)?)?);
+        bytes.copy_from_slice(
+            scene.launch.member(scene.block.index.device).params.get(from..from.checked_add(TENSOR_MAP_BYTES)?)?,
+        );
         return Some(bytes);
     }
     let found = allocation(scene, address)?;

@@ -56,7 +56,7 @@ impl Tracer {
     }
 
     fn watches(&self, block: &Block, warp: u32) -> bool {
-        block.index == self.request.block && self.request.warp.is_none_or(|watched| watched == warp)
+        block.index.at == self.request.block && self.request.warp.is_none_or(|watched| watched == warp)
     }
 
     pub(super) fn issue(&mut self, scene: &Scene<'_, '_>) {

@@ -8,7 +8,7 @@ use super::block::Block;
 use super::check::Checked;
 use super::copies::Source;
 use super::elements::{read_shared, shared_bytes, write_shared};
-use super::launch::{At, Launch};
+use super::launch::{At, BlockIndex, Launch};
 use super::mbarrier::{complete, invalid};
 use super::monitor::Monitor;
 use super::problem::Problem;
@@ -28,7 +28,7 @@ pub(super) const BYTES_AN_INSTRUCTION: u64 = 128;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Issuer {
     /// `blockIdx`, and the block's number in the launch.
-    pub block: [u32; 3],
+    pub block: BlockIndex,
     pub number: u64,
     pub warp: u32,
     pub lane: usize,

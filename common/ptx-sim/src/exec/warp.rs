@@ -110,6 +110,8 @@ pub(super) struct WaitInVain {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Warp {
     pub number: u32,
+    /// The member of a joint launch that it belongs to.
+    pub(super) device: u32,
     /// `%tid` of each lane, by axis. A launch computes it once: its blocks use the same warps again. (With parameters that
     /// are read once for all lanes: vector addition 2.6 times as fast.)
     pub(super) threads: Vec<[u32; 32]>,
@@ -146,13 +148,13 @@ pub(crate) struct Warp {
 
 impl Warp {
     /// Makes this warp number `number` of a fresh block, with the first `lanes` lanes.
-    pub(crate) fn reset(&mut self, launch: &Launch<'_>, number: u32, lanes: u32) {
+    pub(crate) fn reset(&mut self, launch: &Launch<'_>, device: u32, number: u32, lanes: u32) {
         let function = &launch.program.functions[launch.kernel.function as usize];
         if self.threads.is_empty() || self.number != number {
             let thread: [[u32; 3]; 32] = std::array::from_fn(|lane| launch.thread_index(number * 32 + lane as u32));
             self.threads = (0..3).map(|axis| each(|lane| thread[lane][axis])).collect();
         }
-        self.number = number;
+        (self.number, self.device) = (number, device);
         self.rows.clear();
         self.rows.resize(function.rows as usize + 1, Row::default());
         self.shapes.clear();
@@ -187,7 +189,7 @@ impl Warp {
     pub(super) fn set_constants(&mut self, launch: &Launch<'_>, frame: Frame, mask: u32) {
         let rows = self.frame_rows(frame);
         for constant in &launch.program.functions[frame.function as usize].constants {
-            let value = launch.constant(constant.value);
+            let value = launch.constant(self.device, constant.value);
             if constant.wide {
                 rows.set64(constant.row, mask, [value; 32]);
             } else {

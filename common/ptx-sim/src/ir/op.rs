@@ -149,6 +149,15 @@ impl Order {
     }
 }
 
+/// Among which threads an access is strong, or a fence orders (PTX ISA, "Scope"). A cluster counts as the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Scope {
+    Block,
+    Device,
+    /// All devices and the host.
+    System,
+}
+
 /// `ld` and `st`: `count` elements of `bytes` each, one to a register.
 #[derive(Clone, Debug)]
 pub(crate) struct Access {
@@ -168,6 +177,7 @@ pub(crate) struct Access {
     /// `.param`: an argument of the kernel or of a call.
     pub param: bool,
     pub order: Order,
+    pub scope: Scope,
 }
 
 impl Access {
@@ -202,6 +212,7 @@ pub(crate) struct Atomic {
     pub address: Address,
     pub op: AtomOp,
     pub order: Order,
+    pub scope: Scope,
     pub mode: Mode,
     /// An f32 addition: in global memory it flushes subnormals, in shared memory it does not (PTX ISA, "atom").
     pub flushes: bool,
@@ -1050,9 +1061,8 @@ pub(crate) enum Op {
     },
     ReplaceMap(Box<ReplaceMap>),
     CopyMap(Box<CopyMap>),
-    /// `device`: its scope is wider than the block.
     Fence {
-        device: bool,
+        scope: Scope,
     },
     /// `fence.proxy.async`: orders ordinary accesses and those of bulk copies.
     ProxyFence,

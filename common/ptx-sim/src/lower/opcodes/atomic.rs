@@ -20,6 +20,7 @@ impl<'a> FunctionLowering<'_, 'a> {
     }
 
     fn atomic(&mut self, name: &str, m: &mut Modifiers<'_>, ops: &[Operand<'a>]) -> Lower<()> {
+        let scope = m.scope(Scope::Device);
         let order = match m.order() {
             Order::Weak => Order::Relaxed,
             order => order,
@@ -50,7 +51,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         }
         let returns = name == "atom";
         if let Some(count) = count {
-            return self.vector_atomic(name, space, order, (op, ty, adds), count, ops);
+            return self.vector_atomic(name, space, (order, scope), (op, ty, adds), count, ops);
         }
         let result = match ops.first() {
             Some(Operand::Name("_")) => None,
@@ -69,6 +70,7 @@ impl<'a> FunctionLowering<'_, 'a> {
             address,
             op,
             order,
+            scope,
             flushes: ty == Scalar::F32 && adds,
             mode: Mode::default(),
             bytes: ty.size() as u8,
@@ -85,7 +87,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         &mut self,
         name: &str,
         space: MemSpace,
-        order: Order,
+        (order, scope): (Order, Scope),
         (op, ty, adds): (AtomOp, Scalar, bool),
         count: u32,
         ops: &[Operand<'a>],
@@ -112,6 +114,7 @@ impl<'a> FunctionLowering<'_, 'a> {
             address,
             op,
             order,
+            scope,
             flushes: ty == Scalar::F32 && adds,
             mode: Mode::default(),
             bytes: ty.size() as u8,

@@ -41,13 +41,13 @@ impl<'a> FunctionLowering<'_, 'a> {
             m.ignore(&["async::global", "async::shared::cta", "async::shared::cluster"]);
             m.ignore(&["global", "shared::cta", "shared::cluster"]);
         }
-        let device = ["cluster", "gpu", "sys", "gl"].into_iter().any(|scope| m.flag(scope));
-        m.flag("cta");
+        let scope = if initialised { Scope::Block } else { m.scope(Scope::Block) };
+        m.ignore(&["cta", "cluster", "gpu", "gl", "sys"]);
         // Every access goes to one memory: between proxies there is nothing to order, but a sanitiser looks for the fence.
         if proxy && !ordered {
             return self.plain(m, if of_copies { Op::ProxyFence } else { Op::Nop });
         }
-        self.plain(m, Op::Fence { device: device && !initialised })
+        self.plain(m, Op::Fence { scope })
     }
 
     /// Without caches, a policy is a number that no access looks at.
@@ -69,6 +69,7 @@ impl<'a> FunctionLowering<'_, 'a> {
         data: &Operand<'a>,
         load: bool,
     ) -> Lower<Access> {
+        let scope = m.scope(Scope::Device);
         let order = m.order();
         let space = m.space().unwrap_or(MemSpace::Generic);
         let param = space == MemSpace::Param;
@@ -107,6 +108,7 @@ impl<'a> FunctionLowering<'_, 'a> {
                 narrow: false,
                 param,
                 order,
+                scope,
             });
         }
         let address = self.address(address, space)?;
@@ -165,6 +167,7 @@ impl<'a> FunctionLowering<'_, 'a> {
             narrow,
             param,
             order,
+            scope,
         })
     }
 

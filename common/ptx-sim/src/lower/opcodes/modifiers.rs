@@ -1,6 +1,6 @@
 //! The modifiers of an opcode: each family takes those that it knows; what is left over is unknown, and named as such.
 
-use crate::ir::{BoolOp, MemSpace, Order};
+use crate::ir::{BoolOp, MemSpace, Order, Scope};
 use crate::lower::symbols::{Lower, unsupported};
 use crate::scalar::{Rounding, Scalar};
 
@@ -87,6 +87,19 @@ impl<'a> Modifiers<'a> {
             })
         });
         named.unwrap_or(Order::Weak)
+    }
+
+    /// The scope, which stays for [`Self::ignore_hints`] to take; `otherwise` where none is named. What is volatile is so for all.
+    pub(super) fn scope(&self, otherwise: Scope) -> Scope {
+        let named = self.0.iter().find_map(|name| {
+            Some(match *name {
+                "cta" => Scope::Block,
+                "cluster" | "gpu" | "gl" => Scope::Device,
+                "sys" | "volatile" => Scope::System,
+                _ => return None,
+            })
+        });
+        named.unwrap_or(otherwise)
     }
 
     /// Takes cache and eviction hints, and memory scopes: without caches, and with one coherent memory, they change nothing.
