@@ -11,11 +11,12 @@
 //! | [`fusion`] | the diffusion step in one pass, and the passes that an epilogue saves |
 //! | [`gemm`] | the ladder of matrix products on tensor cores |
 //! | [`links`] | a model of links between hosts: what an all-reduce would take |
-//! | [`models`] | phase 3's models, fused and in f32, tf32 or f16, each a plan that can be printed |
+//! | [`models`] | phase 3's models, fused and in f32, tf32 or f16, or each layer in its own format: plans that can be printed |
 //! | [`nhwc`] | what lies between convolutions channels last |
 //! | [`parallel`] | one model over several devices: batches divided, or layers |
 //! | [`planes`] | what lies between convolutions in planes of f32 |
 //! | [`ptx`] | small kernels in CUDA C and in PTX, each pair with one question |
+//! | [`recast`] | from one type to another channels last, where layers differ in what they compute with |
 //! | [`report`] | what `cargo run -p phase4-fusion` shows: every step checked, counted on the simulator, timed on a GPU |
 //! | [`streams`] | a chain of tiny kernels: launches, graphs, dependent launches, one persistent kernel |
 //! | [`tile`] | shapes of tile, and which of them fits a product or a convolution |
@@ -34,6 +35,7 @@ pub mod nhwc;
 pub mod parallel;
 pub mod planes;
 pub mod ptx;
+pub mod recast;
 pub mod report;
 pub mod streams;
 pub mod tile;

@@ -19,6 +19,7 @@ use phase3_all_layers::commands::video::VideoArgs;
 use phase4_fusion::broken::{GALLERY, Twelve};
 use phase4_fusion::commands::autoencoder::{AutoencoderArgs, ReconstructArgs, autoencoder, reconstruct};
 use phase4_fusion::commands::classifier::{classify, evaluate};
+use phase4_fusion::commands::precision::{PrecisionArgs as AdaptiveArgs, precision as adaptive};
 use phase4_fusion::commands::ranks::{RanksArgs, ranks};
 use phase4_fusion::commands::resnet18::{ResNet18Args, resnet18};
 use phase4_fusion::commands::unet::{UNetArgs, unet, video};
@@ -33,6 +34,7 @@ use phase4_fusion::report::{self, PARTS};
   cargo run -p phase4-fusion -- gemm --save today.json  run one part and save its tables
   cargo run -p phase4-fusion -- broken 3                run a broken kernel of the gallery
   cargo run -p phase4-fusion -- resnet18 --explain      which layers of the network became which kernel
+  cargo run -p phase4-fusion -- precision --explain     which format each layer has within an error budget
 
 Exit status: 0 if all is well, 1 if something failed or a result is wrong, 2 for a wrong command line.")]
 struct Args {
@@ -94,6 +96,8 @@ enum Command {
         #[command(flatten)]
         precision: PrecisionArgs,
     },
+    /// A format for each layer of a model under an error budget: what is predicted, and what is measured
+    Precision(AdaptiveArgs),
     /// Measure ResNet18's accuracy on labelled photos, as phase 3 does, by a plan
     Evaluate {
         #[command(flatten)]
@@ -179,6 +183,11 @@ fn run(args: &Args, shell: &mut Shell) -> phase3_all_layers::Result<()> {
         Some(Command::Video { args, precision }) => {
             let table = video(&open(shell)?, args, precision.precision)?;
             shell.table(&table)?
+        }
+        Some(Command::Precision(args)) => {
+            for table in adaptive(&open(shell)?, args)? {
+                shell.table(&table)?;
+            }
         }
         Some(Command::Evaluate { args, precision, devices }) => {
             let table = evaluate(&devices.open(device, shell)?, args, precision.precision)?;

@@ -101,7 +101,7 @@ fn the_help_names_every_part_and_what_is_left_out_by_default() {
     let run = command(&["--help"]).assert().success();
     let help = String::from_utf8(run.get_output().stdout.clone()).unwrap();
     let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words.contains("Parts to run [default: all but links, resources, occupancy and sass]"), "{help}");
+    assert!(words.contains("Parts to run [default: all but links, formats, resources, occupancy and sass]"), "{help}");
     for part in PARTS {
         assert!(words.contains(&format!("- {}: {}", part.name, part.about)), "{}: {help}", part.name);
     }
@@ -119,7 +119,23 @@ fn a_plan_is_explained_and_photos_that_are_none_are_refused() {
             .contains("photo.png as a photo")
     );
     assert!(stderr(&["evaluate", "folder", "--precision", "f8"], 2).contains("f32, tf32, f16, int8"));
+    let said = stderr(&["precision", "--error-budget", "0"], 2);
+    assert!(said.contains("an error budget is a number above 0 and up to 1, such as 1e-3"), "{said}");
     assert!(stderr(&["autoencoder", "--precision", "int8", "--device", "sim"], 1).contains("which ResNet18 alone has"));
+}
+
+#[test]
+fn each_layer_has_a_format_within_the_budget() {
+    let [layers, launches] = &tables(&["precision", "--explain", "--error-budget", "5e-4"])[..] else { panic!() };
+    let text = layers.to_text();
+    assert_eq!(layers.rows().len(), 23);
+    assert!(text.contains("layers of digits within 5e-4 on sim") && text.contains("beyond the budget"), "{text}");
+    let format = launches.column("format").unwrap();
+    let of = |name: &str| launches.rows().iter().filter(|row| row[format] == name.into()).count();
+    assert!(of("f16") > 5 && of("f16") < launches.rows().len(), "{}", launches.to_text());
+    for table in [layers, launches] {
+        assert!(table.to_text().lines().all(|line| line.chars().count() <= WIDTH), "{}", table.to_text());
+    }
 }
 
 #[test]

@@ -212,6 +212,7 @@ fn all_tables_that_are_here_are_made_by_default() {
         "autoencoder on sim",
         "attention: ",
         "tensor-attention: ",
+        "precision: ",
         "video: ",
         "streams on sim",
         "claims,",

@@ -53,6 +53,15 @@ impl Digits {
         Ok(Digits { images, labels, logits })
     }
 
+    /// The first of them alone.
+    #[must_use]
+    pub fn first(mut self, count: usize) -> Digits {
+        self.images.truncate(count * SIDE * SIDE);
+        self.labels.truncate(count);
+        self.logits.truncate(count * CLASSES);
+        self
+    }
+
     /// What the images show, 0 to 9.
     pub fn labels(&self) -> &[u8] {
         &self.labels
@@ -86,6 +95,54 @@ impl Digits {
         Ok(Outcome::new(logits, &self.labels))
     }
 }
+
+// ANCHOR: drawn
+/// Digits that a program draws, as the network sees them, \[count, 3, 32, 32\]: for calibrations, which may not look at the test set. 0 to 9
+/// in turn, by the pixels of a font of 6 × 8, moved by up to a pixel, more or less bright.
+///
+/// # Errors
+/// None: the values are on the host.
+pub fn drawn(count: usize, seed: u64) -> Result<Tensor> {
+    let chance = Tensor::random(&[count, 3], seed);
+    let (chance, mut values) = (chance.as_slice()?, Vec::with_capacity(count * SIDE * SIDE));
+    for (image, chance) in chance.chunks(3).enumerate() {
+        let rows = FONT[image % CLASSES];
+        // The font's pixel, 0 outside; column 0 of the image is empty.
+        let lit = |y: i32, x: i32| {
+            let row = usize::try_from(y).ok().and_then(|y| rows.get(y)).copied().unwrap_or(0);
+            let column = u32::try_from(6 - x).ok().filter(|column| *column < 6);
+            column.map_or(0.0, |column| f32::from(row >> column & 1))
+        };
+        for pixel in 0..SIDE * SIDE {
+            // Half a pixel at most in each direction, between the four that are nearest.
+            let (y, x) = ((pixel / SIDE) as f32 + 0.5 * chance[0], (pixel % SIDE) as f32 + 0.5 * chance[1]);
+            let (top, left) = (y.floor(), x.floor());
+            let (down, right) = (y - top, x - left);
+            let at = |dy: i32, dx: i32| lit(top as i32 + dy, left as i32 + dx);
+            let upper = (1.0 - right) * at(0, 0) + right * at(0, 1);
+            let lower = (1.0 - right) * at(1, 0) + right * at(1, 1);
+            let bright = ((1.0 - down) * upper + down * lower) * (1.0 + 0.25 * chance[2]) * WHITE;
+            values.push(bright.round().min(WHITE) / WHITE);
+        }
+    }
+    Ok(Tensor::from_fn(&input(count), |at| values[(at[0] * SIDE + at[2] / ENLARGED) * SIDE + at[3] / ENLARGED]))
+}
+// ANCHOR_END: drawn
+
+/// A font of 6 × 8: a row of pixels per byte, the leftmost the highest bit of six.
+#[rustfmt::skip]
+const FONT: [[u8; SIDE]; CLASSES] = [
+    [0b011100, 0b110110, 0b100010, 0b100010, 0b100010, 0b100010, 0b110110, 0b011100],
+    [0b001100, 0b011100, 0b111100, 0b001100, 0b001100, 0b001100, 0b001100, 0b001100],
+    [0b011100, 0b110110, 0b000010, 0b000110, 0b001100, 0b011000, 0b110000, 0b111110],
+    [0b111100, 0b000110, 0b000110, 0b011100, 0b000110, 0b000010, 0b000110, 0b111100],
+    [0b000110, 0b001100, 0b011000, 0b110100, 0b110100, 0b111111, 0b000100, 0b000100],
+    [0b111110, 0b110000, 0b110000, 0b111100, 0b000110, 0b000010, 0b000110, 0b111100],
+    [0b001100, 0b011000, 0b110000, 0b111100, 0b110110, 0b100010, 0b110110, 0b011100],
+    [0b111110, 0b000110, 0b000110, 0b001100, 0b111110, 0b011000, 0b011000, 0b110000],
+    [0b011100, 0b110110, 0b110110, 0b011100, 0b110110, 0b100010, 0b110110, 0b011100],
+    [0b011100, 0b110110, 0b100010, 0b110110, 0b011110, 0b000110, 0b001100, 0b011000],
+];
 
 /// The shape of what the network sees of `count` images.
 pub fn input(count: usize) -> [usize; 4] {
@@ -142,6 +199,21 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Drawn digits are not those of the test set, and yet like them: the trained network knows what most of them are.
+    #[test]
+    fn drawn_digits_are_digits() {
+        use crate::backends::{Cpu, OnHost};
+        let images = drawn(60, 1).unwrap();
+        assert_eq!(images.shape(), [60, 3, 32, 32]);
+        assert!(images.as_slice().unwrap().iter().all(|value| (0.0..=1.0).contains(value)));
+        let cpu = Cpu::new();
+        let parameters = crate::digits::trained().unwrap();
+        let network = crate::models::resnet::ResNet::load(&cpu, crate::digits::CONFIG, &parameters).unwrap();
+        let labels: Vec<u8> = (0..60).map(|image| image % 10).collect();
+        let outcome = Outcome::new(cpu.infer(&network, &images).unwrap().into_vec().unwrap(), &labels);
+        assert!(outcome.accuracy >= 0.9, "{:?}", outcome.predictions);
     }
 
     #[test]

@@ -6,10 +6,12 @@
 //! | [`autoencoder`] | `autoencoder`: its plan, and a pass of it; `reconstruct`, which is phase 3's, fused |
 //! | [`unet`] | `unet`: the same for the video U-Net |
 //! | [`ranks`] | `ranks`: every operation between ranks, on threads or processes; and what happens if one fails |
+//! | [`precision`] | `precision`: a format for each layer of a model under an error budget |
 //! | [`classifier`] | `classify` and `evaluate`, which are phase 3's, by a plan |
 
 pub mod autoencoder;
 pub mod classifier;
+pub mod precision;
 pub mod ranks;
 pub mod resnet18;
 pub mod unet;

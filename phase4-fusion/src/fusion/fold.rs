@@ -142,8 +142,10 @@ impl FoldProblem {
             Arithmetic::F32 => (2.0 * F32_ROUND_OFF, 0.0),
             // To the nearest of what is multiplied; the scaled value is an f32 first.
             Arithmetic::Tf32 => (2f64.powi(-11) + 2.0 * F32_ROUND_OFF, 0.0),
-            // Plans in bytes are ResNet18's alone, so there is none of this layer.
-            Arithmetic::F16 | Arithmetic::Int8 => (2f64.powi(-11) + 2.0 * F32_ROUND_OFF, 2f64.powi(-25)),
+            // Plans of bytes have none of this layer.
+            Arithmetic::F16 | Arithmetic::Int8 | Arithmetic::Fp8 => {
+                (2f64.powi(-11) + 2.0 * F32_ROUND_OFF, 2f64.powi(-25))
+            }
         };
         let scales = self.scale.as_slice().unwrap_or_default();
         let least = f64::from(scales.iter().copied().fold(f32::INFINITY, f32::min));

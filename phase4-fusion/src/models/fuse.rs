@@ -10,6 +10,24 @@ use phase3_all_layers::nn::graph::{Graph, Node, Operand, Source};
 use super::parameters::{joined, linear_of_basis};
 use crate::gemm::Activation;
 
+/// Values of a head that attention reads at once.
+const WHOLE_HEAD: usize = 8;
+
+/// All rewrites of a recorded model, in their order; says what they did.
+///
+/// # Errors
+/// Those of the rewrites.
+pub fn all(graph: &mut Graph) -> Result<Vec<String>> {
+    bases(graph)?;
+    let mut notes = linears(graph)?;
+    epilogues(graph);
+    let filled = fill_heads(graph, WHOLE_HEAD)?;
+    if filled > 0 {
+        notes.push(format!("The heads of {filled} attentions are filled up to a multiple of {WHOLE_HEAD} values."));
+    }
+    Ok(notes)
+}
+
 /// Makes a linear layer of each product with a basis, whose rows get their length of one on the host.
 ///
 /// # Errors

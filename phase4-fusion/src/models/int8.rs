@@ -22,11 +22,25 @@ use super::fuse;
 use super::parameters::{ScaleShift, scale_shift};
 
 /// The largest byte that is used: steps are the same on both sides of 0.
-const LARGEST: f32 = 127.0;
+pub(super) const LARGEST: f32 = 127.0;
 
-/// The step of the result of each launch.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Scales(Vec<f32>);
+/// The steps of a model's inputs and of the result of each node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Scales {
+    inputs: Vec<f32>,
+    nodes: Vec<f32>,
+    weights: WeightSteps,
+}
+
+/// What weights have steps of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WeightSteps {
+    /// Each filter its own.
+    #[default]
+    PerFilter,
+    /// All filters of a layer one, that of the largest weight.
+    PerTensor,
+}
 
 impl Scales {
     // ANCHOR: calibrate
@@ -36,26 +50,63 @@ impl Scales {
     /// As [`ResNet::load`] and the layers' on the CPU.
     pub fn calibrate(config: Config, parameters: &Parameters, images: &Tensor) -> Result<Scales> {
         let graph = fused(config, parameters, images.shape())?;
-        let mut steps = Vec::with_capacity(graph.nodes.len());
+        let mut largest = Vec::with_capacity(graph.nodes.len());
         let cpu = Cpu::new();
         walk(&graph, images, |node, x, with, _| {
             let y = on_cpu(&cpu, node, x, with)?;
-            let largest = y.as_slice()?.iter().fold(0.0f32, |most, value| most.max(value.abs()));
-            steps.push(if largest > 0.0 { largest / LARGEST } else { 1.0 });
+            largest.push(largest_of(&y)?);
             Ok(y)
         })?;
-        Ok(Scales(steps))
+        Ok(Scales::of_largest(&[largest_of(images)?], &largest))
     }
     // ANCHOR_END: calibrate
+
+    /// For the largest magnitudes of a model's inputs and of its nodes' results.
+    pub fn of_largest(inputs: &[f32], nodes: &[f32]) -> Scales {
+        let step = |&largest: &f32| if largest > 0.0 { largest / LARGEST } else { 1.0 };
+        let (inputs, nodes) = (inputs.iter().map(step).collect(), nodes.iter().map(step).collect());
+        Scales { inputs, nodes, weights: WeightSteps::default() }
+    }
+
+    /// The same with steps of weights like these.
+    #[must_use]
+    pub fn with_weights(self, weights: WeightSteps) -> Scales {
+        Scales { weights, ..self }
+    }
+
+    /// What weights have steps of.
+    pub fn weights(&self) -> WeightSteps {
+        self.weights
+    }
 
     /// The step of a node's result.
     ///
     /// # Errors
     /// [`Error::Invalid`] if they are those of another network.
     pub fn step(&self, node: usize) -> Result<f32> {
-        let none = || Error::Invalid(format!("a network of {} launches was calibrated: none is {node}", self.0.len()));
-        self.0.get(node).copied().ok_or_else(none)
+        self.of(Source::Node(node))
     }
+
+    /// The step of an input or of a node's result.
+    ///
+    /// # Errors
+    /// As [`Scales::step`].
+    pub fn of(&self, source: Source) -> Result<f32> {
+        let step = match source {
+            Source::Input(input) => self.inputs.get(input),
+            Source::Node(node) => self.nodes.get(node),
+        };
+        let (inputs, nodes) = (self.inputs.len(), self.nodes.len());
+        let none =
+            || Error::Invalid(format!("{inputs} inputs and {nodes} launches were calibrated: none is {source:?}"));
+        step.copied().ok_or_else(none)
+    }
+}
+
+/// The largest magnitude; what is no number is larger than all.
+pub(super) fn largest_of(values: &Tensor) -> Result<f32> {
+    let larger = |most: f32, value: &f32| if value.is_nan() { f32::INFINITY } else { most.max(value.abs()) };
+    Ok(values.as_slice()?.iter().fold(0.0, larger))
 }
 
 /// What other models say of int8.
@@ -76,12 +127,53 @@ fn fused(config: Config, parameters: &Parameters, images: &[usize]) -> Result<Gr
 
 /// The nodes whose results something else than a convolution takes: they are not in bytes.
 pub(super) fn not_in_bytes(graph: &Graph) -> Vec<usize> {
+    needed_wide(graph, |user| matches!(graph.nodes[user].operations[..], [Operation::Conv2d { .. }, ..]))
+}
+
+/// Why no kernel of bytes does all that a node does, if none does.
+pub fn refuses(node: &Node) -> Option<&'static str> {
+    let sum_comes_last = fuse::sum_after_activation(&node.operations).1.is_some();
+    let adds = |operation: &Operation| matches!(operation, Operation::AddChannel);
+    let curved = |operation: &Operation| matches!(operation, Operation::Gelu | Operation::Silu);
+    match &node.operations[..] {
+        [Operation::Conv2d { params, .. }, ..] if params.groups != 1 || params.dilation != [1, 1] => {
+            Some("the kernels have one group and no dilation")
+        }
+        [Operation::Conv2d { .. } | Operation::Linear { .. }, rest @ ..] => {
+            if rest.iter().any(curved) {
+                Some("the epilogue of bytes has no activation but ReLU")
+            } else if sum_comes_last || rest.iter().any(adds) {
+                Some("the epilogue of bytes adds images before an activation")
+            } else {
+                None
+            }
+        }
+        _ => Some("it is no product"),
+    }
+}
+
+/// Nodes whose results something else takes than a product in bytes.
+pub(super) fn needed_wide(graph: &Graph, in_bytes: impl Fn(usize) -> bool) -> Vec<usize> {
+    let narrow = |user: usize| in_bytes(user) && refuses(&graph.nodes[user]).is_none();
     let takes = |user: &Node, at: usize| {
         [Some(&user.x), user.with.as_ref()].into_iter().flatten().any(|operand| operand.source == Source::Node(at))
     };
-    let is_conv = |user: &Node| matches!(user.operations[..], [Operation::Conv2d { .. }, ..]);
-    let needed = |&at: &usize| graph.is_output(at) || graph.nodes.iter().any(|user| takes(user, at) && !is_conv(user));
+    let needed = |&at: &usize| {
+        graph.is_output(at) || (0..graph.nodes.len()).any(|user| takes(&graph.nodes[user], at) && !narrow(user))
+    };
     (0..graph.nodes.len()).filter(needed).collect()
+}
+
+/// Operations that begin with a product, with a convolution over images of one pixel in place of a linear layer.
+pub(super) fn as_convolution(operations: &[Operation]) -> Result<Vec<Operation>> {
+    let mut operations = operations.to_vec();
+    if let [Operation::Linear { weight, bias }, ..] = &operations[..] {
+        let [outputs, inputs] = weight.dims("a linear layer")?;
+        let weight = Tensor::from_vec(&[outputs, inputs, 1, 1], weight.as_slice()?.to_vec())?;
+        let params = reference::Conv2dParams::new(1, 0);
+        operations[0] = Operation::Conv2d { weight: weight.into(), bias: Some(bias.clone()), params };
+    }
+    Ok(operations)
 }
 
 /// A convolution's parameters as bytes and what is done to its sums.
@@ -100,26 +192,37 @@ pub(super) struct Quantized {
 ///
 /// # Errors
 /// [`Error::Invalid`] if it is no convolution, or a parameter is not on the host.
-pub(super) fn quantized(operations: &[Operation], x: f32, y: f32) -> Result<Quantized> {
+pub(super) fn quantized(operations: &[Operation], x: f32, y: f32, steps: WeightSteps) -> Result<Quantized> {
     let [Operation::Conv2d { weight, bias, .. }, rest @ ..] = operations else {
         return Err(Error::Invalid("only convolutions are in bytes".to_owned()));
     };
     let norm = rest.first().map(|norm| scale_shift(norm, bias.as_deref())).transpose()?.flatten();
-    let (filters, values) = (weight.shape()[0], weight.as_slice()?);
+    let filters = weight.shape()[0];
     let ScaleShift { scale, shift } = match (norm, bias) {
         (Some(norm), _) => norm,
         (None, Some(bias)) => ScaleShift { scale: vec![1.0; filters], shift: bias.as_slice()?.to_vec() },
         (None, None) => ScaleShift { scale: vec![1.0; filters], shift: vec![0.0; filters] },
     };
-    let (mut bytes, mut scales) = (Vec::with_capacity(values.len()), Vec::with_capacity(filters));
-    for (filter, scale) in values.chunks(values.len() / filters.max(1)).zip(&scale) {
-        let largest = filter.iter().fold(0.0f32, |most, weight| most.max(weight.abs()));
+    let (weight, steps) = units(weight, steps)?;
+    let times =
+        |(step, scale): (&f32, &f32)| (f64::from(*step) * f64::from(x) * f64::from(*scale) / f64::from(y)) as f32;
+    let scale = steps.iter().zip(&scale).map(times).collect();
+    let shift = shift.iter().map(|shift| (f64::from(*shift) / f64::from(y)) as f32).collect();
+    Ok(Quantized { weight, scale, shift })
+}
+
+/// A weight \[K, …\] in units of its filters' steps, and these.
+pub(super) fn units(weight: &Tensor, steps: WeightSteps) -> Result<(Tensor, Vec<f32>)> {
+    let (filters, values) = (weight.shape().first().copied().unwrap_or(0), weight.as_slice()?);
+    let largest = |weights: &[f32]| weights.iter().fold(0.0f32, |most, weight| most.max(weight.abs()));
+    let (mut bytes, mut of_filters) = (Vec::with_capacity(values.len()), Vec::with_capacity(filters));
+    for filter in values.chunks((values.len() / filters.max(1)).max(1)) {
+        let largest = largest(if steps == WeightSteps::PerFilter { filter } else { values });
         let step = if largest > 0.0 { largest / LARGEST } else { 1.0 };
         bytes.extend(filter.iter().map(|weight| (weight / step).round_ties_even()));
-        scales.push((f64::from(step) * f64::from(x) * f64::from(*scale) / f64::from(y)) as f32);
+        of_filters.push(step);
     }
-    let shift = shift.iter().map(|shift| (f64::from(*shift) / f64::from(y)) as f32).collect();
-    Ok(Quantized { weight: Tensor::from_vec(weight.shape(), bytes)?, scale: scales, shift })
+    Ok((Tensor::from_vec(weight.shape(), bytes)?, of_filters))
 }
 // ANCHOR_END: quantized
 
@@ -181,7 +284,7 @@ pub fn on_host(config: Config, parameters: &Parameters, scales: &Scales, images:
             }
         };
         let y_step = if in_bytes(number) { scales.step(number)? } else { 1.0 };
-        let parts = quantized(&node.operations, scales.step(before)?, y_step)?;
+        let parts = quantized(&node.operations, scales.step(before)?, y_step, scales.weights)?;
         let Operation::Conv2d { params, .. } = &node.operations[0] else { return x.to_host() };
         let sums = reference::conv2d(&bytes(x, before)?, &parts.weight, None, *params)?;
         let shape = params.output_shape(x, &parts.weight)?;

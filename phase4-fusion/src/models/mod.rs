@@ -9,10 +9,13 @@
 //! | [`plan`] | chooses type, layout and kernel for each launch, with conversions where two of them differ; says why |
 //! | [`runner`] | runs a plan in memory that is planned once |
 //! | [`int8`] | ResNet18's steps of 8-bit integers, by a calibration |
+//! | [`adaptive`] | a format for each layer, under an error budget |
 //!
 //! Where tensor cores have no part, a convolution runs in f32 with phase 2's epilogue: a sum and a ReLU. What a plan has no kernel for
 //! runs as in phase 3; so every model runs, and a plan shows what is left to do.
 
+pub mod adaptive;
+mod e4m3;
 pub mod fuse;
 pub mod int8;
 pub mod parameters;
@@ -35,6 +38,9 @@ pub enum Arithmetic {
     F16,
     /// 8-bit integers between ResNet18's convolutions, sums in i32; the rest in f16.
     Int8,
+    /// 8-bit floats in linear layers, sums in f32; what they make in f16. Only single layers have it.
+    #[value(skip)]
+    Fp8,
 }
 
 impl Arithmetic {
@@ -46,7 +52,8 @@ impl Arithmetic {
         match self {
             Arithmetic::F32 => None,
             Arithmetic::Tf32 => Some(Precision::Tf32),
-            Arithmetic::F16 | Arithmetic::Int8 => Some(Precision::F16),
+            // What bytes lie among.
+            Arithmetic::F16 | Arithmetic::Int8 | Arithmetic::Fp8 => Some(Precision::F16),
         }
     }
 
@@ -58,6 +65,7 @@ impl Arithmetic {
             Arithmetic::Tf32 => 2f64.powi(-10),
             Arithmetic::F16 => 2f64.powi(-11),
             Arithmetic::Int8 => 0.5 / 127.0,
+            Arithmetic::Fp8 => 2f64.powi(-4),
         }
     }
 }
@@ -69,6 +77,7 @@ impl fmt::Display for Arithmetic {
             Arithmetic::Tf32 => "tf32",
             Arithmetic::F16 => "f16",
             Arithmetic::Int8 => "int8",
+            Arithmetic::Fp8 => "fp8",
         })
     }
 }

@@ -14,6 +14,7 @@ use phase3_all_layers::nn::graph::{Graph, Node, Operand, Source, taken};
 use phase3_all_layers::nn::{Backend, Module, Operation, second};
 
 use super::Arithmetic;
+use super::e4m3;
 use super::fuse::{self, SideBySide};
 use super::int8::{self, Scales};
 use super::parameters::{ScaleShift, filled_up, folded, rounded, scale_shift, vector};
@@ -23,14 +24,20 @@ use crate::conv::{self, s8};
 use crate::gemm::{self, Activation, Epilogue, Later, Layout, Precision, ROW_BYTES};
 use crate::nhwc::{AveragePool, Columns, Concatenate, Convert, LayerNorm, MaxPool, Pointwise, Terms, Upsample};
 use crate::planes;
+use crate::recast::Recast;
 
-/// Values of a head that attention reads at once.
-const WHOLE_HEAD: usize = 8;
+/// What every implementation of the course keeps to in f32.
+const IN_F32: f64 = 1e-5;
+/// The kind of launches that change a layout or a type.
+const CONVERSION: &str = "Layout";
+/// Channels that a change of type takes at once.
+const EIGHT: usize = 8;
 
 /// Launches in their order, each after those whose results it takes.
 #[derive(Debug)]
 pub struct Plan {
-    arithmetic: Arithmetic,
+    /// Whether its launches differ in what they compute with.
+    mixed: bool,
     inputs: Vec<Edge>,
     outputs: Vec<Edge>,
     /// Where the outputs are when all launches are done, in the shapes of their forms.
@@ -60,6 +67,10 @@ pub struct Launch {
     pub bytes: u64,
     /// Multiplications and additions of a product; `None` if it is none.
     pub flops: Option<u64>,
+    /// What it was to compute with. The kernel says what it does where there is none for that.
+    pub format: Arithmetic,
+    /// The node of the fused graph ([`fuse::all`]) that it belongs to: of a conversion, the one that needs it.
+    pub node: usize,
     kind: &'static str,
     x: Operand,
     with: Option<Operand>,
@@ -151,6 +162,8 @@ enum Work {
     Attention(Box<Attends>, usize),
     /// To bytes of this step.
     Quantize(s8::ConvS8, f32),
+    /// To another type, each value times this.
+    Recast(Recast, f32),
     ConvS8(Box<Bytes>),
 }
 
@@ -279,6 +292,8 @@ struct Product<K> {
     activation: Activation,
     /// How a second operand is added, if not before the activation.
     later: Option<AddedLater>,
+    /// Step of the first operand, if it is in 8-bit floats.
+    alpha: f32,
 }
 
 /// What is added after an activation.
@@ -299,7 +314,7 @@ impl<K> Product<K> {
                 (None, Later { image: None, channels: added(with, Some(columns)).0 })
             }
         };
-        Epilogue { scale, shift, residual, activation, later, ..Epilogue::default() }
+        Epilogue { alpha: self.alpha, scale, shift, residual, activation, later }
     }
 
     fn bytes(&self) -> u64 {
@@ -323,6 +338,7 @@ impl Work {
                 product.kernels.launch(stream, x, &product.weight, Layout::Transposed, &product.epilogue(with), y)
             }
             Work::Quantize(kernels, step) => kernels.quantize(stream, x, *step, y),
+            Work::Recast(kernels, times) => kernels.launch(stream, x, *times, y),
             Work::ConvS8(conv) => {
                 let residual = with.map(|with| (with, conv.residual_scale));
                 let finish = s8::Finish { scale: &conv.scale, shift: &conv.shift, residual, relu: conv.relu };
@@ -385,6 +401,11 @@ impl Work {
 }
 
 impl Launch {
+    /// Whether it changes a layout or a type and nothing else.
+    pub fn is_conversion(&self) -> bool {
+        self.kind == CONVERSION
+    }
+
     fn run<'p>(&'p self, pass: &'p Flow, x: Flowing<'p>, with: Option<Flowing<'p>>) -> Result<Flowing<'p>> {
         if let Work::Plain(layer, _) = &self.work {
             return Ok(Flowing::made(pass, Unfused::run(layer, x, with)?));
@@ -413,6 +434,44 @@ impl Launch {
     }
 }
 
+/// What each node of a fused graph is computed with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Formats {
+    /// One per node of [`fuse::all`]. Where no kernel computes a node with it, phase 3 does in f32.
+    pub each: Vec<Arithmetic>,
+    /// By which bytes and 8-bit floats have their steps.
+    pub scales: Scales,
+}
+
+/// What a plan is asked for.
+#[derive(Clone, Copy)]
+enum Wanted<'a> {
+    /// The same for all nodes; in bytes with these steps.
+    Uniform(Arithmetic, Option<&'a Scales>),
+    Each(&'a Formats),
+}
+
+impl Wanted<'_> {
+    fn of(&self, node: usize) -> Arithmetic {
+        match self {
+            Wanted::Uniform(arithmetic, _) => *arithmetic,
+            Wanted::Each(formats) => formats.each.get(node).copied().unwrap_or_default(),
+        }
+    }
+
+    /// Whether nodes have formats of their own.
+    fn is_mixed(&self) -> bool {
+        matches!(self, Wanted::Each(_))
+    }
+
+    fn scales(&self) -> Option<&Scales> {
+        match self {
+            Wanted::Uniform(_, scales) => *scales,
+            Wanted::Each(formats) => Some(&formats.scales),
+        }
+    }
+}
+
 impl Plan {
     /// For a recorded model with inputs of these shapes: fuses, chooses and loads. Where the GPU has no tensor cores of the kind that
     /// the kernels need, everything is in f32.
@@ -423,7 +482,7 @@ impl Plan {
         if arithmetic == Arithmetic::Int8 {
             return Err(int8::only_resnet18(device));
         }
-        Plan::of(device, arithmetic, graph, planes(inputs), Ends::Planes, None)
+        Plan::of(device, Wanted::Uniform(arithmetic, None), graph, planes(inputs), Ends::Planes)
     }
 
     /// A plan for a part of a model, whose inputs lie on the device as the plans of other parts have left them.
@@ -440,7 +499,7 @@ impl Plan {
         if arithmetic == Arithmetic::Int8 {
             return Err(int8::only_resnet18(device));
         }
-        Plan::of(device, arithmetic, graph, inputs, ends, None)
+        Plan::of(device, Wanted::Uniform(arithmetic, None), graph, inputs, ends)
     }
 
     /// [`Plan::new`] with bytes of these steps between ResNet18's convolutions, and f16 elsewhere.
@@ -448,28 +507,42 @@ impl Plan {
     /// # Errors
     /// As [`Plan::new`]; [`Error::Invalid`] if the steps are those of another network.
     pub fn in_bytes(device: &Device, graph: Graph, inputs: &[&[usize]], scales: &Scales) -> Result<Plan> {
-        Plan::of(device, Arithmetic::Int8, graph, planes(inputs), Ends::Planes, Some(scales))
+        Plan::of(device, Wanted::Uniform(Arithmetic::Int8, Some(scales)), graph, planes(inputs), Ends::Planes)
     }
 
-    fn of(
-        device: &Device,
-        arithmetic: Arithmetic,
-        mut graph: Graph,
-        inputs: Vec<Edge>,
-        ends: Ends,
-        scales: Option<&Scales>,
-    ) -> Result<Plan> {
-        let (cores, reason) = match arithmetic.on_tensor_cores().map(|precision| Cores::load(device, precision)) {
-            Some(Ok(cores)) => (Some(Rc::new(cores)), String::new()),
-            Some(Err(error)) if error.is_unsupported() => (None, error.to_string()),
-            Some(Err(error)) => return Err(error),
-            None => (None, "f32".to_owned()),
-        };
+    /// [`Plan::new`] with a format for each node, and conversions where two of them differ.
+    ///
+    /// # Errors
+    /// As [`Plan::new`]; [`Error::Invalid`] if the formats are those of another model.
+    pub fn mixed(device: &Device, graph: Graph, inputs: &[&[usize]], formats: &Formats) -> Result<Plan> {
+        Plan::of(device, Wanted::Each(formats), graph, planes(inputs), Ends::Planes)
+    }
+
+    fn of(device: &Device, wanted: Wanted<'_>, mut graph: Graph, inputs: Vec<Edge>, ends: Ends) -> Result<Plan> {
+        let mut notes = fuse::all(&mut graph)?;
+        if let Wanted::Each(formats) = wanted
+            && formats.each.len() != graph.nodes.len()
+        {
+            let (given, nodes) = (formats.each.len(), graph.nodes.len());
+            return Err(Error::Invalid(format!("{given} formats were given for a model of {nodes} nodes")));
+        }
+        let (mut cores, mut reason) = (Vec::new(), "f32".to_owned());
+        for precision in [Precision::F16, Precision::Tf32] {
+            if !(0..graph.nodes.len()).any(|node| wanted.of(node).on_tensor_cores() == Some(precision)) {
+                continue;
+            }
+            match Cores::load(device, precision) {
+                Ok(loaded) => cores.push(Rc::new(loaded)),
+                Err(error) if error.is_unsupported() => reason = error.to_string(),
+                Err(error) => return Err(error),
+            }
+        }
         let mut planner = Planner {
             device,
             unfused: Unfused::new(device),
             f32: None,
             gemm_f32: None,
+            wanted,
             cores,
             without: reason,
             launches: Vec::new(),
@@ -480,18 +553,19 @@ impl Plan {
             sums: None,
             side_by_side: Vec::new(),
             in_bytes: None,
+            recast: None,
         };
         planner.rows_last_from_the_start()?;
-        fuse::bases(&mut graph)?;
-        let mut notes = fuse::linears(&mut graph)?;
-        fuse::epilogues(&mut graph);
-        let filled = fuse::fill_heads(&mut graph, WHOLE_HEAD)?;
-        if filled > 0 {
-            notes.push(format!("The heads of {filled} attentions are filled up to a multiple of {WHOLE_HEAD} values."));
-        }
-        if let (Some(scales), Some(_)) = (scales, &planner.cores) {
+        let in_bytes = |node: usize| wanted.of(node) == Arithmetic::Int8;
+        if let (Some(scales), Some(_)) = (wanted.scales(), planner.cores_of(Precision::F16))
+            && (0..graph.nodes.len()).any(in_bytes)
+        {
             let (kernels, scales) = (s8::ConvS8::load(device)?, scales.clone());
-            planner.in_bytes = Some(Rc::new(InBytes { kernels, scales, wide: int8::not_in_bytes(&graph) }));
+            let wide = match wanted {
+                Wanted::Uniform(..) => int8::not_in_bytes(&graph),
+                Wanted::Each(_) => int8::needed_wide(&graph, in_bytes),
+            };
+            planner.in_bytes = Some(Rc::new(InBytes { kernels, scales, wide }));
         }
         let attends =
             |node: &Node| matches!(node.operations[..], [Operation::Attention { .. }]).then_some(node.x.source);
@@ -513,7 +587,7 @@ impl Plan {
         let is_output = |launch| made.iter().any(|output| output.source == Source::Node(launch));
         let last_use = |made| launches.iter().rposition(|launch| takes(launch, made)).filter(|_| !is_output(made));
         let last_use = (0..launches.len()).map(last_use).collect();
-        Ok(Plan { arithmetic, inputs, outputs, made, launches, notes, last_use, unfused, f32, gemm_f32 })
+        Ok(Plan { mixed: wanted.is_mixed(), inputs, outputs, made, launches, notes, last_use, unfused, f32, gemm_f32 })
     }
 
     /// The shape of its first input.
@@ -536,11 +610,6 @@ impl Plan {
         &self.outputs
     }
 
-    /// What it computes with.
-    pub fn arithmetic(&self) -> Arithmetic {
-        self.arithmetic
-    }
-
     /// The launches.
     pub fn launches(&self) -> &[Launch] {
         &self.launches
@@ -550,22 +619,21 @@ impl Plan {
     /// once, and layers keep the magnitude of their values, so that relative errors add up from product to product. In f32
     /// it is what every implementation of the course keeps to.
     pub fn error_bound(&self) -> f64 {
-        let products = self.launches.iter().filter(|launch| launch.flops.is_some()).count();
-        match self.arithmetic {
-            Arithmetic::F32 => 1e-5,
-            rounded => 3.0 * products as f64 * rounded.round_off(),
-        }
+        self.round_offs().map(|one| 3.0 * one).sum::<f64>().max(IN_F32)
+    }
+
+    /// That of each product that is not in f32.
+    fn round_offs(&self) -> impl Iterator<Item = f64> {
+        let rounded = |launch: &&Launch| launch.flops.is_some() && launch.format != Arithmetic::F32;
+        self.launches.iter().filter(rounded).map(|launch| launch.format.round_off())
     }
 
     /// What the largest output is likely to be off by, as a part of it: roundings are as often up as down, so that n of them add up as
     /// √n of one (Higham and Mary, "A New Approach to Probabilistic Rounding Error Analysis", 2019), and none of 512 values is
     /// expected beyond four times that. tf32's cut of operands goes one way only; [`Plan::error_bound`] is for that too.
     pub fn likely_error(&self) -> f64 {
-        let roundings = 3.0 * self.launches.iter().filter(|launch| launch.flops.is_some()).count() as f64;
-        match self.arithmetic {
-            Arithmetic::F32 => 1e-5,
-            rounded => 4.0 * roundings.sqrt() * rounded.round_off(),
-        }
+        let squares = self.round_offs().map(|one| 3.0 * one * one).sum::<f64>();
+        (4.0 * squares.sqrt()).max(IN_F32)
     }
 
     /// Bytes of device memory beside activations: parameters, Winograd's transforms of weights, and what kernels have asked for so far.
@@ -733,9 +801,14 @@ impl Made {
         self.places.iter().find(|(form, _)| is(form)).cloned()
     }
 
-    /// Where it lies channels last.
+    /// Where it lies channels last, in a type that every kernel reads.
     fn last(&self) -> Option<(Form, Source)> {
-        self.place(|form| form.format == MemoryFormat::Nhwc)
+        self.last_in(ElementType::F16).or_else(|| self.last_in(ElementType::F32))
+    }
+
+    /// Where it lies channels last in this type.
+    fn last_in(&self, element: ElementType) -> Option<(Form, Source)> {
+        self.place(|form| form.format == MemoryFormat::Nhwc && form.element == element)
     }
 }
 
@@ -744,8 +817,10 @@ struct Planner<'d> {
     unfused: Unfused,
     f32: Option<Arc<conv_f32::Tuned>>,
     gemm_f32: Option<gemm_f32::Tuned>,
-    cores: Option<Rc<Cores>>,
-    /// Why there are none.
+    wanted: Wanted<'d>,
+    /// For each precision that is wanted, where the GPU has it.
+    cores: Vec<Rc<Cores>>,
+    /// Why a node has none.
     without: String,
     launches: Vec<Launch>,
     inputs: Vec<Made>,
@@ -760,6 +835,8 @@ struct Planner<'d> {
     side_by_side: Vec<(SideBySide, Option<(Form, Source)>)>,
     /// If convolutions are in bytes.
     in_bytes: Option<Rc<InBytes>>,
+    /// Changes of type, if they were needed.
+    recast: Option<Recast>,
 }
 
 /// What a launch says of itself.
@@ -788,8 +865,20 @@ impl Planner<'_> {
             None => of(with),
         });
         let bytes = of(&x) + of_with + made.bytes() + work.bytes();
-        self.launches.push(Launch { layers, kernel, why, bytes, flops, kind, x, with, made, work });
+        let node = self.nodes.len();
+        let format = self.wanted.of(node);
+        self.launches.push(Launch { layers, kernel, why, bytes, flops, format, node, kind, x, with, made, work });
         Source::Node(self.launches.len() - 1)
+    }
+
+    /// Kernels that multiply this.
+    fn cores_of(&self, precision: Precision) -> Option<Rc<Cores>> {
+        self.cores.iter().find(|cores| cores.precision == precision).cloned()
+    }
+
+    /// Those of the node that is next; `None` if it is in f32.
+    fn cores(&self) -> Option<Rc<Cores>> {
+        self.cores_of(self.wanted.of(self.nodes.len()).on_tensor_cores()?)
     }
 
     /// Bytes of a value that a launch reads.
@@ -821,7 +910,13 @@ impl Planner<'_> {
             Some(there) => there.clone(),
             None => {
                 let (operations, x) = (vec![group.linear.clone()], node.x.clone());
-                let made = self.launches_of(&Node { operations, x, with: None })?;
+                let linear = Node { operations, x, with: None };
+                // In planes, in which its columns are taken.
+                let made =
+                    match self.cores().filter(|_| self.wanted.is_mixed()).map(|cores| self.linear(&cores, &linear)) {
+                        Some(made) => made?.or_else(|reason| self.plain(&linear, &reason))?,
+                        None => self.launches_of(&linear)?,
+                    };
                 let there = made.place(|form| form.format == MemoryFormat::Nchw);
                 let there = there.ok_or_else(|| Error::Invalid("layers side by side are not in planes".to_owned()))?;
                 self.side_by_side[at].1.insert(there).clone()
@@ -842,24 +937,23 @@ impl Planner<'_> {
     }
 
     fn launches_of(&mut self, node: &Node) -> Result<Made> {
-        let fused = match (&node.operations[..], self.cores.clone()) {
+        let fused = match (&node.operations[..], self.cores()) {
             ([Operation::Attention { .. }], cores) => self.attention(cores.as_deref(), node)?,
-            (_, None) => Err(self.without.clone()),
-            ([Operation::Conv2d { .. }, ..], Some(cores)) => match self.conv_s8(&cores, node)? {
+            (_, None) => {
+                Err(if self.wanted.of(self.nodes.len()) == Arithmetic::F32 { "f32" } else { &self.without }.to_owned())
+            }
+            ([Operation::Conv2d { .. }, ..], Some(cores)) => match self.in_bytes(&cores, node)? {
                 Some(made) => Ok(made),
                 None => self.conv(&cores, node)?,
             },
-            ([Operation::Linear { .. }, ..], Some(cores)) => match self.rows_last(&node.x) {
-                Some(there) => self.linear_last(&cores, node, there)?,
-                None => self.linear(&cores, node)?,
-            },
-            ([Operation::Transpose], Some(_)) => self.transpose(node)?,
+            ([Operation::Linear { .. }, ..], Some(cores)) => self.linear_on(&cores, node)?,
+            ([Operation::Transpose], Some(cores)) => self.transpose(&cores, node)?,
             ([Operation::LayerNorm { .. }], Some(cores)) => self.layer_norm(&cores, node)?,
             ([Operation::BatchNorm { .. }, ..] | [Operation::Add | Operation::AddChannel], Some(cores)) => {
                 self.pointwise(&cores, node)?
             }
             ([Operation::Concatenate | Operation::Upsample { .. }], Some(cores)) => self.join(&cores, node)?,
-            ([Operation::MaxPool(_) | Operation::AveragePool], Some(_)) => self.pool(node)?,
+            ([Operation::MaxPool(_) | Operation::AveragePool], Some(cores)) => self.pool(&cores, node)?,
             _ => Err("no kernel of this phase".to_owned()),
         };
         match fused {
@@ -870,7 +964,7 @@ impl Planner<'_> {
 
     /// A network of rows in f16: its input becomes images of one pixel, and so does all that follows.
     fn rows_last_from_the_start(&mut self) -> Result<()> {
-        let cores = self.cores.clone().filter(|cores| cores.precision == Precision::F16);
+        let cores = self.cores_of(Precision::F16).filter(|_| !self.wanted.is_mixed());
         let (Some(cores), [input]) = (cores, &self.inputs[..]) else { return Ok(()) };
         let (&[rows, columns], None) = (&input.shape[..], input.last()) else { return Ok(()) };
         let form = cores.last([rows, columns, 1, 1], columns.next_multiple_of(cores.step()));
@@ -889,7 +983,7 @@ impl Planner<'_> {
         }
         let shape = self.made(operand.source).shape.clone();
         let there = self.made(operand.source).place(|form| form.format == MemoryFormat::Nchw);
-        let source = match (there, self.made(operand.source).last(), self.cores.clone()) {
+        let source = match (there, self.made(operand.source).last(), self.cores.first().cloned()) {
             (Some((_, source)), ..) => source,
             (None, Some((form, source)), Some(cores)) => {
                 let work = Work::ToChannelsFirst(cores.convert.clone());
@@ -908,8 +1002,8 @@ impl Planner<'_> {
 
     /// The value channels last with this number of them; `None` if it is there with another.
     fn channels_last(&mut self, cores: &Cores, operand: &Operand, form: &Form) -> Result<Option<Operand>> {
-        let source = match self.made(operand.source).last() {
-            Some((there, source)) if there == *form && !self.made(operand.source).rows => source,
+        let source = match self.image_last(cores, operand)? {
+            Some((there, source)) if there == *form => source,
             None if self.made(operand.source).shape == operand.shape && operand.shape.len() == 4 => {
                 let work = Work::ToChannelsLast(cores.convert.clone());
                 let from = self.planes(operand)?;
@@ -922,6 +1016,35 @@ impl Planner<'_> {
         Ok(Some(Operand { source, shape: form.shape.clone() }))
     }
 
+    /// Where the value lies channels last in the type of `cores`. What lies there in another type alone is brought into this one.
+    fn last(&mut self, cores: &Cores, operand: &Operand) -> Result<Option<(Form, Source)>> {
+        let element = cores.precision.input();
+        let made = self.made(operand.source);
+        if let Some(there) = made.last_in(element) {
+            return Ok(Some(there));
+        }
+        let Some((form, from)) = made.last().filter(|(form, _)| form.shape[1].is_multiple_of(EIGHT)) else {
+            return Ok(None);
+        };
+        let &[n, channels, h, w] = &form.shape[..] else { return Ok(None) };
+        // The channels that are no zeros: of rows the last dimension, of images the second.
+        let of_value = if made.rows { made.shape.last() } else { made.shape.get(1) }.copied().unwrap_or(channels);
+        let made = cores.last([n, channels, h, w], of_value.next_multiple_of(cores.step()));
+        let source = self.recast(Operand { source: from, shape: form.shape }, &made, 1.0)?;
+        self.made(operand.source).places.push((made.clone(), source));
+        Ok(Some((made, source)))
+    }
+
+    /// What `from` has, in the type and with the channels of `form`, each value times `times`.
+    fn recast(&mut self, from: Operand, form: &Form, times: f32) -> Result<Source> {
+        let kernels = match &self.recast {
+            Some(there) => there.clone(),
+            None => self.recast.insert(Recast::load(self.device)?).clone(),
+        };
+        let words = conversion(&format!("to {}", form.element));
+        Ok(self.push(words, from, None, form.clone(), Work::Recast(kernels, times)))
+    }
+
     /// A convolution with its epilogue on tensor cores, or why not.
     fn conv(&mut self, cores: &Cores, node: &Node) -> Result<Result<Made, String>> {
         let (precision, step) = (cores.precision, cores.step());
@@ -932,7 +1055,7 @@ impl Planner<'_> {
         let [k, c, r, s] = weight.dims4()?;
         let shape = params.output_shape(&Tensor::shape_only(&node.x.shape), weight)?;
         let outputs = k.next_multiple_of(step);
-        let there = self.made(node.x.source).last().map(|(form, _)| form.shape[1]);
+        let there = self.last(cores, &node.x)?.map(|(form, _)| form.shape[1]);
         // As it is, if a kernel takes that; else filled up to whole steps.
         let candidates = there.map_or_else(|| vec![c, c.next_multiple_of(step)], |there| vec![there]);
         let mut chosen = Err(String::new());
@@ -987,7 +1110,8 @@ impl Planner<'_> {
             (Some(_), None) if apart.is_none() => Some(AddedLater::Image),
             _ => None,
         };
-        let work = Work::Conv(Box::new(Product { kernels, weight, scale, shift, activation, later }), *params);
+        let work =
+            Work::Conv(Box::new(Product { kernels, weight, scale, shift, activation, later, alpha: 1.0 }), *params);
         let mut why = choice.why;
         if layer.input[1] > c || outputs > k {
             why.push_str(" +0");
@@ -1016,35 +1140,42 @@ impl Planner<'_> {
         Ok(Ok(Made::channels_last(shape.to_vec(), false, made, source)))
     }
 
-    /// A convolution of bytes, if the plan is in bytes and the image is channels last.
-    fn conv_s8(&mut self, cores: &Cores, node: &Node) -> Result<Option<Made>> {
-        let Some(in_bytes) = self.in_bytes.clone() else { return Ok(None) };
-        let (Some((form, _)), Source::Node(before)) = (self.made(node.x.source).last(), node.x.source) else {
+    /// A product of bytes, if the node is to be in bytes and its kernel does all that the node does.
+    fn in_bytes(&mut self, cores: &Cores, node: &Node) -> Result<Option<Made>> {
+        let number = self.nodes.len();
+        let wanted = self.wanted.of(number) == Arithmetic::Int8 && int8::refuses(node).is_none();
+        let Some(in_bytes) = self.in_bytes.clone().filter(|_| wanted) else { return Ok(None) };
+        // In a uniform plan the images that come in are of few channels, which a kernel of f16 takes as they are.
+        if !self.wanted.is_mixed() && matches!(node.x.source, Source::Input(_)) {
             return Ok(None);
+        }
+        let (operations, rows) = (int8::as_convolution(&node.operations)?, node.x.shape.len() == 2);
+        let [Operation::Conv2d { weight, params, .. }, rest @ ..] = &operations[..] else { return Ok(None) };
+        let [k, c, r, s] = weight.dims4()?;
+        let x_step = in_bytes.scales.of(node.x.source)?;
+        let x = self.narrow(&node.x, ElementType::I8, x_step)?;
+        let with = match &node.with {
+            None => None,
+            Some(with) => {
+                let step = in_bytes.scales.of(with.source)?;
+                Some((self.narrow(with, ElementType::I8, step)?, step))
+            }
         };
-        let [Operation::Conv2d { weight, params, .. }, rest @ ..] = &node.operations[..] else { return Ok(None) };
-        let ([k, c, r, s], number) = (weight.dims4()?, self.nodes.len());
-        let shape = params.output_shape(&Tensor::shape_only(&node.x.shape), weight)?;
-        let added = node.with.as_ref().and_then(|with| self.made(with.source).last());
-        let outputs = added.map_or_else(|| k.next_multiple_of(s8::CHANNELS), |(form, _)| form.shape[1]);
-        let &[n, inputs, h, w] = &form.shape[..] else { return Ok(None) };
+        let outputs = with.as_ref().map_or_else(|| k.next_multiple_of(s8::CHANNELS), |(with, _)| with.shape[1]);
+        let &[n, inputs, h, w] = &x.shape[..] else { return Ok(None) };
+        let [_, _, p, q] =
+            params.output_shape(&Tensor::shape_only(&x.shape), &Tensor::shape_only(&[k, inputs, r, s]))?;
         let layer = conv::Layer {
             input: [n, inputs, h, w],
             filter: [outputs, inputs, r, s],
-            output: [n, outputs, shape[2], shape[3]],
+            output: [n, outputs, p, q],
             stride: params.stride[0],
             padding: params.padding[0],
         };
         let tile = in_bytes.kernels.explain(&layer, *params).map_err(Error::Invalid)?;
         let wide = in_bytes.wide.contains(&number);
-        let y_step = if wide { 1.0 } else { in_bytes.scales.step(number)? };
-        let x = self.bytes(&in_bytes, &node.x)?;
-        let with = node.with.as_ref().map(|with| self.bytes(&in_bytes, with)).transpose()?;
-        let residual_scale = match node.with.as_ref().map(|with| with.source) {
-            Some(Source::Node(from)) => in_bytes.scales.step(from)? / y_step,
-            _ => 0.0,
-        };
-        let parts = int8::quantized(&node.operations, in_bytes.scales.step(before)?, y_step)?;
+        let y_step = if wide { 1.0 } else { in_bytes.scales.of(Source::Node(number))? };
+        let parts = int8::quantized(&operations, x_step, y_step, in_bytes.scales.weights())?;
         let weight = filled_up(&parts.weight, outputs, inputs)?.to_type(ElementType::I8)?;
         let there = |values: &[f32]| vector(values, outputs)?.to_device(self.device);
         let work = Bytes {
@@ -1052,7 +1183,7 @@ impl Planner<'_> {
             weight: weight.to_format(MemoryFormat::Nhwc)?.to_device(self.device)?,
             scale: there(&parts.scale)?,
             shift: there(&parts.shift)?,
-            residual_scale,
+            residual_scale: with.as_ref().map_or(0.0, |(_, step)| step / y_step),
             relu: rest.iter().any(|operation| matches!(operation, Operation::Relu)),
             params: *params,
         };
@@ -1060,39 +1191,163 @@ impl Planner<'_> {
         let to = if wide { ", to f16" } else { "" };
         let words = Words {
             layers: names(&node.operations),
-            kernel: format!("conv i8 {tile}"),
-            why: format!("{}×{outputs} sums{zeros}{to}", n * shape[2] * shape[3]),
+            kernel: format!("{} i8 {tile}", if rows { "product" } else { "conv" }),
+            why: format!("{}×{outputs} sums{zeros}{to}", n * p * q),
             kind: node.operations[0].kind(),
-            flops: Some(2 * (shape.iter().product::<usize>() * c * r * s) as u64),
+            flops: Some(2 * (n * p * q * k * c * r * s) as u64),
         };
         let element = if wide { cores.precision.input() } else { ElementType::I8 };
         let made = Form { element, ..cores.last(layer.output, outputs) };
-        let source = self.push(words, x, with, made.clone(), Work::ConvS8(Box::new(work)));
-        Ok(Some(Made::channels_last(shape.to_vec(), false, made, source)))
+        let source = self.push(words, x, with.map(|(with, _)| with), made.clone(), Work::ConvS8(Box::new(work)));
+        let shape = if rows { vec![node.x.shape[0], k] } else { vec![n, k, p, q] };
+        Ok(Some(Made::channels_last(shape, rows, made, source)))
     }
 
-    /// An image in bytes, from f16 if it is not.
-    fn bytes(&mut self, in_bytes: &InBytes, operand: &Operand) -> Result<Operand> {
-        let there = self.made(operand.source).place(|form| form.element == ElementType::I8);
-        let (form, source) = match (there, self.made(operand.source).last(), operand.source) {
-            (Some(there), ..) => there,
-            (None, Some((form, source)), Source::Node(node)) => {
-                let made = Form { element: ElementType::I8, ..form.clone() };
+    /// The value in bytes or 8-bit floats, channels last, in units of `step`: an image, or rows as images of one pixel.
+    fn narrow(&mut self, operand: &Operand, element: ElementType, step: f32) -> Result<Operand> {
+        let in_mixed = self.wanted.is_mixed();
+        let made = self.made(operand.source);
+        let channels =
+            if operand.shape.len() == 2 { operand.shape[1] } else { operand.shape.get(1).copied().unwrap_or(0) };
+        // Rows lie as pixels do, unless they are another view of the value.
+        let as_it_is = made.shape == operand.shape || made.rows && made.shape.last() == Some(&channels);
+        if let Some((form, source)) = made.last_in(element).filter(|_| as_it_is) {
+            return Ok(Operand { source, shape: form.shape });
+        }
+        let there = made.last().filter(|(form, _)| as_it_is && form.shape[1].is_multiple_of(EIGHT));
+        let filled = channels.next_multiple_of(s8::CHANNELS);
+        let of = |shape: [usize; 4], element| Form { shape: shape.to_vec(), element, format: MemoryFormat::Nhwc };
+        let (from, form) = match there {
+            Some((form, source)) => {
+                let &[n, there, h, w] = &form.shape[..] else { return Err(Error::shape("bytes", "no image")) };
+                // A uniform plan keeps the zeros that it has.
+                let filled = if in_mixed { filled } else { there };
+                (Operand { source, shape: form.shape.clone() }, of([n, filled, h, w], element))
+            }
+            None => {
+                let x = self.planes(operand)?;
+                let image = match x.shape[..] {
+                    [n, c, h, w] => [n, c, h, w],
+                    [rows, c] => [rows, c, 1, 1],
+                    _ => return Err(Error::shape("bytes", format!("neither rows nor an image: {:?}", x.shape))),
+                };
+                let [n, c, h, w] = image;
+                let form = of([n, filled, h, w], element);
+                if x.shape.len() == 2 && c.is_multiple_of(EIGHT) {
+                    (x, form)
+                } else {
+                    let wide = of([n, filled, h, w], ElementType::F32);
+                    let convert = self.cores.first().map(|cores| cores.convert.clone());
+                    let convert = convert.ok_or_else(|| Error::Invalid("bytes without tensor cores".to_owned()))?;
+                    let work = Work::ToChannelsLast(convert);
+                    let source = self.push(conversion("for tensor cores"), x, None, wide.clone(), work);
+                    (Operand { source, shape: wide.shape }, form)
+                }
+            }
+        };
+        let is_f16 =
+            matches!(from.source, Source::Node(launch) if self.launches[launch].made.element == ElementType::F16);
+        let source = match &self.in_bytes {
+            Some(in_bytes) if element == ElementType::I8 && is_f16 && from.shape == form.shape => {
                 let words = Words {
                     layers: "quantise".to_owned(),
                     kernel: "convert".to_owned(),
                     why: "f16 to bytes, one step for all".to_owned(),
-                    kind: "Layout",
+                    kind: CONVERSION,
                     flops: None,
                 };
-                let work = Work::Quantize(in_bytes.kernels.clone(), in_bytes.scales.step(node)?);
-                let source = self.push(words, Operand { source, shape: form.shape }, None, made.clone(), work);
-                self.made(operand.source).places.push((made.clone(), source));
-                (made, source)
+                let work = Work::Quantize(in_bytes.kernels.clone(), step);
+                self.push(words, from, None, form.clone(), work)
             }
-            _ => return Err(Error::Invalid("what a convolution of bytes takes lies in planes".to_owned())),
+            _ => self.recast(from, &form, 1.0 / step)?,
         };
+        if as_it_is {
+            self.made(operand.source).places.push((form.clone(), source));
+        }
         Ok(Operand { source, shape: form.shape })
+    }
+
+    /// A linear layer on tensor cores, or why not. A uniform plan multiplies rows of f32 as they are; in a mixed one they become rows of
+    /// the node's own format.
+    fn linear_on(&mut self, cores: &Cores, node: &Node) -> Result<Result<Made, String>> {
+        if self.wanted.is_mixed()
+            && let Some(made) = self.in_bytes(cores, node)?
+        {
+            return Ok(Ok(made));
+        }
+        if self.wanted.of(self.nodes.len()) == Arithmetic::Fp8
+            && let Ok(made) = self.linear_e4m3(cores, node)?
+        {
+            return Ok(Ok(made));
+        }
+        match self.rows_last(cores, &node.x)? {
+            Some(there) => self.linear_last(cores, node, there),
+            None if !self.wanted.is_mixed() || cores.precision == Precision::Tf32 => self.linear(cores, node),
+            None => match self.rows_of_planes(cores, &node.x)? {
+                Some(there) => self.linear_last(cores, node, there),
+                None => Ok(Err("it has no rows".to_owned())),
+            },
+        }
+    }
+
+    /// Rows of planes, channels last: as images of one pixel.
+    fn rows_of_planes(&mut self, cores: &Cores, operand: &Operand) -> Result<Option<(Form, Source)>> {
+        let &[rows, columns] = &operand.shape[..] else { return Ok(None) };
+        let (from, form) =
+            (self.planes(operand)?, cores.last([rows, columns, 1, 1], columns.next_multiple_of(cores.step())));
+        let work = Work::ToChannelsLast(cores.convert.clone());
+        let source = self.push(conversion("for tensor cores"), from, None, form.clone(), work);
+        Ok(Some((form, source)))
+    }
+
+    /// A linear layer of 8-bit floats, to f16, or why not.
+    fn linear_e4m3(&mut self, cores: &Cores, node: &Node) -> Result<Result<Made, String>> {
+        let ([Operation::Linear { weight, bias }, rest @ ..], Some(scales)) =
+            (&node.operations[..], self.wanted.scales())
+        else {
+            return Ok(Err("it is no linear layer".to_owned()));
+        };
+        let &[outputs, channels] = weight.shape() else { return Ok(Err("it has no rows".to_owned())) };
+        let step = scales.of(node.x.source)? * int8::LARGEST / e4m3::LARGEST;
+        let attended = self.attended.contains(&Source::Node(self.nodes.len()));
+        let filled = if attended { outputs } else { outputs.next_multiple_of(cores.step()) };
+        let (rows, inputs) = (node.x.shape[0], channels.next_multiple_of(s8::CHANNELS));
+        let tile = match cores.gemm.explain([rows, filled, inputs], Precision::E4M3, Layout::Transposed) {
+            Ok(tile) => tile,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        let x = self.narrow(&node.x, ElementType::F8E4M3, step)?;
+        let &[n, _, h, w] = &x.shape[..] else { return Ok(Err("it has no rows".to_owned())) };
+        let made = cores.last([n, filled, h, w], filled);
+        let with = match &node.with {
+            None => None,
+            Some(with) => match self.rows_last(cores, with)? {
+                Some((form, source)) if form == made => Some(Operand { source, shape: form.shape }),
+                _ => return Ok(Err("what it adds lies in another way".to_owned())),
+            },
+        };
+        let parts = e4m3::quantized(weight)?;
+        let matrix = parts.weight.reshape(&[outputs, channels, 1, 1])?;
+        let matrix = filled_up(&matrix, filled, inputs)?.reshape(&[filled, inputs])?;
+        let product = Product {
+            kernels: cores.gemm.clone(),
+            weight: matrix.to_type(ElementType::F8E4M3)?.to_device(self.device)?,
+            scale: Some(vector(&parts.steps, filled)?.to_device(self.device)?),
+            shift: Some(vector(bias.as_slice()?, filled)?.to_device(self.device)?),
+            activation: rest.last().and_then(fuse::activation).unwrap_or_default(),
+            later: None,
+            alpha: step,
+        };
+        let zeros = if inputs > channels || filled > outputs { " +0" } else { "" };
+        let words = Words {
+            layers: names(&node.operations),
+            kernel: format!("{} {tile}", Precision::E4M3),
+            why: format!("{rows}×{filled} sums{zeros}, to f16"),
+            kind: node.operations[0].kind(),
+            flops: Some(2 * (rows * outputs * channels) as u64),
+        };
+        let source = self.push(words, x, with, made.clone(), Work::Linear(Box::new(product)));
+        Ok(Ok(Made::channels_last(vec![rows, outputs], true, made, source)))
     }
 
     /// A linear layer over rows of f32 on tensor cores, or why not.
@@ -1116,7 +1371,8 @@ impl Planner<'_> {
             true => None,
             false => Some(bias.to_device(self.device)?),
         };
-        let work = Work::Linear(Box::new(Product { kernels, weight, scale: None, shift, activation, later: None }));
+        let product = Product { kernels, weight, scale: None, shift, activation, later: None, alpha: 1.0 };
+        let work = Work::Linear(Box::new(product));
         let made = Form::planes(&[rows, outputs]);
         let words = Words {
             layers: names(&node.operations),
@@ -1130,9 +1386,9 @@ impl Planner<'_> {
     }
 
     /// Pooling of an image that lies channels last, or why not.
-    fn pool(&mut self, node: &Node) -> Result<Result<Made, String>> {
+    fn pool(&mut self, cores: &Cores, node: &Node) -> Result<Result<Made, String>> {
         let operation = &node.operations[0];
-        let Some((form, source)) = self.made(node.x.source).last() else {
+        let Some((form, source)) = self.last(cores, &node.x)? else {
             return Ok(Err("its image is in planes".to_owned()));
         };
         let shape = operation.output_shape(&Tensor::shape_only(&node.x.shape), None)?;
@@ -1159,20 +1415,18 @@ impl Planner<'_> {
     }
 
     /// Where the rows of an image's pixels lie, with their channels side by side.
-    fn rows_last(&mut self, operand: &Operand) -> Option<(Form, Source)> {
-        let made = self.made(operand.source);
-        made.last().filter(|_| made.rows)
+    fn rows_last(&mut self, cores: &Cores, operand: &Operand) -> Result<Option<(Form, Source)>> {
+        if self.made(operand.source).rows { self.last(cores, operand) } else { Ok(None) }
     }
 
     /// Where an image lies channels last.
-    fn image_last(&mut self, operand: &Operand) -> Option<(Form, Source)> {
-        let made = self.made(operand.source);
-        made.last().filter(|_| !made.rows)
+    fn image_last(&mut self, cores: &Cores, operand: &Operand) -> Result<Option<(Form, Source)>> {
+        if self.made(operand.source).rows { Ok(None) } else { self.last(cores, operand) }
     }
 
     /// Channels last, an image's pixels are the rows of its tokens: nothing is to be done.
-    fn transpose(&mut self, node: &Node) -> Result<Result<Made, String>> {
-        let Some((form, source)) = self.made(node.x.source).last() else {
+    fn transpose(&mut self, cores: &Cores, node: &Node) -> Result<Result<Made, String>> {
+        let Some((form, source)) = self.last(cores, &node.x)? else {
             return Ok(Err("its image is in planes".to_owned()));
         };
         let shape = Operation::Transpose.output_shape(&Tensor::shape_only(&node.x.shape), None)?;
@@ -1208,7 +1462,7 @@ impl Planner<'_> {
         let made = cores.last([n, filled, h, w], filled);
         let with = match &node.with {
             None => None,
-            Some(with) => match self.rows_last(with) {
+            Some(with) => match self.rows_last(cores, with)? {
                 Some((form, source)) if form == made => Some(Operand { source, shape: form.shape }),
                 _ => return Ok(Err("what it adds lies in another way".to_owned())),
             },
@@ -1222,6 +1476,7 @@ impl Planner<'_> {
             shift: Some(vector(bias.as_slice()?, filled)?.to_device(self.device)?),
             activation: rest.last().and_then(fuse::activation).unwrap_or_default(),
             later: None,
+            alpha: 1.0,
         };
         let mut why = format!("{rows}×{filled} sums, {} steps", inputs.div_ceil(cores.step()));
         if inputs > channels || filled > outputs {
@@ -1244,7 +1499,7 @@ impl Planner<'_> {
         let [Operation::LayerNorm { weight, bias, eps }] = &node.operations[..] else {
             return Ok(Err("it is no LayerNorm".to_owned()));
         };
-        let Some((form, source)) = self.rows_last(&node.x) else {
+        let Some((form, source)) = self.rows_last(cores, &node.x)? else {
             return Ok(Err("its rows are in f32".to_owned()));
         };
         if let Some(reason) = cores.layer_norm.refuses(form.shape[1], form.element) {
@@ -1264,9 +1519,8 @@ impl Planner<'_> {
             return Ok(Err("it is no attention".to_owned()));
         };
         let shape = node.operations[0].output_shape(&Tensor::shape_only(&node.x.shape), None)?;
-        let (&[images, tokens, channels], there) = (&shape[..], self.rows_last(&node.x)) else {
-            return Ok(Err("it has no tokens".to_owned()));
-        };
+        let &[images, tokens, channels] = &shape[..] else { return Ok(Err("it has no tokens".to_owned())) };
+        let there = cores.map_or(Ok(None), |cores| self.rows_last(cores, &node.x))?;
         let size = attention::Size { images, heads, queries: tokens, keys: tokens, head: channels / heads.max(1) };
         let kernels = match (cores, &there, &self.attention_f32) {
             (Some(cores), Some(_), _) => cores.attention.clone(),
@@ -1305,7 +1559,7 @@ impl Planner<'_> {
 
     /// A BatchNorm that no product takes, or a sum, channels last; or why not.
     fn pointwise(&mut self, cores: &Cores, node: &Node) -> Result<Result<Made, String>> {
-        let Some((form, source)) = self.made(node.x.source).last() else {
+        let Some((form, source)) = self.last(cores, &node.x)? else {
             return Ok(Err("its image is in planes".to_owned()));
         };
         let rows = self.made(node.x.source).rows;
@@ -1333,7 +1587,7 @@ impl Planner<'_> {
                 between_them.by_channel = Some(by_channel);
                 (Some(with), "it follows an activation")
             }
-            ([Operation::Add], Some(with)) => match self.made(with.source).last() {
+            ([Operation::Add], Some(with)) => match self.last(cores, with)? {
                 Some((there, source)) if there == form && self.made(with.source).rows == rows => {
                     (Some(Operand { source, shape: there.shape }), "it follows an activation")
                 }
@@ -1351,7 +1605,7 @@ impl Planner<'_> {
     /// Two images joined, or one enlarged, channels last; or why not.
     fn join(&mut self, cores: &Cores, node: &Node) -> Result<Result<Made, String>> {
         let operation = &node.operations[0];
-        let Some((form, source)) = self.image_last(&node.x) else {
+        let Some((form, source)) = self.image_last(cores, &node.x)? else {
             return Ok(Err("its image is in planes".to_owned()));
         };
         let of = |operand: &Operand| Tensor::shape_only(&operand.shape);
@@ -1363,7 +1617,7 @@ impl Planner<'_> {
                 if parts.iter().any(|part| !(part * form.element.size()).is_multiple_of(16)) {
                     return Ok(Err("its parts are no whole vectors of 16 bytes".to_owned()));
                 }
-                let Some((other, of_other)) = self.image_last(with) else {
+                let Some((other, of_other)) = self.image_last(cores, with)? else {
                     return Ok(Err("what is joined is in planes".to_owned()));
                 };
                 let made = cores.last([n, channels, h, w], channels.next_multiple_of(cores.step()));
@@ -1568,7 +1822,7 @@ fn conversion(why: &str) -> Words {
         layers: "layout".to_owned(),
         kernel: "convert".to_owned(),
         why: why.to_owned(),
-        kind: "Layout",
+        kind: CONVERSION,
         flops: None,
     }
 }
@@ -1596,7 +1850,7 @@ fn flops(operation: &Operation, shape: &[usize]) -> Option<u64> {
 }
 
 /// What a launch does, in short.
-fn names(operations: &[Operation]) -> String {
+pub(super) fn names(operations: &[Operation]) -> String {
     let name = |operation: &Operation| match operation {
         Operation::Conv2d { weight, params, .. } => {
             let (window, stride) = (&weight.shape()[2..], params.stride[0]);
@@ -1617,6 +1871,8 @@ const MIB: ColumnSpec = ColumnSpec::number("mib", "MiB", 2);
 const MFLOP: ColumnSpec = ColumnSpec::number("mflop", "MFLOP", 1);
 const MICROSECONDS: ColumnSpec = ColumnSpec::number("us", "µs", 1);
 const WHY: ColumnSpec = ColumnSpec::text("why", "why");
+
+const FORMAT: ColumnSpec = ColumnSpec::text("format", "format");
 
 const LAUNCHES: ColumnSpec = ColumnSpec::number("launches", "launches", 0);
 
@@ -1661,13 +1917,16 @@ impl Plan {
     /// A row per launch, with what each one takes where that was measured.
     pub fn table(&self, title: impl Into<String>, milliseconds: Option<&[f64]>) -> Table {
         let measured = milliseconds.map(|_| MICROSECONDS);
-        let columns = [NUMBER, LAYERS, KERNEL, MIB, MFLOP].into_iter().chain(measured).chain([WHY]);
+        let format = self.mixed.then_some(FORMAT);
+        let first = [NUMBER].into_iter().chain(format).chain([LAYERS, KERNEL, MIB, MFLOP]);
+        let columns = first.chain(measured).chain([WHY]);
         let mut table = TableBuilder::of(title, columns);
         for (number, launch) in self.launches.iter().enumerate() {
             let row = table.row().set(NUMBER, number).set(LAYERS, &*launch.layers).set(KERNEL, &*launch.kernel);
             let row = row.set(MIB, launch.bytes as f64 / f64::from(1 << 20)).set(WHY, &*launch.why);
             let flops = launch.flops.map(|flops| flops as f64 / 1e6);
             let row = row.set(MFLOP, Cell::or_absent(flops, "only products are counted"));
+            let row = if self.mixed { row.set(FORMAT, launch.format.to_string()) } else { row };
             match milliseconds.and_then(|all| all.get(number)) {
                 Some(ms) => row.set(MICROSECONDS, 1e3 * ms).complete(),
                 None => row.complete(),

@@ -8,6 +8,7 @@ use common::table::ColumnSpec;
 
 pub mod attention;
 pub mod conv;
+pub mod formats;
 pub mod gemm;
 pub mod links;
 pub mod occupancy;
@@ -28,6 +29,7 @@ pub static PARTS: &[Part] = &[
     rewrites::PART,
     streams::PART,
     links::PART,
+    formats::PART,
     resources::PART,
     occupancy::PART,
     sass::PART,

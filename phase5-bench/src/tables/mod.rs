@@ -33,6 +33,7 @@ tables! {
     tensor_attention: TABLE;
     fusion: TABLE;
     ptx: TABLE;
+    precision: TABLE;
     // It makes streams, and from then on cudarc records events for each use of a buffer: after all that is timed launch by launch.
     video: TABLE;
     streams: TABLE;
