@@ -220,21 +220,29 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
          latent at a time. link MiB: of a batch or frame, between host and device, or between devices."
     ));
     if !group.is_sim() {
-        for (from, to) in [(0, 1)].into_iter().filter(|(_, to)| *to < group.len()) {
-            let link = group.link(from, to)?;
-            table.note(format!(
-                "Between GPUs {from} and {to}: peer access {}, native atomics {}, rank {} of the driver.",
-                yes(link.peer_access),
-                yes(link.native_atomics),
-                link.rank
-            ));
-        }
+        table.note(machine(&group)?);
     }
     Ok(FinishedTable { table: table.finish(), wrong })
 }
 
-fn yes(is: bool) -> &'static str {
-    if is { "yes" } else { "no" }
+/// The GPUs, their driver and what lies between the first two.
+fn machine(group: &DeviceGroup) -> common::Result<String> {
+    let driver = common::probe::report().into_iter().find(|part| part.name == common::probe::Library::Driver.name());
+    let driver = driver.and_then(|part| part.version).unwrap_or_default();
+    let clock = group.devices()[0]
+        .properties()
+        .clock_khz
+        .map_or_else(String::new, |khz| format!(", clocks up to {} MHz", khz / 1000));
+    let link = match group.len() {
+        1 => String::new(),
+        _ => {
+            let link = group.link(0, 1)?;
+            let has = |is: bool, what: &str| format!("{} {what}", if is { "with" } else { "without" });
+            let (access, atomics) = (has(link.peer_access, "peer access"), has(link.native_atomics, "native atomics"));
+            format!("; between GPUs 0 and 1 a link {access} and {atomics}")
+        }
+    };
+    Ok(format!("{}, driver {driver}{clock}{link}.", group.describe()))
 }
 
 /// ResNet18: from pinned memory, and from JPEG.
