@@ -248,7 +248,7 @@ fn wrong_arguments_are_refused_by_the_rank_itself() {
         let itself = format!("rank {rank} sends to itself: copy inside the device instead");
         assert_eq!(said(ranks.send(&stream, rank, &own)), itself);
         let elsewhere = said(ranks.all_reduce(&other.stream(), ReduceOp::Sum, &mut all));
-        assert!(elsewhere.contains("the stream is one of another device"), "{elsewhere}");
+        assert!(elsewhere.contains("the stream is one of sim, but the rank works on sim:"), "{elsewhere}");
         Ok(())
     })
     .unwrap();
@@ -319,7 +319,7 @@ fn nccl_ends_with_the_rank_that_fails_cuda() {
     let Some(gpus) = gpus_with_nccl("nccl_ends_with_the_rank_that_fails") else { return };
     for late in [false, true] {
         let begin = Instant::now();
-        let options = Options { transport: Transport::Nccl, timeout: Duration::from_secs(3), ..Options::default() };
+        let options = Options { transport: Transport::Nccl, timeout: Duration::from_secs(10), ..Options::default() };
         let error = ranks::run(gpus.devices(), &options, |ranks| -> Result<()> {
             let stream = ranks.device().stream();
             let mut values = stream.clone_htod(&[1.0f32; 1000])?;
@@ -329,7 +329,7 @@ fn nccl_ends_with_the_rank_that_fails_cuda() {
                 if !late {
                     return Err(Error::Invalid("a planned mistake".to_owned()));
                 }
-                std::thread::sleep(Duration::from_secs(5));
+                std::thread::sleep(Duration::from_secs(13));
             }
             ranks.all_reduce(&stream, ReduceOp::Sum, &mut values)?;
             // A wait that knows nothing of other ranks.
@@ -338,8 +338,8 @@ fn nccl_ends_with_the_rank_that_fails_cuda() {
         })
         .unwrap_err()
         .to_string();
-        let expected = if late { "but rank 1 did not come within 3 s" } else { "a planned mistake" };
+        let expected = if late { "but rank 1 did not come within 10 s" } else { "a planned mistake" };
         assert!(error.contains(expected), "{error}");
-        assert!(begin.elapsed() < Duration::from_secs(12), "{:?}", begin.elapsed());
+        assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
     }
 }

@@ -153,7 +153,7 @@ impl Hub {
         Ok(())
     }
 
-    /// Compares a call whose values go another way with those of the other ranks. Nobody waits for it.
+    /// Compares a call whose values go another way with those of the other ranks. No rank waits for it.
     pub(super) fn note(&self, rank: usize, call: Call) {
         let mut state = self.lock();
         if call.is_transfer() || state.failure.is_some() {
@@ -199,7 +199,7 @@ impl Hub {
         state.fail(RankFailure { rank: at_fault, kind: RankFailureKind::Late, sentence });
     }
 
-    /// Looks whether somebody has waited for too long. To be called now and then.
+    /// Fails if a rank has waited for too long. To be called now and then.
     pub(super) fn tick(&self) {
         let mut state = self.lock();
         let waits = |member: &Member| member.open.as_ref().map(|open| open.since);

@@ -80,7 +80,7 @@ pub fn launch(launch: &Launch) -> Result<()> {
     Err(Error::Ranks(RankFailure { rank, kind: RankFailureKind::Ended, sentence }))
 }
 
-/// A port that nobody listens at, though somebody might before rank 0 does.
+/// An unused port, though another program may take it before rank 0 does.
 fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }

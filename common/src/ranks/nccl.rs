@@ -1,7 +1,7 @@
 //! Values that go from GPU to GPU by NCCL, opened at run time.
 //!
-//! NCCL's calls wait for peers that may be gone: to connect, in the queue's kernels, and to part. So it connects in a thread that
-//! nobody has to wait for, and a second thread, the watchdog, looks after the rest. It aborts NCCL's work if a rank has failed, if
+//! NCCL's calls wait for peers that may be gone: to connect, in the queue's kernels, and to part. So it connects in a thread of
+//! its own, which can be left behind, and a second thread, the watchdog, looks after the rest. It aborts NCCL's work if a rank has failed, if
 //! NCCL reports an error, or if what was queued does not end in time; then every wait for the stream ends.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -494,6 +494,8 @@ impl Shared {
         let _ = self.context.bind_to_thread();
         let mut seen = 0;
         let mut waits: Option<(CudaEvent, Instant)> = None;
+        // A call that has not come back from NCCL, by its number.
+        let mut inside: Option<(u64, Instant)> = None;
         while !self.stop.load(Ordering::Acquire) {
             thread::sleep(LOOK);
             if self.line.failure().is_some() {
@@ -509,6 +511,13 @@ impl Shared {
                 return self.abort();
             }
             let queued = self.queued.load(Ordering::Acquire);
+            let is_queueing = self.queueing.try_lock().is_err();
+            inside = inside.filter(|(call, _)| is_queueing && *call == queued);
+            inside = inside.or_else(|| is_queueing.then(|| (queued, Instant::now())));
+            if inside.is_some_and(|(_, since)| since.elapsed() > self.line.timeout()) {
+                self.late();
+                return self.abort();
+            }
             match &waits {
                 Some((mark, _)) if mark.try_is_complete().unwrap_or(true) => waits = None,
                 Some((_, since)) if since.elapsed() > self.line.timeout() => {
@@ -517,12 +526,9 @@ impl Shared {
                 }
                 Some(_) => {}
                 None if queued != seen => {
-                    seen = queued;
+                    // While NCCL still queues, a mark would lie before its work: then another one is made later.
+                    seen = if is_queueing { seen } else { queued };
                     let stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                    // If NCCL still queues, the mark lies before its work, and the next one is made when it has.
-                    if self.queueing.try_lock().is_err() {
-                        seen = queued.wrapping_sub(1);
-                    }
                     waits = stream.and_then(|stream| Some((stream.record_event(None).ok()?, Instant::now())));
                 }
                 None => {}

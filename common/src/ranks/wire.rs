@@ -1,4 +1,4 @@
-//! Messages between ranks in different processes: their bytes, and how to read them from a peer that may be anyone.
+//! Messages between ranks in different processes: their bytes, and how to read them from a peer that is not trusted.
 //!
 //! A message is a byte for its kind, its length in 4 bytes, and that many bytes; numbers are little-endian. Lengths are checked
 //! before memory is taken, and memory grows with what has really come.

@@ -6,7 +6,7 @@
 //! | Open MPI | `OMPI_COMM_WORLD_RANK`, `…_SIZE`, `…_LOCAL_RANK` | `MASTER_ADDR`, or this host if all ranks run here | `MASTER_PORT`, or 29500 |
 //! | Slurm | `SLURM_PROCID`, `SLURM_NTASKS`, `SLURM_LOCALID` | `MASTER_ADDR`, or the first of `SLURM_STEP_NODELIST` | `MASTER_PORT`, or one that follows from the job's number |
 //!
-//! `WARP_RANK_PORT` replaces the port, whoever the launcher is. torchrun's own agent may listen at `MASTER_PORT`, and says so in
+//! `WARP_RANK_PORT` replaces the port, whatever the launcher. torchrun's own agent may listen at `MASTER_PORT`, and says so in
 //! `TORCHELASTIC_USE_AGENT_STORE`: then ours is the next one.
 
 use std::fmt;
@@ -21,7 +21,7 @@ pub const MAX_RANKS: usize = 1024;
 /// The variable with the seconds that ranks wait for one another.
 pub const TIMEOUT_VARIABLE: &str = "WARP_RANK_TIMEOUT";
 
-/// How long ranks wait for one another, if nobody says otherwise.
+/// How long ranks wait for one another by default.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The port where nothing else gives one: the default of PyTorch's launchers.
