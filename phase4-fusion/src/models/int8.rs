@@ -15,9 +15,10 @@ use common::reference;
 use half::f16;
 use phase3_all_layers::backends::Cpu;
 use phase3_all_layers::models::resnet::{Config, ResNet};
-use phase3_all_layers::nn::graph::{Graph, Node, Recorder, Source};
-use phase3_all_layers::nn::{Backend, Operation, Parameters, Value};
+use phase3_all_layers::nn::graph::{Graph, Node, Operand, Recorder, Source};
+use phase3_all_layers::nn::{Operation, Parameters};
 
+use super::adaptive::emulate::on_cpu;
 use super::fuse;
 use super::parameters::{ScaleShift, scale_shift};
 
@@ -53,7 +54,7 @@ impl Scales {
         let mut largest = Vec::with_capacity(graph.nodes.len());
         let cpu = Cpu::new();
         walk(&graph, images, |node, x, with, _| {
-            let y = on_cpu(&cpu, node, x, with)?;
+            let y = on_cpu(&cpu, &node.operations, x.to_host()?, with)?;
             largest.push(largest_of(&y)?);
             Ok(y)
         })?;
@@ -152,14 +153,21 @@ pub fn refuses(node: &Node) -> Option<&'static str> {
     }
 }
 
-/// Nodes whose results something else takes than a product in bytes.
+/// Nodes whose results something else takes than a product in bytes, or one as other rows than they are.
 pub(super) fn needed_wide(graph: &Graph, in_bytes: impl Fn(usize) -> bool) -> Vec<usize> {
     let narrow = |user: usize| in_bytes(user) && refuses(&graph.nodes[user]).is_none();
-    let takes = |user: &Node, at: usize| {
-        [Some(&user.x), user.with.as_ref()].into_iter().flatten().any(|operand| operand.source == Source::Node(at))
+    let operands = |user: &Node| [Some(user.x.clone()), user.with.clone()].into_iter().flatten();
+    let as_made = |operand: &Operand, at: usize| match &graph.nodes[at].operations[0] {
+        Operation::Conv2d { weight, .. } => operand.shape.len() == 4 && operand.shape[1] == weight.shape()[0],
+        Operation::Linear { weight, .. } => operand.shape.len() == 2 && operand.shape[1] == weight.shape()[0],
+        _ => false,
     };
     let needed = |&at: &usize| {
-        graph.is_output(at) || (0..graph.nodes.len()).any(|user| takes(&graph.nodes[user], at) && !narrow(user))
+        let wide = |user: usize| {
+            operands(&graph.nodes[user])
+                .any(|operand| operand.source == Source::Node(at) && !(narrow(user) && as_made(&operand, at)))
+        };
+        graph.is_output(at) || (0..graph.nodes.len()).any(wide)
     };
     (0..graph.nodes.len()).filter(needed).collect()
 }
@@ -246,17 +254,6 @@ fn walk(
     made.pop().ok_or_else(|| Error::Invalid("a network has no layer".to_owned()))
 }
 
-/// A node's operations on the CPU, in f32.
-fn on_cpu(cpu: &Cpu, node: &Node, x: &Tensor, with: Option<&Tensor>) -> Result<Tensor> {
-    let mut y = x.to_host()?;
-    for operation in &node.operations {
-        let layer = cpu.load(operation.clone())?;
-        let second = with.filter(|_| operation.takes_two()).map(|with| Value::given(cpu, with));
-        y = Cpu::run(&layer, Value::given(cpu, &y), second)?;
-    }
-    Ok(y)
-}
-
 /// What a plan in bytes computes, on the host: the same roundings, with exact sums. What stays in f16 there is in f32 here, rounded to
 /// f16 where a byte is made of it.
 ///
@@ -272,7 +269,7 @@ pub fn on_host(config: Config, parameters: &Parameters, scales: &Scales, images:
     };
     walk(&graph, images, |node, x, with, number| {
         let (true, Source::Node(before)) = (is_conv(node), node.x.source) else {
-            return on_cpu(&cpu, node, x, with);
+            return on_cpu(&cpu, &node.operations, x.to_host()?, with);
         };
         // Bytes as they are, and of numbers the nearest byte.
         let bytes = |value: &Tensor, from: usize| -> Result<Tensor> {

@@ -58,18 +58,11 @@ struct Value {
     count: usize,
     /// Whether it is rows, which lie as f32 as they do channels last.
     rows: bool,
-    made: MadeBy,
-    /// The nodes that take it, and whether each one's product does.
+    /// The node that makes it, if it lies as that node's format says; else it lies in planes.
+    made: Option<usize>,
+    /// The nodes that take it, and how.
     users: Vec<(usize, Use)>,
     is_output: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum MadeBy {
-    Input,
-    Node(usize),
-    /// A node whose result is always in planes.
-    Planes(usize),
 }
 
 /// How a node takes a value.
@@ -190,13 +183,11 @@ impl Costs {
             _ => Place::LastF16,
         };
         let made = match value.made {
-            MadeBy::Input | MadeBy::Planes(_) => Place::Planes,
-            MadeBy::Node(node)
-                if formats[node] == Arithmetic::Int8 && !value.is_output && value.users.iter().all(in_bytes) =>
-            {
+            None => Place::Planes,
+            Some(node) if formats[node] == Arithmetic::Int8 && !value.is_output && value.users.iter().all(in_bytes) => {
                 Place::Bytes
             }
-            MadeBy::Node(node) => last(formats[node]),
+            Some(node) => last(formats[node]),
         };
         let mut wanted: Vec<Place> = value
             .users
@@ -249,8 +240,8 @@ fn values(graph: &Graph) -> Vec<Value> {
     let blank = |made, is_output| Value { count: 0, rows: false, made, users: Vec::new(), is_output };
     for (at, node) in graph.nodes.iter().enumerate() {
         let made = match &node.operations[..] {
-            [Operation::AveragePool | Operation::TimestepEmbedding { .. }] => MadeBy::Planes(at),
-            _ => MadeBy::Node(at),
+            [Operation::AveragePool | Operation::TimestepEmbedding { .. }] => None,
+            _ => Some(at),
         };
         values.push((Source::Node(at), blank(made, at + 1 == graph.nodes.len())));
         // The output has no user that says how large it is.
@@ -267,7 +258,7 @@ fn values(graph: &Graph) -> Vec<Value> {
             let value = match values.iter().position(|(of, _)| of == source) {
                 Some(there) => &mut values[there].1,
                 None => {
-                    values.push((*source, blank(MadeBy::Input, false)));
+                    values.push((*source, blank(None, false)));
                     let last = values.len() - 1;
                     &mut values[last].1
                 }

@@ -79,7 +79,12 @@ impl Emulator<'_> {
 }
 
 /// Operations on the CPU, in f32.
-pub(super) fn on_cpu(cpu: &Cpu, operations: &[Operation], x: Tensor, with: Option<&Tensor>) -> Result<Tensor> {
+pub(in crate::models) fn on_cpu(
+    cpu: &Cpu,
+    operations: &[Operation],
+    x: Tensor,
+    with: Option<&Tensor>,
+) -> Result<Tensor> {
     let mut y = x;
     for operation in operations {
         let layer = cpu.load(operation.clone())?;
