@@ -3,6 +3,8 @@
 
 mod models;
 
+use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,7 +12,8 @@ use common::device_test;
 use common::prelude::*;
 use phase3_all_layers::backends::{ConvOnDevice, Cpu, OnHost, Planned, Unfused};
 use phase3_all_layers::models::resnet::{Config, ResNet};
-use phase3_all_layers::nn::graph::{Graph, Node, Recorder, Recording};
+use phase3_all_layers::models::unet;
+use phase3_all_layers::nn::graph::{Graph, Node, Operand, Recorder, Recording, Source};
 use phase3_all_layers::nn::{Backend, Module, Operation, Value};
 
 use models::assert_last_layer;
@@ -193,4 +196,56 @@ fn what_is_no_part_of_a_pass_is_refused() {
     let wrong = Tensor::zeros(&[2, 3, 40, 40]);
     let cpu = Cpu::new();
     assert!(cpu.infer(&recorded().load(&cpu).unwrap(), &wrong).is_err());
+}
+
+/// Runs parts of these ranges one after the other on the CPU, each on what those before it have left, and gives what `output` is.
+fn run_in_parts(graph: &Graph, ranges: impl IntoIterator<Item = Range<usize>>, inputs: [Tensor; 2]) -> Tensor {
+    let cpu = Cpu::new();
+    let mut values: HashMap<Source, Tensor> =
+        inputs.into_iter().enumerate().map(|(number, input)| (Source::Input(number), input)).collect();
+    for range in ranges {
+        let part = graph.part(range.clone()).unwrap();
+        let network = part.graph.load(&cpu).unwrap();
+        let given = |Operand { source, shape }: &Operand| {
+            assert_eq!(values[source].shape(), shape, "{range:?} takes {source:?}");
+            Value::given(&cpu, &values[source])
+        };
+        let inputs: Vec<_> = part.inputs.iter().map(given).collect();
+        let made = network.outputs(&inputs).unwrap();
+        let made: Vec<Tensor> = made.into_iter().map(|value| value.own().unwrap()).collect();
+        drop(inputs);
+        values.extend(part.outputs.iter().map(|output| output.source).zip(made));
+    }
+    values.remove(&graph.outputs()[0].source).unwrap()
+}
+
+/// Parts of one node each cut everywhere; of two parts each keeps what the other needs, wherever the cut is.
+#[test]
+fn a_network_that_is_cut_anywhere_gives_the_same_bits() {
+    let (config, latents) = (unet::Config { channels: 8, heads: 2 }, [1, unet::INPUTS, 8, 8]);
+    let graph = config.graph(&config.seeded(3), &latents).unwrap();
+    let inputs = || [Tensor::random(&latents, 5), Tensor::full(&[1], 321.0)];
+    let count = graph.nodes.len();
+    let whole = run_in_parts(&graph, std::iter::once(0..count), inputs());
+    let cpu = Cpu::new();
+    let network = unet::UNet::load(&cpu, config, &config.seeded(3)).unwrap();
+    let expected = cpu.infer(&network.at(Tensor::full(&[1], 321.0)), &inputs()[0]).unwrap();
+    assert_eq!(whole.as_slice().unwrap(), expected.as_slice().unwrap());
+    for size in [1, 17, 101] {
+        let ranges = (0..count).step_by(size).map(|start| start..(start + size).min(count));
+        let cut = run_in_parts(&graph, ranges, inputs());
+        assert_eq!(cut.as_slice().unwrap(), expected.as_slice().unwrap(), "parts of {size}");
+    }
+    // Fused after it was cut: chains do not swallow what another part takes.
+    let mut part = graph.part(count / 3..count / 2).unwrap();
+    let (outputs, nodes) = (part.graph.outputs().len(), part.graph.nodes.len());
+    part.graph.chain(|_, then| !then[0].takes_two());
+    assert!(part.graph.nodes.len() < nodes && outputs > 1);
+    for output in part.graph.outputs() {
+        assert!(matches!(output.source, Source::Node(node) if node < part.graph.nodes.len()));
+    }
+    for wrong in [3..3, 0..count + 1] {
+        let error = graph.part(wrong).unwrap_err().to_string();
+        assert!(error.contains("has no part"), "{error}");
+    }
 }

@@ -1,6 +1,8 @@
 //! The video U-Net as a plan: what it computes, in which memory, by which launches.
 #![allow(clippy::unwrap_used)]
 
+use std::collections::HashMap;
+
 use common::check::{Tolerance, compare};
 use common::device_test;
 use common::prelude::*;
@@ -8,9 +10,10 @@ use phase3_all_layers::backends::{Cpu, OnHost, Planned};
 use phase3_all_layers::commands::video::{Options, generate_by, peak_signal_to_noise};
 use phase3_all_layers::models::unet::{Config, INPUTS, UNet};
 use phase3_all_layers::nn::Parameters;
+use phase3_all_layers::nn::graph::{Graph, Source};
 use phase4_fusion::commands::unet::plan;
 use phase4_fusion::models::Arithmetic;
-use phase4_fusion::models::plan::{Plan, WithInputs};
+use phase4_fusion::models::plan::{Edge, Ends, Plan, WithInputs};
 use phase4_fusion::models::runner::Runner;
 
 const TINY: Config = Config::TINY;
@@ -57,6 +60,23 @@ device_test! {
         check(&device, Arithmetic::F16, &[10.0, 700.0])
     }
 
+    /// Cut where values lie channels last, and where they are rows, in planes, side by side.
+    fn parts_do_what_the_whole_does(device) {
+        let latents = [1, INPUTS, 8, 8];
+        let graph = NARROW.graph(&NARROW.seeded(8), &latents)?;
+        let (count, inputs) = (graph.nodes.len(), [Tensor::random(&latents, 1), Tensor::full(&[1], 700.0)]);
+        for (arithmetic, cuts) in [(Arithmetic::F32, vec![0, 40, 210, count]), (Arithmetic::F16, vec![0, 3, 37, 122, count])] {
+            let whole = plan(&device, NARROW, &NARROW.seeded(8), arithmetic, &latents)?;
+            let bound = whole.likely_error();
+            let expected = Runner::new(&device, whole)?.infer_all(&device.stream(), &inputs.each_ref())?;
+            let expected = expected.as_slice()?;
+            let cut = run_in_parts(&device, arithmetic, &graph, &cuts, &inputs)?;
+            let report = compare(&cut, expected, Tolerance::of_scale(bound, expected));
+            println!("{arithmetic}: {}", report.unwrap_or_else(|wrong| panic!("{wrong}")));
+        }
+        Ok(())
+    }
+
     fn a_plan_is_captured_as_other_models_are(device) {
         let plan = planned(&device, Arithmetic::F16, &[1, INPUTS, 8, 8])?;
         let (stream, x) = (device.stream(), Tensor::random(&[1, INPUTS, 8, 8], 4));
@@ -69,6 +89,41 @@ device_test! {
         assert_eq!(device.memory().allocations, before);
         Ok(())
     }
+}
+
+/// Runs parts between these nodes one after the other, each with a runner of its own; what they leave stays on the device.
+fn run_in_parts(
+    device: &Device,
+    arithmetic: Arithmetic,
+    graph: &Graph,
+    cuts: &[usize],
+    inputs: &[Tensor],
+) -> Result<Vec<f32>> {
+    let stream = device.stream();
+    let mut values: HashMap<Source, (Edge, Tensor)> = HashMap::new();
+    for (number, input) in inputs.iter().enumerate() {
+        values.insert(Source::Input(number), (Edge::planes(input.shape()), input.to_device(device)?));
+    }
+    for pair in cuts.windows(2) {
+        let part = graph.part(pair[0]..pair[1])?;
+        let edges = part.inputs.iter().map(|input| values[&input.source].0.clone()).collect();
+        let ends = if pair[1] == graph.nodes.len() { Ends::Planes } else { Ends::AsMade };
+        let mut runner = Runner::new(device, Plan::of_part(device, arithmetic, part.graph, edges, ends)?)?;
+        for (number, input) in part.inputs.iter().enumerate() {
+            values[&input.source].1.copy_to(&stream, runner.input_mut(number)?)?;
+        }
+        runner.queue(&stream)?;
+        if device.is_cuda() {
+            // As a graph.
+            runner.queue(&stream)?;
+        }
+        for ((output, edge), made) in part.outputs.iter().zip(runner.plan().outputs()).zip(runner.outputs()) {
+            let mut kept = edge.allocate(device)?;
+            made.copy_to(&stream, &mut kept)?;
+            values.insert(output.source, (edge.clone(), kept));
+        }
+    }
+    values[&graph.outputs()[0].source].1.to_host()?.into_vec()
 }
 
 /// Two frames in an arithmetic, by a network of these weights.

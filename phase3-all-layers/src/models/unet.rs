@@ -16,6 +16,7 @@
 use common::prelude::*;
 use common::reference::Conv2dParams;
 
+use crate::nn::graph::{Graph, Recorder, Recording};
 use crate::nn::{Backend, Layer, Module, Operation, Parameters, Scope, Value, second, shapes};
 
 /// Channels of the input: latents and the previous frame.
@@ -59,6 +60,19 @@ impl Config {
     /// variance of what they multiply.
     pub fn seeded(&self, seed: u64) -> Parameters {
         Parameters::seeded(self.shapes(), seed, 3.0)
+    }
+
+    /// The network with these parameters as a graph of two inputs: latents and the previous frame \[N, 8, H, W\], and their timesteps
+    /// \[N\].
+    ///
+    /// # Errors
+    /// As [`UNet::load`] and [`UNet::forward`].
+    pub fn graph(&self, parameters: &Parameters, latents: &[usize]) -> Result<Graph> {
+        let network = UNet::load(&Recorder, *self, parameters)?;
+        let recording = Recording::new(&[latents, &latents[..latents.len().min(1)]]);
+        let mut inputs = recording.inputs();
+        let (x, steps) = (second(inputs.next())?, second(inputs.next())?);
+        recording.graph(&network.forward(x, steps)?)
     }
 }
 
@@ -393,7 +407,7 @@ impl<B: Backend> Module<B> for AtSteps<'_, B> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nn::graph::{Node, Recorder, Recording, Source};
+    use crate::nn::graph::{Node, Source};
 
     #[test]
     fn each_configuration_has_its_number_of_parameters() {
@@ -419,12 +433,8 @@ mod tests {
 
     #[test]
     fn everything_that_is_kept_is_joined_the_last_first() {
-        let parameters = Config::TINY.seeded(1);
-        let network = UNet::load(&Recorder, Config::TINY, &parameters).unwrap();
-        let recording = Recording::new(&[&[1, INPUTS, 8, 8], &[1]]);
-        let [x, steps] = recording.inputs().collect::<Vec<_>>().try_into().unwrap();
-        let nodes = recording.graph(&network.forward(x, steps).unwrap()).unwrap().nodes;
-        let nodes = &nodes;
+        let graph = Config::TINY.graph(&Config::TINY.seeded(1), &[1, INPUTS, 8, 8]).unwrap();
+        let nodes = &graph.nodes;
         let kind = |kind: &'static str| (0..nodes.len()).filter(move |&i| nodes[i].operations[0].kind() == kind);
         let is_stride_2 = |i: &usize| match &nodes[*i].operations[0] {
             Operation::Conv2d { params, .. } => params.stride == [2, 2],

@@ -3,6 +3,7 @@
 use std::borrow::{Borrow, BorrowMut};
 use std::cell::RefCell;
 use std::fmt;
+use std::ops::Range;
 
 use common::prelude::*;
 
@@ -67,7 +68,8 @@ impl Recording {
         if output.as_made().map(|recorded| recorded.node + 1) != Some(nodes.len()) {
             return Err(Error::Invalid("the last operation of a module does not make its output".to_owned()));
         }
-        Ok(Graph { nodes, output: output.shape().to_vec() })
+        let output = self.operand(output)?;
+        Ok(Graph { nodes, outputs: vec![output] })
     }
 }
 
@@ -101,7 +103,7 @@ impl Backend for Recorder {
 }
 
 /// Where an operand comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
     /// The input of this number.
     Input(usize),
@@ -135,18 +137,34 @@ impl Node {
         [Some(&self.x), self.with.as_ref()].into_iter().flatten()
     }
 
+    fn operands_mut(&mut self) -> impl Iterator<Item = &mut Operand> {
+        [Some(&mut self.x), self.with.as_mut()].into_iter().flatten()
+    }
+
     fn takes(&self, node: usize) -> bool {
         self.operands().any(|operand| operand.source == Source::Node(node))
     }
 }
 
 /// The operations of a forward pass over inputs of fixed shapes, each after those whose results it takes. The last one's result
-/// is the output.
+/// is the output; a [`Part`] may have several, from any of its nodes.
 #[derive(Clone, Debug)]
 pub struct Graph {
     /// Rewrites change them.
     pub nodes: Vec<Node>,
-    output: Vec<usize>,
+    /// Results of nodes.
+    outputs: Vec<Operand>,
+}
+
+/// Some nodes of a graph as a graph of their own: what it takes and makes, as the whole graph knows it.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// The nodes, numbered from 0.
+    pub graph: Graph,
+    /// The values that the part's inputs are, in their order: inputs of the whole, or results of earlier nodes.
+    pub inputs: Vec<Operand>,
+    /// The results that the part's outputs are, in their order: those that later nodes take, or outputs of the whole.
+    pub outputs: Vec<Operand>,
 }
 
 impl Graph {
@@ -160,14 +178,58 @@ impl Graph {
         recording.graph(&y)
     }
 
-    /// The shape of the output.
-    pub fn output_shape(&self) -> &[usize] {
-        &self.output
+    /// The outputs: results of nodes, in the shapes in which the caller takes them.
+    pub fn outputs(&self) -> &[Operand] {
+        &self.outputs
     }
 
-    /// How many operands a node's result is.
+    /// Whether a node's result is an output.
+    pub fn is_output(&self, node: usize) -> bool {
+        self.outputs.iter().any(|output| output.source == Source::Node(node))
+    }
+
+    // ANCHOR: part
+    /// The nodes of this range as a graph of their own. Parts that follow each other do what the whole does, if each is given what
+    /// those before it have made. An output has the shape in which it is taken first after the part.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the range is empty or goes beyond the last node.
+    pub fn part(&self, nodes: Range<usize>) -> Result<Part> {
+        let chosen = self.nodes.get(nodes.clone()).filter(|chosen| !chosen.is_empty());
+        let missing = || Error::Invalid(format!("a graph of {} nodes has no part {nodes:?}", self.nodes.len()));
+        let mut chosen = chosen.ok_or_else(missing)?.to_vec();
+        let mut inputs: Vec<Operand> = Vec::new();
+        for operand in chosen.iter_mut().flat_map(Node::operands_mut) {
+            operand.source = match operand.source {
+                Source::Node(node) if nodes.contains(&node) => Source::Node(node - nodes.start),
+                outside => {
+                    let known = inputs.iter().position(|input| input.source == outside);
+                    Source::Input(known.unwrap_or_else(|| {
+                        inputs.push(operand.clone());
+                        inputs.len() - 1
+                    }))
+                }
+            };
+        }
+        let later = self.nodes[nodes.end..].iter().flat_map(Node::operands).chain(&self.outputs);
+        let mut outputs: Vec<Operand> = Vec::new();
+        for operand in later {
+            let made_here = matches!(operand.source, Source::Node(node) if nodes.contains(&node));
+            if made_here && !outputs.iter().any(|output| output.source == operand.source) {
+                outputs.push(operand.clone());
+            }
+        }
+        let here = |output: &Operand| match output.source {
+            Source::Node(node) => Operand { source: Source::Node(node - nodes.start), shape: output.shape.clone() },
+            Source::Input(_) => output.clone(),
+        };
+        Ok(Part { graph: Graph { outputs: outputs.iter().map(here).collect(), nodes: chosen }, inputs, outputs })
+    }
+    // ANCHOR_END: part
+
+    /// How many operands, and outputs, a node's result is.
     fn uses(&self, node: usize) -> usize {
-        let operands = self.nodes.iter().flat_map(Node::operands);
+        let operands = self.nodes.iter().flat_map(Node::operands).chain(&self.outputs);
         operands.filter(|operand| operand.source == Source::Node(node)).count()
     }
 
@@ -219,11 +281,9 @@ impl Graph {
         then.operations.splice(..0, first.operations);
         then.x = first.x;
         then.with = then.with.take().or(first.with);
-        for node in &mut self.nodes {
-            for operand in [Some(&mut node.x), node.with.as_mut()].into_iter().flatten() {
-                if let Source::Node(number) = &mut operand.source {
-                    *number -= usize::from(*number > before);
-                }
+        for operand in self.nodes.iter_mut().flat_map(Node::operands_mut).chain(&mut self.outputs) {
+            if let Source::Node(number) = &mut operand.source {
+                *number -= usize::from(*number > before);
             }
         }
     }
@@ -233,11 +293,11 @@ impl Graph {
     /// # Errors
     /// As [`Layer::load`].
     pub fn load<B: Backend>(self, backend: &B) -> Result<Network<B>> {
-        let last_use = |made| self.nodes.iter().rposition(|node| node.takes(made));
+        let last_use = |made| self.nodes.iter().rposition(|node| node.takes(made)).filter(|_| !self.is_output(made));
         let last_use = (0..self.nodes.len()).map(last_use).collect();
         let step = |Node { operations, x, with }| Ok(Step { layer: Layer::load(backend, operations)?, x, with });
         let steps = self.nodes.into_iter().map(step).collect::<Result<_>>()?;
-        Ok(Network { steps, last_use, output: self.output })
+        Ok(Network { steps, last_use, outputs: self.outputs })
     }
 }
 
@@ -263,9 +323,9 @@ impl fmt::Display for Graph {
 #[derive(Debug)]
 pub struct Network<B: Backend> {
     steps: Vec<Step<B>>,
-    /// The step that needs each result last.
+    /// The step that needs each result last, if no caller needs it.
     last_use: Vec<Option<usize>>,
-    output: Vec<usize>,
+    outputs: Vec<Operand>,
 }
 
 #[derive(Debug)]
@@ -276,11 +336,20 @@ struct Step<B: Backend> {
 }
 
 impl<B: Backend> Network<B> {
-    /// The output for these inputs.
+    /// The output for these inputs, or the first of several.
+    ///
+    /// # Errors
+    /// As [`Network::outputs`].
+    pub fn forward_all<'p>(&'p self, inputs: &[Value<'p, B>]) -> Result<Value<'p, B>> {
+        let first = self.outputs(inputs)?.into_iter().next();
+        first.ok_or_else(|| Error::Invalid("a graph has no output".to_owned()))
+    }
+
+    /// All outputs for these inputs.
     ///
     /// # Errors
     /// As [`Module::forward`]; [`Error::Invalid`] if an input is missing.
-    pub fn forward_all<'p>(&'p self, inputs: &[Value<'p, B>]) -> Result<Value<'p, B>> {
+    pub fn outputs<'p>(&'p self, inputs: &[Value<'p, B>]) -> Result<Vec<Value<'p, B>>> {
         let mut made: Vec<Option<Value<'p, B>>> = Vec::with_capacity(self.steps.len());
         for (number, step) in self.steps.iter().enumerate() {
             // A result is moved into the step that needs it last, and there into the operand that is taken last.
@@ -297,9 +366,30 @@ impl<B: Backend> Network<B> {
             let x = take(&step.x, true)?;
             made.push(Some(step.layer.run(x, with)?));
         }
-        let y = made.pop().flatten().ok_or_else(|| Error::Invalid("a graph has no operation".to_owned()))?;
-        y.reshape(&self.output)
+        taken(made, inputs, &self.outputs)
     }
+}
+
+/// Takes the outputs of a pass out of what was made: each moves to the caller, unless another output is the same value.
+///
+/// # Errors
+/// [`Error::Invalid`] if one of them is not there; as [`Value::reshape`].
+pub fn taken<'p, B: Backend>(
+    mut made: Vec<Option<Value<'p, B>>>,
+    inputs: &[Value<'p, B>],
+    outputs: &[Operand],
+) -> Result<Vec<Value<'p, B>>> {
+    let mut take = |(number, output): (usize, &Operand)| {
+        let again = outputs[number + 1..].iter().any(|other| other.source == output.source);
+        let value = match output.source {
+            Source::Input(input) => inputs.get(input).cloned(),
+            Source::Node(node) if again => made.get(node).cloned().flatten(),
+            Source::Node(node) => made.get_mut(node).and_then(Option::take),
+        };
+        let missing = || Error::Invalid(format!("output {number} of a pass was not made"));
+        value.ok_or_else(missing)?.reshape(&output.shape)
+    };
+    outputs.iter().enumerate().map(&mut take).collect()
 }
 
 impl<B: Backend> Module<B> for Network<B> {

@@ -6,7 +6,6 @@ use phase3_all_layers::backends::{Cpu, OnHost};
 use phase3_all_layers::commands::video::{VideoArgs, note_of_weights, parameters, video_by};
 use phase3_all_layers::models::unet::{Config, INPUTS, UNet};
 use phase3_all_layers::nn::Parameters;
-use phase3_all_layers::nn::graph::{Recorder, Recording};
 
 use super::resnet18::{explained, pass};
 use crate::models::Arithmetic;
@@ -40,7 +39,7 @@ pub struct UNetArgs {
 /// The plan of a network with these parameters for latents \[N, 8, H, W\], and their timesteps \[N\] as its second input.
 ///
 /// # Errors
-/// As [`UNet::load`], [`UNet::forward`] and [`Plan::new`].
+/// As [`Config::graph`] and [`Plan::new`].
 pub fn plan(
     device: &Device,
     config: Config,
@@ -48,16 +47,8 @@ pub fn plan(
     arithmetic: Arithmetic,
     latents: &[usize],
 ) -> Result<Plan> {
-    let network = UNet::load(&Recorder, config, parameters)?;
-    let steps = &[latents.first().copied().unwrap_or(0)][..];
-    let recording = Recording::new(&[latents, steps]);
-    let [x, at] = recording
-        .inputs()
-        .collect::<Vec<_>>()
-        .try_into()
-        .map_err(|_| Error::Invalid("a recording of two inputs has others".to_owned()))?;
-    let graph = recording.graph(&network.forward(x, at)?)?;
-    Plan::new(device, arithmetic, graph, &[latents, steps])
+    let graph = config.graph(parameters, latents)?;
+    Plan::new(device, arithmetic, graph, &[latents, &latents[..1]])
 }
 
 /// The plan, or a pass of it over random latents with untrained weights.

@@ -99,7 +99,10 @@ pub fn fill_heads(graph: &mut Graph, multiple: usize) -> Result<usize> {
         let (&[columns, inputs], &[outputs, channels]) = (qkv.shape(), out.shape()) else { continue };
         let head = channels / heads.max(1);
         let filled = head.next_multiple_of(multiple);
+        // Who takes what is filled up has to know.
         if users != [at]
+            || graph.is_output(before)
+            || graph.is_output(at)
             || graph.nodes[behind].x.source != Source::Node(at)
             || columns != 3 * channels
             || filled == head
@@ -189,8 +192,8 @@ pub fn side_by_side(graph: &Graph) -> Result<Vec<SideBySide>> {
         let is_this = |operand: &Operand| operand.source == Source::Node(at);
         let adds = |user: &Node| user.operations.iter().any(|operation| matches!(operation, Operation::AddChannel));
         let added = |user: &Node| !is_this(&user.x) && (!user.with.as_ref().is_some_and(is_this) || adds(user));
-        let is_last = at + 1 == graph.nodes.len();
-        if !matches!(node.operations[..], [Operation::Linear { .. }]) || is_last || !graph.nodes.iter().all(added) {
+        let taken = graph.is_output(at);
+        if !matches!(node.operations[..], [Operation::Linear { .. }]) || taken || !graph.nodes.iter().all(added) {
             continue;
         }
         match inputs.iter_mut().find(|(x, _)| **x == node.x) {

@@ -80,8 +80,7 @@ pub(super) fn not_in_bytes(graph: &Graph) -> Vec<usize> {
         [Some(&user.x), user.with.as_ref()].into_iter().flatten().any(|operand| operand.source == Source::Node(at))
     };
     let is_conv = |user: &Node| matches!(user.operations[..], [Operation::Conv2d { .. }, ..]);
-    let needed =
-        |&at: &usize| at + 1 == graph.nodes.len() || graph.nodes.iter().any(|user| takes(user, at) && !is_conv(user));
+    let needed = |&at: &usize| graph.is_output(at) || graph.nodes.iter().any(|user| takes(user, at) && !is_conv(user));
     (0..graph.nodes.len()).filter(needed).collect()
 }
 

@@ -10,7 +10,7 @@ use common::table::{Cell, ColumnSpec, Table, TableBuilder};
 use phase2_conv_bn::{conv as conv_f32, gemm as gemm_f32};
 use phase3_all_layers::backends::Unfused;
 use phase3_all_layers::commands::video::Denoiser;
-use phase3_all_layers::nn::graph::{Graph, Node, Operand, Source};
+use phase3_all_layers::nn::graph::{Graph, Node, Operand, Source, taken};
 use phase3_all_layers::nn::{Backend, Module, Operation, second};
 
 use super::Arithmetic;
@@ -27,16 +27,18 @@ use crate::planes;
 /// Values of a head that attention reads at once.
 const WHOLE_HEAD: usize = 8;
 
-/// Launches in their order, each after those whose results it takes. The last one's result is the output.
+/// Launches in their order, each after those whose results it takes.
 #[derive(Debug)]
 pub struct Plan {
     arithmetic: Arithmetic,
-    inputs: Vec<Vec<usize>>,
-    output: Vec<usize>,
+    inputs: Vec<Edge>,
+    outputs: Vec<Edge>,
+    /// Where the outputs are when all launches are done, in the shapes of their forms.
+    made: Vec<Operand>,
     launches: Vec<Launch>,
     /// What rewrites did before launches were chosen.
     notes: Vec<String>,
-    /// The launch that needs each one's result last.
+    /// The launch that needs each one's result last, if no caller needs it.
     last_use: Vec<Option<usize>>,
     /// Phase 3's kernels, and what they have asked for.
     unfused: Unfused,
@@ -82,6 +84,47 @@ impl Form {
 
     fn bytes(&self) -> u64 {
         (self.shape.iter().product::<usize>() * self.element.size()) as u64
+    }
+}
+
+/// A value that a plan takes or makes: what it is in the graph, and how it lies in memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Edge {
+    shape: Vec<usize>,
+    rows: bool,
+    form: Form,
+}
+
+impl Edge {
+    /// In f32, a plane per channel, as the host has it.
+    pub fn planes(shape: &[usize]) -> Edge {
+        Edge { shape: shape.to_vec(), rows: false, form: Form::planes(shape) }
+    }
+
+    /// Its shape in the graph.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// Bytes of memory, with channels that are zeros.
+    pub fn bytes(&self) -> u64 {
+        self.form.bytes()
+    }
+
+    /// Memory for it, poisoned with NaN.
+    ///
+    /// # Errors
+    /// As [`Tensor::empty_of`].
+    pub fn allocate(&self, device: &Device) -> Result<Tensor> {
+        Tensor::empty_of(device, &self.form.shape, self.form.element, self.form.format)
+    }
+
+    /// Its shape in memory, without memory.
+    ///
+    /// # Errors
+    /// As [`Tensor::shape_only_of`].
+    pub(super) fn shape_only(&self) -> Result<Tensor> {
+        Tensor::shape_only_of(&self.form.shape, self.form.element, self.form.format)
     }
 }
 
@@ -380,7 +423,24 @@ impl Plan {
         if arithmetic == Arithmetic::Int8 {
             return Err(int8::only_resnet18(device));
         }
-        Plan::of(device, arithmetic, graph, inputs, None)
+        Plan::of(device, arithmetic, graph, planes(inputs), Ends::Planes, None)
+    }
+
+    /// A plan for a part of a model, whose inputs lie on the device as the plans of other parts have left them.
+    ///
+    /// # Errors
+    /// As [`Plan::new`].
+    pub fn of_part(
+        device: &Device,
+        arithmetic: Arithmetic,
+        graph: Graph,
+        inputs: Vec<Edge>,
+        ends: Ends,
+    ) -> Result<Plan> {
+        if arithmetic == Arithmetic::Int8 {
+            return Err(int8::only_resnet18(device));
+        }
+        Plan::of(device, arithmetic, graph, inputs, ends, None)
     }
 
     /// [`Plan::new`] with bytes of these steps between ResNet18's convolutions, and f16 elsewhere.
@@ -388,14 +448,15 @@ impl Plan {
     /// # Errors
     /// As [`Plan::new`]; [`Error::Invalid`] if the steps are those of another network.
     pub fn in_bytes(device: &Device, graph: Graph, inputs: &[&[usize]], scales: &Scales) -> Result<Plan> {
-        Plan::of(device, Arithmetic::Int8, graph, inputs, Some(scales))
+        Plan::of(device, Arithmetic::Int8, graph, planes(inputs), Ends::Planes, Some(scales))
     }
 
     fn of(
         device: &Device,
         arithmetic: Arithmetic,
         mut graph: Graph,
-        inputs: &[&[usize]],
+        inputs: Vec<Edge>,
+        ends: Ends,
         scales: Option<&Scales>,
     ) -> Result<Plan> {
         let (cores, reason) = match arithmetic.on_tensor_cores().map(|precision| Cores::load(device, precision)) {
@@ -412,11 +473,7 @@ impl Plan {
             cores,
             without: reason,
             launches: Vec::new(),
-            inputs: inputs
-                .iter()
-                .enumerate()
-                .map(|(number, shape)| Made::planes(shape, Source::Input(number)))
-                .collect(),
+            inputs: inputs.iter().enumerate().map(|(number, edge)| Made::given(edge, Source::Input(number))).collect(),
             nodes: Vec::new(),
             attended: Vec::new(),
             attention_f32: None,
@@ -425,7 +482,6 @@ impl Plan {
             in_bytes: None,
         };
         planner.rows_last_from_the_start()?;
-        let output = graph.output_shape().to_vec();
         fuse::bases(&mut graph)?;
         let mut notes = fuse::linears(&mut graph)?;
         fuse::epilogues(&mut graph);
@@ -447,26 +503,37 @@ impl Plan {
         for node in &graph.nodes {
             planner.node(node)?;
         }
-        planner.output()?;
+        let ends = graph.outputs().iter().map(|output| planner.output(output, ends)).collect::<Result<Vec<_>>>()?;
+        let (made, outputs): (Vec<Operand>, Vec<Edge>) = ends.into_iter().unzip();
         let Planner { launches, unfused, f32, gemm_f32, .. } = planner;
         let takes = |launch: &Launch, made| {
             let operands = [Some(&launch.x), launch.with.as_ref()];
             operands.into_iter().flatten().any(|operand| operand.source == Source::Node(made))
         };
-        let last_use =
-            (0..launches.len()).map(|made| launches.iter().rposition(|launch| takes(launch, made))).collect();
-        let inputs = inputs.iter().map(|shape| shape.to_vec()).collect();
-        Ok(Plan { arithmetic, inputs, output, launches, notes, last_use, unfused, f32, gemm_f32 })
+        let is_output = |launch| made.iter().any(|output| output.source == Source::Node(launch));
+        let last_use = |made| launches.iter().rposition(|launch| takes(launch, made)).filter(|_| !is_output(made));
+        let last_use = (0..launches.len()).map(last_use).collect();
+        Ok(Plan { arithmetic, inputs, outputs, made, launches, notes, last_use, unfused, f32, gemm_f32 })
     }
 
     /// The shape of its first input.
     pub fn input_shape(&self) -> &[usize] {
-        self.inputs.first().map_or(&[], |shape| shape)
+        self.inputs.first().map_or(&[], Edge::shape)
     }
 
     /// The shapes of all of them.
     pub fn input_shapes(&self) -> impl Iterator<Item = &[usize]> {
-        self.inputs.iter().map(|shape| &shape[..])
+        self.inputs.iter().map(Edge::shape)
+    }
+
+    /// What it takes.
+    pub fn inputs(&self) -> &[Edge] {
+        &self.inputs
+    }
+
+    /// What it makes.
+    pub fn outputs(&self) -> &[Edge] {
+        &self.outputs
     }
 
     /// What it computes with.
@@ -514,16 +581,30 @@ impl Plan {
         [parameters, transformed + self.launches.iter().map(prepared).sum::<u64>(), scratch + of_f32]
     }
 
-    /// Queues all launches; `note` is told of each when it is queued.
+    /// Queues all launches of a plan with one output.
+    ///
+    /// # Errors
+    /// Those of the launches; [`Error::Invalid`] if it has another number of outputs.
+    fn forward<'p>(&'p self, pass: &'p Flow, inputs: &[Flowing<'p>]) -> Result<Flowing<'p>> {
+        let outputs: [Flowing<'p>; 1] = self
+            .run(pass, inputs, |_, _| Ok(()))?
+            .try_into()
+            .map_err(|outputs: Vec<_>| Error::Invalid(format!("a plan with one output has {}", outputs.len())))?;
+        let [output] = outputs;
+        Ok(output)
+    }
+
+    /// Queues all launches on values that lie as [`Plan::inputs`] says, and gives the outputs; `note` is told of each launch when it is
+    /// queued.
     ///
     /// # Errors
     /// Those of the launches.
-    pub(super) fn forward<'p>(
+    pub fn run<'p>(
         &'p self,
         pass: &'p Flow,
         inputs: &[Flowing<'p>],
         mut note: impl FnMut(usize, &Stream) -> Result<()>,
-    ) -> Result<Flowing<'p>> {
+    ) -> Result<Vec<Flowing<'p>>> {
         let mut made: Vec<Option<Flowing<'p>>> = Vec::with_capacity(self.launches.len());
         for (number, launch) in self.launches.iter().enumerate() {
             // A result is moved into the launch that needs it last, and there into the operand that is taken last.
@@ -541,8 +622,7 @@ impl Plan {
             made.push(Some(launch.run(pass, x, with)?));
             pass.queue(launch.kind, |stream| note(number, stream))?;
         }
-        let last = made.pop().flatten().ok_or_else(|| Error::Invalid("a plan has no launch".to_owned()))?;
-        last.reshape(&self.output)
+        taken(made, inputs, &self.made)
     }
 }
 
@@ -560,15 +640,28 @@ impl Module<Unfused> for WithInputs<'_> {
         let mut inputs: Vec<Flowing<'p>> = self.inputs.iter().map(|input| x.beside(input)).collect();
         let pass = x.pass();
         inputs.insert(0, x);
-        self.plan.forward(pass, &inputs, |_, _| Ok(()))
+        self.plan.forward(pass, &inputs)
     }
 }
 
 impl Denoiser for Plan {
     fn noise<'p>(&'p self, x: Flowing<'p>, steps: Flowing<'p>) -> Result<Flowing<'p>> {
         let pass = x.pass();
-        self.forward(pass, &[x, steps], |_, _| Ok(()))
+        self.forward(pass, &[x, steps])
     }
+}
+
+/// How a plan leaves its outputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ends {
+    /// In planes of f32, for the host.
+    Planes,
+    /// As its launches make them, for another plan.
+    AsMade,
+}
+
+fn planes(inputs: &[&[usize]]) -> Vec<Edge> {
+    inputs.iter().map(|shape| Edge::planes(shape)).collect()
 }
 
 /// Kernels for tensor cores.
@@ -624,6 +717,11 @@ impl Made {
     /// In f32, as the graph has it.
     fn planes(shape: &[usize], source: Source) -> Made {
         Made { shape: shape.to_vec(), rows: false, places: vec![(Form::planes(shape), source)], column: None }
+    }
+
+    /// What the caller gives.
+    fn given(Edge { shape, rows, form }: &Edge, source: Source) -> Made {
+        Made { shape: shape.clone(), rows: *rows, places: vec![(form.clone(), source)], column: None }
     }
 
     /// An image with its pixels' channels side by side, or, for linear layers, their rows.
@@ -697,7 +795,8 @@ impl Planner<'_> {
     /// Bytes of a value that a launch reads.
     fn size_of(&self, source: Source) -> usize {
         match source {
-            Source::Input(_) => ElementType::F32.size(),
+            // The first place of an input is where the caller has put it.
+            Source::Input(number) => self.inputs[number].places[0].0.element.size(),
             Source::Node(launch) => self.launches[launch].made.element.size(),
         }
     }
@@ -773,7 +872,7 @@ impl Planner<'_> {
     fn rows_last_from_the_start(&mut self) -> Result<()> {
         let cores = self.cores.clone().filter(|cores| cores.precision == Precision::F16);
         let (Some(cores), [input]) = (cores, &self.inputs[..]) else { return Ok(()) };
-        let &[rows, columns] = &input.shape[..] else { return Ok(()) };
+        let (&[rows, columns], None) = (&input.shape[..], input.last()) else { return Ok(()) };
         let form = cores.last([rows, columns, 1, 1], columns.next_multiple_of(cores.step()));
         let from = Operand { source: Source::Input(0), shape: input.shape.clone() };
         let work = Work::ToChannelsLast(cores.convert.clone());
@@ -1442,11 +1541,20 @@ impl Planner<'_> {
         Ok(Some((source, form)))
     }
 
-    /// Sees to it that the last launch makes the output, in planes of f32.
-    fn output(&mut self) -> Result<()> {
-        let last = self.nodes.len().checked_sub(1).ok_or_else(|| Error::Invalid("a model has no layer".to_owned()))?;
-        let shape = self.nodes[last].shape.clone();
-        self.planes(&Operand { source: Source::Node(last), shape }).map(drop)
+    /// Sees to it that an output is there as it is wanted: where, in the shape of its form, and how it lies.
+    fn output(&mut self, output: &Operand, ends: Ends) -> Result<(Operand, Edge)> {
+        let there = match ends {
+            Ends::Planes => None,
+            Ends::AsMade => self.made(output.source).last(),
+        };
+        let (source, edge) = match there {
+            Some((form, source)) => {
+                let rows = self.made(output.source).rows;
+                (source, Edge { shape: output.shape.clone(), rows, form })
+            }
+            None => (self.planes(output)?.source, Edge::planes(&output.shape)),
+        };
+        Ok((Operand { source, shape: edge.form.shape.clone() }, edge))
     }
 }
 

@@ -6,7 +6,7 @@ use phase3_all_layers::backends::Unfused;
 use phase3_all_layers::backends::workspace::{Activation, Pass, Workspace};
 use phase3_all_layers::nn::Value;
 
-use super::plan::Plan;
+use super::plan::{Edge, Plan};
 
 /// Fills of memory before a timed pass, in which its launches are queued.
 const FILLINGS: usize = 8;
@@ -22,7 +22,7 @@ pub struct Runner {
     plan: Plan,
     inputs: Vec<Tensor>,
     /// Of the last pass.
-    output: Option<Activation>,
+    outputs: Vec<Activation>,
     passes: Passes,
     workspace: Workspace,
 }
@@ -44,11 +44,10 @@ impl Runner {
     /// # Errors
     /// As [`Workspace::plan`].
     pub fn new(device: &Device, plan: Plan) -> Result<Runner> {
-        let shapes: Vec<Tensor> = plan.input_shapes().map(Tensor::shape_only).collect();
-        let workspace =
-            Workspace::plan(device, |pass| plan.forward(pass, &given(pass, &shapes), |_, _| Ok(())).map(drop))?;
-        let inputs = plan.input_shapes().map(|shape| Tensor::empty_on(device, shape)).collect::<Result<_>>()?;
-        Ok(Runner { plan, inputs, output: None, passes: Passes::First, workspace })
+        let shapes: Vec<Tensor> = plan.inputs().iter().map(Edge::shape_only).collect::<Result<_>>()?;
+        let workspace = Workspace::plan(device, |pass| run(&plan, pass, &shapes, |_, _| Ok(())).map(drop))?;
+        let inputs = plan.inputs().iter().map(|input| input.allocate(device)).collect::<Result<_>>()?;
+        Ok(Runner { plan, inputs, outputs: Vec::new(), passes: Passes::First, workspace })
     }
 
     /// A pass with its two copies: `x` from the host, f32 in NCHW, and the result to it.
@@ -59,7 +58,7 @@ impl Runner {
         self.infer_all(stream, &[x])
     }
 
-    /// [`Runner::infer`] for a plan with several inputs, all from the host.
+    /// [`Runner::infer`] for a plan with several inputs, all from the host. Of several outputs it gives the first.
     ///
     /// # Errors
     /// As [`Runner::infer`]; [`Error::Invalid`] if there are more or fewer of them.
@@ -73,7 +72,7 @@ impl Runner {
             stream.memcpy_htod(x.as_slice()?, input.buffer_mut()?)?;
         }
         self.queue(stream)?;
-        let y = self.output.as_ref().ok_or_else(|| Error::Invalid("a pass has no output".to_owned()))?;
+        let y = self.outputs.first().ok_or_else(|| Error::Invalid("a pass has no output".to_owned()))?;
         Tensor::from_vec(y.shape(), stream.clone_dtoh(y.buffer()?)?)
     }
 
@@ -98,12 +97,27 @@ impl Runner {
         }
     }
 
+    /// Where a pass reads an input: on the device, as [`Plan::inputs`] says. What is queued there before a pass is its input.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if there is no such input.
+    pub fn input_mut(&mut self, number: usize) -> Result<&mut Tensor> {
+        let missing = || Error::Invalid(format!("a plan has no input {number}"));
+        self.inputs.get_mut(number).ok_or_else(missing)
+    }
+
+    /// Where the last pass has left its outputs: on the device, as [`Plan::outputs`] says. Later passes leave theirs in the same
+    /// memory. None before the first pass.
+    pub fn outputs(&self) -> impl ExactSizeIterator<Item = &Tensor> {
+        self.outputs.iter().map(|output| &**output)
+    }
+
     /// Queues the launches one by one; `note` is told of each.
     fn launch_all(&mut self, stream: &Stream, note: impl FnMut(usize, &Stream) -> Result<()>) -> Result<()> {
-        let Runner { plan, inputs, output, workspace, .. } = self;
-        // Its memory is the next output's.
-        *output = None;
-        *output = Some(workspace.run(stream, |pass| plan.forward(pass, &given(pass, inputs), note)?.own())?);
+        let Runner { plan, inputs, outputs, workspace, .. } = self;
+        // Their memory is the next outputs'.
+        outputs.clear();
+        *outputs = workspace.run(stream, |pass| run(plan, pass, inputs, note))?;
         Ok(())
     }
 
@@ -150,9 +164,15 @@ impl Runner {
     }
 }
 
-/// Tensors as a pass takes them.
-fn given<'p>(pass: &'p Flow, inputs: &'p [Tensor]) -> Vec<Flowing<'p>> {
-    inputs.iter().map(|input| Flowing::given(pass, input)).collect()
+/// A pass of a plan over tensors, with the memory of what it makes.
+fn run(
+    plan: &Plan,
+    pass: &Flow,
+    inputs: &[Tensor],
+    note: impl FnMut(usize, &Stream) -> Result<()>,
+) -> Result<Vec<Activation>> {
+    let inputs: Vec<Flowing<'_>> = inputs.iter().map(|input| Flowing::given(pass, input)).collect();
+    plan.run(pass, &inputs, note)?.into_iter().map(Flowing::own).collect()
 }
 
 /// A value of a pass. Phase 3's type, so that its layers can work on it.
