@@ -19,6 +19,7 @@ use phase4_fusion::broken::{GALLERY, Twelve};
 use phase4_fusion::commands::autoencoder::{AutoencoderArgs, ReconstructArgs, autoencoder, reconstruct};
 use phase4_fusion::commands::classifier::{classify, evaluate};
 use phase4_fusion::commands::resnet18::{ResNet18Args, resnet18};
+use phase4_fusion::commands::temporal::{TemporalArgs, temporal};
 use phase4_fusion::commands::unet::{UNetArgs, unet, video};
 use phase4_fusion::models::Arithmetic;
 use phase4_fusion::report::{self, PARTS};
@@ -90,6 +91,8 @@ enum Command {
         #[command(flatten)]
         precision: PrecisionArgs,
     },
+    /// Make a clip by the U-Net that takes again what a step or a frame before has made, and compare it with the whole computation
+    Temporal(TemporalArgs),
     /// Measure ResNet18's accuracy on labelled photos, as phase 3 does, by a plan
     Evaluate {
         #[command(flatten)]
@@ -154,6 +157,10 @@ fn run(args: &Args, shell: &mut Shell) -> phase3_all_layers::Result<()> {
         }
         Some(Command::Video { args, precision }) => {
             let table = video(&open(shell)?, args, precision.precision)?;
+            shell.table(&table)?
+        }
+        Some(Command::Temporal(args)) => {
+            let table = temporal(&open(shell)?, args)?;
             shell.table(&table)?
         }
         Some(Command::Evaluate { args, precision }) => {

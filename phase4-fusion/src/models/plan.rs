@@ -123,7 +123,7 @@ impl Edge {
     ///
     /// # Errors
     /// As [`Tensor::shape_only_of`].
-    pub(super) fn shape_only(&self) -> Result<Tensor> {
+    pub(crate) fn shape_only(&self) -> Result<Tensor> {
         Tensor::shape_only_of(&self.form.shape, self.form.element, self.form.format)
     }
 }
@@ -423,7 +423,7 @@ impl Plan {
         if arithmetic == Arithmetic::Int8 {
             return Err(int8::only_resnet18(device));
         }
-        Plan::of(device, arithmetic, graph, planes(inputs), Ends::Planes, None)
+        Plan::of(device, arithmetic, graph, planes(inputs), None, None)
     }
 
     /// A plan for a part of a model, whose inputs lie on the device as the plans of other parts have left them.
@@ -440,7 +440,7 @@ impl Plan {
         if arithmetic == Arithmetic::Int8 {
             return Err(int8::only_resnet18(device));
         }
-        Plan::of(device, arithmetic, graph, inputs, ends, None)
+        Plan::of(device, arithmetic, graph, inputs, Some(ends), None)
     }
 
     /// [`Plan::new`] with bytes of these steps between ResNet18's convolutions, and f16 elsewhere.
@@ -448,7 +448,7 @@ impl Plan {
     /// # Errors
     /// As [`Plan::new`]; [`Error::Invalid`] if the steps are those of another network.
     pub fn in_bytes(device: &Device, graph: Graph, inputs: &[&[usize]], scales: &Scales) -> Result<Plan> {
-        Plan::of(device, Arithmetic::Int8, graph, planes(inputs), Ends::Planes, Some(scales))
+        Plan::of(device, Arithmetic::Int8, graph, planes(inputs), None, Some(scales))
     }
 
     fn of(
@@ -456,7 +456,7 @@ impl Plan {
         arithmetic: Arithmetic,
         mut graph: Graph,
         inputs: Vec<Edge>,
-        ends: Ends,
+        part: Option<Ends>,
         scales: Option<&Scales>,
     ) -> Result<Plan> {
         let (cores, reason) = match arithmetic.on_tensor_cores().map(|precision| Cores::load(device, precision)) {
@@ -481,7 +481,9 @@ impl Plan {
             side_by_side: Vec::new(),
             in_bytes: None,
         };
-        planner.rows_last_from_the_start()?;
+        if part.is_none() {
+            planner.rows_last_from_the_start()?;
+        }
         fuse::bases(&mut graph)?;
         let mut notes = fuse::linears(&mut graph)?;
         fuse::epilogues(&mut graph);
@@ -503,6 +505,7 @@ impl Plan {
         for node in &graph.nodes {
             planner.node(node)?;
         }
+        let ends = part.unwrap_or(Ends::Planes);
         let ends = graph.outputs().iter().map(|output| planner.output(output, ends)).collect::<Result<Vec<_>>>()?;
         let (made, outputs): (Vec<Operand>, Vec<Edge>) = ends.into_iter().unzip();
         let Planner { launches, unfused, f32, gemm_f32, .. } = planner;
@@ -872,7 +875,7 @@ impl Planner<'_> {
     fn rows_last_from_the_start(&mut self) -> Result<()> {
         let cores = self.cores.clone().filter(|cores| cores.precision == Precision::F16);
         let (Some(cores), [input]) = (cores, &self.inputs[..]) else { return Ok(()) };
-        let (&[rows, columns], None) = (&input.shape[..], input.last()) else { return Ok(()) };
+        let &[rows, columns] = &input.shape[..] else { return Ok(()) };
         let form = cores.last([rows, columns, 1, 1], columns.next_multiple_of(cores.step()));
         let from = Operand { source: Source::Input(0), shape: input.shape.clone() };
         let work = Work::ToChannelsLast(cores.convert.clone());

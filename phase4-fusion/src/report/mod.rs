@@ -16,6 +16,7 @@ pub mod resources;
 pub mod rewrites;
 pub mod sass;
 pub mod streams;
+pub mod tiles;
 
 /// All parts, in the order in which they are read.
 pub static PARTS: &[Part] = &[
@@ -26,6 +27,7 @@ pub static PARTS: &[Part] = &[
     plan::PART,
     rewrites::PART,
     streams::PART,
+    tiles::PART,
     resources::PART,
     occupancy::PART,
     sass::PART,

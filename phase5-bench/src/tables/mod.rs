@@ -46,6 +46,7 @@ tables! {
     // It makes streams, and from then on cudarc records events for each use of a buffer: after all that is timed launch by launch.
     video: TABLE;
     streams: TABLE;
+    temporal: TABLE;
     claims: TABLE;
     later: ("multi-gpu", "1, 2, 4 GPUs: images/s, frames/s, efficiency", "phase 4");
 }
