@@ -189,5 +189,5 @@ impl Block {
 }
 
 fn values(y: &Tensor) -> Result<Vec<f32>> {
-    y.to_host()?.to_type(ElementType::F32)?.into_vec()
+    y.to_host()?.to_format(MemoryFormat::Nchw)?.to_type(ElementType::F32)?.into_vec()
 }

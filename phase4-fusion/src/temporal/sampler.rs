@@ -75,13 +75,13 @@ impl Rule {
 }
 
 impl fmt::Display for Rule {
-    /// `whole`, or what is taken again: `level 1, 1/3 steps`, `tiles ≤ 0.05`.
+    /// `whole`, or what is taken again: `L1 1/3 steps`, `Δ ≤ 0.05`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let deep = self.deep.map(|Deep { level, every }| match every {
-            Every::Steps(n) => format!("level {level}, 1/{n} steps"),
-            Every::Frames(n) => format!("level {level}, 1/{n} frames"),
+            Every::Steps(n) => format!("L{level} 1/{n} steps"),
+            Every::Frames(n) => format!("L{level} 1/{n} frames"),
         });
-        let tiles = self.threshold.map(|threshold| format!("tiles ≤ {threshold}"));
+        let tiles = self.threshold.map(|threshold| format!("Δ ≤ {threshold}"));
         let parts: Vec<String> = deep.into_iter().chain(tiles).collect();
         f.write_str(if parts.is_empty() { "whole".to_owned() } else { parts.join(", ") }.as_str())
     }

@@ -14,13 +14,13 @@ use super::sampler::{Made, Network, Options, Rule, Sampler};
 use crate::models::Arithmetic;
 
 /// What is computed with.
-pub const PRECISION: ColumnSpec = ColumnSpec::text("precision", "precision");
+pub const PRECISION: ColumnSpec = ColumnSpec::text("precision", "type");
 /// As [`Rule`] is shown.
 pub const RULE: ColumnSpec = ColumnSpec::text("rule", "rule");
 /// Of all steps, those in which the deep part runs.
-pub const DEEP: ColumnSpec = ColumnSpec::number("deep_percent", "deep %", 0);
+pub const DEEP: ColumnSpec = ColumnSpec::number("deep_percent", "deep", 0);
 /// Of the first residual block's tiles, those that are made.
-pub const TILES: ColumnSpec = ColumnSpec::number("tiles_percent", "tiles %", 0);
+pub const TILES: ColumnSpec = ColumnSpec::number("tiles_percent", "tiles", 0);
 /// Of a frame.
 pub const MS: ColumnSpec = ColumnSpec::number("ms", "ms", 2).on_gpu();
 /// Frames per second.
@@ -34,7 +34,7 @@ pub const WORST_PSNR: ColumnSpec = ColumnSpec::number("worst_psnr", "worst", 1);
 /// Structural similarity, the mean of all frames.
 pub const SSIM: ColumnSpec = ColumnSpec::number("ssim", "SSIM", 3);
 /// The same of the worst frame.
-pub const WORST_SSIM: ColumnSpec = ColumnSpec::number("worst_ssim", "worst SSIM", 3);
+pub const WORST_SSIM: ColumnSpec = ColumnSpec::number("worst_ssim", "least", 3);
 
 /// All columns.
 pub const COLUMNS: [ColumnSpec; 11] =
@@ -139,9 +139,9 @@ impl Case<'_> {
             self.frames
         ));
         table.note(
-            "level 1, 1/3 steps: the deep part, from level 1 down and back, runs in every 3rd step; 1/3 frames: in all steps of every \
-             3rd frame. tiles ≤ t: of the first residual block only the tiles are made whose input changed by more than t. PSNR and \
-             worst in dB, to the whole in f32. Weights: seeded.",
+            "L1 1/3 steps: the deep part, from level 1 down and back, runs in every 3rd step; 1/3 frames: in all steps of every 3rd \
+             frame. Δ ≤ t: of the first residual block only the tiles are made whose input changed by more than t. deep, tiles: what \
+             was made, in %. PSNR in dB and SSIM, each with that of the worst frame, to the whole in f32. Weights: seeded.",
         );
     }
 }

@@ -113,9 +113,9 @@ mod tests {
         let mut table = TableBuilder::new("temporal", DeviceKind::Gpu, &columns);
         for (precision, rule, fps, psnr) in [
             ("f32", "whole", 4.0, None),
-            ("f32", "level 1, 1/2 steps", 6.0, Some(30.0)),
+            ("f32", "L1 1/2 steps", 6.0, Some(30.0)),
             ("f16", "whole", 20.0, Some(40.0)),
-            ("f16", "level 1, 1/2 steps", 35.0, Some(28.0)),
+            ("f16", "L1 1/2 steps", 35.0, Some(28.0)),
         ] {
             let row = table.row().set(PRECISION, precision).set(RULE, rule).set(FPS, fps);
             row.set(PSNR, Cell::or_absent(psnr, "the same values")).complete();
@@ -126,9 +126,9 @@ mod tests {
             plot.series.iter().map(|(name, points)| (&**name, points.len())).collect::<Vec<_>>(),
             [("f32", 2), ("f16", 2)]
         );
-        assert_eq!(plot.series[1].1[1], Point { fps: 35.0, psnr: Some(28.0), rule: "level 1, 1/2 steps".to_owned() });
+        assert_eq!(plot.series[1].1[1], Point { fps: 35.0, psnr: Some(28.0), rule: "L1 1/2 steps".to_owned() });
         let svg = crate::plot::svg(&run, "temporal").unwrap();
-        for text in ["30 frames per second", "level 1, 1/2 steps", "what others are compared with", "PSNR"] {
+        for text in ["30 frames per second", "L1 1/2 steps", "what others are compared with", "PSNR"] {
             assert!(svg.contains(text), "{text} is missing");
         }
         // A dot for each, and one per precision in the legend.
