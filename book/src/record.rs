@@ -214,6 +214,10 @@ pub fn plot(workspace: &Path, name: &str) -> Result<Picture, RecordError> {
         "way-autoencoder" => {
             ("autoencoder", "Bars: the time of the autoencoder after each step from phase 3 to one kernel")
         }
+        "temporal" => (
+            "temporal",
+            "Points: the quality of a clip over frames per second, for each precision and rule of temporal caching",
+        ),
         other => (other, other),
     };
     let label = format!("<svg role=\"img\" aria-label=\"{}\" ", escape(words));

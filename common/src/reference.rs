@@ -5,6 +5,7 @@
 
 mod elementwise;
 mod pool;
+mod quality;
 mod sequence;
 mod tensor_core;
 
@@ -14,6 +15,7 @@ pub use elementwise::{
     silu, silu_sum, timestep_embedding, upsample_nearest,
 };
 pub use pool::{MaxPool2d, adaptive_avg_pool2d, max_pool2d};
+pub use quality::structural_similarity;
 pub(crate) use sequence::columns_of;
 pub use sequence::{
     AttentionSize, Bounded, LayerNorm, SMALLEST_NORM, attention, attention_at, layer_norm, row_norm, softmax, transpose,

@@ -19,6 +19,7 @@
 //! | [`recast`] | from one type to another channels last, where layers differ in what they compute with |
 //! | [`report`] | what `cargo run -p phase4-fusion` shows: every step checked, counted on the simulator, timed on a GPU |
 //! | [`streams`] | a chain of tiny kernels: launches, graphs, dependent launches, one persistent kernel |
+//! | [`temporal`] | frames whose network takes again what a step or a frame before has made |
 //! | [`tile`] | shapes of tile, and which of them fits a product or a convolution |
 
 pub mod attention;
@@ -38,4 +39,5 @@ pub mod ptx;
 pub mod recast;
 pub mod report;
 pub mod streams;
+pub mod temporal;
 pub mod tile;

@@ -22,6 +22,7 @@ use phase4_fusion::commands::classifier::{classify, evaluate};
 use phase4_fusion::commands::precision::{PrecisionArgs as AdaptiveArgs, precision as adaptive};
 use phase4_fusion::commands::ranks::{RanksArgs, ranks};
 use phase4_fusion::commands::resnet18::{ResNet18Args, resnet18};
+use phase4_fusion::commands::temporal::{TemporalArgs, temporal};
 use phase4_fusion::commands::unet::{UNetArgs, unet, video};
 use phase4_fusion::models::Arithmetic;
 use phase4_fusion::report::{self, PARTS};
@@ -98,6 +99,8 @@ enum Command {
     },
     /// A format for each layer of a model under an error budget: what is predicted, and what is measured
     Precision(AdaptiveArgs),
+    /// Make a clip by the U-Net that takes again what a step or a frame before has made, and compare it with the whole computation
+    Temporal(TemporalArgs),
     /// Measure ResNet18's accuracy on labelled photos, as phase 3 does, by a plan
     Evaluate {
         #[command(flatten)]
@@ -182,6 +185,10 @@ fn run(args: &Args, shell: &mut Shell) -> phase3_all_layers::Result<()> {
         }
         Some(Command::Video { args, precision }) => {
             let table = video(&open(shell)?, args, precision.precision)?;
+            shell.table(&table)?
+        }
+        Some(Command::Temporal(args)) => {
+            let table = temporal(&open(shell)?, args)?;
             shell.table(&table)?
         }
         Some(Command::Precision(args)) => {

@@ -77,7 +77,10 @@ mod tests {
                 }
             }
             for name in super::plot::NAMES {
-                super::plot::svg(&record, name).unwrap();
+                // Until it is recorded.
+                if name != "temporal" || record.table(name).is_some() {
+                    super::plot::svg(&record, name).unwrap();
+                }
             }
         }
     }

@@ -215,6 +215,7 @@ fn all_tables_that_are_here_are_made_by_default() {
         "precision: ",
         "video: ",
         "streams on sim",
+        "temporal caching in the U-Net",
         "claims,",
     ] {
         assert!(text.contains(title), "{title} is missing:\n{text}");

@@ -100,6 +100,15 @@ impl Photo {
     pub fn to_tensor(&self) -> Tensor {
         normalise(&self.middle)
     }
+
+    /// What the network sees of it as a picture: \[3, 224, 224\], red, green, blue from 0 to 1.
+    pub fn colours(&self) -> Tensor {
+        let side = CROP as usize;
+        Tensor::from_fn(&[CHANNELS, side, side], |at| {
+            // Inside the image, so both fit u32.
+            f32::from(self.middle.get_pixel(at[2] as u32, at[1] as u32).0[at[0]]) / 255.0
+        })
+    }
 }
 
 /// The network's input for several photos: \[photos, 3, 224, 224\].

@@ -31,9 +31,9 @@ use crate::models::unet::{Config, INPUTS, LATENTS, UNet};
 use crate::nn::{Parameters, Value};
 
 /// Steps of the schedule that the U-Net's timesteps count.
-const SCHEDULE: f64 = 1000.0;
+pub const SCHEDULE: f64 = 1000.0;
 /// The new frame's part in the blend with the frame before.
-const WEIGHT: f32 = 0.7;
+pub const WEIGHT: f32 = 0.7;
 /// How far values of two frames may be apart to be blended.
 const THRESHOLD: f32 = 0.5;
 /// Seed of the untrained parameters.
@@ -41,19 +41,19 @@ const SEED: u64 = 8;
 
 /// ᾱ of the cosine schedule at timestep `t`, from 1 at 0 to 0 at 1000: cos² of (t/1000 + s)/(1 + s)·π/2 relative to that at 0.
 /// The offset s keeps the first steps from having next to no noise.
-fn alpha_bar(t: f64) -> f32 {
+pub fn alpha_bar(t: f64) -> f32 {
     const OFFSET: f64 = 0.008;
     let power = |t: f64| ((t / SCHEDULE + OFFSET) / (1.0 + OFFSET) * std::f64::consts::FRAC_PI_2).cos().powi(2);
     (power(t) / power(0.0)) as f32
 }
 
-/// The middles of `steps` equal parts of the schedule, the noisiest first.
-fn timesteps(steps: usize) -> impl Iterator<Item = f64> {
-    (0..steps).rev().map(move |step| SCHEDULE * (step as f64 + 0.5) / steps as f64)
+/// The middles of `steps` equal parts of the schedule up to the timestep `noisiest`, the noisiest first.
+pub fn timesteps(noisiest: f64, steps: usize) -> impl Iterator<Item = f64> {
+    (0..steps).rev().map(move |step| noisiest * (step as f64 + 0.5) / steps as f64)
 }
 
 /// Values of the normal distribution, by Box and Muller's transform of uniform ones.
-fn gaussian(shape: &[usize], seed: u64) -> Tensor {
+pub fn gaussian(shape: &[usize], seed: u64) -> Tensor {
     let count: usize = shape.iter().product();
     let uniform = Tensor::random(&[2 * count], seed);
     let values = uniform.as_slice().unwrap_or_default().as_chunks::<2>().0.iter().map(|&[radius, angle]| {
@@ -67,12 +67,27 @@ fn gaussian(shape: &[usize], seed: u64) -> Tensor {
 
 /// One step of a frame.
 #[derive(Debug)]
-struct Step {
+pub struct Step {
     /// The timestep, \[1\], on the device.
     time: Tensor,
     alpha_bar: f32,
     /// ᾱ of the step after it.
     next: f32,
+}
+
+impl Step {
+    /// The steps of a frame at these timesteps, the noisiest first.
+    ///
+    /// # Errors
+    /// What copies to the device report.
+    pub fn all(device: &Device, timesteps: &[f64]) -> Result<Vec<Step>> {
+        let nexts = timesteps.iter().skip(1).copied().map(alpha_bar).chain([1.0]);
+        let step = |(&t, next): (&f64, f32)| {
+            let time = Tensor::full(&[1], t as f32).to_device(device)?;
+            Ok(Step { time, alpha_bar: alpha_bar(t), next })
+        };
+        timesteps.iter().zip(nexts).map(step).collect()
+    }
 }
 
 /// Who predicts the noise that a step takes out.
@@ -90,22 +105,45 @@ impl Denoiser for UNet<Unfused> {
     }
 }
 
-/// What a step is made of.
+/// What a step does beside the network.
 #[derive(Debug)]
-struct Layers<'a, N> {
-    network: &'a N,
+pub struct StepLayers {
     concatenate: Concatenate,
     diffusion: DiffusionStep,
     add_noise: AddNoise,
 }
 
-impl<N: Denoiser> Layers<'_, N> {
-    /// Queues a step from `x` to the x of the next.
-    fn step(&self, pass: &Pass, step: &Step, weight: f32, x: &mut Tensor, previous: &Tensor) -> Result<()> {
+impl StepLayers {
+    /// Loads the kernels.
+    ///
+    /// # Errors
+    /// As [`Device::kernel`].
+    pub fn load(device: &Device) -> Result<StepLayers> {
+        Ok(StepLayers {
+            concatenate: Concatenate::load(device)?,
+            diffusion: DiffusionStep::load(device)?,
+            add_noise: AddNoise::load(device)?,
+        })
+    }
+
+    /// Queues a step from `x` to the x of the next; `network` is given x with the frame before, and the timestep, and predicts the noise
+    /// in x. Of the frame `weight` is new where it agrees with the frame before.
+    ///
+    /// # Errors
+    /// Those of `network` and of the launches.
+    pub fn step<'p>(
+        &self,
+        pass: &'p Pass,
+        step: &'p Step,
+        weight: f32,
+        x: &mut Tensor,
+        previous: &Tensor,
+        network: impl FnOnce(Value<'p, Unfused>, Value<'p, Unfused>) -> Result<Value<'p, Unfused>>,
+    ) -> Result<()> {
         let [count, _, height, width] = x.dims4()?;
         let mut joined = pass.activation(&[count, INPUTS, height, width])?;
         pass.queue(kinds::CONCATENATE, |stream| self.concatenate.launch(stream, x, previous, &mut joined))?;
-        let noise = self.network.noise(Value::made(pass, joined), Value::given(pass, &step.time))?;
+        let noise = network(Value::made(pass, joined), Value::given(pass, &step.time))?;
         let mut clean = pass.activation(x.shape())?;
         let params = DiffusionParams { alpha_bar: step.alpha_bar, weight, threshold: THRESHOLD };
         pass.queue(kinds::DIFFUSION, |stream| {
@@ -118,7 +156,8 @@ impl<N: Denoiser> Layers<'_, N> {
 /// Makes frames, with everything on the device from a frame's noise to the frame.
 #[derive(Debug)]
 pub struct Sampler<'a, N> {
-    layers: Layers<'a, N>,
+    network: &'a N,
+    layers: StepLayers,
     stream: Stream,
     workspace: Workspace,
     steps: Vec<Step>,
@@ -136,27 +175,19 @@ impl<'a, N: Denoiser> Sampler<'a, N> {
     /// # Errors
     /// [`common::Error::Invalid`] if there are no steps; as [`Denoiser::noise`], [`Workspace::plan`] and [`Device::kernel`].
     pub fn new(device: &Device, network: &'a N, side: usize, steps: usize) -> Result<Sampler<'a, N>> {
-        let nexts = timesteps(steps).skip(1).map(alpha_bar).chain([1.0]);
-        let step = |(t, next): (f64, f32)| {
-            let time = Tensor::full(&[1], t as f32).to_device(device)?;
-            Ok(Step { time, alpha_bar: alpha_bar(t), next })
-        };
-        let steps: Vec<Step> = timesteps(steps).zip(nexts).map(step).collect::<Result<_>>()?;
+        let steps = Step::all(device, &timesteps(SCHEDULE, steps).collect::<Vec<_>>())?;
         let Some(first) = steps.first() else {
             return Err(common::Error::Invalid("a frame takes one step or more".to_owned()));
         };
-        let layers = Layers {
-            network,
-            concatenate: Concatenate::load(device)?,
-            diffusion: DiffusionStep::load(device)?,
-            add_noise: AddNoise::load(device)?,
-        };
+        let layers = StepLayers::load(device)?;
         let shape = [1, LATENTS, side, side];
         let mut planned = Tensor::shape_only(&shape);
         let shape_only = Tensor::shape_only(&shape);
-        let workspace = Workspace::plan(device, |pass| layers.step(pass, first, 1.0, &mut planned, &shape_only))?;
+        let workspace = Workspace::plan(device, |pass| {
+            layers.step(pass, first, 1.0, &mut planned, &shape_only, |x, time| network.noise(x, time))
+        })?;
         let (x, previous) = (Tensor::empty_on(device, &shape)?, Tensor::zeros(&shape).to_device(device)?);
-        Ok(Sampler { layers, stream: device.stream(), workspace, steps, x, previous, weight: 1.0 })
+        Ok(Sampler { network, layers, stream: device.stream(), workspace, steps, x, previous, weight: 1.0 })
     }
 
     /// The next frame, from `noise` of its shape, both on the host. `after_step` is told how often a step has been queued.
@@ -164,11 +195,12 @@ impl<'a, N: Denoiser> Sampler<'a, N> {
     /// # Errors
     /// [`common::Error::Shape`] if `noise` has another shape; what launches report.
     pub fn frame(&mut self, noise: &Tensor, mut after_step: impl FnMut()) -> Result<Tensor> {
-        let Sampler { layers, stream, workspace, steps, x, previous, weight } = self;
+        let Sampler { network, layers, stream, workspace, steps, x, previous, weight } = self;
         noise.expect_shape("a frame's noise", x.shape())?;
         stream.memcpy_htod(noise.as_slice()?, x.buffer_mut()?)?;
         for step in steps.iter() {
-            workspace.run(stream, |pass| layers.step(pass, step, *weight, x, previous))?;
+            workspace
+                .run(stream, |pass| layers.step(pass, step, *weight, x, previous, |x, time| network.noise(x, time)))?;
             after_step();
         }
         stream.memcpy_dtod(x.buffer()?, previous.buffer_mut()?)?;
@@ -274,7 +306,7 @@ pub fn generate_by(
             let previous = made.last().unwrap_or(&zeros);
             let joined =
                 Tensor::from_vec(&[1, INPUTS, side, side], [noise.as_slice()?, previous.as_slice()?].concat())?;
-            let time = Tensor::full(&[1], timesteps(steps).next().unwrap_or_default() as f32);
+            let time = Tensor::full(&[1], timesteps(SCHEDULE, steps).next().unwrap_or_default() as f32);
             let cpu = Cpu::new();
             let network = UNet::load(&cpu, config, parameters)?;
             cpu.observe_layers(&network.at(time), &joined, |layer, output| first.see(layer, output))
@@ -435,8 +467,9 @@ mod tests {
         assert!((alpha_bar(500.0) - 0.493_844).abs() < 1e-5, "{}", alpha_bar(500.0));
         assert_eq!(alpha_bar(0.0), 1.0);
         assert!(alpha_bar(1000.0) < 1e-9);
-        assert_eq!(timesteps(4).collect::<Vec<_>>(), [875.0, 625.0, 375.0, 125.0]);
-        assert!(timesteps(50).map(alpha_bar).is_sorted_by(|a, b| a < b));
+        assert_eq!(timesteps(SCHEDULE, 4).collect::<Vec<_>>(), [875.0, 625.0, 375.0, 125.0]);
+        assert_eq!(timesteps(400.0, 2).collect::<Vec<_>>(), [300.0, 100.0]);
+        assert!(timesteps(SCHEDULE, 50).map(alpha_bar).is_sorted_by(|a, b| a < b));
     }
 
     #[test]

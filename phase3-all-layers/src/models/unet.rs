@@ -13,10 +13,12 @@
 //! Every convolution and linear layer has a bias, but the two convolutions of a residual block that a BatchNorm follows: the
 //! one reading of the architecture that gives all three numbers of parameters.
 
+use std::ops::Range;
+
 use common::prelude::*;
 use common::reference::Conv2dParams;
 
-use crate::nn::graph::{Graph, Recorder, Recording};
+use crate::nn::graph::{Graph, Node, Recorder, Recording};
 use crate::nn::{Backend, Layer, Module, Operation, Parameters, Scope, Value, second, shapes};
 
 /// Channels of the input: latents and the previous frame.
@@ -74,6 +76,36 @@ impl Config {
         let (x, steps) = (second(inputs.next())?, second(inputs.next())?);
         recording.graph(&network.forward(x, steps)?)
     }
+}
+
+/// The nodes of a recorded network from `level` down to the middle and back up again: from the convolution of stride 2 that leads to
+/// the level (1 to 3; 0 is full resolution) to the convolution that follows the way back's enlargement. Only the last of them makes what
+/// later nodes take.
+///
+/// # Errors
+/// [`Error::Invalid`] if the graph has no such level.
+pub fn deep_nodes(graph: &Graph, level: usize) -> Result<Range<usize>> {
+    let is = |kind: fn(&Operation) -> bool| {
+        (0..graph.nodes.len()).filter(move |&node| matches!(&graph.nodes[node].operations[..], [one] if kind(one)))
+    };
+    let mut down = is(|one| matches!(one, Operation::Conv2d { params, .. } if params.stride == [2, 2]));
+    let mut up = is(|one| matches!(one, Operation::Upsample { .. }));
+    let ends = level.checked_sub(1).and_then(|above| down.nth(above).zip(up.nth_back(above)));
+    let missing = || Error::Invalid(format!("a U-Net has no level {level} below full resolution"));
+    ends.map(|(start, enlarged)| start..enlarged + 2).ok_or_else(missing)
+}
+
+/// The nodes of a recorded network's first residual block: a convolution, its BatchNorm and SiLU; the linear layer of the embedding and
+/// its sum; the second convolution, BatchNorm and SiLU; the sum with what came in.
+///
+/// # Errors
+/// [`Error::Invalid`] if the graph has none.
+pub fn first_residual(graph: &Graph) -> Result<Range<usize>> {
+    const KINDS: [&str; 9] = ["Conv2D", "BatchNorm", "SiLU", "Linear", "Add", "Conv2D", "BatchNorm", "SiLU", "Add"];
+    let is_it = |nodes: &[Node]| nodes.iter().map(|node| node.operations[0].kind()).eq(KINDS);
+    let start = graph.nodes.windows(KINDS.len()).position(is_it);
+    let missing = || Error::Invalid("a graph has no residual block".to_owned());
+    start.map(|start| start..start + KINDS.len()).ok_or_else(missing)
 }
 
 /// Fails unless `x` is \[N, 8, H, W\] with sides that can be halved three times, and `steps` \[N\].
@@ -407,7 +439,7 @@ impl<B: Backend> Module<B> for AtSteps<'_, B> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nn::graph::{Node, Source};
+    use crate::nn::graph::Source;
 
     #[test]
     fn each_configuration_has_its_number_of_parameters() {
@@ -453,5 +485,34 @@ mod tests {
         for (i, node) in kind("Concat").zip(joined) {
             assert_eq!(node.x.source, Source::Node(i - 1));
         }
+    }
+
+    #[test]
+    fn deep_parts_leave_one_value_at_the_size_of_the_level_above() {
+        let graph = Config::TINY.graph(&Config::TINY.seeded(1), &[1, INPUTS, 16, 16]).unwrap();
+        let mut inner = 0..graph.nodes.len();
+        for (level, channels, side) in [(1, 32, 16), (2, 64, 8), (3, 64, 4)] {
+            let deep = deep_nodes(&graph, level).unwrap();
+            assert!(inner.start < deep.start && deep.end < inner.end, "{level}");
+            let part = graph.part(deep.clone()).unwrap();
+            let shapes: Vec<&[usize]> = part.outputs.iter().map(|output| &output.shape[..]).collect();
+            assert_eq!(shapes, [&[1, channels, side, side]]);
+            // What comes in: the image, and the embedding for each block's linear layer.
+            assert_eq!(part.inputs.len(), 2);
+            inner = deep;
+        }
+        assert!(deep_nodes(&graph, 0).is_err() && deep_nodes(&graph, 4).is_err());
+    }
+
+    #[test]
+    fn the_first_residual_block_takes_an_image_and_the_embedding() {
+        let graph = Config::TINY.graph(&Config::TINY.seeded(1), &[1, INPUTS, 8, 8]).unwrap();
+        let nodes = first_residual(&graph).unwrap();
+        let part = graph.part(nodes.clone()).unwrap();
+        let shapes: Vec<&[usize]> = part.inputs.iter().map(|input| &input.shape[..]).collect();
+        assert_eq!(shapes, [&[1, 16, 8, 8][..], &[1, 64]]);
+        assert_eq!(part.outputs.len(), 1);
+        let input = graph.nodes[nodes.start].x.source;
+        assert!(matches!(input, Source::Node(node) if graph.nodes[node].operations[0].kind() == "Conv2D"));
     }
 }

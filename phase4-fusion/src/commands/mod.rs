@@ -7,6 +7,7 @@
 //! | [`unet`] | `unet`: the same for the video U-Net |
 //! | [`ranks`] | `ranks`: every operation between ranks, on threads or processes; and what happens if one fails |
 //! | [`precision`] | `precision`: a format for each layer of a model under an error budget |
+//! | [`temporal`] | `temporal`: a clip by the U-Net with a memory, beside the whole computation |
 //! | [`classifier`] | `classify` and `evaluate`, which are phase 3's, by a plan |
 
 pub mod autoencoder;
@@ -14,4 +15,5 @@ pub mod classifier;
 pub mod precision;
 pub mod ranks;
 pub mod resnet18;
+pub mod temporal;
 pub mod unet;

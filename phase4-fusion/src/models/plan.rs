@@ -134,7 +134,7 @@ impl Edge {
     ///
     /// # Errors
     /// As [`Tensor::shape_only_of`].
-    pub(super) fn shape_only(&self) -> Result<Tensor> {
+    pub(crate) fn shape_only(&self) -> Result<Tensor> {
         Tensor::shape_only_of(&self.form.shape, self.form.element, self.form.format)
     }
 }
@@ -482,7 +482,7 @@ impl Plan {
         if arithmetic == Arithmetic::Int8 {
             return Err(int8::only_resnet18(device));
         }
-        Plan::of(device, Wanted::Uniform(arithmetic, None), graph, planes(inputs), Ends::Planes)
+        Plan::of(device, Wanted::Uniform(arithmetic, None), graph, planes(inputs), None)
     }
 
     /// A plan for a part of a model, whose inputs lie on the device as the plans of other parts have left them.
@@ -499,7 +499,7 @@ impl Plan {
         if arithmetic == Arithmetic::Int8 {
             return Err(int8::only_resnet18(device));
         }
-        Plan::of(device, Wanted::Uniform(arithmetic, None), graph, inputs, ends)
+        Plan::of(device, Wanted::Uniform(arithmetic, None), graph, inputs, Some(ends))
     }
 
     /// [`Plan::new`] with bytes of these steps between ResNet18's convolutions, and f16 elsewhere.
@@ -507,7 +507,7 @@ impl Plan {
     /// # Errors
     /// As [`Plan::new`]; [`Error::Invalid`] if the steps are those of another network.
     pub fn in_bytes(device: &Device, graph: Graph, inputs: &[&[usize]], scales: &Scales) -> Result<Plan> {
-        Plan::of(device, Wanted::Uniform(Arithmetic::Int8, Some(scales)), graph, planes(inputs), Ends::Planes)
+        Plan::of(device, Wanted::Uniform(Arithmetic::Int8, Some(scales)), graph, planes(inputs), None)
     }
 
     /// [`Plan::new`] with a format for each node, and conversions where two of them differ.
@@ -515,10 +515,16 @@ impl Plan {
     /// # Errors
     /// As [`Plan::new`]; [`Error::Invalid`] if the formats are those of another model.
     pub fn mixed(device: &Device, graph: Graph, inputs: &[&[usize]], formats: &Formats) -> Result<Plan> {
-        Plan::of(device, Wanted::Each(formats), graph, planes(inputs), Ends::Planes)
+        Plan::of(device, Wanted::Each(formats), graph, planes(inputs), None)
     }
 
-    fn of(device: &Device, wanted: Wanted<'_>, mut graph: Graph, inputs: Vec<Edge>, ends: Ends) -> Result<Plan> {
+    fn of(
+        device: &Device,
+        wanted: Wanted<'_>,
+        mut graph: Graph,
+        inputs: Vec<Edge>,
+        part: Option<Ends>,
+    ) -> Result<Plan> {
         let mut notes = fuse::all(&mut graph)?;
         if let Wanted::Each(formats) = wanted
             && formats.each.len() != graph.nodes.len()
@@ -555,7 +561,9 @@ impl Plan {
             in_bytes: None,
             recast: None,
         };
-        planner.rows_last_from_the_start()?;
+        if part.is_none() {
+            planner.rows_last_from_the_start()?;
+        }
         let in_bytes = |node: usize| wanted.of(node) == Arithmetic::Int8;
         if let (Some(scales), Some(_)) = (wanted.scales(), planner.cores_of(Precision::F16))
             && (0..graph.nodes.len()).any(in_bytes)
@@ -577,6 +585,7 @@ impl Plan {
         for node in &graph.nodes {
             planner.node(node)?;
         }
+        let ends = part.unwrap_or(Ends::Planes);
         let ends = graph.outputs().iter().map(|output| planner.output(output, ends)).collect::<Result<Vec<_>>>()?;
         let (made, outputs): (Vec<Operand>, Vec<Edge>) = ends.into_iter().unzip();
         let Planner { launches, unfused, f32, gemm_f32, .. } = planner;

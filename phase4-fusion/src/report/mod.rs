@@ -18,6 +18,7 @@ pub mod resources;
 pub mod rewrites;
 pub mod sass;
 pub mod streams;
+pub mod tiles;
 
 /// All parts, in the order in which they are read.
 pub static PARTS: &[Part] = &[
@@ -30,6 +31,7 @@ pub static PARTS: &[Part] = &[
     streams::PART,
     links::PART,
     formats::PART,
+    tiles::PART,
     resources::PART,
     occupancy::PART,
     sass::PART,

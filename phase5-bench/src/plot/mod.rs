@@ -1,6 +1,7 @@
 //! Plots of a finished run's tables, as SVG and PNG.
 
 mod curves;
+mod quality;
 mod roofline;
 
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 
 use curves::{Bars, Curves};
+use quality::Quality;
 use roofline::Roofline;
 
 use crate::{Error, Result};
@@ -43,14 +45,15 @@ pub fn svg(run: &Record, name: &str) -> Result<String> {
 }
 
 /// The plots there are: the roofline; what each kind of ResNet18's layers takes; images per second by batch; attention's rate; the way
-/// of each model from phase 3 to phase 4.
-pub const NAMES: [&str; 7] =
-    ["roofline", "layers", "resnet-batch", "attention", "way-resnet18", "way-unet", "way-autoencoder"];
+/// of each model from phase 3 to phase 4; quality over speed of frames whose network has a memory.
+pub const NAMES: [&str; 8] =
+    ["roofline", "layers", "resnet-batch", "attention", "way-resnet18", "way-unet", "way-autoencoder", "temporal"];
 
 enum Plot {
     Roofline(Roofline),
     Bars(Bars),
     Curves(Curves),
+    Quality(Quality),
     /// One below the other.
     Charts(Vec<Bars>),
 }
@@ -65,6 +68,7 @@ impl Plot {
             "way-resnet18" => Ok(Plot::Charts(Bars::of_resnet18(run)?)),
             "way-unet" => Ok(Plot::Charts(Bars::of_unet(run)?)),
             "way-autoencoder" => Ok(Plot::Charts(Bars::of_autoencoder(run)?)),
+            "temporal" => Ok(Plot::Quality(Quality::of(run)?)),
             _ => Err(Error::nothing_to_plot(name, "there is no such plot")),
         }
     }
@@ -78,6 +82,7 @@ impl Drawing for Plot {
             Plot::Roofline(plot) => plot.draw(area),
             Plot::Bars(plot) => plot.draw(area),
             Plot::Curves(plot) => plot.draw(area),
+            Plot::Quality(plot) => plot.draw(area),
             Plot::Charts(charts) => {
                 let parts = area.split_evenly((charts.len(), 1));
                 charts.iter().zip(parts).try_for_each(|(chart, part)| chart.draw(&part))

@@ -38,5 +38,6 @@ tables! {
     video: TABLE;
     streams: TABLE;
     multi_gpu: TABLE;
+    temporal: TABLE;
     claims: TABLE;
 }
