@@ -2,6 +2,7 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
+//! | [`all_reduce`] | the sum of buffers of several devices, which all of them get |
 //! | [`attention`] | attention whose scores never are in memory |
 //! | [`autoencoder`] | the spectral shape autoencoder in one launch |
 //! | [`broken`] | the gallery of asynchronous mistakes: what `cargo run -p phase4-fusion -- broken` shows |
@@ -17,6 +18,7 @@
 //! | [`streams`] | a chain of tiny kernels: launches, graphs, dependent launches, one persistent kernel |
 //! | [`tile`] | shapes of tile, and which of them fits a product or a convolution |
 
+pub mod all_reduce;
 pub mod attention;
 pub mod autoencoder;
 pub mod broken;
