@@ -1,8 +1,8 @@
-// The sum in place, as often as wanted, without the host: each block copies its values to where the other devices can read them, tells
+// One meeting, in place: each block copies its values to where the other devices can read them, tells
 // the same block of each that they are there, waits for theirs, and adds up.
 //
 //     rank 0  values ──▶ staging[epoch % 2] ──┐ flag ▲         values of all ranks, in the order of ranks,
-//     rank 1  values ──▶ staging[epoch % 2] ──┼──────┘────▶   added in f32 ──▶ values
+//     rank 1  values ──▶ staging[epoch % 2] ──┼──────┘────▶   added in f32 ──▶ sums
 //     rank 2  values ──▶ staging[epoch % 2] ──┘
 //
 // The kernel numbers its own launches, so a graph can be replayed: nothing has to be reset, and no argument changes.
@@ -11,34 +11,23 @@
 // Limit: every device reads all values of all others, and copies its own within its memory first.
 #include "all_reduce.cuh"
 
-constexpr int THREADS = 512;
-// All of them, on all devices, must run at the same time.
-constexpr int MAX_BLOCKS = 64;
-// Loads of 16 bytes from one device that a thread has under way.
-constexpr int AHEAD = 4;
-
-// Of one device's own memory.
-struct State {
-    unsigned launches; // that have ended
-    unsigned ended;    // blocks of this launch that have ended
-};
-
 // ANCHOR: resident
-// `values` has `n`, `staging` of each device two halves of `half` times 16 bytes, `flags` of each device MAX_BLOCKS per rank that
-// raises them. All launches of a rank come one after the other, and all ranks' in the same order, each with the same n.
+// `values` and `sums`, which may be the same, have `n`; `staging` of each device has two halves of `half` times 16 bytes. All launches of
+// a rank come one after the other, and all ranks' in the same order, each with the same n.
 template <class Element>
-__device__ void all_reduce(typename Element::Value *values, unsigned long long n, const Peers<uint4> &staging,
-                           unsigned long long half, const Peers<unsigned> &flags, State *state, unsigned rank, unsigned ranks) {
+__device__ void all_reduce(const typename Element::Value *values, typename Element::Value *sums, unsigned long long n,
+                           const Peers<uint4> &staging, unsigned long long half, const Peers<unsigned> &flags, State *state,
+                           unsigned rank, unsigned ranks) {
     using Value = typename Element::Value;
-    constexpr int PER_VECTOR = Vector<Element>::VALUES;
     unsigned epoch = state->launches + 1;
     unsigned long long offset = epoch % 2 * half;
-    unsigned long long vectors = n / PER_VECTOR, stride = gridDim.x * THREADS;
+    unsigned long long vectors = n / Vector<Element>::VALUES, stride = gridDim.x * THREADS;
     unsigned long long first = blockIdx.x * THREADS + threadIdx.x;
     // The values that fill no vector, one for each of the first threads.
-    unsigned long long last = vectors * PER_VECTOR + first;
+    unsigned long long last = vectors * Vector<Element>::VALUES + first;
 
-    uint4 *own = reinterpret_cast<uint4 *>(values), *staged = staging.at[rank] + offset;
+    const uint4 *own = reinterpret_cast<const uint4 *>(values);
+    uint4 *staged = staging.at[rank] + offset;
     for (unsigned long long i = first; i < vectors; i += stride) {
         staged[i] = own[i];
     }
@@ -46,61 +35,30 @@ __device__ void all_reduce(typename Element::Value *values, unsigned long long n
         reinterpret_cast<Value *>(staged)[last] = values[last];
     }
 
-    __syncthreads();
-    if (threadIdx.x < ranks && threadIdx.x != rank) {
-        raise(flags.at[threadIdx.x] + rank * MAX_BLOCKS + blockIdx.x, epoch);
-        await(flags.at[rank] + threadIdx.x * MAX_BLOCKS + blockIdx.x, epoch);
-    }
-    __syncthreads();
+    meet(flags, epoch, rank, ranks);
 
-    for (unsigned long long i = first; i < vectors; i += AHEAD * stride) {
-        Vector<Element> sums[AHEAD];
-        for (unsigned peer = 0; peer < ranks; ++peer) {
-            const uint4 *from = peer == rank ? own : staging.at[peer] + offset;
-            uint4 loaded[AHEAD];
-#pragma unroll
-            for (int k = 0; k < AHEAD; ++k) {
-                loaded[k] = i + k * stride < vectors ? from[i + k * stride] : uint4{};
-            }
-#pragma unroll
-            for (int k = 0; k < AHEAD; ++k) {
-                sums[k].add(loaded[k]);
-            }
-        }
-#pragma unroll
-        for (int k = 0; k < AHEAD; ++k) {
-            if (i + k * stride < vectors) {
-                own[i + k * stride] = sums[k].bytes();
-            }
-        }
-    }
+    auto from = [&](unsigned peer) { return peer == rank ? own : staging.at[peer] + offset; };
+    auto to = [&](unsigned long long i, uint4 sum) { reinterpret_cast<uint4 *>(sums)[i] = sum; };
+    sum_vectors<Element, 4>(0, vectors, ranks, from, to);
     if (last < n) {
         float sum = 0;
         for (unsigned peer = 0; peer < ranks; ++peer) {
-            const uint4 *from = peer == rank ? own : staging.at[peer] + offset;
-            sum += Element::unpack(reinterpret_cast<const Value *>(from)[last]);
+            sum += Element::unpack(reinterpret_cast<const Value *>(from(peer))[last]);
         }
-        store_one<Element>(values + last, sum);
+        alignas(8) Value pair[2];
+        Element::store_pair(pair, sum, 0);
+        sums[last] = pair[0];
     }
-
-    // The last block counts the launch, when all have read how many there were.
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        __threadfence();
-        if (atomicAdd(&state->ended, 1) == gridDim.x - 1) {
-            __threadfence();
-            state->ended = 0;
-            state->launches = epoch;
-        }
-    }
+    end_launch(state);
 }
 // ANCHOR_END: resident
 
 #define KERNEL(name, Element)                                                                                                   \
-    extern "C" __global__ void __launch_bounds__(THREADS) name(                                                                 \
-        Element::Value *values, unsigned long long n, const __grid_constant__ Peers<uint4> staging, unsigned long long half,    \
-        const __grid_constant__ Peers<unsigned> flags, State *state, unsigned rank, unsigned ranks) {                           \
-        all_reduce<Element>(values, n, staging, half, flags, state, rank, ranks);                                               \
+    extern "C" __global__ void __launch_bounds__(THREADS)                                                                       \
+        name(const Element::Value *values, Element::Value *sums, unsigned long long n,                                          \
+             const __grid_constant__ Peers<uint4> staging, unsigned long long half,                                             \
+             const __grid_constant__ Peers<unsigned> flags, State *state, unsigned rank, unsigned ranks) {                      \
+        all_reduce<Element>(values, sums, n, staging, half, flags, state, rank, ranks);                                         \
     }
 
 KERNEL(resident_f32, F32)

@@ -16,6 +16,7 @@ use phase3_all_layers::commands::classify::ClassifyArgs;
 use phase3_all_layers::commands::evaluate::EvaluateArgs;
 use phase3_all_layers::commands::video::VideoArgs;
 use phase4_fusion::broken::{GALLERY, Twelve};
+use phase4_fusion::commands::all_reduce::{AllReduceArgs, all_reduce};
 use phase4_fusion::commands::autoencoder::{AutoencoderArgs, ReconstructArgs, autoencoder, reconstruct};
 use phase4_fusion::commands::classifier::{classify, evaluate};
 use phase4_fusion::commands::resnet18::{ResNet18Args, resnet18};
@@ -76,6 +77,8 @@ enum Command {
     /// The video U-Net as a plan of launches: one pass, compared with the CPU's, or the plan itself
     #[command(name = "unet")]
     UNet(UNetArgs),
+    /// The sum of buffers of several devices, in all ways: what each asks for, and on GPUs its time beside NCCL's
+    AllReduce(AllReduceArgs),
     /// Classify photos with ResNet18, as phase 3 does, by a plan
     Classify {
         #[command(flatten)]
@@ -116,6 +119,7 @@ fn main() -> ExitCode {
     }
     let save = match &args.command {
         Some(Command::Broken { args, .. }) => args.save(),
+        Some(Command::AllReduce(args)) => args.save.save.as_deref(),
         Some(_) => None,
         None => args.save.save.as_deref(),
     };
@@ -148,6 +152,7 @@ fn run(args: &Args, shell: &mut Shell) -> phase3_all_layers::Result<()> {
             let table = unet(&open(shell)?, args)?;
             shell.table(&table)?
         }
+        Some(Command::AllReduce(args)) => all_reduce(device, args, shell)?,
         Some(Command::Classify { args, precision }) => {
             let table = classify(&open(shell)?, args, precision.precision)?;
             shell.table(&table)?

@@ -4,8 +4,9 @@
 use common::device::SimOptions;
 use common::group_test;
 use common::prelude::*;
+use common::testing::planted::planted;
 use half::f16;
-use phase4_fusion::all_reduce::{Resident, Summand};
+use phase4_fusion::all_reduce::{LADDER, Operands, Resident, Summand, step07_resident};
 
 /// Around a vector of f32 and of f16, more than a block takes at once, and more than all its threads with several each.
 const LENGTHS: [usize; 6] = [0, 1, 3, 301, 4099, 70_001];
@@ -103,7 +104,31 @@ fn sums_of_all_lengths<T: Tested>(group: &DeviceGroup, lengths: &[usize]) -> Res
     Ok(())
 }
 
+/// Every step on every length, twice: the second sum meets flags and staging as the first left them.
+fn every_step(group: &DeviceGroup, lengths: &[usize]) -> Result<()> {
+    let mut operands = Operands::new(group, *lengths.iter().max().unwrap())?;
+    for step in LADDER {
+        let mut prepared = (step.method.0)(&step.source, group, *lengths.iter().max().unwrap())?;
+        for &len in lengths {
+            operands.reset(len)?;
+            for _ in 0..2 {
+                prepared.queue(&mut operands)?;
+            }
+            operands.check().map_err(|error| Error::Invalid(format!("step {}: {error}", step.title())))?;
+        }
+    }
+    Ok(())
+}
+
 group_test! {
+    fn every_step_on_two_devices(group, 2) {
+        every_step(&group, &LENGTHS[..5])
+    }
+
+    fn every_step_on_four_devices(group, 4) {
+        every_step(&group, &LENGTHS[..5])
+    }
+
     fn two_devices_sum_in_place(group, 2) {
         sums_of_all_lengths::<f32>(&group, &LENGTHS)?;
         sums_of_all_lengths::<f16>(&group, &LENGTHS)
@@ -159,6 +184,89 @@ fn one_three_and_sixteen_devices() -> Result<()> {
     sums_of_all_lengths::<f32>(&sanitising(16), &[1, 301])?;
     let error = Resident::new(&DeviceGroup::sim(17), 16).unwrap_err();
     assert!(error.is_unsupported(), "{error}");
+    Ok(())
+}
+
+#[test]
+fn every_step_on_one_and_three_devices() -> Result<()> {
+    every_step(&sanitising(1), &[0, 1, 301])?;
+    every_step(&sanitising(3), &[1, 301, 2050])
+}
+
+/// Sums that are wrong are not taken for right ones.
+#[test]
+fn the_check_finds_a_wrong_sum_and_one_that_differs_between_ranks() -> Result<()> {
+    let group = sanitising(2);
+    let mut operands = Operands::new(&group, 8)?;
+    assert!(operands.check().is_err(), "the sums are NaN");
+    let step = &LADDER[2];
+    let mut prepared = (step.method.0)(&step.source, &group, 8)?;
+    prepared.queue(&mut operands)?;
+    operands.check()?;
+    let sums = operands.streams[1].clone_dtoh(&operands.sums[1])?;
+    let next = f32::from_bits(sums[7].to_bits() + 1);
+    operands.streams[1].memcpy_htod(&[next], &mut operands.sums[1].slice_mut(7..8))?;
+    let error = operands.check().unwrap_err().to_string();
+    assert_eq!(error, "all-reduce: ranks 0 and 1 have different sums");
+    Ok(())
+}
+
+/// What the steps ask for is what the α–β model says of them, for values that parts divide evenly.
+#[test]
+fn steps_ask_for_the_bytes_and_hand_overs_of_the_model() -> Result<()> {
+    let (ranks, len) = (4, 4096);
+    let group = DeviceGroup::sim(4);
+    let bytes = 4 * len;
+    let (all, least) = ((ranks - 1) * bytes, 2 * (ranks - 1) * bytes / ranks);
+    let meeting = ranks * (ranks - 1);
+    // Launches, copies, waits, bytes into rank 0.
+    let expected = [
+        ("gather", [1, 3, 3 * meeting, all]),
+        ("ring", [ranks * 3, ranks * 3, 2 * meeting + 5 * ranks, least]),
+        ("one shot", [ranks, 0, 2 * meeting, all]),
+        ("two shots", [2 * ranks, 0, 3 * meeting, least]),
+        ("flags", [ranks, 0, 0, all]),
+        ("two shots by flags", [ranks, 0, 0, least]),
+        ("resident", [ranks, 0, 0, all]),
+        ("tuned", [ranks, 0, 0, all]),
+    ];
+    let mut operands = Operands::new(&group, len)?;
+    for (step, (name, expected)) in LADDER.iter().zip(expected) {
+        operands.reset(len)?;
+        (step.method.0)(&step.source, &group, len)?.queue(&mut operands)?;
+        let asked = &operands.asked;
+        assert_eq!(step.name(), name);
+        assert_eq!([asked.launches, asked.copies, asked.waits, asked.most_received()], expected, "{name}");
+    }
+    Ok(())
+}
+
+/// What the sanitiser, or the check, has to find in the kernel that meets by flags.
+#[test]
+fn planted_mistakes_are_found() -> Result<()> {
+    let mistakes = [
+        ("flags are raised for one device only", "st.release.sys.global", "st.release.gpu.global"),
+        ("flags are awaited for one device only", "ld.acquire.sys.global", "ld.acquire.gpu.global"),
+        ("nothing is waited for", "    meet(flags, epoch, rank, ranks);", ""),
+        ("flags stay raised from one sum to the next", "unsigned epoch = state->launches + 1;", "unsigned epoch = 1;"),
+    ];
+    for (mistake, right, wrong) in mistakes {
+        let attempt = || -> Result<bool> {
+            let (group, len) = (sanitising(2), 301);
+            let streams = streams(&group);
+            let mut reduce = Resident::of_source(&group, 4 * len, &planted(&step07_resident::SOURCE, right, wrong))?;
+            let (mut buffers, all) = buffers::<f32>(&streams, len)?;
+            group.synchronize()?;
+            reduce.queue(&streams, &mut buffers.iter_mut().collect::<Vec<_>>(), len)?;
+            Ok(std::panic::catch_unwind(|| check(&streams, &buffers, &all)).is_ok())
+        };
+        match attempt() {
+            Err(Error::NvrtcMissing { .. }) => println!("{mistake}: skipped, since a changed kernel takes NVRTC"),
+            Err(Error::Findings { .. } | Error::Fault { .. }) => {}
+            Err(other) => panic!("{mistake}: {other}"),
+            Ok(right) => assert!(!right, "{mistake}: not found"),
+        }
+    }
     Ok(())
 }
 

@@ -6,6 +6,7 @@ use common::prelude::*;
 use common::record::Record;
 use common::table::ColumnSpec;
 
+pub mod all_reduce;
 pub mod attention;
 pub mod conv;
 pub mod gemm;
@@ -26,6 +27,7 @@ pub static PARTS: &[Part] = &[
     plan::PART,
     rewrites::PART,
     streams::PART,
+    all_reduce::PART,
     resources::PART,
     occupancy::PART,
     sass::PART,
