@@ -2,6 +2,7 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
+//! | [`all_reduce`] | the sum of buffers of several devices, which all of them get |
 //! | [`attention`] | attention whose scores never are in memory |
 //! | [`autoencoder`] | the spectral shape autoencoder in one launch |
 //! | [`broken`] | the gallery of asynchronous mistakes: what `cargo run -p phase4-fusion -- broken` shows |
@@ -22,6 +23,7 @@
 //! | [`temporal`] | frames whose network takes again what a step or a frame before has made |
 //! | [`tile`] | shapes of tile, and which of them fits a product or a convolution |
 
+pub mod all_reduce;
 pub mod attention;
 pub mod autoencoder;
 pub mod broken;

@@ -17,6 +17,7 @@ use phase3_all_layers::commands::classify::ClassifyArgs;
 use phase3_all_layers::commands::evaluate::EvaluateArgs;
 use phase3_all_layers::commands::video::VideoArgs;
 use phase4_fusion::broken::{GALLERY, Twelve};
+use phase4_fusion::commands::all_reduce::{AllReduceArgs, all_reduce};
 use phase4_fusion::commands::autoencoder::{AutoencoderArgs, ReconstructArgs, autoencoder, reconstruct};
 use phase4_fusion::commands::classifier::{classify, evaluate};
 use phase4_fusion::commands::precision::{PrecisionArgs as AdaptiveArgs, precision as adaptive};
@@ -83,6 +84,8 @@ enum Command {
     UNet(UNetArgs),
     /// Check every operation between ranks: threads, processes of this host, or those that torchrun, mpirun or srun started
     Ranks(RanksArgs),
+    /// The sum of buffers of several devices, in all ways: what each asks for, and on GPUs its time beside NCCL's
+    AllReduce(AllReduceArgs),
     /// Classify photos with ResNet18, as phase 3 does, by a plan
     Classify {
         #[command(flatten)]
@@ -146,6 +149,7 @@ fn main() -> ExitCode {
     let save = match &args.command {
         Some(Command::Broken { args, .. }) => args.save(),
         Some(Command::Ranks(args)) => args.save(),
+        Some(Command::AllReduce(args)) => args.save.save.as_deref(),
         Some(_) => None,
         None => args.save.save.as_deref(),
     };
@@ -179,6 +183,7 @@ fn run(args: &Args, shell: &mut Shell) -> phase3_all_layers::Result<()> {
             shell.table(&table)?
         }
         Some(Command::Ranks(args)) => ranks(args, device, shell)?,
+        Some(Command::AllReduce(args)) => all_reduce(device, args, shell)?,
         Some(Command::Classify { args, precision }) => {
             let table = classify(&open(shell)?, args, precision.precision)?;
             shell.table(&table)?

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use crate::device::Stream;
+use crate::device::{Buffer, Stream};
 use crate::error::{Error, Result};
 use crate::reference::{BatchNorm, Conv2dParams};
 use crate::tensor::Tensor;
@@ -22,6 +22,10 @@ pub struct Cudnn(Infallible);
 
 /// A convolution by cuDNN, in a program built without it.
 pub struct CudnnConv2d(Infallible);
+
+/// NCCL, in a program built without it.
+#[derive(Debug)]
+pub struct Nccl(Infallible);
 
 fn absent(what: &str, stream: &Stream) -> Error {
     Error::Unsupported {
@@ -127,6 +131,25 @@ impl CudnnConv2d {
     /// # Errors
     /// None.
     pub fn launch(&mut self, _: &Tensor, _: &Tensor, _: Option<&Tensor>, _: &mut Tensor) -> Result<()> {
+        match self.0 {}
+    }
+}
+
+impl Nccl {
+    /// Always fails.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`], or [`Error::Invalid`] without a stream.
+    pub fn open(streams: &[Stream]) -> Result<Nccl> {
+        let stream = streams.first().ok_or_else(|| Error::Invalid("NCCL takes one stream at least".to_owned()))?;
+        Err(absent("NCCL", stream))
+    }
+
+    /// Never called: there is no value of this type.
+    ///
+    /// # Errors
+    /// None.
+    pub fn all_reduce(&self, _: &[Buffer<f32>], _: &mut [Buffer<f32>], _: usize) -> Result<()> {
         match self.0 {}
     }
 }

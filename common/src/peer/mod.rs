@@ -8,6 +8,8 @@ mod cublas;
 #[cfg(feature = "cuda")]
 mod cudnn;
 #[cfg(feature = "cuda")]
+mod nccl;
+#[cfg(feature = "cuda")]
 mod open;
 #[cfg(feature = "cuda")]
 mod tensor_blas;
@@ -15,10 +17,11 @@ mod tensor_blas;
 pub use {
     cublas::Cublas,
     cudnn::{Cudnn, CudnnConv2d},
+    nccl::Nccl,
     tensor_blas::{Suggestion, TensorBlas},
 };
 
 #[cfg(not(feature = "cuda"))]
 mod absent;
 #[cfg(not(feature = "cuda"))]
-pub use absent::{Cublas, Cudnn, CudnnConv2d, Suggestion, TensorBlas};
+pub use absent::{Cublas, Cudnn, CudnnConv2d, Nccl, Suggestion, TensorBlas};

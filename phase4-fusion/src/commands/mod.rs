@@ -8,8 +8,10 @@
 //! | [`ranks`] | `ranks`: every operation between ranks, on threads or processes; and what happens if one fails |
 //! | [`precision`] | `precision`: a format for each layer of a model under an error budget |
 //! | [`temporal`] | `temporal`: a clip by the U-Net with a memory, beside the whole computation |
+//! | [`all_reduce`] | `all-reduce`: the ladder of sums over several devices |
 //! | [`classifier`] | `classify` and `evaluate`, which are phase 3's, by a plan |
 
+pub mod all_reduce;
 pub mod autoencoder;
 pub mod classifier;
 pub mod precision;

@@ -6,6 +6,7 @@ use common::prelude::*;
 use common::record::Record;
 use common::table::ColumnSpec;
 
+pub mod all_reduce;
 pub mod attention;
 pub mod conv;
 pub mod formats;
@@ -32,6 +33,7 @@ pub static PARTS: &[Part] = &[
     links::PART,
     formats::PART,
     tiles::PART,
+    all_reduce::PART,
     resources::PART,
     occupancy::PART,
     sass::PART,

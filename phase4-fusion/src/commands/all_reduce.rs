@@ -1,0 +1,44 @@
+//! `all-reduce`: the ladder over the devices and sizes that are asked for.
+
+use std::num::NonZeroUsize;
+
+use common::command::{SaveArgs, Shell, say};
+use common::device::DeviceArgs;
+use common::parts;
+use common::prelude::*;
+use common::record::Record;
+
+use crate::report::all_reduce::{PART, sizes, table};
+
+/// The options of `all-reduce`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct AllReduceArgs {
+    /// Number of GPUs, or of the devices of --device sim:N [default: all of them]
+    #[arg(long, value_name = "N")]
+    gpus: Option<NonZeroUsize>,
+    /// Bytes of the values of each device, a multiple of 4 [default: 1 KiB to 1 GiB, or two sizes on the simulator]
+    #[arg(long, value_name = "BYTES", value_delimiter = ',')]
+    bytes: Vec<usize>,
+    /// Where the run is kept.
+    #[command(flatten)]
+    pub save: SaveArgs,
+}
+
+/// Checks and measures all steps, and prints the table.
+///
+/// # Errors
+/// What the devices report, and [`Shell::save`].
+pub fn all_reduce(device: &DeviceArgs, args: &AllReduceArgs, shell: &mut Shell) -> Result<()> {
+    let group = DeviceGroup::open_with(device.device, args.gpus.map(NonZeroUsize::get), parts::simulator())?;
+    say("device", group.describe());
+    let bytes = if args.bytes.is_empty() { sizes(&group) } else { &args.bytes };
+    if bytes.iter().any(|bytes| *bytes == 0 || !bytes.is_multiple_of(size_of::<f32>())) {
+        return Err(Error::Invalid(format!("--bytes {bytes:?}: each must be a multiple of 4, and not 0")));
+    }
+    let mut record = Record::begin(&group.devices()[0]);
+    let (table, wrong) = table(&group, bytes)?;
+    wrong.iter().for_each(|wrong| shell.fail(wrong));
+    shell.table(&table)?;
+    record.push(PART.name, table);
+    shell.save(&record)
+}

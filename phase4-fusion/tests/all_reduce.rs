@@ -1,0 +1,287 @@
+//! Sums of the buffers of several devices: on ragged lengths, the same bits on all ranks and in every run, and mistakes that are found.
+#![allow(clippy::unwrap_used)]
+
+use common::device::SimOptions;
+use common::group_test;
+use common::prelude::*;
+use common::testing::planted::planted;
+use half::f16;
+use phase4_fusion::all_reduce::{LADDER, Operands, Resident, Summand, step07_resident};
+
+/// Around a vector of f32 and of f16, more than a block takes at once, and more than all its threads with several each.
+const LENGTHS: [usize; 6] = [0, 1, 3, 301, 4099, 70_001];
+
+/// Values of one rank, all different from those of the others.
+fn values(len: usize, rank: usize) -> Vec<f32> {
+    Tensor::random(&[len | 1], 900 + rank as u64).as_slice().unwrap()[..len].to_vec()
+}
+
+/// The sum of all ranks in f64, and how far a sum in f32 may be from it: each of the additions rounds what has come together so far.
+fn expected(all: &[Vec<f64>], i: usize) -> (f64, f64) {
+    let sum: f64 = all.iter().map(|values| values[i]).sum();
+    let magnitude: f64 = all.iter().map(|values| values[i].abs()).sum();
+    (sum, all.len() as f64 * f64::from(f32::EPSILON) / 2.0 * magnitude)
+}
+
+/// A type whose sums are compared.
+trait Tested: Summand + PartialEq + std::fmt::Debug {
+    /// Half the distance of neighbours, relative.
+    const ROUNDING: f64;
+    fn of(value: f32) -> Self;
+    fn wide(self) -> f64;
+}
+
+impl Tested for f32 {
+    const ROUNDING: f64 = 0.0;
+    fn of(value: f32) -> f32 {
+        value
+    }
+    fn wide(self) -> f64 {
+        self.into()
+    }
+}
+
+impl Tested for f16 {
+    const ROUNDING: f64 = 1.0 / 2048.0;
+    fn of(value: f32) -> f16 {
+        f16::from_f32(value)
+    }
+    fn wide(self) -> f64 {
+        self.into()
+    }
+}
+
+/// A buffer of each device with values of its own, and those values. What follows them is poisoned.
+fn buffers<T: Tested>(streams: &[Stream], len: usize) -> Result<(Vec<Buffer<T>>, Vec<Vec<f64>>)> {
+    let (mut buffers, mut all) = (Vec::new(), Vec::new());
+    for (rank, stream) in streams.iter().enumerate() {
+        let values: Vec<T> = values(len, rank).into_iter().map(T::of).collect();
+        let mut buffer = stream.alloc_poisoned(len + 5)?;
+        stream.memcpy_htod(&values, &mut buffer.slice_mut(..len))?;
+        buffers.push(buffer);
+        all.push(values.into_iter().map(T::wide).collect());
+    }
+    Ok((buffers, all))
+}
+
+/// Fails unless all buffers hold the sums, all the same bits, and no more than those.
+#[track_caller]
+fn check<T: Tested>(streams: &[Stream], buffers: &[Buffer<T>], all: &[Vec<f64>]) -> Result<()> {
+    let len = all[0].len();
+    let first = streams[0].clone_dtoh(&buffers[0])?;
+    for (i, value) in first[..len].iter().enumerate() {
+        let (sum, tolerance) = expected(all, i);
+        let tolerance = tolerance + T::ROUNDING * (sum.abs() + tolerance);
+        let difference = (value.wide() - sum).abs();
+        assert!(difference <= tolerance, "value {i} of {len}: {value:?}, expected {sum} within {tolerance:e}");
+    }
+    for (stream, buffer) in streams.iter().zip(buffers) {
+        let values = stream.clone_dtoh(buffer)?;
+        assert!(
+            bytemuck::cast_slice::<T, u8>(&values) == bytemuck::cast_slice::<T, u8>(&first),
+            "ranks differ at {len}"
+        );
+        assert!(values[len..].iter().all(|value| value.wide().is_nan()), "written beyond {len}");
+    }
+    Ok(())
+}
+
+fn streams(group: &DeviceGroup) -> Vec<Stream> {
+    group.devices().iter().map(Device::stream).collect()
+}
+
+/// Sums of all lengths, by one and the same set of staging buffers and flags.
+fn sums_of_all_lengths<T: Tested>(group: &DeviceGroup, lengths: &[usize]) -> Result<()> {
+    let streams = streams(group);
+    let mut reduce = Resident::new(group, lengths.iter().max().unwrap() * size_of::<T>())?;
+    for &len in lengths {
+        let (mut buffers, all) = buffers::<T>(&streams, len)?;
+        group.synchronize()?;
+        reduce.queue(&streams, &mut buffers.iter_mut().collect::<Vec<_>>(), len)?;
+        group.synchronize()?;
+        check(&streams, &buffers, &all)?;
+    }
+    Ok(())
+}
+
+/// Every step on every length, twice: the second sum meets flags and staging as the first left them.
+fn every_step(group: &DeviceGroup, lengths: &[usize]) -> Result<()> {
+    let mut operands = Operands::new(group, *lengths.iter().max().unwrap())?;
+    for step in LADDER {
+        let mut prepared = (step.method.0)(&step.source, group, *lengths.iter().max().unwrap())?;
+        for &len in lengths {
+            operands.reset(len)?;
+            for _ in 0..2 {
+                prepared.queue(&mut operands)?;
+            }
+            operands.check().map_err(|error| Error::Invalid(format!("step {}: {error}", step.title())))?;
+        }
+    }
+    Ok(())
+}
+
+group_test! {
+    fn every_step_on_two_devices(group, 2) {
+        every_step(&group, &LENGTHS[..5])
+    }
+
+    fn every_step_on_four_devices(group, 4) {
+        every_step(&group, &LENGTHS[..5])
+    }
+
+    fn two_devices_sum_in_place(group, 2) {
+        sums_of_all_lengths::<f32>(&group, &LENGTHS)?;
+        sums_of_all_lengths::<f16>(&group, &LENGTHS)
+    }
+
+    fn four_devices_sum_in_place(group, 4) {
+        sums_of_all_lengths::<f32>(&group, &LENGTHS)?;
+        sums_of_all_lengths::<f16>(&group, &LENGTHS[..5])
+    }
+
+    fn sums_follow_on_each_other_without_the_host(group, 2) {
+        let streams = streams(&group);
+        let len = 4099;
+        let mut reduce = Resident::new(&group, 4 * len)?;
+        let (mut buffers, all) = buffers::<f32>(&streams, len)?;
+        group.synchronize()?;
+        // Each sum doubles the one before, which is exact.
+        for _ in 0..5 {
+            reduce.queue(&streams, &mut buffers.iter_mut().collect::<Vec<_>>(), len)?;
+        }
+        group.synchronize()?;
+        let sums = streams[0].clone_dtoh(&buffers[0].slice(..len))?;
+        for (i, sum) in sums.into_iter().enumerate() {
+            let once = all[0][i] as f32 + all[1][i] as f32;
+            assert_eq!(sum, 16.0 * once, "value {i}");
+        }
+        Ok(())
+    }
+
+    fn lengths_and_ranks_that_do_not_fit_are_refused(group, 2) {
+        let streams = streams(&group);
+        let mut reduce = Resident::new(&group, 40)?;
+        assert_eq!(reduce.most_bytes(), 48);
+        let (mut buffers, _) = buffers::<f32>(&streams, 13)?;
+        for len in [13, 19] {
+            let error = reduce.queue(&streams, &mut buffers.iter_mut().collect::<Vec<_>>(), len).unwrap_err();
+            assert_eq!(error.to_string(), format!("all-reduce: {len} values, but there is room for 12"));
+        }
+        let error = reduce.queue(&streams[..1], &mut buffers.iter_mut().collect::<Vec<_>>(), 3).unwrap_err();
+        assert_eq!(error.to_string(), "all-reduce: 1 streams and 2 buffers for 2 devices");
+        group.synchronize()
+    }
+}
+
+fn sanitising(count: u32) -> DeviceGroup {
+    DeviceGroup::sim_with(count, SimOptions { sanitize: true, ..SimOptions::default() })
+}
+
+#[test]
+fn one_three_and_sixteen_devices() -> Result<()> {
+    sums_of_all_lengths::<f32>(&sanitising(1), &LENGTHS)?;
+    sums_of_all_lengths::<f16>(&sanitising(3), &[3, 301, 4099])?;
+    sums_of_all_lengths::<f32>(&sanitising(16), &[1, 301])?;
+    let error = Resident::new(&DeviceGroup::sim(17), 16).unwrap_err();
+    assert!(error.is_unsupported(), "{error}");
+    Ok(())
+}
+
+#[test]
+fn every_step_on_one_and_three_devices() -> Result<()> {
+    every_step(&sanitising(1), &[0, 1, 301])?;
+    every_step(&sanitising(3), &[1, 301, 2050])
+}
+
+/// Sums that are wrong are not taken for right ones.
+#[test]
+fn the_check_finds_a_wrong_sum_and_one_that_differs_between_ranks() -> Result<()> {
+    let group = sanitising(2);
+    let mut operands = Operands::new(&group, 8)?;
+    assert!(operands.check().is_err(), "the sums are NaN");
+    let step = &LADDER[2];
+    let mut prepared = (step.method.0)(&step.source, &group, 8)?;
+    prepared.queue(&mut operands)?;
+    operands.check()?;
+    let sums = operands.streams[1].clone_dtoh(&operands.sums[1])?;
+    let next = f32::from_bits(sums[7].to_bits() + 1);
+    operands.streams[1].memcpy_htod(&[next], &mut operands.sums[1].slice_mut(7..8))?;
+    let error = operands.check().unwrap_err().to_string();
+    assert_eq!(error, "all-reduce: ranks 0 and 1 have different sums");
+    Ok(())
+}
+
+/// What the steps ask for is what the α–β model says of them, for values that parts divide evenly.
+#[test]
+fn steps_ask_for_the_bytes_and_hand_overs_of_the_model() -> Result<()> {
+    let (ranks, len) = (4, 4096);
+    let group = DeviceGroup::sim(4);
+    let bytes = 4 * len;
+    let (all, least) = ((ranks - 1) * bytes, 2 * (ranks - 1) * bytes / ranks);
+    let meeting = ranks * (ranks - 1);
+    // Launches, copies, waits, bytes into rank 0.
+    let expected = [
+        ("gather", [1, 3, 3 * meeting, all]),
+        ("ring", [ranks * 3, ranks * 3, 2 * meeting + 5 * ranks, least]),
+        ("one shot", [ranks, 0, 2 * meeting, all]),
+        ("two shots", [2 * ranks, 0, 3 * meeting, least]),
+        ("flags", [ranks, 0, 0, all]),
+        ("two shots by flags", [ranks, 0, 0, least]),
+        ("resident", [ranks, 0, 0, all]),
+        ("tuned", [ranks, 0, 0, all]),
+    ];
+    let mut operands = Operands::new(&group, len)?;
+    for (step, (name, expected)) in LADDER.iter().zip(expected) {
+        operands.reset(len)?;
+        (step.method.0)(&step.source, &group, len)?.queue(&mut operands)?;
+        let asked = &operands.asked;
+        assert_eq!(step.name(), name);
+        assert_eq!([asked.launches, asked.copies, asked.waits, asked.most_received()], expected, "{name}");
+    }
+    Ok(())
+}
+
+/// What the sanitiser, or the check, has to find in the kernel that meets by flags.
+#[test]
+fn planted_mistakes_are_found() -> Result<()> {
+    let mistakes = [
+        ("flags are raised for one device only", "st.release.sys.global", "st.release.gpu.global"),
+        ("flags are awaited for one device only", "ld.acquire.sys.global", "ld.acquire.gpu.global"),
+        ("nothing is waited for", "    meet(flags, epoch, rank, ranks);", ""),
+        ("flags stay raised from one sum to the next", "unsigned epoch = state->launches + 1;", "unsigned epoch = 1;"),
+    ];
+    for (mistake, right, wrong) in mistakes {
+        let attempt = || -> Result<bool> {
+            let (group, len) = (sanitising(2), 301);
+            let streams = streams(&group);
+            let mut reduce = Resident::of_source(&group, 4 * len, &planted(&step07_resident::SOURCE, right, wrong))?;
+            let (mut buffers, all) = buffers::<f32>(&streams, len)?;
+            group.synchronize()?;
+            reduce.queue(&streams, &mut buffers.iter_mut().collect::<Vec<_>>(), len)?;
+            Ok(std::panic::catch_unwind(|| check(&streams, &buffers, &all)).is_ok())
+        };
+        match attempt() {
+            Err(Error::NvrtcMissing { .. }) => println!("{mistake}: skipped, since a changed kernel takes NVRTC"),
+            Err(Error::Findings { .. } | Error::Fault { .. }) => {}
+            Err(other) => panic!("{mistake}: {other}"),
+            Ok(right) => assert!(!right, "{mistake}: not found"),
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_simulated_sum_is_recorded_only_alone() -> Result<()> {
+    let group = sanitising(1);
+    let stream = group.devices()[0].stream();
+    let mut reduce = Resident::new(&group, 16)?;
+    let mut values = stream.clone_htod(&[1.0f32, 2.0, 3.0])?;
+    let graph = stream.capture(|stream| reduce.record(0, stream, &mut values, 3))?.instantiate()?;
+    (0..3).try_for_each(|_| graph.launch(&stream))?;
+    assert_eq!(stream.clone_dtoh(&values)?, [1.0, 2.0, 3.0]);
+    let group = sanitising(2);
+    let stream = group.devices()[0].stream();
+    let error = Resident::new(&group, 16)?.record(0, &stream, &mut stream.alloc_zeros::<f32>(1)?, 1).unwrap_err();
+    assert!(error.is_unsupported(), "{error}");
+    Ok(())
+}
