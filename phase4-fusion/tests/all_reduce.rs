@@ -51,8 +51,11 @@ impl Tested for f16 {
     }
 }
 
+/// The values of each rank.
+type Wide = Vec<Vec<f64>>;
+
 /// A buffer of each device with values of its own, and those values. What follows them is poisoned.
-fn buffers<T: Tested>(streams: &[Stream], len: usize) -> Result<(Vec<Buffer<T>>, Vec<Vec<f64>>)> {
+fn buffers<T: Tested>(streams: &[Stream], len: usize) -> Result<(Vec<Buffer<T>>, Wide)> {
     let (mut buffers, mut all) = (Vec::new(), Vec::new());
     for (rank, stream) in streams.iter().enumerate() {
         let values: Vec<T> = values(len, rank).into_iter().map(T::of).collect();
@@ -154,6 +157,34 @@ group_test! {
         for (i, sum) in sums.into_iter().enumerate() {
             let once = all[0][i] as f32 + all[1][i] as f32;
             assert_eq!(sum, 16.0 * once, "value {i}");
+        }
+        Ok(())
+    }
+
+    /// The simulator runs one graph after the other, and says so: `a_simulated_sum_is_recorded_only_alone`.
+    fn graphs_of_both_devices_are_replayed(group, 2) {
+        if group.is_sim() {
+            return Ok(());
+        }
+        let (streams, len) = (streams(&group), 4099);
+        let mut reduce = Resident::new(&group, 4 * len)?;
+        let (mut buffers, all) = buffers::<f32>(&streams, len)?;
+        group.synchronize()?;
+        let mut graphs = Vec::new();
+        for (rank, (stream, buffer)) in streams.iter().zip(&mut buffers).enumerate() {
+            let graph = stream.capture(|stream| {
+                reduce.record(rank, stream, buffer, len)?;
+                reduce.record(rank, stream, buffer, len)
+            })?;
+            graphs.push(graph.instantiate()?);
+        }
+        for _ in 0..3 {
+            graphs.iter().zip(&streams).try_for_each(|(graph, stream)| graph.launch(stream))?;
+        }
+        group.synchronize()?;
+        for (i, sum) in streams[1].clone_dtoh(&buffers[1].slice(..len))?.into_iter().enumerate() {
+            let once = all[0][i] as f32 + all[1][i] as f32;
+            assert_eq!(sum, 32.0 * once, "value {i}");
         }
         Ok(())
     }

@@ -4,7 +4,6 @@ use std::num::NonZeroUsize;
 
 use common::command::{SaveArgs, Shell, say};
 use common::device::DeviceArgs;
-use common::parts;
 use common::prelude::*;
 use common::record::Record;
 
@@ -29,7 +28,7 @@ pub struct AllReduceArgs {
 /// # Errors
 /// What the devices report, and [`Shell::save`].
 pub fn all_reduce(device: &DeviceArgs, args: &AllReduceArgs, shell: &mut Shell) -> Result<()> {
-    let group = DeviceGroup::open_with(device.device, args.gpus.map(NonZeroUsize::get), parts::simulator())?;
+    let group = device.open_group(args.gpus.map(NonZeroUsize::get))?;
     say("device", group.describe());
     let bytes = if args.bytes.is_empty() { sizes(&group) } else { &args.bytes };
     if bytes.iter().any(|bytes| *bytes == 0 || !bytes.is_multiple_of(size_of::<f32>())) {
