@@ -7,6 +7,7 @@
 //! | [`broken`] | the gallery of asynchronous mistakes: what `cargo run -p phase4-fusion -- broken` shows |
 //! | [`commands`] | what the command does beside the parts: whole models |
 //! | [`conv`] | convolutions on tensor cores, channels last |
+//! | [`executor`] | a whole network in one launch: a queue of tasks in device memory |
 //! | [`fusion`] | the diffusion step in one pass, and the passes that an epilogue saves |
 //! | [`gemm`] | the ladder of matrix products on tensor cores |
 //! | [`models`] | phase 3's models, fused and in f32, tf32 or f16, each a plan that can be printed |
@@ -22,6 +23,7 @@ pub mod autoencoder;
 pub mod broken;
 pub mod commands;
 pub mod conv;
+pub mod executor;
 pub mod fusion;
 pub mod gemm;
 pub mod models;
