@@ -18,6 +18,7 @@ use phase3_all_layers::commands::video::VideoArgs;
 use phase4_fusion::broken::{GALLERY, Twelve};
 use phase4_fusion::commands::autoencoder::{AutoencoderArgs, ReconstructArgs, autoencoder, reconstruct};
 use phase4_fusion::commands::classifier::{classify, evaluate};
+use phase4_fusion::commands::executor::{ExecutorArgs, executor};
 use phase4_fusion::commands::resnet18::{ResNet18Args, resnet18};
 use phase4_fusion::commands::unet::{UNetArgs, unet, video};
 use phase4_fusion::models::Arithmetic;
@@ -76,6 +77,8 @@ enum Command {
     /// The video U-Net as a plan of launches: one pass, compared with the CPU's, or the plan itself
     #[command(name = "unet")]
     UNet(UNetArgs),
+    /// The video U-Net as a queue of tasks in one launch: one pass beside the plan's, or its tasks
+    Executor(ExecutorArgs),
     /// Classify photos with ResNet18, as phase 3 does, by a plan
     Classify {
         #[command(flatten)]
@@ -147,6 +150,11 @@ fn run(args: &Args, shell: &mut Shell) -> phase3_all_layers::Result<()> {
         Some(Command::UNet(args)) => {
             let table = unet(&open(shell)?, args)?;
             shell.table(&table)?
+        }
+        Some(Command::Executor(args)) => {
+            let (tables, wrong) = executor(&open(shell)?, args)?;
+            wrong.iter().for_each(|wrong| shell.fail(wrong));
+            tables.iter().try_for_each(|table| shell.table(table))?
         }
         Some(Command::Classify { args, precision }) => {
             let table = classify(&open(shell)?, args, precision.precision)?;

@@ -57,6 +57,12 @@ impl Held {
         }
     }
 
+    /// As images of this many pixels; a linear layer's rows are images of one. Whoever made it may have seen other images.
+    fn images(&self, pixels: usize) -> Source {
+        let image = if self.at.channel == 1 { (pixels * self.channels) as u32 } else { self.at.image };
+        Source { image, ..self.at }
+    }
+
     /// Fails unless it lies as [rows, channels] without gaps.
     fn plain(&self) -> Result<u32> {
         match self.at.channel == 1 && self.at.pixel as usize == self.channels {
@@ -209,10 +215,17 @@ impl Epilogue {
                 Operation::Add if epilogue.added.is_none() => epilogue.added = Some(Added::Later),
                 Operation::AddChannel if epilogue.added.is_none() => epilogue.added = Some(Added::Channels),
                 other => match activation(other) {
-                    Some(number) if epilogue.activation == 0 && epilogue.added.is_none_or(|how| how == Added::Before) => {
+                    Some(number)
+                        if epilogue.activation == 0 && epilogue.added.is_none_or(|how| how == Added::Before) =>
+                    {
                         epilogue.activation = number;
                     }
-                    _ => return Err(unsupported(format!("{} after another layer", other.kind()), "no epilogue does it")),
+                    _ => {
+                        return Err(unsupported(
+                            format!("{} after another layer", other.kind()),
+                            "no epilogue does it",
+                        ));
+                    }
                 },
             }
         }
@@ -325,12 +338,9 @@ impl Lowering {
     fn room(&mut self, shape: &[usize], [rows, channels]: [usize; 2]) -> Result<Source> {
         let offset = self.take(rows * channels)?;
         Ok(match *shape {
-            [_, channels, height, width] => Source {
-                offset,
-                image: (channels * height * width) as u32,
-                pixel: 1,
-                channel: (height * width) as u32,
-            },
+            [_, channels, height, width] => {
+                Source { offset, image: (channels * height * width) as u32, pixel: 1, channel: (height * width) as u32 }
+            }
             _ => Source { offset, image: channels as u32, pixel: channels as u32, channel: 1 },
         })
     }
@@ -412,7 +422,10 @@ impl Lowering {
                     ..Layer::default()
                 };
                 let whole = x.rows;
-                Ok(View::of(self.push(layer, [Some(&x), None, None], whole.max(1), 1, |rows| [rows.clone(), rows, 0..0]), false))
+                Ok(View::of(
+                    self.push(layer, [Some(&x), None, None], whole.max(1), 1, |rows| [rows.clone(), rows, 0..0]),
+                    false,
+                ))
             }
             // How those that take the value read it.
             Operation::Transpose if then.is_empty() && output.is_none() => {
@@ -424,7 +437,10 @@ impl Lowering {
                 };
                 let held = view.held()?;
                 if [rows, channels] != [held.rows, held.channels] {
-                    return Err(unsupported("a transposition of other values than an image's", "values stay where they are"));
+                    return Err(unsupported(
+                        "a transposition of other values than an image's",
+                        "values stay where they are",
+                    ));
                 }
                 Ok(View { planes: !view.planes, ..view })
             }
@@ -463,7 +479,8 @@ impl Lowering {
         layer.activation = epilogue.activation;
         let Some(how) = epilogue.added else { return Ok(None) };
         let with = self.seen(second(node.with.as_ref())?)?.held()?.clone();
-        let (offset, rows) = (with.plain()?, if how == Added::Channels { layer.rows / layer.pixels } else { layer.rows });
+        let (offset, rows) =
+            (with.plain()?, if how == Added::Channels { layer.rows / layer.pixels } else { layer.rows });
         if [with.rows, with.channels] != [rows as usize, layer.columns as usize] {
             let what = format!("a sum of {} × {} and {} × {}", layer.rows, layer.columns, with.rows, with.channels);
             return Err(unsupported(what, "both must be of one shape"));
@@ -505,11 +522,7 @@ impl Lowering {
         };
         let x = view.parts[0].clone();
         let behind = view.parts.get(1).cloned();
-        // A linear layer's rows are images of one pixel.
-        let source = |held: &Held| match planes {
-            true => held.at,
-            false => Source { image: held.channels as u32, ..held.at },
-        };
+        let source = |held: &Held| held.images((height >> view.up) * (width >> view.up));
         if view.norm.is_some() && planes {
             return Err(unsupported("LayerNorm before a convolution", "linear layers normalise their rows"));
         }
@@ -571,7 +584,10 @@ impl Lowering {
             let read = read.rows(rows.clone());
             [read.clone(), read, if by_channel { rows.start / pixels..(rows.end - 1) / pixels + 1 } else { rows }]
         };
-        Ok(View::of(self.push(layer, [Some(&x), behind.as_ref(), with.as_ref()], cut.tile, column_tiles, of_tile), planes))
+        Ok(View::of(
+            self.push(layer, [Some(&x), behind.as_ref(), with.as_ref()], cut.tile, column_tiles, of_tile),
+            planes,
+        ))
     }
 
     /// Stores a product's weights as \[K\]\[pitch\], and its bias, with the scale and shift of a LayerNorm before it.
@@ -680,7 +696,7 @@ impl Lowering {
             rows: x.rows as u32,
             columns: x.channels as u32,
             pixels: pixels as u32,
-            x: if view.planes { x.at } else { Source { image: x.channels as u32, ..x.at } },
+            x: x.images(pixels),
             result,
             weight,
             bias,
@@ -698,7 +714,13 @@ impl Lowering {
     }
 
     /// Counters for a value, one for each `per_counter` rows.
-    fn counters(&mut self, rows: usize, per_counter: usize, needed: usize, operands: [Option<&Held>; OPERANDS]) -> Made {
+    fn counters(
+        &mut self,
+        rows: usize,
+        per_counter: usize,
+        needed: usize,
+        operands: [Option<&Held>; OPERANDS],
+    ) -> Made {
         let levels = operands.into_iter().flatten().filter_map(|operand| operand.made).map(|made| made.level + 1);
         let made =
             Made { first: self.counters, rows: per_counter, needed: needed as u32, level: levels.max().unwrap_or(0) };

@@ -36,7 +36,7 @@ const PROCESSORS: usize = 132;
 /// Resident blocks of a multiprocessor: the kernel's registers and shared memory allow them.
 const PER_PROCESSOR: usize = 2;
 /// Blocks on the simulator.
-const SIMULATED: usize = 4;
+const SIMULATED: usize = 2;
 
 /// An input's or the output's place in the arena.
 #[derive(Clone, Debug)]

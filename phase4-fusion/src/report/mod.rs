@@ -8,6 +8,7 @@ use common::table::ColumnSpec;
 
 pub mod attention;
 pub mod conv;
+pub mod executor;
 pub mod gemm;
 pub mod occupancy;
 pub mod plan;
@@ -26,6 +27,7 @@ pub static PARTS: &[Part] = &[
     plan::PART,
     rewrites::PART,
     streams::PART,
+    executor::PART,
     resources::PART,
     occupancy::PART,
     sass::PART,
