@@ -99,8 +99,8 @@ pub fn explained(device: &Device, configs: &[(&'static str, Config)], latents: &
     Ok(vec![shares.finish(), totals.finish()])
 }
 
-/// One pass by a graph of launches and by the executor, both in f32, compared with the CPU's. On the simulator one block runs, which
-/// never waits, so that all its instructions are work.
+/// One pass by a graph of launches and by the executor, both in f32, compared with the CPU's. On the simulator one block runs: how often
+/// several look at each other's counters is chance.
 ///
 /// # Errors
 /// As [`executor`].
@@ -111,7 +111,7 @@ pub fn pass(device: &Device, (name, config): (&str, Config), latents: &[usize]) 
     let cpu = Cpu::new();
     let expected = cpu.infer(&UNet::load(&cpu, config, &parameters)?.at(steps.to_host()?), &x)?;
     let expected = expected.as_slice()?;
-    let title = format!("The U-Net {name} in f32, latents {latents:?}, on {}", device.short_name());
+    let title = format!("the U-Net {name} in f32, latents {latents:?}");
     let all = [WAY, LAUNCHES, TASKS, LANES, MS, GAIN, DIFFERENCE, BOUND, columns::CHECK];
     let mut table = TableBuilder::on(device, &title, &all);
     let (mut wrong, mut plain) = (Vec::new(), None);
