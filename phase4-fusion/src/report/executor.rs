@@ -11,7 +11,7 @@ pub const PART: Part = Part {
     name: "queue",
     about: "a U-Net as a queue of tasks in one launch: its tasks, and a pass beside the graph's",
     tables: &["executor-shares", "executor-programs", "executor-pass"],
-    by_default: false,
+    by_default: true,
     run,
 };
 
