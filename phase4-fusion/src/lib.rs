@@ -9,6 +9,7 @@
 //! | [`collectives`] | every operation between ranks, checked |
 //! | [`commands`] | what the command does beside the parts: whole models |
 //! | [`conv`] | convolutions on tensor cores, channels last |
+//! | [`executor`] | a whole network in one launch: a queue of tasks in device memory |
 //! | [`fusion`] | the diffusion step in one pass, and the passes that an epilogue saves |
 //! | [`gemm`] | the ladder of matrix products on tensor cores |
 //! | [`links`] | a model of links between hosts: what an all-reduce would take |
@@ -30,6 +31,7 @@ pub mod broken;
 pub mod collectives;
 pub mod commands;
 pub mod conv;
+pub mod executor;
 pub mod fusion;
 pub mod gemm;
 pub mod links;

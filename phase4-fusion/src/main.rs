@@ -20,6 +20,7 @@ use phase4_fusion::broken::{GALLERY, Twelve};
 use phase4_fusion::commands::all_reduce::{AllReduceArgs, all_reduce};
 use phase4_fusion::commands::autoencoder::{AutoencoderArgs, ReconstructArgs, autoencoder, reconstruct};
 use phase4_fusion::commands::classifier::{classify, evaluate};
+use phase4_fusion::commands::executor::{ExecutorArgs, executor};
 use phase4_fusion::commands::precision::{PrecisionArgs as AdaptiveArgs, precision as adaptive};
 use phase4_fusion::commands::ranks::{RanksArgs, ranks};
 use phase4_fusion::commands::resnet18::{ResNet18Args, resnet18};
@@ -86,6 +87,8 @@ enum Command {
     Ranks(RanksArgs),
     /// The sum of buffers of several devices, in all ways: what each asks for, and on GPUs its time beside NCCL's
     AllReduce(AllReduceArgs),
+    /// The video U-Net as a queue of tasks in one launch: one pass beside the plan's, or its tasks
+    Executor(ExecutorArgs),
     /// Classify photos with ResNet18, as phase 3 does, by a plan
     Classify {
         #[command(flatten)]
@@ -184,6 +187,11 @@ fn run(args: &Args, shell: &mut Shell) -> phase3_all_layers::Result<()> {
         }
         Some(Command::Ranks(args)) => ranks(args, device, shell)?,
         Some(Command::AllReduce(args)) => all_reduce(device, args, shell)?,
+        Some(Command::Executor(args)) => {
+            let (tables, wrong) = executor(&open(shell)?, args)?;
+            wrong.iter().for_each(|wrong| shell.fail(wrong));
+            tables.iter().try_for_each(|table| shell.table(table))?
+        }
         Some(Command::Classify { args, precision }) => {
             let table = classify(&open(shell)?, args, precision.precision)?;
             shell.table(&table)?

@@ -9,11 +9,13 @@
 //! | [`precision`] | `precision`: a format for each layer of a model under an error budget |
 //! | [`temporal`] | `temporal`: a clip by the U-Net with a memory, beside the whole computation |
 //! | [`all_reduce`] | `all-reduce`: the ladder of sums over several devices |
+//! | [`executor`] | `executor`: the U-Net as one launch, beside its plan; its tasks |
 //! | [`classifier`] | `classify` and `evaluate`, which are phase 3's, by a plan |
 
 pub mod all_reduce;
 pub mod autoencoder;
 pub mod classifier;
+pub mod executor;
 pub mod precision;
 pub mod ranks;
 pub mod resnet18;

@@ -87,6 +87,17 @@ pub fn epilogues(graph: &mut Graph) {
     graph.chain(takes);
 }
 
+/// [`epilogues`] for launches that run side by side: of two branches that are added up, the one whose activation is last takes the sum,
+/// so that neither waits for the other before it has done all its own work.
+pub fn epilogues_side_by_side(graph: &mut Graph) {
+    let sums = |made: &Operation| {
+        matches!(made, Operation::Conv2d { .. } | Operation::Linear { .. } | Operation::BatchNorm { .. })
+            || activation(made).is_some()
+    };
+    graph.turn_additions(sums);
+    graph.chain(takes);
+}
+
 // ANCHOR: fill_heads
 /// Fills the heads of each attention up with zeros to a multiple of `multiple` values, if a linear layer makes its queries, keys and
 /// values and another one takes its result. Zeros add nothing to a score and nothing to a result; only the scale, 1 / √head, has to be

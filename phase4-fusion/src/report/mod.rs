@@ -9,6 +9,7 @@ use common::table::ColumnSpec;
 pub mod all_reduce;
 pub mod attention;
 pub mod conv;
+pub mod executor;
 pub mod formats;
 pub mod gemm;
 pub mod links;
@@ -34,6 +35,7 @@ pub static PARTS: &[Part] = &[
     formats::PART,
     tiles::PART,
     all_reduce::PART,
+    executor::PART,
     resources::PART,
     occupancy::PART,
     sass::PART,

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use common::check::{Tolerance, compare};
 use common::ladder::columns;
 use common::prelude::*;
 use common::progress::Progress;
@@ -13,8 +14,12 @@ use common::timing::{Bench, NO_CLOCK, Timing};
 use media::photo::{self, Photo};
 use phase1_infra::step07_streams as overlap;
 use phase3_all_layers::backends::{Captured, Planned, Unfused};
-use phase3_all_layers::models::{autoencoder, resnet};
+use phase3_all_layers::models::{autoencoder, resnet, unet};
 use phase3_all_layers::nn::Module;
+use phase4_fusion::commands::unet::plan;
+use phase4_fusion::executor::{self, Executor};
+use phase4_fusion::models::Arithmetic;
+use phase4_fusion::models::runner::Runner;
 use phase4_fusion::streams::{Chain, Way};
 
 use crate::spec::{Context, FinishedTable, Make, TableSpec};
@@ -139,11 +144,12 @@ impl Growing<'_> {
 fn run(context: &Context) -> crate::Result<FinishedTable> {
     let device = &context.device;
     let sizes = Sizes::of(device);
-    let progress = Progress::new(20, "streams");
+    let progress = Progress::new(32, "streams");
     let table = context.table(format!("streams on {}", device.short_name()), COLUMNS);
     let mut growing = Growing { table, wrong: Vec::new(), progress: &progress };
     chains(device, &sizes, &mut growing)?;
     passes(device, &sizes, &mut growing)?;
+    unets(device, &mut growing)?;
     copies(device, &sizes, &mut growing)?;
     images(context, &sizes, &mut growing)?;
     let Growing { mut table, wrong, .. } = growing;
@@ -229,6 +235,42 @@ fn pass(
     let (calls, first) = (captured.graph().nodes().len(), plain.median_ms());
     for (way, calls, timing, checked) in [("launches", calls, plain, Ok(())), ("graph", 1, graph, same)] {
         growing.add(Measured { what, way, calls, timing, plain: first, longest: Err(NO_PARTS), images: None }, checked);
+    }
+    Ok(())
+}
+
+/// U-Nets in f32, as a graph of launches and as one persistent kernel that takes tasks from a queue.
+fn unets(device: &Device, growing: &mut Growing<'_>) -> crate::Result<()> {
+    const NARROW: unet::Config = unet::Config { channels: 8, heads: 2 };
+    let [tiny, small, production] = unet::Config::ALL;
+    let (side, of_all): (_, &[_]) = match device.is_sim() {
+        true => (8, &[(("narrow", NARROW), 1)]),
+        false => (64, &[(tiny, 1), (tiny, 2), (small, 1), (small, 2), (production, 1)]),
+    };
+    let stream = device.stream();
+    for &((name, config), batch) in of_all {
+        let what = format!("U-Net {name} batch {batch}");
+        let latents = [batch, unet::INPUTS, side, side];
+        let (x, steps) = (Tensor::random(&latents, 3), Tensor::full(&[batch], 700.0));
+        let parameters = config.seeded(SEED);
+        let mut runner = Runner::new(device, plan(device, config, &parameters, Arithmetic::F32, &latents)?)?;
+        let expected = runner.infer_all(&stream, &[&x, &steps])?;
+        let graph = bench().measure(&stream, || runner.queue(&stream))?;
+        let bound = runner.plan().error_bound();
+        drop(runner);
+        let program = executor::unet(config, &parameters, &latents, executor::processors(device))?;
+        let mut executor = Executor::new(&stream, &program)?;
+        let found = executor.infer(&stream, &[&x, &steps])?;
+        let persistent = bench().measure(&stream, || executor.queue(&stream))?;
+        // Each may be as far from the exact result as its bound.
+        let tolerance = Tolerance::of_scale(bound + program.error_bound(), expected.as_slice()?);
+        let checked = compare(found.as_slice()?, expected.as_slice()?, tolerance);
+        let checked = checked.map(drop).map_err(|mismatch| Error::Invalid(mismatch.to_string()));
+        let plain = graph.median_ms();
+        for (way, timing, checked) in [("graph", graph, Ok(())), ("persistent kernel", persistent, checked)] {
+            let longest = Err(NO_PARTS);
+            growing.add(Measured { what: &what, way, calls: 1, timing, plain, longest, images: None }, checked);
+        }
     }
     Ok(())
 }
