@@ -15,6 +15,7 @@
 //! | [`ptx`] | small kernels in CUDA C and in PTX, each pair with one question |
 //! | [`report`] | what `cargo run -p phase4-fusion` shows: every step checked, counted on the simulator, timed on a GPU |
 //! | [`streams`] | a chain of tiny kernels: launches, graphs, dependent launches, one persistent kernel |
+//! | [`tensor_parallel`] | one pass of a model on several devices: heads and channels split, sums over ranks |
 //! | [`tile`] | shapes of tile, and which of them fits a product or a convolution |
 
 pub mod attention;
@@ -30,4 +31,5 @@ pub mod planes;
 pub mod ptx;
 pub mod report;
 pub mod streams;
+pub mod tensor_parallel;
 pub mod tile;
