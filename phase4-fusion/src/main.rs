@@ -1,11 +1,12 @@
 //! `cargo run -p phase4-fusion [-- PART…]`: the ladders of this phase, each step checked and measured; `… -- broken [KERNEL]`: the
 //! gallery of asynchronous mistakes, and who finds them; `… -- resnet18`: the plan of a whole model.
 
+use std::num::NonZeroUsize;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind as Refusal;
 use clap::{CommandFactory, Parser, Subcommand};
-use common::command::{CommandArgs, SaveArgs, Shell};
+use common::command::{CommandArgs, SaveArgs, Shell, say};
 use common::device::{DeviceArgs, DeviceChoice, SimOptions};
 use common::gallery::command::GalleryArgs;
 use common::gallery::orders::{orders, unchecked};
@@ -19,6 +20,7 @@ use phase4_fusion::broken::{GALLERY, Twelve};
 use phase4_fusion::commands::autoencoder::{AutoencoderArgs, ReconstructArgs, autoencoder, reconstruct};
 use phase4_fusion::commands::classifier::{classify, evaluate};
 use phase4_fusion::commands::resnet18::{ResNet18Args, resnet18};
+use phase4_fusion::commands::tensor_parallel::{TensorParallelArgs, tensor_parallel};
 use phase4_fusion::commands::unet::{UNetArgs, unet, video};
 use phase4_fusion::models::Arithmetic;
 use phase4_fusion::report::{self, PARTS};
@@ -76,6 +78,8 @@ enum Command {
     /// The video U-Net as a plan of launches: one pass, compared with the CPU's, or the plan itself
     #[command(name = "unet")]
     UNet(UNetArgs),
+    /// One pass of the video U-Net over several devices, each with a part of the heads and channels
+    TensorParallel(TensorParallelArgs),
     /// Classify photos with ResNet18, as phase 3 does, by a plan
     Classify {
         #[command(flatten)]
@@ -147,6 +151,13 @@ fn run(args: &Args, shell: &mut Shell) -> phase3_all_layers::Result<()> {
         Some(Command::UNet(args)) => {
             let table = unet(&open(shell)?, args)?;
             shell.table(&table)?
+        }
+        Some(Command::TensorParallel(args)) => {
+            let group = device.open_group(args.gpus.map(NonZeroUsize::get))?;
+            say("devices", group.describe());
+            let (table, wrong) = tensor_parallel(&group, args)?;
+            shell.table(&table)?;
+            wrong.into_iter().for_each(|wrong| shell.fail(wrong));
         }
         Some(Command::Classify { args, precision }) => {
             let table = classify(&open(shell)?, args, precision.precision)?;

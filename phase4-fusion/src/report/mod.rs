@@ -15,6 +15,7 @@ pub mod ptx;
 pub mod resources;
 pub mod rewrites;
 pub mod sass;
+pub mod split;
 pub mod streams;
 
 /// All parts, in the order in which they are read.
@@ -25,6 +26,7 @@ pub static PARTS: &[Part] = &[
     ptx::PART,
     plan::PART,
     rewrites::PART,
+    split::PART,
     streams::PART,
     resources::PART,
     occupancy::PART,
