@@ -8,7 +8,7 @@
 // A thread has 16 bytes of neighbouring channels. What is null is left out; where channels were filled up with zeros, e is 0 too.
 // Limited by memory.
 // nvrtc: --gpu-architecture=compute_90
-#include "epilogue.cuh"
+#include "activation.cuh"
 #include "nhwc.cuh"
 
 struct Terms {
@@ -22,15 +22,6 @@ struct Terms {
     unsigned first, pitch;  // of e: the column that the first channel gets, and all columns
     int activation;
 };
-
-__device__ inline float activated(float value, int activation) {
-    switch (activation) {
-        case RELU: return value < 0.0f ? 0.0f : value;  // NaN stays NaN
-        case GELU: return value * 0.5f * (1.0f + erff(value * 0.70710678f));
-        case SILU: return __fdividef(value, 1.0f + __expf(-value));
-        default: return value;
-    }
-}
 
 // ANCHOR: kernel
 template <class Element>

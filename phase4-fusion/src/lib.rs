@@ -22,6 +22,7 @@
 //! | [`report`] | what `cargo run -p phase4-fusion` shows: every step checked, counted on the simulator, timed on a GPU |
 //! | [`streams`] | a chain of tiny kernels: launches, graphs, dependent launches, one persistent kernel |
 //! | [`temporal`] | frames whose network takes again what a step or a frame before has made |
+//! | [`tensor_parallel`] | one pass of a model on several devices: heads and channels split, sums over ranks |
 //! | [`tile`] | shapes of tile, and which of them fits a product or a convolution |
 
 pub mod all_reduce;
@@ -44,4 +45,5 @@ pub mod recast;
 pub mod report;
 pub mod streams;
 pub mod temporal;
+pub mod tensor_parallel;
 pub mod tile;

@@ -25,6 +25,7 @@ use phase4_fusion::commands::precision::{PrecisionArgs as AdaptiveArgs, precisio
 use phase4_fusion::commands::ranks::{RanksArgs, ranks};
 use phase4_fusion::commands::resnet18::{ResNet18Args, resnet18};
 use phase4_fusion::commands::temporal::{TemporalArgs, temporal};
+use phase4_fusion::commands::tensor_parallel::{TensorParallelArgs, tensor_parallel};
 use phase4_fusion::commands::unet::{UNetArgs, unet, video};
 use phase4_fusion::models::Arithmetic;
 use phase4_fusion::report::{self, PARTS};
@@ -89,6 +90,8 @@ enum Command {
     AllReduce(AllReduceArgs),
     /// The video U-Net as a queue of tasks in one launch: one pass beside the plan's, or its tasks
     Executor(ExecutorArgs),
+    /// One pass of the video U-Net over several devices, each with a part of the heads and channels
+    TensorParallel(TensorParallelArgs),
     /// Classify photos with ResNet18, as phase 3 does, by a plan
     Classify {
         #[command(flatten)]
@@ -191,6 +194,12 @@ fn run(args: &Args, shell: &mut Shell) -> phase3_all_layers::Result<()> {
             let (tables, wrong) = executor(&open(shell)?, args)?;
             wrong.iter().for_each(|wrong| shell.fail(wrong));
             tables.iter().try_for_each(|table| shell.table(table))?
+        }
+        Some(Command::TensorParallel(args)) => {
+            let group = shell.open_group(device, args.gpus.map(NonZeroUsize::get))?;
+            let (table, wrong) = tensor_parallel(&group, args)?;
+            shell.table(&table)?;
+            wrong.into_iter().for_each(|wrong| shell.fail(wrong));
         }
         Some(Command::Classify { args, precision }) => {
             let table = classify(&open(shell)?, args, precision.precision)?;

@@ -9,7 +9,7 @@ use common::reference::{self, BatchNorm, LayerNorm};
 use rayon::ThreadPool;
 
 use super::Shared;
-use crate::nn::{Backend, Grain, Module, Operation, Value, second};
+use crate::nn::{Backend, Grain, Module, Operation, Value, needs_others, second};
 
 /// The layers on the CPU, and what each kind took.
 #[derive(Debug, Default)]
@@ -170,6 +170,8 @@ fn fast(layer: &Operation, x: Value<'_, Cpu>, with: Option<Value<'_, Cpu>>) -> R
         },
         Operation::Attention { heads } => cpu::attention(&x, *heads),
         Operation::TimestepEmbedding { channels } => cpu::timestep_embedding(&x, *channels),
+        Operation::AllReduce { ranks: 1 } => x.own(),
+        Operation::AllReduce { ranks } => Err(needs_others(*ranks, "the CPU")),
     }
 }
 

@@ -17,7 +17,7 @@ use crate::layers::{
     AdaptiveAvgPool, Add, AddChannel, Attention, Concatenate, Gelu, LayerNorm, LayerNormStep, Linear, MaxPool, RowNorm,
     Silu, TimestepEmbedding, Transpose, Upsample, kinds,
 };
-use crate::nn::{Backend, Operation, Value, second};
+use crate::nn::{Backend, Operation, Value, needs_others, second};
 
 /// Kernel files that a backend is loaded with in place of their own, such as texts with a mistake that a check must find.
 #[derive(Clone, Debug)]
@@ -171,6 +171,8 @@ enum Kernels {
         heads: usize,
     },
     TimestepEmbedding(TimestepEmbedding),
+    /// Of one rank: there is nothing to add.
+    AllReduce,
 }
 
 /// What a launch reads and writes beside its result.
@@ -226,6 +228,7 @@ impl Ready {
             Kernels::Transpose(transpose) => transpose.launch(stream, x()?, y),
             Kernels::Attention { kernels, heads } => kernels.launch(stream, x()?, *heads, second(scratch)?, y),
             Kernels::TimestepEmbedding(embedding) => embedding.launch(stream, x()?, y),
+            Kernels::AllReduce => Ok(()),
         }
     }
 }
@@ -268,6 +271,8 @@ impl Backend for Unfused {
             Operation::TimestepEmbedding { channels } => {
                 Kernels::TimestepEmbedding(TimestepEmbedding::load(device, *channels)?)
             }
+            Operation::AllReduce { ranks: 1 } => Kernels::AllReduce,
+            Operation::AllReduce { ranks } => return Err(needs_others(*ranks, device.short_name())),
         };
         Ok(Ready { operation: operation.outline(), kernels })
     }

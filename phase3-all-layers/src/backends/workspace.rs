@@ -305,8 +305,14 @@ impl Workspace {
     /// # Errors
     /// Those of `forward`; as [`Pass::activation`].
     pub fn run<T>(&mut self, stream: &Stream, forward: impl FnOnce(&Pass) -> Result<T>) -> Result<T> {
+        forward(&self.pass(stream))
+    }
+
+    /// A pass that is queued on `stream` as [`Workspace::run`] does, where several workspaces' passes take turns. The next one begins
+    /// when what this one has made is dropped.
+    pub fn pass(&mut self, stream: &Stream) -> Pass {
         lock(&self.state).asked = 0;
-        forward(&Pass::new(Some(stream), self.state.clone()))
+        Pass::new(Some(stream), self.state.clone())
     }
 
     /// [`Workspace::run`], and what each kind of layer took of it, in the order in which they first came.

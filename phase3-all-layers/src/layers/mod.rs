@@ -57,6 +57,8 @@ pub mod kinds {
     pub const CONCATENATE: &str = "Concat";
     /// Images to tokens and back.
     pub const TRANSPOSE: &str = "Transpose";
+    /// Sums over devices.
+    pub const ALL_REDUCE: &str = "AllReduce";
     /// Both products of an attention and the softmax between.
     pub const ATTENTION: &str = "Attention";
     /// The diffusion step, and the noise of the next.

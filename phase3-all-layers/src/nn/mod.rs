@@ -34,6 +34,7 @@ mod scope;
 mod value;
 
 pub use layer::Layer;
+pub(crate) use operation::needs_others;
 pub use operation::{Operation, second};
 pub use parameters::Parameters;
 pub use scope::{Scope, shapes};

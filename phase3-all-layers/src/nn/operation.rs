@@ -90,6 +90,12 @@ pub enum Operation {
         /// An even number.
         channels: usize,
     },
+    /// The sum of x and of what other ranks have in its place, in place: where a network is split over several devices, each has a
+    /// part of the terms. Of one rank it is x. What runs a network on one device refuses it.
+    AllReduce {
+        /// How many have a part; 1 at least.
+        ranks: usize,
+    },
 }
 
 impl Operation {
@@ -111,6 +117,7 @@ impl Operation {
             Operation::Transpose => kinds::TRANSPOSE,
             Operation::Attention { .. } => kinds::ATTENTION,
             Operation::TimestepEmbedding { .. } => kinds::EMBEDDING,
+            Operation::AllReduce { .. } => kinds::ALL_REDUCE,
         }
     }
 
@@ -121,8 +128,8 @@ impl Operation {
 
     /// True if its result may stand where x was.
     pub fn is_in_place(&self) -> bool {
-        use Operation::{Add, AddChannel, BatchNorm, Gelu, Relu, Silu};
-        matches!(self, BatchNorm { .. } | Relu | Gelu | Silu | Add | AddChannel)
+        use Operation::{Add, AddChannel, AllReduce, BatchNorm, Gelu, Relu, Silu};
+        matches!(self, BatchNorm { .. } | Relu | Gelu | Silu | Add | AddChannel | AllReduce { .. })
     }
 
     /// The shape of the result.
@@ -175,7 +182,8 @@ impl Operation {
             | Operation::Gelu
             | Operation::Silu
             | Operation::Add
-            | Operation::AddChannel => x.shape().to_vec(),
+            | Operation::AddChannel
+            | Operation::AllReduce { .. } => x.shape().to_vec(),
         })
     }
 
@@ -201,6 +209,15 @@ impl Operation {
             Operation::Basis { rows, transposed } => Operation::Basis { rows: shape(rows), transposed: *transposed },
             other => other.clone(),
         }
+    }
+}
+
+/// What one device says of an [`Operation::AllReduce`] with others.
+pub(crate) fn needs_others(ranks: usize, device: impl Into<String>) -> Error {
+    Error::Unsupported {
+        what: format!("the sum of the parts of {ranks} ranks"),
+        device: device.into(),
+        reason: "one device has one rank's part alone".to_owned(),
     }
 }
 

@@ -10,6 +10,7 @@
 //! | [`temporal`] | `temporal`: a clip by the U-Net with a memory, beside the whole computation |
 //! | [`all_reduce`] | `all-reduce`: the ladder of sums over several devices |
 //! | [`executor`] | `executor`: the U-Net as one launch, beside its plan; its tasks |
+//! | [`tensor_parallel`] | `tensor-parallel`: the video U-Net over several devices |
 //! | [`classifier`] | `classify` and `evaluate`, which are phase 3's, by a plan |
 
 pub mod all_reduce;
@@ -20,4 +21,5 @@ pub mod precision;
 pub mod ranks;
 pub mod resnet18;
 pub mod temporal;
+pub mod tensor_parallel;
 pub mod unet;

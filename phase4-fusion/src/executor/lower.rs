@@ -292,15 +292,19 @@ pub(super) fn lower(mut graph: Graph, inputs: &[&[usize]], processors: usize) ->
         lowering.inputs.push(View::of(Held { at, rows, channels, made: None }, shape.len() == 4));
     }
     let last = graph.nodes.len().saturating_sub(1);
+    let output_shape = match graph.outputs() {
+        [output] if output.source == From::Node(last) => output.shape.clone(),
+        _ => return Err(unsupported("a network of several outputs", "a pass leaves one, its last")),
+    };
     for (number, node) in graph.nodes.iter().enumerate() {
-        let output = (number == last).then(|| graph.output_shape());
+        let output = (number == last).then_some(&output_shape[..]);
         let view = lowering.node(node, output)?;
         lowering.nodes.push(view);
     }
     let made = lowering.nodes.last().and_then(|view| view.held().ok().filter(|held| held.made.is_some()));
     let offset = made.map(|held| held.at.offset as usize);
     let offset = offset.ok_or_else(|| unsupported("a network that ends in a reshape", "its output has no place"))?;
-    let output = Port { offset, shape: graph.output_shape().to_vec() };
+    let output = Port { offset, shape: output_shape };
     // ANCHOR: order
     // By the longest chain of layers before each, so that what can run side by side lies side by side. Stable: a layer's tasks stay in
     // their order. A task waits for layers of a lower level alone, so it comes after all those that it waits for.

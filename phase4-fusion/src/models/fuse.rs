@@ -169,7 +169,24 @@ pub fn fill_heads(graph: &mut Graph, multiple: usize) -> Result<usize> {
 // ANCHOR: takes
 /// Whether an epilogue that does `first` already can do `then` too.
 fn takes(first: &[Operation], then: &[Operation]) -> bool {
-    let [then] = then else { return false };
+    let is_sum = |operation: &Operation| matches!(operation, Operation::AllReduce { .. });
+    let then = match then {
+        [.., last] if is_sum(last) && first.iter().any(is_sum) => return false,
+        [last] if is_sum(last) => return true,
+        // What follows a product before the ranks' terms are summed.
+        [then, last] if is_sum(last) => then,
+        [then] => then,
+        _ => return false,
+    };
+    if let Some(at) = first.iter().position(is_sum) {
+        // A residual block's end, after the sum of its second convolution's terms.
+        return match &first[at + 1..] {
+            [] => matches!(then, Operation::BatchNorm { .. }),
+            [Operation::BatchNorm { .. }] => activation(then).is_some(),
+            [Operation::BatchNorm { .. }, last] => activation(last).is_some() && matches!(then, Operation::Add),
+            _ => false,
+        };
+    }
     if matches!(first, [Operation::BatchNorm { .. }]) {
         return activation(then).is_some();
     }

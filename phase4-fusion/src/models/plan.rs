@@ -9,7 +9,9 @@ use common::reference::Conv2dParams;
 use common::table::{Cell, ColumnSpec, Table, TableBuilder};
 use phase2_conv_bn::{conv as conv_f32, gemm as gemm_f32};
 use phase3_all_layers::backends::Unfused;
+use phase3_all_layers::backends::workspace::Activation as WorkspaceActivation;
 use phase3_all_layers::commands::video::Denoiser;
+use phase3_all_layers::layers::kinds;
 use phase3_all_layers::nn::graph::{Graph, Node, Operand, Source, taken};
 use phase3_all_layers::nn::{Backend, Module, Operation, second};
 
@@ -165,6 +167,8 @@ enum Work {
     /// To another type, each value times this.
     Recast(Recast, f32),
     ConvS8(Box<Bytes>),
+    /// The sum over ranks: who runs their plans queues it.
+    AllReduce(Box<Finish>),
 }
 
 /// A convolution of bytes with its epilogue.
@@ -326,7 +330,7 @@ impl<K> Product<K> {
 impl Work {
     fn queue(&self, stream: &Stream, x: &Tensor, with: Option<&Tensor>, y: &mut Tensor) -> Result<()> {
         match self {
-            Work::Plain(..) | Work::ConvF32(_) | Work::LinearF32(_) | Work::Attention(..) => {
+            Work::Plain(..) | Work::ConvF32(_) | Work::LinearF32(_) | Work::Attention(..) | Work::AllReduce(_) => {
                 Err(Error::Invalid("a launch has a place of its own".to_owned()))
             }
             Work::ToChannelsLast(convert) => convert.to_channels_last(stream, x, y),
@@ -628,20 +632,26 @@ impl Plan {
     /// once, and layers keep the magnitude of their values, so that relative errors add up from product to product. In f32
     /// it is what every implementation of the course keeps to.
     pub fn error_bound(&self) -> f64 {
-        self.round_offs().map(|one| 3.0 * one).sum::<f64>().max(IN_F32)
+        self.roundings().map(|(times, one)| times * one).sum::<f64>().max(IN_F32)
     }
 
-    /// That of each product that is not in f32.
-    fn round_offs(&self) -> impl Iterator<Item = f64> {
-        let rounded = |launch: &&Launch| launch.flops.is_some() && launch.format != Arithmetic::F32;
-        self.launches.iter().filter(rounded).map(|launch| launch.format.round_off())
+    /// Roundings on the way from the input to the output, where it is not in f32: three of each product; and of a sum over ranks, whose
+    /// terms were rounded as results of products, the sum itself. How many, and the error of each.
+    fn roundings(&self) -> impl Iterator<Item = (f64, f64)> {
+        let rounded = |launch: &&Launch| launch.format != Arithmetic::F32;
+        let of_launch = |launch: &Launch| match (launch.flops, &launch.work) {
+            (Some(_), _) => Some((3.0, launch.format.round_off())),
+            (None, Work::AllReduce(_)) => Some((1.0, launch.format.round_off())),
+            _ => None,
+        };
+        self.launches.iter().filter(rounded).filter_map(of_launch)
     }
 
     /// What the largest output is likely to be off by, as a part of it: roundings are as often up as down, so that n of them add up as
     /// √n of one (Higham and Mary, "A New Approach to Probabilistic Rounding Error Analysis", 2019), and none of 512 values is
     /// expected beyond four times that. tf32's cut of operands goes one way only; [`Plan::error_bound`] is for that too.
     pub fn likely_error(&self) -> f64 {
-        let squares = self.round_offs().map(|one| 3.0 * one * one).sum::<f64>();
+        let squares = self.roundings().map(|(times, one)| times * one * one).sum::<f64>();
         (4.0 * squares.sqrt()).max(IN_F32)
     }
 
@@ -671,6 +681,14 @@ impl Plan {
         Ok(output)
     }
 
+    /// Bytes that are summed over all ranks by each launch that does so: of a rank's values, in the order of the launches.
+    pub fn sums(&self) -> impl Iterator<Item = u64> {
+        self.launches
+            .iter()
+            .filter(|launch| matches!(launch.work, Work::AllReduce(_)))
+            .map(|launch| launch.made.bytes())
+    }
+
     /// Queues all launches on values that lie as [`Plan::inputs`] says, and gives the outputs; `note` is told of each launch when it is
     /// queued.
     ///
@@ -682,13 +700,71 @@ impl Plan {
         inputs: &[Flowing<'p>],
         mut note: impl FnMut(usize, &Stream) -> Result<()>,
     ) -> Result<Vec<Flowing<'p>>> {
-        let mut made: Vec<Option<Flowing<'p>>> = Vec::with_capacity(self.launches.len());
-        for (number, launch) in self.launches.iter().enumerate() {
+        let mut running = self.start(pass, inputs.to_vec());
+        match running.to_next_sum(&mut note)? {
+            None => running.outputs(),
+            Some(_) => Err(Error::Invalid("a plan of one of several ranks runs with those of the others".to_owned())),
+        }
+    }
+
+    /// A pass over such values that has queued nothing yet.
+    pub fn start<'p>(&'p self, pass: &'p Flow, inputs: Vec<Flowing<'p>>) -> Running<'p> {
+        Running { plan: self, pass, inputs, made: Vec::with_capacity(self.launches.len()), read_by_others: None }
+    }
+}
+
+/// A sum over ranks that a rank's pass has come to: all ranks' terms are added, finished and stored on each.
+#[derive(Debug)]
+pub struct RankSum<'p> {
+    /// This rank's.
+    pub terms: WorkspaceActivation,
+    /// Added last, of the shape of `terms`; a rank's own.
+    pub image: Option<Flowing<'p>>,
+    /// Where the result goes, of the shape and type of `terms`.
+    pub y: WorkspaceActivation,
+    /// Done to each sum before.
+    pub finish: &'p Finish,
+}
+
+/// What is done to each sum over ranks before it is stored: activation(scale · sum + shift).
+#[derive(Debug, Default)]
+pub struct Finish {
+    /// \[C'\] of f32, times each channel.
+    pub scale: Option<Tensor>,
+    /// \[C'\] of f32, added to each channel.
+    pub shift: Option<Tensor>,
+    /// Applied to that.
+    pub activation: Activation,
+}
+
+/// A pass of a plan up to some launch. It stops where values are summed over all ranks: then every rank's pass has to get there.
+#[derive(Debug)]
+pub struct Running<'p> {
+    plan: &'p Plan,
+    pass: &'p Flow,
+    inputs: Vec<Flowing<'p>>,
+    /// Of each launch so far, if a later one needs it.
+    made: Vec<Option<Flowing<'p>>>,
+    /// Terms that other ranks may still read, until all ranks have come to the next sum.
+    read_by_others: Option<WorkspaceActivation>,
+}
+
+impl<'p> Running<'p> {
+    /// Queues launches up to the next sum over ranks, which is to be queued for all of them and handed back by [`Running::summed`].
+    /// `None` when all launches are queued. `note` is told of each.
+    ///
+    /// # Errors
+    /// Those of the launches.
+    pub fn to_next_sum(&mut self, note: &mut impl FnMut(usize, &Stream) -> Result<()>) -> Result<Option<RankSum<'p>>> {
+        let (plan, pass) = (self.plan, self.pass);
+        let Running { inputs, made, .. } = self;
+        while let Some(launch) = plan.launches.get(made.len()) {
+            let number = made.len();
             // A result is moved into the launch that needs it last, and there into the operand that is taken last.
             let mut take = |operand: &Operand, moves: bool| {
                 let value = match operand.source {
                     Source::Input(input) => inputs.get(input).cloned(),
-                    Source::Node(node) if moves && self.last_use[node] == Some(number) => made[node].take(),
+                    Source::Node(node) if moves && plan.last_use[node] == Some(number) => made[node].take(),
                     Source::Node(node) => made[node].clone(),
                 };
                 let missing = || Error::Invalid(format!("launch {number} of a plan lacks an operand"));
@@ -696,10 +772,29 @@ impl Plan {
             };
             let with = launch.with.as_ref().map(|with| take(with, with.source != launch.x.source)).transpose()?;
             let x = take(&launch.x, true)?;
+            if let Work::AllReduce(finish) = &launch.work {
+                let terms = x.own()?;
+                let y = pass.activation_of(terms.shape(), terms.element_type(), terms.format())?;
+                return Ok(Some(RankSum { terms, image: with, y, finish }));
+            }
             made.push(Some(launch.run(pass, x, with)?));
             pass.queue(launch.kind, |stream| note(number, stream))?;
         }
-        taken(made, inputs, &self.made)
+        Ok(None)
+    }
+
+    /// The pass goes on with the result of the sum that [`Running::to_next_sum`] came to.
+    pub fn summed(&mut self, sum: RankSum<'p>) {
+        self.read_by_others = Some(sum.terms);
+        self.made.push(Some(Flowing::made(self.pass, sum.y)));
+    }
+
+    /// The outputs of a pass whose launches are all queued.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if they are not.
+    pub fn outputs(self) -> Result<Vec<Flowing<'p>>> {
+        taken(self.made, &self.inputs, &self.plan.made)
     }
 }
 
@@ -780,6 +875,7 @@ impl Cores {
 }
 
 /// A value of the graph, and in which forms it is there.
+#[derive(Clone)]
 struct Made {
     /// As the graph has it.
     shape: Vec<usize>,
@@ -945,7 +1041,83 @@ impl Planner<'_> {
         }
     }
 
+    /// A sum over ranks of what the operations before it make, and what follows it: in the same launch, where values lie channels last.
+    fn all_reduce(&mut self, node: &Node, at: usize, ranks: usize) -> Result<Made> {
+        let (first, rest) = (&node.operations[..at], &node.operations[at + 1..]);
+        let taken_by =
+            |operations: &[Operation]| node.with.clone().filter(|_| operations.iter().any(Operation::takes_two));
+        let terms = match first {
+            [] => self.made(node.x.source).clone(),
+            first => {
+                self.launches_of(&Node { operations: first.to_vec(), x: node.x.clone(), with: taken_by(first) })?
+            }
+        };
+        let there = terms.last().or_else(|| terms.places.first().cloned());
+        let (form, source) = there.ok_or_else(|| Error::Invalid("a value of a plan is nowhere".to_owned()))?;
+        let (finish, with, done) = self.finish_of(rest, &form, taken_by(rest))?;
+        let words = Words {
+            layers: names(&node.operations[at..][..1 + done]),
+            kernel: "sum of ranks".to_owned(),
+            why: format!("{ranks} ranks' terms"),
+            kind: kinds::ALL_REDUCE,
+            flops: None,
+        };
+        let x = Operand { source, shape: form.shape.clone() };
+        let source = self.push(words, x, with, form.clone(), Work::AllReduce(Box::new(finish)));
+        let sum = Made { places: vec![(form, source)], ..terms };
+        if done == rest.len() {
+            return Ok(sum);
+        }
+        // Planned as if the sum were an input.
+        let x = Operand { source: Source::Input(self.inputs.len()), shape: sum.shape.clone() };
+        self.inputs.push(sum);
+        let made = self.launches_of(&Node { operations: rest.to_vec(), x, with: taken_by(rest) });
+        self.inputs.pop();
+        made
+    }
+
+    /// What the launch of a sum over ranks does of the operations that follow it, with the operand that it adds, and their number: all of
+    /// them or none.
+    fn finish_of(
+        &mut self,
+        rest: &[Operation],
+        form: &Form,
+        with: Option<Operand>,
+    ) -> Result<(Finish, Option<Operand>, usize)> {
+        let nothing = (Finish::default(), None, 0);
+        let (norm, after) = match rest {
+            [norm @ Operation::BatchNorm { .. }, after @ ..] if form.format == MemoryFormat::Nhwc => (norm, after),
+            _ => return Ok(nothing),
+        };
+        let image = match (after, with) {
+            ([_], None) => None,
+            ([_, Operation::Add], Some(with)) => {
+                let Some(cores) = self.cores() else { return Ok(nothing) };
+                match self.image_last(&cores, &with)? {
+                    Some((there, source)) if there == *form => Some(Operand { source, shape: there.shape }),
+                    _ => return Ok(nothing),
+                }
+            }
+            _ => return Ok(nothing),
+        };
+        let (Some(activation), Some(ScaleShift { scale, shift })) =
+            (fuse::activation(&after[0]), scale_shift(norm, None)?)
+        else {
+            return Ok(nothing);
+        };
+        let there = |values: &[f32]| vector(values, form.shape[1])?.to_device(self.device);
+        let finish = Finish { scale: Some(there(&scale)?), shift: Some(there(&shift)?), activation };
+        Ok((finish, image, rest.len()))
+    }
+
     fn launches_of(&mut self, node: &Node) -> Result<Made> {
+        let ranks = |operation: &Operation| match operation {
+            Operation::AllReduce { ranks } => Some(*ranks),
+            _ => None,
+        };
+        if let Some(at) = node.operations.iter().position(|operation| ranks(operation).is_some()) {
+            return self.all_reduce(node, at, ranks(&node.operations[at]).unwrap_or(1));
+        }
         let fused = match (&node.operations[..], self.cores()) {
             ([Operation::Attention { .. }], cores) => self.attention(cores.as_deref(), node)?,
             (_, None) => {

@@ -19,6 +19,7 @@ pub mod ptx;
 pub mod resources;
 pub mod rewrites;
 pub mod sass;
+pub mod split;
 pub mod streams;
 pub mod tiles;
 
@@ -30,6 +31,7 @@ pub static PARTS: &[Part] = &[
     ptx::PART,
     plan::PART,
     rewrites::PART,
+    split::PART,
     streams::PART,
     links::PART,
     formats::PART,

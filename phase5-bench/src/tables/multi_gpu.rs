@@ -10,14 +10,16 @@ use common::ladder::{NO_COUNTS, columns};
 use common::prelude::*;
 use common::progress::Progress;
 use common::table::{Cell, ColumnSpec, TableBuilder};
-use common::timing::{Bench, NO_CLOCK, Timing};
+use common::timing::{Bench, Clock, NO_CLOCK, Timing};
 use media::photo::{self, Photo};
 use phase3_all_layers::models::{resnet, unet};
+use phase3_all_layers::nn::Parameters;
 use phase4_fusion::commands::{resnet18, unet as unet_plan};
 use phase4_fusion::models::Arithmetic;
 use phase4_fusion::models::runner::Runner;
 use phase4_fusion::parallel::pipeline::Pipeline;
 use phase4_fusion::parallel::replicas::Replicas;
+use phase4_fusion::tensor_parallel::measure;
 
 use crate::spec::{Context, FinishedTable, Make, TableSpec};
 
@@ -199,7 +201,7 @@ fn same(found: &[f32], expected: &[f32]) -> common::Result<()> {
 fn run(context: &Context) -> crate::Result<FinishedTable> {
     let group = context.group(DEVICES[DEVICES.len() - 1])?;
     let sizes = Sizes::of(&group);
-    let progress = Progress::new(4 * DEVICES.len() as u64, "multi-gpu");
+    let progress = Progress::new(5 * DEVICES.len() as u64, "multi-gpu");
     let table = context.table(format!("multi-gpu on {}", group.describe()), COLUMNS);
     let mut growing = Growing { table, wrong: Vec::new(), progress: &progress, group: &group };
     images(&sizes, &mut growing)?;
@@ -216,8 +218,8 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     ));
     let [count, _, height, width] = sizes.latents;
     table.note(format!(
-        "A frame: one forward pass over {count} latents of {height} × {width}. Clips: each device has its own. Layers: in a pipeline, one \
-         latent at a time. link MiB: of a batch or frame, between host and device, or between devices."
+        "A frame: one forward pass over {count} latents of {height} × {width}. Clips: each device has its own. Heads, and channels: all devices \
+         work on one frame. Layers: in a pipeline, one latent at a time. link MiB: of a batch or frame, between host and device, or between devices."
     ));
     if !group.is_sim() {
         table.note(machine(&group)?);
@@ -359,6 +361,7 @@ fn frames(sizes: &Sizes, growing: &mut Growing<'_>) -> crate::Result<()> {
     }
     let bound = replicas.plan().error_bound();
     drop(replicas);
+    heads(sizes, growing, &parameters, &inputs, &expected)?;
     // A latent at a time: of a frame's, and of the frames that follow.
     let micro = [&[1], &latents[1..]].concat();
     let graph = config.graph(&parameters, &micro)?;
@@ -393,6 +396,41 @@ fn frames(sizes: &Sizes, growing: &mut Growing<'_>) -> crate::Result<()> {
         let checked = checked.map_err(|wrong| Error::Invalid(wrong.to_string()));
         let link_bytes = pipeline.link_bytes() * latents[0] as u64;
         growing.row(name, "layers", gpus, &mut alone, Measured { items: frames, timing, latency, link_bytes, checked });
+    }
+    Ok(())
+}
+
+/// One frame over all devices, each with a part of the heads and channels.
+fn heads(
+    sizes: &Sizes,
+    growing: &mut Growing<'_>,
+    parameters: &Parameters,
+    inputs: &[Tensor; 2],
+    expected: &[f32],
+) -> crate::Result<()> {
+    let (name, config) = sizes.unet;
+    let group = growing.group;
+    let graph = config.graph(parameters, &sizes.latents)?;
+    let expected = Tensor::from_vec(&graph.outputs()[0].shape, expected.to_vec())?;
+    let mut alone = None;
+    for gpus in growing.counts() {
+        let before = growing.counted();
+        let measured = measure(&group.first(gpus), ARITHMETIC, &graph, &inputs.each_ref(), &expected)?;
+        let timing = match measured.ms {
+            Some(ms) => Timing::from_samples(Clock::DeviceEvents, vec![ms])?,
+            None => Timing::from_counts(growing.counted() - before),
+        };
+        let checked = measured.wrong().map_or(Ok(()), |wrong| Err(Error::Invalid(wrong)));
+        let (latency, link_bytes) = (measured.ms, measured.link_bytes);
+        growing.row(name, "heads", gpus, &mut alone, Measured { items: 1, timing, latency, link_bytes, checked });
+        if let (Some(ms), Some(without), true) = (measured.ms, measured.ms_without_sums, gpus > 1) {
+            growing.table.note(format!(
+                "Heads and channels over {gpus} GPUs: {} sums of a frame. Without them, which is wrong, it would take {without:.3} ms: they \
+                 are {:.0} % of its time.",
+                measured.sums,
+                100.0 * (ms - without) / ms
+            ));
+        }
     }
     Ok(())
 }
