@@ -214,7 +214,7 @@ fn the_tiny_unet_has_the_same_bits_for_any_number_of_blocks_cuda() {
 /// work on when the first attention task is taken.
 #[test]
 fn a_wait_that_is_left_out_is_found() {
-    const TOKENS: usize = 640;
+    const TOKENS: usize = 320;
     let (x, qkv, attention) = (Tensor::random(&[TOKENS, 4], 1), linear(12, 4, 2), Operation::Attention { heads: 1 });
     let shapes = [x.shape()];
     let graph = graph(&shapes, |values| {
