@@ -1612,6 +1612,11 @@ impl Planner<'_> {
         };
         let shape = Operation::Transpose.output_shape(&Tensor::shape_only(&node.x.shape), None)?;
         let rows = !self.made(node.x.source).rows;
+        // Rows that were brought here from planes are images of one pixel.
+        let tokens = if rows { shape[1] } else { shape.last().copied().unwrap_or(0) };
+        if [form.shape[0], form.shape[2] * form.shape[3]] != [shape[0], tokens] {
+            return Ok(Err("its rows are not the pixels of images".to_owned()));
+        }
         Ok(Ok(Made::channels_last(shape, rows, form, source)))
     }
 
