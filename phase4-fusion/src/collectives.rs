@@ -194,8 +194,11 @@ impl<T: Value> Allowed<T> {
             let (expected, value) = (self.expected[*i], found[*i]);
             match &self.bound {
                 None => bytemuck::bytes_of(&expected) != bytemuck::bytes_of(&value),
-                // A NaN is never near.
-                Some(bound) => !((value.wide() - expected.wide()).abs() <= bound[*i]),
+                Some(bound) => {
+                    // A NaN is never near.
+                    let is_near = (value.wide() - expected.wide()).abs() <= bound[*i];
+                    !is_near
+                }
             }
         };
         let at = (0..self.expected.len()).find(is_wrong)?;
