@@ -138,7 +138,7 @@ fn makers() -> impl Iterator<Item = Maker> {
     });
     let phases = [("phase2-conv-bn", phase2::PARTS), ("phase4-fusion", phase4::PARTS)];
     let parts = phases.into_iter().flat_map(|(phase, parts)| {
-        parts.iter().filter(|part| part.by_default).map(move |part| {
+        parts.iter().map(move |part| {
             let run = Box::new(|| Ok((part.run)(&Device::sim_with(common::parts::simulator()))?.tables));
             Maker { phase, tables: part.tables, run }
         })
