@@ -30,8 +30,8 @@ __device__ inline unsigned channel_of(unsigned long long at, const Finish &finis
 }
 // ANCHOR_END: finish
 
-// The memory of a rank that only a thread knows. Addresses that are chosen like this, or by constants, stay in the launch's parameters;
-// an index would make each thread copy all of them.
+// The memory of a rank that only a thread knows. Where the rank is a constant, write `at[rank]`: that address is read from the launch's
+// parameters, where this may make the thread copy all of them first.
 template <class T>
 __device__ inline T *of_rank(const Peers<T> &peers, unsigned rank) {
     T *found = peers.at[0];

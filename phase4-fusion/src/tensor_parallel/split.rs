@@ -368,7 +368,9 @@ mod tests {
         let graph = whole();
         assert_eq!(split(&graph, 0, 1).unwrap().to_string(), graph.to_string());
         let message = |ranks| split(&graph, 0, ranks).unwrap_err().to_string();
-        assert_eq!(message(3), "an attention of 8 heads cannot be split over 3 devices: 8 is no multiple of 3");
+        let of_channels = "16 channels between two products cannot be split over 3 devices: 16 is no multiple of 3";
+        assert_eq!(message(3), of_channels);
+        assert_eq!(message(16), "an attention of 8 heads cannot be split over 16 devices: 8 is no multiple of 16");
         assert_eq!(split(&graph, 2, 2).unwrap_err().to_string(), "there is no rank 2 of 2");
     }
 }
