@@ -40,7 +40,7 @@ __device__ void sum_ranks(const Peers<typename Element::Value> &terms, typename 
         sum_ranks_##type(Peers<ELEMENT::Value> terms, Peers<ELEMENT::Value> y, unsigned long long n, Peers<unsigned> flags,  \
                          State *state, unsigned rank, unsigned ranks, const float *scale, const float *shift,                \
                          const void *image, unsigned channels, int activation) {                                            \
-        sum_ranks<ELEMENT>(terms, y.at[rank], n, flags, state, rank, ranks, {scale, shift, image, channels, activation});    \
+        sum_ranks<ELEMENT>(terms, of_rank(y, rank), n, flags, state, rank, ranks, {scale, shift, image, channels, activation});    \
     }
 
 SUM_KERNEL(f16, F16)

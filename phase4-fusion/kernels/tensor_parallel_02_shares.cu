@@ -37,8 +37,11 @@ __device__ void sum_shares(const Peers<typename Element::Value> &terms, const Pe
     unsigned long long end = begin + share < vectors ? begin + share : vectors;
     for (unsigned long long i = begin + (unsigned long long)blockIdx.x * THREADS + threadIdx.x; i < end; i += stride) {
         Channels<Element> sum = summed<Element>(terms, ranks, i, finish);
-        for (unsigned peer = 0; peer < ranks; peer++) {
-            write_channels<Element>(y.at[peer] + i * EACH<Element>, sum);
+#pragma unroll
+        for (unsigned peer = 0; peer < MAX_RANKS; peer++) {
+            if (peer < ranks) {
+                write_channels<Element>(y.at[peer] + i * EACH<Element>, sum);
+            }
         }
     }
     // Values that fill no vector are the last rank's.
@@ -46,13 +49,13 @@ __device__ void sum_shares(const Peers<typename Element::Value> &terms, const Pe
     if (rank == ranks - 1 && blockIdx.x == 0 && at < n) {
         float sum = summed_one<Element>(terms, ranks, at, finish);
         for (unsigned peer = 0; peer < ranks; peer++) {
-            store_one<Element>(y.at[peer] + at, sum);
+            store_one<Element>(of_rank(y, peer) + at, sum);
         }
     }
     if (is_last(state)) {
         if (threadIdx.x < ranks && threadIdx.x != rank) {
-            raise(flags.at[threadIdx.x] + ranks + rank, epoch);
-            await(flags.at[rank] + ranks + threadIdx.x, epoch);
+            raise(of_rank(flags, threadIdx.x) + ranks + rank, epoch);
+            await(of_rank(flags, rank) + ranks + threadIdx.x, epoch);
         }
         if (threadIdx.x == 0) {  // all blocks have read how many launches there were
             state->ended = 0;

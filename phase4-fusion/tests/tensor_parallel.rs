@@ -7,7 +7,7 @@ use common::check::{Tolerance, compare};
 use common::group_test;
 use common::prelude::*;
 use phase3_all_layers::backends::workspace::{Pass, Workspace};
-use phase3_all_layers::backends::{Cpu, OnHost};
+use phase3_all_layers::backends::{Cpu, OnHost, Unfused};
 use phase3_all_layers::models::unet::{Config, INPUTS, UNet};
 use phase3_all_layers::nn::graph::{Graph, Node};
 use phase3_all_layers::nn::{Operation, Value};
@@ -90,7 +90,7 @@ fn check(group: &DeviceGroup, expected: &Expected, arithmetic: Arithmetic, sums:
     assert_eq!(ranks.first_plan().sums().count(), pairs(&expected.graph).len());
     let first = ranks.infer(&expected.inputs())?;
     assert!(expected.is_near(&ranks, &first));
-    // All ranks add in one order.
+    // All ranks have the same bits.
     for rank in 0..group.len() {
         assert_eq!(ranks.output(rank)?.as_slice()?, first.as_slice()?, "rank {rank}");
     }
@@ -224,5 +224,8 @@ fn a_plan_of_one_rank_does_not_run_alone() -> Result<()> {
     let plan = Plan::new(&device, Arithmetic::F16, split(&expected.graph, 0, 2)?, &expected.shapes())?;
     let message = Runner::new(&device, plan).map(drop).unwrap_err().to_string();
     assert_eq!(message, "a plan of one of several ranks runs with those of the others");
+    let unfused = split(&expected.graph, 0, 2)?.load(&Unfused::new(&device));
+    let message = unfused.map(drop).unwrap_err().to_string();
+    assert!(message.contains("one device has one rank's part alone"), "{message}");
     Ok(())
 }
