@@ -11,7 +11,7 @@
 //! | [`step07_resident`] | `all_reduce_07_resident.cu` | one meeting per sum, by staging memory; in place too |
 //!
 //! [`step08_tuned`] chooses by the size. What a sum costs is a number of hand-overs, each with its latency, and the bytes that come into
-//! the device that gets most, at the bandwidth of a link. [`report`](crate::report::all_reduce) compares with NCCL.
+//! the device that gets most, at the bandwidth of a link. [`measured`] compares with NCCL.
 
 use common::device::Module;
 use common::ladder;
@@ -19,6 +19,7 @@ use common::prelude::*;
 use half::f16;
 
 pub mod flags;
+pub mod measured;
 pub mod operands;
 pub mod step01_gather;
 pub mod step02_ring;
