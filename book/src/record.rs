@@ -4,7 +4,8 @@
 //! record PHASE/TABLE[@sim] [as list] [without notes] [columns "NAME"…] [only "CELL"…] [rows "CELL"…] [code "NAME"…]
 //! ```
 //! `PHASE/TABLE`, where PHASE may be any folder, is the table of that name in `PHASE/records/nvidia-h200.json`, or in
-//! `nvidia-h200-TABLE.json` there if it was measured by itself. With `@sim`, the step of phase 1, the part of another phase's
+//! `nvidia-h200-TABLE.json` there if it was measured by itself; what is not there may be in those of `nvidia-h100`, and
+//! `PHASE/TABLE@nvidia-h100` asks for these alone. With `@sim`, the step of phase 1, the part of another phase's
 //! report or the gallery of phase 4 (`orders`) that
 //! makes the table is run on the simulator: its counts are the same on every machine. What a tool says, without any device, is in
 //! `PHASE/records/TABLE.json`; where a part has several such tables, `TABLE` and `TABLE-…`, all are there.
@@ -32,8 +33,8 @@ use phase4_fusion::{broken, report as phase4};
 
 use crate::content::Picture;
 
-/// The machine that the book's measurements are from.
-const MACHINE: &str = "nvidia-h200";
+/// The machines that the book's measurements are from. The first has most of them.
+const MACHINES: [&str; 2] = ["nvidia-h200", "nvidia-h100"];
 
 /// Why a table or a number can't be shown.
 #[derive(Debug, thiserror::Error)]
@@ -97,23 +98,41 @@ pub fn find(workspace: &Path, name: &str) -> Result<Found, RecordError> {
     let file = |name: &str| workspace.join(phase).join("records").join(name).with_extension("json");
     // The part's, if it has several tables: `sass-ladders` is in `sass.json`.
     let part = table.split_once('-').map_or(table, |(part, _)| part);
-    let own = [file(&format!("{MACHINE}-{table}")), file(table), file(part)];
-    let path = own.into_iter().find(|path| path.is_file()).unwrap_or_else(|| file(MACHINE));
-    let record = Record::open(&path)?;
-    let Some(found) = record.table(table) else {
-        let known = record.tables.iter().map(|named| named.name.as_str());
-        return Err(no_table(table, path.display().to_string(), known));
+    let asked = MACHINES.iter().find_map(|machine| Some((table.strip_suffix(machine)?.strip_suffix('@')?, *machine)));
+    let (table, machines) = match &asked {
+        Some((table, machine)) => (*table, std::slice::from_ref(machine)),
+        None => (table, &MACHINES[..]),
     };
+    let by_itself = machines.iter().map(|machine| file(&format!("{machine}-{table}")));
+    let own = by_itself.chain([file(table), file(part)]).find(|path| path.is_file());
+    let of_all = || machines.iter().map(|machine| file(machine)).filter(|path| path.is_file());
+    let mut records = own.map_or_else(|| of_all().collect(), |path| vec![path]);
+    if records.is_empty() {
+        records.push(file(machines[0])); // whose absence is told
+    }
+    let mut known = Vec::new();
+    for path in &records {
+        let record = Record::open(path)?;
+        if let Some(found) = record.table(table) {
+            return Ok(shown(&record, table, found));
+        }
+        known.extend(record.tables.iter().map(|named| named.name.clone()));
+    }
+    Err(no_table(table, records[0].display().to_string(), known.iter().map(String::as_str)))
+}
+
+/// A table of a record, with where it is from.
+fn shown(record: &Record, table: &str, found: &Table) -> Found {
     // Saved without a GPU: what a tool said, and no measurement of any device.
     if record.simulated {
         let day = record.date.split('T').next().unwrap_or_default();
-        return Ok(Found { table: found.clone(), caption: format!("Saved {day}, commit {}.", record.commit) });
+        return Found { table: found.clone(), caption: format!("Saved {day}, commit {}.", record.commit) };
     }
     let host = match record.host_of(table) {
         "unknown" => String::new(),
         host => format!("; host {host}"),
     };
-    Ok(Found { table: found.clone(), caption: format!("Recorded: {}{host}.", record.provenance_of(table)) })
+    Found { table: found.clone(), caption: format!("Recorded: {}{host}.", record.provenance_of(table)) }
 }
 
 fn no_table<'a>(name: &str, place: String, known: impl Iterator<Item = &'a str>) -> RecordError {
@@ -197,8 +216,6 @@ pub fn markdown(workspace: &Path, argument: &str) -> Result<String, RecordError>
 /// [`RecordError::Common`] if there is no such record, [`RecordError::Plot`] if there is no plot of the name, or nothing of it in
 /// the record.
 pub fn plot(workspace: &Path, name: &str) -> Result<Picture, RecordError> {
-    let path = workspace.join("phase5-bench").join("records").join(MACHINE).with_extension("json");
-    let record = Record::open(&path)?;
     let (table, words) = match name {
         "roofline" => (
             "gemm",
@@ -220,6 +237,10 @@ pub fn plot(workspace: &Path, name: &str) -> Result<Picture, RecordError> {
         ),
         other => (other, other),
     };
+    let file = |machine: &str| workspace.join("phase5-bench").join("records").join(machine).with_extension("json");
+    let mut records = MACHINES.iter().map(|machine| Record::open(&file(machine))).collect::<Result<Vec<_>, _>>()?;
+    let at = records.iter().position(|record| record.table(table).is_some()).unwrap_or(0);
+    let record = records.swap_remove(at);
     let label = format!("<svg role=\"img\" aria-label=\"{}\" ", escape(words));
     let svg = phase5_bench::plot::svg(&record, name)?.replacen("<svg ", &label, 1);
     let caption = escape(&format!("Recorded: {}.", record.provenance_of(table)));

@@ -186,8 +186,7 @@ fn a_joint_launch_has_to_wait_for_what_other_devices_did_before() -> Result<()> 
             one.join(two)?;
             two.join(one)?;
         }
-        let mut outs =
-            streams.iter().map(|stream| stream.alloc_uninit::<f32>(N)).collect::<Result<Vec<_>>>()?;
+        let mut outs = streams.iter().map(|stream| stream.alloc_uninit::<f32>(N)).collect::<Result<Vec<_>>>()?;
         let mut launches = Vec::new();
         for (rank, out) in outs.iter_mut().enumerate() {
             let mut launch = streams[rank].launch_builder(&kernels[rank]);

@@ -3,7 +3,8 @@
     python digits.py ../assets --device cuda
 
 writes digits.safetensors, the weights by torchvision's names, and digits-test.safetensors: `images` u8 [N, 8, 8] of 0 to 16,
-`labels` u8 [N] and `logits` f32 [N, 10], computed by PyTorch from these images with these weights.
+`labels` u8 [N] and `logits` f32 [N, 10], computed by PyTorch from these images with these weights; and digits-train.safetensors,
+`images` and `labels` of the first 320 that it was trained with, for calibrations.
 
 The images are the UCI optical digits that scikit-learn ships, 1797 of 8×8. Every fifth, from the first, is used for testing and the
 other 1437 for training; the test set chooses nothing. The network's input is values / 16, each pixel as 4×4, in three equal channels.
@@ -27,6 +28,8 @@ import models
 WIDTHS = (8, 16, 32, 64)
 EPOCHS = 40
 BATCH = 64
+# Images of the training set that are written.
+CALIBRATION = 320
 # Below this accuracy the files are not written.
 LEAST_ACCURACY = 0.98
 
@@ -67,7 +70,11 @@ def main():
         "labels": labels[tested].numpy().astype(np.uint8),
         "logits": logits.numpy(),
     }
-    for name, tensors in [("digits", weights), ("digits-test", test)]:
+    training = {
+        "images": images[~tested][:CALIBRATION].numpy(),
+        "labels": labels[~tested][:CALIBRATION].numpy().astype(np.uint8),
+    }
+    for name, tensors in [("digits", weights), ("digits-test", test), ("digits-train", training)]:
         path = arguments.folder / f"{name}.safetensors"
         safetensors.numpy.save_file({key: np.ascontiguousarray(value) for key, value in tensors.items()}, path)
         print(f"{path}: {path.stat().st_size:,} bytes")

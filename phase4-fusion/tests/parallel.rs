@@ -12,6 +12,7 @@ use phase4_fusion::commands::resnet18;
 use phase4_fusion::models::Arithmetic;
 use phase4_fusion::models::plan::Plan;
 use phase4_fusion::models::runner::Runner;
+use phase4_fusion::parallel::feed::{Feed, normalised};
 use phase4_fusion::parallel::pipeline::{Pipeline, balanced};
 use phase4_fusion::parallel::replicas::Replicas;
 
@@ -36,7 +37,7 @@ group_test! {
         let mut replicas = Replicas::new(&group, PLACES, plan)?;
         let batches = PLACES * group.len() + 2;
         let mut found = Vec::new();
-        let fill = |batch: usize, inputs: &mut [PinnedBuffer<f32>]| {
+        let fill = |batch: usize, inputs: &mut [&mut PinnedBuffer<f32>]| {
             inputs[0].as_mut_slice()?.copy_from_slice(images(batch).as_slice()?);
             Ok(())
         };
@@ -63,7 +64,7 @@ group_test! {
         let parameters = RESNET.seeded(3);
         let plan = |device: &Device| resnet18::plan(device, RESNET, &parameters, Arithmetic::F32, &[1, 3, SIDE, SIDE]);
         let mut replicas = Replicas::new(&group, PLACES, plan)?;
-        let broken = |batch: usize, _: &mut [PinnedBuffer<f32>]| match batch {
+        let broken = |batch: usize, _: &mut [&mut PinnedBuffer<f32>]| match batch {
             3 => Err(Error::Invalid("photo 3 cannot be read".to_owned())),
             _ => Ok(()),
         };
@@ -132,4 +133,26 @@ fn cuts_balance_the_work() {
         assert!(cuts.windows(2).all(|pair| pair[0] < pair[1]), "{cuts:?}");
     }
     assert!(balanced(&graph, 0).is_err() && balanced(&graph, count + 1).is_err());
+}
+
+common::device_test! {
+    /// Pixels are widened as on the host, in planes whose sides are multiples of four and others.
+    fn pixels_become_what_a_network_sees(device) {
+        for (count, height, width) in [(1, 1, 1), (2, 3, 5), (1, 8, 4), (3, 33, 31), (2, 32, 32)] {
+            let shape = [count, 3, height, width];
+            let pixels: Vec<u8> = (0..shape.iter().product()).map(|i: usize| (i * 37 % 256) as u8).collect();
+            let mut pinned = device.alloc_pinned(pixels.len())?;
+            pinned.as_mut_slice()?.copy_from_slice(&pixels);
+            let mut way = u8::way(&device, &shape)?;
+            let mut values = Tensor::empty_on(&device, &shape)?;
+            u8::copy(&mut way, &device.stream(), &pinned, &mut values)?;
+            let expected = normalised(&shape, &pixels)?;
+            assert_eq!(values.to_host()?.as_slice()?, expected.as_slice()?, "{shape:?}");
+        }
+        // torchvision's own way, to rounding: (b / 255 − mean) / deviation of white in red.
+        let white = normalised(&[1, 3, 1, 1], &[255, 0, 128])?;
+        assert!((f64::from(white.as_slice()?[0]) - (1.0 - 0.485) / 0.229).abs() < 1e-6);
+        assert!(u8::way(&device, &[1, 4, 8, 8]).is_err() && normalised(&[1, 1, 2, 2], &[0; 4]).is_err());
+        Ok(())
+    }
 }

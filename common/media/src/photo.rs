@@ -31,9 +31,9 @@ const CROP: u32 = 224;
 /// Red, green, blue.
 const CHANNELS: usize = 3;
 /// Means of ImageNet's images, in [0, 1], for red, green, blue (torchvision's values).
-const MEAN: [f32; 3] = [0.485, 0.456, 0.406];
+pub const MEAN: [f32; 3] = [0.485, 0.456, 0.406];
 /// Standard deviations, as [`MEAN`].
-const STANDARD_DEVIATION: [f32; 3] = [0.229, 0.224, 0.225];
+pub const STANDARD_DEVIATION: [f32; 3] = [0.229, 0.224, 0.225];
 /// A longer strip than this would be blown up to gigabytes for the sake of a square in its middle.
 const MAX_ASPECT: u32 = 64;
 

@@ -138,7 +138,7 @@ fn time_is_limited_however_a_launch_is_watched() {
         (nanosleep, false, false, false),
         (barriers, true, true, true),
     ] {
-        let observe = Observe { profile, trace: trace.then(TraceRequest::default), watch: None, touches: false };
+        let observe = Observe { profile, trace: trace.then(TraceRequest::default), ..Default::default() };
         let device = device(DeviceConfig { sanitize, ..Default::default() });
         let begun = Instant::now();
         let fault = fault(text, &device, config, &observe);

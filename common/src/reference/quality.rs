@@ -94,10 +94,12 @@ mod tests {
         let w = 0.070_762_237_763_947_f64;
         let expected = 4e-4 * 36e-4 / ((w * w + 4e-4) * (w - w * w + 36e-4));
         assert!((similarity(&bright, &black) - expected).abs() < 1e-9 * expected, "{}", similarity(&bright, &black));
-        // A picture and its negative have covariances below zero.
-        let negative =
-            Tensor::from_fn(&[2, 17, 13], |at| -image.as_slice().unwrap()[(at[0] * 17 + at[1]) * 13 + at[2]]);
-        assert!(similarity(&image, &negative) < -0.5);
+        // A picture and its negative, both of values from 0 to 1, have covariances below zero.
+        let positive = |sign: f32| {
+            let value = |at: &[usize]| 0.5 + sign * 0.5 * image.as_slice().unwrap()[(at[0] * 17 + at[1]) * 13 + at[2]];
+            Tensor::from_fn(&[2, 17, 13], value)
+        };
+        assert!(similarity(&positive(1.0), &positive(-1.0)) < -0.5);
         // Sides below the window's.
         assert!((similarity(&Tensor::full(&[3, 8, 5], 0.5), &Tensor::full(&[3, 8, 5], 0.5)) - 1.0).abs() < 1e-12);
         assert!(structural_similarity(&image, &half, 2.0).is_err());

@@ -1,6 +1,8 @@
 //! Real, labelled images: handwritten digits, and what a network says of them. They come with the course, from `python/digits.py`;
 //! `assets/README.md` has their authors and licence. [`crate::digits`] has the network that was trained for them.
 
+use std::ops::Range;
+
 use common::prelude::*;
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
@@ -18,6 +20,7 @@ const ENLARGED: usize = 4;
 const WHITE: f32 = 16.0;
 
 static TEST: &[u8] = include_bytes!("../../assets/digits-test.safetensors");
+static TRAINING: &[u8] = include_bytes!("../../assets/digits-train.safetensors");
 
 /// The test set.
 #[derive(Clone, Debug)]
@@ -34,18 +37,12 @@ impl Digits {
     /// # Errors
     /// [`Error::Invalid`] if the file is not what it should be.
     pub fn built_in() -> Result<Digits> {
-        let wrong = |what: String| Error::Invalid(format!("digits-test.safetensors: {what}"));
+        const NAME: &str = "digits-test.safetensors";
+        let wrong = |what: String| Error::Invalid(format!("{NAME}: {what}"));
+        let images = u8s(TEST, NAME, "images", &[SIDE, SIDE])?;
+        let labels = u8s(TEST, NAME, "labels", &[])?;
         let file = SafeTensors::deserialize(TEST).map_err(|error| wrong(error.to_string()))?;
-        let tensor = |name: &str, dtype: Dtype, rest: &[usize]| -> Result<TensorView<'_>> {
-            let view = file.tensor(name).map_err(|error| wrong(error.to_string()))?;
-            match view.shape().split_first() {
-                Some((_, dims)) if dims == rest && view.dtype() == dtype => Ok(view),
-                _ => Err(wrong(format!("`{name}` is {:?} of the shape {:?}", view.dtype(), view.shape()))),
-            }
-        };
-        let images = tensor("images", Dtype::U8, &[SIDE, SIDE])?.data().to_vec();
-        let labels = tensor("labels", Dtype::U8, &[])?.data().to_vec();
-        let logits = tensor("logits", Dtype::F32, &[CLASSES])?;
+        let logits = checked(&file, NAME, "logits", Dtype::F32, &[CLASSES])?;
         let logits: Vec<f32> = logits.data().as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
         if images.len() != labels.len() * SIDE * SIDE || logits.len() != labels.len() * CLASSES {
             return Err(wrong("it does not have as many images and logits as labels".to_owned()));
@@ -72,15 +69,9 @@ impl Digits {
         &self.logits
     }
 
-    /// What the network sees of the images, [`BATCH`] at a time: values / 16, enlarged, in three equal channels,
-    /// \[n, 3, 32, 32\].
+    /// What the network sees of the images, [`BATCH`] at a time.
     fn batches(&self) -> impl Iterator<Item = Tensor> + '_ {
-        self.images.chunks(BATCH * SIDE * SIDE).map(|images| {
-            Tensor::from_fn(&input(images.len() / (SIDE * SIDE)), |at| {
-                let (row, column) = (at[2] / ENLARGED, at[3] / ENLARGED);
-                f32::from(images[(at[0] * SIDE + row) * SIDE + column]) / WHITE
-            })
-        })
+        self.images.chunks(BATCH * SIDE * SIDE).map(seen)
     }
 
     /// What a forward pass, from what the network sees to logits \[n, 10\], says of all images.
@@ -96,53 +87,51 @@ impl Digits {
     }
 }
 
-// ANCHOR: drawn
-/// Digits that a program draws, as the network sees them, \[count, 3, 32, 32\]: for calibrations, which may not look at the test set. 0 to 9
-/// in turn, by the pixels of a font of 6 × 8, moved by up to a pixel, more or less bright.
+// ANCHOR: training
+/// Some of the 320 images of the training set that come with the course, as the network sees them, \[n, 3, 32, 32\]: for calibrations, which may
+/// not look at the test set.
 ///
 /// # Errors
-/// None: the values are on the host.
-pub fn drawn(count: usize, seed: u64) -> Result<Tensor> {
-    let chance = Tensor::random(&[count, 3], seed);
-    let (chance, mut values) = (chance.as_slice()?, Vec::with_capacity(count * SIDE * SIDE));
-    for (image, chance) in chance.chunks(3).enumerate() {
-        let rows = FONT[image % CLASSES];
-        // The font's pixel, 0 outside; column 0 of the image is empty.
-        let lit = |y: i32, x: i32| {
-            let row = usize::try_from(y).ok().and_then(|y| rows.get(y)).copied().unwrap_or(0);
-            let column = u32::try_from(6 - x).ok().filter(|column| *column < 6);
-            column.map_or(0.0, |column| f32::from(row >> column & 1))
-        };
-        for pixel in 0..SIDE * SIDE {
-            // Half a pixel at most in each direction, between the four that are nearest.
-            let (y, x) = ((pixel / SIDE) as f32 + 0.5 * chance[0], (pixel % SIDE) as f32 + 0.5 * chance[1]);
-            let (top, left) = (y.floor(), x.floor());
-            let (down, right) = (y - top, x - left);
-            let at = |dy: i32, dx: i32| lit(top as i32 + dy, left as i32 + dx);
-            let upper = (1.0 - right) * at(0, 0) + right * at(0, 1);
-            let lower = (1.0 - right) * at(1, 0) + right * at(1, 1);
-            let bright = ((1.0 - down) * upper + down * lower) * (1.0 + 0.25 * chance[2]) * WHITE;
-            values.push(bright.round().min(WHITE) / WHITE);
-        }
-    }
-    Ok(Tensor::from_fn(&input(count), |at| values[(at[0] * SIDE + at[2] / ENLARGED) * SIDE + at[3] / ENLARGED]))
+/// [`Error::Invalid`] if there are not as many, or the file is not what it should be.
+pub fn training(chosen: Range<usize>) -> Result<Tensor> {
+    const NAME: &str = "digits-train.safetensors";
+    let images = u8s(TRAINING, NAME, "images", &[SIDE, SIDE])?;
+    let bytes = images.get(chosen.start * SIDE * SIDE..chosen.end * SIDE * SIDE);
+    let missing = || Error::Invalid(format!("{NAME} has {} images, not {chosen:?}", images.len() / (SIDE * SIDE)));
+    Ok(seen(bytes.ok_or_else(missing)?))
 }
-// ANCHOR_END: drawn
+// ANCHOR_END: training
 
-/// A font of 6 × 8: a row of pixels per byte, the leftmost the highest bit of six.
-#[rustfmt::skip]
-const FONT: [[u8; SIDE]; CLASSES] = [
-    [0b011100, 0b110110, 0b100010, 0b100010, 0b100010, 0b100010, 0b110110, 0b011100],
-    [0b001100, 0b011100, 0b111100, 0b001100, 0b001100, 0b001100, 0b001100, 0b001100],
-    [0b011100, 0b110110, 0b000010, 0b000110, 0b001100, 0b011000, 0b110000, 0b111110],
-    [0b111100, 0b000110, 0b000110, 0b011100, 0b000110, 0b000010, 0b000110, 0b111100],
-    [0b000110, 0b001100, 0b011000, 0b110100, 0b110100, 0b111111, 0b000100, 0b000100],
-    [0b111110, 0b110000, 0b110000, 0b111100, 0b000110, 0b000010, 0b000110, 0b111100],
-    [0b001100, 0b011000, 0b110000, 0b111100, 0b110110, 0b100010, 0b110110, 0b011100],
-    [0b111110, 0b000110, 0b000110, 0b001100, 0b111110, 0b011000, 0b011000, 0b110000],
-    [0b011100, 0b110110, 0b110110, 0b011100, 0b110110, 0b100010, 0b110110, 0b011100],
-    [0b011100, 0b110110, 0b100010, 0b110110, 0b011110, 0b000110, 0b001100, 0b011000],
-];
+/// A tensor of bytes in a file.
+fn u8s(file: &[u8], name: &str, tensor: &str, rest: &[usize]) -> Result<Vec<u8>> {
+    let wrong = |what: String| Error::Invalid(format!("{name}: {what}"));
+    let file = SafeTensors::deserialize(file).map_err(|error| wrong(error.to_string()))?;
+    Ok(checked(&file, name, tensor, Dtype::U8, rest)?.data().to_vec())
+}
+
+/// A tensor of a file, of this type and of a shape that ends like this.
+fn checked<'f>(
+    file: &SafeTensors<'f>,
+    name: &str,
+    tensor: &str,
+    dtype: Dtype,
+    rest: &[usize],
+) -> Result<TensorView<'f>> {
+    let wrong = |what: String| Error::Invalid(format!("{name}: {what}"));
+    let view = file.tensor(tensor).map_err(|error| wrong(error.to_string()))?;
+    match view.shape().split_first() {
+        Some((_, dims)) if dims == rest && view.dtype() == dtype => Ok(view),
+        _ => Err(wrong(format!("`{tensor}` is {:?} of the shape {:?}", view.dtype(), view.shape()))),
+    }
+}
+
+/// What the network sees of images: values / 16, enlarged, in three equal channels, \[n, 3, 32, 32\].
+fn seen(images: &[u8]) -> Tensor {
+    Tensor::from_fn(&input(images.len() / (SIDE * SIDE)), |at| {
+        let (row, column) = (at[2] / ENLARGED, at[3] / ENLARGED);
+        f32::from(images[(at[0] * SIDE + row) * SIDE + column]) / WHITE
+    })
+}
 
 /// The shape of what the network sees of `count` images.
 pub fn input(count: usize) -> [usize; 4] {
@@ -201,19 +190,18 @@ mod tests {
         }
     }
 
-    /// Drawn digits are not those of the test set, and yet like them: the trained network knows what most of them are.
+    /// Images of the training set are none of the test set, nor one another's.
     #[test]
-    fn drawn_digits_are_digits() {
-        use crate::backends::{Cpu, OnHost};
-        let images = drawn(60, 1).unwrap();
-        assert_eq!(images.shape(), [60, 3, 32, 32]);
-        assert!(images.as_slice().unwrap().iter().all(|value| (0.0..=1.0).contains(value)));
-        let cpu = Cpu::new();
-        let parameters = crate::digits::trained().unwrap();
-        let network = crate::models::resnet::ResNet::load(&cpu, crate::digits::CONFIG, &parameters).unwrap();
-        let labels: Vec<u8> = (0..60).map(|image| image % 10).collect();
-        let outcome = Outcome::new(cpu.infer(&network, &images).unwrap().into_vec().unwrap(), &labels);
-        assert!(outcome.accuracy >= 0.9, "{:?}", outcome.predictions);
+    fn images_for_calibrations_are_not_those_of_the_test_set() {
+        let tested: Vec<f32> = Digits::built_in().unwrap().batches().flat_map(|batch| batch.into_vec().unwrap()).collect();
+        let each = input(1).iter().product();
+        let images = training(0..320).unwrap();
+        assert_eq!(images.shape(), input(320));
+        for image in images.as_slice().unwrap().chunks(each) {
+            assert!(!tested.chunks(each).any(|tested| tested == image));
+            assert_eq!(images.as_slice().unwrap().chunks(each).filter(|other| *other == image).count(), 1);
+        }
+        assert!(training(300..321).is_err());
     }
 
     #[test]

@@ -11,8 +11,8 @@
 //! | [`step07_resident`] | `all_reduce_07_resident.cu` | one meeting per sum, by staging memory; in place too |
 //! | [`step08_flags_in_data`] | `all_reduce_08_flags_in_data.cu` | values pushed with a flag in every 8 bytes |
 //!
-//! [`step09_tuned`] chooses by the size, and [`Resident`] is what models use. What a sum costs is a number of hand-overs, each with its latency, and the bytes that come into
-//! the device that gets most, at the bandwidth of a link. [`report`](crate::report::all_reduce) compares with NCCL.
+//! [`step09_tuned`] chooses by the size, and [`Resident`] is what models use. What a sum costs is a number of hand-overs, each with its
+//! latency, and the bytes that come into the device that gets most, at the bandwidth of a link. [`measured`] compares with NCCL.
 
 use common::device::Module;
 use common::ladder;
@@ -20,6 +20,7 @@ use common::prelude::*;
 use half::f16;
 
 pub mod flags;
+pub mod measured;
 pub mod operands;
 pub mod resident;
 pub mod staged;

@@ -7,7 +7,7 @@ use common::device::DeviceArgs;
 use common::prelude::*;
 use common::record::Record;
 
-use crate::report::all_reduce::{PART, sizes, table};
+use crate::all_reduce::measured::{sizes, table};
 
 /// The options of `all-reduce`.
 #[derive(Clone, Debug, clap::Args)]
@@ -38,6 +38,6 @@ pub fn all_reduce(device: &DeviceArgs, args: &AllReduceArgs, shell: &mut Shell) 
     let (table, wrong) = table(&group, bytes)?;
     wrong.iter().for_each(|wrong| shell.fail(wrong));
     shell.table(&table)?;
-    record.push(PART.name, table);
+    record.push("all-reduce", table);
     shell.save(&record)
 }

@@ -124,7 +124,7 @@ impl Classifier for Shared<'_> {
         let (share, replicas) = self.replicas(images)?;
         let share = *share;
         let mut logits = Vec::with_capacity(count * classes);
-        let fill = |batch: usize, inputs: &mut [PinnedBuffer<f32>]| {
+        let fill = |batch: usize, inputs: &mut [&mut PinnedBuffer<f32>]| {
             let here = &values[batch * share * each..((batch + 1) * share).min(count) * each];
             // The rest of the last share is what was there before: nobody looks at what becomes of it.
             inputs[0].as_mut_slice()?[..here.len()].copy_from_slice(here);

@@ -29,7 +29,7 @@ const UNET_SEED: u64 = 8;
 const CALIBRATION: u64 = 19;
 const FRESH: u64 = 20;
 /// Digits of a calibration: each ten times.
-const DRAWN: usize = 100;
+const DIGITS: usize = 100;
 /// The batch for which the floor is computed, in place of one that the simulator can run: one that gives a GPU something to do.
 const FLOOR_BATCH: f64 = 4096.0;
 
@@ -101,14 +101,14 @@ impl Subject {
         let (name, parameters, calibration, fresh) = match (model, on_sim) {
             (Model::Digits | Model::DigitsRange | Model::DigitsOutlier, _) => {
                 let fresh = if on_sim { 4 } else { data::BATCH };
-                let images = |count, seed| Ok::<_, Error>(vec![data::drawn(count, seed)?]);
+                let images = |chosen| Ok::<_, Error>(vec![data::training(chosen)?]);
                 let (trained, block) = (digits::trained()?, Block::OF_DIGITS);
                 let (name, parameters) = match model {
                     Model::DigitsRange => ("digits, beyond f16", block.enlarged(&trained, Block::FACTOR)?),
                     Model::DigitsOutlier => ("digits, a large filter", block.with_outlier(&trained, Block::OUTLIER)?),
                     _ => ("digits", trained),
                 };
-                (name.to_owned(), parameters, images(DRAWN, CALIBRATION)?, images(fresh, FRESH)?)
+                (name.to_owned(), parameters, images(0..DIGITS)?, images(DIGITS..DIGITS + fresh)?)
             }
             (Model::ResNet18, _) => {
                 let [side, batch] = if on_sim { [64, 1] } else { [224, 32] };

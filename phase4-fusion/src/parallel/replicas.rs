@@ -6,36 +6,37 @@
 
 use common::prelude::*;
 
+use super::feed::Feed;
 use crate::models::plan::Plan;
 use crate::models::runner::Runner;
 
 /// Where a batch waits, travels and is computed.
 #[derive(Debug)]
-struct Place {
+struct Place<T: Feed> {
     stream: Stream,
     runner: Runner,
-    inputs: Vec<PinnedBuffer<f32>>,
+    inputs: Vec<(PinnedBuffer<T>, T::Way)>,
     output: PinnedBuffer<f32>,
     /// The batch that is under way.
     batch: Option<usize>,
 }
 
-impl Place {
-    fn new(device: &Device, plan: Plan) -> Result<Place> {
+impl<T: Feed> Place<T> {
+    fn new(device: &Device, plan: Plan) -> Result<Self> {
         let [output] = plan.outputs() else {
             return Err(Error::Invalid(format!("a model that is replicated has {} outputs", plan.outputs().len())));
         };
-        let values = |shape: &[usize]| device.alloc_pinned(shape.iter().product());
-        let inputs = plan.input_shapes().map(values).collect::<Result<_>>()?;
-        let output = values(output.shape())?;
+        let input = |shape: &[usize]| Ok((device.alloc_pinned(shape.iter().product())?, T::way(device, shape)?));
+        let inputs = plan.input_shapes().map(input).collect::<Result<_>>()?;
+        let output = device.alloc_pinned(output.shape().iter().product())?;
         Ok(Place { stream: device.new_stream()?, runner: Runner::new(device, plan)?, inputs, output, batch: None })
     }
 
     // ANCHOR: queue
     /// Queues the copies in, the pass, and the copy out.
     fn queue(&mut self) -> Result<()> {
-        for (number, input) in self.inputs.iter().enumerate() {
-            self.stream.memcpy_htod(input, self.runner.input_mut(number)?.buffer_mut()?)?;
+        for (number, (input, way)) in self.inputs.iter_mut().enumerate() {
+            T::copy(way, &self.stream, input, self.runner.input_mut(number)?)?;
         }
         self.runner.queue(&self.stream)?;
         let output = self.runner.outputs().next().ok_or_else(|| Error::Invalid("a pass has no output".to_owned()))?;
@@ -54,21 +55,21 @@ impl Place {
 
 /// A model on each device of a group.
 #[derive(Debug)]
-pub struct Replicas {
+pub struct Replicas<T: Feed = f32> {
     /// Of all devices in turn, then of all devices again.
-    places: Vec<Place>,
+    places: Vec<Place<T>>,
     devices: usize,
     /// How many of the devices are used.
     used: usize,
 }
 
-impl Replicas {
+impl<T: Feed> Replicas<T> {
     /// `places` copies of a model per device, each with a plan that `plan` makes for it: 2 where copies between host and device take
     /// a good part of the time of a pass.
     ///
     /// # Errors
     /// Those of `plan`; as [`Runner::new`]; [`Error::Invalid`] if the model has several outputs.
-    pub fn new(group: &DeviceGroup, places: usize, mut plan: impl FnMut(&Device) -> Result<Plan>) -> Result<Replicas> {
+    pub fn new(group: &DeviceGroup, places: usize, mut plan: impl FnMut(&Device) -> Result<Plan>) -> Result<Self> {
         let devices = (0..places.max(1)).flat_map(|_| group.devices());
         let mut places = devices.map(|device| Place::new(device, plan(device)?)).collect::<Result<Vec<_>>>()?;
         // What the first pass loads and records is no part of the first batch.
@@ -85,18 +86,18 @@ impl Replicas {
     }
 
     // ANCHOR: run
-    /// Runs `batches`: `fill` writes the inputs of each, and `take` gets its results, in the order of the batches.
+    /// Runs `batches`: `fill` writes the inputs of each, as [`Feed`] says, and `take` gets its results, in the order of the batches.
     ///
     /// # Errors
     /// The first of `fill`, `take` or a device.
     pub fn run(
         &mut self,
         batches: usize,
-        mut fill: impl FnMut(usize, &mut [PinnedBuffer<f32>]) -> Result<()>,
+        mut fill: impl FnMut(usize, &mut [&mut PinnedBuffer<T>]) -> Result<()>,
         mut take: impl FnMut(usize, &[f32]) -> Result<()>,
     ) -> Result<()> {
         let (devices, used) = (self.devices, self.used);
-        let mut places: Vec<&mut Place> =
+        let mut places: Vec<&mut Place<T>> =
             self.places.iter_mut().enumerate().filter(|(at, _)| at % devices < used).map(|(_, place)| place).collect();
         let count = places.len();
         // A run that failed may have left some under way.
@@ -104,7 +105,8 @@ impl Replicas {
         for batch in 0..batches {
             let place = &mut places[batch % count];
             place.finish(&mut take)?;
-            fill(batch, &mut place.inputs)?;
+            let mut inputs: Vec<&mut PinnedBuffer<T>> = place.inputs.iter_mut().map(|(input, _)| input).collect();
+            fill(batch, &mut inputs)?;
             place.queue()?;
             place.batch = Some(batch);
         }
@@ -120,7 +122,7 @@ impl Replicas {
     /// Bytes of a batch that cross the link between host and device, in and out.
     pub fn host_bytes(&self) -> u64 {
         let place = &self.places[0];
-        let values = place.inputs.iter().map(PinnedBuffer::len).sum::<usize>() + place.output.len();
-        (values * size_of::<f32>()) as u64
+        let inputs = place.inputs.iter().map(|(input, _)| input.len()).sum::<usize>();
+        (inputs * size_of::<T>() + place.output.len() * size_of::<f32>()) as u64
     }
 }

@@ -17,6 +17,7 @@ use phase3_all_layers::nn::Parameters;
 use phase4_fusion::commands::{resnet18, unet as unet_plan};
 use phase4_fusion::models::Arithmetic;
 use phase4_fusion::models::runner::Runner;
+use phase4_fusion::parallel::feed::{Feed, normalised};
 use phase4_fusion::parallel::pipeline::Pipeline;
 use phase4_fusion::parallel::replicas::Replicas;
 use phase4_fusion::tensor_parallel::measure;
@@ -201,7 +202,7 @@ fn same(found: &[f32], expected: &[f32]) -> common::Result<()> {
 fn run(context: &Context) -> crate::Result<FinishedTable> {
     let group = context.group(DEVICES[DEVICES.len() - 1])?;
     let sizes = Sizes::of(&group);
-    let progress = Progress::new(5 * DEVICES.len() as u64, "multi-gpu");
+    let progress = Progress::new(7 * DEVICES.len() as u64, "multi-gpu");
     let table = context.table(format!("multi-gpu on {}", group.describe()), COLUMNS);
     let mut growing = Growing { table, wrong: Vec::new(), progress: &progress, group: &group };
     images(&sizes, &mut growing)?;
@@ -209,8 +210,8 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let Growing { mut table, wrong, .. } = growing;
     progress.finish();
     table.note(format!(
-        "In {ARITHMETIC}. Images: batches of {} from pinned memory, {} per device; two places per device, so that copies and passes overlap. \
-         From JPEG: batches of {}, decoded by {} threads of the host.",
+        "In {ARITHMETIC}. Images: batches of {} from pinned memory, {} per device, as f32 or as bytes of pixels; two places per device, so that \
+         copies and passes overlap. From JPEG: batches of {}, decoded by {} threads of the host.",
         sizes.batch,
         sizes.batches,
         sizes.decoded,
@@ -219,7 +220,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let [count, _, height, width] = sizes.latents;
     table.note(format!(
         "A frame: one forward pass over {count} latents of {height} × {width}. Clips: each device has its own. Heads, and channels: all devices \
-         work on one frame. Layers: in a pipeline, one latent at a time. link MiB: of a batch or frame, between host and device, or between devices."
+         work on one frame; latents: each has one of its latents. Layers: in a pipeline, one latent at a time. link MiB: of a batch or frame, between host and device, or between devices."
     ));
     if !group.is_sim() {
         table.note(machine(&group)?);
@@ -247,60 +248,77 @@ fn machine(group: &DeviceGroup) -> common::Result<String> {
     Ok(format!("{}, driver {driver}{clock}{link}.", group.describe()))
 }
 
-/// ResNet18: from pinned memory, and from JPEG.
+/// ResNet18: from pinned memory, as f32 and as the bytes of pixels, and from JPEG.
 fn images(sizes: &Sizes, growing: &mut Growing<'_>) -> crate::Result<()> {
     let parameters = sizes.resnet.seeded(SEED);
+    let name = sizes.resnet_name();
+    let shape = [sizes.batch, 3, sizes.side, sizes.side];
+    let pinned =
+        |what: &str| Images { what: format!("{name}, {what}"), parameters: &parameters, shape, each: sizes.batches };
+    let values = Tensor::random(&shape, 1);
+    replicas(growing, sizes, &pinned("f32"), values.as_slice()?, &values, |_| Ok(()))?;
+    let pixels: Vec<u8> = values.as_slice()?.iter().map(|value| (127.5 * (value + 1.0)) as u8).collect();
+    replicas(growing, sizes, &pinned("bytes"), &pixels, &normalised(&shape, &pixels)?, |_| Ok(()))?;
+
+    let shape = [sizes.decoded, 3, sizes.side, sizes.side];
+    let photos = decode(sizes.decoded, sizes.side)?;
+    let jpeg = Images { what: format!("{name}, JPEG"), parameters: &parameters, shape, each: sizes.decoded_batches };
+    replicas(growing, sizes, &jpeg, photos.as_slice()?, &photos, |input: &mut PinnedBuffer<f32>| {
+        let decoded = decode(sizes.decoded, sizes.side)?;
+        input.as_mut_slice()?.copy_from_slice(decoded.as_slice()?);
+        Ok(())
+    })
+}
+
+/// Batches of images for a network.
+struct Images<'a> {
+    what: String,
+    parameters: &'a Parameters,
+    shape: [usize; 4],
+    /// Batches of a device.
+    each: usize,
+}
+
+/// Rows of a network on 1, 2 and more devices: `given` stands in pinned memory, the network sees `seen`, and `read` is what the host does for
+/// each batch.
+fn replicas<T: Feed>(
+    growing: &mut Growing<'_>,
+    sizes: &Sizes,
+    images: &Images<'_>,
+    given: &[T],
+    seen: &Tensor,
+    read: impl Fn(&mut PinnedBuffer<T>) -> common::Result<()>,
+) -> crate::Result<()> {
     let group = growing.group;
-    for decodes in [false, true] {
-        let (batch, each) = if decodes { (sizes.decoded, sizes.decoded_batches) } else { (sizes.batch, sizes.batches) };
-        let shape = [batch, 3, sizes.side, sizes.side];
-        let plan = |device: &Device| resnet18::plan(device, sizes.resnet, &parameters, ARITHMETIC, &shape);
-        let photo = decode(1, sizes.side)?;
-        let images = if decodes { repeated(&photo, batch)? } else { Tensor::random(&shape, 1) };
-        let first = &group.devices()[0];
-        let expected = Runner::new(first, plan(first)?)?.infer(&first.stream(), &images)?.into_vec()?;
-        let mut replicas = Replicas::new(group, 2, plan)?;
-        // All places have the images from here on.
-        let fill = |inputs: &mut [PinnedBuffer<f32>]| {
-            inputs[0].as_mut_slice()?.copy_from_slice(images.as_slice()?);
-            Ok(())
-        };
-        replicas.run(2 * group.len(), |_, inputs| fill(inputs), |_, _| Ok(()))?;
-        let what = format!("{}, {}", sizes.resnet_name(), if decodes { "JPEG" } else { "pinned" });
-        let mut alone = None;
-        for gpus in growing.counts() {
-            replicas.limit(gpus);
-            let batches = each * gpus;
-            let timing = growing.measure(|| {
-                let read = |_: usize, inputs: &mut [PinnedBuffer<f32>]| {
-                    if decodes {
-                        let decoded = decode(batch, sizes.side)?;
-                        inputs[0].as_mut_slice()?.copy_from_slice(decoded.as_slice()?);
-                    }
-                    Ok(())
-                };
-                replicas.run(batches, read, |_, _| Ok(()))
-            })?;
-            let mut checked = Ok(());
-            replicas.run(
-                2 * gpus,
-                |_, _| Ok(()),
-                |_, logits| {
-                    if checked.is_ok() {
-                        checked = same(logits, &expected);
-                    }
-                    Ok(())
-                },
-            )?;
-            let (items, link_bytes) = (batches * batch, replicas.host_bytes());
-            growing.row(
-                &what,
-                "batches",
-                gpus,
-                &mut alone,
-                Measured { items, timing, latency: None, link_bytes, checked },
-            );
-        }
+    let plan = |device: &Device| resnet18::plan(device, sizes.resnet, images.parameters, ARITHMETIC, &images.shape);
+    let first = &group.devices()[0];
+    let expected = Runner::new(first, plan(first)?)?.infer(&first.stream(), seen)?.into_vec()?;
+    let mut replicas = Replicas::<T>::new(group, 2, plan)?;
+    // All places have the images from here on.
+    let fill = |_: usize, inputs: &mut [&mut PinnedBuffer<T>]| {
+        inputs[0].as_mut_slice()?.copy_from_slice(given);
+        Ok(())
+    };
+    replicas.run(2 * group.len(), fill, |_, _| Ok(()))?;
+    let mut alone = None;
+    for gpus in growing.counts() {
+        replicas.limit(gpus);
+        let batches = images.each * gpus;
+        let timing = growing.measure(|| replicas.run(batches, |_, inputs| read(inputs[0]), |_, _| Ok(())))?;
+        let mut checked = Ok(());
+        replicas.run(
+            2 * gpus,
+            |_, _| Ok(()),
+            |_, logits| {
+                if checked.is_ok() {
+                    checked = same(logits, &expected);
+                }
+                Ok(())
+            },
+        )?;
+        let (items, link_bytes) = (batches * images.shape[0], replicas.host_bytes());
+        let measured = Measured { items, timing, latency: None, link_bytes, checked };
+        growing.row(&images.what, "batches", gpus, &mut alone, measured);
     }
     Ok(())
 }
@@ -312,12 +330,6 @@ fn decode(count: usize, side: usize) -> common::Result<Tensor> {
     super::streams::corner(photo::batch(&photos)?, side)
 }
 
-/// The image `count` times.
-fn repeated(image: &Tensor, count: usize) -> common::Result<Tensor> {
-    let shape = [&[count], &image.shape()[1..]].concat();
-    Tensor::from_vec(&shape, image.as_slice()?.repeat(count))
-}
-
 /// The U-Net: clips of each device, and its layers in a pipeline.
 fn frames(sizes: &Sizes, growing: &mut Growing<'_>) -> crate::Result<()> {
     let (name, config) = sizes.unet;
@@ -327,7 +339,7 @@ fn frames(sizes: &Sizes, growing: &mut Growing<'_>) -> crate::Result<()> {
     let plan = |device: &Device| unet_plan::plan(device, config, &parameters, ARITHMETIC, &latents);
     let mut replicas = Replicas::new(group, 1, plan)?;
     let mut expected = Vec::new();
-    let fill = |_: usize, places: &mut [PinnedBuffer<f32>]| {
+    let fill = |_: usize, places: &mut [&mut PinnedBuffer<f32>]| {
         for (place, input) in places.iter_mut().zip(&inputs) {
             place.as_mut_slice()?.copy_from_slice(input.as_slice()?);
         }
@@ -361,7 +373,7 @@ fn frames(sizes: &Sizes, growing: &mut Growing<'_>) -> crate::Result<()> {
     }
     let bound = replicas.plan().error_bound();
     drop(replicas);
-    heads(sizes, growing, &parameters, &inputs, &expected)?;
+    let alone_ms = heads(sizes, growing, &parameters, &inputs, &expected)?;
     // A latent at a time: of a frame's, and of the frames that follow.
     let micro = [&[1], &latents[1..]].concat();
     let graph = config.graph(&parameters, &micro)?;
@@ -372,6 +384,34 @@ fn frames(sizes: &Sizes, growing: &mut Growing<'_>) -> crate::Result<()> {
             Tensor::from_vec(&shape, input.as_slice()?[..shape.iter().product()].to_vec())
         })
         .collect::<common::Result<_>>()?;
+    let near = |found: &[f32]| {
+        // A batch of one may take other tiles than that of a frame: not the same bits.
+        let expected = &expected[..found.len()];
+        let report = compare(found, expected, Tolerance::of_scale(bound, expected));
+        report.map(drop).map_err(|wrong| Error::Invalid(wrong.to_string()))
+    };
+    for gpus in growing.counts().filter(|gpus| *gpus > 1 && *gpus <= latents[0]) {
+        let part = group.first(gpus);
+        let plan = |device: &Device| unet_plan::plan(device, config, &parameters, ARITHMETIC, &micro);
+        let mut replicas = Replicas::new(&part, 1, plan)?;
+        let fill = |_: usize, places: &mut [&mut PinnedBuffer<f32>]| {
+            places.iter_mut().zip(&one).try_for_each(|(place, input)| {
+                place.as_mut_slice()?.copy_from_slice(input.as_slice()?);
+                Ok(())
+            })
+        };
+        let mut checked = Ok(());
+        replicas.run(latents[0], fill, |latent, noise| {
+            if latent == 0 {
+                checked = near(noise);
+            }
+            Ok(())
+        })?;
+        let timing = growing.measure(|| replicas.run(latents[0], |_, _| Ok(()), |_, _| Ok(())))?;
+        let (latency, link_bytes) = (timing.median_ms(), replicas.host_bytes() * latents[0] as u64);
+        let mut alone = alone_ms.map(|ms| 1e3 / ms);
+        growing.row(name, "latents", gpus, &mut alone, Measured { items: 1, timing, latency, link_bytes, checked });
+    }
     for gpus in growing.counts().filter(|gpus| *gpus > 1) {
         let part = group.first(gpus);
         let mut pipeline = Pipeline::new(&part, ARITHMETIC, &graph, &[&micro, &[1]])?;
@@ -390,29 +430,26 @@ fn frames(sizes: &Sizes, growing: &mut Growing<'_>) -> crate::Result<()> {
         let timing = growing.measure(|| run(passes))?;
         let latency = growing.measure(|| run(latents[0]))?.median_ms();
         part.synchronize()?;
-        // A batch of one may take other tiles than that of a frame: not the same bits.
-        let expected = &expected[..kept.len()];
-        let checked = compare(kept.as_slice()?, expected, Tolerance::of_scale(bound, expected)).map(drop);
-        let checked = checked.map_err(|wrong| Error::Invalid(wrong.to_string()));
+        let checked = near(kept.as_slice()?);
         let link_bytes = pipeline.link_bytes() * latents[0] as u64;
         growing.row(name, "layers", gpus, &mut alone, Measured { items: frames, timing, latency, link_bytes, checked });
     }
     Ok(())
 }
 
-/// One frame over all devices, each with a part of the heads and channels.
+/// One frame over all devices, each with a part of the heads and channels. Milliseconds of one device.
 fn heads(
     sizes: &Sizes,
     growing: &mut Growing<'_>,
     parameters: &Parameters,
     inputs: &[Tensor; 2],
     expected: &[f32],
-) -> crate::Result<()> {
+) -> crate::Result<Option<f64>> {
     let (name, config) = sizes.unet;
     let group = growing.group;
     let graph = config.graph(parameters, &sizes.latents)?;
     let expected = Tensor::from_vec(&graph.outputs()[0].shape, expected.to_vec())?;
-    let mut alone = None;
+    let (mut alone, mut alone_ms) = (None, None);
     for gpus in growing.counts() {
         let before = growing.counted();
         let measured = measure(&group.first(gpus), ARITHMETIC, &graph, &inputs.each_ref(), &expected)?;
@@ -422,6 +459,7 @@ fn heads(
         };
         let checked = measured.wrong().map_or(Ok(()), |wrong| Err(Error::Invalid(wrong)));
         let (latency, link_bytes) = (measured.ms, measured.link_bytes);
+        alone_ms = alone_ms.or(latency);
         growing.row(name, "heads", gpus, &mut alone, Measured { items: 1, timing, latency, link_bytes, checked });
         if let (Some(ms), Some(without), true) = (measured.ms, measured.ms_without_sums, gpus > 1) {
             growing.table.note(format!(
@@ -432,5 +470,5 @@ fn heads(
             ));
         }
     }
-    Ok(())
+    Ok(alone_ms)
 }

@@ -178,6 +178,7 @@ fn watched(random: &mut Random, module: &Module, kernel: &Kernel, launch: &Launc
         trace: (random.below(3) != 0).then_some(trace),
         watch: exists.then_some(watch),
         touches: true,
+        earlier: Vec::new(),
     }
 }
 

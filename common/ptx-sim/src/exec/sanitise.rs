@@ -455,7 +455,8 @@ impl Sanitiser {
             let lanes = lanes_where(visit.part.mask, |lane| meets(lane) && !has_learnt(lane));
             if lanes != 0 {
                 let verb = if reach.writes() { "writes" } else { "reads" };
-                let message = format!("race in global memory: this device {verb} what {}, and does not wait for it", work.what);
+                let message =
+                    format!("race in global memory: this device {verb} what {}, and does not wait for it", work.what);
                 let address = visit.addresses[lanes.trailing_zeros() as usize];
                 let problem = Problem::new(FaultKind::GlobalRace, lanes, message)
                     .at(address)
@@ -548,8 +549,7 @@ impl Sanitiser {
     /// place, or each at the next word. False if it takes a closer look ([`Self::inspect`]).
     #[inline(always)]
     pub(crate) fn pass(&mut self, block: &mut Block, at: At<'_>, place: Place<'_>, access: &InOrder) -> bool {
-        if access.write && block.wgmmas.are_to_read() && matches!(place, Place::Shared)
-            || !at.launch.earlier.is_empty()
+        if access.write && block.wgmmas.are_to_read() && matches!(place, Place::Shared) || !at.launch.earlier.is_empty()
         {
             return false;
         }
