@@ -33,7 +33,7 @@ const HAND_OVER_NS: usize = 1000;
 /// Bytes that come in over the links of a device in a nanosecond, at best: NVLink 4.
 const BYTES_PER_NS: usize = 450;
 
-/// More would not be sent in 16-byte stores of single lines at the links' full bandwidth.
+/// A bound beside the arithmetic, which takes every line at full bandwidth: no larger sum of this step has been measured.
 const MOST_BYTES: usize = 128 << 10;
 
 /// Bytes of a sum up to which this step is expected to be the fastest. It saves one hand-over, α, beside two shots by flags, and brings
