@@ -14,11 +14,11 @@ struct Peers {
 };
 
 // ANCHOR: vector
-// 16 bytes of values, and their sum in f32.
-template <class Element>
+// 16 bytes of values, or as many as `Bytes` has, and their sum in f32.
+template <class Element, class Bytes = uint4>
 struct Vector {
     using Value = typename Element::Value;
-    static constexpr int VALUES = 16 / sizeof(Value);
+    static constexpr int VALUES = sizeof(Bytes) / sizeof(Value);
     float sum[VALUES];
 
     __device__ Vector() {
@@ -26,14 +26,14 @@ struct Vector {
             sum[i] = 0;
         }
     }
-    __device__ void add(uint4 bytes) {
+    __device__ void add(Bytes bytes) {
         const Value *values = reinterpret_cast<const Value *>(&bytes);
         for (int i = 0; i < VALUES; ++i) {
             sum[i] += Element::unpack(values[i]);
         }
     }
-    __device__ uint4 bytes() const {
-        uint4 bytes;
+    __device__ Bytes bytes() const {
+        Bytes bytes;
         Value *values = reinterpret_cast<Value *>(&bytes);
         for (int i = 0; i < VALUES; i += 2) {
             Element::store_pair(values + i, sum[i], sum[i + 1]);

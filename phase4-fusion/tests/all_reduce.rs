@@ -6,10 +6,16 @@ use common::group_test;
 use common::prelude::*;
 use common::testing::planted::planted;
 use half::f16;
-use phase4_fusion::all_reduce::{LADDER, Operands, Resident, Summand, step07_resident};
+use phase4_fusion::all_reduce::staged::{Protocol, Staged};
+use phase4_fusion::all_reduce::{
+    LADDER, Operands, Resident, Step, Summand, step07_resident, step08_flags_in_data, step09_tuned,
+};
 
-/// Around a vector of f32 and of f16, more than a block takes at once, and more than all its threads with several each.
-const LENGTHS: [usize; 6] = [0, 1, 3, 301, 4099, 70_001];
+/// Around a vector of f32 and of f16, more than a block takes at once, and more than many blocks do.
+const LENGTHS: [usize; 6] = [0, 1, 3, 301, 4099, 20_001];
+
+/// Up to several blocks, for more devices.
+const SHORT: [usize; 4] = [0, 3, 301, 2101];
 
 /// Values of one rank, all different from those of the others.
 fn values(len: usize, rank: usize) -> Vec<f32> {
@@ -93,24 +99,37 @@ fn streams(group: &DeviceGroup) -> Vec<Stream> {
     group.devices().iter().map(Device::stream).collect()
 }
 
-/// Sums of all lengths, by one and the same set of staging buffers and flags.
+/// The ways to sum in place.
+fn ways(group: &DeviceGroup, most: usize) -> Result<[Staged; 2]> {
+    Ok([
+        Staged::new(group, most, &step07_resident::SOURCE, step07_resident::PROTOCOL)?,
+        Staged::new(group, most, &step08_flags_in_data::SOURCE, step08_flags_in_data::PROTOCOL)?,
+    ])
+}
+
+/// Sums of all lengths in each way, by one and the same set of staging buffers and flags.
 fn sums_of_all_lengths<T: Tested>(group: &DeviceGroup, lengths: &[usize]) -> Result<()> {
     let streams = streams(group);
-    let mut reduce = Resident::new(group, lengths.iter().max().unwrap() * size_of::<T>())?;
-    for &len in lengths {
-        let (mut buffers, all) = buffers::<T>(&streams, len)?;
-        group.synchronize()?;
-        reduce.queue(&streams, &mut buffers.iter_mut().collect::<Vec<_>>(), len)?;
-        group.synchronize()?;
-        check(&streams, &buffers, &all)?;
+    for mut way in ways(group, lengths.iter().max().unwrap() * size_of::<T>())? {
+        for &len in lengths {
+            let (mut buffers, all) = buffers::<T>(&streams, len)?;
+            group.synchronize()?;
+            way.queue_in_place(&streams, &mut buffers.iter_mut().collect::<Vec<_>>(), len)?;
+            group.synchronize()?;
+            check(&streams, &buffers, &all)?;
+        }
     }
     Ok(())
 }
 
 /// Every step on every length, twice: the second sum meets flags and staging as the first left them.
 fn every_step(group: &DeviceGroup, lengths: &[usize]) -> Result<()> {
+    steps(LADDER, group, lengths)
+}
+
+fn steps(steps: &[Step], group: &DeviceGroup, lengths: &[usize]) -> Result<()> {
     let mut operands = Operands::new(group, *lengths.iter().max().unwrap())?;
-    for step in LADDER {
+    for step in steps {
         let mut prepared = (step.method.0)(&step.source, group, *lengths.iter().max().unwrap())?;
         for &len in lengths {
             operands.reset(len)?;
@@ -129,7 +148,7 @@ group_test! {
     }
 
     fn every_step_on_four_devices(group, 4) {
-        every_step(&group, &LENGTHS[..5])
+        every_step(&group, &SHORT)
     }
 
     fn two_devices_sum_in_place(group, 2) {
@@ -138,25 +157,42 @@ group_test! {
     }
 
     fn four_devices_sum_in_place(group, 4) {
-        sums_of_all_lengths::<f32>(&group, &LENGTHS)?;
-        sums_of_all_lengths::<f16>(&group, &LENGTHS[..5])
+        sums_of_all_lengths::<f32>(&group, &SHORT)?;
+        sums_of_all_lengths::<f16>(&group, &SHORT)
     }
 
     fn sums_follow_on_each_other_without_the_host(group, 2) {
         let streams = streams(&group);
         let len = 4099;
-        let mut reduce = Resident::new(&group, 4 * len)?;
-        let (mut buffers, all) = buffers::<f32>(&streams, len)?;
-        group.synchronize()?;
-        // Each sum doubles the one before, which is exact.
-        for _ in 0..5 {
-            reduce.queue(&streams, &mut buffers.iter_mut().collect::<Vec<_>>(), len)?;
+        for mut way in ways(&group, 4 * len)? {
+            let (mut buffers, all) = buffers::<f32>(&streams, len)?;
+            group.synchronize()?;
+            // Each sum doubles the one before, which is exact; sums of fewer values, and of none, come between them.
+            for fewer in [5, 0, 5, 0, 0] {
+                way.queue_in_place(&streams, &mut buffers.iter_mut().collect::<Vec<_>>(), len)?;
+                way.queue_in_place(&streams, &mut buffers.iter_mut().collect::<Vec<_>>(), fewer)?;
+            }
+            group.synchronize()?;
+            let sums = streams[0].clone_dtoh(&buffers[0].slice(..len))?;
+            for (i, sum) in sums.into_iter().enumerate() {
+                let once = all[0][i] as f32 + all[1][i] as f32;
+                let factor = if i < 5 { 64.0 } else { 16.0 };
+                assert_eq!(sum, factor * once, "value {i}");
+            }
         }
-        group.synchronize()?;
-        let sums = streams[0].clone_dtoh(&buffers[0].slice(..len))?;
-        for (i, sum) in sums.into_iter().enumerate() {
-            let once = all[0][i] as f32 + all[1][i] as f32;
-            assert_eq!(sum, 16.0 * once, "value {i}");
+        Ok(())
+    }
+
+    fn small_sums_are_pushed_and_others_read(group, 2) {
+        let streams = streams(&group);
+        let most = step08_flags_in_data::most_bytes(2) / 4;
+        let mut reduce = Resident::new(&group, 8 * most)?;
+        for len in [301, most, most + 1] {
+            let (mut buffers, all) = buffers::<f32>(&streams, len)?;
+            group.synchronize()?;
+            reduce.queue(&streams, &mut buffers.iter_mut().collect::<Vec<_>>(), len)?;
+            group.synchronize()?;
+            check(&streams, &buffers, &all)?;
         }
         Ok(())
     }
@@ -166,25 +202,28 @@ group_test! {
         if group.is_sim() {
             return Ok(());
         }
-        let (streams, len) = (streams(&group), 4099);
-        let mut reduce = Resident::new(&group, 4 * len)?;
-        let (mut buffers, all) = buffers::<f32>(&streams, len)?;
-        group.synchronize()?;
-        let mut graphs = Vec::new();
-        for (rank, (stream, buffer)) in streams.iter().zip(&mut buffers).enumerate() {
-            let graph = stream.capture(|stream| {
-                reduce.record(rank, stream, buffer, len)?;
-                reduce.record(rank, stream, buffer, len)
-            })?;
-            graphs.push(graph.instantiate()?);
-        }
-        for _ in 0..3 {
-            graphs.iter().zip(&streams).try_for_each(|(graph, stream)| graph.launch(stream))?;
-        }
-        group.synchronize()?;
-        for (i, sum) in streams[1].clone_dtoh(&buffers[1].slice(..len))?.into_iter().enumerate() {
-            let once = all[0][i] as f32 + all[1][i] as f32;
-            assert_eq!(sum, 32.0 * once, "value {i}");
+        let streams = streams(&group);
+        let mut reduce = Resident::new(&group, 4 * 70_001)?;
+        // One is pushed, the other read.
+        for len in [4099, 70_001] {
+            let (mut buffers, all) = buffers::<f32>(&streams, len)?;
+            group.synchronize()?;
+            let mut graphs = Vec::new();
+            for (rank, (stream, buffer)) in streams.iter().zip(&mut buffers).enumerate() {
+                let graph = stream.capture(|stream| {
+                    reduce.record(rank, stream, buffer, len)?;
+                    reduce.record(rank, stream, buffer, len)
+                })?;
+                graphs.push(graph.instantiate()?);
+            }
+            for _ in 0..3 {
+                graphs.iter().zip(&streams).try_for_each(|(graph, stream)| graph.launch(stream))?;
+            }
+            group.synchronize()?;
+            for (i, sum) in streams[1].clone_dtoh(&buffers[1].slice(..len))?.into_iter().enumerate() {
+                let once = all[0][i] as f32 + all[1][i] as f32;
+                assert_eq!(sum, 32.0 * once, "value {i} of {len}");
+            }
         }
         Ok(())
     }
@@ -224,6 +263,14 @@ fn every_step_on_one_and_three_devices() -> Result<()> {
     every_step(&sanitising(3), &[1, 301, 2050])
 }
 
+#[test]
+fn tuned_changes_over_between_these_lengths() -> Result<()> {
+    let (short, long) = (301, 4099);
+    let small = step08_flags_in_data::most_bytes(16);
+    assert!(4 * short <= small && small < 4 * long);
+    steps(&[step09_tuned::STEP], &sanitising(16), &[short, long])
+}
+
 /// Sums that are wrong are not taken for right ones.
 #[test]
 fn the_check_finds_a_wrong_sum_and_one_that_differs_between_ranks() -> Result<()> {
@@ -259,7 +306,8 @@ fn steps_ask_for_the_bytes_and_hand_overs_of_the_model() -> Result<()> {
         ("flags", [ranks, 0, 0, all]),
         ("two shots by flags", [ranks, 0, 0, least]),
         ("resident", [ranks, 0, 0, all]),
-        ("tuned", [ranks, 0, 0, all]),
+        ("flags in the data", [ranks, 0, 0, 2 * all]),
+        ("tuned", [ranks, 0, 0, 2 * all]),
     ];
     let mut operands = Operands::new(&group, len)?;
     for (step, (name, expected)) in LADDER.iter().zip(expected) {
@@ -272,33 +320,140 @@ fn steps_ask_for_the_bytes_and_hand_overs_of_the_model() -> Result<()> {
     Ok(())
 }
 
-/// What the sanitiser, or the check, has to find in the kernel that meets by flags.
+/// Sums in place, one after the other, each of those before; and whether all are right. `None` without NVRTC.
+fn changed_kernel_is_right(way: Result<Staged>, group: &DeviceGroup, len: usize, sums: usize) -> Option<Result<bool>> {
+    let attempt = || -> Result<bool> {
+        let (streams, mut way) = (streams(group), way?);
+        let (mut buffers, mut all) = buffers::<f32>(&streams, len)?;
+        for _ in 0..sums {
+            group.synchronize()?;
+            way.queue_in_place(&streams, &mut buffers.iter_mut().collect::<Vec<_>>(), len)?;
+            if std::panic::catch_unwind(|| check(&streams, &buffers, &all)).is_err() {
+                return Ok(false);
+            }
+            let sum = streams[0].clone_dtoh(&buffers[0].slice(..len))?;
+            all = vec![sum.into_iter().map(f64::from).collect(); streams.len()];
+        }
+        Ok(true)
+    };
+    match attempt() {
+        Err(Error::NvrtcMissing { .. }) => None,
+        right => Some(right),
+    }
+}
+
+/// What the sanitiser, or the check, has to find in kernels that wait for other devices.
 #[test]
 fn planted_mistakes_are_found() -> Result<()> {
+    let meeting = (&step07_resident::SOURCE, step07_resident::PROTOCOL);
+    let pushing = (&step08_flags_in_data::SOURCE, step08_flags_in_data::PROTOCOL);
     let mistakes = [
-        ("flags are raised for one device only", "st.release.sys.global", "st.release.gpu.global"),
-        ("flags are awaited for one device only", "ld.acquire.sys.global", "ld.acquire.gpu.global"),
-        ("nothing is waited for", "    meet(flags, epoch, rank, ranks);", ""),
-        ("flags stay raised from one sum to the next", "unsigned epoch = state->launches + 1;", "unsigned epoch = 1;"),
+        (meeting, "flags are raised for one device only", "st.release.sys.global", "st.release.gpu.global"),
+        (meeting, "flags are awaited for one device only", "ld.acquire.sys.global", "ld.acquire.gpu.global"),
+        (meeting, "nothing is waited for", "    meet(flags, epoch, rank, ranks);", ""),
+        (meeting, "flags stay raised", "unsigned epoch = state->launches + 1;", "unsigned epoch = 1;"),
+        (pushing, "values are pushed for one device only", "st.relaxed.sys.global", "st.relaxed.gpu.global"),
+        (pushing, "values are polled for one device only", "ld.relaxed.sys.global", "ld.relaxed.gpu.global"),
+        (pushing, "values are pushed by weak stores", "st.relaxed.sys.global", "st.global"),
+        (pushing, "epochs are not checked", "while (!complete);", "while (false);"),
+        (pushing, "all sums have one epoch", " / MAX_BLOCKS + 1", " * 0 + 1"),
     ];
-    for (mistake, right, wrong) in mistakes {
-        let attempt = || -> Result<bool> {
-            let (group, len) = (sanitising(2), 301);
-            let streams = streams(&group);
-            let mut reduce = Resident::of_source(&group, 4 * len, &planted(&step07_resident::SOURCE, right, wrong))?;
-            let (mut buffers, all) = buffers::<f32>(&streams, len)?;
-            group.synchronize()?;
-            reduce.queue(&streams, &mut buffers.iter_mut().collect::<Vec<_>>(), len)?;
-            Ok(std::panic::catch_unwind(|| check(&streams, &buffers, &all)).is_ok())
-        };
-        match attempt() {
-            Err(Error::NvrtcMissing { .. }) => println!("{mistake}: skipped, since a changed kernel takes NVRTC"),
-            Err(Error::Findings { .. } | Error::Fault { .. }) => {}
-            Err(other) => panic!("{mistake}: {other}"),
-            Ok(right) => assert!(!right, "{mistake}: not found"),
+    for ((source, protocol), mistake, right, wrong) in mistakes {
+        let group = sanitising(2);
+        let way = Staged::new(&group, 4 * 301, &planted(source, right, wrong), protocol);
+        match changed_kernel_is_right(way, &group, 301, 2) {
+            None => println!("{mistake}: skipped, since a changed kernel takes NVRTC"),
+            Some(Err(Error::Findings { .. } | Error::Fault { .. })) => {}
+            Some(Err(other)) => panic!("{mistake}: {other}"),
+            Some(Ok(right)) => assert!(!right, "{mistake}: not found"),
         }
     }
     Ok(())
+}
+
+/// Whether the kernels of a way are right with another constant in them.
+#[track_caller]
+fn stays_right(source: &KernelSource, protocol: Protocol, right: &str, other: &str) -> Result<()> {
+    let group = sanitising(2);
+    let way = Staged::new(&group, 4 * 3001, &planted(source, right, other), protocol);
+    match changed_kernel_is_right(way, &group, 1301, 6) {
+        None => println!("{other}: skipped, since a changed kernel takes NVRTC"),
+        Some(right) => assert!(right?, "{other}"),
+    }
+    Ok(())
+}
+
+/// Epochs count up to 2³² and begin again, and every 2³⁰ sums all lines are pushed: here after a few.
+#[test]
+fn epochs_wrap_around() -> Result<()> {
+    for (right, sooner) in [(" / MAX_BLOCKS + 1", " / MAX_BLOCKS - 3"), ("REFRESH = 1u << 30", "REFRESH = 4")] {
+        stays_right(&step08_flags_in_data::SOURCE, step08_flags_in_data::PROTOCOL, right, sooner)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn threads_of_few_blocks_take_several_turns() -> Result<()> {
+    let (right, fewer) = ("MAX_BLOCKS = 128", "MAX_BLOCKS = 1");
+    stays_right(&step07_resident::SOURCE, step07_resident::PROTOCOL, right, fewer)?;
+    stays_right(&step08_flags_in_data::SOURCE, step08_flags_in_data::PROTOCOL, right, fewer)
+}
+
+/// A rank as far as it has come: the sum that it is at, and of each of its lines the accesses done, first pushes, then reads.
+type Progress = (usize, Vec<usize>);
+
+/// Whether ranks that push lines to each other, in some order of their accesses, overwrite one that has not been read. Each sum has its
+/// own number of lines, and uses one of the halves in turns. Looks at every order.
+fn lines_can_be_lost(ranks: usize, halves: usize, lines: &[usize]) -> bool {
+    let others = ranks - 1;
+    // The access to a peer among those to all.
+    let turn = |rank: usize, peer: usize| (peer + ranks - rank) % ranks - 1;
+    let begin = |sum: usize| (sum, vec![0; lines.get(sum).copied().unwrap_or(0)]);
+    let past =
+        |(at, done): &Progress, sum: usize, line: usize, access: usize| *at > sum || *at == sum && done[line] > access;
+    let mut open: Vec<Vec<Progress>> = vec![vec![begin(0); ranks]];
+    let mut seen = std::collections::HashSet::new();
+    while let Some(state) = open.pop() {
+        if !seen.insert(state.clone()) {
+            continue;
+        }
+        for rank in 0..ranks {
+            let (sum, done) = &state[rank];
+            let mut go_on = |rank_next: Progress| {
+                let mut next = state.clone();
+                next[rank] = rank_next;
+                open.push(next);
+            };
+            if *sum < lines.len() && done.iter().all(|done| *done == 2 * others) {
+                go_on(begin(sum + 1));
+            }
+            for (line, &access) in done.iter().enumerate().filter(|(_, access)| **access < 2 * others) {
+                let peer = (rank + access % others + 1) % ranks;
+                let there = &state[peer];
+                if access < others {
+                    let before = (0..*sum).rev().find(|before| (sum - before) % halves == 0 && lines[*before] > line);
+                    if before.is_some_and(|before| !past(there, before, line, others + turn(peer, rank))) {
+                        return true;
+                    }
+                } else if !past(there, *sum, line, turn(peer, rank)) {
+                    continue;
+                }
+                let mut done = done.clone();
+                done[line] += 1;
+                go_on((*sum, done));
+            }
+        }
+    }
+    false
+}
+
+/// Why staging memory has two halves, and why a sum of no values must not take its turn.
+#[test]
+fn two_halves_are_enough_and_one_is_not() {
+    assert!(!lines_can_be_lost(2, 2, &[2, 1, 2, 1, 2]));
+    assert!(!lines_can_be_lost(3, 2, &[1, 1, 2]));
+    assert!(lines_can_be_lost(2, 1, &[1, 1]));
+    assert!(lines_can_be_lost(2, 2, &[1, 0, 1]));
 }
 
 #[test]

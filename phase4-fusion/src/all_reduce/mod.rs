@@ -9,9 +9,10 @@
 //! | [`step05_flags`] | `all_reduce_05_flags.cu` | one shot, meetings by flags in memory instead of events |
 //! | [`step06_two_shot_flags`] | `all_reduce_06_two_shot_flags.cu` | two shots in one kernel |
 //! | [`step07_resident`] | `all_reduce_07_resident.cu` | one meeting per sum, by staging memory; in place too |
+//! | [`step08_flags_in_data`] | `all_reduce_08_flags_in_data.cu` | values pushed with a flag in every 8 bytes |
 //!
-//! [`step08_tuned`] chooses by the size. What a sum costs is a number of hand-overs, each with its latency, and the bytes that come into
-//! the device that gets most, at the bandwidth of a link. [`measured`] compares with NCCL.
+//! [`step09_tuned`] chooses by the size, and [`Resident`] is what models use. What a sum costs is a number of hand-overs, each with its
+//! latency, and the bytes that come into the device that gets most, at the bandwidth of a link. [`measured`] compares with NCCL.
 
 use common::device::Module;
 use common::ladder;
@@ -21,6 +22,8 @@ use half::f16;
 pub mod flags;
 pub mod measured;
 pub mod operands;
+pub mod resident;
+pub mod staged;
 pub mod step01_gather;
 pub mod step02_ring;
 pub mod step03_one_shot;
@@ -28,10 +31,11 @@ pub mod step04_two_shot;
 pub mod step05_flags;
 pub mod step06_two_shot_flags;
 pub mod step07_resident;
-pub mod step08_tuned;
+pub mod step08_flags_in_data;
+pub mod step09_tuned;
 
 pub use operands::{Asked, Operands};
-pub use step07_resident::Resident;
+pub use resident::Resident;
 
 /// All steps, in the order in which they are read.
 pub static LADDER: &[Step] = &[
@@ -42,7 +46,8 @@ pub static LADDER: &[Step] = &[
     step05_flags::STEP,
     step06_two_shot_flags::STEP,
     step07_resident::STEP,
-    step08_tuned::STEP,
+    step08_flags_in_data::STEP,
+    step09_tuned::STEP,
 ];
 
 /// A step of the ladder.
