@@ -6,8 +6,8 @@
 //! `PHASE/TABLE`, where PHASE may be any folder, is the table of that name in `PHASE/records/nvidia-h200.json`, or in
 //! `nvidia-h200-TABLE.json` there if it was measured by itself; what is not there may be in those of `nvidia-h100`, and
 //! `PHASE/TABLE@nvidia-h100` asks for these alone. With `@sim`, the step of phase 1, the part of another phase's
-//! report or the gallery of phase 4 (`orders`) that
-//! makes the table is run on the simulator: its counts are the same on every machine. What a tool says, without any device, is in
+//! report, the gallery of phase 4 (`orders`) or the table of phase 5 is run on the simulator: its counts are the same on every
+//! machine. What a tool says, without any device, is in
 //! `PHASE/records/TABLE.json`; where a part has several such tables, `TABLE` and `TABLE-…`, all are there.
 //!
 //! A column is named by its key or its heading, a step by its title or its name (`step=naive`). Columns are shown in the order named; a row is shown if one of its cells reads
@@ -30,6 +30,10 @@ use common::{
 use phase1_infra::{Run, STEPS};
 use phase2_conv_bn::report as phase2;
 use phase4_fusion::{broken, report as phase4};
+use phase5_bench::{
+    spec::{Context, Make},
+    tables::TABLES,
+};
 
 use crate::content::Picture;
 
@@ -68,9 +72,9 @@ pub enum RecordError {
     /// The record can't be read, or a step failed on the simulator.
     #[error(transparent)]
     Common(#[from] common::Error),
-    /// A record can't be drawn.
+    /// A record can't be drawn, or a table of phase 5 could not be made.
     #[error(transparent)]
-    Plot(#[from] phase5_bench::Error),
+    Phase5(#[from] phase5_bench::Error),
     /// The marker's argument is malformed.
     #[error("{0}")]
     Syntax(String),
@@ -139,18 +143,18 @@ fn no_table<'a>(name: &str, place: String, known: impl Iterator<Item = &'a str>)
     RecordError::NoTable { name: name.to_owned(), place, known: known.collect::<Vec<_>>().join(", ") }
 }
 
-/// What makes tables on the simulator: a step of phase 1, a part of another phase's report, or a gallery.
+/// What makes tables on the simulator: a step of phase 1, a part of another phase's report, a gallery, or a table of phase 5.
 struct Maker {
     phase: &'static str,
     tables: &'static [&'static str],
-    run: Box<dyn Fn() -> common::Result<Vec<Table>>>,
+    run: Box<dyn Fn() -> Result<Vec<Table>, RecordError>>,
 }
 
 /// All that make the same on every machine.
 fn makers() -> impl Iterator<Item = Maker> {
     let steps = STEPS.iter().filter_map(|step| match step.run {
         Run::OnDevice(run) => {
-            let run = Box::new(move || run(&Device::sim()));
+            let run = Box::new(move || Ok(run(&Device::sim())?));
             Some(Maker { phase: "phase1-infra", tables: step.tables, run })
         }
         Run::Anywhere(_) => None,
@@ -164,7 +168,14 @@ fn makers() -> impl Iterator<Item = Maker> {
     });
     let run = Box::new(|| Ok(vec![gallery::orders::orders(&broken::GALLERY)?]));
     let orders = Maker { phase: "phase4-fusion", tables: &["orders"], run };
-    steps.chain(parts).chain([orders])
+    let measured = TABLES.iter().filter_map(|spec| match spec.make {
+        Make::Measured(run) => {
+            let run = Box::new(move || Ok(vec![run(&Context::simulator())?.table]));
+            Some(Maker { phase: "phase5-bench", tables: std::slice::from_ref(&spec.name), run })
+        }
+        Make::Derived { .. } => None,
+    });
+    steps.chain(parts).chain([orders]).chain(measured)
 }
 
 /// A table that the simulator fills. Each maker runs once a process.
@@ -213,7 +224,7 @@ pub fn markdown(workspace: &Path, argument: &str) -> Result<String, RecordError>
 /// A plot of phase 5's record. Its colours are those of a light page, on a sheet of their own.
 ///
 /// # Errors
-/// [`RecordError::Common`] if there is no such record, [`RecordError::Plot`] if there is no plot of the name, or nothing of it in
+/// [`RecordError::Common`] if there is no such record, [`RecordError::Phase5`] if there is no plot of the name, or nothing of it in
 /// the record.
 pub fn plot(workspace: &Path, name: &str) -> Result<Picture, RecordError> {
     let (table, words) = match name {

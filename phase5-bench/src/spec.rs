@@ -69,6 +69,11 @@ impl Context {
         Context { device, photo, limits: OnceCell::new() }
     }
 
+    /// For tables on the simulator, with the course's photo.
+    pub fn simulator() -> Context {
+        Context::new(Device::sim_with(common::parts::simulator()), Photo::built_in())
+    }
+
     /// Up to `limit` devices that work together: the GPU and those after it, or as many simulated ones.
     ///
     /// # Errors

@@ -193,7 +193,8 @@ mod tests {
     /// Images of the training set are none of the test set, nor one another's.
     #[test]
     fn images_for_calibrations_are_not_those_of_the_test_set() {
-        let tested: Vec<f32> = Digits::built_in().unwrap().batches().flat_map(|batch| batch.into_vec().unwrap()).collect();
+        let tested: Vec<f32> =
+            Digits::built_in().unwrap().batches().flat_map(|batch| batch.into_vec().unwrap()).collect();
         let each = input(1).iter().product();
         let images = training(0..320).unwrap();
         assert_eq!(images.shape(), input(320));

@@ -105,7 +105,7 @@ impl Subject {
                 let (trained, block) = (digits::trained()?, Block::OF_DIGITS);
                 let (name, parameters) = match model {
                     Model::DigitsRange => ("digits, beyond f16", block.enlarged(&trained, Block::FACTOR)?),
-                    Model::DigitsOutlier => ("digits, a large filter", block.with_outlier(&trained, Block::OUTLIER)?),
+                    Model::DigitsOutlier => ("digits, big filter", block.with_outlier(&trained, Block::OUTLIER)?),
                     _ => ("digits", trained),
                 };
                 (name.to_owned(), parameters, images(0..DIGITS)?, images(DIGITS..DIGITS + fresh)?)
@@ -114,13 +114,13 @@ impl Subject {
                 let [side, batch] = if on_sim { [64, 1] } else { [224, 32] };
                 let parameters = resnet::Config::RESNET18.seeded(RESNET_SEED);
                 let inputs = |batch, seed| vec![random(batch, 3, side, seed)];
-                (format!("ResNet18, {batch} × {side}×{side}"), parameters, inputs(2, CALIBRATION), inputs(batch, FRESH))
+                (format!("ResNet18, batch {batch}"), parameters, inputs(2, CALIBRATION), inputs(batch, FRESH))
             }
             (Model::UNet, _) => {
                 let ([side, batch], name) = if on_sim { ([8, 1], "tiny") } else { ([32, 2], "small") };
                 let parameters = unet.seeded(UNET_SEED);
                 let (before, fresh) = (latents(1, side, CALIBRATION, 700.0), latents(batch, side, FRESH, 250.0));
-                (format!("U-Net {name}, {batch} × {side}×{side}"), parameters, before, fresh)
+                (format!("U-Net {name}, {side}×{side}"), parameters, before, fresh)
             }
         };
         Ok(Subject { name, model, parameters, unet, calibration, fresh })
@@ -286,7 +286,7 @@ pub fn tried(
     plans.extend(
         budgets
             .iter()
-            .map(|&budget| (format!("adaptive, {budget:e}"), choose(calibration, costs, budget).formats, Some(budget))),
+            .map(|&budget| (format!("adaptive {budget:e}"), choose(calibration, costs, budget).formats, Some(budget))),
     );
     let mut all = Vec::with_capacity(plans.len());
     for (plan, formats, budget) in plans {

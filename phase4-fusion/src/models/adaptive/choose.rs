@@ -131,7 +131,7 @@ impl Search<'_> {
         let changed = self.changed(formats, &[(node, other)]);
         match layer.error(other) {
             Some(error) if error.is_infinite() => format!("{other}: beyond its range"),
-            _ if self.calibration.predicted(&changed) > self.budget => format!("{other}: beyond the budget"),
+            _ if self.calibration.predicted(&changed) > self.budget => format!("{other}: over budget"),
             _ if stored(other) != stored(format) => format!("{other}: its conversions"),
             _ => format!("{other}: no gain"),
         }
