@@ -171,11 +171,13 @@ fn gpus_from(first: usize) -> Result<Vec<Device>> {
 pub unsafe fn launch_together(launches: &mut [(LaunchArgs<'_>, LaunchConfig)]) -> Result<()> {
     let mut simulated = Vec::new();
     let geometry = launches.first().map(|(_, config)| *config);
+    // All before the first is queued, which would wait for the others for ever.
     for (args, config) in &*launches {
         if Some(*config) != geometry {
             let detail = "launches that wait for each other have one geometry".to_owned();
             return Err(Error::LaunchConfig { kernel: args.kernel.name().to_owned(), detail });
         }
+        args.check(config)?;
     }
     for (args, config) in launches {
         let (stream, kernel, config) = (args.stream, args.kernel, *config);
@@ -184,7 +186,6 @@ pub unsafe fn launch_together(launches: &mut [(LaunchArgs<'_>, LaunchConfig)]) -
                 const REASON: &str =
                     "the simulator runs the launches of one graph before those of the next, which these wait for";
                 stream.refuse_in_capture(LAUNCH, REASON)?;
-                args.check(&config)?;
                 simulated.push((queue, kernel.on(queue)?, args, config));
             }
             // SAFETY: the caller's promise.

@@ -403,11 +403,12 @@ impl Nccl {
         let mark = cuda.record_event(None).map_err(failed)?;
         let begin = Instant::now();
         loop {
-            // An aborted stream ends too.
+            let is_complete = mark.try_is_complete().map_err(failed)?;
+            // Asked after the mark: an aborted stream completes too.
             if let Some(failure) = self.shared.line.failure() {
                 return Err(Error::Ranks(failure));
             }
-            if mark.try_is_complete().map_err(failed)? {
+            if is_complete {
                 return Ok(());
             }
             // What is short is not made longer.

@@ -104,8 +104,8 @@ impl Subject {
                 let images = |chosen| Ok::<_, Error>(vec![data::training(chosen)?]);
                 let (trained, block) = (digits::trained()?, Block::OF_DIGITS);
                 let (name, parameters) = match model {
-                    Model::DigitsRange => ("digits, beyond f16", block.enlarged(&trained, Block::FACTOR)?),
-                    Model::DigitsOutlier => ("digits, big filter", block.with_outlier(&trained, Block::OUTLIER)?),
+                    Model::DigitsRange => ("digits, overflow", block.enlarged(&trained, Block::FACTOR)?),
+                    Model::DigitsOutlier => ("digits, outlier", block.with_outlier(&trained, Block::OUTLIER)?),
                     _ => ("digits", trained),
                 };
                 (name.to_owned(), parameters, images(0..DIGITS)?, images(DIGITS..DIGITS + fresh)?)
@@ -262,7 +262,7 @@ pub struct Tried {
 /// What all layers of a model are computed with, to compare with.
 pub const UNIFORM: [Arithmetic; 4] = [Arithmetic::F32, Arithmetic::Tf32, Arithmetic::F16, Arithmetic::Int8];
 /// int8 with one step for all filters of a layer.
-pub const PER_TENSOR: &str = "int8, one step";
+pub const PER_TENSOR: &str = "one-step int8";
 
 /// Each format everywhere, and the formats that are chosen within each budget.
 ///
@@ -330,7 +330,7 @@ const MEASURED: ColumnSpec = ColumnSpec::text("measured", "measured");
 const ACCURACY: ColumnSpec = ColumnSpec::number("accuracy", "accuracy, %", 2);
 const EXPECTED_MS: ColumnSpec = ColumnSpec::number("expected_ms", "ms expected", 4);
 const MS: ColumnSpec = ColumnSpec::number("ms", "ms", 4);
-const LAYERS: ColumnSpec = ColumnSpec::text("layers", "f32 tf32 f16 fp8 int8");
+const LAYERS: ColumnSpec = ColumnSpec::text("layers", "layers per format");
 
 /// The plans of a model: each format everywhere, and the one within the budget; or, explained, the latter.
 ///

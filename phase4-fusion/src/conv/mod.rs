@@ -297,10 +297,9 @@ impl Plan<'_> {
                 kernel: tile.geometry.name(),
                 why: format!("{}×{} sums, {} steps", work.rows, work.columns, work.steps),
             },
-            Plan::FewChannels(_) => Choice {
-                kernel: FEW_CHANNELS.to_owned(),
-                why: format!("{} channels: rows of windows", layer.filter[1]),
-            },
+            Plan::FewChannels(_) => {
+                Choice { kernel: FEW_CHANNELS.to_owned(), why: format!("{} channels: whole rows", layer.filter[1]) }
+            }
         }
     }
 }

@@ -112,6 +112,8 @@ impl Pipeline {
             .enumerate()
             .map(|(number, shape)| Tensor::empty_on(first_taker(number), shape))
             .collect::<Result<_>>()?;
+        // Mailboxes are filled from here on by other devices, whose streams know nothing of this memory's first values.
+        group.synchronize()?;
         Ok(Pipeline { stages, inputs, cuts })
     }
 

@@ -421,7 +421,6 @@ fn frames(sizes: &Sizes, growing: &mut Growing<'_>) -> crate::Result<()> {
         })?;
         let timing = growing.measure(|| replicas.run(latents[0], |_, _| Ok(()), |_, _| Ok(())))?;
         let (latency, link_bytes) = (timing.median_ms(), replicas.host_bytes() * latents[0] as u64);
-        let mut alone = alone_ms.map(|ms| 1e3 / ms);
         growing.row(name, "latents", gpus, &mut alone, Measured { items: 1, timing, latency, link_bytes, checked });
     }
     for gpus in growing.counts().filter(|gpus| *gpus > 1) {
@@ -444,6 +443,8 @@ fn frames(sizes: &Sizes, growing: &mut Growing<'_>) -> crate::Result<()> {
         part.synchronize()?;
         let checked = near(kept.as_slice()?);
         let link_bytes = pipeline.link_bytes() * latents[0] as u64;
+        // Neither has the host's copies of each frame.
+        let mut alone = alone_ms.map(|ms| 1e3 / ms);
         growing.row(name, "layers", gpus, &mut alone, Measured { items: frames, timing, latency, link_bytes, checked });
     }
     Ok(())

@@ -12,9 +12,9 @@ const MODEL: ColumnSpec = ColumnSpec::text("model", "model");
 const PLAN: ColumnSpec = ColumnSpec::text("plan", "plan");
 const PREDICTED: ColumnSpec = ColumnSpec::number("predicted", "predicted", 5);
 const MEASURED: ColumnSpec = ColumnSpec::number("measured", "measured", 5);
-const ACCURACY: ColumnSpec = ColumnSpec::number("accuracy", "right, %", 2).on_gpu();
+const ACCURACY: ColumnSpec = ColumnSpec::number("accuracy", "% right", 2).on_gpu();
 const MS: ColumnSpec = ColumnSpec::number("ms", "ms", 3).on_gpu();
-const LAYERS: ColumnSpec = ColumnSpec::text("layers", "f32 tf32 f16 fp8 int8");
+const LAYERS: ColumnSpec = ColumnSpec::text("layers", "layers");
 const COLUMNS: &[ColumnSpec] = &[MODEL, PLAN, PREDICTED, MEASURED, ACCURACY, MS, LAYERS, columns::CHECK];
 
 /// The table in the registry.
@@ -74,7 +74,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     table.note(ABOUT_ERRORS);
     table.note(format!(
         "check: an adaptive plan is off by at most {MARGIN} times its budget, and reads at most {:.1} % fewer digits than f32; so does int8 \
-         with a step per filter. adaptive 1e-3: within that budget. Last but one column: how many layers have which format. right: of \
+         with a step per filter. adaptive 1e-3: within that budget. layers: how many are in f32, tf32, f16, fp8, int8. % right: of \
          360 digits that neither training nor calibration has seen.",
         100.0 * LOST
     ));
