@@ -156,7 +156,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     progress.finish();
     table.note(format!(
         "Chains: {} steps, each over 64 KiB on a GPU. Calls: launches and copies that the host queues. Times by events, from an idle device; \
-         images by the host's clock.",
+         images by the host's clock. U-Net: size and batch.",
         sizes.chain
     ));
     table.note(format!(
@@ -249,7 +249,7 @@ fn unets(device: &Device, growing: &mut Growing<'_>) -> crate::Result<()> {
     };
     let stream = device.stream();
     for &((name, config), batch) in of_all {
-        let what = format!("U-Net {name} batch {batch}");
+        let what = format!("U-Net {name}, {batch}");
         let latents = [batch, unet::INPUTS, side, side];
         let (x, steps) = (Tensor::random(&latents, 3), Tensor::full(&[batch], 700.0));
         let parameters = config.seeded(SEED);
