@@ -172,7 +172,8 @@ pub fn class(workspace: &Path) -> Produced {
     if !is_compiler_here() {
         return Ok(Content::Kept(None));
     }
-    let folder = tempfile::tempdir()?;
+    // In the workspace if possible: NVRTC may be in a virtual environment there, which is looked for from the current folder upwards.
+    let folder = tempfile::tempdir_in(workspace.join("target")).or_else(|_| tempfile::tempdir())?;
     for (student, files) in HANDED_IN {
         let theirs = folder.path().join("handed-in").join(student);
         std::fs::create_dir_all(&theirs)?;
