@@ -93,7 +93,7 @@ impl Quality {
             };
             chart.draw_series(points.iter().map(label)).map_err(fail)?;
         }
-        legend(&mut chart, SeriesLabelPosition::LowerLeft)?;
+        legend(&mut chart, SeriesLabelPosition::UpperRight)?;
         Ok(())
     }
 }
