@@ -285,6 +285,10 @@ impl Communicator {
     /// Waits for all ranks to be done.
     pub(super) fn finish(self) -> Result<()> {
         let Communicator { way, line, .. } = self;
+        #[cfg(feature = "cuda")]
+        if let Way::Nccl(nccl) = &way {
+            nccl.settle()?;
+        }
         line.call(Call::plain(Operation::Finish), Vec::new()).map_err(Error::Ranks)?;
         match way {
             Way::Host => Ok(()),

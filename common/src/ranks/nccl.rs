@@ -397,7 +397,19 @@ impl Nccl {
 
     /// Waits for the stream as long as nothing has failed.
     pub(super) fn synchronize(&self, stream: &Stream) -> Result<()> {
-        let Some(cuda) = stream.as_cuda() else { return stream.synchronize() };
+        match stream.as_cuda() {
+            Some(cuda) => self.wait_for(cuda),
+            None => stream.synchronize(),
+        }
+    }
+
+    /// Waits for what was queued last, which the others may not have queued: `ncclCommDestroy` would wait for it without a limit.
+    pub(super) fn settle(&self) -> Result<()> {
+        let last = self.shared.stream.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        last.map_or(Ok(()), |stream| self.wait_for(&stream))
+    }
+
+    fn wait_for(&self, cuda: &CudaStream) -> Result<()> {
         let failed = |error| driver_error(&self.shared.device, "waiting for the stream", error);
         cuda.context().bind_to_thread().map_err(failed)?;
         let mark = cuda.record_event(None).map_err(failed)?;
