@@ -103,7 +103,7 @@ pub fn explained(device: &Device, configs: &[(&'static str, Config)], latents: &
 /// several look at each other's counters is chance.
 ///
 /// # Errors
-/// As [`executor`].
+/// As [`executor()`].
 pub fn pass(device: &Device, (name, config): (&str, Config), latents: &[usize]) -> Result<(Table, Vec<String>)> {
     let stream = device.stream();
     let parameters = config.seeded(SEED);

@@ -5,7 +5,7 @@
 //! | [`calibrate`] | measures the error that each layer alone causes in each format, and the range of its values |
 //! | [`emulate`] | on the host: what a node makes of its operands when they are rounded to a format |
 //! | [`cost`] | what a plan takes: measured launch by launch, or the floor that bytes and FLOPs set |
-//! | [`choose`] | the cheapest formats within the budget |
+//! | [`mod@choose`] | the cheapest formats within the budget |
 //! | [`failures`] | what breaks a format, made on purpose |
 //!
 //! Layers that multiply are chosen for; what lies between them (pooling, sums, norms) has the format in which its operand lies.
