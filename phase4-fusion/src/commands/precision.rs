@@ -330,7 +330,7 @@ const MEASURED: ColumnSpec = ColumnSpec::text("measured", "measured");
 const ACCURACY: ColumnSpec = ColumnSpec::number("accuracy", "accuracy, %", 2);
 const EXPECTED_MS: ColumnSpec = ColumnSpec::number("expected_ms", "ms expected", 4);
 const MS: ColumnSpec = ColumnSpec::number("ms", "ms", 4);
-const LAYERS: ColumnSpec = ColumnSpec::text("layers", "layers per format");
+const LAYERS: ColumnSpec = ColumnSpec::text("layers", "f32 tf32 f16 fp8 int8");
 
 /// The plans of a model: each format everywhere, and the one within the budget; or, explained, the latter.
 ///
