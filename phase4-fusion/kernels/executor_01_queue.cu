@@ -102,12 +102,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
             if (slot.layer.operation == END) {
                 break;
             }
+            unsigned signal = slot.task.signal;
             bool complete = perform(slot.layer, slot.task, memory, shared);
             sync_workers();
             if (complete && threadIdx.x == 0) {
                 __threadfence();  // what the block wrote comes before the count
-                atomicAdd(counters + slot.task.signal, 1);
+                atomicAdd(counters + signal, 1);
             }
+            __syncwarp();  // bar.sync counts whole warps: no lane may arrive while lane 0 is still at the counter
         }
     }
     // ANCHOR: reset
