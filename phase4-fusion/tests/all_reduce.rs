@@ -203,9 +203,9 @@ group_test! {
             return Ok(());
         }
         let streams = streams(&group);
-        let mut reduce = Resident::new(&group, 4 * 70_001)?;
+        let mut reduce = Resident::new(&group, 4 * 300_001)?;
         // One is pushed, the other read.
-        for len in [4099, 70_001] {
+        for len in [4099, 300_001] {
             let (mut buffers, all) = buffers::<f32>(&streams, len)?;
             group.synchronize()?;
             let mut graphs = Vec::new();
@@ -265,7 +265,7 @@ fn every_step_on_one_and_three_devices() -> Result<()> {
 
 #[test]
 fn tuned_changes_over_between_these_lengths() -> Result<()> {
-    let (short, long) = (301, 4099);
+    let (short, long) = (301, 17_101);
     let small = step08_flags_in_data::most_bytes(16);
     assert!(4 * short <= small && small < 4 * long);
     steps(&[step09_tuned::STEP], &sanitising(16), &[short, long])
