@@ -5,12 +5,14 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use common::command::{self, CommandArgs, SaveArgs, Shell};
+use common::cpu;
 use common::device::SimOptions;
 use common::record::{Named, Record, merge};
 use common::table::{Format, Table};
 use media::photo::Photo;
 use phase5_bench::limits::{LIMITS, Limits};
 use phase5_bench::registry::{self, Runner};
+use phase5_bench::spec::Context;
 use phase5_bench::{Result, plot, records};
 
 /// Measure the course's comparison tables on this machine
@@ -34,7 +36,7 @@ struct Args {
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     /// List the tables
-    #[arg(long, conflicts_with_all = ["names", "save", "update", "compare", "photo", "plot"])]
+    #[arg(long, conflicts_with_all = ["names", "save", "update", "compare", "photo", "plot", "quick"])]
     list: bool,
     #[command(flatten)]
     save: SaveArgs,
@@ -52,6 +54,9 @@ struct Args {
     /// Photo for the networks, JPEG or PNG [default: one that comes with the course]
     #[arg(long, value_name = "FILE")]
     photo: Option<PathBuf>,
+    /// Time each thing on the CPU once: for a first look, not for figures to keep
+    #[arg(long, conflicts_with_all = ["save", "update"])]
+    quick: bool,
     #[command(flatten)]
     common: CommandArgs,
 }
@@ -72,6 +77,9 @@ fn run(args: &Args, shell: &mut Shell) -> Result<()> {
     let specs = registry::select(&args.names)?;
     let earlier = args.compare.as_deref().map(Record::open).transpose()?;
     let photo = args.photo.as_deref().map_or_else(|| Ok(Photo::built_in()), Photo::open)?;
+    if cpu::pinned_threads().build_global().is_err() {
+        command::warn("the CPU's threads were started before they could be kept on their cores");
+    }
     let device = shell.open(&args.common.device, SimOptions::default())?;
     let recorded = if device.is_sim() { records() } else { Ok(Vec::new()) };
     let recorded = recorded.unwrap_or_else(|error| {
@@ -88,7 +96,9 @@ fn run(args: &Args, shell: &mut Shell) -> Result<()> {
             Some((kept, path))
         }
     };
-    let mut runner = Runner::new(device, photo, recorded);
+    let mut context = Context::new(device, photo);
+    context.quick = args.quick;
+    let mut runner = Runner::new(context, recorded);
     // JSON is one document, made at the end.
     let show = |shell: &mut Shell, table: &Table| if format == Format::Json { Ok(()) } else { shell.table(table) };
     let mut comparisons = Vec::new();

@@ -5,7 +5,6 @@ use std::path::Path;
 use common::prelude::*;
 use common::record::Record;
 use common::table::{ColumnSpec, Table, TableBuilder};
-use media::photo::Photo;
 
 use crate::limits::{LIMITS, Limits};
 use crate::spec::{Context, FinishedTable, Make, TableSpec};
@@ -74,9 +73,9 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// For tables on this device.
-    pub fn new(device: Device, photo: Photo, recorded: Vec<Record>) -> Runner {
-        Runner { tables: TABLES, context: Context::new(device, photo), recorded, finished: Vec::new() }
+    /// For tables made in this context.
+    pub fn new(context: Context, recorded: Vec<Record>) -> Runner {
+        Runner { tables: TABLES, context, recorded, finished: Vec::new() }
     }
 
     /// Makes a table, unless another one needed it and it is made already.
@@ -148,6 +147,8 @@ impl Runner {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use media::photo::Photo;
 
     use super::*;
 
@@ -227,7 +228,8 @@ mod tests {
             measured("b", |_| counted(&TIMES, "b")),
             measured("c", |_| counted(&TIMES, "c")),
         ];
-        let mut runner = Runner { tables: &SPECS, ..Runner::new(Device::sim(), Photo::built_in(), Vec::new()) };
+        let mut runner =
+            Runner { tables: &SPECS, ..Runner::new(Context::new(Device::sim(), Photo::built_in()), Vec::new()) };
         let mut wrong = Vec::new();
         let run = runner.with_finished(&["b"], &mut wrong).unwrap();
         assert_eq!(run.table("b").unwrap().rows(), [[1usize.into()]]);

@@ -6,6 +6,7 @@ use common::ladder::LadderTable;
 use common::prelude::*;
 use common::record::Record;
 use common::table::{ColumnSpec, DeviceKind, Table, TableBuilder};
+use common::timing::Bench;
 use media::photo::Photo;
 
 use crate::Result;
@@ -53,6 +54,8 @@ pub struct Context {
     pub device: Device,
     /// What networks look at.
     pub photo: Photo,
+    /// Whether what runs on the host is timed once, for a first look.
+    pub quick: bool,
     limits: OnceCell<Option<Limits>>,
 }
 
@@ -66,12 +69,18 @@ impl TableSpec {
 impl Context {
     /// For tables on this device.
     pub fn new(device: Device, photo: Photo) -> Context {
-        Context { device, photo, limits: OnceCell::new() }
+        Context { device, photo, quick: false, limits: OnceCell::new() }
     }
 
-    /// For tables on the simulator, with the course's photo.
+    /// For tables of counts: on the simulator, with the course's photo.
     pub fn simulator() -> Context {
-        Context::new(Device::sim_with(common::parts::simulator()), Photo::built_in())
+        let context = Context::new(Device::sim_with(common::parts::simulator()), Photo::built_in());
+        Context { quick: true, ..context }
+    }
+
+    /// How to time what runs on the host: as `careful` says, or once.
+    pub fn host_bench(&self, careful: Bench) -> Bench {
+        if self.quick { Bench { warm_up: 0, repeats: 1, ..careful } } else { careful }
     }
 
     /// Up to `limit` devices that work together: the GPU and those after it, or as many simulated ones.

@@ -195,7 +195,7 @@ fn every_format_is_what_it_says() {
 
 #[test]
 fn all_tables_that_are_here_are_made_by_default() {
-    let (text, stderr) = succeeds(&[]);
+    let (text, stderr) = succeeds(&["--quick"]);
     for title in [
         "transfer on sim",
         "gemm: C = A·B",

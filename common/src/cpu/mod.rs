@@ -30,6 +30,17 @@ use crate::Tensor;
 use crate::error::{Error, Result};
 use crate::reference::{BatchNorm, Conv2dParams, MaxPool2d, linear_size};
 
+/// Threads for times worth keeping: each stays on a core of its own, where the system allows it, so that repeated runs do not differ by
+/// where they ran.
+pub fn pinned_threads() -> rayon::ThreadPoolBuilder {
+    let cores = core_affinity::get_core_ids().unwrap_or_default();
+    rayon::ThreadPoolBuilder::new().start_handler(move |thread| {
+        if let Some(core) = cores.get(thread % cores.len().max(1)) {
+            core_affinity::set_for_current(*core);
+        }
+    })
+}
+
 /// Values per task if there is little work for each: 64 KB fit in a core's cache.
 const PART: usize = 1 << 14;
 

@@ -169,8 +169,9 @@ const ABOUT_PEERS: &str =
     "f32 without TF32; tf32 and f16 channels last. tuned: torch.compile with max-autotune, as a CUDA graph";
 
 /// A few runs by the host's clock, of what takes seconds on a slow machine.
-fn by_host(repeats: usize, work: impl FnMut() -> common::Result<()>) -> common::Result<Timing> {
-    Bench { warm_up: 1, repeats, limit: Duration::from_secs(4), ..Bench::default() }.measure_host(work)
+fn by_host(context: &Context, repeats: usize, work: impl FnMut() -> common::Result<()>) -> common::Result<Timing> {
+    let bench = Bench { warm_up: 1, repeats, limit: Duration::from_secs(4), ..Bench::default() };
+    context.host_bench(bench).measure_host(work)
 }
 
 /// The table in the registry.
@@ -195,7 +196,7 @@ fn single(context: &Context) -> crate::Result<FinishedTable> {
     let timed = |cpu: Cpu, repeats| -> common::Result<(Timing, Tensor)> {
         let network = ResNet::load(&cpu, CONFIG, &parameters)?;
         let mut logits = Tensor::zeros(&[0]);
-        let timing = by_host(repeats, || {
+        let timing = by_host(context, repeats, || {
             logits = cpu.infer(&network, &images)?;
             Ok(())
         })?;
@@ -244,7 +245,7 @@ fn single(context: &Context) -> crate::Result<FinishedTable> {
                 let counts = Bench::default().measure(&device.stream(), work)?.counts();
                 (Err(NO_CLOCK.to_owned()), counts.map(|counts| counts.lane_instructions as f64 / 1e6))
             }
-            false => (milliseconds(&Ok(by_host(20, &mut work)?)), None),
+            false => (milliseconds(&Ok(by_host(context, 20, &mut work)?)), None),
         };
         let checked = check_within(part, name, &logits, &expected, &mut wrong)?;
         let counted = Cell::or_absent(counted, NO_COUNTS);
@@ -337,7 +338,7 @@ fn batch(context: &Context) -> crate::Result<FinishedTable> {
         let images = Tensor::random(&[batch, 3, 224, 224], 1);
         step(format!("batch {batch}, CPU"));
         let mut expected = Tensor::zeros(&[0]);
-        let timing = by_host(3, || {
+        let timing = by_host(context, 3, || {
             expected = cpu.infer(&on_cpu, &images)?;
             Ok(())
         })?;
