@@ -28,6 +28,16 @@ use crate::Step;
 pub static PATTERNS: &[Pattern] =
     &[reduction::PATTERN, histogram::PATTERN, radix_sort::PATTERN, top_k::PATTERN, sparse::PATTERN];
 
+/// The kernel files of all patterns.
+pub fn sources() -> impl Iterator<Item = &'static KernelSource> {
+    let reduction = reduction::LADDER.iter().map(Step::source);
+    let histogram = histogram::LADDER.iter().map(Step::source);
+    let radix_sort = radix_sort::LADDER.iter().map(Step::source);
+    let top_k = top_k::LADDER.iter().map(Step::source);
+    let sparse = sparse::LADDER.iter().map(Step::source);
+    reduction.chain(histogram).chain(radix_sort).chain(top_k).chain(sparse)
+}
+
 /// A pattern, as commands and tables know it.
 #[derive(Clone, Copy, Debug)]
 pub struct Pattern {
