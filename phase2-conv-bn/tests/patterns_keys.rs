@@ -1,4 +1,4 @@
-//! Histogram, radix sort, top-k and the sparse product on both devices: every step, at sizes from none to several blocks, on keys and
+//! Reduction, histogram, radix sort, top-k and the sparse product on both devices: every step, at sizes from none to several blocks, on keys and
 //! matrices that are hard for one of them.
 #![allow(clippy::unwrap_used)]
 
@@ -8,7 +8,7 @@ use common::prelude::*;
 use common::testing::planted::{must_be_rejected, planted};
 use phase2_conv_bn::patterns::radix_sort::{self, Pairs};
 use phase2_conv_bn::patterns::sparse::{self, Csr};
-use phase2_conv_bn::patterns::{histogram, random_u32, top_k};
+use phase2_conv_bn::patterns::{histogram, random_u32, reduction, top_k};
 
 /// Lists of `n` keys, each hard in its own way.
 fn keys(n: usize) -> Vec<(&'static str, Vec<u32>)> {
@@ -81,6 +81,20 @@ fn matrices() -> Vec<(&'static str, Csr)> {
 }
 
 device_test! {
+    fn sums_are_exact_modulo_two_to_the_32(device) {
+        let stream = device.stream();
+        for step in reduction::LADDER {
+            let reduction = step.load(&device)?;
+            for n in [0, 1, 31, 257, 4095, 20_001] {
+                let values = random_u32(n, 7);
+                let mut sum = stream.alloc_poisoned(1)?;
+                reduction.launch(&stream, &stream.clone_htod(&values)?, &mut sum)?;
+                assert_eq!(stream.clone_dtoh(&sum)?, reduction::reference(&values).values, "{}, {n}", step.name());
+            }
+        }
+        Ok(())
+    }
+
     fn histograms_are_exact(device) {
         for step in histogram::LADDER {
             for n in [0, 1, 3, 511, 513, 20_001] {
