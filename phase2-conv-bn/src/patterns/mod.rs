@@ -4,6 +4,9 @@
 //! | pattern | kernels | what it computes |
 //! | --- | --- | --- |
 //! | [`reduction`] | `reduce_01_atomic.cu` … | the sum of a list |
+//! | [`scan`] | `scan_01_levels.cu` … | the sums of all beginnings of a list |
+//! | [`transpose`] | `transpose_01_naive.cu` … | the transpose of a matrix |
+//! | [`stencil`] | `stencil_01_naive.cu` … | a step of heat in a box |
 //! | [`histogram`] | `histogram_01_global.cu` … | how often each of 256 bytes occurs |
 //! | [`radix_sort`] | `radix_01_scatter.cu` … | pairs of a key and a value, sorted by key |
 //! | [`top_k`] | `topk_01_select.cu` | the k largest of a list's keys |
@@ -14,8 +17,11 @@
 pub mod histogram;
 pub mod radix_sort;
 pub mod reduction;
+pub mod scan;
 pub mod sparse;
+pub mod stencil;
 pub mod top_k;
+pub mod transpose;
 
 use common::check::{Mismatch, Report, Tolerance, compare};
 use common::ladder::{self, Cost, StepRun};
@@ -25,17 +31,29 @@ use common::timing::Bench;
 use crate::Step;
 
 /// All patterns, in the order in which they are read.
-pub static PATTERNS: &[Pattern] =
-    &[reduction::PATTERN, histogram::PATTERN, radix_sort::PATTERN, top_k::PATTERN, sparse::PATTERN];
+pub static PATTERNS: &[Pattern] = &[
+    reduction::PATTERN,
+    scan::PATTERN,
+    transpose::PATTERN,
+    stencil::PATTERN,
+    histogram::PATTERN,
+    radix_sort::PATTERN,
+    top_k::PATTERN,
+    sparse::PATTERN,
+];
 
 /// The kernel files of all patterns.
 pub fn sources() -> impl Iterator<Item = &'static KernelSource> {
     let reduction = reduction::LADDER.iter().map(Step::source);
+    let scan = scan::LADDER.iter().map(Step::source);
+    let transpose = transpose::LADDER.iter().map(Step::source);
+    let stencil = stencil::LADDER.iter().map(Step::source);
     let histogram = histogram::LADDER.iter().map(Step::source);
     let radix_sort = radix_sort::LADDER.iter().map(Step::source);
     let top_k = top_k::LADDER.iter().map(Step::source);
     let sparse = sparse::LADDER.iter().map(Step::source);
-    reduction.chain(histogram).chain(radix_sort).chain(top_k).chain(sparse)
+    let moving = reduction.chain(scan).chain(transpose).chain(stencil);
+    moving.chain(histogram).chain(radix_sort).chain(top_k).chain(sparse)
 }
 
 /// A pattern, as commands and tables know it.
@@ -79,21 +97,22 @@ impl Trial<'_> {
         if self.device.is_sim() { simulator } else { gpu }
     }
 
-    /// Runs a step: fills `outputs` with poison, lets `launch` fill it, compares it with `expected`, then times `launch`. What else
+    /// Runs a step: fills `output` with poison, lets `launch` fill it, compares it with `expected`, then times `launch`. What else
     /// `launch` writes on the way, such as a workspace, is its own affair.
     ///
     /// # Errors
     /// What the device reports.
-    pub fn run<M, T>(
+    pub fn run<M, T, E>(
         &self,
         step: &Step<M>,
         output: &mut Buffer<T>,
-        expected: &Answer<T>,
+        expected: &Answer<E>,
         mut launch: impl FnMut(&Stream, &mut Buffer<T>) -> Result<()>,
     ) -> Result<StepRun>
     where
         M: Clone,
         T: DeviceElement + Into<f64>,
+        E: Copy + Into<f64>,
     {
         (self.announce)(&step.title());
         let stream = self.device.stream();

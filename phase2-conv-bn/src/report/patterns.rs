@@ -6,13 +6,15 @@ use common::prelude::*;
 use common::table::{ColumnSpec, Table};
 use common::timing::{Bench, Queue};
 
-use crate::patterns::{PATTERNS, Pattern, PatternRun, Trial, histogram, radix_sort, reduction, sparse, top_k};
+use crate::patterns::{
+    PATTERNS, Pattern, PatternRun, Trial, histogram, radix_sort, reduction, scan, sparse, stencil, top_k, transpose,
+};
 
 /// `cargo run -p phase2-conv-bn -- patterns`: all of them. With names of patterns after it, the command runs those alone.
 pub const PART: Part = Part {
     name: "patterns",
     about: "all classic patterns; `patterns scan` shows one",
-    tables: &["reduction", "histogram", "radix-sort", "top-k", "spmv"],
+    tables: &["reduction", "scan", "transpose", "stencil", "histogram", "radix-sort", "top-k", "spmv"],
     by_default: false,
     run: |device| report(device, PATTERNS),
 };
@@ -24,6 +26,33 @@ pub const REDUCTION: Part = Part {
     tables: &["reduction"],
     by_default: true,
     run: |device| report(device, &[reduction::PATTERN]),
+};
+
+/// `cargo run -p phase2-conv-bn -- scan`.
+pub const SCAN: Part = Part {
+    name: scan::PATTERN.name,
+    about: scan::PATTERN.about,
+    tables: &["scan"],
+    by_default: true,
+    run: |device| report(device, &[scan::PATTERN]),
+};
+
+/// `cargo run -p phase2-conv-bn -- transpose`.
+pub const TRANSPOSE: Part = Part {
+    name: transpose::PATTERN.name,
+    about: transpose::PATTERN.about,
+    tables: &["transpose"],
+    by_default: true,
+    run: |device| report(device, &[transpose::PATTERN]),
+};
+
+/// `cargo run -p phase2-conv-bn -- stencil`.
+pub const STENCIL: Part = Part {
+    name: stencil::PATTERN.name,
+    about: stencil::PATTERN.about,
+    tables: &["stencil"],
+    by_default: true,
+    run: |device| report(device, &[stencil::PATTERN]),
 };
 
 /// `cargo run -p phase2-conv-bn -- histogram`.
