@@ -6,6 +6,7 @@
 //! | [`conv`] | the ladder of convolutions |
 //! | [`linear`] | Linear+ReLU as one kernel, and its gradients |
 //! | [`norm`] | BatchNorm, ReLU and the statistics of a channel: what is limited by memory alone |
+//! | [`patterns`] | reduction, scan and other classics beyond this course's networks |
 //! | [`report`] | what `cargo run -p phase2-conv-bn` shows: every step checked, counted on the simulator, timed on a GPU |
 //!
 //! A ladder is a static table of steps, each the host side of one kernel file, so that the difference between neighbouring files
@@ -15,6 +16,7 @@ pub mod conv;
 pub mod gemm;
 pub mod linear;
 pub mod norm;
+pub mod patterns;
 pub mod report;
 
 pub use common::ladder::Step;

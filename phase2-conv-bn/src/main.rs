@@ -5,13 +5,14 @@ use std::process::ExitCode;
 use clap::Parser;
 use common::command::{CommandArgs, SaveArgs, Shell};
 use common::parts;
-use phase2_conv_bn::report::{self, PARTS};
+use phase2_conv_bn::report::{self, PARTS, patterns};
 
 /// Phase 2: the ladders of GEMM, convolution and normalisation, each step against the f64 reference
 #[derive(Parser)]
 #[command(after_help = "Examples:
   cargo run -p phase2-conv-bn                           every part that runs by default
   cargo run -p phase2-conv-bn -- gemm --device sim      one ladder, on the simulator
+  cargo run -p phase2-conv-bn -- patterns scan          one of the classic patterns; without a name, all
   cargo run -p phase2-conv-bn -- conv --save today.json run one part and save its tables
 
 Exit status: 0 if all is well, 1 if something failed or a result is wrong, 2 for a wrong command line.")]
@@ -25,7 +26,8 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    let Args { parts: names, save, common } = Args::parse();
+    let Args { parts, save, common } = Args::parse();
+    let names = patterns::chosen(&parts);
     Shell::new(common.format)
         .saving(save.save.as_deref())
         .run(|shell| parts::run(PARTS, &names, &common.device, report::records, shell))

@@ -203,6 +203,7 @@ fn all_tables_that_are_here_are_made_by_default() {
         "conv: convolutions",
         "tensor-conv: convolutions",
         "norm: BatchNorm, ReLU, statistics",
+        "patterns on sim",
         "layers: ResNet18's opening on china.jpg",
         "resnet-single: ",
         "resnet-batch: ",

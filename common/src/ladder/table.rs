@@ -45,6 +45,19 @@ pub mod columns {
     pub const MB_ASKED: ColumnSpec = ColumnSpec::number("mb_asked", "MB asked", 2);
     /// 32-byte sectors of global memory for each load of a warp.
     pub const SECTORS_PER_REQUEST: ColumnSpec = ColumnSpec::number("sectors_per_request", "sectors per request", 1);
+    /// 32-byte sectors of global memory for each store of a warp.
+    pub const SECTORS_PER_STORE: ColumnSpec = ColumnSpec::number("sectors_per_store", "sectors per store", 1);
+    /// Bytes of the sectors of global memory that loads, stores and atomics touch, for each value.
+    pub const BYTES_MOVED_PER_VALUE: ColumnSpec =
+        ColumnSpec::number("bytes_moved_per_value", "bytes moved per value", 1);
+    /// 10³ atomic instructions of warps.
+    pub const ATOMIC_THOUSANDS: ColumnSpec = ColumnSpec::number("atomic_thousands", "atomics k", 1);
+    /// 10³ lanes in them that found another lane of their warp at their address.
+    pub const COLLISION_THOUSANDS: ColumnSpec = ColumnSpec::number("collision_thousands", "lanes met k", 1);
+    /// The time that the bytes that must move take at the memory's rate.
+    pub const FLOOR_MS: ColumnSpec = ColumnSpec::number("floor_ms", "floor ms", 4);
+    /// That time as a share of the measured one.
+    pub const OF_FLOOR: ColumnSpec = ColumnSpec::number("of_floor", "floor, % of ms", 1);
     /// 10³ wavefronts of shared memory.
     pub const SHARED_THOUSANDS: ColumnSpec = ColumnSpec::number("shared_thousands", "shared k", 1);
     /// Those of them that bank conflicts cost.
@@ -376,6 +389,20 @@ static FORMULAS: &[(ColumnSpec, Formula)] = &[
         let counters = facts.run.counters()?;
         Ok(counters.global_load_sectors as f64 / counters.global_load_requests.max(1) as f64)
     }),
+    (columns::SECTORS_PER_STORE, |facts| {
+        let counters = facts.run.counters()?;
+        Ok(counters.global_store_sectors as f64 / counters.global_store_requests.max(1) as f64)
+    }),
+    (columns::BYTES_MOVED_PER_VALUE, |facts| {
+        let counters = facts.run.counters()?;
+        let atomics = counters.global_atomic_sectors + counters.global_reduction_sectors;
+        let sectors = counters.global_load_sectors + counters.global_store_sectors + atomics;
+        Ok(32.0 * sectors as f64 / facts.cost.values)
+    }),
+    (columns::ATOMIC_THOUSANDS, |facts| Ok(facts.run.counters()?.atomics as f64 / 1e3)),
+    (columns::COLLISION_THOUSANDS, |facts| Ok(facts.run.counters()?.atomic_collisions as f64 / 1e3)),
+    (columns::FLOOR_MS, |facts| Ok(1e3 * facts.cost.bytes / facts.peak()?.bandwidth)),
+    (columns::OF_FLOOR, |facts| Ok(100.0 * facts.per_second(facts.cost.bytes)? / facts.peak()?.bandwidth)),
     (columns::SHARED_THOUSANDS, |facts| {
         let counters = facts.run.counters()?;
         let loads = counters.shared_load_wavefronts + counters.async_copy_wavefronts;

@@ -11,10 +11,27 @@ pub mod gemm;
 pub mod layers;
 pub mod linear;
 pub mod norm;
+pub mod patterns;
 pub mod resources;
 
 /// All parts, in the order in which they are read.
-pub static PARTS: &[Part] = &[gemm::PART, conv::PART, linear::PART, norm::PART, layers::PART, resources::PART];
+pub static PARTS: &[Part] = &[
+    gemm::PART,
+    conv::PART,
+    linear::PART,
+    norm::PART,
+    layers::PART,
+    patterns::REDUCTION,
+    patterns::SCAN,
+    patterns::TRANSPOSE,
+    patterns::STENCIL,
+    patterns::HISTOGRAM,
+    patterns::RADIX_SORT,
+    patterns::TOP_K,
+    patterns::SPMV,
+    patterns::PART,
+    resources::PART,
+];
 
 /// The runs on a GPU that are kept in `records/`, for where there is none.
 ///

@@ -6,7 +6,7 @@ use common::prelude::*;
 use common::resources;
 
 use crate::norm::{batch_norm, relu, statistics};
-use crate::{Step, conv, gemm, linear};
+use crate::{Step, conv, gemm, linear, patterns};
 
 /// `cargo run -p phase2-conv-bn -- resources`.
 pub const PART: Part = Part {
@@ -26,7 +26,7 @@ fn sources() -> impl Iterator<Item = &'static KernelSource> {
     let statistics = statistics::LADDER.iter().map(Step::source);
     static BACKWARD: [KernelSource; 3] = [linear::backward::SOURCE, linear::written::MASK, linear::written::PRODUCT];
     let linear = linear::LADDER.iter().filter_map(linear::Step::source).chain(&BACKWARD);
-    gemm.chain(conv).chain(linear).chain(batch_norm).chain(relu).chain(statistics)
+    gemm.chain(conv).chain(linear).chain(batch_norm).chain(relu).chain(statistics).chain(patterns::sources())
 }
 
 /// The table, for the GPU at hand.

@@ -24,6 +24,7 @@ tables! {
     conv: TABLE;
     tensor_conv: TABLE;
     norm: TABLE;
+    patterns: TABLE;
     layers: TABLE;
     resnet: SINGLE, BATCH, MEMORY;
     accuracy: TABLE;
