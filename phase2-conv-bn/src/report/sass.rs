@@ -1,6 +1,8 @@
 //! Machine code to read: all of vector addition, the main loop of one step of the GEMM ladder, and what stands in the main loops of
 //! all of them.
 
+use std::ops::Range;
+
 use common::ladder::columns;
 use common::parts::{Part, Report};
 use common::prelude::*;
@@ -15,13 +17,17 @@ use crate::gemm;
 pub const PART: Part = Part {
     name: "sass",
     about: "machine code to read: vector addition, and the main loops of the GEMM ladder, by ptxas and nvdisasm",
-    tables: &["sass-vector-add", "sass-shared-tile", "sass-loops"],
+    tables: &["sass-vector-add", "sass-shared-tile", "sass-branch", "sass-register-tile", "sass-loops"],
     by_default: false,
     run,
 };
 
 /// The step whose main loop is listed: the first with its operands in shared memory, and short.
 const SHOWN: &str = "gemm_03_shared_tile";
+/// The step of which two pieces are: its loads are wide, and it has a tile of sums in registers.
+const IN_PIECES: &str = "gemm_06_vectors";
+/// Instructions of the second piece: its loads from shared memory, and the first of what it does with them.
+const FROM_LOADS: usize = 24;
 /// What a main loop of the ladder is for.
 const MULTIPLY_ADD: &str = "FFMA";
 
@@ -54,24 +60,43 @@ fn run(device: &Device) -> Result<Report> {
     let vector_add = instructions(format!("vector_add, compiled for {architecture}"), vector_add, |listing| {
         Some(0..listing.instructions.len())
     });
-    let step = gemm::LADDER.iter().find(|step| step.source().name == SHOWN);
-    let step = step.ok_or_else(|| Error::Invalid(format!("the ladder has no step `{SHOWN}`")))?;
-    let title = format!("the main loop of step {}, compiled for {architecture}", step.title());
-    let main_loop = instructions(title, listing(step.source(), &architecture, "gemm_nn"), |listing| {
-        listing.main_loop(MULTIPLY_ADD)
+    let of_step = |name: &str, what: &str, part: fn(&Listing) -> Option<Range<usize>>| {
+        let step = gemm::LADDER.iter().find(|step| step.source().name == name);
+        let step = step.ok_or_else(|| Error::Invalid(format!("the ladder has no step `{name}`")))?;
+        let title = format!("{what} of step {}, compiled for {architecture}", step.title());
+        Ok::<Table, Error>(instructions(title, listing(step.source(), &architecture, "gemm_nn"), part))
+    };
+    let main_loop = of_step(SHOWN, "the main loop", |listing| listing.main_loop(MULTIPLY_ADD))?;
+    let branch = of_step(IN_PIECES, "a guarded load", guarded_load)?;
+    let tile = of_step(IN_PIECES, "the first multiply-adds", |listing| {
+        let range = listing.main_loop(MULTIPLY_ADD)?;
+        let start = range.clone().find(|&at| listing.instructions[at].name() == "LDS")?;
+        Some(start..range.end.min(start + FROM_LOADS))
+    })?;
+    Ok(Report { tables: vec![vector_add, main_loop, branch, tile, loops(&architecture)], wrong: Vec::new() })
+}
+
+/// The shortest piece of the main loop whose threads go different ways and meet again, with a load from global memory in it: from
+/// `BSSY B0` to `BSYNC B0`.
+fn guarded_load(listing: &Listing) -> Option<Range<usize>> {
+    let range = listing.main_loop(MULTIPLY_ADD)?;
+    let operand = |at: usize| listing.instructions[at].text.split([' ', ',']).nth(1);
+    let pieces = range.clone().filter(|&at| listing.instructions[at].name() == "BSSY").filter_map(|start| {
+        let meets = |&at: &usize| listing.instructions[at].name() == "BSYNC" && operand(at) == operand(start);
+        Some(start..(start..range.end).find(meets)? + 1)
     });
-    Ok(Report { tables: vec![vector_add, main_loop, loops(&architecture)], wrong: Vec::new() })
+    pieces.filter(|piece| listing.named(piece.clone(), "LDG") > 0).min_by_key(Range::len)
 }
 
 /// A row for each instruction of a part of a kernel.
 fn instructions(
     title: String,
     listing: std::result::Result<Listing, String>,
-    part: impl Fn(&Listing) -> Option<std::ops::Range<usize>>,
+    part: impl Fn(&Listing) -> Option<Range<usize>>,
 ) -> Table {
     let mut table = TableBuilder::of(title, [ADDRESS, INSTRUCTION, STALL, RESULT, OPERANDS, WAITS]);
     let shown = listing.and_then(|listing| {
-        let part = part(&listing).ok_or("this code has no loop with multiply-adds")?;
+        let part = part(&listing).ok_or("this code has no such part")?;
         Ok((part, listing))
     });
     match shown {
