@@ -253,7 +253,7 @@ fn columns_of(quantities: &[ColumnSpec; 4]) -> [ColumnSpec; 5] {
 /// Instructions of a lane per operation, by kernel: with the fewest warps, and with the most.
 type Counts = Vec<(String, [Option<f64>; 2])>;
 
-/// A row for each number of warps, by `of_row`, which says `None` where so many do not fit.
+/// A row for each number of warps, by `of_row`, which says `None` where that many do not fit.
 fn measure(
     device: &Device,
     limits: &Limits,
@@ -295,7 +295,7 @@ fn fill(
 ) {
     let row = table.row().set(WARPS_COLUMN, u64::from(warps));
     let Some(cells) = cells else {
-        return row.finish("a multiprocessor of this device does not hold so many warps");
+        return row.finish("a multiprocessor of this device does not hold that many warps");
     };
     let cells = columns.iter().zip(cells).map(|(column, cell)| (*column, Cell::or_absent(rate(cell), NO_CLOCK)));
     row.set_all(cells).complete();

@@ -9,7 +9,7 @@ use common::record::Record;
 use common::sass;
 use common::table::{Cell, Table};
 use phase2_conv_bn::gemm::LADDER;
-use phase2_conv_bn::report::sass::{FFMA, INSTRUCTION, INSTRUCTIONS, PART};
+use phase2_conv_bn::report::sass::{ADDRESS, FFMA, INSTRUCTION, INSTRUCTIONS, PART};
 
 const AGAIN: &str = "cargo run -p phase2-conv-bn -- sass --device sim --save phase2-conv-bn/records/sass.json";
 
@@ -47,9 +47,28 @@ fn the_listings_have_what_the_page_reads_in_them() {
     let [vector_add, shared_tile, branch, register_tile, loops] = &kept()[..] else { panic!("{AGAIN}") };
     let counts = |table: &Table, names: &[&str]| names.iter().map(|name| named(table, name)).collect::<Vec<_>>();
     assert_eq!(counts(vector_add, &["LDG.E", "STG.E", "FADD", "S2R", "S2UR", "EXIT", "BRA"]), [2, 1, 1, 1, 1, 2, 0]);
+    assert_eq!(vector_add.rows().len(), 20);
     assert_eq!(counts(shared_tile, &["FFMA", "LDS.128", "LDS", "BAR", "BRA"]), [32, 8, 40, 2, 1]);
     assert_eq!(counts(branch, &["BSSY", "BSYNC", "BRA", "LDG.E.128"]), [1, 1, 1, 1]);
     assert!(register_tile.iter().any(|row| row.text(INSTRUCTION).unwrap().contains(".reuse")));
+
+    // The page speaks of these lines by their addresses.
+    let at = |address: &str| {
+        let mut rows = shared_tile.iter().filter(|row| row.text(ADDRESS).unwrap() == address);
+        rows.next().unwrap_or_else(|| panic!("{address}")).text(INSTRUCTION).unwrap().to_owned()
+    };
+    for (address, name) in [
+        ("0380", "IMAD"),
+        ("04d0", "@!P0 LDG"),
+        ("0500", "STS"),
+        ("0510", "STS"),
+        ("0530", "LDS"),
+        ("0950", "FFMA"),
+        ("09a0", "FFMA"),
+        ("09c0", "@!P0 BRA 0380"),
+    ] {
+        assert!(at(address).starts_with(name), "{address}: {}", at(address));
+    }
 
     let titles: Vec<String> = LADDER.iter().map(|step| step.title()).collect();
     let of_loops: Vec<_> = loops.iter().map(|row| row.text(columns::STEP).unwrap().to_owned()).collect();
