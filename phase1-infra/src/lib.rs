@@ -14,7 +14,9 @@
 //! | [`step07_streams`] | `04_iterate.cu` | copies and kernels that overlap, ordered by events |
 //! | [`step08_transfer_test`] | | layers on the CPU, data copied through the device: why phase 1 is slower than no GPU at all |
 //! | [`step09_errors`] | `05_mistakes.cu` | the errors that wrong launches give |
+//! | [`step10_benchmarking`] | `01_vector_add.cu` | one kernel timed rightly, and wrongly in five ways |
 //! | [`step11_latency_hiding`] | `09_chains.cu`, `10_loads.cu` | warps and independent instructions: what hides latency |
+//! | [`memory_model`] | `06_message.cu`, `07_swap.cu`, `08_last_block.cu` | when another thread sees what one wrote |
 //! | [`occupancy`] | | a calculator: how many blocks of a kernel a multiprocessor holds |
 //! | [`doctor`] | | what is installed here, and how to install the rest |
 //!
@@ -32,6 +34,7 @@ use common::{Device, Error, Result};
 
 pub mod broken;
 pub mod doctor;
+pub mod memory_model;
 pub mod occupancy;
 pub mod step01_device_query;
 pub mod step02_memory;
@@ -42,6 +45,7 @@ pub mod step06_launch_overhead;
 pub mod step07_streams;
 pub mod step08_transfer_test;
 pub mod step09_errors;
+pub mod step10_benchmarking;
 pub mod step11_latency_hiding;
 
 /// One entry of the command.
@@ -102,7 +106,7 @@ pub enum Run {
 }
 
 /// All steps, in reading order.
-pub static STEPS: [Step; 11] = [
+pub static STEPS: [Step; 12] = [
     Step {
         name: "device-query",
         question: "What is this device made of?",
@@ -165,6 +169,13 @@ pub static STEPS: [Step; 11] = [
         run: Run::OnDevice(step09_errors::run),
         tables: &["errors"],
         recorded: Recorded::Nothing,
+    },
+    Step {
+        name: "benchmarking",
+        question: "How many figures can one kernel have?",
+        run: Run::OnDevice(step10_benchmarking::run),
+        tables: &["benchmarking"],
+        recorded: Recorded::Columns,
     },
     Step {
         name: "latency-hiding",
@@ -249,7 +260,8 @@ mod tests {
     }
 
     /// Tables that no GPU has made yet.
-    const TO_BE_RECORDED: [&str; 4] = ["latency-chains", "latency-loads", "latency-counts", "occupancy-limits"];
+    const TO_BE_RECORDED: [&str; 5] =
+        ["benchmarking", "latency-chains", "latency-loads", "latency-counts", "occupancy-limits"];
 
     #[test]
     fn every_record_in_the_folder_is_built_in_and_together_they_have_every_table() {
