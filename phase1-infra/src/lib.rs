@@ -270,7 +270,8 @@ mod tests {
         let records = records().unwrap();
         assert_eq!(records.len(), files.count());
         let measured = STEPS.iter().filter(|step| matches!(step.run, Run::OnDevice(_))).flat_map(|step| step.tables);
-        let missing: Vec<_> = measured.filter(|name| records.iter().all(|record| record.table(name).is_none())).collect();
+        let missing: Vec<_> =
+            measured.filter(|name| records.iter().all(|record| record.table(name).is_none())).collect();
         assert_eq!(missing, TO_BE_RECORDED.iter().collect::<Vec<_>>());
         for table in records.iter().flat_map(|record| &record.tables) {
             let text = table.table.to_text();

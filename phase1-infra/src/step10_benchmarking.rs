@@ -38,8 +38,7 @@ pub enum Way {
 
 impl Way {
     /// All of them, the first call first.
-    pub const ALL: [Way; 6] =
-        [Way::FirstCall, Way::Cold, Way::Warm, Way::HostClock, Way::NoWait, Way::TenthOfTheWork];
+    pub const ALL: [Way; 6] = [Way::FirstCall, Way::Cold, Way::Warm, Way::HostClock, Way::NoWait, Way::TenthOfTheWork];
 
     /// Its name in the table.
     pub fn name(self) -> &'static str {

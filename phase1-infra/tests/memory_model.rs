@@ -51,16 +51,17 @@ device_test! {
 fn findings<T>(run: impl FnOnce(&Device) -> Result<T>) -> Vec<String> {
     match run(&Device::sim_with(SimOptions { sanitize: true, ..SimOptions::default() })).err() {
         None => Vec::new(),
-        Some(Error::Findings { findings, .. }) => findings.iter().map(|finding| finding.kind.name().to_owned()).collect(),
+        Some(Error::Findings { findings, .. }) => {
+            findings.iter().map(|finding| finding.kind.name().to_owned()).collect()
+        }
         Some(error) => panic!("not a finding: {error}"),
     }
 }
 
 #[test]
 fn the_sanitiser_tells_the_pairs_apart() {
-    let of_message = |name: &str| {
-        findings(|device| message(&device.stream(), &device.kernel(&MESSAGE, name)?, 1.0, Writer::First))
-    };
+    let of_message =
+        |name: &str| findings(|device| message(&device.stream(), &device.kernel(&MESSAGE, name)?, 1.0, Writer::First));
     assert_eq!(of_message("message_plain"), ["global-race", "global-race"]);
     assert_eq!(of_message("message_volatile"), ["global-race"]);
     assert_eq!(of_message("message_block"), ["global-race"]);
@@ -69,7 +70,8 @@ fn the_sanitiser_tells_the_pairs_apart() {
     let of_sum =
         |name: &str| findings(|device| sum(&device.stream(), &device.kernel(&LAST_BLOCK, name)?, &values(100)));
     assert_eq!(of_sum("sum_hoped"), ["global-race"]);
-    for clean in [of_message("message_fenced"), of_message("message_released"), of_swap("swap_ordered"), of_sum("sum_fenced")]
+    for clean in
+        [of_message("message_fenced"), of_message("message_released"), of_swap("swap_ordered"), of_sum("sum_fenced")]
     {
         assert_eq!(clean, [""; 0]);
     }
