@@ -15,7 +15,8 @@ pub mod resources;
 pub mod sass;
 
 /// All parts, in the order in which they are read.
-pub static PARTS: &[Part] = &[gemm::PART, conv::PART, linear::PART, norm::PART, layers::PART, resources::PART, sass::PART];
+pub static PARTS: &[Part] =
+    &[gemm::PART, conv::PART, linear::PART, norm::PART, layers::PART, resources::PART, sass::PART];
 
 /// The runs on a GPU that are kept in `records/`, for where there is none.
 ///
