@@ -29,8 +29,8 @@ fn machine_code_is_as_it_was_or_it_is_said_why_it_is_not_known() {
     let tables = (PART.run)(&Device::sim()).unwrap().tables;
     for (now, kept) in tables.iter().zip(kept()) {
         match sass::versions() {
-            // Other versions of the tools may say something else.
-            Ok(_) if now.notes == kept.notes => assert_eq!(now.rows(), kept.rows(), "{AGAIN}"),
+            // Other versions of the tools may say something else. (As text: a share's last digit may get lost in JSON.)
+            Ok(_) if now.notes == kept.notes => assert_eq!(now.to_markdown(), kept.to_markdown(), "{AGAIN}"),
             Ok(_) => {
                 assert!(!now.rows().iter().flatten().any(|cell| matches!(cell, Cell::Absent(_))), "{}", now.to_text());
             }
