@@ -93,9 +93,9 @@ impl Instruction {
 }
 
 impl Listing {
-    /// All instructions.
+    /// All instructions that do something, which `NOP` does not.
     pub fn total(&self) -> u32 {
-        self.instructions.len() as u32
+        self.instructions.iter().filter(|instruction| instruction.name() != "NOP").count() as u32
     }
 
     /// Instructions under a predicate, leaving out branches and `EXIT`.
