@@ -19,6 +19,7 @@
 //! | [`table`] | results as text, Markdown, CSV and JSON |
 //! | [`text`] | names from outside, made safe to print |
 //! | [`resources`] | registers, shared memory and spills of kernels, by ptxas |
+//! | [`sass`] | the machine code of kernels, by ptxas and nvdisasm |
 //! | [`record`] | a run saved with device, date and commit, to compare with or to show where this machine has no number |
 //! | [`command`] | shared by the phases' commands: options, output, saving |
 //! | [`ranks`] | several devices, in threads or processes: who takes part, collectives, what happens if one fails |
@@ -63,6 +64,7 @@ pub mod record;
 pub mod reference;
 mod replace;
 pub mod resources;
+pub mod sass;
 pub mod table;
 pub mod tensor;
 pub mod testing;

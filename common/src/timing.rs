@@ -31,6 +31,7 @@ pub struct Timing {
 }
 
 /// What a GPU is doing when a measured run begins.
+// ANCHOR: queue
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Queue {
     /// Nothing: it waits for the host to launch, and the measurement includes that wait. This is what a program sees that needs
@@ -43,6 +44,7 @@ pub enum Queue {
     /// A fill of more memory than the L2 cache holds: the device alone, with every input read from memory.
     Cold,
 }
+// ANCHOR_END: queue
 
 /// How to measure: warm-up runs, which are not measured, then repetitions, which are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +79,7 @@ impl Bench {
             let counts = start.counts_until(&stream.record_event()?);
             return Ok(counts.map_or_else(|| Timing::from_counts(Counts::default()), Timing::from_counts));
         }
+        // ANCHOR: measure
         for _ in 0..self.warm_up {
             work()?;
         }
@@ -97,6 +100,7 @@ impl Bench {
             let end = stream.record_event()?;
             Ok(f64::from(start.elapsed_ms(&end)?))
         })
+        // ANCHOR_END: measure
     }
 
     /// Measures the time that `work` takes on the host, by the monotonic clock. Work on a device must be synchronised inside
@@ -115,6 +119,7 @@ impl Bench {
         })
     }
 
+    // ANCHOR: repeat
     fn repeat(&self, clock: Clock, mut once: impl FnMut() -> Result<f64>) -> Result<Timing> {
         let begin = Instant::now();
         let mut samples_ms = Vec::with_capacity(self.repeats);
@@ -123,6 +128,7 @@ impl Bench {
         }
         Timing::from_samples(clock, samples_ms)
     }
+    // ANCHOR_END: repeat
 }
 
 /// Memory that is filled to keep a GPU busy while the host queues the measured work.

@@ -14,6 +14,10 @@
 //! | [`step07_streams`] | `04_iterate.cu` | copies and kernels that overlap, ordered by events |
 //! | [`step08_transfer_test`] | | layers on the CPU, data copied through the device: why phase 1 is slower than no GPU at all |
 //! | [`step09_errors`] | `05_mistakes.cu` | the errors that wrong launches give |
+//! | [`step10_benchmarking`] | `01_vector_add.cu` | one kernel timed rightly, and wrongly in five ways |
+//! | [`step11_latency_hiding`] | `09_chains.cu`, `10_loads.cu` | warps and independent instructions: what hides latency |
+//! | [`memory_model`] | `06_message.cu`, `07_swap.cu`, `08_last_block.cu` | when another thread sees what one wrote |
+//! | [`occupancy`] | | a calculator: how many blocks of a kernel a multiprocessor holds |
 //! | [`doctor`] | | what is installed here, and how to install the rest |
 //!
 //! There is also [`broken`], a gallery of twelve kernels with one bug each (`broken_NN_….cu`) and their repaired versions
@@ -30,6 +34,8 @@ use common::{Device, Error, Result};
 
 pub mod broken;
 pub mod doctor;
+pub mod memory_model;
+pub mod occupancy;
 pub mod step01_device_query;
 pub mod step02_memory;
 pub mod step03_transfers;
@@ -39,6 +45,8 @@ pub mod step06_launch_overhead;
 pub mod step07_streams;
 pub mod step08_transfer_test;
 pub mod step09_errors;
+pub mod step10_benchmarking;
+pub mod step11_latency_hiding;
 
 /// One entry of the command.
 #[derive(Clone, Copy, Debug)]
@@ -98,7 +106,7 @@ pub enum Run {
 }
 
 /// All steps, in reading order.
-pub static STEPS: [Step; 10] = [
+pub static STEPS: [Step; 12] = [
     Step {
         name: "device-query",
         question: "What is this device made of?",
@@ -161,6 +169,20 @@ pub static STEPS: [Step; 10] = [
         run: Run::OnDevice(step09_errors::run),
         tables: &["errors"],
         recorded: Recorded::Nothing,
+    },
+    Step {
+        name: "benchmarking",
+        question: "How many figures can one kernel have?",
+        run: Run::OnDevice(step10_benchmarking::run),
+        tables: &["benchmarking"],
+        recorded: Recorded::Columns,
+    },
+    Step {
+        name: "latency-hiding",
+        question: "How many warps, and how many independent instructions in each, keep an SM busy?",
+        run: Run::OnDevice(step11_latency_hiding::run),
+        tables: &["latency-chains", "latency-loads", "latency-counts", "occupancy-limits"],
+        recorded: Recorded::Columns,
     },
     Step {
         name: "doctor",
@@ -237,15 +259,20 @@ mod tests {
         }
     }
 
+    /// Tables that no GPU has made yet.
+    const TO_BE_RECORDED: [&str; 5] =
+        ["benchmarking", "latency-chains", "latency-loads", "latency-counts", "occupancy-limits"];
+
     #[test]
     fn every_record_in_the_folder_is_built_in_and_together_they_have_every_table() {
         let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/records")).unwrap();
         let files = folder.filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|e| e == "json"));
         let records = records().unwrap();
         assert_eq!(records.len(), files.count());
-        for name in STEPS.iter().filter(|step| matches!(step.run, Run::OnDevice(_))).flat_map(|step| step.tables) {
-            assert!(records.iter().any(|record| record.table(name).is_some()), "no record has `{name}`");
-        }
+        let measured = STEPS.iter().filter(|step| matches!(step.run, Run::OnDevice(_))).flat_map(|step| step.tables);
+        let missing: Vec<_> =
+            measured.filter(|name| records.iter().all(|record| record.table(name).is_none())).collect();
+        assert_eq!(missing, TO_BE_RECORDED.iter().collect::<Vec<_>>());
         for table in records.iter().flat_map(|record| &record.tables) {
             let text = table.table.to_text();
             assert!(text.lines().all(|line| line.chars().count() <= common::table::WIDTH), "{text}");

@@ -1,5 +1,5 @@
 //! `cargo run -p phase1-infra [-- STEP…]`: runs the steps and prints their tables; `… -- broken [KERNEL]`: the gallery of broken
-//! kernels, and who finds their mistakes.
+//! kernels, and who finds their mistakes; `… -- occupancy`: how many blocks of a kernel a multiprocessor holds.
 
 use std::process::ExitCode;
 
@@ -15,6 +15,7 @@ use common::progress::Progress;
 use common::record::Record;
 use common::table::{ColumnSpec, Table, TableBuilder};
 use phase1_infra::broken::Twelve;
+use phase1_infra::occupancy::OccupancyArgs;
 use phase1_infra::{Run, STEPS, Step, records};
 
 /// Phase 1: device, memory, transfers, launches, streams and errors, one step at a time
@@ -24,6 +25,7 @@ use phase1_infra::{Run, STEPS, Step, records};
   cargo run -p phase1-infra -- doctor                       which of NVIDIA's libraries are here, and what is missing
   cargo run -p phase1-infra -- transfers --save today.json  run one step and save its tables
   cargo run -p phase1-infra -- broken 3                     run a broken kernel of the gallery
+  cargo run -p phase1-infra -- occupancy --registers 128    blocks of a kernel that an SM holds
 
 Exit status: 0 if all is well, 1 if something failed or a kernel of the gallery is wrong, 2 for a wrong command line.")]
 struct Args {
@@ -38,16 +40,18 @@ struct Args {
     #[command(flatten)]
     common: CommandArgs,
     #[command(subcommand)]
-    gallery: Option<Gallery>,
+    other: Option<Other>,
 }
 
 #[derive(Subcommand)]
-enum Gallery {
+enum Other {
     /// Twelve broken kernels: list them, or run one and report what came out
     ///
     /// The exit status is 1 unless the result is right. The simulator runs with --sanitize: it reports broken rules even where the
     /// values are right.
     Broken(GalleryArgs<Twelve>),
+    /// Says how many blocks of a kernel an SM holds, what limits them, and what would admit one more
+    Occupancy(OccupancyArgs),
 }
 
 fn step_names() -> PossibleValuesParser {
@@ -56,21 +60,24 @@ fn step_names() -> PossibleValuesParser {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    // The device and the format may come before `broken`; the rest belongs to the steps.
-    if args.gallery.is_some() && (!args.steps.is_empty() || args.list || args.save.save.is_some()) {
-        let message = "steps, --list and --save do not go before `broken`, which has options of its own";
+    // The device and the format may come before `broken` and `occupancy`; the rest belongs to the steps.
+    if args.other.is_some() && (!args.steps.is_empty() || args.list || args.save.save.is_some()) {
+        let message =
+            "steps, --list and --save do not go before `broken` and `occupancy`, which have options of their own";
         Args::command().error(Refusal::ArgumentConflict, message).exit();
     }
-    let save = match &args.gallery {
-        Some(Gallery::Broken(gallery)) => gallery.save(),
+    let save = match &args.other {
+        Some(Other::Broken(gallery)) => gallery.save(),
+        Some(Other::Occupancy(_)) => None,
         None => args.save.save.as_deref(),
     };
     Shell::new(args.common.format).saving(save).run(|shell| run(&args, shell))
 }
 
 fn run(args: &Args, shell: &mut Shell) -> Result<()> {
-    match &args.gallery {
-        Some(Gallery::Broken(gallery)) => gallery.run(&args.common.device, gallery::sanitising(), records, shell),
+    match &args.other {
+        Some(Other::Occupancy(occupancy)) => occupancy.run(&args.common, shell),
+        Some(Other::Broken(gallery)) => gallery.run(&args.common.device, gallery::sanitising(), records, shell),
         None if args.list => shell.table(&list()),
         None => run_steps(args, shell),
     }

@@ -1,7 +1,7 @@
 //! The kernels against f64 references, on both devices, at sizes around a warp's, a block's and a grid's.
 #![allow(clippy::unwrap_used)]
 
-use common::check::assert_close;
+use common::check::{Tolerance, assert_close};
 use common::device_test;
 use common::prelude::*;
 use common::reference;
@@ -9,6 +9,9 @@ use phase1_infra::step04_vector_add::{self, vector_add};
 use phase1_infra::step05_grid_stride::{self, grid_stride_add};
 use phase1_infra::step06_launch_overhead::{self, empty};
 use phase1_infra::step07_streams::{self, iterate, iterate_reference, iterate_tolerance};
+use phase1_infra::step11_latency_hiding::{
+    self as latency_hiding, PER_THREAD, Residency, add_up, add_up_reference, multiply_add, multiply_add_reference,
+};
 
 const SIZES: [usize; 9] = [0, 1, 31, 32, 33, 255, 256, 257, 100_003];
 
@@ -39,6 +42,47 @@ device_test! {
                 let mut c = stream.alloc_poisoned::<f32>(n)?;
                 grid_stride_add(&stream, &kernel, blocks, &a, &b, &mut c)?;
                 assert_close(&stream.clone_dtoh(&c)?, &expected.values, expected.tolerance());
+            }
+        }
+        Ok(())
+    }
+
+    /// Factors with which every step changes every chain: x ↦ 0.75·x + 0.5 shrinks errors, so that those of all steps come to less
+    /// than four times a step's, which is half a unit in the last place of at most 1100.
+    fn chains_do_the_steps_that_they_are_told(device) {
+        let stream = device.stream();
+        for chains in PER_THREAD {
+            let kernel = device.kernel(&latency_hiding::CHAINS, &format!("chains_{chains}"))?;
+            for (blocks, threads, rounds) in [(1, 1, 0), (1, 1, 1), (3, 33, 2), (2, 128, 3)] {
+                let config = LaunchConfig { grid_dim: (blocks, 1, 1), block_dim: (threads, 1, 1), shared_mem_bytes: 0 };
+                let mut out = stream.alloc_poisoned::<f32>((blocks * threads) as usize)?;
+                multiply_add(&stream, &kernel, config, [0.75, 0.5], rounds, &mut out)?;
+                let expected = multiply_add_reference(threads, chains, [0.75, 0.5], rounds).repeat(blocks as usize);
+                // Errors of each chain, and of the sum of all.
+                let terms = (4 * chains + chains * chains) as usize;
+                assert_close(&stream.clone_dtoh(&out)?, &expected, Tolerance::elementwise(terms, 1100.0));
+                let error = multiply_add(&stream, &kernel, LaunchConfig::linear(7, 1), [1.0; 2], 1, &mut out);
+                assert!(error.unwrap_err().to_string().contains("7 threads and"));
+            }
+        }
+        Ok(())
+    }
+
+    fn loads_add_up_every_element_once(device) {
+        let stream = device.stream();
+        for loads in PER_THREAD {
+            let kernel = device.kernel(&latency_hiding::LOADS, &format!("loads_{loads}"))?;
+            for n in SIZES {
+                // Whole numbers, whose sums are exact: at most 7 · 100 003 < 2²⁴.
+                let x: Vec<f32> = (0..n).map(|i| ((i * 5 + i / 7) % 8) as f32).collect();
+                let x_dev = stream.clone_htod(&x)?;
+                for (blocks, threads) in [(1, 1), (1, 33), (3, 128)] {
+                    let config = LaunchConfig { grid_dim: (blocks, 1, 1), block_dim: (threads, 1, 1), shared_mem_bytes: 0 };
+                    let mut out = stream.alloc_poisoned::<f32>((blocks * threads) as usize)?;
+                    add_up(&stream, &kernel, config, loads, &x_dev, &mut out)?;
+                    let expected = add_up_reference((blocks * threads) as usize, &x);
+                    assert_close(&stream.clone_dtoh(&out)?, &expected, Tolerance::exact());
+                }
             }
         }
         Ok(())
@@ -120,5 +164,25 @@ fn the_tolerance_of_iterate_tells_rounds_apart() {
     for rounds in 0..6 {
         let (now, next) = (iterate_reference(&x, rounds), iterate_reference(&x, rounds + 1));
         assert!(common::check::compare(&now, &next, iterate_tolerance()).is_err(), "{rounds}");
+    }
+}
+
+/// On every architecture: as many blocks as are launched fit, and shared memory is why no more do.
+#[test]
+fn shared_memory_sets_the_number_of_warps() {
+    use common::ptx_sim::{Limiter, Limits, Occupancy};
+    for name in Limits::known() {
+        let limits = Limits::of(&name).unwrap();
+        for warps in latency_hiding::WARPS {
+            let Some(Residency { threads, blocks, shared_bytes }) = Residency::of(&limits, warps) else {
+                assert!(32 * warps > limits.threads, "{name}, {warps}");
+                continue;
+            };
+            assert_eq!(threads * blocks, 32 * warps);
+            let found = Occupancy::of(&limits, threads, shared_bytes, Some(32));
+            assert_eq!((found.blocks, found.warps), (blocks, warps), "{name}");
+            let is_full = warps * 32 == limits.threads || blocks == limits.blocks;
+            assert!(is_full || found.limiter == Limiter::SharedMemory, "{name}, {warps}: {found:?}");
+        }
     }
 }

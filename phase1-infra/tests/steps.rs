@@ -9,8 +9,8 @@ use common::reference::{BatchNorm, Conv2dParams, batch_norm, conv2d, relu};
 use common::table::{Cell, Table};
 use common::timing::{Bench, Queue};
 use phase1_infra::{
-    Run, STEPS, doctor, step02_memory, step03_transfers, step06_launch_overhead, step07_streams, step08_transfer_test,
-    step09_errors,
+    Run, STEPS, doctor, step02_memory, step03_transfers, step04_vector_add, step06_launch_overhead, step07_streams,
+    step08_transfer_test, step09_errors, step10_benchmarking,
 };
 
 /// The shortest possible measurement.
@@ -140,6 +140,21 @@ device_test! {
         Ok(())
     }
 
+    /// The figure that does less work than it says is the only one that a check of the values, or a count, gives away.
+    fn a_tenth_of_the_work_is_noticed_by_the_check_alone(device) {
+        let stream = device.stream();
+        let kernel = device.kernel(&step04_vector_add::SOURCE, "vector_add")?;
+        let (a, b) = (Tensor::random(&[10_240], 1).into_vec()?, Tensor::random(&[10_240], 2).into_vec()?);
+        for way in step10_benchmarking::Way::ALL {
+            let (timing, c) = step10_benchmarking::measure(&stream, &kernel, way, &a, &b)?;
+            let written = c.iter().filter(|value| !value.is_nan()).count();
+            let expected = if way == step10_benchmarking::Way::TenthOfTheWork { 1024 } else { 10_240 };
+            assert_eq!(written, expected, "{way:?}");
+            assert_eq!(timing.median_ms().is_some(), device.is_cuda(), "{way:?}");
+        }
+        Ok(())
+    }
+
     /// A column of times has numbers on a GPU and dashes on the simulator, and the other way round for counts.
     fn tables_never_show_one_clock_as_another(device) {
         let run = |name: &str| -> Result<Vec<Table>> {
@@ -155,6 +170,7 @@ device_test! {
             ("grid-stride", 0, vec!["ms", "GB/s"], vec!["lane instructions per element"]),
             ("launch-overhead", 0, vec!["µs per launch", "quartile 1", "quartile 3"], vec!["instructions per launch"]),
             ("streams", 0, vec!["ms"], vec!["lane instructions"]),
+            ("benchmarking", 0, vec!["µs", "quartile 1", "quartile 3", "GB/s"], vec!["lane instructions"]),
             ("streams", 1, vec!["begins, ms", "ends, ms"], vec!["lane instructions until its end"]),
         ] {
             let table = &run(step)?[table];

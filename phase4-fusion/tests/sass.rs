@@ -6,8 +6,9 @@ use std::path::Path;
 use common::Device;
 use common::ladder::columns;
 use common::record::Record;
+use common::sass;
 use common::table::{Cell, Table};
-use phase4_fusion::ptx::{PAIRS, sass};
+use phase4_fusion::ptx::PAIRS;
 use phase4_fusion::report::sass::{KERNEL, PART, TELLING};
 
 const AGAIN: &str = "cargo run -p phase4-fusion -- sass --device sim --save phase4-fusion/records/sass.json";

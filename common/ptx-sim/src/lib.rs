@@ -81,7 +81,7 @@ mod lower;
 mod matrix;
 mod memory;
 mod module;
-mod occupancy;
+pub mod occupancy;
 mod parse;
 mod picture;
 mod profile;

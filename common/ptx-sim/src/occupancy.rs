@@ -18,12 +18,16 @@ pub struct Limits {
     pub shared_granularity: u32,
 }
 
+/// Threads that a block may have.
+pub const MAX_THREADS_PER_BLOCK: u32 = 1024;
+/// 32-bit registers that a thread may have.
+pub const MAX_REGISTERS_PER_THREAD: u32 = 255;
 /// 32-bit registers of a multiprocessor.
-const REGISTERS: u32 = 65536;
+pub const REGISTERS: u32 = 65536;
 /// Registers are given to a warp in multiples of this.
-const REGISTER_GRANULARITY: u32 = 256;
+pub const REGISTER_GRANULARITY: u32 = 256;
 /// Parts of a multiprocessor, each with its share of the registers and whole warps.
-const PARTITIONS: u32 = 4;
+pub const PARTITIONS: u32 = 4;
 
 /// By compute capability × 10.
 #[rustfmt::skip]
@@ -45,6 +49,20 @@ impl Limits {
         let digits = arch.strip_prefix("sm_")?.trim_end_matches(['a', 'f']);
         let capability: u32 = digits.parse().ok()?;
         TABLE.iter().find(|(known, _)| *known == capability).map(|(_, limits)| *limits)
+    }
+
+    /// Bytes of shared memory that a block may have.
+    #[must_use]
+    pub fn shared_per_block(&self) -> u32 {
+        self.shared_bytes - self.reserved_bytes
+    }
+
+    /// Bytes of shared memory that a block may have for `blocks` of them, at least 1, to be resident at a time; `None` if what the
+    /// system takes for each is already too much.
+    #[must_use]
+    pub fn shared_for(&self, blocks: u32) -> Option<u32> {
+        let share = self.shared_bytes.checked_div(blocks)? / self.shared_granularity * self.shared_granularity;
+        share.checked_sub(self.reserved_bytes)
     }
 
     /// Names of the architectures in the table.
@@ -93,29 +111,92 @@ pub struct Occupancy {
     pub limiter: Limiter,
 }
 
+/// What one resource of a multiprocessor allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// The resource.
+    pub limiter: Limiter,
+    /// What a block takes of it, as it is handed out: in whole warps, and in multiples of a granularity. `None`: not known.
+    pub takes: Option<u32>,
+    /// What a multiprocessor has of it.
+    pub has: u32,
+    /// Blocks that it is enough for; `None` if any number.
+    pub blocks: Option<u32>,
+}
+
+impl Bound {
+    fn blocks(&self) -> u32 {
+        self.blocks.unwrap_or(u32::MAX)
+    }
+}
+
+/// What has to change for one more block to be resident: all of these have to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OneMore {
+    /// The resource that is used up.
+    pub limiter: Limiter,
+    /// The most that a block may ask for: threads, bytes of shared memory without what the system takes, or registers per thread.
+    /// `None` if asking for less of it does not help.
+    pub at_most: Option<u32>,
+}
+
 impl Occupancy {
     /// Of blocks of `threads` threads (at least 1) with `shared_bytes` of shared memory and `registers` 32-bit registers a
     /// thread. Registers that are not known (`None`) limit nothing.
     #[must_use]
     pub fn of(limits: &Limits, threads: u32, shared_bytes: u32, registers: Option<u32>) -> Self {
-        let warps = threads.div_ceil(32).max(1);
+        let warps = warps_of(threads);
+        let max_warps = limits.threads / 32;
+        let bounds = Self::bounds(limits, threads, shared_bytes, registers);
+        let tightest = bounds.iter().min_by_key(|bound| bound.blocks());
+        let (blocks, limiter) = tightest.map_or((0, Limiter::Threads), |bound| (bound.blocks(), bound.limiter));
+        Self { blocks, warps: blocks * warps, max_warps, limiter }
+    }
+
+    /// What each resource allows of such blocks, in the order of [`Limiter`].
+    #[must_use]
+    pub fn bounds(limits: &Limits, threads: u32, shared_bytes: u32, registers: Option<u32>) -> [Bound; 4] {
+        let warps = warps_of(threads);
         let max_warps = limits.threads / 32;
         let shared = shared_bytes.saturating_add(limits.reserved_bytes);
         let shared = shared.checked_next_multiple_of(limits.shared_granularity).unwrap_or(u32::MAX);
-        let by_shared = limits.shared_bytes.checked_div(shared).unwrap_or(u32::MAX);
-        let by_registers = registers.filter(|count| *count != 0).map_or(u32::MAX, |count| {
-            let of_warp = (count * 32).next_multiple_of(REGISTER_GRANULARITY);
+        let of_warp = registers.map(|count| count.saturating_mul(32).checked_next_multiple_of(REGISTER_GRANULARITY));
+        let of_warp = of_warp.map(|registers| registers.unwrap_or(u32::MAX));
+        let by_registers = of_warp.filter(|registers| *registers != 0).map(|of_warp| {
+            // A warp's registers are all in one partition.
             REGISTERS / PARTITIONS / of_warp * PARTITIONS / warps
         });
-        let candidates = [
-            (max_warps / warps, Limiter::Threads),
-            (limits.blocks, Limiter::Blocks),
-            (by_shared, Limiter::SharedMemory),
-            (by_registers, Limiter::Registers),
-        ];
-        let (blocks, limiter) =
-            candidates.into_iter().min_by_key(|(blocks, _)| *blocks).unwrap_or((0, Limiter::Threads));
-        Self { blocks, warps: blocks * warps, max_warps, limiter }
+        let bound = |limiter, takes, has, blocks| Bound { limiter, takes, has, blocks };
+        [
+            bound(Limiter::Threads, Some(warps.saturating_mul(32)), limits.threads, Some(max_warps / warps)),
+            bound(Limiter::Blocks, Some(1), limits.blocks, Some(limits.blocks)),
+            bound(Limiter::SharedMemory, Some(shared), limits.shared_bytes, limits.shared_bytes.checked_div(shared)),
+            bound(Limiter::Registers, of_warp.map(|of| of.saturating_mul(warps)), REGISTERS, by_registers),
+        ]
+    }
+
+    /// What would admit one more of such blocks, for each resource that is used up.
+    #[must_use]
+    pub fn one_more(limits: &Limits, threads: u32, shared_bytes: u32, registers: Option<u32>) -> Vec<OneMore> {
+        let bounds = Self::bounds(limits, threads, shared_bytes, registers);
+        let blocks = bounds.iter().map(Bound::blocks).min().unwrap_or(0);
+        let wanted = blocks.saturating_add(1);
+        let at_most = |limiter| match limiter {
+            Limiter::Threads => Some(limits.threads / 32 / wanted * 32),
+            Limiter::Blocks => None,
+            Limiter::SharedMemory => limits.shared_for(wanted),
+            Limiter::Registers => {
+                let of_partition = (wanted * warps_of(threads)).div_ceil(PARTITIONS);
+                let of_warp = REGISTERS / PARTITIONS / of_partition / REGISTER_GRANULARITY * REGISTER_GRANULARITY;
+                Some((of_warp / 32).min(MAX_REGISTERS_PER_THREAD))
+            }
+        };
+        let used_up = bounds.iter().filter(|bound| bound.blocks() == blocks);
+        let more = used_up.map(|bound| OneMore {
+            limiter: bound.limiter,
+            at_most: at_most(bound.limiter).filter(|most| *most > 0 || bound.limiter == Limiter::SharedMemory),
+        });
+        more.collect()
     }
 
     /// The share of the warps that it could hold: 0 to 1.
@@ -123,6 +204,11 @@ impl Occupancy {
     pub fn share(&self) -> f64 {
         f64::from(self.warps) / f64::from(self.max_warps)
     }
+}
+
+/// A last warp that is not full counts as one.
+fn warps_of(threads: u32) -> u32 {
+    threads.div_ceil(32).max(1)
 }
 
 #[cfg(test)]
@@ -169,6 +255,66 @@ mod tests {
                 "{arch} {threads} {shared} {registers}"
             );
         }
+    }
+
+    /// On every architecture, with blocks of many kinds: what `one_more` allows admits one more block, and a little more than that
+    /// does not.
+    #[test]
+    fn one_more_block_fits_at_the_most_that_is_said_and_not_above() {
+        for arch in Limits::known() {
+            let limits = Limits::of(&arch).unwrap();
+            for threads in [1, 32, 96, 128, 256, 384, 1024] {
+                for shared in [0, 1, 1000, 16 << 10, 48 << 10, limits.shared_per_block()] {
+                    for registers in [1, 16, 32, 33, 64, 128, 255] {
+                        let blocks = |threads, shared, registers| {
+                            Occupancy::of(&limits, threads, shared, Some(registers)).blocks
+                        };
+                        let now = blocks(threads, shared, registers);
+                        let more = Occupancy::one_more(&limits, threads, shared, Some(registers));
+                        let apply = |extra: u32| {
+                            let mut block = [threads, shared, registers];
+                            for OneMore { limiter, at_most } in &more {
+                                let place = match limiter {
+                                    Limiter::Threads => 0,
+                                    Limiter::SharedMemory => 1,
+                                    Limiter::Registers => 2,
+                                    Limiter::Blocks => return None,
+                                };
+                                block[place] = (*at_most)? + extra;
+                            }
+                            Some(blocks(block[0], block[1], block[2]))
+                        };
+                        let what = format!("{arch} {threads} {shared} {registers} {more:?}");
+                        assert!(!more.is_empty(), "{what}");
+                        if let (Some(at), Some(above)) = (apply(0), apply(1)) {
+                            assert!(at > now, "{what}");
+                            // The registers of a thread are capped besides.
+                            let is_capped = more.iter().any(|more| more.at_most == Some(MAX_REGISTERS_PER_THREAD));
+                            assert!(above == now || is_capped, "{what}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_would_admit_one_more_block_is_said_for_each_resource_that_is_used_up() {
+        use Limiter::{Blocks, Registers, SharedMemory, Threads};
+        let more = |threads, shared, registers| -> Vec<(Limiter, Option<u32>)> {
+            let limits = Limits::of("sm_90").unwrap();
+            let more = Occupancy::one_more(&limits, threads, shared, Some(registers));
+            more.into_iter().map(|more| (more.limiter, more.at_most)).collect()
+        };
+        // Two blocks of 8 warps with 128 registers; three are 24 warps, 6 per partition: 16384 / 6 / 32 = 85, down to 80.
+        assert_eq!(more(256, 33792, 128), [(Registers, Some(80))]);
+        // 228 KiB / 3 = 76 KiB, of which the system takes 1.
+        assert_eq!(more(256, 100 << 10, 64), [(SharedMemory, Some(75 << 10))]);
+        assert_eq!(more(32, 0, 16), [(Blocks, None)]);
+        assert_eq!(more(1024, 0, 32), [(Threads, Some(672)), (Registers, Some(16))]);
+        // A block that does not fit at all: the first.
+        assert_eq!(more(128, 300 << 10, 32), [(SharedMemory, Some(227 << 10))]);
+        assert_eq!(more(1024, 0, 128), [(Registers, Some(64))]);
     }
 
     #[test]

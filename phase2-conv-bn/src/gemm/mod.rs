@@ -1,7 +1,8 @@
 //! The GEMM ladder: C = relu(α·A·B + β·C + bias), f32, from one thread per element to tiles that keep the arithmetic units busy.
 //!
 //! Each step is a kernel file and, here, what it is for. How it is launched is written once, in [`Gemm::launch`]; the sizes of its
-//! tile are read from the compiled kernel, so that they stand in the `.cu` alone.
+//! tile are read from the compiled kernel, so that they stand in the `.cu` alone. Before the ladder comes [`plain`], which readers
+//! meet first: one layout, and nothing but the product.
 //!
 //! | step | kernel | the idea |
 //! | --- | --- | --- |
@@ -32,6 +33,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use common::ladder;
 use common::prelude::*;
 
+pub mod plain;
 mod tiles;
 mod transposed;
 

@@ -13,6 +13,7 @@ pub mod linear;
 pub mod norm;
 pub mod patterns;
 pub mod resources;
+pub mod sass;
 
 /// All parts, in the order in which they are read.
 pub static PARTS: &[Part] = &[
@@ -31,6 +32,7 @@ pub static PARTS: &[Part] = &[
     patterns::SPMV,
     patterns::PART,
     resources::PART,
+    sass::PART,
 ];
 
 /// The runs on a GPU that are kept in `records/`, for where there is none.

@@ -19,7 +19,7 @@ pub const PART: Part = Part {
 
 /// The kernel files of this phase.
 fn sources() -> impl Iterator<Item = &'static KernelSource> {
-    let gemm = gemm::LADDER.iter().map(gemm::Step::source);
+    let gemm = std::iter::once(&gemm::plain::SOURCE).chain(gemm::LADDER.iter().map(gemm::Step::source));
     let conv = conv::LADDER.iter().map(conv::Step::source);
     let batch_norm = batch_norm::LADDER.iter().map(Step::source);
     let relu = relu::LADDER.iter().map(Step::source);

@@ -15,7 +15,7 @@
 //! | [`copies`] | what do copies save that no register sees? |
 //! | [`stages`] | what does a barrier that counts bytes save over one that all threads reach? |
 //!
-//! [`sass`] lists what ptxas makes of each version.
+//! [`common::sass`] lists what ptxas makes of each version.
 
 pub mod branch;
 pub mod bytes;
@@ -24,7 +24,6 @@ pub mod loads;
 pub mod markov;
 mod problem;
 pub mod reduce;
-pub mod sass;
 pub mod series;
 pub mod softmax;
 pub mod stages;

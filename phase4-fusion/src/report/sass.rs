@@ -4,13 +4,13 @@ use common::ladder::columns;
 use common::parts::{Part, Report};
 use common::prelude::*;
 use common::resources;
+use common::sass::{self, Listing};
 use common::table::{ColumnSpec, Table, TableBuilder, wrap};
 
 use super::occupancy::Tile;
 use super::ptx::PAIR;
 use crate::gemm::step06_fragments_ahead;
 use crate::ptx::PAIRS;
-use crate::ptx::sass::{self, Listing};
 use crate::{conv, gemm};
 
 /// `cargo run -p phase4-fusion -- sass`.
@@ -51,7 +51,7 @@ fn pairs(architecture: &str) -> Table {
             match listing(step.source(), architecture, step.method.kernel) {
                 Ok(listing) => row
                     .set(INSTRUCTIONS, u64::from(listing.total()))
-                    .set(PREDICATED, u64::from(listing.predicated))
+                    .set(PREDICATED, u64::from(listing.predicated()))
                     .set(TELLING, wrap(&listing.telling(pair.telling), CELL))
                     .complete(),
                 Err(reason) => row.finish(&reason),
