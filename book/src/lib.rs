@@ -8,7 +8,10 @@
 //! - [`generated`]: parts of a page that are produced from records or sources, between markers
 //! - [`content`]: what such parts are: text, or a picture in a file of its own
 //! - [`record`]: tables that a GPU measured or the simulator counted, for such parts
-//! - [`figure`]: single numbers of those tables, for sentences
+//! - [`expression`]: numbers of those tables, and what is computed from them
+//! - [`figure`]: single numbers, for sentences
+//! - [`relation`]: what sentences say of such numbers, judged
+//! - [`verdict`]: whether a prediction came true, by one rule
 //! - [`simulator`]: what the `ptx-sim` command prints or draws, for such parts too
 //! - [`check`]: all rules over all pages
 //! - [`problem`]: what a broken rule is called
@@ -19,6 +22,7 @@ pub mod check;
 pub mod cli;
 pub mod content;
 pub mod exercise;
+pub mod expression;
 pub mod figure;
 pub mod generated;
 pub mod include;
@@ -26,8 +30,10 @@ pub mod outline;
 pub mod problem;
 pub mod question;
 pub mod record;
+pub mod relation;
 pub mod serve;
 pub mod simulator;
+pub mod verdict;
 
 use std::{
     collections::BTreeSet,

@@ -110,8 +110,35 @@ pub enum Reason {
         /// Its reason.
         error: String,
     },
+    /// A relation that does not hold.
+    #[error("`{relation}` is false: {values}")]
+    False {
+        /// As written.
+        relation: String,
+        /// Both sides.
+        values: String,
+    },
+    /// A relation that cannot be judged: it is malformed, or what it names is not there.
+    #[error("cannot judge `{relation}`: {error}")]
+    NotJudged {
+        /// As written.
+        relation: String,
+        /// The reason.
+        error: String,
+    },
+    /// A relation on a line of its own within a paragraph.
+    #[error("this marker would split its paragraph: put it at the end of a line, or before or after the paragraph")]
+    SplitsParagraph,
+    /// A verdict on a prediction that was typed in.
+    #[error(
+        "`as predicted` by hand: use `verdict: predicted …, measured …`, or state what came true in a `holds: …` beside it"
+    )]
+    Unjudged,
+    /// A comment that is no marker.
+    #[error("`{0}` is no marker within a line: figure:, verdict: and holds: are, each with its end in the same line")]
+    UnknownMarker(String),
     /// A number's marker where Markdown would take the line for HTML.
-    #[error("`figure: {0}` begins its line, so that Markdown would show the line as written: let a word come first")]
+    #[error("`{0}` begins its line, so that Markdown would show the line as written: let a word come first")]
     FigureBeginsLine(String),
     /// A generated block in a doc comment.
     #[error("`{0}` is a block: in a source's doc comment only figures are generated")]
