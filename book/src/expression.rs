@@ -116,11 +116,17 @@ impl Selection {
         Ok(found)
     }
 
-    /// What tells a row from others; the first cell, if the table does not say.
+    /// What tells a row from others: the cells of columns that identify, or of the first columns, up to one of numbers.
     fn name(&self, row: &[Cell]) -> String {
         let columns = &self.table.columns;
-        let identifying = row.iter().zip(columns).filter(|(_, column)| column.identifies);
-        let texts: Vec<String> = identifying.map(|(cell, column)| record::text(cell, column)).collect();
+        let cells = row.iter().zip(columns);
+        let is_text = |(_, column): &(&Cell, &Column)| column.decimals.is_none();
+        let texts: Vec<String> = match columns.iter().any(|column| column.identifies) {
+            true => {
+                cells.filter(|(_, column)| column.identifies).map(|(cell, column)| record::text(cell, column)).collect()
+            }
+            false => cells.take_while(is_text).map(|(cell, column)| record::text(cell, column)).collect(),
+        };
         if texts.is_empty() { record::text(&row[0], &columns[0]) } else { texts.join(", ") }
     }
 }

@@ -213,14 +213,12 @@ impl Book {
             changed.push(path.to_owned());
             Ok(())
         };
-        let mut documents = Vec::new();
-        for page in check::pages_below(&self.pages())? {
-            let path = self.pages().join(&page);
+        let mut documents: Vec<(PathBuf, String)> =
+            check::pages_below(&self.pages())?.into_iter().map(|page| (self.pages().join(&page), page)).collect();
+        documents.extend(self.others()?.into_iter().map(|(name, _)| (self.workspace().join(&name), name)));
+        for (path, page) in documents {
+            // Read when its turn comes: minutes may have passed, in which its author has changed it.
             let text = read(&path)?;
-            documents.push((path, page, text));
-        }
-        documents.extend(self.others()?.into_iter().map(|(name, text)| (self.workspace().join(&name), name, text)));
-        for (path, page, text) in documents {
             let fresh = generated::refresh(&page, &text, &workshop)
                 .map_err(|(line, reason)| BookError::Problems(vec![Problem { page, line, reason }]))?;
             for picture in fresh.pictures {
