@@ -40,7 +40,7 @@ use common::gallery::{self, Gallery, Version};
 use crate::{
     BookError, cli,
     content::{Content, Picture, Produced},
-    exercise, figure,
+    drawing, exercise, figure,
     problem::Reason,
     question, record,
     record::RecordError,
@@ -63,7 +63,8 @@ pub const GENERATORS: &[Generator] = &[
     Generator { name: "diagnostic", produce: |_, argument| diagnostic(argument) },
     Generator { name: "ptx-sim", produce: |workspace, argument| Ok(simulator::content(workspace, argument)?) },
     Generator { name: "record", produce: |workspace, argument| Ok(record::markdown(workspace, argument)?.into()) },
-    Generator { name: "plot", produce: |workspace, argument| Ok(record::plot(workspace, argument)?.into()) },
+    Generator { name: "plot", produce: |workspace, argument| Ok(drawing::plot::picture(workspace, argument)?.into()) },
+    Generator { name: "drawing", produce: |workspace, argument| Ok(drawing::picture(workspace, argument)?.into()) },
     Generator { name: "exercise", produce: exercise::section },
     Generator { name: "exercise-picture", produce: exercise::picture },
     Generator { name: "class", produce: |workspace, _| exercise::class(workspace) },

@@ -7,6 +7,7 @@
 //! - [`mod@include`]: code taken from the phases' sources, by anchor
 //! - [`generated`]: parts of a page that are produced from records or sources, between markers
 //! - [`content`]: what such parts are: text, or a picture in a file of its own
+//! - [`drawing`]: pictures that explain
 //! - [`record`]: tables that a GPU measured or the simulator counted, for such parts
 //! - [`expression`]: numbers of those tables, and what is computed from them
 //! - [`figure`]: single numbers, for sentences
@@ -21,6 +22,7 @@
 pub mod check;
 pub mod cli;
 pub mod content;
+pub mod drawing;
 pub mod exercise;
 pub mod expression;
 pub mod figure;

@@ -35,11 +35,11 @@ use phase1_infra::{Run, STEPS};
 use phase2_conv_bn::report as phase2;
 use phase4_fusion::{broken, report as phase4};
 use phase5_bench::{
+    plot::chart::Chart,
     spec::{Context, FinishedTable, Make},
     tables::TABLES,
 };
 
-use crate::content::Picture;
 
 /// The phase whose tables may be derived from others.
 const PHASE5: &str = "phase5-bench";
@@ -319,42 +319,18 @@ pub fn markdown(workspace: &Path, argument: &str) -> Result<String, RecordError>
     Ok(format!("<figure class=\"record\">\n\n{body}\n\n<figcaption>{}</figcaption>\n</figure>", escape(&caption)))
 }
 
-/// A plot of phase 5's record. Its colours are those of a light page, on a sheet of their own.
+/// What phase 5's plot of this name, drawn from `table`, shows, and where the table is from.
 ///
 /// # Errors
 /// [`RecordError::Common`] if there is no such record, [`RecordError::Phase5`] if there is no plot of the name, or nothing of it in
 /// the record.
-pub fn plot(workspace: &Path, name: &str) -> Result<Picture, RecordError> {
-    let (table, words) = match name {
-        "roofline" => (
-            "gemm",
-            "Roofline: operations per second over operations per byte, each kernel below the device's measured limits",
-        ),
-        "layers" => ("layers", "Bars: the time that each kind of layer takes of a pass of ResNet18"),
-        "resnet-batch" => {
-            ("resnet-batch", "Curves: images per second over the batch, for each implementation of ResNet18")
-        }
-        "attention" => ("attention", "Curves: attention's rate over the number of tokens, for each implementation"),
-        "way-resnet18" => ("resnet-batch", "Bars: the time of ResNet18 after each step from phase 3 to phase 4"),
-        "way-unet" => ("video", "Bars: the time of a frame of the U-Net after each step from phase 3 to phase 4"),
-        "way-autoencoder" => {
-            ("autoencoder", "Bars: the time of the autoencoder after each step from phase 3 to one kernel")
-        }
-        "temporal" => (
-            "temporal",
-            "Points: the quality of a clip over frames per second, for each precision and rule of temporal caching",
-        ),
-        other => (other, other),
-    };
+pub fn chart(workspace: &Path, name: &str, table: &str) -> Result<(Chart, String), RecordError> {
     let file = |machine: &str| workspace.join(PHASE5).join("records").join(machine).with_extension("json");
     let records = MACHINES.iter().map(|machine| Opened::open(&file(machine))).collect::<Result<Vec<_>, _>>()?;
     let opened = records.iter().find(|opened| opened.tables.contains_key(table)).unwrap_or(&records[0]);
-    let record = &opened.record;
     opened.clean(table)?;
-    let label = format!("<svg role=\"img\" aria-label=\"{}\" ", escape(words));
-    let svg = phase5_bench::plot::svg(record, name)?.replacen("<svg ", &label, 1);
-    let caption = escape(&format!("Recorded: {}.", record.provenance_of(table)));
-    Ok(Picture { name: format!("plot-{name}"), class: "plot", svg, caption })
+    let caption = escape(&format!("Recorded: {}.", opened.record.provenance_of(table)));
+    Ok((phase5_bench::plot::chart(&opened.record, name)?, caption))
 }
 
 fn list(table: &Table) -> String {

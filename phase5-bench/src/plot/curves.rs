@@ -7,6 +7,7 @@ use media::plot::{FONT, legend, sheet};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
+use super::chart::{Axis, BarChart, ChartBar, ChartPoint, PointChart, Series};
 use crate::tables::layers::{self, ALL, sides};
 use crate::tables::resnet::by;
 use crate::tables::{attention, autoencoder, resnet, video};
@@ -148,6 +149,12 @@ impl Bars {
         [32.0, 4096.0].into_iter().map(chart).collect()
     }
 
+    pub fn chart(&self) -> BarChart {
+        let chart_bar =
+            |bar: &Bar| ChartBar { name: bar.name.clone(), value: bar.value, before: bar.before, label: bar.label() };
+        BarChart { title: self.title.clone(), unit: self.unit, bars: self.bars.iter().map(chart_bar).collect() }
+    }
+
     pub fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> std::result::Result<(), String> {
         let fail = |error: DrawingAreaErrorKind<B::ErrorType>| error.to_string();
         let most = self.bars.iter().fold(0.0, |most: f64, bar| most.max(bar.value));
@@ -229,6 +236,16 @@ impl Curves {
             true => Err(nothing(table)),
             false => Ok(Curves { title, x, y, series }),
         }
+    }
+
+    pub fn chart(&self) -> PointChart {
+        let axis = |name| Axis { name, is_logarithmic: true };
+        let series = self.series.iter().map(|(name, points)| Series {
+            name: name.clone(),
+            is_joined: true,
+            points: points.iter().map(|&(x, y)| ChartPoint { x, y, label: None }).collect(),
+        });
+        PointChart { x: axis(self.x), y: axis(self.y), series: series.collect(), limits: Vec::new() }
     }
 
     pub fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> std::result::Result<(), String> {
@@ -334,6 +351,15 @@ pub(super) mod tests {
         assert!(Bars::of_layers(&empty).is_err() && Curves::of_batches(&empty).is_err());
         let run = run();
         let bars = Bars::of_layers(&run).unwrap();
+        let shown_elsewhere = bars.chart().bars;
+        assert!(
+            shown_elsewhere.iter().map(|bar| &bar.label).eq(bars
+                .bars
+                .iter()
+                .map(Bar::label)
+                .collect::<Vec<_>>()
+                .iter())
+        );
         let shown: Vec<_> = bars.bars.iter().map(|bar| (&*bar.name, bar.label())).collect();
         assert_eq!(shown, [("Conv2D", "250.0".to_owned()), ("ReLU", "125.0".to_owned())]);
         let curves = Curves::of_batches(&run).unwrap();

@@ -1,5 +1,6 @@
 //! Plots of a finished run's tables, as SVG and PNG.
 
+pub mod chart;
 mod curves;
 mod quality;
 mod roofline;
@@ -11,6 +12,7 @@ use media::plot::Drawing;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
+use chart::Chart;
 use curves::{Bars, Curves};
 use quality::Quality;
 use roofline::Roofline;
@@ -42,6 +44,20 @@ pub fn save(run: &Record, dir: &Path) -> Result<Vec<PathBuf>> {
 /// [`Error::Plot`] if there is none of the name, or the run has nothing to draw.
 pub fn svg(run: &Record, name: &str) -> Result<String> {
     Plot::of(run, name)?.svg().map_err(|reason| Error::Plot { path: name.into(), reason })
+}
+
+/// What a plot of this name shows.
+///
+/// # Errors
+/// As [`svg`].
+pub fn chart(run: &Record, name: &str) -> Result<Chart> {
+    Ok(match Plot::of(run, name)? {
+        Plot::Roofline(plot) => Chart::Points(plot.chart()),
+        Plot::Bars(plot) => Chart::Bars(vec![plot.chart()]),
+        Plot::Curves(plot) => Chart::Points(plot.chart()),
+        Plot::Quality(plot) => Chart::Points(plot.chart()),
+        Plot::Charts(plots) => Chart::Bars(plots.iter().map(Bars::chart).collect()),
+    })
 }
 
 /// The plots there are: the roofline; what each kind of ResNet18's layers takes; images per second by batch; attention's rate; the way
@@ -104,7 +120,7 @@ mod tests {
         run.push(LIMITS, Limits { flops: 60e12, bandwidth: 4e12 }.table());
         let paths = save(&run, &dir.path().join("plots")).unwrap();
         let svg = std::fs::read_to_string(&paths[0]).unwrap();
-        for text in ["Roofline, f32: ptx-sim", "TFLOP/s", "cuBLAS", "measured limits: 4.00 TB/s", "<circle"] {
+        for text in ["Roofline, f32: ptx-sim", "TFLOP/s", "cuBLAS", "measured: 4.00 TB/s", "<circle"] {
             assert!(svg.contains(text), "{text} is missing");
         }
         let png = image::open(&paths[1]).unwrap().to_rgb8();
