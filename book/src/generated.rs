@@ -429,7 +429,7 @@ fn unjudged(markdown: &str) -> Vec<(usize, Reason)> {
         let by_hand = text.split(&end).map(|part| part.split(&format!("{} {VERDICT}:", COMMENT[0])).next());
         let by_hand: String = by_hand.flatten().collect();
         let is_heading = text.starts_with('#');
-        if !in_code && !is_heading && by_hand.to_lowercase().contains(verdict::CAME_TRUE) {
+        if !in_code && !is_heading && verdict::says_it_came_true(&by_hand) {
             said.push(line);
         }
     }

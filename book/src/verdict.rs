@@ -24,6 +24,13 @@ pub(crate) const CAME_TRUE: &str = "as predicted";
 /// The argument that asks for the rule.
 pub(crate) const ASKS_RULE: &str = "rule";
 
+/// Whether a line says that something came true; `twice as long as predicted` does not.
+pub(crate) fn says_it_came_true(line: &str) -> bool {
+    let line = line.to_lowercase();
+    line.match_indices(CAME_TRUE)
+        .any(|(at, _)| !line[..at].split_whitespace().rev().nth(1).is_some_and(|word| word == "as"))
+}
+
 /// What stands between the markers of `verdict: ARGUMENT`, without the link.
 ///
 /// # Errors
@@ -108,6 +115,14 @@ mod tests {
         ] {
             assert_eq!(said(argument), expected, "{argument}");
         }
+    }
+
+    #[test]
+    fn a_comparison_with_a_prediction_is_no_verdict() {
+        assert!(says_it_came_true("As predicted, it is"));
+        assert!(says_it_came_true("twice as long, and in this as predicted"));
+        assert!(!says_it_came_true("twice as long as predicted"));
+        assert!(!says_it_came_true("as was predicted"));
     }
 
     #[test]
