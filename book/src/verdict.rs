@@ -28,7 +28,7 @@ pub(crate) const ASKS_RULE: &str = "rule";
 pub(crate) fn says_it_came_true(line: &str) -> bool {
     let line = line.to_lowercase();
     line.match_indices(CAME_TRUE)
-        .any(|(at, _)| !line[..at].split_whitespace().rev().nth(1).is_some_and(|word| word == "as"))
+        .any(|(at, _)| line[..at].split_whitespace().rev().nth(1).is_none_or(|word| word != "as"))
 }
 
 /// What stands between the markers of `verdict: ARGUMENT`, without the link.
