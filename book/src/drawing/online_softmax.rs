@@ -88,7 +88,7 @@ pub fn draw(_: &Path) -> Result<Picture, DrawingError> {
 
     let alternative =
         format!("A row of twelve scores in three pieces.{said} All scores at once have the same maximum and sum.");
-    let caption = "A larger maximum scales the old sum down; an equal or smaller one changes nothing. Each sum is one of e^(score − max).";
+    let caption = "A larger maximum scales the old sum down; an equal or smaller one changes nothing. Each sum adds up e^(score − max).";
     Ok(canvas.finish(242.0, &alternative, caption))
 }
 

@@ -253,7 +253,10 @@ fn points(mut canvas: Canvas, chart: &PointChart, what: &str, caption: String) -
     let limits = || chart.limits.iter().flat_map(|limit| &limit.points);
     let is_joined = chart.series.iter().any(|series| series.is_joined);
     let names = chart.series.iter().map(|series| width(&series.name, SMALL)).fold(0.0, f64::max);
-    let right = if is_joined { WIDTH - names.min(150.0) - 22.0 } else { WIDTH - 8.0 };
+    // Beside curves are their names, beside the last point what it says.
+    let last = all().max_by(|a, b| a.x.total_cmp(&b.x)).and_then(|point| point.label.as_deref());
+    let said = last.map_or(0.0, |label| width(label, SMALL) + 8.0);
+    let right = WIDTH - if is_joined { names.min(150.0) + 22.0 } else { said.clamp(6.0, 100.0) };
     let frame = Area::new(LEFT, TOP, right - LEFT, HEIGHT);
     let x = Scale::of(chart.x, all().map(|p| p.x).chain(limits().map(|p| p.0)), [frame.x, frame.right()]);
     let y = Scale::of(chart.y, all().map(|p| p.y).chain(limits().map(|p| p.1)), [frame.bottom(), frame.y]);
@@ -405,17 +408,20 @@ fn label_points(
         }
         let (width, height) = (width(label, SMALL), SMALL);
         let spots = [
-            Area::new(x + 6.0, y - height / 2.0, width, height),
-            Area::new(x - 6.0 - width, y - height / 2.0, width, height),
-            Area::new(x - width / 2.0, y - 6.0 - height, width, height),
-            Area::new(x - width / 2.0, y + 6.0, width, height),
-            Area::new(x + 4.0, y - 4.0 - height, width, height),
-            Area::new(x + 4.0, y + 4.0, width, height),
-        ];
+            (x + 6.0, y - height / 2.0),
+            (x - 6.0 - width, y - height / 2.0),
+            (x - width / 2.0, y - 6.0 - height),
+            (x - width / 2.0, y + 6.0),
+            (x + 4.0, y - 4.0 - height),
+            (x + 4.0, y + 4.0),
+            (x - width - 4.0, y - 4.0 - height),
+            (x - width - 4.0, y + 4.0),
+        ]
+        .map(|(x, y)| Area::new(x, y, width, height));
         let is_free = |spot: &&Area| {
             let inside = spot.x >= frame.x
-                && spot.right() <= frame.right()
-                && spot.y >= frame.y
+                && spot.right() <= WIDTH
+                && spot.y >= frame.y - SMALL
                 && spot.bottom() <= frame.bottom();
             inside && !taken.iter().any(|&taken| overlap(taken, **spot))
         };
