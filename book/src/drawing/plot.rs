@@ -38,6 +38,7 @@ fn subject(name: &str) -> (&str, &str) {
             "gemm",
             "Roofline: operations per second over operations per byte, each kernel below the measured limits of the device",
         ),
+        "ladder" => ("gemm", "Bars: the speed of each step of the GEMM ladder as a share of cuBLAS's"),
         "layers" => ("layers", "Bars: the time that each kind of layer takes of a pass of ResNet18"),
         "resnet-batch" => ("resnet-batch", "Curves: images per second over the batch, for implementations of ResNet18"),
         "attention" => ("attention", "Curves: the rate of attention over the number of tokens"),
@@ -127,31 +128,53 @@ fn title(title: &str) -> String {
     title.split(": ").next().unwrap_or_default().replace('`', "")
 }
 
+/// How the bars of a chart lie.
+struct Rows {
+    /// From the top of one to that of the next.
+    step: f64,
+    /// Where bars begin, from left and from the top of their row.
+    bar: (f64, f64),
+    /// Where the base lines of names and labels are, from the top of their row.
+    name: f64,
+    label: f64,
+}
+
+/// Names stand above their bars; beside them, if there are many.
+fn rows_of(chart: &BarChart, left: f64) -> Rows {
+    /// More bars than these would make a chart too long for a screen.
+    const MANY: usize = 8;
+    if chart.bars.len() <= MANY {
+        return Rows { step: 37.0, bar: (left, 15.0), name: 10.0, label: 26.0 };
+    }
+    let names = chart.bars.iter().map(|bar| width(&bar.name, TEXT)).fold(0.0, f64::max);
+    Rows { step: 20.0, bar: (left + names + 6.0, 2.0), name: 13.0, label: 13.0 }
+}
+
 fn bars(mut canvas: Canvas, charts: &[BarChart], what: &str, caption: String) -> Picture {
     const LEFT: f64 = 6.0;
-    const ROW: f64 = 37.0;
     let mut y = 4.0;
     let mut said = Vec::new();
     for chart in charts {
         canvas.text((LEFT, y + 14.0), Style::START.bold(), &title(&chart.title));
         canvas.text((LEFT, y + 31.0), Style::START.small(), chart.unit);
         y += 40.0;
+        let rows = rows_of(chart, LEFT);
         let most = chart.bars.iter().map(|bar| bar.value.max(bar.before.unwrap_or(0.0))).fold(0.0, f64::max);
         // Room for the longest label behind the longest bar.
-        let letters = chart.bars.iter().map(|bar| bar.label.chars().count()).max().unwrap_or(0);
-        let room = WIDTH - 2.0 * LEFT - letters as f64 * TEXT * LETTER - 8.0;
+        let labels = chart.bars.iter().map(|bar| width(&bar.label, TEXT)).fold(0.0, f64::max);
+        let room = WIDTH - rows.bar.0 - labels - LEFT - 8.0;
         let length = |value: f64| if most > 0.0 { value / most * room } else { 0.0 };
         for bar in &chart.bars {
-            canvas.text((LEFT, y + 10.0), Style::START, &bar.name);
-            let area = |value| Area::new(LEFT, y + 15.0, length(value), 13.0);
+            canvas.text((LEFT, y + rows.name), Style::START, &bar.name);
+            let area = |value| Area::new(rows.bar.0, y + rows.bar.1, length(value), 13.0);
             if let Some(before) = bar.before {
                 canvas.area(area(before), Look::Dashed);
             }
             canvas.bar(area(bar.value), "first");
-            let end = length(bar.value.max(bar.before.unwrap_or(0.0)));
-            canvas.text((LEFT + end + 5.0, y + 26.0), Style::START, &bar.label);
+            let end = rows.bar.0 + length(bar.value.max(bar.before.unwrap_or(0.0)));
+            canvas.text((end + 5.0, y + rows.label), Style::START, &bar.label);
             said.push(format!("{}: {}", bar.name, bar.label));
-            y += ROW;
+            y += rows.step;
         }
         y += 14.0;
     }

@@ -10,7 +10,7 @@ use plotters::prelude::*;
 use super::chart::{Axis, BarChart, ChartBar, ChartPoint, PointChart, Series};
 use crate::tables::layers::{self, ALL, sides};
 use crate::tables::resnet::by;
-use crate::tables::{attention, autoencoder, resnet, video};
+use crate::tables::{attention, autoencoder, gemm, resnet, video};
 use crate::{Error, Result};
 
 const COLOURS: [RGBColor; 6] = [
@@ -107,6 +107,31 @@ impl Bars {
             false => Ok(Bars {
                 title: format!("ResNet18, one photo, by kind of layer: {}", run.provenance_of("layers")),
                 unit: "microseconds",
+                bars,
+            }),
+        }
+    }
+
+    /// Each step of the GEMM ladder at 4096³, as a share of cuBLAS in the same run.
+    pub fn of_ladder(run: &Record) -> Result<Bars> {
+        const PROBLEM: &str = "4096³";
+        let mut times = Vec::new();
+        for row in rows(run.table("gemm")) {
+            if row.text(gemm::PROBLEM)? == PROBLEM {
+                let step = row.text(columns::STEP)?;
+                times.extend(row.number(columns::MS)?.map(|ms| (step.to_owned(), ms)));
+            }
+        }
+        let library = times.iter().find(|(step, _)| step == "cuBLAS").map(|(_, ms)| *ms);
+        let library = library.ok_or_else(|| nothing("gemm"))?;
+        let steps = times.into_iter().filter(|(step, _)| step.starts_with(|first: char| first.is_ascii_digit()));
+        let bar = |(name, ms): (String, f64)| Bar { name, value: 100.0 * library / ms, before: None };
+        let bars: Vec<Bar> = steps.map(bar).collect();
+        match bars.is_empty() {
+            true => Err(nothing("gemm")),
+            false => Ok(Bars {
+                title: format!("The GEMM ladder, {PROBLEM}: {}", run.provenance_of("gemm")),
+                unit: "% of cuBLAS in the same run",
                 bars,
             }),
         }
@@ -343,6 +368,27 @@ pub(super) mod tests {
         assert!(svg.contains("phase 4, tf32"));
         assert_eq!(svg.matches("</svg>").count(), 1, "two parts, one file");
         assert!(Bars::of_unet(&run).is_err());
+    }
+
+    #[test]
+    fn a_ladder_is_compared_with_the_library_of_its_run() {
+        let mut table = TableBuilder::new("gemm", DeviceKind::Gpu, &[gemm::PROBLEM, columns::STEP, columns::MS]);
+        let rows = [
+            ("4096³", "cuBLAS", 3.0),
+            ("4096³", "1 slow", 12.0),
+            ("4096³", "tuned", 2.0),
+            ("4096³", "2 fast", 2.5),
+            ("256³", "1 slow", 1.0),
+        ];
+        for (problem, step, ms) in rows {
+            table.row().set(gemm::PROBLEM, problem).set(columns::STEP, step).set(columns::MS, ms).finish("");
+        }
+        let mut run = Record::begin(&Device::sim());
+        assert!(Bars::of_ladder(&run).is_err());
+        run.push("gemm", table.finish());
+        let bars = Bars::of_ladder(&run).unwrap().chart().bars;
+        let shown: Vec<_> = bars.iter().map(|bar| (&*bar.name, &*bar.label)).collect();
+        assert_eq!(shown, [("1 slow", "25.0"), ("2 fast", "120.0")]);
     }
 
     #[test]

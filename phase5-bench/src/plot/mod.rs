@@ -60,10 +60,19 @@ pub fn chart(run: &Record, name: &str) -> Result<Chart> {
     })
 }
 
-/// The plots there are: the roofline; what each kind of ResNet18's layers takes; images per second by batch; attention's rate; the way
+/// The plots there are: the roofline; the GEMM ladder beside cuBLAS; what each kind of ResNet18's layers takes; images per second by batch; attention's rate; the way
 /// of each model from phase 3 to phase 4; quality over speed of frames whose network has a memory.
-pub const NAMES: [&str; 8] =
-    ["roofline", "layers", "resnet-batch", "attention", "way-resnet18", "way-unet", "way-autoencoder", "temporal"];
+pub const NAMES: [&str; 9] = [
+    "roofline",
+    "ladder",
+    "layers",
+    "resnet-batch",
+    "attention",
+    "way-resnet18",
+    "way-unet",
+    "way-autoencoder",
+    "temporal",
+];
 
 enum Plot {
     Roofline(Roofline),
@@ -78,6 +87,7 @@ impl Plot {
     fn of(run: &Record, name: &str) -> Result<Plot> {
         match name {
             "roofline" => Ok(Plot::Roofline(Roofline::of(run)?)),
+            "ladder" => Ok(Plot::Bars(Bars::of_ladder(run)?)),
             "layers" => Ok(Plot::Bars(Bars::of_layers(run)?)),
             "resnet-batch" => Ok(Plot::Curves(Curves::of_batches(run)?)),
             "attention" => Ok(Plot::Curves(Curves::of_attention(run)?)),
