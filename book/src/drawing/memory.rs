@@ -64,7 +64,7 @@ pub fn draw(workspace: &Path) -> Result<Picture, DrawingError> {
         value("L2 cache")?,
         value("memory")?
     );
-    let caption = format!("The farther, the larger and the slower. {}", device.found.caption);
+    let caption = format!("What is farther away is slower. {}", device.found.caption);
     Ok(canvas.finish(408.0, &alternative, caption))
 }
 

@@ -7,6 +7,7 @@ pub mod canvas;
 pub mod plot;
 
 mod attention_blocks;
+mod device;
 mod halo;
 mod im2col;
 mod memory;
@@ -15,6 +16,7 @@ mod online_softmax;
 mod register_tile;
 mod resnet18;
 mod streams;
+mod threads;
 mod tile_along_k;
 mod unet;
 mod warp_tiles;
@@ -76,6 +78,9 @@ pub struct Drawing {
 
 /// All drawings.
 pub const DRAWINGS: &[Drawing] = &[
+    Drawing { name: "threads", draw: threads::draw },
+    Drawing { name: "device", draw: device::draw },
+    Drawing { name: "phase1", draw: device::draw_steps },
     Drawing { name: "memory", draw: memory::draw },
     Drawing { name: "streams", draw: streams::draw },
     Drawing { name: "streams-measured", draw: streams::draw_measured },
@@ -222,7 +227,7 @@ mod tests {
     #[test]
     fn an_unknown_drawing_and_a_lost_constant_are_named() {
         let error = picture(&workspace(), "cat").unwrap_err().to_string();
-        assert!(error.starts_with("no drawing `cat`; there are: memory, streams, "), "{error}");
+        assert!(error.starts_with("no drawing `cat`; there are: threads, device, "), "{error}");
         let source = "constexpr int BM = 64, BN = 32;  // tile\nconstexpr int ALL = BM * BN;\n".to_owned();
         let constants = Constants { path: PathBuf::from("a.cu"), source };
         assert_eq!((constants.get("BM").unwrap(), constants.get("BN").unwrap()), (64, 32));
