@@ -14,6 +14,12 @@
 //! - [`relation`]: what sentences say of such numbers, judged
 //! - [`verdict`]: whether a prediction came true, by one rule
 //! - [`simulator`]: what the `ptx-sim` command prints or draws, for such parts too
+//! - [`edition`]: what is added to the pages as they are rendered, by the modules that follow
+//! - [`listing`]: numbers, a link to the file and a command for code that comes from a source
+//! - [`rerun`]: that command
+//! - [`sources`]: those files, as pages
+//! - [`formula`]: LaTeX to MathML
+//! - [`glossary`]: links to its terms, and the index of concepts
 //! - [`check`]: all rules over all pages
 //! - [`problem`]: what a broken rule is called
 //! - [`serve`]: a local server that reloads on change
@@ -23,18 +29,24 @@ pub mod check;
 pub mod cli;
 pub mod content;
 pub mod drawing;
+pub mod edition;
 pub mod exercise;
 pub mod expression;
 pub mod figure;
+pub mod formula;
 pub mod generated;
+pub mod glossary;
 pub mod include;
+pub mod listing;
 pub mod outline;
 pub mod problem;
 pub mod question;
 pub mod record;
 pub mod relation;
+pub mod rerun;
 pub mod serve;
 pub mod simulator;
+pub mod sources;
 pub mod verdict;
 
 use std::{
@@ -192,14 +204,18 @@ impl Book {
         Ok(report)
     }
 
-    /// Renders the pages, checked or not, into `output`, whose old content mdBook removes.
+    /// Renders the pages, checked or not, into `output`, whose old content mdBook removes, with what [`edition`] adds to them.
     ///
     /// # Errors
-    /// mdBook's own.
+    /// mdBook's own, those of [`edition::prepare`], and [`BookError::Write`].
     pub fn render(&self, output: &Path) -> Result<(), BookError> {
         let mut config = self.config.clone();
         config.build.build_dir = output.to_owned();
-        MDBook::load_with_config(&self.root, config).and_then(|book| book.build()).map_err(BookError::Render)
+        let repository = config.html_config().unwrap_or_default().git_repository_url;
+        let mut book = MDBook::load_with_config(&self.root, config).map_err(BookError::Render)?;
+        let shown = edition::prepare(&mut book, &self.workshop())?;
+        book.build().map_err(BookError::Render)?;
+        shown.write(&self.workspace(), output, repository.as_deref())
     }
 
     /// Rewrites the generated parts of all pages, of the README and of the phases' sources, and the pictures; returns the files that

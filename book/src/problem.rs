@@ -62,8 +62,22 @@ pub enum Reason {
     /// Markdown is included, whose links and headings would go unchecked.
     #[error("`{0}` is Markdown: write it in the page, where its links are checked")]
     IncludedMarkdown(String),
+    /// A kernel for which the book can't tell the reader how to run it.
+    #[error("no command runs `{0}`: add its family to FAMILIES in book/src/rerun.rs")]
+    NoCommand(String),
+    /// A formula that is not LaTeX, or uses what is not supported.
+    #[error("cannot render the formula `{latex}`: {error}")]
+    Formula {
+        /// Without its dollars.
+        latex: String,
+        /// What is wrong with it.
+        error: String,
+    },
+    /// Two rows of the glossary for one term.
+    #[error("the glossary has `{0}` twice: tell them apart in parentheses, as in `stage (of a pipeline)`")]
+    RepeatedTerm(String),
     /// A helper that the checker doesn't know.
-    #[error("`{{{{#{0}}}}}` is not used in this book: `include` and `title` are")]
+    #[error("`{{{{#{0}}}}}` is not used in this book: `include`, `title` and `concepts` are")]
     UnknownHelper(String),
     /// A link to a page or file that is not in the book.
     #[error("link to `{0}`: no such file in the book{hint}", hint = html_hint(.0))]

@@ -481,3 +481,82 @@ fn a_folder_without_a_book_is_an_error_with_its_path() {
     let error = Book::open(nowhere.path(), GENERATORS).unwrap_err().to_string();
     assert!(error.contains("book.toml"), "{error}");
 }
+
+/// Writes a page of the small book.
+fn write_page(workspace: &TempDir, page: &str, text: &str) {
+    fs::write(workspace.path().join("book/pages").join(page), text).unwrap();
+}
+
+#[test]
+fn formulas_that_are_no_latex_are_problems_with_their_lines() {
+    for (line, expected) in [
+        ("so $\\frac{1}{2$ is", "cannot render the formula `\\frac{1}{2`: "),
+        ("so $\\nonsense x$ is", "cannot render the formula `\\nonsense x`: "),
+    ] {
+        let found = with_line(line);
+        assert_eq!(found.len(), 1, "{line}: {found:?}");
+        assert!(found[0].starts_with(&format!("one.md:8: {expected}")), "{line}: {}", found[0]);
+    }
+    assert_eq!(with_line("so $\\frac{1}{2}$ and `$\\frac{1}{2$` cost 5 $"), [""; 0]);
+}
+
+#[test]
+fn kernels_that_no_command_runs_are_problems() {
+    let workspace = sound();
+    fs::create_dir_all(workspace.path().join("phase2-conv-bn/kernels")).unwrap();
+    fs::write(workspace.path().join("phase2-conv-bn/kernels/mystery.cu"), "int x;\n").unwrap();
+    write_page(&workspace, "one.md", "# One\n\n```cpp\n{{#include ../../phase2-conv-bn/kernels/mystery.cu}}\n```\n");
+    let found = problems(&workspace);
+    let expected = "one.md:4: no command runs `phase2-conv-bn/kernels/mystery.cu`";
+    assert!(found.iter().any(|problem| problem.starts_with(expected)), "{found:?}");
+}
+
+#[test]
+fn listings_formulas_terms_and_the_index_are_rendered() {
+    let workspace = sound();
+    let kernels = workspace.path().join("phase2-conv-bn/kernels");
+    fs::create_dir_all(&kernels).unwrap();
+    let source =
+        "// head\n// ANCHOR: k\nint warps;\n// ANCHOR: inner\nint b<4>;\n// ANCHOR_END: inner\n// ANCHOR_END: k\n";
+    fs::write(kernels.join("gemm_01.cu"), source).unwrap();
+    write_page(
+        &workspace,
+        "part/two.md",
+        "# Two\n\n## Deep end\n\nA warp and warps: $x^2$\n\n```cpp\n{{#include ../../../phase2-conv-bn/kernels/gemm_01.cu:k}}\n```\n",
+    );
+    write_page(
+        &workspace,
+        "glossary.md",
+        "# Glossary\n\n| term | meaning | page |\n| --- | --- | --- |\n| warp | 32 threads. | [One](one.md) |\n",
+    );
+    write_page(&workspace, "concepts.md", "# Concepts\n\n{{#concepts}}\n");
+    let summary =
+        "# Summary\n\n- [One](one.md)\n- [Two](part/two.md)\n- [Glossary](glossary.md)\n- [Concepts](concepts.md)\n";
+    write_page(&workspace, "SUMMARY.md", summary);
+    let output = workspace.path().join("out");
+    open(&workspace).build(&output).unwrap();
+
+    let rendered = |page: &str| fs::read_to_string(output.join(page)).unwrap();
+    let two = rendered("part/two.html");
+    for expected in [
+        // The numbers of the file, without its anchors.
+        "data-lines=\"3\n5\"",
+        "href=\"../sources/phase2-conv-bn/kernels/gemm_01.cu.html#L3\"",
+        "<code>cargo run -p phase2-conv-bn -- gemm</code>",
+        "<msup>",
+        "A <a class=\"term\" href=\"../glossary.html#term-warp\" title=\"32 threads.\">warp</a> and warps",
+    ] {
+        assert!(two.contains(expected), "{expected}: {two}");
+    }
+    let source = rendered("sources/phase2-conv-bn/kernels/gemm_01.cu.html");
+    assert!(source.contains("<span id=\"L5\" data-line=\"5\">int b&lt;4&gt;;</span>"), "{source}");
+    assert!(source.contains("<a href=\"../../../part/two.html\">part/two</a>"), "{source}");
+    assert!(rendered("glossary.html").contains("<dfn id=\"term-warp\">warp</dfn>"));
+    let index = rendered("concepts.html");
+    assert!(
+        index.contains("<a href=\"glossary.html#term-warp\">warp</a>: <strong><a href=\"one.html\">One</a></strong>"),
+        "{index}"
+    );
+    assert!(index.contains("<a href=\"part/two.html#deep-end\">Two: Deep end</a>"), "{index}");
+    assert!(rendered("print.html").contains("href=\"sources/phase2-conv-bn/kernels/gemm_01.cu.html#L3\""));
+}
