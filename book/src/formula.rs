@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use pulldown_cmark::{Event, Options, Parser};
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use pulldown_latex::{ParserError, RenderConfig, Storage, config::DisplayMode};
 
 use crate::{
@@ -48,8 +48,38 @@ pub(crate) fn broken(markdown: &str) -> Vec<(usize, Reason)> {
         let error = mathml(&formula.latex, formula.is_display).err()?;
         Some((line_at(markdown, formula.range.start), Reason::Formula { latex: formula.latex, error }))
     };
-    formulas(markdown).filter_map(reason).collect()
+    formulas(markdown).filter_map(reason).chain(unended(markdown)).collect()
 }
+
+/// Formulas that Markdown does not see as such, and would show as written: they begin in a line and do not end, or their braces don't
+/// match.
+fn unended(markdown: &str) -> Vec<(usize, Reason)> {
+    let (mut found, mut is_code) = (Vec::<(usize, Reason)>::new(), false);
+    for (event, range) in Parser::new_ext(markdown, WITH_MATH).into_offset_iter() {
+        match event {
+            Event::Start(Tag::CodeBlock(_)) => is_code = true,
+            Event::End(TagEnd::CodeBlock) => is_code = false,
+            Event::Text(_) if !is_code => {
+                let text = &markdown[range.clone()];
+                let is_escaped = markdown[..range.start].ends_with('\\');
+                let begins = text.match_indices('$').map(|(at, _)| at).find(|&at| {
+                    let is_followed = markdown[range.start + at + 1..].starts_with(|c: char| !c.is_whitespace());
+                    is_followed && !(at == 0 && is_escaped)
+                });
+                let line = line_at(markdown, range.start);
+                if let Some(at) = begins.filter(|_| found.last().is_none_or(|(last, _)| *last != line)) {
+                    let rest = markdown[range.start + at..].lines().next().unwrap_or_default();
+                    let latex = rest.trim_matches('$').to_owned();
+                    found.push((line, Reason::Formula { latex, error: UNENDED.to_owned() }));
+                }
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+const UNENDED: &str = "it has no end, or its braces don't match (for a dollar write `\\$`)";
 
 /// The page with MathML for its formulas.
 ///

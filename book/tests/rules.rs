@@ -490,14 +490,15 @@ fn write_page(workspace: &TempDir, page: &str, text: &str) {
 #[test]
 fn formulas_that_are_no_latex_are_problems_with_their_lines() {
     for (line, expected) in [
-        ("so $\\frac{1}{2$ is", "cannot render the formula `\\frac{1}{2`: "),
+        ("so $\\frac{1}{2$ is", "cannot render the formula `\\frac{1}{2$ is`: it has no end"),
+        ("costs $5", "cannot render the formula `5`: it has no end"),
         ("so $\\nonsense x$ is", "cannot render the formula `\\nonsense x`: "),
     ] {
         let found = with_line(line);
         assert_eq!(found.len(), 1, "{line}: {found:?}");
         assert!(found[0].starts_with(&format!("one.md:8: {expected}")), "{line}: {}", found[0]);
     }
-    assert_eq!(with_line("so $\\frac{1}{2}$ and `$\\frac{1}{2$` cost 5 $"), [""; 0]);
+    assert_eq!(with_line("so $\\frac{1}{2}$ and `$\\frac{1}{2$` cost 5 $ or \\$5"), [""; 0]);
 }
 
 #[test]
