@@ -45,9 +45,10 @@ pub(crate) fn address(file: &str) -> String {
 const STYLE: &str = "\
 :root { color-scheme: light dark; }
 body { margin: 1rem; font: 16px/1.5 system-ui, sans-serif; }
+h1 { font-size: 1.2rem; overflow-wrap: anywhere; }
 pre { font: 13px/1.5 ui-monospace, monospace; overflow-x: auto; tab-size: 4; }
 [data-line]::before { content: attr(data-line); display: inline-block; width: 4ch; margin-right: 2ch; text-align: right; opacity: 0.6; }
-:target { background: Mark; color: MarkText; }
+:target { background: rgb(255 200 0 / 30%); }
 @media print { pre { font-size: 8px; } }";
 
 fn html(file: &str, source: &str, pages: &BTreeSet<String>, repository: Option<&str>) -> String {
