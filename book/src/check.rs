@@ -7,12 +7,12 @@ use std::{
 };
 
 use crate::{
-    BookError,
+    BookError, formula,
     generated::{self, Workshop},
-    include, outline,
+    glossary, include, outline,
     outline::{Outline, Place},
     problem::{Problem, Reason, SUMMARY},
-    read,
+    read, rerun,
 };
 
 /// What [`check`] found.
@@ -75,6 +75,10 @@ pub fn check(workshop: &Workshop) -> Result<Report, BookError> {
         let undefined = |label: &Place| (label.line, Reason::UndefinedLabel(label.text.clone()));
         found.extend(outline.undefined_labels.iter().map(undefined));
         found.extend(generated::stale(page, text, workshop, &mut shown));
+        found.extend(formula::broken(text));
+        if page == glossary::PAGE {
+            found.extend(glossary::repeated(text));
+        }
         if page.rsplit('/').next() == Some("README.md") {
             found.push((1, Reason::Readme));
         }
@@ -101,7 +105,7 @@ pub fn check(workshop: &Workshop) -> Result<Report, BookError> {
 
 fn check_helper(helper: &include::Helper<'_>, page: &Path, files: &mut BTreeSet<PathBuf>) -> Result<(), Reason> {
     match helper.name {
-        "title" => return Ok(()),
+        "title" | glossary::INDEX => return Ok(()),
         "include" => {}
         other => return Err(Reason::UnknownHelper(other.to_owned())),
     }
@@ -113,7 +117,10 @@ fn check_helper(helper: &include::Helper<'_>, page: &Path, files: &mut BTreeSet<
     let source = fs::read_to_string(&path);
     files.insert(path);
     let source = source.map_err(|error| Reason::MissingFile { file: file.to_owned(), error: error.to_string() })?;
-    include::check_anchor(file, &source, anchor)
+    include::check_anchor(file, &source, anchor)?;
+    // How an author writes it, without the way up.
+    let name = file.trim_start_matches("../");
+    rerun::command(name).map(|_| ()).map_err(Reason::NoCommand)
 }
 
 /// Checks one link of `page` and returns the page that it leads to, if it leads to one.
@@ -162,7 +169,7 @@ fn has_scheme(target: &str) -> bool {
 }
 
 /// `path` seen from `page`, both with `/` and relative to the pages' folder; `None` if it leaves that folder.
-fn resolve(page: &str, path: &str) -> Option<String> {
+pub(crate) fn resolve(page: &str, path: &str) -> Option<String> {
     if path.starts_with('/') {
         return None;
     }

@@ -11,8 +11,15 @@
 //! ```text
 //! that is <!-- figure: phase1-infra/transfers["pinned → device" "262144" : "GB/s, events"] -->55.30<!-- /figure --> GB/s
 //! ```
-//! The doc comments of the phases' sources have such numbers too, and nothing else that is generated: rustdoc does not show the
-//! markers either.
+//! What a sentence says of such numbers besides is judged too, and whether a prediction came true is said by a rule
+//! ([`crate::relation`], [`crate::verdict`]):
+//!
+//! ```text
+//! The second is faster. <!-- holds: phase2-conv-bn/gemm@sim["step=coalesced" : "sectors"] < ["step=uncoalesced"] -->
+//! That is <!-- verdict: predicted 57, measured phase1-infra/transfers[…] -->as predicted<!-- /verdict -->.
+//! ```
+//! A relation's marker may have lines of its own before or after its paragraph. The doc comments of the phases' sources have all that
+//! stands within a line too, and nothing else that is generated: rustdoc does not show the markers either.
 //!
 //! A picture is a file of its own in `book/pictures`, which the page includes: so it is a part of the page, and takes the colours of
 //! its theme, but the page stays readable.
@@ -22,6 +29,7 @@
 
 use std::{
     collections::BTreeSet,
+    error::Error,
     fs,
     ops::Range,
     path::{Path, PathBuf},
@@ -32,9 +40,11 @@ use common::gallery::{self, Gallery, Version};
 use crate::{
     BookError, cli,
     content::{Content, Picture, Produced},
-    exercise, figure,
+    drawing, exercise, figure,
     problem::Reason,
-    question, record, simulator,
+    question, record,
+    record::RecordError,
+    relation, simulator, verdict,
 };
 
 /// Produces one kind of generated content.
@@ -53,7 +63,8 @@ pub const GENERATORS: &[Generator] = &[
     Generator { name: "diagnostic", produce: |_, argument| diagnostic(argument) },
     Generator { name: "ptx-sim", produce: |workspace, argument| Ok(simulator::content(workspace, argument)?) },
     Generator { name: "record", produce: |workspace, argument| Ok(record::markdown(workspace, argument)?.into()) },
-    Generator { name: "plot", produce: |workspace, argument| Ok(record::plot(workspace, argument)?.into()) },
+    Generator { name: "plot", produce: |workspace, argument| Ok(drawing::plot::picture(workspace, argument)?.into()) },
+    Generator { name: "drawing", produce: |workspace, argument| Ok(drawing::picture(workspace, argument)?.into()) },
     Generator { name: "exercise", produce: exercise::section },
     Generator { name: "exercise-picture", produce: exercise::picture },
     Generator { name: "class", produce: |workspace, _| exercise::class(workspace) },
@@ -61,6 +72,11 @@ pub const GENERATORS: &[Generator] = &[
     Generator { name: "question", produce: question::section },
     Generator { name: "questions", produce: |workspace, _| question::table(workspace) },
     Generator { name: FIGURE, produce: |workspace, argument| Ok(figure::text(workspace, argument)?.into()) },
+    Generator { name: VERDICT, produce: |workspace, argument| Ok(verdict::text(workspace, argument)?.into()) },
+    Generator {
+        name: HOLDS,
+        produce: |workspace, argument| Ok(relation::judge(workspace, argument).map(|()| String::new().into())?),
+    },
 ];
 
 /// The galleries of broken kernels, by the folder of their phase.
@@ -121,7 +137,18 @@ impl Workshop {
         let generator = self.generators.iter().find(|generator| generator.name == name);
         let generator = generator.ok_or_else(|| Reason::UnknownGenerator(name.to_owned()))?;
         let content = (generator.produce)(&self.workspace, region.argument);
-        match content.map_err(|error| Reason::GeneratorFailed { name: region.title(), error: error.to_string() })? {
+        let failed = |error: Box<dyn Error + Send + Sync>| {
+            let (title, error_text) = (region.title(), error.to_string());
+            match error.downcast_ref() {
+                Some(RecordError::False(values)) => Reason::False { relation: title, values: values.clone() },
+                _ if name == HOLDS => Reason::NotJudged { relation: title, error: error_text },
+                _ => Reason::GeneratorFailed { name: title, error: error_text },
+            }
+        };
+        match content.map_err(failed)? {
+            Content::Text(text) if name == VERDICT && region.argument != verdict::ASKS_RULE && is_in_book(page) => {
+                Ok((Some(format!("[{text}]({}{})", "../".repeat(page.matches('/').count()), verdict::RULE)), None))
+            }
             Content::Text(text) => Ok((Some(text), None)),
             Content::Kept(picture) => {
                 let kept = |name: String| {
@@ -180,8 +207,13 @@ pub struct Fresh {
 pub(crate) const SOURCE: &str = ".rs";
 /// The generator of numbers within a sentence.
 const FIGURE: &str = "figure";
-/// The end of such a number.
-const FIGURE_END: &str = "<!-- /figure -->";
+/// The one of verdicts on predictions.
+const VERDICT: &str = "verdict";
+/// What judges a relation, and makes nothing.
+const HOLDS: &str = "holds";
+
+/// What begins and ends a comment of HTML.
+const COMMENT: [&str; 2] = ["<!--", "-->"];
 
 /// One pair of markers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -221,7 +253,7 @@ pub fn regions(markdown: &str) -> Result<Vec<Region<'_>>, (usize, Reason)> {
             region.body.end = offset;
             found.push(region);
         } else {
-            figures(text, line, offset, &mut found)?;
+            within(text, line, offset, &mut found)?;
         }
         offset = next;
     }
@@ -233,11 +265,11 @@ pub fn regions(markdown: &str) -> Result<Vec<Region<'_>>, (usize, Reason)> {
 
 /// The parts of `page`, which is a source if its name ends so.
 fn regions_of<'a>(page: &str, text: &'a str) -> Result<Vec<Region<'a>>, (usize, Reason)> {
-    if page.ends_with(SOURCE) { figures_of_source(text) } else { regions(text) }
+    if page.ends_with(SOURCE) { regions_of_source(text) } else { regions(text) }
 }
 
-/// The numbers in the doc comments of a source, in order.
-fn figures_of_source(source: &str) -> Result<Vec<Region<'_>>, (usize, Reason)> {
+/// The marked parts of the doc comments of a source, in order.
+fn regions_of_source(source: &str) -> Result<Vec<Region<'_>>, (usize, Reason)> {
     let mut found = Vec::new();
     let mut offset = 0;
     for (line, text) in (1..).zip(source.split_inclusive('\n')) {
@@ -245,7 +277,7 @@ fn figures_of_source(source: &str) -> Result<Vec<Region<'_>>, (usize, Reason)> {
             if let Some(name) = marker(doc, "BEGIN").or_else(|| marker(doc, "END")) {
                 return Err((line, Reason::BlockInSource(name.to_owned())));
             }
-            figures(doc, line, offset + text.len() - doc.len(), &mut found)?;
+            within(doc, line, offset + text.len() - doc.len(), &mut found)?;
         }
         offset += text.len();
     }
@@ -263,26 +295,66 @@ pub(crate) fn has_markers(source: &str) -> bool {
     source.lines().filter_map(doc_comment).any(|doc| doc.contains("<!--"))
 }
 
-/// Finds the numbers within a line that begins at `offset`.
-fn figures<'a>(text: &'a str, line: usize, offset: usize, found: &mut Vec<Region<'a>>) -> Result<(), (usize, Reason)> {
+/// Finds the markers within a line that begins at `offset`: numbers, verdicts and relations.
+fn within<'a>(text: &'a str, line: usize, offset: usize, found: &mut Vec<Region<'a>>) -> Result<(), (usize, Reason)> {
+    let [begins, ends] = COMMENT;
     let mut at = 0;
-    while let Some(begin) = text[at..].find("<!--").map(|begin| at + begin) {
-        let inner = begin + "<!--".len();
-        let Some(length) = text[inner..].find("-->") else { break };
-        at = inner + length + "-->".len();
-        let Some(argument) = text[inner..inner + length].trim().strip_prefix("figure:") else { continue };
-        let argument = argument.trim();
-        // Markdown takes such a line for a block of HTML and shows the rest of it as written.
-        if !text[..begin].contains(char::is_alphabetic) && !text[..begin].contains('|') {
-            return Err((line, Reason::FigureBeginsLine(argument.to_owned())));
+    while let Some(begin) = text[at..].find(begins).map(|begin| at + begin) {
+        let inner = begin + begins.len();
+        let unknown = |written: &str| (line, Reason::UnknownMarker(written.trim().to_owned()));
+        let length = text[inner..].find(ends).ok_or_else(|| unknown(&text[inner..]))?;
+        let written = &text[inner..inner + length];
+        at = inner + length + ends.len();
+        let (name, argument) = written.split_once(':').ok_or_else(|| unknown(written))?;
+        let name = [FIGURE, VERDICT, HOLDS].into_iter().find(|known| *known == name.trim());
+        let (name, argument) = (name.ok_or_else(|| unknown(written))?, argument.trim());
+        let mut body = offset + at..offset + at;
+        if name != HOLDS {
+            // Markdown takes such a line for a block of HTML and shows the rest of it as written.
+            if !without_comments(&text[..begin]).contains(|c: char| c.is_alphabetic() || c == '|') {
+                return Err((line, Reason::FigureBeginsLine(format!("{name}: {argument}"))));
+            }
+            let end = format!("{begins} /{name} {ends}");
+            let Some(length) = text[at..].find(&end) else {
+                return Err((line, Reason::UnpairedMarker(name.to_owned())));
+            };
+            body.end += length;
+            at += length + end.len();
         }
-        let Some(end) = text[at..].find(FIGURE_END).map(|end| at + end) else {
-            return Err((line, Reason::UnpairedMarker(FIGURE.to_owned())));
-        };
-        found.push(Region { line, name: FIGURE, argument, body: offset + at..offset + end, inline: true });
-        at = end + FIGURE_END.len();
+        found.push(Region { line, name, argument, body, inline: true });
     }
     Ok(())
+}
+
+/// What of a line is shown.
+fn without_comments(line: &str) -> String {
+    let [begins, ends] = COMMENT;
+    let mut parts = line.split(begins);
+    let first = parts.next().unwrap_or_default();
+    parts.fold(first.to_owned(), |shown, part| shown + part.split_once(ends).map_or("", |(_, after)| after))
+}
+
+/// The lines whose markers would split a paragraph: relations on lines of their own, with text before and after. Markdown takes such a line
+/// for a block of HTML.
+fn splitting(markdown: &str) -> impl Iterator<Item = (usize, Reason)> {
+    let is_marker = |line: &str| line.trim_start().starts_with(COMMENT[0]) && without_comments(line).trim().is_empty();
+    let (mut text_before, mut markers) = (false, None);
+    let lines = (1..).zip(markdown.lines());
+    lines.filter_map(move |(at, line)| {
+        let is_relation = is_marker(line) && line.contains(HOLDS) && marker(line, "BEGIN").is_none();
+        if is_relation {
+            markers = markers.or(text_before.then_some(at));
+            return None;
+        }
+        text_before = !line.trim().is_empty() && !is_marker(line);
+        let first = markers.take()?;
+        text_before.then_some((first, Reason::SplitsParagraph))
+    })
+}
+
+/// Whether a verdict on a page can link to the rule: the README and sources are shown elsewhere.
+fn is_in_book(page: &str) -> bool {
+    page != crate::README && !page.ends_with(SOURCE)
 }
 
 /// A page, called `page` relative to the pages' folder, or a source, with every marked part produced anew.
@@ -292,7 +364,8 @@ fn figures<'a>(text: &'a str, line: usize, offset: usize, found: &mut Vec<Region
 pub fn refresh(page: &str, markdown: &str, workshop: &Workshop) -> Result<Fresh, (usize, Reason)> {
     let mut fresh = Fresh { text: String::with_capacity(markdown.len()), pictures: Vec::new() };
     let mut copied = 0;
-    for region in regions_of(page, markdown)? {
+    // What is false stays so: it is for the author to mend.
+    for region in regions_of(page, markdown)?.into_iter().filter(|region| region.name != HOLDS) {
         let (content, picture) = workshop.content(page, &region).map_err(|reason| (region.line, reason))?;
         fresh.pictures.extend(picture.filter(|picture| !picture.is_in_step()));
         let text = &mut fresh.text;
@@ -329,13 +402,45 @@ pub fn stale(page: &str, markdown: &str, workshop: &Workshop, shown: &mut BTreeS
         }
         Err(reason) => Some((region.line, reason)),
     };
-    regions.into_iter().filter_map(judge).collect()
+    let mut problems: Vec<(usize, Reason)> = regions.into_iter().filter_map(judge).collect();
+    if !page.ends_with(SOURCE) {
+        problems.extend(splitting(markdown).chain(unjudged(markdown)));
+    }
+    problems
+}
+
+/// The lines that say by hand that something came out as predicted, in paragraphs without a relation that is judged.
+fn unjudged(markdown: &str) -> Vec<(usize, Reason)> {
+    let mut found = Vec::new();
+    let (mut said, mut is_judged, mut in_code) = (Vec::new(), false, false);
+    let end = format!("{} /{VERDICT} {}", COMMENT[0], COMMENT[1]);
+    for (line, text) in (1..).zip(markdown.lines().chain([""])) {
+        if text.trim().is_empty() {
+            if !is_judged {
+                found.extend(said.iter().map(|&line| (line, Reason::Unjudged)));
+            }
+            (said, is_judged) = (Vec::new(), false);
+            continue;
+        }
+        in_code ^= text.trim_start().starts_with("```");
+        is_judged |= text.contains(&format!("{} {HOLDS}:", COMMENT[0]));
+        is_judged |= text.contains(&format!("{} {VERDICT}: {}", COMMENT[0], verdict::ASKS_RULE));
+        // What the verdicts say themselves is not by hand.
+        let by_hand = text.split(&end).map(|part| part.split(&format!("{} {VERDICT}:", COMMENT[0])).next());
+        let by_hand: String = by_hand.flatten().collect();
+        let is_heading = text.starts_with('#');
+        if !in_code && !is_heading && verdict::says_it_came_true(&by_hand) {
+            said.push(line);
+        }
+    }
+    found
 }
 
 impl Region<'_> {
     /// As problems call it.
     fn title(&self) -> String {
-        format!("{} {}", self.name, self.argument).trim_end().to_owned()
+        let colon = if self.inline && self.name == HOLDS { ":" } else { "" };
+        format!("{}{colon} {}", self.name, self.argument).trim_end().to_owned()
     }
 }
 

@@ -90,6 +90,18 @@ pub fn check_anchor(file: &str, source: &str, anchor: Option<&str>) -> Result<()
     if empty { Err(Reason::EmptyAnchor { file, anchor: name }) } else { Ok(()) }
 }
 
+/// What [`check_anchor`] accepts, as mdBook shows it: each line with its 1-based number in the source.
+pub fn shown_lines<'a>(source: &'a str, anchor: Option<&str>) -> Vec<(usize, &'a str)> {
+    let numbered = (1..).zip(source.lines());
+    let Some(anchor) = anchor else { return numbered.collect() };
+    let is_marker = |line| marker(line, "ANCHOR:").or(marker(line, "ANCHOR_END:")).is_some();
+    numbered
+        .skip_while(|(_, line)| marker(line, "ANCHOR:") != Some(anchor))
+        .take_while(|(_, line)| marker(line, "ANCHOR_END:") != Some(anchor))
+        .filter(|(_, line)| !is_marker(line))
+        .collect()
+}
+
 /// The name after `keyword` in a line of source.
 fn marker<'a>(line: &'a str, keyword: &str) -> Option<&'a str> {
     let name = line.split_once(keyword)?.1.trim_start();

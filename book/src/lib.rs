@@ -7,9 +7,19 @@
 //! - [`mod@include`]: code taken from the phases' sources, by anchor
 //! - [`generated`]: parts of a page that are produced from records or sources, between markers
 //! - [`content`]: what such parts are: text, or a picture in a file of its own
+//! - [`drawing`]: pictures that explain
 //! - [`record`]: tables that a GPU measured or the simulator counted, for such parts
-//! - [`figure`]: single numbers of those tables, for sentences
+//! - [`expression`]: numbers of those tables, and what is computed from them
+//! - [`figure`]: single numbers, for sentences
+//! - [`relation`]: what sentences say of such numbers, judged
+//! - [`verdict`]: whether a prediction came true, by one rule
 //! - [`simulator`]: what the `ptx-sim` command prints or draws, for such parts too
+//! - [`edition`]: what is added to the pages as they are rendered, by the modules that follow
+//! - [`listing`]: numbers, a link to the file and a command for code that comes from a source
+//! - [`rerun`]: that command
+//! - [`sources`]: those files, as pages
+//! - [`formula`]: LaTeX to MathML
+//! - [`glossary`]: links to its terms, and the index of concepts
 //! - [`check`]: all rules over all pages
 //! - [`problem`]: what a broken rule is called
 //! - [`serve`]: a local server that reloads on change
@@ -18,16 +28,26 @@
 pub mod check;
 pub mod cli;
 pub mod content;
+pub mod drawing;
+pub mod edition;
 pub mod exercise;
+pub mod expression;
 pub mod figure;
+pub mod formula;
 pub mod generated;
+pub mod glossary;
 pub mod include;
+pub mod listing;
 pub mod outline;
 pub mod problem;
 pub mod question;
 pub mod record;
+pub mod relation;
+pub mod rerun;
 pub mod serve;
 pub mod simulator;
+pub mod sources;
+pub mod verdict;
 
 use std::{
     collections::BTreeSet,
@@ -184,14 +204,18 @@ impl Book {
         Ok(report)
     }
 
-    /// Renders the pages, checked or not, into `output`, whose old content mdBook removes.
+    /// Renders the pages, checked or not, into `output`, whose old content mdBook removes, with what [`edition`] adds to them.
     ///
     /// # Errors
-    /// mdBook's own.
+    /// mdBook's own, those of [`edition::prepare`], and [`BookError::Write`].
     pub fn render(&self, output: &Path) -> Result<(), BookError> {
         let mut config = self.config.clone();
         config.build.build_dir = output.to_owned();
-        MDBook::load_with_config(&self.root, config).and_then(|book| book.build()).map_err(BookError::Render)
+        let repository = config.html_config().unwrap_or_default().git_repository_url;
+        let mut book = MDBook::load_with_config(&self.root, config).map_err(BookError::Render)?;
+        let shown = edition::prepare(&mut book, &self.workshop())?;
+        book.build().map_err(BookError::Render)?;
+        shown.write(&self.workspace(), output, repository.as_deref())
     }
 
     /// Rewrites the generated parts of all pages, of the README and of the phases' sources, and the pictures; returns the files that
@@ -207,14 +231,12 @@ impl Book {
             changed.push(path.to_owned());
             Ok(())
         };
-        let mut documents = Vec::new();
-        for page in check::pages_below(&self.pages())? {
-            let path = self.pages().join(&page);
+        let mut documents: Vec<(PathBuf, String)> =
+            check::pages_below(&self.pages())?.into_iter().map(|page| (self.pages().join(&page), page)).collect();
+        documents.extend(self.others()?.into_iter().map(|(name, _)| (self.workspace().join(&name), name)));
+        for (path, page) in documents {
+            // Read when its turn comes: minutes may have passed, in which its author has changed it.
             let text = read(&path)?;
-            documents.push((path, page, text));
-        }
-        documents.extend(self.others()?.into_iter().map(|(name, text)| (self.workspace().join(&name), name, text)));
-        for (path, page, text) in documents {
             let fresh = generated::refresh(&page, &text, &workshop)
                 .map_err(|(line, reason)| BookError::Problems(vec![Problem { page, line, reason }]))?;
             for picture in fresh.pictures {

@@ -13,11 +13,24 @@ pub struct Place {
     pub text: String,
 }
 
+/// A heading of a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heading {
+    /// Where it begins, in bytes.
+    pub offset: usize,
+    /// What follows `#` in a link to it.
+    pub id: String,
+    /// As text.
+    pub title: String,
+}
+
 /// The parts of a page that other pages depend on.
 #[derive(Clone, Debug, Default)]
 pub struct Outline {
     /// Fragments that exist once mdBook has rendered the page.
     pub ids: HashSet<String>,
+    /// In order.
+    pub headings: Vec<Heading>,
     /// Targets of links and images, in Markdown and in inline HTML.
     pub links: Vec<Place>,
     /// `[text][label]` whose label is defined nowhere; Markdown shows these as plain text.
@@ -27,7 +40,7 @@ pub struct Outline {
 }
 
 /// mdBook's own extensions. The test that compares [`Outline::ids`] with the rendered book guards this list.
-const EXTENSIONS: Options = Options::ENABLE_TABLES
+pub(crate) const EXTENSIONS: Options = Options::ENABLE_TABLES
     .union(Options::ENABLE_FOOTNOTES)
     .union(Options::ENABLE_STRIKETHROUGH)
     .union(Options::ENABLE_TASKLISTS)
@@ -58,10 +71,13 @@ pub fn outline(markdown: &str) -> Outline {
                 titled = Some((id.map(String::from), String::new()));
             }
             Event::Start(Tag::DefinitionListTitle) => titled = Some((None, String::new())),
-            Event::End(TagEnd::Heading(_) | TagEnd::DefinitionListTitle) => {
-                let (id, text) = titled.take().unwrap_or_default();
-                let id = id.unwrap_or_else(|| distinct(slug(&text), &outline.ids));
-                outline.ids.insert(id);
+            Event::End(end @ (TagEnd::Heading(_) | TagEnd::DefinitionListTitle)) => {
+                let (id, title) = titled.take().unwrap_or_default();
+                let id = id.unwrap_or_else(|| distinct(slug(&title), &outline.ids));
+                outline.ids.insert(id.clone());
+                if matches!(end, TagEnd::Heading(_)) {
+                    outline.headings.push(Heading { offset: range.start, id, title });
+                }
             }
             Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
                 outline.links.push(Place { line, text: dest_url.into_string() });
@@ -83,12 +99,12 @@ pub fn outline(markdown: &str) -> Outline {
 }
 
 /// The 1-based line of a byte offset.
-fn line_at(text: &str, offset: usize) -> usize {
+pub(crate) fn line_at(text: &str, offset: usize) -> usize {
     1 + text[..offset].matches('\n').count()
 }
 
 /// mdBook's id of a heading: lower case, spaces to hyphens, everything else but letters, digits, `_` and `-` dropped.
-fn slug(heading: &str) -> String {
+pub(crate) fn slug(heading: &str) -> String {
     heading
         .trim()
         .to_lowercase()

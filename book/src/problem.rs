@@ -62,8 +62,22 @@ pub enum Reason {
     /// Markdown is included, whose links and headings would go unchecked.
     #[error("`{0}` is Markdown: write it in the page, where its links are checked")]
     IncludedMarkdown(String),
+    /// A kernel for which the book can't tell the reader how to run it.
+    #[error("no command runs `{0}`: add its family to FAMILIES in book/src/rerun.rs")]
+    NoCommand(String),
+    /// A formula that is not LaTeX, or uses what is not supported.
+    #[error("cannot render the formula `{latex}`: {error}")]
+    Formula {
+        /// Without its dollars.
+        latex: String,
+        /// What is wrong with it.
+        error: String,
+    },
+    /// Two rows of the glossary for one term.
+    #[error("the glossary has `{0}` twice: tell them apart in parentheses, as in `stage (of a pipeline)`")]
+    RepeatedTerm(String),
     /// A helper that the checker doesn't know.
-    #[error("`{{{{#{0}}}}}` is not used in this book: `include` and `title` are")]
+    #[error("`{{{{#{0}}}}}` is not used in this book: `include`, `title` and `concepts` are")]
     UnknownHelper(String),
     /// A link to a page or file that is not in the book.
     #[error("link to `{0}`: no such file in the book{hint}", hint = html_hint(.0))]
@@ -110,8 +124,35 @@ pub enum Reason {
         /// Its reason.
         error: String,
     },
+    /// A relation that does not hold.
+    #[error("`{relation}` is false: {values}")]
+    False {
+        /// As written.
+        relation: String,
+        /// Both sides.
+        values: String,
+    },
+    /// A relation that cannot be judged: it is malformed, or what it names is not there.
+    #[error("cannot judge `{relation}`: {error}")]
+    NotJudged {
+        /// As written.
+        relation: String,
+        /// The reason.
+        error: String,
+    },
+    /// A relation on a line of its own within a paragraph.
+    #[error("this marker would split its paragraph: put it at the end of a line, or before or after the paragraph")]
+    SplitsParagraph,
+    /// A verdict on a prediction that was typed in.
+    #[error(
+        "`as predicted` by hand: use `verdict: predicted …, measured …`, or state what came true in a `holds: …` beside it"
+    )]
+    Unjudged,
+    /// A comment that is no marker.
+    #[error("`{0}` is no marker within a line: figure:, verdict: and holds: are, each with its end in the same line")]
+    UnknownMarker(String),
     /// A number's marker where Markdown would take the line for HTML.
-    #[error("`figure: {0}` begins its line, so that Markdown would show the line as written: let a word come first")]
+    #[error("`{0}` begins its line, so that Markdown would show the line as written: let a word come first")]
     FigureBeginsLine(String),
     /// A generated block in a doc comment.
     #[error("`{0}` is a block: in a source's doc comment only figures are generated")]

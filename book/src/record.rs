@@ -10,6 +10,9 @@
 //! machine. What a tool says, without any device, is in
 //! `PHASE/records/TABLE.json`; where a part has several such tables, `TABLE` and `TABLE-…`, all are there.
 //!
+//! Tables that phase 5 derives from others are derived anew from the record. What was measured at a commit that ends in `-dirty` is not
+//! shown: no one can measure it again.
+//!
 //! A column is named by its key or its heading, a step by its title or its name (`step=naive`). Columns are shown in the order named; a row is shown if one of its cells reads
 //! as one of those named, or as `COLUMN=CELL` for a cell of that column. `only` leaves the rows that have all of its cells. A
 //! list shows each row's last text as a block of its own, for texts of several lines. Columns of code, such as drawings, keep
@@ -17,8 +20,9 @@
 
 use std::{
     collections::HashMap,
-    path::Path,
-    sync::{Mutex, PoisonError},
+    fs,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use common::{
@@ -31,11 +35,17 @@ use phase1_infra::{Run, STEPS};
 use phase2_conv_bn::report as phase2;
 use phase4_fusion::{broken, report as phase4};
 use phase5_bench::{
-    spec::{Context, Make},
+    plot::chart::Chart,
+    spec::{Context, FinishedTable, Make},
     tables::TABLES,
 };
 
-use crate::content::Picture;
+
+/// The phase whose tables may be derived from others.
+const PHASE5: &str = "phase5-bench";
+
+/// How a record says that files had changed since its commit.
+const DIRTY: &str = "-dirty";
 
 /// The machines that the book's measurements are from. The first has most of them.
 const MACHINES: [&str; 2] = ["nvidia-h200", "nvidia-h100"];
@@ -75,6 +85,19 @@ pub enum RecordError {
     /// A record can't be drawn, or a table of phase 5 could not be made.
     #[error(transparent)]
     Phase5(#[from] phase5_bench::Error),
+    /// A table was measured with files that no commit has, so that nobody can measure it again.
+    #[error("table `{name}` in {place} is from commit {commit}: measure it again from a clean checkout")]
+    Dirty {
+        /// As asked for.
+        name: String,
+        /// Where it is.
+        place: String,
+        /// As recorded.
+        commit: String,
+    },
+    /// A relation does not hold; both sides.
+    #[error("false: {0}")]
+    False(String),
     /// The marker's argument is malformed.
     #[error("{0}")]
     Syntax(String),
@@ -82,10 +105,10 @@ pub enum RecordError {
 
 /// A table and where it is from.
 pub struct Found {
-    /// As recorded or counted.
-    pub table: Table,
+    /// As recorded, or counted, or derived from what was recorded.
+    pub table: Arc<Table>,
     /// `Recorded: NVIDIA H200, …`
-    caption: String,
+    pub caption: String,
 }
 
 /// The table `PHASE/TABLE[@sim]`.
@@ -114,29 +137,103 @@ pub fn find(workspace: &Path, name: &str) -> Result<Found, RecordError> {
     if records.is_empty() {
         records.push(file(machines[0])); // whose absence is told
     }
-    let mut known = Vec::new();
+    let (mut known, mut failed) = (Vec::new(), None);
     for path in &records {
-        let record = Record::open(path)?;
-        if let Some(found) = record.table(table) {
-            return Ok(shown(&record, table, found));
+        let opened = Opened::open(path)?;
+        match opened.table(phase, table) {
+            Some(Ok(found)) => return Ok(found),
+            // Another machine's may be clean.
+            Some(Err(error)) => failed = failed.or(Some(error)),
+            None => known.extend(opened.record.tables.iter().map(|named| named.name.clone())),
         }
-        known.extend(record.tables.iter().map(|named| named.name.clone()));
     }
-    Err(no_table(table, records[0].display().to_string(), known.iter().map(String::as_str)))
+    let absent = || no_table(table, records[0].display().to_string(), known.iter().map(String::as_str));
+    Err(failed.unwrap_or_else(absent))
 }
 
-/// A table of a record, with where it is from.
-fn shown(record: &Record, table: &str, found: &Table) -> Found {
-    // Saved without a GPU: what a tool said, and no measurement of any device.
-    if record.simulated {
-        let day = record.date.split('T').next().unwrap_or_default();
-        return Found { table: found.clone(), caption: format!("Saved {day}, commit {}.", record.commit) };
+/// A record that was read, with its tables to share.
+struct Opened {
+    path: PathBuf,
+    /// What it was read from.
+    json: String,
+    record: Record,
+    tables: HashMap<String, Arc<Table>>,
+    /// Those that phase 5 derives from others, derived anew: so a change of their rules shows at once.
+    derived: Mutex<HashMap<String, Arc<Table>>>,
+}
+
+impl Opened {
+    /// Reads a record, or finds it read: a page asks for hundreds of numbers. A file that changed since is read again.
+    fn open(path: &Path) -> Result<Arc<Opened>, RecordError> {
+        static OPENED: Mutex<Option<HashMap<PathBuf, Arc<Opened>>>> = Mutex::new(None);
+        let error = |source| common::Error::Io { path: path.to_owned(), source };
+        let json = fs::read_to_string(path).map_err(error)?;
+        let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+        let opened = opened.get_or_insert_default();
+        if let Some(same) = opened.get(path).filter(|opened| opened.json == json) {
+            return Ok(same.clone());
+        }
+        let record = Record::from_json(path, &json)?;
+        let tables = record.tables.iter().map(|named| (named.name.clone(), Arc::new(named.table.clone()))).collect();
+        let fresh = Arc::new(Opened { path: path.to_owned(), json, record, tables, derived: Mutex::default() });
+        opened.insert(path.to_owned(), fresh.clone());
+        Ok(fresh)
     }
-    let host = match record.host_of(table) {
-        "unknown" => String::new(),
-        host => format!("; host {host}"),
-    };
-    Found { table: found.clone(), caption: format!("Recorded: {}{host}.", record.provenance_of(table)) }
+
+    /// A table of it, with where it is from, if it has one of the name.
+    fn table(&self, phase: &str, name: &str) -> Option<Result<Found, RecordError>> {
+        let recorded = self.tables.get(name)?;
+        let spec = TABLES.iter().find(|spec| phase == PHASE5 && spec.name == name);
+        let table = match spec.map(|spec| &spec.make) {
+            Some(Make::Derived { needs, from }) => self.derived(name, needs, *from),
+            _ => self.clean(name).map(|()| recorded.clone()),
+        };
+        Some(table.map(|table| Found { table, caption: self.caption(name) }))
+    }
+
+    fn derived(
+        &self,
+        name: &str,
+        needs: &[&str],
+        from: fn(Option<&Record>) -> phase5_bench::Result<FinishedTable>,
+    ) -> Result<Arc<Table>, RecordError> {
+        needs.iter().try_for_each(|need| self.clean(need))?;
+        let mut derived = self.derived.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(table) = derived.get(name) {
+            return Ok(table.clone());
+        }
+        let table = Arc::new(from(Some(&self.record))?.table);
+        derived.insert(name.to_owned(), table.clone());
+        Ok(table)
+    }
+
+    fn caption(&self, name: &str) -> String {
+        let record = &self.record;
+        // Saved without a GPU: what a tool said, and no measurement of any device.
+        if record.simulated {
+            let day = record.date.split('T').next().unwrap_or_default();
+            return format!("Saved {day}, commit {}.", record.commit);
+        }
+        let host = match record.host_of(name) {
+            "unknown" => String::new(),
+            host => format!("; host {host}"),
+        };
+        format!("Recorded: {}{host}.", record.provenance_of(name))
+    }
+
+    /// Whether the table `name` was measured at a commit, with no file changed.
+    fn clean(&self, name: &str) -> Result<(), RecordError> {
+        let again = self.record.tables.iter().find(|named| named.name == name).and_then(|named| named.again.as_ref());
+        let commit = again.map_or(&self.record.commit, |again| &again.commit);
+        match commit.ends_with(DIRTY) {
+            false => Ok(()),
+            true => Err(RecordError::Dirty {
+                name: name.to_owned(),
+                place: self.path.display().to_string(),
+                commit: commit.clone(),
+            }),
+        }
+    }
 }
 
 fn no_table<'a>(name: &str, place: String, known: impl Iterator<Item = &'a str>) -> RecordError {
@@ -171,7 +268,7 @@ fn makers() -> impl Iterator<Item = Maker> {
     let measured = TABLES.iter().filter_map(|spec| match spec.make {
         Make::Measured(run) => {
             let run = Box::new(move || Ok(vec![run(&Context::simulator())?.table]));
-            Some(Maker { phase: "phase5-bench", tables: std::slice::from_ref(&spec.name), run })
+            Some(Maker { phase: PHASE5, tables: std::slice::from_ref(&spec.name), run })
         }
         Make::Derived { .. } => None,
     });
@@ -179,8 +276,9 @@ fn makers() -> impl Iterator<Item = Maker> {
 }
 
 /// A table that the simulator fills. Each maker runs once a process.
-fn simulated(phase: &str, name: &str) -> Result<Table, RecordError> {
-    static KNOWN: Mutex<Option<HashMap<(&str, &str), Table>>> = Mutex::new(None);
+fn simulated(phase: &str, name: &str) -> Result<Arc<Table>, RecordError> {
+    type Known<'a> = HashMap<(&'a str, &'a str), Arc<Table>>;
+    static KNOWN: Mutex<Option<Known<'_>>> = Mutex::new(None);
     let of_phase = || makers().filter(|maker| maker.phase == phase);
     let Some(maker) = of_phase().find(|maker| maker.tables.contains(&name)) else {
         let known = of_phase().flat_map(|maker| maker.tables);
@@ -190,7 +288,7 @@ fn simulated(phase: &str, name: &str) -> Result<Table, RecordError> {
     let known = known.get_or_insert_default();
     if !known.contains_key(&(phase, name)) {
         let names = maker.tables.iter().map(|&table| (maker.phase, table));
-        known.extend(names.zip((maker.run)()?));
+        known.extend(names.zip((maker.run)()?.into_iter().map(Arc::new)));
     }
     let missing = || no_table(name, format!("what is made on {}", Device::sim().describe()), [].into_iter());
     known.get(&(phase, name)).cloned().ok_or_else(missing)
@@ -221,41 +319,18 @@ pub fn markdown(workspace: &Path, argument: &str) -> Result<String, RecordError>
     Ok(format!("<figure class=\"record\">\n\n{body}\n\n<figcaption>{}</figcaption>\n</figure>", escape(&caption)))
 }
 
-/// A plot of phase 5's record. Its colours are those of a light page, on a sheet of their own.
+/// What phase 5's plot of this name, drawn from `table`, shows, and where the table is from.
 ///
 /// # Errors
 /// [`RecordError::Common`] if there is no such record, [`RecordError::Phase5`] if there is no plot of the name, or nothing of it in
 /// the record.
-pub fn plot(workspace: &Path, name: &str) -> Result<Picture, RecordError> {
-    let (table, words) = match name {
-        "roofline" => (
-            "gemm",
-            "Roofline: operations per second over operations per byte, each kernel below the device's measured limits",
-        ),
-        "layers" => ("layers", "Bars: the time that each kind of layer takes of a pass of ResNet18"),
-        "resnet-batch" => {
-            ("resnet-batch", "Curves: images per second over the batch, for each implementation of ResNet18")
-        }
-        "attention" => ("attention", "Curves: attention's rate over the number of tokens, for each implementation"),
-        "way-resnet18" => ("resnet-batch", "Bars: the time of ResNet18 after each step from phase 3 to phase 4"),
-        "way-unet" => ("video", "Bars: the time of a frame of the U-Net after each step from phase 3 to phase 4"),
-        "way-autoencoder" => {
-            ("autoencoder", "Bars: the time of the autoencoder after each step from phase 3 to one kernel")
-        }
-        "temporal" => (
-            "temporal",
-            "Points: the quality of a clip over frames per second, for each precision and rule of temporal caching",
-        ),
-        other => (other, other),
-    };
-    let file = |machine: &str| workspace.join("phase5-bench").join("records").join(machine).with_extension("json");
-    let mut records = MACHINES.iter().map(|machine| Record::open(&file(machine))).collect::<Result<Vec<_>, _>>()?;
-    let at = records.iter().position(|record| record.table(table).is_some()).unwrap_or(0);
-    let record = records.swap_remove(at);
-    let label = format!("<svg role=\"img\" aria-label=\"{}\" ", escape(words));
-    let svg = phase5_bench::plot::svg(&record, name)?.replacen("<svg ", &label, 1);
-    let caption = escape(&format!("Recorded: {}.", record.provenance_of(table)));
-    Ok(Picture { name: format!("plot-{name}"), class: "plot", svg, caption })
+pub fn chart(workspace: &Path, name: &str, table: &str) -> Result<(Chart, String), RecordError> {
+    let file = |machine: &str| workspace.join(PHASE5).join("records").join(machine).with_extension("json");
+    let records = MACHINES.iter().map(|machine| Opened::open(&file(machine))).collect::<Result<Vec<_>, _>>()?;
+    let opened = records.iter().find(|opened| opened.tables.contains_key(table)).unwrap_or(&records[0]);
+    opened.clean(table)?;
+    let caption = escape(&format!("Recorded: {}.", opened.record.provenance_of(table)));
+    Ok((phase5_bench::plot::chart(&opened.record, name)?, caption))
 }
 
 fn list(table: &Table) -> String {
@@ -419,8 +494,6 @@ pub fn words(text: &str) -> Result<Vec<Word<'_>>, RecordError> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use common::table::{ColumnSpec, TableBuilder};
 
     use super::*;
@@ -509,6 +582,28 @@ mod tests {
         fs::rename(records.join("nvidia-h200.json"), records.join("nvidia-h200-transfers.json")).unwrap();
         assert_eq!(find(folder.path(), "p/transfers").unwrap().table.rows().len(), 2);
         assert!(find(folder.path(), "p/streams").is_err());
+    }
+
+    #[test]
+    fn what_was_measured_at_no_commit_is_not_shown_unless_another_machine_has_it() {
+        let folder = workspace();
+        let records = folder.path().join("p/records");
+        let saved = fs::read_to_string(records.join("nvidia-h200.json")).unwrap();
+        fs::write(records.join("nvidia-h200.json"), saved.replace("\"abc\"", "\"abc-dirty\"")).unwrap();
+        let error = find(folder.path(), "p/transfers").err().unwrap().to_string();
+        assert!(error.ends_with("is from commit abc-dirty: measure it again from a clean checkout"), "{error}");
+        fs::write(records.join("nvidia-h100.json"), saved.replace("H200", "H100")).unwrap();
+        let found = find(folder.path(), "p/transfers").unwrap();
+        assert!(found.caption.starts_with("Recorded: NVIDIA H100, 2026-01-02, commit abc;"), "{}", found.caption);
+    }
+
+    #[test]
+    fn a_record_that_changed_is_read_again() {
+        let folder = workspace();
+        assert_eq!(markdown(folder.path(), "p/transfers").unwrap().matches("commit abc").count(), 1);
+        let path = folder.path().join("p/records/nvidia-h200.json");
+        fs::write(&path, fs::read_to_string(&path).unwrap().replace("\"abc\"", "\"xyz\"")).unwrap();
+        assert_eq!(markdown(folder.path(), "p/transfers").unwrap().matches("commit xyz").count(), 1);
     }
 
     #[test]

@@ -90,10 +90,12 @@ fn listing(arguments: &str, stdout: &str, stderr: &str) -> String {
     format!("```text\n$ {}\n{}\n```", command(arguments), printed.join("\n"))
 }
 
-/// The picture, with the command below it.
+/// The picture, with the command below it, which writes a file: without `-o` a reader's terminal would show the SVG's text.
 fn picture(svg: String, arguments: &str, words: &[String]) -> Picture {
-    let command = command(arguments).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    Picture { name: name(words), class: "trace", svg, caption: format!("<code>{command}</code>") }
+    let name = name(words);
+    let command =
+        command(&format!("{arguments} -o {name}.svg")).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    Picture { name, class: "trace", svg, caption: format!("<code>{command}</code>") }
 }
 
 /// A file's name for a picture: the kernel's file and what follows it up to the buffers, without the options' names.
@@ -204,8 +206,9 @@ mod tests {
         let arguments = "trace a/ptx/gemm_06.ptx --kernel gemm_nn --block 32,8 --show banks out:f32:16 s32:1";
         let picture = picture("<svg/>".to_owned(), arguments, &split(arguments).unwrap());
         assert_eq!(picture.name, "gemm_06-gemm_nn-32-8-banks");
-        let escaped = super::picture(String::new(), "trace --kernel a<b>", &[]).caption;
-        assert_eq!(escaped, "<code>ptx-sim trace --kernel a&lt;b&gt;</code>");
+        let words = ["trace".to_owned(), "a.ptx".to_owned()];
+        let escaped = super::picture(String::new(), "trace a.ptx --kernel a<b>", &words).caption;
+        assert_eq!(escaped, "<code>ptx-sim trace a.ptx --kernel a&lt;b&gt; -o a.svg</code>");
     }
 
     #[test]

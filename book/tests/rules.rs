@@ -3,7 +3,17 @@
 
 use std::{fs, path::Path};
 
-use book::{Book, BookError, content::Picture, generated::Generator, problem::Reason};
+use book::{
+    Book, BookError,
+    content::Picture,
+    generated::{self, Generator},
+    problem::Reason,
+};
+use common::{
+    Device,
+    record::Record,
+    table::{ColumnSpec, TableBuilder},
+};
 use tempfile::TempDir;
 
 const GENERATORS: &[Generator] = &[
@@ -105,6 +115,10 @@ fn planted_breakages_are_reported_with_page_and_line() {
         ("is <!-- figure: x -->6<!-- /figure -->", "cannot generate `figure x`: invalid digit"),
         ("is <!-- figure: 7 -->7", "generated part `figure` lacks"),
         ("<!-- figure: 7 -->7<!-- /figure -->", "`figure: 7` begins its line"),
+        ("is <!-- figur: 7 -->7<!-- /figure -->", "`figur: 7` is no marker within a line"),
+        ("is <!-- note -->", "`note` is no marker within a line"),
+        ("is <!-- figure: 7", "`figure: 7` is no marker within a line"),
+        ("is 7<!-- /figure -->", "`/figure` is no marker within a line"),
     ];
     for (line, expected) in cases {
         let found = with_line(line);
@@ -232,6 +246,189 @@ fn figures_in_doc_comments_of_the_phases_are_kept_in_step() {
     }
 }
 
+/// A book with the course's own generators, one of whose pages has `lines`, from line 3 on; the record that it tells of is from `commit`.
+fn recorded(commit: &str, lines: &str) -> TempDir {
+    const STEP: ColumnSpec = ColumnSpec::identity("step", "step");
+    const MS: ColumnSpec = ColumnSpec::number("ms", "ms", 2);
+    const SHARE: ColumnSpec = ColumnSpec::number("share", "share, %", 0);
+    let mut table = TableBuilder::of("steps", [STEP, MS, SHARE]);
+    for (step, ms, share) in [("1 naive", 12.0, 10.0), ("2 tiles", 4.0, 30.0), ("3 bad", 6.0, 20.0)] {
+        table.row().set(STEP, step).set(MS, ms).set(SHARE, share).complete();
+    }
+    let mut record = Record::begin(&Device::sim());
+    record.push("steps", table.finish());
+    record.simulated = false;
+    record.device_name = "NVIDIA H200".to_owned();
+    record.commit = commit.to_owned();
+
+    let workspace = TempDir::new().unwrap();
+    let write = |path: &str, text: &str| {
+        let path = workspace.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    write("p/records/nvidia-h200.json", &record.to_json());
+    write("book/book.toml", "[book]\ntitle = \"T\"\nsrc = \"pages\"\n");
+    write("book/pages/SUMMARY.md", "# Summary\n\n- [Rules](introduction.md)\n- [One](part/one.md)\n");
+    write("book/pages/introduction.md", "# Rules\n\n## As predicted\n\nA factor.\n");
+    write("book/pages/part/one.md", &format!("# One\n\n{lines}\n\nText.\n"));
+    workspace
+}
+
+fn course(workspace: &TempDir) -> Book {
+    Book::open(&workspace.path().join("book"), generated::GENERATORS).unwrap()
+}
+
+fn contradictions(commit: &str, lines: &str) -> Vec<String> {
+    let report = course(&recorded(commit, lines)).check().unwrap();
+    report.problems.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn what_a_sentence_says_of_recorded_numbers_is_checked() {
+    for sound in [
+        r#"It takes <!-- figure: p/steps["step=tiles" : "ms"] -->4.00<!-- /figure --> ms."#,
+        r#"Faster. <!-- holds: p/steps["step=tiles" : "ms"] < ["step=naive"] -->"#,
+        r#"Not slower. <!-- holds: p/steps["step=tiles" : "ms"] <= 4 --> Nor much. <!-- holds: 12 >= p/steps["12.00" : "ms"] -->"#,
+        r#"A third. <!-- holds: p/steps["step=tiles" : "ms"] * 3 = ["step=naive"] --> Or so."#,
+        r#"About half. <!-- holds: p/steps["step=bad" : "ms"] within 10 % of (["step=naive"] / 2) -->"#,
+        r#"The largest share. <!-- holds: p/steps["step=tiles" : "share"] = most p/steps[: "share"] -->"#,
+        r#"The fastest. <!-- holds: p/steps["step=tiles" : "ms"] < least p/steps[except "step=tiles" : "ms"] -->"#,
+        r#"Faster and faster. <!-- holds: falling p/steps[to "step=tiles" : "ms"] -->"#,
+        r#"All shares are larger than times but for one. <!-- holds: each p/steps[from "step=tiles" : "ms"] < [from "step=tiles" : "share"] -->"#,
+        "Text before.\n<!-- holds: 1 < 2 -->\n<!-- holds: 2 < 3 -->\n\nText after.",
+        "Text before.\n\n<!-- holds: 1 < 2 -->\nText after.",
+        "- text <!-- holds: 1 < 2 -->\n- text",
+        r#"It came [as predicted](../introduction.md#as-predicted) by the relation. <!-- holds: 1 < 2 -->"#,
+        r#"It is <!-- verdict: predicted 3.5, measured p/steps["step=tiles" : "ms"] -->[as predicted](../introduction.md#as-predicted)<!-- /verdict -->."#,
+        r#"It is <!-- verdict: predicted 6 to 8, measured p/steps["step=tiles" : "ms"] -->[0.67 times the lower end of the prediction](../introduction.md#as-predicted)<!-- /verdict -->."#,
+    ] {
+        assert_eq!(contradictions("abc", sound), [""; 0], "{sound}");
+    }
+    // Each kind of contradiction, planted.
+    let of = |step: &str| format!(r#"p/steps["step={step}" : "ms"]"#);
+    let (naive, tiles, bad) = (of("naive"), of("tiles"), of("bad"));
+    for (sentence, expected) in [
+        (
+            format!("It takes <!-- figure: {tiles} -->4.01<!-- /figure --> ms."),
+            format!("generated part `figure {tiles}` is out of date"),
+        ),
+        (format!("Faster. <!-- holds: {naive} < {tiles} -->"), format!("`holds: {naive} < {tiles}` is false: 12 < 4")),
+        (
+            format!("At most. <!-- holds: {naive} <= 11.99 -->"),
+            format!("`holds: {naive} <= 11.99` is false: 12 <= 11.99"),
+        ),
+        (format!("Slower. <!-- holds: {tiles} > {naive} -->"), format!("`holds: {tiles} > {naive}` is false: 4 > 12")),
+        (format!("At least. <!-- holds: {tiles} >= 4.5 -->"), format!("`holds: {tiles} >= 4.5` is false: 4 >= 4.5")),
+        (format!("Equal. <!-- holds: {tiles} = {bad} -->"), format!("`holds: {tiles} = {bad}` is false: 4 = 6")),
+        (
+            format!("Half. <!-- holds: {tiles} within 20 % of {bad} -->"),
+            format!("`holds: {tiles} within 20 % of {bad}` is false: 4 within 20 % of 6"),
+        ),
+        (
+            r#"The most. <!-- holds: p/steps["step=bad" : "share"] = most p/steps[: "share"] -->"#.to_owned(),
+            r#"`holds: p/steps["step=bad" : "share"] = most p/steps[: "share"]` is false: 20 = 30"#.to_owned(),
+        ),
+        (
+            r#"Better each time. <!-- holds: falling p/steps[: "ms"] -->"#.to_owned(),
+            "`holds: falling p/steps[: \"ms\"]` is false: 4 > 6 (row `3 bad`)".to_owned(),
+        ),
+        (
+            r#"More each time. <!-- holds: rising p/steps[: "share"] -->"#.to_owned(),
+            "`holds: rising p/steps[: \"share\"]` is false: 30 < 20 (row `3 bad`)".to_owned(),
+        ),
+        (
+            r#"All. <!-- holds: each p/steps[: "ms"] < [: "share"] -->"#.to_owned(),
+            "`holds: each p/steps[: \"ms\"] < [: \"share\"]` is false: 12 < 10 (row `1 naive`)".to_owned(),
+        ),
+        (
+            format!(
+                "It is <!-- verdict: predicted 6, measured {tiles} -->[as predicted](../introduction.md#as-predicted)<!-- /verdict -->."
+            ),
+            format!("generated part `verdict predicted 6, measured {tiles}` is out of date"),
+        ),
+        ("All this is as predicted.".to_owned(), "`as predicted` by hand: use `verdict".to_owned()),
+        // Malformed, or about what is not there.
+        (format!("Faster. <!-- holds: {naive} -->"), format!("cannot judge `holds: {naive}`: `` is no comparison")),
+        ("Faster. <!-- holds: -->".to_owned(), "cannot judge `holds:`: `` does not begin with TABLE".to_owned()),
+        (format!("Faster. <!-- holds {naive} < 3 -->"), "`holds p/steps".to_owned()),
+        ("Faster. <!-- hold: 1 < 2 -->".to_owned(), "`hold: 1 < 2` is no marker within a line".to_owned()),
+        ("Faster. <!-- holds: 1 < 2".to_owned(), "`holds: 1 < 2` is no marker within a line".to_owned()),
+        (
+            r#"Faster. <!-- holds: p/stairs[: "ms"] < 3 -->"#.to_owned(),
+            r#"cannot judge `holds: p/stairs[: "ms"] < 3`: no table `stairs` in"#.to_owned(),
+        ),
+        (
+            r#"Faster. <!-- holds: q/steps[: "ms"] < 3 -->"#.to_owned(),
+            r#"cannot judge `holds: q/steps[: "ms"] < 3`: "#.to_owned(),
+        ),
+        (
+            r#"Faster. <!-- holds: p/steps["step=best" : "ms"] < 3 -->"#.to_owned(),
+            r#"cannot judge `holds: p/steps["step=best" : "ms"] < 3`: 0 rows have the cells"#.to_owned(),
+        ),
+        (
+            r#"Faster. <!-- holds: p/steps["step=bad" : "µs"] < 3 -->"#.to_owned(),
+            r#"cannot judge `holds: p/steps["step=bad" : "µs"] < 3`: no column `µs`"#.to_owned(),
+        ),
+        (
+            r#"It is <!-- verdict: 6 -->as predicted<!-- /verdict -->."#.to_owned(),
+            "cannot generate `verdict 6`: `6` is not understood".to_owned(),
+        ),
+        (
+            "<!-- verdict: predicted 6, measured 6 -->as predicted<!-- /verdict -->.".to_owned(),
+            "`verdict: predicted 6, measured 6` begins its line".to_owned(),
+        ),
+        (
+            "It is <!-- verdict: predicted 6, measured 6 -->as predicted.".to_owned(),
+            "generated part `verdict` lacks".to_owned(),
+        ),
+    ] {
+        let found = contradictions("abc", &sentence);
+        assert_eq!(found.len(), 1, "{sentence}: {found:?}");
+        assert!(found[0].starts_with(&format!("part/one.md:3: {expected}")), "{sentence}: {}", found[0]);
+    }
+    let split = contradictions("abc", "Text before.\n<!-- holds: 1 < 2 -->\nText after.");
+    assert!(matches!(&split[..], [one] if one.starts_with("part/one.md:4: this marker would split")), "{split:?}");
+}
+
+#[test]
+fn what_was_measured_at_no_commit_is_no_evidence() {
+    for sentence in [
+        r#"It takes <!-- figure: p/steps["step=tiles" : "ms"] -->4.00<!-- /figure --> ms."#,
+        r#"Faster. <!-- holds: p/steps["step=tiles" : "ms"] < ["step=naive"] -->"#,
+        "<!-- BEGIN generated: record p/steps -->\n<!-- END generated: record -->",
+    ] {
+        assert!(contradictions("abc-dirty", sentence).len() == 1, "{sentence}");
+        let found = contradictions("abc-dirty", sentence);
+        let expected = "is from commit abc-dirty: measure it again from a clean checkout";
+        assert!(found[0].starts_with("part/one.md:3: cannot ") && found[0].ends_with(expected), "{found:?}");
+    }
+}
+
+#[test]
+fn updating_writes_verdicts_and_leaves_what_is_false_to_the_author() {
+    let sentence = |said: &str| {
+        format!(
+            "It is <!-- verdict: predicted 2, measured p/steps[\"step=tiles\" : \"ms\"] -->{said}<!-- /verdict -->. \
+             <!-- holds: 2 < 1 -->"
+        )
+    };
+    let workspace = recorded("abc", &sentence("as predicted"));
+    let page = workspace.path().join("book/pages/part/one.md");
+    assert_eq!(course(&workspace).update().unwrap(), std::slice::from_ref(&page));
+    let written = "[2.0 times the prediction](../introduction.md#as-predicted)";
+    assert_eq!(fs::read_to_string(&page).unwrap(), format!("# One\n\n{}\n\nText.\n", sentence(written)));
+    let report = course(&workspace).check().unwrap();
+    let values = "2 < 1".to_owned();
+    assert_eq!(report.problems[0].reason, Reason::False { relation: "holds: 2 < 1".to_owned(), values });
+    assert_eq!(report.problems.len(), 1);
+    // Readers see neither.
+    let output = workspace.path().join("out");
+    course(&workspace).render(&output).unwrap();
+    let html = fs::read_to_string(output.join("part/one.html")).unwrap();
+    assert!(html.contains("It is") && html.contains("2.0 times the prediction</a>"), "{html}");
+}
+
 #[test]
 fn a_picture_is_a_file_that_its_page_includes_and_that_is_kept_in_step() {
     let workspace = sound();
@@ -283,4 +480,84 @@ fn a_folder_without_a_book_is_an_error_with_its_path() {
     let nowhere = TempDir::new().unwrap();
     let error = Book::open(nowhere.path(), GENERATORS).unwrap_err().to_string();
     assert!(error.contains("book.toml"), "{error}");
+}
+
+/// Writes a page of the small book.
+fn write_page(workspace: &TempDir, page: &str, text: &str) {
+    fs::write(workspace.path().join("book/pages").join(page), text).unwrap();
+}
+
+#[test]
+fn formulas_that_are_no_latex_are_problems_with_their_lines() {
+    for (line, expected) in [
+        ("so $\\frac{1}{2$ is", "cannot render the formula `\\frac{1}{2$ is`: it has no end"),
+        ("costs $5", "cannot render the formula `5`: it has no end"),
+        ("so $\\nonsense x$ is", "cannot render the formula `\\nonsense x`: "),
+    ] {
+        let found = with_line(line);
+        assert_eq!(found.len(), 1, "{line}: {found:?}");
+        assert!(found[0].starts_with(&format!("one.md:8: {expected}")), "{line}: {}", found[0]);
+    }
+    assert_eq!(with_line("so $\\frac{1}{2}$ and `$\\frac{1}{2$` cost 5 $ or \\$5"), [""; 0]);
+}
+
+#[test]
+fn kernels_that_no_command_runs_are_problems() {
+    let workspace = sound();
+    fs::create_dir_all(workspace.path().join("phase2-conv-bn/kernels")).unwrap();
+    fs::write(workspace.path().join("phase2-conv-bn/kernels/mystery.cu"), "int x;\n").unwrap();
+    write_page(&workspace, "one.md", "# One\n\n```cpp\n{{#include ../../phase2-conv-bn/kernels/mystery.cu}}\n```\n");
+    let found = problems(&workspace);
+    let expected = "one.md:4: no command runs `phase2-conv-bn/kernels/mystery.cu`";
+    assert!(found.iter().any(|problem| problem.starts_with(expected)), "{found:?}");
+}
+
+#[test]
+fn listings_formulas_terms_and_the_index_are_rendered() {
+    let workspace = sound();
+    let kernels = workspace.path().join("phase2-conv-bn/kernels");
+    fs::create_dir_all(&kernels).unwrap();
+    let source =
+        "// head\n// ANCHOR: k\nint warps;\n// ANCHOR: inner\nint b<4>;\n// ANCHOR_END: inner\n// ANCHOR_END: k\n";
+    fs::write(kernels.join("gemm_01.cu"), source).unwrap();
+    write_page(
+        &workspace,
+        "part/two.md",
+        "# Two\n\n## Deep end\n\nA warp and warps: $x^2$\n\n```cpp\n{{#include ../../../phase2-conv-bn/kernels/gemm_01.cu:k}}\n```\n",
+    );
+    write_page(
+        &workspace,
+        "glossary.md",
+        "# Glossary\n\n| term | meaning | page |\n| --- | --- | --- |\n| warp | 32 threads. | [One](one.md) |\n",
+    );
+    write_page(&workspace, "concepts.md", "# Concepts\n\n{{#concepts}}\n");
+    let summary =
+        "# Summary\n\n- [One](one.md)\n- [Two](part/two.md)\n- [Glossary](glossary.md)\n- [Concepts](concepts.md)\n";
+    write_page(&workspace, "SUMMARY.md", summary);
+    let output = workspace.path().join("out");
+    open(&workspace).build(&output).unwrap();
+
+    let rendered = |page: &str| fs::read_to_string(output.join(page)).unwrap();
+    let two = rendered("part/two.html");
+    for expected in [
+        // The numbers of the file, without its anchors.
+        "data-lines=\"3\n5\"",
+        "href=\"../sources/phase2-conv-bn/kernels/gemm_01.cu.html#L3\"",
+        "<code>cargo run -p phase2-conv-bn -- gemm</code>",
+        "<msup>",
+        "A <a class=\"term\" href=\"../glossary.html#term-warp\" title=\"32 threads.\">warp</a> and warps",
+    ] {
+        assert!(two.contains(expected), "{expected}: {two}");
+    }
+    let source = rendered("sources/phase2-conv-bn/kernels/gemm_01.cu.html");
+    assert!(source.contains("<span id=\"L5\" data-line=\"5\">int b&lt;4&gt;;</span>"), "{source}");
+    assert!(source.contains("<a href=\"../../../part/two.html\">part/two</a>"), "{source}");
+    assert!(rendered("glossary.html").contains("<dfn id=\"term-warp\">warp</dfn>"));
+    let index = rendered("concepts.html");
+    assert!(
+        index.contains("<a href=\"glossary.html#term-warp\">warp</a>: <strong><a href=\"one.html\">One</a></strong>"),
+        "{index}"
+    );
+    assert!(index.contains("<a href=\"part/two.html#deep-end\">Two: Deep end</a>"), "{index}");
+    assert!(rendered("print.html").contains("href=\"sources/phase2-conv-bn/kernels/gemm_01.cu.html#L3\""));
 }

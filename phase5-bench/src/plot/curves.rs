@@ -7,9 +7,10 @@ use media::plot::{FONT, legend, sheet};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
+use super::chart::{Axis, BarChart, ChartBar, ChartPoint, PointChart, Series};
 use crate::tables::layers::{self, ALL, sides};
 use crate::tables::resnet::by;
-use crate::tables::{attention, autoencoder, resnet, video};
+use crate::tables::{attention, autoencoder, gemm, resnet, video};
 use crate::{Error, Result};
 
 const COLOURS: [RGBColor; 6] = [
@@ -111,6 +112,31 @@ impl Bars {
         }
     }
 
+    /// Each step of the GEMM ladder at 4096³, as a share of cuBLAS in the same run.
+    pub fn of_ladder(run: &Record) -> Result<Bars> {
+        const PROBLEM: &str = "4096³";
+        let mut times = Vec::new();
+        for row in rows(run.table("gemm")) {
+            if row.text(gemm::PROBLEM)? == PROBLEM {
+                let step = row.text(columns::STEP)?;
+                times.extend(row.number(columns::MS)?.map(|ms| (step.to_owned(), ms)));
+            }
+        }
+        let library = times.iter().find(|(step, _)| step == "cuBLAS").map(|(_, ms)| *ms);
+        let library = library.ok_or_else(|| nothing("gemm"))?;
+        let steps = times.into_iter().filter(|(step, _)| step.starts_with(|first: char| first.is_ascii_digit()));
+        let bar = |(name, ms): (String, f64)| Bar { name, value: 100.0 * library / ms, before: None };
+        let bars: Vec<Bar> = steps.map(bar).collect();
+        match bars.is_empty() {
+            true => Err(nothing("gemm")),
+            false => Ok(Bars {
+                title: format!("The GEMM ladder, {PROBLEM}: {}", run.provenance_of("gemm")),
+                unit: "% of cuBLAS in the same run",
+                bars,
+            }),
+        }
+    }
+
     /// ResNet18's way from phase 3 to phase 4, alone and by 32 images: the time of each step, and of the one before it.
     pub fn of_resnet18(run: &Record) -> Result<Vec<Bars>> {
         let steps = [&[by::BATCH_PHASE3, by::BATCH_PHASE3_GRAPH][..], &by::BATCH_PHASE4].concat();
@@ -146,6 +172,12 @@ impl Bars {
             rows.chart(run, format!("Autoencoder `original`, batch {batch}"), is_it)
         };
         [32.0, 4096.0].into_iter().map(chart).collect()
+    }
+
+    pub fn chart(&self) -> BarChart {
+        let chart_bar =
+            |bar: &Bar| ChartBar { name: bar.name.clone(), value: bar.value, before: bar.before, label: bar.label() };
+        BarChart { title: self.title.clone(), unit: self.unit, bars: self.bars.iter().map(chart_bar).collect() }
     }
 
     pub fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> std::result::Result<(), String> {
@@ -229,6 +261,16 @@ impl Curves {
             true => Err(nothing(table)),
             false => Ok(Curves { title, x, y, series }),
         }
+    }
+
+    pub fn chart(&self) -> PointChart {
+        let axis = |name| Axis { name, is_logarithmic: true };
+        let series = self.series.iter().map(|(name, points)| Series {
+            name: name.clone(),
+            is_joined: true,
+            points: points.iter().map(|&(x, y)| ChartPoint { x, y, label: None }).collect(),
+        });
+        PointChart { x: axis(self.x), y: axis(self.y), series: series.collect(), limits: Vec::new() }
     }
 
     pub fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> std::result::Result<(), String> {
@@ -329,11 +371,41 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn a_ladder_is_compared_with_the_library_of_its_run() {
+        let mut table = TableBuilder::new("gemm", DeviceKind::Gpu, &[gemm::PROBLEM, columns::STEP, columns::MS]);
+        let rows = [
+            ("4096³", "cuBLAS", 3.0),
+            ("4096³", "1 slow", 12.0),
+            ("4096³", "tuned", 2.0),
+            ("4096³", "2 fast", 2.5),
+            ("256³", "1 slow", 1.0),
+        ];
+        for (problem, step, ms) in rows {
+            table.row().set(gemm::PROBLEM, problem).set(columns::STEP, step).set(columns::MS, ms).finish("");
+        }
+        let mut run = Record::begin(&Device::sim());
+        assert!(Bars::of_ladder(&run).is_err());
+        run.push("gemm", table.finish());
+        let bars = Bars::of_ladder(&run).unwrap().chart().bars;
+        let shown: Vec<_> = bars.iter().map(|bar| (&*bar.name, &*bar.label)).collect();
+        assert_eq!(shown, [("1 slow", "25.0"), ("2 fast", "120.0")]);
+    }
+
+    #[test]
     fn what_is_drawn_is_what_the_tables_have() {
         let empty = Record::begin(&Device::sim());
         assert!(Bars::of_layers(&empty).is_err() && Curves::of_batches(&empty).is_err());
         let run = run();
         let bars = Bars::of_layers(&run).unwrap();
+        let shown_elsewhere = bars.chart().bars;
+        assert!(
+            shown_elsewhere.iter().map(|bar| &bar.label).eq(bars
+                .bars
+                .iter()
+                .map(Bar::label)
+                .collect::<Vec<_>>()
+                .iter())
+        );
         let shown: Vec<_> = bars.bars.iter().map(|bar| (&*bar.name, bar.label())).collect();
         assert_eq!(shown, [("Conv2D", "250.0".to_owned()), ("ReLU", "125.0".to_owned())]);
         let curves = Curves::of_batches(&run).unwrap();

@@ -1,5 +1,6 @@
 //! Plots of a finished run's tables, as SVG and PNG.
 
+pub mod chart;
 mod curves;
 mod quality;
 mod roofline;
@@ -11,6 +12,7 @@ use media::plot::Drawing;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
+use chart::Chart;
 use curves::{Bars, Curves};
 use quality::Quality;
 use roofline::Roofline;
@@ -44,10 +46,33 @@ pub fn svg(run: &Record, name: &str) -> Result<String> {
     Plot::of(run, name)?.svg().map_err(|reason| Error::Plot { path: name.into(), reason })
 }
 
-/// The plots there are: the roofline; what each kind of ResNet18's layers takes; images per second by batch; attention's rate; the way
+/// What a plot of this name shows.
+///
+/// # Errors
+/// As [`svg`].
+pub fn chart(run: &Record, name: &str) -> Result<Chart> {
+    Ok(match Plot::of(run, name)? {
+        Plot::Roofline(plot) => Chart::Points(plot.chart()),
+        Plot::Bars(plot) => Chart::Bars(vec![plot.chart()]),
+        Plot::Curves(plot) => Chart::Points(plot.chart()),
+        Plot::Quality(plot) => Chart::Points(plot.chart()),
+        Plot::Charts(plots) => Chart::Bars(plots.iter().map(Bars::chart).collect()),
+    })
+}
+
+/// The plots there are: the roofline; the GEMM ladder beside cuBLAS; what each kind of ResNet18's layers takes; images per second by batch; attention's rate; the way
 /// of each model from phase 3 to phase 4; quality over speed of frames whose network has a memory.
-pub const NAMES: [&str; 8] =
-    ["roofline", "layers", "resnet-batch", "attention", "way-resnet18", "way-unet", "way-autoencoder", "temporal"];
+pub const NAMES: [&str; 9] = [
+    "roofline",
+    "ladder",
+    "layers",
+    "resnet-batch",
+    "attention",
+    "way-resnet18",
+    "way-unet",
+    "way-autoencoder",
+    "temporal",
+];
 
 enum Plot {
     Roofline(Roofline),
@@ -62,6 +87,7 @@ impl Plot {
     fn of(run: &Record, name: &str) -> Result<Plot> {
         match name {
             "roofline" => Ok(Plot::Roofline(Roofline::of(run)?)),
+            "ladder" => Ok(Plot::Bars(Bars::of_ladder(run)?)),
             "layers" => Ok(Plot::Bars(Bars::of_layers(run)?)),
             "resnet-batch" => Ok(Plot::Curves(Curves::of_batches(run)?)),
             "attention" => Ok(Plot::Curves(Curves::of_attention(run)?)),
@@ -104,7 +130,7 @@ mod tests {
         run.push(LIMITS, Limits { flops: 60e12, bandwidth: 4e12 }.table());
         let paths = save(&run, &dir.path().join("plots")).unwrap();
         let svg = std::fs::read_to_string(&paths[0]).unwrap();
-        for text in ["Roofline, f32: ptx-sim", "TFLOP/s", "cuBLAS", "measured limits: 4.00 TB/s", "<circle"] {
+        for text in ["Roofline, f32: ptx-sim", "TFLOP/s", "cuBLAS", "measured: 4.00 TB/s", "<circle"] {
             assert!(svg.contains(text), "{text} is missing");
         }
         let png = image::open(&paths[1]).unwrap().to_rgb8();

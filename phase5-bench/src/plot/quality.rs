@@ -7,6 +7,7 @@ use phase4_fusion::temporal::table::{FPS, PRECISION, PSNR, RULE};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
+use super::chart::{Axis, ChartPoint, Limit, PointChart, Series};
 use crate::tables::temporal::REAL_TIME;
 use crate::{Error, Result};
 
@@ -47,6 +48,37 @@ impl Quality {
         }
     }
 
+    /// The least and the greatest quality, and where the whole in f32 lies: above all others.
+    fn heights(&self) -> (f64, f64, f64) {
+        let measured = self.series.iter().flat_map(|(_, points)| points).filter_map(|point| point.psnr);
+        let span = |(low, high): (f64, f64), value: f64| (low.min(value), high.max(value));
+        let (worst, best) = measured.fold((f64::INFINITY, f64::NEG_INFINITY), span);
+        (worst, best, best + (best - worst).max(1.0) * 0.15)
+    }
+
+    pub fn chart(&self) -> PointChart {
+        let (worst, _, top) = self.heights();
+        let point = |point: &Point| {
+            let compared = if point.psnr.is_none() { ", the reference" } else { "" };
+            ChartPoint { x: point.fps, y: point.psnr.unwrap_or(top), label: Some(format!("{}{compared}", point.rule)) }
+        };
+        let series = self.series.iter().map(|(name, points)| Series {
+            name: name.clone(),
+            is_joined: false,
+            points: points.iter().map(point).collect(),
+        });
+        let limit = Limit {
+            name: format!("{REAL_TIME} frames per second"),
+            points: vec![(REAL_TIME, worst), (REAL_TIME, top)],
+        };
+        PointChart {
+            x: Axis { name: "frames per second", is_logarithmic: true },
+            y: Axis { name: "PSNR to the whole computation in f32, dB", is_logarithmic: false },
+            series: series.collect(),
+            limits: vec![limit],
+        }
+    }
+
     pub fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> std::result::Result<(), String> {
         let fail = |error: DrawingAreaErrorKind<B::ErrorType>| error.to_string();
         let points = || self.series.iter().flat_map(|(_, points)| points);
@@ -54,9 +86,7 @@ impl Quality {
             values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)))
         };
         let (slowest, fastest) = span(&mut points().map(|point| point.fps).chain([REAL_TIME]));
-        let (worst, best) = span(&mut points().filter_map(|point| point.psnr));
-        // The whole in f32 lies at the upper edge.
-        let top = best + (best - worst).max(1.0) * 0.15;
+        let (worst, _, top) = self.heights();
         let (x, y) = (slowest / 1.2..fastest * 1.6, worst - (top - worst) * 0.08..top + (top - worst) * 0.06);
         let mut chart =
             sheet(area, &self.title, 72)?.build_cartesian_2d(x.log_scale().base(2.0), y.clone()).map_err(fail)?;

@@ -1,6 +1,8 @@
 //! The roofline (Williams, Waterman and Patterson, 2009): operations per second over operations per byte, measured, below what
 //! the device's arithmetic and its memory allow, measured as well.
 
+use std::ops::Range;
+
 use common::ladder::{Cost, columns};
 use common::record::Record;
 use common::table::{ColumnSpec, Row};
@@ -8,14 +10,22 @@ use media::plot::{FONT, legend, sheet};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
+use super::chart::{Axis, ChartPoint, Limit, PointChart, Series as ChartSeries};
 use crate::limits::Limits;
 use crate::tables::linear_relu::versions;
 use crate::tables::{conv, gemm, linear_relu, peers};
 use crate::{Error, Result};
 
+/// What a million millions are.
+const TERA: f64 = 1e12;
+/// Along the first axis.
+const INTENSITY: &str = "operations per byte, each tensor moved once";
+
 /// One measurement.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 struct Point {
+    /// What was computed.
+    problem: String,
     /// Operations a byte, if each tensor passes the memory once.
     intensity: f64,
     /// Operations a second.
@@ -68,21 +78,56 @@ impl Roofline {
         }
     }
 
-    pub fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> std::result::Result<(), String> {
-        let fail = |error: DrawingAreaErrorKind<B::ErrorType>| error.to_string();
-        let tera = 1e12;
+    /// What the axes show, and the corners of the roof, in operations per byte and TFLOP/s.
+    fn frame(&self) -> (Range<f64>, Range<f64>, [(f64, f64); 3]) {
         let all = || self.series.iter().flat_map(|series| &series.points);
         let least = |value: fn(&Point) -> f64| all().map(value).fold(f64::INFINITY, f64::min);
         let most = |value: fn(&Point) -> f64| all().map(value).fold(0.0, f64::max);
         let ridge = self.limits.flops / self.limits.bandwidth;
         let x = least(|point| point.intensity).min(ridge) / 2.0..most(|point| point.intensity).max(ridge) * 2.0;
-        let y = least(|point| point.flops).min(self.limits.flops / 10.0) / tera / 2.0..self.limits.flops / tera * 1.6;
-        let mut chart = sheet(area, &self.title, 72)?
-            .build_cartesian_2d(x.clone().log_scale(), y.clone().log_scale())
-            .map_err(fail)?;
+        let y = least(|point| point.flops).min(self.limits.flops / 10.0) / TERA / 2.0..self.limits.flops / TERA * 1.6;
+        let memory = |intensity: f64| self.limits.bandwidth * intensity / TERA;
+        let peak = self.limits.flops / TERA;
+        let begin = x.start.max(y.start / memory(1.0));
+        let roof = [(begin, memory(begin)), (ridge, peak), (x.end, peak)];
+        (x, y, roof)
+    }
+
+    /// What the roof is made of.
+    fn roof_says(&self) -> String {
+        format!(
+            "measured: {:.2} TB/s (copy), {:.1} TFLOP/s (multiply-adds)",
+            self.limits.bandwidth / TERA,
+            self.limits.flops / TERA
+        )
+    }
+
+    pub fn chart(&self) -> PointChart {
+        let point = |point: &Point| ChartPoint {
+            x: point.intensity,
+            y: point.flops / TERA,
+            label: Some(point.problem.clone()),
+        };
+        let series = self.series.iter().map(|Series { name, points, .. }| ChartSeries {
+            name: (*name).to_owned(),
+            is_joined: false,
+            points: points.iter().map(point).collect(),
+        });
+        PointChart {
+            x: Axis { name: INTENSITY, is_logarithmic: true },
+            y: Axis { name: "TFLOP/s", is_logarithmic: true },
+            series: series.collect(),
+            limits: vec![Limit { name: self.roof_says(), points: self.frame().2.to_vec() }],
+        }
+    }
+
+    pub fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> std::result::Result<(), String> {
+        let fail = |error: DrawingAreaErrorKind<B::ErrorType>| error.to_string();
+        let (x, y, roof) = self.frame();
+        let mut chart = sheet(area, &self.title, 72)?.build_cartesian_2d(x.log_scale(), y.log_scale()).map_err(fail)?;
         chart
             .configure_mesh()
-            .x_desc("operations a byte, each tensor passing the memory once")
+            .x_desc(INTENSITY)
             .y_desc("TFLOP/s")
             .label_style((FONT, 16))
             .light_line_style(WHITE)
@@ -91,22 +136,15 @@ impl Roofline {
             .draw()
             .map_err(fail)?;
 
-        let memory = |intensity: f64| self.limits.bandwidth * intensity / tera;
-        let peak = self.limits.flops / tera;
-        let begin = x.start.max(y.start / memory(1.0));
-        let roof = [(begin, memory(begin)), (ridge, peak), (x.end, peak)];
         chart
             .draw_series(LineSeries::new(roof, BLACK.stroke_width(2)))
             .map_err(fail)?
-            .label(format!(
-                "measured limits: {:.2} TB/s (copy), {peak:.1} TFLOP/s (multiply-adds)",
-                self.limits.bandwidth / tera
-            ))
+            .label(self.roof_says())
             .legend(|(x, y)| PathElement::new([(x, y), (x + 16, y)], BLACK.stroke_width(2)));
         for Series { name, colour, points } in &self.series {
             let colour = *colour;
             let dots =
-                points.iter().map(|point| Circle::new((point.intensity, point.flops / tera), 4, colour.filled()));
+                points.iter().map(|point| Circle::new((point.intensity, point.flops / TERA), 4, colour.filled()));
             chart
                 .draw_series(dots)
                 .map_err(fail)?
@@ -165,9 +203,14 @@ fn points(
     let mut points = Vec::new();
     for row in run.table(table).into_iter().flat_map(|table| table.iter()) {
         let is_meant = steps.contain(row.text(step)?);
-        if let Some(cost) = cost(row.text(problem)?).filter(|_| is_meant) {
+        let row_problem = row.text(problem)?;
+        if let Some(cost) = cost(row_problem).filter(|_| is_meant) {
             let flops = rate(row, cost)?;
-            points.extend(flops.map(|flops| Point { intensity: cost.flops / cost.bytes, flops }));
+            points.extend(flops.map(|flops| Point {
+                problem: row_problem.to_owned(),
+                intensity: cost.flops / cost.bytes,
+                flops,
+            }));
         }
     }
     Ok(points)
@@ -213,8 +256,17 @@ pub(super) mod tests {
         let of = |name: &str| &roofline.series.iter().find(|series| series.name == name).unwrap().points;
         // 2·n³ operations over 3·n² values of 4 bytes.
         let intensity = |n: f64| 2.0 * n / 12.0;
-        assert_eq!(*of("GEMM, tuned"), [Point { intensity: intensity(4096.0), flops: 52e12 }]);
-        assert_eq!(*of("GEMM, the ladder's steps"), [Point { intensity: intensity(256.0), flops: 0.2e12 }]);
+        assert_eq!(
+            *of("GEMM, tuned"),
+            [Point { problem: "4096³".to_owned(), intensity: intensity(4096.0), flops: 52e12 }]
+        );
+        let first = Point { problem: "256³".to_owned(), intensity: intensity(256.0), flops: 0.2e12 };
+        assert_eq!(*of("GEMM, the ladder's steps"), [first]);
+        let chart = roofline.chart();
+        let shown = chart.series.iter().flat_map(|series| &series.points).map(|point| (point.x, 1e12 * point.y));
+        assert!(shown.eq(
+            roofline.series.iter().flat_map(|s| &s.points).map(|point| (point.intensity, 1e12 * (point.flops / TERA)))
+        ));
         let flops = 2.0 * 1024.0 * 784.0 * 2048.0;
         assert_eq!(of("Linear+ReLU v1, naive")[0].flops, flops * 1e3);
     }

@@ -1,0 +1,161 @@
+//! Copies and kernels of several chunks: when they would run if each engine did one thing at a time, and when they ran.
+
+use std::path::Path;
+
+use crate::content::Picture;
+
+use super::{
+    DrawingError, Recorded,
+    canvas::{Area, Canvas, Look, Stroke, Style},
+};
+
+/// Chunks of the step's data.
+const CHUNKS: usize = 8;
+/// What is done with each chunk, in this order, each by an engine of its own; and how it looks.
+const ENGINES: [(&str, Look); 3] = [("copy in", Look::First), ("kernel", Look::Second), ("copy out", Look::Third)];
+
+/// An operation of a schedule, one unit long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Operation {
+    chunk: usize,
+    engine: usize,
+    begins: usize,
+}
+
+/// When each operation begins, if chunks are dealt to streams in turn and queued in their order: after the one before it in its stream
+/// and after what its engine was given earlier.
+fn schedule(streams: usize, chunks: usize) -> Vec<Operation> {
+    let (mut of_stream, mut of_engine) = (vec![0; streams], [0; ENGINES.len()]);
+    let mut operations = Vec::new();
+    for chunk in 0..chunks {
+        for (engine, free) in of_engine.iter_mut().enumerate() {
+            let stream = &mut of_stream[chunk % streams];
+            let begins = (*stream).max(*free);
+            (*stream, *free) = (begins + 1, begins + 1);
+            operations.push(Operation { chunk, engine, begins });
+        }
+    }
+    operations
+}
+
+fn units(operations: &[Operation]) -> usize {
+    operations.iter().map(|operation| operation.begins + 1).max().unwrap_or(0)
+}
+
+/// Squares that say how the three engines look.
+fn legend(canvas: &mut Canvas, y: f64) {
+    for (at, (name, look)) in (0..).zip(ENGINES) {
+        let x = 60.0 + 110.0 * f64::from(at);
+        canvas.area(Area::new(x, y - 11.0, 20.0, 14.0), look);
+        canvas.text((x + 26.0, y), Style::START, name);
+    }
+}
+
+pub fn draw(_: &Path) -> Result<Picture, DrawingError> {
+    const LEFT: f64 = 60.0;
+    let schedules = [1, 2, 3].map(|streams| (streams, schedule(streams, CHUNKS)));
+    let longest = schedules.iter().map(|(_, operations)| units(operations)).max().unwrap_or(1);
+    let unit = (394.0 - LEFT) / longest as f64;
+    let mut canvas = Canvas::new("drawing-streams");
+    legend(&mut canvas, 16.0);
+    let mut said = Vec::new();
+    for (at, (streams, operations)) in (0..).zip(&schedules) {
+        let top = 50.0 + 98.0 * f64::from(at);
+        let plural = if *streams == 1 { "" } else { "s" };
+        let title = format!("{streams} stream{plural}: {} units", units(operations));
+        canvas.text((LEFT, top), Style::START.bold(), &title);
+        for (engine, (name, look)) in ENGINES.into_iter().enumerate() {
+            let y = top + 8.0 + 22.0 * engine as f64;
+            canvas.text((LEFT - 6.0, y + 14.0), Style::END.small(), name);
+            for operation in operations.iter().filter(|operation| operation.engine == engine) {
+                let x = LEFT + unit * operation.begins as f64;
+                canvas.area(Area::new(x, y, unit, 19.0), look);
+                let place = (x + unit / 2.0, y + 14.0);
+                canvas.text(place, Style::MIDDLE.small().of("on-area"), &operation.chunk.to_string());
+            }
+        }
+        said.push(format!("{} units with {streams} stream{plural}", units(operations)));
+    }
+    let end = 50.0 + 98.0 * 2.0 + 74.0;
+    canvas.arrow(&[(LEFT, end + 8.0), (394.0, end + 8.0)], Stroke::Plain);
+    canvas.text((394.0, end + 24.0), Style::END.small(), "time");
+
+    let alternative = format!(
+        "A schematic of {CHUNKS} chunks on three engines, for copies in, kernels and copies out. With one stream, only one engine works at a \
+         time; with three, all of them do. It takes {}.",
+        said.join(", ")
+    );
+    let caption = "A schedule, not a measurement: each of the three operations of a chunk (numbered) takes one unit, and each engine does \
+         one at a time.";
+    Ok(canvas.finish(end + 30.0, &alternative, caption))
+}
+
+pub fn draw_measured(workspace: &Path) -> Result<Picture, DrawingError> {
+    const LEFT: f64 = 30.0;
+    const DOWN: f64 = 26.0;
+    /// The column in which each letter is a part of the time.
+    const LETTERS: &str = "i: copy in, k: kernel, o: copy out";
+    let recorded = Recorded::open(workspace, "phase1-infra/streams-timeline-3")?;
+    let mut canvas = Canvas::new("drawing-streams-measured");
+    legend(&mut canvas, 16.0);
+    let (mut rows, mut end) = (0, 0.0_f64);
+    let top = 44.0;
+    for (at, row) in recorded.found.table.iter().enumerate() {
+        let y = top + DOWN * at as f64;
+        let (chunk, stream) = (row.number("chunk")?.unwrap_or_default(), row.number("stream")?.unwrap_or_default());
+        canvas.text((LEFT - 8.0, y + 15.0), Style::END, &chunk.to_string());
+        let letters: Vec<char> = row.text(LETTERS)?.chars().collect();
+        let unit = (370.0 - LEFT) / letters.len().max(1) as f64;
+        for (letter, (_, look)) in ['i', 'k', 'o'].into_iter().zip(ENGINES) {
+            let first = letters.iter().position(|&other| other == letter);
+            let count = letters.iter().filter(|&&other| other == letter).count();
+            if let Some(first) = first {
+                canvas.area(Area::new(LEFT + unit * first as f64, y, unit * count as f64, 20.0), look);
+            }
+        }
+        let last = letters.iter().rposition(|&letter| letter != '·').map_or(0, |last| last + 1);
+        let label = format!("s{stream}");
+        canvas.text((LEFT + unit * last as f64 + 4.0, y + 15.0), Style::START.small(), &label);
+        (rows, end) = (rows + 1, end.max(row.number("ends, ms")?.unwrap_or_default()));
+    }
+    if rows == 0 {
+        return Err(recorded.missing("chunks".to_owned()));
+    }
+    let bottom = top + DOWN * f64::from(rows);
+    canvas.text((LEFT - 8.0, 40.0), Style::START.small(), "chunk");
+    canvas.arrow(&[(LEFT, bottom + 4.0), (370.0, bottom + 4.0)], Stroke::Plain);
+    canvas.text((LEFT, bottom + 20.0), Style::START.small(), "0");
+    canvas.text((370.0, bottom + 20.0), Style::END.small(), &format!("{end:.2} ms"));
+
+    let alternative = format!(
+        "When each of {rows} chunks was copied in, computed and copied out by three streams, from 0 to {end:.2} ms. Chunks follow each other \
+         as stairs: while one is computed, the next is copied in and the one before is copied out."
+    );
+    let caption = format!(
+        "Each chunk's copy in, kernel and copy out; s0 to s2 are the streams. An operation begins when the one before it in its stream has \
+         ended, so its length includes waiting for its engine. {}",
+        recorded.found.caption
+    );
+    Ok(canvas.finish(bottom + 26.0, &alternative, caption))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_engine_and_no_stream_does_two_things_at_once() {
+        for streams in 1..=4 {
+            let operations = schedule(streams, CHUNKS);
+            for (at, one) in operations.iter().enumerate() {
+                for other in operations[..at].iter().filter(|other| other.begins == one.begins) {
+                    assert!(
+                        one.engine != other.engine && one.chunk % streams != other.chunk % streams,
+                        "{one:?}, {other:?}"
+                    );
+                }
+            }
+        }
+        assert_eq!([1, 2, 3, 4].map(|streams| units(&schedule(streams, CHUNKS))), [24, 13, 10, 10]);
+    }
+}

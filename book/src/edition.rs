@@ -1,0 +1,93 @@
+//! What is added to the pages as they are rendered, and is not in their Markdown: it would go out of date there, or be in the way.
+
+use std::{ops::Range, path::Path};
+
+use mdbook_driver::{
+    MDBook,
+    book::{BookItem, Chapter},
+};
+
+use crate::{
+    BookError, formula,
+    generated::Workshop,
+    glossary::{self, Glossary, PageText},
+    listing,
+    problem::Problem,
+    sources::Shown,
+};
+
+/// Adds to each chapter of `book`: links to the glossary's terms, formulas, and numbers and captions of listings; to one the index of
+/// concepts. Returns the sources that the listings show.
+///
+/// # Errors
+/// [`BookError::Problems`] for a formula that cannot be rendered, [`BookError::Read`] for a source that cannot be read.
+pub fn prepare(book: &mut MDBook, workshop: &Workshop) -> Result<Shown, BookError> {
+    let mut pages = Vec::new();
+    for item in book.iter() {
+        if let BookItem::Chapter(chapter) = item
+            && let Some(page) = page_of(chapter)
+        {
+            pages.push(PageText::new(page, chapter.content.clone()));
+        }
+    }
+    let glossary = pages.iter().find(|page| page.path == glossary::PAGE);
+    let glossary = glossary.map_or_else(Glossary::default, |page| Glossary::read(&page.markdown));
+    let (mut shown, mut failed) = (Shown::default(), None);
+    book.book.for_each_chapter_mut(|chapter| {
+        if let Some(page) = page_of(chapter)
+            && failed.is_none()
+        {
+            match prepared(&page, &chapter.content, &glossary, &pages, workshop, &mut shown) {
+                Ok(content) => chapter.content = content,
+                Err(error) => failed = Some(error),
+            }
+        }
+    });
+    failed.map_or(Ok(shown), Err)
+}
+
+fn prepared(
+    page: &str,
+    markdown: &str,
+    glossary: &Glossary,
+    pages: &[PageText],
+    workshop: &Workshop,
+    shown: &mut Shown,
+) -> Result<String, BookError> {
+    let markdown = match page {
+        glossary::PAGE => glossary::with_ids(markdown),
+        _ if glossary::asks_for_index(markdown) => glossary.fill_index(markdown, pages),
+        _ => glossary.linked(page, markdown),
+    };
+    let problem = |(line, reason)| BookError::Problems(vec![Problem { page: page.to_owned(), line, reason }]);
+    let markdown = formula::rendered(&markdown).map_err(problem)?;
+    listing::captioned(page, &markdown, workshop, shown)
+}
+
+/// The chapter's page below the pages' folder, with `/`.
+fn page_of(chapter: &Chapter) -> Option<String> {
+    chapter.source_path.as_deref().map(slashed)
+}
+
+/// A relative path with `/` on every system.
+pub(crate) fn slashed(path: &Path) -> String {
+    let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy()).collect();
+    parts.join("/")
+}
+
+/// The text with its parts replaced, which don't overlap.
+pub(crate) fn edited(text: &str, mut edits: Vec<(Range<usize>, String)>) -> String {
+    edits.sort_by_key(|(range, _)| range.start);
+    let (mut result, mut at) = (String::with_capacity(text.len()), 0);
+    for (range, replacement) in edits {
+        result.push_str(&text[at..range.start]);
+        result.push_str(&replacement);
+        at = range.end;
+    }
+    result + &text[at..]
+}
+
+/// Text between tags or in an attribute.
+pub(crate) fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}

@@ -1,0 +1,87 @@
+//! What a plot shows, for whoever draws it in another way than [`super::svg`]: the book does, in the colours of its pages.
+
+/// A plot's data.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Chart {
+    /// Charts of bars, one below the other.
+    Bars(Vec<BarChart>),
+    /// Points, or curves through them.
+    Points(PointChart),
+}
+
+/// A horizontal bar for each of several names.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BarChart {
+    /// What it is of.
+    pub title: String,
+    /// The unit of all values.
+    pub unit: &'static str,
+    /// From top to bottom.
+    pub bars: Vec<ChartBar>,
+}
+
+/// A bar of a chart.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChartBar {
+    /// What it is of.
+    pub name: String,
+    /// Its length.
+    pub value: f64,
+    /// The length of the bar above it, if this is a step from that one.
+    pub before: Option<f64>,
+    /// What stands at its end: its value, and how many times as fast as before that is.
+    pub label: String,
+}
+
+/// Series of points.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PointChart {
+    /// From left to right.
+    pub x: Axis,
+    /// From bottom to top.
+    pub y: Axis,
+    /// In the order of the table.
+    pub series: Vec<Series>,
+    /// Lines that are no measurements of what the chart compares.
+    pub limits: Vec<Limit>,
+}
+
+/// A direction of a chart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Axis {
+    /// The quantity and its unit.
+    pub name: &'static str,
+    /// Whether equal distances are equal factors.
+    pub is_logarithmic: bool,
+}
+
+/// Points of one kind.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// Of what.
+    pub name: String,
+    /// Whether a line leads through the points.
+    pub is_joined: bool,
+    /// In the order of the table.
+    pub points: Vec<ChartPoint>,
+}
+
+/// A measurement.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChartPoint {
+    /// Along the first axis.
+    pub x: f64,
+    /// Along the second.
+    pub y: f64,
+    /// What was measured, if the series does not say it.
+    pub label: Option<String>,
+}
+
+/// A line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limit {
+    /// What it says.
+    pub name: String,
+    /// Its corners.
+    pub points: Vec<(f64, f64)>,
+}
