@@ -40,7 +40,6 @@ use phase5_bench::{
     tables::TABLES,
 };
 
-
 /// The phase whose tables may be derived from others.
 const PHASE5: &str = "phase5-bench";
 
