@@ -597,6 +597,29 @@ mod tests {
     }
 
     #[test]
+    fn a_derived_table_is_made_anew_and_from_clean_tables_only() {
+        let name = "phase5-bench/records/nvidia-h200.json";
+        let mut record = Record::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name)).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let of = |record: &mut Record, name: &str, change: fn(&mut common::record::Named)| {
+            change(record.tables.iter_mut().find(|named| named.name == name).unwrap());
+        };
+        of(&mut record, "claims", |claims| claims.table.title = "stale".to_owned());
+        fs::write(&path, record.to_json()).unwrap();
+        assert_eq!(find(folder.path(), "phase5-bench/claims").unwrap().table.title, "claims, measured again");
+        of(&mut record, "layers", |layers| {
+            let host = String::new();
+            layers.again = Some(common::record::Again { date: String::new(), commit: "abc-dirty".to_owned(), host });
+        });
+        fs::write(&path, record.to_json()).unwrap();
+        let error = find(folder.path(), "phase5-bench/claims").err().unwrap().to_string();
+        assert!(error.starts_with("table `layers`") && error.contains("commit abc-dirty"), "{error}");
+        assert!(find(folder.path(), "phase5-bench/gemm").is_ok());
+    }
+
+    #[test]
     fn a_record_that_changed_is_read_again() {
         let folder = workspace();
         assert_eq!(markdown(folder.path(), "p/transfers").unwrap().matches("commit abc").count(), 1);
