@@ -335,7 +335,7 @@ impl Canvas {
         &mut self.elements[at]
     }
 
-    /// A point of a chart, in one of the [`MARKS`], which repeat.
+    /// A point of a chart, in one of the `MARKS`, which repeat.
     pub fn mark(&mut self, (x, y): (f64, f64), mark: usize, hue: &str) {
         let path = format!("M{} {}{}", number(x), number(y), MARKS[mark % MARKS.len()]);
         self.elements.push(element("path", [("class", format!("dot {hue}").trim_end().to_owned()), ("d", path)]));

@@ -1,6 +1,6 @@
 //! Plots of phase 5's record, in the colours of the page: `plot NAME [series "NAME" …] [labels "LABEL" …]`.
 //!
-//! What a plot shows, [`phase5_bench::plot::chart`] says. Curves and points are told apart by their labels, and each family of series (those
+//! What a plot shows, [`phase5_bench::plot::chart()`] says. Curves and points are told apart by their labels, and each family of series (those
 //! whose names begin alike) has a hue and a kind of line. With `series`, only those of these names are drawn, and with
 //! `labels`, only points of these have theirs; one that ends with `*` stands for all that begin so.
 
