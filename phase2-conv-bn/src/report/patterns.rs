@@ -20,76 +20,38 @@ pub const PART: Part = Part {
 };
 
 /// `cargo run -p phase2-conv-bn -- reduction`.
-pub const REDUCTION: Part = Part {
-    name: reduction::PATTERN.name,
-    about: reduction::PATTERN.about,
-    tables: &["reduction"],
-    by_default: true,
-    run: |device| report(device, &[reduction::PATTERN]),
-};
+pub const REDUCTION: Part =
+    part(&reduction::PATTERN, &[reduction::PATTERN.name], |device| report(device, &[reduction::PATTERN]));
 
 /// `cargo run -p phase2-conv-bn -- scan`.
-pub const SCAN: Part = Part {
-    name: scan::PATTERN.name,
-    about: scan::PATTERN.about,
-    tables: &["scan"],
-    by_default: true,
-    run: |device| report(device, &[scan::PATTERN]),
-};
+pub const SCAN: Part = part(&scan::PATTERN, &[scan::PATTERN.name], |device| report(device, &[scan::PATTERN]));
 
 /// `cargo run -p phase2-conv-bn -- transpose`.
-pub const TRANSPOSE: Part = Part {
-    name: transpose::PATTERN.name,
-    about: transpose::PATTERN.about,
-    tables: &["transpose"],
-    by_default: true,
-    run: |device| report(device, &[transpose::PATTERN]),
-};
+pub const TRANSPOSE: Part =
+    part(&transpose::PATTERN, &[transpose::PATTERN.name], |device| report(device, &[transpose::PATTERN]));
 
 /// `cargo run -p phase2-conv-bn -- stencil`.
-pub const STENCIL: Part = Part {
-    name: stencil::PATTERN.name,
-    about: stencil::PATTERN.about,
-    tables: &["stencil"],
-    by_default: true,
-    run: |device| report(device, &[stencil::PATTERN]),
-};
+pub const STENCIL: Part =
+    part(&stencil::PATTERN, &[stencil::PATTERN.name], |device| report(device, &[stencil::PATTERN]));
 
 /// `cargo run -p phase2-conv-bn -- histogram`.
-pub const HISTOGRAM: Part = Part {
-    name: histogram::PATTERN.name,
-    about: histogram::PATTERN.about,
-    tables: &["histogram"],
-    by_default: true,
-    run: |device| report(device, &[histogram::PATTERN]),
-};
+pub const HISTOGRAM: Part =
+    part(&histogram::PATTERN, &[histogram::PATTERN.name], |device| report(device, &[histogram::PATTERN]));
 
 /// `cargo run -p phase2-conv-bn -- radix-sort`.
-pub const RADIX_SORT: Part = Part {
-    name: radix_sort::PATTERN.name,
-    about: radix_sort::PATTERN.about,
-    tables: &["radix-sort"],
-    by_default: true,
-    run: |device| report(device, &[radix_sort::PATTERN]),
-};
+pub const RADIX_SORT: Part =
+    part(&radix_sort::PATTERN, &[radix_sort::PATTERN.name], |device| report(device, &[radix_sort::PATTERN]));
 
 /// `cargo run -p phase2-conv-bn -- top-k`.
-pub const TOP_K: Part = Part {
-    name: top_k::PATTERN.name,
-    about: top_k::PATTERN.about,
-    tables: &["top-k"],
-    by_default: true,
-    run: |device| report(device, &[top_k::PATTERN]),
-};
+pub const TOP_K: Part = part(&top_k::PATTERN, &[top_k::PATTERN.name], |device| report(device, &[top_k::PATTERN]));
 
 /// `cargo run -p phase2-conv-bn -- spmv`.
-pub const SPMV: Part = Part {
-    name: sparse::PATTERN.name,
-    about: sparse::PATTERN.about,
-    tables: &["spmv"],
-    by_default: true,
-    run: |device| report(device, &[sparse::PATTERN]),
-};
+pub const SPMV: Part = part(&sparse::PATTERN, &[sparse::PATTERN.name], |device| report(device, &[sparse::PATTERN]));
+
+/// The part of one pattern, whose table is called as it is.
+const fn part(pattern: &Pattern, tables: &'static [&'static str], run: fn(&Device) -> Result<Report>) -> Part {
+    Part { name: pattern.name, about: pattern.about, tables, by_default: true, run }
+}
 
 /// The columns of a pattern that moves values: what the simulator counts, what a GPU takes, and the check.
 const MOVING: &[ColumnSpec] = &[
