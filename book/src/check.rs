@@ -11,6 +11,7 @@ use crate::{
     generated::{self, Workshop},
     glossary, include, outline,
     outline::{Outline, Place},
+    paths::resolve,
     problem::{Problem, Reason, SUMMARY},
     read, rerun,
 };
@@ -166,25 +167,6 @@ fn has_scheme(target: &str) -> bool {
         scheme.starts_with(|c: char| c.is_ascii_lowercase())
             && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+.-".contains(c))
     })
-}
-
-/// `path` seen from `page`, both with `/` and relative to the pages' folder; `None` if it leaves that folder.
-pub(crate) fn resolve(page: &str, path: &str) -> Option<String> {
-    if path.starts_with('/') {
-        return None;
-    }
-    let mut parts: Vec<&str> = page.split('/').collect();
-    parts.pop();
-    for part in path.split('/') {
-        match part {
-            "." | "" => {}
-            ".." => {
-                parts.pop()?;
-            }
-            name => parts.push(name),
-        }
-    }
-    Some(parts.join("/"))
 }
 
 fn with_folder(file: PathBuf) -> impl Iterator<Item = PathBuf> {

@@ -1,7 +1,5 @@
 //! What is added to the pages as they are rendered, and is not in their Markdown: it would go out of date there, or be in the way.
 
-use std::{ops::Range, path::Path};
-
 use mdbook_driver::{
     MDBook,
     book::{BookItem, Chapter},
@@ -12,6 +10,7 @@ use crate::{
     generated::Workshop,
     glossary::{self, Glossary, PageText},
     listing,
+    paths::slashed,
     problem::Problem,
     sources::Shown,
 };
@@ -67,27 +66,4 @@ fn prepared(
 /// The chapter's page below the pages' folder, with `/`.
 fn page_of(chapter: &Chapter) -> Option<String> {
     chapter.source_path.as_deref().map(slashed)
-}
-
-/// A relative path with `/` on every system.
-pub(crate) fn slashed(path: &Path) -> String {
-    let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy()).collect();
-    parts.join("/")
-}
-
-/// The text with its parts replaced, which don't overlap.
-pub(crate) fn edited(text: &str, mut edits: Vec<(Range<usize>, String)>) -> String {
-    edits.sort_by_key(|(range, _)| range.start);
-    let (mut result, mut at) = (String::with_capacity(text.len()), 0);
-    for (range, replacement) in edits {
-        result.push_str(&text[at..range.start]);
-        result.push_str(&replacement);
-        at = range.end;
-    }
-    result + &text[at..]
-}
-
-/// Text between tags or in an attribute.
-pub(crate) fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

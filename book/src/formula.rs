@@ -7,7 +7,7 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use pulldown_latex::{ParserError, RenderConfig, Storage, config::DisplayMode};
 
 use crate::{
-    edition::edited,
+    markup::edited,
     outline::{EXTENSIONS, line_at},
     problem::Reason,
 };

@@ -13,10 +13,10 @@ use std::{
 use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 
 use crate::{
-    check::resolve,
-    edition::{edited, escaped},
     formula::WITH_MATH,
+    markup::{edited, escaped},
     outline::{Outline, line_at, outline, slug},
+    paths::resolve,
     problem::Reason,
 };
 

@@ -9,11 +9,12 @@ use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag};
 
 use crate::{
     BookError,
-    check::resolve,
-    edition::{edited, escaped, slashed},
     formula::WITH_MATH,
     generated::Workshop,
-    include, rerun,
+    include,
+    markup::{edited, escaped},
+    paths::{resolve, slashed},
+    rerun,
     sources::{self, Shown},
 };
 

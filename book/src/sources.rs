@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use crate::{BookError, edition::escaped, read};
+use crate::{BookError, markup::escaped, read};
 
 /// The folder of these pages in the rendered book.
 pub(crate) const FOLDER: &str = "sources";
