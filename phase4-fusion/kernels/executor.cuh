@@ -61,7 +61,9 @@ struct Memory {
     unsigned *counters;
 };
 
+// `bar.sync` counts whole warps: no lane may arrive while another is still on its way.
 __device__ inline void sync_workers() {
+    __syncwarp();
     asm volatile("bar.sync 1, %0;" ::"n"(WORKERS) : "memory");
 }
 

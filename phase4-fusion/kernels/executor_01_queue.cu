@@ -30,6 +30,7 @@ __device__ inline unsigned acquired(const unsigned *counter) {
 }
 
 __device__ inline void sync_block() {
+    __syncwarp();  // as in sync_workers
     asm volatile("bar.sync 0, %0;" ::"n"(THREADS) : "memory");
 }
 
@@ -75,7 +76,6 @@ __device__ inline void fetch(Slot &slot, const unsigned *tasks, const unsigned *
             }
         }
     }
-    __syncwarp();
 }
 // ANCHOR_END: fetch
 
@@ -109,7 +109,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
                 __threadfence();  // what the block wrote comes before the count
                 atomicAdd(counters + signal, 1);
             }
-            __syncwarp();  // bar.sync counts whole warps: no lane may arrive while lane 0 is still at the counter
         }
     }
     // ANCHOR: reset
