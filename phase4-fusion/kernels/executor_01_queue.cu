@@ -31,7 +31,7 @@ __device__ inline unsigned acquired(const unsigned *counter) {
 
 __device__ inline void sync_block() {
     __syncwarp();  // as in sync_workers
-    asm volatile("bar.sync 0, %0;" ::"n"(THREADS) : "memory");
+    asm volatile("bar.sync 2, %0;" ::"n"(THREADS) : "memory");
 }
 
 // ANCHOR: fetch
@@ -112,15 +112,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
         }
     }
     // ANCHOR: reset
-    __shared__ bool is_last;
-    sync_block();
+    __syncthreads();
+    bool is_last = false;
     if (threadIdx.x == 0) {
         __threadfence();
         is_last = atomicAdd(counters + GONE, 1) + 1 == gridDim.x;
         __threadfence();
     }
-    sync_block();
-    if (is_last) {  // nobody looks any more
+    if (__syncthreads_or(is_last)) {  // nobody looks any more
         for (unsigned at = threadIdx.x; at < all_counters; at += THREADS) {
             counters[at] = 0;
         }
