@@ -435,6 +435,16 @@ mod tests {
     }
 
     #[test]
+    fn a_word_within_a_longer_term_is_not_the_shorter_one() {
+        let rows = "| block | Of threads. | [M](m.md) |\n| residual block, attention block | Of layers. | [M](m.md) |\n";
+        let linked = Glossary::read(&format!("{GLOSSARY}{rows}"))
+            .linked("x.md", "Residual blocks and attention blocks come before\na residual\nblock; then a block.");
+        let found: Vec<_> = linked.split("title=\"").skip(1).filter_map(|rest| rest.split_once("</a>")).collect();
+        let found: Vec<_> = found.into_iter().map(|(link, _)| link).collect();
+        assert_eq!(found, ["Of layers.\">Residual blocks", "Of threads.\">block"]);
+    }
+
+    #[test]
     fn rows_have_ids_and_repeated_ones_are_found() {
         assert!(with_ids(GLOSSARY).contains("| <dfn id=\"term-warp\">warp</dfn> |"));
         assert_eq!(repeated(GLOSSARY), []);
