@@ -142,8 +142,7 @@ fn missing_parts(page: &str, text: &str, outline: &Outline) -> Vec<(usize, Reaso
         Some((line_at(text, offset_of(at)), &text[offset_of(at)..offset_of(at + 1)]))
     };
     let items = |text: &str, is_item: fn(&str) -> bool| text.lines().filter(|line| is_item(line)).count();
-    let is_numbered =
-        |line: &str| line.split_once(". ").is_some_and(|(number, _)| number.parse::<u32>().is_ok());
+    let is_numbered = |line: &str| line.split_once(". ").is_some_and(|(number, _)| number.parse::<u32>().is_ok());
 
     let head = &text[..offset_of(1)];
     let opening = head.split("\n\n").nth(1).unwrap_or_default();

@@ -507,7 +507,11 @@ fn chapters_of_the_course_have_all_their_parts() {
                  ## Three takeaways\n\n- a\n- b\n- c\n\n## Check yourself\n\n1. a?\n2. b?\n\n\
                  <details><summary>Answers</summary>\n\n1. A\n2. B\n\n</details>\n";
     let workspace = sound();
-    write_page(&workspace, "SUMMARY.md", "# Summary\n\n- [One](one.md)\n- [Two](part/two.md)\n- [Four](phase1/four.md)\n");
+    write_page(
+        &workspace,
+        "SUMMARY.md",
+        "# Summary\n\n- [One](one.md)\n- [Two](part/two.md)\n- [Four](phase1/four.md)\n",
+    );
     fs::create_dir(workspace.path().join("book/pages/phase1")).unwrap();
     let found = |text: &str| {
         write_page(&workspace, "phase1/four.md", text);
