@@ -362,7 +362,7 @@ pub fn bars(workspace: &Path, argument: &str) -> Result<String, RecordError> {
     let mut text = format!("```text\n{:name_width$}  {heading}\n", "");
     for (name, number) in rows {
         let bar = bar(if most > 0.0 { number / most } else { 0.0 });
-        text.push_str(&format!("{name:name_width$}  {number:number_width$.decimals$} {bar}").trim_end());
+        text.push_str(format!("{name:name_width$}  {number:number_width$.decimals$} {bar}").trim_end());
         text.push('\n');
     }
     Ok(format!("{text}```\n\n{caption}"))
