@@ -599,6 +599,15 @@ mod tests {
     const HALF_OFFSET: KernelSource = crate::kernel_source!("tests/kernels", "half_offset");
 
     #[test]
+    fn a_checkout_whose_lines_end_as_on_windows_takes_the_shipped_ptx() {
+        let windows = |text: &str| text.replace('\n', "\r\n");
+        let (_dir, source) = on_disk(&windows(&SCALE_ADD.source), &windows(SCALE_ADD.ptx.as_deref().unwrap()));
+        let compiled = compile_with(&source, &Target::Simulator, Err("none")).unwrap();
+        assert_eq!(compiled.origin, Origin::Shipped);
+        assert!(!compiled.ptx.contains('\r'));
+    }
+
+    #[test]
     fn away_from_its_sources_a_kernel_has_its_headers() {
         let source = away_from_sources(&HALF_OFFSET);
         let on_disk = Current::read(&HALF_OFFSET.path().unwrap()).unwrap();
@@ -682,7 +691,10 @@ mod tests {
             let result = compile_with(&source, &target, Err("none"));
             let unsupported = matches!(result, Err(Error::Unsupported { .. }));
             assert_eq!(unsupported, !runs, "{capability:?}: {result:?}");
+            assert_eq!(source.runs_on(capability).unwrap(), runs, "{capability:?}");
         }
+        let unknown = KernelSource::from_text("unknown", "// nvrtc: -arch=sparc\n");
+        assert!(unknown.runs_on((9, 0)).unwrap_err().to_string().contains("`sparc` is not an architecture"));
     }
 
     #[test]
