@@ -59,12 +59,15 @@ pub enum CommandsError {
 pub enum Choice {
     /// Those with all of these words; all, if there are none.
     With(Vec<String>),
-    /// Those that the build does not run itself, and that stay below [`SHORT`].
+    /// Those that stay below [`SHORT`], and that neither the build runs itself nor the tests of [`TABLES`].
     Rest,
 }
 
 /// A command that takes longer on two cores says so on its page, and then only a run by hand runs it.
 pub const SHORT: Duration = Duration::from_secs(30);
+
+/// The package whose own tests run its command with every table.
+const TABLES: &str = "phase5-bench";
 
 /// One command, wherever it is typed.
 #[derive(Clone, Debug)]
@@ -112,7 +115,10 @@ impl Found {
     fn is_chosen(&self, choice: &Choice) -> bool {
         match choice {
             Choice::With(words) => words.iter().all(|word| self.typed.text.contains(word.as_str())),
-            Choice::Rest => !self.typed.is_generated && self.typed.takes.is_none(),
+            Choice::Rest => {
+                let is_tabled = way::package(&self.typed.text) == Some(TABLES);
+                !is_tabled && !self.typed.is_generated && self.typed.takes.is_none()
+            }
         }
     }
 }
