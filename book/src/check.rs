@@ -10,7 +10,7 @@ use crate::{
     BookError, formula,
     generated::{self, Workshop},
     glossary, include, outline,
-    outline::{Outline, Place},
+    outline::{Outline, Place, line_at},
     paths::resolve,
     problem::{Problem, Reason, SUMMARY},
     read, rerun,
@@ -80,6 +80,9 @@ pub fn check(workshop: &Workshop) -> Result<Report, BookError> {
         if page == glossary::PAGE {
             found.extend(glossary::repeated(text));
         }
+        if is_chapter(page) {
+            found.extend(missing_parts(page, text, outline));
+        }
         if page.rsplit('/').next() == Some("README.md") {
             found.push((1, Reason::Readme));
         }
@@ -122,6 +125,56 @@ fn check_helper(helper: &include::Helper<'_>, page: &Path, files: &mut BTreeSet<
     // How an author writes it, without the way up.
     let name = file.trim_start_matches("../");
     rerun::command(name).map(|_| ()).map_err(Reason::NoCommand)
+}
+
+/// Whether a page is one of the course, rather than reference: those of the phases and of the patterns.
+fn is_chapter(page: &str) -> bool {
+    page.starts_with("phase") || page.starts_with("patterns/")
+}
+
+/// What a chapter lacks of what every chapter has. A part's first page measures nothing, so it need not ask for a prediction.
+fn missing_parts(page: &str, text: &str, outline: &Outline) -> Vec<(usize, Reason)> {
+    let headings = &outline.headings;
+    let offset_of = |at: usize| headings.get(at).map_or(text.len(), |heading| heading.offset);
+    // Line and text of a section.
+    let section = |title: &str| {
+        let at = headings.iter().position(|heading| heading.title == title)?;
+        Some((line_at(text, offset_of(at)), &text[offset_of(at)..offset_of(at + 1)]))
+    };
+    let items = |text: &str, is_item: fn(&str) -> bool| text.lines().filter(|line| is_item(line)).count();
+    let is_numbered = |line: &str| line.split_once(". ").is_some_and(|(number, _)| number.parse::<u32>().is_ok());
+
+    let head = &text[..offset_of(1)];
+    let opening = head.split("\n\n").nth(1).unwrap_or_default();
+    let has_time = ["minute", "hour"].iter().any(|unit| opening.contains(unit));
+    let mut lacks = Vec::new();
+    if !(opening.starts_with('*') && has_time && opening.contains("You know: ")) {
+        lacks.push((1, "its opening, as in `*10 minutes. You know: how to count.*`"));
+    }
+    if !head.contains('?') {
+        lacks.push((1, "a question before its first section"));
+    }
+    if !page.ends_with("/index.md") && section("Your prediction").is_none() {
+        lacks.push((1, "`Your prediction`, a section that asks for the reader's"));
+    }
+    match section("Three takeaways") {
+        None => lacks.push((1, "`Three takeaways`")),
+        Some((line, section)) if items(section, |line| line.starts_with("- ")) != 3 => {
+            lacks.push((line, "three takeaways, each a line that begins with `- `"));
+        }
+        Some(_) => {}
+    }
+    match section("Check yourself").map(|(line, section)| (line, section.split_once("<details"))) {
+        None => lacks.push((1, "`Check yourself`")),
+        Some((line, None)) => lacks.push((line, "answers to `Check yourself`, folded in `<details>`")),
+        Some((line, Some((questions, answers)))) => {
+            let (questions, answers) = (items(questions, is_numbered), items(answers, is_numbered));
+            if questions == 0 || questions != answers {
+                lacks.push((line, "an answer to each question, by the same number"));
+            }
+        }
+    }
+    lacks.into_iter().map(|(line, part)| (line, Reason::LacksPart(part))).collect()
 }
 
 /// Checks one link of `page` and returns the page that it leads to, if it leads to one.

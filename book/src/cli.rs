@@ -28,6 +28,14 @@ pub struct Cli {
     /// Rewrite the generated parts of pages and doc comments first
     #[arg(long)]
     pub update: bool,
+
+    /// Run what pages have readers type, and compare what it prints [only with all of these words]
+    #[arg(long, value_name = "WORD", num_args = 0.., conflicts_with_all = ["open", "serve", "check", "update"])]
+    pub commands: Option<Vec<String>>,
+
+    /// With --commands: only what is short and not compared by a build
+    #[arg(long, requires = "commands")]
+    pub rest: bool,
 }
 
 /// What `-h` prints, for the page that shows it.

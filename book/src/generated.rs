@@ -40,7 +40,7 @@ use common::gallery::{self, Gallery, Version};
 use crate::{
     BookError, cli,
     content::{Content, Picture, Produced},
-    drawing, exercise, figure,
+    counters, drawing, exercise, figure, gpus,
     problem::Reason,
     question, record,
     record::RecordError,
@@ -71,6 +71,10 @@ pub const GENERATORS: &[Generator] = &[
     Generator { name: "exercises", produce: |workspace, _| exercise::table(workspace) },
     Generator { name: "question", produce: question::section },
     Generator { name: "questions", produce: |workspace, _| question::table(workspace) },
+    Generator { name: "bars", produce: |workspace, argument| Ok(record::bars(workspace, argument)?.into()) },
+    Generator { name: "gpus", produce: |_, _| gpus::table() },
+    Generator { name: "gpus-kernels", produce: |workspace, _| gpus::kernels(workspace) },
+    Generator { name: "counters", produce: |workspace, argument| Ok(counters::table(workspace, argument)?.into()) },
     Generator { name: FIGURE, produce: |workspace, argument| Ok(figure::text(workspace, argument)?.into()) },
     Generator { name: VERDICT, produce: |workspace, argument| Ok(verdict::text(workspace, argument)?.into()) },
     Generator {
@@ -437,6 +441,11 @@ fn unjudged(markdown: &str) -> Vec<(usize, Reason)> {
 }
 
 impl Region<'_> {
+    /// Whether it is a part of one line.
+    pub(crate) fn is_inline(&self) -> bool {
+        self.inline
+    }
+
     /// As problems call it.
     fn title(&self) -> String {
         let colon = if self.inline && self.name == HOLDS { ":" } else { "" };
@@ -446,6 +455,11 @@ impl Region<'_> {
 
 fn same_lines(a: &str, b: &str) -> bool {
     a.trim_end().lines().eq(b.trim_end().lines())
+}
+
+/// The name and argument of the part that a line begins.
+pub(crate) fn begun(line: &str) -> Option<&str> {
+    marker(line, "BEGIN")
 }
 
 /// The name in `<!-- KIND generated: NAME -->`, if the line is that marker.

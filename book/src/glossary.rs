@@ -78,6 +78,8 @@ pub struct Glossary {
     terms: Vec<Term>,
     /// By the first word, in lower case and in the singular: all words of a form, and the term.
     by_word: HashMap<String, Vec<(Vec<String>, usize)>>,
+    /// For each term those that end it, as `block` does `residual block`: where one has been named, the short form may stand for it.
+    endings: Vec<Vec<usize>>,
 }
 
 impl Glossary {
@@ -97,9 +99,19 @@ impl Glossary {
                 by_word.entry(first.to_lowercase()).or_default().push((words, term));
             }
         }
+        let endings = terms.iter().map(|term| {
+            let forms = term.forms();
+            let last = forms.iter().filter_map(|form| Some(form.rsplit_once(' ')?.1));
+            last.filter_map(|word| by_word.get(&word.to_lowercase()))
+                .flatten()
+                .filter(|(words, _)| words.len() == 1)
+                .map(|(_, ending)| *ending)
+                .collect::<Vec<usize>>()
+        });
+        let endings = endings.collect();
         // The longest form that fits is meant.
         by_word.values_mut().for_each(|forms| forms.sort_by_key(|(words, _)| std::cmp::Reverse(words.len())));
-        Glossary { terms, by_word }
+        Glossary { terms, by_word, endings }
     }
 
     /// The terms in a part of a text: what is theirs, and which.
@@ -154,6 +166,7 @@ impl Glossary {
                     let link = format!("<a class=\"term\" href=\"{up}{PAGE}#{id}\" title=\"{meaning}\">{text}</a>");
                     edits.push((range, link));
                 }
+                seen.extend(&self.endings[term]);
             }
         }
         edited(markdown, edits)
@@ -432,6 +445,22 @@ mod tests {
                 "term-latency\" title=\"Time.\">latencies",
             ]
         );
+    }
+
+    #[test]
+    fn a_word_within_a_longer_term_is_not_the_shorter_one() {
+        let rows =
+            "| block | Of threads. | [M](m.md) |\n| residual block, attention block | Of layers. | [M](m.md) |\n";
+        let glossary = Glossary::read(&format!("{GLOSSARY}{rows}"));
+        for (page, expected) in [
+            // The short form may then stand for the long one, as only a reader knows.
+            ("Residual blocks, a residual\nblock; a block.", ["Of layers.\">Residual blocks"].as_slice()),
+            ("A block, and attention blocks.", &["Of threads.\">block", "Of layers.\">attention blocks"]),
+        ] {
+            let linked = glossary.linked("x.md", page);
+            let found = linked.split("title=\"").skip(1).filter_map(|rest| rest.split_once("</a>"));
+            assert_eq!(found.map(|(link, _)| link).collect::<Vec<_>>(), expected, "{page}");
+        }
     }
 
     #[test]

@@ -9,11 +9,14 @@
 //! - [`content`]: what such parts are: text, or a picture in a file of its own
 //! - [`drawing`]: pictures that explain
 //! - [`record`]: tables that a GPU measured or the simulator counted, for such parts
+//! - [`session`]: what a profiler wrote, as such a table
 //! - [`expression`]: numbers of those tables, and what is computed from them
 //! - [`figure`]: single numbers, for sentences
 //! - [`relation`]: what sentences say of such numbers, judged
 //! - [`verdict`]: whether a prediction came true, by one rule
 //! - [`simulator`]: what the `ptx-sim` command prints or draws, for such parts too
+//! - [`counters`]: what Nsight Compute counted beside what the simulator counts
+//! - [`gpus`]: other GPUs, and which kernels they run
 //! - [`edition`]: what is added to the pages as they are rendered, by the modules that follow
 //! - [`listing`]: numbers, a link to the file and a command for code that comes from a source
 //! - [`rerun`]: that command
@@ -23,11 +26,14 @@
 //! - [`check`]: all rules over all pages
 //! - [`problem`]: what a broken rule is called
 //! - [`serve`]: a local server that reloads on change
+//! - [`commands`]: what pages tell readers to type, run
 //! - [`cli`]: the command line
 
 pub mod check;
 pub mod cli;
+pub mod commands;
 pub mod content;
+pub mod counters;
 pub mod drawing;
 pub mod edition;
 pub mod exercise;
@@ -36,6 +42,7 @@ pub mod figure;
 pub mod formula;
 pub mod generated;
 pub mod glossary;
+pub mod gpus;
 pub mod include;
 pub mod listing;
 pub mod markup;
@@ -47,6 +54,7 @@ pub mod record;
 pub mod relation;
 pub mod rerun;
 pub mod serve;
+pub mod session;
 pub mod simulator;
 pub mod sources;
 pub mod verdict;
@@ -129,9 +137,14 @@ impl Book {
         Ok(Book { root: root.to_owned(), config, generators })
     }
 
-    /// Where the book is rendered unless told otherwise: `target/book` of the workspace.
+    /// Where the book is rendered unless told otherwise: `book` in the folder that Cargo builds this program in, wherever that is
+    /// (`CARGO_TARGET_DIR`, of a checkout that cannot be written to), else in `target` of the workspace.
     pub fn default_output(&self) -> PathBuf {
-        self.workspace().join("target").join("book")
+        let program = std::env::current_exe().unwrap_or_default();
+        let mut folders = program.ancestors().skip(1);
+        // Cargo marks it for programs that make backups.
+        let target = folders.find(|folder| folder.join("CACHEDIR.TAG").is_file());
+        target.map_or_else(|| self.workspace().join("target"), Path::to_owned).join("book")
     }
 
     /// The folder of the Markdown pages.

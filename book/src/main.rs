@@ -2,7 +2,12 @@
 
 use std::{error::Error, ffi::OsStr, io, process::ExitCode};
 
-use book::{Book, cli::Cli, serve};
+use book::{
+    Book,
+    cli::Cli,
+    commands::{self, Choice},
+    serve,
+};
 use clap::Parser;
 use common::{command::Shell, table::Format};
 
@@ -14,6 +19,10 @@ fn main() -> ExitCode {
 
 fn run(cli: &Cli, shell: &mut Shell) -> Result<(), Box<dyn Error>> {
     let book = Book::of_course()?;
+    if let Some(words) = &cli.commands {
+        let choice = if cli.rest { Choice::Rest } else { Choice::With(words.clone()) };
+        return Ok(commands::run(&book, &choice, |line| shell.print(line).map_err(io::Error::other))?);
+    }
     if cli.update {
         for page in book.update()? {
             shell.print(&format!("updated {}\n", page.display()))?;

@@ -110,6 +110,9 @@ pub enum Reason {
     /// A page with headings only.
     #[error("an empty page")]
     Empty,
+    /// A chapter of the course without something that every chapter has.
+    #[error("the chapter lacks {0}")]
+    LacksPart(&'static str),
     /// Generated content that its source has outrun.
     #[error("generated part `{0}` is out of date: run `cargo run -p book -- --update`")]
     Stale(String),

@@ -10,6 +10,8 @@
 //! machine. What a tool says, without any device, is in
 //! `PHASE/records/TABLE.json`; where a part has several such tables, `TABLE` and `TABLE-…`, all are there.
 //!
+//! `PHASE/TABLE` may also be a profiler's session, `PHASE/records/MACHINE-TABLE.csv` ([`crate::session`]).
+//!
 //! Tables that phase 5 derives from others are derived anew from the record. What was measured at a commit that ends in `-dirty` is not
 //! shown: no one can measure it again.
 //!
@@ -39,6 +41,8 @@ use phase5_bench::{
     spec::{Context, FinishedTable, Make},
     tables::TABLES,
 };
+
+use crate::session;
 
 /// The phase whose tables may be derived from others.
 const PHASE5: &str = "phase5-bench";
@@ -129,6 +133,10 @@ pub fn find(workspace: &Path, name: &str) -> Result<Found, RecordError> {
         Some((table, machine)) => (*table, std::slice::from_ref(machine)),
         None => (table, &MACHINES[..]),
     };
+    let sessions = machines.iter().map(|machine| file(&format!("{machine}-{table}")).with_extension("csv"));
+    if let Some(path) = sessions.into_iter().find(|path| path.is_file()) {
+        return of_session(&path, table);
+    }
     let by_itself = machines.iter().map(|machine| file(&format!("{machine}-{table}")));
     let own = by_itself.chain([file(table), file(part)]).find(|path| path.is_file());
     let of_all = || machines.iter().map(|machine| file(machine)).filter(|path| path.is_file());
@@ -148,6 +156,18 @@ pub fn find(workspace: &Path, name: &str) -> Result<Found, RecordError> {
     }
     let absent = || no_table(table, records[0].display().to_string(), known.iter().map(String::as_str));
     Err(failed.unwrap_or_else(absent))
+}
+
+/// What a profiler wrote.
+fn of_session(path: &Path, name: &str) -> Result<Found, RecordError> {
+    let error = |source| common::Error::Io { path: path.to_owned(), source };
+    let text = fs::read_to_string(path).map_err(error)?;
+    let place = path.display().to_string();
+    let session = session::read(name, &text).map_err(|error| RecordError::Syntax(format!("{place}: {error}")))?;
+    if session.commit.ends_with(DIRTY) {
+        return Err(RecordError::Dirty { name: name.to_owned(), place, commit: session.commit });
+    }
+    Ok(Found { table: Arc::new(session.table), caption: session.caption })
 }
 
 /// A record that was read, with its tables to share.
@@ -316,6 +336,44 @@ pub fn markdown(workspace: &Path, argument: &str) -> Result<String, RecordError>
     let caption = std::iter::once(caption).chain(notes.into_iter().map(sentence)).collect::<Vec<_>>().join(" ");
     let body = body.trim_end();
     Ok(format!("<figure class=\"record\">\n\n{body}\n\n<figcaption>{}</figcaption>\n</figure>", escape(&caption)))
+}
+
+/// What stands between the markers of `bars ARGUMENT`: the same argument as that of `record`, with two columns, what a row is called and a
+/// number that is not negative. A bar for each row, as text: for the README, which shows no pictures.
+///
+/// # Errors
+/// As [`markdown`], and [`RecordError::Syntax`] for other columns.
+pub fn bars(workspace: &Path, argument: &str) -> Result<String, RecordError> {
+    let request = Request::parse(argument)?;
+    let Found { table, caption } = find(workspace, &request.table)?;
+    let shown = request.apply(&table)?;
+    let [_, number] = shown.columns.as_slice() else {
+        return Err(RecordError::Syntax("bars have two columns: a name and a number".to_owned()));
+    };
+    let (heading, decimals) = (&number.heading, number.decimals.unwrap_or(0));
+    let rows = shown.rows().iter().map(|row| match row.as_slice() {
+        [Cell::Text(name), Cell::Number(number)] if *number >= 0.0 => Ok((name.as_str(), *number)),
+        _ => Err(RecordError::Syntax(format!("a row has no name or no number in `{heading}`"))),
+    });
+    let rows = rows.collect::<Result<Vec<_>, _>>()?;
+    let most = rows.iter().map(|row| row.1).fold(0.0, f64::max);
+    let name_width = rows.iter().map(|row| row.0.chars().count()).max().unwrap_or(0);
+    let number_width = format!("{most:.decimals$}").len();
+    let mut text = format!("```text\n{:name_width$}  {heading}\n", "");
+    for (name, number) in rows {
+        let bar = bar(if most > 0.0 { number / most } else { 0.0 });
+        text.push_str(format!("{name:name_width$}  {number:number_width$.decimals$} {bar}").trim_end());
+        text.push('\n');
+    }
+    Ok(format!("{text}```\n\n{caption}"))
+}
+
+/// A share of the longest bar, in eighths of a letter.
+fn bar(share: f64) -> String {
+    const LONGEST: f64 = 40.0;
+    const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let eighths = (share * LONGEST * 8.0).round() as usize;
+    "█".repeat(eighths / 8) + PARTS[eighths % 8]
 }
 
 /// What phase 5's plot of this name, drawn from `table`, shows, and where the table is from.

@@ -52,12 +52,7 @@ pub enum SimulatorError {
 /// See [`SimulatorError`].
 pub fn content(workspace: &Path, arguments: &str) -> Result<Content, SimulatorError> {
     let words = split(arguments)?;
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
-    let output = Command::new(cargo)
-        .args(["run", "--quiet", "--package", "ptx-sim", "--"])
-        .args(&words)
-        .current_dir(workspace)
-        .output()?;
+    let output = output(workspace, &words)?;
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).map_err(|_| SimulatorError::NotText(arguments.to_owned()));
     let Output { status, stdout, stderr } = output;
     let (stdout, stderr) = (text(stdout)?, text(stderr)?);
@@ -74,6 +69,29 @@ pub fn content(workspace: &Path, arguments: &str) -> Result<Content, SimulatorEr
         return Ok(Content::Picture(picture(stdout, arguments, &words)));
     }
     Ok(Content::Text(listing(arguments, &stdout, &stderr)))
+}
+
+/// What `ptx-sim ARGUMENTS` prints to standard output, if it succeeds.
+///
+/// # Errors
+/// See [`SimulatorError`].
+pub(crate) fn printed(workspace: &Path, arguments: &str) -> Result<String, SimulatorError> {
+    let Output { status, stdout, stderr } = output(workspace, &split(arguments)?)?;
+    if !status.success() {
+        let (arguments, stderr) = (arguments.to_owned(), String::from_utf8_lossy(&stderr).trim_end().to_owned());
+        return Err(SimulatorError::Failed { arguments, status: status.to_string(), stderr });
+    }
+    String::from_utf8(stdout).map_err(|_| SimulatorError::NotText(arguments.to_owned()))
+}
+
+/// Runs the command in the workspace's root.
+fn output(workspace: &Path, words: &[String]) -> io::Result<Output> {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    Command::new(cargo)
+        .args(["run", "--quiet", "--package", "ptx-sim", "--"])
+        .args(words)
+        .current_dir(workspace)
+        .output()
 }
 
 /// Whether a line is the sanitiser's `2 findings: …`.
@@ -110,7 +128,7 @@ fn name(words: &[String]) -> String {
 }
 
 /// The command as one types it, in lines of about [`WIDTH`] that are broken between words.
-fn command(arguments: &str) -> String {
+pub(crate) fn command(arguments: &str) -> String {
     let mut text = String::from("ptx-sim");
     let (mut width, mut quote) = (text.len(), None);
     for part in arguments.split_whitespace() {

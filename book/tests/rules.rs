@@ -502,6 +502,42 @@ fn formulas_that_are_no_latex_are_problems_with_their_lines() {
 }
 
 #[test]
+fn chapters_of_the_course_have_all_their_parts() {
+    let whole = "# Four\n\n*An hour, or 10 minutes. You know: [one](../one.md).*\n\nHow many?\n\n## Your prediction\n\nHow many?\n\n\
+                 ## Three takeaways\n\n- a\n- b\n- c\n\n## Check yourself\n\n1. a?\n2. b?\n\n\
+                 <details><summary>Answers</summary>\n\n1. A\n2. B\n\n</details>\n";
+    let workspace = sound();
+    write_page(
+        &workspace,
+        "SUMMARY.md",
+        "# Summary\n\n- [One](one.md)\n- [Two](part/two.md)\n- [Four](phase1/four.md)\n",
+    );
+    fs::create_dir(workspace.path().join("book/pages/phase1")).unwrap();
+    let found = |text: &str| {
+        write_page(&workspace, "phase1/four.md", text);
+        problems(&workspace)
+    };
+    assert_eq!(found(whole), [""; 0]);
+    for (right, wrong, expected) in [
+        ("An hour, or 10 minutes. ", "", "1: the chapter lacks its opening"),
+        ("You know: ", "", "1: the chapter lacks its opening"),
+        ("\n\nHow many?\n\n## Your", "\n\nMany.\n\n## Your", "1: the chapter lacks a question"),
+        ("## Your prediction", "## My prediction", "1: the chapter lacks `Your prediction`"),
+        ("## Three takeaways", "## Four takeaways", "1: the chapter lacks `Three takeaways`"),
+        ("- c\n", "", "11: the chapter lacks three takeaways"),
+        ("## Check yourself", "## Check", "1: the chapter lacks `Check yourself`"),
+        ("<details><summary>Answers</summary>\n\n1. A\n2. B\n\n</details>\n", "", "17: the chapter lacks answers"),
+        ("2. B\n", "", "17: the chapter lacks an answer to each question"),
+    ] {
+        let text = whole.replacen(right, wrong, 1);
+        assert_ne!(text, whole, "{right}");
+        let found = found(&text);
+        assert_eq!(found.len(), 1, "{wrong}: {found:?}");
+        assert!(found[0].starts_with(&format!("phase1/four.md:{expected}")), "{wrong}: {}", found[0]);
+    }
+}
+
+#[test]
 fn kernels_that_no_command_runs_are_problems() {
     let workspace = sound();
     fs::create_dir_all(workspace.path().join("phase2-conv-bn/kernels")).unwrap();

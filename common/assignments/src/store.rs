@@ -1,4 +1,5 @@
-//! What is remembered between commands, in `target/assignments`: verdicts, hints given, untouched skeletons.
+//! What is remembered between commands, in `target/assignments`: verdicts, hints given, untouched skeletons. Of a checkout that cannot be
+//! written to, it is remembered where compiled kernels are kept.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -63,7 +64,7 @@ impl Store {
         let about = std::fs::metadata(program).ok();
         let built = about.as_ref().and_then(|about| about.modified().ok());
         let program = format!("{gpu:?} {built:?} {:?}", about.map(|about| about.len()));
-        Store { folder: root.join("target").join("assignments"), program, writing: Mutex::new(()) }
+        Store { folder: folder(root, common::compile::directory()), program, writing: Mutex::new(()) }
     }
 
     /// Where pictures and copies go.
@@ -188,6 +189,21 @@ impl Store {
     }
 }
 
+/// Where the memory of the checkout at `root` is: in it, or beside the folder of compiled kernels if it cannot be written to.
+fn folder(root: &Path, kernels: Option<PathBuf>) -> PathBuf {
+    let takes_files =
+        |folder: &Path| std::fs::create_dir_all(folder).and_then(|()| tempfile::tempfile_in(folder)).is_ok();
+    let inside = root.join("target").join("assignments");
+    if takes_files(&inside) {
+        return inside;
+    }
+    let mut hasher = DefaultHasher::new();
+    root.hash(&mut hasher);
+    let beside = kernels.map(|kernels| kernels.with_file_name(format!("assignments-{:016x}", hasher.finish())));
+    // If there is no place at all, what cannot be written there says so.
+    beside.filter(|folder| takes_files(folder)).unwrap_or(inside)
+}
+
 /// git may have changed the line ends.
 fn same_text(one: &[u8], other: &[u8]) -> bool {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace("\r\n", "\n");
@@ -214,4 +230,27 @@ fn committed(exercise: &Exercise) -> Option<Vec<u8>> {
     let commit = git(&["log", "-1", "--format=%H", "--", ".", ":(exclude)exercise.cu"])?;
     let commit = String::from_utf8(commit).ok()?;
     git(&["show", &format!("{}:./exercise.cu", commit.trim())])
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_checkout_that_cannot_be_written_to_is_remembered_beside_the_kernels() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("checkout");
+        std::fs::create_dir(&root).unwrap();
+        let kernels = dir.path().join("cache").join("kernels");
+        assert_eq!(folder(&root, Some(kernels.clone())), root.join("target").join("assignments"));
+        // A file where the folder would be: also who may write everywhere cannot make it.
+        std::fs::remove_dir_all(root.join("target")).unwrap();
+        std::fs::write(root.join("target"), "").unwrap();
+        let beside = folder(&root, Some(kernels.clone()));
+        assert_eq!(beside.parent(), kernels.parent());
+        assert_eq!(folder(&root, Some(kernels)), beside);
+        assert_eq!(folder(&root, None), root.join("target").join("assignments"));
+    }
 }

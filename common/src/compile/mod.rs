@@ -217,6 +217,18 @@ impl KernelSource {
         Ok(self.current()?.text)
     }
 
+    /// Whether a GPU of this compute capability runs the kernel, by its `// nvrtc:` line: the instructions are there. Whether it has the
+    /// shared memory that a launch asks for is another question.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the file exists and cannot be read; [`Error::Invalid`] if the line names no architecture.
+    pub fn runs_on(&self, (major, minor): (u32, u32)) -> Result<bool> {
+        let current = self.current()?;
+        let directives = current.directives();
+        let (minimum, variant) = directives.parsed(&self.label())?;
+        Ok(runs(minimum, variant, major * 10 + minor))
+    }
+
     /// What messages call the kernel's file: its path inside the repository.
     pub fn label(&self) -> String {
         match self.path() {
@@ -348,6 +360,27 @@ pub(crate) struct Directives {
     pub(crate) options: Vec<String>,
 }
 
+impl Directives {
+    /// The number and the variant of the architecture; `label` is what messages call the kernel.
+    fn parsed(&self, label: &str) -> Result<(u32, &str)> {
+        parse_architecture(&self.architecture).ok_or_else(|| {
+            Error::Invalid(format!(
+                "{label}: `{}` is not an architecture (compute_75, compute_80, compute_90a, …)",
+                self.architecture
+            ))
+        })
+    }
+}
+
+/// Whether a kernel that asks for `minimum` runs on a GPU of `capability`, both times ten. A variant such as the `a` of 90a stands for
+/// features that later architectures need not have: such a kernel runs on that architecture alone.
+fn runs(minimum: u32, variant: &str, capability: u32) -> bool {
+    match variant {
+        "" => capability >= minimum,
+        _ => capability == minimum,
+    }
+}
+
 /// The names in `#include "…"` or `#include <…>`.
 fn includes(text: &str, open: char) -> impl Iterator<Item = &str> {
     let close = if open == '<' { '>' } else { open };
@@ -375,20 +408,10 @@ fn compile_with(source: &KernelSource, target: &Target, nvrtc: Result<&Nvrtc, &s
     let current = source.current()?;
     let directives = current.directives();
     let label = source.label();
-    let (minimum, variant) = parse_architecture(&directives.architecture).ok_or_else(|| {
-        Error::Invalid(format!(
-            "{label}: `{}` is not an architecture (compute_75, compute_80, compute_90a, …)",
-            directives.architecture
-        ))
-    })?;
+    let (minimum, variant) = directives.parsed(&label)?;
     if let Target::Gpu { device, capability } = target {
         let capability = capability.0 * 10 + capability.1;
-        // An architecture-specific variant such as 90a runs on that architecture alone.
-        let runs = match variant {
-            "" => capability >= minimum,
-            _ => capability == minimum,
-        };
-        if !runs {
+        if !runs(minimum, variant, capability) {
             return Err(Error::Unsupported {
                 what: label,
                 device: device.clone(),
@@ -576,6 +599,15 @@ mod tests {
     const HALF_OFFSET: KernelSource = crate::kernel_source!("tests/kernels", "half_offset");
 
     #[test]
+    fn a_checkout_whose_lines_end_as_on_windows_takes_the_shipped_ptx() {
+        let windows = |text: &str| text.replace('\n', "\r\n");
+        let (_dir, source) = on_disk(&windows(&SCALE_ADD.source), &windows(SCALE_ADD.ptx.as_deref().unwrap()));
+        let compiled = compile_with(&source, &Target::Simulator, Err("none")).unwrap();
+        assert_eq!(compiled.origin, Origin::Shipped);
+        assert!(!compiled.ptx.contains('\r'));
+    }
+
+    #[test]
     fn away_from_its_sources_a_kernel_has_its_headers() {
         let source = away_from_sources(&HALF_OFFSET);
         let on_disk = Current::read(&HALF_OFFSET.path().unwrap()).unwrap();
@@ -659,7 +691,10 @@ mod tests {
             let result = compile_with(&source, &target, Err("none"));
             let unsupported = matches!(result, Err(Error::Unsupported { .. }));
             assert_eq!(unsupported, !runs, "{capability:?}: {result:?}");
+            assert_eq!(source.runs_on(capability).unwrap(), runs, "{capability:?}");
         }
+        let unknown = KernelSource::from_text("unknown", "// nvrtc: -arch=sparc\n");
+        assert!(unknown.runs_on((9, 0)).unwrap_err().to_string().contains("`sparc` is not an architecture"));
     }
 
     #[test]

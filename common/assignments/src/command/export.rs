@@ -38,8 +38,11 @@ pub fn run(session: &Session, args: &ExportArgs, shell: &mut Shell) -> Result<()
     write(&class, &session.grader, &session.store, &args.dir)?;
     let dir = args.dir.display();
     shell.print(&format!(
-        "{dir} has {} exercises. Make it a repository and push it: its README tells students the rest.\n",
-        exercises.len()
+        "{dir} has {}. Make it a repository and push it: its README tells students the rest.\n",
+        match exercises.len() {
+            1 => "1 exercise".to_owned(),
+            many => format!("{many} exercises"),
+        }
     ))?;
     if repository.is_none() {
         shell.print("Nobody said where the course can be cloned from: write it into the README, and set the variable COURSE_REPOSITORY\nof your organisation's workflows; or export again with --repository URL.\n")?;
