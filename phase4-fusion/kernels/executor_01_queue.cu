@@ -29,11 +29,6 @@ __device__ inline unsigned acquired(const unsigned *counter) {
     return value;
 }
 
-__device__ inline void sync_block() {
-    __syncwarp();  // as in sync_workers
-    asm volatile("bar.sync 2, %0;" ::"n"(THREADS) : "memory");
-}
-
 // ANCHOR: fetch
 // What the fetching warp does for a task: takes it, and waits until all it needs is there. Meanwhile its weights, which wait for
 // nobody, come as near as the L2 cache.
@@ -87,32 +82,24 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
     extern __shared__ __align__(16) float shared[];
     __shared__ Slot slots[2];
     Memory memory = {arena, parameters, counters};
-    if (threadIdx.x >= WORKERS) {
-        for (unsigned turn = 0;; turn++) {
+    for (unsigned turn = 0;; turn++) {
+        if (threadIdx.x >= WORKERS) {
             fetch(slots[turn % 2], tasks, layers, count, memory);
-            sync_block();  // the task is there, and the one before is done
-            if (slots[turn % 2].layer.operation == END) {
-                break;
-            }
-        }
-    } else {
-        for (unsigned turn = 0;; turn++) {
-            sync_block();
-            const Slot &slot = slots[turn % 2];
-            if (slot.layer.operation == END) {
-                break;
-            }
-            unsigned signal = slot.task.signal;
+        } else if (turn > 0) {
+            const Slot &slot = slots[(turn - 1) % 2];
             bool complete = perform(slot.layer, slot.task, memory, shared);
             sync_workers();
             if (complete && threadIdx.x == 0) {
                 __threadfence();  // what the block wrote comes before the count
-                atomicAdd(counters + signal, 1);
+                atomicAdd(counters + slot.task.signal, 1);
             }
+        }
+        __syncthreads();  // the next task is there, and the one before is done
+        if (slots[turn % 2].layer.operation == END) {
+            break;
         }
     }
     // ANCHOR: reset
-    __syncthreads();
     bool is_last = false;
     if (threadIdx.x == 0) {
         __threadfence();
