@@ -2,7 +2,7 @@
 //!
 //! - [`typed`]: finds them, and what a page shows of their output
 //! - [`way`]: how each is run, or why it is not: the one list of exceptions
-//! - [`run`]: runs one within its time and compares its output
+//! - [`mod@run`]: runs one within its time and compares its output
 //!
 //! A command is known by its text. Typed on several pages, it runs once, and what each page shows of it is compared. What a page shows by
 //! a generated part, the build makes and compares anyway: [`Choice::Rest`] leaves those commands out, for the checks of every commit.
@@ -59,7 +59,7 @@ pub enum CommandsError {
 pub enum Choice {
     /// Those with all of these words; all, if there are none.
     With(Vec<String>),
-    /// Those that stay below [`SHORT`], and that neither the build runs itself nor the tests of [`TABLES`].
+    /// Those that stay below [`SHORT`], and that neither the build runs itself nor the tests of phase 5.
     Rest,
 }
 
