@@ -87,12 +87,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
             fetch(slots[turn % 2], tasks, layers, count, memory);
         } else if (turn > 0) {
             const Slot &slot = slots[(turn - 1) % 2];
+            unsigned signal = slot.task.signal;
             bool complete = perform(slot.layer, slot.task, memory, shared);
             sync_workers();
             if (complete && threadIdx.x == 0) {
                 __threadfence();  // what the block wrote comes before the count
-                atomicAdd(counters + slot.task.signal, 1);
+                atomicAdd(counters + signal, 1);
             }
+            __syncwarp();  // as in sync_workers
         }
         __syncthreads();  // the next task is there, and the one before is done
         if (slots[turn % 2].layer.operation == END) {
