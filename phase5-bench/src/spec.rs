@@ -18,12 +18,34 @@ pub struct TableSpec {
     pub name: &'static str,
     /// What it shows, in a few words.
     pub shows: &'static str,
-    /// The part of it that a later phase still owes; empty if it is complete.
-    pub so_far: &'static str,
+    /// What a machine has to have for all of its numbers. What a derived table uses, its needs say.
+    pub uses: &'static [Need],
     /// Its columns.
     pub columns: &'static [ColumnSpec],
     /// How it is made.
     pub make: Make,
+}
+
+/// Something that a machine has to have for some of a table's numbers. Which tables use it is theirs to say; what is here and what would
+/// mend it, [`crate::doctor`] says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// A clock.
+    Gpu,
+    /// Another one beside it.
+    SecondGpu,
+    /// A GPU of compute capability 9.0: its wgmma and its copy engine.
+    Hopper,
+    /// Products by the library.
+    Cublas,
+    /// Products with suggestions of the library.
+    CublasLt,
+    /// Convolutions and normalisation by the library.
+    Cudnn,
+    /// All-reduce by the library.
+    Nccl,
+    /// Whole models, and operations.
+    PyTorch,
 }
 
 /// How a table is made.
@@ -37,6 +59,15 @@ pub enum Make {
         /// Takes a run that has them all: this one on a GPU, a recorded one on the simulator. `None` if there is no such run.
         from: fn(Option<&Record>) -> Result<FinishedTable>,
     },
+}
+
+/// The problem of a table that the summary shows, by name.
+#[derive(Clone, Copy, Debug)]
+pub struct InSummary {
+    /// On a GPU.
+    pub gpu: &'static str,
+    /// On the simulator, where each second counts.
+    pub simulator: &'static str,
 }
 
 /// A table's numbers, and what in them is wrong.
@@ -56,6 +87,8 @@ pub struct Context {
     pub photo: Photo,
     /// Whether what runs on the host is timed once, for a first look.
     pub quick: bool,
+    /// Whether only what the summary shows is measured.
+    pub only_summary: bool,
     limits: OnceCell<Option<Limits>>,
 }
 
@@ -69,13 +102,24 @@ impl TableSpec {
 impl Context {
     /// For tables on this device.
     pub fn new(device: Device, photo: Photo) -> Context {
-        Context { device, photo, quick: false, limits: OnceCell::new() }
+        Context { device, photo, quick: false, only_summary: false, limits: OnceCell::new() }
     }
 
     /// For tables of counts: on the simulator, with the course's photo.
     pub fn simulator() -> Context {
         let context = Context::new(Device::sim_with(common::parts::simulator()), Photo::built_in());
         Context { quick: true, ..context }
+    }
+
+    /// For what the summary shows, and no more.
+    pub fn of_summary(device: Device, photo: Photo) -> Context {
+        Context { only_summary: true, ..Context::new(device, photo) }
+    }
+
+    /// Those of `all` that are to be measured: each, or the one that the summary shows, which is named for this kind of device.
+    pub fn chosen<T: Copy>(&self, all: &[T], shown: InSummary, name: impl Fn(T) -> String) -> Vec<T> {
+        let shown = if self.device.is_sim() { shown.simulator } else { shown.gpu };
+        all.iter().copied().filter(|&one| !self.only_summary || name(one) == shown).collect()
     }
 
     /// How to time what runs on the host: as `careful` says, or once.

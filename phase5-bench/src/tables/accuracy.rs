@@ -81,7 +81,7 @@ impl Comparison {
 pub const TABLE: TableSpec = TableSpec {
     name: "accuracy",
     shows: "each model and implementation: difference to the CPU, accuracy",
-    so_far: "",
+    uses: &[],
     columns: COLUMNS,
     make: Make::Measured(run),
 };

@@ -22,7 +22,7 @@ use phase3_all_layers::backends::{Cpu, OnHost, Planned, Unfused};
 use phase3_all_layers::models::resnet::{Config, ResNet};
 
 use crate::Error;
-use crate::spec::{Context, FinishedTable, Make, TableSpec};
+use crate::spec::{Context, FinishedTable, Make, Need, TableSpec};
 use crate::tables::differences::{CLOSE, close};
 use crate::torch::{self, Mode, PeerRequest};
 
@@ -186,7 +186,7 @@ struct Expected {
 pub const TABLE: TableSpec = TableSpec {
     name: "layers",
     shows: "layers of ResNet18: CPU and device ms, speed-up, check",
-    so_far: "",
+    uses: &[Need::Gpu, Need::Cudnn, Need::PyTorch],
     columns: COLUMNS,
     make: Make::Measured(run),
 };

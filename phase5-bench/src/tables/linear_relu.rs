@@ -18,7 +18,7 @@ use phase2_conv_bn::linear::{LIBRARY, NAIVE, Step, TUNED, add_bias_and_clip, loa
 use phase4_fusion::fusion::backward::{Backward as TensorBackward, Workspace};
 use phase4_fusion::gemm::{Activation, Epilogue, Layout, Tuned};
 
-use crate::spec::{Context, FinishedTable, Make, TableSpec};
+use crate::spec::{Context, FinishedTable, InSummary, Make, Need, TableSpec};
 use crate::torch::{self, Arithmetic, Mode, PeerRequest};
 
 /// Batch, inputs, outputs.
@@ -59,12 +59,15 @@ pub(crate) const VERSION: ColumnSpec = ColumnSpec::text("version", "version");
 /// The device alone.
 pub(crate) const TOTAL: ColumnSpec = ColumnSpec::number("total_ms", "total ms", 4);
 const IDLE: ColumnSpec = ColumnSpec::number("idle_ms", "idle ms", 4);
-const OVER_EAGER: ColumnSpec = ColumnSpec::number("over_eager", "× eager", 2);
+const OVER_EAGER: ColumnSpec = ColumnSpec::number("over_eager", "× eager", 2).level_at(1);
 /// 10⁶ bytes that must move.
 pub(crate) const MB: ColumnSpec = ColumnSpec::number("mb", "MB", 1).on_gpu();
 
 const COLUMNS: &[ColumnSpec] =
     &[SIZE, VERSION, TOTAL, IDLE, OVER_EAGER, columns::GBPS, columns::MB_ASKED.on_simulator(), MB, columns::CHECK];
+
+/// The layer that the summary shows.
+pub(crate) const IN_SUMMARY: InSummary = InSummary { gpu: "1024×784→2048", simulator: "33×50→67" };
 
 /// The versions, as the table calls them; other tables look for them.
 pub(crate) mod versions {
@@ -137,7 +140,7 @@ fn ms(timing: &Timing) -> Result<f64, String> {
 pub const TABLE: TableSpec = TableSpec {
     name: "linear-relu",
     shows: "fused Linear+ReLU, forward and backward: ms, bandwidth",
-    so_far: "",
+    uses: &[Need::Gpu, Need::Cublas, Need::PyTorch],
     columns: COLUMNS,
     make: Make::Measured(run),
 };
@@ -146,10 +149,11 @@ pub const TABLE: TableSpec = TableSpec {
 fn run(context: &Context) -> crate::Result<FinishedTable> {
     let device = &context.device;
     let sizes: &[Size] = if device.is_cuda() { &SIZES } else { &SIMULATED };
+    let sizes = context.chosen(sizes, IN_SUMMARY, name);
     let progress = Progress::new(sizes.len() as u64 * 9 + 1, "linear-relu");
     progress.set_message("linear-relu: PyTorch");
     let mut measure = Measure { device, warm: bench(Queue::Warm), idle: bench(Queue::Empty), wrong: Vec::new() };
-    let pytorch = measure.pytorch(sizes);
+    let pytorch = measure.pytorch(&sizes);
     progress.inc(1);
 
     let title = format!("linear-relu: y = relu(x·Wᵀ + b) in f32 on {}", device.short_name());

@@ -11,7 +11,7 @@ use common::table::ColumnSpec;
 use common::timing::Bench;
 use phase2_conv_bn::norm::ladders::{Operation, Problem, Rung, norm, shape};
 
-use crate::spec::{Context, FinishedTable, Make, TableSpec};
+use crate::spec::{Context, FinishedTable, Make, Need, TableSpec};
 use crate::tables::peers::{self, PYTORCH_EAGER};
 use crate::torch::{self, Mode, PeerRequest};
 
@@ -32,7 +32,7 @@ const COLUMNS: &[ColumnSpec] = &[
 pub const TABLE: TableSpec = TableSpec {
     name: "norm",
     shows: "each step of BatchNorm, ReLU, statistics: ms, GB/s, % of a copy",
-    so_far: "",
+    uses: &[Need::Gpu, Need::Cudnn, Need::PyTorch],
     columns: COLUMNS,
     make: Make::Measured(run),
 };
