@@ -44,8 +44,8 @@ pub fn updated(mut kept: Record, run: &Record, path: &Path) -> Result<Record> {
     let mut derived = run.clone();
     derived.tables.clear();
     for TableSpec { name, make, .. } in TABLES {
-        if let Make::Derived { from, .. } = make
-            && kept.table(name).is_some()
+        if let Make::Derived { needs, from } = make
+            && (kept.table(name).is_some() || needs.iter().all(|need| kept.table(need).is_some()))
             && run.table(name).is_none()
         {
             derived.push(*name, from(Some(&kept))?.table);

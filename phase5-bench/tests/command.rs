@@ -345,6 +345,7 @@ fn a_run_is_saved_though_nobody_reads_what_it_prints() {
             assert!(output.status.success(), "{stderr}");
             assert!(!stderr.contains("error") && !stderr.contains("panic"), "{stderr}");
         }
+        "best-peer: ",
         let saved = json(&fs::read_to_string(&path).unwrap());
         assert_eq!(saved["tables"][0]["name"], "transfer");
         fs::remove_file(&path).unwrap();

@@ -15,11 +15,11 @@ mod page;
 use std::path::{Path, PathBuf};
 
 use common::record::{Named, Record};
-use common::table::Table;
+use common::table::{Cell, ColumnSpec, Table};
 
 use crate::spec::Make;
 use crate::tables::TABLES;
-use crate::{Error, Result, plot};
+use crate::{Error, Result, plot, summary};
 
 /// Runs that are shown, and one that they are compared with.
 pub struct Report {
@@ -124,22 +124,38 @@ impl Report {
 
     /// The tables in the order of the course, each of every run that has it; then those that the course does not know.
     fn tables(&self) -> Vec<Shown<'_>> {
-        let of = |name: &str, shows: &'static str| {
+        let of = |name: &str, shows: &'static str, declared: &[ColumnSpec]| {
             let runs = self.runs.iter();
-            let named = runs.filter_map(move |run| Some((run, run.tables.iter().find(|named| named.name == name)?)));
-            let shown =
-                named.map(move |(run, Named { name, table, .. })| Shown { name, shows, table: table.clone(), run });
+            let named = runs.filter_map(|run| Some((run, run.tables.iter().find(|named| named.name == name)?)));
+            let shown = named.map(|(run, Named { name, table, .. })| {
+                let mut table = table.clone();
+                for column in &mut table.columns {
+                    // What a record of before columns said so means is the same.
+                    let spec = declared.iter().find(|spec| spec.key == column.key());
+                    column.level = column.level.or(spec.and_then(|spec| spec.level));
+                }
+                Shown { name, shows, table, run }
+            });
             shown.collect::<Vec<_>>()
         };
-        let mut tables: Vec<Shown<'_>> = TABLES.iter().flat_map(|spec| of(spec.name, spec.shows)).collect();
+        let mut tables: Vec<Shown<'_>> =
+            TABLES.iter().flat_map(|spec| of(spec.name, spec.shows, spec.columns)).collect();
         let mut others: Vec<&str> = Vec::new();
         for Named { name, .. } in self.runs.iter().flat_map(|run| &run.tables) {
             if !others.contains(&name.as_str()) && !TABLES.iter().any(|spec| spec.name == name) {
                 others.push(name);
             }
         }
-        tables.extend(others.into_iter().flat_map(|name| of(name, "")));
+        tables.extend(others.into_iter().flat_map(|name| of(name, "", &[])));
         tables
+    }
+
+    /// What each phase bought, if a run says any of it.
+    fn summary(&self) -> Result<Option<Table>> {
+        let with = |name: &str| self.runs.iter().filter(|run| run.table(name).is_some()).collect();
+        let table = summary::tabulate(with, false)?;
+        let says = table.rows().iter().flatten().any(|cell| matches!(cell, Cell::Number(_)));
+        Ok(says.then_some(table))
     }
 
     /// The plots that there are, each of the first run that has it.

@@ -1,7 +1,7 @@
 //! The report as HTML. Texts of records are escaped by `maud`, and a policy in the page forbids it to load anything.
 
 use common::record::Record;
-use common::table::{Cell, Column, Table};
+use common::table::{Cell, Column, Standing, Table};
 use common::text::printable_lines;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -31,7 +31,7 @@ pub fn html(report: &Report) -> Result<String> {
             Ok((name, run.provenance_of(table), figures(name, &plot::chart(run, name)?)?))
         })
         .collect::<Result<_>>()?;
-    let comparisons = comparisons(report);
+    let (comparisons, summary) = (comparisons(report), report.summary()?);
     let devices: Vec<&str> = report.runs.iter().map(|run| run.device_name.as_str()).collect();
     let title = format!("Warp by Warp: report on {}", devices.join(" and "));
     let page = html! {
@@ -58,6 +58,7 @@ pub fn html(report: &Report) -> Result<String> {
                 nav aria-label="Contents" {
                     ul {
                         li { a href="#machines" { "Machines" } }
+                        @if summary.is_some() { li { a href="#summary" { "What each phase bought" } } }
                         @if !claims.is_empty() { li { a href="#claims" { "Claims" } } }
                         @if !comparisons.is_empty() { li { a href="#comparison" { "Comparison" } } }
                         @if !drawn.is_empty() { li { a href="#plots" { "Plots" } } }
@@ -68,6 +69,13 @@ pub fn html(report: &Report) -> Result<String> {
                     section aria-labelledby="machines" {
                         h2 id="machines" { "Machines" }
                         (machines(report))
+                    }
+                    @if let Some(summary) = &summary {
+                        section aria-labelledby="summary" {
+                            h2 id="summary" { "What each phase bought" }
+                            p { "Microseconds, from the CPU to the fastest version, beside the best peer." }
+                            (table(summary, "summary", &|_, _| None, ("", &[])))
+                        }
                     }
                     @if !claims.is_empty() {
                         section aria-labelledby="claims" {
@@ -255,7 +263,11 @@ fn table(
     // Sentences in cells, as claims have them, need room.
     let sentences = table.rows().iter().flatten().any(|cell| matches!(cell, Cell::Text(text) if text.contains('\n')));
     let cell = |column: &Column, cell: &Cell| {
-        let mark = class(column, cell);
+        let standing = column.standing(cell).map(|standing| match standing {
+            Standing::Ahead => "ahead",
+            Standing::Behind => "behind",
+        });
+        let mark = class(column, cell).or(standing);
         match cell {
             Cell::Number(value) => html! {
                 td class={ "number" @if let Some(mark) = mark { " " (mark) } } data-value=(value) { (cell.shown(column)) }

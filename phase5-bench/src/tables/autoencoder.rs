@@ -16,7 +16,7 @@ use phase4_fusion::models::runner::Runner;
 
 use crate::spec::{Context, FinishedTable, InSummary, Make, Need, TableSpec};
 use crate::tables::differences::mean_difference;
-use crate::tables::peers::{PYTORCH_AUTOTUNED, PYTORCH_COMPILED, PYTORCH_EAGER, PYTORCH_GRAPH, is_quick};
+use crate::tables::peers::{PYTORCH_AUTOTUNED, PYTORCH_COMPILED, PYTORCH_EAGER, PYTORCH_GRAPH, Peer, is_quick};
 use crate::torch::{self, Mode, PeerRequest};
 
 const SEED: u64 = 5;
@@ -67,15 +67,19 @@ pub const TABLE: TableSpec = TableSpec {
 };
 
 /// How PyTorch runs the model; trying kernels takes long, so the larger configurations go without the last one.
-fn peers(context: &Context, config: &Config) -> Vec<(&'static str, Mode)> {
-    const ALL: [(&str, Mode); 4] = [
-        (PYTORCH_EAGER, Mode::Eager),
-        (PYTORCH_COMPILED, Mode::Compiled),
-        (PYTORCH_GRAPH, Mode::Graph),
-        (PYTORCH_AUTOTUNED, Mode::Autotuned),
+fn peers(context: &Context, config: &Config) -> Vec<Peer> {
+    use torch::Arithmetic::{F16, F32, Tf32};
+    const ALL: [Peer; 7] = [
+        Peer::new(PYTORCH_EAGER, Mode::Eager, F32),
+        Peer::new(PYTORCH_COMPILED, Mode::Compiled, F32),
+        Peer::new(PYTORCH_GRAPH, Mode::Graph, F32),
+        Peer::new(PYTORCH_AUTOTUNED, Mode::Autotuned, F32),
+        Peer::new("PyTorch graph, tf32", Mode::Graph, Tf32),
+        Peer::new("PyTorch graph, f16", Mode::Graph, F16),
+        Peer::new("PyTorch tuned, f16", Mode::Autotuned, F16),
     ];
     let all = *config == Config::ORIGINAL;
-    let is_measured = |&(_, mode): &(&str, Mode)| match context.only_summary {
+    let is_measured = |&Peer { mode, .. }: &Peer| match context.only_summary {
         true => is_quick(mode),
         false => all || mode != Mode::Autotuned,
     };
@@ -110,7 +114,10 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         .flat_map(|(config, batch)| {
             let Config { n_mels, frames, latent, slice_latent } = config;
             let sizes = [n_mels, frames, latent, slice_latent];
-            peers(context, &config).into_iter().map(move |(_, mode)| PeerRequest::autoencoder(sizes, batch, mode))
+            let request = move |Peer { mode, arithmetic, .. }: Peer| {
+                PeerRequest::autoencoder(sizes, batch, mode).with_arithmetic(arithmetic)
+            };
+            peers(context, &config).into_iter().map(request)
         })
         .collect();
     let pytorch = torch::measure(device, &bench, &work);
@@ -200,7 +207,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
                     .set_all(checked)
                     .finish("not measured");
             }
-            for ((by, _), timing) in peers.iter().zip(pytorch) {
+            for (Peer { name: by, .. }, timing) in peers.iter().zip(pytorch) {
                 table.row().set_all(timed(by, milliseconds(timing))).finish(ELSEWHERE);
             }
             if batch == STAGES_AT {
@@ -228,7 +235,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         "planned: a launch for each product and LayerNorm, in f32 for each GELU; the last two linear layers are one.",
     );
     if let Some(version) = pytorch.version {
-        table.note(format!("PyTorch {version}, f32 without TF32; it normalises the basis in each pass."));
+        table.note(format!("PyTorch {version}, f32 without TF32 but where it is named; it normalises the basis in each pass."));
     }
     Ok(FinishedTable { table: table.finish(), wrong })
 }

@@ -9,7 +9,7 @@ use phase2_conv_bn::gemm::{Epilogue, Layout, Tuned};
 use phase2_conv_bn::report::gemm::{GemmProblem, cost, load};
 
 use crate::spec::{Context, FinishedTable, InSummary, Make, Need, TableSpec};
-use crate::tables::peers::{self, PYTORCH_EAGER};
+use crate::tables::peers::{self, PYTORCH_AUTOTUNED, PYTORCH_EAGER};
 use crate::torch::{self, Mode, PeerRequest};
 
 /// The product of a row.
@@ -96,12 +96,15 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let cublas = if_supported(Cublas::open(&stream))?;
     let (steps, tuned) = (load(device)?, Ok(Tuned::load(device)?));
     let progress = Progress::new((sizes.len() * (steps.len() + 3)) as u64, "gemm");
-    let requests: Vec<PeerRequest> = sizes
-        .iter()
-        .map(|&Size { m, n, k, layout }| PeerRequest::gemm([m, n, k], layout == Layout::Transposed, Mode::Eager))
-        .collect();
+    let requests = |mode| -> Vec<PeerRequest> {
+        let request = |&Size { m, n, k, layout }: &Size| PeerRequest::gemm([m, n, k], layout == Layout::Transposed, mode);
+        sizes.iter().map(request).collect()
+    };
     progress.set_message("gemm: PyTorch");
-    let pytorch = torch::measure(device, &bench, &requests);
+    let pytorch = torch::measure(device, &bench, &requests(Mode::Eager));
+    // In a process of its own: should trying kernels take too long, eager's times are there.
+    let tried = if context.only_summary { Vec::new() } else { requests(Mode::Autotuned) };
+    let mut autotuned = torch::measure(device, &bench, &tried).timings.into_iter();
 
     let title = format!("gemm: C = A·B in f32 on {}", device.short_name());
     let mut table = LadderTable::new(title, device, COLUMNS).with_peer(LIBRARY);
@@ -132,11 +135,15 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         })?;
         runs.push((peers::TUNED, chosen));
         runs.push((PYTORCH_EAGER, StepResult::Elsewhere(pytorch).into()));
+        runs.extend(autotuned.next().map(|timing| (PYTORCH_AUTOTUNED, StepResult::Elsewhere(timing).into())));
         let library = before.or_faster(by_library(&mut c)?);
         table.problem((PROBLEM, &name), size.cost(), (LIBRARY, library), runs);
     }
     if let Some(version) = pytorch.version {
-        table.note(format!("PyTorch {version}, without TF32; cuBLAS in its default math, which is f32 throughout."));
+        table.note(format!(
+            "PyTorch {version}, without TF32; tuned: torch.compile with max-autotune, as a CUDA graph. cuBLAS in its default math, which \
+             is f32 throughout."
+        ));
     }
     Ok(table.into())
 }

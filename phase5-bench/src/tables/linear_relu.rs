@@ -78,6 +78,7 @@ pub(crate) mod versions {
     pub const LIBRARY_RELU: &str = "· its ReLU";
     pub const EAGER: &str = "eager";
     pub const COMPILED: &str = "compiled";
+    pub const AUTOTUNED: &str = "tuned";
     pub const TENSOR_CORES: &str = "tf32 v3";
     pub const TENSOR_CORES_EAGER: &str = "tf32 eager";
     pub const TENSOR_CORES_COMPILED: &str = "tf32 compiled";
@@ -210,7 +211,7 @@ fn append(table: &mut TableBuilder, size: Size, row: &Row, eager: &Result<f64, S
 fn notes(table: &mut TableBuilder, device: &Device, pytorch: Option<String>) {
     table.note(
         "v1: one thread per output, fused. v2: the GEMM ladder's best with bias and ReLU as its epilogue. library: cuBLAS, then a \
-         kernel for bias and ReLU. eager, compiled: PyTorch. tf32: f32 in memory, rounded by the tensor cores; v3: their ladder's best, \
+         kernel for bias and ReLU. eager, compiled, tuned (max-autotune): PyTorch. tf32: f32 in memory, rounded by the tensor cores; v3: their ladder's best, \
          fused. ∇: the gradients of x, W and b; fused: masked as they are loaded, in two launches; separate: the same with the masked \
          gradient written first; written: that with the ladder's best products, of which dW's reads a transposed A; tf32 ∇ v3: on \
          tensor cores, which need W, x and the masked gradient transposed too.",
@@ -242,9 +243,10 @@ struct PyTorch {
 
 impl Measure<'_> {
     fn pytorch(&self, sizes: &[Size]) -> PyTorch {
-        const ROWS: [(&str, Pass, Mode); 8] = [
+        const ROWS: [(&str, Pass, Mode); 9] = [
             (versions::EAGER, Pass::Forward, Mode::Eager),
             (versions::COMPILED, Pass::Forward, Mode::Compiled),
+            (versions::AUTOTUNED, Pass::Forward, Mode::Autotuned),
             (versions::TENSOR_CORES_EAGER, Pass::TensorCores, Mode::Eager),
             (versions::TENSOR_CORES_COMPILED, Pass::TensorCores, Mode::Autotuned),
             (versions::BACKWARD_EAGER, Pass::Backward, Mode::Eager),
