@@ -43,6 +43,8 @@ struct Shown<'r> {
     name: &'r str,
     /// What it shows, as `--list` says it; empty if this version of the course does not have it.
     shows: &'static str,
+    /// Whether it was made from others.
+    is_derived: bool,
     table: Table,
     run: &'r Record,
 }
@@ -134,7 +136,8 @@ impl Report {
                     let spec = declared.iter().find(|spec| spec.key == column.key());
                     column.level = column.level.or(spec.and_then(|spec| spec.level));
                 }
-                Shown { name, shows, table, run }
+                let is_derived = TABLES.iter().any(|spec| spec.name == name && !spec.needs().is_empty());
+                Shown { name, shows, is_derived, table, run }
             });
             shown.collect::<Vec<_>>()
         };

@@ -137,10 +137,14 @@ fn link_text(shown: &Shown<'_>, report: &Report) -> String {
 /// What a table shows, where and when it was measured, and what the device did meanwhile.
 fn measured(shown: &Shown<'_>) -> Markup {
     html! {
-        p.faint {
+        p.faint.about {
             @if !shown.shows.is_empty() { (shown.shows) ". " }
-            "Measured: " (text(&shown.run.provenance_of(shown.name)))
-            "; host: " (text(shown.run.host_of(shown.name))) "."
+            @if shown.is_derived {
+                "Made from the other tables of the run on " (text(&shown.run.device_name)) "."
+            } @else {
+                "Measured: " (text(&shown.run.provenance_of(shown.name)))
+                "; host: " (text(shown.run.host_of(shown.name))) "."
+            }
             @if let Some(conditions) = shown.run.conditions_of(shown.name) {
                 " Meanwhile: " (text(&conditions.says())) "."
             }

@@ -21,9 +21,8 @@ const TYPE: ColumnSpec = ColumnSpec::text("type", "type");
 const OURS: ColumnSpec = ColumnSpec::text("ours", "ours");
 const OURS_MS: ColumnSpec = ColumnSpec::number("ours_ms", "ms", 4);
 const PEER: ColumnSpec = ColumnSpec::text("peer", "best peer");
-const PEER_MS: ColumnSpec = ColumnSpec::number("peer_ms", "its ms", 4);
-const GAIN: ColumnSpec = ColumnSpec::number("peer_over_ours", "its / ours", 2).level_at(1);
-const COLUMNS: &[ColumnSpec] = &[TABLE_NAME, PROBLEM, TYPE, OURS, OURS_MS, PEER, PEER_MS, GAIN];
+const GAIN: ColumnSpec = ColumnSpec::number("over_peer", "peer / ours", 2).level_at(1);
+const COLUMNS: &[ColumnSpec] = &[TABLE_NAME, PROBLEM, TYPE, OURS, OURS_MS, PEER, GAIN];
 
 /// Characters of a line of a problem, and of a name.
 const PROBLEM_WIDTH: usize = 15;
@@ -280,7 +279,7 @@ fn from(source: Option<&Record>) -> crate::Result<FinishedTable> {
                 continue;
             };
             let ratio = peer.1 / ours.1;
-            row.set(PEER, name(&peer)).set(PEER_MS, peer.1).set(GAIN, ratio).complete();
+            row.set(PEER, name(&peer)).set(GAIN, ratio).complete();
             match ratios.iter_mut().find(|(other, _)| *other == arithmetic) {
                 Some((_, ratios)) => ratios.push(ratio),
                 None => ratios.push((arithmetic, vec![ratio])),
@@ -294,9 +293,9 @@ fn from(source: Option<&Record>) -> crate::Result<FinishedTable> {
                 format!("{arithmetic} ahead in {ahead} of {}, geometric mean {mean:.2}", ratios.len())
             })
             .collect();
-        notes.push(format!("{}: {}. Peers: {}.", source_of.table, means.join("; "), peers.join(", ")));
+        notes.push(format!("{}: {}. Peers: {}.", source_of.table, means.join("; "), peers.join("; ")));
     }
-    table.note("its / ours: how many times as long as ours the fastest peer takes; above 1 ours is faster. Each from one run.");
+    table.note("peer / ours: how many times as long as ours the fastest peer takes; above 1 ours is faster. Each from one run.");
     notes.into_iter().for_each(|note| table.note(note));
     match source {
         Some(record) => table.note(format!("measured: {}.", record.provenance())),
@@ -388,7 +387,7 @@ mod tests {
         assert_eq!((row.text(OURS).unwrap(), row.text(PEER).unwrap()), ("phase 4, f32", "PyTorch\ngraph"));
         assert_eq!((row.number(GAIN).unwrap(), row.text(PROBLEM).unwrap()), (Some(1.5), "batch 1"));
         assert!(matches!(made.iter().nth(1).unwrap().cell(GAIN).unwrap(), Cell::Absent(_)));
-        let note = "resnet-batch: f32 ahead in 1 of 1, geometric mean 1.50. Peers: PyTorch eager, PyTorch graph, PyTorch graph, f16.";
+        let note = "resnet-batch: f32 ahead in 1 of 1, geometric mean 1.50. Peers: PyTorch eager; PyTorch graph; PyTorch graph, f16.";
         assert!(made.notes.iter().any(|other| other == note), "{:?}", made.notes);
     }
 
