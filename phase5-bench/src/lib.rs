@@ -42,6 +42,7 @@ pub fn records() -> common::Result<Vec<common::record::Record>> {
 
 #[cfg(test)]
 mod tests {
+    use common::compare::Quantity;
     use common::record::{Named, merge};
     use common::table::{Cell, Column, DeviceKind};
 
@@ -88,6 +89,17 @@ mod tests {
                         |cell: &Cell| matches!(cell, Cell::Absent(reason) if reason.contains("in this run"));
                     assert!(!table.rows().iter().flatten().any(unmeasured), "{}", table.to_text());
                 }
+            }
+        }
+    }
+
+    /// A comparison says nothing of a column that it does not know.
+    #[test]
+    fn a_comparison_knows_what_every_column_of_numbers_says() {
+        for spec in TABLES {
+            for column in spec.columns.iter().filter(|column| column.decimals.is_some() && !column.identifies) {
+                let known = Quantity::of(&Column::from(*column));
+                assert!(known.is_some(), "{}: say in common::compare what `{}` says", spec.name, column.key);
             }
         }
     }

@@ -83,8 +83,8 @@ struct Args {
     /// Photo for the networks, JPEG or PNG [default: one that comes with the course]
     #[arg(long, value_name = "FILE", requires = "names")]
     photo: Option<PathBuf>,
-    /// Time each thing on the CPU once: for a first look, not for figures to keep
-    #[arg(long, conflicts_with_all = ["save", "update"], requires = "names")]
+    /// Time each thing on the CPU once, and on the simulator take small images and 2 devices: for a first look, not for figures to keep
+    #[arg(long, conflicts_with_all = ["save", "update", "compare"], requires = "names")]
     quick: bool,
     #[command(flatten)]
     common: CommandArgs,

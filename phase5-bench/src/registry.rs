@@ -246,6 +246,35 @@ mod tests {
         assert_eq!(names(&select(&asked).unwrap()), ["transfer", "layers"]);
     }
 
+    /// What the course promises, by name.
+    #[test]
+    fn every_table_that_was_promised_is_there() {
+        const PROMISED: [&str; 19] = [
+            "transfer",
+            "gemm",
+            "conv",
+            "layers",
+            "resnet-single",
+            "resnet-batch",
+            "memory",
+            "accuracy",
+            "linear-relu",
+            "autoencoder",
+            "attention",
+            "fusion",
+            "ptx",
+            "streams",
+            "video",
+            "claims",
+            "tensor-cores",
+            "precision",
+            "multi-gpu",
+        ];
+        for name in PROMISED {
+            assert_eq!(names(&select(&[name.to_owned()]).unwrap()), [name]);
+        }
+    }
+
     #[test]
     fn a_name_means_one_table_and_one_can_be_typed() {
         let mut all: Vec<&str> = TABLES.iter().map(|spec| spec.name).collect();

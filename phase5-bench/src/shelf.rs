@@ -213,10 +213,13 @@ mod tests {
         fs::write(shelf.join("broken.json"), "{}").unwrap();
         let all = adopted(&shelf);
         assert_eq!((all.len(), all[0].date.as_str()), (1, "2026-12-02T00:00:00Z"));
-        let simulated = Record { simulated: true, ..run("ptx-sim", "", "2026-12-01") };
+        let mut simulated = run("ptx-sim", "", "2026-12-01");
+        simulated.simulated = true;
         save(&simulated);
         assert!(adopt(&file, &shelf).unwrap_err().to_string().contains("a simulator's"));
-        save(&Record { tables: Vec::new(), ..run("NVIDIA L4", "sm_89", "2026-12-01") });
+        let mut empty = run("NVIDIA L4", "sm_89", "2026-12-01");
+        empty.tables.clear();
+        save(&empty);
         assert!(adopt(&file, &shelf).unwrap_err().to_string().contains("no tables"));
         assert_eq!(adopted(Path::new("/no/such/directory")), []);
     }

@@ -70,6 +70,10 @@ pub struct InSummary {
     pub simulator: &'static str,
 }
 
+/// Of ImageNet's images.
+const SIDE: usize = 224;
+const HURRIED_SIDE: usize = 64;
+
 /// A table's numbers, and what in them is wrong.
 #[derive(Clone, Debug)]
 pub struct FinishedTable {
@@ -125,6 +129,39 @@ impl Context {
     /// How to time what runs on the host: as `careful` says, or once.
     pub fn host_bench(&self, careful: Bench) -> Bench {
         if self.quick { Bench { warm_up: 0, repeats: 1, ..careful } } else { careful }
+    }
+
+    /// Whether each second counts: a first look, without a GPU.
+    pub fn is_hurried(&self) -> bool {
+        self.quick && self.device.is_sim()
+    }
+
+    /// The side of images for whole networks: ImageNet's, or a twelfth of the pixels for a first look without a GPU, which a
+    /// [note](Context::side_note) says.
+    pub fn side(&self) -> usize {
+        if self.is_hurried() { HURRIED_SIDE } else { SIDE }
+    }
+
+    /// The photo, or the middle of it, of [`Context::side`].
+    ///
+    /// # Errors
+    /// None: the photo has this size at least.
+    pub fn image(&self) -> Result<Tensor> {
+        let (photo, side) = (self.photo.to_tensor(), self.side());
+        let [_, channels, height, width] = photo.dims4()?;
+        let (top, left) = ((height - side) / 2, (width - side) / 2);
+        let values = photo.as_slice()?;
+        let rows =
+            (0..channels).flat_map(|channel| (top..top + side).map(move |y| (channel * height + y) * width + left));
+        let middle = rows.flat_map(|start| values[start..start + side].iter().copied()).collect();
+        Ok(Tensor::from_vec(&[1, channels, side, side], middle)?)
+    }
+
+    /// What is to be said of [`Context::side`] below a table.
+    pub fn side_note(&self) -> Option<String> {
+        let note =
+            || format!("--quick on the simulator: images of {HURRIED_SIDE} × {HURRIED_SIDE}, of the photo its middle.");
+        self.is_hurried().then(note)
     }
 
     /// Up to `limit` devices that work together: the GPU and those after it, or as many simulated ones.

@@ -37,8 +37,8 @@ enum Stage {
     Of(&'static [&'static str]),
     /// The line above says it, since it is the same in f32.
     Above,
-    /// The course has no such thing, for this reason.
-    Not(&'static str),
+    /// The course has no such version, or does not time it.
+    Not,
 }
 
 /// A line of the screen, before its numbers are looked up.
@@ -53,10 +53,6 @@ struct Line {
     stages: [Stage; 4],
     peers: &'static [&'static str],
 }
-
-const NOTHING_TO_FUSE: &str = "a product alone has nothing to fuse";
-const NOT_ON_THE_CPU: &str = "not timed on the CPU";
-const ONE_KERNEL: &str = "the kernel is fused from its first version on";
 
 /// All lines: the models of SPEC.md, in f32 and where that makes a difference in f16.
 fn lines() -> Vec<Line> {
@@ -104,7 +100,7 @@ fn lines() -> Vec<Line> {
             ms: resnet::MS,
             stages: [
                 Of(&[by::BATCH_CPU]),
-                Not(NOT_IN_BATCHES),
+                Not,
                 Of(&[by::BATCH_PHASE3, by::BATCH_PHASE3_GRAPH]),
                 Of(&[by::BATCH_PHASE4_F16]),
             ],
@@ -120,7 +116,7 @@ fn lines() -> Vec<Line> {
             by: autoencoder::BY,
             ms: columns::MS,
             stages: [
-                Not(NOT_ON_THE_CPU),
+                Not,
                 Of(&[autoencoder::versions::UNFUSED]),
                 Of(&[autoencoder::versions::UNFUSED_GRAPH]),
                 Of(&[autoencoder::versions::ONE_KERNEL, autoencoder::versions::PLANNED_F32]),
@@ -130,7 +126,7 @@ fn lines() -> Vec<Line> {
         unet(
             "U-Net 879 M, f32",
             [
-                Not(NOT_ON_THE_CPU),
+                Not,
                 Of(&[video::versions::UNFUSED]),
                 Of(&[video::versions::UNFUSED_GRAPH]),
                 Of(&[video::versions::FUSED_F32]),
@@ -148,7 +144,7 @@ fn lines() -> Vec<Line> {
             about: vec![(gemm::PROBLEM, "4096³".into())],
             by: columns::STEP,
             ms: columns::MS,
-            stages: [Not(NOT_ON_THE_CPU), Of(&[gemm::NAIVE]), Of(&[peers::TUNED]), Not(NOTHING_TO_FUSE)],
+            stages: [Not, Of(&[gemm::NAIVE]), Of(&[peers::TUNED]), Not],
             peers: &[gemm::LIBRARY, PYTORCH_EAGER],
         },
         Line {
@@ -157,7 +153,7 @@ fn lines() -> Vec<Line> {
             about: vec![(tensor_cores::PROBLEM, "f16 4096³".into())],
             by: columns::STEP,
             ms: columns::MS,
-            stages: [Above, Of(&[tensor_cores::NAIVE]), Of(&[peers::TUNED]), Not(NOTHING_TO_FUSE)],
+            stages: [Above, Of(&[tensor_cores::NAIVE]), Of(&[peers::TUNED]), Not],
             peers: &[tensor_cores::LIBRARY],
         },
         Line {
@@ -166,17 +162,12 @@ fn lines() -> Vec<Line> {
             about: vec![(linear_relu::SIZE, "1024×784→2048".into())],
             by: linear_relu::VERSION,
             ms: linear_relu::TOTAL,
-            stages: [
-                Not(NOT_ON_THE_CPU),
-                Of(&[linear_relu::versions::NAIVE]),
-                Not(ONE_KERNEL),
-                Of(&[linear_relu::versions::TUNED]),
-            ],
+            stages: [Not, Of(&[linear_relu::versions::NAIVE]), Not, Of(&[linear_relu::versions::TUNED])],
             peers: &[linear_relu::versions::LIBRARY, linear_relu::versions::EAGER, linear_relu::versions::COMPILED],
         },
         attention(
             "attention, f32",
-            [Not(NOT_ON_THE_CPU), Of(&[attention::NAIVE]), Of(&["1 online"]), Of(&["7 parts"])],
+            [Not, Of(&[attention::NAIVE]), Of(&["1 online"]), Of(&["7 parts"])],
             &[attention::SDPA],
         ),
         attention(
@@ -186,8 +177,6 @@ fn lines() -> Vec<Line> {
         ),
     ]
 }
-
-const NOT_IN_BATCHES: &str = "phases 1 and 2 are measured with one image";
 
 /// The tables that the lines are from, each once.
 pub fn tables() -> Vec<&'static str> {
@@ -265,7 +254,7 @@ pub fn tabulate<'r>(runs: impl Fn(&str) -> Vec<&'r Record>, measured: bool) -> R
                 match stage {
                     Stage::Of(names) => Cell::or_absent(fastest(&rows, names).map(|(_, us)| us), NOT_IN_RUN),
                     Stage::Above => Cell::from(""),
-                    Stage::Not(reason) => Cell::absent(*reason),
+                    Stage::Not => Cell::absent(NOT_IN_RUN),
                 },
             );
         }
@@ -288,18 +277,23 @@ pub fn tabulate<'r>(runs: impl Fn(&str) -> Vec<&'r Record>, measured: bool) -> R
         }
     }
     table.note(
-        "naive, tuned, fused: ResNet18's in phases 2, 3 and 4; of the others the first version, the best one without fusing, and \
-         phase 4's. Empty: as in f32. Peers: cuBLAS and PyTorch in the same arithmetic.",
+        "naive, tuned, fused: of ResNet18 phases 2, 3 and 4; else the first version, the best unfused one, phase 4's. Empty: as in \
+         f32. autoencoder: 64 spectrograms; U-Net: 2 latents of 64 × 64; Linear+ReLU: 1024×784→2048; attention: 8 heads, 4096 \
+         tokens of 64.",
     );
-    table.note(
-        "autoencoder: original, batch 64. U-Net: a frame of 2 latents of 64 × 64. Linear+ReLU: 1024×784→2048. attention: 8 heads, \
-         4096 tokens, 64 channels.",
-    );
-    if !sources.is_empty() {
-        let word = if measured { "measured" } else { "recorded" };
-        let all: Vec<String> =
-            sources.iter().map(|(source, models)| format!("{source} ({})", models.join(", "))).collect();
-        table.note(format!("{word}: {}.", all.join("; ")));
+    if measured {
+        table.note("PyTorch: eager and as a graph; `all` tries what takes it minutes to compile, too.");
+    }
+    let all: Vec<String> = sources
+        .iter()
+        .map(|(source, models)| {
+            // The title names a single device.
+            let day = source.split_once(", ").filter(|_| devices.len() == 1).map_or(source.as_str(), |(_, day)| day);
+            format!("{day}: {}", models.join(", "))
+        })
+        .collect();
+    if !all.is_empty() {
+        table.note(format!("{} {}.", if measured { "Measured" } else { "Recorded" }, all.join("; ")));
     }
     let mut table = table.finish();
     let devices = devices.join(" and ");
@@ -332,7 +326,7 @@ const COUNTED: [Counted; 4] = [
         ours: &[peers::TUNED],
     },
     Counted {
-        model: "product, f16",
+        model: "product, bf16",
         table: tensor_cores::TABLE.name,
         by: columns::STEP,
         lanes: columns::LANES_PER_PRODUCT,
@@ -395,9 +389,8 @@ fn counted(run: &Record, seconds: f64) -> Result<Table> {
             .set(STEPS, fast.map_or("", |(name, _)| name))
             .finish(NOT_IN_RUN);
     }
-    table.note(
-        "Per multiply-add, the autoencoder's in millions. right: versions whose results agree with the f64 reference.",
-    );
+    table
+        .note("Per multiply-add; the autoencoder's in millions. right: versions that agree with the reference in f64.");
     Ok(table.finish())
 }
 
@@ -426,8 +419,8 @@ pub fn screen(runner: &mut Runner) -> Result<Screen> {
     };
     if let Some(last) = tables.last_mut() {
         last.note(
-            "More: `cargo run -p phase5-bench -- all` makes every table in minutes, `-- NAME` one of them, `-- --list` names them, \
-             `-- --help` says the rest.",
+            "More: `cargo run -p phase5-bench -- all` makes every table (minutes), `-- gemm` one, `-- --list` names them; `-- report` \
+             writes an HTML page, `-- doctor` says what could not be measured here; `-- --help`.",
         );
     }
     Ok(Screen { tables, wrong })
@@ -435,8 +428,8 @@ pub fn screen(runner: &mut Runner) -> Result<Screen> {
 
 /// As tables write that a result agrees with its reference.
 const OK: &str = "ok";
-const NOT_IN_RUN: &str = "not in the run";
-const NO_PEER: &str = "no peer was measured in the run";
+const NOT_IN_RUN: &str = "no such version, or not timed";
+const NO_PEER: &str = "no peer was measured";
 
 #[cfg(test)]
 mod tests {
@@ -469,7 +462,7 @@ mod tests {
             assert!(!row.text(PEER).unwrap().is_empty(), "{model}");
         }
         assert!(table.title.contains("recorded on NVIDIA H200, not measured here"), "{}", table.title);
-        assert!(table.notes.iter().any(|note| note.starts_with("recorded: NVIDIA H200, 2026-")), "{:?}", table.notes);
+        assert!(table.notes.iter().any(|note| note.starts_with("Recorded 2026-")), "{:?}", table.notes);
     }
 
     #[test]

@@ -235,7 +235,9 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         "planned: a launch for each product and LayerNorm, in f32 for each GELU; the last two linear layers are one.",
     );
     if let Some(version) = pytorch.version {
-        table.note(format!("PyTorch {version}, f32 without TF32 but where it is named; it normalises the basis in each pass."));
+        table.note(format!(
+            "PyTorch {version}, f32 without TF32 but where it is named; it normalises the basis in each pass."
+        ));
     }
     Ok(FinishedTable { table: table.finish(), wrong })
 }

@@ -90,20 +90,8 @@ const SOURCES: [Source; 12] = [
         reads: half_ladder,
     },
     Source { table: "norm", problem: &[norm::OPERATION], by: columns::STEP, ms: columns::MS, reads: norms },
-    Source {
-        table: "resnet-single",
-        problem: &[],
-        by: resnet::IMPLEMENTATION,
-        ms: resnet::MS,
-        reads: model,
-    },
-    Source {
-        table: "resnet-batch",
-        problem: &[resnet::BATCH_SIZE],
-        by: resnet::BY,
-        ms: resnet::MS,
-        reads: model,
-    },
+    Source { table: "resnet-single", problem: &[], by: resnet::IMPLEMENTATION, ms: resnet::MS, reads: model },
+    Source { table: "resnet-batch", problem: &[resnet::BATCH_SIZE], by: resnet::BY, ms: resnet::MS, reads: model },
     Source {
         table: "linear-relu",
         problem: &[linear_relu::SIZE],
@@ -132,13 +120,7 @@ const SOURCES: [Source; 12] = [
         ms: columns::MS,
         reads: half_ladder,
     },
-    Source {
-        table: "video",
-        problem: &[video::CONFIGURATION],
-        by: video::BY,
-        ms: video::MS,
-        reads: model,
-    },
+    Source { table: "video", problem: &[video::CONFIGURATION], by: video::BY, ms: video::MS, reads: model },
 ];
 
 /// A step of ours begins with its number.
@@ -393,7 +375,8 @@ mod tests {
 
     #[test]
     fn every_problem_of_a_record_is_there_and_the_table_fits_a_terminal() {
-        let record = crate::records().unwrap().into_iter().find(|run| NEEDS.iter().all(|need| run.table(need).is_some()));
+        let record =
+            crate::records().unwrap().into_iter().find(|run| NEEDS.iter().all(|need| run.table(need).is_some()));
         let made = from(record.as_ref()).unwrap().table;
         let text = made.to_text();
         assert!(text.lines().all(|line| line.chars().count() <= common::table::WIDTH), "{text}");

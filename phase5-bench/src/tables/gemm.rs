@@ -19,7 +19,7 @@ pub(crate) const LIBRARY: &str = "cuBLAS";
 /// The ladder's first step.
 pub(crate) const NAIVE: &str = "1 uncoalesced";
 /// The product that the summary shows.
-pub(crate) const IN_SUMMARY: InSummary = InSummary { gpu: "4096³", simulator: "70×131×45ᵀ" };
+pub(crate) const IN_SUMMARY: InSummary = InSummary { gpu: "4096³", simulator: "256³" };
 const COLUMNS: &[ColumnSpec] = &peers::ladder_columns(PROBLEM);
 
 /// M × N × K, and how B lies in memory.
@@ -97,7 +97,8 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let (steps, tuned) = (load(device)?, Ok(Tuned::load(device)?));
     let progress = Progress::new((sizes.len() * (steps.len() + 3)) as u64, "gemm");
     let requests = |mode| -> Vec<PeerRequest> {
-        let request = |&Size { m, n, k, layout }: &Size| PeerRequest::gemm([m, n, k], layout == Layout::Transposed, mode);
+        let request =
+            |&Size { m, n, k, layout }: &Size| PeerRequest::gemm([m, n, k], layout == Layout::Transposed, mode);
         sizes.iter().map(request).collect()
     };
     progress.set_message("gemm: PyTorch");

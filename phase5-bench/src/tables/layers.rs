@@ -245,7 +245,10 @@ const RUNS: usize = 5;
 
 /// What each kind of layer takes of a pass over the photo: on the CPU, plain and fast, and on the device.
 fn whole(context: &Context, table: &mut TableBuilder, wrong: &mut Vec<String>) -> crate::Result<()> {
-    let (device, config, images) = (&context.device, Config::RESNET18, context.photo.to_tensor());
+    let (device, config, images) = (&context.device, Config::RESNET18, context.image()?);
+    if let Some(note) = context.side_note() {
+        table.note(note);
+    }
     let parameters = config.seeded(18);
     let on_cpu = |cpu: Cpu| -> common::Result<(Vec<(&'static str, f64)>, Tensor)> {
         let logits = cpu.infer(&ResNet::load(&cpu, config, &parameters)?, &images)?;

@@ -198,7 +198,7 @@ fn single(context: &Context) -> crate::Result<FinishedTable> {
         progress.set_message(format!("resnet-single: {what}"));
         progress.inc(1);
     };
-    let (images, parameters) = (context.photo.to_tensor(), CONFIG.seeded(SEED));
+    let (images, parameters) = (context.image()?, CONFIG.seeded(SEED));
     let mut wrong = Vec::new();
     let timed = |cpu: Cpu, repeats| -> common::Result<(Timing, Tensor)> {
         let network = ResNet::load(&cpu, CONFIG, &parameters)?;
@@ -299,6 +299,9 @@ fn single(context: &Context) -> crate::Result<FinishedTable> {
         table.note(format!("PyTorch on the GPU: by events, the image already there; {ABOUT_PEERS}."));
     }
     table.note(format!("{} Weights: seeded.", allowed()));
+    if let Some(note) = context.side_note() {
+        table.note(note);
+    }
     Ok(FinishedTable { table: table.finish(), wrong })
 }
 
@@ -345,7 +348,7 @@ fn batch(context: &Context) -> crate::Result<FinishedTable> {
             let about = [(BATCH_SIZE, batch.into()), (BY, name.into())];
             about.into_iter().chain([(MS, ms.into()), (RATE, rate.into()), (OF_EAGER, of_eager.into())])
         };
-        let images = Tensor::random(&[batch, 3, 224, 224], 1);
+        let images = Tensor::random(&[batch, 3, context.side(), context.side()], 1);
         step(format!("batch {batch}, CPU"));
         let mut expected = Tensor::zeros(&[0]);
         let timing = by_host(context, 3, || {
@@ -411,6 +414,9 @@ fn batch(context: &Context) -> crate::Result<FinishedTable> {
     }
     table.note(ABOUT_INT8);
     table.note(allowed());
+    if let Some(note) = context.side_note() {
+        table.note(note);
+    }
     Ok(FinishedTable { table: table.finish(), wrong })
 }
 
@@ -448,7 +454,7 @@ fn memory(context: &Context) -> crate::Result<FinishedTable> {
     let title = format!("memory: ResNet18's on {}, MiB", device.short_name());
     let mut table = context.table(title, MEMORY_COLUMNS);
     for &batch in batches {
-        let images = Tensor::random(&[batch, 3, 224, 224], 1);
+        let images = Tensor::random(&[batch, 3, context.side(), context.side()], 1);
         let of_phase1 = peak(device, || on_host(&RoundTrip::new(device), &parameters, &images))?;
         let of_phase2 = peak(device, || on_host(&ConvOnDevice::new(device), &parameters, &images))?;
         for (name, peak) in [(by::ROUND_TRIP, of_phase1), (by::CONV_ON_DEVICE, of_phase2)] {
@@ -484,6 +490,9 @@ fn memory(context: &Context) -> crate::Result<FinishedTable> {
         }
     }
     table.note("peak: the most that our buffers took at a time, counted where they are allocated.");
+    if let Some(note) = context.side_note() {
+        table.note(note);
+    }
     table.note(
         "parameters: as the model has them. Winograd: 3×3 weights once more, as its step reads them. scratch: parts of \
          results and tables of offsets. activations: planned before anything is allocated, with the input.",

@@ -15,7 +15,7 @@ use crate::tables::peers;
 /// The product of a row: its type, and M × N × K.
 pub(crate) const PROBLEM: ColumnSpec = ColumnSpec::text("problem", "type, M×N×K");
 /// The product that the summary shows.
-pub(crate) const IN_SUMMARY: InSummary = InSummary { gpu: "f16 4096³", simulator: "f16 136×264×72" };
+pub(crate) const IN_SUMMARY: InSummary = InSummary { gpu: "f16 4096³", simulator: "bf16 128³ᵀ" };
 const COLUMNS: &[ColumnSpec] = &[
     PROBLEM,
     columns::STEP,

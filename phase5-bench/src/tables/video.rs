@@ -278,7 +278,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         "A frame: one forward pass and one diffusion step; PyTorch's is the pass alone. By events, on an idle GPU.",
     );
     table.note("MiB planned: of activations. Fused: phase 4's plan, launched as a graph; the rest launch by launch.");
-    if !context.only_summary {
+    if !context.only_summary && !context.is_hurried() {
         step("clips".to_owned());
         let options = &CLIP[usize::from(device.is_sim())];
         let apart = decibels(device, options)?;
