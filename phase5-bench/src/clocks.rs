@@ -16,8 +16,9 @@ const INTERVAL: Duration = Duration::from_millis(100);
 const QUANTITIES: [(&str, &str); 4] =
     [("SM clock", "MHz"), ("memory clock", "MHz"), ("power", "W"), ("temperature", "°C")];
 
-/// What the driver says at one moment.
+/// What the driver says at one moment. A build without CUDA asks none.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(not(feature = "cuda"), allow(dead_code))]
 struct Reading {
     /// In the order of [`QUANTITIES`]; what the driver does not say is left out.
     values: [Option<f64>; QUANTITIES.len()],

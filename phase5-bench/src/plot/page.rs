@@ -347,11 +347,11 @@ fn along(from: (i32, i32), to: (i32, i32)) -> impl Iterator<Item = Extent> {
 
 /// Where labels of points stand: beside, above or below them, where there is room; the highest choose first. One says it for
 /// all points of its name.
-fn free_places<'l>(
-    mut labels: Vec<((i32, i32), &'l str, usize)>,
+fn free_places(
+    mut labels: Vec<((i32, i32), &str, usize)>,
     mut taken: Vec<Extent>,
     frame: Extent,
-) -> Vec<((i32, i32), &'l str, usize)> {
+) -> Vec<((i32, i32), &str, usize)> {
     labels.sort_by_key(|((_, y), ..)| *y);
     let overlap = |a: &Extent, b: &Extent| a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3];
     let mut placed: Vec<((i32, i32), &str, usize)> = Vec::new();
