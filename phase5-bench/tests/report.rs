@@ -268,6 +268,15 @@ fn a_run_s_conditions_and_a_comparison_stand_in_it() {
     assert!(!page.ids().contains(&"comparison"));
 }
 
+#[test]
+fn claims_lead_to_the_book_where_it_is_said_to_be() {
+    let report = Report::new(phase5_bench::records().unwrap()).unwrap().linked_to(Some("../book/".to_owned()));
+    let page = Page::read(&report.html().unwrap());
+    let links = page.all("a").filter_map(|link| link.get("href")).filter(|address| !address.starts_with('#'));
+    let pages: HashSet<&str> = links.map(|address| address.strip_prefix("../book/").unwrap()).collect();
+    assert!(pages.contains("phase2/linear-relu.html") && pages.contains("phase4/unet.html"), "{pages:?}");
+}
+
 /// What the command says on stderr, and whether it succeeds.
 fn report(args: &[&str]) -> (bool, String) {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("phase5-bench"));
