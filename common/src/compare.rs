@@ -24,6 +24,9 @@ const SPREADS: [f64; 8] = [3.29, 1.67, 1.24, 0.96, 0.86, 0.71, 0.65, 0.58];
 /// The runs of the first of [`SPREADS`].
 const LEAST_RUNS: usize = 3;
 
+/// Counts that differ by less, as a part of them, are the same.
+const LAST_DIGIT: f64 = 1e-12;
+
 /// What a number says about speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {
@@ -156,7 +159,9 @@ fn judge(quantity: Quantity, now: Measured, before: Measured, noise: Option<f64>
     let difference = now.value - before.value;
     let verdict = if difference < 0.0 { less } else { more };
     if quantity == Quantity::Count {
-        return if difference == 0.0 { Verdict::Same } else { verdict };
+        // Reading a record may round the last digit.
+        let same = difference.abs() <= LAST_DIGIT * before.value.abs();
+        return if same { Verdict::Same } else { verdict };
     }
     if before.value <= 0.0 || now.value <= 0.0 {
         return Verdict::CannotTell;
@@ -379,6 +384,8 @@ mod tests {
     fn counts_have_no_noise() {
         let counts = || Column::number("lane_millions", 2);
         let before = record(counts(), 1, 1, 0.0, NONE);
+        let read = record(counts(), 1, 1, 0.0, (42, 1.0 + f64::EPSILON));
+        assert!(verdicts(&read, &before, None).iter().all(|verdict| *verdict == Verdict::Same), "it was read again");
         for (factor, expected) in [(1.001, Verdict::More), (0.999, Verdict::Fewer)] {
             let found = verdicts(&record(counts(), 1, 1, 0.0, (42, factor)), &before, None);
             assert_eq!((found[42], found[41], expected.is_worse()), (expected, Verdict::Same, factor > 1.0));
