@@ -14,7 +14,7 @@ use common::table::{Format, Table};
 use media::photo::Photo;
 use phase5_bench::limits::{LIMITS, Limits};
 use phase5_bench::registry::{self, Runner};
-use phase5_bench::report::command::ReportArgs;
+use phase5_bench::report::command::{ReportArgs, percent};
 use phase5_bench::report::{self, Report};
 use phase5_bench::shelf::{self, AdoptArgs, Shelf};
 use phase5_bench::spec::Context;
@@ -98,14 +98,6 @@ enum Command {
     Doctor,
     /// Keep a run that --save wrote on a GPU of yours: where there is no GPU, tables then show the numbers of the nearest device
     Adopt(AdoptArgs),
-}
-
-/// A percentage, as a part of 1.
-fn percent(text: &str) -> std::result::Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(percent) if (0.0..100.0).contains(&percent) => Ok(percent / 100.0),
-        _ => Err("expected a number from 0 to below 100".to_owned()),
-    }
 }
 
 /// The exit status if a comparison finds something slower.
@@ -240,7 +232,7 @@ fn run(args: &Args, shell: &mut Shell) -> Result<()> {
         }
     }
     if let Some(out) = &args.report {
-        report::command::say(&Report::new(vec![record])?.compared_with(earlier).save(out)?);
+        report::command::say(&Report::new(vec![record])?.compared_with(earlier, args.noise).save(out)?);
     }
     Ok(())
 }

@@ -217,7 +217,7 @@ fn hostile_texts_are_shown_and_not_obeyed() {
     run.date = HOSTILE.to_owned();
     run.commit = HOSTILE.to_owned();
     run.push(format!("../../{HOSTILE}"), builder.finish());
-    let html = Report::new(vec![run.clone()]).unwrap().compared_with(Some(run.clone())).html().unwrap();
+    let html = Report::new(vec![run.clone()]).unwrap().compared_with(Some(run.clone()), None).html().unwrap();
     let page = Page::read(&html);
     page.needs_nothing();
     assert!(page.text.matches("<script>alert(1)</script>").count() >= 8, "{}", page.text);
@@ -254,7 +254,7 @@ fn a_run_s_conditions_and_a_comparison_stand_in_it() {
         quantities: vec![power],
         slowed: vec![Slowed { reason: "the power cap".into(), percent: 25.0 }],
     });
-    let report = |earlier| Report::new(vec![now.clone()]).unwrap().compared_with(earlier).html().unwrap();
+    let report = |earlier| Report::new(vec![now.clone()]).unwrap().compared_with(earlier, Some(0.1)).html().unwrap();
     let page = Page::read(&report(None));
     for words in ["power 650 W (90 to 700)", "held down by the power cap in 25 % of 20 readings", "driver 580.1"] {
         assert!(page.text.contains(words), "{words} is missing: {}", page.text);
@@ -263,6 +263,12 @@ fn a_run_s_conditions_and_a_comparison_stand_in_it() {
     let page = Page::read(&report(Some(run("steps", &[("one", 1.0), ("two", 1.0)]))));
     assert!(page.ids().contains(&"comparison") && page.text.contains("steps, compared with an earlier run"));
     assert!(page.all("td").any(|cell| cell.get("data-value").is_some_and(|value| value == "2")), "2 ms, of 1");
+    // Twice as long is more than a tenth of noise: it is said, marked, and unfolded.
+    assert!(page.text.contains("1 of 2 worse") && page.text.contains("1 number became slower"), "{}", page.text);
+    let marked = page.all("td").filter(|cell| cell.get("class").is_some_and(|class| class == "bad"));
+    assert_eq!((marked.count(), page.all("details").filter(|part| part.contains_key("open")).count()), (1, 1));
+    let page = Page::read(&report(Some(run("steps", &[("one", 1.95), ("two", 1.0)]))));
+    assert!(page.text.contains("none of 2 worse") && page.text.contains("Nothing became slower"), "{}", page.text);
     // A run without that table is compared with nothing.
     let page = Page::read(&report(Some(run("other", &[("one", 1.0)]))));
     assert!(!page.ids().contains(&"comparison"));

@@ -21,6 +21,9 @@ pub struct ReportArgs {
     /// A run to compare them with, which --save wrote
     #[arg(long, value_name = "FILE")]
     compare: Option<PathBuf>,
+    /// With --compare, where a number is not the median of 3 runs or more on both sides: take changes of up to PERCENT as noise
+    #[arg(long, value_name = "PERCENT", requires = "compare", value_parser = percent)]
+    noise: Option<f64>,
     /// Address of the built book, for links from claims to its pages
     #[arg(long, value_name = "ADDRESS")]
     book: Option<String>,
@@ -37,9 +40,20 @@ pub fn run(args: &ReportArgs) -> Result<()> {
         false => args.from.iter().map(|path| Record::open(path)).collect::<common::Result<_>>()?,
     };
     let earlier = args.compare.as_deref().map(Record::open).transpose()?;
-    let report = Report::new(runs)?.compared_with(earlier).linked_to(args.book.clone());
+    let report = Report::new(runs)?.compared_with(earlier, args.noise).linked_to(args.book.clone());
     say(&report.save(&args.out)?);
     Ok(())
+}
+
+/// A percentage, as a part of 1.
+///
+/// # Errors
+/// What was expected, if it is none.
+pub fn percent(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(percent) if (0.0..100.0).contains(&percent) => Ok(percent / 100.0),
+        _ => Err("expected a number from 0 to below 100".to_owned()),
+    }
 }
 
 /// The runs that come with the course, after those that were adopted.

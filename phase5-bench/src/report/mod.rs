@@ -25,7 +25,8 @@ use crate::{Error, Result, plot, summary};
 pub struct Report {
     /// The first is the one whose plots and claims come first.
     runs: Vec<Record>,
-    earlier: Option<Record>,
+    /// With what part of a number is noise, where a spread does not say it.
+    earlier: Option<(Record, Option<f64>)>,
     /// Where the book's pages are, for links from claims.
     book: Option<String>,
 }
@@ -65,10 +66,10 @@ impl Report {
         Ok(Report { runs, earlier: None, book: None })
     }
 
-    /// The same, compared with an earlier run.
+    /// The same, compared with an earlier run; `noise`, a part of 1, is what counts as noise where no spread says it.
     #[must_use]
-    pub fn compared_with(self, earlier: Option<Record>) -> Report {
-        Report { earlier, ..self }
+    pub fn compared_with(self, earlier: Option<Record>, noise: Option<f64>) -> Report {
+        Report { earlier: earlier.map(|earlier| (earlier, noise)), ..self }
     }
 
     /// The same, with links to the book's pages below this address.

@@ -87,7 +87,14 @@ pub fn html(report: &Report) -> Result<String> {
                     @if !comparisons.is_empty() {
                         section aria-labelledby="comparison" {
                             h2 id="comparison" { "Comparison" }
-                            @for comparison in &comparisons { (comparison) }
+                            p {
+                                @match comparisons.iter().map(|comparison| comparison.worse).sum() {
+                                    0usize => "Nothing became slower, or more, beyond noise.",
+                                    1 => { strong { "1" } " number became slower, or more, beyond noise." }
+                                    worse => { strong { (worse) } " numbers became slower, or more, beyond noise." }
+                                }
+                            }
+                            @for Comparison { markup, .. } in &comparisons { (markup) }
                         }
                     }
                     @if !drawn.is_empty() {
@@ -218,15 +225,22 @@ fn claims_of(shown: &Shown<'_>, book: Option<&str>) -> Markup {
     }
 }
 
-/// The tables of the runs beside those of the earlier one.
-fn comparisons(report: &Report) -> Vec<Markup> {
-    let Some(earlier) = &report.earlier else { return Vec::new() };
+/// A table of a run beside that of the earlier one.
+struct Comparison {
+    /// Numbers that became slower, or more.
+    worse: usize,
+    markup: Markup,
+}
+
+/// The tables of the runs beside those of the earlier one. Those with something worse are unfolded.
+fn comparisons(report: &Report) -> Vec<Comparison> {
+    let Some((earlier, noise)) = &report.earlier else { return Vec::new() };
     let tables = report.tables();
     // Runs of the device that the earlier run was on; if there is none, all: to compare devices is a wish, too.
     let is_same = |shown: &&Shown<'_>| shown.run.device_name == earlier.device_name;
     let any_is = tables.iter().any(|shown| is_same(&shown));
     let meant = tables.iter().filter(|shown| !any_is || is_same(shown));
-    let compared = meant.filter_map(|shown| Some((shown, shown.run.compare(earlier, shown.name)?)));
+    let compared = meant.filter_map(|shown| Some((shown, shown.run.changes(earlier, shown.name, *noise)?)));
     let verdict = |column: &Column, cell: &Cell| match (column.key(), cell) {
         ("verdict", Cell::Text(verdict)) => match verdict.as_str() {
             "slower" | "more" => Some("bad"),
@@ -236,14 +250,23 @@ fn comparisons(report: &Report) -> Vec<Markup> {
         _ => None,
     };
     compared
-        .filter(|(_, compared)| !compared.rows().is_empty())
+        .filter(|(_, changes)| !changes.is_empty())
         .enumerate()
-        .map(|(at, (shown, compared))| {
+        .map(|(at, (shown, changes))| {
             let id = format!("compared-{at}-{}", slug(shown.name));
-            html! {
-                h3 id=(id) { (text(&compared.title)) }
-                (table(&compared, &id, &verdict, ("", &[])))
-            }
+            let worse = changes.iter().filter(|change| change.verdict.is_worse()).count();
+            let compared = shown.run.table_of_changes(earlier, shown.name, &changes);
+            let markup = html! {
+                details open[worse > 0] {
+                    summary {
+                        h3 id=(id) { (text(&compared.title)) }
+                        " " @if worse > 0 { strong.bad { (worse) " of " (changes.len()) " worse" } }
+                            @else { span.faint { "none of " (changes.len()) " worse" } }
+                    }
+                    (table(&compared, &id, &verdict, ("", &[])))
+                }
+            };
+            Comparison { worse, markup }
         })
         .collect()
 }
