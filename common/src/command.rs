@@ -44,6 +44,7 @@ use crate::device::{Device, DeviceArgs, DeviceGroup, SimOptions};
 use crate::error::{Error, Result};
 use crate::record::Record;
 use crate::table::{Format, Table};
+use crate::terminal::Terminal;
 use crate::text::printable_lines;
 
 pub use crate::console::{error, line, say, warn};
@@ -83,6 +84,7 @@ impl Failure for Box<dyn std::error::Error> {}
 /// A command while it runs: where it prints, whether its run is saved, and what its exit status will be.
 pub struct Shell {
     format: Format,
+    terminal: Terminal,
     out: Box<dyn Write>,
     save: Option<PathBuf>,
     /// True if the command has more to do than to print.
@@ -93,6 +95,8 @@ pub struct Shell {
     /// True if the body was told to stop, since its output is closed.
     stopped: bool,
     failed: bool,
+    /// The exit status if nothing fails.
+    otherwise: u8,
 }
 
 impl Shell {
@@ -100,6 +104,7 @@ impl Shell {
     pub fn new(format: Format) -> Shell {
         Shell {
             format,
+            terminal: Terminal::of_stdout(),
             out: Box::new(io::stdout()),
             save: None,
             goes_on: false,
@@ -107,6 +112,7 @@ impl Shell {
             broken: None,
             stopped: false,
             failed: false,
+            otherwise: 0,
         }
     }
 
@@ -127,7 +133,7 @@ impl Shell {
         if self.format == Format::Json && self.tables > 0 {
             self.write("]\n");
         }
-        let mut status = u8::from(self.failed);
+        let mut status = if self.failed { 1 } else { self.otherwise };
         // The body ends with an error of ours if it was stopped.
         if let Err(error) = outcome
             && !self.stopped
@@ -176,7 +182,17 @@ impl Shell {
             _ => "\n",
         };
         self.tables += 1;
-        self.print(&format!("{before}{}", table.render(self.format)))
+        match self.format {
+            // It has no characters but its own that a terminal obeys: colours.
+            Format::Text => self.write_raw(&format!("{before}{}", table.to_terminal(self.terminal))),
+            format => self.write(&format!("{before}{}", table.render(format))),
+        }
+        self.unless_closed()
+    }
+
+    /// What the output is laid out for.
+    pub fn terminal(&self) -> Terminal {
+        self.terminal
     }
 
     /// Prints a text as it is, whatever the format: JSON that is one document, or the answer of a command without tables.
@@ -185,6 +201,11 @@ impl Shell {
     /// As [`Shell::table`].
     pub fn print(&mut self, text: &str) -> Result<()> {
         self.write(text);
+        self.unless_closed()
+    }
+
+    /// An error if the output is closed and the command has nothing else to do.
+    fn unless_closed(&mut self) -> Result<()> {
         match &self.broken {
             Some(error) if !self.goes_on => {
                 self.stopped = true;
@@ -195,8 +216,11 @@ impl Shell {
     }
 
     fn write(&mut self, text: &str) {
+        self.write_raw(&printable_lines(text));
+    }
+
+    fn write_raw(&mut self, text: &str) {
         if self.broken.is_none() {
-            let text = printable_lines(text);
             self.broken = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush()).err();
         }
     }
@@ -210,6 +234,11 @@ impl Shell {
     /// Ends with this exit status unless something worse happens; for a command that has said what is wrong on standard output.
     pub fn fail_quietly(&mut self) {
         self.failed = true;
+    }
+
+    /// Ends with this exit status if nothing fails: for what is no failure, and scripts ask for.
+    pub fn end_with(&mut self, status: u8) {
+        self.otherwise = status;
     }
 
     /// Saves the run if that was asked for and nothing in it failed.
@@ -264,7 +293,7 @@ mod tests {
     fn shell(format: Format, room: usize, then: ErrorKind) -> (Shell, Arc<Mutex<String>>) {
         let written = Arc::default();
         let sink = Sink { written: Arc::clone(&written), room, then };
-        (Shell { out: Box::new(sink), ..Shell::new(format) }, written)
+        (Shell { out: Box::new(sink), terminal: Terminal::PLAIN, ..Shell::new(format) }, written)
     }
 
     fn table() -> Table {

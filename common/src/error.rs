@@ -327,7 +327,8 @@ impl Error {
         matches!(self, Error::Unsupported { .. })
     }
 
-    pub(crate) fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Error {
+    /// What becomes of an error of the file system at `path`: for `map_err`.
+    pub fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Error {
         let path = path.into();
         move |source| Error::Io { path, source }
     }

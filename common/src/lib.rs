@@ -17,10 +17,13 @@
 //! | [`peer`] | cuBLAS and cuDNN, where they are installed |
 //! | [`timing`] | measurements that keep the clock they were taken with |
 //! | [`table`] | results as text, Markdown, CSV and JSON |
+//! | [`terminal`] | how wide standard output is, and whether it shows colours |
 //! | [`text`] | names from outside, made safe to print |
 //! | [`resources`] | registers, shared memory and spills of kernels, by ptxas |
 //! | [`sass`] | the machine code of kernels, by ptxas and nvdisasm |
 //! | [`record`] | a run saved with device, date and commit, to compare with or to show where this machine has no number |
+//! | [`compare`] | two runs side by side: change told from noise |
+//! | [`repeats`] | runs that were repeated: medians and spread |
 //! | [`command`] | shared by the phases' commands: options, output, saving |
 //! | [`ranks`] | several devices, in threads or processes: who takes part, collectives, what happens if one fails |
 //! | [`progress`] | a progress bar for long work |
@@ -44,6 +47,7 @@
 
 pub mod check;
 pub mod command;
+pub mod compare;
 pub mod compile;
 mod console;
 pub mod cpu;
@@ -62,11 +66,13 @@ pub mod progress;
 pub mod ranks;
 pub mod record;
 pub mod reference;
+pub mod repeats;
 mod replace;
 pub mod resources;
 pub mod sass;
 pub mod table;
 pub mod tensor;
+pub mod terminal;
 pub mod testing;
 pub mod text;
 pub mod timing;

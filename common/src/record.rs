@@ -10,14 +10,9 @@ use serde::{Deserialize, Serialize};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::json;
+use crate::repeats::Spread;
 use crate::replace;
-use crate::table::{Cell, Column, ColumnSpec, Table, TableBuilder, number};
-
-const ROW: ColumnSpec = ColumnSpec::text("row", "row");
-const WHAT: ColumnSpec = ColumnSpec::text("what", "what");
-const NOW: ColumnSpec = ColumnSpec::number("now", "now", 3);
-const BEFORE: ColumnSpec = ColumnSpec::number("before", "before", 3);
-const RATIO: ColumnSpec = ColumnSpec::number("now / before", "now / before", 3);
+use crate::table::{Cell, Column, Table};
 
 /// What a record's `format` says; any other is a file of another program or of a later version.
 const FORMAT: &str = "warp-by-warp 1";
@@ -55,6 +50,80 @@ pub struct Named {
     /// The run that it is from, if it was measured again after the record's own run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub again: Option<Again>,
+    /// What the device did meanwhile, where its driver says so. Earlier records have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conditions: Option<Conditions>,
+    /// How far repeated runs lie apart; the table then has their medians.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spread: Option<Spread>,
+}
+
+impl Named {
+    /// By how much the largest and the least of a cell's repeated runs differ, and how many runs there were.
+    pub(crate) fn spread_of(&self, row: usize, column: usize) -> Option<(f64, usize)> {
+        let spread = self.spread.as_ref()?;
+        let [least, largest] = (*spread.rows.get(row)?.get(column)?)?;
+        Some((largest - least, spread.runs))
+    }
+}
+
+/// What a GPU did while a table was measured, as its driver says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Conditions {
+    /// The driver, and limits that stay: `driver 580.159.04 (CUDA 13.0), power limit 700 W`.
+    pub driver: String,
+    /// How many times it was asked: before, meanwhile, after.
+    pub readings: usize,
+    /// Clocks, power and temperature.
+    pub quantities: Vec<Quantity>,
+    /// What held the clocks down; empty if nothing did.
+    pub slowed: Vec<Slowed>,
+}
+
+/// A quantity's readings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Quantity {
+    /// `SM clock`.
+    pub name: String,
+    /// `MHz`.
+    pub unit: String,
+    /// The first one.
+    pub before: f64,
+    /// The least.
+    pub least: f64,
+    /// The one in the middle.
+    pub median: f64,
+    /// The greatest.
+    pub most: f64,
+    /// The last one.
+    pub after: f64,
+}
+
+/// Something that holds clocks down.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Slowed {
+    /// `the power cap`.
+    pub reason: String,
+    /// In what share of the readings, in percent.
+    pub percent: f64,
+}
+
+impl Conditions {
+    /// In words: `SM clock 1980 MHz (345 to 1980), power 412 W (80 to 690); held down by the power cap in 12 % of 57 readings`.
+    pub fn says(&self) -> String {
+        let quantity = |Quantity { name, unit, least, median, most, .. }: &Quantity| {
+            let range = if least == most { String::new() } else { format!(" ({least:.0} to {most:.0})") };
+            format!("{name} {median:.0} {unit}{range}")
+        };
+        let quantities: Vec<String> = self.quantities.iter().map(quantity).collect();
+        let slowed: Vec<String> =
+            self.slowed.iter().map(|Slowed { reason, percent }| format!("{reason} in {percent:.0} %")).collect();
+        let slowed = match slowed.is_empty() {
+            true => format!("not held down in any of {} readings", self.readings),
+            false => format!("held down by {} of {} readings", slowed.join(", "), self.readings),
+        };
+        format!("{}; {slowed}; {}", quantities.join(", "), self.driver)
+    }
 }
 
 /// A later run that a table of a record is from, on the same device.
@@ -86,7 +155,24 @@ impl Record {
 
     /// Appends a table.
     pub fn push(&mut self, name: impl Into<String>, table: Table) {
-        self.tables.push(Named { name: name.into(), table, again: None });
+        self.push_under(name, table, None);
+    }
+
+    /// Appends a table that was measured under these conditions.
+    pub fn push_under(&mut self, name: impl Into<String>, table: Table, conditions: Option<Conditions>) {
+        self.tables.push(Named { name: name.into(), table, again: None, conditions, spread: None });
+    }
+
+    /// Says how far the repeated runs of the table `name` lie apart, whose medians it has.
+    pub fn set_spread(&mut self, name: &str, spread: Option<Spread>) {
+        if let Some(named) = self.tables.iter_mut().find(|named| named.name == name) {
+            named.spread = spread;
+        }
+    }
+
+    /// What the device did while the table `name` was measured, where that is known.
+    pub fn conditions_of(&self, name: &str) -> Option<&Conditions> {
+        self.tables.iter().find(|named| named.name == name)?.conditions.as_ref()
     }
 
     /// Takes the tables of a later run in place of those of the same names; each keeps the date and commit it was measured at.
@@ -98,9 +184,9 @@ impl Record {
             let reason = format!("it was measured on {}, and this run on {}", self.device_name, later.device_name);
             return Err(Error::Record { path: path.to_owned(), reason });
         }
-        for Named { name, table, .. } in &later.tables {
+        for named in &later.tables {
             let Record { date, commit, host, .. } = later.clone();
-            let named = Named { name: name.clone(), table: table.clone(), again: Some(Again { date, commit, host }) };
+            let (name, named) = (&named.name, Named { again: Some(Again { date, commit, host }), ..named.clone() });
             match self.tables.iter_mut().find(|other| other.name == *name) {
                 Some(earlier) => *earlier = named,
                 None => self.tables.push(named),
@@ -132,6 +218,11 @@ impl Record {
         self.again(name).map_or(&self.host, |again| &again.host)
     }
 
+    /// When the table `name` was measured, as [`Record::date`].
+    pub fn date_of(&self, name: &str) -> &str {
+        self.again(name).map_or(&self.date, |again| &again.date)
+    }
+
     fn again(&self, name: &str) -> Option<&Again> {
         self.tables.iter().find(|named| named.name == name)?.again.as_ref()
     }
@@ -157,9 +248,12 @@ impl Record {
         if record.format != FORMAT {
             return fail(format!("its format is `{}`, but this program reads `{FORMAT}`", record.format));
         }
-        for Named { name, table, .. } in &record.tables {
+        for Named { name, table, spread, .. } in &record.tables {
             if let Some(ragged) = table.ragged() {
                 return fail(format!("table `{name}`: {ragged}"));
+            }
+            if spread.as_ref().is_some_and(|spread| !spread.belongs_to(table)) {
+                return fail(format!("table `{name}`: its spread has other rows or columns"));
             }
         }
         Ok(record)
@@ -195,34 +289,9 @@ impl Record {
         }
     }
 
-    /// The table `name` of this run beside that of an earlier one: each number now and then, and the ratio. `None` if the earlier
-    /// run has no such table.
-    pub fn compare(&self, earlier: &Record, name: &str) -> Option<Table> {
-        let (now, before) = (self.table(name)?, earlier.table(name)?);
-        let columns = [ROW, WHAT, NOW, BEFORE, RATIO];
-        let mut table = TableBuilder::of(format!("{name}, compared with an earlier run"), columns);
-        let measured = |column: &Column| column.decimals.is_some() && !column.identifies;
-        for row in &now.rows {
-            let then = find(before, now.identity(row));
-            for (cell, column) in row.iter().zip(&now.columns).filter(|(_, column)| measured(column)) {
-                let at = before.columns.iter().position(|other| other.is_same(column));
-                let then = match then.zip(at) {
-                    Some((then, at)) => then[at].clone(),
-                    None => Cell::absent("not in the earlier run"),
-                };
-                let ratio = match (cell, &then) {
-                    (Cell::Absent(_), Cell::Absent(_)) => continue,
-                    (Cell::Number(now), Cell::Number(then)) if *then != 0.0 => Cell::Number(now / then),
-                    (Cell::Number(_), Cell::Number(_)) => Cell::absent("it was 0"),
-                    _ => Cell::absent("not in both runs"),
-                };
-                let row = table.row().set(ROW, about(now, row)).set(WHAT, column.heading.as_str());
-                row.set(NOW, cell.clone()).set(BEFORE, then).set(RATIO, ratio).complete();
-            }
-        }
-        table.note(format!("now: {}; host: {}", self.provenance_of(name), self.host_of(name)));
-        table.note(format!("before: {}; host: {}", earlier.provenance_of(name), earlier.host_of(name)));
-        Some(table.finish())
+    /// The table of that name, with what is known of it.
+    pub(crate) fn named(&self, name: &str) -> Option<&Named> {
+        self.tables.iter().find(|named| named.name == name)
     }
 
     /// The table `name` as it is shown on another machine: marked as recorded. `None` if there is none.
@@ -233,9 +302,18 @@ impl Record {
         Some(table)
     }
 
+    /// The compute capability of its GPU, (9, 0) for an H200; `None` for a simulator.
+    pub fn compute_capability(&self) -> Option<(u32, u32)> {
+        let digits: String = self.device.rsplit_once("sm_")?.1.chars().take_while(char::is_ascii_digit).collect();
+        let number: u32 = digits.parse().ok()?;
+        Some((number / 10, number % 10))
+    }
+
     fn note(&self, name: &str) -> String {
+        let conditions =
+            self.conditions_of(name).map_or_else(String::new, |found| format!(" Meanwhile: {}.", found.says()));
         format!(
-            "recorded {}: not measured here, but on {} (host: {}).",
+            "recorded {}: not measured here, but on {} (host: {}).{conditions}",
             self.short_name(),
             self.provenance_of(name),
             self.host_of(name)
@@ -252,91 +330,71 @@ fn provenance(device_name: &str, date: &str, commit: &str) -> String {
     format!("{device_name}, {day}, commit {commit}")
 }
 
-/// The row with the same key.
-fn find<'a>(table: &'a Table, key: &[Cell]) -> Option<&'a Vec<Cell>> {
-    table.rows.iter().find(|row| table.identity(row) == key)
+/// `table` with its empty columns replaced by those of a record, and with rows that only the record has; as it is, if there is
+/// nothing to replace. The record is the first of `records`, which come nearest first, that has a number for such a column. On the
+/// simulator a column of times is empty; its heading and a note then say which device, day and commit the numbers are from.
+pub fn merge<'r>(table: &Table, name: &str, records: impl IntoIterator<Item = &'r Record>) -> Table {
+    records.into_iter().find_map(|record| filled_from(table, name, record)).unwrap_or_else(|| table.clone())
 }
 
-/// What a row is about, in words: `pinned → device KiB 64`.
-fn about(table: &Table, row: &[Cell]) -> String {
-    let parts = table.identity(row).iter().zip(&table.columns).filter_map(|(cell, column)| match cell {
-        Cell::Text(text) => Some(text.clone()),
-        Cell::Number(value) => Some(format!("{} {}", column.heading, number(*value, column.decimals))),
-        Cell::Absent(_) => None,
-    });
-    parts.collect::<Vec<_>>().join(" ")
-}
-
-/// `table` with its empty columns replaced by those of the records that have the table `name`, and with rows that only a record
-/// has; as it is, if there is nothing to replace. On the simulator a column of times is empty; its heading and a note then say
-/// which device, day and commit the numbers are from.
-pub fn merge(table: &Table, name: &str, records: &[Record]) -> Table {
+/// [`merge`] from this record, if it has anything for the table.
+fn filled_from(table: &Table, name: &str, record: &Record) -> Option<Table> {
+    let source = record.table(name)?;
     // A record with other keys, such as one of an earlier version of the table, has nothing to put beside these rows.
-    let is_about_the_same = |source: &Table| {
-        source.identity_columns().count() == table.identity_columns().count()
-            && source.identity_columns().zip(table.identity_columns()).all(|(its, ours)| its.is_same(ours))
-    };
-    let comparable = |record: &&Record| record.table(name).is_some_and(is_about_the_same);
-    let records: Vec<&Record> = records.iter().filter(comparable).collect();
-    let replacements: Vec<Vec<(&Record, &Table, usize)>> = (0..table.columns.len())
-        .map(|at| {
-            let column = &table.columns[at];
-            if column.decimals.is_none() || table.rows.iter().any(|row| !matches!(row[at], Cell::Absent(_))) {
-                return Vec::new();
-            }
-            let recorded = records.iter().copied().filter_map(|record| {
-                let source = record.table(name)?;
-                let from = source.columns.iter().position(|other| other.is_same(column))?;
-                let has_numbers = source.rows.iter().any(|row| matches!(row[from], Cell::Number(_)));
-                has_numbers.then_some((record, source, from))
-            });
-            recorded.collect()
-        })
-        .collect();
-    if replacements.iter().all(Vec::is_empty) {
-        return table.clone();
+    let is_about_the_same = source.identity_columns().count() == table.identity_columns().count()
+        && source.identity_columns().zip(table.identity_columns()).all(|(its, ours)| its.is_same(ours));
+    if !is_about_the_same {
+        return None;
     }
-    let rows = rows_of_all(table, records.iter().filter_map(|record| record.table(name)));
+    let replacement = |at: usize, column: &Column| {
+        if column.decimals.is_none() || table.rows.iter().any(|row| !matches!(row[at], Cell::Absent(_))) {
+            return None;
+        }
+        let from = source.columns.iter().position(|other| other.is_same(column))?;
+        source.rows.iter().any(|row| matches!(row[from], Cell::Number(_))).then_some(from)
+    };
+    let replacements: Vec<Option<usize>> =
+        table.columns.iter().enumerate().map(|(at, column)| replacement(at, column)).collect();
+    if replacements.iter().all(Option::is_none) {
+        return None;
+    }
+    let rows = rows_of_both(table, source);
     let mut merged = Table { columns: Vec::new(), rows: vec![Vec::new(); rows.len()], ..table.clone() };
-    for ((at, column), replacements) in table.columns.iter().enumerate().zip(replacements) {
-        if replacements.is_empty() {
+    for ((at, column), replacement) in table.columns.iter().enumerate().zip(replacements) {
+        let Some(from) = replacement else {
             merged.columns.push(column.clone());
             for (row, whole) in merged.rows.iter_mut().zip(&rows) {
                 row.push(whole[at].clone());
             }
-        }
-        for (record, source, from) in replacements {
-            let quantity = column.heading.strip_prefix("device ").unwrap_or(&column.heading);
-            let heading = format!("recorded {} {quantity}", record.short_name());
-            merged.columns.push(column.headed(heading));
-            for (row, whole) in merged.rows.iter_mut().zip(&rows) {
-                let recorded = find(source, table.identity(whole));
-                row.push(recorded.map_or_else(|| Cell::absent("not in the record"), |other| other[from].clone()));
-            }
-            merged.note(record.note(name));
+            continue;
+        };
+        let quantity = column.heading.strip_prefix("device ").unwrap_or(&column.heading);
+        merged.columns.push(column.headed(format!("recorded {} {quantity}", record.short_name())));
+        for (row, whole) in merged.rows.iter_mut().zip(&rows) {
+            let recorded = source.same_row(table.identity(whole));
+            row.push(recorded.map_or_else(|| Cell::absent("not in the record"), |other| other[from].clone()));
         }
     }
-    merged
+    merged.note(record.note(name));
+    Some(merged)
 }
 
-/// The rows of `table`, and those that only a source has, each after the row that it follows there.
-fn rows_of_all<'a>(table: &Table, sources: impl Iterator<Item = &'a Table>) -> Vec<Vec<Cell>> {
+/// The rows of `table`, and those that only the source has, each after the row that it follows there.
+fn rows_of_both(table: &Table, source: &Table) -> Vec<Vec<Cell>> {
     let mut rows = table.rows.clone();
-    for source in sources {
-        let mut next = 0;
-        for row in &source.rows {
-            let key = source.identity(row);
-            match rows.iter().position(|other| table.identity(other) == key) {
-                Some(at) => next = at + 1,
-                None => {
-                    // After the rows that only this machine has at that place, such as its own largest size.
-                    while rows.get(next).is_some_and(|other| find(source, table.identity(other)).is_none()) {
-                        next += 1;
-                    }
-                    let rest = std::iter::repeat(Cell::absent("not run on this device"));
-                    rows.insert(next, key.iter().cloned().chain(rest).take(table.columns.len()).collect());
+    let mut next = 0;
+    for row in &source.rows {
+        let key = source.identity(row);
+        match rows.iter().position(|other| table.identity(other) == key) {
+            Some(at) => next = at + 1,
+            None => {
+                // After the rows that only this machine has at that place, such as its own largest size.
+                while rows.get(next).is_some_and(|other| source.same_row(table.identity(other)).is_none()) {
                     next += 1;
                 }
+                let rest = std::iter::repeat(Cell::absent("not run on this device"));
+                rows.insert(next, key.iter().cloned().chain(rest).take(table.columns.len()).collect());
+                next += 1;
             }
         }
     }
@@ -414,6 +472,37 @@ mod tests {
     }
 
     #[test]
+    fn conditions_come_back_are_said_and_need_not_be_there() {
+        let quantity = |name: &str, unit: &str, [before, least, median, most, after]: [f64; 5]| {
+            let (name, unit) = (name.to_owned(), unit.to_owned());
+            Quantity { name, unit, before, least, median, most, after }
+        };
+        let mut conditions = Conditions {
+            driver: "driver 580.1 (CUDA 13.0)".to_owned(),
+            readings: 50,
+            quantities: vec![
+                quantity("SM clock", "MHz", [345.0, 345.0, 1980.0, 1980.0, 1965.0]),
+                quantity("memory clock", "MHz", [2619.0; 5]),
+            ],
+            slowed: vec![Slowed { reason: "the power cap".to_owned(), percent: 12.0 }],
+        };
+        let mut record = sample();
+        assert!(!record.to_json().contains("conditions"), "as records were before");
+        record.tables[0].conditions = Some(conditions.clone());
+        assert_eq!(read(&record.to_json()).unwrap(), record);
+        let says = "SM clock 1980 MHz (345 to 1980), memory clock 2619 MHz; \
+                    held down by the power cap in 12 % of 50 readings; driver 580.1 (CUDA 13.0)";
+        assert_eq!(conditions.says(), says);
+        assert!(record.quote("layers").unwrap().notes[0].ends_with(&format!(" Meanwhile: {says}.")));
+        conditions.slowed.clear();
+        assert!(conditions.says().contains("; not held down in any of 50 readings; "));
+        // A table that is measured again has the later run's.
+        let mut kept = sample();
+        kept.update(&record, Path::new("run.json")).unwrap();
+        assert_eq!(kept.conditions_of("layers"), record.conditions_of("layers"));
+    }
+
+    #[test]
     fn numbers_that_json_does_not_have_become_absent() {
         let mut record = sample();
         record.tables[0].table.rows[0][1] = f64::NAN.into();
@@ -449,25 +538,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn comparison_finds_rows_by_name_though_their_check_has_changed() {
-        let (mut now, earlier) = (sample(), sample());
-        let rows = &mut now.tables[0].table.rows;
-        rows[0][1] = 3.0.into();
-        rows[0][2] = "WRONG".into();
-        rows.swap(0, 2);
-        rows.push(vec!["Linear".into(), 1.0.into(), "ok".into()]);
-        let table = now.compare(&earlier, "layers").unwrap();
-        let rows: Vec<_> = table.rows.iter().map(|row| (row[0].clone(), row[2..].to_vec())).collect();
-        // ReLU has no number in either run, so it is left out.
-        assert_eq!(rows.len(), 3);
-        assert_eq!(rows[0], ("total".into(), vec![4.0.into(), 4.0.into(), 1.0.into()]));
-        assert_eq!(rows[1], ("Conv2D".into(), vec![3.0.into(), 2.0.into(), 1.5.into()]));
-        assert_eq!(rows[2].0, "Linear".into());
-        assert!(matches!(rows[2].1[1..], [Cell::Absent(_), Cell::Absent(_)]));
-        assert!(now.compare(&earlier, "gemm").is_none());
-    }
-
     fn here() -> Table {
         let columns = [Column::text("layer"), Column::number("device ms", 3), Column::number("lanes", 0)];
         let mut table = Table::new("layers", columns);
@@ -484,14 +554,14 @@ mod tests {
             simulated: false,
             date: "2026-03-01T12:00:00Z".to_owned(),
             commit: "0123abc".to_owned(),
-            tables: vec![Named { name: "layers".to_owned(), table, again: None }],
+            tables: vec![Named { name: "layers".to_owned(), table, again: None, conditions: None, spread: None }],
             ..sample()
         }
     }
 
     #[test]
     fn an_empty_column_gives_way_to_the_recorded_one_and_says_so() {
-        let merged = merge(&here(), "layers", &[on_gpu()]);
+        let merged = merge(&here(), "layers", [&on_gpu()]);
         let names: Vec<_> = merged.columns.iter().map(|column| column.heading.as_str()).collect();
         assert_eq!(names, ["layer", "recorded H200 ms", "lanes"]);
         assert_eq!(merged.rows[0], ["Conv2D".into(), 0.5.into(), 100.0.into()]);
@@ -504,7 +574,7 @@ mod tests {
     fn a_record_of_a_table_with_other_rows_is_left_alone() {
         let mut record = on_gpu();
         record.tables[0].table.columns[0].heading = "operation".to_owned();
-        assert_eq!(merge(&here(), "layers", &[record]), here());
+        assert_eq!(merge(&here(), "layers", [&record]), here());
     }
 
     #[test]
@@ -520,22 +590,20 @@ mod tests {
         let mut gpu = Record { tables: Vec::new(), ..on_gpu() };
         gpu.push("copies", table([64, 1024], [1.0.into(), 2.0.into()]));
         let here = table([4, 64], [Cell::absent("no clock"), Cell::absent("no clock")]);
-        let merged = merge(&here, "copies", &[gpu.clone()]);
+        let merged = merge(&here, "copies", [&gpu]);
         let row = |size: usize, ms: Cell| vec![Cell::from("up"), size.into(), ms];
         assert_eq!(
             merged.rows,
             [row(4, Cell::absent("not in the record")), row(64, 1.0.into()), row(1024, 2.0.into())]
         );
-        let compared = gpu.compare(&gpu, "copies").unwrap();
-        assert_eq!(compared.rows[1][..2], ["up KiB 1024".into(), "ms".into()]);
     }
 
     #[test]
     fn measured_columns_and_other_tables_are_left_as_they_are() {
-        assert_eq!(merge(&here(), "gemm", &[on_gpu()]), here());
+        assert_eq!(merge(&here(), "gemm", [&on_gpu()]), here());
         let mut measured = here();
         measured.rows[0][1] = 7.0.into();
-        assert_eq!(merge(&measured, "layers", &[on_gpu()]), measured);
+        assert_eq!(merge(&measured, "layers", [&on_gpu()]), measured);
     }
 
     #[test]

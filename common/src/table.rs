@@ -8,15 +8,15 @@ use std::fmt::Write;
 use serde::{Deserialize, Serialize};
 use tabled::builder::Builder;
 use tabled::settings::object::{Columns, Rows};
-use tabled::settings::{Alignment, Style};
+use tabled::settings::{Alignment, Color, Style};
 
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::json;
+use crate::terminal::Terminal;
 use crate::text::{printable, printable_lines};
 
-/// The columns of the terminal that tables are made for.
-pub const WIDTH: usize = 100;
+pub use crate::terminal::WIDTH;
 
 /// A title, columns, rows, and notes below.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -46,6 +46,9 @@ pub struct Column {
     /// True if its numbers identify a row, as a size does, and are not measured. In a record it is the `key`.
     #[serde(rename = "key", default, skip_serializing_if = "std::ops::Not::not")]
     pub identifies: bool,
+    /// The number at which we and a peer are level; more is ahead. `None` if the column is no such comparison.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<u16>,
 }
 
 /// A column as a table's file declares it, once. Rows are filled and read by it, so its heading may change and its place too.
@@ -61,6 +64,20 @@ pub struct ColumnSpec {
     pub identifies: bool,
     /// The kind of device whose tables have it; `None` for both.
     pub only_on: Option<DeviceKind>,
+    /// As [`Column::level`].
+    pub level: Option<u16>,
+}
+
+/// Closer to a peer than this is neither ahead nor behind: so much differs from run to run.
+const LEVEL_WITHIN: f64 = 0.01;
+
+/// How we stand beside a peer. Terminals show it as a colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// We are faster.
+    Ahead,
+    /// The peer is.
+    Behind,
 }
 
 /// A device that has times, or one that has counts.
@@ -108,7 +125,7 @@ impl DeviceKind {
 impl Column {
     /// A column of words, whose heading is its key.
     pub fn text(heading: impl Into<String>) -> Column {
-        Column { key: None, heading: heading.into(), decimals: None, identifies: false }
+        Column { key: None, heading: heading.into(), decimals: None, identifies: false, level: None }
     }
 
     /// A column of numbers, whose heading is its key.
@@ -131,6 +148,16 @@ impl Column {
         self.key.as_deref().unwrap_or(&self.heading)
     }
 
+    /// How we stand beside the peer, if this is the column of such a comparison and the two differ.
+    pub fn standing(&self, cell: &Cell) -> Option<Standing> {
+        let (Some(level), Cell::Number(value)) = (self.level, cell) else { return None };
+        match value / f64::from(level) - 1.0 {
+            gain if gain > LEVEL_WITHIN => Some(Standing::Ahead),
+            gain if gain < -LEVEL_WITHIN => Some(Standing::Behind),
+            _ => None,
+        }
+    }
+
     /// Whether it shows the same as a column of another run: the keys are equal or, where a record was made before columns had
     /// keys, the headings.
     pub fn is_same(&self, other: &Column) -> bool {
@@ -141,7 +168,7 @@ impl Column {
 impl ColumnSpec {
     /// A column of words.
     pub const fn text(key: &'static str, heading: &'static str) -> ColumnSpec {
-        ColumnSpec { key, heading, decimals: None, identifies: false, only_on: None }
+        ColumnSpec { key, heading, decimals: None, identifies: false, only_on: None, level: None }
     }
 
     /// A column of numbers.
@@ -162,6 +189,11 @@ impl ColumnSpec {
     /// Only in tables of the simulator.
     pub const fn on_simulator(self) -> ColumnSpec {
         ColumnSpec { only_on: Some(DeviceKind::Simulator), ..self }
+    }
+
+    /// Numbers above `level` say that we are ahead of a peer, those below that we are behind: 100 of a percentage, 1 of a ratio.
+    pub const fn level_at(self, level: u16) -> ColumnSpec {
+        ColumnSpec { level: Some(level), ..self }
     }
 
     /// Whether tables of this kind of device have it.
@@ -190,8 +222,14 @@ impl From<&ColumnSpec> for Column {
 
 impl From<ColumnSpec> for Column {
     fn from(spec: ColumnSpec) -> Column {
-        let ColumnSpec { key, heading, decimals, identifies, .. } = spec;
-        Column { key: (key != heading).then(|| key.to_owned()), heading: heading.to_owned(), decimals, identifies }
+        let ColumnSpec { key, heading, decimals, identifies, level, .. } = spec;
+        Column {
+            key: (key != heading).then(|| key.to_owned()),
+            heading: heading.to_owned(),
+            decimals,
+            identifies,
+            level,
+        }
     }
 }
 
@@ -204,6 +242,16 @@ impl Cell {
     /// The number, or a dash with a reason.
     pub fn or_absent(value: Option<f64>, reason: impl Into<String>) -> Cell {
         value.map_or_else(|| Cell::absent(reason), Cell::Number)
+    }
+
+    /// A number with the column's decimals, in scientific notation if they would show it as 0; a text as it is, and a dash for what is
+    /// absent.
+    pub fn shown(&self, column: &Column) -> String {
+        match self {
+            Cell::Text(text) => text.clone(),
+            Cell::Number(value) => number(*value, column.decimals),
+            Cell::Absent(_) => "–".to_owned(),
+        }
     }
 
     /// The number of a result; what a device does not support is a dash with its reason, other errors stay errors.
@@ -326,30 +374,39 @@ impl Table {
         }
     }
 
-    /// For a terminal of [`WIDTH`] columns: headings that would make the table wider are broken between words, no more than
-    /// needed; title and notes too. Cells stay as they are.
+    /// For a file or a pipe: as for a terminal of [`WIDTH`] columns without colours.
     pub fn to_text(&self) -> String {
+        self.to_terminal(Terminal::PLAIN)
+    }
+
+    /// Laid out for a terminal: headings that would make the table wider are broken between words, no more than needed; title and
+    /// notes too. Cells stay as they are; where they don't fit a narrow terminal, each row becomes a list. Nothing in it is for the
+    /// terminal to obey but colours, if it shows them.
+    pub fn to_terminal(&self, terminal: Terminal) -> String {
         let (rows, notes) = self.shown();
-        let mut frame = self.frame(&rows, WIDTH);
-        for heading in [32, 24, 16, 12, 8, 0] {
-            if frame.lines().all(|line| line.chars().count() <= WIDTH) {
-                break;
-            }
-            frame = self.frame(&rows, heading);
-        }
+        let width = terminal.width;
+        let fits = |heading: &usize| {
+            let frame = self.frame(&rows, *heading, false);
+            frame.lines().all(|line| line.chars().count() <= width)
+        };
+        let body = match [width, 32, 24, 16, 12, 8, 0].into_iter().find(fits) {
+            Some(heading) => self.frame(&rows, heading, terminal.colors) + "\n",
+            None if width < WIDTH => self.lists(&rows, terminal),
+            None => self.frame(&rows, 0, terminal.colors) + "\n",
+        };
         // The rest of a sentence is indented, to tell it from the next one.
-        let sentence = |text: &str| wrap(text, WIDTH - 2).replace('\n', "\n  ") + "\n";
+        let sentence = |text: &str| wrap(text, width - 2).replace('\n', "\n  ") + "\n";
         let notes: String = notes.iter().map(|note| sentence(note)).collect();
-        format!("{}{frame}\n{notes}", sentence(&printable(&self.title)))
+        format!("{}{body}{notes}", sentence(&printable(&self.title)))
     }
 
     /// The table with headings of at most `heading` characters a line, or as wide as their column.
-    fn frame(&self, rows: &[Vec<String>], heading: usize) -> String {
+    fn frame(&self, rows: &[Vec<String>], heading: usize, colors: bool) -> String {
         let mut builder = Builder::default();
         builder.push_record(self.columns.iter().enumerate().map(|(at, column)| {
             let lines = rows.iter().flat_map(|row| row[at].lines());
             let widest = lines.map(|line| line.chars().count()).max().unwrap_or(0);
-            centred(&wrap(&column.heading, heading.max(widest)))
+            centred(&wrap(&printable_lines(&column.heading), heading.max(widest)))
         }));
         for row in rows {
             builder.push_record(row);
@@ -360,9 +417,57 @@ impl Table {
             if column.decimals.is_some() {
                 table.modify(Columns::one(i), Alignment::right());
             }
+            if !colors || column.level.is_none() {
+                continue;
+            }
+            for (j, row) in self.rows.iter().enumerate() {
+                match column.standing(&row[i]) {
+                    Some(Standing::Ahead) => table.modify((j + 1, i), Color::FG_GREEN),
+                    Some(Standing::Behind) => table.modify((j + 1, i), Color::FG_RED),
+                    None => &mut table,
+                };
+            }
         }
         table.modify(Rows::first(), Alignment::center());
         table.to_string()
+    }
+
+    /// The rows one below the other: what each is about, then its numbers, each after its heading.
+    fn lists(&self, rows: &[Vec<String>], terminal: Terminal) -> String {
+        let about = self.identity_columns().count();
+        let mut out = String::new();
+        for (cells, texts) in self.rows.iter().zip(rows) {
+            let title = texts[..about].iter().map(|text| text.replace('\n', " ")).filter(|text| !text.is_empty());
+            out += &(wrap(&title.collect::<Vec<_>>().join(", "), terminal.width) + "\n");
+            let mut line = String::new();
+            let mut room = 0;
+            for (at, text) in texts.iter().enumerate().skip(about).filter(|(_, text)| !text.is_empty()) {
+                let column = &self.columns[at];
+                let item = format!("{} {}", printable(&column.heading), text.replace('\n', " "));
+                let long = item.chars().count();
+                if !line.is_empty() && long + 2 <= room {
+                    line += ", ";
+                    room -= long + 2;
+                } else {
+                    if !line.is_empty() {
+                        line += ",";
+                        out += &(line + "\n");
+                    }
+                    line = "  ".to_owned();
+                    // A comma may follow.
+                    room = (terminal.width - 3).saturating_sub(long);
+                }
+                line += &match column.standing(&cells[at]).filter(|_| terminal.colors) {
+                    Some(Standing::Ahead) => ::console::style(item).green().force_styling(true).to_string(),
+                    Some(Standing::Behind) => ::console::style(item).red().force_styling(true).to_string(),
+                    None => wrap(&item, terminal.width - 4).replace('\n', "\n    "),
+                };
+            }
+            if !line.is_empty() {
+                out += &(line + "\n");
+            }
+        }
+        out
     }
 
     /// For a document.
@@ -452,9 +557,26 @@ impl Table {
         &row[..self.identity_columns().count()]
     }
 
+    /// The row that is about the same.
+    pub(crate) fn same_row(&self, identity: &[Cell]) -> Option<&Vec<Cell>> {
+        self.rows.iter().find(|row| self.identity(row) == identity)
+    }
+
     /// The columns of [`Table::identity`].
     pub(crate) fn identity_columns(&self) -> impl Iterator<Item = &Column> {
         self.columns.iter().take_while(|column| column.identifies || column.decimals.is_none())
+    }
+
+    /// What a row is about, in words, but for what stands in the column `without`: `4096 tokens, 64 d`.
+    pub fn about(&self, row: Row<'_>, without: impl AsRef<str>) -> String {
+        let cells = self.identity(row.cells).iter().zip(&self.columns);
+        let parts =
+            cells.filter(|(_, column)| column.key() != without.as_ref()).filter_map(|(cell, column)| match cell {
+                Cell::Text(text) => Some(text.clone()),
+                Cell::Number(value) => Some(format!("{} {}", number(*value, column.decimals), column.heading)),
+                Cell::Absent(_) => None,
+            });
+        parts.collect::<Vec<_>>().join(", ")
     }
 
     /// The place of a column.
@@ -805,6 +927,51 @@ mod tests {
         assert!(shown.lines().all(|line| line.chars().count() <= WIDTH), "{shown}");
         assert!(shown.contains("│   twenty    │"), "{shown}");
         assert_eq!((shown.matches("title").count(), shown.matches("word").count()), (30, 60));
+    }
+
+    const AHEAD: ColumnSpec = ColumnSpec::number("of_peer", "% of cuBLAS", 1).level_at(100);
+
+    fn beside_a_peer() -> Table {
+        let mut builder = TableBuilder::of("gemm\u{1b}[2J", [STEP, AHEAD]);
+        for (step, of_peer) in [("tuned", 123.45), ("naive\u{1b}[2J", 1.0), ("cuBLAS", 100.0), ("level", 100.9)] {
+            builder.row().set(STEP, step).set(AHEAD, of_peer).complete();
+        }
+        builder.finish()
+    }
+
+    #[test]
+    fn ahead_and_behind_are_coloured_where_colours_are_shown_and_nothing_else_reaches_the_terminal() {
+        let plain = beside_a_peer().to_text();
+        assert!(!plain.contains('\u{1b}'), "{plain}");
+        for width in [WIDTH, 24] {
+            let shown = beside_a_peer().to_terminal(Terminal { width, colors: true });
+            let (green, red) = ("\u{1b}[32m", "\u{1b}[31m");
+            assert_eq!((shown.matches(green).count(), shown.matches(red).count()), (1, 1), "{shown:?}");
+            let of = |color: &str| shown.lines().find(|line| line.contains(color)).unwrap();
+            assert!(of(green).contains("123.5") && of(red).contains("1.0"), "{shown:?}");
+            // Without the colours it is the plain one: they change no width.
+            let without =
+                [green, red, "\u{1b}[39m", "\u{1b}[0m"].iter().fold(shown, |text, code| text.replace(code, ""));
+            assert!(!without.contains('\u{1b}'), "{without:?}");
+            assert_eq!(without, beside_a_peer().to_terminal(Terminal { width, colors: false }));
+        }
+    }
+
+    #[test]
+    fn a_row_becomes_a_list_where_a_terminal_is_too_narrow_for_the_table() {
+        let columns =
+            [Column::text("model"), Column::number("naive, ms", 2), Column::number("tuned, ms", 2), Column::text("by")];
+        let mut table = Table::new("what each phase bought, in milliseconds", columns);
+        table.row(["ResNet18".into(), 12.5.into(), 1.25.into(), "".into()]);
+        table.row(["a model of a name that is longer than a line".into(), 3.0.into(), Cell::absent("why"), "x".into()]);
+        let narrow = table.to_terminal(Terminal { width: 30, colors: false });
+        assert!(narrow.lines().all(|line| line.chars().count() <= 30), "{narrow}");
+        assert_eq!(
+            narrow,
+            "what each phase bought, in\n  milliseconds\nResNet18\n  naive, ms 12.50,\n  tuned, ms 1.25\na model of a name that is\n\
+             longer than a line\n  naive, ms 3.00, tuned, ms –,\n  by x\n– why\n"
+        );
+        assert!(table.to_terminal(Terminal { width: 80, colors: false }).contains('│'));
     }
 
     #[test]

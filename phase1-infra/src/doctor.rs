@@ -16,7 +16,12 @@ const WIDTH: usize = 70;
 /// # Errors
 /// None.
 pub fn run() -> Result<Vec<Table>> {
-    let mut table = table(&report());
+    Ok(vec![with_notes(&report())])
+}
+
+/// The report on these components, which may be more than [`report`] has, with what is said of the machine.
+pub fn with_notes(components: &[Component]) -> Table {
+    let mut table = table(components);
     table.note(match Device::open(DeviceChoice::Auto) {
         Ok(device) => format!("--device auto takes {}.", device.describe()),
         Err(error) => format!("--device auto fails: {error}."),
@@ -25,7 +30,7 @@ pub fn run() -> Result<Vec<Table>> {
         Some(directory) => format!("Compiled kernels are kept in {}.", directory.display()),
         None => "Compiled kernels are not kept: no home directory is known, and WARP_CACHE_DIR is not set.".to_owned(),
     });
-    Ok(vec![table])
+    table
 }
 
 /// One row per component: the file if it is installed, otherwise how to install it.

@@ -14,7 +14,7 @@ pub enum Error {
     Common(#[from] common::Error),
 
     /// A table that the course does not have.
-    #[error("no such table: `{name}`; there are {}", .known.join(", "))]
+    #[error("no such table: `{name}`; there are {}; `all` stands for every one", .known.join(", "))]
     UnknownTable {
         /// The name asked for.
         name: String,
@@ -28,6 +28,19 @@ pub enum Error {
         /// The file, or what it would be called.
         path: PathBuf,
         /// What is missing, or went wrong.
+        reason: String,
+    },
+
+    /// A report that cannot be made.
+    #[error("no report: {0}")]
+    Report(String),
+
+    /// A run that is not adopted.
+    #[error("{} is not adopted: {reason}", .path.display())]
+    Shelf {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
         reason: String,
     },
 

@@ -5,18 +5,28 @@
 //! | [`tables`] | the registry, and each table in a file of its own |
 //! | [`spec`] | what a table is made of and made with |
 //! | [`registry`] | selects tables by name and makes them, those first that others need |
+//! | [`shelf`] | recorded runs, the course's and those adopted; the nearest device's come first |
+//! | [`doctor`] | what could not be measured here, and what would mend it |
+//! | [`summary`] | the first screen: what each phase bought |
+//! | [`clocks`] | clocks, power and temperature while a table is measured |
 //! | [`limits`] | the most that this device can do, measured |
 //! | [`torch`] | PyTorch beside our kernels, in a process of its own |
 //! | [`plot`] | what was measured, drawn as SVG and PNG |
+//! | [`report`] | all tables and plots as one HTML file |
 //!
 //! A table's check comes before its clock: results are compared with the f64 reference, and a wrong one fails the command.
 //! Numbers are measured here, or recorded on another machine and shown as such ([`common::record`]); none is estimated.
 
+pub mod clocks;
+pub mod doctor;
 mod error;
 pub mod limits;
 pub mod plot;
 pub mod registry;
+pub mod report;
+pub mod shelf;
 pub mod spec;
+pub mod summary;
 pub mod tables;
 pub mod torch;
 
@@ -32,6 +42,7 @@ pub fn records() -> common::Result<Vec<common::record::Record>> {
 
 #[cfg(test)]
 mod tests {
+    use common::compare::Quantity;
     use common::record::{Named, merge};
     use common::table::{Cell, Column, DeviceKind};
 
@@ -82,10 +93,21 @@ mod tests {
         }
     }
 
+    /// A comparison says nothing of a column that it does not know.
+    #[test]
+    fn a_comparison_knows_what_every_column_of_numbers_says() {
+        for spec in TABLES {
+            for column in spec.columns.iter().filter(|column| column.decimals.is_some() && !column.identifies) {
+                let known = Quantity::of(&Column::from(*column));
+                assert!(known.is_some(), "{}: say in common::compare what `{}` says", spec.name, column.key);
+            }
+        }
+    }
+
     #[test]
     fn every_plot_is_drawn_from_a_record() {
         let records = super::records().unwrap();
-        for name in super::plot::NAMES {
+        for name in super::plot::names() {
             assert!(records.iter().any(|record| super::plot::svg(record, name).is_ok()), "{name}");
         }
     }
@@ -105,7 +127,7 @@ mod tests {
                     Cell::Number(_) if !column.identifies => Cell::absent("no clock"),
                     cell => cell.clone(),
                 });
-                let filled = |record| merge(&empty, name, &[record]).rows().to_vec();
+                let filled = |record| merge(&empty, name, [&record]).rows().to_vec();
                 assert_eq!(filled(old.clone()), filled(record.clone()), "{name}");
             }
         }

@@ -1,23 +1,31 @@
 //! Finds tables by their names and makes them, those first that others are made from.
 
+use std::num::NonZero;
 use std::path::Path;
 
+use common::command;
 use common::prelude::*;
-use common::record::Record;
+use common::record::{Conditions, Record};
+use common::repeats::{Spread, medians};
 use common::table::{ColumnSpec, Table, TableBuilder};
 
+use crate::clocks::Watch;
 use crate::limits::{LIMITS, Limits};
+use crate::shelf::Shelf;
 use crate::spec::{Context, FinishedTable, Make, TableSpec};
 use crate::tables::TABLES;
 use crate::{Error, Result};
 
-/// The tables called `names`, in the order of the course; all if there is no name.
+/// The name that stands for all tables.
+pub const ALL: &str = "all";
+
+/// The tables called `names`, in the order of the course. [`ALL`] stands for every one.
 ///
 /// # Errors
 /// [`Error::UnknownTable`].
 pub fn select(names: &[String]) -> Result<Vec<&'static TableSpec>> {
-    names.iter().try_for_each(|name| find(TABLES, name).map(drop))?;
-    let chosen = |spec: &&TableSpec| names.is_empty() || names.iter().any(|name| name == spec.name);
+    names.iter().filter(|name| *name != ALL).try_for_each(|name| find(TABLES, name).map(drop))?;
+    let chosen = |spec: &&TableSpec| names.iter().any(|name| name == ALL || name == spec.name);
     Ok(TABLES.iter().filter(chosen).collect())
 }
 
@@ -36,8 +44,8 @@ pub fn updated(mut kept: Record, run: &Record, path: &Path) -> Result<Record> {
     let mut derived = run.clone();
     derived.tables.clear();
     for TableSpec { name, make, .. } in TABLES {
-        if let Make::Derived { from, .. } = make
-            && kept.table(name).is_some()
+        if let Make::Derived { needs, from } = make
+            && (kept.table(name).is_some() || needs.iter().all(|need| kept.table(need).is_some()))
             && run.table(name).is_none()
         {
             derived.push(*name, from(Some(&kept))?.table);
@@ -54,11 +62,8 @@ pub fn list() -> Table {
     const NAME: ColumnSpec = ColumnSpec::text("name", "name");
     const SHOWS: ColumnSpec = ColumnSpec::text("shows", "shows");
     let mut table = TableBuilder::of("tables of `cargo run -p phase5-bench`", [NAME, SHOWS]);
-    for TableSpec { name, shows, so_far, .. } in TABLES {
+    for TableSpec { name, shows, .. } in TABLES {
         table.row().set(NAME, *name).set(SHOWS, *shows).complete();
-        if !so_far.is_empty() {
-            table.note(format!("{name}: {so_far}"));
-        }
     }
     table.finish()
 }
@@ -68,14 +73,18 @@ pub struct Runner {
     tables: &'static [TableSpec],
     context: Context,
     /// Runs of other machines, for what this one cannot measure.
-    recorded: Vec<Record>,
+    shelf: Shelf,
     finished: Vec<(&'static str, FinishedTable)>,
+    watch: Watch,
+    /// What the device did while tables were measured, where its driver says so.
+    conditions: Vec<(&'static str, Conditions)>,
 }
 
 impl Runner {
     /// For tables made in this context.
-    pub fn new(context: Context, recorded: Vec<Record>) -> Runner {
-        Runner { tables: TABLES, context, recorded, finished: Vec::new() }
+    pub fn new(context: Context, shelf: Shelf) -> Runner {
+        let watch = Watch::of(&context.device);
+        Runner { tables: TABLES, context, shelf, finished: Vec::new(), watch, conditions: Vec::new() }
     }
 
     /// Makes a table, unless another one needed it and it is made already.
@@ -87,7 +96,11 @@ impl Runner {
             return Ok(finished.clone());
         }
         let finished = match spec.make {
-            Make::Measured(make) => make(&self.context)?,
+            Make::Measured(make) => {
+                let (made, conditions) = self.watch.during(|| make(&self.context));
+                self.conditions.extend(conditions.map(|conditions| (spec.name, conditions)));
+                made?
+            }
             Make::Derived { needs, from } => {
                 let mut wrong = Vec::new();
                 let run = self.run_with(needs, &mut wrong)?;
@@ -100,11 +113,39 @@ impl Runner {
         Ok(finished)
     }
 
+    /// Makes a table this often, for the medians of its numbers and their spread. What is derived from other tables is made once, from
+    /// those medians.
+    ///
+    /// # Errors
+    /// As [`Runner::make`].
+    pub fn make_repeatedly(
+        &mut self,
+        spec: &TableSpec,
+        runs: NonZero<usize>,
+    ) -> Result<(FinishedTable, Option<Spread>)> {
+        let first = self.make(spec)?;
+        if matches!(spec.make, Make::Derived { .. }) {
+            return Ok((first, None));
+        }
+        let (mut tables, mut wrong) = (vec![first.table], first.wrong);
+        while tables.len() < runs.get() {
+            self.finished.retain(|(name, _)| *name != spec.name);
+            let again = self.make(spec)?;
+            tables.push(again.table);
+            wrong.extend(again.wrong.into_iter().filter(|sentence| !wrong.contains(sentence)).collect::<Vec<_>>());
+        }
+        let (table, spread) = medians(&tables);
+        let finished = FinishedTable { table, wrong };
+        self.finished.retain(|(name, _)| *name != spec.name);
+        self.finished.push((spec.name, finished.clone()));
+        Ok((finished, spread))
+    }
+
     /// A run with the tables `needs`: this one on a GPU; on the simulator, which has no times, a recorded one.
     fn run_with(&mut self, needs: &[&str], wrong: &mut Vec<String>) -> Result<Option<Record>> {
         if self.context.device.is_sim() {
             let has_all = |record: &&Record| needs.iter().all(|name| record.table(name).is_some());
-            return Ok(self.recorded.iter().find(has_all).cloned());
+            return Ok(self.shelf.runs().iter().find(has_all).cloned());
         }
         let mut run = self.with_finished(needs, wrong)?;
         if let Some(limits) = self.context.limits()? {
@@ -128,14 +169,44 @@ impl Runner {
         Ok(run)
     }
 
+    /// This run with those tables of `needs` that can be made; why another cannot is among what is wrong.
+    ///
+    /// # Errors
+    /// [`Error::UnknownTable`].
+    pub fn run_of(&mut self, needs: &[&str]) -> Result<(Record, Vec<String>)> {
+        let (mut run, mut wrong) = (Record::begin(&self.context.device), Vec::new());
+        for need in needs {
+            let spec = find(self.tables, need)?;
+            command::say("measuring", spec.name);
+            match self.make(spec) {
+                Ok(finished) => {
+                    wrong.extend(finished.wrong.iter().map(|wrong| format!("table `{}`: {wrong}", spec.name)));
+                    run.push(spec.name, finished.table);
+                }
+                Err(error) => wrong.push(format!("table `{}`: {error}", spec.name)),
+            }
+        }
+        Ok((run, wrong))
+    }
+
     /// The device.
     pub fn device(&self) -> &Device {
         &self.context.device
     }
 
-    /// Runs of other machines.
-    pub fn recorded(&self) -> &[Record] {
-        &self.recorded
+    /// What the device did while a table was measured; `None` if it was not, or cannot be watched.
+    pub fn conditions(&self, name: &str) -> Option<&Conditions> {
+        self.conditions.iter().find(|(measured, _)| *measured == name).map(|(_, conditions)| conditions)
+    }
+
+    /// Why nothing is known of clocks and power.
+    pub fn not_watched(&self) -> Option<&str> {
+        self.watch.absent()
+    }
+
+    /// Runs of other machines, which have numbers where this one has none.
+    pub fn shelf(&self) -> &Shelf {
+        &self.shelf
     }
 
     /// The device's limits, if a table has needed them.
@@ -157,8 +228,8 @@ mod tests {
     }
 
     #[test]
-    fn no_name_selects_all_and_names_keep_the_order_of_the_course() {
-        let all = select(&[]).unwrap();
+    fn all_is_a_name_and_names_keep_the_order_of_the_course() {
+        let all = select(&[ALL.to_owned()]).unwrap();
         assert_eq!(all.len(), TABLES.len());
         assert!(all.iter().all(|spec| !spec.columns.is_empty()));
         // As they were recorded, and the course begins with copies and ends with claims.
@@ -175,6 +246,35 @@ mod tests {
         assert_eq!(names(&select(&asked).unwrap()), ["transfer", "layers"]);
     }
 
+    /// What the course promises, by name.
+    #[test]
+    fn every_table_that_was_promised_is_there() {
+        const PROMISED: [&str; 19] = [
+            "transfer",
+            "gemm",
+            "conv",
+            "layers",
+            "resnet-single",
+            "resnet-batch",
+            "memory",
+            "accuracy",
+            "linear-relu",
+            "autoencoder",
+            "attention",
+            "fusion",
+            "ptx",
+            "streams",
+            "video",
+            "claims",
+            "tensor-cores",
+            "precision",
+            "multi-gpu",
+        ];
+        for name in PROMISED {
+            assert_eq!(names(&select(&[name.to_owned()]).unwrap()), [name]);
+        }
+    }
+
     #[test]
     fn a_name_means_one_table_and_one_can_be_typed() {
         let mut all: Vec<&str> = TABLES.iter().map(|spec| spec.name).collect();
@@ -184,7 +284,7 @@ mod tests {
         };
         assert!(all.iter().all(can_be_typed), "{all:?}");
         all.sort_unstable();
-        assert!(all.windows(2).all(|pair| pair[0] != pair[1]), "{all:?}");
+        assert!(all.windows(2).all(|pair| pair[0] != pair[1]) && !all.contains(&ALL), "{all:?}");
     }
 
     #[test]
@@ -195,7 +295,7 @@ mod tests {
     }
 
     const fn measured(name: &'static str, make: fn(&Context) -> Result<FinishedTable>) -> TableSpec {
-        TableSpec { name, shows: "", so_far: "", columns: &[], make: Make::Measured(make) }
+        TableSpec { name, shows: "", uses: &[], columns: &[], make: Make::Measured(make) }
     }
 
     /// A table of one number, how often it was made: `what` is wrong with it.
@@ -213,7 +313,7 @@ mod tests {
             TableSpec {
                 name: "sum",
                 shows: "",
-                so_far: "",
+                uses: &[],
                 columns: &[],
                 make: Make::Derived {
                     needs: &["a", "b"],
@@ -229,7 +329,7 @@ mod tests {
             measured("c", |_| counted(&TIMES, "c")),
         ];
         let mut runner =
-            Runner { tables: &SPECS, ..Runner::new(Context::new(Device::sim(), Photo::built_in()), Vec::new()) };
+            Runner { tables: &SPECS, ..Runner::new(Context::new(Device::sim(), Photo::built_in()), Shelf::default()) };
         let mut wrong = Vec::new();
         let run = runner.with_finished(&["b"], &mut wrong).unwrap();
         assert_eq!(run.table("b").unwrap().rows(), [[1usize.into()]]);

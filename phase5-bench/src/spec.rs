@@ -18,12 +18,34 @@ pub struct TableSpec {
     pub name: &'static str,
     /// What it shows, in a few words.
     pub shows: &'static str,
-    /// The part of it that a later phase still owes; empty if it is complete.
-    pub so_far: &'static str,
+    /// What a machine has to have for all of its numbers. What a derived table uses, its needs say.
+    pub uses: &'static [Need],
     /// Its columns.
     pub columns: &'static [ColumnSpec],
     /// How it is made.
     pub make: Make,
+}
+
+/// Something that a machine has to have for some of a table's numbers. Which tables use it is theirs to say; what is here and what would
+/// mend it, [`crate::doctor`] says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// A clock.
+    Gpu,
+    /// Another one beside it.
+    SecondGpu,
+    /// A GPU of compute capability 9.0: its wgmma and its copy engine.
+    Hopper,
+    /// Products by the library.
+    Cublas,
+    /// Products with suggestions of the library.
+    CublasLt,
+    /// Convolutions and normalisation by the library.
+    Cudnn,
+    /// All-reduce by the library.
+    Nccl,
+    /// Whole models, and operations.
+    PyTorch,
 }
 
 /// How a table is made.
@@ -38,6 +60,19 @@ pub enum Make {
         from: fn(Option<&Record>) -> Result<FinishedTable>,
     },
 }
+
+/// The problem of a table that the summary shows, by name.
+#[derive(Clone, Copy, Debug)]
+pub struct InSummary {
+    /// On a GPU.
+    pub gpu: &'static str,
+    /// On the simulator, where each second counts.
+    pub simulator: &'static str,
+}
+
+/// Of ImageNet's images.
+const SIDE: usize = 224;
+const HURRIED_SIDE: usize = 64;
 
 /// A table's numbers, and what in them is wrong.
 #[derive(Clone, Debug)]
@@ -56,6 +91,8 @@ pub struct Context {
     pub photo: Photo,
     /// Whether what runs on the host is timed once, for a first look.
     pub quick: bool,
+    /// Whether only what the summary shows is measured.
+    pub only_summary: bool,
     limits: OnceCell<Option<Limits>>,
 }
 
@@ -69,7 +106,7 @@ impl TableSpec {
 impl Context {
     /// For tables on this device.
     pub fn new(device: Device, photo: Photo) -> Context {
-        Context { device, photo, quick: false, limits: OnceCell::new() }
+        Context { device, photo, quick: false, only_summary: false, limits: OnceCell::new() }
     }
 
     /// For tables of counts: on the simulator, with the course's photo.
@@ -78,9 +115,53 @@ impl Context {
         Context { quick: true, ..context }
     }
 
+    /// For what the summary shows, and no more.
+    pub fn of_summary(device: Device, photo: Photo) -> Context {
+        Context { only_summary: true, ..Context::new(device, photo) }
+    }
+
+    /// Those of `all` that are to be measured: each, or the one that the summary shows, which is named for this kind of device.
+    pub fn chosen<T: Copy>(&self, all: &[T], shown: InSummary, name: impl Fn(T) -> String) -> Vec<T> {
+        let shown = if self.device.is_sim() { shown.simulator } else { shown.gpu };
+        all.iter().copied().filter(|&one| !self.only_summary || name(one) == shown).collect()
+    }
+
     /// How to time what runs on the host: as `careful` says, or once.
     pub fn host_bench(&self, careful: Bench) -> Bench {
         if self.quick { Bench { warm_up: 0, repeats: 1, ..careful } } else { careful }
+    }
+
+    /// Whether each second counts: a first look, without a GPU.
+    pub fn is_hurried(&self) -> bool {
+        self.quick && self.device.is_sim()
+    }
+
+    /// The side of images for whole networks: ImageNet's, or a twelfth of the pixels for a first look without a GPU, which a
+    /// [note](Context::side_note) says.
+    pub fn side(&self) -> usize {
+        if self.is_hurried() { HURRIED_SIDE } else { SIDE }
+    }
+
+    /// The photo, or the middle of it, of [`Context::side`].
+    ///
+    /// # Errors
+    /// None: the photo has this size at least.
+    pub fn image(&self) -> Result<Tensor> {
+        let (photo, side) = (self.photo.to_tensor(), self.side());
+        let [_, channels, height, width] = photo.dims4()?;
+        let (top, left) = ((height - side) / 2, (width - side) / 2);
+        let values = photo.as_slice()?;
+        let rows =
+            (0..channels).flat_map(|channel| (top..top + side).map(move |y| (channel * height + y) * width + left));
+        let middle = rows.flat_map(|start| values[start..start + side].iter().copied()).collect();
+        Ok(Tensor::from_vec(&[1, channels, side, side], middle)?)
+    }
+
+    /// What is to be said of [`Context::side`] below a table.
+    pub fn side_note(&self) -> Option<String> {
+        let note =
+            || format!("--quick on the simulator: images of {HURRIED_SIDE} × {HURRIED_SIDE}, of the photo its middle.");
+        self.is_hurried().then(note)
     }
 
     /// Up to `limit` devices that work together: the GPU and those after it, or as many simulated ones.

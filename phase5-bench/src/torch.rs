@@ -23,6 +23,8 @@ const PROBE: &str = "import importlib.util, sys; sys.exit(importlib.util.find_sp
 /// Why the simulator has no figures of PyTorch beside its own.
 const ON_GPUS: &str = "PyTorch is measured on GPUs only";
 const PROBE_LIMIT: Duration = Duration::from_secs(10);
+/// Loading PyTorch from a cold disk takes long.
+const ASK_LIMIT: Duration = Duration::from_secs(60);
 
 /// Loading PyTorch and compiling take their time; a request that takes longer than this is given up.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -313,6 +315,21 @@ fn ordinal(device: &Device) -> Option<usize> {
 #[cfg(not(feature = "cuda"))]
 fn ordinal(_: &Device) -> Option<usize> {
     None
+}
+
+/// Where PyTorch is, and which one; or why it measures nothing here. It is loaded, which takes seconds.
+///
+/// # Errors
+/// A sentence.
+pub fn installed() -> Result<(PathBuf, String), String> {
+    const ASK: &str = "import torch; print(torch.__version__, torch.cuda.is_available())";
+    let python = python()?;
+    let answer = run(&python, &["-c", ASK], "", ASK_LIMIT)?;
+    match answer.split_whitespace().collect::<Vec<_>>()[..] {
+        [version, "True"] => Ok((python, version.to_owned())),
+        [version, _] => Err(format!("PyTorch {version} of `{}` sees no GPU", python.display())),
+        _ => Err(format!("`{}` does not say its PyTorch's version", python.display())),
+    }
 }
 
 /// The interpreter that has PyTorch, looked for once.

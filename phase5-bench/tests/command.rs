@@ -9,10 +9,16 @@ use assert_cmd::Command;
 use common::table::Table;
 use phase2_conv_bn::norm::{batch_norm, relu, statistics};
 
-/// On the simulator, wherever the test runs.
-fn bench(args: &[&str]) -> Output {
+/// The command on the simulator, wherever the test runs, without runs that somebody adopted on this machine.
+fn command() -> Command {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("phase5-bench"));
-    command.env("WARP_DEVICE", "sim").args(args).output().unwrap()
+    command.env("WARP_DEVICE", "sim").env("WARP_RECORDS_DIR", concat!(env!("CARGO_TARGET_TMPDIR"), "/no-records"));
+    command.env_remove("NO_COLOR").env_remove("CLICOLOR").env_remove("CLICOLOR_FORCE");
+    command
+}
+
+fn bench(args: &[&str]) -> Output {
+    command().args(args).output().unwrap()
 }
 
 fn succeeds(args: &[&str]) -> (String, String) {
@@ -58,6 +64,125 @@ fn the_list_has_every_table() {
             assert!(names.contains(&table.name.as_str()), "{}", table.name);
         }
     }
+}
+
+/// What each phase bought, on one screen.
+#[test]
+fn without_arguments_there_is_one_screen_from_a_record_and_what_was_run_here() {
+    let (text, stderr) = succeeds(&[]);
+    assert!(text.lines().count() <= 40 && text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    assert!(text.starts_with("what each phase bought, in µs: recorded on NVIDIA H200, not measured here\n"), "{text}");
+    for said in [
+        "ResNet18 ×1, f32",
+        "autoencoder, f32",
+        "U-Net 879 M, f16",
+        "product 4096³, f32",
+        "attention, f16",
+        "Recorded 2026-",
+    ] {
+        assert!(text.contains(said), "{said} is missing:\n{text}");
+    }
+    assert!(text.contains("run and checked here, on the simulator") && text.contains("-- all"), "{text}");
+    assert!(!text.contains('\u{1b}'), "a pipe shows no colours: {text:?}");
+    assert!(stderr.contains("device: sim"), "{stderr}");
+
+    let colored = command().env("CLICOLOR_FORCE", "1").output().unwrap();
+    let (colored, _) = texts(&colored);
+    // The seconds that it took differ.
+    let table = |text: &str| text.split("\n\n").next().unwrap_or_default().to_owned();
+    let plain =
+        ["\u{1b}[32m", "\u{1b}[31m", "\u{1b}[39m"].iter().fold(table(&colored), |text, code| text.replace(code, ""));
+    assert!(colored.contains("\u{1b}[32m") && colored.contains("\u{1b}[31m"), "{colored:?}");
+    assert_eq!(plain, table(&text));
+
+    let tables: Vec<Table> = serde_json::from_str(&succeeds(&["--format", "json"]).0).unwrap();
+    assert_eq!(tables.len(), 2);
+    for row in tables[1].iter() {
+        assert!(row.number("fewer").unwrap().unwrap() > 1.0 && row.number("right").unwrap().unwrap() >= 2.0, "{text}");
+    }
+}
+
+#[test]
+fn the_doctor_says_what_each_table_lacks_and_what_would_mend_it() {
+    let (text, _) = succeeds(&["doctor"]);
+    assert!(text.starts_with("doctor\n") && text.lines().all(|line| line.chars().count() <= 140), "{text}");
+    let tables: Vec<Table> = serde_json::from_str(&succeeds(&["doctor", "--format", "json"]).0).unwrap();
+    let [components, by_table, by_need] = &tables[..] else { panic!("{text}") };
+    assert!(components.iter().any(|row| row.text("component").unwrap() == "PyTorch"), "{text}");
+    let listed = Table::from_json(&succeeds(&["--list", "--format", "json"]).0).unwrap();
+    let names = |table: &Table, column: &str| -> Vec<String> {
+        table.iter().map(|row| row.text(column).unwrap().to_owned()).collect()
+    };
+    assert_eq!(names(by_table, "table"), names(&listed, "name"));
+    let gemm = by_table.iter().find(|row| row.text("table").unwrap() == "gemm").unwrap();
+    assert!(gemm.text("lacks").unwrap().starts_with("times"), "{text}");
+    let gpu = by_need.iter().next().unwrap();
+    assert_eq!(gpu.text("need").unwrap(), "GPU");
+    assert!(gpu.text("why").unwrap().replace('\n', " ").contains("asks for the simulator"), "{text}");
+    assert!(by_need.iter().all(|row| !row.text("mend").unwrap().is_empty()), "{text}");
+}
+
+/// A run on another GPU, as a reader would have saved it.
+#[test]
+fn an_adopted_run_is_shown_before_those_of_the_course() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("run.json");
+    let mut run = phase5_bench::records().unwrap().remove(0);
+    run.tables.retain(|table| table.name == "transfer");
+    run.device_name = "NVIDIA GeForce RTX 4090".to_owned();
+    run.device = "cuda:0 NVIDIA GeForce RTX 4090 (sm_89)".to_owned();
+    run.save(&file).unwrap();
+    let with_shelf = |args: &[&str]| {
+        let output = command().env("WARP_RECORDS_DIR", dir.path().join("shelf")).args(args).output().unwrap();
+        let (stdout, stderr) = texts(&output);
+        assert!(output.status.success(), "{stderr}");
+        (stdout, stderr)
+    };
+    let (text, _) = with_shelf(&["transfer"]);
+    assert!(text.contains("recorded H200: not measured here") && !text.contains("4090"), "{text}");
+    let (_, stderr) = with_shelf(&["adopt", file.to_str().unwrap()]);
+    assert!(stderr.contains("adopted: ") && stderr.contains("nvidia-geforce-rtx-4090.json"), "{stderr}");
+    let (text, _) = with_shelf(&["transfer"]);
+    assert!(text.contains("recorded GeForce RTX 4090: not measured here") && !text.contains("H200"), "{text}");
+
+    let simulated = dir.path().join("simulated.json");
+    succeeds(&["transfer", "--save", simulated.to_str().unwrap()]);
+    let stderr = fails(&["adopt", simulated.to_str().unwrap()], 1);
+    assert!(stderr.contains("is not adopted: it is a simulator's"), "{stderr}");
+}
+
+/// A comparison tells what became more, by its exit status too.
+#[test]
+fn a_comparison_has_verdicts_and_an_exit_status() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("run.json");
+    let path = file.to_str().unwrap();
+    succeeds(&["transfer", "--runs", "3", "--save", path]);
+    assert_eq!(json(&fs::read_to_string(&file).unwrap())["tables"][0]["spread"]["runs"], 3);
+
+    succeeds(&["ptx", "--save", path]);
+    let mut before = json(&fs::read_to_string(&file).unwrap());
+    let compare = |before: &serde_json::Value| {
+        fs::write(&file, before.to_string()).unwrap();
+        let output = bench(&["ptx", "--compare", path, "--format", "json"]);
+        let comparison = json(&texts(&output).0)["comparisons"][0].to_string();
+        (output.status.code(), Table::from_json(&comparison).unwrap())
+    };
+    let verdicts =
+        |table: &Table, verdict: &str| table.iter().filter(|row| row.text("verdict").unwrap() == verdict).count();
+    let (status, same) = compare(&before);
+    assert_eq!((status, verdicts(&same, "same")), (Some(0), same.rows().len()), "{}", same.to_text());
+    // As if the earlier version had taken half of the instructions.
+    let table = &mut before["tables"][0]["table"];
+    let lanes =
+        table["columns"].as_array().unwrap().iter().position(|column| column["id"] == "lanes_per_value").unwrap();
+    let count = &mut table["rows"][0][lanes]["number"];
+    *count = (count.as_f64().unwrap() / 2.0).into();
+    let (status, more) = compare(&before);
+    assert_eq!((status, verdicts(&more, "more")), (Some(3), 1), "{}", more.to_text());
+
+    assert!(fails(&["ptx", "--noise", "5"], 2).contains("--compare"));
+    assert!(fails(&["--save", path], 2).contains("--save needs tables"));
 }
 
 #[test]
@@ -194,8 +319,8 @@ fn every_format_is_what_it_says() {
 }
 
 #[test]
-fn all_tables_that_are_here_are_made_by_default() {
-    let (text, stderr) = succeeds(&["--quick"]);
+fn all_tables_are_made_if_all_is_asked_for() {
+    let (text, stderr) = succeeds(&["all", "--quick"]);
     for title in [
         "transfer on sim",
         "gemm: C = A·B",
@@ -217,6 +342,7 @@ fn all_tables_that_are_here_are_made_by_default() {
         "video: ",
         "streams on sim",
         "temporal caching in the U-Net",
+        "best-peer: ",
         "claims,",
     ] {
         assert!(text.contains(title), "{title} is missing:\n{text}");
@@ -315,6 +441,12 @@ fn help_says_how_to_use_it() {
     let (help, _) = succeeds(&["--help"]);
     for word in [
         "--list",
+        "all",
+        "doctor",
+        "adopt",
+        "--runs",
+        "--noise",
+        "NO_COLOR",
         "--format",
         "--save",
         "--update",

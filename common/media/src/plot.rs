@@ -52,8 +52,11 @@ pub trait Drawing {
 
         let (width, height) = Self::SIZE;
         let mut pixels = vec![0; 3 * width as usize * height as usize];
-        complete(self, &BitMapBackend::with_buffer(&mut pixels, Self::SIZE).into_drawing_area())
-            .map_err(|reason| fail(&png, reason))?;
+        {
+            let area = BitMapBackend::with_buffer(&mut pixels, Self::SIZE).into_drawing_area();
+            let drawn = self.draw(&area).and_then(|()| area.present().map_err(|error| error.to_string()));
+            drawn.map_err(|reason| fail(&png, reason))?;
+        }
         image::save_buffer(&png, &pixels, width, height, image::ColorType::Rgb8)
             .map_err(|error| fail(&png, error.to_string()))?;
         Ok(vec![svg, png])
@@ -64,19 +67,29 @@ pub trait Drawing {
     /// # Errors
     /// As [`Drawing::draw`].
     fn svg(&self) -> Result<String, String> {
-        register_font(FONT, FontStyle::Normal, dejavu::sans::regular())
-            .map_err(|_| "the built-in font cannot be read".to_owned())?;
-        let mut text = String::new();
-        complete(self, &SVGBackend::with_string(&mut text, Self::SIZE).into_drawing_area())?;
-        // Titles have names of files in them, and XML allows no control characters.
-        Ok(printable_lines(&text).into_owned())
+        svg(Self::SIZE, |area| self.draw(area))
     }
 }
 
-/// Draws all of it, and closes the area once: an SVG file that is closed after each of its parts is none.
-fn complete<D: Drawing + ?Sized, B: DrawingBackend>(drawing: &D, area: &DrawingArea<B, Shift>) -> Result<(), String> {
-    drawing.draw(area)?;
-    area.present().map_err(|error| error.to_string())
+/// The text of an SVG file of this width and height, drawn by `draw`; text is in [`FONT`].
+///
+/// # Errors
+/// What `draw` reports.
+pub fn svg(
+    size: (u32, u32),
+    draw: impl FnOnce(&DrawingArea<SVGBackend<'_>, Shift>) -> Result<(), String>,
+) -> Result<String, String> {
+    register_font(FONT, FontStyle::Normal, dejavu::sans::regular())
+        .map_err(|_| "the built-in font cannot be read".to_owned())?;
+    let mut text = String::new();
+    {
+        let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
+        draw(&area)?;
+        // Once: an SVG file that is closed after each of its parts is none.
+        area.present().map_err(|error| error.to_string())?;
+    }
+    // Titles have names of files in them, and XML allows no control characters.
+    Ok(printable_lines(&text).into_owned())
 }
 
 /// A white sheet with a title, `label_width` pixels for what the vertical axis says, and room for a chart.

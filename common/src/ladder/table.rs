@@ -26,7 +26,7 @@ pub mod columns {
     /// 10⁹ bytes per second, of those that must move.
     pub const GBPS: ColumnSpec = ColumnSpec::number("gbps", "GB/s", 0);
     /// The library's time as a share of this one's.
-    pub const OF_PEER: ColumnSpec = ColumnSpec::number("of_peer", "% of peer", 1);
+    pub const OF_PEER: ColumnSpec = ColumnSpec::number("of_peer", "% of peer", 1).level_at(100);
     /// The rate as a share of the device's peak.
     pub const OF_PEAK: ColumnSpec = ColumnSpec::number("of_peak", "% of peak", 1);
     /// The rate as a share of a copy's inside the device.

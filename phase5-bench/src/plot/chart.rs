@@ -36,6 +36,8 @@ pub struct ChartBar {
 /// Series of points.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PointChart {
+    /// What it is of.
+    pub title: String,
     /// From left to right.
     pub x: Axis,
     /// From bottom to top.

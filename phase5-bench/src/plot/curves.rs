@@ -1,5 +1,7 @@
 //! Bars and curves of tables that are no rooflines.
 
+use std::collections::HashMap;
+
 use common::ladder::columns;
 use common::record::Record;
 use common::table::{ColumnSpec, Row, Table};
@@ -7,10 +9,12 @@ use media::plot::{FONT, legend, sheet};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use super::chart::{Axis, BarChart, ChartBar, ChartPoint, PointChart, Series};
+use super::chart::{Axis, BarChart, ChartBar, ChartPoint, Limit, PointChart, Series};
 use crate::tables::layers::{self, ALL, sides};
 use crate::tables::resnet::by;
-use crate::tables::{attention, autoencoder, gemm, resnet, video};
+use crate::tables::{
+    attention, autoencoder, conv, fusion, gemm, multi_gpu, resnet, tensor_attention, tensor_cores, video,
+};
 use crate::{Error, Result};
 
 const COLOURS: [RGBColor; 6] = [
@@ -21,6 +25,56 @@ const COLOURS: [RGBColor; 6] = [
     RGBColor(107, 174, 36),
     RGBColor(203, 24, 29),
 ];
+
+/// A ladder of steps for one problem, beside a library.
+pub(crate) struct Ladder {
+    table: &'static str,
+    column: ColumnSpec,
+    problem: &'static str,
+    library: &'static str,
+    unit: &'static str,
+    title: &'static str,
+}
+
+/// The product in f32.
+pub(crate) const GEMM: Ladder = Ladder {
+    table: "gemm",
+    column: gemm::PROBLEM,
+    problem: "4096³",
+    library: "cuBLAS",
+    unit: "% of cuBLAS in the same run",
+    title: "The GEMM ladder",
+};
+
+/// The convolution in f32.
+pub(crate) const CONV: Ladder = Ladder {
+    table: "conv",
+    column: conv::PROBLEM,
+    problem: "128→128 3 @28 ×32",
+    library: "cuDNN",
+    unit: "% of cuDNN in the same run",
+    title: "The convolution ladder",
+};
+
+/// The product on tensor cores.
+pub(crate) const TENSOR_CORES: Ladder = Ladder {
+    table: "tensor-cores",
+    column: tensor_cores::PROBLEM,
+    problem: "f16 4096³",
+    library: "cuBLAS(Lt)",
+    unit: "% of cuBLAS or cuBLASLt in the same run",
+    title: "The ladder on tensor cores",
+};
+
+/// Attention in f16.
+pub(crate) const TENSOR_ATTENTION: Ladder = Ladder {
+    table: "tensor-attention",
+    column: tensor_attention::PROBLEM,
+    problem: "4×16×4096, 128",
+    library: "SDPA, the fastest",
+    unit: "% of the fastest SDPA in the same run",
+    title: "The attention ladder",
+};
 
 /// A horizontal bar for each name.
 pub(crate) struct Bars {
@@ -43,6 +97,8 @@ pub(crate) struct Curves {
     x: &'static str,
     y: &'static str,
     series: Vec<(String, Vec<(f64, f64)>)>,
+    /// What a line would mean that is no measurement.
+    limit: Option<Limit>,
 }
 
 fn nothing(name: &str) -> Error {
@@ -112,26 +168,48 @@ impl Bars {
         }
     }
 
-    /// Each step of the GEMM ladder at 4096³, as a share of cuBLAS in the same run.
-    pub fn of_ladder(run: &Record) -> Result<Bars> {
-        const PROBLEM: &str = "4096³";
+    /// Each step of a ladder for one problem, as a share of the library in the same run.
+    pub fn of_ladder(run: &Record, ladder: &Ladder) -> Result<Bars> {
+        let Ladder { table, column, problem, library, unit, title } = *ladder;
         let mut times = Vec::new();
-        for row in rows(run.table("gemm")) {
-            if row.text(gemm::PROBLEM)? == PROBLEM {
+        for row in rows(run.table(table)) {
+            if row.text(column)? == problem {
                 let step = row.text(columns::STEP)?;
                 times.extend(row.number(columns::MS)?.map(|ms| (step.to_owned(), ms)));
             }
         }
-        let library = times.iter().find(|(step, _)| step == "cuBLAS").map(|(_, ms)| *ms);
-        let library = library.ok_or_else(|| nothing("gemm"))?;
+        let library = times.iter().find(|(step, _)| step == library).map(|(_, ms)| *ms);
+        let library = library.ok_or_else(|| nothing(table))?;
         let steps = times.into_iter().filter(|(step, _)| step.starts_with(|first: char| first.is_ascii_digit()));
         let bar = |(name, ms): (String, f64)| Bar { name, value: 100.0 * library / ms, before: None };
         let bars: Vec<Bar> = steps.map(bar).collect();
         match bars.is_empty() {
-            true => Err(nothing("gemm")),
+            true => Err(nothing(table)),
+            false => Ok(Bars { title: format!("{title}, {problem}: {}", run.provenance_of(table)), unit, bars }),
+        }
+    }
+
+    /// What one launch takes of the time of several that do the same.
+    pub fn of_fusion(run: &Record) -> Result<Bars> {
+        let mut separate = HashMap::new();
+        let mut bars = Vec::new();
+        for row in rows(run.table("fusion")) {
+            let (work, Some(ms)) = (row.text(fusion::WORK)?, row.number(columns::MS)?) else { continue };
+            match row.text(columns::STEP)? {
+                fusion::SEPARATE => drop(separate.insert(work, ms)),
+                fusion::FUSED => bars.extend(separate.get(work).map(|before| Bar {
+                    name: work.to_owned(),
+                    value: 100.0 * ms / before,
+                    before: Some(100.0),
+                })),
+                _ => {}
+            }
+        }
+        match bars.is_empty() {
+            true => Err(nothing("fusion")),
             false => Ok(Bars {
-                title: format!("The GEMM ladder, {PROBLEM}: {}", run.provenance_of("gemm")),
-                unit: "% of cuBLAS in the same run",
+                title: format!("One launch in place of several: {}", run.provenance_of("fusion")),
+                unit: "% of the time of separate launches",
                 bars,
             }),
         }
@@ -248,6 +326,37 @@ impl Curves {
         Curves::new(title, "attention", ["tokens", "TFLOP/s"], points)
     }
 
+    /// The smallest autoencoder's rate over the batch.
+    pub fn of_autoencoder_batches(run: &Record) -> Result<Curves> {
+        let title = format!("Autoencoder `original` by batch: {}", run.provenance_of("autoencoder"));
+        let mut points = Vec::new();
+        for row in rows(run.table("autoencoder")) {
+            let size = row.number(autoencoder::BATCH)?.zip(row.number(columns::MS)?);
+            if let (Some((batch, ms)), "original") = (size, row.text(autoencoder::CONFIGURATION)?) {
+                points.push((row.text(autoencoder::BY)?.to_owned(), (batch, batch / (ms * 1e-3))));
+            }
+        }
+        Curves::new(title, "autoencoder", ["spectrograms in a batch", "spectrograms per second"], points)
+    }
+
+    /// What more GPUs gain.
+    pub fn of_scaling(run: &Record) -> Result<Curves> {
+        let title = format!("Several GPUs: {}", run.provenance_of("multi-gpu"));
+        let mut points = Vec::new();
+        for row in rows(run.table("multi-gpu")) {
+            let point = row.number(multi_gpu::GPUS)?.zip(row.number(multi_gpu::SPEED_UP)?);
+            let name = format!("{}: {}", row.text(multi_gpu::WHAT)?, row.text(multi_gpu::WAY)?);
+            points.extend(point.map(|point| (name, point)));
+        }
+        let most = points.iter().map(|(_, (gpus, _))| *gpus).fold(1.0, f64::max);
+        let curves = Curves::new(title, "multi-gpu", ["GPUs", "speed-up over one"], points)?;
+        let limit = Limit {
+            name: "as many times as fast as there are GPUs".to_owned(),
+            points: vec![(1.0, 1.0), (most, most)],
+        };
+        Ok(Curves { limit: Some(limit), ..curves })
+    }
+
     /// A curve for each name.
     fn new(title: String, table: &str, [x, y]: [&'static str; 2], points: Vec<(String, (f64, f64))>) -> Result<Curves> {
         let mut series: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
@@ -259,7 +368,7 @@ impl Curves {
         }
         match series.is_empty() {
             true => Err(nothing(table)),
-            false => Ok(Curves { title, x, y, series }),
+            false => Ok(Curves { title, x, y, series, limit: None }),
         }
     }
 
@@ -270,7 +379,13 @@ impl Curves {
             is_joined: true,
             points: points.iter().map(|&(x, y)| ChartPoint { x, y, label: None }).collect(),
         });
-        PointChart { x: axis(self.x), y: axis(self.y), series: series.collect(), limits: Vec::new() }
+        PointChart {
+            title: self.title.clone(),
+            x: axis(self.x),
+            y: axis(self.y),
+            series: series.collect(),
+            limits: self.limit.iter().cloned().collect(),
+        }
     }
 
     pub fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> std::result::Result<(), String> {
@@ -298,6 +413,13 @@ impl Curves {
             .y_label_formatter(&|value| format!("{value}"))
             .draw()
             .map_err(fail)?;
+        if let Some(limit) = &self.limit {
+            chart
+                .draw_series(LineSeries::new(limit.points.iter().copied(), BLACK.stroke_width(2)))
+                .map_err(fail)?
+                .label(&limit.name)
+                .legend(|(x, y)| PathElement::new([(x, y), (x + 16, y)], BLACK.stroke_width(2)));
+        }
         for ((name, points), colour) in self.series.iter().zip(COLOURS.into_iter().cycle()) {
             chart
                 .draw_series(LineSeries::new(points.iter().copied(), colour.stroke_width(2)).point_size(4))
@@ -384,9 +506,9 @@ pub(super) mod tests {
             table.row().set(gemm::PROBLEM, problem).set(columns::STEP, step).set(columns::MS, ms).finish("");
         }
         let mut run = Record::begin(&Device::sim());
-        assert!(Bars::of_ladder(&run).is_err());
+        assert!(Bars::of_ladder(&run, &GEMM).is_err());
         run.push("gemm", table.finish());
-        let bars = Bars::of_ladder(&run).unwrap().chart().bars;
+        let bars = Bars::of_ladder(&run, &GEMM).unwrap().chart().bars;
         let shown: Vec<_> = bars.iter().map(|bar| (&*bar.name, &*bar.label)).collect();
         assert_eq!(shown, [("1 slow", "25.0"), ("2 fast", "120.0")]);
     }

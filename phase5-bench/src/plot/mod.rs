@@ -2,6 +2,7 @@
 
 pub mod chart;
 mod curves;
+pub mod page;
 mod quality;
 mod roofline;
 
@@ -19,14 +20,14 @@ use roofline::Roofline;
 
 use crate::{Error, Result};
 
-/// Writes what a run has of the plots ([`NAMES`]) into `dir`, as SVG and PNG, and returns their paths.
+/// Writes what a run has of the plots ([`names`]) into `dir`, as SVG and PNG, and returns their paths.
 ///
 /// # Errors
 /// [`Error::Plot`] if the run has nothing to draw, [`Error::Media`] if a file cannot be written.
 pub fn save(run: &Record, dir: &Path) -> Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     let mut nothing = None;
-    for name in NAMES {
+    for name in names() {
         match Plot::of(run, name) {
             Ok(plot) => paths.extend(plot.save(dir, name)?),
             Err(error) => nothing = nothing.or(Some(error)),
@@ -36,6 +37,14 @@ pub fn save(run: &Record, dir: &Path) -> Result<Vec<PathBuf>> {
         Some(error) if paths.is_empty() => Err(error),
         _ => Ok(paths),
     }
+}
+
+/// Writes one plot into `dir`, which is there, as SVG and PNG.
+///
+/// # Errors
+/// As [`svg`] and [`save`].
+pub fn save_one(run: &Record, name: &str, dir: &Path) -> Result<Vec<PathBuf>> {
+    Ok(Plot::of(run, name)?.save(dir, name)?)
 }
 
 /// A plot of this name as the text of an SVG file.
@@ -74,6 +83,69 @@ pub const NAMES: [&str; 9] = [
     "temporal",
 ];
 
+/// All plots that there are, in the order of a report.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    [
+        "roofline-all",
+        "roofline",
+        "ladder",
+        "ladder-conv",
+        "ladder-tensor-cores",
+        "ladder-tensor-attention",
+        "layers",
+        "way-resnet18",
+        "way-unet",
+        "way-autoencoder",
+        "fusion",
+        "resnet-batch",
+        "autoencoder-batch",
+        "attention",
+        "scaling",
+        "temporal",
+    ]
+    .into_iter()
+}
+
+/// The table that a plot is drawn from, and what it shows, in a sentence without its full stop.
+pub fn subject(name: &str) -> (&str, &str) {
+    match name {
+        "roofline" => (
+            "gemm",
+            "Roofline: operations per second over operations per byte, each kernel below the measured limits of the device",
+        ),
+        "roofline-all" => (
+            "gemm",
+            "Roofline of all kernels whose operations are counted: those on tensor cores lie above the limit of f32",
+        ),
+        "ladder" => ("gemm", "Bars: the speed of each step of the GEMM ladder as a share of cuBLAS's"),
+        "ladder-conv" => ("conv", "Bars: the speed of each step of the convolution ladder as a share of cuDNN's"),
+        "ladder-tensor-cores" => {
+            ("tensor-cores", "Bars: the speed of each step of the ladder on tensor cores as a share of the library's")
+        }
+        "ladder-tensor-attention" => {
+            ("tensor-attention", "Bars: the speed of each step of the attention ladder as a share of PyTorch's fastest")
+        }
+        "layers" => ("layers", "Bars: the time that each kind of layer takes of a pass of ResNet18"),
+        "resnet-batch" => ("resnet-batch", "Curves: images per second over the batch, for implementations of ResNet18"),
+        "autoencoder-batch" => {
+            ("autoencoder", "Curves: spectrograms per second over the batch, for implementations of the autoencoder")
+        }
+        "attention" => ("attention", "Curves: the rate of attention over the number of tokens"),
+        "fusion" => ("fusion", "Bars: the time of one launch as a share of that of several launches that do the same"),
+        "way-resnet18" => ("resnet-batch", "Bars: the time of ResNet18 after each step from phase 3 to phase 4"),
+        "way-unet" => ("video", "Bars: the time of a frame of the U-Net after each step from phase 3 to phase 4"),
+        "way-autoencoder" => {
+            ("autoencoder", "Bars: the time of the autoencoder after each step from phase 3 to one kernel")
+        }
+        "scaling" => ("multi-gpu", "Curves: what several GPUs gain over one, for each way of dividing the work"),
+        "temporal" => (
+            "temporal",
+            "Points: the quality of a clip over frames per second, for each precision and rule of temporal caching",
+        ),
+        other => (other, other),
+    }
+}
+
 enum Plot {
     Roofline(Roofline),
     Bars(Bars),
@@ -87,7 +159,14 @@ impl Plot {
     fn of(run: &Record, name: &str) -> Result<Plot> {
         match name {
             "roofline" => Ok(Plot::Roofline(Roofline::of(run)?)),
-            "ladder" => Ok(Plot::Bars(Bars::of_ladder(run)?)),
+            "roofline-all" => Ok(Plot::Roofline(Roofline::of_all(run)?)),
+            "ladder" => Ok(Plot::Bars(Bars::of_ladder(run, &curves::GEMM)?)),
+            "ladder-conv" => Ok(Plot::Bars(Bars::of_ladder(run, &curves::CONV)?)),
+            "ladder-tensor-cores" => Ok(Plot::Bars(Bars::of_ladder(run, &curves::TENSOR_CORES)?)),
+            "ladder-tensor-attention" => Ok(Plot::Bars(Bars::of_ladder(run, &curves::TENSOR_ATTENTION)?)),
+            "fusion" => Ok(Plot::Bars(Bars::of_fusion(run)?)),
+            "autoencoder-batch" => Ok(Plot::Curves(Curves::of_autoencoder_batches(run)?)),
+            "scaling" => Ok(Plot::Curves(Curves::of_scaling(run)?)),
             "layers" => Ok(Plot::Bars(Bars::of_layers(run)?)),
             "resnet-batch" => Ok(Plot::Curves(Curves::of_batches(run)?)),
             "attention" => Ok(Plot::Curves(Curves::of_attention(run)?)),
@@ -129,17 +208,28 @@ mod tests {
         let mut run = run();
         run.push(LIMITS, Limits { flops: 60e12, bandwidth: 4e12 }.table());
         let paths = save(&run, &dir.path().join("plots")).unwrap();
-        let svg = std::fs::read_to_string(&paths[0]).unwrap();
+        let file = |name: &str| paths.iter().find(|path| path.ends_with(name)).unwrap();
+        let svg = std::fs::read_to_string(file("roofline.svg")).unwrap();
         for text in ["Roofline, f32: ptx-sim", "TFLOP/s", "cuBLAS", "measured: 4.00 TB/s", "<circle"] {
             assert!(svg.contains(text), "{text} is missing");
         }
-        let png = image::open(&paths[1]).unwrap().to_rgb8();
+        let png = image::open(file("roofline.png")).unwrap().to_rgb8();
         assert_eq!(png.dimensions(), Plot::SIZE);
         let colours = |wanted: [u8; 3]| png.pixels().filter(|pixel| pixel.0 == wanted).count();
         let dots = [colours([8, 69, 148]), colours([203, 24, 29])];
         // A dot of radius 4 where it was measured, and one in the legend.
         assert!(dots.iter().all(|&dot| dot >= 2 * 40), "{dots:?}");
         assert!(colours([255, 255, 255]) > png.pixels().len() / 2);
+    }
+
+    #[test]
+    fn what_pages_show_is_among_all_plots() {
+        assert!(NAMES.iter().all(|name| names().any(|other| other == *name)));
+        // Each has a sentence of its own, and the table that it is from.
+        for name in names() {
+            let (table, what) = subject(name);
+            assert!(crate::tables::TABLES.iter().any(|spec| spec.name == table) && what.len() > 40, "{name}");
+        }
     }
 
     #[test]

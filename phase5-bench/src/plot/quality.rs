@@ -72,6 +72,7 @@ impl Quality {
             points: vec![(REAL_TIME, worst), (REAL_TIME, top)],
         };
         PointChart {
+            title: self.title.clone(),
             x: Axis { name: "frames per second", is_logarithmic: true },
             y: Axis { name: "PSNR to the whole computation in f32, dB", is_logarithmic: false },
             series: series.collect(),

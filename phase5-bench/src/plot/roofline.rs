@@ -13,7 +13,7 @@ use plotters::prelude::*;
 use super::chart::{Axis, ChartPoint, Limit, PointChart, Series as ChartSeries};
 use crate::limits::Limits;
 use crate::tables::linear_relu::versions;
-use crate::tables::{conv, gemm, linear_relu, peers};
+use crate::tables::{attention, conv, gemm, linear_relu, peers, tensor_attention, tensor_conv, tensor_cores};
 use crate::{Error, Result};
 
 /// What a million millions are.
@@ -44,6 +44,8 @@ pub(crate) struct Roofline {
     title: String,
     limits: Limits,
     series: Vec<Series>,
+    /// Whether there are points above the roof, which is that of f32: the slope of memory then leads on to them.
+    has_tensor_cores: bool,
 }
 
 impl Roofline {
@@ -74,31 +76,61 @@ impl Roofline {
             .collect();
         match series.is_empty() {
             true => Err(nothing("the run has no times of gemm, conv or linear-relu")),
-            false => Ok(Roofline { title: format!("Roofline, f32: {}", run.provenance_of("gemm")), limits, series }),
+            false => {
+                let title = format!("Roofline, f32: {}", run.provenance_of("gemm"));
+                Ok(Roofline { title, limits, series, has_tensor_cores: false })
+            }
         }
     }
 
+    /// All kernels whose operations and bytes are known: those of [`Roofline::of`], attention, and what tensor cores do.
+    pub fn of_all(run: &Record) -> Result<Roofline> {
+        let Roofline { limits, mut series, .. } = Roofline::of(run)?;
+        let all = |table, problem, cost| points(run, table, problem, columns::STEP, Steps::All, cost, rate);
+        let products = all("tensor-cores", tensor_cores::PROBLEM, tensor_cores::roofline_cost)?;
+        let convolutions = all("tensor-conv", tensor_conv::PROBLEM, tensor_conv::roofline_cost)?;
+        let (single, mut half) = attention_points(run)?;
+        half.extend(all("tensor-attention", tensor_attention::PROBLEM, tensor_attention::roofline_cost)?);
+        let more = [
+            ("GEMM on tensor cores, f16 to int8", RGBColor(158, 1, 66), products),
+            ("convolution on tensor cores, f16", RGBColor(94, 107, 0), convolutions),
+            ("attention, f32 and tf32", RGBColor(0, 114, 122), single),
+            ("attention, f16", RGBColor(138, 90, 0), half),
+        ];
+        let more = more.into_iter().filter(|(.., points)| !points.is_empty());
+        series.extend(more.map(|(name, colour, points)| Series { name, colour, points }));
+        let title = format!("Roofline, all kernels: {}", run.provenance_of("gemm"));
+        Ok(Roofline { title, limits, series, has_tensor_cores: true })
+    }
+
     /// What the axes show, and the corners of the roof, in operations per byte and TFLOP/s.
-    fn frame(&self) -> (Range<f64>, Range<f64>, [(f64, f64); 3]) {
+    fn frame(&self) -> (Range<f64>, Range<f64>, Vec<(f64, f64)>) {
         let all = || self.series.iter().flat_map(|series| &series.points);
         let least = |value: fn(&Point) -> f64| all().map(value).fold(f64::INFINITY, f64::min);
         let most = |value: fn(&Point) -> f64| all().map(value).fold(0.0, f64::max);
         let ridge = self.limits.flops / self.limits.bandwidth;
         let x = least(|point| point.intensity).min(ridge) / 2.0..most(|point| point.intensity).max(ridge) * 2.0;
-        let y = least(|point| point.flops).min(self.limits.flops / 10.0) / TERA / 2.0..self.limits.flops / TERA * 1.6;
+        let y = least(|point| point.flops).min(self.limits.flops / 10.0) / TERA / 2.0
+            ..most(|point| point.flops).max(self.limits.flops) / TERA * 1.6;
         let memory = |intensity: f64| self.limits.bandwidth * intensity / TERA;
         let peak = self.limits.flops / TERA;
         let begin = x.start.max(y.start / memory(1.0));
-        let roof = [(begin, memory(begin)), (ridge, peak), (x.end, peak)];
+        let mut roof = vec![(begin, memory(begin)), (ridge, peak), (x.end, peak)];
+        if self.has_tensor_cores {
+            // One line: along the peak to the ridge, down the slope of memory, and up it again as far as there is room.
+            let end = x.end.min(y.end / memory(1.0));
+            roof = vec![(x.end, peak), (ridge, peak), (begin, memory(begin)), (end, memory(end))];
+        }
         (x, y, roof)
     }
 
     /// What the roof is made of.
     fn roof_says(&self) -> String {
         format!(
-            "measured: {:.2} TB/s (copy), {:.1} TFLOP/s (multiply-adds)",
+            "measured: {:.2} TB/s (copy), {:.1} TFLOP/s (multiply-adds{})",
             self.limits.bandwidth / TERA,
-            self.limits.flops / TERA
+            self.limits.flops / TERA,
+            if self.has_tensor_cores { " in f32" } else { "" }
         )
     }
 
@@ -114,10 +146,11 @@ impl Roofline {
             points: points.iter().map(point).collect(),
         });
         PointChart {
+            title: self.title.clone(),
             x: Axis { name: INTENSITY, is_logarithmic: true },
             y: Axis { name: "TFLOP/s", is_logarithmic: true },
             series: series.collect(),
-            limits: vec![Limit { name: self.roof_says(), points: self.frame().2.to_vec() }],
+            limits: vec![Limit { name: self.roof_says(), points: self.frame().2 }],
         }
     }
 
@@ -164,6 +197,8 @@ fn label(value: &f64) -> String {
 /// Which rows of a table are points of a series.
 #[derive(Clone, Copy)]
 enum Steps {
+    /// All there are.
+    All,
     /// Those of the ladder, whose names begin with their numbers.
     OfTheLadder,
     /// The one of this name.
@@ -173,6 +208,7 @@ enum Steps {
 impl Steps {
     fn contain(self, step: &str) -> bool {
         match self {
+            Steps::All => true,
             Steps::OfTheLadder => step.starts_with(|first: char| first.is_ascii_digit()),
             Steps::Named(name) => step == name,
         }
@@ -214,6 +250,20 @@ fn points(
         }
     }
     Ok(points)
+}
+
+/// Attention without scores in memory: of f32, TF32 among it, and of f16.
+fn attention_points(run: &Record) -> Result<(Vec<Point>, Vec<Point>)> {
+    let (mut single, mut half) = (Vec::new(), Vec::new());
+    for row in run.table("attention").into_iter().flat_map(|table| table.iter()) {
+        let size = row.number(attention::TOKENS)?.zip(row.number(attention::CHANNELS)?);
+        let (Some((tokens, d)), Some(rate)) = (size, row.number(columns::TFLOPS)?) else { continue };
+        let is_half = attention::is_half(row.text(attention::BY)?);
+        let Cost { flops, bytes, .. } = attention::roofline_cost(tokens, d, is_half);
+        let point = Point { problem: format!("{tokens} × {d}"), intensity: flops / bytes, flops: rate * TERA };
+        if is_half { &mut half } else { &mut single }.push(point);
+    }
+    Ok((single, half))
 }
 
 #[cfg(test)]

@@ -81,7 +81,7 @@ impl Comparison {
 pub const TABLE: TableSpec = TableSpec {
     name: "accuracy",
     shows: "each model and implementation: difference to the CPU, accuracy",
-    so_far: "",
+    uses: &[],
     columns: COLUMNS,
     make: Make::Measured(run),
 };
@@ -106,7 +106,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let none = || Cell::absent("the weights are untrained");
 
     step("ResNet18");
-    let (config, images) = (resnet::Config::RESNET18, context.photo.to_tensor());
+    let (config, images) = (resnet::Config::RESNET18, context.image()?);
     let parameters = config.seeded(18);
     let expected = on_host(&Cpu::new(), &parameters, &images)?;
     let travelled = on_host(&RoundTrip::new(device), &parameters, &images)?;
@@ -140,7 +140,8 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     // The simulator takes its time for 360 images.
     let arithmetics = if device.is_cuda() { &Arithmetic::ALL[..] } else { &[Arithmetic::F16] };
     // int8's steps are those of the first 64 images.
-    for &arithmetic in arithmetics.iter().chain(&[Arithmetic::Int8]) {
+    let int8: &[Arithmetic] = if context.is_hurried() { &[] } else { &[Arithmetic::Int8] };
+    for &arithmetic in arithmetics.iter().chain(int8) {
         let (name, answers) = (format!("phase 4, {arithmetic}"), by_plan(device, arithmetic)?);
         let shape = phase3_all_layers::data::digits::input(1);
         let bound = plan(device, digits::CONFIG, &digits::trained()?, arithmetic, &shape)?.error_bound();
@@ -194,6 +195,9 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     }
 
     let Comparison { mut table, wrong } = compared;
+    if let Some(note) = context.side_note() {
+        table.note(note);
+    }
     table.note(format!(
         "|Δ|: to the CPU's last layer; {CLOSE:e} of the largest magnitude (1 at least) is allowed, in tf32 and f16 three roundings \
          for each of the layers that multiply."

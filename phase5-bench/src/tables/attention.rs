@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use common::Device;
 use common::check::compare;
-use common::ladder::{ELSEWHERE, LoadedStep, NO_COUNTS, Outcome, columns, milliseconds, run_with, verdict};
+use common::ladder::{Cost, ELSEWHERE, LoadedStep, NO_COUNTS, Outcome, columns, milliseconds, run_with, verdict};
 use common::prelude::*;
 use common::progress::Progress;
 use common::reference;
@@ -14,7 +14,7 @@ use phase3_all_layers::layers::Attention;
 use phase4_fusion::attention::problem::{AttentionProblem, Layout};
 use phase4_fusion::attention::{self, LADDER, Options, Products};
 
-use crate::spec::{Context, FinishedTable, Make, TableSpec};
+use crate::spec::{Context, FinishedTable, InSummary, Make, Need, TableSpec};
 use crate::torch::{self, Arithmetic, Backend, Mode, PeerRequest};
 
 /// As the video U-Net has them.
@@ -30,7 +30,11 @@ pub(crate) const CHANNELS: ColumnSpec = ColumnSpec::identity("d", "d");
 pub(crate) const BY: ColumnSpec = ColumnSpec::text("by", "by");
 /// Queries, keys, values, scores and output.
 pub(crate) const MIB: ColumnSpec = ColumnSpec::number("mib", "MiB", 1);
-const OF_SDPA: ColumnSpec = ColumnSpec::number("of_sdpa", "% of SDPA", 1);
+/// Three launches, with the scores in memory.
+pub(crate) const NAIVE: &str = "naive";
+/// PyTorch's own choice, in f32.
+pub(crate) const SDPA: &str = "PyTorch SDPA";
+const OF_SDPA: ColumnSpec = ColumnSpec::number("of_sdpa", "% of SDPA", 1).level_at(100);
 
 const COLUMNS: &[ColumnSpec] = &[
     TOKENS,
@@ -52,7 +56,15 @@ struct Size {
     d: usize,
 }
 
+/// The size that the summary shows.
+const IN_SUMMARY: InSummary = InSummary { gpu: "4096 × 64", simulator: "64 × 40" };
+
 impl Size {
+    /// `4096 × 64`.
+    fn name(self) -> String {
+        format!("{} × {}", self.tokens, self.d)
+    }
+
     /// Two a multiply-add of the two products; the softmax is left out, as is usual.
     fn flops(self) -> f64 {
         4.0 * (HEADS * self.tokens * self.tokens * self.d) as f64
@@ -81,11 +93,25 @@ fn sizes(device: &Device) -> Vec<Size> {
     tokens.iter().flat_map(|&tokens| ds.iter().map(move |&d| Size { tokens, d })).collect()
 }
 
+/// Whether an implementation computes in f16.
+pub(crate) fn is_half(by: &str) -> bool {
+    let step = LADDER.iter().find(|step| step.title() == by);
+    step.map_or(by.ends_with(", f16"), |step| step.method.products() == Products::F16)
+}
+
+/// What attention over these tokens, of heads of `d` channels, costs: the two products, and queries, keys, values and output once.
+pub(crate) fn roofline_cost(tokens: f64, d: f64, is_half: bool) -> Cost {
+    let heads = HEADS as f64;
+    let value = if is_half { 2.0 } else { 4.0 };
+    let outputs = heads * tokens * d;
+    Cost { flops: 4.0 * heads * tokens * tokens * d, bytes: 4.0 * outputs * value, values: outputs }
+}
+
 /// The table in the registry.
 pub const TABLE: TableSpec = TableSpec {
     name: "attention",
     shows: "naive, tiled, flash × sequence: ms, TFLOP/s, memory",
-    so_far: "",
+    uses: &[Need::Gpu, Need::Hopper, Need::PyTorch],
     columns: COLUMNS,
     make: Make::Measured(run),
 };
@@ -113,7 +139,7 @@ pub(crate) fn best<'t>(timings: impl IntoIterator<Item = &'t Result<Timing, Stri
 /// Makes the table.
 fn run(context: &Context) -> crate::Result<FinishedTable> {
     let device = &context.device;
-    let sizes = sizes(device);
+    let sizes = context.chosen(&sizes(device), IN_SUMMARY, Size::name);
     let bench = Bench { queue: Queue::Warm, limit: Duration::from_secs(2), ..Bench::default() };
     let progress = Progress::new(sizes.len() as u64 + 1, "attention");
     progress.set_message("attention: PyTorch");
@@ -168,7 +194,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         let counted = timing.counts().map(|counts| counts.lane_instructions as f64 / (size.flops() / 2.0));
         table
             .row()
-            .set_all(timed("naive", milliseconds(&Ok(timing)), &sdpa))
+            .set_all(timed(NAIVE, milliseconds(&Ok(timing)), &sdpa))
             .set(MIB, size.bytes() / f64::from(1 << 20))
             .set(columns::LANES_PER_PRODUCT, Cell::or_absent(counted, NO_COUNTS))
             .set(columns::MAX_DIFFERENCE, max_abs)
@@ -218,7 +244,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
                 .set(columns::CHECK, word)
                 .finish("not measured");
         }
-        table.row().set_all(timed("PyTorch SDPA", sdpa.clone(), &sdpa)).finish(ELSEWHERE);
+        table.row().set_all(timed(SDPA, sdpa.clone(), &sdpa)).finish(ELSEWHERE);
         table.row().set_all(timed("SDPA, tf32", sdpa_in_tf32.clone(), &sdpa_in_tf32)).finish(ELSEWHERE);
         for ((by, _), timing) in BACKENDS.iter().zip(halves) {
             table.row().set_all(timed(by, milliseconds(timing), &sdpa_in_half)).finish(ELSEWHERE);

@@ -14,9 +14,9 @@ use phase4_fusion::autoencoder::{OneKernel, plan};
 use phase4_fusion::models::Arithmetic;
 use phase4_fusion::models::runner::Runner;
 
-use crate::spec::{Context, FinishedTable, Make, TableSpec};
+use crate::spec::{Context, FinishedTable, InSummary, Make, Need, TableSpec};
 use crate::tables::differences::mean_difference;
-use crate::tables::peers::{PYTORCH_AUTOTUNED, PYTORCH_COMPILED, PYTORCH_EAGER, PYTORCH_GRAPH};
+use crate::tables::peers::{PYTORCH_AUTOTUNED, PYTORCH_COMPILED, PYTORCH_EAGER, PYTORCH_GRAPH, Peer, is_quick};
 use crate::torch::{self, Mode, PeerRequest};
 
 const SEED: u64 = 5;
@@ -39,10 +39,11 @@ pub(crate) mod versions {
     pub const UNFUSED_GRAPH: &str = "unfused, graph";
     pub const ONE_KERNEL: &str = "one kernel";
     /// Phase 4's plans, in the order of `Arithmetic::ALL`.
-    pub const PLANNED: [&str; 3] = ["planned f32", "planned tf32", "planned f16"];
+    pub const PLANNED: [&str; 3] = [PLANNED_F32, "planned tf32", "planned f16"];
+    pub const PLANNED_F32: &str = "planned f32";
 }
-const OF_EAGER: ColumnSpec = ColumnSpec::number("of_eager", "% of eager", 1);
-const MEAN_DIFFERENCE: ColumnSpec = ColumnSpec::number("mean_difference", "mean |Δ|", 3);
+const OF_EAGER: ColumnSpec = ColumnSpec::number("of_eager", "% of eager", 1).level_at(100);
+pub(crate) const MEAN_DIFFERENCE: ColumnSpec = ColumnSpec::number("mean_difference", "mean |Δ|", 3);
 
 const COLUMNS: &[ColumnSpec] = &[
     CONFIGURATION,
@@ -60,21 +61,36 @@ const COLUMNS: &[ColumnSpec] = &[
 pub const TABLE: TableSpec = TableSpec {
     name: "autoencoder",
     shows: "unfused, fused, PyTorch: ms, speed-up, difference",
-    so_far: "",
+    uses: &[Need::Gpu, Need::PyTorch],
     columns: COLUMNS,
     make: Make::Measured(run),
 };
 
 /// How PyTorch runs the model; trying kernels takes long, so the larger configurations go without the last one.
-fn peers(config: &Config) -> &'static [(&'static str, Mode)] {
-    const ALL: [(&str, Mode); 4] = [
-        (PYTORCH_EAGER, Mode::Eager),
-        (PYTORCH_COMPILED, Mode::Compiled),
-        (PYTORCH_GRAPH, Mode::Graph),
-        (PYTORCH_AUTOTUNED, Mode::Autotuned),
+fn peers(context: &Context, config: &Config) -> Vec<Peer> {
+    use torch::Arithmetic::{F16, F32, Tf32};
+    const ALL: [Peer; 7] = [
+        Peer::new(PYTORCH_EAGER, Mode::Eager, F32),
+        Peer::new(PYTORCH_COMPILED, Mode::Compiled, F32),
+        Peer::new(PYTORCH_GRAPH, Mode::Graph, F32),
+        Peer::new(PYTORCH_AUTOTUNED, Mode::Autotuned, F32),
+        Peer::new("PyTorch graph, tf32", Mode::Graph, Tf32),
+        Peer::new("PyTorch graph, f16", Mode::Graph, F16),
+        Peer::new("PyTorch tuned, f16", Mode::Autotuned, F16),
     ];
-    if *config == Config::ORIGINAL { &ALL } else { &ALL[..3] }
+    let all = *config == Config::ORIGINAL;
+    let is_measured = |&Peer { mode, .. }: &Peer| match context.only_summary {
+        true => is_quick(mode),
+        false => all || mode != Mode::Autotuned,
+    };
+    ALL.into_iter().filter(is_measured).collect()
 }
+
+/// The configuration and the batch that the summary shows.
+const CONFIG_IN_SUMMARY: InSummary = InSummary { gpu: ORIGINAL, simulator: ORIGINAL };
+const BATCH_IN_SUMMARY: InSummary = InSummary { gpu: "64", simulator: "1" };
+/// The smallest configuration, which one kernel can hold.
+pub(crate) const ORIGINAL: &str = "original";
 
 /// Millions of instructions by lane, where they are counted.
 fn lane_millions(timing: &Timing) -> Cell {
@@ -88,6 +104,8 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         true => (&Config::ALL, &[1, 32, 64, 128, 256, 512, 4096]),
         false => (&Config::ALL[..1], &[1, 32]),
     };
+    let configs = context.chosen(configs, CONFIG_IN_SUMMARY, |(name, _)| name.to_owned());
+    let batches = context.chosen(batches, BATCH_IN_SUMMARY, |batch| batch.to_string());
     let bench = Bench { limit: Duration::from_secs(1), ..Bench::default() };
     let progress = Progress::new((configs.len() * batches.len() + 1) as u64, "autoencoder");
     progress.set_message("autoencoder: PyTorch");
@@ -96,7 +114,10 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         .flat_map(|(config, batch)| {
             let Config { n_mels, frames, latent, slice_latent } = config;
             let sizes = [n_mels, frames, latent, slice_latent];
-            peers(&config).iter().map(move |&(_, mode)| PeerRequest::autoencoder(sizes, batch, mode))
+            let request = move |Peer { mode, arithmetic, .. }: Peer| {
+                PeerRequest::autoencoder(sizes, batch, mode).with_arithmetic(arithmetic)
+            };
+            peers(context, &config).into_iter().map(request)
         })
         .collect();
     let pytorch = torch::measure(device, &bench, &work);
@@ -104,8 +125,8 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
 
     let mut table = context.table(format!("autoencoder on {}", device.short_name()), COLUMNS);
     let (mut wrong, stream) = (Vec::new(), device.stream());
-    for &(name, config) in configs {
-        let parameters = config.seeded(SEED);
+    for (name, config) in configs {
+        let (parameters, peers) = (config.seeded(SEED), peers(context, &config));
         let cpu = Cpu::new();
         let on_cpu = Autoencoder::load(&cpu, config, &parameters)?;
         let model = Reliable::load(&Unfused::new(device), config, &parameters)?;
@@ -113,10 +134,10 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
             Err(error) if error.is_unsupported() => None,
             loaded => Some(loaded?),
         };
-        for &batch in batches {
+        for &batch in &batches {
             progress.inc(1);
             progress.set_message(format!("autoencoder: {name}, batch {batch}"));
-            let (pytorch, rest) = of_pytorch.split_at(peers(&config).len().min(of_pytorch.len()));
+            let (pytorch, rest) = of_pytorch.split_at(peers.len().min(of_pytorch.len()));
             of_pytorch = rest;
             let eager = pytorch.first().map_or(Err(ELSEWHERE.to_owned()), milliseconds);
             let timed = |by: &str, ms: Result<f64, String>| {
@@ -186,7 +207,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
                     .set_all(checked)
                     .finish("not measured");
             }
-            for ((by, _), timing) in peers(&config).iter().zip(pytorch) {
+            for (Peer { name: by, .. }, timing) in peers.iter().zip(pytorch) {
                 table.row().set_all(timed(by, milliseconds(timing))).finish(ELSEWHERE);
             }
             if batch == STAGES_AT {
@@ -214,7 +235,9 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         "planned: a launch for each product and LayerNorm, in f32 for each GELU; the last two linear layers are one.",
     );
     if let Some(version) = pytorch.version {
-        table.note(format!("PyTorch {version}, f32 without TF32; it normalises the basis in each pass."));
+        table.note(format!(
+            "PyTorch {version}, f32 without TF32 but where it is named; it normalises the basis in each pass."
+        ));
     }
     Ok(FinishedTable { table: table.finish(), wrong })
 }

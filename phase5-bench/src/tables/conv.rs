@@ -11,7 +11,7 @@ use phase2_conv_bn::conv::Tuned;
 use phase2_conv_bn::conv::shapes::{NOTATION, Shape, shape};
 use phase2_conv_bn::report::conv::{ConvProblem, load};
 
-use crate::spec::{Context, FinishedTable, Make, TableSpec};
+use crate::spec::{Context, FinishedTable, Make, Need, TableSpec};
 use crate::tables::peers::{self, PYTORCH_EAGER};
 use crate::torch::{self, Mode, PeerRequest};
 
@@ -32,7 +32,7 @@ pub(crate) fn roofline_cost(name: &str) -> Option<Cost> {
 pub const TABLE: TableSpec = TableSpec {
     name: "conv",
     shows: "each step of the convolution × shapes: ms, TFLOP/s, % of cuDNN",
-    so_far: "",
+    uses: &[Need::Gpu, Need::Cudnn, Need::PyTorch],
     columns: COLUMNS,
     make: Make::Measured(run),
 };

@@ -19,7 +19,7 @@ use phase4_fusion::fusion::{DiffusionStep, Separate};
 use phase4_fusion::gemm::{self, Activation, Epilogue, Layout, Precision};
 use phase4_fusion::models::parameters::scaled;
 
-use crate::spec::{Context, FinishedTable, Make, TableSpec};
+use crate::spec::{Context, FinishedTable, Make, Need, TableSpec};
 use crate::tables::peers;
 
 /// What is computed.
@@ -44,7 +44,7 @@ const COLUMNS: &[ColumnSpec] = &[
 pub const TABLE: TableSpec = TableSpec {
     name: "fusion",
     shows: "fused kernels against separate ones: ms, launches, bytes",
-    so_far: "",
+    uses: &[Need::Gpu],
     columns: COLUMNS,
     make: Make::Measured(run),
 };

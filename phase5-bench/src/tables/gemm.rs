@@ -8,12 +8,18 @@ use common::table::ColumnSpec;
 use phase2_conv_bn::gemm::{Epilogue, Layout, Tuned};
 use phase2_conv_bn::report::gemm::{GemmProblem, cost, load};
 
-use crate::spec::{Context, FinishedTable, Make, TableSpec};
-use crate::tables::peers::{self, PYTORCH_EAGER};
+use crate::spec::{Context, FinishedTable, InSummary, Make, Need, TableSpec};
+use crate::tables::peers::{self, PYTORCH_AUTOTUNED, PYTORCH_EAGER};
 use crate::torch::{self, Mode, PeerRequest};
 
 /// The product of a row.
 pub(crate) const PROBLEM: ColumnSpec = ColumnSpec::text("problem", "M×N×K");
+/// The library that the others are compared with.
+pub(crate) const LIBRARY: &str = "cuBLAS";
+/// The ladder's first step.
+pub(crate) const NAIVE: &str = "1 uncoalesced";
+/// The product that the summary shows.
+pub(crate) const IN_SUMMARY: InSummary = InSummary { gpu: "4096³", simulator: "256³" };
 const COLUMNS: &[ColumnSpec] = &peers::ladder_columns(PROBLEM);
 
 /// M × N × K, and how B lies in memory.
@@ -76,7 +82,7 @@ pub(crate) fn roofline_cost(name: &str) -> Option<Cost> {
 pub const TABLE: TableSpec = TableSpec {
     name: "gemm",
     shows: "each step of the matrix product × sizes: ms, TFLOP/s, % of cuBLAS",
-    so_far: "",
+    uses: &[Need::Gpu, Need::Cublas, Need::PyTorch],
     columns: COLUMNS,
     make: Make::Measured(run),
 };
@@ -85,19 +91,24 @@ pub const TABLE: TableSpec = TableSpec {
 fn run(context: &Context) -> crate::Result<FinishedTable> {
     let device = &context.device;
     let sizes: &[Size] = if device.is_cuda() { &SIZES } else { &SIMULATED };
+    let sizes = context.chosen(sizes, IN_SUMMARY, Size::name);
     let (stream, bench) = (device.stream(), peers::bench());
     let cublas = if_supported(Cublas::open(&stream))?;
     let (steps, tuned) = (load(device)?, Ok(Tuned::load(device)?));
     let progress = Progress::new((sizes.len() * (steps.len() + 3)) as u64, "gemm");
-    let requests: Vec<PeerRequest> = sizes
-        .iter()
-        .map(|&Size { m, n, k, layout }| PeerRequest::gemm([m, n, k], layout == Layout::Transposed, Mode::Eager))
-        .collect();
+    let requests = |mode| -> Vec<PeerRequest> {
+        let request =
+            |&Size { m, n, k, layout }: &Size| PeerRequest::gemm([m, n, k], layout == Layout::Transposed, mode);
+        sizes.iter().map(request).collect()
+    };
     progress.set_message("gemm: PyTorch");
-    let pytorch = torch::measure(device, &bench, &requests);
+    let pytorch = torch::measure(device, &bench, &requests(Mode::Eager));
+    // In a process of its own: should trying kernels take too long, eager's times are there.
+    let tried = if context.only_summary { Vec::new() } else { requests(Mode::Autotuned) };
+    let mut autotuned = torch::measure(device, &bench, &tried).timings.into_iter();
 
     let title = format!("gemm: C = A·B in f32 on {}", device.short_name());
-    let mut table = LadderTable::new(title, device, COLUMNS).with_peer("cuBLAS");
+    let mut table = LadderTable::new(title, device, COLUMNS).with_peer(LIBRARY);
     table = peers::noted(table, context.limits()?);
     table.note("ᵀ: B is given as [N, K], as a linear layer has its weight.");
     let mut patience = Patience::default();
@@ -112,7 +123,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         let contest = Contest { stream: &stream, bench: &bench, expected, announce: &announce };
         let transposed = layout == Layout::Transposed;
         let by_library =
-            |c: &mut Tensor| contest.run("cuBLAS", &cublas, c, |cublas, c| cublas.gemm(a, b, transposed, 1.0, 0.0, c));
+            |c: &mut Tensor| contest.run(LIBRARY, &cublas, c, |cublas, c| cublas.gemm(a, b, transposed, 1.0, 0.0, c));
         let mut c = problem.output(device)?;
         let before = by_library(&mut c)?;
         let mut runs = Vec::new();
@@ -125,11 +136,15 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         })?;
         runs.push((peers::TUNED, chosen));
         runs.push((PYTORCH_EAGER, StepResult::Elsewhere(pytorch).into()));
+        runs.extend(autotuned.next().map(|timing| (PYTORCH_AUTOTUNED, StepResult::Elsewhere(timing).into())));
         let library = before.or_faster(by_library(&mut c)?);
-        table.problem((PROBLEM, &name), size.cost(), ("cuBLAS", library), runs);
+        table.problem((PROBLEM, &name), size.cost(), (LIBRARY, library), runs);
     }
     if let Some(version) = pytorch.version {
-        table.note(format!("PyTorch {version}, without TF32; cuBLAS in its default math, which is f32 throughout."));
+        table.note(format!(
+            "PyTorch {version}, without TF32; tuned: torch.compile with max-autotune, as a CUDA graph. cuBLAS in its default math, which \
+             is f32 throughout."
+        ));
     }
     Ok(table.into())
 }

@@ -22,7 +22,7 @@ use phase3_all_layers::backends::{Cpu, OnHost, Planned, Unfused};
 use phase3_all_layers::models::resnet::{Config, ResNet};
 
 use crate::Error;
-use crate::spec::{Context, FinishedTable, Make, TableSpec};
+use crate::spec::{Context, FinishedTable, Make, Need, TableSpec};
 use crate::tables::differences::{CLOSE, close};
 use crate::torch::{self, Mode, PeerRequest};
 
@@ -186,7 +186,7 @@ struct Expected {
 pub const TABLE: TableSpec = TableSpec {
     name: "layers",
     shows: "layers of ResNet18: CPU and device ms, speed-up, check",
-    so_far: "",
+    uses: &[Need::Gpu, Need::Cudnn, Need::PyTorch],
     columns: COLUMNS,
     make: Make::Measured(run),
 };
@@ -245,7 +245,10 @@ const RUNS: usize = 5;
 
 /// What each kind of layer takes of a pass over the photo: on the CPU, plain and fast, and on the device.
 fn whole(context: &Context, table: &mut TableBuilder, wrong: &mut Vec<String>) -> crate::Result<()> {
-    let (device, config, images) = (&context.device, Config::RESNET18, context.photo.to_tensor());
+    let (device, config, images) = (&context.device, Config::RESNET18, context.image()?);
+    if let Some(note) = context.side_note() {
+        table.note(note);
+    }
     let parameters = config.seeded(18);
     let on_cpu = |cpu: Cpu| -> common::Result<(Vec<(&'static str, f64)>, Tensor)> {
         let logits = cpu.infer(&ResNet::load(&cpu, config, &parameters)?, &images)?;

@@ -18,7 +18,7 @@ use phase2_conv_bn::linear::{LIBRARY, NAIVE, Step, TUNED, add_bias_and_clip, loa
 use phase4_fusion::fusion::backward::{Backward as TensorBackward, Workspace};
 use phase4_fusion::gemm::{Activation, Epilogue, Layout, Tuned};
 
-use crate::spec::{Context, FinishedTable, Make, TableSpec};
+use crate::spec::{Context, FinishedTable, InSummary, Make, Need, TableSpec};
 use crate::torch::{self, Arithmetic, Mode, PeerRequest};
 
 /// Batch, inputs, outputs.
@@ -59,12 +59,15 @@ pub(crate) const VERSION: ColumnSpec = ColumnSpec::text("version", "version");
 /// The device alone.
 pub(crate) const TOTAL: ColumnSpec = ColumnSpec::number("total_ms", "total ms", 4);
 const IDLE: ColumnSpec = ColumnSpec::number("idle_ms", "idle ms", 4);
-const OVER_EAGER: ColumnSpec = ColumnSpec::number("over_eager", "× eager", 2);
+const OVER_EAGER: ColumnSpec = ColumnSpec::number("over_eager", "× eager", 2).level_at(1);
 /// 10⁶ bytes that must move.
 pub(crate) const MB: ColumnSpec = ColumnSpec::number("mb", "MB", 1).on_gpu();
 
 const COLUMNS: &[ColumnSpec] =
     &[SIZE, VERSION, TOTAL, IDLE, OVER_EAGER, columns::GBPS, columns::MB_ASKED.on_simulator(), MB, columns::CHECK];
+
+/// The layer that the summary shows.
+pub(crate) const IN_SUMMARY: InSummary = InSummary { gpu: "1024×784→2048", simulator: "33×50→67" };
 
 /// The versions, as the table calls them; other tables look for them.
 pub(crate) mod versions {
@@ -75,6 +78,7 @@ pub(crate) mod versions {
     pub const LIBRARY_RELU: &str = "· its ReLU";
     pub const EAGER: &str = "eager";
     pub const COMPILED: &str = "compiled";
+    pub const AUTOTUNED: &str = "tuned";
     pub const TENSOR_CORES: &str = "tf32 v3";
     pub const TENSOR_CORES_EAGER: &str = "tf32 eager";
     pub const TENSOR_CORES_COMPILED: &str = "tf32 compiled";
@@ -137,7 +141,7 @@ fn ms(timing: &Timing) -> Result<f64, String> {
 pub const TABLE: TableSpec = TableSpec {
     name: "linear-relu",
     shows: "fused Linear+ReLU, forward and backward: ms, bandwidth",
-    so_far: "",
+    uses: &[Need::Gpu, Need::Cublas, Need::PyTorch],
     columns: COLUMNS,
     make: Make::Measured(run),
 };
@@ -146,10 +150,11 @@ pub const TABLE: TableSpec = TableSpec {
 fn run(context: &Context) -> crate::Result<FinishedTable> {
     let device = &context.device;
     let sizes: &[Size] = if device.is_cuda() { &SIZES } else { &SIMULATED };
+    let sizes = context.chosen(sizes, IN_SUMMARY, name);
     let progress = Progress::new(sizes.len() as u64 * 9 + 1, "linear-relu");
     progress.set_message("linear-relu: PyTorch");
     let mut measure = Measure { device, warm: bench(Queue::Warm), idle: bench(Queue::Empty), wrong: Vec::new() };
-    let pytorch = measure.pytorch(sizes);
+    let pytorch = measure.pytorch(&sizes);
     progress.inc(1);
 
     let title = format!("linear-relu: y = relu(x·Wᵀ + b) in f32 on {}", device.short_name());
@@ -206,7 +211,7 @@ fn append(table: &mut TableBuilder, size: Size, row: &Row, eager: &Result<f64, S
 fn notes(table: &mut TableBuilder, device: &Device, pytorch: Option<String>) {
     table.note(
         "v1: one thread per output, fused. v2: the GEMM ladder's best with bias and ReLU as its epilogue. library: cuBLAS, then a \
-         kernel for bias and ReLU. eager, compiled: PyTorch. tf32: f32 in memory, rounded by the tensor cores; v3: their ladder's best, \
+         kernel for bias and ReLU. eager, compiled, tuned (max-autotune): PyTorch. tf32: f32 in memory, rounded by the tensor cores; v3: their ladder's best, \
          fused. ∇: the gradients of x, W and b; fused: masked as they are loaded, in two launches; separate: the same with the masked \
          gradient written first; written: that with the ladder's best products, of which dW's reads a transposed A; tf32 ∇ v3: on \
          tensor cores, which need W, x and the masked gradient transposed too.",
@@ -238,9 +243,10 @@ struct PyTorch {
 
 impl Measure<'_> {
     fn pytorch(&self, sizes: &[Size]) -> PyTorch {
-        const ROWS: [(&str, Pass, Mode); 8] = [
+        const ROWS: [(&str, Pass, Mode); 9] = [
             (versions::EAGER, Pass::Forward, Mode::Eager),
             (versions::COMPILED, Pass::Forward, Mode::Compiled),
+            (versions::AUTOTUNED, Pass::Forward, Mode::Autotuned),
             (versions::TENSOR_CORES_EAGER, Pass::TensorCores, Mode::Eager),
             (versions::TENSOR_CORES_COMPILED, Pass::TensorCores, Mode::Autotuned),
             (versions::BACKWARD_EAGER, Pass::Backward, Mode::Eager),

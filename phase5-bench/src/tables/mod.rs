@@ -40,5 +40,6 @@ tables! {
     streams: TABLE;
     multi_gpu: TABLE;
     temporal: TABLE;
+    best_peer: TABLE;
     claims: TABLE;
 }

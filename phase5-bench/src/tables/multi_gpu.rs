@@ -22,18 +22,18 @@ use phase4_fusion::parallel::pipeline::Pipeline;
 use phase4_fusion::parallel::replicas::Replicas;
 use phase4_fusion::tensor_parallel::measure;
 
-use crate::spec::{Context, FinishedTable, Make, TableSpec};
+use crate::spec::{Context, FinishedTable, Make, Need, TableSpec};
 
 /// What is done.
-const WHAT: ColumnSpec = ColumnSpec::text("what", "what");
+pub(crate) const WHAT: ColumnSpec = ColumnSpec::text("what", "what");
 /// How it is divided.
-const WAY: ColumnSpec = ColumnSpec::text("way", "divided by");
-const GPUS: ColumnSpec = ColumnSpec::identity("gpus", "GPUs");
+pub(crate) const WAY: ColumnSpec = ColumnSpec::text("way", "divided by");
+pub(crate) const GPUS: ColumnSpec = ColumnSpec::identity("gpus", "GPUs");
 const RATE: ColumnSpec = ColumnSpec::number("per_second", "per s", 1).on_gpu();
 /// Of one batch or frame alone.
 const LATENCY: ColumnSpec = ColumnSpec::number("latency_ms", "latency, ms", 3).on_gpu();
 /// Over one device, in rate.
-const SPEED_UP: ColumnSpec = ColumnSpec::number("speed_up", "speed-up, ×", 2).on_gpu();
+pub(crate) const SPEED_UP: ColumnSpec = ColumnSpec::number("speed_up", "speed-up, ×", 2).on_gpu();
 const EFFICIENCY: ColumnSpec = ColumnSpec::number("efficiency", "% of linear", 1).on_gpu();
 const LINK_MIB: ColumnSpec = ColumnSpec::number("link_mib", "link MiB", 2);
 const LANE_MILLIONS: ColumnSpec = ColumnSpec::number("lane_millions", "lane M", 1).on_simulator();
@@ -44,7 +44,7 @@ const COLUMNS: &[ColumnSpec] =
 pub const TABLE: TableSpec = TableSpec {
     name: "multi-gpu",
     shows: "1, 2, 4 GPUs: images/s, frames/s, latency, efficiency",
-    so_far: "",
+    uses: &[Need::Gpu, Need::SecondGpu, Need::Nccl],
     columns: COLUMNS,
     make: Make::Measured(run),
 };
@@ -212,7 +212,9 @@ fn same(found: &[f32], expected: &[f32]) -> common::Result<()> {
 
 /// Makes the table.
 fn run(context: &Context) -> crate::Result<FinishedTable> {
-    let group = context.group(DEVICES[DEVICES.len() - 1])?;
+    // Two show what there is to check.
+    let most = if context.is_hurried() { 2 } else { DEVICES[DEVICES.len() - 1] };
+    let group = context.group(most)?;
     let sizes = Sizes::of(&group);
     let progress = Progress::new(7 * DEVICES.len() as u64, "multi-gpu");
     let table = context.table(format!("multi-gpu on {}", group.describe()), COLUMNS);

@@ -11,11 +11,11 @@ use common::table::ColumnSpec;
 use common::timing::Bench;
 use phase2_conv_bn::norm::ladders::{Operation, Problem, Rung, norm, shape};
 
-use crate::spec::{Context, FinishedTable, Make, TableSpec};
-use crate::tables::peers::{self, PYTORCH_EAGER};
+use crate::spec::{Context, FinishedTable, Make, Need, TableSpec};
+use crate::tables::peers::{self, PYTORCH_AUTOTUNED, PYTORCH_EAGER};
 use crate::torch::{self, Mode, PeerRequest};
 
-const OPERATION: ColumnSpec = ColumnSpec::text("operation", "operation");
+pub(crate) const OPERATION: ColumnSpec = ColumnSpec::text("operation", "operation");
 const COLUMNS: &[ColumnSpec] = &[
     OPERATION,
     columns::STEP,
@@ -32,7 +32,7 @@ const COLUMNS: &[ColumnSpec] = &[
 pub const TABLE: TableSpec = TableSpec {
     name: "norm",
     shows: "each step of BatchNorm, ReLU, statistics: ms, GB/s, % of a copy",
-    so_far: "",
+    uses: &[Need::Gpu, Need::Cudnn, Need::PyTorch],
     columns: COLUMNS,
     make: Make::Measured(run),
 };
@@ -48,12 +48,11 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         progress.inc(1);
     };
     step("PyTorch");
-    let requests = [
-        PeerRequest::batch_norm(shape, Mode::Eager),
-        PeerRequest::relu(shape, Mode::Eager),
-        PeerRequest::statistics(shape, Mode::Eager),
-    ];
-    let pytorch = torch::measure(device, &bench, &requests);
+    const MODES: [(&str, Mode); 2] = [(PYTORCH_EAGER, Mode::Eager), (PYTORCH_AUTOTUNED, Mode::Autotuned)];
+    let requests = MODES.map(|(_, mode)| {
+        [PeerRequest::batch_norm(shape, mode), PeerRequest::relu(shape, mode), PeerRequest::statistics(shape, mode)]
+    });
+    let pytorch = torch::measure(device, &bench, requests.as_flattened());
     step("f64 reference");
     let problem = Problem::seeded(shape)?;
     let by_cudnn = by_cudnn(device, &bench, &problem, &step)?;
@@ -64,9 +63,10 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
 
     rungs.push(Rung { operation: Operation::BatchNorm, step: "cuDNN".to_owned(), run: by_cudnn });
     let of_pytorch = [Operation::BatchNorm, Operation::ReluInPlace, Operation::Statistics];
-    rungs.extend(of_pytorch.into_iter().zip(pytorch.timings).map(|(operation, timing)| Rung {
+    let rows = MODES.into_iter().flat_map(|(name, _)| of_pytorch.map(|operation| (name, operation)));
+    rungs.extend(rows.zip(pytorch.timings).map(|((name, operation), timing)| Rung {
         operation,
-        step: PYTORCH_EAGER.to_owned(),
+        step: name.to_owned(),
         run: StepResult::Elsewhere(timing).into(),
     }));
     // Each peer after the steps of its operation.
@@ -100,7 +100,9 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
          derives. Scale and shift, where a step folds them, are made once a layer and not timed.",
     );
     if let Some(version) = pytorch.version {
-        table.note(format!("PyTorch {version}, in a process of its own; its statistics are var_mean."));
+        table.note(format!(
+            "PyTorch {version}, in a process of its own; its statistics are var_mean. Tuned: torch.compile with max-autotune, as a CUDA graph."
+        ));
     }
     Ok(table.into())
 }

@@ -9,7 +9,7 @@ use common::table::ColumnSpec;
 use common::timing::{Bench, Queue};
 use phase2_conv_bn::patterns::{PATTERNS, PatternRun, Trial};
 
-use crate::spec::{Context, FinishedTable, Make, TableSpec};
+use crate::spec::{Context, FinishedTable, Make, Need, TableSpec};
 
 const PATTERN: ColumnSpec = ColumnSpec::text("pattern", "pattern");
 const COLUMNS: &[ColumnSpec] = &[
@@ -29,7 +29,7 @@ const COLUMNS: &[ColumnSpec] = &[
 pub const TABLE: TableSpec = TableSpec {
     name: "patterns",
     shows: "classic patterns: ms, and the time that their bytes take as a share of it",
-    so_far: "",
+    uses: &[Need::Gpu],
     columns: COLUMNS,
     make: Make::Measured(run),
 };

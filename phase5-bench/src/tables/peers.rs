@@ -37,6 +37,11 @@ impl Peer {
     }
 }
 
+/// Whether PyTorch is ready to run so at once. Compiling a model takes it minutes, which the summary does not have.
+pub(crate) fn is_quick(mode: Mode) -> bool {
+    matches!(mode, Mode::Cpu | Mode::Eager | Mode::Graph)
+}
+
 /// How [`bench`] measures, for a note.
 pub(crate) const MEDIANS: &str =
     "Medians by events of the device alone, launches queued ahead, inputs as warm as a run leaves them.";

@@ -6,7 +6,7 @@ use common::table::{Cell, ColumnSpec};
 use phase4_fusion::commands::precision::{ABOUT_ERRORS, Model, NOT_CALIBRATED, Subject, Tried, spread, tried};
 use phase4_fusion::models::Arithmetic;
 
-use crate::spec::{Context, FinishedTable, Make, TableSpec};
+use crate::spec::{Context, FinishedTable, Make, Need, TableSpec};
 
 const MODEL: ColumnSpec = ColumnSpec::text("model", "model");
 const PLAN: ColumnSpec = ColumnSpec::text("plan", "plan");
@@ -21,7 +21,7 @@ const COLUMNS: &[ColumnSpec] = &[MODEL, PLAN, PREDICTED, MEASURED, ACCURACY, MS,
 pub const TABLE: TableSpec = TableSpec {
     name: "precision",
     shows: "a format per layer: error predicted and measured, accuracy, ms",
-    so_far: "",
+    uses: &[Need::Gpu],
     columns: COLUMNS,
     make: Make::Measured(run),
 };

@@ -8,7 +8,7 @@ use common::table::ColumnSpec;
 use phase4_fusion::ptx::PAIRS;
 use phase4_fusion::report::ptx::{PAIR, sizes};
 
-use crate::spec::{Context, FinishedTable, Make, TableSpec};
+use crate::spec::{Context, FinishedTable, Make, Need, TableSpec};
 use crate::tables::peers;
 
 const COLUMNS: &[ColumnSpec] = &[
@@ -29,7 +29,7 @@ const COLUMNS: &[ColumnSpec] = &[
 pub const TABLE: TableSpec = TableSpec {
     name: "ptx",
     shows: "kernels in CUDA C and in PTX: ms, GB/s, % of the first version",
-    so_far: "",
+    uses: &[Need::Gpu],
     columns: COLUMNS,
     make: Make::Measured(run),
 };

@@ -19,9 +19,9 @@ use phase4_fusion::models::Arithmetic;
 use phase4_fusion::models::int8::Scales;
 use phase4_fusion::models::runner::Runner;
 
-use crate::spec::{Context, FinishedTable, Make, TableSpec};
+use crate::spec::{Context, FinishedTable, InSummary, Make, Need, TableSpec};
 use crate::tables::differences::{CLOSE, within};
-use crate::tables::peers::Peer;
+use crate::tables::peers::{self, Peer};
 use crate::torch::{self, Mode, PeerRequest};
 
 const CONFIG: Config = Config::RESNET18;
@@ -38,7 +38,7 @@ pub(crate) const MS: ColumnSpec = ColumnSpec::number("ms", "ms", 3);
 /// Images per second.
 pub(crate) const RATE: ColumnSpec = ColumnSpec::number("images_per_second", "images/s", 0);
 const OVER_CPU: ColumnSpec = ColumnSpec::number("over_cpu", "over the CPU", 2);
-const OF_EAGER: ColumnSpec = ColumnSpec::number("of_eager", "% of eager", 1);
+const OF_EAGER: ColumnSpec = ColumnSpec::number("of_eager", "% of eager", 1).level_at(100);
 const LANE_MILLIONS: ColumnSpec = ColumnSpec::number("lane_millions", "lane M", 1).on_simulator();
 const LANE_MILLIONS_PER_IMAGE: ColumnSpec =
     ColumnSpec::number("lane_millions_per_image", "lane M per image", 1).on_simulator();
@@ -76,9 +76,12 @@ pub(crate) mod by {
     pub const CONV_ON_DEVICE: &str = "3 phase 2";
     pub const PHASE3: &str = "4 phase 3";
     /// As `resnet-single` calls phase 4, by what it computes with.
-    pub const PHASE4: [&str; 3] = ["5 phase 4, f32", "5 phase 4, tf32", "5 phase 4, f16"];
+    pub const PHASE4: [&str; 3] = [PHASE4_F32, "5 phase 4, tf32", PHASE4_F16];
+    pub const PHASE4_F32: &str = "5 phase 4, f32";
+    pub const PHASE4_F16: &str = "5 phase 4, f16";
     /// As `resnet-batch` does.
-    pub const BATCH_PHASE4: [&str; 3] = ["phase 4, f32", "phase 4, tf32", "phase 4, f16"];
+    pub const BATCH_PHASE4: [&str; 3] = ["phase 4, f32", "phase 4, tf32", BATCH_PHASE4_F16];
+    pub const BATCH_PHASE4_F16: &str = "phase 4, f16";
     /// As both call it in int8.
     pub const INT8: &str = "5 phase 4, int8";
     pub const BATCH_INT8: &str = "phase 4, int8";
@@ -155,10 +158,14 @@ const ON_CPU: usize = 1;
 const TUNED_BATCHES: [usize; 3] = [1, 32, 256];
 
 /// Those that are measured at a batch.
-fn peers(batch: usize) -> impl Iterator<Item = Peer> {
-    let all = TUNED_BATCHES.contains(&batch);
-    PEERS.into_iter().filter(move |peer| all || peer.arithmetic == torch::Arithmetic::F32)
+fn peers(context: &Context, batch: usize) -> impl Iterator<Item = Peer> {
+    let (all, quick) = (TUNED_BATCHES.contains(&batch), context.only_summary);
+    let timely = PEERS.into_iter().filter(move |peer| !quick || peers::is_quick(peer.mode));
+    timely.filter(move |peer| all || peer.arithmetic == torch::Arithmetic::F32)
 }
+
+/// The batch that the summary shows.
+const IN_SUMMARY: InSummary = InSummary { gpu: "32", simulator: "1" };
 
 fn request(peer: Peer, batch: usize) -> PeerRequest {
     PeerRequest::resnet18(batch, peer.mode).with_arithmetic(peer.arithmetic)
@@ -178,7 +185,7 @@ fn by_host(context: &Context, repeats: usize, work: impl FnMut() -> common::Resu
 pub const SINGLE: TableSpec = TableSpec {
     name: "resnet-single",
     shows: "five implementations of ResNet18: ms, speed-up, difference",
-    so_far: "",
+    uses: &[Need::Gpu, Need::PyTorch],
     columns: SINGLE_COLUMNS,
     make: Make::Measured(single),
 };
@@ -191,7 +198,7 @@ fn single(context: &Context) -> crate::Result<FinishedTable> {
         progress.set_message(format!("resnet-single: {what}"));
         progress.inc(1);
     };
-    let (images, parameters) = (context.photo.to_tensor(), CONFIG.seeded(SEED));
+    let (images, parameters) = (context.image()?, CONFIG.seeded(SEED));
     let mut wrong = Vec::new();
     let timed = |cpu: Cpu, repeats| -> common::Result<(Timing, Tensor)> {
         let network = ResNet::load(&cpu, CONFIG, &parameters)?;
@@ -211,23 +218,25 @@ fn single(context: &Context) -> crate::Result<FinishedTable> {
         let over = ms.clone().map(|ms| on_cpu.map_or(f64::NAN, |cpu| cpu / ms));
         [(IMPLEMENTATION, name.into()), (MS, ms.into()), (OVER_CPU, over.into())]
     };
-    step(by::PLAIN);
-    let plain = Cpu::plain()?;
-    let network = ResNet::load(&plain, CONFIG, &parameters)?;
-    let begin = std::time::Instant::now();
-    let plain_logits = plain.infer(&network, &images)?;
-    let ms = begin.elapsed().as_secs_f64() * 1e3;
     let on_the_host = "nothing of it runs on the device";
-    let checked = check(by::PLAIN, &plain_logits, &expected, &mut wrong)?;
-    table.row().set_all(timed(by::PLAIN, Ok(ms))).set_all(checked).finish(on_the_host);
+    if !context.only_summary {
+        step(by::PLAIN);
+        let plain = Cpu::plain()?;
+        let network = ResNet::load(&plain, CONFIG, &parameters)?;
+        let begin = std::time::Instant::now();
+        let plain_logits = plain.infer(&network, &images)?;
+        let ms = begin.elapsed().as_secs_f64() * 1e3;
+        let checked = check(by::PLAIN, &plain_logits, &expected, &mut wrong)?;
+        table.row().set_all(timed(by::PLAIN, Ok(ms))).set_all(checked).finish(on_the_host);
+    }
     let checked = check(by::CPU, &expected, &expected, &mut wrong)?;
     let cpu_ms = on_cpu.ok_or_else(|| NO_CLOCK.to_owned());
     table.row().set_all(timed(by::CPU, cpu_ms)).set_all(checked).finish(on_the_host);
 
     step("PyTorch");
     let bench = Bench { limit: Duration::from_secs(4), ..Bench::default() };
-    let pytorch = torch::measure(device, &bench, &peers(1).map(|peer| request(peer, 1)).collect::<Vec<_>>());
-    let mut timings = peers(1).zip(&pytorch.timings);
+    let pytorch = torch::measure(device, &bench, &peers(context, 1).map(|peer| request(peer, 1)).collect::<Vec<_>>());
+    let mut timings = peers(context, 1).zip(&pytorch.timings);
     for (peer, timing) in timings.by_ref().take(ON_CPU) {
         table.row().set_all(timed(peer.name, milliseconds(timing))).finish(ELSEWHERE);
     }
@@ -290,6 +299,9 @@ fn single(context: &Context) -> crate::Result<FinishedTable> {
         table.note(format!("PyTorch on the GPU: by events, the image already there; {ABOUT_PEERS}."));
     }
     table.note(format!("{} Weights: seeded.", allowed()));
+    if let Some(note) = context.side_note() {
+        table.note(note);
+    }
     Ok(FinishedTable { table: table.finish(), wrong })
 }
 
@@ -297,7 +309,7 @@ fn single(context: &Context) -> crate::Result<FinishedTable> {
 pub const BATCH: TableSpec = TableSpec {
     name: "resnet-batch",
     shows: "ResNet18, batch 1 to 256, CPU and device: ms, images/s",
-    so_far: "",
+    uses: &[Need::Gpu, Need::PyTorch],
     columns: BATCH_COLUMNS,
     make: Make::Measured(batch),
 };
@@ -306,6 +318,7 @@ pub const BATCH: TableSpec = TableSpec {
 fn batch(context: &Context) -> crate::Result<FinishedTable> {
     let device = &context.device;
     let batches: &[usize] = if device.is_cuda() { &[1, 4, 8, 16, 32, 64, 256] } else { &[1, 2] };
+    let batches = context.chosen(batches, IN_SUMMARY, |batch| batch.to_string());
     let parameters = CONFIG.seeded(SEED);
     let network = ResNet::load(&Unfused::new(device), CONFIG, &parameters)?;
     let cpu = Cpu::new();
@@ -318,14 +331,14 @@ fn batch(context: &Context) -> crate::Result<FinishedTable> {
     let bench = Bench { limit: Duration::from_secs(2), ..Bench::default() };
     step("PyTorch".to_owned());
     let work: Vec<PeerRequest> =
-        batches.iter().flat_map(|&batch| peers(batch).map(move |peer| request(peer, batch))).collect();
+        batches.iter().flat_map(|&batch| peers(context, batch).map(move |peer| request(peer, batch))).collect();
     let pytorch = torch::measure(device, &bench, &work);
     let mut timings = pytorch.timings.iter();
 
     let mut wrong = Vec::new();
     let mut table = context.table(format!("resnet-batch: ResNet18 on {}", device.short_name()), BATCH_COLUMNS);
-    for &batch in batches {
-        let peers: Vec<_> = peers(batch).zip(timings.by_ref()).collect();
+    for batch in batches {
+        let peers: Vec<_> = peers(context, batch).zip(timings.by_ref()).collect();
         let (cpu_peers, gpu_peers) = peers.split_at(ON_CPU);
         let eager = gpu_peers.iter().find(|(peer, _)| peer.name == by::EAGER);
         let eager = eager.map_or_else(|| Err(ELSEWHERE.to_owned()), |(_, timing)| milliseconds(timing));
@@ -335,7 +348,7 @@ fn batch(context: &Context) -> crate::Result<FinishedTable> {
             let about = [(BATCH_SIZE, batch.into()), (BY, name.into())];
             about.into_iter().chain([(MS, ms.into()), (RATE, rate.into()), (OF_EAGER, of_eager.into())])
         };
-        let images = Tensor::random(&[batch, 3, 224, 224], 1);
+        let images = Tensor::random(&[batch, 3, context.side(), context.side()], 1);
         step(format!("batch {batch}, CPU"));
         let mut expected = Tensor::zeros(&[0]);
         let timing = by_host(context, 3, || {
@@ -401,6 +414,9 @@ fn batch(context: &Context) -> crate::Result<FinishedTable> {
     }
     table.note(ABOUT_INT8);
     table.note(allowed());
+    if let Some(note) = context.side_note() {
+        table.note(note);
+    }
     Ok(FinishedTable { table: table.finish(), wrong })
 }
 
@@ -408,7 +424,7 @@ fn batch(context: &Context) -> crate::Result<FinishedTable> {
 pub const MEMORY: TableSpec = TableSpec {
     name: "memory",
     shows: "phases 1 to 4: peak bytes on the device",
-    so_far: "",
+    uses: &[],
     columns: MEMORY_COLUMNS,
     make: Make::Measured(memory),
 };
@@ -438,7 +454,7 @@ fn memory(context: &Context) -> crate::Result<FinishedTable> {
     let title = format!("memory: ResNet18's on {}, MiB", device.short_name());
     let mut table = context.table(title, MEMORY_COLUMNS);
     for &batch in batches {
-        let images = Tensor::random(&[batch, 3, 224, 224], 1);
+        let images = Tensor::random(&[batch, 3, context.side(), context.side()], 1);
         let of_phase1 = peak(device, || on_host(&RoundTrip::new(device), &parameters, &images))?;
         let of_phase2 = peak(device, || on_host(&ConvOnDevice::new(device), &parameters, &images))?;
         for (name, peak) in [(by::ROUND_TRIP, of_phase1), (by::CONV_ON_DEVICE, of_phase2)] {
@@ -474,6 +490,9 @@ fn memory(context: &Context) -> crate::Result<FinishedTable> {
         }
     }
     table.note("peak: the most that our buffers took at a time, counted where they are allocated.");
+    if let Some(note) = context.side_note() {
+        table.note(note);
+    }
     table.note(
         "parameters: as the model has them. Winograd: 3×3 weights once more, as its step reads them. scratch: parts of \
          results and tables of offsets. activations: planned before anything is allocated, with the input.",

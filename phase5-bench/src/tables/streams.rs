@@ -22,7 +22,7 @@ use phase4_fusion::models::Arithmetic;
 use phase4_fusion::models::runner::Runner;
 use phase4_fusion::streams::{Chain, Way};
 
-use crate::spec::{Context, FinishedTable, Make, TableSpec};
+use crate::spec::{Context, FinishedTable, Make, Need, TableSpec};
 
 /// What is done.
 pub(crate) const WHAT: ColumnSpec = ColumnSpec::text("what", "what");
@@ -43,7 +43,7 @@ const COLUMNS: &[ColumnSpec] = &[WHAT, WAY, CALLS, KERNELS, MS, GAIN, OF_LONGEST
 pub const TABLE: TableSpec = TableSpec {
     name: "streams",
     shows: "overlap, graphs, persistent kernel, images/s: ms and gain",
-    so_far: "",
+    uses: &[Need::Gpu],
     columns: COLUMNS,
     make: Make::Measured(run),
 };

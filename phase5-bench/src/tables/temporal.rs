@@ -7,7 +7,7 @@ use phase4_fusion::models::Arithmetic;
 use phase4_fusion::temporal::sampler::{Deep, Every, Options, Rule};
 use phase4_fusion::temporal::table::{COLUMNS, Case};
 
-use crate::spec::{Context, FinishedTable, Make, TableSpec};
+use crate::spec::{Context, FinishedTable, Make, Need, TableSpec};
 
 /// Rate that a video is shown at.
 pub(crate) const REAL_TIME: f64 = 30.0;
@@ -16,7 +16,7 @@ pub(crate) const REAL_TIME: f64 = 30.0;
 pub const TABLE: TableSpec = TableSpec {
     name: "temporal",
     shows: "temporal caching: ms a frame, frames/s, PSNR, SSIM by rule",
-    so_far: "",
+    uses: &[Need::Gpu],
     columns: &COLUMNS,
     make: Make::Measured(run),
 };

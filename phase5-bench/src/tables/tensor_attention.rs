@@ -7,12 +7,12 @@ use common::table::ColumnSpec;
 use phase4_fusion::attention::problem::{AttentionProblem, Layout};
 use phase4_fusion::attention::{Attention, LADDER, Options, Products, Size, Tuned};
 
-use crate::spec::{Context, FinishedTable, Make, TableSpec};
+use crate::spec::{Context, FinishedTable, Make, Need, TableSpec};
 use crate::tables::{attention, peers};
 use crate::torch::{self, Backend, PeerRequest};
 
 /// The attention of a row.
-const PROBLEM: ColumnSpec = ColumnSpec::text("problem", "attention");
+pub(crate) const PROBLEM: ColumnSpec = ColumnSpec::text("problem", "attention");
 const COLUMNS: &[ColumnSpec] = &[
     PROBLEM,
     columns::STEP,
@@ -25,39 +25,54 @@ const COLUMNS: &[ColumnSpec] = &[
 ];
 
 /// What the times are compared with.
-const BEST: &str = "SDPA, the fastest";
+pub(crate) const BEST: &str = "SDPA, the fastest";
 const MATH: &str = "math";
 
 /// The table in the registry.
 pub const TABLE: TableSpec = TableSpec {
     name: "tensor-attention",
     shows: "attention in f16: sizes, masks, few queries: ms, % of SDPA",
-    so_far: "",
+    uses: &[Need::Gpu, Need::Hopper, Need::PyTorch],
     columns: COLUMNS,
     make: Make::Measured(run),
 };
 
-/// Images, heads, queries, keys and values of a head, and whether there is a mask: those of language models, those of the video U-Net
-/// at its two upper levels, and one or few queries for many keys. On the simulator small ones.
+/// Images, heads, queries, keys and values of a head, and whether there is a mask.
+type Row = ([usize; 5], bool);
+
+/// Those of language models, those of the video U-Net at its two upper levels, and one or few queries for many keys.
+const MEASURED: [Row; 9] = [
+    ([4, 16, 4096, 4096, 128], false),
+    ([4, 16, 4096, 4096, 128], true),
+    ([4, 16, 4096, 4096, 64], false),
+    ([4, 16, 4096, 4096, 64], true),
+    ([2, 8, 4096, 4096, 40], false),
+    ([2, 8, 1024, 1024, 80], false),
+    ([1, 16, 16384, 16384, 128], true),
+    ([1, 16, 64, 16384, 128], false),
+    ([2, 8, 1, 16384, 128], false),
+];
+
+/// On the simulator.
+const SIMULATED: [Row; 3] = [([1, 2, 100, 100, 40], false), ([1, 1, 130, 130, 64], true), ([1, 1, 8, 256, 64], false)];
+
+fn size(([images, heads, queries, keys, head], causal): Row) -> (Size, bool) {
+    (Size { images, heads, queries, keys, head }, causal)
+}
+
 fn problems(device: &Device) -> Vec<(Size, bool)> {
-    let sizes: &[([usize; 5], bool)] = match device.is_cuda() {
-        true => &[
-            ([4, 16, 4096, 4096, 128], false),
-            ([4, 16, 4096, 4096, 128], true),
-            ([4, 16, 4096, 4096, 64], false),
-            ([4, 16, 4096, 4096, 64], true),
-            ([2, 8, 4096, 4096, 40], false),
-            ([2, 8, 1024, 1024, 80], false),
-            ([1, 16, 16384, 16384, 128], true),
-            ([1, 16, 64, 16384, 128], false),
-            ([2, 8, 1, 16384, 128], false),
-        ],
-        false => &[([1, 2, 100, 100, 40], false), ([1, 1, 130, 130, 64], true), ([1, 1, 8, 256, 64], false)],
-    };
-    let size = |&([images, heads, queries, keys, head], causal): &([usize; 5], bool)| {
-        (Size { images, heads, queries, keys, head }, causal)
-    };
-    sizes.iter().map(size).collect()
+    let rows: &[Row] = if device.is_cuda() { &MEASURED } else { &SIMULATED };
+    rows.iter().copied().map(size).collect()
+}
+
+/// What the attention of a row costs, if it is one of [`MEASURED`]: the two products, and queries, keys, values and output once.
+pub(crate) fn roofline_cost(row_name: &str) -> Option<Cost> {
+    let (size, causal) = MEASURED.into_iter().map(size).find(|(size, causal)| name(size, *causal) == row_name)?;
+    let Size { images, heads, queries, keys, head } = size;
+    let outputs = images * heads * queries * head;
+    let values = 2 * outputs + 2 * images * heads * keys * head;
+    let bytes = values * Products::F16.element().size();
+    Some(Cost { flops: size.flops(causal), bytes: bytes as f64, values: outputs as f64 })
 }
 
 /// `4×16×4096, 128, causal`, or with few queries `2×8×1:16384, 128`.

@@ -9,12 +9,12 @@ use phase4_fusion::conv::problem::{ConvProblem, Finish};
 use phase4_fusion::conv::{Conv, LADDER, Tuned};
 use phase4_fusion::gemm::{Activation, Precision};
 
-use crate::spec::{Context, FinishedTable, Make, TableSpec};
+use crate::spec::{Context, FinishedTable, Make, Need, TableSpec};
 use crate::tables::peers;
 use crate::torch::{self, Mode, PeerRequest};
 
 /// The convolution of a row.
-const PROBLEM: ColumnSpec = ColumnSpec::text("problem", "convolution");
+pub(crate) const PROBLEM: ColumnSpec = ColumnSpec::text("problem", "convolution");
 const COLUMNS: &[ColumnSpec] = &[
     PROBLEM,
     columns::STEP,
@@ -46,7 +46,7 @@ const SIMULATED: [Shape; 4] =
 pub const TABLE: TableSpec = TableSpec {
     name: "tensor-conv",
     shows: "convolutions on tensor cores × ResNet18's layers: ms, % of cuDNN",
-    so_far: "",
+    uses: &[Need::Gpu, Need::Hopper, Need::PyTorch],
     columns: COLUMNS,
     make: Make::Measured(run),
 };
@@ -63,6 +63,11 @@ fn shapes(device: &Device) -> Vec<Shape> {
 fn cost(shape: Shape) -> Cost {
     let cost = shape.cost();
     Cost { bytes: cost.bytes / 2.0, ..cost }
+}
+
+/// What the convolution of a row costs, if it is a name of one.
+pub(crate) fn roofline_cost(name: &str) -> Option<Cost> {
+    Shape::from_name(name).map(cost)
 }
 
 /// Makes the table.

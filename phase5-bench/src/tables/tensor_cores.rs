@@ -1,6 +1,6 @@
 //! `tensor-cores`: every step of the ladder on tensor cores, in every type, beside cuBLAS and the best of cuBLASLt's suggestions.
 
-use common::ladder::{Contest, LadderTable, LoadedStep, Patience, StepRun, columns, if_supported};
+use common::ladder::{Contest, Cost, LadderTable, LoadedStep, Patience, StepRun, columns, if_supported};
 use common::peer::{Suggestion, TensorBlas};
 use common::prelude::*;
 use common::progress::Progress;
@@ -9,11 +9,13 @@ use common::timing::Bench;
 use phase4_fusion::gemm::{Epilogue, Layout, Precision, Tuned};
 use phase4_fusion::report::gemm::{TensorProblem, load};
 
-use crate::spec::{Context, FinishedTable, Make, TableSpec};
+use crate::spec::{Context, FinishedTable, InSummary, Make, Need, TableSpec};
 use crate::tables::peers;
 
 /// The product of a row: its type, and M × N × K.
-const PROBLEM: ColumnSpec = ColumnSpec::text("problem", "type, M×N×K");
+pub(crate) const PROBLEM: ColumnSpec = ColumnSpec::text("problem", "type, M×N×K");
+/// The product that the summary shows.
+pub(crate) const IN_SUMMARY: InSummary = InSummary { gpu: "f16 4096³", simulator: "bf16 128³ᵀ" };
 const COLUMNS: &[ColumnSpec] = &[
     PROBLEM,
     columns::STEP,
@@ -26,7 +28,9 @@ const COLUMNS: &[ColumnSpec] = &[
 ];
 
 /// The library that the others are compared with.
-const LIBRARY: &str = "cuBLAS(Lt)";
+pub(crate) const LIBRARY: &str = "cuBLAS(Lt)";
+/// The ladder's first step.
+pub(crate) const NAIVE: &str = "1 wmma";
 
 /// Type, M, N, K, how B lies in memory.
 type Row = (Precision, [usize; 3], Layout);
@@ -74,7 +78,7 @@ const SIMULATED: [Row; 5] = [
 pub const TABLE: TableSpec = TableSpec {
     name: "tensor-cores",
     shows: "products on tensor cores × types and sizes: ms, % of cuBLAS(Lt)",
-    so_far: "",
+    uses: &[Need::Gpu, Need::Hopper, Need::Cublas, Need::CublasLt],
     columns: COLUMNS,
     make: Make::Measured(run),
 };
@@ -86,10 +90,18 @@ fn name((precision, [m, n, k], layout): Row) -> String {
     format!("{precision} {size}{transposed}")
 }
 
+/// What the product of a row costs, if it is one of [`MEASURED`].
+pub(crate) fn roofline_cost(row_name: &str) -> Option<Cost> {
+    let (precision, [m, n, k], _) = MEASURED.into_iter().find(|row| name(*row) == row_name)?;
+    let (inputs, outputs) = (precision.input().size() * (m * k + k * n), precision.output().size() * m * n);
+    Some(Cost { flops: 2.0 * (m * n * k) as f64, bytes: (inputs + outputs) as f64, values: (m * n) as f64 })
+}
+
 /// Makes the table.
 fn run(context: &Context) -> crate::Result<FinishedTable> {
     let device = &context.device;
     let rows: &[Row] = if device.is_cuda() { &MEASURED } else { &SIMULATED };
+    let rows = context.chosen(rows, IN_SUMMARY, name);
     let (stream, bench) = (device.stream(), peers::bench());
     let library = if_supported(TensorBlas::open(&stream))?;
     let (steps, tuned) = (load(device)?, if_supported(Tuned::load(device))?);
@@ -110,7 +122,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         ));
     }
     let mut patience = Patience::default();
-    for &row in rows {
+    for row in rows {
         let (name, (precision, size, layout)) = (name(row), row);
         let problem = TensorProblem::seeded(device, size, precision, layout)?;
         let announce = |step: &str| {

@@ -9,7 +9,7 @@ use common::table::{Cell, ColumnSpec};
 use common::timing::{Bench, NO_CLOCK, Timing};
 use rayon::prelude::*;
 
-use crate::spec::{Context, FinishedTable, Make, TableSpec};
+use crate::spec::{Context, FinishedTable, Make, Need, TableSpec};
 
 const DIRECTION: ColumnSpec = ColumnSpec::text("copy", "copy");
 const HOST_MEMORY: ColumnSpec = ColumnSpec::text("host_memory", "host memory");
@@ -84,7 +84,7 @@ struct Measured {
 pub const TABLE: TableSpec = TableSpec {
     name: "transfer",
     shows: "copies of 1 KiB to 1 GiB, host and device: GB/s, % of the limit",
-    so_far: "",
+    uses: &[Need::Gpu],
     columns: COLUMNS,
     make: Make::Measured(run),
 };

@@ -17,9 +17,9 @@ use phase4_fusion::commands::unet::plan;
 use phase4_fusion::models::Arithmetic;
 use phase4_fusion::models::plan::WithInputs;
 
-use crate::spec::{Context, FinishedTable, Make, TableSpec};
+use crate::spec::{Context, FinishedTable, InSummary, Make, Need, TableSpec};
 use crate::tables::differences::{CLOSE, within};
-use crate::tables::peers::{PYTORCH_COMPILED_GRAPH, PYTORCH_GRAPH, Peer};
+use crate::tables::peers::{PYTORCH_COMPILED_GRAPH, PYTORCH_GRAPH, Peer, is_quick};
 use crate::torch::{self, Mode, PeerRequest};
 
 const BATCH: usize = 2;
@@ -28,6 +28,9 @@ const SIDE: usize = 64;
 const SMALL_SIDE: usize = 16;
 /// The largest configuration.
 pub(crate) const PRODUCTION: &str = "production";
+/// Its operations of a frame, two per multiply-add: those of convolutions, linear layers and attention, as the page
+/// `phase3/video-unet` adds them up.
+pub(crate) const FRAME_FLOPS: f64 = 1.4246e12;
 /// What the literature wants of it, in ms.
 const TARGETS: [f64; 4] = [44.8, 40.0, 16.0, 11.0];
 
@@ -38,9 +41,9 @@ pub(crate) const BY: ColumnSpec = ColumnSpec::text("by", "by");
 /// Of a frame.
 pub(crate) const MS: ColumnSpec = ColumnSpec::number("ms", "ms", 3);
 const FRAMES_PER_SECOND: ColumnSpec = ColumnSpec::number("frames_per_second", "fps", 1).on_gpu();
-const OF_EAGER: ColumnSpec = ColumnSpec::number("of_eager", "% of eager", 1);
+const OF_EAGER: ColumnSpec = ColumnSpec::number("of_eager", "% of eager", 1).level_at(100);
 const LANE_MILLIONS: ColumnSpec = ColumnSpec::number("lane_millions", "lane M", 0).on_simulator();
-const WEIGHTS_MIB: ColumnSpec = ColumnSpec::number("weights_mib", "MiB of weights", 0).on_gpu();
+pub(crate) const WEIGHTS_MIB: ColumnSpec = ColumnSpec::number("weights_mib", "MiB of weights", 0).on_gpu();
 const PLANNED_MIB: ColumnSpec = ColumnSpec::number("planned_mib", "MiB planned", 0);
 
 const COLUMNS: &[ColumnSpec] = &[
@@ -62,8 +65,12 @@ pub(crate) mod versions {
     /// The same, launched as a graph; on a GPU.
     pub const UNFUSED_GRAPH: &str = "unfused, graph";
     /// Phase 4's, in the order of `Arithmetic::ALL`.
-    pub const FUSED: [&str; 3] = ["fused, f32", "fused, tf32", "fused, f16"];
+    pub const FUSED: [&str; 3] = [FUSED_F32, "fused, tf32", FUSED_F16];
+    pub const FUSED_F32: &str = "fused, f32";
+    pub const FUSED_F16: &str = "fused, f16";
     pub const EAGER: &str = crate::tables::peers::PYTORCH_EAGER;
+    pub const GRAPH_F16: &str = "PyTorch graph, f16";
+    pub const COMPILED_GRAPH_F16: &str = "compiled graph, f16";
 }
 
 /// PyTorch's versions: the first [`OF_EACH`] of each configuration, all of the largest, since compiling takes minutes.
@@ -74,17 +81,21 @@ const PEERS: [Peer; 7] = {
         Peer::new(PYTORCH_GRAPH, Mode::Graph, F32),
         Peer::new(PYTORCH_COMPILED_GRAPH, Mode::CompiledGraph, F32),
         Peer::new("PyTorch graph, tf32", Mode::Graph, Tf32),
-        Peer::new("PyTorch graph, f16", Mode::Graph, F16),
+        Peer::new(versions::GRAPH_F16, Mode::Graph, F16),
         Peer::new("compiled graph, tf32", Mode::CompiledGraph, Tf32),
-        Peer::new("compiled graph, f16", Mode::CompiledGraph, F16),
+        Peer::new(versions::COMPILED_GRAPH_F16, Mode::CompiledGraph, F16),
     ]
 };
 const OF_EACH: usize = 5;
 
 /// Those that are measured for a configuration.
-fn peers(name: &str) -> &'static [Peer] {
-    if name == PRODUCTION { &PEERS } else { &PEERS[..OF_EACH] }
+fn peers(context: &Context, name: &str) -> Vec<Peer> {
+    let of_each = if name == PRODUCTION { &PEERS } else { &PEERS[..OF_EACH] };
+    of_each.iter().copied().filter(|peer| !context.only_summary || is_quick(peer.mode)).collect()
 }
+
+/// The configuration that the summary shows.
+const IN_SUMMARY: InSummary = InSummary { gpu: PRODUCTION, simulator: "tiny" };
 
 /// A forward pass, and the step that its result is for.
 #[derive(Debug)]
@@ -112,7 +123,7 @@ impl<M: Module<Unfused>> Module<Unfused> for Frame<M> {
 pub const TABLE: TableSpec = TableSpec {
     name: "video",
     shows: "video U-Net unfused, fused, f16: ms a frame, frames/s",
-    so_far: "",
+    uses: &[Need::Gpu, Need::PyTorch],
     columns: COLUMNS,
     make: Make::Measured(run),
 };
@@ -179,6 +190,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     const MIB: f64 = (1 << 20) as f64;
     let device = &context.device;
     let configs = if device.is_cuda() { &Config::ALL[..] } else { &Config::ALL[..1] };
+    let configs = context.chosen(configs, IN_SUMMARY, |(name, _)| name.to_owned());
     let side = if device.is_cuda() { SIDE } else { SMALL_SIDE };
     let bench = Bench { limit: Duration::from_secs(3), ..Bench::default() };
     let progress = Progress::new(5 * configs.len() as u64 + 2, "video");
@@ -190,8 +202,8 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let work: Vec<PeerRequest> = configs
         .iter()
         .flat_map(|&(name, config)| {
-            peers(name)
-                .iter()
+            peers(context, name)
+                .into_iter()
                 .map(move |peer| PeerRequest::unet(config.channels, BATCH, peer.mode).with_arithmetic(peer.arithmetic))
         })
         .collect();
@@ -201,8 +213,8 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let mut table = context.table(title, COLUMNS);
     let (mut wrong, mut targets) = (Vec::new(), Vec::new());
     let mut timings = pytorch.timings.iter();
-    for &(name, config) in configs {
-        let pytorch: Vec<_> = peers(name).iter().zip(timings.by_ref()).collect();
+    for (name, config) in configs {
+        let pytorch: Vec<_> = peers(context, name).into_iter().zip(timings.by_ref()).collect();
         let eager = pytorch.first().map_or(Err(ELSEWHERE.to_owned()), |(_, timing)| milliseconds(timing));
         let mut timed = |by: &str, ms: Result<f64, String>| {
             let rate = ms.clone().map(|ms| 1e3 / ms);
@@ -266,13 +278,15 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         "A frame: one forward pass and one diffusion step; PyTorch's is the pass alone. By events, on an idle GPU.",
     );
     table.note("MiB planned: of activations. Fused: phase 4's plan, launched as a graph; the rest launch by launch.");
-    step("clips".to_owned());
-    let options = &CLIP[usize::from(device.is_sim())];
-    let apart = decibels(device, options)?;
-    let words: Vec<String> = apart.iter().map(|(of, db)| format!("{of} {db:.1} dB")).collect();
-    let Options { frames, steps, .. } = options;
-    let clip = format!("{frames} frames, {steps} steps each");
-    table.note(format!("PSNR of a clip of {clip}, to the fused one in f32: {}.", words.join(", ")));
+    if !context.only_summary && !context.is_hurried() {
+        step("clips".to_owned());
+        let options = &CLIP[usize::from(device.is_sim())];
+        let apart = decibels(device, options)?;
+        let words: Vec<String> = apart.iter().map(|(of, db)| format!("{of} {db:.1} dB")).collect();
+        let Options { frames, steps, .. } = options;
+        let clip = format!("{frames} frames, {steps} steps each");
+        table.note(format!("PSNR of a clip of {clip}, to the fused one in f32: {}.", words.join(", ")));
+    }
     if !targets.is_empty() {
         let all = TARGETS.map(|target| target.to_string()).join(", ");
         table.note(format!("Targets for production, ms: {all}. Met by {}.", targets.join("; by ")));

@@ -1,0 +1,475 @@
+//! The first screen: what each phase bought, by model, beside the best peer of the same arithmetic.
+//!
+//! Every number is one of another table, found there by the names of its rows and columns: of this run on a GPU, of a recorded run
+//! on the simulator, which has no times. The simulator checks and counts a small case of some of them instead.
+
+use std::time::Instant;
+
+use common::ladder::columns;
+use common::record::Record;
+use common::table::{Cell, ColumnSpec, DeviceKind, Row, Table, TableBuilder};
+
+use crate::Result;
+use crate::registry::Runner;
+use crate::tables::peers::{PYTORCH_AUTOTUNED, PYTORCH_COMPILED, PYTORCH_COMPILED_GRAPH, PYTORCH_EAGER, PYTORCH_GRAPH};
+use crate::tables::{attention, autoencoder, gemm, linear_relu, peers, resnet, tensor_cores, video};
+
+/// The screen as a run calls it.
+pub const SUMMARY: &str = "summary";
+
+const MODEL: ColumnSpec = ColumnSpec::text("model", "model");
+const CPU: ColumnSpec = ColumnSpec::number("cpu_us", "CPU", 0);
+const NAIVE: ColumnSpec = ColumnSpec::number("naive_us", "naive", 0);
+const TUNED: ColumnSpec = ColumnSpec::number("tuned_us", "tuned", 0);
+const FUSED: ColumnSpec = ColumnSpec::number("fused_us", "fused", 0);
+const PEER_TIME: ColumnSpec = ColumnSpec::number("peer_us", "best peer", 0);
+const AHEAD: ColumnSpec = ColumnSpec::number("peer_over_ours", "peer / ours", 2).level_at(1);
+const PEER: ColumnSpec = ColumnSpec::text("peer", "which");
+const COLUMNS: &[ColumnSpec] = &[MODEL, CPU, NAIVE, TUNED, FUSED, PEER_TIME, AHEAD, PEER];
+
+/// The stages of a model, in the order in which the phases come to them.
+const STAGES: [ColumnSpec; 4] = [CPU, NAIVE, TUNED, FUSED];
+
+/// Whose times are compared. Where several rows stand for one thing, the fastest counts.
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    /// These rows.
+    Of(&'static [&'static str]),
+    /// The line above says it, since it is the same in f32.
+    Above,
+    /// The course has no such version, or does not time it.
+    Not,
+}
+
+/// A line of the screen, before its numbers are looked up.
+#[derive(Clone, Debug)]
+struct Line {
+    model: &'static str,
+    table: &'static str,
+    /// The rows that it is about, but for who computes.
+    about: Vec<(ColumnSpec, Cell)>,
+    by: ColumnSpec,
+    ms: ColumnSpec,
+    stages: [Stage; 4],
+    peers: &'static [&'static str],
+}
+
+/// All lines: the models of SPEC.md, in f32 and where that makes a difference in f16.
+fn lines() -> Vec<Line> {
+    use Stage::{Above, Not, Of};
+    use resnet::by;
+    let single = |model, stages, peers| Line {
+        model,
+        table: resnet::SINGLE.name,
+        about: Vec::new(),
+        by: resnet::IMPLEMENTATION,
+        ms: resnet::MS,
+        stages,
+        peers,
+    };
+    let unet = |model, stages, peers| Line {
+        model,
+        table: video::TABLE.name,
+        about: vec![(video::CONFIGURATION, video::PRODUCTION.into())],
+        by: video::BY,
+        ms: video::MS,
+        stages,
+        peers,
+    };
+    let attention = |model, stages, peers| Line {
+        model,
+        table: attention::TABLE.name,
+        about: vec![(attention::TOKENS, 4096usize.into()), (attention::CHANNELS, 64usize.into())],
+        by: attention::BY,
+        ms: columns::MS,
+        stages,
+        peers,
+    };
+    vec![
+        single(
+            "ResNet18 ×1, f32",
+            [Of(&[by::CPU]), Of(&[by::CONV_ON_DEVICE]), Of(&[by::PHASE3]), Of(&[by::PHASE4_F32])],
+            &[by::EAGER, by::COMPILED, by::GRAPH],
+        ),
+        single("ResNet18 ×1, f16", [Above, Above, Above, Of(&[by::PHASE4_F16])], &[by::GRAPH_F16, by::TUNED_F16]),
+        Line {
+            model: "ResNet18 ×32, f16",
+            table: resnet::BATCH.name,
+            about: vec![(resnet::BATCH_SIZE, 32usize.into())],
+            by: resnet::BY,
+            ms: resnet::MS,
+            stages: [
+                Of(&[by::BATCH_CPU]),
+                Not,
+                Of(&[by::BATCH_PHASE3, by::BATCH_PHASE3_GRAPH]),
+                Of(&[by::BATCH_PHASE4_F16]),
+            ],
+            peers: &[by::GRAPH_F16, by::TUNED_F16],
+        },
+        Line {
+            model: "autoencoder, f32",
+            table: autoencoder::TABLE.name,
+            about: vec![
+                (autoencoder::CONFIGURATION, autoencoder::ORIGINAL.into()),
+                (autoencoder::BATCH, 64usize.into()),
+            ],
+            by: autoencoder::BY,
+            ms: columns::MS,
+            stages: [
+                Not,
+                Of(&[autoencoder::versions::UNFUSED]),
+                Of(&[autoencoder::versions::UNFUSED_GRAPH]),
+                Of(&[autoencoder::versions::ONE_KERNEL, autoencoder::versions::PLANNED_F32]),
+            ],
+            peers: &[PYTORCH_EAGER, PYTORCH_COMPILED, PYTORCH_GRAPH, PYTORCH_AUTOTUNED],
+        },
+        unet(
+            "U-Net 879 M, f32",
+            [
+                Not,
+                Of(&[video::versions::UNFUSED]),
+                Of(&[video::versions::UNFUSED_GRAPH]),
+                Of(&[video::versions::FUSED_F32]),
+            ],
+            &[PYTORCH_EAGER, PYTORCH_GRAPH, PYTORCH_COMPILED_GRAPH],
+        ),
+        unet(
+            "U-Net 879 M, f16",
+            [Above, Above, Above, Of(&[video::versions::FUSED_F16])],
+            &[video::versions::GRAPH_F16, video::versions::COMPILED_GRAPH_F16],
+        ),
+        Line {
+            model: "product 4096³, f32",
+            table: gemm::TABLE.name,
+            about: vec![(gemm::PROBLEM, "4096³".into())],
+            by: columns::STEP,
+            ms: columns::MS,
+            stages: [Not, Of(&[gemm::NAIVE]), Of(&[peers::TUNED]), Not],
+            peers: &[gemm::LIBRARY, PYTORCH_EAGER],
+        },
+        Line {
+            model: "product 4096³, f16",
+            table: tensor_cores::TABLE.name,
+            about: vec![(tensor_cores::PROBLEM, "f16 4096³".into())],
+            by: columns::STEP,
+            ms: columns::MS,
+            stages: [Above, Of(&[tensor_cores::NAIVE]), Of(&[peers::TUNED]), Not],
+            peers: &[tensor_cores::LIBRARY],
+        },
+        Line {
+            model: "Linear+ReLU, f32",
+            table: linear_relu::TABLE.name,
+            about: vec![(linear_relu::SIZE, "1024×784→2048".into())],
+            by: linear_relu::VERSION,
+            ms: linear_relu::TOTAL,
+            stages: [Not, Of(&[linear_relu::versions::NAIVE]), Not, Of(&[linear_relu::versions::TUNED])],
+            peers: &[linear_relu::versions::LIBRARY, linear_relu::versions::EAGER, linear_relu::versions::COMPILED],
+        },
+        attention(
+            "attention, f32",
+            [Not, Of(&[attention::NAIVE]), Of(&["1 online"]), Of(&["7 parts"])],
+            &[attention::SDPA],
+        ),
+        attention(
+            "attention, f16",
+            [Above, Above, Of(&["2 mma"]), Of(&["3 wgmma", "4 roles", "5 split keys"])],
+            &["flash, f16", "cuDNN, f16", "xFormers, f16"],
+        ),
+    ]
+}
+
+/// The tables that the lines are from, each once.
+pub fn tables() -> Vec<&'static str> {
+    let mut names = Vec::new();
+    for Line { table, .. } in lines() {
+        if !names.contains(&table) {
+            names.push(table);
+        }
+    }
+    names
+}
+
+/// The fastest of these rows of a line: its name, and its time in µs.
+fn fastest<'r>(rows: &[(&'r str, f64)], names: &[&str]) -> Option<(&'r str, f64)> {
+    let named = rows.iter().filter(|(name, _)| names.contains(name));
+    named.copied().min_by(|(_, a), (_, b)| a.total_cmp(b))
+}
+
+impl Line {
+    /// What a run measured for it: who, and the time in µs. Empty if the run has no such rows.
+    fn rows<'r>(&self, run: &'r Record) -> Result<Vec<(&'r str, f64)>> {
+        let Some(table) = run.table(self.table) else { return Ok(Vec::new()) };
+        let mut found = Vec::new();
+        for row in table.iter() {
+            if self.is_about(row)?
+                && let Some(ms) = row.number(self.ms)?
+            {
+                found.push((row.text(self.by)?, 1e3 * ms));
+            }
+        }
+        Ok(found)
+    }
+
+    fn is_about(&self, row: Row<'_>) -> Result<bool> {
+        for (column, cell) in &self.about {
+            if row.cell(column)? != cell {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Names of all rows of ours.
+    fn ours(&self) -> Vec<&'static str> {
+        let names = self.stages.iter().map(|stage| if let Stage::Of(names) = stage { *names } else { &[] });
+        names.flatten().copied().collect()
+    }
+}
+
+/// The screen's table. `runs` gives those that have a table, nearest first: a line is from the first that has its rows. `measured` says
+/// that they are of this run.
+///
+/// # Errors
+/// If a table lacks a column that the course's have.
+pub fn tabulate<'r>(runs: impl Fn(&str) -> Vec<&'r Record>, measured: bool) -> Result<Table> {
+    let mut table = TableBuilder::new("", DeviceKind::Gpu, COLUMNS);
+    // Where and when: which models.
+    let mut sources: Vec<(String, Vec<&str>)> = Vec::new();
+    let mut devices: Vec<&str> = Vec::new();
+    for line in lines() {
+        let mut found = None;
+        for run in runs(line.table) {
+            let rows = line.rows(run)?;
+            if !rows.is_empty() {
+                found = Some((run, rows));
+                break;
+            }
+        }
+        let (run, rows) = found.unzip();
+        let rows = rows.unwrap_or_default();
+        let mut row = table.row().set(MODEL, line.model);
+        for (stage, column) in line.stages.iter().zip(STAGES) {
+            row = row.set(
+                column,
+                match stage {
+                    Stage::Of(names) => Cell::or_absent(fastest(&rows, names).map(|(_, us)| us), NOT_IN_RUN),
+                    Stage::Above => Cell::from(""),
+                    Stage::Not => Cell::absent(NOT_IN_RUN),
+                },
+            );
+        }
+        let (ours, peer) = (fastest(&rows, &line.ours()), fastest(&rows, line.peers));
+        row.set(PEER_TIME, Cell::or_absent(peer.map(|(_, us)| us), NO_PEER))
+            .set(AHEAD, Cell::or_absent(ours.zip(peer).map(|((_, ours), (_, peer))| peer / ours), NO_PEER))
+            .set(PEER, peer.map_or("", |(name, _)| name))
+            .finish(NOT_IN_RUN);
+        if let Some(run) = run {
+            if !devices.contains(&run.device_name.as_str()) {
+                devices.push(&run.device_name);
+            }
+            let source = run.provenance_of(line.table);
+            let model = line.model.split([' ', ',']).next().unwrap_or(line.model);
+            match sources.iter_mut().find(|(known, _)| *known == source) {
+                Some((_, models)) if models.contains(&model) => {}
+                Some((_, models)) => models.push(model),
+                None => sources.push((source, vec![model])),
+            }
+        }
+    }
+    table.note(
+        "naive, tuned, fused: of ResNet18 phases 2, 3 and 4; else the first version, the best unfused one, phase 4's. Empty: as in \
+         f32. autoencoder: 64 spectrograms; U-Net: 2 latents of 64 × 64; Linear+ReLU: 1024×784→2048; attention: 8 heads, 4096 \
+         tokens of 64.",
+    );
+    if measured {
+        table.note("PyTorch: eager and as a graph; `all` tries what takes it minutes to compile, too.");
+    }
+    let all: Vec<String> = sources
+        .iter()
+        .map(|(source, models)| {
+            // The title names a single device.
+            let day = source.split_once(", ").filter(|_| devices.len() == 1).map_or(source.as_str(), |(_, day)| day);
+            format!("{day}: {}", models.join(", "))
+        })
+        .collect();
+    if !all.is_empty() {
+        table.note(format!("{} {}.", if measured { "Measured" } else { "Recorded" }, all.join("; ")));
+    }
+    let mut table = table.finish();
+    let devices = devices.join(" and ");
+    table.title = match (measured, devices.is_empty()) {
+        (_, true) => "what each phase bought: there is no GPU here, and no record of one".to_owned(),
+        (true, _) => format!("what each phase bought, in µs: measured here, on {devices}"),
+        (false, _) => format!("what each phase bought, in µs: recorded on {devices}, not measured here"),
+    };
+    Ok(table)
+}
+
+/// A small case that the simulator checks and counts.
+struct Counted {
+    model: &'static str,
+    table: &'static str,
+    by: ColumnSpec,
+    /// Instructions by lane, in any unit.
+    lanes: ColumnSpec,
+    naive: &'static str,
+    ours: &'static [&'static str],
+}
+
+const COUNTED: [Counted; 4] = [
+    Counted {
+        model: "product, f32",
+        table: gemm::TABLE.name,
+        by: columns::STEP,
+        lanes: columns::LANES_PER_PRODUCT,
+        naive: gemm::NAIVE,
+        ours: &[peers::TUNED],
+    },
+    Counted {
+        model: "product, bf16",
+        table: tensor_cores::TABLE.name,
+        by: columns::STEP,
+        lanes: columns::LANES_PER_PRODUCT,
+        naive: tensor_cores::NAIVE,
+        ours: &[peers::TUNED],
+    },
+    Counted {
+        model: "attention, f32",
+        table: attention::TABLE.name,
+        by: attention::BY,
+        lanes: columns::LANES_PER_PRODUCT,
+        naive: attention::NAIVE,
+        ours: &["1 online", "7 parts"],
+    },
+    Counted {
+        model: "autoencoder, f32",
+        table: autoencoder::TABLE.name,
+        by: autoencoder::BY,
+        lanes: columns::LANE_MILLIONS,
+        naive: autoencoder::versions::UNFUSED,
+        ours: &[autoencoder::versions::ONE_KERNEL],
+    },
+];
+
+const CASE: ColumnSpec = ColumnSpec::text("case", "case");
+const STEPS: ColumnSpec = ColumnSpec::text("steps", "versions");
+const NAIVE_LANES: ColumnSpec = ColumnSpec::number("naive_lanes", "naive", 2);
+const OUR_LANES: ColumnSpec = ColumnSpec::number("our_lanes", "ours", 2);
+const FEWER: ColumnSpec = ColumnSpec::number("fewer", "fewer, ×", 2);
+const RIGHT: ColumnSpec = ColumnSpec::number("right", "right", 0);
+const COUNTED_COLUMNS: &[ColumnSpec] = &[MODEL, CASE, NAIVE_LANES, OUR_LANES, FEWER, RIGHT, STEPS];
+
+/// What the simulator ran of [`COUNTED`].
+fn counted(run: &Record, seconds: f64) -> Result<Table> {
+    let title = format!("run and checked here, on the simulator, in {seconds:.1} s: instructions by lane");
+    let mut table = TableBuilder::new(title, DeviceKind::Simulator, COUNTED_COLUMNS);
+    for Counted { model, table: name, by, lanes, naive, ours } in COUNTED {
+        let row = table.row().set(MODEL, model);
+        let Some(source) = run.table(name) else {
+            row.finish(NOT_IN_RUN);
+            continue;
+        };
+        let (mut rows, mut right, mut case) = (Vec::new(), 0usize, String::new());
+        for of_run in source.iter() {
+            if let Some(count) = of_run.number(lanes)? {
+                rows.push((of_run.text(by)?, count));
+            }
+            right += usize::from(of_run.text(columns::CHECK)? == OK);
+            if case.is_empty() {
+                case = source.about(of_run, by);
+            }
+        }
+        let (slow, fast) = (fastest(&rows, &[naive]), fastest(&rows, ours));
+        let lanes = |found: Option<(&str, f64)>| Cell::or_absent(found.map(|(_, count)| count), NOT_IN_RUN);
+        row.set(CASE, case)
+            .set(NAIVE_LANES, lanes(slow))
+            .set(OUR_LANES, lanes(fast))
+            .set(FEWER, Cell::or_absent(slow.zip(fast).map(|((_, slow), (_, fast))| slow / fast), NOT_IN_RUN))
+            .set(RIGHT, right)
+            .set(STEPS, fast.map_or("", |(name, _)| name))
+            .finish(NOT_IN_RUN);
+    }
+    table
+        .note("Per multiply-add; the autoencoder's in millions. right: versions that agree with the reference in f64.");
+    Ok(table.finish())
+}
+
+/// What a screen has.
+pub struct Screen {
+    /// One below the other.
+    pub tables: Vec<Table>,
+    /// One sentence for each thing that failed or is wrong.
+    pub wrong: Vec<String>,
+}
+
+/// Makes the screen: on a GPU by measuring what it shows, and no more; on the simulator from the runs that the runner has recorded,
+/// with small cases that are run here.
+///
+/// # Errors
+/// As [`tabulate`].
+pub fn screen(runner: &mut Runner) -> Result<Screen> {
+    let (mut tables, wrong) = if runner.device().is_sim() {
+        let summary = tabulate(|table| runner.shelf().with_table(table), false)?;
+        let begin = Instant::now();
+        let (run, wrong) = runner.run_of(&COUNTED.map(|counted| counted.table))?;
+        (vec![summary, counted(&run, begin.elapsed().as_secs_f64())?], wrong)
+    } else {
+        let (run, wrong) = runner.run_of(&tables())?;
+        (vec![tabulate(|_| vec![&run], true)?], wrong)
+    };
+    if let Some(last) = tables.last_mut() {
+        last.note(
+            "More: `cargo run -p phase5-bench -- all` makes every table (minutes), `-- gemm` one, `-- --list` names them; `-- report` \
+             writes an HTML page, `-- doctor` says what could not be measured here; `-- --help`.",
+        );
+    }
+    Ok(Screen { tables, wrong })
+}
+
+/// As tables write that a result agrees with its reference.
+const OK: &str = "ok";
+const NOT_IN_RUN: &str = "no such version, or not timed";
+const NO_PEER: &str = "no peer was measured";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A name that is misspelt, or that a table no longer has, would be a dash for ever.
+    #[test]
+    fn every_line_finds_all_of_its_rows_in_the_record() {
+        let records = crate::records().unwrap();
+        for line in lines() {
+            let rows = records.iter().map(|run| line.rows(run).unwrap()).find(|rows| !rows.is_empty());
+            let rows = rows.unwrap_or_else(|| panic!("no record has rows of {}", line.model));
+            for name in line.ours().into_iter().chain(line.peers.iter().copied()) {
+                assert_eq!(rows.iter().filter(|(by, _)| *by == name).count(), 1, "{}: {name} in {rows:?}", line.model);
+            }
+        }
+    }
+
+    #[test]
+    fn the_fastest_of_a_run_is_compared_with_the_fastest_peer() {
+        let records = crate::records().unwrap();
+        let table = tabulate(|_| records.iter().collect(), false).unwrap();
+        assert_eq!(table.rows().len(), lines().len());
+        for row in table.iter() {
+            let model = row.text(MODEL).unwrap();
+            let number = |column| row.number(column).unwrap();
+            let ours = STAGES.into_iter().skip(1).filter_map(number).fold(f64::INFINITY, f64::min);
+            let peer = number(PEER_TIME).unwrap();
+            assert_eq!(number(AHEAD), Some(peer / ours), "{model}");
+            assert!(!row.text(PEER).unwrap().is_empty(), "{model}");
+        }
+        assert!(table.title.contains("recorded on NVIDIA H200, not measured here"), "{}", table.title);
+        assert!(table.notes.iter().any(|note| note.starts_with("Recorded 2026-")), "{:?}", table.notes);
+    }
+
+    #[test]
+    fn without_a_record_the_lines_stay_and_say_so() {
+        let table = tabulate(|_| Vec::new(), false).unwrap();
+        assert_eq!(table.rows().len(), lines().len());
+        assert!(table.title.contains("no record"), "{}", table.title);
+        assert!(table.iter().all(|row| row.number(AHEAD).unwrap().is_none()));
+    }
+}
