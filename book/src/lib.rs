@@ -23,6 +23,7 @@
 //! - [`check`]: all rules over all pages
 //! - [`problem`]: what a broken rule is called
 //! - [`serve`]: a local server that reloads on change
+//! - [`playground`]: kernels that a reader edits in its pages
 //! - [`cli`]: the command line
 
 pub mod check;
@@ -41,6 +42,7 @@ pub mod listing;
 pub mod markup;
 pub mod outline;
 pub mod paths;
+pub mod playground;
 pub mod problem;
 pub mod question;
 pub mod record;

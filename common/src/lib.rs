@@ -16,6 +16,7 @@
 //! | [`limits`] | sizes that fit the 32 bits in which kernels count |
 //! | [`peer`] | cuBLAS and cuDNN, where they are installed |
 //! | [`timing`] | measurements that keep the clock they were taken with |
+//! | [`trial`] | checks at ragged shapes for whoever has just changed a kernel |
 //! | [`table`] | results as text, Markdown, CSV and JSON |
 //! | [`text`] | names from outside, made safe to print |
 //! | [`resources`] | registers, shared memory and spills of kernels, by ptxas |
@@ -70,6 +71,7 @@ pub mod tensor;
 pub mod testing;
 pub mod text;
 pub mod timing;
+pub mod trial;
 
 pub use device::Device;
 pub use error::{Error, Result, ShapeError};

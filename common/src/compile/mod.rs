@@ -2,7 +2,8 @@
 //!
 //! [`kernel_source!`](crate::kernel_source) embeds a kernel's CUDA C, its headers and the PTX shipped beside it, so that a program
 //! works away from its sources. Where the file is on disk, it and its headers win over what was embedded, so a reader edits the `.cu`
-//! and runs again without rebuilding.
+//! and runs again without rebuilding. An edited copy in the folder that `WARP_KERNELS` names wins over both: the folder is laid out as
+//! the workspace, and has the files that differ (`phase1-infra/kernels/01_vector_add.cu`).
 //!
 //! | device | with NVRTC | without |
 //! | --- | --- | --- |
@@ -15,6 +16,7 @@
 //! [`ship`] makes and checks shipped PTX; `cargo run -p common --bin ship-ptx` runs it.
 
 mod cache;
+mod edits;
 mod nvrtc;
 pub mod ptx;
 pub mod ship;
@@ -209,7 +211,7 @@ impl KernelSource {
         Some(dir.join(format!("{}.cu", self.name)))
     }
 
-    /// The CUDA C as it is now: the file's, if it exists, else the embedded text.
+    /// The CUDA C as it is now: the edited copy's, else the file's, if it exists, else the embedded text.
     ///
     /// # Errors
     /// [`Error::Io`] if the file exists and cannot be read.
@@ -235,10 +237,23 @@ impl KernelSource {
         Ok(Fingerprint(format!("{} {}", self.label(), current.hash())))
     }
 
+    /// Whether it is that file or includes it, straight or through others; `file` is relative to the workspace, with `/`.
+    ///
+    /// # Errors
+    /// As [`KernelSource::text`].
+    pub fn is_made_from(&self, file: &str) -> Result<bool> {
+        let label = self.label();
+        let dir = Path::new(&label).parent().unwrap_or(Path::new(""));
+        let header = |name: &String| forward_slashes(&edits::without_dots(&dir.join(name))) == file;
+        Ok(label == file || self.current()?.headers.keys().any(header))
+    }
+
     fn current(&self) -> Result<Current> {
-        match self.path().filter(|path| path.is_file()) {
-            Some(path) => Current::read(&path),
-            None => Ok(self.embedded()),
+        let Some(path) = self.path().filter(|path| path.is_file()) else { return Ok(self.embedded()) };
+        let root = ship::workspace_root(Path::new(&*self.manifest_dir));
+        match edits::folder().zip(root) {
+            Some((edits, root)) => Current::edited(&path, &root, &edits),
+            None => Current::read(&path),
         }
     }
 
@@ -268,13 +283,34 @@ pub(crate) struct Current {
 
 impl Current {
     pub(crate) fn read(path: &Path) -> Result<Current> {
-        let text = unix_lines(&std::fs::read_to_string(path).map_err(Error::io(path))?);
+        let (text, headers) = Current::read_by(path, |path| std::fs::read_to_string(path))?;
+        Ok(Current { text, path: Some(path.to_owned()), headers })
+    }
+
+    /// With the files of the folder `edits` in place of those of the workspace at `root`.
+    fn edited(path: &Path, root: &Path, edits: &Path) -> Result<Current> {
+        let mut has_edits = false;
+        let (text, headers) = Current::read_by(path, |path| {
+            let copy = edits::copy_of(path, root, edits);
+            has_edits |= copy.is_some();
+            std::fs::read_to_string(copy.as_deref().unwrap_or(path))
+        })?;
+        // Files of several folders have no common place: the compiler is given all of them.
+        Ok(Current { text, path: (!has_edits).then(|| path.to_owned()), headers })
+    }
+
+    /// Text and headers.
+    fn read_by(
+        path: &Path,
+        mut read: impl FnMut(&Path) -> std::io::Result<String>,
+    ) -> Result<(String, BTreeMap<String, String>)> {
+        let text = unix_lines(&read(path).map_err(Error::io(path))?);
         let dir = path.parent().unwrap_or(Path::new(""));
         let mut headers = BTreeMap::new();
         let mut wanted: Vec<String> = includes(&text, '"').map(str::to_owned).collect();
         while let Some(name) = wanted.pop() {
             // NVRTC reports a missing header.
-            if let Ok(header) = std::fs::read_to_string(dir.join(&name))
+            if let Ok(header) = read(&dir.join(&name))
                 && !headers.contains_key(&name)
             {
                 let header = unix_lines(&header);
@@ -282,7 +318,7 @@ impl Current {
                 headers.insert(name, header);
             }
         }
-        Ok(Current { text, path: Some(path.to_owned()), headers })
+        Ok((text, headers))
     }
 
     /// The hash of everything that the PTX depends on except the compiler. Line ends do not count, since git may change them.
