@@ -12,7 +12,7 @@ import { tags } from "@lezer/highlight";
 // Colours are the stylesheet's, so that they follow the book's theme.
 const colours = HighlightStyle.define([
     { tag: [tags.keyword, tags.modifier, tags.controlKeyword], class: "tok-keyword" },
-    { tag: [tags.typeName, tags.standard(tags.typeName), tags.primitive], class: "tok-type" },
+    { tag: [tags.typeName, tags.standard(tags.typeName)], class: "tok-type" },
     { tag: [tags.number, tags.bool, tags.null], class: "tok-number" },
     { tag: [tags.string, tags.character, tags.special(tags.string)], class: "tok-string" },
     { tag: [tags.comment, tags.lineComment, tags.blockComment], class: "tok-comment" },

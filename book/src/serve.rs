@@ -80,31 +80,33 @@ const RELOAD: &str = r"<script>
 </script>
 ";
 
-/// A server that listens and has built the book once.
+/// A server that listens and has rendered the book once.
 pub struct Server {
     listener: TcpListener,
     url: String,
     book: Book,
     output: PathBuf,
-    files: BTreeSet<PathBuf>,
+    rendered: SystemTime,
     api: Api,
 }
 
 impl Server {
-    /// Builds `book` into `output` and listens on `port` of this machine only (0: a free port).
+    /// Renders `book` into `output` and listens on `port` of this machine only (0: a free port). The pages are checked while it runs:
+    /// their generated parts take minutes to make anew, and nobody who wants to read has to wait for that.
     ///
     /// # Errors
-    /// As [`Book::build`], and [`BookError::Listen`] if the port can't be had.
+    /// As [`Book::render`], and [`BookError::Listen`] if the port can't be had.
     pub fn start(book: Book, output: PathBuf, port: u16) -> Result<Server, BookError> {
         let refused = |error: io::Error| BookError::Listen { port, reason: error.to_string() };
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
         listener.set_nonblocking(true).map_err(refused)?;
-        let files = book.build(&output)?.files;
+        let rendered = SystemTime::now();
+        book.render(&output)?;
         let pool = pool::program().and_then(|program| Pool::start(program, Limits::default())).map_err(refused)?;
         let hosts = ["127.0.0.1", "localhost"].map(|name| format!("{name}:{}", address.port()));
         let api = Api { pool, token: api::token(), hosts, workspace: book.workspace() };
-        Ok(Server { listener, url: format!("http://{address}/"), book, output, files, api })
+        Ok(Server { listener, url: format!("http://{address}/"), book, output, rendered, api })
     }
 
     /// The same, whose kernels run in processes of `program` and within `limits`.
@@ -126,10 +128,10 @@ impl Server {
     /// # Errors
     /// If the system has no thread or event queue for it.
     pub fn run(self) -> io::Result<()> {
-        let Server { listener, book, output, files, api, .. } = self;
+        let Server { listener, book, output, rendered, api, .. } = self;
         let builds = Arc::new(AtomicU64::new(1));
         let router = router(&output, Arc::clone(&builds), api);
-        thread::Builder::new().spawn(move || watch(&book, &output, files, &builds))?;
+        thread::Builder::new().spawn(move || watch(&book, &output, rendered, &builds))?;
         // One thread is enough: files are read by others.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(accept(listener, router))
@@ -222,13 +224,29 @@ async fn serve(stream: TcpStream, router: Router) {
     }
 }
 
-fn watch(book: &Book, output: &Path, mut files: BTreeSet<PathBuf>, builds: &AtomicU64) {
-    let mut before = stamps(&files);
-    loop {
-        thread::sleep(LOOK_EVERY);
-        if stamps(&files) == before {
-            continue;
+/// Checks the pages that were rendered at this time, then builds again after each change.
+fn watch(book: &Book, output: &Path, rendered: SystemTime, builds: &AtomicU64) {
+    let mut files = BTreeSet::new();
+    match book.check() {
+        Ok(report) => {
+            if !report.problems.is_empty() {
+                eprintln!("error: {}", BookError::Problems(report.problems));
+            }
+            files = report.files;
         }
+        Err(error) => eprintln!("error: {error}"),
+    }
+    let mut before = stamps(&files);
+    let is_later = |stamp: &Option<(SystemTime, u64)>| stamp.is_none_or(|(modified, _)| modified > rendered);
+    let mut changed = before.iter().any(is_later);
+    loop {
+        if !changed {
+            thread::sleep(LOOK_EVERY);
+            if stamps(&files) == before {
+                continue;
+            }
+        }
+        changed = false;
         let rendered = book.check().and_then(|report| {
             files = report.files;
             // Taken before rendering: an edit meanwhile is seen at the next look.
