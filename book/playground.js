@@ -134,7 +134,9 @@
     // What both versions cost, a table for each kernel.
     function countsTables(mine, original) {
         return mine.counts.map(({ kernel, launches, counts }) => {
-            const before = original?.counts.find((other) => other.kernel === kernel);
+            const found = original?.counts.find((other) => other.kernel === kernel);
+            // Counts of fewer launches say nothing beside those of all.
+            const before = found?.launches === launches ? found : undefined;
             const rows = [["launches", launches, before?.launches]];
             for (const [name, count] of counts) {
                 rows.push([name, count, before?.counts.find(([other]) => other === name)?.[1]]);
@@ -150,7 +152,8 @@
                 body.append(row);
             }
             const head = element("tr", {}, ...["", "original", "yours", "change"].map((text) => element("th", { scope: "col", textContent: text })));
-            const caption = element("caption", {}, element("code", { textContent: kernel }), ": counts of the whole check");
+            const ended = found && !before ? `: the check ended after ${launches} of ${found.launches} launches` : ": counts of the whole check";
+            const caption = element("caption", {}, element("code", { textContent: kernel }), ended);
             return element("div", { className: "wide" }, element("table", {}, caption, element("thead", {}, head), body));
         });
     }
@@ -172,7 +175,7 @@
     }
 
     function show(result, outcome, original, goTo) {
-        const verdict = element("p", { className: `verdict ${outcome.verdict}` });
+        const verdict = element("p", { className: `verdict is-${outcome.verdict}` });
         verdict.append(element("strong", { textContent: FINAL[outcome.verdict] ?? outcome.verdict }), ` ${outcome.summary}`);
         result.replaceChildren(verdict);
         if (outcome.details.length > 0) {
@@ -213,7 +216,7 @@
             editor.goTo(Number(lines?.[0] ?? 1));
             editor.focus();
         } catch (error) {
-            result.replaceChildren(element("p", { className: "verdict missing", textContent: String(error.message) }), button("Close", close));
+            result.replaceChildren(element("p", { className: "verdict is-missing", textContent: String(error.message) }), button("Close", close));
         }
     }
 
@@ -255,7 +258,7 @@
                     await compare();
                 }
             } catch (error) {
-                result.replaceChildren(element("p", { className: "verdict missing", textContent: String(error.message) }));
+                result.replaceChildren(element("p", { className: "verdict is-missing", textContent: String(error.message) }));
             } finally {
                 current = null;
                 busy(false);

@@ -20,6 +20,18 @@ const colours = HighlightStyle.define([
     { tag: [tags.function(tags.variableName), tags.function(tags.definition(tags.variableName))], class: "tok-function" },
 ]);
 
+// The control of a change: taking it back. There is nothing to accept.
+function mergeControls(type, action) {
+    const control = document.createElement(type === "reject" ? "button" : "span");
+    if (type === "reject") {
+        control.type = "button";
+        control.textContent = "Take back";
+        control.addEventListener("mousedown", action);
+        control.addEventListener("keydown", (event) => event.key === "Enter" && action(event));
+    }
+    return control;
+}
+
 // An editor in `parent`. `onRun` and `onLeave` are what Ctrl-Enter and Escape do; `onChange` learns the text after each edit.
 export function create({ parent, text, original, label, onRun, onLeave, onChange }) {
     const changes = new Compartment();
@@ -70,9 +82,9 @@ export function create({ parent, text, original, label, onRun, onLeave, onChange
             });
             view.dispatch(setDiagnostics(view.state, diagnostics.sort((one, other) => one.from - other.from)));
         },
-        // Shows what differs from the original in the text itself.
+        // Shows what differs from the original in the text itself; each change can be taken back.
         showChanges(shown) {
-            const merge = unifiedMergeView({ original, mergeControls: true, collapseUnchanged: { margin: 3, minSize: 8 } });
+            const merge = unifiedMergeView({ original, mergeControls, collapseUnchanged: { margin: 3, minSize: 8 } });
             view.dispatch({ effects: changes.reconfigure(shown ? merge : []) });
         },
         goTo(number) {
