@@ -9,6 +9,7 @@
     }
 
     const LOOK_EVERY = 250;
+    const MOST_SLIDERS = 8;
     const FINAL = { right: "Right", found: "Broken rules", wrong: "Wrong", refused: "Does not compile", stopped: "Stopped", missing: "Not run" };
     // Outcomes of the kernels as they are in the course, by file.
     const originals = new Map();
@@ -35,7 +36,7 @@
 
     // Runs a text. `onStart` learns the number of the run, `onStage` where it is.
     async function run(file, text, onStart, onStage) {
-        const { id } = await ask("POST", "/.runs", { file, text });
+        const { id } = await ask("POST", "/.runs", { file, text, page: location.pathname });
         onStart(id);
         for (;;) {
             const now = await ask("GET", `/.runs/${id}`);
@@ -77,11 +78,18 @@
 
     // Constants of the file that a slider can set: `constexpr int BM = 64;`.
     function constantsOf(text) {
-        const pattern = /^[ \t]*(?:static[ \t]+)?constexpr[ \t]+(?:int|unsigned|unsigned int)[ \t]+([A-Z][A-Z0-9_]*)[ \t]*=[ \t]*(\d+)[ \t]*;/gm;
-        return [...text.matchAll(pattern)].map((found) => {
-            const to = found.index + found[0].lastIndexOf(found[2]) + found[2].length;
-            return { name: found[1], value: Number(found[2]), from: to - found[2].length, to };
-        });
+        const found = [];
+        for (const { 1: list, index, 0: whole } of text.matchAll(/\bconstexpr\s+(?:int|unsigned(?:\s+int)?)\s+([^;]*);/g)) {
+            const begin = index + whole.indexOf(list);
+            for (const { 1: constant, 2: value, 0: part, index: at } of list.matchAll(/\b([A-Z][A-Z0-9_]*)\s*=\s*(\d+)\s*(?=,|$)/g)) {
+                const from = begin + at + part.search(/\d+\s*$/);
+                // Structs may have constants of one name.
+                const before = found.filter((other) => other.constant === constant).length;
+                const name = before === 0 ? constant : `${constant} (${before + 1})`;
+                found.push({ constant, name, value: Number(value), from, to: from + value.length });
+            }
+        }
+        return found.slice(0, MOST_SLIDERS);
     }
 
     // The values of a slider: powers of two around one, else whole numbers up to twice as much.
@@ -170,6 +178,106 @@
         return item;
     }
 
+    // Steps of a block's warps, forwards and backwards: the line, the lanes and what they touch.
+    function stepperOf({ kernel, threads, sites, steps, missed }, goTo) {
+        const warps = [...new Set(steps.map((step) => step.warp))].sort((one, other) => one - other);
+        const chosen = element("select", {}, ...warps.map((warp) => element("option", { value: warp, textContent: `warp ${warp}` })));
+        chosen.prepend(element("option", { value: "all", textContent: "all warps, in the simulator's order", selected: true }));
+        const slider = element("input", { type: "range", min: 0, step: 1, value: 0 });
+        slider.setAttribute("aria-label", `step of ${kernel}`);
+        const about = element("p", { className: "step" });
+        about.setAttribute("aria-live", "polite");
+        const lanes = element("ol", { className: "lanes", start: 0 });
+        lanes.setAttribute("aria-label", "lanes 0 to 31");
+        const cells = Array.from({ length: 32 }, (_, lane) => element("li", { textContent: lane }));
+        lanes.append(...cells);
+        const banks = element("ol", { className: "lanes banks", hidden: true });
+        banks.setAttribute("aria-label", "words that each bank of shared memory serves");
+        const words = Array.from({ length: 32 }, () => element("li"));
+        banks.append(...words);
+        let shown = steps;
+        const has = (mask, lane) => ((mask >>> lane) & 1) === 1;
+        const draw = () => {
+            const step = shown[slider.value];
+            const site = sites[step.site];
+            const count = (mask) => cells.filter((_, lane) => has(mask, lane)).length;
+            about.replaceChildren(`Step ${Number(slider.value) + 1} of ${shown.length}, warp ${step.warp}: `);
+            if (site.line) {
+                about.append(button(`line ${site.line}`, () => goTo(site.line)), " ");
+            }
+            about.append(element("code", { textContent: site.text ?? "" }), element("br"), element("code", { textContent: site.instruction }), element("br"));
+            const parts = [`${count(step.mask)} lanes run together`];
+            if (step.active !== step.mask) {
+                const what = { branch: "jump", exit: "end", barrier: "arrive" }[step.event] ?? "take part";
+                parts.push(`${count(step.active)} of them ${what}`);
+            }
+            if (step.event) {
+                parts.push(step.event === "branch" && step.active !== 0 && step.active !== step.mask ? "the warp diverges" : step.event);
+            }
+            const { access } = step;
+            if (access) {
+                const unit = access.has_banks ? "turns" : "sectors";
+                parts.push(`${access.what}${access.name && ` of ${access.name}`}: ${access.cost} ${unit}, ${access.ideal} at best`);
+            }
+            about.append(`${parts.join("; ")}.`);
+            const touches = new Map((access?.touches ?? []).map(([lane, at, bytes]) => [lane, { at, bytes }]));
+            cells.forEach((cell, lane) => {
+                const runs = has(step.mask, lane);
+                const takes = has(step.active, lane);
+                cell.className = takes ? "active" : runs ? "runs" : "off";
+                const touch = touches.get(lane);
+                cell.title = `lane ${lane}: ${takes ? "takes part" : runs ? "runs, and takes no part" : "does not run"}${touch ? `, bytes ${touch.at} to ${touch.at + touch.bytes - 1}` : ""}`;
+                cell.replaceChildren(String(lane), ...(touch ? [element("small", { textContent: touch.at })] : []));
+            });
+            banks.hidden = !access?.has_banks;
+            words.forEach((cell, bank) => {
+                const served = new Set();
+                for (const { at, bytes } of touches.values()) {
+                    for (let word = Math.floor(at / 4); word * 4 < at + bytes; word += 1) {
+                        if (word % 32 === bank) {
+                            served.add(word);
+                        }
+                    }
+                }
+                cell.className = served.size > 1 ? "conflict" : served.size === 1 ? "active" : "off";
+                cell.title = `bank ${bank}: ${served.size} different words`;
+                cell.textContent = served.size || "";
+            });
+        };
+        const go = (by) => {
+            slider.value = Number(slider.value) + by;
+            draw();
+        };
+        const choose = () => {
+            shown = chosen.value === "all" ? steps : steps.filter((step) => step.warp === Number(chosen.value));
+            slider.max = shown.length - 1;
+            slider.value = 0;
+            draw();
+        };
+        slider.addEventListener("input", draw);
+        chosen.addEventListener("change", choose);
+        const label = element("label", {}, "of ", chosen);
+        const bar = element("div", { className: "bar" }, button("Back", () => go(-1)), button("Forward", () => go(1)), slider, label);
+        const size = `${threads.filter((count) => count > 1).join(" × ") || 1} threads`;
+        const more = missed > 0 ? ` ${number(missed)} more were not recorded.` : "";
+        const head = element("p", {}, element("code", { textContent: kernel }), `: block 0 of an early launch, ${size}.${more} Below each lane, the byte that it touches first.`);
+        choose();
+        return element("div", {}, head, bar, about, lanes, banks);
+    }
+
+    // The page's picture of this kernel, drawn from the trace of the edited one: an SVG, or why there is none.
+    function pictureOf({ Ok: svg, Err: reason }) {
+        const figure = element("figure", { className: "trace" });
+        const drawn = svg && new DOMParser().parseFromString(svg, "image/svg+xml").documentElement;
+        if (drawn?.tagName === "svg") {
+            drawn.querySelectorAll("script, foreignObject").forEach((unwanted) => unwanted.remove());
+            figure.append(document.importNode(drawn, true));
+        }
+        const caption = svg ? "The page's picture, of your kernel." : `No picture: ${reason}.`;
+        figure.append(element("figcaption", { textContent: caption }));
+        return figure;
+    }
+
     function folded(title, text) {
         return element("details", {}, element("summary", { textContent: title }), element("pre", { textContent: text }));
     }
@@ -186,6 +294,12 @@
             result.append(element("ul", { className: "messages" }, ...outcome.messages.map((message) => messageItem(message, goTo))));
         }
         result.append(...countsTables(outcome, original));
+        result.append(...(outcome.pictures ?? []).map(pictureOf));
+        if (outcome.recordings.length > 0) {
+            const fold = element("details", { className: "stepper" }, element("summary", { textContent: "Step through a block, warp by warp" }));
+            fold.append(...outcome.recordings.map((recording) => stepperOf(recording, goTo)));
+            result.append(fold);
+        }
         if (outcome.tables.length > 0) {
             result.append(folded("what the check prints", outcome.tables.join("\n")));
         }

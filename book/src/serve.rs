@@ -105,7 +105,7 @@ impl Server {
         book.render(&output)?;
         let pool = pool::program().and_then(|program| Pool::start(program, Limits::default())).map_err(refused)?;
         let hosts = ["127.0.0.1", "localhost"].map(|name| format!("{name}:{}", address.port()));
-        let api = Api { pool, token: api::token(), hosts, workspace: book.workspace() };
+        let api = Api { pool, token: api::token(), hosts, workspace: book.workspace(), pages: book.pages() };
         Ok(Server { listener, url: format!("http://{address}/"), book, output, rendered, api })
     }
 

@@ -6,6 +6,7 @@ mod served;
 use std::{
     io::Write,
     path::Path,
+    process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -238,6 +239,10 @@ fn a_run_says_what_the_course_says_of_its_own_kernels() {
     };
     let sectors = count(&outcome, "sectors loaded");
     assert!(sectors > 0 && outcome["tables"][0].as_str().unwrap().contains("100003"), "{outcome}");
+    // One thread of 256 has something to add: its warp diverges at the guard.
+    let steps = outcome["recordings"][0]["steps"].as_array().unwrap();
+    assert!(steps.iter().any(|step| step["event"] == "branch" && step["active"] != step["mask"]), "{steps:?}");
+    assert!(steps.iter().any(|step| step["access"]["what"] == "global read"), "{steps:?}");
     if !has_compiler("a_run_says_what_the_course_says_of_its_own_kernels") {
         return;
     }
@@ -333,6 +338,31 @@ fn cancelling_leaves_no_process_behind() {
         assert!(begin.elapsed() < Duration::from_secs(60), "{} processes are left", running());
         thread::sleep(Duration::from_millis(50));
     }
+}
+
+/// A server that was killed can't end its run: the run ends when it has gone.
+#[test]
+fn a_run_ends_with_its_server() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_book"))
+        .arg("--run-kernel")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .env("WARP_SIM_BUDGET", u64::MAX.to_string())
+        .spawn()
+        .unwrap();
+    let task = json!({ "workspace": "", "file": "phase1-infra/kernels/05_mistakes.cu", "ptx": null });
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(format!("{task}\n").as_bytes()).unwrap();
+    drop(stdin);
+    let begin = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if begin.elapsed() > Duration::from_secs(10) {
+            child.kill().unwrap();
+            panic!("it goes on");
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert!(!child.wait().unwrap().success());
 }
 
 /// Those that have no check here are few, and of packages whose tests check them.

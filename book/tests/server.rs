@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use served::{Served, read};
+use served::Served;
 
 #[test]
 fn a_body_of_any_stated_length_is_refused() {

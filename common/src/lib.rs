@@ -95,6 +95,6 @@ pub mod prelude {
 #[doc(hidden)]
 pub mod private {
     pub use crate::testing::{cuda_for_test, gpus_for_test, sim_for_test, sims_for_test};
-    pub use kernel_headers::kernel_headers;
+    pub use kernel_headers::{kernel_headers, kernel_text};
     pub use pastey::paste;
 }

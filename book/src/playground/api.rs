@@ -17,6 +17,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, post},
 };
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tower_http::limit::RequestBodyLimitLayer;
 
@@ -44,6 +45,18 @@ pub struct Api {
     pub hosts: [String; 2],
     /// The folder of the workspace.
     pub workspace: PathBuf,
+    /// The folder of the book's pages.
+    pub pages: PathBuf,
+}
+
+/// A run, as a page asks for it.
+#[derive(Deserialize)]
+struct Asked {
+    file: String,
+    text: String,
+    /// The page whose pictures are to be drawn anew: `/phase2/gemm-naive.html`.
+    #[serde(default)]
+    page: Option<String>,
 }
 
 /// A token that no other page can guess: 256 bits, of which the system chose the keys.
@@ -117,17 +130,18 @@ async fn kernel(State(api): State<Api>, Path(file): Path<String>) -> Response {
 }
 
 async fn submit(State(api): State<Api>, body: Bytes) -> Response {
-    let job: Job = match serde_json::from_slice(&body) {
-        Ok(job) => job,
+    let Asked { file, text, page } = match serde_json::from_slice(&body) {
+        Ok(asked) => asked,
         Err(error) => return refused(StatusCode::BAD_REQUEST, &format!("this is no run: {error}")),
     };
-    if job.text.len() > MOST_BYTES {
+    if text.len() > MOST_BYTES {
         return refused(StatusCode::PAYLOAD_TOO_LARGE, &format!("a kernel may have {MOST_BYTES} bytes"));
     }
-    if let Err(reason) = kernels::check_of(&api.workspace, &job.file) {
+    if let Err(reason) = kernels::check_of(&api.workspace, &file) {
         return refused(StatusCode::NOT_FOUND, &reason);
     }
-    match api.pool.submit(job) {
+    let pictures = page.map(|page| kernels::pictures(&api.pages, &page, &file)).unwrap_or_default();
+    match api.pool.submit(Job { workspace: api.workspace, file, text, pictures }) {
         Some(id) => answer(StatusCode::ACCEPTED, &json!({ "id": id })),
         None => refused(StatusCode::TOO_MANY_REQUESTS, "too many runs are waiting: try again when they have ended"),
     }

@@ -2,20 +2,25 @@
 //! The text is that in the folder which `WARP_KERNELS` names.
 
 use std::{
+    collections::BTreeMap,
+    fs,
     io::{self, BufRead, BufReader, Read, Write},
     process, thread,
 };
 
 use common::{
     Error,
+    compile::KernelSource,
     device::{Device, SimOptions, Subject, Tally},
     probe,
-    ptx_sim::{Counters, Fault, FaultKind},
+    ptx_sim::{Counters, Fault, FaultKind, MemoryAccess, Site, Space, Step, StepEvent, Touch, Trace, Variable},
 };
 
 use super::{
     check::{Check, Checked},
-    job::{KernelCounts, Message, Outcome, Verdict},
+    job::{
+        KernelCounts, Message, Outcome, RecordedAccess, RecordedSite, RecordedStep, Recording, Task, Verdict,
+    },
 };
 
 /// The hidden option of the command with which such a process begins.
@@ -39,19 +44,20 @@ pub fn answer() -> io::Result<()> {
     let mut input = BufReader::new(io::stdin());
     let mut line = String::new();
     input.read_line(&mut line)?;
-    let file: String = serde_json::from_str(&line)?;
+    let task: Task = serde_json::from_str(&line)?;
     thread::spawn(move || {
         let mut rest = [0];
         while matches!(input.read(&mut rest), Ok(1..)) {}
         process::exit(1);
     });
-    let outcome = perform(&file);
+    let outcome = perform(&task);
     let mut out = io::stdout().lock();
     writeln!(out, "{}", serde_json::to_string(&outcome)?)?;
     out.flush()
 }
 
-fn perform(file: &str) -> Outcome {
+fn perform(task: &Task) -> Outcome {
+    let file = task.file.as_str();
     let check = match Check::of(file) {
         Ok(check) => check,
         Err(reason) => return Outcome::only(Verdict::Missing, reason),
@@ -60,8 +66,8 @@ fn perform(file: &str) -> Outcome {
         Ok(subject) => subject,
         Err(error) => return Outcome::only(Verdict::Missing, error.to_string()),
     };
-    let run =
-        || check.run(&Device::sim_with(SimOptions { memory: DEVICE_MEMORY, sanitize: true, ..SimOptions::default() }));
+    let device = |sanitize| Device::sim_with(SimOptions { memory: DEVICE_MEMORY, sanitize, ..SimOptions::default() });
+    let run = || check.run(&device(true), &device(false));
     let mut ran = run();
     // The file's kernels may need others beside them.
     let is_alone = subject.kernels().is_empty() && subject.findings().is_empty();
@@ -69,13 +75,21 @@ fn perform(file: &str) -> Outcome {
         subject.with_company();
         ran = run();
     }
-    outcome(file, ran, subject)
+    let outcome = outcome(file, ran, subject);
+    if let (Some(place), false) = (&task.ptx, matches!(outcome.verdict, Verdict::Refused | Verdict::Missing)) {
+        // Without it there are no pictures, and all else stands.
+        let _ = KernelSource::from_file(task.workspace.join(file))
+            .and_then(|source| source.simulator_ptx())
+            .map(|ptx| fs::write(place, ptx));
+    }
+    outcome
 }
 
 fn outcome(file: &str, ran: common::Result<Checked>, subject: &Subject) -> Outcome {
     let findings = subject.findings();
     let kernels = subject.kernels();
     let mut outcome = Outcome::only(Verdict::Right, "");
+    outcome.recordings = subject.traces().values().map(|trace| recording(file, trace)).collect();
     outcome.counts = kernels.iter().map(|(kernel, tally)| counts(kernel, tally)).collect();
     outcome.messages =
         findings.iter().take(MOST_MESSAGES).map(|found| message(file, &found.fault, &found.rendered)).collect();
@@ -150,6 +164,61 @@ fn counts(kernel: &str, tally: &Tally) -> KernelCounts {
     ];
     let counts = all.into_iter().map(|(name, count)| (name.to_owned(), count)).collect();
     KernelCounts { kernel: kernel.to_owned(), launches: tally.launches, counts }
+}
+
+/// What a page shows of a trace.
+fn recording(file: &str, trace: &Trace) -> Recording {
+    let site = |site: &Site| {
+        let own = site.file.as_deref().is_some_and(|path| is_file(file, path)).then_some(site.line).flatten();
+        let inlined = site.inlined_from.as_ref().filter(|(path, _)| is_file(file, path)).map(|&(_, line)| line);
+        let (text, instruction) = (site.text.clone(), site.instruction.clone());
+        // A function of the file that was inlined is at its own line.
+        RecordedSite { line: inlined.or(own), text, instruction }
+    };
+    let access = |access: &MemoryAccess| {
+        let first = access.touches.first().map_or(0, |touch| touch.address);
+        let holds = |variable: &&Variable| {
+            variable.space == access.space && (variable.start..variable.start + variable.bytes).contains(&first)
+        };
+        let variable = trace.variables.iter().find(holds);
+        let start = variable.map_or(0, |variable| variable.start);
+        let touch = |touch: &Touch| (touch.lane, touch.address.wrapping_sub(start) as i64, touch.bytes);
+        let has_banks = access.space == Space::Shared;
+        let (cost, ideal) = match access.space {
+            Space::Shared => (access.wavefronts(), access.ideal_wavefronts()),
+            _ => (access.sectors(), access.ideal_sectors()),
+        };
+        RecordedAccess {
+            what: format!("{} {}", access.space, access.kind),
+            name: variable.map_or_else(String::new, |variable| variable.name.clone()),
+            touches: access.touches.iter().map(touch).collect(),
+            cost,
+            ideal,
+            has_banks,
+        }
+    };
+    let mut accesses: BTreeMap<usize, &MemoryAccess> = BTreeMap::new();
+    trace.accesses.iter().for_each(|access| _ = accesses.entry(access.step).or_insert(access));
+    let step = |(at, step): (usize, &Step)| RecordedStep {
+        warp: step.warp,
+        site: step.site,
+        mask: step.mask,
+        active: step.active,
+        event: match step.event {
+            StepEvent::None => None,
+            StepEvent::Branch => Some("branch".to_owned()),
+            StepEvent::Arrive { .. } => Some("barrier".to_owned()),
+            StepEvent::Exit => Some("exit".to_owned()),
+        },
+        access: accesses.get(&at).map(|&found| access(found)),
+    };
+    Recording {
+        kernel: trace.kernel.clone(),
+        threads: trace.threads,
+        sites: trace.sites.iter().map(site).collect(),
+        steps: trace.steps.iter().enumerate().map(step).collect(),
+        missed: trace.missed,
+    }
 }
 
 /// Whether a path of a diagnostic is the edited file.

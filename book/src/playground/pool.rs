@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeMap, VecDeque},
     env, fs,
     io::{self, Read, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
@@ -18,7 +18,7 @@ use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
 
 use super::{
     child::OPTION,
-    job::{Job, Outcome, Verdict},
+    job::{Job, Outcome, PTX, Task, Verdict},
 };
 
 /// How often a process is looked at.
@@ -186,14 +186,63 @@ impl Shared {
         command.env("WARP_SIM_BUDGET", self.limits.instructions.to_string());
         // What a stopped compiler leaves goes with the folder.
         command.envs(["TMPDIR", "TMP", "TEMP"].map(|name| (name, folder.path())));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let ptx = folder.path().join("edited.ptx");
+        let task = Task {
+            workspace: job.workspace.clone(),
+            file: job.file.clone(),
+            ptx: (!job.pictures.is_empty()).then(|| ptx.clone()),
+        };
+        let answer = match self.output(&mut command, Some(&serde_json::to_string(&task)?), stop)? {
+            Ok(answer) => answer,
+            Err(stopped) => return Ok(stopped),
+        };
+        let answer = answer.lines().last().and_then(|line| serde_json::from_str(line).ok());
+        let Some(mut outcome): Option<Outcome> = answer else {
+            let summary = "The process that compiled and ran it crashed, or said too much.";
+            return Ok(Outcome::only(Verdict::Stopped, summary));
+        };
+        if ptx.is_file() {
+            for arguments in &job.pictures {
+                outcome.pictures.push(self.picture(arguments, &ptx, job, stop)?);
+            }
+        }
+        Ok(outcome)
+    }
+
+    /// What `ptx-sim` draws.
+    fn picture(&self, arguments: &[String], ptx: &Path, job: &Job, stop: &AtomicBool) -> io::Result<Result<String, String>> {
+        let name = format!("ptx-sim{}", env::consts::EXE_SUFFIX);
+        let program = self.program.with_file_name(name);
+        if !program.is_file() {
+            return Ok(Err("pictures are drawn by `ptx-sim`: build it with `cargo build -p ptx-sim`".to_owned()));
+        }
+        let mut command = Command::new(program);
+        let arguments = arguments.iter().map(|word| match word.as_str() {
+            PTX => ptx.as_os_str(),
+            word => word.as_ref(),
+        });
+        command.args(arguments).current_dir(&job.workspace);
+        Ok(match self.output(&mut command, None, stop)? {
+            Ok(svg) if svg.starts_with("<svg") => Ok(svg),
+            Ok(_) => Err("the trace of this kernel has nothing to draw there".to_owned()),
+            Err(stopped) => Err(stopped.summary),
+        })
+    }
+
+    /// What a command prints, or why it was ended. `input` is a line for it; its standard input stays open then, so that it ends with
+    /// this process.
+    fn output(
+        &self,
+        command: &mut Command,
+        input: Option<&str>,
+        stop: &AtomicBool,
+    ) -> io::Result<Result<String, Outcome>> {
+        command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = Guarded(command.spawn()?);
-        let mut line = serde_json::to_string(&job.file)?;
-        line.push('\n');
-        // Stays open: the process ends with it.
         let mut stdin = child.0.stdin.take();
-        if let Some(stdin) = &mut stdin {
-            stdin.write_all(line.as_bytes())?;
+        if let (Some(stdin), Some(input)) = (&mut stdin, input) {
+            stdin.write_all(format!("{input}\n").as_bytes())?;
         }
         let stdout = child.0.stdout.take();
         let reader = thread::Builder::new().spawn(move || {
@@ -202,14 +251,10 @@ impl Shared {
             text
         })?;
         if let Some(stopped) = self.watch(&mut child.0, stop)? {
-            drop(child);
-            return Ok(stopped);
+            return Ok(Err(stopped));
         }
         let text = reader.join().unwrap_or_default();
-        let answer = String::from_utf8_lossy(&text).lines().last().and_then(|line| serde_json::from_str(line).ok());
-        Ok(answer.unwrap_or_else(|| {
-            Outcome::only(Verdict::Stopped, "The process that compiled and ran it crashed, or said too much.")
-        }))
+        Ok(Ok(String::from_utf8_lossy(&text).into_owned()))
     }
 
     /// Waits for the end of a process; `Some` if it is to be ended.

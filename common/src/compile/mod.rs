@@ -2,7 +2,7 @@
 //!
 //! [`kernel_source!`](crate::kernel_source) embeds a kernel's CUDA C, its headers and the PTX shipped beside it, so that a program
 //! works away from its sources. Where the file is on disk, it and its headers win over what was embedded, so a reader edits the `.cu`
-//! and runs again without rebuilding. An edited copy in the folder that `WARP_KERNELS` names wins over both: the folder is laid out as
+//! and runs again; Cargo rebuilds nothing for it, unless the build is an optimised one. An edited copy in the folder that `WARP_KERNELS` names wins over both: the folder is laid out as
 //! the workspace, and has the files that differ (`phase1-infra/kernels/01_vector_add.cu`).
 //!
 //! | device | with NVRTC | without |
@@ -73,23 +73,11 @@ macro_rules! kernel_source {
             name: ::std::borrow::Cow::Borrowed($name),
             dir: ::std::borrow::Cow::Borrowed($dir),
             manifest_dir: ::std::borrow::Cow::Borrowed(env!("CARGO_MANIFEST_DIR")),
-            source: ::std::borrow::Cow::Borrowed(include_str!(concat!(
-                env!("CARGO_MANIFEST_DIR"),
-                "/",
-                $dir,
-                "/",
-                $name,
-                ".cu"
-            ))),
+            source: ::std::borrow::Cow::Borrowed($crate::private::kernel_text!($dir, $name, ".cu")),
             headers: ::std::borrow::Cow::Borrowed($crate::private::kernel_headers!($dir, $name)),
-            ptx: ::std::option::Option::Some(::std::borrow::Cow::Borrowed(include_str!(concat!(
-                env!("CARGO_MANIFEST_DIR"),
-                "/",
-                $dir,
-                "/ptx/",
-                $name,
-                ".ptx"
-            )))),
+            ptx: ::std::option::Option::Some(::std::borrow::Cow::Borrowed($crate::private::kernel_text!(
+                $dir, "ptx", $name, ".ptx"
+            ))),
         }
     };
 }
@@ -217,6 +205,14 @@ impl KernelSource {
     /// [`Error::Io`] if the file exists and cannot be read.
     pub fn text(&self) -> Result<String> {
         Ok(self.current()?.text)
+    }
+
+    /// The PTX that a simulator is given: the shipped one if it is of this text, else the compiler's.
+    ///
+    /// # Errors
+    /// As [`crate::Device::load`].
+    pub fn simulator_ptx(&self) -> Result<String> {
+        Ok(compile(self, &Target::Simulator)?.ptx)
     }
 
     /// What messages call the kernel's file: its path inside the repository.
@@ -696,6 +692,36 @@ mod tests {
             let unsupported = matches!(result, Err(Error::Unsupported { .. }));
             assert_eq!(unsupported, !runs, "{capability:?}: {result:?}");
         }
+    }
+
+    #[test]
+    fn edited_copies_in_a_folder_of_their_own_stand_in_for_kernels_and_headers() {
+        let root = tempfile::tempdir().unwrap();
+        let (edits, kernels) = (root.path().join("edits"), root.path().join("one/kernels"));
+        for dir in [&kernels, &root.path().join("two/kernels"), &edits.join("two/kernels")] {
+            std::fs::create_dir_all(dir).unwrap();
+        }
+        let kernel = kernels.join("a.cu");
+        std::fs::write(&kernel, "#include \"../../two/kernels/b.cuh\"\n").unwrap();
+        std::fs::write(root.path().join("two/kernels/b.cuh"), "int b;\n").unwrap();
+        let edited = || Current::edited(&kernel, root.path(), &edits).unwrap();
+        // Without a copy it is the file.
+        assert_eq!(edited().path.as_deref(), Some(&*kernel));
+        assert_eq!(edited().hash(), Current::read(&kernel).unwrap().hash());
+        std::fs::write(edits.join("two/kernels/b.cuh"), "int edited;\n").unwrap();
+        let header = edited();
+        assert_eq!(header.path, None);
+        assert_eq!(header.headers["../../two/kernels/b.cuh"], "int edited;\n");
+        std::fs::create_dir_all(edits.join("one/kernels")).unwrap();
+        std::fs::write(edits.join("one/kernels/a.cu"), "int alone;\n").unwrap();
+        assert_eq!((edited().text.as_str(), edited().headers.len()), ("int alone;\n", 0));
+    }
+
+    #[test]
+    fn a_source_knows_the_files_that_it_is_made_from() {
+        let label = "common/tests/kernels/half_offset.cu";
+        assert!(HALF_OFFSET.is_made_from(label).unwrap() && !SCALE_ADD.is_made_from(label).unwrap());
+        assert!(HALF_OFFSET.is_made_from("common/tests/kernels/offset.h").unwrap());
     }
 
     #[test]

@@ -194,7 +194,8 @@ impl SimDevice {
     ) -> Result<Vec<ptx_sim::TouchedMemory>, ptx_sim::LaunchError> {
         let subject = subject_of(kernel);
         let profile = self.0.profiles.is_some() || subject.is_some();
-        let observe = ptx_sim::Observe { profile, touches, ..Default::default() };
+        let trace = subject.and_then(|subject| subject.wanted_trace(kernel));
+        let observe = ptx_sim::Observe { profile, trace, touches, ..Default::default() };
         let observation = noted(kernel, subject, function.observe(config, args, &observe))?;
         self.count(&observation.report);
         self.kept(observation)

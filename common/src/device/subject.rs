@@ -8,12 +8,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use ptx_sim::{Counters, Fault, FaultKind, Observation};
+use ptx_sim::{Counters, Fault, FaultKind, Observation, Trace, TraceRequest};
 
 use super::kernel::Kernel;
 use crate::compile::KernelSource;
 use crate::error::{Error, Result};
 
+/// Warp instructions of a block that are recorded.
+const MOST_STEPS: usize = 1500;
+/// Launches of a kernel that are recorded; the first that executes the most instructions of the file is kept.
+const RECORDED: u64 = 4;
 /// Findings of different kinds or lines that are kept.
 const MOST_FINDINGS: usize = 50;
 
@@ -33,6 +37,7 @@ struct Seen {
     modules: BTreeSet<String>,
     kernels: BTreeMap<String, Tally>,
     findings: Vec<Finding>,
+    traces: BTreeMap<String, Trace>,
 }
 
 /// What the launches of a kernel cost together.
@@ -70,9 +75,13 @@ impl Subject {
         SUBJECT.get()
     }
 
-    /// Lets other kernels run too, for a file that is only used beside them.
+    /// Lets other kernels run too, for a file that is only used beside them; forgets what was seen without them.
     pub fn with_company(&self) {
         self.is_alone.store(false, Ordering::Relaxed);
+        let mut seen = self.seen();
+        seen.kernels.clear();
+        seen.findings.clear();
+        seen.traces.clear();
     }
 
     /// By the kernel's name, those that have been launched.
@@ -83,6 +92,18 @@ impl Subject {
     /// The rules that were broken, in order; faults that ended a launch are among them.
     pub fn findings(&self) -> Vec<Finding> {
         self.seen().findings.clone()
+    }
+
+    /// By the kernel's name, what the first block of one of the first launches did.
+    pub fn traces(&self) -> BTreeMap<String, Trace> {
+        self.seen().traces.clone()
+    }
+
+    /// What is to be recorded of the next launch of a kernel.
+    pub(super) fn wanted_trace(&self, kernel: &Kernel) -> Option<TraceRequest> {
+        let launches = self.seen().kernels.get(kernel.name()).map_or(0, |tally| tally.launches);
+        let source = kernel.source().map(str::to_owned);
+        (launches < RECORDED).then(|| TraceRequest { max_steps: MOST_STEPS, source, ..TraceRequest::default() })
     }
 
     pub(super) fn host_memory(&self) -> u64 {
@@ -116,6 +137,12 @@ impl Subject {
         tally.launches += 1;
         if let Some(profile) = &observation.profile {
             tally.counters += profile.counters;
+        }
+        if let Some(trace) = observation.trace.take() {
+            let known = seen.traces.get(kernel.name()).map_or(0, |known| known.sites.len());
+            if trace.sites.len() > known {
+                seen.traces.insert(kernel.name().to_owned(), trace);
+            }
         }
         observation.findings.iter().for_each(|fault| seen.find(kernel, fault));
         observation.findings.retain(|fault| is_long(fault.kind));
