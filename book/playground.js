@@ -360,7 +360,7 @@
             try {
                 const text = editor.text();
                 const outcome = await run(file, text, (id) => (current = id), (now) => {
-                    const words = now.stage === "waiting" ? `Waiting for ${now.before + 1} other …` : `Running, ${now.seconds.toFixed(0)} s …`;
+                    const words = now.stage === "waiting" ? `Waiting for ${now.before + 1} ${now.before === 0 ? "other run" : "other runs"} …` : `Running, ${now.seconds.toFixed(0)} s …`;
                     result.firstChild.textContent = words;
                 });
                 if (text === original) {

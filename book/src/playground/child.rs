@@ -18,9 +18,7 @@ use common::{
 
 use super::{
     check::{Check, Checked},
-    job::{
-        KernelCounts, Message, Outcome, RecordedAccess, RecordedSite, RecordedStep, Recording, Task, Verdict,
-    },
+    job::{KernelCounts, Message, Outcome, RecordedAccess, RecordedSite, RecordedStep, Recording, Task, Verdict},
 };
 
 /// The hidden option of the command with which such a process begins.
@@ -102,7 +100,7 @@ fn outcome(file: &str, ran: common::Result<Checked>, subject: &Subject) -> Outco
         Err(Error::Compile { log, .. }) => {
             outcome.verdict = Verdict::Refused;
             outcome.messages = compiler_messages(file, &log);
-            outcome.summary = "It does not compile.".to_owned();
+            outcome.summary = "The compiler's errors are at their lines.".to_owned();
             outcome.details = vec![log];
             return outcome;
         }
@@ -124,7 +122,9 @@ fn outcome(file: &str, ran: common::Result<Checked>, subject: &Subject) -> Outco
         (None, true, true) if launches == 0 => {
             (Verdict::Missing, "The check ran no kernel of this file on the simulator.".to_owned())
         }
-        (None, true, true) => (Verdict::Right, format!("Right and clean {launched}.")),
+        (None, true, true) => {
+            (Verdict::Right, format!("Every value is what it must be, and the sanitiser found nothing, {launched}."))
+        }
     };
     outcome
 }

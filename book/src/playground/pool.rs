@@ -210,7 +210,13 @@ impl Shared {
     }
 
     /// What `ptx-sim` draws.
-    fn picture(&self, arguments: &[String], ptx: &Path, job: &Job, stop: &AtomicBool) -> io::Result<Result<String, String>> {
+    fn picture(
+        &self,
+        arguments: &[String],
+        ptx: &Path,
+        job: &Job,
+        stop: &AtomicBool,
+    ) -> io::Result<Result<String, String>> {
         let name = format!("ptx-sim{}", env::consts::EXE_SUFFIX);
         let program = self.program.with_file_name(name);
         if !program.is_file() {

@@ -39,7 +39,11 @@ impl Served {
             fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join(file), root.join(file)).unwrap();
         }
         fs::write(root.join("pages/SUMMARY.md"), "# S\n\n- [One](one.md)\n- [Part](part/index.md)\n").unwrap();
-        fs::write(root.join("pages/one.md"), format!("# One\n\nbefore\n\n```c\n{{{{#include ../../{KERNEL}:kernel}}}}\n```\n")).unwrap();
+        fs::write(
+            root.join("pages/one.md"),
+            format!("# One\n\nbefore\n\n```c\n{{{{#include ../../{KERNEL}:kernel}}}}\n```\n"),
+        )
+        .unwrap();
         fs::write(root.join("pages/part/index.md"), "# Part\n\ninside\n").unwrap();
         // More than the system keeps for a reader that does not read.
         fs::write(root.join("pages/long.txt"), "all work and no play\n".repeat(2_000_000)).unwrap();
