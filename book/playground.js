@@ -179,7 +179,7 @@
     }
 
     // Steps of a block's warps, forwards and backwards: the line, the lanes and what they touch.
-    function stepperOf({ kernel, threads, sites, steps, missed }, goTo) {
+    function stepperOf({ kernel, threads, sites, steps, missed }, source, goTo) {
         const warps = [...new Set(steps.map((step) => step.warp))].sort((one, other) => one - other);
         const chosen = element("select", {}, ...warps.map((warp) => element("option", { value: warp, textContent: `warp ${warp}` })));
         chosen.prepend(element("option", { value: "all", textContent: "all warps, in the simulator's order", selected: true }));
@@ -192,7 +192,8 @@
         const cells = Array.from({ length: 32 }, (_, lane) => element("li", { textContent: lane }));
         lanes.append(...cells);
         const banks = element("ol", { className: "lanes banks", hidden: true });
-        banks.setAttribute("aria-label", "words that each bank of shared memory serves");
+        banks.setAttribute("aria-label", "banks 0 to 31, and the words that each serves");
+        const ofBanks = element("p", { textContent: "Banks 0 to 31, and how many different words each serves:", hidden: true });
         const words = Array.from({ length: 32 }, () => element("li"));
         banks.append(...words);
         let shown = steps;
@@ -205,8 +206,8 @@
             if (site.line) {
                 about.append(button(`line ${site.line}`, () => goTo(site.line)), " ");
             }
-            about.append(element("code", { textContent: site.text ?? "" }), element("br"), element("code", { textContent: site.instruction }), element("br"));
-            const parts = [`${count(step.mask)} lanes run together`];
+            about.append(element("code", { textContent: site.line ? (source[site.line - 1] ?? "").trim() : (site.text ?? "") }), element("br"), element("code", { textContent: site.instruction }), element("br"));
+            const parts = [`${count(step.mask)} ${count(step.mask) === 1 ? "lane runs" : "lanes run together"}`];
             if (step.active !== step.mask) {
                 const what = { branch: "jump", exit: "end", barrier: "arrive" }[step.event] ?? "take part";
                 parts.push(`${count(step.active)} of them ${what}`);
@@ -216,7 +217,7 @@
             }
             const { access } = step;
             if (access) {
-                const unit = access.has_banks ? "turns" : "sectors";
+                const unit = `${access.has_banks ? "turn" : "sector"}${access.cost === 1 ? "" : "s"}`;
                 parts.push(`${access.what}${access.name && ` of ${access.name}`}: ${access.cost} ${unit}, ${access.ideal} at best`);
             }
             about.append(`${parts.join("; ")}.`);
@@ -230,6 +231,7 @@
                 cell.replaceChildren(String(lane), ...(touch ? [element("small", { textContent: touch.at })] : []));
             });
             banks.hidden = !access?.has_banks;
+            ofBanks.hidden = banks.hidden;
             words.forEach((cell, bank) => {
                 const served = new Set();
                 for (const { at, bytes } of touches.values()) {
@@ -262,7 +264,7 @@
         const more = missed > 0 ? ` ${number(missed)} more were not recorded.` : "";
         const head = element("p", {}, element("code", { textContent: kernel }), `: block 0 of an early launch, ${size}.${more} Below each lane, the byte that it touches first.`);
         choose();
-        return element("div", {}, head, bar, about, lanes, banks);
+        return element("div", {}, head, bar, about, lanes, ofBanks, banks);
     }
 
     // The page's picture of this kernel, drawn from the trace of the edited one: an SVG, or why there is none.
@@ -297,7 +299,7 @@
         result.append(...(outcome.pictures ?? []).map(pictureOf));
         if (outcome.recordings.length > 0) {
             const fold = element("details", { className: "stepper" }, element("summary", { textContent: "Step through a block, warp by warp" }));
-            fold.append(...outcome.recordings.map((recording) => stepperOf(recording, goTo)));
+            fold.append(...outcome.recordings.map((recording) => stepperOf(recording, outcome.text.split("\n"), goTo)));
             result.append(fold);
         }
         if (outcome.tables.length > 0) {
@@ -363,6 +365,7 @@
                     const words = now.stage === "waiting" ? `Waiting for ${now.before + 1} ${now.before === 0 ? "other run" : "other runs"} …` : `Running, ${now.seconds.toFixed(0)} s …`;
                     result.firstChild.textContent = words;
                 });
+                outcome.text = text;
                 if (text === original) {
                     originals.set(file, outcome);
                 }
@@ -381,6 +384,7 @@
         // Counts of the original, once.
         const compare = async () => {
             const outcome = await run(file, original, (id) => (current = id), () => {});
+            outcome.text = original;
             if (outcome.verdict !== "stopped" && outcome.verdict !== "missing") {
                 originals.set(file, outcome);
                 draw(shown);
