@@ -9,17 +9,17 @@ use clap::{CommandFactory, Parser};
 #[derive(Clone, Debug, Parser)]
 #[command(name = "book", bin_name = "cargo run -p book --", version, verbatim_doc_comment)]
 pub struct Cli {
-    /// Open the book in the browser
+    /// Serve the book and open it in the browser
     #[arg(long)]
     pub open: bool,
 
-    /// Serve the book on this machine, and build and reload at every change
+    /// Serve the book on this machine: edit and run kernels in it; it is built again at every change
     #[arg(long)]
     pub serve: bool,
 
-    /// Port to serve on; 0 takes a free one
-    #[arg(long, value_name = "N", default_value_t = 3000, requires = "serve")]
-    pub port: u16,
+    /// Port to serve on; 0 takes a free one [default: 3000, or a free one if that is taken]
+    #[arg(long, value_name = "N")]
+    pub port: Option<u16>,
 
     /// Check the pages and that they render, and keep no output
     #[arg(long, conflicts_with_all = ["open", "serve", "update"])]
@@ -36,6 +36,10 @@ pub struct Cli {
     /// With --commands: only what is short and not compared by a build
     #[arg(long, requires = "commands")]
     pub rest: bool,
+
+    /// Run a kernel for the server that started this process
+    #[arg(long, hide = true)]
+    pub run_kernel: bool,
 }
 
 /// What `-h` prints, for the page that shows it.

@@ -27,6 +27,7 @@
 //! - [`problem`]: what a broken rule is called
 //! - [`serve`]: a local server that reloads on change
 //! - [`commands`]: what pages tell readers to type, run
+//! - [`playground`]: kernels that a reader edits in its pages
 //! - [`cli`]: the command line
 
 pub mod check;
@@ -48,6 +49,7 @@ pub mod listing;
 pub mod markup;
 pub mod outline;
 pub mod paths;
+pub mod playground;
 pub mod problem;
 pub mod question;
 pub mod record;

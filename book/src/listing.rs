@@ -1,4 +1,5 @@
-//! Listings: code blocks that include sources get the numbers of their lines, a link to each file and the command that runs it.
+//! Listings: code blocks that include sources get the numbers of their lines, a link to each file, the command that runs it, and what
+//! the served book makes an editor of.
 //!
 //! The numbers stand in an attribute that the stylesheet shows: so they are not copied with the code, and highlighting, which the
 //! browser does later, doesn't touch them.
@@ -14,9 +15,13 @@ use crate::{
     include,
     markup::{edited, escaped},
     paths::{resolve, slashed},
+    playground::check::Check,
     rerun,
     sources::{self, Shown},
 };
+
+/// Where a book that nobody serves leads who wants to edit a kernel.
+const EDITING: &str = "playground.html";
 
 /// One file of a listing.
 struct Part {
@@ -109,6 +114,22 @@ impl Listing {
             let codes: Vec<String> =
                 commands.iter().map(|command| format!("<code>{}</code>", escaped(command))).collect();
             let _ = write!(caption, " <span class=\"run\">edit and run: {}</span>", codes.join(", "));
+        }
+        let mut kernels: Vec<&str> = Vec::new();
+        for Part { file, .. } in &self.parts {
+            if !kernels.contains(&file.as_str()) && Check::of(file).is_ok() {
+                kernels.push(file);
+            }
+        }
+        for file in &kernels {
+            // Several are told apart.
+            let name = if kernels.len() == 1 { "" } else { file.rsplit('/').next().unwrap_or_default() };
+            let name = if name.is_empty() { String::new() } else { format!(" {}", escaped(name)) };
+            let _ = write!(
+                caption,
+                " <a class=\"edit\" data-kernel=\"{}\" href=\"{up}{EDITING}\">Edit &amp; run{name}</a>",
+                escaped(file)
+            );
         }
         let number = |number: &Option<usize>| number.map(|number| number.to_string()).unwrap_or_default();
         let numbers: Vec<String> = self.numbers.iter().map(number).collect();

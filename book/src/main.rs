@@ -1,18 +1,31 @@
 //! `cargo run -p book`: the book, checked and built.
 
-use std::{error::Error, ffi::OsStr, io, process::ExitCode};
+use std::{error::Error, io, process::ExitCode};
 
 use book::{
-    Book,
+    Book, BookError,
     cli::Cli,
     commands::{self, Choice},
+    playground::child,
     serve,
 };
 use clap::Parser;
-use common::{command::Shell, table::Format};
+use common::{
+    command::{self, Shell},
+    table::Format,
+};
+
+/// The port to serve on, unless it is taken.
+const PORT: u16 = 3000;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    if cli.run_kernel {
+        return match child::answer() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::FAILURE,
+        };
+    }
     // Without a reader there are still files to write, or pages to serve.
     Shell::new(Format::Text).going_on_if(true).run(|shell| run(&cli, shell))
 }
@@ -34,29 +47,34 @@ fn run(cli: &Cli, shell: &mut Shell) -> Result<(), Box<dyn Error>> {
         return Ok(shell.print(&format!("{} pages in order\n", report.pages))?);
     }
     let output = book.default_output();
-    if cli.serve {
-        let server = serve::Server::start(book, output, cli.port)?;
+    if cli.serve || cli.open {
+        let server = match cli.port {
+            Some(port) => serve::Server::start(book, output, port)?,
+            None => match serve::Server::start(book.clone(), output.clone(), PORT) {
+                Err(BookError::Listen { .. }) => serve::Server::start(book, output, 0)?,
+                started => started?,
+            },
+        };
         shell.print(&format!("the book is at {} (Ctrl-C ends)\n", server.url()))?;
-        if cli.open {
-            show(server.url())?;
+        if cli.open
+            && let Err(error) = show(server.url())
+        {
+            command::warn(error);
         }
         server.run()?;
         return Ok(());
     }
     let report = book.build(&output)?;
     let index = output.join("index.html");
-    shell.print(&format!("{} pages built: {}\n", report.pages, index.display()))?;
-    if cli.open {
-        show(&index)?;
-    }
+    shell.print(&format!(
+        "{} pages built: {}\nTo edit and run kernels in it: cargo run -p book -- --open\n",
+        report.pages,
+        index.display()
+    ))?;
     Ok(())
 }
 
-/// `target` is a file or a URL.
-fn show(target: impl AsRef<OsStr>) -> io::Result<()> {
-    let target = target.as_ref();
-    open::that_detached(target).map_err(|error| {
-        let name = target.display();
-        io::Error::new(error.kind(), format!("cannot open {name} in a browser: {error}"))
-    })
+fn show(url: &str) -> io::Result<()> {
+    open::that_detached(url)
+        .map_err(|error| io::Error::new(error.kind(), format!("cannot open {url} in a browser: {error}")))
 }

@@ -2,7 +2,7 @@
 
 /// What runs the kernels of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+pub(crate) enum Way {
     /// The package's program, with these arguments.
     Run(&'static str),
     /// Its program's gallery, with the number in the file's name.
@@ -119,23 +119,49 @@ const FAMILIES: [(&str, &[(&str, Way)]); 5] = [
     ("phase5-bench", &[("fma_peak", Run("gemm"))]),
 ];
 
-/// The command for a kernel, named as `PACKAGE/kernels/NAME.cu`; `Ok(None)` if the file is no kernel of a package of this table.
+/// What runs one kernel.
+pub(crate) struct Rerun<'a> {
+    /// The package that has it.
+    pub package: &'static str,
+    /// How.
+    pub way: Way,
+    /// For a gallery, the number in the file's name.
+    pub number: &'a str,
+}
+
+impl Rerun<'_> {
+    /// The command that one types.
+    pub(crate) fn command(&self) -> String {
+        let Rerun { package, way, number } = self;
+        match way {
+            Run(arguments) => format!("cargo run -p {package} -- {arguments}"),
+            Gallery => format!("cargo run -p {package} -- broken {number}"),
+            Repaired => format!("cargo run -p {package} -- broken {number} --repaired"),
+            Test(test) => format!("cargo test -p {package} --test {test}"),
+        }
+    }
+}
+
+/// What runs a kernel, named as `PACKAGE/kernels/NAME.cu`; `Ok(None)` if the file is no kernel of a package of this table.
 ///
 /// # Errors
 /// The file, if its package is in the table but no family takes it.
-pub fn command(file: &str) -> Result<Option<String>, String> {
+pub(crate) fn of(file: &str) -> Result<Option<Rerun<'_>>, String> {
     let Some((package, name)) = file.split_once("/kernels/") else { return Ok(None) };
-    let Some((_, families)) = FAMILIES.iter().find(|(known, _)| *known == package) else { return Ok(None) };
+    let Some((package, families)) = FAMILIES.iter().find(|(known, _)| *known == package) else { return Ok(None) };
     let Some(stem) = name.strip_suffix(".cu").or_else(|| name.strip_suffix(".cuh")) else { return Ok(None) };
     let family = families.iter().filter(|(begins, _)| stem.starts_with(begins)).max_by_key(|(begins, _)| begins.len());
     let &(begins, way) = family.ok_or_else(|| file.to_owned())?;
-    let number = || stem[begins.len()..].trim_start_matches('_').split('_').next().unwrap_or_default();
-    Ok(Some(match way {
-        Run(arguments) => format!("cargo run -p {package} -- {arguments}"),
-        Gallery => format!("cargo run -p {package} -- broken {}", number()),
-        Repaired => format!("cargo run -p {package} -- broken {} --repaired", number()),
-        Test(test) => format!("cargo test -p {package} --test {test}"),
-    }))
+    let number = stem[begins.len()..].trim_start_matches('_').split('_').next().unwrap_or_default();
+    Ok(Some(Rerun { package, way, number }))
+}
+
+/// The command for a kernel, as [`of`].
+///
+/// # Errors
+/// As [`of`].
+pub fn command(file: &str) -> Result<Option<String>, String> {
+    Ok(of(file)?.map(|rerun| rerun.command()))
 }
 
 #[cfg(test)]

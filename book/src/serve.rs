@@ -1,8 +1,9 @@
-//! A server for this machine that builds again at every change and has pages reload themselves.
+//! A server for this machine that builds again at every change, has pages reload themselves and runs kernels that a reader edits in
+//! them ([`crate::playground`]).
 //!
 //! axum on hyper, with limits in each direction, since any page in a browser can reach a port of this machine: it answers only under
-//! this machine's names, takes no bodies, bounds what a header may hold and how long it may come, and how long a connection lives.
-//! A slow reader waits alone. Files come from tower-http's `ServeDir`, which stays in its folder.
+//! this machine's names, takes no bodies but a kernel's text, bounds what a header may hold and how long it may come, and how long a
+//! connection lives. A slow reader waits alone. Files come from tower-http's `ServeDir`, which stays in its folder.
 
 use std::{
     collections::BTreeSet,
@@ -21,7 +22,7 @@ use std::{
 use axum::{
     Router,
     body::{Body, to_bytes},
-    extract::Request,
+    extract::{Request, State},
     http::{
         StatusCode,
         header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue},
@@ -38,7 +39,13 @@ use hyper_util::{
 use tokio::{net::TcpStream, sync::Semaphore, time::timeout};
 use tower_http::{limit::RequestBodyLimitLayer, services::ServeDir};
 
-use crate::{Book, BookError};
+use crate::{
+    Book, BookError,
+    playground::{
+        api::{self, Api},
+        pool::{self, Limits, Pool},
+    },
+};
 
 /// How often the book's files are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(300);
@@ -46,7 +53,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(300);
 /// Answers with the number of builds so far.
 const BUILDS: &str = "/.builds";
 
-/// Bytes of a request's body; nothing here reads one.
+/// Bytes of a body of what asks for a file; nothing reads it.
 const BODY_LIMIT: usize = 1 << 10;
 /// Bytes of a request's first line and headers.
 const HEADER_LIMIT: usize = 32 << 10;
@@ -73,27 +80,42 @@ const RELOAD: &str = r"<script>
 </script>
 ";
 
-/// A server that listens and has built the book once.
+/// A server that listens and has rendered the book once.
 pub struct Server {
     listener: TcpListener,
     url: String,
     book: Book,
     output: PathBuf,
-    files: BTreeSet<PathBuf>,
+    rendered: SystemTime,
+    api: Api,
 }
 
 impl Server {
-    /// Builds `book` into `output` and listens on `port` of this machine only (0: a free port).
+    /// Renders `book` into `output` and listens on `port` of this machine only (0: a free port). The pages are checked while it runs:
+    /// their generated parts take minutes to make anew, and nobody who wants to read has to wait for that.
     ///
     /// # Errors
-    /// As [`Book::build`], and [`BookError::Listen`] if the port can't be had.
+    /// As [`Book::render`], and [`BookError::Listen`] if the port can't be had.
     pub fn start(book: Book, output: PathBuf, port: u16) -> Result<Server, BookError> {
         let refused = |error: io::Error| BookError::Listen { port, reason: error.to_string() };
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
         listener.set_nonblocking(true).map_err(refused)?;
-        let files = book.build(&output)?.files;
-        Ok(Server { listener, url: format!("http://{address}/"), book, output, files })
+        let rendered = SystemTime::now();
+        book.render(&output)?;
+        let pool = pool::program().and_then(|program| Pool::start(program, Limits::default())).map_err(refused)?;
+        let hosts = ["127.0.0.1", "localhost"].map(|name| format!("{name}:{}", address.port()));
+        let api = Api { pool, token: api::token(), hosts, workspace: book.workspace(), pages: book.pages() };
+        Ok(Server { listener, url: format!("http://{address}/"), book, output, rendered, api })
+    }
+
+    /// The same, whose kernels run in processes of `program` and within `limits`.
+    ///
+    /// # Errors
+    /// If the system has no thread for it.
+    pub fn running_kernels_by(self, program: PathBuf, limits: Limits) -> io::Result<Server> {
+        let api = Api { pool: Pool::start(program, limits)?, ..self.api };
+        Ok(Server { api, ..self })
     }
 
     /// Where the browser finds the book.
@@ -106,10 +128,10 @@ impl Server {
     /// # Errors
     /// If the system has no thread or event queue for it.
     pub fn run(self) -> io::Result<()> {
-        let Server { listener, book, output, files, .. } = self;
+        let Server { listener, book, output, rendered, api, .. } = self;
         let builds = Arc::new(AtomicU64::new(1));
-        let router = router(&output, Arc::clone(&builds));
-        thread::Builder::new().spawn(move || watch(&book, &output, files, &builds))?;
+        let router = router(&output, Arc::clone(&builds), api);
+        thread::Builder::new().spawn(move || watch(&book, &output, rendered, &builds))?;
         // One thread is enough: files are read by others.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(accept(listener, router))
@@ -117,13 +139,26 @@ impl Server {
 }
 
 /// What is answered to which path.
-fn router(output: &Path, builds: Arc<AtomicU64>) -> Router {
-    Router::new()
+fn router(output: &Path, builds: Arc<AtomicU64>, api: Api) -> Router {
+    let token = Arc::clone(&api.token);
+    let files = Router::new()
         .route(BUILDS, get(move || async move { builds.load(Ordering::Relaxed).to_string() }))
         .fallback_service(ServeDir::new(output))
-        .layer(middleware::map_response(with_reload))
-        .layer(RequestBodyLimitLayer::new(BODY_LIMIT))
+        .layer(middleware::map_response_with_state(token, with_scripts))
+        .layer(RequestBodyLimitLayer::new(BODY_LIMIT));
+    files
+        .merge(api::router(api))
+        .layer(middleware::map_response(for_own_pages))
         .layer(middleware::from_fn(for_this_machine))
+}
+
+/// Pages of other origins can neither embed nor frame what is here.
+async fn for_own_pages(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
+    headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    headers.insert("x-frame-options", HeaderValue::from_static("DENY"));
+    response
 }
 
 /// Refuses requests under names that are not this machine's: with a name of its own that leads here, a page of another site could
@@ -138,8 +173,9 @@ async fn for_this_machine(request: Request, next: Next) -> Response {
     }
 }
 
-/// Pages with the script that reloads them; nothing is kept by the browser, which could take an old page for the new one.
-async fn with_reload(response: Response) -> Response {
+/// Pages with the script that reloads them and the token for kernels; nothing is kept by the browser, which could take an old page for
+/// the new one.
+async fn with_scripts(State(token): State<Arc<str>>, response: Response) -> Response {
     let (mut head, body) = response.into_parts();
     head.headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     let is_page = head.headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"));
@@ -150,6 +186,7 @@ async fn with_reload(response: Response) -> Response {
         return (StatusCode::INTERNAL_SERVER_ERROR, "the page cannot be read\n").into_response();
     };
     let page = String::from_utf8_lossy(&page).replacen("</body>", &format!("{RELOAD}</body>"), 1);
+    let page = page.replacen("</head>", &format!("<meta name=\"warp-token\" content=\"{token}\">\n</head>"), 1);
     head.headers.remove(CONTENT_LENGTH);
     head.headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
     Response::from_parts(head, Body::from(page))
@@ -187,13 +224,29 @@ async fn serve(stream: TcpStream, router: Router) {
     }
 }
 
-fn watch(book: &Book, output: &Path, mut files: BTreeSet<PathBuf>, builds: &AtomicU64) {
-    let mut before = stamps(&files);
-    loop {
-        thread::sleep(LOOK_EVERY);
-        if stamps(&files) == before {
-            continue;
+/// Checks the pages that were rendered at this time, then builds again after each change.
+fn watch(book: &Book, output: &Path, rendered: SystemTime, builds: &AtomicU64) {
+    let mut files = BTreeSet::new();
+    match book.check() {
+        Ok(report) => {
+            if !report.problems.is_empty() {
+                eprintln!("error: {}", BookError::Problems(report.problems));
+            }
+            files = report.files;
         }
+        Err(error) => eprintln!("error: {error}"),
+    }
+    let mut before = stamps(&files);
+    let is_later = |stamp: &Option<(SystemTime, u64)>| stamp.is_none_or(|(modified, _)| modified > rendered);
+    let mut changed = before.iter().any(is_later);
+    loop {
+        if !changed {
+            thread::sleep(LOOK_EVERY);
+            if stamps(&files) == before {
+                continue;
+            }
+        }
+        changed = false;
         let rendered = book.check().and_then(|report| {
             files = report.files;
             // Taken before rendering: an edit meanwhile is seen at the next look.

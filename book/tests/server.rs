@@ -1,84 +1,17 @@
 //! The server, attacked while it runs, and at its work.
 #![allow(clippy::unwrap_used)]
 
+mod served;
+
 use std::{
     fs,
-    io::{ErrorKind, Read, Write},
+    io::Write,
     net::TcpStream,
-    path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
 };
 
-use book::{Book, serve::Server};
-use tempfile::TempDir;
-
-/// A small book that is being served.
-struct Served {
-    folder: TempDir,
-    address: String,
-}
-
-impl Served {
-    fn start() -> Served {
-        let folder = TempDir::new().unwrap();
-        let root = folder.path().join("book");
-        fs::create_dir_all(root.join("pages/part")).unwrap();
-        for file in ["book.toml", "style.css", "question.js", "prediction.js", "print.js", "occupancy.js"] {
-            fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join(file), root.join(file)).unwrap();
-        }
-        fs::write(root.join("pages/SUMMARY.md"), "# S\n\n- [One](one.md)\n- [Part](part/index.md)\n").unwrap();
-        fs::write(root.join("pages/one.md"), "# One\n\nbefore\n").unwrap();
-        fs::write(root.join("pages/part/index.md"), "# Part\n\ninside\n").unwrap();
-        // More than the system keeps for a reader that does not read.
-        fs::write(root.join("pages/long.txt"), "all work and no play\n".repeat(2_000_000)).unwrap();
-        fs::write(folder.path().join("secret.txt"), "secret").unwrap();
-        let book = Book::open(&root, &[]).unwrap();
-        let server = Server::start(book, folder.path().join("out"), 0).unwrap();
-        let address = server.url().trim_start_matches("http://").trim_end_matches('/').to_owned();
-        thread::spawn(move || server.run());
-        Served { folder, address }
-    }
-
-    fn pages(&self) -> PathBuf {
-        self.folder.path().join("book/pages")
-    }
-
-    fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect(&self.address).unwrap();
-        // Nothing may hang.
-        stream.set_read_timeout(Some(Duration::from_secs(15))).unwrap();
-        stream.set_write_timeout(Some(Duration::from_secs(15))).unwrap();
-        stream
-    }
-
-    /// All that is answered to these bytes.
-    fn answer(&self, request: &str) -> String {
-        let mut stream = self.connect();
-        stream.write_all(request.as_bytes()).unwrap();
-        read(&mut stream)
-    }
-
-    fn get(&self, path: &str) -> String {
-        self.answer(&format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.address))
-    }
-
-    fn assert_alive(&self) {
-        let begin = Instant::now();
-        let page = self.get("/one.html");
-        assert!(page.starts_with("HTTP/1.1 200") && page.contains("before"), "{page}");
-        assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
-    }
-}
-
-/// Everything up to the end, or up to where the server broke off.
-fn read(stream: &mut TcpStream) -> String {
-    let mut answer = Vec::new();
-    if let Err(error) = stream.read_to_end(&mut answer) {
-        assert!(!matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "it hangs");
-    }
-    String::from_utf8_lossy(&answer).into_owned()
-}
+use served::Served;
 
 #[test]
 fn a_body_of_any_stated_length_is_refused() {

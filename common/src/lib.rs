@@ -16,6 +16,7 @@
 //! | [`limits`] | sizes that fit the 32 bits in which kernels count |
 //! | [`peer`] | cuBLAS and cuDNN, where they are installed |
 //! | [`timing`] | measurements that keep the clock they were taken with |
+//! | [`trial`] | checks at ragged shapes for whoever has just changed a kernel |
 //! | [`table`] | results as text, Markdown, CSV and JSON |
 //! | [`terminal`] | how wide standard output is, and whether it shows colours |
 //! | [`text`] | names from outside, made safe to print |
@@ -76,6 +77,7 @@ pub mod terminal;
 pub mod testing;
 pub mod text;
 pub mod timing;
+pub mod trial;
 
 pub use device::Device;
 pub use error::{Error, Result, ShapeError};
@@ -99,6 +101,6 @@ pub mod prelude {
 #[doc(hidden)]
 pub mod private {
     pub use crate::testing::{cuda_for_test, gpus_for_test, sim_for_test, sims_for_test};
-    pub use kernel_headers::kernel_headers;
+    pub use kernel_headers::{kernel_headers, kernel_text};
     pub use pastey::paste;
 }

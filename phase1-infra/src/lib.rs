@@ -17,6 +17,7 @@
 //! | [`step10_benchmarking`] | `01_vector_add.cu` | one kernel timed rightly, and wrongly in five ways |
 //! | [`step11_latency_hiding`] | `09_chains.cu`, `10_loads.cu` | warps and independent instructions: what hides latency |
 //! | [`memory_model`] | `06_message.cu`, `07_swap.cu`, `08_last_block.cu` | when another thread sees what one wrote |
+//! | [`trials`] | | those of the memory model against what they have to compute, for whoever changes one |
 //! | [`occupancy`] | | a calculator: how many blocks of a kernel a multiprocessor holds |
 //! | [`doctor`] | | what is installed here, and how to install the rest |
 //!
@@ -47,6 +48,7 @@ pub mod step08_transfer_test;
 pub mod step09_errors;
 pub mod step10_benchmarking;
 pub mod step11_latency_hiding;
+pub mod trials;
 
 /// One entry of the command.
 #[derive(Clone, Copy, Debug)]

@@ -8,6 +8,7 @@
 //! | [`norm`] | BatchNorm, ReLU and the statistics of a channel: what is limited by memory alone |
 //! | [`patterns`] | reduction, scan and other classics beyond this course's networks |
 //! | [`report`] | what `cargo run -p phase2-conv-bn` shows: every step checked, counted on the simulator, timed on a GPU |
+//! | [`trials`] | the ladders at ragged, tiny and empty shapes, for whoever changes a kernel |
 //!
 //! A ladder is a static table of steps, each the host side of one kernel file, so that the difference between neighbouring files
 //! is the lesson.
@@ -18,5 +19,6 @@ pub mod linear;
 pub mod norm;
 pub mod patterns;
 pub mod report;
+pub mod trials;
 
 pub use common::ladder::Step;

@@ -6,6 +6,7 @@
 //! | [`models`] | ResNet, the spectral shape autoencoder, the U-Net of video diffusion: each written once |
 //! | [`backends`] | what runs them: the CPU, two halfway houses, a device with a kernel for each layer |
 //! | [`layers`] | the kernels that phase 2 does not have, from pooling to attention |
+//! | [`trials`] | each layer at ragged, tiny and empty shapes, for whoever changes a kernel |
 //! | [`data`] | sound, labelled images, names of classes |
 //! | [`digits`] | accuracy on real images: a narrow ResNet over handwritten digits |
 //! | [`commands`] | what `cargo run -p phase3-all-layers -- COMMAND` runs: classify, evaluate, reconstruct, video |
@@ -18,6 +19,7 @@ mod error;
 pub mod layers;
 pub mod models;
 pub mod nn;
+pub mod trials;
 
 pub use error::{Error, Result};
 

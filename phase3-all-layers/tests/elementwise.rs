@@ -2,23 +2,17 @@
 //! bit by bit against the CPU where only IEEE operations are used.
 #![allow(clippy::unwrap_used)]
 
-use common::check::{Mismatch, Report, Tolerance, compare};
-use common::cpu;
 use common::device_test;
 use common::prelude::*;
-use common::reference::{self, Bounded, DiffusionParams};
+use common::reference::DiffusionParams;
 use common::testing::planted::{must_be_rejected, planted};
 use phase3_all_layers::layers::{
     AddChannel, AddNoise, Concatenate, DiffusionStep, Gelu, Silu, SiluSum, TimestepEmbedding, Upsample,
 };
-
-/// Less than a vector; vectors with every remainder; more than a block of vectors.
-const LENGTHS: [usize; 8] = [0, 1, 3, 4, 7, 1022, 4097, 8195];
-/// Planes that vectors straddle, down to planes of one value; empty ones.
-const IMAGES: [[usize; 4]; 7] =
-    [[1, 1, 1, 1], [2, 3, 5, 7], [3, 11, 1, 1], [2, 5, 3, 1], [1, 3, 33, 65], [0, 2, 3, 3], [2, 3, 0, 4]];
-
-type Comparison = Result<std::result::Result<Report, Mismatch>>;
+use phase3_all_layers::trials::{
+    IMAGES, LENGTHS, PARAMS, add_channel, add_noise, concatenate, diffusion, embedding, gelu, silu, silu_sum, steps,
+    upsample,
+};
 
 /// Values in (−`most`, `most`).
 fn wide(shape: &[usize], seed: u64, most: f32) -> Tensor {
@@ -28,99 +22,6 @@ fn wide(shape: &[usize], seed: u64, most: f32) -> Tensor {
 
 fn bits(tensor: Tensor) -> Result<Vec<u32>> {
     Ok(tensor.into_vec()?.into_iter().map(f32::to_bits).collect())
-}
-
-/// No tolerance; of two zeros the sign counts as well.
-fn compare_bits(found: Tensor, expected: Tensor) -> Comparison {
-    let (found, expected) = (found.into_vec()?, expected.into_vec()?);
-    let report = compare(&found, &expected, Tolerance::exact());
-    if report.is_ok() {
-        let same = found.iter().zip(&expected).all(|(a, b)| a.to_bits() == b.to_bits());
-        assert!(same, "zeros of different signs");
-    }
-    Ok(report)
-}
-
-fn gelu(device: &Device, layer: &Gelu, x: &Tensor) -> Comparison {
-    let Bounded { values, tolerance } = reference::gelu(x)?;
-    let mut y = Tensor::empty_on(device, x.shape())?;
-    layer.launch(&device.stream(), &x.to_device(device)?, &mut y)?;
-    Ok(compare(&y.into_vec()?, &values, tolerance))
-}
-
-fn silu(device: &Device, layer: &Silu, x: &Tensor) -> Comparison {
-    let Bounded { values, tolerance } = reference::silu(x)?;
-    let mut y = Tensor::empty_on(device, x.shape())?;
-    layer.launch(&device.stream(), &x.to_device(device)?, &mut y)?;
-    Ok(compare(&y.into_vec()?, &values, tolerance))
-}
-
-fn silu_sum(device: &Device, layer: &SiluSum, n: usize) -> Comparison {
-    let (a, b, c) = (wide(&[n], 1, 4.0), wide(&[n], 2, 3.0), Tensor::random(&[n], 3));
-    let Bounded { values, tolerance } = reference::silu_sum(&a, &b, &c)?;
-    let mut y = Tensor::empty_on(device, &[n])?;
-    let (a, b, c) = (a.to_device(device)?, b.to_device(device)?, c.to_device(device)?);
-    layer.launch(&device.stream(), &a, &b, &c, &mut y)?;
-    Ok(compare(&y.into_vec()?, &values, tolerance))
-}
-
-fn add_channel(device: &Device, layer: &AddChannel, shape: [usize; 4]) -> Comparison {
-    let (mut y, v) = (Tensor::random(&shape, 1), Tensor::random(&shape[..2], 2));
-    let mut found = y.to_device(device)?;
-    layer.launch(&device.stream(), &mut found, &v.to_device(device)?)?;
-    cpu::add_channel_in_place(&mut y, &v)?;
-    compare_bits(found, y)
-}
-
-fn upsample(device: &Device, source: &KernelSource, shape: [usize; 4], factor: usize) -> Comparison {
-    let x = Tensor::random(&shape, 1);
-    let layer = Upsample::load_from(device, source, factor)?;
-    let mut found = Tensor::empty_on(device, &layer.output_shape(&x)?)?;
-    layer.launch(&device.stream(), &x.to_device(device)?, &mut found)?;
-    compare_bits(found, reference::upsample_nearest(&x, factor)?)
-}
-
-fn concatenate(device: &Device, layer: &Concatenate, shape: [usize; 4], more: usize) -> Comparison {
-    let [n, c, height, width] = shape;
-    let (a, b) = (Tensor::random(&shape, 1), Tensor::random(&[n, more, height, width], 2));
-    let mut found = Tensor::empty_on(device, &[n, c + more, height, width])?;
-    layer.launch(&device.stream(), &a.to_device(device)?, &b.to_device(device)?, &mut found)?;
-    compare_bits(found, reference::concatenate(&a, &b)?)
-}
-
-fn embedding(device: &Device, source: &KernelSource, steps: &Tensor, channels: usize) -> Comparison {
-    let layer = TimestepEmbedding::load_from(device, source, channels)?;
-    let mut found = Tensor::empty_on(device, &[steps.len(), channels])?;
-    layer.launch(&device.stream(), &steps.to_device(device)?, &mut found)?;
-    let Bounded { values, tolerance } = reference::timestep_embedding(steps, channels)?;
-    Ok(compare(&found.into_vec()?, &values, tolerance))
-}
-
-fn diffusion(device: &Device, layer: &DiffusionStep, shape: &[usize], params: DiffusionParams) -> Comparison {
-    let (noisy, noise, previous) = (wide(shape, 1, 2.0), wide(shape, 2, 2.0), Tensor::random(shape, 3));
-    let mut found = Tensor::empty_on(device, shape)?;
-    let inputs = [&noisy.to_device(device)?, &noise.to_device(device)?, &previous.to_device(device)?];
-    layer.launch(&device.stream(), inputs, params, &mut found)?;
-    compare_bits(found, cpu::diffusion_step(&noisy, &noise, &previous, params)?)
-}
-
-fn add_noise(device: &Device, layer: &AddNoise, shape: &[usize], alpha_bar: f32) -> Comparison {
-    let (clean, noise) = (wide(shape, 1, 2.0), wide(shape, 2, 2.0));
-    let mut found = Tensor::empty_on(device, shape)?;
-    layer.launch(&device.stream(), &clean.to_device(device)?, &noise.to_device(device)?, alpha_bar, &mut found)?;
-    compare_bits(found, cpu::add_noise(&clean, &noise, alpha_bar)?)
-}
-
-const PARAMS: [DiffusionParams; 4] = [
-    DiffusionParams { alpha_bar: 0.9, weight: 0.7, threshold: 0.5 },
-    DiffusionParams { alpha_bar: 0.02, weight: 0.25, threshold: 1.5 },
-    DiffusionParams { alpha_bar: 1.0, weight: 1.0, threshold: 0.0 },
-    DiffusionParams { alpha_bar: 0.5, weight: 0.0, threshold: 9.0 },
-];
-
-/// Steps of a schedule, its ends, and one between two.
-fn steps() -> Tensor {
-    Tensor::from_vec(&[6], vec![0.0, 1.0, 17.0, 250.0, 999.0, 31.5]).unwrap()
 }
 
 device_test! {
@@ -176,7 +77,7 @@ device_test! {
 
     fn embeddings_are_within_rounding(device) {
         for channels in [0, 2, 16, 320] {
-            embedding(&device, &TimestepEmbedding::SOURCE, &steps(), channels)?.unwrap();
+            embedding(&device, &TimestepEmbedding::SOURCE, &steps()?, channels)?.unwrap();
         }
         embedding(&device, &TimestepEmbedding::SOURCE, &Tensor::zeros(&[0]), 16)?.unwrap();
         Ok(())
@@ -322,7 +223,7 @@ fn planted_mistakes_in_embedding_and_diffusion_are_found() {
         ("steps[row]", "steps[0]"),
     ] {
         let source = planted(&TimestepEmbedding::SOURCE, right, wrong);
-        must_be_rejected(wrong, |device| embedding(device, &source, &steps(), 16));
+        must_be_rejected(wrong, |device| embedding(device, &source, &steps()?, 16));
     }
     for (right, wrong) in [
         ("__fsub_rn(noisy[i], ", "__fadd_rn(noisy[i], "),

@@ -9,29 +9,18 @@ use common::reference::{self, MaxPool2d};
 use common::testing::{away_from_sources, planted};
 use phase2_conv_bn::gemm::Tuned;
 use phase3_all_layers::layers::{AdaptiveAvgPool, Add, Attention, Gelu, LayerNorm, Linear, MaxPool};
-
-const fn pool(window: usize, stride: usize, padding: usize) -> MaxPool2d {
-    MaxPool2d { window, stride, padding }
-}
-
-/// ResNet's; one that tiles the image; one that is the image; one with gaps.
-const POOLS: [MaxPool2d; 4] = [pool(3, 2, 1), pool(2, 2, 0), pool(5, 1, 2), pool(2, 3, 1)];
-const IMAGES: [[usize; 4]; 5] = [[1, 1, 5, 5], [2, 3, 7, 9], [1, 5, 16, 12], [3, 2, 8, 31], [0, 2, 6, 6]];
+use phase3_all_layers::trials::{CELLS, POOLED, POOLS, add, average_pool, linear, max_pool, pool};
 
 /// Runs a max pooling and says whether every bit is right.
 fn is_right(device: &Device, layer: &MaxPool, pool: MaxPool2d, x: &Tensor) -> Result<bool> {
-    let expected = reference::max_pool2d(x, pool)?;
-    let mut y = Tensor::empty_on(device, expected.shape())?;
-    layer.launch(&device.stream(), &x.to_device(device)?, &mut y)?;
-    let bits = |tensor: &[f32]| tensor.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
-    Ok(bits(&y.into_vec()?) == bits(expected.as_slice()?))
+    Ok(max_pool(device, layer, pool, x)?.is_ok())
 }
 
 device_test! {
     fn max_pooling_is_exact(device) {
         for pool in POOLS {
             let layer = MaxPool::load(&device, pool)?;
-            for (seed, shape) in (1..).zip(IMAGES) {
+            for (seed, shape) in (1..).zip(POOLED) {
                 assert!(is_right(&device, &layer, pool, &Tensor::random(&shape, seed))?, "{pool:?} of {shape:?}");
             }
         }
@@ -47,35 +36,19 @@ device_test! {
 
     fn means_of_cells_are_within_rounding(device) {
         let layer = AdaptiveAvgPool::load(&device)?;
-        for (seed, shape) in (1..).zip(IMAGES) {
-            for out in [[1, 1], [2, 3], [5, 1], [7, 7], [40, 3]] {
-                let x = Tensor::random(&shape, seed);
-                let expected = reference::adaptive_avg_pool2d(&x, out)?;
-                let mut y = Tensor::empty_on(&device, &[shape[0], shape[1], out[0], out[1]])?;
-                layer.launch(&device.stream(), &x.to_device(&device)?, &mut y)?;
-                assert_close(&y.into_vec()?, &expected.values, expected.tolerance());
+        for (seed, shape) in (1..).zip(POOLED) {
+            for out in CELLS {
+                average_pool(&device, &layer, &Tensor::random(&shape, seed), out)?.unwrap();
             }
         }
         Ok(())
     }
 
     fn addition_and_linear_are_within_rounding(device) {
-        let stream = device.stream();
         for n in [0, 1, 255, 1000] {
-            let (y, x) = (Tensor::random(&[n], 1), Tensor::random(&[n], 2));
-            let expected = reference::vector_add(y.as_slice()?, x.as_slice()?)?;
-            let mut sum = y.to_device(&device)?;
-            Add::load(&device)?.launch(&stream, &mut sum, &x.to_device(&device)?)?;
-            assert_close(&sum.into_vec()?, &expected.values, expected.tolerance());
+            add(&device, &Add::load(&device)?, n)?.unwrap();
         }
-        let (x, weight, bias) = (Tensor::random(&[5, 33], 3), Tensor::random(&[10, 33], 4), Tensor::random(&[10], 5));
-        let bias_of = Some(bias.as_slice()?);
-        let product = reference::Gemm::new(x.as_slice()?, weight.as_slice()?, 5, 10, 33);
-        let expected = reference::Gemm { transposed: true, bias: bias_of, ..product }.all()?;
-        let mut y = Tensor::empty_on(&device, &[5, 10])?;
-        let gemm = Tuned::load(&device)?;
-        Linear::load(&device, &gemm, &weight, &bias)?.launch(&stream, &x.to_device(&device)?, &mut y)?;
-        assert_close(&y.into_vec()?, &expected.values, expected.tolerance());
+        linear(&device, [5, 33, 10])?.unwrap();
         Ok(())
     }
 

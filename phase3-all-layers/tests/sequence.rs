@@ -3,16 +3,14 @@
 #![allow(clippy::unwrap_used)]
 
 mod golden;
-use common::check::{Mismatch, Report, Tolerance, assert_close, compare};
+use common::check::{Mismatch, Report, Tolerance, assert_close};
 use common::prelude::*;
 use common::reference::{self, Bounded};
 use common::testing::planted::{must_be_rejected, planted};
 use common::{cpu, device_test};
 use phase3_all_layers::layers::{Attention, LayerNorm, LayerNormStep, RowNorm, Softmax, SoftmaxStep, Transpose};
+use phase3_all_layers::trials::{ATTENTIONS, ROWS, attention, layer_norm, row_norm, softmax, transpose};
 
-/// Rows for a warp and for a block, that begin at multiples of 16 bytes or anywhere; longer than the registers; none.
-const ROWS: [[usize; 2]; 11] =
-    [[1, 1], [3, 2], [9, 4], [17, 33], [8, 64], [2, 511], [3, 512], [2, 516], [2, 1030], [0, 5], [4, 0]];
 const LONG: [[usize; 2]; 2] = [[2, 4100], [1, 4097]];
 
 /// scale · random + shift.
@@ -23,59 +21,6 @@ fn random(shape: &[usize], seed: u64, [scale, shift]: [f32; 2]) -> Tensor {
 
 /// A mean that is not near zero.
 const SHIFTED: [f32; 2] = [3.0, 5.0];
-
-fn layer_norm(device: &Device, layer: &LayerNorm, x: &Tensor) -> Result<Result<Report, Mismatch>> {
-    let columns = x.shape()[x.shape().len() - 1];
-    let (weight, bias) = (Tensor::random(&[columns], 8), Tensor::random(&[columns], 9));
-    let norm = reference::LayerNorm { weight: &weight, bias: &bias, eps: 1e-5 };
-    let expected = reference::layer_norm(x, &norm)?;
-    let (weight, bias) = (weight.to_device(device)?, bias.to_device(device)?);
-    let norm = reference::LayerNorm { weight: &weight, bias: &bias, ..norm };
-    let mut y = Tensor::empty_on(device, x.shape())?;
-    layer.launch(&device.stream(), &x.to_device(device)?, &norm, &mut y)?;
-    Ok(compare(&y.into_vec()?, &expected.values, expected.tolerance))
-}
-
-fn row_norm(device: &Device, layer: &RowNorm, x: &Tensor) -> Result<Result<Report, Mismatch>> {
-    let expected = reference::row_norm(x)?;
-    let mut y = Tensor::empty_on(device, x.shape())?;
-    layer.launch(&device.stream(), &x.to_device(device)?, &mut y)?;
-    Ok(compare(&y.into_vec()?, &expected.values, expected.tolerance))
-}
-
-/// Out of place, then in place: the same bits.
-fn softmax(device: &Device, layer: &Softmax, x: &Tensor) -> Result<Result<Report, Mismatch>> {
-    let expected = reference::softmax(x)?;
-    let mut y = Tensor::empty_on(device, x.shape())?;
-    let mut in_place = x.to_device(device)?;
-    layer.launch(&device.stream(), &in_place, &mut y)?;
-    layer.launch_in_place(&device.stream(), &mut in_place)?;
-    let (y, in_place) = (y.into_vec()?, in_place.into_vec()?);
-    Ok(compare(&y, &expected.values, expected.tolerance).and_then(|_| compare(&in_place, &y, Tolerance::exact())))
-}
-
-/// Transposed, then added to something else.
-fn transpose(device: &Device, layer: &Transpose, x: &Tensor) -> Result<Result<Report, Mismatch>> {
-    let expected = reference::transpose(x)?;
-    let before = Tensor::random(expected.shape(), 7);
-    let sum = reference::vector_add(before.as_slice()?, expected.as_slice()?)?;
-    let (x, mut y, mut added) =
-        (x.to_device(device)?, Tensor::empty_on(device, expected.shape())?, before.to_device(device)?);
-    layer.launch(&device.stream(), &x, &mut y)?;
-    layer.launch_add(&device.stream(), &x, &mut added)?;
-    let (y, added) = (y.into_vec()?, added.into_vec()?);
-    Ok(compare(&y, expected.as_slice()?, Tolerance::exact())
-        .and_then(|_| compare(&added, &sum.values, sum.tolerance())))
-}
-
-fn attention(device: &Device, layer: &Attention, qkv: &Tensor, heads: usize) -> Result<Result<Report, Mismatch>> {
-    let expected = reference::attention(qkv, heads)?;
-    let &[batch, tokens, columns] = qkv.shape() else { panic!("qkv is [B, T, 3C]") };
-    let mut scores = Tensor::empty_on(device, &[batch * heads, tokens, tokens])?;
-    let mut out = Tensor::empty_on(device, &[batch, tokens, columns / 3])?;
-    layer.launch(&device.stream(), &qkv.to_device(device)?, heads, &mut scores, &mut out)?;
-    Ok(compare(&out.into_vec()?, &expected.values, expected.tolerance))
-}
 
 /// Values of several sizes, so that scores are far apart: a head's q, k, v \[B, T, 3·heads·d\].
 fn qkv(batch: usize, tokens: usize, heads: usize, d: usize) -> Tensor {
@@ -226,14 +171,7 @@ device_test! {
 
     fn attention_is_within_rounding(device) {
         let layer = Attention::load(&device)?;
-        let cases = [
-            // By 16 bytes: one tile and less, several tiles each way, more than one step in both products.
-            (1, 4, 1, 4), (2, 64, 2, 8), (1, 132, 2, 12), (1, 64, 1, 68), (1, 136, 1, 40),
-            // Anything.
-            (1, 1, 1, 1), (2, 3, 2, 5), (1, 130, 1, 3), (1, 9, 3, 70), (2, 33, 2, 4), (1, 8, 2, 2),
-            (0, 4, 2, 4), (1, 0, 2, 4), (1, 4, 2, 0),
-        ];
-        for (batch, tokens, heads, d) in cases {
+        for (batch, tokens, heads, d) in ATTENTIONS {
             // The larger tiles, the smaller ones.
             for processors in [1, usize::MAX] {
                 let (layer, qkv) = (layer.clone().for_processors(processors), qkv(batch, tokens, heads, d));

@@ -1,7 +1,10 @@
-//! The part of `common::kernel_source!` that must read a file while it is expanded: which headers a kernel includes.
+//! The part of `common::kernel_source!` that reads files while it is expanded: a kernel, the headers that it includes, and its PTX.
+//!
+//! What a program carries of them is for where its sources are not. In a checkout it reads the files, so Cargo does not build a crate
+//! again when a kernel changes, as it would for `include_str!`; an optimised build (`--release`) is for taking away, and does.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use proc_macro::{TokenStream, TokenTree};
 
@@ -12,17 +15,40 @@ use proc_macro::{TokenStream, TokenTree};
 pub fn kernel_headers(input: TokenStream) -> TokenStream {
     let mut words = Vec::new();
     literals(input, &mut words);
-    let root = std::env::var("CARGO_MANIFEST_DIR").unwrap_or_default();
     let pairs: String = match words.as_slice() {
-        [dir, name] => headers(&Path::new(&root).join(dir), name).iter().map(|(name, path)| pair(name, path)).collect(),
+        [dir, name] => {
+            let headers = headers(&root().join(dir), name);
+            headers.iter().map(|(name, path)| format!("({name:?}, {}), ", embedded(path))).collect()
+        }
         _ => "::core::compile_error!(\"expected a directory and a name\")".to_owned(),
     };
     format!("&[{pairs}]").parse().unwrap_or_default()
 }
 
-/// One element of the list. `include_str!` also tells Cargo to build again when the header changes.
-fn pair(name: &str, path: &str) -> String {
-    format!("({name:?}, ::core::include_str!({path:?})), ")
+/// `kernel_text!("kernels", "NAME", ".cu")`: the text of a file of the calling crate, as a `&str`. The last word ends the file's name.
+#[proc_macro]
+pub fn kernel_text(input: TokenStream) -> TokenStream {
+    let mut words = Vec::new();
+    literals(input, &mut words);
+    let ending = words.pop().unwrap_or_default();
+    let path = words.iter().fold(root(), |path, word| path.join(word));
+    embedded(&format!("{}{ending}", path.display())).parse().unwrap_or_default()
+}
+
+/// The calling crate's folder.
+fn root() -> PathBuf {
+    std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default().into()
+}
+
+/// An expression for a file's text. `include_str!` tells Cargo to build again when the file changes; a literal does not.
+fn embedded(path: &str) -> String {
+    let Ok(text) = std::fs::read_to_string(path) else {
+        return format!("::core::compile_error!({:?})", format!("cannot read {path}"));
+    };
+    format!(
+        "{{ #[cfg(debug_assertions)] const TEXT: &str = {text:?}; \
+         #[cfg(not(debug_assertions))] const TEXT: &str = ::core::include_str!({path:?}); TEXT }}"
+    )
 }
 
 /// The string literals; a macro that passes on a literal wraps it in a group without delimiters.

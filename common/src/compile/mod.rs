@@ -2,7 +2,8 @@
 //!
 //! [`kernel_source!`](crate::kernel_source) embeds a kernel's CUDA C, its headers and the PTX shipped beside it, so that a program
 //! works away from its sources. Where the file is on disk, it and its headers win over what was embedded, so a reader edits the `.cu`
-//! and runs again without rebuilding.
+//! and runs again; Cargo rebuilds nothing for it, unless the build is an optimised one. An edited copy in the folder that `WARP_KERNELS` names wins over both: the folder is laid out as
+//! the workspace, and has the files that differ (`phase1-infra/kernels/01_vector_add.cu`).
 //!
 //! | device | with NVRTC | without |
 //! | --- | --- | --- |
@@ -15,6 +16,7 @@
 //! [`ship`] makes and checks shipped PTX; `cargo run -p common --bin ship-ptx` runs it.
 
 mod cache;
+mod edits;
 mod nvrtc;
 pub mod ptx;
 pub mod ship;
@@ -71,23 +73,11 @@ macro_rules! kernel_source {
             name: ::std::borrow::Cow::Borrowed($name),
             dir: ::std::borrow::Cow::Borrowed($dir),
             manifest_dir: ::std::borrow::Cow::Borrowed(env!("CARGO_MANIFEST_DIR")),
-            source: ::std::borrow::Cow::Borrowed(include_str!(concat!(
-                env!("CARGO_MANIFEST_DIR"),
-                "/",
-                $dir,
-                "/",
-                $name,
-                ".cu"
-            ))),
+            source: ::std::borrow::Cow::Borrowed($crate::private::kernel_text!($dir, $name, ".cu")),
             headers: ::std::borrow::Cow::Borrowed($crate::private::kernel_headers!($dir, $name)),
-            ptx: ::std::option::Option::Some(::std::borrow::Cow::Borrowed(include_str!(concat!(
-                env!("CARGO_MANIFEST_DIR"),
-                "/",
-                $dir,
-                "/ptx/",
-                $name,
-                ".ptx"
-            )))),
+            ptx: ::std::option::Option::Some(::std::borrow::Cow::Borrowed($crate::private::kernel_text!(
+                $dir, "ptx", $name, ".ptx"
+            ))),
         }
     };
 }
@@ -209,7 +199,7 @@ impl KernelSource {
         Some(dir.join(format!("{}.cu", self.name)))
     }
 
-    /// The CUDA C as it is now: the file's, if it exists, else the embedded text.
+    /// The CUDA C as it is now: the edited copy's, else the file's, if it exists, else the embedded text.
     ///
     /// # Errors
     /// [`Error::Io`] if the file exists and cannot be read.
@@ -227,6 +217,14 @@ impl KernelSource {
         let directives = current.directives();
         let (minimum, variant) = directives.parsed(&self.label())?;
         Ok(runs(minimum, variant, major * 10 + minor))
+    }
+
+    /// The PTX that a simulator is given: the shipped one if it is of this text, else the compiler's.
+    ///
+    /// # Errors
+    /// As [`crate::Device::load`].
+    pub fn simulator_ptx(&self) -> Result<String> {
+        Ok(compile(self, &Target::Simulator)?.ptx)
     }
 
     /// What messages call the kernel's file: its path inside the repository.
@@ -247,10 +245,23 @@ impl KernelSource {
         Ok(Fingerprint(format!("{} {}", self.label(), current.hash())))
     }
 
+    /// Whether it is that file or includes it, straight or through others; `file` is relative to the workspace, with `/`.
+    ///
+    /// # Errors
+    /// As [`KernelSource::text`].
+    pub fn is_made_from(&self, file: &str) -> Result<bool> {
+        let label = self.label();
+        let dir = Path::new(&label).parent().unwrap_or(Path::new(""));
+        let header = |name: &String| forward_slashes(&edits::without_dots(&dir.join(name))) == file;
+        Ok(label == file || self.current()?.headers.keys().any(header))
+    }
+
     fn current(&self) -> Result<Current> {
-        match self.path().filter(|path| path.is_file()) {
-            Some(path) => Current::read(&path),
-            None => Ok(self.embedded()),
+        let Some(path) = self.path().filter(|path| path.is_file()) else { return Ok(self.embedded()) };
+        let root = ship::workspace_root(Path::new(&*self.manifest_dir));
+        match edits::folder().zip(root) {
+            Some((edits, root)) => Current::edited(&path, &root, &edits),
+            None => Current::read(&path),
         }
     }
 
@@ -280,13 +291,34 @@ pub(crate) struct Current {
 
 impl Current {
     pub(crate) fn read(path: &Path) -> Result<Current> {
-        let text = unix_lines(&std::fs::read_to_string(path).map_err(Error::io(path))?);
+        let (text, headers) = Current::read_by(path, |path| std::fs::read_to_string(path))?;
+        Ok(Current { text, path: Some(path.to_owned()), headers })
+    }
+
+    /// With the files of the folder `edits` in place of those of the workspace at `root`.
+    fn edited(path: &Path, root: &Path, edits: &Path) -> Result<Current> {
+        let mut has_edits = false;
+        let (text, headers) = Current::read_by(path, |path| {
+            let copy = edits::copy_of(path, root, edits);
+            has_edits |= copy.is_some();
+            std::fs::read_to_string(copy.as_deref().unwrap_or(path))
+        })?;
+        // Files of several folders have no common place: the compiler is given all of them.
+        Ok(Current { text, path: (!has_edits).then(|| path.to_owned()), headers })
+    }
+
+    /// Text and headers.
+    fn read_by(
+        path: &Path,
+        mut read: impl FnMut(&Path) -> std::io::Result<String>,
+    ) -> Result<(String, BTreeMap<String, String>)> {
+        let text = unix_lines(&read(path).map_err(Error::io(path))?);
         let dir = path.parent().unwrap_or(Path::new(""));
         let mut headers = BTreeMap::new();
         let mut wanted: Vec<String> = includes(&text, '"').map(str::to_owned).collect();
         while let Some(name) = wanted.pop() {
             // NVRTC reports a missing header.
-            if let Ok(header) = std::fs::read_to_string(dir.join(&name))
+            if let Ok(header) = read(&dir.join(&name))
                 && !headers.contains_key(&name)
             {
                 let header = unix_lines(&header);
@@ -294,7 +326,7 @@ impl Current {
                 headers.insert(name, header);
             }
         }
-        Ok(Current { text, path: Some(path.to_owned()), headers })
+        Ok((text, headers))
     }
 
     /// The hash of everything that the PTX depends on except the compiler. Line ends do not count, since git may change them.
@@ -695,6 +727,36 @@ mod tests {
         }
         let unknown = KernelSource::from_text("unknown", "// nvrtc: -arch=sparc\n");
         assert!(unknown.runs_on((9, 0)).unwrap_err().to_string().contains("`sparc` is not an architecture"));
+    }
+
+    #[test]
+    fn edited_copies_in_a_folder_of_their_own_stand_in_for_kernels_and_headers() {
+        let root = tempfile::tempdir().unwrap();
+        let (edits, kernels) = (root.path().join("edits"), root.path().join("one/kernels"));
+        for dir in [&kernels, &root.path().join("two/kernels"), &edits.join("two/kernels")] {
+            std::fs::create_dir_all(dir).unwrap();
+        }
+        let kernel = kernels.join("a.cu");
+        std::fs::write(&kernel, "#include \"../../two/kernels/b.cuh\"\n").unwrap();
+        std::fs::write(root.path().join("two/kernels/b.cuh"), "int b;\n").unwrap();
+        let edited = || Current::edited(&kernel, root.path(), &edits).unwrap();
+        // Without a copy it is the file.
+        assert_eq!(edited().path.as_deref(), Some(&*kernel));
+        assert_eq!(edited().hash(), Current::read(&kernel).unwrap().hash());
+        std::fs::write(edits.join("two/kernels/b.cuh"), "int edited;\n").unwrap();
+        let header = edited();
+        assert_eq!(header.path, None);
+        assert_eq!(header.headers["../../two/kernels/b.cuh"], "int edited;\n");
+        std::fs::create_dir_all(edits.join("one/kernels")).unwrap();
+        std::fs::write(edits.join("one/kernels/a.cu"), "int alone;\n").unwrap();
+        assert_eq!((edited().text.as_str(), edited().headers.len()), ("int alone;\n", 0));
+    }
+
+    #[test]
+    fn a_source_knows_the_files_that_it_is_made_from() {
+        let label = "common/tests/kernels/half_offset.cu";
+        assert!(HALF_OFFSET.is_made_from(label).unwrap() && !SCALE_ADD.is_made_from(label).unwrap());
+        assert!(HALF_OFFSET.is_made_from("common/tests/kernels/offset.h").unwrap());
     }
 
     #[test]

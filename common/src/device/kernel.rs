@@ -182,6 +182,11 @@ impl Kernel {
         }
     }
 
+    /// What messages call the file that it is from.
+    pub(crate) fn module_name(&self) -> &str {
+        &self.0.module.0.name
+    }
+
     /// The CUDA source, where it is known.
     pub(crate) fn source(&self) -> Option<&str> {
         self.0.module.0.source.as_deref()

@@ -20,6 +20,7 @@ mod order;
 mod properties;
 mod sim;
 mod stream;
+mod subject;
 mod tensor_map;
 
 /// CUDA's half of everything, in a program built without it: types without values.
@@ -50,6 +51,7 @@ pub use memory::MemoryInfo;
 pub use properties::Properties;
 pub use sim::{Counts, SimDevice, SimOptions};
 pub use stream::{Event, Stream};
+pub use subject::{Finding, Subject, Tally};
 pub use tensor_map::{
     Interleave, OutsideFill, Swizzle, TensorElement, TensorMap, TensorMapConfig, TensorMapMut, TensorWindow,
 };
@@ -297,6 +299,9 @@ impl Device {
             Device::Cuda(cuda) => Target::Gpu { device: self.short_name(), capability: cuda.compute_capability() },
             Device::Sim(_) => Target::Simulator,
         };
+        if let (Device::Sim(_), Some(subject)) = (self, Subject::current()) {
+            subject.admit(source, || self.short_name())?;
+        }
         let key = source.fingerprint()?;
         let modules = &self.inventory().modules;
         if let Some(module) = modules.get(&key) {

@@ -12,6 +12,7 @@ use super::kernel::{FunctionHandle, Kernel, KernelAttributes, LAUNCH, LaunchArgs
 use super::memory::MemoryInfo;
 use super::order::{self, Clock, How, Order, Touch};
 use super::stream::Stream;
+use super::subject::Subject;
 use super::tensor_map::{Encoded, TensorMapConfig};
 use super::{Device, DeviceId, Inventory, Properties};
 use crate::compile::Compiled;
@@ -123,7 +124,8 @@ impl SimHost {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let SimOptions { memory, workers, sanitize, .. } = options;
         let total_memory = memory.saturating_mul(devices.into());
-        let config = ptx_sim::DeviceConfig { total_memory, workers, sanitize, memory_limit: None };
+        let memory_limit = Subject::current().map(Subject::host_memory);
+        let config = ptx_sim::DeviceConfig { total_memory, workers, sanitize, memory_limit };
         Arc::new(SimHost {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             memory: ptx_sim::Device::new(config),
@@ -187,13 +189,14 @@ impl SimDevice {
     /// Launches a kernel and keeps what was to be observed.
     fn launch(
         &self,
-        kernel: &ptx_sim::Kernel,
-        config: &ptx_sim::LaunchConfig,
-        args: &[ptx_sim::Arg],
+        Launch { kernel, function, config, args }: &Launch,
         touches: bool,
     ) -> Result<Vec<ptx_sim::TouchedMemory>, ptx_sim::LaunchError> {
-        let observe = ptx_sim::Observe { profile: self.0.profiles.is_some(), touches, ..Default::default() };
-        let observation = kernel.observe(config, args, &observe)?;
+        let subject = subject_of(kernel);
+        let profile = self.0.profiles.is_some() || subject.is_some();
+        let trace = subject.and_then(|subject| subject.wanted_trace(kernel));
+        let observe = ptx_sim::Observe { profile, trace, touches, ..Default::default() };
+        let observation = noted(kernel, subject, function.observe(config, args, &observe))?;
         self.count(&observation.report);
         self.kept(observation)
     }
@@ -689,10 +692,12 @@ impl Queue {
             settled.iter().map(|(_, launch)| (&launch.function, &launch.args[..])).collect();
         let touches = !clocks.is_empty();
         let earlier = order.map(|order| order.known_in_part(&clocks)).unwrap_or_default();
-        let profile = first.device.0.profiles.is_some();
+        let subject = subject_of(&launch.kernel);
+        let profile = first.device.0.profiles.is_some() || subject.is_some();
         let observe = ptx_sim::Observe { profile, touches, earlier, ..Default::default() };
         let failed = |error| launch_error(&launch.kernel, error);
-        let observation = ptx_sim::Kernel::observe_together(&grids, &launch.config, &observe).map_err(failed)?;
+        let observed = ptx_sim::Kernel::observe_together(&grids, &launch.config, &observe);
+        let observation = noted(&launch.kernel, subject, observed).map_err(failed)?;
         // The instructions of all of them are counted where the first is.
         for (i, (queue, _)) in settled.iter().enumerate() {
             queue.device.count(&if i == 0 { observation.report } else { ptx_sim::LaunchReport::default() });
@@ -771,10 +776,9 @@ impl Queue {
         let length = |touch: &Touch| touch.bytes.end - touch.bytes.start;
         let (what, touches) = match operation {
             Operation::Launch(launch) => {
-                let Launch { kernel, function, config, args } = &**launch;
-                let touched = self.device.launch(function, config, args, clock.is_some());
-                let touched = touched.map_err(|error| launch_error(kernel, error))?;
-                (format!("kernel `{}`", kernel.name()), touched.into_iter().flat_map(touches_of).collect())
+                let touched = self.device.launch(launch, clock.is_some());
+                let touched = touched.map_err(|error| launch_error(&launch.kernel, error))?;
+                (format!("kernel `{}`", launch.kernel.name()), touched.into_iter().flat_map(touches_of).collect())
             }
             Operation::Fill { to, value } => {
                 let filled = device.fill(at(to), *value, length(to));
@@ -796,6 +800,27 @@ impl Queue {
     fn error(&self, operation: &'static str, source: ptx_sim::MemoryError) -> Error {
         Error::SimMemory { operation, device: self.device_id().to_string(), source }
     }
+}
+
+/// The subject of this process, if the kernel is made from it.
+fn subject_of(kernel: &Kernel) -> Option<&'static Subject> {
+    Subject::current().filter(|subject| subject.has(kernel))
+}
+
+/// What was observed, kept for the subject if there is one.
+fn noted(
+    kernel: &Kernel,
+    subject: Option<&Subject>,
+    mut observed: Result<ptx_sim::Observation, ptx_sim::LaunchError>,
+) -> Result<ptx_sim::Observation, ptx_sim::LaunchError> {
+    if let Some(subject) = subject {
+        match &mut observed {
+            Ok(observation) => subject.note(kernel, observation),
+            Err(ptx_sim::LaunchError::Fault(fault)) => subject.note_fault(kernel, fault),
+            Err(_) => {}
+        }
+    }
+    observed
 }
 
 /// What a kernel accessed.

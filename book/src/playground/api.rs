@@ -1,0 +1,163 @@
+//! What a page of the served book may ask for: the text of a kernel, a run of an edited one, how it goes, and its end.
+//!
+//! A run compiles and executes what it is sent, so only the book's own pages may ask: each request carries a token that only they have,
+//! names this very server as its host, and comes from a page of it. Pages of other origins can't read the book's, and so have no token.
+
+use std::{hash::RandomState, path::PathBuf, sync::Arc};
+
+use axum::{
+    Router,
+    body::Bytes,
+    extract::{Path, Request, State},
+    http::{
+        HeaderMap, Method, StatusCode,
+        header::{CACHE_CONTROL, CONTENT_TYPE, HOST, ORIGIN},
+    },
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tower_http::limit::RequestBodyLimitLayer;
+
+use super::{
+    job::Job,
+    kernels::{self, MOST_BYTES},
+    pool::{Pool, Stage},
+};
+
+/// The header that carries the token.
+const TOKEN: &str = "x-warp-token";
+/// Bytes of a request's body: a text in JSON, in which a character may take six bytes.
+const BODY_LIMIT: usize = 6 * MOST_BYTES + 1024;
+/// The editor, bundled.
+const EDITOR: &str = include_str!("../../editor/editor.js");
+
+/// What requests are answered with.
+#[derive(Clone)]
+pub struct Api {
+    /// The runs.
+    pub pool: Pool,
+    /// What only the book's pages know.
+    pub token: Arc<str>,
+    /// `127.0.0.1:3000`, and `localhost:3000`.
+    pub hosts: [String; 2],
+    /// The folder of the workspace.
+    pub workspace: PathBuf,
+    /// The folder of the book's pages.
+    pub pages: PathBuf,
+}
+
+/// A run, as a page asks for it.
+#[derive(Deserialize)]
+struct Asked {
+    file: String,
+    text: String,
+    /// The page whose pictures are to be drawn anew: `/phase2/gemm-naive.html`.
+    #[serde(default)]
+    page: Option<String>,
+}
+
+/// A token that no other page can guess: 256 bits, of which the system chose the keys.
+pub fn token() -> Arc<str> {
+    use std::hash::BuildHasher;
+    let part = |n: u64| format!("{:016x}", RandomState::new().hash_one(n));
+    (0..4).map(part).collect::<String>().into()
+}
+
+/// The routes.
+pub fn router(api: Api) -> Router {
+    Router::new()
+        .route("/.kernels/{*file}", get(kernel))
+        .route("/.runs", post(submit))
+        .route("/.runs/{id}", get(stage).delete(cancel))
+        .layer(RequestBodyLimitLayer::new(BODY_LIMIT))
+        .layer(middleware::from_fn_with_state(api.clone(), for_the_books_pages))
+        .with_state(api)
+        .route("/.editor.js", get(editor))
+}
+
+async fn for_the_books_pages(State(api): State<Api>, request: Request, next: Next) -> Response {
+    match refusal(&api, request.method(), request.headers()) {
+        None => next.run(request).await,
+        Some(reason) => (StatusCode::FORBIDDEN, format!("refused: {reason}\n")).into_response(),
+    }
+}
+
+/// Why a request is not answered.
+fn refusal(api: &Api, method: &Method, headers: &HeaderMap) -> Option<&'static str> {
+    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let Some(host) = header(HOST.as_str()).filter(|host| api.hosts.iter().any(|own| own == host)) else {
+        return Some("the host is not this server");
+    };
+    match header(ORIGIN.as_str()) {
+        Some(origin) if origin.strip_prefix("http://") != Some(host) => return Some("it comes from another origin"),
+        // Browsers say where a request comes from that may change something.
+        None if method != Method::GET => return Some("it does not say where it comes from"),
+        _ => {}
+    }
+    if header("sec-fetch-site").is_some_and(|site| site != "same-origin") {
+        return Some("it comes from another site");
+    }
+    let given = header(TOKEN).unwrap_or_default();
+    // As long for a wrong one as for another.
+    let differs = |(one, other): (u8, u8)| u32::from(one ^ other);
+    let is_token = given.len() == api.token.len()
+        && given.bytes().zip(api.token.bytes()).map(differs).fold(0, |all, one| all | one) == 0;
+    (!is_token).then_some("the token is missing or wrong: reload the page")
+}
+
+async fn editor() -> Response {
+    ([(CONTENT_TYPE, "text/javascript; charset=utf-8"), (CACHE_CONTROL, "no-cache")], EDITOR).into_response()
+}
+
+fn answer(status: StatusCode, value: &Value) -> Response {
+    let headers = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")];
+    (status, headers, value.to_string()).into_response()
+}
+
+fn refused(status: StatusCode, reason: &str) -> Response {
+    answer(status, &json!({ "error": reason }))
+}
+
+async fn kernel(State(api): State<Api>, Path(file): Path<String>) -> Response {
+    let found = kernels::check_of(&api.workspace, &file).and_then(|_| kernels::text(&api.workspace, &file));
+    match found {
+        Ok(text) => answer(StatusCode::OK, &json!({ "file": file, "text": text })),
+        Err(reason) => refused(StatusCode::NOT_FOUND, &reason),
+    }
+}
+
+async fn submit(State(api): State<Api>, body: Bytes) -> Response {
+    let Asked { file, text, page } = match serde_json::from_slice(&body) {
+        Ok(asked) => asked,
+        Err(error) => return refused(StatusCode::BAD_REQUEST, &format!("this is no run: {error}")),
+    };
+    if text.len() > MOST_BYTES {
+        return refused(StatusCode::PAYLOAD_TOO_LARGE, &format!("a kernel may have {MOST_BYTES} bytes"));
+    }
+    if let Err(reason) = kernels::check_of(&api.workspace, &file) {
+        return refused(StatusCode::NOT_FOUND, &reason);
+    }
+    let pictures = page.map(|page| kernels::pictures(&api.pages, &page, &file)).unwrap_or_default();
+    match api.pool.submit(Job { workspace: api.workspace, file, text, pictures }) {
+        Some(id) => answer(StatusCode::ACCEPTED, &json!({ "id": id })),
+        None => refused(StatusCode::TOO_MANY_REQUESTS, "too many runs are waiting: try again when they have ended"),
+    }
+}
+
+async fn stage(State(api): State<Api>, Path(id): Path<u64>) -> Response {
+    match api.pool.stage(id) {
+        None => refused(StatusCode::NOT_FOUND, "there is no such run"),
+        Some(Stage::Waiting(before)) => answer(StatusCode::OK, &json!({ "stage": "waiting", "before": before })),
+        Some(Stage::Running(since)) => {
+            answer(StatusCode::OK, &json!({ "stage": "running", "seconds": since.as_secs_f32() }))
+        }
+        Some(Stage::Done(outcome)) => answer(StatusCode::OK, &json!({ "stage": "done", "outcome": outcome })),
+    }
+}
+
+async fn cancel(State(api): State<Api>, Path(id): Path<u64>) -> Response {
+    answer(StatusCode::OK, &json!({ "cancelled": api.pool.cancel(id) }))
+}

@@ -1,0 +1,174 @@
+//! What passes between the server and the process that runs a kernel.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// A file to run.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// The workspace.
+    pub workspace: PathBuf,
+    /// Relative to it: `phase1-infra/kernels/01_vector_add.cu`.
+    pub file: String,
+    /// Its text, as edited.
+    pub text: String,
+    /// What follows `ptx-sim` in the commands of pictures that are to be drawn, with [`PTX`] for the file.
+    pub pictures: Vec<Vec<String>>,
+}
+
+/// Stands for the PTX file in the arguments of a picture.
+pub const PTX: &str = "{ptx}";
+
+/// What the process is told.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Task {
+    /// As in [`Job`].
+    pub workspace: PathBuf,
+    /// As in [`Job`].
+    pub file: String,
+    /// Where the PTX is wanted, if it is.
+    pub ptx: Option<PathBuf>,
+}
+
+/// The verdict on a run, in a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// All values are right, and the sanitiser found nothing.
+    Right,
+    /// All values are right, and the sanitiser found broken rules.
+    Found,
+    /// Values are wrong.
+    Wrong,
+    /// The compiler refused the text.
+    Refused,
+    /// A limit, or a crash.
+    Stopped,
+    /// Something is missing here, such as the compiler.
+    Missing,
+}
+
+/// What came of a run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Outcome {
+    /// In a word.
+    pub verdict: Verdict,
+    /// In a sentence.
+    pub summary: String,
+    /// What is wrong with the values, or the compiler's log.
+    pub details: Vec<String>,
+    /// What the compiler or the sanitiser says of single lines.
+    pub messages: Vec<Message>,
+    /// What the kernels of the file cost, by name.
+    pub counts: Vec<KernelCounts>,
+    /// The tables that the check printed.
+    pub tables: Vec<String>,
+    /// What a block of each kernel did, step by step, in an early launch.
+    #[serde(default)]
+    pub recordings: Vec<Recording>,
+    /// The page's pictures of this kernel, drawn anew: each an SVG, or why there is none.
+    #[serde(default)]
+    pub pictures: Vec<Result<String, String>>,
+}
+
+/// Something about a line.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Message {
+    /// The line of the edited file; `None` if it is about another place.
+    pub line: Option<u32>,
+    /// `error` or `warning`.
+    pub severity: String,
+    /// In a sentence or two.
+    pub text: String,
+    /// The whole diagnostic.
+    pub rendered: String,
+}
+
+/// What the launches of a kernel cost.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct KernelCounts {
+    /// The kernel's name.
+    pub kernel: String,
+    /// How often it was launched.
+    pub launches: u64,
+    /// What was counted, by what a page calls it.
+    pub counts: Vec<(String, u64)>,
+}
+
+/// What a block did, step by step.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Recording {
+    /// The kernel's name.
+    pub kernel: String,
+    /// Threads of the block along x, y and z.
+    pub threads: [u32; 3],
+    /// The instructions.
+    pub sites: Vec<RecordedSite>,
+    /// What the warps executed, in order.
+    pub steps: Vec<RecordedStep>,
+    /// How many steps there were beyond those.
+    pub missed: u64,
+}
+
+/// An instruction.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RecordedSite {
+    /// The line of the edited file, if it is of that.
+    pub line: Option<u32>,
+    /// Its source line, if it is known.
+    pub text: Option<String>,
+    /// As the PTX has it.
+    pub instruction: String,
+}
+
+/// A step of a warp.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RecordedStep {
+    /// Number of the warp in the block.
+    pub warp: u32,
+    /// Index into the sites.
+    pub site: u32,
+    /// Lanes that run together, a bit per lane.
+    pub mask: u32,
+    /// Those that take part: whose predicate holds, who jump or who end.
+    pub active: u32,
+    /// `branch`, `barrier` or `exit`.
+    pub event: Option<String>,
+    /// The access to memory, if it is one.
+    pub access: Option<RecordedAccess>,
+}
+
+/// An access to memory.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RecordedAccess {
+    /// `shared read`.
+    pub what: String,
+    /// The buffer or variable of the first lane.
+    pub name: String,
+    /// Lane, first byte within that variable, bytes.
+    pub touches: Vec<(u8, i64, u32)>,
+    /// Sectors of global memory, or turns of shared memory.
+    pub cost: u32,
+    /// The same if the bytes were dense, or without bank conflicts.
+    pub ideal: u32,
+    /// Whether the banks count.
+    pub has_banks: bool,
+}
+
+impl Outcome {
+    /// Without more to say than this.
+    pub fn only(verdict: Verdict, summary: impl Into<String>) -> Outcome {
+        let summary = summary.into();
+        Outcome {
+            verdict,
+            summary,
+            details: Vec::new(),
+            messages: Vec::new(),
+            counts: Vec::new(),
+            tables: Vec::new(),
+            recordings: Vec::new(),
+            pictures: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! Runs of kernels: a queue with an end, and for each a process with limits that can be ended at any time.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    env, fs,
+    io::{self, Read, Write},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
+
+use super::{
+    child::OPTION,
+    job::{Job, Outcome, PTX, Task, Verdict},
+};
+
+/// How often a process is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Bytes of a process's answer.
+const MOST_OUTPUT: u64 = 8 << 20;
+/// Finished runs that can still be asked for.
+const MOST_FINISHED: usize = 32;
+
+/// The limits of a run, and how many there may be.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// From its beginning to its end.
+    pub time: Duration,
+    /// Bytes that its process may take.
+    pub memory: u64,
+    /// Warp instructions of one launch.
+    pub instructions: u64,
+    /// Runs that wait for their turn.
+    pub waiting: usize,
+}
+
+impl Default for Limits {
+    /// A minute, 3 GiB, 2²⁶ warp instructions (some ten times what the course's largest launch takes), 8 that wait.
+    fn default() -> Limits {
+        Limits { time: Duration::from_secs(60), memory: 3 << 30, instructions: 1 << 26, waiting: 8 }
+    }
+}
+
+/// Where a run is.
+#[derive(Clone, Debug)]
+pub enum Stage {
+    /// This many are before it.
+    Waiting(usize),
+    /// It began so long ago.
+    Running(Duration),
+    /// It has ended.
+    Done(Box<Outcome>),
+}
+
+/// The runs of a server; one process at a time.
+#[derive(Clone)]
+pub struct Pool(Arc<Shared>);
+
+struct Shared {
+    program: PathBuf,
+    limits: Limits,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    last: u64,
+    waiting: VecDeque<(u64, Job)>,
+    running: Option<Running>,
+    finished: BTreeMap<u64, Outcome>,
+}
+
+struct Running {
+    id: u64,
+    since: Instant,
+    cancelled: Arc<AtomicBool>,
+}
+
+impl Pool {
+    /// A pool whose processes are of `program`, this very command.
+    ///
+    /// # Errors
+    /// If the system has no thread for it.
+    pub fn start(program: PathBuf, limits: Limits) -> io::Result<Pool> {
+        let shared = Arc::new(Shared { program, limits, state: Mutex::default(), changed: Condvar::new() });
+        let pool = Pool(Arc::clone(&shared));
+        thread::Builder::new().spawn(move || shared.work())?;
+        Ok(pool)
+    }
+
+    /// Queues a run and returns its number; `None` if too many are waiting.
+    pub fn submit(&self, job: Job) -> Option<u64> {
+        let mut state = self.0.state();
+        if state.waiting.len() >= self.0.limits.waiting {
+            return None;
+        }
+        state.last += 1;
+        let id = state.last;
+        state.waiting.push_back((id, job));
+        self.0.changed.notify_all();
+        Some(id)
+    }
+
+    /// Where a run is; `None` if there is no such run, or it ended long ago.
+    pub fn stage(&self, id: u64) -> Option<Stage> {
+        let state = self.0.state();
+        if let Some(outcome) = state.finished.get(&id) {
+            return Some(Stage::Done(Box::new(outcome.clone())));
+        }
+        if let Some(running) = state.running.as_ref().filter(|running| running.id == id) {
+            return Some(Stage::Running(running.since.elapsed()));
+        }
+        state.waiting.iter().position(|(waiting, _)| *waiting == id).map(Stage::Waiting)
+    }
+
+    /// Ends a run, and with it its process. False if it was not to be ended any more.
+    pub fn cancel(&self, id: u64) -> bool {
+        let mut state = self.0.state();
+        if let Some(at) = state.waiting.iter().position(|(waiting, _)| *waiting == id) {
+            state.waiting.remove(at);
+            state.finish(id, cancelled());
+            return true;
+        }
+        let running = state.running.as_ref().filter(|running| running.id == id);
+        running.is_some_and(|running| !running.cancelled.swap(true, Ordering::Relaxed))
+    }
+}
+
+fn cancelled() -> Outcome {
+    Outcome::only(Verdict::Stopped, "Cancelled.")
+}
+
+impl State {
+    fn finish(&mut self, id: u64, outcome: Outcome) {
+        self.finished.insert(id, outcome);
+        while self.finished.len() > MOST_FINISHED {
+            self.finished.pop_first();
+        }
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does one run after the other.
+    fn work(&self) {
+        loop {
+            let mut state = self.state();
+            let (id, job) = loop {
+                match state.waiting.pop_front() {
+                    Some(next) => break next,
+                    None => state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                }
+            };
+            let stop = Arc::new(AtomicBool::new(false));
+            state.running = Some(Running { id, since: Instant::now(), cancelled: Arc::clone(&stop) });
+            drop(state);
+            let outcome = self.run(&job, &stop).unwrap_or_else(|error| {
+                Outcome::only(Verdict::Missing, format!("No process could be started for it: {error}."))
+            });
+            let mut state = self.state();
+            state.running = None;
+            state.finish(id, outcome);
+        }
+    }
+
+    /// Runs a job in a process of its own, whose only traces are in a folder that goes with it.
+    fn run(&self, job: &Job, stop: &AtomicBool) -> io::Result<Outcome> {
+        let folder = tempfile::tempdir()?;
+        let edits = folder.path().join("edits");
+        let copy = edits.join(&job.file);
+        fs::create_dir_all(copy.parent().unwrap_or(&edits))?;
+        fs::write(&copy, &job.text)?;
+        let mut command = Command::new(&self.program);
+        command.arg(OPTION).env("WARP_KERNELS", &edits).env("WARP_CACHE_DIR", folder.path().join("cache"));
+        command.env("WARP_SIM_BUDGET", self.limits.instructions.to_string());
+        // What a stopped compiler leaves goes with the folder.
+        command.envs(["TMPDIR", "TMP", "TEMP"].map(|name| (name, folder.path())));
+        let ptx = folder.path().join("edited.ptx");
+        let task = Task {
+            workspace: job.workspace.clone(),
+            file: job.file.clone(),
+            ptx: (!job.pictures.is_empty()).then(|| ptx.clone()),
+        };
+        let answer = match self.output(&mut command, Some(&serde_json::to_string(&task)?), stop)? {
+            Ok(answer) => answer,
+            Err(stopped) => return Ok(stopped),
+        };
+        let answer = answer.lines().last().and_then(|line| serde_json::from_str(line).ok());
+        let Some(mut outcome): Option<Outcome> = answer else {
+            let summary = "The process that compiled and ran it crashed, or said too much.";
+            return Ok(Outcome::only(Verdict::Stopped, summary));
+        };
+        if ptx.is_file() {
+            for arguments in &job.pictures {
+                outcome.pictures.push(self.picture(arguments, &ptx, job, stop)?);
+            }
+        }
+        Ok(outcome)
+    }
+
+    /// What `ptx-sim` draws.
+    fn picture(
+        &self,
+        arguments: &[String],
+        ptx: &Path,
+        job: &Job,
+        stop: &AtomicBool,
+    ) -> io::Result<Result<String, String>> {
+        let name = format!("ptx-sim{}", env::consts::EXE_SUFFIX);
+        let program = self.program.with_file_name(name);
+        if !program.is_file() {
+            return Ok(Err("pictures are drawn by `ptx-sim`: build it with `cargo build -p ptx-sim`".to_owned()));
+        }
+        let mut command = Command::new(program);
+        let arguments = arguments.iter().map(|word| match word.as_str() {
+            PTX => ptx.as_os_str(),
+            word => word.as_ref(),
+        });
+        command.args(arguments).current_dir(&job.workspace);
+        Ok(match self.output(&mut command, None, stop)? {
+            Ok(svg) if svg.starts_with("<svg") => Ok(svg),
+            Ok(_) => Err("the trace of this kernel has nothing to draw there".to_owned()),
+            Err(stopped) => Err(stopped.summary),
+        })
+    }
+
+    /// What a command prints, or why it was ended. `input` is a line for it; its standard input stays open then, so that it ends with
+    /// this process.
+    fn output(
+        &self,
+        command: &mut Command,
+        input: Option<&str>,
+        stop: &AtomicBool,
+    ) -> io::Result<Result<String, Outcome>> {
+        command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = Guarded(command.spawn()?);
+        let mut stdin = child.0.stdin.take();
+        if let (Some(stdin), Some(input)) = (&mut stdin, input) {
+            stdin.write_all(format!("{input}\n").as_bytes())?;
+        }
+        let stdout = child.0.stdout.take();
+        let reader = thread::Builder::new().spawn(move || {
+            let mut text = Vec::new();
+            let _ = stdout.map(|stdout| stdout.take(MOST_OUTPUT).read_to_end(&mut text));
+            text
+        })?;
+        if let Some(stopped) = self.watch(&mut child.0, stop)? {
+            return Ok(Err(stopped));
+        }
+        let text = reader.join().unwrap_or_default();
+        Ok(Ok(String::from_utf8_lossy(&text).into_owned()))
+    }
+
+    /// Waits for the end of a process; `Some` if it is to be ended.
+    fn watch(&self, child: &mut Child, stop: &AtomicBool) -> io::Result<Option<Outcome>> {
+        let (pid, mut system, start) = (Pid::from_u32(child.id()), System::new(), Instant::now());
+        while child.try_wait()?.is_none() {
+            let pids = ProcessesToUpdate::Some(&[pid]);
+            system.refresh_processes_specifics(pids, true, ProcessRefreshKind::nothing().with_memory());
+            let memory = system.process(pid).map_or(0, |process| process.memory());
+            let reason = if stop.load(Ordering::Relaxed) {
+                return Ok(Some(cancelled()));
+            } else if start.elapsed() > self.limits.time {
+                format!("it took more than {} s", self.limits.time.as_secs_f32())
+            } else if memory > self.limits.memory {
+                format!("it took more than {} MiB of memory", self.limits.memory >> 20)
+            } else {
+                thread::sleep(LOOK_EVERY);
+                continue;
+            };
+            return Ok(Some(Outcome::only(Verdict::Stopped, format!("Stopped: {reason}."))));
+        }
+        Ok(None)
+    }
+}
+
+/// A process that is gone when this is.
+struct Guarded(Child);
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// This very command.
+///
+/// # Errors
+/// If the system does not say where it is.
+pub fn program() -> io::Result<PathBuf> {
+    env::current_exe()
+}

@@ -1,0 +1,179 @@
+// Edits and runs a kernel in a real browser, by Chromium's own protocol over pipes: `node browser.mjs CHROMIUM PROFILE URL`. It prints
+// what it has done, and fails with the first thing that is not as it should be. `browser.rs` runs it.
+
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+
+const [chromium, profile, url, screenshots] = process.argv.slice(2);
+const browser = spawn(
+    chromium,
+    ["--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--remote-debugging-pipe", `--user-data-dir=${profile}`, "about:blank"],
+    { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] },
+);
+browser.on("error", (error) => fail(`${chromium} cannot be started: ${error.message}`));
+browser.on("exit", (code) => fail(`${chromium} ended with ${code}`));
+
+function fail(reason) {
+    console.error(reason);
+    browser.removeAllListeners("exit");
+    browser.kill();
+    process.exit(1);
+}
+
+const waiting = new Map();
+const complaints = [];
+let last = 0;
+let rest = "";
+let session;
+browser.stdio[4].setEncoding("utf8").on("data", (data) => {
+    const messages = (rest + data).split("\0");
+    rest = messages.pop();
+    for (const { id, method, params, result, error } of messages.map((message) => JSON.parse(message))) {
+        waiting.get(id)?.(error ? Promise.reject(new Error(error.message)) : result);
+        waiting.delete(id);
+        if (method === "Runtime.exceptionThrown") {
+            complaints.push(params.exceptionDetails.exception?.description ?? params.exceptionDetails.text);
+        } else if (method === "Log.entryAdded" && params.entry.level === "error") {
+            complaints.push(`${params.entry.text} ${params.entry.url ?? ""}`);
+        } else if (method === "Runtime.consoleAPICalled" && ["error", "assert"].includes(params.type)) {
+            complaints.push(params.args.map((arg) => arg.value ?? arg.description).join(" "));
+        }
+    }
+});
+
+function send(method, params = {}) {
+    last += 1;
+    browser.stdio[3].write(JSON.stringify({ id: last, method, params, sessionId: session }) + "\0");
+    return new Promise((resolve) => waiting.set(last, resolve));
+}
+
+// The value of an expression in the page.
+async function page(expression) {
+    const { result, exceptionDetails } = await send("Runtime.evaluate", { expression, awaitPromise: true, returnByValue: true });
+    assert.ok(!exceptionDetails, `${expression}: ${exceptionDetails?.exception?.description}`);
+    return result.value;
+}
+
+async function until(expression, what) {
+    for (const end = Date.now() + 60_000; Date.now() < end; await new Promise((wake) => setTimeout(wake, 50))) {
+        if (await page(`Boolean(${expression})`)) {
+            return;
+        }
+    }
+    assert.fail(`waited in vain for ${what}; the result is: ${await page("document.querySelector('section.playground')?.innerText")}`);
+}
+
+async function press(key, code, modifiers = 0) {
+    const event = { key, code: key.length === 1 ? `Key${key.toUpperCase()}` : key, windowsVirtualKeyCode: code, modifiers };
+    // A button is pressed by the character, not by the key.
+    const typed = key === "Enter" && modifiers === 0 ? { type: "keyDown", text: "\r" } : { type: "rawKeyDown" };
+    await send("Input.dispatchKeyEvent", { ...typed, ...event });
+    await send("Input.dispatchKeyEvent", { type: "keyUp", ...event });
+}
+
+const CONTROL = 2;
+const PANEL = "document.querySelector('section.playground')";
+const focus = () => page("document.activeElement.className || document.activeElement.textContent");
+
+// Replaces the whole text, as a reader would: everything selected, then typed over.
+async function write(text) {
+    await page(`${PANEL}.querySelector('.cm-content').focus()`);
+    await press("a", 65, CONTROL);
+    await send("Input.insertText", { text });
+}
+
+async function run(verdict) {
+    await page(`${PANEL}.querySelector('.cm-content').focus()`);
+    await press("Enter", 13, CONTROL);
+    await until(`!${PANEL}.matches('.busy') && ${PANEL}.querySelector('.verdict')`, verdict);
+    const found = await page(`${PANEL}.querySelector('.verdict strong')?.textContent ?? ${PANEL}.querySelector('.verdict').textContent`);
+    assert.equal(found, verdict, await page(`${PANEL}.querySelector('.result').innerText`));
+    console.log(`${verdict}: ${await page(`${PANEL}.querySelector('.verdict').innerText`)}`);
+}
+
+async function shot(name) {
+    if (screenshots) {
+        const { data } = await send("Page.captureScreenshot", { captureBeyondViewport: true });
+        (await import("node:fs")).writeFileSync(`${screenshots}/${name}.png`, Buffer.from(data, "base64"));
+    }
+}
+
+const kernel = (body) =>
+    `extern "C" __global__ void vector_add(const float *a, const float *b, float *c, unsigned n) {\nunsigned i = blockIdx.x * blockDim.x + threadIdx.x;\n${body}\n}\n`;
+
+try {
+    const { targetInfos } = await send("Target.getTargets");
+    const { targetId } = targetInfos.find((target) => target.type === "page");
+    session = (await send("Target.attachToTarget", { targetId, flatten: true })).sessionId;
+    await Promise.all(["Page", "Runtime", "Log"].map((domain) => send(`${domain}.enable`)));
+    await send("Page.navigate", { url });
+    await until("document.readyState === 'complete' && document.querySelector('figcaption button.edit')", "the button");
+
+    await page("document.querySelector('figcaption button.edit').click()");
+    await until(`${PANEL}?.querySelector('.cm-content')`, "the editor");
+    assert.match(await page(`${PANEL}.querySelector('.cm-content').getAttribute('aria-label')`), /01_vector_add\.cu/);
+    await run("Right");
+    const counts = `[...${PANEL}.querySelectorAll('td:last-child')].map((cell) => cell.textContent)`;
+    assert.ok((await page(counts)).every((text) => text === "same"), "an unchanged kernel costs what it costs");
+    await shot("right");
+
+    // Without a mouse: Escape leaves the editor, Tab goes on.
+    await page(`${PANEL}.querySelector('.cm-content').focus()`);
+    await press("Escape", 27);
+    assert.match(await focus(), /run/);
+    await press("Tab", 9);
+    assert.match(await focus(), /Changes/);
+    await press("Enter", 13);
+    assert.equal(await page("document.activeElement.getAttribute('aria-pressed')"), "true");
+    await press("Enter", 13);
+
+    await write(kernel("if (i < n) c[i] = a[i] - b[i];"));
+    await run(process.env.NO_COMPILER ? "Not run" : "Wrong");
+    if (!process.env.NO_COMPILER) {
+        await write(kernel("float x = ((volatile const float *)a)[i]; if (i < n) c[i] = x + b[i];"));
+        await run("Broken rules");
+        assert.ok(await page(`${PANEL}.querySelector('.cm-lint-marker-error') !== null`), "the line is marked");
+        await page(`${PANEL}.querySelector('.messages button').click()`);
+        assert.match(await focus(), /cm-content/);
+        await page(`${PANEL}.querySelector('[aria-pressed]').click()`);
+        await until(`${PANEL}.querySelector('.cm-changedLine, .cm-deletedChunk')`, "the changes");
+        await shot("found");
+        await page(`${PANEL}.querySelector('[aria-pressed]').click()`);
+
+        await write(kernel("if (i < n) c[i] = a[i] + b[i]"));
+        await run("Does not compile");
+        assert.ok(await page(`${PANEL}.querySelector('.cm-lint-marker-error') !== null`), "the compiler's line is marked");
+
+        await write(kernel("for (volatile unsigned k = 0; k < 2; ) if (i < n) c[i] = a[i] + b[i];"));
+        await press("Enter", 13, CONTROL);
+        await until(`${PANEL}.querySelector('.result').innerText.startsWith('Running')`, "an endless run");
+        await page(`[...${PANEL}.querySelectorAll('button')].find((button) => button.textContent === 'Cancel').click()`);
+        await until(`${PANEL}.querySelector('.verdict')?.innerText.includes('Cancelled')`, "the end of a cancelled run");
+    }
+
+    // A reload keeps the text, a reset brings the original back.
+    await send("Page.reload");
+    await until("document.querySelector('figcaption button.edit') && !document.querySelector('section.playground')", "the page again");
+    await page("document.querySelector('figcaption button.edit').click()");
+    await until(`${PANEL}?.querySelector('.cm-content')`, "the editor again");
+    assert.ok(!(await page(`${PANEL}.querySelector('.cm-content').innerText`)).includes("Vector addition"));
+    await page(`[...${PANEL}.querySelectorAll('button')].find((button) => button.textContent === 'Reset').click()`);
+    assert.ok((await page(`${PANEL}.querySelector('.cm-content').innerText`)).includes("Vector addition"));
+
+    // A phone has no second scrollbar, and paper no editor.
+    await send("Emulation.setDeviceMetricsOverride", { width: 400, height: 800, deviceScaleFactor: 1, mobile: true });
+    assert.ok(await page("document.documentElement.scrollWidth <= 400"), "the page is as wide as a phone");
+    await send("Emulation.setEmulatedMedia", { media: "print" });
+    assert.equal(await page(`getComputedStyle(${PANEL}).display`), "none");
+    await send("Emulation.setEmulatedMedia", { media: "" });
+
+    await page(`[...${PANEL}.querySelectorAll('button')].find((button) => button.textContent === 'Close').click()`);
+    assert.equal(await page(`${PANEL} === null`), true);
+    assert.deepEqual(complaints, []);
+    console.log("no complaints");
+    browser.removeAllListeners("exit");
+    browser.kill();
+    process.exit(0);
+} catch (error) {
+    fail(`${error.message}\nthe page complained of: ${complaints.join("; ") || "nothing"}`);
+}

@@ -1,0 +1,62 @@
+//! Checks of kernels at small and ragged shapes, for whoever has just changed one: what the tests do, without a test's program.
+
+use std::fmt::Display;
+
+use crate::Device;
+use crate::check::{Mismatch, Report};
+use crate::error::{Error, Result};
+
+/// A check of several kernels.
+#[derive(Clone, Copy, Debug)]
+pub struct Trial {
+    /// Like the file of tests that does the same.
+    pub name: &'static str,
+    /// Runs it; what is wrong, in a sentence each.
+    pub run: fn(&Device) -> Result<Vec<String>>,
+}
+
+/// What is wrong so far. Kernels that the device doesn't take are passed over.
+#[derive(Debug, Default)]
+pub struct Verdicts {
+    wrong: Vec<String>,
+}
+
+impl Verdicts {
+    /// Does a part of a trial.
+    ///
+    /// # Errors
+    /// Those of `part`, other than [`Error::Unsupported`].
+    pub fn part(&mut self, part: impl FnOnce(&mut Verdicts) -> Result<()>) -> Result<()> {
+        match part(self) {
+            Err(Error::Unsupported { .. }) => Ok(()),
+            done => done,
+        }
+    }
+
+    /// Adds the result of a comparison, if it is a mismatch; `what` says of what.
+    pub fn add(&mut self, what: impl Display, compared: std::result::Result<Report, Mismatch>) {
+        if let Err(mismatch) = compared {
+            self.wrong.push(format!("{what}: {mismatch}"));
+        }
+    }
+
+    /// All of it.
+    pub fn into_wrong(self) -> Vec<String> {
+        self.wrong
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_that_the_device_does_not_take_are_passed_over_and_errors_are_not() {
+        let mut verdicts = Verdicts::default();
+        let unsupported = || Error::Unsupported { what: "a".into(), device: "sim".into(), reason: "b".into() };
+        verdicts.part(|_| Err(unsupported())).unwrap();
+        assert!(verdicts.part(|_| Err(Error::Invalid("c".into()))).is_err());
+        verdicts.add("n = 2", Err(Mismatch::Length { actual: 1, expected: 2 }));
+        assert_eq!(verdicts.into_wrong(), ["n = 2: 1 values, expected 2"]);
+    }
+}

@@ -1,0 +1,52 @@
+//! The kernels of the page on the memory model against what they have to compute, for whoever has just changed one. Those that hope for
+//! an order are run too, where they can't wait forever: the sanitiser has something to say of them.
+
+use common::check::{Tolerance, compare};
+use common::prelude::*;
+use common::trial::{Trial, Verdicts};
+
+use crate::memory_model::{LAST_BLOCK, MESSAGE, SWAP, Writer, message, sum, swap};
+
+/// All trials.
+pub static TRIALS: &[Trial] = &[Trial { name: "memory_model", run: memory_model }];
+
+/// Those whose second block may write.
+const ORDERED: [&str; 2] = ["message_fenced", "message_released"];
+const SIZES: [usize; 8] = [0, 1, 2, 31, 32, 33, 1000, 4097];
+
+fn memory_model(device: &Device) -> Result<Vec<String>> {
+    let (stream, mut all) = (device.stream(), Verdicts::default());
+    all.part(|all| {
+        let module = device.load(&MESSAGE)?;
+        for name in module.kernel_names() {
+            let kernel = module.kernel(name)?;
+            for writer in Writer::ALL.into_iter().filter(|&writer| writer == Writer::First || ORDERED.contains(&name)) {
+                let got = message(&stream, &kernel, 42.5, writer)?;
+                all.add(format!("{name}, {writer:?} writes"), compare(&[got], &[42.5], Tolerance::exact()));
+            }
+        }
+        Ok(())
+    })?;
+    all.part(|all| {
+        let module = device.load(&SWAP)?;
+        for (name, n) in module.kernel_names().flat_map(|name| SIZES.map(|n| (name, n))) {
+            let x = Tensor::random(&[n], 1).into_vec()?;
+            let expected: Vec<f32> = (0..n).map(|i| x.get(i ^ 1).copied().unwrap_or(0.0)).collect();
+            let swapped = swap(&stream, &module.kernel(name)?, &x)?;
+            all.add(format!("{name}, n = {n}"), compare(&swapped, &expected, Tolerance::exact()));
+        }
+        Ok(())
+    })?;
+    all.part(|all| {
+        let module = device.load(&LAST_BLOCK)?;
+        for (name, n) in module.kernel_names().flat_map(|name| SIZES.map(|n| (name, n))) {
+            let x = Tensor::random(&[n], 1).into_vec()?;
+            let expected: f64 = x.iter().map(|&value| f64::from(value)).sum();
+            let magnitude = x.iter().map(|&value| f64::from(value).abs()).sum();
+            let sum = sum(&stream, &module.kernel(name)?, &x)?;
+            all.add(format!("{name}, n = {n}"), compare(&[sum], &[expected], Tolerance::dot(n, magnitude)));
+        }
+        Ok(())
+    })?;
+    Ok(all.into_wrong())
+}
