@@ -25,6 +25,10 @@ pub struct Cli {
     #[arg(long, conflicts_with_all = ["open", "serve", "update"])]
     pub check: bool,
 
+    /// Build without the check, which the tests make too
+    #[arg(long, conflicts_with_all = ["open", "serve", "check", "commands"])]
+    pub unchecked: bool,
+
     /// Rewrite the generated parts of pages and doc comments first
     #[arg(long)]
     pub update: bool,

@@ -64,11 +64,15 @@ fn run(cli: &Cli, shell: &mut Shell) -> Result<(), Box<dyn Error>> {
         server.run()?;
         return Ok(());
     }
-    let report = book.build(&output)?;
+    let built = if cli.unchecked {
+        book.render(&output)?;
+        "the book, unchecked".to_owned()
+    } else {
+        format!("{} pages built", book.build(&output)?.pages)
+    };
     let index = output.join("index.html");
     shell.print(&format!(
-        "{} pages built: {}\nTo edit and run kernels in it: cargo run -p book -- --open\n",
-        report.pages,
+        "{built}: {}\nTo edit and run kernels in it: cargo run -p book -- --open\n",
         index.display()
     ))?;
     Ok(())
