@@ -42,9 +42,9 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// A minute, 3 GiB, 2²⁶ warp instructions (some ten times what the course's largest launch takes), 8 that wait.
+    /// Two minutes (the course's longest check takes half of one), 3 GiB, 2²⁶ warp instructions (some ten times what the course's largest launch takes), 8 that wait.
     fn default() -> Limits {
-        Limits { time: Duration::from_secs(60), memory: 3 << 30, instructions: 1 << 26, waiting: 8 }
+        Limits { time: Duration::from_secs(120), memory: 3 << 30, instructions: 1 << 26, waiting: 8 }
     }
 }
 
