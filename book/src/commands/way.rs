@@ -51,6 +51,7 @@ const EXCEPTIONS: &[(&str, Way)] = &[
     ("docker", Elsewhere("since it builds or runs a container")),
     ("diff", Elsewhere("since it is no program of the course")),
     ("git", Elsewhere("since it is no program of the course")),
+    ("WARP_KERNELS=my-kernels", Elsewhere("since it needs a folder of the reader's")),
     ("FILE.ptx", Elsewhere("since it is a form to fill in")),
     // The exercises of a checkout are the reader's to solve, and a skeleton does not pass.
     ("assignments watch", Elsewhere("since it runs until a key ends it")),

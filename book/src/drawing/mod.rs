@@ -191,11 +191,15 @@ mod tests {
         }
     }
 
+    /// Plots that no page shows, since a phone is too narrow for what stands in them.
+    const FOR_REPORTS: [&str; 1] = ["roofline-all"];
+
     #[test]
     fn every_picture_can_be_read_in_every_theme_and_on_a_phone() {
         let workspace = workspace();
         let drawings = DRAWINGS.iter().map(|drawing| (drawing.name, (drawing.draw)(&workspace)));
-        let plots = phase5_bench::plot::NAMES.map(|name| (name, plot::picture(&workspace, name)));
+        let plots = phase5_bench::plot::names().filter(|name| !FOR_REPORTS.contains(name));
+        let plots = plots.map(|name| (name, plot::picture(&workspace, name)));
         for (name, picture) in drawings.chain(plots) {
             let picture = picture.unwrap_or_else(|error| panic!("{name}: {error}"));
             let document = roxmltree::Document::parse(&picture.svg).unwrap_or_else(|error| panic!("{name}: {error}"));

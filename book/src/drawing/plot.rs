@@ -6,7 +6,10 @@
 
 use std::{collections::HashMap, path::Path};
 
-use phase5_bench::plot::chart::{Axis, BarChart, Chart, Limit, PointChart, Series};
+use phase5_bench::plot::{
+    chart::{Axis, BarChart, Chart, Limit, PointChart, Series},
+    subject,
+};
 
 use crate::{
     content::Picture,
@@ -30,30 +33,6 @@ const HUES: [(&str, Stroke); 5] = [
 
 /// How wide a text is at most, as a multiple of its height and its letters.
 const LETTER: f64 = 0.56;
-
-/// The table that a plot is drawn from, and what it is called in words.
-fn subject(name: &str) -> (&str, &str) {
-    match name {
-        "roofline" => (
-            "gemm",
-            "Roofline: operations per second over operations per byte, each kernel below the measured limits of the device",
-        ),
-        "ladder" => ("gemm", "Bars: the speed of each step of the GEMM ladder as a share of cuBLAS's"),
-        "layers" => ("layers", "Bars: the time that each kind of layer takes of a pass of ResNet18"),
-        "resnet-batch" => ("resnet-batch", "Curves: images per second over the batch, for implementations of ResNet18"),
-        "attention" => ("attention", "Curves: the rate of attention over the number of tokens"),
-        "way-resnet18" => ("resnet-batch", "Bars: the time of ResNet18 after each step from phase 3 to phase 4"),
-        "way-unet" => ("video", "Bars: the time of a frame of the U-Net after each step from phase 3 to phase 4"),
-        "way-autoencoder" => {
-            ("autoencoder", "Bars: the time of the autoencoder after each step from phase 3 to one kernel")
-        }
-        "temporal" => (
-            "temporal",
-            "Points: the quality of a clip over frames per second, for each precision and rule of temporal caching",
-        ),
-        other => (other, other),
-    }
-}
 
 /// The plot that `argument` asks for.
 ///

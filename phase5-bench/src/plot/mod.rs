@@ -69,20 +69,6 @@ pub fn chart(run: &Record, name: &str) -> Result<Chart> {
     })
 }
 
-/// The plots there are: the roofline; the GEMM ladder beside cuBLAS; what each kind of ResNet18's layers takes; images per second by batch; attention's rate; the way
-/// of each model from phase 3 to phase 4; quality over speed of frames whose network has a memory.
-pub const NAMES: [&str; 9] = [
-    "roofline",
-    "ladder",
-    "layers",
-    "resnet-batch",
-    "attention",
-    "way-resnet18",
-    "way-unet",
-    "way-autoencoder",
-    "temporal",
-];
-
 /// All plots that there are, in the order of a report.
 pub fn names() -> impl Iterator<Item = &'static str> {
     [
@@ -224,7 +210,6 @@ mod tests {
 
     #[test]
     fn what_pages_show_is_among_all_plots() {
-        assert!(NAMES.iter().all(|name| names().any(|other| other == *name)));
         // Each has a sentence of its own, and the table that it is from.
         for name in names() {
             let (table, what) = subject(name);
