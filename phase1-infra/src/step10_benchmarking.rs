@@ -44,8 +44,8 @@ impl Way {
     pub fn name(self) -> &'static str {
         match self {
             Way::FirstCall => "the first call, once",
-            Way::Cold => "events, queued, inputs from memory",
-            Way::Warm => "events, queued, inputs in the L2",
+            Way::Cold => "events, inputs from memory",
+            Way::Warm => "events, inputs in the L2",
             Way::HostClock => "host clock, launch and wait",
             Way::NoWait => "host clock, launch alone",
             Way::TenthOfTheWork => "a tenth of the blocks",

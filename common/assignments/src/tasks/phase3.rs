@@ -64,7 +64,7 @@ fn softmax(case: &Case<'_>) -> Result<Setup> {
 
 fn layer_norm(case: &Case<'_>) -> Result<Setup> {
     let shape @ [rows, columns] = [case.size("rows")?, case.size("columns")?];
-    let x: Vec<f32> = case.values(&shape, 0).as_slice()?.iter().map(|x| 100.0 + x).collect();
+    let x: Vec<f32> = case.values(&shape, 0).as_slice()?.iter().map(|x| 1000.0 + x).collect();
     let (x, weight, bias) = (Tensor::from_vec(&shape, x)?, case.values(&[columns], 1), case.values(&[columns], 2));
     let expected = reference::layer_norm(&x, &LayerNorm { weight: &weight, bias: &bias, eps: 1e-5 })?;
     let y = Argument::written(&shape, expected.values, expected.tolerance);
