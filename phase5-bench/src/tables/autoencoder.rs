@@ -26,7 +26,7 @@ const STAGES_AT: usize = 32;
 const CLOSE: f64 = 5.7e-6;
 
 /// The configuration of a row.
-pub(crate) const CONFIGURATION: ColumnSpec = ColumnSpec::text("configuration", "configuration");
+pub(crate) const CONFIGURATION: ColumnSpec = ColumnSpec::text("configuration", "config");
 /// Samples in a batch.
 pub(crate) const BATCH: ColumnSpec = ColumnSpec::identity("batch", "batch");
 /// One of [`versions`], or PyTorch.
