@@ -160,10 +160,10 @@ pub(crate) fn of(file: &str) -> Result<Option<Rerun<'_>>, String> {
     Ok(Some(Rerun { package, way, number }))
 }
 
-/// The command for a kernel, as [`of`].
+/// The command that runs a kernel, named as `PACKAGE/kernels/NAME.cu`; `Ok(None)` if the file is no kernel of the course's packages.
 ///
 /// # Errors
-/// As [`of`].
+/// The file, if its package is known but no way to run it.
 pub fn command(file: &str) -> Result<Option<String>, String> {
     Ok(of(file)?.map(|rerun| rerun.command()))
 }

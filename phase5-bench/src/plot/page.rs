@@ -1,6 +1,6 @@
 //! Charts for a page: as narrow as a phone, and in the page's own colours.
 //!
-//! `plotters` draws them with the colours of [`INK`] and [`HUES`]. An SVG that stands in a page has its colours as attributes,
+//! `plotters` draws them with the colours of `INK` and `HUES`. An SVG that stands in a page has its colours as attributes,
 //! which any rule of a style sheet overrides: [`palette`] has a rule for each, so that they follow the page from light to dark.
 //! Series are told apart by their marks, too. Keys and titles are for the page to set as text: they wrap, a drawing does not.
 
