@@ -20,7 +20,7 @@ use crate::simulator;
 /// What became of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It ended as it should, and so many pages' parts were in its output.
+    /// It ended as it should; the number of pages' parts found in its output.
     Ran {
         /// What it took.
         time: Duration,
