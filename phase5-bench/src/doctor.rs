@@ -251,7 +251,7 @@ mod tests {
         assert!(found.iter().all(|lack| !lack.why.is_empty() && !lack.mend.is_empty()));
         assert_eq!((found[0].why.as_str(), found[3].why.as_str()), ("no driver", "libcuBLAS.so not found"));
         let tables = by_table(&found);
-        assert_eq!(row(&tables, "gemm"), "times, cuBLAS, PyTorch");
+        assert_eq!(row(&tables, "gemm"), "times, cuBLAS, cuBLASLt, PyTorch");
         assert_eq!(row(&tables, "conv"), "times, PyTorch", "cuDNN is there");
         assert_eq!(row(&tables, "memory"), "nothing is missing");
         let claims = row(&tables, "claims");
