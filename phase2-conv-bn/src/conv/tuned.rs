@@ -87,11 +87,19 @@ impl Choice {
 }
 
 impl Tuned {
+    /// The kernel files of the steps that it chooses from, for [`Device::load_ahead`].
+    pub fn sources() -> impl Iterator<Item = &'static KernelSource> {
+        static STEPS: &[Step] =
+            &[step05_implicit::STEP, step16_tuned::STEP, step17_winograd::STEP, step19_winograd_4x4::STEP];
+        STEPS.iter().map(Step::source)
+    }
+
     /// Loads the steps that it chooses from.
     ///
     /// # Errors
     /// As [`super::Step::load`].
     pub fn load(device: &Device) -> Result<Tuned> {
+        device.load_ahead(Tuned::sources());
         let any = step05_implicit::STEP.load(device)?;
         let fast = match ImplicitTiled::load(device, step16_tuned::STEP.source()) {
             Ok(tiled) => Some(Fast {

@@ -411,11 +411,18 @@ struct Split {
 }
 
 impl Tuned {
+    /// The kernel files of the steps that it chooses from, for [`Device::load_ahead`].
+    pub fn sources() -> impl Iterator<Item = &'static KernelSource> {
+        static STEPS: &[Step] = &[step18_tuned::STEP, step19_split_k::STEP];
+        STEPS.iter().map(Step::source)
+    }
+
     /// Loads the steps that it chooses from: those with tuned tiles and with cut K, or step 8 on GPUs before compute capability 8.0.
     ///
     /// # Errors
     /// As [`Step::load`].
     pub fn load(device: &Device) -> Result<Tuned> {
+        device.load_ahead(Tuned::sources());
         match step18_tuned::STEP.load(device) {
             Ok(tiles) => {
                 let cut = step19_split_k::STEP.load(device)?;

@@ -1,6 +1,6 @@
 //! The GEMM ladder, step by step, for both layouts of B.
 
-use common::ladder::{Contest, Cost, Expected, LoadedStep, columns};
+use common::ladder::{Contest, Cost, Expected, LoadedStep, columns, load_steps};
 use common::parts::{Part, Report};
 use common::prelude::*;
 use common::reference;
@@ -57,20 +57,12 @@ fn ladder(device: &Device, layout: Layout) -> Result<(Table, Vec<String>)> {
     let problem = GemmProblem::seeded(device, [size; 3], layout)?;
     let contest = Contest { stream: &stream, bench: &bench, expected: &problem.expected, announce: &|_| () };
     let mut c = problem.output(device)?;
-    for LoadedStep { title, step } in load(device)? {
+    for LoadedStep { title, step } in load_steps(LADDER, device)? {
         let run = contest.run(&title, &step, &mut c, |gemm, c| problem.launch(&stream, gemm, c))?;
         table.allow(problem.expected.tolerance().absolute);
         table.row(&[(columns::STEP, &title)], problem.cost(), &run);
     }
     Ok(table.finish())
-}
-
-/// Every step that this device has.
-///
-/// # Errors
-/// What the device reports.
-pub fn load(device: &Device) -> Result<Vec<LoadedStep<Gemm>>> {
-    LADDER.iter().map(|step| LoadedStep::new(step.title(), step.load(device))).collect()
 }
 
 /// One product, for every step.

@@ -228,11 +228,18 @@ pub struct Tuned {
 }
 
 impl Tuned {
+    /// The kernel files of the steps that it chooses from, for [`Device::load_ahead`].
+    pub fn sources() -> impl Iterator<Item = &'static KernelSource> {
+        static STEPS: &[Step] = &[step02_mma::STEP, step04_roles::STEP, step05_split::STEP];
+        STEPS.iter().map(Step::source)
+    }
+
     /// Loads the steps that it chooses from.
     ///
     /// # Errors
     /// As [`Step::load`]; [`Error::Unsupported`] on GPUs before compute capability 8.0.
     pub fn load(device: &Device) -> Result<Tuned> {
+        device.load_ahead(Tuned::sources());
         let hopper = match (step04_roles::STEP.load(device), step05_split::STEP.load(device)) {
             (Ok(many), Ok(few)) => Some([many, few]),
             (Err(error), _) | (_, Err(error)) if error.is_unsupported() => None,

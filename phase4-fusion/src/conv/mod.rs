@@ -94,11 +94,18 @@ pub struct Conv {
 pub struct Tuned(Conv);
 
 impl Tuned {
+    /// The kernel files of the steps that it chooses from, for [`Device::load_ahead`].
+    pub fn sources() -> impl Iterator<Item = &'static KernelSource> {
+        static STEPS: &[Step] = &[step02_tuned::STEP, step03_slices::STEP, step04_few_channels::STEP];
+        STEPS.iter().map(Step::source)
+    }
+
     /// Loads the steps that it chooses from.
     ///
     /// # Errors
     /// As [`Step::load`].
     pub fn load(device: &Device) -> Result<Tuned> {
+        device.load_ahead(Tuned::sources());
         let (whole, cut) = (step02_tuned::STEP.load(device)?, step03_slices::STEP.load(device)?);
         let tiles = whole.tiles.join(&cut.tiles);
         let few_channels = step04_few_channels::STEP.load(device)?.few_channels;

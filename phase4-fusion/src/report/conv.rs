@@ -1,6 +1,6 @@
 //! The convolution ladder on tensor cores: each step on three kinds of layer, and the tile that is chosen for real layers.
 
-use common::ladder::{Contest, Cost, LoadedStep, StepRun, columns, if_supported};
+use common::ladder::{Contest, Cost, LoadedStep, StepRun, columns, if_supported, load_steps};
 use common::parts::{Part, Report};
 use common::prelude::*;
 use common::table::{Cell, ColumnSpec, Table, TableBuilder};
@@ -51,7 +51,7 @@ const H200: u32 = 132;
 /// The steps, a table for each type, and real layers.
 fn run(device: &Device) -> Result<Report> {
     let mut report = Report { tables: vec![steps()], wrong: Vec::new() };
-    let steps = load(device)?;
+    let steps = load_steps(LADDER, device)?;
     for precision in PRECISIONS {
         let title = format!("convolutions in {precision}, channels last, on {}", device.short_name());
         let mut table = step_table(title, &[CONVOLUTION, columns::STEP], &COUNTS, device);
@@ -79,14 +79,6 @@ fn steps() -> Table {
         table.row().set(columns::STEP, step.title()).set(IDEA, step.idea()).complete();
     }
     table.finish()
-}
-
-/// Every step that this device has.
-///
-/// # Errors
-/// What the device reports.
-pub fn load(device: &Device) -> Result<Vec<LoadedStep<Conv>>> {
-    LADDER.iter().map(|step| LoadedStep::new(step.title(), step.load(device))).collect()
 }
 
 /// Runs a step, checked and counted or timed.

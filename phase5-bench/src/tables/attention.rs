@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use common::Device;
 use common::check::compare;
-use common::ladder::{Cost, ELSEWHERE, LoadedStep, NO_COUNTS, Outcome, columns, milliseconds, run_with, verdict};
+use common::ladder::{Cost, ELSEWHERE, LoadedStep, NO_COUNTS, Outcome, columns, load_steps, milliseconds, run_with, verdict};
 use common::prelude::*;
 use common::progress::Progress;
 use common::reference;
@@ -159,8 +159,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let mut wrong = Vec::new();
     let attention = Attention::load(device)?;
     let stream = device.stream();
-    let steps: Vec<LoadedStep<attention::Attention>> =
-        LADDER.iter().map(|step| LoadedStep::new(step.title(), step.load(device))).collect::<Result<_>>()?;
+    let steps = load_steps(LADDER, device)?;
     for (((&size, sdpa), in_tf32), halves) in
         sizes.iter().zip(of_single).zip(of_tf32).zip(of_half.chunks(BACKENDS.len()))
     {

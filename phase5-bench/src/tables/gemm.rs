@@ -5,8 +5,8 @@ use common::peer::Cublas;
 use common::prelude::*;
 use common::progress::Progress;
 use common::table::ColumnSpec;
-use phase2_conv_bn::gemm::{Epilogue, Layout, Tuned};
-use phase2_conv_bn::report::gemm::{GemmProblem, cost, load};
+use phase2_conv_bn::gemm::{Epilogue, LADDER, Layout, Tuned};
+use phase2_conv_bn::report::gemm::{GemmProblem, cost};
 
 use crate::spec::{Context, FinishedTable, InSummary, Make, Need, TableSpec};
 use crate::tables::peers::{self, PYTORCH_AUTOTUNED, PYTORCH_EAGER};
@@ -94,7 +94,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let sizes = context.chosen(sizes, IN_SUMMARY, Size::name);
     let (stream, bench) = (device.stream(), peers::bench());
     let cublas = if_supported(Cublas::open(&stream))?;
-    let (steps, tuned) = (load(device)?, Ok(Tuned::load(device)?));
+    let (steps, tuned) = (context.load_steps(LADDER, NAIVE)?, Ok(Tuned::load(device)?));
     let progress = Progress::new((sizes.len() * (steps.len() + 3)) as u64, "gemm");
     let requests = |mode| -> Vec<PeerRequest> {
         let request =
