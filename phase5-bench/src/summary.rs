@@ -29,7 +29,7 @@ const TUNED: ColumnSpec = ColumnSpec::number("tuned_us", "tuned", 0);
 const FUSED: ColumnSpec = ColumnSpec::number("fused_us", "fused", 0);
 const PEER_TIME: ColumnSpec = ColumnSpec::number("peer_us", "best peer", 0);
 const AHEAD: ColumnSpec = ColumnSpec::number("peer_over_ours", "peer / ours", 2).level_at(1);
-const PEER: ColumnSpec = ColumnSpec::text("peer", "which");
+const PEER: ColumnSpec = ColumnSpec::text("peer", "the peer");
 const COLUMNS: &[ColumnSpec] = &[MODEL, CPU, NAIVE, TUNED, FUSED, PEER_TIME, AHEAD, PEER];
 
 /// The stages of a model, in the order in which the phases come to them.
@@ -72,6 +72,15 @@ fn lines() -> Vec<Line> {
         stages,
         peers,
     };
+    let batch = |model, stages, peers| Line {
+        model,
+        table: resnet::BATCH.name,
+        about: vec![(resnet::BATCH_SIZE, 32usize.into())],
+        by: resnet::BY,
+        ms: resnet::MS,
+        stages,
+        peers,
+    };
     let unet = |model, stages, peers| Line {
         model,
         table: video::TABLE.name,
@@ -97,20 +106,12 @@ fn lines() -> Vec<Line> {
             &[by::EAGER, by::COMPILED, by::GRAPH],
         ),
         single("ResNet18 ×1, f16", [Above, Above, Above, Of(&[by::PHASE4_F16])], &[by::GRAPH_F16, by::TUNED_F16]),
-        Line {
-            model: "ResNet18 ×32, f16",
-            table: resnet::BATCH.name,
-            about: vec![(resnet::BATCH_SIZE, 32usize.into())],
-            by: resnet::BY,
-            ms: resnet::MS,
-            stages: [
-                Of(&[by::BATCH_CPU]),
-                Not,
-                Of(&[by::BATCH_PHASE3, by::BATCH_PHASE3_GRAPH]),
-                Of(&[by::BATCH_PHASE4_F16]),
-            ],
-            peers: &[by::GRAPH_F16, by::TUNED_F16],
-        },
+        batch(
+            "ResNet18 ×32, f32",
+            [Of(&[by::BATCH_CPU]), Not, Of(&[by::BATCH_PHASE3, by::BATCH_PHASE3_GRAPH]), Of(&[by::BATCH_PHASE4_F32])],
+            &[by::EAGER, by::COMPILED, by::GRAPH],
+        ),
+        batch("ResNet18 ×32, f16", [Above, Not, Above, Of(&[by::BATCH_PHASE4_F16])], &[by::GRAPH_F16, by::TUNED_F16]),
         Line {
             model: "autoencoder, f32",
             table: autoencoder::TABLE.name,
@@ -172,12 +173,12 @@ fn lines() -> Vec<Line> {
         },
         attention(
             "attention, f32",
-            [Not, Of(&[attention::NAIVE]), Of(&["1 online"]), Of(&["7 parts"])],
+            [Not, Of(&[attention::NAIVE]), Not, Of(&["1 online", "7 parts"])],
             &[attention::SDPA],
         ),
         attention(
             "attention, f16",
-            [Above, Above, Of(&["2 mma"]), Of(&["3 wgmma", "4 roles", "5 split keys"])],
+            [Above, Above, Not, Of(&["2 mma", "3 wgmma", "4 roles", "5 split keys"])],
             &["flash, f16", "cuDNN, f16", "xFormers, f16"],
         ),
     ]
@@ -357,16 +358,16 @@ const COUNTED: [Counted; 4] = [
 ];
 
 const CASE: ColumnSpec = ColumnSpec::text("case", "case");
-const STEPS: ColumnSpec = ColumnSpec::text("steps", "versions");
+const STEPS: ColumnSpec = ColumnSpec::text("steps", "the best");
 const NAIVE_LANES: ColumnSpec = ColumnSpec::number("naive_lanes", "naive", 2);
-const OUR_LANES: ColumnSpec = ColumnSpec::number("our_lanes", "ours", 2);
-const FEWER: ColumnSpec = ColumnSpec::number("fewer", "fewer, ×", 2);
-const RIGHT: ColumnSpec = ColumnSpec::number("right", "right", 0);
+const OUR_LANES: ColumnSpec = ColumnSpec::number("our_lanes", "best", 2);
+const FEWER: ColumnSpec = ColumnSpec::number("fewer", "× fewer", 2);
+const RIGHT: ColumnSpec = ColumnSpec::number("right", "versions right", 0);
 const COUNTED_COLUMNS: &[ColumnSpec] = &[MODEL, CASE, NAIVE_LANES, OUR_LANES, FEWER, RIGHT, STEPS];
 
 /// What the simulator ran of [`COUNTED`].
 fn counted(run: &Record, seconds: f64) -> Result<Table> {
-    let title = format!("run and checked here, on the simulator, in {seconds:.1} s: instructions by lane");
+    let title = format!("run and checked here, on the simulator, in {seconds:.1} s: lane instructions");
     let mut table = TableBuilder::new(title, DeviceKind::Simulator, COUNTED_COLUMNS);
     for Counted { model, table: name, by, lanes, naive, ours } in COUNTED {
         let row = table.row().set(MODEL, model);
@@ -394,8 +395,10 @@ fn counted(run: &Record, seconds: f64) -> Result<Table> {
             .set(STEPS, fast.map_or("", |(name, _)| name))
             .finish(NOT_IN_RUN);
     }
-    table
-        .note("Per multiply-add; the autoencoder's in millions. right: versions that agree with the reference in f64.");
+    table.note(
+            "Lane instructions: an instruction that a warp executes counts once for each of its lanes (threads) that takes part. Per \
+             multiply-add; the autoencoder's in millions. versions right: those that agree with the reference in f64.",
+        );
     Ok(table.finish())
 }
 

@@ -80,7 +80,8 @@ pub(crate) mod by {
     pub const PHASE4_F32: &str = "5 phase 4, f32";
     pub const PHASE4_F16: &str = "5 phase 4, f16";
     /// As `resnet-batch` does.
-    pub const BATCH_PHASE4: [&str; 3] = ["phase 4, f32", "phase 4, tf32", BATCH_PHASE4_F16];
+    pub const BATCH_PHASE4: [&str; 3] = [BATCH_PHASE4_F32, "phase 4, tf32", BATCH_PHASE4_F16];
+    pub const BATCH_PHASE4_F32: &str = "phase 4, f32";
     pub const BATCH_PHASE4_F16: &str = "phase 4, f16";
     /// As both call it in int8.
     pub const INT8: &str = "5 phase 4, int8";
