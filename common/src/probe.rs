@@ -353,7 +353,8 @@ fn open(path: &Path) -> Result<Handle, libloading::Error> {
 fn is_absent(path: &Path, cause: &str) -> bool {
     let cause = cause.to_lowercase();
     // The second is Windows: ERROR_MOD_NOT_FOUND.
-    (cause.contains("no such file") && cause.contains(&path.to_string_lossy().to_lowercase())) || cause.contains("os error 126")
+    (cause.contains("no such file") && cause.contains(&path.to_string_lossy().to_lowercase()))
+        || cause.contains("os error 126")
 }
 
 /// The loader's sentence; libloading's own message says only which call failed.

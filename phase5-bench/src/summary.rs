@@ -16,7 +16,9 @@ use phase4_fusion::{conv as conv_f16, gemm as gemm_f16};
 
 use crate::Result;
 use crate::registry::Runner;
-use crate::tables::peers::{PYTORCH_AUTOTUNED, PYTORCH_COMPILED, PYTORCH_COMPILED_GRAPH, PYTORCH_EAGER, PYTORCH_GRAPH};
+use crate::tables::peers::{
+    CPU as CPU_ROW, PYTORCH_AUTOTUNED, PYTORCH_COMPILED, PYTORCH_COMPILED_GRAPH, PYTORCH_EAGER, PYTORCH_GRAPH,
+};
 use crate::tables::{attention, autoencoder, gemm, linear_relu, peers, resnet, tensor_cores, video};
 
 /// The screen as a run calls it.
@@ -122,7 +124,7 @@ fn lines() -> Vec<Line> {
             by: autoencoder::BY,
             ms: columns::MS,
             stages: [
-                Not,
+                Of(&[CPU_ROW]),
                 Of(&[autoencoder::versions::UNFUSED]),
                 Of(&[autoencoder::versions::UNFUSED_GRAPH]),
                 Of(&[autoencoder::versions::ONE_KERNEL, autoencoder::versions::PLANNED_F32]),
@@ -132,7 +134,7 @@ fn lines() -> Vec<Line> {
         unet(
             "U-Net 879 M, f32",
             [
-                Not,
+                Of(&[CPU_ROW]),
                 Of(&[video::versions::UNFUSED]),
                 Of(&[video::versions::UNFUSED_GRAPH]),
                 Of(&[video::versions::FUSED_F32]),
@@ -150,7 +152,7 @@ fn lines() -> Vec<Line> {
             about: vec![(gemm::PROBLEM, "4096³".into())],
             by: columns::STEP,
             ms: columns::MS,
-            stages: [Not, Of(&[gemm::NAIVE]), Of(&[peers::TUNED]), Not],
+            stages: [Of(&[CPU_ROW]), Of(&[gemm::NAIVE]), Of(&[peers::TUNED]), Not],
             peers: &[gemm::LIBRARY, PYTORCH_EAGER],
         },
         Line {
@@ -168,12 +170,12 @@ fn lines() -> Vec<Line> {
             about: vec![(linear_relu::SIZE, "1024×784→2048".into())],
             by: linear_relu::VERSION,
             ms: linear_relu::TOTAL,
-            stages: [Not, Of(&[linear_relu::versions::NAIVE]), Not, Of(&[linear_relu::versions::TUNED])],
+            stages: [Of(&[CPU_ROW]), Of(&[linear_relu::versions::NAIVE]), Not, Of(&[linear_relu::versions::TUNED])],
             peers: &[linear_relu::versions::LIBRARY, linear_relu::versions::EAGER, linear_relu::versions::COMPILED],
         },
         attention(
             "attention, f32",
-            [Not, Of(&[attention::NAIVE]), Not, Of(&["1 online", "7 parts"])],
+            [Of(&[CPU_ROW]), Of(&[attention::NAIVE]), Not, Of(&["1 online", "7 parts"])],
             &[attention::SDPA],
         ),
         attention(

@@ -390,7 +390,10 @@ fn a_barrier_does_not_order_writes_of_threads_that_left_before() {
     let [race] = &found[..] else { panic!("{found:?}") };
     assert_eq!((race.kind, race.other.as_ref().map(|other| other.thread)), (FaultKind::SharedRace, Some([63, 0, 0])));
     assert!(race.notes.iter().any(|note| note.contains("exited without coming to the barrier")), "{:?}", race.notes);
-    assert_eq!(findings("", "st.shared.u32 [tile+252], %r1;").first().map(|race| race.kind), Some(FaultKind::SharedRace));
+    assert_eq!(
+        findings("", "st.shared.u32 [tile+252], %r1;").first().map(|race| race.kind),
+        Some(FaultKind::SharedRace)
+    );
     // It came to the barrier; what it left is not touched; it has only read.
     assert!(findings("bar.sync 0;", reads_the_last).is_empty());
     assert!(findings("", "ld.shared.u32 %r4, [%r3];").is_empty());

@@ -36,12 +36,12 @@ pub struct Choice {
     pub tile: Option<&'static str>,
     /// Among how many blocks the taps of a tile of the output, or the channels of a tile of a product, are cut.
     pub cuts: usize,
-    /// What the model expects on multiprocessors of an H200, about; `None` where it has nothing to compare.
+    /// What the model expects on SMs of an H200, about; `None` where it has nothing to compare.
     pub microseconds: Option<f64>,
 }
 
 impl Choice {
-    /// By the model, for a GPU with this many multiprocessors; `prepared` says that the weights' transform is done already.
+    /// By the model, for a GPU with this many SMs; `prepared` says that the weights' transform is done already.
     ///
     /// # Errors
     /// [`Error::Shape`], as [`Conv::launch`].

@@ -173,7 +173,7 @@ mod shape_columns {
 fn shapes(device: &Device) -> Result<Table> {
     use shape_columns::*;
     let processors = device.properties().multiprocessors.unwrap_or(H200) as usize;
-    let title = format!("im2col's matrix and the chosen step, for {processors} multiprocessors");
+    let title = format!("im2col's matrix and the chosen step, for {processors} SMs");
     let mut table = TableBuilder::of(title, ALL);
     for shape in Shape::all() {
         let (x, w) = (Tensor::zeros(&shape.input()), Tensor::zeros(&shape.weight()));

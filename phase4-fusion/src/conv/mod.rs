@@ -112,7 +112,7 @@ impl Tuned {
         Ok(Tuned(Conv { name: "tuned", tiles, few_channels }))
     }
 
-    /// The tile that is chosen for a layer on a GPU with this many multiprocessors.
+    /// The tile that is chosen for a layer on a GPU with this many SMs.
     pub fn choice(&self, layer: &Layer, precision: Precision, processors: usize) -> Option<ChosenTile> {
         self.0.tiles.choose_for(&layer.work(precision), precision, processors).map(LoadedTile::chosen)
     }
@@ -182,7 +182,7 @@ impl Conv {
         Some(Conv { tiles: self.tiles.only(name)?, few_channels: None, ..*self })
     }
 
-    /// The same with its tiles shared out among this number of multiprocessors.
+    /// The same with its tiles shared out among this number of SMs.
     #[must_use]
     pub fn for_processors(mut self, processors: usize) -> Conv {
         self.tiles.processors = processors;

@@ -215,7 +215,7 @@ impl Tuned {
         plan.map(|plan| plan.geometry.name()).ok_or_else(|| "it has too few steps or too many tiles".to_owned())
     }
 
-    /// The tile that is chosen for C \[M, N\] of A \[M, K\] and B in this layout on a GPU with this many multiprocessors.
+    /// The tile that is chosen for C \[M, N\] of A \[M, K\] and B in this layout on a GPU with this many SMs.
     pub fn choice(
         &self,
         [m, n, k]: [usize; 3],

@@ -131,7 +131,7 @@ fn run_step(
 /// Attentions of models, and the step that is chosen for each.
 fn choice(device: &Device) -> Result<Table> {
     let processors = device.properties().multiprocessors.unwrap_or(H200);
-    let title = format!("the step chosen for each attention, for {processors} multiprocessors");
+    let title = format!("the step chosen for each attention, for {processors} SMs");
     let mut table = TableBuilder::of(title, [ATTENTION, CHOSEN, BLOCKS]);
     let tuned = if_supported(Tuned::load(device))?;
     for sizes in CHOICES {

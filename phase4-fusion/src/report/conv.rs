@@ -102,7 +102,7 @@ const TILES: [ColumnSpec; 2] = [ColumnSpec::text("one", "1 image"), ColumnSpec::
 /// ResNet18's layers in f16, and the tile that is chosen for each: pixels × channels, and behind a stroke the slices of K.
 fn tiles(device: &Device) -> Result<Table> {
     let processors = device.properties().multiprocessors.unwrap_or(H200);
-    let title = format!("the tile chosen for ResNet18's layers, for {processors} multiprocessors");
+    let title = format!("the tile chosen for ResNet18's layers, for {processors} SMs");
     let mut table = TableBuilder::of(title, [CONVOLUTION].into_iter().chain(TILES));
     let tuned = if_supported(Tuned::load(device))?;
     let layers = RESNET18.into_iter().filter(|shape| shape.channels.is_multiple_of(64));

@@ -21,7 +21,7 @@ pub const PART: Part = Part {
 
 /// M = N = K on the simulator: 2 × 1 of the largest tiles.
 const SIMULATED: usize = 256;
-/// M = N = K on a GPU: enough for every multiprocessor to be busy for long.
+/// M = N = K on a GPU: enough for every SM to be busy for long.
 const MEASURED: usize = 4096;
 
 /// The type of A and B.

@@ -1,5 +1,6 @@
 //! `gemm`: every step of the ladder, cuBLAS and PyTorch, over sizes.
 
+use common::cpu;
 use common::ladder::{Contest, Cost, LadderTable, LoadedStep, Patience, StepResult, if_supported};
 use common::peer::Cublas;
 use common::prelude::*;
@@ -95,7 +96,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let (stream, bench) = (device.stream(), peers::bench());
     let cublas = if_supported(Cublas::open(&stream))?;
     let (steps, tuned) = (context.load_steps(LADDER, NAIVE)?, Ok(Tuned::load(device)?));
-    let progress = Progress::new((sizes.len() * (steps.len() + 3)) as u64, "gemm");
+    let progress = Progress::new((sizes.len() * (steps.len() + 4)) as u64, "gemm");
     let requests = |mode| -> Vec<PeerRequest> {
         let request =
             |&Size { m, n, k, layout }: &Size| PeerRequest::gemm([m, n, k], layout == Layout::Transposed, mode);
@@ -111,6 +112,9 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let mut table = LadderTable::new(title, device, COLUMNS).with_peer(LIBRARY);
     table = peers::noted(table, context.limits()?);
     table.note("ᵀ: B is given as [N, K], as a linear layer has its weight.");
+    if device.is_cuda() {
+        table.note(peers::about_cpu());
+    }
     let mut patience = Patience::default();
     for (&size, pytorch) in sizes.iter().zip(pytorch.timings) {
         let (name, Size { m, n, k, layout }) = (size.name(), size);
@@ -127,6 +131,13 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         let mut c = problem.output(device)?;
         let before = by_library(&mut c)?;
         let mut runs = Vec::new();
+        if device.is_cuda() {
+            announce(peers::CPU);
+            let (a, b) = (a.to_host()?, b.to_host()?);
+            let work = || cpu::gemm(a.as_slice()?, b.as_slice()?, m, n, k, transposed);
+            let run = || peers::step_on_cpu(context, expected, work);
+            runs.push((peers::CPU, patience.run(peers::CPU, size.cost().flops, run)?));
+        }
         for LoadedStep { title, step } in &steps {
             let run = || contest.run(title, step, &mut c, |gemm, c| problem.launch(&stream, gemm, c));
             runs.push((title.as_str(), patience.run(title, size.cost().flops, run)?));

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use common::check::{Mismatch, Report};
+use common::cpu;
 use common::device::SimOptions;
 use common::ladder::{self, Cost, Expected, columns, if_supported, milliseconds, verdict};
 use common::peer::Cublas;
@@ -19,6 +20,7 @@ use phase4_fusion::fusion::backward::{Backward as TensorBackward, Workspace};
 use phase4_fusion::gemm::{Activation, Epilogue, Layout, Tuned};
 
 use crate::spec::{Context, FinishedTable, InSummary, Make, Need, TableSpec};
+use crate::tables::peers::{CPU, about_cpu, on_cpu};
 use crate::torch::{self, Arithmetic, Mode, PeerRequest};
 
 /// Batch, inputs, outputs.
@@ -153,7 +155,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let sizes = context.chosen(sizes, IN_SUMMARY, name);
     let progress = Progress::new(sizes.len() as u64 * 9 + 1, "linear-relu");
     progress.set_message("linear-relu: PyTorch");
-    let mut measure = Measure { device, warm: bench(Queue::Warm), idle: bench(Queue::Empty), wrong: Vec::new() };
+    let mut measure = Measure { context, device, warm: bench(Queue::Warm), idle: bench(Queue::Empty), wrong: Vec::new() };
     let pytorch = measure.pytorch(&sizes);
     progress.inc(1);
 
@@ -216,6 +218,9 @@ fn notes(table: &mut TableBuilder, device: &Device, pytorch: Option<String>) {
          gradient written first; written: that with the ladder's best products, of which dW's reads a transposed A; tf32 ∇ v3: on \
          tensor cores, which need W, x and the masked gradient transposed too.",
     );
+    if device.is_cuda() {
+        table.note(about_cpu());
+    }
     table.note(if device.is_sim() {
         "MB asked: what the lanes of the simulator loaded and stored, 10⁶ bytes."
     } else {
@@ -229,6 +234,7 @@ fn notes(table: &mut TableBuilder, device: &Device, pytorch: Option<String>) {
 
 /// What is measured with, and what was found to be wrong.
 struct Measure<'a> {
+    context: &'a Context,
     device: &'a Device,
     warm: Bench,
     idle: Bench,
@@ -326,9 +332,16 @@ impl Measure<'_> {
             ..Reference::new(x.as_slice()?, w.as_slice()?, batch, outputs, inputs)
         };
         let expected = Expected::gemm(&reference, 4)?;
+        let mut rows = Vec::new();
+        if device.is_cuda() {
+            progress.set_message(format!("linear-relu: {CPU} at {}", name(size)));
+            let (timing, y) = on_cpu(self.context, || cpu::linear_relu(&x, &w, &b))?;
+            let (_, word) = verdict(&format!("{CPU}, {}", name(size)), expected.check(y.as_slice()?), &mut self.wrong);
+            let bytes = forward_bytes(size, false);
+            rows.push(Row { total: ms(&timing), check: Ok(word), ..Row::absent(CPU, bytes, "nothing is launched") });
+        }
         let (x, w, b) = (x.to_device(device)?, w.to_device(device)?, b.to_device(device)?);
         let mut y = Tensor::empty_on(device, &[batch, outputs])?;
-        let mut rows = Vec::new();
         for (version, step, fused) in
             [(versions::NAIVE, &NAIVE, true), (versions::TUNED, &TUNED, true), (versions::LIBRARY, &LIBRARY, false)]
         {
