@@ -1,4 +1,4 @@
-"""Runs PyTorch for comparison with the course's kernels: reads a request as JSON from stdin, writes times as JSON to stdout.
+"""Runs PyTorch for comparison with the course's kernels: reads a request as JSON from stdin, writes times as lines of JSON to stdout.
 
 Request:  {"device": 0, or null for none, "threads": 16, "queue": "empty" | "warm" | "cold", "warm_up": 3, "repeats": 20, "limit_s": 10.0,
            "work": [{"op": "gemm",        "shape": [M, N, K], "transposed": true | false},
@@ -17,12 +17,15 @@ Request:  {"device": 0, or null for none, "threads": 16, "queue": "empty" | "war
                                           "backend": "FLASH_ATTENTION" | "CUDNN_ATTENTION" | "EFFICIENT_ATTENTION" | "MATH"},
                     {"op": "unet",        "channels": 320, "batch": 2}],
            each with "mode": "eager" | "compiled" | "compiled_graph" | "autotuned" | "graph" | "cpu", and "arithmetic": "tf32" if f32 may be
-           rounded to it; for models also "f16"}
-Response: {"version": "2.9.0", "results": [{"samples_ms": [...]} or {"absent": "why"}, ...]}
+           rounded to it; for models also "f16"; and "channels_last": true, for conv2d and models, where the layout is asked for}
+Response: {"version": "2.9.0"}, then, as it happens, for each piece of work, by its index in the request
+          {"begun": 0}, {"index": 0, "samples_ms": [...]} or {"index": 0, "absent": "why"};
           or {"absent": "why"} for the whole request.
 
+A line is written as soon as it is known: who asked may end a piece that takes too long, and keeps what came before it.
+
 Everything but half_conv2d (f16, channels last), half_attention (f16) and models in f16 is f32, with cuDNN's own tuning. Models in
-tf32 and f16 are channels last. Runs are measured as in `common::timing::Bench`: each run separately, by
+tf32 and f16 are channels last. "autotuned" is max-autotune without its own graphs, captured by us. Runs are measured as in `common::timing::Bench`: each run separately, by
 events, after a fill of 512 MB and, if warm, an unmeasured run. All are queued before the first ends, so the interpreter's time is
 not included; on an idle GPU (`empty`) it is. On the CPU, runs are measured by the host's clock.
 """
@@ -37,29 +40,32 @@ def main():
     # Output of libraries must not end up in the response.
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    request = json.load(sys.stdin)
-    json.dump(respond(request), out)
-    out.flush()
+    for line in respond(json.load(sys.stdin)):
+        print(json.dumps(line), file=out, flush=True)
 
 
 def respond(request):
+    """The lines of the response."""
     try:
         import torch
     except ImportError as error:
-        return {"absent": f"Python has no PyTorch: {error}"}
+        yield {"absent": f"Python has no PyTorch: {error}"}
+        return
     gpu = request["device"]
     if gpu is not None:
         if not torch.cuda.is_available():
-            return {"absent": f"PyTorch {torch.__version__} sees no GPU"}
+            yield {"absent": f"PyTorch {torch.__version__} sees no GPU"}
+            return
         torch.cuda.set_device(gpu)
     torch.set_num_threads(request["threads"])
     torch.backends.cudnn.benchmark = True
-    results = {}
+    yield {"version": torch.__version__}
     # The CPU first: PyTorch's compiler starts a process for each core, which would disturb the measurement.
     for i, work in sorted(enumerate(request["work"]), key=lambda entry: entry[1]["mode"] != "cpu"):
+        yield {"begun": i}
         cpu = work["mode"] == "cpu"
         if gpu is None and not cpu:
-            results[i] = {"absent": "PyTorch is measured on GPUs only"}
+            yield {"index": i, "absent": "PyTorch is measured on GPUs only"}
             continue
         tf32 = work.get("arithmetic") == "tf32"
         torch.backends.cuda.matmul.allow_tf32 = tf32
@@ -67,14 +73,16 @@ def respond(request):
         if hasattr(torch.backends.cudnn, "fp32_precision"):
             # The compiler's own convolutions look at this alone.
             torch.backends.cudnn.fp32_precision = "tf32" if tf32 else "ieee"
+        run = None
         try:
             run = prepare(torch, work)
-            results[i] = {"samples_ms": measure_cpu(request, run) if cpu else measure(torch, request, run)}
+            result = {"samples_ms": measure_cpu(request, run) if cpu else measure(torch, request, run)}
         except Exception as error:  # One failure must not take the others with it.
-            results[i] = {"absent": f"PyTorch: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"}
+            result = {"absent": f"PyTorch: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"}
+        yield {"index": i, **result}
         if gpu is not None:
+            run = None  # With its graph, whose memory would stay.
             torch.cuda.empty_cache()
-    return {"version": torch.__version__, "results": [results[i] for i in range(len(request["work"]))]}
 
 
 def prepare(torch, work):
@@ -121,7 +129,7 @@ def operation(torch, work):
         arithmetic = work.get("arithmetic")
         if arithmetic == "f16":
             network, inputs = network.half(), [x.half() if x.is_floating_point() else x for x in inputs]
-        if arithmetic is not None:
+        if arithmetic is not None or work.get("channels_last"):
             network = network.to(memory_format=torch.channels_last)
             inputs = [x.to(memory_format=torch.channels_last) if x.dim() == 4 else x for x in inputs]
         return inference(torch, lambda: network(*inputs))
@@ -144,6 +152,8 @@ def operation(torch, work):
         return lambda: torch.autograd.grad(y, (x, w, b), dy, retain_graph=True)
     if op == "conv2d":
         x, w = random(*shape), random(*work["weight"])
+        if work.get("channels_last"):
+            x, w = (tensor.to(memory_format=torch.channels_last) for tensor in (x, w))
         geometry = {name: work[name] for name in ("stride", "padding", "dilation", "groups")}
         return inference(torch, lambda: functional.conv2d(x, w, None, **geometry))
     if op == "half_conv2d":

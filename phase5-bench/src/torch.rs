@@ -2,11 +2,17 @@
 //!
 //! `WARP_PYTHON` names the interpreter; without it `python3` and `python` are tried, first those of the virtual environments that
 //! [`common::probe`] would look into. What it cannot measure is a sentence that tables show beside a dash.
+//!
+//! Compiling a model with `max-autotune` may take many minutes. So each piece of work has a limit, of [`PEER_LIMIT`] or of what
+//! `WARP_PEER_LIMIT` says in seconds: one that takes longer is ended and has this as its reason, and the rest goes on in another process.
+//! PyTorch keeps on disk what it has compiled and tried, so a second run is through sooner.
 
-use std::io::{Read, Write};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use common::Device;
@@ -25,9 +31,12 @@ const ON_GPUS: &str = "PyTorch is measured on GPUs only";
 const PROBE_LIMIT: Duration = Duration::from_secs(10);
 /// Loading PyTorch from a cold disk takes long.
 const ASK_LIMIT: Duration = Duration::from_secs(60);
+/// How long a script that has said all may take to end.
+const CLOSING_LIMIT: Duration = Duration::from_secs(30);
 
-/// Loading PyTorch and compiling take their time; a request that takes longer than this is given up.
-const LIMIT: Duration = Duration::from_secs(600);
+/// A piece of work that takes longer than this, most of it to compile, is given up; [`PEER_LIMIT_NAME`] sets another limit.
+const PEER_LIMIT: Duration = Duration::from_secs(240);
+const PEER_LIMIT_NAME: &str = "WARP_PEER_LIMIT";
 
 /// How PyTorch runs an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -88,6 +97,12 @@ pub struct PeerRequest {
     mode: Mode,
     #[serde(skip_serializing_if = "Arithmetic::is_f32")]
     arithmetic: Arithmetic,
+    #[serde(skip_serializing_if = "is_false")]
+    channels_last: bool,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -151,13 +166,19 @@ enum Operation {
 
 impl PeerRequest {
     fn new(operation: Operation, mode: Mode) -> PeerRequest {
-        PeerRequest { operation, mode, arithmetic: Arithmetic::F32 }
+        PeerRequest { operation, mode, arithmetic: Arithmetic::F32, channels_last: false }
     }
 
     /// The same in this arithmetic.
     #[must_use]
     pub fn with_arithmetic(self, arithmetic: Arithmetic) -> PeerRequest {
         PeerRequest { arithmetic, ..self }
+    }
+
+    /// The same with images and filters channels last, or as PyTorch has them by itself: of a convolution in f32 and of models.
+    #[must_use]
+    pub fn with_channels_last(self, channels_last: bool) -> PeerRequest {
+        PeerRequest { channels_last, ..self }
     }
 
     /// A·B with A \[M, K\] and B \[K, N\], or A·Bᵀ with B \[N, K\].
@@ -241,18 +262,26 @@ struct Request<'a> {
     work: &'a [PeerRequest],
 }
 
+/// A line of the script's response.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Response {
-    Measured { version: String, results: Vec<Sampled> },
+enum Line {
+    Version { version: String },
+    Begun { begun: usize },
+    Samples { index: usize, samples_ms: Vec<f64> },
+    Missing { index: usize, absent: String },
     Absent { absent: String },
 }
 
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Sampled {
-    Samples { samples_ms: Vec<f64> },
-    Absent { absent: String },
+/// What was measured of a request until its process ended, by the index of the work.
+#[derive(Default)]
+struct Response {
+    version: Option<String>,
+    results: BTreeMap<usize, Result<Vec<f64>, String>>,
+    /// What had begun and has no result.
+    begun: Option<usize>,
+    /// Why it is not all that was asked for.
+    reason: Option<String>,
 }
 
 /// What PyTorch took for each piece of work, or why there is no number.
@@ -263,7 +292,7 @@ pub struct Measured {
     pub timings: Vec<Result<Timing, String>>,
 }
 
-/// Measures all of `work` in one process, as `bench` says; on the simulator only what is for the CPU. It never fails: what is not
+/// Measures all of `work`, in one process unless a piece takes too long or ends it, as `bench` says; on the simulator only what is for the CPU. It never fails: what is not
 /// there has a reason.
 pub fn measure(device: &Device, bench: &Bench, work: &[PeerRequest]) -> Measured {
     let all = |reason: String| Measured { version: None, timings: vec![Err(reason); work.len()] };
@@ -271,40 +300,62 @@ pub fn measure(device: &Device, bench: &Bench, work: &[PeerRequest]) -> Measured
     if device.is_none() && work.iter().all(|work| work.mode != Mode::Cpu) {
         return all(ON_GPUS.to_owned());
     }
-    let request = Request {
-        device,
-        threads: rayon::current_num_threads(),
-        queue: match bench.queue {
-            Queue::Empty => "empty",
-            Queue::Warm => "warm",
-            Queue::Cold => "cold",
-        },
-        warm_up: bench.warm_up,
-        repeats: bench.repeats,
-        limit_s: bench.limit.as_secs_f64(),
-        work,
+    let (python, limit) = match python().and_then(|python| Ok((python, peer_limit()?))) {
+        Ok(found) => found,
+        Err(reason) => return all(reason),
     };
-    match python().and_then(|python| ask(&python, &request)) {
-        Ok(Response::Measured { version, results }) if results.len() == work.len() => Measured {
-            version: Some(version),
-            timings: results
-                .into_iter()
-                .zip(work)
-                .map(|(result, work)| match result {
-                    Sampled::Samples { samples_ms } => {
-                        let clock = if work.mode == Mode::Cpu { Clock::HostMonotonic } else { Clock::DeviceEvents };
-                        Timing::from_samples(clock, samples_ms).map_err(|error| format!("PyTorch: {error}"))
-                    }
-                    Sampled::Absent { absent } => Err(absent),
-                })
-                .collect(),
-        },
-        Ok(Response::Measured { results, .. }) => {
-            all(format!("PyTorch's script returned {} results for {} requests", results.len(), work.len()))
+    complete(work, |work| {
+        let request = Request {
+            device,
+            threads: rayon::current_num_threads(),
+            queue: match bench.queue {
+                Queue::Empty => "empty",
+                Queue::Warm => "warm",
+                Queue::Cold => "cold",
+            },
+            warm_up: bench.warm_up,
+            repeats: bench.repeats,
+            limit_s: bench.limit.as_secs_f64(),
+            work,
+        };
+        ask(&python, &request, limit)
+    })
+}
+
+/// Asks for `work`, and again for what is left of it as long as what ended a process was a piece that had begun.
+fn complete(work: &[PeerRequest], mut ask: impl FnMut(&[PeerRequest]) -> Response) -> Measured {
+    let mut version = None;
+    let mut timings: Vec<Option<Result<Timing, String>>> = vec![None; work.len()];
+    loop {
+        let left: Vec<usize> = (0..work.len()).filter(|&at| timings[at].is_none()).collect();
+        let asked: Vec<PeerRequest> = left.iter().map(|&at| work[at].clone()).collect();
+        let response = ask(&asked);
+        for (index, samples) in response.results {
+            let Some(&at) = left.get(index) else { continue };
+            let clock = if work[at].mode == Mode::Cpu { Clock::HostMonotonic } else { Clock::DeviceEvents };
+            timings[at] = Some(samples.and_then(|samples_ms| {
+                Timing::from_samples(clock, samples_ms).map_err(|error| format!("PyTorch: {error}"))
+            }));
         }
-        Ok(Response::Absent { absent }) => all(absent),
-        Err(reason) => all(reason),
+        version = version.or(response.version);
+        let reason = response.reason.unwrap_or_else(|| "PyTorch's script gave no time".to_owned());
+        let blamed = response.begun.and_then(|index| left.get(index));
+        if let Some(&at) = blamed {
+            timings[at] = Some(Err(reason.clone()));
+        }
+        if blamed.is_none() || timings.iter().all(Option::is_some) {
+            let timings = timings.into_iter().map(|timing| timing.unwrap_or_else(|| Err(reason.clone())));
+            return Measured { version, timings: timings.collect() };
+        }
     }
+}
+
+/// How long a piece of work may take.
+fn peer_limit() -> Result<Duration, String> {
+    let Some(text) = std::env::var_os(PEER_LIMIT_NAME) else { return Ok(PEER_LIMIT) };
+    let seconds = text.to_str().and_then(|text| text.trim().parse::<u64>().ok()).filter(|seconds| *seconds > 0);
+    let wrong = || format!("{PEER_LIMIT_NAME} is `{}`: expected a number of seconds, such as 240", text.display());
+    Ok(Duration::from_secs(seconds.ok_or_else(wrong)?))
 }
 
 #[cfg(feature = "cuda")]
@@ -356,21 +407,89 @@ fn candidates() -> Vec<PathBuf> {
     active.into_iter().chain(["python3", "python"].map(PathBuf::from)).collect()
 }
 
-fn ask(python: &Path, request: &Request<'_>) -> Result<Response, String> {
-    let files = PYTORCH_MODELS.iter().chain([&SCRIPT]);
-    let dir = tempfile::tempdir()
-        .and_then(|dir| {
-            for (name, text) in files {
-                std::fs::write(dir.path().join(name), text)?;
+fn ask(python: &Path, request: &Request<'_>, limit: Duration) -> Response {
+    let written = tempfile::tempdir().and_then(|dir| {
+        for (name, text) in PYTORCH_MODELS.iter().chain([&SCRIPT]) {
+            std::fs::write(dir.path().join(name), text)?;
+        }
+        Ok(dir)
+    });
+    let dir = match written {
+        Ok(dir) => dir,
+        Err(error) => {
+            return Response::absent(format!("PyTorch's script cannot be written to a temporary directory: {error}"));
+        }
+    };
+    match serde_json::to_string(request) {
+        Ok(request) => converse(python, dir.path(), &request, limit),
+        Err(error) => Response::absent(format!("PyTorch's request: {error}")),
+    }
+}
+
+/// Runs the script in `dir` until it ends, or until it writes nothing for longer than `limit`.
+fn converse(python: &Path, dir: &Path, request: &str, limit: Duration) -> Response {
+    let name = python.display();
+    // What it says besides goes to a file: the processes that PyTorch compiles in would keep a pipe open after its end.
+    let messages = dir.join("messages.txt");
+    let started = std::fs::File::create(&messages).and_then(|file| {
+        Command::new(python).arg(dir.join(SCRIPT.0)).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(file).spawn()
+    });
+    let mut child = match started {
+        Ok(child) => child,
+        Err(error) => return Response::absent(format!("`{name}` does not start: {error}")),
+    };
+    let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+    let (sender, lines) = mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(move || stdin.map(|mut pipe| pipe.write_all(request.as_bytes())));
+        scope.spawn(move || {
+            let lines = stdout.into_iter().flat_map(|pipe| BufReader::new(pipe).lines()).map_while(Result::ok);
+            lines.map(|line| sender.send(line)).take_while(Result::is_ok).for_each(drop);
+        });
+        let mut response = Response::default();
+        let ended = loop {
+            match lines.recv_timeout(limit) {
+                Ok(line) => match serde_json::from_str(&line) {
+                    Ok(line) => response.take(line),
+                    Err(error) => {
+                        response.reason = Some(format!("PyTorch's script answered no JSON: {error}"));
+                        break wait(&mut child, Duration::ZERO);
+                    }
+                },
+                Err(RecvTimeoutError::Timeout) => break wait(&mut child, Duration::ZERO),
+                Err(RecvTimeoutError::Disconnected) => break wait(&mut child, CLOSING_LIMIT),
             }
-            Ok(dir)
-        })
-        .map_err(|error| format!("PyTorch's script cannot be written to a temporary directory: {error}"))?;
-    let path = dir.path().join(SCRIPT.0);
-    let path = path.to_str().ok_or("the temporary directory's name is no UTF-8")?;
-    let request = serde_json::to_string(request).map_err(|error| format!("PyTorch's request: {error}"))?;
-    let response = run(python, &[path], &request, LIMIT)?;
-    serde_json::from_str(&response).map_err(|error| format!("PyTorch's script answered no JSON: {error}"))
+        };
+        let reason = match ended {
+            Some(true) => None,
+            Some(false) => {
+                let said = std::fs::read(&messages).unwrap_or_default();
+                let said = String::from_utf8_lossy(&said);
+                Some(format!("`{name}` failed: {}", said.trim().lines().last().unwrap_or("no message")))
+            }
+            None => Some(format!("PyTorch took longer than {} s, which {PEER_LIMIT_NAME} sets", limit.as_secs_f64())),
+        };
+        response.reason = response.reason.or(reason);
+        response
+    })
+}
+
+impl Response {
+    fn absent(reason: String) -> Response {
+        Response { reason: Some(reason), ..Response::default() }
+    }
+
+    fn take(&mut self, line: Line) {
+        let (index, result) = match line {
+            Line::Version { version } => return self.version = Some(version),
+            Line::Begun { begun } => return self.begun = Some(begun),
+            Line::Absent { absent } => return self.reason = Some(absent),
+            Line::Samples { index, samples_ms } => (index, Ok(samples_ms)),
+            Line::Missing { index, absent } => (index, Err(absent)),
+        };
+        self.begun = None;
+        self.results.insert(index, result);
+    }
 }
 
 /// What the program writes to its standard output, if it succeeds in time.
@@ -440,6 +559,7 @@ mod tests {
             PeerRequest::autoencoder([64, 5, 32, 64], 3, Mode::Compiled),
             PeerRequest::unet(16, 1, Mode::CompiledGraph).with_arithmetic(Arithmetic::F16),
             PeerRequest::linear_relu([2, 3, 4], false, Mode::Eager).with_arithmetic(Arithmetic::Tf32),
+            PeerRequest::unet(16, 1, Mode::Graph).with_channels_last(true),
         ];
         let json = serde_json::to_value(&work).unwrap();
         assert_eq!(
@@ -454,7 +574,8 @@ mod tests {
                 { "op": "resnet18", "batch": 4, "mode": "cpu" },
                 { "op": "autoencoder", "shape": [64, 5, 32, 64], "batch": 3, "mode": "compiled" },
                 { "op": "unet", "channels": 16, "batch": 1, "mode": "compiled_graph", "arithmetic": "f16" },
-                { "op": "linear_relu", "shape": [2, 3, 4], "backward": false, "mode": "eager", "arithmetic": "tf32" }
+                { "op": "linear_relu", "shape": [2, 3, 4], "backward": false, "mode": "eager", "arithmetic": "tf32" },
+                { "op": "unet", "channels": 16, "batch": 1, "mode": "graph", "channels_last": true }
             ])
         );
     }
@@ -470,16 +591,17 @@ mod tests {
 
     #[test]
     fn programs_that_are_not_there_fail_or_hang_are_sentences() {
-        let missing = run(Path::new("no-such-python"), &[], "", LIMIT).unwrap_err();
+        let missing = run(Path::new("no-such-python"), &[], "", PROBE_LIMIT).unwrap_err();
         assert!(missing.starts_with("`no-such-python` does not start: "), "{missing}");
-        let Some(python) = candidates().into_iter().find(|python| run(python, &["-c", ""], "", LIMIT).is_ok()) else {
+        let Some(python) = candidates().into_iter().find(|python| run(python, &["-c", ""], "", PROBE_LIMIT).is_ok())
+        else {
             println!("skipped the rest: no Python on this machine");
             return;
         };
         let echo = "import sys; sys.stdout.write(sys.stdin.read())";
         let long = "x".repeat(1 << 20);
-        assert_eq!(run(&python, &["-c", echo], &long, LIMIT).unwrap(), long);
-        let failed = run(&python, &["-c", "raise ValueError('a reason')"], "", LIMIT).unwrap_err();
+        assert_eq!(run(&python, &["-c", echo], &long, PROBE_LIMIT).unwrap(), long);
+        let failed = run(&python, &["-c", "raise ValueError('a reason')"], "", PROBE_LIMIT).unwrap_err();
         assert!(failed.ends_with("failed: ValueError: a reason"), "{failed}");
         let hangs = run(&python, &["-c", "import time; time.sleep(60)"], "", Duration::from_millis(200)).unwrap_err();
         assert!(hangs.ends_with("took longer than 0 s"), "{hangs}");
@@ -489,14 +611,76 @@ mod tests {
     fn the_script_answers_in_json_whether_pytorch_is_there_or_not() {
         let request =
             Request { device: None, threads: 1, queue: "warm", warm_up: 1, repeats: 1, limit_s: 1.0, work: &[] };
-        let Some(python) = candidates().into_iter().find(|python| run(python, &["-c", ""], "", LIMIT).is_ok()) else {
+        let Some(python) = candidates().into_iter().find(|python| run(python, &["-c", ""], "", PROBE_LIMIT).is_ok())
+        else {
             println!("skipped: no Python on this machine");
             return;
         };
-        match ask(&python, &request).unwrap() {
-            Response::Absent { absent } => assert!(absent.contains("PyTorch"), "{absent}"),
-            Response::Measured { version, results } => assert!(!version.is_empty() && results.is_empty()),
+        let Response { version, results, begun, reason } = ask(&python, &request, ASK_LIMIT);
+        assert!(results.is_empty() && begun.is_none());
+        match version {
+            Some(version) => assert!(!version.is_empty() && reason.is_none(), "{reason:?}"),
+            None => assert!(reason.as_ref().is_some_and(|reason| reason.contains("PyTorch")), "{reason:?}"),
         }
+    }
+
+    /// A script in the place of ours: it says of the work before `at` that it took 1 ms, and at that does what is asked.
+    fn until(python: &Path, at: usize, then: &str, limit: Duration) -> Response {
+        let dir = tempfile::tempdir().unwrap();
+        let script = format!(
+            "import json, sys, time\nwork = json.load(sys.stdin)['work']\nsay = lambda line: print(json.dumps(line), flush=True)\n\
+             say({{'version': '1'}})\nfor i in range(len(work)):\n    say({{'begun': i}})\n    if i == {at}: {then}\n    \
+             say({{'index': i, 'samples_ms': [1.0]}})\n"
+        );
+        std::fs::write(dir.path().join(SCRIPT.0), script).unwrap();
+        converse(python, dir.path(), r#"{"work": [1, 2, 3]}"#, limit)
+    }
+
+    #[test]
+    fn what_was_measured_before_a_piece_took_too_long_or_ended_the_process_is_kept() {
+        let Some(python) = candidates().into_iter().find(|python| run(python, &["-c", ""], "", PROBE_LIMIT).is_ok())
+        else {
+            println!("skipped: no Python on this machine");
+            return;
+        };
+        let all = until(&python, 3, "pass", PROBE_LIMIT);
+        assert_eq!((all.results.len(), all.begun, all.reason), (3, None, None));
+        let slow = until(&python, 1, "time.sleep(60)", Duration::from_secs(2));
+        assert_eq!((slow.version.as_deref(), slow.begun), (Some("1"), Some(1)));
+        assert_eq!(slow.results, BTreeMap::from([(0, Ok(vec![1.0]))]));
+        assert_eq!(slow.reason.as_deref(), Some("PyTorch took longer than 2 s, which WARP_PEER_LIMIT sets"));
+        let failed = until(&python, 2, "raise ValueError('a reason')", PROBE_LIMIT);
+        assert_eq!((failed.results.len(), failed.begun), (2, Some(2)));
+        assert!(failed.reason.as_ref().is_some_and(|reason| reason.ends_with("failed: ValueError: a reason")));
+    }
+
+    #[test]
+    fn after_a_piece_that_took_too_long_the_rest_is_asked_for_again() {
+        let work: Vec<PeerRequest> = [1, 2, 3, 4].map(|batch| PeerRequest::resnet18(batch, Mode::Autotuned)).to_vec();
+        let mut asked = Vec::new();
+        let measured = complete(&work, |left| {
+            asked.push(left.to_vec());
+            // The second of them is too slow, until it is the only one.
+            let slow = left.len() > 1;
+            let done = if slow { 1 } else { left.len() };
+            Response {
+                version: Some("1".to_owned()),
+                results: (0..done).map(|index| (index, Ok(vec![1.0, 1.0]))).collect(),
+                begun: slow.then_some(1),
+                reason: slow.then(|| "too slow".to_owned()),
+            }
+        });
+        assert_eq!(asked, [work.clone(), work[2..].to_vec()]);
+        let says = |timing: &Result<Timing, String>| timing.as_ref().map(|_| ()).map_err(String::clone);
+        let slow = || Err("too slow".to_owned());
+        assert_eq!(measured.timings.iter().map(says).collect::<Vec<_>>(), [Ok(()), slow(), Ok(()), slow()]);
+        // Where nothing begins, nothing is asked for twice.
+        let mut times = 0;
+        let measured = complete(&work, |_| {
+            times += 1;
+            Response::absent("no GPU".to_owned())
+        });
+        assert_eq!((times, measured.timings), (1, vec![Err("no GPU".to_owned()); 4]));
     }
 
     #[test]

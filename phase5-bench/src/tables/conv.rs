@@ -12,11 +12,19 @@ use phase2_conv_bn::conv::shapes::{NOTATION, Shape, shape};
 use phase2_conv_bn::report::conv::ConvProblem;
 
 use crate::spec::{Context, FinishedTable, Make, Need, TableSpec};
-use crate::tables::peers::{self, PYTORCH_EAGER};
+use crate::tables::peers::{self, PYTORCH_AUTOTUNED, PYTORCH_EAGER};
 use crate::torch::{self, Mode, PeerRequest};
 
 /// The convolution of a row.
 pub(crate) const PROBLEM: ColumnSpec = ColumnSpec::text("problem", "convolution");
+/// PyTorch's, with the names of their rows, and whether images and filters are channels last.
+const PEERS: [(&str, Mode, bool); 3] = [
+    (PYTORCH_EAGER, Mode::Eager, false),
+    ("PyTorch NHWC", Mode::Eager, true),
+    // Last: what takes longer than a peer may leaves the others as they are.
+    (PYTORCH_AUTOTUNED, Mode::Autotuned, false),
+];
+
 const COLUMNS: &[ColumnSpec] = &peers::ladder_columns(PROBLEM);
 
 /// On the simulator: one of each kind, small.
@@ -46,9 +54,13 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let (steps, tuned) = (load_steps(LADDER, device)?, Ok(Tuned::load(device)?));
     let progress = Progress::new((shapes.len() * (steps.len() + 3)) as u64, "conv");
     progress.set_message("conv: PyTorch");
-    let requests: Vec<PeerRequest> = shapes
+    let request = |shape: &Shape, mode, channels_last| {
+        PeerRequest::conv2d(shape.input(), shape.weight(), shape.params(), mode).with_channels_last(channels_last)
+    };
+    // All shapes by one peer, then by the next.
+    let requests: Vec<PeerRequest> = PEERS
         .iter()
-        .map(|shape| PeerRequest::conv2d(shape.input(), shape.weight(), shape.params(), Mode::Eager))
+        .flat_map(|&(_, mode, channels_last)| shapes.iter().map(move |shape| request(shape, mode, channels_last)))
         .collect();
     let pytorch = torch::measure(device, &bench, &requests);
 
@@ -58,7 +70,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     table.note(NOTATION);
     let mut algorithms = Vec::new();
     let mut patience = Patience::default();
-    for (&shape, pytorch) in shapes.iter().zip(pytorch.timings) {
+    for (at, &shape) in shapes.iter().enumerate() {
         let (name, params) = (shape.name(), shape.params());
         let problem = ConvProblem::seeded(device, shape)?;
         let ConvProblem { x, w, expected, .. } = &problem;
@@ -87,7 +99,8 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         let chosen =
             contest.run(peers::TUNED, &tuned, &mut y, |tuned, y| tuned.launch(&stream, x, w, None, params, y))?;
         runs.push((peers::TUNED, chosen));
-        runs.push((PYTORCH_EAGER, StepResult::Elsewhere(pytorch).into()));
+        let elsewhere = pytorch.timings.iter().skip(at).step_by(shapes.len()).cloned();
+        runs.extend(PEERS.iter().zip(elsewhere).map(|((by, ..), timing)| (*by, StepResult::Elsewhere(timing).into())));
         let library = before.or_faster(by_library(&mut y)?);
         table.problem((PROBLEM, &name), shape.cost(), ("cuDNN", library), runs);
     }
@@ -95,7 +108,9 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         table.note(format!("cuDNN, tuned by itself without tensor cores, chose: {}.", algorithms.join("; ")));
     }
     if let Some(version) = pytorch.version {
-        table.note(format!("PyTorch {version}, cuDNN's own tuning, without TF32."));
+        table.note(format!(
+            "PyTorch {version}, cuDNN's own tuning, without TF32; NHWC: channels last; tuned: torch.compile with max-autotune, as a CUDA graph."
+        ));
     }
     Ok(table.into())
 }

@@ -20,7 +20,7 @@ pub(crate) const PYTORCH_EAGER: &str = "PyTorch eager";
 pub(crate) const PYTORCH_COMPILED: &str = "PyTorch compiled";
 /// PyTorch, as a CUDA graph.
 pub(crate) const PYTORCH_GRAPH: &str = "PyTorch graph";
-/// The same with `max-autotune`, which captures a graph too.
+/// By `torch.compile` with `max-autotune`, as a CUDA graph.
 pub(crate) const PYTORCH_AUTOTUNED: &str = "PyTorch tuned";
 
 /// PyTorch, by `torch.compile`, as a CUDA graph.
@@ -32,11 +32,17 @@ pub(crate) struct Peer {
     pub(crate) name: &'static str,
     pub(crate) mode: Mode,
     pub(crate) arithmetic: Arithmetic,
+    pub(crate) channels_last: bool,
 }
 
 impl Peer {
     pub(crate) const fn new(name: &'static str, mode: Mode, arithmetic: Arithmetic) -> Peer {
-        Peer { name, mode, arithmetic }
+        Peer { name, mode, arithmetic, channels_last: false }
+    }
+
+    /// The same channels last, which in f32 is asked for.
+    pub(crate) const fn channels_last(self) -> Peer {
+        Peer { channels_last: true, ..self }
     }
 }
 

@@ -28,6 +28,8 @@ const COLUMNS: &[ColumnSpec] = &[
 
 /// What the times are compared with: cuDNN's fastest engine for the layer, as PyTorch finds it.
 const LIBRARY: &str = "PyTorch (cuDNN)";
+/// The compiler's, of all that it tries; cuDNN's engines are among them.
+const AUTOTUNED: &str = peers::PYTORCH_AUTOTUNED;
 /// The choice, with BatchNorm and SiLU in its epilogue.
 const FUSED: &str = "tuned, fused";
 /// PyTorch with the same.
@@ -78,9 +80,9 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let tuned = if_supported(Tuned::load(device))?;
     let progress = Progress::new((shapes.len() * (steps.len() + 3)) as u64, "tensor-conv");
     progress.set_message("tensor-conv: PyTorch");
-    let modes = [(false, Mode::Eager), (true, Mode::Autotuned), (true, Mode::Graph)];
+    let modes = [(false, Mode::Eager), (false, Mode::Autotuned), (true, Mode::Autotuned), (true, Mode::Graph)];
     let requests = shapes.iter().flat_map(|shape| {
-        let asked = if shape.batch == FUSED_BATCH { &modes[..] } else { &modes[..1] };
+        let asked = if shape.batch == FUSED_BATCH { &modes[..] } else { &modes[..2] };
         asked
             .iter()
             .map(|&(silu, mode)| PeerRequest::half_conv2d(shape.input(), shape.weight(), shape.params(), silu, mode))
@@ -136,6 +138,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         if let (Ok(theirs), Some(Ok(ours))) = (library.result.ms(), chosen) {
             ratios.push((shape.batch, theirs / ours));
         }
+        runs.push((AUTOTUNED, elsewhere()));
         if shape.batch == FUSED_BATCH {
             runs.extend([(COMPILED, elsewhere()), (FUSED_GRAPH, elsewhere())]);
         }
@@ -154,8 +157,8 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     }
     if let Some(version) = pytorch.version {
         table.note(format!(
-            "PyTorch {version}: cuDNN with its own tuning, eager; fused by torch.compile with max-autotune, and as separate \
-             operations, both replayed as CUDA graphs."
+            "PyTorch {version}: cuDNN with its own tuning, eager; tuned, also fused, by torch.compile with max-autotune; fused by graph \
+             as separate operations; these replayed as CUDA graphs."
         ));
     }
     Ok(table.into())

@@ -19,7 +19,7 @@ use phase4_fusion::models::plan::WithInputs;
 
 use crate::spec::{Context, FinishedTable, InSummary, Make, Need, TableSpec};
 use crate::tables::differences::{CLOSE, within};
-use crate::tables::peers::{CPU, PYTORCH_COMPILED_GRAPH, PYTORCH_GRAPH, Peer, about_cpu, is_quick};
+use crate::tables::peers::{CPU, PYTORCH_AUTOTUNED, PYTORCH_COMPILED_GRAPH, PYTORCH_GRAPH, Peer, about_cpu, is_quick};
 use crate::torch::{self, Mode, PeerRequest};
 
 const BATCH: usize = 2;
@@ -74,19 +74,24 @@ pub(crate) mod versions {
 }
 
 /// PyTorch's versions: the first [`OF_EACH`] of each configuration, all of the largest, since compiling takes minutes.
-const PEERS: [Peer; 7] = {
+const PEERS: [Peer; 11] = {
     use torch::Arithmetic::{F16, F32, Tf32};
     [
         Peer::new(versions::EAGER, Mode::Eager, F32),
         Peer::new(PYTORCH_GRAPH, Mode::Graph, F32),
+        Peer::new("PyTorch graph, NHWC", Mode::Graph, F32).channels_last(),
         Peer::new(PYTORCH_COMPILED_GRAPH, Mode::CompiledGraph, F32),
         Peer::new("PyTorch graph, tf32", Mode::Graph, Tf32),
         Peer::new(versions::GRAPH_F16, Mode::Graph, F16),
         Peer::new("compiled graph, tf32", Mode::CompiledGraph, Tf32),
         Peer::new(versions::COMPILED_GRAPH_F16, Mode::CompiledGraph, F16),
+        // Last: what takes longer than a peer may leaves the others as they are.
+        Peer::new("PyTorch tuned, f16", Mode::Autotuned, F16),
+        Peer::new("PyTorch tuned, tf32", Mode::Autotuned, Tf32),
+        Peer::new(PYTORCH_AUTOTUNED, Mode::Autotuned, F32),
     ]
 };
-const OF_EACH: usize = 5;
+const OF_EACH: usize = 6;
 
 /// Those that are measured for a configuration.
 fn peers(context: &Context, name: &str) -> Vec<Peer> {
@@ -202,9 +207,11 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let work: Vec<PeerRequest> = configs
         .iter()
         .flat_map(|&(name, config)| {
-            peers(context, name)
-                .into_iter()
-                .map(move |peer| PeerRequest::unet(config.channels, BATCH, peer.mode).with_arithmetic(peer.arithmetic))
+            peers(context, name).into_iter().map(move |peer| {
+                PeerRequest::unet(config.channels, BATCH, peer.mode)
+                    .with_arithmetic(peer.arithmetic)
+                    .with_channels_last(peer.channels_last)
+            })
         })
         .collect();
     let pytorch = torch::measure(device, &bench, &work);
@@ -303,8 +310,8 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     }
     if let Some(version) = pytorch.version {
         table.note(format!(
-            "PyTorch {version}, its own attention; f32 without TF32, tf32 and f16 channels last. compiled graph: torch.compile, \
-             as a CUDA graph."
+            "PyTorch {version}, its own attention; f32 without TF32, tf32 and f16 channels last, and f32 where NHWC is said. compiled \
+             graph: torch.compile; tuned: the same with max-autotune; both as a CUDA graph."
         ));
     }
     table.note(format!(
