@@ -20,7 +20,7 @@ use phase4_fusion::fusion::backward::{Backward as TensorBackward, Workspace};
 use phase4_fusion::gemm::{Activation, Epilogue, Layout, Tuned};
 
 use crate::spec::{Context, FinishedTable, InSummary, Make, Need, TableSpec};
-use crate::tables::peers::{CPU, about_cpu, on_cpu};
+use crate::tables::peers::{CPU, about_cpu, is_quick, on_cpu};
 use crate::torch::{self, Arithmetic, Mode, PeerRequest};
 
 /// Batch, inputs, outputs.
@@ -162,12 +162,16 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let title = format!("linear-relu: y = relu(x·Wᵀ + b) in f32 on {}", device.short_name());
     let mut table = context.table(title, COLUMNS);
     for (&size, mut peers) in sizes.iter().zip(pytorch.rows) {
-        for (pass, mut rows) in [
-            (Pass::Forward, measure.forward(size, &progress)?),
-            (Pass::TensorCores, measure.tensor_cores(size, &progress)?),
-            (Pass::Backward, measure.backward(size, &progress, false)?),
-            (Pass::TensorCoresBackward, measure.backward(size, &progress, true)?),
-        ] {
+        for pass in [Pass::Forward, Pass::TensorCores, Pass::Backward, Pass::TensorCoresBackward] {
+            if context.only_summary && pass != Pass::Forward {
+                continue;
+            }
+            let mut rows = match pass {
+                Pass::Forward => measure.forward(size, &progress)?,
+                Pass::TensorCores => measure.tensor_cores(size, &progress)?,
+                Pass::Backward => measure.backward(size, &progress, false)?,
+                Pass::TensorCoresBackward => measure.backward(size, &progress, true)?,
+            };
             rows.extend(peers.extract_if(.., |row| row.pass == pass));
             let is_eager = |row: &&Row| {
                 let names = [
@@ -260,20 +264,21 @@ impl Measure<'_> {
             (versions::TENSOR_CORES_BACKWARD_EAGER, Pass::TensorCoresBackward, Mode::Eager),
             (versions::TENSOR_CORES_BACKWARD_COMPILED, Pass::TensorCoresBackward, Mode::Compiled),
         ];
-        let work: Vec<PeerRequest> = sizes
-            .iter()
-            .flat_map(|&size| {
-                ROWS.map(|(_, pass, mode)| {
-                    PeerRequest::linear_relu(size, pass.is_backward(), mode).with_arithmetic(pass.arithmetic())
-                })
-            })
-            .collect();
+        let is_wanted = |&(_, pass, mode): &(_, Pass, Mode)| {
+            !self.context.only_summary || pass == Pass::Forward && is_quick(mode)
+        };
+        let wanted: Vec<_> = ROWS.into_iter().filter(is_wanted).collect();
+        let request = |size, &(_, pass, mode): &(_, Pass, Mode)| {
+            PeerRequest::linear_relu(size, pass.is_backward(), mode).with_arithmetic(pass.arithmetic())
+        };
+        let work: Vec<PeerRequest> =
+            sizes.iter().flat_map(|&size| wanted.iter().map(move |row| request(size, row))).collect();
         let (warm, idle) =
             (torch::measure(self.device, &self.warm, &work), torch::measure(self.device, &self.idle, &work));
         let elsewhere = || "measured in a process of its own, which was asked for the total".to_owned();
-        let timings = warm.timings.chunks(ROWS.len()).zip(idle.timings.chunks(ROWS.len()));
+        let timings = warm.timings.chunks(wanted.len()).zip(idle.timings.chunks(wanted.len()));
         let rows = sizes.iter().zip(timings).map(|(&size, (warm, idle))| {
-            let all = ROWS.iter().zip(warm).zip(idle).map(|((&(version, pass, _), warm), idle)| Row {
+            let all = wanted.iter().zip(warm).zip(idle).map(|((&(version, pass, _), warm), idle)| Row {
                 version,
                 pass,
                 total: milliseconds(warm),
