@@ -34,7 +34,7 @@ impl Served {
         let root = folder.path().join("book");
         fs::create_dir_all(root.join("pages/part")).unwrap();
         for file in
-            ["book.toml", "style.css", "question.js", "prediction.js", "print.js", "occupancy.js", "playground.js"]
+            ["book.toml", "style.css", "question.js", "prediction.js", "print.js", "scrolling.js", "occupancy.js", "playground.js"]
         {
             fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join(file), root.join(file)).unwrap();
         }
