@@ -1,8 +1,8 @@
-// Lets the keyboard scroll what is wider than the page: listings and tables. What fits is no stop for the Tab key.
+// Lets the keyboard scroll what is wider than the page: listings, tables and pictures. What fits is no stop for the Tab key.
 "use strict";
 
 (() => {
-    const wide = [...document.querySelectorAll("main pre > code, main .table-wrapper, main span.formula, main figure.trace figcaption")];
+    const wide = [...document.querySelectorAll("main pre > code, main .table-wrapper, main span.formula, main figure.trace, main figure.trace figcaption")];
     const mark = () => wide.forEach((element) => {
         if (element.scrollWidth > element.clientWidth + 1 && !element.querySelector("a, button")) {
             element.tabIndex = 0;
