@@ -361,7 +361,10 @@ fn splitting_rows(markdown: &str) -> impl Iterator<Item = (usize, Reason)> {
     let [begins, ends] = COMMENT;
     let cuts = move |line: &str| {
         line.trim_start().starts_with('|')
-            && line.split(begins).skip(1).any(|part| part.split(ends).next().is_some_and(|comment| comment.contains('|')))
+            && line
+                .split(begins)
+                .skip(1)
+                .any(|part| part.split(ends).next().is_some_and(|comment| comment.contains('|')))
     };
     (1..).zip(markdown.lines()).filter(move |(_, line)| cuts(line)).map(|(at, _)| (at, Reason::SplitsRow))
 }

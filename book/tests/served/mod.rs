@@ -33,9 +33,16 @@ impl Served {
         let folder = TempDir::new().unwrap();
         let root = folder.path().join("book");
         fs::create_dir_all(root.join("pages/part")).unwrap();
-        for file in
-            ["book.toml", "style.css", "question.js", "prediction.js", "print.js", "scrolling.js", "occupancy.js", "playground.js"]
-        {
+        for file in [
+            "book.toml",
+            "style.css",
+            "question.js",
+            "prediction.js",
+            "print.js",
+            "scrolling.js",
+            "occupancy.js",
+            "playground.js",
+        ] {
             fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join(file), root.join(file)).unwrap();
         }
         fs::write(root.join("pages/SUMMARY.md"), "# S\n\n- [One](one.md)\n- [Part](part/index.md)\n").unwrap();
