@@ -5,7 +5,8 @@
 //!
 //! Compiling a model with `max-autotune` may take many minutes. So each piece of work has a limit, of [`PEER_LIMIT`] or of what
 //! `WARP_PEER_LIMIT` says in seconds: one that takes longer is ended and has this as its reason, and the rest goes on in another process.
-//! PyTorch keeps on disk what it has compiled and tried, so a second run is through sooner.
+//! All that is asked for at a time has one as well, [`ALL_LIMIT`] or `WARP_PYTORCH_LIMIT`; what compiles is asked for last. PyTorch
+//! keeps on disk what it has compiled and tried, so a second run is through sooner.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -37,6 +38,9 @@ const CLOSING_LIMIT: Duration = Duration::from_secs(30);
 /// A piece of work that takes longer than this, most of it to compile, is given up; [`PEER_LIMIT_NAME`] sets another limit.
 const PEER_LIMIT: Duration = Duration::from_secs(240);
 const PEER_LIMIT_NAME: &str = "WARP_PEER_LIMIT";
+/// What is left of a request after this is given up; [`ALL_LIMIT_NAME`] sets another limit.
+const ALL_LIMIT: Duration = Duration::from_secs(600);
+const ALL_LIMIT_NAME: &str = "WARP_PYTORCH_LIMIT";
 
 /// How PyTorch runs an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -300,7 +304,7 @@ pub fn measure(device: &Device, bench: &Bench, work: &[PeerRequest]) -> Measured
     if device.is_none() && work.iter().all(|work| work.mode != Mode::Cpu) {
         return all(ON_GPUS.to_owned());
     }
-    let (python, limit) = match python().and_then(|python| Ok((python, peer_limit()?))) {
+    let (python, time) = match python().and_then(|python| Ok((python, Time::set()?))) {
         Ok(found) => found,
         Err(reason) => return all(reason),
     };
@@ -318,7 +322,7 @@ pub fn measure(device: &Device, bench: &Bench, work: &[PeerRequest]) -> Measured
             limit_s: bench.limit.as_secs_f64(),
             work,
         };
-        ask(&python, &request, limit)
+        ask(&python, &request, time)
     })
 }
 
@@ -350,11 +354,41 @@ fn complete(work: &[PeerRequest], mut ask: impl FnMut(&[PeerRequest]) -> Respons
     }
 }
 
-/// How long a piece of work may take.
-fn peer_limit() -> Result<Duration, String> {
-    let Some(text) = std::env::var_os(PEER_LIMIT_NAME) else { return Ok(PEER_LIMIT) };
+/// How long PyTorch may take.
+#[derive(Clone, Copy)]
+struct Time {
+    /// For one piece of work.
+    piece: Duration,
+    /// For all that is asked for at a time, from `begin` on.
+    all: Duration,
+    begin: Instant,
+}
+
+impl Time {
+    /// As the environment says it.
+    fn set() -> Result<Time, String> {
+        let (piece, all) = (seconds(PEER_LIMIT_NAME, PEER_LIMIT)?, seconds(ALL_LIMIT_NAME, ALL_LIMIT)?);
+        Ok(Time { piece, all, begin: Instant::now() })
+    }
+
+    fn left(self) -> Duration {
+        self.all.saturating_sub(self.begin.elapsed())
+    }
+
+    /// Which of the limits is reached.
+    fn is_up(self) -> String {
+        match self.left().is_zero() {
+            true => format!("what PyTorch measures took longer than {} s, set by {ALL_LIMIT_NAME}", self.all.as_secs()),
+            false => format!("PyTorch took longer than {} s for it, set by {PEER_LIMIT_NAME}", self.piece.as_secs()),
+        }
+    }
+}
+
+/// The number of seconds that a variable of the environment says.
+fn seconds(name: &str, otherwise: Duration) -> Result<Duration, String> {
+    let Some(text) = std::env::var_os(name) else { return Ok(otherwise) };
     let seconds = text.to_str().and_then(|text| text.trim().parse::<u64>().ok()).filter(|seconds| *seconds > 0);
-    let wrong = || format!("{PEER_LIMIT_NAME} is `{}`: expected a number of seconds, such as 240", text.display());
+    let wrong = || format!("{name} is `{}`: expected a number of seconds, such as 240", text.display());
     Ok(Duration::from_secs(seconds.ok_or_else(wrong)?))
 }
 
@@ -407,7 +441,10 @@ fn candidates() -> Vec<PathBuf> {
     active.into_iter().chain(["python3", "python"].map(PathBuf::from)).collect()
 }
 
-fn ask(python: &Path, request: &Request<'_>, limit: Duration) -> Response {
+fn ask(python: &Path, request: &Request<'_>, time: Time) -> Response {
+    if time.left().is_zero() {
+        return Response::absent(time.is_up());
+    }
     let written = tempfile::tempdir().and_then(|dir| {
         for (name, text) in PYTORCH_MODELS.iter().chain([&SCRIPT]) {
             std::fs::write(dir.path().join(name), text)?;
@@ -421,13 +458,13 @@ fn ask(python: &Path, request: &Request<'_>, limit: Duration) -> Response {
         }
     };
     match serde_json::to_string(request) {
-        Ok(request) => converse(python, dir.path(), &request, limit),
+        Ok(request) => converse(python, dir.path(), &request, time),
         Err(error) => Response::absent(format!("PyTorch's request: {error}")),
     }
 }
 
-/// Runs the script in `dir` until it ends, or until it writes nothing for longer than `limit`.
-fn converse(python: &Path, dir: &Path, request: &str, limit: Duration) -> Response {
+/// Runs the script in `dir` until it ends, or until its time is up.
+fn converse(python: &Path, dir: &Path, request: &str, time: Time) -> Response {
     let name = python.display();
     // What it says besides goes to a file: the processes that PyTorch compiles in would keep a pipe open after its end.
     let messages = dir.join("messages.txt");
@@ -448,7 +485,7 @@ fn converse(python: &Path, dir: &Path, request: &str, limit: Duration) -> Respon
         });
         let mut response = Response::default();
         let ended = loop {
-            match lines.recv_timeout(limit) {
+            match lines.recv_timeout(time.piece.min(time.left())) {
                 Ok(line) => match serde_json::from_str(&line) {
                     Ok(line) => response.take(line),
                     Err(error) => {
@@ -467,7 +504,7 @@ fn converse(python: &Path, dir: &Path, request: &str, limit: Duration) -> Respon
                 let said = String::from_utf8_lossy(&said);
                 Some(format!("`{name}` failed: {}", said.trim().lines().last().unwrap_or("no message")))
             }
-            None => Some(format!("PyTorch took longer than {} s, which {PEER_LIMIT_NAME} sets", limit.as_secs_f64())),
+            None => Some(time.is_up()),
         };
         response.reason = response.reason.or(reason);
         response
@@ -616,7 +653,7 @@ mod tests {
             println!("skipped: no Python on this machine");
             return;
         };
-        let Response { version, results, begun, reason } = ask(&python, &request, ASK_LIMIT);
+        let Response { version, results, begun, reason } = ask(&python, &request, within(ASK_LIMIT));
         assert!(results.is_empty() && begun.is_none());
         match version {
             Some(version) => assert!(!version.is_empty() && reason.is_none(), "{reason:?}"),
@@ -624,8 +661,12 @@ mod tests {
         }
     }
 
+    fn within(limit: Duration) -> Time {
+        Time { piece: limit, all: limit, begin: Instant::now() }
+    }
+
     /// A script in the place of ours: it says of the work before `at` that it took 1 ms, and at that does what is asked.
-    fn until(python: &Path, at: usize, then: &str, limit: Duration) -> Response {
+    fn until(python: &Path, at: usize, then: &str, time: Time) -> Response {
         let dir = tempfile::tempdir().unwrap();
         let script = format!(
             "import json, sys, time\nwork = json.load(sys.stdin)['work']\nsay = lambda line: print(json.dumps(line), flush=True)\n\
@@ -633,7 +674,7 @@ mod tests {
              say({{'index': i, 'samples_ms': [1.0]}})\n"
         );
         std::fs::write(dir.path().join(SCRIPT.0), script).unwrap();
-        converse(python, dir.path(), r#"{"work": [1, 2, 3]}"#, limit)
+        converse(python, dir.path(), r#"{"work": [1, 2, 3]}"#, time)
     }
 
     #[test]
@@ -643,13 +684,17 @@ mod tests {
             println!("skipped: no Python on this machine");
             return;
         };
-        let all = until(&python, 3, "pass", PROBE_LIMIT);
+        let all = until(&python, 3, "pass", within(PROBE_LIMIT));
         assert_eq!((all.results.len(), all.begun, all.reason), (3, None, None));
-        let slow = until(&python, 1, "time.sleep(60)", Duration::from_secs(2));
+        let slow = until(&python, 1, "time.sleep(60)", Time { piece: Duration::from_secs(2), ..within(PROBE_LIMIT) });
         assert_eq!((slow.version.as_deref(), slow.begun), (Some("1"), Some(1)));
         assert_eq!(slow.results, BTreeMap::from([(0, Ok(vec![1.0]))]));
-        assert_eq!(slow.reason.as_deref(), Some("PyTorch took longer than 2 s, which WARP_PEER_LIMIT sets"));
-        let failed = until(&python, 2, "raise ValueError('a reason')", PROBE_LIMIT);
+        assert_eq!(slow.reason.as_deref(), Some("PyTorch took longer than 2 s for it, set by WARP_PEER_LIMIT"));
+        let all = until(&python, 1, "time.sleep(60)", Time { all: Duration::from_secs(2), ..within(PROBE_LIMIT) });
+        assert_eq!((all.results.len(), all.begun), (1, Some(1)));
+        let reason = "what PyTorch measures took longer than 2 s, set by WARP_PYTORCH_LIMIT";
+        assert_eq!(all.reason.as_deref(), Some(reason));
+        let failed = until(&python, 2, "raise ValueError('a reason')", within(PROBE_LIMIT));
         assert_eq!((failed.results.len(), failed.begun), (2, Some(2)));
         assert!(failed.reason.as_ref().is_some_and(|reason| reason.ends_with("failed: ValueError: a reason")));
     }

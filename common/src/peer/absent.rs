@@ -63,6 +63,12 @@ impl TensorBlas {
     }
 
     /// Never called: there is no value of this type.
+    #[must_use]
+    pub fn in_f32(self) -> TensorBlas {
+        match self.0 {}
+    }
+
+    /// Never called: there is no value of this type.
     ///
     /// # Errors
     /// None.
@@ -77,6 +83,14 @@ impl TensorBlas {
     pub fn suggestions(&self, _: &Tensor, _: &Tensor, _: bool, _: &Tensor) -> Result<Vec<Suggestion<'_>>> {
         match self.0 {}
     }
+
+    /// Never called: there is no value of this type.
+    ///
+    /// # Errors
+    /// None.
+    pub fn suggestions_with_bias(&self, _: &Tensor, _: &Tensor, _: bool, _: &Tensor) -> Result<Vec<Suggestion<'_>>> {
+        match self.0 {}
+    }
 }
 
 impl Suggestion<'_> {
@@ -85,6 +99,14 @@ impl Suggestion<'_> {
     /// # Errors
     /// None.
     pub fn launch(&self, _: &Tensor, _: &Tensor, _: &mut Tensor) -> Result<()> {
+        match self.0 {}
+    }
+
+    /// Never called: there is no value of this type.
+    ///
+    /// # Errors
+    /// None.
+    pub fn launch_with_bias(&self, _: &Tensor, _: &Tensor, _: &Tensor, _: &mut Tensor) -> Result<()> {
         match self.0 {}
     }
 }

@@ -1,4 +1,4 @@
-//! cuBLAS and cuBLASLt on tensor cores: the matrix products of narrow types to compare with.
+//! cuBLAS and cuBLASLt on tensor cores, and cuBLASLt's suggestions in f32 too: the matrix products to compare with.
 
 use std::ffi::c_void;
 use std::rc::Rc;
@@ -29,6 +29,8 @@ pub struct TensorBlas {
     cuda: Arc<CudaStream>,
     stream: Stream,
     workspace: Buffer<u8>,
+    /// Whether f32 may be rounded to tf32.
+    rounds: bool,
 }
 
 impl Drop for TensorBlas {
@@ -52,6 +54,8 @@ struct Descriptors {
     b: sys::cublasLtMatrixLayout_t,
     c: sys::cublasLtMatrixLayout_t,
     integer: bool,
+    /// Whether a bias is added, and ReLU taken.
+    biased: bool,
 }
 
 impl Drop for Descriptors {
@@ -72,25 +76,26 @@ struct Product {
     input: ElementType,
     output: ElementType,
     transposed: bool,
+    rounds: bool,
 }
 
 impl Product {
-    fn of(a: &Tensor, b: &Tensor, transposed: bool, c: &Tensor) -> Result<Product> {
+    fn of([a, b]: [&Tensor; 2], transposed: bool, c: &Tensor, rounds: bool) -> Result<Product> {
         let ([m, k], [_, n]) = (a.dims("cuBLAS's A")?, c.dims("cuBLAS's C")?);
         c.expect_shape("cuBLAS's C", &[m, n])?;
         b.expect_shape("cuBLAS's B", &if transposed { [n, k] } else { [k, n] })?;
-        Ok(Product { size: [m, n, k], input: a.element_type(), output: c.element_type(), transposed })
+        Ok(Product { size: [m, n, k], input: a.element_type(), output: c.element_type(), transposed, rounds })
     }
 
     fn is_integer(&self) -> bool {
         self.input == ElementType::I8
     }
 
-    /// Sums and scalars: f32, of tf32 too; of integers i32.
+    /// Sums and scalars: f32, of tf32 too; of integers i32. Without leave to round, f32 is multiplied as it is.
     fn arithmetic(&self) -> (blas::cublasComputeType_t, blas::cudaDataType) {
         match self.input {
             ElementType::I8 => (blas::cublasComputeType_t::CUBLAS_COMPUTE_32I, blas::cudaDataType::CUDA_R_32I),
-            ElementType::F32 => {
+            ElementType::F32 if self.rounds => {
                 (blas::cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32, blas::cudaDataType::CUDA_R_32F)
             }
             _ => (blas::cublasComputeType_t::CUBLAS_COMPUTE_32F, blas::cudaDataType::CUDA_R_32F),
@@ -132,17 +137,24 @@ impl TensorBlas {
         let blas = CudaBlas::new(cuda.clone()).map_err(|error| failed(Library::Cublas, stream, error))?;
         let workspace = stream.alloc_uninit(WORKSPACE)?;
         let lt = lt::create_handle().map_err(|error| failed(Library::CublasLt, stream, error))?;
-        Ok(TensorBlas { blas, lt, cuda, stream: stream.clone(), workspace })
+        Ok(TensorBlas { blas, lt, cuda, stream: stream.clone(), workspace, rounds: true })
+    }
+
+    /// The same, but f32 is multiplied as f32, not rounded to tf32.
+    #[must_use]
+    pub fn in_f32(mut self) -> TensorBlas {
+        self.rounds = false;
+        self
     }
 
     /// Queues C = A·B by `cublasGemmEx`, row-major, with `a` \[M, K\], `b` \[K, N\] or, `transposed`, \[N, K\], and `c` \[M, N\]; f32
-    /// is multiplied as tf32.
+    /// is multiplied as tf32, unless [`TensorBlas::in_f32`] forbids it.
     ///
     /// # Errors
     /// [`Error::Shape`] if the shapes do not fit one another, [`Error::Unsupported`] for types that it does not take and beyond 31
     /// bits, [`Error::Invalid`] if a tensor is on the host, [`Error::WrongDevice`], [`Error::Cuda`].
     pub fn gemm(&self, a: &Tensor, b: &Tensor, transposed: bool, c: &mut Tensor) -> Result<()> {
-        let product = Product::of(a, b, transposed, c)?;
+        let product = Product::of([a, b], transposed, c, self.rounds)?;
         if product.input == ElementType::F8E4M3 {
             return Err(Error::Unsupported {
                 what: "cublasGemmEx of 8-bit floats".to_owned(),
@@ -196,9 +208,27 @@ impl TensorBlas {
     /// # Errors
     /// As [`TensorBlas::gemm`], and [`Error::Cuda`] if it has none.
     pub fn suggestions(&self, a: &Tensor, b: &Tensor, transposed: bool, c: &Tensor) -> Result<Vec<Suggestion<'_>>> {
-        let product = Product::of(a, b, transposed, c)?;
+        self.suggest([a, b], transposed, false, c)
+    }
+
+    /// The same for relu(A·B + bias), whose suggestions are for [`Suggestion::launch_with_bias`].
+    ///
+    /// # Errors
+    /// As [`TensorBlas::suggestions`].
+    pub fn suggestions_with_bias(
+        &self,
+        a: &Tensor,
+        b: &Tensor,
+        transposed: bool,
+        c: &Tensor,
+    ) -> Result<Vec<Suggestion<'_>>> {
+        self.suggest([a, b], transposed, true, c)
+    }
+
+    fn suggest(&self, ab: [&Tensor; 2], transposed: bool, biased: bool, c: &Tensor) -> Result<Vec<Suggestion<'_>>> {
+        let product = Product::of(ab, transposed, c, self.rounds)?;
         let fail = |error| failed(Library::CublasLt, &self.stream, error);
-        let descriptors = Descriptors::of(&product).map_err(fail)?;
+        let descriptors = Descriptors::of(&product, biased).map_err(fail)?;
         let preference = lt::create_matmul_pref().map_err(fail)?;
         let attribute = sys::cublasLtMatmulPreferenceAttributes_t::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
         let mut found =
@@ -245,7 +275,7 @@ impl TensorBlas {
 }
 
 impl Descriptors {
-    fn of(product: &Product) -> Result<Descriptors, lt::CublasError> {
+    fn of(product: &Product, biased: bool) -> Result<Descriptors, lt::CublasError> {
         let (compute, scalar) = product.arithmetic();
         let [m, n, k] = product.size.map(|size| size as u64);
         // SAFETY: both modules are of one header: the enums have the same numbers.
@@ -259,9 +289,10 @@ impl Descriptors {
             b: lt::create_matrix_layout(input, rows, columns, rows as i64)?,
             c: lt::create_matrix_layout(output, n, m, n as i64)?,
             integer: product.is_integer(),
+            biased,
         };
         let set = |attribute, value: &i32| {
-            // SAFETY: the descriptor was just made, and both attributes have at most 4 bytes.
+            // SAFETY: the descriptor was just made, and these attributes have at most 4 bytes.
             unsafe {
                 let bytes = if attribute == FAST { 1 } else { size_of::<i32>() };
                 lt::set_matmul_desc_attribute(descriptors.product, attribute, std::ptr::from_ref(value).cast(), bytes)
@@ -279,6 +310,12 @@ impl Descriptors {
         )?;
         if product.input == ElementType::F8E4M3 {
             set(FAST, &1)?;
+        }
+        if biased {
+            set(
+                sys::cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_EPILOGUE,
+                &(sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_RELU_BIAS as i32),
+            )?;
         }
         Ok(descriptors)
     }
@@ -300,6 +337,42 @@ impl Suggestion<'_> {
     /// # Errors
     /// As [`TensorBlas::gemm`].
     pub fn launch(&self, a: &Tensor, b: &Tensor, c: &mut Tensor) -> Result<()> {
+        if self.descriptors.biased {
+            return Err(Error::Invalid("a suggestion for a product with a bias is launched without one".to_owned()));
+        }
+        self.queue(a, b, c)
+    }
+
+    /// Queues C = relu(A·B + bias), with `bias` \[N\] of C's type, for a suggestion of [`TensorBlas::suggestions_with_bias`].
+    ///
+    /// # Errors
+    /// As [`TensorBlas::gemm`].
+    pub fn launch_with_bias(&self, a: &Tensor, b: &Tensor, bias: &Tensor, c: &mut Tensor) -> Result<()> {
+        if !self.descriptors.biased {
+            return Err(Error::Invalid("a suggestion for a product without a bias is launched with one".to_owned()));
+        }
+        let [_, n] = c.dims("cuBLASLt's C")?;
+        bias.expect_shape("cuBLASLt's bias", &[n])?;
+        if bias.element_type() != c.element_type() {
+            return Err(Error::Invalid("cuBLASLt's bias has another type than C".to_owned()));
+        }
+        let TensorBlas { cuda, stream, .. } = self.libraries;
+        let (pointer, _bias) = bytes(bias, stream)?.device_ptr(cuda);
+        let attribute = sys::cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_BIAS_POINTER;
+        // SAFETY: the attribute is a pointer, of 8 bytes, to as many values as a row of C has; `_bias` is alive until the product is queued.
+        unsafe {
+            lt::set_matmul_desc_attribute(
+                self.descriptors.product,
+                attribute,
+                std::ptr::from_ref(&pointer).cast(),
+                size_of_val(&pointer),
+            )
+        }
+        .map_err(|error| failed(Library::CublasLt, stream, error))?;
+        self.queue(a, b, c)
+    }
+
+    fn queue(&self, a: &Tensor, b: &Tensor, c: &mut Tensor) -> Result<()> {
         let TensorBlas { lt, cuda, stream, workspace, .. } = self.libraries;
         let Descriptors { product, integer, .. } = *self.descriptors;
         let [alpha, beta] = scalars(integer);

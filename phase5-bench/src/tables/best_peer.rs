@@ -175,7 +175,7 @@ fn linear(_: &str, version: &str) -> Option<(Side, String)> {
     };
     let side = match rest {
         _ if rest.starts_with('·') => return None,
-        _ if rest == versions::LIBRARY || ["eager", "compiled", "tuned"].contains(&rest) => Side::Peer,
+        _ if [versions::LIBRARY, versions::LIBRARY_LT, "eager", "compiled", "tuned"].contains(&rest) => Side::Peer,
         _ => Side::Ours,
     };
     Some((side, format!("{arithmetic}{direction}")))
@@ -307,6 +307,7 @@ mod tests {
             ("one kernel", "Ours f32"),
             ("PyTorch tuned, tf32", "Peer tf32"),
             ("PyTorch graph", "Peer f32"),
+            ("PyTorch graph, NHWC", "Peer f32"),
             ("compiled graph, f16", "Peer f16"),
             ("CPU", ""),
             ("1 CPU, plain loops", ""),
@@ -319,6 +320,8 @@ mod tests {
         for (by, expected) in [
             (versions::NAIVE, "Ours f32"),
             (versions::LIBRARY, "Peer f32"),
+            (versions::LIBRARY_LT, "Peer f32"),
+            (versions::TENSOR_CORES_LT, "Peer tf32"),
             (versions::LIBRARY_GEMM, ""),
             (versions::TENSOR_CORES, "Ours tf32"),
             (versions::TENSOR_CORES_COMPILED, "Peer tf32"),

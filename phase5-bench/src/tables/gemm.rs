@@ -2,7 +2,7 @@
 
 use common::cpu;
 use common::ladder::{Contest, Cost, LadderTable, LoadedStep, Patience, StepResult, if_supported};
-use common::peer::Cublas;
+use common::peer::{Cublas, TensorBlas};
 use common::prelude::*;
 use common::progress::Progress;
 use common::table::ColumnSpec;
@@ -10,7 +10,7 @@ use phase2_conv_bn::gemm::{Epilogue, LADDER, Layout, Tuned};
 use phase2_conv_bn::report::gemm::{GemmProblem, cost};
 
 use crate::spec::{Context, FinishedTable, InSummary, Make, Need, TableSpec};
-use crate::tables::peers::{self, PYTORCH_AUTOTUNED, PYTORCH_EAGER};
+use crate::tables::peers::{self, CUBLASLT, PYTORCH_AUTOTUNED, PYTORCH_EAGER};
 use crate::torch::{self, Mode, PeerRequest};
 
 /// The product of a row.
@@ -83,7 +83,7 @@ pub(crate) fn roofline_cost(name: &str) -> Option<Cost> {
 pub const TABLE: TableSpec = TableSpec {
     name: "gemm",
     shows: "each step of the matrix product × sizes: ms, TFLOP/s, % of cuBLAS",
-    uses: &[Need::Gpu, Need::Cublas, Need::PyTorch],
+    uses: &[Need::Gpu, Need::Cublas, Need::CublasLt, Need::PyTorch],
     columns: COLUMNS,
     make: Make::Measured(run),
 };
@@ -95,6 +95,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let sizes = context.chosen(sizes, IN_SUMMARY, Size::name);
     let (stream, bench) = (device.stream(), peers::bench());
     let cublas = if_supported(Cublas::open(&stream))?;
+    let lt = if_supported(TensorBlas::open(&stream))?.map(TensorBlas::in_f32);
     let (steps, tuned) = (context.load_steps(LADDER, NAIVE)?, Ok(Tuned::load(device)?));
     let progress = Progress::new((sizes.len() * (steps.len() + 4)) as u64, "gemm");
     let requests = |mode| -> Vec<PeerRequest> {
@@ -146,10 +147,18 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
             tuned.launch(&stream, a, b, layout, &Epilogue::default(), c)
         })?;
         runs.push((peers::TUNED, chosen));
+        let suggestion = lt.as_ref().map_err(String::clone).and_then(|lt| {
+            peers::fastest(lt.suggestions(a, b, transposed, &c), &stream, |suggestion| suggestion.launch(a, b, &mut c))
+        });
+        let suggested = contest.run(CUBLASLT, &suggestion, &mut c, |suggestion, c| suggestion.launch(a, b, c))?;
+        runs.push((CUBLASLT, suggested));
         runs.push((PYTORCH_EAGER, StepResult::Elsewhere(pytorch).into()));
         runs.extend(autotuned.next().map(|timing| (PYTORCH_AUTOTUNED, StepResult::Elsewhere(timing).into())));
         let library = before.or_faster(by_library(&mut c)?);
         table.problem((PROBLEM, &name), size.cost(), (LIBRARY, library), runs);
+    }
+    if device.is_cuda() {
+        table.note("cuBLASLt: in f32, without TF32, by the fastest of its first 8 suggestions, each measured.");
     }
     if let Some(version) = pytorch.version {
         table.note(format!(

@@ -6,7 +6,7 @@ use common::check::{Mismatch, Report};
 use common::cpu;
 use common::device::SimOptions;
 use common::ladder::{self, Cost, Expected, columns, if_supported, milliseconds, verdict};
-use common::peer::Cublas;
+use common::peer::{Cublas, TensorBlas};
 use common::prelude::*;
 use common::progress::Progress;
 use common::reference::{Gemm as Reference, TensorGemm};
@@ -20,7 +20,7 @@ use phase4_fusion::fusion::backward::{Backward as TensorBackward, Workspace};
 use phase4_fusion::gemm::{Activation, Epilogue, Layout, Tuned};
 
 use crate::spec::{Context, FinishedTable, InSummary, Make, Need, TableSpec};
-use crate::tables::peers::{CPU, about_cpu, is_quick, on_cpu};
+use crate::tables::peers::{self, CPU, about_cpu, is_quick, on_cpu};
 use crate::torch::{self, Arithmetic, Mode, PeerRequest};
 
 /// Batch, inputs, outputs.
@@ -76,6 +76,9 @@ pub(crate) mod versions {
     pub const NAIVE: &str = "v1 naive";
     pub const TUNED: &str = "v2 tuned";
     pub const LIBRARY: &str = "library";
+    /// cuBLASLt with bias and ReLU in its epilogue.
+    pub const LIBRARY_LT: &str = crate::tables::peers::CUBLASLT;
+    pub const TENSOR_CORES_LT: &str = "tf32 cuBLASLt";
     pub const LIBRARY_GEMM: &str = "· its GEMM";
     pub const LIBRARY_RELU: &str = "· its ReLU";
     pub const EAGER: &str = "eager";
@@ -143,7 +146,7 @@ fn ms(timing: &Timing) -> Result<f64, String> {
 pub const TABLE: TableSpec = TableSpec {
     name: "linear-relu",
     shows: "fused Linear+ReLU, forward and backward: ms, bandwidth",
-    uses: &[Need::Gpu, Need::Cublas, Need::PyTorch],
+    uses: &[Need::Gpu, Need::Cublas, Need::CublasLt, Need::PyTorch],
     columns: COLUMNS,
     make: Make::Measured(run),
 };
@@ -153,7 +156,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let device = &context.device;
     let sizes: &[Size] = if device.is_cuda() { &SIZES } else { &SIMULATED };
     let sizes = context.chosen(sizes, IN_SUMMARY, name);
-    let progress = Progress::new(sizes.len() as u64 * 9 + 1, "linear-relu");
+    let progress = Progress::new(sizes.len() as u64 * 11 + 1, "linear-relu");
     progress.set_message("linear-relu: PyTorch");
     let mut measure = Measure { context, device, warm: bench(Queue::Warm), idle: bench(Queue::Empty), wrong: Vec::new() };
     let pytorch = measure.pytorch(&sizes);
@@ -217,7 +220,7 @@ fn append(table: &mut TableBuilder, size: Size, row: &Row, eager: &Result<f64, S
 fn notes(table: &mut TableBuilder, device: &Device, pytorch: Option<String>) {
     table.note(
         "v1: one thread per output, fused. v2: the GEMM ladder's best with bias and ReLU as its epilogue. library: cuBLAS, then a \
-         kernel for bias and ReLU. eager, compiled, tuned (max-autotune): PyTorch. tf32: f32 in memory, rounded by the tensor cores; v3: their ladder's best, \
+         kernel for bias and ReLU. cuBLASLt: both in its epilogue, by the fastest of its first 8 suggestions, each measured. eager, compiled, tuned (max-autotune): PyTorch. tf32: f32 in memory, rounded by the tensor cores; v3: their ladder's best, \
          fused. ∇: the gradients of x, W and b; fused: masked as they are loaded, in two launches; separate: the same with the masked \
          gradient written first; written: that with the ladder's best products, of which dW's reads a transposed A; tf32 ∇ v3: on \
          tensor cores, which need W, x and the masked gradient transposed too.",
@@ -302,10 +305,6 @@ impl Measure<'_> {
         progress.set_message(format!("linear-relu: {version} at {}", name(size)));
         progress.inc(1);
         let bytes = forward_bytes(size, false);
-        let tuned = match if_supported(Tuned::load(device))? {
-            Ok(tuned) => tuned,
-            Err(reason) => return Ok(vec![Row::absent(version, bytes, &reason)]),
-        };
         let (x, w) = (Tensor::random(&[batch, inputs], 1), Tensor::random(&[outputs, inputs], 2));
         let b = Tensor::random(&[outputs], 3);
         let product =
@@ -319,10 +318,46 @@ impl Measure<'_> {
         let (x, w, b) = (x.to_device(device)?, w.to_device(device)?, b.to_device(device)?);
         let mut y = Tensor::empty_on(device, &[batch, outputs])?;
         let epilogue = Epilogue { shift: Some(&b), activation: Activation::Relu, ..Epilogue::default() };
-        let mut launch = |y: &mut Tensor| tuned.launch(&stream, &x, &w, Layout::Transposed, &epilogue, y);
-        let outcome = ladder::run(&stream, &self.warm, &mut y, &expected, &mut launch)?;
-        let row = self.row(version, size, bytes, outcome, || launch(&mut y))?;
-        Ok(vec![Row { pass: Pass::TensorCores, ..row }])
+        let ours = match if_supported(Tuned::load(device))? {
+            Ok(tuned) => {
+                let mut launch = |y: &mut Tensor| tuned.launch(&stream, &x, &w, Layout::Transposed, &epilogue, y);
+                let outcome = ladder::run(&stream, &self.warm, &mut y, &expected, &mut launch)?;
+                self.row(version, size, bytes, outcome, || launch(&mut y))?
+            }
+            Err(reason) => Row::absent(version, bytes, &reason),
+        };
+        let library = if_supported(TensorBlas::open(&stream))?;
+        let suggested =
+            self.suggested(versions::TENSOR_CORES_LT, size, progress, library, &expected, [&x, &w, &b], &mut y)?;
+        Ok([ours, suggested].map(|row| Row { pass: Pass::TensorCores, ..row }).into())
+    }
+
+    /// cuBLASLt's fastest suggestion of relu(x·Wᵀ + b), in the library's arithmetic.
+    #[expect(clippy::too_many_arguments, reason = "the operands of one layer, and what it has to compute")]
+    fn suggested(
+        &mut self,
+        version: &'static str,
+        size: Size,
+        progress: &Progress,
+        library: Result<TensorBlas, String>,
+        expected: &Expected,
+        [x, w, b]: [&Tensor; 3],
+        y: &mut Tensor,
+    ) -> crate::Result<Row> {
+        progress.set_message(format!("linear-relu: {version} at {}", name(size)));
+        progress.inc(1);
+        let (stream, bytes) = (self.device.stream(), forward_bytes(size, false));
+        let suggestion = library.as_ref().map_err(String::clone).and_then(|library| {
+            let suggestions = library.suggestions_with_bias(x, w, true, y);
+            peers::fastest(suggestions, &stream, |suggestion| suggestion.launch_with_bias(x, w, b, y))
+        });
+        let suggestion = match suggestion {
+            Ok(suggestion) => suggestion,
+            Err(reason) => return Ok(Row::absent(version, bytes, &reason)),
+        };
+        let outcome =
+            ladder::run(&stream, &self.warm, y, expected, |y| suggestion.launch_with_bias(x, w, b, y))?;
+        self.row(version, size, bytes, outcome, || suggestion.launch_with_bias(x, w, b, y))
     }
 
     fn forward(&mut self, size: Size, progress: &Progress) -> crate::Result<Vec<Row>> {
@@ -376,6 +411,8 @@ impl Measure<'_> {
                 rows.extend(self.parts(size, step, &stream, &x, &w, &b, &mut y)?);
             }
         }
+        let library = if_supported(TensorBlas::open(&stream))?.map(TensorBlas::in_f32);
+        rows.push(self.suggested(versions::LIBRARY_LT, size, progress, library, &expected, [&x, &w, &b], &mut y)?);
         Ok(rows)
     }
 

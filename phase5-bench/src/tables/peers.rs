@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use common::ladder::{Expected, LadderTable, Outcome, Peak, StepResult, StepRun, columns};
+use common::peer::Suggestion;
+use common::prelude::Stream;
 use common::table::ColumnSpec;
 use common::timing::{Bench, Queue, Timing};
 
@@ -25,6 +27,9 @@ pub(crate) const PYTORCH_AUTOTUNED: &str = "PyTorch tuned";
 
 /// PyTorch, by `torch.compile`, as a CUDA graph.
 pub(crate) const PYTORCH_COMPILED_GRAPH: &str = "compiled graph";
+
+/// cuBLASLt, by the [`fastest`] of its suggestions.
+pub(crate) const CUBLASLT: &str = "cuBLASLt";
 
 /// A way in which PyTorch runs a model.
 #[derive(Clone, Copy)]
@@ -101,6 +106,24 @@ pub(crate) fn step_on_cpu(
 /// What rows of [`CPU`] are.
 pub(crate) fn about_cpu() -> String {
     format!("{CPU}: the course's own, on {} threads, by the host's clock.", rayon::current_num_threads())
+}
+
+/// The fastest of cuBLASLt's suggestions, by a short measurement each of what launches it; or why there is none.
+pub(crate) fn fastest<'l>(
+    suggestions: common::Result<Vec<Suggestion<'l>>>,
+    stream: &Stream,
+    mut launch: impl FnMut(&Suggestion<'l>) -> common::Result<()>,
+) -> Result<Suggestion<'l>, String> {
+    let bench = Bench { warm_up: 1, repeats: 5, ..bench() };
+    let mut best = Err("cuBLASLt suggests no algorithm for it".to_owned());
+    for suggestion in suggestions.map_err(|error| error.to_string())? {
+        let Ok(timing) = bench.measure(stream, || launch(&suggestion)) else { continue };
+        let ms = timing.median_ms().unwrap_or(f64::INFINITY);
+        if best.as_ref().map_or(true, |(least, _)| ms < *least) {
+            best = Ok((ms, suggestion));
+        }
+    }
+    best.map(|(_, suggestion)| suggestion)
 }
 
 /// The columns of a ladder over several problems.

@@ -1,6 +1,8 @@
 //! `tensor-conv`: convolutions on tensor cores in f16, channels last, over ResNet18's layers.
 
-use common::ladder::{Contest, Cost, LadderTable, LoadedStep, StepResult, StepRun, columns, if_supported, load_steps};
+use common::ladder::{
+    Contest, Cost, ELSEWHERE, LadderTable, LoadedStep, StepResult, StepRun, columns, if_supported, load_steps,
+};
 use common::prelude::*;
 use common::progress::Progress;
 use common::table::ColumnSpec;
@@ -35,6 +37,15 @@ const FUSED: &str = "tuned, fused";
 /// PyTorch with the same.
 const COMPILED: &str = "PyTorch tuned, fused";
 const FUSED_GRAPH: &str = "PyTorch graph, fused";
+
+/// PyTorch's, with the names of their rows, whether BatchNorm and SiLU follow, and how it runs. What compiles comes last: if it takes
+/// longer than it may, the others are there.
+const PEERS: [(&str, bool, Mode); 4] = [
+    (LIBRARY, false, Mode::Eager),
+    (FUSED_GRAPH, true, Mode::Graph),
+    (COMPILED, true, Mode::Autotuned),
+    (AUTOTUNED, false, Mode::Autotuned),
+];
 
 /// Images, on a GPU.
 const BATCHES: [usize; 3] = [1, 32, 256];
@@ -80,15 +91,18 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let tuned = if_supported(Tuned::load(device))?;
     let progress = Progress::new((shapes.len() * (steps.len() + 3)) as u64, "tensor-conv");
     progress.set_message("tensor-conv: PyTorch");
-    let modes = [(false, Mode::Eager), (false, Mode::Autotuned), (true, Mode::Autotuned), (true, Mode::Graph)];
-    let requests = shapes.iter().flat_map(|shape| {
-        let asked = if shape.batch == FUSED_BATCH { &modes[..] } else { &modes[..2] };
-        asked
-            .iter()
-            .map(|&(silu, mode)| PeerRequest::half_conv2d(shape.input(), shape.weight(), shape.params(), silu, mode))
-    });
-    let pytorch = torch::measure(device, &bench, &requests.collect::<Vec<_>>());
-    let mut timings = pytorch.timings.into_iter();
+    let asked: Vec<(&str, Shape, PeerRequest)> = PEERS
+        .iter()
+        .flat_map(|&(by, silu, mode)| {
+            let shapes = shapes.iter().filter(move |shape| !silu || shape.batch == FUSED_BATCH);
+            shapes.map(move |&shape| {
+                let request = PeerRequest::half_conv2d(shape.input(), shape.weight(), shape.params(), silu, mode);
+                (by, shape, request)
+            })
+        })
+        .collect();
+    let requests: Vec<PeerRequest> = asked.iter().map(|(.., request)| request.clone()).collect();
+    let pytorch = torch::measure(device, &bench, &requests);
 
     let title = format!("tensor-conv: convolutions in f16, channels last, on {}", device.short_name());
     let mut table = LadderTable::new(title, device, COLUMNS).with_peer("cuDNN");
@@ -129,19 +143,16 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
             })?;
             runs.push((title, run));
         }
-        let mut elsewhere = || {
-            let timing = timings.next().unwrap_or_else(|| Err("PyTorch gave no time".to_owned()));
-            StepRun::from(StepResult::Elsewhere(timing))
+        let elsewhere = |by: &str| {
+            let at = asked.iter().position(|(peer, of, _)| *peer == by && of.name() == name)?;
+            Some(StepRun::from(StepResult::Elsewhere(pytorch.timings[at].clone())))
         };
-        let library = elsewhere();
+        let library = elsewhere(LIBRARY).unwrap_or_else(|| StepResult::Elsewhere(Err(ELSEWHERE.to_owned())).into());
         let chosen = runs.iter().find(|(title, _)| *title == peers::TUNED).map(|(_, run)| run.result.ms());
         if let (Ok(theirs), Some(Ok(ours))) = (library.result.ms(), chosen) {
             ratios.push((shape.batch, theirs / ours));
         }
-        runs.push((AUTOTUNED, elsewhere()));
-        if shape.batch == FUSED_BATCH {
-            runs.extend([(COMPILED, elsewhere()), (FUSED_GRAPH, elsewhere())]);
-        }
+        runs.extend([AUTOTUNED, COMPILED, FUSED_GRAPH].into_iter().filter_map(|by| Some((by, elsewhere(by)?))));
         table.problem((PROBLEM, &name), cost(shape), (LIBRARY, library), runs);
     }
     for batch in BATCHES {

@@ -5,7 +5,6 @@ use common::peer::{Suggestion, TensorBlas};
 use common::prelude::*;
 use common::progress::Progress;
 use common::table::ColumnSpec;
-use common::timing::Bench;
 use phase4_fusion::gemm::{Epilogue, LADDER, Layout, Precision, Tuned};
 use phase4_fusion::report::gemm::TensorProblem;
 
@@ -132,7 +131,11 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         let contest = Contest { stream: &stream, bench: &bench, expected: &problem.expected, announce: &announce };
         let mut c = problem.output(device)?;
         let suggestion = match &library {
-            Ok(library) => fastest(library, &problem, &stream, &mut c)?,
+            Ok(library) => {
+                let TensorProblem { a, b, .. } = &problem;
+                let suggestions = library.suggestions(a, b, layout == Layout::Transposed, &c);
+                peers::fastest(suggestions, &stream, |suggestion| suggestion.launch(a, b, &mut c)).ok()
+            }
             Err(_) => None,
         };
         let by_library = |c: &mut Tensor| by_library(&contest, &library, suggestion.as_ref(), &problem, c);
@@ -152,27 +155,6 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         table.problem((PROBLEM, &name), problem.cost(), (LIBRARY, library), runs);
     }
     Ok(table.into())
-}
-
-/// The fastest of cuBLASLt's suggestions for this product, by a short measurement each; none if it has none.
-fn fastest<'l>(
-    library: &'l TensorBlas,
-    problem: &TensorProblem,
-    stream: &Stream,
-    c: &mut Tensor,
-) -> Result<Option<Suggestion<'l>>> {
-    let TensorProblem { a, b, layout, .. } = problem;
-    let suggestions = library.suggestions(a, b, *layout == Layout::Transposed, c)?;
-    let bench = Bench { warm_up: 1, repeats: 5, ..peers::bench() };
-    let mut best = None;
-    for suggestion in suggestions {
-        let Ok(timing) = bench.measure(stream, || suggestion.launch(a, b, c)) else { continue };
-        let ms = timing.median_ms().unwrap_or(f64::INFINITY);
-        if best.as_ref().is_none_or(|(least, _)| ms < *least) {
-            best = Some((ms, suggestion));
-        }
-    }
-    Ok(best.map(|(_, suggestion)| suggestion))
 }
 
 /// Both libraries, the faster one.
