@@ -1,13 +1,14 @@
 // A field under each heading "Your prediction" for the reader's own, kept in this browser alone.
 "use strict";
 
-document.querySelectorAll("#your-prediction, #prediction").forEach((heading) => {
-    // Before our answer, which is folded, or before the next section.
+document.querySelectorAll('[id^="your-prediction"]:is(h2, h3)').forEach((heading) => {
+    // Before our answer, which is folded, or before the next heading; but never between a question's form and its answer.
     let end = heading.nextElementSibling;
-    while (end && !/^(DETAILS|H1|H2)$/.test(end.tagName)) {
+    while (end && !/^H[1-6]$/.test(end.tagName) && !(end.tagName === "DETAILS" && !end.previousElementSibling.matches("form.question"))) {
         end = end.nextElementSibling;
     }
-    const key = `prediction:${location.pathname}`;
+    const first = heading.id === "your-prediction";
+    const key = `prediction:${location.pathname}${first ? "" : `#${heading.id}`}`;
     const label = document.createElement("label");
     label.className = "prediction";
     label.textContent = "Write it down before you read on; it stays in this browser.";

@@ -6,7 +6,7 @@ use mdbook_driver::{
 };
 
 use crate::{
-    BookError, formula,
+    BookError, cells, formula,
     generated::Workshop,
     glossary::{self, Glossary, PageText},
     listing,
@@ -15,7 +15,8 @@ use crate::{
     sources::Shown,
 };
 
-/// Adds to each chapter of `book`: links to the glossary's terms, formulas, and numbers and captions of listings; to one the index of
+/// Adds to each chapter of `book`: links to the glossary's terms, formulas, where cells of tables may
+/// break, and numbers and captions of listings; to one the index of
 /// concepts. Returns the sources that the listings show.
 ///
 /// # Errors
@@ -60,7 +61,7 @@ fn prepared(
     };
     let problem = |(line, reason)| BookError::Problems(vec![Problem { page: page.to_owned(), line, reason }]);
     let markdown = formula::rendered(&markdown).map_err(problem)?;
-    listing::captioned(page, &markdown, workshop, shown)
+    listing::captioned(page, &cells::broken(&markdown), workshop, shown)
 }
 
 /// The chapter's page below the pages' folder, with `/`.

@@ -356,6 +356,19 @@ fn splitting(markdown: &str) -> impl Iterator<Item = (usize, Reason)> {
     })
 }
 
+/// The rows of tables with a marker that would be cut in two: Markdown ends a cell at each `|`, even in a comment.
+fn splitting_rows(markdown: &str) -> impl Iterator<Item = (usize, Reason)> {
+    let [begins, ends] = COMMENT;
+    let cuts = move |line: &str| {
+        line.trim_start().starts_with('|')
+            && line
+                .split(begins)
+                .skip(1)
+                .any(|part| part.split(ends).next().is_some_and(|comment| comment.contains('|')))
+    };
+    (1..).zip(markdown.lines()).filter(move |(_, line)| cuts(line)).map(|(at, _)| (at, Reason::SplitsRow))
+}
+
 /// Whether a verdict on a page can link to the rule: the README and sources are shown elsewhere.
 fn is_in_book(page: &str) -> bool {
     page != crate::README && !page.ends_with(SOURCE)
@@ -408,7 +421,7 @@ pub fn stale(page: &str, markdown: &str, workshop: &Workshop, shown: &mut BTreeS
     };
     let mut problems: Vec<(usize, Reason)> = regions.into_iter().filter_map(judge).collect();
     if !page.ends_with(SOURCE) {
-        problems.extend(splitting(markdown).chain(unjudged(markdown)));
+        problems.extend(splitting(markdown).chain(splitting_rows(markdown)).chain(unjudged(markdown)));
     }
     problems
 }

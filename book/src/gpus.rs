@@ -109,7 +109,7 @@ impl Gpu {
     }
 }
 
-/// A table of the GPUs: data sheets, limits of their multiprocessors, and what follows.
+/// A table of the GPUs: data sheets, limits of their SMs, and what follows.
 pub fn table() -> Produced {
     let mut text = row("", GPUS.iter().map(|gpu| Ok(gpu.name.to_owned())))?;
     let _ = writeln!(text, "| --- |{}", " ---: |".repeat(GPUS.len()));

@@ -22,6 +22,7 @@
 //! - [`rerun`]: that command
 //! - [`sources`]: those files, as pages
 //! - [`formula`]: LaTeX to MathML
+//! - [`cells`]: where a table's cells may break
 //! - [`glossary`]: links to its terms, and the index of concepts
 //! - [`check`]: all rules over all pages
 //! - [`problem`]: what a broken rule is called
@@ -30,6 +31,7 @@
 //! - [`playground`]: kernels that a reader edits in its pages
 //! - [`cli`]: the command line
 
+pub mod cells;
 pub mod check;
 pub mod cli;
 pub mod commands;

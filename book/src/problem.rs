@@ -146,6 +146,9 @@ pub enum Reason {
     /// A relation on a line of its own within a paragraph.
     #[error("this marker would split its paragraph: put it at the end of a line, or before or after the paragraph")]
     SplitsParagraph,
+    /// A marker in a table whose text would end a cell.
+    #[error("a `|` in a marker ends its cell, and the row shows the marker's text: name the column by its key")]
+    SplitsRow,
     /// A verdict on a prediction that was typed in.
     #[error(
         "`as predicted` by hand: use `verdict: predicted …, measured …`, or state what came true in a `holds: …` beside it"

@@ -1,5 +1,6 @@
-// Edits and runs a kernel in a real browser, by Chromium's own protocol over pipes: `node browser.mjs CHROMIUM PROFILE URL`. It prints
-// what it has done, and fails with the first thing that is not as it should be. `browser.rs` runs it.
+// Edits and runs a kernel in a real browser, by Chromium's own protocol over pipes, and tries the scripts of a page:
+// `node browser.mjs CHROMIUM PROFILE URL`. It prints what it has done, and fails with the first thing that is not as it should be.
+// `browser.rs` runs it.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -166,6 +167,26 @@ try {
     await send("Emulation.setEmulatedMedia", { media: "print" });
     assert.equal(await page(`getComputedStyle(${PANEL}).display`), "none");
     await send("Emulation.setEmulatedMedia", { media: "" });
+
+    // What is wider than the phone can be scrolled by the keyboard.
+    await until("document.querySelector('main pre > code').tabIndex === 0", "a listing that takes the focus");
+
+    // One field for the reader's prediction, before ours, and not between a question and its answer.
+    assert.equal(await page("document.querySelectorAll('label.prediction').length"), 1);
+    assert.equal(await page("document.querySelector('label.prediction').nextElementSibling.id"), "prediction");
+    await page("document.querySelector('form.question input').value = '5'; document.querySelector('form.question').requestSubmit()");
+    assert.equal(await page("document.querySelector('form.question output').textContent"), "No, not 5.");
+    assert.equal(await page("document.querySelector('main details').open"), false);
+    await page("document.querySelector('form.question input').value = '4'; document.querySelector('form.question').requestSubmit()");
+    assert.equal(await page("document.querySelector('main details').open"), true);
+
+    // On paper answers are open and a dark theme is light; afterwards both are as they were.
+    const looks = "[document.querySelector('main details').open, ...['light', 'navy'].map((theme) => document.documentElement.classList.contains(theme))]";
+    await page("document.querySelector('main details').open = false; document.documentElement.classList.replace('light', 'navy')");
+    await page("window.dispatchEvent(new Event('beforeprint'))");
+    assert.deepEqual(await page(looks), [true, true, false]);
+    await page("window.dispatchEvent(new Event('afterprint'))");
+    assert.deepEqual(await page(looks), [false, false, true]);
 
     await page(`[...${PANEL}.querySelectorAll('button')].find((button) => button.textContent === 'Close').click()`);
     assert.equal(await page(`${PANEL} === null`), true);

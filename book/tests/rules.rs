@@ -389,6 +389,11 @@ fn what_a_sentence_says_of_recorded_numbers_is_checked() {
     }
     let split = contradictions("abc", "Text before.\n<!-- holds: 1 < 2 -->\nText after.");
     assert!(matches!(&split[..], [one] if one.starts_with("part/one.md:4: this marker would split")), "{split:?}");
+    let row = contradictions(
+        "abc",
+        "| a |\n| ---: |\n| <!-- figure: steps[\"1 naive\" : \"max |Δ|\"] -->2<!-- /figure --> |",
+    );
+    assert!(row.iter().any(|one| one.starts_with("part/one.md:5: a `|` in a marker ends its cell")), "{row:?}");
 }
 
 #[test]

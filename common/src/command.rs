@@ -155,6 +155,7 @@ impl Shell {
     /// # Errors
     /// As [`Device::open_with`] and [`DeviceArgs::open`].
     pub fn open(&self, args: &DeviceArgs, simulator: SimOptions) -> Result<Device> {
+        let simulator = SimOptions { prints: true, ..simulator };
         let device = if args.sanitize { args.open()? } else { Device::open_with(args.device, simulator)? };
         say("device", device.describe());
         Ok(device)

@@ -39,7 +39,7 @@ pub use step::{Method, Step};
 
 pub use table::{
     Contest, Cost, ELSEWHERE, LadderTable, LoadedStep, NO_COUNTS, Patience, Peak, StepResult, StepRun, columns,
-    if_supported, milliseconds, verdict,
+    if_supported, load_steps, milliseconds, verdict,
 };
 
 /// Up to this many products all outputs are compared with the f64 reference, which then takes less than a second.

@@ -63,6 +63,17 @@ pub struct Component {
     pub remedy: &'static str,
 }
 
+/// Installs a Python package where [`library_dirs`] looks. Systems refuse packages outside of a virtual environment.
+macro_rules! in_environment {
+    ($package:literal) => {
+        if cfg!(windows) {
+            concat!("py -m venv .venv; .venv\\Scripts\\pip install ", $package)
+        } else {
+            concat!("python3 -m venv .venv && .venv/bin/pip install ", $package)
+        }
+    };
+}
+
 impl Library {
     /// All of them, in the order that they build on each other.
     pub const ALL: [Library; 6] =
@@ -96,11 +107,11 @@ impl Library {
     pub fn remedy(self) -> &'static str {
         match self {
             Library::Driver if cfg!(windows) => "start https://www.nvidia.com/drivers",
-            Library::Driver => "sudo apt install nvidia-driver-580",
-            Library::Nvrtc => "pip install 'nvidia-cuda-nvrtc==13.0.*'",
-            Library::Cublas | Library::CublasLt => "pip install 'nvidia-cublas==13.0.*'",
-            Library::Cudnn => "pip install nvidia-cudnn-cu13",
-            Library::Nccl => "pip install nvidia-nccl-cu13",
+            Library::Driver => "sudo apt install nvidia-driver-580  # if this machine has an NVIDIA GPU",
+            Library::Nvrtc => in_environment!("'nvidia-cuda-nvrtc==13.0.*'"),
+            Library::Cublas | Library::CublasLt => in_environment!("'nvidia-cublas==13.0.*'"),
+            Library::Cudnn => in_environment!("nvidia-cudnn-cu13"),
+            Library::Nccl => in_environment!("nvidia-nccl-cu13"),
         }
     }
 
@@ -342,7 +353,8 @@ fn open(path: &Path) -> Result<Handle, libloading::Error> {
 fn is_absent(path: &Path, cause: &str) -> bool {
     let cause = cause.to_lowercase();
     // The second is Windows: ERROR_MOD_NOT_FOUND.
-    (cause.contains("no such file") && cause.contains(&*path.to_string_lossy())) || cause.contains("os error 126")
+    (cause.contains("no such file") && cause.contains(&path.to_string_lossy().to_lowercase()))
+        || cause.contains("os error 126")
 }
 
 /// The loader's sentence; libloading's own message says only which call failed.

@@ -16,6 +16,13 @@ static BARS: LazyLock<MultiProgress> = LazyLock::new(|| {
     MultiProgress::with_draw_target(target)
 });
 
+/// Lines on stderr, above all bars.
+pub fn print(text: &str) {
+    if !text.is_empty() {
+        BARS.suspend(|| console::line(text.trim_end()));
+    }
+}
+
 /// Progress towards a known number of steps; the bar leaves no trace.
 pub struct Progress(ProgressBar);
 
@@ -53,7 +60,7 @@ impl Progress {
 
     /// A line on stderr, above the bar if there is one.
     pub fn println(&self, line: impl AsRef<str>) {
-        BARS.suspend(|| console::line(line.as_ref()));
+        print(line.as_ref());
     }
 
     /// Removes the bar; dropping it does so too.

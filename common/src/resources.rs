@@ -1,4 +1,4 @@
-//! What kernels take of a multiprocessor: the PTX shipped beside their sources, compiled by ptxas.
+//! What kernels take of an SM: the PTX shipped beside their sources, compiled by ptxas.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -18,7 +18,7 @@
 //! | [`step11_latency_hiding`] | `09_chains.cu`, `10_loads.cu` | warps and independent instructions: what hides latency |
 //! | [`memory_model`] | `06_message.cu`, `07_swap.cu`, `08_last_block.cu` | when another thread sees what one wrote |
 //! | [`trials`] | | those of the memory model against what they have to compute, for whoever changes one |
-//! | [`occupancy`] | | a calculator: how many blocks of a kernel a multiprocessor holds |
+//! | [`occupancy`] | | a calculator: how many blocks of a kernel an SM holds |
 //! | [`doctor`] | | what is installed here, and how to install the rest |
 //!
 //! There is also [`broken`], a gallery of twelve kernels with one bug each (`broken_NN_….cu`) and their repaired versions

@@ -1,5 +1,5 @@
 //! `cargo run -p phase1-infra [-- STEP…]`: runs the steps and prints their tables; `… -- broken [KERNEL]`: the gallery of broken
-//! kernels, and who finds their mistakes; `… -- occupancy`: how many blocks of a kernel a multiprocessor holds.
+//! kernels, and who finds their mistakes; `… -- occupancy`: how many blocks of a kernel an SM holds.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `cargo run -p phase1-infra -- occupancy`: how many blocks of a kernel a multiprocessor holds, what limits them, and what would
+//! `cargo run -p phase1-infra -- occupancy`: how many blocks of a kernel an SM holds, what limits them, and what would
 //! admit one more. The arithmetic is [`common::ptx_sim::occupancy`]; the book's page has the same in a form, by
 //! `book/occupancy.js`, with the limits that [`limits_table`] puts on the page.
 
@@ -143,10 +143,10 @@ const QUANTITIES: [ColumnSpec; 8] = [
     ColumnSpec::number("partitions", "partitions", 0),
 ];
 
-/// What a multiprocessor of each compute capability has.
+/// What an SM of each compute capability has.
 pub fn limits_table() -> Table {
     let mut table = TableBuilder::of(
-        "limits: what a multiprocessor has, by compute capability",
+        "limits: what an SM has, by compute capability",
         std::iter::once(CAPABILITY).chain(QUANTITIES),
     );
     for name in Limits::known() {

@@ -5,7 +5,7 @@
 //!
 //! **Change.** `if (i < n)` becomes `for (; i < n; i += stride)`; the host chooses the number of blocks, independent of n.
 //!
-//! **Look at** the rates as blocks are added: one block uses one multiprocessor, and the rate grows until the device is full;
+//! **Look at** the rates as blocks are added: one block uses one SM, and the rate grows until the device is full;
 //! from there on more blocks change little. On the simulator, look at the instructions per element: the index is computed once
 //! per thread, so they fall as each thread gets more elements, towards the cost of the loop itself.
 
@@ -84,7 +84,7 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
         row.set_all(timing_cells(&timing, BYTES_PER_ELEMENT * n, n)).complete();
     }
     if device.is_cuda() {
-        table.note(format!("{sms} multiprocessors hold {resident} such blocks at a time."));
+        table.note(format!("{sms} SMs hold {resident} such blocks at a time."));
     }
     Ok(vec![table.finish()])
 }

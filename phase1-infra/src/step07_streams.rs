@@ -1,6 +1,6 @@
 //! Step 7: can copies overlap with kernels?
 //!
-//! **Hypothesis.** Besides its multiprocessors, a GPU has copy engines for each direction. In one stream they take turns; with
+//! **Hypothesis.** Besides its SMs, a GPU has copy engines for each direction. In one stream they take turns; with
 //! several, one chunk's kernel can run while the next chunk is copied in and the previous one out:
 //!
 //! ```text

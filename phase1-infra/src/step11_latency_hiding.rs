@@ -1,13 +1,13 @@
-//! Step 11: how many warps, and how many independent instructions in each, keep a multiprocessor busy.
+//! Step 11: how many warps, and how many independent instructions in each, keep an SM busy.
 //!
 //! **Hypothesis.** A multiply-add takes L cycles and a scheduler can start one per cycle. So it needs L of them that do not wait for
 //! each other, and it does not matter whether they come from L warps or from one warp with L independent chains. Loads are the
 //! same with other numbers: bytes in flight = latency × bandwidth (Little's law). (Volkov, "Better Performance at Lower
 //! Occupancy", GTC 2010; "Understanding Latency Hiding on GPUs", 2016.)
 //!
-//! **Change.** Two kernels, each with 1, 2, 4 or 8 chains or loads per thread, run with 1 to 64 warps on each multiprocessor. The
+//! **Change.** Two kernels, each with 1, 2, 4 or 8 chains or loads per thread, run with 1 to 64 warps on each SM. The
 //! number of warps is set by shared memory: a block takes so much that exactly as many blocks fit as are launched per
-//! multiprocessor.
+//! SM.
 //!
 //! **Look at** the diagonals of the two tables, where warps × chains is the same. Counts say nothing here: those of the multiply-adds
 //! are the same for any number of warps.
@@ -29,26 +29,26 @@ pub const LOADS: KernelSource = kernel_source!("10_loads");
 
 /// Chains, or loads in flight, per thread: a kernel for each, `chains_4`.
 pub const PER_THREAD: [u32; 4] = [1, 2, 4, 8];
-/// Warps on a multiprocessor.
+/// Warps on an SM.
 pub const WARPS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
 /// Multiply-adds of each chain per round; `STEPS` of the kernel.
 pub const STEPS: u32 = 16;
-/// Threads of a block at most: a warp for each of a multiprocessor's four partitions.
+/// Threads of a block at most: a warp for each of an SM's four partitions.
 const BLOCK: u32 = 128;
 
-/// A launch that gives every multiprocessor the same number of warps.
+/// A launch that gives every SM the same number of warps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Residency {
     /// Threads per block.
     pub threads: u32,
-    /// Blocks that a multiprocessor holds.
+    /// Blocks that an SM holds.
     pub blocks: u32,
     /// Shared memory of a block that no further one fits beside them.
     pub shared_bytes: u32,
 }
 
 impl Residency {
-    /// Of `warps` warps on each multiprocessor; `None` if it does not hold as many.
+    /// Of `warps` warps on each SM; `None` if it does not hold as many.
     // ANCHOR: residency
     pub fn of(limits: &Limits, warps: u32) -> Option<Residency> {
         let threads = (32 * warps).clamp(1, BLOCK);
@@ -60,7 +60,7 @@ impl Residency {
     }
     // ANCHOR_END: residency
 
-    /// The launch on `multiprocessors` of them.
+    /// The launch on this number of SMs.
     pub fn launch(self, multiprocessors: u32) -> LaunchConfig {
         LaunchConfig {
             grid_dim: (multiprocessors * self.blocks, 1, 1),
@@ -165,7 +165,7 @@ struct Measured {
     operations: f64,
 }
 
-/// The three measured tables, and what a multiprocessor of each compute capability has.
+/// The three measured tables, and what an SM of each compute capability has.
 ///
 /// # Errors
 /// What the device reports; [`Error::Invalid`] if a result is wrong or the limits of the device are not known.
@@ -201,7 +201,7 @@ pub fn run(device: &Device) -> Result<Vec<Table>> {
     if let Some(clock) = device.properties().clock_khz {
         let peak = f64::from(multiprocessors) * 128.0 * 2.0 * f64::from(clock) * 1e3 / 1e12;
         chains.note(format!(
-            "{multiprocessors} multiprocessors × 128 lanes × 2 × {:.2} GHz are {peak:.1} TFLOP/s (64 lanes on 7.5 and 8.0).",
+            "{multiprocessors} SMs × 128 lanes × 2 × {:.2} GHz are {peak:.1} TFLOP/s (64 lanes on 7.5 and 8.0).",
             f64::from(clock) / 1e6
         ));
     }
@@ -295,7 +295,7 @@ fn fill(
 ) {
     let row = table.row().set(WARPS_COLUMN, u64::from(warps));
     let Some(cells) = cells else {
-        return row.finish("a multiprocessor of this device does not hold that many warps");
+        return row.finish("an SM of this device does not hold that many warps");
     };
     let cells = columns.iter().zip(cells).map(|(column, cell)| (*column, Cell::or_absent(rate(cell), NO_CLOCK)));
     row.set_all(cells).complete();

@@ -4,7 +4,7 @@
 //     fetch     0 1 2 3        is one barrier per step instead of two. The loads carry their condition as a predicate
 //     multiply    0 1 2 3      (fetch.cuh), so that the compiler has no branch to put them behind.
 //
-// Limited by the arithmetic units where there are many tiles. A small image has few, and most multiprocessors none.
+// Limited by the arithmetic units where there are many tiles. A small image has few, and most SMs none.
 #include "conv_window.cuh"
 #include "fetch.cuh"
 #include "vectors.cuh"

@@ -109,7 +109,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             write(output, bias, conv, group, first_row + row + i, first_pixel + column, fours[i]);
         }
     };
-    // Two paths, since sums that pass through either take 93 registers in place of 78: five blocks per multiprocessor, not six.
+    // Two paths, since sums that pass through either take 93 registers in place of 78: five blocks per SM, not six.
     if (gridDim.y == 1) {
         finish();
     } else if (add_parts<THREADS>(parts, arrived, fours)) {

@@ -17,7 +17,7 @@ constexpr int WM = 32, WN = 64;            // per warp
 constexpr int LANES_Y = WM / TM, LANES_X = WN / TN;
 static_assert(LANES_Y == 4 && LANES_X == 8, "a warp's tile must be 4 lanes high and 8 across, as their bits are dealt out");
 constexpr int THREADS = BM / TM * (BN / TN);
-constexpr int BLOCKS = 3;                  // at a time on a multiprocessor: up to 168 registers per thread
+constexpr int BLOCKS = 3;                  // at a time on an SM: up to 168 registers per thread
 constexpr int W_ROW = BM + 4;              // floats in a row of weights: 32 lanes that store to 4 rows meet 16 banks
 constexpr int SHARE = THREADS / BN;        // threads that fetch the values of one pixel
 constexpr int WEIGHTS = BM * BK / THREADS, TAPS = BK / SHARE;  // that a thread fetches per step

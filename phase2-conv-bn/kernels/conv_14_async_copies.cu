@@ -6,7 +6,7 @@
 // A copy of 4 bytes may go anywhere, so weights are still transposed; but copies of 16 bytes go to neighbours only, so the weights
 // lose their wide loads again: 8 copies in place of 2 loads and 8 stores.
 //
-// Limited by waiting: a copy has the multiply-adds of one step to arrive in, and where a multiprocessor has a single block of 4
+// Limited by waiting: a copy has the multiply-adds of one step to arrive in, and where an SM has a single block of 4
 // warps, nothing hides what is left.
 // nvrtc: --gpu-architecture=compute_80
 #include "conv_parts.cuh"
@@ -20,7 +20,7 @@ constexpr int WM = 32, WN = 64;            // per warp
 constexpr int LANES_Y = WM / TM, LANES_X = WN / TN;
 static_assert(LANES_Y == 4 && LANES_X == 8, "a warp's tile must be 4 lanes high and 8 across, as their bits are dealt out");
 constexpr int THREADS = BM / TM * (BN / TN);
-constexpr int BLOCKS = 3;                  // at a time on a multiprocessor: up to 168 registers per thread
+constexpr int BLOCKS = 3;                  // at a time on an SM: up to 168 registers per thread
 constexpr int W_ROW = BM + 4;              // floats in a row of weights: 16 lanes that copy to 16 rows meet 8 banks
 constexpr int SHARE = THREADS / BN;        // threads that fetch the values of one pixel
 constexpr int WEIGHTS = BM * BK / THREADS, TAPS = BK / SHARE;  // that a thread fetches per step

@@ -2,7 +2,7 @@
 //
 //     64 × 128    for large batches, as step 13: 8 × 8 sums per thread, a value fetched serves 64 multiply-adds
 //     64 × 64     for fewer pixels, as step 12
-//     …Async      the same, and 32 × 64, with copies and stages as steps 14 and 15, and up to 8 warps: where a multiprocessor has one
+//     …Async      the same, and 32 × 64, with copies and stages as steps 14 and 15, and up to 8 warps: where an SM has one
 //                 block, they hide the latency
 //
 // Limited by the arithmetic units for large batches: an addition and a comparison go with each value fetched. For single images by
@@ -42,7 +42,7 @@ struct SmallAsync {
     static constexpr bool THROUGH_REGISTERS = false;
 };
 
-// A kernel for a shape, of which BLOCKS must fit a multiprocessor at a time.
+// A kernel for a shape, of which BLOCKS must fit an SM at a time.
 #define CONV_KERNEL(name, BLOCKS, SHAPE, VECTORS)                                                                       \
     extern "C" __global__ void __launch_bounds__(Geometry<SHAPE>::THREADS, BLOCKS)                                      \
         name(const float *__restrict__ input, const float *__restrict__ weight, const float *__restrict__ bias,        \

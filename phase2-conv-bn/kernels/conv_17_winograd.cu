@@ -10,7 +10,7 @@
 // For each of the 16 places in U, V and M that is a product of matrices, output channels × tiles of the image. A warp has two
 // places, a block 64 output channels and 32 tiles; V is made on the way into shared memory, M never leaves the block.
 //
-// Limited by the arithmetic units; a step is 8 channels, and one block of 255 registers per thread fills a multiprocessor.
+// Limited by the arithmetic units; a step is 8 channels, and one block of 255 registers per thread fills an SM.
 // nvrtc: --gpu-architecture=compute_80
 #include "conv.cuh"
 #include "conv_parts.cuh"

@@ -7,7 +7,7 @@
 // next 16 channels are on their way to registers while these are multiplied; a thread makes 8 channels × 4 pixels.
 //
 // Limited by arithmetic in large layers: 32 multiply-adds for three 16-byte reads of shared memory. In small ones there
-// are fewer tiles than multiprocessors can hold, and with a stride of 2 each 32-byte sector brings four values of use.
+// are fewer tiles than SMs can hold, and with a stride of 2 each 32-byte sector brings four values of use.
 #include "conv.cuh"
 #include "vectors.cuh"
 

@@ -303,7 +303,7 @@ struct Tall {
     static constexpr int STAGES = 3;
 };
 
-// A kernel for a shape, of which BLOCKS must fit a multiprocessor at a time.
+// A kernel for a shape, of which BLOCKS must fit an SM at a time.
 #define PRODUCT_KERNEL(name, BLOCKS, SHAPE)                                                                             \
     extern "C" __global__ void __launch_bounds__(Geometry<SHAPE>::THREADS, BLOCKS)                                      \
         name(const float *__restrict__ u, const float *__restrict__ v, float *__restrict__ m, Conv2d conv, int tiles,  \

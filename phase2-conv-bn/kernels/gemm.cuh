@@ -18,7 +18,7 @@ template <Layout LAYOUT> __device__ size_t place_in_b(int i, int column, int n, 
 // A kernel `name` for blocks of `threads`, whose body is the function given last.
 #define GEMM_KERNEL(name, threads, ...) GEMM_KERNEL_BOUNDED(name, (threads), __VA_ARGS__)
 
-// The same with the whole of `__launch_bounds__`: (threads, blocks that fit a multiprocessor at a time), which limits the
+// The same with the whole of `__launch_bounds__`: (threads, blocks that fit an SM at a time), which limits the
 // registers of a thread to 65,536 / (threads · blocks).
 #define GEMM_KERNEL_BOUNDED(name, bounds, ...)                                                                        \
     extern "C" __global__ void __launch_bounds__ bounds                                                               \

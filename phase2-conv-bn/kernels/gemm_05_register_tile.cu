@@ -2,7 +2,7 @@
 //
 //           b₀ … b₇              For each i a thread loads TM + TN values and does TM · TN multiply-adds:
 //     a₀  ┌─────────┐            16 loads for 64, a quarter for each.
-//     …   │ 64 sums │            The sums alone take 64 registers, so fewer warps fit a multiprocessor;
+//     …   │ 64 sums │            The sums alone take 64 registers, so fewer warps fit an SM;
 //     a₇  └─────────┘            a thread's own independent multiply-adds now hide the latency.
 //
 // Limited by shared memory, still: loads of one word, and lanes that meet in one bank.
@@ -12,7 +12,7 @@ constexpr int BM = 128, BN = 128;  // rows and columns of C per block
 constexpr int BK = 16;             // step along K
 constexpr int TM = 8, TN = 8;      // rows and columns of C per thread
 constexpr int THREADS = BM * BN / (TM * TN);
-constexpr int BLOCKS = 2;          // at a time on a multiprocessor: 128 registers per thread
+constexpr int BLOCKS = 2;          // at a time on an SM: 128 registers per thread
 
 // ANCHOR: kernel
 template <Layout LAYOUT>

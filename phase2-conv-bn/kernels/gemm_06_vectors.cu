@@ -13,7 +13,7 @@ constexpr int BM = 128, BN = 128;  // rows and columns of C per block
 constexpr int BK = 16;             // step along K
 constexpr int TM = 8, TN = 8;      // rows and columns of C per thread
 constexpr int THREADS = BM * BN / (TM * TN);
-constexpr int BLOCKS = 2;          // at a time on a multiprocessor: 128 registers per thread
+constexpr int BLOCKS = 2;          // at a time on an SM: 128 registers per thread
 static_assert(BM == BN, "one function must fetch the tiles of A and of a transposed B");
 
 // ANCHOR: fetch

@@ -15,7 +15,7 @@ constexpr int BK = 16;             // step along K
 constexpr int TM = 8, TN = 8;      // rows and columns of C per thread, in groups of 4, half a tile apart
 constexpr int PAD = 4;             // floats after each row of a tile; 4, so that rows begin at multiples of 16 bytes
 constexpr int THREADS = BM * BN / (TM * TN);
-constexpr int BLOCKS = 2;          // at a time on a multiprocessor: 128 registers per thread
+constexpr int BLOCKS = 2;          // at a time on an SM: 128 registers per thread
 static_assert(THREADS == 2 * BM, "two threads must fetch one row of A's tile");
 static_assert(BM == BN, "one function must fetch the tiles of A and of a transposed B");
 

@@ -17,7 +17,7 @@ constexpr int TM = 8, TN = 8;      // rows and columns of C per thread, in group
 constexpr int WM = 64, WN = 32;    // rows and columns of C per warp
 constexpr int PAD = 4;             // floats after each row of a tile; 4, so that rows begin at multiples of 16 bytes
 constexpr int THREADS = BM * BN / (TM * TN);
-constexpr int BLOCKS = 2;          // at a time on a multiprocessor: 128 registers per thread
+constexpr int BLOCKS = 2;          // at a time on an SM: 128 registers per thread
 static_assert(WM / TM * (WN / TN) == 32, "the 32 threads of a warp must fill its tile exactly");
 static_assert(BM == BN, "one function must copy the tiles of A and of a transposed B");
 

@@ -15,10 +15,10 @@ constexpr int TM = 8, TN = 8;      // rows and columns of C per thread, in group
 constexpr int WM = 64, WN = 32;    // rows and columns of C per warp
 constexpr int PAD = 4;             // floats after each row of a tile; 4, so that rows begin at multiples of 16 bytes
 constexpr int THREADS = BM * BN / (TM * TN);
-constexpr int BLOCKS = 2;          // at a time on a multiprocessor: 128 registers per thread
+constexpr int BLOCKS = 2;          // at a time on an SM: 128 registers per thread
 constexpr int STAGES = 4;          // steps along K in shared memory at a time
 constexpr int SHARED = STAGES * BK * (BM + PAD + BN + PAD) * sizeof(float);
-static_assert(SHARED * BLOCKS <= 227 * 1024, "the stages of all blocks must fit the shared memory of a multiprocessor");
+static_assert(SHARED * BLOCKS <= 227 * 1024, "the stages of all blocks must fit the shared memory of an SM");
 static_assert(WM / TM * (WN / TN) == 32, "the 32 threads of a warp must fill its tile exactly");
 static_assert(BM == BN, "one function must copy the tiles of A and of a transposed B");
 static_assert(BK % 2 == 0, "the two sets of registers must change places within a step");

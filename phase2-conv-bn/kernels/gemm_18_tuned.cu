@@ -1,7 +1,7 @@
 // GEMM with the tile that fits the problem: the larger it is, the fewer bytes a multiply-add needs, and the fewer blocks there
-// are to fill the chip with. Where there is one block per multiprocessor at best, slices of its tile give it warps to change to.
+// are to fill the chip with. Where there is one block per SM at best, slices of its tile give it warps to change to.
 //
-//     tile          threads   slices   sums per thread   bytes from L2 per multiply-add   for products with, per multiprocessor
+//     tile          threads   slices   sums per thread   bytes from L2 per multiply-add   for products with, per SM
 //     128 × 256         256        1               128                             1/21   two such tiles
 //     128 × 128         256        2               128                             1/16   0.9
 //      64 × 128         256        2                64                             1/11   0.7
@@ -26,7 +26,7 @@ __device__ void gemm(const float *a, const float *b, const float *bias, float *c
 }
 // ANCHOR_END: kernel
 
-// For products with two such tiles per multiprocessor, or more.
+// For products with two such tiles per SM, or more.
 struct Large {
     static constexpr int BM = 128, BN = 256;  // rows and columns of C per block
     static constexpr int BK = 32;             // values of i per step

@@ -11,7 +11,7 @@
 
 constexpr unsigned THREADS = 512;
 constexpr unsigned BINS = 256;
-// The most blocks of a grid: four of 512 threads fill a multiprocessor, and no GPU has more than 160 multiprocessors.
+// The most blocks of a grid: four of 512 threads fill an SM, and no GPU has more than 160 SMs.
 constexpr unsigned BLOCKS = 640;
 
 // keys: [n]; counts: [BINS], 0 before the launch. Any number of blocks.

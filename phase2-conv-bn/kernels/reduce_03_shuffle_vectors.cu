@@ -12,7 +12,7 @@ constexpr unsigned WARPS = THREADS / 32;
 // Vectors of a thread in flight, and the values in them.
 constexpr unsigned IN_FLIGHT = 4;
 constexpr unsigned PER_THREAD = 4 * IN_FLIGHT;
-// The most blocks of a grid: eight of 256 threads fill a multiprocessor, and no GPU has more than 160 multiprocessors.
+// The most blocks of a grid: eight of 256 threads fill an SM, and no GPU has more than 160 SMs.
 constexpr unsigned BLOCKS = 1280;
 
 // ANCHOR: warp

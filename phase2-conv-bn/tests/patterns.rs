@@ -51,7 +51,7 @@ device_test! {
         Ok(())
     }
 
-    /// More tiles than a warp has lanes, all of them at once on several cores or multiprocessors: where a sum is known from the
+    /// More tiles than a warp has lanes, all of them at once on several cores or SMs: where a sum is known from the
     /// beginning is a matter of chance, and the result is not.
     fn a_scan_that_looks_back_is_right_in_every_run(device) {
         let device = if device.is_sim() { Device::sim() } else { device.clone() };

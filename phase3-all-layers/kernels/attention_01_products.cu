@@ -9,7 +9,7 @@
 // sums.
 //
 // Scores: K = d is small, and 4 bytes are written per 2·d operations. Out: N = d is small, so tiles are narrow. Tiles
-// of 64 × 64 are for short sequences, for which larger tiles would leave multiprocessors idle.
+// of 64 × 64 are for short sequences, for which larger tiles would leave SMs idle.
 //
 // Limited by memory traffic: the scores, T² · heads · B floats, are written or read four times by three kernels. Flash
 // attention (phase 4) never writes them.
@@ -174,7 +174,7 @@ __device__ void multiply(const float *a, const float *b, float *c, const Operand
 }
 // ANCHOR_END: kernel
 
-// 128 registers per thread: 512 threads per multiprocessor.
+// 128 registers per thread: 512 threads per SM.
 #define PRODUCT(name, bm, bn, transposed, aligned)                                                                     \
     extern "C" __global__ void __launch_bounds__(bm *bn / 64, 512 / (bm * bn / 64))                                    \
         name(const float *__restrict__ a, const float *__restrict__ b, float *__restrict__ c, Operands strides,        \

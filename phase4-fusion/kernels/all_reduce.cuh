@@ -4,7 +4,7 @@
 
 constexpr int MAX_RANKS = 16;
 constexpr int THREADS = 512;
-// Where blocks wait for others, all of them must run at the same time: there are at most as many as multiprocessors, and as these.
+// Where blocks wait for others, all of them must run at the same time: there are at most as many as SMs, and as these.
 constexpr int MAX_BLOCKS = 128;
 
 // A buffer of each device, by rank; the rest is null.

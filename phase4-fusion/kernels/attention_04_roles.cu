@@ -6,11 +6,11 @@
 // The loop stands in attention_roles.cuh. Without a mask the grid stays: as many blocks as there is room for, each of which takes one tile
 // of queries after the other, so that the producer has the next tile's Q and keys on their way while O is written. With a mask tiles are
 // of different lengths, and there is a block for each, the longest of a head first: whoever is done takes the next. Limited by the exponentials where
-// heads are small: 16 per multiprocessor and cycle, beside 2048 multiply-adds.
+// heads are small: 16 per SM and cycle, beside 2048 multiply-adds.
 // nvrtc: --gpu-architecture=compute_90a
 #include "attention_roles.cuh"
 
-// Registers are per thread; a multiprocessor has 65536.
+// Registers are per thread; an SM has 65536.
 template <int OF_HEAD>
 struct Shape {
     static constexpr int HEAD = OF_HEAD, CONSUMERS = 2, KEYS = 128, STAGES = HEAD <= 64 ? 4 : 2;

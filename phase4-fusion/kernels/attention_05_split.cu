@@ -1,5 +1,5 @@
 // Attention for few queries: the blocks of a cluster share a tile of 64 queries, each for a part of the keys, and add up their parts in each
-// other's shared memory. One query and 16384 keys are one block's work in step 4; cut into eight slices, eight multiprocessors read them.
+// other's shared memory. One query and 16384 keys are one block's work in step 4; cut into eight slices, eight SMs read them.
 //
 //     slice 0   keys    0 …  2047 ──┐
 //     slice 1   keys 2048 …  4095 ──┤  O without its denominator, the largest score and the sum of each row; then each block adds up

@@ -1,5 +1,5 @@
 // A convolution with the tile that fits the layer: the larger it is, the less often a pixel is fetched for one tap; the smaller, the
-// more blocks there are for the multiprocessors.
+// more blocks there are for the SMs.
 //
 //     tile          bytes per cycle of the tensor cores     for layers with
 //     256 × 160                   42                        many pixels, multiples of 320 channels
@@ -11,7 +11,7 @@
 //      64 × 128                   96                        few pixels
 //      64 ×  64                  128                        the fewest
 //
-// Limited by the tensor cores where K is long and there are two tiles per multiprocessor; else by the loads and the start.
+// Limited by the tensor cores where K is long and there are two tiles per SM; else by the loads and the start.
 // nvrtc: --gpu-architecture=compute_90a
 #include "conv_kernels.cuh"
 #include "shapes_160.cuh"

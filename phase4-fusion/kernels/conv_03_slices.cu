@@ -1,6 +1,6 @@
 // A convolution for few pixels and many channels: the blocks of a cluster share a tile of the output, each for a part of the taps and
 // channels, and add up their sums in each other's shared memory. A 7 × 7 image with 512 channels is one row of 8 tiles; cut into
-// eight slices, 64 multiprocessors work on it instead of 8.
+// eight slices, 64 SMs work on it instead of 8.
 //
 //     slice 0   steps  0 …  8 ──┐
 //     slice 1   steps  9 … 17 ──┤  64 × 64 sums of each slice in its shared memory; then each block adds up

@@ -5,7 +5,7 @@
 // No fragment passes through registers: they hold the sums alone. A descriptor says where a tile lies and how; and since wgmma reads
 // shared memory past the threads' own way (the async proxy), what they have written must be fenced before.
 //
-// Limited by waiting, as step 3 was: a block fetches, then multiplies. Two of them on a multiprocessor take turns.
+// Limited by waiting, as step 3 was: a block fetches, then multiplies. Two of them on an SM take turns.
 // nvrtc: --gpu-architecture=compute_90a
 #include "swizzled.cuh"
 

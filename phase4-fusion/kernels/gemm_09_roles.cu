@@ -8,7 +8,7 @@
 // products of a step begin while those of the step before are still under way.
 //
 // Limited by its ends: a block begins with an empty ring and stores C while the tensor cores rest, and one block fills a
-// multiprocessor.
+// SM.
 // nvrtc: --gpu-architecture=compute_90a
 #include "swizzled.cuh"
 

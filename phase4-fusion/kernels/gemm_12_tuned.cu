@@ -1,14 +1,14 @@
 // GEMM with the tile that fits the problem: the larger it is, the fewer bytes a product needs, and the fewer blocks there are to fill
 // the chip with.
 //
-//     tile         cluster   consumers   stages     bytes from L2 per multiply-add      for products with, per multiprocessor
+//     tile         cluster   consumers   stages     bytes from L2 per multiply-add      for products with, per SM
 //     128 × 256      2 × 1           2        3                               1/64      two such tiles
 //     128 × 128      1 × 1           2        5                               1/32      0.52
 //      64 × 128      1 × 2           1        7                               1/26      0.5, and 48 steps along K
 //      64 × 128      1 × 1           1        7                               1/21      0.5
 //      64 ×  64      1 × 1           1        8                               1/16      fewer
 //
-// Limited by the tensor cores where there are several tiles per multiprocessor; else by the loads, and by the start of the launch.
+// Limited by the tensor cores where there are several tiles per SM; else by the loads, and by the start of the launch.
 // nvrtc: --gpu-architecture=compute_90a
 #include "gemm_shapes.cuh"
 #include "shapes.cuh"

@@ -252,7 +252,7 @@ __device__ inline void share_sums(const Sum (&sums)[Geometry<Shape>::PARTS][Shap
 
 // ANCHOR: slices
 // Adds up the slices of a tile of C: each block finishes a part of the rows with the sums of all. The consumers come here, which have
-// the registers for many reads under way: each takes a trip to another multiprocessor.
+// the registers for many reads under way: each takes a trip to another SM.
 template <class Shape, class Value>
 __device__ inline void add_slices(Value *c, const Epilogue &epilogue, unsigned shared, int rank, int first_row, int first_column, int m,
                                   int n) {

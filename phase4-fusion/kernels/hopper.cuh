@@ -172,7 +172,7 @@ __device__ inline void cluster_sync() {
 // ANCHOR_END: cluster
 
 // ANCHOR: dependent
-// Lets the next launch of the stream begin wherever a multiprocessor has room, if it was launched as a dependent one.
+// Lets the next launch of the stream begin wherever an SM has room, if it was launched as a dependent one.
 __device__ inline void launch_dependents() {
     asm volatile("griddepcontrol.launch_dependents;");
 }

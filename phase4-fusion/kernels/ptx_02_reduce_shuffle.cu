@@ -1,6 +1,6 @@
 // Row sums and maxima of integers: five shuffles for each, after which every lane has the result.
 //
-// Limited, for rows of 32, by the 20 instructions that follow the one load: ten of them shuffles, of which a multiprocessor
+// Limited, for rows of 32, by the 20 instructions that follow the one load: ten of them shuffles, of which an SM
 // starts one per cycle.
 
 #include "ptx_02_reduce.cuh"

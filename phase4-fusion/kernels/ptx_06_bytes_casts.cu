@@ -1,6 +1,6 @@
 // 8-bit weights by casts: each byte is cut out of the word, its sign extended, and converted.
 //
-// Limited, next to a matrix product, by conversions: a multiprocessor does 64 of them per cycle, and 128 other instructions.
+// Limited, next to a matrix product, by conversions: an SM does 64 of them per cycle, and 128 other instructions.
 
 #include "ptx_06_bytes.cuh"
 

@@ -1,5 +1,5 @@
 // A Markov chain: 16 distributions over 16 states, in rows, take 16 steps. One step is a product of 16×16 matrices,
-// X ← X·P, rounded to f16. A warp per chain, whose X never leaves the multiprocessor.
+// X ← X·P, rounded to f16. A warp per chain, whose X never leaves the SM.
 #pragma once
 
 #include <cuda_fp16.h>

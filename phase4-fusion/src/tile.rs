@@ -138,7 +138,7 @@ impl Geometry {
     /// of a tile, and the meeting of slices.
     ///
     /// A step takes what is longest of: its products, 32 cycles of the tensor cores per 1024 sums; its bytes; and the wait for them.
-    /// A cluster lies in one of the chip's parts, of 16 or 18 multiprocessors, so some of these have none.
+    /// A cluster lies in one of the chip's parts, of 16 or 18 SMs, so some of these have none.
     fn microseconds(&self, work: &Work, room: usize) -> f64 {
         let [rows, columns] = self.tile;
         let (cluster, slices) = (self.cluster[0] * self.cluster[1] * self.slices, self.slices);
@@ -152,7 +152,7 @@ impl Geometry {
     }
     // ANCHOR_END: cost
 
-    /// How many blocks of these kernels a multiprocessor holds at once.
+    /// How many blocks of these kernels an SM holds at once.
     pub(crate) fn blocks_each<'k>(
         &self,
         properties: &Properties,
@@ -173,7 +173,7 @@ impl Geometry {
     }
 }
 
-/// How many blocks of a kernel a multiprocessor holds at once, by their shared memory, registers and threads: at least one.
+/// How many blocks of a kernel an SM holds at once, by their shared memory, registers and threads: at least one.
 pub(crate) fn blocks_each(properties: &Properties, kernel: &Kernel, threads: u32, shared_bytes: u32) -> usize {
     let by_shared = (properties.shared_per_block_optin + RESERVED_SHARED) / (shared_bytes + RESERVED_SHARED);
     let by_threads = properties.max_threads_per_multiprocessor.map_or(u32::MAX, |most| most / threads);
@@ -217,7 +217,7 @@ pub(crate) struct LoadedTile<Kind> {
     pub(crate) shape: TileShape,
     pub(crate) geometry: Geometry,
     pub(crate) kernels: Kernels<Kind>,
-    /// Blocks that a multiprocessor holds at once.
+    /// Blocks that an SM holds at once.
     blocks_each: usize,
 }
 
@@ -295,7 +295,7 @@ impl<Kind: Copy + PartialEq> Tiles<Kind> {
         self.choose_for(work, kind, self.processors)
     }
 
-    /// The same on a GPU with this many multiprocessors.
+    /// The same on a GPU with this many SMs.
     pub(crate) fn choose_for(&self, work: &Work, kind: Kind, processors: usize) -> Option<&LoadedTile<Kind>> {
         let able = self.tiles.iter().filter(|tile| tile.takes(work, kind));
         let microseconds = |tile: &LoadedTile<Kind>| tile.geometry.microseconds(work, processors * tile.blocks_each);

@@ -79,7 +79,7 @@ device_test! {
         Ok(())
     }
 
-    /// With one multiprocessor the third consumer pays, with enough of them it does not.
+    /// With one SM the third consumer pays, with enough of them it does not.
     fn tiles_of_two_and_of_three_consumers_are_right(device) {
         let Some(roles) = here(&device, step04_roles::STEP.load(&device))? else { return Ok(()) };
         for (queries, keys, head, causal) in [(450, 300, 64, false), (333, 400, 40, true), (190, 260, 56, true)] {

@@ -13,7 +13,7 @@ const SOURCE: KernelSource = kernel_source!("fma_peak");
 const A_ROUND: u64 = 16 * 8;
 const ROUNDS: u32 = 2048;
 const BLOCK: u32 = 256;
-/// Blocks of a multiprocessor: 2048 threads, as many as any has.
+/// Blocks of an SM: 2048 threads, as many as any has.
 const BLOCKS: u32 = 8;
 
 /// Large enough that no cache holds a part of it that matters.

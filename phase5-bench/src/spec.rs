@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 
-use common::ladder::LadderTable;
+use common::ladder::{LadderTable, LoadedStep, Method, Step, load_steps};
 use common::prelude::*;
 use common::record::Record;
 use common::table::{ColumnSpec, DeviceKind, Table, TableBuilder};
@@ -124,6 +124,15 @@ impl Context {
     pub fn chosen<T: Copy>(&self, all: &[T], shown: InSummary, name: impl Fn(T) -> String) -> Vec<T> {
         let shown = if self.device.is_sim() { shown.simulator } else { shown.gpu };
         all.iter().copied().filter(|&one| !self.only_summary || name(one) == shown).collect()
+    }
+
+    /// The steps of a ladder that are to be measured: all, or, for the summary on a GPU, the one with the title `shown`.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn load_steps<M: Method>(&self, ladder: &[Step<M>], shown: &str) -> common::Result<Vec<LoadedStep<M::Loaded>>> {
+        let all = !self.only_summary || self.device.is_sim();
+        load_steps(ladder.iter().filter(|step| all || step.title() == shown), &self.device)
     }
 
     /// How to time what runs on the host: as `careful` says, or once.

@@ -5,13 +5,20 @@
 
 use std::time::Instant;
 
-use common::ladder::columns;
+use common::compile::KernelSource;
+use common::ladder::{Step, columns};
 use common::record::Record;
 use common::table::{Cell, ColumnSpec, DeviceKind, Row, Table, TableBuilder};
 
+use phase2_conv_bn::{conv as conv_f32, gemm as gemm_f32};
+use phase4_fusion::attention::LADDER;
+use phase4_fusion::{conv as conv_f16, gemm as gemm_f16};
+
 use crate::Result;
 use crate::registry::Runner;
-use crate::tables::peers::{PYTORCH_AUTOTUNED, PYTORCH_COMPILED, PYTORCH_COMPILED_GRAPH, PYTORCH_EAGER, PYTORCH_GRAPH};
+use crate::tables::peers::{
+    CPU as CPU_ROW, PYTORCH_AUTOTUNED, PYTORCH_COMPILED, PYTORCH_COMPILED_GRAPH, PYTORCH_EAGER, PYTORCH_GRAPH,
+};
 use crate::tables::{attention, autoencoder, gemm, linear_relu, peers, resnet, tensor_cores, video};
 
 /// The screen as a run calls it.
@@ -24,7 +31,7 @@ const TUNED: ColumnSpec = ColumnSpec::number("tuned_us", "tuned", 0);
 const FUSED: ColumnSpec = ColumnSpec::number("fused_us", "fused", 0);
 const PEER_TIME: ColumnSpec = ColumnSpec::number("peer_us", "best peer", 0);
 const AHEAD: ColumnSpec = ColumnSpec::number("peer_over_ours", "peer / ours", 2).level_at(1);
-const PEER: ColumnSpec = ColumnSpec::text("peer", "which");
+const PEER: ColumnSpec = ColumnSpec::text("peer", "the peer");
 const COLUMNS: &[ColumnSpec] = &[MODEL, CPU, NAIVE, TUNED, FUSED, PEER_TIME, AHEAD, PEER];
 
 /// The stages of a model, in the order in which the phases come to them.
@@ -67,6 +74,15 @@ fn lines() -> Vec<Line> {
         stages,
         peers,
     };
+    let batch = |model, stages, peers| Line {
+        model,
+        table: resnet::BATCH.name,
+        about: vec![(resnet::BATCH_SIZE, 32usize.into())],
+        by: resnet::BY,
+        ms: resnet::MS,
+        stages,
+        peers,
+    };
     let unet = |model, stages, peers| Line {
         model,
         table: video::TABLE.name,
@@ -92,20 +108,12 @@ fn lines() -> Vec<Line> {
             &[by::EAGER, by::COMPILED, by::GRAPH],
         ),
         single("ResNet18 ×1, f16", [Above, Above, Above, Of(&[by::PHASE4_F16])], &[by::GRAPH_F16, by::TUNED_F16]),
-        Line {
-            model: "ResNet18 ×32, f16",
-            table: resnet::BATCH.name,
-            about: vec![(resnet::BATCH_SIZE, 32usize.into())],
-            by: resnet::BY,
-            ms: resnet::MS,
-            stages: [
-                Of(&[by::BATCH_CPU]),
-                Not,
-                Of(&[by::BATCH_PHASE3, by::BATCH_PHASE3_GRAPH]),
-                Of(&[by::BATCH_PHASE4_F16]),
-            ],
-            peers: &[by::GRAPH_F16, by::TUNED_F16],
-        },
+        batch(
+            "ResNet18 ×32, f32",
+            [Of(&[by::BATCH_CPU]), Not, Of(&[by::BATCH_PHASE3, by::BATCH_PHASE3_GRAPH]), Of(&[by::BATCH_PHASE4_F32])],
+            &[by::EAGER, by::COMPILED, by::GRAPH],
+        ),
+        batch("ResNet18 ×32, f16", [Above, Not, Above, Of(&[by::BATCH_PHASE4_F16])], &[by::GRAPH_F16, by::TUNED_F16]),
         Line {
             model: "autoencoder, f32",
             table: autoencoder::TABLE.name,
@@ -116,7 +124,7 @@ fn lines() -> Vec<Line> {
             by: autoencoder::BY,
             ms: columns::MS,
             stages: [
-                Not,
+                Of(&[CPU_ROW]),
                 Of(&[autoencoder::versions::UNFUSED]),
                 Of(&[autoencoder::versions::UNFUSED_GRAPH]),
                 Of(&[autoencoder::versions::ONE_KERNEL, autoencoder::versions::PLANNED_F32]),
@@ -126,7 +134,7 @@ fn lines() -> Vec<Line> {
         unet(
             "U-Net 879 M, f32",
             [
-                Not,
+                Of(&[CPU_ROW]),
                 Of(&[video::versions::UNFUSED]),
                 Of(&[video::versions::UNFUSED_GRAPH]),
                 Of(&[video::versions::FUSED_F32]),
@@ -144,7 +152,7 @@ fn lines() -> Vec<Line> {
             about: vec![(gemm::PROBLEM, "4096³".into())],
             by: columns::STEP,
             ms: columns::MS,
-            stages: [Not, Of(&[gemm::NAIVE]), Of(&[peers::TUNED]), Not],
+            stages: [Of(&[CPU_ROW]), Of(&[gemm::NAIVE]), Of(&[peers::TUNED]), Not],
             peers: &[gemm::LIBRARY, PYTORCH_EAGER],
         },
         Line {
@@ -162,17 +170,17 @@ fn lines() -> Vec<Line> {
             about: vec![(linear_relu::SIZE, "1024×784→2048".into())],
             by: linear_relu::VERSION,
             ms: linear_relu::TOTAL,
-            stages: [Not, Of(&[linear_relu::versions::NAIVE]), Not, Of(&[linear_relu::versions::TUNED])],
+            stages: [Of(&[CPU_ROW]), Of(&[linear_relu::versions::NAIVE]), Not, Of(&[linear_relu::versions::TUNED])],
             peers: &[linear_relu::versions::LIBRARY, linear_relu::versions::EAGER, linear_relu::versions::COMPILED],
         },
         attention(
             "attention, f32",
-            [Not, Of(&[attention::NAIVE]), Of(&["1 online"]), Of(&["7 parts"])],
+            [Of(&[CPU_ROW]), Of(&[attention::NAIVE]), Not, Of(&["1 online", "7 parts"])],
             &[attention::SDPA],
         ),
         attention(
             "attention, f16",
-            [Above, Above, Of(&["2 mma"]), Of(&["3 wgmma", "4 roles", "5 split keys"])],
+            [Above, Above, Not, Of(&["2 mma", "3 wgmma", "4 roles", "5 split keys"])],
             &["flash, f16", "cuDNN, f16", "xFormers, f16"],
         ),
     ]
@@ -352,16 +360,16 @@ const COUNTED: [Counted; 4] = [
 ];
 
 const CASE: ColumnSpec = ColumnSpec::text("case", "case");
-const STEPS: ColumnSpec = ColumnSpec::text("steps", "versions");
+const STEPS: ColumnSpec = ColumnSpec::text("steps", "the best");
 const NAIVE_LANES: ColumnSpec = ColumnSpec::number("naive_lanes", "naive", 2);
-const OUR_LANES: ColumnSpec = ColumnSpec::number("our_lanes", "ours", 2);
-const FEWER: ColumnSpec = ColumnSpec::number("fewer", "fewer, ×", 2);
-const RIGHT: ColumnSpec = ColumnSpec::number("right", "right", 0);
+const OUR_LANES: ColumnSpec = ColumnSpec::number("our_lanes", "best", 2);
+const FEWER: ColumnSpec = ColumnSpec::number("fewer", "× fewer", 2);
+const RIGHT: ColumnSpec = ColumnSpec::number("right", "versions right", 0);
 const COUNTED_COLUMNS: &[ColumnSpec] = &[MODEL, CASE, NAIVE_LANES, OUR_LANES, FEWER, RIGHT, STEPS];
 
 /// What the simulator ran of [`COUNTED`].
 fn counted(run: &Record, seconds: f64) -> Result<Table> {
-    let title = format!("run and checked here, on the simulator, in {seconds:.1} s: instructions by lane");
+    let title = format!("run and checked here, on the simulator, in {seconds:.1} s: lane instructions");
     let mut table = TableBuilder::new(title, DeviceKind::Simulator, COUNTED_COLUMNS);
     for Counted { model, table: name, by, lanes, naive, ours } in COUNTED {
         let row = table.row().set(MODEL, model);
@@ -389,8 +397,10 @@ fn counted(run: &Record, seconds: f64) -> Result<Table> {
             .set(STEPS, fast.map_or("", |(name, _)| name))
             .finish(NOT_IN_RUN);
     }
-    table
-        .note("Per multiply-add; the autoencoder's in millions. right: versions that agree with the reference in f64.");
+    table.note(
+            "Lane instructions: an instruction that a warp executes counts once for each of its lanes (threads) that takes part. Per \
+             multiply-add; the autoencoder's in millions. versions right: those that agree with the reference in f64.",
+        );
     Ok(table.finish())
 }
 
@@ -414,6 +424,7 @@ pub fn screen(runner: &mut Runner) -> Result<Screen> {
         let (run, wrong) = runner.run_of(&COUNTED.map(|counted| counted.table))?;
         (vec![summary, counted(&run, begin.elapsed().as_secs_f64())?], wrong)
     } else {
+        runner.device().load_ahead(sources());
         let (run, wrong) = runner.run_of(&tables())?;
         (vec![tabulate(|_| vec![&run], true)?], wrong)
     };
@@ -424,6 +435,13 @@ pub fn screen(runner: &mut Runner) -> Result<Screen> {
         );
     }
     Ok(Screen { tables, wrong })
+}
+
+/// The largest kernel files that the lines run on a GPU: compiled one after the other, they would take most of the screen's time.
+fn sources() -> impl Iterator<Item = &'static KernelSource> {
+    let products = gemm_f32::Tuned::sources().chain(gemm_f16::Tuned::sources());
+    let convolutions = conv_f32::Tuned::sources().chain(conv_f16::Tuned::sources());
+    products.chain(convolutions).chain(LADDER.iter().map(Step::source))
 }
 
 /// As tables write that a result agrees with its reference.

@@ -23,6 +23,10 @@ pub struct Served {
     pub address: String,
 }
 
+/// What a page asks of its reader: a prediction, with a question in between.
+const ASKING: &str = "## Your prediction\n\nHow many?\n\n<form class=\"question\" data-answer=\"4\"><input name=\"answer\"><button>Check</button>\
+    <output></output></form>\n<details><summary>Answer</summary>\n\nFour.\n\n</details>\n\nAnd how fast?\n\n## Prediction\n\nFast.\n";
+
 impl Served {
     pub fn start() -> Served {
         Served::with(Limits::default())
@@ -33,15 +37,22 @@ impl Served {
         let folder = TempDir::new().unwrap();
         let root = folder.path().join("book");
         fs::create_dir_all(root.join("pages/part")).unwrap();
-        for file in
-            ["book.toml", "style.css", "question.js", "prediction.js", "print.js", "occupancy.js", "playground.js"]
-        {
+        for file in [
+            "book.toml",
+            "style.css",
+            "question.js",
+            "prediction.js",
+            "print.js",
+            "scrolling.js",
+            "occupancy.js",
+            "playground.js",
+        ] {
             fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join(file), root.join(file)).unwrap();
         }
         fs::write(root.join("pages/SUMMARY.md"), "# S\n\n- [One](one.md)\n- [Part](part/index.md)\n").unwrap();
         fs::write(
             root.join("pages/one.md"),
-            format!("# One\n\nbefore\n\n```c\n{{{{#include ../../{KERNEL}:kernel}}}}\n```\n"),
+            format!("# One\n\nbefore\n\n```c\n{{{{#include ../../{KERNEL}:kernel}}}}\n```\n\n{ASKING}"),
         )
         .unwrap();
         fs::write(root.join("pages/part/index.md"), "# Part\n\ninside\n").unwrap();

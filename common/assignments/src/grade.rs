@@ -43,6 +43,8 @@ pub struct Verdict {
     pub seed: u64,
     /// In order.
     pub parts: Vec<Part>,
+    /// What the kernel printed in the first case in which it printed something, and which case that is.
+    pub printed: Option<String>,
 }
 
 /// A part of a verdict.
@@ -94,6 +96,9 @@ impl fmt::Display for Verdict {
                 part.of,
                 part.detail.replace('\n', "\n      ")
             )?;
+        }
+        if let Some(printed) = &self.printed {
+            writeln!(f, "  printed with {}", printed.replace('\n', "\n      "))?;
         }
         Ok(())
     }
@@ -152,6 +157,8 @@ impl Grader {
                 Some(text)
             }
         };
+        let printed = outcome.cases.iter().enumerate().find(|(_, case)| !case.printed.is_empty());
+        let printed = printed.map(|(i, case)| cut(&format!("{}:\n{}", describe(i), case.printed)));
         let unclean = outcome.cases.iter().enumerate().find(|(_, case)| !case.findings.is_empty());
         let clean =
             unclean.map(|(i, case)| cut(&format!("{}: {}\n{}", describe(i), case.findings.join(", "), case.rendered)));
@@ -187,7 +194,7 @@ impl Grader {
         if self.speed(exercise).is_some() {
             parts.push(part("speed", points.speed, tried.slow, sound, &tried.speed));
         }
-        Ok(Verdict { id: exercise.id.clone(), seed: self.seed, parts })
+        Ok(Verdict { id: exercise.id.clone(), seed: self.seed, parts, printed })
     }
 
     /// What a file costs by its lines, and a picture. `Err` inside: why there is nothing to show.
@@ -228,7 +235,7 @@ impl Grader {
         }
         let parts = parts.into_iter().zip(std::iter::once(why).chain(std::iter::repeat_with(|| LATER.to_owned())));
         let parts = parts.map(|((name, of), detail)| Part { name, points: 0, of, detail }).collect();
-        Verdict { id: exercise.id.clone(), seed: self.seed, parts }
+        Verdict { id: exercise.id.clone(), seed: self.seed, parts, printed: None }
     }
 
     /// How many times as long as the solution a kernel may take; `None` where there is no GPU or, as in a class, no solution.

@@ -63,6 +63,9 @@ pub struct CaseOutcome {
     pub findings: Vec<String>,
     /// The simulator's diagnostics.
     pub rendered: String,
+    /// What the kernel printed, on the simulator.
+    #[serde(default)]
+    pub printed: String,
 }
 
 /// What is to be shown beside the costs.

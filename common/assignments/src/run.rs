@@ -171,6 +171,7 @@ pub(crate) fn launch(device: &Device, kernel: &Kernel, setup: Setup) -> Result<C
     let mut case = CaseOutcome::default();
     // SAFETY: the simulator stops every access outside a buffer, and what comes to a GPU was clean there.
     let ended = unsafe { queue(&stream, kernel, &mut given, setup.launch) };
+    case.printed = device.take_output();
     match ended {
         Ok(()) => {}
         Err(Error::Findings { findings, rendered }) => {

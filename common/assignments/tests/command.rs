@@ -181,6 +181,20 @@ fn without_a_gpu_a_benchmark_counts_and_a_check_on_one_says_so() {
 }
 
 #[test]
+fn what_a_kernel_prints_stands_below_the_verdict() {
+    if !compiler(&Device::sim(), "what_a_kernel_prints_stands_below_the_verdict") {
+        return;
+    }
+    let dir = checkout();
+    let solution = fs::read_to_string(file(&dir, "solution.cu")).unwrap();
+    let (head, body) = solution.split_once(") {\n").unwrap();
+    let print = "if (blockIdx.x + threadIdx.x == 0) printf(\"hello from %d of %d\\n\", 0, blockDim.x);";
+    fs::write(file(&dir, "exercise.cu"), format!("{head}) {{\n{print}\n{body}")).unwrap();
+    let (_, text) = run(&dir, &["check", "guard"]);
+    assert!(text.contains("\n  printed with n = ") && text.contains(":\n      hello from 0 of 256\n"), "{text}");
+}
+
+#[test]
 fn hints_come_one_after_the_other() {
     let dir = checkout();
     let said: Vec<String> = (0..5).map(|_| run(&dir, &["hint", "transpose"]).1).collect();

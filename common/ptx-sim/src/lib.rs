@@ -48,7 +48,7 @@
 //! | `tensor_map` | tensors as bulk copies see them: boxes, swizzling |
 //! | `hardware`, `lanes` | how hardware moves memory; values and masks of 32 lanes |
 //! | `exec` | blocks on host threads, warps in turn, lanes together |
-//! | `profile`, `occupancy` | what a launch asked of the hardware, by line; how many blocks a multiprocessor holds |
+//! | `profile`, `occupancy` | what a launch asked of the hardware, by line; how many blocks an SM holds |
 //! | [`ptxas`] | registers and spills of a kernel, from the compiler where it is installed |
 //! | `trace`, `picture` | what a block did, step by step, and drawings of it |
 //! | `watch` | values of registers and memory while a kernel runs: a small debugger |

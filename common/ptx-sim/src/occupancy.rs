@@ -1,9 +1,9 @@
-//! Theoretical occupancy: how many blocks of a kernel a multiprocessor holds at a time, and what stops it from holding more.
+//! Theoretical occupancy: how many blocks of a kernel an SM holds at a time, and what stops it from holding more.
 //!
 //! The limits are those of the CUDA C++ Programming Guide, "Compute Capabilities", and the allocation granularities those of
 //! the CUDA Occupancy Calculator.
 
-/// What a multiprocessor of one compute capability has.
+/// What an SM of one compute capability has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Threads that are resident at a time.
@@ -22,11 +22,11 @@ pub struct Limits {
 pub const MAX_THREADS_PER_BLOCK: u32 = 1024;
 /// 32-bit registers that a thread may have.
 pub const MAX_REGISTERS_PER_THREAD: u32 = 255;
-/// 32-bit registers of a multiprocessor.
+/// 32-bit registers of an SM.
 pub const REGISTERS: u32 = 65536;
 /// Registers are given to a warp in multiples of this.
 pub const REGISTER_GRANULARITY: u32 = 256;
-/// Parts of a multiprocessor, each with its share of the registers and whole warps.
+/// Parts of an SM, each with its share of the registers and whole warps.
 pub const PARTITIONS: u32 = 4;
 
 /// By compute capability × 10.
@@ -72,7 +72,7 @@ impl Limits {
     }
 }
 
-/// What keeps a multiprocessor from holding one more block.
+/// What keeps an SM from holding one more block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limiter {
     /// Its threads.
@@ -98,27 +98,27 @@ impl Limiter {
     }
 }
 
-/// How full a multiprocessor can be of a kernel's warps.
+/// How full an SM can be of a kernel's warps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Occupancy {
     /// Blocks that are resident at a time; 0 if not even one fits.
     pub blocks: u32,
     /// Their warps.
     pub warps: u32,
-    /// Warps that a multiprocessor can hold.
+    /// Warps that an SM can hold.
     pub max_warps: u32,
     /// What is used up first; of several, the first in the order of [`Limiter`].
     pub limiter: Limiter,
 }
 
-/// What one resource of a multiprocessor allows.
+/// What one resource of an SM allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
     /// The resource.
     pub limiter: Limiter,
     /// What a block takes of it, as it is handed out: in whole warps, and in multiples of a granularity. `None`: not known.
     pub takes: Option<u32>,
-    /// What a multiprocessor has of it.
+    /// What an SM has of it.
     pub has: u32,
     /// Blocks that it is enough for; `None` if any number.
     pub blocks: Option<u32>,

@@ -363,3 +363,44 @@ fn shared_variables_keep_their_alignment() {
     assert!(bar.is_multiple_of(8) && first.is_multiple_of(1024) && second.is_multiple_of(1024));
     assert!(first >= bar + 8 + 1024 && second >= first + 2048 + 1024, "{first} {second}");
 }
+
+/// A barrier waits for the threads that have not exited, and orders what those did that came to it: not what a thread wrote that left
+/// before.
+#[test]
+fn a_barrier_does_not_order_writes_of_threads_that_left_before() {
+    // Two warps write their words. The last one does `last` and exits; the first comes to a barrier, and does `after`.
+    let findings = |last: &str, after: &str| {
+        let ptx = format!(
+            ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k() {{\n\
+             .reg .b32 %r<6>; .reg .pred %p<2>; .shared .align 4 .b8 tile[256];\n\
+             mov.u32 %r1, %tid.x; mov.u32 %r2, tile; shl.b32 %r3, %r1, 2; add.u32 %r3, %r2, %r3;\n\
+             st.shared.u32 [%r3], %r1; setp.lt.u32 %p1, %r1, 32; @%p1 bra STAY; {last} exit;\n\
+             STAY: bar.sync 0; {after} exit;\n}}\n"
+        );
+        let device = device();
+        let kernel = device.load(&Module::from_ptx(&ptx, "k.ptx").unwrap()).unwrap().kernel("k").unwrap();
+        match kernel.launch(&LaunchConfig { block: [64, 1, 1], ..Default::default() }, &[]) {
+            Ok(_) => Vec::new(),
+            Err(LaunchError::Findings(findings)) => findings,
+            Err(other) => panic!("{other}"),
+        }
+    };
+    let reads_the_last = "ld.shared.u32 %r4, [tile+252];";
+    let found = findings("", reads_the_last);
+    let [race] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((race.kind, race.other.as_ref().map(|other| other.thread)), (FaultKind::SharedRace, Some([63, 0, 0])));
+    assert!(race.notes.iter().any(|note| note.contains("exited without coming to the barrier")), "{:?}", race.notes);
+    assert_eq!(
+        findings("", "st.shared.u32 [tile+252], %r1;").first().map(|race| race.kind),
+        Some(FaultKind::SharedRace)
+    );
+    // It came to the barrier; what it left is not touched; it has only read.
+    assert!(findings("bar.sync 0;", reads_the_last).is_empty());
+    assert!(findings("", "ld.shared.u32 %r4, [%r3];").is_empty());
+    let found = findings("bar.sync 0; ld.shared.u32 %r4, [tile];", "bar.sync 0; st.shared.u32 [%r3], %r2;");
+    assert!(found.is_empty(), "{found:?}");
+    // Two barriers later it is a race still, and so is what it wrote after a barrier that it came to.
+    let reads_later = format!("bar.sync 0; {reads_the_last}");
+    assert_eq!(findings("", &reads_later).len(), 1);
+    assert_eq!(findings("bar.sync 0; st.shared.u32 [%r3], %r2;", &reads_later).len(), 1);
+}

@@ -91,7 +91,7 @@ impl DeviceArgs {
 
     /// The choice, which is the simulator's if that has to sanitise.
     fn checked(&self) -> Result<(DeviceChoice, SimOptions)> {
-        let options = SimOptions { sanitize: self.sanitize, ..SimOptions::default() };
+        let options = SimOptions { sanitize: self.sanitize, prints: true, ..SimOptions::default() };
         match self.device {
             choice @ (DeviceChoice::Sim | DeviceChoice::Sims(_)) => Ok((choice, options)),
             choice if !self.sanitize => Ok((choice, options)),

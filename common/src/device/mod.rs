@@ -58,6 +58,8 @@ pub use tensor_map::{
 
 use std::sync::Arc;
 
+use rayon::prelude::*;
+
 use crate::compile::{self, KernelSource, Target};
 use crate::error::{Error, Result};
 pub(crate) use buffer::RawBuffer;
@@ -310,6 +312,13 @@ impl Device {
         let module = Module::load(self, compile::compile(source, &target)?, OPTIMISED)?;
         modules.insert(key, &module);
         Ok(module)
+    }
+
+    /// Loads these side by side, so that each [`Device::load`] that follows finds its module: where none of them has been compiled
+    /// before, that saves most of the wait. An error is left to that call, which meets it again.
+    pub fn load_ahead<'s>(&self, sources: impl IntoIterator<Item = &'s KernelSource>) {
+        let sources: Vec<&KernelSource> = sources.into_iter().collect();
+        sources.into_par_iter().for_each(|source| drop(self.load(source)));
     }
 
     /// [`Device::load`], then the kernel of that name.

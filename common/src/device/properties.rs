@@ -7,7 +7,7 @@ pub struct Properties {
     pub name: String,
     /// (major, minor): 9.0 for an H200. The simulator runs PTX itself and has none.
     pub compute_capability: Option<(u32, u32)>,
-    /// Streaming multiprocessors.
+    /// Streaming multiprocessors (SMs).
     pub multiprocessors: Option<u32>,
     /// Bytes of device memory.
     pub total_memory: u64,
@@ -23,13 +23,13 @@ pub struct Properties {
     pub max_block: [u32; 3],
     /// Lanes of a warp.
     pub warp_size: u32,
-    /// 32-bit registers of a multiprocessor.
+    /// 32-bit registers of an SM.
     pub registers_per_multiprocessor: Option<u32>,
-    /// Threads that a multiprocessor holds at once.
+    /// Threads that an SM holds at once.
     pub max_threads_per_multiprocessor: Option<u32>,
     /// Bytes of L2 cache.
     pub l2_bytes: Option<u64>,
-    /// Peak clock of the multiprocessors in kHz.
+    /// Peak clock of the SMs in kHz.
     pub clock_khz: Option<u32>,
     /// Peak clock of the memory in kHz.
     pub memory_clock_khz: Option<u32>,

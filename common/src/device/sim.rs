@@ -17,6 +17,7 @@ use super::tensor_map::{Encoded, TensorMapConfig};
 use super::{Device, DeviceId, Inventory, Properties};
 use crate::compile::Compiled;
 use crate::error::{Error, Result};
+use crate::progress;
 
 pub(crate) use ptx_sim::Kernel as Function;
 
@@ -34,6 +35,7 @@ struct Inner {
     total_memory: u64,
     budget: Option<u64>,
     asynchrony: ptx_sim::Asynchrony,
+    prints: bool,
     /// Profiles of the launches so far, if they are wanted.
     profiles: Option<Mutex<Vec<ptx_sim::Profile>>>,
     reason: String,
@@ -66,6 +68,9 @@ pub struct SimOptions {
     pub profile: bool,
     /// When asynchronous copies and products are made. A kernel must be right for every choice.
     pub asynchrony: ptx_sim::Asynchrony,
+    /// What a kernel prints goes to standard error once it has run, where it is no part of a table, in place of being kept for
+    /// [`Device::take_output`](super::Device::take_output).
+    pub prints: bool,
 }
 
 impl Default for SimOptions {
@@ -80,6 +85,7 @@ impl Default for SimOptions {
             sanitize: false,
             profile: false,
             asynchrony: ptx_sim::Asynchrony::default(),
+            prints: false,
         }
     }
 }
@@ -158,6 +164,7 @@ impl SimDevice {
             total_memory: options.memory,
             budget: options.budget,
             asynchrony: options.asynchrony,
+            prints: options.prints,
             profiles: options.profile.then(Mutex::default),
             reason,
             inventory: Inventory::new(properties(options.memory)),
@@ -196,7 +203,11 @@ impl SimDevice {
         let profile = self.0.profiles.is_some() || subject.is_some();
         let trace = subject.and_then(|subject| subject.wanted_trace(kernel));
         let observe = ptx_sim::Observe { profile, trace, touches, ..Default::default() };
-        let observation = noted(kernel, subject, function.observe(config, args, &observe))?;
+        let observed = function.observe(config, args, &observe);
+        if self.0.prints {
+            progress::print(&self.device().take_output());
+        }
+        let observation = noted(kernel, subject, observed)?;
         self.count(&observation.report);
         self.kept(observation)
     }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use ptx_sim::{Counters, Profile};
 
-use super::{Expected, Outcome, run};
+use super::{Expected, Method, Outcome, Step, run};
 use crate::Tensor;
 use crate::check::{Mismatch, Report};
 use crate::device::{Device, Stream};
@@ -163,6 +163,19 @@ impl<L> LoadedStep<L> {
     pub fn new(title: impl Into<String>, loaded: Result<L>) -> Result<LoadedStep<L>> {
         Ok(LoadedStep { title: title.into(), step: if_supported(loaded)? })
     }
+}
+
+/// The steps of a ladder, or of a part of one, compiled side by side.
+///
+/// # Errors
+/// What the device reports.
+pub fn load_steps<'s, M: Method + 's>(
+    steps: impl IntoIterator<Item = &'s Step<M>, IntoIter: Clone>,
+    device: &Device,
+) -> Result<Vec<LoadedStep<M::Loaded>>> {
+    let steps = steps.into_iter();
+    device.load_ahead(steps.clone().map(Step::source));
+    steps.map(|step| LoadedStep::new(step.title(), step.load(device))).collect()
 }
 
 /// What is not supported becomes its reason; other errors stay errors.

@@ -6,9 +6,9 @@ use common::prelude::*;
 /// What a block of a kernel takes, measured on an H200 (`conv` benchmark, all cuts of ResNet18's and a U-Net's shapes).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cost {
-    /// Microseconds of a multiprocessor for a step of a block, with as many blocks at the same time as hide its latency.
+    /// Microseconds of an SM for a step of a block, with as many blocks at the same time as hide its latency.
     pub(super) step: f64,
-    /// The factor on that for one block on a multiprocessor, two, …; 1 for more.
+    /// The factor on that for one block on an SM, two, …; 1 for more.
     pub(super) few: &'static [f64],
     /// What a block takes beside its steps, in steps: to begin and to write its outputs; if its tile is cut, to hand over.
     pub(super) whole: f64,
@@ -48,7 +48,7 @@ impl Cost {
 
     /// The fastest cut of `steps` steps, and its microseconds.
     pub(super) fn best(&self, tiles: usize, steps: usize, processors: usize) -> (Cuts, f64) {
-        // With more than eight blocks per multiprocessor nothing is left to fill, and handing over more parts costs more than it saves.
+        // With more than eight blocks per SM nothing is left to fill, and handing over more parts costs more than it saves.
         let most = (8 * processors / tiles.max(1)).min(steps / 2).clamp(1, MOST_CUTS);
         let all = (1..=most).map(|cuts| {
             let cuts = Cuts::new(steps, cuts);

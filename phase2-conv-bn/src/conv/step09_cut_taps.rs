@@ -1,6 +1,6 @@
 //! Step 9: taps cut among blocks, where there are fewer tiles than the chip could run blocks.
 //!
-//! Hypothesis: 512 channels of 7 × 7 pixels are 8 tiles of 64 × 64, for 132 multiprocessors, each with 288 steps; cut in twelve, 96
+//! Hypothesis: 512 channels of 7 × 7 pixels are 8 tiles of 64 × 64, for 132 SMs, each with 288 steps; cut in twelve, 96
 //! blocks have 24 steps each, at the price of writing and adding up the parts. Change: a second dimension of the grid, and the last
 //! block of a tile adds up its parts. How many cuts is estimated from times measured on an H200.
 //!

@@ -1,6 +1,6 @@
 //! Step 15: three steps in shared memory. Compute capability 8.0 and up, for `cp.async`.
 //!
-//! Hypothesis: in step 14 a copy has the multiply-adds of one step to arrive in, and a multiprocessor that has one block has
+//! Hypothesis: in step 14 a copy has the multiply-adds of one step to arrive in, and an SM that has one block has
 //! nothing else to do while it waits; with three stages a copy has twice that time. Change: three stages, a group of copies for
 //! each, and one barrier per step.
 //!

@@ -1,6 +1,6 @@
 //! Step 16: the tile that fits. Compute capability 8.0 and up, for `cp.async`.
 //!
-//! Hypothesis: a tile of 64 × 128 is right for large batches and too large for single images; where a multiprocessor has few blocks,
+//! Hypothesis: a tile of 64 × 128 is right for large batches and too large for single images; where an SM has few blocks,
 //! eight warps and more stages hide the latency that four do not. Change: the tile becomes a template (`conv_tile.cuh`) with five
 //! shapes, two of them as in steps 12 and 13, three with `cp.async` as in steps 14 and 15; a model of measured times picks a shape and
 //! its cuts.
@@ -137,7 +137,7 @@ pub(super) struct Estimate {
     pub(super) microseconds: f64,
 }
 
-/// The fastest tile by the model on this number of multiprocessors; `None` if the step does not take the geometry.
+/// The fastest tile by the model on this number of SMs; `None` if the step does not take the geometry.
 pub(super) fn estimate(geometry: &Geometry, processors: usize) -> Option<Estimate> {
     fastest(SHAPES.iter(), geometry, processors)
 }

@@ -36,12 +36,12 @@ pub struct Choice {
     pub tile: Option<&'static str>,
     /// Among how many blocks the taps of a tile of the output, or the channels of a tile of a product, are cut.
     pub cuts: usize,
-    /// What the model expects on multiprocessors of an H200, about; `None` where it has nothing to compare.
+    /// What the model expects on SMs of an H200, about; `None` where it has nothing to compare.
     pub microseconds: Option<f64>,
 }
 
 impl Choice {
-    /// By the model, for a GPU with this many multiprocessors; `prepared` says that the weights' transform is done already.
+    /// By the model, for a GPU with this many SMs; `prepared` says that the weights' transform is done already.
     ///
     /// # Errors
     /// [`Error::Shape`], as [`Conv::launch`].
@@ -87,11 +87,19 @@ impl Choice {
 }
 
 impl Tuned {
+    /// The kernel files of the steps that it chooses from, for [`Device::load_ahead`].
+    pub fn sources() -> impl Iterator<Item = &'static KernelSource> {
+        static STEPS: &[Step] =
+            &[step05_implicit::STEP, step16_tuned::STEP, step17_winograd::STEP, step19_winograd_4x4::STEP];
+        STEPS.iter().map(Step::source)
+    }
+
     /// Loads the steps that it chooses from.
     ///
     /// # Errors
     /// As [`super::Step::load`].
     pub fn load(device: &Device) -> Result<Tuned> {
+        device.load_ahead(Tuned::sources());
         let any = step05_implicit::STEP.load(device)?;
         let fast = match ImplicitTiled::load(device, step16_tuned::STEP.source()) {
             Ok(tiled) => Some(Fast {

@@ -196,7 +196,7 @@ impl ladder::Method for Tiling {
     /// As [`Device::kernel`]; [`Error::Unsupported`] if the step needs a newer GPU; [`Error::Geometry`] if the kernel file has a tile
     /// of another shape than the step, [`Error::NoSuchConstant`] if it does not name its tile's sizes.
     fn load(step: &Step, device: &Device) -> Result<Gemm> {
-        // A device that cannot tell its number of multiprocessors is a small one.
+        // A device that cannot tell its number of SMs is a small one.
         let processors = device.properties().multiprocessors.unwrap_or(1) as usize;
         let module = device.load(&step.source)?;
         let both = |suffix: &str| {
@@ -253,7 +253,7 @@ pub struct Gemm {
     name: &'static str,
     processors: usize,
     kernels: Loaded,
-    /// Blocks of equal work per multiprocessor, where a product has fewer tiles.
+    /// Blocks of equal work per SM, where a product has fewer tiles.
     blocks_each: Option<usize>,
 }
 
@@ -276,7 +276,7 @@ impl Gemm {
         Some(Gemm { kernels, ..self.clone() })
     }
 
-    /// The same with this many blocks of equal work per multiprocessor wherever a product has fewer tiles, in place of whole cuts, and
+    /// The same with this many blocks of equal work per SM wherever a product has fewer tiles, in place of whole cuts, and
     /// with a workspace of its own; `None` if it does not cut K.
     pub fn evenly(&self, blocks_each: usize) -> Option<Gemm> {
         let Loaded::Tiles { tiles, workspace: Some(_) } = &self.kernels else { return None };
@@ -411,11 +411,18 @@ struct Split {
 }
 
 impl Tuned {
+    /// The kernel files of the steps that it chooses from, for [`Device::load_ahead`].
+    pub fn sources() -> impl Iterator<Item = &'static KernelSource> {
+        static STEPS: &[Step] = &[step18_tuned::STEP, step19_split_k::STEP];
+        STEPS.iter().map(Step::source)
+    }
+
     /// Loads the steps that it chooses from: those with tuned tiles and with cut K, or step 8 on GPUs before compute capability 8.0.
     ///
     /// # Errors
     /// As [`Step::load`].
     pub fn load(device: &Device) -> Result<Tuned> {
+        device.load_ahead(Tuned::sources());
         match step18_tuned::STEP.load(device) {
             Ok(tiles) => {
                 let cut = step19_split_k::STEP.load(device)?;
@@ -475,7 +482,7 @@ impl Tuned {
     fn chosen(&self, size: Size, layout: Layout) -> (&Gemm, &'static str) {
         let Some(Split { cut, even }) = self.split.as_deref() else { return (&self.tiles, "") };
         let processors = self.tiles.processors;
-        // With the smallest tiles there is a block for every second multiprocessor at most, and K is long: cutting it pays.
+        // With the smallest tiles there is a block for every second SM at most, and K is long: cutting it pays.
         let smallest = step18_tuned::STEP.method.tiles().last();
         if smallest.is_some_and(|shape| 2 * shape.count(size) <= processors) && size.k >= CUT_FROM {
             return (cut, ", K cut");
@@ -502,7 +509,7 @@ impl Gemm {
 
 /// [`Tuned`] cuts K from here on: on an H200 256×256×K takes 5 µs and 9 ns for each of K whole, 10 µs and 5 ns cut.
 const CUT_FROM: usize = 1536;
-/// Blocks of step 19 that a multiprocessor runs at a time.
+/// Blocks of step 19 that an SM runs at a time.
 const EVEN_BLOCKS: usize = 3;
 /// For products with more multiply-adds than this: smaller ones are over before parts are handed over.
 const EVEN_FROM: usize = 1 << 27;

@@ -1,7 +1,7 @@
 //! Step 5: a square of 8×8 elements of C a thread.
 //!
 //! Hypothesis: 16 loads serve 64 multiply-adds, a quarter each in place of step 4's nine eighths. The price is registers: at up to
-//! 128 per thread, a multiprocessor holds 16 warps in place of up to 64. Change: 8×8 sums per thread, tiles of 128×128×16.
+//! 128 per thread, an SM holds 16 warps in place of up to 64. Change: 8×8 sums per thread, tiles of 128×128×16.
 //!
 //! Measured at 4096³ on an H200: <!-- figure: phase5-bench/gemm["4096³" "step=register tile" : "ms"] to 2 -->3.93<!-- /figure --> ms,
 //! or <!-- figure: phase5-bench/gemm["4096³" "step=register tile" : "tflops"] -->34.99<!-- /figure --> TFLOP/s,

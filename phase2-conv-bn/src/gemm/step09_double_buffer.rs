@@ -1,7 +1,7 @@
 //! Step 9: two tiles of each matrix, the next on its way while one is multiplied. Compute capability 8.0 and up, for `cp.async`.
 //!
 //! Hypothesis: in step 8 all warps of a block wait for the tiles at the same time, and only the other block of the
-//! multiprocessor works meanwhile; loads that are issued before the multiply-adds and needed after them leave no warp waiting.
+//! SM works meanwhile; loads that are issued before the multiply-adds and needed after them leave no warp waiting.
 //! Change: two tiles of each matrix in shared memory, one barrier for each step along K; B by `cp.async`, A through registers,
 //! since it is transposed on the way.
 //!

@@ -1,6 +1,6 @@
 //! Step 18: the tile that fits the product. Compute capability 8.0 and up, for `cp.async`.
 //!
-//! Hypothesis: the larger a tile, the fewer bytes a multiply-add needs; the smaller, the more blocks there are for the multiprocessors.
+//! Hypothesis: the larger a tile, the fewer bytes a multiply-add needs; the smaller, the more blocks there are for the SMs.
 //! 128 × 128 is small for 8192³ and large for 256³. Change: the tile of step 17 becomes a template (`gemm_tile.cuh`) with four shapes,
 //! from 128 × 256 to 32 × 32, and kernels for ragged products of the two smaller ones.
 //!
@@ -9,7 +9,7 @@
 //! which is <!-- figure: phase5-bench/gemm["4096³" "step=slices" : "ms"] / phase5-bench/gemm["4096³" "step=tuned tiles" : "ms"] as speed -->a gain: 1.26 times the speed<!-- /figure --> of step 17.
 //! At 256³ it takes <!-- figure: phase5-bench/gemm["256³" "step=tuned tiles" : "ms"] -->0.0064<!-- /figure --> ms,
 //! which is <!-- figure: phase5-bench/gemm["256³" "step=slices" : "ms"] / phase5-bench/gemm["256³" "step=tuned tiles" : "ms"] as speed -->a gain: 4.94 times the speed<!-- /figure --> of step 17.
-//! On an H200 another tile is best from [`TileShape::tiles_each`] of them per multiprocessor.
+//! On an H200 another tile is best from [`TileShape::tiles_each`] of them per SM.
 
 use common::kernel_source;
 

@@ -1,6 +1,6 @@
 //! Step 19: blocks with equal work whatever the shape. Compute capability 8.0 and up, for `cp.async`.
 //!
-//! Hypothesis: a product with few tiles leaves most multiprocessors idle, however long its K is; cutting K fills them, at the price
+//! Hypothesis: a product with few tiles leaves most SMs idle, however long its K is; cutting K fills them, at the price
 //! of writing and adding up the parts. Change: the steps of all tiles are dealt out evenly, and the last block of a tile adds up
 //! its parts, in a fixed order.
 //!

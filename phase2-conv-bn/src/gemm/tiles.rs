@@ -14,9 +14,9 @@ pub struct TileShape {
     pub name: &'static str,
     /// Rows and columns of C: those that `tiles_each` was measured for. The kernel file must have the same.
     pub tile: [usize; 2],
-    /// For products with at least this many such tiles per multiprocessor.
+    /// For products with at least this many such tiles per SM.
     pub tiles_each: f64,
-    /// TFLOP/s on an H200, where every multiprocessor has whole tiles.
+    /// TFLOP/s on an H200, where every SM has whole tiles.
     pub rate: f64,
     /// Whether there is also a kernel for products that are not multiples of tile and step.
     pub any: bool,
@@ -112,7 +112,7 @@ impl LoadedTile {
         }))
     }
 
-    /// TFLOP/s of the kernel for this product where every multiprocessor has tiles.
+    /// TFLOP/s of the kernel for this product where every SM has tiles.
     pub(super) fn rate(&self, size: Size) -> f64 {
         self.shape.rate * if self.geometry.is_whole(size, self.step) { 1.0 } else { ANY }
     }
@@ -127,8 +127,8 @@ impl LoadedTile {
 /// Of a tile's TFLOP/s what its kernel for any product keeps, whose copies have four bytes, each with a test.
 pub(super) const ANY: f64 = 0.75;
 
-/// Of a tile's `rate` what a product gets: less for the multiprocessors that have no tile in the last round, unless there are fewer
-/// tiles than `blocks_each` blocks of equal work per multiprocessor, and for what tiles have beyond the edges.
+/// Of a tile's `rate` what a product gets: less for the SMs that have no tile in the last round, unless there are fewer
+/// tiles than `blocks_each` blocks of equal work per SM, and for what tiles have beyond the edges.
 pub(super) fn expected(rate: f64, shape: &TileShape, size: Size, blocks_each: usize, processors: usize) -> f64 {
     let [rows, columns] = shape.tile;
     let count = shape.count(size).max(1);

@@ -16,7 +16,7 @@ use crate::gemm::LARGEST;
 /// `kernels/linear_03_backward.cu`.
 pub const SOURCE: KernelSource = kernel_source!("linear_03_backward");
 
-/// Blocks that fill an H200: two on each multiprocessor. With fewer large tiles than this, small ones are taken. The choice
+/// Blocks that fill an H200: two on each SM. With fewer large tiles than this, small ones are taken. The choice
 /// changes no result: every element is one sum over K in order.
 pub const ENOUGH: usize = 2 * 132;
 

@@ -1,6 +1,6 @@
 //! The convolution ladder: each step on three kinds of window, what im2col needs, and what is chosen for real layers.
 
-use common::ladder::{Contest, Expected, LoadedStep, columns};
+use common::ladder::{Contest, Expected, LoadedStep, columns, load_steps};
 use common::parts::{Part, Report};
 use common::prelude::*;
 use common::table::{Cell, ColumnSpec, Table, TableBuilder};
@@ -85,7 +85,7 @@ fn ladder(device: &Device, kind: &Kind) -> Result<(Table, Vec<String>, Vec<Cell>
     let problem = ConvProblem::seeded(device, shape)?;
     let contest = Contest { stream: &stream, bench: &bench, expected: &problem.expected, announce: &|_| () };
     let mut y = problem.output(device)?;
-    for LoadedStep { title, step } in load(device)? {
+    for LoadedStep { title, step } in load_steps(LADDER, device)? {
         let run = contest.run(&title, &step, &mut y, |conv, y| problem.launch(&stream, conv, y))?;
         table.allow(problem.expected.tolerance().absolute);
         table.row(&[(columns::STEP, &title)], shape.cost(), &run);
@@ -97,14 +97,6 @@ fn ladder(device: &Device, kind: &Kind) -> Result<(Table, Vec<String>, Vec<Cell>
     table.note(NOTATION);
     let (table, wrong) = table.finish();
     Ok((table, wrong, loads))
-}
-
-/// Every step that this device has.
-///
-/// # Errors
-/// What the device reports.
-pub fn load(device: &Device) -> Result<Vec<LoadedStep<Conv>>> {
-    LADDER.iter().map(|step| LoadedStep::new(step.title(), step.load(device))).collect()
 }
 
 /// One convolution, for every step.
@@ -181,7 +173,7 @@ mod shape_columns {
 fn shapes(device: &Device) -> Result<Table> {
     use shape_columns::*;
     let processors = device.properties().multiprocessors.unwrap_or(H200) as usize;
-    let title = format!("im2col's matrix and the chosen step, for {processors} multiprocessors");
+    let title = format!("im2col's matrix and the chosen step, for {processors} SMs");
     let mut table = TableBuilder::of(title, ALL);
     for shape in Shape::all() {
         let (x, w) = (Tensor::zeros(&shape.input()), Tensor::zeros(&shape.weight()));

@@ -1,6 +1,6 @@
 //! The GEMM ladder, step by step, for both layouts of B.
 
-use common::ladder::{Contest, Cost, Expected, LoadedStep, columns};
+use common::ladder::{Contest, Cost, Expected, LoadedStep, columns, load_steps};
 use common::parts::{Part, Report};
 use common::prelude::*;
 use common::reference;
@@ -21,7 +21,7 @@ pub const PART: Part = Part {
 
 /// M = N = K on the simulator: 2 × 2 of the largest tiles.
 const SIMULATED: usize = 256;
-/// M = N = K on a GPU: enough for every multiprocessor to be busy for long.
+/// M = N = K on a GPU: enough for every SM to be busy for long.
 const MEASURED: usize = 4096;
 
 /// The steps, and their table for each layout of B.
@@ -57,20 +57,12 @@ fn ladder(device: &Device, layout: Layout) -> Result<(Table, Vec<String>)> {
     let problem = GemmProblem::seeded(device, [size; 3], layout)?;
     let contest = Contest { stream: &stream, bench: &bench, expected: &problem.expected, announce: &|_| () };
     let mut c = problem.output(device)?;
-    for LoadedStep { title, step } in load(device)? {
+    for LoadedStep { title, step } in load_steps(LADDER, device)? {
         let run = contest.run(&title, &step, &mut c, |gemm, c| problem.launch(&stream, gemm, c))?;
         table.allow(problem.expected.tolerance().absolute);
         table.row(&[(columns::STEP, &title)], problem.cost(), &run);
     }
     Ok(table.finish())
-}
-
-/// Every step that this device has.
-///
-/// # Errors
-/// What the device reports.
-pub fn load(device: &Device) -> Result<Vec<LoadedStep<Gemm>>> {
-    LADDER.iter().map(|step| LoadedStep::new(step.title(), step.load(device))).collect()
 }
 
 /// One product, for every step.

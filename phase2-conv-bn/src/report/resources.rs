@@ -1,4 +1,4 @@
-//! What each kernel takes of a multiprocessor, as the compiler says.
+//! What each kernel takes of an SM, as the compiler says.
 
 use common::compile::KernelSource;
 use common::parts::{Part, Report};

@@ -61,7 +61,7 @@ impl Attention {
         })
     }
 
-    /// The same with its tiles chosen for this number of multiprocessors: the larger ones, if there is at least one for each.
+    /// The same with its tiles chosen for this number of SMs: the larger ones, if there is at least one for each.
     #[must_use]
     pub fn for_processors(self, processors: usize) -> Attention {
         Attention { processors, ..self }

@@ -13,7 +13,7 @@ use super::{Summand, step07_resident, step08_flags_in_data};
 /// The devices' launches wait for each other, by what stays in memory and is never reset. So all ranks have to be launched, with
 /// the same lengths in the same order, each rank's one after the other: on one stream, or on several that wait for each other. What a
 /// device does meanwhile on other streams has to leave room for the launch, which has 128 blocks of 512 threads at most, no more
-/// than one per multiprocessor.
+/// than one per SM.
 #[derive(Debug)]
 pub struct Resident {
     pushed: Staged,

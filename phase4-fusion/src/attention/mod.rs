@@ -190,7 +190,7 @@ impl HeadKernel {
         })
     }
 
-    /// Whether its clusters give no multiprocessor two blocks, and each block a step of keys.
+    /// Whether its clusters give no SM two blocks, and each block a step of keys.
     fn is_room(&self, size: &Size, processors: usize) -> bool {
         self.tiles(size) * self.slices <= processors && size.keys.div_ceil(self.keys) >= self.slices
     }
@@ -228,11 +228,18 @@ pub struct Tuned {
 }
 
 impl Tuned {
+    /// The kernel files of the steps that it chooses from, for [`Device::load_ahead`].
+    pub fn sources() -> impl Iterator<Item = &'static KernelSource> {
+        static STEPS: &[Step] = &[step02_mma::STEP, step04_roles::STEP, step05_split::STEP];
+        STEPS.iter().map(Step::source)
+    }
+
     /// Loads the steps that it chooses from.
     ///
     /// # Errors
     /// As [`Step::load`]; [`Error::Unsupported`] on GPUs before compute capability 8.0.
     pub fn load(device: &Device) -> Result<Tuned> {
+        device.load_ahead(Tuned::sources());
         let hopper = match (step04_roles::STEP.load(device), step05_split::STEP.load(device)) {
             (Ok(many), Ok(few)) => Some([many, few]),
             (Err(error), _) | (_, Err(error)) if error.is_unsupported() => None,
@@ -241,12 +248,12 @@ impl Tuned {
         Ok(Tuned { hopper, any: step02_mma::STEP.load(device)? })
     }
 
-    /// The step for a size on a GPU with this many multiprocessors.
+    /// The step for a size on a GPU with this many SMs.
     fn step(&self, size: &Size, processors: usize) -> &Attention {
         match &self.hopper {
             None => &self.any,
             Some([many, _]) if size.head > many.largest_head() => &self.any,
-            // A cluster shares a tile if that gives no multiprocessor two blocks, and each block a step of keys.
+            // A cluster shares a tile if that gives no SM two blocks, and each block a step of keys.
             Some([many, few]) => {
                 let kernel = few.kernel(size, processors);
                 if kernel.is_room(size, processors) { few } else { many }
@@ -254,7 +261,7 @@ impl Tuned {
         }
     }
 
-    /// What is chosen for a size without a mask on a GPU with this many multiprocessors, and how many blocks that has: `roles`, `roles, wide` or,
+    /// What is chosen for a size without a mask on a GPU with this many SMs, and how many blocks that has: `roles`, `roles, wide` or,
     /// with slices, `split keys/8`.
     pub fn choice(&self, size: &Size, processors: usize) -> (String, usize) {
         let step = self.step(size, processors);
@@ -505,7 +512,7 @@ impl Attention {
         self.refusal(size, Options::default(), self.element())
     }
 
-    /// The same with its tiles shared out among this number of multiprocessors.
+    /// The same with its tiles shared out among this number of SMs.
     #[must_use]
     pub fn for_processors(self, processors: usize) -> Attention {
         Attention { processors, ..self }

@@ -75,7 +75,7 @@ pub fn executor(device: &Device, args: &ExecutorArgs) -> Result<(Vec<Table>, Vec
 /// As [`executor::unet`] and [`Program::critical_path`].
 pub fn explained(device: &Device, configs: &[(&'static str, Config)], latents: &[usize]) -> Result<Vec<Table>> {
     let processors = executor::processors(device);
-    let of = |what: &str| format!("{what} of the U-Net, latents {latents:?}, for {processors} multiprocessors");
+    let of = |what: &str| format!("{what} of the U-Net, latents {latents:?}, for {processors} SMs");
     let mut shares = TableBuilder::of(of("tasks"), [CONFIG, KIND, LAYERS, TASKS, WAITS, MEGAFLOPS, SHARE]);
     let mut totals =
         TableBuilder::of(of("programs"), [CONFIG, LAYERS, TASKS, WAITS, CHAIN, MEGAFLOPS, PARAMETERS, VALUES]);

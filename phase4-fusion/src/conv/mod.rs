@@ -94,18 +94,25 @@ pub struct Conv {
 pub struct Tuned(Conv);
 
 impl Tuned {
+    /// The kernel files of the steps that it chooses from, for [`Device::load_ahead`].
+    pub fn sources() -> impl Iterator<Item = &'static KernelSource> {
+        static STEPS: &[Step] = &[step02_tuned::STEP, step03_slices::STEP, step04_few_channels::STEP];
+        STEPS.iter().map(Step::source)
+    }
+
     /// Loads the steps that it chooses from.
     ///
     /// # Errors
     /// As [`Step::load`].
     pub fn load(device: &Device) -> Result<Tuned> {
+        device.load_ahead(Tuned::sources());
         let (whole, cut) = (step02_tuned::STEP.load(device)?, step03_slices::STEP.load(device)?);
         let tiles = whole.tiles.join(&cut.tiles);
         let few_channels = step04_few_channels::STEP.load(device)?.few_channels;
         Ok(Tuned(Conv { name: "tuned", tiles, few_channels }))
     }
 
-    /// The tile that is chosen for a layer on a GPU with this many multiprocessors.
+    /// The tile that is chosen for a layer on a GPU with this many SMs.
     pub fn choice(&self, layer: &Layer, precision: Precision, processors: usize) -> Option<ChosenTile> {
         self.0.tiles.choose_for(&layer.work(precision), precision, processors).map(LoadedTile::chosen)
     }
@@ -175,7 +182,7 @@ impl Conv {
         Some(Conv { tiles: self.tiles.only(name)?, few_channels: None, ..*self })
     }
 
-    /// The same with its tiles shared out among this number of multiprocessors.
+    /// The same with its tiles shared out among this number of SMs.
     #[must_use]
     pub fn for_processors(mut self, processors: usize) -> Conv {
         self.tiles.processors = processors;

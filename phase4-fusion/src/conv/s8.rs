@@ -19,7 +19,7 @@ pub static SOURCE: KernelSource = kernel_source!("conv_05_s8");
 const FORMAT: MemoryFormat = MemoryFormat::Nhwc;
 /// Channels of a copy of 16 bytes.
 pub const CHANNELS: usize = 16;
-/// Blocks per multiprocessor from which the larger tile is worth it.
+/// Blocks per SM from which the larger tile is worth it.
 const BUSY: f64 = 0.7;
 
 /// What is done to each sum: activation(scale · sum + shift + residual_scale · residual).

@@ -1,6 +1,6 @@
 //! Step 3: few tiles, cut along K. Compute capability 9.0 and up.
 //!
-//! Hypothesis: a 7 × 7 image with 512 channels is 8 tiles of 64 × 64 with 72 steps each, so 124 of 132 multiprocessors are idle. Cut
+//! Hypothesis: a 7 × 7 image with 512 channels is 8 tiles of 64 × 64 with 72 steps each, so 124 of 132 SMs are idle. Cut
 //! into eight slices, 64 work, for 9 steps each. Phase 2's step 19 hands parts over through memory and counts who is last; the
 //! blocks of a cluster read each other's shared memory, and a barrier of the cluster says when. Change: clusters of slices.
 

@@ -119,7 +119,7 @@ pub(super) struct Cut {
 
 // ANCHOR: cut
 impl Cut {
-    /// The one that takes the fewest cycles on this number of multiprocessors, each of which multiplies 128 pairs per cycle at best and
+    /// The one that takes the fewest cycles on this number of SMs, each of which multiplies 128 pairs per cycle at best and
     /// three fifths of that in practice. A task has a start that does not depend on its size, and parts have to be added up.
     pub fn choose(rows: usize, columns: usize, depth: usize, processors: usize) -> Cut {
         const PER_CYCLE: f64 = 0.6 * 128.0;

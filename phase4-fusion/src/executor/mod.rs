@@ -33,7 +33,7 @@ pub const SOURCE: KernelSource = kernel_source!("executor_01_queue");
 const FIRST_COUNTER: u32 = 2;
 /// Multiprocessors that tiles are cut for where the device cannot tell: those of an H200.
 const PROCESSORS: usize = 132;
-/// Resident blocks of a multiprocessor: the kernel's registers and shared memory allow them.
+/// Resident blocks of an SM: the kernel's registers and shared memory allow them.
 const PER_PROCESSOR: usize = 2;
 /// Blocks on the simulator.
 const SIMULATED: usize = 2;
@@ -80,7 +80,7 @@ pub struct Share {
 }
 
 impl Program {
-    /// Lowers a recorded graph with inputs of these shapes, cut into tiles for `processors` multiprocessors.
+    /// Lowers a recorded graph with inputs of these shapes, cut into tiles for `processors` SMs.
     ///
     /// # Errors
     /// [`Error::Unsupported`] with the operation that the executor does not have; [`Error::Invalid`] if weights are not on the host.

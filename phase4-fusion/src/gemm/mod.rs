@@ -163,11 +163,27 @@ pub struct Tuned {
 }
 
 impl Tuned {
+    /// The kernel files of the steps that it chooses from, for [`Device::load_ahead`].
+    pub fn sources() -> impl Iterator<Item = &'static KernelSource> {
+        static STEPS: &[Step] = &[
+            step02_shared_tiles::STEP,
+            step06_fragments_ahead::STEP,
+            step12_tuned::STEP,
+            step13_slices::STEP,
+            step12_tuned::TF32,
+            step13_slices::TF32,
+            step12_tuned::E4M3,
+            step12_tuned::S8,
+        ];
+        STEPS.iter().map(Step::source)
+    }
+
     /// Loads the steps that it chooses from.
     ///
     /// # Errors
     /// As [`Step::load`]; [`Error::Unsupported`] on GPUs before compute capability 8.0.
     pub fn load(device: &Device) -> Result<Tuned> {
+        device.load_ahead(Tuned::sources());
         let mut tiles = Vec::new();
         let steps: [&[Step]; 4] = [
             &[step12_tuned::STEP, step13_slices::STEP],
@@ -199,7 +215,7 @@ impl Tuned {
         plan.map(|plan| plan.geometry.name()).ok_or_else(|| "it has too few steps or too many tiles".to_owned())
     }
 
-    /// The tile that is chosen for C \[M, N\] of A \[M, K\] and B in this layout on a GPU with this many multiprocessors.
+    /// The tile that is chosen for C \[M, N\] of A \[M, K\] and B in this layout on a GPU with this many SMs.
     pub fn choice(
         &self,
         [m, n, k]: [usize; 3],

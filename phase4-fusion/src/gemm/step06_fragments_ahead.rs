@@ -1,7 +1,7 @@
 //! Step 6: two sets of fragments, one of which is multiplied while the other is loaded. Compute capability 8.0 and up.
 //!
 //! Hypothesis: a warp that loads and then multiplies leaves the tensor cores idle for the way from shared memory; with the next
-//! fragments on their way meanwhile it does not. The price is registers: 168 per thread, so one block per multiprocessor in place of two.
+//! fragments on their way meanwhile it does not. The price is registers: 168 per thread, so one block per SM in place of two.
 //! Change: loads stand one product of 16 values of i ahead, across the barrier too.
 
 use common::kernel_source;

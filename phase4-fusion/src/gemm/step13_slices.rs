@@ -1,6 +1,6 @@
 //! Step 13: few tiles, cut along K. Compute capability 9.0 alone.
 //!
-//! Hypothesis: a product of 256 × 256 over K = 4096 is 16 tiles of 64 × 64 with 64 steps each, so 116 of 132 multiprocessors are
+//! Hypothesis: a product of 256 × 256 over K = 4096 is 16 tiles of 64 × 64 with 64 steps each, so 116 of 132 SMs are
 //! idle. Cut into four slices, 64 blocks have 16 steps each. Phase 2's step 19 hands parts over through memory and counts who is
 //! last; the blocks of a cluster read each other's shared memory, and a barrier of the cluster says when. Change: clusters of
 //! slices (`SLICES` in `slices.cuh`), which are gone after one tile.

@@ -849,6 +849,7 @@ struct Cores {
 
 impl Cores {
     fn load(device: &Device, precision: Precision) -> Result<Cores> {
+        device.load_ahead(conv::Tuned::sources().chain(gemm::Tuned::sources()));
         Ok(Cores {
             precision,
             conv: conv::Tuned::load(device)?,

@@ -1,6 +1,6 @@
 //! The attention ladder: each step on four kinds of attention, and the step that is chosen for real ones.
 
-use common::ladder::{Contest, Cost, LoadedStep, StepRun, columns, if_supported};
+use common::ladder::{Contest, Cost, LoadedStep, StepRun, columns, if_supported, load_steps};
 use common::parts::{Part, Report};
 use common::prelude::*;
 use common::table::{Cell, ColumnSpec, Table, TableBuilder};
@@ -74,8 +74,7 @@ fn name(size: &Size, causal: bool) -> String {
 /// The steps, the ladder, and the choice.
 fn run(device: &Device) -> Result<Report> {
     let mut report = Report { tables: vec![steps()], wrong: Vec::new() };
-    let loaded: Vec<LoadedStep<Attention>> =
-        LADDER.iter().map(|step| LoadedStep::new(step.title(), step.load(device))).collect::<Result<_>>()?;
+    let loaded = load_steps(LADDER, device)?;
     let title = format!("attention on {}", device.short_name());
     let mut table = step_table(title, &[ATTENTION, columns::STEP], &COUNTS, device);
     let problems = if device.is_sim() { &SIMULATED[..] } else { &MEASURED };
@@ -132,7 +131,7 @@ fn run_step(
 /// Attentions of models, and the step that is chosen for each.
 fn choice(device: &Device) -> Result<Table> {
     let processors = device.properties().multiprocessors.unwrap_or(H200);
-    let title = format!("the step chosen for each attention, for {processors} multiprocessors");
+    let title = format!("the step chosen for each attention, for {processors} SMs");
     let mut table = TableBuilder::of(title, [ATTENTION, CHOSEN, BLOCKS]);
     let tuned = if_supported(Tuned::load(device))?;
     for sizes in CHOICES {

@@ -1,6 +1,6 @@
 //! The convolution ladder on tensor cores: each step on three kinds of layer, and the tile that is chosen for real layers.
 
-use common::ladder::{Contest, Cost, LoadedStep, StepRun, columns, if_supported};
+use common::ladder::{Contest, Cost, LoadedStep, StepRun, columns, if_supported, load_steps};
 use common::parts::{Part, Report};
 use common::prelude::*;
 use common::table::{Cell, ColumnSpec, Table, TableBuilder};
@@ -51,7 +51,7 @@ const H200: u32 = 132;
 /// The steps, a table for each type, and real layers.
 fn run(device: &Device) -> Result<Report> {
     let mut report = Report { tables: vec![steps()], wrong: Vec::new() };
-    let steps = load(device)?;
+    let steps = load_steps(LADDER, device)?;
     for precision in PRECISIONS {
         let title = format!("convolutions in {precision}, channels last, on {}", device.short_name());
         let mut table = step_table(title, &[CONVOLUTION, columns::STEP], &COUNTS, device);
@@ -81,14 +81,6 @@ fn steps() -> Table {
     table.finish()
 }
 
-/// Every step that this device has.
-///
-/// # Errors
-/// What the device reports.
-pub fn load(device: &Device) -> Result<Vec<LoadedStep<Conv>>> {
-    LADDER.iter().map(|step| LoadedStep::new(step.title(), step.load(device))).collect()
-}
-
 /// Runs a step, checked and counted or timed.
 fn run_step(device: &Device, problem: &ConvProblem, title: &str, step: &Result<Conv, String>) -> Result<StepRun> {
     let (stream, bench) = (device.stream(), Bench { queue: Queue::Warm, ..Bench::default() });
@@ -110,7 +102,7 @@ const TILES: [ColumnSpec; 2] = [ColumnSpec::text("one", "1 image"), ColumnSpec::
 /// ResNet18's layers in f16, and the tile that is chosen for each: pixels × channels, and behind a stroke the slices of K.
 fn tiles(device: &Device) -> Result<Table> {
     let processors = device.properties().multiprocessors.unwrap_or(H200);
-    let title = format!("the tile chosen for ResNet18's layers, for {processors} multiprocessors");
+    let title = format!("the tile chosen for ResNet18's layers, for {processors} SMs");
     let mut table = TableBuilder::of(title, [CONVOLUTION].into_iter().chain(TILES));
     let tuned = if_supported(Tuned::load(device))?;
     let layers = RESNET18.into_iter().filter(|shape| shape.channels.is_multiple_of(64));

@@ -1,6 +1,6 @@
 //! The GEMM ladder on tensor cores, step by step, in each type.
 
-use common::ladder::{Contest, Cost, Expected, LadderTable, LoadedStep, columns};
+use common::ladder::{Contest, Cost, Expected, LadderTable, LoadedStep, columns, load_steps};
 use common::parts::{Part, Report};
 use common::prelude::*;
 use common::reference::{self, TensorGemm};
@@ -21,7 +21,7 @@ pub const PART: Part = Part {
 
 /// M = N = K on the simulator: 2 × 1 of the largest tiles.
 const SIMULATED: usize = 256;
-/// M = N = K on a GPU: enough for every multiprocessor to be busy for long.
+/// M = N = K on a GPU: enough for every SM to be busy for long.
 const MEASURED: usize = 4096;
 
 /// The type of A and B.
@@ -30,7 +30,7 @@ const TYPE: ColumnSpec = ColumnSpec::text("type", "type");
 /// The steps, a table for each type of 16 bits, and one for the others.
 fn run(device: &Device) -> Result<Report> {
     let mut report = Report { tables: vec![steps()], wrong: Vec::new() };
-    let steps = load(device)?;
+    let steps = load_steps(LADDER, device)?;
     for &precision in Precision::HALVES {
         let title = format!("C = A·Bᵀ in {precision}, {} on {}", cube(device), device.short_name());
         let mut table = step_table(title, &[columns::STEP], &COUNTS, device);
@@ -71,14 +71,6 @@ fn steps() -> Table {
         table.row().set(columns::STEP, step.title()).set(IDEA, step.idea()).complete();
     }
     table.finish()
-}
-
-/// Every step that this device has.
-///
-/// # Errors
-/// What the device reports.
-pub fn load(device: &Device) -> Result<Vec<LoadedStep<Gemm>>> {
-    LADDER.iter().map(|step| LoadedStep::new(step.title(), step.load(device))).collect()
 }
 
 /// One product, for every step.

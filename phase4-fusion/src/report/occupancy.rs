@@ -1,4 +1,4 @@
-//! How many blocks of each step a multiprocessor holds, and what they use it up with.
+//! How many blocks of each step an SM holds, and what they use it up with.
 
 use common::device::Module;
 use common::ladder::columns;
@@ -16,7 +16,7 @@ use crate::{conv, gemm};
 /// `cargo run -p phase4-fusion -- occupancy`.
 pub const PART: Part = Part {
     name: "occupancy",
-    about: "blocks of each step of the ladders that a multiprocessor holds, and what limits them",
+    about: "blocks of each step of the ladders that an SM holds, and what limits them",
     tables: &["occupancy"],
     by_default: false,
     run,
@@ -27,7 +27,7 @@ const THREADS: ColumnSpec = ColumnSpec::text("threads_registers", "threads × re
 const HANDED_ON: ColumnSpec = ColumnSpec::text("handed_on", "handed on");
 const STAGES: ColumnSpec = ColumnSpec::text("stages_kib", "stages × KiB");
 const SHARED_KIB: ColumnSpec = ColumnSpec::number("shared_kib", "shared KiB", 1);
-/// Blocks that a multiprocessor holds at once.
+/// Blocks that an SM holds at once.
 pub const BLOCKS: ColumnSpec = ColumnSpec::number("blocks", "blocks", 0);
 const LIMIT: ColumnSpec = ColumnSpec::text("limit", "limited by");
 
@@ -109,7 +109,7 @@ pub fn table(compiled: &[Compiled]) -> Result<Table> {
     let columns = [columns::STEP, TILE, THREADS, HANDED_ON, STAGES, SHARED_KIB, BLOCKS, LIMIT];
     let architecture = compiled.iter().map(|file| file.architecture.as_str()).max().unwrap_or_default();
     let limits = Limits::of(architecture);
-    let mut table = TableBuilder::of(format!("blocks on a multiprocessor of {architecture}"), columns);
+    let mut table = TableBuilder::of(format!("blocks on an SM of {architecture}"), columns);
     // The sizes are in the PTX, whatever device reads it.
     let reader = Device::sim();
     let products = gemm::LADDER.iter().flat_map(Tile::of_product);
@@ -139,7 +139,7 @@ pub fn table(compiled: &[Compiled]) -> Result<Table> {
     table.note(
         "f16, with B as its transpose. threads × registers: of a block at its start. handed on: registers after setmaxnreg, of \
          a producer's thread and a consumer's. stages × KiB: tiles of A and B. shared KiB: of a block, with its boxes of C and \
-         its barriers. blocks: those that a multiprocessor holds at once.",
+         its barriers. blocks: those that an SM holds at once.",
     );
     if let Ok(version) = ptxas::version() {
         table.note(format!("By ptxas {version}, of the PTX shipped beside each kernel."));

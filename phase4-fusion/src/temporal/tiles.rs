@@ -21,7 +21,7 @@ use crate::models::parameters::{ScaleShift, filled_up, scale_shift, vector};
 /// The kernel files: which tiles have changed, and the convolution over those.
 pub static SOURCES: [KernelSource; 2] = [kernel_source!("temporal_01_changed"), kernel_source!("temporal_02_tiles")];
 
-/// Blocks of the convolution for each multiprocessor: as many as its shared memory holds.
+/// Blocks of the convolution for each SM: as many as its shared memory holds.
 const BLOCKS_EACH: u32 = 3;
 /// On the simulator, so that blocks take several pieces each.
 const BLOCKS_ON_SIM: u32 = 5;

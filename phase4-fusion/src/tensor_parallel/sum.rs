@@ -18,7 +18,7 @@ pub const SHARES: KernelSource = kernel_source!("tensor_parallel_02_shares");
 /// Devices whose addresses the kernels have room for.
 pub const MOST_RANKS: usize = 16;
 
-/// Blocks for each multiprocessor: more have no more loads under way.
+/// Blocks for each SM: more have no more loads under way.
 const BLOCKS_EACH: usize = 4;
 
 /// Bytes that a link carries while ranks meet once more: 450 GB/s for some 2 µs.

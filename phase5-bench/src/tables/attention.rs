@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use common::Device;
 use common::check::compare;
-use common::ladder::{Cost, ELSEWHERE, LoadedStep, NO_COUNTS, Outcome, columns, milliseconds, run_with, verdict};
+use common::cpu;
+use common::ladder::{Cost, ELSEWHERE, LoadedStep, NO_COUNTS, Outcome, columns, load_steps, milliseconds, run_with, verdict};
 use common::prelude::*;
 use common::progress::Progress;
 use common::reference;
@@ -15,12 +16,16 @@ use phase4_fusion::attention::problem::{AttentionProblem, Layout};
 use phase4_fusion::attention::{self, LADDER, Options, Products};
 
 use crate::spec::{Context, FinishedTable, InSummary, Make, Need, TableSpec};
+use crate::tables::peers;
 use crate::torch::{self, Arithmetic, Backend, Mode, PeerRequest};
 
 /// As the video U-Net has them.
 const HEADS: usize = 8;
 /// Tokens whose outputs are compared with the f64 reference.
 const SAMPLE: usize = 48;
+
+/// The CPU's version keeps all scores; of more tokens than these it takes seconds.
+const MOST_ON_CPU: usize = 4096;
 
 /// Tokens of a row.
 pub(crate) const TOKENS: ColumnSpec = ColumnSpec::identity("tokens", "tokens");
@@ -159,8 +164,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let mut wrong = Vec::new();
     let attention = Attention::load(device)?;
     let stream = device.stream();
-    let steps: Vec<LoadedStep<attention::Attention>> =
-        LADDER.iter().map(|step| LoadedStep::new(step.title(), step.load(device))).collect::<Result<_>>()?;
+    let steps = load_steps(LADDER, device)?;
     for (((&size, sdpa), in_tf32), halves) in
         sizes.iter().zip(of_single).zip(of_tf32).zip(of_half.chunks(BACKENDS.len()))
     {
@@ -182,14 +186,26 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         let qkv = Tensor::random(&[1, tokens, 3 * channels], 1);
         let sample = common::ladder::positions(tokens, SAMPLE, 2);
         let expected = reference::attention_at(&qkv, HEADS, &sample)?;
+        let mut check = |what: &str, values: &[f32]| {
+            let sampled: Vec<f32> = sample.iter().flat_map(|&i| &values[i * channels..][..channels]).copied().collect();
+            verdict(what, compare(&sampled, &expected.values, expected.tolerance), &mut wrong)
+        };
+        let what = format!("attention over {tokens} tokens, d = {d}");
+        if device.is_cuda() && tokens <= MOST_ON_CPU {
+            let (timing, out) = peers::on_cpu(context, || cpu::attention(&qkv, HEADS))?;
+            let (max_abs, word) = check(&format!("{what}, CPU"), out.as_slice()?);
+            table
+                .row()
+                .set_all(timed(peers::CPU, milliseconds(&Ok(timing)), &sdpa))
+                .set(columns::MAX_DIFFERENCE, max_abs)
+                .set(columns::CHECK, word)
+                .finish("not measured");
+        }
         let qkv = qkv.to_device(device)?;
         let mut scores = Tensor::empty_on(device, &[HEADS, tokens, tokens])?;
         let mut out = Tensor::empty_on(device, &[1, tokens, channels])?;
         attention.launch(&stream, &qkv, HEADS, &mut scores, &mut out)?;
-        let values = out.to_host()?.into_vec()?;
-        let sampled: Vec<f32> = sample.iter().flat_map(|&i| &values[i * channels..][..channels]).copied().collect();
-        let what = format!("attention over {tokens} tokens, d = {d}");
-        let (max_abs, word) = verdict(&what, compare(&sampled, &expected.values, expected.tolerance), &mut wrong);
+        let (max_abs, word) = check(&what, out.to_host()?.as_slice()?);
         let timing = bench.measure(&stream, || attention.launch(&stream, &qkv, HEADS, &mut scores, &mut out))?;
         let counted = timing.counts().map(|counts| counts.lane_instructions as f64 / (size.flops() / 2.0));
         table
@@ -254,6 +270,9 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         "naive: three launches, with the scores [heads, tokens, tokens] in memory. f32: naive, steps 1 and 7, PyTorch SDPA; tf32: \
          step 6; f16: the other steps. MiB: qkv, scores or log-sum-exp, and output.",
     );
+    if device.is_cuda() {
+        table.note(peers::about_cpu());
+    }
     table.note("TFLOP/s: of the two products, 4·heads·tokens²·d operations.");
     if let Some(version) = pytorch.version {
         table.note(format!(

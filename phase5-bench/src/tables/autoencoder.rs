@@ -16,7 +16,9 @@ use phase4_fusion::models::runner::Runner;
 
 use crate::spec::{Context, FinishedTable, InSummary, Make, Need, TableSpec};
 use crate::tables::differences::mean_difference;
-use crate::tables::peers::{PYTORCH_AUTOTUNED, PYTORCH_COMPILED, PYTORCH_EAGER, PYTORCH_GRAPH, Peer, is_quick};
+use crate::tables::peers::{
+    CPU, PYTORCH_AUTOTUNED, PYTORCH_COMPILED, PYTORCH_EAGER, PYTORCH_GRAPH, Peer, about_cpu, is_quick, on_cpu,
+};
 use crate::torch::{self, Mode, PeerRequest};
 
 const SEED: u64 = 5;
@@ -128,7 +130,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     for (name, config) in configs {
         let (parameters, peers) = (config.seeded(SEED), peers(context, &config));
         let cpu = Cpu::new();
-        let on_cpu = Autoencoder::load(&cpu, config, &parameters)?;
+        let model_on_cpu = Autoencoder::load(&cpu, config, &parameters)?;
         let model = Reliable::load(&Unfused::new(device), config, &parameters)?;
         let one_kernel = match OneKernel::load(device, &config, &parameters) {
             Err(error) if error.is_unsupported() => None,
@@ -158,7 +160,10 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
             let close = Tolerance::absolute(CLOSE);
             let x = Tensor::random(&[batch, config.inputs()], 1);
             let mut given = config.slices(&x)?;
-            let expected = cpu.infer(&on_cpu, &given)?;
+            let (on_host, expected) = on_cpu(context, || cpu.infer(&model_on_cpu, &given))?;
+            if device.is_cuda() {
+                table.row().set_all(timed(CPU, milliseconds(&Ok(on_host)))).finish("the others are compared with it");
+            }
             let mut planned = model.plan(device, batch)?;
             let y = planned.infer(&stream, &given)?;
             let checked = check(format!("the autoencoder {name}, batch {batch}"), &y, &expected, close)?;
@@ -214,7 +219,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
                 for stage in Stage::ALL {
                     let input = given.reshape(&stage.input_shape(&config, batch))?;
                     let y = infer(&stream, &model.only(stage), &input)?;
-                    given = cpu.infer(on_cpu.only(stage), &input)?;
+                    given = cpu.infer(model_on_cpu.only(stage), &input)?;
                     let checked = check(format!("{stage}, {name}, batch {batch}"), &y, &given, close)?;
                     let untimed = Err("a stage alone is compared, not timed".to_owned());
                     let row = table.row().set_all(timed(&stage.to_string(), untimed)).set_all(checked);
@@ -223,6 +228,9 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
             }
         }
         wrong.extend(model.warnings());
+    }
+    if device.is_cuda() {
+        table.note(about_cpu());
     }
     table.note(match device.is_sim() {
         true => "lane M: millions of instructions that the simulator executed, counted by lane.",

@@ -2,14 +2,14 @@
 
 use std::cell::RefCell;
 
-use common::ladder::{Contest, Cost, LadderTable, LoadedStep, Patience, StepResult, if_supported};
+use common::ladder::{Contest, Cost, LadderTable, LoadedStep, Patience, StepResult, if_supported, load_steps};
 use common::peer::Cudnn;
 use common::prelude::*;
 use common::progress::Progress;
 use common::table::ColumnSpec;
-use phase2_conv_bn::conv::Tuned;
+use phase2_conv_bn::conv::{LADDER, Tuned};
 use phase2_conv_bn::conv::shapes::{NOTATION, Shape, shape};
-use phase2_conv_bn::report::conv::{ConvProblem, load};
+use phase2_conv_bn::report::conv::ConvProblem;
 
 use crate::spec::{Context, FinishedTable, Make, Need, TableSpec};
 use crate::tables::peers::{self, PYTORCH_AUTOTUNED, PYTORCH_EAGER};
@@ -51,7 +51,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let shapes = if device.is_cuda() { Shape::all().collect() } else { SIMULATED.to_vec() };
     let (stream, bench) = (device.stream(), peers::bench());
     let cudnn = if_supported(Cudnn::open(&stream))?;
-    let (steps, tuned) = (load(device)?, Ok(Tuned::load(device)?));
+    let (steps, tuned) = (load_steps(LADDER, device)?, Ok(Tuned::load(device)?));
     let progress = Progress::new((shapes.len() * (steps.len() + 3)) as u64, "conv");
     progress.set_message("conv: PyTorch");
     let request = |shape: &Shape, mode, channels_last| {

@@ -1,12 +1,13 @@
 //! `gemm`: every step of the ladder, cuBLAS and PyTorch, over sizes.
 
+use common::cpu;
 use common::ladder::{Contest, Cost, LadderTable, LoadedStep, Patience, StepResult, if_supported};
 use common::peer::{Cublas, TensorBlas};
 use common::prelude::*;
 use common::progress::Progress;
 use common::table::ColumnSpec;
-use phase2_conv_bn::gemm::{Epilogue, Layout, Tuned};
-use phase2_conv_bn::report::gemm::{GemmProblem, cost, load};
+use phase2_conv_bn::gemm::{Epilogue, LADDER, Layout, Tuned};
+use phase2_conv_bn::report::gemm::{GemmProblem, cost};
 
 use crate::spec::{Context, FinishedTable, InSummary, Make, Need, TableSpec};
 use crate::tables::peers::{self, CUBLASLT, PYTORCH_AUTOTUNED, PYTORCH_EAGER};
@@ -95,7 +96,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let (stream, bench) = (device.stream(), peers::bench());
     let cublas = if_supported(Cublas::open(&stream))?;
     let lt = if_supported(TensorBlas::open(&stream))?.map(TensorBlas::in_f32);
-    let (steps, tuned) = (load(device)?, Ok(Tuned::load(device)?));
+    let (steps, tuned) = (context.load_steps(LADDER, NAIVE)?, Ok(Tuned::load(device)?));
     let progress = Progress::new((sizes.len() * (steps.len() + 4)) as u64, "gemm");
     let requests = |mode| -> Vec<PeerRequest> {
         let request =
@@ -112,6 +113,9 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let mut table = LadderTable::new(title, device, COLUMNS).with_peer(LIBRARY);
     table = peers::noted(table, context.limits()?);
     table.note("ᵀ: B is given as [N, K], as a linear layer has its weight.");
+    if device.is_cuda() {
+        table.note(peers::about_cpu());
+    }
     let mut patience = Patience::default();
     for (&size, pytorch) in sizes.iter().zip(pytorch.timings) {
         let (name, Size { m, n, k, layout }) = (size.name(), size);
@@ -128,6 +132,13 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         let mut c = problem.output(device)?;
         let before = by_library(&mut c)?;
         let mut runs = Vec::new();
+        if device.is_cuda() {
+            announce(peers::CPU);
+            let (a, b) = (a.to_host()?, b.to_host()?);
+            let work = || cpu::gemm(a.as_slice()?, b.as_slice()?, m, n, k, transposed);
+            let run = || peers::step_on_cpu(context, expected, work);
+            runs.push((peers::CPU, patience.run(peers::CPU, size.cost().flops, run)?));
+        }
         for LoadedStep { title, step } in &steps {
             let run = || contest.run(title, step, &mut c, |gemm, c| problem.launch(&stream, gemm, c));
             runs.push((title.as_str(), patience.run(title, size.cost().flops, run)?));

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use common::check::{Mismatch, Report};
+use common::cpu;
 use common::device::SimOptions;
 use common::ladder::{self, Cost, Expected, columns, if_supported, milliseconds, verdict};
 use common::peer::{Cublas, TensorBlas};
@@ -19,7 +20,7 @@ use phase4_fusion::fusion::backward::{Backward as TensorBackward, Workspace};
 use phase4_fusion::gemm::{Activation, Epilogue, Layout, Tuned};
 
 use crate::spec::{Context, FinishedTable, InSummary, Make, Need, TableSpec};
-use crate::tables::peers;
+use crate::tables::peers::{self, CPU, about_cpu, is_quick, on_cpu};
 use crate::torch::{self, Arithmetic, Mode, PeerRequest};
 
 /// Batch, inputs, outputs.
@@ -157,19 +158,23 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let sizes = context.chosen(sizes, IN_SUMMARY, name);
     let progress = Progress::new(sizes.len() as u64 * 11 + 1, "linear-relu");
     progress.set_message("linear-relu: PyTorch");
-    let mut measure = Measure { device, warm: bench(Queue::Warm), idle: bench(Queue::Empty), wrong: Vec::new() };
+    let mut measure = Measure { context, device, warm: bench(Queue::Warm), idle: bench(Queue::Empty), wrong: Vec::new() };
     let pytorch = measure.pytorch(&sizes);
     progress.inc(1);
 
     let title = format!("linear-relu: y = relu(x·Wᵀ + b) in f32 on {}", device.short_name());
     let mut table = context.table(title, COLUMNS);
     for (&size, mut peers) in sizes.iter().zip(pytorch.rows) {
-        for (pass, mut rows) in [
-            (Pass::Forward, measure.forward(size, &progress)?),
-            (Pass::TensorCores, measure.tensor_cores(size, &progress)?),
-            (Pass::Backward, measure.backward(size, &progress, false)?),
-            (Pass::TensorCoresBackward, measure.backward(size, &progress, true)?),
-        ] {
+        for pass in [Pass::Forward, Pass::TensorCores, Pass::Backward, Pass::TensorCoresBackward] {
+            if context.only_summary && pass != Pass::Forward {
+                continue;
+            }
+            let mut rows = match pass {
+                Pass::Forward => measure.forward(size, &progress)?,
+                Pass::TensorCores => measure.tensor_cores(size, &progress)?,
+                Pass::Backward => measure.backward(size, &progress, false)?,
+                Pass::TensorCoresBackward => measure.backward(size, &progress, true)?,
+            };
             rows.extend(peers.extract_if(.., |row| row.pass == pass));
             let is_eager = |row: &&Row| {
                 let names = [
@@ -220,6 +225,9 @@ fn notes(table: &mut TableBuilder, device: &Device, pytorch: Option<String>) {
          gradient written first; written: that with the ladder's best products, of which dW's reads a transposed A; tf32 ∇ v3: on \
          tensor cores, which need W, x and the masked gradient transposed too.",
     );
+    if device.is_cuda() {
+        table.note(about_cpu());
+    }
     table.note(if device.is_sim() {
         "MB asked: what the lanes of the simulator loaded and stored, 10⁶ bytes."
     } else {
@@ -233,6 +241,7 @@ fn notes(table: &mut TableBuilder, device: &Device, pytorch: Option<String>) {
 
 /// What is measured with, and what was found to be wrong.
 struct Measure<'a> {
+    context: &'a Context,
     device: &'a Device,
     warm: Bench,
     idle: Bench,
@@ -258,20 +267,21 @@ impl Measure<'_> {
             (versions::TENSOR_CORES_BACKWARD_EAGER, Pass::TensorCoresBackward, Mode::Eager),
             (versions::TENSOR_CORES_BACKWARD_COMPILED, Pass::TensorCoresBackward, Mode::Compiled),
         ];
-        let work: Vec<PeerRequest> = sizes
-            .iter()
-            .flat_map(|&size| {
-                ROWS.map(|(_, pass, mode)| {
-                    PeerRequest::linear_relu(size, pass.is_backward(), mode).with_arithmetic(pass.arithmetic())
-                })
-            })
-            .collect();
+        let is_wanted = |&(_, pass, mode): &(_, Pass, Mode)| {
+            !self.context.only_summary || pass == Pass::Forward && is_quick(mode)
+        };
+        let wanted: Vec<_> = ROWS.into_iter().filter(is_wanted).collect();
+        let request = |size, &(_, pass, mode): &(_, Pass, Mode)| {
+            PeerRequest::linear_relu(size, pass.is_backward(), mode).with_arithmetic(pass.arithmetic())
+        };
+        let work: Vec<PeerRequest> =
+            sizes.iter().flat_map(|&size| wanted.iter().map(move |row| request(size, row))).collect();
         let (warm, idle) =
             (torch::measure(self.device, &self.warm, &work), torch::measure(self.device, &self.idle, &work));
         let elsewhere = || "measured in a process of its own, which was asked for the total".to_owned();
-        let timings = warm.timings.chunks(ROWS.len()).zip(idle.timings.chunks(ROWS.len()));
+        let timings = warm.timings.chunks(wanted.len()).zip(idle.timings.chunks(wanted.len()));
         let rows = sizes.iter().zip(timings).map(|(&size, (warm, idle))| {
-            let all = ROWS.iter().zip(warm).zip(idle).map(|((&(version, pass, _), warm), idle)| Row {
+            let all = wanted.iter().zip(warm).zip(idle).map(|((&(version, pass, _), warm), idle)| Row {
                 version,
                 pass,
                 total: milliseconds(warm),
@@ -362,9 +372,16 @@ impl Measure<'_> {
             ..Reference::new(x.as_slice()?, w.as_slice()?, batch, outputs, inputs)
         };
         let expected = Expected::gemm(&reference, 4)?;
+        let mut rows = Vec::new();
+        if device.is_cuda() {
+            progress.set_message(format!("linear-relu: {CPU} at {}", name(size)));
+            let (timing, y) = on_cpu(self.context, || cpu::linear_relu(&x, &w, &b))?;
+            let (_, word) = verdict(&format!("{CPU}, {}", name(size)), expected.check(y.as_slice()?), &mut self.wrong);
+            let bytes = forward_bytes(size, false);
+            rows.push(Row { total: ms(&timing), check: Ok(word), ..Row::absent(CPU, bytes, "nothing is launched") });
+        }
         let (x, w, b) = (x.to_device(device)?, w.to_device(device)?, b.to_device(device)?);
         let mut y = Tensor::empty_on(device, &[batch, outputs])?;
-        let mut rows = Vec::new();
         for (version, step, fused) in
             [(versions::NAIVE, &NAIVE, true), (versions::TUNED, &TUNED, true), (versions::LIBRARY, &LIBRARY, false)]
         {

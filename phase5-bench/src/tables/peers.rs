@@ -2,15 +2,18 @@
 
 use std::time::Duration;
 
-use common::ladder::{LadderTable, Peak, columns};
+use common::ladder::{Expected, LadderTable, Outcome, Peak, StepResult, StepRun, columns};
 use common::peer::Suggestion;
 use common::prelude::Stream;
 use common::table::ColumnSpec;
-use common::timing::{Bench, Queue};
+use common::timing::{Bench, Queue, Timing};
 
 use crate::limits::Limits;
+use crate::spec::Context;
 use crate::torch::{Arithmetic, Mode};
 
+/// The host, on all its cores.
+pub(crate) const CPU: &str = "CPU";
 /// The ladder's own choice for the problem.
 pub(crate) const TUNED: &str = "tuned";
 /// PyTorch, operation by operation.
@@ -60,6 +63,49 @@ pub(crate) const MEDIANS: &str =
 /// A launch on a busy device, warm.
 pub(crate) fn bench() -> Bench {
     Bench { queue: Queue::Warm, limit: Duration::from_secs(2), ..Bench::default() }
+}
+
+/// A few runs by the host's clock, of what takes seconds on a slow machine.
+pub(crate) fn by_host(
+    context: &Context,
+    repeats: usize,
+    work: impl FnMut() -> common::Result<()>,
+) -> common::Result<Timing> {
+    let bench = Bench { warm_up: 1, repeats, limit: Duration::from_secs(4), ..Bench::default() };
+    context.host_bench(bench).measure_host(work)
+}
+
+/// What it takes on the host's cores, and what it gives there. Beside the simulator, where no table shows the time, it is run once.
+pub(crate) fn on_cpu<T>(context: &Context, mut work: impl FnMut() -> common::Result<T>) -> common::Result<(Timing, T)> {
+    let mut result = None;
+    let mut work = || {
+        result = Some(work()?);
+        Ok(())
+    };
+    let timing = match context.device.is_sim() {
+        true => Bench { warm_up: 0, repeats: 1, ..Bench::default() }.measure_host(&mut work),
+        false => by_host(context, 5, &mut work),
+    }?;
+    Ok((timing, result.expect("it has been run to be timed")))
+}
+
+/// [`on_cpu`] for a ladder: its values are checked as those of the steps.
+pub(crate) fn step_on_cpu(
+    context: &Context,
+    expected: &Expected,
+    work: impl FnMut() -> common::Result<Vec<f32>>,
+) -> common::Result<StepRun> {
+    let (timing, values) = on_cpu(context, work)?;
+    Ok(StepResult::Checked(match expected.check(&values) {
+        Ok(report) => Outcome::Ran { timing, report },
+        Err(mismatch) => Outcome::Wrong(mismatch),
+    })
+    .into())
+}
+
+/// What rows of [`CPU`] are.
+pub(crate) fn about_cpu() -> String {
+    format!("{CPU}: the course's own, on {} threads, by the host's clock.", rayon::current_num_threads())
 }
 
 /// The fastest of cuBLASLt's suggestions, by a short measurement each of what launches it; or why there is none.

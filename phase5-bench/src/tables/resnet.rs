@@ -21,7 +21,7 @@ use phase4_fusion::models::runner::Runner;
 
 use crate::spec::{Context, FinishedTable, InSummary, Make, Need, TableSpec};
 use crate::tables::differences::{CLOSE, within};
-use crate::tables::peers::{self, Peer};
+use crate::tables::peers::{self, Peer, by_host};
 use crate::torch::{self, Mode, PeerRequest};
 
 const CONFIG: Config = Config::RESNET18;
@@ -65,7 +65,7 @@ pub(crate) mod by {
     use crate::tables::peers::{PYTORCH_COMPILED, PYTORCH_EAGER, PYTORCH_GRAPH};
 
     /// As `resnet-batch` calls the CPU.
-    pub const BATCH_CPU: &str = "CPU";
+    pub const BATCH_CPU: &str = crate::tables::peers::CPU;
     /// As `resnet-batch` calls phase 3.
     pub const BATCH_PHASE3: &str = "phase 3";
     /// The same, launched as a graph; on a GPU.
@@ -80,7 +80,8 @@ pub(crate) mod by {
     pub const PHASE4_F32: &str = "5 phase 4, f32";
     pub const PHASE4_F16: &str = "5 phase 4, f16";
     /// As `resnet-batch` does.
-    pub const BATCH_PHASE4: [&str; 3] = ["phase 4, f32", "phase 4, tf32", BATCH_PHASE4_F16];
+    pub const BATCH_PHASE4: [&str; 3] = [BATCH_PHASE4_F32, "phase 4, tf32", BATCH_PHASE4_F16];
+    pub const BATCH_PHASE4_F32: &str = "phase 4, f32";
     pub const BATCH_PHASE4_F16: &str = "phase 4, f16";
     /// As both call it in int8.
     pub const INT8: &str = "5 phase 4, int8";
@@ -174,12 +175,6 @@ fn request(peer: Peer, batch: usize) -> PeerRequest {
 /// What PyTorch's rows are.
 const ABOUT_PEERS: &str =
     "f32 without TF32; tf32 and f16 channels last. tuned: torch.compile with max-autotune, as a CUDA graph";
-
-/// A few runs by the host's clock, of what takes seconds on a slow machine.
-fn by_host(context: &Context, repeats: usize, work: impl FnMut() -> common::Result<()>) -> common::Result<Timing> {
-    let bench = Bench { warm_up: 1, repeats, limit: Duration::from_secs(4), ..Bench::default() };
-    context.host_bench(bench).measure_host(work)
-}
 
 /// The table in the registry.
 pub const SINGLE: TableSpec = TableSpec {

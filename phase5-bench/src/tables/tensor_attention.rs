@@ -1,11 +1,11 @@
 //! `tensor-attention`: attention in f16 over batches of heads as models have them, with and without a mask, and with few queries.
 
-use common::ladder::{Contest, Cost, LadderTable, LoadedStep, StepResult, StepRun, columns, if_supported};
+use common::ladder::{Contest, Cost, LadderTable, LoadedStep, StepResult, StepRun, columns, if_supported, load_steps};
 use common::prelude::*;
 use common::progress::Progress;
 use common::table::ColumnSpec;
 use phase4_fusion::attention::problem::{AttentionProblem, Layout};
-use phase4_fusion::attention::{Attention, LADDER, Options, Products, Size, Tuned};
+use phase4_fusion::attention::{LADDER, Options, Products, Size, Tuned};
 
 use crate::spec::{Context, FinishedTable, Make, Need, TableSpec};
 use crate::tables::{attention, peers};
@@ -87,8 +87,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let device = &context.device;
     let (problems, stream, bench) = (problems(device), device.stream(), peers::bench());
     let half = LADDER.iter().filter(|step| step.method.products() == Products::F16);
-    let steps: Vec<LoadedStep<Attention>> =
-        half.map(|step| LoadedStep::new(step.title(), step.load(device))).collect::<Result<_>>()?;
+    let steps = load_steps(half, device)?;
     let tuned = if_supported(Tuned::load(device))?;
     let progress = Progress::new((problems.len() * (steps.len() + 1)) as u64, TABLE.name);
     progress.set_message("tensor-attention: PyTorch");

@@ -1,12 +1,14 @@
 //! `tensor-conv`: convolutions on tensor cores in f16, channels last, over ResNet18's layers.
 
-use common::ladder::{Contest, Cost, ELSEWHERE, LadderTable, LoadedStep, StepResult, StepRun, columns, if_supported};
+use common::ladder::{
+    Contest, Cost, ELSEWHERE, LadderTable, LoadedStep, StepResult, StepRun, columns, if_supported, load_steps,
+};
 use common::prelude::*;
 use common::progress::Progress;
 use common::table::ColumnSpec;
 use phase2_conv_bn::conv::shapes::{NOTATION, RESNET18, Shape, shape};
 use phase4_fusion::conv::problem::{ConvProblem, Finish};
-use phase4_fusion::conv::{Conv, LADDER, Tuned};
+use phase4_fusion::conv::{LADDER, Tuned};
 use phase4_fusion::gemm::{Activation, Precision};
 
 use crate::spec::{Context, FinishedTable, Make, Need, TableSpec};
@@ -85,8 +87,7 @@ pub(crate) fn roofline_cost(name: &str) -> Option<Cost> {
 fn run(context: &Context) -> crate::Result<FinishedTable> {
     let device = &context.device;
     let (shapes, stream, bench) = (shapes(device), device.stream(), peers::bench());
-    let steps: Vec<LoadedStep<Conv>> =
-        LADDER.iter().map(|step| LoadedStep::new(step.title(), step.load(device))).collect::<Result<_>>()?;
+    let steps = load_steps(LADDER, device)?;
     let tuned = if_supported(Tuned::load(device))?;
     let progress = Progress::new((shapes.len() * (steps.len() + 3)) as u64, "tensor-conv");
     progress.set_message("tensor-conv: PyTorch");

@@ -5,8 +5,8 @@ use common::peer::{Suggestion, TensorBlas};
 use common::prelude::*;
 use common::progress::Progress;
 use common::table::ColumnSpec;
-use phase4_fusion::gemm::{Epilogue, Layout, Precision, Tuned};
-use phase4_fusion::report::gemm::{TensorProblem, load};
+use phase4_fusion::gemm::{Epilogue, LADDER, Layout, Precision, Tuned};
+use phase4_fusion::report::gemm::TensorProblem;
 
 use crate::spec::{Context, FinishedTable, InSummary, Make, Need, TableSpec};
 use crate::tables::peers;
@@ -103,7 +103,7 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let rows = context.chosen(rows, IN_SUMMARY, name);
     let (stream, bench) = (device.stream(), peers::bench());
     let library = if_supported(TensorBlas::open(&stream))?;
-    let (steps, tuned) = (load(device)?, if_supported(Tuned::load(device))?);
+    let (steps, tuned) = (context.load_steps(LADDER, NAIVE)?, if_supported(Tuned::load(device))?);
     let progress = Progress::new((rows.len() * (steps.len() + 3)) as u64, "tensor-cores");
     let title = format!("tensor-cores: C = A·B on tensor cores, on {}", device.short_name());
     let mut table = LadderTable::new(title, device, COLUMNS).with_peer(LIBRARY);

@@ -1,6 +1,6 @@
 //! `video`: a frame of the video U-Net, which is one forward pass over two latents of 64 × 64 and one diffusion step.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::ladder::{ELSEWHERE, NO_COUNTS, columns, milliseconds};
 use common::prelude::*;
@@ -19,7 +19,7 @@ use phase4_fusion::models::plan::WithInputs;
 
 use crate::spec::{Context, FinishedTable, InSummary, Make, Need, TableSpec};
 use crate::tables::differences::{CLOSE, within};
-use crate::tables::peers::{PYTORCH_AUTOTUNED, PYTORCH_COMPILED_GRAPH, PYTORCH_GRAPH, Peer, is_quick};
+use crate::tables::peers::{CPU, PYTORCH_AUTOTUNED, PYTORCH_COMPILED_GRAPH, PYTORCH_GRAPH, Peer, about_cpu, is_quick};
 use crate::torch::{self, Mode, PeerRequest};
 
 const BATCH: usize = 2;
@@ -238,7 +238,14 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
         let (x, steps) = (Tensor::random(&[BATCH, unet::INPUTS, side, side], 1), [700.0; BATCH]);
         let times = Tensor::from_vec(&[BATCH], steps.to_vec())?;
         let cpu = Cpu::new();
-        let expected = cpu.infer(&UNet::load(&cpu, config, &parameters)?.at(times.to_host()?), &x)?.into_vec()?;
+        let on_cpu = UNet::load(&cpu, config, &parameters)?;
+        let begin = Instant::now();
+        let expected = cpu.infer(&on_cpu.at(times.to_host()?), &x)?.into_vec()?;
+        let seconds = begin.elapsed().as_secs_f64();
+        drop(on_cpu);
+        if device.is_cuda() {
+            table.row().set_all(timed(CPU, Ok(1e3 * seconds))).finish("the others are compared with it");
+        }
 
         step(format!("{name}, unfused"));
         let mut version = |by: &str, part: f64, held: u64, measured: Measured| {
@@ -284,6 +291,9 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     table.note(
         "A frame: one forward pass and one diffusion step; PyTorch's is the pass alone. By events, on an idle GPU.",
     );
+    if device.is_cuda() {
+        table.note(format!("{} Run once.", about_cpu()));
+    }
     table.note("MiB planned: of activations. Fused: phase 4's plan, launched as a graph; the rest launch by launch.");
     if !context.only_summary && !context.is_hurried() {
         step("clips".to_owned());

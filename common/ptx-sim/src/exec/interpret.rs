@@ -620,6 +620,9 @@ fn interpret<M: Monitor, const FMA: bool, const AVX2: bool>(
                 block.live -= active.count_ones();
                 block.barriers_touched = true;
                 block.cluster_touched = true;
+                if let Some(sanitiser) = monitor.sanitiser() {
+                    sanitiser.left(launch, block, warp.number, active);
+                }
                 warp.exit_lanes(active);
                 mask &= !active;
                 if mask == 0 {

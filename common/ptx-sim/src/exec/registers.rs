@@ -2,14 +2,14 @@
 //! more waits until the pool has it.
 //!
 //! The pool is known if the kernel says `.maxnreg`: each thread begins with that number. Otherwise the compiler chose,
-//! and only this is certain: that the warps which have said how many they need cannot have more than a multiprocessor has.
+//! and only this is certain: that the warps which have said how many they need cannot have more than an SM has.
 
 use super::block::Block;
 use super::launch::Launch;
 use super::warp::{Split, State, Warp};
 use crate::ir::*;
 
-/// 32-bit registers of a multiprocessor of sm_90.
+/// 32-bit registers of an SM of sm_90.
 const REGISTERS: u32 = 64 << 10;
 
 /// What hardware rounds the registers of a thread up to.

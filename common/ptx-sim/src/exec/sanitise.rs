@@ -332,7 +332,7 @@ impl Sanitiser {
                 let place = |at: u64| Handover::Shared(owner, at);
                 self.settle(visit, &shadow, mask, place);
                 for (lane, record) in self.races(&mut shadow, &mut memory, visit, mask, held, place) {
-                    let problem = race_problem(FaultKind::SharedRace, visit, lane, record);
+                    let problem = race_problem(FaultKind::SharedRace, visit, &shadow, lane, record);
                     self.report_race(visit, &shadow, lane, record, place(offsets[lane]), problem);
                 }
                 if swaps {
@@ -386,7 +386,7 @@ impl Sanitiser {
                 let races = self.races(&mut shadow, &mut memory, visit, part.mask, held, place);
                 self.global.all[index] = memory;
                 for (lane, record) in races {
-                    let mut problem = race_problem(FaultKind::GlobalRace, visit, lane, record);
+                    let mut problem = race_problem(FaultKind::GlobalRace, visit, &shadow, lane, record);
                     problem.notes.push(format!("the address is {}", allocation.describe(addresses[lane])));
                     self.report_race(visit, &shadow, lane, record, place(offsets[lane]), problem);
                 }
@@ -873,7 +873,7 @@ impl Sanitiser {
         let same_block = in_block < u64::from(shadow.threads);
         let own = &shadow.warps[warp as usize];
         if same_block {
-            if moment <= shadow.base {
+            if moment <= shadow.base && !shadow.left_before_barrier(earlier) {
                 return true;
             }
             if in_block / 32 == u64::from(warp)
@@ -1014,6 +1014,13 @@ impl Sanitiser {
                     acquired[lane] = Acquired::of(all.clone());
                 }
             }
+        }
+    }
+
+    /// Lanes exit.
+    pub(crate) fn left(&mut self, launch: &Launch<'_>, block: &mut Block, warp: u32, mask: u32) {
+        if let Some(shadow) = &mut block.shadow {
+            shadow.leave(warp, mask, &launch.account);
         }
     }
 
@@ -1264,7 +1271,7 @@ fn between_variables(visit: &Visit<'_>, lanes: u32) -> Problem {
     *Problem::new(FaultKind::OutOfBounds, lanes, message).at(offset).note(note)
 }
 
-fn race_problem(kind: FaultKind, visit: &Visit<'_>, lane: usize, with: Record) -> Problem {
+fn race_problem(kind: FaultKind, visit: &Visit<'_>, shadow: &BlockShadow, lane: usize, with: Record) -> Problem {
     let address = visit.addresses[lane];
     let now = match visit.reach.kind {
         Kind::Read => "read",
@@ -1289,6 +1296,10 @@ fn race_problem(kind: FaultKind, visit: &Visit<'_>, lane: usize, with: Record) -
             _ => String::new(),
         };
         problem.notes.push(format!("the address is {described}{rank}"));
+    }
+    if with[1] <= shadow.base && shadow.left_before_barrier(with) {
+        let note = "the thread exited without coming to the barrier, which orders what the threads did that come to it";
+        problem.notes.push(note.to_owned());
     }
     problem.other = Some(other);
     problem

@@ -110,6 +110,8 @@ pub(crate) struct BlockShadow {
     pub(super) memory: Shadow,
     pub(super) written: Vec<u64>,
     pub(super) warps: Vec<WarpShadow>,
+    /// Whether a thread has exited.
+    some_left: bool,
     /// What all threads of the block have taken over from others, and when it last grew.
     pub(super) acquired: SharedClock,
     pub(super) acquired_at: u32,
@@ -372,6 +374,9 @@ pub(super) struct Arrival {
     pub(super) mask: u32,
 }
 
+/// In place of a base, for a lane that has not exited.
+const STAYS: u32 = u32::MAX;
+
 #[derive(Debug, Default)]
 pub(super) struct WarpShadow {
     /// Up to here each of its 32 lanes knows what the others did.
@@ -384,6 +389,8 @@ pub(super) struct WarpShadow {
     pub(super) arrivals: Vec<Arrival>,
     /// For each lane, its last `fence.proxy.async`.
     pub(super) proxied: [u32; 32],
+    /// For each lane that has exited, the block's [base](BlockShadow::base) then; empty until one exits.
+    exits: Vec<u32>,
 }
 
 impl BlockShadow {
@@ -410,6 +417,7 @@ impl BlockShadow {
         }
         self.warps.resize_with(self.threads.div_ceil(32) as usize, WarpShadow::default);
         self.warps.iter_mut().for_each(WarpShadow::reset);
+        self.some_left = false;
         self.acquired = None;
         self.acquired_at = 0;
         self.gathering.clear();
@@ -426,6 +434,35 @@ impl BlockShadow {
             || moment <= self.base
                 && record[2] & PENDING == 0
                 && u64::from(record[0] - 1).wrapping_sub(self.first) < u64::from(self.threads)
+                && !self.left_before_barrier(record)
+    }
+
+    /// Whether `record` is a write of a thread of this block that exited without coming to another barrier: a barrier orders what
+    /// the threads did that come to it (PTX ISA, `barrier`), and lets those go that have exited.
+    #[inline(always)]
+    pub(super) fn left_before_barrier(&self, record: Record) -> bool {
+        self.some_left && record[2] & WRITE != 0 && self.left_at(record[0]).is_some_and(|base| record[1] > base)
+    }
+
+    /// The base at which a thread of this block exited, if it has.
+    fn left_at(&self, thread: u32) -> Option<u32> {
+        let in_block = u64::from(thread - 1).checked_sub(self.first)? as usize;
+        self.warps.get(in_block / 32)?.exits.get(in_block % 32).copied().filter(|&base| base != STAYS)
+    }
+
+    /// Lanes of a warp exit.
+    pub(super) fn leave(&mut self, warp: u32, mask: u32, account: &Account<'_>) {
+        let base = self.base;
+        let exits = &mut self.warps[warp as usize].exits;
+        if exits.is_empty() {
+            fill(exits, STAYS, 32, account);
+        }
+        for (lane, exit) in exits.iter_mut().enumerate() {
+            if mask >> lane & 1 != 0 {
+                *exit = base;
+            }
+        }
+        self.some_left = true;
     }
 
     /// Lanes of another block of the cluster access this one's shared memory.
@@ -500,6 +537,7 @@ impl WarpShadow {
         self.acquired.clear();
         self.arrivals.clear();
         self.proxied = [0; 32];
+        self.exits.clear();
     }
 
     /// All that lanes know of each other is what the block knows.
