@@ -1,5 +1,6 @@
 //! Where a browser may break the lines of a table's cells: a row's short name stays on one line, and a path or a counter's long name
-//! may break after its slashes and underscores, so that it doesn't push the next columns off the page.
+//! may break after its slashes and underscores, so that it doesn't push the next columns off the page. Sentences that a record broke for a
+//! terminal's width run on; what it lists, one word to a line, stays a list.
 
 use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 
@@ -20,6 +21,7 @@ pub(crate) fn broken(markdown: &str) -> String {
     // The column, and the first cell's parts and letters.
     let mut column = None;
     let (mut name, mut letters) = (Vec::new(), 0);
+    let mut line = String::new();
     for (event, range) in Parser::new_ext(markdown, WITH_MATH).into_offset_iter() {
         match event {
             Event::Start(Tag::TableHead | Tag::TableRow) => column = Some(0),
@@ -29,10 +31,12 @@ pub(crate) fn broken(markdown: &str) -> String {
                     edits.append(&mut name);
                 }
                 (name, letters) = (Vec::new(), 0);
+                line.clear();
                 column = column.map(|column| column + 1);
             }
             Event::Text(text) if column.is_some() => {
                 letters += text.chars().count();
+                line.push_str(&text);
                 let source = &markdown[range.clone()];
                 if text.chars().count() > LONG && text.contains('/') && !text.contains(' ') {
                     edits.push((range, source.replace('/', "/<wbr>")));
@@ -45,6 +49,12 @@ pub(crate) fn broken(markdown: &str) -> String {
                 if code.chars().count() > LONG && !code.contains(' ') {
                     edits.push((range, breakable(&code)));
                 }
+            }
+            Event::InlineHtml(tag) if column.is_some() && &*tag == "<br>" => {
+                if line.contains(' ') || line.ends_with(',') {
+                    edits.push((range, " ".to_owned()));
+                }
+                line.clear();
             }
             _ => {}
         }
@@ -83,6 +93,14 @@ mod tests {
         let long = "| a name of more than eighteen letters | x |";
         assert_eq!(row(long), long);
         assert!(broken("1 and 2\n\na | b").starts_with("1 and 2\n\na | b"));
+    }
+
+    #[test]
+    fn broken_sentences_run_on_and_lists_stay() {
+        assert_eq!(row("| a | the product, not<br>the fusion |"), "| a | the product, not the fusion |");
+        assert_eq!(row("| a | HMMA.16816.F32 12,<br>LDSM 2 |"), "| a | HMMA.16816.F32 12, LDSM 2 |");
+        let list = "| a | copy-in-flight<br>unawaited-copy |";
+        assert_eq!(row(list), list);
     }
 
     #[test]
