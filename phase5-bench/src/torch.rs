@@ -301,6 +301,9 @@ pub struct Measured {
 pub fn measure(device: &Device, bench: &Bench, work: &[PeerRequest]) -> Measured {
     let all = |reason: String| Measured { version: None, timings: vec![Err(reason); work.len()] };
     let device = ordinal(device);
+    if work.is_empty() {
+        return Measured { version: None, timings: Vec::new() };
+    }
     if device.is_none() && work.iter().all(|work| work.mode != Mode::Cpu) {
         return all(ON_GPUS.to_owned());
     }

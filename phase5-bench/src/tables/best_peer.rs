@@ -10,7 +10,7 @@ use phase4_fusion::attention::{LADDER, Products};
 
 use crate::spec::{FinishedTable, Make, TableSpec};
 use crate::tables::linear_relu::{self, versions};
-use crate::tables::peers::{PYTORCH_COMPILED_GRAPH, TUNED};
+use crate::tables::peers::{CPU, PYTORCH_COMPILED_GRAPH, TUNED};
 use crate::tables::{
     attention, autoencoder, conv, gemm, norm, resnet, tensor_attention, tensor_conv, tensor_cores, video,
 };
@@ -68,7 +68,8 @@ struct Source {
     /// By whom.
     by: ColumnSpec,
     ms: ColumnSpec,
-    /// Whose a row is, by its problem and its name, and in what arithmetic; `None` for parts, and for what is on the CPU.
+    /// Whose a row is, by its problem and its name, and in what arithmetic; `None` for parts, and for what is on the CPU in part. It is
+    /// not asked for rows of the [`CPU`].
     reads: fn(&str, &str) -> Option<(Side, String)>,
 }
 
@@ -221,6 +222,9 @@ impl Source {
         let mut peers: Vec<String> = Vec::new();
         for row in table.iter() {
             let (problem, by) = (self.problem_of(row)?, row.text(self.by)?);
+            if by == CPU {
+                continue;
+            }
             let Some((side, arithmetic)) = (self.reads)(&problem, by) else { continue };
             let Some(ms) = row.number(self.ms)? else { continue };
             let place = pairs.iter().position(|pair| pair.problem == problem && pair.arithmetic == arithmetic);
@@ -291,6 +295,7 @@ mod tests {
     use common::Device;
 
     use super::*;
+    use crate::tables::peers::CUBLASLT;
 
     #[test]
     fn names_say_whose_a_row_is_and_in_what_arithmetic() {
@@ -372,6 +377,14 @@ mod tests {
         assert_eq!((row.text(OURS).unwrap(), row.text(PEER).unwrap()), ("phase 4, f32", "PyTorch\ngraph"));
         assert_eq!((row.number(GAIN).unwrap(), row.text(PROBLEM).unwrap()), (Some(1.5), "batch 1"));
         assert!(matches!(made.iter().nth(1).unwrap().cell(GAIN).unwrap(), Cell::Absent(_)));
+        let mut products = TableBuilder::new("gemm", DeviceKind::Gpu, &[gemm::PROBLEM, columns::STEP, columns::MS]);
+        for (by, ms) in [(CPU, 0.01), ("1 uncoalesced", 4.0), (gemm::LIBRARY, 3.0), (CUBLASLT, 2.0)] {
+            products.row().set(gemm::PROBLEM, "64³").set(columns::STEP, by).set(columns::MS, ms).complete();
+        }
+        run.push("gemm", products.finish());
+        let products = from(Some(&run)).unwrap().table;
+        let note = "gemm: f32 ahead in 0 of 1, geometric mean 0.50. Peers: cuBLAS; cuBLASLt.";
+        assert!(products.notes.iter().any(|other| other == note), "the CPU is no peer: {:?}", products.notes);
         let note = "resnet-batch: f32 ahead in 1 of 1, geometric mean 1.50. Peers: PyTorch eager; PyTorch graph; PyTorch graph, f16.";
         assert!(made.notes.iter().any(|other| other == note), "{:?}", made.notes);
     }
