@@ -249,7 +249,8 @@
             const values = parts.map((part) => floatOf(part, unit, type.startsWith("bf")));
             return [values.map((value) => Number(value.toPrecision(4))).join(", "), values.join(", ")];
         }
-        const text = as === "hex" ? `0x${bits.toString(16).padStart(width / 4, "0")}` : String(as === "signed" ? BigInt.asIntN(width, bits) : bits);
+        const digits = form === "hex" ? width / 4 : 1;
+        const text = as === "hex" ? `0x${bits.toString(16).padStart(digits, "0")}` : String(as === "signed" ? BigInt.asIntN(width, bits) : bits);
         return [text, text];
     }
 
@@ -483,6 +484,8 @@
         result.append(...(outcome.pictures ?? []).map(pictureOf));
         if (outcome.recordings.length > 0) {
             const fold = element("details", { className: "stepper" }, element("summary", { textContent: "Step through a block, warp by warp" }));
+            // The result is a status, whose changes are read out; of a step only its sentence is.
+            fold.setAttribute("aria-live", "off");
             fold.append(...outcome.recordings.map((recording) => stepperOf(recording, outcome.text.split("\n"), goTo)));
             result.append(fold);
         }

@@ -16,7 +16,7 @@ use book::playground::{
     kernels,
     pool::Limits,
 };
-use common::{device::Device, testing::planted};
+use common::{device::Device, testing::planted, trial::Size};
 use serde_json::{Value, json};
 use served::{KERNEL, Served};
 use sysinfo::{ProcessRefreshKind, ProcessesToUpdate, System, UpdateKind};
@@ -350,6 +350,22 @@ fn what_sizes_offer_makes_sense() {
         }
     }
     assert!(sized > 100, "only {sized} kernels have sizes");
+}
+
+/// The course's own kernels are right at the size that a page begins with, and at the least of each.
+#[test]
+fn problems_are_solved_at_their_usual_and_least_sizes() {
+    let device = Device::sim();
+    let phases =
+        [phase1_infra::trials::PROBLEMS, phase2_conv_bn::trials::PROBLEMS, phase3_all_layers::trials::PROBLEMS];
+    for problem in phases.into_iter().flatten() {
+        for of in [|size: &Size| size.usual, |size: &Size| size.least] {
+            let sizes: Vec<usize> = problem.sizes.iter().map(of).collect();
+            let wrong =
+                (problem.run)(&device, &sizes).unwrap_or_else(|error| panic!("{:?}: {error}", problem.families));
+            assert!(wrong.is_empty(), "{:?} at {sizes:?}: {wrong:?}", problem.families);
+        }
+    }
 }
 
 #[test]

@@ -131,6 +131,17 @@ device_test! {
     }
 }
 
+/// What the book's page runs after an edit.
+#[test]
+fn the_trials_find_nothing_wrong_and_know_their_kernels() {
+    let device = Device::sim();
+    for stem in ["nhwc_01_convert", "nhwc_07_recast"] {
+        let trial = phase4_fusion::trials::of(stem).unwrap();
+        assert_eq!((trial.run)(&device).unwrap(), [""; 0], "{}", trial.name);
+    }
+    assert!(phase4_fusion::trials::of("images_01_normalise").is_none());
+}
+
 #[test]
 fn planted_mistakes_are_found() {
     let conversions = [

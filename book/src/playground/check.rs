@@ -125,7 +125,7 @@ pub fn why_not(file: &str) -> Option<&'static str> {
         "phase5-bench" => "it measures a rate, and the simulator has no clock",
         _ if name.starts_with("tensor_parallel") => "several devices run it together",
         _ if name.starts_with("autoencoder") => "its check is a whole model with prepared weights",
-        _ => "its test checks it as a part of layers and whole models",
+        _ => "only its test prepares the inputs that it takes",
     })
 }
 
