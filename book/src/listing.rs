@@ -124,7 +124,7 @@ impl Listing {
             }
         }
         for reason in reasons {
-            let _ = write!(caption, " <span class=\"unedited\">No Edit &amp; run here: {}.</span>", escaped(reason));
+            let _ = write!(caption, " <span class=\"unedited\">No Edit &amp; run button: {}.</span>", escaped(reason));
         }
         for file in &kernels {
             // Several are told apart.
