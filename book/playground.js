@@ -11,8 +11,11 @@
     const LOOK_EVERY = 250;
     const MOST_SLIDERS = 8;
     const FINAL = { right: "Right", found: "Broken rules", wrong: "Wrong", refused: "Does not compile", stopped: "Stopped", missing: "Not run" };
-    // Outcomes of the kernels as they are in the course, by file.
+    // Outcomes of the kernels as they are in the course, by file and sizes.
     const originals = new Map();
+    // Registers that the reader watches, by kernel: names, and how each is shown.
+    const watchedOf = new Map();
+    const FORMS = { auto: "as its type", signed: "signed integer", unsigned: "unsigned integer", float: "float", hex: "hexadecimal" };
 
     async function ask(method, path, body) {
         const response = await fetch(path, {
@@ -35,8 +38,8 @@
     }
 
     // Runs a text. `onStart` learns the number of the run, `onStage` where it is.
-    async function run(file, text, onStart, onStage) {
-        const { id } = await ask("POST", "/.runs", { file, text, page: location.pathname });
+    async function run(file, text, sizes, onStart, onStage) {
+        const { id } = await ask("POST", "/.runs", { file, text, sizes, page: location.pathname });
         onStart(id);
         for (;;) {
             const now = await ask("GET", `/.runs/${id}`);
@@ -130,6 +133,29 @@
         return { fieldset: sliders.length > 0 ? fieldset : null, follow };
     }
 
+    // One size of the problem in place of those of the check; `chosen` is undefined for the check's own.
+    function problemOf(sizes) {
+        const one = element("input", { type: "checkbox" });
+        const fieldset = element("fieldset", { className: "sliders problem" }, element("legend", { textContent: "Problem size" }));
+        fieldset.append(element("label", {}, one, " one size, instead of all sizes of the check"));
+        const numbers = sizes.map(({ name, least, most, usual }) => {
+            const limits = { min: least, max: most, step: 1, value: usual };
+            const [slider, exact] = ["range", "number"].map((type) => element("input", { type, ...limits }));
+            slider.setAttribute("aria-label", `${name}, ${least} to ${most}`);
+            for (const [from, to] of [[slider, exact], [exact, slider]]) {
+                from.addEventListener("input", () => {
+                    to.value = from.value;
+                    one.checked = true;
+                });
+            }
+            fieldset.append(element("label", {}, `${name} = `, exact), slider);
+            return exact;
+        });
+        const chosen = () => (one.checked ? numbers.map((exact) => Number(exact.value)) : undefined);
+        const inWords = (values) => values?.map((value, at) => `${sizes[at].name} = ${number(value)}`).join(", ");
+        return { fieldset: sizes.length > 0 ? fieldset : null, chosen, inWords };
+    }
+
     const number = (value) => value.toLocaleString("en-GB");
 
     function change(before, after) {
@@ -160,7 +186,8 @@
                 body.append(row);
             }
             const head = element("tr", {}, ...["", "original", "yours", "change"].map((text) => element("th", { scope: "col", textContent: text })));
-            const ended = found && !before ? `: the check ended after ${launches} of ${found.launches} launches` : ": counts of the whole check";
+            const whole = mine.sizes ? `: counts at ${mine.sizes}` : ": counts of the whole check";
+            const ended = found && !before ? `: the check ended after ${launches} of ${found.launches} launches` : whole;
             const caption = element("caption", {}, element("code", { textContent: kernel }), ended);
             return element("div", { className: "wide" }, element("table", {}, caption, element("thead", {}, head), body));
         });
@@ -178,8 +205,165 @@
         return item;
     }
 
+    // The lanes' bits in what the server sends: `a+d*n` is n lanes from a on, each with d more than the one before.
+    function bitsOf({ lanes, bits }) {
+        const all = bits.split(" ").flatMap((part) => {
+            const [first, by = "0", count = "1"] = part.split(/[+*]/);
+            return Array.from({ length: Number(count) }, (_, at) => BigInt.asUintN(64, BigInt(`0x${first}`) + BigInt(at) * BigInt(`0x${by}`)));
+        });
+        return Array.from({ length: 32 }, (_, lane) => ((lanes >>> lane) & 1 ? all.shift() : undefined));
+    }
+
+    // A float of 16, 32 or 64 bits.
+    function floatOf(bits, size, isBrain) {
+        const view = new DataView(new ArrayBuffer(8));
+        if (size === 64) {
+            view.setBigUint64(0, bits);
+            return view.getFloat64(0);
+        }
+        const low = Number(bits);
+        if (size === 16 && !isBrain) {
+            const [exponent, fraction] = [(low >> 10) & 31, low & 1023];
+            const size = exponent === 31 ? (fraction ? NaN : Infinity) : exponent === 0 ? fraction * 2 ** -24 : (1024 + fraction) * 2 ** (exponent - 25);
+            return low >> 15 ? -size : size;
+        }
+        view.setUint32(0, size === 16 ? low << 16 : low);
+        return view.getFloat32(0);
+    }
+
+    // Bits of a lane in words: short ones for its cell, exact ones for its title.
+    function inWords(bits, type, form) {
+        if (type === "pred") {
+            return bits ? ["true", "true"] : ["false", "false"];
+        }
+        const [, size, pairs] = type.match(/(\d+)(x2)?/);
+        const width = Number(size) * (pairs ? 2 : 1);
+        const isFloat = /^(f|bf|tf)/.test(type);
+        // Untyped bits that are many are no number of anything.
+        const isUntyped = type.startsWith("b") && !isFloat && bits >> 24n;
+        const meant = isFloat ? "float" : type.startsWith("s") ? "signed" : isUntyped || bits >> 32n ? "hex" : "unsigned";
+        const as = form === "auto" ? meant : form;
+        if (as === "float") {
+            const unit = isFloat ? Number(size) : Math.max(width, 16);
+            const parts = pairs && isFloat ? [bits & 0xffffn, bits >> 16n] : [bits];
+            const values = parts.map((part) => floatOf(part, unit, type.startsWith("bf")));
+            return [values.map((value) => Number(value.toPrecision(4))).join(", "), values.join(", ")];
+        }
+        const digits = form === "hex" ? width / 4 : 1;
+        const text = as === "hex" ? `0x${bits.toString(16).padStart(digits, "0")}` : String(as === "signed" ? BigInt.asIntN(width, bits) : bits);
+        return [text, text];
+    }
+
+    // Registers at a step: those that it writes, and those that the reader watches.
+    function registersOf({ kernel, registers, registers_until: until, sites, steps }, source, goTo) {
+        const writes = registers.map(() => []);
+        steps.forEach((step, at) => step.writes?.forEach((write) => writes[write.register].push({ at, warp: step.warp, write })));
+        // What each lane of a warp has after a step, and in which step it came there.
+        const lanesAt = (register, warp, now) => {
+            const lanes = Array(32);
+            for (const found of writes[register].filter((one) => one.warp === warp && one.at <= now).reverse()) {
+                found.bits ??= bitsOf(found.write);
+                found.bits.forEach((bits, lane) => {
+                    lanes[lane] ??= bits === undefined ? undefined : { bits, type: found.write.ty, at: found.at };
+                });
+                if (!lanes.includes(undefined)) {
+                    break;
+                }
+            }
+            return lanes;
+        };
+        const sourceOf = ({ site }) => {
+            const { line, instruction } = sites[site];
+            return line ? `line ${line}: ${(source[line - 1] ?? "").trim()}` : instruction;
+        };
+        const watched = watchedOf.get(kernel) ?? watchedOf.set(kernel, new Map()).get(kernel);
+        const [own, kept] = [element("div"), element("div")];
+        let shown = { step: steps[0], at: 0 };
+        const rowOf = (register, form, ...controls) => {
+            const { name, site } = registers[register];
+            const cells = Array.from({ length: 32 }, () => element("li"));
+            const list = element("ol", { className: "lanes values", start: 0 }, ...cells);
+            list.setAttribute("aria-label", `${name} in lanes 0 to 31`);
+            const { line } = sites[site];
+            const where = line ? button(`line ${line}`, () => goTo(line), { title: sourceOf({ site }) }) : "";
+            const row = element("div", {}, element("p", {}, element("code", { textContent: name }), " ", where, " ", ...controls), list);
+            const draw = () => {
+                const lanes = lanesAt(register, shown.step.warp, shown.at);
+                cells.forEach((cell, lane) => {
+                    const has = lanes[lane];
+                    const [short, exact] = has ? inWords(has.bits, has.type, form()) : ["–", "nothing yet"];
+                    cell.className = has?.at === shown.at ? "active" : has ? "" : "off";
+                    cell.title = `lane ${lane}: ${exact}${has ? `, ${has.type} from step ${has.at + 1} of all` : ""}`;
+                    cell.textContent = short;
+                });
+            };
+            draw();
+            return { row, draw };
+        };
+        let rows = [];
+        const drawKept = () => {
+            const known = registers.map(({ name }) => name);
+            const names = [...watched.keys()].filter((name) => known.includes(name));
+            rows = names.map((name) => {
+                const form = element("select", {}, ...Object.entries(FORMS).map(([value, textContent]) => element("option", { value, textContent })));
+                form.value = watched.get(name);
+                form.setAttribute("aria-label", `how ${name} is shown`);
+                const ends = button("Stop watching", () => {
+                    watched.delete(name);
+                    draw();
+                    drawKept();
+                    choice.focus();
+                });
+                ends.setAttribute("aria-label", `Stop watching ${name}`);
+                const made = rowOf(known.indexOf(name), () => form.value, form, " ", ends);
+                form.addEventListener("change", () => {
+                    watched.set(name, form.value);
+                    made.draw();
+                });
+                return made;
+            });
+            kept.replaceChildren(...rows.map(({ row }) => row));
+        };
+        const watch = (name) => {
+            watched.set(name, watched.get(name) ?? "auto");
+            drawKept();
+            draw();
+        };
+        const draw = (step = shown.step, at = shown.at) => {
+            shown = { step, at };
+            const written = (step.writes ?? []).filter(({ register }) => !watched.has(registers[register].name));
+            const news = written.slice(0, 4).map(({ register }) => {
+                const { name } = registers[register];
+                const more = button("Watch", () => {
+                    watch(name);
+                    choice.focus();
+                });
+                more.setAttribute("aria-label", `Watch ${name}`);
+                return rowOf(register, () => "auto", " as the step leaves it ", more).row;
+            });
+            own.replaceChildren(...news);
+            if (written.length > 4) {
+                own.append(element("p", { textContent: `It writes ${written.length - 4} more registers: watch those that you want to see.` }));
+            }
+            if (at >= until) {
+                own.append(element("p", { textContent: `Registers are recorded up to step ${number(until)} of all only.` }));
+            }
+            rows.forEach((row) => row.draw());
+        };
+        const option = (register) => element("option", { value: register.name, textContent: `${register.name} – ${sourceOf(register)}` });
+        const choice = element("select", {}, ...registers.map(option));
+        choice.setAttribute("aria-label", "register to watch, and where it is first written");
+        const bar = element("div", { className: "bar" }, choice, button("Watch this register", () => watch(choice.value)));
+        const about = element("p", { textContent: "Registers of the step's warp, lanes 0 to 31. Coloured: written by this step. A dash: not written yet." });
+        drawKept();
+        return { part: registers.length > 0 ? element("div", { className: "registers" }, about, bar, kept, own) : "", draw };
+    }
+
     // Steps of a block's warps, forwards and backwards: the line, the lanes and what they touch.
-    function stepperOf({ kernel, threads, sites, steps, missed }, source, goTo) {
+    function stepperOf(recording, source, goTo) {
+        const { kernel, threads, sites, steps, missed } = recording;
+        const registers = registersOf(recording, source, goTo);
+        const places = new Map(steps.map((step, at) => [step, at]));
         const warps = [...new Set(steps.map((step) => step.warp))].sort((one, other) => one - other);
         const chosen = element("select", {}, ...warps.map((warp) => element("option", { value: warp, textContent: `warp ${warp}` })));
         chosen.prepend(element("option", { value: "all", textContent: "all warps, in the simulator's order", selected: true }));
@@ -245,6 +429,7 @@
                 cell.title = `bank ${bank}: ${served.size} different words`;
                 cell.textContent = served.size || "";
             });
+            registers.draw(step, places.get(step));
         };
         const go = (by) => {
             slider.value = Number(slider.value) + by;
@@ -264,7 +449,7 @@
         const more = missed > 0 ? ` ${number(missed)} more were not recorded.` : "";
         const head = element("p", {}, element("code", { textContent: kernel }), `: block 0 of an early launch, ${size}.${more} Below each lane, the byte that it touches first.`);
         choose();
-        return element("div", {}, head, bar, about, lanes, ofBanks, banks);
+        return element("div", {}, head, bar, about, lanes, ofBanks, banks, registers.part);
     }
 
     // The page's picture of this kernel, drawn from the trace of the edited one: an SVG, or why there is none.
@@ -299,6 +484,8 @@
         result.append(...(outcome.pictures ?? []).map(pictureOf));
         if (outcome.recordings.length > 0) {
             const fold = element("details", { className: "stepper" }, element("summary", { textContent: "Step through a block, warp by warp" }));
+            // The result is a status, whose changes are read out; of a step only its sentence is.
+            fold.setAttribute("aria-live", "off");
             fold.append(...outcome.recordings.map((recording) => stepperOf(recording, outcome.text.split("\n"), goTo)));
             result.append(fold);
         }
@@ -326,8 +513,8 @@
         };
         try {
             result.textContent = "The editor is being loaded …";
-            const [{ create }, { text: original }] = await Promise.all([import("/.editor.js"), ask("GET", `/.kernels/${file}`)]);
-            editor = fill(panel, result, file, original, close, create);
+            const [{ create }, { text: original, sizes }] = await Promise.all([import("/.editor.js"), ask("GET", `/.kernels/${file}`)]);
+            editor = fill(panel, result, file, original, sizes, close, create);
             const lines = figure.querySelector(".lines")?.dataset.lines.match(/\d+/);
             editor.goTo(Number(lines?.[0] ?? 1));
             editor.focus();
@@ -336,13 +523,15 @@
         }
     }
 
-    function fill(panel, result, file, original, close, create) {
+    function fill(panel, result, file, original, sizes, close, create) {
+        const problem = problemOf(sizes);
+        const keyOf = (chosen) => `${file} ${chosen ?? ""}`;
         let current = null;
         let shown = null;
         let sliders = null;
         const draw = (outcome) => {
             shown = outcome;
-            show(result, outcome, originals.get(file), (line) => {
+            show(result, outcome, originals.get(outcome.key), (line) => {
                 editor.goTo(line);
                 editor.focus();
             });
@@ -360,19 +549,19 @@
             editor.mark([]);
             result.replaceChildren(element("p", { textContent: "Waiting …" }));
             try {
-                const text = editor.text();
-                const outcome = await run(file, text, (id) => (current = id), (now) => {
+                const [text, chosen] = [editor.text(), problem.chosen()];
+                const outcome = await run(file, text, chosen, (id) => (current = id), (now) => {
                     const words = now.stage === "waiting" ? `Waiting for ${now.before + 1} ${now.before === 0 ? "other run" : "other runs"} …` : `Running, ${now.seconds.toFixed(0)} s …`;
                     result.firstChild.textContent = words;
                 });
-                outcome.text = text;
+                Object.assign(outcome, { text, key: keyOf(chosen), sizes: problem.inWords(chosen) });
                 if (text === original) {
-                    originals.set(file, outcome);
+                    originals.set(outcome.key, outcome);
                 }
                 editor.mark(outcome.messages.filter((message) => message.line).map(({ line, severity, text }) => ({ line, severity, message: text })));
                 draw(outcome);
-                if (!originals.has(file)) {
-                    await compare();
+                if (!originals.has(outcome.key)) {
+                    await compare(chosen);
                 }
             } catch (error) {
                 result.replaceChildren(element("p", { className: "verdict is-missing", textContent: String(error.message) }));
@@ -381,12 +570,11 @@
                 busy(false);
             }
         };
-        // Counts of the original, once.
-        const compare = async () => {
-            const outcome = await run(file, original, (id) => (current = id), () => {});
-            outcome.text = original;
+        // Counts of the original at the same sizes, once.
+        const compare = async (chosen) => {
+            const outcome = await run(file, original, chosen, (id) => (current = id), () => {});
             if (outcome.verdict !== "stopped" && outcome.verdict !== "missing") {
-                originals.set(file, outcome);
+                originals.set(keyOf(chosen), outcome);
                 draw(shown);
             }
         };
@@ -432,6 +620,9 @@
         if (sliders.fieldset) {
             sliders.follow(editor.text());
             place.before(sliders.fieldset);
+        }
+        if (problem.fieldset) {
+            place.before(problem.fieldset);
         }
         result.textContent = "Edit the kernel and run it: the course's own check runs it on the simulator, with the sanitiser.";
         return editor;

@@ -15,7 +15,7 @@ use crate::{
     include,
     markup::{edited, escaped},
     paths::{resolve, slashed},
-    playground::check::Check,
+    playground::check::{self, Check},
     rerun,
     sources::{self, Shown},
 };
@@ -115,11 +115,16 @@ impl Listing {
                 commands.iter().map(|command| format!("<code>{}</code>", escaped(command))).collect();
             let _ = write!(caption, " <span class=\"run\">edit and run: {}</span>", codes.join(", "));
         }
-        let mut kernels: Vec<&str> = Vec::new();
+        let (mut kernels, mut reasons): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
         for Part { file, .. } in &self.parts {
-            if !kernels.contains(&file.as_str()) && Check::of(file).is_ok() {
-                kernels.push(file);
+            match Check::of(file) {
+                Ok(_) if !kernels.contains(&file.as_str()) => kernels.push(file),
+                Ok(_) => {}
+                Err(_) => reasons.extend(check::why_not(file).filter(|reason| !reasons.contains(reason))),
             }
+        }
+        for reason in reasons {
+            let _ = write!(caption, " <span class=\"unedited\">No Edit &amp; run button: {}.</span>", escaped(reason));
         }
         for file in &kernels {
             // Several are told apart.

@@ -118,6 +118,46 @@ try {
     assert.ok((await page(counts)).every((text) => text === "same"), "an unchanged kernel costs what it costs");
     await shot("right");
 
+    // The stepper: what a register holds, in each form, back and forth.
+    await page(`${PANEL}.querySelector('details.stepper summary').click()`);
+    const stepper = (selector) => `${PANEL}.querySelector('details.stepper ${selector}')`;
+    const click = (text) => page(`[...${PANEL}.querySelectorAll('details.stepper button')].find((button) => button.textContent === '${text}').click()`);
+    const instruction = `${stepper(".step")}.innerText`;
+    for (let steps = 0; !(await page(instruction)).includes("%tid.x"); steps += 1) {
+        assert.ok(steps < 40, "a step reads %tid.x");
+        await click("Forward");
+    }
+    const lanes = (row) => page(`[...${stepper(`.registers ${row}`)}.querySelectorAll('li')].map((cell) => cell.textContent).join(' ')`);
+    const all = Array.from({ length: 32 }, (_, lane) => lane).join(" ");
+    assert.equal(await lanes("ol.values"), all, "the lanes have their numbers");
+    await click("Watch");
+    assert.match(await page("document.activeElement.getAttribute('aria-label')"), /register to watch/);
+    assert.equal(await lanes("ol.values"), all);
+    await click("Back");
+    assert.equal(await lanes("ol.values"), Array(32).fill("–").join(" "), "one step before there is nothing");
+    await click("Forward");
+    await page(`(() => { const form = ${stepper(".registers div div select")}; form.value = 'hex'; form.dispatchEvent(new Event('change')); })()`);
+    assert.match(await lanes("ol.values"), /^0x00000000 0x00000001 /);
+    await click("Stop watching");
+    const name = await page(`${stepper(".registers .bar select")}.selectedOptions[0].textContent`);
+    assert.match(name, /^%\S+ – /, "registers are offered by name and place");
+    await shot("registers");
+
+    // One size of the problem: its counts, and the server's word on one that it does not take.
+    const resize = (n) => page(`(() => { const exact = ${PANEL}.querySelector('.problem input[type=number]'); exact.value = ${n}; exact.dispatchEvent(new Event('input')); })()`);
+    await resize(1000);
+    assert.equal(await page(`${PANEL}.querySelector('.problem input[type=checkbox]').checked`), true);
+    await run("Right");
+    assert.match(await page(`${PANEL}.querySelector('caption').textContent`), /n = 1,000/);
+    assert.equal(await page(`[...${PANEL}.querySelectorAll('tbody tr')].find((row) => row.innerText.startsWith('launches')).cells[2].textContent`), "1");
+    complaints.length = 0;
+    await resize(99999999);
+    await run("n may be 0 to 65536 here, not 99999999");
+    // The browser notes that the server refused.
+    assert.ok(complaints.every((text) => text.includes("422")), complaints.join("; "));
+    complaints.length = 0;
+    await page(`${PANEL}.querySelector('.problem input[type=checkbox]').click()`);
+
     // Without a mouse: Escape leaves the editor, Tab goes on.
     await page(`${PANEL}.querySelector('.cm-content').focus()`);
     await press("Escape", 27);

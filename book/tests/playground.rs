@@ -11,8 +11,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use book::playground::{kernels, pool::Limits};
-use common::{device::Device, testing::planted};
+use book::playground::{
+    check::{self, Resizable},
+    kernels,
+    pool::Limits,
+};
+use common::{device::Device, testing::planted, trial::Size};
 use serde_json::{Value, json};
 use served::{KERNEL, Served};
 use sysinfo::{ProcessRefreshKind, ProcessesToUpdate, System, UpdateKind};
@@ -261,6 +265,110 @@ fn a_run_says_what_the_course_says_of_its_own_kernels() {
 }
 
 #[test]
+fn a_run_has_the_size_that_was_chosen_within_limits() {
+    let served = Served::start();
+    let asking = Asking::properly(&served);
+    let (status, body) = asking.ask("GET", &format!("/.kernels/{KERNEL}"), "");
+    assert_eq!(status, 200, "{body}");
+    let sizes = serde_json::from_str::<Value>(&body).unwrap()["sizes"].clone();
+    assert_eq!(sizes, json!([{ "name": "n", "least": 0, "most": 65536, "usual": 1000 }]));
+    let ask = |sizes: Value| {
+        let body = json!({ "file": KERNEL, "text": original(), "sizes": sizes }).to_string();
+        asking.ask("POST", "/.runs", &body)
+    };
+    for (sizes, status, reason) in [
+        (json!([65537]), 422, "n may be 0 to 65536 here, not 65537"),
+        (json!([u64::MAX]), 422, "n may be 0 to 65536"),
+        (json!([]), 422, "0 sizes were given; this kernel takes n"),
+        (json!([1, 2]), 422, "2 sizes were given"),
+        (json!(vec![1; 30_000]), 422, "30000 sizes were given"),
+        (json!([-1]), 400, "this is no run"),
+        (json!([1.5]), 400, "this is no run"),
+        (json!(["1"]), 400, "this is no run"),
+        (json!([1e300]), 400, "this is no run"),
+        (json!({ "n": 1 }), 400, "this is no run"),
+    ] {
+        let (found, body) = ask(sizes.clone());
+        assert!(found == status && body.contains(reason), "{sizes}: {found}: {body}");
+    }
+    let run = |n: usize| {
+        let (status, body) = ask(json!([n]));
+        assert_eq!(status, 202, "{body}");
+        asking.end(serde_json::from_str::<Value>(&body).unwrap()["id"].as_u64().unwrap())
+    };
+    // A launch of that size and no other: 32 bytes of each vector in a sector, rounded up.
+    for n in [1usize, 1000] {
+        let outcome = run(n);
+        assert_eq!(outcome["verdict"], "right", "{outcome}");
+        let counts = &outcome["counts"][0];
+        let loaded = counts["counts"].as_array().unwrap().iter().find(|count| count[0] == "sectors loaded").unwrap();
+        assert_eq!((&counts["launches"], &loaded[1]), (&json!(1), &json!(2 * (4 * n).div_ceil(32))), "{counts}");
+        // What its lanes have in registers is there too: the first thread of each warp reads %tid.x.
+        let recording = &outcome["recordings"][0];
+        assert_eq!(recording["registers_until"], recording["steps"].as_array().unwrap().len());
+        let writes = recording["steps"].as_array().unwrap().iter().filter_map(|step| step["writes"].as_array());
+        let lanes: Vec<&Value> = writes.flatten().filter(|write| write["bits"] == "0+1*32").collect();
+        assert!(!lanes.is_empty(), "{recording}");
+    }
+}
+
+/// The process does not rely on the server's having looked.
+#[test]
+fn an_absurd_size_is_refused_by_the_run_too() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_book"))
+        .arg("--run-kernel")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let task = json!({ "workspace": workspace, "file": KERNEL, "sizes": [usize::MAX], "ptx": null });
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(format!("{task}\n").as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    drop(stdin);
+    let answer = String::from_utf8(output.stdout).unwrap();
+    assert!(answer.contains("n may be 0 to 65536 here") && !answer.contains("\"right\""), "{answer}");
+}
+
+/// Each size that a page offers is one that its kernel takes, at either end too.
+#[test]
+fn what_sizes_offer_makes_sense() {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut sized = 0;
+    for package in ["phase1-infra", "phase2-conv-bn", "phase3-all-layers", "phase4-fusion"] {
+        for entry in std::fs::read_dir(workspace.join(package).join("kernels")).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            let Some(found) = Resizable::of(&format!("{package}/kernels/{name}")) else { continue };
+            sized += 1;
+            let sizes = found.sizes();
+            assert!(sizes.iter().all(|size| (size.least..=size.most).contains(&size.usual)), "{name}: {sizes:?}");
+            let usual: Vec<usize> = sizes.iter().map(|size| size.usual).collect();
+            assert_eq!(found.admit(&usual), Ok(()), "{name}");
+            let beyond: Vec<usize> = sizes.iter().map(|size| size.most + 1).collect();
+            assert!(found.admit(&beyond).is_err(), "{name}");
+        }
+    }
+    assert!(sized > 100, "only {sized} kernels have sizes");
+}
+
+/// The course's own kernels are right at the size that a page begins with, and at the least of each.
+#[test]
+fn problems_are_solved_at_their_usual_and_least_sizes() {
+    let device = Device::sim();
+    let phases =
+        [phase1_infra::trials::PROBLEMS, phase2_conv_bn::trials::PROBLEMS, phase3_all_layers::trials::PROBLEMS];
+    for problem in phases.into_iter().flatten() {
+        for of in [|size: &Size| size.usual, |size: &Size| size.least] {
+            let sizes: Vec<usize> = problem.sizes.iter().map(of).collect();
+            let wrong =
+                (problem.run)(&device, &sizes).unwrap_or_else(|error| panic!("{:?}: {error}", problem.families));
+            assert!(wrong.is_empty(), "{:?} at {sizes:?}: {wrong:?}", problem.families);
+        }
+    }
+}
+
+#[test]
 fn what_never_ends_or_takes_too_much_is_stopped() {
     if !has_compiler("what_never_ends_or_takes_too_much_is_stopped") {
         return;
@@ -377,7 +485,10 @@ fn most_kernels_of_the_course_can_be_edited() {
                 let file = format!("{package}/kernels/{name}");
                 match kernels::check_of(workspace, &file) {
                     Ok(_) => can += 1,
-                    Err(reason) => others.push(reason),
+                    Err(reason) => {
+                        assert!(check::why_not(&file).is_some(), "{file} has no reason");
+                        others.push(reason);
+                    }
                 }
             }
         }

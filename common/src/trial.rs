@@ -15,6 +15,47 @@ pub struct Trial {
     pub run: fn(&Device) -> Result<Vec<String>>,
 }
 
+/// A size that a reader may choose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// What the kernel calls it: `n`, `M`, `columns`.
+    pub name: &'static str,
+    /// The smallest.
+    pub least: usize,
+    /// The largest that runs in seconds under the sanitiser, all the others at their largest too.
+    pub most: usize,
+    /// One to begin with.
+    pub usual: usize,
+}
+
+/// A check of kernels at one size that a reader chooses.
+#[derive(Clone, Copy, Debug)]
+pub struct Problem {
+    /// How the names of the kernel files begin that it runs.
+    pub families: &'static [&'static str],
+    /// The sizes that it takes, in the order in which `run` expects them.
+    pub sizes: &'static [Size],
+    /// Runs it; what is wrong, in a sentence each.
+    pub run: fn(&Device, &[usize]) -> Result<Vec<String>>,
+}
+
+impl Size {
+    /// From `least` to `most`, `usual` at first.
+    pub const fn new(name: &'static str, [least, most]: [usize; 2], usual: usize) -> Size {
+        Size { name, least, most, usual }
+    }
+}
+
+impl Problem {
+    /// The problem of a kernel file's stem, such as `gemm_02_coalesced`: the longest beginning decides.
+    pub fn find(problems: &'static [Problem], stem: &str) -> Option<&'static Problem> {
+        let length = |problem: &Problem| {
+            problem.families.iter().filter(|begins| stem.starts_with(**begins)).map(|begins| begins.len()).max()
+        };
+        problems.iter().filter(|problem| length(problem).is_some()).max_by_key(|problem| length(problem))
+    }
+}
+
 /// What is wrong so far. Kernels that the device doesn't take are passed over.
 #[derive(Debug, Default)]
 pub struct Verdicts {

@@ -3,12 +3,48 @@
 
 use common::check::{Tolerance, compare};
 use common::prelude::*;
-use common::trial::{Trial, Verdicts};
+use common::reference;
+use common::trial::{Problem, Size, Trial, Verdicts};
 
 use crate::memory_model::{LAST_BLOCK, MESSAGE, SWAP, Writer, message, sum, swap};
+use crate::{step04_vector_add, step05_grid_stride};
 
 /// All trials.
 pub static TRIALS: &[Trial] = &[Trial { name: "memory_model", run: memory_model }];
+
+/// All checks at a size of one's own.
+pub static PROBLEMS: &[Problem] = &[
+    Problem { families: &["01_vector_add"], sizes: &[Size::new("n", [0, 1 << 16], 1000)], run: vector_add },
+    Problem {
+        families: &["02_grid_stride"],
+        sizes: &[Size::new("n", [0, 1 << 16], 1000), Size::new("blocks", [1, 64], 2)],
+        run: grid_stride,
+    },
+];
+
+fn vector_add(device: &Device, sizes: &[usize]) -> Result<Vec<String>> {
+    let &[n] = sizes else { return Err(Error::Invalid("vector_add takes n".into())) };
+    let (a, b) = (Tensor::random(&[n], 1), Tensor::random(&[n], 2));
+    let expected = reference::vector_add(a.as_slice()?, b.as_slice()?)?;
+    let mut all = Verdicts::default();
+    let sum = step04_vector_add::add_on(device, a.as_slice()?, b.as_slice()?)?;
+    all.add(format!("n = {n}"), compare(&sum, &expected.values, expected.tolerance()));
+    Ok(all.into_wrong())
+}
+
+fn grid_stride(device: &Device, sizes: &[usize]) -> Result<Vec<String>> {
+    let &[n, blocks] = sizes else { return Err(Error::Invalid("grid_stride_add takes n and blocks".into())) };
+    let (a, b) = (Tensor::random(&[n], 1), Tensor::random(&[n], 2));
+    let expected = reference::vector_add(a.as_slice()?, b.as_slice()?)?;
+    let (stream, mut all) = (device.stream(), Verdicts::default());
+    let kernel = device.kernel(&step05_grid_stride::SOURCE, "grid_stride_add")?;
+    let (a, b, mut c) =
+        (stream.clone_htod(a.as_slice()?)?, stream.clone_htod(b.as_slice()?)?, stream.alloc_poisoned(n)?);
+    step05_grid_stride::grid_stride_add(&stream, &kernel, blocks as u32, &a, &b, &mut c)?;
+    let compared = compare(&stream.clone_dtoh(&c)?, &expected.values, expected.tolerance());
+    all.add(format!("n = {n}, {blocks} blocks"), compared);
+    Ok(all.into_wrong())
+}
 
 /// Those whose second block may write.
 const ORDERED: [&str; 2] = ["message_fenced", "message_released"];

@@ -3,21 +3,94 @@
 
 use common::prelude::*;
 use common::reference::{self, Conv2dParams};
-use common::trial::{Trial, Verdicts};
+use common::trial::{Problem, Size, Trial, Verdicts};
 
 use crate::conv::{self, step17_winograd, step19_winograd_4x4};
-use crate::gemm::{self, Layout};
+use crate::gemm::{self, Layout, plain};
+use crate::linear;
+use crate::linear::backward::{Backward, Gradients, Pass};
+use crate::linear::written::Written;
 use crate::patterns::{random_u32, scan, stencil, transpose};
 use crate::report::gemm::GemmProblem;
 
 /// All trials, called like parts of the report.
 pub static TRIALS: &[Trial] = &[
     Trial { name: "gemm", run: products },
+    Trial { name: "gemm_plain", run: plain_products },
+    Trial { name: "linear_mask", run: written_masks },
     Trial { name: "conv", run: convolutions },
     Trial { name: "scan", run: scans },
     Trial { name: "transpose", run: transposes },
     Trial { name: "stencil", run: stencils },
 ];
+
+const fn side(name: &'static str) -> Size {
+    Size::new(name, [1, 128], 48)
+}
+
+/// All checks at a size of one's own.
+pub static PROBLEMS: &[Problem] = &[
+    Problem {
+        families: &["gemm", "epilogue", "vectors", "lanes", "cp_async"],
+        sizes: &[side("M"), side("N"), side("K")],
+        run: |device, sizes| products_of(device, &[triple(sizes)?]),
+    },
+    Problem {
+        families: &["gemm_00"],
+        sizes: &[side("M"), side("N"), side("K")],
+        run: |device, sizes| plain_products_of(device, &[triple(sizes)?]),
+    },
+    Problem {
+        families: &["conv"],
+        sizes: &[
+            Size::new("in_channels", [1, 16], 3),
+            Size::new("out_channels", [1, 16], 5),
+            Size::new("height and width", [3, 32], 9),
+        ],
+        run: |device, sizes| {
+            let [inputs, outputs, side] = triple(sizes)?;
+            convolutions_with(device, &[([1, inputs, side, side], [outputs, inputs, 3, 3], Conv2dParams::new(1, 1))])
+        },
+    },
+    Problem { families: &["linear"], sizes: LINEAR, run: |device, sizes| layers_of(device, triple(sizes)?) },
+    Problem {
+        families: &["linear_03"],
+        sizes: LINEAR,
+        run: |device, sizes| {
+            let backward = Backward::load(device)?;
+            gradients_of(device, &[triple(sizes)?], |pass, gradients, _| {
+                backward.fused(&device.stream(), pass, gradients)
+            })
+        },
+    },
+    Problem {
+        families: &["linear_04", "linear_05"],
+        sizes: LINEAR,
+        run: |device, sizes| written_masks_of(device, &[triple(sizes)?]),
+    },
+    Problem {
+        families: &["scan"],
+        sizes: &[Size::new("n", [0, 1 << 15], 1000)],
+        run: |device, sizes| scans_of(device, sizes),
+    },
+    Problem {
+        families: &["transpose"],
+        sizes: &[Size::new("rows", [0, 256], 33), Size::new("columns", [0, 256], 65)],
+        run: |device, sizes| match sizes {
+            &[rows, columns] => transposes_of(device, &[[rows, columns]]),
+            _ => Err(Error::Invalid("a transposition takes rows and columns".into())),
+        },
+    },
+    Problem {
+        families: &["stencil"],
+        sizes: &[Size::new("depth", [0, 48], 5), Size::new("height", [0, 48], 9), Size::new("width", [0, 96], 33)],
+        run: |device, sizes| stencils_of(device, &[triple(sizes)?]),
+    },
+];
+
+fn triple(sizes: &[usize]) -> Result<[usize; 3]> {
+    sizes.try_into().map_err(|_| Error::Invalid(format!("three sizes were expected, not {sizes:?}")))
+}
 
 /// M, N, K: nothing to do; nothing to add up; a single element; ragged in each dimension, with and without 16-byte rows; whole tiles.
 pub const SIZES: [[usize; 3]; 9] = [
@@ -33,11 +106,99 @@ pub const SIZES: [[usize; 3]; 9] = [
 ];
 
 fn products(device: &Device) -> Result<Vec<String>> {
+    products_of(device, &SIZES)
+}
+
+fn plain_products(device: &Device) -> Result<Vec<String>> {
+    plain_products_of(device, &SIZES)
+}
+
+/// Batch, inputs, outputs of a linear layer.
+const LINEAR: &[Size] =
+    &[Size::new("batch", [1, 128], 33), Size::new("inputs", [0, 128], 17), Size::new("outputs", [1, 128], 70)];
+
+/// The linear layer with ReLU.
+fn layers_of(device: &Device, [batch, inputs, outputs]: [usize; 3]) -> Result<Vec<String>> {
+    let (x, weight) = (Tensor::random(&[batch, inputs], 1), Tensor::random(&[outputs, inputs], 2));
+    let bias = Tensor::random(&[outputs], 3);
+    let expected = reference::linear_relu(&x, &weight, &bias)?;
+    let (x, weight, bias) = (x.to_device(device)?, weight.to_device(device)?, bias.to_device(device)?);
+    let mut all = Verdicts::default();
+    for step in linear::LADDER {
+        all.part(|all| {
+            let mut y = Tensor::empty_on(device, &[batch, outputs])?;
+            step.load(device)?.launch(&device.stream(), &x, &weight, &bias, &mut y)?;
+            let compared = common::check::compare(&y.into_vec()?, &expected.values, expected.tolerance());
+            all.add(step.name(), compared);
+            Ok(())
+        })?;
+    }
+    Ok(all.into_wrong())
+}
+
+/// The gradients of that layer by `backward`, which gets the batch and the outputs too.
+fn gradients_of(
+    device: &Device,
+    sizes: &[[usize; 3]],
+    backward: impl Fn(Pass<'_>, Gradients<'_>, [usize; 2]) -> Result<()>,
+) -> Result<Vec<String>> {
+    let mut all = Verdicts::default();
+    for &[batch, inputs, outputs] in sizes {
+        let [x, dy] = [(inputs, 1), (outputs, 2)].map(|(columns, seed)| Tensor::random(&[batch, columns], seed));
+        let (weight, bias) = (Tensor::random(&[outputs, inputs], 3), Tensor::random(&[outputs], 4));
+        let values = reference::linear_relu(&x, &weight, &bias)?.values;
+        let y = Tensor::from_vec(dy.shape(), values.iter().map(|&value| value as f32).collect())?;
+        let expected = reference::linear_relu_backward(&x, &weight, &y, &dy)?;
+        let empty = |like: &Tensor| Tensor::empty_on(device, like.shape());
+        let (mut dx, mut dweight, mut dbias) = (empty(&x)?, empty(&weight)?, empty(&bias)?);
+        let (x, weight) = (x.to_device(device)?, weight.to_device(device)?);
+        let (y, dy) = (y.to_device(device)?, dy.to_device(device)?);
+        let pass = Pass { dy: &dy, y: &y, x: &x, weight: &weight };
+        let gradients = Gradients { dx: &mut dx, dweight: &mut dweight, dbias: &mut dbias };
+        backward(pass, gradients, [batch, outputs])?;
+        for (what, found, expected) in
+            [("dx", dx, &expected.input), ("dW", dweight, &expected.weight), ("dbias", dbias, &expected.bias)]
+        {
+            let compared = common::check::compare(&found.into_vec()?, &expected.values, expected.tolerance());
+            all.add(format!("{what} of {batch} × {inputs} → {outputs}"), compared);
+        }
+    }
+    Ok(all.into_wrong())
+}
+
+/// By way of a mask in memory.
+fn written_masks_of(device: &Device, sizes: &[[usize; 3]]) -> Result<Vec<String>> {
+    let written = Written::load(device)?;
+    gradients_of(device, sizes, |pass, gradients, shape| {
+        let mut masked = written.mask().place(device, shape, false)?;
+        written.launch(&device.stream(), pass, &mut masked, gradients)
+    })
+}
+
+fn written_masks(device: &Device) -> Result<Vec<String>> {
+    written_masks_of(device, &[[1, 1, 1], [3, 5, 7], [33, 17, 70], [70, 68, 132], [2, 0, 3], [5, 130, 2]])
+}
+
+fn plain_products_of(device: &Device, sizes: &[[usize; 3]]) -> Result<Vec<String>> {
+    let (stream, mut all) = (device.stream(), Verdicts::default());
+    let kernel = device.kernel(&plain::SOURCE, "gemm_plain")?;
+    for &[m, n, k] in sizes {
+        let (a, b) = (Tensor::random(&[m, k], 1), Tensor::random(&[k, n], 2));
+        let expected = reference::Gemm::new(a.as_slice()?, b.as_slice()?, m, n, k).all()?;
+        let (a, b, mut c) = (a.to_device(device)?, b.to_device(device)?, Tensor::empty_on(device, &[m, n])?);
+        plain::gemm_plain(&stream, &kernel, &a, &b, &mut c)?;
+        let compared = common::check::compare(&c.into_vec()?, &expected.values, expected.tolerance());
+        all.add(format!("M = {m}, N = {n}, K = {k}"), compared);
+    }
+    Ok(all.into_wrong())
+}
+
+fn products_of(device: &Device, sizes: &[[usize; 3]]) -> Result<Vec<String>> {
     let mut all = Verdicts::default();
     for step in gemm::LADDER {
         all.part(|all| {
             let gemm = step.load(device)?;
-            for (size, layout) in SIZES.into_iter().flat_map(|size| Layout::ALL.map(|layout| (size, layout))) {
+            for (size, layout) in sizes.iter().flat_map(|&size| Layout::ALL.map(|layout| (size, layout))) {
                 let problem = GemmProblem::seeded(device, size, layout)?;
                 let mut c = problem.output(device)?;
                 c.poison(&device.stream())?;
@@ -52,7 +213,9 @@ fn products(device: &Device) -> Result<Vec<String>> {
 }
 
 /// Input, weights, and how the window moves.
-fn convolutions_of() -> [([usize; 4], [usize; 4], Conv2dParams); 9] {
+type Convolution = ([usize; 4], [usize; 4], Conv2dParams);
+
+fn convolutions_of() -> [Convolution; 9] {
     let new = Conv2dParams::new;
     [
         ([1, 1, 1, 1], [1, 1, 1, 1], new(1, 0)),
@@ -68,11 +231,15 @@ fn convolutions_of() -> [([usize; 4], [usize; 4], Conv2dParams); 9] {
 }
 
 fn convolutions(device: &Device) -> Result<Vec<String>> {
+    convolutions_with(device, &convolutions_of())
+}
+
+fn convolutions_with(device: &Device, convolutions: &[Convolution]) -> Result<Vec<String>> {
     let (stream, mut all) = (device.stream(), Verdicts::default());
     for step in conv::LADDER {
         all.part(|all| {
             let conv = step.load(device)?;
-            for (seed, (input, weight, params)) in (0..).step_by(3).zip(convolutions_of()) {
+            for (seed, &(input, weight, params)) in (0..).step_by(3).zip(convolutions) {
                 let (x, w) = (Tensor::random(&input, seed), Tensor::random(&weight, seed + 1));
                 let b = Tensor::random(&weight[..1], seed + 2);
                 let expected = reference::conv2d(&x, &w, Some(&b), params)?;
@@ -97,11 +264,15 @@ fn convolutions(device: &Device) -> Result<Vec<String>> {
 }
 
 fn scans(device: &Device) -> Result<Vec<String>> {
+    scans_of(device, &[0, 1, 5, 256, 257, 4095, 4096, 8193, 1000])
+}
+
+fn scans_of(device: &Device, lengths: &[usize]) -> Result<Vec<String>> {
     let (stream, mut all) = (device.stream(), Verdicts::default());
     for step in scan::LADDER {
         all.part(|all| {
             let mut scan = step.load(device)?;
-            for n in [0, 1, 5, 256, 257, 4095, 4096, 8193, 1000] {
+            for &n in lengths {
                 let values = random_u32(n, n as u64 + 1);
                 let mut sums = stream.alloc_poisoned(n)?;
                 scan.launch(&stream, &stream.clone_htod(&values)?, &mut sums)?;
@@ -115,11 +286,15 @@ fn scans(device: &Device) -> Result<Vec<String>> {
 }
 
 fn transposes(device: &Device) -> Result<Vec<String>> {
+    transposes_of(device, &[[0, 5], [1, 1], [1, 77], [77, 1], [31, 33], [64, 64], [100, 37], [33, 130]])
+}
+
+fn transposes_of(device: &Device, shapes: &[[usize; 2]]) -> Result<Vec<String>> {
     let (stream, mut all) = (device.stream(), Verdicts::default());
     for step in transpose::LADDER {
         all.part(|all| {
             let transpose = step.load(device)?;
-            for shape in [[0, 5], [1, 1], [1, 77], [77, 1], [31, 33], [64, 64], [100, 37], [33, 130]] {
+            for &shape in shapes {
                 let x = Tensor::random(&shape, 3).into_vec()?;
                 let mut y = stream.alloc_poisoned(x.len())?;
                 transpose.launch(&stream, &stream.clone_htod(&x)?, &mut y, shape)?;
@@ -133,13 +308,16 @@ fn transposes(device: &Device) -> Result<Vec<String>> {
 }
 
 fn stencils(device: &Device) -> Result<Vec<String>> {
+    let ragged = [[70, 1, 1], [2, 8, 32], [3, 9, 33], [37, 19, 45]];
+    stencils_of(device, &[&[[0, 3, 4], [1, 1, 1], [1, 1, 70], [1, 20, 1]][..], &ragged].concat())
+}
+
+fn stencils_of(device: &Device, shapes: &[[usize; 3]]) -> Result<Vec<String>> {
     let (stream, mut all) = (device.stream(), Verdicts::default());
     for step in stencil::LADDER {
         all.part(|all| {
             let stencil = step.load(device)?;
-            for shape in
-                [[0, 3, 4], [1, 1, 1], [1, 1, 70], [1, 20, 1], [70, 1, 1], [2, 8, 32], [3, 9, 33], [37, 19, 45]]
-            {
+            for &shape in shapes {
                 let old = Tensor::random(&shape, 7).into_vec()?;
                 let mut next = stream.alloc_poisoned(old.len())?;
                 stencil.launch(&stream, &stream.clone_htod(&old)?, &mut next, shape)?;

@@ -5,7 +5,7 @@ use common::check::{Mismatch, Report, Tolerance, compare};
 use common::cpu;
 use common::prelude::*;
 use common::reference::{self, Bounded, DiffusionParams, MaxPool2d};
-use common::trial::{Trial, Verdicts};
+use common::trial::{Problem, Size, Trial, Verdicts};
 
 use crate::layers::{
     AdaptiveAvgPool, Add, AddChannel, AddNoise, Attention, Concatenate, DiffusionStep, Gelu, LayerNorm, LayerNormStep,
@@ -20,6 +20,85 @@ pub static TRIALS: &[Trial] = &[
     Trial { name: "sequence", run: sequence },
     Trial { name: "autoencoder", run: sequence },
 ];
+
+const N: &[Size] = &[Size::new("n", [0, 1 << 14], 1000)];
+const ROWS_AND_COLUMNS: &[Size] = &[Size::new("rows", [0, 64], 5), Size::new("columns", [0, 2048], 100)];
+
+/// All checks at a size of one's own.
+pub static PROBLEMS: &[Problem] = &[
+    Problem {
+        families: &["add_01"],
+        sizes: N,
+        run: |device, sizes| one("add", add(device, &Add::load(device)?, n(sizes)?)),
+    },
+    Problem {
+        families: &["gelu"],
+        sizes: N,
+        run: |device, sizes| one("GELU", gelu(device, &Gelu::load(device)?, &random(&[n(sizes)?], 5, [8.0, 0.0])?)),
+    },
+    Problem {
+        families: &["max_pool"],
+        sizes: &[Size::new("channels", [1, 8], 3), Size::new("height", [3, 96], 9), Size::new("width", [3, 96], 31)],
+        run: |device, sizes| {
+            let (pool, shape) = (POOLS[0], [&[1], sizes].concat());
+            one("max pooling", max_pool(device, &MaxPool::load(device, pool)?, pool, &Tensor::random(&shape, 1)))
+        },
+    },
+    Problem {
+        families: &["layer_norm"],
+        sizes: ROWS_AND_COLUMNS,
+        run: |device, sizes| {
+            let mut all = Verdicts::default();
+            for step in LayerNormStep::ALL {
+                all.part(|all| {
+                    let layer = LayerNorm::load_from(device, step, &step.source())?;
+                    all.add(format!("{sizes:?}"), layer_norm(device, &layer, &random(sizes, 1, [3.0, 5.0])?)?);
+                    Ok(())
+                })?;
+            }
+            Ok(all.into_wrong())
+        },
+    },
+    Problem {
+        families: &["softmax"],
+        sizes: ROWS_AND_COLUMNS,
+        run: |device, sizes| {
+            let mut all = Verdicts::default();
+            for step in SoftmaxStep::ALL {
+                all.part(|all| {
+                    let layer = Softmax::load_from(device, step, &step.source())?;
+                    all.add(format!("{sizes:?}"), softmax(device, &layer, &random(sizes, 1, [30.0, 90.0])?)?);
+                    Ok(())
+                })?;
+            }
+            Ok(all.into_wrong())
+        },
+    },
+    Problem {
+        families: &["row_norm"],
+        sizes: ROWS_AND_COLUMNS,
+        run: |device, sizes| one("row norm", row_norm(device, &RowNorm::load(device)?, &Tensor::random(sizes, 1))),
+    },
+    Problem {
+        families: &["transpose"],
+        sizes: &[Size::new("rows", [0, 256], 33), Size::new("columns", [0, 256], 65)],
+        run: |device, sizes| {
+            let shape = [&[1], sizes].concat();
+            one("transposition", transpose(device, &Transpose::load(device)?, &Tensor::random(&shape, 1)))
+        },
+    },
+];
+
+fn n(sizes: &[usize]) -> Result<usize> {
+    sizes.first().copied().ok_or_else(|| Error::Invalid("a size is missing".into()))
+}
+
+/// What is wrong with a single launch.
+fn one(what: &str, compared: Comparison) -> Result<Vec<String>> {
+    let mut all = Verdicts::default();
+    all.add(what, compared?);
+    Ok(all.into_wrong())
+}
 
 /// The result of a launch that ended: how near the values are.
 pub type Comparison = Result<std::result::Result<Report, Mismatch>>;

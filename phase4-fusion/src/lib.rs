@@ -24,6 +24,7 @@
 //! | [`temporal`] | frames whose network takes again what a step or a frame before has made |
 //! | [`tensor_parallel`] | one pass of a model on several devices: heads and channels split, sums over ranks |
 //! | [`tile`] | shapes of tile, and which of them fits a product or a convolution |
+//! | [`trials`] | kernels between convolutions and fused ones against their references, for whoever changes one |
 
 pub mod all_reduce;
 pub mod attention;
@@ -47,3 +48,4 @@ pub mod streams;
 pub mod temporal;
 pub mod tensor_parallel;
 pub mod tile;
+pub mod trials;

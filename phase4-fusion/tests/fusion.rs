@@ -1,13 +1,12 @@
 //! Fused passes against separate ones and against f64, on both devices.
 #![allow(clippy::unwrap_used)]
 
-use common::check::{Mismatch, Report, Tolerance, compare};
-use common::cpu;
+use common::check::{Tolerance, compare};
 use common::device::SimOptions;
 use common::device_test;
 use common::ladder::Expected;
 use common::prelude::*;
-use common::reference::{Activation, Conv2dParams, DiffusionParams, Gemm, TensorGemm};
+use common::reference::{Activation, Conv2dParams, Gemm, TensorGemm};
 use common::testing::planted;
 use half::f16;
 use phase2_conv_bn::linear::backward::{Gradients, Pass};
@@ -21,8 +20,7 @@ use phase4_fusion::fusion::{DiffusionStep, Separate};
 use phase4_fusion::gemm::{Epilogue, Precision};
 use phase4_fusion::models::Arithmetic;
 use phase4_fusion::nhwc::Upsample;
-
-const PARAMS: DiffusionParams = DiffusionParams { alpha_bar: 0.5, weight: 0.7, threshold: 0.5 };
+use phase4_fusion::trials::{DIFFUSION as PARAMS, diffusion_step as step};
 
 /// One value; a remainder alone; a vector with a remainder; more than a block.
 const LENGTHS: [usize; 5] = [1, 3, 7, 4096, 5003];
@@ -30,17 +28,6 @@ const LENGTHS: [usize; 5] = [1, 3, 7, 4096, 5003];
 /// Values in (−2, 2).
 fn wide(n: usize, seed: u64) -> Vec<f32> {
     Tensor::random(&[n], seed).into_vec().unwrap().into_iter().map(|value| 2.0 * value).collect()
-}
-
-/// A step over `n` values into NaN, beside the CPU's, which has the same bits.
-fn step(device: &Device, fused: &DiffusionStep, n: usize) -> Result<Result<Report, Mismatch>> {
-    let inputs = [1, 2, 3].map(|seed| Tensor::from_vec(&[n], wide(n, seed)).unwrap());
-    let expected = cpu::diffusion_step(&inputs[0], &inputs[1], &inputs[2], PARAMS)?;
-    let on_device = |tensor: &Tensor| tensor.to_device(device);
-    let [noisy, noise, previous] = [on_device(&inputs[0])?, on_device(&inputs[1])?, on_device(&inputs[2])?];
-    let mut y = Tensor::full(&[n], f32::NAN).to_device(device)?;
-    fused.launch(&device.stream(), [&noisy, &noise, &previous], PARAMS, &mut y)?;
-    Ok(compare(y.to_host()?.as_slice()?, expected.as_slice()?, Tolerance::exact()))
 }
 
 device_test! {

@@ -3,222 +3,28 @@
 
 use std::fmt::Debug;
 
-use common::check::{Mismatch, Report, Tolerance, compare};
 use common::device_test;
 use common::prelude::*;
-use common::reference::{self, Activation, MaxPool2d};
+use common::reference::MaxPool2d;
 use common::testing::planted;
-use phase4_fusion::nhwc::{
-    AveragePool, Columns, Concatenate, Convert, LayerNorm, MaxPool, Pointwise, SOURCES, Terms, Upsample,
-};
+use phase4_fusion::nhwc::{AveragePool, Convert, MaxPool, SOURCES};
 use phase4_fusion::planes;
+use phase4_fusion::trials::{
+    Comparison, channels_last, convert_right, enlarged_right, joined_right, max_pool_right, means_right,
+    normalised_right, planes_right, sums_right,
+};
 
 const TYPES: [ElementType; 2] = [ElementType::F16, ElementType::F32];
-
-/// Distinct values, rounded to the type.
-fn rounded(shape: &[usize], element: ElementType) -> Result<Tensor> {
-    Tensor::random(shape, 1).to_type(element)?.to_type(ElementType::F32)
-}
-
-/// The image channels last, on the device, with zeros up to `channels`.
-fn channels_last(device: &Device, image: &Tensor, channels: usize, element: ElementType) -> Result<Tensor> {
-    let [n, c, h, w] = image.dims4()?;
-    let values = image.as_slice()?;
-    let filled = Tensor::from_fn(&[n, channels, h, w], |at| match *at {
-        [n, of, y, x] if of < c => values[((n * c + of) * h + y) * w + x],
-        _ => 0.0,
-    });
-    filled.to_type(element)?.to_format(MemoryFormat::Nhwc)?.to_device(device)
-}
 
 /// `None` where the GPU is older than these kernels.
 fn convert(device: &Device) -> Result<Option<Convert>> {
     planted::here(device, Convert::load(device))
 }
 
-fn convert_right(
-    device: &Device,
-    convert: &Convert,
-    shape: [usize; 4],
-    channels: usize,
-    element: ElementType,
-) -> Result<Result<Report, Mismatch>> {
-    let stream = device.stream();
-    let image = rounded(&shape, element)?;
-    let expected = channels_last(device, &image, channels, element)?;
-    let mut there = Tensor::empty_of(device, expected.shape(), element, MemoryFormat::Nhwc)?;
-    convert.to_channels_last(&stream, &image.to_device(device)?, &mut there)?;
-    let first = compare(&there.to_f64()?, &expected.to_f64()?, Tolerance::exact());
-    if first.is_err() {
-        return Ok(first);
-    }
-    let mut back = Tensor::empty_on(device, &shape)?;
-    convert.to_channels_first(&stream, &there, &mut back)?;
-    Ok(compare(&back.into_vec()?, image.as_slice()?, Tolerance::exact()))
-}
-
-fn max_pool_right(
-    device: &Device,
-    source: &KernelSource,
-    pool: MaxPool2d,
-    shape: [usize; 4],
-    element: ElementType,
-) -> Result<Result<Report, Mismatch>> {
-    let image = rounded(&shape, element)?;
-    let expected = channels_last(device, &reference::max_pool2d(&image, pool)?, shape[1], element)?;
-    let mut y = Tensor::empty_of(device, expected.shape(), element, MemoryFormat::Nhwc)?;
-    let x = channels_last(device, &image, shape[1], element)?;
-    MaxPool::load_from(device, source, pool)?.launch(&device.stream(), &x, &mut y)?;
-    Ok(compare(&y.to_f64()?, &expected.to_f64()?, Tolerance::exact()))
-}
-
-fn means_right(
-    device: &Device,
-    source: &KernelSource,
-    shape: [usize; 4],
-    channels: usize,
-    element: ElementType,
-) -> Result<Result<Report, Mismatch>> {
-    let image = rounded(&shape, element)?;
-    let expected = reference::adaptive_avg_pool2d(&image, [1, 1])?;
-    let mut y = Tensor::empty_on(device, &[shape[0], shape[1], 1, 1])?;
-    let x = channels_last(device, &image, channels, element)?;
-    AveragePool::load_from(device, source)?.launch(&device.stream(), &x, &mut y)?;
-    Ok(compare(&y.into_vec()?, &expected.values, expected.tolerance()))
-}
-
-/// The same in planes of f32, after SiLU alone.
-fn planes_right(device: &Device, source: &KernelSource, shape: [usize; 4]) -> Result<Result<Report, Mismatch>> {
-    let [n, c, h, w] = shape;
-    let [x, image] = [1, 2].map(|seed| Tensor::random(&shape, seed));
-    let (e, first, pitch) = (Tensor::random(&[n, c + 5], 5), 3, c + 5);
-    let expected: Vec<f64> = (0..x.len())
-        .map(|at| {
-            let value = |tensor: &Tensor, at: usize| f64::from(tensor.as_slice().unwrap()[at]);
-            let (plane, inner) = (at / (h * w), value(&x, at));
-            let of_channel = value(&e, plane / c * pitch + first + plane % c);
-            inner / (1.0 + (-inner).exp()) + of_channel + value(&image, at)
-        })
-        .collect();
-    let (x, image, e) = (x.to_device(device)?, image.to_device(device)?, e.to_device(device)?);
-    let mut y = Tensor::full(&shape, f32::NAN).to_device(device)?;
-    let channels = Some(Columns { values: &e, first, count: c });
-    let terms = planes::Terms { activation: Activation::Silu, channels, image: Some(&image) };
-    planes::Pointwise::load_from(device, source)?.launch(&device.stream(), &x, &terms, &mut y)?;
-    // e^x, the sum with 1, the quotient and the two sums, of values up to 3.
-    Ok(compare(&y.into_vec()?, &expected, Tolerance::absolute(3.0 * 8.0 * 2f64.powi(-24))))
-}
-
-/// What a launch adds and applies, with every term: each is off by a rounding, e^x and the quotient of SiLU by 2⁻²⁰ of a value up to
-/// 2, and the result by a rounding of its type.
-fn sums_right(
-    device: &Device,
-    source: &KernelSource,
-    shape: [usize; 4],
-    channels: usize,
-    element: ElementType,
-) -> Result<Result<Report, Mismatch>> {
-    let [n, c, h, w] = shape;
-    let of = |seed: u64, shape: &[usize]| Tensor::random(shape, seed).to_type(element)?.to_type(ElementType::F32);
-    let (x, image) = (of(1, &shape)?, of(2, &shape)?);
-    let [scale, shift] = [3, 4].map(|seed| Tensor::random(&[c], seed));
-    // Columns of a wider matrix.
-    let (e, first, pitch) = (Tensor::random(&[n, c + 5], 5), 3, c + 5);
-    let expected = Tensor::from_fn(&shape, |at| {
-        let &[image_at, channel, row, column] = at else { unreachable!("four dimensions") };
-        let value = |tensor: &Tensor, at: usize| f64::from(tensor.as_slice().unwrap()[at]);
-        let pixel = ((image_at * c + channel) * h + row) * w + column;
-        let inner = value(&scale, channel) * value(&x, pixel) + value(&shift, channel);
-        (inner / (1.0 + (-inner).exp()) + value(&e, image_at * pitch + first + channel) + value(&image, pixel)) as f32
-    });
-    let filled = |part: &Tensor| {
-        let values = part.as_slice().unwrap();
-        Tensor::from_fn(&[channels], |at| values.get(at[0]).copied().unwrap_or(0.0)).to_device(device)
-    };
-    let (scale, shift, e) = (filled(&scale)?, filled(&shift)?, e.to_device(device)?);
-    let (x, image) = (channels_last(device, &x, channels, element)?, channels_last(device, &image, channels, element)?);
-    let mut y = Tensor::empty_of(device, x.shape(), element, MemoryFormat::Nhwc)?;
-    let terms = Terms {
-        scale: Some(&scale),
-        shift: Some(&shift),
-        activation: Activation::Silu,
-        channels: Some(Columns { values: &e, first, count: c }),
-        image: Some(&image),
-    };
-    Pointwise::load_from(device, source)?.launch(&device.stream(), &x, &terms, &mut y)?;
-    let expected = channels_last(device, &expected, channels, ElementType::F32)?.to_f64()?;
-    let rounding = if element == ElementType::F16 { 4.0 * 2f64.powi(-11) } else { 0.0 };
-    let bound = 2.0 * 2f64.powi(-20) + 16.0 * 2f64.powi(-24) + rounding;
-    Ok(compare(&y.to_f64()?, &expected, Tolerance::absolute(bound)))
-}
-
-fn joined_right(
-    device: &Device,
-    source: &KernelSource,
-    [n, h, w]: [usize; 3],
-    [first, second]: [usize; 2],
-    element: ElementType,
-) -> Result<Result<Report, Mismatch>> {
-    let (a, b) = (rounded(&[n, first, h, w], element)?, rounded(&[n, second, h, w], element)?);
-    let padded = |channels: usize| channels.next_multiple_of(32);
-    let expected = channels_last(device, &reference::concatenate(&a, &b)?, padded(first + second), element)?;
-    let (a, b) =
-        (channels_last(device, &a, padded(first), element)?, channels_last(device, &b, padded(second), element)?);
-    let mut y = Tensor::empty_of(device, expected.shape(), element, MemoryFormat::Nhwc)?;
-    Concatenate::load_from(device, source, [first, second])?.launch(&device.stream(), &a, &b, &mut y)?;
-    Ok(compare(&y.to_f64()?, &expected.to_f64()?, Tolerance::exact()))
-}
-
-fn enlarged_right(
-    device: &Device,
-    source: &KernelSource,
-    shape: [usize; 4],
-    factor: usize,
-    element: ElementType,
-) -> Result<Result<Report, Mismatch>> {
-    let image = rounded(&shape, element)?;
-    let expected = channels_last(device, &reference::upsample_nearest(&image, factor)?, shape[1], element)?;
-    let x = channels_last(device, &image, shape[1], element)?;
-    let mut y = Tensor::empty_of(device, expected.shape(), element, MemoryFormat::Nhwc)?;
-    Upsample::load_from(device, source, factor)?.launch(&device.stream(), &x, &mut y)?;
-    Ok(compare(&y.to_f64()?, &expected.to_f64()?, Tolerance::exact()))
-}
-
-/// Within the reference's bound, the rounding to f16 added; what was filled up stays zero.
-fn normalised_right(
-    device: &Device,
-    source: &KernelSource,
-    [n, h, w]: [usize; 3],
-    [c, channels]: [usize; 2],
-    element: ElementType,
-) -> Result<Result<Report, Mismatch>> {
-    let rows = rounded(&[n * h * w, c], element)?;
-    let (weight, bias) = (Tensor::random(&[c], 2), Tensor::random(&[c], 3));
-    let norm = reference::LayerNorm { weight: &weight, bias: &bias, eps: 1e-5 };
-    let expected = reference::layer_norm(&rows, &norm)?;
-    let values = rows.as_slice()?.to_vec();
-    let image = Tensor::from_fn(&[n, c, h, w], |at| values[((at[0] * h + at[2]) * w + at[3]) * c + at[1]]);
-    let x = channels_last(device, &image, channels, element)?;
-    let mut y = Tensor::empty_of(device, x.shape(), element, MemoryFormat::Nhwc)?;
-    let parts = [&weight.to_device(device)?, &bias.to_device(device)?];
-    LayerNorm::load_from(device, source)?.launch(&device.stream(), &x, parts, 1e-5, &mut y)?;
-    let rounding = if element == ElementType::F16 { 2f64.powi(-11) } else { 0.0 };
-    let wanted: Vec<f64> = (0..n * h * w * channels)
-        .map(|at| if at % channels < c { expected.values[at / channels * c + at % channels] } else { 0.0 })
-        .collect();
-    let found = y.to_f64()?;
-    let zeros = (0..found.len()).filter(|at| at % channels >= c).map(|at| found[at]).collect::<Vec<_>>();
-    if let Err(mismatch) = compare(&zeros, &vec![0.0; zeros.len()], Tolerance::exact()) {
-        return Ok(Err(mismatch));
-    }
-    let largest = wanted.iter().fold(0.0, |most: f64, value| most.max(value.abs()));
-    Ok(compare(&found, &wanted, Tolerance::absolute(expected.tolerance.absolute + rounding * largest)))
-}
-
 /// Every case in both types.
 fn all_right<Case: Copy + Debug>(
     cases: impl IntoIterator<Item = Case>,
-    right: impl Fn(Case, ElementType) -> Result<Result<Report, Mismatch>>,
+    right: impl Fn(Case, ElementType) -> Comparison,
 ) -> Result<()> {
     for case in cases {
         for element in TYPES {
@@ -323,6 +129,17 @@ device_test! {
         assert!(means.launch(&stream, &last(&[1, 8, 2, 2])?, &mut Tensor::empty_on(&device, &[1, 9, 1, 1])?).is_err());
         Ok(())
     }
+}
+
+/// What the book's page runs after an edit.
+#[test]
+fn the_trials_find_nothing_wrong_and_know_their_kernels() {
+    let device = Device::sim();
+    for stem in ["nhwc_01_convert", "nhwc_07_recast"] {
+        let trial = phase4_fusion::trials::of(stem).unwrap();
+        assert_eq!((trial.run)(&device).unwrap(), [""; 0], "{}", trial.name);
+    }
+    assert!(phase4_fusion::trials::of("images_01_normalise").is_none());
 }
 
 #[test]

@@ -1,10 +1,8 @@
 //! A format for each layer of a model: what single layers cost, what a plan of several formats computes, and what is chosen.
 #![allow(clippy::unwrap_used)]
 
-use common::check::{Mismatch, Report, Tolerance, compare};
 use common::device_test;
 use common::prelude::*;
-use common::tensor::F8E4M3;
 use common::testing::planted;
 use phase3_all_layers::data::digits::{BATCH, Digits};
 use phase3_all_layers::digits;
@@ -21,6 +19,7 @@ use phase4_fusion::models::int8::WeightSteps;
 use phase4_fusion::models::plan::{Formats, Plan};
 use phase4_fusion::models::runner::Runner;
 use phase4_fusion::recast::{Recast, SOURCE};
+use phase4_fusion::trials::recast_right;
 
 /// Channels that are filled up, and a linear layer whose rows do not begin at 16 bytes.
 const NARROW: resnet::Config = resnet::Config { widths: [8, 12, 16, 20], blocks: [1, 1, 2, 1], classes: 10 };
@@ -48,36 +47,6 @@ fn shuffled(calibration: &Calibration, seed: usize) -> Vec<Arithmetic> {
     }
     calibration.follow(&mut formats);
     formats
-}
-
-/// A change of type and of the number of channels, against the host.
-fn recast_right(
-    device: &Device,
-    recast: &Recast,
-    (from, to): (ElementType, ElementType),
-    [pixels, channels, filled]: [usize; 3],
-) -> Result<Result<Report, Mismatch>> {
-    let x = Tensor::random(&[pixels, channels, 1, 1], 3).to_type(from)?;
-    let values = x.to_f64()?;
-    // Some are beyond what bytes hold.
-    let times = if matches!(to, ElementType::F16 | ElementType::F32) { 1.0 } else { 150.0 };
-    let expected = |at: usize| {
-        let (pixel, channel) = (at / filled, at % filled);
-        let value = if channel < channels { values[pixel * channels + channel] as f32 * times } else { 0.0 };
-        match to {
-            ElementType::F16 => f64::from(half::f16::from_f32(value)),
-            ElementType::I8 => f64::from(value.round_ties_even().clamp(-128.0, 127.0)),
-            ElementType::F8E4M3 => F8E4M3::from_f64(f64::from(value)).to_f64(),
-            _ => f64::from(value),
-        }
-    };
-    let expected: Vec<f64> = (0..pixels * filled).map(expected).collect();
-    let (stream, there) = (device.stream(), x.to_format(MemoryFormat::Nhwc)?.to_device(device)?);
-    let mut y = Tensor::empty_of(device, &[pixels, filled, 1, 1], to, MemoryFormat::Nhwc)?;
-    y.poison(&stream)?;
-    recast.launch(&stream, &there, times, &mut y)?;
-    // Of images of one pixel the channels lie in order.
-    Ok(compare(&y.to_f64()?, &expected, Tolerance::exact()))
 }
 
 device_test! {

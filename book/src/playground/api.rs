@@ -17,11 +17,13 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, post},
 };
+use common::trial::Size;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tower_http::limit::RequestBodyLimitLayer;
 
 use super::{
+    check::Resizable,
     job::Job,
     kernels::{self, MOST_BYTES},
     pool::{Pool, Stage},
@@ -57,6 +59,9 @@ struct Asked {
     /// The page whose pictures are to be drawn anew: `/phase2/gemm-naive.html`.
     #[serde(default)]
     page: Option<String>,
+    /// The problem's sizes, instead of those of the check.
+    #[serde(default)]
+    sizes: Option<Vec<usize>>,
 }
 
 /// A token that no other page can guess: 256 bits, of which the system chose the keys.
@@ -124,13 +129,19 @@ fn refused(status: StatusCode, reason: &str) -> Response {
 async fn kernel(State(api): State<Api>, Path(file): Path<String>) -> Response {
     let found = kernels::check_of(&api.workspace, &file).and_then(|_| kernels::text(&api.workspace, &file));
     match found {
-        Ok(text) => answer(StatusCode::OK, &json!({ "file": file, "text": text })),
+        Ok(text) => {
+            let size =
+                |size: Size| json!({ "name": size.name, "least": size.least, "most": size.most, "usual": size.usual });
+            let sizes: Vec<Value> =
+                Resizable::of(&file).map_or_else(Vec::new, Resizable::sizes).into_iter().map(size).collect();
+            answer(StatusCode::OK, &json!({ "file": file, "text": text, "sizes": sizes }))
+        }
         Err(reason) => refused(StatusCode::NOT_FOUND, &reason),
     }
 }
 
 async fn submit(State(api): State<Api>, body: Bytes) -> Response {
-    let Asked { file, text, page } = match serde_json::from_slice(&body) {
+    let Asked { file, text, page, sizes } = match serde_json::from_slice(&body) {
         Ok(asked) => asked,
         Err(error) => return refused(StatusCode::BAD_REQUEST, &format!("this is no run: {error}")),
     };
@@ -140,8 +151,15 @@ async fn submit(State(api): State<Api>, body: Bytes) -> Response {
     if let Err(reason) = kernels::check_of(&api.workspace, &file) {
         return refused(StatusCode::NOT_FOUND, &reason);
     }
+    let admitted = |chosen: &Vec<usize>| match Resizable::of(&file) {
+        Some(sized) => sized.admit(chosen),
+        None => Err("the check of this kernel has sizes of its own".to_owned()),
+    };
+    if let Some(Err(reason)) = sizes.as_ref().map(admitted) {
+        return refused(StatusCode::UNPROCESSABLE_ENTITY, &reason);
+    }
     let pictures = page.map(|page| kernels::pictures(&api.pages, &page, &file)).unwrap_or_default();
-    match api.pool.submit(Job { workspace: api.workspace, file, text, pictures }) {
+    match api.pool.submit(Job { workspace: api.workspace, file, text, sizes, pictures }) {
         Some(id) => answer(StatusCode::ACCEPTED, &json!({ "id": id })),
         None => refused(StatusCode::TOO_MANY_REQUESTS, "too many runs are waiting: try again when they have ended"),
     }

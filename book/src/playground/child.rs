@@ -13,12 +13,18 @@ use common::{
     compile::KernelSource,
     device::{Device, SimOptions, Subject, Tally},
     probe,
-    ptx_sim::{Counters, Fault, FaultKind, MemoryAccess, Site, Space, Step, StepEvent, Touch, Trace, Variable},
+    ptx_sim::{
+        Counters, Fault, FaultKind, MemoryAccess, RegisterWrite, Site, Space, Step, StepEvent, Touch, Trace,
+        TracedRegister, Variable,
+    },
 };
 
 use super::{
-    check::{Check, Checked},
-    job::{KernelCounts, Message, Outcome, RecordedAccess, RecordedSite, RecordedStep, Recording, Task, Verdict},
+    check::{Check, Checked, Resizable},
+    job::{
+        KernelCounts, Message, Outcome, RecordedAccess, RecordedRegister, RecordedSite, RecordedStep, RecordedWrite,
+        Recording, Task, Verdict,
+    },
 };
 
 /// The hidden option of the command with which such a process begins.
@@ -28,6 +34,8 @@ pub const OPTION: &str = "--run-kernel";
 const DEVICE_MEMORY: u64 = 1 << 30;
 /// Bytes of this machine's memory that a launch may take.
 const HOST_MEMORY: u64 = 2 << 30;
+/// Bytes of an answer that what registers hold may take.
+const REGISTER_BYTES: usize = 3 << 20;
 /// Diagnostics that are told whole.
 const MOST_MESSAGES: usize = 20;
 
@@ -65,7 +73,11 @@ fn perform(task: &Task) -> Outcome {
         Err(error) => return Outcome::only(Verdict::Missing, error.to_string()),
     };
     let device = |sanitize| Device::sim_with(SimOptions { memory: DEVICE_MEMORY, sanitize, ..SimOptions::default() });
-    let run = || check.run(&device(true), &device(false));
+    let run = || match (&task.sizes, Resizable::of(file)) {
+        (None, _) => check.run(&device(true), &device(false)),
+        (Some(sizes), Some(sized)) => sized.run(&device(true), sizes),
+        (Some(_), None) => Err(Error::Invalid(format!("the check of {file} has sizes of its own"))),
+    };
     let mut ran = run();
     // The file's kernels may need others beside them.
     let is_alone = subject.kernels().is_empty() && subject.findings().is_empty();
@@ -87,7 +99,9 @@ fn outcome(file: &str, ran: common::Result<Checked>, subject: &Subject) -> Outco
     let findings = subject.findings();
     let kernels = subject.kernels();
     let mut outcome = Outcome::only(Verdict::Right, "");
-    outcome.recordings = subject.traces().values().map(|trace| recording(file, trace)).collect();
+    let traces = subject.traces();
+    let room = REGISTER_BYTES / traces.len().max(1);
+    outcome.recordings = traces.values().map(|trace| recording(file, trace, room)).collect();
     outcome.counts = kernels.iter().map(|(kernel, tally)| counts(kernel, tally)).collect();
     outcome.messages =
         findings.iter().take(MOST_MESSAGES).map(|found| message(file, &found.fault, &found.rendered)).collect();
@@ -166,8 +180,23 @@ fn counts(kernel: &str, tally: &Tally) -> KernelCounts {
     KernelCounts { kernel: kernel.to_owned(), launches: tally.launches, counts }
 }
 
-/// What a page shows of a trace.
-fn recording(file: &str, trace: &Trace) -> Recording {
+/// Bits of lanes as a page reads them: `0+1*32` is 0 to 31, `7+0*3` three times 7.
+fn run_lengths(bits: &[u64]) -> String {
+    let (mut parts, mut at) = (Vec::new(), 0);
+    while let Some(&first) = bits.get(at) {
+        let step = bits.get(at + 1).map_or(0, |second| second.wrapping_sub(first));
+        let goes_on = |pair: &&[u64]| pair[1].wrapping_sub(pair[0]) == step;
+        let length = 1 + bits[at..].windows(2).take_while(goes_on).count();
+        // Two of anything are a progression.
+        let length = if length > 2 { length } else { 1 };
+        parts.push(if length == 1 { format!("{first:x}") } else { format!("{first:x}+{step:x}*{length}") });
+        at += length;
+    }
+    parts.join(" ")
+}
+
+/// What a page shows of a trace, with `room` bytes for what registers hold.
+fn recording(file: &str, trace: &Trace, room: usize) -> Recording {
     let site = |site: &Site| {
         let own = site.file.as_deref().is_some_and(|path| is_file(file, path)).then_some(site.line).flatten();
         let inlined = site.inlined_from.as_ref().filter(|(path, _)| is_file(file, path)).map(|&(_, line)| line);
@@ -199,7 +228,27 @@ fn recording(file: &str, trace: &Trace) -> Recording {
     };
     let mut accesses: BTreeMap<usize, &MemoryAccess> = BTreeMap::new();
     trace.accesses.iter().for_each(|access| _ = accesses.entry(access.step).or_insert(access));
-    let step = |(at, step): (usize, &Step)| RecordedStep {
+    let mut taken = 0;
+    let mut writes: BTreeMap<usize, Vec<RecordedWrite>> = BTreeMap::new();
+    let mut registers_until = trace.registers_until;
+    for RegisterWrite { step, register, ty, lanes, bits } in &trace.writes {
+        let write = RecordedWrite { register: *register, ty: (*ty).to_owned(), lanes: *lanes, bits: run_lengths(bits) };
+        // The names of the fields and the numbers take some 60.
+        taken += write.bits.len() + 60;
+        if taken > room {
+            registers_until = registers_until.min(*step);
+            writes.remove(step);
+            break;
+        }
+        writes.entry(*step).or_default().push(write);
+    }
+    let register = |(at, register): (usize, &TracedRegister)| {
+        let of = register.function.as_ref().map_or_else(String::new, |function| format!(" of {function}"));
+        let first = trace.writes.iter().find(|write| write.register as usize == at);
+        let site = first.map_or(0, |write| trace.steps[write.step].site);
+        RecordedRegister { name: format!("{}{of}", register.name), site }
+    };
+    let mut step = |(at, step): (usize, &Step)| RecordedStep {
         warp: step.warp,
         site: step.site,
         mask: step.mask,
@@ -211,12 +260,15 @@ fn recording(file: &str, trace: &Trace) -> Recording {
             StepEvent::Exit => Some("exit".to_owned()),
         },
         access: accesses.get(&at).map(|&found| access(found)),
+        writes: writes.remove(&at).unwrap_or_default(),
     };
     Recording {
         kernel: trace.kernel.clone(),
         threads: trace.threads,
         sites: trace.sites.iter().map(site).collect(),
-        steps: trace.steps.iter().enumerate().map(step).collect(),
+        steps: trace.steps.iter().enumerate().map(&mut step).collect(),
+        registers: trace.registers.iter().enumerate().map(register).collect(),
+        registers_until,
         missed: trace.missed,
     }
 }
@@ -257,6 +309,16 @@ fn compiler_messages(file: &str, log: &str) -> Vec<Message> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lanes_are_told_in_few_words() {
+        let floats: Vec<u64> = [1.5f32, -2.0].iter().map(|value| u64::from(value.to_bits())).collect();
+        assert_eq!(run_lengths(&(0..32).collect::<Vec<_>>()), "0+1*32");
+        assert_eq!(run_lengths(&[7, 7, 7, 9, 9]), "7+0*3 9 9");
+        assert_eq!(run_lengths(&floats), "3fc00000 c0000000");
+        assert_eq!(run_lengths(&[3, 2, 1, 0]), "3+ffffffffffffffff*4");
+        assert_eq!(run_lengths(&[]), "");
+    }
 
     #[test]
     fn the_compilers_words_are_put_at_their_lines() {

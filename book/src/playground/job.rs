@@ -13,6 +13,8 @@ pub struct Job {
     pub file: String,
     /// Its text, as edited.
     pub text: String,
+    /// The sizes that the reader chose, in the order of the kernel's; `None`: the check's own.
+    pub sizes: Option<Vec<usize>>,
     /// What follows `ptx-sim` in the commands of pictures that are to be drawn, with [`PTX`] for the file.
     pub pictures: Vec<Vec<String>>,
 }
@@ -27,6 +29,9 @@ pub struct Task {
     pub workspace: PathBuf,
     /// As in [`Job`].
     pub file: String,
+    /// As in [`Job`].
+    #[serde(default)]
+    pub sizes: Option<Vec<usize>>,
     /// Where the PTX is wanted, if it is.
     pub ptx: Option<PathBuf>,
 }
@@ -107,6 +112,10 @@ pub struct Recording {
     pub sites: Vec<RecordedSite>,
     /// What the warps executed, in order.
     pub steps: Vec<RecordedStep>,
+    /// The registers that they wrote.
+    pub registers: Vec<RecordedRegister>,
+    /// How many of the steps have what they left in registers.
+    pub registers_until: usize,
     /// How many steps there were beyond those.
     pub missed: u64,
 }
@@ -120,6 +129,28 @@ pub struct RecordedSite {
     pub text: Option<String>,
     /// As the PTX has it.
     pub instruction: String,
+}
+
+/// A register.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RecordedRegister {
+    /// As the PTX has it, and the function if that is not the kernel: `%r5`, `%r5 of helper`.
+    pub name: String,
+    /// The site that wrote it first.
+    pub site: u32,
+}
+
+/// What a step left in a register.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RecordedWrite {
+    /// Index into the registers.
+    pub register: u32,
+    /// `f32`, `u64`, `pred`.
+    pub ty: String,
+    /// The lanes that wrote it, a bit per lane.
+    pub lanes: u32,
+    /// Their bits in hexadecimal, lowest lane first; `a+d*n` is `n` lanes from `a` on, each with `d` more than the one before.
+    pub bits: String,
 }
 
 /// A step of a warp.
@@ -137,6 +168,9 @@ pub struct RecordedStep {
     pub event: Option<String>,
     /// The access to memory, if it is one.
     pub access: Option<RecordedAccess>,
+    /// What it left in registers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub writes: Vec<RecordedWrite>,
 }
 
 /// An access to memory.

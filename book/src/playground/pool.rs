@@ -190,6 +190,7 @@ impl Shared {
         let task = Task {
             workspace: job.workspace.clone(),
             file: job.file.clone(),
+            sizes: job.sizes.clone(),
             ptx: (!job.pictures.is_empty()).then(|| ptx.clone()),
         };
         let answer = match self.output(&mut command, Some(&serde_json::to_string(&task)?), stop)? {

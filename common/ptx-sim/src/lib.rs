@@ -119,7 +119,7 @@ pub use texture::{
     TextureDescriptor,
 };
 pub use trace::{
-    AccessKind, AsyncEvent, AsyncStep, Grouped, MemoryAccess, Phase, Release, Site, Space, Step, StepEvent, Touch,
-    Trace, TraceRequest, Variable,
+    AccessKind, AsyncEvent, AsyncStep, Grouped, MemoryAccess, Phase, RegisterWrite, Release, Site, Space, Step,
+    StepEvent, Touch, Trace, TraceRequest, TracedRegister, Variable,
 };
 pub use watch::{WatchPoint, WatchRequest, WatchSink, WatchThreads, Watched};

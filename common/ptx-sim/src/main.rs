@@ -397,8 +397,8 @@ fn trace(options: &TraceOptions) -> Result<ExitCode, Failure> {
         block: options.at_block,
         warp: options.warp,
         max_steps: options.max_steps,
-        source: None,
         source_roots: roots.clone(),
+        ..TraceRequest::default()
     };
     let observe = Observe { trace: Some(request), ..Observe::default() };
     let trace = match launch(&options.launch, false, bounds, &observe)?.result {

@@ -18,6 +18,8 @@ pub struct TraceRequest {
     /// Warp instructions to record; what comes later is only counted ([`Trace::missed`]). A step takes some 30 bytes, an
     /// access some 800.
     pub max_steps: usize,
+    /// Whether also to record what each instruction leaves in its registers ([`Trace::writes`]): some 300 bytes each.
+    pub registers: bool,
     /// The text of the CUDA file. Without it the file that `.loc` names is read, as for a fault.
     pub source: Option<String>,
     /// Folders whose source files may be read, besides that of the PTX.
@@ -25,9 +27,9 @@ pub struct TraceRequest {
 }
 
 impl Default for TraceRequest {
-    /// All warps of the first block, 50,000 instructions.
+    /// All warps of the first block, 50,000 instructions, no registers.
     fn default() -> Self {
-        Self { block: [0; 3], warp: None, max_steps: 50_000, source: None, source_roots: Vec::new() }
+        Self { block: [0; 3], warp: None, max_steps: 50_000, registers: false, source: None, source_roots: Vec::new() }
     }
 }
 
@@ -52,6 +54,12 @@ pub struct Trace {
     pub releases: Vec<Release>,
     /// What some of the steps have to do with asynchronous work, in their order.
     pub asynchronous: Vec<AsyncStep>,
+    /// The registers that were written, in order of the first time, if [`TraceRequest::registers`] asks for them.
+    pub registers: Vec<TracedRegister>,
+    /// What the steps left in them, in order of the steps. What a product of a warpgroup leaves is with the wait for it.
+    pub writes: Vec<RegisterWrite>,
+    /// Number of [`Trace::steps`] whose writes are recorded: all of them, unless memory for records ran out.
+    pub registers_until: usize,
     /// Warp instructions that were executed after [`TraceRequest::max_steps`]: the trace is truncated if there are any.
     pub missed: u64,
     /// What matrix instructions do, by site.
@@ -60,6 +68,30 @@ pub struct Trace {
     pub(crate) boxes: Vec<BoxCopy>,
     /// What products of warpgroups read in shared memory.
     pub(crate) product_tiles: Vec<ProductTile>,
+}
+
+/// A register by the name that it has in the PTX.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TracedRegister {
+    /// Its name, such as `%r5`; an element of a vector is `%v1.x`.
+    pub name: String,
+    /// The function that it belongs to, unless that is the kernel itself: each has registers of its own.
+    pub function: Option<String>,
+}
+
+/// What a step left in a register.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RegisterWrite {
+    /// Index into [`Trace::steps`].
+    pub step: usize,
+    /// Index into [`Trace::registers`].
+    pub register: u32,
+    /// As what the instruction means the bits, in PTX's words: `f32`, `u64`, `pred`.
+    pub ty: &'static str,
+    /// The lanes that wrote it, one bit per lane.
+    pub lanes: u32,
+    /// The bits that each of them has there now, lowest lane first.
+    pub bits: Box<[u64]>,
 }
 
 /// An instruction of the PTX, and the line of CUDA it is from.

@@ -103,7 +103,8 @@ impl Subject {
     pub(super) fn wanted_trace(&self, kernel: &Kernel) -> Option<TraceRequest> {
         let launches = self.seen().kernels.get(kernel.name()).map_or(0, |tally| tally.launches);
         let source = kernel.source().map(str::to_owned);
-        (launches < RECORDED).then(|| TraceRequest { max_steps: MOST_STEPS, source, ..TraceRequest::default() })
+        let request = || TraceRequest { max_steps: MOST_STEPS, registers: true, source, ..TraceRequest::default() };
+        (launches < RECORDED).then(request)
     }
 
     pub(super) fn host_memory(&self) -> u64 {

@@ -147,6 +147,7 @@ fn watched(random: &mut Random, module: &Module, kernel: &Kernel, launch: &Launc
         block,
         warp: random.pick(&[None, Some(some_warp)]),
         max_steps: random.pick(&[10, 2000]),
+        registers: random.below(2) == 0,
         ..Default::default()
     };
     // Registers of the text, and lines at which it may have code.

@@ -8,6 +8,7 @@ use super::launch::Launch;
 use super::rows::Rows;
 use super::scene::Scene;
 use super::touches::{Touched, allocation, touched};
+use super::written::{Place, Written, name_of, shown_type, written};
 use crate::ir::*;
 use crate::lanes::lanes;
 use crate::picture::runs;
@@ -28,19 +29,6 @@ pub(crate) struct Debugger {
     pending: Vec<(usize, Watched)>,
     /// The sink has had enough.
     over: bool,
-}
-
-/// A register that an instruction writes.
-#[derive(Clone, Debug)]
-struct Written {
-    name: String,
-    place: Register,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Register {
-    Predicate(P),
-    Row(R, Scalar),
 }
 
 impl Debugger {
@@ -192,11 +180,11 @@ impl Debugger {
         let (pc, mut watched) = self.pending.remove(at);
         for register in self.written.get(&pc).into_iter().flatten() {
             let value = |lane: usize| match register.place {
-                Register::Predicate(p) => {
-                    let value = scene.warp.predicate(scene.frame_predicates, p) >> lane & 1 == 1;
-                    Value { number: Number::Text, text: value.to_string(), before: String::new() }
+                Place::Predicate(_) => {
+                    let text = (register.place.bits(scene, lane) == 1).to_string();
+                    Value { number: Number::Text, text, before: String::new() }
                 }
-                Register::Row(row, ty) => value_of(scene, ty, scene.rows.lane_of(row, ty.size() >= 8, lane)),
+                Place::Row(_, ty) => value_of(scene, ty, register.place.bits(scene, lane)),
             };
             let values: Vec<_> = lanes(watched.lanes).map(|lane| (lane, value(lane))).collect();
             watched.effects.push(format!("{} = {}", register.name, collapsed(&values)));
@@ -247,21 +235,6 @@ fn reachable(launch: &Launch<'_>) -> Vec<u32> {
     found
 }
 
-fn name_of<'l>(launch: &Launch<'l>, register: &NamedRegister) -> &'l str {
-    launch.source.get(register.name.start as usize..register.name.end as usize).unwrap_or_default()
-}
-
-/// "register `%f5`", of the function whose instruction stands at `pc`.
-pub(super) fn register_name(launch: &Launch<'_>, pc: usize, row: R) -> String {
-    let functions = &launch.program.functions;
-    let after = functions.partition_point(|function| function.start as usize <= pc);
-    let function = after.checked_sub(1).map(|at| &functions[at]);
-    match function.and_then(|function| function.register_of(row)) {
-        Some(register) => format!("register `{}`", name_of(launch, register)),
-        None => "a register".to_owned(),
-    }
-}
-
 /// "did you mean `%r5`? It has %p1 to %p4, %r1 to %r33."
 fn families(known: &[&str], asked: &str) -> String {
     let mut families: Vec<(&str, Vec<u32>)> = Vec::new();
@@ -290,69 +263,6 @@ fn families(known: &[&str], asked: &str) -> String {
         format!("{meant}the kernel uses no registers")
     } else {
         format!("{meant}the kernel uses {}", list.join(", "))
-    }
-}
-
-/// The named registers that an instruction writes. What has no name are the lowering's own helpers.
-fn written(launch: &Launch<'_>, function: &Function, pc: usize) -> Vec<Written> {
-    let Facts { rows, predicates, .. } = launch.program.code[pc].op.facts();
-    let site = launch.site(pc);
-    let mut found = Vec::new();
-    let mut add = |name: String, place: Register| found.push(Written { name, place });
-    for p in predicates {
-        if let Some(register) = function.predicate_of(p) {
-            add(name_of(launch, register).to_owned(), Register::Predicate(p));
-        }
-    }
-    for row in rows {
-        let Some(register) = function.register_of(row) else { continue };
-        let element = (row - register.at) / register.rows();
-        let name = name_of(launch, register);
-        let name = match register.count {
-            1 => name.to_owned(),
-            _ => format!("{name}.{}", ["x", "y", "z", "w"][element.min(3) as usize]),
-        };
-        add(name, Register::Row(row, shown_type(&site.instruction, register.ty)));
-    }
-    found
-}
-
-/// As what a register is shown: its own type, unless that is bits only and the instruction knows better.
-fn shown_type(instruction: &str, declared: Scalar) -> Scalar {
-    if !matches!(declared, Scalar::B16 | Scalar::B32 | Scalar::B64) {
-        return declared;
-    }
-    let opcode = instruction.split_whitespace().find(|word| !word.starts_with('@')).unwrap_or_default();
-    let mut types = opcode.trim_end_matches(';').split('.').skip(1).filter_map(Scalar::declared);
-    let Some(ty) = types.find(|ty| *ty != Scalar::Pred) else { return declared };
-    match (ty, declared) {
-        _ if ty.size() == declared.size() => ty,
-        (Scalar::F16, Scalar::B32) => Scalar::F16x2,
-        (Scalar::Bf16, Scalar::B32) => Scalar::Bf16x2,
-        // A result wider than the operands, or a load of fewer bytes.
-        _ if ty.size() > declared.size() || ty.float() => declared,
-        (_, Scalar::B16) => {
-            if ty.signed() {
-                Scalar::S16
-            } else {
-                Scalar::U16
-            }
-        }
-        (Scalar::B8 | Scalar::B16 | Scalar::B32, _) => declared,
-        (_, Scalar::B32) => {
-            if ty.signed() {
-                Scalar::S32
-            } else {
-                Scalar::U32
-            }
-        }
-        _ => {
-            if ty.signed() {
-                Scalar::S64
-            } else {
-                Scalar::U64
-            }
-        }
     }
 }
 

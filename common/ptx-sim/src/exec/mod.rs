@@ -14,7 +14,7 @@
 //! | `builtin`, `printf`, `malloc` | functions that the device brings with it |
 //! | `asynchrony` | when pending copies are made |
 //! | `monitor`, `scene`, `watch` | what a launch reports while it runs, to: |
-//! | `sanitise`, `in_flight`, `wgmma_checks`, `profiler`, `tracer`, `flights`, `debugger` | … mistakes, counts, a trace, values |
+//! | `sanitise`, `in_flight`, `wgmma_checks`, `profiler`, `tracer`, `flights`, `debugger`, `written` | … mistakes, counts, a trace, values |
 
 mod address;
 mod arithmetic;
@@ -71,6 +71,7 @@ mod warp;
 mod watch;
 mod wgmma;
 mod wgmma_checks;
+mod written;
 
 pub use asynchrony::Asynchrony;
 pub use launch::EarlierWork;

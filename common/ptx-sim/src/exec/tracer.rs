@@ -7,8 +7,11 @@ use super::flights;
 use super::launch::Launch;
 use super::scene::Scene;
 use super::touches::{allocation, touched};
+use super::written::{Place, Written, function_at, written};
 use crate::ir::*;
+use crate::lanes::lanes;
 use crate::limits::Use;
+use crate::scalar::Scalar;
 use crate::trace::*;
 
 /// Records a trace.
@@ -19,6 +22,26 @@ pub(crate) struct Tracer {
     allocations: HashSet<u64>,
     /// Place in [`Trace::sites`] of each instruction.
     sites: HashMap<usize, u32>,
+    /// By site: what it writes, and the place of each in [`Trace::registers`].
+    results: Vec<Vec<(u32, Place)>>,
+    /// Place in [`Trace::registers`], by the function and the name.
+    registers: HashMap<(usize, String), u32>,
+    /// Instructions that have begun and not ended.
+    pending: Vec<Pending>,
+    /// Products whose results no wait has brought yet.
+    products: Vec<Pending>,
+    /// There is no more memory for what registers hold.
+    is_full: bool,
+}
+
+/// An instruction whose registers are to be read when it has ended.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    warp: u32,
+    pc: usize,
+    step: usize,
+    site: u32,
+    lanes: u32,
 }
 
 impl Tracer {
@@ -36,12 +59,27 @@ impl Tracer {
             variables: variables.collect(),
             ..Trace::default()
         };
-        Self { request: request.clone(), trace, allocations: HashSet::new(), sites: HashMap::new() }
+        Self {
+            request: request.clone(),
+            trace,
+            allocations: HashSet::new(),
+            sites: HashMap::new(),
+            results: Vec::new(),
+            registers: HashMap::new(),
+            pending: Vec::new(),
+            products: Vec::new(),
+            is_full: false,
+        }
     }
 
     /// The trace, with the text of its lines; `text_of` gives the text of a CUDA file.
     pub(crate) fn into_trace(self, text_of: impl Fn(&str) -> Option<String>) -> Trace {
-        let Self { request, mut trace, .. } = self;
+        let Self { request, mut trace, is_full, .. } = self;
+        if request.registers && !is_full {
+            trace.registers_until = trace.steps.len();
+        }
+        // One that waited ended after those that came later.
+        trace.writes.sort_by_key(|write| write.step);
         trace.variables.sort_by_key(|variable| (variable.space, variable.start));
         match request.source {
             // Headers have a text of their own: only the file with the kernel itself is the one that was given.
@@ -63,6 +101,9 @@ impl Tracer {
         if !self.watches(scene.block, scene.warp.number) {
             return;
         }
+        // A barrier writes its registers when it lets its lanes go, before the next instruction of any of them.
+        let warp = scene.warp.number;
+        self.complete(scene, |pending| pending.warp == warp && pending.lanes & scene.mask != 0);
         if self.trace.steps.len() >= self.request.max_steps {
             self.trace.missed += 1;
             return;
@@ -89,6 +130,10 @@ impl Tracer {
             return;
         }
         self.asynchronous(scene, step);
+        if self.request.registers && !self.is_full && !self.results[site as usize].is_empty() {
+            let pending = Pending { warp, pc: scene.pc, step, site, lanes: active };
+            if is_product(scene) { &mut self.products } else { &mut self.pending }.push(pending);
+        }
         for access in touched(scene) {
             let bytes = 2 * (size_of::<MemoryAccess>() + access.touches.capacity() * size_of::<Touch>());
             if !scene.launch.account.take(Use::Records, bytes as u64) {
@@ -135,8 +180,13 @@ impl Tracer {
         }
     }
 
-    /// An instruction of the traced block has been executed: what mbarriers answered.
+    /// An instruction has been executed: what it left in its registers, and what mbarriers answered.
     pub(super) fn after(&mut self, scene: &Scene<'_, '_>) {
+        if !(self.pending.is_empty() && self.products.is_empty()) && self.watches(scene.block, scene.warp.number) {
+            let (warp, pc, active) = (scene.warp.number, scene.pc, scene.active);
+            self.complete(scene, |pending| pending.warp == warp && pending.pc == pc && pending.lanes & active != 0);
+            self.products_at_wait(scene);
+        }
         let Some(answers) = flights::answered(scene) else { return };
         let last = self.trace.steps.len().checked_sub(1);
         if self.trace.missed != 0 || !self.watches(scene.block, scene.warp.number) {
@@ -147,6 +197,53 @@ impl Tracer {
             if let AsyncEvent::Asks { over, .. } = &mut known.event {
                 *over = answers & known.lanes == known.lanes;
             }
+        }
+    }
+
+    /// Reads the registers of the instructions that `ended`.
+    fn complete(&mut self, scene: &Scene<'_, '_>, ended: impl Fn(&Pending) -> bool) {
+        while let Some(at) = self.pending.iter().position(&ended) {
+            let pending = self.pending.remove(at);
+            self.read(scene, pending);
+        }
+    }
+
+    fn read(&mut self, scene: &Scene<'_, '_>, Pending { step, site, lanes: wrote, .. }: Pending) {
+        for &(register, place) in &self.results[site as usize] {
+            let bits: Box<[u64]> = lanes(wrote).map(|lane| place.bits(scene, lane)).collect();
+            let bytes = 2 * (size_of::<RegisterWrite>() + size_of_val(&*bits)) as u64;
+            if self.is_full || !scene.launch.account.take(Use::Records, bytes) {
+                self.trace.registers_until = if self.is_full { self.trace.registers_until } else { step };
+                self.is_full = true;
+                return;
+            }
+            let ty = match place {
+                Place::Predicate(_) => Scalar::Pred.name(),
+                Place::Row(_, ty) => ty.name(),
+            };
+            self.trace.writes.push(RegisterWrite { step, register, ty, lanes: wrote, bits });
+        }
+    }
+
+    /// Results of products come with the wait for them. One for some of them may bring the others or not, which their registers tell.
+    fn products_at_wait(&mut self, scene: &Scene<'_, '_>) {
+        let Op::Together(together) = &scene.launch.program.code[scene.pc].op else { return };
+        let TogetherOp::WgmmaWait { n } = together.op else { return };
+        let warp = scene.warp.number;
+        let wait = |step: &Step| step.warp == warp && self.sites.get(&scene.pc) == Some(&step.site);
+        let Some(step) = self.trace.steps.iter().rposition(wait) else { return };
+        let mut done = Vec::new();
+        for product in self.products.iter().filter(|product| product.warp == warp) {
+            // Many products add to the same registers.
+            if !done.iter().any(|known: &Pending| known.site == product.site) {
+                done.push(*product);
+            }
+        }
+        if n == 0 {
+            self.products.retain(|product| product.warp != warp);
+        }
+        for product in done {
+            self.read(scene, Pending { step, ..product });
         }
     }
 
@@ -167,6 +264,19 @@ impl Tracer {
         *self.sites.entry(scene.pc).or_insert_with(|| {
             let at = sites.len() as u32;
             sites.push(scene.launch.site(scene.pc));
+            let function = function_at(scene.launch, scene.pc).filter(|_| self.request.registers);
+            let results = function.map_or_else(Vec::new, |function| written(scene.launch, function, scene.pc));
+            let registers = &mut self.trace.registers;
+            let number = |Written { name, place }| {
+                let start = function.map_or(0, |function| function.start as usize);
+                let number = self.registers.entry((start, name)).or_insert_with_key(|(_, name)| {
+                    let owner = function.filter(|function| !function.kernel).map(|function| function.name.clone());
+                    registers.push(TracedRegister { name: name.clone(), function: owner });
+                    registers.len() as u32 - 1
+                });
+                (*number, place)
+            };
+            self.results.push(results.into_iter().map(number).collect());
             if let Op::Together(together) = &scene.launch.program.code[scene.pc].op
                 && let Some(matrix) = matrix(&together.op)
             {
@@ -175,6 +285,12 @@ impl Tracer {
             at
         })
     }
+}
+
+/// Whether the instruction begins a product of a warpgroup, which ends at a wait.
+fn is_product(scene: &Scene<'_, '_>) -> bool {
+    let op = &scene.launch.program.code[scene.pc].op;
+    matches!(op, Op::Together(together) if matches!(together.op, TogetherOp::Wgmma(_)))
 }
 
 fn matrix(op: &TogetherOp) -> Option<MatrixSite> {

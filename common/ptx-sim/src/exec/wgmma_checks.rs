@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 
-use super::debugger::register_name;
 use super::in_flight::{Wrongs, earlier, enter, tally};
 use super::launch::{At, Launch};
 use super::problem::{Earlier, Problem};
@@ -12,6 +11,7 @@ use super::scene::Scene;
 use super::shadow::{FLAGS, PRODUCT, READ, Record};
 use super::transfers::{Issuer, Transfer};
 use super::wgmma::InFlight;
+use super::written::register_name;
 use crate::exec::block::Block;
 use crate::fault::FaultKind;
 use crate::ir::*;
