@@ -463,7 +463,9 @@ impl Table {
 
     /// The rows one below the other: what each is about, then its numbers, each after its heading.
     fn lists(&self, rows: &[Vec<String>], terminal: Terminal) -> String {
-        let about = self.identity_columns().count();
+        // Where nothing is measured, the first column says what a row is about, and the others need no headings.
+        let has_numbers = self.columns.iter().any(|column| column.decimals.is_some());
+        let about = if has_numbers { self.identity_columns().count() } else { 1.min(self.columns.len()) };
         let mut out = String::new();
         for (cells, texts) in self.rows.iter().zip(rows) {
             let title = texts[..about].iter().map(|text| text.replace('\n', " ")).filter(|text| !text.is_empty());
@@ -478,14 +480,18 @@ impl Table {
                         out += &(std::mem::take(&mut line) + "\n");
                         room = 0;
                     }
-                    out += &(wrap(&format!("  {}:", printable(&column.heading)), terminal.width) + "\n");
+                    if has_numbers {
+                        out += &(wrap(&format!("  {}:", printable(&column.heading)), terminal.width) + "\n");
+                    }
                     for part in text.lines() {
-                        let part = if part.starts_with("$ ") { part.to_owned() } else { wrap(part, terminal.width - 4) };
+                        let part =
+                            if part.starts_with("$ ") { part.to_owned() } else { wrap(part, terminal.width - 4) };
                         out += &format!("    {}\n", part.replace('\n', "\n    "));
                     }
                     continue;
                 }
-                let item = format!("{} {}", printable(&column.heading), text.replace('\n', " "));
+                let text = text.replace('\n', " ");
+                let item = if has_numbers { format!("{} {text}", printable(&column.heading)) } else { text };
                 let long = item.chars().count();
                 if !line.is_empty() && long + 2 <= room {
                     line += ", ";
@@ -1014,6 +1020,24 @@ mod tests {
              longer than a line\n  naive, ms 3.00, tuned, ms –,\n  by x\n– why\n"
         );
         assert!(table.to_terminal(Terminal { width: 80, colors: false }).contains('│'));
+        // In between, without rules, and with words on lines of their own.
+        assert_eq!(
+            table.to_terminal(Terminal { width: 48, colors: false }),
+            "what each phase bought, in milliseconds\n        model           naive,  tuned,  by\n                          ms      ms\n\
+             ResNet18                 12.50    1.25\na model of a name that    3.00       –  x\nis longer than a line\n– why\n"
+        );
+    }
+
+    #[test]
+    fn a_command_to_type_stays_on_a_line_of_its_own() {
+        let mut table =
+            Table::new("doctor", [Column::text("component"), Column::text("version"), Column::text("advice")]);
+        table.row(["cuBLAS".into(), "absent".into(), "no row to compare with\n$ pip install 'nvidia-cublas'".into()]);
+        table.row(["NVRTC".into(), "13.0".into(), "libnvrtc.so.13".into()]);
+        assert_eq!(
+            table.to_terminal(Terminal { width: 24, colors: false }),
+            "doctor\ncuBLAS\n  absent\n    no row to compare\n    with\n    $ pip install 'nvidia-cublas'\nNVRTC\n  13.0, libnvrtc.so.13\n"
+        );
     }
 
     #[test]

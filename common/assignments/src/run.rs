@@ -102,10 +102,8 @@ pub(crate) fn kernel(device: &Device, source: &KernelSource, name: &str) -> Resu
         // The name that C++ makes of a function holds its length and itself.
         let mangled = format!("_Z{}{name}", name.len());
         let why = match names.iter().find(|found| found.starts_with(&mangled)) {
-            Some(found) => {
-                format!(" C++ made `{found}` of `{name}`: `extern \"C\"` before `__global__` keeps a name as it is written.")
-            }
-            None => String::new(),
+            Some(_) => " Without `extern \"C\"` before `__global__`, C++ changes a function's name.",
+            None => "",
         };
         return Ok(Err(format!(
             "The file must define one kernel, `extern \"C\" __global__ void {name}(…)`. It defines {found}.{why}"

@@ -62,7 +62,9 @@ pub fn list(session: &Session, only: &[String], shell: &mut Shell) -> Result<()>
         table.note(format!("{passed} of {} exercises passed, {points} of {full} points.", known.len()));
     }
     if given_away > 0 {
-        table.note(format!("given: {given_away} of the points are for parts that are right before you have edited the file."));
+        table.note(format!(
+            "given: {given_away} of the points are for parts that are right before you have edited the file."
+        ));
     }
     Ok(shell.table(&table.finish())?)
 }

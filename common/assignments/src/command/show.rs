@@ -168,7 +168,9 @@ fn occupancy(shown: &Shown, width: usize) -> String {
     let share = 100.0 * occupancy.share();
     let limited = limiter.name();
     let sentences = [
-        format!("occupancy on {architecture}: {share:.0} %, {warps} of {max_warps} warps in {blocks} blocks, limited by {limited}"),
+        format!(
+            "occupancy on {architecture}: {share:.0} %, {warps} of {max_warps} warps in {blocks} blocks, limited by {limited}"
+        ),
         format!("{threads} threads and {shared_bytes} bytes of shared memory per block, {registers}"),
     ];
     sentences.map(|sentence| wrap(&sentence, width - 2).replace('\n', "\n  ")).join("\n  ") + "\n"
