@@ -65,7 +65,7 @@ const occupancy = (() => {
         const { blocks, warps, maxWarps, limiter, oneMore } = residence(limits, block);
         const share = Math.round(100 * warps / maxWarps);
         const result = blocks === 0
-            ? `Not even one block fits: there is too little of ${limiter}.`
+            ? `Not even one block fits: it needs more ${limiter} than an SM has.`
             : `${blocks} ${blocks === 1 ? "block" : "blocks"}, ${warps} of ${maxWarps} warps (${share} %), limited by ${limiter}.`;
         let more;
         if (warps === maxWarps) {

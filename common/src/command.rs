@@ -35,6 +35,7 @@
 //! }
 //! ```
 
+use std::cell::Cell;
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -95,6 +96,8 @@ pub struct Shell {
     /// True if the body was told to stop, since its output is closed.
     stopped: bool,
     failed: bool,
+    /// True once a device that sanitises has been opened.
+    sanitizes: Cell<bool>,
     /// The exit status if nothing fails.
     otherwise: u8,
 }
@@ -112,6 +115,7 @@ impl Shell {
             broken: None,
             stopped: false,
             failed: false,
+            sanitizes: Cell::new(false),
             otherwise: 0,
         }
     }
@@ -147,6 +151,9 @@ impl Shell {
             self::error(Error::Io { path: STDOUT.into(), source });
             status = status.max(1);
         }
+        if self.sanitizes.get() && status == 0 {
+            say("sanitiser", "nothing found");
+        }
         ExitCode::from(status)
     }
 
@@ -157,6 +164,7 @@ impl Shell {
     pub fn open(&self, args: &DeviceArgs, simulator: SimOptions) -> Result<Device> {
         let simulator = SimOptions { prints: true, ..simulator };
         let device = if args.sanitize { args.open()? } else { Device::open_with(args.device, simulator)? };
+        self.sanitizes.set(args.sanitize);
         say("device", device.describe());
         Ok(device)
     }

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use serde::{Deserialize, Serialize};
 use tabled::builder::Builder;
 use tabled::settings::object::{Columns, Rows};
-use tabled::settings::{Alignment, Color, Style};
+use tabled::settings::{Alignment, Color, Padding, Style};
 
 use crate::device::Device;
 use crate::error::{Error, Result};
@@ -78,6 +78,15 @@ pub enum Standing {
     Ahead,
     /// The peer is.
     Behind,
+}
+
+/// Whether lines are drawn between a table's cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rules {
+    /// A frame, and lines between columns.
+    Drawn,
+    /// Two blanks between columns.
+    Absent,
 }
 
 /// A device that has times, or one that has counts.
@@ -380,19 +389,24 @@ impl Table {
     }
 
     /// Laid out for a terminal: headings that would make the table wider are broken between words, no more than needed; title and
-    /// notes too. Cells stay as they are; where they don't fit a narrow terminal, each row becomes a list. Nothing in it is for the
+    /// notes too. Cells stay as they are; a narrow terminal gets columns without rules, with words broken over lines if need be, and
+    /// where these don't fit either, each row becomes a list. Nothing in it is for the
     /// terminal to obey but colours, if it shows them.
     pub fn to_terminal(&self, terminal: Terminal) -> String {
         let (rows, notes) = self.shown();
         let width = terminal.width;
-        let fits = |heading: &usize| {
-            let frame = self.frame(&rows, *heading, false);
-            frame.lines().all(|line| line.chars().count() <= width)
-        };
+        let is_narrow = |text: &str| text.lines().all(|line| line.chars().count() <= width);
+        let fits = |heading: &usize| is_narrow(&self.frame(&rows, *heading, Rules::Drawn, false));
         let body = match [width, 32, 24, 16, 12, 8, 0].into_iter().find(fits) {
-            Some(heading) => self.frame(&rows, heading, terminal.colors) + "\n",
-            None if width < WIDTH => self.lists(&rows, terminal),
-            None => self.frame(&rows, 0, terminal.colors) + "\n",
+            Some(heading) => self.frame(&rows, heading, Rules::Drawn, terminal.colors) + "\n",
+            None if width < WIDTH => {
+                let broken = [width, 24, 16].map(|words| self.broken(&rows, words));
+                match broken.iter().find(|rows| is_narrow(&self.frame(rows, 0, Rules::Absent, false))) {
+                    Some(rows) => self.frame(rows, 0, Rules::Absent, terminal.colors) + "\n",
+                    None => self.lists(&rows, terminal),
+                }
+            }
+            None => self.frame(&rows, 0, Rules::Drawn, terminal.colors) + "\n",
         };
         // The rest of a sentence is indented, to tell it from the next one.
         let sentence = |text: &str| wrap(text, width - 2).replace('\n', "\n  ") + "\n";
@@ -400,8 +414,17 @@ impl Table {
         format!("{}{body}{notes}", sentence(&printable(&self.title)))
     }
 
+    /// The rows, with the words of texts of a single line on lines of at most `width` characters.
+    fn broken(&self, rows: &[Vec<String>], width: usize) -> Vec<Vec<String>> {
+        let cell = |(text, column): (&String, &Column)| match column.decimals {
+            None if !text.contains('\n') => wrap(text, width),
+            _ => text.clone(),
+        };
+        rows.iter().map(|row| row.iter().zip(&self.columns).map(cell).collect()).collect()
+    }
+
     /// The table with headings of at most `heading` characters a line, or as wide as their column.
-    fn frame(&self, rows: &[Vec<String>], heading: usize, colors: bool) -> String {
+    fn frame(&self, rows: &[Vec<String>], heading: usize, rules: Rules, colors: bool) -> String {
         let mut builder = Builder::default();
         builder.push_record(self.columns.iter().enumerate().map(|(at, column)| {
             let lines = rows.iter().flat_map(|row| row[at].lines());
@@ -412,7 +435,10 @@ impl Table {
             builder.push_record(row);
         }
         let mut table = builder.build();
-        table.with(Style::rounded());
+        match rules {
+            Rules::Drawn => table.with(Style::rounded()),
+            Rules::Absent => table.with(Style::blank()).with(Padding::new(0, 1, 0, 0)),
+        };
         for (i, column) in self.columns.iter().enumerate() {
             if column.decimals.is_some() {
                 table.modify(Columns::one(i), Alignment::right());
@@ -429,12 +455,17 @@ impl Table {
             }
         }
         table.modify(Rows::first(), Alignment::center());
-        table.to_string()
+        match rules {
+            Rules::Drawn => table.to_string(),
+            Rules::Absent => table.to_string().lines().map(str::trim_end).collect::<Vec<_>>().join("\n"),
+        }
     }
 
     /// The rows one below the other: what each is about, then its numbers, each after its heading.
     fn lists(&self, rows: &[Vec<String>], terminal: Terminal) -> String {
-        let about = self.identity_columns().count();
+        // Where nothing is measured, the first column says what a row is about, and the others need no headings.
+        let has_numbers = self.columns.iter().any(|column| column.decimals.is_some());
+        let about = if has_numbers { self.identity_columns().count() } else { 1.min(self.columns.len()) };
         let mut out = String::new();
         for (cells, texts) in self.rows.iter().zip(rows) {
             let title = texts[..about].iter().map(|text| text.replace('\n', " ")).filter(|text| !text.is_empty());
@@ -443,7 +474,24 @@ impl Table {
             let mut room = 0;
             for (at, text) in texts.iter().enumerate().skip(about).filter(|(_, text)| !text.is_empty()) {
                 let column = &self.columns[at];
-                let item = format!("{} {}", printable(&column.heading), text.replace('\n', " "));
+                // A report, or a command to type, is of no use as a run of words.
+                if text.lines().count() > 2 || text.lines().any(|line| line.starts_with("$ ")) {
+                    if !line.is_empty() {
+                        out += &(std::mem::take(&mut line) + "\n");
+                        room = 0;
+                    }
+                    if has_numbers {
+                        out += &(wrap(&format!("  {}:", printable(&column.heading)), terminal.width) + "\n");
+                    }
+                    for part in text.lines() {
+                        let part =
+                            if part.starts_with("$ ") { part.to_owned() } else { wrap(part, terminal.width - 4) };
+                        out += &format!("    {}\n", part.replace('\n', "\n    "));
+                    }
+                    continue;
+                }
+                let text = text.replace('\n', " ");
+                let item = if has_numbers { format!("{} {text}", printable(&column.heading)) } else { text };
                 let long = item.chars().count();
                 if !line.is_empty() && long + 2 <= room {
                     line += ", ";
@@ -972,6 +1020,24 @@ mod tests {
              longer than a line\n  naive, ms 3.00, tuned, ms –,\n  by x\n– why\n"
         );
         assert!(table.to_terminal(Terminal { width: 80, colors: false }).contains('│'));
+        // In between, without rules, and with words on lines of their own.
+        assert_eq!(
+            table.to_terminal(Terminal { width: 48, colors: false }),
+            "what each phase bought, in milliseconds\n        model           naive,  tuned,  by\n                          ms      ms\n\
+             ResNet18                 12.50    1.25\na model of a name that    3.00       –  x\nis longer than a line\n– why\n"
+        );
+    }
+
+    #[test]
+    fn a_command_to_type_stays_on_a_line_of_its_own() {
+        let mut table =
+            Table::new("doctor", [Column::text("component"), Column::text("version"), Column::text("advice")]);
+        table.row(["cuBLAS".into(), "absent".into(), "no row to compare with\n$ pip install 'nvidia-cublas'".into()]);
+        table.row(["NVRTC".into(), "13.0".into(), "libnvrtc.so.13".into()]);
+        assert_eq!(
+            table.to_terminal(Terminal { width: 24, colors: false }),
+            "doctor\ncuBLAS\n  absent\n    no row to compare\n    with\n    $ pip install 'nvidia-cublas'\nNVRTC\n  13.0, libnvrtc.so.13\n"
+        );
     }
 
     #[test]

@@ -21,13 +21,36 @@ impl Terminal {
     /// A file or a pipe.
     pub const PLAIN: Terminal = Terminal { width: WIDTH, colors: false };
 
-    /// What standard output is now. Colours are for terminals, unless `NO_COLOR` is set or `CLICOLOR` is 0; `CLICOLOR_FORCE` asks for
+    /// What standard output is now: as wide as `COLUMNS` says if it is set, as for other commands. Colours are for terminals, unless `NO_COLOR` is set or `CLICOLOR` is 0; `CLICOLOR_FORCE` asks for
     /// them in a pipe too.
     pub fn of_stdout() -> Terminal {
         let out = Term::stdout();
-        let columns = if out.is_term() { out.size_checked().map(|(_, columns)| usize::from(columns)) } else { None };
-        // A terminal that does not know its width says 0.
-        let width = columns.filter(|&columns| columns > 0).unwrap_or(WIDTH);
-        Terminal { width: width.clamp(NARROWEST, WIDTH), colors: ::console::colors_enabled() }
+        let told = std::env::var("COLUMNS").ok();
+        let measured = if out.is_term() { out.size_checked().map(|(_, columns)| usize::from(columns)) } else { None };
+        Terminal { width: width(told.as_deref(), measured), colors: ::console::colors_enabled() }
+    }
+}
+
+/// The width to lay out for: what `COLUMNS` says, else what the terminal does, which says 0 if it does not know.
+fn width(told: Option<&str>, measured: Option<usize>) -> usize {
+    let told = told.and_then(|told| told.trim().parse().ok());
+    let known = [told, measured].into_iter().flatten().find(|&columns| columns > 0);
+    known.unwrap_or(WIDTH).clamp(NARROWEST, WIDTH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NARROWEST, WIDTH, width};
+
+    #[test]
+    fn columns_come_before_the_terminal_and_a_width_of_0_is_none() {
+        assert_eq!(width(None, None), WIDTH);
+        assert_eq!(width(None, Some(0)), WIDTH);
+        assert_eq!(width(None, Some(80)), 80);
+        assert_eq!(width(Some("60"), Some(80)), 60);
+        assert_eq!(width(Some("60"), Some(0)), 60);
+        assert_eq!(width(Some("0"), Some(80)), 80);
+        assert_eq!(width(Some("wide"), None), WIDTH);
+        assert_eq!((width(Some("3"), None), width(Some("500"), None)), (NARROWEST, WIDTH));
     }
 }

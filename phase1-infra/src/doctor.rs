@@ -27,7 +27,13 @@ pub fn with_notes(components: &[Component]) -> Table {
         Err(error) => format!("--device auto fails: {error}."),
     });
     table.note(match compile::directory() {
-        Some(directory) => format!("Compiled kernels are kept in {}.", directory.display()),
+        Some(directory) if compile::can_keep(&directory) => {
+            format!("Compiled kernels are kept in {}.", directory.display())
+        }
+        Some(directory) => format!(
+            "Compiled kernels are not kept: {} cannot be written to; WARP_CACHE_DIR can name another folder.",
+            directory.display()
+        ),
         None => "Compiled kernels are not kept: no home directory is known, and WARP_CACHE_DIR is not set.".to_owned(),
     });
     table

@@ -100,7 +100,7 @@ pub fn sentences(limits: &Limits, threads: u32, shared: u32, registers: u32) -> 
     let noun = if blocks == 1 { "block" } else { "blocks" };
     let share = (100.0 * occupancy.share()).round();
     let result = if blocks == 0 {
-        format!("Not even one block fits: there is too little of {}.", limiter.name())
+        format!("Not even one block fits: it needs more {} than an SM has.", limiter.name())
     } else {
         format!("{blocks} {noun}, {warps} of {max_warps} warps ({share} %), limited by {}.", limiter.name())
     };
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(said(256, 100 << 10, 64)[1], "One more block fits with at most 76800 bytes of shared memory.");
         assert!(said(256, 0, 32)[1].starts_with("The SM is full"));
         assert!(said(32, 0, 32)[1].starts_with("No SM holds more blocks"));
-        assert_eq!(said(1024, 0, 128)[0], "Not even one block fits: there is too little of registers.");
+        assert_eq!(said(1024, 0, 128)[0], "Not even one block fits: it needs more registers than an SM has.");
     }
 
     #[test]

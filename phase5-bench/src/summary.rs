@@ -203,6 +203,14 @@ fn fastest<'r>(rows: &[(&'r str, f64)], names: &[&str]) -> Option<(&'r str, f64)
     named.copied().min_by(|(_, a), (_, b)| a.total_cmp(b))
 }
 
+/// A peer's name without the number format, where the model's name has it: a line has 80 characters on most terminals.
+fn short_name<'n>(peer: &'n str, model: &str) -> &'n str {
+    match (peer.rsplit_once(", "), model.rsplit_once(", ")) {
+        (Some((name, format)), Some((_, of_model))) if format == of_model => name,
+        _ => peer,
+    }
+}
+
 impl Line {
     /// What a run measured for it: who, and the time in µs. Empty if the run has no such rows.
     fn rows<'r>(&self, run: &'r Record) -> Result<Vec<(&'r str, f64)>> {
@@ -269,7 +277,7 @@ pub fn tabulate<'r>(runs: impl Fn(&str) -> Vec<&'r Record>, measured: bool) -> R
         let (ours, peer) = (fastest(&rows, &line.ours()), fastest(&rows, line.peers));
         row.set(PEER_TIME, Cell::or_absent(peer.map(|(_, us)| us), NO_PEER))
             .set(AHEAD, Cell::or_absent(ours.zip(peer).map(|((_, ours), (_, peer))| peer / ours), NO_PEER))
-            .set(PEER, peer.map_or("", |(name, _)| name))
+            .set(PEER, peer.map_or("", |(name, _)| short_name(name, line.model)))
             .finish(NOT_IN_RUN);
         if let Some(run) = run {
             if !devices.contains(&run.device_name.as_str()) {

@@ -142,7 +142,12 @@ impl Grader {
         if let Some(stopped) = outcome.stopped {
             return Ok(self.nothing(exercise, cut(&stopped)));
         }
-        let describe = |i: usize| sizes(exercise.cases.get(i).unwrap_or(&exercise.counts));
+        let describe = |i: usize| {
+            let of_case = exercise.cases.get(i).unwrap_or(&exercise.counts);
+            let numbers = outcome.cases.get(i).map_or(&[][..], |case| &case.numbers);
+            let others = numbers.iter().filter(|(name, _)| !of_case.contains_key(name));
+            others.fold(sizes(of_case), |text, (name, value)| format!("{text}, {name} = {value}"))
+        };
         let mut wrong = outcome.cases.iter().enumerate().filter(|(_, case)| case.wrong.is_some());
         let correct = match wrong.next() {
             None => None,

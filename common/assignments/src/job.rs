@@ -66,6 +66,9 @@ pub struct CaseOutcome {
     /// What the kernel printed, on the simulator.
     #[serde(default)]
     pub printed: String,
+    /// The numbers among its arguments, by the names of its parameters: `pitch = 32`.
+    #[serde(default)]
+    pub numbers: Vec<(String, String)>,
 }
 
 /// What is to be shown beside the costs.

@@ -10,6 +10,7 @@ use half::{bf16, f16};
 
 use crate::exercise::Count;
 use crate::job::{CaseOutcome, Job, Outcome};
+use crate::show;
 use crate::tasks::{self, Argument, Case, Output, Setup};
 
 /// Warp instructions that one launch may take: some hundred times what an exercise needs.
@@ -33,7 +34,9 @@ pub fn check(job: &Job) -> Result<Outcome> {
             Ok(kernel) => kernel,
             Err(stopped) => return Ok(Outcome { stopped: Some(stopped), ..outcome }),
         };
-        let case = launch(&device, &kernel, tasks::make(&job.task, &Case { sizes, seed: job.seed })?)?;
+        let setup = tasks::make(&job.task, &Case { sizes, seed: job.seed })?;
+        let numbers = numbers(job, &setup);
+        let case = CaseOutcome { numbers, ..launch(&device, &kernel, setup)? };
         let endless = case.findings.iter().any(|finding| finding == "budget");
         outcome.cases.push(case);
         if endless {
@@ -45,7 +48,9 @@ pub fn check(job: &Job) -> Result<Outcome> {
         // A kernel sees its sizes, so it must be clean here too.
         let device = Device::sim_with(SimOptions { profile: true, ..checking });
         if let Ok(kernel) = kernel(&device, &source, &job.kernel)? {
-            let case = launch(&device, &kernel, tasks::make(&job.task, &Case { sizes, seed: job.seed })?)?;
+            let setup = tasks::make(&job.task, &Case { sizes, seed: job.seed })?;
+            let numbers = numbers(job, &setup);
+            let case = CaseOutcome { numbers, ..launch(&device, &kernel, setup)? };
             if case.wrong.is_some() || !case.findings.is_empty() {
                 outcome.cases.push(case);
                 return Ok(outcome);
@@ -58,6 +63,19 @@ pub fn check(job: &Job) -> Result<Outcome> {
         }
     }
     Ok(outcome)
+}
+
+/// The numbers that a kernel is given, by the names that its text has for them.
+fn numbers(job: &Job, setup: &Setup) -> Vec<(String, String)> {
+    let names = show::parameters(&job.source, &job.kernel);
+    let number = |argument: &Argument| match argument {
+        Argument::U32(value) => Some(value.to_string()),
+        Argument::I32(value) => Some(value.to_string()),
+        Argument::F32(value) => Some(value.to_string()),
+        Argument::Input(_) | Argument::Output(_) => None,
+    };
+    let numbers = names.into_iter().zip(&setup.args);
+    numbers.filter_map(|(name, argument)| Some((name, number(argument)?))).collect()
 }
 
 /// The text that is compiled. Options stand at its end, so that lines keep their numbers.
@@ -81,8 +99,14 @@ pub(crate) fn kernel(device: &Device, source: &KernelSource, name: &str) -> Resu
     let names: Vec<&str> = module.kernel_names().collect();
     if names != [name] {
         let found = if names.is_empty() { "none".to_owned() } else { format!("`{}`", names.join("`, `")) };
+        // The name that C++ makes of a function holds its length and itself.
+        let mangled = format!("_Z{}{name}", name.len());
+        let why = match names.iter().find(|found| found.starts_with(&mangled)) {
+            Some(_) => " Without `extern \"C\"` before `__global__`, C++ changes a function's name.",
+            None => "",
+        };
         return Ok(Err(format!(
-            "The file must define one kernel, `extern \"C\" __global__ void {name}(…)`. It defines {found}."
+            "The file must define one kernel, `extern \"C\" __global__ void {name}(…)`. It defines {found}.{why}"
         )));
     }
     Ok(module.kernel(name).map_err(|error| error.to_string()))
@@ -187,6 +211,12 @@ pub(crate) fn launch(device: &Device, kernel: &Kernel, setup: Setup) -> Result<C
             case.findings.push(fault.kind.name().to_owned());
             case.rendered = rendered;
             case.wrong = Some("the kernel was stopped before it finished".to_owned());
+            return Ok(case);
+        }
+        Err(Error::Arguments { detail, .. }) => {
+            case.wrong = Some(format!(
+                "the kernel's parameters must stay as they were, since the exercise passes these arguments: {detail}"
+            ));
             return Ok(case);
         }
         Err(error) => {

@@ -143,7 +143,7 @@ fn bytes(tensor: &Tensor) -> Result<Vec<u8>> {
 }
 
 /// The names of a kernel's parameters, for labels; fewer if the text is unusual.
-fn parameters(source: &str, kernel: &str) -> Vec<String> {
+pub(crate) fn parameters(source: &str, kernel: &str) -> Vec<String> {
     let list = source.split_once(&format!("{kernel}(")).and_then(|(_, rest)| rest.split_once(')'));
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let name = |parameter: &str| {

@@ -20,6 +20,8 @@ pub struct Store {
     folder: PathBuf,
     /// Tells one build of this program from another, which may judge differently.
     program: String,
+    /// False if nothing can be written there.
+    keeps: bool,
     writing: Mutex<()>,
 }
 
@@ -64,7 +66,20 @@ impl Store {
         let about = std::fs::metadata(program).ok();
         let built = about.as_ref().and_then(|about| about.modified().ok());
         let program = format!("{gpu:?} {built:?} {:?}", about.map(|about| about.len()));
-        Store { folder: folder(root, common::compile::directory()), program, writing: Mutex::new(()) }
+        let folder = folder(root, common::compile::directory());
+        Store { keeps: takes_files(&folder), folder, program, writing: Mutex::new(()) }
+    }
+
+    /// Whether anything is remembered: there is a place that can be written to.
+    pub fn keeps(&self) -> bool {
+        self.keeps
+    }
+
+    /// Whether `exercise.cu` is as it was handed out.
+    pub fn is_untouched(&self, exercise: &Exercise) -> bool {
+        let present = std::fs::read(exercise.file("exercise.cu")).ok();
+        let pristine = self.pristine(exercise).ok();
+        present.zip(pristine).is_some_and(|(present, pristine)| same_text(&present, &pristine))
     }
 
     /// Where pictures and copies go.
@@ -191,8 +206,6 @@ impl Store {
 
 /// Where the memory of the checkout at `root` is: in it, or beside the folder of compiled kernels if it cannot be written to.
 fn folder(root: &Path, kernels: Option<PathBuf>) -> PathBuf {
-    let takes_files =
-        |folder: &Path| std::fs::create_dir_all(folder).and_then(|()| tempfile::tempfile_in(folder)).is_ok();
     let inside = root.join("target").join("assignments");
     if takes_files(&inside) {
         return inside;
@@ -202,6 +215,11 @@ fn folder(root: &Path, kernels: Option<PathBuf>) -> PathBuf {
     let beside = kernels.map(|kernels| kernels.with_file_name(format!("assignments-{:016x}", hasher.finish())));
     // If there is no place at all, what cannot be written there says so.
     beside.filter(|folder| takes_files(folder)).unwrap_or(inside)
+}
+
+/// Whether files can be written there.
+fn takes_files(folder: &Path) -> bool {
+    std::fs::create_dir_all(folder).and_then(|()| tempfile::tempfile_in(folder)).is_ok()
 }
 
 /// git may have changed the line ends.

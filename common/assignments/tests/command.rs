@@ -195,6 +195,29 @@ fn what_a_kernel_prints_stands_below_the_verdict() {
 }
 
 #[test]
+fn a_changed_head_of_the_kernel_is_named_and_so_is_every_number_of_a_case() {
+    if !compiler(&Device::sim(), "a_changed_head_of_the_kernel_is_named_and_so_is_every_number_of_a_case") {
+        return;
+    }
+    let dir = checkout();
+    let check = |head: &str, body: &str| {
+        fs::write(file(&dir, "exercise.cu"), format!("{head} {{\n{body}\n}}\n")).unwrap();
+        run(&dir, &["check", "guard"])
+    };
+    let (_, text) =
+        check("__global__ void vector_add(const float *a, const float *b, float *c, unsigned n)", "c[0] = 1;");
+    assert!(text.contains("Without `extern \"C\"` before"), "{text}");
+    let (_, text) =
+        check("extern \"C\" __global__ void vector_add(const float *a, const float *b, float *c)", "c[0] = 1;");
+    assert!(text.contains("must stay as they were") && text.contains("4 arguments given for 3"), "{text}");
+    let (_, text) = check(
+        "extern \"C\" __global__ void vector_add(const float *a, const float *b, float *c, unsigned count)",
+        "if (threadIdx.x < count) c[0] = 1;",
+    );
+    assert!(text.contains("n = 1, count = 1: "), "{text}");
+}
+
+#[test]
 fn hints_come_one_after_the_other() {
     let dir = checkout();
     let said: Vec<String> = (0..5).map(|_| run(&dir, &["hint", "transpose"]).1).collect();

@@ -280,6 +280,9 @@ fn run(options: &Run) -> Result<ExitCode, Failure> {
             }
             out.flush()?;
             if observation.findings.is_empty() {
+                if options.sanitize && !options.json {
+                    writeln!(io::stderr(), "the sanitiser found nothing")?;
+                }
                 Ok(ExitCode::SUCCESS)
             } else {
                 Err(Failure::Findings(observation.findings, roots.clone()))

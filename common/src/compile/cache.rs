@@ -20,6 +20,11 @@ pub fn directory() -> Option<PathBuf> {
     directory_by(|name| std::env::var_os(name))
 }
 
+/// Whether kernels can be kept there: the folder exists or can be made, and takes files.
+pub fn can_keep(directory: &Path) -> bool {
+    fs::create_dir_all(directory).and_then(|()| tempfile::tempfile_in(directory)).is_ok()
+}
+
 /// [`directory`] in the environment that `var` tells.
 fn directory_by(var: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     if let Some(dir) = var("WARP_CACHE_DIR").filter(|dir| !dir.is_empty()) {

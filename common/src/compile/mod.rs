@@ -34,7 +34,7 @@ use crate::probe;
 use crate::progress::Progress;
 use nvrtc::{Nvrtc, Output};
 
-pub use cache::directory;
+pub use cache::{can_keep, directory};
 
 /// The oldest architecture that the course supports; shipped PTX is compiled for it.
 pub const DEFAULT_ARCHITECTURE: &str = "compute_75";

@@ -32,7 +32,7 @@ pub fn list(session: &Session, only: &[String], shell: &mut Shell) -> Result<()>
     let known: Vec<_> = exercises.iter().map(|exercise| session.store.known(exercise)).collect();
     let widest = exercises.iter().map(|exercise| exercise.id.len()).max().unwrap_or(0).max(8);
     let mut table = TableBuilder::of("exercises", [ID, STATE, POINTS, TITLE]);
-    let (mut passed, mut points, mut full, mut next) = (0, 0, 0, None);
+    let (mut passed, mut points, mut full, mut given_away, mut next) = (0, 0, 0, 0, None);
     for (exercise, known) in exercises.iter().zip(&known) {
         let is_passed = known.as_ref().is_some_and(|known| known.passed());
         let state = match known {
@@ -40,6 +40,10 @@ pub fn list(session: &Session, only: &[String], shell: &mut Shell) -> Result<()>
             Some(_) if next.is_none() => {
                 next = Some(&exercise.id);
                 "next"
+            }
+            Some(known) if known.points > 0 && session.store.is_untouched(exercise) => {
+                given_away += known.points;
+                "given"
             }
             _ => "",
         };
@@ -51,17 +55,25 @@ pub fn list(session: &Session, only: &[String], shell: &mut Shell) -> Result<()>
         passed += usize::from(is_passed);
         points += known.as_ref().map_or(0, |known| known.points);
         full += of;
-        let title = clipped(&exercise.title, WIDTH.saturating_sub(widest + FRAME));
+        let title = clipped(&exercise.title, shell.terminal().width.saturating_sub(widest + FRAME).max(SHORTEST));
         table.row().set(ID, &*exercise.id).set(STATE, state).set(POINTS, given).set(TITLE, title).complete();
     }
     if absent.is_none() {
         table.note(format!("{passed} of {} exercises passed, {points} of {full} points.", known.len()));
+    }
+    if given_away > 0 {
+        table.note(format!(
+            "given: {given_away} of the points are for parts that are right before you have edited the file."
+        ));
     }
     Ok(shell.table(&table.finish())?)
 }
 
 /// What the other columns and the lines between them take.
 const FRAME: usize = 27;
+
+/// A title is not clipped to less.
+const SHORTEST: usize = 16;
 
 /// At most so many characters.
 pub fn clipped(title: &str, width: usize) -> String {

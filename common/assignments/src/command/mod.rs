@@ -21,7 +21,7 @@ use anyhow::{Context, Result, bail, ensure};
 use assignments::exercise::{self, Exercise};
 use assignments::grade::{Grader, Verdict};
 use assignments::store::Store;
-use common::command::Failure;
+use common::command::{Failure, say};
 use common::device::{Device, DeviceChoice};
 use common::probe::Library;
 
@@ -53,6 +53,10 @@ impl Session {
             Some(choice) => gpu(&Device::open(choice)?),
         };
         let store = Store::open(&root, &program, gpu);
+        if !store.keeps() {
+            let folder = store.folder().display();
+            say("progress", format!("not kept, since {folder} cannot be written; WARP_CACHE_DIR can name a folder"));
+        }
         store.keep_skeletons(&exercises);
         let mut grader = Grader::new(program, seed);
         grader.gpu = gpu;

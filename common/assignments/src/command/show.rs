@@ -11,7 +11,7 @@ use assignments::tasks::Sizes;
 use clap::Args;
 use common::command::Shell;
 use common::ptx_sim::{Limits, Occupancy};
-use common::table::{Cell, ColumnSpec, Table, TableBuilder};
+use common::table::{Cell, ColumnSpec, Table, TableBuilder, wrap};
 
 use super::{Session, compiler};
 
@@ -76,7 +76,7 @@ pub fn show(session: &Session, exercise: &Exercise, args: &ShowArgs, shell: &mut
     shell.table(&counts(exercise, &shown, &solution))?;
     let text = std::fs::read_to_string(&file).unwrap_or_default();
     shell.table(&lines(exercise, &shown.lines, &text))?;
-    shell.print(&format!("\n{}", occupancy(&shown)))?;
+    shell.print(&format!("\n{}", occupancy(&shown, shell.terminal().width)))?;
     match &shown.picture {
         Err(why) => Ok(shell.print(&format!("no picture at {}: {why}\n", sizes(case)))?),
         Ok(svg) => {
@@ -155,7 +155,7 @@ fn lines(exercise: &Exercise, lines: &[Line], text: &str) -> Table {
     table.finish()
 }
 
-fn occupancy(shown: &Shown) -> String {
+fn occupancy(shown: &Shown, width: usize) -> String {
     let Shown { threads, shared_bytes, architecture, registers, .. } = shown;
     let Some(limits) = Limits::of(architecture) else { return String::new() };
     let known = registers.as_ref().ok().copied();
@@ -165,12 +165,15 @@ fn occupancy(shown: &Shown) -> String {
         Ok(registers) => format!("{registers} registers per thread"),
         Err(reason) => format!("registers unknown: {reason}"),
     };
-    format!(
-        "occupancy on {architecture}: {:.0} %, {warps} of {max_warps} warps in {blocks} blocks, limited by {}\n  \
-         {threads} threads and {shared_bytes} bytes of shared memory per block, {registers}\n",
-        100.0 * occupancy.share(),
-        limiter.name()
-    )
+    let share = 100.0 * occupancy.share();
+    let limited = limiter.name();
+    let sentences = [
+        format!(
+            "occupancy on {architecture}: {share:.0} %, {warps} of {max_warps} warps in {blocks} blocks, limited by {limited}"
+        ),
+        format!("{threads} threads and {shared_bytes} bytes of shared memory per block, {registers}"),
+    ];
+    sentences.map(|sentence| wrap(&sentence, width - 2).replace('\n', "\n  ")).join("\n  ") + "\n"
 }
 
 fn write(session: &Session, exercise: &Exercise, svg: &str) -> Result<PathBuf> {

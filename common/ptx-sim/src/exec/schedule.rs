@@ -217,8 +217,10 @@ impl Block {
             }
             None => {
                 let missing = waiting.members & !waiting.lanes;
-                let message =
-                    format!("a warp-level instruction names lanes that never reach it (mask {missing:#010x})");
+                let message = format!(
+                    "a warp-level instruction names lanes that never reach it: {missing:#010x} of its mask {:#010x}",
+                    waiting.members
+                );
                 Problem::new(FaultKind::InvalidMask, waiting.lanes, message)
             }
         };

@@ -37,6 +37,22 @@ pub(crate) struct Lowered {
     pub bytes: u64,
 }
 
+/// The path of a `.file`. Compilers write bytes beyond ASCII as an octal number behind a backslash, `\303\274` for ü; a backslash before
+/// anything else is one of a Windows path.
+fn file_name(path: &str) -> String {
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut rest = path.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let escaped = after.first_chunk::<3>().filter(|_| first == b'\\').and_then(|digits| {
+            let text = std::str::from_utf8(digits).ok().filter(|text| text.starts_with(['2', '3']))?;
+            u8::from_str_radix(text, 8).ok()
+        });
+        bytes.push(escaped.unwrap_or(first));
+        rest = if escaped.is_some() { &after[3..] } else { after };
+    }
+    String::from_utf8(bytes).unwrap_or_else(|_| path.to_owned())
+}
+
 pub(crate) fn lower(ast: &Ast<'_>, source: &str, allowance: Allowance) -> Result<Lowered, SyntaxError> {
     let mut module = Module {
         names: HashMap::new(),
@@ -52,7 +68,7 @@ pub(crate) fn lower(ast: &Ast<'_>, source: &str, allowance: Allowance) -> Result
         reached: HashMap::new(),
         callable: Vec::new(),
     };
-    module.program.files = ast.files.iter().map(|(index, path)| (*index, (*path).to_owned())).collect();
+    module.program.files = ast.files.iter().map(|(index, path)| (*index, file_name(path))).collect();
     for function in &ast.functions {
         let count = module.function_names.len() as u32;
         module.function_names.entry(function.name).or_insert(count);
@@ -85,4 +101,17 @@ pub(crate) fn lower(ast: &Ast<'_>, source: &str, allowance: Allowance) -> Result
         .collect::<Result<_, _>>()?;
     module.allowance.check()?;
     Ok(Lowered { program: module.program, kernels, bytes: module.allowance.used() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::file_name;
+
+    #[test]
+    fn bytes_beyond_ascii_are_read_from_their_octal_numbers() {
+        assert_eq!(file_name(r"/home/f\303\274r \346\227\245/a.cu"), "/home/für 日/a.cu");
+        for same in ["kernels/a.cu", r"C:\204\a.cu", r"C:\101\a.cu", r"C:\kernels\3", "\\", ""] {
+            assert_eq!(file_name(same), same);
+        }
+    }
 }

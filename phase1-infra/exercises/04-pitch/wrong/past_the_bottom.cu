@@ -1,4 +1,4 @@
-// The guard on rows is too wide: the last block writes below the window.
+// The guard on rows is too wide: the last block reads below the image, and writes below the window.
 
 extern "C" __global__ void crop(const float *image, float *window, unsigned pitch, unsigned top, unsigned left, unsigned rows,
                                 unsigned columns) {
