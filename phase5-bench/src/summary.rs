@@ -139,7 +139,7 @@ fn lines() -> Vec<Line> {
                 Of(&[video::versions::UNFUSED_GRAPH]),
                 Of(&[video::versions::FUSED_F32]),
             ],
-            &[PYTORCH_EAGER, PYTORCH_GRAPH, PYTORCH_COMPILED_GRAPH],
+            &[PYTORCH_EAGER, PYTORCH_GRAPH, video::versions::GRAPH_NHWC, PYTORCH_COMPILED_GRAPH],
         ),
         unet(
             "U-Net 879 M, f16",
@@ -153,7 +153,7 @@ fn lines() -> Vec<Line> {
             by: columns::STEP,
             ms: columns::MS,
             stages: [Of(&[CPU_ROW]), Of(&[gemm::NAIVE]), Of(&[peers::TUNED]), Not],
-            peers: &[gemm::LIBRARY, PYTORCH_EAGER],
+            peers: &[gemm::LIBRARY, peers::CUBLASLT, PYTORCH_EAGER],
         },
         Line {
             model: "product 4096³, f16",
@@ -171,7 +171,12 @@ fn lines() -> Vec<Line> {
             by: linear_relu::VERSION,
             ms: linear_relu::TOTAL,
             stages: [Of(&[CPU_ROW]), Of(&[linear_relu::versions::NAIVE]), Not, Of(&[linear_relu::versions::TUNED])],
-            peers: &[linear_relu::versions::LIBRARY, linear_relu::versions::EAGER, linear_relu::versions::COMPILED],
+            peers: &[
+                linear_relu::versions::LIBRARY,
+                linear_relu::versions::LIBRARY_LT,
+                linear_relu::versions::EAGER,
+                linear_relu::versions::COMPILED,
+            ],
         },
         attention(
             "attention, f32",

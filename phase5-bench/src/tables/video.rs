@@ -69,6 +69,7 @@ pub(crate) mod versions {
     pub const FUSED_F32: &str = "fused, f32";
     pub const FUSED_F16: &str = "fused, f16";
     pub const EAGER: &str = crate::tables::peers::PYTORCH_EAGER;
+    pub const GRAPH_NHWC: &str = "PyTorch graph, NHWC";
     pub const GRAPH_F16: &str = "PyTorch graph, f16";
     pub const COMPILED_GRAPH_F16: &str = "compiled graph, f16";
 }
@@ -79,7 +80,7 @@ const PEERS: [Peer; 11] = {
     [
         Peer::new(versions::EAGER, Mode::Eager, F32),
         Peer::new(PYTORCH_GRAPH, Mode::Graph, F32),
-        Peer::new("PyTorch graph, NHWC", Mode::Graph, F32).channels_last(),
+        Peer::new(versions::GRAPH_NHWC, Mode::Graph, F32).channels_last(),
         Peer::new(PYTORCH_COMPILED_GRAPH, Mode::CompiledGraph, F32),
         Peer::new("PyTorch graph, tf32", Mode::Graph, Tf32),
         Peer::new(versions::GRAPH_F16, Mode::Graph, F16),
