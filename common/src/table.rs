@@ -401,8 +401,12 @@ impl Table {
             Some(heading) => self.frame(&rows, heading, Rules::Drawn, terminal.colors) + "\n",
             None if width < WIDTH => {
                 let broken = [width, 24, 16].map(|words| self.broken(&rows, words));
-                match broken.iter().find(|rows| is_narrow(&self.frame(rows, 0, Rules::Absent, false))) {
-                    Some(rows) => self.frame(rows, 0, Rules::Absent, terminal.colors) + "\n",
+                let layouts = broken.iter().flat_map(|rows| [12, 8, 6, 0].map(|heading| (rows, heading)));
+                let fits = |(rows, heading): &(&Vec<Vec<String>>, usize)| {
+                    is_narrow(&self.frame(rows, *heading, Rules::Absent, false))
+                };
+                match layouts.into_iter().find(fits) {
+                    Some((rows, heading)) => self.frame(rows, heading, Rules::Absent, terminal.colors) + "\n",
                     None => self.lists(&rows, terminal),
                 }
             }
@@ -1023,8 +1027,8 @@ mod tests {
         // In between, without rules, and with words on lines of their own.
         assert_eq!(
             table.to_terminal(Terminal { width: 48, colors: false }),
-            "what each phase bought, in milliseconds\n        model           naive,  tuned,  by\n                          ms      ms\n\
-             ResNet18                 12.50    1.25\na model of a name that    3.00       –  x\nis longer than a line\n– why\n"
+            "what each phase bought, in milliseconds\n        model           naive, ms  tuned, ms  by\n\
+             ResNet18                    12.50       1.25\na model of a name that       3.00          –  x\nis longer than a line\n– why\n"
         );
     }
 

@@ -464,6 +464,8 @@ const NO_PEER: &str = "no peer was measured";
 
 #[cfg(test)]
 mod tests {
+    use common::terminal::Terminal;
+
     use super::*;
 
     /// A name that is misspelt, or that a table no longer has, would be a dash for ever.
@@ -494,6 +496,25 @@ mod tests {
         }
         assert!(table.title.contains("recorded on NVIDIA H200, not measured here"), "{}", table.title);
         assert!(table.notes.iter().any(|note| note.starts_with("Recorded 2026-")), "{:?}", table.notes);
+    }
+
+    #[test]
+    fn the_screen_is_a_table_on_a_terminal_of_80_columns() {
+        let records = crate::records().unwrap();
+        let table = tabulate(|_| records.iter().collect(), false).unwrap();
+        let text = table.to_terminal(Terminal { width: 80, colors: false });
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        for line in lines() {
+            let row = text.lines().find(|text| text.starts_with(line.model)).unwrap();
+            assert!(row.chars().count() > 60, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_format_that_the_model_has_is_not_said_of_the_peer_again() {
+        assert_eq!(short_name("flash, f16", "attention, f16"), "flash");
+        assert_eq!(short_name("flash, f16", "attention, f32"), "flash, f16");
+        assert_eq!(short_name("eager", "attention, f16"), "eager");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use half::{bf16, f16};
 
 use crate::exercise::Count;
 use crate::job::{CaseOutcome, Job, Outcome};
-use crate::show;
+use crate::scan;
 use crate::tasks::{self, Argument, Case, Output, Setup};
 
 /// Warp instructions that one launch may take: some hundred times what an exercise needs.
@@ -67,7 +67,7 @@ pub fn check(job: &Job) -> Result<Outcome> {
 
 /// The numbers that a kernel is given, by the names that its text has for them.
 fn numbers(job: &Job, setup: &Setup) -> Vec<(String, String)> {
-    let names = show::parameters(&job.source, &job.kernel);
+    let names = scan::parameters(&job.source, &job.kernel);
     let number = |argument: &Argument| match argument {
         Argument::U32(value) => Some(value.to_string()),
         Argument::I32(value) => Some(value.to_string()),

@@ -76,9 +76,20 @@ pub fn refusal(text: &str, kernel: &str) -> Option<String> {
     (!defined).then(|| format!("The file defines no kernel; it should define `{kernel}`."))
 }
 
+/// The names of a kernel's parameters, for labels; fewer if the text is unusual.
+pub(crate) fn parameters(source: &str, kernel: &str) -> Vec<String> {
+    let list = source.split_once(&format!("{kernel}(")).and_then(|(_, rest)| rest.split_once(')'));
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let name = |parameter: &str| {
+        let parameter = parameter.trim_end();
+        parameter[parameter.trim_end_matches(is_word).len()..].to_owned()
+    };
+    list.map(|(list, _)| list.split(',').map(name).collect()).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::refusal;
+    use super::{parameters, refusal};
 
     const KERNEL: &str = "extern \"C\" __global__ void f() {}\n";
 
@@ -153,5 +164,12 @@ mod tests {
     fn a_file_without_a_kernel_and_a_large_one_are_refused() {
         assert!(refusal("", "f").is_some());
         assert!(refusal(&format!("{KERNEL}{}", " ".repeat(1 << 16)), "f").is_some());
+    }
+
+    #[test]
+    fn parameters_have_the_names_of_the_source() {
+        let source = "extern \"C\" __global__ void add(const float *a, float* __restrict__ c,\n unsigned n ) {";
+        assert_eq!(parameters(source, "add"), ["a", "c", "n"]);
+        assert_eq!(parameters("", "add"), [""; 0]);
     }
 }

@@ -15,6 +15,7 @@ use half::{bf16, f16};
 use crate::exercise::Count;
 use crate::job::{Job, Line, Picture, ShowRequest, Shown};
 use crate::run;
+use crate::scan;
 use crate::tasks::{self, Argument, Case, Setup, Sizes};
 
 /// Bytes that a picture may have: it has to fit into an answer.
@@ -91,7 +92,7 @@ fn observed(
         Ok(kernel) => kernel,
         Err(error) => return Ok(Err(error.render(false))),
     };
-    let names = parameters(&job.source, &job.kernel);
+    let names = scan::parameters(&job.source, &job.kernel);
     let mut args = Vec::new();
     for (at, argument) in setup.args.iter().enumerate() {
         let fallback = format!("argument {at}");
@@ -142,17 +143,6 @@ fn bytes(tensor: &Tensor) -> Result<Vec<u8>> {
     })
 }
 
-/// The names of a kernel's parameters, for labels; fewer if the text is unusual.
-pub(crate) fn parameters(source: &str, kernel: &str) -> Vec<String> {
-    let list = source.split_once(&format!("{kernel}(")).and_then(|(_, rest)| rest.split_once(')'));
-    let is_word = |c: char| c.is_alphanumeric() || c == '_';
-    let name = |parameter: &str| {
-        let parameter = parameter.trim_end();
-        parameter[parameter.trim_end_matches(is_word).len()..].to_owned()
-    };
-    list.map(|(list, _)| list.split(',').map(name).collect()).unwrap_or_default()
-}
-
 fn draw(trace: &Trace, request: &ShowRequest) -> Result<String, String> {
     let (kind, pick) = chosen(trace, request);
     let drawn = match kind {
@@ -201,16 +191,4 @@ fn chosen(trace: &Trace, request: &ShowRequest) -> (Picture, Pick) {
     });
     let nth = if kind == Picture::Banks { shared } else { global };
     (kind, Pick { nth: nth.map_or(1, |(_, nth)| nth), ..pick })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::parameters;
-
-    #[test]
-    fn parameters_have_the_names_of_the_source() {
-        let source = "extern \"C\" __global__ void add(const float *a, float* __restrict__ c,\n unsigned n ) {";
-        assert_eq!(parameters(source, "add"), ["a", "c", "n"]);
-        assert_eq!(parameters("", "add"), [""; 0]);
-    }
 }
