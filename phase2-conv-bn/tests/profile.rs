@@ -8,7 +8,7 @@
 //! WARP_NCU_CSV=ncu.csv WARP_NCU_TOOL="Nsight Compute 2025.3" WARP_DATE=2026-11-25 WARP_COMMIT=… \
 //!     T --ignored --exact record_from_nsight_compute
 //! ```
-//! The last writes `records/nvidia-h200-ncu.csv`, without the names of machines and users that Nsight Compute adds.
+//! The last writes `records/nvidia-h200-ncu.csv`, or that of an H100, without the names of machines and users that Nsight Compute adds.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use std::env;
@@ -26,30 +26,31 @@ fn steps() -> impl Iterator<Item = &'static Step> {
     LADDER.iter().take(LADDER.len() - 1)
 }
 
-/// What to ask for: the time, shares of the peaks, caches, resident warps, and what warps wait for.
-const METRICS: [&str; 15] = [
-    "gpu__time_duration.sum",
-    "sm__throughput.avg.pct_of_peak_sustained_elapsed",
-    "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",
-    "dram__bytes.sum",
-    "l1tex__t_sector_hit_rate.pct",
-    "lts__t_sector_hit_rate.pct",
-    "sm__warps_active.avg.pct_of_peak_sustained_active",
-    "smsp__issue_active.avg.pct_of_peak_sustained_active",
-    "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio",
-    "smsp__average_warps_issue_stalled_short_scoreboard_per_issue_active.ratio",
-    "smsp__average_warps_issue_stalled_mio_throttle_per_issue_active.ratio",
-    "smsp__average_warps_issue_stalled_math_pipe_throttle_per_issue_active.ratio",
-    "smsp__average_warps_issue_stalled_wait_per_issue_active.ratio",
-    "smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio",
-    "smsp__average_warps_issue_stalled_not_selected_per_issue_active.ratio",
+/// What to ask for, by the headings of the record: the time, shares of the peaks, caches, resident warps, and by Nsight Compute's names
+/// what warps wait for: how many, on average, for each instruction that is issued.
+const METRICS: [(&str, &str); 15] = [
+    ("time", "gpu__time_duration.sum"),
+    ("arithmetic", "sm__throughput.avg.pct_of_peak_sustained_elapsed"),
+    ("memory", "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"),
+    ("DRAM", "dram__bytes.sum"),
+    ("L1 hits", "l1tex__t_sector_hit_rate.pct"),
+    ("L2 hits", "lts__t_sector_hit_rate.pct"),
+    ("warps", "sm__warps_active.avg.pct_of_peak_sustained_active"),
+    ("issue slots", "smsp__issue_active.avg.pct_of_peak_sustained_active"),
+    ("Long Scoreboard", "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio"),
+    ("Short Scoreboard", "smsp__average_warps_issue_stalled_short_scoreboard_per_issue_active.ratio"),
+    ("MIO Throttle", "smsp__average_warps_issue_stalled_mio_throttle_per_issue_active.ratio"),
+    ("Math Pipe Throttle", "smsp__average_warps_issue_stalled_math_pipe_throttle_per_issue_active.ratio"),
+    ("Wait", "smsp__average_warps_issue_stalled_wait_per_issue_active.ratio"),
+    ("Barrier", "smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio"),
+    ("Not Selected", "smsp__average_warps_issue_stalled_not_selected_per_issue_active.ratio"),
 ];
 
 /// The metrics for Nsight Compute's command line.
 #[test]
 #[ignore = "for Nsight Compute's command line"]
 fn metrics() {
-    println!("{}", METRICS.join(","));
+    println!("{}", METRICS.map(|(_, metric)| metric).join(","));
 }
 
 /// Launches each step once, in order.
@@ -77,7 +78,9 @@ fn record_from_nsight_compute() {
     let (csv, tool, date, commit) =
         (asked("WARP_NCU_CSV"), asked("WARP_NCU_TOOL"), asked("WARP_DATE"), asked("WARP_COMMIT"));
     let record = recorded(&fs::read_to_string(csv).unwrap(), &tool, &date, &commit);
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("records/nvidia-h200-ncu.csv");
+    let asked = |name: &str| record.lines().next().is_some_and(|device| device.contains(name));
+    let machine = ["H200", "H100"].into_iter().find(|name| asked(name)).expect("the book knows the GPU").to_lowercase();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("records/nvidia-{machine}-ncu.csv"));
     fs::write(path, record).unwrap();
 }
 
@@ -96,11 +99,13 @@ fn recorded(csv: &str, tool: &str, date: &str, commit: &str) -> String {
         "# device: {device}\n# date: {date}\n# commit: {commit}\n# tool: {tool}\n\
          # command: each step once at M = N = K = {SIZE}, see phase2-conv-bn/tests/profile.rs\n"
     );
-    let places: Vec<usize> = METRICS.iter().map(|metric| column(metric)).collect();
+    let places: Vec<usize> = METRICS.iter().map(|(_, metric)| column(metric)).collect();
     let of = |row: &[String]| places.iter().map(|&at| row[at].clone()).collect::<Vec<_>>();
-    text += &quoted("step", &METRICS.map(str::to_owned));
+    text += &quoted("step", &METRICS.map(|(heading, _)| heading.to_owned()));
     if let Some(units) = units.first() {
-        text += &quoted("", &of(units));
+        // A ratio of warps to instructions says no more by its unit.
+        let unit = |unit: String| if unit == "inst" { String::new() } else { unit };
+        text += &quoted("", &of(units).into_iter().map(unit).collect::<Vec<_>>());
     }
     for (step, launch) in steps().zip(launches) {
         text += &quoted(&step.title(), &of(launch));
@@ -122,7 +127,7 @@ fn fields(line: &str) -> Vec<String> {
 #[test]
 fn a_record_names_steps_and_no_machines() {
     let all = |first: &str, host: &str, kernel: &str, rest: Option<&str>| {
-        let metrics = METRICS.map(|metric| rest.unwrap_or(metric).to_owned());
+        let metrics = METRICS.map(|(_, metric)| rest.unwrap_or(metric).to_owned());
         quoted(first, &[vec![host.to_owned(), kernel.to_owned()], metrics.to_vec()].concat())
     };
     let mut csv = "==PROF== Connected\n".to_owned() + &all("ID", "Host Name", "Kernel Name", None);
@@ -133,7 +138,7 @@ fn a_record_names_steps_and_no_machines() {
     let record = recorded(&csv, "Nsight Compute", "2026-11-25", "abc");
     let lines: Vec<&str> = record.lines().filter(|line| !line.starts_with('#')).collect();
     assert_eq!(lines.len(), steps().count() + 2);
-    assert!(lines[0].starts_with("\"step\",\"gpu__time_duration.sum\""), "{record}");
+    assert!(lines[0].starts_with("\"step\",\"time\""), "{record}");
     assert!(lines[2].starts_with("\"1 uncoalesced\",\"1,234.5\""), "{record}");
     assert!(!record.contains("somebody"));
 }

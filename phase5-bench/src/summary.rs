@@ -124,7 +124,7 @@ fn lines() -> Vec<Line> {
             by: autoencoder::BY,
             ms: columns::MS,
             stages: [
-                Of(&[CPU_ROW]),
+                Not,
                 Of(&[autoencoder::versions::UNFUSED]),
                 Of(&[autoencoder::versions::UNFUSED_GRAPH]),
                 Of(&[autoencoder::versions::ONE_KERNEL, autoencoder::versions::PLANNED_F32]),

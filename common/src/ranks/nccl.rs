@@ -651,7 +651,10 @@ mod tests {
         assert_eq!([2_804, 21_805, 22_705, 23_001].map(dotted), ["2.8.4", "2.18.5", "2.27.5", "2.30.1"]);
         assert_eq!(check_version(22_705), Ok(()));
         let error = check_version(2_804).unwrap_err();
-        assert!(error.starts_with("NCCL 2.8.4 is too old: 2.18.0 or later is needed; install it with: pip"), "{error}");
+        let remedy = probe::Library::Nccl.remedy();
+        let expected = format!("NCCL 2.8.4 is too old: 2.18.0 or later is needed; install it with: {remedy}");
+        assert_eq!(error, expected);
+        assert!(remedy.ends_with("pip install nvidia-nccl-cu13"), "{remedy}");
     }
 
     #[test]

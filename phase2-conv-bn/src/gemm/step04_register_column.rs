@@ -3,8 +3,8 @@
 //! Hypothesis: step 3 does two loads from shared memory for each multiply-add. A thread that keeps 8 sums uses each value of B
 //! eight times, and does 9 loads for 8 multiply-adds: half. Change: 8 sums per thread, so a block of 512 threads covers 64×64.
 //!
-//! Measured at 4096³ on an H200: <!-- figure: phase5-bench/gemm["4096³" "step=register column" : "ms"] to 2 -->8.25<!-- /figure --> ms,
-//! or <!-- figure: phase5-bench/gemm["4096³" "step=register column" : "tflops"] -->16.66<!-- /figure --> TFLOP/s,
+//! Measured at 4096³ on an H200: <!-- figure: phase5-bench/gemm["4096³" "step=register column" : "ms"] to 2 -->8.24<!-- /figure --> ms,
+//! or <!-- figure: phase5-bench/gemm["4096³" "step=register column" : "tflops"] -->16.68<!-- /figure --> TFLOP/s,
 //! which is <!-- figure: phase5-bench/gemm["4096³" "step=shared tile" : "ms"] / phase5-bench/gemm["4096³" "step=register column" : "ms"] as speed -->a gain: 1.98 times the speed<!-- /figure --> of step 3.
 //! Counts, in the `gemm` table of `cargo run -p phase2-conv-bn -- gemm`: shared wavefronts.
 
