@@ -5,7 +5,9 @@ use std::time::Duration;
 use common::Device;
 use common::check::compare;
 use common::cpu;
-use common::ladder::{Cost, ELSEWHERE, LoadedStep, NO_COUNTS, Outcome, columns, load_steps, milliseconds, run_with, verdict};
+use common::ladder::{
+    Cost, ELSEWHERE, LoadedStep, NO_COUNTS, Outcome, columns, load_steps, milliseconds, run_with, verdict,
+};
 use common::prelude::*;
 use common::progress::Progress;
 use common::reference;

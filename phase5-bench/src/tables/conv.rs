@@ -7,8 +7,8 @@ use common::peer::Cudnn;
 use common::prelude::*;
 use common::progress::Progress;
 use common::table::ColumnSpec;
-use phase2_conv_bn::conv::{LADDER, Tuned};
 use phase2_conv_bn::conv::shapes::{NOTATION, Shape, shape};
+use phase2_conv_bn::conv::{LADDER, Tuned};
 use phase2_conv_bn::report::conv::ConvProblem;
 
 use crate::spec::{Context, FinishedTable, Make, Need, TableSpec};

@@ -158,7 +158,8 @@ fn run(context: &Context) -> crate::Result<FinishedTable> {
     let sizes = context.chosen(sizes, IN_SUMMARY, name);
     let progress = Progress::new(sizes.len() as u64 * 11 + 1, "linear-relu");
     progress.set_message("linear-relu: PyTorch");
-    let mut measure = Measure { context, device, warm: bench(Queue::Warm), idle: bench(Queue::Empty), wrong: Vec::new() };
+    let mut measure =
+        Measure { context, device, warm: bench(Queue::Warm), idle: bench(Queue::Empty), wrong: Vec::new() };
     let pytorch = measure.pytorch(&sizes);
     progress.inc(1);
 
@@ -267,9 +268,8 @@ impl Measure<'_> {
             (versions::TENSOR_CORES_BACKWARD_EAGER, Pass::TensorCoresBackward, Mode::Eager),
             (versions::TENSOR_CORES_BACKWARD_COMPILED, Pass::TensorCoresBackward, Mode::Compiled),
         ];
-        let is_wanted = |&(_, pass, mode): &(_, Pass, Mode)| {
-            !self.context.only_summary || pass == Pass::Forward && is_quick(mode)
-        };
+        let is_wanted =
+            |&(_, pass, mode): &(_, Pass, Mode)| !self.context.only_summary || pass == Pass::Forward && is_quick(mode);
         let wanted: Vec<_> = ROWS.into_iter().filter(is_wanted).collect();
         let request = |size, &(_, pass, mode): &(_, Pass, Mode)| {
             PeerRequest::linear_relu(size, pass.is_backward(), mode).with_arithmetic(pass.arithmetic())
@@ -355,8 +355,7 @@ impl Measure<'_> {
             Ok(suggestion) => suggestion,
             Err(reason) => return Ok(Row::absent(version, bytes, &reason)),
         };
-        let outcome =
-            ladder::run(&stream, &self.warm, y, expected, |y| suggestion.launch_with_bias(x, w, b, y))?;
+        let outcome = ladder::run(&stream, &self.warm, y, expected, |y| suggestion.launch_with_bias(x, w, b, y))?;
         self.row(version, size, bytes, outcome, || suggestion.launch_with_bias(x, w, b, y))
     }
 
