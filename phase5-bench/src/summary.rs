@@ -411,9 +411,9 @@ fn counted(run: &Record, seconds: f64) -> Result<Table> {
             .finish(NOT_IN_RUN);
     }
     table.note(
-            "Lane instructions: an instruction that a warp executes counts once for each of its lanes (threads) that takes part. Per \
-             multiply-add; the autoencoder's in millions. versions right: those that agree with the reference in f64.",
-        );
+        "Lane instructions: an instruction that a warp executes counts once for each of its lanes (threads) that takes part. Per \
+         multiply-add; the autoencoder's in millions. versions right: those that agree with the reference in f64.",
+    );
     Ok(table.finish())
 }
 

@@ -11,7 +11,7 @@ use half::{bf16, f16};
 use crate::exercise::Count;
 use crate::job::{CaseOutcome, Job, Outcome};
 use crate::scan;
-use crate::tasks::{self, Argument, Case, Output, Setup};
+use crate::tasks::{self, Argument, Case, Output, Setup, Sizes};
 
 /// Warp instructions that one launch may take: some hundred times what an exercise needs.
 pub(crate) const BUDGET: u64 = 2_000_000;
@@ -34,9 +34,7 @@ pub fn check(job: &Job) -> Result<Outcome> {
             Ok(kernel) => kernel,
             Err(stopped) => return Ok(Outcome { stopped: Some(stopped), ..outcome }),
         };
-        let setup = tasks::make(&job.task, &Case { sizes, seed: job.seed })?;
-        let numbers = numbers(job, &setup);
-        let case = CaseOutcome { numbers, ..launch(&device, &kernel, setup)? };
+        let case = launch_case(job, &device, &kernel, sizes)?;
         let endless = case.findings.iter().any(|finding| finding == "budget");
         outcome.cases.push(case);
         if endless {
@@ -48,9 +46,7 @@ pub fn check(job: &Job) -> Result<Outcome> {
         // A kernel sees its sizes, so it must be clean here too.
         let device = Device::sim_with(SimOptions { profile: true, ..checking });
         if let Ok(kernel) = kernel(&device, &source, &job.kernel)? {
-            let setup = tasks::make(&job.task, &Case { sizes, seed: job.seed })?;
-            let numbers = numbers(job, &setup);
-            let case = CaseOutcome { numbers, ..launch(&device, &kernel, setup)? };
+            let case = launch_case(job, &device, &kernel, sizes)?;
             if case.wrong.is_some() || !case.findings.is_empty() {
                 outcome.cases.push(case);
                 return Ok(outcome);
@@ -63,6 +59,13 @@ pub fn check(job: &Job) -> Result<Outcome> {
         }
     }
     Ok(outcome)
+}
+
+/// [`launch`] at these sizes, with what the kernel is given.
+fn launch_case(job: &Job, device: &Device, kernel: &Kernel, sizes: &Sizes) -> Result<CaseOutcome> {
+    let setup = tasks::make(&job.task, &Case { sizes, seed: job.seed })?;
+    let numbers = numbers(job, &setup);
+    Ok(CaseOutcome { numbers, ..launch(device, kernel, setup)? })
 }
 
 /// The numbers that a kernel is given, by the names that its text has for them.
